@@ -1,0 +1,15 @@
+# Finds OpenBLAS with its cblas.h: target OpenBLAS::OpenBLAS. Debian keeps the threaded variant in a folder of its
+# own, which the system's alternatives may or may not link into the library path. Installed with the static library.
+find_library(OpenBLAS_LIBRARY openblas PATH_SUFFIXES openblas-pthread)
+find_path(OpenBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas-pthread openblas)
+mark_as_advanced(OpenBLAS_LIBRARY OpenBLAS_INCLUDE_DIR)
+
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(OpenBLAS REQUIRED_VARS OpenBLAS_LIBRARY OpenBLAS_INCLUDE_DIR)
+
+if(OpenBLAS_FOUND AND NOT TARGET OpenBLAS::OpenBLAS)
+  add_library(OpenBLAS::OpenBLAS UNKNOWN IMPORTED)
+  set_target_properties(OpenBLAS::OpenBLAS PROPERTIES
+    IMPORTED_LOCATION ${OpenBLAS_LIBRARY}
+    INTERFACE_INCLUDE_DIRECTORIES ${OpenBLAS_INCLUDE_DIR})
+endif()

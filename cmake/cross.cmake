@@ -1,0 +1,18 @@
+# Toolchain file of tools/cross-check: Debian's cross compiler for STROBE_CROSS_ARCH (aarch64 or x86_64), libraries of
+# that architecture from STROBE_CROSS_SYSROOT, tests under qemu-user. All is linked statically, so that neither the
+# emulator nor another machine needs anything beside the executables.
+set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES STROBE_CROSS_ARCH STROBE_CROSS_SYSROOT)
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR ${STROBE_CROSS_ARCH})
+set(CMAKE_LIBRARY_ARCHITECTURE ${STROBE_CROSS_ARCH}-linux-gnu)
+set(CMAKE_C_COMPILER ${STROBE_CROSS_ARCH}-linux-gnu-gcc)
+set(CMAKE_CXX_COMPILER ${STROBE_CROSS_ARCH}-linux-gnu-g++)
+set(CMAKE_EXE_LINKER_FLAGS_INIT "-static -L${STROBE_CROSS_SYSROOT}")
+set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
+set(CMAKE_FIND_ROOT_PATH ${STROBE_CROSS_SYSROOT}/usr)
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+
+find_program(STROBE_CROSS_QEMU NAMES qemu-${STROBE_CROSS_ARCH}-static qemu-${STROBE_CROSS_ARCH} REQUIRED)
+set(CMAKE_CROSSCOMPILING_EMULATOR ${STROBE_CROSS_QEMU} -cpu max)

@@ -1,0 +1,25 @@
+# Script: writes OUTPUT, a header with the version and the git revision of SOURCE_DIR ("+changes" where the tree has
+# any), and touches it only where it differs. Run at every build by src/measure/CMakeLists.txt.
+set(revision unknown)
+find_package(Git QUIET)
+if(GIT_FOUND)
+  execute_process(COMMAND ${GIT_EXECUTABLE} -C ${SOURCE_DIR} rev-parse --short=12 HEAD
+    OUTPUT_VARIABLE head OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed ERROR_QUIET)
+  if(NOT failed)
+    execute_process(COMMAND ${GIT_EXECUTABLE} -C ${SOURCE_DIR} status --porcelain --untracked-files=no
+      OUTPUT_VARIABLE changes ERROR_QUIET)
+    set(revision ${head})
+    if(changes)
+      string(APPEND revision +changes)
+    endif()
+  endif()
+endif()
+set(text "// Written by cmake/revision.cmake.\n#pragma once\n\n")
+string(APPEND text "#define STROBE_VERSION \"${VERSION}\"\n#define STROBE_REVISION \"${revision}\"\n")
+set(old "")
+if(EXISTS ${OUTPUT})
+  file(READ ${OUTPUT} old)
+endif()
+if(NOT old STREQUAL text)
+  file(WRITE ${OUTPUT} "${text}")
+endif()

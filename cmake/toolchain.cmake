@@ -1,0 +1,67 @@
+# How everything is compiled: the language standard, warnings, sanitizers, and whether there is CUDA.
+# Included once by the top CMakeLists.txt; sets STROBE_HAS_CUDA.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+# Sanitizer builds: fast enough to run the suite, line numbers in reports, assertions on.
+foreach(language C CXX)
+  set(CMAKE_${language}_FLAGS_SANITIZE "-O1 -g1 -fno-omit-frame-pointer")
+endforeach()
+
+if(STROBE_CUDA STREQUAL "AUTO" OR STROBE_CUDA)
+  if(NOT CMAKE_CUDA_COMPILER)
+    find_program(STROBE_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin)
+    mark_as_advanced(STROBE_NVCC)
+    if(STROBE_NVCC)
+      set(CMAKE_CUDA_COMPILER ${STROBE_NVCC})
+    elseif(NOT STROBE_CUDA STREQUAL "AUTO")
+      message(FATAL_ERROR "STROBE_CUDA=${STROBE_CUDA} but no nvcc in PATH, CUDA_HOME or /usr/local/cuda")
+    endif()
+  endif()
+endif()
+set(STROBE_HAS_CUDA OFF)
+if(CMAKE_CUDA_COMPILER)
+  set(STROBE_HAS_CUDA ON)
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    # Machine code for Ampere and Hopper, and PTX that later cards can translate.
+    set(CMAKE_CUDA_ARCHITECTURES "80;90a-real")
+  endif()
+  enable_language(CUDA)
+  find_package(CUDAToolkit REQUIRED)
+  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+endif()
+
+# Warnings and sanitizers for our own targets, never for what we include.
+add_library(strobe_options INTERFACE)
+target_compile_options(strobe_options INTERFACE
+  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra>
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>  # g++ 12 finds fault with "text" + std::string
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>)
+if(STROBE_WERROR)
+  target_compile_options(strobe_options INTERFACE
+    $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>
+    # Guesses along inlined paths, which change with the optimisation level: warnings only.
+    $<$<COMPILE_LANGUAGE:C,CXX>:-Wno-error=array-bounds;-Wno-error=stringop-overflow;-Wno-error=maybe-uninitialized>
+    $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -Xcompiler=-Werror>)
+endif()
+if(STROBE_SANITIZE)
+  add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${STROBE_SANITIZE}>)
+  add_link_options(-fsanitize=${STROBE_SANITIZE})
+  if(STROBE_SANITIZE MATCHES "undefined")
+    add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-fno-sanitize-recover=all>)
+  endif()
+endif()

@@ -1,0 +1,7 @@
+/* The version of these headers. strobe_version() in strobe.h tells that of the library that was linked. */
+#pragma once
+
+#define STROBE_VERSION_MAJOR 0
+#define STROBE_VERSION_MINOR 1
+#define STROBE_VERSION_PATCH 0
+#define STROBE_VERSION_STRING "0.1.0"

@@ -1,0 +1,154 @@
+"""The Python side of `strobe bench --impl torch-sdpa`: runs PyTorch's attention for the bench, one call a request.
+
+The program carries this text inside itself and starts it as `python3 -c <text>`. Requests and answers are lines of
+JSON on the standard input and output; tensors pass through the memory behind descriptor 3. It ends with its input.
+"""
+import contextlib
+import json
+import mmap
+import os
+import sys
+import time
+
+replies = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)  # whatever a library prints must not get between the answers
+
+BACKENDS = {"torch-sdpa": "FLASH_ATTENTION", "torch-math": "MATH"}
+
+
+class Refused(Exception):
+    """This implementation cannot run the case; the text says why."""
+
+
+class Peer:
+    def hello(self, request):
+        try:
+            import torch
+        except Exception as error:
+            raise Refused(f"no PyTorch in {sys.executable}: {error}")
+        self.torch = torch
+        torch.set_num_threads(request["threads"])
+        return {"torch": torch.__version__, "python": sys.version.split()[0], "threads": torch.get_num_threads()}
+
+    def prepare(self, request):
+        torch = self.torch
+        self.release(request)
+        torch.set_num_threads(request["threads"])
+        if request["window"] != [-1, -1]:
+            raise Refused("scaled_dot_product_attention has no sliding window without a materialised mask")
+        if request["causal"] and request["align"] == "bottom_right" and request["seq_q"] != request["seq_k"]:
+            raise Refused("scaled_dot_product_attention's is_causal is aligned top_left")
+        self.memory = mmap.mmap(3, request["bytes"])
+        self.tensors = {}
+        self.dtype = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[request["dtype"]]
+        for name, place in request["tensors"].items():
+            count = 1
+            for size in place["shape"]:
+                count *= size
+            if count == 0:
+                raise Refused(f"{name} is empty: {place['shape']}")
+            flat = torch.frombuffer(self.memory, dtype=self.dtype, count=count, offset=place["offset"])
+            self.tensors[name] = flat.view(place["shape"])
+        self.inputs = [self.tensors[name].clone().requires_grad_(request["backward"]) for name in ("q", "k", "v")]
+        self.d_o = self.tensors["d_o"].clone() if request["backward"] else None
+        self.options = {"is_causal": request["causal"]}
+        if request["heads"] != request["kv_heads"]:
+            self.options["enable_gqa"] = True
+        return {"backend": self.choose_backend(BACKENDS[request["implementation"]])}
+
+    def choose_backend(self, wanted):
+        """Forces the backend where this PyTorch can; otherwise leaves the choice to it, and says so."""
+        try:
+            from torch.nn.attention import SDPBackend, sdpa_kernel
+        except ImportError:
+            self.attend()
+            return "default"
+        self.scope = contextlib.ExitStack()
+        try:
+            self.scope.enter_context(sdpa_kernel(getattr(SDPBackend, wanted)))
+            self.attend()
+            return wanted
+        except RuntimeError as error:
+            self.scope.close()
+            if wanted == "MATH":
+                raise Refused(str(error).splitlines()[0])
+            self.attend()
+            return f"default ({wanted} refused)"
+
+    def attend(self):
+        return self.torch.nn.functional.scaled_dot_product_attention(*self.inputs, **self.options)
+
+    def gradients(self, o, keep):
+        return self.torch.autograd.grad(o, self.inputs, self.d_o, retain_graph=keep)
+
+    def time(self, request):
+        region = request["region"]
+        begin = time.perf_counter()
+        if region == "forward":
+            o = self.attend()
+        elif region == "backward":
+            grads = self.gradients(self.o, True)
+        else:
+            self.gradients(self.attend(), False)
+        seconds = time.perf_counter() - begin
+        if region == "forward":
+            self.o = o
+        elif region == "backward":
+            self.grads = grads
+        return {"seconds": seconds}
+
+    def results(self, request):
+        with self.torch.no_grad():
+            self.tensors["o"].copy_(self.o)
+            if self.grads is not None:
+                for name, grad in zip(("dq", "dk", "dv"), self.grads):
+                    self.tensors[name].copy_(grad)
+        return {}
+
+    def peak(self, request):
+        """Bytes of all tensors at the worst moment of a forward and a backward, from the allocator's own events."""
+        from torch.profiler import ProfilerActivity, profile
+
+        self.o = self.grads = None
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+            self.o = self.attend()
+            if self.d_o is not None:
+                self.grads = self.gradients(self.o, True)
+        events = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
+        held = most = 0
+        for event in sorted(events, key=lambda event: event.start_ns()):
+            held += event.nbytes()
+            most = max(most, held)
+        inputs = self.inputs + ([self.d_o] if self.d_o is not None else [])
+        return {"bytes": most + sum(tensor.numel() * tensor.element_size() for tensor in inputs)}
+
+    def release(self, request):
+        scope = getattr(self, "scope", None)
+        if scope is not None:
+            scope.close()
+        self.scope = None
+        self.o = self.grads = self.d_o = self.inputs = self.tensors = self.memory = None
+        return {}
+
+
+def main():
+    peer = Peer()
+    commands = {"hello": peer.hello, "prepare": peer.prepare, "time": peer.time, "results": peer.results,
+                "peak": peer.peak, "release": peer.release}
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer = {"ok": True, **commands[request["command"]](request)}
+        except Refused as error:
+            answer = {"ok": False, "status": "unsupported", "reason": str(error)}
+        except MemoryError as error:
+            answer = {"ok": False, "status": "oom", "reason": str(error) or "out of memory"}
+        except Exception as error:
+            status = "oom" if "not enough memory" in str(error) else "crashed"
+            text = (str(error).splitlines() or [""])[0]
+            answer = {"ok": False, "status": status, "reason": f"{type(error).__name__}: {text}"}
+        replies.write(json.dumps(answer) + "\n")
+        replies.flush()
+
+
+main()

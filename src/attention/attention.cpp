@@ -1,0 +1,114 @@
+// The public functions: validate -> choose -> run. The C ABI (c_api.cpp) and every C++ caller enter here.
+#include "strobe/attention.h"
+
+#include <cstring>
+
+#include "attention/kernel.h"
+#include "attention/validate.h"
+#include "core/fail.h"
+#include "device/host/allocator.h"
+
+namespace strobe {
+
+namespace {
+
+constexpr std::size_t kWorkspaceAlignment = CountingAllocator::kAlignment;
+
+// No row of Q at all: nothing to attend. Sk = 0 is not such a case, its rows are written (O = 0, LSE = -inf).
+bool has_no_rows(const Problem& problem) { return problem.batch == 0 || problem.heads_q == 0 || problem.total_q == 0; }
+
+std::size_t workspace_of(const Kernel& kernel, const Problem& problem) {
+  return has_no_rows(problem) ? 0 : kernel.workspace_bytes(problem);
+}
+
+void run(const Kernel& kernel, const Problem& problem, const Execution& execution) {
+  const std::size_t needed = workspace_of(kernel, problem);
+  if (!execution.workspace) {
+    if (execution.workspace_bytes != 0) {
+      fail(ErrorCode::invalid_argument, "attention: workspace is null but workspace_bytes is {}",
+           execution.workspace_bytes);
+    }
+    const Buffer own(needed);
+    kernel.run(problem, own.data());
+    return;
+  }
+  if (execution.workspace_bytes < needed) {
+    fail(ErrorCode::invalid_argument, "attention: workspace has {} bytes; kernel '{}' needs {}",
+         execution.workspace_bytes, kernel.name, needed);
+  }
+  if (reinterpret_cast<std::uintptr_t>(execution.workspace) % kWorkspaceAlignment != 0) {
+    fail(ErrorCode::invalid_argument, "attention: workspace at {} is not aligned to {} bytes", execution.workspace,
+         kWorkspaceAlignment);
+  }
+  kernel.run(problem, execution.workspace);
+}
+
+void fill_with_zeros(const View& view) {
+  const auto bytes = static_cast<std::int64_t>(size_of(view.dtype));
+  if (view.shape[3] == 0) return;
+  for (std::int64_t b = 0; b < view.shape[0]; ++b) {
+    for (std::int64_t h = 0; h < view.shape[1]; ++h) {
+      for (std::int64_t i = 0; i < view.shape[2]; ++i) {
+        const std::int64_t first = b * view.stride[0] + h * view.stride[1] + i * view.stride[2];
+        std::memset(static_cast<char*>(view.data) + first * bytes, 0, static_cast<std::size_t>(view.shape[3] * bytes));
+      }
+    }
+  }
+}
+
+// Gradients of a sum over no rows.
+void fill_with_zeros(const Problem& problem) {
+  fill_with_zeros(problem.dq);
+  fill_with_zeros(problem.dk);
+  fill_with_zeros(problem.dv_out);
+  if (problem.wants_dbias) fill_with_zeros(problem.dbias);
+  for (std::int64_t h = 0; problem.wants_dsinks && h < problem.heads_q; ++h) problem.dsinks[h] = 0;
+}
+
+}  // namespace
+
+void forward(const Attention& attention, const ForwardOutputs& outputs, const Execution& execution) {
+  const Problem problem = validate_forward(attention, outputs, execution);
+  const Kernel& kernel = choose(problem, execution.kernel);
+  if (!has_no_rows(problem)) run(kernel, problem, execution);
+}
+
+void backward(const Attention& attention, const BackwardInputs& inputs, const Gradients& gradients,
+              const Execution& execution) {
+  const Problem problem = validate_backward(attention, inputs, gradients, execution);
+  const Kernel& kernel = choose(problem, execution.kernel);
+  if (has_no_rows(problem)) {
+    fill_with_zeros(problem);
+  } else {
+    run(kernel, problem, execution);
+  }
+}
+
+std::size_t workspace_bytes(const Attention& attention, Pass pass, const Execution& execution) {
+  const Problem problem = validate_query(attention, pass, execution);
+  return workspace_of(choose(problem, execution.kernel), problem);
+}
+
+std::vector<Verdict> explain(const Attention& attention, Pass pass, const Execution& execution) {
+  const Problem problem = validate_query(attention, pass, execution);
+  const Kernel* chosen = nullptr;
+  try {
+    chosen = &choose(problem, execution.kernel);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unsupported) throw;  // no kernel, or not the one asked for: the verdicts say why
+  }
+  std::vector<Verdict> verdicts;
+  for (const Kernel& kernel : kernels()) {
+    if (kernel.device != problem.device) continue;
+    Verdict verdict{.kernel = kernel.name, .refusal = kernel.refusal(problem), .configuration = {}};
+    if (verdict.refusal.empty()) {
+      verdict.configuration = kernel.configuration(problem);
+      verdict.workspace_bytes = workspace_of(kernel, problem);
+    }
+    verdict.chosen = &kernel == chosen;
+    verdicts.push_back(std::move(verdict));
+  }
+  return verdicts;
+}
+
+}  // namespace strobe

@@ -1,0 +1,242 @@
+// The C ABI over the C++ API: structs translated field by field, exceptions turned into a status and a line of text.
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <string>
+#include <string_view>
+
+#include "core/fail.h"
+#include "strobe/attention.h"
+#include "strobe/strobe.h"
+
+namespace strobe {
+
+namespace {
+
+static_assert(static_cast<int>(ErrorCode::invalid_argument) == STROBE_INVALID_ARGUMENT);
+static_assert(static_cast<int>(ErrorCode::unsupported) == STROBE_UNSUPPORTED);
+static_assert(static_cast<int>(ErrorCode::out_of_memory) == STROBE_OUT_OF_MEMORY);
+static_assert(static_cast<int>(ErrorCode::runtime) == STROBE_RUNTIME);
+static_assert(static_cast<int>(DType::fp16) == STROBE_FP16 && static_cast<int>(DType::bf16) == STROBE_BF16);
+static_assert(static_cast<int>(Alignment::top_left) == STROBE_TOP_LEFT &&
+              static_cast<int>(Alignment::bottom_right) == STROBE_BOTTOM_RIGHT);
+static_assert(static_cast<int>(Pass::backward) == STROBE_PASS_BACKWARD &&
+              static_cast<int>(Device::cuda) == STROBE_CUDA);
+
+// Fixed, so that reporting that there is no memory needs none.
+thread_local char last_error[1024] = "";
+
+void remember(std::string_view text) noexcept {
+  const std::size_t length = std::min(text.size(), sizeof last_error - 1);
+  std::memcpy(last_error, text.data(), length);
+  last_error[length] = '\0';
+}
+
+// Runs a call; nothing but a status comes out.
+template <class F>
+strobe_status guarded(F&& call) noexcept {
+  try {
+    call();
+    return STROBE_OK;
+  } catch (const Error& error) {
+    remember(error.what());
+    return static_cast<strobe_status>(error.code());
+  } catch (const std::bad_alloc&) {
+    remember("attention: out of host memory");
+    return STROBE_OUT_OF_MEMORY;
+  } catch (const std::exception& error) {
+    remember(error.what());
+    return STROBE_RUNTIME;
+  } catch (...) {
+    remember("attention: an unknown exception");
+    return STROBE_RUNTIME;
+  }
+}
+
+// The caller's struct as this library knows it. An older caller's is shorter: the rest is zero, which means the
+// default. A newer one's is longer: what this library does not know must be zero.
+template <class Struct>
+Struct read_struct(const Struct* given, const char* name, std::size_t oldest) {
+  if (!given) fail(ErrorCode::invalid_argument, "attention: {} is null", name);
+  const std::size_t size = given->size;
+  if (size < oldest || size > (std::size_t{1} << 16)) {
+    fail(ErrorCode::invalid_argument, "attention: {} has size {}; it must be sizeof({}), {} in this version", name,
+         size, name, sizeof(Struct));
+  }
+  const auto* bytes = reinterpret_cast<const unsigned char*>(given);
+  for (std::size_t i = sizeof(Struct); i < size; ++i) {
+    if (bytes[i] != 0) {
+      fail(ErrorCode::unsupported,
+           "attention: {} of size {} sets a field at byte {} that this version ({}, size {}) does not know", name, size,
+           i, STROBE_VERSION_STRING, sizeof(Struct));
+    }
+  }
+  Struct known{};
+  std::memcpy(&known, given, std::min(size, sizeof(Struct)));
+  return known;
+}
+
+template <class Result, class From>
+Result view_from(const From& from) {
+  Result view;
+  view.data = from.data;
+  view.dtype = static_cast<DType>(from.dtype);
+  std::copy_n(from.shape, 4, view.shape.begin());
+  std::copy_n(from.stride, 4, view.stride.begin());
+  return view;
+}
+
+ConstView input(const strobe_const_view& from) { return view_from<ConstView>(from); }
+View output(const strobe_view& from) { return view_from<View>(from); }
+
+IndexView indices(const strobe_index_view& from) { return {from.data, from.bits, from.count}; }
+
+Attention attention_from(const strobe_attention* given) {
+  const auto from = read_struct(given, "strobe_attention", sizeof(strobe_attention));
+  Attention attention;
+  attention.q = input(from.q);
+  attention.k = input(from.k);
+  attention.v = input(from.v);
+  if (from.scale_given) attention.scale = from.scale;
+  attention.causal = from.causal != 0;
+  attention.window = {from.window_left, from.window_right};
+  attention.alignment = static_cast<Alignment>(from.alignment);
+  attention.softcap = from.softcap;
+  attention.alibi_slopes = from.alibi_slopes;
+  attention.bias = input(from.bias);
+  attention.sinks = from.sinks;
+  attention.dropout = {from.dropout_p, from.dropout_seed};
+  attention.lengths_q = indices(from.lengths_q);
+  attention.lengths_k = indices(from.lengths_k);
+  attention.cu_seqlens_q = indices(from.cu_seqlens_q);
+  attention.cu_seqlens_k = indices(from.cu_seqlens_k);
+  return attention;
+}
+
+// The kernel's name stays the caller's memory, which outlives the call.
+Execution execution_from(const strobe_execution* given) {
+  Execution execution;
+  if (!given) return execution;
+  const auto from = read_struct(given, "strobe_execution", sizeof(strobe_execution));
+  execution.device = static_cast<Device>(from.device);
+  execution.kernel = from.kernel ? std::string_view(from.kernel) : std::string_view();
+  execution.threads = from.threads;
+  execution.deterministic = from.deterministic != 0;
+  execution.stream = from.stream;
+  execution.workspace = from.workspace;
+  execution.workspace_bytes = from.workspace_bytes;
+  return execution;
+}
+
+std::string text_of(const std::vector<Verdict>& verdicts) {
+  std::string text;
+  for (const Verdict& verdict : verdicts) {
+    if (verdict.refusal.empty()) {
+      text += fmt::format("{}: {}, workspace {} bytes, {}\n", verdict.kernel, verdict.chosen ? "chosen" : "supported",
+                          verdict.workspace_bytes, verdict.configuration);
+    } else {
+      text += fmt::format("{}: refused, {}\n", verdict.kernel, verdict.refusal);
+    }
+  }
+  return text;
+}
+
+// A struct of the caller's age filled with defaults. `set` writes those that are not zero.
+template <class Struct, class Set>
+strobe_status init(Struct* out, std::size_t size, const char* name, Set&& set) {
+  return guarded([&] {
+    if (!out) fail(ErrorCode::invalid_argument, "attention: {} is null", name);
+    if (size < sizeof(Struct)) {
+      fail(ErrorCode::invalid_argument, "attention: {} of size {} is shorter than any version's, {}", name, size,
+           sizeof(Struct));
+    }
+    std::memset(static_cast<void*>(out), 0, size);
+    out->size = size;
+    set(*out);
+  });
+}
+
+}  // namespace
+
+}  // namespace strobe
+
+using namespace strobe;
+
+extern "C" {
+
+strobe_status strobe_attention_init(strobe_attention* attention, size_t size) {
+  return init(attention, size, "strobe_attention", [](strobe_attention& fresh) {
+    fresh.window_left = -1;
+    fresh.window_right = -1;
+  });
+}
+
+strobe_status strobe_execution_init(strobe_execution* execution, size_t size) {
+  return init(execution, size, "strobe_execution", [](strobe_execution& fresh) { fresh.deterministic = 1; });
+}
+
+strobe_status strobe_forward(const strobe_attention* attention, const strobe_forward_outputs* outputs,
+                             const strobe_execution* execution) {
+  return guarded([&] {
+    const Attention what = attention_from(attention);
+    const auto to = read_struct(outputs, "strobe_forward_outputs", sizeof(strobe_forward_outputs));
+    forward(what, {.o = output(to.o), .lse = to.lse}, execution_from(execution));
+  });
+}
+
+strobe_status strobe_backward(const strobe_attention* attention, const strobe_backward_inputs* inputs,
+                              const strobe_gradients* gradients, const strobe_execution* execution) {
+  return guarded([&] {
+    const Attention what = attention_from(attention);
+    const auto from = read_struct(inputs, "strobe_backward_inputs", sizeof(strobe_backward_inputs));
+    const auto to = read_struct(gradients, "strobe_gradients", sizeof(strobe_gradients));
+    backward(
+        what, {.o = input(from.o), .lse = from.lse, .d_o = input(from.d_o)},
+        {.dq = output(to.dq), .dk = output(to.dk), .dv = output(to.dv), .dbias = output(to.dbias), .dsinks = to.dsinks},
+        execution_from(execution));
+  });
+}
+
+strobe_status strobe_workspace_bytes(const strobe_attention* attention, int32_t pass, const strobe_execution* execution,
+                                     size_t* bytes) {
+  return guarded([&] {
+    if (!bytes) fail(ErrorCode::invalid_argument, "attention: the place for workspace bytes is null");
+    *bytes = workspace_bytes(attention_from(attention), static_cast<Pass>(pass), execution_from(execution));
+  });
+}
+
+strobe_status strobe_explain(const strobe_attention* attention, int32_t pass, const strobe_execution* execution,
+                             char* buffer, size_t capacity, size_t* needed) {
+  return guarded([&] {
+    if (!buffer && capacity != 0) {
+      fail(ErrorCode::invalid_argument, "attention: the buffer for text is null but its capacity is {}", capacity);
+    }
+    const std::string text =
+        text_of(explain(attention_from(attention), static_cast<Pass>(pass), execution_from(execution)));
+    if (needed) *needed = text.size() + 1;
+    if (capacity == 0) return;
+    const std::size_t length = std::min(text.size(), capacity - 1);
+    std::memcpy(buffer, text.data(), length);
+    buffer[length] = '\0';
+  });
+}
+
+const char* strobe_last_error(void) { return last_error; }
+
+const char* strobe_status_name(strobe_status status) {
+  switch (status) {
+    case STROBE_OK: return "ok";
+    case STROBE_INVALID_ARGUMENT: return "invalid_argument";
+    case STROBE_UNSUPPORTED: return "unsupported";
+    case STROBE_OUT_OF_MEMORY: return "out_of_memory";
+    case STROBE_RUNTIME: return "runtime";
+  }
+  return "unknown";
+}
+
+const char* strobe_version(void) { return STROBE_VERSION_STRING; }
+
+int32_t strobe_abi_version(void) { return STROBE_ABI_VERSION; }
+
+}  // extern "C"

@@ -1,0 +1,123 @@
+// Lengths and offsets are data from outside as much as sizes are: each is read once and must lie where the tensors are.
+#include "attention/check_lengths.h"
+
+#include "attention/check_view.h"
+#include "core/fail.h"
+
+namespace strobe {
+
+namespace {
+
+constexpr auto kInvalid = ErrorCode::invalid_argument;
+
+bool given(const IndexView& indices) { return indices.data || indices.count != 0; }
+
+void check_index_view(const IndexView& indices, const char* name) {
+  if (indices.bits != 32 && indices.bits != 64) {
+    fail(kInvalid, "attention: {} has integers of {} bits; valid are 32 and 64", name, indices.bits);
+  }
+  if (indices.count < 0) fail(kInvalid, "attention: {} has count {}; it must not be negative", name, indices.count);
+  check_array({name, indices.data, indices.count, indices.bits / 8});
+}
+
+// One side of a padded batch: [B] lengths in [0, size].
+void check_padded(const IndexView& lengths, const char* name, std::int64_t batch, std::int64_t size) {
+  if (!given(lengths)) return;
+  check_index_view(lengths, name);
+  if (lengths.count != batch) {
+    fail(kInvalid, "attention: {} has count {} but the batch is {}", name, lengths.count, batch);
+  }
+  for (std::int64_t b = 0; b < batch; ++b) {
+    if (lengths[b] < 0 || lengths[b] > size) {
+      fail(kInvalid, "attention: {}[{}] is {}; valid are 0 to {}", name, b, lengths[b], size);
+    }
+  }
+}
+
+// One side of a packed batch: [sequences + 1] offsets from 0 to the total. Returns the longest sequence.
+std::int64_t check_packed(const IndexView& offsets, const char* name, std::int64_t total) {
+  check_index_view(offsets, name);
+  if (offsets.count < 1) {
+    fail(kInvalid, "attention: {} has count {}; it must be the number of sequences + 1", name, offsets.count);
+  }
+  if (offsets[0] != 0) fail(kInvalid, "attention: {}[0] is {}; it must be 0", name, offsets[0]);
+  const std::int64_t sequences = offsets.count - 1;
+  std::int64_t longest = 0;
+  for (std::int64_t b = 0; b < sequences; ++b) {
+    const std::int64_t begin = offsets[b], end = offsets[b + 1];
+    if (end < begin) {
+      fail(kInvalid, "attention: {}[{}] is {} after {}; offsets must not decrease", name, b + 1, end, begin);
+    }
+    longest = std::max(longest, end - begin);  // both are in [0, 2^63): no overflow
+  }
+  if (offsets[sequences] != total) {
+    fail(kInvalid, "attention: {}[{}] is {} but the packed tensors have sequence {}", name, sequences,
+         offsets[sequences], total);
+  }
+  check_size("the longest packed sequence", longest);
+  return longest;
+}
+
+void check_packed_pair(const Attention& attention, Problem& problem) {
+  const IndexView &q = attention.cu_seqlens_q, &k = attention.cu_seqlens_k;
+  if (!given(q) || !given(k)) {
+    fail(kInvalid, "attention: {} is given but {} is not; packed sequences need both",
+         given(q) ? "cu_seqlens_q" : "cu_seqlens_k", given(q) ? "cu_seqlens_k" : "cu_seqlens_q");
+  }
+  if (attention.q.shape[0] != 1) {
+    fail(kInvalid, "attention: packed sequences (cu_seqlens_q) need views of batch 1, but Q has batch {}",
+         attention.q.shape[0]);
+  }
+  if (q.count != k.count) {
+    fail(kInvalid, "attention: cu_seqlens_q has count {} but cu_seqlens_k has {}", q.count, k.count);
+  }
+  problem.max_q = check_packed(q, "cu_seqlens_q", attention.q.shape[2]);
+  problem.max_k = check_packed(k, "cu_seqlens_k", attention.k.shape[2]);
+  check_size("the number of packed sequences", q.count - 1);
+  problem.batch = q.count - 1;
+  problem.packed = true;
+}
+
+bool same_array(const IndexView& a, const IndexView& b) { return a.data == b.data && a.bits == b.bits; }
+
+}  // namespace
+
+void check_lengths(const Attention& attention, Problem& problem) {
+  const bool lengths = given(attention.lengths_q) || given(attention.lengths_k);
+  const bool offsets = given(attention.cu_seqlens_q) || given(attention.cu_seqlens_k);
+  if (lengths && offsets) {
+    fail(kInvalid, "attention: {} and {} are both given; use lengths (padded) or offsets (packed)",
+         given(attention.lengths_q) ? "lengths_q" : "lengths_k",
+         given(attention.cu_seqlens_q) ? "cu_seqlens_q" : "cu_seqlens_k");
+  }
+  if (offsets) {
+    check_packed_pair(attention, problem);
+  } else {
+    const std::int64_t sq = attention.q.shape[2], sk = attention.k.shape[2];
+    check_size("the sequence of Q", sq);
+    check_size("the sequence of K", sk);
+    check_padded(attention.lengths_q, "lengths_q", problem.batch, sq);
+    check_padded(attention.lengths_k, "lengths_k", problem.batch, sk);
+    problem.max_q = sq;
+    problem.max_k = sk;
+  }
+  problem.lengths_q = attention.lengths_q;
+  problem.lengths_k = attention.lengths_k;
+  problem.cu_seqlens_q = attention.cu_seqlens_q;
+  problem.cu_seqlens_k = attention.cu_seqlens_k;
+}
+
+std::string unequal_lengths(const Attention& attention) {
+  if (given(attention.cu_seqlens_q) || given(attention.cu_seqlens_k)) {
+    return same_array(attention.cu_seqlens_q, attention.cu_seqlens_k) ? "" : "cu_seqlens_q and cu_seqlens_k apart";
+  }
+  if (given(attention.lengths_q) && given(attention.lengths_k)) {
+    return same_array(attention.lengths_q, attention.lengths_k) ? "" : "lengths_q and lengths_k apart";
+  }
+  if (given(attention.lengths_q)) return "lengths_q alone";
+  if (given(attention.lengths_k)) return "lengths_k alone";
+  const std::int64_t sq = attention.q.shape[2], sk = attention.k.shape[2];
+  return sq == sk ? "" : fmt::format("Sq {} and Sk {}", sq, sk);
+}
+
+}  // namespace strobe

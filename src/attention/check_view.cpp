@@ -1,0 +1,151 @@
+// Checks of one view. Every product is taken with overflow detection: the numbers come from outside.
+#include "attention/check_view.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+
+#include "core/fail.h"
+
+namespace strobe {
+
+namespace {
+
+constexpr std::array<const char*, 4> kDimensions{"batch", "heads", "sequence", "last dimension"};
+
+// Of a view, in bytes: no address space is larger. Farther, Arm ignores the top bits: a wild pointer would seem to
+// work.
+constexpr std::int64_t kMaxSpan = std::int64_t{1} << 56;
+
+// Offsets of a view's elements from its pointer, in bytes: [low, high).
+struct Span {
+  std::int64_t low, high;
+};
+
+Span span_of(const ConstView& view, const char* name) {
+  Span span{0, 1};
+  bool fits = true;
+  for (std::size_t i = 0; i < 4; ++i) {
+    std::int64_t reach = 0;
+    fits = fits && !__builtin_mul_overflow(view.shape[i] - 1, view.shape[i] == 1 ? 0 : view.stride[i], &reach);
+    std::int64_t& end = reach < 0 ? span.low : span.high;
+    fits = fits && !__builtin_add_overflow(end, reach, &end);
+  }
+  const auto bytes = static_cast<std::int64_t>(size_of(view.dtype));
+  std::int64_t total = 0;
+  fits = fits && !__builtin_mul_overflow(span.low, bytes, &span.low);
+  fits = fits && !__builtin_mul_overflow(span.high, bytes, &span.high);
+  fits = fits && !__builtin_sub_overflow(span.high, span.low, &total);
+  if (!fits || total > kMaxSpan) {
+    fail(ErrorCode::invalid_argument, "attention: {} of shape {} with strides {} spans more bytes than 2^56", name,
+         text_of(view.shape), text_of(view.stride));
+  }
+  return span;
+}
+
+void check_pointer(const ConstView& view, const Span& span, const ViewRule& rule) {
+  if (!view.data) {
+    if (rule.pointers == Pointers::ignored) return;
+    fail(ErrorCode::invalid_argument, "attention: {} is null but has shape {}", rule.name, text_of(view.shape));
+  }
+  const auto address = reinterpret_cast<std::uintptr_t>(view.data);
+  const std::size_t bytes = size_of(view.dtype);
+  if (address % bytes != 0) {
+    fail(ErrorCode::invalid_argument, "attention: {} at {} is not aligned to its element, {} bytes of {}", rule.name,
+         view.data, bytes, name_of(view.dtype));
+  }
+  const auto above = static_cast<std::uintptr_t>(span.high);
+  const auto below = static_cast<std::uintptr_t>(-span.low);
+  if (address < below || address > std::numeric_limits<std::uintptr_t>::max() - above) {
+    fail(ErrorCode::invalid_argument, "attention: {} at {} of shape {} with strides {} leaves the address space",
+         rule.name, view.data, text_of(view.shape), text_of(view.stride));
+  }
+}
+
+// Sufficient for distinct elements: ordered by stride, each dimension steps over all that the smaller ones reach.
+// True of every transposed, sliced or padded tensor; span_of() has shown that no product here overflows.
+void check_distinct(const ConstView& view, const char* name) {
+  std::array<std::size_t, 4> order{0, 1, 2, 3};
+  const auto step = [&](std::size_t i) { return view.shape[i] == 1 ? 0 : std::abs(view.stride[i]); };
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return step(a) < step(b); });
+  std::int64_t reach = 0;
+  for (const std::size_t i : order) {
+    if (view.shape[i] == 1) continue;
+    if (step(i) <= reach) {
+      fail(ErrorCode::invalid_argument,
+           "attention: {} of shape {} with strides {} has elements that overlap ({} stride {} does not pass the {} "
+           "elements inside it); an output needs distinct ones",
+           name, text_of(view.shape), text_of(view.stride), kDimensions[i], view.stride[i], reach + 1);
+    }
+    reach += (view.shape[i] - 1) * step(i);
+  }
+}
+
+}  // namespace
+
+std::string text_of(const std::array<std::int64_t, 4>& values) {
+  return fmt::format("[{}, {}, {}, {}]", values[0], values[1], values[2], values[3]);
+}
+
+bool has_elements(const ConstView& view) {
+  return std::all_of(view.shape.begin(), view.shape.end(), [](std::int64_t size) { return size != 0; });
+}
+
+void check_size(const char* what, std::int64_t size) {
+  if (size > kMaxSize) {
+    fail(ErrorCode::invalid_argument, "attention: {} is {}; the most is {}", what, size, kMaxSize);
+  }
+}
+
+void check_sizes(const ConstView& view, const char* name) {
+  if (view.dtype != DType::fp32 && view.dtype != DType::fp16 && view.dtype != DType::bf16) {
+    fail(ErrorCode::invalid_argument, "attention: {} has the unknown dtype {}; valid are 0 (fp32), 1 (fp16), 2 (bf16)",
+         name, static_cast<int>(view.dtype));
+  }
+  std::int64_t elements = 1;
+  bool fits = true;
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (view.shape[i] < 0) {
+      fail(ErrorCode::invalid_argument, "attention: {} has {} {} in its shape {}; sizes are 0 or more", name,
+           kDimensions[i], view.shape[i], text_of(view.shape));
+    }
+    // An empty dimension counts as 1: products of the others must be safe in kernels too.
+    fits = fits && !__builtin_mul_overflow(elements, std::max<std::int64_t>(1, view.shape[i]), &elements);
+  }
+  if (!fits || elements > kMaxElements) {
+    fail(ErrorCode::invalid_argument, "attention: {} of shape {} has more elements than 2^50", name,
+         text_of(view.shape));
+  }
+}
+
+std::array<std::int64_t, 4> check_memory(const ConstView& view, const ViewRule& rule) {
+  if (!has_elements(view)) return {0, 0, 0, 1};
+  const std::int64_t last = view.stride[3];
+  if (view.shape[3] > 1 && last != 1 && !(last == 0 && rule.use == Use::expanded_input)) {
+    fail(ErrorCode::invalid_argument, "attention: {} has stride {} in its last dimension (strides {}); it must be {}",
+         rule.name, last, text_of(view.stride), rule.use == Use::expanded_input ? "1 or 0" : "1");
+  }
+  const Span span = span_of(view, rule.name);
+  if (rule.use == Use::output) check_distinct(view, rule.name);
+  check_pointer(view, span, rule);
+
+  std::array<std::int64_t, 4> stride = view.stride;
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (view.shape[i] == 1) stride[i] = view.shape[3];
+  }
+  if (view.shape[3] == 1) stride[3] = 1;
+  return stride;
+}
+
+void check_array(const PlainArray& array) {
+  if (array.count == 0) return;
+  if (!array.data) {
+    fail(ErrorCode::invalid_argument, "attention: {} is null but has {} elements", array.name, array.count);
+  }
+  if (reinterpret_cast<std::uintptr_t>(array.data) % static_cast<std::uintptr_t>(array.bytes) != 0) {
+    fail(ErrorCode::invalid_argument, "attention: {} at {} is not aligned to its element, {} bytes", array.name,
+         array.data, array.bytes);
+  }
+}
+
+}  // namespace strobe

@@ -1,0 +1,48 @@
+// The one place where a kernel is chosen. Called by attention.cpp for run, workspace and explain alike.
+#include <algorithm>
+#include <cctype>
+#include <string>
+
+#include "attention/kernel.h"
+#include "core/fail.h"
+
+namespace strobe {
+
+namespace {
+
+const char* name_of(Device device) { return device == Device::cuda ? "cuda" : "cpu"; }
+
+bool same_name(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+// "flash2, standard, reference": the kernels of a device.
+std::string names_on(Device device) {
+  std::string names;
+  for (const Kernel& kernel : kernels()) {
+    if (kernel.device == device) names += (names.empty() ? "" : ", ") + std::string(kernel.name);
+  }
+  return names.empty() ? "none" : names;
+}
+
+}  // namespace
+
+const Kernel& choose(const Problem& problem, std::string_view name) {
+  std::string refusals;
+  for (const Kernel& kernel : kernels()) {
+    if (kernel.device != problem.device || !(name.empty() || same_name(name, kernel.name))) continue;
+    const std::string refusal = kernel.refusal(problem);
+    if (refusal.empty()) return kernel;
+    if (!name.empty()) fail(ErrorCode::unsupported, "attention: kernel '{}' refuses: {}", kernel.name, refusal);
+    refusals += fmt::format("{}'{}' refuses: {}", refusals.empty() ? "" : "; ", kernel.name, refusal);
+  }
+  if (!name.empty()) {
+    fail(ErrorCode::invalid_argument, "attention: unknown kernel '{}' on device {}; valid are: {}", name,
+         name_of(problem.device), names_on(problem.device));
+  }
+  fail(ErrorCode::unsupported, "attention: no kernel on device {} takes this problem: {}", name_of(problem.device),
+       refusals.empty() ? "there is none" : refusals);
+}
+
+}  // namespace strobe

@@ -1,0 +1,28 @@
+// The permission that Linux on x86-64 wants before AMX's tile registers are used. Called by isa.cpp, once.
+#include "attention/cpu/amx_permission.h"
+
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace strobe::cpu {
+
+bool request_amx_permission() {
+  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;  // leaf 7, EDX
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return false;
+  if ((edx & kAmxBf16) == 0 || (edx & kAmxTile) == 0) return false;
+  constexpr long kRequest = 0x1023;  // ARCH_REQ_XCOMP_PERM; Linux 5.16, younger than the headers we may build with
+  constexpr long kTileData = 18;     // XFEATURE_XTILE_DATA
+  return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+}
+
+}  // namespace strobe::cpu
+#else
+namespace strobe::cpu {
+
+bool request_amx_permission() { return false; }
+
+}  // namespace strobe::cpu
+#endif

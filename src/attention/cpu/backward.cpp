@@ -1,0 +1,491 @@
+// flash2's backward pass on the CPU. For each group of units: prepare (pack Q and dO, delta = sum of dO * O), then one
+// task per block of keys, which keeps its dK and dV and adds to dQ, then dQ to the caller's rows.
+// Tasks add to the dQ of a row block strictly in the order of their key blocks (`turn`), whatever thread runs them:
+// five products instead of the seven of a second pass, no atomics on data, and bitwise the same for any thread count.
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <thread>
+
+#include "attention/cpu/flash2.h"
+#include "core/half.h"
+#include "device/host/thread_pool.h"
+
+namespace strobe::cpu {
+
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Scratch of one thread. Blocks are [block_keys] x [block_rows].
+struct Scratch {
+  char* k;             // M panels, steps d                      [block_keys][d_steps]
+  char* k_t;           // M panels of the transpose, steps keys  [d_rows][block_keys]
+  char* v;             // M panels, steps dv                     [block_keys][dv_steps]
+  float* dk;           // C tiles                                [d_cols / cols][block_keys][cols]
+  float* dv;           //                                        [dv_cols / cols][block_keys][cols]
+  float* scores;       // tile                                   [block_keys][n]
+  float* d_scores;     // tile, where not fp32                   [block_keys][n]
+  float* slopes;       // tile, with softcap                     [block_keys][n]
+  char* ds_n;          // N operands                             [panels][block_keys][n]
+  char* p_m;           // M operands                             [block_keys / m][block_rows][m]
+  char* ds_m;          //                                        [block_keys / m][block_rows][m]
+  char* q_t;           // N panels, steps rows, where fp32       [d_cols][block_rows]
+  char* do_t;          //                                        [dv_cols][block_rows]
+  float* p_tile;       // plain tiles, for input not finite      [panels][block_keys][n]
+  float* ds_tile;      //                                        [panels][block_keys][n]
+  Lanes* lanes;        //                                        [panels]
+  const void** rows;   //                                        [max(block_rows, block_keys)]
+};
+
+// What a row block brings to every key block.
+struct RowInfo {
+  std::int32_t first_block, last_block;  // key blocks [first, last) that some row sees
+  bool odd;                              // Q or dO hold a value that is not finite
+  std::atomic<std::int32_t> turn;        // the key block that may add to dQ next
+};
+
+struct Workspace {
+  Scratch* scratch;   // [threads]
+  RowInfo* info;      // [group_units][row_blocks]
+  char* q;            // N panels, steps d     [group_units][row_blocks][panels][d_steps][n]
+  char* d_o;          // N panels, steps dv    [group_units][row_blocks][panels][dv_steps][n]
+  char* q_t;          // N panels, steps rows, where bf16   [group_units][row_blocks][d_cols][block_rows]
+  char* do_t;         //                       [group_units][row_blocks][dv_cols][block_rows]
+  float* dq;          // dQ^T                  [group_units][row_blocks][panels][d_rows][n]
+  float* lse;         // +inf: no keys         [group_units][row_blocks][block_rows]
+  float* delta;       //                       [group_units][row_blocks][block_rows]
+};
+
+Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
+  const std::int64_t n = plan.isa->n, keys = plan.block_keys, rows = plan.block_rows, e = plan.element;
+  const bool narrow = e != 4;
+  Workspace w{};
+  w.scratch = carver.take<Scratch>(problem.threads);
+  for (int thread = 0; thread < problem.threads; ++thread) {
+    Scratch s{};
+    s.k = carver.bytes(keys * plan.d_steps * e);
+    s.k_t = carver.bytes(keys * plan.d_rows * e);
+    s.v = carver.bytes(keys * plan.dv_steps * e);
+    s.dk = carver.take<float>(keys * plan.d_cols);
+    s.dv = carver.take<float>(keys * plan.dv_cols);
+    s.scores = carver.take<float>(keys * n);
+    s.d_scores = narrow ? carver.take<float>(keys * n) : nullptr;
+    s.slopes = problem.softcap != 0 ? carver.take<float>(keys * n) : nullptr;
+    s.ds_n = carver.bytes(keys * rows * e);
+    s.p_m = carver.bytes(keys * rows * e);
+    s.ds_m = carver.bytes(keys * rows * e);
+    s.q_t = narrow ? nullptr : carver.bytes(rows * plan.d_cols * e);
+    s.do_t = narrow ? nullptr : carver.bytes(rows * plan.dv_cols * e);
+    s.p_tile = carver.take<float>(keys * rows);
+    s.ds_tile = carver.take<float>(keys * rows);
+    s.lanes = carver.take<Lanes>(plan.panels);
+    s.rows = carver.take<const void*>(std::max(rows, keys));
+    if (w.scratch) w.scratch[thread] = s;
+  }
+  const std::int64_t blocks = plan.group_units * plan.row_blocks;
+  w.info = carver.take<RowInfo>(blocks);
+  w.q = carver.bytes(blocks * rows * plan.d_steps * e);
+  w.d_o = carver.bytes(blocks * rows * plan.dv_steps * e);
+  w.q_t = narrow ? carver.bytes(blocks * rows * plan.d_cols * e) : nullptr;
+  w.do_t = narrow ? carver.bytes(blocks * rows * plan.dv_cols * e) : nullptr;
+  w.dq = carver.take<float>(blocks * rows * plan.d_rows);
+  w.lse = carver.take<float>(blocks * rows);
+  w.delta = carver.take<float>(blocks * rows);
+  return w;
+}
+
+class Backward {
+ public:
+  Backward(const Problem& problem, const Plan& plan, const Workspace& workspace)
+      : problem_(problem), plan_(plan), isa_(*plan.isa), workspace_(workspace) {}
+
+  void run() {
+    clear_extra_gradients();
+    for (std::int64_t first = 0; first < plan_.units; first += plan_.group_units) {
+      const std::int64_t units = std::min(plan_.group_units, plan_.units - first);
+      parallel_for(problem_.threads, units * plan_.row_blocks, [&](int thread, std::int64_t task) {
+        prepare(workspace_.scratch[thread], unit_at(problem_, first + task % units), task % units, task / units);
+      });
+      if (problem_.dsinks) add_to_sink_gradients(first, units);
+      // Key block by key block over all units: the first ones of a causal mask meet most rows, and neighbours in the
+      // order belong to different units, so that they seldom wait for each other's turn.
+      if (bias_gradient_shared()) {
+        parallel_for(problem_.threads, plan_.key_blocks, [&](int thread, std::int64_t block) {
+          for (std::int64_t u = 0; u < units; ++u) work(workspace_.scratch[thread], first + u, u, block);
+        });
+      } else {
+        parallel_for(problem_.threads, units * plan_.key_blocks, [&](int thread, std::int64_t task) {
+          work(workspace_.scratch[thread], first + task % units, task % units, task / units);
+        });
+      }
+      parallel_for(problem_.threads, units * plan_.row_blocks, [&](int thread, std::int64_t task) {
+        finish(workspace_.scratch[thread], unit_at(problem_, first + task % units), task % units, task / units);
+      });
+    }
+  }
+
+ private:
+  // Whether several units add to the same element of dbias; then one task does a key block for all of them in order.
+  bool bias_gradient_shared() const {
+    if (!problem_.dbias.data) return false;
+    return (problem_.batch > 1 && problem_.dbias.stride[0] == 0) ||
+           (problem_.heads_kv > 1 && problem_.dbias.stride[1] == 0);
+  }
+
+  void clear_extra_gradients() const {
+    if (problem_.dsinks) std::fill_n(problem_.dsinks, problem_.heads_q, 0.0f);
+    if (!problem_.dbias.data) return;
+    const auto& shape = problem_.dbias.shape;
+    const auto& stride = problem_.dbias.stride;
+    parallel_for(problem_.threads, shape[0] * shape[1] * shape[2], [&](int, std::int64_t row) {
+      const std::int64_t b = row / (shape[1] * shape[2]), h = row / shape[2] % shape[1], i = row % shape[2];
+      float* first = static_cast<float*>(problem_.dbias.data) + b * stride[0] + h * stride[1] + i * stride[2];
+      std::fill_n(first, shape[3], 0.0f);
+    });
+  }
+
+  // Index of a row block among all of the group; arrays per row block follow from it.
+  std::int64_t block_at(std::int64_t u, std::int64_t index) const { return u * plan_.row_blocks + index; }
+  char* panel(char* base, std::int64_t block, int p, int steps) const {
+    return base + (block * plan_.panels + p) * steps * isa_.n * plan_.element;
+  }
+  float* dq_panel(std::int64_t block, int p) const {
+    return workspace_.dq + (block * plan_.panels + p) * plan_.d_rows * isa_.n;
+  }
+  int d() const { return static_cast<int>(problem_.d); }
+  int dv() const { return static_cast<int>(problem_.dv); }
+  int do_col_stride() const { return problem_.dv == 1 ? 1 : static_cast<int>(problem_.d_o.stride[3]); }
+
+  void prepare(Scratch& s, const Unit& unit, std::int64_t u, std::int64_t index) const {
+    if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
+    const RowBlock rows = row_block(problem_, plan_, unit.extent.q_length, index);
+    const std::int64_t block = block_at(u, index);
+    RowInfo& info = *new (&workspace_.info[block]) RowInfo{};
+    std::int32_t lo = std::numeric_limits<std::int32_t>::max(), hi = 0;
+    for (int p = 0; p < plan_.panels; ++p) {
+      const int n = isa_.n, count = std::clamp(rows.count - p * n, 0, n);
+      const std::int64_t first = rows.first + p * n;
+      query_rows(problem_, unit, problem_.q, first, count, n, s.rows);
+      info.odd |= isa_.pack_n({s.rows, n, d(), problem_.dtype, 1, panel(workspace_.q, block, p, plan_.d_steps)});
+      query_rows(problem_, unit, problem_.d_o, first, count, n, s.rows);
+      prepare_statistics(s, unit, first, count, block * plan_.block_rows + p * n);
+      if (count > 0) {
+        fill_lanes(problem_, unit, first, count, n, s.lanes[0]);
+        lo = std::min(lo, s.lanes[0].lo_min);
+        hi = std::max(hi, s.lanes[0].hi_max);
+        drop_single_keys(s, workspace_.delta + block * plan_.block_rows + p * n);
+      }
+      info.odd |= isa_.pack_n(
+          {s.rows, n, dv(), problem_.dtype, do_col_stride(), panel(workspace_.d_o, block, p, plan_.dv_steps)});
+    }
+    info.first_block = static_cast<std::int32_t>(lo / plan_.block_keys);
+    info.last_block = static_cast<std::int32_t>(ceil_div(hi, plan_.block_keys));
+    info.turn.store(info.first_block, std::memory_order_relaxed);
+    if (workspace_.q_t) pack_transposed(s, unit, rows, transposed(block));
+    std::fill_n(dq_panel(block, 0), std::int64_t{plan_.block_rows} * plan_.d_rows, 0.0f);
+  }
+
+  // LSE and delta of a panel's rows; rows without keys and rows that do not exist get weights of 0.
+  void prepare_statistics(Scratch& s, const Unit& unit, std::int64_t first, int count, std::int64_t at) const {
+    float* lse = workspace_.lse + at;
+    float* delta = workspace_.delta + at;
+    const void* outputs[kMaxLanes];
+    query_rows(problem_, unit, problem_.o_in, first, count, count, outputs);
+    isa_.dot_rows({s.rows, outputs, count, dv(), problem_.dtype, do_col_stride(), delta});
+    for (int lane = 0; lane < isa_.n; ++lane) {
+      lse[lane] = kInfinity;
+      if (lane >= count) {
+        delta[lane] = 0;
+        continue;
+      }
+      const std::int64_t row = first + lane;
+      const float given = problem_.lse_in[problem_.lse_index(unit.b, unit.head_of(problem_, row), unit.extent.q_begin,
+                                                             row % unit.extent.q_length)];
+      if (given != -kInfinity) lse[lane] = given;
+    }
+  }
+
+  // A row with a single key has weight 1 whatever its score: dS is 0, exactly so where dP is left out.
+  void drop_single_keys(Scratch& s, float* delta) const {
+    const Lanes& lanes = s.lanes[0];
+    for (int lane = 0; lane < lanes.count && !problem_.sinks; ++lane) {
+      if (lanes.hi[lane] - lanes.lo[lane] != 1 || !std::isfinite(delta[lane])) continue;
+      s.rows[lane] = nullptr;
+      delta[lane] = 0;
+    }
+  }
+
+  struct Transposed {
+    char* q;
+    char* d_o;
+  };
+  Transposed transposed(std::int64_t block) const {
+    return {workspace_.q_t + block * plan_.block_rows * plan_.d_cols * plan_.element,
+            workspace_.do_t + block * plan_.block_rows * plan_.dv_cols * plan_.element};
+  }
+  void pack_transposed(Scratch& s, const Unit& unit, const RowBlock& rows, const Transposed& to) const {
+    query_rows(problem_, unit, problem_.q, rows.first, rows.count, plan_.block_rows, s.rows);
+    isa_.pack_nt({s.rows, plan_.block_rows, d(), problem_.dtype, 1, to.q});
+    query_rows(problem_, unit, problem_.d_o, rows.first, rows.count, plan_.block_rows, s.rows);
+    isa_.pack_nt({s.rows, plan_.block_rows, dv(), problem_.dtype, do_col_stride(), to.d_o});
+  }
+
+  // dsink = - sum over rows of P_sink * delta, in a fixed order.
+  void add_to_sink_gradients(std::int64_t first, std::int64_t units) const {
+    for (std::int64_t u = 0; u < units; ++u) {
+      const Unit unit = unit_at(problem_, first + u);
+      for (std::int64_t index = 0; index < row_blocks_of(problem_, plan_, unit.extent.q_length); ++index) {
+        const RowBlock rows = row_block(problem_, plan_, unit.extent.q_length, index);
+        const std::int64_t at = block_at(u, index) * plan_.block_rows;
+        for (int r = 0; r < rows.count; ++r) {
+          const std::int64_t head = unit.head_of(problem_, rows.first + r);
+          const float weight = std::exp(problem_.sinks[head] - workspace_.lse[at + r]);
+          problem_.dsinks[head] -= weight * workspace_.delta[at + r];
+        }
+      }
+    }
+  }
+
+  // One block of keys of one unit against all its rows.
+  void work(Scratch& s, std::int64_t unit_index, std::int64_t u, std::int64_t key_block) const {
+    const Unit unit = unit_at(problem_, unit_index);
+    const std::int64_t first = key_block * plan_.block_keys;
+    const int count = static_cast<int>(std::min<std::int64_t>(plan_.block_keys, unit.extent.k_length - first));
+    if (count <= 0) return;
+    const int padded = static_cast<int>(round_up(count, isa_.step));
+    key_rows(problem_, unit, problem_.k, first, count, padded, s.rows);
+    const bool k_odd = isa_.pack_m({s.rows, padded, d(), problem_.dtype, 1, s.k});
+    isa_.pack_mt({s.rows, padded, d(), problem_.dtype, 1, s.k_t});
+    key_rows(problem_, unit, problem_.v, first, count, padded, s.rows);
+    isa_.pack_m({s.rows, padded, dv(), problem_.dtype, 1, s.v});
+    std::fill_n(s.dk, std::int64_t{plan_.block_keys} * plan_.d_cols, 0.0f);
+    std::fill_n(s.dv, std::int64_t{plan_.block_keys} * plan_.dv_cols, 0.0f);
+
+    const KeyBlock keys{first, count, padded, key_block, k_odd};
+    const std::int64_t blocks = row_blocks_of(problem_, plan_, unit.extent.q_length);
+    // From the last rows on: those are common to all key blocks of a causal mask, so that nobody's turn is late.
+    for (std::int64_t index = blocks; index-- > 0;) {
+      const RowInfo& info = workspace_.info[block_at(u, index)];
+      if (key_block < info.first_block || key_block >= info.last_block) continue;
+      work_rows(s, unit, keys, row_block(problem_, plan_, unit.extent.q_length, index), block_at(u, index));
+    }
+    const auto store = [&](const View& view, const float* c, float factor) {
+      key_rows(problem_, unit, view, first, count, count, s.rows);
+      isa_.store_cols({c, std::ptrdiff_t{plan_.block_keys} * isa_.cols, const_cast<void* const*>(s.rows), count,
+                       static_cast<int>(view.shape[3]), factor, problem_.dtype});
+    };
+    store(problem_.dk, s.dk, problem_.scale);
+    store(problem_.dv_out, s.dv, 1.0f);
+  }
+
+  struct KeyBlock {
+    std::int64_t first;
+    int count, padded;
+    std::int64_t index;
+    bool odd;
+  };
+  // Tile rows [first, last) that a panel fills.
+  struct Range {
+    int first, last;
+  };
+
+  void work_rows(Scratch& s, const Unit& unit, const KeyBlock& keys, const RowBlock& rows, std::int64_t block) const {
+    RowInfo& info = workspace_.info[block];
+    const ScoreOptions options = score_options(problem_, unit.b);
+    const int panels = static_cast<int>(ceil_div(rows.count, isa_.n));
+    const bool isolate = (keys.odd || info.odd) && problem_.masked();
+    Range ranges[kMaxPanels];
+    for (int p = 0; p < panels; ++p) {
+      Lanes& lanes = s.lanes[p];
+      fill_lanes(problem_, unit, rows.first + p * isa_.n, std::min(isa_.n, rows.count - p * isa_.n), isa_.n, lanes);
+      const std::int64_t lo = std::max<std::int64_t>(lanes.lo_min, keys.first) - keys.first;
+      const std::int64_t hi = std::min<std::int64_t>(lanes.hi_max, keys.first + keys.count) - keys.first;
+      ranges[p] = {0, 0};
+      if (lo >= hi) continue;
+      ranges[p] = {static_cast<int>(lo / isa_.step * isa_.step), static_cast<int>(round_up(hi, isa_.step))};
+      step(s, keys, options, p, ranges[p], block, isolate);
+    }
+    if (isolate) {
+      add_isolated(s, unit, keys, rows, panels, ranges, block);
+      return;
+    }
+    Transposed rows_t{s.q_t, s.do_t};
+    if (workspace_.q_t) {
+      rows_t = transposed(block);
+    } else {
+      pack_transposed(s, unit, rows, rows_t);
+    }
+    add_key_gradients(s, ranges, panels, keys.padded, rows_t);
+    wait_for_turn(info, keys.index);
+    for (int p = 0; p < panels; ++p) {
+      const auto [first, last] = ranges[p];
+      if (first >= last) continue;
+      isa_.multiply_n({s.k_t + std::int64_t{first} * isa_.m * plan_.element,
+                       std::ptrdiff_t{keys.padded} * isa_.m, ds_n(s, p) + std::int64_t{first} * isa_.n * plan_.element,
+                       last - first, plan_.d_rows / isa_.m, dq_panel(block, p), true});
+    }
+    info.turn.store(static_cast<std::int32_t>(keys.index) + 1, std::memory_order_release);
+  }
+
+  char* ds_n(const Scratch& s, int p) const {
+    return s.ds_n + std::int64_t{p} * plan_.block_keys * isa_.n * plan_.element;
+  }
+
+  void step(Scratch& s, const KeyBlock& keys, const ScoreOptions& options, int p, const Range& range,
+            std::int64_t block, bool isolate) const {
+    const std::int64_t at = std::int64_t{p} * isa_.n * isa_.m * plan_.element;  // this panel's steps in an M panel
+    const std::int64_t row = block * plan_.block_rows + p * isa_.n;
+    BackwardStep a{};
+    a.k = s.k;
+    a.v = s.v;
+    a.key_begin = static_cast<int>(keys.first);
+    a.key_count = keys.count;
+    a.first = range.first;
+    a.last = range.last;
+    a.d_steps = plan_.d_steps;
+    a.dv_steps = plan_.dv_steps;
+    a.q = panel(workspace_.q, block, p, plan_.d_steps);
+    a.d_o = panel(workspace_.d_o, block, p, plan_.dv_steps);
+    a.lanes = &s.lanes[p];
+    a.options = &options;
+    a.lse = workspace_.lse + row;
+    a.delta = workspace_.delta + row;
+    a.scores = s.scores;
+    a.d_scores = s.d_scores ? s.d_scores : reinterpret_cast<float*>(ds_n(s, p));
+    a.slopes = s.slopes;
+    a.ds_n = ds_n(s, p);
+    a.p_m = s.p_m + at;
+    a.ds_m = s.ds_m + at;
+    a.m_stride = std::ptrdiff_t{plan_.block_rows} * isa_.m;
+    a.p_tile = isolate ? s.p_tile + std::int64_t{p} * plan_.block_keys * isa_.n : nullptr;
+    a.ds_tile = isolate ? s.ds_tile + std::int64_t{p} * plan_.block_keys * isa_.n : nullptr;
+    isa_.backward_step(a);
+  }
+
+  // dV += P^T dO and dK += dS^T Q. Runs of M panels that meet the same row panels go together; a row panel inside a
+  // run's range that did not fill its tile there counts as zeros.
+  void add_key_gradients(Scratch& s, const Range* ranges, int panels, int padded, const Transposed& rows) const {
+    const auto meets = [&](int p, int m) {
+      return ranges[p].first <= m * isa_.m && m * isa_.m < ranges[p].last;
+    };
+    const auto span = [&](int m) {
+      Range found{0, 0};
+      for (int p = 0; p < panels; ++p) {
+        if (!meets(p, m)) continue;
+        if (found.last == 0) found.first = p;
+        found.last = p + 1;
+      }
+      return found;
+    };
+    const int m_panels = padded / isa_.m;
+    for (int m = 0; m < m_panels;) {
+      const Range with = span(m);
+      int end = m;
+      do {
+        clear_unmet(s, with, end, meets);
+        ++end;
+      } while (end < m_panels && span(end).first == with.first && span(end).last == with.last);
+      if (with.last > 0) {
+        add_product(s.p_m, rows.d_o, plan_.dv_cols, s.dv, m, end, with);
+        add_product(s.ds_m, rows.q, plan_.d_cols, s.dk, m, end, with);
+      }
+      m = end;
+    }
+  }
+
+  template <class Meets>
+  void clear_unmet(Scratch& s, const Range& with, int m, const Meets& meets) const {
+    const std::int64_t piece = std::int64_t{isa_.n} * isa_.m * plan_.element;
+    for (int p = with.first; p < with.last; ++p) {
+      if (meets(p, m)) continue;
+      std::fill_n(s.p_m + (std::int64_t{m} * plan_.panels + p) * piece, piece, char{0});
+      std::fill_n(s.ds_m + (std::int64_t{m} * plan_.panels + p) * piece, piece, char{0});
+    }
+  }
+
+  void add_product(const char* m_operand, const char* n_operand, int cols, float* c, int m, int end,
+                   const Range& with) const {
+    const std::int64_t rows = plan_.block_rows, skipped = std::int64_t{with.first} * isa_.n;
+    for (int col = 0; col < cols; col += isa_.cols) {
+      isa_.multiply_cols({m_operand + (m * rows + skipped) * isa_.m * plan_.element, rows * isa_.m,
+                          n_operand + (col * rows + skipped * isa_.cols) * plan_.element,
+                          (with.last - with.first) * isa_.n, end - m,
+                          c + std::int64_t{col} * plan_.block_keys + std::int64_t{m} * isa_.m * isa_.cols, true});
+    }
+  }
+
+  static void wait_for_turn(const RowInfo& info, std::int64_t key_block) {
+    for (int spins = 0; info.turn.load(std::memory_order_acquire) != key_block; ++spins) {
+      if (spins > 1000) std::this_thread::yield();
+    }
+  }
+
+  // The three products over allowed pairs only, one by one: where some input is not finite, 0 * NaN must not spread.
+  void add_isolated(Scratch& s, const Unit& unit, const KeyBlock& keys, const RowBlock& rows, int panels,
+                    const Range* ranges, std::int64_t block) const {
+    RowInfo& info = workspace_.info[block];
+    wait_for_turn(info, keys.index);
+    const Rows k = problem_.rows(problem_.k, unit.b, unit.h, unit.extent.k_begin);
+    for (int p = 0; p < panels; ++p) {
+      const Lanes& lanes = s.lanes[p];
+      const std::int64_t tile = std::int64_t{p} * plan_.block_keys * isa_.n;
+      for (int lane = 0; lane < lanes.count; ++lane) {
+        const void *q, *d_o;
+        query_rows(problem_, unit, problem_.q, rows.first + p * isa_.n + lane, 1, 1, &q);
+        query_rows(problem_, unit, problem_.d_o, rows.first + p * isa_.n + lane, 1, 1, &d_o);
+        for (int r = ranges[p].first; r < ranges[p].last; ++r) {
+          const std::int64_t key = keys.first + r;
+          if (key < lanes.lo[lane] || key >= lanes.hi[lane]) continue;
+          const float weight = s.p_tile[tile + r * isa_.n + lane], ds = s.ds_tile[tile + r * isa_.n + lane];
+          for (int c = 0; c < dv(); ++c) {
+            at_cols(s.dv, r, c) += weight * load_element(d_o, problem_.dtype, c * do_col_stride());
+          }
+          for (int c = 0; c < d(); ++c) {
+            at_cols(s.dk, r, c) += ds * load_element(q, problem_.dtype, c);
+            dq_panel(block, p)[c * isa_.n + lane] += ds * load_element(k[key], problem_.dtype, c);
+          }
+        }
+      }
+    }
+    info.turn.store(static_cast<std::int32_t>(keys.index) + 1, std::memory_order_release);
+  }
+  float& at_cols(float* c, int row, int col) const {
+    return c[(std::int64_t{col} / isa_.cols * plan_.block_keys + row) * isa_.cols + col % isa_.cols];
+  }
+
+  void finish(Scratch& s, const Unit& unit, std::int64_t u, std::int64_t index) const {
+    if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
+    const RowBlock rows = row_block(problem_, plan_, unit.extent.q_length, index);
+    float factor[kMaxLanes];
+    std::fill_n(factor, isa_.n, problem_.scale);
+    for (int p = 0; p * isa_.n < rows.count; ++p) {
+      const int count = std::min(isa_.n, rows.count - p * isa_.n);
+      query_rows(problem_, unit, problem_.dq, rows.first + p * isa_.n, count, count, s.rows);
+      isa_.store_lanes({dq_panel(block_at(u, index), p), const_cast<void* const*>(s.rows), count, d(), factor,
+                        problem_.dtype});
+    }
+  }
+
+  static constexpr int kMaxPanels = 32;
+  const Problem& problem_;
+  const Plan& plan_;
+  const Isa& isa_;
+  const Workspace& workspace_;
+};
+
+}  // namespace
+
+std::size_t backward_workspace(const Problem& problem, const Plan& plan) {
+  Carver carver(nullptr);
+  carve(problem, plan, carver);
+  return carver.used();
+}
+
+void backward(const Problem& problem, const Plan& plan, void* workspace) {
+  Carver carver(workspace);
+  const Workspace carved = carve(problem, plan, carver);
+  Backward(problem, plan, carved).run();
+}
+
+}  // namespace strobe::cpu

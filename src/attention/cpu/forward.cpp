@@ -1,0 +1,305 @@
+// flash2's forward pass on the CPU: for each group of units, pack K and V once, then work off row blocks, then
+// combine ranges of keys where a row block was split. Order and blocks do not depend on the number of threads.
+#include <cmath>
+#include <limits>
+
+#include "attention/cpu/flash2.h"
+#include "device/host/thread_pool.h"
+
+namespace strobe::cpu {
+
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Scratch of one thread.
+struct Scratch {
+  char* q;              // N panels                        [panels][d_steps][n]
+  float* o;             // O^T                             [panels][dv_rows][n]
+  float* max;           //                                 [panels][n]
+  float* sum;           //                                 [panels][n]
+  float* scores;        //                                 [block_keys][n]
+  char* weights;        // N operand where not fp32        [block_keys][n]
+  char* k;              // one block, where not prepacked  [block_keys][d_steps]
+  char* v;              //                                 [dv_rows][block_keys]
+  Lanes* lanes;         //                                 [panels]
+  const void** rows;    //                                 [max(block_rows, block_keys)]
+};
+
+struct Workspace {
+  Scratch* scratch;       // [threads]
+  char* k;                // [group_units][key_blocks][block_keys][d_steps]
+  char* v;                // [group_units][key_blocks][dv_rows][block_keys]
+  std::uint8_t* v_odd;    // whether a block of V holds a value that is not finite  [group_units][key_blocks]
+  float* split_o;         // normalised O^T of a split         [group_units][row_blocks][splits][panels][dv_rows][n]
+  float* split_lse;       //                                   [group_units][row_blocks][splits][panels][n]
+};
+
+Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
+  const std::int64_t n = plan.isa->n, block = plan.block_keys, e = plan.element;
+  Workspace w{};
+  w.scratch = carver.take<Scratch>(problem.threads);
+  for (int thread = 0; thread < problem.threads; ++thread) {
+    Scratch s{};
+    s.q = carver.bytes(plan.panels * plan.d_steps * n * e);
+    s.o = carver.take<float>(plan.panels * plan.dv_rows * n);
+    s.max = carver.take<float>(plan.panels * n);
+    s.sum = carver.take<float>(plan.panels * n);
+    s.scores = carver.take<float>(block * n);
+    s.weights = e == 4 ? nullptr : carver.bytes(block * n * e);
+    s.k = plan.prepack ? nullptr : carver.bytes(block * plan.d_steps * e);
+    s.v = plan.prepack ? nullptr : carver.bytes(block * plan.dv_rows * e);
+    s.lanes = carver.take<Lanes>(plan.panels);
+    s.rows = carver.take<const void*>(std::max<std::int64_t>(plan.block_rows, block));
+    if (w.scratch) w.scratch[thread] = s;
+  }
+  if (plan.prepack) {
+    const std::int64_t blocks = plan.group_units * plan.key_blocks;
+    w.k = carver.bytes(blocks * block * plan.d_steps * e);
+    w.v = carver.bytes(blocks * block * plan.dv_rows * e);
+    w.v_odd = carver.take<std::uint8_t>(blocks);
+  }
+  if (plan.splits > 1) {
+    const std::int64_t pieces = plan.group_units * plan.row_blocks * plan.splits * plan.panels;
+    w.split_o = carver.take<float>(pieces * plan.dv_rows * n);
+    w.split_lse = carver.take<float>(pieces * n);
+  }
+  return w;
+}
+
+class Forward {
+ public:
+  Forward(const Problem& problem, const Plan& plan, const Workspace& workspace)
+      : problem_(problem), plan_(plan), isa_(*plan.isa), workspace_(workspace) {}
+
+  void run() {
+    for (std::int64_t first = 0; first < plan_.units; first += plan_.group_units) {
+      const std::int64_t units = std::min(plan_.group_units, plan_.units - first);
+      if (plan_.prepack) {
+        parallel_for(problem_.threads, units * plan_.key_blocks, [&](int thread, std::int64_t task) {
+          const std::int64_t u = task / plan_.key_blocks, block = task % plan_.key_blocks;
+          pack_block(workspace_.scratch[thread], unit_at(problem_, first + u), block, packed(u, block));
+        });
+      }
+      // The last rows of a causal mask see most keys: longest first.
+      const std::int64_t tasks = units * plan_.row_blocks * plan_.splits;
+      parallel_for(problem_.threads, tasks, [&](int thread, std::int64_t task) {
+        const std::int64_t u = task % units, split = task / units % plan_.splits;
+        const std::int64_t index = plan_.row_blocks - 1 - task / (units * plan_.splits);
+        attend(workspace_.scratch[thread], first + u, u, index, split);
+      });
+      if (plan_.splits > 1) {
+        parallel_for(problem_.threads, units * plan_.row_blocks, [&](int thread, std::int64_t task) {
+          combine(workspace_.scratch[thread], first + task % units, task % units, task / units);
+        });
+      }
+    }
+  }
+
+ private:
+  struct KvBlock {
+    char* k;
+    char* v;
+    std::uint8_t* v_odd;
+  };
+
+  KvBlock packed(std::int64_t u, std::int64_t block) const {
+    const std::int64_t at = u * plan_.key_blocks + block, keys = plan_.block_keys;
+    return {workspace_.k + at * keys * plan_.d_steps * plan_.element,
+            workspace_.v + at * keys * plan_.dv_rows * plan_.element, workspace_.v_odd + at};
+  }
+
+  void pack_block(Scratch& s, const Unit& unit, std::int64_t block, const KvBlock& to) const {
+    const std::int64_t first = block * plan_.block_keys;
+    const int count = static_cast<int>(std::min<std::int64_t>(plan_.block_keys, unit.extent.k_length - first));
+    if (count <= 0) return;
+    const int padded = static_cast<int>(round_up(count, isa_.step));
+    const auto pack = [&](const ConstView& view, char* out) {
+      key_rows(problem_, unit, view, first, count, padded, s.rows);
+      return Pack{s.rows, padded, static_cast<int>(view.shape[3]), problem_.dtype, 1, out};
+    };
+    isa_.pack_m(pack(problem_.k, to.k));
+    *to.v_odd = isa_.pack_mt(pack(problem_.v, to.v));
+  }
+
+  // One row block against one range of keys.
+  void attend(Scratch& s, std::int64_t unit_index, std::int64_t u, std::int64_t index, std::int64_t split) const {
+    const Unit unit = unit_at(problem_, unit_index);
+    if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
+    const RowBlock block = row_block(problem_, plan_, unit.extent.q_length, index);
+    const ScoreOptions options = score_options(problem_, unit.b);
+    const int panels = static_cast<int>(ceil_div(block.count, isa_.n));
+    std::int32_t lo = std::numeric_limits<std::int32_t>::max(), hi = 0;
+    for (int p = 0; p < panels; ++p) {
+      begin_panel(s, unit, block, p);
+      lo = std::min(lo, s.lanes[p].lo_min);
+      hi = std::max(hi, s.lanes[p].hi_max);
+    }
+    const std::int64_t first = std::max(split * plan_.split_blocks, lo / std::int64_t{plan_.block_keys});
+    const std::int64_t last = std::min((split + 1) * plan_.split_blocks, ceil_div(hi, plan_.block_keys));
+    for (std::int64_t b = first; b < last; ++b) {
+      std::uint8_t v_odd = 0;
+      KvBlock kv{s.k, s.v, &v_odd};
+      if (plan_.prepack) {
+        kv = packed(u, b);
+      } else {
+        pack_block(s, unit, b, kv);
+      }
+      attend_block(s, unit, options, panels, b, kv);
+    }
+    for (int p = 0; p < panels; ++p) {
+      float lse[kMaxLanes], factor[kMaxLanes];
+      normalise(s.max + p * isa_.n, s.sum + p * isa_.n, lse, factor);
+      const float* o = s.o + p * plan_.dv_rows * isa_.n;
+      if (plan_.splits > 1) {
+        keep_split(o, lse, factor, split_piece(u, index, split, p));
+      } else {
+        finish_panel(s, unit, block, p, o, lse, factor);
+      }
+    }
+  }
+
+  void begin_panel(Scratch& s, const Unit& unit, const RowBlock& block, int p) const {
+    const int n = isa_.n, count = std::min(n, block.count - p * n);
+    const std::int64_t first = block.first + p * n;
+    fill_lanes(problem_, unit, first, count, n, s.lanes[p]);
+    query_rows(problem_, unit, problem_.q, first, count, n, s.rows);
+    isa_.pack_n({s.rows, n, static_cast<int>(problem_.d), problem_.dtype, 1, q_panel(s, p)});
+    std::fill_n(s.o + p * plan_.dv_rows * n, plan_.dv_rows * n, 0.0f);
+    std::fill_n(s.max + p * n, n, -kInfinity);
+    std::fill_n(s.sum + p * n, n, 0.0f);
+  }
+
+  void attend_block(Scratch& s, const Unit& unit, const ScoreOptions& options, int panels, std::int64_t b,
+                    const KvBlock& kv) const {
+    const std::int64_t first = b * plan_.block_keys;
+    ForwardStep step{};
+    step.k = kv.k;
+    step.v = kv.v;
+    step.key_begin = static_cast<int>(first);
+    step.key_count = static_cast<int>(std::min<std::int64_t>(plan_.block_keys, unit.extent.k_length - first));
+    step.block_keys = static_cast<int>(round_up(step.key_count, isa_.step));
+    step.d_steps = plan_.d_steps;
+    step.dv_rows = plan_.dv_rows;
+    step.options = &options;
+    step.scores = s.scores;
+    step.weights = s.weights;
+    step.dtype = problem_.dtype;
+    step.dv = static_cast<int>(problem_.dv);
+    if (*kv.v_odd) {
+      key_rows(problem_, unit, problem_.v, first, step.key_count, step.key_count, s.rows);
+      step.v_rows = s.rows;
+    }
+    for (int p = 0; p < panels; ++p) {
+      step.q = q_panel(s, p);
+      step.lanes = &s.lanes[p];
+      step.o = s.o + p * plan_.dv_rows * isa_.n;
+      step.max = s.max + p * isa_.n;
+      step.sum = s.sum + p * isa_.n;
+      isa_.forward_step(step);
+    }
+  }
+
+  // Running max and sum of a panel become LSE in natural units and the factor that normalises O^T.
+  void normalise(const float* max, const float* sum, float* lse, float* factor) const {
+    const float unit = score_options(problem_, 0).plain ? problem_.scale : 1.0f;
+    for (int lane = 0; lane < isa_.n; ++lane) {
+      lse[lane] = sum[lane] == 0 ? -kInfinity : max[lane] * unit + std::log(sum[lane]);
+      factor[lane] = sum[lane] == 0 ? 0.0f : 1.0f / sum[lane];
+    }
+  }
+
+  // Counts the sink in and writes O and LSE of a panel.
+  void finish_panel(Scratch& s, const Unit& unit, const RowBlock& block, int p, const float* o, float* lse,
+                    float* factor) const {
+    const int n = isa_.n, count = std::min(n, block.count - p * n);
+    const std::int64_t first = block.first + p * n;
+    for (int lane = 0; lane < count; ++lane) {
+      const std::int64_t row = first + lane, head = unit.head_of(problem_, row);
+      const Interval seen = problem_.allowed(unit.extent, row % unit.extent.q_length);
+      if (problem_.sinks && seen.lo < seen.hi) {  // a row without keys keeps -inf
+        const float with_sink = add_logs(lse[lane], problem_.sinks[head]);
+        factor[lane] *= lse[lane] == -kInfinity ? 0.0f : std::exp(lse[lane] - with_sink);
+        lse[lane] = with_sink;
+      }
+      if (problem_.dropout.p > 0) factor[lane] /= 1.0f - problem_.dropout.p;
+      if (problem_.lse) {
+        problem_.lse[problem_.lse_index(unit.b, head, unit.extent.q_begin, row % unit.extent.q_length)] = lse[lane];
+      }
+    }
+    query_rows(problem_, unit, problem_.o, first, count, count, s.rows);
+    isa_.store_lanes({o, const_cast<void* const*>(s.rows), count, static_cast<int>(problem_.dv), factor,
+                      problem_.dtype});
+  }
+
+  static float add_logs(float a, float b) {
+    const float high = std::max(a, b), low = std::min(a, b);
+    return high == -kInfinity || std::isnan(a + b) ? a + b : high + std::log1p(std::exp(low - high));
+  }
+
+  char* q_panel(const Scratch& s, int p) const {
+    return s.q + std::int64_t{p} * plan_.d_steps * isa_.n * plan_.element;
+  }
+
+  std::int64_t split_piece(std::int64_t u, std::int64_t index, std::int64_t split, int p) const {
+    return ((u * plan_.row_blocks + index) * plan_.splits + split) * plan_.panels + p;
+  }
+
+  void keep_split(const float* o, const float* lse, const float* factor, std::int64_t piece) const {
+    const int n = isa_.n;
+    float* kept = workspace_.split_o + piece * plan_.dv_rows * n;
+    for (int at = 0; at < plan_.dv_rows * n; ++at) kept[at] = o[at] * factor[at % n];
+    std::copy_n(lse, n, workspace_.split_lse + piece * n);
+  }
+
+  // Adds up the splits of a row block in their order, weighted by exp(lse of the split - largest lse).
+  void combine(Scratch& s, std::int64_t unit_index, std::int64_t u, std::int64_t index) const {
+    const Unit unit = unit_at(problem_, unit_index);
+    if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
+    const RowBlock block = row_block(problem_, plan_, unit.extent.q_length, index);
+    const int n = isa_.n;
+    for (int p = 0; p * n < block.count; ++p) {
+      float lse[kMaxLanes], factor[kMaxLanes];
+      std::fill_n(s.o, plan_.dv_rows * n, 0.0f);
+      for (int lane = 0; lane < n; ++lane) {
+        float largest = -kInfinity, sum = 0;
+        for (std::int64_t split = 0; split < plan_.splits; ++split) {
+          largest = std::max(largest, workspace_.split_lse[split_piece(u, index, split, p) * n + lane]);
+        }
+        for (std::int64_t split = 0; split < plan_.splits; ++split) {
+          const std::int64_t piece = split_piece(u, index, split, p);
+          const float part = workspace_.split_lse[piece * n + lane];
+          if (part == -kInfinity) continue;  // this range has no key for the row
+          const float weight = std::exp(part - largest);
+          sum += weight;
+          const float* o = workspace_.split_o + piece * plan_.dv_rows * n;
+          for (int c = 0; c < plan_.dv_rows; ++c) s.o[c * n + lane] += weight * o[c * n + lane];
+        }
+        lse[lane] = sum == 0 ? -kInfinity : largest + std::log(sum);
+        factor[lane] = sum == 0 ? 0.0f : 1.0f / sum;
+      }
+      finish_panel(s, unit, block, p, s.o, lse, factor);
+    }
+  }
+
+  const Problem& problem_;
+  const Plan& plan_;
+  const Isa& isa_;
+  const Workspace& workspace_;
+};
+
+}  // namespace
+
+std::size_t forward_workspace(const Problem& problem, const Plan& plan) {
+  Carver carver(nullptr);
+  carve(problem, plan, carver);
+  return carver.used();
+}
+
+void forward(const Problem& problem, const Plan& plan, void* workspace) {
+  Carver carver(workspace);
+  const Workspace carved = carve(problem, plan, carver);
+  Forward(problem, plan, carved).run();
+}
+
+}  // namespace strobe::cpu

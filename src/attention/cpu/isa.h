@@ -1,0 +1,187 @@
+// The border between flash2's driver (forward.cpp, backward.cpp: blocks, threads, order; plain C++) and the inner
+// code, compiled once per instruction set (isa/*.cpp). Everything below is plain data and function pointers, so that
+// no inline function crosses it: code built for AVX-512 can never be picked by the linker for a lesser machine.
+//
+// Geometry. All products are C[M x N] (+)= A[M x K] B[K x N], on micro-tiles of m rows and n columns:
+//   scores      S^T[keys x rows]  = K   [keys x d]     Q^T [d x rows]      one lane of a vector is one query row,
+//   output      O^T[dv x rows]   += V^T [dv x keys]    P^T [keys x rows]   so softmax needs no shuffles and the
+//   (backward)  dP^T[keys x rows] = V   [keys x dv]    dO^T[dv x rows]     score tile is the next product's operand
+//               dQ^T[d x rows]   += K^T [d x keys]     dS^T[keys x rows]
+//               dV  [keys x dv]  += P^T [keys x rows]  dO  [rows x dv]
+//               dK  [keys x d]   += dS^T[keys x rows]  Q   [rows x d]
+// The left operand is stored as M panels of `m` rows, the right one as N panels of `n` (query lanes) or `cols`
+// (columns of a head dimension), C tiles as fp32 [row][n or cols], contiguous. A panel is a sequence of chunks of `k`
+// steps of the contraction:
+//   M chunk [m][k]              step t of row r at r * k + t
+//   N chunk [k / p][n][p]       step t of column c at (t / p) * n * p + c * p + t % p
+// so the panel from step t0 (a multiple of k) on starts t0 * m (or t0 * n) elements later. Rows, columns and steps
+// beyond the matrix are zeros. Elements are fp32, or bf16 where the instruction set multiplies bf16 itself.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "strobe/dtype.h"
+
+namespace strobe::cpu {
+
+inline constexpr int kMaxLanes = 32;  // largest n of any instruction set
+
+// Rows of the caller's matrix [count x cols], to be packed. A null row is a row of zeros.
+struct Pack {
+  const void* const* rows;
+  int count;           // rows given
+  int cols;            // columns of each
+  DType dtype;         // of the source
+  int col_stride;      // 1, or 0 for an expanded last dimension
+  void* out;
+};
+
+// C_i (+)= M_i N for `panels` M panels.
+struct Multiply {
+  const void* m;
+  std::ptrdiff_t m_stride;   // elements from one M panel to the next
+  const void* n;
+  int steps;                 // of the contraction, a multiple of k
+  int panels;
+  float* c;                  // [panels][m][n or cols]
+  bool accumulate;
+};
+
+// What the lanes of one N panel of query rows may see. Lanes past the last row repeat the last one.
+struct Lanes {
+  int count;                     // rows that exist
+  std::int32_t lo[kMaxLanes];    // keys [lo, hi) of the sequence
+  std::int32_t hi[kMaxLanes];
+  std::int32_t lo_min, hi_max;   // no lane sees a key outside of this; lo_min >= hi_max: no lane sees any
+  std::int32_t lo_max, hi_min;   // every lane sees the keys inside of this
+  std::int32_t row[kMaxLanes];   // i, index of the row in its sequence
+  std::int32_t head[kMaxLanes];  // hq
+  std::int32_t diagonal[kMaxLanes];   // i + offset
+  float slope[kMaxLanes];             // ALiBi
+  const void* bias[kMaxLanes];        // first key's bias of the row
+  float* dbias[kMaxLanes];            // backward, optional; distinct lanes may share one
+};
+
+// How q.k becomes a logit; the same for all rows of a problem.
+struct ScoreOptions {
+  bool plain;               // only a positive scale: the fast path, scores stay in units of q.k
+  float scale;
+  float softcap;            // 0: off
+  bool alibi;
+  bool bias;
+  DType bias_dtype;
+  bool dropout;
+  std::uint32_t dropout_threshold;  // a weight is dropped where its Philox word is below
+  float dropout_scale;              // 1 / (1 - p)
+  std::uint64_t seed;
+  std::int32_t batch;               // b, for the Philox counter
+};
+
+// One panel of rows against one block of keys.
+struct ForwardStep {
+  const void* k;             // M panels of the block, steps d                    [keys / m][d][m]
+  const void* v;             // M panels of its transpose, rows dv, steps keys    [dv / m][block_keys][m]
+  int block_keys;            // steps of v's panels: key_count rounded up to `step`
+  int key_begin, key_count;  // the block's keys in the sequence
+  int d_steps, dv_rows;      // padded to k and to m
+  const void* q;             // N panel                                           [d][n]
+  const Lanes* lanes;
+  const ScoreOptions* options;
+  float* o;                  // running O^T, not normalised                       [dv_rows][n]
+  float* max;                // running, in units of the scores                   [n]
+  float* sum;                // running sum of exp(score - max)                   [n]
+  float* scores;             // scratch                                           [block_keys][n]
+  void* weights;             // scratch, the weights as N operand                 [block_keys][n]
+  const void* const* v_rows; // rows of V in the caller's memory, where some are not finite; else null
+  DType dtype;
+  int dv;
+};
+
+// One panel of rows against one block of keys: P and dS from S and dP. Products with them are made by Multiply.
+struct BackwardStep {
+  const void* k;             // M panels, steps d
+  const void* v;             // M panels, steps dv
+  int key_begin, key_count;
+  int first, last;           // rows of the tile to fill, relative to the block; multiples of `step`
+  int d_steps, dv_steps;
+  const void* q;             // N panel, steps d
+  const void* d_o;           // N panel, steps dv
+  const Lanes* lanes;
+  const ScoreOptions* options;
+  const float* lse;          // natural units; +inf where the row has no keys     [n]
+  const float* delta;        // sum of dO * O                                     [n]
+  float* scores;             // scratch                                           [block_keys][n]
+  float* d_scores;           // scratch                                           [block_keys][n]
+  float* slopes;             // scratch, d capped / d score, with softcap only    [block_keys][n]
+  void* ds_n;                // dS as N operand, steps keys                       [block_keys][n]
+  void* p_m;                 // P as M panels, steps rows: this panel's n steps of key panel r go to p_m + r * stride
+  void* ds_m;                // dS likewise
+  std::ptrdiff_t m_stride;   // elements
+  float* p_tile;             // where not null: P (with dropout) and dS also as plain tiles, for non-finite input
+  float* ds_tile;
+};
+
+// C^T [d][n] of one panel to the caller's rows: out[lane][c] = c[c][lane] * factor[lane].
+struct StoreLanes {
+  const float* c;
+  void* const* rows;         // [lanes]
+  int lanes, cols;
+  const float* factor;       // [n]
+  DType dtype;
+};
+
+// C [cols / w][rows][w], w = cols of the instruction set, to the caller's rows, times a factor.
+struct StoreCols {
+  const float* c;
+  std::ptrdiff_t panel_stride;  // elements from one column panel to the next
+  void* const* rows;
+  int count, cols;
+  float factor;
+  DType dtype;
+};
+
+// out[r] = a_r . b_r
+struct DotRows {
+  const void* const* a;
+  const void* const* b;
+  int count, cols;
+  DType dtype;
+  int a_col_stride;          // 1 or 0
+  float* out;
+};
+
+struct Isa {
+  const char* name;          // as in STROBE_CPU_ISA
+  DType compute;             // element of packed panels: fp32 or bf16
+  int m, n, cols, k, p;      // see the head of this file
+  int step;                  // least common multiple of m and k: the grain of key ranges
+  // Each returns whether a value that is not finite was met.
+  bool (*pack_m)(const Pack&);   // M panels of the rows, steps = columns
+  bool (*pack_mt)(const Pack&);  // M panels of the columns, steps = rows
+  bool (*pack_n)(const Pack&);   // one N panel of up to n rows, steps = columns
+  bool (*pack_nt)(const Pack&);  // N panels of `cols` columns, steps = rows
+  void (*multiply_n)(const Multiply&);
+  void (*multiply_cols)(const Multiply&);
+  void (*forward_step)(const ForwardStep&);
+  void (*backward_step)(const BackwardStep&);
+  void (*store_lanes)(const StoreLanes&);
+  void (*store_cols)(const StoreCols&);
+  void (*dot_rows)(const DotRows&);
+};
+
+// The best instruction set of this machine for a type, or the one that STROBE_CPU_ISA names.
+// Throws Error(unsupported) where this machine or build does not have the named one.
+const Isa& choose_isa(DType dtype);
+
+// For people and tests: names built in, and whether this machine has them.
+struct IsaName {
+  const char* name;
+  bool available;
+};
+const IsaName* isa_names(int* count);
+
+// The named table, or null where this machine or build does not have it.
+const Isa* find_isa(const char* name);
+
+}  // namespace strobe::cpu

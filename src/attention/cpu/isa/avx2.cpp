@@ -1,0 +1,8 @@
+// flash2's inner code for AVX2 with FMA: 6 x 16 tiles, twelve of sixteen registers.
+#include "attention/cpu/isa/engine_broadcast.h"
+#include "attention/cpu/isa/table.h"
+
+namespace strobe::cpu {
+extern const Isa kIsaAvx2;
+const Isa kIsaAvx2 = make_isa<BroadcastEngine<6, 16, 4>>("avx2");
+}  // namespace strobe::cpu

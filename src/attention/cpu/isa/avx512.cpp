@@ -1,0 +1,8 @@
+// flash2's inner code for AVX-512 F, BW, VL and DQ: 8 x 32 tiles, which divide the common head dimensions.
+#include "attention/cpu/isa/engine_broadcast.h"
+#include "attention/cpu/isa/table.h"
+
+namespace strobe::cpu {
+extern const Isa kIsaAvx512;
+const Isa kIsaAvx512 = make_isa<BroadcastEngine<8, 32, 8>>("avx512");
+}  // namespace strobe::cpu

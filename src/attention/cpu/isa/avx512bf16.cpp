@@ -1,0 +1,8 @@
+// flash2's inner code for AVX512-BF16, bf16 problems only; others use avx512.cpp's.
+#include "attention/cpu/isa/engine_avx512bf16.h"
+#include "attention/cpu/isa/table.h"
+
+namespace strobe::cpu {
+extern const Isa kIsaAvx512Bf16;
+const Isa kIsaAvx512Bf16 = make_isa<EngineAvx512Bf16>("avx512bf16");
+}  // namespace strobe::cpu

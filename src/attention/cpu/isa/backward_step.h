@@ -1,0 +1,180 @@
+// One panel of query rows against one block of keys: P and dS, in the operand forms of the three products that follow.
+#pragma once
+
+#include "attention/cpu/isa/scores.h"
+
+namespace strobe::cpu {
+namespace {
+
+// Tile rows [first, last): scores -> P, d_scores (dP on entry) -> dS before the cap's derivative.
+template <class Engine, bool Plain>
+void softmax_gradient(const BackwardStep& a, int first, int last) {
+  constexpr int kN = Engine::kN, kV = kN / kLanes, kRows = kGroup<Engine, false>;
+  constexpr int kDegree = Engine::kCompute == DType::bf16 ? 3 : 5;
+  const F32 factor = broadcast(Plain ? a.options->scale * kLog2e : kLog2e);
+  // Pointers of their own: the compiler must assume that the stores change what `a` points to.
+  float *const scores = a.scores, *const d_scores = a.d_scores;
+  for (int v = 0; v < kV; ++v) {
+    const F32 natural = load(a.lse + v * kLanes), delta = load(a.delta + v * kLanes);
+    const F32 lse = Plain ? natural * -kLog2e : natural;
+    exp2_rows<kDegree, kRows>(
+        first, last,
+        [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA {
+          const F32 s = load(scores + r * kN + v * kLanes);
+          return Plain ? fma_memory(s, factor, lse) : (s - lse) * factor;
+        },
+        [&](std::ptrdiff_t r, const F32 (&p)[kRows]) STROBE_INLINE_LAMBDA {
+#pragma GCC unroll 4
+          for (int i = 0; i < kRows; ++i) {
+            const std::ptrdiff_t at = (r + i) * kN + v * kLanes;
+            store(scores + at, p[i]);
+            store(d_scores + at, p[i] * (load(d_scores + at) - delta));
+          }
+        });
+  }
+}
+
+// The same for a narrow engine's rows [first, last), straight to the operands; where Masked, 0 where a lane does not see
+// the key. first and last are multiples of kP.
+template <class Engine, bool Masked>
+void gradient_operands(const BackwardStep& a, int first, int last) {
+  using Element = typename Engine::Element;
+  constexpr int kM = Engine::kM, kN = Engine::kN, kV = kN / kLanes, kP = Engine::kP;
+  const F32 factor = broadcast(a.options->scale * kLog2e);
+  // Pointers of their own: the compiler must assume that the stores change what `a` points to.
+  const float *const scores = a.scores, *const d_scores = a.d_scores;
+  Element *const p_m = static_cast<Element*>(a.p_m), *const ds_m = static_cast<Element*>(a.ds_m);
+  Element* const ds_n = static_cast<Element*>(a.ds_n);
+  const std::ptrdiff_t m_stride = a.m_stride;
+  for (int v = 0; v < kV; ++v) {
+    const F32 lse = load(a.lse + v * kLanes) * -kLog2e, delta = load(a.delta + v * kLanes);
+    exp2_rows<3, kP>(
+        first, last, [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA { return fma_memory(load(scores + r * kN + v * kLanes), factor, lse); },
+        [&](std::ptrdiff_t r, F32 (&p)[kP]) STROBE_INLINE_LAMBDA {
+          F32 ds[kP];
+#pragma GCC unroll 4
+          for (int i = 0; i < kP; ++i) {
+            ds[i] = p[i] * (load(d_scores + (r + i) * kN + v * kLanes) - delta);
+            if constexpr (Masked) {
+              const I32 seen = sees(*a.lanes, v, a.key_begin + static_cast<int>(r) + i);
+              p[i] = seen ? p[i] : F32{};
+              ds[i] = seen ? ds[i] : F32{};
+            }
+          }
+          const std::ptrdiff_t panel = r / kM * m_stride;
+          Engine::lanes_to_m(p, static_cast<int>(r % kM), v, p_m + panel);
+          Engine::lanes_to_m(ds, static_cast<int>(r % kM), v, ds_m + panel);
+          Engine::lanes_to_n(ds, v, ds_n + r * kN);
+        });
+  }
+}
+
+// With dropout, dP counts only where the weight was kept, and so does P in dV. P itself is still needed for dS.
+template <class Engine>
+void softmax_gradient_dropout(const BackwardStep& a, int first, int last) {
+  constexpr int kN = Engine::kN, kV = kN / kLanes;
+  const float scale = a.options->dropout_scale;
+  for (int v = 0; v < kV; ++v) {
+    const F32 lse = load(a.lse + v * kLanes), delta = load(a.delta + v * kLanes);
+    for (int r = first; r < last; ++r) {
+      const int at = r * kN + v * kLanes;
+      const I32 keep = kept(*a.options, *a.lanes, v, a.key_begin + r);
+      const F32 p = exp2<5>((load(a.scores + at) - lse) * kLog2e);
+      const F32 dp = keep ? load(a.d_scores + at) * scale : F32{};
+      store(a.scores + at, keep ? p * scale : F32{});
+      store(a.d_scores + at, p * (dp - delta));
+    }
+  }
+}
+
+template <class Engine>
+void clear_masked(const BackwardStep& a, const TileRange& range) {
+  constexpr int kN = Engine::kN, kV = kN / kLanes;
+  for_each_masked_row<Engine>(range, [&](int r) {
+    for (int v = 0; v < kV; ++v) {
+      const int at = r * kN + v * kLanes;
+      const I32 seen = sees(*a.lanes, v, a.key_begin + r);
+      store(a.scores + at, seen ? load(a.scores + at) : F32{});
+      store(a.d_scores + at, seen ? load(a.d_scores + at) : F32{});
+    }
+  });
+}
+
+template <class Engine>
+void add_to_bias_gradient(const BackwardStep& a, const TileRange& range) {
+  constexpr int kN = Engine::kN;
+  for (int lane = 0; lane < a.lanes->count; ++lane) {
+    float* row = a.lanes->dbias[lane];
+    if (!row) continue;
+    const int first = clamp(a.lanes->lo[lane] - a.key_begin, range.first, range.last);
+    const int last = clamp(a.lanes->hi[lane] - a.key_begin, range.first, range.last);
+    for (int r = first; r < last; ++r) row[a.key_begin + r] += a.d_scores[r * kN + lane];
+  }
+}
+
+template <class Engine>
+void backward_step(const BackwardStep& a) {
+  using Element = typename Engine::Element;
+  constexpr int kM = Engine::kM, kN = Engine::kN;
+  const int first = a.first, last = a.last;
+  const TileRange range = tile_range(*a.lanes, a.key_begin, first, last);
+  const ScoreOptions& options = *a.options;
+  {
+    const ProductScope<Engine> scope;
+    const int panels = (last - first) / kM;
+    products<Engine, kN>(static_cast<const Element*>(a.k) + static_cast<std::ptrdiff_t>(first) * a.d_steps,
+                         static_cast<std::ptrdiff_t>(kM) * a.d_steps, static_cast<const Element*>(a.q), a.d_steps,
+                         panels, a.scores + first * kN, false);
+    products<Engine, kN>(static_cast<const Element*>(a.v) + static_cast<std::ptrdiff_t>(first) * a.dv_steps,
+                         static_cast<std::ptrdiff_t>(kM) * a.dv_steps, static_cast<const Element*>(a.d_o), a.dv_steps,
+                         panels, a.d_scores + first * kN, false);
+  }
+  if constexpr (kNarrow<Engine>) {
+    if (options.plain && !a.p_tile) {
+      constexpr int kP = Engine::kP;
+      const int free_first = round_up(range.free_first, kP);
+      const int free_last = range.free_last / kP * kP < free_first ? free_first : range.free_last / kP * kP;
+      gradient_operands<Engine, true>(a, first, free_first);
+      gradient_operands<Engine, false>(a, free_first, free_last);
+      gradient_operands<Engine, true>(a, free_last, last);
+      return;
+    }
+  }
+  if (options.plain) {
+    softmax_gradient<Engine, true>(a, first, last);
+  } else {
+    apply_options<Engine>(options, *a.lanes, a.key_begin, a.key_count, range, a.scores,
+                          options.softcap != 0 ? a.slopes : nullptr);
+    if (options.dropout) {
+      softmax_gradient_dropout<Engine>(a, first, last);
+    } else {
+      softmax_gradient<Engine, false>(a, first, last);
+    }
+  }
+  clear_masked<Engine>(a, range);
+  add_to_bias_gradient<Engine>(a, range);
+  if (options.softcap != 0) {
+    // A masked slope may be NaN; dS is 0 there and stays so.
+    for (int at = first * kN; at < last * kN; at += kLanes) {
+      const F32 ds = load(a.d_scores + at);
+      store(a.d_scores + at, ds == 0.0f ? ds : ds * load(a.slopes + at));
+    }
+  }
+
+  for (int r = first; r < last; r += kM) {
+    tile_to_m<Engine>(a.scores + r * kN, static_cast<Element*>(a.p_m) + r / kM * a.m_stride);
+    tile_to_m<Engine>(a.d_scores + r * kN, static_cast<Element*>(a.ds_m) + r / kM * a.m_stride);
+  }
+  if constexpr (kNarrow<Engine>) {
+    tile_to_n<Engine>(a.d_scores + first * kN, last - first, static_cast<Element*>(a.ds_n) + first * kN);
+  }
+  if (a.p_tile) {
+    for (int at = first * kN; at < last * kN; at += kLanes) {
+      store(a.p_tile + at, load(a.scores + at));
+      store(a.ds_tile + at, load(a.d_scores + at));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace strobe::cpu

@@ -1,0 +1,71 @@
+// fp32 micro-kernel by broadcast: each row of the M chunk is spread over a vector and multiplied into the N chunk's
+// columns. Instruction sets differ in the tile alone: M x N accumulators, of which all but a few vector registers are
+// used. Included by avx2.cpp and avx512.cpp.
+#pragma once
+
+#include "attention/cpu/isa.h"
+#include "attention/cpu/isa/pack_blocks.h"
+#include "attention/cpu/isa/simd.h"
+
+namespace strobe::cpu {
+namespace {
+
+// sum += a * b, in sum's register: with a choice of forms GCC overwrites a factor instead, copies and spills.
+STROBE_INLINE void multiply_add(F32& sum, F32 a, F32 b) { asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b)); }
+
+template <int M, int N, int K>
+struct BroadcastEngine : BlockPack<M, N, K> {
+  using Element = float;
+  static constexpr DType kCompute = DType::fp32;
+  static constexpr int kM = M;
+  static constexpr int kN = N;
+  static constexpr int kCols = N;
+  static constexpr int kK = K;
+  static constexpr int kP = 1;
+
+  // C[M][Width] (+)= the M panel [steps / K][M][K] times the N panel [steps][Width].
+  template <int Width>
+  static void product(const float* m, const float* n, int steps, float* c, bool accumulate) {
+    constexpr int kVectors = Width / kLanes;
+    F32 sum[M][kVectors];
+#pragma GCC unroll 8
+    for (int r = 0; r < M; ++r) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = accumulate ? load(c + r * Width + v * kLanes) : F32{};
+    }
+    for (int t = 0; t < steps; t += K) {
+#pragma GCC unroll 8
+      for (int u = 0; u < K; ++u) {
+        F32 column[kVectors];
+#pragma GCC unroll 8
+        for (int v = 0; v < kVectors; ++v) column[v] = load(n + u * Width + v * kLanes);
+#pragma GCC unroll 8
+        for (int r = 0; r < M; ++r) {
+          const F32 row = broadcast(m[r * K + u]);
+#pragma GCC unroll 8
+          for (int v = 0; v < kVectors; ++v) multiply_add(sum[r][v], row, column[v]);
+        }
+      }
+      m += M * K;
+      n += Width * K;
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < M; ++r) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) store(c + r * Width + v * kLanes, sum[r][v]);
+    }
+  }
+
+  // Tile [M keys][N lanes] to N / K M chunks [M][K].
+  static void tile_to_m(const float* tile, float* out) {
+    static_assert(N % K == 0);
+    for (int r = 0; r < M; ++r) {
+      for (int chunk = 0; chunk < N / K; ++chunk) {
+        __builtin_memcpy(out + (chunk * M + r) * K, tile + r * N + chunk * K, K * sizeof(float));
+      }
+    }
+  }
+};
+
+}  // namespace
+}  // namespace strobe::cpu

@@ -1,0 +1,145 @@
+// exp2 over the rows of a tile, for forward_step.h and backward_step.h. On NEON it is scheduled by hand: Neoverse's
+// queues are too short to overlap whole chains of dependent instructions, so one group of rows is reduced to its
+// fractions while the polynomial of the group before it runs.
+#pragma once
+
+#include <cstddef>
+
+#include "attention/cpu/isa/simd.h"
+
+namespace strobe::cpu {
+namespace {
+
+#if defined(__ARM_NEON)
+inline constexpr int kRowsAtOnce = 4;
+
+// Volatile, so that the compiler keeps them in order.
+STROBE_INLINE F32 ordered_add(F32 a, F32 b) {
+  asm volatile("fadd %0.4s, %1.4s, %2.4s" : "=w"(a) : "w"(a), "w"(b));
+  return a;
+}
+STROBE_INLINE F32 ordered_subtract(F32 a, F32 b) {
+  asm volatile("fsub %0.4s, %1.4s, %2.4s" : "=w"(a) : "w"(a), "w"(b));
+  return a;
+}
+STROBE_INLINE F32 ordered_multiply(F32 a, F32 b) {
+  asm volatile("fmul %0.4s, %1.4s, %2.4s" : "=w"(a) : "w"(a), "w"(b));
+  return a;
+}
+STROBE_INLINE F32 ordered_max(F32 a, F32 b) {  // NaN where one is NaN
+  asm volatile("fmax %0.4s, %1.4s, %2.4s" : "=w"(a) : "w"(a), "w"(b));
+  return a;
+}
+STROBE_INLINE F32 ordered_power(F32 shifted) {
+  asm volatile("shl %0.4s, %1.4s, #23" : "=w"(shifted) : "w"(shifted));
+  return shifted;
+}
+
+// The steps of exp2 in simd.h, on four vectors at a time.
+template <int Degree>
+struct Exp2Group {
+  F32 fraction[4], shifted[4];
+
+  struct Constants {
+    F32 magic = broadcast(0x1.8p23f + 127), lowest = broadcast(-127.0f);
+    F32 first = broadcast((Degree == 5 ? kExp2Degree5 : kExp2Degree3)[0].lanes[0]);
+  };
+
+  // y = 2^x for this group; meanwhile put_previous() and `next` of the arguments that next_x(i) gives.
+  template <class NextX, class PutPrevious>
+  STROBE_INLINE void finish(const Constants& c, F32 (&y)[4], Exp2Group& next, NextX next_x, PutPrevious put_previous) {
+    F32 floor[4];
+    polynomial_step<1>(c, y);
+    put_previous();
+    each([&](int i) STROBE_INLINE_LAMBDA { next.fraction[i] = next_x(i); });
+    polynomial_step<2>(c, y);
+    each([&](int i) STROBE_INLINE_LAMBDA { next.fraction[i] = ordered_max(c.lowest, next.fraction[i]); });
+    if constexpr (Degree == 5) polynomial_step<3>(c, y);
+    each([&](int i) STROBE_INLINE_LAMBDA { next.shifted[i] = ordered_add(next.fraction[i], c.magic); });
+    if constexpr (Degree == 5) polynomial_step<4>(c, y);
+    each([&](int i) STROBE_INLINE_LAMBDA { floor[i] = ordered_subtract(next.shifted[i], c.magic); });
+    polynomial_step<Degree>(c, y);
+    each([&](int i) STROBE_INLINE_LAMBDA { shifted[i] = ordered_power(shifted[i]); });
+    each([&](int i) STROBE_INLINE_LAMBDA { next.fraction[i] = ordered_subtract(next.fraction[i], floor[i]); });
+    each([&](int i) STROBE_INLINE_LAMBDA { y[i] = ordered_multiply(y[i], shifted[i]); });
+  }
+  STROBE_INLINE void finish(const Constants& c, F32 (&y)[4]) {
+    polynomial_step<1>(c, y);
+    polynomial_step<2>(c, y);
+    if constexpr (Degree == 5) polynomial_step<3>(c, y);
+    if constexpr (Degree == 5) polynomial_step<4>(c, y);
+    polynomial_step<Degree>(c, y);
+    each([&](int i) STROBE_INLINE_LAMBDA { y[i] = y[i] * ordered_power(shifted[i]); });
+  }
+  template <class X>
+  STROBE_INLINE void begin(const Constants& c, X x) {
+    each([&](int i) STROBE_INLINE_LAMBDA {
+      const F32 bounded = ordered_max(c.lowest, x(i));
+      shifted[i] = bounded + c.magic;
+      fraction[i] = bounded - (shifted[i] - c.magic);
+    });
+  }
+
+ private:
+  template <class Body>
+  STROBE_INLINE static void each(Body body) {
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) body(i);
+  }
+  template <int Step>
+  STROBE_INLINE void polynomial_step(const Constants& c, F32 (&y)[4]) {
+    constexpr const Coefficient* table = Degree == 5 ? kExp2Degree5 : kExp2Degree3;
+    each([&](int i) STROBE_INLINE_LAMBDA { y[i] = horner(Step == 1 ? c.first : y[i], fraction[i], table[Step]); });
+  }
+};
+#else
+inline constexpr int kRowsAtOnce = 1;
+#endif
+
+// put(r, y) with y[i] = 2^x(r + i), for groups of Rows rows from first to last, which are multiples of Rows apart.
+template <int Degree, int Rows, class X, class Put>
+STROBE_INLINE void exp2_rows(std::ptrdiff_t first, std::ptrdiff_t last, X x, Put put) {
+#if defined(__ARM_NEON)
+  static_assert(Rows == 4);
+  if (first >= last) return;
+  const typename Exp2Group<Degree>::Constants constants;
+  Exp2Group<Degree> even, odd;
+  F32 y_even[4], y_odd[4];
+  even.begin(constants, [&](int i) STROBE_INLINE_LAMBDA { return x(first + i); });
+  if (first + 4 >= last) {
+    even.finish(constants, y_even);
+    return put(first, y_even);
+  }
+  even.finish(
+      constants, y_even, odd, [&](int i) STROBE_INLINE_LAMBDA { return x(first + 4 + i); },
+      []() STROBE_INLINE_LAMBDA {});
+  for (std::ptrdiff_t r = first + 4;; r += 8) {
+    if (r + 4 >= last) {
+      put(r - 4, y_even);
+      odd.finish(constants, y_odd);
+      return put(r, y_odd);
+    }
+    odd.finish(
+        constants, y_odd, even, [&](int i) STROBE_INLINE_LAMBDA { return x(r + 4 + i); },
+        [&]() STROBE_INLINE_LAMBDA { put(r - 4, y_even); });
+    if (r + 8 >= last) {
+      put(r, y_odd);
+      even.finish(constants, y_even);
+      return put(r + 4, y_even);
+    }
+    even.finish(
+        constants, y_even, odd, [&](int i) STROBE_INLINE_LAMBDA { return x(r + 8 + i); },
+        [&]() STROBE_INLINE_LAMBDA { put(r, y_odd); });
+  }
+#else
+  for (std::ptrdiff_t r = first; r < last; r += Rows) {
+    F32 y[Rows];
+#pragma GCC unroll 8
+    for (int i = 0; i < Rows; ++i) y[i] = exp2<Degree>(x(r + i));
+    put(r, y);
+  }
+#endif
+}
+
+}  // namespace
+}  // namespace strobe::cpu

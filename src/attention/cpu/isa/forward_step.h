@@ -1,0 +1,156 @@
+// One panel of query rows against one block of keys: scores, online softmax, output product.
+#pragma once
+
+#include "attention/cpu/isa/scores.h"
+
+namespace strobe::cpu {
+namespace {
+
+// Masked scores become -inf, then `max` becomes the largest score so far. Returns whether some lane's grew; the
+// factor by which older sums shrink goes to `shrink`.
+template <class Engine>
+bool update_max(const ForwardStep& a, const TileRange& range, float unit, float* shrink) {
+  constexpr int kN = Engine::kN, kV = kN / kLanes;
+  const F32 nothing = broadcast(-__builtin_inff());
+  for_each_masked_row<Engine>(range, [&](int r) {
+    for (int v = 0; v < kV; ++v) {
+      float* at = a.scores + r * kN + v * kLanes;
+      store(at, sees(*a.lanes, v, a.key_begin + r) ? load(at) : nothing);
+    }
+  });
+  // Two chains a vector, to hide the latency of max; `last` may be odd (then the last row is taken twice).
+  F32 largest[kV], other[kV];
+  for (int v = 0; v < kV; ++v) largest[v] = other[v] = load(a.max + v * kLanes);
+  for (int r = range.first; r < range.last; r += 2) {
+    const float* row = a.scores + r * kN;
+    const float* next = r + 1 < range.last ? row + kN : row;
+    for (int v = 0; v < kV; ++v) {
+      largest[v] = max(largest[v], load(row + v * kLanes));
+      other[v] = max(other[v], load(next + v * kLanes));
+    }
+  }
+  for (int v = 0; v < kV; ++v) largest[v] = max(largest[v], other[v]);
+  I32 grew{};
+  for (int v = 0; v < kV; ++v) {
+    const F32 before = load(a.max + v * kLanes);
+    grew |= largest[v] > before;
+    store(shrink + v * kLanes, exp2<5>((before - (largest[v] == nothing ? F32{} : largest[v])) * unit));
+    store(a.max + v * kLanes, largest[v]);
+  }
+  return any(grew);
+}
+
+// Scores become weights exp(score - max), and their sum is added to `sum`: in place or, with `Narrow`, straight to the
+// N operand. Plain: one multiplication less, but m * unit may overflow where a logit is near the largest float.
+template <class Engine, bool Plain, bool Narrow>
+void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
+  constexpr int kN = Engine::kN, kV = kN / kLanes, kRows = kGroup<Engine, Narrow>;
+  constexpr int kDegree = Engine::kCompute == DType::bf16 ? 3 : 5;
+  const F32 factor = broadcast(unit);
+  // Pointers of their own: the compiler must assume that the stores change what `a` points to.
+  float* const scores = a.scores;
+  [[maybe_unused]] auto* const out = static_cast<typename Engine::Element*>(a.weights) - range.first * kN;
+  for (int v = 0; v < kV; ++v) {
+    const F32 m = load(a.max + v * kLanes);
+    const F32 finite = m == -__builtin_inff() ? F32{} : m;
+    const F32 largest = Plain ? finite * -unit : finite;
+    F32 sum{};
+    exp2_rows<kDegree, kRows>(
+        range.first, range.last,
+        [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA {
+          const F32 s = load(scores + r * kN + v * kLanes);
+          return Plain ? fma_memory(s, factor, largest) : (s - largest) * factor;
+        },
+        [&](std::ptrdiff_t r, const F32 (&weight)[kRows]) STROBE_INLINE_LAMBDA {
+          sum += sum_all(weight);
+          if constexpr (Narrow) {
+            Engine::lanes_to_n(weight, v, out + r * kN);
+          } else {
+#pragma GCC unroll 4
+            for (int i = 0; i < kRows; ++i) store(scores + (r + i) * kN + v * kLanes, weight[i]);
+          }
+        });
+    store(a.sum + v * kLanes, load(a.sum + v * kLanes) + sum);
+  }
+}
+
+template <class Engine>
+void drop_weights(const ForwardStep& a, const TileRange& range) {
+  constexpr int kN = Engine::kN;
+  for (int r = range.first; r < range.last; ++r) {
+    for (int v = 0; v < kN / kLanes; ++v) {
+      float* at = a.scores + r * kN + v * kLanes;
+      store(at, kept(*a.options, *a.lanes, v, a.key_begin + r) ? load(at) : F32{});
+    }
+  }
+}
+
+// O += P V over the pairs that the mask allows and no others: 0 * NaN would spread to rows that may not use the key.
+template <class Engine>
+void accumulate_isolated(const ForwardStep& a, const TileRange& range) {
+  constexpr int kN = Engine::kN;
+  for (int lane = 0; lane < kN; ++lane) {
+    const int first = clamp(a.lanes->lo[lane] - a.key_begin, range.first, range.last);
+    const int last = clamp(a.lanes->hi[lane] - a.key_begin, range.first, range.last);
+    for (int r = first; r < last; ++r) {
+      const float weight = a.scores[r * kN + lane];
+      for (int c = 0; c < a.dv; ++c) a.o[c * kN + lane] += weight * bias_element(a.v_rows[r], a.dtype, c);
+    }
+  }
+}
+
+template <class Engine>
+void forward_step(const ForwardStep& a) {
+  using Element = typename Engine::Element;
+  constexpr int kM = Engine::kM, kN = Engine::kN, kV = kN / kLanes;
+  const int first = clamp(a.lanes->lo_min - a.key_begin, 0, a.block_keys) / kStep<Engine> * kStep<Engine>;
+  const int seen = clamp(a.lanes->hi_max - a.key_begin, 0, a.key_count);
+  if (first >= seen) return;
+  const int last = round_up(seen, kStep<Engine>);
+  const TileRange range = tile_range(*a.lanes, a.key_begin, first, last);
+  const ScoreOptions& options = *a.options;
+  const ProductScope<Engine> scope;
+
+  products<Engine, kN>(static_cast<const Element*>(a.k) + static_cast<std::ptrdiff_t>(first) * a.d_steps,
+                       static_cast<std::ptrdiff_t>(kM) * a.d_steps, static_cast<const Element*>(a.q), a.d_steps,
+                       (last - first) / kM, a.scores + first * kN, false);
+  if (!options.plain) {
+    apply_options<Engine>(options, *a.lanes, a.key_begin, a.key_count, range, a.scores, nullptr);
+  }
+
+  const float unit = options.plain ? options.scale * kLog2e : kLog2e;
+  float shrink[kMaxLanes];
+  if (update_max<Engine>(a, range, unit, shrink)) {
+    for (int v = 0; v < kV; ++v) {
+      const F32 factor = load(shrink + v * kLanes);
+      store(a.sum + v * kLanes, load(a.sum + v * kLanes) * factor);
+      for (int c = 0; c < a.dv_rows; ++c) {
+        float* at = a.o + c * kN + v * kLanes;
+        store(at, load(at) * factor);
+      }
+    }
+  }
+  const bool isolate = a.v_rows && (range.free_first > first || range.free_last < last);
+  const auto* weights = reinterpret_cast<const Element*>(a.scores + first * kN);
+  if constexpr (kNarrow<Engine>) weights = static_cast<const Element*>(a.weights);
+
+  if (options.plain && !options.dropout && !isolate) {
+    exponentiate<Engine, true, kNarrow<Engine>>(a, range, unit);
+  } else {
+    if (options.plain) {
+      exponentiate<Engine, true, false>(a, range, unit);
+    } else {
+      exponentiate<Engine, false, false>(a, range, unit);
+    }
+    if (options.dropout) drop_weights<Engine>(a, range);
+    if (isolate) return accumulate_isolated<Engine>(a, range);
+    if constexpr (kNarrow<Engine>) {
+      tile_to_n<Engine>(a.scores + first * kN, last - first, static_cast<Element*>(a.weights));
+    }
+  }
+  products<Engine, kN>(static_cast<const Element*>(a.v) + first * kM, static_cast<std::ptrdiff_t>(kM) * a.block_keys,
+                       weights, last - first, a.dv_rows / kM, a.o, true);
+}
+
+}  // namespace
+}  // namespace strobe::cpu

@@ -1,0 +1,8 @@
+// flash2's inner code for any machine.
+#include "attention/cpu/isa/engine_generic.h"
+#include "attention/cpu/isa/table.h"
+
+namespace strobe::cpu {
+extern const Isa kIsaGeneric;
+const Isa kIsaGeneric = make_isa<GenericEngine>("generic");
+}  // namespace strobe::cpu

@@ -1,0 +1,8 @@
+// flash2's inner code for Arm with bf16 matrix instructions; serves bf16 problems.
+#include "attention/cpu/isa/engine_neonbf16.h"
+#include "attention/cpu/isa/table.h"
+
+namespace strobe::cpu {
+extern const Isa kIsaNeonBf16;
+const Isa kIsaNeonBf16 = make_isa<NeonBf16Engine>("neonbf16");
+}  // namespace strobe::cpu

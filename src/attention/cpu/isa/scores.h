@@ -1,0 +1,187 @@
+// Logits from raw scores: the options between q.k and the softmax, each a small loop over a tile in cache.
+// A tile is fp32 [key][kN], one lane per query row; used by forward_step.h and backward_step.h.
+#pragma once
+
+#include "attention/cpu/isa.h"
+#include "attention/cpu/isa/arithmetic.h"
+#include "attention/cpu/isa/exp2_rows.h"
+#include "attention/cpu/isa/simd.h"
+
+namespace strobe::cpu {
+namespace {
+
+inline constexpr float kLog2e = 1.44269504088896340736f;
+
+// Around every use of an engine's product; for engines with state to set up.
+template <class Engine>
+struct ProductScope {
+  ProductScope() {
+    if constexpr (requires { Engine::begin(); }) Engine::begin();
+  }
+  ~ProductScope() {
+    if constexpr (requires { Engine::end(); }) Engine::end();
+  }
+};
+
+// C_i (+)= M_i N for `panels` M panels.
+template <class Engine, int Width>
+STROBE_INLINE void products(const typename Engine::Element* m, std::ptrdiff_t m_stride,
+                            const typename Engine::Element* n, int steps, int panels, float* c, bool accumulate) {
+  if constexpr (requires { Engine::template products<Width>(m, m_stride, n, steps, panels, c, accumulate); }) {
+    Engine::template products<Width>(m, m_stride, n, steps, panels, c, accumulate);
+  } else {
+    for (int i = 0; i < panels; ++i) {
+      Engine::template product<Width>(m + i * m_stride, n, steps, c + i * Engine::kM * Width, accumulate);
+    }
+  }
+}
+
+// Whether packed elements are narrower than the fp32 of tiles, so that tiles are converted to become operands.
+template <class Engine>
+inline constexpr bool kNarrow = sizeof(typename Engine::Element) < sizeof(float);
+
+// Rows of a tile that a pass of exponentials takes at once: groups of kP where it writes narrow operands.
+template <class Engine, bool Narrow>
+inline constexpr int kGroup = Narrow ? Engine::kP : kRowsAtOnce;
+
+// Tile [steps][kN] to an N panel of a narrow engine.
+template <class Engine>
+void tile_to_n(const float* tile, int steps, typename Engine::Element* out) {
+  constexpr int kN = Engine::kN, kP = Engine::kP;
+  for (int t = 0; t < steps; t += kP) {
+    for (int v = 0; v < kN / kLanes; ++v) {
+      F32 rows[kP];
+      for (int i = 0; i < kP; ++i) rows[i] = load(tile + (t + i) * kN + v * kLanes);
+      Engine::lanes_to_n(rows, v, out + t * kN);
+    }
+  }
+}
+
+// Tile [kM][kN] to kN steps of an M panel.
+template <class Engine>
+void tile_to_m(const float* tile, typename Engine::Element* out) {
+  constexpr int kN = Engine::kN, kP = Engine::kP;
+  if constexpr (kNarrow<Engine>) {
+    for (int r = 0; r < Engine::kM; r += kP) {
+      for (int v = 0; v < kN / kLanes; ++v) {
+        F32 rows[kP];
+        for (int i = 0; i < kP; ++i) rows[i] = load(tile + (r + i) * kN + v * kLanes);
+        Engine::lanes_to_m(rows, r, v, out);
+      }
+    }
+  } else {
+    Engine::tile_to_m(tile, out);
+  }
+}
+
+// The rows [first, last) of a block's tile that need a mask are those outside of [free_first, free_last).
+struct TileRange {
+  int first, last;
+  int free_first, free_last;
+};
+
+inline TileRange tile_range(const Lanes& lanes, int key_begin, int first, int last) {
+  int free_first = clamp(lanes.lo_max - key_begin, first, last);
+  int free_last = clamp(lanes.hi_min - key_begin, first, last);
+  if (free_first >= free_last) free_first = free_last = last;
+  return {first, last, free_first, free_last};
+}
+
+template <class Engine, class Body>
+STROBE_INLINE void for_each_masked_row(const TileRange& range, Body&& body) {
+  for (int r = range.first; r < range.free_first; ++r) body(r);
+  for (int r = range.free_last; r < range.last; ++r) body(r);
+}
+
+// Which lanes of vector v see the key; all bits set where they do.
+STROBE_INLINE I32 sees(const Lanes& lanes, int v, int key) {
+  const I32 at = broadcast(key);
+  return (at >= load(lanes.lo + v * kLanes)) & (at < load(lanes.hi + v * kLanes));
+}
+
+// tanh by 1 - 2 / (exp(2x) + 1), and by its odd series near 0, where that cancels.
+STROBE_INLINE F32 tanh(F32 x) {
+  const F32 magnitude = x < 0.0f ? -x : x;
+  const F32 e = exp2<5>((magnitude > 30.0f ? broadcast(30.0f) : magnitude) * (2.0f * kLog2e));
+  const F32 large = 1.0f - 2.0f / (e + 1.0f);
+  const F32 square = x * x;
+  F32 series = broadcast(62.0f / 2835.0f);
+  series = fma(series, -square, broadcast(17.0f / 315.0f));
+  series = fma(series, -square, broadcast(2.0f / 15.0f));
+  series = fma(series, -square, broadcast(1.0f / 3.0f));
+  const F32 small = fma(series * -square, magnitude, magnitude);
+  const F32 y = magnitude < 0.3f ? small : large;
+  return x != x ? x : x < 0.0f ? -y : y;
+}
+
+inline float bias_element(const void* row, DType dtype, int key) {
+  if (dtype == DType::fp32) return static_cast<const float*>(row)[key];
+  const std::uint16_t bits = static_cast<const std::uint16_t*>(row)[key];
+  return (dtype == DType::fp16 ? from_fp16(U16{} + bits) : from_bf16(U16{} + bits))[0];
+}
+
+// Scores q.k in rows [first, last) become logits in natural units. Where `slopes` is given, it receives the
+// derivative of the cap. Rows past the sequence hold anything afterwards; the mask follows.
+template <class Engine>
+void apply_options(const ScoreOptions& options, const Lanes& lanes, int key_begin, int key_count, TileRange range,
+                   float* tile, float* slopes) {
+  constexpr int kN = Engine::kN;
+  const int first = range.first, last = range.last;
+  if (options.softcap != 0) {
+    const F32 inner = broadcast(options.scale / options.softcap);
+    for (int at = first * kN; at < last * kN; at += kLanes) {
+      const F32 t = tanh(load(tile + at) * inner);
+      store(tile + at, t * options.softcap);
+      if (slopes) store(slopes + at, 1.0f - t * t);
+    }
+  } else {
+    for (int at = first * kN; at < last * kN; at += kLanes) store(tile + at, load(tile + at) * options.scale);
+  }
+  if (options.alibi) {
+    for (int v = 0; v < kN / kLanes; ++v) {
+      const F32 slope = load(lanes.slope + v * kLanes);
+      const I32 diagonal = load(lanes.diagonal + v * kLanes);
+      for (int r = first; r < last; ++r) {
+        const F32 distance = __builtin_convertvector(diagonal - (key_begin + r), F32);
+        float* at = tile + r * kN + v * kLanes;
+        store(at, load(at) - slope * (distance < 0.0f ? -distance : distance));
+      }
+    }
+  }
+  if (options.bias) {
+    const int end = last < key_count ? last : key_count;
+    for (int lane = 0; lane < kN; ++lane) {
+      for (int r = first; r < end; ++r) {
+        tile[r * kN + lane] += bias_element(lanes.bias[lane], options.bias_dtype, key_begin + r);
+      }
+    }
+  }
+}
+
+// Philox4x32-10 on counter (b, hq, i, j), first word, for the lanes of vector v and one key: see core/philox.h.
+STROBE_INLINE U32 philox_word(const ScoreOptions& options, const Lanes& lanes, int v, int key) {
+  constexpr std::uint32_t kM0 = 0xD2511F53u, kM1 = 0xCD9E8D57u, kW0 = 0x9E3779B9u, kW1 = 0xBB67AE85u;
+  U32 c0 = broadcast(static_cast<std::uint32_t>(options.batch));
+  U32 c1 = reinterpret_cast<U32>(load(lanes.head + v * kLanes));
+  U32 c2 = reinterpret_cast<U32>(load(lanes.row + v * kLanes));
+  U32 c3 = broadcast(static_cast<std::uint32_t>(key));
+  std::uint32_t k0 = static_cast<std::uint32_t>(options.seed), k1 = static_cast<std::uint32_t>(options.seed >> 32);
+  for (int round = 0; round < 10; ++round, k0 += kW0, k1 += kW1) {
+    U32 high0, low0, high1, low1;
+    multiply_wide(c0, kM0, high0, low0);
+    multiply_wide(c2, kM1, high1, low1);
+    c0 = high1 ^ c1 ^ k0;
+    c1 = low1;
+    c2 = high0 ^ c3 ^ k1;
+    c3 = low0;
+  }
+  return c0;
+}
+
+// All bits set where the weight is kept.
+STROBE_INLINE I32 kept(const ScoreOptions& options, const Lanes& lanes, int v, int key) {
+  return philox_word(options, lanes, v, key) >= options.dropout_threshold;
+}
+
+}  // namespace
+}  // namespace strobe::cpu

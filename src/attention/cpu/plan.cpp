@@ -1,0 +1,160 @@
+// Block sizes and row descriptions for flash2 on the CPU.
+#include "attention/cpu/plan.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/philox.h"
+
+namespace strobe::cpu {
+
+namespace {
+
+constexpr std::int64_t kGroupBytes = 40 << 20;  // packed operands kept at a time; always at least one unit's
+constexpr std::int64_t kTileElements = 6144;    // of a score tile: 24 KB
+constexpr std::int64_t kMostKeys = 512;
+constexpr std::int64_t kEnoughTasks = 16;       // blocks to share, on small machines and large ones
+
+// The tile of scores [keys][n] stays in L1 beside what streams past it, dK and dV of a block (backward) in L2. Both
+// passes gain from long blocks; backward shares its work by key blocks, so it takes shorter ones where they are few.
+int block_keys(const Problem& problem, const Isa& isa, std::int64_t units) {
+  std::int64_t wanted = problem.pass == Pass::forward ? kTileElements / isa.n : kMostKeys;
+  if (problem.pass == Pass::backward) {
+    while (wanted > 128 && units * ceil_div(problem.max_k, wanted) < kEnoughTasks) wanted /= 2;
+  }
+  const std::int64_t whole = std::max<std::int64_t>(isa.step, wanted / isa.step * isa.step);
+  return static_cast<int>(std::min(whole, round_up(std::max<std::int64_t>(problem.max_k, 1), isa.step)));
+}
+
+// Enough row blocks to share among many cores, and panels enough in each that a key block is worth fetching.
+int panels_per_block(const Problem& problem, const Isa& isa, std::int64_t units) {
+  const std::int64_t wanted = std::max(1, (problem.pass == Pass::forward ? 192 : 96) / isa.n);
+  const std::int64_t rows = problem.group * std::max<std::int64_t>(problem.max_q, 1);
+  const std::int64_t all = std::max<std::int64_t>(1, units) * ceil_div(rows, isa.n);
+  return static_cast<int>(std::clamp<std::int64_t>(all / (2 * kEnoughTasks), std::min<std::int64_t>(2, wanted), wanted));
+}
+
+std::int64_t unit_bytes(const Problem& problem, const Plan& plan) {
+  if (problem.pass == Pass::forward) {
+    return plan.prepack ? plan.key_blocks * plan.block_keys * (plan.d_steps + plan.dv_rows) * plan.element : 0;
+  }
+  const std::int64_t rows = plan.row_blocks * plan.block_rows;
+  std::int64_t bytes = rows * (plan.d_steps + plan.dv_steps) * plan.element + rows * plan.d_rows * 4;
+  if (plan.isa->compute == DType::bf16) bytes += rows * (plan.d_cols + plan.dv_cols) * plan.element;
+  return bytes;
+}
+
+}  // namespace
+
+Plan make_plan(const Problem& problem) {
+  const Isa& isa = choose_isa(problem.dtype);
+  Plan plan{};
+  plan.isa = &isa;
+  plan.element = isa.compute == DType::fp32 ? 4 : 2;
+  plan.d_steps = static_cast<int>(round_up(problem.d, isa.k));
+  plan.dv_steps = static_cast<int>(round_up(problem.dv, isa.k));
+  plan.d_rows = static_cast<int>(round_up(problem.d, isa.m));
+  plan.dv_rows = static_cast<int>(round_up(problem.dv, isa.m));
+  plan.d_cols = static_cast<int>(round_up(problem.d, isa.cols));
+  plan.dv_cols = static_cast<int>(round_up(problem.dv, isa.cols));
+  plan.units = problem.batch * problem.heads_kv;
+  plan.block_keys = block_keys(problem, isa, plan.units);
+  plan.panels = panels_per_block(problem, isa, plan.units);
+  plan.block_rows = plan.panels * isa.n;
+  plan.key_blocks = ceil_div(problem.max_k, plan.block_keys);
+  plan.row_blocks = row_blocks_of(problem, plan, problem.max_q);
+  plan.prepack = plan.row_blocks > 1;
+  const std::int64_t bytes = unit_bytes(problem, plan);
+  plan.group_units = std::clamp<std::int64_t>(bytes ? kGroupBytes / bytes : plan.units, 1,
+                                              std::max<std::int64_t>(1, plan.units));
+
+  // Few rows and many keys (decode): share one row block among several ranges of keys.
+  plan.splits = 1;
+  const std::int64_t tasks = plan.units * plan.row_blocks;
+  if (problem.pass == Pass::forward && tasks > 0 && tasks < 32) {
+    const std::int64_t least_blocks = std::max(1, 1024 / plan.block_keys);
+    plan.splits = std::clamp<std::int64_t>(plan.key_blocks / least_blocks, 1, ceil_div(64, tasks));
+  }
+  plan.split_blocks = std::max<std::int64_t>(1, ceil_div(plan.key_blocks, plan.splits));
+  plan.splits = std::max<std::int64_t>(1, ceil_div(plan.key_blocks, plan.split_blocks));
+  return plan;
+}
+
+ScoreOptions score_options(const Problem& problem, std::int64_t batch) {
+  ScoreOptions options{};
+  options.scale = problem.scale;
+  options.softcap = problem.softcap;
+  options.alibi = problem.alibi_slopes != nullptr;
+  options.bias = problem.has_bias;
+  options.bias_dtype = problem.bias.dtype;
+  options.dropout = problem.dropout.p > 0;
+  options.dropout_threshold = dropout_threshold(problem.dropout.p);
+  options.dropout_scale = 1.0f / (1.0f - problem.dropout.p);
+  options.seed = problem.dropout.seed;
+  options.batch = static_cast<std::int32_t>(batch);
+  options.plain = problem.scale > 0 && options.softcap == 0 && !options.alibi && !options.bias &&
+                  !(options.dropout && problem.pass == Pass::backward);
+  return options;
+}
+
+void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, int count, int n, Lanes& lanes) {
+  lanes.count = count;
+  lanes.lo_min = std::numeric_limits<std::int32_t>::max();
+  lanes.hi_max = 0;
+  lanes.lo_max = 0;
+  lanes.hi_min = std::numeric_limits<std::int32_t>::max();
+  const std::int64_t offset = problem.offset(unit.extent);
+  const bool options = problem.has_bias || problem.alibi_slopes || problem.dropout.p > 0;
+  for (int lane = 0; lane < n; ++lane) {
+    const std::int64_t row = first + std::min(lane, count - 1);
+    const std::int64_t head = unit.head_of(problem, row);
+    const std::int64_t i = row % unit.extent.q_length;
+    const Interval seen = problem.allowed(unit.extent, i);
+    lanes.lo[lane] = static_cast<std::int32_t>(std::min(seen.lo, unit.extent.k_length));
+    lanes.hi[lane] = static_cast<std::int32_t>(std::min(seen.hi, unit.extent.k_length));
+    lanes.lo_max = std::max(lanes.lo_max, lanes.lo[lane]);
+    lanes.hi_min = std::min(lanes.hi_min, lanes.hi[lane]);
+    if (lanes.lo[lane] < lanes.hi[lane]) {
+      lanes.lo_min = std::min(lanes.lo_min, lanes.lo[lane]);
+      lanes.hi_max = std::max(lanes.hi_max, lanes.hi[lane]);
+    }
+    if (!options) continue;
+    lanes.row[lane] = static_cast<std::int32_t>(i);
+    lanes.head[lane] = static_cast<std::int32_t>(head);
+    lanes.diagonal[lane] = static_cast<std::int32_t>(i + offset);
+    lanes.slope[lane] = problem.alibi_slopes ? problem.alibi_slopes[head] : 0.0f;
+    const auto at = [&](const auto& view) {
+      return unit.b * view.stride[0] + head * view.stride[1] + i * view.stride[2];
+    };
+    if (problem.has_bias) {
+      lanes.bias[lane] = static_cast<const char*>(problem.bias.data) +
+                         at(problem.bias) * static_cast<std::int64_t>(size_of(problem.bias.dtype));
+    }
+    lanes.dbias[lane] = problem.dbias.data ? static_cast<float*>(problem.dbias.data) + at(problem.dbias) : nullptr;
+  }
+  if (!options) std::fill(lanes.dbias, lanes.dbias + n, nullptr);
+}
+
+void query_rows(const Problem& problem, const Unit& unit, const ConstView& view, std::int64_t first, int count,
+                int padded, const void** rows) {
+  std::int64_t head = -1;
+  Rows of_head{};
+  for (int r = 0; r < count; ++r) {
+    const std::int64_t next = unit.head_of(problem, first + r);
+    if (next != head) {
+      head = next;
+      of_head = problem.rows(view, unit.b, head, unit.extent.q_begin);
+    }
+    rows[r] = of_head[(first + r) % unit.extent.q_length];
+  }
+  std::fill(rows + count, rows + padded, nullptr);
+}
+
+void key_rows(const Problem& problem, const Unit& unit, const ConstView& view, std::int64_t first, int count,
+              int padded, const void** rows) {
+  const Rows of_head = problem.rows(view, unit.b, unit.h, unit.extent.k_begin);
+  for (int r = 0; r < count; ++r) rows[r] = of_head[first + r];
+  std::fill(rows + count, rows + padded, nullptr);
+}
+
+}  // namespace strobe::cpu

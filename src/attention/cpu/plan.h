@@ -1,0 +1,105 @@
+// How a problem is cut into blocks: a pure function of the shape and the instruction set, never of the number of
+// threads, so that results are bitwise the same for any. Shared by forward.cpp and backward.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "attention/cpu/isa.h"
+#include "attention/problem.h"
+
+namespace strobe::cpu {
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
+
+// Lays out a workspace: the same calls give its size (base null) and its pointers.
+class Carver {
+ public:
+  explicit Carver(void* base) : base_(static_cast<char*>(base)) {}
+  template <class T>
+  T* take(std::int64_t count) {
+    T* at = base_ ? reinterpret_cast<T*>(base_ + used_) : nullptr;
+    used_ += static_cast<std::size_t>(round_up(count * static_cast<std::int64_t>(sizeof(T)), 64));
+    return at;
+  }
+  char* bytes(std::int64_t count) { return take<char>(count); }
+  std::size_t used() const { return used_; }
+
+ private:
+  char* base_;
+  std::size_t used_ = 0;
+};
+
+// A run of query rows of one unit, numbered g * q_length + i over the grouped heads g and rows i.
+struct RowBlock {
+  std::int64_t first;
+  int count;
+};
+
+// A unit is one KV head of one sequence with all query heads that share it.
+struct Plan {
+  const Isa* isa;
+  int element;                       // bytes of a packed element
+  int d_steps, dv_steps;             // contraction over a head dimension, padded to k
+  int d_rows, dv_rows;               // a head dimension as rows of M panels, padded to m
+  int d_cols, dv_cols;               // a head dimension as columns of N panels, padded to cols
+  int block_keys;                    // keys of a block, a multiple of step
+  int panels;                        // N panels of a row block
+  int block_rows;                    // panels * n
+  std::int64_t units;                // batch * heads_kv
+  std::int64_t key_blocks;           // of the longest sequence
+  std::int64_t row_blocks;           // of the unit with most rows
+  std::int64_t group_units;          // units worked on at a time, so that the workspace stays bounded
+  std::int64_t splits;               // forward: ranges of keys per row block, combined at the end
+  std::int64_t split_blocks;         // forward: key blocks of a split
+  bool prepack;                      // forward: K and V are packed once for all row blocks of a unit
+};
+
+Plan make_plan(const Problem& problem);
+
+inline std::int64_t row_blocks_of(const Problem& problem, const Plan& plan, std::int64_t q_length) {
+  if (q_length >= plan.block_rows) return problem.group * ceil_div(q_length, plan.block_rows);
+  return ceil_div(problem.group * q_length, plan.block_rows);
+}
+
+// Long heads are cut one by one, so that a block's rows are neighbours; short ones share blocks.
+inline RowBlock row_block(const Problem& problem, const Plan& plan, std::int64_t q_length, std::int64_t index) {
+  const std::int64_t rows = plan.block_rows;
+  if (q_length >= rows) {
+    const std::int64_t per_head = ceil_div(q_length, rows);
+    const std::int64_t first = index % per_head * rows;
+    return {index / per_head * q_length + first, static_cast<int>(std::min(rows, q_length - first))};
+  }
+  const std::int64_t first = index * rows;
+  return {first, static_cast<int>(std::min(rows, problem.group * q_length - first))};
+}
+
+// One unit and its sequence.
+struct Unit {
+  std::int64_t b, h;  // sequence, KV head
+  Extent extent;
+  std::int64_t head_of(const Problem& problem, std::int64_t row) const {
+    return h * problem.group + row / extent.q_length;
+  }
+};
+
+inline Unit unit_at(const Problem& problem, std::int64_t index) {
+  const std::int64_t b = index / problem.heads_kv;
+  return {b, index % problem.heads_kv, problem.extent(b)};
+}
+
+ScoreOptions score_options(const Problem& problem, std::int64_t batch);
+
+// The lanes of one panel: rows [first, first + count) of a unit, count <= n; hull bounds included.
+void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, int count, int n, Lanes& lanes);
+
+// Pointers to consecutive rows of a unit in a tensor with query heads; null from `count` up to `padded`.
+void query_rows(const Problem& problem, const Unit& unit, const ConstView& view, std::int64_t first, int count,
+                int padded, const void** rows);
+
+// Pointers to consecutive keys of a unit, likewise.
+void key_rows(const Problem& problem, const Unit& unit, const ConstView& view, std::int64_t first, int count,
+              int padded, const void** rows);
+
+}  // namespace strobe::cpu

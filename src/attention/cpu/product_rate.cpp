@@ -1,0 +1,116 @@
+// Times Isa::multiply_n on a problem of the size of one attention block: kRows keys by kSteps steps against kPanels
+// panels of query lanes. The left operand stays in L2, one panel of the right one in L1, as in flash2.
+#include "attention/cpu/product_rate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "attention/cpu/isa.h"
+#include "core/half.h"
+#include "device/host/allocator.h"
+#include "device/host/thread_pool.h"
+
+namespace strobe {
+namespace {
+
+constexpr int kRows = 256;
+constexpr int kSteps = 256;
+constexpr int kPanels = 16;
+constexpr double kWindow = 4e-3;  // seconds: long against a clock tick, short against a neighbour's time slice
+
+int rounded_up(int value, int grain) { return (value + grain - 1) / grain * grain; }
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// Both operands packed, and room for the results of one thread.
+class Product {
+ public:
+  Product(const cpu::Isa& isa, DType dtype)
+      : isa_(isa),
+        rows_(rounded_up(kRows, isa.m)),
+        steps_(rounded_up(kSteps, isa.k)),
+        element_(size_of(isa.compute)),
+        m_(elements(rows_) * element_),
+        n_(elements(kPanels * isa.n) * element_),
+        c_(static_cast<std::size_t>(rows_) * static_cast<std::size_t>(isa.n) * sizeof(float)) {
+    const std::size_t width = size_of(dtype);
+    Buffer source(static_cast<std::size_t>(kRows) * kSteps * width);
+    for (std::int64_t i = 0; i < std::int64_t{kRows} * kSteps; ++i) {
+      store_element(source.data(), dtype, i, static_cast<float>(i * 40503 % 2003) * 1e-3f - 1);
+    }
+    std::vector<const void*> rows;
+    for (int r = 0; r < kRows; ++r) rows.push_back(source.as<char>() + static_cast<std::size_t>(r) * kSteps * width);
+    isa.pack_m({.rows = rows.data(), .count = kRows, .cols = kSteps, .dtype = dtype, .col_stride = 1, .out = m_.data()});
+    for (int panel = 0; panel < kPanels; ++panel) {
+      isa.pack_n({.rows = rows.data() + panel % 8,
+                  .count = isa.n,
+                  .cols = kSteps,
+                  .dtype = dtype,
+                  .col_stride = 1,
+                  .out = n_panel(panel)});
+    }
+  }
+
+  void run() const {
+    for (int panel = 0; panel < kPanels; ++panel) {
+      isa_.multiply_n({.m = m_.data(),
+                       .m_stride = static_cast<std::ptrdiff_t>(steps_) * isa_.m,
+                       .n = n_panel(panel),
+                       .steps = steps_,
+                       .panels = rows_ / isa_.m,
+                       .c = c_.as<float>(),
+                       .accumulate = false});
+    }
+  }
+
+  double flops() const { return 2.0 * rows_ * steps_ * isa_.n * kPanels; }
+
+ private:
+  std::size_t elements(int lines) const { return static_cast<std::size_t>(lines) * static_cast<std::size_t>(steps_); }
+  char* n_panel(int panel) const { return n_.as<char>() + elements(panel * isa_.n) * element_; }
+
+  const cpu::Isa& isa_;
+  int rows_, steps_;
+  std::size_t element_;
+  Buffer m_, n_, c_;
+};
+
+}  // namespace
+
+double matrix_product_rate(DType dtype, int threads, double seconds) {
+  const cpu::Isa& isa = cpu::choose_isa(dtype);
+  std::vector<double> rates(static_cast<std::size_t>(threads));
+  parallel(threads, [&](int thread) {
+    const Product product(isa, dtype);
+    product.run();
+    double best = 0;
+    const double start = now();
+    for (double begin = start, end = start; begin - start < seconds; begin = end) {
+      int calls = 0;
+      do {
+        product.run();
+        ++calls;
+        end = now();
+      } while (end - begin < kWindow);
+      best = std::max(best, calls * product.flops() / (end - begin));
+    }
+    rates[static_cast<std::size_t>(thread)] = best;
+  });
+  double total = 0;
+  for (const double rate : rates) total += rate;
+  return total;
+}
+
+std::string instruction_set_for(DType dtype) { return cpu::choose_isa(dtype).name; }
+
+std::vector<InstructionSet> instruction_sets() {
+  int count = 0;
+  const cpu::IsaName* names = cpu::isa_names(&count);
+  std::vector<InstructionSet> sets;
+  for (int i = 0; i < count; ++i) sets.push_back({names[i].name, names[i].available});
+  return sets;
+}
+
+}  // namespace strobe

@@ -1,0 +1,25 @@
+// What the packed matrix product at the heart of flash2 reaches on this machine, and which instruction sets it may
+// use: the only header of attention/ besides the public ones that bench/ includes (ceilings of `strobe env`).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "strobe/dtype.h"
+
+namespace strobe {
+
+// FLOP/s of C += A B from packed panels in cache, of the instruction set that choose_isa gives for the type, on that
+// many threads at once; best of the runs in about that many seconds.
+double matrix_product_rate(DType dtype, int threads, double seconds);
+
+// Name of that instruction set.
+std::string instruction_set_for(DType dtype);
+
+struct InstructionSet {
+  std::string name;  // as in STROBE_CPU_ISA
+  bool available;    // on this machine
+};
+std::vector<InstructionSet> instruction_sets();
+
+}  // namespace strobe

@@ -1,0 +1,28 @@
+// A kernel is one row of the ordered list that choose() walks: a name, what it refuses, what it needs, how it runs.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "attention/problem.h"
+
+namespace strobe {
+
+struct Kernel {
+  const char* name;                                // the same in files, tests, benchmarks and --impl
+  Device device;
+  std::string (*refusal)(const Problem&);          // empty: supports it; else the reason, without the kernel's name
+  std::string (*configuration)(const Problem&);    // tiles and instruction set, for people
+  std::size_t (*workspace_bytes)(const Problem&);
+  void (*run)(const Problem&, void* workspace);    // workspace: that many bytes, aligned to 64; contents undefined
+};
+
+// In order of preference; the reference is last.
+std::span<const Kernel> kernels();
+
+// The first kernel that supports the problem, or the named one. Pure: launches nothing, allocates nothing on a device.
+// Throws Error(unsupported) with the reason where there is none.
+const Kernel& choose(const Problem& problem, std::string_view name = {});
+
+}  // namespace strobe

@@ -1,0 +1,12 @@
+// Every kernel of the library by name. A new one: declare it here, add a row to kernel_list.cpp.
+#pragma once
+
+#include "attention/kernel.h"
+
+namespace strobe {
+
+extern const Kernel kFlash2Cpu;     // cpu/flash2.cpp
+extern const Kernel kStandardCpu;   // standard/standard.cpp
+extern const Kernel kReferenceCpu;  // reference/reference.cpp
+
+}  // namespace strobe

@@ -1,0 +1,112 @@
+// A validated attention problem: every default filled in, every size checked. All kernels read this and nothing else.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "strobe/attention.h"
+
+namespace strobe {
+
+// One sequence of the batch: where its rows and keys start (packed batches) and how many there are.
+struct Extent {
+  std::int64_t q_begin, q_length;
+  std::int64_t k_begin, k_length;
+};
+
+// The keys [lo, hi) that a row may use. Every mask of the library is such an interval.
+struct Interval {
+  std::int64_t lo, hi;
+};
+
+// One row of a head and the distance to the next, in the caller's memory.
+struct Rows {
+  const char* data;
+  std::int64_t stride_bytes;
+  const char* operator[](std::int64_t i) const { return data + i * stride_bytes; }
+};
+
+struct Problem {
+  Pass pass = Pass::forward;
+  Device device = Device::cpu;
+  DType dtype = DType::fp32;
+  int threads = 1;
+  bool deterministic = true;
+
+  std::int64_t batch = 0;  // sequences: B, or the number of packed sequences
+  std::int64_t heads_q = 0;
+  std::int64_t heads_kv = 0;
+  std::int64_t group = 1;  // heads_q / heads_kv
+  std::int64_t max_q = 0;  // longest sequence on either side; Sq and Sk in a padded batch
+  std::int64_t max_k = 0;
+  std::int64_t d = 0;   // head dimension of q and k
+  std::int64_t dv = 0;  // head dimension of v and o
+  bool packed = false;  // sequences lie back to back in views of batch 1
+
+  float scale = 1;
+  bool causal = false;
+  Window window;
+  Alignment alignment = Alignment::top_left;
+  float softcap = 0;
+  const float* alibi_slopes = nullptr;
+  const float* sinks = nullptr;
+  Dropout dropout;
+  ConstView bias;  // strides of broadcast dimensions are 0 here
+  bool has_bias = false;
+
+  ConstView q, k, v;
+  View o;                // forward
+  float* lse = nullptr;  // forward; may be null
+  ConstView o_in, d_o;   // backward
+  const float* lse_in = nullptr;
+  View dq, dk, dv_out;
+  View dbias;  // strides of broadcast dimensions are 0 here
+  float* dsinks = nullptr;
+  // What a kernel's workspace may depend on: where bytes are only asked for, data pointers are null and the extra
+  // gradients count as wanted whenever the problem has them.
+  bool wants_dbias = false;
+  bool wants_dsinks = false;
+
+  IndexView lengths_q, lengths_k, cu_seqlens_q, cu_seqlens_k;
+  std::int64_t total_q = 0;  // rows of q's view: Sq, or all packed rows
+
+  bool masked() const { return causal || window.left >= 0 || window.right >= 0; }
+
+  Extent extent(std::int64_t b) const {
+    if (packed) {
+      return {cu_seqlens_q[b], cu_seqlens_q[b + 1] - cu_seqlens_q[b], cu_seqlens_k[b],
+              cu_seqlens_k[b + 1] - cu_seqlens_k[b]};
+    }
+    return {0, lengths_q ? lengths_q[b] : max_q, 0, lengths_k ? lengths_k[b] : max_k};
+  }
+
+  // Row i of a sequence stands at key i + offset.
+  std::int64_t offset(const Extent& extent) const {
+    return alignment == Alignment::bottom_right ? extent.k_length - extent.q_length : 0;
+  }
+
+  Interval allowed(const Extent& extent, std::int64_t i) const {
+    const std::int64_t diagonal = i + offset(extent);
+    std::int64_t lo = 0;
+    std::int64_t hi = extent.k_length;
+    if (causal) hi = std::min(hi, diagonal + 1);
+    if (window.left >= 0) lo = std::min(std::max(lo, diagonal - window.left), extent.k_length);
+    if (window.right >= 0) hi = std::min(hi, diagonal + window.right + 1);
+    return {lo, std::max(lo, hi)};
+  }
+
+  // Row 0 of sequence b, head h of a tensor; sequence begins at row `begin` of it.
+  template <class Void>
+  Rows rows(const BasicView<Void>& view, std::int64_t b, std::int64_t h, std::int64_t begin) const {
+    const auto bytes = static_cast<std::int64_t>(size_of(view.dtype));
+    const std::int64_t first = (packed ? 0 : b * view.stride[0]) + h * view.stride[1] + begin * view.stride[2];
+    return {static_cast<const char*>(view.data) + first * bytes, view.stride[2] * bytes};
+  }
+
+  // Index of row i of sequence b, head h in LSE: [B, Hq, Sq], or [Hq, total] in a packed batch.
+  std::int64_t lse_index(std::int64_t b, std::int64_t h, std::int64_t begin, std::int64_t i) const {
+    return (packed ? h * total_q : (b * heads_q + h) * total_q) + begin + i;
+  }
+};
+
+}  // namespace strobe

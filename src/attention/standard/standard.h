@@ -1,0 +1,11 @@
+// The kernel `standard`: what a person writes first, and the baseline that everything is compared with. Scores of a
+// head are materialised; products go through OpenBLAS; every intermediate tensor is rounded to the problem's type.
+#pragma once
+
+#include "attention/kernel.h"
+
+namespace strobe {
+
+extern const Kernel kStandardCpu;
+
+}  // namespace strobe

@@ -1,0 +1,329 @@
+// The rules of the problem table, one function a row or two. Order: the machine, sizes, options, lengths, memory.
+#include "attention/validate.h"
+
+#include <cmath>
+#include <initializer_list>
+
+#include "attention/check_lengths.h"
+#include "attention/check_view.h"
+#include "core/fail.h"
+#include "device/device_info.h"
+#include "device/host/thread_pool.h"
+
+namespace strobe {
+
+namespace {
+
+constexpr auto kInvalid = ErrorCode::invalid_argument;
+constexpr std::int64_t kMaxHeadDim = 256;
+constexpr int kMaxThreads = 1024;
+
+void check_execution(const Execution& execution, Problem& problem) {
+  if (execution.device != Device::cpu && execution.device != Device::cuda) {
+    fail(kInvalid, "attention: unknown device {}; valid are 0 (cpu), 1 (cuda)", static_cast<int>(execution.device));
+  }
+  if (execution.device == Device::cuda) {
+    const std::string reason = gpu_inventory().reason;
+    fail(ErrorCode::unsupported, "attention: device cuda cannot be used: {}",
+         reason.empty() ? "this version has no kernel for it" : reason);
+  }
+  if (execution.threads < 0 || execution.threads > kMaxThreads) {
+    fail(kInvalid, "attention: threads is {}; valid are 0 (all cores of this process) to {}", execution.threads,
+         kMaxThreads);
+  }
+  problem.device = execution.device;
+  problem.threads = execution.threads ? execution.threads : std::min(available_cores(), kMaxThreads);
+  problem.deterministic = execution.deterministic;
+}
+
+// One size of two tensors that must agree.
+struct Same {
+  const char* what;
+  int dimension;
+  const char* name;
+  const ConstView& view;
+  const char* other_name;
+  const ConstView& other;
+};
+
+void check_same(const Same& same) {
+  const auto i = static_cast<std::size_t>(same.dimension);
+  if (same.view.shape[i] == same.other.shape[i]) return;
+  fail(kInvalid, "attention: {} has {} {} but {} has {}", same.name, same.what, same.view.shape[i], same.other_name,
+       same.other.shape[i]);
+}
+
+void check_dtype(const ConstView& view, const char* name, DType dtype) {
+  if (view.dtype == dtype) return;
+  fail(kInvalid, "attention: {} is {} but Q is {}; Q, K, V, O and their gradients share one dtype", name,
+       name_of(view.dtype), name_of(dtype));
+}
+
+void check_head_dim(const char* name, std::int64_t size) {
+  if (size >= 1 && size <= kMaxHeadDim) return;
+  fail(kInvalid, "attention: {} has head_dim {}; valid are 1 to {}", name, size, kMaxHeadDim);
+}
+
+bool given(const ConstView& view) { return view.data || view.shape != std::array<std::int64_t, 4>{}; }
+
+void check_given(const ConstView& view, const char* name) {
+  if (!given(view)) fail(kInvalid, "attention: {} is absent: it has neither data nor a shape", name);
+}
+
+void check_shapes(const Attention& attention, Problem& problem) {
+  const ConstView &q = attention.q, &k = attention.k, &v = attention.v;
+  check_given(q, "Q");
+  check_given(k, "K");
+  check_given(v, "V");
+  check_sizes(q, "Q");
+  check_sizes(k, "K");
+  check_sizes(v, "V");
+  check_same({"head_dim", 3, "K", k, "Q", q});
+  check_head_dim("Q", q.shape[3]);
+  check_head_dim("V", v.shape[3]);
+  check_dtype(k, "K", q.dtype);
+  check_dtype(v, "V", q.dtype);
+  check_same({"batch", 0, "K", k, "Q", q});
+  check_same({"batch", 0, "V", v, "Q", q});
+  check_same({"heads", 1, "V", v, "K", k});
+  check_same({"sequence", 2, "V", v, "K", k});
+  check_size("the batch of Q", q.shape[0]);
+  check_size("the heads of Q", q.shape[1]);
+  check_size("the heads of K", k.shape[1]);
+  const std::int64_t heads_q = q.shape[1], heads_kv = k.shape[1];
+  if (heads_kv == 0 ? heads_q != 0 : heads_q % heads_kv != 0) {
+    fail(kInvalid, "attention: Q has {} heads, not a multiple of the {} heads of K and V", heads_q, heads_kv);
+  }
+  problem.dtype = q.dtype;
+  problem.batch = q.shape[0];
+  problem.heads_q = heads_q;
+  problem.heads_kv = heads_kv;
+  problem.group = heads_q == 0 ? 1 : heads_q / heads_kv;
+  problem.d = q.shape[3];
+  problem.dv = v.shape[3];
+  problem.total_q = q.shape[2];
+}
+
+void check_window_side(const char* side, std::int64_t value) {
+  if (value >= -1) return;
+  fail(kInvalid, "attention: window {} is {}; valid are -1 (open) and more", side, value);
+}
+
+void check_options(const Attention& attention, Problem& problem) {
+  problem.scale = attention.scale.value_or(1 / std::sqrt(static_cast<float>(problem.d)));
+  if (!std::isfinite(problem.scale)) fail(kInvalid, "attention: scale is {}; it must be finite", problem.scale);
+  if (!(attention.softcap >= 0 && std::isfinite(attention.softcap))) {
+    fail(kInvalid, "attention: softcap is {}; it must be finite and positive, or 0 for none", attention.softcap);
+  }
+  const float p = attention.dropout.p;
+  if (!(p >= 0 && p < 1)) fail(kInvalid, "attention: dropout p is {}; valid are 0 <= p < 1", p);
+  check_window_side("left", attention.window.left);
+  check_window_side("right", attention.window.right);
+  if (attention.alignment != Alignment::unsaid && attention.alignment != Alignment::top_left &&
+      attention.alignment != Alignment::bottom_right) {
+    fail(kInvalid, "attention: unknown alignment {}; valid are 0 (unsaid), 1 (top_left), 2 (bottom_right)",
+         static_cast<int>(attention.alignment));
+  }
+  check_array({"alibi_slopes", attention.alibi_slopes, attention.alibi_slopes ? problem.heads_q : 0, 4});
+  check_array({"sinks", attention.sinks, attention.sinks ? problem.heads_q : 0, 4});
+  problem.causal = attention.causal;
+  problem.softcap = attention.softcap;
+  problem.dropout = attention.dropout;
+  problem.alibi_slopes = attention.alibi_slopes;
+  problem.sinks = attention.sinks;
+}
+
+// Causal masks, windows and ALiBi measure distance from a diagonal; where rows and keys differ in number there are two.
+void check_alignment(const Attention& attention, Problem& problem) {
+  const bool causal = attention.causal;
+  const bool window = attention.window.left >= 0 || attention.window.right >= 0;
+  const std::string unequal = unequal_lengths(attention);
+  if (attention.alignment == Alignment::unsaid && (causal || window || attention.alibi_slopes) && !unequal.empty()) {
+    fail(kInvalid, "attention: {} with {} needs its alignment said: top_left or bottom_right",
+         causal   ? "causal"
+         : window ? "a window"
+                  : "ALiBi",
+         unequal);
+  }
+  problem.alignment = attention.alignment == Alignment::unsaid ? Alignment::top_left : attention.alignment;
+  // A side that no row can reach is open; this also keeps row +- side far from overflow.
+  const std::int64_t far = problem.max_q + problem.max_k;
+  problem.window.left = attention.window.left >= far ? -1 : attention.window.left;
+  problem.window.right = attention.window.right >= far ? -1 : attention.window.right;
+}
+
+// Strides of a bias or its gradient: 0 where one row of it serves many.
+std::array<std::int64_t, 4> broadcast(const ConstView& view, std::array<std::int64_t, 4> stride) {
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (view.shape[i] == 1) stride[i] = 0;
+  }
+  return stride;
+}
+
+void check_bias(const Attention& attention, Pointers pointers, Problem& problem) {
+  const ConstView& bias = attention.bias;
+  if (!given(bias)) return;
+  check_sizes(bias, "bias");
+  if (bias.dtype != DType::fp32 && bias.dtype != problem.dtype) {
+    fail(kInvalid, "attention: bias is {}; valid are fp32 and the dtype of Q, {}", name_of(bias.dtype),
+         name_of(problem.dtype));
+  }
+  const auto fits = [&](std::size_t i, std::int64_t size) { return bias.shape[i] == 1 || bias.shape[i] == size; };
+  if (!fits(0, problem.batch) || !fits(1, problem.heads_q) || !fits(2, problem.max_q) ||
+      bias.shape[3] != problem.max_k) {
+    fail(kInvalid, "attention: bias has shape {}; valid is [{} or 1, {} or 1, {} or 1, {}]{}", text_of(bias.shape),
+         problem.batch, problem.heads_q, problem.max_q, problem.max_k,
+         problem.packed ? ": sequences, heads, longest rows, longest keys" : "");
+  }
+  problem.bias = bias;
+  problem.bias.stride = broadcast(bias, check_memory(bias, {"bias", Use::input, pointers}));
+  problem.has_bias = true;
+}
+
+Problem validate_attention(const Attention& attention, Pass pass, const Execution& execution, Pointers pointers) {
+  if (pass != Pass::forward && pass != Pass::backward) {
+    fail(kInvalid, "attention: unknown pass {}; valid are 0 (forward), 1 (backward)", static_cast<int>(pass));
+  }
+  Problem problem;
+  problem.pass = pass;
+  check_execution(execution, problem);
+  check_shapes(attention, problem);
+  check_options(attention, problem);
+  check_lengths(attention, problem);
+  check_alignment(attention, problem);
+  const auto input = [&](const ConstView& view, const char* name) {
+    ConstView checked = view;
+    checked.stride = check_memory(view, {name, Use::input, pointers});
+    return checked;
+  };
+  problem.q = input(attention.q, "Q");
+  problem.k = input(attention.k, "K");
+  problem.v = input(attention.v, "V");
+  check_bias(attention, pointers, problem);
+  return problem;
+}
+
+// A tensor that must have a shape which follows from Q, K and V.
+template <class Void>
+BasicView<Void> checked(const BasicView<Void>& view, const ViewRule& rule, const std::array<std::int64_t, 4>& shape,
+                        const Problem& problem) {
+  check_sizes(view, rule.name);
+  if (view.shape != shape) {
+    fail(kInvalid, "attention: {} has shape {}; it must be {}", rule.name, text_of(view.shape), text_of(shape));
+  }
+  check_dtype(view, rule.name, problem.dtype);
+  BasicView<Void> result = view;
+  result.stride = check_memory(view, rule);
+  return result;
+}
+
+std::array<std::int64_t, 4> shape_of_o(const Problem& problem) {
+  const auto& q = problem.q.shape;
+  return {q[0], q[1], q[2], problem.dv};
+}
+
+std::int64_t count_of_rows(const Problem& problem) {
+  const auto& q = problem.q.shape;
+  return q[0] * q[1] * q[2];
+}
+
+struct Named {
+  const char* name;
+  ConstView view;
+};
+
+// An output that begins where another tensor does would be overwritten while it is read.
+void check_apart(std::initializer_list<Named> outputs, std::initializer_list<Named> inputs) {
+  const auto collide = [](const Named& a, const Named& b) {
+    if (a.view.data != b.view.data || !a.view.data || !has_elements(a.view) || !has_elements(b.view)) return;
+    fail(kInvalid, "attention: {} and {} are the same memory, at {}", a.name, b.name, a.view.data);
+  };
+  for (auto output = outputs.begin(); output != outputs.end(); ++output) {
+    for (auto other = output + 1; other != outputs.end(); ++other) collide(*output, *other);
+    for (const Named& input : inputs) collide(*output, input);
+  }
+}
+
+void check_dbias(const Attention& attention, const Gradients& gradients, Problem& problem) {
+  const ConstView dbias = gradients.dbias;
+  if (!given(dbias)) return;
+  if (!problem.has_bias) fail(kInvalid, "attention: dbias of shape {} is given but bias is not", text_of(dbias.shape));
+  check_sizes(dbias, "dbias");
+  if (dbias.dtype != DType::fp32) fail(kInvalid, "attention: dbias is {}; it must be fp32", name_of(dbias.dtype));
+  if (dbias.shape != attention.bias.shape) {
+    fail(kInvalid, "attention: dbias has shape {} but bias has {}", text_of(dbias.shape),
+         text_of(attention.bias.shape));
+  }
+  problem.dbias = gradients.dbias;
+  problem.dbias.stride = broadcast(dbias, check_memory(dbias, {"dbias", Use::output}));
+  problem.wants_dbias = true;
+}
+
+void check_dsinks(const Gradients& gradients, Problem& problem) {
+  if (!gradients.dsinks) return;
+  if (!problem.sinks) fail(kInvalid, "attention: dsinks is given but sinks is not");
+  check_array({"dsinks", gradients.dsinks, problem.heads_q, 4});
+  problem.dsinks = gradients.dsinks;
+  problem.wants_dsinks = true;
+}
+
+View contiguous(const std::array<std::int64_t, 4>& shape, DType dtype) {
+  return view_bhsd(static_cast<void*>(nullptr), dtype, shape);
+}
+
+}  // namespace
+
+Problem validate_forward(const Attention& attention, const ForwardOutputs& outputs, const Execution& execution) {
+  Problem problem = validate_attention(attention, Pass::forward, execution, Pointers::required);
+  problem.o = checked(outputs.o, {"O", Use::output}, shape_of_o(problem), problem);
+  if (outputs.lse) check_array({"LSE", outputs.lse, count_of_rows(problem), 4});
+  problem.lse = outputs.lse;
+  check_apart({{"O", problem.o}}, {{"Q", problem.q}, {"K", problem.k}, {"V", problem.v}, {"bias", problem.bias}});
+  return problem;
+}
+
+Problem validate_backward(const Attention& attention, const BackwardInputs& inputs, const Gradients& gradients,
+                          const Execution& execution) {
+  Problem problem = validate_attention(attention, Pass::backward, execution, Pointers::required);
+  problem.o_in = checked(inputs.o, {"O", Use::input}, shape_of_o(problem), problem);
+  problem.d_o = checked(inputs.d_o, {"dO", Use::expanded_input}, shape_of_o(problem), problem);
+  check_array({"LSE", inputs.lse, count_of_rows(problem), 4});
+  problem.lse_in = inputs.lse;
+  problem.dq = checked(gradients.dq, {"dQ", Use::output}, problem.q.shape, problem);
+  problem.dk = checked(gradients.dk, {"dK", Use::output}, problem.k.shape, problem);
+  problem.dv_out = checked(gradients.dv, {"dV", Use::output}, problem.v.shape, problem);
+  check_dbias(attention, gradients, problem);
+  check_dsinks(gradients, problem);
+  check_apart({{"dQ", problem.dq}, {"dK", problem.dk}, {"dV", problem.dv_out}, {"dbias", problem.dbias}},
+              {{"Q", problem.q},
+               {"K", problem.k},
+               {"V", problem.v},
+               {"O", problem.o_in},
+               {"dO", problem.d_o},
+               {"bias", problem.bias}});
+  return problem;
+}
+
+Problem validate_query(const Attention& attention, Pass pass, const Execution& execution) {
+  Problem problem = validate_attention(attention, pass, execution, Pointers::ignored);
+  const View o = contiguous(shape_of_o(problem), problem.dtype);
+  check_sizes(o, "O");
+  if (pass == Pass::forward) {
+    problem.o = o;
+    return problem;
+  }
+  problem.o_in = o;
+  problem.d_o = o;
+  problem.dq = contiguous(problem.q.shape, problem.dtype);
+  problem.dk = contiguous(problem.k.shape, problem.dtype);
+  problem.dv_out = contiguous(problem.v.shape, problem.dtype);
+  if (problem.has_bias) {
+    problem.dbias = contiguous(problem.bias.shape, DType::fp32);
+    problem.dbias.stride = broadcast(problem.dbias, problem.dbias.stride);
+    problem.wants_dbias = true;
+  }
+  problem.wants_dsinks = problem.sinks != nullptr;
+  return problem;
+}
+
+}  // namespace strobe

@@ -1,0 +1,18 @@
+// From what the caller wrote to a Problem that kernels can trust, or an Error with the offending values.
+// Called by attention.cpp, before anything else.
+#pragma once
+
+#include "attention/problem.h"
+
+namespace strobe {
+
+Problem validate_forward(const Attention& attention, const ForwardOutputs& outputs, const Execution& execution);
+
+Problem validate_backward(const Attention& attention, const BackwardInputs& inputs, const Gradients& gradients,
+                          const Execution& execution);
+
+// For workspace_bytes() and explain(): data pointers may be null, those of lengths and offsets excepted. Outputs count
+// as contiguous, and the gradients of bias and sinks as wanted wherever the problem has them.
+Problem validate_query(const Attention& attention, Pass pass, const Execution& execution);
+
+}  // namespace strobe

@@ -1,0 +1,79 @@
+// One configuration to measure: shapes, type, mask, passes; its tensors, its nominal FLOPs and its bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/json.h"
+#include "device/host/allocator.h"
+#include "strobe/attention.h"
+
+namespace strobe::bench {
+
+enum class Passes { forward, backward, both };
+constexpr bool has_forward(Passes passes) { return passes != Passes::backward; }
+constexpr bool has_backward(Passes passes) { return passes != Passes::forward; }
+
+struct Case {
+  std::int64_t batch = 1;
+  std::int64_t heads = 1;
+  std::int64_t kv_heads = 1;
+  std::int64_t seq_q = 1;
+  std::int64_t seq_k = 1;
+  std::int64_t head_dim = 1;
+  DType dtype = DType::fp16;
+  bool causal = false;
+  Alignment alignment = Alignment::unsaid;
+  Window window{};
+  Passes passes = Passes::both;  // that are timed
+  int threads = 1;
+
+  std::int64_t emb_dim() const { return heads * head_dim; }
+  bool masked() const { return causal || window.left >= 0 || window.right >= 0; }
+};
+
+// "batch 1, 8 heads x 64, 1024 queries x 1024 keys, fp16, causal"
+std::string describe(const Case& one);
+
+// Keys that query row i may use: [first, last).
+struct Keys {
+  std::int64_t first, last;
+};
+Keys visible_keys(const Case& one, std::int64_t row);
+
+// Rows that may use key j: [first, last).
+struct RowRange {
+  std::int64_t first, last;
+};
+RowRange seeing_rows(const Case& one, std::int64_t key);
+
+// Scores that no mask removes, of one head.
+std::int64_t unmasked_scores(const Case& one);
+
+// The nominal count: 4 B H Sq Sk D forward, halved if causal (the exact count of unmasked scores where Sq != Sk or
+// with a window); 2.5 times that backward. The same for every implementation.
+double forward_flops(const Case& one);
+inline double backward_flops(const Case& one) { return 2.5 * forward_flops(one); }
+
+// Bytes of the tensors. Sizes that overflow are an Error(invalid_argument).
+struct TensorBytes {
+  std::int64_t q, k, v, o, lse;  // gradients are of the size of what they are the gradient of
+  std::int64_t inputs() const { return q + k + v; }
+};
+TensorBytes tensor_bytes(const Case& one);
+
+// The problem for the library: contiguous [B, H, S, D] views; null pointers describe it without data.
+Attention attention_of(const Case& one, const void* q, const void* k, const void* v);
+
+// Q, K, V and, for a backward pass, dO: seeded, random normal, rounded to the dtype.
+struct Inputs {
+  Buffer q, k, v, d_o;
+  Attention attention;
+  ConstView d_o_view;
+};
+Inputs make_inputs(const Case& one, std::uint64_t seed);
+
+// "config" of a result.
+Json config_json(const Case& one);
+
+}  // namespace strobe::bench

@@ -1,0 +1,196 @@
+// fork and exec with three descriptors; poll with a deadline; no thread, no signal handler.
+#include "bench/child.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "core/fail.h"
+#include "measure/clock.h"
+
+namespace strobe::bench {
+namespace {
+
+constexpr int kMemoryDescriptor = 3;
+constexpr std::size_t kLongestLine = std::size_t{1} << 20;
+
+void close_quietly(int& descriptor) {
+  if (descriptor >= 0) close(descriptor);
+  descriptor = -1;
+}
+
+// After fork: only calls that are safe there. Reports the error of exec through `report`.
+[[noreturn]] void become(char* const* arguments, int input, int output, int errors, int memory, int report) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  signal(SIGPIPE, SIG_DFL);
+  // Lift everything above the fixed numbers first, so that no dup2 overwrites one that is still needed.
+  const int high_input = fcntl(input, F_DUPFD, 10);
+  const int high_output = fcntl(output, F_DUPFD, 10);
+  const int high_errors = fcntl(errors, F_DUPFD, 10);
+  const int high_memory = fcntl(memory, F_DUPFD, 10);
+  const int high_report = fcntl(report, F_DUPFD_CLOEXEC, 10);
+  dup2(high_input, STDIN_FILENO);
+  dup2(high_output, STDOUT_FILENO);
+  dup2(high_errors, STDERR_FILENO);
+  dup2(high_memory, kMemoryDescriptor);
+  for (const int descriptor : {high_input, high_output, high_errors, high_memory}) close(descriptor);
+  execvp(arguments[0], arguments);
+  const int error = errno;
+  if (write(high_report, &error, sizeof(error)) < 0) _exit(126);
+  _exit(127);
+}
+
+struct Pipe {
+  int read = -1;
+  int write = -1;
+  Pipe() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) fail(ErrorCode::runtime, "bench: pipe: {}", std::strerror(errno));
+    read = ends[0];
+    write = ends[1];
+  }
+  ~Pipe() {
+    close_quietly(read);
+    close_quietly(write);
+  }
+};
+
+}  // namespace
+
+SharedMemory::SharedMemory() : descriptor_(memfd_create("strobe-bench", MFD_CLOEXEC)) {
+  if (descriptor_ < 0) fail(ErrorCode::runtime, "bench: shared memory: {}", std::strerror(errno));
+}
+
+SharedMemory::~SharedMemory() {
+  if (data_) munmap(data_, bytes_);
+  close_quietly(descriptor_);
+}
+
+void SharedMemory::resize(std::size_t bytes) {
+  if (data_) munmap(data_, bytes_);
+  data_ = nullptr;
+  bytes_ = bytes;
+  if (ftruncate(descriptor_, 0) != 0 || ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) {
+    fail(ErrorCode::runtime, "bench: {} bytes of shared memory: {}", bytes, std::strerror(errno));
+  }
+  if (bytes == 0) return;
+  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+  if (mapped == MAP_FAILED) {
+    fail(ErrorCode::out_of_memory, "bench: {} bytes of shared memory: {}", bytes, std::strerror(errno));
+  }
+  data_ = static_cast<char*>(mapped);
+}
+
+Child::Child(const std::vector<std::string>& command, const SharedMemory& memory) : name_(command.at(0)) {
+  Pipe input;
+  Pipe output;
+  Pipe report;
+  errors_ = memfd_create("strobe-child-errors", MFD_CLOEXEC);
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  pid_ = fork();
+  if (pid_ < 0) fail(ErrorCode::runtime, "bench: fork: {}", std::strerror(errno));
+  if (pid_ == 0) become(arguments.data(), input.read, output.write, errors_, memory.descriptor(), report.write);
+  close_quietly(report.write);
+  int error = 0;
+  if (read(report.read, &error, sizeof(error)) == sizeof(error)) {
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+    close_quietly(errors_);
+    fail(ErrorCode::unsupported, "cannot start {}: {}", name_, std::strerror(error));
+  }
+  input_ = std::exchange(input.write, -1);
+  output_ = std::exchange(output.read, -1);
+}
+
+Child::~Child() {
+  close_quietly(input_);
+  if (pid_ > 0) wait_or_kill(2);
+  close_quietly(output_);
+  close_quietly(errors_);
+}
+
+int Child::wait_or_kill(double seconds) {
+  int status = 0;
+  const double deadline = now_seconds() + seconds;
+  while (waitpid(pid_, &status, WNOHANG) == 0) {
+    if (now_seconds() >= deadline) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, &status, 0);
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  pid_ = -1;
+  return status;
+}
+
+std::string Child::last_error_line() const {
+  char tail[2048];
+  const off_t size = lseek(errors_, 0, SEEK_END);
+  const off_t begin = size > static_cast<off_t>(sizeof(tail)) ? size - static_cast<off_t>(sizeof(tail)) : 0;
+  const ssize_t got = pread(errors_, tail, sizeof(tail), begin);
+  std::string text(tail, got > 0 ? static_cast<std::size_t>(got) : 0);
+  text.erase(text.find_last_not_of(" \n\r\t") + 1);
+  const std::size_t line = text.rfind('\n');
+  return line == std::string::npos ? text : text.substr(line + 1);
+}
+
+void Child::report_end() {
+  const int status = wait_or_kill(2);
+  std::string reason = WIFSIGNALED(status) ? fmt::format("died of signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))
+                                           : fmt::format("ended with exit code {}", WEXITSTATUS(status));
+  const std::string line = last_error_line();
+  if (!line.empty()) reason += ": " + line;
+  throw ImplementationError(Status::crashed, fmt::format("{} {}", name_, reason));
+}
+
+std::string Child::read_line(double timeout_seconds) {
+  const double deadline = now_seconds() + timeout_seconds;
+  for (;;) {
+    if (const std::size_t end = pending_.find('\n'); end != std::string::npos) {
+      std::string line = pending_.substr(0, end);
+      pending_.erase(0, end + 1);
+      return line;
+    }
+    if (pending_.size() > kLongestLine) report_end();
+    const double left = deadline - now_seconds();
+    pollfd entry{.fd = output_, .events = POLLIN, .revents = 0};
+    const int ready = left <= 0 ? 0 : poll(&entry, 1, static_cast<int>(left * 1000) + 1);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) {
+      wait_or_kill(0);
+      throw ImplementationError(Status::timeout, fmt::format("{} gave no answer in {} s", name_, timeout_seconds));
+    }
+    char buffer[4096];
+    const ssize_t got = read(output_, buffer, sizeof(buffer));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) report_end();
+    pending_.append(buffer, static_cast<std::size_t>(got));
+  }
+}
+
+Json Child::request(const Json& message, double timeout_seconds) {
+  if (pid_ < 0) throw ImplementationError(Status::crashed, fmt::format("{} has ended already", name_));
+  const std::string line = message.dump() + "\n";
+  // Requests are far smaller than a pipe's buffer, so that this does not block.
+  if (write(input_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) report_end();
+  const std::string answer = read_line(timeout_seconds);
+  try {
+    return Json::parse(answer);
+  } catch (const Error&) {
+    throw ImplementationError(Status::crashed, fmt::format("{} answered \"{}\"", name_, answer.substr(0, 80)));
+  }
+}
+
+}  // namespace strobe::bench

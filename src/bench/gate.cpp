@@ -1,0 +1,276 @@
+// Float64 attention on blocks of rows: scores and dP by dgemm over all keys, then softmax, O and dQ of the sampled
+// rows, and each row's part of dK and dV of the sampled keys.
+#include "bench/gate.h"
+
+#include <cblas.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <mutex>
+#include <set>
+#include <span>
+
+#include "core/fail.h"
+#include "core/half.h"
+#include "device/host/thread_pool.h"
+
+namespace strobe::bench {
+namespace {
+
+constexpr std::int64_t kBlockRows = 64;
+
+// Positions in [0, count): both ends, their neighbours, and some between, without regard to powers of two.
+std::vector<std::int64_t> sample_positions(std::int64_t count, std::int64_t most) {
+  std::set<std::int64_t> positions;
+  for (const std::int64_t position : {std::int64_t{0}, std::int64_t{1}, count - 2, count - 1}) {
+    if (position >= 0 && position < count) positions.insert(position);
+  }
+  for (std::int64_t i = 1; static_cast<std::int64_t>(positions.size()) < std::min(most, count); ++i) {
+    positions.insert(i * 7919 % count);
+  }
+  return {positions.begin(), positions.end()};
+}
+
+// Rows [first, first + count) of one head as float64.
+std::vector<double> widen(const ConstView& view, std::int64_t b, std::int64_t h, std::int64_t first,
+                          std::int64_t count) {
+  const std::int64_t d = view.shape[3];
+  std::vector<double> out(static_cast<std::size_t>(count * d));
+  for (std::int64_t i = 0; i < count * d; ++i) {
+    const std::int64_t index = b * view.stride[0] + h * view.stride[1] + (first + i / d) * view.stride[2] + i % d;
+    out[static_cast<std::size_t>(i)] = load_element(view.data, view.dtype, index);
+  }
+  return out;
+}
+
+// C[m x n] = A[m x k] B[n x k]^T
+void multiply_transposed(std::int64_t m, std::int64_t n, std::int64_t k, const double* a, const double* b, double* c) {
+  cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k), 1,
+              a, static_cast<int>(k), b, static_cast<int>(k), 0, c, static_cast<int>(n));
+}
+
+// The first NaN of a tensor, as text; empty where there is none.
+std::string find_nan(const char* name, const ConstView& view) {
+  const std::int64_t count = view.shape[0] * view.shape[1] * view.shape[2] * view.shape[3];
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (std::isnan(load_element(view.data, view.dtype, i))) {
+      return fmt::format("{} has NaN at element {} of {}", name, i, count);
+    }
+  }
+  return {};
+}
+
+// Largest error and largest reference value of one tensor, value by value.
+struct Meter {
+  double error = 0;
+  double largest = 0;
+  std::int64_t values = 0;
+
+  void add(double x, double reference) {
+    ++values;
+    if (std::isfinite(reference)) largest = std::max(largest, std::abs(reference));
+    if (x == reference) return;  // -inf too
+    const double difference = std::abs(x - reference);
+    if (!(difference <= error)) error = std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
+  }
+
+  Comparison comparison(const char* name, DType dtype) const {
+    return {name, error, gate_tolerance(dtype) * std::max(largest, 1e-6), values};
+  }
+};
+
+}  // namespace
+
+double gate_tolerance(DType dtype) {
+  switch (dtype) {
+    case DType::fp32: return 1e-4;
+    case DType::fp16: return 1e-2;
+    case DType::bf16: return 5e-2;
+  }
+  return 0;
+}
+
+// One KV head: its keys and values in float64, and which of its samples are where.
+struct Gate::Head {
+  const Case& one;
+  const Inputs& inputs;
+  std::int64_t batch;
+  std::vector<double> k, v;
+  std::vector<Key*> keys;
+  double scale;
+  std::mutex mutex;  // over dk and dv of the keys
+
+  // Rows [first, first + count) of query head hq; `sampled` points to those of them that are in the sample.
+  void compute(std::int64_t hq, std::int64_t first, std::int64_t count, std::span<Row* const> sampled) {
+    const std::int64_t d = one.head_dim;
+    const std::int64_t sk = one.seq_k;
+    const bool backward = has_backward(one.passes);
+    const auto size = static_cast<std::size_t>(count * sk);
+    const std::vector<double> q = widen(inputs.attention.q, batch, hq, first, count);
+    std::vector<double> weights(size);
+    std::vector<double> d_weights(backward ? size : 0);
+    std::vector<double> d_o;
+    multiply_transposed(count, sk, d, q.data(), k.data(), weights.data());
+    if (backward) {
+      d_o = widen(inputs.d_o_view, batch, hq, first, count);
+      multiply_transposed(count, sk, d, d_o.data(), v.data(), d_weights.data());
+    }
+    auto next = sampled.begin();
+    for (std::int64_t r = 0; r < count; ++r) {
+      const Keys visible = visible_keys(one, first + r);
+      double* p = weights.data() + r * sk;
+      double* ds = backward ? d_weights.data() + r * sk : nullptr;
+      const double lse = softmax(p, visible);
+      if (backward) finish_gradient(p, ds, visible);
+      if (next != sampled.end() && (*next)->row == first + r) {
+        finish_row(**next++, p, ds, visible, lse);
+      }
+      if (backward) add_to_keys(p, ds, visible, q.data() + r * d, d_o.data() + r * d);
+    }
+  }
+
+  // Products to weights in place; returns the log-sum-exp.
+  double softmax(double* p, Keys visible) const {
+    double most = -std::numeric_limits<double>::infinity();
+    for (std::int64_t j = visible.first; j < visible.last; ++j) most = std::max(most, p[j] * scale);
+    if (visible.first == visible.last) return most;
+    double sum = 0;
+    for (std::int64_t j = visible.first; j < visible.last; ++j) sum += p[j] = std::exp(p[j] * scale - most);
+    for (std::int64_t j = visible.first; j < visible.last; ++j) p[j] /= sum;
+    return most + std::log(sum);
+  }
+
+  // dP to dS in place: dS = P * (dP - sum of P * dP).
+  static void finish_gradient(const double* p, double* ds, Keys visible) {
+    double delta = 0;
+    for (std::int64_t j = visible.first; j < visible.last; ++j) delta += p[j] * ds[j];
+    for (std::int64_t j = visible.first; j < visible.last; ++j) ds[j] = p[j] * (ds[j] - delta);
+  }
+
+  void finish_row(Row& row, const double* p, const double* ds, Keys visible, double lse) const {
+    const std::int64_t d = one.head_dim;
+    row.lse = lse;
+    row.o.assign(static_cast<std::size_t>(d), 0);
+    row.dq.assign(static_cast<std::size_t>(d), 0);
+    for (std::int64_t j = visible.first; j < visible.last; ++j) {
+      for (std::int64_t c = 0; c < d; ++c) {
+        row.o[static_cast<std::size_t>(c)] += p[j] * v[static_cast<std::size_t>(j * d + c)];
+        if (ds) row.dq[static_cast<std::size_t>(c)] += scale * ds[j] * k[static_cast<std::size_t>(j * d + c)];
+      }
+    }
+  }
+
+  void add_to_keys(const double* p, const double* ds, Keys visible, const double* q_row, const double* d_o_row) {
+    const std::lock_guard lock(mutex);
+    for (Key* key : keys) {
+      if (key->key < visible.first || key->key >= visible.last) continue;
+      for (std::size_t c = 0; c < key->dk.size(); ++c) {
+        key->dk[c] += scale * ds[key->key] * q_row[c];
+        key->dv[c] += p[key->key] * d_o_row[c];
+      }
+    }
+  }
+};
+
+void Gate::compute_head(const Inputs& inputs, std::int64_t batch, std::int64_t kv_head) {
+  const std::int64_t group = case_.heads / case_.kv_heads;
+  Head head{.one = case_,
+            .inputs = inputs,
+            .batch = batch,
+            .k = widen(inputs.attention.k, batch, kv_head, 0, case_.seq_k),
+            .v = widen(inputs.attention.v, batch, kv_head, 0, case_.seq_k),
+            .keys = {},
+            .scale = 1 / std::sqrt(static_cast<double>(case_.head_dim)),
+            .mutex = {}};
+  for (Key& key : keys_) {
+    if (key.batch == batch && key.kv_head == kv_head) head.keys.push_back(&key);
+  }
+  const std::int64_t blocks = (case_.seq_q + kBlockRows - 1) / kBlockRows;
+  parallel_for(case_.threads, group * blocks, [&](int, std::int64_t task) {
+    const std::int64_t hq = kv_head * group + task / blocks;
+    const std::int64_t first = task % blocks * kBlockRows;
+    const std::int64_t count = std::min(kBlockRows, case_.seq_q - first);
+    std::vector<Row*> sampled;
+    for (Row& row : rows_) {
+      if (row.batch == batch && row.head == hq && row.row >= first && row.row < first + count) sampled.push_back(&row);
+    }
+    const auto sees_a_row = [&](const Key* key) {
+      const RowRange rows = seeing_rows(case_, key->key);
+      return rows.first < first + count && rows.last > first;
+    };
+    const bool needed = !sampled.empty() || (has_backward(case_.passes) &&
+                                             std::any_of(head.keys.begin(), head.keys.end(), sees_a_row));
+    if (needed) head.compute(hq, first, count, sampled);
+  });
+}
+
+Gate::Gate(const Case& one, const Inputs& inputs) : case_(one) {
+  if (one.batch == 0 || one.kv_heads == 0 || one.seq_q == 0 || one.seq_k == 0) return;
+  const std::int64_t group = one.heads / one.kv_heads;
+  std::set<std::pair<std::int64_t, std::int64_t>> heads{{0, 0}, {one.batch - 1, one.kv_heads - 1}};
+  const std::vector<double> zeros(static_cast<std::size_t>(one.head_dim));
+  for (const auto& [batch, kv_head] : heads) {
+    for (std::int64_t g = 0; g < group; ++g) {
+      for (const std::int64_t row : sample_positions(one.seq_q, group > 1 ? 6 : 12)) {
+        rows_.push_back({batch, kv_head * group + g, row, {}, {}, 0});
+      }
+    }
+    if (!has_backward(one.passes)) continue;
+    for (const std::int64_t key : sample_positions(one.seq_k, 8)) keys_.push_back({batch, kv_head, key, zeros, zeros});
+  }
+  const int threads = openblas_get_num_threads();
+  openblas_set_num_threads(1);  // the blocks of rows are what runs side by side
+  for (const auto& [batch, kv_head] : heads) compute_head(inputs, batch, kv_head);
+  openblas_set_num_threads(threads);
+}
+
+GateResult Gate::check(const Results& results) const {
+  GateResult result;
+  const auto row_meter = [&](const ConstView& view, auto member) {
+    Meter meter;
+    for (const Row& row : rows_) {
+      const std::vector<double> got = widen(view, row.batch, row.head, row.row, 1);
+      for (std::size_t c = 0; c < got.size(); ++c) meter.add(got[c], (row.*member)[c]);
+    }
+    return meter;
+  };
+  const auto key_meter = [&](const ConstView& view, auto member) {
+    Meter meter;
+    for (const Key& key : keys_) {
+      const std::vector<double> got = widen(view, key.batch, key.kv_head, key.key, 1);
+      for (std::size_t c = 0; c < got.size(); ++c) meter.add(got[c], (key.*member)[c]);
+    }
+    return meter;
+  };
+  const auto add = [&](const char* name, const Meter& meter, DType dtype) {
+    result.comparisons.push_back(meter.comparison(name, dtype));
+  };
+  add("O", row_meter(results.o, &Row::o), case_.dtype);
+  if (results.lse) {
+    Meter meter;
+    for (const Row& row : rows_) {
+      meter.add(results.lse[(row.batch * case_.heads + row.head) * case_.seq_q + row.row], row.lse);
+    }
+    add("LSE", meter, case_.dtype);
+  }
+  if (has_backward(case_.passes)) {
+    add("dQ", row_meter(results.dq, &Row::dq), case_.dtype);
+    add("dK", key_meter(results.dk, &Key::dk), case_.dtype);
+    add("dV", key_meter(results.dv, &Key::dv), case_.dtype);
+  }
+  for (const Comparison& comparison : result.comparisons) {
+    if (comparison.error <= comparison.limit) continue;
+    result.fault = fmt::format("{} is off by {:.3g} from the float64 reference, {:.3g} is accepted", comparison.tensor,
+                               comparison.error, comparison.limit);
+    return result;
+  }
+  const std::pair<const char*, ConstView> tensors[] = {
+      {"O", results.o}, {"dQ", results.dq}, {"dK", results.dk}, {"dV", results.dv}};
+  for (const auto& [name, view] : tensors) {
+    if (view && result.fault.empty()) result.fault = find_nan(name, view);
+  }
+  return result;
+}
+
+}  // namespace strobe::bench

@@ -1,0 +1,53 @@
+// Names to implementations.
+#include "bench/implementation.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "bench/kernel_implementation.h"
+#include "bench/torch_peer.h"
+#include "core/fail.h"
+
+namespace strobe::bench {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return std::tolower(c); });
+  return out;
+}
+
+// The library's kernels, each once: what explain says of the smallest problem.
+std::vector<std::string> kernel_names() {
+  std::vector<std::string> names;
+  const Attention smallest = attention_of(Case(), nullptr, nullptr, nullptr);
+  for (const Verdict& verdict : explain(smallest, Pass::forward, Execution{.threads = 1})) {
+    if (std::find(names.begin(), names.end(), verdict.kernel) == names.end()) names.push_back(verdict.kernel);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> implementation_names() {
+  std::vector<std::string> names = kernel_names();
+  for (const char* peer : kTorchPeers) names.emplace_back(peer);
+  return names;
+}
+
+std::string canonical_name(std::string_view name) {
+  const std::string wanted = lower(name) == "pytorch" ? "standard" : lower(name);
+  const std::vector<std::string> names = implementation_names();
+  if (std::find(names.begin(), names.end(), wanted) != names.end()) return wanted;
+  fail(ErrorCode::invalid_argument, "--impl {}: unknown implementation; valid: {}, Pytorch (= standard)", name,
+       fmt::join(names, ", "));
+}
+
+std::unique_ptr<Implementation> make_implementation(const std::string& name, const ImplementationOptions& options) {
+  if (std::find(std::begin(kTorchPeers), std::end(kTorchPeers), name) != std::end(kTorchPeers)) {
+    return std::make_unique<TorchPeer>(name, options.peer_timeout);
+  }
+  return std::make_unique<KernelImplementation>(name);
+}
+
+}  // namespace strobe::bench

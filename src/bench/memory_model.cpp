@@ -1,0 +1,58 @@
+// Sums of tensor sizes; nothing is allocated.
+#include "bench/memory_model.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/fail.h"
+
+namespace strobe::bench {
+namespace {
+
+std::int64_t sum(const std::vector<MemoryItem>& items) {
+  return std::accumulate(items.begin(), items.end(), std::int64_t{0},
+                         [](std::int64_t total, const MemoryItem& item) { return total + item.bytes; });
+}
+
+}  // namespace
+
+std::int64_t MemoryModel::forward_bytes() const { return sum(forward); }
+std::int64_t MemoryModel::backward_bytes() const { return sum(backward_extra); }
+
+MemoryModel predict_kernel(const Case& one, const std::string& kernel) {
+  const TensorBytes bytes = tensor_bytes(one);
+  const Attention attention = attention_of(one, nullptr, nullptr, nullptr);
+  const Execution execution{.kernel = kernel, .threads = one.threads};
+  const auto forward = static_cast<std::int64_t>(workspace_bytes(attention, Pass::forward, execution));
+  MemoryModel model{.implementation = kernel,
+                    .forward = {{"Q, K, V", bytes.inputs()},
+                                {"output", bytes.o},
+                                {"LSE", bytes.lse},
+                                {"workspace", forward}},
+                    .backward_extra = {},
+                    .note = {}};
+  if (has_backward(one.passes)) {
+    const auto backward = static_cast<std::int64_t>(workspace_bytes(attention, Pass::backward, execution));
+    model.backward_extra = {{"dO", bytes.o},
+                            {"dQ, dK, dV", bytes.inputs()},
+                            {"workspace beyond the forward's", std::max<std::int64_t>(0, backward - forward)}};
+  }
+  return model;
+}
+
+MemoryModel predict_plain(const Case& one) {
+  const TensorBytes bytes = tensor_bytes(one);
+  std::int64_t scores = 0;
+  if (__builtin_mul_overflow(bytes.q / std::max<std::int64_t>(1, one.head_dim), one.seq_k, &scores)) {
+    fail(ErrorCode::invalid_argument, "bench: the scores of {} queries and {} keys do not fit 63 bits", one.seq_q,
+         one.seq_k);
+  }
+  MemoryModel model{.implementation = "plain",
+                    .forward = {{"Q, K, V", bytes.inputs()}, {"scores", scores}, {"output", bytes.o}},
+                    .backward_extra = {},
+                    .note = "all heads' scores at once, softmax in place; dO, dQ, dK and dV not counted"};
+  if (has_backward(one.passes)) model.backward_extra = {{"gradient of the scores", scores}};
+  return model;
+}
+
+}  // namespace strobe::bench

@@ -1,0 +1,94 @@
+// Rows to JSON.
+#include "bench/row.h"
+
+namespace strobe::bench {
+namespace {
+
+constexpr double kMegabyte = 1 << 20;
+
+Json number(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+
+double region_flops(const Case& one, Region region) {
+  switch (region) {
+    case Region::forward: return forward_flops(one);
+    case Region::backward: return backward_flops(one);
+    case Region::both: return forward_flops(one) + backward_flops(one);
+  }
+  return 0;
+}
+
+Json region_json(const Row& row, Region region) {
+  const std::optional<double> rate = flop_rate(row, region);
+  return Json::object({{"time(s)", number(mean_seconds(row, region))},
+                       {"FLOPS(TFLOPs/s)", rate ? Json(*rate * 1e-12) : Json()}});
+}
+
+Json series_json(const Series& series) {
+  if (series.samples.empty()) return nullptr;
+  const Summary summary = summarize(series.samples);
+  Json samples = Json::array();
+  for (const double sample : series.samples) samples.push_back(sample);
+  return Json::object({{"n", summary.n},
+                       {"mean(s)", summary.mean},
+                       {"median(s)", summary.median},
+                       {"min(s)", summary.min},
+                       {"max(s)", summary.max},
+                       {"stddev(s)", summary.stddev},
+                       {"interval(s)", Json::array({summary.low, summary.high})},
+                       {"confidence", summary.confidence},
+                       {"relative_half_width", summary.relative_half_width()},
+                       {"spread", summary.spread},
+                       {"stopped_by", name_of(series.stop)},
+                       {"samples(s)", samples}});
+}
+
+Json gate_json(const Row& row) {
+  if (!row.gate) return "off";
+  Json errors = Json::object();
+  for (const Comparison& one : row.gate->comparisons) {
+    errors.set(one.tensor, Json::object({{"error", one.error}, {"limit", one.limit}, {"values", one.values}}));
+  }
+  return Json::object({{"against", "float64"}, {"rows", row.gate_rows}, {"keys", row.gate_keys}, {"tensors", errors}});
+}
+
+}  // namespace
+
+std::optional<double> mean_seconds(const Row& row, Region region) {
+  if (region == Region::both) {
+    if (row.forward.samples.empty() || row.backward.samples.empty()) return std::nullopt;
+    return summarize(row.forward.samples).mean + summarize(row.backward.samples).mean;
+  }
+  const Series& series = row.series(region);
+  if (series.samples.empty()) return std::nullopt;
+  return summarize(series.samples).mean;
+}
+
+std::optional<double> flop_rate(const Row& row, Region region) {
+  const std::optional<double> seconds = mean_seconds(row, region);
+  if (!seconds || *seconds <= 0) return std::nullopt;
+  return region_flops(row.one, region) / *seconds;
+}
+
+Json row_json(const Row& row, const RunRecord& record) {
+  Json json = Json::object();
+  for (const Region region : kRegions) json.set(name_of(region), region_json(row, region));
+  json.set("peak_memory_usage(MB)",
+           row.peak_bytes ? Json(static_cast<double>(*row.peak_bytes) / kMegabyte) : Json());
+  json.set("status", name_of(row.status));
+  if (!row.reason.empty()) json.set("reason", row.reason);
+  if (row.asked) json.set("asked", *row.asked);
+  if (row.free) json.set("free", *row.free);
+  json.set("implementation", row.implementation);
+  json.set("kernel", row.kernel);
+  json.set("configuration", row.configuration);
+  json.set("config", config_json(row.one).set("scaled", record.scaled));
+  Json statistics = Json::object();
+  for (const Region region : kRegions) statistics.set(name_of(region), series_json(row.series(region)));
+  json.set("statistics", statistics);
+  json.set("check", row.status == Status::ok ? gate_json(row) : Json());
+  json.set("environment", record.environment);
+  json.set("command", record.command);
+  return json;
+}
+
+}  // namespace strobe::bench

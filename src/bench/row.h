@@ -1,0 +1,57 @@
+// One row of results: an implementation on a case. The JSON of `--output` and of later sweeps is made here.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/gate.h"
+#include "bench/implementation.h"
+#include "core/statistics.h"
+#include "measure/stopping_rule.h"
+
+namespace strobe::bench {
+
+// Samples of one region, in seconds, in the order in which they were taken.
+struct Series {
+  std::vector<double> samples;
+  Stop stop = Stop::not_yet;
+};
+
+struct Row {
+  Case one;
+  std::string implementation;
+  std::string kernel;
+  std::string configuration;
+  Status status = Status::ok;
+  std::string reason;                       // where the status is not ok
+  Series forward, backward, both;           // empty: not timed
+  std::optional<std::int64_t> peak_bytes;
+  std::optional<std::int64_t> asked, free;  // bytes, where out of memory
+  std::optional<GateResult> gate;           // absent: --check=off
+  std::int64_t gate_rows = 0, gate_keys = 0;
+
+  Series& series(Region region) {
+    return region == Region::forward ? forward : region == Region::backward ? backward : both;
+  }
+  const Series& series(Region region) const { return const_cast<Row*>(this)->series(region); }
+};
+
+// What all rows of a run share.
+struct RunRecord {
+  Json environment;
+  std::string command;  // repeats the run
+  bool scaled = false;  // the default configuration was made smaller for a CPU
+};
+
+// Exactly the shape of the source reports (forward, backward, forward_backward, peak_memory_usage(MB)), and
+// everything else under further keys.
+Json row_json(const Row& row, const RunRecord& record);
+
+// Mean seconds of a region; forward_backward is the sum of the two. Empty where it was not timed.
+std::optional<double> mean_seconds(const Row& row, Region region);
+
+// Nominal FLOP/s at the mean, likewise.
+std::optional<double> flop_rate(const Row& row, Region region);
+
+}  // namespace strobe::bench

@@ -1,0 +1,215 @@
+// The order of a run:
+//   1. each implementation alone: memory predicted, outputs checked by the gate, peak memory taken;
+//   2. all that passed, prepared together and warmed up;
+//   3. rounds: every implementation has its turn in each, a few samples of each region, until the stopping rule holds
+//      for every series. Whoever shares the machine disturbs all of them alike, so that ratios survive.
+#include "bench/runner.h"
+
+#include <algorithm>
+
+#include "core/fail.h"
+#include "measure/clock.h"
+#include "measure/system_info.h"
+
+namespace strobe::bench {
+namespace {
+
+constexpr double kTurn = 0.03;     // seconds of samples of one region in a turn, where calls are shorter
+constexpr int kMostInATurn = 8;
+constexpr double kRewarm = 0.05;   // calls shorter than this are made once untimed at the start of a turn
+
+struct Contender {
+  Implementation* implementation;
+  Row* row;
+  double estimate[3] = {0, 0, 0};  // seconds of a call, by region
+};
+
+// Runs `body`; a failure becomes the row's status and false.
+template <class Body>
+bool guarded(Row& row, Body&& body) {
+  try {
+    body();
+    return true;
+  } catch (const ImplementationError& error) {
+    row.status = error.status();
+    row.reason = error.what();
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::invalid_argument) throw;
+    row.status = error.code() == ErrorCode::unsupported     ? Status::unsupported
+                 : error.code() == ErrorCode::out_of_memory ? Status::oom
+                                                            : Status::crashed;
+    row.reason = error.what();
+  }
+  row.forward = row.backward = row.both = {};  // no times without a status of ok
+  return false;
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / (1 << 20));
+}
+
+void refuse_what_does_not_fit(const Case& one, Implementation& implementation, Row& row, const RunOptions& options) {
+  const std::optional<std::int64_t> asked = implementation.predicted_bytes(one);
+  const std::int64_t available = read_memory_info().available;
+  const std::int64_t free = options.memory_limit.value_or(available > 0 ? available : INT64_MAX);
+  if (!asked || *asked <= free) return;
+  row.asked = asked;
+  row.free = free;
+  const auto fits = [&](const Case& smaller) { return implementation.predicted_bytes(smaller).value_or(0) <= free; };
+  const std::optional<Case> nearest = nearest_that_fits(one, fits);
+  const std::string advice = nearest ? fmt::format("--batch_size {} --seq_len {} fits", nearest->batch, nearest->seq_q)
+                                     : "no smaller batch or sequence fits";
+  throw ImplementationError(
+      Status::oom, fmt::format("{}: out of memory: {} bytes ({}) asked, {} bytes ({}) free; {}", implementation.name(),
+                               *asked, bytes_text(*asked), free, bytes_text(free), advice));
+}
+
+// Step 1 for one implementation.
+void examine(const Case& one, const Inputs& inputs, const Gate* gate, Contender& contender) {
+  Implementation& implementation = *contender.implementation;
+  Row& row = *contender.row;
+  implementation.prepare(one, inputs);
+  row.kernel = implementation.kernel();
+  row.configuration = implementation.configuration();
+  contender.estimate[0] = implementation.time(Region::forward);
+  if (has_backward(one.passes)) contender.estimate[1] = implementation.time(Region::backward);
+  contender.estimate[2] = contender.estimate[0] + contender.estimate[1];
+  if (gate) {
+    row.gate = gate->check(implementation.results());
+    row.gate_rows = gate->rows();
+    row.gate_keys = gate->keys();
+    if (!row.gate->fault.empty()) {
+      throw ImplementationError(Status::wrong, fmt::format("{}: wrong result: {}", row.implementation, row.gate->fault));
+    }
+  }
+  row.peak_bytes = implementation.metered_bytes();
+  implementation.release();
+}
+
+void warm_up(const Case& one, Contender& contender, double limit) {
+  Implementation& implementation = *contender.implementation;
+  implementation.time(Region::forward);  // a backward needs its outputs, whatever is timed
+  for (const Region region : {Region::forward, Region::backward}) {
+    if (region == Region::forward ? !has_forward(one.passes) : !has_backward(one.passes)) continue;
+    std::vector<double> calls;
+    const double start = now_seconds();
+    do {
+      calls.push_back(implementation.time(region));
+    } while (!warmed_up(calls, now_seconds() - start, limit));
+    contender.estimate[static_cast<int>(region)] = *std::min_element(calls.begin(), calls.end());
+  }
+  contender.estimate[2] = contender.estimate[0] + contender.estimate[1];
+}
+
+// Regions that still need samples, for all contenders alike, so that every series of a region is equally long.
+std::vector<Region> open_regions(const Case& one, std::span<Contender> contenders, const StoppingRule& rule,
+                                 double elapsed) {
+  std::vector<Region> open;
+  for (const Region region : {Region::forward, Region::backward}) {
+    if (region == Region::forward ? !has_forward(one.passes) : !has_backward(one.passes)) continue;
+    bool all_done = true;  // also where nobody is left
+    for (Contender& contender : contenders) {
+      Series& series = contender.row->series(region);
+      series.stop = decide(rule, series.samples, elapsed);
+      all_done = all_done && series.stop != Stop::not_yet;
+    }
+    if (!all_done) open.push_back(region);
+  }
+  // Both as one region is only looked at beside the others: it goes on while they do.
+  if (one.passes == Passes::both) {
+    bool enough = open.empty();
+    for (Contender& contender : contenders) {
+      Series& series = contender.row->both;
+      series.stop = decide(rule, series.samples, elapsed);
+      if (rule.repeats > 0) enough = enough && series.stop == Stop::repeats;
+    }
+    if (!enough) open.push_back(Region::both);
+  }
+  return open;
+}
+
+void take_turn(Contender& contender, std::span<const Region> regions, const StoppingRule& rule) {
+  for (const Region region : regions) {
+    Series& series = contender.row->series(region);
+    const double estimate = contender.estimate[static_cast<int>(region)];
+    int count = std::clamp(static_cast<int>(kTurn / std::max(estimate, 1e-9)), 1, kMostInATurn);
+    if (region == Region::both && rule.repeats == 0) count = 1;
+    if (rule.repeats > 0) count = std::min(count, rule.repeats - static_cast<int>(series.samples.size()));
+    if (count <= 0) continue;
+    if (estimate < kRewarm) contender.implementation->time(region);
+    for (int i = 0; i < count; ++i) series.samples.push_back(contender.implementation->time(region));
+  }
+}
+
+}  // namespace
+
+std::optional<Case> nearest_that_fits(const Case& one, const std::function<bool(const Case&)>& fits) {
+  Case smaller = one;
+  while (smaller.batch > 1 || smaller.seq_q > 1 || smaller.seq_k > 1) {
+    if (smaller.batch > 1) {
+      smaller.batch /= 2;
+    } else {
+      smaller.seq_q = std::max<std::int64_t>(1, smaller.seq_q / 2);
+      smaller.seq_k = std::max<std::int64_t>(1, smaller.seq_k / 2);
+    }
+    if (fits(smaller)) return smaller;
+  }
+  return std::nullopt;
+}
+
+std::vector<Row> run_case(const Case& one, const Implementations& implementations, const RunOptions& options) {
+  const auto tell = [&](const std::string& text) {
+    if (options.progress) options.progress(text);
+  };
+  explain(attention_of(one, nullptr, nullptr, nullptr), Pass::forward, Execution{.threads = one.threads});  // validates
+  std::vector<Row> rows(implementations.size());
+  std::vector<Contender> contenders;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i].one = one;
+    rows[i].implementation = implementations[i]->name();
+    const auto fit = [&] { refuse_what_does_not_fit(one, *implementations[i], rows[i], options); };
+    if (guarded(rows[i], fit)) contenders.push_back({implementations[i].get(), &rows[i]});
+  }
+  if (contenders.empty()) return rows;
+
+  const Inputs inputs = make_inputs(one, options.seed);
+  std::optional<Gate> gate;
+  if (options.check == Check::on) {
+    tell("reference values in float64");
+    gate.emplace(one, inputs);
+  }
+  // Runs a step for every contender; one that fails gets its status and takes no further part.
+  const auto each = [&](const char* title, auto&& step) {
+    std::vector<Contender> passed;
+    for (Contender& contender : contenders) {
+      if (title) tell(fmt::format("{} {}", title, contender.row->implementation));
+      if (guarded(*contender.row, [&] { step(contender); })) {
+        passed.push_back(contender);
+      } else {
+        contender.implementation->release();
+      }
+    }
+    contenders = std::move(passed);
+  };
+  each("check", [&](Contender& contender) { examine(one, inputs, gate ? &*gate : nullptr, contender); });
+  each("warm up", [&](Contender& contender) {
+    contender.implementation->prepare(one, inputs);
+    warm_up(one, contender, options.rule.time_limit / 4);
+    contender.implementation->settle();
+  });
+  tell("measure");
+  const bool alone = contenders.size() == 1;
+  const double start = now_seconds();
+  for (;;) {
+    const std::vector<Region> open = open_regions(one, contenders, options.rule, now_seconds() - start);
+    if (open.empty()) break;
+    each(nullptr, [&](Contender& contender) {
+      take_turn(contender, open, options.rule);
+      if (!alone) contender.implementation->settle();
+    });
+  }
+  for (Contender& contender : contenders) contender.implementation->release();
+  return rows;
+}
+
+}  // namespace strobe::bench

@@ -1,0 +1,36 @@
+// Measures all implementations of one case in the same run: gate first, each alone; then timed in turns.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/implementation.h"
+#include "bench/row.h"
+#include "measure/stopping_rule.h"
+
+namespace strobe::bench {
+
+enum class Check { on, off };
+
+struct RunOptions {
+  StoppingRule rule;
+  Check check = Check::on;
+  std::optional<std::int64_t> memory_limit;  // bytes: imitates a smaller machine
+  std::uint64_t seed = 1;
+  std::function<void(const std::string&)> progress;  // one line a step, for people; may be empty
+};
+
+using Implementations = std::vector<std::unique_ptr<Implementation>>;
+
+// One row for each implementation, in order. What goes wrong with one costs its row: see Row::status.
+// Throws only for what concerns all of them (the case is not valid, the inputs do not fit in memory).
+std::vector<Row> run_case(const Case& one, const Implementations& implementations, const RunOptions& options);
+
+// The largest batch, then sequence, at or below the case's (halving) for which `fits` holds; empty where none does.
+std::optional<Case> nearest_that_fits(const Case& one, const std::function<bool(const Case&)>& fits);
+
+}  // namespace strobe::bench

@@ -1,0 +1,187 @@
+// `strobe bench`: flags to cases, cases through the runner, rows to a table and to the output file.
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <algorithm>
+
+#include "bench/ceilings.h"
+#include "bench/runner.h"
+#include "bench/table.h"
+#include "cli/case_options.h"
+#include "cli/commands.h"
+#include "core/atomic_file.h"
+#include "core/fail.h"
+#include "device/host/thread_pool.h"
+#include "measure/quiet.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr const char* kIntroduction =
+    "usage: strobe bench [--flag value ...]\n\n"
+    "Measures implementations of attention on one configuration: checked against float64 first, then timed in\n"
+    "turns in the same run. Prints a table (medians) and writes JSON.\n\n"
+    "  strobe bench --impl Flash2,Pytorch,torch-sdpa --seq_len 2048 --dtype bf16 --causal=both\n\n";
+
+struct BenchOptions {
+  CaseOptions one;
+  bench::RunOptions run;
+  std::string output = "benchmark_result.json";
+  double peer_timeout = 120;
+  bool quick = false;
+  bool pin = true;
+};
+
+void add_value(OptionTable& table, std::string name, std::vector<std::string> aliases, std::string placeholder,
+               std::string help, std::function<void(std::string_view, std::string_view)> apply) {
+  table.add({.name = std::move(name),
+             .aliases = std::move(aliases),
+             .takes = Takes::value,
+             .placeholder = std::move(placeholder),
+             .help = std::move(help),
+             .apply = std::move(apply),
+             .words = {}});
+}
+
+void add_switch(OptionTable& table, std::string name, std::string help, std::function<void(bool)> apply) {
+  table.add({.name = std::move(name),
+             .aliases = {},
+             .takes = Takes::optional_value,
+             .placeholder = "on|off",
+             .help = std::move(help),
+             .apply = [apply](auto flag, auto value) {
+               apply(value.empty() || parse_word(flag, value, {"on", "off"}) == "on");
+             },
+             .words = {"on", "off"}});
+}
+
+OptionTable make_table(BenchOptions& options) {
+  OptionTable table;
+  add_case_options(table, options.one);
+  add_value(table, "repeats", {"repeat"}, "N", "exactly N samples; default: until the median is known within 1 %",
+            [&](auto flag, auto value) {
+              options.run.rule.repeats = static_cast<int>(parse_integer(flag, value, 1, 1000000));
+            });
+  add_value(table, "output", {}, "FILE", "JSON of all rows; default benchmark_result.json",
+            [&](auto, auto value) { options.output = value; });
+  add_switch(table, "check", "compare with float64 before timing; default on",
+             [&](bool on) { options.run.check = on ? bench::Check::on : bench::Check::off; });
+  add_value(table, "memory-limit", {}, "SIZE", "imitate a machine with that much memory, such as 24G",
+            [&](auto flag, auto value) { options.run.memory_limit = parse_bytes(flag, value); });
+  add_value(table, "time-limit", {}, "SECONDS", "of sampling a configuration; default 20",
+            [&](auto flag, auto value) { options.run.rule.time_limit = parse_seconds(flag, value); });
+  add_value(table, "peer-timeout", {}, "SECONDS", "a peer that does not answer for so long has failed; default 120",
+            [&](auto flag, auto value) { options.peer_timeout = parse_seconds(flag, value); });
+  add_value(table, "seed", {}, "N", "of the random inputs; default 1", [&](auto flag, auto value) {
+    options.run.seed = static_cast<std::uint64_t>(parse_integer(flag, value, 0, INT64_MAX));
+  });
+  add_switch(table, "pin", "keep to as many cores as threads; default on", [&](bool on) { options.pin = on; });
+  add_switch(table, "quick", "do not measure the machine's ceilings", [&](bool on) { options.quick = on; });
+  return table;
+}
+
+std::string quoted(std::string_view word) {
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) || std::string_view("-_=.,:/+@%").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain) return std::string(word);
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string repeat_command(Arguments arguments) {
+  std::string command = "strobe bench";
+  for (const std::string_view word : arguments) {
+    command += ' ';
+    command += quoted(word);
+  }
+  return command;
+}
+
+// 0 where any row was measured; else by why the first was not.
+int exit_code(const std::vector<bench::Row>& rows) {
+  for (const bench::Row& row : rows) {
+    if (row.status == bench::Status::ok) return kFine;
+  }
+  return rows.at(0).status == bench::Status::unsupported ? kBadInput : kRuntimeFailure;
+}
+
+std::string heading(const bench::Case& one, const bench::Ceilings& ceilings) {
+  std::string text = fmt::format("{}; cpu, {} thread{}", describe(one), one.threads, one.threads == 1 ? "" : "s");
+  if (const auto rate = ceilings.product(one.dtype)) {
+    text += fmt::format("; {} matrix product {:.0f} GFLOP/s", name_of(one.dtype), *rate * 1e-9);
+  }
+  return text + "\n";
+}
+
+void print_notes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) print("note: " + note + "\n");
+}
+
+std::vector<std::string> notes_on_machine(int threads) {
+  double load = 0;
+  if (getloadavg(&load, 1) != 1 || load < 0.5 * available_cores() || threads < 1) return {};
+  return {fmt::format("load average {:.1f} on {} cores: others use this machine; trust ratios and minima more than times",
+                      load, available_cores())};
+}
+
+}  // namespace
+
+int run_bench(Arguments arguments) {
+  BenchOptions options;
+  const OptionTable table = make_table(options);
+  if (table.parse(arguments) == OptionTable::Outcome::help) {
+    print(kIntroduction + table.help());
+    return kFine;
+  }
+  const Cases cases = cases_of(options.one);
+  const bench::Case& first = cases.cases.front();
+  for (const bench::Case& one : cases.cases) {  // refuses bad problems before anything is started
+    explain(bench::attention_of(one, nullptr, nullptr, nullptr), Pass::forward, Execution{.threads = one.threads});
+  }
+  AtomicFile file(options.output);
+  std::vector<std::string> notes = notes_on_machine(first.threads);
+  if (!cases.note.empty()) notes.insert(notes.begin(), cases.note);
+  print_notes(notes);
+
+  if (options.pin && first.threads <= available_cores()) pin_to_cores(first.threads);
+  show_progress("measure the machine's ceilings");
+  const bench::Depth depth = options.quick ? bench::Depth::none : bench::Depth::brief;
+  const bench::Ceilings ceilings = bench::measure_ceilings(first.threads, first.dtype, depth);
+  const bench::RunRecord record{.environment = bench::full_environment(ceilings),
+                                .command = repeat_command(arguments),
+                                .scaled = cases.scaled};
+  bench::Implementations implementations;
+  for (const std::string& name : options.one.implementations) {
+    implementations.push_back(bench::make_implementation(name, {.peer_timeout = options.peer_timeout}));
+  }
+  options.run.progress = [](const std::string& step) { show_progress(step); };
+
+  std::vector<bench::Row> all;
+  for (const bench::Case& one : cases.cases) {
+    const std::vector<bench::Row> rows = bench::run_case(one, implementations, options.run);
+    show_progress("");
+    for (const bench::Row& row : rows) {
+      if (row.status != bench::Status::wrong) continue;
+      complain(row.reason);  // a wrong result has no time and no row
+      return kFailedCheck;
+    }
+    print(heading(one, ceilings) + rows_table(rows, ceilings));
+    print_notes(notes_on(rows, options.run.rule));
+    all.insert(all.end(), rows.begin(), rows.end());
+  }
+  Json json = Json::array();
+  for (const bench::Row& row : all) json.push_back(row_json(row, record));
+  const bool list = options.one.is_list || cases.cases.size() > 1;
+  const int code = exit_code(all);
+  if (code != kFine) {
+    complain(all.at(0).reason);
+    return code;
+  }
+  file.commit((list ? json : json.as_array().at(0)).dump(1) + "\n");
+  print(fmt::format("written: {}\n", options.output));
+  return kFine;
+}
+
+}  // namespace strobe::cli

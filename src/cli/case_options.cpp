@@ -1,0 +1,157 @@
+// Defaults are those of the source reports (32, 1024, 32, 2048, fp16); on a CPU the ones not given are scaled down.
+#include "cli/case_options.h"
+
+#include <limits>
+
+#include "bench/implementation.h"
+#include "core/fail.h"
+#include "device/host/thread_pool.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMostSize = std::int64_t{1} << 40;
+
+Window parse_window(std::string_view flag, std::string_view value) {
+  const std::vector<std::string> sides = split(value, ':');
+  if (sides.size() != 2) {
+    fail(ErrorCode::invalid_argument, "{} {}: valid: LEFT:RIGHT, two numbers of keys, -1 leaves a side open", flag, value);
+  }
+  return {parse_integer(flag, sides[0], -1, kMost), parse_integer(flag, sides[1], -1, kMost)};
+}
+
+void parse_implementations(CaseOptions& options, std::string_view value) {
+  options.implementations.clear();
+  for (const std::string& name : split(value, ',')) {
+    const std::string canonical = bench::canonical_name(name);
+    for (const std::string& known : options.implementations) {
+      if (known == canonical) fail(ErrorCode::invalid_argument, "--impl {}: {} is named twice", value, canonical);
+    }
+    options.implementations.push_back(canonical);
+  }
+  options.is_list = options.implementations.size() > 1;
+}
+
+DType parse_dtype(std::string_view flag, std::string_view value) {
+  const std::string word = parse_word(flag, value, {"fp32", "fp16", "bf16"});
+  return word == "fp32" ? DType::fp32 : word == "fp16" ? DType::fp16 : DType::bf16;
+}
+
+void add_size(OptionTable& table, std::string name, std::vector<std::string> aliases, std::string help,
+              std::optional<std::int64_t>& target, std::int64_t least) {
+  table.add({.name = std::move(name),
+             .aliases = std::move(aliases),
+             .takes = Takes::value,
+             .placeholder = "N",
+             .help = std::move(help),
+             .apply = [&target, least](auto flag, auto value) { target = parse_integer(flag, value, least, kMostSize); },
+             .words = {}});
+}
+
+void add_value(OptionTable& table, std::string name, std::string placeholder, std::string help,
+               std::function<void(std::string_view, std::string_view)> apply) {
+  table.add({.name = std::move(name),
+             .aliases = {},
+             .takes = Takes::value,
+             .placeholder = std::move(placeholder),
+             .help = std::move(help),
+             .apply = std::move(apply),
+             .words = {}});
+}
+
+}  // namespace
+
+void add_case_options(OptionTable& table, CaseOptions& options) {
+  add_size(table, "batch_size", {"batch"}, "default 32", options.batch, 0);
+  add_size(table, "seq_len", {"seq"}, "queries, and keys unless --seq_len_k; default 1024", options.seq, 0);
+  add_size(table, "num_heads", {"heads"}, "default 32", options.heads, 1);
+  add_size(table, "emb_dim", {"emb"}, "all heads together; head dimension = emb_dim / num_heads; default 2048",
+           options.emb, 1);
+  add_value(table, "impl", "NAME[,NAME]", "Flash2, Pytorch (= standard), reference, torch-sdpa, torch-math; default Flash2",
+            [&](auto, auto value) { parse_implementations(options, value); });
+  table.add({.name = "causal",
+             .aliases = {},
+             .takes = Takes::optional_value,
+             .placeholder = "off|on|both",
+             .help = "causal mask; default off, --causal alone is on",
+             .apply =
+                 [&](auto flag, auto value) {
+                   const std::string word = value.empty() ? "on" : parse_word(flag, value, {"off", "on", "both"});
+                   options.causal = word == "both" ? std::vector<bool>{false, true} : std::vector<bool>{word == "on"};
+                 },
+             .words = {"off", "on", "both"}});
+  add_value(table, "dtype", "TYPE", "fp32, fp16 or bf16; default fp16",
+            [&](auto flag, auto value) { options.dtype = parse_dtype(flag, value); });
+  add_value(table, "pass", "WHICH", "forward, backward or both; default both", [&](auto flag, auto value) {
+    const std::string word = parse_word(flag, value, {"forward", "backward", "both"});
+    options.passes = word == "both"      ? bench::Passes::both
+                     : word == "forward" ? bench::Passes::forward
+                                         : bench::Passes::backward;
+  });
+  add_size(table, "num_kv_heads", {"kv_heads"}, "KV heads, each shared by as many query heads; default num_heads",
+           options.kv_heads, 1);
+  add_size(table, "seq_len_k", {"seq_k"}, "keys; default seq_len", options.seq_k, 0);
+  add_value(table, "align", "WHERE", "top_left or bottom_right: the diagonal where queries and keys differ in number",
+            [&](auto flag, auto value) {
+              const std::string word = parse_word(flag, value, {"top_left", "bottom_right"});
+              options.alignment = word == "top_left" ? Alignment::top_left : Alignment::bottom_right;
+            });
+  add_value(table, "window", "L:R", "sliding window: keys to the left and right of the diagonal, -1 is open",
+            [&](auto flag, auto value) { options.window = parse_window(flag, value); });
+  add_value(table, "device", "NAME", "cpu", [](auto flag, auto value) {
+    const std::string word = parse_word(flag, value, {"cpu", "cuda"});
+    if (word == "cuda") fail(ErrorCode::unsupported, "{} cuda: this version has CPU kernels only; valid: cpu", flag);
+  });
+  add_value(table, "threads", "N", "default: all cores of this process", [&](auto flag, auto value) {
+    options.threads = static_cast<int>(parse_integer(flag, value, 1, 4096));
+  });
+}
+
+Cases cases_of(const CaseOptions& options) {
+  Cases out;
+  std::int64_t batch = options.batch.value_or(32);
+  std::int64_t heads = options.heads.value_or(32);
+  std::int64_t emb = options.emb.value_or(2048);
+  std::vector<std::string> changes;
+  if (!options.batch) {
+    batch = 1;
+    changes.push_back("--batch_size 32 -> 1");
+  }
+  if (!options.heads && !options.emb) {
+    heads = 8;
+    emb = 512;
+    changes.push_back("--num_heads 32 -> 8");
+    changes.push_back("--emb_dim 2048 -> 512");
+  }
+  if (!changes.empty()) {
+    out.scaled = true;
+    out.note = fmt::format("defaults scaled for a CPU: {}; name a flag to set it", fmt::join(changes, ", "));
+  }
+  if (emb % heads != 0) {
+    fail(ErrorCode::invalid_argument, "--emb_dim {}: not a multiple of --num_heads {}; nearest valid: {} or {}", emb,
+         heads, std::max(heads, emb / heads * heads), (emb / heads + 1) * heads);
+  }
+  const std::int64_t kv_heads = options.kv_heads.value_or(heads);
+  if (heads % kv_heads != 0) {
+    fail(ErrorCode::invalid_argument, "--num_kv_heads {}: does not divide --num_heads {}", kv_heads, heads);
+  }
+  const std::int64_t seq = options.seq.value_or(1024);
+  for (const bool causal : options.causal) {
+    out.cases.push_back({.batch = batch,
+                         .heads = heads,
+                         .kv_heads = kv_heads,
+                         .seq_q = seq,
+                         .seq_k = options.seq_k.value_or(seq),
+                         .head_dim = emb / heads,
+                         .dtype = options.dtype.value_or(DType::fp16),
+                         .causal = causal,
+                         .alignment = options.alignment,
+                         .window = options.window,
+                         .passes = options.passes,
+                         .threads = options.threads.value_or(available_cores())});
+  }
+  return out;
+}
+
+}  // namespace strobe::cli

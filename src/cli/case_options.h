@@ -1,0 +1,36 @@
+// The flags that describe what is measured: shared by `bench` and `explain` (and by later grids).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/case.h"
+#include "cli/options.h"
+
+namespace strobe::cli {
+
+struct CaseOptions {
+  std::optional<std::int64_t> batch, seq, heads, emb, kv_heads, seq_k;
+  std::optional<DType> dtype;
+  std::optional<int> threads;
+  std::vector<bool> causal{false};  // both values for --causal=both
+  Alignment alignment = Alignment::unsaid;
+  Window window;
+  bench::Passes passes = bench::Passes::both;
+  std::vector<std::string> implementations{"flash2"};  // canonical names
+  bool is_list = false;                                // --impl named several: the output is a list
+};
+
+void add_case_options(OptionTable& table, CaseOptions& options);
+
+struct Cases {
+  std::vector<bench::Case> cases;  // one for each value of causal
+  bool scaled = false;             // defaults were made smaller, since this runs on a CPU
+  std::string note;                // says so; else empty
+};
+
+// Fills in the defaults. Throws Error(invalid_argument) where heads do not divide.
+Cases cases_of(const CaseOptions& options);
+
+}  // namespace strobe::cli

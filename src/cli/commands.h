@@ -1,0 +1,30 @@
+// The subcommands, and what they share. main.cpp calls; each returns the exit code.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace strobe::cli {
+
+inline constexpr int kFine = 0;
+inline constexpr int kFailedCheck = 1;
+inline constexpr int kBadInput = 2;
+inline constexpr int kRuntimeFailure = 3;
+
+using Arguments = std::span<const std::string_view>;
+
+int run_bench(Arguments arguments);
+int run_explain(Arguments arguments);
+int run_env(Arguments arguments);
+
+// Text to the standard output. A closed pipe (`| head`) is not an error: further text is dropped.
+void print(std::string_view text);
+
+// A line to the standard error, with "strobe: " before it.
+void complain(std::string_view text);
+
+// On a terminal, one line that overwrites itself; nothing otherwise. An empty text clears it.
+void show_progress(std::string_view text);
+
+}  // namespace strobe::cli

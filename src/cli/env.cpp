@@ -1,0 +1,131 @@
+// `strobe env`: what this machine is and what it was just measured to do.
+#include <fmt/format.h>
+
+#include "bench/ceilings.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "core/text_table.h"
+#include "device/host/thread_pool.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr const char* kIntroduction =
+    "usage: strobe env [--json] [--threads N] [--quick]\n\n"
+    "Processor, caches, instruction sets, memory, GPU, libraries, revision, and measured ceilings.\n\n";
+
+std::string bytes_text(const Json& bytes) {
+  const double value = bytes.as_number();
+  if (value >= 1 << 30) return fmt::format("{:.1f} GB", value / (1 << 30));
+  if (value >= 1 << 20) return fmt::format("{:.0f} MB", value / (1 << 20));
+  return fmt::format("{:.0f} KB", value / (1 << 10));
+}
+
+std::string rate_text(const Json& rate, double unit, const char* name) {
+  return rate.is_null() ? "not measured" : fmt::format("{:.1f} {}", rate.as_number() / unit, name);
+}
+
+std::string list_text(const Json& items) {
+  std::string text;
+  for (const Json& item : items.as_array()) text += (text.empty() ? "" : " ") + item.as_string();
+  return text;
+}
+
+std::string cache_text(const Json& caches) {
+  std::string text;
+  for (const auto& [name, cache] : caches.as_object()) {
+    const std::int64_t shared = cache.at("shared_by").as_integer();
+    text += fmt::format("{}{} {}{}", text.empty() ? "" : ", ", name, bytes_text(cache.at("bytes")),
+                        shared > 1 ? fmt::format(" (shared by {})", shared) : "");
+  }
+  return text.empty() ? "not told" : text;
+}
+
+std::string gpu_text(const Json& gpu) {
+  std::string text;
+  for (const Json& one : gpu.at("gpus").as_array()) {
+    text += fmt::format("{}{} (compute {}, {})", text.empty() ? "" : ", ", one.at("name").as_string(),
+                        one.at("compute").as_string(), bytes_text(one.at("memory")));
+  }
+  if (text.empty()) text = "none";
+  if (const Json* reason = gpu.find("reason")) text += ": " + reason->as_string();
+  return text;
+}
+
+std::string sets_text(const Json& environment) {
+  std::string text;
+  for (const auto& [name, state] : environment.at("instruction_sets").as_object()) {
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", name,
+                        state.as_string() == "available" ? "" : " (not on this machine)");
+  }
+  text += "; used for";
+  for (const auto& [type, name] : environment.at("instruction_set_used").as_object()) {
+    text += fmt::format(" {}: {}", type, name.as_string());
+  }
+  return text;
+}
+
+std::string environment_text(const Json& environment) {
+  TextTable table;
+  table.add_column("machine", TextTable::Align::left);
+  table.add_column("", TextTable::Align::left);
+  const Json& cpu = environment.at("cpu");
+  const Json& ceilings = environment.at("ceilings");
+  table.add_row({"cpu", cpu.at("model").as_string() + ", " + cpu.at("architecture").as_string()});
+  table.add_row({"cores", fmt::format("{} of {}", cpu.at("cores").as_integer(), cpu.at("cores_online").as_integer())});
+  table.add_row({"caches", cache_text(cpu.at("caches"))});
+  table.add_row({"features", list_text(cpu.at("isa"))});
+  table.add_row({"instruction sets", sets_text(environment)});
+  table.add_row({"memory", fmt::format("{}, {} available", bytes_text(environment.at("memory").at("total")),
+                                       bytes_text(environment.at("memory").at("available")))});
+  table.add_row({"gpu", gpu_text(environment.at("gpu"))});
+  table.add_row({"system", environment.at("system").as_string()});
+  table.add_row({"compiler", environment.at("compiler").as_string()});
+  table.add_row({"OpenBLAS", environment.at("openblas").as_string()});
+  table.add_row({"strobe", fmt::format("{} ({})", environment.at("strobe").at("version").as_string(),
+                                       environment.at("strobe").at("revision").as_string())});
+  table.add_row({"", ""});
+  const std::int64_t threads = ceilings.at("threads").as_integer();
+  table.add_row({"measured", fmt::format("on {} thread{}", threads, threads == 1 ? "" : "s")});
+  const auto rate = [&](const char* title, const Json& value) {
+    table.add_row({title, rate_text(value, 1e9, "GFLOP/s")});
+  };
+  rate("fp32 FMA, one core", ceilings.at("fma_fp32_core(FLOP/s)"));
+  rate("fp32 FMA", ceilings.at("fma_fp32(FLOP/s)"));
+  rate("OpenBLAS sgemm", ceilings.at("openblas_sgemm(FLOP/s)"));
+  for (const char* type : {"fp32", "fp16", "bf16"}) {
+    rate(fmt::format("packed product {}", type).c_str(), ceilings.at("packed_product(FLOP/s)").at(type));
+  }
+  for (const char* type : {"fp32", "fp16", "bf16"}) {
+    rate(fmt::format("matrix product {}", type).c_str(), ceilings.at("matrix_product(FLOP/s)").at(type));
+  }
+  table.add_row({"copy", rate_text(ceilings.at("copy(B/s)"), 1e9, "GB/s read and written")});
+  return table.text();
+}
+
+}  // namespace
+
+int run_env(Arguments arguments) {
+  bool json = false;
+  bool quick = false;
+  int threads = available_cores();
+  OptionTable table;
+  table.add({.name = "json", .aliases = {}, .takes = Takes::nothing, .placeholder = "", .help = "the same as JSON",
+             .apply = [&](auto, auto) { json = true; }, .words = {}});
+  table.add({.name = "threads", .aliases = {}, .takes = Takes::value, .placeholder = "N",
+             .help = "for the measured rates; default: all cores of this process",
+             .apply = [&](auto flag, auto value) { threads = static_cast<int>(parse_integer(flag, value, 1, 4096)); },
+             .words = {}});
+  table.add({.name = "quick", .aliases = {}, .takes = Takes::nothing, .placeholder = "", .help = "measure nothing",
+             .apply = [&](auto, auto) { quick = true; }, .words = {}});
+  if (table.parse(arguments) == OptionTable::Outcome::help) {
+    print(kIntroduction + table.help());
+    return kFine;
+  }
+  const bench::Depth depth = quick ? bench::Depth::none : bench::Depth::full;
+  const Json environment = bench::full_environment(bench::measure_ceilings(threads, DType::bf16, depth));
+  print(json ? environment.dump(1) + "\n" : environment_text(environment));
+  return kFine;
+}
+
+}  // namespace strobe::cli

@@ -1,0 +1,138 @@
+// `strobe explain`: what would be run and why, without running it.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bench/ceilings.h"
+#include "bench/memory_model.h"
+#include "cli/case_options.h"
+#include "cli/commands.h"
+#include "core/fail.h"
+#include "core/text_table.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr const char* kIntroduction =
+    "usage: strobe explain [--flag value ...]\n\n"
+    "The problem, each kernel's verdict with its reason, tiles, workspace, FLOPs, bytes, predicted memory of each\n"
+    "implementation item by item, and the best time that this machine allows. Flags as for bench:\n\n";
+
+std::string megabytes(std::int64_t bytes) {
+  const double value = static_cast<double>(bytes) / (1 << 20);
+  return value == static_cast<double>(static_cast<std::int64_t>(value)) ? fmt::format("{:.0f}", value)
+                                                                        : fmt::format("{:.3g}", value);
+}
+
+std::string flops_text(double flops) {
+  return flops >= 1e12 ? fmt::format("{:.3g} TFLOP", flops * 1e-12) : fmt::format("{:.3g} GFLOP", flops * 1e-9);
+}
+
+std::string verdicts_text(const bench::Case& one, Pass pass) {
+  TextTable table;
+  table.add_column(pass == Pass::forward ? "forward" : "backward", TextTable::Align::left);
+  table.add_column("verdict", TextTable::Align::left);
+  table.add_column("workspace MB");
+  table.add_column("configuration", TextTable::Align::left);
+  const Attention attention = bench::attention_of(one, nullptr, nullptr, nullptr);
+  for (const Verdict& verdict : explain(attention, pass, Execution{.threads = one.threads})) {
+    const bool fine = verdict.refusal.empty();
+    table.add_row({verdict.kernel, verdict.chosen ? "chosen" : fine ? "supported" : "refuses: " + verdict.refusal,
+                   fine ? megabytes(static_cast<std::int64_t>(verdict.workspace_bytes)) : "-", verdict.configuration});
+  }
+  return table.text();
+}
+
+// Bytes that must pass between memory and the processor at least once, each way.
+std::int64_t least_traffic(const bench::Case& one, Pass pass) {
+  const bench::TensorBytes bytes = bench::tensor_bytes(one);
+  const std::int64_t forward = bytes.inputs() + bytes.o + bytes.lse;
+  return pass == Pass::forward ? forward : forward + bytes.o + bytes.inputs();
+}
+
+std::string work_text(const bench::Case& one, const bench::Ceilings& ceilings) {
+  TextTable table;
+  for (const char* title : {"pass", "nominal work", "least traffic MB", "FLOP/byte", "best time ms", "bound by"}) {
+    table.add_column(title, TextTable::Align::left);
+  }
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    const bool is_forward = pass == Pass::forward;
+    if (is_forward ? !has_forward(one.passes) : !has_backward(one.passes)) continue;
+    const double flops = is_forward ? bench::forward_flops(one) : bench::backward_flops(one);
+    const auto bytes = static_cast<double>(least_traffic(one, pass));
+    std::string time = "not measured";
+    std::string bound = "-";
+    if (const auto rate = ceilings.product(one.dtype); rate && ceilings.copy) {
+      const double compute = flops / *rate;
+      const double memory = bytes / *ceilings.copy;
+      time = fmt::format("{:.3g}", 1e3 * std::max(compute, memory));
+      bound = compute >= memory ? fmt::format("{} matrix product, {:.0f} GFLOP/s", name_of(one.dtype), *rate * 1e-9)
+                                : fmt::format("copy, {:.1f} GB/s", *ceilings.copy * 1e-9);
+    }
+    table.add_row({is_forward ? "forward" : "backward", flops_text(flops),
+                   megabytes(static_cast<std::int64_t>(bytes)),
+                   bytes > 0 ? fmt::format("{:.0f}", flops / bytes) : "-", time, bound});
+  }
+  return table.text();
+}
+
+std::string items_text(const std::vector<bench::MemoryItem>& items) {
+  std::string text;
+  for (const bench::MemoryItem& item : items) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : " + ", item.name, megabytes(item.bytes));
+  }
+  return text;
+}
+
+std::string memory_text(const bench::Case& one) {
+  std::vector<bench::MemoryModel> models;
+  for (const Verdict& verdict : explain(bench::attention_of(one, nullptr, nullptr, nullptr), Pass::forward,
+                                        Execution{.threads = one.threads})) {
+    if (verdict.refusal.empty()) models.push_back(bench::predict_kernel(one, verdict.kernel));
+  }
+  models.push_back(bench::predict_plain(one));
+  TextTable table;
+  table.add_column("memory, MB", TextTable::Align::left);
+  table.add_column("total");
+  table.add_column("items", TextTable::Align::left);
+  std::string notes;
+  for (const bench::MemoryModel& model : models) {
+    table.add_row({model.implementation + " forward", megabytes(model.forward_bytes()), items_text(model.forward)});
+    if (has_backward(one.passes)) {
+      table.add_row({model.implementation + " backward extra", megabytes(model.backward_bytes()),
+                     items_text(model.backward_extra)});
+    }
+    if (!model.note.empty()) notes += fmt::format("{}: {}\n", model.implementation, model.note);
+  }
+  return table.text() + notes;
+}
+
+}  // namespace
+
+int run_explain(Arguments arguments) {
+  CaseOptions options;
+  bool quick = false;
+  OptionTable table;
+  add_case_options(table, options);
+  table.add({.name = "quick", .aliases = {}, .takes = Takes::nothing, .placeholder = "",
+             .help = "do not measure the machine, so no best time", .apply = [&](auto, auto) { quick = true; },
+             .words = {}});
+  if (table.parse(arguments) == OptionTable::Outcome::help) {
+    print(kIntroduction + table.help());
+    return kFine;
+  }
+  const Cases cases = cases_of(options);
+  if (!cases.note.empty()) print("note: " + cases.note + "\n");
+  const bench::Case& first = cases.cases.front();
+  const bench::Depth depth = quick ? bench::Depth::none : bench::Depth::brief;
+  const bench::Ceilings ceilings = bench::measure_ceilings(first.threads, first.dtype, depth);
+  for (const bench::Case& one : cases.cases) {
+    print(fmt::format("{}; cpu, {} threads; scale 1/sqrt({})\n\n", describe(one), one.threads, one.head_dim));
+    if (has_forward(one.passes)) print(verdicts_text(one, Pass::forward) + "\n");
+    if (has_backward(one.passes)) print(verdicts_text(one, Pass::backward) + "\n");
+    print(work_text(one, ceilings) + "\n" + memory_text(one) + "\n");
+  }
+  return kFine;
+}
+
+}  // namespace strobe::cli

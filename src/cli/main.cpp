@@ -1,0 +1,105 @@
+// The program: finds the subcommand, and alone turns errors and signals into exit codes.
+#include <signal.h>
+#include <unistd.h>
+
+#include <exception>
+#include <new>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "core/atomic_file.h"
+#include "core/fail.h"
+#include "measure/environment.h"
+
+namespace strobe::cli {
+namespace {
+
+struct Command {
+  const char* name;
+  const char* help;
+  int (*run)(Arguments);
+};
+
+int run_version(Arguments) {
+  print(fmt::format("strobe {} ({})\n", build_version(), build_revision()));
+  return kFine;
+}
+
+int run_help(Arguments arguments);
+
+constexpr Command kCommands[] = {
+    {"bench", "measure implementations on one configuration, side by side", run_bench},
+    {"explain", "what each kernel says of a configuration: verdict, tiles, memory, best time", run_explain},
+    {"env", "this machine: processor, libraries, measured ceilings", run_env},
+    {"version", "version and revision of this build", run_version},
+    {"help", "this text, or that of a command", run_help},
+};
+
+std::string help_text() {
+  std::string text = "strobe: exact attention, measured.\n\nusage: strobe COMMAND [--flag value ...]\n\n";
+  for (const Command& command : kCommands) text += fmt::format("  {:<9}{}\n", command.name, command.help);
+  return text + "\nstrobe COMMAND --help lists the flags of a command.\n"
+                "Exit codes: 0 fine, 1 failed check, 2 bad input, 3 failure at run time, 130/143 interrupted.\n";
+}
+
+const Command& find_command(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Command& command : kCommands) {
+    if (name == command.name) return command;
+    names.emplace_back(command.name);
+  }
+  const std::vector<std::string> near = nearest(name, names);
+  fail(ErrorCode::invalid_argument, "\"{}\": unknown command; {}: {}", name,
+       near.size() < names.size() ? "nearest" : "valid", fmt::join(near, ", "));
+}
+
+int run_help(Arguments arguments) {
+  if (!arguments.empty() && !arguments[0].starts_with("-")) {
+    const Command& command = find_command(arguments[0]);
+    const std::string_view flag = "--help";
+    if (command.run != run_help && command.run != run_version) return command.run({&flag, 1});
+  }
+  print(help_text());
+  return kFine;
+}
+
+extern "C" void end_on_signal(int number) {
+  remove_temporary_files();
+  _exit(128 + number);
+}
+
+int dispatch(Arguments arguments) {
+  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h") return run_help({});
+  if (arguments[0] == "--version") return run_version({});
+  return find_command(arguments[0]).run(arguments.subspan(1));
+}
+
+int exit_code(ErrorCode code) {
+  return code == ErrorCode::invalid_argument || code == ErrorCode::unsupported ? kBadInput : kRuntimeFailure;
+}
+
+}  // namespace
+}  // namespace strobe::cli
+
+int main(int count, char** words) {
+  using namespace strobe::cli;
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGINT, end_on_signal);
+  signal(SIGTERM, end_on_signal);
+  const std::vector<std::string_view> arguments(words + 1, words + count);
+  try {
+    return dispatch(arguments);
+  } catch (const strobe::Error& error) {
+    complain(error.what());
+    return exit_code(error.code());
+  } catch (const std::bad_alloc&) {
+    complain("out of memory");
+    return kRuntimeFailure;
+  } catch (const std::exception& error) {
+    complain(error.what());
+    return kRuntimeFailure;
+  }
+}

@@ -1,0 +1,52 @@
+// Command-line flags of a subcommand: one table that parses, suggests and prints the help.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace strobe::cli {
+
+enum class Takes { nothing, value, optional_value };
+
+struct Option {
+  std::string name;                  // with dashes, without the leading two: "batch_size" is spelled as shown in help
+  std::vector<std::string> aliases;
+  Takes takes = Takes::value;
+  std::string placeholder;           // of the value in the help: "N", "on|off|both"
+  std::string help;
+  std::function<void(std::string_view flag, std::string_view value)> apply;  // "" where there is no value
+  std::vector<std::string> words;    // optional_value: what a following word must be to count as the value
+};
+
+// Dash and underscore are the same everywhere; `--flag value` and `--flag=value` too. -h and --help are always known.
+class OptionTable {
+ public:
+  void add(Option option) { options_.push_back(std::move(option)); }
+
+  enum class Outcome { run, help };
+  // Throws Error(invalid_argument) for an unknown flag (with the nearest ones), a missing value or a stray word.
+  Outcome parse(std::span<const std::string_view> arguments) const;
+
+  std::string help() const;  // one line a flag
+
+ private:
+  const Option* find(std::string_view flag) const;
+  [[noreturn]] void refuse_unknown(std::string_view flag) const;
+
+  std::vector<Option> options_;
+};
+
+// Candidates within reach of a misspelled word, nearest first; all of them where none is near.
+std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+// Values. Each throws Error(invalid_argument) with the flag, the value and what is valid.
+std::int64_t parse_integer(std::string_view flag, std::string_view value, std::int64_t least, std::int64_t most);
+double parse_seconds(std::string_view flag, std::string_view value);
+std::int64_t parse_bytes(std::string_view flag, std::string_view value);  // "24G", "512M", "1000000"
+std::string parse_word(std::string_view flag, std::string_view value, const std::vector<std::string>& valid);
+std::vector<std::string> split(std::string_view text, char separator);
+
+}  // namespace strobe::cli

@@ -1,0 +1,121 @@
+// POSIX: mkstemp beside the target, write, fsync, rename, fsync of the folder.
+#include "core/atomic_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "core/fail.h"
+
+namespace strobe {
+namespace {
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+mode_t mode_of_new_file() {
+  const mode_t mask = umask(0);
+  umask(mask);
+  return 0666 & ~mask;
+}
+
+// Names of temporary files for remove_temporary_files(): fixed room, since a signal handler must not allocate.
+struct Slot {
+  std::atomic<bool> taken{false};
+  std::atomic<bool> named{false};
+  char name[4096];
+};
+Slot slots[8];
+
+int register_name(const std::string& name) {
+  if (name.size() >= sizeof(Slot::name)) return -1;
+  for (int i = 0; i < 8; ++i) {
+    if (slots[i].taken.exchange(true)) continue;
+    std::memcpy(slots[i].name, name.c_str(), name.size() + 1);
+    slots[i].named = true;
+    return i;
+  }
+  return -1;
+}
+
+void forget_name(int& slot) {
+  if (slot < 0) return;
+  slots[slot].named = false;
+  slots[slot].taken = false;
+  slot = -1;
+}
+
+}  // namespace
+
+void remove_temporary_files() noexcept {
+  for (Slot& slot : slots) {
+    if (slot.named) unlink(slot.name);
+  }
+}
+
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
+  struct stat status {};
+  if (path_.empty()) fail(ErrorCode::invalid_argument, "output: the file name is empty");
+  if (stat(path_.c_str(), &status) == 0) {
+    if (S_ISDIR(status.st_mode)) {
+      fail(ErrorCode::invalid_argument, "output: {} is a folder, a file name is needed", path_);
+    }
+    if (!S_ISREG(status.st_mode)) return;  // a pipe or a device: written in place by commit
+    if (access(path_.c_str(), W_OK) != 0) {
+      fail(ErrorCode::invalid_argument, "output: cannot write {}: {}", path_, std::strerror(errno));
+    }
+  }
+  temporary_ = path_ + ".XXXXXX";
+  descriptor_ = mkstemp(temporary_.data());
+  if (descriptor_ < 0) {
+    const int error = errno;
+    temporary_.clear();
+    fail(ErrorCode::invalid_argument, "output: cannot write {}: {}", path_, std::strerror(error));
+  }
+  fchmod(descriptor_, mode_of_new_file());
+  slot_ = register_name(temporary_);
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+  forget_name(slot_);
+}
+
+void AtomicFile::commit(std::string_view contents) {
+  const auto check = [&](bool fine, const char* step) {
+    if (!fine) fail(ErrorCode::runtime, "output: {} of {} failed: {}", step, path_, std::strerror(errno));
+  };
+  if (descriptor_ < 0) {
+    descriptor_ = open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    check(descriptor_ >= 0, "opening");
+  }
+  while (!contents.empty()) {
+    const ssize_t written = write(descriptor_, contents.data(), contents.size());
+    if (written < 0 && errno == EINTR) continue;
+    check(written > 0, "writing");
+    contents.remove_prefix(static_cast<std::size_t>(written));
+  }
+  if (temporary_.empty()) return;
+  check(fsync(descriptor_) == 0, "syncing");
+  check(close(std::exchange(descriptor_, -1)) == 0, "closing");
+  check(rename(temporary_.c_str(), path_.c_str()) == 0, "renaming");
+  temporary_.clear();
+  forget_name(slot_);
+  const int folder = open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder >= 0) {
+    fsync(folder);
+    close(folder);
+  }
+}
+
+}  // namespace strobe

@@ -1,0 +1,31 @@
+// Files that are either the old one or the whole new one: temporary file in the same folder, fsync, rename.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace strobe {
+
+class AtomicFile {
+ public:
+  // Creates the temporary file at once, so that an unwritable place is known before any work is done.
+  // Throws Error(invalid_argument) with the system's reason.
+  explicit AtomicFile(std::string path);
+  ~AtomicFile();  // removes the temporary file where commit was not reached
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  // Writes everything, syncs and renames. Throws Error(runtime) where the disk refuses; the old file then stays.
+  void commit(std::string_view contents);
+
+ private:
+  std::string path_;
+  std::string temporary_;
+  int descriptor_ = -1;
+  int slot_ = -1;  // in the table that a signal handler reads
+};
+
+// Removes the temporary files of all AtomicFiles that are open. Safe inside a signal handler.
+void remove_temporary_files() noexcept;
+
+}  // namespace strobe

@@ -1,0 +1,17 @@
+// Throws the one error type with a formatted, single-line text.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "strobe/error.h"
+
+namespace strobe {
+
+template <class... Args>
+[[noreturn]] void fail(ErrorCode code, fmt::format_string<Args...> text, Args&&... args) {
+  throw Error(code, fmt::format(text, std::forward<Args>(args)...));
+}
+
+}  // namespace strobe

@@ -1,0 +1,34 @@
+// Statistics of timing samples: location, spread, and a confidence interval that assumes no distribution.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace strobe {
+
+struct Summary {
+  std::size_t n = 0;
+  double mean = 0;
+  double median = 0;
+  double min = 0;
+  double max = 0;
+  double stddev = 0;   // of the sample (n - 1); 0 for n = 1
+  double spread = 0;   // interquartile range / median
+  double low = 0;      // interval of the median, two order statistics
+  double high = 0;
+  double confidence = 0;  // of that interval: at least 0.95 where n >= 6, else what min..max gives
+
+  // Half of the interval's width, relative to the median: 0.01 means within 1 %.
+  double relative_half_width() const { return median > 0 ? (high - low) / (2 * median) : 0; }
+};
+
+// Samples need not be sorted. An empty span gives n = 0.
+Summary summarize(std::span<const double> samples);
+
+// Linear interpolation between order statistics (type 7); fraction in [0, 1]. `sorted` must not be empty.
+double quantile(std::span<const double> sorted, double fraction);
+
+// All values must be positive; an empty span gives NaN.
+double geometric_mean(std::span<const double> values);
+
+}  // namespace strobe

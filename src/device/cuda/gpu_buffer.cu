@@ -1,0 +1,68 @@
+// GpuBuffer on the CUDA runtime.
+#include <algorithm>
+#include <string>
+
+#include "device/cuda/check.h"
+#include "device/gpu_buffer.h"
+
+namespace strobe {
+
+namespace {
+
+__global__ void fill_words(std::uint32_t* words, std::size_t count, std::uint32_t word) {
+  const std::size_t stride = static_cast<std::size_t>(gridDim.x) * blockDim.x;
+  for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride) {
+    words[i] = word;
+  }
+}
+
+void check_span(const char* what, std::size_t asked, std::size_t held) {
+  if (asked <= held) return;
+  throw Error(ErrorCode::invalid_argument, std::string("cuda: ") + what + " of " + std::to_string(asked) +
+                                               " bytes, but the buffer holds " + std::to_string(held));
+}
+
+}  // namespace
+
+GpuBuffer::GpuBuffer(std::size_t bytes) : bytes_(bytes) {
+  if (bytes == 0) return;
+  const cudaError_t status = cudaMalloc(&data_, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    std::size_t free = 0;
+    std::size_t total = 0;
+    STROBE_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    throw Error(ErrorCode::out_of_memory, "cuda: cannot allocate " + std::to_string(bytes) + " bytes: " +
+                                              std::to_string(free) + " of " + std::to_string(total) + " are free");
+  }
+  cuda::check(status, "cudaMalloc");
+}
+
+GpuBuffer::~GpuBuffer() {
+  if (data_) cudaFree(data_);
+}
+
+void GpuBuffer::copy_from_host(const void* source, std::size_t bytes) {
+  check_span("copy", bytes, bytes_);
+  if (bytes) STROBE_CUDA_CHECK(cudaMemcpy(data_, source, bytes, cudaMemcpyHostToDevice));
+}
+
+void GpuBuffer::copy_to_host(void* destination, std::size_t bytes) const {
+  check_span("copy", bytes, bytes_);
+  if (bytes) STROBE_CUDA_CHECK(cudaMemcpy(destination, data_, bytes, cudaMemcpyDeviceToHost));
+}
+
+void GpuBuffer::fill(std::uint32_t word) {
+  if (bytes_ % 4 != 0) {
+    throw Error(ErrorCode::invalid_argument,
+                "cuda: fill of " + std::to_string(bytes_) + " bytes; the size must be a multiple of 4");
+  }
+  const std::size_t count = bytes_ / 4;
+  if (count == 0) return;
+  const auto blocks = static_cast<unsigned>(std::min<std::size_t>((count + 255) / 256, 4096));
+  fill_words<<<blocks, 256>>>(static_cast<std::uint32_t*>(data_), count, word);
+  STROBE_CUDA_CHECK(cudaGetLastError());
+  STROBE_CUDA_CHECK(cudaDeviceSynchronize());
+}
+
+}  // namespace strobe

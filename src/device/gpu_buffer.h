@@ -1,0 +1,44 @@
+// Memory of a GPU, seen from host code: no CUDA header crosses here. In a build without CUDA (no_cuda.cpp) every
+// request is refused with the reason.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace strobe {
+
+// Bytes on the current GPU, given back at the end of the scope. Copies and fills are ordered on the default stream and
+// have ended when the call returns. Failures throw Error, out_of_memory with the bytes asked for and free.
+class GpuBuffer {
+ public:
+  GpuBuffer() = default;
+  explicit GpuBuffer(std::size_t bytes);
+  GpuBuffer(GpuBuffer&& other) noexcept { swap(other); }
+  GpuBuffer& operator=(GpuBuffer&& other) noexcept {
+    GpuBuffer taken(std::move(other));
+    swap(taken);
+    return *this;
+  }
+  ~GpuBuffer();
+
+  void* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+
+  void copy_from_host(const void* source, std::size_t bytes);
+  void copy_to_host(void* destination, std::size_t bytes) const;
+
+  // Writes the same 32-bit word over the whole buffer, whose size must be a multiple of 4: poison for tests.
+  void fill(std::uint32_t word);
+
+ private:
+  void swap(GpuBuffer& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+  }
+
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace strobe

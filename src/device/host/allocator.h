@@ -1,0 +1,87 @@
+// Host memory that is counted: every workspace of the library and every tensor of the bench comes from here, so that
+// "memory beyond inputs and outputs" is a figure that was measured. attention.cpp and bench allocate; tests read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <utility>
+
+namespace strobe {
+
+struct AllocationEvent {
+  enum class Kind { allocate, free };
+  Kind kind;
+  std::size_t bytes;
+  const void* pointer;
+  std::size_t current;  // bytes held after the event
+};
+
+struct AllocationStatistics {
+  std::size_t current = 0;        // bytes held now
+  std::size_t peak = 0;           // most bytes held at once since the last reset_peak()
+  std::uint64_t allocations = 0;  // since the process started
+};
+
+class CountingAllocator {
+ public:
+  static constexpr std::size_t kAlignment = 64;
+  using Observer = std::function<void(const AllocationEvent&)>;
+
+  // Aligned to kAlignment, contents undefined; null for 0 bytes. Throws Error(out_of_memory) with the bytes asked for.
+  void* allocate(std::size_t bytes);
+  void free(void* pointer, std::size_t bytes) noexcept;
+
+  AllocationStatistics statistics() const;
+  void reset_peak();  // to what is held now
+
+  // Called at every event, one at a time, on the thread that allocates or frees; it must not throw or allocate here.
+  // An empty function removes it.
+  void observe(Observer observer);
+
+ private:
+  mutable std::mutex mutex_;
+  AllocationStatistics statistics_;
+  Observer observer_;
+};
+
+// The one that the library uses.
+CountingAllocator& host_allocator();
+
+// Bytes that are given back at the end of the scope.
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(std::size_t bytes, CountingAllocator& allocator = host_allocator())
+      : allocator_(&allocator), data_(allocator.allocate(bytes)), bytes_(bytes) {}
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    Buffer taken(std::move(other));
+    swap(taken);
+    return *this;
+  }
+  ~Buffer() {
+    if (data_) allocator_->free(data_, bytes_);
+  }
+
+  void* data() const { return data_; }
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  void swap(Buffer& other) noexcept {
+    std::swap(allocator_, other.allocator_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+  }
+
+  CountingAllocator* allocator_ = nullptr;
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace strobe

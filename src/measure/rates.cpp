@@ -1,0 +1,75 @@
+// The ceilings that libraries reach: OpenBLAS's product and memcpy.
+#include "measure/rates.h"
+
+#include <cblas.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "device/host/allocator.h"
+#include "device/host/thread_pool.h"
+#include "measure/clock.h"
+
+namespace strobe {
+namespace {
+
+// Best amount / time over calls that together take about `seconds`; at least two, the first is a warm-up.
+template <class Call>
+double best_rate(double amount, double seconds, Call&& call) {
+  call();
+  double best = 0;
+  const double start = now_seconds();
+  double end = start;
+  do {
+    const double begin = now_seconds();
+    call();
+    end = now_seconds();
+    best = std::max(best, amount / (end - begin));
+  } while (end - start < seconds);
+  return best;
+}
+
+void fill(float* data, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) data[i] = static_cast<float>(i * 2654435761u % 2001u) * 1e-3f - 1;
+}
+
+}  // namespace
+
+double blas_product_rate(int threads, double seconds) {
+  const int n = threads == 1 ? 1024 : 2048;
+  const auto count = static_cast<std::size_t>(n) * static_cast<std::size_t>(n);
+  Buffer a(count * sizeof(float));
+  Buffer b(count * sizeof(float));
+  Buffer c(count * sizeof(float));
+  fill(a.as<float>(), count);
+  fill(b.as<float>(), count);
+  const int before = openblas_get_num_threads();
+  openblas_set_num_threads(threads);
+  const double rate = best_rate(2.0 * n * n * n, seconds, [&] {
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1, a.as<float>(), n, b.as<float>(), n, 0,
+                c.as<float>(), n);
+  });
+  openblas_set_num_threads(before);
+  return rate;
+}
+
+double copy_rate(int threads, double seconds) {
+  constexpr std::size_t kBytes = std::size_t{64} << 20;  // of source and of target: beyond the caches of most machines
+  Buffer source(kBytes);
+  Buffer target(kBytes);
+  const std::size_t part = kBytes / static_cast<std::size_t>(threads) / 64 * 64;
+  const auto on_parts = [&](auto&& body) {
+    parallel(threads, [&](int thread) {
+      const std::size_t first = part * static_cast<std::size_t>(thread);
+      body(target.as<char>() + first, source.as<char>() + first);
+    });
+  };
+  on_parts([&](char* to, char* from) {
+    std::memset(from, 1, part);
+    std::memset(to, 2, part);
+  });
+  return best_rate(2.0 * static_cast<double>(part) * threads, seconds,
+                   [&] { on_parts([&](char* to, const char* from) { std::memcpy(to, from, part); }); });
+}
+
+}  // namespace strobe

@@ -1,0 +1,35 @@
+// When to stop warming up and when to stop sampling. The bench's runner asks after every turn.
+#pragma once
+
+#include <span>
+
+namespace strobe {
+
+struct StoppingRule {
+  int repeats = 0;           // exactly that many samples; 0: until the interval is narrow enough
+  int least_samples = 30;    // before the interval counts
+  double interval = 0.01;    // half width of the median's 95 % interval, relative to the median
+  double time_limit = 20;    // seconds for all series of a configuration together
+  int least_at_limit = 3;    // samples that are taken even where the limit has passed
+};
+
+enum class Stop { not_yet, repeats, interval, time_limit };
+
+constexpr const char* name_of(Stop stop) {
+  switch (stop) {
+    case Stop::not_yet: return "not yet";
+    case Stop::repeats: return "repeats";
+    case Stop::interval: return "interval";
+    case Stop::time_limit: return "time limit";
+  }
+  return "unknown";
+}
+
+// Whether a series of samples is long enough, `elapsed` seconds after the first sample of any series.
+Stop decide(const StoppingRule& rule, std::span<const double> samples, double elapsed);
+
+// Warm-up: at least 3 calls and 200 ms, then until the last three calls agree within 10 %; at most 1 s beyond that,
+// and never beyond `limit` seconds once there was one call.
+bool warmed_up(std::span<const double> calls, double elapsed, double limit);
+
+}  // namespace strobe

@@ -1,0 +1,296 @@
+// The C ABI end to end: results equal to the C++ API's, every failure a status and a line, growth of structs.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "attention/small_problem.h"
+#include "strobe/strobe.h"
+
+namespace strobe {
+namespace {
+
+using test::SmallProblem;
+
+template <class To, class From>
+To c_view(const From& from) {
+  To to{from.data, static_cast<int32_t>(from.dtype), {}, {}};
+  std::copy(from.shape.begin(), from.shape.end(), to.shape);
+  std::copy(from.stride.begin(), from.stride.end(), to.stride);
+  return to;
+}
+
+strobe_const_view c_input(const ConstView& from) { return c_view<strobe_const_view>(from); }
+strobe_view c_output(const View& from) { return c_view<strobe_view>(from); }
+
+// The C twin of a SmallProblem.
+struct Twin {
+  strobe_attention attention;
+  strobe_forward_outputs outputs{};
+  strobe_backward_inputs inputs{};
+  strobe_gradients gradients{};
+  strobe_execution execution;
+
+  explicit Twin(const SmallProblem& s) {
+    EXPECT_EQ(strobe_attention_init(&attention, sizeof attention), STROBE_OK);
+    EXPECT_EQ(strobe_execution_init(&execution, sizeof execution), STROBE_OK);
+    attention.q = c_input(s.attention.q);
+    attention.k = c_input(s.attention.k);
+    attention.v = c_input(s.attention.v);
+    outputs = {sizeof outputs, c_output(s.outputs.o), s.outputs.lse};
+    inputs = {sizeof inputs, c_input(s.inputs.o), s.inputs.lse, c_input(s.inputs.d_o)};
+    gradients = {sizeof gradients,         c_output(s.gradients.dq),    c_output(s.gradients.dk),
+                 c_output(s.gradients.dv), c_output(s.gradients.dbias), s.gradients.dsinks};
+  }
+};
+
+std::string last_error() { return strobe_last_error(); }
+
+TEST(CApi, VersionAndNames) {
+  EXPECT_STREQ(strobe_version(), STROBE_VERSION_STRING);
+  EXPECT_EQ(strobe_abi_version(), STROBE_ABI_VERSION);
+  EXPECT_STREQ(strobe_status_name(STROBE_OK), "ok");
+  EXPECT_STREQ(strobe_status_name(STROBE_INVALID_ARGUMENT), "invalid_argument");
+  EXPECT_STREQ(strobe_status_name(STROBE_UNSUPPORTED), "unsupported");
+  EXPECT_STREQ(strobe_status_name(STROBE_OUT_OF_MEMORY), "out_of_memory");
+  EXPECT_STREQ(strobe_status_name(STROBE_RUNTIME), "runtime");
+  EXPECT_STREQ(strobe_status_name(static_cast<strobe_status>(99)), "unknown");
+}
+
+TEST(CApi, ViewsAreThoseOfCpp) {
+  float data = 0;
+  const auto same = [](const auto& c, const auto& cpp) {
+    return c.data == cpp.data && c.dtype == static_cast<int32_t>(cpp.dtype) &&
+           std::equal(cpp.shape.begin(), cpp.shape.end(), c.shape) &&
+           std::equal(cpp.stride.begin(), cpp.stride.end(), c.stride);
+  };
+  EXPECT_TRUE(same(strobe_bhsd(&data, STROBE_BF16, 2, 3, 5, 7), view_bhsd<void>(&data, DType::bf16, {2, 3, 5, 7})));
+  EXPECT_TRUE(same(strobe_bshd(&data, STROBE_FP16, 2, 3, 5, 7), view_bshd<void>(&data, DType::fp16, {2, 3, 5, 7})));
+  EXPECT_TRUE(
+      same(strobe_const_bhsd(&data, STROBE_FP32, 2, 3, 5, 7), view_bhsd<const void>(&data, DType::fp32, {2, 3, 5, 7})));
+  EXPECT_TRUE(
+      same(strobe_const_bshd(&data, STROBE_FP32, 2, 3, 5, 7), view_bshd<const void>(&data, DType::fp32, {2, 3, 5, 7})));
+}
+
+// Every option set: both passes give the bits that C++ gives, so that no field is lost on the way.
+TEST(CApi, AllOptionsReachTheKernels) {
+  SmallProblem cpp;
+  for (std::size_t i = 0; i < cpp.memory.size(); ++i) cpp.memory[i] = static_cast<float>((i * 37) % 101) / 64 - 0.75f;
+  static const std::int64_t lengths_q[2] = {3, 2};
+  static const std::int32_t lengths_k[2] = {4, 5};
+  cpp.add_bias({1, 4, 3, 5});
+  cpp.add_sinks();
+  float* const slopes = cpp.array(4);
+  cpp.attention.alibi_slopes = slopes;
+  cpp.attention.scale = 0.4f;
+  cpp.attention.causal = true;
+  cpp.attention.alignment = Alignment::bottom_right;
+  cpp.attention.window = {3, 1};
+  cpp.attention.softcap = 2.5f;
+  cpp.attention.dropout = {.p = 0.2f, .seed = 77};
+  cpp.attention.lengths_q = view_index(lengths_q, 2);
+  cpp.attention.lengths_k = view_index(lengths_k, 2);
+
+  Twin c(cpp);
+  strobe_attention& a = c.attention;
+  a.bias = c_input(cpp.attention.bias);
+  a.sinks = cpp.attention.sinks;
+  a.alibi_slopes = slopes;
+  a.scale_given = 1;
+  a.scale = 0.4f;
+  a.causal = 1;
+  a.alignment = STROBE_BOTTOM_RIGHT;
+  a.window_left = 3;
+  a.window_right = 1;
+  a.softcap = 2.5f;
+  a.dropout_p = 0.2f;
+  a.dropout_seed = 77;
+  a.lengths_q = {lengths_q, 64, 2};
+  a.lengths_k = {lengths_k, 32, 2};
+
+  for (const char* kernel : {"flash2", "standard", "reference"}) {
+    const std::vector<float> before = cpp.memory;
+    cpp.execution = {.kernel = kernel, .threads = 2};
+    cpp.forward();
+    cpp.backward();
+    std::vector<float> expected = cpp.memory;
+    std::memcpy(cpp.memory.data(), before.data(), before.size() * sizeof(float));
+    c.execution.kernel = kernel;
+    c.execution.threads = 1;
+    ASSERT_EQ(strobe_forward(&c.attention, &c.outputs, &c.execution), STROBE_OK) << last_error();
+    ASSERT_EQ(strobe_backward(&c.attention, &c.inputs, &c.gradients, &c.execution), STROBE_OK) << last_error();
+    EXPECT_EQ(std::memcmp(cpp.memory.data(), expected.data(), expected.size() * sizeof(float)), 0) << kernel;
+    EXPECT_NE(std::memcmp(before.data(), expected.data(), expected.size() * sizeof(float)), 0) << kernel;
+    std::memcpy(cpp.memory.data(), before.data(), before.size() * sizeof(float));
+  }
+}
+
+TEST(CApi, PackedSequencesAndDefaultExecution) {
+  static const std::int32_t offsets_q[3] = {0, 1, 3};
+  static const std::int32_t offsets_k[3] = {0, 4, 5};
+  SmallProblem s;
+  for (ConstView* view : {&s.attention.q, &s.attention.k, &s.attention.v}) view->shape[0] = 1;
+  s.outputs.o.shape[0] = 1;
+  Twin c(s);
+  c.attention.cu_seqlens_q = {offsets_q, 32, 3};
+  c.attention.cu_seqlens_k = {offsets_k, 32, 3};
+  EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, nullptr), STROBE_OK) << last_error();
+  EXPECT_NEAR(static_cast<float*>(s.outputs.o.data)[0], 0.25f, 1e-6f);  // an average of equal values
+  c.attention.cu_seqlens_k.count = 2;
+  EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, nullptr), STROBE_INVALID_ARGUMENT);
+  EXPECT_EQ(last_error(), "attention: cu_seqlens_q has count 3 but cu_seqlens_k has 2");
+}
+
+TEST(CApi, FailuresAreAStatusAndALine) {
+  SmallProblem s;
+  Twin c(s);
+  EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, &c.execution), STROBE_OK);
+  c.attention.k.shape[3] = 7;
+  EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, &c.execution), STROBE_INVALID_ARGUMENT);
+  EXPECT_EQ(last_error(), "attention: K has head_dim 7 but Q has 8");
+  EXPECT_EQ(strobe_backward(&c.attention, &c.inputs, &c.gradients, &c.execution), STROBE_INVALID_ARGUMENT);
+  c.attention.k.shape[3] = 8;
+  c.attention.scale_given = 1;
+  c.attention.scale = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, &c.execution), STROBE_INVALID_ARGUMENT);
+  EXPECT_EQ(last_error(), "attention: scale is inf; it must be finite");
+  c.attention.scale = 1;
+  c.attention.q.dtype = 12;
+  EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, &c.execution), STROBE_INVALID_ARGUMENT);
+  EXPECT_NE(last_error().find("unknown dtype 12"), std::string::npos);
+  c.attention.q.dtype = STROBE_FP32;
+  c.execution.kernel = "nothing";
+  EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, &c.execution), STROBE_INVALID_ARGUMENT);
+  EXPECT_NE(last_error().find("'nothing'"), std::string::npos);
+  c.execution.kernel = nullptr;
+  c.execution.device = STROBE_CUDA;
+  EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, &c.execution), STROBE_UNSUPPORTED);
+  EXPECT_NE(last_error().find("device cuda"), std::string::npos);
+}
+
+// A text longer than the buffer of strobe_last_error() is cut, not written past its end.
+TEST(CApi, LongTextsAreCut) {
+  SmallProblem s;
+  Twin c(s);
+  const std::string name(5000, 'x');
+  c.execution.kernel = name.c_str();
+  EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, &c.execution), STROBE_INVALID_ARGUMENT);
+  EXPECT_GT(last_error().size(), 500u);
+  EXPECT_LT(last_error().size(), 5000u);
+}
+
+// An expanded problem whose scores no machine holds, for the kernel that stores them. Nothing is touched before the
+// workspace is there, so that the output's size may be a lie.
+TEST(CApi, OutOfMemoryIsAStatus) {
+  SmallProblem s;
+  Twin c(s);
+  constexpr std::int64_t kLong = std::int64_t{1} << 28;
+  for (strobe_const_view* view : {&c.attention.q, &c.attention.k, &c.attention.v}) {
+    view->shape[2] = kLong;
+    view->stride[2] = 0;
+  }
+  c.outputs.o = strobe_bhsd(s.outputs.o.data, STROBE_FP32, 2, 4, kLong, 6);
+  c.execution.kernel = "standard";
+  size_t bytes = 0;
+  ASSERT_EQ(strobe_workspace_bytes(&c.attention, STROBE_PASS_FORWARD, &c.execution, &bytes), STROBE_OK) << last_error();
+  EXPECT_GE(bytes, std::size_t{1} << 58);
+  EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, &c.execution), STROBE_OUT_OF_MEMORY);
+  EXPECT_NE(last_error().find(std::to_string(bytes)), std::string::npos) << last_error();
+}
+
+TEST(CApi, NullPointersAreRefused) {
+  SmallProblem s;
+  Twin c(s);
+  size_t bytes = 0;
+  EXPECT_EQ(strobe_attention_init(nullptr, sizeof(strobe_attention)), STROBE_INVALID_ARGUMENT);
+  EXPECT_EQ(strobe_execution_init(nullptr, sizeof(strobe_execution)), STROBE_INVALID_ARGUMENT);
+  EXPECT_EQ(strobe_forward(nullptr, &c.outputs, nullptr), STROBE_INVALID_ARGUMENT);
+  EXPECT_EQ(last_error(), "attention: strobe_attention is null");
+  EXPECT_EQ(strobe_forward(&c.attention, nullptr, nullptr), STROBE_INVALID_ARGUMENT);
+  EXPECT_EQ(strobe_backward(&c.attention, nullptr, &c.gradients, nullptr), STROBE_INVALID_ARGUMENT);
+  EXPECT_EQ(strobe_backward(&c.attention, &c.inputs, nullptr, nullptr), STROBE_INVALID_ARGUMENT);
+  EXPECT_EQ(strobe_workspace_bytes(&c.attention, 0, nullptr, nullptr), STROBE_INVALID_ARGUMENT);
+  EXPECT_EQ(strobe_workspace_bytes(nullptr, 0, nullptr, &bytes), STROBE_INVALID_ARGUMENT);
+  EXPECT_EQ(strobe_explain(&c.attention, 0, nullptr, nullptr, 10, nullptr), STROBE_INVALID_ARGUMENT);
+  EXPECT_EQ(strobe_explain(&c.attention, 7, nullptr, nullptr, 0, nullptr), STROBE_INVALID_ARGUMENT);
+}
+
+TEST(CApi, StructsMayGrow) {
+  SmallProblem s;
+  Twin c(s);
+  c.attention.size = 8;
+  EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, nullptr), STROBE_INVALID_ARGUMENT);
+  EXPECT_NE(last_error().find("strobe_attention has size 8"), std::string::npos) << last_error();
+  c.attention.size = 0;  // never initialised
+  EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, nullptr), STROBE_INVALID_ARGUMENT);
+
+  struct Newer {
+    strobe_attention known;
+    int64_t unknown;
+  } newer;
+  EXPECT_EQ(strobe_attention_init(&newer.known, sizeof newer), STROBE_OK);
+  EXPECT_EQ(newer.unknown, 0);
+  EXPECT_EQ(newer.known.window_left, -1);
+  newer.known.q = c.attention.q;
+  newer.known.k = c.attention.k;
+  newer.known.v = c.attention.v;
+  EXPECT_EQ(strobe_forward(&newer.known, &c.outputs, nullptr), STROBE_OK) << last_error();
+  newer.unknown = 5;
+  EXPECT_EQ(strobe_forward(&newer.known, &c.outputs, nullptr), STROBE_UNSUPPORTED);
+  EXPECT_EQ(strobe_attention_init(&newer.known, 16), STROBE_INVALID_ARGUMENT);
+}
+
+TEST(CApi, WorkspaceOfTheCaller) {
+  SmallProblem s;
+  Twin c(s);
+  c.execution.kernel = "reference";
+  size_t bytes = 0;
+  ASSERT_EQ(strobe_workspace_bytes(&c.attention, STROBE_PASS_BACKWARD, &c.execution, &bytes), STROBE_OK);
+  EXPECT_EQ(bytes, workspace_bytes(s.attention, Pass::backward, {.kernel = "reference"}));
+  std::vector<char> memory(bytes + 64);
+  c.execution.workspace = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
+  c.execution.workspace_bytes = bytes;
+  EXPECT_EQ(strobe_backward(&c.attention, &c.inputs, &c.gradients, &c.execution), STROBE_OK) << last_error();
+  c.execution.workspace_bytes = bytes - 1;
+  EXPECT_EQ(strobe_backward(&c.attention, &c.inputs, &c.gradients, &c.execution), STROBE_INVALID_ARGUMENT);
+}
+
+TEST(CApi, ExplainFillsTheCallersBuffer) {
+  SmallProblem s;
+  Twin c(s);
+  size_t needed = 0;
+  ASSERT_EQ(strobe_explain(&c.attention, STROBE_PASS_FORWARD, nullptr, nullptr, 0, &needed), STROBE_OK);
+  ASSERT_GT(needed, 20u);
+  std::vector<char> whole(needed), part(10, 'x');
+  ASSERT_EQ(strobe_explain(&c.attention, STROBE_PASS_FORWARD, nullptr, whole.data(), needed, nullptr), STROBE_OK);
+  const std::string text = whole.data();
+  EXPECT_EQ(text.size() + 1, needed);
+  for (const char* name : {"flash2: ", "standard: ", "reference: ", "chosen"}) {
+    EXPECT_NE(text.find(name), std::string::npos) << text;
+  }
+  ASSERT_EQ(strobe_explain(&c.attention, STROBE_PASS_FORWARD, nullptr, part.data(), part.size(), &needed), STROBE_OK);
+  EXPECT_EQ(needed, whole.size());
+  EXPECT_EQ(part.data(), text.substr(0, 9));
+}
+
+TEST(CApi, ErrorsBelongToTheirThread) {
+  EXPECT_EQ(strobe_forward(nullptr, nullptr, nullptr), STROBE_INVALID_ARGUMENT);
+  const std::string mine = strobe_last_error();
+  std::string fresh = "?", theirs;
+  std::thread other([&] {
+    fresh = strobe_last_error();
+    strobe_attention attention;
+    strobe_attention_init(&attention, 3);
+    theirs = strobe_last_error();
+  });
+  other.join();
+  EXPECT_EQ(fresh, "");
+  EXPECT_NE(theirs, mine);
+  EXPECT_EQ(strobe_last_error(), mine);
+}
+
+}  // namespace
+}  // namespace strobe

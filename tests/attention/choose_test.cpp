@@ -1,0 +1,189 @@
+// The chooser: order of the list, forced kernels, refusals as texts, explain in step with run.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "attention/kernel.h"
+#include "attention/small_problem.h"
+#include "attention/validate.h"
+#include "device/host/allocator.h"
+
+namespace strobe {
+namespace {
+
+using test::SmallProblem;
+
+TEST(Choose, OrderOfTheList) {
+  const auto list = kernels();
+  ASSERT_EQ(list.size(), 3u);
+  EXPECT_STREQ(list[0].name, "flash2");
+  EXPECT_STREQ(list[1].name, "standard");
+  EXPECT_STREQ(list[2].name, "reference");
+  for (const Kernel& kernel : list) EXPECT_EQ(kernel.device, Device::cpu);
+}
+
+TEST(Choose, FirstThatSupports) {
+  SmallProblem s;
+  const Problem problem = validate_query(s.attention, Pass::forward, {});
+  const Kernel* expected = nullptr;
+  for (const Kernel& kernel : kernels()) {
+    if (!expected && kernel.refusal(problem).empty()) expected = &kernel;
+  }
+  EXPECT_EQ(&choose(problem), expected);
+}
+
+// flash2, standard and reference cover the whole problem table on the CPU.
+TEST(Choose, EveryKernelTakesEveryFeature) {
+  SmallProblem s;
+  s.add_bias({2, 4, 3, 5});
+  s.add_sinks();
+  s.attention.alibi_slopes = s.array(4);
+  s.attention.causal = true;
+  s.attention.alignment = Alignment::bottom_right;
+  s.attention.window = {1, 0};
+  s.attention.softcap = 3;
+  s.attention.dropout = {.p = 0.25f, .seed = 3};
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    const Problem problem = validate_query(s.attention, pass, {});
+    for (const Kernel& kernel : kernels()) EXPECT_EQ(kernel.refusal(problem), "") << kernel.name;
+  }
+}
+
+TEST(Choose, ByNameInAnyCase) {
+  SmallProblem s;
+  const Problem problem = validate_query(s.attention, Pass::backward, {});
+  EXPECT_STREQ(choose(problem, "standard").name, "standard");
+  EXPECT_STREQ(choose(problem, "Reference").name, "reference");
+  EXPECT_STREQ(choose(problem, "FLASH2").name, "flash2");
+}
+
+TEST(Choose, UnknownNameListsTheValidOnes) {
+  SmallProblem s;
+  const Problem problem = validate_query(s.attention, Pass::forward, {});
+  for (const char* name : {"flash", "flash22", " flash2", "cudnn"}) {
+    try {
+      choose(problem, name);
+      ADD_FAILURE() << name << " was found";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_EQ(error.what(), "attention: unknown kernel '" + std::string(name) +
+                                  "' on device cpu; valid are: flash2, standard, reference");
+    }
+  }
+}
+
+// No kernel runs on CUDA yet; the chooser says so by itself, before any validator does.
+TEST(Choose, NoKernelOfADevice) {
+  SmallProblem s;
+  Problem problem = validate_query(s.attention, Pass::forward, {});
+  problem.device = Device::cuda;
+  try {
+    choose(problem);
+    ADD_FAILURE() << "found a kernel";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_NE(std::string(error.what()).find("device cuda"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Explain, AgreesWithWhatRuns) {
+  SmallProblem s;
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    for (const char* name : {"", "flash2", "standard", "reference"}) {
+      const Execution execution{.kernel = name};
+      const Problem problem = validate_query(s.attention, pass, execution);
+      const Kernel& chosen = choose(problem, name);
+      int marked = 0;
+      const auto verdicts = explain(s.attention, pass, execution);
+      ASSERT_EQ(verdicts.size(), kernels().size());
+      for (std::size_t i = 0; i < verdicts.size(); ++i) {
+        EXPECT_EQ(verdicts[i].kernel, kernels()[i].name);
+        EXPECT_EQ(verdicts[i].refusal, kernels()[i].refusal(problem));
+        marked += verdicts[i].chosen;
+        if (!verdicts[i].chosen) continue;
+        EXPECT_EQ(verdicts[i].kernel, chosen.name);
+        EXPECT_EQ(verdicts[i].workspace_bytes, workspace_bytes(s.attention, pass, execution));
+        EXPECT_FALSE(verdicts[i].configuration.empty());
+      }
+      EXPECT_EQ(marked, 1);
+    }
+  }
+}
+
+// What a query without pointers answers is enough for the run with them.
+TEST(Workspace, QueryWithoutPointersIsEnough) {
+  SmallProblem s;
+  s.add_bias({1, 4, 3, 5});
+  s.add_sinks();
+  Attention shapes = s.attention;
+  shapes.q.data = shapes.k.data = shapes.v.data = shapes.bias.data = nullptr;
+  for (const char* name : {"flash2", "standard", "reference"}) {
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      Execution execution{.kernel = name, .workspace = nullptr};
+      const std::size_t bytes = workspace_bytes(shapes, pass, execution);
+      std::vector<char> memory(bytes + 64);
+      const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
+      s.execution = execution;
+      s.execution.workspace = memory.data() + (64 - address % 64) % 64;
+      s.execution.workspace_bytes = bytes;
+      EXPECT_NO_THROW(pass == Pass::forward ? s.forward() : s.backward()) << name;
+    }
+  }
+}
+
+// Without a workspace of the caller's, exactly the bytes that were announced are taken, and given back.
+TEST(Workspace, ComesFromTheCountingAllocator) {
+  SmallProblem s;
+  for (const char* name : {"flash2", "standard", "reference"}) {
+    s.execution.kernel = name;
+    s.execution.threads = 2;
+    const AllocationStatistics before = host_allocator().statistics();
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      host_allocator().reset_peak();
+      EXPECT_NO_THROW(pass == Pass::forward ? s.forward() : s.backward());
+      const AllocationStatistics after = host_allocator().statistics();
+      EXPECT_EQ(after.current, before.current) << name;
+      EXPECT_EQ(after.peak - before.current, workspace_bytes(s.attention, pass, s.execution)) << name;
+    }
+  }
+}
+
+// No rows: no output of the forward, zeros from the backward, for every kernel and every way to have none.
+TEST(Empty, BackwardOfNoRowsIsZero) {
+  for (const int dimension : {1, 2}) {
+    for (const char* name : {"flash2", "standard", "reference"}) {
+      SmallProblem s;
+      s.execution.kernel = name;
+      s.add_bias({1, 1, 1, 5});
+      if (dimension == 2) s.add_sinks();
+      const auto i = static_cast<std::size_t>(dimension);
+      for (ConstView* view : {&s.attention.q, &s.inputs.o, &s.inputs.d_o}) view->shape[i] = 0;
+      for (View* view : {&s.outputs.o, &s.gradients.dq}) view->shape[i] = 0;
+      EXPECT_NO_THROW(s.forward());
+      EXPECT_NO_THROW(s.backward());
+      EXPECT_EQ(static_cast<float*>(s.outputs.o.data)[0], 0.25f) << "written";
+      for (int n = 0; n < 2 * 2 * 5 * 8; ++n) ASSERT_EQ(static_cast<float*>(s.gradients.dk.data)[n], 0) << name << n;
+      for (int n = 0; n < 2 * 2 * 5 * 6; ++n) ASSERT_EQ(static_cast<float*>(s.gradients.dv.data)[n], 0) << name << n;
+      for (int n = 0; n < 5; ++n) ASSERT_EQ(static_cast<float*>(s.gradients.dbias.data)[n], 0) << name << n;
+      for (int n = 0; n < 4 && dimension == 2; ++n) ASSERT_EQ(s.gradients.dsinks[n], 0) << name << n;
+    }
+  }
+}
+
+TEST(Empty, ForwardOfNoKeys) {
+  for (const char* name : {"flash2", "standard", "reference"}) {
+    SmallProblem s;
+    s.execution.kernel = name;
+    s.attention.k.shape[2] = s.attention.v.shape[2] = 0;
+    EXPECT_NO_THROW(s.forward());
+    for (int n = 0; n < 2 * 4 * 3 * 6; ++n) ASSERT_EQ(static_cast<float*>(s.outputs.o.data)[n], 0) << name << n;
+    for (int n = 0; n < 2 * 4 * 3; ++n) {
+      ASSERT_EQ(s.outputs.lse[n], -std::numeric_limits<float>::infinity()) << name << n;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace strobe

@@ -1,0 +1,373 @@
+// Every instruction-set table of flash2 that this machine has, function by function, against plain loops over the
+// layouts that attention/cpu/isa.h defines. Rows are allocated at their exact size, outputs lie between canaries.
+#include "attention/cpu/isa.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/half.h"
+#include "support/random.h"
+
+namespace strobe::cpu {
+namespace {
+
+using test::Random;
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+int round_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+// Small integers: exact in every type, and so are their products and sums.
+float small_integer(Random& random) { return static_cast<float>(random.between(-8, 8)); }
+
+bool same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+// Elements of a type, aligned as a workspace is, between canaries that must survive.
+class Guarded {
+ public:
+  Guarded(DType dtype, std::ptrdiff_t count)
+      : dtype_(dtype),
+        bytes_(static_cast<std::size_t>(count) * size_of(dtype)),
+        memory_(static_cast<unsigned char*>(std::aligned_alloc(64, (bytes_ + 2 * kGuard + 63) / 64 * 64)), std::free) {
+    std::memset(memory_.get(), 0xa5, bytes_ + 2 * kGuard);
+  }
+  void* data() { return memory_.get() + kGuard; }
+  float* floats() { return static_cast<float*>(data()); }
+  float operator[](std::ptrdiff_t i) { return load_element(data(), dtype_, i); }
+  void set(std::ptrdiff_t i, float value) { store_element(data(), dtype_, i, value); }
+  bool intact() const {
+    const auto is_canary = [](unsigned char byte) { return byte == 0xa5; };
+    const unsigned char* begin = memory_.get();
+    return std::all_of(begin, begin + kGuard, is_canary) &&
+           std::all_of(begin + kGuard + bytes_, begin + 2 * kGuard + bytes_, is_canary);
+  }
+
+ private:
+  static constexpr std::size_t kGuard = 64;
+  DType dtype_;
+  std::size_t bytes_;
+  std::unique_ptr<unsigned char, void (*)(void*)> memory_;
+};
+
+// A caller's matrix, each row a heap block of its own that ends where the row does; some rows may be null.
+struct Matrix {
+  DType dtype;
+  int rows, cols, col_stride;
+  std::vector<std::unique_ptr<char[]>> blocks;
+  std::vector<const void*> pointers;
+
+  Matrix(DType dtype, int rows, int cols, int col_stride = 1)
+      : dtype(dtype), rows(rows), cols(cols), col_stride(col_stride) {
+    for (int r = 0; r < rows; ++r) {
+      const std::size_t elements = col_stride == 0 ? 1 : static_cast<std::size_t>(cols);
+      blocks.push_back(std::make_unique<char[]>(elements * size_of(dtype)));
+      pointers.push_back(blocks.back().get());
+    }
+  }
+  void set(int r, int c, float value) { store_element(blocks[static_cast<std::size_t>(r)].get(), dtype, c, value); }
+  void fill(Random& random) {
+    for (int r = 0; r < rows; ++r) {
+      for (int c = 0; c < (col_stride == 0 ? 1 : cols); ++c) set(r, c, random.normal());
+    }
+  }
+  // Zero beyond the matrix and in null rows.
+  float at(int r, int c) const {
+    if (r >= rows || c >= cols || !pointers[static_cast<std::size_t>(r)]) return 0;
+    return load_element(pointers[static_cast<std::size_t>(r)], dtype, c * col_stride);
+  }
+};
+
+class CpuIsa : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    isa_ = find_isa(GetParam());
+    if (!isa_) GTEST_SKIP() << "this machine does not have " << GetParam();
+  }
+  // Where isa.h says that step t of a row of an M panel, or of a column of an N panel `width` wide, lies.
+  std::ptrdiff_t in_m(int r, int t, int steps) const {
+    const int m = isa_->m, k = isa_->k;
+    return static_cast<std::ptrdiff_t>(r / m) * steps * m + t / k * m * k + r % m * k + t % k;
+  }
+  std::ptrdiff_t in_n(int c, int t, int steps, int width) const {
+    const int k = isa_->k, p = isa_->p, within = t % k;
+    return static_cast<std::ptrdiff_t>(c / width) * steps * width + t / k * k * width + within / p * width * p +
+           c % width * p + within % p;
+  }
+  std::vector<DType> sources() const {
+    if (isa_->compute == DType::bf16) return {DType::bf16};
+    return {DType::fp32, DType::fp16, DType::bf16};
+  }
+
+  // Packs the matrix and checks that element (r, c) lies at index(r, c), zeros around it, and the answer.
+  template <class Index>
+  void expect_packed(const char* what, bool (*pack)(const Pack&), const Matrix& matrix, int rows, int cols,
+                     bool non_finite, Index index) {
+    Guarded out(isa_->compute, static_cast<std::ptrdiff_t>(rows) * cols);
+    const Pack request{.rows = matrix.pointers.data(),
+                       .count = matrix.rows,
+                       .cols = matrix.cols,
+                       .dtype = matrix.dtype,
+                       .col_stride = matrix.col_stride,
+                       .out = out.data()};
+    const std::string title = std::string(what) + " of " + std::to_string(matrix.rows) + " x " +
+                              std::to_string(matrix.cols) + " " + name_of(matrix.dtype) + ", column stride " +
+                              std::to_string(matrix.col_stride);
+    EXPECT_EQ(pack(request), non_finite) << title;
+    EXPECT_TRUE(out.intact()) << title << " wrote outside of its output";
+    for (int r = 0; r < rows; ++r) {
+      for (int c = 0; c < cols; ++c) {
+        ASSERT_TRUE(same(out[index(r, c)], matrix.at(r, c)))
+            << title << ": element (" << r << ", " << c << ") is " << out[index(r, c)] << ", not " << matrix.at(r, c);
+      }
+    }
+  }
+  void expect_all_packs(const Matrix& matrix, bool non_finite) {
+    const int m = isa_->m, n = isa_->n, w = isa_->cols, k = isa_->k;
+    const int row_steps = round_up(matrix.rows, k), col_steps = round_up(matrix.cols, k);
+    expect_packed("pack_m", isa_->pack_m, matrix, round_up(matrix.rows, m), col_steps, non_finite,
+                  [&](int r, int c) { return in_m(r, c, col_steps); });
+    expect_packed("pack_mt", isa_->pack_mt, matrix, row_steps, round_up(matrix.cols, m), non_finite,
+                  [&](int r, int c) { return in_m(c, r, row_steps); });
+    expect_packed("pack_nt", isa_->pack_nt, matrix, row_steps, round_up(matrix.cols, w), non_finite,
+                  [&](int r, int c) { return in_n(c, r, row_steps, w); });
+    if (matrix.rows > n) return;
+    expect_packed("pack_n", isa_->pack_n, matrix, n, col_steps, non_finite,
+                  [&](int r, int c) { return in_n(r, c, col_steps, n); });
+  }
+
+  const Isa* isa_ = nullptr;
+};
+
+TEST_P(CpuIsa, SaysWhatItIs) {
+  EXPECT_STREQ(isa_->name, GetParam());
+  EXPECT_TRUE(isa_->compute == DType::fp32 || isa_->compute == DType::bf16);
+  EXPECT_EQ(isa_->step % isa_->m, 0);
+  EXPECT_EQ(isa_->step % isa_->k, 0);
+  EXPECT_EQ(isa_->k % isa_->p, 0);
+  EXPECT_EQ(isa_->n % isa_->k, 0);  // a panel's lanes are steps of dK and dV
+  EXPECT_LE(isa_->n, kMaxLanes);
+}
+
+TEST_P(CpuIsa, PacksRandomShapes) {
+  Random random(1);
+  for (int round = 0; round < 120; ++round) {
+    const int rows = static_cast<int>(random.between(1, random.pick({isa_->n, 3 * isa_->step + 5})));
+    const int cols = static_cast<int>(random.between(1, random.pick({9, 40, 150})));
+    Matrix matrix(random.pick_from(sources()), rows, cols, random.chance(0.2) ? 0 : 1);
+    matrix.fill(random);
+    if (random.chance(0.3)) matrix.pointers[static_cast<std::size_t>(random.between(0, rows - 1))] = nullptr;
+    if (random.chance(0.1)) std::fill(matrix.pointers.begin(), matrix.pointers.end(), nullptr);
+    expect_all_packs(matrix, false);
+  }
+}
+
+TEST_P(CpuIsa, PacksHeadDimensions) {
+  Random random(2);
+  for (const DType dtype : sources()) {
+    for (const int cols : {1, 2, 3, 16, 64, 80, 96, 128, 192, 255, 256}) {
+      for (const int rows : {isa_->n, 4 * isa_->step}) {
+        Matrix matrix(dtype, rows, cols);
+        matrix.fill(random);
+        expect_all_packs(matrix, false);
+      }
+    }
+  }
+}
+
+TEST_P(CpuIsa, PackingTellsOfNonFiniteValues) {
+  Random random(3);
+  for (const DType dtype : sources()) {
+    for (int round = 0; round < 60; ++round) {
+      const int rows = static_cast<int>(random.between(1, isa_->n)), cols = static_cast<int>(random.between(1, 70));
+      const int stride = random.chance(0.2) ? 0 : 1;
+      Matrix matrix(dtype, rows, cols, stride);
+      matrix.fill(random);
+      matrix.set(static_cast<int>(random.between(0, rows - 1)),
+                 stride == 0 ? 0 : static_cast<int>(random.between(0, cols - 1)), random.pick({kNaN, kInf, -kInf}));
+      expect_all_packs(matrix, true);
+    }
+    // The largest finite value is finite.
+    Matrix matrix(dtype, isa_->n, 37);
+    const float largest = dtype == DType::fp32   ? std::numeric_limits<float>::max()
+                          : dtype == DType::fp16 ? 65504.0f
+                                                 : bf16_to_float(0x7f7f);
+    for (int c = 0; c < 37; ++c) matrix.set(c % isa_->n, c, c % 2 ? largest : -largest);
+    expect_all_packs(matrix, false);
+  }
+}
+
+TEST_P(CpuIsa, MultipliesExactly) {
+  Random random(4);
+  for (int round = 0; round < 150; ++round) {
+    const bool lanes = random.chance(0.5);
+    const int width = lanes ? isa_->n : isa_->cols, m = isa_->m;
+    const int steps = isa_->k * static_cast<int>(random.between(0, random.pick({3, 20, 70})));
+    const int panels = static_cast<int>(random.between(1, 9));
+    const std::ptrdiff_t gap = random.chance(0.3) ? isa_->m * isa_->k : 0;
+    const std::ptrdiff_t stride = static_cast<std::ptrdiff_t>(steps) * m + gap;
+    Guarded left(isa_->compute, stride * panels), right(isa_->compute, static_cast<std::ptrdiff_t>(steps) * width);
+    for (std::ptrdiff_t i = 0; i < stride * panels; ++i) left.set(i, small_integer(random));
+    for (std::ptrdiff_t i = 0; i < static_cast<std::ptrdiff_t>(steps) * width; ++i) right.set(i, small_integer(random));
+    const bool accumulate = random.chance(0.5);
+    Guarded c(DType::fp32, panels * m * width);
+    std::vector<float> expected;
+    for (int i = 0; i < panels * m * width; ++i) {
+      c.set(i, accumulate ? small_integer(random) : kNaN);
+      float sum = accumulate ? c[i] : 0;
+      const int panel = i / (m * width), r = i / width % m, column = i % width;
+      for (int t = 0; t < steps; ++t) {
+        sum += left[panel * stride + in_m(r, t, steps)] * right[in_n(column, t, steps, width)];
+      }
+      expected.push_back(sum);
+    }
+    (lanes ? isa_->multiply_n : isa_->multiply_cols)({.m = left.data(),
+                                                      .m_stride = stride,
+                                                      .n = right.data(),
+                                                      .steps = steps,
+                                                      .panels = panels,
+                                                      .c = c.floats(),
+                                                      .accumulate = accumulate});
+    EXPECT_TRUE(c.intact());
+    for (int i = 0; i < panels * m * width; ++i) {
+      ASSERT_EQ(c[i], expected[static_cast<std::size_t>(i)])
+          << (lanes ? "multiply_n" : "multiply_cols") << ", " << steps << " steps, " << panels << " panels, tile "
+          << i / (m * width) << ", row " << i / width % m << ", column " << i % width;
+    }
+  }
+}
+
+TEST_P(CpuIsa, MultipliesRealNumbers) {
+  Random random(5);
+  const int steps = round_up(256, isa_->k), m = isa_->m, n = isa_->n;
+  Guarded left(isa_->compute, steps * m), right(isa_->compute, steps * n), c(DType::fp32, m * n);
+  for (int i = 0; i < steps * m; ++i) left.set(i, random.normal());
+  for (int i = 0; i < steps * n; ++i) right.set(i, random.normal());
+  isa_->multiply_n({.m = left.data(),
+                    .m_stride = 0,
+                    .n = right.data(),
+                    .steps = steps,
+                    .panels = 1,
+                    .c = c.floats(),
+                    .accumulate = false});
+  for (int r = 0; r < m; ++r) {
+    for (int column = 0; column < n; ++column) {
+      double sum = 0, magnitude = 0;
+      for (int t = 0; t < steps; ++t) {
+        const double term = static_cast<double>(left[in_m(r, t, steps)]) * right[in_n(column, t, steps, n)];
+        sum += term;
+        magnitude += std::abs(term);
+      }
+      EXPECT_NEAR(c[r * n + column], sum, magnitude * 1e-6);
+    }
+  }
+}
+
+TEST_P(CpuIsa, StoresLanes) {
+  Random random(6);
+  for (int round = 0; round < 90; ++round) {
+    const DType dtype = random.pick({DType::fp32, DType::fp16, DType::bf16});
+    const int lanes = static_cast<int>(random.between(1, isa_->n)), cols = static_cast<int>(random.between(1, 70));
+    Guarded c(DType::fp32, round_up(cols, isa_->m) * isa_->n), factor(DType::fp32, isa_->n);
+    for (int i = 0; i < cols * isa_->n; ++i) c.set(i, random.chance(0.01) ? kNaN : random.normal());
+    for (int lane = 0; lane < isa_->n; ++lane) factor.set(lane, random.normal());
+    std::vector<Guarded> rows;
+    std::vector<void*> pointers;
+    for (int lane = 0; lane < lanes; ++lane) pointers.push_back(rows.emplace_back(dtype, cols).data());
+    isa_->store_lanes({.c = c.floats(),
+                       .rows = pointers.data(),
+                       .lanes = lanes,
+                       .cols = cols,
+                       .factor = factor.floats(),
+                       .dtype = dtype});
+    for (int lane = 0; lane < lanes; ++lane) {
+      Guarded& row = rows[static_cast<std::size_t>(lane)];
+      EXPECT_TRUE(row.intact()) << "lane " << lane << " of " << cols << " columns";
+      for (int i = 0; i < cols; ++i) {
+        ASSERT_TRUE(same(row[i], round_to(dtype, c[i * isa_->n + lane] * factor[lane])))
+            << "lane " << lane << ", column " << i;
+      }
+    }
+  }
+}
+
+TEST_P(CpuIsa, StoresColumns) {
+  Random random(7);
+  for (int round = 0; round < 90; ++round) {
+    const DType dtype = random.pick({DType::fp32, DType::fp16, DType::bf16});
+    const int count = static_cast<int>(random.between(1, 20)), cols = static_cast<int>(random.between(1, 70));
+    const int width = isa_->cols, panels = round_up(cols, width) / width;
+    const std::ptrdiff_t stride = (count + random.between(0, 5)) * width;
+    Guarded c(DType::fp32, panels * stride);
+    for (std::ptrdiff_t i = 0; i < panels * stride; ++i) c.set(i, random.chance(0.01) ? kInf : random.normal());
+    std::vector<Guarded> rows;
+    std::vector<void*> pointers;
+    for (int r = 0; r < count; ++r) pointers.push_back(rows.emplace_back(dtype, cols).data());
+    const float factor = random.normal();
+    isa_->store_cols({.c = c.floats(),
+                      .panel_stride = stride,
+                      .rows = pointers.data(),
+                      .count = count,
+                      .cols = cols,
+                      .factor = factor,
+                      .dtype = dtype});
+    for (int r = 0; r < count; ++r) {
+      Guarded& row = rows[static_cast<std::size_t>(r)];
+      EXPECT_TRUE(row.intact()) << "row " << r << " of " << cols << " columns";
+      for (int i = 0; i < cols; ++i) {
+        const float value = c[i / width * stride + r * width + i % width] * factor;
+        ASSERT_TRUE(same(row[i], round_to(dtype, value))) << "row " << r << ", column " << i;
+      }
+    }
+  }
+}
+
+TEST_P(CpuIsa, DotsRows) {
+  Random random(8);
+  for (int round = 0; round < 60; ++round) {
+    const DType dtype = random.pick({DType::fp32, DType::fp16, DType::bf16});
+    const int count = static_cast<int>(random.between(1, 20)), cols = static_cast<int>(random.between(1, 150));
+    Matrix a(dtype, count, cols, random.chance(0.3) ? 0 : 1), b(dtype, count, cols);
+    Guarded out(DType::fp32, count);
+    for (int r = 0; r < count; ++r) {
+      for (int c = 0; c < cols; ++c) {
+        if (c == 0 || a.col_stride == 1) a.set(r, c, small_integer(random));
+        b.set(r, c, small_integer(random));
+      }
+    }
+    isa_->dot_rows({.a = a.pointers.data(),
+                    .b = b.pointers.data(),
+                    .count = count,
+                    .cols = cols,
+                    .dtype = dtype,
+                    .a_col_stride = a.col_stride,
+                    .out = out.floats()});
+    EXPECT_TRUE(out.intact());
+    for (int r = 0; r < count; ++r) {
+      float sum = 0;
+      for (int c = 0; c < cols; ++c) sum += a.at(r, c) * b.at(r, c);
+      ASSERT_EQ(out[r], sum) << "row " << r << " of " << cols << " columns";
+    }
+  }
+}
+
+std::vector<const char*> all_names() {
+  int count = 0;
+  const IsaName* names = isa_names(&count);
+  std::vector<const char*> list;
+  for (int i = 0; i < count; ++i) list.push_back(names[i].name);
+  return list;
+}
+
+INSTANTIATE_TEST_SUITE_P(Tables, CpuIsa, testing::ValuesIn(all_names()),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace strobe::cpu

@@ -1,0 +1,295 @@
+// What each feature means, said in simpler terms: the oracle against a plain definition and against itself with the
+// feature written out; gradients by finite differences; integer-valued inputs exactly; fp32 accuracy at length.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "core/philox.h"
+#include "support/compare.h"
+#include "support/isa_scope.h"
+#include "support/run.h"
+
+namespace strobe::test {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr DType kDTypes[] = {DType::fp32, DType::fp16, DType::bf16};
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double largest = 0;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    if (a[i] != b[i]) largest = std::max(largest, std::isnan(a[i] - b[i]) ? kInf : std::abs(a[i] - b[i]));
+  }
+  return largest;
+}
+
+// The specification, line by line, for one padded batch.
+Results plain_definition(const Data& data) {
+  const Case& c = data.c;
+  Results out;
+  const double scale = c.scale ? *c.scale : static_cast<float>(1 / std::sqrt(static_cast<double>(c.d)));
+  for_each({c.batch, c.heads_q, c.sq, 1}, [&](auto b, auto h, auto i, auto) {
+    const auto hkv = h / (c.heads_q / c.heads_kv);
+    const auto offset = c.alignment == Alignment::bottom_right ? c.length_k(b) - c.length_q(b) : 0;
+    std::vector<double> exps(static_cast<std::size_t>(c.sk), 0);
+    double sum = 0;
+    for (std::int64_t j = 0; j < c.length_k(b) && i < c.length_q(b); ++j) {
+      double s = 0;
+      for (std::int64_t e = 0; e < c.d; ++e) s += double{data.q.at(b, h, i, e)} * data.k.at(b, hkv, j, e);
+      s *= scale;
+      if (c.softcap != 0) s = c.softcap * std::tanh(s / c.softcap);
+      if (c.alibi) s -= data.alibi_slopes[static_cast<std::size_t>(h)] * std::abs(static_cast<double>(i + offset - j));
+      if (c.bias) {
+        s += data.bias.at(c.bias_shape.batch ? b : 0, c.bias_shape.heads ? h : 0, c.bias_shape.rows ? i : 0, j);
+      }
+      const bool seen = (!c.causal || j <= i + offset) && (c.window.left < 0 || j >= i + offset - c.window.left) &&
+                        (c.window.right < 0 || j <= i + offset + c.window.right);
+      if (seen) sum += exps[static_cast<std::size_t>(j)] = std::exp(s);
+    }
+    if (c.sinks && sum > 0) sum += std::exp(static_cast<double>(data.sinks[static_cast<std::size_t>(h)]));
+    out.lse.push_back(std::log(sum));
+    for (std::int64_t e = 0; e < c.dv; ++e) {
+      double o = 0;
+      for (std::int64_t j = 0; j < c.length_k(b) && sum > 0; ++j) {
+        const bool kept = dropout_keeps(data.attention().dropout.seed, dropout_threshold(c.dropout), b, h, i, j);
+        const double weight = exps[static_cast<std::size_t>(j)] / sum;
+        if (weight > 0 && kept) o += weight / (1 - static_cast<double>(c.dropout)) * data.v.at(b, hkv, j, e);
+      }
+      out.o.push_back(o);
+    }
+  });
+  return out;
+}
+
+TEST(Oracle, FollowsThePlainDefinition) {
+  const std::vector<Case> cases = {
+      {.batch = 2, .heads_q = 4, .heads_kv = 2, .sq = 7, .sk = 9, .d = 5, .dv = 3},
+      {.sq = 9, .sk = 5, .causal = true, .alignment = Alignment::bottom_right},
+      {.sq = 5, .sk = 9, .causal = true, .alignment = Alignment::top_left},
+      {.sq = 8, .sk = 11, .window = {2, 1}, .alignment = Alignment::bottom_right},
+      {.sq = 8, .sk = 8, .causal = true, .window = {3, -1}},
+      {.sq = 6, .sk = 7, .scale = -0.4f, .softcap = 1.5f},
+      {.heads_q = 3, .heads_kv = 1, .sq = 6, .sk = 7, .alignment = Alignment::bottom_right, .alibi = true},
+      {.batch = 2, .heads_q = 2, .heads_kv = 2, .sq = 4, .sk = 6, .bias = true, .bias_shape = {true, false, true}},
+      {.batch = 2, .heads_q = 2, .heads_kv = 1, .sq = 4, .sk = 6, .sinks = true, .dropout = 0.3f},
+      {.batch = 3, .sq = 6, .sk = 7, .causal = true, .alignment = Alignment::bottom_right, .lengths = Lengths::both,
+       .lengths_q = {6, 2, 0}, .lengths_k = {3, 7, 4}},
+      {.batch = 2, .heads_q = 2, .heads_kv = 1, .sq = 7, .sk = 9, .causal = true, .window = {4, -1},
+       .alignment = Alignment::bottom_right, .softcap = 2, .alibi = true, .bias = true, .bias_shape = {false, true, true},
+       .sinks = true, .dropout = 0.25f},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(describe(c));
+    const Data data(c);
+    const Results plain = plain_definition(data);
+    const Results reference = oracle_forward(data);
+    EXPECT_LT(largest_difference(plain.o, reference.o), 1e-12);
+    EXPECT_LT(largest_difference(plain.lse, reference.lse), 1e-12);
+  }
+}
+
+// A packed batch is its sequences, each by itself. Dropout is left out: its counter is the sequence's number.
+TEST(Oracle, PackedIsEachSequenceAlone) {
+  const Case packed{.seed = 5, .batch = 4, .heads_q = 4, .heads_kv = 2, .sq = 9, .sk = 12, .d = 6, .dv = 7, .causal = true,
+                    .window = {5, -1}, .alignment = Alignment::bottom_right, .alibi = true, .lengths = Lengths::packed,
+                    .lengths_q = {9, 0, 4, 1}, .lengths_k = {5, 3, 12, 0}, .layout_q = Layout::bshd};
+  const Data data(packed);
+  const Results whole = oracle(data);
+  for (std::int64_t b = 0; b < packed.batch; ++b) {
+    Case alone = packed;
+    alone.batch = 1, alone.lengths = Lengths::none, alone.lengths_q = {}, alone.lengths_k = {};
+    alone.sq = packed.length_q(b), alone.sk = packed.length_k(b);
+    Data part(alone);
+    const auto copy = [&](Tensor& to, const Tensor& from, std::int64_t begin) {
+      for_each(to.view.shape, [&](auto, auto h, auto s, auto e) { to.set(0, h, s, e, from.at(0, h, begin + s, e)); });
+    };
+    copy(part.q, data.q, data.begin_q(b)), copy(part.d_o, data.d_o, data.begin_q(b));
+    copy(part.k, data.k, data.begin_k(b)), copy(part.v, data.v, data.begin_k(b));
+    part.alibi_slopes = data.alibi_slopes;
+    const Results single = oracle(part);
+    const auto compare = [&](const std::vector<double>& all, const std::vector<double>& one, Shape shape,
+                             std::int64_t begin, std::int64_t total) {
+      std::size_t at = 0;
+      for_each(shape, [&](auto, auto h, auto s, auto e) {
+        EXPECT_DOUBLE_EQ(all[static_cast<std::size_t>((h * total + begin + s) * shape[3] + e)], one[at++]);
+      });
+    };
+    compare(whole.o, single.o, part.shape_o(), data.begin_q(b), packed.total_q());
+    compare(whole.dq, single.dq, part.shape_q(), data.begin_q(b), packed.total_q());
+    compare(whole.dk, single.dk, part.shape_k(), data.begin_k(b), packed.total_k());
+    compare(whole.dv, single.dv, part.shape_v(), data.begin_k(b), packed.total_k());
+  }
+}
+
+// sum(dO * O) in float64.
+double loss(const Data& data) {
+  const std::vector<double> o = oracle_forward(data, 1).o;
+  const std::vector<double> d_o = data.d_o.gather();
+  double sum = 0;
+  for (std::size_t i = 0; i < o.size(); ++i) sum += o[i] * d_o[i];
+  return sum;
+}
+
+// Derivative of the loss by the value at `set`, by a five-point formula; steps are exact in fp32.
+template <class Set>
+double derivative(const Data& data, float value, Set&& set) {
+  constexpr float kStep = 0x1p-7f;
+  const auto at = [&](float x) {
+    set(x);
+    return loss(data);
+  };
+  const double near = at(value + kStep) - at(value - kStep);
+  const double far = at(value + 2 * kStep) - at(value - 2 * kStep);
+  set(value);
+  return (8 * near - far) / (12 * double{kStep});
+}
+
+std::vector<double> derivatives(const Data& data, Tensor& tensor) {
+  std::vector<double> list;
+  for_each(tensor.view.shape, [&](auto b, auto h, auto s, auto e) {
+    list.push_back(derivative(data, tensor.at(b, h, s, e), [&](float x) { tensor.set(b, h, s, e, x); }));
+  });
+  return list;
+}
+
+TEST(Gradients, FollowFiniteDifferences) {
+  const std::vector<Case> cases = {
+      {.seed = 31, .heads_q = 2, .heads_kv = 2, .sq = 4, .sk = 5, .d = 3, .dv = 4},
+      {.seed = 32, .heads_q = 4, .heads_kv = 2, .sq = 5, .sk = 4, .d = 4, .dv = 2, .causal = true,
+       .alignment = Alignment::bottom_right},
+      {.seed = 33, .heads_q = 2, .heads_kv = 1, .sq = 5, .sk = 6, .d = 3, .dv = 3, .causal = true, .window = {2, -1},
+       .alignment = Alignment::top_left, .softcap = 1.5f, .alibi = true},
+      {.seed = 34, .batch = 2, .heads_q = 2, .heads_kv = 1, .sq = 3, .sk = 4, .d = 3, .dv = 3, .bias = true,
+       .bias_shape = {false, true, false}, .sinks = true, .dropout = 0.25f},
+      {.seed = 35, .batch = 2, .sq = 4, .sk = 5, .d = 3, .dv = 3, .scale = -0.7f, .softcap = 3, .bias = true,
+       .bias_shape = {true, false, true}, .lengths = Lengths::both, .lengths_q = {4, 2}, .lengths_k = {3, 5}},
+      {.seed = 36, .batch = 3, .heads_q = 2, .heads_kv = 1, .sq = 4, .sk = 4, .d = 3, .dv = 3, .sinks = true,
+       .lengths = Lengths::packed, .lengths_q = {4, 0, 2}, .lengths_k = {3, 2, 4}},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(describe(c));
+    Data data(c);
+    for (Tensor* tensor : {&data.q, &data.k, &data.v, &data.d_o, &data.bias}) {  // multiples of 2^-10; padding too
+      if (!tensor->buffer) continue;
+      for_each(tensor->view.shape, [&](auto b, auto h, auto s, auto e) {
+        const float value = tensor->at(b, h, s, e);
+        tensor->set(b, h, s, e, std::isnan(value) ? 0.f : std::round(value * 0x1p10f) * 0x1p-10f);
+      });
+    }
+    for (float& sink : data.sinks) sink = std::round(sink * 0x1p10f) * 0x1p-10f;
+    data.remember();
+    Results numeric;
+    numeric.dq = derivatives(data, data.q);
+    numeric.dk = derivatives(data, data.k);
+    numeric.dv = derivatives(data, data.v);
+    if (c.bias) numeric.dbias = derivatives(data, data.bias);
+    for (float& sink : data.sinks) {
+      numeric.dsinks.push_back(derivative(data, sink, [&](float x) { sink = x; }));
+    }
+    const Results exact = oracle(data);
+    const auto check = [&](const Results& results, double tolerance, const std::string& who) {
+      for (const auto& [name, member] : kOutputs) {
+        if (member == &Results::o || member == &Results::lse) continue;
+        EXPECT_LT(largest_difference(numeric.*member, results.*member), tolerance) << who << " " << name;
+      }
+    };
+    check(exact, 1e-7, "oracle");
+    check(run(data, {.kernel = "standard"}).results, 5e-6, "standard");
+    for (const std::string& isa : available_isas()) {
+      const IsaScope scope(isa);
+      check(run(data, {.kernel = "flash2"}).results, 5e-6, "flash2 " + isa);
+    }
+  }
+}
+
+// Runs every kernel, and flash2 on every instruction set.
+template <class Check>
+void for_every_kernel(const Data& data, Check&& check) {
+  for (const char* kernel : {"reference", "standard"}) check(run(data, {.kernel = kernel}).results, kernel);
+  for (const std::string& isa : available_isas()) {
+    const IsaScope scope(isa);
+    check(run(data, {.kernel = "flash2", .threads = 2}).results, "flash2 " + isa);
+  }
+}
+
+// Scores so far apart that one key has all the weight: O is that row of V, dV that row of dO, bit by bit.
+TEST(Integers, OneKeyTakesAll) {
+  for (const DType dtype : kDTypes) {
+    Case c{.seed = 41, .dtype = dtype, .heads_q = 2, .heads_kv = 1, .sq = 40, .sk = 40, .d = 40, .dv = 24, .scale = 1.f,
+           .values = Values::integer};
+    Data data(c);
+    const auto key_of = [](std::int64_t h, std::int64_t i) { return (i * 7 + h * 3) % 40; };  // 7 and 40 have no divisor
+    for_each(data.q.view.shape, [&](auto b, auto h, auto i, auto e) { data.q.set(b, h, i, e, e == key_of(h, i) ? 128.f : 0.f); });
+    for_each(data.k.view.shape, [&](auto b, auto h, auto j, auto e) { data.k.set(b, h, j, e, e == j ? 2.f : 0.f); });
+    data.remember();
+    for_every_kernel(data, [&](const Results& results, const std::string& who) {
+      std::vector<double> o, lse, dv(results.dv.size(), 0);
+      for_each(data.shape_o(), [&](auto, auto h, auto i, auto e) {
+        o.push_back(data.v.at(0, 0, key_of(h, i), e));
+        dv[static_cast<std::size_t>(key_of(h, i) * c.dv + e)] += data.d_o.at(0, h, i, e);
+        if (e == 0) lse.push_back(256);
+      });
+      EXPECT_EQ(o, results.o) << who << " " << strobe::name_of(dtype);
+      EXPECT_EQ(lse, results.lse) << who << " " << strobe::name_of(dtype);
+      EXPECT_EQ(dv, results.dv) << who << " " << strobe::name_of(dtype);
+    });
+  }
+}
+
+// Equal scores over a power of two of keys: O is the mean of integers, exact in every type.
+TEST(Integers, EqualWeights) {
+  for (const DType dtype : kDTypes) {
+    for (const std::int64_t keys : {1, 2, 16, 64, 256}) {
+      Case c{.seed = 42, .dtype = dtype, .sq = 5, .sk = keys, .d = 16, .dv = 17, .scale = 0.f, .values = Values::integer};
+      const Data data(c);
+      for_every_kernel(data, [&](const Results& results, const std::string& who) {
+        std::vector<double> o, dv;
+        for_each(data.shape_o(), [&](auto, auto, auto, auto e) {
+          double sum = 0;
+          for (std::int64_t j = 0; j < keys; ++j) sum += data.v.at(0, 0, j, e);
+          o.push_back(sum / static_cast<double>(keys));
+        });
+        for_each(data.shape_v(), [&](auto, auto, auto, auto e) {
+          double sum = 0;
+          for (std::int64_t i = 0; i < c.sq; ++i) sum += data.d_o.at(0, 0, i, e);
+          dv.push_back(sum / static_cast<double>(keys));
+        });
+        if (who == "reference") {  // it divides by exp(log-sum-exp), which float64 rounds too
+          EXPECT_LE(largest_difference(o, results.o), 1e-15) << strobe::name_of(dtype) << ", " << keys << " keys";
+        } else {
+          EXPECT_EQ(o, results.o) << who << " " << strobe::name_of(dtype) << ", " << keys << " keys";
+        }
+        EXPECT_LE(largest_difference(dv, results.dv), (dtype == DType::fp32 ? 0x1p-20 : 0) * 20 / static_cast<double>(keys))
+            << who << " " << strobe::name_of(dtype) << ", " << keys << " keys";
+        const std::vector<double> zeros(results.dq.size(), 0);
+        EXPECT_EQ(zeros, results.dq) << who << " " << strobe::name_of(dtype) << ", " << keys << " keys";
+      });
+    }
+  }
+}
+
+TEST(SlowAccuracy, Fp32AtLength4096) {
+  for (const bool causal : {false, true}) {
+    const Case c{.seed = 51, .heads_q = 2, .heads_kv = 1, .sq = 4096, .sk = 4096, .d = 64, .dv = 64, .causal = causal};
+    const Data data(c);
+    const Results reference = oracle_forward(data);
+    for (const std::string& isa : available_isas()) {
+      const IsaScope scope(isa);
+      Tensor o = make_tensor({DType::fp32, data.shape_o(), Layout::bhsd, 0});
+      std::vector<float> lse(reference.lse.size());
+      forward(data.attention(), {.o = o.view, .lse = lse.data()}, {.kernel = "flash2"});
+      const Deviation of_o = deviation(reference.o, o.gather(), DType::fp32);
+      const Deviation of_lse = deviation(reference.lse, {lse.begin(), lse.end()}, DType::fp32);
+      EXPECT_EQ(of_o.mismatch + of_lse.mismatch, "") << isa;
+      EXPECT_LE(of_o.max, 1e-5 * of_o.reference_max) << isa;
+      EXPECT_LE(of_lse.max, 1e-5 * of_lse.reference_max) << isa;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace strobe::test

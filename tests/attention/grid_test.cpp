@@ -1,0 +1,104 @@
+// The exactness rule over the generated grid, for every instruction set of this machine: the test that decides.
+//   STROBE_TEST_CASES=<n>      a subset of about n cases, spread over the grid
+//   STROBE_TEST_CASE=<index>   that case only
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "support/compare.h"
+#include "support/grid.h"
+#include "support/isa_scope.h"
+#include "support/run.h"
+
+namespace strobe::test {
+namespace {
+
+constexpr std::int64_t kShards = 24;
+
+std::int64_t number_from(const char* variable, std::int64_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text && *text ? std::strtoll(text, nullptr, 10) : otherwise;
+}
+
+bool selected(std::int64_t index) {
+  const std::int64_t only = number_from("STROBE_TEST_CASE", -1);
+  if (only >= 0) return index == only;
+  const std::int64_t limit = std::min(number_from("STROBE_TEST_CASES", kGridSize), kGridSize);
+  return (index + 1) * limit / kGridSize != index * limit / kGridSize;
+}
+
+class Grid : public testing::TestWithParam<std::int64_t> {};
+
+TEST_P(Grid, Exact) {
+  const auto isas = available_isas();
+  std::int64_t ran = 0;
+  for (std::int64_t index = GetParam(); index < kGridSize; index += kShards) {
+    if (!selected(index)) continue;
+    const Case c = grid_case(index);
+    SCOPED_TRACE(describe(c));
+    const Data data(c);
+    const Results reference = oracle(data);
+    Outcome standard;
+    ASSERT_NO_THROW(standard = run(data, {.kernel = "standard", .threads = c.threads}));
+    EXPECT_EQ(standard.complaint, "") << "standard";
+    EXPECT_EQ(plausibility(c, reference, standard.results), "") << "standard";
+    for (const std::string& isa : isas) {
+      const IsaScope scope(isa);
+      Outcome flash2;
+      ASSERT_NO_THROW(
+          flash2 = run(data, {.kernel = "flash2", .threads = c.threads, .own_workspace = c.own_workspace}))
+          << isa;
+      EXPECT_EQ(flash2.complaint, "") << isa;
+      EXPECT_EQ(exactness(c, reference, standard.results, flash2.results), "") << isa;
+    }
+    ++ran;
+  }
+  RecordProperty("cases", static_cast<int>(ran));
+  if (ran == 0) GTEST_SKIP() << "no case of this shard is selected";
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, Grid, testing::Range(std::int64_t{0}, kShards));
+
+TEST(GridCoverage, EveryFeatureValueOccurs) {
+  constexpr int kAtLeast = 12;
+  std::map<std::string, int> counts;
+  for (std::int64_t index = 0; index < kGridSize; ++index) {
+    for (const std::string& feature : features(grid_case(index))) ++counts[feature];
+  }
+  for (const std::string& feature : required_features()) {
+    EXPECT_GE(counts[feature], kAtLeast) << feature;
+  }
+}
+
+// Options meet each other and every dtype: pairs that share code in a kernel.
+TEST(GridCoverage, OptionsMeetInPairs) {
+  constexpr int kAtLeast = 8;
+  const std::vector<std::string> options = {
+      "dtype=fp32",         "dtype=fp16",   "dtype=bf16",     "causal=bottom_right", "causal=top_left", "window=left",
+      "window=left+causal", "softcap=on",   "alibi=top_left", "alibi=bottom_right",  "sinks=on",        "dropout=0.5",
+      "lengths=both",       "lengths=packed", "group=2",      "group=4",             "bias=[B,H,Sq,Sk]", "bias=[1,H,Sq,Sk]",
+      "scale=negative",     "layout_do=expanded_all"};
+  std::map<std::pair<std::string, std::string>, int> counts;
+  for (std::int64_t index = 0; index < kGridSize; ++index) {
+    const auto list = features(grid_case(index));
+    for (const auto& a : list)
+      for (const auto& b : list) ++counts[{a, b}];
+  }
+  const auto axis = [](const std::string& feature) { return feature.substr(0, feature.find('=')); };
+  const auto exclude = [&](const std::string& a, const std::string& b) {  // values that contradict each other
+    return axis(a) == axis(b) || (axis(a) == "causal" && axis(b) == "window") ||
+           (axis(a) == "causal" && axis(b) == "alibi") || (axis(a) == "alibi" && axis(b) == "window");
+  };
+  for (const auto& a : options) {
+    for (const auto& b : options) {
+      if (exclude(a, b) || exclude(b, a)) continue;
+      const int least = axis(a) == "bias" || axis(b) == "bias" ? 1 : kAtLeast;
+      EXPECT_GE((counts[{a, b}]), least) << a << " with " << b;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace strobe::test

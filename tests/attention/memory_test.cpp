@@ -1,0 +1,134 @@
+// Memory beyond inputs and outputs: what workspace_bytes promises, what the counting allocator sees, and that nothing
+// grows with Sq * Sk. The kernel `standard`, which does store the scores, shows that the measurements can fail.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "device/host/allocator.h"
+#include "support/isa_scope.h"
+#include "support/run.h"
+
+namespace strobe::test {
+namespace {
+
+constexpr DType kDTypes[] = {DType::fp32, DType::fp16, DType::bf16};
+constexpr std::size_t kMegabyte = 1 << 20;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+// One head of s rows and keys, without memory: for queries.
+Attention bare(DType dtype, std::int64_t s, std::int64_t d) {
+  const void* none = nullptr;
+  const ConstView view = view_bhsd(none, dtype, {1, 1, s, d});
+  return {.q = view, .k = view, .v = view};
+}
+
+// Most workspace held at once in a forward and a backward, one after the other.
+std::size_t both_passes(const Attention& attention, const Execution& execution) {
+  return std::max(workspace_bytes(attention, Pass::forward, execution),
+                  workspace_bytes(attention, Pass::backward, execution));
+}
+
+TEST(Memory, LongSequenceStaysUnderLimit) {
+  for (const std::string& isa : available_isas()) {
+    const IsaScope scope(isa);
+    for (const DType dtype : kDTypes) {
+      for (const int threads : {0, 1, 2, 8}) {
+        EXPECT_LT(both_passes(bare(dtype, 65536, 64), {.kernel = "flash2", .threads = threads}), 64 * kMegabyte)
+            << isa << " " << strobe::name_of(dtype) << ", " << threads << " threads";
+      }
+    }
+  }
+}
+
+TEST(Memory, GrowsAtMostWithTheSequence) {
+  for (const DType dtype : kDTypes) {
+    for (const bool causal : {false, true}) {
+      const auto bytes = [&](const char* kernel, std::int64_t s) {
+        Attention attention = bare(dtype, s, 64);
+        attention.causal = causal;
+        return static_cast<double>(both_passes(attention, {.kernel = kernel, .threads = 2}));
+      };
+      EXPECT_LE(bytes("flash2", 131072), 2.05 * bytes("flash2", 65536)) << strobe::name_of(dtype);
+      EXPECT_LE(bytes("flash2", 65536), 4.1 * bytes("flash2", 16384)) << strobe::name_of(dtype);
+      EXPECT_GE(bytes("standard", 65536), 15 * bytes("standard", 16384)) << strobe::name_of(dtype);
+    }
+  }
+}
+
+// The library's own allocation in a pass is exactly what the query said, and none where the caller brings memory.
+TEST(Memory, AllocatorSeesWhatTheQuerySays) {
+  for (const DType dtype : kDTypes) {
+    const Case c{.seed = 3, .dtype = dtype, .sq = kSanitized ? 512 : 8192, .sk = kSanitized ? 512 : 8192, .d = 64, .dv = 64};
+    const Data data(c);
+    const Attention attention = data.attention();
+    Tensor o = make_tensor({dtype, data.shape_o(), Layout::bhsd, 0});
+    std::vector<float> lse(static_cast<std::size_t>(c.sq));
+    Tensor dq = make_tensor({dtype, data.shape_q(), Layout::bhsd, 0});
+    Tensor dk = make_tensor({dtype, data.shape_k(), Layout::bhsd, 0});
+    Tensor dv = make_tensor({dtype, data.shape_v(), Layout::bhsd, 0});
+    for (const bool brings_memory : {false, true}) {
+      for (const Pass pass : {Pass::forward, Pass::backward}) {
+        Execution execution{.kernel = "flash2", .threads = 2};
+        const std::size_t promised = workspace_bytes(attention, pass, execution);
+        Buffer own(brings_memory ? promised : 0);
+        execution.workspace = own.data();
+        execution.workspace_bytes = own.bytes();
+        host_allocator().reset_peak();
+        const std::size_t before = host_allocator().statistics().current;
+        if (pass == Pass::forward) {
+          forward(attention, {.o = o.view, .lse = lse.data()}, execution);
+        } else {
+          backward(attention, {.o = o.view, .lse = lse.data(), .d_o = data.d_o.view},
+                   {.dq = dq.view, .dk = dk.view, .dv = dv.view}, execution);
+        }
+        const AllocationStatistics after = host_allocator().statistics();
+        EXPECT_EQ(after.peak - before, brings_memory ? 0 : promised) << strobe::name_of(dtype);
+        EXPECT_EQ(after.current, before);
+        EXPECT_LT(promised, 32 * kMegabyte);
+      }
+    }
+  }
+}
+
+// Most memory of the process since the last call, in bytes; 0 where the kernel of this system does not tell.
+std::size_t peak_resident_then_reset() {
+  std::size_t kilobytes = 0;
+  if (std::FILE* status = std::fopen("/proc/self/status", "r")) {
+    char line[256];
+    while (std::fgets(line, sizeof line, status)) std::sscanf(line, "VmHWM: %zu", &kilobytes);
+    std::fclose(status);
+  }
+  std::FILE* clear = std::fopen("/proc/self/clear_refs", "w");
+  if (!clear) return 0;
+  const bool written = std::fputs("5", clear) >= 0;
+  return std::fclose(clear) == 0 && written ? kilobytes * 1024 : 0;
+}
+
+// Whatever the allocator is told, the process itself does not grow by anything of size Sq x Sk.
+TEST(Memory, ProcessDoesNotGrow) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory is part of the process";
+  if (peak_resident_then_reset() == 0) GTEST_SKIP() << "this system does not reset the peak of resident memory";
+  const Case c{.seed = 4, .sq = 4096, .sk = 4096, .d = 32, .dv = 32};
+  const Data data(c);
+  const std::size_t scores = static_cast<std::size_t>(c.sq * c.sk) * sizeof(float);
+  const auto growth = [&](const char* kernel) {
+    peak_resident_then_reset();
+    const std::size_t before = peak_resident_then_reset();
+    (void)run(data, {.kernel = kernel, .threads = 2});
+    return static_cast<double>(peak_resident_then_reset() - before);
+  };
+  EXPECT_LT(growth("flash2"), 0.5 * static_cast<double>(scores));
+  EXPECT_GT(growth("standard"), 0.9 * static_cast<double>(scores));
+}
+
+}  // namespace
+}  // namespace strobe::test

@@ -1,0 +1,138 @@
+// The baseline: its vector loops against the scalar conversions and the C library, the same bits for any number of
+// threads, a setting of OpenBLAS that it gives back, memory that it says it needs.
+#include "attention/standard/standard.h"
+
+#include <cblas.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "attention/standard/rows.h"
+#include "attention/validate.h"
+#include "support/compare.h"
+
+namespace strobe {
+namespace {
+
+using test::Case;
+
+bool same_or_both_nan(float a, float b) {
+  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (std::isnan(a) && std::isnan(b));
+}
+
+TEST(Standard, RoundsAsTheScalarConversionsDo) {
+  // Every exponent and sign, with the mantissas around each tie; the step is prime to the powers of two.
+  for (std::uint64_t bits = 0; bits <= 0xffffffffu; bits += 997) {
+    const auto x = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+    ASSERT_TRUE(same_or_both_nan(standard::round_bf16(x), round_to(DType::bf16, x))) << x;
+    ASSERT_TRUE(same_or_both_nan(standard::round_fp16(x), round_to(DType::fp16, x))) << x;
+  }
+  for (std::uint32_t high = 0; high <= 0xffffu; ++high) {
+    for (const std::uint32_t low : {0x0000u, 0x0fffu, 0x1000u, 0x1001u, 0x3000u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) {
+      const auto x = std::bit_cast<float>(high << 16 | low);
+      ASSERT_TRUE(same_or_both_nan(standard::round_bf16(x), round_to(DType::bf16, x))) << x;
+      ASSERT_TRUE(same_or_both_nan(standard::round_fp16(x), round_to(DType::fp16, x))) << x;
+    }
+  }
+}
+
+TEST(Standard, ExponentialIsThatOfTheLibrary) {
+  for (float x = 0; x >= -86.9f; x -= 0.00037f) {
+    const double exact = std::exp(static_cast<double>(x));
+    ASSERT_NEAR(standard::exp_negative(x), exact, 1.5e-7 * exact) << x;
+  }
+  EXPECT_EQ(standard::exp_negative(0), 1);
+  EXPECT_EQ(standard::exp_negative(-1e30f), 0);
+  EXPECT_EQ(standard::exp_negative(-standard::kInfinity), 0);
+  EXPECT_TRUE(std::isnan(standard::exp_negative(std::numeric_limits<float>::quiet_NaN())));
+}
+
+TEST(Standard, SoftmaxOfOddRows) {
+  std::vector<float> masked(5, -standard::kInfinity);
+  EXPECT_EQ(standard::softmax_row(masked.data(), 5, nullptr).lse, -standard::kInfinity);
+  EXPECT_EQ(masked, std::vector<float>(5, 0.0f));
+  const float sink = 2;
+  masked.assign(5, -standard::kInfinity);
+  const standard::Softmax only_sink = standard::softmax_row(masked.data(), 5, &sink);
+  EXPECT_EQ(only_sink.lse, 2);
+  EXPECT_EQ(only_sink.sink, 1);
+  std::vector<float> lost(40, std::numeric_limits<float>::quiet_NaN());
+  EXPECT_TRUE(std::isnan(standard::softmax_row(lost.data(), 40, nullptr).lse));
+  EXPECT_TRUE(std::isnan(lost[39]));
+}
+
+Case everything(DType dtype) {
+  Case c;
+  c.dtype = dtype, c.batch = 2, c.heads_q = 4, c.heads_kv = 2, c.sq = 150, c.sk = 131, c.d = 40, c.dv = 24;
+  c.causal = true, c.alignment = Alignment::bottom_right, c.window = {100, -1}, c.softcap = 4, c.alibi = true;
+  c.bias = true, c.bias_shape = {.heads = true}, c.sinks = true, c.dropout = 0.2f;
+  c.lengths = test::Lengths::both, c.lengths_q = {150, 90}, c.lengths_k = {131, 77};
+  return c;
+}
+
+TEST(Standard, SameBitsForAnyNumberOfThreads) {
+  for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
+    const test::Data data(everything(dtype));
+    const test::Outcome one = test::run(data, {.kernel = "standard", .threads = 1});
+    EXPECT_EQ(one.complaint, "");
+    for (const int threads : {2, 3, 5}) {
+      const test::Outcome many = test::run(data, {.kernel = "standard", .threads = threads, .own_workspace = true});
+      EXPECT_EQ(many.complaint, "");
+      EXPECT_EQ(test::first_difference(one.results, many.results), "") << threads << " threads";
+    }
+  }
+}
+
+// Wrong by what the type costs: not by more, and not by less either. A baseline more exact than its type would be no
+// measure for the others.
+TEST(Standard, ErrorIsThatOfTheType) {
+  for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
+    const double unit = test::unit_roundoff(dtype);
+    const test::Data data(everything(dtype));
+    const test::Results exact = test::oracle(data);
+    const test::Results ours = test::run(data, {.kernel = "standard", .threads = 2}).results;
+    for (const auto& [name, member] : test::kOutputs) {
+      SCOPED_TRACE(std::string(name) + " in " + name_of(dtype));
+      const bool narrow = std::string(name) != "LSE" && std::string(name) != "dbias" && std::string(name) != "dsinks";
+      const test::Deviation off = test::deviation(exact.*member, ours.*member, narrow ? dtype : DType::fp32);
+      EXPECT_EQ(off.mismatch, "");
+      EXPECT_LE(off.max, 16 * unit * off.reference_max);
+      EXPECT_GE(off.max, unit * off.reference_max / 16);
+    }
+  }
+}
+
+TEST(Standard, GivesTheSettingOfBlasBack) {
+  const int before = openblas_get_num_threads();
+  openblas_set_num_threads(2);
+  test::run(test::Data(Case{}), {.kernel = "standard", .threads = 1});
+  EXPECT_EQ(openblas_get_num_threads(), 2);
+  openblas_set_num_threads(before);
+}
+
+TEST(Standard, MemoryGrowsWithTheScores) {
+  Attention attention{.q = view_bhsd(static_cast<const void*>(nullptr), DType::bf16, {1, 1, 4096, 64}),
+                      .k = view_bhsd(static_cast<const void*>(nullptr), DType::bf16, {1, 1, 2048, 64}),
+                      .v = view_bhsd(static_cast<const void*>(nullptr), DType::bf16, {1, 1, 2048, 64})};
+  const std::size_t scores = 4096u * 2048u * 4u;
+  const auto bytes = [&](Pass pass) { return workspace_bytes(attention, pass, {.kernel = "standard"}); };
+  EXPECT_GT(bytes(Pass::forward), scores);
+  EXPECT_LT(bytes(Pass::forward), scores + 4u * 4u * 4096u * 65u);
+  EXPECT_GT(bytes(Pass::backward), 2 * scores);
+  const Problem problem = validate_query(attention, Pass::forward, {});
+  EXPECT_EQ(kStandardCpu.configuration(problem), "OpenBLAS sgemm, scores of one head materialised: 33.6 MB");
+}
+
+TEST(Standard, RefusesWhatBlasCannotCount) {
+  Problem problem;
+  problem.max_q = 1;
+  problem.max_k = std::int64_t{1} << 31;
+  EXPECT_EQ(kStandardCpu.refusal(problem), "1 rows and 2147483648 keys: BLAS counts in 32 bits, up to 2147483647");
+  problem.max_q = problem.max_k = (std::int64_t{1} << 31) - 1;
+  EXPECT_EQ(kStandardCpu.refusal(problem), "scores of 2147483647 rows x 2147483647 keys do not fit any memory");
+}
+
+}  // namespace
+}  // namespace strobe

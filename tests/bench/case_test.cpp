@@ -1,0 +1,110 @@
+// bench/case: FLOPs and masks against counting by hand, the memory model against the published figures.
+#include "bench/case.h"
+
+#include <gtest/gtest.h>
+
+#include "bench/memory_model.h"
+
+namespace strobe::bench {
+namespace {
+
+Case square(std::int64_t sequence) {
+  return {.batch = 2, .heads = 4, .kv_heads = 4, .seq_q = sequence, .seq_k = sequence, .head_dim = 64};
+}
+
+TEST(Flops, FullAndCausal) {
+  Case one = square(1024);
+  EXPECT_DOUBLE_EQ(forward_flops(one), 4.0 * 2 * 4 * 1024 * 1024 * 64);
+  EXPECT_DOUBLE_EQ(backward_flops(one), 2.5 * 4.0 * 2 * 4 * 1024 * 1024 * 64);
+  one.causal = true;
+  EXPECT_DOUBLE_EQ(forward_flops(one), 2.0 * 2 * 4 * 1024 * 1024 * 64);  // half by rule, not 1025/2048
+}
+
+TEST(Flops, ExactCountWhereQueriesAndKeysDiffer) {
+  Case one = {.batch = 1, .heads = 1, .kv_heads = 1, .seq_q = 3, .seq_k = 5, .head_dim = 8, .causal = true};
+  one.alignment = Alignment::top_left;
+  EXPECT_EQ(unmasked_scores(one), 1 + 2 + 3);
+  EXPECT_DOUBLE_EQ(forward_flops(one), 4.0 * 6 * 8);
+  one.alignment = Alignment::bottom_right;
+  EXPECT_EQ(unmasked_scores(one), 3 + 4 + 5);
+  one.seq_q = 5;
+  one.seq_k = 3;  // the first two rows see nothing
+  EXPECT_EQ(unmasked_scores(one), 0 + 0 + 1 + 2 + 3);
+}
+
+TEST(Flops, Window) {
+  Case one = {.batch = 1, .heads = 1, .kv_heads = 1, .seq_q = 4, .seq_k = 4, .head_dim = 1};
+  one.window = {1, 0};
+  EXPECT_EQ(unmasked_scores(one), 1 + 2 + 2 + 2);
+  one.window = {1, 1};
+  EXPECT_EQ(unmasked_scores(one), 2 + 3 + 3 + 2);
+  one.causal = true;
+  EXPECT_EQ(unmasked_scores(one), 1 + 2 + 2 + 2);
+  one.window = {-1, 1};
+  one.causal = false;
+  EXPECT_EQ(unmasked_scores(one), 2 + 3 + 4 + 4);
+}
+
+TEST(Masks, RowsAndKeysAgree) {
+  for (const Alignment alignment : {Alignment::top_left, Alignment::bottom_right}) {
+    for (const Window window : {Window{-1, -1}, Window{2, 0}, Window{0, 3}, Window{-1, 1}}) {
+      for (const bool causal : {false, true}) {
+        const Case one = {.seq_q = 7, .seq_k = 11, .causal = causal, .alignment = alignment, .window = window};
+        for (std::int64_t row = 0; row < one.seq_q; ++row) {
+          for (std::int64_t key = 0; key < one.seq_k; ++key) {
+            const Keys keys = visible_keys(one, row);
+            const RowRange rows = seeing_rows(one, key);
+            EXPECT_EQ(key >= keys.first && key < keys.last, row >= rows.first && row < rows.last) << row << " " << key;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(MemoryModel, PlainIsThePublishedExample) {
+  const Case one = {.batch = 8, .seq_q = 16384, .seq_k = 16384, .head_dim = 16, .dtype = DType::fp32};
+  const MemoryModel model = predict_plain(one);
+  constexpr std::int64_t kMegabyte = 1 << 20;
+  ASSERT_EQ(model.forward.size(), 3u);
+  EXPECT_EQ(model.forward[0].bytes, 24 * kMegabyte);
+  EXPECT_EQ(model.forward[1].bytes, 8192 * kMegabyte);
+  EXPECT_EQ(model.forward[2].bytes, 8 * kMegabyte);
+  EXPECT_EQ(model.forward_bytes(), 8224 * kMegabyte);
+  EXPECT_EQ(model.backward_bytes(), 8192 * kMegabyte);
+}
+
+TEST(MemoryModel, Flash2DoesNotGrowWithTheSquare) {
+  Case one = square(1024);
+  const std::int64_t small = predict_kernel(one, "flash2").backward_bytes();
+  one.seq_q = one.seq_k = 8192;
+  EXPECT_LT(predict_kernel(one, "flash2").backward_bytes(), 16 * small);
+}
+
+TEST(Case, OverflowingSizesAreRefused) {
+  const Case one = {.batch = std::int64_t{1} << 40, .seq_q = std::int64_t{1} << 40};
+  EXPECT_THROW(tensor_bytes(one), Error);
+}
+
+TEST(Inputs, AreTheSameForAnyNumberOfThreadsAndNeverZero) {
+  Case one = square(100);
+  one.dtype = DType::fp32;
+  const Inputs a = make_inputs(one, 7);
+  one.threads = 3;
+  const Inputs b = make_inputs(one, 7);
+  ASSERT_EQ(a.q.bytes(), b.q.bytes());
+  EXPECT_EQ(std::string_view(a.q.as<char>(), a.q.bytes()), std::string_view(b.q.as<char>(), b.q.bytes()));
+  double sum = 0;
+  double squares = 0;
+  const std::size_t count = a.q.bytes() / sizeof(float);
+  for (std::size_t i = 0; i < count; ++i) {
+    const double x = a.q.as<float>()[i];
+    sum += x;
+    squares += x * x;
+  }
+  EXPECT_NEAR(sum / static_cast<double>(count), 0, 0.03);
+  EXPECT_NEAR(squares / static_cast<double>(count), 1, 0.05);
+}
+
+}  // namespace
+}  // namespace strobe::bench

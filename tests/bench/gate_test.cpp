@@ -1,0 +1,107 @@
+// bench/gate: right results of every kernel pass, and each kind of wrong one is caught.
+#include "bench/gate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "bench/kernel_implementation.h"
+#include "core/half.h"
+
+namespace strobe::bench {
+namespace {
+
+// Outputs of the reference kernel that a test may spoil.
+struct Run {
+  Case one;
+  Inputs inputs;
+  KernelImplementation kernel{"reference"};
+  Gate gate;
+
+  explicit Run(const Case& description)
+      : one(description), inputs(make_inputs(description, 3)), gate(description, inputs) {
+    kernel.prepare(one, inputs);
+    kernel.time(Region::forward);
+    if (has_backward(one.passes)) kernel.time(Region::backward);
+  }
+
+  std::string fault() { return gate.check(kernel.results()).fault; }
+
+  static void spoil(const ConstView& view, std::int64_t index, float value) {
+    store_element(const_cast<void*>(view.data), view.dtype, index, value);
+  }
+};
+
+Case small() {
+  return {.batch = 2, .heads = 4, .kv_heads = 2, .seq_q = 70, .seq_k = 90, .head_dim = 24, .dtype = DType::fp32};
+}
+
+TEST(Gate, AcceptsRightResultsOfEveryMaskAndType) {
+  for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
+    for (const Window window : {Window{-1, -1}, Window{9, 3}}) {
+      for (const bool causal : {false, true}) {
+        Case one = small();
+        one.dtype = dtype;
+        one.window = window;
+        one.causal = causal;
+        one.alignment = Alignment::bottom_right;
+        Run run(one);
+        EXPECT_EQ(run.fault(), "") << describe(one);
+        EXPECT_GT(run.gate.rows(), 0);
+        EXPECT_GT(run.gate.keys(), 0);
+      }
+    }
+  }
+}
+
+TEST(Gate, AcceptsRowsWithoutKeysAndEmptyTensors) {
+  Case one = small();
+  one.seq_q = 90;
+  one.seq_k = 70;
+  one.causal = true;
+  one.alignment = Alignment::bottom_right;
+  EXPECT_EQ(Run(one).fault(), "");
+  one.seq_k = 0;
+  EXPECT_EQ(Run(one).fault(), "");
+}
+
+TEST(Gate, CatchesASpoiledValueInEachTensor) {
+  const Case one = small();
+  const std::int64_t d = one.head_dim;
+  for (const char* tensor : {"O", "dQ", "dK", "dV"}) {
+    Run run(one);
+    const Results results = run.kernel.results();
+    const std::string name = tensor;
+    Run::spoil(name == "O" ? results.o : name == "dQ" ? results.dq : name == "dK" ? results.dk : results.dv, d - 1, 50);
+    EXPECT_NE(run.fault().find(name + " is off by"), std::string::npos) << run.fault();
+  }
+}
+
+TEST(Gate, CatchesNanAnywhere) {
+  Run run(small());
+  const Results results = run.kernel.results();
+  // A row that is not sampled: head 1 of batch 0 belongs to KV head 0, row 33 of 70 lies between the samples.
+  Run::spoil(results.dv, results.dv.stride[0] - results.dv.stride[2] * 40, std::nanf(""));
+  EXPECT_NE(run.fault().find("dV has NaN"), std::string::npos) << run.fault();
+}
+
+TEST(Gate, CatchesAWrongMask) {
+  Case one = small();
+  one.seq_k = one.seq_q;
+  Run full(one);
+  one.causal = true;
+  const Gate causal(one, full.inputs);
+  EXPECT_NE(causal.check(full.kernel.results()).fault, "");
+}
+
+TEST(Gate, CatchesUnwrittenOutputs) {
+  const Case one = small();
+  const Inputs inputs = make_inputs(one, 3);
+  const Gate gate(one, inputs);
+  KernelImplementation kernel("reference");
+  kernel.prepare(one, inputs);  // poisoned, never run
+  EXPECT_NE(gate.check(kernel.results()).fault, "");
+}
+
+}  // namespace
+}  // namespace strobe::bench

@@ -1,0 +1,196 @@
+// bench/runner: rows, statuses and series of real kernels and of peers that misbehave.
+#include "bench/runner.h"
+
+#include <gtest/gtest.h>
+
+#include "bench/fake_python.h"
+#include "bench/row.h"
+#include "bench/table.h"
+
+namespace strobe::bench {
+namespace {
+
+Case tiny() {
+  return {.batch = 1, .heads = 2, .kv_heads = 2, .seq_q = 40, .seq_k = 40, .head_dim = 16, .dtype = DType::fp32};
+}
+
+RunOptions few(int repeats) {
+  RunOptions options;
+  options.rule.repeats = repeats;
+  return options;
+}
+
+std::vector<Row> run(const Case& one, const std::vector<std::string>& names, const RunOptions& options,
+                     double peer_timeout = 20) {
+  Implementations implementations;
+  for (const std::string& name : names) {
+    implementations.push_back(make_implementation(canonical_name(name), {.peer_timeout = peer_timeout}));
+  }
+  return run_case(one, implementations, options);
+}
+
+TEST(Runner, TakesExactlyTheRepeatsOfEachRegion) {
+  const std::vector<Row> rows = run(tiny(), {"Flash2", "Pytorch", "reference"}, few(7));
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].implementation, "flash2");
+  EXPECT_EQ(rows[1].implementation, "standard");
+  for (const Row& row : rows) {
+    EXPECT_EQ(row.status, Status::ok) << row.reason;
+    for (const Region region : kRegions) {
+      EXPECT_EQ(row.series(region).samples.size(), 7u) << row.implementation << " " << name_of(region);
+      EXPECT_EQ(row.series(region).stop, Stop::repeats);
+    }
+    EXPECT_EQ(row.gate->comparisons.size(), 5u);
+  }
+}
+
+TEST(Runner, PeakMemoryIsThatOfEachAlone) {
+  Case one = tiny();
+  one.seq_q = one.seq_k = 512;
+  const std::vector<Row> alone = run(one, {"flash2"}, few(1));
+  const std::vector<Row> together = run(one, {"standard", "flash2"}, few(1));
+  EXPECT_EQ(alone[0].peak_bytes, together[1].peak_bytes);
+  EXPECT_NE(together[0].peak_bytes, together[1].peak_bytes);
+  Implementations kernel;
+  EXPECT_EQ(*alone[0].peak_bytes, *make_implementation("flash2", {})->predicted_bytes(one));
+}
+
+TEST(Runner, WhatIsNotTimedIsNull) {
+  Case one = tiny();
+  one.passes = Passes::forward;
+  const Json forward = row_json(run(one, {"flash2"}, few(2))[0], {});
+  EXPECT_TRUE(forward.at("backward").at("time(s)").is_null());
+  EXPECT_TRUE(forward.at("forward_backward").at("FLOPS(TFLOPs/s)").is_null());
+  EXPECT_GT(forward.at("forward").at("time(s)").as_number(), 0);
+  one.passes = Passes::backward;
+  const Json backward = row_json(run(one, {"flash2"}, few(2))[0], {});
+  EXPECT_TRUE(backward.at("forward").at("time(s)").is_null());
+  EXPECT_GT(backward.at("backward").at("time(s)").as_number(), 0);
+}
+
+TEST(Runner, JsonHasTheShapeOfTheSourceReports) {
+  const Case one = tiny();
+  const Row row = run(one, {"flash2"}, few(3))[0];
+  const Json json = row_json(row, {.environment = Json::object(), .command = "strobe bench", .scaled = false});
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : json.as_object()) keys.push_back(key);
+  const std::vector<std::string> first(keys.begin(), keys.begin() + 4);
+  EXPECT_EQ(first, (std::vector<std::string>{"forward", "backward", "forward_backward", "peak_memory_usage(MB)"}));
+  for (const char* region : {"forward", "backward", "forward_backward"}) {
+    ASSERT_EQ(json.at(region).size(), 2u);
+    EXPECT_EQ(json.at(region).as_object()[0].first, "time(s)");
+    EXPECT_EQ(json.at(region).as_object()[1].first, "FLOPS(TFLOPs/s)");
+  }
+  const double forward = json.at("forward").at("time(s)").as_number();
+  const double backward = json.at("backward").at("time(s)").as_number();
+  EXPECT_DOUBLE_EQ(json.at("forward_backward").at("time(s)").as_number(), forward + backward);
+  EXPECT_NEAR(json.at("forward").at("FLOPS(TFLOPs/s)").as_number(), forward_flops(one) / forward * 1e-12, 1e-12);
+  EXPECT_EQ(json.at("statistics").at("forward_backward").at("n").as_integer(), 3);
+  EXPECT_FALSE(json.at("config").at("causal").as_bool());
+  for (const char* key : {"implementation", "kernel", "environment", "command", "status"}) EXPECT_TRUE(json.find(key));
+}
+
+TEST(Runner, MemoryLimitGivesAnOomRowWithTheNearestThatFits) {
+  Case one = tiny();
+  one.batch = 8;
+  one.seq_q = one.seq_k = 256;
+  RunOptions options = few(1);
+  const std::int64_t whole = *make_implementation("flash2", {})->predicted_bytes(one);
+  options.memory_limit = whole - 1;
+  const std::vector<Row> rows = run(one, {"flash2"}, options);
+  EXPECT_EQ(rows[0].status, Status::oom);
+  EXPECT_EQ(*rows[0].asked, whole);
+  EXPECT_EQ(*rows[0].free, whole - 1);
+  EXPECT_NE(rows[0].reason.find("--batch_size 4 --seq_len 256 fits"), std::string::npos) << rows[0].reason;
+  EXPECT_TRUE(rows[0].forward.samples.empty());
+}
+
+TEST(Runner, StopsAtTheTimeLimitAndSaysSo) {
+  RunOptions options;
+  options.rule.time_limit = 0.05;
+  options.rule.interval = 0;  // never narrow enough
+  const std::vector<Row> rows = run(tiny(), {"flash2"}, options);
+  EXPECT_EQ(rows[0].forward.stop, Stop::time_limit);
+  EXPECT_GE(rows[0].forward.samples.size(), 3u);
+  EXPECT_FALSE(notes_on(rows, options.rule).empty());
+}
+
+TEST(Runner, RefusesAProblemThatIsNotValid) {
+  Case one = tiny();
+  one.seq_k = 41;
+  one.causal = true;  // and no alignment said
+  EXPECT_THROW(run(one, {"flash2"}, few(1)), Error);
+}
+
+TEST(Peer, MissingInterpreterIsUnsupported) {
+  setenv("STROBE_PYTHON", "/nonexistent/python", 1);
+  const std::vector<Row> rows = run(tiny(), {"flash2", "torch-sdpa"}, few(2));
+  unsetenv("STROBE_PYTHON");
+  EXPECT_EQ(rows[0].status, Status::ok);
+  EXPECT_EQ(rows[1].status, Status::unsupported);
+  EXPECT_NE(rows[1].reason.find("/nonexistent/python"), std::string::npos) << rows[1].reason;
+}
+
+TEST(Peer, RefusalIsUnsupportedWithItsReason) {
+  const test::FakePython python(R"(*\"hello\"*) echo '{"ok":false,"status":"unsupported","reason":"no PyTorch"}' ;;)");
+  const std::vector<Row> rows = run(tiny(), {"torch-sdpa"}, few(1));
+  EXPECT_EQ(rows[0].status, Status::unsupported);
+  EXPECT_EQ(rows[0].reason, "torch-sdpa: no PyTorch");
+}
+
+TEST(Peer, HangIsATimeout) {
+  const test::FakePython python(R"(*\"time\"*) exec sleep 60 ;;)");
+  const std::vector<Row> rows = run(tiny(), {"flash2", "torch-sdpa"}, few(2), 0.5);
+  EXPECT_EQ(rows[0].status, Status::ok);
+  EXPECT_EQ(rows[1].status, Status::timeout) << rows[1].reason;
+}
+
+TEST(Peer, DeathIsACrashWithTheSignalAndItsLastWords) {
+  const test::FakePython python(R"(*\"time\"*) echo 'last words' >&2; kill -SEGV $$ ;;)");
+  const std::vector<Row> rows = run(tiny(), {"torch-sdpa", "flash2"}, few(2));
+  EXPECT_EQ(rows[0].status, Status::crashed);
+  EXPECT_NE(rows[0].reason.find("signal 11"), std::string::npos) << rows[0].reason;
+  EXPECT_NE(rows[0].reason.find("last words"), std::string::npos) << rows[0].reason;
+  EXPECT_EQ(rows[1].status, Status::ok);
+}
+
+TEST(Peer, NonsenseIsACrash) {
+  const test::FakePython python(R"(*\"time\"*) echo 'Traceback (most recent call last)' ;;)");
+  EXPECT_EQ(run(tiny(), {"torch-sdpa"}, few(2))[0].status, Status::crashed);
+}
+
+TEST(Peer, LiesAreWrong) {
+  // Zeros everywhere: finite, of the right size, and false.
+  const test::FakePython zeros(R"(*\"results\"*) head -c 100000 /dev/zero >&3; echo '{"ok":true}' ;;)");
+  const std::vector<Row> rows = run(tiny(), {"torch-sdpa"}, few(2));
+  EXPECT_EQ(rows[0].status, Status::wrong);
+  EXPECT_NE(rows[0].reason.find("O is off by"), std::string::npos) << rows[0].reason;
+  EXPECT_TRUE(rows[0].forward.samples.empty());
+}
+
+TEST(Peer, UnwrittenOutputsAreWrong) {
+  const test::FakePython silent("*none*) ;;");
+  EXPECT_EQ(run(tiny(), {"torch-sdpa"}, few(2))[0].status, Status::wrong);
+}
+
+TEST(Peer, IsMeasuredByItsOwnClock) {
+  const test::FakePython silent("*none*) ;;");
+  RunOptions options = few(4);
+  options.check = Check::off;
+  const std::vector<Row> rows = run(tiny(), {"torch-sdpa"}, options);
+  EXPECT_EQ(rows[0].status, Status::ok) << rows[0].reason;
+  EXPECT_EQ(rows[0].forward.samples, std::vector<double>(4, 0.001));
+  EXPECT_EQ(rows[0].configuration, "torch fake, python fake, backend fake");
+  EXPECT_EQ(*rows[0].peak_bytes, 1048576);
+}
+
+TEST(Names, AnyCaseAndAliases) {
+  EXPECT_EQ(canonical_name("FLASH2"), "flash2");
+  EXPECT_EQ(canonical_name("PyTorch"), "standard");
+  EXPECT_EQ(canonical_name("torch-SDPA"), "torch-sdpa");
+  EXPECT_THROW(canonical_name("flash3"), Error);
+  EXPECT_THROW(canonical_name(""), Error);
+}
+
+}  // namespace
+}  // namespace strobe::bench

@@ -1,0 +1,73 @@
+// Flags through the program, as far as it ends before any work: help, spelling, bad values, exit codes.
+#include <gtest/gtest.h>
+
+#include "cli/run_program.h"
+
+namespace strobe::test {
+namespace {
+
+struct BadInput {
+  const char* arguments;
+  const char* says;  // part of the one line
+};
+
+class RefusesBadInput : public testing::TestWithParam<BadInput> {};
+
+TEST_P(RefusesBadInput, InOneLineWithExitCode2) {
+  const Program program = run_program(GetParam().arguments);
+  EXPECT_EQ(program.code, 2) << program.errors;
+  EXPECT_NE(program.errors.find(GetParam().says), std::string::npos) << program.errors;
+  EXPECT_EQ(std::count(program.errors.begin(), program.errors.end(), '\n'), 1) << program.errors;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cli, RefusesBadInput,
+    testing::Values(BadInput{"bnech", "\"bnech\": unknown command; nearest: bench"},
+                    BadInput{"frobnicate", "valid: bench, explain, env, version, help"},
+                    BadInput{"bench --batch_sise 3", "--batch_sise: unknown flag; nearest: --batch_size"},
+                    BadInput{"bench stray", "\"stray\": not a flag"},
+                    BadInput{"bench --batch_size", "--batch_size: needs a value (N)"},
+                    BadInput{"bench --batch_size x", "--batch_size x: not a whole number"},
+                    BadInput{"bench --batch_size -1", "--batch_size -1"},
+                    BadInput{"bench --batch_size 1.5", "--batch_size 1.5"},
+                    BadInput{"bench --batch_size 99999999999999999999", "--batch_size 99999999999999999999"},
+                    BadInput{"bench --num_heads 0", "--num_heads 0"},
+                    BadInput{"bench --num_heads 3 --emb_dim 64", "--emb_dim 64: not a multiple of --num_heads 3; nearest valid: 63 or 66"},
+                    BadInput{"bench --num_kv_heads 3", "--num_kv_heads 3: does not divide --num_heads 8"},
+                    BadInput{"bench --impl flash9", "--impl flash9: unknown implementation; valid: flash2, standard, reference, torch-sdpa"},
+                    BadInput{"bench --impl Flash2,flash2", "flash2 is named twice"},
+                    BadInput{"bench --dtype fp8", "--dtype fp8: valid: fp32, fp16, bf16"},
+                    BadInput{"bench --causal=maybe", "--causal maybe: valid: off, on, both"},
+                    BadInput{"bench --window 5", "--window 5: valid: LEFT:RIGHT"},
+                    BadInput{"bench --device cuda", "--device cuda"},
+                    BadInput{"bench --repeats 0", "--repeats 0"},
+                    BadInput{"bench --time-limit nan", "--time-limit nan"},
+                    BadInput{"bench --memory-limit 5X", "--memory-limit 5X: not a size"},
+                    BadInput{"bench --quick=perhaps", "--quick perhaps: valid: on, off"},
+                    BadInput{"bench --causal --seq_len 8 --seq_len_k 9", "align"},
+                    BadInput{"bench --num_heads 1 --emb_dim 300", "300"},
+                    BadInput{"bench --output /nonexistent/folder/x.json", "/nonexistent/folder/x.json: No such file"},
+                    BadInput{"env --json=1", "--json: takes no value"},
+                    BadInput{"explain --quick=1", "--quick: takes no value"}));
+
+TEST(Cli, HelpEverywhere) {
+  for (const char* arguments : {"", "help", "--help", "-h", "bench --help", "bench -h", "explain --help", "env --help",
+                                "help bench", "help explain", "help env"}) {
+    const Program program = run_program(arguments);
+    EXPECT_EQ(program.code, 0) << arguments;
+    EXPECT_NE(program.output.find("usage: strobe"), std::string::npos) << arguments;
+    EXPECT_EQ(program.errors, "") << arguments;
+  }
+  EXPECT_NE(run_program("bench --help").output.find("--batch_size N"), std::string::npos);
+}
+
+TEST(Cli, Version) {
+  for (const char* arguments : {"version", "--version"}) {
+    const Program program = run_program(arguments);
+    EXPECT_EQ(program.code, 0);
+    EXPECT_EQ(program.output.rfind("strobe ", 0), 0u) << program.output;
+  }
+}
+
+}  // namespace
+}  // namespace strobe::test

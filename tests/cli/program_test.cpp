@@ -1,0 +1,158 @@
+// The program end to end: bench writes what the spec says, explain and env print what they promise, signals and
+// closed pipes leave nothing half-written.
+#include <gtest/gtest.h>
+
+#include "bench/fake_python.h"
+#include "cli/run_program.h"
+#include "core/json.h"
+
+namespace strobe::test {
+namespace {
+
+constexpr const char* kSmall = "bench --batch_size 1 --seq_len 48 --num_heads 2 --emb_dim 32 --quick --repeats 3 ";
+
+std::string small(const std::string& more) { return kSmall + more; }
+
+TEST(Bench, OneImplementationIsOneObject) {
+  const Scratch scratch;
+  const Program program = run_program(small("--causal"), scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  EXPECT_EQ(scratch.entries(), 1u);
+  const Json json = Json::parse(scratch.read("benchmark_result.json"));
+  ASSERT_TRUE(json.is_object());
+  EXPECT_EQ(json.at("implementation").as_string(), "flash2");
+  EXPECT_EQ(json.at("status").as_string(), "ok");
+  EXPECT_TRUE(json.at("config").at("causal").as_bool());
+  EXPECT_EQ(json.at("config").at("dtype").as_string(), "fp16");
+  EXPECT_EQ(json.at("statistics").at("forward").at("n").as_integer(), 3);
+  EXPECT_EQ(json.at("command").as_string(), "strobe " + small("--causal"));
+  EXPECT_GT(json.at("peak_memory_usage(MB)").as_number(), 0);
+}
+
+TEST(Bench, SeveralAreAListInTheOrderOfTheFlag) {
+  const Scratch scratch;
+  const Program program = run_program(small("--impl reference,PYTORCH,Flash2 --output out.json --dtype=bf16"), scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  const Json json = Json::parse(scratch.read("out.json"));
+  ASSERT_EQ(json.as_array().size(), 3u);
+  EXPECT_EQ(json.as_array()[0].at("implementation").as_string(), "reference");
+  EXPECT_EQ(json.as_array()[1].at("implementation").as_string(), "standard");
+  EXPECT_EQ(json.as_array()[2].at("implementation").as_string(), "flash2");
+  for (const char* title : {"implementation", "forward ms", "GFLOP/s", "backward ms", "memory MB", "kernel"}) {
+    EXPECT_NE(program.output.find(title), std::string::npos) << title;
+  }
+}
+
+TEST(Bench, CausalBothIsTwoRows) {
+  const Scratch scratch;
+  ASSERT_EQ(run_program(small("--causal=both"), scratch).code, 0);
+  const Json json = Json::parse(scratch.read("benchmark_result.json"));
+  ASSERT_EQ(json.as_array().size(), 2u);
+  EXPECT_FALSE(json.as_array()[0].at("config").at("causal").as_bool());
+  EXPECT_TRUE(json.as_array()[1].at("config").at("causal").as_bool());
+}
+
+TEST(Bench, DashesUnderscoresAliasesAndEqualSignsAreTheSame) {
+  for (const char* spelling :
+       {"--batch_size 1 --seq_len 32 --num_heads 2 --emb_dim 32 --repeats 2", "--batch-size=1 --seq-len=32 --num-heads=2 "
+        "--emb-dim=32 --repeats=2", "--batch 1 --seq 32 --heads 2 --emb 32 --repeat 2"}) {
+    const Scratch scratch;
+    const Program program = run_program(std::string("bench --quick ") + spelling, scratch);
+    ASSERT_EQ(program.code, 0) << program.errors;
+    const Json json = Json::parse(scratch.read("benchmark_result.json"));
+    EXPECT_EQ(json.at("config").at("seq_len").as_integer(), 32);
+    EXPECT_EQ(json.at("config").at("head_dim").as_integer(), 16);
+    EXPECT_FALSE(json.at("config").at("scaled").as_bool());
+  }
+}
+
+TEST(Bench, ScaledDefaultsAreSaid) {
+  const Scratch scratch;
+  const Program program = run_program("bench --quick --seq_len 16 --repeats 1", scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("--batch_size 32 -> 1"), std::string::npos) << program.output;
+  EXPECT_TRUE(Json::parse(scratch.read("benchmark_result.json")).at("config").at("scaled").as_bool());
+}
+
+TEST(Bench, GroupedHeadsWindowAndMoreKeys) {
+  const Scratch scratch;
+  const Program program = run_program(
+      small("--num_kv_heads 1 --seq_len_k 64 --window 8:4 --align bottom_right --pass forward --dtype fp32"), scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  const Json json = Json::parse(scratch.read("benchmark_result.json"));
+  EXPECT_TRUE(json.at("backward").at("time(s)").is_null());
+  EXPECT_EQ(json.at("config").at("window").dump(), "[8,4]");
+}
+
+TEST(Bench, WrongResultIsExitCode1AndNoFile) {
+  const FakePython zeros(R"(*\"results\"*) head -c 100000 /dev/zero >&3; echo '{"ok":true}' ;;)");
+  const Scratch scratch;
+  const Program program = run_program(small("--impl Flash2,torch-sdpa --dtype fp32"), scratch);
+  EXPECT_EQ(program.code, 1);
+  EXPECT_NE(program.errors.find("torch-sdpa: wrong result: O is off by"), std::string::npos) << program.errors;
+  EXPECT_EQ(scratch.entries(), 0u);
+}
+
+TEST(Bench, MissingPeerCostsItsRowOnly) {
+  const Scratch scratch;
+  const Program program = run_program(small("--impl Flash2,torch-sdpa"), scratch, "STROBE_PYTHON=/nonexistent");
+  EXPECT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("note: unsupported: torch-sdpa: cannot start /nonexistent"), std::string::npos)
+      << program.output;
+  const Json json = Json::parse(scratch.read("benchmark_result.json"));
+  EXPECT_EQ(json.as_array()[1].at("status").as_string(), "unsupported");
+  EXPECT_TRUE(json.as_array()[1].at("forward").at("time(s)").is_null());
+  EXPECT_EQ(run_program(small("--impl torch-sdpa"), scratch, "STROBE_PYTHON=/nonexistent").code, 2);
+}
+
+TEST(Bench, OutOfMemoryIsOneLineAndExitCode3) {
+  const Scratch scratch;
+  const Program program = run_program(small("--memory-limit 1K"), scratch);
+  EXPECT_EQ(program.code, 3);
+  EXPECT_NE(program.errors.find("out of memory"), std::string::npos) << program.errors;
+  EXPECT_NE(program.errors.find("1024 bytes"), std::string::npos) << program.errors;
+  EXPECT_EQ(scratch.entries(), 0u);
+}
+
+TEST(Bench, ClosedPipeIsQuietAndLosesNothing) {
+  const Scratch scratch;
+  const std::string command = "cd '" + scratch.path().string() + "' && { '" STROBE_PROGRAM "' " + small("") +
+                              " 2>err; echo $? >code; } | true";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  EXPECT_EQ(scratch.read("code"), "0\n");
+  EXPECT_EQ(scratch.read("err"), "");
+  EXPECT_TRUE(Json::parse(scratch.read("benchmark_result.json")).is_object());
+}
+
+TEST(Bench, SignalsEndItWithNothingLeftBehind) {
+  for (const auto& [name, code] : {std::pair{"INT", 130}, std::pair{"TERM", 143}}) {
+    const Scratch scratch;
+    const Program program =
+        run_program(std::string("bench --quick --repeats 1000000 --batch_size 1 --seq_len 64"), scratch,
+                    std::string("timeout --preserve-status -s ") + name + " 2");
+    EXPECT_EQ(program.code, code);
+    EXPECT_EQ(scratch.entries(), 0u);
+  }
+}
+
+TEST(Explain, PrintsVerdictsWorkAndMemory) {
+  const Program program =
+      run_program("explain --quick --batch 8 --heads 1 --emb 16 --seq 16384 --dtype fp32 --threads 1");
+  ASSERT_EQ(program.code, 0) << program.errors;
+  for (const char* text : {"flash2", "standard", "reference", "chosen", "plain forward", "8224",
+                           "Q, K, V 24 + scores 8192 + output 8", "gradient of the scores 8192", "137 GFLOP"}) {
+    EXPECT_NE(program.output.find(text), std::string::npos) << text << "\n" << program.output;
+  }
+}
+
+TEST(Env, TextAndJson) {
+  const Program text = run_program("env --quick");
+  EXPECT_EQ(text.code, 0);
+  EXPECT_NE(text.output.find("instruction sets"), std::string::npos);
+  const Program json = run_program("env --json --quick");
+  ASSERT_EQ(json.code, 0) << json.errors;
+  EXPECT_TRUE(Json::parse(json.output).at("ceilings").at("matrix_product(FLOP/s)").at("fp32").is_null());
+}
+
+}  // namespace
+}  // namespace strobe::test

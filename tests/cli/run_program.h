@@ -1,0 +1,61 @@
+// Runs the built program as a user would, through the shell, in a scratch folder.
+#pragma once
+
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace strobe::test {
+
+struct Program {
+  int code = 0;
+  std::string output;
+  std::string errors;
+};
+
+class Scratch {
+ public:
+  Scratch() {
+    std::string name = (std::filesystem::temp_directory_path() / "strobe-cli-XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  ~Scratch() { std::filesystem::remove_all(path_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::string read(const std::string& name) const {
+    std::ostringstream text;
+    text << std::ifstream(path_ / name).rdbuf();
+    return text.str();
+  }
+  std::size_t entries() const {
+    const std::filesystem::directory_iterator all(path_);
+    return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// `before` goes in front of the command: variables, or another program that runs it.
+inline Program run_program(const std::string& arguments, const Scratch& scratch, const std::string& before = "") {
+  const Scratch streams;
+  const std::string command = "cd '" + scratch.path().string() + "' && " + before + " '" STROBE_PROGRAM "' " +
+                              arguments + " >'" + (streams.path() / "out").string() + "' 2>'" +
+                              (streams.path() / "err").string() + "'";
+  const int status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), streams.read("out"), streams.read("err")};
+}
+
+inline Program run_program(const std::string& arguments) {
+  const Scratch scratch;
+  return run_program(arguments, scratch);
+}
+
+}  // namespace strobe::test

@@ -1,0 +1,72 @@
+// core/atomic_file: the old file or the whole new one, and an unwritable place is known at once.
+#include "core/atomic_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "strobe/error.h"
+
+namespace strobe {
+namespace {
+
+class AtomicFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "strobe-atomic-XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string read(const std::string& name) const {
+    std::ostringstream text;
+    text << std::ifstream(folder_ / name).rdbuf();
+    return text.str();
+  }
+  std::size_t entries() const {
+    const std::filesystem::directory_iterator all(folder_);
+    return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(AtomicFileTest, ReplacesOnlyOnCommit) {
+  std::ofstream(folder_ / "a.json") << "old";
+  AtomicFile file((folder_ / "a.json").string());
+  EXPECT_EQ(read("a.json"), "old");
+  file.commit("new");
+  EXPECT_EQ(read("a.json"), "new");
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(AtomicFileTest, LeavesNothingWithoutCommit) {
+  { AtomicFile file((folder_ / "a.json").string()); }
+  EXPECT_EQ(entries(), 0u);
+}
+
+TEST_F(AtomicFileTest, SignalHandlerRemovesWhatIsOpen) {
+  AtomicFile file((folder_ / "a.json").string());
+  EXPECT_EQ(entries(), 1u);
+  remove_temporary_files();
+  EXPECT_EQ(entries(), 0u);
+}
+
+TEST_F(AtomicFileTest, RefusesFoldersAndMissingPlaces) {
+  for (const std::string& path : {folder_.string(), (folder_ / "missing" / "a.json").string(), std::string()}) {
+    try {
+      AtomicFile file(path);
+      FAIL() << path;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_NE(std::string(error.what()).find(path), std::string::npos);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace strobe

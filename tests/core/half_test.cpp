@@ -1,0 +1,113 @@
+// fp16 against the compiler's own half type, bf16 against rounding done in double: every 16-bit pattern, every place
+// where rounding turns over, and a walk through all floats.
+#include "core/half.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace strobe {
+namespace {
+
+std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
+
+#if defined(__aarch64__)
+using CompilerHalf = __fp16;  // g++ 12 knows _Float16 in C++ on x86 only
+#else
+using CompilerHalf = _Float16;
+#endif
+
+std::uint16_t compiler_fp16(float value) { return std::bit_cast<std::uint16_t>(static_cast<CompilerHalf>(value)); }
+float compiler_float(std::uint16_t half) { return static_cast<float>(std::bit_cast<CompilerHalf>(half)); }
+
+// The nearest bf16, ties to even, by arithmetic: 8 significant bits, exponents down to the subnormals' 2^-133.
+float nearest_bf16(float value) {
+  if (std::isnan(value) || std::isinf(value) || value == 0) return value;
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  const double unit = std::ldexp(1.0, std::max(exponent - 8, -133));
+  const double rounded = std::nearbyint(static_cast<double>(value) / unit) * unit;  // exact but for nearbyint
+  if (std::abs(rounded) >= 0x1p128) return std::copysign(std::numeric_limits<float>::infinity(), value);
+  return static_cast<float>(rounded);
+}
+
+void expect_rounds(float value) {
+  if (std::isnan(value)) {
+    ASSERT_TRUE(std::isnan(fp16_to_float(float_to_fp16(value)))) << std::hex << bits_of(value);
+    ASSERT_TRUE(std::isnan(bf16_to_float(float_to_bf16(value)))) << std::hex << bits_of(value);
+    return;
+  }
+  ASSERT_EQ(float_to_fp16(value), compiler_fp16(value)) << std::hex << bits_of(value);
+  ASSERT_EQ(bits_of(bf16_to_float(float_to_bf16(value))), bits_of(nearest_bf16(value))) << std::hex << bits_of(value);
+}
+
+TEST(Half, EveryFp16ToFloat) {
+  for (std::uint32_t bits = 0; bits < 0x10000u; ++bits) {
+    const auto half = static_cast<std::uint16_t>(bits);
+    const float value = fp16_to_float(half);
+    if (std::isnan(value)) {
+      ASSERT_TRUE(std::isnan(compiler_float(half))) << std::hex << bits;
+    } else {
+      ASSERT_EQ(bits_of(value), bits_of(compiler_float(half))) << std::hex << bits;
+      ASSERT_EQ(float_to_fp16(value), half) << std::hex << bits;
+    }
+  }
+}
+
+TEST(Half, EveryBf16ToFloat) {
+  for (std::uint32_t bits = 0; bits < 0x10000u; ++bits) {
+    const auto half = static_cast<std::uint16_t>(bits);
+    const float value = bf16_to_float(half);
+    ASSERT_EQ(bits_of(value), bits << 16);
+    if (!std::isnan(value)) {
+      ASSERT_EQ(float_to_bf16(value), half) << std::hex << bits;
+    }
+  }
+}
+
+// Rounding is monotone: it is right everywhere if it is right at each representable value, at each midpoint between
+// neighbours, and one float to either side of both.
+TEST(Half, EveryTurnOfRounding) {
+  for (std::uint32_t bits = 0; bits < 0x10000u; ++bits) {
+    const auto half = static_cast<std::uint16_t>(bits);
+    const std::uint32_t near_fp16 = bits_of(fp16_to_float(half));
+    const std::uint32_t near_bf16 = bits << 16;
+    for (const std::uint32_t start : {near_fp16, near_bf16}) {
+      for (const std::uint32_t middle : {0u, 0x1000u, 0x8000u}) {
+        for (const std::uint32_t side : {~0u, 0u, 1u}) {
+          ASSERT_NO_FATAL_FAILURE(expect_rounds(std::bit_cast<float>(start + middle + side)));
+        }
+      }
+    }
+  }
+  // Midpoints of fp16's subnormals lie at odd multiples of 2^-25.
+  for (int i = 0; i < 2048; ++i) {
+    const float middle = static_cast<float>(2 * i + 1) * 0x1p-25f;
+    for (const float value : {std::nextafter(middle, 0.0f), middle, std::nextafter(middle, 1.0f)}) {
+      ASSERT_NO_FATAL_FAILURE(expect_rounds(value));
+      ASSERT_NO_FATAL_FAILURE(expect_rounds(-value));
+    }
+  }
+}
+
+TEST(Half, WalkThroughAllFloats) {
+  for (std::uint64_t bits = 0; bits < 0x100000000u; bits += 4099) {
+    ASSERT_NO_FATAL_FAILURE(expect_rounds(std::bit_cast<float>(static_cast<std::uint32_t>(bits))));
+  }
+}
+
+TEST(Half, ElementsByType) {
+  for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
+    float memory[2] = {};
+    store_element(memory, dtype, 1, 1.2001953125f);
+    EXPECT_EQ(load_element(memory, dtype, 1), round_to(dtype, 1.2001953125f)) << name_of(dtype);
+    EXPECT_EQ(load_element(memory, dtype, 0), 0) << name_of(dtype);
+  }
+  EXPECT_EQ(round_to(DType::fp32, 1.2001953125f), 1.2001953125f);
+  EXPECT_EQ(round_to(DType::fp16, 1.2001953125f), 1.2001953125f);
+  EXPECT_EQ(round_to(DType::bf16, 1.2001953125f), 1.203125f);
+}
+
+}  // namespace
+}  // namespace strobe

@@ -1,0 +1,76 @@
+// core/json: what is written is what a strict reader reads, and bad text is refused with its position.
+#include "core/json.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "strobe/error.h"
+
+namespace strobe {
+namespace {
+
+TEST(Json, WritesCompactAndIndented) {
+  const Json json = Json::object({{"time(s)", 0.25}, {"n", 3}, {"ok", true}, {"none", nullptr},
+                                  {"list", Json::array({1, 2.5, "x"})}});
+  EXPECT_EQ(json.dump(), R"({"time(s)":0.25,"n":3,"ok":true,"none":null,"list":[1,2.5,"x"]})");
+  EXPECT_EQ(Json::parse(json.dump(2)).dump(), json.dump());
+}
+
+TEST(Json, KeepsTheOrderOfKeysAndReplacesInPlace) {
+  Json json = Json::object({{"b", 1}, {"a", 2}});
+  json.set("b", 3).set("c", 4);
+  EXPECT_EQ(json.dump(), R"({"b":3,"a":2,"c":4})");
+}
+
+TEST(Json, NumbersSurviveTheRoundTrip) {
+  for (const double value : {0.1, 1e-300, -1.7976931348623157e308, 3.0, 5e-324, 1.0 / 3}) {
+    EXPECT_EQ(Json::parse(Json(value).dump()).as_number(), value);
+  }
+  EXPECT_EQ(Json::parse("9223372036854775807").as_integer(), std::numeric_limits<std::int64_t>::max());
+  EXPECT_EQ(Json::parse("1e3").as_number(), 1000);
+}
+
+TEST(Json, NotFiniteIsNull) {
+  EXPECT_EQ(Json(std::nan("")).dump(), "null");
+  EXPECT_EQ(Json(-std::numeric_limits<double>::infinity()).dump(), "null");
+}
+
+TEST(Json, EscapesAndUnescapes) {
+  const std::string text = "quote \" back \\ line \n tab \t bell \x07 é";
+  EXPECT_EQ(Json::parse(Json(text).dump()).as_string(), text);
+  EXPECT_EQ(Json::parse(R"("\u00e9\ud83d\ude00\/")").as_string(), "é😀/");
+}
+
+TEST(Json, RefusesBadTextWithItsPosition) {
+  for (const char* text : {"", "{", "[1,]", "{\"a\":1,}", "{a:1}", "01", "1.", ".5", "+1", "tru", "\"abc", "\"\\x\"",
+                           "\"\\ud800\"", "1 2", "nan", "[1 2]", "{\"a\" 1}", "-", "1e", "\"\n\""}) {
+    EXPECT_THROW(Json::parse(text), Error) << text;
+  }
+  try {
+    Json::parse("[1, x]");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_STREQ(error.what(), "json: not a number at byte 4 of 6");
+  }
+}
+
+TEST(Json, RefusesBottomlessNesting) {
+  EXPECT_THROW(Json::parse(std::string(100000, '[')), Error);
+  EXPECT_NO_THROW(Json::parse(std::string(100, '[') + std::string(100, ']')));
+}
+
+TEST(Json, WrongKindsAndMissingKeysAreErrors) {
+  const Json json = Json::parse(R"({"a": [1, 2], "b": "x"})");
+  EXPECT_EQ(json.at("a").as_array().size(), 2u);
+  EXPECT_EQ(json.find("c"), nullptr);
+  EXPECT_THROW(json.at("c"), Error);
+  EXPECT_THROW(json.at("b").as_number(), Error);
+  EXPECT_THROW(json.at("a").as_string(), Error);
+  EXPECT_THROW(Json(1.5).as_integer(), Error);
+}
+
+}  // namespace
+}  // namespace strobe

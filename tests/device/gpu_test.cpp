@@ -1,0 +1,90 @@
+// The CUDA layer on a real GPU: its description, memory there and back, a kernel, and failures as errors.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "device/device_info.h"
+#include "device/gpu_buffer.h"
+#include "strobe/error.h"
+
+namespace strobe {
+namespace {
+
+class Gpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    inventory_ = gpu_inventory();
+    if (inventory_.gpus.empty()) GTEST_SKIP() << inventory_.reason;
+  }
+  GpuInventory inventory_;
+};
+
+TEST_F(Gpu, IsDescribed) {
+  EXPECT_GE(inventory_.driver_version, inventory_.runtime_version / 1000 * 1000);
+  EXPECT_GT(inventory_.runtime_version, 0);
+  for (const GpuInfo& gpu : inventory_.gpus) {
+    EXPECT_FALSE(gpu.name.empty());
+    EXPECT_GE(gpu.compute_major, 5);
+    EXPECT_GE(gpu.multiprocessors, 1);
+    EXPECT_GT(gpu.memory_bytes, std::size_t{1} << 28);
+    EXPECT_LE(gpu.memory_free_bytes, gpu.memory_bytes);
+    EXPECT_GT(gpu.clock_mhz, 0);
+  }
+  EXPECT_GT(inventory_.gpus[0].memory_free_bytes, 0u);
+}
+
+TEST_F(Gpu, BufferThereAndBack) {
+  std::vector<std::uint32_t> sent(100003);
+  std::iota(sent.begin(), sent.end(), 7u);
+  GpuBuffer buffer(sent.size() * 4);
+  buffer.copy_from_host(sent.data(), buffer.bytes());
+  std::vector<std::uint32_t> received(sent.size());
+  buffer.copy_to_host(received.data(), buffer.bytes());
+  EXPECT_EQ(sent, received);
+}
+
+TEST_F(Gpu, KernelFillsABuffer) {
+  constexpr std::uint32_t kNan = 0x7fc00123u;
+  GpuBuffer buffer(4 * 3000017);  // more words than threads in flight
+  buffer.fill(kNan);
+  std::vector<std::uint32_t> received(buffer.bytes() / 4);
+  buffer.copy_to_host(received.data(), buffer.bytes());
+  for (std::size_t i = 0; i < received.size(); ++i) ASSERT_EQ(received[i], kNan) << "word " << i;
+}
+
+TEST_F(Gpu, OutOfMemoryIsAnErrorAndLeavesTheGpuUsable) {
+  const std::size_t bytes = inventory_.gpus[0].memory_bytes * 4;
+  try {
+    const GpuBuffer impossible(bytes);
+    FAIL() << "got " << bytes << " bytes";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
+    EXPECT_NE(std::string(error.what()).find(std::to_string(bytes)), std::string::npos) << error.what();
+  }
+  GpuBuffer buffer(64);
+  EXPECT_NO_THROW(buffer.fill(1));
+}
+
+TEST_F(Gpu, CopyBeyondTheBufferIsRefused) {
+  GpuBuffer buffer(8);
+  char bytes[16] = {};
+  EXPECT_THROW(buffer.copy_from_host(bytes, 9), Error);
+  EXPECT_THROW(buffer.copy_to_host(bytes, 16), Error);
+}
+
+// Where there is no GPU, asking for its memory is an error with the reason, not a crash.
+TEST(NoGpu, IsAnErrorWithAReason) {
+  if (gpu_inventory().reason.empty()) GTEST_SKIP() << "this machine has a GPU";
+  try {
+    const GpuBuffer buffer(64);
+    FAIL() << "got memory of a GPU that is not there";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).rfind("cuda: ", 0), 0u) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace strobe

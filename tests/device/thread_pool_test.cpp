@@ -1,0 +1,148 @@
+// The thread pool: every body once, order of tasks, exceptions, nesting, several callers, and a child after fork().
+#include "device/host/thread_pool.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <set>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace strobe {
+namespace {
+
+TEST(ThreadPool, AvailableCoresIsPositive) { EXPECT_GE(available_cores(), 1); }
+
+TEST(ThreadPool, RunsEachIndexOnceOnItsOwnThread) {
+  for (const int threads : {1, 2, 3, 8, 5, 1, 17}) {
+    std::vector<std::thread::id> ids(static_cast<std::size_t>(threads));
+    std::vector<int> runs(static_cast<std::size_t>(threads));
+    parallel(threads, [&](int thread) {
+      ids[static_cast<std::size_t>(thread)] = std::this_thread::get_id();
+      ++runs[static_cast<std::size_t>(thread)];
+    });
+    EXPECT_EQ(std::set(ids.begin(), ids.end()).size(), static_cast<std::size_t>(threads));
+    EXPECT_EQ(ids[0], std::this_thread::get_id());
+    for (const int count : runs) EXPECT_EQ(count, 1);
+  }
+}
+
+TEST(ThreadPool, ManyCallsInARowAndAfterSleep) {
+  std::int64_t sum = 0;
+  for (int call = 0; call < 2000; ++call) {
+    int parts[3] = {};
+    parallel(3, [&](int thread) { parts[thread] = call + thread; });
+    sum += parts[0] + parts[1] + parts[2];
+    if (call % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the workers fall asleep
+  }
+  EXPECT_EQ(sum, 3 * 2000 * 1999 / 2 + 3 * 2000);
+}
+
+TEST(ThreadPool, TasksStartInIncreasingOrder) {
+  constexpr std::int64_t kTasks = 5000;
+  std::vector<std::atomic<int>> runs(kTasks);
+  // Each task waits for the one before it to have started: a wrong order would never end.
+  std::atomic<std::int64_t> started{0};
+  parallel_for(4, kTasks, [&](int thread, std::int64_t task) {
+    ASSERT_GE(thread, 0);
+    ASSERT_LT(thread, 4);
+    while (started.load() != task) std::this_thread::yield();
+    started.store(task + 1);
+    ++runs[static_cast<std::size_t>(task)];
+  });
+  for (const auto& count : runs) ASSERT_EQ(count.load(), 1);
+}
+
+TEST(ThreadPool, NoTasksNoCalls) {
+  int calls = 0;
+  parallel_for(4, 0, [&](int, std::int64_t) { ++calls; });
+  parallel_for(4, -3, [&](int, std::int64_t) { ++calls; });
+  EXPECT_EQ(calls, 0);
+}
+
+TEST(ThreadPool, ExceptionsReachTheCallerAfterAllEnded) {
+  for (const int thrower : {0, 1, 3}) {
+    std::atomic<int> ended{0};
+    try {
+      parallel(4, [&](int thread) {
+        if (thread == thrower) throw std::runtime_error("body " + std::to_string(thread));
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        ++ended;
+      });
+      FAIL() << "no exception from body " << thrower;
+    } catch (const std::runtime_error& error) {
+      EXPECT_EQ(error.what(), "body " + std::to_string(thrower));
+      EXPECT_EQ(ended.load(), 3);
+    }
+  }
+  int calls = 0;
+  parallel(1, [&](int) { ++calls; });  // and the pool still serves
+  std::atomic<int> after{0};
+  parallel(4, [&](int) { ++after; });
+  EXPECT_EQ(calls + after.load(), 5);
+}
+
+TEST(ThreadPool, ParallelForStopsAtAnException) {
+  std::atomic<std::int64_t> runs{0};
+  EXPECT_THROW(parallel_for(2, 1000000,
+                            [&](int, std::int64_t task) {
+                              ++runs;
+                              if (task == 10) throw std::runtime_error("task");
+                            }),
+               std::runtime_error);
+  EXPECT_LT(runs.load(), 1000000);
+}
+
+TEST(ThreadPool, NestedCallsRunInOrderOnTheSameThread) {
+  std::atomic<int> total{0};
+  parallel(3, [&](int) {
+    const auto self = std::this_thread::get_id();
+    int expected = 0;
+    parallel(4, [&](int thread) {
+      EXPECT_EQ(thread, expected++);
+      EXPECT_EQ(std::this_thread::get_id(), self);
+      ++total;
+    });
+  });
+  EXPECT_EQ(total.load(), 12);
+}
+
+TEST(ThreadPool, SeveralCallersAtOnce) {
+  std::vector<std::thread> callers;
+  std::atomic<int> wrong{0};
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.emplace_back([&] {
+      for (int call = 0; call < 50; ++call) {
+        std::atomic<int> bodies{0};
+        parallel(3, [&](int) { ++bodies; });
+        if (bodies != 3) ++wrong;
+      }
+    });
+  }
+  for (auto& caller : callers) caller.join();
+  EXPECT_EQ(wrong.load(), 0);
+}
+
+// ThreadSanitizer does not follow threads started after a fork of a process with threads.
+#if !defined(__SANITIZE_THREAD__)
+TEST(ThreadPool, ServesAChildAfterFork) {
+  parallel(3, [](int) {});  // the parent has workers, which the child has not
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    std::atomic<int> bodies{0};
+    parallel(3, [&](int) { ++bodies; });
+    _exit(bodies == 3 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+#endif
+
+}  // namespace
+}  // namespace strobe

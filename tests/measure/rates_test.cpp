@@ -1,0 +1,48 @@
+// measure/rates and the environment: figures that a machine can have, not zero and not infinite.
+#include "measure/rates.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "measure/clock.h"
+#include "measure/environment.h"
+#include "measure/quiet.h"
+#include "measure/system_info.h"
+
+namespace strobe {
+namespace {
+
+TEST(Rates, ArePlausible) {
+  const double fma = fma_rate(1, 0.02);
+  EXPECT_GT(fma, 1e7);
+  EXPECT_LT(fma, 2e12);  // a core of today does not do a TFLOP/s in fp32 without tiles
+  EXPECT_GT(copy_rate(1, 0.01), 1e7);
+  EXPECT_LT(copy_rate(1, 0.01), 1e13);
+}
+
+TEST(Environment, NamesTheMachine) {
+  const Json json = environment_json();
+  EXPECT_FALSE(json.at("cpu").at("model").as_string().empty());
+  EXPECT_GE(json.at("cpu").at("cores").as_integer(), 1);
+  EXPECT_FALSE(json.at("strobe").at("revision").as_string().empty());
+  EXPECT_FALSE(json.at("openblas").as_string().empty());
+  EXPECT_EQ(json.at("date").as_string().size(), 20u);
+  EXPECT_EQ(Json::parse(json.dump()).dump(), json.dump());
+}
+
+TEST(Environment, MemoryIsSane) {
+  const MemoryInfo memory = read_memory_info();
+  EXPECT_GT(memory.total, 1 << 20);
+  EXPECT_GT(memory.available, 0);
+  EXPECT_LE(memory.available, memory.total);
+}
+
+TEST(Quiet, ReturnsForIdleAndForUnknownProcesses) {
+  const double begin = now_seconds();
+  wait_until_quiet(getpid());
+  wait_until_quiet(-1);
+  EXPECT_LT(now_seconds() - begin, 5);
+}
+
+}  // namespace
+}  // namespace strobe

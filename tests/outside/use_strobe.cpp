@@ -1,0 +1,26 @@
+// An outside program in C++: one key gives exactly its value, and bad input arrives as strobe::Error.
+#include <cstdio>
+#include <cstring>
+
+#include "strobe/attention.h"
+
+int main() {
+  const float q[4] = {1, 2, 3, 4}, k[4] = {4, 3, 2, 1}, v[4] = {5, 6, 7, 8};
+  float o[4] = {};
+  const strobe::DType fp32 = strobe::DType::fp32;
+  strobe::Attention attention{.q = strobe::view_bhsd<const void>(q, fp32, {1, 1, 1, 4}),
+                              .k = strobe::view_bhsd<const void>(k, fp32, {1, 1, 1, 4}),
+                              .v = strobe::view_bhsd<const void>(v, fp32, {1, 1, 1, 4})};
+  const strobe::ForwardOutputs outputs{.o = strobe::view_bhsd<void>(o, fp32, {1, 1, 1, 4})};
+  strobe::forward(attention, outputs);
+  if (std::memcmp(o, v, sizeof o) != 0) return 1;
+
+  attention.k.shape[3] = 3;
+  try {
+    strobe::forward(attention, outputs);
+  } catch (const strobe::Error& error) {
+    std::printf("C++: %s\n", error.what());
+    return error.code() == strobe::ErrorCode::invalid_argument ? 0 : 1;
+  }
+  return 1;
+}

@@ -1,0 +1,157 @@
+// Text of a test case, and the axis values it covers.
+#include "support/case.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <numeric>
+
+namespace strobe::test {
+namespace {
+
+const char* text_of(Alignment alignment) {
+  return alignment == Alignment::unsaid ? "unsaid" : alignment == Alignment::top_left ? "top_left" : "bottom_right";
+}
+
+const char* text_of(Lengths lengths) {
+  switch (lengths) {
+    case Lengths::none: return "none";
+    case Lengths::keys: return "keys";
+    case Lengths::rows: return "rows";
+    case Lengths::both: return "both";
+    case Lengths::packed: return "packed";
+  }
+  return "unknown";
+}
+
+const char* text_of(BiasValues values) {
+  switch (values) {
+    case BiasValues::normal: return "normal";
+    case BiasValues::some_minus_inf: return "some_minus_inf";
+    case BiasValues::rows_minus_inf: return "rows_minus_inf";
+    case BiasValues::lowest: return "lowest";
+  }
+  return "unknown";
+}
+
+const char* text_of(Values values) {
+  return values == Values::normal ? "normal" : values == Values::large ? "large" : "integer";
+}
+
+const char* window_kind(const Window& window) {
+  if (window.left < 0 && window.right < 0) return "none";
+  if (window.left >= 0 && window.right >= 0) return "both";
+  return window.left >= 0 ? "left" : "right";
+}
+
+const char* scale_kind(const Case& c) {
+  if (!c.scale) return "default";
+  if (*c.scale == 0) return "zero";
+  if (*c.scale < 0) return "negative";
+  return *c.scale > 1 ? "large" : "given";
+}
+
+std::string bias_kind(const Case& c) {
+  if (!c.bias) return "none";
+  return fmt::format("[{},{},{},Sk]", c.bias_shape.batch ? "B" : "1", c.bias_shape.heads ? "H" : "1",
+                     c.bias_shape.rows ? "Sq" : "1");
+}
+
+}  // namespace
+
+std::int64_t Case::total_q() const {
+  return packed() ? std::accumulate(lengths_q.begin(), lengths_q.end(), std::int64_t{0}) : sq;
+}
+
+std::int64_t Case::total_k() const {
+  return packed() ? std::accumulate(lengths_k.begin(), lengths_k.end(), std::int64_t{0}) : sk;
+}
+
+Shape Case::bias_dims() const {
+  return {bias_shape.batch ? batch : 1, bias_shape.heads ? heads_q : 1, bias_shape.rows ? sq : 1, sk};
+}
+
+std::string describe(const Case& c) {
+  std::string text = c.index >= 0 ? fmt::format("STROBE_TEST_CASE={}: ", c.index) : std::string();
+  text += fmt::format("{} B{} H{}/{} Sq{} Sk{} D{} Dv{} seed {}", name_of(c.dtype), c.batch, c.heads_q, c.heads_kv, c.sq,
+                      c.sk, c.d, c.dv, c.seed);
+  if (c.scale) text += fmt::format(" scale {}", *c.scale);
+  if (c.causal) text += " causal";
+  if (c.window.left >= 0 || c.window.right >= 0) text += fmt::format(" window({},{})", c.window.left, c.window.right);
+  if (c.alignment != Alignment::unsaid) text += fmt::format(" {}", text_of(c.alignment));
+  if (c.softcap != 0) text += fmt::format(" softcap {}", c.softcap);
+  if (c.alibi) text += " alibi";
+  if (c.bias) {
+    text += fmt::format(" bias {} {} {} {}{}", bias_kind(c), name_of(c.bias_dtype), text_of(c.bias_values),
+                        name_of(c.layout_bias), c.dbias ? " dbias" : "");
+  }
+  if (c.sinks) text += " sinks";
+  if (c.dropout != 0) text += fmt::format(" dropout {}", c.dropout);
+  if (c.lengths != Lengths::none) {
+    text += fmt::format(" lengths({}) q[{}] k[{}] int{}", text_of(c.lengths), fmt::join(c.lengths_q, " "),
+                        fmt::join(c.lengths_k, " "), c.index_bits);
+  }
+  text += c.fused ? std::string(" fused_qkv")
+                  : fmt::format(" q:{} k:{} v:{}", name_of(c.layout_q), name_of(c.layout_k), name_of(c.layout_v));
+  text += fmt::format(" do:{} out:{}", name_of(c.layout_do), name_of(c.layout_out));
+  if (c.misalign != 0) text += fmt::format(" misalign {}", c.misalign);
+  if (c.values != Values::normal) text += fmt::format(" values {}", text_of(c.values));
+  text += fmt::format(" threads {}{}", c.threads, c.own_workspace ? " own_workspace" : "");
+  return text;
+}
+
+std::vector<std::string> features(const Case& c) {
+  std::vector<std::string> list = {
+      fmt::format("dtype={}", name_of(c.dtype)),
+      fmt::format("batch={}", c.batch),
+      fmt::format("group={}", c.heads_q / c.heads_kv),
+      fmt::format("heads_q={}", c.heads_q),
+      fmt::format("Sq={}", c.sq),
+      fmt::format("Sk={}", c.sk),
+      fmt::format("D={}", c.d),
+      fmt::format("Dv={}", c.dv),
+      fmt::format("Sq-Sk={}", c.sq < c.sk ? "less" : c.sq == c.sk ? "equal" : "more"),
+      fmt::format("Dv-D={}", c.d == c.dv ? "equal" : "differ"),
+      fmt::format("causal={}", c.causal ? text_of(c.alignment) : "no"),
+      fmt::format("window={}{}", window_kind(c.window), c.causal ? "+causal" : ""),
+      fmt::format("scale={}", scale_kind(c)),
+      fmt::format("softcap={}", c.softcap != 0 ? "on" : "off"),
+      fmt::format("alibi={}", c.alibi ? text_of(c.alignment) : "no"),
+      fmt::format("bias={}", bias_kind(c)),
+      fmt::format("sinks={}", c.sinks ? "on" : "off"),
+      fmt::format("dropout={}", c.dropout),
+      fmt::format("lengths={}", text_of(c.lengths)),
+      fmt::format("layout_do={}", name_of(c.layout_do)),
+      fmt::format("layout_out={}", name_of(c.layout_out)),
+      fmt::format("aligned={}", c.misalign == 0 ? "yes" : "no"),
+      fmt::format("values={}", text_of(c.values)),
+      fmt::format("threads={}", c.threads),
+      fmt::format("workspace={}", c.own_workspace ? "own" : "library"),
+  };
+  if (c.window.left == 0 || c.window.right == 0) list.push_back("window=zero");
+  if (c.bias) {
+    list.push_back(fmt::format("bias_dtype={}", c.bias_dtype == DType::fp32 ? "fp32" : "narrow"));
+    list.push_back(fmt::format("bias_values={}", text_of(c.bias_values)));
+    list.push_back(fmt::format("dbias={}", c.dbias ? "yes" : "no"));
+    list.push_back(fmt::format("layout_bias={}", name_of(c.layout_bias)));
+  }
+  if (c.lengths != Lengths::none) {
+    list.push_back(fmt::format("index_bits={}", c.index_bits));
+    for (std::int64_t b = 0; b < c.batch; ++b) {
+      if (c.length_q(b) == 0 || c.length_k(b) == 0) {
+        list.push_back(c.packed() ? "packed=zero_length" : "lengths=zero");
+        break;
+      }
+    }
+  }
+  if (c.fused) {
+    list.push_back("fused_qkv");
+  } else {
+    for (const Layout layout : {c.layout_q, c.layout_k, c.layout_v}) {
+      list.push_back(fmt::format("layout={}", name_of(layout)));
+    }
+  }
+  return list;
+}
+
+}  // namespace strobe::test

@@ -1,0 +1,78 @@
+// One attention problem as a test describes it: shape, dtype, mask, options, memory layouts, seed. From it come the
+// data (data.h), the run through the public API (run.h) and the verdict (compare.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strobe/attention.h"
+#include "support/tensor.h"
+
+namespace strobe::test {
+
+// Which dimensions of the bias [B, Hq, Sq, Sk] are not broadcast.
+struct BiasShape {
+  bool batch = false;
+  bool heads = false;
+  bool rows = false;
+};
+
+enum class BiasValues { normal, some_minus_inf, rows_minus_inf, lowest };
+enum class Values { normal, large, integer };
+enum class Lengths { none, keys, rows, both, packed };
+
+struct Case {
+  std::int64_t index = -1;  // in the grid; -1: not of the grid
+  std::uint64_t seed = 1;
+
+  DType dtype = DType::fp32;
+  std::int64_t batch = 1;  // sequences, in a packed batch too
+  std::int64_t heads_q = 1, heads_kv = 1;
+  std::int64_t sq = 1, sk = 1;  // the longest sequence, in a packed batch
+  std::int64_t d = 8, dv = 8;
+
+  std::optional<float> scale{};
+  bool causal = false;
+  Window window{};
+  Alignment alignment = Alignment::unsaid;
+  float softcap = 0;
+  bool alibi = false;
+  bool bias = false;
+  BiasShape bias_shape{};
+  BiasValues bias_values = BiasValues::normal;
+  DType bias_dtype = DType::fp32;
+  bool dbias = true;  // whether the gradient is asked for, where there is a bias
+  bool sinks = false;
+  float dropout = 0;
+
+  Lengths lengths = Lengths::none;
+  std::vector<std::int64_t> lengths_q{}, lengths_k{};  // [batch], where lengths says so
+  int index_bits = 32;
+
+  Layout layout_q = Layout::bhsd, layout_k = Layout::bhsd, layout_v = Layout::bhsd, layout_bias = Layout::bhsd;
+  Layout layout_do = Layout::bhsd;
+  Layout layout_out = Layout::bhsd;  // o, dq, dk, dv, dbias
+  bool fused = false;                // q, k, v (and dq, dk, dv) inside one tensor [B, S, Hq + 2 Hkv, D]
+  std::int64_t misalign = 0;         // elements past a cache line
+
+  Values values = Values::normal;
+  int threads = 1;
+  bool own_workspace = false;  // the test hands in exactly workspace_bytes
+
+  bool packed() const { return lengths == Lengths::packed; }
+  std::int64_t length_q(std::int64_t b) const { return lengths_q.empty() ? sq : lengths_q[static_cast<std::size_t>(b)]; }
+  std::int64_t length_k(std::int64_t b) const { return lengths_k.empty() ? sk : lengths_k[static_cast<std::size_t>(b)]; }
+  std::int64_t total_q() const;  // rows of q's view
+  std::int64_t total_k() const;
+  Shape bias_dims() const;
+};
+
+// One line with everything that is not the default; the grid's cases are repeated by their index.
+std::string describe(const Case& c);
+
+// The axis values a case covers, such as "dtype=bf16" or "window=left". Used to prove that the grid covers the list.
+std::vector<std::string> features(const Case& c);
+
+}  // namespace strobe::test

@@ -1,0 +1,97 @@
+// Error measures and the exactness rule.
+#include "support/compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "core/half.h"
+
+namespace strobe::test {
+namespace {
+
+// Magnitudes from here on come from a lowest-finite bias in place of -inf. They would drown every other value of a
+// tensor in the floor, so each is checked by itself.
+constexpr double kHuge = 1e30;
+
+bool same_kind(double reference, double value, DType stored) {
+  if (std::isnan(reference)) return std::isnan(value);
+  const double rounded = round_to(stored, static_cast<float>(reference));
+  if (std::isinf(rounded)) return value == rounded;
+  if (std::abs(reference) >= kHuge) return std::abs(value - reference) <= 1e-2 * std::abs(reference);
+  return std::isfinite(value);
+}
+
+}  // namespace
+
+double unit_roundoff(DType dtype) {
+  return dtype == DType::fp32 ? 0x1p-24 : dtype == DType::fp16 ? 0x1p-11 : 0x1p-8;
+}
+
+Deviation deviation(const std::vector<double>& reference, const std::vector<double>& values, DType stored) {
+  Deviation result;
+  if (reference.size() != values.size()) {
+    result.mismatch = fmt::format("{} values instead of {}", values.size(), reference.size());
+    return result;
+  }
+  std::size_t measured = 0;
+  for (std::size_t i = 0; i < reference.size(); ++i) {
+    if (!same_kind(reference[i], values[i], stored)) {
+      if (result.mismatch.empty()) result.mismatch = fmt::format("[{}] is {} instead of {}", i, values[i], reference[i]);
+      continue;
+    }
+    if (!std::isfinite(values[i]) || std::abs(reference[i]) >= kHuge) continue;
+    const double error = std::abs(values[i] - reference[i]);
+    result.max = std::max(result.max, error);
+    result.mean += error;
+    result.reference_max = std::max(result.reference_max, std::abs(reference[i]));
+    result.reference_mean += std::abs(reference[i]);
+    ++measured;
+  }
+  if (measured > 0) result.mean /= static_cast<double>(measured), result.reference_mean /= static_cast<double>(measured);
+  return result;
+}
+
+std::string exactness(const Case& c, const Results& reference, const Results& standard, const Results& candidate) {
+  const double u = unit_roundoff(c.dtype);
+  std::string text;
+  for (const auto& [name, member] : kOutputs) {
+    const bool wide = member == &Results::lse || member == &Results::dbias || member == &Results::dsinks;
+    const DType stored = wide ? DType::fp32 : c.dtype;
+    const Deviation theirs = deviation(reference.*member, standard.*member, stored);
+    const Deviation ours = deviation(reference.*member, candidate.*member, stored);
+    if (!theirs.mismatch.empty()) text += fmt::format("  {} of standard: {}\n", name, theirs.mismatch);
+    if (!ours.mismatch.empty()) text += fmt::format("  {}: {}\n", name, ours.mismatch);
+    const double max_limit = 2 * theirs.max + 4 * u * ours.reference_max;
+    const double mean_limit = 2 * theirs.mean + u * ours.reference_mean;
+    if (ours.max > max_limit) {
+      text += fmt::format("  {}: max error {:.3g} > {:.3g} (standard's {:.3g}, max |ref| {:.3g})\n", name, ours.max,
+                          max_limit, theirs.max, ours.reference_max);
+    }
+    if (ours.mean > mean_limit) {
+      text += fmt::format("  {}: mean error {:.3g} > {:.3g} (standard's {:.3g}, mean |ref| {:.3g})\n", name, ours.mean,
+                          mean_limit, theirs.mean, ours.reference_mean);
+    }
+  }
+  return text;
+}
+
+std::string plausibility(const Case& c, const Results& reference, const Results& standard) {
+  (void)c, (void)reference, (void)standard;
+  return {};
+}
+
+std::string first_difference(const Results& a, const Results& b) {
+  for (const auto& [name, member] : kOutputs) {
+    const auto& x = a.*member;
+    const auto& y = b.*member;
+    if (x.size() != y.size() || std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) != 0) {
+      return name;
+    }
+  }
+  return {};
+}
+
+}  // namespace strobe::test

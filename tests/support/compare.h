@@ -1,0 +1,35 @@
+// The exactness rule: error(kernel) <= 2 * error(standard) + floor against the float64 oracle, on the maximum and on
+// the mean, for every output. A value that is not finite must be the same in the oracle and in the kernel.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "strobe/dtype.h"
+#include "support/run.h"
+
+namespace strobe::test {
+
+// Half a unit in the last place of 1: 2^-24, 2^-11, 2^-8.
+double unit_roundoff(DType dtype);
+
+struct Deviation {
+  double max = 0, mean = 0;
+  double reference_max = 0, reference_mean = 0;
+  std::string mismatch;  // empty, or the first value that is not finite on one side only
+};
+
+// `stored` is the type of the output: a reference beyond its range must come out as an infinity.
+Deviation deviation(const std::vector<double>& reference, const std::vector<double>& values, DType stored);
+
+// One line for each output that breaks the rule; empty: exact.
+std::string exactness(const Case& c, const Results& reference, const Results& standard, const Results& candidate);
+
+// The rule is empty where `standard` itself is wrong, so it has a limit of its own: error <= a generous multiple of u,
+// measured in the scale of the terms that were added. Cases with large scores have none.
+std::string plausibility(const Case& c, const Results& reference, const Results& standard);
+
+// Whether results are the same bit by bit; the name of the first output that is not.
+std::string first_difference(const Results& a, const Results& b);
+
+}  // namespace strobe::test

@@ -1,0 +1,163 @@
+// Draws the inputs of a test case.
+#include "support/data.h"
+
+#include <cfloat>
+#include <cmath>
+#include <limits>
+
+#include "support/random.h"
+
+namespace strobe::test {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+std::vector<std::int64_t> cumulative(const std::vector<std::int64_t>& lengths) {
+  std::vector<std::int64_t> offsets = {0};
+  for (const std::int64_t length : lengths) offsets.push_back(offsets.back() + length);
+  return offsets;
+}
+
+float draw_value(const Case& c, Random& random) {
+  return c.values == Values::integer ? static_cast<float>(random.between(-2, 2)) : random.normal();
+}
+
+// Lowest finite bias, as people write instead of -inf. In fp16 there is room left for the scores that are added.
+float lowest_bias(const Case& c) {
+  if (c.dtype == DType::fp16 || c.bias_dtype == DType::fp16) return -30000.f;
+  return c.dtype == DType::bf16 || c.bias_dtype == DType::bf16 ? -0x1.fep127f : -FLT_MAX;
+}
+
+float draw_bias(const Case& c, std::int64_t i, std::int64_t j, Random& random) {
+  const float value = random.normal();
+  switch (c.bias_values) {
+    case BiasValues::normal: return value;
+    case BiasValues::some_minus_inf: return random.chance(0.2) ? -kInf : value;
+    case BiasValues::rows_minus_inf: return i % 3 == 1 ? -kInf : value;
+    case BiasValues::lowest: return j % 3 == 1 ? lowest_bias(c) : value;
+  }
+  return value;
+}
+
+// Sets the rows of every sequence of a tensor; rows beyond a length keep their NaN, unless an expanded tensor has
+// the same memory for rows within.
+template <class Length, class Begin>
+void fill_rows(const Data& data, Tensor& tensor, Length length, Begin begin, float factor, Random& random) {
+  const Case& c = data.c;
+  for_each(tensor.view.shape, [&](auto b, auto h, auto s, auto e) { tensor.set(b, h, s, e, kNan); });
+  for (std::int64_t b = 0; b < c.batch; ++b) {
+    const Shape part = {1, tensor.view.shape[1], length(b), tensor.view.shape[3]};
+    for_each(part, [&](auto, auto h, auto s, auto e) {
+      tensor.set(data.view_batch(b), h, begin(b) + s, e, draw_value(c, random) * factor);
+    });
+  }
+}
+
+void fill_bias(Data& data, Random& random) {
+  const Case& c = data.c;
+  Tensor& bias = data.bias;
+  for_each(bias.view.shape, [&](auto b, auto h, auto i, auto j) { bias.set(b, h, i, j, kNan); });
+  for (std::int64_t b = 0; b < c.batch; ++b) {
+    if (c.length_q(b) == 0) continue;  // its keys are nobody's
+    const Shape part = {1, bias.view.shape[1], c.bias_shape.rows ? c.length_q(b) : 1, c.length_k(b)};
+    for_each(part, [&](auto, auto h, auto i, auto j) {
+      bias.set(c.bias_shape.batch ? b : 0, h, i, j, draw_bias(c, i, j, random));
+    });
+  }
+}
+
+}  // namespace
+
+Data::Data(const Case& description) : c(description) {
+  Random random(c.seed);
+  if (c.fused) {
+    const Shape shape = {c.packed() ? 1 : c.batch, 0, c.total_q(), c.d};
+    auto parts = make_fused(c.dtype, shape, {c.heads_q, c.heads_kv, c.heads_kv});
+    q = parts[0], k = parts[1], v = parts[2];
+  } else {
+    q = make_tensor({c.dtype, shape_q(), c.layout_q, c.misalign});
+    k = make_tensor({c.dtype, shape_k(), c.layout_k, c.misalign});
+    v = make_tensor({c.dtype, shape_v(), c.layout_v, c.misalign});
+  }
+  d_o = make_tensor({c.dtype, shape_o(), c.layout_do, c.misalign});
+
+  if (c.lengths != Lengths::none) {
+    const auto indices_q = c.packed() ? cumulative(c.lengths_q) : c.lengths_q;
+    const auto indices_k = c.packed() ? cumulative(c.lengths_k) : c.lengths_k;
+    index_q64 = indices_q, index_k64 = indices_k;
+    index_q32.assign(indices_q.begin(), indices_q.end());
+    index_k32.assign(indices_k.begin(), indices_k.end());
+  }
+
+  // Large: scores with a deviation of about 60, so that one key takes nearly all the weight.
+  const float factor_q = c.values == Values::large ? 60.f : 1.f;
+  const auto length_q = [&](std::int64_t b) { return c.length_q(b); };
+  const auto length_k = [&](std::int64_t b) { return c.length_k(b); };
+  const auto row_q = [&](std::int64_t b) { return begin_q(b); };
+  const auto row_k = [&](std::int64_t b) { return begin_k(b); };
+  fill_rows(*this, q, length_q, row_q, factor_q, random);
+  fill_rows(*this, k, length_k, row_k, 1, random);
+  fill_rows(*this, v, length_k, row_k, 1, random);
+  fill_rows(*this, d_o, length_q, row_q, 1, random);
+  if (c.bias) {
+    bias = make_tensor({c.bias_dtype, c.bias_dims(), c.layout_bias, c.misalign});
+    fill_bias(*this, random);
+  }
+  for (std::int64_t h = 0; h < c.heads_q; ++h) {
+    if (c.alibi) alibi_slopes.push_back(std::exp2(-8.f * static_cast<float>(h + 1) / static_cast<float>(c.heads_q)));
+    if (c.sinks) sinks.push_back(random.normal());
+  }
+  alibi_slopes.shrink_to_fit();
+  sinks.shrink_to_fit();
+  remember();
+}
+
+std::int64_t Data::begin_q(std::int64_t b) const { return c.packed() ? index_q64[static_cast<std::size_t>(b)] : 0; }
+std::int64_t Data::begin_k(std::int64_t b) const { return c.packed() ? index_k64[static_cast<std::size_t>(b)] : 0; }
+
+Shape Data::shape_q() const { return {c.packed() ? 1 : c.batch, c.heads_q, c.total_q(), c.d}; }
+Shape Data::shape_k() const { return {c.packed() ? 1 : c.batch, c.heads_kv, c.total_k(), c.d}; }
+Shape Data::shape_v() const { return {c.packed() ? 1 : c.batch, c.heads_kv, c.total_k(), c.dv}; }
+Shape Data::shape_o() const { return {c.packed() ? 1 : c.batch, c.heads_q, c.total_q(), c.dv}; }
+
+Attention Data::attention() const {
+  Attention attention{.q = q.view, .k = k.view, .v = v.view};
+  attention.scale = c.scale;
+  attention.causal = c.causal;
+  attention.window = c.window;
+  attention.alignment = c.alignment;
+  attention.softcap = c.softcap;
+  if (c.alibi) attention.alibi_slopes = alibi_slopes.data();
+  if (c.bias) attention.bias = bias.view;
+  if (c.sinks) attention.sinks = sinks.data();
+  attention.dropout = {.p = c.dropout, .seed = c.seed * 0x9e3779b97f4a7c15u};
+  const auto view = [&](const auto& narrow, const auto& wide) {
+    const auto count = static_cast<std::int64_t>(wide.size());
+    return c.index_bits == 64 ? view_index(wide.data(), count) : view_index(narrow.data(), count);
+  };
+  if (c.packed()) {
+    attention.cu_seqlens_q = view(index_q32, index_q64);
+    attention.cu_seqlens_k = view(index_k32, index_k64);
+  } else {
+    if (!index_q64.empty()) attention.lengths_q = view(index_q32, index_q64);
+    if (!index_k64.empty()) attention.lengths_k = view(index_k32, index_k64);
+  }
+  return attention;
+}
+
+void Data::remember() {
+  for (Tensor* tensor : {&q, &k, &v, &d_o, &bias}) {
+    if (tensor->buffer) tensor->buffer->remember();
+  }
+}
+
+std::string Data::changed() const {
+  for (const Tensor* tensor : {&q, &k, &v, &d_o, &bias}) {
+    if (!tensor->buffer) continue;
+    if (std::string what = tensor->buffer->changed(); !what.empty()) return what;
+  }
+  return {};
+}
+
+}  // namespace strobe::test

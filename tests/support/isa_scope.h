@@ -1,0 +1,39 @@
+// Instruction sets that this machine has, and running under one of them by STROBE_CPU_ISA.
+#pragma once
+
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "attention/cpu/isa.h"
+
+namespace strobe::test {
+
+inline std::vector<std::string> available_isas() {
+  int count = 0;
+  const cpu::IsaName* names = cpu::isa_names(&count);
+  std::vector<std::string> list;
+  for (int i = 0; i < count; ++i) {
+    if (names[i].available) list.push_back(names[i].name);
+  }
+  return list;
+}
+
+// Forces an instruction set until the end of the scope. Not while another thread calls the library.
+class IsaScope {
+ public:
+  explicit IsaScope(const std::string& name) {
+    if (const char* before = std::getenv(kVariable)) before_ = before;
+    ::setenv(kVariable, name.c_str(), 1);
+  }
+  ~IsaScope() { before_ ? ::setenv(kVariable, before_->c_str(), 1) : ::unsetenv(kVariable); }
+  IsaScope(const IsaScope&) = delete;
+  IsaScope& operator=(const IsaScope&) = delete;
+
+ private:
+  static constexpr const char* kVariable = "STROBE_CPU_ISA";
+  std::optional<std::string> before_;
+};
+
+}  // namespace strobe::test

@@ -1,0 +1,49 @@
+// Runs a case through the public API, forward then backward, and through the float64 oracle.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "support/data.h"
+
+namespace strobe::test {
+
+// Everything the two passes write, in logical order [b][h][s][c]. dbias and dsinks are empty where not asked for.
+struct Results {
+  std::vector<double> o, lse, dq, dk, dv, dbias, dsinks;
+};
+
+// The members of Results by name, for loops over them.
+inline constexpr std::array<std::pair<const char*, std::vector<double> Results::*>, 7> kOutputs = {{
+    {"O", &Results::o},
+    {"LSE", &Results::lse},
+    {"dQ", &Results::dq},
+    {"dK", &Results::dk},
+    {"dV", &Results::dv},
+    {"dbias", &Results::dbias},
+    {"dsinks", &Results::dsinks},
+}};
+
+struct RunOptions {
+  std::string_view kernel;
+  int threads = 1;
+  bool own_workspace = false;  // exactly workspace_bytes, filled with NaN, guarded
+};
+
+// Outputs are NaN before each pass; backward reads the o and lse of this same run. Complaints: writes outside of the
+// outputs, writes to the inputs, a workspace overrun.
+struct Outcome {
+  Results results;
+  std::string complaint;
+};
+
+Outcome run(const Data& data, const RunOptions& options);
+
+// Unrounded float64 results of the reference. oracle_forward leaves the gradients empty.
+Results oracle(const Data& data, int threads = 2);
+Results oracle_forward(const Data& data, int threads = 2);
+
+}  // namespace strobe::test
