@@ -5,7 +5,6 @@
 #   no_<library>.cpp              only where that library is not built in (no_cuda.cpp: no CUDA)
 #   cuda/**, *.cu                 only with CUDA
 #   isa/*.cpp                     never: src/attention/CMakeLists.txt lists them with their flags
-# A folder of headers only becomes an interface library.
 function(strobe_folder name)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.cpp *.cu)
@@ -17,14 +16,8 @@ function(strobe_folder name)
   endif()
 
   set(target strobe_${name})
-  if(sources)
-    add_library(${target} STATIC ${sources})
-    target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
-    target_link_libraries(${target} PUBLIC ${ARG_DEPENDS} PRIVATE strobe_options)
-    set_property(GLOBAL APPEND PROPERTY STROBE_FOLDERS ${target})
-  else()
-    add_library(${target} INTERFACE)
-    target_include_directories(${target} INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
-    target_link_libraries(${target} INTERFACE ${ARG_DEPENDS})
-  endif()
+  add_library(${target} STATIC ${sources})
+  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${target} PUBLIC ${ARG_DEPENDS} PRIVATE strobe_options)
+  set_property(GLOBAL APPEND PROPERTY STROBE_FOLDERS ${target})
 endfunction()

@@ -25,7 +25,8 @@ class Peer:
         try:
             import torch
         except Exception as error:
-            raise Refused(f"no PyTorch in {sys.executable}: {error}")
+            raise Refused(f"no PyTorch in {sys.executable} ({error}); pip install torch there, or name another "
+                          "interpreter in STROBE_PYTHON")
         self.torch = torch
         torch.set_num_threads(request["threads"])
         return {"torch": torch.__version__, "python": sys.version.split()[0], "threads": torch.get_num_threads()}

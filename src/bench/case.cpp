@@ -13,9 +13,7 @@
 namespace strobe::bench {
 namespace {
 
-std::int64_t offset_of(const Case& one) {
-  return one.alignment == Alignment::bottom_right ? one.seq_k - one.seq_q : 0;
-}
+std::int64_t offset_of(const Case& one) { return one.alignment == Alignment::bottom_right ? one.seq_k - one.seq_q : 0; }
 
 const char* name_of(Alignment alignment) {
   switch (alignment) {

@@ -12,19 +12,19 @@ namespace strobe::bench {
 struct Ceilings {
   int threads = 1;
   std::string fma_instructions;
-  std::optional<double> fma_core, fma_all;     // fp32, FLOP/s: one core; all threads
-  std::optional<double> blas_fp32;             // OpenBLAS's product, FLOP/s, all threads
-  std::optional<double> own[3];                // the packed product of flash2 by dtype, FLOP/s, all threads
-  std::optional<double> copy;                  // bytes read and written a second, all threads
+  std::optional<double> fma_core, fma_all;  // fp32, FLOP/s: one core; all threads
+  std::optional<double> blas_fp32;          // OpenBLAS's product, FLOP/s, all threads
+  std::optional<double> own[3];             // the packed product of flash2 by dtype, FLOP/s, all threads
+  std::optional<double> copy;               // bytes read and written a second, all threads
 
   // The matrix-product rate of a type: the best that was measured.
   std::optional<double> product(DType dtype) const;
 };
 
 enum class Depth {
-  none,    // nothing is measured
-  brief,   // what a bench row needs, about half a second
-  full,    // everything, about three seconds
+  none,   // nothing is measured
+  brief,  // what a bench row needs, about half a second
+  full,   // everything, about three seconds
 };
 
 // `dtype` is that of the case; fp32 is always measured.

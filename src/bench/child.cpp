@@ -2,6 +2,7 @@
 #include "bench/child.h"
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -42,7 +43,7 @@ void close_quietly(int& descriptor) {
   dup2(high_output, STDOUT_FILENO);
   dup2(high_errors, STDERR_FILENO);
   dup2(high_memory, kMemoryDescriptor);
-  for (const int descriptor : {high_input, high_output, high_errors, high_memory}) close(descriptor);
+  close_range(kMemoryDescriptor + 1, ~0u, CLOSE_RANGE_CLOEXEC);  // nothing else of ours passes on
   execvp(arguments[0], arguments);
   const int error = errno;
   if (write(high_report, &error, sizeof(error)) < 0) _exit(126);
@@ -148,8 +149,9 @@ std::string Child::last_error_line() const {
 
 void Child::report_end() {
   const int status = wait_or_kill(2);
-  std::string reason = WIFSIGNALED(status) ? fmt::format("died of signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))
-                                           : fmt::format("ended with exit code {}", WEXITSTATUS(status));
+  std::string reason = WIFSIGNALED(status)
+                           ? fmt::format("died of signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))
+                           : fmt::format("ended with exit code {}", WEXITSTATUS(status));
   const std::string line = last_error_line();
   if (!line.empty()) reason += ": " + line;
   throw ImplementationError(Status::crashed, fmt::format("{} {}", name_, reason));

@@ -199,8 +199,8 @@ void Gate::compute_head(const Inputs& inputs, std::int64_t batch, std::int64_t k
       const RowRange rows = seeing_rows(case_, key->key);
       return rows.first < first + count && rows.last > first;
     };
-    const bool needed = !sampled.empty() || (has_backward(case_.passes) &&
-                                             std::any_of(head.keys.begin(), head.keys.end(), sees_a_row));
+    const bool needed =
+        !sampled.empty() || (has_backward(case_.passes) && std::any_of(head.keys.begin(), head.keys.end(), sees_a_row));
     if (needed) head.compute(hq, first, count, sampled);
   });
 }

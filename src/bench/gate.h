@@ -11,9 +11,9 @@ namespace strobe::bench {
 
 // What one tensor's comparison gave.
 struct Comparison {
-  std::string tensor;     // "O", "LSE", "dQ", "dK", "dV"
-  double error = 0;       // largest |x - reference| over the sample
-  double limit = 0;       // that is accepted
+  std::string tensor;       // "O", "LSE", "dQ", "dK", "dV"
+  double error = 0;         // largest |x - reference| over the sample
+  double limit = 0;         // that is accepted
   std::int64_t values = 0;  // compared
 };
 

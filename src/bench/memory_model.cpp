@@ -24,13 +24,11 @@ MemoryModel predict_kernel(const Case& one, const std::string& kernel) {
   const Attention attention = attention_of(one, nullptr, nullptr, nullptr);
   const Execution execution{.kernel = kernel, .threads = one.threads};
   const auto forward = static_cast<std::int64_t>(workspace_bytes(attention, Pass::forward, execution));
-  MemoryModel model{.implementation = kernel,
-                    .forward = {{"Q, K, V", bytes.inputs()},
-                                {"output", bytes.o},
-                                {"LSE", bytes.lse},
-                                {"workspace", forward}},
-                    .backward_extra = {},
-                    .note = {}};
+  MemoryModel model{
+      .implementation = kernel,
+      .forward = {{"Q, K, V", bytes.inputs()}, {"output", bytes.o}, {"LSE", bytes.lse}, {"workspace", forward}},
+      .backward_extra = {},
+      .note = {}};
   if (has_backward(one.passes)) {
     const auto backward = static_cast<std::int64_t>(workspace_bytes(attention, Pass::backward, execution));
     model.backward_extra = {{"dO", bytes.o},

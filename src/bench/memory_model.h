@@ -10,14 +10,14 @@
 namespace strobe::bench {
 
 struct MemoryItem {
-  std::string name;    // "Q, K, V", "scores", "output"
+  std::string name;  // "Q, K, V", "scores", "output"
   std::int64_t bytes;
 };
 
 struct MemoryModel {
   std::string implementation;
-  std::vector<MemoryItem> forward;          // held at the peak of a forward
-  std::vector<MemoryItem> backward_extra;   // held beyond that at the peak of a backward
+  std::vector<MemoryItem> forward;         // held at the peak of a forward
+  std::vector<MemoryItem> backward_extra;  // held beyond that at the peak of a backward
   std::string note;
 
   std::int64_t forward_bytes() const;

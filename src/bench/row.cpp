@@ -19,8 +19,8 @@ double region_flops(const Case& one, Region region) {
 
 Json region_json(const Row& row, Region region) {
   const std::optional<double> rate = flop_rate(row, region);
-  return Json::object({{"time(s)", number(mean_seconds(row, region))},
-                       {"FLOPS(TFLOPs/s)", rate ? Json(*rate * 1e-12) : Json()}});
+  return Json::object(
+      {{"time(s)", number(mean_seconds(row, region))}, {"FLOPS(TFLOPs/s)", rate ? Json(*rate * 1e-12) : Json()}});
 }
 
 Json series_json(const Series& series) {
@@ -72,8 +72,7 @@ std::optional<double> flop_rate(const Row& row, Region region) {
 Json row_json(const Row& row, const RunRecord& record) {
   Json json = Json::object();
   for (const Region region : kRegions) json.set(name_of(region), region_json(row, region));
-  json.set("peak_memory_usage(MB)",
-           row.peak_bytes ? Json(static_cast<double>(*row.peak_bytes) / kMegabyte) : Json());
+  json.set("peak_memory_usage(MB)", row.peak_bytes ? Json(static_cast<double>(*row.peak_bytes) / kMegabyte) : Json());
   json.set("status", name_of(row.status));
   if (!row.reason.empty()) json.set("reason", row.reason);
   if (row.asked) json.set("asked", *row.asked);

@@ -24,8 +24,8 @@ struct Row {
   std::string kernel;
   std::string configuration;
   Status status = Status::ok;
-  std::string reason;                       // where the status is not ok
-  Series forward, backward, both;           // empty: not timed
+  std::string reason;              // where the status is not ok
+  Series forward, backward, both;  // empty: not timed
   std::optional<std::int64_t> peak_bytes;
   std::optional<std::int64_t> asked, free;  // bytes, where out of memory
   std::optional<GateResult> gate;           // absent: --check=off

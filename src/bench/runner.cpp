@@ -14,9 +14,10 @@
 namespace strobe::bench {
 namespace {
 
-constexpr double kTurn = 0.03;     // seconds of samples of one region in a turn, where calls are shorter
+constexpr double kTurn = 0.03;       // seconds of samples of one region in a turn, where calls are shorter
+constexpr double kTurnShare = 0.05;  // of the slowest contender's call, where that is longer: it waits anyway
 constexpr int kMostInATurn = 8;
-constexpr double kRewarm = 0.05;   // calls shorter than this are made once untimed at the start of a turn
+constexpr double kRewarm = 0.05;  // calls shorter than this are made once untimed at the start of a turn
 
 struct Contender {
   Implementation* implementation;
@@ -44,9 +45,7 @@ bool guarded(Row& row, Body&& body) {
   return false;
 }
 
-std::string bytes_text(std::int64_t bytes) {
-  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / (1 << 20));
-}
+std::string bytes_text(std::int64_t bytes) { return fmt::format("{:.1f} MB", static_cast<double>(bytes) / (1 << 20)); }
 
 void refuse_what_does_not_fit(const Case& one, Implementation& implementation, Row& row, const RunOptions& options) {
   const std::optional<std::int64_t> asked = implementation.predicted_bytes(one);
@@ -79,7 +78,8 @@ void examine(const Case& one, const Inputs& inputs, const Gate* gate, Contender&
     row.gate_rows = gate->rows();
     row.gate_keys = gate->keys();
     if (!row.gate->fault.empty()) {
-      throw ImplementationError(Status::wrong, fmt::format("{}: wrong result: {}", row.implementation, row.gate->fault));
+      throw ImplementationError(Status::wrong,
+                                fmt::format("{}: wrong result: {}", row.implementation, row.gate->fault));
     }
   }
   row.peak_bytes = implementation.metered_bytes();
@@ -91,6 +91,7 @@ void warm_up(const Case& one, Contender& contender, double limit) {
   implementation.time(Region::forward);  // a backward needs its outputs, whatever is timed
   for (const Region region : {Region::forward, Region::backward}) {
     if (region == Region::forward ? !has_forward(one.passes) : !has_backward(one.passes)) continue;
+    if (contender.estimate[static_cast<int>(region)] > limit) continue;  // the gate's call has warmed it up
     std::vector<double> calls;
     const double start = now_seconds();
     do {
@@ -128,16 +129,31 @@ std::vector<Region> open_regions(const Case& one, std::span<Contender> contender
   return open;
 }
 
-void take_turn(Contender& contender, std::span<const Region> regions, const StoppingRule& rule) {
+// Samples of one region in a turn of this contender.
+int samples_in_turn(const Contender& contender, Region region, double slowest, const StoppingRule& rule) {
+  const double estimate = std::max(contender.estimate[static_cast<int>(region)], 1e-9);
+  const std::size_t taken = contender.row->series(region).samples.size();
+  if (rule.repeats == 0 && region == Region::both) {
+    const bool dear = estimate > rule.time_limit / 8;
+    return dear && taken > 0 ? 0 : 1;
+  }
+  const double turn = std::max(kTurn, kTurnShare * slowest);
+  const int most = turn > kTurn ? 4 * kMostInATurn : kMostInATurn;
+  const int count = std::clamp(static_cast<int>(turn / estimate), 1, most);
+  return rule.repeats > 0 ? std::min(count, rule.repeats - static_cast<int>(taken)) : count;
+}
+
+void take_turn(Contender& contender, std::span<const Region> regions, std::span<const Contender> all,
+               const StoppingRule& rule) {
   for (const Region region : regions) {
-    Series& series = contender.row->series(region);
-    const double estimate = contender.estimate[static_cast<int>(region)];
-    int count = std::clamp(static_cast<int>(kTurn / std::max(estimate, 1e-9)), 1, kMostInATurn);
-    if (region == Region::both && rule.repeats == 0) count = 1;
-    if (rule.repeats > 0) count = std::min(count, rule.repeats - static_cast<int>(series.samples.size()));
+    const auto index = static_cast<int>(region);
+    double slowest = 0;
+    for (const Contender& other : all) slowest = std::max(slowest, other.estimate[index]);
+    const int count = samples_in_turn(contender, region, slowest, rule);
     if (count <= 0) continue;
-    if (estimate < kRewarm) contender.implementation->time(region);
-    for (int i = 0; i < count; ++i) series.samples.push_back(contender.implementation->time(region));
+    if (contender.estimate[index] < kRewarm) contender.implementation->time(region);
+    std::vector<double>& samples = contender.row->series(region).samples;
+    for (int i = 0; i < count; ++i) samples.push_back(contender.implementation->time(region));
   }
 }
 
@@ -204,7 +220,7 @@ std::vector<Row> run_case(const Case& one, const Implementations& implementation
     const std::vector<Region> open = open_regions(one, contenders, options.rule, now_seconds() - start);
     if (open.empty()) break;
     each(nullptr, [&](Contender& contender) {
-      take_turn(contender, open, options.rule);
+      take_turn(contender, open, contenders, options.rule);
       if (!alone) contender.implementation->settle();
     });
   }

@@ -85,6 +85,7 @@ std::string rows_table(std::span<const Row> rows, const Ceilings& ceilings) {
 
 std::vector<std::string> notes_on(std::span<const Row> rows, const StoppingRule& rule) {
   std::vector<std::string> notes;
+  std::vector<std::string> wide;
   for (const Row& row : rows) {
     if (row.status != Status::ok) {
       notes.push_back(fmt::format("{}: {}", name_of(row.status), row.reason));
@@ -92,21 +93,17 @@ std::vector<std::string> notes_on(std::span<const Row> rows, const StoppingRule&
     }
     for (const Region region : {Region::forward, Region::backward}) {
       const Series& series = row.series(region);
-      if (series.samples.empty()) continue;
       const Summary summary = summarize(series.samples);
       const double width = summary.relative_half_width();
-      if (series.stop == Stop::time_limit && width > rule.interval) {
-        notes.push_back(fmt::format(
-            "{} {}: median known within {:.1f} % (wanted {:.0f} %) after {} samples and {:.0f} s; "
-            "--time-limit {:.0f} would narrow it",
-            row.implementation, name_of(region), 100 * width, 100 * rule.interval, summary.n, rule.time_limit,
-            4 * rule.time_limit));
-      } else if (width > 0.05) {
-        notes.push_back(fmt::format("{} {}: noisy, median known within {:.1f} % from {} samples; more --repeats or a "
-                                    "quieter machine would narrow it",
-                                    row.implementation, name_of(region), 100 * width, summary.n));
-      }
+      if (series.stop == Stop::time_limit ? width <= rule.interval : width <= 0.05) continue;
+      wide.push_back(fmt::format("{} {} {:.1f} % (n {})", row.implementation, name_of(region), 100 * width, summary.n));
     }
+  }
+  if (!wide.empty()) {
+    const std::string advice = rule.repeats > 0 ? fmt::format("--repeats {}", 4 * rule.repeats)
+                                                : fmt::format("--time-limit {:.0f}", 4 * rule.time_limit);
+    notes.push_back(fmt::format("medians not known within {:.0f} %: {}; {} or a quieter machine narrows them",
+                                100 * rule.interval, fmt::join(wide, ", "), advice));
   }
   return notes;
 }

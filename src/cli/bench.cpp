@@ -27,56 +27,60 @@ struct BenchOptions {
   CaseOptions one;
   bench::RunOptions run;
   std::string output = "benchmark_result.json";
-  double peer_timeout = 120;
+  double peer_timeout = 600;
+  bool check = true;
   bool quick = false;
   bool pin = true;
 };
 
-void add_value(OptionTable& table, std::string name, std::vector<std::string> aliases, std::string placeholder,
-               std::string help, std::function<void(std::string_view, std::string_view)> apply) {
-  table.add({.name = std::move(name),
-             .aliases = std::move(aliases),
-             .takes = Takes::value,
-             .placeholder = std::move(placeholder),
-             .help = std::move(help),
-             .apply = std::move(apply),
-             .words = {}});
-}
-
-void add_switch(OptionTable& table, std::string name, std::string help, std::function<void(bool)> apply) {
-  table.add({.name = std::move(name),
-             .aliases = {},
-             .takes = Takes::optional_value,
-             .placeholder = "on|off",
-             .help = std::move(help),
-             .apply = [apply](auto flag, auto value) {
-               apply(value.empty() || parse_word(flag, value, {"on", "off"}) == "on");
-             },
-             .words = {"on", "off"}});
+Option make_switch(std::string name, std::string help, bool& target) {
+  return {.name = std::move(name),
+          .takes = Takes::optional_value,
+          .placeholder = "on|off",
+          .help = std::move(help),
+          .apply =
+              [&target](auto flag, auto value) {
+                target = value.empty() || parse_word(flag, value, {"on", "off"}) == "on";
+              },
+          .words = {"on", "off"}};
 }
 
 OptionTable make_table(BenchOptions& options) {
   OptionTable table;
+  bench::RunOptions& run = options.run;
   add_case_options(table, options.one);
-  add_value(table, "repeats", {"repeat"}, "N", "exactly N samples; default: until the median is known within 1 %",
-            [&](auto flag, auto value) {
-              options.run.rule.repeats = static_cast<int>(parse_integer(flag, value, 1, 1000000));
-            });
-  add_value(table, "output", {}, "FILE", "JSON of all rows; default benchmark_result.json",
-            [&](auto, auto value) { options.output = value; });
-  add_switch(table, "check", "compare with float64 before timing; default on",
-             [&](bool on) { options.run.check = on ? bench::Check::on : bench::Check::off; });
-  add_value(table, "memory-limit", {}, "SIZE", "imitate a machine with that much memory, such as 24G",
-            [&](auto flag, auto value) { options.run.memory_limit = parse_bytes(flag, value); });
-  add_value(table, "time-limit", {}, "SECONDS", "of sampling a configuration; default 20",
-            [&](auto flag, auto value) { options.run.rule.time_limit = parse_seconds(flag, value); });
-  add_value(table, "peer-timeout", {}, "SECONDS", "a peer that does not answer for so long has failed; default 120",
-            [&](auto flag, auto value) { options.peer_timeout = parse_seconds(flag, value); });
-  add_value(table, "seed", {}, "N", "of the random inputs; default 1", [&](auto flag, auto value) {
-    options.run.seed = static_cast<std::uint64_t>(parse_integer(flag, value, 0, INT64_MAX));
-  });
-  add_switch(table, "pin", "keep to as many cores as threads; default on", [&](bool on) { options.pin = on; });
-  add_switch(table, "quick", "do not measure the machine's ceilings", [&](bool on) { options.quick = on; });
+  table.add({.name = "repeats",
+             .aliases = {"repeat"},
+             .placeholder = "N",
+             .help = "exactly N samples; default: until the median is known within 1 %",
+             .apply = [&](auto flag, auto value) {
+               run.rule.repeats = static_cast<int>(parse_integer(flag, value, 1, 1000000));
+             }});
+  table.add({.name = "output",
+             .placeholder = "FILE",
+             .help = "JSON of all rows; default benchmark_result.json",
+             .apply = [&](auto, auto value) { options.output = value; }});
+  table.add(make_switch("check", "compare with float64 before timing; default on", options.check));
+  table.add({.name = "memory-limit",
+             .placeholder = "SIZE",
+             .help = "imitate a machine with that much memory, such as 24G",
+             .apply = [&](auto flag, auto value) { run.memory_limit = parse_bytes(flag, value); }});
+  table.add({.name = "time-limit",
+             .placeholder = "SECONDS",
+             .help = "of sampling a configuration; default 20",
+             .apply = [&](auto flag, auto value) { run.rule.time_limit = parse_seconds(flag, value); }});
+  table.add({.name = "peer-timeout",
+             .placeholder = "SECONDS",
+             .help = "a peer that does not answer for so long has failed; default 600",
+             .apply = [&](auto flag, auto value) { options.peer_timeout = parse_seconds(flag, value); }});
+  table.add({.name = "seed",
+             .placeholder = "N",
+             .help = "of the random inputs; default 1",
+             .apply = [&](auto flag, auto value) {
+               run.seed = static_cast<std::uint64_t>(parse_integer(flag, value, 0, INT64_MAX));
+             }});
+  table.add(make_switch("pin", "keep to as many cores as threads; default on", options.pin));
+  table.add(make_switch("quick", "do not measure the machine's ceilings; default off", options.quick));
   return table;
 }
 
@@ -122,8 +126,9 @@ void print_notes(const std::vector<std::string>& notes) {
 std::vector<std::string> notes_on_machine(int threads) {
   double load = 0;
   if (getloadavg(&load, 1) != 1 || load < 0.5 * available_cores() || threads < 1) return {};
-  return {fmt::format("load average {:.1f} on {} cores: others use this machine; trust ratios and minima more than times",
-                      load, available_cores())};
+  return {
+      fmt::format("load average {:.1f} on {} cores: others use this machine; trust ratios and minima more than times",
+                  load, available_cores())};
 }
 
 }  // namespace
@@ -149,13 +154,13 @@ int run_bench(Arguments arguments) {
   show_progress("measure the machine's ceilings");
   const bench::Depth depth = options.quick ? bench::Depth::none : bench::Depth::brief;
   const bench::Ceilings ceilings = bench::measure_ceilings(first.threads, first.dtype, depth);
-  const bench::RunRecord record{.environment = bench::full_environment(ceilings),
-                                .command = repeat_command(arguments),
-                                .scaled = cases.scaled};
+  const bench::RunRecord record{
+      .environment = bench::full_environment(ceilings), .command = repeat_command(arguments), .scaled = cases.scaled};
   bench::Implementations implementations;
   for (const std::string& name : options.one.implementations) {
     implementations.push_back(bench::make_implementation(name, {.peer_timeout = options.peer_timeout}));
   }
+  options.run.check = options.check ? bench::Check::on : bench::Check::off;
   options.run.progress = [](const std::string& step) { show_progress(step); };
 
   std::vector<bench::Row> all;

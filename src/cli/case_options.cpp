@@ -16,7 +16,8 @@ constexpr std::int64_t kMostSize = std::int64_t{1} << 40;
 Window parse_window(std::string_view flag, std::string_view value) {
   const std::vector<std::string> sides = split(value, ':');
   if (sides.size() != 2) {
-    fail(ErrorCode::invalid_argument, "{} {}: valid: LEFT:RIGHT, two numbers of keys, -1 leaves a side open", flag, value);
+    fail(ErrorCode::invalid_argument, "{} {}: valid: LEFT:RIGHT, two numbers of keys, -1 leaves a side open", flag,
+         value);
   }
   return {parse_integer(flag, sides[0], -1, kMost), parse_integer(flag, sides[1], -1, kMost)};
 }
@@ -38,74 +39,99 @@ DType parse_dtype(std::string_view flag, std::string_view value) {
   return word == "fp32" ? DType::fp32 : word == "fp16" ? DType::fp16 : DType::bf16;
 }
 
-void add_size(OptionTable& table, std::string name, std::vector<std::string> aliases, std::string help,
-              std::optional<std::int64_t>& target, std::int64_t least) {
-  table.add({.name = std::move(name),
-             .aliases = std::move(aliases),
-             .takes = Takes::value,
-             .placeholder = "N",
-             .help = std::move(help),
-             .apply = [&target, least](auto flag, auto value) { target = parse_integer(flag, value, least, kMostSize); },
-             .words = {}});
+// apply of a flag whose value is a size of at least that.
+auto size_into(std::optional<std::int64_t>& target, std::int64_t least) {
+  return [&target, least](auto flag, auto value) { target = parse_integer(flag, value, least, kMostSize); };
 }
 
-void add_value(OptionTable& table, std::string name, std::string placeholder, std::string help,
-               std::function<void(std::string_view, std::string_view)> apply) {
-  table.add({.name = std::move(name),
-             .aliases = {},
-             .takes = Takes::value,
-             .placeholder = std::move(placeholder),
-             .help = std::move(help),
-             .apply = std::move(apply),
-             .words = {}});
+void parse_causal(CaseOptions& options, std::string_view flag, std::string_view value) {
+  const std::string word = value.empty() ? "on" : parse_word(flag, value, {"off", "on", "both"});
+  options.causal = word == "both" ? std::vector<bool>{false, true} : std::vector<bool>{word == "on"};
+}
+
+bench::Passes parse_passes(std::string_view flag, std::string_view value) {
+  const std::string word = parse_word(flag, value, {"forward", "backward", "both"});
+  if (word == "both") return bench::Passes::both;
+  return word == "forward" ? bench::Passes::forward : bench::Passes::backward;
+}
+
+Alignment parse_alignment(std::string_view flag, std::string_view value) {
+  const std::string word = parse_word(flag, value, {"top_left", "bottom_right"});
+  return word == "top_left" ? Alignment::top_left : Alignment::bottom_right;
+}
+
+void parse_device(std::string_view flag, std::string_view value) {
+  if (parse_word(flag, value, {"cpu", "cuda"}) == "cuda") {
+    fail(ErrorCode::unsupported, "{} cuda: this version has CPU kernels only; valid: cpu", flag);
+  }
 }
 
 }  // namespace
 
 void add_case_options(OptionTable& table, CaseOptions& options) {
-  add_size(table, "batch_size", {"batch"}, "default 32", options.batch, 0);
-  add_size(table, "seq_len", {"seq"}, "queries, and keys unless --seq_len_k; default 1024", options.seq, 0);
-  add_size(table, "num_heads", {"heads"}, "default 32", options.heads, 1);
-  add_size(table, "emb_dim", {"emb"}, "all heads together; head dimension = emb_dim / num_heads; default 2048",
-           options.emb, 1);
-  add_value(table, "impl", "NAME[,NAME]", "Flash2, Pytorch (= standard), reference, torch-sdpa, torch-math; default Flash2",
-            [&](auto, auto value) { parse_implementations(options, value); });
+  table.add({.name = "batch_size",
+             .aliases = {"batch"},
+             .placeholder = "N",
+             .help = "default 32",
+             .apply = size_into(options.batch, 0)});
+  table.add({.name = "seq_len",
+             .aliases = {"seq"},
+             .placeholder = "N",
+             .help = "queries, and keys unless --seq_len_k; default 1024",
+             .apply = size_into(options.seq, 0)});
+  table.add({.name = "num_heads",
+             .aliases = {"heads"},
+             .placeholder = "N",
+             .help = "default 32",
+             .apply = size_into(options.heads, 1)});
+  table.add({.name = "emb_dim",
+             .aliases = {"emb"},
+             .placeholder = "N",
+             .help = "all heads together; head dimension = emb_dim / num_heads; default 2048",
+             .apply = size_into(options.emb, 1)});
+  table.add({.name = "impl",
+             .placeholder = "NAME[,NAME]",
+             .help = "Flash2, Pytorch (= standard), reference, torch-sdpa, torch-math; default Flash2",
+             .apply = [&](auto, auto value) { parse_implementations(options, value); }});
   table.add({.name = "causal",
-             .aliases = {},
              .takes = Takes::optional_value,
              .placeholder = "off|on|both",
              .help = "causal mask; default off, --causal alone is on",
-             .apply =
-                 [&](auto flag, auto value) {
-                   const std::string word = value.empty() ? "on" : parse_word(flag, value, {"off", "on", "both"});
-                   options.causal = word == "both" ? std::vector<bool>{false, true} : std::vector<bool>{word == "on"};
-                 },
+             .apply = [&](auto flag, auto value) { parse_causal(options, flag, value); },
              .words = {"off", "on", "both"}});
-  add_value(table, "dtype", "TYPE", "fp32, fp16 or bf16; default fp16",
-            [&](auto flag, auto value) { options.dtype = parse_dtype(flag, value); });
-  add_value(table, "pass", "WHICH", "forward, backward or both; default both", [&](auto flag, auto value) {
-    const std::string word = parse_word(flag, value, {"forward", "backward", "both"});
-    options.passes = word == "both"      ? bench::Passes::both
-                     : word == "forward" ? bench::Passes::forward
-                                         : bench::Passes::backward;
-  });
-  add_size(table, "num_kv_heads", {"kv_heads"}, "KV heads, each shared by as many query heads; default num_heads",
-           options.kv_heads, 1);
-  add_size(table, "seq_len_k", {"seq_k"}, "keys; default seq_len", options.seq_k, 0);
-  add_value(table, "align", "WHERE", "top_left or bottom_right: the diagonal where queries and keys differ in number",
-            [&](auto flag, auto value) {
-              const std::string word = parse_word(flag, value, {"top_left", "bottom_right"});
-              options.alignment = word == "top_left" ? Alignment::top_left : Alignment::bottom_right;
-            });
-  add_value(table, "window", "L:R", "sliding window: keys to the left and right of the diagonal, -1 is open",
-            [&](auto flag, auto value) { options.window = parse_window(flag, value); });
-  add_value(table, "device", "NAME", "cpu", [](auto flag, auto value) {
-    const std::string word = parse_word(flag, value, {"cpu", "cuda"});
-    if (word == "cuda") fail(ErrorCode::unsupported, "{} cuda: this version has CPU kernels only; valid: cpu", flag);
-  });
-  add_value(table, "threads", "N", "default: all cores of this process", [&](auto flag, auto value) {
-    options.threads = static_cast<int>(parse_integer(flag, value, 1, 4096));
-  });
+  table.add({.name = "dtype",
+             .placeholder = "TYPE",
+             .help = "fp32, fp16 or bf16; default fp16",
+             .apply = [&](auto flag, auto value) { options.dtype = parse_dtype(flag, value); }});
+  table.add({.name = "pass",
+             .placeholder = "WHICH",
+             .help = "forward, backward or both; default both",
+             .apply = [&](auto flag, auto value) { options.passes = parse_passes(flag, value); }});
+  table.add({.name = "num_kv_heads",
+             .aliases = {"kv_heads"},
+             .placeholder = "N",
+             .help = "KV heads, each shared by as many query heads; default num_heads",
+             .apply = size_into(options.kv_heads, 1)});
+  table.add({.name = "seq_len_k",
+             .aliases = {"seq_k"},
+             .placeholder = "N",
+             .help = "keys; default seq_len",
+             .apply = size_into(options.seq_k, 0)});
+  table.add({.name = "align",
+             .placeholder = "WHERE",
+             .help = "top_left or bottom_right: the diagonal where queries and keys differ in number",
+             .apply = [&](auto flag, auto value) { options.alignment = parse_alignment(flag, value); }});
+  table.add({.name = "window",
+             .placeholder = "L:R",
+             .help = "sliding window: keys to the left and right of the diagonal, -1 is open",
+             .apply = [&](auto flag, auto value) { options.window = parse_window(flag, value); }});
+  table.add({.name = "device", .placeholder = "NAME", .help = "cpu", .apply = parse_device});
+  table.add({.name = "threads",
+             .placeholder = "N",
+             .help = "default: all cores of this process",
+             .apply = [&](auto flag, auto value) {
+               options.threads = static_cast<int>(parse_integer(flag, value, 1, 4096));
+             }});
 }
 
 Cases cases_of(const CaseOptions& options) {

@@ -110,14 +110,15 @@ int run_env(Arguments arguments) {
   bool quick = false;
   int threads = available_cores();
   OptionTable table;
-  table.add({.name = "json", .aliases = {}, .takes = Takes::nothing, .placeholder = "", .help = "the same as JSON",
-             .apply = [&](auto, auto) { json = true; }, .words = {}});
-  table.add({.name = "threads", .aliases = {}, .takes = Takes::value, .placeholder = "N",
+  table.add(
+      {.name = "json", .takes = Takes::nothing, .help = "the same as JSON", .apply = [&](auto, auto) { json = true; }});
+  table.add({.name = "threads",
+             .placeholder = "N",
              .help = "for the measured rates; default: all cores of this process",
-             .apply = [&](auto flag, auto value) { threads = static_cast<int>(parse_integer(flag, value, 1, 4096)); },
-             .words = {}});
-  table.add({.name = "quick", .aliases = {}, .takes = Takes::nothing, .placeholder = "", .help = "measure nothing",
-             .apply = [&](auto, auto) { quick = true; }, .words = {}});
+             .apply = [&](auto flag, auto value) { threads = static_cast<int>(parse_integer(flag, value, 1, 4096)); }});
+  table.add({.name = "quick", .takes = Takes::nothing, .help = "measure nothing", .apply = [&](auto, auto) {
+               quick = true;
+             }});
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(kIntroduction + table.help());
     return kFine;

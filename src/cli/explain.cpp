@@ -20,8 +20,8 @@ constexpr const char* kIntroduction =
 
 std::string megabytes(std::int64_t bytes) {
   const double value = static_cast<double>(bytes) / (1 << 20);
-  return value == static_cast<double>(static_cast<std::int64_t>(value)) ? fmt::format("{:.0f}", value)
-                                                                        : fmt::format("{:.3g}", value);
+  const bool whole = bytes % (1 << 20) == 0;
+  return fmt::format("{:.{}f}", value, whole || value >= 100 ? 0 : value >= 1 ? 1 : 3);
 }
 
 std::string flops_text(double flops) {
@@ -37,7 +37,10 @@ std::string verdicts_text(const bench::Case& one, Pass pass) {
   const Attention attention = bench::attention_of(one, nullptr, nullptr, nullptr);
   for (const Verdict& verdict : explain(attention, pass, Execution{.threads = one.threads})) {
     const bool fine = verdict.refusal.empty();
-    table.add_row({verdict.kernel, verdict.chosen ? "chosen" : fine ? "supported" : "refuses: " + verdict.refusal,
+    table.add_row({verdict.kernel,
+                   verdict.chosen ? "chosen"
+                   : fine         ? "supported"
+                                  : "refuses: " + verdict.refusal,
                    fine ? megabytes(static_cast<std::int64_t>(verdict.workspace_bytes)) : "-", verdict.configuration});
   }
   return table.text();
@@ -69,8 +72,7 @@ std::string work_text(const bench::Case& one, const bench::Ceilings& ceilings) {
       bound = compute >= memory ? fmt::format("{} matrix product, {:.0f} GFLOP/s", name_of(one.dtype), *rate * 1e-9)
                                 : fmt::format("copy, {:.1f} GB/s", *ceilings.copy * 1e-9);
     }
-    table.add_row({is_forward ? "forward" : "backward", flops_text(flops),
-                   megabytes(static_cast<std::int64_t>(bytes)),
+    table.add_row({is_forward ? "forward" : "backward", flops_text(flops), megabytes(static_cast<std::int64_t>(bytes)),
                    bytes > 0 ? fmt::format("{:.0f}", flops / bytes) : "-", time, bound});
   }
   return table.text();
@@ -86,8 +88,8 @@ std::string items_text(const std::vector<bench::MemoryItem>& items) {
 
 std::string memory_text(const bench::Case& one) {
   std::vector<bench::MemoryModel> models;
-  for (const Verdict& verdict : explain(bench::attention_of(one, nullptr, nullptr, nullptr), Pass::forward,
-                                        Execution{.threads = one.threads})) {
+  for (const Verdict& verdict :
+       explain(bench::attention_of(one, nullptr, nullptr, nullptr), Pass::forward, Execution{.threads = one.threads})) {
     if (verdict.refusal.empty()) models.push_back(bench::predict_kernel(one, verdict.kernel));
   }
   models.push_back(bench::predict_plain(one));
@@ -114,9 +116,10 @@ int run_explain(Arguments arguments) {
   bool quick = false;
   OptionTable table;
   add_case_options(table, options);
-  table.add({.name = "quick", .aliases = {}, .takes = Takes::nothing, .placeholder = "",
-             .help = "do not measure the machine, so no best time", .apply = [&](auto, auto) { quick = true; },
-             .words = {}});
+  table.add({.name = "quick",
+             .takes = Takes::nothing,
+             .help = "do not measure the machine, so no best time",
+             .apply = [&](auto, auto) { quick = true; }});
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(kIntroduction + table.help());
     return kFine;

@@ -41,8 +41,9 @@ constexpr Command kCommands[] = {
 std::string help_text() {
   std::string text = "strobe: exact attention, measured.\n\nusage: strobe COMMAND [--flag value ...]\n\n";
   for (const Command& command : kCommands) text += fmt::format("  {:<9}{}\n", command.name, command.help);
-  return text + "\nstrobe COMMAND --help lists the flags of a command.\n"
-                "Exit codes: 0 fine, 1 failed check, 2 bad input, 3 failure at run time, 130/143 interrupted.\n";
+  return text +
+         "\nstrobe COMMAND --help lists the flags of a command.\n"
+         "Exit codes: 0 fine, 1 failed check, 2 bad input, 3 failure at run time, 130/143 interrupted.\n";
 }
 
 const Command& find_command(std::string_view name) {

@@ -14,9 +14,8 @@ namespace {
 
 std::string normal(std::string_view text) {
   std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) {
-    return c == '_' ? '-' : static_cast<char>(std::tolower(c));
-  });
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return c == '_' ? '-' : static_cast<char>(std::tolower(c)); });
   return out;
 }
 
@@ -67,8 +66,8 @@ void OptionTable::refuse_unknown(std::string_view flag) const {
   for (const Option& option : options_) names.push_back("--" + option.name);
   const std::string word = "--" + std::string(flag);
   const std::vector<std::string> near = nearest(word, names);
-  fail(ErrorCode::invalid_argument, "{}: unknown flag; {}: {}", word,
-       near.size() < names.size() ? "nearest" : "valid", fmt::join(near, ", "));
+  fail(ErrorCode::invalid_argument, "{}: unknown flag; {}: {}", word, near.size() < names.size() ? "nearest" : "valid",
+       fmt::join(near, ", "));
 }
 
 OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> arguments) const {
@@ -94,7 +93,8 @@ OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> argume
     const bool has_next = i + 1 < arguments.size();
     bool takes_next = option->takes == Takes::value;
     if (option->takes == Takes::optional_value && has_next) {
-      takes_next = std::find(option->words.begin(), option->words.end(), normal(arguments[i + 1])) != option->words.end();
+      takes_next =
+          std::find(option->words.begin(), option->words.end(), normal(arguments[i + 1])) != option->words.end();
     }
     if (takes_next && !has_next) {
       fail(ErrorCode::invalid_argument, "{}: needs a value ({})", shown, option->placeholder);
@@ -127,9 +127,8 @@ std::int64_t parse_integer(std::string_view flag, std::string_view value, std::i
   std::int64_t number = 0;
   const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (code != std::errc() || end != value.data() + value.size() || value.empty() || number < least || number > most) {
-    const std::string range = most == std::numeric_limits<std::int64_t>::max()
-                                  ? fmt::format("{} or more", least)
-                                  : fmt::format("{}..{}", least, most);
+    const std::string range = most == std::numeric_limits<std::int64_t>::max() ? fmt::format("{} or more", least)
+                                                                               : fmt::format("{}..{}", least, most);
     fail(ErrorCode::invalid_argument, "{} {}: not a whole number in the valid range {}", flag,
          value.empty() ? "\"\"" : value, range);
   }

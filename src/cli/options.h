@@ -1,6 +1,7 @@
 // Command-line flags of a subcommand: one table that parses, suggests and prints the help.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -12,13 +13,13 @@ namespace strobe::cli {
 enum class Takes { nothing, value, optional_value };
 
 struct Option {
-  std::string name;                  // with dashes, without the leading two: "batch_size" is spelled as shown in help
-  std::vector<std::string> aliases;
+  std::string name;                    // without the two dashes, spelled as the help shows it: "batch_size"
+  std::vector<std::string> aliases{};  // likewise
   Takes takes = Takes::value;
-  std::string placeholder;           // of the value in the help: "N", "on|off|both"
-  std::string help;
-  std::function<void(std::string_view flag, std::string_view value)> apply;  // "" where there is no value
-  std::vector<std::string> words;    // optional_value: what a following word must be to count as the value
+  std::string placeholder{};  // of the value in the help: "N", "on|off|both"
+  std::string help{};
+  std::function<void(std::string_view flag, std::string_view value)> apply{};  // value is "" where there is none
+  std::vector<std::string> words{};  // optional_value: what the next argument must be to count as the value
 };
 
 // Dash and underscore are the same everywhere; `--flag value` and `--flag=value` too. -h and --help are always known.

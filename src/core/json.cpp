@@ -112,7 +112,8 @@ class Parser {
 
   Json parse_number() {
     const std::size_t begin = position_;
-    while (position_ < text_.size() && std::string_view("+-.eE0123456789").find(text_[position_]) != std::string_view::npos) {
+    while (position_ < text_.size() &&
+           std::string_view("+-.eE0123456789").find(text_[position_]) != std::string_view::npos) {
       ++position_;
     }
     const std::string_view digits = text_.substr(begin, position_ - begin);
@@ -167,7 +168,9 @@ class Parser {
     if (position_ >= text_.size()) refuse("unfinished escape");
     const char c = text_[position_++];
     switch (c) {
-      case '"': case '\\': case '/': out += c; return;
+      case '"':
+      case '\\':
+      case '/': out += c; return;
       case 'b': out += '\b'; return;
       case 'f': out += '\f'; return;
       case 'n': out += '\n'; return;
@@ -291,9 +294,7 @@ const Json& Json::at(std::string_view key) const {
   return *value;
 }
 
-std::size_t Json::size() const {
-  return is_object() ? std::get<Object>(value_).size() : as_array().size();
-}
+std::size_t Json::size() const { return is_object() ? std::get<Object>(value_).size() : as_array().size(); }
 
 bool Json::fits_one_line() const {
   if (is_object()) {

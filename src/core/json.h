@@ -46,8 +46,8 @@ class Json {
   const Array& as_array() const;
   const Object& as_object() const;
 
-  void push_back(Json item);                  // arrays
-  Json& set(std::string key, Json value);     // objects; replaces; returns *this
+  void push_back(Json item);               // arrays
+  Json& set(std::string key, Json value);  // objects; replaces; returns *this
   const Json* find(std::string_view key) const;
   const Json& at(std::string_view key) const;  // throws where there is no such key
   std::size_t size() const;                    // of an array or object

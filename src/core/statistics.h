@@ -12,9 +12,9 @@ struct Summary {
   double median = 0;
   double min = 0;
   double max = 0;
-  double stddev = 0;   // of the sample (n - 1); 0 for n = 1
-  double spread = 0;   // interquartile range / median
-  double low = 0;      // interval of the median, two order statistics
+  double stddev = 0;  // of the sample (n - 1); 0 for n = 1
+  double spread = 0;  // interquartile range / median
+  double low = 0;     // interval of the median, two order statistics
   double high = 0;
   double confidence = 0;  // of that interval: at least 0.95 where n >= 6, else what min..max gives
 

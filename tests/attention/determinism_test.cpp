@@ -17,15 +17,52 @@ constexpr DType kDTypes[] = {DType::fp32, DType::fp16, DType::bf16};
 std::vector<Case> shapes() {
   return {
       {.seed = 11, .sq = 700, .sk = 700, .d = 64, .dv = 64},  // one head, several blocks of keys
-      {.seed = 12, .batch = 2, .heads_q = 8, .heads_kv = 2, .sq = 130, .sk = 190, .d = 40, .dv = 24, .causal = true,
+      {.seed = 12,
+       .batch = 2,
+       .heads_q = 8,
+       .heads_kv = 2,
+       .sq = 130,
+       .sk = 190,
+       .d = 40,
+       .dv = 24,
+       .causal = true,
        .alignment = Alignment::bottom_right},
       {.seed = 13, .heads_q = 2, .heads_kv = 1, .sq = 1, .sk = 3000, .d = 64, .dv = 64},  // split over keys
-      {.seed = 14, .batch = 3, .heads_q = 4, .heads_kv = 2, .sq = 150, .sk = 270, .d = 32, .dv = 32, .bias = true,
+      {.seed = 14,
+       .batch = 3,
+       .heads_q = 4,
+       .heads_kv = 2,
+       .sq = 150,
+       .sk = 270,
+       .d = 32,
+       .dv = 32,
+       .bias = true,
        .sinks = true},  // one row of dbias collects from every row of every head
-      {.seed = 15, .batch = 2, .heads_q = 3, .heads_kv = 3, .sq = 100, .sk = 300, .d = 48, .dv = 80, .causal = true,
-       .window = {40, -1}, .alignment = Alignment::top_left, .softcap = 5, .alibi = true, .dropout = 0.2f},
-      {.seed = 16, .batch = 4, .heads_q = 2, .heads_kv = 1, .sq = 200, .sk = 290, .d = 64, .dv = 64,
-       .lengths = Lengths::packed, .lengths_q = {200, 0, 3, 77}, .lengths_k = {290, 31, 0, 128}},
+      {.seed = 15,
+       .batch = 2,
+       .heads_q = 3,
+       .heads_kv = 3,
+       .sq = 100,
+       .sk = 300,
+       .d = 48,
+       .dv = 80,
+       .causal = true,
+       .window = {40, -1},
+       .alignment = Alignment::top_left,
+       .softcap = 5,
+       .alibi = true,
+       .dropout = 0.2f},
+      {.seed = 16,
+       .batch = 4,
+       .heads_q = 2,
+       .heads_kv = 1,
+       .sq = 200,
+       .sk = 290,
+       .d = 64,
+       .dv = 64,
+       .lengths = Lengths::packed,
+       .lengths_q = {200, 0, 3, 77},
+       .lengths_k = {290, 31, 0, 128}},
   };
 }
 
@@ -39,7 +76,8 @@ TEST_P(Determinism, AnyNumberOfThreads) {
     SCOPED_TRACE(describe(c));
     const Data data(c);
     for (const char* kernel : {"flash2", "standard", "reference"}) {
-      for (const std::string& isa : std::string(kernel) == "flash2" ? available_isas() : std::vector<std::string>{"generic"}) {
+      for (const std::string& isa :
+           std::string(kernel) == "flash2" ? available_isas() : std::vector<std::string>{"generic"}) {
         const IsaScope scope(isa);
         const Results one = run(data, {.kernel = kernel, .threads = 1}).results;
         for (const int threads : {2, 3, 5, 8}) {
@@ -54,8 +92,19 @@ TEST_P(Determinism, AnyNumberOfThreads) {
 TEST_P(Determinism, Repeated) {
   const std::vector<Case> small = {
       {.seed = 21, .heads_q = 2, .heads_kv = 1, .sq = 70, .sk = 90, .d = 32, .dv = 32},
-      {.seed = 22, .batch = 2, .heads_q = 2, .heads_kv = 2, .sq = 33, .sk = 65, .d = 16, .dv = 24, .causal = true,
-       .alignment = Alignment::bottom_right, .bias = true, .sinks = true, .dropout = 0.1f},
+      {.seed = 22,
+       .batch = 2,
+       .heads_q = 2,
+       .heads_kv = 2,
+       .sq = 33,
+       .sk = 65,
+       .d = 16,
+       .dv = 24,
+       .causal = true,
+       .alignment = Alignment::bottom_right,
+       .bias = true,
+       .sinks = true,
+       .dropout = 0.1f},
   };
   const auto repeat = [](const Case& c, int times) {
     SCOPED_TRACE(describe(c));

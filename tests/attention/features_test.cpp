@@ -76,11 +76,28 @@ TEST(Oracle, FollowsThePlainDefinition) {
       {.heads_q = 3, .heads_kv = 1, .sq = 6, .sk = 7, .alignment = Alignment::bottom_right, .alibi = true},
       {.batch = 2, .heads_q = 2, .heads_kv = 2, .sq = 4, .sk = 6, .bias = true, .bias_shape = {true, false, true}},
       {.batch = 2, .heads_q = 2, .heads_kv = 1, .sq = 4, .sk = 6, .sinks = true, .dropout = 0.3f},
-      {.batch = 3, .sq = 6, .sk = 7, .causal = true, .alignment = Alignment::bottom_right, .lengths = Lengths::both,
-       .lengths_q = {6, 2, 0}, .lengths_k = {3, 7, 4}},
-      {.batch = 2, .heads_q = 2, .heads_kv = 1, .sq = 7, .sk = 9, .causal = true, .window = {4, -1},
-       .alignment = Alignment::bottom_right, .softcap = 2, .alibi = true, .bias = true, .bias_shape = {false, true, true},
-       .sinks = true, .dropout = 0.25f},
+      {.batch = 3,
+       .sq = 6,
+       .sk = 7,
+       .causal = true,
+       .alignment = Alignment::bottom_right,
+       .lengths = Lengths::both,
+       .lengths_q = {6, 2, 0},
+       .lengths_k = {3, 7, 4}},
+      {.batch = 2,
+       .heads_q = 2,
+       .heads_kv = 1,
+       .sq = 7,
+       .sk = 9,
+       .causal = true,
+       .window = {4, -1},
+       .alignment = Alignment::bottom_right,
+       .softcap = 2,
+       .alibi = true,
+       .bias = true,
+       .bias_shape = {false, true, true},
+       .sinks = true,
+       .dropout = 0.25f},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(describe(c));
@@ -94,9 +111,22 @@ TEST(Oracle, FollowsThePlainDefinition) {
 
 // A packed batch is its sequences, each by itself. Dropout is left out: its counter is the sequence's number.
 TEST(Oracle, PackedIsEachSequenceAlone) {
-  const Case packed{.seed = 5, .batch = 4, .heads_q = 4, .heads_kv = 2, .sq = 9, .sk = 12, .d = 6, .dv = 7, .causal = true,
-                    .window = {5, -1}, .alignment = Alignment::bottom_right, .alibi = true, .lengths = Lengths::packed,
-                    .lengths_q = {9, 0, 4, 1}, .lengths_k = {5, 3, 12, 0}, .layout_q = Layout::bshd};
+  const Case packed{.seed = 5,
+                    .batch = 4,
+                    .heads_q = 4,
+                    .heads_kv = 2,
+                    .sq = 9,
+                    .sk = 12,
+                    .d = 6,
+                    .dv = 7,
+                    .causal = true,
+                    .window = {5, -1},
+                    .alignment = Alignment::bottom_right,
+                    .alibi = true,
+                    .lengths = Lengths::packed,
+                    .lengths_q = {9, 0, 4, 1},
+                    .lengths_k = {5, 3, 12, 0},
+                    .layout_q = Layout::bshd};
   const Data data(packed);
   const Results whole = oracle(data);
   for (std::int64_t b = 0; b < packed.batch; ++b) {
@@ -159,16 +189,64 @@ std::vector<double> derivatives(const Data& data, Tensor& tensor) {
 TEST(Gradients, FollowFiniteDifferences) {
   const std::vector<Case> cases = {
       {.seed = 31, .heads_q = 2, .heads_kv = 2, .sq = 4, .sk = 5, .d = 3, .dv = 4},
-      {.seed = 32, .heads_q = 4, .heads_kv = 2, .sq = 5, .sk = 4, .d = 4, .dv = 2, .causal = true,
+      {.seed = 32,
+       .heads_q = 4,
+       .heads_kv = 2,
+       .sq = 5,
+       .sk = 4,
+       .d = 4,
+       .dv = 2,
+       .causal = true,
        .alignment = Alignment::bottom_right},
-      {.seed = 33, .heads_q = 2, .heads_kv = 1, .sq = 5, .sk = 6, .d = 3, .dv = 3, .causal = true, .window = {2, -1},
-       .alignment = Alignment::top_left, .softcap = 1.5f, .alibi = true},
-      {.seed = 34, .batch = 2, .heads_q = 2, .heads_kv = 1, .sq = 3, .sk = 4, .d = 3, .dv = 3, .bias = true,
-       .bias_shape = {false, true, false}, .sinks = true, .dropout = 0.25f},
-      {.seed = 35, .batch = 2, .sq = 4, .sk = 5, .d = 3, .dv = 3, .scale = -0.7f, .softcap = 3, .bias = true,
-       .bias_shape = {true, false, true}, .lengths = Lengths::both, .lengths_q = {4, 2}, .lengths_k = {3, 5}},
-      {.seed = 36, .batch = 3, .heads_q = 2, .heads_kv = 1, .sq = 4, .sk = 4, .d = 3, .dv = 3, .sinks = true,
-       .lengths = Lengths::packed, .lengths_q = {4, 0, 2}, .lengths_k = {3, 2, 4}},
+      {.seed = 33,
+       .heads_q = 2,
+       .heads_kv = 1,
+       .sq = 5,
+       .sk = 6,
+       .d = 3,
+       .dv = 3,
+       .causal = true,
+       .window = {2, -1},
+       .alignment = Alignment::top_left,
+       .softcap = 1.5f,
+       .alibi = true},
+      {.seed = 34,
+       .batch = 2,
+       .heads_q = 2,
+       .heads_kv = 1,
+       .sq = 3,
+       .sk = 4,
+       .d = 3,
+       .dv = 3,
+       .bias = true,
+       .bias_shape = {false, true, false},
+       .sinks = true,
+       .dropout = 0.25f},
+      {.seed = 35,
+       .batch = 2,
+       .sq = 4,
+       .sk = 5,
+       .d = 3,
+       .dv = 3,
+       .scale = -0.7f,
+       .softcap = 3,
+       .bias = true,
+       .bias_shape = {true, false, true},
+       .lengths = Lengths::both,
+       .lengths_q = {4, 2},
+       .lengths_k = {3, 5}},
+      {.seed = 36,
+       .batch = 3,
+       .heads_q = 2,
+       .heads_kv = 1,
+       .sq = 4,
+       .sk = 4,
+       .d = 3,
+       .dv = 3,
+       .sinks = true,
+       .lengths = Lengths::packed,
+       .lengths_q = {4, 0, 2},
+       .lengths_k = {3, 2, 4}},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(describe(c));
@@ -219,11 +297,22 @@ void for_every_kernel(const Data& data, Check&& check) {
 // Scores so far apart that one key has all the weight: O is that row of V, dV that row of dO, bit by bit.
 TEST(Integers, OneKeyTakesAll) {
   for (const DType dtype : kDTypes) {
-    Case c{.seed = 41, .dtype = dtype, .heads_q = 2, .heads_kv = 1, .sq = 40, .sk = 40, .d = 40, .dv = 24, .scale = 1.f,
+    Case c{.seed = 41,
+           .dtype = dtype,
+           .heads_q = 2,
+           .heads_kv = 1,
+           .sq = 40,
+           .sk = 40,
+           .d = 40,
+           .dv = 24,
+           .scale = 1.f,
            .values = Values::integer};
     Data data(c);
-    const auto key_of = [](std::int64_t h, std::int64_t i) { return (i * 7 + h * 3) % 40; };  // 7 and 40 have no divisor
-    for_each(data.q.view.shape, [&](auto b, auto h, auto i, auto e) { data.q.set(b, h, i, e, e == key_of(h, i) ? 128.f : 0.f); });
+    const auto key_of = [](std::int64_t h, std::int64_t i) {
+      return (i * 7 + h * 3) % 40;
+    };  // 7 and 40 have no divisor
+    for_each(data.q.view.shape,
+             [&](auto b, auto h, auto i, auto e) { data.q.set(b, h, i, e, e == key_of(h, i) ? 128.f : 0.f); });
     for_each(data.k.view.shape, [&](auto b, auto h, auto j, auto e) { data.k.set(b, h, j, e, e == j ? 2.f : 0.f); });
     data.remember();
     for_every_kernel(data, [&](const Results& results, const std::string& who) {
@@ -244,7 +333,8 @@ TEST(Integers, OneKeyTakesAll) {
 TEST(Integers, EqualWeights) {
   for (const DType dtype : kDTypes) {
     for (const std::int64_t keys : {1, 2, 16, 64, 256}) {
-      Case c{.seed = 42, .dtype = dtype, .sq = 5, .sk = keys, .d = 16, .dv = 17, .scale = 0.f, .values = Values::integer};
+      Case c{
+          .seed = 42, .dtype = dtype, .sq = 5, .sk = keys, .d = 16, .dv = 17, .scale = 0.f, .values = Values::integer};
       const Data data(c);
       for_every_kernel(data, [&](const Results& results, const std::string& who) {
         std::vector<double> o, dv;
@@ -263,7 +353,8 @@ TEST(Integers, EqualWeights) {
         } else {
           EXPECT_EQ(o, results.o) << who << " " << strobe::name_of(dtype) << ", " << keys << " keys";
         }
-        EXPECT_LE(largest_difference(dv, results.dv), (dtype == DType::fp32 ? 0x1p-20 : 0) * 20 / static_cast<double>(keys))
+        EXPECT_LE(largest_difference(dv, results.dv),
+                  (dtype == DType::fp32 ? 0x1p-20 : 0) * 20 / static_cast<double>(keys))
             << who << " " << strobe::name_of(dtype) << ", " << keys << " keys";
         const std::vector<double> zeros(results.dq.size(), 0);
         EXPECT_EQ(zeros, results.dq) << who << " " << strobe::name_of(dtype) << ", " << keys << " keys";

@@ -1,5 +1,5 @@
 // Random problem descriptions against the validator: each is accepted or refused with one line, none crashes.
-// STROBE_FUZZ_TRIES sets how many (a million by default), STROBE_FUZZ_SEED where they start. One in a thousand is a
+// STROBE_FUZZ_TRIES sets how many (by default a million), STROBE_FUZZ_SEED where they start. One in a thousand is a
 // valid problem in exact-size memory that really runs, for the sanitizers to watch.
 #include <gtest/gtest.h>
 
@@ -18,6 +18,12 @@
 
 namespace strobe {
 namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kTries = 100000;  // a sanitizer makes each ten times as long
+#else
+constexpr std::uint64_t kTries = 1000000;
+#endif
 
 using Shape = std::array<std::int64_t, 4>;
 
@@ -385,7 +391,7 @@ void run_one(Dice& dice, Tally& tally) {
 }
 
 TEST(Fuzz, ValidatorNeverCrashes) {
-  const auto tries = static_cast<std::int64_t>(environment("STROBE_FUZZ_TRIES", 1000000));
+  const auto tries = static_cast<std::int64_t>(environment("STROBE_FUZZ_TRIES", kTries));
   const std::uint64_t seed = environment("STROBE_FUZZ_SEED", 1);
   Tally tally;
   for (std::int64_t i = 0; i < tries; ++i) {

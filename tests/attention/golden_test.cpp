@@ -175,9 +175,8 @@ void check_kernel(const char* kernel) {
     };
     const Execution execution{.kernel = kernel, .threads = 2};
     forward(golden.attention, {.o = view(out.o, golden.shape_o), .lse = out.lse.data()}, execution);
-    Gradients gradients{.dq = view(out.dq, golden.shape_q),
-                        .dk = view(out.dk, golden.shape_k),
-                        .dv = view(out.dv, golden.shape_v)};
+    Gradients gradients{
+        .dq = view(out.dq, golden.shape_q), .dk = view(out.dk, golden.shape_k), .dv = view(out.dv, golden.shape_v)};
     if (golden.has("grad_bias")) gradients.dbias = view(out.dbias, golden.shape_bias);
     if (golden.has("grad_sinks")) gradients.dsinks = out.dsinks.data();
     backward(golden.attention,

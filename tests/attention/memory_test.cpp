@@ -67,7 +67,8 @@ TEST(Memory, GrowsAtMostWithTheSequence) {
 // The library's own allocation in a pass is exactly what the query said, and none where the caller brings memory.
 TEST(Memory, AllocatorSeesWhatTheQuerySays) {
   for (const DType dtype : kDTypes) {
-    const Case c{.seed = 3, .dtype = dtype, .sq = kSanitized ? 512 : 8192, .sk = kSanitized ? 512 : 8192, .d = 64, .dv = 64};
+    const Case c{
+        .seed = 3, .dtype = dtype, .sq = kSanitized ? 512 : 8192, .sk = kSanitized ? 512 : 8192, .d = 64, .dv = 64};
     const Data data(c);
     const Attention attention = data.attention();
     Tensor o = make_tensor({dtype, data.shape_o(), Layout::bhsd, 0});

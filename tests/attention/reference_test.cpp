@@ -78,9 +78,8 @@ void coarsen(Data& data) {
   const auto snap = [](float value) { return std::round(value * 32) / 32; };
   for (Tensor* tensor : {&data.q, &data.k, &data.v, &data.d_o, &data.bias}) {
     if (!tensor->buffer) continue;
-    test::for_each(tensor->view.shape, [&](auto b, auto h, auto s, auto c) {
-      tensor->set(b, h, s, c, snap(tensor->at(b, h, s, c)));
-    });
+    test::for_each(tensor->view.shape,
+                   [&](auto b, auto h, auto s, auto c) { tensor->set(b, h, s, c, snap(tensor->at(b, h, s, c))); });
   }
   for (float& sink : data.sinks) sink = snap(sink);
 }
@@ -237,9 +236,8 @@ void check_one_hot(const char* kernel, DType dtype) {
   c.dtype = dtype, c.values = test::Values::integer, c.scale = 1.f;
   c.sq = 21, c.sk = 8, c.d = 8, c.dv = 5;
   Data data(c);
-  test::for_each(data.shape_q(), [&](auto, auto, auto i, auto e) {
-    data.q.set(0, 0, i, e, i * 3 % 8 == e ? 32.f : 0.f);
-  });
+  test::for_each(data.shape_q(),
+                 [&](auto, auto, auto i, auto e) { data.q.set(0, 0, i, e, i * 3 % 8 == e ? 32.f : 0.f); });
   test::for_each(data.shape_k(), [&](auto, auto, auto j, auto e) { data.k.set(0, 0, j, e, j == e ? 32.f : 0.f); });
   const auto tensor = [&](const test::Shape& shape) { return test::make_tensor({dtype, shape}); };
   Tensor o = tensor(data.shape_o()), dq = tensor(data.shape_q()), dk = tensor(data.shape_k());
@@ -250,9 +248,8 @@ void check_one_hot(const char* kernel, DType dtype) {
   backward(data.attention(), {.o = o.view, .lse = lse.data(), .d_o = data.d_o.view},
            {.dq = dq.view, .dk = dk.view, .dv = dv.view}, execution);
   for (const float value : lse) EXPECT_EQ(value, 1024);
-  test::for_each(data.shape_o(), [&](auto, auto, auto i, auto e) {
-    EXPECT_EQ(o.at(0, 0, i, e), data.v.at(0, 0, i * 3 % 8, e));
-  });
+  test::for_each(data.shape_o(),
+                 [&](auto, auto, auto i, auto e) { EXPECT_EQ(o.at(0, 0, i, e), data.v.at(0, 0, i * 3 % 8, e)); });
   test::for_each(data.shape_v(), [&](auto, auto, auto j, auto e) {
     float sum = 0;
     for (std::int64_t i = 0; i < c.sq; ++i) sum += i * 3 % 8 == j ? data.d_o.at(0, 0, i, e) : 0.f;

@@ -12,13 +12,13 @@ namespace strobe::bench {
 namespace {
 
 // Outputs of the reference kernel that a test may spoil.
-struct Run {
+struct Outcome {
   Case one;
   Inputs inputs;
   KernelImplementation kernel{"reference"};
   Gate gate;
 
-  explicit Run(const Case& description)
+  explicit Outcome(const Case& description)
       : one(description), inputs(make_inputs(description, 3)), gate(description, inputs) {
     kernel.prepare(one, inputs);
     kernel.time(Region::forward);
@@ -45,7 +45,7 @@ TEST(Gate, AcceptsRightResultsOfEveryMaskAndType) {
         one.window = window;
         one.causal = causal;
         one.alignment = Alignment::bottom_right;
-        Run run(one);
+        Outcome run(one);
         EXPECT_EQ(run.fault(), "") << describe(one);
         EXPECT_GT(run.gate.rows(), 0);
         EXPECT_GT(run.gate.keys(), 0);
@@ -60,35 +60,39 @@ TEST(Gate, AcceptsRowsWithoutKeysAndEmptyTensors) {
   one.seq_k = 70;
   one.causal = true;
   one.alignment = Alignment::bottom_right;
-  EXPECT_EQ(Run(one).fault(), "");
+  EXPECT_EQ(Outcome(one).fault(), "");
   one.seq_k = 0;
-  EXPECT_EQ(Run(one).fault(), "");
+  EXPECT_EQ(Outcome(one).fault(), "");
 }
 
 TEST(Gate, CatchesASpoiledValueInEachTensor) {
   const Case one = small();
   const std::int64_t d = one.head_dim;
   for (const char* tensor : {"O", "dQ", "dK", "dV"}) {
-    Run run(one);
+    Outcome run(one);
     const Results results = run.kernel.results();
     const std::string name = tensor;
-    Run::spoil(name == "O" ? results.o : name == "dQ" ? results.dq : name == "dK" ? results.dk : results.dv, d - 1, 50);
+    Outcome::spoil(name == "O"    ? results.o
+                   : name == "dQ" ? results.dq
+                   : name == "dK" ? results.dk
+                                  : results.dv,
+                   d - 1, 50);
     EXPECT_NE(run.fault().find(name + " is off by"), std::string::npos) << run.fault();
   }
 }
 
 TEST(Gate, CatchesNanAnywhere) {
-  Run run(small());
+  Outcome run(small());
   const Results results = run.kernel.results();
   // A row that is not sampled: head 1 of batch 0 belongs to KV head 0, row 33 of 70 lies between the samples.
-  Run::spoil(results.dv, results.dv.stride[0] - results.dv.stride[2] * 40, std::nanf(""));
+  Outcome::spoil(results.dv, results.dv.stride[0] - results.dv.stride[2] * 40, std::nanf(""));
   EXPECT_NE(run.fault().find("dV has NaN"), std::string::npos) << run.fault();
 }
 
 TEST(Gate, CatchesAWrongMask) {
   Case one = small();
   one.seq_k = one.seq_q;
-  Run full(one);
+  Outcome full(one);
   one.causal = true;
   const Gate causal(one, full.inputs);
   EXPECT_NE(causal.check(full.kernel.results()).fault, "");

@@ -53,9 +53,10 @@ TEST(Bench, CausalBothIsTwoRows) {
 }
 
 TEST(Bench, DashesUnderscoresAliasesAndEqualSignsAreTheSame) {
-  for (const char* spelling :
-       {"--batch_size 1 --seq_len 32 --num_heads 2 --emb_dim 32 --repeats 2", "--batch-size=1 --seq-len=32 --num-heads=2 "
-        "--emb-dim=32 --repeats=2", "--batch 1 --seq 32 --heads 2 --emb 32 --repeat 2"}) {
+  for (const char* spelling : {"--batch_size 1 --seq_len 32 --num_heads 2 --emb_dim 32 --repeats 2",
+                               "--batch-size=1 --seq-len=32 --num-heads=2 "
+                               "--emb-dim=32 --repeats=2",
+                               "--batch 1 --seq 32 --heads 2 --emb 32 --repeat 2"}) {
     const Scratch scratch;
     const Program program = run_program(std::string("bench --quick ") + spelling, scratch);
     ASSERT_EQ(program.code, 0) << program.errors;
@@ -116,8 +117,8 @@ TEST(Bench, OutOfMemoryIsOneLineAndExitCode3) {
 
 TEST(Bench, ClosedPipeIsQuietAndLosesNothing) {
   const Scratch scratch;
-  const std::string command = "cd '" + scratch.path().string() + "' && { '" STROBE_PROGRAM "' " + small("") +
-                              " 2>err; echo $? >code; } | true";
+  const std::string command =
+      "cd '" + scratch.path().string() + "' && { '" STROBE_PROGRAM "' " + small("") + " 2>err; echo $? >code; } | true";
   ASSERT_EQ(std::system(command.c_str()), 0);
   EXPECT_EQ(scratch.read("code"), "0\n");
   EXPECT_EQ(scratch.read("err"), "");
@@ -127,9 +128,8 @@ TEST(Bench, ClosedPipeIsQuietAndLosesNothing) {
 TEST(Bench, SignalsEndItWithNothingLeftBehind) {
   for (const auto& [name, code] : {std::pair{"INT", 130}, std::pair{"TERM", 143}}) {
     const Scratch scratch;
-    const Program program =
-        run_program(std::string("bench --quick --repeats 1000000 --batch_size 1 --seq_len 64"), scratch,
-                    std::string("timeout --preserve-status -s ") + name + " 2");
+    const Program program = run_program(std::string("bench --quick --repeats 1000000 --batch_size 1 --seq_len 64"),
+                                        scratch, std::string("timeout --preserve-status -s ") + name + " 2");
     EXPECT_EQ(program.code, code);
     EXPECT_EQ(scratch.entries(), 0u);
   }

@@ -12,9 +12,9 @@ namespace strobe {
 namespace {
 
 TEST(Json, WritesCompactAndIndented) {
-  const Json json = Json::object({{"time(s)", 0.25}, {"n", 3}, {"ok", true}, {"none", nullptr},
-                                  {"list", Json::array({1, 2.5, "x"})}});
-  EXPECT_EQ(json.dump(), R"({"time(s)":0.25,"n":3,"ok":true,"none":null,"list":[1,2.5,"x"]})");
+  const Json json = Json::object(
+      {{"time(s)", 0.25}, {"n", 3}, {"ok", true}, {"none", nullptr}, {"list", Json::array({1, 2.5, "x"})}});
+  EXPECT_EQ(json.dump(), R"json({"time(s)":0.25,"n":3,"ok":true,"none":null,"list":[1,2.5,"x"]})json");
   EXPECT_EQ(Json::parse(json.dump(2)).dump(), json.dump());
 }
 
@@ -44,8 +44,9 @@ TEST(Json, EscapesAndUnescapes) {
 }
 
 TEST(Json, RefusesBadTextWithItsPosition) {
-  for (const char* text : {"", "{", "[1,]", "{\"a\":1,}", "{a:1}", "01", "1.", ".5", "+1", "tru", "\"abc", "\"\\x\"",
-                           "\"\\ud800\"", "1 2", "nan", "[1 2]", "{\"a\" 1}", "-", "1e", "\"\n\""}) {
+  for (const char* text :
+       {"",      "{",       "[1,]",        "{\"a\":1,}", "{a:1}", "01",    "1.",        ".5", "+1", "tru",
+        "\"abc", "\"\\x\"", "\"\\ud800\"", "1 2",        "nan",   "[1 2]", "{\"a\" 1}", "-",  "1e", "\"\n\""}) {
     EXPECT_THROW(Json::parse(text), Error) << text;
   }
   try {

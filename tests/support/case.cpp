@@ -73,8 +73,8 @@ Shape Case::bias_dims() const {
 
 std::string describe(const Case& c) {
   std::string text = c.index >= 0 ? fmt::format("STROBE_TEST_CASE={}: ", c.index) : std::string();
-  text += fmt::format("{} B{} H{}/{} Sq{} Sk{} D{} Dv{} seed {}", name_of(c.dtype), c.batch, c.heads_q, c.heads_kv, c.sq,
-                      c.sk, c.d, c.dv, c.seed);
+  text += fmt::format("{} B{} H{}/{} Sq{} Sk{} D{} Dv{} seed {}", name_of(c.dtype), c.batch, c.heads_q, c.heads_kv,
+                      c.sq, c.sk, c.d, c.dv, c.seed);
   if (c.scale) text += fmt::format(" scale {}", *c.scale);
   if (c.causal) text += " causal";
   if (c.window.left >= 0 || c.window.right >= 0) text += fmt::format(" window({},{})", c.window.left, c.window.right);
@@ -110,7 +110,9 @@ std::vector<std::string> features(const Case& c) {
       fmt::format("Sk={}", c.sk),
       fmt::format("D={}", c.d),
       fmt::format("Dv={}", c.dv),
-      fmt::format("Sq-Sk={}", c.sq < c.sk ? "less" : c.sq == c.sk ? "equal" : "more"),
+      fmt::format("Sq-Sk={}", c.sq < c.sk    ? "less"
+                              : c.sq == c.sk ? "equal"
+                                             : "more"),
       fmt::format("Dv-D={}", c.d == c.dv ? "equal" : "differ"),
       fmt::format("causal={}", c.causal ? text_of(c.alignment) : "no"),
       fmt::format("window={}{}", window_kind(c.window), c.causal ? "+causal" : ""),

@@ -62,8 +62,12 @@ struct Case {
   bool own_workspace = false;  // the test hands in exactly workspace_bytes
 
   bool packed() const { return lengths == Lengths::packed; }
-  std::int64_t length_q(std::int64_t b) const { return lengths_q.empty() ? sq : lengths_q[static_cast<std::size_t>(b)]; }
-  std::int64_t length_k(std::int64_t b) const { return lengths_k.empty() ? sk : lengths_k[static_cast<std::size_t>(b)]; }
+  std::int64_t length_q(std::int64_t b) const {
+    return lengths_q.empty() ? sq : lengths_q[static_cast<std::size_t>(b)];
+  }
+  std::int64_t length_k(std::int64_t b) const {
+    return lengths_k.empty() ? sk : lengths_k[static_cast<std::size_t>(b)];
+  }
   std::int64_t total_q() const;  // rows of q's view
   std::int64_t total_k() const;
   Shape bias_dims() const;

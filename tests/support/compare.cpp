@@ -26,9 +26,7 @@ bool same_kind(double reference, double value, DType stored) {
 
 }  // namespace
 
-double unit_roundoff(DType dtype) {
-  return dtype == DType::fp32 ? 0x1p-24 : dtype == DType::fp16 ? 0x1p-11 : 0x1p-8;
-}
+double unit_roundoff(DType dtype) { return dtype == DType::fp32 ? 0x1p-24 : dtype == DType::fp16 ? 0x1p-11 : 0x1p-8; }
 
 Deviation deviation(const std::vector<double>& reference, const std::vector<double>& values, DType stored) {
   Deviation result;
@@ -39,7 +37,8 @@ Deviation deviation(const std::vector<double>& reference, const std::vector<doub
   std::size_t measured = 0;
   for (std::size_t i = 0; i < reference.size(); ++i) {
     if (!same_kind(reference[i], values[i], stored)) {
-      if (result.mismatch.empty()) result.mismatch = fmt::format("[{}] is {} instead of {}", i, values[i], reference[i]);
+      if (result.mismatch.empty())
+        result.mismatch = fmt::format("[{}] is {} instead of {}", i, values[i], reference[i]);
       continue;
     }
     if (!std::isfinite(values[i]) || std::abs(reference[i]) >= kHuge) continue;
@@ -50,7 +49,8 @@ Deviation deviation(const std::vector<double>& reference, const std::vector<doub
     result.reference_mean += std::abs(reference[i]);
     ++measured;
   }
-  if (measured > 0) result.mean /= static_cast<double>(measured), result.reference_mean /= static_cast<double>(measured);
+  if (measured > 0)
+    result.mean /= static_cast<double>(measured), result.reference_mean /= static_cast<double>(measured);
   return result;
 }
 
@@ -79,8 +79,16 @@ std::string exactness(const Case& c, const Results& reference, const Results& st
 }
 
 std::string plausibility(const Case& c, const Results& reference, const Results& standard) {
-  (void)c, (void)reference, (void)standard;
-  return {};
+  // In fp32 this is a sharp test; where scores or weights are rounded to 16 bits, large scores have no limit.
+  if (c.dtype != DType::fp32 && c.values == Values::large) return {};
+  const double units = c.dtype == DType::bf16 ? 128 : c.values == Values::large ? 8192 : 512;
+  std::string text;
+  for (const auto& [name, member] : kOutputs) {
+    const Deviation found = deviation(reference.*member, standard.*member, DType::fp32);
+    const double limit = units * unit_roundoff(c.dtype) * std::max(1.0, found.reference_max);
+    if (found.max > limit) text += fmt::format("  {}: max error {:.3g} > {:.3g}\n", name, found.max, limit);
+  }
+  return text;
 }
 
 std::string first_difference(const Results& a, const Results& b) {

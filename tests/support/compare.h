@@ -25,8 +25,8 @@ Deviation deviation(const std::vector<double>& reference, const std::vector<doub
 // One line for each output that breaks the rule; empty: exact.
 std::string exactness(const Case& c, const Results& reference, const Results& standard, const Results& candidate);
 
-// The rule is empty where `standard` itself is wrong, so it has a limit of its own: error <= a generous multiple of u,
-// measured in the scale of the terms that were added. Cases with large scores have none.
+// The rule says little where `standard` itself is wrong, so that has a limit of its own: a generous multiple of u times
+// the largest value (or 1, the order of the inputs, since terms may cancel).
 std::string plausibility(const Case& c, const Results& reference, const Results& standard);
 
 // Whether results are the same bit by bit; the name of the first output that is not.

@@ -13,7 +13,7 @@ namespace {
 const std::vector<std::int64_t> kSequences = {0,  1,  2,  3,  5,   7,   8,   11,  12,  13,  16,  17,  31,  33,
                                               47, 64, 65, 96, 100, 127, 128, 129, 191, 200, 257, 300, 384, 513};
 const std::vector<std::int64_t> kLongSequences = {777, 1025, 2049};  // with few rows on the other side
-const std::vector<std::int64_t> kHeadDims = {1,  2,  3,  5,  7,  8,  15,  16,  17,  31,  32,  33,  40,  48, 63,
+const std::vector<std::int64_t> kHeadDims = {1,  2,  3,  5,  7,  8,   15,  16,  17,  31,  32,  33,  40,  48, 63,
                                              64, 65, 72, 80, 96, 100, 112, 128, 129, 160, 192, 200, 255, 256};
 
 // Multiplications of one product with the scores; the reference takes about nine such products per case.
@@ -57,7 +57,8 @@ void draw_lengths(Case& c, Random& random) {
   c.index_bits = random.pick({32, 64});
   const auto draw = [&](std::int64_t limit) {
     std::vector<std::int64_t> lengths(static_cast<std::size_t>(c.batch));
-    for (auto& length : lengths) length = random.chance(0.2) ? 0 : random.chance(0.2) ? limit : random.between(0, limit);
+    for (auto& length : lengths)
+      length = random.chance(0.2) ? 0 : random.chance(0.2) ? limit : random.between(0, limit);
     return lengths;
   };
   if (c.lengths == Lengths::packed) {  // more and shorter sequences; the longest one is Sq, Sk
@@ -75,7 +76,9 @@ void draw_lengths(Case& c, Random& random) {
 void draw_mask(Case& c, Random& random) {
   c.causal = random.chance(0.45);
   const std::int64_t longest = std::max<std::int64_t>(1, std::max(c.sq, c.sk));
-  const auto reach = [&] { return random.chance(0.25) ? 0 : random.chance(0.5) ? random.between(0, 9) : random.between(0, longest); };
+  const auto reach = [&] {
+    return random.chance(0.25) ? 0 : random.chance(0.5) ? random.between(0, 9) : random.between(0, longest);
+  };
   if (random.chance(0.35)) {
     const auto kind = random.between(0, 2);
     if (kind != 1) c.window.left = reach();
@@ -97,8 +100,8 @@ void draw_options(Case& c, Random& random) {
   c.bias = random.chance(0.3);
   c.bias_shape = {random.chance(0.5), random.chance(0.5), random.chance(0.6)};
   c.bias_dtype = random.chance(0.5) ? DType::fp32 : c.dtype;
-  c.bias_values = random.pick(
-      {BiasValues::normal, BiasValues::normal, BiasValues::some_minus_inf, BiasValues::rows_minus_inf, BiasValues::lowest});
+  c.bias_values = random.pick({BiasValues::normal, BiasValues::normal, BiasValues::some_minus_inf,
+                               BiasValues::rows_minus_inf, BiasValues::lowest});
   c.layout_bias = random.pick({Layout::bhsd, Layout::bhsd, Layout::padded, Layout::bshd, Layout::expanded_rows});
   c.dbias = random.chance(0.75);
   c.values = random.pick({Values::normal, Values::normal, Values::normal, Values::large, Values::integer});
@@ -141,9 +144,11 @@ std::vector<std::string> required_features() {
   const auto add = [&](const char* axis, std::initializer_list<const char*> values) {
     for (const char* value : values) list.push_back(fmt::format("{}={}", axis, value));
   };
-  for (const std::int64_t s : kSequences) list.push_back(fmt::format("Sq={}", s)), list.push_back(fmt::format("Sk={}", s));
+  for (const std::int64_t s : kSequences)
+    list.push_back(fmt::format("Sq={}", s)), list.push_back(fmt::format("Sk={}", s));
   for (const std::int64_t s : kLongSequences) list.push_back(fmt::format("Sk={}", s));
-  for (const std::int64_t d : kHeadDims) list.push_back(fmt::format("D={}", d)), list.push_back(fmt::format("Dv={}", d));
+  for (const std::int64_t d : kHeadDims)
+    list.push_back(fmt::format("D={}", d)), list.push_back(fmt::format("Dv={}", d));
   add("dtype", {"fp32", "fp16", "bf16"});
   add("batch", {"1", "2", "3", "5"});
   add("group", {"1", "2", "3", "4", "8"});
@@ -167,8 +172,8 @@ std::vector<std::string> required_features() {
   add("packed", {"zero_length"});
   add("layout", {"bhsd", "bshd", "padded", "expanded_batch", "expanded_heads", "expanded_rows"});
   add("layout_bias", {"bhsd", "bshd", "padded", "expanded_rows"});
-  add("layout_do", {"bhsd", "bshd", "padded", "expanded_batch", "expanded_heads", "expanded_rows", "expanded_last",
-                    "expanded_all"});
+  add("layout_do",
+      {"bhsd", "bshd", "padded", "expanded_batch", "expanded_heads", "expanded_rows", "expanded_last", "expanded_all"});
   add("layout_out", {"bhsd", "bshd", "padded"});
   add("aligned", {"yes", "no"});
   add("values", {"normal", "large", "integer"});

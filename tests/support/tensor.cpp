@@ -89,7 +89,8 @@ std::string GuardedBuffer::changed() const {
   const auto [was, is] = std::mismatch(memory_.begin(), memory_.end(), bytes_.begin());
   if (was == memory_.end()) return {};
   const std::int64_t byte = (was - memory_.begin()) - (first_ - bytes_.data());
-  return fmt::format("an input was written: element {} of {}", byte / static_cast<std::int64_t>(size_of(dtype_)), count_);
+  return fmt::format("an input was written: element {} of {}", byte / static_cast<std::int64_t>(size_of(dtype_)),
+                     count_);
 }
 
 float Tensor::at(std::int64_t b, std::int64_t h, std::int64_t s, std::int64_t c) const {

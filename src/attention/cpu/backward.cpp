@@ -55,6 +55,7 @@ struct Workspace {
   float* dq;          // dQ^T                  [group_units][row_blocks][panels][d_rows][n]
   float* lse;         // +inf: no keys         [group_units][row_blocks][block_rows]
   float* delta;       //                       [group_units][row_blocks][block_rows]
+  float* sink_weight; // with dsinks           [group_units][row_blocks][block_rows]
 };
 
 Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
@@ -92,6 +93,7 @@ Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
   w.dq = carver.take<float>(blocks * rows * plan.d_rows);
   w.lse = carver.take<float>(blocks * rows);
   w.delta = carver.take<float>(blocks * rows);
+  w.sink_weight = problem.sinks ? carver.take<float>(blocks * rows) : nullptr;
   return w;
 }
 
@@ -107,7 +109,6 @@ class Backward {
       parallel_for(problem_.threads, units * plan_.row_blocks, [&](int thread, std::int64_t task) {
         prepare(workspace_.scratch[thread], unit_at(problem_, first + task % units), task % units, task / units);
       });
-      if (problem_.dsinks) add_to_sink_gradients(first, units);
       // Key block by key block over all units: the first ones of a causal mask meet most rows, and neighbours in the
       // order belong to different units, so that they seldom wait for each other's turn.
       if (bias_gradient_shared()) {
@@ -122,6 +123,7 @@ class Backward {
       parallel_for(problem_.threads, units * plan_.row_blocks, [&](int thread, std::int64_t task) {
         finish(workspace_.scratch[thread], unit_at(problem_, first + task % units), task % units, task / units);
       });
+      if (problem_.dsinks) add_to_sink_gradients(first, units);
     }
   }
 
@@ -203,6 +205,10 @@ class Backward {
       const float given = problem_.lse_in[problem_.lse_index(unit.b, unit.head_of(problem_, row), unit.extent.q_begin,
                                                              row % unit.extent.q_length)];
       if (given != -kInfinity) lse[lane] = given;
+      if (problem_.sinks) {
+        workspace_.sink_weight[at + lane] =
+            static_cast<float>(std::exp(static_cast<double>(problem_.sinks[unit.head_of(problem_, row)]) - lse[lane]));
+      }
     }
   }
 
@@ -235,15 +241,21 @@ class Backward {
   void add_to_sink_gradients(std::int64_t first, std::int64_t units) const {
     for (std::int64_t u = 0; u < units; ++u) {
       const Unit unit = unit_at(problem_, first + u);
+      double sum = 0;
+      std::int64_t head = unit.h * problem_.group;
       for (std::int64_t index = 0; index < row_blocks_of(problem_, plan_, unit.extent.q_length); ++index) {
         const RowBlock rows = row_block(problem_, plan_, unit.extent.q_length, index);
         const std::int64_t at = block_at(u, index) * plan_.block_rows;
         for (int r = 0; r < rows.count; ++r) {
-          const std::int64_t head = unit.head_of(problem_, rows.first + r);
-          const float weight = std::exp(problem_.sinks[head] - workspace_.lse[at + r]);
-          problem_.dsinks[head] -= weight * workspace_.delta[at + r];
+          if (const std::int64_t next = unit.head_of(problem_, rows.first + r); next != head) {
+            problem_.dsinks[head] -= static_cast<float>(sum);
+            sum = 0;
+            head = next;
+          }
+          sum += static_cast<double>(workspace_.sink_weight[at + r]) * workspace_.delta[at + r];
         }
       }
+      problem_.dsinks[head] -= static_cast<float>(sum);
     }
   }
 
@@ -332,6 +344,7 @@ class Backward {
     return s.ds_n + std::int64_t{p} * plan_.block_keys * isa_.n * plan_.element;
   }
 
+  // One panel of rows against the block's keys: P and dS.
   void step(Scratch& s, const KeyBlock& keys, const ScoreOptions& options, int p, const Range& range,
             std::int64_t block, bool isolate) const {
     const std::int64_t at = std::int64_t{p} * isa_.n * isa_.m * plan_.element;  // this panel's steps in an M panel
@@ -349,6 +362,15 @@ class Backward {
     a.d_o = panel(workspace_.d_o, block, p, plan_.dv_steps);
     a.lanes = &s.lanes[p];
     a.options = &options;
+    a.whole = a.lanes->lo_min >= keys.first && a.lanes->hi_max <= keys.first + keys.count;
+    float sinks[kMaxLanes];
+    if (a.whole && problem_.sinks) {
+      for (int lane = 0; lane < isa_.n; ++lane) sinks[lane] = problem_.sinks[a.lanes->head[lane]];
+      a.sinks = sinks;
+    }
+    float max[kMaxLanes], sum[kMaxLanes];
+    a.max = max;
+    a.sum = sum;
     a.lse = workspace_.lse + row;
     a.delta = workspace_.delta + row;
     a.scores = s.scores;
@@ -361,6 +383,9 @@ class Backward {
     a.p_tile = isolate ? s.p_tile + std::int64_t{p} * plan_.block_keys * isa_.n : nullptr;
     a.ds_tile = isolate ? s.ds_tile + std::int64_t{p} * plan_.block_keys * isa_.n : nullptr;
     isa_.backward_step(a);
+    for (int lane = 0; a.sinks && lane < a.lanes->count; ++lane) {
+      workspace_.sink_weight[row + lane] = static_cast<float>(std::exp(double{sinks[lane]} - max[lane]) / sum[lane]);
+    }
   }
 
   // dV += P^T dO and dK += dS^T Q. Runs of M panels that meet the same row panels go together; a row panel inside a

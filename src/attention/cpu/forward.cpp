@@ -31,8 +31,9 @@ struct Workspace {
   char* k;                // [group_units][key_blocks][block_keys][d_steps]
   char* v;                // [group_units][key_blocks][dv_rows][block_keys]
   std::uint8_t* v_odd;    // whether a block of V holds a value that is not finite  [group_units][key_blocks]
-  float* split_o;         // normalised O^T of a split         [group_units][row_blocks][splits][panels][dv_rows][n]
-  float* split_lse;       //                                   [group_units][row_blocks][splits][panels][n]
+  float* split_o;         // O^T of a split, not normalised    [group_units][row_blocks][splits][panels][dv_rows][n]
+  float* split_max;       //                                   [group_units][row_blocks][splits][panels][n]
+  float* split_sum;       //                                   [group_units][row_blocks][splits][panels][n]
 };
 
 Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
@@ -62,7 +63,8 @@ Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
   if (plan.splits > 1) {
     const std::int64_t pieces = plan.group_units * plan.row_blocks * plan.splits * plan.panels;
     w.split_o = carver.take<float>(pieces * plan.dv_rows * n);
-    w.split_lse = carver.take<float>(pieces * n);
+    w.split_max = carver.take<float>(pieces * n);
+    w.split_sum = carver.take<float>(pieces * n);
   }
   return w;
 }
@@ -147,14 +149,15 @@ class Forward {
       }
       attend_block(s, unit, options, panels, b, kv);
     }
+    const float to_logit = unit_of_scores();
     for (int p = 0; p < panels; ++p) {
-      float lse[kMaxLanes], factor[kMaxLanes];
-      normalise(s.max + p * isa_.n, s.sum + p * isa_.n, lse, factor);
       const float* o = s.o + p * plan_.dv_rows * isa_.n;
+      float* max = s.max + p * isa_.n;
+      for (int lane = 0; lane < isa_.n; ++lane) max[lane] *= to_logit;
       if (plan_.splits > 1) {
-        keep_split(o, lse, factor, split_piece(u, index, split, p));
+        keep_split(o, max, s.sum + p * isa_.n, split_piece(u, index, split, p));
       } else {
-        finish_panel(s, unit, block, p, o, lse, factor);
+        finish_panel(s, unit, block, p, o, max, s.sum + p * isa_.n);
       }
     }
   }
@@ -200,41 +203,34 @@ class Forward {
     }
   }
 
-  // Running max and sum of a panel become LSE in natural units and the factor that normalises O^T.
-  void normalise(const float* max, const float* sum, float* lse, float* factor) const {
-    const float unit = score_options(problem_, 0).plain ? problem_.scale : 1.0f;
-    for (int lane = 0; lane < isa_.n; ++lane) {
-      lse[lane] = sum[lane] == 0 ? -kInfinity : max[lane] * unit + std::log(sum[lane]);
-      factor[lane] = sum[lane] == 0 ? 0.0f : 1.0f / sum[lane];
-    }
-  }
+  // What a score is multiplied with to be a logit: running maxima are in units of scores.
+  float unit_of_scores() const { return score_options(problem_, 0).plain ? problem_.scale : 1.0f; }
 
-  // Counts the sink in and writes O and LSE of a panel.
-  void finish_panel(Scratch& s, const Unit& unit, const RowBlock& block, int p, const float* o, float* lse,
-                    float* factor) const {
+  // Counts the sink in, normalises and writes O and LSE of a panel. max (of logits) and sum [n] as after all keys.
+  void finish_panel(Scratch& s, const Unit& unit, const RowBlock& block, int p, const float* o, const float* max,
+                    const float* sum) const {
     const int n = isa_.n, count = std::min(n, block.count - p * n);
     const std::int64_t first = block.first + p * n;
-    for (int lane = 0; lane < count; ++lane) {
-      const std::int64_t row = first + lane, head = unit.head_of(problem_, row);
-      const Interval seen = problem_.allowed(unit.extent, row % unit.extent.q_length);
-      if (problem_.sinks && seen.lo < seen.hi) {  // a row without keys keeps -inf
-        const float with_sink = add_logs(lse[lane], problem_.sinks[head]);
-        factor[lane] *= lse[lane] == -kInfinity ? 0.0f : std::exp(lse[lane] - with_sink);
-        lse[lane] = with_sink;
+    float factor[kMaxLanes];
+    for (int lane = 0; lane < n; ++lane) {
+      const std::int64_t row = first + std::min(lane, count - 1), head = unit.head_of(problem_, row);
+      const std::int64_t i = row % unit.extent.q_length;
+      const Interval seen = problem_.allowed(unit.extent, i);
+      double largest = max[lane], total = sum[lane], shrink = 1;
+      if (problem_.sinks && seen.lo < seen.hi) {  // a row without keys keeps LSE -inf
+        largest = std::max(largest, static_cast<double>(problem_.sinks[head]));
+        shrink = total == 0 ? 0 : std::exp(max[lane] - largest);
+        total = total * shrink + (largest == -kInfinity ? 0 : std::exp(problem_.sinks[head] - largest));
       }
-      if (problem_.dropout.p > 0) factor[lane] /= 1.0f - problem_.dropout.p;
-      if (problem_.lse) {
-        problem_.lse[problem_.lse_index(unit.b, head, unit.extent.q_begin, row % unit.extent.q_length)] = lse[lane];
+      factor[lane] = total == 0 ? 0.0f : static_cast<float>(shrink / (total * (1.0 - problem_.dropout.p)));
+      if (problem_.lse && lane < count) {
+        problem_.lse[problem_.lse_index(unit.b, head, unit.extent.q_begin, i)] =
+            total == 0 ? -kInfinity : static_cast<float>(largest + std::log(total));
       }
     }
     query_rows(problem_, unit, problem_.o, first, count, count, s.rows);
     isa_.store_lanes({o, const_cast<void* const*>(s.rows), count, static_cast<int>(problem_.dv), factor,
                       problem_.dtype});
-  }
-
-  static float add_logs(float a, float b) {
-    const float high = std::max(a, b), low = std::min(a, b);
-    return high == -kInfinity || std::isnan(a + b) ? a + b : high + std::log1p(std::exp(low - high));
   }
 
   char* q_panel(const Scratch& s, int p) const {
@@ -245,40 +241,41 @@ class Forward {
     return ((u * plan_.row_blocks + index) * plan_.splits + split) * plan_.panels + p;
   }
 
-  void keep_split(const float* o, const float* lse, const float* factor, std::int64_t piece) const {
+  void keep_split(const float* o, const float* max, const float* sum, std::int64_t piece) const {
     const int n = isa_.n;
-    float* kept = workspace_.split_o + piece * plan_.dv_rows * n;
-    for (int at = 0; at < plan_.dv_rows * n; ++at) kept[at] = o[at] * factor[at % n];
-    std::copy_n(lse, n, workspace_.split_lse + piece * n);
+    std::copy_n(o, plan_.dv_rows * n, workspace_.split_o + piece * plan_.dv_rows * n);
+    std::copy_n(max, n, workspace_.split_max + piece * n);
+    std::copy_n(sum, n, workspace_.split_sum + piece * n);
   }
 
-  // Adds up the splits of a row block in their order, weighted by exp(lse of the split - largest lse).
+  // Adds up the splits of a row block in their order, weighted by exp(max of the split - largest).
   void combine(Scratch& s, std::int64_t unit_index, std::int64_t u, std::int64_t index) const {
     const Unit unit = unit_at(problem_, unit_index);
     if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
     const RowBlock block = row_block(problem_, plan_, unit.extent.q_length, index);
     const int n = isa_.n;
     for (int p = 0; p * n < block.count; ++p) {
-      float lse[kMaxLanes], factor[kMaxLanes];
+      float* max = s.max;
+      float* sum = s.sum;
       std::fill_n(s.o, plan_.dv_rows * n, 0.0f);
-      for (int lane = 0; lane < n; ++lane) {
-        float largest = -kInfinity, sum = 0;
-        for (std::int64_t split = 0; split < plan_.splits; ++split) {
-          largest = std::max(largest, workspace_.split_lse[split_piece(u, index, split, p) * n + lane]);
-        }
-        for (std::int64_t split = 0; split < plan_.splits; ++split) {
-          const std::int64_t piece = split_piece(u, index, split, p);
-          const float part = workspace_.split_lse[piece * n + lane];
-          if (part == -kInfinity) continue;  // this range has no key for the row
-          const float weight = std::exp(part - largest);
-          sum += weight;
-          const float* o = workspace_.split_o + piece * plan_.dv_rows * n;
-          for (int c = 0; c < plan_.dv_rows; ++c) s.o[c * n + lane] += weight * o[c * n + lane];
-        }
-        lse[lane] = sum == 0 ? -kInfinity : largest + std::log(sum);
-        factor[lane] = sum == 0 ? 0.0f : 1.0f / sum;
+      std::fill_n(max, n, -kInfinity);
+      std::fill_n(sum, n, 0.0f);
+      for (std::int64_t split = 0; split < plan_.splits; ++split) {
+        const float* part = workspace_.split_max + split_piece(u, index, split, p) * n;
+        for (int lane = 0; lane < n; ++lane) max[lane] = std::max(max[lane], part[lane]);
       }
-      finish_panel(s, unit, block, p, s.o, lse, factor);
+      for (std::int64_t split = 0; split < plan_.splits; ++split) {
+        const std::int64_t piece = split_piece(u, index, split, p);
+        const float* o = workspace_.split_o + piece * plan_.dv_rows * n;
+        float weight[kMaxLanes];
+        for (int lane = 0; lane < n; ++lane) {
+          const float part = workspace_.split_max[piece * n + lane];
+          weight[lane] = part == -kInfinity ? 0.0f : std::exp(part - max[lane]);
+          sum[lane] += workspace_.split_sum[piece * n + lane] * weight[lane];
+        }
+        for (int at = 0; at < plan_.dv_rows * n; ++at) s.o[at] += o[at] * weight[at % n];
+      }
+      finish_panel(s, unit, block, p, s.o, max, sum);
     }
   }
 

@@ -109,8 +109,12 @@ struct BackwardStep {
   const void* d_o;           // N panel, steps dv
   const Lanes* lanes;
   const ScoreOptions* options;
+  bool whole;                // no lane sees a key outside of the block: softmax starts anew, without lse and delta
+  const float* sinks;        // where whole, optional                             [n]
+  float* max;                // where whole: the largest logit and the sum of exp(logit - max), sink included  [n]
+  float* sum;
   const float* lse;          // natural units; +inf where the row has no keys     [n]
-  const float* delta;        // sum of dO * O                                     [n]
+  float* delta;              // sum of dO * O; where whole, anew                  [n]
   float* scores;             // scratch                                           [block_keys][n]
   float* d_scores;           // scratch                                           [block_keys][n]
   float* slopes;             // scratch, d capped / d score, with softcap only    [block_keys][n]

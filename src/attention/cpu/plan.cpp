@@ -12,14 +12,18 @@ namespace {
 
 constexpr std::int64_t kGroupBytes = 40 << 20;  // packed operands kept at a time; always at least one unit's
 constexpr std::int64_t kTileElements = 6144;    // of a score tile: 24 KB
-constexpr std::int64_t kMostKeys = 512;
+constexpr std::int64_t kMostKeys = 512;         // of a block in backward
+constexpr std::int64_t kMostKeysOfFewRows = 2304;
 constexpr std::int64_t kEnoughTasks = 16;       // blocks to share, on small machines and large ones
 
 // The tile of scores [keys][n] stays in L1 beside what streams past it, dK and dV of a block (backward) in L2. Both
-// passes gain from long blocks; backward shares its work by key blocks, so it takes shorter ones where they are few.
+// passes gain from long blocks. Backward shares its work by key blocks, so it takes shorter ones where they are few;
+// but rows whose keys all lie in one block get more exact gradients, so short sequences are one block.
 int block_keys(const Problem& problem, const Isa& isa, std::int64_t units) {
-  std::int64_t wanted = problem.pass == Pass::forward ? kTileElements / isa.n : kMostKeys;
-  if (problem.pass == Pass::backward) {
+  const bool few_rows = problem.group * problem.max_q <= 2 * isa.n;
+  const std::int64_t most = few_rows ? kMostKeysOfFewRows : kMostKeys;
+  std::int64_t wanted = problem.pass == Pass::forward ? kTileElements / isa.n : most;
+  if (problem.pass == Pass::backward && problem.max_k > most) {
     while (wanted > 128 && units * ceil_div(problem.max_k, wanted) < kEnoughTasks) wanted /= 2;
   }
   const std::int64_t whole = std::max<std::int64_t>(isa.step, wanted / isa.step * isa.step);
@@ -104,7 +108,7 @@ void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, in
   lanes.lo_max = 0;
   lanes.hi_min = std::numeric_limits<std::int32_t>::max();
   const std::int64_t offset = problem.offset(unit.extent);
-  const bool options = problem.has_bias || problem.alibi_slopes || problem.dropout.p > 0;
+  const bool options = problem.has_bias || problem.alibi_slopes || problem.sinks || problem.dropout.p > 0;
   for (int lane = 0; lane < n; ++lane) {
     const std::int64_t row = first + std::min(lane, count - 1);
     const std::int64_t head = unit.head_of(problem, row);

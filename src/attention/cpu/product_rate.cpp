@@ -18,7 +18,7 @@ namespace {
 constexpr int kRows = 256;
 constexpr int kSteps = 256;
 constexpr int kPanels = 16;
-constexpr double kWindow = 4e-3;  // seconds: long against a clock tick, short against a neighbour's time slice
+constexpr double kWindow = 1e-3;  // seconds: long against a clock tick, short against a neighbour's time slice
 
 int rounded_up(int value, int grain) { return (value + grain - 1) / grain * grain; }
 
@@ -42,7 +42,8 @@ class Product {
     }
     std::vector<const void*> rows;
     for (int r = 0; r < kRows; ++r) rows.push_back(source.as<char>() + static_cast<std::size_t>(r) * kSteps * width);
-    isa.pack_m({.rows = rows.data(), .count = kRows, .cols = kSteps, .dtype = dtype, .col_stride = 1, .out = m_.data()});
+    isa.pack_m(
+        {.rows = rows.data(), .count = kRows, .cols = kSteps, .dtype = dtype, .col_stride = 1, .out = m_.data()});
     for (int panel = 0; panel < kPanels; ++panel) {
       isa.pack_n({.rows = rows.data() + panel % 8,
                   .count = isa.n,

@@ -106,9 +106,19 @@ struct Unit {
   const double* v;  // [k_length][dv]
 };
 
-// Scores of one row against its keys; returns their log-sum-exp. -inf: the row has no key it may use.
-double score_row(const Problem& problem, const Unit& unit, Pair pair, Interval keys, const double* q, double* scores,
-                 double* slopes) {
+// The largest logit of a row, and the logarithm of the sum of exp(logit - max). Kept apart: with a bias such as
+// -FLT_MAX on a whole row, their sum (LSE) forgets the second, and exp(logit - LSE) would not add up to 1.
+struct Normaliser {
+  double max = -kInfinity;  // -inf: the row has no key it may use
+  double log_sum = 0;
+  bool empty() const { return max == -kInfinity; }
+  double lse() const { return max + log_sum; }
+  double weight(double logit) const { return std::exp(logit - max - log_sum); }
+};
+
+// Scores of one row against its keys.
+Normaliser score_row(const Problem& problem, const Unit& unit, Pair pair, Interval keys, const double* q,
+                     double* scores, double* slopes) {
   double max = -kInfinity;
   for (pair.j = keys.lo; pair.j < keys.hi; ++pair.j) {
     const Logit logit = logit_of(problem, pair, dot(q, unit.k + pair.j * problem.d, problem.d));
@@ -117,23 +127,21 @@ double score_row(const Problem& problem, const Unit& unit, Pair pair, Interval k
     max = std::max(max, logit.value);
     if (std::isnan(logit.value)) max = logit.value;  // and stays: no comparison with NaN holds
   }
-  if (keys.lo == keys.hi) return -kInfinity;
+  if (keys.lo == keys.hi) return {};
   if (problem.sinks) max = std::max(max, static_cast<double>(problem.sinks[pair.hq]));
-  if (max == -kInfinity) return -kInfinity;  // a bias of -inf masks all of it
+  if (max == -kInfinity) return {};  // a bias of -inf masks all of it
   double sum = problem.sinks ? std::exp(problem.sinks[pair.hq] - max) : 0;
   for (std::int64_t j = keys.lo; j < keys.hi; ++j) sum += std::exp(scores[j] - max);
-  return max + std::log(sum);
+  return {max, std::log(sum)};
 }
 
 // Offsets into the workspace, in doubles. K and V of one unit (backward: Q and dO too) are held widened.
 struct Layout {
-  std::int64_t k, v, q, d_o, lse, delta, sink, dbias, dsinks, threads;
+  std::int64_t k, v, q, d_o, max, log_sum, delta, sink, dbias, dsinks, threads;
   std::int64_t per_thread, total;
 };
 
-std::int64_t elements(const ConstView& view) {
-  return view.shape[0] * view.shape[1] * view.shape[2] * view.shape[3];
-}
+std::int64_t elements(const ConstView& view) { return view.shape[0] * view.shape[1] * view.shape[2] * view.shape[3]; }
 
 Layout layout_of(const Problem& problem) {
   std::int64_t end = 0;
@@ -149,7 +157,8 @@ Layout layout_of(const Problem& problem) {
   layout.v = take(problem.max_k * problem.dv);
   layout.q = take(rows * problem.d);
   layout.d_o = take(rows * problem.dv);
-  layout.lse = take(rows);
+  layout.max = take(rows);
+  layout.log_sum = take(rows);
   layout.delta = take(rows);
   layout.sink = take(rows);
   layout.dbias = take(backward && problem.wants_dbias ? elements(problem.dbias) : 0);
@@ -196,53 +205,55 @@ void forward_rows(const Problem& problem, double* workspace, Write&& write) {
       double* scores = o + problem.dv;
       Pair pair{unit.b, unit.hkv * problem.group + task / rows, task % rows, 0, problem.offset(extent)};
       std::fill_n(o, problem.dv, 0.0);
-      double lse = -kInfinity;
+      Normaliser row;
       if (pair.i < extent.q_length) {
         widen(problem.q, problem.rows(problem.q, unit.b, pair.hq, extent.q_begin + pair.i), 1, problem.d, q);
         const Interval keys = problem.allowed(extent, pair.i);
-        lse = score_row(problem, unit, pair, keys, q, scores, nullptr);
-        for (pair.j = keys.lo; pair.j < keys.hi && lse != -kInfinity; ++pair.j) {
-          const double weight = std::exp(scores[pair.j] - lse) * kept(problem, pair);
+        row = score_row(problem, unit, pair, keys, q, scores, nullptr);
+        for (pair.j = keys.lo; pair.j < keys.hi && !row.empty(); ++pair.j) {
+          const double weight = row.weight(scores[pair.j]) * kept(problem, pair);
           add_scaled(o, weight, unit.v + pair.j * problem.dv, problem.dv);
         }
       }
-      write(pair.b, pair.hq, extent.q_begin + pair.i, o, lse);
+      write(pair.b, pair.hq, extent.q_begin + pair.i, o, row.lse());
     });
   }
 }
 
 // What backward knows of the rows of a unit, [group][q_length] each.
 struct RowFacts {
-  double* q;      // [..][d]
-  double* d_o;    // [..][dv]
-  double* lse;
+  double* q;    // [..][d]
+  double* d_o;  // [..][dv]
+  double* max;
+  double* log_sum;
   double* delta;  // sum over the keys of weight * d weight
   double* sink;   // this row's part of dsinks
 };
 
-// dQ of row r of the unit, into dq [d]; fills its lse, delta and sink.
+// dQ of row r of the unit, into dq [d]; fills its normaliser, delta and sink.
 void backward_row(const Problem& problem, const Unit& unit, const RowFacts& facts, std::int64_t r, Pair pair,
                   double* scratch, double* dq) {
   double* scores = scratch;
   double* slopes = scores + problem.max_k;
   double* d_weights = slopes + problem.max_k;
   const Interval keys = problem.allowed(unit.extent, pair.i);
-  const double lse = score_row(problem, unit, pair, keys, facts.q + r * problem.d, scores, slopes);
+  const Normaliser row = score_row(problem, unit, pair, keys, facts.q + r * problem.d, scores, slopes);
   double delta = 0;
-  facts.lse[r] = lse;
+  facts.max[r] = row.max;
+  facts.log_sum[r] = row.log_sum;
   facts.delta[r] = facts.sink[r] = 0;
-  if (lse == -kInfinity) return;
+  if (row.empty()) return;
   for (pair.j = keys.lo; pair.j < keys.hi; ++pair.j) {
     const double d_kept = dot(facts.d_o + r * problem.dv, unit.v + pair.j * problem.dv, problem.dv);
     d_weights[pair.j] = d_kept * kept(problem, pair);
-    delta += std::exp(scores[pair.j] - lse) * d_weights[pair.j];
+    delta += row.weight(scores[pair.j]) * d_weights[pair.j];
   }
   for (pair.j = keys.lo; pair.j < keys.hi; ++pair.j) {
-    const double d_score = std::exp(scores[pair.j] - lse) * (d_weights[pair.j] - delta);
+    const double d_score = row.weight(scores[pair.j]) * (d_weights[pair.j] - delta);
     add_scaled(dq, d_score * slopes[pair.j], unit.k + pair.j * problem.d, problem.d);
   }
   facts.delta[r] = delta;
-  if (problem.sinks) facts.sink[r] = -std::exp(problem.sinks[pair.hq] - lse) * delta;
+  if (problem.sinks) facts.sink[r] = -row.weight(problem.sinks[pair.hq]) * delta;
 }
 
 // dK [d], dV [dv] and the column of dbias of key j, over all rows of the unit that use it.
@@ -253,11 +264,12 @@ void backward_key(const Problem& problem, const Unit& unit, const RowFacts& fact
   for (std::int64_t r = 0; r < problem.group * rows; ++r) {
     const Pair pair{unit.b, unit.hkv * problem.group + r / rows, r % rows, j, problem.offset(unit.extent)};
     const Interval keys = problem.allowed(unit.extent, pair.i);
-    if (j < keys.lo || j >= keys.hi || facts.lse[r] == -kInfinity) continue;
+    const Normaliser row{facts.max[r], facts.log_sum[r]};
+    if (j < keys.lo || j >= keys.hi || row.empty()) continue;
     const double* q = facts.q + r * problem.d;
     const double* d_o = facts.d_o + r * problem.dv;
     const Logit logit = logit_of(problem, pair, dot(q, unit.k + j * problem.d, problem.d));
-    const double weight = std::exp(logit.value - facts.lse[r]);
+    const double weight = row.weight(logit.value);
     const double factor = kept(problem, pair);
     const double d_weight = dot(d_o, unit.v + j * problem.dv, problem.dv) * factor;
     const double d_score = weight * (d_weight - facts.delta[r]);
@@ -279,8 +291,8 @@ template <class WriteQ, class WriteK>
 void backward_rows(const Problem& problem, double* workspace, double* dbias, double* dsinks, WriteQ&& write_q,
                    WriteK&& write_k) {
   const Layout layout = layout_of(problem);
-  const RowFacts facts{workspace + layout.q, workspace + layout.d_o, workspace + layout.lse, workspace + layout.delta,
-                       workspace + layout.sink};
+  const RowFacts facts{workspace + layout.q,       workspace + layout.d_o,   workspace + layout.max,
+                       workspace + layout.log_sum, workspace + layout.delta, workspace + layout.sink};
   if (dbias) std::fill_n(dbias, elements(problem.bias), 0.0);
   if (dsinks) std::fill_n(dsinks, problem.heads_q, 0.0);
   for (std::int64_t at = 0; at < problem.batch * problem.heads_kv; ++at) {
@@ -288,7 +300,9 @@ void backward_rows(const Problem& problem, double* workspace, double* dbias, dou
     const Extent& extent = unit.extent;
     const std::int64_t first_head = unit.hkv * problem.group;
     for (std::int64_t g = 0; g < problem.group && extent.q_length > 0; ++g) {
-      const auto from = [&](const ConstView& view) { return problem.rows(view, unit.b, first_head + g, extent.q_begin); };
+      const auto from = [&](const ConstView& view) {
+        return problem.rows(view, unit.b, first_head + g, extent.q_begin);
+      };
       widen(problem.q, from(problem.q), extent.q_length, problem.d, facts.q + g * extent.q_length * problem.d);
       widen(problem.d_o, from(problem.d_o), extent.q_length, problem.dv, facts.d_o + g * extent.q_length * problem.dv);
     }
@@ -332,11 +346,10 @@ void store_row(const Problem& problem, const View& view, std::int64_t b, std::in
 }
 
 void run_forward(const Problem& problem, double* workspace) {
-  forward_rows(problem, workspace,
-               [&](std::int64_t b, std::int64_t hq, std::int64_t row, const double* o, double lse) {
-                 store_row(problem, problem.o, b, hq, row, o);
-                 if (problem.lse) problem.lse[problem.lse_index(b, hq, row, 0)] = static_cast<float>(lse);
-               });
+  forward_rows(problem, workspace, [&](std::int64_t b, std::int64_t hq, std::int64_t row, const double* o, double lse) {
+    store_row(problem, problem.o, b, hq, row, o);
+    if (problem.lse) problem.lse[problem.lse_index(b, hq, row, 0)] = static_cast<float>(lse);
+  });
 }
 
 void run_backward(const Problem& problem, double* workspace) {

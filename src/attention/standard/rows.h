@@ -72,7 +72,7 @@ inline float exp_negative(float x) {
   const float shifted = x * 0x1.715476p0f + kRound;
   const float n = shifted - kRound;
   const float r = (x - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;  // ln 2 in two parts
-  float p = 0x1.6d43b4p-10f;  // (exp(r) - 1 - r) / r^2, |r| <= ln 2 / 2
+  float p = 0x1.6d43b4p-10f;                                     // (exp(r) - 1 - r) / r^2, |r| <= ln 2 / 2
   p = p * r + 0x1.120be8p-7f;
   p = p * r + 0x1.5554e8p-5f;
   p = p * r + 0x1.5554dcp-3f;

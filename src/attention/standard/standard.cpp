@@ -3,13 +3,12 @@
 // rounded to the problem's type after each operation, as the same lines would in a tensor library.
 #include "attention/standard/standard.h"
 
-#include <cblas.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <climits>
-#include <mutex>
 
+#include "attention/standard/blas.h"
 #include "attention/standard/rows.h"
 #include "core/philox.h"
 #include "device/host/thread_pool.h"
@@ -55,65 +54,6 @@ Layout layout_of(const Problem& problem) {
   return layout;
 }
 
-// OpenBLAS with one thread of its own for the time of a call: the products are split here, over blocks of rows that do
-// not depend on the number of threads, so that results do not either. The setting is one for the whole process.
-class BlasThreads {
- public:
-  BlasThreads() : lock_(mutex()), before_(openblas_get_num_threads()) {
-    if (before_ != 1) openblas_set_num_threads(1);
-  }
-  ~BlasThreads() {
-    if (before_ != 1) openblas_set_num_threads(before_);
-  }
-  BlasThreads(const BlasThreads&) = delete;
-  BlasThreads& operator=(const BlasThreads&) = delete;
-
- private:
-  static std::mutex& mutex() {
-    static std::mutex one;
-    return one;
-  }
-  std::lock_guard<std::mutex> lock_;
-  int before_;
-};
-
-// A matrix in row-major order.
-struct Matrix {
-  const float* data;
-  std::int64_t stride;
-};
-
-enum class Accumulate { no, yes };
-
-// C [m x n] (+)= A B with A [m x k] or its transpose.
-struct Product {
-  CBLAS_TRANSPOSE a_order, b_order;
-  std::int64_t m, n, k;
-  Matrix a, b;
-  float* c;  // contiguous
-  Accumulate accumulate = Accumulate::no;
-};
-
-void multiply(int threads, const Product& product) {
-  const auto& [a_order, b_order, m, n, k, a, b, c, accumulate] = product;
-  if (m == 0 || n == 0) return;
-  if (k == 0) {
-    if (accumulate == Accumulate::no) std::fill_n(c, m * n, 0.0f);
-    return;
-  }
-  const std::int64_t block = m >= 1024 ? 256 : 64;
-  const int team = m * n * k < (1 << 18) ? 1 : threads;
-  parallel_for(team, (m + block - 1) / block, [&, &product = product](int, std::int64_t task) {
-    const std::int64_t first = task * block;
-    const std::int64_t rows = std::min(block, product.m - first);
-    const float* from = product.a.data + (product.a_order == CblasNoTrans ? first * product.a.stride : first);
-    cblas_sgemm(CblasRowMajor, product.a_order, product.b_order, static_cast<int>(rows), static_cast<int>(product.n),
-                static_cast<int>(product.k), 1.0f, from, static_cast<int>(product.a.stride), product.b.data,
-                static_cast<int>(product.b.stride), product.accumulate == Accumulate::yes ? 1.0f : 0.0f,
-                product.c + first * product.n, static_cast<int>(product.n));
-  });
-}
-
 // body(i) for rows of `cols` elements, several rows a task.
 template <class Body>
 void for_rows(int threads, std::int64_t rows, std::int64_t cols, Body&& body) {
@@ -127,12 +67,11 @@ void for_rows(int threads, std::int64_t rows, std::int64_t cols, Body&& body) {
 Matrix load(int threads, const ConstView& view, const Rows& rows, std::int64_t count, std::int64_t cols,
             float* buffer) {
   if (view.dtype == DType::fp32 && view.stride[3] == 1 && view.stride[2] >= cols && view.stride[2] <= INT_MAX) {
-    return {reinterpret_cast<const float*>(rows.data), view.stride[2]};
+    return {reinterpret_cast<const float*>(rows.data), count, cols, view.stride[2]};
   }
-  for_rows(threads, count, cols, [&](std::int64_t i) {
-    widen_row(view.dtype, rows[i], view.stride[3], cols, buffer + i * cols);
-  });
-  return {buffer, cols};
+  for_rows(threads, count, cols,
+           [&](std::int64_t i) { widen_row(view.dtype, rows[i], view.stride[3], cols, buffer + i * cols); });
+  return matrix(buffer, count, cols);
 }
 
 // Rows of a contiguous fp32 matrix to the caller's tensor; rows from `count` on, to the end of a padded one, are zeros.
@@ -213,8 +152,7 @@ void apply_dropout(const Head& head, std::int64_t i, Interval keys, const float*
 // scores() = softmax(mask(options(Q K^T))), row by row; lse [rows] and, in backward, the weights of the sink [rows].
 void weigh(const Head& head, float* lse, float* sinks) {
   const Problem& problem = head.problem;
-  multiply(problem.threads, {.a_order = CblasNoTrans, .b_order = CblasTrans, .m = head.rows(), .n = head.keys(),
-                             .k = problem.d, .a = head.q, .b = head.k, .c = head.scores()});
+  multiply(problem.threads, head.q, transposed(head.k), head.scores());
   for_rows(problem.threads, head.rows(), head.keys(), [&](std::int64_t i) {
     const Interval keys = head.allowed(i);
     const std::int64_t n = keys.hi - keys.lo;
@@ -242,8 +180,7 @@ void forward_head(const Head& head) {
       apply_dropout(head, i, head.allowed(i), row, row);
     });
   }
-  multiply(problem.threads, {.a_order = CblasNoTrans, .b_order = CblasNoTrans, .m = head.rows(), .n = problem.dv,
-                             .k = head.keys(), .a = {head.scores(), head.keys()}, .b = head.v, .c = o});
+  multiply(problem.threads, matrix(head.scores(), head.rows(), head.keys()), head.v, o);
   store(problem, problem.o, head.b, head.hq, head.extent.q_begin, head.rows(), o);
   if (!problem.lse) return;
   const std::int64_t written = problem.packed ? head.rows() : problem.max_q;
@@ -328,20 +265,15 @@ void backward_head(const Head& head, Accumulate accumulate) {
     });
     weights = dropped;
   }
-  multiply(threads, {.a_order = CblasTrans, .b_order = CblasNoTrans, .m = keys, .n = problem.dv, .k = rows,
-                     .a = {weights, keys}, .b = head.d_o, .c = head.workspace + head.layout.dv,
-                     .accumulate = accumulate});
-  multiply(threads, {.a_order = CblasNoTrans, .b_order = CblasTrans, .m = rows, .n = keys, .k = problem.dv,
-                     .a = head.d_o, .b = head.v, .c = head.d_scores()});
+  multiply(threads, transposed(matrix(weights, rows, keys)), head.d_o, head.workspace + head.layout.dv, accumulate);
+  multiply(threads, head.d_o, transposed(head.v), head.d_scores());
   backward_softmax(head, sinks);
   if (problem.dbias) add_dbias(head);
   for (std::int64_t i = 0; i < rows && problem.dsinks; ++i) problem.dsinks[head.hq] += sinks[i];
   backward_options(head);
-  const Matrix d_scores{head.d_scores(), keys};
-  multiply(threads, {.a_order = CblasNoTrans, .b_order = CblasNoTrans, .m = rows, .n = problem.d, .k = keys,
-                     .a = d_scores, .b = head.k, .c = dq});
-  multiply(threads, {.a_order = CblasTrans, .b_order = CblasNoTrans, .m = keys, .n = problem.d, .k = rows,
-                     .a = d_scores, .b = head.q, .c = head.workspace + head.layout.dk, .accumulate = accumulate});
+  const Matrix d_scores = matrix(head.d_scores(), rows, keys);
+  multiply(threads, d_scores, head.k, dq);
+  multiply(threads, transposed(d_scores), head.q, head.workspace + head.layout.dk, accumulate);
   store(problem, problem.dq, head.b, head.hq, head.extent.q_begin, rows, dq);
 }
 
@@ -364,9 +296,9 @@ void run(const Problem& problem, void* memory) {
   const bool backward = problem.pass == Pass::backward;
   Head head{problem, layout_of(problem), static_cast<float*>(memory), 0, 0, {}};
   const Layout& at = head.layout;
-  const auto matrix = [&](const ConstView& view, std::int64_t h, std::int64_t begin, std::int64_t count,
-                          std::int64_t buffer) {
-    if (count == 0) return Matrix{head.workspace + buffer, view.shape[3]};
+  const auto load_head = [&](const ConstView& view, std::int64_t h, std::int64_t begin, std::int64_t count,
+                             std::int64_t buffer) {
+    if (count == 0) return matrix(head.workspace + buffer, 0, view.shape[3]);
     return load(problem.threads, view, problem.rows(view, head.b, h, begin), count, view.shape[3],
                 head.workspace + buffer);
   };
@@ -376,13 +308,13 @@ void run(const Problem& problem, void* memory) {
     head.b = unit / problem.heads_kv;
     head.extent = problem.extent(head.b);
     const auto [q_begin, q_length, k_begin, k_length] = head.extent;
-    head.k = matrix(problem.k, hkv, k_begin, k_length, at.k);
-    head.v = matrix(problem.v, hkv, k_begin, k_length, at.v);
+    head.k = load_head(problem.k, hkv, k_begin, k_length, at.k);
+    head.v = load_head(problem.v, hkv, k_begin, k_length, at.v);
     for (std::int64_t g = 0; g < problem.group; ++g) {
       head.hq = hkv * problem.group + g;
-      head.q = matrix(problem.q, head.hq, q_begin, q_length, at.q);
+      head.q = load_head(problem.q, head.hq, q_begin, q_length, at.q);
       if (backward) {
-        head.d_o = matrix(problem.d_o, head.hq, q_begin, q_length, at.d_o);
+        head.d_o = load_head(problem.d_o, head.hq, q_begin, q_length, at.d_o);
         backward_head(head, g == 0 ? Accumulate::no : Accumulate::yes);
       } else {
         forward_head(head);

@@ -51,8 +51,9 @@ GpuInventory gpu_inventory() {
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess || count == 0) {
     cudaGetLastError();
-    inventory.reason =
-        std::string("no usable GPU: ") + (status != cudaSuccess ? cudaGetErrorString(status) : "the driver lists none");
+    const char* why = status != cudaSuccess ? cudaGetErrorString(status) : "the driver lists none";
+    if (inventory.driver_version == 0) why = "no NVIDIA driver is installed";
+    inventory.reason = std::string("no usable GPU: ") + why;
     return inventory;
   }
   try {

@@ -6,24 +6,24 @@
 namespace strobe::cpu {
 namespace {
 
-// Tile rows [first, last): scores -> P, d_scores (dP on entry) -> dS before the cap's derivative.
+// Tile rows [first, last): scores -> P, d_scores (dP on entry) -> dS before the cap's derivative. Logit and LSE are
+// subtracted in natural units: with large ones, a rounded product of either with log2(e) would show in P.
 template <class Engine, bool Plain>
 void softmax_gradient(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN, kV = kN / kLanes, kRows = kGroup<Engine, false>;
   constexpr int kDegree = Engine::kCompute == DType::bf16 ? 3 : 5;
-  const F32 factor = broadcast(Plain ? a.options->scale * kLog2e : kLog2e);
+  const F32 scale = broadcast(Plain ? a.options->scale : 1.0f), factor = broadcast(kLog2e);
   // Pointers of their own: the compiler must assume that the stores change what `a` points to.
   float *const scores = a.scores, *const d_scores = a.d_scores;
   for (int v = 0; v < kV; ++v) {
-    const F32 natural = load(a.lse + v * kLanes), delta = load(a.delta + v * kLanes);
-    const F32 lse = Plain ? natural * -kLog2e : natural;
+    const F32 minus_lse = -load(a.lse + v * kLanes), delta = load(a.delta + v * kLanes);
     exp2_rows<kDegree, kRows>(
         first, last,
         [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA {
           const F32 s = load(scores + r * kN + v * kLanes);
-          return Plain ? fma_memory(s, factor, lse) : (s - lse) * factor;
+          return (Plain ? fma_memory(s, scale, minus_lse) : s + minus_lse) * factor;
         },
-        [&](std::ptrdiff_t r, const F32 (&p)[kRows]) STROBE_INLINE_LAMBDA {
+        [&](std::ptrdiff_t r, const F32(&p)[kRows]) STROBE_INLINE_LAMBDA {
 #pragma GCC unroll 4
           for (int i = 0; i < kRows; ++i) {
             const std::ptrdiff_t at = (r + i) * kN + v * kLanes;
@@ -34,8 +34,8 @@ void softmax_gradient(const BackwardStep& a, int first, int last) {
   }
 }
 
-// The same for a narrow engine's rows [first, last), straight to the operands; where Masked, 0 where a lane does not see
-// the key. first and last are multiples of kP.
+// The same for a narrow engine's rows [first, last), straight to the operands; where Masked, 0 where a lane does not
+// see the key. first and last are multiples of kP.
 template <class Engine, bool Masked>
 void gradient_operands(const BackwardStep& a, int first, int last) {
   using Element = typename Engine::Element;
@@ -49,8 +49,10 @@ void gradient_operands(const BackwardStep& a, int first, int last) {
   for (int v = 0; v < kV; ++v) {
     const F32 lse = load(a.lse + v * kLanes) * -kLog2e, delta = load(a.delta + v * kLanes);
     exp2_rows<3, kP>(
-        first, last, [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA { return fma_memory(load(scores + r * kN + v * kLanes), factor, lse); },
-        [&](std::ptrdiff_t r, F32 (&p)[kP]) STROBE_INLINE_LAMBDA {
+        first, last,
+        [&](std::ptrdiff_t r)
+            STROBE_INLINE_LAMBDA { return fma_memory(load(scores + r * kN + v * kLanes), factor, lse); },
+        [&](std::ptrdiff_t r, F32(&p)[kP]) STROBE_INLINE_LAMBDA {
           F32 ds[kP];
 #pragma GCC unroll 4
           for (int i = 0; i < kP; ++i) {
@@ -87,14 +89,76 @@ void softmax_gradient_dropout(const BackwardStep& a, int first, int last) {
   }
 }
 
+// A sum that carries what each addition loses (Kahan).
+struct CarefulSum {
+  F32 value;
+  F32 lost{};
+  STROBE_INLINE void add(F32 x) {
+    const F32 y = x - lost;
+    const F32 next = value + y;
+    lost = (next - value) - y;
+    value = next;
+  }
+};
+
+// Where a tile holds all keys of its rows, weights and delta come from the tile itself: nothing is lost to the rounding
+// of LSE and of O, and what cancels exactly does so. Masked scores are -inf on entry and their dP 0.
 template <class Engine>
-void clear_masked(const BackwardStep& a, const TileRange& range) {
+void softmax_gradient_whole(const BackwardStep& a, int first, int last) {
+  constexpr int kN = Engine::kN;
+  const ScoreOptions& options = *a.options;
+  const F32 scale = broadcast(options.plain ? options.scale : 1.0f), nothing = broadcast(-__builtin_inff());
+  for (int v = 0; v < kN / kLanes; ++v) {
+    const auto keep = [&](int r) { return kept(options, *a.lanes, v, a.key_begin + r); };
+    const F32 sink = a.sinks ? load(a.sinks + v * kLanes) : nothing;
+    F32 largest = sink;
+    for (int r = first; r < last; ++r) {
+      float* at = a.scores + r * kN + v * kLanes;
+      const F32 logit = load(at) * scale;
+      store(at, logit);
+      largest = max(largest, logit);
+    }
+    largest = largest == nothing ? F32{} : largest;
+    CarefulSum sum{sink == nothing ? F32{} : exp_accurate(sink - largest)};
+    for (int r = first; r < last; ++r) {
+      float* at = a.scores + r * kN + v * kLanes;
+      const F32 logit = load(at);
+      const F32 p = logit == nothing ? F32{} : exp_accurate(logit - largest);
+      store(at, p);
+      sum.add(p);
+    }
+    const F32 normalise = sum.value == 0.0f ? F32{} : 1.0f / sum.value;
+    CarefulSum delta{F32{}};
+    for (int r = first; r < last; ++r) {
+      const int at = r * kN + v * kLanes;
+      const F32 p = load(a.scores + at) * normalise;
+      F32 dp = load(a.d_scores + at);
+      if (options.dropout) dp = keep(r) ? dp * options.dropout_scale : F32{};
+      store(a.scores + at, p);
+      store(a.d_scores + at, dp);
+      delta.add(p * dp);
+    }
+    store(a.max + v * kLanes, largest);
+    store(a.sum + v * kLanes, sum.value);
+    store(a.delta + v * kLanes, delta.value);
+    for (int r = first; r < last; ++r) {
+      const int at = r * kN + v * kLanes;
+      const F32 p = load(a.scores + at);
+      store(a.d_scores + at, p * (load(a.d_scores + at) - delta.value));
+      if (options.dropout) store(a.scores + at, keep(r) ? p * options.dropout_scale : F32{});
+    }
+  }
+}
+
+// Tile rows that the mask touches: what a lane does not see becomes `score` and 0.
+template <class Engine>
+void clear_masked(const BackwardStep& a, const TileRange& range, float score) {
   constexpr int kN = Engine::kN, kV = kN / kLanes;
   for_each_masked_row<Engine>(range, [&](int r) {
     for (int v = 0; v < kV; ++v) {
       const int at = r * kN + v * kLanes;
       const I32 seen = sees(*a.lanes, v, a.key_begin + r);
-      store(a.scores + at, seen ? load(a.scores + at) : F32{});
+      store(a.scores + at, seen ? load(a.scores + at) : broadcast(score));
       store(a.d_scores + at, seen ? load(a.d_scores + at) : F32{});
     }
   });
@@ -130,7 +194,7 @@ void backward_step(const BackwardStep& a) {
                          panels, a.d_scores + first * kN, false);
   }
   if constexpr (kNarrow<Engine>) {
-    if (options.plain && !a.p_tile) {
+    if (options.plain && !a.p_tile && !a.whole) {
       constexpr int kP = Engine::kP;
       const int free_first = round_up(range.free_first, kP);
       const int free_last = range.free_last / kP * kP < free_first ? free_first : range.free_last / kP * kP;
@@ -140,18 +204,21 @@ void backward_step(const BackwardStep& a) {
       return;
     }
   }
-  if (options.plain) {
-    softmax_gradient<Engine, true>(a, first, last);
-  } else {
+  if (!options.plain) {
     apply_options<Engine>(options, *a.lanes, a.key_begin, a.key_count, range, a.scores,
                           options.softcap != 0 ? a.slopes : nullptr);
-    if (options.dropout) {
-      softmax_gradient_dropout<Engine>(a, first, last);
-    } else {
-      softmax_gradient<Engine, false>(a, first, last);
-    }
   }
-  clear_masked<Engine>(a, range);
+  if (a.whole) {
+    clear_masked<Engine>(a, range, -__builtin_inff());
+    softmax_gradient_whole<Engine>(a, first, last);
+  } else if (options.plain) {
+    softmax_gradient<Engine, true>(a, first, last);
+  } else if (options.dropout) {
+    softmax_gradient_dropout<Engine>(a, first, last);
+  } else {
+    softmax_gradient<Engine, false>(a, first, last);
+  }
+  clear_masked<Engine>(a, range, 0.0f);
   add_to_bias_gradient<Engine>(a, range);
   if (options.softcap != 0) {
     // A masked slope may be NaN; dS is 0 there and stays so.

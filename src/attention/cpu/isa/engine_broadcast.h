@@ -31,7 +31,7 @@ struct BroadcastEngine : BlockPack<M, N, K> {
 #pragma GCC unroll 8
     for (int r = 0; r < M; ++r) {
 #pragma GCC unroll 8
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = accumulate ? load(c + r * Width + v * kLanes) : F32{};
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = F32{};
     }
     for (int t = 0; t < steps; t += K) {
 #pragma GCC unroll 8
@@ -49,10 +49,14 @@ struct BroadcastEngine : BlockPack<M, N, K> {
       m += M * K;
       n += Width * K;
     }
+    // C is added at the end: begun with it, every step of a long sum would be rounded to the size of the whole.
 #pragma GCC unroll 8
     for (int r = 0; r < M; ++r) {
 #pragma GCC unroll 8
-      for (int v = 0; v < kVectors; ++v) store(c + r * Width + v * kLanes, sum[r][v]);
+      for (int v = 0; v < kVectors; ++v) {
+        float* at = c + r * Width + v * kLanes;
+        store(at, accumulate ? load(at) + sum[r][v] : sum[r][v]);
+      }
     }
   }
 

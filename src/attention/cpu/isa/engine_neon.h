@@ -1,10 +1,13 @@
 // fp32 on NEON: an 8 x 12 (query lanes) or 8 x 8 (columns) tile of accumulators, FMLA by element. In assembly, because
-// GCC 12 spills the 24 accumulators. Used by neon.cpp; neonbf16.cpp shares kernels' clobber list and loads of C.
+// GCC 12 spills the 24 accumulators. Used by neon.cpp; neonbf16.cpp shares the clobber list.
 #pragma once
 
 #include "attention/cpu/isa.h"
 #include "attention/cpu/isa/pack_neon.h"
 #include "attention/cpu/isa/simd.h"
+
+// A line of a macro is a line of assembly.
+// clang-format off
 
 // Rows of the tile are consecutive registers from v8 on, as they lie in memory.
 #define STROBE_NEON_CLOBBERS                                                                                     \
@@ -12,13 +15,20 @@
       "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29",   \
       "v30", "v31"
 
-// ldp, stp or zero of 8 accumulators, 128 bytes from `at`.
-#define STROBE_NEON_PAIRS(op, a, b, c, d, e, f, g, h, at)                                 \
-  op " q" #a ", q" #b ", [%[c], #" #at "]\n" op " q" #c ", q" #d ", [%[c], #" #at "+32]\n" \
-  op " q" #e ", q" #f ", [%[c], #" #at "+64]\n" op " q" #g ", q" #h ", [%[c], #" #at "+96]\n"
-#define STROBE_NEON_C16(op) \
-  STROBE_NEON_PAIRS(op, 8, 9, 10, 11, 12, 13, 14, 15, 0) STROBE_NEON_PAIRS(op, 16, 17, 18, 19, 20, 21, 22, 23, 128)
-#define STROBE_NEON_C24(op) STROBE_NEON_C16(op) STROBE_NEON_PAIRS(op, 24, 25, 26, 27, 28, 29, 30, 31, 256)
+// Store 8 accumulators, or add C to them, 128 bytes from `at`. C is added at the end: begun with it, every step of a
+// long sum would be rounded to the size of the whole.
+#define STROBE_NEON_STORE8(a, b, c, d, e, f, g, h, at)                                         \
+  "stp q" #a ", q" #b ", [%[c], #" #at "]\n stp q" #c ", q" #d ", [%[c], #" #at "+32]\n"       \
+  "stp q" #e ", q" #f ", [%[c], #" #at "+64]\n stp q" #g ", q" #h ", [%[c], #" #at "+96]\n"
+#define STROBE_NEON_ADD8(a, b, c, d, e, f, g, h, at)                                           \
+  "ldp q0, q1, [%[c], #" #at "]\n ldp q2, q3, [%[c], #" #at "+32]\n"                           \
+  "ldp q4, q5, [%[c], #" #at "+64]\n ldp q6, q7, [%[c], #" #at "+96]\n"                        \
+  "fadd v" #a ".4s, v" #a ".4s, v0.4s\n fadd v" #b ".4s, v" #b ".4s, v1.4s\n"                  \
+  "fadd v" #c ".4s, v" #c ".4s, v2.4s\n fadd v" #d ".4s, v" #d ".4s, v3.4s\n"                  \
+  "fadd v" #e ".4s, v" #e ".4s, v4.4s\n fadd v" #f ".4s, v" #f ".4s, v5.4s\n"                  \
+  "fadd v" #g ".4s, v" #g ".4s, v6.4s\n fadd v" #h ".4s, v" #h ".4s, v7.4s\n"
+#define STROBE_NEON_C16(op) op(8, 9, 10, 11, 12, 13, 14, 15, 0) op(16, 17, 18, 19, 20, 21, 22, 23, 128)
+#define STROBE_NEON_C24(op) STROBE_NEON_C16(op) op(24, 25, 26, 27, 28, 29, 30, 31, 256)
 #define STROBE_NEON_ZERO8(a, b, c, d, e, f, g, h)                                                        \
   "movi v" #a ".2d, #0\n movi v" #b ".2d, #0\n movi v" #c ".2d, #0\n movi v" #d ".2d, #0\n movi v" #e ".2d, #0\n" \
   "movi v" #f ".2d, #0\n movi v" #g ".2d, #0\n movi v" #h ".2d, #0\n"
@@ -39,6 +49,8 @@
   STROBE_ROW8(8, 9, m0, 0) STROBE_ROW8(10, 11, m0, 1) STROBE_ROW8(12, 13, m0, 2) STROBE_ROW8(14, 15, m0, 3) \
   STROBE_ROW8(16, 17, m1, 0) STROBE_ROW8(18, 19, m1, 1) STROBE_ROW8(20, 21, m1, 2) STROBE_ROW8(22, 23, m1, 3)
 
+// clang-format on
+
 namespace strobe::cpu {
 namespace {
 
@@ -51,12 +63,11 @@ struct NeonEngine : NeonPack {
   template <int Width>
   static void product(const float* m, const float* n, int steps, float* c, bool accumulate) {
     std::int64_t i = 0;
-    const std::int64_t count = steps, load_c = accumulate;
+    const std::int64_t count = steps, add_c = accumulate;
     if constexpr (Width == 12) {
       asm volatile(
-          "cbz %[load], 1f\n" STROBE_NEON_C24("ldp") "b 2f\n"
-          "1:\n" STROBE_NEON_ZERO24
-          "2: lsr %[i], %[count], #2\n"
+          STROBE_NEON_ZERO24
+          "lsr %[i], %[count], #2\n"
           "cbz %[i], 4f\n"
           "3: ldp q0, q1, [%[n]]\n ldp q3, q4, [%[m]]\n ldr q2, [%[n], #32]\n ldp q5, q6, [%[m], #32]\n"
           "subs %[i], %[i], #1\n" STROBE_STEP12(3, 4)
@@ -70,16 +81,16 @@ struct NeonEngine : NeonPack {
           "5: ldp q3, q4, [%[m]], #32\n ldp q0, q1, [%[n]]\n ldr q2, [%[n], #32]\n"
           "add %[n], %[n], #48\n subs %[i], %[i], #1\n" STROBE_STEP12(3, 4)
           "b.ne 5b\n"
-          "6:\n" STROBE_NEON_C24("stp")
+          "6: cbz %[add], 7f\n" STROBE_NEON_C24(STROBE_NEON_ADD8)
+          "7:\n" STROBE_NEON_C24(STROBE_NEON_STORE8)
           : [m] "+r"(m), [n] "+r"(n), [i] "+r"(i)
-          : [c] "r"(c), [count] "r"(count), [load] "r"(load_c)
+          : [c] "r"(c), [count] "r"(count), [add] "r"(add_c)
           : STROBE_NEON_CLOBBERS);
     } else {
       static_assert(Width == 8);
       asm volatile(
-          "cbz %[load], 1f\n" STROBE_NEON_C16("ldp") "b 2f\n"
-          "1:\n" STROBE_NEON_ZERO16
-          "2: lsr %[i], %[count], #2\n"
+          STROBE_NEON_ZERO16
+          "lsr %[i], %[count], #2\n"
           "cbz %[i], 4f\n"
           "3: ldp q0, q1, [%[n]]\n ldp q3, q4, [%[m]]\n ldp q5, q6, [%[m], #32]\n"
           "subs %[i], %[i], #1\n" STROBE_STEP8(3, 4)
@@ -91,9 +102,10 @@ struct NeonEngine : NeonPack {
           "b.eq 6f\n"
           "5: ldp q3, q4, [%[m]], #32\n ldp q0, q1, [%[n]], #32\n subs %[i], %[i], #1\n" STROBE_STEP8(3, 4)
           "b.ne 5b\n"
-          "6:\n" STROBE_NEON_C16("stp")
+          "6: cbz %[add], 7f\n" STROBE_NEON_C16(STROBE_NEON_ADD8)
+          "7:\n" STROBE_NEON_C16(STROBE_NEON_STORE8)
           : [m] "+r"(m), [n] "+r"(n), [i] "+r"(i)
-          : [c] "r"(c), [count] "r"(count), [load] "r"(load_c)
+          : [c] "r"(c), [count] "r"(count), [add] "r"(add_c)
           : STROBE_NEON_CLOBBERS);
     }
   }

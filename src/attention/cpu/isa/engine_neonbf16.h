@@ -10,6 +10,9 @@
 #include "attention/cpu/isa/pack_neonbf16.h"
 #include "attention/cpu/isa/simd.h"
 
+// A line of a macro is a line of assembly.
+// clang-format off
+
 #define STROBE_BF_MMLA(a, m, n) "bfmmla v" #a ".4s, v" #m ".8h, v" #n ".8h\n"
 // The high halves of two accumulators, from a row of C.
 #define STROBE_BF_HIGH(a, b, at) "ldr q7, [%[next], #" #at "]\n ins v" #a ".d[1], v7.d[0]\n ins v" #b ".d[1], v7.d[1]\n"
@@ -65,7 +68,8 @@
 #define STROBE_BF_TURN4(begin, a, b, c, d, at, m_at)                 \
   STROBE_BF_STORE4(a, b, c, d, at) begin(a, b, c, d, at)             \
   "ldr q4, [%[" m_at "]\n" STROBE_BF_MMLA4(4, a, b, c, d)
-#define STROBE_BF_FOUR_PAIRS(op) op(8, 9, 10, 11, 0) op(12, 13, 14, 15, 64) op(16, 17, 18, 19, 128) op(20, 21, 22, 23, 192)
+#define STROBE_BF_FOUR_PAIRS(op) \
+  op(8, 9, 10, 11, 0) op(12, 13, 14, 15, 64) op(16, 17, 18, 19, 128) op(20, 21, 22, 23, 192)
 #define STROBE_BF_SIX_PAIRS(op) STROBE_BF_FOUR_PAIRS(op) op(24, 25, 26, 27, 256) op(28, 29, 30, 31, 320)
 #define STROBE_BF_TURN8(begin)                                                                                     \
   "ldp q0, q1, [%[n]]\n ldp q2, q3, [%[n], #32]\n"                                                                 \
@@ -80,6 +84,8 @@
   STROBE_BF_HALF_CHUNK8("ma], #" #at, "mb], #" #at, at) "ldp q4, q5, [%[mc], #" #at "]\n"             \
   STROBE_BF_MMLA4(6, 16, 17, 18, 19) STROBE_BF_MMLA4(7, 20, 21, 22, 23)                               \
   STROBE_BF_MMLA4(4, 24, 25, 26, 27) STROBE_BF_MMLA4(5, 28, 29, 30, 31)
+
+// clang-format on
 
 namespace strobe::cpu {
 namespace {

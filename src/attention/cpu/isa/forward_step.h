@@ -61,7 +61,7 @@ void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
           const F32 s = load(scores + r * kN + v * kLanes);
           return Plain ? fma_memory(s, factor, largest) : (s - largest) * factor;
         },
-        [&](std::ptrdiff_t r, const F32 (&weight)[kRows]) STROBE_INLINE_LAMBDA {
+        [&](std::ptrdiff_t r, const F32(&weight)[kRows]) STROBE_INLINE_LAMBDA {
           sum += sum_all(weight);
           if constexpr (Narrow) {
             Engine::lanes_to_n(weight, v, out + r * kN);

@@ -25,7 +25,7 @@ struct ProductScope {
 
 // C_i (+)= M_i N for `panels` M panels.
 template <class Engine, int Width>
-STROBE_INLINE void products(const typename Engine::Element* m, std::ptrdiff_t m_stride,
+STROBE_INLINE void whole_products(const typename Engine::Element* m, std::ptrdiff_t m_stride,
                             const typename Engine::Element* n, int steps, int panels, float* c, bool accumulate) {
   if constexpr (requires { Engine::template products<Width>(m, m_stride, n, steps, panels, c, accumulate); }) {
     Engine::template products<Width>(m, m_stride, n, steps, panels, c, accumulate);
@@ -34,6 +34,21 @@ STROBE_INLINE void products(const typename Engine::Element* m, std::ptrdiff_t m_
       Engine::template product<Width>(m + i * m_stride, n, steps, c + i * Engine::kM * Width, accumulate);
     }
   }
+}
+
+// The same; a long sum in fp32 is added up in pieces, which keeps its rounding small.
+template <class Engine, int Width>
+STROBE_INLINE void products(const typename Engine::Element* m, std::ptrdiff_t m_stride,
+                            const typename Engine::Element* n, int steps, int panels, float* c, bool accumulate) {
+  constexpr int kPiece = 256;
+  static_assert(kPiece % Engine::kK == 0);
+  if constexpr (sizeof(typename Engine::Element) == sizeof(float)) {
+    for (; steps > kPiece + kPiece / 2; steps -= kPiece, m += kPiece * Engine::kM, n += kPiece * Width) {
+      whole_products<Engine, Width>(m, m_stride, n, kPiece, panels, c, accumulate);
+      accumulate = true;
+    }
+  }
+  whole_products<Engine, Width>(m, m_stride, n, steps, panels, c, accumulate);
 }
 
 // Whether packed elements are narrower than the fp32 of tiles, so that tiles are converted to become operands.

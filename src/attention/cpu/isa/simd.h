@@ -164,6 +164,24 @@ STROBE_INLINE F32 exp2(F32 x) {
   return y * as_float(power);
 }
 
+// e^x for x <= 0, to about 1e-7: the product with log2(e) is held in two parts. For where speed matters less.
+STROBE_INLINE F32 exp_accurate(F32 x) {
+  x = max_keep_nan(broadcast(-88.0f), x);
+  const F32 magic = broadcast(0x1.8p23f + 127);
+  const F32 shifted = fma(x, broadcast(0x1.715476p0f), magic);
+  const F32 n = shifted - magic;
+  // x - n ln 2, ln 2 in two parts, the first with few bits so that n times it is exact.
+  const F32 f = fma(n, broadcast(0x1.05c610p-29f), fma(n, broadcast(-0x1.62e430p-1f), x));
+  F32 y = broadcast(1.0f / 720);
+  y = fma(y, f, broadcast(1.0f / 120));
+  y = fma(y, f, broadcast(1.0f / 24));
+  y = fma(y, f, broadcast(1.0f / 6));
+  y = fma(y, f, broadcast(0.5f));
+  y = fma(y * f, f, f);
+  const F32 power = as_float(as_bits(shifted) << 23);
+  return fma(y, power, power);
+}
+
 // The sum of some vectors (a power of two of them), by halves.
 template <int Count>
 STROBE_INLINE F32 sum_all(const F32 (&x)[Count]) {

@@ -1,0 +1,13 @@
+// The one place where {fmt}'s implementation is compiled; every other file sees its declarations only, which halves
+// their compile time. src/core/CMakeLists.txt puts it into an inline namespace of its own, so that a program which
+// links libstrobe.a may use any {fmt} itself. Empty where {fmt} is header-only (versions other than 9).
+#ifndef FMT_HEADER_ONLY
+#include <fmt/format-inl.h>
+
+namespace fmt::detail {
+template auto thousands_sep_impl<char>(locale_ref) -> thousands_sep_result<char>;
+template auto decimal_point_impl<char>(locale_ref) -> char;
+template auto dragonbox::to_decimal<float>(float) noexcept -> dragonbox::decimal_fp<float>;
+template auto dragonbox::to_decimal<double>(double) noexcept -> dragonbox::decimal_fp<double>;
+}  // namespace fmt::detail
+#endif

@@ -1,0 +1,375 @@
+// What broke other libraries: shapes, memory layouts and values that reports of theirs name. Every kernel is checked
+// against the float64 oracle with limits of its own, so that no test rests on another kernel being right.
+// Values that are not finite: isolation_test.cpp.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cfloat>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/half.h"
+#include "support/check.h"
+#include "support/compare.h"
+#include "support/isa_scope.h"
+#include "support/random.h"
+#include "support/run.h"
+
+namespace strobe::test {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr DType kDTypes[] = {DType::fp32, DType::fp16, DType::bf16};
+
+void check_all_types(Case c, double limit = 64) {
+  for (const DType dtype : kDTypes) {
+    c.dtype = dtype;
+    check(Data(c), Kernels::all, limit);
+  }
+}
+
+TEST(Reliability, SequencesAroundEveryTileEdge) {
+  for (const std::int64_t s : {1, 3, 4, 5, 7, 9, 11, 13, 15, 17, 31, 33, 63, 65, 127, 129, 255, 257}) {
+    check_all_types({.seed = 101, .sq = s, .sk = s, .d = 20, .dv = 20, .causal = s % 4 == 1});
+    check_all_types({.seed = 102, .sq = 3, .sk = s, .d = 8, .dv = 9});
+    check_all_types({.seed = 103, .sq = s, .sk = 3, .d = 9, .dv = 8});
+  }
+}
+
+TEST(Reliability, OneRowOneKey) {
+  check_all_types({.seed = 111, .batch = 2, .heads_q = 4, .heads_kv = 2, .sq = 1, .sk = 1, .d = 64, .dv = 64});
+  check_all_types({.seed = 112, .heads_q = 4, .heads_kv = 1, .sq = 1, .sk = 1500, .d = 64, .dv = 64});
+  check_all_types({.seed = 113, .heads_q = 2, .heads_kv = 1, .sq = 300, .sk = 1, .d = 64, .dv = 64});
+}
+
+TEST(Reliability, EmptySizes) {
+  for (const auto& [sq, sk] : {std::pair{0, 0}, {0, 5}, {5, 0}}) {
+    check_all_types(
+        {.seed = 121, .batch = 2, .heads_q = 2, .heads_kv = 1, .sq = sq, .sk = sk, .bias = true, .sinks = true});
+  }
+  check_all_types({.seed = 122, .batch = 0, .sq = 4, .sk = 4});
+}
+
+TEST(Reliability, OddHeadDimensions) {
+  for (const std::int64_t d : {1, 2, 3, 5, 7, 9, 15, 17, 31, 33, 63, 65, 111, 127, 129, 191, 200, 255, 256}) {
+    check_all_types({.seed = 131, .heads_q = 2, .heads_kv = 1, .sq = 19, .sk = 37, .d = d, .dv = 257 - d});
+    check_all_types(
+        {.seed = 132, .sq = 5, .sk = 12, .d = d, .dv = d, .layout_q = Layout::bshd, .layout_k = Layout::padded});
+  }
+}
+
+// More rows than keys: the first rows see no key at all.
+TEST(Reliability, FullyMaskedRows) {
+  for (const DType dtype : kDTypes) {
+    for (const bool sinks : {false, true}) {
+      const Case c{.seed = 141,
+                   .dtype = dtype,
+                   .heads_q = 4,
+                   .heads_kv = 2,
+                   .sq = 100,
+                   .sk = 37,
+                   .d = 24,
+                   .dv = 16,
+                   .causal = true,
+                   .alignment = Alignment::bottom_right,
+                   .sinks = sinks};
+      const Data data(c);
+      check(data, Kernels::all);
+      for (const char* kernel : {"reference", "standard", "flash2"}) {
+        const Results results = run(data, {.kernel = kernel}).results;
+        for (std::int64_t h = 0; h < c.heads_q; ++h) {
+          for (std::int64_t i = 0; i < c.sq - c.sk; ++i) {
+            const auto row = static_cast<std::size_t>(h * c.sq + i);
+            ASSERT_EQ(results.lse[row], -kInf) << kernel;
+            for (std::size_t e = 0; e < 16; ++e) ASSERT_EQ(results.o[row * 16 + e], 0) << kernel;
+            for (std::size_t e = 0; e < 24; ++e) ASSERT_EQ(results.dq[row * 24 + e], 0) << kernel;
+          }
+        }
+      }
+    }
+  }
+  check_all_types({.seed = 142, .sq = 9, .sk = 9, .window = {0, 0}});
+  check_all_types({.seed = 143, .sq = 50, .sk = 9, .window = {3, 2}, .alignment = Alignment::top_left});
+}
+
+TEST(Reliability, ZeroLengthSequences) {
+  for (const int bits : {32, 64}) {
+    Case c{.seed = 151,
+           .batch = 6,
+           .heads_q = 2,
+           .heads_kv = 1,
+           .sq = 70,
+           .sk = 90,
+           .d = 24,
+           .dv = 24,
+           .causal = true,
+           .alignment = Alignment::bottom_right,
+           .lengths = Lengths::packed,
+           .lengths_q = {0, 70, 0, 5, 3, 0},
+           .lengths_k = {0, 90, 7, 0, 20, 0},
+           .index_bits = bits};
+    check_all_types(c);
+    c.lengths = Lengths::both;
+    check_all_types(c);
+    c.lengths = Lengths::packed;
+    c.lengths_q = c.lengths_k = {0, 0, 0, 0, 0, 0};
+    c.sq = c.sk = 0;
+    check_all_types(c);
+  }
+}
+
+TEST(Reliability, ExpandedInputs) {
+  for (const Layout layout : {Layout::expanded_batch, Layout::expanded_heads, Layout::expanded_rows}) {
+    check_all_types({.seed = 161,
+                     .batch = 2,
+                     .heads_q = 4,
+                     .heads_kv = 2,
+                     .sq = 21,
+                     .sk = 40,
+                     .d = 16,
+                     .dv = 24,
+                     .layout_q = layout,
+                     .layout_k = layout,
+                     .layout_v = layout,
+                     .layout_do = layout});
+  }
+  for (const Layout layout : {Layout::expanded_last, Layout::expanded_all}) {  // the gradient of sum()
+    check_all_types({.seed = 162,
+                     .batch = 2,
+                     .heads_q = 4,
+                     .heads_kv = 2,
+                     .sq = 21,
+                     .sk = 40,
+                     .d = 16,
+                     .dv = 24,
+                     .layout_do = layout});
+  }
+}
+
+// Scores in the tens of thousands: exp() of none of them may overflow. The weights are one-hot, and exact.
+TEST(Reliability, LargeScores) {
+  for (const DType dtype : kDTypes) {
+    for (const float scale : {1.f, -1.f}) {
+      Case c{.seed = 171,
+             .dtype = dtype,
+             .heads_q = 2,
+             .heads_kv = 1,
+             .sq = 40,
+             .sk = 70,
+             .d = 16,
+             .dv = 16,
+             .scale = scale,
+             .values = Values::integer};
+      Data data(c);
+      for_each(data.q.view.shape,
+               [&](auto b, auto h, auto i, auto e) { data.q.set(b, h, i, e, data.q.at(b, h, i, e) * 512); });
+      for_each(data.k.view.shape, [&](auto b, auto h, auto j, auto e) {
+        data.k.set(b, h, j, e, e == 0 ? static_cast<float>(j) : e == 1 ? static_cast<float>(-j) : 0.f);
+      });
+      for_each(data.q.view.shape,
+               [&](auto b, auto h, auto i, auto) { data.q.set(b, h, i, 0, 512.f), data.q.set(b, h, i, 1, 0.f); });
+      data.remember();
+      check(data, Kernels::all);
+    }
+  }
+}
+
+// A bias as masks are often written. Whole rows of the lowest value keep equal weights; whole rows of -inf have none.
+TEST(Reliability, LowestAndInfiniteBias) {
+  struct Fill {
+    const char* name;
+    std::function<float(std::int64_t i, std::int64_t j)> value;
+  };
+  const Fill fills[] = {
+      {"-inf on some keys", [](auto i, auto j) { return (i + j) % 3 == 0 ? -kInf : 0.f; }},
+      {"-inf on whole rows", [](auto i, auto) { return i % 2 == 0 ? -kInf : 0.5f; }},
+      {"-inf everywhere", [](auto, auto) { return -kInf; }},
+      {"lowest on some keys", [](auto i, auto j) { return (i + j) % 3 == 0 ? -FLT_MAX : 0.f; }},
+      {"lowest on the first block", [](auto, auto j) { return j < 150 ? -FLT_MAX : 0.25f; }},
+      {"lowest on whole rows", [](auto i, auto) { return i % 2 == 0 ? -FLT_MAX : 0.5f; }},
+      {"-1e9 on whole rows", [](auto i, auto j) { return i % 2 == 0 ? -1e9f
+                                                         : j == 3   ? -1e9f
+                                                                    : 0.f; }},
+  };
+  for (const Fill& fill : fills) {
+    SCOPED_TRACE(fill.name);
+    for (const bool sinks : {false, true}) {
+      Case c{.seed = 181,
+             .heads_q = 2,
+             .heads_kv = 1,
+             .sq = 11,
+             .sk = 200,
+             .d = 8,
+             .dv = 8,
+             .bias = true,
+             .bias_shape = {false, false, true},
+             .sinks = sinks};
+      Data data(c);
+      for_each(data.bias.view.shape,
+               [&](auto b, auto h, auto i, auto j) { data.bias.set(b, h, i, j, fill.value(i, j)); });
+      // A score of the order of a unit vanishes beside -1e9: equal scores, so that the oracle's do not survive either.
+      for_each(data.k.view.shape,
+               [&](auto b, auto h, auto j, auto e) { data.k.set(b, h, j, e, data.k.at(b, h, 0, e)); });
+      data.remember();
+      check(data, Kernels::all);
+    }
+  }
+  for (const DType dtype : {DType::fp16, DType::bf16}) {  // the lowest value of the type itself
+    Case c{.seed = 182,
+           .dtype = dtype,
+           .sq = 11,
+           .sk = 40,
+           .d = 8,
+           .dv = 8,
+           .bias = true,
+           .bias_shape = {false, false, true},
+           .bias_dtype = dtype};
+    Data data(c);
+    const float lowest = dtype == DType::fp16 ? -65504.f : -0x1.fep127f;
+    for_each(data.bias.view.shape,
+             [&](auto b, auto h, auto i, auto j) { data.bias.set(b, h, i, j, (i + j) % 4 ? lowest : 0.f); });
+    data.remember();
+    check(data, Kernels::all);
+  }
+}
+
+TEST(Reliability, SinkOfMinusInfinityIsNone) {
+  Case c{.seed = 191, .heads_q = 2, .heads_kv = 1, .sq = 9, .sk = 21, .sinks = true};
+  Data data(c);
+  data.sinks = {-kInf, 0.5f};
+  check(data, Kernels::all);
+}
+
+// Address space without memory behind it, for tensors that span more than 2^31 elements. Only touched pages cost.
+class SparseMemory {
+ public:
+  explicit SparseMemory(std::size_t bytes) : bytes_(bytes) {
+    data_ = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  }
+  ~SparseMemory() {
+    if (ok()) ::munmap(data_, bytes_);
+  }
+  SparseMemory(const SparseMemory&) = delete;
+  SparseMemory& operator=(const SparseMemory&) = delete;
+  bool ok() const { return data_ != MAP_FAILED; }
+  void* data() const { return data_; }
+
+ private:
+  std::size_t bytes_;
+  void* data_;
+};
+
+TEST(Reliability, MoreThan2To31Elements) {
+  const Case c{.seed = 231,
+               .dtype = DType::bf16,
+               .batch = 2,
+               .heads_q = 2,
+               .heads_kv = 2,
+               .sq = 40,
+               .sk = 40,
+               .d = 24,
+               .dv = 24,
+               .causal = true};
+  const Data data(c);
+  // Rows 2^25 elements apart: the last of 40 rows starts at 1.3e9, the second head at 2^31 + 2^29, the batch at 2^33.
+  const std::array<std::int64_t, 4> stride = {std::int64_t{1} << 33, (std::int64_t{1} << 31) + (std::int64_t{1} << 29),
+                                              std::int64_t{1} << 25, 1};
+  const std::size_t bytes = static_cast<std::size_t>(2 * (2 * stride[0]));
+  std::vector<std::unique_ptr<SparseMemory>> maps;
+  for (int i = 0; i < 8; ++i) {
+    maps.push_back(std::make_unique<SparseMemory>(bytes));
+    if (!maps.back()->ok()) GTEST_SKIP() << "no address space of " << bytes << " bytes";
+  }
+  const auto spread = [&](int i, const Shape& shape) {
+    return View{maps[static_cast<std::size_t>(i)]->data(), c.dtype, shape, stride};
+  };
+  const auto copy = [&](int i, const Tensor& from) {
+    Tensor to{spread(i, from.view.shape), nullptr};
+    for_each(from.view.shape, [&](auto b, auto h, auto s, auto e) { to.set(b, h, s, e, from.at(b, h, s, e)); });
+    return to.view;
+  };
+  const View q = copy(0, data.q), k = copy(1, data.k), v = copy(2, data.v), d_o = copy(3, data.d_o);
+  const View o = spread(4, data.shape_o());
+  const Gradients gradients{
+      .dq = spread(5, data.shape_q()), .dk = spread(6, data.shape_k()), .dv = spread(7, data.shape_v())};
+  Attention attention = data.attention();
+  attention.q = q, attention.k = k, attention.v = v;
+  for (const char* kernel : {"flash2", "standard", "reference"}) {
+    const Results compact = run(data, {.kernel = kernel}).results;
+    std::vector<float> lse(compact.lse.size(), kNan);
+    forward(attention, {.o = o, .lse = lse.data()}, {.kernel = kernel});
+    backward(attention, {.o = o, .lse = lse.data(), .d_o = d_o}, gradients, {.kernel = kernel});
+    Results sparse;
+    sparse.o = Tensor{o, nullptr}.gather();
+    sparse.lse.assign(lse.begin(), lse.end());
+    sparse.dq = Tensor{gradients.dq, nullptr}.gather();
+    sparse.dk = Tensor{gradients.dk, nullptr}.gather();
+    sparse.dv = Tensor{gradients.dv, nullptr}.gather();
+    EXPECT_EQ(first_difference(compact, sparse), "") << kernel;
+  }
+}
+
+// 8300 sequences of one row: 17 million elements and 132,800 heads, where a padded 32-bit workspace overflowed.
+TEST(SlowReliability, ManyTinySequences) {
+  const std::int64_t pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
+  if (pages * page < (std::int64_t{4} << 30)) GTEST_SKIP() << "less than 4 GB of memory";
+  const Shape shape = {8300, 16, 1, 128};
+  const auto count = static_cast<std::size_t>(count_of(shape));
+  const std::size_t rows = count / 128;
+  for (const DType dtype : {DType::fp16, DType::bf16}) {
+    Random random(241);
+    const auto draw = [&] {
+      std::vector<std::uint16_t> values(count);
+      for (auto& value : values) {
+        const float x = static_cast<float>(random.uniform()) * 2 - 1;
+        value = dtype == DType::fp16 ? float_to_fp16(x) : float_to_bf16(x);
+      }
+      return values;
+    };
+    const auto q = draw(), k = draw(), v = draw(), d_o = draw();
+    const std::uint16_t nan = dtype == DType::fp16 ? 0x7e00 : 0x7fc0;
+    std::vector<std::uint16_t> o(count, nan), dq(count, nan), dk(count, nan), dv(count, nan);
+    std::vector<float> lse(rows, kNan);
+    const auto in = [&](const std::vector<std::uint16_t>& x) {
+      return view_bhsd(static_cast<const void*>(x.data()), dtype, shape);
+    };
+    const auto out = [&](std::vector<std::uint16_t>& x) {
+      return view_bhsd(static_cast<void*>(x.data()), dtype, shape);
+    };
+    const Attention attention{.q = in(q), .k = in(k), .v = in(v)};
+    for (const std::string& isa : available_isas()) {
+      if (isa == "generic") continue;
+      const IsaScope scope(isa);
+      forward(attention, {.o = out(o), .lse = lse.data()}, {.kernel = "flash2"});
+      backward(attention, {.o = in(o), .lse = lse.data(), .d_o = in(d_o)},
+               {.dq = out(dq), .dk = out(dk), .dv = out(dv)}, {.kernel = "flash2"});
+      EXPECT_EQ(o, v) << isa;  // one key has all the weight
+      EXPECT_EQ(dv, d_o) << isa;
+      double worst_lse = 0, worst_gradient = 0;
+      for (std::size_t row = 0; row < rows; ++row) {
+        double score = 0;
+        for (std::size_t e = 0; e < 128; ++e) {
+          const auto at = static_cast<std::int64_t>(row * 128 + e);
+          score += double{load_element(q.data(), dtype, at)} * load_element(k.data(), dtype, at);
+          worst_gradient = std::fmax(worst_gradient, std::abs(load_element(dq.data(), dtype, at)));
+          worst_gradient = std::fmax(worst_gradient, std::abs(load_element(dk.data(), dtype, at)));
+          ASSERT_FALSE(std::isnan(load_element(dq.data(), dtype, at)) ||
+                       std::isnan(load_element(dk.data(), dtype, at)));
+        }
+        worst_lse = std::fmax(worst_lse, std::abs(score / std::sqrt(128.0) - lse[row]));
+        ASSERT_FALSE(std::isnan(lse[row]));
+      }
+      EXPECT_LT(worst_lse, dtype == DType::fp16 ? 1e-5 : 1e-3) << isa;
+      EXPECT_LT(worst_gradient, 1e-4) << isa;  // the weight does not depend on the score
+    }
+  }
+}
+
+}  // namespace
+}  // namespace strobe::test
