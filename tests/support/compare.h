@@ -2,6 +2,7 @@
 // the mean, for every output. A value that is not finite must be the same in the oracle and in the kernel.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,20 @@ struct Deviation {
 // `stored` is the type of the output: a reference beyond its range must come out as an infinity.
 Deviation deviation(const std::vector<double>& reference, const std::vector<double>& values, DType stored);
 
-// One line for each output that breaks the rule; empty: exact.
+// Errors of both kernels over one or more draws of the values of a case.
+class Comparison {
+ public:
+  void add(const Case& c, const Results& reference, const Results& standard, const Results& candidate);
+
+  // One line for each output that breaks the rule on the average of the draws; empty: exact.
+  std::string verdict(DType dtype) const;
+
+ private:
+  int draws_ = 0;
+  std::array<Deviation, kOutputs.size()> theirs_, ours_;
+};
+
+// The verdict on a single draw.
 std::string exactness(const Case& c, const Results& reference, const Results& standard, const Results& candidate);
 
 // The rule says little where `standard` itself is wrong, so that has a limit of its own: a generous multiple of u times
