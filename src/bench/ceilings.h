@@ -14,10 +14,10 @@ struct Ceilings {
   std::string fma_instructions;
   std::optional<double> fma_core, fma_all;  // fp32, FLOP/s: one core; all threads
   std::optional<double> blas_fp32;          // OpenBLAS's product, FLOP/s, all threads
-  std::optional<double> own[3];             // the packed product of flash2 by dtype, FLOP/s, all threads
+  std::optional<double> own[3];             // flash2's inner product on packed panels in cache, by dtype, FLOP/s
   std::optional<double> copy;               // bytes read and written a second, all threads
 
-  // The matrix-product rate of a type: the best that was measured.
+  // The matrix-product rate of a type: the library's, on ordinary matrices, where there is one (fp32); else flash2's own.
   std::optional<double> product(DType dtype) const;
 };
 
