@@ -44,9 +44,9 @@ struct Attention {
 
   std::optional<float> scale{};  // default 1 / sqrt(D)
 
-  bool causal = false;                       // row i uses the keys j <= i + offset
-  Window window{};                           // combines with causal
-  Alignment alignment = Alignment::unsaid;   // must be said where it matters: Sq != Sk with causal, window or ALiBi
+  bool causal = false;                      // row i uses the keys j <= i + offset
+  Window window{};                          // combines with causal
+  Alignment alignment = Alignment::unsaid;  // must be said where it matters: Sq != Sk with causal, window or ALiBi
 
   // Applied in this order to s = scale * q.k, before the mask.
   float softcap = 0;                    // softcap * tanh(s / softcap); 0 turns it off
@@ -56,7 +56,8 @@ struct Attention {
   const float* sinks = nullptr;  // [Hq]: one more logit per head, without a value, counted in LSE
   Dropout dropout{};
 
-  // Variable length, two ways. Padded: per-sequence lengths, [B] each; rows and keys past them are masked.
+  // Variable length, two ways. These arrays must not change during a call. Padded: per-sequence lengths, [B] each; rows
+  // and keys past them are masked.
   IndexView lengths_q{};
   IndexView lengths_k{};
   // Packed: sequences back to back along S in views with batch 1; cumulative offsets, [sequences + 1] each.
@@ -87,11 +88,11 @@ enum class Device { cpu, cuda };
 // How it is computed. Nothing here changes what is computed beyond rounding.
 struct Execution {
   Device device = Device::cpu;
-  std::string_view kernel{}; // empty: the first kernel that supports the problem; a name forces that one
-  int threads = 0;           // CPU: 0 is all cores of this process. Results are bitwise the same for any number
-  bool deterministic = true; // backward bitwise repeatable from run to run; always so on the CPU
-  void* stream = nullptr;    // CUDA: the caller's cudaStream_t
-  void* workspace = nullptr; // at least workspace_bytes(...), aligned to 64; null on the CPU: the library allocates
+  std::string_view kernel{};  // empty: the first kernel that supports the problem; a name forces that one
+  int threads = 0;            // CPU: 0 is all cores of this process. Results are bitwise the same for any number
+  bool deterministic = true;  // backward bitwise repeatable from run to run; always so on the CPU
+  void* stream = nullptr;     // CUDA: the caller's cudaStream_t
+  void* workspace = nullptr;  // at least workspace_bytes(...), aligned to 64; null on the CPU: the library allocates
   std::size_t workspace_bytes = 0;
 };
 
@@ -100,8 +101,8 @@ void forward(const Attention& attention, const ForwardOutputs& outputs, const Ex
 void backward(const Attention& attention, const BackwardInputs& inputs, const Gradients& gradients,
               const Execution& execution = {});
 
-// Bytes that a pass needs beyond its inputs and outputs. Data pointers may be null here, except those of
-// lengths and cumulative offsets.
+// Bytes that a pass needs beyond its inputs and outputs. Data pointers of tensors may be null here; alibi_slopes and
+// sinks mean by not being null that they are there, and lengths and cumulative offsets are read.
 std::size_t workspace_bytes(const Attention& attention, Pass pass, const Execution& execution = {});
 
 // What each kernel says of a problem, in the order in which they are tried.

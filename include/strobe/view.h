@@ -10,7 +10,7 @@
 namespace strobe {
 
 // A tensor [batch, heads, sequence, dim]. The last stride is 1 (0 too for dO); the others are free, 0 included
-// (an expanded tensor). A view whose data is null is absent.
+// (an expanded tensor). A view without data and without a shape is absent.
 template <class Void>
 struct BasicView {
   Void* data = nullptr;

@@ -1,4 +1,4 @@
-// Lengths and offsets are data from outside as much as sizes are: each is read once and must lie where the tensors are.
+// Lengths and offsets are data from outside as much as sizes are: each must lie where the tensors are.
 #include "attention/check_lengths.h"
 
 #include "attention/check_view.h"

@@ -10,12 +10,12 @@
 namespace strobe {
 
 struct Kernel {
-  const char* name;                                // the same in files, tests, benchmarks and --impl
+  const char* name;  // the same in files, tests, benchmarks and --impl
   Device device;
-  std::string (*refusal)(const Problem&);          // empty: supports it; else the reason, without the kernel's name
-  std::string (*configuration)(const Problem&);    // tiles and instruction set, for people
+  std::string (*refusal)(const Problem&);        // empty: supports it; else the reason, without the kernel's name
+  std::string (*configuration)(const Problem&);  // tiles and instruction set, for people
   std::size_t (*workspace_bytes)(const Problem&);
-  void (*run)(const Problem&, void* workspace);    // workspace: that many bytes, aligned to 64; contents undefined
+  void (*run)(const Problem&, void* workspace);  // workspace: that many bytes, aligned to 64; contents undefined
 };
 
 // In order of preference; the reference is last.

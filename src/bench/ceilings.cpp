@@ -18,7 +18,9 @@ Json rate_json(const std::optional<double>& rate) { return rate ? Json(*rate) : 
 }  // namespace
 
 std::optional<double> Ceilings::product(DType dtype) const {
-  return dtype == DType::fp32 && blas_fp32 ? blas_fp32 : own[static_cast<int>(dtype)];
+  const std::optional<double> mine = own[static_cast<int>(dtype)];
+  if (dtype != DType::fp32 || !blas_fp32) return mine;
+  return mine ? std::max(*mine, *blas_fp32) : blas_fp32;
 }
 
 Ceilings measure_ceilings(int threads, DType dtype, Depth depth) {

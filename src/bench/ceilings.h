@@ -17,7 +17,7 @@ struct Ceilings {
   std::optional<double> own[3];             // flash2's inner product on packed panels in cache, by dtype, FLOP/s
   std::optional<double> copy;               // bytes read and written a second, all threads
 
-  // The matrix-product rate of a type: the library's, on ordinary matrices, where there is one (fp32); else flash2's own.
+  // The matrix-product rate of a type: the best that was measured.
   std::optional<double> product(DType dtype) const;
 };
 

@@ -32,16 +32,22 @@ bool selected(std::int64_t index) {
 }
 
 // The rule compares two roundings, and in a small tensor one draw of values may favour either. A case that breaks it is
-// drawn anew, many times, and judged on the average: an error that is really larger stays so.
+// drawn anew, many times. It fails where the average error breaks the rule and more than a third of the draws do: an
+// error that is really larger shows in both, one unlucky draw in neither.
 std::string exactness_of_many(Case c) {
+  constexpr int kDraws = 24;
+  int broken = 0;
   Comparison pooled;
-  for (int draw = 0; draw < 24; ++draw, ++c.seed) {
+  for (int draw = 0; draw < kDraws; ++draw, ++c.seed) {
     const Data data(c);
+    const Results reference = oracle(data);
+    const Results standard = run(data, {.kernel = "standard", .threads = c.threads}).results;
     const Outcome flash2 = run(data, {.kernel = "flash2", .threads = c.threads, .own_workspace = c.own_workspace});
     if (!flash2.complaint.empty()) return flash2.complaint;
-    pooled.add(c, oracle(data), run(data, {.kernel = "standard", .threads = c.threads}).results, flash2.results);
+    if (!exactness(c, reference, standard, flash2.results).empty()) ++broken;
+    pooled.add(c, reference, standard, flash2.results);
   }
-  return pooled.verdict(c.dtype);
+  return broken <= kDraws / 3 ? "" : pooled.verdict(c.dtype);
 }
 
 class Grid : public testing::TestWithParam<std::int64_t> {};
@@ -92,10 +98,11 @@ TEST(GridCoverage, EveryFeatureValueOccurs) {
 TEST(GridCoverage, OptionsMeetInPairs) {
   constexpr int kAtLeast = 4;
   const std::vector<std::string> options = {
-      "dtype=fp32",  "dtype=fp16",         "dtype=bf16",       "causal=bottom_right", "causal=top_left",
-      "window=left", "window=left+causal", "softcap=on",       "alibi=top_left",      "alibi=bottom_right",
-      "sinks=on",    "dropout=0.5",        "lengths=both",     "lengths=packed",      "group=2",
-      "group=4",     "bias=[B,H,Sq,Sk]",   "bias=[1,H,Sq,Sk]", "scale=negative",      "layout_do=expanded_all"};
+      "dtype=fp32",    "dtype=fp16",         "dtype=bf16",       "causal=bottom_right", "causal=top_left",
+      "window=left",   "window=left+causal", "softcap=on",       "alibi=top_left",      "alibi=bottom_right",
+      "sinks=on",      "dropout=0.5",        "lengths=both",     "lengths=packed",      "group=2",
+      "group=4",       "bias=[B,H,Sq,Sk]",   "bias=[1,H,Sq,Sk]", "scale=negative",      "layout_do=expanded_all",
+      "blocks=several"};
   std::map<std::pair<std::string, std::string>, int> counts;
   for (std::int64_t index = 0; index < kGridSize; ++index) {
     const auto list = features(grid_case(index));

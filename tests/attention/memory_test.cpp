@@ -41,7 +41,7 @@ TEST(Memory, LongSequenceStaysUnderLimit) {
   for (const std::string& isa : available_isas()) {
     const IsaScope scope(isa);
     for (const DType dtype : kDTypes) {
-      for (const int threads : {0, 1, 2, 8}) {
+      for (const int threads : {0, 1, 2, 8, 16}) {
         EXPECT_LT(both_passes(bare(dtype, 65536, 64), {.kernel = "flash2", .threads = threads}), 64 * kMegabyte)
             << isa << " " << strobe::name_of(dtype) << ", " << threads << " threads";
       }

@@ -180,6 +180,28 @@ TEST(Reliability, LargeScores) {
   }
 }
 
+// Weights that backward takes from an LSE of some hundreds in fp32: good to |LSE| units, not to a few.
+TEST(Reliability, LargeScoresOverSeveralBlocks) {
+  for (const float softcap : {0.f, 200.f}) {
+    const Case c{.seed = 172,
+                 .heads_q = 2,
+                 .heads_kv = 1,
+                 .sq = 130,
+                 .sk = 700,
+                 .d = 40,
+                 .dv = 24,
+                 .causal = true,
+                 .alignment = Alignment::bottom_right,
+                 .softcap = softcap,
+                 .values = Values::large};
+    const Data data(c);
+    double largest = 0;
+    for (const double lse : oracle_forward(data).lse) largest = std::max(largest, std::abs(lse));
+    ASSERT_GT(largest, 100);
+    check(data, Kernels::all, 4 * largest);
+  }
+}
+
 // A bias as masks are often written. Whole rows of the lowest value keep equal weights; whole rows of -inf have none.
 TEST(Reliability, LowestAndInfiniteBias) {
   struct Fill {

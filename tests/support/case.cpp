@@ -146,6 +146,12 @@ std::vector<std::string> features(const Case& c) {
       }
     }
   }
+  for (std::int64_t b = 0; b < c.batch; ++b) {
+    if (c.sk > 384 && c.length_k(b) > 384 && c.length_q(b) > 64) {  // more than one block of keys in flash2
+      list.push_back("blocks=several");
+      break;
+    }
+  }
   if (c.fused) {
     list.push_back("fused_qkv");
   } else {

@@ -24,6 +24,8 @@ struct Deviation {
 Deviation deviation(const std::vector<double>& reference, const std::vector<double>& values, DType stored);
 
 // Errors of both kernels over one or more draws of the values of a case.
+// Gradients of fp32 rows with many keys have one more floor: their weights are exp(s - LSE) with an LSE that the API
+// stores in fp32, so each carries up to u |LSE| of itself, which `standard`, that keeps all scores, does not.
 class Comparison {
  public:
   void add(const Case& c, const Results& reference, const Results& standard, const Results& candidate);
@@ -33,6 +35,8 @@ class Comparison {
 
  private:
   int draws_ = 0;
+  bool saved_lse_ = false;             // flash2's backward takes several blocks of keys, and weights from the saved LSE
+  double lse_max_ = 0, lse_mean_ = 0;  // of |LSE|
   std::array<Deviation, kOutputs.size()> theirs_, ours_;
 };
 

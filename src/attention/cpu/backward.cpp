@@ -19,23 +19,23 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Scratch of one thread. Blocks are [block_keys] x [block_rows].
 struct Scratch {
-  char* k;             // M panels, steps d                      [block_keys][d_steps]
-  char* k_t;           // M panels of the transpose, steps keys  [d_rows][block_keys]
-  char* v;             // M panels, steps dv                     [block_keys][dv_steps]
-  float* dk;           // C tiles                                [d_cols / cols][block_keys][cols]
-  float* dv;           //                                        [dv_cols / cols][block_keys][cols]
-  float* scores;       // tile                                   [block_keys][n]
-  float* d_scores;     // tile, where not fp32                   [block_keys][n]
-  float* slopes;       // tile, with softcap                     [block_keys][n]
-  char* ds_n;          // N operands                             [panels][block_keys][n]
-  char* p_m;           // M operands                             [block_keys / m][block_rows][m]
-  char* ds_m;          //                                        [block_keys / m][block_rows][m]
-  char* q_t;           // N panels, steps rows, where fp32       [d_cols][block_rows]
-  char* do_t;          //                                        [dv_cols][block_rows]
-  float* p_tile;       // plain tiles, for input not finite      [panels][block_keys][n]
-  float* ds_tile;      //                                        [panels][block_keys][n]
-  Lanes* lanes;        //                                        [panels]
-  const void** rows;   //                                        [max(block_rows, block_keys)]
+  char* k;            // M panels, steps d                      [block_keys][d_steps]
+  char* k_t;          // M panels of the transpose, steps keys  [d_rows][block_keys]
+  char* v;            // M panels, steps dv                     [block_keys][dv_steps]
+  float* dk;          // C tiles                                [d_cols / cols][block_keys][cols]
+  float* dv;          //                                        [dv_cols / cols][block_keys][cols]
+  float* scores;      // tile                                   [block_keys][n]
+  float* d_scores;    // tile, where not fp32                   [block_keys][n]
+  float* slopes;      // tile, with softcap                     [block_keys][n]
+  char* ds_n;         // N operands                             [panels][block_keys][n]
+  char* p_m;          // M operands                             [block_keys / m][block_rows][m]
+  char* ds_m;         //                                        [block_keys / m][block_rows][m]
+  char* q_t;          // N panels, steps rows, where fp32       [d_cols][block_rows]
+  char* do_t;         //                                        [dv_cols][block_rows]
+  float* p_tile;      // plain tiles in place of M operands, for input not finite   [panels][block_keys][n]
+  float* ds_tile;     //                                        [panels][block_keys][n]
+  Lanes* lanes;       //                                        [panels]
+  const void** rows;  //                                        [max(block_rows, block_keys)]
 };
 
 // What a row block brings to every key block.
@@ -46,16 +46,16 @@ struct RowInfo {
 };
 
 struct Workspace {
-  Scratch* scratch;   // [threads]
-  RowInfo* info;      // [group_units][row_blocks]
-  char* q;            // N panels, steps d     [group_units][row_blocks][panels][d_steps][n]
-  char* d_o;          // N panels, steps dv    [group_units][row_blocks][panels][dv_steps][n]
-  char* q_t;          // N panels, steps rows, where bf16   [group_units][row_blocks][d_cols][block_rows]
-  char* do_t;         //                       [group_units][row_blocks][dv_cols][block_rows]
-  float* dq;          // dQ^T                  [group_units][row_blocks][panels][d_rows][n]
-  float* lse;         // +inf: no keys         [group_units][row_blocks][block_rows]
-  float* delta;       //                       [group_units][row_blocks][block_rows]
-  float* sink_weight; // with dsinks           [group_units][row_blocks][block_rows]
+  Scratch* scratch;    // [threads]
+  RowInfo* info;       // [group_units][row_blocks]
+  char* q;             // N panels, steps d     [group_units][row_blocks][panels][d_steps][n]
+  char* d_o;           // N panels, steps dv    [group_units][row_blocks][panels][dv_steps][n]
+  char* q_t;           // N panels, steps rows, where bf16   [group_units][row_blocks][d_cols][block_rows]
+  char* do_t;          //                       [group_units][row_blocks][dv_cols][block_rows]
+  float* dq;           // dQ^T                  [group_units][row_blocks][panels][d_rows][n]
+  float* lse;          // +inf: no keys         [group_units][row_blocks][block_rows]
+  float* delta;        //                       [group_units][row_blocks][block_rows]
+  float* sink_weight;  // with dsinks           [group_units][row_blocks][block_rows]
 };
 
 Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
@@ -78,8 +78,8 @@ Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
     s.ds_m = carver.bytes(keys * rows * e);
     s.q_t = narrow ? nullptr : carver.bytes(rows * plan.d_cols * e);
     s.do_t = narrow ? nullptr : carver.bytes(rows * plan.dv_cols * e);
-    s.p_tile = carver.take<float>(keys * rows);
-    s.ds_tile = carver.take<float>(keys * rows);
+    s.p_tile = narrow ? carver.take<float>(keys * rows) : reinterpret_cast<float*>(s.p_m);
+    s.ds_tile = narrow ? carver.take<float>(keys * rows) : reinterpret_cast<float*>(s.ds_m);
     s.lanes = carver.take<Lanes>(plan.panels);
     s.rows = carver.take<const void*>(std::max(rows, keys));
     if (w.scratch) w.scratch[thread] = s;
@@ -306,7 +306,8 @@ class Backward {
     RowInfo& info = workspace_.info[block];
     const ScoreOptions options = score_options(problem_, unit.b);
     const int panels = static_cast<int>(ceil_div(rows.count, isa_.n));
-    const bool isolate = (keys.odd || info.odd) && problem_.masked();
+    // Lanes past the last row are zeros, and 0 * infinity spreads as well.
+    const bool isolate = (keys.odd || info.odd) && (problem_.masked() || rows.count % isa_.n != 0);
     Range ranges[kMaxPanels];
     for (int p = 0; p < panels; ++p) {
       Lanes& lanes = s.lanes[p];
@@ -333,9 +334,9 @@ class Backward {
     for (int p = 0; p < panels; ++p) {
       const auto [first, last] = ranges[p];
       if (first >= last) continue;
-      isa_.multiply_n({s.k_t + std::int64_t{first} * isa_.m * plan_.element,
-                       std::ptrdiff_t{keys.padded} * isa_.m, ds_n(s, p) + std::int64_t{first} * isa_.n * plan_.element,
-                       last - first, plan_.d_rows / isa_.m, dq_panel(block, p), true});
+      isa_.multiply_n({s.k_t + std::int64_t{first} * isa_.m * plan_.element, std::ptrdiff_t{keys.padded} * isa_.m,
+                       ds_n(s, p) + std::int64_t{first} * isa_.n * plan_.element, last - first, plan_.d_rows / isa_.m,
+                       dq_panel(block, p), true});
     }
     info.turn.store(static_cast<std::int32_t>(keys.index) + 1, std::memory_order_release);
   }
@@ -384,16 +385,15 @@ class Backward {
     a.ds_tile = isolate ? s.ds_tile + std::int64_t{p} * plan_.block_keys * isa_.n : nullptr;
     isa_.backward_step(a);
     for (int lane = 0; a.sinks && lane < a.lanes->count; ++lane) {
-      workspace_.sink_weight[row + lane] = static_cast<float>(std::exp(double{sinks[lane]} - max[lane]) / sum[lane]);
+      const double weight = sum[lane] == 0 ? 0.0 : std::exp(double{sinks[lane]} - max[lane]) / sum[lane];
+      workspace_.sink_weight[row + lane] = static_cast<float>(weight);
     }
   }
 
   // dV += P^T dO and dK += dS^T Q. Runs of M panels that meet the same row panels go together; a row panel inside a
   // run's range that did not fill its tile there counts as zeros.
   void add_key_gradients(Scratch& s, const Range* ranges, int panels, int padded, const Transposed& rows) const {
-    const auto meets = [&](int p, int m) {
-      return ranges[p].first <= m * isa_.m && m * isa_.m < ranges[p].last;
-    };
+    const auto meets = [&](int p, int m) { return ranges[p].first <= m * isa_.m && m * isa_.m < ranges[p].last; };
     const auto span = [&](int m) {
       Range found{0, 0};
       for (int p = 0; p < panels; ++p) {
@@ -487,8 +487,8 @@ class Backward {
     for (int p = 0; p * isa_.n < rows.count; ++p) {
       const int count = std::min(isa_.n, rows.count - p * isa_.n);
       query_rows(problem_, unit, problem_.dq, rows.first + p * isa_.n, count, count, s.rows);
-      isa_.store_lanes({dq_panel(block_at(u, index), p), const_cast<void* const*>(s.rows), count, d(), factor,
-                        problem_.dtype});
+      isa_.store_lanes(
+          {dq_panel(block_at(u, index), p), const_cast<void* const*>(s.rows), count, d(), factor, problem_.dtype});
     }
   }
 

@@ -14,26 +14,26 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Scratch of one thread.
 struct Scratch {
-  char* q;              // N panels                        [panels][d_steps][n]
-  float* o;             // O^T                             [panels][dv_rows][n]
-  float* max;           //                                 [panels][n]
-  float* sum;           //                                 [panels][n]
-  float* scores;        //                                 [block_keys][n]
-  char* weights;        // N operand where not fp32        [block_keys][n]
-  char* k;              // one block, where not prepacked  [block_keys][d_steps]
-  char* v;              //                                 [dv_rows][block_keys]
-  Lanes* lanes;         //                                 [panels]
-  const void** rows;    //                                 [max(block_rows, block_keys)]
+  char* q;            // N panels                        [panels][d_steps][n]
+  float* o;           // O^T                             [panels][dv_rows][n]
+  float* max;         //                                 [panels][n]
+  float* sum;         //                                 [panels][n]
+  float* scores;      //                                 [block_keys][n]
+  char* weights;      // N operand where not fp32        [block_keys][n]
+  char* k;            // one block, where not prepacked  [block_keys][d_steps]
+  char* v;            //                                 [dv_rows][block_keys]
+  Lanes* lanes;       //                                 [panels]
+  const void** rows;  //                                 [max(block_rows, block_keys)]
 };
 
 struct Workspace {
-  Scratch* scratch;       // [threads]
-  char* k;                // [group_units][key_blocks][block_keys][d_steps]
-  char* v;                // [group_units][key_blocks][dv_rows][block_keys]
-  std::uint8_t* v_odd;    // whether a block of V holds a value that is not finite  [group_units][key_blocks]
-  float* split_o;         // O^T of a split, not normalised    [group_units][row_blocks][splits][panels][dv_rows][n]
-  float* split_max;       //                                   [group_units][row_blocks][splits][panels][n]
-  float* split_sum;       //                                   [group_units][row_blocks][splits][panels][n]
+  Scratch* scratch;     // [threads]
+  char* k;              // [group_units][key_blocks][block_keys][d_steps]
+  char* v;              // [group_units][key_blocks][dv_rows][block_keys]
+  std::uint8_t* v_odd;  // whether a block of V holds a value that is not finite  [group_units][key_blocks]
+  float* split_o;       // O^T of a split, not normalised    [group_units][row_blocks][splits][panels][dv_rows][n]
+  float* split_max;     //                                   [group_units][row_blocks][splits][panels][n]
+  float* split_sum;     //                                   [group_units][row_blocks][splits][panels][n]
 };
 
 Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
@@ -229,8 +229,8 @@ class Forward {
       }
     }
     query_rows(problem_, unit, problem_.o, first, count, count, s.rows);
-    isa_.store_lanes({o, const_cast<void* const*>(s.rows), count, static_cast<int>(problem_.dv), factor,
-                      problem_.dtype});
+    isa_.store_lanes(
+        {o, const_cast<void* const*>(s.rows), count, static_cast<int>(problem_.dv), factor, problem_.dtype});
   }
 
   char* q_panel(const Scratch& s, int p) const {

@@ -51,9 +51,8 @@ bool has_bf16() {
   return (getauxval(AT_HWCAP2) & kHwcap2Bf16) != 0;
 }
 
-constexpr std::array<Entry, 3> kEntries{{{"generic", &kIsaGeneric, always},
-                                         {"neon", &kIsaNeon, always},
-                                         {"neonbf16", &kIsaNeonBf16, has_bf16}}};
+constexpr std::array<Entry, 3> kEntries{
+    {{"generic", &kIsaGeneric, always}, {"neon", &kIsaNeon, always}, {"neonbf16", &kIsaNeonBf16, has_bf16}}};
 #else
 constexpr std::array<Entry, 1> kEntries{{{"generic", &kIsaGeneric, always}}};
 #endif

@@ -30,44 +30,44 @@ inline constexpr int kMaxLanes = 32;  // largest n of any instruction set
 // Rows of the caller's matrix [count x cols], to be packed. A null row is a row of zeros.
 struct Pack {
   const void* const* rows;
-  int count;           // rows given
-  int cols;            // columns of each
-  DType dtype;         // of the source
-  int col_stride;      // 1, or 0 for an expanded last dimension
+  int count;       // rows given
+  int cols;        // columns of each
+  DType dtype;     // of the source
+  int col_stride;  // 1, or 0 for an expanded last dimension
   void* out;
 };
 
 // C_i (+)= M_i N for `panels` M panels.
 struct Multiply {
   const void* m;
-  std::ptrdiff_t m_stride;   // elements from one M panel to the next
+  std::ptrdiff_t m_stride;  // elements from one M panel to the next
   const void* n;
-  int steps;                 // of the contraction, a multiple of k
+  int steps;  // of the contraction, a multiple of k
   int panels;
-  float* c;                  // [panels][m][n or cols]
+  float* c;  // [panels][m][n or cols]
   bool accumulate;
 };
 
 // What the lanes of one N panel of query rows may see. Lanes past the last row repeat the last one.
 struct Lanes {
-  int count;                     // rows that exist
-  std::int32_t lo[kMaxLanes];    // keys [lo, hi) of the sequence
+  int count;                   // rows that exist
+  std::int32_t lo[kMaxLanes];  // keys [lo, hi) of the sequence
   std::int32_t hi[kMaxLanes];
-  std::int32_t lo_min, hi_max;   // no lane sees a key outside of this; lo_min >= hi_max: no lane sees any
-  std::int32_t lo_max, hi_min;   // every lane sees the keys inside of this
-  std::int32_t row[kMaxLanes];   // i, index of the row in its sequence
-  std::int32_t head[kMaxLanes];  // hq
-  std::int32_t diagonal[kMaxLanes];   // i + offset
-  float slope[kMaxLanes];             // ALiBi
-  const void* bias[kMaxLanes];        // first key's bias of the row
-  float* dbias[kMaxLanes];            // backward, optional; distinct lanes may share one
+  std::int32_t lo_min, hi_max;       // no lane sees a key outside of this; lo_min >= hi_max: no lane sees any
+  std::int32_t lo_max, hi_min;       // every lane sees the keys inside of this
+  std::int32_t row[kMaxLanes];       // i, index of the row in its sequence
+  std::int32_t head[kMaxLanes];      // hq
+  std::int32_t diagonal[kMaxLanes];  // i + offset
+  float slope[kMaxLanes];            // ALiBi
+  const void* bias[kMaxLanes];       // first key's bias of the row
+  float* dbias[kMaxLanes];           // backward, optional; distinct lanes may share one
 };
 
 // How q.k becomes a logit; the same for all rows of a problem.
 struct ScoreOptions {
-  bool plain;               // only a positive scale: the fast path, scores stay in units of q.k
+  bool plain;  // only a positive scale: the fast path, scores stay in units of q.k
   float scale;
-  float softcap;            // 0: off
+  float softcap;  // 0: off
   bool alibi;
   bool bias;
   DType bias_dtype;
@@ -75,7 +75,7 @@ struct ScoreOptions {
   std::uint32_t dropout_threshold;  // a weight is dropped where its Philox word is below
   float dropout_scale;              // 1 / (1 - p)
   std::uint64_t seed;
-  std::int32_t batch;               // b, for the Philox counter
+  std::int32_t batch;  // b, for the Philox counter
 };
 
 // One panel of rows against one block of keys.
@@ -88,50 +88,50 @@ struct ForwardStep {
   const void* q;             // N panel                                           [d][n]
   const Lanes* lanes;
   const ScoreOptions* options;
-  float* o;                  // running O^T, not normalised                       [dv_rows][n]
-  float* max;                // running, in units of the scores                   [n]
-  float* sum;                // running sum of exp(score - max)                   [n]
-  float* scores;             // scratch                                           [block_keys][n]
-  void* weights;             // scratch, the weights as N operand                 [block_keys][n]
-  const void* const* v_rows; // rows of V in the caller's memory, where some are not finite; else null
+  float* o;                   // running O^T, not normalised                       [dv_rows][n]
+  float* max;                 // running, in units of the scores                   [n]
+  float* sum;                 // running sum of exp(score - max)                   [n]
+  float* scores;              // scratch                                           [block_keys][n]
+  void* weights;              // scratch, the weights as N operand                 [block_keys][n]
+  const void* const* v_rows;  // rows of V in the caller's memory, where some are not finite; else null
   DType dtype;
   int dv;
 };
 
 // One panel of rows against one block of keys: P and dS from S and dP. Products with them are made by Multiply.
 struct BackwardStep {
-  const void* k;             // M panels, steps d
-  const void* v;             // M panels, steps dv
+  const void* k;  // M panels, steps d
+  const void* v;  // M panels, steps dv
   int key_begin, key_count;
-  int first, last;           // rows of the tile to fill, relative to the block; multiples of `step`
+  int first, last;  // rows of the tile to fill, relative to the block; multiples of `step`
   int d_steps, dv_steps;
-  const void* q;             // N panel, steps d
-  const void* d_o;           // N panel, steps dv
+  const void* q;    // N panel, steps d
+  const void* d_o;  // N panel, steps dv
   const Lanes* lanes;
   const ScoreOptions* options;
-  bool whole;                // no lane sees a key outside of the block: softmax starts anew, without lse and delta
-  const float* sinks;        // where whole, optional                             [n]
-  float* max;                // where whole: the largest logit and the sum of exp(logit - max), sink included  [n]
+  bool whole;          // no lane sees a key outside of the block: softmax starts anew, without lse and delta
+  const float* sinks;  // where whole, optional                             [n]
+  float* max;          // where whole: the largest logit and the sum of exp(logit - max), sink included  [n]
   float* sum;
-  const float* lse;          // natural units; +inf where the row has no keys     [n]
-  float* delta;              // sum of dO * O; where whole, anew                  [n]
-  float* scores;             // scratch                                           [block_keys][n]
-  float* d_scores;           // scratch                                           [block_keys][n]
-  float* slopes;             // scratch, d capped / d score, with softcap only    [block_keys][n]
-  void* ds_n;                // dS as N operand, steps keys                       [block_keys][n]
-  void* p_m;                 // P as M panels, steps rows: this panel's n steps of key panel r go to p_m + r * stride
-  void* ds_m;                // dS likewise
-  std::ptrdiff_t m_stride;   // elements
-  float* p_tile;             // where not null: P (with dropout) and dS also as plain tiles, for non-finite input
+  const float* lse;         // natural units; +inf where the row has no keys     [n]
+  float* delta;             // sum of dO * O; where whole, anew                  [n]
+  float* scores;            // scratch                                           [block_keys][n]
+  float* d_scores;          // scratch                                           [block_keys][n]
+  float* slopes;            // scratch, d capped / d score, with softcap only    [block_keys][n]
+  void* ds_n;               // dS as N operand, steps keys                       [block_keys][n]
+  void* p_m;                // P as M panels, steps rows: this panel's n steps of key panel r go to p_m + r * stride
+  void* ds_m;               // dS likewise
+  std::ptrdiff_t m_stride;  // elements
+  float* p_tile;            // where not null: P (with dropout) and dS as plain tiles instead, for non-finite input
   float* ds_tile;
 };
 
 // C^T [d][n] of one panel to the caller's rows: out[lane][c] = c[c][lane] * factor[lane].
 struct StoreLanes {
   const float* c;
-  void* const* rows;         // [lanes]
+  void* const* rows;  // [lanes]
   int lanes, cols;
-  const float* factor;       // [n]
+  const float* factor;  // [n]
   DType dtype;
 };
 
@@ -151,15 +151,15 @@ struct DotRows {
   const void* const* b;
   int count, cols;
   DType dtype;
-  int a_col_stride;          // 1 or 0
+  int a_col_stride;  // 1 or 0
   float* out;
 };
 
 struct Isa {
-  const char* name;          // as in STROBE_CPU_ISA
-  DType compute;             // element of packed panels: fp32 or bf16
-  int m, n, cols, k, p;      // see the head of this file
-  int step;                  // least common multiple of m and k: the grain of key ranges
+  const char* name;      // as in STROBE_CPU_ISA
+  DType compute;         // element of packed panels: fp32 or bf16
+  int m, n, cols, k, p;  // see the head of this file
+  int step;              // least common multiple of m and k: the grain of key ranges
   // Each returns whether a value that is not finite was met.
   bool (*pack_m)(const Pack&);   // M panels of the rows, steps = columns
   bool (*pack_mt)(const Pack&);  // M panels of the columns, steps = rows

@@ -13,7 +13,10 @@ namespace {
 constexpr std::int64_t kGroupBytes = 40 << 20;  // packed operands kept at a time; always at least one unit's
 constexpr std::int64_t kTileElements = 6144;    // of a score tile: 24 KB
 constexpr std::int64_t kMostKeys = 512;         // of a block in backward
-constexpr std::int64_t kEnoughTasks = 16;       // blocks to share, on small machines and large ones
+constexpr std::int64_t kManyElements =
+    4 << 20;  // of Q and dO of a unit, from where threads get along with less scratch
+constexpr std::int64_t kFewerKeys = 256;
+constexpr std::int64_t kEnoughTasks = 16;  // blocks to share, on small machines and large ones
 
 // Backward of short sequences, and of few rows: all keys of a row in one block, for more exact gradients.
 bool whole_rows(const Problem& problem, const Isa& isa) {
@@ -29,6 +32,7 @@ int block_keys(const Problem& problem, const Isa& isa, std::int64_t units) {
     wanted = std::max<std::int64_t>(problem.max_k, isa.step) + isa.step;
   } else if (problem.pass == Pass::backward) {
     while (wanted > 128 && units * ceil_div(problem.max_k, wanted) < kEnoughTasks) wanted /= 2;
+    if (problem.group * problem.max_q * (problem.d + problem.dv) > kManyElements) wanted = std::min(wanted, kFewerKeys);
   }
   const std::int64_t whole = std::max<std::int64_t>(isa.step, wanted / isa.step * isa.step);
   return static_cast<int>(std::min(whole, round_up(std::max<std::int64_t>(problem.max_k, 1), isa.step)));
@@ -38,8 +42,9 @@ int block_keys(const Problem& problem, const Isa& isa, std::int64_t units) {
 int panels_per_block(const Problem& problem, const Isa& isa, std::int64_t units) {
   const std::int64_t wanted = std::max(1, (problem.pass == Pass::forward ? 192 : 96) / isa.n);
   const std::int64_t rows = problem.group * std::max<std::int64_t>(problem.max_q, 1);
-  const std::int64_t all = std::max<std::int64_t>(1, units) * ceil_div(rows, isa.n);
-  return static_cast<int>(std::clamp<std::int64_t>(all / (2 * kEnoughTasks), std::min<std::int64_t>(2, wanted), wanted));
+  const std::int64_t of_unit = ceil_div(rows, isa.n), all = std::max<std::int64_t>(1, units) * of_unit;
+  const std::int64_t most = std::min(wanted, of_unit);
+  return static_cast<int>(std::clamp<std::int64_t>(all / (2 * kEnoughTasks), std::min<std::int64_t>(2, most), most));
 }
 
 std::int64_t unit_bytes(const Problem& problem, const Plan& plan) {
@@ -74,8 +79,8 @@ Plan make_plan(const Problem& problem) {
   plan.whole_rows = whole_rows(problem, isa);
   plan.prepack = plan.row_blocks > 1;
   const std::int64_t bytes = unit_bytes(problem, plan);
-  plan.group_units = std::clamp<std::int64_t>(bytes ? kGroupBytes / bytes : plan.units, 1,
-                                              std::max<std::int64_t>(1, plan.units));
+  plan.group_units =
+      std::clamp<std::int64_t>(bytes ? kGroupBytes / bytes : plan.units, 1, std::max<std::int64_t>(1, plan.units));
 
   // Few rows and many keys (decode): share one row block among several ranges of keys.
   plan.splits = 1;
@@ -98,7 +103,7 @@ ScoreOptions score_options(const Problem& problem, std::int64_t batch) {
   options.bias_dtype = problem.bias.dtype;
   options.dropout = problem.dropout.p > 0;
   options.dropout_threshold = dropout_threshold(problem.dropout.p);
-  options.dropout_scale = 1.0f / (1.0f - problem.dropout.p);
+  options.dropout_scale = static_cast<float>(1.0 / (1.0 - static_cast<double>(problem.dropout.p)));
   options.seed = problem.dropout.seed;
   options.batch = static_cast<std::int32_t>(batch);
   options.plain = problem.scale > 0 && options.softcap == 0 && !options.alibi && !options.bias &&

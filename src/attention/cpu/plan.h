@@ -40,21 +40,21 @@ struct RowBlock {
 // A unit is one KV head of one sequence with all query heads that share it.
 struct Plan {
   const Isa* isa;
-  int element;                       // bytes of a packed element
-  int d_steps, dv_steps;             // contraction over a head dimension, padded to k
-  int d_rows, dv_rows;               // a head dimension as rows of M panels, padded to m
-  int d_cols, dv_cols;               // a head dimension as columns of N panels, padded to cols
-  int block_keys;                    // keys of a block, a multiple of step
-  int panels;                        // N panels of a row block
-  int block_rows;                    // panels * n
-  std::int64_t units;                // batch * heads_kv
-  std::int64_t key_blocks;           // of the longest sequence
-  std::int64_t row_blocks;           // of the unit with most rows
-  std::int64_t group_units;          // units worked on at a time, so that the workspace stays bounded
-  std::int64_t splits;               // forward: ranges of keys per row block, combined at the end
-  std::int64_t split_blocks;         // forward: key blocks of a split
-  bool whole_rows;                   // backward: a block holds all keys of a sequence
-  bool prepack;                      // forward: K and V are packed once for all row blocks of a unit
+  int element;                // bytes of a packed element
+  int d_steps, dv_steps;      // contraction over a head dimension, padded to k
+  int d_rows, dv_rows;        // a head dimension as rows of M panels, padded to m
+  int d_cols, dv_cols;        // a head dimension as columns of N panels, padded to cols
+  int block_keys;             // keys of a block, a multiple of step
+  int panels;                 // N panels of a row block
+  int block_rows;             // panels * n
+  std::int64_t units;         // batch * heads_kv
+  std::int64_t key_blocks;    // of the longest sequence
+  std::int64_t row_blocks;    // of the unit with most rows
+  std::int64_t group_units;   // units worked on at a time, so that the workspace stays bounded
+  std::int64_t splits;        // forward: ranges of keys per row block, combined at the end
+  std::int64_t split_blocks;  // forward: key blocks of a split
+  bool whole_rows;            // backward: a block holds all keys of a sequence
+  bool prepack;               // forward: K and V are packed once for all row blocks of a unit
 };
 
 Plan make_plan(const Problem& problem);

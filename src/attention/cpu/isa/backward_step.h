@@ -78,13 +78,17 @@ void softmax_gradient_dropout(const BackwardStep& a, int first, int last) {
   const float scale = a.options->dropout_scale;
   for (int v = 0; v < kV; ++v) {
     const F32 lse = load(a.lse + v * kLanes), delta = load(a.delta + v * kLanes);
-    for (int r = first; r < last; ++r) {
-      const int at = r * kN + v * kLanes;
-      const I32 keep = kept(*a.options, *a.lanes, v, a.key_begin + r);
-      const F32 p = exp2<5>((load(a.scores + at) - lse) * kLog2e);
-      const F32 dp = keep ? load(a.d_scores + at) * scale : F32{};
-      store(a.scores + at, keep ? p * scale : F32{});
-      store(a.d_scores + at, p * (dp - delta));
+    const KeptLanes kept(*a.options, *a.lanes, v);
+    for (int r = first; r < last; r += 2) {
+      I32 keep[2];
+      kept(a.key_begin + r, keep);
+      for (int i = 0; i < 2; ++i) {
+        const int at = (r + i) * kN + v * kLanes;
+        const F32 p = exp2<5>((load(a.scores + at) - lse) * kLog2e);
+        const F32 dp = keep[i] ? load(a.d_scores + at) * scale : F32{};
+        store(a.scores + at, keep[i] ? p * scale : F32{});
+        store(a.d_scores + at, p * (dp - delta));
+      }
     }
   }
 }
@@ -109,7 +113,12 @@ void softmax_gradient_whole(const BackwardStep& a, int first, int last) {
   const ScoreOptions& options = *a.options;
   const F32 scale = broadcast(options.plain ? options.scale : 1.0f), nothing = broadcast(-__builtin_inff());
   for (int v = 0; v < kN / kLanes; ++v) {
-    const auto keep = [&](int r) { return kept(options, *a.lanes, v, a.key_begin + r); };
+    const KeptLanes kept = options.dropout ? KeptLanes(options, *a.lanes, v) : KeptLanes();
+    const auto keep = [&](int r) {
+      I32 both[2];
+      kept(a.key_begin + r, both);
+      return both[0];
+    };
     const F32 sink = a.sinks ? load(a.sinks + v * kLanes) : nothing;
     F32 largest = sink;
     for (int r = first; r < last; ++r) {
@@ -127,11 +136,11 @@ void softmax_gradient_whole(const BackwardStep& a, int first, int last) {
       store(at, p);
       sum.add(p);
     }
-    const F32 normalise = sum.value == 0.0f ? F32{} : 1.0f / sum.value;
+    const F32 divisor = sum.value == 0.0f ? broadcast(1.0f) : sum.value;
     CarefulSum delta{F32{}};
     for (int r = first; r < last; ++r) {
       const int at = r * kN + v * kLanes;
-      const F32 p = load(a.scores + at) * normalise;
+      const F32 p = load(a.scores + at) / divisor;
       F32 dp = load(a.d_scores + at);
       if (options.dropout) dp = keep(r) ? dp * options.dropout_scale : F32{};
       store(a.scores + at, p);
@@ -228,18 +237,19 @@ void backward_step(const BackwardStep& a) {
     }
   }
 
+  if (a.p_tile) {
+    for (int at = first * kN; at < last * kN; at += kLanes) {
+      store(a.p_tile + at, load(a.scores + at));
+      store(a.ds_tile + at, load(a.d_scores + at));
+    }
+    return;
+  }
   for (int r = first; r < last; r += kM) {
     tile_to_m<Engine>(a.scores + r * kN, static_cast<Element*>(a.p_m) + r / kM * a.m_stride);
     tile_to_m<Engine>(a.d_scores + r * kN, static_cast<Element*>(a.ds_m) + r / kM * a.m_stride);
   }
   if constexpr (kNarrow<Engine>) {
     tile_to_n<Engine>(a.d_scores + first * kN, last - first, static_cast<Element*>(a.ds_n) + first * kN);
-  }
-  if (a.p_tile) {
-    for (int at = first * kN; at < last * kN; at += kLanes) {
-      store(a.p_tile + at, load(a.scores + at));
-      store(a.ds_tile + at, load(a.d_scores + at));
-    }
   }
 }
 

@@ -78,10 +78,15 @@ void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
 template <class Engine>
 void drop_weights(const ForwardStep& a, const TileRange& range) {
   constexpr int kN = Engine::kN;
-  for (int r = range.first; r < range.last; ++r) {
-    for (int v = 0; v < kN / kLanes; ++v) {
-      float* at = a.scores + r * kN + v * kLanes;
-      store(at, kept(*a.options, *a.lanes, v, a.key_begin + r) ? load(at) : F32{});
+  for (int v = 0; v < kN / kLanes; ++v) {
+    const KeptLanes kept(*a.options, *a.lanes, v);
+    for (int r = range.first; r < range.last; r += 2) {
+      I32 keep[2];
+      kept(a.key_begin + r, keep);
+      for (int i = 0; i < 2; ++i) {
+        float* at = a.scores + (r + i) * kN + v * kLanes;
+        store(at, keep[i] ? load(at) : F32{});
+      }
     }
   }
 }
@@ -135,8 +140,12 @@ void forward_step(const ForwardStep& a) {
   const auto* weights = reinterpret_cast<const Element*>(a.scores + first * kN);
   if constexpr (kNarrow<Engine>) weights = static_cast<const Element*>(a.weights);
 
-  if (options.plain && !options.dropout && !isolate) {
-    exponentiate<Engine, true, kNarrow<Engine>>(a, range, unit);
+  if (!options.dropout && !isolate) {
+    if (options.plain) {
+      exponentiate<Engine, true, kNarrow<Engine>>(a, range, unit);
+    } else {
+      exponentiate<Engine, false, kNarrow<Engine>>(a, range, unit);
+    }
   } else {
     if (options.plain) {
       exponentiate<Engine, true, false>(a, range, unit);

@@ -26,7 +26,7 @@ struct ProductScope {
 // C_i (+)= M_i N for `panels` M panels.
 template <class Engine, int Width>
 STROBE_INLINE void whole_products(const typename Engine::Element* m, std::ptrdiff_t m_stride,
-                            const typename Engine::Element* n, int steps, int panels, float* c, bool accumulate) {
+                                  const typename Engine::Element* n, int steps, int panels, float* c, bool accumulate) {
   if constexpr (requires { Engine::template products<Width>(m, m_stride, n, steps, panels, c, accumulate); }) {
     Engine::template products<Width>(m, m_stride, n, steps, panels, c, accumulate);
   } else {
@@ -114,7 +114,8 @@ STROBE_INLINE I32 sees(const Lanes& lanes, int v, int key) {
   return (at >= load(lanes.lo + v * kLanes)) & (at < load(lanes.hi + v * kLanes));
 }
 
-// tanh by 1 - 2 / (exp(2x) + 1), and by its odd series near 0, where that cancels.
+// tanh by 1 - 2 / (exp(2x) + 1), and by its odd series near 0, where that cancels. Exact enough near 1 for the slope
+// 1 - tanh^2, which a rational approximation of the same cost is not.
 STROBE_INLINE F32 tanh(F32 x) {
   const F32 magnitude = x < 0.0f ? -x : x;
   const F32 e = exp2<5>((magnitude > 30.0f ? broadcast(30.0f) : magnitude) * (2.0f * kLog2e));
@@ -149,17 +150,18 @@ void apply_options(const ScoreOptions& options, const Lanes& lanes, int key_begi
       store(tile + at, t * options.softcap);
       if (slopes) store(slopes + at, 1.0f - t * t);
     }
-  } else {
+  } else if (!options.alibi) {
     for (int at = first * kN; at < last * kN; at += kLanes) store(tile + at, load(tile + at) * options.scale);
   }
   if (options.alibi) {
+    const F32 scale = broadcast(options.softcap != 0 ? 1.0f : options.scale);
     for (int v = 0; v < kN / kLanes; ++v) {
       const F32 slope = load(lanes.slope + v * kLanes);
       const I32 diagonal = load(lanes.diagonal + v * kLanes);
       for (int r = first; r < last; ++r) {
         const F32 distance = __builtin_convertvector(diagonal - (key_begin + r), F32);
         float* at = tile + r * kN + v * kLanes;
-        store(at, load(at) - slope * (distance < 0.0f ? -distance : distance));
+        store(at, fma(load(at), scale, (distance < 0.0f ? distance : -distance) * slope));
       }
     }
   }
@@ -173,30 +175,72 @@ void apply_options(const ScoreOptions& options, const Lanes& lanes, int key_begi
   }
 }
 
-// Philox4x32-10 on counter (b, hq, i, j), first word, for the lanes of vector v and one key: see core/philox.h.
-STROBE_INLINE U32 philox_word(const ScoreOptions& options, const Lanes& lanes, int v, int key) {
-  constexpr std::uint32_t kM0 = 0xD2511F53u, kM1 = 0xCD9E8D57u, kW0 = 0x9E3779B9u, kW1 = 0xBB67AE85u;
-  U32 c0 = broadcast(static_cast<std::uint32_t>(options.batch));
-  U32 c1 = reinterpret_cast<U32>(load(lanes.head + v * kLanes));
-  U32 c2 = reinterpret_cast<U32>(load(lanes.row + v * kLanes));
-  U32 c3 = broadcast(static_cast<std::uint32_t>(key));
-  std::uint32_t k0 = static_cast<std::uint32_t>(options.seed), k1 = static_cast<std::uint32_t>(options.seed >> 32);
-  for (int round = 0; round < 10; ++round, k0 += kW0, k1 += kW1) {
-    U32 high0, low0, high1, low1;
-    multiply_wide(c0, kM0, high0, low0);
-    multiply_wide(c2, kM1, high1, low1);
-    c0 = high1 ^ c1 ^ k0;
-    c1 = low1;
-    c2 = high0 ^ c3 ^ k1;
-    c3 = low0;
+// Which weights of vector v dropout keeps: Philox4x32-10 on counter (b, hq, i, j), first word (core/philox.h). The
+// first three rounds mix few words, so most of them is done once a lane or once a key; the last two are cut to what the
+// first word needs.
+class KeptLanes {
+ public:
+  KeptLanes() = default;
+  KeptLanes(const ScoreOptions& options, const Lanes& lanes, int v) : threshold_(options.dropout_threshold) {
+    std::uint32_t k0 = static_cast<std::uint32_t>(options.seed), k1 = static_cast<std::uint32_t>(options.seed >> 32);
+    for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+      k0_[round] = k0;
+      k1_[round] = k1;
+    }
+    const std::uint64_t batch = std::uint64_t{kM0} * static_cast<std::uint32_t>(options.batch);
+    batch_high_ = static_cast<std::uint32_t>(batch >> 32);
+    U32 high, low;
+    multiply_wide(reinterpret_cast<U32>(load(lanes.row + v * kLanes)), kM1, high, low);
+    first_c0_ = low ^ k0_[1];
+    const U32 c0 = high ^ reinterpret_cast<U32>(load(lanes.head + v * kLanes)) ^ k0_[0];
+    multiply_wide(c0, kM0, high, low);
+    const U32 c2 = high ^ static_cast<std::uint32_t>(batch) ^ k1_[1];
+    second_c3_ = low ^ k1_[2];
+    multiply_wide(c2, kM1, high, third_c1_);
+    third_c0_ = high ^ k0_[2];
   }
-  return c0;
-}
 
-// All bits set where the weight is kept.
-STROBE_INLINE I32 kept(const ScoreOptions& options, const Lanes& lanes, int v, int key) {
-  return philox_word(options, lanes, v, key) >= options.dropout_threshold;
-}
+  // All bits set where the weights of `key` and of the key after it are kept. Two at a time overlap better.
+  STROBE_INLINE void operator()(int key, I32 (&kept)[2]) const {
+    U32 c0[2], c1[2], c2[2], c3[2], high0[2], low0[2], high1[2], low1[2];
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+      const std::uint64_t of_key = std::uint64_t{kM1} * (batch_high_ ^ static_cast<std::uint32_t>(key + i) ^ k1_[0]);
+      multiply_wide(first_c0_ ^ static_cast<std::uint32_t>(of_key >> 32), kM0, high0[i], low0[i]);
+      c0[i] = third_c0_ ^ static_cast<std::uint32_t>(of_key);
+      c1[i] = third_c1_;
+      c2[i] = high0[i] ^ second_c3_;
+      c3[i] = low0[i];
+    }
+#pragma GCC unroll 5
+    for (int round = 3; round < 8; ++round) {
+#pragma GCC unroll 2
+      for (int i = 0; i < 2; ++i) {
+        multiply_wide(c0[i], kM0, high0[i], low0[i]);
+        multiply_wide(c2[i], kM1, high1[i], low1[i]);
+      }
+#pragma GCC unroll 2
+      for (int i = 0; i < 2; ++i) {
+        c0[i] = high1[i] ^ c1[i] ^ k0_[round];
+        c1[i] = low1[i];
+        c2[i] = high0[i] ^ c3[i] ^ k1_[round];
+        c3[i] = low0[i];
+      }
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+      multiply_wide(c0[i], kM0, high0[i], low0[i]);
+      c1[i] = c2[i] * kM1;
+      multiply_wide(high0[i] ^ c3[i] ^ k1_[8], kM1, high1[i], low1[i]);
+      kept[i] = (high1[i] ^ c1[i] ^ k0_[9]) >= threshold_;
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kM0 = 0xD2511F53u, kM1 = 0xCD9E8D57u;
+  std::uint32_t threshold_ = 0, batch_high_ = 0, k0_[10] = {}, k1_[10] = {};
+  U32 first_c0_{}, second_c3_{}, third_c0_{}, third_c1_{};
+};
 
 }  // namespace
 }  // namespace strobe::cpu
