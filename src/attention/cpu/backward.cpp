@@ -1,5 +1,6 @@
-// flash2's backward pass on the CPU. For each group of units: prepare (pack Q and dO, delta = sum of dO * O), then one
-// task per block of keys, which keeps its dK and dV and adds to dQ, then dQ to the caller's rows.
+// flash2's backward pass on the CPU. For each group of units: prepare (delta = sum of dO * O; Q and dO packed, where
+// that is not too much to keep), then one task per block of keys, which keeps its dK and dV and adds to dQ, then dQ to
+// the caller's rows.
 // Tasks add to the dQ of a row block strictly in the order of their key blocks (`turn`), whatever thread runs them:
 // five products instead of the seven of a second pass, no atomics on data, and bitwise the same for any thread count.
 #include <atomic>
@@ -30,7 +31,9 @@ struct Scratch {
   char* ds_n;         // N operands                             [panels][block_keys][n]
   char* p_m;          // M operands                             [block_keys / m][block_rows][m]
   char* ds_m;         //                                        [block_keys / m][block_rows][m]
-  char* q_t;          // N panels, steps rows, where fp32       [d_cols][block_rows]
+  char* q;            // N panels, where not prepacked          [panels][d_steps][n]
+  char* d_o;          //                                        [panels][dv_steps][n]
+  char* q_t;          // N panels, steps rows, where fp32 or not prepacked   [d_cols][block_rows]
   char* do_t;         //                                        [dv_cols][block_rows]
   float* p_tile;      // plain tiles in place of M operands, for input not finite   [panels][block_keys][n]
   float* ds_tile;     //                                        [panels][block_keys][n]
@@ -48,9 +51,9 @@ struct RowInfo {
 struct Workspace {
   Scratch* scratch;    // [threads]
   RowInfo* info;       // [group_units][row_blocks]
-  char* q;             // N panels, steps d     [group_units][row_blocks][panels][d_steps][n]
+  char* q;             // N panels, steps d, where prepacked [group_units][row_blocks][panels][d_steps][n]
   char* d_o;           // N panels, steps dv    [group_units][row_blocks][panels][dv_steps][n]
-  char* q_t;           // N panels, steps rows, where bf16   [group_units][row_blocks][d_cols][block_rows]
+  char* q_t;           // N panels, steps rows, where prepacked and bf16   [group_units][row_blocks][d_cols][block_rows]
   char* do_t;          //                       [group_units][row_blocks][dv_cols][block_rows]
   float* dq;           // dQ^T                  [group_units][row_blocks][panels][d_rows][n]
   float* lse;          // +inf: no keys         [group_units][row_blocks][block_rows]
@@ -60,7 +63,7 @@ struct Workspace {
 
 Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
   const std::int64_t n = plan.isa->n, keys = plan.block_keys, rows = plan.block_rows, e = plan.element;
-  const bool narrow = e != 4;
+  const bool narrow = e != 4, keeps_transposed = plan.prepack && narrow;
   Workspace w{};
   w.scratch = carver.take<Scratch>(problem.threads);
   for (int thread = 0; thread < problem.threads; ++thread) {
@@ -76,8 +79,10 @@ Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
     s.ds_n = carver.bytes(keys * rows * e);
     s.p_m = carver.bytes(keys * rows * e);
     s.ds_m = carver.bytes(keys * rows * e);
-    s.q_t = narrow ? nullptr : carver.bytes(rows * plan.d_cols * e);
-    s.do_t = narrow ? nullptr : carver.bytes(rows * plan.dv_cols * e);
+    s.q = plan.prepack ? nullptr : carver.bytes(rows * plan.d_steps * e);
+    s.d_o = plan.prepack ? nullptr : carver.bytes(rows * plan.dv_steps * e);
+    s.q_t = keeps_transposed ? nullptr : carver.bytes(rows * plan.d_cols * e);
+    s.do_t = keeps_transposed ? nullptr : carver.bytes(rows * plan.dv_cols * e);
     s.p_tile = narrow ? carver.take<float>(keys * rows) : reinterpret_cast<float*>(s.p_m);
     s.ds_tile = narrow ? carver.take<float>(keys * rows) : reinterpret_cast<float*>(s.ds_m);
     s.lanes = carver.take<Lanes>(plan.panels);
@@ -86,10 +91,10 @@ Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
   }
   const std::int64_t blocks = plan.group_units * plan.row_blocks;
   w.info = carver.take<RowInfo>(blocks);
-  w.q = carver.bytes(blocks * rows * plan.d_steps * e);
-  w.d_o = carver.bytes(blocks * rows * plan.dv_steps * e);
-  w.q_t = narrow ? carver.bytes(blocks * rows * plan.d_cols * e) : nullptr;
-  w.do_t = narrow ? carver.bytes(blocks * rows * plan.dv_cols * e) : nullptr;
+  w.q = plan.prepack ? carver.bytes(blocks * rows * plan.d_steps * e) : nullptr;
+  w.d_o = plan.prepack ? carver.bytes(blocks * rows * plan.dv_steps * e) : nullptr;
+  w.q_t = keeps_transposed ? carver.bytes(blocks * rows * plan.d_cols * e) : nullptr;
+  w.do_t = keeps_transposed ? carver.bytes(blocks * rows * plan.dv_cols * e) : nullptr;
   w.dq = carver.take<float>(blocks * rows * plan.d_rows);
   w.lse = carver.take<float>(blocks * rows);
   w.delta = carver.take<float>(blocks * rows);
@@ -149,8 +154,15 @@ class Backward {
 
   // Index of a row block among all of the group; arrays per row block follow from it.
   std::int64_t block_at(std::int64_t u, std::int64_t index) const { return u * plan_.row_blocks + index; }
-  char* panel(char* base, std::int64_t block, int p, int steps) const {
-    return base + (block * plan_.panels + p) * steps * isa_.n * plan_.element;
+  // Panel p of a row block: in the workspace, or in the thread's scratch where nothing is kept.
+  struct Panel {
+    char* q;
+    char* d_o;
+  };
+  Panel panel(const Scratch& s, std::int64_t block, int p) const {
+    const std::int64_t at = (plan_.prepack ? block * plan_.panels + p : p) * std::int64_t{isa_.n} * plan_.element;
+    return {(plan_.prepack ? workspace_.q : s.q) + at * plan_.d_steps,
+            (plan_.prepack ? workspace_.d_o : s.d_o) + at * plan_.dv_steps};
   }
   float* dq_panel(std::int64_t block, int p) const {
     return workspace_.dq + (block * plan_.panels + p) * plan_.d_rows * isa_.n;
@@ -167,19 +179,19 @@ class Backward {
     std::int32_t lo = std::numeric_limits<std::int32_t>::max(), hi = 0;
     for (int p = 0; p < plan_.panels; ++p) {
       const int n = isa_.n, count = std::clamp(rows.count - p * n, 0, n);
-      const std::int64_t first = rows.first + p * n;
-      query_rows(problem_, unit, problem_.q, first, count, n, s.rows);
-      info.odd |= isa_.pack_n({s.rows, n, d(), problem_.dtype, 1, panel(workspace_.q, block, p, plan_.d_steps)});
-      query_rows(problem_, unit, problem_.d_o, first, count, n, s.rows);
-      prepare_statistics(s, unit, first, count, block * plan_.block_rows + p * n);
+      const std::int64_t first = rows.first + p * n, at = block * plan_.block_rows + p * n;
+      Lanes& lanes = s.lanes[0];
+      lanes.count = 0;
+      prepare_statistics(unit, first, count, at);
       if (count > 0) {
-        fill_lanes(problem_, unit, first, count, n, s.lanes[0]);
-        lo = std::min(lo, s.lanes[0].lo_min);
-        hi = std::max(hi, s.lanes[0].hi_max);
-        drop_single_keys(s, workspace_.delta + block * plan_.block_rows + p * n);
+        fill_lanes(problem_, unit, first, count, n, lanes);
+        lo = std::min(lo, lanes.lo_min);
+        hi = std::max(hi, lanes.hi_max);
+        for (int lane = 0; lane < count; ++lane) {
+          if (leaves_out_dp(lanes, lane, workspace_.delta[at + lane])) workspace_.delta[at + lane] = 0;
+        }
       }
-      info.odd |= isa_.pack_n(
-          {s.rows, n, dv(), problem_.dtype, do_col_stride(), panel(workspace_.d_o, block, p, plan_.dv_steps)});
+      info.odd |= pack_panel(s, unit, first, lanes, workspace_.delta + at, panel(s, block, p));
     }
     info.first_block = static_cast<std::int32_t>(lo / plan_.block_keys);
     info.last_block = static_cast<std::int32_t>(ceil_div(hi, plan_.block_keys));
@@ -189,12 +201,13 @@ class Backward {
   }
 
   // LSE and delta of a panel's rows; rows without keys and rows that do not exist get weights of 0.
-  void prepare_statistics(Scratch& s, const Unit& unit, std::int64_t first, int count, std::int64_t at) const {
+  void prepare_statistics(const Unit& unit, std::int64_t first, int count, std::int64_t at) const {
     float* lse = workspace_.lse + at;
     float* delta = workspace_.delta + at;
-    const void* outputs[kMaxLanes];
+    const void *outputs[kMaxLanes], *gradients[kMaxLanes];
     query_rows(problem_, unit, problem_.o_in, first, count, count, outputs);
-    isa_.dot_rows({s.rows, outputs, count, dv(), problem_.dtype, do_col_stride(), delta});
+    query_rows(problem_, unit, problem_.d_o, first, count, count, gradients);
+    isa_.dot_rows({gradients, outputs, count, dv(), problem_.dtype, do_col_stride(), delta});
     for (int lane = 0; lane < isa_.n; ++lane) {
       lse[lane] = kInfinity;
       if (lane >= count) {
@@ -213,13 +226,21 @@ class Backward {
   }
 
   // A row with a single key has weight 1 whatever its score: dS is 0, exactly so where dP is left out.
-  void drop_single_keys(Scratch& s, float* delta) const {
-    const Lanes& lanes = s.lanes[0];
-    for (int lane = 0; lane < lanes.count && !problem_.sinks; ++lane) {
-      if (lanes.hi[lane] - lanes.lo[lane] != 1 || !std::isfinite(delta[lane])) continue;
-      s.rows[lane] = nullptr;
-      delta[lane] = 0;
+  bool leaves_out_dp(const Lanes& lanes, int lane, float delta) const {
+    return !problem_.sinks && lanes.hi[lane] - lanes.lo[lane] == 1 && std::isfinite(delta);
+  }
+
+  // Q and dO of the rows of a panel, for the tiles; whether a value is not finite.
+  bool pack_panel(Scratch& s, const Unit& unit, std::int64_t first, const Lanes& lanes, const float* delta,
+                  const Panel& to) const {
+    const int n = isa_.n;
+    query_rows(problem_, unit, problem_.q, first, lanes.count, n, s.rows);
+    const bool q_odd = isa_.pack_n({s.rows, n, d(), problem_.dtype, 1, to.q});
+    query_rows(problem_, unit, problem_.d_o, first, lanes.count, n, s.rows);
+    for (int lane = 0; lane < lanes.count; ++lane) {
+      if (leaves_out_dp(lanes, lane, delta[lane])) s.rows[lane] = nullptr;
     }
+    return isa_.pack_n({s.rows, n, dv(), problem_.dtype, do_col_stride(), to.d_o}) || q_odd;
   }
 
   struct Transposed {
@@ -317,6 +338,10 @@ class Backward {
       ranges[p] = {0, 0};
       if (lo >= hi) continue;
       ranges[p] = {static_cast<int>(lo / isa_.step * isa_.step), static_cast<int>(round_up(hi, isa_.step))};
+      if (!plan_.prepack) {
+        const float* delta = workspace_.delta + block * plan_.block_rows + p * isa_.n;
+        pack_panel(s, unit, rows.first + p * isa_.n, lanes, delta, panel(s, block, p));
+      }
       step(s, keys, options, p, ranges[p], block, isolate);
     }
     if (isolate) {
@@ -359,8 +384,9 @@ class Backward {
     a.last = range.last;
     a.d_steps = plan_.d_steps;
     a.dv_steps = plan_.dv_steps;
-    a.q = panel(workspace_.q, block, p, plan_.d_steps);
-    a.d_o = panel(workspace_.d_o, block, p, plan_.dv_steps);
+    const Panel rows = panel(s, block, p);
+    a.q = rows.q;
+    a.d_o = rows.d_o;
     a.lanes = &s.lanes[p];
     a.options = &options;
     a.whole = plan_.whole_rows;

@@ -10,7 +10,7 @@ namespace strobe::cpu {
 
 namespace {
 
-constexpr std::int64_t kGroupBytes = 40 << 20;  // packed operands kept at a time; always at least one unit's
+constexpr std::int64_t kGroupBytes = 40 << 20;  // kept at a time: packed operands and sums of as many units as fit
 constexpr std::int64_t kTileElements = 6144;    // of a score tile: 24 KB
 constexpr std::int64_t kMostKeys = 512;         // of a block in backward
 constexpr std::int64_t kManyElements =
@@ -47,14 +47,23 @@ int panels_per_block(const Problem& problem, const Isa& isa, std::int64_t units)
   return static_cast<int>(std::clamp<std::int64_t>(all / (2 * kEnoughTasks), std::min<std::int64_t>(2, most), most));
 }
 
+// What a unit keeps while it is worked on.
 std::int64_t unit_bytes(const Problem& problem, const Plan& plan) {
   if (problem.pass == Pass::forward) {
     return plan.prepack ? plan.key_blocks * plan.block_keys * (plan.d_steps + plan.dv_rows) * plan.element : 0;
   }
   const std::int64_t rows = plan.row_blocks * plan.block_rows;
-  std::int64_t bytes = rows * (plan.d_steps + plan.dv_steps) * plan.element + rows * plan.d_rows * 4;
-  if (plan.isa->compute == DType::bf16) bytes += rows * (plan.d_cols + plan.dv_cols) * plan.element;
-  return bytes;
+  const std::int64_t narrow = plan.isa->compute == DType::bf16 ? plan.d_cols + plan.dv_cols : 0;
+  const std::int64_t packed = plan.prepack ? (plan.d_steps + plan.dv_steps + narrow) * plan.element : 0;
+  return rows * (packed + plan.d_rows * 4);
+}
+
+// Forward packs K and V anew only where a single row block uses them. Backward packs Q and dO anew for each key block
+// where a long unit's would take more than is meant to be kept: that costs little, as a key block has many keys.
+bool prepack(const Problem& problem, Plan plan) {
+  if (problem.pass == Pass::forward) return plan.row_blocks > 1;
+  plan.prepack = true;
+  return unit_bytes(problem, plan) <= kGroupBytes;
 }
 
 }  // namespace
@@ -77,7 +86,7 @@ Plan make_plan(const Problem& problem) {
   plan.key_blocks = ceil_div(problem.max_k, plan.block_keys);
   plan.row_blocks = row_blocks_of(problem, plan, problem.max_q);
   plan.whole_rows = whole_rows(problem, isa);
-  plan.prepack = plan.row_blocks > 1;
+  plan.prepack = prepack(problem, plan);
   const std::int64_t bytes = unit_bytes(problem, plan);
   plan.group_units =
       std::clamp<std::int64_t>(bytes ? kGroupBytes / bytes : plan.units, 1, std::max<std::int64_t>(1, plan.units));

@@ -54,7 +54,7 @@ struct Plan {
   std::int64_t splits;        // forward: ranges of keys per row block, combined at the end
   std::int64_t split_blocks;  // forward: key blocks of a split
   bool whole_rows;            // backward: a block holds all keys of a sequence
-  bool prepack;               // forward: K and V are packed once for all row blocks of a unit
+  bool prepack;               // K and V (forward) or Q and dO (backward) of a unit are packed once and kept
 };
 
 Plan make_plan(const Problem& problem);
