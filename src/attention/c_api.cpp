@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "attention/c_struct.h"
 #include "core/fail.h"
 #include "strobe/attention.h"
 #include "strobe/strobe.h"
@@ -54,28 +55,35 @@ strobe_status guarded(F&& call) noexcept {
   }
 }
 
-// The caller's struct as this library knows it. An older caller's is shorter: the rest is zero, which means the
-// default. A newer one's is longer: what this library does not know must be zero.
-template <class Struct>
-Struct read_struct(const Struct* given, const char* name, std::size_t oldest) {
-  if (!given) fail(ErrorCode::invalid_argument, "attention: {} is null", name);
-  const std::size_t size = given->size;
-  if (size < oldest || size > (std::size_t{1} << 16)) {
-    fail(ErrorCode::invalid_argument, "attention: {} has size {}; it must be sizeof({}), {} in this version", name,
-         size, name, sizeof(Struct));
-  }
-  const auto* bytes = reinterpret_cast<const unsigned char*>(given);
-  for (std::size_t i = sizeof(Struct); i < size; ++i) {
-    if (bytes[i] != 0) {
-      fail(ErrorCode::unsupported,
-           "attention: {} of size {} sets a field at byte {} that this version ({}, size {}) does not know", name, size,
-           i, STROBE_VERSION_STRING, sizeof(Struct));
-    }
-  }
-  Struct known{};
-  std::memcpy(&known, given, std::min(size, sizeof(Struct)));
-  return known;
-}
+// Sizes of the structs in version 1 of the ABI, on the 64-bit systems that Strobe is built for. They never change: a
+// field that is added later goes behind them, and a caller compiled before it goes on to be understood.
+constexpr StructAge kAttention{"strobe_attention", 488};
+constexpr StructAge kForwardOutputs{"strobe_forward_outputs", 96};
+constexpr StructAge kBackwardInputs{"strobe_backward_inputs", 176};
+constexpr StructAge kGradients{"strobe_gradients", 336};
+constexpr StructAge kExecution{"strobe_execution", 56};
+
+// The last field of version 1 ends where version 1 ends, and those before it lie where they lay.
+#define STROBE_ENDS_AT(type, field, end) (offsetof(type, field) + sizeof(type::field) == (end))
+static_assert(sizeof(void*) == 8 && sizeof(std::size_t) == 8, "version 1 has no sizes for this system");
+static_assert(sizeof(strobe_view) == 80 && sizeof(strobe_const_view) == 80 && sizeof(strobe_index_view) == 24);
+static_assert(STROBE_ENDS_AT(strobe_attention, cu_seqlens_k, kAttention.oldest));
+static_assert(offsetof(strobe_attention, q) == 8 && offsetof(strobe_attention, scale_given) == 248 &&
+              offsetof(strobe_attention, scale) == 252 && offsetof(strobe_attention, causal) == 256 &&
+              offsetof(strobe_attention, alignment) == 260 && offsetof(strobe_attention, window_left) == 264 &&
+              offsetof(strobe_attention, window_right) == 272 && offsetof(strobe_attention, alibi_slopes) == 280 &&
+              offsetof(strobe_attention, bias) == 288 && offsetof(strobe_attention, sinks) == 368 &&
+              offsetof(strobe_attention, softcap) == 376 && offsetof(strobe_attention, dropout_p) == 380 &&
+              offsetof(strobe_attention, dropout_seed) == 384 && offsetof(strobe_attention, lengths_q) == 392);
+static_assert(STROBE_ENDS_AT(strobe_forward_outputs, lse, kForwardOutputs.oldest));
+static_assert(STROBE_ENDS_AT(strobe_backward_inputs, d_o, kBackwardInputs.oldest));
+static_assert(offsetof(strobe_backward_inputs, lse) == 88);
+static_assert(STROBE_ENDS_AT(strobe_gradients, dsinks, kGradients.oldest));
+static_assert(STROBE_ENDS_AT(strobe_execution, workspace_bytes, kExecution.oldest));
+static_assert(offsetof(strobe_execution, device) == 8 && offsetof(strobe_execution, threads) == 12 &&
+              offsetof(strobe_execution, deterministic) == 16 && offsetof(strobe_execution, kernel) == 24 &&
+              offsetof(strobe_execution, stream) == 32 && offsetof(strobe_execution, workspace) == 40);
+#undef STROBE_ENDS_AT
 
 template <class Result, class From>
 Result view_from(const From& from) {
@@ -93,7 +101,7 @@ View output(const strobe_view& from) { return view_from<View>(from); }
 IndexView indices(const strobe_index_view& from) { return {from.data, from.bits, from.count}; }
 
 Attention attention_from(const strobe_attention* given) {
-  const auto from = read_struct(given, "strobe_attention", sizeof(strobe_attention));
+  const auto from = read_struct(given, kAttention);
   Attention attention;
   attention.q = input(from.q);
   attention.k = input(from.k);
@@ -118,7 +126,7 @@ Attention attention_from(const strobe_attention* given) {
 Execution execution_from(const strobe_execution* given) {
   Execution execution;
   if (!given) return execution;
-  const auto from = read_struct(given, "strobe_execution", sizeof(strobe_execution));
+  const auto from = read_struct(given, kExecution);
   execution.device = static_cast<Device>(from.device);
   execution.kernel = from.kernel ? std::string_view(from.kernel) : std::string_view();
   execution.threads = from.threads;
@@ -142,21 +150,6 @@ std::string text_of(const std::vector<Verdict>& verdicts) {
   return text;
 }
 
-// A struct of the caller's age filled with defaults. `set` writes those that are not zero.
-template <class Struct, class Set>
-strobe_status init(Struct* out, std::size_t size, const char* name, Set&& set) {
-  return guarded([&] {
-    if (!out) fail(ErrorCode::invalid_argument, "attention: {} is null", name);
-    if (size < sizeof(Struct)) {
-      fail(ErrorCode::invalid_argument, "attention: {} of size {} is shorter than any version's, {}", name, size,
-           sizeof(Struct));
-    }
-    std::memset(static_cast<void*>(out), 0, size);
-    out->size = size;
-    set(*out);
-  });
-}
-
 }  // namespace
 
 }  // namespace strobe
@@ -166,21 +159,25 @@ using namespace strobe;
 extern "C" {
 
 strobe_status strobe_attention_init(strobe_attention* attention, size_t size) {
-  return init(attention, size, "strobe_attention", [](strobe_attention& fresh) {
-    fresh.window_left = -1;
-    fresh.window_right = -1;
+  return guarded([&] {
+    clear_struct(attention, size, kAttention);
+    attention->window_left = -1;
+    attention->window_right = -1;
   });
 }
 
 strobe_status strobe_execution_init(strobe_execution* execution, size_t size) {
-  return init(execution, size, "strobe_execution", [](strobe_execution& fresh) { fresh.deterministic = 1; });
+  return guarded([&] {
+    clear_struct(execution, size, kExecution);
+    execution->deterministic = 1;
+  });
 }
 
 strobe_status strobe_forward(const strobe_attention* attention, const strobe_forward_outputs* outputs,
                              const strobe_execution* execution) {
   return guarded([&] {
     const Attention what = attention_from(attention);
-    const auto to = read_struct(outputs, "strobe_forward_outputs", sizeof(strobe_forward_outputs));
+    const auto to = read_struct(outputs, kForwardOutputs);
     forward(what, {.o = output(to.o), .lse = to.lse}, execution_from(execution));
   });
 }
@@ -189,8 +186,8 @@ strobe_status strobe_backward(const strobe_attention* attention, const strobe_ba
                               const strobe_gradients* gradients, const strobe_execution* execution) {
   return guarded([&] {
     const Attention what = attention_from(attention);
-    const auto from = read_struct(inputs, "strobe_backward_inputs", sizeof(strobe_backward_inputs));
-    const auto to = read_struct(gradients, "strobe_gradients", sizeof(strobe_gradients));
+    const auto from = read_struct(inputs, kBackwardInputs);
+    const auto to = read_struct(gradients, kGradients);
     backward(
         what, {.o = input(from.o), .lse = from.lse, .d_o = input(from.d_o)},
         {.dq = output(to.dq), .dk = output(to.dk), .dv = output(to.dv), .dbias = output(to.dbias), .dsinks = to.dsinks},

@@ -1,12 +1,14 @@
 // The C ABI end to end: results equal to the C++ API's, every failure a status and a line, growth of structs.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <limits>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "attention/c_struct.h"
 #include "attention/small_problem.h"
 #include "strobe/strobe.h"
 
@@ -241,6 +243,32 @@ TEST(CApi, StructsMayGrow) {
   newer.unknown = 5;
   EXPECT_EQ(strobe_forward(&newer.known, &c.outputs, nullptr), STROBE_UNSUPPORTED);
   EXPECT_EQ(strobe_attention_init(&newer.known, 16), STROBE_INVALID_ARGUMENT);
+}
+
+// A library that has added a field, and callers older than it, of its age and newer.
+TEST(CApi, OlderCallersAreUnderstoodAfterAFieldWasAdded) {
+  struct First {
+    std::size_t size;
+    std::int64_t a;
+  };
+  struct Second {
+    std::size_t size;
+    std::int64_t a, added;
+  };
+  const StructAge age{"thing", sizeof(First)};
+  const First old{sizeof(First), 7};
+  Second known = read_struct(reinterpret_cast<const Second*>(&old), age);
+  EXPECT_EQ(known.a, 7);
+  EXPECT_EQ(known.added, 0);
+  known = read_struct(std::array{Second{sizeof(Second), 7, 8}}.data(), age);
+  EXPECT_EQ(known.added, 8);
+  EXPECT_THROW(read_struct(std::array{First{sizeof(First) - 1, 7}}.data(), age), Error);
+  EXPECT_THROW(read_struct(std::array{First{kMaxStruct + 1, 7}}.data(), age), Error);
+
+  First fresh{0, 5};
+  clear_struct(reinterpret_cast<Second*>(&fresh), sizeof(First), age);  // writes no further than the caller's size
+  EXPECT_EQ(fresh.size, sizeof(First));
+  EXPECT_EQ(fresh.a, 0);
 }
 
 TEST(CApi, WorkspaceOfTheCaller) {
