@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 
 #include "strobe/attention.h"
 
@@ -31,7 +32,7 @@ struct Problem {
   Device device = Device::cpu;
   DType dtype = DType::fp32;
   int threads = 1;
-  bool deterministic = true;
+  std::string cpu_isa;  // the instruction set that STROBE_CPU_ISA named when the call came in; empty: the best
 
   std::int64_t batch = 0;  // sequences: B, or the number of packed sequences
   std::int64_t heads_q = 0;

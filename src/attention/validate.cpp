@@ -6,6 +6,7 @@
 
 #include "attention/check_lengths.h"
 #include "attention/check_view.h"
+#include "attention/cpu/isa.h"
 #include "core/fail.h"
 #include "device/device_info.h"
 #include "device/host/thread_pool.h"
@@ -33,7 +34,7 @@ void check_execution(const Execution& execution, Problem& problem) {
   }
   problem.device = execution.device;
   problem.threads = execution.threads ? execution.threads : std::min(available_cores(), kMaxThreads);
-  problem.deterministic = execution.deterministic;
+  problem.cpu_isa = cpu::forced_isa();
 }
 
 // One size of two tensors that must agree.
@@ -232,6 +233,10 @@ struct Named {
   ConstView view;
 };
 
+Named named_array(const char* name, const float* data, std::int64_t count) {
+  return {name, view_bhsd<const void>(data, DType::fp32, {1, 1, 1, count})};
+}
+
 // An output that begins where another tensor does would be overwritten while it is read.
 void check_apart(std::initializer_list<Named> outputs, std::initializer_list<Named> inputs) {
   const auto collide = [](const Named& a, const Named& b) {
@@ -278,7 +283,13 @@ Problem validate_forward(const Attention& attention, const ForwardOutputs& outpu
   problem.o = checked(outputs.o, {"O", Use::output}, shape_of_o(problem), problem);
   if (outputs.lse) check_array({"LSE", outputs.lse, count_of_rows(problem), 4});
   problem.lse = outputs.lse;
-  check_apart({{"O", problem.o}}, {{"Q", problem.q}, {"K", problem.k}, {"V", problem.v}, {"bias", problem.bias}});
+  check_apart({{"O", problem.o}, named_array("LSE", problem.lse, count_of_rows(problem))},
+              {{"Q", problem.q},
+               {"K", problem.k},
+               {"V", problem.v},
+               {"bias", problem.bias},
+               named_array("alibi_slopes", problem.alibi_slopes, problem.heads_q),
+               named_array("sinks", problem.sinks, problem.heads_q)});
   return problem;
 }
 
@@ -294,13 +305,20 @@ Problem validate_backward(const Attention& attention, const BackwardInputs& inpu
   problem.dv_out = checked(gradients.dv, {"dV", Use::output}, problem.v.shape, problem);
   check_dbias(attention, gradients, problem);
   check_dsinks(gradients, problem);
-  check_apart({{"dQ", problem.dq}, {"dK", problem.dk}, {"dV", problem.dv_out}, {"dbias", problem.dbias}},
+  check_apart({{"dQ", problem.dq},
+               {"dK", problem.dk},
+               {"dV", problem.dv_out},
+               {"dbias", problem.dbias},
+               named_array("dsinks", problem.dsinks, problem.heads_q)},
               {{"Q", problem.q},
                {"K", problem.k},
                {"V", problem.v},
                {"O", problem.o_in},
                {"dO", problem.d_o},
-               {"bias", problem.bias}});
+               {"bias", problem.bias},
+               named_array("LSE", problem.lse_in, count_of_rows(problem)),
+               named_array("alibi_slopes", problem.alibi_slopes, problem.heads_q),
+               named_array("sinks", problem.sinks, problem.heads_q)});
   return problem;
 }
 

@@ -104,6 +104,18 @@ TEST(Validate, RefusesForwardOutputs) {
       {"O is Q",
        [](SmallProblem& s) { s.outputs.o.data = const_cast<void*>(s.attention.q.data); },
        {"O and Q are the same memory"}},
+      {"LSE is O",
+       [](SmallProblem& s) { s.outputs.lse = static_cast<float*>(s.outputs.o.data); },
+       {"O and LSE are the same memory"}},
+      {"LSE is K",
+       [](SmallProblem& s) { s.outputs.lse = static_cast<float*>(const_cast<void*>(s.attention.k.data)); },
+       {"LSE and K are the same memory"}},
+      {"LSE is sinks",
+       [](SmallProblem& s) {
+         s.add_sinks();
+         s.outputs.lse = const_cast<float*>(s.attention.sinks);
+       },
+       {"LSE and sinks are the same memory"}},
   };
   for (const Refusal& refusal : list) {
     SmallProblem s;
@@ -135,6 +147,21 @@ TEST(Validate, RefusesBackwardTensors) {
       {"dV is dO",
        [](SmallProblem& s) { s.gradients.dv.data = const_cast<void*>(s.inputs.d_o.data); },
        {"dV and dO are the same memory"}},
+      {"dQ is LSE",
+       [](SmallProblem& s) { s.gradients.dq.data = const_cast<float*>(s.inputs.lse); },
+       {"dQ and LSE are the same memory"}},
+      {"dsinks is sinks",
+       [](SmallProblem& s) {
+         s.add_sinks();
+         s.gradients.dsinks = const_cast<float*>(s.attention.sinks);
+       },
+       {"dsinks and sinks are the same memory"}},
+      {"dsinks is dK",
+       [](SmallProblem& s) {
+         s.add_sinks();
+         s.gradients.dsinks = static_cast<float*>(s.gradients.dk.data);
+       },
+       {"dK and dsinks are the same memory"}},
       {"dbias without bias",
        [](SmallProblem& s) {
          s.add_bias({1, 1, 1, 5});

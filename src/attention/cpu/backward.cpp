@@ -98,7 +98,7 @@ Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
   w.dq = carver.take<float>(blocks * rows * plan.d_rows);
   w.lse = carver.take<float>(blocks * rows);
   w.delta = carver.take<float>(blocks * rows);
-  w.sink_weight = problem.sinks ? carver.take<float>(blocks * rows) : nullptr;
+  w.sink_weight = problem.wants_dsinks ? carver.take<float>(blocks * rows) : nullptr;
   return w;
 }
 
@@ -117,8 +117,11 @@ class Backward {
       // Key block by key block over all units: the first ones of a causal mask meet most rows, and neighbours in the
       // order belong to different units, so that they seldom wait for each other's turn.
       if (bias_gradient_shared()) {
-        parallel_for(problem_.threads, plan_.key_blocks, [&](int thread, std::int64_t block) {
-          for (std::int64_t u = 0; u < units; ++u) work(workspace_.scratch[thread], first + u, u, block);
+        const std::int64_t sets = sets_of_units();
+        parallel_for(problem_.threads, sets * plan_.key_blocks, [&](int thread, std::int64_t task) {
+          for (std::int64_t u = 0; u < units; ++u) {
+            if (set_of_unit(first + u) == task % sets) work(workspace_.scratch[thread], first + u, u, task / sets);
+          }
         });
       } else {
         parallel_for(problem_.threads, units * plan_.key_blocks, [&](int thread, std::int64_t task) {
@@ -134,10 +137,21 @@ class Backward {
 
  private:
   // Whether several units add to the same element of dbias; then one task does a key block for all of them in order.
-  bool bias_gradient_shared() const {
-    if (!problem_.dbias.data) return false;
-    return (problem_.batch > 1 && problem_.dbias.stride[0] == 0) ||
-           (problem_.heads_kv > 1 && problem_.dbias.stride[1] == 0);
+  bool bias_gradient_shared() const { return sequences_share_dbias() || heads_share_dbias(); }
+  bool sequences_share_dbias() const {
+    return problem_.dbias.data && problem_.batch > 1 && problem_.dbias.stride[0] == 0;
+  }
+  bool heads_share_dbias() const {
+    return problem_.dbias.data && problem_.heads_kv > 1 && problem_.dbias.stride[1] == 0;
+  }
+  // Units that add to the same elements are a set: those of a head, of a sequence, or all.
+  std::int64_t sets_of_units() const {
+    return (sequences_share_dbias() ? 1 : problem_.batch) * (heads_share_dbias() ? 1 : problem_.heads_kv);
+  }
+  std::int64_t set_of_unit(std::int64_t unit) const {
+    const std::int64_t b = sequences_share_dbias() ? 0 : unit / problem_.heads_kv;
+    const std::int64_t h = heads_share_dbias() ? 0 : unit % problem_.heads_kv;
+    return b * (heads_share_dbias() ? 1 : problem_.heads_kv) + h;
   }
 
   void clear_extra_gradients() const {
@@ -218,7 +232,7 @@ class Backward {
       const float given = problem_.lse_in[problem_.lse_index(unit.b, unit.head_of(problem_, row), unit.extent.q_begin,
                                                              row % unit.extent.q_length)];
       if (given != -kInfinity) lse[lane] = given;
-      if (problem_.sinks) {
+      if (workspace_.sink_weight) {
         workspace_.sink_weight[at + lane] =
             static_cast<float>(std::exp(static_cast<double>(problem_.sinks[unit.head_of(problem_, row)]) - lse[lane]));
       }
@@ -410,7 +424,7 @@ class Backward {
     a.p_tile = isolate ? s.p_tile + std::int64_t{p} * plan_.block_keys * isa_.n : nullptr;
     a.ds_tile = isolate ? s.ds_tile + std::int64_t{p} * plan_.block_keys * isa_.n : nullptr;
     isa_.backward_step(a);
-    for (int lane = 0; a.sinks && lane < a.lanes->count; ++lane) {
+    for (int lane = 0; a.sinks && workspace_.sink_weight && lane < a.lanes->count; ++lane) {
       const double weight = sum[lane] == 0 ? 0.0 : std::exp(double{sinks[lane]} - max[lane]) / sum[lane];
       workspace_.sink_weight[row + lane] = static_cast<float>(weight);
     }
@@ -518,7 +532,6 @@ class Backward {
     }
   }
 
-  static constexpr int kMaxPanels = 32;
   const Problem& problem_;
   const Plan& plan_;
   const Isa& isa_;

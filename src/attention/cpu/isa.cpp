@@ -88,10 +88,15 @@ const Isa* find_isa(const char* name) {
   return nullptr;
 }
 
+const char* forced_isa() {
+  const char* forced = std::getenv("STROBE_CPU_ISA");
+  return forced ? forced : "";
+}
+
 // A bf16 table serves bf16 problems; the others fall to the best fp32 table at or below the named one.
-const Isa& choose_isa(DType dtype) {
+const Isa& choose_isa(DType dtype, const char* forced) {
   std::size_t last = kEntries.size();
-  if (const char* forced = std::getenv("STROBE_CPU_ISA"); forced && *forced) {
+  if (*forced) {
     if (!find_isa(forced)) {
       fail(ErrorCode::unsupported, "attention: STROBE_CPU_ISA is '{}'; this machine and build have {}", forced,
            available_names());

@@ -174,9 +174,13 @@ struct Isa {
   void (*dot_rows)(const DotRows&);
 };
 
-// The best instruction set of this machine for a type, or the one that STROBE_CPU_ISA names.
+// What STROBE_CPU_ISA names now; "" where it does not. A call reads it once (Problem::cpu_isa): were it read again
+// after the workspace was sized, a change in between would overrun that.
+const char* forced_isa();
+
+// The best instruction set of this machine for a type, or the named one where the name is not "".
 // Throws Error(unsupported) where this machine or build does not have the named one.
-const Isa& choose_isa(DType dtype);
+const Isa& choose_isa(DType dtype, const char* forced);
 
 // For people and tests: names built in, and whether this machine has them.
 struct IsaName {

@@ -40,7 +40,7 @@ int block_keys(const Problem& problem, const Isa& isa, std::int64_t units) {
 
 // Enough row blocks to share among many cores, and panels enough in each that a key block is worth fetching.
 int panels_per_block(const Problem& problem, const Isa& isa, std::int64_t units) {
-  const std::int64_t wanted = std::max(1, (problem.pass == Pass::forward ? 192 : 96) / isa.n);
+  const std::int64_t wanted = std::clamp((problem.pass == Pass::forward ? 192 : 96) / isa.n, 1, kMaxPanels);
   const std::int64_t rows = problem.group * std::max<std::int64_t>(problem.max_q, 1);
   const std::int64_t of_unit = ceil_div(rows, isa.n), all = std::max<std::int64_t>(1, units) * of_unit;
   const std::int64_t most = std::min(wanted, of_unit);
@@ -69,7 +69,7 @@ bool prepack(const Problem& problem, Plan plan) {
 }  // namespace
 
 Plan make_plan(const Problem& problem) {
-  const Isa& isa = choose_isa(problem.dtype);
+  const Isa& isa = choose_isa(problem.dtype, problem.cpu_isa.c_str());
   Plan plan{};
   plan.isa = &isa;
   plan.element = isa.compute == DType::fp32 ? 4 : 2;

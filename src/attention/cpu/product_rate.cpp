@@ -81,7 +81,7 @@ class Product {
 }  // namespace
 
 double matrix_product_rate(DType dtype, int threads, double seconds) {
-  const cpu::Isa& isa = cpu::choose_isa(dtype);
+  const cpu::Isa& isa = cpu::choose_isa(dtype, cpu::forced_isa());
   std::vector<double> rates(static_cast<std::size_t>(threads));
   parallel(threads, [&](int thread) {
     const Product product(isa, dtype);
@@ -104,7 +104,7 @@ double matrix_product_rate(DType dtype, int threads, double seconds) {
   return total;
 }
 
-std::string instruction_set_for(DType dtype) { return cpu::choose_isa(dtype).name; }
+std::string instruction_set_for(DType dtype) { return cpu::choose_isa(dtype, cpu::forced_isa()).name; }
 
 std::vector<InstructionSet> instruction_sets() {
   int count = 0;
