@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "bench/ceilings.h"
 #include "bench/runner.h"
@@ -58,7 +59,7 @@ OptionTable make_table(BenchOptions& options) {
              }});
   table.add({.name = "output",
              .placeholder = "FILE",
-             .help = "JSON of all rows; default benchmark_result.json",
+             .help = "JSON of all rows; default benchmark_result.json; - is the standard output",
              .apply = [&](auto, auto value) { options.output = value; }});
   table.add(make_switch("check", "compare with float64 before timing; default on", options.check));
   table.add({.name = "memory-limit",
@@ -103,14 +104,6 @@ std::string repeat_command(Arguments arguments) {
   return command;
 }
 
-// 0 where any row was measured; else by why the first was not.
-int exit_code(const std::vector<bench::Row>& rows) {
-  for (const bench::Row& row : rows) {
-    if (row.status == bench::Status::ok) return kFine;
-  }
-  return rows.at(0).status == bench::Status::unsupported ? kBadInput : kRuntimeFailure;
-}
-
 std::string heading(const bench::Case& one, const bench::Ceilings& ceilings) {
   std::string text = fmt::format("{}; cpu, {} thread{}", describe(one), one.threads, one.threads == 1 ? "" : "s");
   if (const auto rate = ceilings.product(one.dtype)) {
@@ -119,9 +112,39 @@ std::string heading(const bench::Case& one, const bench::Ceilings& ceilings) {
   return text + "\n";
 }
 
-void print_notes(const std::vector<std::string>& notes) {
-  for (const std::string& note : notes) print("note: " + note + "\n");
+std::string lines_of(const std::vector<std::string>& notes) {
+  std::string text;
+  for (const std::string& note : notes) text += "note: " + note + "\n";
+  return text;
 }
+
+bool any_measured(const std::vector<bench::Row>& rows) {
+  return std::any_of(rows.begin(), rows.end(), [](const bench::Row& row) { return row.status == bench::Status::ok; });
+}
+
+// 0 where any row was measured; else by why the first was not.
+int exit_code(const std::vector<bench::Row>& rows) {
+  if (any_measured(rows)) return kFine;
+  return rows.at(0).status == bench::Status::unsupported ? kBadInput : kRuntimeFailure;
+}
+
+// The JSON of a run: to a file, or for "-" to the standard output, beside which all text goes to the standard error.
+class Output {
+ public:
+  explicit Output(const std::string& name) : name_(name) {
+    if (name != "-") file_.emplace(name, "--output");
+  }
+  void tell(const std::string& text) const { file_ ? print(text) : print_aside(text); }
+  void write(const std::string& json) {
+    if (!file_) return print(json);
+    file_->commit(json);
+    print(fmt::format("written: {}\n", name_));
+  }
+
+ private:
+  std::string name_;
+  std::optional<AtomicFile> file_;
+};
 
 std::vector<std::string> notes_on_machine(int threads) {
   double load = 0;
@@ -145,10 +168,10 @@ int run_bench(Arguments arguments) {
   for (const bench::Case& one : cases.cases) {  // refuses bad problems before anything is started
     explain(bench::attention_of(one, nullptr, nullptr, nullptr), Pass::forward, Execution{.threads = one.threads});
   }
-  AtomicFile file(options.output);
+  Output output(options.output);
   std::vector<std::string> notes = notes_on_machine(first.threads);
   if (!cases.note.empty()) notes.insert(notes.begin(), cases.note);
-  print_notes(notes);
+  output.tell(lines_of(notes));
 
   if (options.pin && first.threads <= available_cores()) pin_to_cores(first.threads);
   show_progress("measure the machine's ceilings");
@@ -172,21 +195,20 @@ int run_bench(Arguments arguments) {
       complain(row.reason);  // a wrong result has no time and no row
       return kFailedCheck;
     }
-    print(heading(one, ceilings) + rows_table(rows, ceilings));
-    print_notes(notes_on(rows, options.run.rule));
+    output.tell(heading(one, ceilings) + rows_table(rows, ceilings));
+    if (any_measured(rows)) {
+      output.tell(lines_of(notes_on(rows, options.run.rule)));
+    } else {
+      for (const bench::Row& row : rows) complain(row.reason);
+    }
     all.insert(all.end(), rows.begin(), rows.end());
   }
   Json json = Json::array();
   for (const bench::Row& row : all) json.push_back(row_json(row, record));
   const bool list = options.one.is_list || cases.cases.size() > 1;
   const int code = exit_code(all);
-  if (code != kFine) {
-    complain(all.at(0).reason);
-    return code;
-  }
-  file.commit((list ? json : json.as_array().at(0)).dump(1) + "\n");
-  print(fmt::format("written: {}\n", options.output));
-  return kFine;
+  if (code == kFine) output.write((list ? json : json.as_array().at(0)).dump(1) + "\n");
+  return code;
 }
 
 }  // namespace strobe::cli

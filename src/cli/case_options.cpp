@@ -1,6 +1,7 @@
 // Defaults are those of the source reports (32, 1024, 32, 2048, fp16); on a CPU the ones not given are scaled down.
 #include "cli/case_options.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "bench/implementation.h"
@@ -14,17 +15,28 @@ constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kMostSize = std::int64_t{1} << 40;
 
 Window parse_window(std::string_view flag, std::string_view value) {
+  const auto refuse = [&] {
+    fail(ErrorCode::invalid_argument,
+         "{} {}: valid: LEFT:RIGHT, two whole numbers of keys, such as 128:0; -1 leaves a side open", flag,
+         value.empty() ? "\"\"" : value);
+  };
   const std::vector<std::string> sides = split(value, ':');
-  if (sides.size() != 2) {
-    fail(ErrorCode::invalid_argument, "{} {}: valid: LEFT:RIGHT, two numbers of keys, -1 leaves a side open", flag,
-         value);
+  if (sides.size() != 2) refuse();
+  try {
+    return {parse_integer(flag, sides[0], -1, kMost), parse_integer(flag, sides[1], -1, kMost)};
+  } catch (const Error&) {
+    refuse();  // with the whole value
   }
-  return {parse_integer(flag, sides[0], -1, kMost), parse_integer(flag, sides[1], -1, kMost)};
+  return {};
 }
 
 void parse_implementations(CaseOptions& options, std::string_view value) {
   options.implementations.clear();
   for (const std::string& name : split(value, ',')) {
+    if (name.empty()) {
+      fail(ErrorCode::invalid_argument, "--impl \"{}\": an empty name; valid: {}, Pytorch (= standard)", value,
+           fmt::join(bench::implementation_names(), ", "));
+    }
     const std::string canonical = bench::canonical_name(name);
     for (const std::string& known : options.implementations) {
       if (known == canonical) fail(ErrorCode::invalid_argument, "--impl {}: {} is named twice", value, canonical);
@@ -61,9 +73,8 @@ Alignment parse_alignment(std::string_view flag, std::string_view value) {
 }
 
 void parse_device(std::string_view flag, std::string_view value) {
-  if (parse_word(flag, value, {"cpu", "cuda"}) == "cuda") {
-    fail(ErrorCode::unsupported, "{} cuda: this version has CPU kernels only; valid: cpu", flag);
-  }
+  if (value == "cuda") fail(ErrorCode::unsupported, "{} cuda: this version has CPU kernels only; valid: cpu", flag);
+  parse_word(flag, value, {"cpu"});
 }
 
 }  // namespace
@@ -99,13 +110,13 @@ void add_case_options(OptionTable& table, CaseOptions& options) {
              .help = "causal mask; default off, --causal alone is on",
              .apply = [&](auto flag, auto value) { parse_causal(options, flag, value); },
              .words = {"off", "on", "both"}});
-  table.add({.name = "dtype",
-             .placeholder = "TYPE",
-             .help = "fp32, fp16 or bf16; default fp16",
-             .apply = [&](auto flag, auto value) { options.dtype = parse_dtype(flag, value); }});
+  table.add(
+      {.name = "dtype", .placeholder = "fp32|fp16|bf16", .help = "default fp16", .apply = [&](auto flag, auto value) {
+         options.dtype = parse_dtype(flag, value);
+       }});
   table.add({.name = "pass",
-             .placeholder = "WHICH",
-             .help = "forward, backward or both; default both",
+             .placeholder = "forward|backward|both",
+             .help = "what is timed; default both",
              .apply = [&](auto flag, auto value) { options.passes = parse_passes(flag, value); }});
   table.add({.name = "num_kv_heads",
              .aliases = {"kv_heads"},
@@ -118,14 +129,15 @@ void add_case_options(OptionTable& table, CaseOptions& options) {
              .help = "keys; default seq_len",
              .apply = size_into(options.seq_k, 0)});
   table.add({.name = "align",
-             .placeholder = "WHERE",
-             .help = "top_left or bottom_right: the diagonal where queries and keys differ in number",
+             .placeholder = "top_left|bottom_right",
+             .help = "the diagonal where queries and keys differ in number",
              .apply = [&](auto flag, auto value) { options.alignment = parse_alignment(flag, value); }});
   table.add({.name = "window",
-             .placeholder = "L:R",
+             .placeholder = "LEFT:RIGHT",
              .help = "sliding window: keys to the left and right of the diagonal, -1 is open",
              .apply = [&](auto flag, auto value) { options.window = parse_window(flag, value); }});
-  table.add({.name = "device", .placeholder = "NAME", .help = "cpu", .apply = parse_device});
+  table.add(
+      {.name = "device", .placeholder = "cpu", .help = "this version has CPU kernels only", .apply = parse_device});
   table.add({.name = "threads",
              .placeholder = "N",
              .help = "default: all cores of this process",
@@ -133,6 +145,38 @@ void add_case_options(OptionTable& table, CaseOptions& options) {
                options.threads = static_cast<int>(parse_integer(flag, value, 1, 4096));
              }});
 }
+
+namespace {
+
+// Where only one of the two was given, the message names the default that it met and how to get past it.
+void check_heads(const CaseOptions& options, std::int64_t heads, std::int64_t emb) {
+  if (emb % heads == 0) return;
+  if (!options.emb) {
+    fail(ErrorCode::invalid_argument,
+         "--num_heads {}: does not divide the default of --emb_dim, {}; give both, such as --emb_dim {}", heads, emb,
+         64 * heads);
+  }
+  const std::int64_t below = std::max(heads, emb / heads * heads), above = (emb / heads + 1) * heads;
+  if (!options.heads) {
+    fail(ErrorCode::invalid_argument,
+         "--emb_dim {}: not a multiple of the default of --num_heads, {}; nearest valid: {} or {}, or give both", emb,
+         heads, below, above);
+  }
+  fail(ErrorCode::invalid_argument, "--emb_dim {}: not a multiple of --num_heads {}; nearest valid: {} or {}", emb,
+       heads, below, above);
+}
+
+// As the library would refuse it, in terms of the flags.
+void check_alignment(const CaseOptions& options, std::int64_t seq, std::int64_t seq_k) {
+  const bool causal = std::find(options.causal.begin(), options.causal.end(), true) != options.causal.end();
+  const bool window = options.window.left >= 0 || options.window.right >= 0;
+  if (seq == seq_k || options.alignment != Alignment::unsaid || !(causal || window)) return;
+  fail(ErrorCode::invalid_argument,
+       "--align: not given, but {} with --seq_len {} and --seq_len_k {} needs it; valid: top_left, bottom_right",
+       causal ? "--causal" : "--window", seq, seq_k);
+}
+
+}  // namespace
 
 Cases cases_of(const CaseOptions& options) {
   Cases out;
@@ -154,15 +198,14 @@ Cases cases_of(const CaseOptions& options) {
     out.scaled = true;
     out.note = fmt::format("defaults scaled for a CPU: {}; name a flag to set it", fmt::join(changes, ", "));
   }
-  if (emb % heads != 0) {
-    fail(ErrorCode::invalid_argument, "--emb_dim {}: not a multiple of --num_heads {}; nearest valid: {} or {}", emb,
-         heads, std::max(heads, emb / heads * heads), (emb / heads + 1) * heads);
-  }
+  check_heads(options, heads, emb);
   const std::int64_t kv_heads = options.kv_heads.value_or(heads);
   if (heads % kv_heads != 0) {
-    fail(ErrorCode::invalid_argument, "--num_kv_heads {}: does not divide --num_heads {}", kv_heads, heads);
+    fail(ErrorCode::invalid_argument, "--num_kv_heads {}: does not divide {}--num_heads {}", kv_heads,
+         options.heads ? "" : "the default of ", heads);
   }
   const std::int64_t seq = options.seq.value_or(1024);
+  check_alignment(options, seq, options.seq_k.value_or(seq));
   for (const bool causal : options.causal) {
     out.cases.push_back({.batch = batch,
                          .heads = heads,

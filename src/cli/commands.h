@@ -21,6 +21,9 @@ int run_env(Arguments arguments);
 // Text to the standard output. A closed pipe (`| head`) is not an error: further text is dropped.
 void print(std::string_view text);
 
+// The same to the standard error, for text that goes beside data on the standard output.
+void print_aside(std::string_view text);
+
 // A line to the standard error, with "strobe: " before it.
 void complain(std::string_view text);
 

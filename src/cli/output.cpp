@@ -28,6 +28,11 @@ void print(std::string_view text) {
   if (open) open = write_all(STDOUT_FILENO, text);
 }
 
+void print_aside(std::string_view text) {
+  show_progress("");
+  write_all(STDERR_FILENO, text);
+}
+
 void complain(std::string_view text) {
   show_progress("");
   write_all(STDERR_FILENO, "strobe: " + std::string(text) + "\n");

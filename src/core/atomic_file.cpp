@@ -22,6 +22,18 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+// The file that a chain of symbolic links leads to, whether it exists or not.
+std::string behind_links(std::string path, const std::string& shown) {
+  for (int links = 0; links < 40; ++links) {
+    char target[4096];
+    const ssize_t length = readlink(path.c_str(), target, sizeof target);
+    if (length < 0) return path;  // not a link
+    const std::string next(target, static_cast<std::size_t>(length));
+    path = next.starts_with('/') ? next : folder_of(path) + "/" + next;
+  }
+  fail(ErrorCode::invalid_argument, "{}: cannot be written: {}", shown, std::strerror(ELOOP));
+}
+
 mode_t mode_of_new_file() {
   const mode_t mask = umask(0);
   umask(mask);
@@ -62,24 +74,26 @@ void remove_temporary_files() noexcept {
   }
 }
 
-AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
+AtomicFile::AtomicFile(std::string path, std::string asked_by) : path_(std::move(path)) {
+  const auto refuse = [&](int error) {
+    fail(ErrorCode::invalid_argument, "{}: cannot be written: {}", shown_, std::strerror(error));
+  };
+  shown_ = asked_by + " " + (path_.empty() ? "\"\"" : path_);
+  if (path_.empty()) fail(ErrorCode::invalid_argument, "{}: a file name is needed", shown_);
   struct stat status {};
-  if (path_.empty()) fail(ErrorCode::invalid_argument, "output: the file name is empty");
   if (stat(path_.c_str(), &status) == 0) {
-    if (S_ISDIR(status.st_mode)) {
-      fail(ErrorCode::invalid_argument, "output: {} is a folder, a file name is needed", path_);
-    }
-    if (!S_ISREG(status.st_mode)) return;  // a pipe or a device: written in place by commit
-    if (access(path_.c_str(), W_OK) != 0) {
-      fail(ErrorCode::invalid_argument, "output: cannot write {}: {}", path_, std::strerror(errno));
-    }
+    if (S_ISDIR(status.st_mode)) fail(ErrorCode::invalid_argument, "{}: is a folder; a file name is needed", shown_);
+    if (access(path_.c_str(), W_OK) != 0) refuse(errno);
+    // A pipe, a device or an open file of some process: written in place by commit.
+    if (!S_ISREG(status.st_mode) || path_.starts_with("/dev/") || path_.starts_with("/proc/")) return;
   }
+  path_ = behind_links(std::move(path_), shown_);
   temporary_ = path_ + ".XXXXXX";
   descriptor_ = mkstemp(temporary_.data());
   if (descriptor_ < 0) {
     const int error = errno;
     temporary_.clear();
-    fail(ErrorCode::invalid_argument, "output: cannot write {}: {}", path_, std::strerror(error));
+    refuse(error);
   }
   fchmod(descriptor_, mode_of_new_file());
   slot_ = register_name(temporary_);
@@ -93,10 +107,10 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::commit(std::string_view contents) {
   const auto check = [&](bool fine, const char* step) {
-    if (!fine) fail(ErrorCode::runtime, "output: {} of {} failed: {}", step, path_, std::strerror(errno));
+    if (!fine) fail(ErrorCode::runtime, "{}: {} failed: {}", shown_, step, std::strerror(errno));
   };
   if (descriptor_ < 0) {
-    descriptor_ = open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    descriptor_ = open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
     check(descriptor_ >= 0, "opening");
   }
   while (!contents.empty()) {

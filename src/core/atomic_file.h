@@ -8,9 +8,10 @@ namespace strobe {
 
 class AtomicFile {
  public:
-  // Creates the temporary file at once, so that an unwritable place is known before any work is done.
-  // Throws Error(invalid_argument) with the system's reason.
-  explicit AtomicFile(std::string path);
+  // Creates the temporary file at once, so that an unwritable place is known before any work is done. A symbolic link
+  // stays one: the file it leads to is replaced. What is not a plain file, and all of /dev and /proc, is written to.
+  // Throws Error(invalid_argument) with the system's reason; `asked_by`, such as a flag, stands before the path in it.
+  explicit AtomicFile(std::string path, std::string asked_by = "output");
   ~AtomicFile();  // removes the temporary file where commit was not reached
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -19,7 +20,8 @@ class AtomicFile {
   void commit(std::string_view contents);
 
  private:
-  std::string path_;
+  std::string shown_;  // who asked and the path as it was given
+  std::string path_;   // behind any links
   std::string temporary_;
   int descriptor_ = -1;
   int slot_ = -1;  // in the table that a signal handler reads

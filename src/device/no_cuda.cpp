@@ -7,7 +7,7 @@ namespace strobe {
 
 namespace {
 
-constexpr const char* kReason = "this build has no CUDA (configure it with nvcc installed)";
+constexpr const char* kReason = "this build has no CUDA, and this version no CUDA kernels yet";
 
 [[noreturn]] void refuse() { fail(ErrorCode::unsupported, "cuda: {}", kReason); }
 

@@ -43,6 +43,15 @@ TEST(Bench, SeveralAreAListInTheOrderOfTheFlag) {
   }
 }
 
+TEST(Bench, DashIsTheStandardOutput) {
+  const Scratch scratch;
+  const Program program = run_program(small("--output -"), scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  EXPECT_EQ(Json::parse(program.output).at("status").as_string(), "ok");
+  EXPECT_NE(program.errors.find("forward ms"), std::string::npos) << program.errors;  // the table, aside
+  EXPECT_EQ(scratch.entries(), 0u);
+}
+
 TEST(Bench, CausalBothIsTwoRows) {
   const Scratch scratch;
   ASSERT_EQ(run_program(small("--causal=both"), scratch).code, 0);
@@ -103,7 +112,11 @@ TEST(Bench, MissingPeerCostsItsRowOnly) {
   const Json json = Json::parse(scratch.read("benchmark_result.json"));
   EXPECT_EQ(json.as_array()[1].at("status").as_string(), "unsupported");
   EXPECT_TRUE(json.as_array()[1].at("forward").at("time(s)").is_null());
-  EXPECT_EQ(run_program(small("--impl torch-sdpa"), scratch, "STROBE_PYTHON=/nonexistent").code, 2);
+  const Program alone = run_program(small("--impl torch-sdpa"), scratch, "STROBE_PYTHON=/nonexistent");
+  EXPECT_EQ(alone.code, 2);
+  EXPECT_EQ(std::count(alone.errors.begin(), alone.errors.end(), '\n'), 1) << alone.errors;  // the reason, once
+  EXPECT_NE(alone.errors.find("cannot start /nonexistent"), std::string::npos) << alone.errors;
+  EXPECT_EQ(alone.output.find("cannot start"), std::string::npos) << alone.output;
 }
 
 TEST(Bench, OutOfMemoryIsOneLineAndExitCode3) {

@@ -56,6 +56,26 @@ TEST_F(AtomicFileTest, SignalHandlerRemovesWhatIsOpen) {
   EXPECT_EQ(entries(), 0u);
 }
 
+TEST_F(AtomicFileTest, LinksStayAndWhatTheyLeadToIsReplaced) {
+  std::filesystem::create_directory(folder_ / "far");
+  std::filesystem::create_symlink("middle.json", folder_ / "link.json");
+  std::filesystem::create_symlink(folder_ / "far" / "a.json", folder_ / "middle.json");
+  for (const char* contents : {"created", "replaced"}) {  // the first through links that lead nowhere yet
+    AtomicFile((folder_ / "link.json").string()).commit(contents);
+    EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "link.json"));
+    EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "middle.json"));
+    EXPECT_EQ(read("far/a.json"), contents);
+  }
+  EXPECT_EQ(entries(), 3u);
+  std::filesystem::create_symlink("round.json", folder_ / "round.json");
+  EXPECT_THROW(AtomicFile((folder_ / "round.json").string()), Error);
+}
+
+TEST_F(AtomicFileTest, DevicesAreWrittenTo) {
+  AtomicFile("/dev/null").commit("gone");
+  EXPECT_FALSE(std::filesystem::is_regular_file("/dev/null"));
+}
+
 TEST_F(AtomicFileTest, RefusesFoldersAndMissingPlaces) {
   for (const std::string& path : {folder_.string(), (folder_ / "missing" / "a.json").string(), std::string()}) {
     try {
