@@ -43,14 +43,18 @@ class Scratch {
   std::filesystem::path path_;
 };
 
+// A command of the shell, in the scratch folder.
+inline Program run_command(const std::string& command, const Scratch& scratch) {
+  const Scratch streams;
+  const std::string whole = "cd '" + scratch.path().string() + "' && " + command + " >'" +
+                            (streams.path() / "out").string() + "' 2>'" + (streams.path() / "err").string() + "'";
+  const int status = std::system(whole.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), streams.read("out"), streams.read("err")};
+}
+
 // `before` goes in front of the command: variables, or another program that runs it.
 inline Program run_program(const std::string& arguments, const Scratch& scratch, const std::string& before = "") {
-  const Scratch streams;
-  const std::string command = "cd '" + scratch.path().string() + "' && " + before + " '" STROBE_PROGRAM "' " +
-                              arguments + " >'" + (streams.path() / "out").string() + "' 2>'" +
-                              (streams.path() / "err").string() + "'";
-  const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), streams.read("out"), streams.read("err")};
+  return run_command(before + " '" STROBE_PROGRAM "' " + arguments, scratch);
 }
 
 inline Program run_program(const std::string& arguments) {
