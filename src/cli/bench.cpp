@@ -107,7 +107,8 @@ std::string repeat_command(Arguments arguments) {
 std::string heading(const bench::Case& one, const bench::Ceilings& ceilings) {
   std::string text = fmt::format("{}; cpu, {} thread{}", describe(one), one.threads, one.threads == 1 ? "" : "s");
   if (const auto rate = ceilings.product(one.dtype)) {
-    text += fmt::format("; {} matrix product {:.0f} GFLOP/s", name_of(one.dtype), *rate * 1e-9);
+    text += fmt::format("; {} matrix product {:.0f} GFLOP/s ({})", name_of(one.dtype), *rate * 1e-9,
+                        bench::Ceilings::product_name(one.dtype));
   }
   return text + "\n";
 }
@@ -177,6 +178,9 @@ int run_bench(Arguments arguments) {
   show_progress("measure the machine's ceilings");
   const bench::Depth depth = options.quick ? bench::Depth::none : bench::Depth::brief;
   const bench::Ceilings ceilings = bench::measure_ceilings(first.threads, first.dtype, depth);
+  if (first.dtype == DType::fp32 && ceilings.disturbed()) {
+    output.tell(lines_of({"OpenBLAS sgemm was not left alone: shares of its rate are too high here"}));
+  }
   const bench::RunRecord record{
       .environment = bench::full_environment(ceilings), .command = repeat_command(arguments), .scaled = cases.scaled};
   bench::Implementations implementations;

@@ -87,17 +87,19 @@ std::string environment_text(const Json& environment) {
   table.add_row({"", ""});
   const std::int64_t threads = ceilings.at("threads").as_integer();
   table.add_row({"measured", fmt::format("on {} thread{}", threads, threads == 1 ? "" : "s")});
-  const auto rate = [&](const char* title, const Json& value) {
-    table.add_row({title, rate_text(value, 1e9, "GFLOP/s")});
+  const auto rate = [&](const std::string& title, const Json& value, const std::string& what) {
+    table.add_row({title, rate_text(value, 1e9, "GFLOP/s") + (value.is_null() ? "" : what)});
   };
-  rate("fp32 FMA, one core", ceilings.at("fma_fp32_core(FLOP/s)"));
-  rate("fp32 FMA", ceilings.at("fma_fp32(FLOP/s)"));
-  rate("OpenBLAS sgemm", ceilings.at("openblas_sgemm(FLOP/s)"));
+  rate("fp32 FMA peak, one core", ceilings.at("fma_fp32_core(FLOP/s)"), "");
+  rate("fp32 FMA peak", ceilings.at("fma_fp32(FLOP/s)"), ", " + ceilings.at("fma_instructions").as_string());
+  rate("OpenBLAS sgemm", ceilings.at("openblas_sgemm(FLOP/s)"), ", complete product at 2048^3");
   for (const char* type : {"fp32", "fp16", "bf16"}) {
-    rate(fmt::format("packed product {}", type).c_str(), ceilings.at("packed_product(FLOP/s)").at(type));
+    rate(fmt::format("packed inner product {}", type), ceilings.at("packed_product(FLOP/s)").at(type),
+         ", flash2's own, from panels in cache");
   }
   for (const char* type : {"fp32", "fp16", "bf16"}) {
-    rate(fmt::format("matrix product {}", type).c_str(), ceilings.at("matrix_product(FLOP/s)").at(type));
+    rate(fmt::format("matrix-product rate {}", type), ceilings.at("matrix_product(FLOP/s)").at(type),
+         fmt::format(", the yardstick of results: {}", ceilings.at("matrix_product_by").at(type).as_string()));
   }
   table.add_row({"copy", rate_text(ceilings.at("copy(B/s)"), 1e9, "GB/s read and written")});
   return table.text();

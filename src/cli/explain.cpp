@@ -65,11 +65,11 @@ std::string work_text(const bench::Case& one, const bench::Ceilings& ceilings) {
     const auto bytes = static_cast<double>(least_traffic(one, pass));
     std::string time = "not measured";
     std::string bound = "-";
-    if (const auto rate = ceilings.product(one.dtype); rate && ceilings.copy) {
+    if (const auto rate = ceilings.fastest(one.dtype); rate && ceilings.copy) {
       const double compute = flops / *rate;
       const double memory = bytes / *ceilings.copy;
       time = fmt::format("{:.3g}", 1e3 * std::max(compute, memory));
-      bound = compute >= memory ? fmt::format("{} matrix product, {:.0f} GFLOP/s", name_of(one.dtype), *rate * 1e-9)
+      bound = compute >= memory ? fmt::format("fastest {} product, {:.0f} GFLOP/s", name_of(one.dtype), *rate * 1e-9)
                                 : fmt::format("copy, {:.1f} GB/s", *ceilings.copy * 1e-9);
     }
     table.add_row({is_forward ? "forward" : "backward", flops_text(flops), megabytes(static_cast<std::int64_t>(bytes)),

@@ -1,0 +1,35 @@
+// bench/ceilings: which of the measured rates is the yardstick of a type.
+#include "bench/ceilings.h"
+
+#include <gtest/gtest.h>
+
+namespace strobe::bench {
+namespace {
+
+TEST(Ceilings, YardstickIsACompleteProductWhereThereIsOne) {
+  Ceilings ceilings;
+  EXPECT_FALSE(ceilings.product(DType::fp32));
+  EXPECT_FALSE(ceilings.fastest(DType::bf16));
+  ceilings.packed[static_cast<int>(DType::fp32)] = 160e9;
+  EXPECT_FALSE(ceilings.product(DType::fp32));  // faster, but not complete
+  EXPECT_EQ(ceilings.fastest(DType::fp32), 160e9);
+  ceilings.sgemm = 140e9;
+  ceilings.packed[static_cast<int>(DType::bf16)] = 600e9;
+  EXPECT_EQ(ceilings.product(DType::fp32), 140e9);
+  EXPECT_EQ(ceilings.fastest(DType::fp32), 160e9);
+  EXPECT_EQ(ceilings.product(DType::bf16), 600e9);
+  EXPECT_FALSE(ceilings.product(DType::fp16));
+  EXPECT_FALSE(ceilings.disturbed());
+  ceilings.sgemm = 70e9;
+  EXPECT_TRUE(ceilings.disturbed());
+  ceilings.sgemm = 140e9;
+
+  const Json json = ceilings_json(ceilings);
+  EXPECT_EQ(json.at("matrix_product(FLOP/s)").at("fp32").as_number(), 140e9);
+  EXPECT_EQ(json.at("matrix_product_by").at("fp32").as_string(), "OpenBLAS sgemm");
+  EXPECT_EQ(json.at("matrix_product_by").at("bf16").as_string(), "packed inner product");
+  EXPECT_EQ(json.at("packed_product(FLOP/s)").at("fp32").as_number(), 160e9);
+}
+
+}  // namespace
+}  // namespace strobe::bench
