@@ -275,9 +275,10 @@ TEST_P(CpuIsa, StoresLanes) {
   for (int round = 0; round < 90; ++round) {
     const DType dtype = random.pick({DType::fp32, DType::fp16, DType::bf16});
     const int lanes = static_cast<int>(random.between(1, isa_->n)), cols = static_cast<int>(random.between(1, 70));
-    Guarded c(DType::fp32, round_up(cols, isa_->m) * isa_->n), factor(DType::fp32, isa_->n);
+    Guarded c(DType::fp32, round_up(cols, isa_->m) * isa_->n), divisor(DType::fp32, isa_->n);
+    const auto factor = static_cast<float>(random.normal());
     for (int i = 0; i < cols * isa_->n; ++i) c.set(i, random.chance(0.01) ? kNaN : random.normal());
-    for (int lane = 0; lane < isa_->n; ++lane) factor.set(lane, random.normal());
+    for (int lane = 0; lane < isa_->n; ++lane) divisor.set(lane, random.normal());
     std::vector<Guarded> rows;
     std::vector<void*> pointers;
     for (int lane = 0; lane < lanes; ++lane) pointers.push_back(rows.emplace_back(dtype, cols).data());
@@ -285,13 +286,14 @@ TEST_P(CpuIsa, StoresLanes) {
                        .rows = pointers.data(),
                        .lanes = lanes,
                        .cols = cols,
-                       .factor = factor.floats(),
+                       .factor = factor,
+                       .divisor = divisor.floats(),
                        .dtype = dtype});
     for (int lane = 0; lane < lanes; ++lane) {
       Guarded& row = rows[static_cast<std::size_t>(lane)];
       EXPECT_TRUE(row.intact()) << "lane " << lane << " of " << cols << " columns";
       for (int i = 0; i < cols; ++i) {
-        ASSERT_TRUE(same(row[i], round_to(dtype, c[i * isa_->n + lane] * factor[lane])))
+        ASSERT_TRUE(same(row[i], round_to(dtype, c[i * isa_->n + lane] * factor / divisor[lane])))
             << "lane " << lane << ", column " << i;
       }
     }

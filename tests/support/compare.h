@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,27 +18,30 @@ double unit_roundoff(DType dtype);
 struct Deviation {
   double max = 0, mean = 0;
   double reference_max = 0, reference_mean = 0;
+  std::int64_t measured = 0;  // values behind these figures
   std::string mismatch;  // empty, or the first value that is not finite on one side only
 };
 
 // `stored` is the type of the output: a reference beyond its range must come out as an infinity.
 Deviation deviation(const std::vector<double>& reference, const std::vector<double>& values, DType stored);
 
-// Errors of both kernels over one or more draws of the values of a case.
-// Gradients of fp32 rows with many keys have one more floor: their weights are exp(s - LSE) with an LSE that the API
-// stores in fp32, so each carries up to u |LSE| of itself, which `standard`, that keeps all scores, does not.
+// Errors of both kernels over one or more draws of the values of a case, taken together as if they were one tensor.
 class Comparison {
  public:
   void add(const Case& c, const Results& reference, const Results& standard, const Results& candidate);
 
-  // One line for each output that breaks the rule on the average of the draws; empty: exact.
+  // One line for each output that breaks the rule; empty: exact.
   std::string verdict(DType dtype) const;
 
  private:
-  int draws_ = 0;
-  bool saved_lse_ = false;             // flash2's backward takes several blocks of keys, and weights from the saved LSE
-  double lse_max_ = 0, lse_mean_ = 0;  // of |LSE|
-  std::array<Deviation, kOutputs.size()> theirs_, ours_;
+  struct Pool {
+    double max = 0, sum = 0;  // of errors
+    double reference_max = 0, reference_sum = 0;
+    std::int64_t measured = 0;
+    std::string mismatch;
+    void add(const Deviation& draw);
+  };
+  std::array<Pool, kOutputs.size()> theirs_, ours_;
 };
 
 // The verdict on a single draw.

@@ -18,6 +18,18 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+constexpr std::int32_t kFewKeys = 128;
+
+// LSE * log2(e) as high + low. An integer of up to 8 bits added to high is exact, which WeightExponent needs
+// (isa/backward_step.h). Rows without keys have +inf; a huge number does the same without making NaN of infinities.
+void split_lse(double lse, float& high, float& low) {
+  const double exact = std::min(lse * 1.44269504088896340736, 1e30);
+  int exponent = 0;
+  std::frexp(std::abs(exact) + 128, &exponent);
+  high = static_cast<float>(std::ldexp(std::nearbyint(std::ldexp(exact, 24 - exponent)), exponent - 24));
+  low = static_cast<float>(exact - high);
+}
+
 // Scratch of one thread. Blocks are [block_keys] x [block_rows].
 struct Scratch {
   char* k;            // M panels, steps d                      [block_keys][d_steps]
@@ -56,7 +68,8 @@ struct Workspace {
   char* q_t;           // N panels, steps rows, where prepacked and bf16   [group_units][row_blocks][d_cols][block_rows]
   char* do_t;          //                       [group_units][row_blocks][dv_cols][block_rows]
   float* dq;           // dQ^T                  [group_units][row_blocks][panels][d_rows][n]
-  float* lse;          // +inf: no keys         [group_units][row_blocks][block_rows]
+  float* lse_high;     // see split_lse         [group_units][row_blocks][block_rows]
+  float* lse_low;      //                       [group_units][row_blocks][block_rows]
   float* delta;        //                       [group_units][row_blocks][block_rows]
   float* sink_weight;  // with dsinks           [group_units][row_blocks][block_rows]
 };
@@ -96,7 +109,8 @@ Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
   w.q_t = keeps_transposed ? carver.bytes(blocks * rows * plan.d_cols * e) : nullptr;
   w.do_t = keeps_transposed ? carver.bytes(blocks * rows * plan.dv_cols * e) : nullptr;
   w.dq = carver.take<float>(blocks * rows * plan.d_rows);
-  w.lse = carver.take<float>(blocks * rows);
+  w.lse_high = carver.take<float>(blocks * rows);
+  w.lse_low = carver.take<float>(blocks * rows);
   w.delta = carver.take<float>(blocks * rows);
   w.sink_weight = problem.wants_dsinks ? carver.take<float>(blocks * rows) : nullptr;
   return w;
@@ -191,22 +205,27 @@ class Backward {
     const std::int64_t block = block_at(u, index);
     RowInfo& info = *new (&workspace_.info[block]) RowInfo{};
     std::int32_t lo = std::numeric_limits<std::int32_t>::max(), hi = 0;
+    double lse[kMaxPanels * kMaxLanes];
+    bool refine = false;
     for (int p = 0; p < plan_.panels; ++p) {
       const int n = isa_.n, count = std::clamp(rows.count - p * n, 0, n);
       const std::int64_t first = rows.first + p * n, at = block * plan_.block_rows + p * n;
-      Lanes& lanes = s.lanes[0];
+      Lanes& lanes = s.lanes[p];
       lanes.count = 0;
-      prepare_statistics(unit, first, count, at);
+      prepare_statistics(unit, first, count, lse + p * n, workspace_.delta + at);
       if (count > 0) {
         fill_lanes(problem_, unit, first, count, n, lanes);
         lo = std::min(lo, lanes.lo_min);
         hi = std::max(hi, lanes.hi_max);
+        refine |= wants_refined_lse(lanes, lse + p * n);
         for (int lane = 0; lane < count; ++lane) {
           if (leaves_out_dp(lanes, lane, workspace_.delta[at + lane])) workspace_.delta[at + lane] = 0;
         }
       }
       info.odd |= pack_panel(s, unit, first, lanes, workspace_.delta + at, panel(s, block, p));
     }
+    if (refine) refine_lse(s, unit, block, static_cast<int>(ceil_div(rows.count, isa_.n)), lo, hi, lse);
+    keep_lse(unit, rows, lse, block * plan_.block_rows);
     info.first_block = static_cast<std::int32_t>(lo / plan_.block_keys);
     info.last_block = static_cast<std::int32_t>(ceil_div(hi, plan_.block_keys));
     info.turn.store(info.first_block, std::memory_order_relaxed);
@@ -214,27 +233,90 @@ class Backward {
     std::fill_n(dq_panel(block, 0), std::int64_t{plan_.block_rows} * plan_.d_rows, 0.0f);
   }
 
-  // LSE and delta of a panel's rows; rows without keys and rows that do not exist get weights of 0.
-  void prepare_statistics(const Unit& unit, std::int64_t first, int count, std::int64_t at) const {
-    float* lse = workspace_.lse + at;
-    float* delta = workspace_.delta + at;
+  // LSE and delta of a panel's rows; rows without keys and rows that do not exist get an LSE of +inf, so weights of 0.
+  void prepare_statistics(const Unit& unit, std::int64_t first, int count, double* lse, float* delta) const {
     const void *outputs[kMaxLanes], *gradients[kMaxLanes];
     query_rows(problem_, unit, problem_.o_in, first, count, count, outputs);
     query_rows(problem_, unit, problem_.d_o, first, count, count, gradients);
     isa_.dot_rows({gradients, outputs, count, dv(), problem_.dtype, do_col_stride(), delta});
-    for (int lane = 0; lane < isa_.n; ++lane) {
-      lse[lane] = kInfinity;
-      if (lane >= count) {
-        delta[lane] = 0;
-        continue;
-      }
+    std::fill(delta + count, delta + isa_.n, 0.0f);
+    std::fill(lse, lse + isa_.n, double{kInfinity});
+    for (int lane = 0; lane < count; ++lane) {
       const std::int64_t row = first + lane;
       const float given = problem_.lse_in[problem_.lse_index(unit.b, unit.head_of(problem_, row), unit.extent.q_begin,
                                                              row % unit.extent.q_length)];
       if (given != -kInfinity) lse[lane] = given;
-      if (workspace_.sink_weight) {
-        workspace_.sink_weight[at + lane] =
-            static_cast<float>(std::exp(static_cast<double>(problem_.sinks[unit.head_of(problem_, row)]) - lse[lane]));
+    }
+  }
+
+  // A weight is exp(score - LSE), so it errs by what LSE lost when it was rounded to fp32. That shows in fp32 gradients
+  // where LSE is large, and where a row's weights are few or uneven, near 1 and else almost exact (scores of variance 1
+  // give log(keys) + 0.5); and in the gradient of a sink, which has one weight of each row.
+  bool wants_refined_lse(const Lanes& lanes, const double* lse) const {
+    if (problem_.dtype != DType::fp32 || plan_.whole_rows) return false;
+    if (workspace_.sink_weight || lanes.hi_max - lanes.lo_min <= kFewKeys) return true;
+    for (int lane = 0; lane < lanes.count; ++lane) {
+      const double size = std::abs(lse[lane]), keys = lanes.hi[lane] - lanes.lo[lane];
+      if (size < 4 || !std::isfinite(size)) continue;
+      if (size >= 16 || std::abs(lse[lane] - std::log(keys)) > 2) return true;
+    }
+    return false;
+  }
+
+  // The LSE of a row block's panels anew, from their scores: one product more than backward has anyway.
+  void refine_lse(Scratch& s, const Unit& unit, std::int64_t block, int panels, std::int32_t lo, std::int32_t hi,
+                  double* lse) const {
+    ScoreOptions options = score_options(problem_, unit.b);
+    options.dropout = false;  // it follows the sum
+    float max[kMaxPanels * kMaxLanes], sum[kMaxPanels * kMaxLanes];
+    std::fill_n(max, plan_.block_rows, -kInfinity);
+    std::fill_n(sum, plan_.block_rows, 0.0f);
+    for (std::int64_t b = lo / plan_.block_keys; b < ceil_div(hi, plan_.block_keys); ++b) {
+      const std::int64_t first = b * plan_.block_keys;
+      const int count = static_cast<int>(std::min<std::int64_t>(plan_.block_keys, unit.extent.k_length - first));
+      const int padded = static_cast<int>(round_up(count, isa_.step));
+      key_rows(problem_, unit, problem_.k, first, count, padded, s.rows);
+      isa_.pack_m({s.rows, padded, d(), problem_.dtype, 1, s.k});
+      ForwardStep step{};  // without values: dv_rows is 0
+      step.k = step.v = s.k;
+      step.o = s.dk;
+      step.key_begin = static_cast<int>(first);
+      step.key_count = count;
+      step.block_keys = padded;
+      step.d_steps = plan_.d_steps;
+      step.options = &options;
+      step.scores = s.scores;
+      step.dtype = problem_.dtype;
+      step.piece = plan_.piece;
+      for (int p = 0; p < panels; ++p) {
+        step.q = panel(s, block, p).q;
+        step.lanes = &s.lanes[p];
+        step.max = max + p * isa_.n;
+        step.sum = sum + p * isa_.n;
+        isa_.forward_step(step);
+      }
+    }
+    for (int p = 0; p < panels; ++p) {
+      for (int lane = 0; lane < s.lanes[p].count; ++lane) {
+        const int r = p * isa_.n + lane;
+        if (!std::isfinite(lse[r])) continue;
+        double total = std::log(double{sum[r]}) + logit_of_max(isa_, options, max[r]);
+        if (problem_.sinks) {
+          const double sink = problem_.sinks[s.lanes[p].head[lane]], largest = std::max(sink, total);
+          total = largest + std::log(std::exp(sink - largest) + std::exp(total - largest));
+        }
+        if (std::isfinite(total)) lse[r] = total;
+      }
+    }
+  }
+
+  // LSE as backward_step reads it, and the weights of the sinks.
+  void keep_lse(const Unit& unit, const RowBlock& rows, const double* lse, std::int64_t at) const {
+    for (int r = 0; r < plan_.block_rows; ++r) {
+      split_lse(lse[r], workspace_.lse_high[at + r], workspace_.lse_low[at + r]);
+      if (workspace_.sink_weight && r < rows.count) {
+        const double sink = problem_.sinks[unit.head_of(problem_, rows.first + r)];
+        workspace_.sink_weight[at + r] = static_cast<float>(std::exp(sink - lse[r]));
       }
     }
   }
@@ -375,7 +457,7 @@ class Backward {
       if (first >= last) continue;
       isa_.multiply_n({s.k_t + std::int64_t{first} * isa_.m * plan_.element, std::ptrdiff_t{keys.padded} * isa_.m,
                        ds_n(s, p) + std::int64_t{first} * isa_.n * plan_.element, last - first, plan_.d_rows / isa_.m,
-                       dq_panel(block, p), true});
+                       dq_panel(block, p), true, plan_.piece});
     }
     info.turn.store(static_cast<std::int32_t>(keys.index) + 1, std::memory_order_release);
   }
@@ -412,7 +494,8 @@ class Backward {
     float max[kMaxLanes], sum[kMaxLanes];
     a.max = max;
     a.sum = sum;
-    a.lse = workspace_.lse + row;
+    a.lse_high = workspace_.lse_high + row;
+    a.lse_low = workspace_.lse_low + row;
     a.delta = workspace_.delta + row;
     a.scores = s.scores;
     a.d_scores = s.d_scores ? s.d_scores : reinterpret_cast<float*>(ds_n(s, p));
@@ -421,6 +504,7 @@ class Backward {
     a.p_m = s.p_m + at;
     a.ds_m = s.ds_m + at;
     a.m_stride = std::ptrdiff_t{plan_.block_rows} * isa_.m;
+    a.piece = plan_.piece;
     a.p_tile = isolate ? s.p_tile + std::int64_t{p} * plan_.block_keys * isa_.n : nullptr;
     a.ds_tile = isolate ? s.ds_tile + std::int64_t{p} * plan_.block_keys * isa_.n : nullptr;
     isa_.backward_step(a);
@@ -476,7 +560,8 @@ class Backward {
       isa_.multiply_cols({m_operand + (m * rows + skipped) * isa_.m * plan_.element, rows * isa_.m,
                           n_operand + (col * rows + skipped * isa_.cols) * plan_.element,
                           (with.last - with.first) * isa_.n, end - m,
-                          c + std::int64_t{col} * plan_.block_keys + std::int64_t{m} * isa_.m * isa_.cols, true});
+                          c + std::int64_t{col} * plan_.block_keys + std::int64_t{m} * isa_.m * isa_.cols, true,
+                          plan_.piece});
     }
   }
 
@@ -522,13 +607,13 @@ class Backward {
   void finish(Scratch& s, const Unit& unit, std::int64_t u, std::int64_t index) const {
     if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
     const RowBlock rows = row_block(problem_, plan_, unit.extent.q_length, index);
-    float factor[kMaxLanes];
-    std::fill_n(factor, isa_.n, problem_.scale);
+    float divisor[kMaxLanes];
+    std::fill_n(divisor, isa_.n, 1.0f);
     for (int p = 0; p * isa_.n < rows.count; ++p) {
       const int count = std::min(isa_.n, rows.count - p * isa_.n);
       query_rows(problem_, unit, problem_.dq, rows.first + p * isa_.n, count, count, s.rows);
-      isa_.store_lanes(
-          {dq_panel(block_at(u, index), p), const_cast<void* const*>(s.rows), count, d(), factor, problem_.dtype});
+      isa_.store_lanes({dq_panel(block_at(u, index), p), const_cast<void* const*>(s.rows), count, d(), problem_.scale,
+                        divisor, problem_.dtype});
     }
   }
 

@@ -149,15 +149,14 @@ class Forward {
       }
       attend_block(s, unit, options, panels, b, kv);
     }
-    const float to_logit = unit_of_scores();
     for (int p = 0; p < panels; ++p) {
-      const float* o = s.o + p * plan_.dv_rows * isa_.n;
-      float* max = s.max + p * isa_.n;
-      for (int lane = 0; lane < isa_.n; ++lane) max[lane] *= to_logit;
+      const float *o = s.o + p * plan_.dv_rows * isa_.n, *max = s.max + p * isa_.n;
       if (plan_.splits > 1) {
         keep_split(o, max, s.sum + p * isa_.n, split_piece(u, index, split, p));
       } else {
-        finish_panel(s, unit, block, p, o, max, s.sum + p * isa_.n);
+        double logits[kMaxLanes];
+        for (int lane = 0; lane < isa_.n; ++lane) logits[lane] = logit_of_max(isa_, options, max[lane]);
+        finish_panel(s, unit, block, p, o, logits, s.sum + p * isa_.n);
       }
     }
   }
@@ -189,6 +188,7 @@ class Forward {
     step.weights = s.weights;
     step.dtype = problem_.dtype;
     step.dv = static_cast<int>(problem_.dv);
+    step.piece = plan_.piece;
     if (*kv.v_odd) {
       key_rows(problem_, unit, problem_.v, first, step.key_count, step.key_count, s.rows);
       step.v_rows = s.rows;
@@ -203,15 +203,12 @@ class Forward {
     }
   }
 
-  // What a score is multiplied with to be a logit: running maxima are in units of scores.
-  float unit_of_scores() const { return score_options(problem_, 0).plain ? problem_.scale : 1.0f; }
-
   // Counts the sink in, normalises and writes O and LSE of a panel. max (of logits) and sum [n] as after all keys.
-  void finish_panel(Scratch& s, const Unit& unit, const RowBlock& block, int p, const float* o, const float* max,
+  void finish_panel(Scratch& s, const Unit& unit, const RowBlock& block, int p, const float* o, const double* max,
                     const float* sum) const {
     const int n = isa_.n, count = std::min(n, block.count - p * n);
     const std::int64_t first = block.first + p * n;
-    float factor[kMaxLanes];
+    float divisor[kMaxLanes];
     for (int lane = 0; lane < n; ++lane) {
       const std::int64_t row = first + std::min(lane, count - 1), head = unit.head_of(problem_, row);
       const std::int64_t i = row % unit.extent.q_length;
@@ -222,7 +219,7 @@ class Forward {
         shrink = total == 0 ? 0 : std::exp(max[lane] - largest);
         total = total * shrink + (largest == -kInfinity ? 0 : std::exp(problem_.sinks[head] - largest));
       }
-      factor[lane] = total == 0 ? 0.0f : static_cast<float>(shrink / (total * (1.0 - problem_.dropout.p)));
+      divisor[lane] = total == 0 ? kInfinity : static_cast<float>(total * (1.0 - problem_.dropout.p) / shrink);
       if (problem_.lse && lane < count) {
         problem_.lse[problem_.lse_index(unit.b, head, unit.extent.q_begin, i)] =
             total == 0 ? -kInfinity : static_cast<float>(largest + std::log(total));
@@ -230,7 +227,7 @@ class Forward {
     }
     query_rows(problem_, unit, problem_.o, first, count, count, s.rows);
     isa_.store_lanes(
-        {o, const_cast<void* const*>(s.rows), count, static_cast<int>(problem_.dv), factor, problem_.dtype});
+        {o, const_cast<void* const*>(s.rows), count, static_cast<int>(problem_.dv), 1.0f, divisor, problem_.dtype});
   }
 
   char* q_panel(const Scratch& s, int p) const {
@@ -254,15 +251,16 @@ class Forward {
     if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
     const RowBlock block = row_block(problem_, plan_, unit.extent.q_length, index);
     const int n = isa_.n;
+    const ScoreOptions options = score_options(problem_, unit.b);
     for (int p = 0; p * n < block.count; ++p) {
-      float* max = s.max;
+      double max[kMaxLanes];
       float* sum = s.sum;
       std::fill_n(s.o, plan_.dv_rows * n, 0.0f);
-      std::fill_n(max, n, -kInfinity);
+      std::fill_n(max, n, -std::numeric_limits<double>::infinity());
       std::fill_n(sum, n, 0.0f);
       for (std::int64_t split = 0; split < plan_.splits; ++split) {
         const float* part = workspace_.split_max + split_piece(u, index, split, p) * n;
-        for (int lane = 0; lane < n; ++lane) max[lane] = std::max(max[lane], part[lane]);
+        for (int lane = 0; lane < n; ++lane) max[lane] = std::max(max[lane], logit_of_max(isa_, options, part[lane]));
       }
       for (std::int64_t split = 0; split < plan_.splits; ++split) {
         const std::int64_t piece = split_piece(u, index, split, p);
@@ -270,7 +268,8 @@ class Forward {
         float weight[kMaxLanes];
         for (int lane = 0; lane < n; ++lane) {
           const float part = workspace_.split_max[piece * n + lane];
-          weight[lane] = part == -kInfinity ? 0.0f : std::exp(part - max[lane]);
+          weight[lane] =
+              part == -kInfinity ? 0.0f : static_cast<float>(std::exp(logit_of_max(isa_, options, part) - max[lane]));
           sum[lane] += workspace_.split_sum[piece * n + lane] * weight[lane];
         }
         for (int at = 0; at < plan_.dv_rows * n; ++at) s.o[at] += o[at] * weight[at % n];

@@ -25,6 +25,7 @@
 
 namespace strobe::cpu {
 
+inline constexpr int kLongPiece = 128;  // a sum in fp32 is rounded to its full size once in so many steps
 inline constexpr int kMaxLanes = 32;  // largest n of any instruction set
 
 // Rows of the caller's matrix [count x cols], to be packed. A null row is a row of zeros.
@@ -46,6 +47,7 @@ struct Multiply {
   int panels;
   float* c;  // [panels][m][n or cols]
   bool accumulate;
+  int piece = kLongPiece;
 };
 
 // What the lanes of one N panel of query rows may see. Lanes past the last row repeat the last one.
@@ -96,6 +98,7 @@ struct ForwardStep {
   const void* const* v_rows;  // rows of V in the caller's memory, where some are not finite; else null
   DType dtype;
   int dv;
+  int piece = kLongPiece;
 };
 
 // One panel of rows against one block of keys: P and dS from S and dP. Products with them are made by Multiply.
@@ -113,7 +116,8 @@ struct BackwardStep {
   const float* sinks;  // where whole, optional                             [n]
   float* max;          // where whole: the largest logit and the sum of exp(logit - max), sink included  [n]
   float* sum;
-  const float* lse;         // natural units; +inf where the row has no keys     [n]
+  const float* lse_high;    // LSE * log2(e) in two parts, the first in few bits; huge where the row has no keys  [n]
+  const float* lse_low;
   float* delta;             // sum of dO * O; where whole, anew                  [n]
   float* scores;            // scratch                                           [block_keys][n]
   float* d_scores;          // scratch                                           [block_keys][n]
@@ -122,16 +126,19 @@ struct BackwardStep {
   void* p_m;                // P as M panels, steps rows: this panel's n steps of key panel r go to p_m + r * stride
   void* ds_m;               // dS likewise
   std::ptrdiff_t m_stride;  // elements
+  int piece = kLongPiece;
   float* p_tile;            // where not null: P (with dropout) and dS as plain tiles instead, for non-finite input
   float* ds_tile;
 };
 
-// C^T [d][n] of one panel to the caller's rows: out[lane][c] = c[c][lane] * factor[lane].
+// C^T [d][n] of one panel to the caller's rows: out[lane][c] = c[c][lane] * factor / divisor[lane]. (A
+// rounded reciprocal would make a whole row err by the same share.)
 struct StoreLanes {
   const float* c;
   void* const* rows;  // [lanes]
   int lanes, cols;
-  const float* factor;  // [n]
+  float factor;
+  const float* divisor;  // [n]
   DType dtype;
 };
 
@@ -159,6 +166,7 @@ struct Isa {
   const char* name;      // as in STROBE_CPU_ISA
   DType compute;         // element of packed panels: fp32 or bf16
   int m, n, cols, k, p;  // see the head of this file
+  bool fused;            // multiplies and adds with one rounding
   int step;              // least common multiple of m and k: the grain of key ranges
   // Each returns whether a value that is not finite was met.
   bool (*pack_m)(const Pack&);   // M panels of the rows, steps = columns

@@ -2,6 +2,7 @@
 #include "attention/cpu/plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "core/philox.h"
@@ -18,10 +19,28 @@ constexpr std::int64_t kManyElements =
 constexpr std::int64_t kFewerKeys = 256;
 constexpr std::int64_t kEnoughTasks = 16;  // blocks to share, on small machines and large ones
 
-// Backward of short sequences, and of few rows: all keys of a row in one block, for more exact gradients.
+constexpr int kShortPiece = 16;
+
+// Rows and keys of the longest sequences: max_q and max_k, or less where lengths are given.
+Extent longest_sequence(const Problem& problem) {
+  Extent longest{0, 0, 0, 0};
+  if (!problem.lengths_q && !problem.lengths_k) return {0, problem.max_q, 0, problem.max_k};
+  for (std::int64_t b = 0; b < problem.batch; ++b) {
+    longest.q_length = std::max(longest.q_length, problem.extent(b).q_length);
+    longest.k_length = std::max(longest.k_length, problem.extent(b).k_length);
+  }
+  return longest;
+}
+
+// Short sequences, and few rows, are worked off more exactly than fast: sums in short pieces, and in backward all keys
+// of a row in one block, so that softmax can start anew.
+bool short_rows(const Problem& problem, const Isa& isa) {
+  const Extent longest = longest_sequence(problem);
+  const bool few_rows = problem.group * longest.q_length <= 2 * isa.n;
+  return longest.k_length <= (few_rows ? 2304 : 384);
+}
 bool whole_rows(const Problem& problem, const Isa& isa) {
-  const bool few_rows = problem.group * problem.max_q <= 2 * isa.n;
-  return problem.pass == Pass::backward && problem.max_k <= (few_rows ? 2304 : 384);
+  return problem.pass == Pass::backward && short_rows(problem, isa);
 }
 
 // The tile of scores [keys][n] stays in L1 beside what streams past it, dK and dV of a block (backward) in L2. Both
@@ -29,7 +48,7 @@ bool whole_rows(const Problem& problem, const Isa& isa) {
 int block_keys(const Problem& problem, const Isa& isa, std::int64_t units) {
   std::int64_t wanted = problem.pass == Pass::forward ? kTileElements / isa.n : kMostKeys;
   if (whole_rows(problem, isa)) {
-    wanted = std::max<std::int64_t>(problem.max_k, isa.step) + isa.step;
+    wanted = std::max<std::int64_t>(longest_sequence(problem).k_length, isa.step) + isa.step;
   } else if (problem.pass == Pass::backward) {
     while (wanted > 128 && units * ceil_div(problem.max_k, wanted) < kEnoughTasks) wanted /= 2;
     if (problem.group * problem.max_q * (problem.d + problem.dv) > kManyElements) wanted = std::min(wanted, kFewerKeys);
@@ -86,6 +105,7 @@ Plan make_plan(const Problem& problem) {
   plan.key_blocks = ceil_div(problem.max_k, plan.block_keys);
   plan.row_blocks = row_blocks_of(problem, plan, problem.max_q);
   plan.whole_rows = whole_rows(problem, isa);
+  plan.piece = short_rows(problem, isa) ? kShortPiece : kLongPiece;
   plan.prepack = prepack(problem, plan);
   const std::int64_t bytes = unit_bytes(problem, plan);
   plan.group_units =
@@ -118,6 +138,14 @@ ScoreOptions score_options(const Problem& problem, std::int64_t batch) {
   options.plain = problem.scale > 0 && options.softcap == 0 && !options.alibi && !options.bias &&
                   !(options.dropout && problem.pass == Pass::backward);
   return options;
+}
+
+double logit_of_max(const Isa& isa, const ScoreOptions& options, float max) {
+  if (!options.plain) return max;
+  const float unit = options.scale * 1.44269504088896340736f, m = max * unit;
+  const double logit = static_cast<double>(max) * options.scale;
+  if (!isa.fused || !std::isfinite(m)) return logit;
+  return logit + (m - static_cast<double>(max) * unit) * 0.693147180559945309417;
 }
 
 void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, int count, int n, Lanes& lanes) {

@@ -55,6 +55,7 @@ struct Plan {
   std::int64_t group_units;   // units worked on at a time, so that the workspace stays bounded
   std::int64_t splits;        // forward: ranges of keys per row block, combined at the end
   std::int64_t split_blocks;  // forward: key blocks of a split
+  int piece;                  // steps of one piece of a sum in fp32
   bool whole_rows;            // backward: a block holds all keys of a sequence
   bool prepack;               // K and V (forward) or Q and dO (backward) of a unit are packed once and kept
 };
@@ -93,6 +94,10 @@ inline Unit unit_at(const Problem& problem, std::int64_t index) {
 }
 
 ScoreOptions score_options(const Problem& problem, std::int64_t batch);
+
+// The logit that stands behind a running maximum of the forward step. Its weights are 2^(score * unit - m), where m is
+// the maximum times unit, rounded; where the rest is not, that is counted here, or LSE would err by it.
+double logit_of_max(const Isa& isa, const ScoreOptions& options, float max);
 
 // The lanes of one panel: rows [first, first + count) of a unit, count <= n; hull bounds included.
 void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, int count, int n, Lanes& lanes);

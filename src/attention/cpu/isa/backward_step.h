@@ -6,23 +6,52 @@
 namespace strobe::cpu {
 namespace {
 
-// Tile rows [first, last): scores -> P, d_scores (dP on entry) -> dS before the cap's derivative. Logit and LSE are
-// subtracted in natural units: with large ones, a rounded product of either with log2(e) would show in P.
-template <class Engine, bool Plain>
+// The exponent of P = 2^(factor * s - LSE log2(e)) for scores s. A float of its size would lose as much as P has to
+// lose, so the integer part is taken off before anything is rounded: both constants are held in two parts, and
+// lse_high has so few bits that subtracting an integer from it is exact (see split_lse in backward.cpp).
+struct WeightExponent {
+  F32 factor, minus_high, minus_low;
+  F32 correction;  // what the float `factor` lacks, relative to it
+
+  WeightExponent(const BackwardStep& a, int v) {
+    const double exact = (a.options->plain ? double{a.options->scale} : 1.0) * 1.44269504088896340736;
+    factor = broadcast(static_cast<float>(exact));
+    correction = broadcast(static_cast<float>(exact == 0 ? 0 : (factor[0] - exact) / exact));
+    minus_high = -load(a.lse_high + v * kLanes);
+    minus_low = -load(a.lse_low + v * kLanes);
+  }
+
+  STROBE_INLINE F32 rounded(F32 s) const { return fma_memory(s, factor, minus_high); }
+  // Bounded where `rounded` was, at -127: the power is 0 then.
+  STROBE_INLINE F32 rest(F32 s, F32 floor) const {
+    const F32 minus_both = minus_high - floor;
+    F32 near;
+    if constexpr (kFused) {
+      near = fma(s, factor, minus_both);
+    } else {
+      const auto wide = [](F32 x) { return __builtin_convertvector(x, F64); };
+      near = __builtin_convertvector(wide(s) * wide(factor) + wide(minus_both), F32);
+    }
+    return max_keep_nan(broadcast(-1.0f), fma(minus_both, correction, near + minus_low));
+  }
+  STROBE_INLINE F32 weight(F32 s) const {
+    return exp2<6>(rounded(s), [&](F32, F32 floor) STROBE_INLINE_LAMBDA { return rest(s, floor); });
+  }
+};
+
+// Tile rows [first, last): scores -> P, d_scores (dP on entry) -> dS before the cap's derivative.
+template <class Engine>
 void softmax_gradient(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN, kV = kN / kLanes, kRows = kGroup<Engine, false>;
-  constexpr int kDegree = Engine::kCompute == DType::bf16 ? 3 : 5;
-  const F32 scale = broadcast(Plain ? a.options->scale : 1.0f), factor = broadcast(kLog2e);
   // Pointers of their own: the compiler must assume that the stores change what `a` points to.
   float *const scores = a.scores, *const d_scores = a.d_scores;
   for (int v = 0; v < kV; ++v) {
-    const F32 minus_lse = -load(a.lse + v * kLanes), delta = load(a.delta + v * kLanes);
-    exp2_rows<kDegree, kRows>(
-        first, last,
-        [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA {
-          const F32 s = load(scores + r * kN + v * kLanes);
-          return (Plain ? fma_memory(s, scale, minus_lse) : s + minus_lse) * factor;
-        },
+    const WeightExponent exponent(a, v);
+    const F32 delta = load(a.delta + v * kLanes);
+    const auto score = [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA { return load(scores + r * kN + v * kLanes); };
+    exp2_rows<6, kRows>(
+        first, last, [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA { return exponent.rounded(score(r)); },
+        [&](std::ptrdiff_t r, F32, F32 floor) STROBE_INLINE_LAMBDA { return exponent.rest(score(r), floor); },
         [&](std::ptrdiff_t r, const F32(&p)[kRows]) STROBE_INLINE_LAMBDA {
 #pragma GCC unroll 4
           for (int i = 0; i < kRows; ++i) {
@@ -47,7 +76,8 @@ void gradient_operands(const BackwardStep& a, int first, int last) {
   Element* const ds_n = static_cast<Element*>(a.ds_n);
   const std::ptrdiff_t m_stride = a.m_stride;
   for (int v = 0; v < kV; ++v) {
-    const F32 lse = load(a.lse + v * kLanes) * -kLog2e, delta = load(a.delta + v * kLanes);
+    const F32 lse = -(load(a.lse_high + v * kLanes) + load(a.lse_low + v * kLanes));
+    const F32 delta = load(a.delta + v * kLanes);
     exp2_rows<3, kP>(
         first, last,
         [&](std::ptrdiff_t r)
@@ -77,14 +107,15 @@ void softmax_gradient_dropout(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN, kV = kN / kLanes;
   const float scale = a.options->dropout_scale;
   for (int v = 0; v < kV; ++v) {
-    const F32 lse = load(a.lse + v * kLanes), delta = load(a.delta + v * kLanes);
+    const WeightExponent exponent(a, v);
+    const F32 delta = load(a.delta + v * kLanes);
     const KeptLanes kept(*a.options, *a.lanes, v);
     for (int r = first; r < last; r += 2) {
       I32 keep[2];
       kept(a.key_begin + r, keep);
       for (int i = 0; i < 2; ++i) {
         const int at = (r + i) * kN + v * kLanes;
-        const F32 p = exp2<5>((load(a.scores + at) - lse) * kLog2e);
+        const F32 p = exponent.weight(load(a.scores + at));
         const F32 dp = keep[i] ? load(a.d_scores + at) * scale : F32{};
         store(a.scores + at, keep[i] ? p * scale : F32{});
         store(a.d_scores + at, p * (dp - delta));
@@ -92,18 +123,6 @@ void softmax_gradient_dropout(const BackwardStep& a, int first, int last) {
     }
   }
 }
-
-// A sum that carries what each addition loses (Kahan).
-struct CarefulSum {
-  F32 value;
-  F32 lost{};
-  STROBE_INLINE void add(F32 x) {
-    const F32 y = x - lost;
-    const F32 next = value + y;
-    lost = (next - value) - y;
-    value = next;
-  }
-};
 
 // Where a tile holds all keys of its rows, weights and delta come from the tile itself: nothing is lost to the rounding
 // of LSE and of O, and what cancels exactly does so. Masked scores are -inf on entry and their dP 0.
@@ -197,10 +216,10 @@ void backward_step(const BackwardStep& a) {
     const int panels = (last - first) / kM;
     products<Engine, kN>(static_cast<const Element*>(a.k) + static_cast<std::ptrdiff_t>(first) * a.d_steps,
                          static_cast<std::ptrdiff_t>(kM) * a.d_steps, static_cast<const Element*>(a.q), a.d_steps,
-                         panels, a.scores + first * kN, false);
+                         panels, a.scores + first * kN, false, a.piece);
     products<Engine, kN>(static_cast<const Element*>(a.v) + static_cast<std::ptrdiff_t>(first) * a.dv_steps,
                          static_cast<std::ptrdiff_t>(kM) * a.dv_steps, static_cast<const Element*>(a.d_o), a.dv_steps,
-                         panels, a.d_scores + first * kN, false);
+                         panels, a.d_scores + first * kN, false, a.piece);
   }
   if constexpr (kNarrow<Engine>) {
     if (options.plain && !a.p_tile && !a.whole) {
@@ -220,12 +239,10 @@ void backward_step(const BackwardStep& a) {
   if (a.whole) {
     clear_masked<Engine>(a, range, -__builtin_inff());
     softmax_gradient_whole<Engine>(a, first, last);
-  } else if (options.plain) {
-    softmax_gradient<Engine, true>(a, first, last);
   } else if (options.dropout) {
     softmax_gradient_dropout<Engine>(a, first, last);
   } else {
-    softmax_gradient<Engine, false>(a, first, last);
+    softmax_gradient<Engine>(a, first, last);
   }
   clear_masked<Engine>(a, range, 0.0f);
   add_to_bias_gradient<Engine>(a, range);

@@ -42,41 +42,45 @@ struct Exp2Group {
 
   struct Constants {
     F32 magic = broadcast(0x1.8p23f + 127), lowest = broadcast(-127.0f);
-    F32 first = broadcast((Degree == 5 ? kExp2Degree5 : kExp2Degree3)[0].lanes[0]);
+    F32 first = broadcast(kExp2<Degree>[0].lanes[0]);
   };
 
-  // y = 2^x for this group; meanwhile put_previous() and `next` of the arguments that next_x(i) gives.
-  template <class NextX, class PutPrevious>
-  STROBE_INLINE void finish(const Constants& c, F32 (&y)[4], Exp2Group& next, NextX next_x, PutPrevious put_previous) {
+  // y = 2^x for this group; meanwhile put_previous() and `next` of the arguments that next_x(i) gives. next_rest(i, x,
+  // floor) is what is left of such an argument without its integer part.
+  template <class NextX, class NextRest, class PutPrevious>
+  STROBE_INLINE void finish(const Constants& c, F32 (&y)[4], Exp2Group& next, NextX next_x, NextRest next_rest,
+                            PutPrevious put_previous) {
     F32 floor[4];
     polynomial_step<1>(c, y);
     put_previous();
     each([&](int i) STROBE_INLINE_LAMBDA { next.fraction[i] = next_x(i); });
     polynomial_step<2>(c, y);
     each([&](int i) STROBE_INLINE_LAMBDA { next.fraction[i] = ordered_max(c.lowest, next.fraction[i]); });
-    if constexpr (Degree == 5) polynomial_step<3>(c, y);
+    if constexpr (Degree >= 5) polynomial_step<3>(c, y);
     each([&](int i) STROBE_INLINE_LAMBDA { next.shifted[i] = ordered_add(next.fraction[i], c.magic); });
-    if constexpr (Degree == 5) polynomial_step<4>(c, y);
+    if constexpr (Degree >= 5) polynomial_step<4>(c, y);
+    if constexpr (Degree >= 6) polynomial_step<5>(c, y);
     each([&](int i) STROBE_INLINE_LAMBDA { floor[i] = ordered_subtract(next.shifted[i], c.magic); });
     polynomial_step<Degree>(c, y);
     each([&](int i) STROBE_INLINE_LAMBDA { shifted[i] = ordered_power(shifted[i]); });
-    each([&](int i) STROBE_INLINE_LAMBDA { next.fraction[i] = ordered_subtract(next.fraction[i], floor[i]); });
+    each([&](int i) STROBE_INLINE_LAMBDA { next.fraction[i] = next_rest(i, next.fraction[i], floor[i]); });
     each([&](int i) STROBE_INLINE_LAMBDA { y[i] = ordered_multiply(y[i], shifted[i]); });
   }
   STROBE_INLINE void finish(const Constants& c, F32 (&y)[4]) {
     polynomial_step<1>(c, y);
     polynomial_step<2>(c, y);
-    if constexpr (Degree == 5) polynomial_step<3>(c, y);
-    if constexpr (Degree == 5) polynomial_step<4>(c, y);
+    if constexpr (Degree >= 5) polynomial_step<3>(c, y);
+    if constexpr (Degree >= 5) polynomial_step<4>(c, y);
+    if constexpr (Degree >= 6) polynomial_step<5>(c, y);
     polynomial_step<Degree>(c, y);
     each([&](int i) STROBE_INLINE_LAMBDA { y[i] = y[i] * ordered_power(shifted[i]); });
   }
-  template <class X>
-  STROBE_INLINE void begin(const Constants& c, X x) {
+  template <class X, class Rest>
+  STROBE_INLINE void begin(const Constants& c, X x, Rest rest) {
     each([&](int i) STROBE_INLINE_LAMBDA {
       const F32 bounded = ordered_max(c.lowest, x(i));
       shifted[i] = bounded + c.magic;
-      fraction[i] = bounded - (shifted[i] - c.magic);
+      fraction[i] = rest(i, bounded, shifted[i] - c.magic);
     });
   }
 
@@ -88,7 +92,7 @@ struct Exp2Group {
   }
   template <int Step>
   STROBE_INLINE void polynomial_step(const Constants& c, F32 (&y)[4]) {
-    constexpr const Coefficient* table = Degree == 5 ? kExp2Degree5 : kExp2Degree3;
+    constexpr const Coefficient* table = kExp2<Degree>;
     each([&](int i) STROBE_INLINE_LAMBDA { y[i] = horner(Step == 1 ? c.first : y[i], fraction[i], table[Step]); });
   }
 };
@@ -97,48 +101,66 @@ inline constexpr int kRowsAtOnce = 1;
 #endif
 
 // put(r, y) with y[i] = 2^x(r + i), for groups of Rows rows from first to last, which are multiples of Rows apart.
-template <int Degree, int Rows, class X, class Put>
-STROBE_INLINE void exp2_rows(std::ptrdiff_t first, std::ptrdiff_t last, X x, Put put) {
+// rest(r, x, floor) is x(r) less its integer part, for callers that know x(r) better than one float holds.
+template <int Degree, int Rows, class X, class Rest, class Put>
+STROBE_INLINE void exp2_rows(std::ptrdiff_t first, std::ptrdiff_t last, X x, Rest rest, Put put) {
 #if defined(__ARM_NEON)
   static_assert(Rows == 4);
   if (first >= last) return;
   const typename Exp2Group<Degree>::Constants constants;
   Exp2Group<Degree> even, odd;
   F32 y_even[4], y_odd[4];
-  even.begin(constants, [&](int i) STROBE_INLINE_LAMBDA { return x(first + i); });
+  const auto x_from = [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA {
+    return [&x, r](int i) STROBE_INLINE_LAMBDA { return x(r + i); };
+  };
+  const auto rest_from = [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA {
+    return [&rest, r](int i, F32 of, F32 floor) STROBE_INLINE_LAMBDA { return rest(r + i, of, floor); };
+  };
+  even.begin(constants, x_from(first), rest_from(first));
   if (first + 4 >= last) {
     even.finish(constants, y_even);
     return put(first, y_even);
   }
-  even.finish(
-      constants, y_even, odd, [&](int i) STROBE_INLINE_LAMBDA { return x(first + 4 + i); },
-      []() STROBE_INLINE_LAMBDA {});
+  even.finish(constants, y_even, odd, x_from(first + 4), rest_from(first + 4), []() STROBE_INLINE_LAMBDA {});
   for (std::ptrdiff_t r = first + 4;; r += 8) {
     if (r + 4 >= last) {
       put(r - 4, y_even);
       odd.finish(constants, y_odd);
       return put(r, y_odd);
     }
-    odd.finish(
-        constants, y_odd, even, [&](int i) STROBE_INLINE_LAMBDA { return x(r + 4 + i); },
-        [&]() STROBE_INLINE_LAMBDA { put(r - 4, y_even); });
+    odd.finish(constants, y_odd, even, x_from(r + 4), rest_from(r + 4),
+               [&]() STROBE_INLINE_LAMBDA { put(r - 4, y_even); });
     if (r + 8 >= last) {
       put(r, y_odd);
       even.finish(constants, y_even);
       return put(r + 4, y_even);
     }
-    even.finish(
-        constants, y_even, odd, [&](int i) STROBE_INLINE_LAMBDA { return x(r + 8 + i); },
-        [&]() STROBE_INLINE_LAMBDA { put(r, y_odd); });
+    even.finish(constants, y_even, odd, x_from(r + 8), rest_from(r + 8),
+                [&]() STROBE_INLINE_LAMBDA { put(r, y_odd); });
   }
 #else
   for (std::ptrdiff_t r = first; r < last; r += Rows) {
     F32 y[Rows];
 #pragma GCC unroll 8
-    for (int i = 0; i < Rows; ++i) y[i] = exp2<Degree>(x(r + i));
+    for (int i = 0; i < Rows; ++i) {
+      y[i] = exp2<Degree>(x(r + i),
+                          [&](F32 of, F32 floor) STROBE_INLINE_LAMBDA { return rest(r + i, of, floor); });
+    }
     put(r, y);
   }
 #endif
+}
+
+template <int Degree, int Rows, class X, class Put>
+STROBE_INLINE void exp2_rows(std::ptrdiff_t first, std::ptrdiff_t last, X x, Put put) {
+  exp2_rows<Degree, Rows>(
+      first, last, x,
+#if defined(__ARM_NEON)
+      [](std::ptrdiff_t, F32 of, F32 floor) STROBE_INLINE_LAMBDA { return ordered_subtract(of, floor); },
+#else
+      [](std::ptrdiff_t, F32 of, F32 floor) STROBE_INLINE_LAMBDA { return of - floor; },
+#endif
+      put);
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ bool update_max(const ForwardStep& a, const TileRange& range, float unit, float*
 template <class Engine, bool Plain, bool Narrow>
 void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
   constexpr int kN = Engine::kN, kV = kN / kLanes, kRows = kGroup<Engine, Narrow>;
-  constexpr int kDegree = Engine::kCompute == DType::bf16 ? 3 : 5;
+  constexpr bool kCareful = Engine::kCompute == DType::fp32;
+  constexpr int kDegree = kCareful ? 5 : 3;
   const F32 factor = broadcast(unit);
   // Pointers of their own: the compiler must assume that the stores change what `a` points to.
   float* const scores = a.scores;
@@ -56,6 +57,7 @@ void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
     const F32 finite = m == -__builtin_inff() ? F32{} : m;
     const F32 largest = Plain ? finite * -unit : finite;
     F32 sum{};
+    CarefulSum total{F32{}};
     exp2_rows<kDegree, kRows>(
         range.first, range.last,
         [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA {
@@ -64,6 +66,11 @@ void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
         },
         [&](std::ptrdiff_t r, const F32(&weight)[kRows]) STROBE_INLINE_LAMBDA {
           sum += sum_all(weight);
+          // A long plain sum of like weights drifts by several units; pieces of 32 rows cost nothing.
+          if (kCareful && (r & 31) + kRows == 32) {
+            total.add(sum);
+            sum = F32{};
+          }
           if constexpr (Narrow) {
             Engine::lanes_to_n(weight, v, out + r * kN);
           } else {
@@ -71,6 +78,10 @@ void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
             for (int i = 0; i < kRows; ++i) store(scores + (r + i) * kN + v * kLanes, weight[i]);
           }
         });
+    if (kCareful) {
+      total.add(sum);
+      sum = total.value;
+    }
     store(a.sum + v * kLanes, load(a.sum + v * kLanes) + sum);
   }
 }
@@ -119,7 +130,7 @@ void forward_step(const ForwardStep& a) {
 
   products<Engine, kN>(static_cast<const Element*>(a.k) + static_cast<std::ptrdiff_t>(first) * a.d_steps,
                        static_cast<std::ptrdiff_t>(kM) * a.d_steps, static_cast<const Element*>(a.q), a.d_steps,
-                       (last - first) / kM, a.scores + first * kN, false);
+                       (last - first) / kM, a.scores + first * kN, false, a.piece);
   if (!options.plain) {
     apply_options<Engine>(options, *a.lanes, a.key_begin, a.key_count, range, a.scores, nullptr);
   }
@@ -159,7 +170,7 @@ void forward_step(const ForwardStep& a) {
     }
   }
   products<Engine, kN>(static_cast<const Element*>(a.v) + first * kM, static_cast<std::ptrdiff_t>(kM) * a.block_keys,
-                       weights, last - first, a.dv_rows / kM, a.o, true);
+                       weights, last - first, a.dv_rows / kM, a.o, true, a.piece);
 }
 
 }  // namespace

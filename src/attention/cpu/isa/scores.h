@@ -36,20 +36,31 @@ STROBE_INLINE void whole_products(const typename Engine::Element* m, std::ptrdif
   }
 }
 
-// The same; a long sum in fp32 is added up in pieces, which keeps its rounding small.
+// The same; in fp32, a sum of more than `piece` steps is added up in pieces, which keeps its rounding small.
 template <class Engine, int Width>
 STROBE_INLINE void products(const typename Engine::Element* m, std::ptrdiff_t m_stride,
-                            const typename Engine::Element* n, int steps, int panels, float* c, bool accumulate) {
-  constexpr int kPiece = 256;
-  static_assert(kPiece % Engine::kK == 0);
+                            const typename Engine::Element* n, int steps, int panels, float* c, bool accumulate,
+                            int piece) {
   if constexpr (sizeof(typename Engine::Element) == sizeof(float)) {
-    for (; steps > kPiece + kPiece / 2; steps -= kPiece, m += kPiece * Engine::kM, n += kPiece * Width) {
-      whole_products<Engine, Width>(m, m_stride, n, kPiece, panels, c, accumulate);
+    for (; steps > piece + piece / 2; steps -= piece, m += piece * Engine::kM, n += piece * Width) {
+      whole_products<Engine, Width>(m, m_stride, n, piece, panels, c, accumulate);
       accumulate = true;
     }
   }
   whole_products<Engine, Width>(m, m_stride, n, steps, panels, c, accumulate);
 }
+
+// A sum that carries what each addition loses (Kahan).
+struct CarefulSum {
+  F32 value;
+  F32 lost{};
+  STROBE_INLINE void add(F32 x) {
+    const F32 y = x - lost;
+    const F32 next = value + y;
+    lost = (next - value) - y;
+    value = next;
+  }
+};
 
 // Whether packed elements are narrower than the fp32 of tiles, so that tiles are converted to become operands.
 template <class Engine>

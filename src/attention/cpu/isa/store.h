@@ -57,12 +57,14 @@ template <class Engine>
 void store_lanes(const StoreLanes& a) {
   constexpr int kN = Engine::kN;
   for (int first = 0; first < a.lanes; first += kLanes) {
-    const F32 factor = load(a.factor + first);
+    const F32 divisor = load(a.divisor + first);
     const int lanes = a.lanes - first < kLanes ? a.lanes - first : kLanes;
     for (int c = 0; c < a.cols; c += kLanes) {
       const int cols = a.cols - c < kLanes ? a.cols - c : kLanes;
       F32 v[kLanes];
-      for (int i = 0; i < kLanes; ++i) v[i] = i < cols ? load(a.c + (c + i) * kN + first) * factor : F32{};
+      for (int i = 0; i < kLanes; ++i) {
+        v[i] = i < cols ? load(a.c + (c + i) * kN + first) * a.factor / divisor : F32{};
+      }
       transpose(v);
       for (int lane = 0; lane < lanes; ++lane) {
         if (cols == kLanes) {
@@ -90,9 +92,10 @@ void store_cols(const StoreCols& a) {
   }
 }
 
+// Summed in float64: delta is subtracted from values that may be almost the same.
 inline void dot_rows(const DotRows& a) {
   for (int r = 0; r < a.count; ++r) {
-    F32 sum{};
+    F64 sum{};
     for (int c = 0; c < a.cols; c += kLanes) {
       const int count = a.cols - c < kLanes ? a.cols - c : kLanes;
       const bool whole = count == kLanes;
@@ -102,9 +105,12 @@ inline void dot_rows(const DotRows& a) {
       } else {
         x = whole ? load_as(a.a[r], a.dtype, c) : load_some(a.a[r], a.dtype, c, count);
       }
-      sum = fma(x, whole ? load_as(a.b[r], a.dtype, c) : load_some(a.b[r], a.dtype, c, count), sum);
+      const F32 y = whole ? load_as(a.b[r], a.dtype, c) : load_some(a.b[r], a.dtype, c, count);
+      sum += __builtin_convertvector(x, F64) * __builtin_convertvector(y, F64);
     }
-    a.out[r] = horizontal_sum(sum);
+    double total = 0;
+    for (int i = 0; i < kLanes; ++i) total += sum[i];
+    a.out[r] = static_cast<float>(total);
   }
 }
 

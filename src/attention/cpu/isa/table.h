@@ -25,7 +25,7 @@ void multiply(const Multiply& a) {
   using Element = typename Engine::Element;
   const ProductScope<Engine> scope;
   products<Engine, Width>(static_cast<const Element*>(a.m), a.m_stride, static_cast<const Element*>(a.n), a.steps,
-                          a.panels, a.c, a.accumulate);
+                          a.panels, a.c, a.accumulate, a.piece);
 }
 
 template <class Engine>
@@ -39,6 +39,7 @@ constexpr Isa make_isa(const char* name) {
   isa.cols = Engine::kCols;
   isa.k = Engine::kK;
   isa.p = Engine::kP;
+  isa.fused = kFused;
   isa.step = kStep<Engine>;
   isa.pack_m = Generic::pack_m;
   isa.pack_mt = Generic::pack_mt;
