@@ -80,8 +80,13 @@ TEST(Memory, LongSequenceRunsUnderLimit) {
   }
 }
 
-// A unit of so many rows does not keep its Q and dO packed: the same gradients as of any other.
+// A unit of so many rows does not keep its Q and dO packed, nor its K and V in a forward over so many keys: the same
+// results as of any other.
 TEST(Memory, UnitTooLongToKeepPacked) {
+  check(
+      Data(Case{
+          .seed = 8, .heads_q = 2, .sq = 13000, .sk = 13000, .d = 256, .dv = 256, .window = {kSanitized ? 3 : 20, 5}}),
+      Kernels::isolating);
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     check(Data(Case{.seed = 6,
                     .dtype = dtype,
