@@ -84,8 +84,8 @@ std::string Comparison::verdict(DType dtype) const {
     if (!ours.mismatch.empty()) text += fmt::format("  {}: {}\n", name, ours.mismatch);
     const auto rule = [&](const char* which, double error, double standard, double floor, double size) {
       if (error <= 2 * standard + floor) return;
-      text += fmt::format("  {}: {} error {:.3g} > {:.3g} (standard's {:.3g}, {} |ref| {:.3g}, {} values)\n", name, which,
-                          error, 2 * standard + floor, standard, which, size, ours.measured);
+      text += fmt::format("  {}: {} error {:.3g} > {:.3g} (standard's {:.3g}, {} |ref| {:.3g}, {} values)\n", name,
+                          which, error, 2 * standard + floor, standard, which, size, ours.measured);
     };
     rule("max", ours.max, theirs.max, 4 * u * ours.reference_max, ours.reference_max);
     if (ours.measured == 0) continue;

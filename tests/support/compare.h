@@ -19,7 +19,7 @@ struct Deviation {
   double max = 0, mean = 0;
   double reference_max = 0, reference_mean = 0;
   std::int64_t measured = 0;  // values behind these figures
-  std::string mismatch;  // empty, or the first value that is not finite on one side only
+  std::string mismatch;       // empty, or the first value that is not finite on one side only
 };
 
 // `stored` is the type of the output: a reference beyond its range must come out as an infinity.

@@ -19,15 +19,25 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 constexpr std::int32_t kFewKeys = 128;
+constexpr double kLog2e = 1.44269504088896340736;
 
-// LSE * log2(e) as high + low. An integer of up to 8 bits added to high is exact, which WeightExponent needs
-// (isa/backward_step.h). Rows without keys have +inf; a huge number does the same without making NaN of infinities.
-void split_lse(double lse, float& high, float& low) {
-  const double exact = std::min(lse * 1.44269504088896340736, 1e30);
-  int exponent = 0;
-  std::frexp(std::abs(exact) + 128, &exponent);
-  high = static_cast<float>(std::ldexp(std::nearbyint(std::ldexp(exact, 24 - exponent)), exponent - 24));
-  low = static_cast<float>(exact - high);
+// Of the rows of one block.
+struct RowStatistics {
+  double lse[kMaxPanels * kMaxLanes];
+  double typical[kMaxPanels * kMaxLanes] = {};  // log2 of the weights that count most
+};
+
+// LSE * log2(e) as high + low, for weights 2^(score * factor - high - low). An integer of up to 8 bits added to high is
+// exact, which WeightExponent needs (isa/backward_step.h). factor is a float, off by a share `excess`; what that makes
+// of an exponent of about `typical` is counted in low. Rows without keys have +inf; a huge number does the same without
+// making NaN of infinities.
+void split_lse(double lse, double excess, double typical, float& high, float& low) {
+  const double exact = std::min(lse * kLog2e, 1e30);
+  int exponent = 8;
+  if (!(std::abs(exact) < 128)) std::frexp(std::abs(exact) + 128, &exponent);
+  const double grain = exponent == 8 ? 0x1p-16 : std::ldexp(1.0, exponent - 24);
+  high = static_cast<float>(std::nearbyint(exact / grain) * grain);
+  low = static_cast<float>(exact - high + excess * (exact + typical));
 }
 
 // Scratch of one thread. Blocks are [block_keys] x [block_rows].
@@ -205,7 +215,8 @@ class Backward {
     const std::int64_t block = block_at(u, index);
     RowInfo& info = *new (&workspace_.info[block]) RowInfo{};
     std::int32_t lo = std::numeric_limits<std::int32_t>::max(), hi = 0;
-    double lse[kMaxPanels * kMaxLanes];
+    RowStatistics statistics;
+    double* const lse = statistics.lse;
     bool refine = false;
     for (int p = 0; p < plan_.panels; ++p) {
       const int n = isa_.n, count = std::clamp(rows.count - p * n, 0, n);
@@ -217,15 +228,19 @@ class Backward {
         fill_lanes(problem_, unit, first, count, n, lanes);
         lo = std::min(lo, lanes.lo_min);
         hi = std::max(hi, lanes.hi_max);
-        refine |= wants_refined_lse(lanes, lse + p * n);
+        for (int lane = 0; lane < n; ++lane) {
+          const auto keys = static_cast<float>(std::max(1, lanes.hi[lane] - lanes.lo[lane]));
+          statistics.typical[p * n + lane] = -std::log2(keys);
+        }
+        refine |= wants_refined_lse(lanes, lse + p * n, statistics.typical + p * n);
         for (int lane = 0; lane < count; ++lane) {
           if (leaves_out_dp(lanes, lane, workspace_.delta[at + lane])) workspace_.delta[at + lane] = 0;
         }
       }
       info.odd |= pack_panel(s, unit, first, lanes, workspace_.delta + at, panel(s, block, p));
     }
-    if (refine) refine_lse(s, unit, block, static_cast<int>(ceil_div(rows.count, isa_.n)), lo, hi, lse);
-    keep_lse(unit, rows, lse, block * plan_.block_rows);
+    if (refine) refine_lse(s, unit, block, static_cast<int>(ceil_div(rows.count, isa_.n)), lo, hi, statistics);
+    keep_lse(unit, rows, statistics, block * plan_.block_rows);
     info.first_block = static_cast<std::int32_t>(lo / plan_.block_keys);
     info.last_block = static_cast<std::int32_t>(ceil_div(hi, plan_.block_keys));
     info.turn.store(info.first_block, std::memory_order_relaxed);
@@ -252,20 +267,20 @@ class Backward {
   // A weight is exp(score - LSE), so it errs by what LSE lost when it was rounded to fp32. That shows in fp32 gradients
   // where LSE is large, and where a row's weights are few or uneven, near 1 and else almost exact (scores of variance 1
   // give log(keys) + 0.5); and in the gradient of a sink, which has one weight of each row.
-  bool wants_refined_lse(const Lanes& lanes, const double* lse) const {
+  bool wants_refined_lse(const Lanes& lanes, const double* lse, const double* typical) const {
     if (problem_.dtype != DType::fp32 || plan_.whole_rows) return false;
     if (workspace_.sink_weight || lanes.hi_max - lanes.lo_min <= kFewKeys) return true;
     for (int lane = 0; lane < lanes.count; ++lane) {
-      const double size = std::abs(lse[lane]), keys = lanes.hi[lane] - lanes.lo[lane];
+      const double size = std::abs(lse[lane]);
       if (size < 4 || !std::isfinite(size)) continue;
-      if (size >= 16 || std::abs(lse[lane] - std::log(keys)) > 2) return true;
+      if (size >= 16 || std::abs(lse[lane] + typical[lane] / kLog2e) > 2) return true;
     }
     return false;
   }
 
   // The LSE of a row block's panels anew, from their scores: one product more than backward has anyway.
   void refine_lse(Scratch& s, const Unit& unit, std::int64_t block, int panels, std::int32_t lo, std::int32_t hi,
-                  double* lse) const {
+                  RowStatistics& statistics) const {
     ScoreOptions options = score_options(problem_, unit.b);
     options.dropout = false;  // it follows the sum
     float max[kMaxPanels * kMaxLanes], sum[kMaxPanels * kMaxLanes];
@@ -299,24 +314,31 @@ class Backward {
     for (int p = 0; p < panels; ++p) {
       for (int lane = 0; lane < s.lanes[p].count; ++lane) {
         const int r = p * isa_.n + lane;
-        if (!std::isfinite(lse[r])) continue;
-        double total = std::log(double{sum[r]}) + logit_of_max(isa_, options, max[r]);
+        if (!std::isfinite(statistics.lse[r])) continue;
+        const double top = logit_of_max(isa_, options, max[r]);
+        double total = std::log(double{sum[r]}) + top;
         if (problem_.sinks) {
           const double sink = problem_.sinks[s.lanes[p].head[lane]], largest = std::max(sink, total);
           total = largest + std::log(std::exp(sink - largest) + std::exp(total - largest));
         }
-        if (std::isfinite(total)) lse[r] = total;
+        if (!std::isfinite(total)) continue;
+        statistics.lse[r] = total;
+        statistics.typical[r] = (top - total) * kLog2e;
       }
     }
   }
 
   // LSE as backward_step reads it, and the weights of the sinks.
-  void keep_lse(const Unit& unit, const RowBlock& rows, const double* lse, std::int64_t at) const {
+  void keep_lse(const Unit& unit, const RowBlock& rows, const RowStatistics& statistics, std::int64_t at) const {
+    const ScoreOptions options = score_options(problem_, unit.b);
+    const double factor = (options.plain ? double{options.scale} : 1.0) * kLog2e;
+    const double excess = factor == 0 ? 0 : exponent_factor(options) / factor - 1;
     for (int r = 0; r < plan_.block_rows; ++r) {
-      split_lse(lse[r], workspace_.lse_high[at + r], workspace_.lse_low[at + r]);
+      split_lse(statistics.lse[r], excess, statistics.typical[r], workspace_.lse_high[at + r],
+                workspace_.lse_low[at + r]);
       if (workspace_.sink_weight && r < rows.count) {
         const double sink = problem_.sinks[unit.head_of(problem_, rows.first + r)];
-        workspace_.sink_weight[at + r] = static_cast<float>(std::exp(sink - lse[r]));
+        workspace_.sink_weight[at + r] = static_cast<float>(std::exp(sink - statistics.lse[r]));
       }
     }
   }
@@ -557,11 +579,10 @@ class Backward {
                    const Range& with) const {
     const std::int64_t rows = plan_.block_rows, skipped = std::int64_t{with.first} * isa_.n;
     for (int col = 0; col < cols; col += isa_.cols) {
-      isa_.multiply_cols({m_operand + (m * rows + skipped) * isa_.m * plan_.element, rows * isa_.m,
-                          n_operand + (col * rows + skipped * isa_.cols) * plan_.element,
-                          (with.last - with.first) * isa_.n, end - m,
-                          c + std::int64_t{col} * plan_.block_keys + std::int64_t{m} * isa_.m * isa_.cols, true,
-                          plan_.piece});
+      isa_.multiply_cols(
+          {m_operand + (m * rows + skipped) * isa_.m * plan_.element, rows * isa_.m,
+           n_operand + (col * rows + skipped * isa_.cols) * plan_.element, (with.last - with.first) * isa_.n, end - m,
+           c + std::int64_t{col} * plan_.block_keys + std::int64_t{m} * isa_.m * isa_.cols, true, plan_.piece});
     }
   }
 

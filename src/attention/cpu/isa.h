@@ -25,8 +25,8 @@
 
 namespace strobe::cpu {
 
-inline constexpr int kLongPiece = 128;  // a sum in fp32 is rounded to its full size once in so many steps
-inline constexpr int kMaxLanes = 32;  // largest n of any instruction set
+inline constexpr int kLongPiece = 192;  // a sum in fp32 is rounded to its full size once in so many steps
+inline constexpr int kMaxLanes = 32;    // largest n of any instruction set
 
 // Rows of the caller's matrix [count x cols], to be packed. A null row is a row of zeros.
 struct Pack {
@@ -101,6 +101,11 @@ struct ForwardStep {
   int piece = kLongPiece;
 };
 
+// What a score is multiplied with to be an exponent of 2, in fp32.
+inline float exponent_factor(const ScoreOptions& options) {
+  return (options.plain ? options.scale : 1.0f) * 1.44269504088896340736f;
+}
+
 // One panel of rows against one block of keys: P and dS from S and dP. Products with them are made by Multiply.
 struct BackwardStep {
   const void* k;  // M panels, steps d
@@ -116,7 +121,7 @@ struct BackwardStep {
   const float* sinks;  // where whole, optional                             [n]
   float* max;          // where whole: the largest logit and the sum of exp(logit - max), sink included  [n]
   float* sum;
-  const float* lse_high;    // LSE * log2(e) in two parts, the first in few bits; huge where the row has no keys  [n]
+  const float* lse_high;  // LSE * log2(e) in two parts, the first in few bits; huge where the row has no keys  [n]
   const float* lse_low;
   float* delta;             // sum of dO * O; where whole, anew                  [n]
   float* scores;            // scratch                                           [block_keys][n]
@@ -127,7 +132,7 @@ struct BackwardStep {
   void* ds_m;               // dS likewise
   std::ptrdiff_t m_stride;  // elements
   int piece = kLongPiece;
-  float* p_tile;            // where not null: P (with dropout) and dS as plain tiles instead, for non-finite input
+  float* p_tile;  // where not null: P (with dropout) and dS as plain tiles instead, for non-finite input
   float* ds_tile;
 };
 
@@ -163,11 +168,11 @@ struct DotRows {
 };
 
 struct Isa {
-  const char* name;      // as in STROBE_CPU_ISA
-  DType compute;         // element of packed panels: fp32 or bf16
-  int m, n, cols, k, p;  // see the head of this file
-  bool fused;            // multiplies and adds with one rounding
-  int step;              // least common multiple of m and k: the grain of key ranges
+  const char* name;   // as in STROBE_CPU_ISA
+  DType compute;      // element of packed panels: fp32 or bf16
+  int m, n, cols, k;  // see the head of this file
+  bool fused;         // multiplies and adds with one rounding
+  int step;           // least common multiple of m and k: the grain of key ranges
   // Each returns whether a value that is not finite was met.
   bool (*pack_m)(const Pack&);   // M panels of the rows, steps = columns
   bool (*pack_mt)(const Pack&);  // M panels of the columns, steps = rows

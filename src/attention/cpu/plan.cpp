@@ -12,12 +12,11 @@ namespace strobe::cpu {
 namespace {
 
 constexpr std::int64_t kGroupBytes = 40 << 20;  // kept at a time: packed operands and sums of as many units as fit
+constexpr std::int64_t kUnitBytes = 24 << 20;   // a unit that would keep more packs anew as it goes
+constexpr std::int64_t kManyRows = 576;         // of a row block that packs K and V anew: then that is hardly seen
 constexpr std::int64_t kTileElements = 6144;    // of a score tile: 24 KB
 constexpr std::int64_t kMostKeys = 512;         // of a block in backward
-constexpr std::int64_t kManyElements =
-    4 << 20;  // of Q and dO of a unit, from where threads get along with less scratch
-constexpr std::int64_t kFewerKeys = 256;
-constexpr std::int64_t kEnoughTasks = 16;  // blocks to share, on small machines and large ones
+constexpr std::int64_t kEnoughTasks = 16;       // blocks to share, on small machines and large ones
 
 constexpr int kShortPiece = 16;
 
@@ -51,7 +50,6 @@ int block_keys(const Problem& problem, const Isa& isa, std::int64_t units) {
     wanted = std::max<std::int64_t>(longest_sequence(problem).k_length, isa.step) + isa.step;
   } else if (problem.pass == Pass::backward) {
     while (wanted > 128 && units * ceil_div(problem.max_k, wanted) < kEnoughTasks) wanted /= 2;
-    if (problem.group * problem.max_q * (problem.d + problem.dv) > kManyElements) wanted = std::min(wanted, kFewerKeys);
   }
   const std::int64_t whole = std::max<std::int64_t>(isa.step, wanted / isa.step * isa.step);
   return static_cast<int>(std::min(whole, round_up(std::max<std::int64_t>(problem.max_k, 1), isa.step)));
@@ -66,10 +64,11 @@ int panels_per_block(const Problem& problem, const Isa& isa, std::int64_t units)
   return static_cast<int>(std::clamp<std::int64_t>(all / (2 * kEnoughTasks), std::min<std::int64_t>(2, most), most));
 }
 
-// What a unit keeps while it is worked on.
+// What a unit keeps while it is worked on: packed operands, where they are kept, and sums of dQ.
 std::int64_t unit_bytes(const Problem& problem, const Plan& plan) {
   if (problem.pass == Pass::forward) {
-    return plan.prepack ? plan.key_blocks * plan.block_keys * (plan.d_steps + plan.dv_rows) * plan.element : 0;
+    const std::int64_t keys = plan.key_blocks * plan.block_keys;
+    return plan.prepack ? keys * (plan.d_steps + plan.dv_rows) * plan.element : 0;
   }
   const std::int64_t rows = plan.row_blocks * plan.block_rows;
   const std::int64_t narrow = plan.isa->compute == DType::bf16 ? plan.d_cols + plan.dv_cols : 0;
@@ -77,12 +76,29 @@ std::int64_t unit_bytes(const Problem& problem, const Plan& plan) {
   return rows * (packed + plan.d_rows * 4);
 }
 
-// Forward packs K and V anew only where a single row block uses them. Backward packs Q and dO anew for each key block
-// where a long unit's would take more than is meant to be kept: that costs little, as a key block has many keys.
-bool prepack(const Problem& problem, Plan plan) {
-  if (problem.pass == Pass::forward) return plan.row_blocks > 1;
+void set_panels(const Problem& problem, int panels, Plan& plan) {
+  plan.panels = panels;
+  plan.block_rows = panels * plan.isa->n;
+  plan.row_blocks = row_blocks_of(problem, plan, problem.max_q);
+}
+
+// Operands are packed once and kept, but for those of a unit that would take too much. Those are packed anew: Q and dO
+// (backward) for each of the long key blocks, K and V (forward) for row blocks that are made long for it, where there
+// are rows enough to share those out. A single row block has nothing to keep K and V for.
+void set_prepack(const Problem& problem, Plan& plan) {
   plan.prepack = true;
-  return unit_bytes(problem, plan) <= kGroupBytes;
+  const bool too_much = unit_bytes(problem, plan) > kUnitBytes;
+  if (problem.pass == Pass::backward) {
+    plan.prepack = !too_much;
+    return;
+  }
+  const std::int64_t long_blocks = problem.group * problem.max_q / kManyRows;
+  if (too_much && plan.units * long_blocks >= 2 * kEnoughTasks) {
+    set_panels(problem, static_cast<int>(kManyRows / plan.isa->n), plan);
+    plan.prepack = false;
+  } else {
+    plan.prepack = plan.row_blocks > 1;
+  }
 }
 
 }  // namespace
@@ -100,13 +116,11 @@ Plan make_plan(const Problem& problem) {
   plan.dv_cols = static_cast<int>(round_up(problem.dv, isa.cols));
   plan.units = problem.batch * problem.heads_kv;
   plan.block_keys = block_keys(problem, isa, plan.units);
-  plan.panels = panels_per_block(problem, isa, plan.units);
-  plan.block_rows = plan.panels * isa.n;
   plan.key_blocks = ceil_div(problem.max_k, plan.block_keys);
-  plan.row_blocks = row_blocks_of(problem, plan, problem.max_q);
+  set_panels(problem, panels_per_block(problem, isa, plan.units), plan);
   plan.whole_rows = whole_rows(problem, isa);
   plan.piece = short_rows(problem, isa) ? kShortPiece : kLongPiece;
-  plan.prepack = prepack(problem, plan);
+  set_prepack(problem, plan);
   const std::int64_t bytes = unit_bytes(problem, plan);
   plan.group_units =
       std::clamp<std::int64_t>(bytes ? kGroupBytes / bytes : plan.units, 1, std::max<std::int64_t>(1, plan.units));

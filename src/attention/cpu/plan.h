@@ -37,7 +37,7 @@ struct RowBlock {
   int count;
 };
 
-inline constexpr int kMaxPanels = 32;  // of a row block, with any instruction set
+inline constexpr int kMaxPanels = 32;  // of a row block in backward, with any instruction set
 
 // A unit is one KV head of one sequence with all query heads that share it.
 struct Plan {
@@ -47,7 +47,7 @@ struct Plan {
   int d_rows, dv_rows;        // a head dimension as rows of M panels, padded to m
   int d_cols, dv_cols;        // a head dimension as columns of N panels, padded to cols
   int block_keys;             // keys of a block, a multiple of step
-  int panels;                 // N panels of a row block, at most kMaxPanels
+  int panels;                 // N panels of a row block
   int block_rows;             // panels * n
   std::int64_t units;         // batch * heads_kv
   std::int64_t key_blocks;    // of the longest sequence

@@ -6,37 +6,38 @@
 namespace strobe::cpu {
 namespace {
 
-// The exponent of P = 2^(factor * s - LSE log2(e)) for scores s. A float of its size would lose as much as P has to
-// lose, so the integer part is taken off before anything is rounded: both constants are held in two parts, and
-// lse_high has so few bits that subtracting an integer from it is exact (see split_lse in backward.cpp).
+// The exponent of P = 2^(factor * s - LSE log2(e)) for scores s in column v of the tile. A float of its size would lose
+// as much as P has to lose, so the integer part is taken off before anything is rounded: LSE log2(e) is held in two
+// parts, and lse_high has so few bits that subtracting an integer from it is exact (see split_lse in backward.cpp).
+template <int N>
 struct WeightExponent {
+  const float* scores;  // of this vector of lanes, [key][N]
   F32 factor, minus_high, minus_low;
-  F32 correction;  // what the float `factor` lacks, relative to it
 
-  WeightExponent(const BackwardStep& a, int v) {
-    const double exact = (a.options->plain ? double{a.options->scale} : 1.0) * 1.44269504088896340736;
-    factor = broadcast(static_cast<float>(exact));
-    correction = broadcast(static_cast<float>(exact == 0 ? 0 : (factor[0] - exact) / exact));
-    minus_high = -load(a.lse_high + v * kLanes);
-    minus_low = -load(a.lse_low + v * kLanes);
-  }
+  WeightExponent(const BackwardStep& a, int v)
+      : scores(a.scores + v * kLanes),
+        factor(broadcast(exponent_factor(*a.options))),
+        minus_high(-load(a.lse_high + v * kLanes)),
+        minus_low(-load(a.lse_low + v * kLanes)) {}
 
-  STROBE_INLINE F32 rounded(F32 s) const { return fma_memory(s, factor, minus_high); }
-  // Bounded where `rounded` was, at -127: the power is 0 then.
-  STROBE_INLINE F32 rest(F32 s, F32 floor) const {
-    const F32 minus_both = minus_high - floor;
-    F32 near;
-    if constexpr (kFused) {
-      near = fma(s, factor, minus_both);
-    } else {
-      const auto wide = [](F32 x) { return __builtin_convertvector(x, F64); };
-      near = __builtin_convertvector(wide(s) * wide(factor) + wide(minus_both), F32);
-    }
-    return max_keep_nan(broadcast(-1.0f), fma(minus_both, correction, near + minus_low));
+  STROBE_INLINE F32 score(std::ptrdiff_t r) const { return load(scores + r * N); }
+  STROBE_INLINE F32 rounded(std::ptrdiff_t r) const { return fma_memory(score(r), factor, minus_high); }
+  // The rest without the integer part, as exp2_rows takes it; bounded at the end where `rounded` was, the power is 0.
+  STROBE_INLINE F32 first(std::ptrdiff_t, F32, F32 floor) const { return ordered_subtract(minus_high, floor); }
+  STROBE_INLINE F32 second(std::ptrdiff_t r, F32 f) const {
+    if constexpr (kFused) return ordered_fma(score(r), factor, f);
+    const auto wide = [](F32 x) { return __builtin_convertvector(x, F64); };
+    return __builtin_convertvector(wide(score(r)) * wide(factor) + wide(f), F32);
   }
-  STROBE_INLINE F32 weight(F32 s) const {
-    return exp2<6>(rounded(s), [&](F32, F32 floor) STROBE_INLINE_LAMBDA { return rest(s, floor); });
+  STROBE_INLINE F32 third(std::ptrdiff_t, F32 f) const { return ordered_add(f, minus_low); }
+  STROBE_INLINE F32 fourth(std::ptrdiff_t, F32 f) const { return ordered_max(broadcast(-1.0f), f); }
+
+  STROBE_INLINE F32 weight(std::ptrdiff_t r) const {
+    return exp2<kDegree>(rounded(r), [&](F32 x, F32 floor) STROBE_INLINE_LAMBDA {
+      return fourth(r, third(r, second(r, first(r, x, floor))));
+    });
   }
+  static constexpr int kDegree = 6;
 };
 
 // Tile rows [first, last): scores -> P, d_scores (dP on entry) -> dS before the cap's derivative.
@@ -46,12 +47,10 @@ void softmax_gradient(const BackwardStep& a, int first, int last) {
   // Pointers of their own: the compiler must assume that the stores change what `a` points to.
   float *const scores = a.scores, *const d_scores = a.d_scores;
   for (int v = 0; v < kV; ++v) {
-    const WeightExponent exponent(a, v);
+    const WeightExponent<kN> exponent(a, v);
     const F32 delta = load(a.delta + v * kLanes);
-    const auto score = [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA { return load(scores + r * kN + v * kLanes); };
-    exp2_rows<6, kRows>(
-        first, last, [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA { return exponent.rounded(score(r)); },
-        [&](std::ptrdiff_t r, F32, F32 floor) STROBE_INLINE_LAMBDA { return exponent.rest(score(r), floor); },
+    exp2_rows<exponent.kDegree, kRows>(
+        first, last, [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA { return exponent.rounded(r); },
         [&](std::ptrdiff_t r, const F32(&p)[kRows]) STROBE_INLINE_LAMBDA {
 #pragma GCC unroll 4
           for (int i = 0; i < kRows; ++i) {
@@ -59,7 +58,8 @@ void softmax_gradient(const BackwardStep& a, int first, int last) {
             store(scores + at, p[i]);
             store(d_scores + at, p[i] * (load(d_scores + at) - delta));
           }
-        });
+        },
+        exponent);
   }
 }
 
@@ -107,7 +107,7 @@ void softmax_gradient_dropout(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN, kV = kN / kLanes;
   const float scale = a.options->dropout_scale;
   for (int v = 0; v < kV; ++v) {
-    const WeightExponent exponent(a, v);
+    const WeightExponent<kN> exponent(a, v);
     const F32 delta = load(a.delta + v * kLanes);
     const KeptLanes kept(*a.options, *a.lanes, v);
     for (int r = first; r < last; r += 2) {
@@ -115,7 +115,7 @@ void softmax_gradient_dropout(const BackwardStep& a, int first, int last) {
       kept(a.key_begin + r, keep);
       for (int i = 0; i < 2; ++i) {
         const int at = (r + i) * kN + v * kLanes;
-        const F32 p = exponent.weight(load(a.scores + at));
+        const F32 p = exponent.weight(r + i);
         const F32 dp = keep[i] ? load(a.d_scores + at) * scale : F32{};
         store(a.scores + at, keep[i] ? p * scale : F32{});
         store(a.d_scores + at, p * (dp - delta));

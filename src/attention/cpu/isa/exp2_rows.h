@@ -26,6 +26,10 @@ STROBE_INLINE F32 ordered_multiply(F32 a, F32 b) {
   asm volatile("fmul %0.4s, %1.4s, %2.4s" : "=w"(a) : "w"(a), "w"(b));
   return a;
 }
+STROBE_INLINE F32 ordered_fma(F32 a, F32 b, F32 c) {
+  asm volatile("fmla %0.4s, %1.4s, %2.4s" : "+w"(c) : "w"(a), "w"(b));
+  return c;
+}
 STROBE_INLINE F32 ordered_max(F32 a, F32 b) {  // NaN where one is NaN
   asm volatile("fmax %0.4s, %1.4s, %2.4s" : "=w"(a) : "w"(a), "w"(b));
   return a;
@@ -45,8 +49,8 @@ struct Exp2Group {
     F32 first = broadcast(kExp2<Degree>[0].lanes[0]);
   };
 
-  // y = 2^x for this group; meanwhile put_previous() and `next` of the arguments that next_x(i) gives. next_rest(i, x,
-  // floor) is what is left of such an argument without its integer part.
+  // y = 2^x for this group; meanwhile put_previous() and `next` of the arguments that next_x(i) gives, with what is
+  // left of them without their integer parts by next_rest (see exp2_rows).
   template <class NextX, class NextRest, class PutPrevious>
   STROBE_INLINE void finish(const Constants& c, F32 (&y)[4], Exp2Group& next, NextX next_x, NextRest next_rest,
                             PutPrevious put_previous) {
@@ -59,12 +63,15 @@ struct Exp2Group {
     if constexpr (Degree >= 5) polynomial_step<3>(c, y);
     each([&](int i) STROBE_INLINE_LAMBDA { next.shifted[i] = ordered_add(next.fraction[i], c.magic); });
     if constexpr (Degree >= 5) polynomial_step<4>(c, y);
-    if constexpr (Degree >= 6) polynomial_step<5>(c, y);
     each([&](int i) STROBE_INLINE_LAMBDA { floor[i] = ordered_subtract(next.shifted[i], c.magic); });
+    if constexpr (Degree >= 6) polynomial_step<5>(c, y);
+    each([&](int i) STROBE_INLINE_LAMBDA { next.fraction[i] = next_rest.first(i, next.fraction[i], floor[i]); });
     polynomial_step<Degree>(c, y);
+    each([&](int i) STROBE_INLINE_LAMBDA { next.fraction[i] = next_rest.second(i, next.fraction[i]); });
     each([&](int i) STROBE_INLINE_LAMBDA { shifted[i] = ordered_power(shifted[i]); });
-    each([&](int i) STROBE_INLINE_LAMBDA { next.fraction[i] = next_rest(i, next.fraction[i], floor[i]); });
+    each([&](int i) STROBE_INLINE_LAMBDA { next.fraction[i] = next_rest.third(i, next.fraction[i]); });
     each([&](int i) STROBE_INLINE_LAMBDA { y[i] = ordered_multiply(y[i], shifted[i]); });
+    each([&](int i) STROBE_INLINE_LAMBDA { next.fraction[i] = next_rest.fourth(i, next.fraction[i]); });
   }
   STROBE_INLINE void finish(const Constants& c, F32 (&y)[4]) {
     polynomial_step<1>(c, y);
@@ -80,7 +87,7 @@ struct Exp2Group {
     each([&](int i) STROBE_INLINE_LAMBDA {
       const F32 bounded = ordered_max(c.lowest, x(i));
       shifted[i] = bounded + c.magic;
-      fraction[i] = rest(i, bounded, shifted[i] - c.magic);
+      fraction[i] = rest.fourth(i, rest.third(i, rest.second(i, rest.first(i, bounded, shifted[i] - c.magic))));
     });
   }
 
@@ -98,44 +105,63 @@ struct Exp2Group {
 };
 #else
 inline constexpr int kRowsAtOnce = 1;
+STROBE_INLINE F32 ordered_add(F32 a, F32 b) { return a + b; }
+STROBE_INLINE F32 ordered_subtract(F32 a, F32 b) { return a - b; }
+STROBE_INLINE F32 ordered_fma(F32 a, F32 b, F32 c) { return fma(a, b, c); }
+STROBE_INLINE F32 ordered_max(F32 a, F32 b) { return max_keep_nan(a, b); }
 #endif
 
+// x less its integer part, in up to four steps, between which a schedule may put other work. This one is for arguments
+// that are floats; see WeightExponent in backward_step.h for one that is known better than that.
+struct PlainRest {
+  STROBE_INLINE F32 first(std::ptrdiff_t, F32 x, F32 floor) const { return ordered_subtract(x, floor); }
+  STROBE_INLINE F32 second(std::ptrdiff_t, F32 f) const { return f; }
+  STROBE_INLINE F32 third(std::ptrdiff_t, F32 f) const { return f; }
+  STROBE_INLINE F32 fourth(std::ptrdiff_t, F32 f) const { return f; }
+};
+
+// The rest of rows from `r` on, as Exp2Group asks for it.
+template <class Rest>
+struct RestFrom {
+  const Rest& rest;
+  std::ptrdiff_t r;
+  STROBE_INLINE F32 first(int i, F32 x, F32 floor) const { return rest.first(r + i, x, floor); }
+  STROBE_INLINE F32 second(int i, F32 f) const { return rest.second(r + i, f); }
+  STROBE_INLINE F32 third(int i, F32 f) const { return rest.third(r + i, f); }
+  STROBE_INLINE F32 fourth(int i, F32 f) const { return rest.fourth(r + i, f); }
+};
+
 // put(r, y) with y[i] = 2^x(r + i), for groups of Rows rows from first to last, which are multiples of Rows apart.
-// rest(r, x, floor) is x(r) less its integer part, for callers that know x(r) better than one float holds.
-template <int Degree, int Rows, class X, class Rest, class Put>
-STROBE_INLINE void exp2_rows(std::ptrdiff_t first, std::ptrdiff_t last, X x, Rest rest, Put put) {
+template <int Degree, int Rows, class X, class Put, class Rest = PlainRest>
+STROBE_INLINE void exp2_rows(std::ptrdiff_t first, std::ptrdiff_t last, X x, Put put, const Rest& rest = {}) {
 #if defined(__ARM_NEON)
   static_assert(Rows == 4);
   if (first >= last) return;
   const typename Exp2Group<Degree>::Constants constants;
   Exp2Group<Degree> even, odd;
   F32 y_even[4], y_odd[4];
-  const auto x_from = [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA {
-    return [&x, r](int i) STROBE_INLINE_LAMBDA { return x(r + i); };
-  };
-  const auto rest_from = [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA {
-    return [&rest, r](int i, F32 of, F32 floor) STROBE_INLINE_LAMBDA { return rest(r + i, of, floor); };
-  };
-  even.begin(constants, x_from(first), rest_from(first));
+  const auto x_from = [&](std::ptrdiff_t r)
+                          STROBE_INLINE_LAMBDA { return [&x, r](int i) STROBE_INLINE_LAMBDA { return x(r + i); }; };
+  even.begin(constants, x_from(first), RestFrom<Rest>{rest, first});
   if (first + 4 >= last) {
     even.finish(constants, y_even);
     return put(first, y_even);
   }
-  even.finish(constants, y_even, odd, x_from(first + 4), rest_from(first + 4), []() STROBE_INLINE_LAMBDA {});
+  even.finish(constants, y_even, odd, x_from(first + 4), RestFrom<Rest>{rest, first + 4}, []() STROBE_INLINE_LAMBDA {});
   for (std::ptrdiff_t r = first + 4;; r += 8) {
     if (r + 4 >= last) {
       put(r - 4, y_even);
       odd.finish(constants, y_odd);
       return put(r, y_odd);
     }
-    odd.finish(constants, y_odd, even, x_from(r + 4), rest_from(r + 4),
+    odd.finish(constants, y_odd, even, x_from(r + 4), RestFrom<Rest>{rest, r + 4},
                [&]() STROBE_INLINE_LAMBDA { put(r - 4, y_even); });
     if (r + 8 >= last) {
       put(r, y_odd);
       even.finish(constants, y_even);
       return put(r + 4, y_even);
     }
-    even.finish(constants, y_even, odd, x_from(r + 8), rest_from(r + 8),
+    even.finish(constants, y_even, odd, x_from(r + 8), RestFrom<Rest>{rest, r + 8},
                 [&]() STROBE_INLINE_LAMBDA { put(r, y_odd); });
   }
 #else
@@ -143,24 +169,13 @@ STROBE_INLINE void exp2_rows(std::ptrdiff_t first, std::ptrdiff_t last, X x, Res
     F32 y[Rows];
 #pragma GCC unroll 8
     for (int i = 0; i < Rows; ++i) {
-      y[i] = exp2<Degree>(x(r + i),
-                          [&](F32 of, F32 floor) STROBE_INLINE_LAMBDA { return rest(r + i, of, floor); });
+      y[i] = exp2<Degree>(x(r + i), [&](F32 of, F32 floor) STROBE_INLINE_LAMBDA {
+        return rest.fourth(r + i, rest.third(r + i, rest.second(r + i, rest.first(r + i, of, floor))));
+      });
     }
     put(r, y);
   }
 #endif
-}
-
-template <int Degree, int Rows, class X, class Put>
-STROBE_INLINE void exp2_rows(std::ptrdiff_t first, std::ptrdiff_t last, X x, Put put) {
-  exp2_rows<Degree, Rows>(
-      first, last, x,
-#if defined(__ARM_NEON)
-      [](std::ptrdiff_t, F32 of, F32 floor) STROBE_INLINE_LAMBDA { return ordered_subtract(of, floor); },
-#else
-      [](std::ptrdiff_t, F32 of, F32 floor) STROBE_INLINE_LAMBDA { return of - floor; },
-#endif
-      put);
 }
 
 }  // namespace

@@ -134,12 +134,14 @@ struct Coefficient {
 };
 inline constexpr Coefficient kExp2Degree5[] = {0x1.5bba14p-10f, 0x1.3cea88p-7f, 0x1.c6b752p-5f,
                                                0x1.ebf9bcp-3f,  0x1.62e42ap-1f, 1.0f};
-inline constexpr Coefficient kExp2Degree6[] = {0x1.41fbbcp-13f, 0x1.5f3e52p-10f, 0x1.3b2d4cp-7f, 0x1.c6aee8p-5f,
-                                               0x1.ebfbdcp-3f,  0x1.62e430p-1f,  1.0f};
+inline constexpr Coefficient kExp2Degree6[] = {
+    0x1.41fbbcp-13f, 0x1.5f3e52p-10f, 0x1.3b2d4cp-7f, 0x1.c6aee8p-5f, 0x1.ebfbdcp-3f, 0x1.62e430p-1f, 1.0f};
 inline constexpr Coefficient kExp2Degree3[] = {0x1.c2a218p-5f, 0x1.f00c4ep-3f, 0x1.62f5fap-1f, 1.0f};
 
 template <int Degree>
-inline constexpr const Coefficient* kExp2 = Degree == 6 ? kExp2Degree6 : Degree == 5 ? kExp2Degree5 : kExp2Degree3;
+inline constexpr const Coefficient* kExp2 = Degree == 6   ? kExp2Degree6
+                                            : Degree == 5 ? kExp2Degree5
+                                                          : kExp2Degree3;
 
 // a * b + c with c in memory. NEON's fmla overwrites its addend: better load it anew each time than copy it from
 // another register, which takes a slot of the pipes that compute. Volatile, to stay in the order of exp2_rows.h.
@@ -161,7 +163,8 @@ STROBE_INLINE F32 horner(F32 y, F32 f, const Coefficient& c) {
 }
 
 // 2^x for x <= ~127. Below -126.5 exactly 0; NaN stays NaN; exact at integers. Relative error of degree 6: 8e-8,
-// of 5: 1.6e-7, of 3: 1e-4. rest(x, floor) is x less its integer part, for callers that know x better than one float holds.
+// of 5: 1.6e-7, of 3: 1e-4. rest(x, floor) is x less its integer part, for callers that know x better than one float
+// holds.
 template <int Degree, class Rest>
 STROBE_INLINE F32 exp2(F32 x, Rest rest) {
   x = max_keep_nan(broadcast(-127.0f), x);
