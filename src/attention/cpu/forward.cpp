@@ -204,7 +204,7 @@ class Forward {
   }
 
   // What a score is multiplied with to be a logit: running maxima are in units of scores.
-  float unit_of_scores() const { return score_options(problem_, 0).plain ? problem_.scale : 1.0f; }
+  float unit_of_scores() const { return score_options(problem_, 0).unit; }
 
   // Counts the sink in, normalises and writes O and LSE of a panel. max (of logits) and sum [n] as after all keys.
   void finish_panel(Scratch& s, const Unit& unit, const RowBlock& block, int p, const float* o, const float* max,

@@ -67,6 +67,7 @@ struct Lanes {
 struct ScoreOptions {
   bool plain;  // only a positive scale: the fast path, scores stay in units of q.k
   float scale;
+  float unit;     // a tile's scores, options applied, times this are logits: scale (plain), softcap (if last) or 1
   float softcap;  // 0: off
   bool alibi;
   bool bias;

@@ -108,6 +108,8 @@ ScoreOptions score_options(const Problem& problem, std::int64_t batch) {
   options.batch = static_cast<std::int32_t>(batch);
   options.plain = problem.scale > 0 && options.softcap == 0 && !options.alibi && !options.bias &&
                   !(options.dropout && problem.pass == Pass::backward);
+  const bool capped_last = options.softcap != 0 && !options.alibi && !options.bias;
+  options.unit = options.plain ? options.scale : capped_last ? options.softcap : 1.0f;
   return options;
 }
 

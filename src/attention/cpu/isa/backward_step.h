@@ -8,11 +8,11 @@ namespace {
 
 // Tile rows [first, last): scores -> P, d_scores (dP on entry) -> dS before the cap's derivative. Logit and LSE are
 // subtracted in natural units: with large ones, a rounded product of either with log2(e) would show in P.
-template <class Engine, bool Plain>
+template <class Engine, bool Bounded>
 void softmax_gradient(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN, kV = kN / kLanes, kRows = kGroup<Engine, false>;
   constexpr int kDegree = Engine::kCompute == DType::bf16 ? 3 : 5;
-  const F32 scale = broadcast(Plain ? a.options->scale : 1.0f), factor = broadcast(kLog2e);
+  const F32 scale = broadcast(a.options->unit), factor = broadcast(kLog2e);
   // Pointers of their own: the compiler must assume that the stores change what `a` points to.
   float *const scores = a.scores, *const d_scores = a.d_scores;
   for (int v = 0; v < kV; ++v) {
@@ -21,7 +21,7 @@ void softmax_gradient(const BackwardStep& a, int first, int last) {
         first, last,
         [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA {
           const F32 s = load(scores + r * kN + v * kLanes);
-          return (Plain ? fma_memory(s, scale, minus_lse) : s + minus_lse) * factor;
+          return (Bounded ? fma_memory(s, scale, minus_lse) : s + minus_lse) * factor;
         },
         [&](std::ptrdiff_t r, const F32(&p)[kRows]) STROBE_INLINE_LAMBDA {
 #pragma GCC unroll 4
@@ -36,13 +36,13 @@ void softmax_gradient(const BackwardStep& a, int first, int last) {
 
 // The same for a narrow engine's rows [first, last), straight to the operands; where Masked, 0 where a lane does not
 // see the key. first and last are multiples of kP.
-template <class Engine, bool Masked>
+template <class Engine, bool Masked, bool Capped>
 void gradient_operands(const BackwardStep& a, int first, int last) {
   using Element = typename Engine::Element;
   constexpr int kM = Engine::kM, kN = Engine::kN, kV = kN / kLanes, kP = Engine::kP;
-  const F32 factor = broadcast(a.options->scale * kLog2e);
+  const F32 factor = broadcast(a.options->unit * kLog2e);
   // Pointers of their own: the compiler must assume that the stores change what `a` points to.
-  const float *const scores = a.scores, *const d_scores = a.d_scores;
+  const float *const scores = a.scores, *const d_scores = a.d_scores, *const slopes = a.slopes;
   Element *const p_m = static_cast<Element*>(a.p_m), *const ds_m = static_cast<Element*>(a.ds_m);
   Element* const ds_n = static_cast<Element*>(a.ds_n);
   const std::ptrdiff_t m_stride = a.m_stride;
@@ -56,7 +56,9 @@ void gradient_operands(const BackwardStep& a, int first, int last) {
           F32 ds[kP];
 #pragma GCC unroll 4
           for (int i = 0; i < kP; ++i) {
-            ds[i] = p[i] * (load(d_scores + (r + i) * kN + v * kLanes) - delta);
+            const std::ptrdiff_t at = (r + i) * kN + v * kLanes;
+            ds[i] = p[i] * (load(d_scores + at) - delta);
+            if constexpr (Capped) ds[i] *= load(slopes + at);
             if constexpr (Masked) {
               const I32 seen = sees(*a.lanes, v, a.key_begin + static_cast<int>(r) + i);
               p[i] = seen ? p[i] : F32{};
@@ -71,11 +73,22 @@ void gradient_operands(const BackwardStep& a, int first, int last) {
   }
 }
 
+template <class Engine, bool Capped>
+void gradient_operands(const BackwardStep& a, const TileRange& range) {
+  constexpr int kP = Engine::kP;
+  const int free_first = round_up(range.free_first, kP);
+  const int free_last = range.free_last / kP * kP < free_first ? free_first : range.free_last / kP * kP;
+  gradient_operands<Engine, true, Capped>(a, range.first, free_first);
+  gradient_operands<Engine, false, Capped>(a, free_first, free_last);
+  gradient_operands<Engine, true, Capped>(a, free_last, range.last);
+}
+
 // With dropout, dP counts only where the weight was kept, and so does P in dV. P itself is still needed for dS.
 template <class Engine>
 void softmax_gradient_dropout(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN, kV = kN / kLanes;
   const float scale = a.options->dropout_scale;
+  const F32 unit = broadcast(a.options->unit);
   for (int v = 0; v < kV; ++v) {
     const F32 lse = load(a.lse + v * kLanes), delta = load(a.delta + v * kLanes);
     const KeptLanes kept(*a.options, *a.lanes, v);
@@ -84,7 +97,7 @@ void softmax_gradient_dropout(const BackwardStep& a, int first, int last) {
       kept(a.key_begin + r, keep);
       for (int i = 0; i < 2; ++i) {
         const int at = (r + i) * kN + v * kLanes;
-        const F32 p = exp2<5>((load(a.scores + at) - lse) * kLog2e);
+        const F32 p = exp2<5>(fma(load(a.scores + at), unit, -lse) * kLog2e);
         const F32 dp = keep[i] ? load(a.d_scores + at) * scale : F32{};
         store(a.scores + at, keep[i] ? p * scale : F32{});
         store(a.d_scores + at, p * (dp - delta));
@@ -111,7 +124,7 @@ template <class Engine>
 void softmax_gradient_whole(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN;
   const ScoreOptions& options = *a.options;
-  const F32 scale = broadcast(options.plain ? options.scale : 1.0f), nothing = broadcast(-__builtin_inff());
+  const F32 scale = broadcast(options.unit), nothing = broadcast(-__builtin_inff());
   for (int v = 0; v < kN / kLanes; ++v) {
     const KeptLanes kept = options.dropout ? KeptLanes(options, *a.lanes, v) : KeptLanes();
     const auto keep = [&](int r) {
@@ -202,28 +215,24 @@ void backward_step(const BackwardStep& a) {
                          static_cast<std::ptrdiff_t>(kM) * a.dv_steps, static_cast<const Element*>(a.d_o), a.dv_steps,
                          panels, a.d_scores + first * kN, false);
   }
-  if constexpr (kNarrow<Engine>) {
-    if (options.plain && !a.p_tile && !a.whole) {
-      constexpr int kP = Engine::kP;
-      const int free_first = round_up(range.free_first, kP);
-      const int free_last = range.free_last / kP * kP < free_first ? free_first : range.free_last / kP * kP;
-      gradient_operands<Engine, true>(a, first, free_first);
-      gradient_operands<Engine, false>(a, free_first, free_last);
-      gradient_operands<Engine, true>(a, free_last, last);
-      return;
-    }
-  }
   if (!options.plain) {
     apply_options<Engine>(options, *a.lanes, a.key_begin, a.key_count, range, a.scores,
                           options.softcap != 0 ? a.slopes : nullptr);
   }
+  const bool bounded = !options.alibi && !options.bias;
+  if constexpr (kNarrow<Engine>) {
+    if (bounded && !options.dropout && !a.p_tile && !a.whole) {
+      return options.softcap != 0 ? gradient_operands<Engine, true>(a, range)
+                                  : gradient_operands<Engine, false>(a, range);
+    }
+  }
   if (a.whole) {
     clear_masked<Engine>(a, range, -__builtin_inff());
     softmax_gradient_whole<Engine>(a, first, last);
-  } else if (options.plain) {
-    softmax_gradient<Engine, true>(a, first, last);
   } else if (options.dropout) {
     softmax_gradient_dropout<Engine>(a, first, last);
+  } else if (bounded) {
+    softmax_gradient<Engine, true>(a, first, last);
   } else {
     softmax_gradient<Engine, false>(a, first, last);
   }

@@ -41,8 +41,8 @@ bool update_max(const ForwardStep& a, const TileRange& range, float unit, float*
 }
 
 // Scores become weights exp(score - max), and their sum is added to `sum`: in place or, with `Narrow`, straight to the
-// N operand. Plain: one multiplication less, but m * unit may overflow where a logit is near the largest float.
-template <class Engine, bool Plain, bool Narrow>
+// N operand. Bounded: one operation less, but m * unit may overflow where a logit is near the largest float.
+template <class Engine, bool Bounded, bool Narrow>
 void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
   constexpr int kN = Engine::kN, kV = kN / kLanes, kRows = kGroup<Engine, Narrow>;
   constexpr int kDegree = Engine::kCompute == DType::bf16 ? 3 : 5;
@@ -54,13 +54,13 @@ void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
   for (int v = 0; v < kV; ++v) {
     const F32 m = load(a.max + v * kLanes);
     const F32 finite = m == -__builtin_inff() ? F32{} : m;
-    const F32 largest = Plain ? finite * -unit : finite;
+    const F32 largest = Bounded ? finite * -unit : finite;
     F32 sum{};
     exp2_rows<kDegree, kRows>(
         range.first, range.last,
         [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA {
           const F32 s = load(scores + r * kN + v * kLanes);
-          return Plain ? fma_memory(s, factor, largest) : (s - largest) * factor;
+          return Bounded ? fma_memory(s, factor, largest) : (s - largest) * factor;
         },
         [&](std::ptrdiff_t r, const F32(&weight)[kRows]) STROBE_INLINE_LAMBDA {
           sum += sum_all(weight);
@@ -124,7 +124,7 @@ void forward_step(const ForwardStep& a) {
     apply_options<Engine>(options, *a.lanes, a.key_begin, a.key_count, range, a.scores, nullptr);
   }
 
-  const float unit = options.plain ? options.scale * kLog2e : kLog2e;
+  const float unit = options.unit * kLog2e;
   float shrink[kMaxLanes];
   if (update_max<Engine>(a, range, unit, shrink)) {
     for (int v = 0; v < kV; ++v) {
@@ -140,14 +140,15 @@ void forward_step(const ForwardStep& a) {
   const auto* weights = reinterpret_cast<const Element*>(a.scores + first * kN);
   if constexpr (kNarrow<Engine>) weights = static_cast<const Element*>(a.weights);
 
+  const bool bounded = !options.alibi && !options.bias;
   if (!options.dropout && !isolate) {
-    if (options.plain) {
+    if (bounded) {
       exponentiate<Engine, true, kNarrow<Engine>>(a, range, unit);
     } else {
       exponentiate<Engine, false, kNarrow<Engine>>(a, range, unit);
     }
   } else {
-    if (options.plain) {
+    if (bounded) {
       exponentiate<Engine, true, false>(a, range, unit);
     } else {
       exponentiate<Engine, false, false>(a, range, unit);

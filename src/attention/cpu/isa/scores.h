@@ -6,6 +6,7 @@
 #include "attention/cpu/isa/arithmetic.h"
 #include "attention/cpu/isa/exp2_rows.h"
 #include "attention/cpu/isa/simd.h"
+#include "attention/cpu/isa/tanh.h"
 
 namespace strobe::cpu {
 namespace {
@@ -114,47 +115,60 @@ STROBE_INLINE I32 sees(const Lanes& lanes, int v, int key) {
   return (at >= load(lanes.lo + v * kLanes)) & (at < load(lanes.hi + v * kLanes));
 }
 
-// tanh by 1 - 2 / (exp(2x) + 1), and by its odd series near 0, where that cancels. Exact enough near 1 for the slope
-// 1 - tanh^2, which a rational approximation of the same cost is not.
-STROBE_INLINE F32 tanh(F32 x) {
-  const F32 magnitude = x < 0.0f ? -x : x;
-  const F32 e = exp2<5>((magnitude > 30.0f ? broadcast(30.0f) : magnitude) * (2.0f * kLog2e));
-  const F32 large = 1.0f - 2.0f / (e + 1.0f);
-  const F32 square = x * x;
-  F32 series = broadcast(62.0f / 2835.0f);
-  series = fma(series, -square, broadcast(17.0f / 315.0f));
-  series = fma(series, -square, broadcast(2.0f / 15.0f));
-  series = fma(series, -square, broadcast(1.0f / 3.0f));
-  const F32 small = fma(series * -square, magnitude, magnitude);
-  const F32 y = magnitude < 0.3f ? small : large;
-  return x != x ? x : x < 0.0f ? -y : y;
-}
-
 inline float bias_element(const void* row, DType dtype, int key) {
   if (dtype == DType::fp32) return static_cast<const float*>(row)[key];
   const std::uint16_t bits = static_cast<const std::uint16_t*>(row)[key];
   return (dtype == DType::fp16 ? from_fp16(U16{} + bits) : from_bf16(U16{} + bits))[0];
 }
 
-// Scores q.k in rows [first, last) become logits in natural units. Where `slopes` is given, it receives the
-// derivative of the cap. Rows past the sequence hold anything afterwards; the mask follows.
+template <class Engine>
+STROBE_INLINE auto tanh_for() {
+  if constexpr (Engine::kCompute == DType::bf16) {
+    return ShortTanh{};
+  } else {
+    return AccurateTanh{};
+  }
+}
+
+// Scores q.k become tanh(scale / softcap * q.k), and, with Slope, `slopes` the derivative of the capped score.
+template <class Engine, bool Slope>
+void cap_scores(const ScoreOptions& options, const TileRange& range, float* tile, float* slopes) {
+  constexpr int kN = Engine::kN, kAtOnce = kTanhAtOnce * kLanes;
+  static_assert(kStep<Engine> * kN % kAtOnce == 0);
+  const F32 inner = broadcast(options.scale / options.softcap);
+  auto tanh = tanh_for<Engine>();
+  const auto begin = [&](int at) STROBE_INLINE_LAMBDA {
+    tanh.begin([&](int i) STROBE_INLINE_LAMBDA { return load(tile + at + i * kLanes) * inner; });
+  };
+  const int end = range.last * kN;
+  begin(range.first * kN);
+  for (int at = range.first * kN; at < end; at += kAtOnce) {
+    F32 value[kTanhAtOnce], slope[kTanhAtOnce];
+    tanh.template finish<Slope>(value, slope);
+    begin(at + kAtOnce < end ? at + kAtOnce : at);
+    for_each_vector([&](int i) STROBE_INLINE_LAMBDA {
+      store(tile + at + i * kLanes, value[i]);
+      if constexpr (Slope) store(slopes + at + i * kLanes, slope[i]);
+    });
+  }
+}
+
+// Scores q.k in rows [first, last) become logits in options.unit. Where `slopes` is given, it receives the derivative
+// of the cap. Rows past the sequence hold anything afterwards; the mask follows.
 template <class Engine>
 void apply_options(const ScoreOptions& options, const Lanes& lanes, int key_begin, int key_count, TileRange range,
                    float* tile, float* slopes) {
   constexpr int kN = Engine::kN;
   const int first = range.first, last = range.last;
   if (options.softcap != 0) {
-    const F32 inner = broadcast(options.scale / options.softcap);
-    for (int at = first * kN; at < last * kN; at += kLanes) {
-      const F32 t = tanh(load(tile + at) * inner);
-      store(tile + at, t * options.softcap);
-      if (slopes) store(slopes + at, 1.0f - t * t);
+    if (slopes) {
+      cap_scores<Engine, true>(options, range, tile, slopes);
+    } else {
+      cap_scores<Engine, false>(options, range, tile, nullptr);
     }
-  } else if (!options.alibi) {
-    for (int at = first * kN; at < last * kN; at += kLanes) store(tile + at, load(tile + at) * options.scale);
   }
+  const F32 scale = broadcast(options.softcap != 0 ? options.softcap : options.scale);
   if (options.alibi) {
-    const F32 scale = broadcast(options.softcap != 0 ? 1.0f : options.scale);
     for (int v = 0; v < kN / kLanes; ++v) {
       const F32 slope = load(lanes.slope + v * kLanes);
       const I32 diagonal = load(lanes.diagonal + v * kLanes);
@@ -164,6 +178,8 @@ void apply_options(const ScoreOptions& options, const Lanes& lanes, int key_begi
         store(at, fma(load(at), scale, (distance < 0.0f ? distance : -distance) * slope));
       }
     }
+  } else if (scale[0] != options.unit) {
+    for (int at = first * kN; at < last * kN; at += kLanes) store(tile + at, load(tile + at) * scale);
   }
   if (options.bias) {
     const int end = last < key_count ? last : key_count;
