@@ -170,12 +170,12 @@ void apply_options(const ScoreOptions& options, const Lanes& lanes, int key_begi
   const F32 scale = broadcast(options.softcap != 0 ? options.softcap : options.scale);
   if (options.alibi) {
     for (int v = 0; v < kN / kLanes; ++v) {
-      const F32 slope = load(lanes.slope + v * kLanes);
-      const I32 diagonal = load(lanes.diagonal + v * kLanes);
-      for (int r = first; r < last; ++r) {
-        const F32 distance = __builtin_convertvector(diagonal - (key_begin + r), F32);
+      const F32 minus_slope = -load(lanes.slope + v * kLanes);
+      I32 distance = load(lanes.diagonal + v * kLanes) - (key_begin + first);
+      for (int r = first; r < last; ++r, distance -= 1) {
         float* at = tile + r * kN + v * kLanes;
-        store(at, fma(load(at), scale, (distance < 0.0f ? distance : -distance) * slope));
+        const F32 far = absolute(__builtin_convertvector(distance, F32));
+        store(at, fma(far, minus_slope, load(at) * scale));
       }
     }
   } else if (scale[0] != options.unit) {
