@@ -94,6 +94,7 @@ struct ForwardStep {
   float* sum;                 // running sum of exp(score - max)                   [n]
   float* scores;              // scratch                                           [block_keys][n]
   void* weights;              // scratch, the weights as N operand                 [block_keys][n]
+  std::uint32_t* words;       // scratch, with dropout only                        [block_keys][n]
   const void* const* v_rows;  // rows of V in the caller's memory, where some are not finite; else null
   DType dtype;
   int dv;
@@ -119,6 +120,7 @@ struct BackwardStep {
   float* scores;            // scratch                                           [block_keys][n]
   float* d_scores;          // scratch                                           [block_keys][n]
   float* slopes;            // scratch, d capped / d score, with softcap only    [block_keys][n]
+  std::uint32_t* words;     // scratch, with dropout only                        [block_keys][n]
   void* ds_n;               // dS as N operand, steps keys                       [block_keys][n]
   void* p_m;                // P as M panels, steps rows: this panel's n steps of key panel r go to p_m + r * stride
   void* ds_m;               // dS likewise

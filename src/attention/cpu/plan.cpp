@@ -106,8 +106,7 @@ ScoreOptions score_options(const Problem& problem, std::int64_t batch) {
   options.dropout_scale = static_cast<float>(1.0 / (1.0 - static_cast<double>(problem.dropout.p)));
   options.seed = problem.dropout.seed;
   options.batch = static_cast<std::int32_t>(batch);
-  options.plain = problem.scale > 0 && options.softcap == 0 && !options.alibi && !options.bias &&
-                  !(options.dropout && problem.pass == Pass::backward);
+  options.plain = problem.scale > 0 && options.softcap == 0 && !options.alibi && !options.bias;
   const bool capped_last = options.softcap != 0 && !options.alibi && !options.bias;
   options.unit = options.plain ? options.scale : capped_last ? options.softcap : 1.0f;
   return options;

@@ -1,20 +1,36 @@
 // One panel of query rows against one block of keys: P and dS, in the operand forms of the three products that follow.
 #pragma once
 
+#include "attention/cpu/isa/dropout.h"
 #include "attention/cpu/isa/scores.h"
 
 namespace strobe::cpu {
 namespace {
 
+// Applies dropout to a vector of dP and to P as dV needs it; P itself is still needed for dS.
+struct DropLanes {
+  const std::uint32_t* words;
+  U32 threshold;
+  F32 scale;
+  explicit DropLanes(const BackwardStep& a)
+      : words(a.words),
+        threshold(broadcast(a.options->dropout_threshold)),
+        scale(broadcast(a.options->dropout_scale)) {}
+  STROBE_INLINE F32 operator()(std::ptrdiff_t at, F32 x) const {
+    return load_vector<U32>(words + at) >= threshold ? x * scale : F32{};
+  }
+};
+
 // Tile rows [first, last): scores -> P, d_scores (dP on entry) -> dS before the cap's derivative. Logit and LSE are
 // subtracted in natural units: with large ones, a rounded product of either with log2(e) would show in P.
-template <class Engine, bool Bounded>
+template <class Engine, bool Bounded, bool Dropout>
 void softmax_gradient(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN, kV = kN / kLanes, kRows = kGroup<Engine, false>;
   constexpr int kDegree = Engine::kCompute == DType::bf16 ? 3 : 5;
   const F32 scale = broadcast(a.options->unit), factor = broadcast(kLog2e);
   // Pointers of their own: the compiler must assume that the stores change what `a` points to.
   float *const scores = a.scores, *const d_scores = a.d_scores;
+  [[maybe_unused]] const DropLanes drop(a);
   for (int v = 0; v < kV; ++v) {
     const F32 minus_lse = -load(a.lse + v * kLanes), delta = load(a.delta + v * kLanes);
     exp2_rows<kDegree, kRows>(
@@ -27,8 +43,14 @@ void softmax_gradient(const BackwardStep& a, int first, int last) {
 #pragma GCC unroll 4
           for (int i = 0; i < kRows; ++i) {
             const std::ptrdiff_t at = (r + i) * kN + v * kLanes;
-            store(scores + at, p[i]);
-            store(d_scores + at, p[i] * (load(d_scores + at) - delta));
+            const F32 dp = load(d_scores + at);
+            if constexpr (Dropout) {
+              store(scores + at, drop(at, p[i]));
+              store(d_scores + at, p[i] * (drop(at, dp) - delta));
+            } else {
+              store(scores + at, p[i]);
+              store(d_scores + at, p[i] * (dp - delta));
+            }
           }
         });
   }
@@ -83,29 +105,6 @@ void gradient_operands(const BackwardStep& a, const TileRange& range) {
   gradient_operands<Engine, true, Capped>(a, free_last, range.last);
 }
 
-// With dropout, dP counts only where the weight was kept, and so does P in dV. P itself is still needed for dS.
-template <class Engine>
-void softmax_gradient_dropout(const BackwardStep& a, int first, int last) {
-  constexpr int kN = Engine::kN, kV = kN / kLanes;
-  const float scale = a.options->dropout_scale;
-  const F32 unit = broadcast(a.options->unit);
-  for (int v = 0; v < kV; ++v) {
-    const F32 lse = load(a.lse + v * kLanes), delta = load(a.delta + v * kLanes);
-    const KeptLanes kept(*a.options, *a.lanes, v);
-    for (int r = first; r < last; r += 2) {
-      I32 keep[2];
-      kept(a.key_begin + r, keep);
-      for (int i = 0; i < 2; ++i) {
-        const int at = (r + i) * kN + v * kLanes;
-        const F32 p = exp2<5>(fma(load(a.scores + at), unit, -lse) * kLog2e);
-        const F32 dp = keep[i] ? load(a.d_scores + at) * scale : F32{};
-        store(a.scores + at, keep[i] ? p * scale : F32{});
-        store(a.d_scores + at, p * (dp - delta));
-      }
-    }
-  }
-}
-
 // A sum that carries what each addition loses (Kahan).
 struct CarefulSum {
   F32 value;
@@ -125,13 +124,8 @@ void softmax_gradient_whole(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN;
   const ScoreOptions& options = *a.options;
   const F32 scale = broadcast(options.unit), nothing = broadcast(-__builtin_inff());
+  const DropLanes drop(a);
   for (int v = 0; v < kN / kLanes; ++v) {
-    const KeptLanes kept = options.dropout ? KeptLanes(options, *a.lanes, v) : KeptLanes();
-    const auto keep = [&](int r) {
-      I32 both[2];
-      kept(a.key_begin + r, both);
-      return both[0];
-    };
     const F32 sink = a.sinks ? load(a.sinks + v * kLanes) : nothing;
     F32 largest = sink;
     for (int r = first; r < last; ++r) {
@@ -155,7 +149,7 @@ void softmax_gradient_whole(const BackwardStep& a, int first, int last) {
       const int at = r * kN + v * kLanes;
       const F32 p = load(a.scores + at) / divisor;
       F32 dp = load(a.d_scores + at);
-      if (options.dropout) dp = keep(r) ? dp * options.dropout_scale : F32{};
+      if (options.dropout) dp = drop(at, dp);
       store(a.scores + at, p);
       store(a.d_scores + at, dp);
       delta.add(p * dp);
@@ -167,7 +161,7 @@ void softmax_gradient_whole(const BackwardStep& a, int first, int last) {
       const int at = r * kN + v * kLanes;
       const F32 p = load(a.scores + at);
       store(a.d_scores + at, p * (load(a.d_scores + at) - delta.value));
-      if (options.dropout) store(a.scores + at, keep(r) ? p * options.dropout_scale : F32{});
+      if (options.dropout) store(a.scores + at, drop(at, p));
     }
   }
 }
@@ -219,6 +213,7 @@ void backward_step(const BackwardStep& a) {
     apply_options<Engine>(options, *a.lanes, a.key_begin, a.key_count, range, a.scores,
                           options.softcap != 0 ? a.slopes : nullptr);
   }
+  if (options.dropout) draw_words<Engine>(options, *a.lanes, a.key_begin, first, last, a.words);
   const bool bounded = !options.alibi && !options.bias;
   if constexpr (kNarrow<Engine>) {
     if (bounded && !options.dropout && !a.p_tile && !a.whole) {
@@ -230,11 +225,12 @@ void backward_step(const BackwardStep& a) {
     clear_masked<Engine>(a, range, -__builtin_inff());
     softmax_gradient_whole<Engine>(a, first, last);
   } else if (options.dropout) {
-    softmax_gradient_dropout<Engine>(a, first, last);
+    bounded ? softmax_gradient<Engine, true, true>(a, first, last)
+            : softmax_gradient<Engine, false, true>(a, first, last);
   } else if (bounded) {
-    softmax_gradient<Engine, true>(a, first, last);
+    softmax_gradient<Engine, true, false>(a, first, last);
   } else {
-    softmax_gradient<Engine, false>(a, first, last);
+    softmax_gradient<Engine, false, false>(a, first, last);
   }
   clear_masked<Engine>(a, range, 0.0f);
   add_to_bias_gradient<Engine>(a, range);

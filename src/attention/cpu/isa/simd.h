@@ -29,6 +29,7 @@ inline constexpr int kLanes = 4;
 typedef float F32 __attribute__((vector_size(4 * kLanes)));
 typedef std::int32_t I32 __attribute__((vector_size(4 * kLanes)));
 typedef std::uint32_t U32 __attribute__((vector_size(4 * kLanes)));
+typedef std::uint64_t U64 __attribute__((vector_size(4 * kLanes)));
 typedef std::uint16_t U16 __attribute__((vector_size(2 * kLanes)));
 
 #define STROBE_INLINE inline __attribute__((always_inline))
@@ -249,6 +250,17 @@ STROBE_INLINE void multiply_wide(U32 a, std::uint32_t b, U32& high, U32& low) {
     high[i] = static_cast<std::uint32_t>(product >> 32);
     low[i] = static_cast<std::uint32_t>(product);
   }
+#endif
+}
+
+// The product of the low words of 64-bit elements.
+STROBE_INLINE U64 multiply_low_words(U64 a, std::uint32_t b) {
+#if defined(__AVX512F__)
+  return (U64)_mm512_mul_epu32((__m512i)a, _mm512_set1_epi64(b));
+#elif defined(__AVX2__)
+  return (U64)_mm256_mul_epu32((__m256i)a, _mm256_set1_epi64x(b));
+#else
+  return (a & 0xffffffffu) * std::uint64_t{b};
 #endif
 }
 
