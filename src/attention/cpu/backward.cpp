@@ -42,25 +42,26 @@ void split_lse(double lse, double excess, double typical, float& high, float& lo
 
 // Scratch of one thread. Blocks are [block_keys] x [block_rows].
 struct Scratch {
-  char* k;            // M panels, steps d                      [block_keys][d_steps]
-  char* k_t;          // M panels of the transpose, steps keys  [d_rows][block_keys]
-  char* v;            // M panels, steps dv                     [block_keys][dv_steps]
-  float* dk;          // C tiles                                [d_cols / cols][block_keys][cols]
-  float* dv;          //                                        [dv_cols / cols][block_keys][cols]
-  float* scores;      // tile                                   [block_keys][n]
-  float* d_scores;    // tile, where not fp32                   [block_keys][n]
-  float* slopes;      // tile, with softcap                     [block_keys][n]
-  char* ds_n;         // N operands                             [panels][block_keys][n]
-  char* p_m;          // M operands                             [block_keys / m][block_rows][m]
-  char* ds_m;         //                                        [block_keys / m][block_rows][m]
-  char* q;            // N panels, where not prepacked          [panels][d_steps][n]
-  char* d_o;          //                                        [panels][dv_steps][n]
-  char* q_t;          // N panels, steps rows, where fp32 or not prepacked   [d_cols][block_rows]
-  char* do_t;         //                                        [dv_cols][block_rows]
-  float* p_tile;      // plain tiles in place of M operands, for input not finite   [panels][block_keys][n]
-  float* ds_tile;     //                                        [panels][block_keys][n]
-  Lanes* lanes;       //                                        [panels]
-  const void** rows;  //                                        [max(block_rows, block_keys)]
+  char* k;               // M panels, steps d                      [block_keys][d_steps]
+  char* k_t;             // M panels of the transpose, steps keys  [d_rows][block_keys]
+  char* v;               // M panels, steps dv                     [block_keys][dv_steps]
+  float* dk;             // C tiles                                [d_cols / cols][block_keys][cols]
+  float* dv;             //                                        [dv_cols / cols][block_keys][cols]
+  float* scores;         // tile                                   [block_keys][n]
+  float* d_scores;       // tile, where not fp32                   [block_keys][n]
+  float* slopes;         // tile, with softcap                     [block_keys][n]
+  std::uint32_t* words;  // tile, with dropout                  [block_keys][n]
+  char* ds_n;            // N operands                             [panels][block_keys][n]
+  char* p_m;             // M operands                             [block_keys / m][block_rows][m]
+  char* ds_m;            //                                        [block_keys / m][block_rows][m]
+  char* q;               // N panels, where not prepacked          [panels][d_steps][n]
+  char* d_o;             //                                        [panels][dv_steps][n]
+  char* q_t;             // N panels, steps rows, where fp32 or not prepacked   [d_cols][block_rows]
+  char* do_t;            //                                        [dv_cols][block_rows]
+  float* p_tile;         // plain tiles in place of M operands, for input not finite   [panels][block_keys][n]
+  float* ds_tile;        //                                        [panels][block_keys][n]
+  Lanes* lanes;          //                                        [panels]
+  const void** rows;     //                                        [max(block_rows, block_keys)]
 };
 
 // What a row block brings to every key block.
@@ -99,6 +100,7 @@ Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
     s.scores = carver.take<float>(keys * n);
     s.d_scores = narrow ? carver.take<float>(keys * n) : nullptr;
     s.slopes = problem.softcap != 0 ? carver.take<float>(keys * n) : nullptr;
+    s.words = problem.dropout.p > 0 ? carver.take<std::uint32_t>(keys * n) : nullptr;
     s.ds_n = carver.bytes(keys * rows * e);
     s.p_m = carver.bytes(keys * rows * e);
     s.ds_m = carver.bytes(keys * rows * e);
@@ -331,8 +333,7 @@ class Backward {
   // LSE as backward_step reads it, and the weights of the sinks.
   void keep_lse(const Unit& unit, const RowBlock& rows, const RowStatistics& statistics, std::int64_t at) const {
     const ScoreOptions options = score_options(problem_, unit.b);
-    const double factor = (options.plain ? double{options.scale} : 1.0) * kLog2e;
-    const double excess = factor == 0 ? 0 : exponent_factor(options) / factor - 1;
+    const double excess = options.unit == 0 ? 0 : options.exponent_factor() / (options.unit * kLog2e) - 1;
     for (int r = 0; r < plan_.block_rows; ++r) {
       split_lse(statistics.lse[r], excess, statistics.typical[r], workspace_.lse_high[at + r],
                 workspace_.lse_low[at + r]);
@@ -522,6 +523,7 @@ class Backward {
     a.scores = s.scores;
     a.d_scores = s.d_scores ? s.d_scores : reinterpret_cast<float*>(ds_n(s, p));
     a.slopes = s.slopes;
+    a.words = s.words;
     a.ds_n = ds_n(s, p);
     a.p_m = s.p_m + at;
     a.ds_m = s.ds_m + at;

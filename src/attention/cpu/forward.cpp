@@ -14,16 +14,17 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Scratch of one thread.
 struct Scratch {
-  char* q;            // N panels                        [panels][d_steps][n]
-  float* o;           // O^T                             [panels][dv_rows][n]
-  float* max;         //                                 [panels][n]
-  float* sum;         //                                 [panels][n]
-  float* scores;      //                                 [block_keys][n]
-  char* weights;      // N operand where not fp32        [block_keys][n]
-  char* k;            // one block, where not prepacked  [block_keys][d_steps]
-  char* v;            //                                 [dv_rows][block_keys]
-  Lanes* lanes;       //                                 [panels]
-  const void** rows;  //                                 [max(block_rows, block_keys)]
+  char* q;               // N panels                        [panels][d_steps][n]
+  float* o;              // O^T                             [panels][dv_rows][n]
+  float* max;            //                                 [panels][n]
+  float* sum;            //                                 [panels][n]
+  float* scores;         //                                 [block_keys][n]
+  char* weights;         // N operand where not fp32        [block_keys][n]
+  std::uint32_t* words;  // with dropout                    [block_keys][n]
+  char* k;               // one block, where not prepacked  [block_keys][d_steps]
+  char* v;               //                                 [dv_rows][block_keys]
+  Lanes* lanes;          //                                 [panels]
+  const void** rows;     //                                 [max(block_rows, block_keys)]
 };
 
 struct Workspace {
@@ -48,6 +49,7 @@ Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
     s.sum = carver.take<float>(plan.panels * n);
     s.scores = carver.take<float>(block * n);
     s.weights = e == 4 ? nullptr : carver.bytes(block * n * e);
+    s.words = problem.dropout.p > 0 ? carver.take<std::uint32_t>(block * n) : nullptr;
     s.k = plan.prepack ? nullptr : carver.bytes(block * plan.d_steps * e);
     s.v = plan.prepack ? nullptr : carver.bytes(block * plan.dv_rows * e);
     s.lanes = carver.take<Lanes>(plan.panels);
@@ -186,6 +188,7 @@ class Forward {
     step.options = &options;
     step.scores = s.scores;
     step.weights = s.weights;
+    step.words = s.words;
     step.dtype = problem_.dtype;
     step.dv = static_cast<int>(problem_.dv);
     step.piece = plan_.piece;

@@ -69,6 +69,7 @@ struct Lanes {
 struct ScoreOptions {
   bool plain;  // only a positive scale: the fast path, scores stay in units of q.k
   float scale;
+  float unit;     // a tile's scores, options applied, times this are logits: scale (plain), softcap (if last) or 1
   float softcap;  // 0: off
   bool alibi;
   bool bias;
@@ -78,6 +79,11 @@ struct ScoreOptions {
   float dropout_scale;              // 1 / (1 - p)
   std::uint64_t seed;
   std::int32_t batch;  // b, for the Philox counter
+
+  // Whether logits are no larger than scores of q.k may be: a bias may hold anything.
+  bool bounded() const { return !alibi && !bias; }
+  // What a tile's scores are multiplied with to be exponents of 2.
+  float exponent_factor() const { return unit * 1.44269504088896340736f; }
 };
 
 // One panel of rows against one block of keys.
@@ -95,16 +101,12 @@ struct ForwardStep {
   float* sum;                 // running sum of exp(score - max)                   [n]
   float* scores;              // scratch                                           [block_keys][n]
   void* weights;              // scratch, the weights as N operand                 [block_keys][n]
+  std::uint32_t* words;       // scratch, with dropout only                        [block_keys][n]
   const void* const* v_rows;  // rows of V in the caller's memory, where some are not finite; else null
   DType dtype;
   int dv;
   int piece = kLongPiece;
 };
-
-// What a score is multiplied with to be an exponent of 2, in fp32.
-inline float exponent_factor(const ScoreOptions& options) {
-  return (options.plain ? options.scale : 1.0f) * 1.44269504088896340736f;
-}
 
 // One panel of rows against one block of keys: P and dS from S and dP. Products with them are made by Multiply.
 struct BackwardStep {
@@ -127,6 +129,7 @@ struct BackwardStep {
   float* scores;            // scratch                                           [block_keys][n]
   float* d_scores;          // scratch                                           [block_keys][n]
   float* slopes;            // scratch, d capped / d score, with softcap only    [block_keys][n]
+  std::uint32_t* words;     // scratch, with dropout only                        [block_keys][n]
   void* ds_n;               // dS as N operand, steps keys                       [block_keys][n]
   void* p_m;                // P as M panels, steps rows: this panel's n steps of key panel r go to p_m + r * stride
   void* ds_m;               // dS likewise

@@ -149,17 +149,17 @@ ScoreOptions score_options(const Problem& problem, std::int64_t batch) {
   options.dropout_scale = static_cast<float>(1.0 / (1.0 - static_cast<double>(problem.dropout.p)));
   options.seed = problem.dropout.seed;
   options.batch = static_cast<std::int32_t>(batch);
-  options.plain = problem.scale > 0 && options.softcap == 0 && !options.alibi && !options.bias &&
-                  !(options.dropout && problem.pass == Pass::backward);
+  options.plain = problem.scale > 0 && options.softcap == 0 && !options.alibi && !options.bias;
+  const bool capped_last = options.softcap != 0 && !options.alibi && !options.bias;
+  options.unit = options.plain ? options.scale : capped_last ? options.softcap : 1.0f;
   return options;
 }
 
 double logit_of_max(const Isa& isa, const ScoreOptions& options, float max) {
-  if (!options.plain) return max;
-  const float unit = options.scale * 1.44269504088896340736f, m = max * unit;
-  const double logit = static_cast<double>(max) * options.scale;
-  if (!isa.fused || !std::isfinite(m)) return logit;
-  return logit + (m - static_cast<double>(max) * unit) * 0.693147180559945309417;
+  const double logit = static_cast<double>(max) * options.unit;
+  const float factor = options.exponent_factor(), m = max * factor;
+  if (!isa.fused || !options.bounded() || !std::isfinite(m)) return logit;
+  return logit + (m - static_cast<double>(max) * factor) * 0.693147180559945309417;
 }
 
 void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, int count, int n, Lanes& lanes) {

@@ -1,6 +1,7 @@
 // One panel of query rows against one block of keys: P and dS, in the operand forms of the three products that follow.
 #pragma once
 
+#include "attention/cpu/isa/dropout.h"
 #include "attention/cpu/isa/scores.h"
 
 namespace strobe::cpu {
@@ -16,7 +17,7 @@ struct WeightExponent {
 
   WeightExponent(const BackwardStep& a, int v)
       : scores(a.scores + v * kLanes),
-        factor(broadcast(exponent_factor(*a.options))),
+        factor(broadcast(a.options->exponent_factor())),
         minus_high(-load(a.lse_high + v * kLanes)),
         minus_low(-load(a.lse_low + v * kLanes)) {}
 
@@ -40,12 +41,27 @@ struct WeightExponent {
   static constexpr int kDegree = 6;
 };
 
+// Applies dropout to a vector of dP and to P as dV needs it; P itself is still needed for dS.
+struct DropLanes {
+  const std::uint32_t* words;
+  U32 threshold;
+  F32 scale;
+  explicit DropLanes(const BackwardStep& a)
+      : words(a.words),
+        threshold(broadcast(a.options->dropout_threshold)),
+        scale(broadcast(a.options->dropout_scale)) {}
+  STROBE_INLINE F32 operator()(std::ptrdiff_t at, F32 x) const {
+    return load_vector<U32>(words + at) >= threshold ? x * scale : F32{};
+  }
+};
+
 // Tile rows [first, last): scores -> P, d_scores (dP on entry) -> dS before the cap's derivative.
-template <class Engine>
+template <class Engine, bool Dropout>
 void softmax_gradient(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN, kV = kN / kLanes, kRows = kGroup<Engine, false>;
   // Pointers of their own: the compiler must assume that the stores change what `a` points to.
   float *const scores = a.scores, *const d_scores = a.d_scores;
+  [[maybe_unused]] const DropLanes drop(a);
   for (int v = 0; v < kV; ++v) {
     const WeightExponent<kN> exponent(a, v);
     const F32 delta = load(a.delta + v * kLanes);
@@ -55,8 +71,14 @@ void softmax_gradient(const BackwardStep& a, int first, int last) {
 #pragma GCC unroll 4
           for (int i = 0; i < kRows; ++i) {
             const std::ptrdiff_t at = (r + i) * kN + v * kLanes;
-            store(scores + at, p[i]);
-            store(d_scores + at, p[i] * (load(d_scores + at) - delta));
+            const F32 dp = load(d_scores + at);
+            if constexpr (Dropout) {
+              store(scores + at, drop(at, p[i]));
+              store(d_scores + at, p[i] * (drop(at, dp) - delta));
+            } else {
+              store(scores + at, p[i]);
+              store(d_scores + at, p[i] * (dp - delta));
+            }
           }
         },
         exponent);
@@ -65,13 +87,13 @@ void softmax_gradient(const BackwardStep& a, int first, int last) {
 
 // The same for a narrow engine's rows [first, last), straight to the operands; where Masked, 0 where a lane does not
 // see the key. first and last are multiples of kP.
-template <class Engine, bool Masked>
+template <class Engine, bool Masked, bool Capped>
 void gradient_operands(const BackwardStep& a, int first, int last) {
   using Element = typename Engine::Element;
   constexpr int kM = Engine::kM, kN = Engine::kN, kV = kN / kLanes, kP = Engine::kP;
-  const F32 factor = broadcast(a.options->scale * kLog2e);
+  const F32 factor = broadcast(a.options->unit * kLog2e);
   // Pointers of their own: the compiler must assume that the stores change what `a` points to.
-  const float *const scores = a.scores, *const d_scores = a.d_scores;
+  const float *const scores = a.scores, *const d_scores = a.d_scores, *const slopes = a.slopes;
   Element *const p_m = static_cast<Element*>(a.p_m), *const ds_m = static_cast<Element*>(a.ds_m);
   Element* const ds_n = static_cast<Element*>(a.ds_n);
   const std::ptrdiff_t m_stride = a.m_stride;
@@ -86,7 +108,9 @@ void gradient_operands(const BackwardStep& a, int first, int last) {
           F32 ds[kP];
 #pragma GCC unroll 4
           for (int i = 0; i < kP; ++i) {
-            ds[i] = p[i] * (load(d_scores + (r + i) * kN + v * kLanes) - delta);
+            const std::ptrdiff_t at = (r + i) * kN + v * kLanes;
+            ds[i] = p[i] * (load(d_scores + at) - delta);
+            if constexpr (Capped) ds[i] *= load(slopes + at);
             if constexpr (Masked) {
               const I32 seen = sees(*a.lanes, v, a.key_begin + static_cast<int>(r) + i);
               p[i] = seen ? p[i] : F32{};
@@ -101,27 +125,14 @@ void gradient_operands(const BackwardStep& a, int first, int last) {
   }
 }
 
-// With dropout, dP counts only where the weight was kept, and so does P in dV. P itself is still needed for dS.
-template <class Engine>
-void softmax_gradient_dropout(const BackwardStep& a, int first, int last) {
-  constexpr int kN = Engine::kN, kV = kN / kLanes;
-  const float scale = a.options->dropout_scale;
-  for (int v = 0; v < kV; ++v) {
-    const WeightExponent<kN> exponent(a, v);
-    const F32 delta = load(a.delta + v * kLanes);
-    const KeptLanes kept(*a.options, *a.lanes, v);
-    for (int r = first; r < last; r += 2) {
-      I32 keep[2];
-      kept(a.key_begin + r, keep);
-      for (int i = 0; i < 2; ++i) {
-        const int at = (r + i) * kN + v * kLanes;
-        const F32 p = exponent.weight(r + i);
-        const F32 dp = keep[i] ? load(a.d_scores + at) * scale : F32{};
-        store(a.scores + at, keep[i] ? p * scale : F32{});
-        store(a.d_scores + at, p * (dp - delta));
-      }
-    }
-  }
+template <class Engine, bool Capped>
+void gradient_operands(const BackwardStep& a, const TileRange& range) {
+  constexpr int kP = Engine::kP;
+  const int free_first = round_up(range.free_first, kP);
+  const int free_last = range.free_last / kP * kP < free_first ? free_first : range.free_last / kP * kP;
+  gradient_operands<Engine, true, Capped>(a, range.first, free_first);
+  gradient_operands<Engine, false, Capped>(a, free_first, free_last);
+  gradient_operands<Engine, true, Capped>(a, free_last, range.last);
 }
 
 // Where a tile holds all keys of its rows, weights and delta come from the tile itself: nothing is lost to the rounding
@@ -130,14 +141,9 @@ template <class Engine>
 void softmax_gradient_whole(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN;
   const ScoreOptions& options = *a.options;
-  const F32 scale = broadcast(options.plain ? options.scale : 1.0f), nothing = broadcast(-__builtin_inff());
+  const F32 scale = broadcast(options.unit), nothing = broadcast(-__builtin_inff());
+  const DropLanes drop(a);
   for (int v = 0; v < kN / kLanes; ++v) {
-    const KeptLanes kept = options.dropout ? KeptLanes(options, *a.lanes, v) : KeptLanes();
-    const auto keep = [&](int r) {
-      I32 both[2];
-      kept(a.key_begin + r, both);
-      return both[0];
-    };
     const F32 sink = a.sinks ? load(a.sinks + v * kLanes) : nothing;
     F32 largest = sink;
     for (int r = first; r < last; ++r) {
@@ -161,7 +167,7 @@ void softmax_gradient_whole(const BackwardStep& a, int first, int last) {
       const int at = r * kN + v * kLanes;
       const F32 p = load(a.scores + at) / divisor;
       F32 dp = load(a.d_scores + at);
-      if (options.dropout) dp = keep(r) ? dp * options.dropout_scale : F32{};
+      if (options.dropout) dp = drop(at, dp);
       store(a.scores + at, p);
       store(a.d_scores + at, dp);
       delta.add(p * dp);
@@ -173,7 +179,7 @@ void softmax_gradient_whole(const BackwardStep& a, int first, int last) {
       const int at = r * kN + v * kLanes;
       const F32 p = load(a.scores + at);
       store(a.d_scores + at, p * (load(a.d_scores + at) - delta.value));
-      if (options.dropout) store(a.scores + at, keep(r) ? p * options.dropout_scale : F32{});
+      if (options.dropout) store(a.scores + at, drop(at, p));
     }
   }
 }
@@ -221,28 +227,24 @@ void backward_step(const BackwardStep& a) {
                          static_cast<std::ptrdiff_t>(kM) * a.dv_steps, static_cast<const Element*>(a.d_o), a.dv_steps,
                          panels, a.d_scores + first * kN, false, a.piece);
   }
-  if constexpr (kNarrow<Engine>) {
-    if (options.plain && !a.p_tile && !a.whole) {
-      constexpr int kP = Engine::kP;
-      const int free_first = round_up(range.free_first, kP);
-      const int free_last = range.free_last / kP * kP < free_first ? free_first : range.free_last / kP * kP;
-      gradient_operands<Engine, true>(a, first, free_first);
-      gradient_operands<Engine, false>(a, free_first, free_last);
-      gradient_operands<Engine, true>(a, free_last, last);
-      return;
-    }
-  }
   if (!options.plain) {
     apply_options<Engine>(options, *a.lanes, a.key_begin, a.key_count, range, a.scores,
                           options.softcap != 0 ? a.slopes : nullptr);
+  }
+  if (options.dropout) draw_words<Engine>(options, *a.lanes, a.key_begin, first, last, a.words);
+  if constexpr (kNarrow<Engine>) {
+    if (options.bounded() && !options.dropout && !a.p_tile && !a.whole) {
+      return options.softcap != 0 ? gradient_operands<Engine, true>(a, range)
+                                  : gradient_operands<Engine, false>(a, range);
+    }
   }
   if (a.whole) {
     clear_masked<Engine>(a, range, -__builtin_inff());
     softmax_gradient_whole<Engine>(a, first, last);
   } else if (options.dropout) {
-    softmax_gradient_dropout<Engine>(a, first, last);
+    softmax_gradient<Engine, true>(a, first, last);
   } else {
-    softmax_gradient<Engine>(a, first, last);
+    softmax_gradient<Engine, false>(a, first, last);
   }
   clear_masked<Engine>(a, range, 0.0f);
   add_to_bias_gradient<Engine>(a, range);

@@ -1,6 +1,7 @@
 // One panel of query rows against one block of keys: scores, online softmax, output product.
 #pragma once
 
+#include "attention/cpu/isa/dropout.h"
 #include "attention/cpu/isa/scores.h"
 
 namespace strobe::cpu {
@@ -41,8 +42,9 @@ bool update_max(const ForwardStep& a, const TileRange& range, float unit, float*
 }
 
 // Scores become weights exp(score - max), and their sum is added to `sum`: in place or, with `Narrow`, straight to the
-// N operand. Plain: one multiplication less, but m * unit may overflow where a logit is near the largest float.
-template <class Engine, bool Plain, bool Narrow>
+// N operand. Dropout comes after the sum: a weight is dropped where its random word is below the threshold. Bounded:
+// one operation less, but m * unit may overflow where a logit is near the largest float.
+template <class Engine, bool Bounded, bool Narrow, bool Dropout>
 void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
   constexpr int kN = Engine::kN, kV = kN / kLanes, kRows = kGroup<Engine, Narrow>;
   constexpr bool kCareful = Engine::kCompute == DType::fp32;
@@ -50,26 +52,35 @@ void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
   const F32 factor = broadcast(unit);
   // Pointers of their own: the compiler must assume that the stores change what `a` points to.
   float* const scores = a.scores;
+  [[maybe_unused]] const std::uint32_t* const words = a.words;
+  [[maybe_unused]] const U32 threshold = broadcast(a.options->dropout_threshold);
   [[maybe_unused]] typename Engine::Element* out = nullptr;
   if constexpr (Narrow) out = static_cast<typename Engine::Element*>(a.weights) - range.first * kN;
   for (int v = 0; v < kV; ++v) {
     const F32 m = load(a.max + v * kLanes);
     const F32 finite = m == -__builtin_inff() ? F32{} : m;
-    const F32 largest = Plain ? finite * -unit : finite;
+    const F32 largest = Bounded ? finite * -unit : finite;
     F32 sum{};
     CarefulSum total{F32{}};
     exp2_rows<kDegree, kRows>(
         range.first, range.last,
         [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA {
           const F32 s = load(scores + r * kN + v * kLanes);
-          return Plain ? fma_memory(s, factor, largest) : (s - largest) * factor;
+          return Bounded ? fma_memory(s, factor, largest) : (s - largest) * factor;
         },
-        [&](std::ptrdiff_t r, const F32(&weight)[kRows]) STROBE_INLINE_LAMBDA {
+        [&](std::ptrdiff_t r, F32(&weight)[kRows]) STROBE_INLINE_LAMBDA {
           sum += sum_all(weight);
           // A long plain sum of like weights drifts by several units; pieces of 32 rows cost nothing.
           if (kCareful && (r & 31) + kRows == 32) {
             total.add(sum);
             sum = F32{};
+          }
+          if constexpr (Dropout) {
+#pragma GCC unroll 4
+            for (int i = 0; i < kRows; ++i) {
+              const U32 word = load_vector<U32>(words + (r + i) * kN + v * kLanes);
+              weight[i] = word >= threshold ? weight[i] : F32{};
+            }
           }
           if constexpr (Narrow) {
             Engine::lanes_to_n(weight, v, out + r * kN);
@@ -86,19 +97,15 @@ void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
   }
 }
 
-template <class Engine>
-void drop_weights(const ForwardStep& a, const TileRange& range) {
-  constexpr int kN = Engine::kN;
-  for (int v = 0; v < kN / kLanes; ++v) {
-    const KeptLanes kept(*a.options, *a.lanes, v);
-    for (int r = range.first; r < range.last; r += 2) {
-      I32 keep[2];
-      kept(a.key_begin + r, keep);
-      for (int i = 0; i < 2; ++i) {
-        float* at = a.scores + (r + i) * kN + v * kLanes;
-        store(at, keep[i] ? load(at) : F32{});
-      }
-    }
+template <class Engine, bool Narrow>
+void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
+  const bool bounded = a.options->bounded();
+  if (a.options->dropout) {
+    bounded ? exponentiate<Engine, true, Narrow, true>(a, range, unit)
+            : exponentiate<Engine, false, Narrow, true>(a, range, unit);
+  } else {
+    bounded ? exponentiate<Engine, true, Narrow, false>(a, range, unit)
+            : exponentiate<Engine, false, Narrow, false>(a, range, unit);
   }
 }
 
@@ -135,7 +142,7 @@ void forward_step(const ForwardStep& a) {
     apply_options<Engine>(options, *a.lanes, a.key_begin, a.key_count, range, a.scores, nullptr);
   }
 
-  const float unit = options.plain ? options.scale * kLog2e : kLog2e;
+  const float unit = options.exponent_factor();
   float shrink[kMaxLanes];
   if (update_max<Engine>(a, range, unit, shrink)) {
     for (int v = 0; v < kV; ++v) {
@@ -151,24 +158,12 @@ void forward_step(const ForwardStep& a) {
   const auto* weights = reinterpret_cast<const Element*>(a.scores + first * kN);
   if constexpr (kNarrow<Engine>) weights = static_cast<const Element*>(a.weights);
 
-  if (!options.dropout && !isolate) {
-    if (options.plain) {
-      exponentiate<Engine, true, kNarrow<Engine>>(a, range, unit);
-    } else {
-      exponentiate<Engine, false, kNarrow<Engine>>(a, range, unit);
-    }
-  } else {
-    if (options.plain) {
-      exponentiate<Engine, true, false>(a, range, unit);
-    } else {
-      exponentiate<Engine, false, false>(a, range, unit);
-    }
-    if (options.dropout) drop_weights<Engine>(a, range);
-    if (isolate) return accumulate_isolated<Engine>(a, range);
-    if constexpr (kNarrow<Engine>) {
-      tile_to_n<Engine>(a.scores + first * kN, last - first, static_cast<Element*>(a.weights));
-    }
+  if (options.dropout) draw_words<Engine>(options, *a.lanes, a.key_begin, first, last, a.words);
+  if (isolate) {
+    exponentiate<Engine, false>(a, range, unit);
+    return accumulate_isolated<Engine>(a, range);
   }
+  exponentiate<Engine, kNarrow<Engine>>(a, range, unit);
   products<Engine, kN>(static_cast<const Element*>(a.v) + first * kM, static_cast<std::ptrdiff_t>(kM) * a.block_keys,
                        weights, last - first, a.dv_rows / kM, a.o, true, a.piece);
 }

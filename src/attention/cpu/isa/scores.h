@@ -6,6 +6,7 @@
 #include "attention/cpu/isa/arithmetic.h"
 #include "attention/cpu/isa/exp2_rows.h"
 #include "attention/cpu/isa/simd.h"
+#include "attention/cpu/isa/tanh.h"
 
 namespace strobe::cpu {
 namespace {
@@ -125,56 +126,71 @@ STROBE_INLINE I32 sees(const Lanes& lanes, int v, int key) {
   return (at >= load(lanes.lo + v * kLanes)) & (at < load(lanes.hi + v * kLanes));
 }
 
-// tanh by 1 - 2 / (exp(2x) + 1), and by its odd series near 0, where that cancels. Exact enough near 1 for the slope
-// 1 - tanh^2, which a rational approximation of the same cost is not.
-STROBE_INLINE F32 tanh(F32 x) {
-  const F32 magnitude = x < 0.0f ? -x : x;
-  const F32 e = exp2<5>((magnitude > 30.0f ? broadcast(30.0f) : magnitude) * (2.0f * kLog2e));
-  const F32 large = 1.0f - 2.0f / (e + 1.0f);
-  const F32 square = x * x;
-  F32 series = broadcast(62.0f / 2835.0f);
-  series = fma(series, -square, broadcast(17.0f / 315.0f));
-  series = fma(series, -square, broadcast(2.0f / 15.0f));
-  series = fma(series, -square, broadcast(1.0f / 3.0f));
-  const F32 small = fma(series * -square, magnitude, magnitude);
-  const F32 y = magnitude < 0.3f ? small : large;
-  return x != x ? x : x < 0.0f ? -y : y;
-}
-
 inline float bias_element(const void* row, DType dtype, int key) {
   if (dtype == DType::fp32) return static_cast<const float*>(row)[key];
   const std::uint16_t bits = static_cast<const std::uint16_t*>(row)[key];
   return (dtype == DType::fp16 ? from_fp16(U16{} + bits) : from_bf16(U16{} + bits))[0];
 }
 
-// Scores q.k in rows [first, last) become logits in natural units. Where `slopes` is given, it receives the
-// derivative of the cap. Rows past the sequence hold anything afterwards; the mask follows.
+template <class Engine>
+STROBE_INLINE auto tanh_for() {
+  if constexpr (Engine::kCompute == DType::bf16) {
+    return ShortTanh{};
+  } else {
+    return AccurateTanh{};
+  }
+}
+
+// Scores q.k become tanh(scale / softcap * q.k), and, with Slope, `slopes` the derivative of the capped score.
+template <class Engine, bool Slope>
+void cap_scores(const ScoreOptions& options, const TileRange& range, float* tile, float* slopes) {
+  constexpr int kN = Engine::kN, kAtOnce = kTanhAtOnce * kLanes;
+  static_assert(kStep<Engine> * kN % kAtOnce == 0);
+  const F32 inner = broadcast(options.scale / options.softcap);
+  auto tanh = tanh_for<Engine>();
+  const auto begin = [&](int at) STROBE_INLINE_LAMBDA {
+    tanh.begin([&](int i) STROBE_INLINE_LAMBDA { return load(tile + at + i * kLanes) * inner; });
+  };
+  const int end = range.last * kN;
+  begin(range.first * kN);
+  for (int at = range.first * kN; at < end; at += kAtOnce) {
+    F32 value[kTanhAtOnce], slope[kTanhAtOnce];
+    tanh.template finish<Slope>(value, slope);
+    begin(at + kAtOnce < end ? at + kAtOnce : at);
+    for_each_vector([&](int i) STROBE_INLINE_LAMBDA {
+      store(tile + at + i * kLanes, value[i]);
+      if constexpr (Slope) store(slopes + at + i * kLanes, slope[i]);
+    });
+  }
+}
+
+// Scores q.k in rows [first, last) become logits in options.unit. Where `slopes` is given, it receives the derivative
+// of the cap. Rows past the sequence hold anything afterwards; the mask follows.
 template <class Engine>
 void apply_options(const ScoreOptions& options, const Lanes& lanes, int key_begin, int key_count, TileRange range,
                    float* tile, float* slopes) {
   constexpr int kN = Engine::kN;
   const int first = range.first, last = range.last;
   if (options.softcap != 0) {
-    const F32 inner = broadcast(options.scale / options.softcap);
-    for (int at = first * kN; at < last * kN; at += kLanes) {
-      const F32 t = tanh(load(tile + at) * inner);
-      store(tile + at, t * options.softcap);
-      if (slopes) store(slopes + at, 1.0f - t * t);
+    if (slopes) {
+      cap_scores<Engine, true>(options, range, tile, slopes);
+    } else {
+      cap_scores<Engine, false>(options, range, tile, nullptr);
     }
-  } else if (!options.alibi) {
-    for (int at = first * kN; at < last * kN; at += kLanes) store(tile + at, load(tile + at) * options.scale);
   }
+  const F32 scale = broadcast(options.softcap != 0 ? options.softcap : options.scale);
   if (options.alibi) {
-    const F32 scale = broadcast(options.softcap != 0 ? 1.0f : options.scale);
     for (int v = 0; v < kN / kLanes; ++v) {
-      const F32 slope = load(lanes.slope + v * kLanes);
-      const I32 diagonal = load(lanes.diagonal + v * kLanes);
-      for (int r = first; r < last; ++r) {
-        const F32 distance = __builtin_convertvector(diagonal - (key_begin + r), F32);
+      const F32 minus_slope = -load(lanes.slope + v * kLanes);
+      I32 distance = load(lanes.diagonal + v * kLanes) - (key_begin + first);
+      for (int r = first; r < last; ++r, distance -= 1) {
         float* at = tile + r * kN + v * kLanes;
-        store(at, fma(load(at), scale, (distance < 0.0f ? distance : -distance) * slope));
+        const F32 far = absolute(__builtin_convertvector(distance, F32));
+        store(at, fma(far, minus_slope, load(at) * scale));
       }
     }
+  } else if (scale[0] != options.unit) {
+    for (int at = first * kN; at < last * kN; at += kLanes) store(tile + at, load(tile + at) * scale);
   }
   if (options.bias) {
     const int end = last < key_count ? last : key_count;
@@ -185,73 +201,6 @@ void apply_options(const ScoreOptions& options, const Lanes& lanes, int key_begi
     }
   }
 }
-
-// Which weights of vector v dropout keeps: Philox4x32-10 on counter (b, hq, i, j), first word (core/philox.h). The
-// first three rounds mix few words, so most of them is done once a lane or once a key; the last two are cut to what the
-// first word needs.
-class KeptLanes {
- public:
-  KeptLanes() = default;
-  KeptLanes(const ScoreOptions& options, const Lanes& lanes, int v) : threshold_(options.dropout_threshold) {
-    std::uint32_t k0 = static_cast<std::uint32_t>(options.seed), k1 = static_cast<std::uint32_t>(options.seed >> 32);
-    for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
-      k0_[round] = k0;
-      k1_[round] = k1;
-    }
-    const std::uint64_t batch = std::uint64_t{kM0} * static_cast<std::uint32_t>(options.batch);
-    batch_high_ = static_cast<std::uint32_t>(batch >> 32);
-    U32 high, low;
-    multiply_wide(reinterpret_cast<U32>(load(lanes.row + v * kLanes)), kM1, high, low);
-    first_c0_ = low ^ k0_[1];
-    const U32 c0 = high ^ reinterpret_cast<U32>(load(lanes.head + v * kLanes)) ^ k0_[0];
-    multiply_wide(c0, kM0, high, low);
-    const U32 c2 = high ^ static_cast<std::uint32_t>(batch) ^ k1_[1];
-    second_c3_ = low ^ k1_[2];
-    multiply_wide(c2, kM1, high, third_c1_);
-    third_c0_ = high ^ k0_[2];
-  }
-
-  // All bits set where the weights of `key` and of the key after it are kept. Two at a time overlap better.
-  STROBE_INLINE void operator()(int key, I32 (&kept)[2]) const {
-    U32 c0[2], c1[2], c2[2], c3[2], high0[2], low0[2], high1[2], low1[2];
-#pragma GCC unroll 2
-    for (int i = 0; i < 2; ++i) {
-      const std::uint64_t of_key = std::uint64_t{kM1} * (batch_high_ ^ static_cast<std::uint32_t>(key + i) ^ k1_[0]);
-      multiply_wide(first_c0_ ^ static_cast<std::uint32_t>(of_key >> 32), kM0, high0[i], low0[i]);
-      c0[i] = third_c0_ ^ static_cast<std::uint32_t>(of_key);
-      c1[i] = third_c1_;
-      c2[i] = high0[i] ^ second_c3_;
-      c3[i] = low0[i];
-    }
-#pragma GCC unroll 5
-    for (int round = 3; round < 8; ++round) {
-#pragma GCC unroll 2
-      for (int i = 0; i < 2; ++i) {
-        multiply_wide(c0[i], kM0, high0[i], low0[i]);
-        multiply_wide(c2[i], kM1, high1[i], low1[i]);
-      }
-#pragma GCC unroll 2
-      for (int i = 0; i < 2; ++i) {
-        c0[i] = high1[i] ^ c1[i] ^ k0_[round];
-        c1[i] = low1[i];
-        c2[i] = high0[i] ^ c3[i] ^ k1_[round];
-        c3[i] = low0[i];
-      }
-    }
-#pragma GCC unroll 2
-    for (int i = 0; i < 2; ++i) {
-      multiply_wide(c0[i], kM0, high0[i], low0[i]);
-      c1[i] = c2[i] * kM1;
-      multiply_wide(high0[i] ^ c3[i] ^ k1_[8], kM1, high1[i], low1[i]);
-      kept[i] = (high1[i] ^ c1[i] ^ k0_[9]) >= threshold_;
-    }
-  }
-
- private:
-  static constexpr std::uint32_t kM0 = 0xD2511F53u, kM1 = 0xCD9E8D57u;
-  std::uint32_t threshold_ = 0, batch_high_ = 0, k0_[10] = {}, k1_[10] = {};
-  U32 first_c0_{}, second_c3_{}, third_c0_{}, third_c1_{};
-};
 
 }  // namespace
 }  // namespace strobe::cpu

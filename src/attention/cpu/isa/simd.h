@@ -30,6 +30,7 @@ typedef float F32 __attribute__((vector_size(4 * kLanes)));
 typedef double F64 __attribute__((vector_size(8 * kLanes)));
 typedef std::int32_t I32 __attribute__((vector_size(4 * kLanes)));
 typedef std::uint32_t U32 __attribute__((vector_size(4 * kLanes)));
+typedef std::uint64_t U64 __attribute__((vector_size(4 * kLanes)));
 typedef std::uint16_t U16 __attribute__((vector_size(2 * kLanes)));
 
 #define STROBE_INLINE inline __attribute__((always_inline))
@@ -79,6 +80,34 @@ STROBE_INLINE F32 max_keep_nan(F32 bound, F32 x) {
   return (F32)vmaxq_f32((float32x4_t)bound, (float32x4_t)x);  // NaN where one is NaN
 #else
   return x < bound ? bound : x;
+#endif
+}
+
+// The smaller lane; where x is NaN, x.
+STROBE_INLINE F32 min_keep_nan(F32 bound, F32 x) {
+#if defined(__AVX512F__)
+  return (F32)_mm512_min_ps((__m512)bound, (__m512)x);
+#elif defined(__AVX2__)
+  return (F32)_mm256_min_ps((__m256)bound, (__m256)x);
+#elif defined(__ARM_NEON)
+  return (F32)vminq_f32((float32x4_t)bound, (float32x4_t)x);
+#else
+  return x > bound ? bound : x;
+#endif
+}
+
+STROBE_INLINE F32 absolute(F32 x) { return as_float(as_bits(x) & 0x7fffffffu); }
+STROBE_INLINE F32 copy_sign(F32 magnitude, F32 sign) {
+  return as_float((as_bits(magnitude) & 0x7fffffffu) | (as_bits(sign) & 0x80000000u));
+}
+
+// a / b to a few units in the last place; b is finite and not 0. AVX-512 divides a vector in 16 clocks.
+STROBE_INLINE F32 quotient(F32 a, F32 b) {
+#if defined(__AVX512F__)
+  const __m512 r = _mm512_rcp14_ps((__m512)b);
+  return a * (F32)_mm512_fmadd_ps(r, _mm512_fnmadd_ps((__m512)b, r, _mm512_set1_ps(1)), r);
+#else
+  return a / b;
 #endif
 }
 
@@ -241,6 +270,17 @@ STROBE_INLINE void multiply_wide(U32 a, std::uint32_t b, U32& high, U32& low) {
     high[i] = static_cast<std::uint32_t>(product >> 32);
     low[i] = static_cast<std::uint32_t>(product);
   }
+#endif
+}
+
+// The product of the low words of 64-bit elements.
+STROBE_INLINE U64 multiply_low_words(U64 a, std::uint32_t b) {
+#if defined(__AVX512F__)
+  return (U64)_mm512_mul_epu32((__m512i)a, _mm512_set1_epi64(b));
+#elif defined(__AVX2__)
+  return (U64)_mm256_mul_epu32((__m256i)a, _mm256_set1_epi64x(b));
+#else
+  return (a & 0xffffffffu) * std::uint64_t{b};
 #endif
 }
 
