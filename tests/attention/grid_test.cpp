@@ -3,7 +3,9 @@
 //   STROBE_TEST_CASE=<index>   that case only
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -32,21 +34,31 @@ bool selected(std::int64_t index) {
   return (index + 1) * limit / kGridSize != index * limit / kGridSize;
 }
 
-// The rule compares two roundings, and in a small tensor one draw of values may favour either. A case that breaks it is
-// drawn again and again, and the rule decides on all draws together, as if they were one larger tensor.
+// The rule compares two roundings of the same values, and one draw of values may favour either: a kernel with exactly
+// standard's error breaks it now and then. A case that breaks it is drawn anew, many times, and each output must keep
+// the rule in most of the draws; one whose error is really more than twice standard's does not.
 std::string exactness_of_many(Case c) {
-  constexpr double kWork = 4e8;
-  const double work = static_cast<double>(c.batch * c.heads_q * c.sq * c.sk * (c.d + c.dv));
-  const int draws = static_cast<int>(std::clamp(kWork / work, 16.0, 96.0));
-  Comparison pooled;
-  for (int draw = 0; draw < draws; ++draw, ++c.seed) {
+  constexpr int kDraws = 31;
+  std::array<int, kOutputs.size()> broken{};
+  std::array<std::string, kOutputs.size()> last;
+  for (int draw = 0; draw < kDraws; ++draw) {
+    ++c.seed;
     const Data data(c);
     const Results standard = run(data, {.kernel = "standard", .threads = c.threads}).results;
     const Outcome flash2 = run(data, {.kernel = "flash2", .threads = c.threads, .own_workspace = c.own_workspace});
     if (!flash2.complaint.empty()) return flash2.complaint;
-    pooled.add(c, oracle(data), standard, flash2.results);
+    const auto lines = exactness_by_output(c, oracle(data), standard, flash2.results);
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      if (lines[i].empty()) continue;
+      ++broken[i];
+      last[i] = lines[i];
+    }
   }
-  return pooled.verdict(c.dtype);
+  std::string text;
+  for (std::size_t i = 0; i < broken.size(); ++i) {
+    if (broken[i] > kDraws / 2) text += fmt::format("{}  in {} of {} draws\n", last[i], broken[i], kDraws);
+  }
+  return text;
 }
 
 class Grid : public testing::TestWithParam<std::int64_t> {};

@@ -34,6 +34,7 @@ Deviation deviation(const std::vector<double>& reference, const std::vector<doub
     result.mismatch = fmt::format("{} values instead of {}", values.size(), reference.size());
     return result;
   }
+  std::size_t measured = 0;
   for (std::size_t i = 0; i < reference.size(); ++i) {
     if (!same_kind(reference[i], values[i], stored)) {
       if (result.mismatch.empty())
@@ -46,59 +47,43 @@ Deviation deviation(const std::vector<double>& reference, const std::vector<doub
     result.mean += error;
     result.reference_max = std::max(result.reference_max, std::abs(reference[i]));
     result.reference_mean += std::abs(reference[i]);
-    ++result.measured;
+    ++measured;
   }
-  if (result.measured > 0) {
-    result.mean /= static_cast<double>(result.measured);
-    result.reference_mean /= static_cast<double>(result.measured);
+  if (measured > 0) {
+    result.mean /= static_cast<double>(measured);
+    result.reference_mean /= static_cast<double>(measured);
   }
   return result;
 }
 
-void Comparison::Pool::add(const Deviation& draw) {
-  max = std::max(max, draw.max);
-  reference_max = std::max(reference_max, draw.reference_max);
-  sum += draw.mean * static_cast<double>(draw.measured);
-  reference_sum += draw.reference_mean * static_cast<double>(draw.measured);
-  measured += draw.measured;
-  if (mismatch.empty()) mismatch = draw.mismatch;
-}
-
-void Comparison::add(const Case& c, const Results& reference, const Results& standard, const Results& candidate) {
-  for (std::size_t i = 0; i < kOutputs.size(); ++i) {
-    const auto member = kOutputs[i].second;
+std::vector<std::string> exactness_by_output(const Case& c, const Results& reference, const Results& standard,
+                                             const Results& candidate) {
+  const double u = unit_roundoff(c.dtype);
+  std::vector<std::string> lines;
+  for (const auto& [name, member] : kOutputs) {
     const bool wide = member == &Results::lse || member == &Results::dbias || member == &Results::dsinks;
     const DType stored = wide ? DType::fp32 : c.dtype;
-    theirs_[i].add(deviation(reference.*member, standard.*member, stored));
-    ours_[i].add(deviation(reference.*member, candidate.*member, stored));
-  }
-}
-
-std::string Comparison::verdict(DType dtype) const {
-  const double u = unit_roundoff(dtype);
-  std::string text;
-  for (std::size_t i = 0; i < kOutputs.size(); ++i) {
-    const char* name = kOutputs[i].first;
-    const Pool &theirs = theirs_[i], &ours = ours_[i];
+    const Deviation theirs = deviation(reference.*member, standard.*member, stored);
+    const Deviation ours = deviation(reference.*member, candidate.*member, stored);
+    std::string text;
     if (!theirs.mismatch.empty()) text += fmt::format("  {} of standard: {}\n", name, theirs.mismatch);
     if (!ours.mismatch.empty()) text += fmt::format("  {}: {}\n", name, ours.mismatch);
-    const auto rule = [&](const char* which, double error, double standard, double floor, double size) {
+    const auto rule = [&, name = name](const char* which, double error, double standard, double floor, double size) {
       if (error <= 2 * standard + floor) return;
-      text += fmt::format("  {}: {} error {:.3g} > {:.3g} (standard's {:.3g}, {} |ref| {:.3g}, {} values)\n", name,
-                          which, error, 2 * standard + floor, standard, which, size, ours.measured);
+      text += fmt::format("  {}: {} error {:.3g} > {:.3g} (standard's {:.3g}, {} |ref| {:.3g})\n", name, which, error,
+                          2 * standard + floor, standard, which, size);
     };
     rule("max", ours.max, theirs.max, 4 * u * ours.reference_max, ours.reference_max);
-    if (ours.measured == 0) continue;
-    const double count = static_cast<double>(ours.measured), size = ours.reference_sum / count;
-    rule("mean", ours.sum / count, theirs.sum / count, u * size, size);
+    rule("mean", ours.mean, theirs.mean, u * ours.reference_mean, ours.reference_mean);
+    lines.push_back(std::move(text));
   }
-  return text;
+  return lines;
 }
 
 std::string exactness(const Case& c, const Results& reference, const Results& standard, const Results& candidate) {
-  Comparison single;
-  single.add(c, reference, standard, candidate);
-  return single.verdict(c.dtype);
+  std::string text;
+  for (const std::string& line : exactness_by_output(c, reference, standard, candidate)) text += line;
+  return text;
 }
 
 std::string plausibility(const Case& c, const Results& reference, const Results& standard) {

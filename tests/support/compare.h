@@ -2,8 +2,6 @@
 // the mean, for every output. A value that is not finite must be the same in the oracle and in the kernel.
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,33 +16,16 @@ double unit_roundoff(DType dtype);
 struct Deviation {
   double max = 0, mean = 0;
   double reference_max = 0, reference_mean = 0;
-  std::int64_t measured = 0;  // values behind these figures
-  std::string mismatch;       // empty, or the first value that is not finite on one side only
+  std::string mismatch;  // empty, or the first value that is not finite on one side only
 };
 
 // `stored` is the type of the output: a reference beyond its range must come out as an infinity.
 Deviation deviation(const std::vector<double>& reference, const std::vector<double>& values, DType stored);
 
-// Errors of both kernels over one or more draws of the values of a case, taken together as if they were one tensor.
-class Comparison {
- public:
-  void add(const Case& c, const Results& reference, const Results& standard, const Results& candidate);
-
-  // One line for each output that breaks the rule; empty: exact.
-  std::string verdict(DType dtype) const;
-
- private:
-  struct Pool {
-    double max = 0, sum = 0;  // of errors
-    double reference_max = 0, reference_sum = 0;
-    std::int64_t measured = 0;
-    std::string mismatch;
-    void add(const Deviation& draw);
-  };
-  std::array<Pool, kOutputs.size()> theirs_, ours_;
-};
-
-// The verdict on a single draw.
+// The rule for each output in the order of kOutputs: empty, or a line for what breaks it.
+std::vector<std::string> exactness_by_output(const Case& c, const Results& reference, const Results& standard,
+                                             const Results& candidate);
+// All those lines.
 std::string exactness(const Case& c, const Results& reference, const Results& standard, const Results& candidate);
 
 // The rule says little where `standard` itself is wrong, so that has a limit of its own: a generous multiple of u times

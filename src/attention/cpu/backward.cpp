@@ -211,6 +211,39 @@ class Backward {
   int dv() const { return static_cast<int>(problem_.dv); }
   int do_col_stride() const { return problem_.dv == 1 ? 1 : static_cast<int>(problem_.d_o.stride[3]); }
 
+  struct KeyBlock {
+    std::int64_t first;
+    int count, padded;
+    std::int64_t index;
+    bool odd;
+  };
+  // Tile rows [first, last) that a panel fills.
+  struct Range {
+    int first, last;
+  };
+
+  // What a step is made for: operands of the products, plain tiles in their place, or delta alone.
+  enum class Use { operands, tiles, delta };
+
+  KeyBlock pack_keys(Scratch& s, const Unit& unit, std::int64_t index) const {
+    const std::int64_t first = index * plan_.block_keys;
+    const int count = static_cast<int>(std::min<std::int64_t>(plan_.block_keys, unit.extent.k_length - first));
+    const int padded = static_cast<int>(round_up(count, isa_.step));
+    key_rows(problem_, unit, problem_.k, first, count, padded, s.rows);
+    const bool k_odd = isa_.pack_m({s.rows, padded, d(), problem_.dtype, 1, s.k});
+    isa_.pack_mt({s.rows, padded, d(), problem_.dtype, 1, s.k_t});
+    key_rows(problem_, unit, problem_.v, first, count, padded, s.rows);
+    isa_.pack_m({s.rows, padded, dv(), problem_.dtype, 1, s.v});
+    return {first, count, padded, index, k_odd};
+  }
+
+  Range tile_rows(const KeyBlock& keys, const Lanes& lanes) const {
+    const std::int64_t lo = std::max<std::int64_t>(lanes.lo_min, keys.first) - keys.first;
+    const std::int64_t hi = std::min<std::int64_t>(lanes.hi_max, keys.first + keys.count) - keys.first;
+    if (lo >= hi) return {0, 0};
+    return {static_cast<int>(lo / isa_.step * isa_.step), static_cast<int>(round_up(hi, isa_.step))};
+  }
+
   void prepare(Scratch& s, const Unit& unit, std::int64_t u, std::int64_t index) const {
     if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
     const RowBlock rows = row_block(problem_, plan_, unit.extent.q_length, index);
@@ -243,6 +276,7 @@ class Backward {
     }
     if (refine) refine_lse(s, unit, block, static_cast<int>(ceil_div(rows.count, isa_.n)), lo, hi, statistics);
     keep_lse(unit, rows, statistics, block * plan_.block_rows);
+    if (refine) refine_delta(s, unit, rows, block, statistics);
     info.first_block = static_cast<std::int32_t>(lo / plan_.block_keys);
     info.last_block = static_cast<std::int32_t>(ceil_div(hi, plan_.block_keys));
     info.turn.store(info.first_block, std::memory_order_relaxed);
@@ -266,12 +300,14 @@ class Backward {
     }
   }
 
-  // A weight is exp(score - LSE), so it errs by what LSE lost when it was rounded to fp32. That shows in fp32 gradients
-  // where LSE is large, and where a row's weights are few or uneven, near 1 and else almost exact (scores of variance 1
-  // give log(keys) + 0.5); and in the gradient of a sink, which has one weight of each row.
+  // A weight is exp(score - LSE), so it errs by what LSE lost when it was rounded to fp32. That shows in gradients
+  // where LSE is large, and where a row's weights are uneven, some near 1 and else almost exact (scores of variance 1
+  // give log(keys) + 0.5). In fp32 it shows also where they are few, and in the gradient of a sink, which has one of
+  // each row.
   bool wants_refined_lse(const Lanes& lanes, const double* lse, const double* typical) const {
-    if (problem_.dtype != DType::fp32 || plan_.whole_rows) return false;
-    if (workspace_.sink_weight || lanes.hi_max - lanes.lo_min <= kFewKeys) return true;
+    if (plan_.whole_rows) return false;
+    const bool few = workspace_.sink_weight || lanes.hi_max - lanes.lo_min <= kFewKeys;
+    if (few && problem_.dtype == DType::fp32) return true;
     for (int lane = 0; lane < lanes.count; ++lane) {
       const double size = std::abs(lse[lane]);
       if (size < 4 || !std::isfinite(size)) continue;
@@ -303,6 +339,7 @@ class Backward {
       step.d_steps = plan_.d_steps;
       step.options = &options;
       step.scores = s.scores;
+      step.weights = s.ds_n;
       step.dtype = problem_.dtype;
       step.piece = plan_.piece;
       for (int p = 0; p < panels; ++p) {
@@ -326,6 +363,37 @@ class Backward {
         if (!std::isfinite(total)) continue;
         statistics.lse[r] = total;
         statistics.typical[r] = (top - total) * kLog2e;
+      }
+    }
+  }
+
+  // Delta anew where one weight outweighs the others: then dP - delta cancels, and delta must come from the same dP.
+  void refine_delta(Scratch& s, const Unit& unit, const RowBlock& rows, std::int64_t block,
+                    const RowStatistics& statistics) const {
+    const auto outweighs = [&](int r) { return statistics.typical[r] > -1; };
+    const auto count = [&](int p) { return std::clamp(rows.count - p * isa_.n, 0, isa_.n); };
+    std::int32_t lo = std::numeric_limits<std::int32_t>::max(), hi = 0;
+    for (int p = 0; p < plan_.panels; ++p) {
+      for (int lane = 0; lane < count(p); ++lane) {
+        if (!outweighs(p * isa_.n + lane) || s.lanes[p].lo[lane] >= s.lanes[p].hi[lane]) continue;
+        lo = std::min(lo, s.lanes[p].lo[lane]);
+        hi = std::max(hi, s.lanes[p].hi[lane]);
+      }
+    }
+    const ScoreOptions options = score_options(problem_, unit.b);
+    float sum[kMaxPanels * kMaxLanes] = {};
+    for (std::int64_t b = lo / plan_.block_keys; b < ceil_div(hi, plan_.block_keys); ++b) {
+      const KeyBlock keys = pack_keys(s, unit, b);
+      for (int p = 0; p < plan_.panels && count(p) > 0; ++p) {
+        const Range range = tile_rows(keys, s.lanes[p]);
+        if (range.first < range.last) step(s, keys, options, p, range, block, Use::delta, sum + p * isa_.n);
+      }
+    }
+    for (int p = 0; p < plan_.panels; ++p) {
+      for (int lane = 0; lane < count(p); ++lane) {
+        const int r = p * isa_.n + lane;
+        float& delta = workspace_.delta[block * plan_.block_rows + r];
+        if (outweighs(r) && std::isfinite(sum[r]) && !leaves_out_dp(s.lanes[p], lane, delta)) delta = sum[r];
       }
     }
   }
@@ -402,19 +470,11 @@ class Backward {
   // One block of keys of one unit against all its rows.
   void work(Scratch& s, std::int64_t unit_index, std::int64_t u, std::int64_t key_block) const {
     const Unit unit = unit_at(problem_, unit_index);
-    const std::int64_t first = key_block * plan_.block_keys;
-    const int count = static_cast<int>(std::min<std::int64_t>(plan_.block_keys, unit.extent.k_length - first));
-    if (count <= 0) return;
-    const int padded = static_cast<int>(round_up(count, isa_.step));
-    key_rows(problem_, unit, problem_.k, first, count, padded, s.rows);
-    const bool k_odd = isa_.pack_m({s.rows, padded, d(), problem_.dtype, 1, s.k});
-    isa_.pack_mt({s.rows, padded, d(), problem_.dtype, 1, s.k_t});
-    key_rows(problem_, unit, problem_.v, first, count, padded, s.rows);
-    isa_.pack_m({s.rows, padded, dv(), problem_.dtype, 1, s.v});
+    if (key_block * plan_.block_keys >= unit.extent.k_length) return;
+    const KeyBlock keys = pack_keys(s, unit, key_block);
     std::fill_n(s.dk, std::int64_t{plan_.block_keys} * plan_.d_cols, 0.0f);
     std::fill_n(s.dv, std::int64_t{plan_.block_keys} * plan_.dv_cols, 0.0f);
 
-    const KeyBlock keys{first, count, padded, key_block, k_odd};
     const std::int64_t blocks = row_blocks_of(problem_, plan_, unit.extent.q_length);
     // From the last rows on: those are common to all key blocks of a causal mask, so that nobody's turn is late.
     for (std::int64_t index = blocks; index-- > 0;) {
@@ -423,24 +483,13 @@ class Backward {
       work_rows(s, unit, keys, row_block(problem_, plan_, unit.extent.q_length, index), block_at(u, index));
     }
     const auto store = [&](const View& view, const float* c, float factor) {
-      key_rows(problem_, unit, view, first, count, count, s.rows);
-      isa_.store_cols({c, std::ptrdiff_t{plan_.block_keys} * isa_.cols, const_cast<void* const*>(s.rows), count,
+      key_rows(problem_, unit, view, keys.first, keys.count, keys.count, s.rows);
+      isa_.store_cols({c, std::ptrdiff_t{plan_.block_keys} * isa_.cols, const_cast<void* const*>(s.rows), keys.count,
                        static_cast<int>(view.shape[3]), factor, problem_.dtype});
     };
     store(problem_.dk, s.dk, problem_.scale);
     store(problem_.dv_out, s.dv, 1.0f);
   }
-
-  struct KeyBlock {
-    std::int64_t first;
-    int count, padded;
-    std::int64_t index;
-    bool odd;
-  };
-  // Tile rows [first, last) that a panel fills.
-  struct Range {
-    int first, last;
-  };
 
   void work_rows(Scratch& s, const Unit& unit, const KeyBlock& keys, const RowBlock& rows, std::int64_t block) const {
     RowInfo& info = workspace_.info[block];
@@ -452,16 +501,13 @@ class Backward {
     for (int p = 0; p < panels; ++p) {
       Lanes& lanes = s.lanes[p];
       fill_lanes(problem_, unit, rows.first + p * isa_.n, std::min(isa_.n, rows.count - p * isa_.n), isa_.n, lanes);
-      const std::int64_t lo = std::max<std::int64_t>(lanes.lo_min, keys.first) - keys.first;
-      const std::int64_t hi = std::min<std::int64_t>(lanes.hi_max, keys.first + keys.count) - keys.first;
-      ranges[p] = {0, 0};
-      if (lo >= hi) continue;
-      ranges[p] = {static_cast<int>(lo / isa_.step * isa_.step), static_cast<int>(round_up(hi, isa_.step))};
+      ranges[p] = tile_rows(keys, lanes);
+      if (ranges[p].first >= ranges[p].last) continue;
       if (!plan_.prepack) {
         const float* delta = workspace_.delta + block * plan_.block_rows + p * isa_.n;
         pack_panel(s, unit, rows.first + p * isa_.n, lanes, delta, panel(s, block, p));
       }
-      step(s, keys, options, p, ranges[p], block, isolate);
+      step(s, keys, options, p, ranges[p], block, isolate ? Use::tiles : Use::operands);
     }
     if (isolate) {
       add_isolated(s, unit, keys, rows, panels, ranges, block);
@@ -491,7 +537,7 @@ class Backward {
 
   // One panel of rows against the block's keys: P and dS.
   void step(Scratch& s, const KeyBlock& keys, const ScoreOptions& options, int p, const Range& range,
-            std::int64_t block, bool isolate) const {
+            std::int64_t block, Use use, float* delta_sum = nullptr) const {
     const std::int64_t at = std::int64_t{p} * isa_.n * isa_.m * plan_.element;  // this panel's steps in an M panel
     const std::int64_t row = block * plan_.block_rows + p * isa_.n;
     BackwardStep a{};
@@ -529,8 +575,11 @@ class Backward {
     a.ds_m = s.ds_m + at;
     a.m_stride = std::ptrdiff_t{plan_.block_rows} * isa_.m;
     a.piece = plan_.piece;
-    a.p_tile = isolate ? s.p_tile + std::int64_t{p} * plan_.block_keys * isa_.n : nullptr;
-    a.ds_tile = isolate ? s.ds_tile + std::int64_t{p} * plan_.block_keys * isa_.n : nullptr;
+    a.delta_sum = delta_sum;
+    if (use == Use::tiles) {
+      a.p_tile = s.p_tile + std::int64_t{p} * plan_.block_keys * isa_.n;
+      a.ds_tile = s.ds_tile + std::int64_t{p} * plan_.block_keys * isa_.n;
+    }
     isa_.backward_step(a);
     for (int lane = 0; a.sinks && workspace_.sink_weight && lane < a.lanes->count; ++lane) {
       const double weight = sum[lane] == 0 ? 0.0 : std::exp(double{sinks[lane]} - max[lane]) / sum[lane];

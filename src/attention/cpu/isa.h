@@ -126,6 +126,7 @@ struct BackwardStep {
   const float* lse_high;  // LSE * log2(e) in two parts, the first in few bits; huge where the row has no keys  [n]
   const float* lse_low;
   float* delta;             // sum of dO * O; where whole, anew                  [n]
+  float* delta_sum;         // where not null: only add the sum of P * dP, which is delta anew, and leave the rest  [n]
   float* scores;            // scratch                                           [block_keys][n]
   float* d_scores;          // scratch                                           [block_keys][n]
   float* slopes;            // scratch, d capped / d score, with softcap only    [block_keys][n]
@@ -171,11 +172,11 @@ struct DotRows {
 };
 
 struct Isa {
-  const char* name;   // as in STROBE_CPU_ISA
-  DType compute;      // element of packed panels: fp32 or bf16
-  int m, n, cols, k;  // see the head of this file
-  bool fused;         // multiplies and adds with one rounding
-  int step;           // least common multiple of m and k: the grain of key ranges
+  const char* name;      // as in STROBE_CPU_ISA
+  DType compute;         // element of packed panels: fp32 or bf16
+  int m, n, cols, k, p;  // see the head of this file
+  bool fused;            // multiplies and adds with one rounding
+  int step;              // least common multiple of m and k: the grain of key ranges
   // Each returns whether a value that is not finite was met.
   bool (*pack_m)(const Pack&);   // M panels of the rows, steps = columns
   bool (*pack_mt)(const Pack&);  // M panels of the columns, steps = rows

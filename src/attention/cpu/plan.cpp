@@ -18,7 +18,10 @@ constexpr std::int64_t kTileElements = 6144;    // of a score tile: 24 KB
 constexpr std::int64_t kMostKeys = 512;         // of a block in backward
 constexpr std::int64_t kEnoughTasks = 16;       // blocks to share, on small machines and large ones
 
-constexpr int kShortPiece = 16;
+// Small products are summed in short pieces: they take no time anyway, and a BLAS has exact kernels for these sizes, so
+// that `standard` would be the more exact one.
+constexpr int kShortPiece = 8;
+constexpr std::int64_t kSmallProduct = 1'200'000;  // rows * keys * head dimension
 
 // Rows and keys of the longest sequences: max_q and max_k, or less where lengths are given.
 Extent longest_sequence(const Problem& problem) {
@@ -31,15 +34,17 @@ Extent longest_sequence(const Problem& problem) {
   return longest;
 }
 
-// Short sequences, and few rows, are worked off more exactly than fast: sums in short pieces, and in backward all keys
-// of a row in one block, so that softmax can start anew.
-bool short_rows(const Problem& problem, const Isa& isa) {
+// Backward of short sequences, and of few rows: all keys of a row in one block, so that softmax can start anew.
+bool whole_rows(const Problem& problem, const Isa& isa) {
   const Extent longest = longest_sequence(problem);
   const bool few_rows = problem.group * longest.q_length <= 2 * isa.n;
-  return longest.k_length <= (few_rows ? 2304 : 384);
+  return problem.pass == Pass::backward && longest.k_length <= (few_rows ? 2304 : 384);
 }
-bool whole_rows(const Problem& problem, const Isa& isa) {
-  return problem.pass == Pass::backward && short_rows(problem, isa);
+
+int piece_of_sums(const Problem& problem) {
+  const Extent longest = longest_sequence(problem);
+  const std::int64_t tile = std::min(longest.q_length, kSmallProduct) * std::min(longest.k_length, kSmallProduct);
+  return tile * std::max(problem.d, problem.dv) <= kSmallProduct ? kShortPiece : kLongPiece;
 }
 
 // The tile of scores [keys][n] stays in L1 beside what streams past it, dK and dV of a block (backward) in L2. Both
@@ -119,7 +124,7 @@ Plan make_plan(const Problem& problem) {
   plan.key_blocks = ceil_div(problem.max_k, plan.block_keys);
   set_panels(problem, panels_per_block(problem, isa, plan.units), plan);
   plan.whole_rows = whole_rows(problem, isa);
-  plan.piece = short_rows(problem, isa) ? kShortPiece : kLongPiece;
+  plan.piece = piece_of_sums(problem);
   set_prepack(problem, plan);
   const std::int64_t bytes = unit_bytes(problem, plan);
   plan.group_units =

@@ -74,9 +74,9 @@ Logit logit_of(const Problem& problem, const Pair& pair, double q_dot_k) {
   double s = problem.scale * q_dot_k;
   double slope = problem.scale;
   if (problem.softcap != 0) {
-    const double t = std::tanh(s / problem.softcap);
-    s = problem.softcap * t;
-    slope *= 1 - t * t;
+    const double inner = s / problem.softcap, cosine = std::cosh(inner);
+    s = problem.softcap * std::tanh(inner);
+    slope = slope / cosine / cosine;  // 1 - tanh^2 would cancel
   }
   if (problem.alibi_slopes) {
     const std::int64_t distance = std::abs(pair.i + pair.offset - pair.j);

@@ -184,6 +184,24 @@ void softmax_gradient_whole(const BackwardStep& a, int first, int last) {
   }
 }
 
+// The part of delta that a tile has: as many additions more exact than dO * O as O was rounded. Masked scores are -inf
+// on entry and their dP 0.
+template <class Engine>
+void add_to_delta(const BackwardStep& a, int first, int last) {
+  constexpr int kN = Engine::kN;
+  const DropLanes drop(a);
+  for (int v = 0; v < kN / kLanes; ++v) {
+    const WeightExponent<kN> exponent(a, v);
+    CarefulSum sum{load(a.delta_sum + v * kLanes)};
+    for (int r = first; r < last; ++r) {
+      const std::ptrdiff_t at = r * kN + v * kLanes;
+      const F32 dp = load(a.d_scores + at);
+      sum.add(exponent.weight(r) * (a.options->dropout ? drop(at, dp) : dp));
+    }
+    store(a.delta_sum + v * kLanes, sum.value);
+  }
+}
+
 // Tile rows that the mask touches: what a lane does not see becomes `score` and 0.
 template <class Engine>
 void clear_masked(const BackwardStep& a, const TileRange& range, float score) {
@@ -232,6 +250,10 @@ void backward_step(const BackwardStep& a) {
                           options.softcap != 0 ? a.slopes : nullptr);
   }
   if (options.dropout) draw_words<Engine>(options, *a.lanes, a.key_begin, first, last, a.words);
+  if (a.delta_sum) {
+    clear_masked<Engine>(a, range, -__builtin_inff());
+    return add_to_delta<Engine>(a, first, last);
+  }
   if constexpr (kNarrow<Engine>) {
     if (options.bounded() && !options.dropout && !a.p_tile && !a.whole) {
       return options.softcap != 0 ? gradient_operands<Engine, true>(a, range)

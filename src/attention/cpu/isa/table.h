@@ -38,6 +38,7 @@ constexpr Isa make_isa(const char* name) {
   isa.n = Engine::kN;
   isa.cols = Engine::kCols;
   isa.k = Engine::kK;
+  isa.p = Engine::kP;
   isa.fused = kFused;
   isa.step = kStep<Engine>;
   isa.pack_m = Generic::pack_m;
