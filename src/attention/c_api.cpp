@@ -1,5 +1,6 @@
 // The C ABI over the C++ API: structs translated field by field, exceptions turned into a status and a line of text.
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -77,6 +78,10 @@ Struct read_struct(const Struct* given, const char* name, std::size_t oldest) {
   return known;
 }
 
+// The sizes of version 0.1, before any field was added.
+constexpr std::size_t kOldestAttention = offsetof(strobe_attention, max_seqlen_q);
+constexpr std::size_t kOldestExecution = sizeof(strobe_execution);
+
 template <class Result, class From>
 Result view_from(const From& from) {
   Result view;
@@ -93,7 +98,7 @@ View output(const strobe_view& from) { return view_from<View>(from); }
 IndexView indices(const strobe_index_view& from) { return {from.data, from.bits, from.count}; }
 
 Attention attention_from(const strobe_attention* given) {
-  const auto from = read_struct(given, "strobe_attention", sizeof(strobe_attention));
+  const auto from = read_struct(given, "strobe_attention", kOldestAttention);
   Attention attention;
   attention.q = input(from.q);
   attention.k = input(from.k);
@@ -111,6 +116,8 @@ Attention attention_from(const strobe_attention* given) {
   attention.lengths_k = indices(from.lengths_k);
   attention.cu_seqlens_q = indices(from.cu_seqlens_q);
   attention.cu_seqlens_k = indices(from.cu_seqlens_k);
+  attention.max_seqlen_q = from.max_seqlen_q;
+  attention.max_seqlen_k = from.max_seqlen_k;
   return attention;
 }
 
@@ -118,7 +125,7 @@ Attention attention_from(const strobe_attention* given) {
 Execution execution_from(const strobe_execution* given) {
   Execution execution;
   if (!given) return execution;
-  const auto from = read_struct(given, "strobe_execution", sizeof(strobe_execution));
+  const auto from = read_struct(given, "strobe_execution", kOldestExecution);
   execution.device = static_cast<Device>(from.device);
   execution.kernel = from.kernel ? std::string_view(from.kernel) : std::string_view();
   execution.threads = from.threads;
@@ -144,12 +151,12 @@ std::string text_of(const std::vector<Verdict>& verdicts) {
 
 // A struct of the caller's age filled with defaults. `set` writes those that are not zero.
 template <class Struct, class Set>
-strobe_status init(Struct* out, std::size_t size, const char* name, Set&& set) {
+strobe_status init(Struct* out, std::size_t size, std::size_t oldest, const char* name, Set&& set) {
   return guarded([&] {
     if (!out) fail(ErrorCode::invalid_argument, "attention: {} is null", name);
-    if (size < sizeof(Struct)) {
+    if (size < oldest) {
       fail(ErrorCode::invalid_argument, "attention: {} of size {} is shorter than any version's, {}", name, size,
-           sizeof(Struct));
+           oldest);
     }
     std::memset(static_cast<void*>(out), 0, size);
     out->size = size;
@@ -166,14 +173,15 @@ using namespace strobe;
 extern "C" {
 
 strobe_status strobe_attention_init(strobe_attention* attention, size_t size) {
-  return init(attention, size, "strobe_attention", [](strobe_attention& fresh) {
+  return init(attention, size, kOldestAttention, "strobe_attention", [](strobe_attention& fresh) {
     fresh.window_left = -1;
     fresh.window_right = -1;
   });
 }
 
 strobe_status strobe_execution_init(strobe_execution* execution, size_t size) {
-  return init(execution, size, "strobe_execution", [](strobe_execution& fresh) { fresh.deterministic = 1; });
+  return init(execution, size, kOldestExecution, "strobe_execution",
+              [](strobe_execution& fresh) { fresh.deterministic = 1; });
 }
 
 strobe_status strobe_forward(const strobe_attention* attention, const strobe_forward_outputs* outputs,

@@ -7,7 +7,7 @@
 #include "attention/check_lengths.h"
 #include "attention/check_view.h"
 #include "core/fail.h"
-#include "device/device_info.h"
+#include "device/gpu_facts.h"
 #include "device/host/thread_pool.h"
 
 namespace strobe {
@@ -23,9 +23,12 @@ void check_execution(const Execution& execution, Problem& problem) {
     fail(kInvalid, "attention: unknown device {}; valid are 0 (cpu), 1 (cuda)", static_cast<int>(execution.device));
   }
   if (execution.device == Device::cuda) {
-    const std::string reason = gpu_inventory().reason;
-    fail(ErrorCode::unsupported, "attention: device cuda cannot be used: {}",
-         reason.empty() ? "this version has no kernel for it" : reason);
+    const CurrentGpu gpu = current_gpu();
+    if (!gpu.reason.empty()) {
+      fail(ErrorCode::unsupported, "attention: device cuda cannot be used: {}", gpu.reason);
+    }
+    problem.gpu = gpu.facts;
+    problem.stream = execution.stream;
   }
   if (execution.threads < 0 || execution.threads > kMaxThreads) {
     fail(kInvalid, "attention: threads is {}; valid are 0 (all cores of this process) to {}", execution.threads,
@@ -167,6 +170,12 @@ void check_bias(const Attention& attention, Pointers pointers, Problem& problem)
   if (bias.dtype != DType::fp32 && bias.dtype != problem.dtype) {
     fail(kInvalid, "attention: bias is {}; valid are fp32 and the dtype of Q, {}", name_of(bias.dtype),
          name_of(problem.dtype));
+  }
+  if (problem.device == Device::cuda && problem.packed && (!attention.max_seqlen_q || !attention.max_seqlen_k)) {
+    fail(kInvalid,
+         "attention: a bias over packed sequences on device cuda needs max_seqlen_q and max_seqlen_k, the "
+         "shape it has; they are {} and {}",
+         attention.max_seqlen_q, attention.max_seqlen_k);
   }
   const auto fits = [&](std::size_t i, std::int64_t size) { return bias.shape[i] == 1 || bias.shape[i] == size; };
   if (!fits(0, problem.batch) || !fits(1, problem.heads_q) || !fits(2, problem.max_q) ||

@@ -3,6 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+
+namespace strobe {
+struct Problem;
+}
 
 namespace strobe::cuda {
 
@@ -30,9 +35,9 @@ struct Params {
   float* dsinks = nullptr;                                // [Hq]
 
   std::int32_t batch = 0, heads_q = 0, heads_kv = 0, group = 1;
-  std::int32_t max_q = 0, max_k = 0;  // no sequence is longer
-  std::int32_t d = 0, dv_dim = 0;     // head dimensions of q, k and of v, o
-  std::int64_t total_q = 0;           // rows of q's view: Sq, or all packed rows
+  std::int32_t max_q = 0, max_k = 0;      // no sequence is longer
+  std::int32_t d = 0, dv_dim = 0;         // head dimensions of q, k and of v, o
+  std::int64_t total_q = 0, total_k = 0;  // rows of the views of q and k: Sq and Sk, or all packed rows
   bool packed = false;
   Indices lengths_q, lengths_k, cu_seqlens_q, cu_seqlens_k;
 
@@ -45,5 +50,10 @@ struct Params {
   float dropout_scale = 1;              // 1 / (1 - p)
   std::uint64_t seed = 0;
 };
+
+Params params_of(const Problem& problem);
+
+// Why no CUDA kernel of this build takes the problem: the card is too old, or sizes pass 32 bits. Empty: some may.
+std::string common_refusal(const Problem& problem);
 
 }  // namespace strobe::cuda
