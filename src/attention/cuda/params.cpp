@@ -17,16 +17,38 @@ constexpr int kOldestCard = 80;  // Ampere: the oldest that the build has machin
 // Rows plus keys: kernels add a row, an offset and a window in 32 bits.
 constexpr std::int64_t kMostPositions = (std::int64_t{1} << 31) - 1024;
 
+// Whether every row begins at a multiple of 16 bytes and is a whole number of them. Strides of dimensions of size 1 do
+// not count: validate.cpp has put the head dimension there.
 template <class Void>
-Tensor tensor_of(const Problem& problem, const BasicView<Void>& view) {
-  return {const_cast<void*>(static_cast<const void*>(view.data)), problem.packed ? 0 : view.stride[0], view.stride[1],
-          view.stride[2], static_cast<std::int32_t>(view.stride[3])};
+bool in_vectors(const BasicView<Void>& view) {
+  const auto bytes = static_cast<std::int64_t>(size_of(view.dtype));
+  const auto whole = [&](std::int64_t elements) { return elements * bytes % 16 == 0; };
+  return reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0 && view.stride[3] == 1 && whole(view.shape[3]) &&
+         whole(view.stride[0]) && whole(view.stride[1]) && whole(view.stride[2]);
 }
 
-// A bias has a row for every sequence of a packed batch too.
+template <class Void>
+Tensor tensor_of(const Problem& problem, const BasicView<Void>& view) {
+  Tensor tensor;
+  tensor.data = const_cast<void*>(static_cast<const void*>(view.data));
+  tensor.batch = problem.packed ? 0 : view.stride[0];
+  tensor.head = view.stride[1];
+  tensor.row = view.stride[2];
+  tensor.column = static_cast<std::int32_t>(view.stride[3]);
+  tensor.vectors = in_vectors(view);
+  return tensor;
+}
+
+// A bias has a matrix for every sequence of a packed batch too.
 template <class Void>
 Tensor bias_of(const BasicView<Void>& view) {
-  return {const_cast<void*>(static_cast<const void*>(view.data)), view.stride[0], view.stride[1], view.stride[2], 1};
+  Tensor tensor;
+  tensor.data = const_cast<void*>(static_cast<const void*>(view.data));
+  tensor.batch = view.stride[0];
+  tensor.head = view.stride[1];
+  tensor.row = view.stride[2];
+  tensor.vectors = in_vectors(view);
+  return tensor;
 }
 
 Indices indices_of(const IndexView& view) { return {view.data, view.bits == 64}; }
