@@ -1,6 +1,7 @@
 // The C ABI end to end: results equal to the C++ API's, every failure a status and a line, growth of structs.
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "attention/small_problem.h"
+#include "device/device_info.h"
 #include "strobe/strobe.h"
 
 namespace strobe {
@@ -166,6 +168,7 @@ TEST(CApi, FailuresAreAStatusAndALine) {
   EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, &c.execution), STROBE_INVALID_ARGUMENT);
   EXPECT_NE(last_error().find("'nothing'"), std::string::npos);
   c.execution.kernel = nullptr;
+  if (!gpu_inventory().gpus.empty()) return;
   c.execution.device = STROBE_CUDA;
   EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, &c.execution), STROBE_UNSUPPORTED);
   EXPECT_NE(last_error().find("device cuda"), std::string::npos);
@@ -241,6 +244,23 @@ TEST(CApi, StructsMayGrow) {
   newer.unknown = 5;
   EXPECT_EQ(strobe_forward(&newer.known, &c.outputs, nullptr), STROBE_UNSUPPORTED);
   EXPECT_EQ(strobe_attention_init(&newer.known, 16), STROBE_INVALID_ARGUMENT);
+}
+
+// A caller that was compiled before max_seqlen_q and max_seqlen_k were there.
+TEST(CApi, StructsMayBeOlder) {
+  SmallProblem s;
+  Twin c(s);
+  constexpr size_t kOlder = offsetof(strobe_attention, max_seqlen_q);
+  strobe_attention older;
+  std::memset(&older, 0x55, sizeof older);
+  ASSERT_EQ(strobe_attention_init(&older, kOlder), STROBE_OK) << last_error();
+  EXPECT_EQ(older.max_seqlen_q, 0x5555555555555555) << "written past the caller's struct";
+  older.q = c.attention.q;
+  older.k = c.attention.k;
+  older.v = c.attention.v;
+  EXPECT_EQ(strobe_forward(&older, &c.outputs, nullptr), STROBE_OK) << last_error();
+  older.size = kOlder - 1;
+  EXPECT_EQ(strobe_forward(&older, &c.outputs, nullptr), STROBE_INVALID_ARGUMENT);
 }
 
 TEST(CApi, WorkspaceOfTheCaller) {

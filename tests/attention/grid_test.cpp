@@ -1,9 +1,7 @@
 // The exactness rule over the generated grid, for every instruction set of this machine: the test that decides.
-//   STROBE_TEST_CASES=<n>      a subset of about n cases, spread over the grid
-//   STROBE_TEST_CASE=<index>   that case only
+// support/selection.h has the variables that choose cases.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
 #include <string>
 
@@ -11,6 +9,7 @@
 #include "support/grid.h"
 #include "support/isa_scope.h"
 #include "support/run.h"
+#include "support/selection.h"
 
 namespace strobe::test {
 namespace {
@@ -18,18 +17,6 @@ namespace {
 constexpr std::int64_t kShards = 24;
 constexpr std::int64_t kPerShard = kGridSize / kShards;
 static_assert(kPerShard * kShards == kGridSize);
-
-std::int64_t number_from(const char* variable, std::int64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text && *text ? std::strtoll(text, nullptr, 10) : otherwise;
-}
-
-bool selected(std::int64_t index) {
-  const std::int64_t only = number_from("STROBE_TEST_CASE", -1);
-  if (only >= 0) return index == only;
-  const std::int64_t limit = std::min(number_from("STROBE_TEST_CASES", kGridSize), kGridSize);
-  return (index + 1) * limit / kGridSize != index * limit / kGridSize;
-}
 
 // The rule compares two roundings, and in a small tensor one draw of values may favour either. A case that breaks it is
 // drawn anew, many times. It fails where the average error breaks the rule and more than a third of the draws do: an

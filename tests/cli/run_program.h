@@ -43,10 +43,11 @@ class Scratch {
   std::filesystem::path path_;
 };
 
-// `before` goes in front of the command: variables, or another program that runs it.
+// `before` goes in front of the command: variables, or another program that runs it. The program sees no GPU, so that
+// defaults are the same on every machine.
 inline Program run_program(const std::string& arguments, const Scratch& scratch, const std::string& before = "") {
   const Scratch streams;
-  const std::string command = "cd '" + scratch.path().string() + "' && " + before + " '" STROBE_PROGRAM "' " +
+  const std::string command = "cd '" + scratch.path().string() + "' && CUDA_VISIBLE_DEVICES= " + before + " '" STROBE_PROGRAM "' " +
                               arguments + " >'" + (streams.path() / "out").string() + "' 2>'" +
                               (streams.path() / "err").string() + "'";
   const int status = std::system(command.c_str());

@@ -17,6 +17,7 @@ struct Tensor {
   void* data = nullptr;
   std::int64_t batch = 0, head = 0, row = 0;
   std::int32_t column = 1;
+  bool vectors = false;  // every row begins at a multiple of 16 bytes and is a whole number of them
 };
 
 // A device array of int32 or int64; null where the problem has none.

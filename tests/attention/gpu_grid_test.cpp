@@ -1,0 +1,87 @@
+// The exactness rule over the generated grid on a GPU: the cases and the float64 oracle of grid_test.cpp, the kernels
+// of Device::cuda. `standard` there is held against the CPU's, every other kernel against `standard` of the same
+// device.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "support/compare.h"
+#include "support/grid.h"
+#include "support/lanes.h"
+#include "support/selection.h"
+
+namespace strobe::test {
+namespace {
+
+constexpr std::int64_t kShards = 24;
+constexpr std::int64_t kPerShard = kGridSize / kShards;
+
+// What a kernel on the GPU is compared with.
+Results baseline(const Data& data, GpuCase& on_gpu, const std::string& kernel) {
+  if (kernel == "standard") return run(data, {.kernel = "standard"}).results;
+  return on_gpu.run({.kernel = "standard"}).results;
+}
+
+// As exactness_of_many() of grid_test.cpp: a case that breaks the rule on one draw of values is drawn anew.
+std::string exactness_of_many(Case c, const std::string& kernel, GpuLane& lane) {
+  constexpr int kDraws = 24;
+  int broken = 0;
+  Comparison pooled(kGpuRule);
+  for (int draw = 0; draw < kDraws; ++draw, ++c.seed) {
+    const Data data(c);
+    GpuCase on_gpu(data, lane);
+    const Results reference = oracle(data, 1);
+    const Results other = baseline(data, on_gpu, kernel);
+    const Outcome outcome = on_gpu.run({.kernel = kernel});
+    if (!outcome.complaint.empty()) return outcome.complaint;
+    if (!exactness(c, reference, other, outcome.results, kGpuRule).empty()) ++broken;
+    pooled.add(c, reference, other, outcome.results);
+  }
+  return broken <= kDraws / 3 ? "" : pooled.verdict(c.dtype);
+}
+
+// Everything wrong with one case, or nothing.
+std::string examine(const Case& c, GpuLane& lane) {
+  const Data data(c);
+  GpuCase on_gpu(data, lane);
+  const Results reference = oracle(data, 1);
+  std::string text;
+  for (const std::string& kernel : gpu_kernels()) {
+    const auto add = [&](const std::string& what) {
+      if (!what.empty()) text += fmt::format("{} on cuda:\n{}", kernel, what);
+    };
+    try {
+      const Outcome outcome = on_gpu.run({.kernel = kernel});
+      add(outcome.complaint);
+      if (kernel == "standard") add(plausibility(c, reference, outcome.results));
+      const Results other = baseline(data, on_gpu, kernel);
+      if (exactness(c, reference, other, outcome.results, kGpuRule).empty()) continue;
+      add(exactness_of_many(c, kernel, lane));
+    } catch (const Error& error) {
+      add(fmt::format("  threw: {}\n", error.what()));
+    }
+  }
+  return text.empty() ? text : describe(c) + "\n" + text;
+}
+
+class GpuGrid : public GpuTest, public testing::WithParamInterface<std::int64_t> {};
+
+TEST_P(GpuGrid, Exact) {
+  std::vector<std::int64_t> cases;
+  for (std::int64_t index = GetParam() * kPerShard; index < (GetParam() + 1) * kPerShard; ++index) {
+    if (selected(index)) cases.push_back(index);
+  }
+  RecordProperty("cases", static_cast<int>(cases.size()));
+  if (cases.empty()) GTEST_SKIP() << "no case of this shard is selected";
+  const auto failures = over_lanes(static_cast<std::int64_t>(cases.size()), [&](GpuLane& lane, std::int64_t index) {
+    return examine(grid_case(cases[static_cast<std::size_t>(index)]), lane);
+  });
+  for (const std::string& failure : failures) ADD_FAILURE() << failure;
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, GpuGrid, testing::Range(std::int64_t{0}, kShards));
+
+}  // namespace
+}  // namespace strobe::test
