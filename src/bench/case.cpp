@@ -156,7 +156,7 @@ Json config_json(const Case& one) {
                        {"emb_dim", one.emb_dim()},
                        {"causal", one.causal},
                        {"dtype", strobe::name_of(one.dtype)},
-                       {"device", "cpu"},
+                       {"device", name_of(one.device)},
                        {"threads", one.threads},
                        {"head_dim", one.head_dim},
                        {"num_kv_heads", one.kv_heads},

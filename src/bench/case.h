@@ -27,6 +27,7 @@ struct Case {
   Window window{};
   Passes passes = Passes::both;  // that are timed
   int threads = 1;
+  Device device = Device::cpu;
 
   std::int64_t emb_dim() const { return heads * head_dim; }
   bool masked() const { return causal || window.left >= 0 || window.right >= 0; }
@@ -65,7 +66,12 @@ TensorBytes tensor_bytes(const Case& one);
 // The problem for the library: contiguous [B, H, S, D] views; null pointers describe it without data.
 Attention attention_of(const Case& one, const void* q, const void* k, const void* v);
 
-// Q, K, V and, for a backward pass, dO: seeded, random normal, rounded to the dtype.
+// Where it runs, with the library's own choice of kernel and no workspace: for questions about it.
+inline Execution execution_of(const Case& one) { return {.device = one.device, .kernel = {}, .threads = one.threads}; }
+
+constexpr const char* name_of(Device device) { return device == Device::cuda ? "cuda" : "cpu"; }
+
+// Q, K, V and, for a backward pass, dO, in host memory: seeded, random normal, rounded to the dtype.
 struct Inputs {
   Buffer q, k, v, d_o;
   Attention attention;

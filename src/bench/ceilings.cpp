@@ -42,6 +42,12 @@ Ceilings measure_ceilings(int threads, DType dtype, Depth depth) {
   return ceilings;
 }
 
+Ceilings measure_gpu_ceilings(Depth depth) {
+  Ceilings ceilings;
+  if (depth != Depth::none) ceilings.copy = gpu_copy_rate();
+  return ceilings;
+}
+
 Json ceilings_json(const Ceilings& ceilings) {
   Json product = Json::object();
   Json own = Json::object();

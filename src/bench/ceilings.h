@@ -30,6 +30,9 @@ enum class Depth {
 // `dtype` is that of the case; fp32 is always measured.
 Ceilings measure_ceilings(int threads, DType dtype, Depth depth);
 
+// Of the current GPU: the copy rate, about 50 ms.
+Ceilings measure_gpu_ceilings(Depth depth);
+
 Json ceilings_json(const Ceilings& ceilings);
 
 // environment_json() of measure/ with instruction sets and ceilings.

@@ -11,6 +11,8 @@
 #include "cli/commands.h"
 #include "core/atomic_file.h"
 #include "core/fail.h"
+#include "device/device_info.h"
+#include "device/gpu_facts.h"
 #include "device/host/thread_pool.h"
 #include "measure/quiet.h"
 
@@ -112,7 +114,13 @@ int exit_code(const std::vector<bench::Row>& rows) {
 }
 
 std::string heading(const bench::Case& one, const bench::Ceilings& ceilings) {
-  std::string text = fmt::format("{}; cpu, {} thread{}", describe(one), one.threads, one.threads == 1 ? "" : "s");
+  std::string text = describe(one) + "; ";
+  if (one.device == Device::cuda) {
+    text += "cuda, " + gpu_inventory().gpus.at(static_cast<std::size_t>(current_gpu().index)).name;
+    if (ceilings.copy) text += fmt::format("; copy {:.0f} GB/s", *ceilings.copy * 1e-9);
+  } else {
+    text += fmt::format("cpu, {} thread{}", one.threads, one.threads == 1 ? "" : "s");
+  }
   if (const auto rate = ceilings.product(one.dtype)) {
     text += fmt::format("; {} matrix product {:.0f} GFLOP/s", name_of(one.dtype), *rate * 1e-9);
   }
@@ -143,22 +151,25 @@ int run_bench(Arguments arguments) {
   const Cases cases = cases_of(options.one);
   const bench::Case& first = cases.cases.front();
   for (const bench::Case& one : cases.cases) {  // refuses bad problems before anything is started
-    explain(bench::attention_of(one, nullptr, nullptr, nullptr), Pass::forward, Execution{.threads = one.threads});
+    explain(bench::attention_of(one, nullptr, nullptr, nullptr), Pass::forward, bench::execution_of(one));
   }
   AtomicFile file(options.output);
   std::vector<std::string> notes = notes_on_machine(first.threads);
   if (!cases.note.empty()) notes.insert(notes.begin(), cases.note);
   print_notes(notes);
 
-  if (options.pin && first.threads <= available_cores()) pin_to_cores(first.threads);
+  if (options.pin && first.device == Device::cpu && first.threads <= available_cores()) pin_to_cores(first.threads);
   show_progress("measure the machine's ceilings");
   const bench::Depth depth = options.quick ? bench::Depth::none : bench::Depth::brief;
-  const bench::Ceilings ceilings = bench::measure_ceilings(first.threads, first.dtype, depth);
+  const bench::Ceilings ceilings = first.device == Device::cuda
+                                       ? bench::measure_gpu_ceilings(depth)
+                                       : bench::measure_ceilings(first.threads, first.dtype, depth);
   const bench::RunRecord record{
       .environment = bench::full_environment(ceilings), .command = repeat_command(arguments), .scaled = cases.scaled};
   bench::Implementations implementations;
   for (const std::string& name : options.one.implementations) {
-    implementations.push_back(bench::make_implementation(name, {.peer_timeout = options.peer_timeout}));
+    implementations.push_back(
+        bench::make_implementation(name, {.device = first.device, .peer_timeout = options.peer_timeout}));
   }
   options.run.check = options.check ? bench::Check::on : bench::Check::off;
   options.run.progress = [](const std::string& step) { show_progress(step); };

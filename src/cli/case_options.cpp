@@ -5,6 +5,7 @@
 
 #include "bench/implementation.h"
 #include "core/fail.h"
+#include "device/gpu_facts.h"
 #include "device/host/thread_pool.h"
 
 namespace strobe::cli {
@@ -60,10 +61,11 @@ Alignment parse_alignment(std::string_view flag, std::string_view value) {
   return word == "top_left" ? Alignment::top_left : Alignment::bottom_right;
 }
 
-void parse_device(std::string_view flag, std::string_view value) {
-  if (parse_word(flag, value, {"cpu", "cuda"}) == "cuda") {
-    fail(ErrorCode::unsupported, "{} cuda: this version has CPU kernels only; valid: cpu", flag);
-  }
+Device parse_device(std::string_view flag, std::string_view value) {
+  if (parse_word(flag, value, {"cpu", "cuda"}) == "cpu") return Device::cpu;
+  const CurrentGpu gpu = current_gpu();
+  if (!gpu.reason.empty()) fail(ErrorCode::unsupported, "{} cuda: {}; valid: cpu", flag, gpu.reason);
+  return Device::cuda;
 }
 
 }  // namespace
@@ -91,7 +93,8 @@ void add_case_options(OptionTable& table, CaseOptions& options) {
              .apply = size_into(options.emb, 1)});
   table.add({.name = "impl",
              .placeholder = "NAME[,NAME]",
-             .help = "Flash2, Pytorch (= standard), reference, torch-sdpa, torch-math; default Flash2",
+             .help = "Flash2, Pytorch (= standard), reference, torch-sdpa, torch-math; on a GPU also torch-flash, "
+                     "torch-efficient, torch-cudnn; default Flash2",
              .apply = [&](auto, auto value) { parse_implementations(options, value); }});
   table.add({.name = "causal",
              .takes = Takes::optional_value,
@@ -125,7 +128,10 @@ void add_case_options(OptionTable& table, CaseOptions& options) {
              .placeholder = "L:R",
              .help = "sliding window: keys to the left and right of the diagonal, -1 is open",
              .apply = [&](auto flag, auto value) { options.window = parse_window(flag, value); }});
-  table.add({.name = "device", .placeholder = "NAME", .help = "cpu", .apply = parse_device});
+  table.add({.name = "device",
+             .placeholder = "NAME",
+             .help = "cpu or cuda; default: cuda where there is a GPU",
+             .apply = [&](auto flag, auto value) { options.device = parse_device(flag, value); }});
   table.add({.name = "threads",
              .placeholder = "N",
              .help = "default: all cores of this process",
@@ -139,12 +145,14 @@ Cases cases_of(const CaseOptions& options) {
   std::int64_t batch = options.batch.value_or(32);
   std::int64_t heads = options.heads.value_or(32);
   std::int64_t emb = options.emb.value_or(2048);
+  const Device device = options.device.value_or(current_gpu().reason.empty() ? Device::cuda : Device::cpu);
+  const bool scale_down = device == Device::cpu;
   std::vector<std::string> changes;
-  if (!options.batch) {
+  if (!options.batch && scale_down) {
     batch = 1;
     changes.push_back("--batch_size 32 -> 1");
   }
-  if (!options.heads && !options.emb) {
+  if (!options.heads && !options.emb && scale_down) {
     heads = 8;
     emb = 512;
     changes.push_back("--num_heads 32 -> 8");
@@ -175,7 +183,8 @@ Cases cases_of(const CaseOptions& options) {
                          .alignment = options.alignment,
                          .window = options.window,
                          .passes = options.passes,
-                         .threads = options.threads.value_or(available_cores())});
+                         .threads = options.threads.value_or(available_cores()),
+                         .device = device});
   }
   return out;
 }

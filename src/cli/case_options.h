@@ -14,6 +14,7 @@ struct CaseOptions {
   std::optional<std::int64_t> batch, seq, heads, emb, kv_heads, seq_k;
   std::optional<DType> dtype;
   std::optional<int> threads;
+  std::optional<Device> device;
   std::vector<bool> causal{false};  // both values for --causal=both
   Alignment alignment = Alignment::unsaid;
   Window window;

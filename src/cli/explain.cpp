@@ -35,7 +35,7 @@ std::string verdicts_text(const bench::Case& one, Pass pass) {
   table.add_column("workspace MB");
   table.add_column("configuration", TextTable::Align::left);
   const Attention attention = bench::attention_of(one, nullptr, nullptr, nullptr);
-  for (const Verdict& verdict : explain(attention, pass, Execution{.threads = one.threads})) {
+  for (const Verdict& verdict : explain(attention, pass, bench::execution_of(one))) {
     const bool fine = verdict.refusal.empty();
     table.add_row({verdict.kernel,
                    verdict.chosen ? "chosen"
@@ -89,7 +89,7 @@ std::string items_text(const std::vector<bench::MemoryItem>& items) {
 std::string memory_text(const bench::Case& one) {
   std::vector<bench::MemoryModel> models;
   for (const Verdict& verdict :
-       explain(bench::attention_of(one, nullptr, nullptr, nullptr), Pass::forward, Execution{.threads = one.threads})) {
+       explain(bench::attention_of(one, nullptr, nullptr, nullptr), Pass::forward, bench::execution_of(one))) {
     if (verdict.refusal.empty()) models.push_back(bench::predict_kernel(one, verdict.kernel));
   }
   models.push_back(bench::predict_plain(one));
