@@ -20,6 +20,7 @@ constexpr Kernel absent(const char* name) {
 
 }  // namespace
 
+const Kernel kFlash2Cuda = absent("flash2");
 const Kernel kStandardCuda = absent("standard");
 
 }  // namespace strobe

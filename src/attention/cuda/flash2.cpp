@@ -1,0 +1,116 @@
+// flash2 on CUDA as a row of the kernel list: from a Problem to a plan and a launch.
+#include "attention/cuda/params.h"
+#include "attention/cuda/sm80/forward/launch.h"
+#include "attention/kernel_list.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace strobe {
+
+namespace {
+
+using namespace cuda;
+using sm80::ForwardConfig;
+using sm80::ForwardFacts;
+using sm80::ForwardKind;
+
+// Whether every row of a view begins at a multiple of 16 bytes and is a whole number of them.
+template <class Void>
+bool takes_vectors(const BasicView<Void>& view) {
+  const auto bytes = static_cast<std::int64_t>(size_of(view.dtype));
+  const auto whole = [&](std::int64_t elements) { return elements * bytes % 16 == 0; };
+  return reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0 && view.stride[3] == 1 && whole(view.shape[3]) &&
+         whole(view.stride[2]) && whole(view.stride[1]) && whole(view.stride[0]);
+}
+
+bool has_options(const Problem& problem) {
+  return problem.softcap != 0 || problem.alibi_slopes || problem.has_bias || problem.dropout.p != 0 ||
+         !(problem.scale > 0);
+}
+
+bool forward_is_general(const Problem& problem) {
+  return has_options(problem) || !takes_vectors(problem.q) || !takes_vectors(problem.k) || !takes_vectors(problem.v) ||
+         !takes_vectors(problem.o);
+}
+
+ForwardConfig forward_config_of(const Problem& problem, bool general) {
+  ForwardFacts facts;
+  facts.d = static_cast<int>(problem.d);
+  facts.dv = static_cast<int>(problem.dv);
+  facts.general = general;
+  facts.unsplittable = problem.has_bias;  // beside -FLT_MAX a partial LSE forgets how many keys it stands for
+  facts.batch = problem.batch;
+  facts.heads_q = problem.heads_q;
+  facts.heads_kv = problem.heads_kv;
+  facts.max_q = problem.max_q;
+  facts.max_k = problem.max_k;
+  facts.shared_bytes_per_block = problem.gpu.shared_bytes_per_block;
+  facts.multiprocessors = problem.gpu.multiprocessors;
+  return sm80::forward_config(facts);
+}
+
+// All rows of all heads, as LSE counts them.
+std::int64_t rows_of(const Problem& problem) {
+  return (problem.packed ? 1 : problem.batch) * problem.heads_q * problem.total_q;
+}
+
+std::string refusal(const Problem& problem) {
+  if (problem.device != Device::cuda) return "it runs on a GPU";
+  if (std::string reason = common_refusal(problem); !reason.empty()) return reason;
+  if (problem.dtype == DType::fp32) return "fp32 is not there yet";
+  if (problem.pass == Pass::backward) return "backward is not there yet";
+  return {};
+}
+
+std::string configuration(const Problem& problem) {
+  const ForwardConfig config = forward_config_of(problem, forward_is_general(problem));
+  const char* kind = config.kind == ForwardKind::plain      ? "plain"
+                     : config.kind == ForwardKind::few_rows ? "few rows"
+                                                            : "general";
+  std::string text =
+      fmt::format("mma.sync, {}, head dimension {}, tiles of {} rows x {} keys, {} warps, {} stages", kind, config.d,
+                  config.shape.rows, config.shape.keys, config.shape.warps, config.stages);
+  if (config.splits > 1) text += fmt::format(", keys split {} ways", config.splits);
+  return text;
+}
+
+// Whether rows take vectors is not known where only bytes are asked for: enough for both.
+std::size_t workspace_bytes(const Problem& problem) {
+  std::size_t most = 0;
+  for (const bool general : {has_options(problem), true}) {
+    most = std::max(most, sm80::forward_workspace_bytes(forward_config_of(problem, general), rows_of(problem)));
+  }
+  return most;
+}
+
+Params vector_params(const Problem& problem) {
+  Params params = params_of(problem);
+  params.q.vectors = takes_vectors(problem.q);
+  params.k.vectors = takes_vectors(problem.k);
+  params.v.vectors = takes_vectors(problem.v);
+  params.o.vectors = problem.pass == Pass::forward ? takes_vectors(problem.o) : takes_vectors(problem.o_in);
+  params.d_o.vectors = takes_vectors(problem.d_o);
+  params.dq.vectors = takes_vectors(problem.dq);
+  params.dk.vectors = takes_vectors(problem.dk);
+  params.dv.vectors = takes_vectors(problem.dv_out);
+  return params;
+}
+
+void run(const Problem& problem, void* workspace) {
+  sm80::ForwardLaunch launch;
+  launch.config = forward_config_of(problem, forward_is_general(problem));
+  launch.dtype = problem.dtype;
+  launch.stream = problem.stream;
+  launch.args.params = vector_params(problem);
+  launch.args.rows = rows_of(problem);
+  sm80::launch_forward(launch, workspace);
+}
+
+}  // namespace
+
+const Kernel kFlash2Cuda{"flash2", Device::cuda, refusal, configuration, workspace_bytes, run};
+
+}  // namespace strobe

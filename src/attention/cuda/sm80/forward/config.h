@@ -1,0 +1,68 @@
+// Tile sizes and the plan of a forward launch: pure functions of the problem and the card, for kernel, launch and
+// tests.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace strobe::cuda::sm80 {
+
+// plain: rows of whole 16-byte vectors, no score option. general: everything, in less shared memory. few_rows: plain,
+// for tiles of at most 64 rows (decoding), where the keys are split among blocks.
+enum class ForwardKind { plain, general, few_rows };
+
+struct ForwardShape {
+  int rows, keys;       // of a tile
+  int warps;            // each owns rows / warps rows, 16 or 32
+  int blocks;           // per multiprocessor that registers must allow
+  bool q_in_registers;  // for the whole loop over the keys
+};
+
+// Head dimensions that have a kernel; smaller ones are padded to the next.
+inline constexpr int kPlainDims[] = {32, 64, 96, 128, 192, 256};
+inline constexpr int kGeneralDims[] = {64, 128, 256};
+
+constexpr ForwardShape forward_shape(int d, ForwardKind kind) {
+  if (kind == ForwardKind::few_rows) {
+    return d <= 128 ? ForwardShape{64, 64, 4, 3, false} : ForwardShape{64, 64, 4, 2, false};
+  }
+  if (kind == ForwardKind::general) {
+    return d <= 64 ? ForwardShape{64, 64, 4, 2, false} : ForwardShape{64, 64, 4, 2, false};
+  }
+  if (d <= 64) return {128, 64, 4, 2, true};
+  if (d <= 128) return {128, 64, 4, 2, false};
+  return {128, 64, 8, 1, false};
+}
+
+// The same as a constant that device code may read.
+template <int kD, ForwardKind kKind>
+inline constexpr ForwardShape kForwardShape = forward_shape(kD, kKind);
+
+// Shared memory: the Q tile, then `stages` tiles of K and of V.
+constexpr std::size_t forward_shared_bytes(int d, const ForwardShape& shape, int stages) {
+  return static_cast<std::size_t>(2 * d) * (shape.rows + 2 * stages * shape.keys);
+}
+
+struct ForwardFacts {
+  int d = 0, dv = 0;
+  bool general = false;       // options or rows that no vector load can take
+  bool unsplittable = false;  // partial results would lose accuracy
+  std::int64_t batch = 0, heads_q = 0, heads_kv = 0;
+  std::int64_t max_q = 0, max_k = 0;
+  std::size_t shared_bytes_per_block = 0;
+  int multiprocessors = 1;
+};
+
+struct ForwardConfig {
+  ForwardKind kind = ForwardKind::plain;
+  int d = 0;             // padded head dimension
+  int stages = 1;        // tiles of K and V in flight
+  int splits = 1;        // of the keys, each for a block of its own
+  int packed_heads = 1;  // query heads of a group that share a tile as more rows
+  std::size_t shared_bytes = 0;
+  ForwardShape shape{};
+};
+
+ForwardConfig forward_config(const ForwardFacts& facts);
+
+}  // namespace strobe::cuda::sm80
