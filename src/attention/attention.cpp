@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "attention/kernel.h"
 #include "attention/validate.h"
@@ -24,6 +25,21 @@ std::size_t workspace_of(const Kernel& kernel, const Problem& problem) {
   return has_no_rows(problem) ? 0 : kernel.workspace_bytes(problem);
 }
 
+std::string shape_of(const Problem& problem) {
+  return fmt::format("B{} H{}/{} Sq{} Sk{} D{} Dv{} {}", problem.batch, problem.heads_q, problem.heads_kv,
+                     problem.max_q, problem.max_k, problem.d, problem.dv, name_of(problem.dtype));
+}
+
+// What fails underneath is told with the kernel and the shape.
+void launch(const Kernel& kernel, const Problem& problem, void* workspace) {
+  try {
+    kernel.run(problem, workspace);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::runtime) throw;
+    fail(ErrorCode::runtime, "attention: kernel '{}' on {}: {}", kernel.name, shape_of(problem), error.what());
+  }
+}
+
 // The CPU's workspace is the library's own where the caller gives none.
 void run_on_own(const Kernel& kernel, const Problem& problem, std::size_t needed) {
   if (problem.device == Device::cuda && needed != 0) {
@@ -34,7 +50,7 @@ void run_on_own(const Kernel& kernel, const Problem& problem, std::size_t needed
         kernel.name, needed);
   }
   const Buffer own(problem.device == Device::cuda ? 0 : needed);
-  kernel.run(problem, own.data());
+  launch(kernel, problem, own.data());
 }
 
 void run(const Kernel& kernel, const Problem& problem, const Execution& execution) {
@@ -55,7 +71,7 @@ void run(const Kernel& kernel, const Problem& problem, const Execution& executio
     fail(ErrorCode::invalid_argument, "attention: workspace at {} is not aligned to {} bytes", execution.workspace,
          alignment);
   }
-  kernel.run(problem, execution.workspace);
+  launch(kernel, problem, execution.workspace);
 }
 
 void fill_with_zeros(const View& view) {

@@ -171,7 +171,10 @@ void check_bias(const Attention& attention, Pointers pointers, Problem& problem)
     fail(kInvalid, "attention: bias is {}; valid are fp32 and the dtype of Q, {}", name_of(bias.dtype),
          name_of(problem.dtype));
   }
-  if (problem.device == Device::cuda && problem.packed && (!attention.max_seqlen_q || !attention.max_seqlen_k)) {
+  // Lengths that are not read and not said: nothing is known of the shape, unless there are no rows or keys at all.
+  const bool unknown_q = attention.max_seqlen_q == 0 && attention.q.shape[2] != 0 && bias.shape[2] != 1;
+  const bool unknown_k = attention.max_seqlen_k == 0 && attention.k.shape[2] != 0;
+  if (problem.device == Device::cuda && problem.packed && (unknown_q || unknown_k)) {
     fail(kInvalid,
          "attention: a bias over packed sequences on device cuda needs max_seqlen_q and max_seqlen_k, the "
          "shape it has; they are {} and {}",

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <string>
 
 #include "support/compare.h"
@@ -18,12 +17,6 @@ namespace {
 constexpr std::int64_t kShards = 24;
 constexpr std::int64_t kPerShard = kGridSize / kShards;
 
-// What a kernel on the GPU is compared with.
-Results baseline(const Data& data, GpuCase& on_gpu, const std::string& kernel) {
-  if (kernel == "standard") return run(data, {.kernel = "standard"}).results;
-  return on_gpu.run({.kernel = "standard"}).results;
-}
-
 // As exactness_of_many() of grid_test.cpp: a case that breaks the rule on one draw of values is drawn anew.
 std::string exactness_of_many(Case c, const std::string& kernel, GpuLane& lane) {
   constexpr int kDraws = 24;
@@ -33,11 +26,11 @@ std::string exactness_of_many(Case c, const std::string& kernel, GpuLane& lane) 
     const Data data(c);
     GpuCase on_gpu(data, lane);
     const Results reference = oracle(data, 1);
-    const Results other = baseline(data, on_gpu, kernel);
+    const Results standard = on_gpu.run({.kernel = "standard"}).results;
     const Outcome outcome = on_gpu.run({.kernel = kernel});
     if (!outcome.complaint.empty()) return outcome.complaint;
-    if (!exactness(c, reference, other, outcome.results, kGpuRule).empty()) ++broken;
-    pooled.add(c, reference, other, outcome.results);
+    if (!exactness(c, reference, standard, outcome.results, kGpuRule).empty()) ++broken;
+    pooled.add(c, reference, standard, outcome.results);
   }
   return broken <= kDraws / 3 ? "" : pooled.verdict(c.dtype);
 }
@@ -47,21 +40,22 @@ std::string examine(const Case& c, GpuLane& lane) {
   const Data data(c);
   GpuCase on_gpu(data, lane);
   const Results reference = oracle(data, 1);
-  std::string text;
+  const Outcome standard = on_gpu.run({.kernel = "standard"});
+  std::string text = standard.complaint + plausibility(c, reference, standard.results);
+  if (!text.empty()) text = "standard on cuda:\n" + text;
   for (const std::string& kernel : gpu_kernels()) {
-    const auto add = [&](const std::string& what) {
-      if (!what.empty()) text += fmt::format("{} on cuda:\n{}", kernel, what);
-    };
+    if (kernel == "standard") continue;
+    std::string wrong;
     try {
       const Outcome outcome = on_gpu.run({.kernel = kernel});
-      add(outcome.complaint);
-      if (kernel == "standard") add(plausibility(c, reference, outcome.results));
-      const Results other = baseline(data, on_gpu, kernel);
-      if (exactness(c, reference, other, outcome.results, kGpuRule).empty()) continue;
-      add(exactness_of_many(c, kernel, lane));
+      wrong = outcome.complaint;
+      if (!exactness(c, reference, standard.results, outcome.results, kGpuRule).empty()) {
+        wrong += exactness_of_many(c, kernel, lane);
+      }
     } catch (const Error& error) {
-      add(fmt::format("  threw: {}\n", error.what()));
+      wrong = fmt::format("  threw: {}\n", error.what());
     }
+    if (!wrong.empty()) text += fmt::format("{} on cuda:\n{}", kernel, wrong);
   }
   return text.empty() ? text : describe(c) + "\n" + text;
 }

@@ -18,10 +18,16 @@ namespace {
 
 constexpr std::int64_t kMostInACall = 65535;  // matrices; more overflow a dimension of some of cuBLAS's grids
 
-void check(cublasStatus_t status, const char* what) {
+// cuBLAS calls an error of earlier work an internal one of its own; the stream knows better.
+void check(cublasStatus_t status, const char* what, void* stream) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  const cudaError_t earlier = cudaPeekAtLastError();
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  cudaError_t earlier = cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &capture);
+  if (earlier == cudaSuccess && capture == cudaStreamCaptureStatusNone) {
+    earlier = cudaStreamQuery(static_cast<cudaStream_t>(stream));
+  }
   if (cuda::is_asynchronous(earlier)) cuda::fail_earlier(earlier);
+  cudaGetLastError();
   fail(status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorCode::out_of_memory : ErrorCode::runtime, "cuda: {} failed: {} ({})",
        what, cublasGetStatusString(status), cublasGetStatusName(status));
 }
@@ -38,17 +44,17 @@ Pool& pool() {
 }
 
 // A handle's creation allocates; in the relaxed mode that is allowed while the caller captures a graph.
-cublasHandle_t create() {
+cublasHandle_t create(void* stream) {
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   STROBE_CUDA_CHECK(cudaThreadExchangeStreamCaptureMode(&mode));
   cublasHandle_t handle = nullptr;
   const cublasStatus_t status = cublasCreate(&handle);
   STROBE_CUDA_CHECK(cudaThreadExchangeStreamCaptureMode(&mode));
-  check(status, "cublasCreate");
+  check(status, "cublasCreate", stream);
   return handle;
 }
 
-cublasHandle_t take(int device) {
+cublasHandle_t take(int device, void* stream) {
   {
     const std::lock_guard lock(pool().mutex);
     std::vector<cublasHandle_t>& idle = pool().idle[device];
@@ -58,7 +64,7 @@ cublasHandle_t take(int device) {
       return handle;
     }
   }
-  return create();
+  return create(stream);
 }
 
 void give_back(int device, cublasHandle_t handle) {
@@ -105,16 +111,16 @@ std::size_t Cublas::workspace_bytes(int compute_capability) {
   return std::size_t{compute_capability >= 90 ? 32u : 4u} << 20;
 }
 
-Cublas::Cublas(DType dtype, void* stream, void* workspace, std::size_t bytes) : dtype_(dtype) {
+Cublas::Cublas(DType dtype, void* stream, void* workspace, std::size_t bytes) : dtype_(dtype), stream_(stream) {
   STROBE_CUDA_CHECK(cudaGetDevice(&device_));
-  const cublasHandle_t handle = take(device_);
+  const cublasHandle_t handle = take(device_, stream);
   handle_ = handle;
   try {
     // In this order: a new stream resets the workspace to cuBLAS's own.
-    check(cublasSetStream(handle, static_cast<cudaStream_t>(stream)), "cublasSetStream");
-    check(cublasSetWorkspace(handle, workspace, bytes), "cublasSetWorkspace");
+    check(cublasSetStream(handle, static_cast<cudaStream_t>(stream)), "cublasSetStream", stream);
+    check(cublasSetWorkspace(handle, workspace, bytes), "cublasSetWorkspace", stream);
     const int mode = CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
-    check(cublasSetMathMode(handle, static_cast<cublasMath_t>(mode)), "cublasSetMathMode");
+    check(cublasSetMathMode(handle, static_cast<cublasMath_t>(mode)), "cublasSetMathMode", stream);
   } catch (...) {
     give_back(device_, handle);
     throw;
@@ -144,7 +150,7 @@ void Cublas::multiply(const Product& p) const {
                                             p.cols, p.rows, p.inner, &p.factor, at(p.b, b), type, p.b.row, inner.b,
                                             at(p.a, a), type, p.a.row, inner.a, &zero, at(p.c, c), type, p.c.row,
                                             inner.c, count, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
-              "cublasGemmStridedBatchedEx");
+              "cublasGemmStridedBatchedEx", stream_);
       }
     }
   }

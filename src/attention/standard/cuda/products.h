@@ -48,6 +48,7 @@ class Cublas {
  private:
   DType dtype_;
   int device_ = 0;
+  void* stream_ = nullptr;
   void* handle_ = nullptr;  // a cublasHandle_t
 };
 
