@@ -42,7 +42,8 @@ Ceilings measure_ceilings(int threads, DType dtype, Depth depth) {
   return ceilings;
 }
 
-Ceilings measure_gpu_ceilings(Depth depth) {
+Ceilings ceilings_for(const Case& one, Depth depth) {
+  if (one.device == Device::cpu) return measure_ceilings(one.threads, one.dtype, depth);
   Ceilings ceilings;
   if (depth != Depth::none) ceilings.copy = gpu_copy_rate();
   return ceilings;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "bench/case.h"
 #include "core/json.h"
 #include "strobe/dtype.h"
 
@@ -30,8 +31,8 @@ enum class Depth {
 // `dtype` is that of the case; fp32 is always measured.
 Ceilings measure_ceilings(int threads, DType dtype, Depth depth);
 
-// Of the current GPU: the copy rate, about 50 ms.
-Ceilings measure_gpu_ceilings(Depth depth);
+// Those of the case's device; of a GPU the copy rate alone, about 50 ms.
+Ceilings ceilings_for(const Case& one, Depth depth);
 
 Json ceilings_json(const Ceilings& ceilings);
 

@@ -3,6 +3,9 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <sstream>
 
 #include "bench/ceilings.h"
 #include "bench/runner.h"
@@ -11,8 +14,6 @@
 #include "cli/commands.h"
 #include "core/atomic_file.h"
 #include "core/fail.h"
-#include "device/device_info.h"
-#include "device/gpu_facts.h"
 #include "device/host/thread_pool.h"
 #include "measure/quiet.h"
 
@@ -29,6 +30,7 @@ struct BenchOptions {
   CaseOptions one;
   bench::RunOptions run;
   std::string output = "benchmark_result.json";
+  std::string cells;  // file of configurations; empty: the one of the flags
   double peer_timeout = 600;
   bool check = true;
   bool quick = false;
@@ -62,6 +64,11 @@ OptionTable make_table(BenchOptions& options) {
              .placeholder = "FILE",
              .help = "JSON of all rows; default benchmark_result.json",
              .apply = [&](auto, auto value) { options.output = value; }});
+  table.add(
+      {.name = "cells",
+       .placeholder = "FILE",
+       .help = "several configurations in one run: a line each, of flags that describe one; other flags hold for all",
+       .apply = [&](auto, auto value) { options.cells = value; }});
   table.add(make_switch("check", "compare with float64 before timing; default on", options.check));
   table.add({.name = "memory-limit",
              .placeholder = "SIZE",
@@ -84,6 +91,28 @@ OptionTable make_table(BenchOptions& options) {
   table.add(make_switch("pin", "keep to as many cores as threads; default on", options.pin));
   table.add(make_switch("quick", "do not measure the machine's ceilings; default off", options.quick));
   return table;
+}
+
+// The configurations of a file: on each line, flags beyond those of the command line. Lines that are empty or begin
+// with # are passed over.
+std::vector<bench::Case> cells_of(const std::string& path, const CaseOptions& defaults) {
+  std::ifstream file(path);
+  if (!file) fail(ErrorCode::invalid_argument, "--cells {}: cannot be read", path);
+  std::vector<bench::Case> cells;
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    CaseOptions one = defaults;
+    OptionTable table;
+    add_case_options(table, one);
+    std::istringstream text(line);
+    const std::vector<std::string> words{std::istream_iterator<std::string>(text), {}};
+    const std::vector<std::string_view> views(words.begin(), words.end());
+    table.parse(views);
+    const Cases found = cases_of(one);
+    cells.insert(cells.end(), found.cases.begin(), found.cases.end());
+  }
+  if (cells.empty()) fail(ErrorCode::invalid_argument, "--cells {}: no configuration in it", path);
+  return cells;
 }
 
 std::string quoted(std::string_view word) {
@@ -114,13 +143,8 @@ int exit_code(const std::vector<bench::Row>& rows) {
 }
 
 std::string heading(const bench::Case& one, const bench::Ceilings& ceilings) {
-  std::string text = describe(one) + "; ";
-  if (one.device == Device::cuda) {
-    text += "cuda, " + gpu_inventory().gpus.at(static_cast<std::size_t>(current_gpu().index)).name;
-    if (ceilings.copy) text += fmt::format("; copy {:.0f} GB/s", *ceilings.copy * 1e-9);
-  } else {
-    text += fmt::format("cpu, {} thread{}", one.threads, one.threads == 1 ? "" : "s");
-  }
+  std::string text = describe(one) + "; " + place_of(one);
+  if (one.device == Device::cuda && ceilings.copy) text += fmt::format("; copy {:.0f} GB/s", *ceilings.copy * 1e-9);
   if (const auto rate = ceilings.product(one.dtype)) {
     text += fmt::format("; {} matrix product {:.0f} GFLOP/s", name_of(one.dtype), *rate * 1e-9);
   }
@@ -148,7 +172,8 @@ int run_bench(Arguments arguments) {
     print(kIntroduction + table.help());
     return kFine;
   }
-  const Cases cases = cases_of(options.one);
+  Cases cases = cases_of(options.one);
+  if (!options.cells.empty()) cases = {.cases = cells_of(options.cells, options.one), .scaled = false, .note = {}};
   const bench::Case& first = cases.cases.front();
   for (const bench::Case& one : cases.cases) {  // refuses bad problems before anything is started
     explain(bench::attention_of(one, nullptr, nullptr, nullptr), Pass::forward, bench::execution_of(one));
@@ -161,9 +186,7 @@ int run_bench(Arguments arguments) {
   if (options.pin && first.device == Device::cpu && first.threads <= available_cores()) pin_to_cores(first.threads);
   show_progress("measure the machine's ceilings");
   const bench::Depth depth = options.quick ? bench::Depth::none : bench::Depth::brief;
-  const bench::Ceilings ceilings = first.device == Device::cuda
-                                       ? bench::measure_gpu_ceilings(depth)
-                                       : bench::measure_ceilings(first.threads, first.dtype, depth);
+  const bench::Ceilings ceilings = bench::ceilings_for(first, depth);
   const bench::RunRecord record{
       .environment = bench::full_environment(ceilings), .command = repeat_command(arguments), .scaled = cases.scaled};
   bench::Implementations implementations;

@@ -5,6 +5,7 @@
 
 #include "bench/implementation.h"
 #include "core/fail.h"
+#include "device/device_info.h"
 #include "device/gpu_facts.h"
 #include "device/host/thread_pool.h"
 
@@ -138,6 +139,13 @@ void add_case_options(OptionTable& table, CaseOptions& options) {
              .apply = [&](auto flag, auto value) {
                options.threads = static_cast<int>(parse_integer(flag, value, 1, 4096));
              }});
+}
+
+std::string place_of(const bench::Case& one) {
+  if (one.device == Device::cpu) return fmt::format("cpu, {} thread{}", one.threads, one.threads == 1 ? "" : "s");
+  const GpuInventory inventory = gpu_inventory();
+  const auto index = static_cast<std::size_t>(current_gpu().index);
+  return "cuda, " + (index < inventory.gpus.size() ? inventory.gpus[index].name : inventory.reason);
 }
 
 Cases cases_of(const CaseOptions& options) {

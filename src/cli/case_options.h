@@ -31,6 +31,9 @@ struct Cases {
   std::string note;                // says so; else empty
 };
 
+// Where a case runs, for a heading: "cpu, 2 threads" or "cuda, NVIDIA H200".
+std::string place_of(const bench::Case& one);
+
 // Fills in the defaults. Throws Error(invalid_argument) where heads do not divide.
 Cases cases_of(const CaseOptions& options);
 

@@ -128,9 +128,9 @@ int run_explain(Arguments arguments) {
   if (!cases.note.empty()) print("note: " + cases.note + "\n");
   const bench::Case& first = cases.cases.front();
   const bench::Depth depth = quick ? bench::Depth::none : bench::Depth::brief;
-  const bench::Ceilings ceilings = bench::measure_ceilings(first.threads, first.dtype, depth);
+  const bench::Ceilings ceilings = bench::ceilings_for(first, depth);
   for (const bench::Case& one : cases.cases) {
-    print(fmt::format("{}; cpu, {} threads; scale 1/sqrt({})\n\n", describe(one), one.threads, one.head_dim));
+    print(fmt::format("{}; {}; scale 1/sqrt({})\n\n", describe(one), place_of(one), one.head_dim));
     if (has_forward(one.passes)) print(verdicts_text(one, Pass::forward) + "\n");
     if (has_backward(one.passes)) print(verdicts_text(one, Pass::backward) + "\n");
     print(work_text(one, ceilings) + "\n" + memory_text(one) + "\n");
