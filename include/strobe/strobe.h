@@ -87,7 +87,7 @@ typedef struct strobe_attention {
   strobe_index_view cu_seqlens_q; /* packed batch: [sequences + 1] */
   strobe_index_view cu_seqlens_k;
 
-  /* Since 0.2: packed batch, no sequence is longer; 0: not known. */
+  /* Beyond the first version of this struct. Packed batch: no sequence is longer; 0: not known. */
   int64_t max_seqlen_q;
   int64_t max_seqlen_k;
 } strobe_attention;

@@ -78,7 +78,7 @@ Struct read_struct(const Struct* given, const char* name, std::size_t oldest) {
   return known;
 }
 
-// The sizes of version 0.1, before any field was added.
+// The sizes before any field was added.
 constexpr std::size_t kOldestAttention = offsetof(strobe_attention, max_seqlen_q);
 constexpr std::size_t kOldestExecution = sizeof(strobe_execution);
 
