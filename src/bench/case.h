@@ -66,8 +66,11 @@ TensorBytes tensor_bytes(const Case& one);
 // The problem for the library: contiguous [B, H, S, D] views; null pointers describe it without data.
 Attention attention_of(const Case& one, const void* q, const void* k, const void* v);
 
-// Where it runs, with the library's own choice of kernel and no workspace: for questions about it.
-inline Execution execution_of(const Case& one) { return {.device = one.device, .kernel = {}, .threads = one.threads}; }
+// Where it runs, with the library's own choice of kernel and no workspace: for questions about it. On a GPU the
+// backward need not repeat bit by bit, as the peers' does not.
+inline Execution execution_of(const Case& one) {
+  return {.device = one.device, .kernel = {}, .threads = one.threads, .deterministic = one.device == Device::cpu};
+}
 
 constexpr const char* name_of(Device device) { return device == Device::cuda ? "cuda" : "cpu"; }
 

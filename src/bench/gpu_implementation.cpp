@@ -62,12 +62,11 @@ void GpuImplementation::prepare(const Case& one, const Inputs& inputs) {
     dv_ = poisoned(bytes.v);
   }
   workspace_ = GpuBuffer(workspace_of(kernel_, one));
-  execution_ = {.device = Device::cuda,
-                .kernel = kernel_,
-                .deterministic = false,
-                .stream = meter_->stream.handle(),
-                .workspace = workspace_.data(),
-                .workspace_bytes = workspace_.bytes()};
+  execution_ = execution_of(one);
+  execution_.kernel = kernel_;
+  execution_.stream = meter_->stream.handle();
+  execution_.workspace = workspace_.data();
+  execution_.workspace_bytes = workspace_.bytes();
 }
 
 void GpuImplementation::release() {

@@ -42,6 +42,17 @@ TEST_F(GpuBench, MeasuresEveryKernel) {
   EXPECT_NE(rows_table(rows, {}).find("TFLOP/s"), std::string::npos);
 }
 
+// The source reports' configuration: 20 B S E + 8 B H S bytes, 644 MB. Nothing is run: a metered peak is the predicted
+// one, as above.
+TEST_F(GpuBench, MemoryOfTheReportsConfiguration) {
+  Case one{
+      .batch = 16, .heads = 32, .kv_heads = 32, .seq_q = 1024, .seq_k = 1024, .head_dim = 64, .dtype = DType::fp16};
+  one.device = Device::cuda;
+  one.causal = true;
+  const auto bytes = make_implementation("flash2", {.device = Device::cuda})->predicted_bytes(one);
+  EXPECT_LE(*bytes, std::int64_t{645} << 20);
+}
+
 TEST_F(GpuBench, ReferenceIsNotOnTheGpu) {
   Implementations implementations;
   implementations.push_back(make_implementation("reference", {.device = Device::cuda}));

@@ -41,6 +41,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"bench --dtype fp8", "--dtype fp8: valid: fp32, fp16, bf16"},
         BadInput{"bench --causal=maybe", "--causal maybe: valid: off, on, both"},
         BadInput{"bench --window 5", "--window 5: valid: LEFT:RIGHT"}, BadInput{"bench --device cuda", "--device cuda"},
+        BadInput{"bench --cells /nonexistent", "--cells /nonexistent: cannot be read"},
+        BadInput{"bench --cells /dev/null", "--cells /dev/null: no configuration in it"},
         BadInput{"bench --repeats 0", "--repeats 0"}, BadInput{"bench --time-limit nan", "--time-limit nan"},
         BadInput{"bench --memory-limit 5X", "--memory-limit 5X: not a size"},
         BadInput{"bench --quick=perhaps", "--quick perhaps: valid: on, off"},
