@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
+#include <limits>
 #include <string>
 #include <thread>
 
@@ -254,6 +256,39 @@ TEST_F(GpuContract, NoRowsGiveZeroGradients) {
   for (std::size_t n = 0; n < words.size(); ++n) EXPECT_EQ(words[n], n % 12 < 8 ? 0u : 0x7fc0ffeeu) << n;
   dv.copy_to_host(words.data(), dv.bytes());
   for (std::size_t n = 0; n < dv.bytes() / 4; ++n) EXPECT_EQ(words[n], 0u) << n;
+}
+
+// A NaN reaches the rows that use it, perhaps others of its tile or head, never another KV head.
+TEST_F(GpuContract, NonFiniteValuesStayInTheirHead) {
+  GpuLane lane;
+  for (const DType dtype : kDTypes) {
+    Case c{.seed = 6, .batch = 2, .heads_q = 4, .heads_kv = 2, .sq = 70, .sk = 90, .d = 64, .dv = 64};
+    c.dtype = dtype;
+    const Data clean(c);
+    Data spoiled(c);
+    spoiled.k.set(0, 1, 17, 5, std::numeric_limits<float>::quiet_NaN());
+    spoiled.remember();
+    for (const std::string& kernel : gpu_kernels()) {
+      SCOPED_TRACE(kernel + " " + strobe::name_of(dtype));
+      const Results expected = GpuCase(clean, lane).run({.kernel = kernel}).results;
+      const Results results = GpuCase(spoiled, lane).run({.kernel = kernel}).results;
+      for (const auto& [name, member] : kOutputs) {
+        const auto& was = expected.*member;
+        const auto& is = results.*member;
+        const bool by_keys = member == &Results::dk || member == &Results::dv;
+        const std::size_t heads = by_keys ? 4 : 8;  // of both sequences
+        for (std::size_t i = 0; i < is.size(); ++i) {
+          const std::size_t head = i / (is.size() / heads);
+          const bool reached = by_keys ? head == 1 : head == 2 || head == 3;  // KV head 1 of the first sequence
+          if (!reached) {
+            ASSERT_EQ(is[i], was[i]) << name << "[" << i << "]";
+          } else if (member == &Results::o || member == &Results::lse) {
+            ASSERT_TRUE(std::isnan(is[i])) << name << "[" << i << "]";
+          }
+        }
+      }
+    }
+  }
 }
 
 // A wild pointer makes one call fail while nobody waits for it; the next call must not take the blame. In a process of
