@@ -1,6 +1,7 @@
 // Stands in for the CUDA kernels in a build without CUDA: the same rows of the kernel list, each with the reason why
 // not.
 #include "attention/kernel_list.h"
+#include "attention/standard/gpu_product_rate.h"
 #include "core/fail.h"
 
 namespace strobe {
@@ -22,5 +23,7 @@ constexpr Kernel absent(const char* name) {
 
 const Kernel kFlash2Cuda = absent("flash2");
 const Kernel kStandardCuda = absent("standard");
+
+double gpu_product_rate(DType) { fail(ErrorCode::unsupported, "attention: {}", kReason); }
 
 }  // namespace strobe

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "attention/cpu/product_rate.h"
+#include "attention/standard/gpu_product_rate.h"
 #include "device/host/thread_pool.h"
 #include "measure/environment.h"
 #include "measure/rates.h"
@@ -45,7 +46,9 @@ Ceilings measure_ceilings(int threads, DType dtype, Depth depth) {
 Ceilings ceilings_for(const Case& one, Depth depth) {
   if (one.device == Device::cpu) return measure_ceilings(one.threads, one.dtype, depth);
   Ceilings ceilings;
-  if (depth != Depth::none) ceilings.copy = gpu_copy_rate();
+  if (depth == Depth::none) return ceilings;
+  ceilings.copy = gpu_copy_rate();
+  ceilings.own[static_cast<int>(one.dtype)] = gpu_product_rate(one.dtype);
   return ceilings;
 }
 

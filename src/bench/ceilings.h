@@ -15,7 +15,7 @@ struct Ceilings {
   std::string fma_instructions;
   std::optional<double> fma_core, fma_all;  // fp32, FLOP/s: one core; all threads
   std::optional<double> blas_fp32;          // OpenBLAS's product, FLOP/s, all threads
-  std::optional<double> own[3];             // flash2's inner product on packed panels in cache, by dtype, FLOP/s
+  std::optional<double> own[3];             // by dtype, FLOP/s: flash2's inner product in cache; on a GPU cuBLAS's
   std::optional<double> copy;               // bytes read and written a second, all threads
 
   // The matrix-product rate of a type: the best that was measured.
@@ -31,7 +31,7 @@ enum class Depth {
 // `dtype` is that of the case; fp32 is always measured.
 Ceilings measure_ceilings(int threads, DType dtype, Depth depth);
 
-// Those of the case's device; of a GPU the copy rate alone, about 50 ms.
+// Those of the case's device; of a GPU the copy rate and cuBLAS's product in the case's type, about 100 ms.
 Ceilings ceilings_for(const Case& one, Depth depth);
 
 Json ceilings_json(const Ceilings& ceilings);
