@@ -47,9 +47,9 @@ class Scratch {
 // defaults are the same on every machine.
 inline Program run_program(const std::string& arguments, const Scratch& scratch, const std::string& before = "") {
   const Scratch streams;
-  const std::string command = "cd '" + scratch.path().string() + "' && CUDA_VISIBLE_DEVICES= " + before + " '" STROBE_PROGRAM "' " +
-                              arguments + " >'" + (streams.path() / "out").string() + "' 2>'" +
-                              (streams.path() / "err").string() + "'";
+  const std::string command = "cd '" + scratch.path().string() + "' && CUDA_VISIBLE_DEVICES= " + before +
+                              " '" STROBE_PROGRAM "' " + arguments + " >'" + (streams.path() / "out").string() +
+                              "' 2>'" + (streams.path() / "err").string() + "'";
   const int status = std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), streams.read("out"), streams.read("err")};
 }
