@@ -59,7 +59,7 @@ cublasHandle_t take(int device, void* stream) {
     const std::lock_guard lock(pool().mutex);
     std::vector<cublasHandle_t>& idle = pool().idle[device];
     if (!idle.empty()) {
-      const cublasHandle_t handle = idle.back();
+      cublasHandle_t handle = idle.back();
       idle.pop_back();
       return handle;
     }
@@ -113,7 +113,7 @@ std::size_t Cublas::workspace_bytes(int compute_capability) {
 
 Cublas::Cublas(DType dtype, void* stream, void* workspace, std::size_t bytes) : dtype_(dtype), stream_(stream) {
   STROBE_CUDA_CHECK(cudaGetDevice(&device_));
-  const cublasHandle_t handle = take(device_, stream);
+  cublasHandle_t handle = take(device_, stream);
   handle_ = handle;
   try {
     // In this order: a new stream resets the workspace to cuBLAS's own.
