@@ -1,4 +1,5 @@
-// How fast this GPU multiplies matrices: the ceiling that the bench holds results against. Called by bench/ceilings.cpp.
+// How fast this GPU multiplies matrices: the ceiling that the bench holds results against. Called by
+// bench/ceilings.cpp.
 #pragma once
 
 #include "strobe/dtype.h"
