@@ -1,5 +1,6 @@
 // flash2 on CUDA as a row of the kernel list: from a Problem to a plan and a launch.
 #include "attention/cuda/params.h"
+#include "attention/cuda/sm80/backward/launch.h"
 #include "attention/cuda/sm80/forward/launch.h"
 #include "attention/kernel_list.h"
 
@@ -13,6 +14,8 @@ namespace strobe {
 namespace {
 
 using namespace cuda;
+using sm80::BackwardConfig;
+using sm80::BackwardKind;
 using sm80::ForwardConfig;
 using sm80::ForwardFacts;
 using sm80::ForwardKind;
@@ -61,11 +64,39 @@ std::string refusal(const Problem& problem) {
   if (problem.device != Device::cuda) return "it runs on a GPU";
   if (std::string reason = common_refusal(problem); !reason.empty()) return reason;
   if (problem.dtype == DType::fp32) return "fp32 is not there yet";
-  if (problem.pass == Pass::backward) return "backward is not there yet";
   return {};
 }
 
+bool backward_is_general(const Problem& problem) {
+  const auto all = [](const auto&... views) { return (takes_vectors(views) && ...); };
+  return has_options(problem) ||
+         !all(problem.q, problem.k, problem.v, problem.d_o, problem.dq, problem.dk, problem.dv_out);
+}
+
+BackwardConfig backward_config_of(const Problem& problem, bool general) {
+  return sm80::backward_config({.d = static_cast<int>(problem.d),
+                                .dv = static_cast<int>(problem.dv),
+                                .general = general,
+                                .shared_bytes_per_block = problem.gpu.shared_bytes_per_block});
+}
+
+sm80::BackwardArgs backward_args(const Problem& problem, const BackwardConfig& config, const Params& params) {
+  sm80::BackwardArgs args;
+  args.params = params;
+  args.deterministic = problem.deterministic;
+  args.has_row_sums = problem.has_bias || problem.dropout.p != 0;
+  sm80::backward_tiles(config, args);
+  return args;
+}
+
 std::string configuration(const Problem& problem) {
+  if (problem.pass == Pass::backward) {
+    const BackwardConfig config = backward_config_of(problem, backward_is_general(problem));
+    return fmt::format("mma.sync, {}, head dimension {}, tiles of {} rows x {} keys, {} warps, {} stages, dQ {}",
+                       config.kind == BackwardKind::plain ? "plain" : "general", config.d, config.shape.rows,
+                       config.shape.keys, config.shape.warps, config.stages,
+                       problem.deterministic ? "added in order" : "added in any order");
+  }
   const ForwardConfig config = forward_config_of(problem, forward_is_general(problem));
   const char* kind = config.kind == ForwardKind::plain      ? "plain"
                      : config.kind == ForwardKind::few_rows ? "few rows"
@@ -81,7 +112,13 @@ std::string configuration(const Problem& problem) {
 std::size_t workspace_bytes(const Problem& problem) {
   std::size_t most = 0;
   for (const bool general : {has_options(problem), true}) {
-    most = std::max(most, sm80::forward_workspace_bytes(forward_config_of(problem, general), rows_of(problem)));
+    if (problem.pass == Pass::forward) {
+      most = std::max(most, sm80::forward_workspace_bytes(forward_config_of(problem, general), rows_of(problem)));
+    } else {
+      const BackwardConfig config = backward_config_of(problem, general);
+      const auto args = backward_args(problem, config, params_of(problem));
+      most = std::max(most, sm80::backward_workspace(config, args).total());
+    }
   }
   return most;
 }
@@ -99,7 +136,7 @@ Params vector_params(const Problem& problem) {
   return params;
 }
 
-void run(const Problem& problem, void* workspace) {
+void run_forward(const Problem& problem, void* workspace) {
   sm80::ForwardLaunch launch;
   launch.config = forward_config_of(problem, forward_is_general(problem));
   launch.dtype = problem.dtype;
@@ -107,6 +144,27 @@ void run(const Problem& problem, void* workspace) {
   launch.args.params = vector_params(problem);
   launch.args.rows = rows_of(problem);
   sm80::launch_forward(launch, workspace);
+}
+
+void run_backward(const Problem& problem, void* workspace) {
+  sm80::BackwardLaunch launch;
+  launch.config = backward_config_of(problem, backward_is_general(problem));
+  launch.dtype = problem.dtype;
+  launch.stream = problem.stream;
+  launch.args = backward_args(problem, launch.config, vector_params(problem));
+  if (problem.wants_dbias) {
+    const auto size = [&](std::size_t i) { return static_cast<int>(problem.dbias.shape[i]); };
+    launch.dbias = {size(0), size(1), size(2), size(3)};
+  }
+  sm80::launch_backward(launch, workspace);
+}
+
+void run(const Problem& problem, void* workspace) {
+  if (problem.pass == Pass::forward) {
+    run_forward(problem, workspace);
+  } else {
+    run_backward(problem, workspace);
+  }
 }
 
 }  // namespace
