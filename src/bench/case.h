@@ -14,6 +14,9 @@ enum class Passes { forward, backward, both };
 constexpr bool has_forward(Passes passes) { return passes != Passes::backward; }
 constexpr bool has_backward(Passes passes) { return passes != Passes::forward; }
 
+// Whether a GPU's L2 cache is written over before each timed call.
+enum class Cache { cold, hot };
+
 struct Case {
   std::int64_t batch = 1;
   std::int64_t heads = 1;
@@ -28,6 +31,7 @@ struct Case {
   Passes passes = Passes::both;  // that are timed
   int threads = 1;
   Device device = Device::cpu;
+  Cache cache = Cache::cold;
 
   std::int64_t emb_dim() const { return heads * head_dim; }
   bool masked() const { return causal || window.left >= 0 || window.right >= 0; }

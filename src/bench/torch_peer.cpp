@@ -103,6 +103,7 @@ void TorchPeer::prepare(const Case& one, const Inputs& inputs) {
                         {"implementation", name_},
                         {"threads", one.threads},
                         {"device", strobe::bench::name_of(one.device)},
+                        {"hot", one.cache == Cache::hot},
                         {"dtype", strobe::name_of(one.dtype)},
                         {"heads", one.heads},
                         {"kv_heads", one.kv_heads},

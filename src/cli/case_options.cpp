@@ -133,6 +133,13 @@ void add_case_options(OptionTable& table, CaseOptions& options) {
              .placeholder = "NAME",
              .help = "cpu or cuda; default: cuda where there is a GPU",
              .apply = [&](auto flag, auto value) { options.device = parse_device(flag, value); }});
+  table.add({.name = "cache",
+             .placeholder = "STATE",
+             .help = "cold or hot: whether a GPU finds the tensors in its L2 cache; default cold",
+             .apply = [&](auto flag, auto value) {
+               const bool hot = parse_word(flag, value, {"cold", "hot"}) == "hot";
+               options.cache = hot ? bench::Cache::hot : bench::Cache::cold;
+             }});
   table.add({.name = "threads",
              .placeholder = "N",
              .help = "default: all cores of this process",
@@ -192,7 +199,8 @@ Cases cases_of(const CaseOptions& options) {
                          .window = options.window,
                          .passes = options.passes,
                          .threads = options.threads.value_or(available_cores()),
-                         .device = device});
+                         .device = device,
+                         .cache = options.cache});
   }
   return out;
 }

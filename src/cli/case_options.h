@@ -15,6 +15,7 @@ struct CaseOptions {
   std::optional<DType> dtype;
   std::optional<int> threads;
   std::optional<Device> device;
+  bench::Cache cache = bench::Cache::cold;
   std::vector<bool> causal{false};  // both values for --causal=both
   Alignment alignment = Alignment::unsaid;
   Window window;
