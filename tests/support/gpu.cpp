@@ -103,6 +103,15 @@ GpuCase::GpuCase(const Data& data, GpuLane& lane) : data_(data), lane_(lane), at
   }
 }
 
+std::string GpuCase::refusal(std::string_view kernel) const {
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    for (const Verdict& verdict : explain(attention_, pass, {.device = Device::cuda})) {
+      if (verdict.kernel == kernel && !verdict.refusal.empty()) return verdict.refusal;
+    }
+  }
+  return {};
+}
+
 void* GpuCase::upload_array(const void* from, std::size_t bytes) {
   void* to = lane_.arena.take(bytes);
   lane_.stream.copy(to, from, bytes);
