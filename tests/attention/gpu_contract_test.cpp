@@ -131,7 +131,8 @@ TEST_F(GpuContract, GraphsReplayBitByBit) {
 
 TEST_F(GpuContract, ThreadsOnStreamsOfTheirOwn) {
   for (const std::string& kernel : gpu_kernels()) {
-    const auto cases = shapes();
+    auto cases = shapes();
+    for (Case& c : cases) c.dtype = DType::bf16;
     std::vector<Bytes> alone(cases.size());
     const auto all_of = [&](std::size_t first, auto&& use) {
       GpuLane lane;
