@@ -29,9 +29,12 @@ void GpuTest::SetUp() {
 }
 
 std::vector<std::string> gpu_kernels() {
+  const char* const only = std::getenv("STROBE_TEST_KERNEL");
   std::vector<std::string> names;
   for (const Kernel& kernel : kernels()) {
-    if (kernel.device == Device::cuda) names.emplace_back(kernel.name);
+    if (kernel.device == Device::cuda && (!only || std::string_view(kernel.name) == only)) {
+      names.emplace_back(kernel.name);
+    }
   }
   return names;
 }
