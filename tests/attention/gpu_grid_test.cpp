@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "support/compare.h"
 #include "support/grid.h"
@@ -50,6 +51,7 @@ std::string examine(const Case& c, GpuLane& lane) {
     text = standard->complaint + plausibility(c, reference, standard->results);
     if (!text.empty()) text = "standard on cuda:\n" + text;
   }
+  std::vector<std::string> suspects;  // looked at last: their draws take the lane's memory
   for (const std::string& kernel : names) {
     if (kernel == "standard" || !on_gpu.refusal(kernel).empty()) continue;
     std::string wrong;
@@ -59,11 +61,15 @@ std::string examine(const Case& c, GpuLane& lane) {
       if (!standard) {
         wrong += plausibility(c, reference, outcome.results);
       } else if (!exactness(c, reference, standard->results, outcome.results, kGpuRule).empty()) {
-        wrong += exactness_of_many(c, kernel, lane);
+        suspects.push_back(kernel);
       }
     } catch (const Error& error) {
       wrong = fmt::format("  threw: {}\n", error.what());
     }
+    if (!wrong.empty()) text += fmt::format("{} on cuda:\n{}", kernel, wrong);
+  }
+  for (const std::string& kernel : suspects) {
+    const std::string wrong = exactness_of_many(c, kernel, lane);
     if (!wrong.empty()) text += fmt::format("{} on cuda:\n{}", kernel, wrong);
   }
   return text.empty() ? text : describe(c) + "\n" + text;
