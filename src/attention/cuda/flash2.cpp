@@ -67,9 +67,12 @@ std::string refusal(const Problem& problem) {
   return {};
 }
 
+// So few that the rounding of O shows in the gradients.
+bool has_few_keys(const Problem& problem) { return problem.max_k <= 32; }
+
 bool backward_is_general(const Problem& problem) {
   const auto all = [](const auto&... views) { return (takes_vectors(views) && ...); };
-  return has_options(problem) ||
+  return has_options(problem) || has_few_keys(problem) ||
          !all(problem.q, problem.k, problem.v, problem.d_o, problem.dq, problem.dk, problem.dv_out);
 }
 
@@ -84,7 +87,8 @@ sm80::BackwardArgs backward_args(const Problem& problem, const BackwardConfig& c
   sm80::BackwardArgs args;
   args.params = params;
   args.deterministic = problem.deterministic;
-  args.has_row_sums = problem.has_bias || problem.dropout.p != 0;
+  args.exact_delta = problem.dropout.p != 0 || has_few_keys(problem);
+  args.has_row_sums = problem.has_bias || args.exact_delta;
   sm80::backward_tiles(config, args);
   return args;
 }
@@ -111,7 +115,7 @@ std::string configuration(const Problem& problem) {
 // Whether rows take vectors is not known where only bytes are asked for: enough for both.
 std::size_t workspace_bytes(const Problem& problem) {
   std::size_t most = 0;
-  for (const bool general : {has_options(problem), true}) {
+  for (const bool general : {has_options(problem) || has_few_keys(problem), true}) {
     if (problem.pass == Pass::forward) {
       most = std::max(most, sm80::forward_workspace_bytes(forward_config_of(problem, general), rows_of(problem)));
     } else {

@@ -179,18 +179,18 @@ __device__ __forceinline__ void reduce_add(float* to, float value) {
   asm volatile("red.global.add.f32 [%0], %1;" ::"l"(to), "f"(value) : "memory");
 }
 
-// Order between blocks: what a thread wrote before release() is seen by a thread whose acquire() returned its value.
-__device__ __forceinline__ std::uint32_t load_acquire(const std::uint32_t* from) {
+// Order between blocks: what the threads of a block wrote before a block_sync() is there for whoever sees the value
+// that one of them releases after it. Watching is relaxed: what follows it here are additions, which no load runs ahead
+// of.
+__device__ __forceinline__ std::uint32_t watch(const std::uint32_t* from) {
   std::uint32_t value;
-  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
   return value;
 }
 
-__device__ __forceinline__ void store_release(std::uint32_t* to, std::uint32_t value) {
+__device__ __forceinline__ void release(std::uint32_t* to, std::uint32_t value) {
   asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
 }
-
-__device__ __forceinline__ void fence_device() { __threadfence(); }
 
 __device__ __forceinline__ std::uint32_t take_ticket(std::uint32_t* counter) { return atomicAdd(counter, 1u); }
 

@@ -30,7 +30,7 @@ constexpr BackwardShape backward_shape(int d, BackwardKind kind) {
   }
   if (d <= 64) return {128, 128, 8, 4, 4, 4};
   if (d <= 96) return {64, 128, 8, 2, 4, 4};
-  if (d <= 128) return {64, 128, 8, 2, 4, 2};
+  if (d <= 128) return {64, 128, 8, 2, 2, 2};
   return {64, 64, 8, 4, 2, 2};
 }
 

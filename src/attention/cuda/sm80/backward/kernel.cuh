@@ -43,14 +43,6 @@ __device__ __forceinline__ std::uint32_t turn_of(const Sequence& sequence, int r
   return static_cast<std::uint32_t>(key_tile - first);
 }
 
-__device__ __forceinline__ void wait_for_turn(const std::uint32_t* turns, std::uint32_t turn) {
-  if (lane_index() == 0) {
-    while (load_acquire(turns) != turn) {
-    }
-  }
-  warp_sync();
-}
-
 template <class T, int kD, BackwardKind kKind>
 __global__ void __launch_bounds__(kBackwardShape<kD, kKind>.warps * 32, 1)
     backward_kernel(const __grid_constant__ BackwardArgs args) {
@@ -152,9 +144,15 @@ __global__ void __launch_bounds__(kBackwardShape<kD, kKind>.warps * 32, 1)
           });
       store_accumulators<T, kKeys>(s_p, scores.row, scores.key, scores.weight);
       store_accumulators<T, kKeys>(s_ds, scores.row, scores.key, scores.ds);
-      if (args.deterministic && added) fence_device();  // by now the additions of the turn before have arrived
       block_sync();
-      if (args.deterministic && added && threadIdx.x == 0) store_release(added, added_turn + 1);
+      if (args.deterministic && added && threadIdx.x == 0) release(added, added_turn + 1);  // its additions are out
+      const std::int64_t tile_index = row_tile_index(args, sequence, place.b, head, row_tile, kRows);
+      std::uint32_t seen = 0;
+      if (args.deterministic) {  // asked for early, needed after three products
+        added = args.turns + tile_index;
+        added_turn = turn_of<kRows, kKeys>(sequence, row_tile, place.tile);
+        seen = watch(added);
+      }
 
       // Gradients.
       multiply<T, kRows>(dv, Left<kKeys, Stored::transposed>(s_p, 0, grad_key),
@@ -165,11 +163,8 @@ __global__ void __launch_bounds__(kBackwardShape<kD, kKind>.warps * 32, 1)
       clear(dq);
       multiply<T, kKeys>(dq, Left<kKeys, Stored::plain>(s_ds, dq_row, 0),
                          Right<kD, Stored::transposed, kDqApart>(s_k, 0, dq_column));
-      const std::int64_t tile_index = row_tile_index(args, sequence, place.b, head, row_tile, kRows);
       if (args.deterministic) {
-        added = args.turns + tile_index;
-        added_turn = turn_of<kRows, kKeys>(sequence, row_tile, place.tile);
-        wait_for_turn(added, added_turn);
+        while (seen != added_turn) seen = watch(added);
       }
       float* sum = args.dq_sum + tile_index * (kRows * kD);
 #pragma unroll
@@ -189,9 +184,8 @@ __global__ void __launch_bounds__(kBackwardShape<kD, kKind>.warps * 32, 1)
       head = next_head;
       row_tile = next_tile;
     }
-    if (args.deterministic) fence_device();
     block_sync();
-    if (args.deterministic && threadIdx.x == 0) store_release(added, added_turn + 1);
+    if (args.deterministic && threadIdx.x == 0) release(added, added_turn + 1);
   }
 
   // dK and dV through the tiles of K and V, so that stores are whole vectors; keys past the length get zeros.

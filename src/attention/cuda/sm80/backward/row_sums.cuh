@@ -1,6 +1,6 @@
-// Two sums over the keys of a row that LSE and O do not always give: delta under dropout, where O is rounded after a
-// factor that a weight of nearly 1 does not survive; and the sum of weights where LSE is so large that fp32 cannot tell
-// how many keys share it (a bias of -FLT_MAX). Only then are scores computed once more.
+// Two sums over the keys of a row that O and LSE do not always give. delta: O is rounded, which shows where a row has
+// few keys, and under dropout, whose factor a weight of nearly 1 does not survive. The sum of weights: where LSE is so
+// large that fp32 cannot tell how many keys share it (a bias of -FLT_MAX). Only then are scores computed once more.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -44,9 +44,8 @@ __global__ void __launch_bounds__(kBackwardShape<kD, BackwardKind::general>.warp
   if (lse != kMinusInfinity && fabsf(lse) >= kLargeLse) store_shared(s_q, 1u);
   block_sync();
   const bool large = load_shared(s_q) != 0;
-  const bool dropout = p.dropout_threshold != 0;
   block_sync();
-  if (!large && !dropout) {
+  if (!large && !args.exact_delta) {
     if (thread < rows) args.log2_sums[row_index + thread] = 0;
     return;
   }
@@ -115,7 +114,7 @@ __global__ void __launch_bounds__(kBackwardShape<kD, BackwardKind::general>.warp
   if (p.sinks && lse != kMinusInfinity) weight += exp2f((p.sinks[head] - lse) * kLog2E);
   const bool renormalise = lse != kMinusInfinity && fabsf(lse) >= kLargeLse;
   args.log2_sums[row_index + thread] = renormalise ? log2f(weight) : 0;
-  if (dropout) args.delta[row_index + thread] = renormalise ? delta / weight : delta;
+  if (args.exact_delta) args.delta[row_index + thread] = renormalise ? delta / weight : delta;
 }
 
 }  // namespace strobe::cuda::sm80

@@ -31,7 +31,7 @@ constexpr ForwardShape forward_shape(int d, ForwardKind kind) {
   }
   if (d <= 64) return {128, 64, 4, 2, true};
   if (d <= 128) return {128, 64, 4, 2, false};
-  return {128, 64, 8, 1, false};
+  return {64, 64, 4, 2, false};
 }
 
 // The same as a constant that device code may read.
