@@ -31,7 +31,8 @@ class ChooseOnCuda : public testing::Test {
   }
 };
 
-// Ada and consumer Blackwell 99 KB, Ampere's A100 163, Hopper 227: the tiled kernel takes every D on each of them.
+// Ada and consumer Blackwell 99 KB, Ampere's A100 163, Hopper 227: what the tiled kernel takes on the largest of them,
+// it takes on all, for every D. A type that it does not have yet goes to another kernel, on every card.
 TEST_F(ChooseOnCuda, EveryHeadDimensionOnEveryCard) {
   const GpuFacts cards[] = {{89, 99 << 10, 128}, {120, 99 << 10, 170}, {80, 163 << 10, 108}, {90, 227 << 10, 132}};
   const Kernel* first = nullptr;
@@ -41,11 +42,13 @@ TEST_F(ChooseOnCuda, EveryHeadDimensionOnEveryCard) {
   ASSERT_NE(first, nullptr);
   for (const GpuFacts& card : cards) {
     for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
+      const bool has_type = first->refusal(problem_of(64, dtype, Pass::forward, {90, 227 << 10, 132})).empty();
+      EXPECT_TRUE(has_type || dtype == DType::fp32) << name_of(dtype);
       for (const Pass pass : {Pass::forward, Pass::backward}) {
         for (std::int64_t d = 1; d <= 256; ++d) {
           const Problem problem = problem_of(d, dtype, pass, card);
           const Kernel& chosen = choose(problem);
-          ASSERT_STREQ(chosen.name, first->name) << fmt::format(
+          ASSERT_EQ(&chosen == first, has_type) << fmt::format(
               "{} D {} on a card of {}.{} with {} KB: {}", name_of(dtype), d, card.compute_capability / 10,
               card.compute_capability % 10, card.shared_bytes_per_block >> 10, first->refusal(problem));
           ASSERT_FALSE(chosen.configuration(problem).empty());
