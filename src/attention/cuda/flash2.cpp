@@ -1,4 +1,5 @@
-// flash2 on CUDA as a row of the kernel list: from a Problem to a plan and a launch.
+// flash2 on CUDA as a row of the kernel list: from a Problem to a plan and a
+// launch.
 #include "attention/cuda/params.h"
 #include "attention/cuda/sm80/backward/launch.h"
 #include "attention/cuda/sm80/forward/launch.h"
@@ -20,7 +21,8 @@ using sm80::ForwardConfig;
 using sm80::ForwardFacts;
 using sm80::ForwardKind;
 
-// Whether every row of a view begins at a multiple of 16 bytes and is a whole number of them.
+// Whether every row of a view begins at a multiple of 16 bytes and is a whole
+// number of them.
 template <class Void>
 bool takes_vectors(const BasicView<Void>& view) {
   const auto bytes = static_cast<std::int64_t>(size_of(view.dtype));
@@ -29,22 +31,33 @@ bool takes_vectors(const BasicView<Void>& view) {
          whole(view.stride[2]) && whole(view.stride[1]) && whole(view.stride[0]);
 }
 
+// 16-bit parts of an element in shared memory.
+int planes_of(const Problem& problem) { return problem.dtype == DType::fp32 ? 3 : 1; }
+
 bool has_options(const Problem& problem) {
   return problem.softcap != 0 || problem.alibi_slopes || problem.has_bias || problem.dropout.p != 0 ||
          !(problem.scale > 0);
 }
 
+// Whether the fast kernels load and store all of these: fp32 goes through
+// registers, whatever its rows are.
+template <class... Views>
+bool all_take_vectors(const Problem& problem, const Views&... views) {
+  return problem.dtype == DType::fp32 || (takes_vectors(views) && ...);
+}
+
 bool forward_is_general(const Problem& problem) {
-  return has_options(problem) || !takes_vectors(problem.q) || !takes_vectors(problem.k) || !takes_vectors(problem.v) ||
-         !takes_vectors(problem.o);
+  return has_options(problem) || !all_take_vectors(problem, problem.q, problem.k, problem.v, problem.o);
 }
 
 ForwardConfig forward_config_of(const Problem& problem, bool general) {
   ForwardFacts facts;
   facts.d = static_cast<int>(problem.d);
   facts.dv = static_cast<int>(problem.dv);
+  facts.planes = planes_of(problem);
   facts.general = general;
-  facts.unsplittable = problem.has_bias;  // beside -FLT_MAX a partial LSE forgets how many keys it stands for
+  facts.unsplittable = problem.has_bias;  // beside -FLT_MAX a partial LSE
+                                          // forgets how many keys it stands for
   facts.batch = problem.batch;
   facts.heads_q = problem.heads_q;
   facts.heads_kv = problem.heads_kv;
@@ -60,24 +73,18 @@ std::int64_t rows_of(const Problem& problem) {
   return (problem.packed ? 1 : problem.batch) * problem.heads_q * problem.total_q;
 }
 
-std::string refusal(const Problem& problem) {
-  if (problem.device != Device::cuda) return "it runs on a GPU";
-  if (std::string reason = common_refusal(problem); !reason.empty()) return reason;
-  if (problem.dtype == DType::fp32) return "fp32 is not there yet";
-  return {};
-}
-
 // So few that the rounding of O shows in the gradients.
 bool has_few_keys(const Problem& problem) { return problem.max_k <= 32; }
 
 bool backward_is_general(const Problem& problem) {
-  const auto all = [](const auto&... views) { return (takes_vectors(views) && ...); };
   return has_options(problem) || has_few_keys(problem) ||
-         !all(problem.q, problem.k, problem.v, problem.d_o, problem.dq, problem.dk, problem.dv_out);
+         !all_take_vectors(problem, problem.q, problem.k, problem.v, problem.d_o, problem.dq, problem.dk,
+                           problem.dv_out);
 }
 
 BackwardConfig backward_config_of(const Problem& problem, bool general) {
-  return sm80::backward_config({.d = static_cast<int>(problem.d),
+  return sm80::backward_config({.planes = planes_of(problem),
+                                .d = static_cast<int>(problem.d),
                                 .dv = static_cast<int>(problem.dv),
                                 .general = general,
                                 .shared_bytes_per_block = problem.gpu.shared_bytes_per_block});
@@ -93,26 +100,46 @@ sm80::BackwardArgs backward_args(const Problem& problem, const BackwardConfig& c
   return args;
 }
 
+std::string refusal(const Problem& problem) {
+  if (problem.device != Device::cuda) return "it runs on a GPU";
+  if (std::string reason = common_refusal(problem); !reason.empty()) return reason;
+  const std::size_t limit = problem.gpu.shared_bytes_per_block;
+  const std::size_t needed = problem.pass == Pass::forward
+                                 ? forward_config_of(problem, forward_is_general(problem)).shared_bytes
+                                 : backward_config_of(problem, backward_is_general(problem)).shared_bytes;
+  if (needed > limit) {
+    return fmt::format(
+        "{} {} with head dimensions {} and {} needs {} bytes of "
+        "shared memory a block; the GPU has {}",
+        name_of(problem.dtype), problem.pass == Pass::forward ? "forward" : "backward", problem.d, problem.dv, needed,
+        limit);
+  }
+  return {};
+}
+
 std::string configuration(const Problem& problem) {
   if (problem.pass == Pass::backward) {
     const BackwardConfig config = backward_config_of(problem, backward_is_general(problem));
-    return fmt::format("mma.sync, {}, head dimension {}, tiles of {} rows x {} keys, {} warps, {} stages, dQ {}",
-                       config.kind == BackwardKind::plain ? "plain" : "general", config.d, config.shape.rows,
-                       config.shape.keys, config.shape.warps, config.stages,
-                       problem.deterministic ? "added in order" : "added in any order");
+    return fmt::format(
+        "mma.sync, {}, head dimension {}, tiles of {} rows x {} keys, {} "
+        "warps, {} stages, dQ {}",
+        config.kind == BackwardKind::plain ? "plain" : "general", config.d, config.shape.rows, config.shape.keys,
+        config.shape.warps, config.stages, problem.deterministic ? "added in order" : "added in any order");
   }
   const ForwardConfig config = forward_config_of(problem, forward_is_general(problem));
   const char* kind = config.kind == ForwardKind::plain      ? "plain"
                      : config.kind == ForwardKind::few_rows ? "few rows"
                                                             : "general";
-  std::string text =
-      fmt::format("mma.sync, {}, head dimension {}, tiles of {} rows x {} keys, {} warps, {} stages", kind, config.d,
-                  config.shape.rows, config.shape.keys, config.shape.warps, config.stages);
+  std::string text = fmt::format(
+      "mma.sync, {}, head dimension {}, tiles of {} rows x {} "
+      "keys, {} warps, {} stages",
+      kind, config.d, config.shape.rows, config.shape.keys, config.shape.warps, config.stages);
   if (config.splits > 1) text += fmt::format(", keys split {} ways", config.splits);
   return text;
 }
 
-// Whether rows take vectors is not known where only bytes are asked for: enough for both.
+// Whether rows take vectors is not known where only bytes are asked for: enough
+// for both.
 std::size_t workspace_bytes(const Problem& problem) {
   std::size_t most = 0;
   for (const bool general : {has_options(problem) || has_few_keys(problem), true}) {

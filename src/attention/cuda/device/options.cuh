@@ -1,7 +1,8 @@
-// What changes a score between q.k and the mask, and dropout: the order and the bits of the specification.
+// What changes a score between q.k and the mask, and dropout: the order and the
+// bits of the specification.
 #pragma once
 
-#include "attention/cuda/device/ptx.cuh"
+#include "attention/cuda/device/element.cuh"
 #include "attention/cuda/params.h"
 
 namespace strobe::cuda {
@@ -9,7 +10,8 @@ namespace strobe::cuda {
 inline constexpr float kLog2E = 1.4426950408889634f;
 inline constexpr float kLn2 = 0.6931471805599453f;
 
-// The first word of Philox4x32-10 for the counter (b, h, i, j), the same as core/philox.h gives.
+// The first word of Philox4x32-10 for the counter (b, h, i, j), the same as
+// core/philox.h gives.
 __device__ __forceinline__ std::uint32_t philox_word(std::uint64_t seed, std::uint32_t b, std::uint32_t h,
                                                      std::uint32_t i, std::uint32_t j) {
   constexpr std::uint32_t kM0 = 0xD2511F53u, kM1 = 0xCD9E8D57u, kW0 = 0x9E3779B9u, kW1 = 0xBB67AE85u;
@@ -29,10 +31,12 @@ __device__ __forceinline__ std::uint32_t philox_word(std::uint64_t seed, std::ui
   return b;
 }
 
-// tanh by one exponential and one reciprocal: absolute error about 1e-7, also for large |x|.
+// tanh by one exponential and one reciprocal: absolute error about 1e-7, also
+// for large |x|.
 __device__ __forceinline__ float tanh_fast(float x) { return 1 - 2 * reciprocal_fast(1 + exp2_fast(x * (2 * kLog2E))); }
 
-// The options of one (sequence, query head), as run-time branches that are the same for the whole block.
+// The options of one (sequence, query head), as run-time branches that are the
+// same for the whole block.
 struct ScoreOptions {
   float scale, softcap, inverse_softcap, slope;  // slope of ALiBi
   const char* bias;                              // of row 0, key 0
@@ -60,14 +64,14 @@ struct ScoreOptions {
     }
   }
 
-  // The score of row i, key j from q.k, in natural units; `inside` says whether bias has that element. `cap_slope`
-  // becomes the derivative of the cap.
+  // The score of row i, key j from q.k, in natural units; `inside` says whether
+  // bias has that element. `cap_slope` becomes the derivative of the cap.
   template <class T>
   __device__ __forceinline__ float score(float q_dot_k, int i, int j, int offset, bool inside, float& cap_slope) const {
     float s = q_dot_k * scale;
     cap_slope = 1;
     if (softcap != 0) {
-      const float t = tanh_fast(s * inverse_softcap);
+      const float t = kPlanes<T> == 1 ? tanh_fast(s * inverse_softcap) : tanhf(s * inverse_softcap);
       s = softcap * t;
       cap_slope = 1 - t * t;
     }
@@ -75,7 +79,7 @@ struct ScoreOptions {
     if (bias && inside) {
       const std::int64_t at = i * bias_row + j;
       s += bias_fp32 ? reinterpret_cast<const float*>(bias)[at]
-                     : unpack<T>(reinterpret_cast<const std::uint16_t*>(bias)[at]);
+                     : to_float<T>(reinterpret_cast<const ElementType<T>*>(bias)[at]);
     }
     return s;
   }

@@ -1,5 +1,6 @@
-// Online softmax of the rows that a warp holds as accumulators: each lane has 2 rows of every 16, a quarter of the
-// columns. Maxima are kept in the units of the scores; `factor` turns those into powers of two.
+// Online softmax of the rows that a warp holds as accumulators: each lane has 2
+// rows of every 16, a quarter of the columns. Maxima are kept in the units of
+// the scores; `factor` turns those into powers of two.
 #pragma once
 
 #include "attention/cuda/device/options.cuh"
@@ -31,8 +32,10 @@ struct OnlineSoftmax {
     }
   }
 
-  // Scores become weights relative to the running maximum; what was accumulated before is brought to it. Where a score
-  // may be as low as -FLT_MAX (kSubtractFirst), the maximum is taken away before the factor could overflow it.
+  // Scores become weights relative to the running maximum; what was accumulated
+  // before is brought to it. Where a score may be as low as -FLT_MAX
+  // (kSubtractFirst), the maximum is taken away before the factor could
+  // overflow it.
   template <bool kSubtractFirst, int kNt, int kOt>
   __device__ __forceinline__ void weigh(float (&s)[kMt][kNt][4], float (&o)[kMt][kOt][4], float factor) {
 #pragma unroll
@@ -72,7 +75,8 @@ struct RowResult {
   float inverse, lse;
 };
 
-// `maximum` in natural units, `sum` over all columns. A row without a key is empty whatever its sink.
+// `maximum` in natural units, `sum` over all columns. A row without a key is
+// empty whatever its sink.
 __device__ __forceinline__ RowResult finish_row(float maximum, float sum, bool has_keys, const float* sink) {
   if (!has_keys) return {0, kMinusInfinity};
   if (sink && *sink != kMinusInfinity) {

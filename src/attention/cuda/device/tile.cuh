@@ -1,8 +1,9 @@
-// Tiles of 16-bit elements in shared memory: where an element lies (swizzled so that no matrix load or store meets a
-// bank twice), and products of tiles on the tensor cores.
+// Tiles of 16-bit elements in shared memory: where an element lies (swizzled so
+// that no matrix load or store meets a bank twice), and products of tiles on
+// the tensor cores.
 #pragma once
 
-#include "attention/cuda/device/ptx.cuh"
+#include "attention/cuda/device/element.cuh"
 
 namespace strobe::cuda {
 
@@ -11,8 +12,9 @@ inline constexpr int kWarpLanes = 32;
 __device__ __forceinline__ int lane_index() { return static_cast<int>(threadIdx.x) % kWarpLanes; }
 __device__ __forceinline__ int warp_index() { return static_cast<int>(threadIdx.x) / kWarpLanes; }
 
-// Rows of kColumns elements, in chunks of 16 bytes. Rows of whole 128-byte lines permute the 8 chunks of a line by the
-// row; rows that are an odd number of half lines permute the 4 chunks of a half line by half the row.
+// Rows of kColumns elements, in chunks of 16 bytes. Rows of whole 128-byte
+// lines permute the 8 chunks of a line by the row; rows that are an odd number
+// of half lines permute the 4 chunks of a half line by half the row.
 template <int kColumns>
 struct Tile {
   static_assert(kColumns % 32 == 0);
@@ -29,12 +31,15 @@ struct Tile {
   }
 };
 
-// How a lane's row and chunk follow from its number: the matrices of a 16x16 square go down first, or across first.
+// How a lane's row and chunk follow from its number: the matrices of a 16x16
+// square go down first, or across first.
 enum class Walk { down, across };
 
-// One lane's view of a tile for matrix loads, starting at a row (a multiple of 16) and a column (a multiple of 16).
-// at(r, c) is the address for the square r * 16 rows below and c * 16 columns to the right. Where the start and the
-// walk to the right share no bit of the column (kApart), stepping right is one exclusive-or.
+// One lane's view of a tile for matrix loads, starting at a row (a multiple of
+// 16) and a column (a multiple of 16). at(r, c) is the address for the square r
+// * 16 rows below and c * 16 columns to the right. Where the start and the walk
+// to the right share no bit of the column (kApart), stepping right is one
+// exclusive-or.
 template <int kColumns, Walk kWalk, bool kApart>
 struct LaneTile {
   using Shape = Tile<kColumns>;
@@ -63,7 +68,9 @@ struct LaneTile {
   }
 };
 
-// A tile as the left factor [m, k] or as the right factor [n, k]; `transposed` where it lies as [k, m] or [k, n].
+// A tile as the left factor [m, k] or as the right factor [n, k]; `transposed`
+// where it lies as [k, m] or [k, n]. kPlaneBytes lead from one plane of the
+// tile to the next.
 enum class Stored { plain, transposed };
 
 template <Stored kStored>
@@ -75,33 +82,40 @@ __device__ __forceinline__ void load_square(std::uint32_t (&r)[4], std::uint32_t
   }
 }
 
-template <int kColumns, Stored kStored, bool kApart = true>
+template <int kColumns, Stored kStored, bool kApart, int kPlaneBytes>
 struct Left : LaneTile<kColumns, kStored == Stored::plain ? Walk::down : Walk::across, kApart> {
   using LaneTile<kColumns, kStored == Stored::plain ? Walk::down : Walk::across, kApart>::LaneTile;
-  __device__ __forceinline__ void load(std::uint32_t (&r)[4], int m, int k) const {
-    load_square<kStored>(r, kStored == Stored::plain ? this->at(m, k) : this->at(k, m));
+  __device__ __forceinline__ void load(std::uint32_t (&r)[4], int m, int k, int plane) const {
+    load_square<kStored>(r, (kStored == Stored::plain ? this->at(m, k) : this->at(k, m)) + plane * kPlaneBytes);
   }
 };
 
-template <int kColumns, Stored kStored, bool kApart = true>
+template <int kColumns, Stored kStored, bool kApart, int kPlaneBytes>
 struct Right : LaneTile<kColumns, kStored == Stored::plain ? Walk::across : Walk::down, kApart> {
   using LaneTile<kColumns, kStored == Stored::plain ? Walk::across : Walk::down, kApart>::LaneTile;
-  __device__ __forceinline__ void load(std::uint32_t (&r)[4], int n, int k) const {
-    load_square<kStored>(r, kStored == Stored::plain ? this->at(n, k) : this->at(k, n));
+  __device__ __forceinline__ void load(std::uint32_t (&r)[4], int n, int k, int plane) const {
+    load_square<kStored>(r, (kStored == Stored::plain ? this->at(n, k) : this->at(k, n)) + plane * kPlaneBytes);
   }
 };
 
-// Accumulators of a warp: [m / 16][n / 8], each 16x8: lane l holds rows l/4 (values 0, 1) and l/4 + 8 (values 2, 3),
-// columns 2 * (l % 4) and the next.
-template <int kM, int kN>
-using Accumulators = float[kM / 16][kN / 8][4];
+// Shared memory of a tile of T, all planes.
+template <class T, int kRows, int kColumns>
+inline constexpr int kTileBytes = kRows* kColumns * 2 * kPlanes<T>;
 
-template <int kM, int kN>
-__device__ __forceinline__ void clear(float (&c)[kM][kN][4]) {
+// A tile of kRows rows of T as a factor.
+template <class T, int kRows, int kColumns, Stored kStored, bool kApart = true>
+using LeftOf = Left<kColumns, kStored, kApart, kRows * kColumns * 2>;
+template <class T, int kRows, int kColumns, Stored kStored, bool kApart = true>
+using RightOf = Right<kColumns, kStored, kApart, kRows * kColumns * 2>;
+
+// Accumulators of a warp: [m / 16][n / 8], each 16x8: lane l holds rows l/4
+// (values 0, 1) and l/4 + 8 (values 2, 3), columns 2 * (l % 4) and the next.
+template <int kMt, int kNt>
+__device__ __forceinline__ void clear(float (&c)[kMt][kNt][4]) {
 #pragma unroll
-  for (int m = 0; m < kM; ++m) {
+  for (int m = 0; m < kMt; ++m) {
 #pragma unroll
-    for (int n = 0; n < kN; ++n) {
+    for (int n = 0; n < kNt; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) c[m][n][e] = 0;
     }
@@ -112,51 +126,85 @@ __device__ __forceinline__ void clear(float (&c)[kM][kN][4]) {
 template <class T, int kK, int kMt, int kNt, class A, class B>
 __device__ __forceinline__ void multiply(float (&c)[kMt][kNt][4], const A& a, const B& b) {
   static_assert(kNt % 2 == 0 && kK % 16 == 0);
+  constexpr int kP = kPlanes<T>;
 #pragma unroll
   for (int k = 0; k < kK / 16; ++k) {
-    std::uint32_t left[kMt][4];
+    std::uint32_t left[kMt][kP][4];
 #pragma unroll
-    for (int m = 0; m < kMt; ++m) a.load(left[m], m, k);
+    for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+      for (int plane = 0; plane < kP; ++plane) a.load(left[m][plane], m, k, plane);
+    }
 #pragma unroll
     for (int n = 0; n < kNt / 2; ++n) {
-      std::uint32_t right[4];
-      b.load(right, n, k);
+      std::uint32_t first[kP][2], second[kP][2];  // of two pieces of 8 columns
+#pragma unroll
+      for (int plane = 0; plane < kP; ++plane) {
+        std::uint32_t right[4];
+        b.load(right, n, k, plane);
+        first[plane][0] = right[0], first[plane][1] = right[1];
+        second[plane][0] = right[2], second[plane][1] = right[3];
+      }
 #pragma unroll
       for (int m = 0; m < kMt; ++m) {
-        mma<T>(c[m][2 * n], left[m], right[0], right[1]);
-        mma<T>(c[m][2 * n + 1], left[m], right[2], right[3]);
+        mma_planes<T>(c[m][2 * n], left[m], first);
+        mma_planes<T>(c[m][2 * n + 1], left[m], second);
+      }
+    }
+  }
+}
+
+// The same for a sum over many tiles. The tensor cores cut what does not fit an
+// accumulator, which over thousands of products would cost fp32 its last
+// digits: there each tile is summed for itself and added with rounding.
+template <class T, int kK, int kMt, int kNt, class A, class B>
+__device__ __forceinline__ void multiply_add(float (&c)[kMt][kNt][4], const A& a, const B& b) {
+  if constexpr (kPlanes<T> == 1) {
+    multiply<T, kK>(c, a, b);
+  } else {
+    float part[kMt][kNt][4];
+    clear(part);
+    multiply<T, kK>(part, a, b);
+#pragma unroll
+    for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+      for (int n = 0; n < kNt; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) c[m][n][e] += part[m][n][e];
       }
     }
   }
 }
 
 // A left factor that is already in registers.
-template <int kMt, int kKt>
+template <class T, int kMt, int kKt>
 struct LeftRegisters {
-  std::uint32_t squares[kMt][kKt][4];
-  __device__ __forceinline__ void load(std::uint32_t (&r)[4], int m, int k) const {
+  std::uint32_t squares[kMt][kKt][4][kPlanes<T>];
+  __device__ __forceinline__ void load(std::uint32_t (&r)[4], int m, int k, int plane) const {
 #pragma unroll
-    for (int e = 0; e < 4; ++e) r[e] = squares[m][k][e];
+    for (int e = 0; e < 4; ++e) r[e] = squares[m][k][e][plane];
   }
 };
 
-// Accumulators rounded to T are the left factor of the next product as they lie.
+// Accumulators rounded to T are the left factor of the next product as they
+// lie.
 template <class T, int kMt, int kNt>
-__device__ __forceinline__ void round_to_left(LeftRegisters<kMt, kNt / 2>& left, const float (&c)[kMt][kNt][4]) {
+__device__ __forceinline__ void round_to_left(LeftRegisters<T, kMt, kNt / 2>& left, const float (&c)[kMt][kNt][4]) {
 #pragma unroll
   for (int m = 0; m < kMt; ++m) {
 #pragma unroll
     for (int k = 0; k < kNt / 2; ++k) {
-      left.squares[m][k][0] = pack<T>(c[m][2 * k][0], c[m][2 * k][1]);
-      left.squares[m][k][1] = pack<T>(c[m][2 * k][2], c[m][2 * k][3]);
-      left.squares[m][k][2] = pack<T>(c[m][2 * k + 1][0], c[m][2 * k + 1][1]);
-      left.squares[m][k][3] = pack<T>(c[m][2 * k + 1][2], c[m][2 * k + 1][3]);
+      to_planes<T>(left.squares[m][k][0], c[m][2 * k][0], c[m][2 * k][1]);
+      to_planes<T>(left.squares[m][k][1], c[m][2 * k][2], c[m][2 * k][3]);
+      to_planes<T>(left.squares[m][k][2], c[m][2 * k + 1][0], c[m][2 * k + 1][1]);
+      to_planes<T>(left.squares[m][k][3], c[m][2 * k + 1][2], c[m][2 * k + 1][3]);
     }
   }
 }
 
-// Writes a warp's accumulators, rounded to T, into a tile at (row, column), multiples of 16 and 8.
-template <class T, int kColumns, int kMt, int kNt>
+// Writes a warp's accumulators as T into a tile of kRows rows at (row, column),
+// multiples of 16 and 8.
+template <class T, int kRows, int kColumns, int kMt, int kNt>
 __device__ __forceinline__ void store_accumulators(std::uint32_t tile, int row, int column,
                                                    const float (&c)[kMt][kNt][4]) {
   using Shape = Tile<kColumns>;
@@ -168,8 +216,13 @@ __device__ __forceinline__ void store_accumulators(std::uint32_t tile, int row, 
     for (int n = 0; n < kNt; ++n) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const std::uint32_t at = Shape::offset(row + m * 16 + h * 8 + lane_row, column / 8 + n);
-        store_shared(tile + at + static_cast<std::uint32_t>(lane % 4 * 4), pack<T>(c[m][n][2 * h], c[m][n][2 * h + 1]));
+        const std::uint32_t at = tile + Shape::offset(row + m * 16 + h * 8 + lane_row, column / 8 + n) +
+                                 static_cast<std::uint32_t>(lane % 4 * 4);
+        std::uint32_t words[kPlanes<T>];
+        to_planes<T>(words, c[m][n][2 * h], c[m][n][2 * h + 1]);
+#pragma unroll
+        for (int plane = 0; plane < kPlanes<T>; ++plane)
+          store_shared(at + plane * (kRows * kColumns * 2), words[plane]);
       }
     }
   }

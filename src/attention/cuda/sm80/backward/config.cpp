@@ -15,13 +15,15 @@ int padded(const int (&dims)[kCount], int d) {
   return dims[kCount - 1];
 }
 
-BackwardConfig planned(BackwardKind kind, int d, std::size_t limit) {
+BackwardConfig planned(BackwardKind kind, int d, const BackwardFacts& facts) {
   BackwardConfig config;
   config.kind = kind;
   config.d = d;
-  config.shape = backward_shape(d, kind);
-  config.stages = backward_shared_bytes(d, config.shape, 2) <= limit ? 2 : 1;
-  config.shared_bytes = backward_shared_bytes(d, config.shape, config.stages);
+  config.shape = backward_shape(d, kind, facts.planes);
+  const auto bytes = [&](int stages) { return backward_shared_bytes(d, config.shape, facts.planes, stages); };
+  // fp32 is loaded through registers, nothing is in flight.
+  config.stages = facts.planes == 1 && bytes(2) <= facts.shared_bytes_per_block ? 2 : 1;
+  config.shared_bytes = bytes(config.stages);
   return config;
 }
 
@@ -29,12 +31,13 @@ BackwardConfig planned(BackwardKind kind, int d, std::size_t limit) {
 
 BackwardConfig backward_config(const BackwardFacts& facts) {
   const int d = std::max(facts.d, facts.dv);
-  const std::size_t limit = facts.shared_bytes_per_block;
-  if (!facts.general) {
-    const BackwardConfig config = planned(BackwardKind::plain, padded(kBackwardPlainDims, d), limit);
-    if (config.shared_bytes <= limit) return config;
+  const bool fp32 = facts.planes == 3;
+  if (!facts.general && (!fp32 || d <= 64)) {
+    const int dim = fp32 ? padded(kBackwardPlainFp32Dims, d) : padded(kBackwardPlainDims, d);
+    const BackwardConfig config = planned(BackwardKind::plain, dim, facts);
+    if (config.shared_bytes <= facts.shared_bytes_per_block) return config;
   }
-  return planned(BackwardKind::general, padded(kBackwardGeneralDims, d), limit);
+  return planned(BackwardKind::general, padded(kBackwardGeneralDims, d), facts);
 }
 
 }  // namespace strobe::cuda::sm80

@@ -1,5 +1,6 @@
-// The gradient of a bias that several batches, heads or rows share: a block owns a tile of dbias and computes the
-// gradients of scores anew for all that share it, always in the same order.
+// The gradient of a bias that several batches, heads or rows share: a block
+// owns a tile of dbias and computes the gradients of scores anew for all that
+// share it, always in the same order.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -19,10 +20,10 @@ struct Range {
 };
 
 template <class T, int kD>
-__global__ void __launch_bounds__(kBackwardShape<kD, BackwardKind::general>.warps * 32)
+__global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.warps * 32)
     dbias_kernel(const __grid_constant__ DbiasArgs args) {
   using Tiles = Scores<T, kD, BackwardKind::general>;
-  constexpr BackwardShape kShape = kBackwardShape<kD, BackwardKind::general>;
+  constexpr BackwardShape kShape = kBackwardShape<T, kD, BackwardKind::general>;
   constexpr int kThreads = kShape.warps * kWarpLanes;
   constexpr int kMt = Tiles::kMt, kNt = Tiles::kNt;
   const BackwardArgs& backward = args.backward;
@@ -41,10 +42,10 @@ __global__ void __launch_bounds__(kBackwardShape<kD, BackwardKind::general>.warp
   const bool one_row = args.shape.rows < p.max_q;
   const Range tiles = one_row ? Range{0, backward.row_tiles} : Range{bias_tile, bias_tile + 1};
 
-  const std::uint32_t s_q = shared_base();                // [rows][kD]
-  const std::uint32_t s_do = s_q + kShape.rows * kD * 2;  // [rows][kD]
-  const std::uint32_t s_k = s_do + kShape.rows * kD * 2;  // [keys][kD]
-  const std::uint32_t s_v = s_k + kShape.keys * kD * 2;   // [keys][kD]
+  const std::uint32_t s_q = shared_base();                          // [rows][kD]
+  const std::uint32_t s_do = s_q + kTileBytes<T, kShape.rows, kD>;  // [rows][kD]
+  const std::uint32_t s_k = s_do + kTileBytes<T, kShape.rows, kD>;  // [keys][kD]
+  const std::uint32_t s_v = s_k + kTileBytes<T, kShape.keys, kD>;   // [keys][kD]
   float sum[kMt][kNt][4];
   clear(sum);
   for (int b = batches.begin; b < batches.end; ++b) {
@@ -56,16 +57,13 @@ __global__ void __launch_bounds__(kBackwardShape<kD, BackwardKind::general>.warp
         const int first_row = tile * kShape.rows;
         if (first_row >= rows.hi || first_row + kShape.rows <= rows.lo) continue;
         const auto load_rows = [&](const Tensor& tensor, std::uint32_t to, int columns) {
-          const Rows16 from{static_cast<std::uint16_t*>(tensor.data) + head_offset(tensor, b, head, sequence.q_begin),
-                            tensor.row, tensor.column, columns, tensor.vectors};
-          const TileWalk<kShape.rows, kD, kThreads, true> walk(from, first_row);
+          const Rows<T> from = rows_at<T>(tensor, head_offset(tensor, b, head, sequence.q_begin), columns);
+          const TileWalk<T, kShape.rows, kD, kThreads, true> walk(from, first_row);
           walk.load(to, sequence.q_length - first_row);
         };
         const auto load_keys = [&](const Tensor& tensor, std::uint32_t to, int columns) {
-          const Rows16 from{
-              static_cast<std::uint16_t*>(tensor.data) + head_offset(tensor, b, head / p.group, sequence.k_begin),
-              tensor.row, 1, columns, tensor.vectors};
-          const TileWalk<kShape.keys, kD, kThreads, true> walk(from, first_key);
+          const Rows<T> from = rows_at<T>(tensor, head_offset(tensor, b, head / p.group, sequence.k_begin), columns);
+          const TileWalk<T, kShape.keys, kD, kThreads, true> walk(from, first_key);
           walk.load(to, sequence.k_length - first_key);
         };
         load_rows(p.q, s_q, p.d);

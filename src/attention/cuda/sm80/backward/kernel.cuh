@@ -1,6 +1,7 @@
-// Backward on mma.sync and cp.async. A block owns a tile of keys of one KV head and walks the tiles of rows that use
-// them, for every query head of the group: dK and dV stay in registers, dQ is added in global memory in fp32. Scores
-// and weights are computed anew from LSE.
+// Backward on mma.sync and cp.async. A block owns a tile of keys of one KV head
+// and walks the tiles of rows that use them, for every query head of the group:
+// dK and dV stay in registers, dQ is added in global memory in fp32. Scores and
+// weights are computed anew from LSE.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -10,8 +11,9 @@
 
 namespace strobe::cuda::sm80 {
 
-// Keys of a block. With `deterministic` blocks of a head start in the order in which they add to dQ, whatever the
-// hardware's order: where the mask is a lower triangle the last keys first, since their rows are few and the last.
+// Keys of a block. With `deterministic` blocks of a head start in the order in
+// which they add to dQ, whatever the hardware's order: where the mask is a
+// lower triangle the last keys first, since their rows are few and the last.
 struct BackwardPlace {
   int b, head, tile;  // head: of K and V
 
@@ -31,7 +33,8 @@ __device__ __forceinline__ std::int64_t row_tile_index(const BackwardArgs& args,
   return (static_cast<std::int64_t>(b) * p.heads_q + head) * args.row_tiles + tile;
 }
 
-// How many tiles of keys add to a tile of rows before this one does, in the order in which blocks start.
+// How many tiles of keys add to a tile of rows before this one does, in the
+// order in which blocks start.
 template <int kRows, int kKeys>
 __device__ __forceinline__ std::uint32_t turn_of(const Sequence& sequence, int row_tile, int key_tile) {
   if (sequence.right >= 0) {
@@ -44,9 +47,9 @@ __device__ __forceinline__ std::uint32_t turn_of(const Sequence& sequence, int r
 }
 
 template <class T, int kD, BackwardKind kKind>
-__global__ void __launch_bounds__(kBackwardShape<kD, kKind>.warps * 32, 1)
+__global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
     backward_kernel(const __grid_constant__ BackwardArgs args) {
-  constexpr BackwardShape kShape = kBackwardShape<kD, kKind>;
+  constexpr BackwardShape kShape = kBackwardShape<T, kD, kKind>;
   constexpr bool kGeneral = kKind == BackwardKind::general;
   constexpr int kThreads = kShape.warps * kWarpLanes;
   constexpr int kRows = kShape.rows, kKeys = kShape.keys;
@@ -54,15 +57,15 @@ __global__ void __launch_bounds__(kBackwardShape<kD, kKind>.warps * 32, 1)
   constexpr int kGradKeys = kKeys / kShape.gradient_warps, kGradD = kD * kShape.gradient_warps / kShape.warps;
   constexpr int kDqRows = kRows / kShape.dq_warps, kDqD = kD * kShape.dq_warps / kShape.warps;
   constexpr bool kGradApart = (kGradD & (kGradD - 1)) == 0, kDqApart = (kDqD & (kDqD - 1)) == 0;
-  constexpr int kTileBytes = kRows * kD * 2;  // of Q or dO
+  constexpr int kRowBytes = kTileBytes<T, kRows, kD>, kKeyBytes = kTileBytes<T, kKeys, kD>;
   const Params& p = args.params;
 
-  const std::uint32_t s_k = shared_base();                                                // [keys][kD]
-  const std::uint32_t s_v = s_k + kKeys * kD * 2;                                         // [keys][kD]
-  const std::uint32_t s_q = s_v + kKeys * kD * 2;                                         // [stages][rows][kD]
-  const std::uint32_t s_do = s_q + static_cast<std::uint32_t>(args.stages) * kTileBytes;  // [stages][rows][kD]
-  const std::uint32_t s_p = s_do + static_cast<std::uint32_t>(args.stages) * kTileBytes;  // [rows][keys]
-  const std::uint32_t s_ds = s_p + kRows * kKeys * 2;                                     // [rows][keys]
+  const std::uint32_t s_k = shared_base();                                               // [keys][kD]
+  const std::uint32_t s_v = s_k + kKeyBytes;                                             // [keys][kD]
+  const std::uint32_t s_q = s_v + kKeyBytes;                                             // [stages][rows][kD]
+  const std::uint32_t s_do = s_q + static_cast<std::uint32_t>(args.stages) * kRowBytes;  // [stages][rows][kD]
+  const std::uint32_t s_p = s_do + static_cast<std::uint32_t>(args.stages) * kRowBytes;  // [rows][keys]
+  const std::uint32_t s_ds = s_p + kTileBytes<T, kRows, kKeys>;                          // [rows][keys]
 
   unsigned block = blockIdx.x;
   if (args.deterministic) {
@@ -95,16 +98,13 @@ __global__ void __launch_bounds__(kBackwardShape<kD, kKind>.warps * 32, 1)
 
   if (tile_begin < tile_end) {
     const auto load_rows = [&](const Tensor& tensor, std::uint32_t tile, int head, int row_tile, int columns) {
-      const Rows16 from{static_cast<std::uint16_t*>(tensor.data) + head_offset(tensor, place.b, head, sequence.q_begin),
-                        tensor.row, tensor.column, columns, tensor.vectors};
-      const TileWalk<kRows, kD, kThreads, kGeneral> walk(from, row_tile * kRows);
+      const Rows<T> from = rows_at<T>(tensor, head_offset(tensor, place.b, head, sequence.q_begin), columns);
+      const TileWalk<T, kRows, kD, kThreads, kGeneral> walk(from, row_tile * kRows);
       walk.load(tile, sequence.q_length - row_tile * kRows);
     };
     const auto load_keys = [&](const Tensor& tensor, std::uint32_t tile, int columns) {
-      const Rows16 from{
-          static_cast<std::uint16_t*>(tensor.data) + head_offset(tensor, place.b, place.head, sequence.k_begin),
-          tensor.row, 1, columns, tensor.vectors};
-      const TileWalk<kKeys, kD, kThreads, kGeneral> walk(from, first_key);
+      const Rows<T> from = rows_at<T>(tensor, head_offset(tensor, place.b, place.head, sequence.k_begin), columns);
+      const TileWalk<T, kKeys, kD, kThreads, kGeneral> walk(from, first_key);
       walk.load(tile, sequence.k_length - first_key);
     };
     const int first_head = place.head * p.group;
@@ -128,8 +128,8 @@ __global__ void __launch_bounds__(kBackwardShape<kD, kKind>.warps * 32, 1)
       copy_async_wait<0>();
       block_sync();
       if (args.stages == 2 && left > 1) {
-        load_rows(p.q, s_q + (stage ^ kTileBytes), next_head, next_tile, p.d);
-        load_rows(p.d_o, s_do + (stage ^ kTileBytes), next_head, next_tile, p.dv_dim);
+        load_rows(p.q, s_q + (stage ^ kRowBytes), next_head, next_tile, p.d);
+        load_rows(p.d_o, s_do + (stage ^ kRowBytes), next_head, next_tile, p.dv_dim);
       }
       copy_async_commit();
 
@@ -142,8 +142,8 @@ __global__ void __launch_bounds__(kBackwardShape<kD, kKind>.warps * 32, 1)
             static_cast<float*>(p.dbias.data)[place.b * p.dbias.batch + head * p.dbias.head + i * p.dbias.row + j] =
                 scores.ds[m][n][e];
           });
-      store_accumulators<T, kKeys>(s_p, scores.row, scores.key, scores.weight);
-      store_accumulators<T, kKeys>(s_ds, scores.row, scores.key, scores.ds);
+      store_accumulators<T, kRows, kKeys>(s_p, scores.row, scores.key, scores.weight);
+      store_accumulators<T, kRows, kKeys>(s_ds, scores.row, scores.key, scores.ds);
       block_sync();
       if (args.deterministic && added && threadIdx.x == 0) release(added, added_turn + 1);  // its additions are out
       const std::int64_t tile_index = row_tile_index(args, sequence, place.b, head, row_tile, kRows);
@@ -155,14 +155,14 @@ __global__ void __launch_bounds__(kBackwardShape<kD, kKind>.warps * 32, 1)
       }
 
       // Gradients.
-      multiply<T, kRows>(dv, Left<kKeys, Stored::transposed>(s_p, 0, grad_key),
-                         Right<kD, Stored::transposed, kGradApart>(s_do + stage, 0, grad_column));
-      multiply<T, kRows>(dk, Left<kKeys, Stored::transposed>(s_ds, 0, grad_key),
-                         Right<kD, Stored::transposed, kGradApart>(s_q + stage, 0, grad_column));
+      multiply_add<T, kRows>(dv, LeftOf<T, kRows, kKeys, Stored::transposed>(s_p, 0, grad_key),
+                             RightOf<T, kRows, kD, Stored::transposed, kGradApart>(s_do + stage, 0, grad_column));
+      multiply_add<T, kRows>(dk, LeftOf<T, kRows, kKeys, Stored::transposed>(s_ds, 0, grad_key),
+                             RightOf<T, kRows, kD, Stored::transposed, kGradApart>(s_q + stage, 0, grad_column));
       float dq[kDqRows / 16][kDqD / 8][4];
       clear(dq);
-      multiply<T, kKeys>(dq, Left<kKeys, Stored::plain>(s_ds, dq_row, 0),
-                         Right<kD, Stored::transposed, kDqApart>(s_k, 0, dq_column));
+      multiply<T, kKeys>(dq, LeftOf<T, kRows, kKeys, Stored::plain>(s_ds, dq_row, 0),
+                         RightOf<T, kKeys, kD, Stored::transposed, kDqApart>(s_k, 0, dq_column));
       if (args.deterministic) {
         while (seen != added_turn) seen = watch(added);
       }
@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(kBackwardShape<kD, kKind>.warps * 32, 1)
       }
 
       if (args.stages == 2) {
-        stage ^= kTileBytes;
+        stage ^= kRowBytes;
       } else if (left > 1) {
         block_sync();
         load_rows(p.q, s_q, next_head, next_tile, p.d);
@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(kBackwardShape<kD, kKind>.warps * 32, 1)
     if (args.deterministic && threadIdx.x == 0) release(added, added_turn + 1);
   }
 
-  // dK and dV through the tiles of K and V, so that stores are whole vectors; keys past the length get zeros.
+  // Keys past the length get zeros.
 #pragma unroll
   for (int m = 0; m < kGradKeys / 16; ++m) {
 #pragma unroll
@@ -201,18 +201,23 @@ __global__ void __launch_bounds__(kBackwardShape<kD, kKind>.warps * 32, 1)
       }
     }
   }
-  store_accumulators<T, kD>(s_k, grad_key, grad_column, dk);
-  store_accumulators<T, kD>(s_v, grad_key, grad_column, dv);
-  block_sync();
-  const auto store = [&](const Tensor& tensor, std::uint32_t tile, int columns) {
-    const Rows16 to{static_cast<std::uint16_t*>(tensor.data) +
-                        head_offset(tensor, place.b, place.head, sequence.k_begin + first_key),
-                    tensor.row, 1, columns, tensor.vectors};
-    store_tile<kKeys, kD, kThreads, kGeneral>(to, tile, static_cast<int>(threadIdx.x), keys_written,
-                                              [&](int row) { return row * tensor.row; });
+  const auto rows_to = [&](const Tensor& tensor, int columns) {
+    return rows_at<T>(tensor, head_offset(tensor, place.b, place.head, sequence.k_begin + first_key), columns);
   };
-  store(p.dk, s_k, p.d);
-  store(p.dv, s_v, p.dv_dim);
+  const auto row_of_dk = [&](int row) { return row * p.dk.row; };
+  const auto row_of_dv = [&](int row) { return row * p.dv.row; };
+  if constexpr (kPlanes<T> == 1) {  // through the tiles of K and V, so that
+                                    // stores are whole vectors
+    store_accumulators<T, kKeys, kD>(s_k, grad_key, grad_column, dk);
+    store_accumulators<T, kKeys, kD>(s_v, grad_key, grad_column, dv);
+    block_sync();
+    const int thread = static_cast<int>(threadIdx.x);
+    store_tile<T, kKeys, kD, kThreads, kGeneral>(rows_to(p.dk, p.d), s_k, thread, keys_written, row_of_dk);
+    store_tile<T, kKeys, kD, kThreads, kGeneral>(rows_to(p.dv, p.dv_dim), s_v, thread, keys_written, row_of_dv);
+  } else {
+    store_rows(rows_to(p.dk, p.d), dk, grad_key, grad_column, keys_written, row_of_dk);
+    store_rows(rows_to(p.dv, p.dv_dim), dv, grad_key, grad_column, keys_written, row_of_dv);
+  }
 }
 
 }  // namespace strobe::cuda::sm80

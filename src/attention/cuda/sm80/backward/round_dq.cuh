@@ -1,4 +1,5 @@
-// dQ from its fp32 sum: scaled, rounded, brought from the order of registers to the caller's rows.
+// dQ from its fp32 sum: scaled, rounded, brought from the order of registers to
+// the caller's rows.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -9,9 +10,9 @@ namespace strobe::cuda::sm80 {
 
 // A block a tile of rows, its threads as in backward_kernel.
 template <class T, int kD, BackwardKind kKind>
-__global__ void __launch_bounds__(kBackwardShape<kD, kKind>.warps * 32)
+__global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32)
     round_dq_kernel(const __grid_constant__ BackwardArgs args) {
-  constexpr BackwardShape kShape = kBackwardShape<kD, kKind>;
+  constexpr BackwardShape kShape = kBackwardShape<T, kD, kKind>;
   constexpr int kThreads = kShape.warps * kWarpLanes;
   constexpr int kDqRows = kShape.rows / kShape.dq_warps, kDqD = kD * kShape.dq_warps / kShape.warps;
   const Params& p = args.params;
@@ -40,13 +41,17 @@ __global__ void __launch_bounds__(kBackwardShape<kD, kKind>.warps * 32)
       }
     }
   }
-  const std::uint32_t s_dq = shared_base();  // [rows][kD]
-  store_accumulators<T, kD>(s_dq, row, column, dq);
-  block_sync();
-  const Rows16 to{static_cast<std::uint16_t*>(p.dq.data) + head_offset(p.dq, b, head, sequence.q_begin + first_row),
-                  p.dq.row, 1, p.d, p.dq.vectors};
-  store_tile<kShape.rows, kD, kThreads, kKind == BackwardKind::general>(
-      to, s_dq, static_cast<int>(threadIdx.x), rows_written, [&](int r) { return r * p.dq.row; });
+  const Rows<T> to = rows_at<T>(p.dq, head_offset(p.dq, b, head, sequence.q_begin + first_row), p.d);
+  const auto row_offset = [&](int r) { return r * p.dq.row; };
+  if constexpr (kPlanes<T> == 1) {
+    const std::uint32_t s_dq = shared_base();  // [rows][kD]
+    store_accumulators<T, kShape.rows, kD>(s_dq, row, column, dq);
+    block_sync();
+    store_tile<T, kShape.rows, kD, kThreads, kKind == BackwardKind::general>(to, s_dq, static_cast<int>(threadIdx.x),
+                                                                             rows_written, row_offset);
+  } else {
+    store_rows(to, dq, row, column, rows_written, row_offset);
+  }
 }
 
 }  // namespace strobe::cuda::sm80

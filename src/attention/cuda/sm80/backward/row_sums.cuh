@@ -1,6 +1,8 @@
-// Two sums over the keys of a row that O and LSE do not always give. delta: O is rounded, which shows where a row has
-// few keys, and under dropout, whose factor a weight of nearly 1 does not survive. The sum of weights: where LSE is so
-// large that fp32 cannot tell how many keys share it (a bias of -FLT_MAX). Only then are scores computed once more.
+// Two sums over the keys of a row that O and LSE do not always give. delta: O
+// is rounded, which shows where a row has few keys, and under dropout, whose
+// factor a weight of nearly 1 does not survive. The sum of weights: where LSE
+// is so large that fp32 cannot tell how many keys share it (a bias of
+// -FLT_MAX). Only then are scores computed once more.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -12,10 +14,10 @@ inline constexpr float kLargeLse = 8192;  // from here on LSE is rounded to more
 
 // A block a tile of rows of one query head.
 template <class T, int kD>
-__global__ void __launch_bounds__(kBackwardShape<kD, BackwardKind::general>.warps * 32)
+__global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.warps * 32)
     row_sums_kernel(const __grid_constant__ BackwardArgs args) {
   using Tiles = Scores<T, kD, BackwardKind::general>;
-  constexpr BackwardShape kShape = kBackwardShape<kD, BackwardKind::general>;
+  constexpr BackwardShape kShape = kBackwardShape<T, kD, BackwardKind::general>;
   constexpr int kThreads = kShape.warps * kWarpLanes;
   constexpr int kKeyWarps = kShape.warps / kShape.score_warps;
   constexpr int kMt = Tiles::kMt;
@@ -32,10 +34,10 @@ __global__ void __launch_bounds__(kBackwardShape<kD, BackwardKind::general>.warp
   const std::int64_t row_index = lse_index(p, sequence, b, head, first_row);
   const int thread = static_cast<int>(threadIdx.x);
 
-  const std::uint32_t s_q = shared_base();                // [rows][kD]
-  const std::uint32_t s_do = s_q + kShape.rows * kD * 2;  // [rows][kD]
-  const std::uint32_t s_k = s_do + kShape.rows * kD * 2;  // [keys][kD]
-  const std::uint32_t s_v = s_k + kShape.keys * kD * 2;   // [keys][kD]
+  const std::uint32_t s_q = shared_base();                          // [rows][kD]
+  const std::uint32_t s_do = s_q + kTileBytes<T, kShape.rows, kD>;  // [rows][kD]
+  const std::uint32_t s_k = s_do + kTileBytes<T, kShape.rows, kD>;  // [keys][kD]
+  const std::uint32_t s_v = s_k + kTileBytes<T, kShape.keys, kD>;   // [keys][kD]
 
   // Whether any row of the tile has a large LSE.
   if (thread == 0) store_shared(s_q, 0u);
@@ -50,18 +52,14 @@ __global__ void __launch_bounds__(kBackwardShape<kD, BackwardKind::general>.warp
     return;
   }
 
-  const auto rows16 = [&](const Tensor& tensor, std::int64_t offset, int columns) {
-    return Rows16{static_cast<std::uint16_t*>(tensor.data) + offset, tensor.row, tensor.column, columns,
-                  tensor.vectors};
-  };
   const auto load_rows = [&](const Tensor& tensor, std::uint32_t to, int columns) {
-    const Rows16 from = rows16(tensor, head_offset(tensor, b, head, sequence.q_begin), columns);
-    const TileWalk<kShape.rows, kD, kThreads, true> walk(from, first_row);
+    const Rows<T> from = rows_at<T>(tensor, head_offset(tensor, b, head, sequence.q_begin), columns);
+    const TileWalk<T, kShape.rows, kD, kThreads, true> walk(from, first_row);
     walk.load(to, sequence.q_length - first_row);
   };
   const auto load_keys = [&](const Tensor& tensor, std::uint32_t to, int columns, int first_key) {
-    const Rows16 from = rows16(tensor, head_offset(tensor, b, head / p.group, sequence.k_begin), columns);
-    const TileWalk<kShape.keys, kD, kThreads, true> walk(from, first_key);
+    const Rows<T> from = rows_at<T>(tensor, head_offset(tensor, b, head / p.group, sequence.k_begin), columns);
+    const TileWalk<T, kShape.keys, kD, kThreads, true> walk(from, first_key);
     walk.load(to, sequence.k_length - first_key);
   };
   BackwardArgs plain = args;  // without the sums that are computed here
@@ -112,7 +110,7 @@ __global__ void __launch_bounds__(kBackwardShape<kD, BackwardKind::general>.warp
     delta += bits_to_float(load_shared(s_sums + kKeyWarps * kShape.rows * 4 + at));
   }
   if (p.sinks && lse != kMinusInfinity) weight += exp2f((p.sinks[head] - lse) * kLog2E);
-  const bool renormalise = lse != kMinusInfinity && fabsf(lse) >= kLargeLse;
+  const bool renormalise = lse != kMinusInfinity && (args.exact_delta || fabsf(lse) >= kLargeLse);
   args.log2_sums[row_index + thread] = renormalise ? log2f(weight) : 0;
   if (args.exact_delta) args.delta[row_index + thread] = renormalise ? delta / weight : delta;
 }

@@ -1,4 +1,5 @@
-// Weights and gradients of scores of one tile, computed anew from LSE: what every product of the backward pass needs.
+// Weights and gradients of scores of one tile, computed anew from LSE: what
+// every product of the backward pass needs.
 #pragma once
 
 #include "attention/cuda/device/sequence.cuh"
@@ -7,6 +8,9 @@
 #include "attention/cuda/sm80/backward/config.h"
 
 namespace strobe::cuda::sm80 {
+
+template <class T, int kD, BackwardKind kKind>
+inline constexpr BackwardShape kBackwardShape = backward_shape(kD, kKind, kPlanes<T>);
 
 // LSE in the units of the exponent and delta of the rows that a lane has.
 template <int kMt>
@@ -36,10 +40,11 @@ struct ScoreTiles {
   std::uint32_t q, k, d_o, v;
 };
 
-// A warp's piece: rows [row, row + kScoreRows) of the tile, keys [key, key + kScoreKeys).
+// A warp's piece: rows [row, row + kScoreRows) of the tile, keys [key, key +
+// kScoreKeys).
 template <class T, int kD, BackwardKind kKind>
 struct Scores {
-  static constexpr BackwardShape kShape = kBackwardShape<kD, kKind>;
+  static constexpr BackwardShape kShape = kBackwardShape<T, kD, kKind>;
   static constexpr bool kGeneral = kKind == BackwardKind::general;
   static constexpr int kScoreRows = kShape.rows / kShape.score_warps;
   static constexpr int kScoreKeys = kShape.keys * kShape.score_warps / kShape.warps;
@@ -64,8 +69,9 @@ struct Scores {
     return first_key + key + n * 8 + e % 2 + lane_index() % 4 * 2;
   }
 
-  // on_gradient(m, n, e, weight) is called, in a general kernel, while ds[m][n][e] is the gradient of the biased score;
-  // `weight` is without dropout.
+  // on_gradient(m, n, e, weight) is called, in a general kernel, while
+  // ds[m][n][e] is the gradient of the biased score; `weight` is without
+  // dropout.
   template <class OnGradient>
   __device__ __forceinline__ void compute(const BackwardArgs& args, const Sequence& sequence, int b, int head,
                                           const ScoreTiles& tiles, OnGradient&& on_gradient) {
@@ -73,7 +79,8 @@ struct Scores {
     RowStatistics<kMt> rows;
     rows.load(args, sequence, lse_index(p, sequence, b, head, 0), row_of(0, 0), kGeneral ? 1 : kLog2E);
     clear(weight);
-    multiply<T, kD>(weight, Left<kD, Stored::plain>(tiles.q, row, 0), Right<kD, Stored::plain>(tiles.k, key, 0));
+    multiply<T, kD>(weight, LeftOf<T, kShape.rows, kD, Stored::plain>(tiles.q, row, 0),
+                    RightOf<T, kShape.keys, kD, Stored::plain>(tiles.k, key, 0));
     float cap_slope[kGeneral ? kMt : 1][kGeneral ? kNt : 1][4];
     if constexpr (kGeneral) {
       const ScoreOptions options(p, b, head);
@@ -98,7 +105,8 @@ struct Scores {
       for (int n = 0; n < kNt; ++n) {
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          if constexpr (kGeneral) {  // the difference first: a score may be -FLT_MAX
+          if constexpr (kGeneral) {  // the difference first: a score may be
+                                     // -FLT_MAX
             weight[m][n][e] = exp2_fast((weight[m][n][e] - rows.lse[m][e / 2]) * kLog2E - rows.log2_sum[m][e / 2]);
           } else {
             weight[m][n][e] = exp2_fast(weight[m][n][e] * factor - rows.lse[m][e / 2]);
@@ -107,7 +115,8 @@ struct Scores {
       }
     }
     clear(ds);
-    multiply<T, kD>(ds, Left<kD, Stored::plain>(tiles.d_o, row, 0), Right<kD, Stored::plain>(tiles.v, key, 0));
+    multiply<T, kD>(ds, LeftOf<T, kShape.rows, kD, Stored::plain>(tiles.d_o, row, 0),
+                    RightOf<T, kShape.keys, kD, Stored::plain>(tiles.v, key, 0));
 #pragma unroll
     for (int m = 0; m < kMt; ++m) {
 #pragma unroll

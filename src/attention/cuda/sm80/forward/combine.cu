@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
   for (int s = 0; s < f.splits && has_keys; ++s) sum += exp2f((f.partial_lse[s * f.rows + row] - base) * kLog2E);
   const RowResult result = finish_row(highest, sum, has_keys, p.sinks ? p.sinks + head : nullptr);
   if (p.lse && lane_index() == 0) p.lse[row] = result.lse;
-  auto* to = static_cast<std::uint16_t*>(p.o.data) + head_offset(p.o, b, head, sequence.q_begin + i);
+  auto* to = static_cast<ElementType<T>*>(p.o.data) + head_offset(p.o, b, head, sequence.q_begin + i);
   for (int c = lane_index(); c < p.dv_dim; c += kWarpLanes) {
     float o = 0;
     for (int s = 0; s < f.splits && has_keys; ++s) {
@@ -46,7 +46,12 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
       if (lse == kMinusInfinity) continue;  // the split had no key for this row
       o += exp2f((lse - base) * kLog2E) * f.partial_o[(s * f.rows + row) * args.d + c];
     }
-    to[c] = static_cast<std::uint16_t>(pack<T>(result.inverse == 0 ? 0 : o * result.inverse, 0));
+    const float value = result.inverse == 0 ? 0 : o * result.inverse;
+    if constexpr (kPlanes<T> == 1) {
+      to[c] = static_cast<std::uint16_t>(pack<T>(value, 0));
+    } else {
+      to[c] = value;
+    }
   }
 }
 
@@ -58,10 +63,10 @@ void launch_combine(const ForwardLaunch& launch) {
   const CombineArgs args{launch.args, launch.config.d, row_blocks};
   const Launch start{"flash2 forward, combine", std::int64_t{p.batch} * p.heads_q * row_blocks,
                      kCombineWarps * kWarpLanes, 0, launch.stream};
-  if (launch.dtype == DType::fp16) {
-    launch_kernel(combine_kernel<Fp16>, start, args);
-  } else {
-    launch_kernel(combine_kernel<Bf16>, start, args);
+  switch (launch.dtype) {
+    case DType::fp16: return launch_kernel(combine_kernel<Fp16>, start, args);
+    case DType::bf16: return launch_kernel(combine_kernel<Bf16>, start, args);
+    case DType::fp32: return launch_kernel(combine_kernel<Fp32>, start, args);
   }
 }
 

@@ -1,5 +1,5 @@
-// Tile sizes and the plan of a forward launch: pure functions of the problem and the card, for kernel, launch and
-// tests.
+// Tile sizes and the plan of a forward launch: pure functions of the problem
+// and the card, for kernel, launch and tests.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,9 @@
 
 namespace strobe::cuda::sm80 {
 
-// plain: rows of whole 16-byte vectors, no score option. general: everything, in less shared memory. few_rows: plain,
-// for tiles of at most 64 rows (decoding), where the keys are split among blocks.
+// plain: rows of whole 16-byte vectors, no score option. general: everything,
+// in less shared memory. few_rows: plain, for tiles of at most 64 rows
+// (decoding), where the keys are split among blocks.
 enum class ForwardKind { plain, general, few_rows };
 
 struct ForwardShape {
@@ -21,8 +22,14 @@ struct ForwardShape {
 // Head dimensions that have a kernel; smaller ones are padded to the next.
 inline constexpr int kPlainDims[] = {32, 64, 96, 128, 192, 256};
 inline constexpr int kGeneralDims[] = {64, 128, 256};
+inline constexpr int kPlainFp32Dims[] = {32, 64};  // larger ones through general
 
-constexpr ForwardShape forward_shape(int d, ForwardKind kind) {
+constexpr ForwardShape forward_shape(int d, ForwardKind kind, int planes) {
+  if (planes == 3) {  // fp32
+    if (d <= 64) return {64, 64, 4, 2, false};
+    if (d <= 128) return {64, 32, 4, 2, false};
+    return {32, 16, 2, 2, false};
+  }
   if (kind == ForwardKind::few_rows) {
     return d <= 128 ? ForwardShape{64, 64, 4, 3, false} : ForwardShape{64, 64, 4, 2, false};
   }
@@ -34,16 +41,13 @@ constexpr ForwardShape forward_shape(int d, ForwardKind kind) {
   return {64, 64, 4, 2, false};
 }
 
-// The same as a constant that device code may read.
-template <int kD, ForwardKind kKind>
-inline constexpr ForwardShape kForwardShape = forward_shape(kD, kKind);
-
 // Shared memory: the Q tile, then `stages` tiles of K and of V.
-constexpr std::size_t forward_shared_bytes(int d, const ForwardShape& shape, int stages) {
-  return static_cast<std::size_t>(2 * d) * (shape.rows + 2 * stages * shape.keys);
+constexpr std::size_t forward_shared_bytes(int d, const ForwardShape& shape, int planes, int stages) {
+  return static_cast<std::size_t>(2 * planes * d) * (shape.rows + 2 * stages * shape.keys);
 }
 
 struct ForwardFacts {
+  int planes = 1;  // of 16 bits for each element in shared memory: 3 for fp32
   int d = 0, dv = 0;
   bool general = false;       // options or rows that no vector load can take
   bool unsplittable = false;  // partial results would lose accuracy

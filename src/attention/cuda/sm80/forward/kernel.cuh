@@ -1,5 +1,6 @@
-// Forward on mma.sync and cp.async. A block owns a tile of rows of one head; each warp owns 16 or 32 of them and keeps
-// their scores, weights and output in registers. Keys are visited from the right, so that masked tiles come first.
+// Forward on mma.sync and cp.async. A block owns a tile of rows of one head;
+// each warp owns 16 or 32 of them and keeps their scores, weights and output in
+// registers. Keys are visited from the right, so that masked tiles come first.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -10,7 +11,11 @@
 
 namespace strobe::cuda::sm80 {
 
-// Which tile a block has: splits and tiles of a head are neighbours, so that its keys stay in the cache.
+template <class T, int kD, ForwardKind kKind>
+inline constexpr ForwardShape kForwardShape = forward_shape(kD, kKind, kPlanes<T>);
+
+// Which tile a block has: splits and tiles of a head are neighbours, so that
+// its keys stay in the cache.
 struct ForwardPlace {
   int b, head;  // head: first query head of the tile
   int tile, split;
@@ -28,7 +33,8 @@ struct ForwardPlace {
   }
 };
 
-// Rows of a tile are (position, head) pairs, heads next to each other where several share the tile.
+// Rows of a tile are (position, head) pairs, heads next to each other where
+// several share the tile.
 struct RowMap {
   int heads;  // packed_heads
   __device__ __forceinline__ int position(int row) const { return heads == 1 ? row : row / heads; }
@@ -38,11 +44,8 @@ struct RowMap {
   }
 };
 
-__device__ __forceinline__ Rows16 rows16(const Tensor& tensor, std::int64_t offset, int columns, bool vectors) {
-  return {static_cast<std::uint16_t*>(tensor.data) + offset, tensor.row, tensor.column, columns, vectors};
-}
-
-// Scores outside of a row's keys become -inf. `column` is this lane's first key.
+// Scores outside of a row's keys become -inf. `column` is this lane's first
+// key.
 template <int kMt, int kNt>
 __device__ __forceinline__ void mask_scores(float (&s)[kMt][kNt][4], const Sequence& sequence, const RowMap& map,
                                             int lane_row, int column) {
@@ -98,16 +101,43 @@ __device__ __forceinline__ void drop_weights(float (&s)[kMt][kNt][4], const Scor
   }
 }
 
+// O += weights V, in parts of at most 64 columns where each needs accumulators
+// of its own.
+template <class T, int kKeys, int kMt, int kOt>
+__device__ __forceinline__ void add_weighted(float (&o)[kMt][kOt][4], const LeftRegisters<T, kMt, kKeys / 16>& weights,
+                                             std::uint32_t s_v) {
+  constexpr int kD = kOt * 8;
+  if constexpr (kPlanes<T> == 1) {
+    multiply<T, kKeys>(o, weights, RightOf<T, kKeys, kD, Stored::transposed>(s_v, 0, 0));
+  } else {
+    constexpr int kPart = kD < 64 ? kD : 64;
+#pragma unroll
+    for (int column = 0; column < kD; column += kPart) {
+      float part[kMt][kPart / 8][4];
+      clear(part);
+      multiply<T, kKeys>(part, weights, RightOf<T, kKeys, kD, Stored::transposed>(s_v, 0, column));
+#pragma unroll
+      for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+        for (int n = 0; n < kPart / 8; ++n) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) o[m][column / 8 + n][e] += part[m][n][e];
+        }
+      }
+    }
+  }
+}
+
 template <class T, int kD, ForwardKind kKind>
-__global__ void __launch_bounds__(kForwardShape<kD, kKind>.warps * 32, kForwardShape<kD, kKind>.blocks)
+__global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwardShape<T, kD, kKind>.blocks)
     forward_kernel(const __grid_constant__ ForwardArgs args) {
-  constexpr ForwardShape kShape = kForwardShape<kD, kKind>;
+  constexpr ForwardShape kShape = kForwardShape<T, kD, kKind>;
   constexpr bool kGeneral = kKind == ForwardKind::general;
   constexpr int kThreads = kShape.warps * kWarpLanes;
   constexpr int kWarpRows = kShape.rows / kShape.warps;
   constexpr int kMt = kWarpRows / 16;
   constexpr int kKeys = kShape.keys;
-  constexpr int kTileBytes = kKeys * kD * 2;  // of K or V
+  constexpr int kKeyBytes = kTileBytes<T, kKeys, kD>;  // of K or V
   const Params& p = args.params;
 
   const ForwardPlace place(args);
@@ -118,7 +148,8 @@ __global__ void __launch_bounds__(kForwardShape<kD, kKind>.warps * 32, kForwardS
   if (first_row >= rows_written) return;
   const int rows = sequence.q_length * map.heads;
 
-  // Tiles of keys [n_begin, n_end) of this block, and keys that every row of the tile may use.
+  // Tiles of keys [n_begin, n_end) of this block, and keys that every row of
+  // the tile may use.
   int n_begin = 0, n_end = 0;
   Keys unmasked{0, 0};
   if (first_row < rows) {
@@ -138,12 +169,13 @@ __global__ void __launch_bounds__(kForwardShape<kD, kKind>.warps * 32, kForwardS
   }
 
   const int head_kv = place.head / p.group;
-  const Rows16 q = rows16(p.q, head_offset(p.q, place.b, place.head, sequence.q_begin), p.d, p.q.vectors);
-  const Rows16 k = rows16(p.k, head_offset(p.k, place.b, head_kv, sequence.k_begin), p.d, p.k.vectors);
-  const Rows16 v = rows16(p.v, head_offset(p.v, place.b, head_kv, sequence.k_begin), p.dv_dim, p.v.vectors);
-  const std::uint32_t s_q = shared_base();                                               // [rows][kD]
-  const std::uint32_t s_k = s_q + kShape.rows * kD * 2;                                  // [stages][keys][kD]
-  const std::uint32_t s_v = s_k + static_cast<std::uint32_t>(args.stages) * kTileBytes;  // [stages][keys][kD]
+  const Rows<T> q = rows_at<T>(p.q, head_offset(p.q, place.b, place.head, sequence.q_begin), p.d);
+  const Rows<T> k = rows_at<T>(p.k, head_offset(p.k, place.b, head_kv, sequence.k_begin), p.d);
+  const Rows<T> v = rows_at<T>(p.v, head_offset(p.v, place.b, head_kv, sequence.k_begin), p.dv_dim);
+  const std::uint32_t s_q = shared_base();                                              // [rows][kD]
+  const std::uint32_t s_k = s_q + kTileBytes<T, kShape.rows, kD>;                       // [stages][keys][kD]
+  const std::uint32_t s_v = s_k + static_cast<std::uint32_t>(args.stages) * kKeyBytes;  // [stages][keys][kD]
+
   const int warp_row = warp_index() * kWarpRows;
   const int lane_row = first_row + warp_row + lane_index() / 4;  // and 8, 16, 24 below
   const bool warp_works = kKind != ForwardKind::few_rows || first_row + warp_row < rows;
@@ -154,24 +186,29 @@ __global__ void __launch_bounds__(kForwardShape<kD, kKind>.warps * 32, kForwardS
   const float factor = kGeneral ? kLog2E : p.scale * kLog2E;
 
   if (n_begin < n_end) {
-    load_tile<kShape.rows, kD, kThreads, kGeneral>(s_q, q, rows - first_row,
-                                                   [&](int row) { return map.offset(p.q, first_row + row); });
+    load_tile<T, kShape.rows, kD, kThreads, kGeneral>(s_q, q, rows - first_row,
+                                                      [&](int row) { return map.offset(p.q, first_row + row); });
     if (kShape.q_in_registers) copy_async_commit();
-    TileWalk<kKeys, kD, kThreads, kGeneral> k_walk(k, (n_end - 1) * kKeys), v_walk(v, (n_end - 1) * kKeys);
+    TileWalk<T, kKeys, kD, kThreads, kGeneral> k_walk(k, (n_end - 1) * kKeys), v_walk(v, (n_end - 1) * kKeys);
     int keys_left = sequence.k_length - (n_end - 1) * kKeys;  // from the tile that is loaded next
     k_walk.load(s_k, keys_left);
     if (args.stages == 2) v_walk.load(s_v, keys_left);
     copy_async_commit();
 
-    const Left<kD, Stored::plain> q_tile(s_q, warp_row, 0);
-    LeftRegisters<kMt, kD / 16> q_registers;
+    const LeftOf<T, kShape.rows, kD, Stored::plain> q_tile(s_q, warp_row, 0);
+    LeftRegisters<T, kMt, kD / 16> q_registers;
     if constexpr (kShape.q_in_registers) {
       copy_async_wait<1>();
       block_sync();
 #pragma unroll
       for (int m = 0; m < kMt; ++m) {
 #pragma unroll
-        for (int d = 0; d < kD / 16; ++d) q_tile.load(q_registers.squares[m][d], m, d);
+        for (int d = 0; d < kD / 16; ++d) {
+          std::uint32_t square[4];
+          q_tile.load(square, m, d, 0);
+#pragma unroll
+          for (int e = 0; e < 4; ++e) q_registers.squares[m][d][e][0] = square[e];
+        }
       }
     }
 
@@ -180,7 +217,7 @@ __global__ void __launch_bounds__(kForwardShape<kD, kKind>.warps * 32, kForwardS
       copy_async_wait<0>();
       block_sync();
       if (args.stages == 2) {  // the other stage was read in the turn before
-        const std::uint32_t other = stage ^ kTileBytes;
+        const std::uint32_t other = stage ^ kKeyBytes;
         keys_left += kKeys;
         k_walk.move(-1);
         v_walk.move(-1);
@@ -197,7 +234,7 @@ __global__ void __launch_bounds__(kForwardShape<kD, kKind>.warps * 32, kForwardS
       float s[kMt][kKeys / 8][4];
       clear(s);
       if (warp_works) {
-        const Right<kD, Stored::plain> k_tile(s_k + stage, 0, 0);
+        const RightOf<T, kKeys, kD, Stored::plain> k_tile(s_k + stage, 0, 0);
         if constexpr (kShape.q_in_registers) {
           multiply<T, kD>(s, q_registers, k_tile);
         } else {
@@ -226,11 +263,11 @@ __global__ void __launch_bounds__(kForwardShape<kD, kKind>.warps * 32, kForwardS
             drop_weights(s, options, lane_row, column);
           }
         }
-        LeftRegisters<kMt, kKeys / 16> weights;
+        LeftRegisters<T, kMt, kKeys / 16> weights;
         round_to_left<T>(weights, s);
-        multiply<T, kKeys>(o, weights, Right<kD, Stored::transposed>(s_v + stage, 0, 0));
+        add_weighted<T, kKeys>(o, weights, s_v + stage);
       }
-      if (args.stages == 2) stage ^= kTileBytes;
+      if (args.stages == 2) stage ^= kKeyBytes;
     }
   }
 
@@ -271,14 +308,19 @@ __global__ void __launch_bounds__(kForwardShape<kD, kKind>.warps * 32, kForwardS
     }
   }
   if (partial) return;
-  // Through this warp's own rows of the Q tile, so that stores are whole vectors.
-  const std::uint32_t s_o = s_q + static_cast<std::uint32_t>(warp_row * kD * 2);
-  warp_sync();
-  store_accumulators<T, kD>(s_o, 0, 0, o);
-  warp_sync();
-  const Rows16 to = rows16(p.o, head_offset(p.o, place.b, place.head, sequence.q_begin), p.dv_dim, p.o.vectors);
-  store_tile<kWarpRows, kD, kWarpLanes, kGeneral>(to, s_o, lane_index(), rows_written - first_row - warp_row,
-                                                  [&](int row) { return map.offset(p.o, first_row + warp_row + row); });
+  const Rows<T> to = rows_at<T>(p.o, head_offset(p.o, place.b, place.head, sequence.q_begin), p.dv_dim);
+  const int rows_left = rows_written - first_row - warp_row;
+  const auto row_offset = [&](int row) { return map.offset(p.o, first_row + warp_row + row); };
+  if constexpr (kPlanes<T> == 1) {  // through this warp's own rows of the Q
+                                    // tile, so that stores are whole vectors
+    const std::uint32_t s_o = s_q + static_cast<std::uint32_t>(warp_row * kD * 2);
+    warp_sync();
+    store_accumulators<T, kWarpRows, kD>(s_o, 0, 0, o);
+    warp_sync();
+    store_tile<T, kWarpRows, kD, kWarpLanes, kGeneral>(to, s_o, lane_index(), rows_left, row_offset);
+  } else {
+    store_rows(to, o, 0, 0, rows_left, row_offset);
+  }
 }
 
 }  // namespace strobe::cuda::sm80

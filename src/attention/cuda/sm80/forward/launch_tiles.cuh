@@ -1,4 +1,5 @@
-// The launch of one head dimension; each d<dim>.cu instantiates it, so that they compile side by side.
+// The launch of one head dimension; each d<dim>.cu instantiates it, so that
+// they compile side by side.
 #pragma once
 
 #include "attention/cuda/launch_kernel.cuh"
@@ -14,21 +15,26 @@ void launch_forward_tiles(const ForwardLaunch& launch) {
   const auto start = [&]<class T, ForwardKind kKind>() {
     const std::int64_t units = std::int64_t{args.params.batch} * (args.params.heads_q / args.packed_heads);
     launch_kernel(forward_kernel<T, kD, kKind>,
-                  {"flash2 forward", units * args.row_tiles * args.splits, kForwardShape<kD, kKind>.warps * kWarpLanes,
-                   config.shared_bytes, launch.stream},
+                  {"flash2 forward", units * args.row_tiles * args.splits,
+                   kForwardShape<T, kD, kKind>.warps * kWarpLanes, config.shared_bytes, launch.stream},
                   args);
   };
-  const auto start_kind = [&]<ForwardKind kKind>() {
-    if (launch.dtype == DType::fp16) {
-      start.template operator()<Fp16, kKind>();
-    } else {
-      start.template operator()<Bf16, kKind>();
+  // Head dimensions that each kind has a kernel for: config.h.
+  constexpr bool kAllKinds = kD == 64 || kD == 128 || kD == 256;
+  const auto start_kind = [&]<class T>() {
+    constexpr bool kHasPlain = kPlanes<T> == 1 || kD == 32 || kD == 64;
+    if constexpr (kHasPlain) {
+      if (config.kind == ForwardKind::plain) return start.template operator()<T, ForwardKind::plain>();
     }
+    if constexpr (kAllKinds) {
+      if (config.kind == ForwardKind::general) return start.template operator()<T, ForwardKind::general>();
+    }
+    if constexpr (kAllKinds && kPlanes<T> == 1) start.template operator()<T, ForwardKind::few_rows>();
   };
-  if (config.kind == ForwardKind::plain) return start_kind.template operator()<ForwardKind::plain>();
-  if constexpr (kD == 64 || kD == 128 || kD == 256) {
-    if (config.kind == ForwardKind::general) return start_kind.template operator()<ForwardKind::general>();
-    return start_kind.template operator()<ForwardKind::few_rows>();
+  switch (launch.dtype) {
+    case DType::fp16: return start_kind.template operator()<Fp16>();
+    case DType::bf16: return start_kind.template operator()<Bf16>();
+    case DType::fp32: return start_kind.template operator()<Fp32>();
   }
 }
 
