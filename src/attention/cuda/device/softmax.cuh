@@ -32,10 +32,9 @@ struct OnlineSoftmax {
     }
   }
 
-  // Scores become weights relative to the running maximum; what was accumulated
-  // before is brought to it. Where a score may be as low as -FLT_MAX
-  // (kSubtractFirst), the maximum is taken away before the factor could
-  // overflow it.
+  // Scores become weights relative to the running maximum; what was accumulated before is brought to it. kSubtractFirst
+  // takes the maximum away before the factor: where a score may be as low as -FLT_MAX, which the factor would overflow,
+  // and in fp32, where the weight of the maximum is to be 1 to the last bit.
   template <bool kSubtractFirst, int kNt, int kOt>
   __device__ __forceinline__ void weigh(float (&s)[kMt][kNt][4], float (&o)[kMt][kOt][4], float factor) {
 #pragma unroll

@@ -256,7 +256,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
           apply_options<T>(s, options, sequence, lane_row, column);
         }
         if (n * kKeys < unmasked.lo || (n + 1) * kKeys > unmasked.hi) mask_scores(s, sequence, map, lane_row, column);
-        softmax.template weigh<kGeneral>(s, o, factor);
+        softmax.template weigh<kGeneral || kPlanes<T> == 3>(s, o, factor);
         if constexpr (kGeneral) {
           if (p.dropout_threshold != 0) {
             const ScoreOptions options(p, place.b, place.head);
