@@ -28,46 +28,53 @@ __device__ __forceinline__ Rows<T> rows_at(const Tensor& tensor, std::int64_t of
 template <int kColumns>
 inline constexpr int kChunkLanes = (kColumns / 8) & -(kColumns / 8);
 
-// Eight elements to a chunk: by themselves where the rows take vectors, else
-// through registers, and seen after the next block_sync() either way. `valid`
-// of them exist; the others become zeros. kAnyRows: rows may not take vectors.
+// Eight elements on their way to a chunk. take() sends 16-bit elements by themselves where the rows take vectors, else
+// through registers, and holds fp32 elements; put() splits those and writes them, after whatever work stood in between.
+// All are seen after the next block_sync(). `valid` of them exist; the others become zeros. kAnyRows: rows may not take
+// vectors.
 template <class T, bool kAnyRows, int kPlaneBytes>
-__device__ __forceinline__ void copy_chunk(std::uint32_t to, const ElementType<T>* from, int column, bool vectors,
-                                           int valid) {
-  if constexpr (kPlanes<T> == 1) {
-    if (!kAnyRows || vectors) return copy_async_16(to, from, valid > 0 ? 16 : 0);
-    std::uint32_t words[4] = {0, 0, 0, 0};
+struct ChunkCopy {
+  float held[kPlanes<T> == 1 ? 1 : 8];
+
+  __device__ __forceinline__ void take(std::uint32_t to, const ElementType<T>* from, int column, bool vectors,
+                                       int valid) {
+    if constexpr (kPlanes<T> == 1) {
+      if (!kAnyRows || vectors) return copy_async_16(to, from, valid > 0 ? 16 : 0);
+      std::uint32_t words[4] = {0, 0, 0, 0};
 #pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      if (e < valid) words[e / 2] |= static_cast<std::uint32_t>(from[e * column]) << (e % 2 * 16);
-    }
-    store_shared(to, words);
-  } else {
-    float values[8];
+      for (int e = 0; e < 8; ++e) {
+        if (e < valid) words[e / 2] |= static_cast<std::uint32_t>(from[e * column]) << (e % 2 * 16);
+      }
+      store_shared(to, words);
+    } else {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      if (vectors) {
-        const bool any = half * 4 < valid;
-        const float4 four = any ? *reinterpret_cast<const float4*>(from + half * 4) : make_float4(0, 0, 0, 0);
-        values[half * 4] = four.x, values[half * 4 + 1] = four.y;
-        values[half * 4 + 2] = four.z, values[half * 4 + 3] = four.w;
-      } else {
+      for (int half = 0; half < 8; half += 4) {
+        if (vectors) {
+          const float4 four = half < valid ? *reinterpret_cast<const float4*>(from + half) : make_float4(0, 0, 0, 0);
+          held[half] = four.x, held[half + 1] = four.y, held[half + 2] = four.z, held[half + 3] = four.w;
+        } else {
 #pragma unroll
-        for (int e = half * 4; e < half * 4 + 4; ++e) values[e] = e < valid ? from[e * column] : 0;
+          for (int e = half; e < half + 4; ++e) held[e] = e < valid ? from[e * column] : 0;
+        }
       }
     }
-    std::uint32_t words[kPlanes<T>][4];
-#pragma unroll
-    for (int w = 0; w < 4; ++w) {
-      std::uint32_t parts[kPlanes<T>];
-      to_planes<T>(parts, values[2 * w], values[2 * w + 1]);
-#pragma unroll
-      for (int plane = 0; plane < kPlanes<T>; ++plane) words[plane][w] = parts[plane];
-    }
-#pragma unroll
-    for (int plane = 0; plane < kPlanes<T>; ++plane) store_shared(to + plane * kPlaneBytes, words[plane]);
   }
-}
+
+  __device__ __forceinline__ void put(std::uint32_t to) const {
+    if constexpr (kPlanes < T >> 1) {
+      std::uint32_t words[kPlanes<T>][4];
+#pragma unroll
+      for (int w = 0; w < 4; ++w) {
+        std::uint32_t parts[kPlanes<T>];
+        to_planes<T>(parts, held[2 * w], held[2 * w + 1]);
+#pragma unroll
+        for (int plane = 0; plane < kPlanes<T>; ++plane) words[plane][w] = parts[plane];
+      }
+#pragma unroll
+      for (int plane = 0; plane < kPlanes<T>; ++plane) store_shared(to + plane * kPlaneBytes, words[plane]);
+    }
+  }
+};
 
 // place(row) is the offset of a row in elements.
 template <class T, int kRows, int kColumns, int kThreads, bool kAnyRows, class Place>
@@ -86,8 +93,10 @@ __device__ __forceinline__ void load_tile(std::uint32_t tile, const Rows<T>& fro
 #pragma unroll
     for (int c = 0; c < Shape::kChunks / kLanes; ++c) {
       const int chunk = lane + c * kLanes;
-      copy_chunk<T, kAnyRows, kRows * kColumns * 2>(tile + Shape::offset(row, chunk), source + chunk * 8 * from.column,
-                                                    from.column, from.vectors, valid ? from.columns - chunk * 8 : 0);
+      const std::uint32_t to = tile + Shape::offset(row, chunk);
+      ChunkCopy<T, kAnyRows, kRows * kColumns * 2> copy;
+      copy.take(to, source + chunk * 8 * from.column, from.column, from.vectors, valid ? from.columns - chunk * 8 : 0);
+      copy.put(to);
     }
   }
 }
@@ -116,24 +125,44 @@ struct TileWalk {
 
   __device__ __forceinline__ void move(int tiles) { source += tiles * kRows * row; }
 
+  // This thread's part of a tile between begin() and end().
+  static constexpr int kChunkRows = kRows / kRowStep, kChunkColumns = Shape::kChunks / kLanes;
+  struct Held {
+    ChunkCopy<T, kAnyRows, kRows * kColumns * 2> chunks[kChunkRows][kChunkColumns];
+  };
+
   // valid_rows: of this tile.
-  __device__ __forceinline__ void load(std::uint32_t tile, int valid_rows) const {
-    const int lane = static_cast<int>(threadIdx.x) % kLanes;
-    const int first = static_cast<int>(threadIdx.x) / kLanes;
+  __device__ __forceinline__ void begin(Held& held, std::uint32_t tile, int valid_rows) const {
     const ElementType<T>* from = source;
 #pragma unroll
-    for (int i = 0; i < kRows / kRowStep; ++i) {
-      const bool valid = first + i * kRowStep < valid_rows;
+    for (int i = 0; i < kChunkRows; ++i) {
+      const bool valid = row_at(i) < valid_rows;
 #pragma unroll
-      for (int c = 0; c < Shape::kChunks / kLanes; ++c) {
-        const int chunk = lane + c * kLanes;
-        copy_chunk<T, kAnyRows, kRows * kColumns * 2>(tile + Shape::offset(first + i * kRowStep, chunk),
-                                                      from + c * kLanes * 8 * column, column, vectors,
-                                                      valid ? columns - chunk * 8 : 0);
+      for (int c = 0; c < kChunkColumns; ++c) {
+        held.chunks[i][c].take(tile + Shape::offset(row_at(i), chunk_at(c)), from + c * kLanes * 8 * column, column,
+                               vectors, valid ? columns - chunk_at(c) * 8 : 0);
       }
       from += kRowStep * row;
     }
   }
+
+  __device__ __forceinline__ void end(const Held& held, std::uint32_t tile) const {
+#pragma unroll
+    for (int i = 0; i < kChunkRows; ++i) {
+#pragma unroll
+      for (int c = 0; c < kChunkColumns; ++c) held.chunks[i][c].put(tile + Shape::offset(row_at(i), chunk_at(c)));
+    }
+  }
+
+  __device__ __forceinline__ void load(std::uint32_t tile, int valid_rows) const {
+    Held held;
+    begin(held, tile, valid_rows);
+    end(held, tile);
+  }
+
+ private:
+  __device__ static __forceinline__ int row_at(int i) { return static_cast<int>(threadIdx.x) / kLanes + i * kRowStep; }
+  __device__ static __forceinline__ int chunk_at(int c) { return static_cast<int>(threadIdx.x) % kLanes + c * kLanes; }
 };
 
 // A tile of 16-bit elements to rows of the caller's tensor, by `kThreads`

@@ -28,6 +28,11 @@ using ElementType = typename Element<T>::Type;
 template <class T>
 inline constexpr int kPlanes = Element<T>::kPlanes;
 
+template <class T>
+inline constexpr bool kIsBf16 = false;
+template <>
+inline constexpr bool kIsBf16<Bf16> = true;
+
 // Products of planes (left, right), the smallest first.
 inline constexpr int kPlaneProducts = 6;
 struct PlaneProduct {
@@ -70,6 +75,18 @@ __device__ __forceinline__ void mma_planes(float (&c)[4], const std::uint32_t (&
       mma<Bf16>(c, a[planes.left], b[planes.right][0], b[planes.right][1]);
     }
   }
+}
+
+// The two elements of a packed word.
+template <class T>
+__device__ __forceinline__ float low_half(std::uint32_t word) {
+  if constexpr (kPlanes<T> == 1) return unpack<T>(static_cast<std::uint16_t>(word));
+  return 0;
+}
+template <class T>
+__device__ __forceinline__ float high_half(std::uint32_t word) {
+  if constexpr (kPlanes<T> == 1) return unpack<T>(static_cast<std::uint16_t>(word >> 16));
+  return 0;
 }
 
 template <class T>

@@ -168,7 +168,15 @@ __device__ __forceinline__ float reciprocal_fast(float x) {
   return y;
 }
 
-__device__ __forceinline__ std::uint32_t multiply_high(std::uint32_t a, std::uint32_t b) { return __umulhi(a, b); }
+// A product that no sum is fused to: scores must come out the same in every kernel.
+__device__ __forceinline__ float multiply_rounded(float a, float b) { return __fmul_rn(a, b); }
+
+__device__ __forceinline__ float tanh_fast(float x) {
+  float y;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 __device__ __forceinline__ float bits_to_float(std::uint32_t bits) { return __uint_as_float(bits); }
 __device__ __forceinline__ std::uint32_t float_to_bits(float value) { return __float_as_uint(value); }
 

@@ -122,6 +122,19 @@ __device__ __forceinline__ void clear(float (&c)[kMt][kNt][4]) {
   }
 }
 
+// body(m, n, e) for every accumulator.
+template <int kMt, int kNt, class Body>
+__device__ __forceinline__ void for_each(const float (&)[kMt][kNt][4], Body&& body) {
+#pragma unroll
+  for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+    for (int n = 0; n < kNt; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) body(m, n, e);
+    }
+  }
+}
+
 // c += a b over kK; kMt and kNt count 16-row and 8-column pieces.
 template <class T, int kK, int kMt, int kNt, class A, class B>
 __device__ __forceinline__ void multiply(float (&c)[kMt][kNt][4], const A& a, const B& b) {

@@ -26,7 +26,7 @@ inline constexpr int kBackwardPlainFp32Dims[] = {32, 64};  // larger ones throug
 
 constexpr BackwardShape backward_shape(int d, BackwardKind kind, int planes) {
   if (planes == 3) {  // fp32
-    if (d <= 32) return {64, 64, 8, 4, 4, 4};
+    if (d <= 32) return {64, 64, 4, 2, 2, 2};
     if (d <= 64) return {32, 64, 4, 2, 2, 2};
     return {32, 32, 4, 2, 1, 1};
   }

@@ -74,8 +74,8 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
         copy_async_wait<0>();
         block_sync();
         Tiles scores(tile, first_key);
-        scores.compute(backward, sequence, b, head, {s_q, s_k, s_do, s_v},
-                       [&](int m, int n, int e, float) { sum[m][n][e] += scores.ds[m][n][e]; });
+        scores.compute(backward, sequence, b, head, {s_q, s_k, s_do, s_v}, NoWeights(),
+                       [&] { for_each(sum, [&](int m, int n, int e) { sum[m][n][e] += scores.ds[m][n][e]; }); });
         block_sync();
       }
     }

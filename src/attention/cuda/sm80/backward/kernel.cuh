@@ -135,13 +135,14 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
 
       // Weights, and gradients of scores.
       Scores<T, kD, kKind> scores(row_tile, first_key);
-      scores.compute(
-          args, sequence, place.b, head, {s_q + stage, s_k, s_do + stage, s_v}, [&](int m, int n, int e, float) {
-            const int i = scores.row_of(m, e), j = scores.key_of(n, e);
-            if (!args.store_dbias || i >= sequence.q_length || j >= sequence.k_length) return;
-            static_cast<float*>(p.dbias.data)[place.b * p.dbias.batch + head * p.dbias.head + i * p.dbias.row + j] =
-                scores.ds[m][n][e];
-          });
+      scores.compute(args, sequence, place.b, head, {s_q + stage, s_k, s_do + stage, s_v}, NoWeights(), [&] {
+        if (!args.store_dbias) return;
+        float* dbias = static_cast<float*>(p.dbias.data) + place.b * p.dbias.batch + head * p.dbias.head;
+        for_each(scores.ds, [&](int m, int n, int e) {
+          const int i = scores.row_of(m, e), j = scores.key_of(n, e);
+          if (i < sequence.q_length && j < sequence.k_length) dbias[i * p.dbias.row + j] = scores.ds[m][n][e];
+        });
+      });
       store_accumulators<T, kRows, kKeys>(s_p, scores.row, scores.key, scores.weight);
       store_accumulators<T, kRows, kKeys>(s_ds, scores.row, scores.key, scores.ds);
       block_sync();

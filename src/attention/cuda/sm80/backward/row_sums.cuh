@@ -76,10 +76,10 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
     copy_async_wait<0>();
     block_sync();
     Tiles scores(tile, first_key);
-    scores.compute(plain, sequence, b, head, {s_q, s_k, s_do, s_v}, [&](int m, int n, int e, float weight) {
-      weights[m][e / 2] += weight;
-      deltas[m][e / 2] += scores.ds[m][n][e];
-    });
+    scores.compute(
+        plain, sequence, b, head, {s_q, s_k, s_do, s_v},
+        [&](int m, int, int e, float weight) { weights[m][e / 2] += weight; },
+        [&] { for_each(scores.ds, [&](int m, int n, int e) { deltas[m][e / 2] += scores.ds[m][n][e]; }); });
     block_sync();
   }
   copy_async_commit();

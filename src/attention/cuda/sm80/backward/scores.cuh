@@ -35,6 +35,11 @@ struct RowStatistics {
   }
 };
 
+// Nothing to do with a weight.
+struct NoWeights {
+  __device__ __forceinline__ void operator()(int, int, int, float) const {}
+};
+
 // Tiles in shared memory: [rows][kD], [keys][kD], [rows][kD], [keys][kD].
 struct ScoreTiles {
   std::uint32_t q, k, d_o, v;
@@ -46,6 +51,7 @@ template <class T, int kD, BackwardKind kKind>
 struct Scores {
   static constexpr BackwardShape kShape = kBackwardShape<T, kD, kKind>;
   static constexpr bool kGeneral = kKind == BackwardKind::general;
+  static constexpr bool kNatural = kGeneral || kPlanes<T> == 3;  // LSE in natural units: fp32 keeps its last digit
   static constexpr int kScoreRows = kShape.rows / kShape.score_warps;
   static constexpr int kScoreKeys = kShape.keys * kShape.score_warps / kShape.warps;
   static constexpr int kMt = kScoreRows / 16, kNt = kScoreKeys / 8;
@@ -69,75 +75,52 @@ struct Scores {
     return first_key + key + n * 8 + e % 2 + lane_index() % 4 * 2;
   }
 
-  // on_gradient(m, n, e, weight) is called, in a general kernel, while
-  // ds[m][n][e] is the gradient of the biased score; `weight` is without
-  // dropout.
-  template <class OnGradient>
+  // General kernels call on_weight(m, n, e, weight) with each weight before dropout, and on_gradients() while ds is the
+  // gradient of the biased score.
+  template <class OnWeight, class OnGradients>
   __device__ __forceinline__ void compute(const BackwardArgs& args, const Sequence& sequence, int b, int head,
-                                          const ScoreTiles& tiles, OnGradient&& on_gradient) {
+                                          const ScoreTiles& tiles, OnWeight&& on_weight, OnGradients&& on_gradients) {
     const Params& p = args.params;
+    const ScoreOptions options(p, b, head);
     RowStatistics<kMt> rows;
-    rows.load(args, sequence, lse_index(p, sequence, b, head, 0), row_of(0, 0), kGeneral ? 1 : kLog2E);
+    rows.load(args, sequence, lse_index(p, sequence, b, head, 0), row_of(0, 0), kNatural ? 1 : kLog2E);
     clear(weight);
     multiply<T, kD>(weight, LeftOf<T, kShape.rows, kD, Stored::plain>(tiles.q, row, 0),
                     RightOf<T, kShape.keys, kD, Stored::plain>(tiles.k, key, 0));
-    float cap_slope[kGeneral ? kMt : 1][kGeneral ? kNt : 1][4];
-    if constexpr (kGeneral) {
-      const ScoreOptions options(p, b, head);
-#pragma unroll
-      for (int m = 0; m < kMt; ++m) {
-#pragma unroll
-        for (int n = 0; n < kNt; ++n) {
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            const int i = row_of(m, e), j = key_of(n, e);
-            weight[m][n][e] = options.score<T>(weight[m][n][e], i, j, sequence.offset,
-                                               i < sequence.q_length && j < sequence.k_length, cap_slope[m][n][e]);
-          }
-        }
-      }
-    }
+    CapSlopes<kGeneral ? kMt : 1, kGeneral ? kNt : 1> slopes;
+    if constexpr (kGeneral) options.template apply<T>(weight, slopes, row_of(0, 0), key_of(0, 0), sequence);
     mask(sequence);
     const float factor = p.scale * kLog2E;
-#pragma unroll
-    for (int m = 0; m < kMt; ++m) {
-#pragma unroll
-      for (int n = 0; n < kNt; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          if constexpr (kGeneral) {  // the difference first: a score may be
-                                     // -FLT_MAX
-            weight[m][n][e] = exp2_fast((weight[m][n][e] - rows.lse[m][e / 2]) * kLog2E - rows.log2_sum[m][e / 2]);
-          } else {
-            weight[m][n][e] = exp2_fast(weight[m][n][e] * factor - rows.lse[m][e / 2]);
-          }
-        }
+    for_each(weight, [&](int m, int n, int e) {
+      if constexpr (kGeneral) {  // the difference first: a score may be -FLT_MAX
+        weight[m][n][e] = exp2_fast((weight[m][n][e] - rows.lse[m][e / 2]) * kLog2E - rows.log2_sum[m][e / 2]);
+      } else if constexpr (kNatural) {
+        weight[m][n][e] = exp2_fast((multiply_rounded(weight[m][n][e], p.scale) - rows.lse[m][e / 2]) * kLog2E);
+      } else {
+        weight[m][n][e] = exp2_fast(weight[m][n][e] * factor - rows.lse[m][e / 2]);
       }
-    }
+    });
     clear(ds);
     multiply<T, kD>(ds, LeftOf<T, kShape.rows, kD, Stored::plain>(tiles.d_o, row, 0),
                     RightOf<T, kShape.keys, kD, Stored::plain>(tiles.v, key, 0));
-#pragma unroll
-    for (int m = 0; m < kMt; ++m) {
-#pragma unroll
-      for (int n = 0; n < kNt; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const float before_dropout = weight[m][n][e];
-          const int i = row_of(m, e), j = key_of(n, e);
-          if (kGeneral && p.dropout_threshold != 0) {
-            const ScoreOptions options(p, b, head);
-            const float kept = options.keeps(i, j) ? p.dropout_scale : 0;
-            ds[m][n][e] *= kept;
-            weight[m][n][e] *= kept;
-          }
-          ds[m][n][e] = before_dropout * (ds[m][n][e] - rows.delta[m][e / 2]);
-          if constexpr (kGeneral) {
-            on_gradient(m, n, e, before_dropout);
-            ds[m][n][e] *= cap_slope[m][n][e];
-          }
-        }
+    if constexpr (kGeneral) {
+      for_each(weight, [&](int m, int n, int e) { on_weight(m, n, e, weight[m][n][e]); });
+      if (options.threshold != 0) {
+        options.drop(weight, row_of(0, 0), key_of(0, 0), [&](int m, int n, int e, bool kept) {
+          const float gradient = kept ? multiply_rounded(ds[m][n][e], p.dropout_scale) : 0;
+          ds[m][n][e] = weight[m][n][e] * (gradient - rows.delta[m][e / 2]);
+          weight[m][n][e] = kept ? weight[m][n][e] * p.dropout_scale : 0;
+        });
+      } else {
+        for_each(ds,
+                 [&](int m, int n, int e) { ds[m][n][e] = weight[m][n][e] * (ds[m][n][e] - rows.delta[m][e / 2]); });
       }
+      on_gradients();
+      if (options.softcap != 0) {
+        for_each(ds, [&](int m, int n, int e) { ds[m][n][e] *= slopes.value[m][n][e]; });
+      }
+    } else {
+      for_each(ds, [&](int m, int n, int e) { ds[m][n][e] = weight[m][n][e] * (ds[m][n][e] - rows.delta[m][e / 2]); });
     }
   }
 

@@ -26,7 +26,8 @@ inline constexpr int kPlainFp32Dims[] = {32, 64};  // larger ones through genera
 
 constexpr ForwardShape forward_shape(int d, ForwardKind kind, int planes) {
   if (planes == 3) {  // fp32
-    if (d <= 64) return {64, 64, 4, 2, false};
+    if (d <= 32) return {128, 64, 8, 2, false};
+    if (d <= 64) return {128, 32, 8, 2, false};
     if (d <= 128) return {64, 32, 4, 2, false};
     return {32, 16, 2, 2, false};
   }
@@ -34,7 +35,7 @@ constexpr ForwardShape forward_shape(int d, ForwardKind kind, int planes) {
     return d <= 128 ? ForwardShape{64, 64, 4, 3, false} : ForwardShape{64, 64, 4, 2, false};
   }
   if (kind == ForwardKind::general) {
-    return d <= 64 ? ForwardShape{64, 64, 4, 2, false} : ForwardShape{64, 64, 4, 2, false};
+    return d <= 128 ? ForwardShape{64, 64, 4, 3, false} : ForwardShape{64, 64, 4, 2, false};
   }
   if (d <= 64) return {128, 64, 4, 2, true};
   if (d <= 128) return {128, 64, 4, 2, false};

@@ -66,41 +66,6 @@ __device__ __forceinline__ void mask_scores(float (&s)[kMt][kNt][4], const Seque
   }
 }
 
-// Scores with their options, in natural units.
-template <class T, int kMt, int kNt>
-__device__ __forceinline__ void apply_options(float (&s)[kMt][kNt][4], const ScoreOptions& options,
-                                              const Sequence& sequence, int lane_row, int column) {
-#pragma unroll
-  for (int m = 0; m < kMt; ++m) {
-#pragma unroll
-    for (int n = 0; n < kNt; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int i = lane_row + m * 16 + e / 2 * 8;
-        const int j = column + n * 8 + e % 2;
-        float cap_slope;
-        s[m][n][e] = options.score<T>(s[m][n][e], i, j, sequence.offset, i < sequence.q_length && j < sequence.k_length,
-                                      cap_slope);
-      }
-    }
-  }
-}
-
-template <int kMt, int kNt>
-__device__ __forceinline__ void drop_weights(float (&s)[kMt][kNt][4], const ScoreOptions& options, int lane_row,
-                                             int column) {
-#pragma unroll
-  for (int m = 0; m < kMt; ++m) {
-#pragma unroll
-    for (int n = 0; n < kNt; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        if (!options.keeps(lane_row + m * 16 + e / 2 * 8, column + n * 8 + e % 2)) s[m][n][e] = 0;
-      }
-    }
-  }
-}
-
 // O += weights V, in parts of at most 64 columns where each needs accumulators
 // of its own.
 template <class T, int kKeys, int kMt, int kOt>
@@ -184,6 +149,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   clear(o);
   OnlineSoftmax<kMt> softmax;
   const float factor = kGeneral ? kLog2E : p.scale * kLog2E;
+  const ScoreOptions options(p, place.b, place.head);
 
   if (n_begin < n_end) {
     load_tile<T, kShape.rows, kD, kThreads, kGeneral>(s_q, q, rows - first_row,
@@ -212,6 +178,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
       }
     }
 
+    typename TileWalk<T, kKeys, kD, kThreads, kGeneral>::Held k_held, v_held;
     std::uint32_t stage = 0;  // byte offset of this tile's stage
     for (int n = n_end - 1; n >= n_begin; --n) {
       copy_async_wait<0>();
@@ -226,8 +193,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
           v_walk.load(s_v + other, keys_left);
         }
       } else {
-        v_walk.load(s_v, keys_left);
-        v_walk.move(-1);
+        v_walk.begin(v_held, s_v, keys_left);
       }
       copy_async_commit();
 
@@ -242,32 +208,39 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
         }
       }
       if (args.stages == 1) {  // V is here, and K has been read
+        v_walk.end(v_held, s_v);
+        v_walk.move(-1);
         copy_async_wait<0>();
         block_sync();
         keys_left += kKeys;
         k_walk.move(-1);
-        if (n > n_begin) k_walk.load(s_k, keys_left);
+        if (n > n_begin) k_walk.begin(k_held, s_k, keys_left);
         copy_async_commit();
       }
       if (warp_works) {
         const int column = n * kKeys + lane_index() % 4 * 2;
         if constexpr (kGeneral) {
-          const ScoreOptions options(p, place.b, place.head);
-          apply_options<T>(s, options, sequence, lane_row, column);
+          NoSlopes slopes;
+          options.template apply<T>(s, slopes, lane_row, column, sequence);
         }
         if (n * kKeys < unmasked.lo || (n + 1) * kKeys > unmasked.hi) mask_scores(s, sequence, map, lane_row, column);
         softmax.template weigh<kGeneral || kPlanes<T> == 3>(s, o, factor);
         if constexpr (kGeneral) {
-          if (p.dropout_threshold != 0) {
-            const ScoreOptions options(p, place.b, place.head);
-            drop_weights(s, options, lane_row, column);
+          if (options.threshold != 0) {
+            options.drop(s, lane_row, column, [&](int m, int n, int e, bool kept) {
+              if (!kept) s[m][n][e] = 0;
+            });
           }
         }
         LeftRegisters<T, kMt, kKeys / 16> weights;
         round_to_left<T>(weights, s);
         add_weighted<T, kKeys>(o, weights, s_v + stage);
       }
-      if (args.stages == 2) stage ^= kKeyBytes;
+      if (args.stages == 2) {
+        stage ^= kKeyBytes;
+      } else if (n > n_begin) {
+        k_walk.end(k_held, s_k);
+      }
     }
   }
 
@@ -285,7 +258,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
       const Keys keys = sequence.allowed(i);
       const bool has_keys = i < sequence.q_length && keys.lo < keys.hi;
       const float* sink = p.sinks && !partial ? p.sinks + head : nullptr;
-      const RowResult result = finish_row(softmax.maximum[m][h] * to_natural, sum, has_keys, sink);
+      const RowResult result = finish_row(multiply_rounded(softmax.maximum[m][h], to_natural), sum, has_keys, sink);
       const float inverse = kGeneral ? result.inverse * p.dropout_scale : result.inverse;
 #pragma unroll
       for (int n = 0; n < kD / 8; ++n) {
