@@ -1,5 +1,4 @@
-// flash2 on CUDA as a row of the kernel list: from a Problem to a plan and a
-// launch.
+// flash2 on CUDA as a row of the kernel list: from a Problem to a plan and a launch.
 #include "attention/cuda/params.h"
 #include "attention/cuda/sm80/backward/launch.h"
 #include "attention/cuda/sm80/forward/launch.h"
@@ -21,8 +20,7 @@ using sm80::ForwardConfig;
 using sm80::ForwardFacts;
 using sm80::ForwardKind;
 
-// Whether every row of a view begins at a multiple of 16 bytes and is a whole
-// number of them.
+// Whether every row of a view begins at a multiple of 16 bytes and is a whole number of them.
 template <class Void>
 bool takes_vectors(const BasicView<Void>& view) {
   const auto bytes = static_cast<std::int64_t>(size_of(view.dtype));
@@ -39,8 +37,7 @@ bool has_options(const Problem& problem) {
          !(problem.scale > 0);
 }
 
-// Whether the fast kernels load and store all of these: fp32 goes through
-// registers, whatever its rows are.
+// Whether the fast kernels load and store all of these: fp32 goes through registers, whatever its rows are.
 template <class... Views>
 bool all_take_vectors(const Problem& problem, const Views&... views) {
   return problem.dtype == DType::fp32 || (takes_vectors(views) && ...);
@@ -56,8 +53,8 @@ ForwardConfig forward_config_of(const Problem& problem, bool general) {
   facts.dv = static_cast<int>(problem.dv);
   facts.planes = planes_of(problem);
   facts.general = general;
-  facts.unsplittable = problem.has_bias;  // beside -FLT_MAX a partial LSE
-                                          // forgets how many keys it stands for
+  facts.triangle = problem.causal || problem.window.right >= 0;
+  facts.unsplittable = problem.has_bias;  // beside -FLT_MAX a partial LSE forgets how many keys it stands for
   facts.batch = problem.batch;
   facts.heads_q = problem.heads_q;
   facts.heads_kv = problem.heads_kv;
@@ -127,9 +124,9 @@ std::string configuration(const Problem& problem) {
         config.shape.warps, config.stages, problem.deterministic ? "added in order" : "added in any order");
   }
   const ForwardConfig config = forward_config_of(problem, forward_is_general(problem));
-  const char* kind = config.kind == ForwardKind::plain      ? "plain"
-                     : config.kind == ForwardKind::few_rows ? "few rows"
-                                                            : "general";
+  const char* kind = config.kind == ForwardKind::plain   ? "plain"
+                     : config.kind == ForwardKind::small ? "small"
+                                                         : "general";
   std::string text = fmt::format(
       "mma.sync, {}, head dimension {}, tiles of {} rows x {} "
       "keys, {} warps, {} stages",
@@ -138,8 +135,7 @@ std::string configuration(const Problem& problem) {
   return text;
 }
 
-// Whether rows take vectors is not known where only bytes are asked for: enough
-// for both.
+// Whether rows take vectors is not known where only bytes are asked for: enough for both.
 std::size_t workspace_bytes(const Problem& problem) {
   std::size_t most = 0;
   for (const bool general : {has_options(problem) || has_few_keys(problem), true}) {

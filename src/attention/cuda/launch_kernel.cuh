@@ -1,5 +1,4 @@
-// Starts a kernel on the caller's stream; a failure becomes the library's error
-// and names the kernel and its launch.
+// Starts a kernel on the caller's stream; a failure becomes the library's error and names the kernel and its launch.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Rows of the caller's tensors to tiles in shared memory and back. Rows and
-// columns beyond the tensor arrive as zeros and are never written.
+// Rows of the caller's tensors to tiles in shared memory and back. Rows and columns beyond the tensor arrive as zeros
+// and are never written.
 #pragma once
 
 #include "attention/cuda/device/tile.cuh"
@@ -14,8 +14,7 @@ struct Rows {
   std::int64_t row;
   int column;    // 1; 0 for an expanded dO
   int columns;   // D or Dv
-  bool vectors;  // every row begins at a multiple of 16 bytes, is a whole number
-                 // of them, and column is 1
+  bool vectors;  // every row begins at a multiple of 16 bytes, is a whole number of them, and column is 1
 };
 
 template <class T>
@@ -23,8 +22,7 @@ __device__ __forceinline__ Rows<T> rows_at(const Tensor& tensor, std::int64_t of
   return {static_cast<ElementType<T>*>(tensor.data) + offset, tensor.row, tensor.column, columns, tensor.vectors};
 }
 
-// Threads walk a tile by lanes of chunks side by side: the largest power of two
-// that divides the chunks of a row.
+// Threads walk a tile by lanes of chunks side by side: the largest power of two that divides the chunks of a row.
 template <int kColumns>
 inline constexpr int kChunkLanes = (kColumns / 8) & -(kColumns / 8);
 
@@ -101,9 +99,8 @@ __device__ __forceinline__ void load_tile(std::uint32_t tile, const Rows<T>& fro
   }
 }
 
-// A walk through consecutive tiles of rows: this thread's first chunk of the
-// next tile, and steps. Little is kept in registers between the tiles, which
-// the loop over them has none of to spare.
+// A walk through consecutive tiles of rows: this thread's first chunk of the next tile, and steps. Little is kept in
+// registers between the tiles, which the loop over them has none of to spare.
 template <class T, int kRows, int kColumns, int kThreads, bool kAnyRows>
 struct TileWalk {
   using Shape = Tile<kColumns>;
@@ -165,8 +162,8 @@ struct TileWalk {
   __device__ static __forceinline__ int chunk_at(int c) { return static_cast<int>(threadIdx.x) % kLanes + c * kLanes; }
 };
 
-// A tile of 16-bit elements to rows of the caller's tensor, by `kThreads`
-// threads of which this one is `thread`. The tile is complete.
+// A tile of 16-bit elements to rows of the caller's tensor, by `kThreads` threads of which this one is `thread`. The
+// tile is complete.
 template <class T, int kRows, int kColumns, int kThreads, bool kAnyRows, class Place>
 __device__ __forceinline__ void store_tile(const Rows<T>& to, std::uint32_t tile, int thread, int valid_rows,
                                            Place&& place) {
@@ -199,8 +196,7 @@ __device__ __forceinline__ void store_tile(const Rows<T>& to, std::uint32_t tile
   }
 }
 
-// A warp's accumulators to rows of an fp32 tensor; (row, column) is their place
-// in the tile.
+// A warp's accumulators to rows of an fp32 tensor; (row, column) is their place in the tile.
 template <int kMt, int kNt, class Place>
 __device__ __forceinline__ void store_rows(const Rows<Fp32>& to, const float (&c)[kMt][kNt][4], int row, int column,
                                            int valid_rows, Place&& place) {

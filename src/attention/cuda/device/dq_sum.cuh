@@ -1,14 +1,12 @@
-// The fp32 sum of dQ tiles in global memory. It lies in the order of registers:
-// `slot` counts a thread's groups of four accumulators, so that a warp adds
-// whole lines; the kernel that rounds dQ knows which element each one is.
+// The fp32 sum of dQ tiles in global memory. It lies in the order of registers: `slot` counts a thread's groups of four
+// accumulators, so that a warp adds whole lines; the kernel that rounds dQ knows which element each one is.
 #pragma once
 
 #include "attention/cuda/device/ptx.cuh"
 
 namespace strobe::cuda {
 
-// Offset of accumulator e of a slot: four in a row where one instruction adds
-// four, else threads side by side.
+// Offset of accumulator e of a slot: four in a row where one instruction adds four, else threads side by side.
 template <int kThreads>
 __device__ __forceinline__ int sum_offset(int slot, int e, int thread) {
   return kReductionIsVector ? (slot * kThreads + thread) * 4 + e : (slot * 4 + e) * kThreads + thread;

@@ -1,6 +1,5 @@
-// Element types of tensors as kernels hold them. 16-bit elements lie in shared
-// memory as they are. An fp32 element is the sum of three bf16 parts, each in a
-// plane of its own, so that the tensor cores multiply it: six of the nine
+// Element types of tensors as kernels hold them. 16-bit elements lie in shared memory as they are. An fp32 element is
+// the sum of three bf16 parts, each in a plane of its own, so that the tensor cores multiply it: six of the nine
 // products of parts make 24 bits, the other three are below the last of them.
 #pragma once
 

@@ -1,5 +1,4 @@
-// What changes a score between q.k and the mask, and dropout: the order and the
-// bits of the specification.
+// What changes a score between q.k and the mask, and dropout: the order and the bits of the specification.
 #pragma once
 
 #include "attention/cuda/device/sequence.cuh"
@@ -10,8 +9,7 @@ namespace strobe::cuda {
 inline constexpr float kLog2E = 1.4426950408889634f;
 inline constexpr float kLn2 = 0.6931471805599453f;
 
-// The first word of Philox4x32-10 for the counter (b, h, i, j), the same as
-// core/philox.h gives.
+// The first word of Philox4x32-10 for the counter (b, h, i, j), the same as core/philox.h gives.
 __device__ __forceinline__ std::uint32_t philox_word(std::uint64_t seed, std::uint32_t b, std::uint32_t h,
                                                      std::uint32_t i, std::uint32_t j) {
   constexpr std::uint32_t kM0 = 0xD2511F53u, kM1 = 0xCD9E8D57u, kW0 = 0x9E3779B9u, kW1 = 0xBB67AE85u;

@@ -1,15 +1,12 @@
-// The instructions that the kernels are made of, one function each: shared
-// memory by 32-bit address, asynchronous copies, matrix fragments, matrix
-// products, conversions, ordering between blocks. Everything here runs from
-// sm_80 on.
+// The instructions that the kernels are made of, one function each: shared memory by 32-bit address, asynchronous
+// copies, matrix fragments, matrix products, conversions, ordering between blocks. Everything here runs from sm_80 on.
 #pragma once
 
 #include <cstdint>
 
 namespace strobe::cuda {
 
-// Element types. Kernels see elements as bits; only these know what the bits
-// mean.
+// Element types. Kernels see elements as bits; only these know what the bits mean.
 struct Fp16 {};
 struct Bf16 {};
 
@@ -19,8 +16,7 @@ __device__ __forceinline__ std::uint32_t shared_base() {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(memory));
 }
 
-// 16 bytes from global to shared memory; where `bytes` is 0 nothing is read and
-// zeros are written.
+// 16 bytes from global to shared memory; where `bytes` is 0 nothing is read and zeros are written.
 __device__ __forceinline__ void copy_async_16(std::uint32_t to, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
@@ -40,8 +36,7 @@ __device__ __forceinline__ float shuffle_xor(float value, int lanes) {
   return __shfl_xor_sync(0xffffffffu, value, lanes);
 }
 
-// Four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8
-// of matrix l / 8.
+// Four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void load_matrices(std::uint32_t (&r)[4], std::uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -154,8 +149,7 @@ __device__ __forceinline__ float unpack<Bf16>(std::uint16_t bits) {
   return __uint_as_float(static_cast<std::uint32_t>(bits) << 16);
 }
 
-// 2^x by the special function unit: 2 units in the last place, results below
-// 2^-126 are 0.
+// 2^x by the special function unit: 2 units in the last place, results below 2^-126 are 0.
 __device__ __forceinline__ float exp2_fast(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -180,8 +174,7 @@ __device__ __forceinline__ float tanh_fast(float x) {
 __device__ __forceinline__ float bits_to_float(std::uint32_t bits) { return __uint_as_float(bits); }
 __device__ __forceinline__ std::uint32_t float_to_bits(float value) { return __float_as_uint(value); }
 
-// Additions in global memory; nothing is returned or waited for. From sm_90 on
-// four consecutive floats at once.
+// Additions in global memory; nothing is returned or waited for. From sm_90 on four consecutive floats at once.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 inline constexpr bool kReductionIsVector = true;
 __device__ __forceinline__ void reduce_add(float* to, const float (&c)[4]) {
@@ -197,10 +190,9 @@ __device__ __forceinline__ void reduce_add(float* to, float value) {
   asm volatile("red.global.add.f32 [%0], %1;" ::"l"(to), "f"(value) : "memory");
 }
 
-// Order between blocks: what the threads of a block wrote before a block_sync()
-// is there for whoever sees the value that one of them releases after it.
-// Watching is relaxed: what follows it here are additions, which no load runs
-// ahead of.
+// Order between blocks: what the threads of a block wrote before a block_sync() is there for whoever sees the value
+// that one of them releases after it. Watching is relaxed: what follows it here are additions, which no load runs ahead
+// of.
 __device__ __forceinline__ std::uint32_t watch(const std::uint32_t* from) {
   std::uint32_t value;
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");

@@ -1,5 +1,4 @@
-// One sequence of the batch as a block sees it: where it begins, how long it
-// is, which keys a row may use.
+// One sequence of the batch as a block sees it: where it begins, how long it is, which keys a row may use.
 #pragma once
 
 #include "attention/cuda/params.h"
@@ -25,8 +24,7 @@ struct Sequence {
   int offset;  // row i stands at key i + offset
   int left, right;
 
-  // Offsets and lengths on the device are the caller's; whatever they are,
-  // nothing outside the tensors is touched.
+  // Offsets and lengths on the device are the caller's; whatever they are, nothing outside the tensors is touched.
   __device__ __forceinline__ Sequence(const Params& p, int b) {
     if (p.packed) {
       q_begin = clamp64(index_at(p.cu_seqlens_q, b), 0, p.total_q);
@@ -53,8 +51,7 @@ struct Sequence {
     return {lo, hi};
   }
 
-  // Keys that some row of [first, last] may use, and keys that all of them may.
-  // Both sides of allowed() grow with i.
+  // Keys that some row of [first, last] may use, and keys that all of them may. Both sides of allowed() grow with i.
   __device__ __forceinline__ Keys some(int first, int last) const { return {allowed(first).lo, allowed(last).hi}; }
   __device__ __forceinline__ Keys all(int first, int last) const { return {allowed(last).lo, allowed(first).hi}; }
 
@@ -65,8 +62,7 @@ struct Sequence {
     return {lo, hi};
   }
 
-  // Rows of the view that belong to this sequence: all of a padded one, where
-  // those past its length are zeros.
+  // Rows of the view that belong to this sequence: all of a padded one, where those past its length are zeros.
   __device__ __forceinline__ int rows_written(const Params& p) const { return p.packed ? q_length : p.max_q; }
   __device__ __forceinline__ int keys_written(const Params& p) const { return p.packed ? k_length : p.max_k; }
 };
@@ -76,8 +72,7 @@ __device__ __forceinline__ std::int64_t lse_index(const Params& p, const Sequenc
   return (p.packed ? h * p.total_q : (static_cast<std::int64_t>(b) * p.heads_q + h) * p.total_q) + sequence.q_begin + i;
 }
 
-// Offset in elements of a head of sequence b whose first row in the view is
-// `begin`.
+// Offset in elements of a head of sequence b whose first row in the view is `begin`.
 __device__ __forceinline__ std::int64_t head_offset(const Tensor& tensor, int b, int h, std::int64_t begin) {
   return b * tensor.batch + h * tensor.head + begin * tensor.row;
 }

@@ -1,6 +1,5 @@
-// Online softmax of the rows that a warp holds as accumulators: each lane has 2
-// rows of every 16, a quarter of the columns. Maxima are kept in the units of
-// the scores; `factor` turns those into powers of two.
+// Online softmax of the rows that a warp holds as accumulators: each lane has 2 rows of every 16, a quarter of the
+// columns. Maxima are kept in the units of the scores; `factor` turns those into powers of two.
 #pragma once
 
 #include "attention/cuda/device/options.cuh"
@@ -74,8 +73,7 @@ struct RowResult {
   float inverse, lse;
 };
 
-// `maximum` in natural units, `sum` over all columns. A row without a key is
-// empty whatever its sink.
+// `maximum` in natural units, `sum` over all columns. A row without a key is empty whatever its sink.
 __device__ __forceinline__ RowResult finish_row(float maximum, float sum, bool has_keys, const float* sink) {
   if (!has_keys) return {0, kMinusInfinity};
   if (sink && *sink != kMinusInfinity) {

@@ -1,6 +1,5 @@
-// Tiles of 16-bit elements in shared memory: where an element lies (swizzled so
-// that no matrix load or store meets a bank twice), and products of tiles on
-// the tensor cores.
+// Tiles of 16-bit elements in shared memory: where an element lies (swizzled so that no matrix load or store meets a
+// bank twice), and products of tiles on the tensor cores.
 #pragma once
 
 #include "attention/cuda/device/element.cuh"
@@ -12,9 +11,8 @@ inline constexpr int kWarpLanes = 32;
 __device__ __forceinline__ int lane_index() { return static_cast<int>(threadIdx.x) % kWarpLanes; }
 __device__ __forceinline__ int warp_index() { return static_cast<int>(threadIdx.x) / kWarpLanes; }
 
-// Rows of kColumns elements, in chunks of 16 bytes. Rows of whole 128-byte
-// lines permute the 8 chunks of a line by the row; rows that are an odd number
-// of half lines permute the 4 chunks of a half line by half the row.
+// Rows of kColumns elements, in chunks of 16 bytes. Rows of whole 128-byte lines permute the 8 chunks of a line by the
+// row; rows that are an odd number of half lines permute the 4 chunks of a half line by half the row.
 template <int kColumns>
 struct Tile {
   static_assert(kColumns % 32 == 0);
@@ -31,15 +29,12 @@ struct Tile {
   }
 };
 
-// How a lane's row and chunk follow from its number: the matrices of a 16x16
-// square go down first, or across first.
+// How a lane's row and chunk follow from its number: the matrices of a 16x16 square go down first, or across first.
 enum class Walk { down, across };
 
-// One lane's view of a tile for matrix loads, starting at a row (a multiple of
-// 16) and a column (a multiple of 16). at(r, c) is the address for the square r
-// * 16 rows below and c * 16 columns to the right. Where the start and the walk
-// to the right share no bit of the column (kApart), stepping right is one
-// exclusive-or.
+// One lane's view of a tile for matrix loads, starting at a row (a multiple of 16) and a column (a multiple of 16).
+// at(r, c) is the address for the square r * 16 rows below and c * 16 columns to the right. Where the start and the
+// walk to the right share no bit of the column (kApart), stepping right is one exclusive-or.
 template <int kColumns, Walk kWalk, bool kApart>
 struct LaneTile {
   using Shape = Tile<kColumns>;
@@ -68,9 +63,8 @@ struct LaneTile {
   }
 };
 
-// A tile as the left factor [m, k] or as the right factor [n, k]; `transposed`
-// where it lies as [k, m] or [k, n]. kPlaneBytes lead from one plane of the
-// tile to the next.
+// A tile as the left factor [m, k] or as the right factor [n, k]; `transposed` where it lies as [k, m] or [k, n].
+// kPlaneBytes lead from one plane of the tile to the next.
 enum class Stored { plain, transposed };
 
 template <Stored kStored>
@@ -108,8 +102,8 @@ using LeftOf = Left<kColumns, kStored, kApart, kRows * kColumns * 2>;
 template <class T, int kRows, int kColumns, Stored kStored, bool kApart = true>
 using RightOf = Right<kColumns, kStored, kApart, kRows * kColumns * 2>;
 
-// Accumulators of a warp: [m / 16][n / 8], each 16x8: lane l holds rows l/4
-// (values 0, 1) and l/4 + 8 (values 2, 3), columns 2 * (l % 4) and the next.
+// Accumulators of a warp: [m / 16][n / 8], each 16x8: lane l holds rows l/4 (values 0, 1) and l/4 + 8 (values 2, 3),
+// columns 2 * (l % 4) and the next.
 template <int kMt, int kNt>
 __device__ __forceinline__ void clear(float (&c)[kMt][kNt][4]) {
 #pragma unroll
@@ -167,9 +161,8 @@ __device__ __forceinline__ void multiply(float (&c)[kMt][kNt][4], const A& a, co
   }
 }
 
-// The same for a sum over many tiles. The tensor cores cut what does not fit an
-// accumulator, which over thousands of products would cost fp32 its last
-// digits: there each tile is summed for itself and added with rounding.
+// The same for a sum over many tiles. The tensor cores cut what does not fit an accumulator, which over thousands of
+// products would cost fp32 its last digits: there each tile is summed for itself and added with rounding.
 template <class T, int kK, int kMt, int kNt, class A, class B>
 __device__ __forceinline__ void multiply_add(float (&c)[kMt][kNt][4], const A& a, const B& b) {
   if constexpr (kPlanes<T> == 1) {
@@ -199,8 +192,7 @@ struct LeftRegisters {
   }
 };
 
-// Accumulators rounded to T are the left factor of the next product as they
-// lie.
+// Accumulators rounded to T are the left factor of the next product as they lie.
 template <class T, int kMt, int kNt>
 __device__ __forceinline__ void round_to_left(LeftRegisters<T, kMt, kNt / 2>& left, const float (&c)[kMt][kNt][4]) {
 #pragma unroll
@@ -215,8 +207,7 @@ __device__ __forceinline__ void round_to_left(LeftRegisters<T, kMt, kNt / 2>& le
   }
 }
 
-// Writes a warp's accumulators as T into a tile of kRows rows at (row, column),
-// multiples of 16 and 8.
+// Writes a warp's accumulators as T into a tile of kRows rows at (row, column), multiples of 16 and 8.
 template <class T, int kRows, int kColumns, int kMt, int kNt>
 __device__ __forceinline__ void store_accumulators(std::uint32_t tile, int row, int column,
                                                    const float (&c)[kMt][kNt][4]) {

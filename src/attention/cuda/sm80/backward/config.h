@@ -1,5 +1,5 @@
-// Tile sizes and the plan of a backward launch: pure functions of the problem
-// and the card, for kernel, launch and tests.
+// Tile sizes and the plan of a backward launch: pure functions of the problem and the card, for kernel, launch and
+// tests.
 #pragma once
 
 #include <cstddef>
@@ -7,12 +7,11 @@
 
 namespace strobe::cuda::sm80 {
 
-// plain: rows of whole 16-byte vectors, no score option. general: everything,
-// in at most 99 KB of shared memory.
+// plain: rows of whole 16-byte vectors, no score option. general: everything, in at most 99 KB of shared memory.
 enum class BackwardKind { plain, general };
 
-// A block owns `keys` keys and walks tiles of `rows` rows. Three products, each
-// with its own grid of warps; the numbers are warps along the first dimension.
+// A block owns `keys` keys and walks tiles of `rows` rows. Three products, each with its own grid of warps; the numbers
+// are warps along the first dimension.
 struct BackwardShape {
   int rows, keys, warps;
   int score_warps;     // of scores     [rows x keys]
@@ -41,8 +40,7 @@ constexpr BackwardShape backward_shape(int d, BackwardKind kind, int planes) {
   return {64, 64, 8, 4, 2, 2};
 }
 
-// Shared memory: K and V, `stages` tiles of Q and of dO, weights and gradients
-// of scores.
+// Shared memory: K and V, `stages` tiles of Q and of dO, weights and gradients of scores.
 constexpr std::size_t backward_shared_bytes(int d, const BackwardShape& shape, int planes, int stages) {
   return static_cast<std::size_t>(2 * planes) *
          (static_cast<std::size_t>(d) * (2 * shape.keys + 2 * stages * shape.rows) + 2 * shape.rows * shape.keys);

@@ -1,6 +1,5 @@
-// The gradient of a bias that several batches, heads or rows share: a block
-// owns a tile of dbias and computes the gradients of scores anew for all that
-// share it, always in the same order.
+// The gradient of a bias that several batches, heads or rows share: a block owns a tile of dbias and computes the
+// gradients of scores anew for all that share it, always in the same order.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"

@@ -1,7 +1,6 @@
-// Backward on mma.sync and cp.async. A block owns a tile of keys of one KV head
-// and walks the tiles of rows that use them, for every query head of the group:
-// dK and dV stay in registers, dQ is added in global memory in fp32. Scores and
-// weights are computed anew from LSE.
+// Backward on mma.sync and cp.async. A block owns a tile of keys of one KV head and walks the tiles of rows that use
+// them, for every query head of the group: dK and dV stay in registers, dQ is added in global memory in fp32. Scores
+// and weights are computed anew from LSE.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -11,9 +10,8 @@
 
 namespace strobe::cuda::sm80 {
 
-// Keys of a block. With `deterministic` blocks of a head start in the order in
-// which they add to dQ, whatever the hardware's order: where the mask is a
-// lower triangle the last keys first, since their rows are few and the last.
+// Keys of a block. With `deterministic` blocks of a head start in the order in which they add to dQ, whatever the
+// hardware's order: where the mask is a lower triangle the last keys first, since their rows are few and the last.
 struct BackwardPlace {
   int b, head, tile;  // head: of K and V
 
@@ -33,8 +31,7 @@ __device__ __forceinline__ std::int64_t row_tile_index(const BackwardArgs& args,
   return (static_cast<std::int64_t>(b) * p.heads_q + head) * args.row_tiles + tile;
 }
 
-// How many tiles of keys add to a tile of rows before this one does, in the
-// order in which blocks start.
+// How many tiles of keys add to a tile of rows before this one does, in the order in which blocks start.
 template <int kRows, int kKeys>
 __device__ __forceinline__ std::uint32_t turn_of(const Sequence& sequence, int row_tile, int key_tile) {
   if (sequence.right >= 0) {
@@ -207,8 +204,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
   };
   const auto row_of_dk = [&](int row) { return row * p.dk.row; };
   const auto row_of_dv = [&](int row) { return row * p.dv.row; };
-  if constexpr (kPlanes<T> == 1) {  // through the tiles of K and V, so that
-                                    // stores are whole vectors
+  if constexpr (kPlanes<T> == 1) {  // through the tiles of K and V, so that stores are whole vectors
     store_accumulators<T, kKeys, kD>(s_k, grad_key, grad_column, dk);
     store_accumulators<T, kKeys, kD>(s_v, grad_key, grad_column, dv);
     block_sync();

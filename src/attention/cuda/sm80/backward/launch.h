@@ -1,6 +1,5 @@
-// Backward launches: rows first (prepare.cu), then tiles of keys by padded head
-// dimension (d32.cu .. d256.cu), then dQ rounded, and the gradients of bias and
-// sinks.
+// Backward launches: rows first (prepare.cu), then tiles of keys by padded head dimension (d32.cu .. d256.cu), then dQ
+// rounded, and the gradients of bias and sinks.
 #pragma once
 
 #include "attention/cuda/sm80/backward/args.h"
@@ -30,8 +29,7 @@ struct BackwardWorkspace {
 
 BackwardWorkspace backward_workspace(const BackwardConfig& config, const BackwardArgs& args);
 
-// args with params, deterministic and the tiles of the plan; see also
-// backward_tiles().
+// args with params, deterministic and the tiles of the plan; see also backward_tiles().
 void backward_tiles(const BackwardConfig& config, BackwardArgs& args);
 
 void launch_delta(const BackwardLaunch& launch);

@@ -1,5 +1,4 @@
-// The launches of one head dimension; each d<dim>.cu instantiates them, so that
-// they compile side by side.
+// The launches of one head dimension; each d<dim>.cu instantiates them, so that they compile side by side.
 #pragma once
 
 #include "attention/cuda/launch_kernel.cuh"

@@ -1,5 +1,4 @@
-// What backward does row by row: delta before the tiles, the gradient of the
-// sinks after it, zeros for dbias.
+// What backward does row by row: delta before the tiles, the gradient of the sinks after it, zeros for dbias.
 #include "attention/cuda/device/sequence.cuh"
 #include "attention/cuda/device/softmax.cuh"
 #include "attention/cuda/launch_kernel.cuh"
@@ -35,9 +34,8 @@ __device__ __forceinline__ void load_2(std::uint32_t (&words)[kPlanes<T>], const
   }
 }
 
-// delta = sum of dO * O over the columns of a row, as the diagonal of dO O^T,
-// so that it is rounded in the way in which the tiles round dO V^T: a row that
-// has one key only, for which O is V, then gets a gradient of exactly 0. A warp
+// delta = sum of dO * O over the columns of a row, as the diagonal of dO O^T, so that it is rounded in the way in which
+// the tiles round dO V^T: a row that has one key only, for which O is V, then gets a gradient of exactly 0. A warp
 // takes 16 rows.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads) delta_kernel(const __grid_constant__ DeltaArgs args) {
@@ -87,8 +85,7 @@ __global__ void __launch_bounds__(kRowThreads) delta_kernel(const __grid_constan
   }
 }
 
-// dsinks = - sum of exp(sink - LSE) * delta over the rows of a head: one block
-// a head, always in the same order.
+// dsinks = - sum of exp(sink - LSE) * delta over the rows of a head: one block a head, always in the same order.
 __global__ void __launch_bounds__(kRowThreads) dsinks_kernel(const __grid_constant__ BackwardArgs args) {
   const Params& p = args.params;
   const int head = static_cast<int>(blockIdx.x);

@@ -1,5 +1,4 @@
-// dQ from its fp32 sum: scaled, rounded, brought from the order of registers to
-// the caller's rows.
+// dQ from its fp32 sum: scaled, rounded, brought from the order of registers to the caller's rows.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"

@@ -1,8 +1,6 @@
-// Two sums over the keys of a row that O and LSE do not always give. delta: O
-// is rounded, which shows where a row has few keys, and under dropout, whose
-// factor a weight of nearly 1 does not survive. The sum of weights: where LSE
-// is so large that fp32 cannot tell how many keys share it (a bias of
-// -FLT_MAX). Only then are scores computed once more.
+// Two sums over the keys of a row that O and LSE do not always give. delta: O is rounded, which shows where a row has
+// few keys, and under dropout, whose factor a weight of nearly 1 does not survive. The sum of weights: where LSE is so
+// large that fp32 cannot tell how many keys share it (a bias of -FLT_MAX). Only then are scores computed once more.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"

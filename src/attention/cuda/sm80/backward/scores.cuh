@@ -1,5 +1,4 @@
-// Weights and gradients of scores of one tile, computed anew from LSE: what
-// every product of the backward pass needs.
+// Weights and gradients of scores of one tile, computed anew from LSE: what every product of the backward pass needs.
 #pragma once
 
 #include "attention/cuda/device/sequence.cuh"
@@ -45,8 +44,7 @@ struct ScoreTiles {
   std::uint32_t q, k, d_o, v;
 };
 
-// A warp's piece: rows [row, row + kScoreRows) of the tile, keys [key, key +
-// kScoreKeys).
+// A warp's piece: rows [row, row + kScoreRows) of the tile, keys [key, key + kScoreKeys).
 template <class T, int kD, BackwardKind kKind>
 struct Scores {
   static constexpr BackwardShape kShape = kBackwardShape<T, kD, kKind>;

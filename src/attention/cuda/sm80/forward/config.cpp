@@ -17,24 +17,21 @@ int padded(const int (&dims)[kCount], int d) {
   return dims[kCount - 1];
 }
 
-// Blocks that one multiprocessor holds: by registers, and by shared memory, of
-// which each block loses 1 KiB to the system and the whole multiprocessor has 1
-// KiB more than a block may take.
+// Blocks that one multiprocessor holds: by registers, and by shared memory, of which each block loses 1 KiB to the
+// system and the whole multiprocessor has 1 KiB more than a block may take.
 int resident_blocks(const ForwardShape& shape, std::size_t bytes, std::size_t limit) {
   const auto by_memory = static_cast<int>((limit + 1024) / (bytes + 1024));
   return std::max(1, std::min(shape.blocks, by_memory));
 }
 
-// Two stages where that costs no resident block; none: not even one stage fits.
+// Two stages where that costs no resident block.
 int best_stages(int d, const ForwardShape& shape, int planes, std::size_t limit) {
   const std::size_t one = forward_shared_bytes(d, shape, planes, 1), two = forward_shared_bytes(d, shape, planes, 2);
-  if (one > limit) return 0;
   if (two > limit || planes > 1) return 1;  // fp32 is loaded through registers, nothing is in flight
   return resident_blocks(shape, two, limit) >= resident_blocks(shape, one, limit) ? 2 : 1;
 }
 
-// Splits that fill the card, each with at least four tiles of keys, where whole
-// rows leave half of it empty.
+// Splits that fill the card, each with at least four tiles of keys, where whole rows leave half of it empty.
 int best_splits(const ForwardFacts& facts, const ForwardConfig& config, std::int64_t tiles) {
   const ForwardShape& shape = config.shape;
   const std::int64_t slots =
@@ -60,15 +57,17 @@ ForwardConfig forward_config(const ForwardFacts& facts) {
     config.shared_bytes = forward_shared_bytes(dim, config.shape, facts.planes, config.stages);
   };
   if (!facts.general && facts.planes == 1) {
-    const int rows = forward_shape(padded(kPlainDims, d), ForwardKind::plain, 1).rows;
+    const int dim = padded(kPlainDims, d);
     if (facts.max_q * group <= 64) {
-      take(ForwardKind::few_rows, padded(kGeneralDims, d));
+      take(ForwardKind::small, padded(kGeneralDims, d));
       config.packed_heads = static_cast<int>(group);
+    } else if (facts.triangle && facts.max_q > 64 &&
+               ((dim == 128 && facts.max_q <= 2048) || (dim == 64 && facts.max_q <= 512))) {
+      take(ForwardKind::small, dim);
     } else {
-      take(ForwardKind::plain, padded(kPlainDims, d));
-      // Heads of a group share a tile where one head would leave most of it
-      // empty.
-      if (facts.max_q * 2 <= rows) config.packed_heads = static_cast<int>(group);
+      take(ForwardKind::plain, dim);
+      // Heads of a group share a tile where one head would leave most of it empty.
+      if (facts.max_q * 2 <= config.shape.rows) config.packed_heads = static_cast<int>(group);
     }
   } else if (!facts.general && d <= 64) {
     take(ForwardKind::plain, padded(kPlainFp32Dims, d));
@@ -76,7 +75,7 @@ ForwardConfig forward_config(const ForwardFacts& facts) {
   } else {
     take(ForwardKind::general, padded(kGeneralDims, d));
   }
-  if (config.stages == 0 && config.kind != ForwardKind::general) {
+  if (config.shared_bytes > facts.shared_bytes_per_block && config.kind != ForwardKind::general) {
     take(ForwardKind::general, padded(kGeneralDims, d));
     config.packed_heads = 1;
   }

@@ -1,5 +1,5 @@
-// Tile sizes and the plan of a forward launch: pure functions of the problem
-// and the card, for kernel, launch and tests.
+// Tile sizes and the plan of a forward launch: pure functions of the problem and the card, for kernel, launch and
+// tests.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,9 @@
 
 namespace strobe::cuda::sm80 {
 
-// plain: rows of whole 16-byte vectors, no score option. general: everything,
-// in less shared memory. few_rows: plain, for tiles of at most 64 rows
-// (decoding), where the keys are split among blocks.
-enum class ForwardKind { plain, general, few_rows };
+// plain: rows of whole 16-byte vectors, no score option. general: everything, in at most 99 KB of shared memory. small:
+// plain with tiles of 64 rows, for few rows (decoding), and for short triangles, where large tiles leave blocks idle.
+enum class ForwardKind { plain, general, small };
 
 struct ForwardShape {
   int rows, keys;       // of a tile
@@ -31,7 +30,7 @@ constexpr ForwardShape forward_shape(int d, ForwardKind kind, int planes) {
     if (d <= 128) return {64, 32, 4, 2, false};
     return {32, 16, 2, 2, false};
   }
-  if (kind == ForwardKind::few_rows) {
+  if (kind == ForwardKind::small) {
     return d <= 128 ? ForwardShape{64, 64, 4, 3, false} : ForwardShape{64, 64, 4, 2, false};
   }
   if (kind == ForwardKind::general) {
@@ -51,6 +50,7 @@ struct ForwardFacts {
   int planes = 1;  // of 16 bits for each element in shared memory: 3 for fp32
   int d = 0, dv = 0;
   bool general = false;       // options or rows that no vector load can take
+  bool triangle = false;      // the mask ends at or near the diagonal
   bool unsplittable = false;  // partial results would lose accuracy
   std::int64_t batch = 0, heads_q = 0, heads_kv = 0;
   std::int64_t max_q = 0, max_k = 0;

@@ -1,6 +1,5 @@
-// Forward on mma.sync and cp.async. A block owns a tile of rows of one head;
-// each warp owns 16 or 32 of them and keeps their scores, weights and output in
-// registers. Keys are visited from the right, so that masked tiles come first.
+// Forward on mma.sync and cp.async. A block owns a tile of rows of one head; each warp owns 16 or 32 of them and keeps
+// their scores, weights and output in registers. Keys are visited from the right, so that masked tiles come first.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -14,8 +13,7 @@ namespace strobe::cuda::sm80 {
 template <class T, int kD, ForwardKind kKind>
 inline constexpr ForwardShape kForwardShape = forward_shape(kD, kKind, kPlanes<T>);
 
-// Which tile a block has: splits and tiles of a head are neighbours, so that
-// its keys stay in the cache.
+// Which tile a block has: splits and tiles of a head are neighbours, so that its keys stay in the cache.
 struct ForwardPlace {
   int b, head;  // head: first query head of the tile
   int tile, split;
@@ -33,8 +31,7 @@ struct ForwardPlace {
   }
 };
 
-// Rows of a tile are (position, head) pairs, heads next to each other where
-// several share the tile.
+// Rows of a tile are (position, head) pairs, heads next to each other where several share the tile.
 struct RowMap {
   int heads;  // packed_heads
   __device__ __forceinline__ int position(int row) const { return heads == 1 ? row : row / heads; }
@@ -44,8 +41,7 @@ struct RowMap {
   }
 };
 
-// Scores outside of a row's keys become -inf. `column` is this lane's first
-// key.
+// Scores outside of a row's keys become -inf. `column` is this lane's first key.
 template <int kMt, int kNt>
 __device__ __forceinline__ void mask_scores(float (&s)[kMt][kNt][4], const Sequence& sequence, const RowMap& map,
                                             int lane_row, int column) {
@@ -66,8 +62,7 @@ __device__ __forceinline__ void mask_scores(float (&s)[kMt][kNt][4], const Seque
   }
 }
 
-// O += weights V, in parts of at most 64 columns where each needs accumulators
-// of its own.
+// O += weights V, in parts of at most 64 columns where each needs accumulators of its own.
 template <class T, int kKeys, int kMt, int kOt>
 __device__ __forceinline__ void add_weighted(float (&o)[kMt][kOt][4], const LeftRegisters<T, kMt, kKeys / 16>& weights,
                                              std::uint32_t s_v) {
@@ -113,8 +108,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   if (first_row >= rows_written) return;
   const int rows = sequence.q_length * map.heads;
 
-  // Tiles of keys [n_begin, n_end) of this block, and keys that every row of
-  // the tile may use.
+  // Tiles of keys [n_begin, n_end) of this block, and keys that every row of the tile may use.
   int n_begin = 0, n_end = 0;
   Keys unmasked{0, 0};
   if (first_row < rows) {
@@ -143,7 +137,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
 
   const int warp_row = warp_index() * kWarpRows;
   const int lane_row = first_row + warp_row + lane_index() / 4;  // and 8, 16, 24 below
-  const bool warp_works = kKind != ForwardKind::few_rows || first_row + warp_row < rows;
+  const bool warp_works = kKind != ForwardKind::small || first_row + warp_row < rows;
 
   float o[kMt][kD / 8][4];
   clear(o);
@@ -284,8 +278,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   const Rows<T> to = rows_at<T>(p.o, head_offset(p.o, place.b, place.head, sequence.q_begin), p.dv_dim);
   const int rows_left = rows_written - first_row - warp_row;
   const auto row_offset = [&](int row) { return map.offset(p.o, first_row + warp_row + row); };
-  if constexpr (kPlanes<T> == 1) {  // through this warp's own rows of the Q
-                                    // tile, so that stores are whole vectors
+  if constexpr (kPlanes<T> == 1) {  // through this warp's own rows of the Q tile, so that stores are whole vectors
     const std::uint32_t s_o = s_q + static_cast<std::uint32_t>(warp_row * kD * 2);
     warp_sync();
     store_accumulators<T, kWarpRows, kD>(s_o, 0, 0, o);

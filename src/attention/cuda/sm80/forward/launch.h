@@ -1,5 +1,4 @@
-// Forward launches, one function per padded head dimension (d32.cu .. d256.cu)
-// and the one that chooses among them.
+// Forward launches, one function per padded head dimension (d32.cu .. d256.cu) and the one that chooses among them.
 #pragma once
 
 #include "attention/cuda/sm80/forward/args.h"
@@ -21,8 +20,7 @@ void launch_forward_tiles(const ForwardLaunch& launch);
 // Adds up the partial results of the splits (combine.cu).
 void launch_combine(const ForwardLaunch& launch);
 
-// The whole pass. workspace: forward_workspace_bytes(...), null where that is
-// 0.
+// The whole pass. workspace: forward_workspace_bytes(...), null where that is 0.
 void launch_forward(ForwardLaunch launch, void* workspace);
 std::size_t forward_workspace_bytes(const ForwardConfig& config, std::int64_t rows);
 

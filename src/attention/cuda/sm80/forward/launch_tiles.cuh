@@ -1,5 +1,4 @@
-// The launch of one head dimension; each d<dim>.cu instantiates it, so that
-// they compile side by side.
+// The launch of one head dimension; each d<dim>.cu instantiates it, so that they compile side by side.
 #pragma once
 
 #include "attention/cuda/launch_kernel.cuh"
@@ -29,7 +28,7 @@ void launch_forward_tiles(const ForwardLaunch& launch) {
     if constexpr (kAllKinds) {
       if (config.kind == ForwardKind::general) return start.template operator()<T, ForwardKind::general>();
     }
-    if constexpr (kAllKinds && kPlanes<T> == 1) start.template operator()<T, ForwardKind::few_rows>();
+    if constexpr (kAllKinds && kPlanes<T> == 1) start.template operator()<T, ForwardKind::small>();
   };
   switch (launch.dtype) {
     case DType::fp16: return start_kind.template operator()<Fp16>();
