@@ -13,7 +13,10 @@ import time
 replies = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)  # whatever a library prints must not get between the answers
 
-BACKENDS = {"torch-sdpa": "FLASH_ATTENTION", "torch-math": "MATH"}
+BACKENDS = {"torch-sdpa": "FLASH_ATTENTION", "torch-math": "MATH", "torch-flash": "FLASH_ATTENTION",
+            "torch-efficient": "EFFICIENT_ATTENTION", "torch-cudnn": "CUDNN_ATTENTION"}
+FLUSH_BYTES = 256 << 20  # written before every timed call on a GPU: more than any L2 cache
+SLEEP_CLOCKS = 2_000_000  # about a millisecond in which the host puts the whole call on the stream
 
 
 class Refused(Exception):
@@ -35,6 +38,14 @@ class Peer:
         torch = self.torch
         self.release(request)
         torch.set_num_threads(request["threads"])
+        self.device = request["device"]
+        self.on_gpu = self.device == "cuda"
+        self.hot = request["hot"]
+        implementation = request["implementation"]
+        if self.on_gpu and not torch.cuda.is_available():
+            raise Refused(f"this PyTorch ({torch.__version__}) sees no GPU")
+        if not self.on_gpu and implementation not in ("torch-sdpa", "torch-math"):
+            raise Refused(f"{implementation} is a backend of CUDA")
         if request["window"] != [-1, -1]:
             raise Refused("scaled_dot_product_attention has no sliding window without a materialised mask")
         if request["causal"] and request["align"] == "bottom_right" and request["seq_q"] != request["seq_k"]:
@@ -50,12 +61,22 @@ class Peer:
                 raise Refused(f"{name} is empty: {place['shape']}")
             flat = torch.frombuffer(self.memory, dtype=self.dtype, count=count, offset=place["offset"])
             self.tensors[name] = flat.view(place["shape"])
-        self.inputs = [self.tensors[name].clone().requires_grad_(request["backward"]) for name in ("q", "k", "v")]
-        self.d_o = self.tensors["d_o"].clone() if request["backward"] else None
+        if self.on_gpu:
+            self.flush = torch.empty(FLUSH_BYTES // 4, dtype=torch.int32, device="cuda")
+            self.begin = torch.cuda.Event(enable_timing=True)
+            self.end = torch.cuda.Event(enable_timing=True)
+        self.inputs = [self.copied(self.tensors[name]).requires_grad_(request["backward"]) for name in ("q", "k", "v")]
+        self.d_o = self.copied(self.tensors["d_o"]) if request["backward"] else None
         self.options = {"is_causal": request["causal"]}
         if request["heads"] != request["kv_heads"]:
             self.options["enable_gqa"] = True
-        return {"backend": self.choose_backend(BACKENDS[request["implementation"]])}
+        wanted = BACKENDS[implementation]
+        if self.on_gpu and implementation == "torch-sdpa" and request["dtype"] == "fp32":
+            wanted = "EFFICIENT_ATTENTION"
+        return {"backend": self.choose_backend(wanted)}
+
+    def copied(self, tensor):
+        return tensor.to("cuda") if self.on_gpu else tensor.clone()
 
     def choose_backend(self, wanted):
         """Forces the backend where this PyTorch can; otherwise leaves the choice to it, and says so."""
@@ -71,7 +92,7 @@ class Peer:
             return wanted
         except RuntimeError as error:
             self.scope.close()
-            if wanted == "MATH":
+            if wanted == "MATH" or self.on_gpu:
                 raise Refused(str(error).splitlines()[0])
             self.attend()
             return f"default ({wanted} refused)"
@@ -82,20 +103,33 @@ class Peer:
     def gradients(self, o, keep):
         return self.torch.autograd.grad(o, self.inputs, self.d_o, retain_graph=keep)
 
+    def start_clock(self, call):
+        if not self.on_gpu:
+            return time.perf_counter()
+        self.flush.fill_(1)
+        if self.hot:
+            call()
+        self.torch.cuda._sleep(SLEEP_CLOCKS)
+        self.begin.record()
+
+    def stop_clock(self, begin):
+        if not self.on_gpu:
+            return time.perf_counter() - begin
+        self.end.record()
+        self.end.synchronize()
+        return self.begin.elapsed_time(self.end) / 1000
+
     def time(self, request):
         region = request["region"]
-        begin = time.perf_counter()
+        call = {"forward": self.attend, "backward": lambda: self.gradients(self.o, True),
+                "forward_backward": lambda: self.gradients(self.attend(), False)}[region]
+        begin = self.start_clock(call)
+        result = call()
+        seconds = self.stop_clock(begin)
         if region == "forward":
-            o = self.attend()
+            self.o = result
         elif region == "backward":
-            grads = self.gradients(self.o, True)
-        else:
-            self.gradients(self.attend(), False)
-        seconds = time.perf_counter() - begin
-        if region == "forward":
-            self.o = o
-        elif region == "backward":
-            self.grads = grads
+            self.grads = result
         return {"seconds": seconds}
 
     def results(self, request):
@@ -108,6 +142,8 @@ class Peer:
 
     def peak(self, request):
         """Bytes of all tensors at the worst moment of a forward and a backward, from the allocator's own events."""
+        if self.on_gpu:
+            return self.gpu_peak()
         from torch.profiler import ProfilerActivity, profile
 
         self.o = self.grads = None
@@ -123,12 +159,26 @@ class Peer:
         inputs = self.inputs + ([self.d_o] if self.d_o is not None else [])
         return {"bytes": most + sum(tensor.numel() * tensor.element_size() for tensor in inputs)}
 
+    def gpu_peak(self):
+        cuda = self.torch.cuda
+        self.o = self.grads = self.flush = None
+        cuda.reset_peak_memory_stats()
+        self.o = self.attend()
+        if self.d_o is not None:
+            self.grads = self.gradients(self.o, True)
+        cuda.synchronize()
+        peak = cuda.max_memory_allocated()
+        self.flush = self.torch.empty(FLUSH_BYTES // 4, dtype=self.torch.int32, device="cuda")
+        return {"bytes": peak}
+
     def release(self, request):
         scope = getattr(self, "scope", None)
         if scope is not None:
             scope.close()
         self.scope = None
-        self.o = self.grads = self.d_o = self.inputs = self.tensors = self.memory = None
+        self.o = self.grads = self.d_o = self.inputs = self.tensors = self.memory = self.flush = None
+        if getattr(self, "on_gpu", False):
+            self.torch.cuda.empty_cache()
         return {}
 
 
@@ -145,7 +195,8 @@ def main():
         except MemoryError as error:
             answer = {"ok": False, "status": "oom", "reason": str(error) or "out of memory"}
         except Exception as error:
-            status = "oom" if "not enough memory" in str(error) else "crashed"
+            memory = ("not enough memory", "out of memory")
+            status = "oom" if any(text in str(error) for text in memory) else "crashed"
             text = (str(error).splitlines() or [""])[0]
             answer = {"ok": False, "status": status, "reason": f"{type(error).__name__}: {text}"}
         replies.write(json.dumps(answer) + "\n")

@@ -63,6 +63,11 @@ struct Attention {
   // Packed: sequences back to back along S in views with batch 1; cumulative offsets, [sequences + 1] each.
   IndexView cu_seqlens_q{};
   IndexView cu_seqlens_k{};
+  // Packed: no sequence is longer than these; 0: not known. The shape of a bias is theirs where they are given. On
+  // CUDA, where offsets are not read before the kernels run, an unknown one counts as the total: correct, with more
+  // work and workspace; and a bias needs both.
+  std::int64_t max_seqlen_q = 0;
+  std::int64_t max_seqlen_k = 0;
 };
 
 struct ForwardOutputs {
@@ -86,13 +91,17 @@ enum class Pass { forward, backward };
 enum class Device { cpu, cuda };
 
 // How it is computed. Nothing here changes what is computed beyond rounding.
+// On CUDA every pointer of a call, those of lengths, offsets, slopes and sinks included, is to memory of the calling
+// thread's current GPU. Work is put on `stream` and not waited for; nothing is allocated, and lengths or offsets that
+// do not fit their tensors are cut to them, not reported.
 struct Execution {
   Device device = Device::cpu;
   std::string_view kernel{};  // empty: the first kernel that supports the problem; a name forces that one
   int threads = 0;            // CPU: 0 is all cores of this process. Results are bitwise the same for any number
   bool deterministic = true;  // backward bitwise repeatable from run to run; always so on the CPU
   void* stream = nullptr;     // CUDA: the caller's cudaStream_t
-  void* workspace = nullptr;  // at least workspace_bytes(...), aligned to 64; null on the CPU: the library allocates
+  void* workspace = nullptr;  // at least workspace_bytes(...), aligned to 64 (CUDA: 256); null on the CPU: the library
+                              // allocates; null on CUDA: only where workspace_bytes(...) is 0
   std::size_t workspace_bytes = 0;
 };
 
@@ -102,7 +111,7 @@ void backward(const Attention& attention, const BackwardInputs& inputs, const Gr
               const Execution& execution = {});
 
 // Bytes that a pass needs beyond its inputs and outputs. Data pointers of tensors may be null here; alibi_slopes and
-// sinks mean by not being null that they are there, and lengths and cumulative offsets are read.
+// sinks mean by not being null that they are there, and lengths and cumulative offsets are read (CPU).
 std::size_t workspace_bytes(const Attention& attention, Pass pass, const Execution& execution = {});
 
 // What each kernel says of a problem, in the order in which they are tried.

@@ -86,6 +86,10 @@ typedef struct strobe_attention {
   strobe_index_view lengths_k;
   strobe_index_view cu_seqlens_q; /* packed batch: [sequences + 1] */
   strobe_index_view cu_seqlens_k;
+
+  /* Packed batch: no sequence is longer; 0: not known. */
+  int64_t max_seqlen_q;
+  int64_t max_seqlen_k;
 } strobe_attention;
 
 typedef struct strobe_forward_outputs {
@@ -110,7 +114,8 @@ typedef struct strobe_gradients {
   float* dsinks;     /* [Hq]; optional */
 } strobe_gradients;
 
-/* How it is computed. A null pointer in its place means all defaults, as strobe_execution_init() writes them. */
+/* How it is computed. A null pointer in its place means all defaults, as strobe_execution_init() writes them. On CUDA
+ * every pointer of a call is to memory of the calling thread's current GPU; see attention.h. */
 typedef struct strobe_execution {
   size_t size; /* sizeof(strobe_execution) */
   int32_t device;
@@ -118,7 +123,7 @@ typedef struct strobe_execution {
   int32_t deterministic;  /* backward bitwise repeatable; default 1 */
   const char* kernel;     /* null or empty: the first that supports the problem */
   void* stream;           /* CUDA: the caller's stream */
-  void* workspace;        /* null on the CPU: the library allocates */
+  void* workspace;        /* null on the CPU: the library allocates; on CUDA: strobe_workspace_bytes() of GPU memory */
   size_t workspace_bytes; /* of workspace */
 } strobe_execution;
 

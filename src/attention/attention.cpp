@@ -1,24 +1,56 @@
 // The public functions: validate -> choose -> run. The C ABI (c_api.cpp) and every C++ caller enter here.
 #include "strobe/attention.h"
 
+#include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "attention/kernel.h"
 #include "attention/validate.h"
 #include "core/fail.h"
+#include "device/gpu_work.h"
 #include "device/host/allocator.h"
 
 namespace strobe {
 
 namespace {
 
-constexpr std::size_t kWorkspaceAlignment = CountingAllocator::kAlignment;
+constexpr std::size_t kHostAlignment = CountingAllocator::kAlignment;
+constexpr std::size_t kGpuAlignment = 256;  // what every CUDA allocator gives
 
 // No row of Q at all: nothing to attend. Sk = 0 is not such a case, its rows are written (O = 0, LSE = -inf).
 bool has_no_rows(const Problem& problem) { return problem.batch == 0 || problem.heads_q == 0 || problem.total_q == 0; }
 
 std::size_t workspace_of(const Kernel& kernel, const Problem& problem) {
   return has_no_rows(problem) ? 0 : kernel.workspace_bytes(problem);
+}
+
+std::string shape_of(const Problem& problem) {
+  return fmt::format("B{} H{}/{} Sq{} Sk{} D{} Dv{} {}", problem.batch, problem.heads_q, problem.heads_kv,
+                     problem.max_q, problem.max_k, problem.d, problem.dv, name_of(problem.dtype));
+}
+
+// What fails underneath is told with the kernel and the shape.
+void launch(const Kernel& kernel, const Problem& problem, void* workspace) {
+  try {
+    kernel.run(problem, workspace);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::runtime) throw;
+    fail(ErrorCode::runtime, "attention: kernel '{}' on {}: {}", kernel.name, shape_of(problem), error.what());
+  }
+}
+
+// The CPU's workspace is the library's own where the caller gives none.
+void run_on_own(const Kernel& kernel, const Problem& problem, std::size_t needed) {
+  if (problem.device == Device::cuda && needed != 0) {
+    fail(
+        ErrorCode::invalid_argument,
+        "attention: kernel '{}' needs a workspace of {} bytes on the GPU and none was given; ask workspace_bytes() and "
+        "pass that much in Execution::workspace",
+        kernel.name, needed);
+  }
+  const Buffer own(problem.device == Device::cuda ? 0 : needed);
+  launch(kernel, problem, own.data());
 }
 
 void run(const Kernel& kernel, const Problem& problem, const Execution& execution) {
@@ -28,19 +60,18 @@ void run(const Kernel& kernel, const Problem& problem, const Execution& executio
       fail(ErrorCode::invalid_argument, "attention: workspace is null but workspace_bytes is {}",
            execution.workspace_bytes);
     }
-    const Buffer own(needed);
-    kernel.run(problem, own.data());
-    return;
+    return run_on_own(kernel, problem, needed);
   }
   if (execution.workspace_bytes < needed) {
     fail(ErrorCode::invalid_argument, "attention: workspace has {} bytes; kernel '{}' needs {}",
          execution.workspace_bytes, kernel.name, needed);
   }
-  if (reinterpret_cast<std::uintptr_t>(execution.workspace) % kWorkspaceAlignment != 0) {
+  const std::size_t alignment = problem.device == Device::cuda ? kGpuAlignment : kHostAlignment;
+  if (reinterpret_cast<std::uintptr_t>(execution.workspace) % alignment != 0) {
     fail(ErrorCode::invalid_argument, "attention: workspace at {} is not aligned to {} bytes", execution.workspace,
-         kWorkspaceAlignment);
+         alignment);
   }
-  kernel.run(problem, execution.workspace);
+  launch(kernel, problem, execution.workspace);
 }
 
 void fill_with_zeros(const View& view) {
@@ -58,11 +89,18 @@ void fill_with_zeros(const View& view) {
 
 // Gradients of a sum over no rows.
 void fill_with_zeros(const Problem& problem) {
-  fill_with_zeros(problem.dq);
-  fill_with_zeros(problem.dk);
-  fill_with_zeros(problem.dv_out);
-  if (problem.wants_dbias) fill_with_zeros(problem.dbias);
-  for (std::int64_t h = 0; problem.wants_dsinks && h < problem.heads_q; ++h) problem.dsinks[h] = 0;
+  const auto fill = [&](const View& view) {
+    if (problem.device == Device::cpu) return fill_with_zeros(view);
+    GpuElements elements{.data = view.data, .bytes = size_of(view.dtype)};
+    std::copy(view.shape.begin(), view.shape.end(), elements.shape);
+    std::copy(view.stride.begin(), view.stride.end(), elements.stride);
+    clear_on_gpu(elements, problem.stream);
+  };
+  fill(problem.dq);
+  fill(problem.dk);
+  fill(problem.dv_out);
+  if (problem.wants_dbias) fill(problem.dbias);
+  if (problem.wants_dsinks) fill(view_bhsd<void>(problem.dsinks, DType::fp32, {1, 1, 1, problem.heads_q}));
 }
 
 }  // namespace
@@ -70,6 +108,7 @@ void fill_with_zeros(const Problem& problem) {
 void forward(const Attention& attention, const ForwardOutputs& outputs, const Execution& execution) {
   const Problem problem = validate_forward(attention, outputs, execution);
   const Kernel& kernel = choose(problem, execution.kernel);
+  if (problem.device == Device::cuda) throw_earlier_gpu_error();
   if (!has_no_rows(problem)) run(kernel, problem, execution);
 }
 
@@ -77,6 +116,7 @@ void backward(const Attention& attention, const BackwardInputs& inputs, const Gr
               const Execution& execution) {
   const Problem problem = validate_backward(attention, inputs, gradients, execution);
   const Kernel& kernel = choose(problem, execution.kernel);
+  if (problem.device == Device::cuda) throw_earlier_gpu_error();
   if (has_no_rows(problem)) {
     fill_with_zeros(problem);
   } else {

@@ -1,5 +1,6 @@
 // The C ABI over the C++ API: structs translated field by field, exceptions turned into a status and a line of text.
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -57,7 +58,7 @@ strobe_status guarded(F&& call) noexcept {
 
 // Sizes of the structs in version 1 of the ABI, on the 64-bit systems that Strobe is built for. They never change: a
 // field that is added later goes behind them, and a caller compiled before it goes on to be understood.
-constexpr StructAge kAttention{"strobe_attention", 488};
+constexpr StructAge kAttention{"strobe_attention", 504};
 constexpr StructAge kForwardOutputs{"strobe_forward_outputs", 96};
 constexpr StructAge kBackwardInputs{"strobe_backward_inputs", 176};
 constexpr StructAge kGradients{"strobe_gradients", 336};
@@ -67,14 +68,16 @@ constexpr StructAge kExecution{"strobe_execution", 56};
 #define STROBE_ENDS_AT(type, field, end) (offsetof(type, field) + sizeof(type::field) == (end))
 static_assert(sizeof(void*) == 8 && sizeof(std::size_t) == 8, "version 1 has no sizes for this system");
 static_assert(sizeof(strobe_view) == 80 && sizeof(strobe_const_view) == 80 && sizeof(strobe_index_view) == 24);
-static_assert(STROBE_ENDS_AT(strobe_attention, cu_seqlens_k, kAttention.oldest));
+static_assert(STROBE_ENDS_AT(strobe_attention, max_seqlen_k, kAttention.oldest));
 static_assert(offsetof(strobe_attention, q) == 8 && offsetof(strobe_attention, scale_given) == 248 &&
               offsetof(strobe_attention, scale) == 252 && offsetof(strobe_attention, causal) == 256 &&
               offsetof(strobe_attention, alignment) == 260 && offsetof(strobe_attention, window_left) == 264 &&
               offsetof(strobe_attention, window_right) == 272 && offsetof(strobe_attention, alibi_slopes) == 280 &&
               offsetof(strobe_attention, bias) == 288 && offsetof(strobe_attention, sinks) == 368 &&
               offsetof(strobe_attention, softcap) == 376 && offsetof(strobe_attention, dropout_p) == 380 &&
-              offsetof(strobe_attention, dropout_seed) == 384 && offsetof(strobe_attention, lengths_q) == 392);
+              offsetof(strobe_attention, dropout_seed) == 384 && offsetof(strobe_attention, lengths_q) == 392 &&
+              offsetof(strobe_attention, lengths_k) == 416 && offsetof(strobe_attention, cu_seqlens_q) == 440 &&
+              offsetof(strobe_attention, cu_seqlens_k) == 464 && offsetof(strobe_attention, max_seqlen_q) == 488);
 static_assert(STROBE_ENDS_AT(strobe_forward_outputs, lse, kForwardOutputs.oldest));
 static_assert(STROBE_ENDS_AT(strobe_backward_inputs, d_o, kBackwardInputs.oldest));
 static_assert(offsetof(strobe_backward_inputs, lse) == 88);
@@ -119,6 +122,8 @@ Attention attention_from(const strobe_attention* given) {
   attention.lengths_k = indices(from.lengths_k);
   attention.cu_seqlens_q = indices(from.cu_seqlens_q);
   attention.cu_seqlens_k = indices(from.cu_seqlens_k);
+  attention.max_seqlen_q = from.max_seqlen_q;
+  attention.max_seqlen_k = from.max_seqlen_k;
   return attention;
 }
 

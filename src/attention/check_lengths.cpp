@@ -1,4 +1,5 @@
-// Lengths and offsets are data from outside as much as sizes are: each must lie where the tensors are.
+// Lengths and offsets are data from outside as much as sizes are: each must lie where the tensors are. On CUDA they are
+// in the memory of the GPU and not read here; kernels cut them to the tensors.
 #include "attention/check_lengths.h"
 
 #include "attention/check_view.h"
@@ -21,12 +22,14 @@ void check_index_view(const IndexView& indices, const char* name) {
 }
 
 // One side of a padded batch: [B] lengths in [0, size].
-void check_padded(const IndexView& lengths, const char* name, std::int64_t batch, std::int64_t size) {
+void check_padded(const IndexView& lengths, const char* name, const Problem& problem, std::int64_t size) {
   if (!given(lengths)) return;
+  const std::int64_t batch = problem.batch;
   check_index_view(lengths, name);
   if (lengths.count != batch) {
     fail(kInvalid, "attention: {} has count {} but the batch is {}", name, lengths.count, batch);
   }
+  if (problem.device == Device::cuda) return;
   for (std::int64_t b = 0; b < batch; ++b) {
     if (lengths[b] < 0 || lengths[b] > size) {
       fail(kInvalid, "attention: {}[{}] is {}; valid are 0 to {}", name, b, lengths[b], size);
@@ -34,12 +37,18 @@ void check_padded(const IndexView& lengths, const char* name, std::int64_t batch
   }
 }
 
-// One side of a packed batch: [sequences + 1] offsets from 0 to the total. Returns the longest sequence.
-std::int64_t check_packed(const IndexView& offsets, const char* name, std::int64_t total) {
-  check_index_view(offsets, name);
-  if (offsets.count < 1) {
-    fail(kInvalid, "attention: {} has count {}; it must be the number of sequences + 1", name, offsets.count);
-  }
+// One side of a packed batch.
+struct Packed {
+  const IndexView& offsets;  // [sequences + 1]
+  const char* name;
+  std::int64_t total;  // rows of the packed tensors
+  std::int64_t bound;  // max_seqlen_q or max_seqlen_k; 0: not known
+  const char* bound_name;
+};
+
+// Reads offsets, which go from 0 to the total. Returns the longest sequence.
+std::int64_t longest_of(const Packed& side) {
+  const auto& [offsets, name, total, bound, bound_name] = side;
   if (offsets[0] != 0) fail(kInvalid, "attention: {}[0] is {}; it must be 0", name, offsets[0]);
   const std::int64_t sequences = offsets.count - 1;
   std::int64_t longest = 0;
@@ -48,14 +57,36 @@ std::int64_t check_packed(const IndexView& offsets, const char* name, std::int64
     if (end < begin) {
       fail(kInvalid, "attention: {}[{}] is {} after {}; offsets must not decrease", name, b + 1, end, begin);
     }
-    longest = std::max(longest, end - begin);  // both are in [0, 2^63): no overflow
+    if (bound != 0 && end - begin > bound) {  // both are in [0, 2^63): no overflow
+      fail(kInvalid, "attention: {} is {} but sequence {} of {} has {}", bound_name, bound, b, name, end - begin);
+    }
+    longest = std::max(longest, end - begin);
   }
   if (offsets[sequences] != total) {
     fail(kInvalid, "attention: {}[{}] is {} but the packed tensors have sequence {}", name, sequences,
          offsets[sequences], total);
   }
+  return longest;
+}
+
+// What no sequence is longer than.
+std::int64_t check_packed(const Packed& side, Device device) {
+  check_index_view(side.offsets, side.name);
+  if (side.offsets.count < 1) {
+    fail(kInvalid, "attention: {} has count {}; it must be the number of sequences + 1", side.name, side.offsets.count);
+  }
+  if (side.bound < 0) {
+    fail(kInvalid, "attention: {} is {}; valid are 0 (not known) and more", side.bound_name, side.bound);
+  }
+  const std::int64_t read = device == Device::cuda ? side.total : longest_of(side);
+  const std::int64_t longest = side.bound != 0 ? side.bound : read;
   check_size("the longest packed sequence", longest);
   return longest;
+}
+
+void refuse_bound(const char* name, std::int64_t bound) {
+  if (bound == 0) return;
+  fail(kInvalid, "attention: {} is {} but no cu_seqlens are given; it bounds packed sequences", name, bound);
 }
 
 void check_packed_pair(const Attention& attention, Problem& problem) {
@@ -71,8 +102,10 @@ void check_packed_pair(const Attention& attention, Problem& problem) {
   if (q.count != k.count) {
     fail(kInvalid, "attention: cu_seqlens_q has count {} but cu_seqlens_k has {}", q.count, k.count);
   }
-  problem.max_q = check_packed(q, "cu_seqlens_q", attention.q.shape[2]);
-  problem.max_k = check_packed(k, "cu_seqlens_k", attention.k.shape[2]);
+  problem.max_q =
+      check_packed({q, "cu_seqlens_q", attention.q.shape[2], attention.max_seqlen_q, "max_seqlen_q"}, problem.device);
+  problem.max_k =
+      check_packed({k, "cu_seqlens_k", attention.k.shape[2], attention.max_seqlen_k, "max_seqlen_k"}, problem.device);
   check_size("the number of packed sequences", q.count - 1);
   problem.batch = q.count - 1;
   problem.packed = true;
@@ -96,8 +129,10 @@ void check_lengths(const Attention& attention, Problem& problem) {
     const std::int64_t sq = attention.q.shape[2], sk = attention.k.shape[2];
     check_size("the sequence of Q", sq);
     check_size("the sequence of K", sk);
-    check_padded(attention.lengths_q, "lengths_q", problem.batch, sq);
-    check_padded(attention.lengths_k, "lengths_k", problem.batch, sk);
+    check_padded(attention.lengths_q, "lengths_q", problem, sq);
+    check_padded(attention.lengths_k, "lengths_k", problem, sk);
+    refuse_bound("max_seqlen_q", attention.max_seqlen_q);
+    refuse_bound("max_seqlen_k", attention.max_seqlen_k);
     problem.max_q = sq;
     problem.max_k = sk;
   }

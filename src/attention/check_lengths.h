@@ -8,7 +8,7 @@
 
 namespace strobe {
 
-// Reads every index. Fills in batch, max_q, max_k, packed and the index views.
+// Reads every index on the CPU, none on CUDA. Fills in batch, max_q, max_k, packed and the index views.
 void check_lengths(const Attention& attention, Problem& problem);
 
 // Empty where every sequence is known to have as many rows as keys without reading them; else what may differ, for a

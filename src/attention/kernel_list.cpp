@@ -1,10 +1,11 @@
-// The ordered list that choose() and explain() walk: fastest first, the reference last.
+// The ordered list that choose() and explain() walk: fastest first, the reference last. Those of a device are walked
+// for its problems only; CUDA has no reference, since float64 values are computed on the CPU.
 #include "attention/kernel_list.h"
 
 namespace strobe {
 
 std::span<const Kernel> kernels() {
-  static const Kernel list[] = {kFlash2Cpu, kStandardCpu, kReferenceCpu};
+  static const Kernel list[] = {kFlash2Cpu, kStandardCpu, kReferenceCpu, kFlash2Cuda, kStandardCuda};
   return list;
 }
 

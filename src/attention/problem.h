@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "device/gpu_facts.h"
 #include "strobe/attention.h"
 
 namespace strobe {
@@ -33,12 +34,17 @@ struct Problem {
   DType dtype = DType::fp32;
   int threads = 1;
   std::string cpu_isa;  // the instruction set that STROBE_CPU_ISA named when the call came in; empty: the best
+  bool deterministic = true;
+  GpuFacts gpu;            // CUDA: of the current GPU; a test may put any card here
+  void* stream = nullptr;  // CUDA: the caller's cudaStream_t
 
   std::int64_t batch = 0;  // sequences: B, or the number of packed sequences
   std::int64_t heads_q = 0;
   std::int64_t heads_kv = 0;
   std::int64_t group = 1;  // heads_q / heads_kv
-  std::int64_t max_q = 0;  // longest sequence on either side; Sq and Sk in a padded batch
+  // The longest sequence on either side; Sq and Sk in a padded batch. On CUDA, where the offsets of a packed batch are
+  // not read, what the caller says, or the total.
+  std::int64_t max_q = 0;
   std::int64_t max_k = 0;
   std::int64_t d = 0;   // head dimension of q and k
   std::int64_t dv = 0;  // head dimension of v and o
@@ -73,6 +79,7 @@ struct Problem {
 
   bool masked() const { return causal || window.left >= 0 || window.right >= 0; }
 
+  // CPU only: lengths and offsets of a CUDA problem are in the memory of the GPU.
   Extent extent(std::int64_t b) const {
     if (packed) {
       return {cu_seqlens_q[b], cu_seqlens_q[b + 1] - cu_seqlens_q[b], cu_seqlens_k[b],

@@ -8,7 +8,7 @@
 #include "attention/check_view.h"
 #include "attention/cpu/isa.h"
 #include "core/fail.h"
-#include "device/device_info.h"
+#include "device/gpu_facts.h"
 #include "device/host/thread_pool.h"
 
 namespace strobe {
@@ -24,9 +24,12 @@ void check_execution(const Execution& execution, Problem& problem) {
     fail(kInvalid, "attention: unknown device {}; valid are 0 (cpu), 1 (cuda)", static_cast<int>(execution.device));
   }
   if (execution.device == Device::cuda) {
-    const std::string reason = gpu_inventory().reason;
-    fail(ErrorCode::unsupported, "attention: device cuda cannot be used: {}",
-         reason.empty() ? "this version has no kernel for it" : reason);
+    const CurrentGpu gpu = current_gpu();
+    if (!gpu.reason.empty()) {
+      fail(ErrorCode::unsupported, "attention: device cuda cannot be used: {}", gpu.reason);
+    }
+    problem.gpu = gpu.facts;
+    problem.stream = execution.stream;
   }
   if (execution.threads < 0 || execution.threads > kMaxThreads) {
     fail(kInvalid, "attention: threads is {}; valid are 0 (all cores of this process) to {}", execution.threads,
@@ -34,6 +37,7 @@ void check_execution(const Execution& execution, Problem& problem) {
   }
   problem.device = execution.device;
   problem.threads = execution.threads ? execution.threads : std::min(available_cores(), kMaxThreads);
+  problem.deterministic = execution.deterministic;
   problem.cpu_isa = cpu::forced_isa();
 }
 
@@ -168,6 +172,15 @@ void check_bias(const Attention& attention, Pointers pointers, Problem& problem)
   if (bias.dtype != DType::fp32 && bias.dtype != problem.dtype) {
     fail(kInvalid, "attention: bias is {}; valid are fp32 and the dtype of Q, {}", name_of(bias.dtype),
          name_of(problem.dtype));
+  }
+  // Lengths that are not read and not said: nothing is known of the shape, unless there are no rows or keys at all.
+  const bool unknown_q = attention.max_seqlen_q == 0 && attention.q.shape[2] != 0 && bias.shape[2] != 1;
+  const bool unknown_k = attention.max_seqlen_k == 0 && attention.k.shape[2] != 0;
+  if (problem.device == Device::cuda && problem.packed && (unknown_q || unknown_k)) {
+    fail(kInvalid,
+         "attention: a bias over packed sequences on device cuda needs max_seqlen_q and max_seqlen_k, the "
+         "shape it has; they are {} and {}",
+         attention.max_seqlen_q, attention.max_seqlen_k);
   }
   const auto fits = [&](std::size_t i, std::int64_t size) { return bias.shape[i] == 1 || bias.shape[i] == size; };
   if (!fits(0, problem.batch) || !fits(1, problem.heads_q) || !fits(2, problem.max_q) ||

@@ -149,6 +149,9 @@ Inputs make_inputs(const Case& one, std::uint64_t seed) {
 }
 
 Json config_json(const Case& one) {
+  const char* cache = one.device == Device::cpu ? "as left by the call before"
+                      : one.cache == Cache::hot ? "hot"
+                                                : "cold";
   const char* passes = one.passes == Passes::both ? "both" : has_forward(one.passes) ? "forward" : "backward";
   return Json::object({{"batch_size", one.batch},
                        {"seq_len", one.seq_q},
@@ -156,7 +159,7 @@ Json config_json(const Case& one) {
                        {"emb_dim", one.emb_dim()},
                        {"causal", one.causal},
                        {"dtype", strobe::name_of(one.dtype)},
-                       {"device", "cpu"},
+                       {"device", name_of(one.device)},
                        {"threads", one.threads},
                        {"head_dim", one.head_dim},
                        {"num_kv_heads", one.kv_heads},
@@ -164,6 +167,7 @@ Json config_json(const Case& one) {
                        {"align", name_of(one.alignment)},
                        {"window", Json::array({one.window.left, one.window.right})},
                        {"pass", passes},
+                       {"cache", cache},
                        {"layout", "bhsd"}});
 }
 

@@ -14,6 +14,9 @@ enum class Passes { forward, backward, both };
 constexpr bool has_forward(Passes passes) { return passes != Passes::backward; }
 constexpr bool has_backward(Passes passes) { return passes != Passes::forward; }
 
+// Whether a GPU's L2 cache is written over before each timed call.
+enum class Cache { cold, hot };
+
 struct Case {
   std::int64_t batch = 1;
   std::int64_t heads = 1;
@@ -27,6 +30,8 @@ struct Case {
   Window window{};
   Passes passes = Passes::both;  // that are timed
   int threads = 1;
+  Device device = Device::cpu;
+  Cache cache = Cache::cold;
 
   std::int64_t emb_dim() const { return heads * head_dim; }
   bool masked() const { return causal || window.left >= 0 || window.right >= 0; }
@@ -65,7 +70,15 @@ TensorBytes tensor_bytes(const Case& one);
 // The problem for the library: contiguous [B, H, S, D] views; null pointers describe it without data.
 Attention attention_of(const Case& one, const void* q, const void* k, const void* v);
 
-// Q, K, V and, for a backward pass, dO: seeded, random normal, rounded to the dtype.
+// Where it runs, with the library's own choice of kernel and no workspace: for questions about it. On a GPU the
+// backward need not repeat bit by bit, as the peers' does not.
+inline Execution execution_of(const Case& one) {
+  return {.device = one.device, .kernel = {}, .threads = one.threads, .deterministic = one.device == Device::cpu};
+}
+
+constexpr const char* name_of(Device device) { return device == Device::cuda ? "cuda" : "cpu"; }
+
+// Q, K, V and, for a backward pass, dO, in host memory: seeded, random normal, rounded to the dtype.
 struct Inputs {
   Buffer q, k, v, d_o;
   Attention attention;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "attention/cpu/product_rate.h"
+#include "attention/standard/gpu_product_rate.h"
 #include "device/host/thread_pool.h"
 #include "measure/environment.h"
 #include "measure/rates.h"
@@ -18,10 +19,12 @@ Json rate_json(const std::optional<double>& rate) { return rate ? Json(*rate) : 
 }  // namespace
 
 std::optional<double> Ceilings::product(DType dtype) const {
+  if (device == Device::cuda) return cublas[static_cast<int>(dtype)];
   return dtype == DType::fp32 ? sgemm : packed[static_cast<int>(dtype)];
 }
 
-const char* Ceilings::product_name(DType dtype) {
+const char* Ceilings::product_name(DType dtype) const {
+  if (device == Device::cuda) return "cuBLAS";
   return dtype == DType::fp32 ? "OpenBLAS sgemm" : "packed inner product";
 }
 
@@ -53,13 +56,23 @@ Ceilings measure_ceilings(int threads, DType dtype, Depth depth) {
   return ceilings;
 }
 
+Ceilings ceilings_for(const Case& one, Depth depth) {
+  if (one.device == Device::cpu) return measure_ceilings(one.threads, one.dtype, depth);
+  Ceilings ceilings;
+  ceilings.device = one.device;
+  if (depth == Depth::none) return ceilings;
+  ceilings.copy = gpu_copy_rate();
+  ceilings.cublas[static_cast<int>(one.dtype)] = gpu_product_rate(one.dtype);
+  return ceilings;
+}
+
 Json ceilings_json(const Ceilings& ceilings) {
   Json product = Json::object();
   Json product_by = Json::object();
   Json packed = Json::object();
   for (const DType type : kTypes) {
     product.set(name_of(type), rate_json(ceilings.product(type)));
-    product_by.set(name_of(type), Ceilings::product_name(type));
+    product_by.set(name_of(type), ceilings.product_name(type));
     packed.set(name_of(type), rate_json(ceilings.packed[static_cast<int>(type)]));
   }
   return Json::object({{"threads", ceilings.threads},

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "bench/case.h"
 #include "core/json.h"
 #include "strobe/dtype.h"
 
@@ -13,18 +14,20 @@ namespace strobe::bench {
 // person would call it. In fp32 that is OpenBLAS's sgemm at 2048^3. Debian's OpenBLAS has no bf16 or fp16 product, so
 // that flash2's own inner product stands in for it there, on panels that are packed already and lie in cache. It does
 // not in fp32: it reaches 98 % of the FMA peak, and the 90 % of it that a cell is held to would be more than the 75 %
-// of that peak that is the goal of the best cells.
+// of that peak that is the goal of the best cells. On a GPU it is cuBLAS's product of that type.
 struct Ceilings {
+  Device device = Device::cpu;  // whose rates these are; those of the other device are absent
   int threads = 1;
   std::string fma_instructions;
   std::optional<double> fma_core, fma_all;  // fp32, FLOP/s: one core; all threads
   std::optional<double> sgemm;              // OpenBLAS's fp32 product, FLOP/s, all threads
   std::optional<double> packed[3];          // flash2's inner product on packed panels in cache, by dtype, FLOP/s
+  std::optional<double> cublas[3];          // CUDA: cuBLAS's product, by dtype, FLOP/s
   std::optional<double> copy;               // bytes read and written a second, all threads
 
   // The matrix-product rate of a type, and by which product it was measured.
   std::optional<double> product(DType dtype) const;
-  static const char* product_name(DType dtype);
+  const char* product_name(DType dtype) const;
 
   // Whether the complete product was so far below the packed one that somebody else must have used the cores.
   bool disturbed() const;
@@ -41,6 +44,9 @@ enum class Depth {
 
 // `dtype` is that of the case; fp32 is always measured.
 Ceilings measure_ceilings(int threads, DType dtype, Depth depth);
+
+// Those of the case's device; of a GPU the copy rate and cuBLAS's product in the case's type, about 100 ms.
+Ceilings ceilings_for(const Case& one, Depth depth);
 
 Json ceilings_json(const Ceilings& ceilings);
 

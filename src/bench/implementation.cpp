@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "bench/gpu_implementation.h"
 #include "bench/kernel_implementation.h"
 #include "bench/torch_peer.h"
 #include "core/fail.h"
@@ -17,7 +18,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// The library's kernels, each once: what explain says of the smallest problem.
+// The library's kernels, each once: what explain says of the smallest problem. Those of the GPU are among the CPU's.
 std::vector<std::string> kernel_names() {
   std::vector<std::string> names;
   const Attention smallest = attention_of(Case(), nullptr, nullptr, nullptr);
@@ -47,6 +48,7 @@ std::unique_ptr<Implementation> make_implementation(const std::string& name, con
   if (std::find(std::begin(kTorchPeers), std::end(kTorchPeers), name) != std::end(kTorchPeers)) {
     return std::make_unique<TorchPeer>(name, options.peer_timeout);
   }
+  if (options.device == Device::cuda) return std::make_unique<GpuImplementation>(name);
   return std::make_unique<KernelImplementation>(name);
 }
 

@@ -90,6 +90,7 @@ std::vector<std::string> implementation_names();
 std::string canonical_name(std::string_view name);
 
 struct ImplementationOptions {
+  Device device = Device::cpu;
   double peer_timeout = 600;  // seconds without an answer
 };
 std::unique_ptr<Implementation> make_implementation(const std::string& name, const ImplementationOptions& options);

@@ -3,32 +3,14 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstring>
 
-#include "core/fail.h"
+#include "bench/verdict.h"
 #include "measure/clock.h"
 #include "measure/quiet.h"
 
 namespace strobe::bench {
 namespace {
-
-// The kernel's verdict on one pass; throws where it refuses.
-Verdict verdict_of(const std::string& kernel, const Case& one, Pass pass) {
-  const Execution execution{.threads = one.threads};
-  for (Verdict& verdict : explain(attention_of(one, nullptr, nullptr, nullptr), pass, execution)) {
-    if (verdict.kernel != kernel) continue;
-    if (!verdict.refusal.empty()) fail(ErrorCode::unsupported, "{}: {}", kernel, verdict.refusal);
-    return verdict;
-  }
-  fail(ErrorCode::unsupported, "{}: not built in", kernel);
-}
-
-std::size_t workspace_of(const std::string& kernel, const Case& one) {
-  std::size_t bytes = verdict_of(kernel, one, Pass::forward).workspace_bytes;
-  if (has_backward(one.passes)) bytes = std::max(bytes, verdict_of(kernel, one, Pass::backward).workspace_bytes);
-  return bytes;
-}
 
 Buffer poisoned(std::int64_t bytes) {
   Buffer buffer(static_cast<std::size_t>(bytes));
@@ -38,12 +20,7 @@ Buffer poisoned(std::int64_t bytes) {
 
 }  // namespace
 
-std::optional<std::int64_t> KernelImplementation::predicted_bytes(const Case& one) {
-  const TensorBytes bytes = tensor_bytes(one);
-  const auto workspace = static_cast<std::int64_t>(workspace_of(kernel_, one));
-  const std::int64_t forward = bytes.inputs() + bytes.o + bytes.lse + workspace;
-  return has_backward(one.passes) ? forward + bytes.inputs() + bytes.o : forward;
-}
+std::optional<std::int64_t> KernelImplementation::predicted_bytes(const Case& one) { return held_bytes(kernel_, one); }
 
 void KernelImplementation::prepare(const Case& one, const Inputs& inputs) {
   case_ = one;

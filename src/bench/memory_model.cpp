@@ -22,7 +22,8 @@ std::int64_t MemoryModel::backward_bytes() const { return sum(backward_extra); }
 MemoryModel predict_kernel(const Case& one, const std::string& kernel) {
   const TensorBytes bytes = tensor_bytes(one);
   const Attention attention = attention_of(one, nullptr, nullptr, nullptr);
-  const Execution execution{.kernel = kernel, .threads = one.threads};
+  Execution execution = execution_of(one);
+  execution.kernel = kernel;
   const auto forward = static_cast<std::int64_t>(workspace_bytes(attention, Pass::forward, execution));
   MemoryModel model{
       .implementation = kernel,

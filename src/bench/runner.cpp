@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "core/fail.h"
+#include "device/device_info.h"
 #include "measure/clock.h"
 #include "measure/system_info.h"
 
@@ -47,9 +48,16 @@ bool guarded(Row& row, Body&& body) {
 
 std::string bytes_text(std::int64_t bytes) { return fmt::format("{:.1f} MB", static_cast<double>(bytes) / (1 << 20)); }
 
+std::int64_t free_gpu_bytes() {
+  for (const GpuInfo& gpu : gpu_inventory().gpus) {
+    if (gpu.memory_free_bytes > 0) return static_cast<std::int64_t>(gpu.memory_free_bytes);  // of the current one
+  }
+  return 0;
+}
+
 void refuse_what_does_not_fit(const Case& one, Implementation& implementation, Row& row, const RunOptions& options) {
   const std::optional<std::int64_t> asked = implementation.predicted_bytes(one);
-  const std::int64_t available = read_memory_info().available;
+  const std::int64_t available = one.device == Device::cuda ? free_gpu_bytes() : read_memory_info().available;
   const std::int64_t free = options.memory_limit.value_or(available > 0 ? available : INT64_MAX);
   if (!asked || *asked <= free) return;
   row.asked = asked;
@@ -177,7 +185,7 @@ std::vector<Row> run_case(const Case& one, const Implementations& implementation
   const auto tell = [&](const std::string& text) {
     if (options.progress) options.progress(text);
   };
-  explain(attention_of(one, nullptr, nullptr, nullptr), Pass::forward, Execution{.threads = one.threads});  // validates
+  explain(attention_of(one, nullptr, nullptr, nullptr), Pass::forward, execution_of(one));  // validates
   std::vector<Row> rows(implementations.size());
   std::vector<Contender> contenders;
   for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -44,14 +44,16 @@ std::string quotient(const std::optional<double>& top, const std::optional<doubl
 
 std::string rows_table(std::span<const Row> rows, const Ceilings& ceilings) {
   const Row* reference = find_reference(rows);
+  const bool on_gpu = !rows.empty() && rows[0].one.device == Device::cuda;
+  const char* unit = on_gpu ? "TFLOP/s" : "GFLOP/s";
   TextTable table;
   table.add_column("implementation", TextTable::Align::left);
   table.add_column("forward ms");
   table.add_column("min");
-  table.add_column("GFLOP/s");
+  table.add_column(unit);
   table.add_column("backward ms");
   table.add_column("min");
-  table.add_column("GFLOP/s");
+  table.add_column(unit);
   table.add_column("memory MB");
   table.add_column(reference ? "x " + reference->implementation : "ratio");
   table.add_column("of product rate");
@@ -70,7 +72,7 @@ std::string rows_table(std::span<const Row> rows, const Ceilings& ceilings) {
       const std::optional<double> rate = median_rate(row, region);
       cells.push_back(median ? milliseconds(*median) : "-");
       cells.push_back(median ? milliseconds(summarize(row.series(region).samples).min) : "-");
-      cells.push_back(rate ? fmt::format("{:.1f}", *rate * 1e-9) : "-");
+      cells.push_back(rate ? fmt::format("{:.1f}", *rate * (on_gpu ? 1e-12 : 1e-9)) : "-");
       ratios.push_back(quotient(median_of(*reference, region), median, 1, "{:.2f}"));
       shares.push_back(quotient(rate, ceilings.product(row.one.dtype), 100, "{:.0f} %"));
     }

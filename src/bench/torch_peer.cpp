@@ -102,6 +102,8 @@ void TorchPeer::prepare(const Case& one, const Inputs& inputs) {
       ask(Json::object({{"command", "prepare"},
                         {"implementation", name_},
                         {"threads", one.threads},
+                        {"device", strobe::bench::name_of(one.device)},
+                        {"hot", one.cache == Cache::hot},
                         {"dtype", strobe::name_of(one.dtype)},
                         {"heads", one.heads},
                         {"kv_heads", one.kv_heads},
@@ -158,7 +160,7 @@ std::optional<std::int64_t> TorchPeer::metered_bytes() {
 }
 
 void TorchPeer::settle() {
-  if (child_ && child_->pid() > 0) wait_until_quiet(child_->pid());
+  if (case_.device == Device::cpu && child_ && child_->pid() > 0) wait_until_quiet(child_->pid());
 }
 
 }  // namespace strobe::bench

@@ -9,8 +9,10 @@
 
 namespace strobe::bench {
 
-// torch-sdpa: the flash backend; torch-math: materialised scores.
-inline constexpr const char* kTorchPeers[] = {"torch-sdpa", "torch-math"};
+// torch-sdpa: the flash backend (on CUDA in fp32, which that does not take: the memory-efficient one); torch-math:
+// materialised scores. The others are single backends of CUDA.
+inline constexpr const char* kTorchPeers[] = {"torch-sdpa", "torch-math", "torch-flash", "torch-efficient",
+                                              "torch-cudnn"};
 
 const char* torch_peer_script();  // python/torch_peer.py
 

@@ -3,7 +3,10 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <optional>
+#include <sstream>
 
 #include "bench/ceilings.h"
 #include "bench/runner.h"
@@ -28,6 +31,7 @@ struct BenchOptions {
   CaseOptions one;
   bench::RunOptions run;
   std::string output = "benchmark_result.json";
+  std::string cells;  // file of configurations; empty: the one of the flags
   double peer_timeout = 600;
   bool check = true;
   bool quick = false;
@@ -61,6 +65,11 @@ OptionTable make_table(BenchOptions& options) {
              .placeholder = "FILE",
              .help = "JSON of all rows; default benchmark_result.json; - is the standard output",
              .apply = [&](auto, auto value) { options.output = value; }});
+  table.add(
+      {.name = "cells",
+       .placeholder = "FILE",
+       .help = "several configurations in one run: a line each, of flags that describe one; other flags hold for all",
+       .apply = [&](auto, auto value) { options.cells = value; }});
   table.add(make_switch("check", "compare with float64 before timing; default on", options.check));
   table.add({.name = "memory-limit",
              .placeholder = "SIZE",
@@ -85,6 +94,28 @@ OptionTable make_table(BenchOptions& options) {
   return table;
 }
 
+// The configurations of a file: on each line, flags beyond those of the command line. Lines that are empty or begin
+// with # are passed over.
+std::vector<bench::Case> cells_of(const std::string& path, const CaseOptions& defaults) {
+  std::ifstream file(path);
+  if (!file) fail(ErrorCode::invalid_argument, "--cells {}: cannot be read", path);
+  std::vector<bench::Case> cells;
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    CaseOptions one = defaults;
+    OptionTable table;
+    add_case_options(table, one);
+    std::istringstream text(line);
+    const std::vector<std::string> words{std::istream_iterator<std::string>(text), {}};
+    const std::vector<std::string_view> views(words.begin(), words.end());
+    table.parse(views);
+    const Cases found = cases_of(one);
+    cells.insert(cells.end(), found.cases.begin(), found.cases.end());
+  }
+  if (cells.empty()) fail(ErrorCode::invalid_argument, "--cells {}: no configuration in it", path);
+  return cells;
+}
+
 std::string quoted(std::string_view word) {
   const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
     return std::isalnum(c) || std::string_view("-_=.,:/+@%").find(static_cast<char>(c)) != std::string_view::npos;
@@ -105,10 +136,11 @@ std::string repeat_command(Arguments arguments) {
 }
 
 std::string heading(const bench::Case& one, const bench::Ceilings& ceilings) {
-  std::string text = fmt::format("{}; cpu, {} thread{}", describe(one), one.threads, one.threads == 1 ? "" : "s");
+  std::string text = describe(one) + "; " + place_of(one);
+  if (one.device == Device::cuda && ceilings.copy) text += fmt::format("; copy {:.0f} GB/s", *ceilings.copy * 1e-9);
   if (const auto rate = ceilings.product(one.dtype)) {
     text += fmt::format("; {} matrix product {:.0f} GFLOP/s ({})", name_of(one.dtype), *rate * 1e-9,
-                        bench::Ceilings::product_name(one.dtype));
+                        ceilings.product_name(one.dtype));
   }
   return text + "\n";
 }
@@ -164,20 +196,21 @@ int run_bench(Arguments arguments) {
     print(kIntroduction + table.help());
     return kFine;
   }
-  const Cases cases = cases_of(options.one);
+  Cases cases = cases_of(options.one);
+  if (!options.cells.empty()) cases = {.cases = cells_of(options.cells, options.one), .scaled = false, .note = {}};
   const bench::Case& first = cases.cases.front();
   for (const bench::Case& one : cases.cases) {  // refuses bad problems before anything is started
-    explain(bench::attention_of(one, nullptr, nullptr, nullptr), Pass::forward, Execution{.threads = one.threads});
+    explain(bench::attention_of(one, nullptr, nullptr, nullptr), Pass::forward, bench::execution_of(one));
   }
   Output output(options.output);
   std::vector<std::string> notes = notes_on_machine(first.threads);
   if (!cases.note.empty()) notes.insert(notes.begin(), cases.note);
   output.tell(lines_of(notes));
 
-  if (options.pin && first.threads <= available_cores()) pin_to_cores(first.threads);
+  if (options.pin && first.device == Device::cpu && first.threads <= available_cores()) pin_to_cores(first.threads);
   show_progress("measure the machine's ceilings");
   const bench::Depth depth = options.quick ? bench::Depth::none : bench::Depth::brief;
-  const bench::Ceilings ceilings = bench::measure_ceilings(first.threads, first.dtype, depth);
+  const bench::Ceilings ceilings = bench::ceilings_for(first, depth);
   if (first.dtype == DType::fp32 && ceilings.disturbed()) {
     output.tell(lines_of({"OpenBLAS sgemm was not left alone: shares of its rate are too high here"}));
   }
@@ -185,7 +218,8 @@ int run_bench(Arguments arguments) {
       .environment = bench::full_environment(ceilings), .command = repeat_command(arguments), .scaled = cases.scaled};
   bench::Implementations implementations;
   for (const std::string& name : options.one.implementations) {
-    implementations.push_back(bench::make_implementation(name, {.peer_timeout = options.peer_timeout}));
+    implementations.push_back(
+        bench::make_implementation(name, {.device = first.device, .peer_timeout = options.peer_timeout}));
   }
   options.run.check = options.check ? bench::Check::on : bench::Check::off;
   options.run.progress = [](const std::string& step) { show_progress(step); };

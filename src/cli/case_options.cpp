@@ -6,6 +6,8 @@
 
 #include "bench/implementation.h"
 #include "core/fail.h"
+#include "device/device_info.h"
+#include "device/gpu_facts.h"
 #include "device/host/thread_pool.h"
 
 namespace strobe::cli {
@@ -72,9 +74,11 @@ Alignment parse_alignment(std::string_view flag, std::string_view value) {
   return word == "top_left" ? Alignment::top_left : Alignment::bottom_right;
 }
 
-void parse_device(std::string_view flag, std::string_view value) {
-  if (value == "cuda") fail(ErrorCode::unsupported, "{} cuda: this version has CPU kernels only; valid: cpu", flag);
-  parse_word(flag, value, {"cpu"});
+Device parse_device(std::string_view flag, std::string_view value) {
+  if (parse_word(flag, value, {"cpu", "cuda"}) == "cpu") return Device::cpu;
+  const CurrentGpu gpu = current_gpu();
+  if (!gpu.reason.empty()) fail(ErrorCode::unsupported, "{} cuda: {}; valid: cpu", flag, gpu.reason);
+  return Device::cuda;
 }
 
 }  // namespace
@@ -102,7 +106,8 @@ void add_case_options(OptionTable& table, CaseOptions& options) {
              .apply = size_into(options.emb, 1)});
   table.add({.name = "impl",
              .placeholder = "NAME[,NAME]",
-             .help = "Flash2, Pytorch (= standard), reference, torch-sdpa, torch-math; default Flash2",
+             .help = "Flash2, Pytorch (= standard), reference, torch-sdpa, torch-math; on a GPU also torch-flash, "
+                     "torch-efficient, torch-cudnn; default Flash2",
              .apply = [&](auto, auto value) { parse_implementations(options, value); }});
   table.add({.name = "causal",
              .takes = Takes::optional_value,
@@ -136,14 +141,30 @@ void add_case_options(OptionTable& table, CaseOptions& options) {
              .placeholder = "LEFT:RIGHT",
              .help = "sliding window: keys to the left and right of the diagonal, -1 is open",
              .apply = [&](auto flag, auto value) { options.window = parse_window(flag, value); }});
-  table.add(
-      {.name = "device", .placeholder = "cpu", .help = "this version has CPU kernels only", .apply = parse_device});
+  table.add({.name = "device",
+             .placeholder = "cpu|cuda",
+             .help = "default: cuda where there is a GPU",
+             .apply = [&](auto flag, auto value) { options.device = parse_device(flag, value); }});
+  table.add({.name = "cache",
+             .placeholder = "cold|hot",
+             .help = "whether a GPU finds the tensors in its L2 cache; default cold",
+             .apply = [&](auto flag, auto value) {
+               const bool hot = parse_word(flag, value, {"cold", "hot"}) == "hot";
+               options.cache = hot ? bench::Cache::hot : bench::Cache::cold;
+             }});
   table.add({.name = "threads",
              .placeholder = "N",
              .help = "default: all cores of this process",
              .apply = [&](auto flag, auto value) {
                options.threads = static_cast<int>(parse_integer(flag, value, 1, 4096));
              }});
+}
+
+std::string place_of(const bench::Case& one) {
+  if (one.device == Device::cpu) return fmt::format("cpu, {} thread{}", one.threads, one.threads == 1 ? "" : "s");
+  const GpuInventory inventory = gpu_inventory();
+  const auto index = static_cast<std::size_t>(current_gpu().index);
+  return "cuda, " + (index < inventory.gpus.size() ? inventory.gpus[index].name : inventory.reason);
 }
 
 namespace {
@@ -183,12 +204,14 @@ Cases cases_of(const CaseOptions& options) {
   std::int64_t batch = options.batch.value_or(32);
   std::int64_t heads = options.heads.value_or(32);
   std::int64_t emb = options.emb.value_or(2048);
+  const Device device = options.device.value_or(current_gpu().reason.empty() ? Device::cuda : Device::cpu);
+  const bool scale_down = device == Device::cpu;
   std::vector<std::string> changes;
-  if (!options.batch) {
+  if (!options.batch && scale_down) {
     batch = 1;
     changes.push_back("--batch_size 32 -> 1");
   }
-  if (!options.heads && !options.emb) {
+  if (!options.heads && !options.emb && scale_down) {
     heads = 8;
     emb = 512;
     changes.push_back("--num_heads 32 -> 8");
@@ -218,7 +241,9 @@ Cases cases_of(const CaseOptions& options) {
                          .alignment = options.alignment,
                          .window = options.window,
                          .passes = options.passes,
-                         .threads = options.threads.value_or(available_cores())});
+                         .threads = options.threads.value_or(available_cores()),
+                         .device = device,
+                         .cache = options.cache});
   }
   return out;
 }

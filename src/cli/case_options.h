@@ -14,6 +14,8 @@ struct CaseOptions {
   std::optional<std::int64_t> batch, seq, heads, emb, kv_heads, seq_k;
   std::optional<DType> dtype;
   std::optional<int> threads;
+  std::optional<Device> device;
+  bench::Cache cache = bench::Cache::cold;
   std::vector<bool> causal{false};  // both values for --causal=both
   Alignment alignment = Alignment::unsaid;
   Window window;
@@ -29,6 +31,9 @@ struct Cases {
   bool scaled = false;             // defaults were made smaller, since this runs on a CPU
   std::string note;                // says so; else empty
 };
+
+// Where a case runs, for a heading: "cpu, 2 threads" or "cuda, NVIDIA H200".
+std::string place_of(const bench::Case& one);
 
 // Fills in the defaults. Throws Error(invalid_argument) where heads do not divide.
 Cases cases_of(const CaseOptions& options);

@@ -35,7 +35,7 @@ std::string verdicts_text(const bench::Case& one, Pass pass) {
   table.add_column("workspace MB");
   table.add_column("configuration", TextTable::Align::left);
   const Attention attention = bench::attention_of(one, nullptr, nullptr, nullptr);
-  for (const Verdict& verdict : explain(attention, pass, Execution{.threads = one.threads})) {
+  for (const Verdict& verdict : explain(attention, pass, bench::execution_of(one))) {
     const bool fine = verdict.refusal.empty();
     table.add_row({verdict.kernel,
                    verdict.chosen ? "chosen"
@@ -89,7 +89,7 @@ std::string items_text(const std::vector<bench::MemoryItem>& items) {
 std::string memory_text(const bench::Case& one) {
   std::vector<bench::MemoryModel> models;
   for (const Verdict& verdict :
-       explain(bench::attention_of(one, nullptr, nullptr, nullptr), Pass::forward, Execution{.threads = one.threads})) {
+       explain(bench::attention_of(one, nullptr, nullptr, nullptr), Pass::forward, bench::execution_of(one))) {
     if (verdict.refusal.empty()) models.push_back(bench::predict_kernel(one, verdict.kernel));
   }
   models.push_back(bench::predict_plain(one));
@@ -128,9 +128,9 @@ int run_explain(Arguments arguments) {
   if (!cases.note.empty()) print("note: " + cases.note + "\n");
   const bench::Case& first = cases.cases.front();
   const bench::Depth depth = quick ? bench::Depth::none : bench::Depth::brief;
-  const bench::Ceilings ceilings = bench::measure_ceilings(first.threads, first.dtype, depth);
+  const bench::Ceilings ceilings = bench::ceilings_for(first, depth);
   for (const bench::Case& one : cases.cases) {
-    print(fmt::format("{}; cpu, {} threads; scale 1/sqrt({})\n\n", describe(one), one.threads, one.head_dim));
+    print(fmt::format("{}; {}; scale 1/sqrt({})\n\n", describe(one), place_of(one), one.head_dim));
     if (has_forward(one.passes)) print(verdicts_text(one, Pass::forward) + "\n");
     if (has_backward(one.passes)) print(verdicts_text(one, Pass::backward) + "\n");
     print(work_text(one, ceilings) + "\n" + memory_text(one) + "\n");

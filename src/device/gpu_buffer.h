@@ -8,8 +8,11 @@
 
 namespace strobe {
 
-// Bytes on the current GPU, given back at the end of the scope. Copies and fills are ordered on the default stream and
-// have ended when the call returns. Failures throw Error, out_of_memory with the bytes asked for and free.
+class GpuStream;
+
+// Bytes on the current GPU from gpu_allocator(), given back at the end of the scope. Without a stream, copies and fills
+// are ordered on the default stream and have ended when the call returns. Failures throw Error, out_of_memory with the
+// bytes asked for and free.
 class GpuBuffer {
  public:
   GpuBuffer() = default;
@@ -23,6 +26,10 @@ class GpuBuffer {
   ~GpuBuffer();
 
   void* data() const { return data_; }
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
   std::size_t bytes() const { return bytes_; }
 
   void copy_from_host(const void* source, std::size_t bytes);
@@ -30,6 +37,7 @@ class GpuBuffer {
 
   // Writes the same 32-bit word over the whole buffer, whose size must be a multiple of 4: poison for tests.
   void fill(std::uint32_t word);
+  void fill(std::uint32_t word, const GpuStream& stream);  // in order on the stream; returns before it is done
 
  private:
   void swap(GpuBuffer& other) noexcept {

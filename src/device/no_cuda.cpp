@@ -1,7 +1,11 @@
 // Stands in for cuda/ in a build without CUDA: the same functions, each with the reason why not.
 #include "core/fail.h"
 #include "device/device_info.h"
+#include "device/gpu_allocator.h"
 #include "device/gpu_buffer.h"
+#include "device/gpu_facts.h"
+#include "device/gpu_stream.h"
+#include "device/gpu_work.h"
 
 namespace strobe {
 
@@ -15,10 +19,38 @@ constexpr const char* kReason = "this build has no CUDA, and this version no CUD
 
 GpuInventory gpu_inventory() { return {.compiled_in = false, .reason = kReason, .gpus = {}}; }
 
+CurrentGpu current_gpu() { return {.reason = kReason, .index = 0, .facts = {}}; }
+
+void* GpuAllocator::allocate(std::size_t) { refuse(); }
+void GpuAllocator::free(void*, std::size_t) noexcept {}
+GpuAllocator& gpu_allocator() {
+  static auto* const allocator = new GpuAllocator;
+  return *allocator;
+}
+
 GpuBuffer::GpuBuffer(std::size_t) { refuse(); }
 GpuBuffer::~GpuBuffer() = default;
 void GpuBuffer::copy_from_host(const void*, std::size_t) { refuse(); }
 void GpuBuffer::copy_to_host(void*, std::size_t) const { refuse(); }
 void GpuBuffer::fill(std::uint32_t) { refuse(); }
+void GpuBuffer::fill(std::uint32_t, const GpuStream&) { refuse(); }
+
+GpuStream::GpuStream() { refuse(); }
+GpuStream::~GpuStream() = default;
+void GpuStream::synchronize() const { refuse(); }
+void GpuStream::copy(void*, const void*, std::size_t) const { refuse(); }
+
+GpuEvent::GpuEvent() { refuse(); }
+GpuEvent::~GpuEvent() = default;
+void GpuEvent::record(const GpuStream&) { refuse(); }
+void GpuEvent::synchronize() const { refuse(); }
+double GpuEvent::seconds_since(const GpuEvent&) const { refuse(); }
+
+GpuGraph::GpuGraph(const GpuStream&, const std::function<void()>&) { refuse(); }
+GpuGraph::~GpuGraph() = default;
+void GpuGraph::launch(const GpuStream&) const { refuse(); }
+
+void throw_earlier_gpu_error() {}
+void clear_on_gpu(const GpuElements&, void*) { refuse(); }
 
 }  // namespace strobe

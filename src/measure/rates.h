@@ -16,4 +16,7 @@ double blas_product_rate(int threads, double seconds);
 // Copying memory that no cache holds, in bytes read plus bytes written a second.
 double copy_rate(int threads, double seconds);
 
+// Copying 2 GiB inside the memory of the current GPU, likewise; the best of 20 runs.
+double gpu_copy_rate();
+
 }  // namespace strobe

@@ -15,13 +15,17 @@ namespace {
 
 using test::SmallProblem;
 
+std::vector<std::string> names_on(Device device) {
+  std::vector<std::string> names;
+  for (const Kernel& kernel : kernels()) {
+    if (kernel.device == device) names.emplace_back(kernel.name);
+  }
+  return names;
+}
+
 TEST(Choose, OrderOfTheList) {
-  const auto list = kernels();
-  ASSERT_EQ(list.size(), 3u);
-  EXPECT_STREQ(list[0].name, "flash2");
-  EXPECT_STREQ(list[1].name, "standard");
-  EXPECT_STREQ(list[2].name, "reference");
-  for (const Kernel& kernel : list) EXPECT_EQ(kernel.device, Device::cpu);
+  EXPECT_EQ(names_on(Device::cpu), (std::vector<std::string>{"flash2", "standard", "reference"}));
+  EXPECT_EQ(names_on(Device::cuda).back(), "standard");
 }
 
 TEST(Choose, FirstThatSupports) {
@@ -29,7 +33,7 @@ TEST(Choose, FirstThatSupports) {
   const Problem problem = validate_query(s.attention, Pass::forward, {});
   const Kernel* expected = nullptr;
   for (const Kernel& kernel : kernels()) {
-    if (!expected && kernel.refusal(problem).empty()) expected = &kernel;
+    if (!expected && kernel.device == Device::cpu && kernel.refusal(problem).empty()) expected = &kernel;
   }
   EXPECT_EQ(&choose(problem), expected);
 }
@@ -47,7 +51,10 @@ TEST(Choose, EveryKernelTakesEveryFeature) {
   s.attention.dropout = {.p = 0.25f, .seed = 3};
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     const Problem problem = validate_query(s.attention, pass, {});
-    for (const Kernel& kernel : kernels()) EXPECT_EQ(kernel.refusal(problem), "") << kernel.name;
+    for (const Kernel& kernel : kernels()) {
+      if (kernel.device != Device::cpu) continue;
+      EXPECT_EQ(kernel.refusal(problem), "") << kernel.name;
+    }
   }
 }
 
@@ -74,7 +81,7 @@ TEST(Choose, UnknownNameListsTheValidOnes) {
   }
 }
 
-// No kernel runs on CUDA yet; the chooser says so by itself, before any validator does.
+// A card that is too old for every kernel, or a build without CUDA: the chooser says so by itself.
 TEST(Choose, NoKernelOfADevice) {
   SmallProblem s;
   Problem problem = validate_query(s.attention, Pass::forward, {});
@@ -97,7 +104,7 @@ TEST(Explain, AgreesWithWhatRuns) {
       const Kernel& chosen = choose(problem, name);
       int marked = 0;
       const auto verdicts = explain(s.attention, pass, execution);
-      ASSERT_EQ(verdicts.size(), kernels().size());
+      ASSERT_EQ(verdicts.size(), names_on(Device::cpu).size());
       for (std::size_t i = 0; i < verdicts.size(); ++i) {
         EXPECT_EQ(verdicts[i].kernel, kernels()[i].name);
         EXPECT_EQ(verdicts[i].refusal, kernels()[i].refusal(problem));

@@ -1,12 +1,7 @@
 // The exactness rule over the generated grid, for every instruction set of this machine: the test that decides.
-//   STROBE_TEST_CASES=<n>      a subset of about n cases, spread over the grid
-//   STROBE_TEST_CASE=<index>   that case only
+// support/selection.h has the variables that choose cases.
 #include <gtest/gtest.h>
 
-#include <fmt/format.h>
-#include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <map>
 #include <string>
 
@@ -14,6 +9,7 @@
 #include "support/grid.h"
 #include "support/isa_scope.h"
 #include "support/run.h"
+#include "support/selection.h"
 
 namespace strobe::test {
 namespace {
@@ -22,43 +18,18 @@ constexpr std::int64_t kShards = 24;
 constexpr std::int64_t kPerShard = kGridSize / kShards;
 static_assert(kPerShard * kShards == kGridSize);
 
-std::int64_t number_from(const char* variable, std::int64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text && *text ? std::strtoll(text, nullptr, 10) : otherwise;
-}
-
-bool selected(std::int64_t index) {
-  const std::int64_t only = number_from("STROBE_TEST_CASE", -1);
-  if (only >= 0) return index == only;
-  const std::int64_t limit = std::min(number_from("STROBE_TEST_CASES", kGridSize), kGridSize);
-  return (index + 1) * limit / kGridSize != index * limit / kGridSize;
-}
-
-// The rule compares two roundings of the same values, and one draw of values may favour either: a kernel with exactly
-// standard's error breaks it now and then. A case that breaks it is drawn anew, many times, and each output must keep
-// the rule in most of the draws; one whose error is really more than twice standard's does not.
+// Of a case that broke the rule on one draw of values.
 std::string exactness_of_many(Case c) {
-  constexpr int kDraws = 31;
-  std::array<int, kOutputs.size()> broken{};
-  std::array<std::string, kOutputs.size()> last;
-  for (int draw = 0; draw < kDraws; ++draw) {
+  Draws draws;
+  for (int draw = 0; draw < Draws::kCount; ++draw) {
     ++c.seed;
     const Data data(c);
     const Results standard = run(data, {.kernel = "standard", .threads = c.threads}).results;
     const Outcome flash2 = run(data, {.kernel = "flash2", .threads = c.threads, .own_workspace = c.own_workspace});
     if (!flash2.complaint.empty()) return flash2.complaint;
-    const auto lines = exactness_by_output(c, oracle(data), standard, flash2.results);
-    for (std::size_t i = 0; i < lines.size(); ++i) {
-      if (lines[i].empty()) continue;
-      ++broken[i];
-      last[i] = lines[i];
-    }
+    draws.add(exactness_by_output(c, oracle(data), standard, flash2.results));
   }
-  std::string text;
-  for (std::size_t i = 0; i < broken.size(); ++i) {
-    if (broken[i] > kDraws / 2) text += fmt::format("{}  in {} of {} draws\n", last[i], broken[i], kDraws);
-  }
-  return text;
+  return draws.verdict();
 }
 
 class Grid : public testing::TestWithParam<std::int64_t> {};

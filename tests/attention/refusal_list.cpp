@@ -236,6 +236,22 @@ const std::vector<Refusal>& common_refusals() {
        },
        {"batch 1", "Q has batch 2"}},
 
+      {"packed bound too small",
+       [](SmallProblem& s) {
+         pack(s);
+         s.attention.max_seqlen_k = 4;
+       },
+       {"max_seqlen_k is 4 but sequence 1 of cu_seqlens_k has 5"}},
+      {"packed bound negative",
+       [](SmallProblem& s) {
+         pack(s);
+         s.attention.max_seqlen_q = -1;
+       },
+       {"max_seqlen_q is -1", "0 (not known)"}},
+      {"bound without offsets",
+       [](SmallProblem& s) { s.attention.max_seqlen_q = 3; },
+       {"max_seqlen_q is 3 but no cu_seqlens are given"}},
+
       {"bias rows",
        [](SmallProblem& s) {
          s.add_bias({2, 4, 2, 5});

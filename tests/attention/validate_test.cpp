@@ -230,9 +230,25 @@ TEST(Validate, RefusesCudaWithTheReason) {
   SmallProblem s;
   s.execution.device = Device::cuda;
   const std::string reason = gpu_inventory().reason;
+  if (reason.empty()) GTEST_SKIP() << "this machine has a GPU";
   const Refusal refusal{"cuda", {}, {"device cuda", reason.c_str()}, ErrorCode::unsupported};
   expect_refusal(refusal, [&] { s.forward(); });
   expect_refusal(refusal, [&] { explain(s.attention, Pass::forward, s.execution); });
+}
+
+// A bound on packed sequences counts as the longest, for the shape of a bias too.
+TEST(Validate, BoundsOfPackedSequences) {
+  SmallProblem s;
+  pack(s);
+  EXPECT_EQ(validate_query(s.attention, Pass::forward, {}).max_q, 2);
+  s.attention.max_seqlen_q = 3;
+  s.attention.max_seqlen_k = 7;
+  s.add_bias({2, 1, 3, 7});
+  const Problem problem = validate_query(s.attention, Pass::backward, {});
+  EXPECT_EQ(problem.max_q, 3);
+  EXPECT_EQ(problem.max_k, 7);
+  EXPECT_NO_THROW(s.forward());
+  EXPECT_NO_THROW(s.backward());
 }
 
 TEST(Validate, FillsInDefaults) {

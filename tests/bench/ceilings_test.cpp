@@ -31,5 +31,19 @@ TEST(Ceilings, YardstickIsACompleteProductWhereThereIsOne) {
   EXPECT_EQ(json.at("packed_product(FLOP/s)").at("fp32").as_number(), 160e9);
 }
 
+TEST(Ceilings, YardstickOfAGpuIsCublas) {
+  Ceilings ceilings;
+  ceilings.device = Device::cuda;
+  EXPECT_FALSE(ceilings.product(DType::fp32));
+  ceilings.cublas[static_cast<int>(DType::fp32)] = 50e12;
+  ceilings.cublas[static_cast<int>(DType::bf16)] = 700e12;
+  EXPECT_EQ(ceilings.product(DType::fp32), 50e12);
+  EXPECT_EQ(ceilings.fastest(DType::bf16), 700e12);
+  EXPECT_FALSE(ceilings.disturbed());
+  const Json json = ceilings_json(ceilings);
+  EXPECT_EQ(json.at("matrix_product(FLOP/s)").at("bf16").as_number(), 700e12);
+  EXPECT_EQ(json.at("matrix_product_by").at("fp32").as_string(), "cuBLAS");
+}
+
 }  // namespace
 }  // namespace strobe::bench

@@ -94,6 +94,23 @@ TEST(Bench, GroupedHeadsWindowAndMoreKeys) {
   EXPECT_EQ(json.at("config").at("window").dump(), "[8,4]");
 }
 
+TEST(Bench, CellsOfAFileAreOneRun) {
+  const Scratch scratch;
+  std::ofstream(scratch.path() / "cells") << "# two lines, three configurations\n--seq_len 16 --dtype fp32\n\n"
+                                             "--seq_len 24 --causal=both\n";
+  const Program program = run_program(small("--impl Flash2,Pytorch --cells cells"), scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  const Json json = Json::parse(scratch.read("benchmark_result.json"));
+  ASSERT_EQ(json.as_array().size(), 6u);
+  const auto config = [&](std::size_t row) { return json.as_array()[row].at("config"); };
+  EXPECT_EQ(config(0).at("seq_len").as_integer(), 16);
+  EXPECT_EQ(config(1).at("dtype").as_string(), "fp32");
+  EXPECT_EQ(config(2).at("dtype").as_string(), "fp16");
+  EXPECT_EQ(config(2).at("num_heads").as_integer(), 2);
+  EXPECT_FALSE(config(3).at("causal").as_bool());
+  EXPECT_TRUE(config(4).at("causal").as_bool());
+}
+
 TEST(Bench, WrongResultIsExitCode1AndNoFile) {
   const FakePython zeros(R"(*\"results\"*) head -c 100000 /dev/zero >&3; echo '{"ok":true}' ;;)");
   const Scratch scratch;

@@ -52,9 +52,10 @@ inline Program run_command(const std::string& command, const Scratch& scratch) {
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), streams.read("out"), streams.read("err")};
 }
 
-// `before` goes in front of the command: variables, or another program that runs it.
+// `before` goes in front of the command: variables, or another program that runs it. The program sees no GPU, so that
+// defaults are the same on every machine.
 inline Program run_program(const std::string& arguments, const Scratch& scratch, const std::string& before = "") {
-  return run_command(before + " '" STROBE_PROGRAM "' " + arguments, scratch);
+  return run_command("CUDA_VISIBLE_DEVICES= " + before + " '" STROBE_PROGRAM "' " + arguments, scratch);
 }
 
 inline Program run_program(const std::string& arguments) {

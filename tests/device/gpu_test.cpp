@@ -2,12 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "device/device_info.h"
+#include "device/gpu_allocator.h"
 #include "device/gpu_buffer.h"
+#include "device/gpu_facts.h"
+#include "device/gpu_stream.h"
 #include "strobe/error.h"
 
 namespace strobe {
@@ -73,6 +77,67 @@ TEST_F(Gpu, CopyBeyondTheBufferIsRefused) {
   char bytes[16] = {};
   EXPECT_THROW(buffer.copy_from_host(bytes, 9), Error);
   EXPECT_THROW(buffer.copy_to_host(bytes, 16), Error);
+}
+
+TEST_F(Gpu, AllocatorCountsAndIsObserved) {
+  const AllocationStatistics before = gpu_allocator().statistics();
+  std::vector<AllocationEvent> events;
+  gpu_allocator().observe([&](const AllocationEvent& event) { events.push_back(event); });
+  gpu_allocator().reset_peak();
+  {
+    const GpuBuffer a(1000), b(24);
+    EXPECT_EQ(gpu_allocator().statistics().current, before.current + 1024);
+  }
+  gpu_allocator().observe({});
+  EXPECT_EQ(gpu_allocator().statistics().current, before.current);
+  EXPECT_EQ(gpu_allocator().statistics().peak, before.current + 1024);
+  EXPECT_EQ(gpu_allocator().statistics().allocations, before.allocations + 2);
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_EQ(events[0].bytes, 1000u);
+  EXPECT_EQ(events[3].current, before.current);
+}
+
+TEST_F(Gpu, FactsAreThoseOfTheInventory) {
+  const CurrentGpu gpu = current_gpu();
+  const GpuInfo& info = inventory_.gpus.at(static_cast<std::size_t>(gpu.index));
+  EXPECT_EQ(gpu.facts.compute_capability, 10 * info.compute_major + info.compute_minor);
+  EXPECT_EQ(gpu.facts.multiprocessors, info.multiprocessors);
+  EXPECT_EQ(gpu.facts.shared_bytes_per_block, info.shared_bytes_per_block);
+  ::setenv("STROBE_CUDA_SHARED_KB", "40", 1);
+  EXPECT_EQ(current_gpu().facts.shared_bytes_per_block, 40u << 10);
+  ::unsetenv("STROBE_CUDA_SHARED_KB");
+}
+
+TEST_F(Gpu, StreamsEventsAndGraphs) {
+  const GpuStream stream;
+  GpuEvent before, after;
+  GpuBuffer buffer(std::size_t{64} << 20);
+  before.record(stream);
+  buffer.fill(7, stream);
+  after.record(stream);
+  after.synchronize();
+  EXPECT_GT(after.seconds_since(before), 0);
+  EXPECT_LT(after.seconds_since(before), 1);
+  const GpuGraph graph(stream, [&] { buffer.fill(9, stream); });
+  std::vector<std::uint32_t> words(16);
+  const auto read = [&] {
+    stream.copy(words.data(), buffer.data(), 64);
+    stream.synchronize();
+    return words.back();
+  };
+  EXPECT_EQ(read(), 7u);
+  graph.launch(stream);
+  EXPECT_EQ(read(), 9u);
+}
+
+TEST(SharedMemoryLimit, IsRead) {
+  EXPECT_EQ(limited_shared_bytes(227 << 10, nullptr), 227u << 10);
+  EXPECT_EQ(limited_shared_bytes(227 << 10, ""), 227u << 10);
+  EXPECT_EQ(limited_shared_bytes(227 << 10, "99"), 99u << 10);
+  EXPECT_EQ(limited_shared_bytes(99 << 10, "163"), 99u << 10);
+  for (const char* bad : {"0", "-1", "99k", "x", "99999999999"}) {
+    EXPECT_THROW(limited_shared_bytes(1, bad), Error) << bad;
+  }
 }
 
 // Where there is no GPU, asking for its memory is an error with the reason, not a crash.

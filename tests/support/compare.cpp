@@ -86,6 +86,23 @@ std::string exactness(const Case& c, const Results& reference, const Results& st
   return text;
 }
 
+void Draws::add(const std::vector<std::string>& by_output) {
+  ++draws_;
+  for (std::size_t i = 0; i < by_output.size(); ++i) {
+    if (by_output[i].empty()) continue;
+    ++broken_[i];
+    last_[i] = by_output[i];
+  }
+}
+
+std::string Draws::verdict() const {
+  std::string text;
+  for (std::size_t i = 0; i < broken_.size(); ++i) {
+    if (2 * broken_[i] > draws_) text += fmt::format("{}  in {} of {} draws\n", last_[i], broken_[i], draws_);
+  }
+  return text;
+}
+
 std::string plausibility(const Case& c, const Results& reference, const Results& standard) {
   // In fp32 this is a sharp test; where scores or weights are rounded to 16 bits, large scores have no limit.
   if (c.dtype != DType::fp32 && c.values == Values::large) return {};

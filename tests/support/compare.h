@@ -2,6 +2,7 @@
 // the mean, for every output. A value that is not finite must be the same in the oracle and in the kernel.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,22 @@ std::vector<std::string> exactness_by_output(const Case& c, const Results& refer
                                              const Results& candidate);
 // All those lines.
 std::string exactness(const Case& c, const Results& reference, const Results& standard, const Results& candidate);
+
+// The rule compares two roundings of the same values, and one draw of values may favour either: a kernel with exactly
+// standard's error breaks it now and then. A case that breaks it is drawn anew, many times, and each output must keep
+// the rule in most of the draws; one whose error is really more than twice standard's does not.
+class Draws {
+ public:
+  static constexpr int kCount = 31;
+
+  void add(const std::vector<std::string>& by_output);
+  std::string verdict() const;  // empty, or the last line of each output that broke the rule in most draws
+
+ private:
+  int draws_ = 0;
+  std::array<int, kOutputs.size()> broken_{};
+  std::array<std::string, kOutputs.size()> last_;
+};
 
 // The rule says little where `standard` itself is wrong, so that has a limit of its own: a generous multiple of u times
 // the largest value (or 1, the order of the inputs, since terms may cancel).

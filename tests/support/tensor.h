@@ -28,6 +28,9 @@ class GuardedBuffer {
   void* data() { return first_; }
   const void* data() const { return first_; }
   DType dtype() const { return dtype_; }
+  // All bytes, guards included: what a copy on another device is made of.
+  std::vector<char>& bytes() { return bytes_; }
+  const std::vector<char>& bytes() const { return bytes_; }
 
   void own(std::int64_t index) { owned_[static_cast<std::size_t>(index)] = true; }
 

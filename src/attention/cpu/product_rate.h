@@ -1,5 +1,5 @@
 // What the packed matrix product at the heart of flash2 reaches on this machine, and which instruction sets it may
-// use: the only header of attention/ besides the public ones that bench/ includes (ceilings of `strobe env`).
+// use: with standard/gpu_product_rate.h the only headers of attention/ besides the public ones that bench/ includes.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
 // The kernel `standard`: what a person writes first, and the baseline that everything is compared with. Scores of a
-// head are materialised; products go through OpenBLAS; every intermediate tensor is rounded to the problem's type.
+// head (CUDA: of all heads) are materialised; products go through OpenBLAS (CUDA: cuBLAS); every intermediate tensor is
+// rounded to the problem's type.
 #pragma once
 
 #include "attention/kernel.h"
@@ -7,5 +8,6 @@
 namespace strobe {
 
 extern const Kernel kStandardCpu;
+extern const Kernel kStandardCuda;
 
 }  // namespace strobe

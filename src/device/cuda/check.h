@@ -10,13 +10,41 @@
 
 namespace strobe::cuda {
 
+inline std::string words_of(cudaError_t status) {
+  return std::string(cudaGetErrorString(status)) + " (" + cudaGetErrorName(status) + ")";
+}
+
+// Errors of work that was launched before: no call fails with one of these by its own fault.
+inline bool is_asynchronous(cudaError_t status) {
+  switch (status) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorHardwareStackError:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable: return true;
+    default: return false;
+  }
+}
+
+[[noreturn]] inline void fail_earlier(cudaError_t status) {
+  throw Error(ErrorCode::runtime, "cuda: an earlier CUDA call on this context failed: " + words_of(status));
+}
+
 inline void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
   cudaGetLastError();  // an error that does not poison the context must not be met again by the next launch
+  if (is_asynchronous(status)) fail_earlier(status);
   const auto code = status == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::runtime;
-  throw Error(code, std::string("cuda: ") + what + " failed: " + cudaGetErrorString(status) + " (" +
-                        cudaGetErrorName(status) + ")");
+  throw Error(code, std::string("cuda: ") + what + " failed: " + words_of(status));
 }
+
+// After a launch: `what` names the kernel and the shape.
+inline void check_launch(const char* what) { check(cudaGetLastError(), what); }
 
 }  // namespace strobe::cuda
 

@@ -3,7 +3,9 @@
 #include <string>
 
 #include "device/cuda/check.h"
+#include "device/gpu_allocator.h"
 #include "device/gpu_buffer.h"
+#include "device/gpu_stream.h"
 
 namespace strobe {
 
@@ -22,25 +24,23 @@ void check_span(const char* what, std::size_t asked, std::size_t held) {
                                                " bytes, but the buffer holds " + std::to_string(held));
 }
 
+void fill_on(void* data, std::size_t bytes, std::uint32_t word, cudaStream_t stream) {
+  if (bytes % 4 != 0) {
+    throw Error(ErrorCode::invalid_argument,
+                "cuda: fill of " + std::to_string(bytes) + " bytes; the size must be a multiple of 4");
+  }
+  const std::size_t count = bytes / 4;
+  if (count == 0) return;
+  const auto blocks = static_cast<unsigned>(std::min<std::size_t>((count + 255) / 256, 4096));
+  fill_words<<<blocks, 256, 0, stream>>>(static_cast<std::uint32_t*>(data), count, word);
+  cuda::check_launch("fill_words");
+}
+
 }  // namespace
 
-GpuBuffer::GpuBuffer(std::size_t bytes) : bytes_(bytes) {
-  if (bytes == 0) return;
-  const cudaError_t status = cudaMalloc(&data_, bytes);
-  if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();
-    std::size_t free = 0;
-    std::size_t total = 0;
-    STROBE_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-    throw Error(ErrorCode::out_of_memory, "cuda: cannot allocate " + std::to_string(bytes) + " bytes: " +
-                                              std::to_string(free) + " of " + std::to_string(total) + " are free");
-  }
-  cuda::check(status, "cudaMalloc");
-}
+GpuBuffer::GpuBuffer(std::size_t bytes) : data_(gpu_allocator().allocate(bytes)), bytes_(bytes) {}
 
-GpuBuffer::~GpuBuffer() {
-  if (data_) cudaFree(data_);
-}
+GpuBuffer::~GpuBuffer() { gpu_allocator().free(data_, bytes_); }
 
 void GpuBuffer::copy_from_host(const void* source, std::size_t bytes) {
   check_span("copy", bytes, bytes_);
@@ -53,16 +53,12 @@ void GpuBuffer::copy_to_host(void* destination, std::size_t bytes) const {
 }
 
 void GpuBuffer::fill(std::uint32_t word) {
-  if (bytes_ % 4 != 0) {
-    throw Error(ErrorCode::invalid_argument,
-                "cuda: fill of " + std::to_string(bytes_) + " bytes; the size must be a multiple of 4");
-  }
-  const std::size_t count = bytes_ / 4;
-  if (count == 0) return;
-  const auto blocks = static_cast<unsigned>(std::min<std::size_t>((count + 255) / 256, 4096));
-  fill_words<<<blocks, 256>>>(static_cast<std::uint32_t*>(data_), count, word);
-  STROBE_CUDA_CHECK(cudaGetLastError());
+  fill_on(data_, bytes_, word, nullptr);
   STROBE_CUDA_CHECK(cudaDeviceSynchronize());
+}
+
+void GpuBuffer::fill(std::uint32_t word, const GpuStream& stream) {
+  fill_on(data_, bytes_, word, static_cast<cudaStream_t>(stream.handle()));
 }
 
 }  // namespace strobe

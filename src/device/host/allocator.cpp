@@ -1,8 +1,6 @@
-// The counting allocator: aligned_alloc behind a lock and three counters. Allocations are few and large (one workspace
-// a call), so that one lock costs nothing that can be measured.
+// The counting allocator: aligned_alloc and counters.
 #include "device/host/allocator.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 
@@ -20,41 +18,18 @@ void* CountingAllocator::allocate(std::size_t bytes) {
   if (bytes == 0) return nullptr;
   void* pointer = nullptr;
   if (bytes <= kMost) pointer = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
-  const std::lock_guard lock(mutex_);
   if (!pointer) {
     fail(ErrorCode::out_of_memory, "memory: cannot allocate {} bytes on the host ({} bytes held already)", bytes,
-         statistics_.current);
+         statistics().current);
   }
-  statistics_.current += bytes;
-  statistics_.peak = std::max(statistics_.peak, statistics_.current);
-  ++statistics_.allocations;
-  if (observer_) observer_({AllocationEvent::Kind::allocate, bytes, pointer, statistics_.current});
+  count_allocation(bytes, pointer);
   return pointer;
 }
 
 void CountingAllocator::free(void* pointer, std::size_t bytes) noexcept {
   if (!pointer) return;
-  {
-    const std::lock_guard lock(mutex_);
-    statistics_.current -= bytes;
-    if (observer_) observer_({AllocationEvent::Kind::free, bytes, pointer, statistics_.current});
-  }
+  count_free(bytes, pointer);
   std::free(pointer);
-}
-
-AllocationStatistics CountingAllocator::statistics() const {
-  const std::lock_guard lock(mutex_);
-  return statistics_;
-}
-
-void CountingAllocator::reset_peak() {
-  const std::lock_guard lock(mutex_);
-  statistics_.peak = statistics_.current;
-}
-
-void CountingAllocator::observe(Observer observer) {
-  const std::lock_guard lock(mutex_);
-  observer_ = std::move(observer);
 }
 
 CountingAllocator& host_allocator() {

@@ -3,47 +3,19 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <mutex>
 #include <utility>
+
+#include "device/allocation_counter.h"
 
 namespace strobe {
 
-struct AllocationEvent {
-  enum class Kind { allocate, free };
-  Kind kind;
-  std::size_t bytes;
-  const void* pointer;
-  std::size_t current;  // bytes held after the event
-};
-
-struct AllocationStatistics {
-  std::size_t current = 0;        // bytes held now
-  std::size_t peak = 0;           // most bytes held at once since the last reset_peak()
-  std::uint64_t allocations = 0;  // since the process started
-};
-
-class CountingAllocator {
+class CountingAllocator : public AllocationCounter {
  public:
   static constexpr std::size_t kAlignment = 64;
-  using Observer = std::function<void(const AllocationEvent&)>;
 
   // Aligned to kAlignment, contents undefined; null for 0 bytes. Throws Error(out_of_memory) with the bytes asked for.
   void* allocate(std::size_t bytes);
   void free(void* pointer, std::size_t bytes) noexcept;
-
-  AllocationStatistics statistics() const;
-  void reset_peak();  // to what is held now
-
-  // Called at every event, one at a time, on the thread that allocates or frees; it must not throw or allocate here.
-  // An empty function removes it.
-  void observe(Observer observer);
-
- private:
-  mutable std::mutex mutex_;
-  AllocationStatistics statistics_;
-  Observer observer_;
 };
 
 // The one that the library uses.

@@ -1,0 +1,224 @@
+// Rows of the caller's tensors to tiles in shared memory and back. Rows and columns beyond the tensor arrive as zeros
+// and are never written.
+#pragma once
+
+#include "attention/cuda/device/tile.cuh"
+#include "attention/cuda/params.h"
+
+namespace strobe::cuda {
+
+// One head of one sequence: row i, column c at data[i * row + c * column].
+template <class T>
+struct Rows {
+  ElementType<T>* data;
+  std::int64_t row;
+  int column;    // 1; 0 for an expanded dO
+  int columns;   // D or Dv
+  bool vectors;  // every row begins at a multiple of 16 bytes, is a whole number of them, and column is 1
+};
+
+template <class T>
+__device__ __forceinline__ Rows<T> rows_at(const Tensor& tensor, std::int64_t offset, int columns) {
+  return {static_cast<ElementType<T>*>(tensor.data) + offset, tensor.row, tensor.column, columns, tensor.vectors};
+}
+
+// Threads walk a tile by lanes of chunks side by side: the largest power of two that divides the chunks of a row.
+template <int kColumns>
+inline constexpr int kChunkLanes = (kColumns / 8) & -(kColumns / 8);
+
+// Eight elements on their way to a chunk. take() sends 16-bit elements by themselves where the rows take vectors, else
+// through registers, and holds fp32 elements; put() splits those and writes them, after whatever work stood in between.
+// All are seen after the next block_sync(). `valid` of them exist; the others become zeros. kAnyRows: rows may not take
+// vectors.
+template <class T, bool kAnyRows, int kPlaneBytes>
+struct ChunkCopy {
+  float held[kPlanes<T> == 1 ? 1 : 8];
+
+  __device__ __forceinline__ void take(std::uint32_t to, const ElementType<T>* from, int column, bool vectors,
+                                       int valid) {
+    if constexpr (kPlanes<T> == 1) {
+      if (!kAnyRows || vectors) return copy_async_16(to, from, valid > 0 ? 16 : 0);
+      std::uint32_t words[4] = {0, 0, 0, 0};
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        if (e < valid) words[e / 2] |= static_cast<std::uint32_t>(from[e * column]) << (e % 2 * 16);
+      }
+      store_shared(to, words);
+    } else {
+#pragma unroll
+      for (int half = 0; half < 8; half += 4) {
+        if (vectors) {
+          const float4 four = half < valid ? *reinterpret_cast<const float4*>(from + half) : make_float4(0, 0, 0, 0);
+          held[half] = four.x, held[half + 1] = four.y, held[half + 2] = four.z, held[half + 3] = four.w;
+        } else {
+#pragma unroll
+          for (int e = half; e < half + 4; ++e) held[e] = e < valid ? from[e * column] : 0;
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void put(std::uint32_t to) const {
+    if constexpr (kPlanes < T >> 1) {
+      std::uint32_t words[kPlanes<T>][4];
+#pragma unroll
+      for (int w = 0; w < 4; ++w) {
+        std::uint32_t parts[kPlanes<T>];
+        to_planes<T>(parts, held[2 * w], held[2 * w + 1]);
+#pragma unroll
+        for (int plane = 0; plane < kPlanes<T>; ++plane) words[plane][w] = parts[plane];
+      }
+#pragma unroll
+      for (int plane = 0; plane < kPlanes<T>; ++plane) store_shared(to + plane * kPlaneBytes, words[plane]);
+    }
+  }
+};
+
+// place(row) is the offset of a row in elements.
+template <class T, int kRows, int kColumns, int kThreads, bool kAnyRows, class Place>
+__device__ __forceinline__ void load_tile(std::uint32_t tile, const Rows<T>& from, int valid_rows, Place&& place) {
+  using Shape = Tile<kColumns>;
+  constexpr int kLanes = kChunkLanes<kColumns>;
+  constexpr int kRowStep = kThreads / kLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int first = static_cast<int>(threadIdx.x) / kLanes;
+#pragma unroll
+  for (int i = 0; i < (kRows + kRowStep - 1) / kRowStep; ++i) {
+    const int row = first + i * kRowStep;
+    if (kRows % kRowStep != 0 && row >= kRows) break;
+    const bool valid = row < valid_rows;
+    const ElementType<T>* source = from.data + (valid ? place(row) : 0);
+#pragma unroll
+    for (int c = 0; c < Shape::kChunks / kLanes; ++c) {
+      const int chunk = lane + c * kLanes;
+      const std::uint32_t to = tile + Shape::offset(row, chunk);
+      ChunkCopy<T, kAnyRows, kRows * kColumns * 2> copy;
+      copy.take(to, source + chunk * 8 * from.column, from.column, from.vectors, valid ? from.columns - chunk * 8 : 0);
+      copy.put(to);
+    }
+  }
+}
+
+// A walk through consecutive tiles of rows: this thread's first chunk of the next tile, and steps. Little is kept in
+// registers between the tiles, which the loop over them has none of to spare.
+template <class T, int kRows, int kColumns, int kThreads, bool kAnyRows>
+struct TileWalk {
+  using Shape = Tile<kColumns>;
+  static constexpr int kLanes = kChunkLanes<kColumns>;
+  static constexpr int kRowStep = kThreads / kLanes;
+  static_assert(kRows % kRowStep == 0);
+
+  const ElementType<T>* source;
+  std::int64_t row;  // elements
+  int column, columns;
+  bool vectors;
+
+  // At the tile that begins with row `first`.
+  __device__ __forceinline__ TileWalk(const Rows<T>& from, int first)
+      : row(from.row), column(from.column), columns(from.columns), vectors(from.vectors) {
+    const int lane = static_cast<int>(threadIdx.x) % kLanes;
+    source = from.data + (first + static_cast<int>(threadIdx.x) / kLanes) * row + lane * 8 * column;
+  }
+
+  __device__ __forceinline__ void move(int tiles) { source += tiles * kRows * row; }
+
+  // This thread's part of a tile between begin() and end().
+  static constexpr int kChunkRows = kRows / kRowStep, kChunkColumns = Shape::kChunks / kLanes;
+  struct Held {
+    ChunkCopy<T, kAnyRows, kRows * kColumns * 2> chunks[kChunkRows][kChunkColumns];
+  };
+
+  // valid_rows: of this tile.
+  __device__ __forceinline__ void begin(Held& held, std::uint32_t tile, int valid_rows) const {
+    const ElementType<T>* from = source;
+#pragma unroll
+    for (int i = 0; i < kChunkRows; ++i) {
+      const bool valid = row_at(i) < valid_rows;
+#pragma unroll
+      for (int c = 0; c < kChunkColumns; ++c) {
+        held.chunks[i][c].take(tile + Shape::offset(row_at(i), chunk_at(c)), from + c * kLanes * 8 * column, column,
+                               vectors, valid ? columns - chunk_at(c) * 8 : 0);
+      }
+      from += kRowStep * row;
+    }
+  }
+
+  __device__ __forceinline__ void end(const Held& held, std::uint32_t tile) const {
+#pragma unroll
+    for (int i = 0; i < kChunkRows; ++i) {
+#pragma unroll
+      for (int c = 0; c < kChunkColumns; ++c) held.chunks[i][c].put(tile + Shape::offset(row_at(i), chunk_at(c)));
+    }
+  }
+
+  __device__ __forceinline__ void load(std::uint32_t tile, int valid_rows) const {
+    Held held;
+    begin(held, tile, valid_rows);
+    end(held, tile);
+  }
+
+ private:
+  __device__ static __forceinline__ int row_at(int i) { return static_cast<int>(threadIdx.x) / kLanes + i * kRowStep; }
+  __device__ static __forceinline__ int chunk_at(int c) { return static_cast<int>(threadIdx.x) % kLanes + c * kLanes; }
+};
+
+// A tile of 16-bit elements to rows of the caller's tensor, by `kThreads` threads of which this one is `thread`. The
+// tile is complete.
+template <class T, int kRows, int kColumns, int kThreads, bool kAnyRows, class Place>
+__device__ __forceinline__ void store_tile(const Rows<T>& to, std::uint32_t tile, int thread, int valid_rows,
+                                           Place&& place) {
+  using Shape = Tile<kColumns>;
+  constexpr int kLanes = kChunkLanes<kColumns>;
+  constexpr int kRowStep = kThreads / kLanes;
+  const int lane = thread % kLanes;
+#pragma unroll
+  for (int i = 0; i < (kRows + kRowStep - 1) / kRowStep; ++i) {
+    const int row = thread / kLanes + i * kRowStep;
+    if (row >= valid_rows || (kRows % kRowStep != 0 && row >= kRows)) break;
+    std::uint16_t* target = to.data + place(row);
+#pragma unroll
+    for (int c = 0; c < Shape::kChunks / kLanes; ++c) {
+      const int chunk = lane + c * kLanes;
+      if (chunk * 8 >= to.columns) break;
+      std::uint32_t words[4];
+      load_shared(words, tile + Shape::offset(row, chunk));
+      if (!kAnyRows || to.vectors) {
+        *reinterpret_cast<uint4*>(target + chunk * 8) = make_uint4(words[0], words[1], words[2], words[3]);
+      } else {
+#pragma unroll
+        for (int e = 0; e < 8; ++e) {
+          if (chunk * 8 + e < to.columns) {
+            target[chunk * 8 + e] = static_cast<std::uint16_t>(words[e / 2] >> (e % 2 * 16));
+          }
+        }
+      }
+    }
+  }
+}
+
+// A warp's accumulators to rows of an fp32 tensor; (row, column) is their place in the tile.
+template <int kMt, int kNt, class Place>
+__device__ __forceinline__ void store_rows(const Rows<Fp32>& to, const float (&c)[kMt][kNt][4], int row, int column,
+                                           int valid_rows, Place&& place) {
+#pragma unroll
+  for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int r = row + m * 16 + h * 8 + lane_index() / 4;
+      if (r >= valid_rows) continue;
+      float* target = to.data + place(r);
+#pragma unroll
+      for (int n = 0; n < kNt; ++n) {
+        const int first = column + n * 8 + lane_index() % 4 * 2;
+        if (to.vectors && first + 1 < to.columns) {
+          *reinterpret_cast<float2*>(target + first) = make_float2(c[m][n][2 * h], c[m][n][2 * h + 1]);
+        } else {
+          if (first < to.columns) target[first] = c[m][n][2 * h];
+          if (first + 1 < to.columns) target[first + 1] = c[m][n][2 * h + 1];
+        }
+      }
+    }
+  }
+}
+
+}  // namespace strobe::cuda

@@ -1,0 +1,208 @@
+// The instructions that the kernels are made of, one function each: shared memory by 32-bit address, asynchronous
+// copies, matrix fragments, matrix products, conversions, ordering between blocks. Everything here runs from sm_80 on.
+#pragma once
+
+#include <cstdint>
+
+namespace strobe::cuda {
+
+// Element types. Kernels see elements as bits; only these know what the bits mean.
+struct Fp16 {};
+struct Bf16 {};
+
+// Address of the block's dynamic shared memory, a multiple of 1024.
+__device__ __forceinline__ std::uint32_t shared_base() {
+  extern __shared__ __align__(1024) unsigned char memory[];
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(memory));
+}
+
+// 16 bytes from global to shared memory; where `bytes` is 0 nothing is read and zeros are written.
+__device__ __forceinline__ void copy_async_16(std::uint32_t to, const void* from, int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Waits until at most `kPending` of this thread's groups are under way.
+template <int kPending>
+__device__ __forceinline__ void copy_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+__device__ __forceinline__ void block_sync() { __syncthreads(); }
+__device__ __forceinline__ void warp_sync() { __syncwarp(); }
+
+__device__ __forceinline__ float shuffle_xor(float value, int lanes) {
+  return __shfl_xor_sync(0xffffffffu, value, lanes);
+}
+
+// Four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
+__device__ __forceinline__ void load_matrices(std::uint32_t (&r)[4], std::uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
+__device__ __forceinline__ void load_matrices_transposed(std::uint32_t (&r)[4], std::uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
+__device__ __forceinline__ void store_shared(std::uint32_t address, std::uint32_t value) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+
+__device__ __forceinline__ void store_shared(std::uint32_t address, const std::uint32_t (&v)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
+               : "memory");
+}
+
+__device__ __forceinline__ std::uint32_t load_shared(std::uint32_t address) {
+  std::uint32_t value;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+  return value;
+}
+
+__device__ __forceinline__ void load_shared(std::uint32_t (&v)[4], std::uint32_t address) {
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+               : "r"(address)
+               : "memory");
+}
+
+// c [16x8, fp32] += a [16x16] b [16x8].
+template <class T>
+__device__ __forceinline__ void mma(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1);
+
+template <>
+__device__ __forceinline__ void mma<Fp16>(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                                          std::uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, "
+      "%3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+template <>
+__device__ __forceinline__ void mma<Bf16>(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                                          std::uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, "
+      "%2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// c [16x8, fp32] += a [16x8] b [8x8], elements rounded to tf32 before.
+__device__ __forceinline__ void mma_tf32(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                                         std::uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, "
+      "%2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+__device__ __forceinline__ std::uint32_t to_tf32(float value) {
+  std::uint32_t bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+  return bits;
+}
+
+// Two values rounded to nearest even, the first in the low half.
+template <class T>
+__device__ __forceinline__ std::uint32_t pack(float low, float high);
+
+template <>
+__device__ __forceinline__ std::uint32_t pack<Fp16>(float low, float high) {
+  std::uint32_t bits;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+
+template <>
+__device__ __forceinline__ std::uint32_t pack<Bf16>(float low, float high) {
+  std::uint32_t bits;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+
+template <class T>
+__device__ __forceinline__ float unpack(std::uint16_t bits);
+
+template <>
+__device__ __forceinline__ float unpack<Fp16>(std::uint16_t bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+
+template <>
+__device__ __forceinline__ float unpack<Bf16>(std::uint16_t bits) {
+  return __uint_as_float(static_cast<std::uint32_t>(bits) << 16);
+}
+
+// 2^x by the special function unit: 2 units in the last place, results below 2^-126 are 0.
+__device__ __forceinline__ float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+__device__ __forceinline__ float reciprocal_fast(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// A product that no sum is fused to: scores must come out the same in every kernel.
+__device__ __forceinline__ float multiply_rounded(float a, float b) { return __fmul_rn(a, b); }
+
+__device__ __forceinline__ float tanh_fast(float x) {
+  float y;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+__device__ __forceinline__ float bits_to_float(std::uint32_t bits) { return __uint_as_float(bits); }
+__device__ __forceinline__ std::uint32_t float_to_bits(float value) { return __float_as_uint(value); }
+
+// Additions in global memory; nothing is returned or waited for. From sm_90 on four consecutive floats at once.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+inline constexpr bool kReductionIsVector = true;
+__device__ __forceinline__ void reduce_add(float* to, const float (&c)[4]) {
+  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3])
+               : "memory");
+}
+#else
+inline constexpr bool kReductionIsVector = false;
+__device__ void reduce_add(float* to, const float (&c)[4]);  // not there
+#endif
+
+__device__ __forceinline__ void reduce_add(float* to, float value) {
+  asm volatile("red.global.add.f32 [%0], %1;" ::"l"(to), "f"(value) : "memory");
+}
+
+// Order between blocks: what the threads of a block wrote before a block_sync() is there for whoever sees the value
+// that one of them releases after it. Watching is relaxed: what follows it here are additions, which no load runs ahead
+// of.
+__device__ __forceinline__ std::uint32_t watch(const std::uint32_t* from) {
+  std::uint32_t value;
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+}
+
+__device__ __forceinline__ void release(std::uint32_t* to, std::uint32_t value) {
+  asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+}
+
+__device__ __forceinline__ std::uint32_t take_ticket(std::uint32_t* counter) { return atomicAdd(counter, 1u); }
+
+}  // namespace strobe::cuda

@@ -1,0 +1,80 @@
+// One sequence of the batch as a block sees it: where it begins, how long it is, which keys a row may use.
+#pragma once
+
+#include "attention/cuda/params.h"
+
+namespace strobe::cuda {
+
+__device__ __forceinline__ std::int64_t index_at(const Indices& indices, std::int64_t at) {
+  return indices.wide ? static_cast<const std::int64_t*>(indices.data)[at]
+                      : static_cast<const std::int32_t*>(indices.data)[at];
+}
+
+__device__ __forceinline__ std::int64_t clamp64(std::int64_t value, std::int64_t low, std::int64_t high) {
+  return value < low ? low : value > high ? high : value;
+}
+
+struct Keys {
+  int lo, hi;  // [lo, hi); none where lo >= hi
+};
+
+struct Sequence {
+  std::int64_t q_begin, k_begin;  // first row and key in the views
+  int q_length, k_length;
+  int offset;  // row i stands at key i + offset
+  int left, right;
+
+  // Offsets and lengths on the device are the caller's; whatever they are, nothing outside the tensors is touched.
+  __device__ __forceinline__ Sequence(const Params& p, int b) {
+    if (p.packed) {
+      q_begin = clamp64(index_at(p.cu_seqlens_q, b), 0, p.total_q);
+      k_begin = clamp64(index_at(p.cu_seqlens_k, b), 0, p.total_k);
+      const std::int64_t q_end = clamp64(index_at(p.cu_seqlens_q, b + 1), q_begin, p.total_q);
+      const std::int64_t k_end = clamp64(index_at(p.cu_seqlens_k, b + 1), k_begin, p.total_k);
+      q_length = static_cast<int>(clamp64(q_end - q_begin, 0, p.max_q));
+      k_length = static_cast<int>(clamp64(k_end - k_begin, 0, p.max_k));
+    } else {
+      q_begin = k_begin = 0;
+      q_length = p.lengths_q.data ? static_cast<int>(clamp64(index_at(p.lengths_q, b), 0, p.max_q)) : p.max_q;
+      k_length = p.lengths_k.data ? static_cast<int>(clamp64(index_at(p.lengths_k, b), 0, p.max_k)) : p.max_k;
+    }
+    offset = p.bottom_right ? k_length - q_length : 0;
+    left = p.window_left;
+    right = p.window_right;
+  }
+
+  // Keys that row i may use.
+  __device__ __forceinline__ Keys allowed(int i) const {
+    const int diagonal = i + offset;
+    const int lo = left < 0 ? 0 : max(0, diagonal - left);
+    const int hi = right < 0 ? k_length : min(k_length, diagonal + right + 1);
+    return {lo, hi};
+  }
+
+  // Keys that some row of [first, last] may use, and keys that all of them may. Both sides of allowed() grow with i.
+  __device__ __forceinline__ Keys some(int first, int last) const { return {allowed(first).lo, allowed(last).hi}; }
+  __device__ __forceinline__ Keys all(int first, int last) const { return {allowed(last).lo, allowed(first).hi}; }
+
+  // Rows [lo, hi) that may use some key of [first, last].
+  __device__ __forceinline__ Keys rows_of(int first, int last) const {
+    const int lo = right < 0 ? 0 : max(0, first - offset - right);
+    const int hi = left < 0 ? q_length : min(q_length, last - offset + left + 1);
+    return {lo, hi};
+  }
+
+  // Rows of the view that belong to this sequence: all of a padded one, where those past its length are zeros.
+  __device__ __forceinline__ int rows_written(const Params& p) const { return p.packed ? q_length : p.max_q; }
+  __device__ __forceinline__ int keys_written(const Params& p) const { return p.packed ? k_length : p.max_k; }
+};
+
+// Index of row i in LSE: [B, Hq, Sq], or [Hq, total] in a packed batch.
+__device__ __forceinline__ std::int64_t lse_index(const Params& p, const Sequence& sequence, int b, int h, int i) {
+  return (p.packed ? h * p.total_q : (static_cast<std::int64_t>(b) * p.heads_q + h) * p.total_q) + sequence.q_begin + i;
+}
+
+// Offset in elements of a head of sequence b whose first row in the view is `begin`.
+__device__ __forceinline__ std::int64_t head_offset(const Tensor& tensor, int b, int h, std::int64_t begin) {
+  return b * tensor.batch + h * tensor.head + begin * tensor.row;
+}
+
+}  // namespace strobe::cuda

@@ -1,0 +1,89 @@
+// Online softmax of the rows that a warp holds as accumulators: each lane has 2 rows of every 16, a quarter of the
+// columns. Maxima are kept in the units of the scores; `factor` turns those into powers of two.
+#pragma once
+
+#include "attention/cuda/device/options.cuh"
+#include "attention/cuda/device/tile.cuh"
+
+namespace strobe::cuda {
+
+inline constexpr float kMinusInfinity = -__builtin_huge_valf();
+
+__device__ __forceinline__ float quad_max(float value) {
+  value = fmaxf(value, shuffle_xor(value, 1));
+  return fmaxf(value, shuffle_xor(value, 2));
+}
+
+__device__ __forceinline__ float quad_sum(float value) {
+  value += shuffle_xor(value, 1);
+  return value + shuffle_xor(value, 2);
+}
+
+template <int kMt>
+struct OnlineSoftmax {
+  float maximum[kMt][2], sum[kMt][2];  // sum: of this lane's columns
+
+  __device__ __forceinline__ OnlineSoftmax() {
+#pragma unroll
+    for (int m = 0; m < kMt; ++m) {
+      maximum[m][0] = maximum[m][1] = kMinusInfinity;
+      sum[m][0] = sum[m][1] = 0;
+    }
+  }
+
+  // Scores become weights relative to the running maximum; what was accumulated before is brought to it. kSubtractFirst
+  // takes the maximum away before the factor: where a score may be as low as -FLT_MAX, which the factor would overflow,
+  // and in fp32, where the weight of the maximum is to be 1 to the last bit.
+  template <bool kSubtractFirst, int kNt, int kOt>
+  __device__ __forceinline__ void weigh(float (&s)[kMt][kNt][4], float (&o)[kMt][kOt][4], float factor) {
+#pragma unroll
+    for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        float highest = maximum[m][h];
+#pragma unroll
+        for (int n = 0; n < kNt; ++n) highest = fmaxf(highest, fmaxf(s[m][n][2 * h], s[m][n][2 * h + 1]));
+        highest = quad_max(highest);
+        const float base = highest == kMinusInfinity ? 0 : highest;  // a row without a key so far
+        const float shrink = exp2_fast((maximum[m][h] - base) * factor);
+        maximum[m][h] = highest;
+        const float scaled_base = base * factor;
+        float total = sum[m][h] * shrink;
+#pragma unroll
+        for (int n = 0; n < kNt; ++n) {
+#pragma unroll
+          for (int e = 2 * h; e < 2 * h + 2; ++e) {
+            s[m][n][e] = exp2_fast(kSubtractFirst ? (s[m][n][e] - base) * factor : s[m][n][e] * factor - scaled_base);
+            total += s[m][n][e];
+          }
+        }
+        sum[m][h] = total;
+#pragma unroll
+        for (int n = 0; n < kOt; ++n) {
+          o[m][n][2 * h] *= shrink;
+          o[m][n][2 * h + 1] *= shrink;
+        }
+      }
+    }
+  }
+};
+
+// What a finished row is divided by, and its LSE.
+struct RowResult {
+  float inverse, lse;
+};
+
+// `maximum` in natural units, `sum` over all columns. A row without a key is empty whatever its sink.
+__device__ __forceinline__ RowResult finish_row(float maximum, float sum, bool has_keys, const float* sink) {
+  if (!has_keys) return {0, kMinusInfinity};
+  if (sink && *sink != kMinusInfinity) {
+    const float highest = fmaxf(maximum, *sink);
+    const float part = maximum == kMinusInfinity ? 0 : exp2f((maximum - highest) * kLog2E);
+    const float total = sum * part + exp2f((*sink - highest) * kLog2E);
+    return {part / total, highest + logf(total)};
+  }
+  if (sum == 0) return {0, kMinusInfinity};
+  return {1 / sum, maximum + logf(sum)};
+}
+
+}  // namespace strobe::cuda

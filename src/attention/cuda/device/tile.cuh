@@ -1,0 +1,235 @@
+// Tiles of 16-bit elements in shared memory: where an element lies (swizzled so that no matrix load or store meets a
+// bank twice), and products of tiles on the tensor cores.
+#pragma once
+
+#include "attention/cuda/device/element.cuh"
+
+namespace strobe::cuda {
+
+inline constexpr int kWarpLanes = 32;
+
+__device__ __forceinline__ int lane_index() { return static_cast<int>(threadIdx.x) % kWarpLanes; }
+__device__ __forceinline__ int warp_index() { return static_cast<int>(threadIdx.x) / kWarpLanes; }
+
+// Rows of kColumns elements, in chunks of 16 bytes. Rows of whole 128-byte lines permute the 8 chunks of a line by the
+// row; rows that are an odd number of half lines permute the 4 chunks of a half line by half the row.
+template <int kColumns>
+struct Tile {
+  static_assert(kColumns % 32 == 0);
+  static constexpr int kRowBytes = kColumns * 2;
+  static constexpr int kChunks = kColumns / 8;
+  static constexpr bool kWholeLines = kRowBytes % 128 == 0;
+  static constexpr int kLineMask = kWholeLines ? 127 : 63;
+
+  __device__ static __forceinline__ int twist(int row) { return kWholeLines ? row & 7 : (row >> 1) & 3; }
+
+  // Byte offset of a chunk.
+  __device__ static __forceinline__ std::uint32_t offset(int row, int chunk) {
+    return static_cast<std::uint32_t>(row * kRowBytes + (chunk ^ twist(row)) * 16);
+  }
+};
+
+// How a lane's row and chunk follow from its number: the matrices of a 16x16 square go down first, or across first.
+enum class Walk { down, across };
+
+// One lane's view of a tile for matrix loads, starting at a row (a multiple of 16) and a column (a multiple of 16).
+// at(r, c) is the address for the square r * 16 rows below and c * 16 columns to the right. Where the start and the
+// walk to the right share no bit of the column (kApart), stepping right is one exclusive-or.
+template <int kColumns, Walk kWalk, bool kApart>
+struct LaneTile {
+  using Shape = Tile<kColumns>;
+  std::uint32_t row_address;  // kApart: of the first square
+  std::uint32_t twisted;      // 16 * (half of the square ^ twist)
+  std::uint32_t column;       // bytes
+
+  __device__ __forceinline__ LaneTile(std::uint32_t tile, int first_row, int first_column) {
+    const int lane = lane_index();
+    const int row = kWalk == Walk::down ? lane & 15 : (lane & 7) + ((lane >> 4) << 3);
+    const int half = kWalk == Walk::down ? lane >> 4 : (lane >> 3) & 1;
+    row_address = tile + static_cast<std::uint32_t>((first_row + row) * Shape::kRowBytes);
+    twisted = static_cast<std::uint32_t>((half ^ Shape::twist(row)) * 16);
+    column = static_cast<std::uint32_t>(first_column * 2);
+    if constexpr (kApart) row_address += column ^ twisted;
+  }
+
+  __device__ __forceinline__ std::uint32_t at(int square_row, int square_column) const {
+    const auto down = static_cast<std::uint32_t>(square_row * 16 * Shape::kRowBytes);
+    const auto right = static_cast<std::uint32_t>(square_column * 32);
+    if constexpr (kApart) {
+      constexpr std::uint32_t kLine = Shape::kLineMask;
+      return (row_address ^ (right & kLine)) + (right & ~kLine) + down;
+    }
+    return row_address + ((column + right) ^ twisted) + down;
+  }
+};
+
+// A tile as the left factor [m, k] or as the right factor [n, k]; `transposed` where it lies as [k, m] or [k, n].
+// kPlaneBytes lead from one plane of the tile to the next.
+enum class Stored { plain, transposed };
+
+template <Stored kStored>
+__device__ __forceinline__ void load_square(std::uint32_t (&r)[4], std::uint32_t address) {
+  if constexpr (kStored == Stored::plain) {
+    load_matrices(r, address);
+  } else {
+    load_matrices_transposed(r, address);
+  }
+}
+
+template <int kColumns, Stored kStored, bool kApart, int kPlaneBytes>
+struct Left : LaneTile<kColumns, kStored == Stored::plain ? Walk::down : Walk::across, kApart> {
+  using LaneTile<kColumns, kStored == Stored::plain ? Walk::down : Walk::across, kApart>::LaneTile;
+  __device__ __forceinline__ void load(std::uint32_t (&r)[4], int m, int k, int plane) const {
+    load_square<kStored>(r, (kStored == Stored::plain ? this->at(m, k) : this->at(k, m)) + plane * kPlaneBytes);
+  }
+};
+
+template <int kColumns, Stored kStored, bool kApart, int kPlaneBytes>
+struct Right : LaneTile<kColumns, kStored == Stored::plain ? Walk::across : Walk::down, kApart> {
+  using LaneTile<kColumns, kStored == Stored::plain ? Walk::across : Walk::down, kApart>::LaneTile;
+  __device__ __forceinline__ void load(std::uint32_t (&r)[4], int n, int k, int plane) const {
+    load_square<kStored>(r, (kStored == Stored::plain ? this->at(n, k) : this->at(k, n)) + plane * kPlaneBytes);
+  }
+};
+
+// Shared memory of a tile of T, all planes.
+template <class T, int kRows, int kColumns>
+inline constexpr int kTileBytes = kRows* kColumns * 2 * kPlanes<T>;
+
+// A tile of kRows rows of T as a factor.
+template <class T, int kRows, int kColumns, Stored kStored, bool kApart = true>
+using LeftOf = Left<kColumns, kStored, kApart, kRows * kColumns * 2>;
+template <class T, int kRows, int kColumns, Stored kStored, bool kApart = true>
+using RightOf = Right<kColumns, kStored, kApart, kRows * kColumns * 2>;
+
+// Accumulators of a warp: [m / 16][n / 8], each 16x8: lane l holds rows l/4 (values 0, 1) and l/4 + 8 (values 2, 3),
+// columns 2 * (l % 4) and the next.
+template <int kMt, int kNt>
+__device__ __forceinline__ void clear(float (&c)[kMt][kNt][4]) {
+#pragma unroll
+  for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+    for (int n = 0; n < kNt; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) c[m][n][e] = 0;
+    }
+  }
+}
+
+// body(m, n, e) for every accumulator.
+template <int kMt, int kNt, class Body>
+__device__ __forceinline__ void for_each(const float (&)[kMt][kNt][4], Body&& body) {
+#pragma unroll
+  for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+    for (int n = 0; n < kNt; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) body(m, n, e);
+    }
+  }
+}
+
+// c += a b over kK; kMt and kNt count 16-row and 8-column pieces.
+template <class T, int kK, int kMt, int kNt, class A, class B>
+__device__ __forceinline__ void multiply(float (&c)[kMt][kNt][4], const A& a, const B& b) {
+  static_assert(kNt % 2 == 0 && kK % 16 == 0);
+  constexpr int kP = kPlanes<T>;
+#pragma unroll
+  for (int k = 0; k < kK / 16; ++k) {
+    std::uint32_t left[kMt][kP][4];
+#pragma unroll
+    for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+      for (int plane = 0; plane < kP; ++plane) a.load(left[m][plane], m, k, plane);
+    }
+#pragma unroll
+    for (int n = 0; n < kNt / 2; ++n) {
+      std::uint32_t first[kP][2], second[kP][2];  // of two pieces of 8 columns
+#pragma unroll
+      for (int plane = 0; plane < kP; ++plane) {
+        std::uint32_t right[4];
+        b.load(right, n, k, plane);
+        first[plane][0] = right[0], first[plane][1] = right[1];
+        second[plane][0] = right[2], second[plane][1] = right[3];
+      }
+#pragma unroll
+      for (int m = 0; m < kMt; ++m) {
+        mma_planes<T>(c[m][2 * n], left[m], first);
+        mma_planes<T>(c[m][2 * n + 1], left[m], second);
+      }
+    }
+  }
+}
+
+// The same for a sum over many tiles. The tensor cores cut what does not fit an accumulator, which over thousands of
+// products would cost fp32 its last digits: there each tile is summed for itself and added with rounding.
+template <class T, int kK, int kMt, int kNt, class A, class B>
+__device__ __forceinline__ void multiply_add(float (&c)[kMt][kNt][4], const A& a, const B& b) {
+  if constexpr (kPlanes<T> == 1) {
+    multiply<T, kK>(c, a, b);
+  } else {
+    float part[kMt][kNt][4];
+    clear(part);
+    multiply<T, kK>(part, a, b);
+#pragma unroll
+    for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+      for (int n = 0; n < kNt; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) c[m][n][e] += part[m][n][e];
+      }
+    }
+  }
+}
+
+// A left factor that is already in registers.
+template <class T, int kMt, int kKt>
+struct LeftRegisters {
+  std::uint32_t squares[kMt][kKt][4][kPlanes<T>];
+  __device__ __forceinline__ void load(std::uint32_t (&r)[4], int m, int k, int plane) const {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) r[e] = squares[m][k][e][plane];
+  }
+};
+
+// Accumulators rounded to T are the left factor of the next product as they lie.
+template <class T, int kMt, int kNt>
+__device__ __forceinline__ void round_to_left(LeftRegisters<T, kMt, kNt / 2>& left, const float (&c)[kMt][kNt][4]) {
+#pragma unroll
+  for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+    for (int k = 0; k < kNt / 2; ++k) {
+      to_planes<T>(left.squares[m][k][0], c[m][2 * k][0], c[m][2 * k][1]);
+      to_planes<T>(left.squares[m][k][1], c[m][2 * k][2], c[m][2 * k][3]);
+      to_planes<T>(left.squares[m][k][2], c[m][2 * k + 1][0], c[m][2 * k + 1][1]);
+      to_planes<T>(left.squares[m][k][3], c[m][2 * k + 1][2], c[m][2 * k + 1][3]);
+    }
+  }
+}
+
+// Writes a warp's accumulators as T into a tile of kRows rows at (row, column), multiples of 16 and 8.
+template <class T, int kRows, int kColumns, int kMt, int kNt>
+__device__ __forceinline__ void store_accumulators(std::uint32_t tile, int row, int column,
+                                                   const float (&c)[kMt][kNt][4]) {
+  using Shape = Tile<kColumns>;
+  const int lane = lane_index();
+  const int lane_row = lane / 4;
+#pragma unroll
+  for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+    for (int n = 0; n < kNt; ++n) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const std::uint32_t at = tile + Shape::offset(row + m * 16 + h * 8 + lane_row, column / 8 + n) +
+                                 static_cast<std::uint32_t>(lane % 4 * 4);
+        std::uint32_t words[kPlanes<T>];
+        to_planes<T>(words, c[m][n][2 * h], c[m][n][2 * h + 1]);
+#pragma unroll
+        for (int plane = 0; plane < kPlanes<T>; ++plane)
+          store_shared(at + plane * (kRows * kColumns * 2), words[plane]);
+      }
+    }
+  }
+}
+
+}  // namespace strobe::cuda

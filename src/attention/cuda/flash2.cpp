@@ -1,0 +1,201 @@
+// flash2 on CUDA as a row of the kernel list: from a Problem to a plan and a launch.
+#include "attention/cuda/params.h"
+#include "attention/cuda/sm80/backward/launch.h"
+#include "attention/cuda/sm80/forward/launch.h"
+#include "attention/kernel_list.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace strobe {
+
+namespace {
+
+using namespace cuda;
+using sm80::BackwardConfig;
+using sm80::BackwardKind;
+using sm80::ForwardConfig;
+using sm80::ForwardFacts;
+using sm80::ForwardKind;
+
+// Whether every row of a view begins at a multiple of 16 bytes and is a whole number of them.
+template <class Void>
+bool takes_vectors(const BasicView<Void>& view) {
+  const auto bytes = static_cast<std::int64_t>(size_of(view.dtype));
+  const auto whole = [&](std::int64_t elements) { return elements * bytes % 16 == 0; };
+  return reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0 && view.stride[3] == 1 && whole(view.shape[3]) &&
+         whole(view.stride[2]) && whole(view.stride[1]) && whole(view.stride[0]);
+}
+
+// 16-bit parts of an element in shared memory.
+int planes_of(const Problem& problem) { return problem.dtype == DType::fp32 ? 3 : 1; }
+
+bool has_options(const Problem& problem) {
+  return problem.softcap != 0 || problem.alibi_slopes || problem.has_bias || problem.dropout.p != 0 ||
+         !(problem.scale > 0);
+}
+
+// Whether the fast kernels load and store all of these: fp32 goes through registers, whatever its rows are.
+template <class... Views>
+bool all_take_vectors(const Problem& problem, const Views&... views) {
+  return problem.dtype == DType::fp32 || (takes_vectors(views) && ...);
+}
+
+bool forward_is_general(const Problem& problem) {
+  return has_options(problem) || !all_take_vectors(problem, problem.q, problem.k, problem.v, problem.o);
+}
+
+ForwardConfig forward_config_of(const Problem& problem, bool general) {
+  ForwardFacts facts;
+  facts.d = static_cast<int>(problem.d);
+  facts.dv = static_cast<int>(problem.dv);
+  facts.planes = planes_of(problem);
+  facts.general = general;
+  facts.triangle = problem.causal || problem.window.right >= 0;
+  facts.unsplittable = problem.has_bias;  // beside -FLT_MAX a partial LSE forgets how many keys it stands for
+  facts.batch = problem.batch;
+  facts.heads_q = problem.heads_q;
+  facts.heads_kv = problem.heads_kv;
+  facts.max_q = problem.max_q;
+  facts.max_k = problem.max_k;
+  facts.shared_bytes_per_block = problem.gpu.shared_bytes_per_block;
+  facts.multiprocessors = problem.gpu.multiprocessors;
+  return sm80::forward_config(facts);
+}
+
+// All rows of all heads, as LSE counts them.
+std::int64_t rows_of(const Problem& problem) {
+  return (problem.packed ? 1 : problem.batch) * problem.heads_q * problem.total_q;
+}
+
+// So few that the rounding of O shows in the gradients.
+bool has_few_keys(const Problem& problem) { return problem.max_k <= 32; }
+
+bool backward_is_general(const Problem& problem) {
+  return has_options(problem) || has_few_keys(problem) ||
+         !all_take_vectors(problem, problem.q, problem.k, problem.v, problem.d_o, problem.dq, problem.dk,
+                           problem.dv_out);
+}
+
+BackwardConfig backward_config_of(const Problem& problem, bool general) {
+  return sm80::backward_config({.planes = planes_of(problem),
+                                .d = static_cast<int>(problem.d),
+                                .dv = static_cast<int>(problem.dv),
+                                .general = general,
+                                .shared_bytes_per_block = problem.gpu.shared_bytes_per_block});
+}
+
+sm80::BackwardArgs backward_args(const Problem& problem, const BackwardConfig& config, const Params& params) {
+  sm80::BackwardArgs args;
+  args.params = params;
+  args.deterministic = problem.deterministic;
+  args.exact_delta = problem.dropout.p != 0 || has_few_keys(problem);
+  args.has_row_sums = problem.has_bias || args.exact_delta;
+  sm80::backward_tiles(config, args);
+  return args;
+}
+
+std::string refusal(const Problem& problem) {
+  if (problem.device != Device::cuda) return "it runs on a GPU";
+  if (std::string reason = common_refusal(problem); !reason.empty()) return reason;
+  const std::size_t limit = problem.gpu.shared_bytes_per_block;
+  const std::size_t needed = problem.pass == Pass::forward
+                                 ? forward_config_of(problem, forward_is_general(problem)).shared_bytes
+                                 : backward_config_of(problem, backward_is_general(problem)).shared_bytes;
+  if (needed > limit) {
+    return fmt::format(
+        "{} {} with head dimensions {} and {} needs {} bytes of "
+        "shared memory a block; the GPU has {}",
+        name_of(problem.dtype), problem.pass == Pass::forward ? "forward" : "backward", problem.d, problem.dv, needed,
+        limit);
+  }
+  return {};
+}
+
+std::string configuration(const Problem& problem) {
+  if (problem.pass == Pass::backward) {
+    const BackwardConfig config = backward_config_of(problem, backward_is_general(problem));
+    return fmt::format(
+        "mma.sync, {}, head dimension {}, tiles of {} rows x {} keys, {} "
+        "warps, {} stages, dQ {}",
+        config.kind == BackwardKind::plain ? "plain" : "general", config.d, config.shape.rows, config.shape.keys,
+        config.shape.warps, config.stages, problem.deterministic ? "added in order" : "added in any order");
+  }
+  const ForwardConfig config = forward_config_of(problem, forward_is_general(problem));
+  const char* kind = config.kind == ForwardKind::plain   ? "plain"
+                     : config.kind == ForwardKind::small ? "small"
+                                                         : "general";
+  std::string text = fmt::format(
+      "mma.sync, {}, head dimension {}, tiles of {} rows x {} "
+      "keys, {} warps, {} stages",
+      kind, config.d, config.shape.rows, config.shape.keys, config.shape.warps, config.stages);
+  if (config.splits > 1) text += fmt::format(", keys split {} ways", config.splits);
+  return text;
+}
+
+// Whether rows take vectors is not known where only bytes are asked for: enough for both.
+std::size_t workspace_bytes(const Problem& problem) {
+  std::size_t most = 0;
+  for (const bool general : {has_options(problem) || has_few_keys(problem), true}) {
+    if (problem.pass == Pass::forward) {
+      most = std::max(most, sm80::forward_workspace_bytes(forward_config_of(problem, general), rows_of(problem)));
+    } else {
+      const BackwardConfig config = backward_config_of(problem, general);
+      const auto args = backward_args(problem, config, params_of(problem));
+      most = std::max(most, sm80::backward_workspace(config, args).total());
+    }
+  }
+  return most;
+}
+
+Params vector_params(const Problem& problem) {
+  Params params = params_of(problem);
+  params.q.vectors = takes_vectors(problem.q);
+  params.k.vectors = takes_vectors(problem.k);
+  params.v.vectors = takes_vectors(problem.v);
+  params.o.vectors = problem.pass == Pass::forward ? takes_vectors(problem.o) : takes_vectors(problem.o_in);
+  params.d_o.vectors = takes_vectors(problem.d_o);
+  params.dq.vectors = takes_vectors(problem.dq);
+  params.dk.vectors = takes_vectors(problem.dk);
+  params.dv.vectors = takes_vectors(problem.dv_out);
+  return params;
+}
+
+void run_forward(const Problem& problem, void* workspace) {
+  sm80::ForwardLaunch launch;
+  launch.config = forward_config_of(problem, forward_is_general(problem));
+  launch.dtype = problem.dtype;
+  launch.stream = problem.stream;
+  launch.args.params = vector_params(problem);
+  launch.args.rows = rows_of(problem);
+  sm80::launch_forward(launch, workspace);
+}
+
+void run_backward(const Problem& problem, void* workspace) {
+  sm80::BackwardLaunch launch;
+  launch.config = backward_config_of(problem, backward_is_general(problem));
+  launch.dtype = problem.dtype;
+  launch.stream = problem.stream;
+  launch.args = backward_args(problem, launch.config, vector_params(problem));
+  if (problem.wants_dbias) {
+    const auto size = [&](std::size_t i) { return static_cast<int>(problem.dbias.shape[i]); };
+    launch.dbias = {size(0), size(1), size(2), size(3)};
+  }
+  sm80::launch_backward(launch, workspace);
+}
+
+void run(const Problem& problem, void* workspace) {
+  if (problem.pass == Pass::forward) {
+    run_forward(problem, workspace);
+  } else {
+    run_backward(problem, workspace);
+  }
+}
+
+}  // namespace
+
+const Kernel kFlash2Cuda{"flash2", Device::cuda, refusal, configuration, workspace_bytes, run};
+
+}  // namespace strobe

@@ -1,0 +1,40 @@
+// Starts a kernel on the caller's stream; a failure becomes the library's error and names the kernel and its launch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "device/cuda/check.h"
+
+namespace strobe::cuda {
+
+struct Launch {
+  const char* name;  // for people: "flash2 forward"
+  std::int64_t blocks;
+  int threads;
+  std::size_t shared_bytes;
+  void* stream;
+};
+
+inline constexpr std::int64_t kMostBlocks = 0x7fffffff;
+
+template <class Args>
+void launch_kernel(void (*kernel)(Args), const Launch& launch, const Args& args) {
+  if (launch.blocks == 0) return;
+  const auto describe = [&] {
+    return std::string(launch.name) + " (" + std::to_string(launch.blocks) + " blocks of " +
+           std::to_string(launch.threads) + " threads, " + std::to_string(launch.shared_bytes) + " bytes shared)";
+  };
+  if (launch.blocks > kMostBlocks) throw Error(ErrorCode::unsupported, "cuda: too many blocks: " + describe());
+  if (launch.shared_bytes > 48 * 1024) {
+    const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                    static_cast<int>(launch.shared_bytes));
+    if (status != cudaSuccess) check(status, describe().c_str());
+  }
+  kernel<<<static_cast<unsigned>(launch.blocks), static_cast<unsigned>(launch.threads), launch.shared_bytes,
+           static_cast<cudaStream_t>(launch.stream)>>>(args);
+  const cudaError_t status = cudaGetLastError();
+  if (status != cudaSuccess) check(status, describe().c_str());
+}
+
+}  // namespace strobe::cuda

@@ -1,0 +1,121 @@
+// From a validated Problem to the struct that kernels take by value, and what no kernel here can do.
+#include "attention/cuda/params.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "attention/problem.h"
+#include "core/philox.h"
+
+namespace strobe::cuda {
+
+namespace {
+
+constexpr int kOldestCard = 80;  // Ampere: the oldest that the build has machine code or PTX for
+// Rows plus keys: kernels add a row, an offset and a window in 32 bits.
+constexpr std::int64_t kMostPositions = (std::int64_t{1} << 31) - 1024;
+
+// Whether every row begins at a multiple of 16 bytes and is a whole number of them. Strides of dimensions of size 1 do
+// not count: validate.cpp has put the head dimension there.
+template <class Void>
+bool in_vectors(const BasicView<Void>& view) {
+  const auto bytes = static_cast<std::int64_t>(size_of(view.dtype));
+  const auto whole = [&](std::int64_t elements) { return elements * bytes % 16 == 0; };
+  return reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0 && view.stride[3] == 1 && whole(view.shape[3]) &&
+         whole(view.stride[0]) && whole(view.stride[1]) && whole(view.stride[2]);
+}
+
+template <class Void>
+Tensor tensor_of(const Problem& problem, const BasicView<Void>& view) {
+  Tensor tensor;
+  tensor.data = const_cast<void*>(static_cast<const void*>(view.data));
+  tensor.batch = problem.packed ? 0 : view.stride[0];
+  tensor.head = view.stride[1];
+  tensor.row = view.stride[2];
+  tensor.column = static_cast<std::int32_t>(view.stride[3]);
+  tensor.vectors = in_vectors(view);
+  return tensor;
+}
+
+// A bias has a matrix for every sequence of a packed batch too.
+template <class Void>
+Tensor bias_of(const BasicView<Void>& view) {
+  Tensor tensor;
+  tensor.data = const_cast<void*>(static_cast<const void*>(view.data));
+  tensor.batch = view.stride[0];
+  tensor.head = view.stride[1];
+  tensor.row = view.stride[2];
+  tensor.vectors = in_vectors(view);
+  return tensor;
+}
+
+Indices indices_of(const IndexView& view) { return {view.data, view.bits == 64}; }
+
+std::int32_t side_of(std::int64_t side) {
+  return static_cast<std::int32_t>(std::min<std::int64_t>(side, std::numeric_limits<std::int32_t>::max() / 2));
+}
+
+}  // namespace
+
+Params params_of(const Problem& problem) {
+  Params params;
+  params.q = tensor_of(problem, problem.q);
+  params.k = tensor_of(problem, problem.k);
+  params.v = tensor_of(problem, problem.v);
+  const bool backward = problem.pass == Pass::backward;
+  params.o = backward ? tensor_of(problem, problem.o_in) : tensor_of(problem, problem.o);
+  params.d_o = tensor_of(problem, problem.d_o);
+  params.dq = tensor_of(problem, problem.dq);
+  params.dk = tensor_of(problem, problem.dk);
+  params.dv = tensor_of(problem, problem.dv_out);
+  if (problem.has_bias) params.bias = bias_of(problem.bias);
+  if (problem.wants_dbias) params.dbias = bias_of(problem.dbias);
+  params.lse = backward ? const_cast<float*>(problem.lse_in) : problem.lse;
+  params.alibi_slopes = problem.alibi_slopes;
+  params.sinks = problem.sinks;
+  params.dsinks = problem.dsinks;
+
+  params.batch = static_cast<std::int32_t>(problem.batch);
+  params.heads_q = static_cast<std::int32_t>(problem.heads_q);
+  params.heads_kv = static_cast<std::int32_t>(problem.heads_kv);
+  params.group = static_cast<std::int32_t>(problem.group);
+  params.max_q = static_cast<std::int32_t>(problem.max_q);
+  params.max_k = static_cast<std::int32_t>(problem.max_k);
+  params.d = static_cast<std::int32_t>(problem.d);
+  params.dv_dim = static_cast<std::int32_t>(problem.dv);
+  params.total_q = problem.total_q;
+  params.total_k = problem.k.shape[2];
+  params.packed = problem.packed;
+  params.lengths_q = indices_of(problem.lengths_q);
+  params.lengths_k = indices_of(problem.lengths_k);
+  params.cu_seqlens_q = indices_of(problem.cu_seqlens_q);
+  params.cu_seqlens_k = indices_of(problem.cu_seqlens_k);
+
+  params.scale = problem.scale;
+  params.softcap = problem.softcap;
+  params.window_left = side_of(problem.window.left);
+  params.window_right = problem.causal ? 0 : side_of(problem.window.right);
+  params.bottom_right = problem.alignment == Alignment::bottom_right;
+  params.bias_fp32 = problem.bias.dtype == DType::fp32;
+  params.dropout_threshold = dropout_threshold(problem.dropout.p);
+  params.dropout_scale = 1 / (1 - problem.dropout.p);
+  params.seed = problem.dropout.seed;
+  return params;
+}
+
+std::string common_refusal(const Problem& problem) {
+  if (problem.gpu.compute_capability < kOldestCard) {
+    return fmt::format("the GPU has compute capability {}.{}; CUDA kernels need {}.{} or later",
+                       problem.gpu.compute_capability / 10, problem.gpu.compute_capability % 10, kOldestCard / 10,
+                       kOldestCard % 10);
+  }
+  if (problem.max_q + problem.max_k > kMostPositions) {
+    return fmt::format("{} rows and {} keys: CUDA kernels count both together in 32 bits, up to {}", problem.max_q,
+                       problem.max_k, kMostPositions);
+  }
+  return {};
+}
+
+}  // namespace strobe::cuda

@@ -1,0 +1,26 @@
+// What the backward kernels are launched with, and where the parts of their workspace lie.
+#pragma once
+
+#include "attention/cuda/params.h"
+
+namespace strobe::cuda::sm80 {
+
+struct BackwardArgs {
+  Params params;
+  std::int32_t row_tiles = 0, key_tiles = 0;  // of the longest sequence
+  std::int32_t stages = 1;
+  bool deterministic = true;
+  bool has_row_sums = false;        // rows need sums that O and LSE may not give
+  bool exact_delta = false;         // dropout or few keys: delta from the weights, not from O, which is rounded
+  bool store_dbias = false;         // every element of dbias has one (b, h, i): the block that has it writes it
+  std::int64_t tiles_per_head = 0;  // packed batch: tiles of rows of all sequences, one more each for a part
+
+  float* delta = nullptr;           // [rows as LSE counts them]: sum of dO * O
+  float* log2_sums = nullptr;       // [rows]: logarithm of the sum of the weights that LSE gives; null: 0
+  float* dq_sum = nullptr;          // [tiles of rows][padded head dimension * rows of a
+                                    // tile], in the order of registers
+  std::uint32_t* turns = nullptr;   // [tiles of rows]: how many blocks have added to the tile; deterministic
+  std::uint32_t* ticket = nullptr;  // the next block to start; deterministic
+};
+
+}  // namespace strobe::cuda::sm80

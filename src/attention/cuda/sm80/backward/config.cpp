@@ -1,0 +1,43 @@
+// How a backward launch is planned from the problem and the card.
+#include "attention/cuda/sm80/backward/config.h"
+
+#include <algorithm>
+
+namespace strobe::cuda::sm80 {
+
+namespace {
+
+template <std::size_t kCount>
+int padded(const int (&dims)[kCount], int d) {
+  for (const int dim : dims) {
+    if (d <= dim) return dim;
+  }
+  return dims[kCount - 1];
+}
+
+BackwardConfig planned(BackwardKind kind, int d, const BackwardFacts& facts) {
+  BackwardConfig config;
+  config.kind = kind;
+  config.d = d;
+  config.shape = backward_shape(d, kind, facts.planes);
+  const auto bytes = [&](int stages) { return backward_shared_bytes(d, config.shape, facts.planes, stages); };
+  // fp32 is loaded through registers, nothing is in flight.
+  config.stages = facts.planes == 1 && bytes(2) <= facts.shared_bytes_per_block ? 2 : 1;
+  config.shared_bytes = bytes(config.stages);
+  return config;
+}
+
+}  // namespace
+
+BackwardConfig backward_config(const BackwardFacts& facts) {
+  const int d = std::max(facts.d, facts.dv);
+  const bool fp32 = facts.planes == 3;
+  if (!facts.general && (!fp32 || d <= 64)) {
+    const int dim = fp32 ? padded(kBackwardPlainFp32Dims, d) : padded(kBackwardPlainDims, d);
+    const BackwardConfig config = planned(BackwardKind::plain, dim, facts);
+    if (config.shared_bytes <= facts.shared_bytes_per_block) return config;
+  }
+  return planned(BackwardKind::general, padded(kBackwardGeneralDims, d), facts);
+}
+
+}  // namespace strobe::cuda::sm80

@@ -1,0 +1,66 @@
+// Tile sizes and the plan of a backward launch: pure functions of the problem and the card, for kernel, launch and
+// tests.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace strobe::cuda::sm80 {
+
+// plain: rows of whole 16-byte vectors, no score option. general: everything, in at most 99 KB of shared memory.
+enum class BackwardKind { plain, general };
+
+// A block owns `keys` keys and walks tiles of `rows` rows. Three products, each with its own grid of warps; the numbers
+// are warps along the first dimension.
+struct BackwardShape {
+  int rows, keys, warps;
+  int score_warps;     // of scores     [rows x keys]
+  int gradient_warps;  // of dK and dV  [keys x head dimension]
+  int dq_warps;        // of dQ         [rows x head dimension]
+};
+
+inline constexpr int kBackwardPlainDims[] = {32, 64, 96, 128, 192, 256};
+inline constexpr int kBackwardGeneralDims[] = {64, 128, 256};
+inline constexpr int kBackwardPlainFp32Dims[] = {32, 64};  // larger ones through general
+
+constexpr BackwardShape backward_shape(int d, BackwardKind kind, int planes) {
+  if (planes == 3) {  // fp32
+    if (d <= 32) return {64, 64, 4, 2, 2, 2};
+    if (d <= 64) return {32, 64, 4, 2, 2, 2};
+    return {32, 32, 4, 2, 1, 1};
+  }
+  if (kind == BackwardKind::general) {
+    if (d <= 64) return {64, 128, 8, 2, 4, 2};
+    if (d <= 128) return {64, 64, 8, 4, 2, 2};
+    return {32, 32, 4, 2, 1, 1};
+  }
+  if (d <= 64) return {128, 128, 8, 4, 4, 4};
+  if (d <= 96) return {64, 128, 8, 2, 4, 4};
+  if (d <= 128) return {64, 128, 8, 2, 2, 2};
+  return {64, 64, 8, 4, 2, 2};
+}
+
+// Shared memory: K and V, `stages` tiles of Q and of dO, weights and gradients of scores.
+constexpr std::size_t backward_shared_bytes(int d, const BackwardShape& shape, int planes, int stages) {
+  return static_cast<std::size_t>(2 * planes) *
+         (static_cast<std::size_t>(d) * (2 * shape.keys + 2 * stages * shape.rows) + 2 * shape.rows * shape.keys);
+}
+
+struct BackwardFacts {
+  int planes = 1;  // of 16 bits for each element in shared memory: 3 for fp32
+  int d = 0, dv = 0;
+  bool general = false;  // options or rows that no vector load can take
+  std::size_t shared_bytes_per_block = 0;
+};
+
+struct BackwardConfig {
+  BackwardKind kind = BackwardKind::plain;
+  int d = 0;       // padded head dimension
+  int stages = 1;  // tiles of Q and dO in flight
+  std::size_t shared_bytes = 0;
+  BackwardShape shape{};
+};
+
+BackwardConfig backward_config(const BackwardFacts& facts);
+
+}  // namespace strobe::cuda::sm80

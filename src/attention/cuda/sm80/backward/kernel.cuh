@@ -1,0 +1,220 @@
+// Backward on mma.sync and cp.async. A block owns a tile of keys of one KV head and walks the tiles of rows that use
+// them, for every query head of the group: dK and dV stay in registers, dQ is added in global memory in fp32. Scores
+// and weights are computed anew from LSE.
+#pragma once
+
+#include "attention/cuda/device/copy.cuh"
+#include "attention/cuda/device/dq_sum.cuh"
+#include "attention/cuda/device/sequence.cuh"
+#include "attention/cuda/sm80/backward/scores.cuh"
+
+namespace strobe::cuda::sm80 {
+
+// Keys of a block. With `deterministic` blocks of a head start in the order in which they add to dQ, whatever the
+// hardware's order: where the mask is a lower triangle the last keys first, since their rows are few and the last.
+struct BackwardPlace {
+  int b, head, tile;  // head: of K and V
+
+  __device__ __forceinline__ BackwardPlace(const BackwardArgs& args, unsigned index) {
+    tile = static_cast<int>(index % static_cast<unsigned>(args.key_tiles));
+    if (args.deterministic && args.params.window_right >= 0) tile = args.key_tiles - 1 - tile;
+    index /= static_cast<unsigned>(args.key_tiles);
+    head = static_cast<int>(index % static_cast<unsigned>(args.params.heads_kv));
+    b = static_cast<int>(index / static_cast<unsigned>(args.params.heads_kv));
+  }
+};
+
+__device__ __forceinline__ std::int64_t row_tile_index(const BackwardArgs& args, const Sequence& sequence, int b,
+                                                       int head, int tile, int tile_rows) {
+  const Params& p = args.params;
+  if (p.packed) return head * args.tiles_per_head + sequence.q_begin / tile_rows + b + tile;
+  return (static_cast<std::int64_t>(b) * p.heads_q + head) * args.row_tiles + tile;
+}
+
+// How many tiles of keys add to a tile of rows before this one does, in the order in which blocks start.
+template <int kRows, int kKeys>
+__device__ __forceinline__ std::uint32_t turn_of(const Sequence& sequence, int row_tile, int key_tile) {
+  if (sequence.right >= 0) {
+    const int last_row = min((row_tile + 1) * kRows, sequence.q_length) - 1;
+    const int last = min(sequence.k_length - 1, last_row + sequence.offset + sequence.right) / kKeys;
+    return static_cast<std::uint32_t>(last - key_tile);
+  }
+  const int first = sequence.left < 0 ? 0 : max(0, row_tile * kRows + sequence.offset - sequence.left) / kKeys;
+  return static_cast<std::uint32_t>(key_tile - first);
+}
+
+template <class T, int kD, BackwardKind kKind>
+__global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
+    backward_kernel(const __grid_constant__ BackwardArgs args) {
+  constexpr BackwardShape kShape = kBackwardShape<T, kD, kKind>;
+  constexpr bool kGeneral = kKind == BackwardKind::general;
+  constexpr int kThreads = kShape.warps * kWarpLanes;
+  constexpr int kRows = kShape.rows, kKeys = kShape.keys;
+  // Each product's piece of a warp.
+  constexpr int kGradKeys = kKeys / kShape.gradient_warps, kGradD = kD * kShape.gradient_warps / kShape.warps;
+  constexpr int kDqRows = kRows / kShape.dq_warps, kDqD = kD * kShape.dq_warps / kShape.warps;
+  constexpr bool kGradApart = (kGradD & (kGradD - 1)) == 0, kDqApart = (kDqD & (kDqD - 1)) == 0;
+  constexpr int kRowBytes = kTileBytes<T, kRows, kD>, kKeyBytes = kTileBytes<T, kKeys, kD>;
+  const Params& p = args.params;
+
+  const std::uint32_t s_k = shared_base();                                               // [keys][kD]
+  const std::uint32_t s_v = s_k + kKeyBytes;                                             // [keys][kD]
+  const std::uint32_t s_q = s_v + kKeyBytes;                                             // [stages][rows][kD]
+  const std::uint32_t s_do = s_q + static_cast<std::uint32_t>(args.stages) * kRowBytes;  // [stages][rows][kD]
+  const std::uint32_t s_p = s_do + static_cast<std::uint32_t>(args.stages) * kRowBytes;  // [rows][keys]
+  const std::uint32_t s_ds = s_p + kTileBytes<T, kRows, kKeys>;                          // [rows][keys]
+
+  unsigned block = blockIdx.x;
+  if (args.deterministic) {
+    if (threadIdx.x == 0) store_shared(s_k, take_ticket(args.ticket));
+    block_sync();
+    block = load_shared(s_k);
+    block_sync();
+  }
+  const BackwardPlace place(args, block);
+  const Sequence sequence(p, place.b);
+  const int first_key = place.tile * kKeys;
+  const int keys_written = sequence.keys_written(p) - first_key;
+  if (keys_written <= 0) return;
+
+  // Tiles of rows [tile_begin, tile_end) that use these keys.
+  int tile_begin = 0, tile_end = 0;
+  if (first_key < sequence.k_length) {
+    const Keys rows = sequence.rows_of(first_key, min(first_key + kKeys, sequence.k_length) - 1);
+    if (rows.lo < rows.hi) {
+      tile_begin = rows.lo / kRows;
+      tile_end = (rows.hi + kRows - 1) / kRows;
+    }
+  }
+
+  float dk[kGradKeys / 16][kGradD / 8][4], dv[kGradKeys / 16][kGradD / 8][4];
+  clear(dk);
+  clear(dv);
+  const int warp = warp_index();
+  const int grad_key = warp % kShape.gradient_warps * kGradKeys, grad_column = warp / kShape.gradient_warps * kGradD;
+
+  if (tile_begin < tile_end) {
+    const auto load_rows = [&](const Tensor& tensor, std::uint32_t tile, int head, int row_tile, int columns) {
+      const Rows<T> from = rows_at<T>(tensor, head_offset(tensor, place.b, head, sequence.q_begin), columns);
+      const TileWalk<T, kRows, kD, kThreads, kGeneral> walk(from, row_tile * kRows);
+      walk.load(tile, sequence.q_length - row_tile * kRows);
+    };
+    const auto load_keys = [&](const Tensor& tensor, std::uint32_t tile, int columns) {
+      const Rows<T> from = rows_at<T>(tensor, head_offset(tensor, place.b, place.head, sequence.k_begin), columns);
+      const TileWalk<T, kKeys, kD, kThreads, kGeneral> walk(from, first_key);
+      walk.load(tile, sequence.k_length - first_key);
+    };
+    const int first_head = place.head * p.group;
+    load_keys(p.k, s_k, p.d);
+    load_keys(p.v, s_v, p.dv_dim);
+    load_rows(p.q, s_q, first_head, tile_begin, p.d);
+    load_rows(p.d_o, s_do, first_head, tile_begin, p.dv_dim);
+    copy_async_commit();
+
+    const int dq_row = warp % kShape.dq_warps * kDqRows, dq_column = warp / kShape.dq_warps * kDqD;
+    std::uint32_t stage = 0;         // byte offset of this turn's stage
+    std::uint32_t* added = nullptr;  // the tile of the turn before, whose addition is to be told
+    std::uint32_t added_turn = 0;
+    int head = first_head, row_tile = tile_begin;
+    for (int left = p.group * (tile_end - tile_begin); left > 0; --left) {
+      int next_head = head, next_tile = row_tile + 1;
+      if (next_tile == tile_end) {
+        next_tile = tile_begin;
+        ++next_head;
+      }
+      copy_async_wait<0>();
+      block_sync();
+      if (args.stages == 2 && left > 1) {
+        load_rows(p.q, s_q + (stage ^ kRowBytes), next_head, next_tile, p.d);
+        load_rows(p.d_o, s_do + (stage ^ kRowBytes), next_head, next_tile, p.dv_dim);
+      }
+      copy_async_commit();
+
+      // Weights, and gradients of scores.
+      Scores<T, kD, kKind> scores(row_tile, first_key);
+      scores.compute(args, sequence, place.b, head, {s_q + stage, s_k, s_do + stage, s_v}, NoWeights(), [&] {
+        if (!args.store_dbias) return;
+        float* dbias = static_cast<float*>(p.dbias.data) + place.b * p.dbias.batch + head * p.dbias.head;
+        for_each(scores.ds, [&](int m, int n, int e) {
+          const int i = scores.row_of(m, e), j = scores.key_of(n, e);
+          if (i < sequence.q_length && j < sequence.k_length) dbias[i * p.dbias.row + j] = scores.ds[m][n][e];
+        });
+      });
+      store_accumulators<T, kRows, kKeys>(s_p, scores.row, scores.key, scores.weight);
+      store_accumulators<T, kRows, kKeys>(s_ds, scores.row, scores.key, scores.ds);
+      block_sync();
+      if (args.deterministic && added && threadIdx.x == 0) release(added, added_turn + 1);  // its additions are out
+      const std::int64_t tile_index = row_tile_index(args, sequence, place.b, head, row_tile, kRows);
+      std::uint32_t seen = 0;
+      if (args.deterministic) {  // asked for early, needed after three products
+        added = args.turns + tile_index;
+        added_turn = turn_of<kRows, kKeys>(sequence, row_tile, place.tile);
+        seen = watch(added);
+      }
+
+      // Gradients.
+      multiply_add<T, kRows>(dv, LeftOf<T, kRows, kKeys, Stored::transposed>(s_p, 0, grad_key),
+                             RightOf<T, kRows, kD, Stored::transposed, kGradApart>(s_do + stage, 0, grad_column));
+      multiply_add<T, kRows>(dk, LeftOf<T, kRows, kKeys, Stored::transposed>(s_ds, 0, grad_key),
+                             RightOf<T, kRows, kD, Stored::transposed, kGradApart>(s_q + stage, 0, grad_column));
+      float dq[kDqRows / 16][kDqD / 8][4];
+      clear(dq);
+      multiply<T, kKeys>(dq, LeftOf<T, kRows, kKeys, Stored::plain>(s_ds, dq_row, 0),
+                         RightOf<T, kKeys, kD, Stored::transposed, kDqApart>(s_k, 0, dq_column));
+      if (args.deterministic) {
+        while (seen != added_turn) seen = watch(added);
+      }
+      float* sum = args.dq_sum + tile_index * (kRows * kD);
+#pragma unroll
+      for (int m = 0; m < kDqRows / 16; ++m) {
+#pragma unroll
+        for (int n = 0; n < kDqD / 8; ++n) add_to_sum<kThreads>(sum, m * (kDqD / 8) + n, dq[m][n]);
+      }
+
+      if (args.stages == 2) {
+        stage ^= kRowBytes;
+      } else if (left > 1) {
+        block_sync();
+        load_rows(p.q, s_q, next_head, next_tile, p.d);
+        load_rows(p.d_o, s_do, next_head, next_tile, p.dv_dim);
+        copy_async_commit();
+      }
+      head = next_head;
+      row_tile = next_tile;
+    }
+    block_sync();
+    if (args.deterministic && threadIdx.x == 0) release(added, added_turn + 1);
+  }
+
+  // Keys past the length get zeros.
+#pragma unroll
+  for (int m = 0; m < kGradKeys / 16; ++m) {
+#pragma unroll
+    for (int n = 0; n < kGradD / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const bool valid = first_key + grad_key + m * 16 + e / 2 * 8 + lane_index() / 4 < sequence.k_length;
+        dk[m][n][e] = valid ? dk[m][n][e] * p.scale : 0;
+        dv[m][n][e] = valid ? dv[m][n][e] : 0;
+      }
+    }
+  }
+  const auto rows_to = [&](const Tensor& tensor, int columns) {
+    return rows_at<T>(tensor, head_offset(tensor, place.b, place.head, sequence.k_begin + first_key), columns);
+  };
+  const auto row_of_dk = [&](int row) { return row * p.dk.row; };
+  const auto row_of_dv = [&](int row) { return row * p.dv.row; };
+  if constexpr (kPlanes<T> == 1) {  // through the tiles of K and V, so that stores are whole vectors
+    store_accumulators<T, kKeys, kD>(s_k, grad_key, grad_column, dk);
+    store_accumulators<T, kKeys, kD>(s_v, grad_key, grad_column, dv);
+    block_sync();
+    const int thread = static_cast<int>(threadIdx.x);
+    store_tile<T, kKeys, kD, kThreads, kGeneral>(rows_to(p.dk, p.d), s_k, thread, keys_written, row_of_dk);
+    store_tile<T, kKeys, kD, kThreads, kGeneral>(rows_to(p.dv, p.dv_dim), s_v, thread, keys_written, row_of_dv);
+  } else {
+    store_rows(rows_to(p.dk, p.d), dk, grad_key, grad_column, keys_written, row_of_dk);
+    store_rows(rows_to(p.dv, p.dv_dim), dv, grad_key, grad_column, keys_written, row_of_dv);
+  }
+}
+
+}  // namespace strobe::cuda::sm80

@@ -1,0 +1,78 @@
+// Workspace of a backward pass and the order of its kernels.
+#include "attention/cuda/sm80/backward/launch.h"
+
+#include "attention/cuda/zero.h"
+
+namespace strobe::cuda::sm80 {
+
+namespace {
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr std::size_t whole(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
+
+std::int64_t all_row_tiles(const BackwardArgs& args) {
+  const Params& p = args.params;
+  return p.packed ? p.heads_q * args.tiles_per_head : std::int64_t{p.batch} * p.heads_q * args.row_tiles;
+}
+
+// Whether several (b, h, i) of the problem share an element of dbias.
+bool sums_dbias(const BackwardLaunch& launch) {
+  const Params& p = launch.args.params;
+  return launch.dbias.batch < p.batch || launch.dbias.heads < p.heads_q || launch.dbias.rows < p.max_q;
+}
+
+template <class Body>
+void with_dim(int d, Body&& body) {
+  switch (d) {
+    case 32: return body.template operator()<32>();
+    case 64: return body.template operator()<64>();
+    case 96: return body.template operator()<96>();
+    case 128: return body.template operator()<128>();
+    case 192: return body.template operator()<192>();
+    default: return body.template operator()<256>();
+  }
+}
+
+}  // namespace
+
+void backward_tiles(const BackwardConfig& config, BackwardArgs& args) {
+  const Params& p = args.params;
+  args.stages = config.stages;
+  args.row_tiles = static_cast<std::int32_t>(ceil_div(p.max_q, config.shape.rows));
+  args.key_tiles = static_cast<std::int32_t>(ceil_div(p.max_k, config.shape.keys));
+  args.tiles_per_head = p.total_q / config.shape.rows + p.batch;
+}
+
+BackwardWorkspace backward_workspace(const BackwardConfig& config, const BackwardArgs& args) {
+  const Params& p = args.params;
+  const auto rows = static_cast<std::size_t>((p.packed ? 1 : p.batch) * p.heads_q * p.total_q);
+  const auto tiles = static_cast<std::size_t>(all_row_tiles(args));
+  BackwardWorkspace workspace;
+  workspace.delta = whole(rows * sizeof(float));
+  workspace.log2_sums = args.has_row_sums ? workspace.delta : 0;
+  workspace.dq_sum = tiles * static_cast<std::size_t>(config.shape.rows * config.d) * sizeof(float);
+  workspace.turns = args.deterministic ? whole((tiles + 1) * sizeof(std::uint32_t)) : 0;
+  return workspace;
+}
+
+void launch_backward(BackwardLaunch launch, void* workspace) {
+  BackwardArgs& args = launch.args;
+  const BackwardWorkspace bytes = backward_workspace(launch.config, args);
+  auto* at = static_cast<char*>(workspace);
+  args.dq_sum = reinterpret_cast<float*>(at);
+  args.turns = reinterpret_cast<std::uint32_t*>(at + bytes.dq_sum);
+  args.ticket = args.turns + all_row_tiles(args);
+  args.delta = reinterpret_cast<float*>(at + bytes.dq_sum + bytes.turns);
+  if (args.has_row_sums) args.log2_sums = args.delta + bytes.delta / sizeof(float);
+  zero_async(at, bytes.dq_sum + bytes.turns, launch.stream);
+  launch_delta(launch);
+  if (args.has_row_sums) with_dim(launch.config.d, [&]<int kD>() { launch_row_sums<kD>(launch); });
+  const bool wants_dbias = args.params.dbias.data != nullptr;
+  args.store_dbias = wants_dbias && !sums_dbias(launch);
+  if (args.store_dbias) launch_zero_dbias(launch);
+  with_dim(launch.config.d, [&]<int kD>() { launch_backward_tiles<kD>(launch); });
+  if (wants_dbias && !args.store_dbias) with_dim(launch.config.d, [&]<int kD>() { launch_dbias<kD>(launch); });
+  if (args.params.dsinks) launch_dsinks(launch);
+}
+
+}  // namespace strobe::cuda::sm80

@@ -1,0 +1,49 @@
+// Backward launches: rows first (prepare.cu), then tiles of keys by padded head dimension (d32.cu .. d256.cu), then dQ
+// rounded, and the gradients of bias and sinks.
+#pragma once
+
+#include "attention/cuda/sm80/backward/args.h"
+#include "attention/cuda/sm80/backward/config.h"
+#include "strobe/dtype.h"
+
+namespace strobe::cuda::sm80 {
+
+// What of dbias is summed up: sizes of its dimensions.
+struct DbiasShape {
+  int batch = 0, heads = 0, rows = 0, keys = 0;
+};
+
+struct BackwardLaunch {
+  BackwardConfig config;
+  DType dtype = DType::bf16;
+  void* stream = nullptr;
+  BackwardArgs args;
+  DbiasShape dbias;  // where params.dbias is wanted
+};
+
+// Bytes of the parts of a workspace, each a multiple of 16.
+struct BackwardWorkspace {
+  std::size_t delta = 0, log2_sums = 0, dq_sum = 0, turns = 0;
+  std::size_t total() const { return delta + log2_sums + dq_sum + turns; }
+};
+
+BackwardWorkspace backward_workspace(const BackwardConfig& config, const BackwardArgs& args);
+
+// args with params, deterministic and the tiles of the plan; see also backward_tiles().
+void backward_tiles(const BackwardConfig& config, BackwardArgs& args);
+
+void launch_delta(const BackwardLaunch& launch);
+void launch_dsinks(const BackwardLaunch& launch);
+void launch_zero_dbias(const BackwardLaunch& launch);
+
+template <int kD>
+void launch_backward_tiles(const BackwardLaunch& launch);
+template <int kD>
+void launch_row_sums(const BackwardLaunch& launch);
+template <int kD>
+void launch_dbias(const BackwardLaunch& launch);
+
+// The whole pass; `launch.args` as backward_tiles() left it.
+void launch_backward(BackwardLaunch launch, void* workspace);
+
+}  // namespace strobe::cuda::sm80

@@ -1,0 +1,87 @@
+// The launches of one head dimension; each d<dim>.cu instantiates them, so that they compile side by side.
+#pragma once
+
+#include "attention/cuda/launch_kernel.cuh"
+#include "attention/cuda/sm80/backward/dbias.cuh"
+#include "attention/cuda/sm80/backward/kernel.cuh"
+#include "attention/cuda/sm80/backward/launch.h"
+#include "attention/cuda/sm80/backward/round_dq.cuh"
+#include "attention/cuda/sm80/backward/row_sums.cuh"
+
+namespace strobe::cuda::sm80 {
+
+// Head dimensions that general kernels are there for: config.h.
+template <int kD>
+inline constexpr bool kHasGeneral = kD == 64 || kD == 128 || kD == 256;
+
+// start.operator()<T>() for the type of the launch.
+template <class Start>
+void with_type(DType dtype, Start&& start) {
+  switch (dtype) {
+    case DType::fp16: return start.template operator()<Fp16>();
+    case DType::bf16: return start.template operator()<Bf16>();
+    case DType::fp32: return start.template operator()<Fp32>();
+  }
+}
+
+template <int kD>
+void launch_backward_tiles(const BackwardLaunch& launch) {
+  const BackwardArgs& args = launch.args;
+  const Params& p = args.params;
+  const auto start = [&]<class T, BackwardKind kKind>() {
+    constexpr BackwardShape kShape = backward_shape(kD, kKind, kPlanes<T>);
+    constexpr int kThreads = kShape.warps * kWarpLanes;
+    launch_kernel(backward_kernel<T, kD, kKind>,
+                  {"flash2 backward", std::int64_t{p.batch} * p.heads_kv * args.key_tiles, kThreads,
+                   launch.config.shared_bytes, launch.stream},
+                  args);
+    launch_kernel(round_dq_kernel<T, kD, kKind>,
+                  {"flash2 backward, dQ", std::int64_t{p.batch} * p.heads_q * args.row_tiles, kThreads,
+                   kPlanes<T> == 1 ? static_cast<std::size_t>(kShape.rows * kD * 2) : 0, launch.stream},
+                  args);
+  };
+  with_type(launch.dtype, [&]<class T>() {
+    if constexpr (kPlanes<T> == 1 || kD == 32 || kD == 64) {
+      if (launch.config.kind == BackwardKind::plain) return start.template operator()<T, BackwardKind::plain>();
+    }
+    if constexpr (kHasGeneral<kD>) start.template operator()<T, BackwardKind::general>();
+  });
+}
+
+// Shared memory of a kernel that holds one tile each of Q, dO, K and V.
+template <class T, int kD>
+constexpr std::size_t four_tiles(const BackwardShape& shape) {
+  return static_cast<std::size_t>(2 * kPlanes<T> * kD) * (2 * shape.rows + 2 * shape.keys);
+}
+
+template <int kD>
+void launch_row_sums(const BackwardLaunch& launch) {
+  const Params& p = launch.args.params;
+  with_type(launch.dtype, [&]<class T>() {
+    if constexpr (kHasGeneral<kD>) {
+      constexpr BackwardShape kShape = backward_shape(kD, BackwardKind::general, kPlanes<T>);
+      launch_kernel(row_sums_kernel<T, kD>,
+                    {"flash2 backward, row sums", std::int64_t{p.batch} * p.heads_q * launch.args.row_tiles,
+                     kShape.warps * kWarpLanes, four_tiles<T, kD>(kShape), launch.stream},
+                    launch.args);
+    }
+  });
+}
+
+template <int kD>
+void launch_dbias(const BackwardLaunch& launch) {
+  with_type(launch.dtype, [&]<class T>() {
+    if constexpr (kHasGeneral<kD>) {
+      constexpr BackwardShape kShape = backward_shape(kD, BackwardKind::general, kPlanes<T>);
+      const DbiasShape& shape = launch.dbias;
+      const DbiasArgs args{launch.args, shape, (shape.rows + kShape.rows - 1) / kShape.rows};
+      launch_kernel(
+          dbias_kernel<T, kD>,
+          {"flash2 backward, dbias", std::int64_t{shape.batch} * shape.heads * args.row_tiles * launch.args.key_tiles,
+           kShape.warps * kWarpLanes, four_tiles<T, kD>(kShape), launch.stream},
+          args);
+    }
+  });
+}
+
+}  // namespace strobe::cuda::sm80

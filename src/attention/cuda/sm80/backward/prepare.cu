@@ -1,0 +1,161 @@
+// What backward does row by row: delta before the tiles, the gradient of the sinks after it, zeros for dbias.
+#include "attention/cuda/device/sequence.cuh"
+#include "attention/cuda/device/softmax.cuh"
+#include "attention/cuda/launch_kernel.cuh"
+#include "attention/cuda/sm80/backward/launch.h"
+
+namespace strobe::cuda::sm80 {
+
+namespace {
+
+constexpr int kRowThreads = 256;
+
+constexpr int kDeltaRows = 16 * kRowThreads / kWarpLanes;
+
+struct DeltaArgs {
+  BackwardArgs backward;
+  int row_blocks;  // of kDeltaRows rows, in the longest sequence
+};
+
+// Two neighbouring elements of a row, by planes; zeros past its end.
+template <class T>
+__device__ __forceinline__ void load_2(std::uint32_t (&words)[kPlanes<T>], const ElementType<T>* row,
+                                       const Tensor& tensor, int column, int columns, bool valid) {
+  const bool first = valid && column < columns, second = valid && column + 1 < columns;
+  if constexpr (kPlanes<T> == 1) {
+    if (tensor.vectors) {
+      words[0] = first ? *reinterpret_cast<const std::uint32_t*>(row + column) : 0;
+      return;
+    }
+    const std::uint32_t low = first ? row[column * tensor.column] : 0;
+    words[0] = second ? low | static_cast<std::uint32_t>(row[(column + 1) * tensor.column]) << 16 : low;
+  } else {
+    to_planes<T>(words, first ? row[column * tensor.column] : 0, second ? row[(column + 1) * tensor.column] : 0);
+  }
+}
+
+// delta = sum of dO * O over the columns of a row, as the diagonal of dO O^T, so that it is rounded in the way in which
+// the tiles round dO V^T: a row that has one key only, for which O is V, then gets a gradient of exactly 0. A warp
+// takes 16 rows.
+template <class T>
+__global__ void __launch_bounds__(kRowThreads) delta_kernel(const __grid_constant__ DeltaArgs args) {
+  const Params& p = args.backward.params;
+  unsigned index = blockIdx.x;
+  const int first = static_cast<int>(index % args.row_blocks) * kDeltaRows + warp_index() * 16 + lane_index() / 4;
+  index /= args.row_blocks;
+  const int head = static_cast<int>(index % p.heads_q);
+  const int b = static_cast<int>(index / p.heads_q);
+  const Sequence sequence(p, b);
+  const ElementType<T>*o[2], *d_o[2];  // rows first and first + 8
+  bool valid[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    valid[h] = first + 8 * h < sequence.q_length;
+    const std::int64_t row = sequence.q_begin + first + 8 * h;
+    o[h] = static_cast<const ElementType<T>*>(p.o.data) + head_offset(p.o, b, head, row);
+    d_o[h] = static_cast<const ElementType<T>*>(p.d_o.data) + head_offset(p.d_o, b, head, row);
+  }
+  float diagonal[2][4] = {};  // of the upper and of the lower 8 rows
+  for (int k = 0; k < p.dv_dim; k += 16) {
+    const int column = k + lane_index() % 4 * 2;
+    std::uint32_t left[kPlanes<T>][4], right[2][kPlanes<T>][2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        std::uint32_t of_d_o[kPlanes<T>], of_o[kPlanes<T>];
+        load_2<T>(of_d_o, d_o[h], p.d_o, column + 8 * c, p.dv_dim, valid[h]);
+        load_2<T>(of_o, o[h], p.o, column + 8 * c, p.dv_dim, valid[h]);
+#pragma unroll
+        for (int plane = 0; plane < kPlanes<T>; ++plane) {
+          left[plane][2 * c + h] = of_d_o[plane];
+          right[h][plane][c] = of_o[plane];
+        }
+      }
+    }
+#pragma unroll
+    for (int h = 0; h < 2; ++h) mma_planes<T>(diagonal[h], left, right[h]);
+  }
+  const int row = lane_index() / 4;
+  if (lane_index() % 4 != row / 2) return;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const float delta = row % 2 == 0 ? diagonal[h][2 * h] : diagonal[h][2 * h + 1];
+    if (valid[h]) args.backward.delta[lse_index(p, sequence, b, head, first + 8 * h)] = delta;
+  }
+}
+
+// dsinks = - sum of exp(sink - LSE) * delta over the rows of a head: one block a head, always in the same order.
+__global__ void __launch_bounds__(kRowThreads) dsinks_kernel(const __grid_constant__ BackwardArgs args) {
+  const Params& p = args.params;
+  const int head = static_cast<int>(blockIdx.x);
+  const float sink = p.sinks[head];
+  float sum = 0;
+  for (int b = 0; b < p.batch; ++b) {
+    const Sequence sequence(p, b);
+    for (int i = static_cast<int>(threadIdx.x); i < sequence.q_length; i += kRowThreads) {
+      const std::int64_t row = lse_index(p, sequence, b, head, i);
+      const float lse = p.lse[row];
+      if (lse == kMinusInfinity) continue;
+      const float log2_sum = args.log2_sums ? args.log2_sums[row] : 0;
+      sum -= exp2f((sink - lse) * kLog2E - log2_sum) * args.delta[row];
+    }
+  }
+#pragma unroll
+  for (int step = 1; step < kWarpLanes; step *= 2) sum += shuffle_xor(sum, step);
+  const std::uint32_t sums = shared_base();
+  if (lane_index() == 0) store_shared(sums + static_cast<std::uint32_t>(warp_index() * 4), float_to_bits(sum));
+  block_sync();
+  if (threadIdx.x != 0) return;
+  float total = 0;
+  for (int w = 0; w < kRowThreads / kWarpLanes; ++w) {
+    total += bits_to_float(load_shared(sums + static_cast<std::uint32_t>(w * 4)));
+  }
+  p.dsinks[head] = total;
+}
+
+struct ZeroArgs {
+  Tensor dbias;
+  DbiasShape shape;
+};
+
+__global__ void __launch_bounds__(kRowThreads) zero_dbias_kernel(const __grid_constant__ ZeroArgs args) {
+  unsigned index = blockIdx.x;
+  const auto i = static_cast<std::int64_t>(index % args.shape.rows);
+  index /= args.shape.rows;
+  const auto h = static_cast<std::int64_t>(index % args.shape.heads);
+  const auto b = static_cast<std::int64_t>(index / args.shape.heads);
+  float* row = static_cast<float*>(args.dbias.data) + b * args.dbias.batch + h * args.dbias.head + i * args.dbias.row;
+  for (int j = static_cast<int>(threadIdx.x); j < args.shape.keys; j += kRowThreads) row[j] = 0;
+}
+
+}  // namespace
+
+void launch_delta(const BackwardLaunch& launch) {
+  const Params& p = launch.args.params;
+  const DeltaArgs args{launch.args, (p.max_q + kDeltaRows - 1) / kDeltaRows};
+  const Launch start{"flash2 backward, delta", std::int64_t{p.batch} * p.heads_q * args.row_blocks, kRowThreads, 0,
+                     launch.stream};
+  switch (launch.dtype) {
+    case DType::fp16: return launch_kernel(delta_kernel<Fp16>, start, args);
+    case DType::bf16: return launch_kernel(delta_kernel<Bf16>, start, args);
+    case DType::fp32: return launch_kernel(delta_kernel<Fp32>, start, args);
+  }
+}
+
+void launch_dsinks(const BackwardLaunch& launch) {
+  launch_kernel(
+      dsinks_kernel,
+      {"flash2 backward, dsinks", launch.args.params.heads_q, kRowThreads, kRowThreads / kWarpLanes * 4, launch.stream},
+      launch.args);
+}
+
+void launch_zero_dbias(const BackwardLaunch& launch) {
+  const DbiasShape& shape = launch.dbias;
+  launch_kernel(zero_dbias_kernel,
+                {"flash2 backward, zero dbias", std::int64_t{shape.batch} * shape.heads * shape.rows, kRowThreads, 0,
+                 launch.stream},
+                ZeroArgs{launch.args.params.dbias, shape});
+}
+
+}  // namespace strobe::cuda::sm80

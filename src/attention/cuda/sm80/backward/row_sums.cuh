@@ -1,0 +1,116 @@
+// Two sums over the keys of a row that O and LSE do not always give. delta: O is rounded, which shows where a row has
+// few keys, and under dropout, whose factor a weight of nearly 1 does not survive. The sum of weights: where LSE is so
+// large that fp32 cannot tell how many keys share it (a bias of -FLT_MAX). Only then are scores computed once more.
+#pragma once
+
+#include "attention/cuda/device/copy.cuh"
+#include "attention/cuda/sm80/backward/scores.cuh"
+
+namespace strobe::cuda::sm80 {
+
+inline constexpr float kLargeLse = 8192;  // from here on LSE is rounded to more than 2^-11
+
+// A block a tile of rows of one query head.
+template <class T, int kD>
+__global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.warps * 32)
+    row_sums_kernel(const __grid_constant__ BackwardArgs args) {
+  using Tiles = Scores<T, kD, BackwardKind::general>;
+  constexpr BackwardShape kShape = kBackwardShape<T, kD, BackwardKind::general>;
+  constexpr int kThreads = kShape.warps * kWarpLanes;
+  constexpr int kKeyWarps = kShape.warps / kShape.score_warps;
+  constexpr int kMt = Tiles::kMt;
+  const Params& p = args.params;
+  unsigned index = blockIdx.x;
+  const int tile = static_cast<int>(index % args.row_tiles);
+  index /= args.row_tiles;
+  const int head = static_cast<int>(index % p.heads_q);
+  const int b = static_cast<int>(index / p.heads_q);
+  const Sequence sequence(p, b);
+  const int first_row = tile * kShape.rows;
+  const int rows = min(kShape.rows, sequence.q_length - first_row);
+  if (rows <= 0) return;
+  const std::int64_t row_index = lse_index(p, sequence, b, head, first_row);
+  const int thread = static_cast<int>(threadIdx.x);
+
+  const std::uint32_t s_q = shared_base();                          // [rows][kD]
+  const std::uint32_t s_do = s_q + kTileBytes<T, kShape.rows, kD>;  // [rows][kD]
+  const std::uint32_t s_k = s_do + kTileBytes<T, kShape.rows, kD>;  // [keys][kD]
+  const std::uint32_t s_v = s_k + kTileBytes<T, kShape.keys, kD>;   // [keys][kD]
+
+  // Whether any row of the tile has a large LSE.
+  if (thread == 0) store_shared(s_q, 0u);
+  block_sync();
+  const float lse = thread < rows ? p.lse[row_index + thread] : 0;
+  if (lse != kMinusInfinity && fabsf(lse) >= kLargeLse) store_shared(s_q, 1u);
+  block_sync();
+  const bool large = load_shared(s_q) != 0;
+  block_sync();
+  if (!large && !args.exact_delta) {
+    if (thread < rows) args.log2_sums[row_index + thread] = 0;
+    return;
+  }
+
+  const auto load_rows = [&](const Tensor& tensor, std::uint32_t to, int columns) {
+    const Rows<T> from = rows_at<T>(tensor, head_offset(tensor, b, head, sequence.q_begin), columns);
+    const TileWalk<T, kShape.rows, kD, kThreads, true> walk(from, first_row);
+    walk.load(to, sequence.q_length - first_row);
+  };
+  const auto load_keys = [&](const Tensor& tensor, std::uint32_t to, int columns, int first_key) {
+    const Rows<T> from = rows_at<T>(tensor, head_offset(tensor, b, head / p.group, sequence.k_begin), columns);
+    const TileWalk<T, kShape.keys, kD, kThreads, true> walk(from, first_key);
+    walk.load(to, sequence.k_length - first_key);
+  };
+  BackwardArgs plain = args;  // without the sums that are computed here
+  plain.delta = nullptr;
+  plain.log2_sums = nullptr;
+  load_rows(p.q, s_q, p.d);
+  load_rows(p.d_o, s_do, p.dv_dim);
+  const Keys keys = sequence.some(first_row, first_row + rows - 1);
+  float weights[kMt][2] = {}, deltas[kMt][2] = {};
+  for (int first_key = keys.lo / kShape.keys * kShape.keys; first_key < keys.hi; first_key += kShape.keys) {
+    load_keys(p.k, s_k, p.d, first_key);
+    load_keys(p.v, s_v, p.dv_dim, first_key);
+    copy_async_commit();
+    copy_async_wait<0>();
+    block_sync();
+    Tiles scores(tile, first_key);
+    scores.compute(
+        plain, sequence, b, head, {s_q, s_k, s_do, s_v},
+        [&](int m, int, int e, float weight) { weights[m][e / 2] += weight; },
+        [&] { for_each(scores.ds, [&](int m, int n, int e) { deltas[m][e / 2] += scores.ds[m][n][e]; }); });
+    block_sync();
+  }
+  copy_async_commit();
+  copy_async_wait<0>();
+  block_sync();
+
+  // Over the lanes of a row, then over the warps along the keys.
+  const std::uint32_t s_sums = shared_base();  // [2][warps along the keys][rows] fp32
+  const Tiles place(tile, 0);
+#pragma unroll
+  for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float weight = quad_sum(weights[m][h]), delta = quad_sum(deltas[m][h]);
+      const int at = warp_index() / kShape.score_warps * kShape.rows + place.row_of(m, 2 * h) - first_row;
+      if (lane_index() % 4 == 0) {
+        store_shared(s_sums + static_cast<std::uint32_t>(at * 4), float_to_bits(weight));
+        store_shared(s_sums + static_cast<std::uint32_t>((kKeyWarps * kShape.rows + at) * 4), float_to_bits(delta));
+      }
+    }
+  }
+  block_sync();
+  if (thread >= rows) return;
+  float weight = 0, delta = 0;
+  for (int w = 0; w < kKeyWarps; ++w) {
+    const auto at = static_cast<std::uint32_t>((w * kShape.rows + thread) * 4);
+    weight += bits_to_float(load_shared(s_sums + at));
+    delta += bits_to_float(load_shared(s_sums + kKeyWarps * kShape.rows * 4 + at));
+  }
+  if (p.sinks && lse != kMinusInfinity) weight += exp2f((p.sinks[head] - lse) * kLog2E);
+  const bool renormalise = lse != kMinusInfinity && (args.exact_delta || fabsf(lse) >= kLargeLse);
+  args.log2_sums[row_index + thread] = renormalise ? log2f(weight) : 0;
+  if (args.exact_delta) args.delta[row_index + thread] = renormalise ? delta / weight : delta;
+}
+
+}  // namespace strobe::cuda::sm80

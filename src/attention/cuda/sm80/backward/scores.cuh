@@ -1,0 +1,148 @@
+// Weights and gradients of scores of one tile, computed anew from LSE: what every product of the backward pass needs.
+#pragma once
+
+#include "attention/cuda/device/sequence.cuh"
+#include "attention/cuda/device/softmax.cuh"
+#include "attention/cuda/sm80/backward/args.h"
+#include "attention/cuda/sm80/backward/config.h"
+
+namespace strobe::cuda::sm80 {
+
+template <class T, int kD, BackwardKind kKind>
+inline constexpr BackwardShape kBackwardShape = backward_shape(kD, kKind, kPlanes<T>);
+
+// LSE in the units of the exponent and delta of the rows that a lane has.
+template <int kMt>
+struct RowStatistics {
+  float lse[kMt][2], delta[kMt][2];
+  float log2_sum[kMt][2];  // general kernels: of the weights that this LSE gives
+
+  __device__ __forceinline__ void load(const BackwardArgs& args, const Sequence& sequence, std::int64_t head_index,
+                                       int first_row, float factor) {
+#pragma unroll
+    for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int i = first_row + m * 16 + h * 8;
+        const bool valid = i < sequence.q_length;
+        const float value = valid ? args.params.lse[head_index + i] : kMinusInfinity;
+        lse[m][h] = value == kMinusInfinity ? -kMinusInfinity : value * factor;  // weights of a row without keys are 0
+        delta[m][h] = valid && args.delta ? args.delta[head_index + i] : 0;
+        log2_sum[m][h] = valid && args.log2_sums ? args.log2_sums[head_index + i] : 0;
+      }
+    }
+  }
+};
+
+// Nothing to do with a weight.
+struct NoWeights {
+  __device__ __forceinline__ void operator()(int, int, int, float) const {}
+};
+
+// Tiles in shared memory: [rows][kD], [keys][kD], [rows][kD], [keys][kD].
+struct ScoreTiles {
+  std::uint32_t q, k, d_o, v;
+};
+
+// A warp's piece: rows [row, row + kScoreRows) of the tile, keys [key, key + kScoreKeys).
+template <class T, int kD, BackwardKind kKind>
+struct Scores {
+  static constexpr BackwardShape kShape = kBackwardShape<T, kD, kKind>;
+  static constexpr bool kGeneral = kKind == BackwardKind::general;
+  static constexpr bool kNatural = kGeneral || kPlanes<T> == 3;  // LSE in natural units: fp32 keeps its last digit
+  static constexpr int kScoreRows = kShape.rows / kShape.score_warps;
+  static constexpr int kScoreKeys = kShape.keys * kShape.score_warps / kShape.warps;
+  static constexpr int kMt = kScoreRows / 16, kNt = kScoreKeys / 8;
+
+  int row, key;
+  int first_row, first_key;   // of the tile
+  float weight[kMt][kNt][4];  // with dropout, where there is some
+  float ds[kMt][kNt][4];      // gradient of scale * q.k
+
+  __device__ __forceinline__ Scores(int row_tile, int tile_key)
+      : row(warp_index() % kShape.score_warps * kScoreRows),
+        key(warp_index() / kShape.score_warps * kScoreKeys),
+        first_row(row_tile * kShape.rows),
+        first_key(tile_key) {}
+
+  // This lane's row and key of an accumulator.
+  __device__ __forceinline__ int row_of(int m, int e) const {
+    return first_row + row + m * 16 + e / 2 * 8 + lane_index() / 4;
+  }
+  __device__ __forceinline__ int key_of(int n, int e) const {
+    return first_key + key + n * 8 + e % 2 + lane_index() % 4 * 2;
+  }
+
+  // General kernels call on_weight(m, n, e, weight) with each weight before dropout, and on_gradients() while ds is the
+  // gradient of the biased score.
+  template <class OnWeight, class OnGradients>
+  __device__ __forceinline__ void compute(const BackwardArgs& args, const Sequence& sequence, int b, int head,
+                                          const ScoreTiles& tiles, OnWeight&& on_weight, OnGradients&& on_gradients) {
+    const Params& p = args.params;
+    const ScoreOptions options(p, b, head);
+    RowStatistics<kMt> rows;
+    rows.load(args, sequence, lse_index(p, sequence, b, head, 0), row_of(0, 0), kNatural ? 1 : kLog2E);
+    clear(weight);
+    multiply<T, kD>(weight, LeftOf<T, kShape.rows, kD, Stored::plain>(tiles.q, row, 0),
+                    RightOf<T, kShape.keys, kD, Stored::plain>(tiles.k, key, 0));
+    CapSlopes<kGeneral ? kMt : 1, kGeneral ? kNt : 1> slopes;
+    if constexpr (kGeneral) options.template apply<T>(weight, slopes, row_of(0, 0), key_of(0, 0), sequence);
+    mask(sequence);
+    const float factor = p.scale * kLog2E;
+    for_each(weight, [&](int m, int n, int e) {
+      if constexpr (kGeneral) {  // the difference first: a score may be -FLT_MAX
+        weight[m][n][e] = exp2_fast((weight[m][n][e] - rows.lse[m][e / 2]) * kLog2E - rows.log2_sum[m][e / 2]);
+      } else if constexpr (kNatural) {
+        weight[m][n][e] = exp2_fast((multiply_rounded(weight[m][n][e], p.scale) - rows.lse[m][e / 2]) * kLog2E);
+      } else {
+        weight[m][n][e] = exp2_fast(weight[m][n][e] * factor - rows.lse[m][e / 2]);
+      }
+    });
+    clear(ds);
+    multiply<T, kD>(ds, LeftOf<T, kShape.rows, kD, Stored::plain>(tiles.d_o, row, 0),
+                    RightOf<T, kShape.keys, kD, Stored::plain>(tiles.v, key, 0));
+    if constexpr (kGeneral) {
+      for_each(weight, [&](int m, int n, int e) { on_weight(m, n, e, weight[m][n][e]); });
+      if (options.threshold != 0) {
+        options.drop(weight, row_of(0, 0), key_of(0, 0), [&](int m, int n, int e, bool kept) {
+          const float gradient = kept ? multiply_rounded(ds[m][n][e], p.dropout_scale) : 0;
+          ds[m][n][e] = weight[m][n][e] * (gradient - rows.delta[m][e / 2]);
+          weight[m][n][e] = kept ? weight[m][n][e] * p.dropout_scale : 0;
+        });
+      } else {
+        for_each(ds,
+                 [&](int m, int n, int e) { ds[m][n][e] = weight[m][n][e] * (ds[m][n][e] - rows.delta[m][e / 2]); });
+      }
+      on_gradients();
+      if (options.softcap != 0) {
+        for_each(ds, [&](int m, int n, int e) { ds[m][n][e] *= slopes.value[m][n][e]; });
+      }
+    } else {
+      for_each(ds, [&](int m, int n, int e) { ds[m][n][e] = weight[m][n][e] * (ds[m][n][e] - rows.delta[m][e / 2]); });
+    }
+  }
+
+ private:
+  // Scores outside of a row's keys become -inf.
+  __device__ __forceinline__ void mask(const Sequence& sequence) {
+    const Keys unmasked = sequence.all(first_row, min(first_row + kShape.rows, sequence.q_length) - 1);
+    if (first_key >= unmasked.lo && first_key + kShape.keys <= unmasked.hi) return;
+#pragma unroll
+    for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const Keys keys = sequence.allowed(row_of(m, 2 * h));
+#pragma unroll
+        for (int n = 0; n < kNt; ++n) {
+#pragma unroll
+          for (int e = 0; e < 2; ++e) {
+            const int j = key_of(n, e);
+            if (j < keys.lo || j >= keys.hi) weight[m][n][2 * h + e] = kMinusInfinity;
+          }
+        }
+      }
+    }
+  }
+};
+
+}  // namespace strobe::cuda::sm80

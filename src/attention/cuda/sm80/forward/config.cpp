@@ -1,0 +1,89 @@
+// How a forward launch is planned from the problem and the card.
+#include "attention/cuda/sm80/forward/config.h"
+
+#include <algorithm>
+
+namespace strobe::cuda::sm80 {
+
+namespace {
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+template <std::size_t kCount>
+int padded(const int (&dims)[kCount], int d) {
+  for (const int dim : dims) {
+    if (d <= dim) return dim;
+  }
+  return dims[kCount - 1];
+}
+
+// Blocks that one multiprocessor holds: by registers, and by shared memory, of which each block loses 1 KiB to the
+// system and the whole multiprocessor has 1 KiB more than a block may take.
+int resident_blocks(const ForwardShape& shape, std::size_t bytes, std::size_t limit) {
+  const auto by_memory = static_cast<int>((limit + 1024) / (bytes + 1024));
+  return std::max(1, std::min(shape.blocks, by_memory));
+}
+
+// Two stages where that costs no resident block.
+int best_stages(int d, const ForwardShape& shape, int planes, std::size_t limit) {
+  const std::size_t one = forward_shared_bytes(d, shape, planes, 1), two = forward_shared_bytes(d, shape, planes, 2);
+  if (two > limit || planes > 1) return 1;  // fp32 is loaded through registers, nothing is in flight
+  return resident_blocks(shape, two, limit) >= resident_blocks(shape, one, limit) ? 2 : 1;
+}
+
+// Splits that fill the card, each with at least four tiles of keys, where whole rows leave half of it empty.
+int best_splits(const ForwardFacts& facts, const ForwardConfig& config, std::int64_t tiles) {
+  const ForwardShape& shape = config.shape;
+  const std::int64_t slots =
+      std::int64_t{facts.multiprocessors} * resident_blocks(shape, config.shared_bytes, facts.shared_bytes_per_block);
+  const std::int64_t key_tiles = ceil_div(facts.max_k, shape.keys);
+  if (facts.unsplittable || tiles == 0 || tiles * 2 > slots || key_tiles < 8) return 1;
+  const std::int64_t most = std::min<std::int64_t>({key_tiles / 4, slots / tiles, 128});
+  if (most <= 1) return 1;
+  return static_cast<int>(ceil_div(key_tiles, ceil_div(key_tiles, most)));  // no split without a tile
+}
+
+}  // namespace
+
+ForwardConfig forward_config(const ForwardFacts& facts) {
+  const int d = std::max(facts.d, facts.dv);
+  const std::int64_t group = facts.heads_kv > 0 ? facts.heads_q / facts.heads_kv : 1;
+  ForwardConfig config;
+  const auto take = [&](ForwardKind kind, int dim) {
+    config.kind = kind;
+    config.d = dim;
+    config.shape = forward_shape(dim, kind, facts.planes);
+    config.stages = best_stages(dim, config.shape, facts.planes, facts.shared_bytes_per_block);
+    config.shared_bytes = forward_shared_bytes(dim, config.shape, facts.planes, config.stages);
+  };
+  if (!facts.general && facts.planes == 1) {
+    const int dim = padded(kPlainDims, d);
+    if (facts.max_q * group <= 64) {
+      take(ForwardKind::small, padded(kGeneralDims, d));
+      config.packed_heads = static_cast<int>(group);
+    } else if (facts.triangle && facts.max_q > 64 &&
+               ((dim == 128 && facts.max_q <= 2048) || (dim == 64 && facts.max_q <= 512))) {
+      take(ForwardKind::small, dim);
+    } else {
+      take(ForwardKind::plain, dim);
+      // Heads of a group share a tile where one head would leave most of it empty.
+      if (facts.max_q * 2 <= config.shape.rows) config.packed_heads = static_cast<int>(group);
+    }
+  } else if (!facts.general && d <= 64) {
+    take(ForwardKind::plain, padded(kPlainFp32Dims, d));
+    if (facts.max_q * 2 <= config.shape.rows) config.packed_heads = static_cast<int>(group);
+  } else {
+    take(ForwardKind::general, padded(kGeneralDims, d));
+  }
+  if (config.shared_bytes > facts.shared_bytes_per_block && config.kind != ForwardKind::general) {
+    take(ForwardKind::general, padded(kGeneralDims, d));
+    config.packed_heads = 1;
+  }
+  const std::int64_t rows = facts.max_q * config.packed_heads;
+  config.splits =
+      best_splits(facts, config,
+                  facts.batch * (facts.heads_q / std::max(1, config.packed_heads)) * ceil_div(rows, config.shape.rows));
+  return config;
+}
+
+}  // namespace strobe::cuda::sm80

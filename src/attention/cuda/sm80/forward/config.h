@@ -1,0 +1,73 @@
+// Tile sizes and the plan of a forward launch: pure functions of the problem and the card, for kernel, launch and
+// tests.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace strobe::cuda::sm80 {
+
+// plain: rows of whole 16-byte vectors, no score option. general: everything, in at most 99 KB of shared memory. small:
+// plain with tiles of 64 rows, for few rows (decoding), and for short triangles, where large tiles leave blocks idle.
+enum class ForwardKind { plain, general, small };
+
+struct ForwardShape {
+  int rows, keys;       // of a tile
+  int warps;            // each owns rows / warps rows, 16 or 32
+  int blocks;           // per multiprocessor that registers must allow
+  bool q_in_registers;  // for the whole loop over the keys
+};
+
+// Head dimensions that have a kernel; smaller ones are padded to the next.
+inline constexpr int kPlainDims[] = {32, 64, 96, 128, 192, 256};
+inline constexpr int kGeneralDims[] = {64, 128, 256};
+inline constexpr int kPlainFp32Dims[] = {32, 64};  // larger ones through general
+
+constexpr ForwardShape forward_shape(int d, ForwardKind kind, int planes) {
+  if (planes == 3) {  // fp32
+    if (d <= 32) return {128, 64, 8, 2, false};
+    if (d <= 64) return {128, 32, 8, 2, false};
+    if (d <= 128) return {64, 32, 4, 2, false};
+    return {32, 16, 2, 2, false};
+  }
+  if (kind == ForwardKind::small) {
+    return d <= 128 ? ForwardShape{64, 64, 4, 3, false} : ForwardShape{64, 64, 4, 2, false};
+  }
+  if (kind == ForwardKind::general) {
+    return d <= 128 ? ForwardShape{64, 64, 4, 3, false} : ForwardShape{64, 64, 4, 2, false};
+  }
+  if (d <= 64) return {128, 64, 4, 2, true};
+  if (d <= 128) return {128, 64, 4, 2, false};
+  return {64, 64, 4, 2, false};
+}
+
+// Shared memory: the Q tile, then `stages` tiles of K and of V.
+constexpr std::size_t forward_shared_bytes(int d, const ForwardShape& shape, int planes, int stages) {
+  return static_cast<std::size_t>(2 * planes * d) * (shape.rows + 2 * stages * shape.keys);
+}
+
+struct ForwardFacts {
+  int planes = 1;  // of 16 bits for each element in shared memory: 3 for fp32
+  int d = 0, dv = 0;
+  bool general = false;       // options or rows that no vector load can take
+  bool triangle = false;      // the mask ends at or near the diagonal
+  bool unsplittable = false;  // partial results would lose accuracy
+  std::int64_t batch = 0, heads_q = 0, heads_kv = 0;
+  std::int64_t max_q = 0, max_k = 0;
+  std::size_t shared_bytes_per_block = 0;
+  int multiprocessors = 1;
+};
+
+struct ForwardConfig {
+  ForwardKind kind = ForwardKind::plain;
+  int d = 0;             // padded head dimension
+  int stages = 1;        // tiles of K and V in flight
+  int splits = 1;        // of the keys, each for a block of its own
+  int packed_heads = 1;  // query heads of a group that share a tile as more rows
+  std::size_t shared_bytes = 0;
+  ForwardShape shape{};
+};
+
+ForwardConfig forward_config(const ForwardFacts& facts);
+
+}  // namespace strobe::cuda::sm80

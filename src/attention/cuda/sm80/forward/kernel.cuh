@@ -1,0 +1,292 @@
+// Forward on mma.sync and cp.async. A block owns a tile of rows of one head; each warp owns 16 or 32 of them and keeps
+// their scores, weights and output in registers. Keys are visited from the right, so that masked tiles come first.
+#pragma once
+
+#include "attention/cuda/device/copy.cuh"
+#include "attention/cuda/device/sequence.cuh"
+#include "attention/cuda/device/softmax.cuh"
+#include "attention/cuda/sm80/forward/args.h"
+#include "attention/cuda/sm80/forward/config.h"
+
+namespace strobe::cuda::sm80 {
+
+template <class T, int kD, ForwardKind kKind>
+inline constexpr ForwardShape kForwardShape = forward_shape(kD, kKind, kPlanes<T>);
+
+// Which tile a block has: splits and tiles of a head are neighbours, so that its keys stay in the cache.
+struct ForwardPlace {
+  int b, head;  // head: first query head of the tile
+  int tile, split;
+
+  __device__ __forceinline__ explicit ForwardPlace(const ForwardArgs& args) {
+    unsigned index = blockIdx.x;
+    split = static_cast<int>(index % static_cast<unsigned>(args.splits));
+    index /= static_cast<unsigned>(args.splits);
+    tile = static_cast<int>(index % static_cast<unsigned>(args.row_tiles));
+    tile = args.row_tiles - 1 - tile;  // under a causal mask the longest first
+    index /= static_cast<unsigned>(args.row_tiles);
+    const auto units = static_cast<unsigned>(args.params.heads_q / args.packed_heads);
+    head = static_cast<int>(index % units) * args.packed_heads;
+    b = static_cast<int>(index / units);
+  }
+};
+
+// Rows of a tile are (position, head) pairs, heads next to each other where several share the tile.
+struct RowMap {
+  int heads;  // packed_heads
+  __device__ __forceinline__ int position(int row) const { return heads == 1 ? row : row / heads; }
+  __device__ __forceinline__ int head(int row) const { return heads == 1 ? 0 : row % heads; }
+  __device__ __forceinline__ std::int64_t offset(const Tensor& tensor, int row) const {
+    return heads == 1 ? row * tensor.row : position(row) * tensor.row + head(row) * tensor.head;
+  }
+};
+
+// Scores outside of a row's keys become -inf. `column` is this lane's first key.
+template <int kMt, int kNt>
+__device__ __forceinline__ void mask_scores(float (&s)[kMt][kNt][4], const Sequence& sequence, const RowMap& map,
+                                            int lane_row, int column) {
+#pragma unroll
+  for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const Keys keys = sequence.allowed(map.position(lane_row + m * 16 + h * 8));
+#pragma unroll
+      for (int n = 0; n < kNt; ++n) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const int j = column + n * 8 + e;
+          if (j < keys.lo || j >= keys.hi) s[m][n][2 * h + e] = kMinusInfinity;
+        }
+      }
+    }
+  }
+}
+
+// O += weights V, in parts of at most 64 columns where each needs accumulators of its own.
+template <class T, int kKeys, int kMt, int kOt>
+__device__ __forceinline__ void add_weighted(float (&o)[kMt][kOt][4], const LeftRegisters<T, kMt, kKeys / 16>& weights,
+                                             std::uint32_t s_v) {
+  constexpr int kD = kOt * 8;
+  if constexpr (kPlanes<T> == 1) {
+    multiply<T, kKeys>(o, weights, RightOf<T, kKeys, kD, Stored::transposed>(s_v, 0, 0));
+  } else {
+    constexpr int kPart = kD < 64 ? kD : 64;
+#pragma unroll
+    for (int column = 0; column < kD; column += kPart) {
+      float part[kMt][kPart / 8][4];
+      clear(part);
+      multiply<T, kKeys>(part, weights, RightOf<T, kKeys, kD, Stored::transposed>(s_v, 0, column));
+#pragma unroll
+      for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+        for (int n = 0; n < kPart / 8; ++n) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) o[m][column / 8 + n][e] += part[m][n][e];
+        }
+      }
+    }
+  }
+}
+
+template <class T, int kD, ForwardKind kKind>
+__global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwardShape<T, kD, kKind>.blocks)
+    forward_kernel(const __grid_constant__ ForwardArgs args) {
+  constexpr ForwardShape kShape = kForwardShape<T, kD, kKind>;
+  constexpr bool kGeneral = kKind == ForwardKind::general;
+  constexpr int kThreads = kShape.warps * kWarpLanes;
+  constexpr int kWarpRows = kShape.rows / kShape.warps;
+  constexpr int kMt = kWarpRows / 16;
+  constexpr int kKeys = kShape.keys;
+  constexpr int kKeyBytes = kTileBytes<T, kKeys, kD>;  // of K or V
+  const Params& p = args.params;
+
+  const ForwardPlace place(args);
+  const Sequence sequence(p, place.b);
+  const RowMap map{args.packed_heads};
+  const int first_row = place.tile * kShape.rows;
+  const int rows_written = sequence.rows_written(p) * map.heads;
+  if (first_row >= rows_written) return;
+  const int rows = sequence.q_length * map.heads;
+
+  // Tiles of keys [n_begin, n_end) of this block, and keys that every row of the tile may use.
+  int n_begin = 0, n_end = 0;
+  Keys unmasked{0, 0};
+  if (first_row < rows) {
+    const int first = map.position(first_row);
+    const int last = map.position(min(first_row + kShape.rows, rows) - 1);
+    const Keys some = sequence.some(first, last);
+    unmasked = sequence.all(first, last);
+    if (some.lo < some.hi) {
+      n_begin = some.lo / kKeys;
+      n_end = (some.hi + kKeys - 1) / kKeys;
+      if (args.splits > 1) {
+        const int share = (n_end - n_begin + args.splits - 1) / args.splits;
+        n_begin = min(n_end, n_begin + place.split * share);
+        n_end = min(n_end, n_begin + share);
+      }
+    }
+  }
+
+  const int head_kv = place.head / p.group;
+  const Rows<T> q = rows_at<T>(p.q, head_offset(p.q, place.b, place.head, sequence.q_begin), p.d);
+  const Rows<T> k = rows_at<T>(p.k, head_offset(p.k, place.b, head_kv, sequence.k_begin), p.d);
+  const Rows<T> v = rows_at<T>(p.v, head_offset(p.v, place.b, head_kv, sequence.k_begin), p.dv_dim);
+  const std::uint32_t s_q = shared_base();                                              // [rows][kD]
+  const std::uint32_t s_k = s_q + kTileBytes<T, kShape.rows, kD>;                       // [stages][keys][kD]
+  const std::uint32_t s_v = s_k + static_cast<std::uint32_t>(args.stages) * kKeyBytes;  // [stages][keys][kD]
+
+  const int warp_row = warp_index() * kWarpRows;
+  const int lane_row = first_row + warp_row + lane_index() / 4;  // and 8, 16, 24 below
+  const bool warp_works = kKind != ForwardKind::small || first_row + warp_row < rows;
+
+  float o[kMt][kD / 8][4];
+  clear(o);
+  OnlineSoftmax<kMt> softmax;
+  const float factor = kGeneral ? kLog2E : p.scale * kLog2E;
+  const ScoreOptions options(p, place.b, place.head);
+
+  if (n_begin < n_end) {
+    load_tile<T, kShape.rows, kD, kThreads, kGeneral>(s_q, q, rows - first_row,
+                                                      [&](int row) { return map.offset(p.q, first_row + row); });
+    if (kShape.q_in_registers) copy_async_commit();
+    TileWalk<T, kKeys, kD, kThreads, kGeneral> k_walk(k, (n_end - 1) * kKeys), v_walk(v, (n_end - 1) * kKeys);
+    int keys_left = sequence.k_length - (n_end - 1) * kKeys;  // from the tile that is loaded next
+    k_walk.load(s_k, keys_left);
+    if (args.stages == 2) v_walk.load(s_v, keys_left);
+    copy_async_commit();
+
+    const LeftOf<T, kShape.rows, kD, Stored::plain> q_tile(s_q, warp_row, 0);
+    LeftRegisters<T, kMt, kD / 16> q_registers;
+    if constexpr (kShape.q_in_registers) {
+      copy_async_wait<1>();
+      block_sync();
+#pragma unroll
+      for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+        for (int d = 0; d < kD / 16; ++d) {
+          std::uint32_t square[4];
+          q_tile.load(square, m, d, 0);
+#pragma unroll
+          for (int e = 0; e < 4; ++e) q_registers.squares[m][d][e][0] = square[e];
+        }
+      }
+    }
+
+    typename TileWalk<T, kKeys, kD, kThreads, kGeneral>::Held k_held, v_held;
+    std::uint32_t stage = 0;  // byte offset of this tile's stage
+    for (int n = n_end - 1; n >= n_begin; --n) {
+      copy_async_wait<0>();
+      block_sync();
+      if (args.stages == 2) {  // the other stage was read in the turn before
+        const std::uint32_t other = stage ^ kKeyBytes;
+        keys_left += kKeys;
+        k_walk.move(-1);
+        v_walk.move(-1);
+        if (n > n_begin) {
+          k_walk.load(s_k + other, keys_left);
+          v_walk.load(s_v + other, keys_left);
+        }
+      } else {
+        v_walk.begin(v_held, s_v, keys_left);
+      }
+      copy_async_commit();
+
+      float s[kMt][kKeys / 8][4];
+      clear(s);
+      if (warp_works) {
+        const RightOf<T, kKeys, kD, Stored::plain> k_tile(s_k + stage, 0, 0);
+        if constexpr (kShape.q_in_registers) {
+          multiply<T, kD>(s, q_registers, k_tile);
+        } else {
+          multiply<T, kD>(s, q_tile, k_tile);
+        }
+      }
+      if (args.stages == 1) {  // V is here, and K has been read
+        v_walk.end(v_held, s_v);
+        v_walk.move(-1);
+        copy_async_wait<0>();
+        block_sync();
+        keys_left += kKeys;
+        k_walk.move(-1);
+        if (n > n_begin) k_walk.begin(k_held, s_k, keys_left);
+        copy_async_commit();
+      }
+      if (warp_works) {
+        const int column = n * kKeys + lane_index() % 4 * 2;
+        if constexpr (kGeneral) {
+          NoSlopes slopes;
+          options.template apply<T>(s, slopes, lane_row, column, sequence);
+        }
+        if (n * kKeys < unmasked.lo || (n + 1) * kKeys > unmasked.hi) mask_scores(s, sequence, map, lane_row, column);
+        softmax.template weigh<kGeneral || kPlanes<T> == 3>(s, o, factor);
+        if constexpr (kGeneral) {
+          if (options.threshold != 0) {
+            options.drop(s, lane_row, column, [&](int m, int n, int e, bool kept) {
+              if (!kept) s[m][n][e] = 0;
+            });
+          }
+        }
+        LeftRegisters<T, kMt, kKeys / 16> weights;
+        round_to_left<T>(weights, s);
+        add_weighted<T, kKeys>(o, weights, s_v + stage);
+      }
+      if (args.stages == 2) {
+        stage ^= kKeyBytes;
+      } else if (n > n_begin) {
+        k_walk.end(k_held, s_k);
+      }
+    }
+  }
+
+  // Normalise; LSE and O, or partial results of a split.
+  const bool partial = args.splits > 1;
+  const float to_natural = kGeneral ? 1 : p.scale;
+#pragma unroll
+  for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = lane_row + m * 16 + h * 8;
+      const int i = map.position(row);
+      const int head = place.head + map.head(row);
+      const float sum = quad_sum(softmax.sum[m][h]);
+      const Keys keys = sequence.allowed(i);
+      const bool has_keys = i < sequence.q_length && keys.lo < keys.hi;
+      const float* sink = p.sinks && !partial ? p.sinks + head : nullptr;
+      const RowResult result = finish_row(multiply_rounded(softmax.maximum[m][h], to_natural), sum, has_keys, sink);
+      const float inverse = kGeneral ? result.inverse * p.dropout_scale : result.inverse;
+#pragma unroll
+      for (int n = 0; n < kD / 8; ++n) {
+        o[m][n][2 * h] = inverse == 0 ? 0 : o[m][n][2 * h] * inverse;
+        o[m][n][2 * h + 1] = inverse == 0 ? 0 : o[m][n][2 * h + 1] * inverse;
+      }
+      if (row >= rows_written) continue;
+      const std::int64_t index = lse_index(p, sequence, place.b, head, i);
+      if (partial) {
+        const std::int64_t at = place.split * args.rows + index;
+        if (lane_index() % 4 == 0) args.partial_lse[at] = result.lse;
+        float* to = args.partial_o + at * kD + lane_index() % 4 * 2;
+#pragma unroll
+        for (int n = 0; n < kD / 8; ++n) {
+          *reinterpret_cast<float2*>(to + n * 8) = make_float2(o[m][n][2 * h], o[m][n][2 * h + 1]);
+        }
+      } else if (p.lse && lane_index() % 4 == 0) {
+        p.lse[index] = result.lse;
+      }
+    }
+  }
+  if (partial) return;
+  const Rows<T> to = rows_at<T>(p.o, head_offset(p.o, place.b, place.head, sequence.q_begin), p.dv_dim);
+  const int rows_left = rows_written - first_row - warp_row;
+  const auto row_offset = [&](int row) { return map.offset(p.o, first_row + warp_row + row); };
+  if constexpr (kPlanes<T> == 1) {  // through this warp's own rows of the Q tile, so that stores are whole vectors
+    const std::uint32_t s_o = s_q + static_cast<std::uint32_t>(warp_row * kD * 2);
+    warp_sync();
+    store_accumulators<T, kWarpRows, kD>(s_o, 0, 0, o);
+    warp_sync();
+    store_tile<T, kWarpRows, kD, kWarpLanes, kGeneral>(to, s_o, lane_index(), rows_left, row_offset);
+  } else {
+    store_rows(to, o, 0, 0, rows_left, row_offset);
+  }
+}
+
+}  // namespace strobe::cuda::sm80

@@ -1,0 +1,27 @@
+// Forward launches, one function per padded head dimension (d32.cu .. d256.cu) and the one that chooses among them.
+#pragma once
+
+#include "attention/cuda/sm80/forward/args.h"
+#include "attention/cuda/sm80/forward/config.h"
+#include "strobe/dtype.h"
+
+namespace strobe::cuda::sm80 {
+
+struct ForwardLaunch {
+  ForwardConfig config;
+  DType dtype = DType::bf16;
+  void* stream = nullptr;
+  ForwardArgs args;
+};
+
+template <int kD>
+void launch_forward_tiles(const ForwardLaunch& launch);
+
+// Adds up the partial results of the splits (combine.cu).
+void launch_combine(const ForwardLaunch& launch);
+
+// The whole pass. workspace: forward_workspace_bytes(...), null where that is 0.
+void launch_forward(ForwardLaunch launch, void* workspace);
+std::size_t forward_workspace_bytes(const ForwardConfig& config, std::int64_t rows);
+
+}  // namespace strobe::cuda::sm80

@@ -1,0 +1,61 @@
+// Copies between the caller's tensors, of any strides and lengths, and contiguous padded rows that cuBLAS takes.
+#include "attention/standard/cuda/pieces.cuh"
+#include "attention/standard/cuda/rows.h"
+#include "device/cuda/check.h"
+
+namespace strobe::standard {
+
+namespace {
+
+enum class Direction { gather, scatter };
+
+constexpr int kRows = 8;  // in a block, a warp each
+
+// Elements are moved as they are: only their size matters.
+template <class Word>
+__global__ void copy_rows(Params params, Copy copy, std::int64_t rows, Direction direction) {
+  const std::int64_t longest = copy.side == Side::queries ? params.max_q : params.max_k;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kRows;
+  for (std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kRows + threadIdx.y; index < rows; index += step) {
+    const std::int64_t i = index % longest;
+    const std::int64_t h = index / longest % copy.heads;
+    const std::int64_t b = index / longest / copy.heads;
+    const Extent extent = extent_of(params, copy.side, b);
+    const std::int64_t first = b * copy.tensor.batch + h * copy.tensor.head + (extent.begin + i) * copy.tensor.row;
+    Word* theirs = static_cast<Word*>(copy.tensor.data) + first;
+    Word* ours = static_cast<Word*>(copy.rows) + index * copy.row;
+    for (int c = threadIdx.x; c < copy.cols; c += 32) {
+      if (direction == Direction::gather) {
+        ours[c] = i < extent.length ? theirs[static_cast<std::int64_t>(c) * copy.tensor.column] : Word{};
+      } else if (!params.packed || i < extent.length) {
+        theirs[c] = ours[c];
+      }
+    }
+  }
+}
+
+void launch(DType dtype, const Params& params, const Copy& copy, Direction direction, void* stream) {
+  const std::int64_t rows =
+      std::int64_t{params.batch} * copy.heads * (copy.side == Side::queries ? params.max_q : params.max_k);
+  if (rows == 0) return;
+  const unsigned blocks = blocks_for((rows + kRows - 1) / kRows);
+  const auto on = static_cast<cudaStream_t>(stream);
+  if (dtype == DType::fp32) {
+    copy_rows<std::uint32_t><<<blocks, dim3(32, kRows), 0, on>>>(params, copy, rows, direction);
+  } else {
+    copy_rows<std::uint16_t><<<blocks, dim3(32, kRows), 0, on>>>(params, copy, rows, direction);
+  }
+  cuda::check_launch("copy_rows");
+}
+
+}  // namespace
+
+void gather(DType dtype, const Params& params, const Copy& copy, void* stream) {
+  launch(dtype, params, copy, Direction::gather, stream);
+}
+
+void scatter(DType dtype, const Params& params, const Copy& copy, void* stream) {
+  launch(dtype, params, copy, Direction::scatter, stream);
+}
+
+}  // namespace strobe::standard

@@ -1,0 +1,168 @@
+// Device pieces of `standard`: element types, where a sequence lies, which keys a row may use, dropout, sums over a
+// block. Included by the .cu files beside this one.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cmath>
+#include <cstdint>
+
+#include "attention/cuda/params.h"
+#include "attention/standard/cuda/rows.h"
+
+namespace strobe::standard {
+
+using cuda::Indices;
+using cuda::Params;
+
+__device__ inline float widened(float x) { return x; }
+__device__ inline float widened(__half x) { return __half2float(x); }
+__device__ inline float widened(__nv_bfloat16 x) { return __bfloat162float(x); }
+
+template <class T>
+__device__ T narrowed(float x) {
+  if constexpr (sizeof(T) == 4) {
+    return x;
+  } else if constexpr (std::is_same_v<T, __half>) {
+    return __float2half_rn(x);
+  } else {
+    return __float2bfloat16_rn(x);
+  }
+}
+
+// The value after rounding to the type and back.
+template <class T>
+__device__ float rounded(float x) {
+  return widened(narrowed<T>(x));
+}
+
+// body(type) with a null pointer of the element's type.
+template <class Body>
+void with_type(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::fp32: return body(static_cast<float*>(nullptr));
+    case DType::fp16: return body(static_cast<__half*>(nullptr));
+    case DType::bf16: return body(static_cast<__nv_bfloat16*>(nullptr));
+  }
+}
+
+__device__ inline std::int64_t index_at(const Indices& indices, std::int64_t i) {
+  return indices.wide ? static_cast<const std::int64_t*>(indices.data)[i]
+                      : static_cast<const std::int32_t*>(indices.data)[i];
+}
+
+__device__ inline std::int64_t clamped(std::int64_t x, std::int64_t low, std::int64_t high) {
+  return x < low ? low : x > high ? high : x;
+}
+
+// Rows [begin, begin + length) of a packed tensor, or the first `length` rows of a padded one. What the caller's
+// indices say beyond the tensor is cut.
+struct Extent {
+  std::int64_t begin;
+  std::int32_t length;
+};
+
+__device__ inline Extent extent_of(const Params& params, Side side, std::int64_t b) {
+  const bool rows = side == Side::queries;
+  const std::int64_t longest = rows ? params.max_q : params.max_k;
+  if (!params.packed) {
+    const Indices& lengths = rows ? params.lengths_q : params.lengths_k;
+    return {0, static_cast<std::int32_t>(lengths.data ? clamped(index_at(lengths, b), 0, longest) : longest)};
+  }
+  const Indices& offsets = rows ? params.cu_seqlens_q : params.cu_seqlens_k;
+  const std::int64_t total = rows ? params.total_q : params.total_k;
+  const std::int64_t begin = clamped(index_at(offsets, b), 0, total);
+  const std::int64_t end = clamped(index_at(offsets, b + 1), begin, total);
+  return {begin, static_cast<std::int32_t>(clamped(end - begin, 0, longest))};
+}
+
+// One row of the score matrix: where it stands, and the keys [lo, hi) that it may use (none: 0, 0).
+struct Row {
+  std::int32_t b, h, i;
+  std::int64_t q_begin;
+  std::int32_t q_length;
+  std::int32_t lo, hi;
+  std::int32_t diagonal;  // the key at which the row stands
+};
+
+__device__ inline Row row_of(const Params& params, std::int64_t index) {
+  Row row;
+  row.i = static_cast<std::int32_t>(index % params.max_q);
+  const std::int64_t head = index / params.max_q;
+  row.h = static_cast<std::int32_t>(head % params.heads_q);
+  row.b = static_cast<std::int32_t>(head / params.heads_q);
+  const Extent q = extent_of(params, Side::queries, row.b);
+  const Extent k = extent_of(params, Side::keys, row.b);
+  row.q_begin = q.begin;
+  row.q_length = q.length;
+  row.diagonal = row.i + (params.bottom_right ? k.length - q.length : 0);
+  std::int64_t lo = 0;
+  std::int64_t hi = k.length;
+  if (params.window_left >= 0) lo = max(lo, std::int64_t{row.diagonal} - params.window_left);
+  if (params.window_right >= 0) hi = min(hi, std::int64_t{row.diagonal} + params.window_right + 1);
+  const bool none = row.i >= q.length || lo >= hi;
+  row.lo = none ? 0 : static_cast<std::int32_t>(lo);
+  row.hi = none ? 0 : static_cast<std::int32_t>(hi);
+  return row;
+}
+
+// The first key of this thread that the row may use. Key j is always with thread j % blockDim.x, so that what a thread
+// reads in one loop is what it wrote in another.
+__device__ inline std::int32_t first_key(const Row& row) {
+  const auto threads = static_cast<std::int32_t>(blockDim.x);
+  const std::int32_t j = row.lo / threads * threads + static_cast<std::int32_t>(threadIdx.x);
+  return j < row.lo ? j + threads : j;
+}
+
+// Philox4x32-10, the first word; as core/philox.h.
+__device__ inline bool keeps(const Params& params, const Row& row, std::int32_t j) {
+  std::uint32_t c0 = row.b, c1 = row.h, c2 = row.i, c3 = j;
+  auto k0 = static_cast<std::uint32_t>(params.seed);
+  auto k1 = static_cast<std::uint32_t>(params.seed >> 32);
+#pragma unroll
+  for (int round = 0; round < 10; ++round) {
+    const std::uint32_t high0 = __umulhi(0xD2511F53u, c0), low0 = 0xD2511F53u * c0;
+    const std::uint32_t high1 = __umulhi(0xCD9E8D57u, c2), low1 = 0xCD9E8D57u * c2;
+    c0 = high1 ^ c1 ^ k0;
+    c1 = low1;
+    c2 = high0 ^ c3 ^ k1;
+    c3 = low0;
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  return c0 >= params.dropout_threshold;
+}
+
+// The larger one; a NaN wins.
+__device__ inline float larger(float a, float b) { return a > b || isnan(a) ? a : b; }
+
+struct Larger {
+  __device__ float operator()(float a, float b) const { return larger(a, b); }
+};
+struct Plus {
+  __device__ float operator()(float a, float b) const { return a + b; }
+};
+
+// One value of all threads of a block, the same for all of them and in one order whatever runs first. `scratch` has
+// room for 32 floats and is free again afterwards.
+template <class Combine>
+__device__ float over_block(float x, Combine combine, float* scratch) {
+  for (int step = 16; step > 0; step /= 2) x = combine(x, __shfl_xor_sync(0xffffffffu, x, step));
+  const int warps = blockDim.x / 32;
+  if (warps == 1) return x;
+  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = x;
+  __syncthreads();
+  float all = scratch[0];
+  for (int warp = 1; warp < warps; ++warp) all = combine(all, scratch[warp]);
+  __syncthreads();
+  return all;
+}
+
+// Threads for a row of so many keys.
+inline unsigned threads_for(std::int64_t keys) { return keys <= 64 ? 32 : keys <= 1024 ? 128 : 256; }
+
+// Blocks for so many rows, one each; kernels go on with the row that is gridDim.x further.
+inline unsigned blocks_for(std::int64_t rows) { return static_cast<unsigned>(rows < (1 << 30) ? rows : 1 << 30); }
+
+}  // namespace strobe::standard

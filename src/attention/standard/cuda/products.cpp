@@ -1,0 +1,159 @@
+// Products by cublasGemmStridedBatchedEx: what lies at one stride is one call, the rest is a loop on the host.
+#include "attention/standard/cuda/products.h"
+
+#include <cublas_v2.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "core/fail.h"
+#include "device/cuda/check.h"
+
+namespace strobe::standard {
+
+namespace {
+
+constexpr std::int64_t kMostInACall = 65535;  // matrices; more overflow a dimension of some of cuBLAS's grids
+
+// cuBLAS calls an error of earlier work an internal one of its own; the stream knows better.
+void check(cublasStatus_t status, const char* what, void* stream) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  cudaError_t earlier = cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &capture);
+  if (earlier == cudaSuccess && capture == cudaStreamCaptureStatusNone) {
+    earlier = cudaStreamQuery(static_cast<cudaStream_t>(stream));
+  }
+  if (cuda::is_asynchronous(earlier)) cuda::fail_earlier(earlier);
+  cudaGetLastError();
+  fail(status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorCode::out_of_memory : ErrorCode::runtime, "cuda: {} failed: {} ({})",
+       what, cublasGetStatusString(status), cublasGetStatusName(status));
+}
+
+// Handles that no call is using, by GPU.
+struct Pool {
+  std::mutex mutex;
+  std::map<int, std::vector<cublasHandle_t>> idle;
+};
+
+Pool& pool() {
+  static auto* const one = new Pool;  // never destroyed: at exit the driver may be gone before a destructor runs
+  return *one;
+}
+
+// A handle's creation allocates; in the relaxed mode that is allowed while the caller captures a graph.
+cublasHandle_t create(void* stream) {
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  STROBE_CUDA_CHECK(cudaThreadExchangeStreamCaptureMode(&mode));
+  cublasHandle_t handle = nullptr;
+  const cublasStatus_t status = cublasCreate(&handle);
+  STROBE_CUDA_CHECK(cudaThreadExchangeStreamCaptureMode(&mode));
+  check(status, "cublasCreate", stream);
+  return handle;
+}
+
+cublasHandle_t take(int device, void* stream) {
+  {
+    const std::lock_guard lock(pool().mutex);
+    std::vector<cublasHandle_t>& idle = pool().idle[device];
+    if (!idle.empty()) {
+      cublasHandle_t handle = idle.back();
+      idle.pop_back();
+      return handle;
+    }
+  }
+  return create(stream);
+}
+
+void give_back(int device, cublasHandle_t handle) {
+  const std::lock_guard lock(pool().mutex);
+  pool().idle[device].push_back(handle);
+}
+
+cudaDataType type_of(DType dtype) {
+  return dtype == DType::fp32 ? CUDA_R_32F : dtype == DType::fp16 ? CUDA_R_16F : CUDA_R_16BF;
+}
+
+// A level of the loop over matrices: how many, and the strides of a, b and c.
+struct Level {
+  std::int64_t count, a, b, c;
+};
+
+// Levels with more than one matrix, those at one common stride merged; the one with the most matrices is last.
+std::vector<Level> levels_of(const Product& p) {
+  const Level all[] = {{p.batch, p.a.batch, p.b.batch, p.c.batch},
+                       {p.heads, p.a.head, p.b.head, p.c.head},
+                       {p.members, p.a.member, p.b.member, p.c.member}};
+  std::vector<Level> levels;
+  for (const Level& level : all) {
+    if (level.count == 1) continue;
+    if (!levels.empty()) {
+      Level& outer = levels.back();
+      if (outer.a == level.count * level.a && outer.b == level.count * level.b && outer.c == level.count * level.c) {
+        outer = {outer.count * level.count, level.a, level.b, level.c};
+        continue;
+      }
+    }
+    levels.push_back(level);
+  }
+  while (levels.size() < 3) levels.insert(levels.begin(), Level{1, 0, 0, 0});
+  const auto most =
+      std::max_element(levels.begin(), levels.end(), [](const Level& x, const Level& y) { return x.count < y.count; });
+  std::swap(*most, levels.back());
+  return levels;
+}
+
+}  // namespace
+
+std::size_t Cublas::workspace_bytes(int compute_capability) {
+  return std::size_t{compute_capability >= 90 ? 32u : 4u} << 20;
+}
+
+Cublas::Cublas(DType dtype, void* stream, void* workspace, std::size_t bytes) : dtype_(dtype), stream_(stream) {
+  STROBE_CUDA_CHECK(cudaGetDevice(&device_));
+  cublasHandle_t handle = take(device_, stream);
+  handle_ = handle;
+  try {
+    // In this order: a new stream resets the workspace to cuBLAS's own.
+    check(cublasSetStream(handle, static_cast<cudaStream_t>(stream)), "cublasSetStream", stream);
+    check(cublasSetWorkspace(handle, workspace, bytes), "cublasSetWorkspace", stream);
+    const int mode = CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
+    check(cublasSetMathMode(handle, static_cast<cublasMath_t>(mode)), "cublasSetMathMode", stream);
+  } catch (...) {
+    give_back(device_, handle);
+    throw;
+  }
+}
+
+Cublas::~Cublas() { give_back(device_, static_cast<cublasHandle_t>(handle_)); }
+
+void Cublas::multiply(const Product& p) const {
+  if (p.rows == 0 || p.cols == 0 || p.batch * p.heads * p.members == 0) return;
+  const std::vector<Level> levels = levels_of(p);
+  const auto element = static_cast<std::int64_t>(size_of(dtype_));
+  const auto at = [&](const Matrices& m, std::int64_t offset) { return static_cast<char*>(m.data) + offset * element; };
+  const auto order = [](Operand stored) { return stored == Operand::transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  const float zero = 0;
+  const cudaDataType type = type_of(dtype_);
+  const auto [outer, middle, inner] = std::array{levels[0], levels[1], levels[2]};
+  for (std::int64_t x = 0; x < outer.count; ++x) {
+    for (std::int64_t y = 0; y < middle.count; ++y) {
+      for (std::int64_t z = 0; z < inner.count; z += kMostInACall) {
+        const std::int64_t a = x * outer.a + y * middle.a + z * inner.a;
+        const std::int64_t b = x * outer.b + y * middle.b + z * inner.b;
+        const std::int64_t c = x * outer.c + y * middle.c + z * inner.c;
+        const std::int64_t count = std::min(kMostInACall, inner.count - z);
+        // cuBLAS reads column by column, where our matrices are their transposes: c^T = b^T a^T.
+        check(cublasGemmStridedBatchedEx_64(static_cast<cublasHandle_t>(handle_), order(p.b_stored), order(p.a_stored),
+                                            p.cols, p.rows, p.inner, &p.factor, at(p.b, b), type, p.b.row, inner.b,
+                                            at(p.a, a), type, p.a.row, inner.a, &zero, at(p.c, c), type, p.c.row,
+                                            inner.c, count, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+              "cublasGemmStridedBatchedEx", stream_);
+      }
+    }
+  }
+}
+
+}  // namespace strobe::standard

@@ -1,0 +1,55 @@
+// Batches of matrix products through cuBLAS, for the kernel `standard` on CUDA. Called by standard/cuda/standard.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "strobe/dtype.h"
+
+namespace strobe::standard {
+
+// One row-major matrix for every (sequence, KV head, query head of its group); strides in elements, 0 where shared.
+struct Matrices {
+  void* data = nullptr;
+  std::int64_t batch = 0, head = 0, member = 0;
+  std::int64_t row = 0;
+};
+
+enum class Operand { plain, transposed };
+
+// c [rows x cols] = factor * a [rows x inner] b [inner x cols]; a transposed operand is stored the other way round.
+struct Product {
+  std::int64_t rows, cols, inner;
+  Matrices a;
+  Operand a_stored;
+  Matrices b;
+  Operand b_stored;
+  Matrices c;
+  std::int64_t batch, heads, members;  // how many of them
+  float factor = 1;
+};
+
+// A cuBLAS handle for the length of one call, bound to the caller's stream and to memory of the caller's workspace, so
+// that cuBLAS allocates nothing, results repeat bit by bit, and the work can be captured in a graph. Handles are kept
+// for the process's life and taken in turns: there are as many for a GPU as calls were ever under way at once.
+class Cublas {
+ public:
+  // Of GPU memory: what NVIDIA recommends for the card.
+  static std::size_t workspace_bytes(int compute_capability);
+
+  Cublas(DType dtype, void* stream, void* workspace, std::size_t bytes);
+  ~Cublas();
+  Cublas(const Cublas&) = delete;
+  Cublas& operator=(const Cublas&) = delete;
+
+  // fp32 in plain fp32 (no tf32); 16-bit types with fp32 sums, rounded once. c is written, never read.
+  void multiply(const Product& product) const;
+
+ private:
+  DType dtype_;
+  int device_ = 0;
+  void* stream_ = nullptr;
+  void* handle_ = nullptr;  // a cublasHandle_t
+};
+
+}  // namespace strobe::standard

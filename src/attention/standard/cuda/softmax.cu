@@ -1,0 +1,90 @@
+// Softmax over materialised scores, one block a row: options, mask, weights, dropout. Every step is rounded to the
+// problem's type, as the same lines would be in a tensor library and as the CPU's `standard` does.
+#include "attention/standard/cuda/pieces.cuh"
+#include "attention/standard/cuda/rows.h"
+#include "device/cuda/check.h"
+
+namespace strobe::standard {
+
+namespace {
+
+// scale * q.k to a logit: the options in the order of the specification.
+template <class T>
+__device__ float logit_of(const Params& params, const Row& row, std::int32_t j, float s, T* tanh_row) {
+  if (params.softcap != 0) {
+    const T t = narrowed<T>(tanhf(s / params.softcap));
+    if (tanh_row) tanh_row[j] = t;
+    s = rounded<T>(widened(t) * params.softcap);
+  }
+  if (params.alibi_slopes) {
+    s = rounded<T>(s - params.alibi_slopes[row.h] * static_cast<float>(abs(row.diagonal - j)));
+  }
+  if (params.bias.data) {
+    const std::int64_t at = row.b * params.bias.batch + row.h * params.bias.head + row.i * params.bias.row + j;
+    const float bias = params.bias_fp32 ? static_cast<const float*>(params.bias.data)[at]
+                                        : widened(static_cast<const T*>(params.bias.data)[at]);
+    s = rounded<T>(s + bias);
+  }
+  return s;
+}
+
+template <class T>
+__global__ void softmax_rows(Params params, Scores scores, std::int64_t rows, bool write_lse) {
+  __shared__ float scratch[32];
+  const bool has_dropout = params.dropout_threshold != 0;
+  for (std::int64_t index = blockIdx.x; index < rows; index += gridDim.x) {
+    const Row row = row_of(params, index);
+    T* weights = static_cast<T*>(scores.weights) + index * scores.row;
+    T* dropped = scores.dropped ? static_cast<T*>(scores.dropped) + index * scores.row : nullptr;
+    T* tanh_row = scores.tanh ? static_cast<T*>(scores.tanh) + index * scores.row : nullptr;
+
+    float highest = -INFINITY;
+    for (std::int32_t j = first_key(row); j < row.hi; j += blockDim.x) {
+      const float logit = logit_of<T>(params, row, j, widened(weights[j]), tanh_row);
+      weights[j] = narrowed<T>(logit);
+      highest = larger(highest, logit);
+    }
+    highest = over_block(highest, Larger(), scratch);
+    const bool has_sink = params.sinks && row.lo < row.hi;
+    const float sink = has_sink ? params.sinks[row.h] : -INFINITY;
+    if (has_sink && sink > highest) highest = sink;
+
+    const bool empty = highest == -INFINITY;  // nothing to use: masked, or a bias of -inf
+    float sum = 0;
+    for (std::int32_t j = first_key(row); j < row.hi && !empty; j += blockDim.x) {
+      sum += expf(widened(weights[j]) - highest);
+    }
+    sum = over_block(sum, Plus(), scratch);
+    const float sink_part = has_sink && !empty ? expf(sink - highest) : 0;
+    sum += sink_part;
+    const float factor = empty ? 0 : 1 / sum;
+
+    for (std::int32_t j = threadIdx.x; j < params.max_k; j += blockDim.x) {
+      const bool used = j >= row.lo && j < row.hi && !empty;
+      const float weight = used ? rounded<T>(expf(widened(weights[j]) - highest) * factor) : 0;
+      float kept = weight;
+      if (has_dropout && used) kept = keeps(params, row, j) ? weight * params.dropout_scale : 0;
+      weights[j] = narrowed<T>(dropped ? weight : kept);
+      if (dropped) dropped[j] = narrowed<T>(kept);
+    }
+    if (threadIdx.x != 0) continue;
+    if (scores.sink_weight) scores.sink_weight[index] = sink_part * factor;
+    if (write_lse && params.lse && (!params.packed || row.i < row.q_length)) {
+      const std::int64_t head = params.packed ? row.h * params.total_q + row.q_begin : index - row.i;
+      params.lse[head + row.i] = empty ? -INFINITY : highest + logf(sum);
+    }
+  }
+}
+
+}  // namespace
+
+void softmax(DType dtype, const Params& params, const Scores& scores, bool write_lse, void* stream) {
+  const std::int64_t rows = std::int64_t{params.batch} * params.heads_q * params.max_q;
+  with_type(dtype, [&]<class T>(T*) {
+    softmax_rows<T><<<blocks_for(rows), threads_for(params.max_k), 0, static_cast<cudaStream_t>(stream)>>>(
+        params, scores, rows, write_lse);
+  });
+  cuda::check_launch("softmax_rows");
+}
+
+}  // namespace strobe::standard

@@ -1,0 +1,61 @@
+// Facts of the current GPU, asked once per GPU.
+#include "device/gpu_facts.h"
+
+#include <cstdlib>
+#include <map>
+#include <mutex>
+
+#include "device/cuda/check.h"
+#include "device/device_info.h"
+
+namespace strobe {
+
+namespace {
+
+int attribute(cudaDeviceAttr which, int device) {
+  int value = 0;
+  STROBE_CUDA_CHECK(cudaDeviceGetAttribute(&value, which, device));
+  return value;
+}
+
+GpuFacts ask(int device) {
+  GpuFacts facts;
+  facts.compute_capability =
+      10 * attribute(cudaDevAttrComputeCapabilityMajor, device) + attribute(cudaDevAttrComputeCapabilityMinor, device);
+  facts.shared_bytes_per_block = static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  facts.multiprocessors = attribute(cudaDevAttrMultiProcessorCount, device);
+  return facts;
+}
+
+const GpuFacts& cached(int device) {
+  static std::mutex mutex;
+  static auto* const known = new std::map<int, GpuFacts>;  // never destroyed: threads may still call at exit
+  const std::lock_guard lock(mutex);
+  auto found = known->find(device);
+  if (found == known->end()) found = known->emplace(device, ask(device)).first;
+  return found->second;
+}
+
+}  // namespace
+
+CurrentGpu current_gpu() {
+  CurrentGpu gpu;
+  if (cudaGetDevice(&gpu.index) != cudaSuccess) {
+    cudaGetLastError();
+    gpu.reason = gpu_inventory().reason;
+    if (gpu.reason.empty()) gpu.reason = "the CUDA runtime names no current GPU";
+    return gpu;
+  }
+  try {
+    gpu.facts = cached(gpu.index);
+  } catch (const Error& error) {
+    gpu.reason = gpu_inventory().reason;
+    if (gpu.reason.empty()) gpu.reason = error.what();
+    return gpu;
+  }
+  gpu.facts.shared_bytes_per_block =
+      limited_shared_bytes(gpu.facts.shared_bytes_per_block, std::getenv("STROBE_CUDA_SHARED_KB"));
+  return gpu;
+}
+
+}  // namespace strobe

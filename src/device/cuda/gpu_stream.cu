@@ -1,0 +1,80 @@
+// GpuStream, GpuEvent and GpuGraph on the CUDA runtime.
+#include "device/gpu_stream.h"
+
+#include "device/cuda/check.h"
+
+namespace strobe {
+
+namespace {
+
+cudaStream_t stream_of(const GpuStream& stream) { return static_cast<cudaStream_t>(stream.handle()); }
+cudaEvent_t event_of(void* handle) { return static_cast<cudaEvent_t>(handle); }
+
+}  // namespace
+
+GpuStream::GpuStream() {
+  cudaStream_t created = nullptr;
+  STROBE_CUDA_CHECK(cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking));
+  handle_ = created;
+}
+
+GpuStream::~GpuStream() {
+  if (handle_) cudaStreamDestroy(stream_of(*this));
+}
+
+void GpuStream::synchronize() const { STROBE_CUDA_CHECK(cudaStreamSynchronize(stream_of(*this))); }
+
+void GpuStream::copy(void* to, const void* from, std::size_t bytes) const {
+  if (bytes) STROBE_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(*this)));
+}
+
+GpuEvent::GpuEvent() {
+  cudaEvent_t created = nullptr;
+  STROBE_CUDA_CHECK(cudaEventCreate(&created));
+  handle_ = created;
+}
+
+GpuEvent::~GpuEvent() {
+  if (handle_) cudaEventDestroy(event_of(handle_));
+}
+
+void GpuEvent::record(const GpuStream& stream) {
+  STROBE_CUDA_CHECK(cudaEventRecord(event_of(handle_), stream_of(stream)));
+}
+
+void GpuEvent::synchronize() const { STROBE_CUDA_CHECK(cudaEventSynchronize(event_of(handle_))); }
+
+double GpuEvent::seconds_since(const GpuEvent& earlier) const {
+  float milliseconds = 0;
+  STROBE_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, event_of(earlier.handle_), event_of(handle_)));
+  return milliseconds / 1000.0;
+}
+
+GpuGraph::GpuGraph(const GpuStream& stream, const std::function<void()>& record) {
+  STROBE_CUDA_CHECK(cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeThreadLocal));
+  cudaGraph_t graph = nullptr;
+  try {
+    record();
+  } catch (...) {
+    cudaStreamEndCapture(stream_of(stream), &graph);
+    if (graph) cudaGraphDestroy(graph);
+    cudaGetLastError();
+    throw;
+  }
+  STROBE_CUDA_CHECK(cudaStreamEndCapture(stream_of(stream), &graph));
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
+  cudaGraphDestroy(graph);
+  cuda::check(status, "cudaGraphInstantiate");
+  executable_ = executable;
+}
+
+GpuGraph::~GpuGraph() {
+  if (executable_) cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(executable_));
+}
+
+void GpuGraph::launch(const GpuStream& stream) const {
+  STROBE_CUDA_CHECK(cudaGraphLaunch(static_cast<cudaGraphExec_t>(executable_), stream_of(stream)));
+}
+
+}  // namespace strobe

@@ -1,0 +1,22 @@
+// The part of gpu_facts.h that needs no GPU.
+#include "device/gpu_facts.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "core/fail.h"
+
+namespace strobe {
+
+std::size_t limited_shared_bytes(std::size_t bytes, const char* kilobytes) {
+  if (!kilobytes || !*kilobytes) return bytes;
+  char* end = nullptr;
+  const long long limit = std::strtoll(kilobytes, &end, 10);
+  if (*end != '\0' || limit < 1 || limit > 1 << 20) {
+    fail(ErrorCode::invalid_argument, "cuda: STROBE_CUDA_SHARED_KB is '{}'; valid is a whole number of KB, such as 99",
+         kilobytes);
+  }
+  return std::min(bytes, static_cast<std::size_t>(limit) * 1024);
+}
+
+}  // namespace strobe

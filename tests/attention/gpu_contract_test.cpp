@@ -1,0 +1,334 @@
+// What a caller on a GPU may count on: the same bits however often and wherever a call runs, graphs, threads, nothing
+// allocated, and errors that say what happened.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <string>
+#include <thread>
+
+#include "device/device_info.h"
+#include "device/gpu_allocator.h"
+#include "support/compare.h"
+#include "support/gpu.h"
+#include "support/gpu_passes.h"
+#include "support/selection.h"
+
+namespace strobe::test {
+namespace {
+
+constexpr DType kDTypes[] = {DType::fp32, DType::fp16, DType::bf16};
+
+// Problems whose work is shared out in different ways; those of determinism_test.cpp.
+std::vector<Case> shapes() {
+  return {
+      {.seed = 11, .sq = 700, .sk = 700, .d = 64, .dv = 64},
+      {.seed = 12,
+       .batch = 2,
+       .heads_q = 8,
+       .heads_kv = 2,
+       .sq = 130,
+       .sk = 190,
+       .d = 128,
+       .dv = 128,
+       .causal = true,
+       .alignment = Alignment::bottom_right},
+      {.seed = 13, .heads_q = 2, .heads_kv = 1, .sq = 1, .sk = 3000, .d = 64, .dv = 64},
+      {.seed = 14,
+       .batch = 3,
+       .heads_q = 4,
+       .heads_kv = 2,
+       .sq = 150,
+       .sk = 270,
+       .d = 32,
+       .dv = 32,
+       .causal = true,
+       .window = {40, -1},
+       .alignment = Alignment::top_left,
+       .softcap = 5,
+       .alibi = true,
+       .bias = true,
+       .sinks = true,
+       .dropout = 0.2f},
+      {.seed = 16,
+       .batch = 4,
+       .heads_q = 2,
+       .heads_kv = 1,
+       .sq = 200,
+       .sk = 290,
+       .d = 80,
+       .dv = 96,
+       .lengths = Lengths::packed,
+       .lengths_q = {200, 0, 3, 77},
+       .lengths_k = {290, 31, 0, 128}},
+  };
+}
+
+class GpuContract : public GpuTest {};
+
+// visit(passes, what) for every kernel, type and shape.
+template <class Visit>
+void for_all(const GpuRunOptions& options, Visit&& visit) {
+  GpuLane lane;
+  for (const std::string& kernel : gpu_kernels()) {
+    for (const DType dtype : kDTypes) {
+      for (Case c : shapes()) {
+        c.dtype = dtype;
+        const Data data(c);
+        GpuCase on_gpu(data, lane);
+        if (!on_gpu.refusal(kernel).empty()) continue;
+        GpuRunOptions with = options;
+        with.kernel = kernel;
+        GpuPasses passes(on_gpu, lane, with);
+        visit(passes, lane, fmt::format("{}: {}", kernel, describe(c)));
+      }
+    }
+  }
+}
+
+using Bytes = std::map<std::string, std::vector<char>>;
+
+std::string first_difference(const Bytes& a, const Bytes& b, std::string_view except = "") {
+  for (const auto& [name, bytes] : a) {
+    if (name != except && bytes != b.at(name)) return name;
+  }
+  return "";
+}
+
+TEST_F(GpuContract, RepeatsBitByBit) {
+  const auto repeats = static_cast<int>(number_from("STROBE_TEST_REPEATS", 250));
+  for (const bool deterministic : {true, false}) {
+    for_all({.kernel = "", .deterministic = deterministic}, [&](GpuPasses& passes, GpuLane&, const std::string& what) {
+      Bytes first;
+      for (int i = 0; i < repeats; ++i) {
+        if (i % 10 == 0) passes.poison();
+        passes.launch();
+        const Bytes again = passes.outputs();
+        if (i == 0) first = again;
+        const std::string_view except = deterministic ? "" : "dQ";
+        ASSERT_EQ(first_difference(first, again, except), "") << what << ", repetition " << i;
+      }
+    });
+  }
+}
+
+TEST_F(GpuContract, GraphsReplayBitByBit) {
+  for_all({.kernel = ""}, [](GpuPasses& passes, GpuLane& lane, const std::string& what) {
+    passes.poison();
+    passes.launch();
+    const Bytes plain = passes.outputs();
+    const GpuGraph graph(lane.stream, [&] { passes.launch(); });
+    for (int replay = 0; replay < 3; ++replay) {
+      passes.poison();
+      graph.launch(lane.stream);
+      ASSERT_EQ(first_difference(plain, passes.outputs()), "") << what << ", replay " << replay;
+    }
+  });
+}
+
+TEST_F(GpuContract, ThreadsOnStreamsOfTheirOwn) {
+  for (const std::string& kernel : gpu_kernels()) {
+    auto cases = shapes();
+    for (Case& c : cases) c.dtype = DType::bf16;
+    std::vector<Bytes> alone(cases.size());
+    const auto all_of = [&](std::size_t first, auto&& use) {
+      GpuLane lane;
+      for (std::size_t n = 0; n < 4 * cases.size(); ++n) {
+        const std::size_t index = (first + n) % cases.size();
+        const Data data(cases[index]);
+        GpuCase on_gpu(data, lane);
+        if (!on_gpu.refusal(kernel).empty()) continue;
+        GpuPasses passes(on_gpu, lane, {.kernel = kernel});
+        passes.poison();
+        passes.launch();
+        use(index, passes.outputs());
+      }
+    };
+    all_of(0, [&](std::size_t index, Bytes bytes) { alone[index] = std::move(bytes); });
+    std::vector<std::string> wrong(4);
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < wrong.size(); ++t) {
+      threads.emplace_back([&, t] {
+        try {
+          all_of(t, [&](std::size_t index, const Bytes& bytes) { wrong[t] += first_difference(alone[index], bytes); });
+        } catch (const std::exception& error) {
+          wrong[t] = error.what();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const std::string& text : wrong) EXPECT_EQ(text, "") << kernel;
+  }
+}
+
+TEST_F(GpuContract, NothingIsAllocated) {
+  for_all({.kernel = ""}, [](GpuPasses& passes, GpuLane&, const std::string& what) {
+    passes.launch();
+    passes.outputs();
+    const auto counted = gpu_allocator().statistics().allocations;
+    const std::size_t free = gpu_inventory().gpus.at(0).memory_free_bytes;
+    passes.launch();
+    passes.launch();
+    EXPECT_EQ(gpu_allocator().statistics().allocations, counted) << what;
+    EXPECT_EQ(gpu_inventory().gpus.at(0).memory_free_bytes, free) << what;
+    passes.outputs();
+  });
+}
+
+TEST_F(GpuContract, AMissingWorkspaceIsAnErrorWithTheBytes) {
+  const Data data(shapes()[0]);
+  GpuLane lane;
+  GpuCase on_gpu(data, lane);
+  const Execution execution{.device = Device::cuda, .kernel = "standard", .stream = lane.stream.handle()};
+  const std::size_t bytes = workspace_bytes(on_gpu.attention(), Pass::forward, execution);
+  ASSERT_GT(bytes, 0u);
+  GpuBuffer o(700 * 64 * 4);
+  try {
+    forward(on_gpu.attention(), {.o = view_bhsd(o.data(), DType::fp32, {1, 1, 700, 64})}, execution);
+    FAIL() << "ran without a workspace";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_NE(std::string(error.what()).find(std::to_string(bytes)), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("workspace_bytes()"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(GpuContract, ABiasOverPackedSequencesNeedsBounds) {
+  Case c = shapes().back();
+  c.bias = true;
+  const Data data(c);
+  GpuLane lane;
+  GpuCase on_gpu(data, lane);
+  Attention attention = on_gpu.attention();
+  EXPECT_NO_THROW(workspace_bytes(attention, Pass::backward, {.device = Device::cuda}));
+  attention.max_seqlen_k = 0;
+  EXPECT_THROW(workspace_bytes(attention, Pass::backward, {.device = Device::cuda}), Error);
+}
+
+// Lengths in GPU memory are not read on the host: what lies beyond the tensor is cut there.
+TEST_F(GpuContract, LengthsBeyondTheTensorAreCut) {
+  for (const std::string& kernel : gpu_kernels()) {
+    Case c{.seed = 3, .batch = 3, .heads_q = 2, .heads_kv = 2, .sq = 40, .sk = 70, .d = 32, .dv = 32};
+    c.lengths = Lengths::both;
+    c.lengths_q = {40, 0, 17};
+    c.lengths_k = {70, 33, 0};
+    GpuLane lane;
+    const Data data(c);
+    Case wild = c;
+    wild.lengths_q = {1000000, -5, 17};
+    wild.lengths_k = {71, 33, -2000000000};
+    const std::vector<std::int32_t> q(wild.lengths_q.begin(), wild.lengths_q.end());
+    const std::vector<std::int32_t> k(wild.lengths_k.begin(), wild.lengths_k.end());
+    GpuCase right(data, lane);
+    if (!right.refusal(kernel).empty()) continue;
+    GpuPasses expected(right, lane, {.kernel = kernel});
+    expected.poison();
+    expected.launch();
+    const Bytes bytes = expected.outputs();
+    lane.stream.copy(const_cast<void*>(right.attention().lengths_q.data), q.data(), 12);
+    lane.stream.copy(const_cast<void*>(right.attention().lengths_k.data), k.data(), 12);
+    expected.poison();
+    expected.launch();
+    EXPECT_EQ(first_difference(bytes, expected.outputs()), "") << kernel;
+  }
+}
+
+TEST_F(GpuContract, NoRowsGiveZeroGradients) {
+  GpuLane lane;
+  constexpr std::int64_t kKeys = 5;
+  GpuBuffer dk(2 * kKeys * 12 * 4), dv(2 * kKeys * 8 * 4);
+  dk.fill(0x7fc0ffeeu), dv.fill(0x7fc0ffeeu);
+  Attention attention;
+  attention.q = view_bhsd<const void>(nullptr, DType::fp32, {2, 1, 0, 8});
+  attention.k = view_bhsd<const void>(dk.data(), DType::fp32, {2, 1, kKeys, 8});
+  attention.v = view_bhsd<const void>(dk.data(), DType::fp32, {2, 1, kKeys, 8});
+  const View o = view_bhsd<void>(nullptr, DType::fp32, {2, 1, 0, 8});
+  GpuBuffer k(2 * kKeys * 8 * 4);
+  attention.k.data = attention.v.data = k.data();
+  View strided = view_bhsd(dk.data(), DType::fp32, {2, 1, kKeys, 8});
+  strided.stride = {kKeys * 12, kKeys * 12, 12, 1};
+  const Execution execution{.device = Device::cuda, .stream = lane.stream.handle()};
+  forward(attention, {.o = o}, execution);
+  backward(attention, {.o = o, .d_o = o},
+           {.dq = o, .dk = strided, .dv = view_bhsd(dv.data(), DType::fp32, {2, 1, kKeys, 8})}, execution);
+  lane.stream.synchronize();
+  std::vector<std::uint32_t> words(dk.bytes() / 4);
+  dk.copy_to_host(words.data(), dk.bytes());
+  for (std::size_t n = 0; n < words.size(); ++n) EXPECT_EQ(words[n], n % 12 < 8 ? 0u : 0x7fc0ffeeu) << n;
+  dv.copy_to_host(words.data(), dv.bytes());
+  for (std::size_t n = 0; n < dv.bytes() / 4; ++n) EXPECT_EQ(words[n], 0u) << n;
+}
+
+// A NaN reaches the rows that use it, perhaps others of its tile or head, never another KV head.
+TEST_F(GpuContract, NonFiniteValuesStayInTheirHead) {
+  GpuLane lane;
+  for (const DType dtype : kDTypes) {
+    Case c{.seed = 6, .batch = 2, .heads_q = 4, .heads_kv = 2, .sq = 70, .sk = 90, .d = 64, .dv = 64};
+    c.dtype = dtype;
+    const Data clean(c);
+    Data spoiled(c);
+    spoiled.k.set(0, 1, 17, 5, std::numeric_limits<float>::quiet_NaN());
+    spoiled.remember();
+    for (const std::string& kernel : gpu_kernels()) {
+      SCOPED_TRACE(kernel + " " + strobe::name_of(dtype));
+      if (!GpuCase(clean, lane).refusal(kernel).empty()) continue;
+      const Results expected = GpuCase(clean, lane).run({.kernel = kernel}).results;
+      const Results results = GpuCase(spoiled, lane).run({.kernel = kernel}).results;
+      for (const auto& [name, member] : kOutputs) {
+        const auto& was = expected.*member;
+        const auto& is = results.*member;
+        const bool by_keys = member == &Results::dk || member == &Results::dv;
+        const std::size_t heads = by_keys ? 4 : 8;  // of both sequences
+        for (std::size_t i = 0; i < is.size(); ++i) {
+          const std::size_t head = i / (is.size() / heads);
+          const bool reached = by_keys ? head == 1 : head == 2 || head == 3;  // KV head 1 of the first sequence
+          if (!reached) {
+            ASSERT_EQ(is[i], was[i]) << name << "[" << i << "]";
+          } else if (member == &Results::o || member == &Results::lse) {
+            ASSERT_TRUE(std::isnan(is[i])) << name << "[" << i << "]";
+          }
+        }
+      }
+    }
+  }
+}
+
+// A wild pointer makes one call fail while nobody waits for it; the next call must not take the blame. In a process of
+// its own, which is lost to CUDA afterwards.
+TEST_F(GpuContract, EarlierErrorsAreToldAsSuch) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto provoke = [] {
+    const Case c{.seed = 1, .sq = 64, .sk = 64, .d = 64, .dv = 64};
+    const Data data(c);
+    GpuLane lane;
+    GpuCase on_gpu(data, lane);
+    GpuPasses good(on_gpu, lane, {.kernel = "standard"});
+    good.launch();
+    good.outputs();
+    Attention wild = on_gpu.attention();
+    wild.v.data = reinterpret_cast<const void*>(std::uintptr_t{1} << 45);
+    GpuBuffer o(64 * 64 * 4), workspace(std::size_t{64} << 20);
+    const Execution execution{.device = Device::cuda,
+                              .kernel = "standard",
+                              .stream = lane.stream.handle(),
+                              .workspace = workspace.data(),
+                              .workspace_bytes = workspace.bytes()};
+    forward(wild, {.o = view_bhsd(o.data(), DType::fp32, {1, 1, 64, 64})}, execution);
+    usleep(300000);
+    try {
+      good.launch();
+      std::fputs("no error\n", stderr);
+    } catch (const Error& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+    }
+    std::fflush(stderr);
+    _exit(0);
+  };
+  EXPECT_EXIT(provoke(), testing::ExitedWithCode(0), "an earlier CUDA call on this context failed");
+}
+
+}  // namespace
+}  // namespace strobe::test

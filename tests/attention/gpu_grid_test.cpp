@@ -1,0 +1,93 @@
+// The exactness rule over the generated grid on a GPU: the cases and the float64 oracle of grid_test.cpp, the kernels
+// of Device::cuda. `standard` there is held against the CPU's, every other kernel against `standard` of the same
+// device.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "support/compare.h"
+#include "support/grid.h"
+#include "support/lanes.h"
+#include "support/selection.h"
+
+namespace strobe::test {
+namespace {
+
+constexpr std::int64_t kShards = 24;
+constexpr std::int64_t kPerShard = kGridSize / kShards;
+
+// Of a case that broke the rule on one draw of values, as in grid_test.cpp.
+std::string exactness_of_many(Case c, const std::string& kernel, GpuLane& lane) {
+  Draws draws;
+  for (int draw = 0; draw < Draws::kCount; ++draw) {
+    ++c.seed;
+    const Data data(c);
+    GpuCase on_gpu(data, lane);
+    const Results standard = on_gpu.run({.kernel = "standard"}).results;
+    const Outcome outcome = on_gpu.run({.kernel = kernel});
+    if (!outcome.complaint.empty()) return outcome.complaint;
+    draws.add(exactness_by_output(c, oracle(data, 1), standard, outcome.results));
+  }
+  return draws.verdict();
+}
+
+// Everything wrong with one case, or nothing.
+std::string examine(const Case& c, GpuLane& lane) {
+  const Data data(c);
+  GpuCase on_gpu(data, lane);
+  const Results reference = oracle(data, 1);
+  const auto names = gpu_kernels();
+  std::optional<Outcome> standard;  // absent where STROBE_TEST_KERNEL leaves it out
+  std::string text;
+  if (std::find(names.begin(), names.end(), "standard") != names.end()) {
+    standard = on_gpu.run({.kernel = "standard"});
+    text = standard->complaint + plausibility(c, reference, standard->results);
+    if (!text.empty()) text = "standard on cuda:\n" + text;
+  }
+  std::vector<std::string> suspects;  // looked at last: their draws take the lane's memory
+  for (const std::string& kernel : names) {
+    if (kernel == "standard" || !on_gpu.refusal(kernel).empty()) continue;
+    std::string wrong;
+    try {
+      const Outcome outcome = on_gpu.run({.kernel = kernel});
+      wrong = outcome.complaint;
+      if (!standard) {
+        wrong += plausibility(c, reference, outcome.results);
+      } else if (!exactness(c, reference, standard->results, outcome.results).empty()) {
+        suspects.push_back(kernel);
+      }
+    } catch (const Error& error) {
+      wrong = fmt::format("  threw: {}\n", error.what());
+    }
+    if (!wrong.empty()) text += fmt::format("{} on cuda:\n{}", kernel, wrong);
+  }
+  for (const std::string& kernel : suspects) {
+    const std::string wrong = exactness_of_many(c, kernel, lane);
+    if (!wrong.empty()) text += fmt::format("{} on cuda:\n{}", kernel, wrong);
+  }
+  return text.empty() ? text : describe(c) + "\n" + text;
+}
+
+class GpuGrid : public GpuTest, public testing::WithParamInterface<std::int64_t> {};
+
+TEST_P(GpuGrid, Exact) {
+  std::vector<std::int64_t> cases;
+  for (std::int64_t index = GetParam() * kPerShard; index < (GetParam() + 1) * kPerShard; ++index) {
+    if (selected(index)) cases.push_back(index);
+  }
+  RecordProperty("cases", static_cast<int>(cases.size()));
+  if (cases.empty()) GTEST_SKIP() << "no case of this shard is selected";
+  const auto failures = over_lanes(static_cast<std::int64_t>(cases.size()), [&](GpuLane& lane, std::int64_t index) {
+    return examine(grid_case(cases[static_cast<std::size_t>(index)]), lane);
+  });
+  for (const std::string& failure : failures) ADD_FAILURE() << failure;
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, GpuGrid, testing::Range(std::int64_t{0}, kShards));
+
+}  // namespace
+}  // namespace strobe::test

@@ -1,0 +1,65 @@
+// The bench on a GPU: rows of the library's kernels there, checked, timed by events, metered.
+#include <gtest/gtest.h>
+
+#include "bench/runner.h"
+#include "bench/table.h"
+#include "support/gpu.h"
+
+namespace strobe::bench {
+namespace {
+
+class GpuBench : public test::GpuTest {};
+
+Case tiny() {
+  Case one{.batch = 2, .heads = 4, .kv_heads = 2, .seq_q = 96, .seq_k = 96, .head_dim = 64, .dtype = DType::fp16};
+  one.device = Device::cuda;
+  one.causal = true;
+  return one;
+}
+
+TEST_F(GpuBench, MeasuresEveryKernel) {
+  Implementations implementations;
+  for (const std::string& kernel : test::gpu_kernels()) {
+    implementations.push_back(make_implementation(kernel, {.device = Device::cuda}));
+  }
+  RunOptions options;
+  options.rule.repeats = 5;
+  const std::vector<Row> rows = run_case(tiny(), implementations, options);
+  ASSERT_EQ(rows.size(), implementations.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Row& row = rows[i];
+    EXPECT_EQ(row.status, Status::ok) << row.reason;
+    EXPECT_EQ(row.gate->fault, "") << row.implementation;
+    EXPECT_EQ(row.peak_bytes, implementations[i]->predicted_bytes(tiny())) << row.implementation;
+    for (const Region region : kRegions) {
+      ASSERT_EQ(row.series(region).samples.size(), 5u);
+      for (const double seconds : row.series(region).samples) {
+        EXPECT_GT(seconds, 0);
+        EXPECT_LT(seconds, 0.1);
+      }
+    }
+  }
+  EXPECT_NE(rows_table(rows, {}).find("TFLOP/s"), std::string::npos);
+}
+
+// The source reports' configuration: 20 B S E + 8 B H S bytes, 644 MB. Nothing is run: a metered peak is the predicted
+// one, as above.
+TEST_F(GpuBench, MemoryOfTheReportsConfiguration) {
+  Case one{
+      .batch = 16, .heads = 32, .kv_heads = 32, .seq_q = 1024, .seq_k = 1024, .head_dim = 64, .dtype = DType::fp16};
+  one.device = Device::cuda;
+  one.causal = true;
+  const auto bytes = make_implementation("flash2", {.device = Device::cuda})->predicted_bytes(one);
+  EXPECT_LE(*bytes, std::int64_t{645} << 20);
+}
+
+TEST_F(GpuBench, ReferenceIsNotOnTheGpu) {
+  Implementations implementations;
+  implementations.push_back(make_implementation("reference", {.device = Device::cuda}));
+  const std::vector<Row> rows = run_case(tiny(), implementations, {});
+  EXPECT_EQ(rows.at(0).status, Status::unsupported);
+  EXPECT_NE(rows.at(0).reason.find("no such kernel on device cuda"), std::string::npos) << rows.at(0).reason;
+}
+
+}  // namespace
+}  // namespace strobe::bench

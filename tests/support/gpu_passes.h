@@ -1,0 +1,83 @@
+// Both passes of a case on the GPU with everything allocated beforehand, so that a launch only puts work on a stream:
+// for repetition, graphs and threads.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "support/gpu.h"
+
+namespace strobe::test {
+
+class GpuPasses {
+ public:
+  GpuPasses(GpuCase& on_gpu, GpuLane& lane, const GpuRunOptions& options)
+      : attention_(on_gpu.attention()), d_o_(on_gpu.d_o()), lane_(lane) {
+    execution_ = {.device = Device::cuda,
+                  .kernel = options.kernel,
+                  .deterministic = options.deterministic,
+                  .stream = lane.stream.handle()};
+    Shape shape_o = attention_.q.shape;
+    shape_o[3] = attention_.v.shape[3];
+    const DType dtype = attention_.q.dtype;
+    o_ = output("O", dtype, shape_o);
+    lse_ = output("LSE", DType::fp32, {shape_o[0], shape_o[1], shape_o[2], 1});
+    gradients_.dq = output("dQ", dtype, attention_.q.shape);
+    gradients_.dk = output("dK", dtype, attention_.k.shape);
+    gradients_.dv = output("dV", dtype, attention_.v.shape);
+    if (attention_.bias.data) gradients_.dbias = output("dbias", DType::fp32, attention_.bias.shape);
+    if (attention_.sinks) {
+      gradients_.dsinks = static_cast<float*>(output("dsinks", DType::fp32, {1, 1, 1, attention_.q.shape[1]}).data);
+    }
+    std::size_t bytes = 0;
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      bytes = std::max(bytes, workspace_bytes(attention_, pass, execution_));
+    }
+    workspace_ = GpuBuffer(bytes);
+    execution_.workspace = workspace_.data();
+    execution_.workspace_bytes = bytes;
+  }
+
+  // NaN in every output and in the workspace.
+  void poison() {
+    for (auto& [name, buffer] : outputs_) buffer.fill(0x7fc0ffeeu, lane_.stream);
+    if (workspace_.bytes() >= 4) workspace_.fill(0x7fc0ffeeu, lane_.stream);
+  }
+
+  void launch() const {
+    auto* const lse = static_cast<float*>(lse_.data);
+    forward(attention_, {.o = o_, .lse = lse}, execution_);
+    backward(attention_, {.o = o_, .lse = lse, .d_o = d_o_}, gradients_, execution_);
+  }
+
+  // The bytes of every output by name, once the stream has come to its end.
+  std::map<std::string, std::vector<char>> outputs() const {
+    std::map<std::string, std::vector<char>> all;
+    for (const auto& [name, buffer] : outputs_) {
+      std::vector<char>& bytes = all[name];
+      bytes.resize(buffer.bytes());
+      lane_.stream.copy(bytes.data(), buffer.data(), bytes.size());
+    }
+    lane_.stream.synchronize();
+    return all;
+  }
+
+ private:
+  View output(const char* name, DType dtype, const Shape& shape) {
+    const std::size_t bytes = static_cast<std::size_t>(count_of(shape)) * size_of(dtype);
+    GpuBuffer& buffer = outputs_[name] = GpuBuffer((bytes + 3) / 4 * 4);
+    return view_bhsd(buffer.data(), dtype, shape);
+  }
+
+  Attention attention_;
+  ConstView d_o_;
+  GpuLane& lane_;
+  Execution execution_;
+  View o_, lse_;
+  Gradients gradients_;
+  std::map<std::string, GpuBuffer> outputs_;
+  GpuBuffer workspace_;
+};
+
+}  // namespace strobe::test

@@ -1,0 +1,26 @@
+// Which cases of the grid a run takes:
+//   STROBE_TEST_CASES=<n>      a subset of about n cases, spread over the grid
+//   STROBE_TEST_CASE=<index>   that case only
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+
+#include "support/grid.h"
+
+namespace strobe::test {
+
+inline std::int64_t number_from(const char* variable, std::int64_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text && *text ? std::strtoll(text, nullptr, 10) : otherwise;
+}
+
+inline bool selected(std::int64_t index) {
+  const std::int64_t only = number_from("STROBE_TEST_CASE", -1);
+  if (only >= 0) return index == only;
+  const std::int64_t limit = std::min(number_from("STROBE_TEST_CASES", kGridSize), kGridSize);
+  return (index + 1) * limit / kGridSize != index * limit / kGridSize;
+}
+
+}  // namespace strobe::test
