@@ -1,8 +1,10 @@
 // flash2 on CUDA as a row of the kernel list: from a Problem to a plan and a launch.
+#include "attention/cuda/fp32/launch.h"
 #include "attention/cuda/params.h"
 #include "attention/cuda/sm80/backward/launch.h"
 #include "attention/cuda/sm80/forward/launch.h"
 #include "attention/kernel_list.h"
+#include "core/philox.h"
 
 #include <fmt/format.h>
 
@@ -97,46 +99,52 @@ sm80::BackwardArgs backward_args(const Problem& problem, const BackwardConfig& c
   return args;
 }
 
+std::size_t shared_bytes(const Problem& problem) {
+  return problem.pass == Pass::forward ? forward_config_of(problem, forward_is_general(problem)).shared_bytes
+                                       : backward_config_of(problem, backward_is_general(problem)).shared_bytes;
+}
+
+// Tiles that do not fit the card: fp32 has a kernel without any.
+bool on_cuda_cores(const Problem& problem) {
+  return problem.dtype == DType::fp32 && shared_bytes(problem) > problem.gpu.shared_bytes_per_block;
+}
+
 std::string refusal(const Problem& problem) {
   if (problem.device != Device::cuda) return "it runs on a GPU";
   if (std::string reason = common_refusal(problem); !reason.empty()) return reason;
-  const std::size_t limit = problem.gpu.shared_bytes_per_block;
-  const std::size_t needed = problem.pass == Pass::forward
-                                 ? forward_config_of(problem, forward_is_general(problem)).shared_bytes
-                                 : backward_config_of(problem, backward_is_general(problem)).shared_bytes;
-  if (needed > limit) {
-    return fmt::format(
-        "{} {} with head dimensions {} and {} needs {} bytes of "
-        "shared memory a block; the GPU has {}",
-        name_of(problem.dtype), problem.pass == Pass::forward ? "forward" : "backward", problem.d, problem.dv, needed,
-        limit);
+  const std::size_t needed = shared_bytes(problem);
+  if (problem.dtype != DType::fp32 && needed > problem.gpu.shared_bytes_per_block) {
+    return fmt::format("{} with head dimensions {} and {} needs {} bytes of shared memory a block; the GPU has {}",
+                       name_of(problem.dtype), problem.d, problem.dv, needed, problem.gpu.shared_bytes_per_block);
   }
   return {};
 }
 
 std::string configuration(const Problem& problem) {
+  if (on_cuda_cores(problem)) return "CUDA cores, a warp a row";
   if (problem.pass == Pass::backward) {
     const BackwardConfig config = backward_config_of(problem, backward_is_general(problem));
-    return fmt::format(
-        "mma.sync, {}, head dimension {}, tiles of {} rows x {} keys, {} "
-        "warps, {} stages, dQ {}",
-        config.kind == BackwardKind::plain ? "plain" : "general", config.d, config.shape.rows, config.shape.keys,
-        config.shape.warps, config.stages, problem.deterministic ? "added in order" : "added in any order");
+    return fmt::format("mma.sync, {}, head dimension {}, tiles of {} rows x {} keys, {} warps, {} stages, dQ {}",
+                       config.kind == BackwardKind::plain ? "plain" : "general", config.d, config.shape.rows,
+                       config.shape.keys, config.shape.warps, config.stages,
+                       problem.deterministic ? "added in order" : "added in any order");
   }
   const ForwardConfig config = forward_config_of(problem, forward_is_general(problem));
   const char* kind = config.kind == ForwardKind::plain   ? "plain"
                      : config.kind == ForwardKind::small ? "small"
                                                          : "general";
-  std::string text = fmt::format(
-      "mma.sync, {}, head dimension {}, tiles of {} rows x {} "
-      "keys, {} warps, {} stages",
-      kind, config.d, config.shape.rows, config.shape.keys, config.shape.warps, config.stages);
+  std::string text =
+      fmt::format("mma.sync, {}, head dimension {}, tiles of {} rows x {} keys, {} warps, {} stages", kind, config.d,
+                  config.shape.rows, config.shape.keys, config.shape.warps, config.stages);
   if (config.splits > 1) text += fmt::format(", keys split {} ways", config.splits);
   return text;
 }
 
 // Whether rows take vectors is not known where only bytes are asked for: enough for both.
 std::size_t workspace_bytes(const Problem& problem) {
+  if (on_cuda_cores(problem)) {
+    return problem.pass == Pass::forward ? 0 : fp32::backward_bytes(static_cast<std::size_t>(rows_of(problem)));
+  }
   std::size_t most = 0;
   for (const bool general : {has_options(problem) || has_few_keys(problem), true}) {
     if (problem.pass == Pass::forward) {
@@ -150,8 +158,20 @@ std::size_t workspace_bytes(const Problem& problem) {
   return most;
 }
 
-Params vector_params(const Problem& problem) {
+// With the keys of Philox's rounds, which kernels then need not add up for every weight.
+Params keyed_params(const Problem& problem) {
   Params params = params_of(problem);
+  auto k0 = static_cast<std::uint32_t>(params.seed);
+  auto k1 = static_cast<std::uint32_t>(params.seed >> 32);
+  for (auto& keys : params.philox_keys) {
+    keys[0] = k0, keys[1] = k1;
+    k0 += kPhiloxW0, k1 += kPhiloxW1;
+  }
+  return params;
+}
+
+Params vector_params(const Problem& problem) {
+  Params params = keyed_params(problem);
   params.q.vectors = takes_vectors(problem.q);
   params.k.vectors = takes_vectors(problem.k);
   params.v.vectors = takes_vectors(problem.v);
@@ -186,7 +206,19 @@ void run_backward(const Problem& problem, void* workspace) {
   sm80::launch_backward(launch, workspace);
 }
 
+void run_on_cuda_cores(const Problem& problem, void* workspace) {
+  const Params params = keyed_params(problem);
+  if (problem.pass == Pass::forward) return fp32::launch_forward(params, problem.stream);
+  fp32::DbiasSizes dbias;
+  if (problem.wants_dbias) {
+    const auto size = [&](std::size_t i) { return static_cast<int>(problem.dbias.shape[i]); };
+    dbias = {size(0), size(1), size(2), size(3)};
+  }
+  fp32::launch_backward(params, dbias, workspace, problem.stream);
+}
+
 void run(const Problem& problem, void* workspace) {
+  if (on_cuda_cores(problem)) return run_on_cuda_cores(problem, workspace);
   if (problem.pass == Pass::forward) {
     run_forward(problem, workspace);
   } else {

@@ -50,6 +50,7 @@ struct Params {
   std::uint32_t dropout_threshold = 0;  // kept where the Philox word is at least this; 0: no dropout
   float dropout_scale = 1;              // 1 / (1 - p)
   std::uint64_t seed = 0;
+  std::uint32_t philox_keys[10][2] = {};  // of the rounds, from the seed
 };
 
 Params params_of(const Problem& problem);

@@ -9,24 +9,61 @@ namespace strobe::cuda {
 inline constexpr float kLog2E = 1.4426950408889634f;
 inline constexpr float kLn2 = 0.6931471805599453f;
 
-// The first word of Philox4x32-10 for the counter (b, h, i, j), the same as core/philox.h gives.
-__device__ __forceinline__ std::uint32_t philox_word(std::uint64_t seed, std::uint32_t b, std::uint32_t h,
-                                                     std::uint32_t i, std::uint32_t j) {
-  constexpr std::uint32_t kM0 = 0xD2511F53u, kM1 = 0xCD9E8D57u, kW0 = 0x9E3779B9u, kW1 = 0xBB67AE85u;
-  auto k0 = static_cast<std::uint32_t>(seed);
-  auto k1 = static_cast<std::uint32_t>(seed >> 32);
-#pragma unroll
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t product0 = std::uint64_t{kM0} * b, product1 = std::uint64_t{kM1} * i;  // one instruction each
-    b = static_cast<std::uint32_t>(product1 >> 32) ^ h ^ k0;
-    h = static_cast<std::uint32_t>(product1);
-    i = static_cast<std::uint32_t>(product0 >> 32) ^ j ^ k1;
-    j = static_cast<std::uint32_t>(product0);
-    k0 += kW0;
-    k1 += kW1;
+// Philox4x32-10 for the counter (b, h, i, j), its first word, the same as core/philox.h gives. What depends on the row
+// alone or on the key alone is computed once for each; the other seven rounds are the pair's. Round keys come ready
+// from the parameters.
+struct Philox {
+  static constexpr std::uint32_t kM0 = 0xD2511F53u, kM1 = 0xCD9E8D57u;
+
+  struct Row {
+    std::uint32_t x0, x1, x3, x4;  // words after the rounds that the row knows, with their keys
+  };
+  struct Key {
+    std::uint32_t high, low;
+  };
+
+  const Params& p;
+  std::uint32_t high_b, low_b, h;
+
+  __device__ __forceinline__ Philox(const Params& params, std::uint32_t b, std::uint32_t head) : p(params), h(head) {
+    const std::uint64_t product = std::uint64_t{kM0} * b;
+    high_b = high(product), low_b = low(product);
   }
-  return b;
-}
+
+  __device__ static __forceinline__ std::uint32_t high(std::uint64_t product) {
+    return static_cast<std::uint32_t>(product >> 32);
+  }
+  __device__ static __forceinline__ std::uint32_t low(std::uint64_t product) {
+    return static_cast<std::uint32_t>(product);
+  }
+
+  __device__ __forceinline__ Row row(int i) const {
+    const std::uint64_t first = std::uint64_t{kM1} * static_cast<std::uint32_t>(i);
+    const std::uint64_t second = std::uint64_t{kM0} * (high(first) ^ h ^ p.philox_keys[0][0]);
+    const std::uint64_t third = std::uint64_t{kM1} * (high(second) ^ low_b ^ p.philox_keys[1][1]);
+    return {high(third) ^ p.philox_keys[2][0], low(first) ^ p.philox_keys[1][0], low(second) ^ p.philox_keys[2][1],
+            low(third)};
+  }
+
+  __device__ __forceinline__ Key key(int j) const {
+    const std::uint64_t product = std::uint64_t{kM1} * (high_b ^ static_cast<std::uint32_t>(j) ^ p.philox_keys[0][1]);
+    return {high(product), low(product)};
+  }
+
+  __device__ __forceinline__ std::uint32_t word(const Row& r, const Key& k) const {
+    const std::uint64_t third = std::uint64_t{kM0} * (k.high ^ r.x1);
+    std::uint32_t c0 = k.low ^ r.x0, c1 = r.x4, c2 = high(third) ^ r.x3, c3 = low(third);
+#pragma unroll
+    for (int round = 3; round < 10; ++round) {
+      const std::uint64_t product0 = std::uint64_t{kM0} * c0, product1 = std::uint64_t{kM1} * c2;
+      c0 = high(product1) ^ c1 ^ p.philox_keys[round][0];
+      c1 = low(product1);
+      c2 = high(product0) ^ c3 ^ p.philox_keys[round][1];
+      c3 = low(product0);
+    }
+    return c0;
+  }
+};
 
 // tanh in three qualities: by one instruction, relative error 2^-11, which bf16 does not see; by one exponential and
 // one reciprocal, absolute error about 1e-7; and to fp32's last digits.
@@ -49,8 +86,7 @@ struct ScoreOptions {
   std::int64_t bias_row;
   bool bias_fp32, bias_pairs;  // pairs: two neighbouring keys are one load
   std::uint32_t threshold;
-  std::uint64_t seed;
-  std::uint32_t b, h;
+  Philox philox;
 
   __device__ __forceinline__ ScoreOptions(const Params& p, int batch, int head)
       : scale(p.scale),
@@ -61,9 +97,7 @@ struct ScoreOptions {
         bias_fp32(p.bias_fp32),
         bias_pairs(false),
         threshold(p.dropout_threshold),
-        seed(p.seed),
-        b(static_cast<std::uint32_t>(batch)),
-        h(static_cast<std::uint32_t>(head)) {
+        philox(p, static_cast<std::uint32_t>(batch), static_cast<std::uint32_t>(head)) {
     if (p.bias.data) {
       const int bytes = bias_fp32 ? 4 : 2;
       bias = static_cast<const char*>(p.bias.data) + (batch * p.bias.batch + head * p.bias.head) * bytes;
@@ -95,14 +129,35 @@ struct ScoreOptions {
     if (bias) add_bias<T>(s, row, column, sequence);
   }
 
+  // Asks for the bias of these scores early: lanes of a quad fetch the lines of their rows before the product is there.
+  template <int kMt, int kNt>
+  __device__ __forceinline__ void prefetch_bias(int row, int column, const Sequence& sequence) const {
+    if (!bias) return;
+    const int bytes = bias_fp32 ? 4 : 2;
+    const int line = lane_index() % 4 * (128 / bytes);  // keys from the first of this tile
+    const int key = column - lane_index() % 4 * 2 + line;
+    if (line >= kNt * 8 || key >= sequence.k_length) return;
+#pragma unroll
+    for (int r = 0; r < 2 * kMt; ++r) {
+      if (row + r * 8 < sequence.q_length) prefetch_line(bias + ((row + r * 8) * bias_row + key) * bytes);
+    }
+  }
+
   // keep(m, n, e, kept): whether dropout keeps each weight.
   template <int kMt, int kNt, class Keep>
-  __device__ __forceinline__ void drop(float (&s)[kMt][kNt][4], int row, int column, Keep&& keep) const {
-    for_each(s, [&](int m, int n, int e) {
-      const auto i = static_cast<std::uint32_t>(row + m * 16 + e / 2 * 8);
-      const auto j = static_cast<std::uint32_t>(column + n * 8 + e % 2);
-      keep(m, n, e, philox_word(seed, b, h, i, j) >= threshold);
-    });
+  __device__ __forceinline__ void drop(const float (&)[kMt][kNt][4], int row, int column, Keep&& keep) const {
+    Philox::Row rows[2 * kMt];
+#pragma unroll
+    for (int r = 0; r < 2 * kMt; ++r) rows[r] = philox.row(row + r * 8);
+#pragma unroll
+    for (int n = 0; n < kNt; ++n) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const Philox::Key key = philox.key(column + n * 8 + e);
+#pragma unroll
+        for (int r = 0; r < 2 * kMt; ++r) keep(r / 2, n, r % 2 * 2 + e, philox.word(rows[r], key) >= threshold);
+      }
+    }
   }
 
  private:

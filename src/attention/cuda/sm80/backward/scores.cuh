@@ -82,6 +82,7 @@ struct Scores {
     const ScoreOptions options(p, b, head);
     RowStatistics<kMt> rows;
     rows.load(args, sequence, lse_index(p, sequence, b, head, 0), row_of(0, 0), kNatural ? 1 : kLog2E);
+    if constexpr (kGeneral) options.template prefetch_bias<kMt, kNt>(row_of(0, 0), key_of(0, 0), sequence);
     clear(weight);
     multiply<T, kD>(weight, LeftOf<T, kShape.rows, kD, Stored::plain>(tiles.q, row, 0),
                     RightOf<T, kShape.keys, kD, Stored::plain>(tiles.k, key, 0));

@@ -191,6 +191,8 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
       }
       copy_async_commit();
 
+      const int column = n * kKeys + lane_index() % 4 * 2;
+      if constexpr (kGeneral) options.template prefetch_bias<kMt, kKeys / 8>(lane_row, column, sequence);
       float s[kMt][kKeys / 8][4];
       clear(s);
       if (warp_works) {
@@ -212,13 +214,16 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
         copy_async_commit();
       }
       if (warp_works) {
-        const int column = n * kKeys + lane_index() % 4 * 2;
         if constexpr (kGeneral) {
           NoSlopes slopes;
           options.template apply<T>(s, slopes, lane_row, column, sequence);
         }
         if (n * kKeys < unmasked.lo || (n + 1) * kKeys > unmasked.hi) mask_scores(s, sequence, map, lane_row, column);
-        softmax.template weigh<kGeneral || kPlanes<T> == 3>(s, o, factor);
+        if (kPlanes<T> == 3 || (kGeneral && options.bias)) {
+          softmax.template weigh<true>(s, o, factor);
+        } else {
+          softmax.template weigh<false>(s, o, factor);
+        }
         if constexpr (kGeneral) {
           if (options.threshold != 0) {
             options.drop(s, lane_row, column, [&](int m, int n, int e, bool kept) {
