@@ -11,7 +11,7 @@ namespace strobe {
 
 namespace {
 
-constexpr const char* kReason = "this build has no CUDA, and this version no CUDA kernels yet";
+constexpr const char* kReason = "this build has no CUDA (configure it with nvcc installed)";
 
 [[noreturn]] void refuse() { fail(ErrorCode::unsupported, "cuda: {}", kReason); }
 
