@@ -306,12 +306,12 @@ class Backward {
   // each row.
   bool wants_refined_lse(const Lanes& lanes, const double* lse, const double* typical) const {
     if (plan_.whole_rows) return false;
-    const bool few = workspace_.sink_weight || lanes.hi_max - lanes.lo_min <= kFewKeys;
-    if (few && problem_.dtype == DType::fp32) return true;
+    const bool fp32 = problem_.dtype == DType::fp32;
+    if (fp32 && (workspace_.sink_weight || lanes.hi_max - lanes.lo_min <= kFewKeys)) return true;
     for (int lane = 0; lane < lanes.count; ++lane) {
-      const double size = std::abs(lse[lane]);
+      const double size = std::abs(lse[lane]), excess = lse[lane] + typical[lane] / kLog2e;
       if (size < 4 || !std::isfinite(size)) continue;
-      if (size >= 16 || std::abs(lse[lane] + typical[lane] / kLog2e) > 2) return true;
+      if (size >= 16 || excess > 2 || (fp32 && excess < -2)) return true;
     }
     return false;
   }
@@ -526,7 +526,7 @@ class Backward {
       if (first >= last) continue;
       isa_.multiply_n({s.k_t + std::int64_t{first} * isa_.m * plan_.element, std::ptrdiff_t{keys.padded} * isa_.m,
                        ds_n(s, p) + std::int64_t{first} * isa_.n * plan_.element, last - first, plan_.d_rows / isa_.m,
-                       dq_panel(block, p), true, plan_.piece});
+                       dq_panel(block, p), true});
     }
     info.turn.store(static_cast<std::int32_t>(keys.index) + 1, std::memory_order_release);
   }
@@ -630,10 +630,10 @@ class Backward {
                    const Range& with) const {
     const std::int64_t rows = plan_.block_rows, skipped = std::int64_t{with.first} * isa_.n;
     for (int col = 0; col < cols; col += isa_.cols) {
-      isa_.multiply_cols(
-          {m_operand + (m * rows + skipped) * isa_.m * plan_.element, rows * isa_.m,
-           n_operand + (col * rows + skipped * isa_.cols) * plan_.element, (with.last - with.first) * isa_.n, end - m,
-           c + std::int64_t{col} * plan_.block_keys + std::int64_t{m} * isa_.m * isa_.cols, true, plan_.piece});
+      isa_.multiply_cols({m_operand + (m * rows + skipped) * isa_.m * plan_.element, rows * isa_.m,
+                          n_operand + (col * rows + skipped * isa_.cols) * plan_.element,
+                          (with.last - with.first) * isa_.n, end - m,
+                          c + std::int64_t{col} * plan_.block_keys + std::int64_t{m} * isa_.m * isa_.cols, true});
     }
   }
 

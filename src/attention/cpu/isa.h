@@ -47,7 +47,6 @@ struct Multiply {
   int panels;
   float* c;  // [panels][m][n or cols]
   bool accumulate;
-  int piece = kLongPiece;
 };
 
 // What the lanes of one N panel of query rows may see. Lanes past the last row repeat the last one.

@@ -18,8 +18,8 @@ constexpr std::int64_t kTileElements = 6144;    // of a score tile: 24 KB
 constexpr std::int64_t kMostKeys = 512;         // of a block in backward
 constexpr std::int64_t kEnoughTasks = 16;       // blocks to share, on small machines and large ones
 
-// Small products are summed in short pieces: they take no time anyway, and a BLAS has exact kernels for these sizes, so
-// that `standard` would be the more exact one.
+// Scores of small products are summed in short pieces: they take no time anyway, and a BLAS has exact kernels for these
+// sizes, so that `standard` would be the more exact one.
 constexpr int kShortPiece = 8;
 constexpr std::int64_t kSmallProduct = 1'200'000;  // rows * keys * head dimension
 
@@ -41,7 +41,7 @@ bool whole_rows(const Problem& problem, const Isa& isa) {
   return problem.pass == Pass::backward && longest.k_length <= (few_rows ? 2304 : 384);
 }
 
-int piece_of_sums(const Problem& problem) {
+int piece_of_scores(const Problem& problem) {
   const Extent longest = longest_sequence(problem);
   const std::int64_t tile = std::min(longest.q_length, kSmallProduct) * std::min(longest.k_length, kSmallProduct);
   return tile * std::max(problem.d, problem.dv) <= kSmallProduct ? kShortPiece : kLongPiece;
@@ -124,7 +124,7 @@ Plan make_plan(const Problem& problem) {
   plan.key_blocks = ceil_div(problem.max_k, plan.block_keys);
   set_panels(problem, panels_per_block(problem, isa, plan.units), plan);
   plan.whole_rows = whole_rows(problem, isa);
-  plan.piece = piece_of_sums(problem);
+  plan.piece = piece_of_scores(problem);
   set_prepack(problem, plan);
   const std::int64_t bytes = unit_bytes(problem, plan);
   plan.group_units =

@@ -55,7 +55,7 @@ struct Plan {
   std::int64_t group_units;   // units worked on at a time, so that the workspace stays bounded
   std::int64_t splits;        // forward: ranges of keys per row block, combined at the end
   std::int64_t split_blocks;  // forward: key blocks of a split
-  int piece;                  // steps of one piece of a sum in fp32
+  int piece;                  // steps of one piece of a score's sum in fp32
   bool whole_rows;            // backward: a block holds all keys of a sequence
   bool prepack;               // K and V (forward) or Q and dO (backward) of a unit are packed once and kept
 };

@@ -165,7 +165,7 @@ void forward_step(const ForwardStep& a) {
   }
   exponentiate<Engine, kNarrow<Engine>>(a, range, unit);
   products<Engine, kN>(static_cast<const Element*>(a.v) + first * kM, static_cast<std::ptrdiff_t>(kM) * a.block_keys,
-                       weights, last - first, a.dv_rows / kM, a.o, true, a.piece);
+                       weights, last - first, a.dv_rows / kM, a.o, true, kLongPiece);
 }
 
 }  // namespace

@@ -132,9 +132,9 @@ inline float bias_element(const void* row, DType dtype, int key) {
   return (dtype == DType::fp16 ? from_fp16(U16{} + bits) : from_bf16(U16{} + bits))[0];
 }
 
-template <class Engine, bool Slope>
+template <class Engine>
 STROBE_INLINE auto tanh_for() {
-  if constexpr (Engine::kCompute == DType::bf16 && !Slope) {
+  if constexpr (Engine::kCompute == DType::bf16) {
     return ShortTanh{};
   } else {
     return AccurateTanh{};
@@ -147,7 +147,7 @@ void cap_scores(const ScoreOptions& options, const TileRange& range, float* tile
   constexpr int kN = Engine::kN, kAtOnce = kTanhAtOnce * kLanes;
   static_assert(kStep<Engine> * kN % kAtOnce == 0);
   const F32 inner = broadcast(options.scale / options.softcap);
-  auto tanh = tanh_for<Engine, Slope>();
+  auto tanh = tanh_for<Engine>();
   const auto begin = [&](int at) STROBE_INLINE_LAMBDA {
     tanh.begin([&](int i) STROBE_INLINE_LAMBDA { return load(tile + at + i * kLanes) * inner; });
   };

@@ -25,7 +25,7 @@ void multiply(const Multiply& a) {
   using Element = typename Engine::Element;
   const ProductScope<Engine> scope;
   products<Engine, Width>(static_cast<const Element*>(a.m), a.m_stride, static_cast<const Element*>(a.n), a.steps,
-                          a.panels, a.c, a.accumulate, a.piece);
+                          a.panels, a.c, a.accumulate, kLongPiece);
 }
 
 template <class Engine>
