@@ -45,8 +45,11 @@ bool all_take_vectors(const Problem& problem, const Views&... views) {
   return problem.dtype == DType::fp32 || (takes_vectors(views) && ...);
 }
 
+bool has_few_keys(const Problem& problem) { return problem.max_k <= kFewKeys; }
+
 bool forward_is_general(const Problem& problem) {
-  return has_options(problem) || !all_take_vectors(problem, problem.q, problem.k, problem.v, problem.o);
+  return has_options(problem) || has_few_keys(problem) ||
+         !all_take_vectors(problem, problem.q, problem.k, problem.v, problem.o);
 }
 
 ForwardConfig forward_config_of(const Problem& problem, bool general) {
@@ -71,9 +74,6 @@ ForwardConfig forward_config_of(const Problem& problem, bool general) {
 std::int64_t rows_of(const Problem& problem) {
   return (problem.packed ? 1 : problem.batch) * problem.heads_q * problem.total_q;
 }
-
-// So few that the rounding of O shows in the gradients.
-bool has_few_keys(const Problem& problem) { return problem.max_k <= 32; }
 
 bool backward_is_general(const Problem& problem) {
   return has_options(problem) || has_few_keys(problem) ||

@@ -26,6 +26,9 @@ struct Indices {
   bool wide = false;
 };
 
+// Up to so many keys the gradients show how O and LSE were rounded; kernels then take more care.
+inline constexpr std::int32_t kFewKeys = 32;
+
 struct Params {
   Tensor q, k, v;        // [B, Hq, Sq, D], [B, Hkv, Sk, D], [B, Hkv, Sk, Dv]
   Tensor o, d_o;         // [B, Hq, Sq, Dv]

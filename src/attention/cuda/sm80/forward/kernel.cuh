@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
           options.template apply<T>(s, slopes, lane_row, column, sequence);
         }
         if (n * kKeys < unmasked.lo || (n + 1) * kKeys > unmasked.hi) mask_scores(s, sequence, map, lane_row, column);
-        if (kPlanes<T> == 3 || (kGeneral && options.bias)) {
+        if (kPlanes<T> == 3 || (kGeneral && (options.bias || p.max_k <= kFewKeys))) {
           softmax.template weigh<true>(s, o, factor);
         } else {
           softmax.template weigh<false>(s, o, factor);
