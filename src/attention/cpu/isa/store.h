@@ -92,9 +92,30 @@ void store_cols(const StoreCols& a) {
   }
 }
 
-// Summed in float64: delta is subtracted from values that may be almost the same.
+// a . b of two fp32 rows in float64: delta is subtracted from values that may be almost the same.
+inline float dot_fp32(const float* a, const float* b, int cols) {
+  F64 even{}, odd{};
+  int c = 0;
+  const auto product = [&](int at) STROBE_INLINE_LAMBDA {
+    return __builtin_convertvector(load(a + at), F64) * __builtin_convertvector(load(b + at), F64);
+  };
+  for (; c + 2 * kLanes <= cols; c += 2 * kLanes) {
+    even += product(c);
+    odd += product(c + kLanes);
+  }
+  even += odd;
+  double total = 0;
+  for (int i = 0; i < kLanes; ++i) total += even[i];
+  for (; c < cols; ++c) total += static_cast<double>(a[c]) * b[c];
+  return static_cast<float>(total);
+}
+
 inline void dot_rows(const DotRows& a) {
   for (int r = 0; r < a.count; ++r) {
+    if (a.dtype == DType::fp32 && a.a_col_stride == 1) {
+      a.out[r] = dot_fp32(static_cast<const float*>(a.a[r]), static_cast<const float*>(a.b[r]), a.cols);
+      continue;
+    }
     F64 sum{};
     for (int c = 0; c < a.cols; c += kLanes) {
       const int count = a.cols - c < kLanes ? a.cols - c : kLanes;
