@@ -48,7 +48,7 @@ template <class Engine, bool Bounded, bool Narrow, bool Dropout>
 void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
   constexpr int kN = Engine::kN, kV = kN / kLanes, kRows = kGroup<Engine, Narrow>;
   constexpr bool kCareful = Engine::kCompute == DType::fp32;
-  constexpr int kDegree = kCareful ? 5 : 3;
+  constexpr int kDegree = kCareful ? 6 : 3;
   const F32 factor = broadcast(unit);
   // Pointers of their own: the compiler must assume that the stores change what `a` points to.
   float* const scores = a.scores;
