@@ -27,8 +27,9 @@ struct WeightExponent {
   STROBE_INLINE F32 first(std::ptrdiff_t, F32, F32 floor) const { return ordered_subtract(minus_high, floor); }
   STROBE_INLINE F32 second(std::ptrdiff_t r, F32 f) const {
     if constexpr (kFused) return ordered_fma(score(r), factor, f);
-    const auto wide = [](F32 x) { return __builtin_convertvector(x, F64); };
-    return __builtin_convertvector(wide(score(r)) * wide(factor) + wide(f), F32);
+    F64 sum = __builtin_convertvector(f, F64);
+    add_product(sum, score(r), factor);
+    return __builtin_convertvector(sum, F32);
   }
   STROBE_INLINE F32 third(std::ptrdiff_t, F32 f) const { return ordered_add(f, minus_low); }
   STROBE_INLINE F32 fourth(std::ptrdiff_t, F32 f) const { return ordered_max(broadcast(-1.0f), f); }

@@ -129,6 +129,11 @@ STROBE_INLINE F32 fma(F32 a, F32 b, F32 c) {
 #endif
 }
 
+// sum += a * b in float64. (By reference: a function that returns so wide a vector has no settled ABI.)
+STROBE_INLINE void add_product(F64& sum, F32 a, F32 b) {
+  sum += __builtin_convertvector(a, F64) * __builtin_convertvector(b, F64);
+}
+
 STROBE_INLINE float horizontal_sum(F32 v) {
 #if defined(__AVX512F__)
   return _mm512_reduce_add_ps((__m512)v);

@@ -96,12 +96,9 @@ void store_cols(const StoreCols& a) {
 inline float dot_fp32(const float* a, const float* b, int cols) {
   F64 even{}, odd{};
   int c = 0;
-  const auto product = [&](int at) STROBE_INLINE_LAMBDA {
-    return __builtin_convertvector(load(a + at), F64) * __builtin_convertvector(load(b + at), F64);
-  };
   for (; c + 2 * kLanes <= cols; c += 2 * kLanes) {
-    even += product(c);
-    odd += product(c + kLanes);
+    add_product(even, load(a + c), load(b + c));
+    add_product(odd, load(a + c + kLanes), load(b + c + kLanes));
   }
   even += odd;
   double total = 0;
@@ -127,7 +124,7 @@ inline void dot_rows(const DotRows& a) {
         x = whole ? load_as(a.a[r], a.dtype, c) : load_some(a.a[r], a.dtype, c, count);
       }
       const F32 y = whole ? load_as(a.b[r], a.dtype, c) : load_some(a.b[r], a.dtype, c, count);
-      sum += __builtin_convertvector(x, F64) * __builtin_convertvector(y, F64);
+      add_product(sum, x, y);
     }
     double total = 0;
     for (int i = 0; i < kLanes; ++i) total += sum[i];
