@@ -134,18 +134,6 @@ STROBE_INLINE void add_product(F64& sum, F32 a, F32 b) {
   sum += __builtin_convertvector(a, F64) * __builtin_convertvector(b, F64);
 }
 
-STROBE_INLINE float horizontal_sum(F32 v) {
-#if defined(__AVX512F__)
-  return _mm512_reduce_add_ps((__m512)v);
-#elif defined(__ARM_NEON)
-  return vaddvq_f32((float32x4_t)v);
-#else
-  float sum = 0;
-  for (int i = 0; i < kLanes; ++i) sum += v[i];
-  return sum;
-#endif
-}
-
 // Whether a comparison holds in any lane.
 STROBE_INLINE bool any(I32 mask) {
 #if defined(__AVX512F__)
