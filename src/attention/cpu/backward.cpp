@@ -3,12 +3,13 @@
 // the caller's rows.
 // Tasks add to the dQ of a row block strictly in the order of their key blocks (`turn`), whatever thread runs them:
 // five products instead of the seven of a second pass, no atomics on data, and bitwise the same for any thread count.
-#include <atomic>
 #include <cmath>
 #include <limits>
 #include <thread>
 
+#include "attention/cpu/backward_workspace.h"
 #include "attention/cpu/flash2.h"
+#include "attention/cpu/row_statistics.h"
 #include "core/half.h"
 #include "device/host/thread_pool.h"
 
@@ -18,119 +19,9 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-constexpr std::int32_t kFewKeys = 128;
-constexpr double kLog2e = 1.44269504088896340736;
-
-// Of the rows of one block.
-struct RowStatistics {
-  double lse[kMaxPanels * kMaxLanes];
-  double typical[kMaxPanels * kMaxLanes] = {};  // log2 of the weights that count most
-};
-
-// LSE * log2(e) as high + low, for weights 2^(score * factor - high - low). An integer of up to 8 bits added to high is
-// exact, which WeightExponent needs (isa/backward_step.h). factor is a float, off by a share `excess`; what that makes
-// of an exponent of about `typical` is counted in low. Rows without keys have +inf; a huge number does the same without
-// making NaN of infinities.
-void split_lse(double lse, double excess, double typical, float& high, float& low) {
-  const double exact = std::min(lse * kLog2e, 1e30);
-  int exponent = 8;
-  if (!(std::abs(exact) < 128)) std::frexp(std::abs(exact) + 128, &exponent);
-  const double grain = exponent == 8 ? 0x1p-16 : std::ldexp(1.0, exponent - 24);
-  high = static_cast<float>(std::nearbyint(exact / grain) * grain);
-  low = static_cast<float>(exact - high + excess * (exact + typical));
-}
-
-// Scratch of one thread. Blocks are [block_keys] x [block_rows].
-struct Scratch {
-  char* k;               // M panels, steps d                      [block_keys][d_steps]
-  char* k_t;             // M panels of the transpose, steps keys  [d_rows][block_keys]
-  char* v;               // M panels, steps dv                     [block_keys][dv_steps]
-  float* dk;             // C tiles                                [d_cols / cols][block_keys][cols]
-  float* dv;             //                                        [dv_cols / cols][block_keys][cols]
-  float* scores;         // tile                                   [block_keys][n]
-  float* d_scores;       // tile, where not fp32                   [block_keys][n]
-  float* slopes;         // tile, with softcap                     [block_keys][n]
-  std::uint32_t* words;  // tile, with dropout                  [block_keys][n]
-  char* ds_n;            // N operands                             [panels][block_keys][n]
-  char* p_m;             // M operands                             [block_keys / m][block_rows][m]
-  char* ds_m;            //                                        [block_keys / m][block_rows][m]
-  char* q;               // N panels, where not prepacked          [panels][d_steps][n]
-  char* d_o;             //                                        [panels][dv_steps][n]
-  char* q_t;             // N panels, steps rows, where fp32 or not prepacked   [d_cols][block_rows]
-  char* do_t;            //                                        [dv_cols][block_rows]
-  float* p_tile;         // plain tiles in place of M operands, for input not finite   [panels][block_keys][n]
-  float* ds_tile;        //                                        [panels][block_keys][n]
-  Lanes* lanes;          //                                        [panels]
-  const void** rows;     //                                        [max(block_rows, block_keys)]
-};
-
-// What a row block brings to every key block.
-struct RowInfo {
-  std::int32_t first_block, last_block;  // key blocks [first, last) that some row sees
-  bool odd;                              // Q or dO hold a value that is not finite
-  std::atomic<std::int32_t> turn;        // the key block that may add to dQ next
-};
-
-struct Workspace {
-  Scratch* scratch;    // [threads]
-  RowInfo* info;       // [group_units][row_blocks]
-  char* q;             // N panels, steps d, where prepacked [group_units][row_blocks][panels][d_steps][n]
-  char* d_o;           // N panels, steps dv    [group_units][row_blocks][panels][dv_steps][n]
-  char* q_t;           // N panels, steps rows, where prepacked and bf16   [group_units][row_blocks][d_cols][block_rows]
-  char* do_t;          //                       [group_units][row_blocks][dv_cols][block_rows]
-  float* dq;           // dQ^T                  [group_units][row_blocks][panels][d_rows][n]
-  float* lse_high;     // see split_lse         [group_units][row_blocks][block_rows]
-  float* lse_low;      //                       [group_units][row_blocks][block_rows]
-  float* delta;        //                       [group_units][row_blocks][block_rows]
-  float* sink_weight;  // with dsinks           [group_units][row_blocks][block_rows]
-};
-
-Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
-  const std::int64_t n = plan.isa->n, keys = plan.block_keys, rows = plan.block_rows, e = plan.element;
-  const bool narrow = e != 4, keeps_transposed = plan.prepack && narrow;
-  Workspace w{};
-  w.scratch = carver.take<Scratch>(problem.threads);
-  for (int thread = 0; thread < problem.threads; ++thread) {
-    Scratch s{};
-    s.k = carver.bytes(keys * plan.d_steps * e);
-    s.k_t = carver.bytes(keys * plan.d_rows * e);
-    s.v = carver.bytes(keys * plan.dv_steps * e);
-    s.dk = carver.take<float>(keys * plan.d_cols);
-    s.dv = carver.take<float>(keys * plan.dv_cols);
-    s.scores = carver.take<float>(keys * n);
-    s.d_scores = narrow ? carver.take<float>(keys * n) : nullptr;
-    s.slopes = problem.softcap != 0 ? carver.take<float>(keys * n) : nullptr;
-    s.words = problem.dropout.p > 0 ? carver.take<std::uint32_t>(keys * n) : nullptr;
-    s.ds_n = carver.bytes(keys * rows * e);
-    s.p_m = carver.bytes(keys * rows * e);
-    s.ds_m = carver.bytes(keys * rows * e);
-    s.q = plan.prepack ? nullptr : carver.bytes(rows * plan.d_steps * e);
-    s.d_o = plan.prepack ? nullptr : carver.bytes(rows * plan.dv_steps * e);
-    s.q_t = keeps_transposed ? nullptr : carver.bytes(rows * plan.d_cols * e);
-    s.do_t = keeps_transposed ? nullptr : carver.bytes(rows * plan.dv_cols * e);
-    s.p_tile = narrow ? carver.take<float>(keys * rows) : reinterpret_cast<float*>(s.p_m);
-    s.ds_tile = narrow ? carver.take<float>(keys * rows) : reinterpret_cast<float*>(s.ds_m);
-    s.lanes = carver.take<Lanes>(plan.panels);
-    s.rows = carver.take<const void*>(std::max(rows, keys));
-    if (w.scratch) w.scratch[thread] = s;
-  }
-  const std::int64_t blocks = plan.group_units * plan.row_blocks;
-  w.info = carver.take<RowInfo>(blocks);
-  w.q = plan.prepack ? carver.bytes(blocks * rows * plan.d_steps * e) : nullptr;
-  w.d_o = plan.prepack ? carver.bytes(blocks * rows * plan.dv_steps * e) : nullptr;
-  w.q_t = keeps_transposed ? carver.bytes(blocks * rows * plan.d_cols * e) : nullptr;
-  w.do_t = keeps_transposed ? carver.bytes(blocks * rows * plan.dv_cols * e) : nullptr;
-  w.dq = carver.take<float>(blocks * rows * plan.d_rows);
-  w.lse_high = carver.take<float>(blocks * rows);
-  w.lse_low = carver.take<float>(blocks * rows);
-  w.delta = carver.take<float>(blocks * rows);
-  w.sink_weight = problem.wants_dsinks ? carver.take<float>(blocks * rows) : nullptr;
-  return w;
-}
-
 class Backward {
  public:
-  Backward(const Problem& problem, const Plan& plan, const Workspace& workspace)
+  Backward(const Problem& problem, const Plan& plan, const BackwardWorkspace& workspace)
       : problem_(problem), plan_(plan), isa_(*plan.isa), workspace_(workspace) {}
 
   void run() {
@@ -199,7 +90,7 @@ class Backward {
     char* q;
     char* d_o;
   };
-  Panel panel(const Scratch& s, std::int64_t block, int p) const {
+  Panel panel(const BackwardScratch& s, std::int64_t block, int p) const {
     const std::int64_t at = (plan_.prepack ? block * plan_.panels + p : p) * std::int64_t{isa_.n} * plan_.element;
     return {(plan_.prepack ? workspace_.q : s.q) + at * plan_.d_steps,
             (plan_.prepack ? workspace_.d_o : s.d_o) + at * plan_.dv_steps};
@@ -225,7 +116,7 @@ class Backward {
   // What a step is made for: operands of the products, plain tiles in their place, or delta alone.
   enum class Use { operands, tiles, delta };
 
-  KeyBlock pack_keys(Scratch& s, const Unit& unit, std::int64_t index) const {
+  KeyBlock pack_keys(BackwardScratch& s, const Unit& unit, std::int64_t index) const {
     const std::int64_t first = index * plan_.block_keys;
     const int count = static_cast<int>(std::min<std::int64_t>(plan_.block_keys, unit.extent.k_length - first));
     const int padded = static_cast<int>(round_up(count, isa_.step));
@@ -244,7 +135,7 @@ class Backward {
     return {static_cast<int>(lo / isa_.step * isa_.step), static_cast<int>(round_up(hi, isa_.step))};
   }
 
-  void prepare(Scratch& s, const Unit& unit, std::int64_t u, std::int64_t index) const {
+  void prepare(BackwardScratch& s, const Unit& unit, std::int64_t u, std::int64_t index) const {
     if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
     const RowBlock rows = row_block(problem_, plan_, unit.extent.q_length, index);
     const std::int64_t block = block_at(u, index);
@@ -300,25 +191,15 @@ class Backward {
     }
   }
 
-  // A weight is exp(score - LSE), so it errs by what LSE lost when it was rounded to fp32. That shows in gradients
-  // where LSE is large, and where a row's weights are uneven, some near 1 and else almost exact (scores of variance 1
-  // give log(keys) + 0.5). In fp32 it shows also where they are few, and in the gradient of a sink, which has one of
-  // each row.
   bool wants_refined_lse(const Lanes& lanes, const double* lse, const double* typical) const {
-    if (plan_.whole_rows) return false;
-    const bool fp32 = problem_.dtype == DType::fp32;
-    if (fp32 && (workspace_.sink_weight || lanes.hi_max - lanes.lo_min <= kFewKeys)) return true;
-    for (int lane = 0; lane < lanes.count; ++lane) {
-      const double size = std::abs(lse[lane]), excess = lse[lane] + typical[lane] / kLog2e;
-      if (size < 4 || !std::isfinite(size)) continue;
-      if (size >= 16 || excess > 2 || (fp32 && excess < -2)) return true;
-    }
-    return false;
+    if (plan_.whole_rows) return false;                                        // softmax starts anew there
+    if (problem_.dtype == DType::fp32 && workspace_.sink_weight) return true;  // it has one weight of each row
+    return lse_rounding_shows(problem_.dtype, lanes, lse, typical);
   }
 
   // The LSE of a row block's panels anew, from their scores: one product more than backward has anyway.
-  void refine_lse(Scratch& s, const Unit& unit, std::int64_t block, int panels, std::int32_t lo, std::int32_t hi,
-                  RowStatistics& statistics) const {
+  void refine_lse(BackwardScratch& s, const Unit& unit, std::int64_t block, int panels, std::int32_t lo,
+                  std::int32_t hi, RowStatistics& statistics) const {
     ScoreOptions options = score_options(problem_, unit.b);
     options.dropout = false;  // it follows the sum
     float max[kMaxPanels * kMaxLanes], sum[kMaxPanels * kMaxLanes];
@@ -362,13 +243,13 @@ class Backward {
         }
         if (!std::isfinite(total)) continue;
         statistics.lse[r] = total;
-        statistics.typical[r] = (top - total) * kLog2e;
+        statistics.typical[r] = (top - total) * kLog2e64;
       }
     }
   }
 
   // Delta anew where one weight outweighs the others: then dP - delta cancels, and delta must come from the same dP.
-  void refine_delta(Scratch& s, const Unit& unit, const RowBlock& rows, std::int64_t block,
+  void refine_delta(BackwardScratch& s, const Unit& unit, const RowBlock& rows, std::int64_t block,
                     const RowStatistics& statistics) const {
     const auto outweighs = [&](int r) { return statistics.typical[r] > -1; };
     const auto count = [&](int p) { return std::clamp(rows.count - p * isa_.n, 0, isa_.n); };
@@ -401,7 +282,7 @@ class Backward {
   // LSE as backward_step reads it, and the weights of the sinks.
   void keep_lse(const Unit& unit, const RowBlock& rows, const RowStatistics& statistics, std::int64_t at) const {
     const ScoreOptions options = score_options(problem_, unit.b);
-    const double excess = options.unit == 0 ? 0 : options.exponent_factor() / (options.unit * kLog2e) - 1;
+    const double excess = options.unit == 0 ? 0 : options.exponent_factor() / (options.unit * kLog2e64) - 1;
     for (int r = 0; r < plan_.block_rows; ++r) {
       split_lse(statistics.lse[r], excess, statistics.typical[r], workspace_.lse_high[at + r],
                 workspace_.lse_low[at + r]);
@@ -418,7 +299,7 @@ class Backward {
   }
 
   // Q and dO of the rows of a panel, for the tiles; whether a value is not finite.
-  bool pack_panel(Scratch& s, const Unit& unit, std::int64_t first, const Lanes& lanes, const float* delta,
+  bool pack_panel(BackwardScratch& s, const Unit& unit, std::int64_t first, const Lanes& lanes, const float* delta,
                   const Panel& to) const {
     const int n = isa_.n;
     query_rows(problem_, unit, problem_.q, first, lanes.count, n, s.rows);
@@ -438,7 +319,7 @@ class Backward {
     return {workspace_.q_t + block * plan_.block_rows * plan_.d_cols * plan_.element,
             workspace_.do_t + block * plan_.block_rows * plan_.dv_cols * plan_.element};
   }
-  void pack_transposed(Scratch& s, const Unit& unit, const RowBlock& rows, const Transposed& to) const {
+  void pack_transposed(BackwardScratch& s, const Unit& unit, const RowBlock& rows, const Transposed& to) const {
     query_rows(problem_, unit, problem_.q, rows.first, rows.count, plan_.block_rows, s.rows);
     isa_.pack_nt({s.rows, plan_.block_rows, d(), problem_.dtype, 1, to.q});
     query_rows(problem_, unit, problem_.d_o, rows.first, rows.count, plan_.block_rows, s.rows);
@@ -468,7 +349,7 @@ class Backward {
   }
 
   // One block of keys of one unit against all its rows.
-  void work(Scratch& s, std::int64_t unit_index, std::int64_t u, std::int64_t key_block) const {
+  void work(BackwardScratch& s, std::int64_t unit_index, std::int64_t u, std::int64_t key_block) const {
     const Unit unit = unit_at(problem_, unit_index);
     if (key_block * plan_.block_keys >= unit.extent.k_length) return;
     const KeyBlock keys = pack_keys(s, unit, key_block);
@@ -491,7 +372,8 @@ class Backward {
     store(problem_.dv_out, s.dv, 1.0f);
   }
 
-  void work_rows(Scratch& s, const Unit& unit, const KeyBlock& keys, const RowBlock& rows, std::int64_t block) const {
+  void work_rows(BackwardScratch& s, const Unit& unit, const KeyBlock& keys, const RowBlock& rows,
+                 std::int64_t block) const {
     RowInfo& info = workspace_.info[block];
     const ScoreOptions options = score_options(problem_, unit.b);
     const int panels = static_cast<int>(ceil_div(rows.count, isa_.n));
@@ -531,12 +413,12 @@ class Backward {
     info.turn.store(static_cast<std::int32_t>(keys.index) + 1, std::memory_order_release);
   }
 
-  char* ds_n(const Scratch& s, int p) const {
+  char* ds_n(const BackwardScratch& s, int p) const {
     return s.ds_n + std::int64_t{p} * plan_.block_keys * isa_.n * plan_.element;
   }
 
   // One panel of rows against the block's keys: P and dS.
-  void step(Scratch& s, const KeyBlock& keys, const ScoreOptions& options, int p, const Range& range,
+  void step(BackwardScratch& s, const KeyBlock& keys, const ScoreOptions& options, int p, const Range& range,
             std::int64_t block, Use use, float* delta_sum = nullptr) const {
     const std::int64_t at = std::int64_t{p} * isa_.n * isa_.m * plan_.element;  // this panel's steps in an M panel
     const std::int64_t row = block * plan_.block_rows + p * isa_.n;
@@ -589,7 +471,8 @@ class Backward {
 
   // dV += P^T dO and dK += dS^T Q. Runs of M panels that meet the same row panels go together; a row panel inside a
   // run's range that did not fill its tile there counts as zeros.
-  void add_key_gradients(Scratch& s, const Range* ranges, int panels, int padded, const Transposed& rows) const {
+  void add_key_gradients(BackwardScratch& s, const Range* ranges, int panels, int padded,
+                         const Transposed& rows) const {
     const auto meets = [&](int p, int m) { return ranges[p].first <= m * isa_.m && m * isa_.m < ranges[p].last; };
     const auto span = [&](int m) {
       Range found{0, 0};
@@ -617,7 +500,7 @@ class Backward {
   }
 
   template <class Meets>
-  void clear_unmet(Scratch& s, const Range& with, int m, const Meets& meets) const {
+  void clear_unmet(BackwardScratch& s, const Range& with, int m, const Meets& meets) const {
     const std::int64_t piece = std::int64_t{isa_.n} * isa_.m * plan_.element;
     for (int p = with.first; p < with.last; ++p) {
       if (meets(p, m)) continue;
@@ -644,7 +527,7 @@ class Backward {
   }
 
   // The three products over allowed pairs only, one by one: where some input is not finite, 0 * NaN must not spread.
-  void add_isolated(Scratch& s, const Unit& unit, const KeyBlock& keys, const RowBlock& rows, int panels,
+  void add_isolated(BackwardScratch& s, const Unit& unit, const KeyBlock& keys, const RowBlock& rows, int panels,
                     const Range* ranges, std::int64_t block) const {
     RowInfo& info = workspace_.info[block];
     wait_for_turn(info, keys.index);
@@ -676,7 +559,7 @@ class Backward {
     return c[(std::int64_t{col} / isa_.cols * plan_.block_keys + row) * isa_.cols + col % isa_.cols];
   }
 
-  void finish(Scratch& s, const Unit& unit, std::int64_t u, std::int64_t index) const {
+  void finish(BackwardScratch& s, const Unit& unit, std::int64_t u, std::int64_t index) const {
     if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
     const RowBlock rows = row_block(problem_, plan_, unit.extent.q_length, index);
     float divisor[kMaxLanes];
@@ -692,20 +575,20 @@ class Backward {
   const Problem& problem_;
   const Plan& plan_;
   const Isa& isa_;
-  const Workspace& workspace_;
+  const BackwardWorkspace& workspace_;
 };
 
 }  // namespace
 
 std::size_t backward_workspace(const Problem& problem, const Plan& plan) {
   Carver carver(nullptr);
-  carve(problem, plan, carver);
+  carve_backward(problem, plan, carver);
   return carver.used();
 }
 
 void backward(const Problem& problem, const Plan& plan, void* workspace) {
   Carver carver(workspace);
-  const Workspace carved = carve(problem, plan, carver);
+  const BackwardWorkspace carved = carve_backward(problem, plan, carver);
   Backward(problem, plan, carved).run();
 }
 

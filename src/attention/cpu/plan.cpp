@@ -35,24 +35,22 @@ Extent longest_sequence(const Problem& problem) {
 }
 
 // Backward of short sequences, and of few rows: all keys of a row in one block, so that softmax can start anew.
-bool whole_rows(const Problem& problem, const Isa& isa) {
-  const Extent longest = longest_sequence(problem);
+bool whole_rows(const Problem& problem, const Isa& isa, const Extent& longest) {
   const bool few_rows = problem.group * longest.q_length <= 2 * isa.n;
   return problem.pass == Pass::backward && longest.k_length <= (few_rows ? 2304 : 384);
 }
 
-int piece_of_scores(const Problem& problem) {
-  const Extent longest = longest_sequence(problem);
+int piece_of_scores(const Problem& problem, const Extent& longest) {
   const std::int64_t tile = std::min(longest.q_length, kSmallProduct) * std::min(longest.k_length, kSmallProduct);
   return tile * std::max(problem.d, problem.dv) <= kSmallProduct ? kShortPiece : kLongPiece;
 }
 
 // The tile of scores [keys][n] stays in L1 beside what streams past it, dK and dV of a block (backward) in L2. Both
 // passes gain from long blocks. Backward shares its work by key blocks, so it takes shorter ones where they are few.
-int block_keys(const Problem& problem, const Isa& isa, std::int64_t units) {
+int block_keys(const Problem& problem, const Isa& isa, const Extent& longest, std::int64_t units) {
   std::int64_t wanted = problem.pass == Pass::forward ? kTileElements / isa.n : kMostKeys;
-  if (whole_rows(problem, isa)) {
-    wanted = std::max<std::int64_t>(longest_sequence(problem).k_length, isa.step) + isa.step;
+  if (whole_rows(problem, isa, longest)) {
+    wanted = std::max<std::int64_t>(longest.k_length, isa.step) + isa.step;
   } else if (problem.pass == Pass::backward) {
     while (wanted > 128 && units * ceil_div(problem.max_k, wanted) < kEnoughTasks) wanted /= 2;
   }
@@ -120,11 +118,12 @@ Plan make_plan(const Problem& problem) {
   plan.d_cols = static_cast<int>(round_up(problem.d, isa.cols));
   plan.dv_cols = static_cast<int>(round_up(problem.dv, isa.cols));
   plan.units = problem.batch * problem.heads_kv;
-  plan.block_keys = block_keys(problem, isa, plan.units);
+  const Extent longest = longest_sequence(problem);
+  plan.block_keys = block_keys(problem, isa, longest, plan.units);
   plan.key_blocks = ceil_div(problem.max_k, plan.block_keys);
   set_panels(problem, panels_per_block(problem, isa, plan.units), plan);
-  plan.whole_rows = whole_rows(problem, isa);
-  plan.piece = piece_of_scores(problem);
+  plan.whole_rows = whole_rows(problem, isa, longest);
+  plan.piece = piece_of_scores(problem, longest);
   set_prepack(problem, plan);
   const std::int64_t bytes = unit_bytes(problem, plan);
   plan.group_units =

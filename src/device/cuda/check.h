@@ -49,3 +49,14 @@ inline void check_launch(const char* what) { check(cudaGetLastError(), what); }
 }  // namespace strobe::cuda
 
 #define STROBE_CUDA_CHECK(call) ::strobe::cuda::check((call), #call)
+
+namespace strobe::cuda {
+
+// A number that the driver knows of a device.
+inline int attribute(cudaDeviceAttr which, int device) {
+  int value = 0;
+  STROBE_CUDA_CHECK(cudaDeviceGetAttribute(&value, which, device));
+  return value;
+}
+
+}  // namespace strobe::cuda

@@ -8,12 +8,6 @@ namespace strobe {
 
 namespace {
 
-int attribute(cudaDeviceAttr which, int device) {
-  int value = 0;
-  STROBE_CUDA_CHECK(cudaDeviceGetAttribute(&value, which, device));
-  return value;
-}
-
 GpuInfo gpu_info(int device) {
   cudaDeviceProp properties{};
   STROBE_CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
@@ -26,8 +20,8 @@ GpuInfo gpu_info(int device) {
   info.memory_bytes = properties.totalGlobalMem;
   info.l2_bytes = static_cast<std::size_t>(properties.l2CacheSize);
   info.shared_bytes_per_block = properties.sharedMemPerBlockOptin;
-  info.clock_mhz = attribute(cudaDevAttrClockRate, device) / 1000.0;
-  info.memory_clock_mhz = attribute(cudaDevAttrMemoryClockRate, device) / 1000.0;
+  info.clock_mhz = cuda::attribute(cudaDevAttrClockRate, device) / 1000.0;
+  info.memory_clock_mhz = cuda::attribute(cudaDevAttrMemoryClockRate, device) / 1000.0;
   info.memory_bus_bits = properties.memoryBusWidth;
   return info;
 }

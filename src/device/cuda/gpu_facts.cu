@@ -12,18 +12,13 @@ namespace strobe {
 
 namespace {
 
-int attribute(cudaDeviceAttr which, int device) {
-  int value = 0;
-  STROBE_CUDA_CHECK(cudaDeviceGetAttribute(&value, which, device));
-  return value;
-}
-
 GpuFacts ask(int device) {
   GpuFacts facts;
-  facts.compute_capability =
-      10 * attribute(cudaDevAttrComputeCapabilityMajor, device) + attribute(cudaDevAttrComputeCapabilityMinor, device);
-  facts.shared_bytes_per_block = static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  facts.multiprocessors = attribute(cudaDevAttrMultiProcessorCount, device);
+  facts.compute_capability = 10 * cuda::attribute(cudaDevAttrComputeCapabilityMajor, device) +
+                             cuda::attribute(cudaDevAttrComputeCapabilityMinor, device);
+  facts.shared_bytes_per_block =
+      static_cast<std::size_t>(cuda::attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  facts.multiprocessors = cuda::attribute(cudaDevAttrMultiProcessorCount, device);
   return facts;
 }
 
