@@ -4,7 +4,6 @@
 #include "attention/cuda/sm80/backward/launch.h"
 #include "attention/cuda/sm80/forward/launch.h"
 #include "attention/kernel_list.h"
-#include "core/philox.h"
 
 #include <fmt/format.h>
 
@@ -158,20 +157,8 @@ std::size_t workspace_bytes(const Problem& problem) {
   return most;
 }
 
-// With the keys of Philox's rounds, which kernels then need not add up for every weight.
-Params keyed_params(const Problem& problem) {
-  Params params = params_of(problem);
-  auto k0 = static_cast<std::uint32_t>(params.seed);
-  auto k1 = static_cast<std::uint32_t>(params.seed >> 32);
-  for (auto& keys : params.philox_keys) {
-    keys[0] = k0, keys[1] = k1;
-    k0 += kPhiloxW0, k1 += kPhiloxW1;
-  }
-  return params;
-}
-
 Params vector_params(const Problem& problem) {
-  Params params = keyed_params(problem);
+  Params params = params_of(problem);
   params.q.vectors = takes_vectors(problem.q);
   params.k.vectors = takes_vectors(problem.k);
   params.v.vectors = takes_vectors(problem.v);
@@ -207,7 +194,7 @@ void run_backward(const Problem& problem, void* workspace) {
 }
 
 void run_on_cuda_cores(const Problem& problem, void* workspace) {
-  const Params params = keyed_params(problem);
+  const Params params = params_of(problem);
   if (problem.pass == Pass::forward) return fp32::launch_forward(params, problem.stream);
   fp32::DbiasSizes dbias;
   if (problem.wants_dbias) {

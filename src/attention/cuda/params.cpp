@@ -101,7 +101,12 @@ Params params_of(const Problem& problem) {
   params.bias_fp32 = problem.bias.dtype == DType::fp32;
   params.dropout_threshold = dropout_threshold(problem.dropout.p);
   params.dropout_scale = 1 / (1 - problem.dropout.p);
-  params.seed = problem.dropout.seed;
+  auto k0 = static_cast<std::uint32_t>(problem.dropout.seed);
+  auto k1 = static_cast<std::uint32_t>(problem.dropout.seed >> 32);
+  for (auto& keys : params.philox_keys) {
+    keys[0] = k0, keys[1] = k1;
+    k0 += kPhiloxW0, k1 += kPhiloxW1;
+  }
   return params;
 }
 

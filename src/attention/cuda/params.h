@@ -50,10 +50,9 @@ struct Params {
   bool bottom_right = false;                         // row i stands at key i + (Sk - Sq) instead of i
   bool bias_fp32 = false;                            // else the bias has the dtype of q
 
-  std::uint32_t dropout_threshold = 0;  // kept where the Philox word is at least this; 0: no dropout
-  float dropout_scale = 1;              // 1 / (1 - p)
-  std::uint64_t seed = 0;
-  std::uint32_t philox_keys[10][2] = {};  // of the rounds, from the seed
+  std::uint32_t dropout_threshold = 0;    // kept where the Philox word is at least this; 0: no dropout
+  float dropout_scale = 1;                // 1 / (1 - p)
+  std::uint32_t philox_keys[10][2] = {};  // of the rounds, from the dropout's seed
 };
 
 Params params_of(const Problem& problem);

@@ -1,6 +1,7 @@
 // What changes a score between q.k and the mask, and dropout: the order and the bits of the specification.
 #pragma once
 
+#include "attention/cuda/device/philox.cuh"
 #include "attention/cuda/device/sequence.cuh"
 #include "attention/cuda/device/tile.cuh"
 
@@ -8,62 +9,6 @@ namespace strobe::cuda {
 
 inline constexpr float kLog2E = 1.4426950408889634f;
 inline constexpr float kLn2 = 0.6931471805599453f;
-
-// Philox4x32-10 for the counter (b, h, i, j), its first word, the same as core/philox.h gives. What depends on the row
-// alone or on the key alone is computed once for each; the other seven rounds are the pair's. Round keys come ready
-// from the parameters.
-struct Philox {
-  static constexpr std::uint32_t kM0 = 0xD2511F53u, kM1 = 0xCD9E8D57u;
-
-  struct Row {
-    std::uint32_t x0, x1, x3, x4;  // words after the rounds that the row knows, with their keys
-  };
-  struct Key {
-    std::uint32_t high, low;
-  };
-
-  const Params& p;
-  std::uint32_t high_b, low_b, h;
-
-  __device__ __forceinline__ Philox(const Params& params, std::uint32_t b, std::uint32_t head) : p(params), h(head) {
-    const std::uint64_t product = std::uint64_t{kM0} * b;
-    high_b = high(product), low_b = low(product);
-  }
-
-  __device__ static __forceinline__ std::uint32_t high(std::uint64_t product) {
-    return static_cast<std::uint32_t>(product >> 32);
-  }
-  __device__ static __forceinline__ std::uint32_t low(std::uint64_t product) {
-    return static_cast<std::uint32_t>(product);
-  }
-
-  __device__ __forceinline__ Row row(int i) const {
-    const std::uint64_t first = std::uint64_t{kM1} * static_cast<std::uint32_t>(i);
-    const std::uint64_t second = std::uint64_t{kM0} * (high(first) ^ h ^ p.philox_keys[0][0]);
-    const std::uint64_t third = std::uint64_t{kM1} * (high(second) ^ low_b ^ p.philox_keys[1][1]);
-    return {high(third) ^ p.philox_keys[2][0], low(first) ^ p.philox_keys[1][0], low(second) ^ p.philox_keys[2][1],
-            low(third)};
-  }
-
-  __device__ __forceinline__ Key key(int j) const {
-    const std::uint64_t product = std::uint64_t{kM1} * (high_b ^ static_cast<std::uint32_t>(j) ^ p.philox_keys[0][1]);
-    return {high(product), low(product)};
-  }
-
-  __device__ __forceinline__ std::uint32_t word(const Row& r, const Key& k) const {
-    const std::uint64_t third = std::uint64_t{kM0} * (k.high ^ r.x1);
-    std::uint32_t c0 = k.low ^ r.x0, c1 = r.x4, c2 = high(third) ^ r.x3, c3 = low(third);
-#pragma unroll
-    for (int round = 3; round < 10; ++round) {
-      const std::uint64_t product0 = std::uint64_t{kM0} * c0, product1 = std::uint64_t{kM1} * c2;
-      c0 = high(product1) ^ c1 ^ p.philox_keys[round][0];
-      c1 = low(product1);
-      c2 = high(product0) ^ c3 ^ p.philox_keys[round][1];
-      c3 = low(product0);
-    }
-    return c0;
-  }
-};
 
 // tanh in three qualities: by one instruction, relative error 2^-11, which bf16 does not see; by one exponential and
 // one reciprocal, absolute error about 1e-7; and to fp32's last digits.

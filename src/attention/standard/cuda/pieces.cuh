@@ -1,5 +1,5 @@
-// Device pieces of `standard`: element types, where a sequence lies, which keys a row may use, dropout, sums over a
-// block. Included by the .cu files beside this one.
+// Device pieces of `standard`: element types, rows of the score matrix, sums over a block. Included by the .cu files
+// beside this one.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -8,12 +8,12 @@
 #include <cmath>
 #include <cstdint>
 
-#include "attention/cuda/params.h"
+#include "attention/cuda/device/philox.cuh"
+#include "attention/cuda/device/sequence.cuh"
 #include "attention/standard/cuda/rows.h"
 
 namespace strobe::standard {
 
-using cuda::Indices;
 using cuda::Params;
 
 __device__ inline float widened(float x) { return x; }
@@ -47,34 +47,16 @@ void with_type(DType dtype, Body&& body) {
   }
 }
 
-__device__ inline std::int64_t index_at(const Indices& indices, std::int64_t i) {
-  return indices.wide ? static_cast<const std::int64_t*>(indices.data)[i]
-                      : static_cast<const std::int32_t*>(indices.data)[i];
-}
-
-__device__ inline std::int64_t clamped(std::int64_t x, std::int64_t low, std::int64_t high) {
-  return x < low ? low : x > high ? high : x;
-}
-
-// Rows [begin, begin + length) of a packed tensor, or the first `length` rows of a padded one. What the caller's
-// indices say beyond the tensor is cut.
+// Rows [begin, begin + length) of a packed tensor, or the first `length` rows of a padded one.
 struct Extent {
   std::int64_t begin;
   std::int32_t length;
 };
 
 __device__ inline Extent extent_of(const Params& params, Side side, std::int64_t b) {
-  const bool rows = side == Side::queries;
-  const std::int64_t longest = rows ? params.max_q : params.max_k;
-  if (!params.packed) {
-    const Indices& lengths = rows ? params.lengths_q : params.lengths_k;
-    return {0, static_cast<std::int32_t>(lengths.data ? clamped(index_at(lengths, b), 0, longest) : longest)};
-  }
-  const Indices& offsets = rows ? params.cu_seqlens_q : params.cu_seqlens_k;
-  const std::int64_t total = rows ? params.total_q : params.total_k;
-  const std::int64_t begin = clamped(index_at(offsets, b), 0, total);
-  const std::int64_t end = clamped(index_at(offsets, b + 1), begin, total);
-  return {begin, static_cast<std::int32_t>(clamped(end - begin, 0, longest))};
+  const cuda::Sequence sequence(params, static_cast<int>(b));
+  return side == Side::queries ? Extent{sequence.q_begin, sequence.q_length}
+                               : Extent{sequence.k_begin, sequence.k_length};
 }
 
 // One row of the score matrix: where it stands, and the keys [lo, hi) that it may use (none: 0, 0).
@@ -92,18 +74,14 @@ __device__ inline Row row_of(const Params& params, std::int64_t index) {
   const std::int64_t head = index / params.max_q;
   row.h = static_cast<std::int32_t>(head % params.heads_q);
   row.b = static_cast<std::int32_t>(head / params.heads_q);
-  const Extent q = extent_of(params, Side::queries, row.b);
-  const Extent k = extent_of(params, Side::keys, row.b);
-  row.q_begin = q.begin;
-  row.q_length = q.length;
-  row.diagonal = row.i + (params.bottom_right ? k.length - q.length : 0);
-  std::int64_t lo = 0;
-  std::int64_t hi = k.length;
-  if (params.window_left >= 0) lo = max(lo, std::int64_t{row.diagonal} - params.window_left);
-  if (params.window_right >= 0) hi = min(hi, std::int64_t{row.diagonal} + params.window_right + 1);
-  const bool none = row.i >= q.length || lo >= hi;
-  row.lo = none ? 0 : static_cast<std::int32_t>(lo);
-  row.hi = none ? 0 : static_cast<std::int32_t>(hi);
+  const cuda::Sequence sequence(params, row.b);
+  row.q_begin = sequence.q_begin;
+  row.q_length = sequence.q_length;
+  row.diagonal = row.i + sequence.offset;
+  const cuda::Keys keys = sequence.allowed(row.i);
+  const bool none = row.i >= row.q_length || keys.lo >= keys.hi;
+  row.lo = none ? 0 : keys.lo;
+  row.hi = none ? 0 : keys.hi;
   return row;
 }
 
@@ -115,23 +93,9 @@ __device__ inline std::int32_t first_key(const Row& row) {
   return j < row.lo ? j + threads : j;
 }
 
-// Philox4x32-10, the first word; as core/philox.h.
 __device__ inline bool keeps(const Params& params, const Row& row, std::int32_t j) {
-  std::uint32_t c0 = row.b, c1 = row.h, c2 = row.i, c3 = j;
-  auto k0 = static_cast<std::uint32_t>(params.seed);
-  auto k1 = static_cast<std::uint32_t>(params.seed >> 32);
-#pragma unroll
-  for (int round = 0; round < 10; ++round) {
-    const std::uint32_t high0 = __umulhi(0xD2511F53u, c0), low0 = 0xD2511F53u * c0;
-    const std::uint32_t high1 = __umulhi(0xCD9E8D57u, c2), low1 = 0xCD9E8D57u * c2;
-    c0 = high1 ^ c1 ^ k0;
-    c1 = low1;
-    c2 = high0 ^ c3 ^ k1;
-    c3 = low0;
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
-  return c0 >= params.dropout_threshold;
+  const cuda::Philox philox(params, row.b, row.h);
+  return philox.word(philox.row(row.i), philox.key(j)) >= params.dropout_threshold;
 }
 
 // The larger one; a NaN wins.

@@ -15,11 +15,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32)
   constexpr int kThreads = kShape.warps * kWarpLanes;
   constexpr int kDqRows = kShape.rows / kShape.dq_warps, kDqD = kD * kShape.dq_warps / kShape.warps;
   const Params& p = args.params;
-  unsigned index = blockIdx.x;
-  const int tile = static_cast<int>(index % args.row_tiles);
-  index /= args.row_tiles;
-  const int head = static_cast<int>(index % p.heads_q);
-  const int b = static_cast<int>(index / p.heads_q);
+  const auto [tile, head, b] = row_tile_of_block(args);
   const Sequence sequence(p, b);
   const int first_row = tile * kShape.rows;
   const int rows_written = sequence.rows_written(p) - first_row;

@@ -20,11 +20,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   constexpr int kKeyWarps = kShape.warps / kShape.score_warps;
   constexpr int kMt = Tiles::kMt;
   const Params& p = args.params;
-  unsigned index = blockIdx.x;
-  const int tile = static_cast<int>(index % args.row_tiles);
-  index /= args.row_tiles;
-  const int head = static_cast<int>(index % p.heads_q);
-  const int b = static_cast<int>(index / p.heads_q);
+  const auto [tile, head, b] = row_tile_of_block(args);
   const Sequence sequence(p, b);
   const int first_row = tile * kShape.rows;
   const int rows = min(kShape.rows, sequence.q_length - first_row);

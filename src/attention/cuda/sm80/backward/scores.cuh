@@ -8,6 +8,17 @@
 
 namespace strobe::cuda::sm80 {
 
+struct RowTile {
+  int tile, head, b;
+};
+
+// What a block has to do where there is one for each tile of rows.
+__device__ __forceinline__ RowTile row_tile_of_block(const BackwardArgs& args) {
+  const unsigned head = blockIdx.x / args.row_tiles, heads = args.params.heads_q;
+  return {static_cast<int>(blockIdx.x % args.row_tiles), static_cast<int>(head % heads),
+          static_cast<int>(head / heads)};
+}
+
 template <class T, int kD, BackwardKind kKind>
 inline constexpr BackwardShape kBackwardShape = backward_shape(kD, kKind, kPlanes<T>);
 
