@@ -133,6 +133,7 @@ STROBE_INLINE F32 fma(F32 a, F32 b, F32 c) {
 STROBE_INLINE void add_product(F64& sum, F32 a, F32 b) {
   sum += __builtin_convertvector(a, F64) * __builtin_convertvector(b, F64);
 }
+STROBE_INLINE void add_product(F32& sum, F32 a, F32 b) { sum = fma(a, b, sum); }
 
 // Whether a comparison holds in any lane.
 STROBE_INLINE bool any(I32 mask) {

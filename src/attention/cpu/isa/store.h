@@ -107,28 +107,35 @@ inline float dot_fp32(const float* a, const float* b, int cols) {
   return static_cast<float>(total);
 }
 
+// a_r . b_r of any type and stride, summed in the lanes of Sum.
+template <class Sum>
+float dot_row(const DotRows& a, int r) {
+  Sum sum{};
+  for (int c = 0; c < a.cols; c += kLanes) {
+    const int count = a.cols - c < kLanes ? a.cols - c : kLanes;
+    const bool whole = count == kLanes;
+    F32 x;
+    if (a.a_col_stride == 0) {
+      x = broadcast(load_some(a.a[r], a.dtype, 0, 1)[0]);  // lanes past the end meet zeros of b
+    } else {
+      x = whole ? load_as(a.a[r], a.dtype, c) : load_some(a.a[r], a.dtype, c, count);
+    }
+    add_product(sum, x, whole ? load_as(a.b[r], a.dtype, c) : load_some(a.b[r], a.dtype, c, count));
+  }
+  auto total = sum[0];
+  for (int i = 1; i < kLanes; ++i) total += sum[i];
+  return static_cast<float>(total);
+}
+
 inline void dot_rows(const DotRows& a) {
   for (int r = 0; r < a.count; ++r) {
-    if (a.dtype == DType::fp32 && a.a_col_stride == 1) {
+    if (a.dtype != DType::fp32) {
+      a.out[r] = dot_row<F32>(a, r);
+    } else if (a.a_col_stride == 0) {
+      a.out[r] = dot_row<F64>(a, r);
+    } else {
       a.out[r] = dot_fp32(static_cast<const float*>(a.a[r]), static_cast<const float*>(a.b[r]), a.cols);
-      continue;
     }
-    F64 sum{};
-    for (int c = 0; c < a.cols; c += kLanes) {
-      const int count = a.cols - c < kLanes ? a.cols - c : kLanes;
-      const bool whole = count == kLanes;
-      F32 x;
-      if (a.a_col_stride == 0) {
-        x = broadcast(load_some(a.a[r], a.dtype, 0, 1)[0]);  // lanes past the end meet zeros of b
-      } else {
-        x = whole ? load_as(a.a[r], a.dtype, c) : load_some(a.a[r], a.dtype, c, count);
-      }
-      const F32 y = whole ? load_as(a.b[r], a.dtype, c) : load_some(a.b[r], a.dtype, c, count);
-      add_product(sum, x, y);
-    }
-    double total = 0;
-    for (int i = 0; i < kLanes; ++i) total += sum[i];
-    a.out[r] = static_cast<float>(total);
   }
 }
 
