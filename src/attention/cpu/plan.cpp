@@ -60,7 +60,9 @@ int block_keys(const Problem& problem, const Isa& isa, const Extent& longest, st
 
 // Enough row blocks to share among many cores, and panels enough in each that a key block is worth fetching.
 int panels_per_block(const Problem& problem, const Isa& isa, std::int64_t units) {
-  const std::int64_t wanted = std::clamp((problem.pass == Pass::forward ? 192 : 96) / isa.n, 1, kMaxPanels);
+  // Each thread of a backward holds P and dS of a block, in the operands' type: fewer rows where that is wider.
+  const int most_rows = problem.pass == Pass::forward ? 192 : isa.compute == DType::bf16 ? 144 : 96;
+  const std::int64_t wanted = std::clamp(most_rows / isa.n, 1, kMaxPanels);
   const std::int64_t rows = problem.group * std::max<std::int64_t>(problem.max_q, 1);
   const std::int64_t of_unit = ceil_div(rows, isa.n), all = std::max<std::int64_t>(1, units) * of_unit;
   const std::int64_t most = std::min(wanted, of_unit);
