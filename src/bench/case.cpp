@@ -13,8 +13,6 @@
 namespace strobe::bench {
 namespace {
 
-std::int64_t offset_of(const Case& one) { return one.alignment == Alignment::bottom_right ? one.seq_k - one.seq_q : 0; }
-
 const char* name_of(Alignment alignment) {
   switch (alignment) {
     case Alignment::unsaid: return "unsaid";
@@ -36,21 +34,27 @@ std::int64_t checked_product(std::initializer_list<std::int64_t> factors) {
 }
 
 // Element i of a stream of normal numbers depends on (seed, stream, i) alone, whatever the number of threads.
-void fill_normal(void* data, const Case& one, std::int64_t count, std::uint64_t seed, std::uint32_t stream) {
+struct Normal {
+  DType dtype;
+  std::uint64_t seed;
+  std::uint32_t stream;
+};
+void fill_normal(void* data, std::int64_t count, const Normal& normal, int threads) {
   constexpr std::int64_t kBlock = 1 << 14;
-  parallel_for(one.threads, (count + kBlock - 1) / kBlock, [&](int, std::int64_t block) {
+  parallel_for(threads, (count + kBlock - 1) / kBlock, [&](int, std::int64_t block) {
     const std::int64_t end = std::min(count, (block + 1) * kBlock);
     for (std::int64_t i = block * kBlock; i < end; i += 4) {
-      const auto words = philox({static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i >> 32), stream, 0}, seed);
-      float normal[4];
+      const auto words =
+          philox({static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i >> 32), normal.stream, 0}, normal.seed);
+      float values[4];
       for (int pair = 0; pair < 2; ++pair) {
         const float radius = std::sqrt(-2 * std::log((static_cast<float>(words[2 * pair] >> 8) + 0.5f) * 0x1p-24f));
         const float angle = 2 * std::numbers::pi_v<float> * static_cast<float>(words[2 * pair + 1] >> 8) * 0x1p-24f;
-        normal[2 * pair] = radius * std::cos(angle);
-        normal[2 * pair + 1] = radius * std::sin(angle);
+        values[2 * pair] = radius * std::cos(angle);
+        values[2 * pair + 1] = radius * std::sin(angle);
       }
       for (std::int64_t lane = 0; lane < 4 && i + lane < end; ++lane) {
-        store_element(data, one.dtype, i + lane, normal[lane]);
+        store_element(data, normal.dtype, i + lane, values[lane]);
       }
     }
   });
@@ -69,23 +73,30 @@ std::string describe(const Case& one) {
   if (one.window.left >= 0 || one.window.right >= 0) {
     text += fmt::format(", window {}:{}", one.window.left, one.window.right);
   }
-  return text;
+  return text + describe_options(one.options);
 }
 
-Keys visible_keys(const Case& one, std::int64_t row) {
-  const std::int64_t diagonal = row + offset_of(one);
+// With lengths, queries and keys are equal in number in every sequence: both alignments are the same.
+std::int64_t diagonal_offset(const Case& one) {
+  return one.alignment == Alignment::bottom_right ? one.seq_k - one.seq_q : 0;
+}
+
+Keys visible_keys(const Case& one, std::int64_t batch, std::int64_t row) {
+  if (row >= rows_of(one, batch)) return {0, 0};
+  const std::int64_t diagonal = row + diagonal_offset(one);
   std::int64_t first = 0;
-  std::int64_t last = one.seq_k;
+  std::int64_t last = keys_of(one, batch);
   if (one.causal) last = std::min(last, diagonal + 1);
   if (one.window.left >= 0) first = std::max(first, diagonal - one.window.left);
   if (one.window.right >= 0) last = std::min(last, diagonal + one.window.right + 1);
   return {first, std::max(first, last)};
 }
 
-RowRange seeing_rows(const Case& one, std::int64_t key) {
-  const std::int64_t diagonal = key - offset_of(one);  // the row that stands at this key
+RowRange seeing_rows(const Case& one, std::int64_t batch, std::int64_t key) {
+  if (key >= keys_of(one, batch)) return {0, 0};
+  const std::int64_t diagonal = key - diagonal_offset(one);  // the row that stands at this key
   std::int64_t first = 0;
-  std::int64_t last = one.seq_q;
+  std::int64_t last = rows_of(one, batch);
   if (one.causal) first = std::max(first, diagonal);
   if (one.window.right >= 0) first = std::max(first, diagonal - one.window.right);
   if (one.window.left >= 0) last = std::min(last, diagonal + one.window.left + 1);
@@ -93,20 +104,24 @@ RowRange seeing_rows(const Case& one, std::int64_t key) {
 }
 
 std::int64_t unmasked_scores(const Case& one) {
-  if (!one.masked()) return one.seq_q * one.seq_k;
+  const std::vector<std::int32_t>& lengths = one.options.lengths;
   std::int64_t scores = 0;
-  for (std::int64_t row = 0; row < one.seq_q; ++row) {
-    const Keys keys = visible_keys(one, row);
-    scores += keys.last - keys.first;
+  for (std::int64_t batch = 0; batch < (lengths.empty() ? 1 : one.batch); ++batch) {
+    if (!one.masked()) scores += rows_of(one, batch) * keys_of(one, batch);
+    for (std::int64_t row = 0; row < rows_of(one, batch) && one.masked(); ++row) {
+      const Keys keys = visible_keys(one, batch, row);
+      scores += keys.last - keys.first;
+    }
   }
-  return scores;
+  return lengths.empty() ? one.batch * scores : scores;
 }
 
 double forward_flops(const Case& one) {
-  const double per_score = 4.0 * static_cast<double>(one.batch * one.heads) * static_cast<double>(one.head_dim);
+  const double per_score = 4.0 * static_cast<double>(one.heads) * static_cast<double>(one.head_dim);
   const bool windowed = one.window.left >= 0 || one.window.right >= 0;
-  if (one.causal && !windowed && one.seq_q == one.seq_k) {
-    return per_score * static_cast<double>(one.seq_q) * static_cast<double>(one.seq_k) / 2;
+  if (one.causal && !windowed && one.options.lengths.empty() && one.seq_q == one.seq_k) {
+    const double squares = static_cast<double>(one.batch) * static_cast<double>(one.seq_q);
+    return per_score * squares * static_cast<double>(one.seq_k) / 2;
   }
   return per_score * static_cast<double>(unmasked_scores(one));
 }
@@ -115,34 +130,77 @@ TensorBytes tensor_bytes(const Case& one) {
   const auto element = static_cast<std::int64_t>(size_of(one.dtype));
   const std::int64_t q = checked_product({one.batch, one.heads, one.seq_q, one.head_dim, element});
   const std::int64_t k = checked_product({one.batch, one.kv_heads, one.seq_k, one.head_dim, element});
-  return {.q = q, .k = k, .v = k, .o = q, .lse = checked_product({one.batch, one.heads, one.seq_q, 4})};
+  const auto [b, h, rows, keys] = bias_shape(one);
+  const std::int64_t bias = checked_product({b, h, rows, keys});
+  return {.q = q,
+          .k = k,
+          .v = k,
+          .o = q,
+          .lse = checked_product({one.batch, one.heads, one.seq_q, 4}),
+          .bias = checked_product({bias, element}),
+          .dbias = one.options.bias_gradient ? checked_product({bias, 4}) : 0,
+          .slopes = one.options.alibi ? 4 * one.heads : 0,
+          .sinks = one.options.sinks ? 4 * one.heads : 0,
+          .lengths = 4 * static_cast<std::int64_t>(one.options.lengths.size())};
 }
 
-Attention attention_of(const Case& one, const void* q, const void* k, const void* v) {
+Attention attention_of(const Case& one, const Tensors& tensors, std::uint64_t dropout_seed) {
   Attention attention;
-  attention.q = view_bhsd(q, one.dtype, {one.batch, one.heads, one.seq_q, one.head_dim});
-  attention.k = view_bhsd(k, one.dtype, {one.batch, one.kv_heads, one.seq_k, one.head_dim});
-  attention.v = view_bhsd(v, one.dtype, {one.batch, one.kv_heads, one.seq_k, one.head_dim});
+  attention.q = view_bhsd(tensors.q, one.dtype, {one.batch, one.heads, one.seq_q, one.head_dim});
+  attention.k = view_bhsd(tensors.k, one.dtype, {one.batch, one.kv_heads, one.seq_k, one.head_dim});
+  attention.v = view_bhsd(tensors.v, one.dtype, {one.batch, one.kv_heads, one.seq_k, one.head_dim});
   attention.causal = one.causal;
   attention.window = one.window;
   attention.alignment = one.alignment;
+  attention.softcap = static_cast<float>(one.options.softcap);
+  attention.alibi_slopes = tensors.slopes;
+  if (!one.options.bias.empty()) attention.bias = view_bhsd(tensors.bias, one.dtype, bias_shape(one));
+  attention.sinks = tensors.sinks;
+  attention.dropout = {static_cast<float>(one.options.dropout), dropout_seed};
+  if (tensors.lengths) attention.lengths_q = attention.lengths_k = view_index(tensors.lengths, one.batch);
   return attention;
+}
+
+Attention attention_of(const Case& one) {
+  static constexpr float kThere = 0;  // questions about a problem read no slopes and sinks
+  Tensors tensors;
+  if (one.options.alibi) tensors.slopes = &kThere;
+  if (one.options.sinks) tensors.sinks = &kThere;
+  if (!one.options.lengths.empty()) tensors.lengths = one.options.lengths.data();
+  return attention_of(one, tensors, 0);
 }
 
 Inputs make_inputs(const Case& one, std::uint64_t seed) {
   const TensorBytes bytes = tensor_bytes(one);
-  const auto element = static_cast<std::int64_t>(size_of(one.dtype));
-  const auto make = [&](std::int64_t size, std::uint32_t stream) {
+  const auto make = [&](std::int64_t size, DType dtype, std::uint32_t stream) {
     Buffer buffer(static_cast<std::size_t>(size));
-    fill_normal(buffer.data(), one, size / element, seed, stream);
+    const std::int64_t count = size / static_cast<std::int64_t>(size_of(dtype));
+    fill_normal(buffer.data(), count, {dtype, seed, stream}, one.threads);
     return buffer;
   };
   Inputs inputs;
-  inputs.q = make(bytes.q, 0);
-  inputs.k = make(bytes.k, 1);
-  inputs.v = make(bytes.v, 2);
-  if (has_backward(one.passes)) inputs.d_o = make(bytes.o, 3);
-  inputs.attention = attention_of(one, inputs.q.data(), inputs.k.data(), inputs.v.data());
+  inputs.q = make(bytes.q, one.dtype, 0);
+  inputs.k = make(bytes.k, one.dtype, 1);
+  inputs.v = make(bytes.v, one.dtype, 2);
+  if (has_backward(one.passes)) inputs.d_o = make(bytes.o, one.dtype, 3);
+  inputs.bias = make(bytes.bias, one.dtype, 4);
+  inputs.sinks = make(bytes.sinks, DType::fp32, 5);
+  inputs.slopes = Buffer(static_cast<std::size_t>(bytes.slopes));
+  for (std::int64_t head = 0; head < bytes.slopes / 4; ++head) {
+    const double part = static_cast<double>(head + 1) / static_cast<double>(one.heads);
+    inputs.slopes.as<float>()[head] = static_cast<float>(std::exp2(-8 * part));
+  }
+  inputs.lengths = Buffer(static_cast<std::size_t>(bytes.lengths));
+  std::copy(one.options.lengths.begin(), one.options.lengths.end(), inputs.lengths.as<std::int32_t>());
+  inputs.attention = attention_of(one,
+                                  {.q = inputs.q.data(),
+                                   .k = inputs.k.data(),
+                                   .v = inputs.v.data(),
+                                   .bias = inputs.bias.data(),
+                                   .slopes = inputs.slopes.as<float>(),
+                                   .sinks = inputs.sinks.as<float>(),
+                                   .lengths = inputs.lengths.as<std::int32_t>()},
+                                  seed);
   inputs.d_o_view = view_bhsd(static_cast<const void*>(inputs.d_o.data()), one.dtype,
                               {one.batch, one.heads, one.seq_q, one.head_dim});
   return inputs;
@@ -153,22 +211,24 @@ Json config_json(const Case& one) {
                       : one.cache == Cache::hot ? "hot"
                                                 : "cold";
   const char* passes = one.passes == Passes::both ? "both" : has_forward(one.passes) ? "forward" : "backward";
-  return Json::object({{"batch_size", one.batch},
-                       {"seq_len", one.seq_q},
-                       {"num_heads", one.heads},
-                       {"emb_dim", one.emb_dim()},
-                       {"causal", one.causal},
-                       {"dtype", strobe::name_of(one.dtype)},
-                       {"device", name_of(one.device)},
-                       {"threads", one.threads},
-                       {"head_dim", one.head_dim},
-                       {"num_kv_heads", one.kv_heads},
-                       {"seq_len_k", one.seq_k},
-                       {"align", name_of(one.alignment)},
-                       {"window", Json::array({one.window.left, one.window.right})},
-                       {"pass", passes},
-                       {"cache", cache},
-                       {"layout", "bhsd"}});
+  Json config = Json::object({{"batch_size", one.batch},
+                              {"seq_len", one.seq_q},
+                              {"num_heads", one.heads},
+                              {"emb_dim", one.emb_dim()},
+                              {"causal", one.causal},
+                              {"dtype", strobe::name_of(one.dtype)},
+                              {"device", name_of(one.device)},
+                              {"threads", one.threads},
+                              {"head_dim", one.head_dim},
+                              {"num_kv_heads", one.kv_heads},
+                              {"seq_len_k", one.seq_k},
+                              {"align", name_of(one.alignment)},
+                              {"window", Json::array({one.window.left, one.window.right})},
+                              {"pass", passes},
+                              {"cache", cache},
+                              {"layout", "bhsd"}});
+  add_options(config, one.options);
+  return config.set("unmasked_scores", one.heads * unmasked_scores(one));
 }
 
 }  // namespace strobe::bench

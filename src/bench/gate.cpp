@@ -11,6 +11,7 @@
 #include <set>
 #include <span>
 
+#include "bench/gate_scores.h"
 #include "core/fail.h"
 #include "core/half.h"
 #include "device/host/thread_pool.h"
@@ -116,13 +117,22 @@ struct Gate::Head {
       d_o = widen(inputs.d_o_view, batch, hq, first, count);
       multiply_transposed(count, sk, d, d_o.data(), v.data(), d_weights.data());
     }
+    std::vector<double> kept(static_cast<std::size_t>(sk));
+    std::vector<double> slopes(static_cast<std::size_t>(sk));
     auto next = sampled.begin();
     for (std::int64_t r = 0; r < count; ++r) {
-      const Keys visible = visible_keys(one, first + r);
+      const Keys visible = visible_keys(one, batch, first + r);
+      const ScoredRow scored{one, inputs.attention, batch, hq, first + r};
       double* p = weights.data() + r * sk;
       double* ds = backward ? d_weights.data() + r * sk : nullptr;
-      const double lse = softmax(p, visible);
-      if (backward) finish_gradient(p, ds, visible);
+      for (std::int64_t j = visible.first; j < visible.last; ++j) {
+        kept[static_cast<std::size_t>(j)] = scored.kept(j);
+        slopes[static_cast<std::size_t>(j)] = scored.cap_slope(p[j] * scale);
+        p[j] = scored.capped(p[j] * scale) + scored.added(j);
+      }
+      const double lse = softmax(p, visible, scored.sink());
+      if (backward) finish_gradient(p, ds, visible, kept.data(), slopes.data());
+      for (std::int64_t j = visible.first; j < visible.last; ++j) p[j] *= kept[static_cast<std::size_t>(j)];
       if (next != sampled.end() && (*next)->row == first + r) {
         finish_row(**next++, p, ds, visible, lse);
       }
@@ -130,22 +140,24 @@ struct Gate::Head {
     }
   }
 
-  // Products to weights in place; returns the log-sum-exp.
-  double softmax(double* p, Keys visible) const {
+  // Scores to weights in place; returns the log-sum-exp.
+  static double softmax(double* p, Keys visible, double sink) {
     double most = -std::numeric_limits<double>::infinity();
-    for (std::int64_t j = visible.first; j < visible.last; ++j) most = std::max(most, p[j] * scale);
     if (visible.first == visible.last) return most;
-    double sum = 0;
-    for (std::int64_t j = visible.first; j < visible.last; ++j) sum += p[j] = std::exp(p[j] * scale - most);
+    for (std::int64_t j = visible.first; j < visible.last; ++j) most = std::max(most, p[j]);
+    most = std::max(most, sink);
+    double sum = std::exp(sink - most);
+    for (std::int64_t j = visible.first; j < visible.last; ++j) sum += p[j] = std::exp(p[j] - most);
     for (std::int64_t j = visible.first; j < visible.last; ++j) p[j] /= sum;
     return most + std::log(sum);
   }
 
-  // dP to dS in place: dS = P * (dP - sum of P * dP).
-  static void finish_gradient(const double* p, double* ds, Keys visible) {
+  // Gradient of the kept weights to that of scale * q.k, in place: with dP that of the weights before dropout, it is
+  // P * (dP - sum of P * dP) times the slope of the softcap.
+  static void finish_gradient(const double* p, double* ds, Keys visible, const double* kept, const double* slopes) {
     double delta = 0;
-    for (std::int64_t j = visible.first; j < visible.last; ++j) delta += p[j] * ds[j];
-    for (std::int64_t j = visible.first; j < visible.last; ++j) ds[j] = p[j] * (ds[j] - delta);
+    for (std::int64_t j = visible.first; j < visible.last; ++j) delta += p[j] * (ds[j] *= kept[j]);
+    for (std::int64_t j = visible.first; j < visible.last; ++j) ds[j] = p[j] * (ds[j] - delta) * slopes[j];
   }
 
   void finish_row(Row& row, const double* p, const double* ds, Keys visible, double lse) const {
@@ -196,7 +208,7 @@ void Gate::compute_head(const Inputs& inputs, std::int64_t batch, std::int64_t k
       if (row.batch == batch && row.head == hq && row.row >= first && row.row < first + count) sampled.push_back(&row);
     }
     const auto sees_a_row = [&](const Key* key) {
-      const RowRange rows = seeing_rows(case_, key->key);
+      const RowRange rows = seeing_rows(case_, batch, key->key);
       return rows.first < first + count && rows.last > first;
     };
     const bool needed =
@@ -265,8 +277,9 @@ GateResult Gate::check(const Results& results) const {
                                comparison.error, comparison.limit);
     return result;
   }
-  const std::pair<const char*, ConstView> tensors[] = {
-      {"O", results.o}, {"dQ", results.dq}, {"dK", results.dk}, {"dV", results.dv}};
+  const std::pair<const char*, ConstView> tensors[] = {{"O", results.o},         {"dQ", results.dq},
+                                                       {"dK", results.dk},       {"dV", results.dv},
+                                                       {"dbias", results.dbias}, {"dsinks", results.dsinks}};
   for (const auto& [name, view] : tensors) {
     if (view && result.fault.empty()) result.fault = find_nan(name, view);
   }

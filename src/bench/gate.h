@@ -24,7 +24,8 @@ struct GateResult {
 
 // Float64 values of a sample of a case, computed once and compared with every implementation. Sampled are rows of O,
 // LSE and dQ and keys of dK and dV, of the first and the last KV head with all its query heads: the first and last
-// positions and some between. The mask is worked out here, apart from the library's.
+// positions and some between. Mask and score options are worked out here, apart from the library's. Gradients of a bias
+// and of sinks are sums over what is not sampled: of them, only NaN is looked for.
 class Gate {
  public:
   Gate(const Case& one, const Inputs& inputs);

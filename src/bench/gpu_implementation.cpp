@@ -51,7 +51,19 @@ void GpuImplementation::prepare(const Case& one, const Inputs& inputs) {
   q_ = uploaded(inputs.q);
   k_ = uploaded(inputs.k);
   v_ = uploaded(inputs.v);
-  attention_ = attention_of(one, q_.data(), k_.data(), v_.data());
+  bias_ = uploaded(inputs.bias);
+  slopes_ = uploaded(inputs.slopes);
+  sinks_ = uploaded(inputs.sinks);
+  lengths_ = uploaded(inputs.lengths);
+  attention_ = attention_of(one,
+                            {.q = q_.data(),
+                             .k = k_.data(),
+                             .v = v_.data(),
+                             .bias = bias_.data(),
+                             .slopes = slopes_.as<float>(),
+                             .sinks = sinks_.as<float>(),
+                             .lengths = lengths_.as<std::int32_t>()},
+                            inputs.attention.dropout.seed);
   const TensorBytes bytes = tensor_bytes(one);
   o_ = poisoned(bytes.o);
   lse_ = poisoned(bytes.lse);
@@ -60,6 +72,8 @@ void GpuImplementation::prepare(const Case& one, const Inputs& inputs) {
     dq_ = poisoned(bytes.q);
     dk_ = poisoned(bytes.k);
     dv_ = poisoned(bytes.v);
+    dbias_ = poisoned(bytes.dbias);
+    dsinks_ = poisoned(bytes.sinks);
   }
   workspace_ = GpuBuffer(workspace_of(kernel_, one));
   execution_ = execution_of(one);
@@ -70,8 +84,11 @@ void GpuImplementation::prepare(const Case& one, const Inputs& inputs) {
 }
 
 void GpuImplementation::release() {
-  for (GpuBuffer* buffer : {&q_, &k_, &v_, &d_o_, &o_, &lse_, &dq_, &dk_, &dv_, &workspace_}) *buffer = GpuBuffer();
-  for (Buffer* buffer : {&host_o_, &host_lse_, &host_dq_, &host_dk_, &host_dv_}) *buffer = Buffer();
+  for (GpuBuffer* buffer : {&q_, &k_, &v_, &bias_, &slopes_, &sinks_, &lengths_, &d_o_, &o_, &lse_, &dq_, &dk_, &dv_,
+                            &dbias_, &dsinks_, &workspace_})
+    *buffer = GpuBuffer();
+  for (Buffer* buffer : {&host_o_, &host_lse_, &host_dq_, &host_dk_, &host_dv_, &host_dbias_, &host_dsinks_})
+    *buffer = Buffer();
 }
 
 void GpuImplementation::run_forward() {
@@ -87,8 +104,8 @@ void GpuImplementation::run_backward() {
            {.dq = view_bhsd(dq_.data(), case_.dtype, attention_.q.shape),
             .dk = view_bhsd(dk_.data(), case_.dtype, attention_.k.shape),
             .dv = view_bhsd(dv_.data(), case_.dtype, attention_.v.shape),
-            .dbias = {},
-            .dsinks = nullptr},
+            .dbias = dbias_.bytes() > 0 ? view_bhsd(dbias_.data(), DType::fp32, attention_.bias.shape) : View(),
+            .dsinks = dsinks_.as<float>()},
            execution_);
 }
 
@@ -120,7 +137,9 @@ Results GpuImplementation::results() {
           .dq = view(dq_, host_dq_, attention_.q),
           .dk = view(dk_, host_dk_, attention_.k),
           .dv = view(dv_, host_dv_, attention_.v),
-          .lse = static_cast<const float*>(download(lse_, host_lse_))};
+          .lse = static_cast<const float*>(download(lse_, host_lse_)),
+          .dbias = view_bhsd(download(dbias_, host_dbias_), DType::fp32, attention_.bias.shape),
+          .dsinks = view_bhsd(download(dsinks_, host_dsinks_), DType::fp32, {1, 1, 1, case_.heads})};
 }
 
 std::optional<std::int64_t> GpuImplementation::metered_bytes() {

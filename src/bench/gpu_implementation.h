@@ -37,8 +37,9 @@ class GpuImplementation : public Implementation {
   Execution execution_;
   std::shared_ptr<Meter> meter_;
   std::size_t held_before_ = 0;  // bytes, by the meters
-  GpuBuffer q_, k_, v_, d_o_, o_, lse_, dq_, dk_, dv_, workspace_;
-  Buffer host_o_, host_lse_, host_dq_, host_dk_, host_dv_;
+  GpuBuffer q_, k_, v_, bias_, slopes_, sinks_, lengths_;
+  GpuBuffer d_o_, o_, lse_, dq_, dk_, dv_, dbias_, dsinks_, workspace_;
+  Buffer host_o_, host_lse_, host_dq_, host_dk_, host_dv_, host_dbias_, host_dsinks_;
 };
 
 }  // namespace strobe::bench

@@ -21,7 +21,7 @@ std::string lower(std::string_view text) {
 // The library's kernels, each once: what explain says of the smallest problem. Those of the GPU are among the CPU's.
 std::vector<std::string> kernel_names() {
   std::vector<std::string> names;
-  const Attention smallest = attention_of(Case(), nullptr, nullptr, nullptr);
+  const Attention smallest = attention_of(Case());
   for (const Verdict& verdict : explain(smallest, Pass::forward, Execution{.threads = 1})) {
     if (std::find(names.begin(), names.end(), verdict.kernel) == names.end()) names.push_back(verdict.kernel);
   }

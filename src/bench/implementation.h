@@ -51,6 +51,8 @@ constexpr const char* name_of(Region region) {
 struct Results {
   ConstView o, dq, dk, dv;
   const float* lse = nullptr;
+  ConstView dbias{};
+  ConstView dsinks{};  // [1, 1, 1, heads]
 };
 
 class Implementation {

@@ -36,12 +36,14 @@ void KernelImplementation::prepare(const Case& one, const Inputs& inputs) {
     dq_ = poisoned(bytes.q);
     dk_ = poisoned(bytes.k);
     dv_ = poisoned(bytes.v);
+    dbias_ = poisoned(bytes.dbias);
+    dsinks_ = poisoned(bytes.sinks);
   }
   workspace_ = Buffer(workspace_of(kernel_, one));
 }
 
 void KernelImplementation::release() {
-  for (Buffer* buffer : {&o_, &lse_, &dq_, &dk_, &dv_, &workspace_}) *buffer = Buffer();
+  for (Buffer* buffer : {&o_, &lse_, &dq_, &dk_, &dv_, &dbias_, &dsinks_, &workspace_}) *buffer = Buffer();
 }
 
 Execution KernelImplementation::execution() const {
@@ -62,8 +64,8 @@ void KernelImplementation::run_backward() {
            {.dq = view_bhsd(dq_.data(), case_.dtype, attention_.q.shape),
             .dk = view_bhsd(dk_.data(), case_.dtype, attention_.k.shape),
             .dv = view_bhsd(dv_.data(), case_.dtype, attention_.v.shape),
-            .dbias = {},
-            .dsinks = nullptr},
+            .dbias = dbias_.bytes() > 0 ? view_bhsd(dbias_.data(), DType::fp32, attention_.bias.shape) : View(),
+            .dsinks = dsinks_.as<float>()},
            execution());
 }
 
@@ -82,7 +84,9 @@ Results KernelImplementation::results() {
           .dq = view(dq_, attention_.q),
           .dk = view(dk_, attention_.k),
           .dv = view(dv_, attention_.v),
-          .lse = lse_.as<float>()};
+          .lse = lse_.as<float>(),
+          .dbias = view_bhsd<const void>(dbias_.data(), DType::fp32, attention_.bias.shape),
+          .dsinks = view_bhsd<const void>(dsinks_.data(), DType::fp32, {1, 1, 1, case_.heads})};
 }
 
 std::optional<std::int64_t> KernelImplementation::metered_bytes() {

@@ -30,7 +30,7 @@ class KernelImplementation : public Implementation {
   Case case_;
   Attention attention_;
   ConstView d_o_;
-  Buffer o_, lse_, dq_, dk_, dv_, workspace_;
+  Buffer o_, lse_, dq_, dk_, dv_, dbias_, dsinks_, workspace_;
 };
 
 }  // namespace strobe::bench

@@ -21,7 +21,7 @@ std::int64_t MemoryModel::backward_bytes() const { return sum(backward_extra); }
 
 MemoryModel predict_kernel(const Case& one, const std::string& kernel) {
   const TensorBytes bytes = tensor_bytes(one);
-  const Attention attention = attention_of(one, nullptr, nullptr, nullptr);
+  const Attention attention = attention_of(one);
   Execution execution = execution_of(one);
   execution.kernel = kernel;
   const auto forward = static_cast<std::int64_t>(workspace_bytes(attention, Pass::forward, execution));
@@ -30,11 +30,13 @@ MemoryModel predict_kernel(const Case& one, const std::string& kernel) {
       .forward = {{"Q, K, V", bytes.inputs()}, {"output", bytes.o}, {"LSE", bytes.lse}, {"workspace", forward}},
       .backward_extra = {},
       .note = {}};
+  if (bytes.options() > 0) model.forward.push_back({"score options", bytes.options()});
   if (has_backward(one.passes)) {
     const auto backward = static_cast<std::int64_t>(workspace_bytes(attention, Pass::backward, execution));
     model.backward_extra = {{"dO", bytes.o},
                             {"dQ, dK, dV", bytes.inputs()},
                             {"workspace beyond the forward's", std::max<std::int64_t>(0, backward - forward)}};
+    if (bytes.dbias + bytes.sinks > 0) model.backward_extra.push_back({"dbias, dsinks", bytes.dbias + bytes.sinks});
   }
   return model;
 }

@@ -176,6 +176,7 @@ std::optional<Case> nearest_that_fits(const Case& one, const std::function<bool(
       smaller.seq_q = std::max<std::int64_t>(1, smaller.seq_q / 2);
       smaller.seq_k = std::max<std::int64_t>(1, smaller.seq_k / 2);
     }
+    fit_lengths(smaller);
     if (fits(smaller)) return smaller;
   }
   return std::nullopt;
@@ -185,7 +186,7 @@ std::vector<Row> run_case(const Case& one, const Implementations& implementation
   const auto tell = [&](const std::string& text) {
     if (options.progress) options.progress(text);
   };
-  explain(attention_of(one, nullptr, nullptr, nullptr), Pass::forward, execution_of(one));  // validates
+  explain(attention_of(one), Pass::forward, execution_of(one));  // validates
   std::vector<Row> rows(implementations.size());
   std::vector<Contender> contenders;
   for (std::size_t i = 0; i < rows.size(); ++i) {

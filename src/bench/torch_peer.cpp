@@ -62,6 +62,9 @@ TorchPeer::Place TorchPeer::place(std::int64_t heads, std::int64_t rows) {
 
 std::optional<std::int64_t> TorchPeer::predicted_bytes(const Case& one) {
   tensor_bytes(one);  // sizes that overflow are refused here
+  if (one.options.any()) {
+    fail(ErrorCode::unsupported, "{}: the peer is not asked for score options{}", name_, describe_options(one.options));
+  }
   start(one);
   return std::nullopt;
 }

@@ -8,7 +8,7 @@
 namespace strobe::bench {
 
 Verdict verdict_of(const std::string& kernel, const Case& one, Pass pass) {
-  for (Verdict& verdict : explain(attention_of(one, nullptr, nullptr, nullptr), pass, execution_of(one))) {
+  for (Verdict& verdict : explain(attention_of(one), pass, execution_of(one))) {
     if (verdict.kernel != kernel) continue;
     if (!verdict.refusal.empty()) fail(ErrorCode::unsupported, "{}: {}", kernel, verdict.refusal);
     return verdict;
@@ -25,8 +25,7 @@ std::size_t workspace_of(const std::string& kernel, const Case& one) {
 std::int64_t held_bytes(const std::string& kernel, const Case& one) {
   const TensorBytes bytes = tensor_bytes(one);
   const auto workspace = static_cast<std::int64_t>(workspace_of(kernel, one));
-  const std::int64_t forward = bytes.inputs() + bytes.o + bytes.lse + workspace;
-  return has_backward(one.passes) ? forward + bytes.inputs() + bytes.o : forward;
+  return bytes.forward() + workspace + (has_backward(one.passes) ? bytes.backward_extra() : 0);
 }
 
 }  // namespace strobe::bench

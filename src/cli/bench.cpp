@@ -200,7 +200,7 @@ int run_bench(Arguments arguments) {
   if (!options.cells.empty()) cases = {.cases = cells_of(options.cells, options.one), .scaled = false, .note = {}};
   const bench::Case& first = cases.cases.front();
   for (const bench::Case& one : cases.cases) {  // refuses bad problems before anything is started
-    explain(bench::attention_of(one, nullptr, nullptr, nullptr), Pass::forward, bench::execution_of(one));
+    explain(bench::attention_of(one), Pass::forward, bench::execution_of(one));
   }
   Output output(options.output);
   std::vector<std::string> notes = notes_on_machine(first.threads);

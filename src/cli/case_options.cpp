@@ -141,6 +141,7 @@ void add_case_options(OptionTable& table, CaseOptions& options) {
              .placeholder = "LEFT:RIGHT",
              .help = "sliding window: keys to the left and right of the diagonal, -1 is open",
              .apply = [&](auto flag, auto value) { options.window = parse_window(flag, value); }});
+  add_score_options(table, options);
   table.add({.name = "device",
              .placeholder = "cpu|cuda",
              .help = "default: cuda where there is a GPU",
@@ -191,10 +192,13 @@ void check_heads(const CaseOptions& options, std::int64_t heads, std::int64_t em
 void check_alignment(const CaseOptions& options, std::int64_t seq, std::int64_t seq_k) {
   const bool causal = std::find(options.causal.begin(), options.causal.end(), true) != options.causal.end();
   const bool window = options.window.left >= 0 || options.window.right >= 0;
-  if (seq == seq_k || options.alignment != Alignment::unsaid || !(causal || window)) return;
+  if (seq == seq_k || options.alignment != Alignment::unsaid || !(causal || window || options.scores.alibi)) return;
   fail(ErrorCode::invalid_argument,
        "--align: not given, but {} with --seq_len {} and --seq_len_k {} needs it; valid: top_left, bottom_right",
-       causal ? "--causal" : "--window", seq, seq_k);
+       causal   ? "--causal"
+       : window ? "--window"
+                : "--alibi",
+       seq, seq_k);
 }
 
 }  // namespace
@@ -228,13 +232,15 @@ Cases cases_of(const CaseOptions& options) {
          options.heads ? "" : "the default of ", heads);
   }
   const std::int64_t seq = options.seq.value_or(1024);
-  check_alignment(options, seq, options.seq_k.value_or(seq));
+  const std::int64_t seq_k = options.seq_k.value_or(seq);
+  check_alignment(options, seq, seq_k);
+  const bench::ScoreOptions scores = score_options_of(options, batch, seq, seq_k);
   for (const bool causal : options.causal) {
     out.cases.push_back({.batch = batch,
                          .heads = heads,
                          .kv_heads = kv_heads,
                          .seq_q = seq,
-                         .seq_k = options.seq_k.value_or(seq),
+                         .seq_k = seq_k,
                          .head_dim = emb / heads,
                          .dtype = options.dtype.value_or(DType::fp16),
                          .causal = causal,
@@ -243,7 +249,8 @@ Cases cases_of(const CaseOptions& options) {
                          .passes = options.passes,
                          .threads = options.threads.value_or(available_cores()),
                          .device = device,
-                         .cache = options.cache});
+                         .cache = options.cache,
+                         .options = scores});
   }
   return out;
 }

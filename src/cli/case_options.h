@@ -19,12 +19,19 @@ struct CaseOptions {
   std::vector<bool> causal{false};  // both values for --causal=both
   Alignment alignment = Alignment::unsaid;
   Window window;
+  bench::ScoreOptions scores;         // its lengths stay empty
+  std::vector<std::int64_t> lengths;  // as given, to be repeated over the batch
   bench::Passes passes = bench::Passes::both;
   std::vector<std::string> implementations{"flash2"};  // canonical names
   bool is_list = false;                                // --impl named several: the output is a list
 };
 
 void add_case_options(OptionTable& table, CaseOptions& options);
+
+// The part of them that concerns scores (score_options.cpp), and what they come to for a case of those sizes.
+void add_score_options(OptionTable& table, CaseOptions& options);
+bench::ScoreOptions score_options_of(const CaseOptions& options, std::int64_t batch, std::int64_t seq,
+                                     std::int64_t seq_k);
 
 struct Cases {
   std::vector<bench::Case> cases;  // one for each value of causal

@@ -34,7 +34,7 @@ std::string verdicts_text(const bench::Case& one, Pass pass) {
   table.add_column("verdict", TextTable::Align::left);
   table.add_column("workspace MB");
   table.add_column("configuration", TextTable::Align::left);
-  const Attention attention = bench::attention_of(one, nullptr, nullptr, nullptr);
+  const Attention attention = bench::attention_of(one);
   for (const Verdict& verdict : explain(attention, pass, bench::execution_of(one))) {
     const bool fine = verdict.refusal.empty();
     table.add_row({verdict.kernel,
@@ -49,8 +49,7 @@ std::string verdicts_text(const bench::Case& one, Pass pass) {
 // Bytes that must pass between memory and the processor at least once, each way.
 std::int64_t least_traffic(const bench::Case& one, Pass pass) {
   const bench::TensorBytes bytes = bench::tensor_bytes(one);
-  const std::int64_t forward = bytes.inputs() + bytes.o + bytes.lse;
-  return pass == Pass::forward ? forward : forward + bytes.o + bytes.inputs();
+  return pass == Pass::forward ? bytes.forward() : bytes.forward() + bytes.backward_extra();
 }
 
 std::string work_text(const bench::Case& one, const bench::Ceilings& ceilings) {
@@ -88,8 +87,7 @@ std::string items_text(const std::vector<bench::MemoryItem>& items) {
 
 std::string memory_text(const bench::Case& one) {
   std::vector<bench::MemoryModel> models;
-  for (const Verdict& verdict :
-       explain(bench::attention_of(one, nullptr, nullptr, nullptr), Pass::forward, bench::execution_of(one))) {
+  for (const Verdict& verdict : explain(bench::attention_of(one), Pass::forward, bench::execution_of(one))) {
     if (verdict.refusal.empty()) models.push_back(bench::predict_kernel(one, verdict.kernel));
   }
   models.push_back(bench::predict_plain(one));

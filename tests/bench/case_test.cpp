@@ -45,6 +45,17 @@ TEST(Flops, Window) {
   EXPECT_EQ(unmasked_scores(one), 2 + 3 + 4 + 4);
 }
 
+TEST(Flops, LengthsAndWholeBatch) {
+  Case one = {.batch = 2, .heads = 3, .kv_heads = 3, .seq_q = 4, .seq_k = 4, .head_dim = 8};
+  EXPECT_EQ(unmasked_scores(one), 2 * 16);
+  one.options.lengths = {2, 3};
+  EXPECT_EQ(unmasked_scores(one), 4 + 9);
+  one.causal = true;
+  EXPECT_EQ(unmasked_scores(one), 3 + 6);
+  EXPECT_DOUBLE_EQ(forward_flops(one), 4.0 * 3 * 8 * 9);
+  EXPECT_EQ(config_json(one).at("unmasked_scores").as_integer(), 3 * 9);
+}
+
 TEST(Masks, RowsAndKeysAgree) {
   for (const Alignment alignment : {Alignment::top_left, Alignment::bottom_right}) {
     for (const Window window : {Window{-1, -1}, Window{2, 0}, Window{0, 3}, Window{-1, 1}}) {
@@ -52,8 +63,8 @@ TEST(Masks, RowsAndKeysAgree) {
         const Case one = {.seq_q = 7, .seq_k = 11, .causal = causal, .alignment = alignment, .window = window};
         for (std::int64_t row = 0; row < one.seq_q; ++row) {
           for (std::int64_t key = 0; key < one.seq_k; ++key) {
-            const Keys keys = visible_keys(one, row);
-            const RowRange rows = seeing_rows(one, key);
+            const Keys keys = visible_keys(one, 0, row);
+            const RowRange rows = seeing_rows(one, 0, key);
             EXPECT_EQ(key >= keys.first && key < keys.last, row >= rows.first && row < rows.last) << row << " " << key;
           }
         }
@@ -79,6 +90,15 @@ TEST(MemoryModel, Flash2DoesNotGrowWithTheSquare) {
   const std::int64_t small = predict_kernel(one, "flash2").backward_bytes();
   one.seq_q = one.seq_k = 8192;
   EXPECT_LT(predict_kernel(one, "flash2").backward_bytes(), 16 * small);
+}
+
+TEST(Case, BiasIsCountedByItsShape) {
+  Case one = square(16);
+  one.options.bias = "1h1k";
+  one.options.bias_gradient = true;
+  EXPECT_EQ(bias_shape(one), (std::array<std::int64_t, 4>{1, 4, 1, 16}));
+  EXPECT_EQ(tensor_bytes(one).bias, 4 * 16 * 2);
+  EXPECT_EQ(tensor_bytes(one).dbias, 4 * 16 * 4);
 }
 
 TEST(Case, OverflowingSizesAreRefused) {

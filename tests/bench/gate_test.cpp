@@ -54,6 +54,36 @@ TEST(Gate, AcceptsRightResultsOfEveryMaskAndType) {
   }
 }
 
+std::vector<ScoreOptions> every_option() {
+  return {{.softcap = 0.8},     {.alibi = true}, {.bias = "1hqk", .bias_gradient = true},
+          {.bias = "b11k"},     {.sinks = true}, {.dropout = 0.25},
+          {.lengths = {70, 31}}};
+}
+
+TEST(Gate, AcceptsRightResultsOfEveryOption) {
+  for (const ScoreOptions& options : every_option()) {
+    for (const bool causal : {false, true}) {
+      Case one = small();
+      one.seq_k = one.seq_q;
+      one.causal = causal;
+      one.options = options;
+      EXPECT_EQ(Outcome(one).fault(), "") << describe(one);
+    }
+  }
+}
+
+TEST(Gate, CatchesAnOptionThatWasLeftOut) {
+  Case plain = small();
+  plain.seq_k = plain.seq_q;
+  Outcome run(plain);
+  for (const ScoreOptions& options : every_option()) {
+    Case one = plain;
+    one.options = options;
+    const Inputs inputs = make_inputs(one, 3);  // Q, K, V as in the plain case
+    EXPECT_NE(Gate(one, inputs).check(run.kernel.results()).fault, "") << describe(one);
+  }
+}
+
 TEST(Gate, AcceptsRowsWithoutKeysAndEmptyTensors) {
   Case one = small();
   one.seq_q = 90;
@@ -87,6 +117,17 @@ TEST(Gate, CatchesNanAnywhere) {
   // A row that is not sampled: head 1 of batch 0 belongs to KV head 0, row 33 of 70 lies between the samples.
   Outcome::spoil(results.dv, results.dv.stride[0] - results.dv.stride[2] * 40, std::nanf(""));
   EXPECT_NE(run.fault().find("dV has NaN"), std::string::npos) << run.fault();
+}
+
+TEST(Gate, CatchesNanInGradientsOfOptions) {
+  Case one = small();
+  one.options = {.bias = "1hqk", .bias_gradient = true, .sinks = true};
+  Outcome bias(one);
+  Outcome::spoil(bias.kernel.results().dbias, 77, std::nanf(""));
+  EXPECT_NE(bias.fault().find("dbias has NaN at element 77"), std::string::npos) << bias.fault();
+  Outcome sinks(one);
+  Outcome::spoil(sinks.kernel.results().dsinks, 3, std::nanf(""));
+  EXPECT_NE(sinks.fault().find("dsinks has NaN at element 3 of 4"), std::string::npos) << sinks.fault();
 }
 
 TEST(Gate, CatchesAWrongMask) {

@@ -42,6 +42,22 @@ TEST_F(GpuBench, MeasuresEveryKernel) {
   EXPECT_NE(rows_table(rows, {}).find("TFLOP/s"), std::string::npos);
 }
 
+TEST_F(GpuBench, EveryScoreOptionPassesTheGateAndIsMetered) {
+  Implementations implementations;
+  implementations.push_back(make_implementation("flash2", {.device = Device::cuda}));
+  RunOptions options;
+  options.rule.repeats = 1;
+  const ScoreOptions every[] = {{.softcap = 5},  {.alibi = true},   {.bias = "1hqk", .bias_gradient = true},
+                                {.sinks = true}, {.dropout = 0.25}, {.lengths = {96, 41}}};
+  for (const ScoreOptions& some : every) {
+    Case one = tiny();
+    one.options = some;
+    const Row row = run_case(one, implementations, options).at(0);
+    EXPECT_EQ(row.status, Status::ok) << row.reason;
+    EXPECT_EQ(row.peak_bytes, implementations[0]->predicted_bytes(one)) << describe(one);
+  }
+}
+
 // The source reports' configuration: 20 B S E + 8 B H S bytes, 644 MB. Nothing is run: a metered peak is the predicted
 // one, as above.
 TEST_F(GpuBench, MemoryOfTheReportsConfiguration) {

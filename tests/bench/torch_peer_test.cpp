@@ -52,6 +52,11 @@ TEST(TorchPeer, PassesTheGateAcrossCasesInOneChild) {
   Case window = small(DType::fp32);
   window.window = {4, 4};
   EXPECT_EQ(run(peer, window)[0].status, Status::unsupported);
+  Case softcap = small(DType::fp32);
+  softcap.options.softcap = 5;
+  const Row refused = run(peer, softcap)[0];
+  EXPECT_EQ(refused.status, Status::unsupported);
+  EXPECT_NE(refused.reason.find("softcap 5"), std::string::npos) << refused.reason;
   EXPECT_EQ(run(peer, small(DType::fp32))[0].status, Status::ok);  // a refusal costs its row only
 }
 

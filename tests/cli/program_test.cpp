@@ -94,6 +94,31 @@ TEST(Bench, GroupedHeadsWindowAndMoreKeys) {
   EXPECT_EQ(json.at("config").at("window").dump(), "[8,4]");
 }
 
+TEST(Bench, ScoreOptionsAreCheckedAndTold) {
+  const Scratch scratch;
+  const Program program =
+      run_program(small("--softcap 5 --alibi --bias 1hqk --bias_gradient --sinks --dropout 0.25 --lengths 20,30 "
+                        "--impl Flash2,standard,torch-sdpa --seq_len 32 --batch_size 3"),
+                  scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  const Json json = Json::parse(scratch.read("benchmark_result.json"));
+  const Json config = json.as_array()[0].at("config");
+  EXPECT_EQ(config.at("softcap").as_number(), 5);
+  EXPECT_TRUE(config.at("alibi").as_bool() && config.at("sinks").as_bool() && config.at("bias_gradient").as_bool());
+  EXPECT_EQ(config.at("bias").as_string(), "1hqk");
+  EXPECT_EQ(config.at("dropout").as_number(), 0.25);
+  EXPECT_EQ(config.at("lengths").dump(), "[20,30,20]");
+  EXPECT_EQ(json.as_array()[1].at("status").as_string(), "ok");
+  EXPECT_EQ(json.as_array()[2].at("status").as_string(), "unsupported");
+}
+
+TEST(Explain, KnowsScoreOptions) {
+  const Program program = run_program("explain --quick --seq_len 32 --bias bhqk --sinks");
+  ASSERT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find(", bias bhqk, sinks"), std::string::npos) << program.output;
+  EXPECT_NE(program.output.find("score options"), std::string::npos) << program.output;
+}
+
 TEST(Bench, CellsOfAFileAreOneRun) {
   const Scratch scratch;
   std::ofstream(scratch.path() / "cells") << "# two lines, three configurations\n--seq_len 16 --dtype fp32\n\n"

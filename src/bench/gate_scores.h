@@ -1,0 +1,57 @@
+// Score options in float64, as the gate applies them to one row of one head.
+#pragma once
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+#include "bench/case.h"
+#include "core/half.h"
+#include "core/philox.h"
+
+namespace strobe::bench {
+
+struct ScoredRow {
+  const Case& one;
+  const Attention& attention;  // the data, on the host
+  std::int64_t batch, head, row;
+
+  // softcap * tanh(s / softcap), and its derivative.
+  double capped(double s) const {
+    return one.options.softcap == 0 ? s : attention.softcap * std::tanh(s / attention.softcap);
+  }
+  double cap_slope(double s) const {
+    if (one.options.softcap == 0) return 1;
+    const double cosine = std::cosh(s / attention.softcap);
+    return 1 / cosine / cosine;
+  }
+
+  // What ALiBi and the bias add to the score of key j.
+  double added(std::int64_t j) const {
+    double sum = 0;
+    if (attention.alibi_slopes) {
+      const std::int64_t distance = std::abs(row + diagonal_offset(one) - j);
+      sum -= static_cast<double>(attention.alibi_slopes[head]) * static_cast<double>(distance);
+    }
+    if (const ConstView& bias = attention.bias) {
+      const std::int64_t b = bias.shape[0] == 1 ? 0 : batch;
+      const std::int64_t h = bias.shape[1] == 1 ? 0 : head;
+      const std::int64_t i = bias.shape[2] == 1 ? 0 : row;
+      sum += load_element(bias.data, bias.dtype, b * bias.stride[0] + h * bias.stride[1] + i * bias.stride[2] + j);
+    }
+    return sum;
+  }
+
+  // The logit that has no key; -inf where there is none.
+  double sink() const { return attention.sinks ? attention.sinks[head] : -std::numeric_limits<double>::infinity(); }
+
+  // What dropout multiplies the weight of key j with.
+  double kept(std::int64_t j) const {
+    const Dropout& dropout = attention.dropout;
+    if (dropout.p == 0) return 1;
+    const bool keeps = dropout_keeps(dropout.seed, dropout_threshold(dropout.p), batch, head, row, j);
+    return keeps ? 1 / (1 - static_cast<double>(dropout.p)) : 0;
+  }
+};
+
+}  // namespace strobe::bench
