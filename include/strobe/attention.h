@@ -49,7 +49,7 @@ struct Attention {
   Alignment alignment = Alignment::unsaid;  // must be said where it matters: Sq != Sk with causal, window or ALiBi
 
   // Applied in this order to s = scale * q.k, before the mask.
-  float softcap = 0;                    // softcap * tanh(s / softcap); 0 turns it off
+  float softcap = 0;                    // softcap * tanh(s / softcap); 0 turns it off, else 1e-30 to 1e30
   const float* alibi_slopes = nullptr;  // [Hq]: s - slope * |i + offset - j|
   ConstView bias{};                     // [B or 1, Hq or 1, Sq or 1, Sk], fp32 or the dtype of q
 

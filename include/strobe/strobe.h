@@ -78,7 +78,7 @@ typedef struct strobe_attention {
   const float* alibi_slopes; /* [Hq] */
   strobe_const_view bias;    /* [B or 1, Hq or 1, Sq or 1, Sk], fp32 or the dtype of q */
   const float* sinks;        /* [Hq] */
-  float softcap;             /* 0: off */
+  float softcap;             /* 0: off, else 1e-30 to 1e30 */
   float dropout_p;
   uint64_t dropout_seed;
 

@@ -18,6 +18,8 @@ namespace {
 constexpr auto kInvalid = ErrorCode::invalid_argument;
 constexpr std::int64_t kMaxHeadDim = 256;
 constexpr int kMaxThreads = 1024;
+// What tanh(s / softcap) and its product with softcap need to stay within floats.
+constexpr float kLeastSoftcap = 1e-30f, kMostSoftcap = 1e30f;
 
 void check_execution(const Execution& execution, Problem& problem) {
   if (execution.device != Device::cpu && execution.device != Device::cuda) {
@@ -117,8 +119,9 @@ void check_window_side(const char* side, std::int64_t value) {
 void check_options(const Attention& attention, Problem& problem) {
   problem.scale = attention.scale.value_or(1 / std::sqrt(static_cast<float>(problem.d)));
   if (!std::isfinite(problem.scale)) fail(kInvalid, "attention: scale is {}; it must be finite", problem.scale);
-  if (!(attention.softcap >= 0 && std::isfinite(attention.softcap))) {
-    fail(kInvalid, "attention: softcap is {}; it must be finite and positive, or 0 for none", attention.softcap);
+  if (attention.softcap != 0 && !(attention.softcap >= kLeastSoftcap && attention.softcap <= kMostSoftcap)) {
+    fail(kInvalid, "attention: softcap is {}; valid: 0 for none, or {:g} to {:g}", attention.softcap, kLeastSoftcap,
+         kMostSoftcap);
   }
   const float p = attention.dropout.p;
   if (!(p >= 0 && p < 1)) fail(kInvalid, "attention: dropout p is {}; valid are 0 <= p < 1", p);

@@ -353,8 +353,9 @@ TEST(Integers, EqualWeights) {
         } else {
           EXPECT_EQ(o, results.o) << who << " " << strobe::name_of(dtype) << ", " << keys << " keys";
         }
-        EXPECT_LE(largest_difference(dv, results.dv),
-                  (dtype == DType::fp32 ? 0x1p-20 : 0) * 20 / static_cast<double>(keys))
+        // The others take weights from LSE, a logarithm that is rounded.
+        const bool rounded = dtype == DType::fp32 && !who.starts_with("flash2");
+        EXPECT_LE(largest_difference(dv, results.dv), (rounded ? 0x1p-20 : 0) * 20 / static_cast<double>(keys))
             << who << " " << strobe::name_of(dtype) << ", " << keys << " keys";
         const std::vector<double> zeros(results.dq.size(), 0);
         EXPECT_EQ(zeros, results.dq) << who << " " << strobe::name_of(dtype) << ", " << keys << " keys";

@@ -27,7 +27,9 @@ std::string exactness_of_many(Case c) {
     const Results standard = run(data, {.kernel = "standard", .threads = c.threads}).results;
     const Outcome flash2 = run(data, {.kernel = "flash2", .threads = c.threads, .own_workspace = c.own_workspace});
     if (!flash2.complaint.empty()) return flash2.complaint;
-    draws.add(exactness_by_output(c, oracle(data), standard, flash2.results));
+    const Results reference = oracle(data);
+    if (const std::string gross = gross_errors(c, reference, standard, flash2.results); !gross.empty()) return gross;
+    draws.add(exactness_by_output(c, reference, standard, flash2.results));
   }
   return draws.verdict();
 }
@@ -53,6 +55,7 @@ TEST_P(Grid, Exact) {
       ASSERT_NO_THROW(flash2 = run(data, {.kernel = "flash2", .threads = c.threads, .own_workspace = c.own_workspace}))
           << isa;
       EXPECT_EQ(flash2.complaint, "") << isa;
+      EXPECT_EQ(gross_errors(c, reference, standard.results, flash2.results), "") << isa;
       if (!exactness(c, reference, standard.results, flash2.results).empty()) {
         EXPECT_EQ(exactness_of_many(c), "") << isa;
       }

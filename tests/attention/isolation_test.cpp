@@ -166,6 +166,34 @@ TEST_P(IsolationOf, NothingLeaksFromMaskedPositions) {
   check(data, Kernels::isolating);
 }
 
+// A row that a bias of -inf masks whole uses nothing, and nothing uses it.
+TEST_P(IsolationOf, RowsMaskedByBiasUseNothing) {
+  for (const std::int64_t keys : {40, 600}) {
+    for (const bool sinks : {false, true}) {
+      const Case c{.seed = 212,
+                   .dtype = GetParam(),
+                   .heads_q = 2,
+                   .heads_kv = 1,
+                   .sq = 20,
+                   .sk = keys,
+                   .d = 8,
+                   .dv = 8,
+                   .bias = true,
+                   .bias_shape = {false, false, true},
+                   .sinks = sinks};
+      for (Tensor Data::*input : {&Data::q, &Data::k, &Data::v, &Data::d_o}) {
+        Data data = with_bad_element(c, input, 6, kNan);
+        for_each(data.bias.view.shape, [&](auto b, auto h, auto i, auto j) {
+          if (i % 2 == 0) data.bias.set(b, h, i, j, -kInf);
+        });
+        data.remember();
+        check(data, Kernels::isolating, 128);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, IsolationOf, testing::ValuesIn(kDTypes),
                          [](const auto& info) { return std::string(strobe::name_of(info.param)); });
 

@@ -94,6 +94,8 @@ const std::vector<Refusal>& common_refusals() {
       {"scale inf", [](SmallProblem& s) { s.attention.scale = kInf; }, {"scale is inf", "finite"}},
       {"scale nan", [](SmallProblem& s) { s.attention.scale = kNan; }, {"scale is nan", "finite"}},
       {"softcap -1", [](SmallProblem& s) { s.attention.softcap = -1; }, {"softcap is -1"}},
+      {"softcap 1e-31", [](SmallProblem& s) { s.attention.softcap = 1e-31f; }, {"softcap is 1e-31", "1e-30 to 1e+30"}},
+      {"softcap 1e31", [](SmallProblem& s) { s.attention.softcap = 1e31f; }, {"softcap is 1e+31", "1e-30 to 1e+30"}},
       {"softcap nan", [](SmallProblem& s) { s.attention.softcap = kNan; }, {"softcap is nan"}},
       {"softcap inf", [](SmallProblem& s) { s.attention.softcap = kInf; }, {"softcap is inf"}},
       {"window left", [](SmallProblem& s) { s.attention.window.left = -2; }, {"window left is -2", "-1 (open)"}},

@@ -180,6 +180,50 @@ TEST(Reliability, LargeScores) {
   }
 }
 
+// Logits beyond 2^20, where floats are far apart, up to near the largest float: one weight of a row is 1, and nothing
+// may overflow on the way. Rows in one block of keys and in several, and gradients from an LSE that fp32 rounds by
+// much.
+TEST(Reliability, HugeScores) {
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    for (const std::int64_t keys : {40, 700}) {
+      for (const auto& [factor, scale] :
+           {std::pair{1e3f, 0.25f}, {1e5f, 0.25f}, {1e6f, -0.25f}, {1.f, 1e10f}, {1.f, 1e30f}}) {
+        for (const bool sinks : {false, true}) {
+          const Case c{.seed = 173,
+                       .dtype = dtype,
+                       .heads_q = 2,
+                       .heads_kv = 1,
+                       .sq = 33,
+                       .sk = keys,
+                       .d = 16,
+                       .dv = 16,
+                       .scale = scale,
+                       .sinks = sinks};
+          Data data(c);
+          for_each(data.q.view.shape,
+                   [&](auto b, auto h, auto i, auto e) { data.q.set(b, h, i, e, data.q.at(b, h, i, e) * factor); });
+          for_each(data.k.view.shape,
+                   [&](auto b, auto h, auto j, auto e) { data.k.set(b, h, j, e, data.k.at(b, h, j, e) * factor); });
+          data.remember();
+          SCOPED_TRACE(testing::Message() << "inputs times " << factor << ", scale " << scale);
+          check(data, dtype == DType::fp32 ? Kernels::all : Kernels::isolating);  // standard rounds scores to bf16
+          if (HasFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+TEST(Reliability, LeastAndMostSoftcap) {
+  for (const float softcap : {1e-30f, 1e30f}) {
+    for (const std::int64_t keys : {40, 700}) {
+      const Case c{
+          .seed = 174, .heads_q = 2, .heads_kv = 1, .sq = 33, .sk = keys, .d = 16, .dv = 16, .softcap = softcap};
+      check(Data(c), Kernels::all);
+    }
+  }
+}
+
 // Weights that backward takes from an LSE of some hundreds in fp32: good to |LSE| units, not to a few.
 TEST(Reliability, LargeScoresOverSeveralBlocks) {
   for (const float softcap : {0.f, 200.f}) {
@@ -221,12 +265,12 @@ TEST(Reliability, LowestAndInfiniteBias) {
   };
   for (const Fill& fill : fills) {
     SCOPED_TRACE(fill.name);
-    for (const bool sinks : {false, true}) {
+    for (const auto& [keys, sinks] : {std::pair{200, false}, {200, true}, {700, false}, {700, true}}) {
       Case c{.seed = 181,
              .heads_q = 2,
              .heads_kv = 1,
              .sq = 11,
-             .sk = 200,
+             .sk = keys,
              .d = 8,
              .dv = 8,
              .bias = true,

@@ -25,6 +25,8 @@ void expect_near(const Case& c, const Results& reference, const Results& results
     for (std::size_t i = 0; i < expected.size(); ++i) {
       ASSERT_EQ(std::isfinite(expected[i]), std::isfinite(got[i]))
           << who << " " << name << "[" << i << "] is " << got[i] << " instead of " << expected[i];
+      ASSERT_EQ(std::isnan(expected[i]), std::isnan(got[i]))
+          << who << " " << name << "[" << i << "] is " << got[i] << " instead of " << expected[i];
       if (!std::isfinite(expected[i])) {
         if (std::isinf(expected[i]) && member == &Results::lse) {
           ASSERT_EQ(expected[i], got[i]) << who << " LSE[" << i << "]";

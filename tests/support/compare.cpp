@@ -57,7 +57,7 @@ Deviation deviation(const std::vector<double>& reference, const std::vector<doub
 }
 
 std::vector<std::string> exactness_by_output(const Case& c, const Results& reference, const Results& standard,
-                                             const Results& candidate) {
+                                             const Results& candidate, double times_limit) {
   const double u = unit_roundoff(c.dtype);
   std::vector<std::string> lines;
   for (const auto& [name, member] : kOutputs) {
@@ -69,9 +69,10 @@ std::vector<std::string> exactness_by_output(const Case& c, const Results& refer
     if (!theirs.mismatch.empty()) text += fmt::format("  {} of standard: {}\n", name, theirs.mismatch);
     if (!ours.mismatch.empty()) text += fmt::format("  {}: {}\n", name, ours.mismatch);
     const auto rule = [&, name = name](const char* which, double error, double standard, double floor, double size) {
-      if (error <= 2 * standard + floor) return;
+      const double limit = times_limit * (2 * standard + floor);
+      if (error <= limit) return;
       text += fmt::format("  {}: {} error {:.3g} > {:.3g} (standard's {:.3g}, {} |ref| {:.3g})\n", name, which, error,
-                          2 * standard + floor, standard, which, size);
+                          limit, standard, which, size);
     };
     rule("max", ours.max, theirs.max, 4 * u * ours.reference_max, ours.reference_max);
     rule("mean", ours.mean, theirs.mean, u * ours.reference_mean, ours.reference_mean);
@@ -83,6 +84,12 @@ std::vector<std::string> exactness_by_output(const Case& c, const Results& refer
 std::string exactness(const Case& c, const Results& reference, const Results& standard, const Results& candidate) {
   std::string text;
   for (const std::string& line : exactness_by_output(c, reference, standard, candidate)) text += line;
+  return text;
+}
+
+std::string gross_errors(const Case& c, const Results& reference, const Results& standard, const Results& candidate) {
+  std::string text;
+  for (const std::string& line : exactness_by_output(c, reference, standard, candidate, 4)) text += line;
   return text;
 }
 

@@ -25,9 +25,12 @@ Deviation deviation(const std::vector<double>& reference, const std::vector<doub
 
 // The rule for each output in the order of kOutputs: empty, or a line for what breaks it.
 std::vector<std::string> exactness_by_output(const Case& c, const Results& reference, const Results& standard,
-                                             const Results& candidate);
+                                             const Results& candidate, double times_limit = 1);
 // All those lines.
 std::string exactness(const Case& c, const Results& reference, const Results& standard, const Results& candidate);
+// The lines of what no other draw of values excuses: errors of several times what the rule allows, and values that are
+// not finite on one side only.
+std::string gross_errors(const Case& c, const Results& reference, const Results& standard, const Results& candidate);
 
 // The rule compares two roundings of the same values, and one draw of values may favour either: a kernel with exactly
 // standard's error breaks it now and then. A case that breaks it is drawn anew, many times, and each output must keep

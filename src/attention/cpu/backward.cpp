@@ -166,7 +166,8 @@ class Backward {
       info.odd |= pack_panel(s, unit, first, lanes, workspace_.delta + at, panel(s, block, p));
     }
     if (refine) refine_lse(s, unit, block, static_cast<int>(ceil_div(rows.count, isa_.n)), lo, hi, statistics);
-    keep_lse(unit, rows, statistics, block * plan_.block_rows);
+    info.far = refine && has_far_lse(statistics, rows.count);
+    keep_lse(unit, rows, statistics, info.far, block * plan_.block_rows);
     if (refine) refine_delta(s, unit, rows, block, statistics);
     info.first_block = static_cast<std::int32_t>(lo / plan_.block_keys);
     info.last_block = static_cast<std::int32_t>(ceil_div(hi, plan_.block_keys));
@@ -236,14 +237,15 @@ class Backward {
         const int r = p * isa_.n + lane;
         if (!std::isfinite(statistics.lse[r])) continue;
         const double top = logit_of_max(isa_, options, max[r]);
-        double total = std::log(double{sum[r]}) + top;
+        double beyond = std::log(double{sum[r]});  // of LSE, beyond the largest logit, which may be huge
         if (problem_.sinks) {
-          const double sink = problem_.sinks[s.lanes[p].head[lane]], largest = std::max(sink, total);
-          total = largest + std::log(std::exp(sink - largest) + std::exp(total - largest));
+          const double sink = problem_.sinks[s.lanes[p].head[lane]] - top, largest = std::max(sink, beyond);
+          beyond = largest + std::log(std::exp(sink - largest) + std::exp(beyond - largest));
         }
-        if (!std::isfinite(total)) continue;
-        statistics.lse[r] = total;
-        statistics.typical[r] = (top - total) * kLog2e64;
+        if (!std::isfinite(top + beyond)) continue;
+        statistics.lse[r] = top + beyond;
+        statistics.largest[r] = max[r];
+        statistics.typical[r] = -beyond * kLog2e64;
       }
     }
   }
@@ -280,12 +282,17 @@ class Backward {
   }
 
   // LSE as backward_step reads it, and the weights of the sinks.
-  void keep_lse(const Unit& unit, const RowBlock& rows, const RowStatistics& statistics, std::int64_t at) const {
+  void keep_lse(const Unit& unit, const RowBlock& rows, const RowStatistics& statistics, bool far,
+                std::int64_t at) const {
     const ScoreOptions options = score_options(problem_, unit.b);
     const double excess = options.unit == 0 ? 0 : options.exponent_factor() / (options.unit * kLog2e64) - 1;
     for (int r = 0; r < plan_.block_rows; ++r) {
-      split_lse(statistics.lse[r], excess, statistics.typical[r], workspace_.lse_high[at + r],
-                workspace_.lse_low[at + r]);
+      float &high = workspace_.lse_high[at + r], &low = workspace_.lse_low[at + r];
+      split_lse(statistics.lse[r], excess, statistics.typical[r], high, low);
+      if (far) {
+        low = std::isfinite(statistics.lse[r]) ? static_cast<float>(-statistics.typical[r]) : high;
+        high = statistics.largest[r];
+      }
       if (workspace_.sink_weight && r < rows.count) {
         const double sink = problem_.sinks[unit.head_of(problem_, rows.first + r)];
         workspace_.sink_weight[at + r] = static_cast<float>(std::exp(sink - statistics.lse[r]));
@@ -378,7 +385,7 @@ class Backward {
     const ScoreOptions options = score_options(problem_, unit.b);
     const int panels = static_cast<int>(ceil_div(rows.count, isa_.n));
     // Lanes past the last row are zeros, and 0 * infinity spreads as well.
-    const bool isolate = (keys.odd || info.odd) && (problem_.masked() || rows.count % isa_.n != 0);
+    const bool isolate = (keys.odd || info.odd) && (problem_.masked() || problem_.has_bias || rows.count % isa_.n != 0);
     Range ranges[kMaxPanels];
     for (int p = 0; p < panels; ++p) {
       Lanes& lanes = s.lanes[p];
@@ -445,6 +452,7 @@ class Backward {
     float max[kMaxLanes], sum[kMaxLanes];
     a.max = max;
     a.sum = sum;
+    a.far = workspace_.info[block].far;
     a.lse_high = workspace_.lse_high + row;
     a.lse_low = workspace_.lse_low + row;
     a.delta = workspace_.delta + row;

@@ -37,6 +37,7 @@ struct BackwardScratch {
 struct RowInfo {
   std::int32_t first_block, last_block;  // key blocks [first, last) that some row sees
   bool odd;                              // Q or dO hold a value that is not finite
+  bool far;                              // some row's LSE is (see has_far_lse)
   std::atomic<std::int32_t> turn;        // the key block that may add to dQ next
 };
 

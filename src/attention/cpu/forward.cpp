@@ -152,7 +152,8 @@ class Forward {
       attend_block(s, unit, options, panels, b, kv);
     }
     for (int p = 0; p < panels; ++p) {
-      const float *o = s.o + p * plan_.dv_rows * isa_.n, *max = s.max + p * isa_.n;
+      float* const o = s.o + p * plan_.dv_rows * isa_.n;
+      const float* const max = s.max + p * isa_.n;
       if (plan_.splits > 1) {
         keep_split(o, max, s.sum + p * isa_.n, split_piece(u, index, split, p));
       } else {
@@ -207,7 +208,7 @@ class Forward {
   }
 
   // Counts the sink in, normalises and writes O and LSE of a panel. max (of logits) and sum [n] as after all keys.
-  void finish_panel(Scratch& s, const Unit& unit, const RowBlock& block, int p, const float* o, const double* max,
+  void finish_panel(Scratch& s, const Unit& unit, const RowBlock& block, int p, float* o, const double* max,
                     const float* sum) const {
     const int n = isa_.n, count = std::min(n, block.count - p * n);
     const std::int64_t first = block.first + p * n;
@@ -222,7 +223,11 @@ class Forward {
         shrink = total == 0 ? 0 : std::exp(max[lane] - largest);
         total = total * shrink + (largest == -kInfinity ? 0 : std::exp(problem_.sinks[head] - largest));
       }
-      divisor[lane] = total == 0 ? kInfinity : static_cast<float>(total * (1.0 - problem_.dropout.p) / shrink);
+      divisor[lane] = static_cast<float>(total * (1.0 - problem_.dropout.p) / shrink);
+      if (total == 0) {  // fully masked, whatever V holds
+        for (int c = 0; c < plan_.dv_rows; ++c) o[c * n + lane] = 0;
+        divisor[lane] = 1;
+      }
       if (problem_.lse && lane < count) {
         problem_.lse[problem_.lse_index(unit.b, head, unit.extent.q_begin, i)] =
             total == 0 ? -kInfinity : static_cast<float>(largest + std::log(total));

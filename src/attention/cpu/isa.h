@@ -82,8 +82,15 @@ struct ScoreOptions {
   // Whether logits are no larger than scores of q.k may be: a bias may hold anything.
   bool bounded() const { return !alibi && !bias; }
   // What a tile's scores are multiplied with to be exponents of 2.
-  float exponent_factor() const { return unit * 1.44269504088896340736f; }
+  float exponent_factor() const {
+    const float factor = unit * 1.44269504088896340736f;
+    return factor > 0x1.fffffep127f ? 0x1.fffffep127f : factor;
+  }
 };
+
+// Exponents of 2 below this are near: a float of their size still resolves a sixteenth. Weights of rows whose largest
+// logit is near are taken from s * factor - m * factor, of others from (s - m) * factor.
+inline constexpr float kNearExponent = 0x1p20f;
 
 // One panel of rows against one block of keys.
 struct ForwardStep {
@@ -124,7 +131,8 @@ struct BackwardStep {
   float* sum;
   const float* lse_high;  // LSE * log2(e) in two parts, the first in few bits; huge where the row has no keys  [n]
   const float* lse_low;
-  float* delta;             // sum of dO * O; where whole, anew                  [n]
+  bool far;      // an LSE of the row block is not near: lse_high is the largest score, lse_low what LSE has beyond it
+  float* delta;  // sum of dO * O; where whole, anew                  [n]
   float* delta_sum;         // where not null: only add the sum of P * dP, which is delta anew, and leave the rest  [n]
   float* scores;            // scratch                                           [block_keys][n]
   float* d_scores;          // scratch                                           [block_keys][n]

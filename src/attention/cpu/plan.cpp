@@ -164,7 +164,7 @@ ScoreOptions score_options(const Problem& problem, std::int64_t batch) {
 double logit_of_max(const Isa& isa, const ScoreOptions& options, float max) {
   const double logit = static_cast<double>(max) * options.unit;
   const float factor = options.exponent_factor(), m = max * factor;
-  if (!isa.fused || !options.bounded() || !std::isfinite(m)) return logit;
+  if (!isa.fused || !options.bounded() || !(std::abs(m) < kNearExponent)) return logit;
   return logit + (m - static_cast<double>(max) * factor) * 0.693147180559945309417;
 }
 
@@ -180,7 +180,12 @@ void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, in
     const std::int64_t row = first + std::min(lane, count - 1);
     const std::int64_t head = unit.head_of(problem, row);
     const std::int64_t i = row % unit.extent.q_length;
-    const Interval seen = problem.allowed(unit.extent, i);
+    Interval seen = problem.allowed(unit.extent, i);
+    // A bias may mask a whole row; nothing of such a row, and nothing that it reads, may show in a gradient.
+    if (problem.lse_in && problem.lse_in[problem.lse_index(unit.b, head, unit.extent.q_begin, i)] ==
+                              -std::numeric_limits<float>::infinity()) {
+      seen = {0, 0};
+    }
     lanes.lo[lane] = static_cast<std::int32_t>(std::min(seen.lo, unit.extent.k_length));
     lanes.hi[lane] = static_cast<std::int32_t>(std::min(seen.hi, unit.extent.k_length));
     lanes.lo_max = std::max(lanes.lo_max, lanes.lo[lane]);

@@ -15,6 +15,11 @@ void split_lse(double lse, double excess, double typical, float& high, float& lo
   low = static_cast<float>(exact - high + excess * (exact + typical));
 }
 
+bool has_far_lse(const RowStatistics& statistics, int rows) {
+  return std::any_of(statistics.lse, statistics.lse + rows,
+                     [](double lse) { return std::isfinite(lse) && std::abs(lse) * kLog2e64 >= kNearExponent; });
+}
+
 bool lse_rounding_shows(DType dtype, const Lanes& lanes, const double* lse, const double* typical) {
   constexpr std::int32_t kFewKeys = 128;
   const bool fp32 = dtype == DType::fp32;

@@ -11,7 +11,11 @@ inline constexpr double kLog2e64 = 1.44269504088896340736;
 struct RowStatistics {
   double lse[kMaxPanels * kMaxLanes];
   double typical[kMaxPanels * kMaxLanes] = {};  // log2 of the weights that count most
+  float largest[kMaxPanels * kMaxLanes] = {};   // score in a tile's units; only where LSE was computed anew
 };
+
+// Whether the LSE of some row is not near (kNearExponent); such a block's LSE was computed anew.
+bool has_far_lse(const RowStatistics& statistics, int rows);
 
 // LSE * log2(e) as high + low, for weights 2^(score * factor - high - low). An integer of up to 8 bits added to high is
 // exact, which WeightExponent needs (isa/backward_step.h). factor is a float, off by a share `excess`; what that makes

@@ -9,7 +9,7 @@ namespace {
 
 // The exponent of P = 2^(factor * s - LSE log2(e)) for scores s in column v of the tile. A float of its size would lose
 // as much as P has to lose, so the integer part is taken off before anything is rounded: LSE log2(e) is held in two
-// parts, and lse_high has so few bits that subtracting an integer from it is exact (see split_lse in backward.cpp).
+// parts, and lse_high has so few bits that subtracting an integer from it is exact (see split_lse in row_statistics.h).
 template <int N>
 struct WeightExponent {
   const float* scores;  // of this vector of lanes, [key][N]
@@ -42,6 +42,23 @@ struct WeightExponent {
   static constexpr int kDegree = 6;
 };
 
+// The same where LSE is not near (BackwardStep::far): relative to the row's largest score.
+template <int N>
+struct FarWeightExponent : PlainRest {
+  static constexpr int kDegree = WeightExponent<N>::kDegree;
+  const float* scores;  // of this vector of lanes, [key][N]
+  F32 factor, largest, minus_rest;
+
+  FarWeightExponent(const BackwardStep& a, int v)
+      : scores(a.scores + v * kLanes),
+        factor(broadcast(a.options->exponent_factor())),
+        largest(load(a.lse_high + v * kLanes)),
+        minus_rest(-load(a.lse_low + v * kLanes)) {}
+
+  STROBE_INLINE F32 rounded(std::ptrdiff_t r) const { return fma(load(scores + r * N) - largest, factor, minus_rest); }
+  STROBE_INLINE F32 weight(std::ptrdiff_t r) const { return exp2<kDegree>(rounded(r)); }
+};
+
 // Applies dropout to a vector of dP and to P as dV needs it; P itself is still needed for dS.
 struct DropLanes {
   const std::uint32_t* words;
@@ -57,16 +74,16 @@ struct DropLanes {
 };
 
 // Tile rows [first, last): scores -> P, d_scores (dP on entry) -> dS before the cap's derivative.
-template <class Engine, bool Dropout>
+template <class Engine, bool Dropout, class Exponent>
 void softmax_gradient(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN, kV = kN / kLanes, kRows = kGroup<Engine, false>;
   // Pointers of their own: the compiler must assume that the stores change what `a` points to.
   float *const scores = a.scores, *const d_scores = a.d_scores;
   [[maybe_unused]] const DropLanes drop(a);
   for (int v = 0; v < kV; ++v) {
-    const WeightExponent<kN> exponent(a, v);
+    const Exponent exponent(a, v);
     const F32 delta = load(a.delta + v * kLanes);
-    exp2_rows<exponent.kDegree, kRows>(
+    exp2_rows<Exponent::kDegree, kRows>(
         first, last, [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA { return exponent.rounded(r); },
         [&](std::ptrdiff_t r, const F32(&p)[kRows]) STROBE_INLINE_LAMBDA {
 #pragma GCC unroll 4
@@ -84,6 +101,12 @@ void softmax_gradient(const BackwardStep& a, int first, int last) {
         },
         exponent);
   }
+}
+
+template <class Engine, class Exponent>
+void softmax_gradient(const BackwardStep& a, int first, int last) {
+  a.options->dropout ? softmax_gradient<Engine, true, Exponent>(a, first, last)
+                     : softmax_gradient<Engine, false, Exponent>(a, first, last);
 }
 
 // The same for a narrow engine's rows [first, last), straight to the operands; where Masked, 0 where a lane does not
@@ -187,12 +210,12 @@ void softmax_gradient_whole(const BackwardStep& a, int first, int last) {
 
 // The part of delta that a tile has: as many additions more exact than dO * O as O was rounded. Masked scores are -inf
 // on entry and their dP 0.
-template <class Engine>
+template <class Engine, class Exponent>
 void add_to_delta(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN;
   const DropLanes drop(a);
   for (int v = 0; v < kN / kLanes; ++v) {
-    const WeightExponent<kN> exponent(a, v);
+    const Exponent exponent(a, v);
     CarefulSum sum{load(a.delta_sum + v * kLanes)};
     for (int r = first; r < last; ++r) {
       const std::ptrdiff_t at = r * kN + v * kLanes;
@@ -236,6 +259,8 @@ void backward_step(const BackwardStep& a) {
   const int first = a.first, last = a.last;
   const TileRange range = tile_range(*a.lanes, a.key_begin, first, last);
   const ScoreOptions& options = *a.options;
+  using Near = WeightExponent<kN>;
+  using Far = FarWeightExponent<kN>;
   {
     const ProductScope<Engine> scope;
     const int panels = (last - first) / kM;
@@ -253,10 +278,10 @@ void backward_step(const BackwardStep& a) {
   if (options.dropout) draw_words<Engine>(options, *a.lanes, a.key_begin, first, last, a.words);
   if (a.delta_sum) {
     clear_masked<Engine>(a, range, -__builtin_inff());
-    return add_to_delta<Engine>(a, first, last);
+    return a.far ? add_to_delta<Engine, Far>(a, first, last) : add_to_delta<Engine, Near>(a, first, last);
   }
   if constexpr (kNarrow<Engine>) {
-    if (options.bounded() && !options.dropout && !a.p_tile && !a.whole) {
+    if (options.bounded() && !options.dropout && !a.p_tile && !a.whole && !a.far) {
       return options.softcap != 0 ? gradient_operands<Engine, true>(a, range)
                                   : gradient_operands<Engine, false>(a, range);
     }
@@ -264,10 +289,8 @@ void backward_step(const BackwardStep& a) {
   if (a.whole) {
     clear_masked<Engine>(a, range, -__builtin_inff());
     softmax_gradient_whole<Engine>(a, first, last);
-  } else if (options.dropout) {
-    softmax_gradient<Engine, true>(a, first, last);
   } else {
-    softmax_gradient<Engine, false>(a, first, last);
+    a.far ? softmax_gradient<Engine, Far>(a, first, last) : softmax_gradient<Engine, Near>(a, first, last);
   }
   clear_masked<Engine>(a, range, 0.0f);
   add_to_bias_gradient<Engine>(a, range);

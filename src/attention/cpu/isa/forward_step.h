@@ -7,6 +7,20 @@
 namespace strobe::cpu {
 namespace {
 
+// Lanes whose exponents are s * factor - m * factor with the second product rounded: exact where products are fused but
+// for a share common to the row, which logit_of_max (plan.h) knows. `exponent` is m * factor.
+STROBE_INLINE I32 near_lanes(const ScoreOptions& options, F32 exponent) {
+  if (!kFused || !options.bounded()) return I32{};
+  return (exponent < kNearExponent) & (exponent > -kNearExponent);
+}
+STROBE_INLINE F32 finite_max(F32 m) { return m == -__builtin_inff() ? F32{} : m; }
+
+// What rounding adds to m * factor.
+STROBE_INLINE F32 rounding_of_exponent(const ScoreOptions& options, F32 m, float factor) {
+  const F32 exponent = m * factor;
+  return near_lanes(options, exponent) ? -fma(m, broadcast(factor), -exponent) : F32{};
+}
+
 // Masked scores become -inf, then `max` becomes the largest score so far. Returns whether some lane's grew; the
 // factor by which older sums shrink goes to `shrink`.
 template <class Engine>
@@ -33,18 +47,20 @@ bool update_max(const ForwardStep& a, const TileRange& range, float unit, float*
   for (int v = 0; v < kV; ++v) largest[v] = max(largest[v], other[v]);
   I32 grew{};
   for (int v = 0; v < kV; ++v) {
-    const F32 before = load(a.max + v * kLanes);
+    const F32 before = load(a.max + v * kLanes), after = finite_max(largest[v]);
     grew |= largest[v] > before;
-    store(shrink + v * kLanes, exp2<5>((before - (largest[v] == nothing ? F32{} : largest[v])) * unit));
+    const F32 rounding =
+        rounding_of_exponent(*a.options, finite_max(before), unit) - rounding_of_exponent(*a.options, after, unit);
+    store(shrink + v * kLanes, exp2<5>((before - after) * unit + rounding));
     store(a.max + v * kLanes, largest[v]);
   }
   return any(grew);
 }
 
 // Scores become weights exp(score - max), and their sum is added to `sum`: in place or, with `Narrow`, straight to the
-// N operand. Dropout comes after the sum: a weight is dropped where its random word is below the threshold. Bounded:
-// one operation less, but m * unit may overflow where a logit is near the largest float.
-template <class Engine, bool Bounded, bool Narrow, bool Dropout>
+// N operand. Dropout comes after the sum: a weight is dropped where its random word is below the threshold. AllNear:
+// one operation less.
+template <class Engine, bool AllNear, bool Narrow, bool Dropout>
 void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
   constexpr int kN = Engine::kN, kV = kN / kLanes, kRows = kGroup<Engine, Narrow>;
   constexpr bool kCareful = Engine::kCompute == DType::fp32;
@@ -57,16 +73,17 @@ void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
   [[maybe_unused]] typename Engine::Element* out = nullptr;
   if constexpr (Narrow) out = static_cast<typename Engine::Element*>(a.weights) - range.first * kN;
   for (int v = 0; v < kV; ++v) {
-    const F32 m = load(a.max + v * kLanes);
-    const F32 finite = m == -__builtin_inff() ? F32{} : m;
-    const F32 largest = Bounded ? finite * -unit : finite;
+    const F32 m = finite_max(load(a.max + v * kLanes)), minus_exponent = m * -unit;
+    [[maybe_unused]] const I32 near = near_lanes(*a.options, -minus_exponent);
     F32 sum{};
     CarefulSum total{F32{}};
     exp2_rows<kDegree, kRows>(
         range.first, range.last,
         [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA {
           const F32 s = load(scores + r * kN + v * kLanes);
-          return Bounded ? fma_memory(s, factor, largest) : (s - largest) * factor;
+          const F32 rounded = fma_memory(s, factor, minus_exponent);
+          if constexpr (AllNear) return rounded;
+          return near ? rounded : (s - m) * factor;
         },
         [&](std::ptrdiff_t r, F32(&weight)[kRows]) STROBE_INLINE_LAMBDA {
           sum += sum_all(weight);
@@ -99,13 +116,16 @@ void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
 
 template <class Engine, bool Narrow>
 void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
-  const bool bounded = a.options->bounded();
+  I32 far{};
+  for (int v = 0; v < Engine::kN / kLanes; ++v) {
+    far |= ~near_lanes(*a.options, finite_max(load(a.max + v * kLanes)) * unit);
+  }
   if (a.options->dropout) {
-    bounded ? exponentiate<Engine, true, Narrow, true>(a, range, unit)
-            : exponentiate<Engine, false, Narrow, true>(a, range, unit);
+    any(far) ? exponentiate<Engine, false, Narrow, true>(a, range, unit)
+             : exponentiate<Engine, true, Narrow, true>(a, range, unit);
   } else {
-    bounded ? exponentiate<Engine, true, Narrow, false>(a, range, unit)
-            : exponentiate<Engine, false, Narrow, false>(a, range, unit);
+    any(far) ? exponentiate<Engine, false, Narrow, false>(a, range, unit)
+             : exponentiate<Engine, true, Narrow, false>(a, range, unit);
   }
 }
 
