@@ -49,7 +49,8 @@ def run_speed(folder, options):
                      "--time-limit", options.time_limit, "--check", "off" if options.no_check else "on",
                      "--output", output], timeout=options.speed_timeout)
         if ended.code != 0 or not output.exists():
-            return {"ok": False, "reason": f"strobe bench: exit code {ended.code}: {ended.output[-2000:].strip()}"}
+            return {"ok": False, "reason": f"strobe bench: exit code {ended.code}: {ended.output[-2000:].strip()}",
+                    "output": ended.output}  # with the cells that were measured
         rows = json.loads(output.read_text())
     environment = rows[0]["environment"]
     measured = [Measured(cell, rows[2 * n], rows[2 * n + 1], environment) for n, cell in enumerate(cells)]
