@@ -25,5 +25,6 @@ const Kernel kFlash2Cuda = absent("flash2");
 const Kernel kStandardCuda = absent("standard");
 
 double gpu_product_rate(DType) { fail(ErrorCode::unsupported, "attention: {}", kReason); }
+double gpu_tf32_product_rate() { fail(ErrorCode::unsupported, "attention: {}", kReason); }
 
 }  // namespace strobe

@@ -2,6 +2,8 @@
 #include "bench/ceilings.h"
 
 #include <algorithm>
+#include <iterator>
+#include <vector>
 
 #include "attention/cpu/product_rate.h"
 #include "attention/standard/gpu_product_rate.h"
@@ -11,8 +13,6 @@
 
 namespace strobe::bench {
 namespace {
-
-constexpr DType kTypes[] = {DType::fp32, DType::fp16, DType::bf16};
 
 Json rate_json(const std::optional<double>& rate) { return rate ? Json(*rate) : Json(); }
 
@@ -37,7 +37,7 @@ std::optional<double> Ceilings::fastest(DType dtype) const {
   return std::max(product(dtype), packed[static_cast<int>(dtype)]);  // nothing measured counts as least
 }
 
-Ceilings measure_ceilings(int threads, DType dtype, Depth depth) {
+Ceilings measure_ceilings(int threads, std::span<const DType> types, Depth depth) {
   Ceilings ceilings;
   ceilings.threads = std::min(threads, available_cores());  // more threads than cores have no rate of their own
   ceilings.fma_instructions = fma_instructions();
@@ -46,8 +46,8 @@ Ceilings measure_ceilings(int threads, DType dtype, Depth depth) {
   const double share = depth == Depth::full ? 0.3 : 0.06;
   ceilings.fma_all = fma_rate(all, share);
   ceilings.sgemm = blas_product_rate(all, share);
-  for (const DType type : kTypes) {
-    if (depth == Depth::full || type == DType::fp32 || type == dtype) {
+  for (const DType type : kAllTypes) {
+    if (type == DType::fp32 || std::find(types.begin(), types.end(), type) != types.end()) {
       ceilings.packed[static_cast<int>(type)] = matrix_product_rate(type, all, share);
     }
   }
@@ -56,21 +56,32 @@ Ceilings measure_ceilings(int threads, DType dtype, Depth depth) {
   return ceilings;
 }
 
-Ceilings ceilings_for(const Case& one, Depth depth) {
-  if (one.device == Device::cpu) return measure_ceilings(one.threads, one.dtype, depth);
+Ceilings measure_gpu_ceilings(std::span<const DType> types, Depth depth) {
   Ceilings ceilings;
-  ceilings.device = one.device;
+  ceilings.device = Device::cuda;
   if (depth == Depth::none) return ceilings;
   ceilings.copy = gpu_copy_rate();
-  ceilings.cublas[static_cast<int>(one.dtype)] = gpu_product_rate(one.dtype);
+  for (const DType type : types) ceilings.cublas[static_cast<int>(type)] = gpu_product_rate(type);
+  if (depth == Depth::full) ceilings.tf32 = gpu_tf32_product_rate();
   return ceilings;
+}
+
+Ceilings ceilings_for(std::span<const Case> cases, Depth depth) {
+  const auto occurs = [&](DType type) {
+    return std::any_of(cases.begin(), cases.end(), [&](const Case& one) { return one.dtype == type; });
+  };
+  std::vector<DType> types;
+  std::copy_if(std::begin(kAllTypes), std::end(kAllTypes), std::back_inserter(types), occurs);
+  const Case& first = cases.front();
+  return first.device == Device::cpu ? measure_ceilings(first.threads, types, depth)
+                                     : measure_gpu_ceilings(types, depth);
 }
 
 Json ceilings_json(const Ceilings& ceilings) {
   Json product = Json::object();
   Json product_by = Json::object();
   Json packed = Json::object();
-  for (const DType type : kTypes) {
+  for (const DType type : kAllTypes) {
     product.set(name_of(type), rate_json(ceilings.product(type)));
     product_by.set(name_of(type), ceilings.product_name(type));
     packed.set(name_of(type), rate_json(ceilings.packed[static_cast<int>(type)]));
@@ -86,12 +97,19 @@ Json ceilings_json(const Ceilings& ceilings) {
                        {"copy(B/s)", rate_json(ceilings.copy)}});
 }
 
+Json gpu_ceilings_json(const Ceilings& ceilings) {
+  Json product = Json::object();
+  for (const DType type : kAllTypes) product.set(name_of(type), rate_json(ceilings.product(type)));
+  product.set("tf32", rate_json(ceilings.tf32));
+  return Json::object({{"cublas(FLOP/s)", product}, {"copy(B/s)", rate_json(ceilings.copy)}});
+}
+
 Json full_environment(const Ceilings& ceilings) {
   Json json = environment_json();
   Json sets = Json::object();
   for (const InstructionSet& set : instruction_sets()) sets.set(set.name, set.available ? "available" : "built in");
   Json used = Json::object();
-  for (const DType type : kTypes) used.set(name_of(type), instruction_set_for(type));
+  for (const DType type : kAllTypes) used.set(name_of(type), instruction_set_for(type));
   json.set("instruction_sets", sets);
   json.set("instruction_set_used", used);
   json.set("ceilings", ceilings_json(ceilings));

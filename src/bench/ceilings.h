@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "bench/case.h"
@@ -23,6 +24,7 @@ struct Ceilings {
   std::optional<double> sgemm;              // OpenBLAS's fp32 product, FLOP/s, all threads
   std::optional<double> packed[3];          // flash2's inner product on packed panels in cache, by dtype, FLOP/s
   std::optional<double> cublas[3];          // CUDA: cuBLAS's product, by dtype, FLOP/s
+  std::optional<double> tf32;               // CUDA: the same of fp32 through tf32
   std::optional<double> copy;               // bytes read and written a second, all threads
 
   // The matrix-product rate of a type, and by which product it was measured.
@@ -42,13 +44,19 @@ enum class Depth {
   full,   // everything, about three seconds
 };
 
-// `dtype` is that of the case; fp32 is always measured.
-Ceilings measure_ceilings(int threads, DType dtype, Depth depth);
+// Of the CPU, in these types and fp32.
+Ceilings measure_ceilings(int threads, std::span<const DType> types, Depth depth);
 
-// Those of the case's device; of a GPU the copy rate and cuBLAS's product in the case's type, about 100 ms.
-Ceilings ceilings_for(const Case& one, Depth depth);
+// Of the current GPU: the copy rate and cuBLAS's product in these types, about 100 ms each; tf32 if full.
+Ceilings measure_gpu_ceilings(std::span<const DType> types, Depth depth);
+
+// Those of the cases' device, in the types that occur among them.
+Ceilings ceilings_for(std::span<const Case> cases, Depth depth);
+
+inline constexpr DType kAllTypes[] = {DType::fp32, DType::fp16, DType::bf16};
 
 Json ceilings_json(const Ceilings& ceilings);
+Json gpu_ceilings_json(const Ceilings& ceilings);  // what a GPU has of them, for `strobe env`
 
 // environment_json() of measure/ with instruction sets and ceilings.
 Json full_environment(const Ceilings& ceilings);

@@ -5,6 +5,7 @@
 #include <cblas.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <mutex>
@@ -51,15 +52,17 @@ void multiply_transposed(std::int64_t m, std::int64_t n, std::int64_t k, const d
               a, static_cast<int>(k), b, static_cast<int>(k), 0, c, static_cast<int>(n));
 }
 
-// The first NaN of a tensor, as text; empty where there is none.
-std::string find_nan(const char* name, const ConstView& view) {
+// A NaN of a tensor, as text; empty where there is none.
+std::string find_nan(const char* name, const ConstView& view, int threads) {
   const std::int64_t count = view.shape[0] * view.shape[1] * view.shape[2] * view.shape[3];
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (std::isnan(load_element(view.data, view.dtype, i))) {
-      return fmt::format("{} has NaN at element {} of {}", name, i, count);
+  constexpr std::int64_t kBlock = 1 << 16;
+  std::atomic<std::int64_t> found = -1;
+  parallel_for(threads, (count + kBlock - 1) / kBlock, [&](int, std::int64_t block) {
+    for (std::int64_t i = block * kBlock; i < std::min(count, (block + 1) * kBlock); ++i) {
+      if (std::isnan(load_element(view.data, view.dtype, i))) found = i;
     }
-  }
-  return {};
+  });
+  return found < 0 ? "" : fmt::format("{} has NaN at element {} of {}", name, found.load(), count);
 }
 
 // Largest error and largest reference value of one tensor, value by value.
@@ -281,7 +284,7 @@ GateResult Gate::check(const Results& results) const {
                                                        {"dK", results.dk},       {"dV", results.dv},
                                                        {"dbias", results.dbias}, {"dsinks", results.dsinks}};
   for (const auto& [name, view] : tensors) {
-    if (view && result.fault.empty()) result.fault = find_nan(name, view);
+    if (view && result.fault.empty()) result.fault = find_nan(name, view, case_.threads);
   }
   return result;
 }

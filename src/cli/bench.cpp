@@ -210,7 +210,7 @@ int run_bench(Arguments arguments) {
   if (options.pin && first.device == Device::cpu && first.threads <= available_cores()) pin_to_cores(first.threads);
   show_progress("measure the machine's ceilings");
   const bench::Depth depth = options.quick ? bench::Depth::none : bench::Depth::brief;
-  const bench::Ceilings ceilings = bench::ceilings_for(first, depth);
+  const bench::Ceilings ceilings = bench::ceilings_for(cases.cases, depth);
   if (first.dtype == DType::fp32 && ceilings.disturbed()) {
     output.tell(lines_of({"OpenBLAS sgemm was not left alone: shares of its rate are too high here"}));
   }

@@ -1,6 +1,9 @@
 // `strobe env`: what this machine is and what it was just measured to do.
 #include <fmt/format.h>
 
+#include <string>
+#include <utility>
+
 #include "bench/ceilings.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -44,12 +47,39 @@ std::string cache_text(const Json& caches) {
 std::string gpu_text(const Json& gpu) {
   std::string text;
   for (const Json& one : gpu.at("gpus").as_array()) {
-    text += fmt::format("{}{} (compute {}, {})", text.empty() ? "" : ", ", one.at("name").as_string(),
-                        one.at("compute").as_string(), bytes_text(one.at("memory")));
+    text +=
+        fmt::format("{}{} (compute {}, {} multiprocessors, {}, L2 {}, {} shared a block, {:.0f} MHz, memory {:.0f})",
+                    text.empty() ? "" : ", ", one.at("name").as_string(), one.at("compute").as_string(),
+                    one.at("multiprocessors").as_integer(), bytes_text(one.at("memory")), bytes_text(one.at("l2")),
+                    bytes_text(one.at("shared_per_block")), one.at("clock_mhz").as_number(),
+                    one.at("memory_clock_mhz").as_number());
   }
   if (text.empty()) text = "none";
   if (const Json* reason = gpu.find("reason")) text += ": " + reason->as_string();
   return text;
+}
+
+// "driver 13.0, runtime 13.0"; empty in a build without CUDA.
+std::string cuda_text(const Json& gpu) {
+  std::string text;
+  for (const char* part : {"driver", "runtime"}) {
+    const Json* version = gpu.find(part);
+    if (version) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", part, version->as_string());
+  }
+  return text;
+}
+
+void add_gpu_rates(TextTable& table, const Json& ceilings) {
+  table.add_row({"", ""});
+  table.add_row({"measured", "on the GPU"});
+  const std::pair<const char*, const char*> products[] = {
+      {"bf16", "8192^3"}, {"fp16", "8192^3"}, {"tf32", "8192^3"}, {"fp32", "4096^3, without tf32"}};
+  for (const auto& [type, size] : products) {
+    const Json& rate = ceilings.at("cublas(FLOP/s)").at(type);
+    table.add_row({fmt::format("cuBLAS {}", type),
+                   rate_text(rate, 1e12, "TFLOP/s") + (rate.is_null() ? "" : fmt::format(", product at {}", size))});
+  }
+  table.add_row({"copy on the GPU", rate_text(ceilings.at("copy(B/s)"), 1e9, "GB/s read and written")});
 }
 
 std::string sets_text(const Json& environment) {
@@ -79,6 +109,7 @@ std::string environment_text(const Json& environment) {
   table.add_row({"memory", fmt::format("{}, {} available", bytes_text(environment.at("memory").at("total")),
                                        bytes_text(environment.at("memory").at("available")))});
   table.add_row({"gpu", gpu_text(environment.at("gpu"))});
+  if (const std::string cuda = cuda_text(environment.at("gpu")); !cuda.empty()) table.add_row({"CUDA", cuda});
   table.add_row({"system", environment.at("system").as_string()});
   table.add_row({"compiler", environment.at("compiler").as_string()});
   table.add_row({"OpenBLAS", environment.at("openblas").as_string()});
@@ -102,6 +133,7 @@ std::string environment_text(const Json& environment) {
          fmt::format(", the yardstick of results: {}", ceilings.at("matrix_product_by").at(type).as_string()));
   }
   table.add_row({"copy", rate_text(ceilings.at("copy(B/s)"), 1e9, "GB/s read and written")});
+  if (const Json* gpu = environment.find("gpu_ceilings")) add_gpu_rates(table, *gpu);
   return table.text();
 }
 
@@ -126,7 +158,10 @@ int run_env(Arguments arguments) {
     return kFine;
   }
   const bench::Depth depth = quick ? bench::Depth::none : bench::Depth::full;
-  const Json environment = bench::full_environment(bench::measure_ceilings(threads, DType::bf16, depth));
+  Json environment = bench::full_environment(bench::measure_ceilings(threads, bench::kAllTypes, depth));
+  if (!environment.at("gpu").at("gpus").as_array().empty()) {
+    environment.set("gpu_ceilings", bench::gpu_ceilings_json(bench::measure_gpu_ceilings(bench::kAllTypes, depth)));
+  }
   print(json ? environment.dump(1) + "\n" : environment_text(environment));
   return kFine;
 }

@@ -124,9 +124,8 @@ int run_explain(Arguments arguments) {
   }
   const Cases cases = cases_of(options);
   if (!cases.note.empty()) print("note: " + cases.note + "\n");
-  const bench::Case& first = cases.cases.front();
   const bench::Depth depth = quick ? bench::Depth::none : bench::Depth::brief;
-  const bench::Ceilings ceilings = bench::ceilings_for(first, depth);
+  const bench::Ceilings ceilings = bench::ceilings_for(cases.cases, depth);
   for (const bench::Case& one : cases.cases) {
     print(fmt::format("{}; {}; scale 1/sqrt({})\n\n", describe(one), place_of(one), one.head_dim));
     if (has_forward(one.passes)) print(verdicts_text(one, Pass::forward) + "\n");

@@ -55,6 +55,7 @@ Json gpu_json() {
                                  {"memory", gpu.memory_bytes},
                                  {"memory_free", gpu.memory_free_bytes},
                                  {"l2", gpu.l2_bytes},
+                                 {"shared_per_block", gpu.shared_bytes_per_block},
                                  {"clock_mhz", gpu.clock_mhz},
                                  {"memory_clock_mhz", gpu.memory_clock_mhz}}));
   }

@@ -11,13 +11,17 @@
 namespace strobe {
 namespace {
 
+// The kernels of plain problems and those with score options have tiles of their own.
+enum class Scores { plain, options };
+
 // Of the specification's table: every head dimension, both passes, all types.
-Problem problem_of(std::int64_t d, DType dtype, Pass pass, const GpuFacts& gpu) {
+Problem problem_of(std::int64_t d, DType dtype, Pass pass, const GpuFacts& gpu, Scores scores = Scores::plain) {
   Attention attention;
   attention.q = view_bhsd<const void>(nullptr, dtype, {2, 8, 1000, d});
   attention.k = view_bhsd<const void>(nullptr, dtype, {2, 2, 1000, d});
   attention.v = view_bhsd<const void>(nullptr, dtype, {2, 2, 1000, d});
   attention.causal = true;
+  if (scores == Scores::options) attention.softcap = 5;
   Problem problem = validate_query(attention, pass, {});
   problem.device = Device::cuda;
   problem.gpu = gpu;
@@ -46,12 +50,14 @@ TEST_F(ChooseOnCuda, EveryHeadDimensionOnEveryCard) {
       EXPECT_TRUE(has_type || dtype == DType::fp32) << name_of(dtype);
       for (const Pass pass : {Pass::forward, Pass::backward}) {
         for (std::int64_t d = 1; d <= 256; ++d) {
-          const Problem problem = problem_of(d, dtype, pass, card);
-          const Kernel& chosen = choose(problem);
-          ASSERT_EQ(&chosen == first, has_type) << fmt::format(
-              "{} D {} on a card of {}.{} with {} KB: {}", name_of(dtype), d, card.compute_capability / 10,
-              card.compute_capability % 10, card.shared_bytes_per_block >> 10, first->refusal(problem));
-          ASSERT_FALSE(chosen.configuration(problem).empty());
+          for (const Scores scores : {Scores::plain, Scores::options}) {
+            const Problem problem = problem_of(d, dtype, pass, card, scores);
+            const Kernel& chosen = choose(problem);
+            ASSERT_EQ(&chosen == first, has_type) << fmt::format(
+                "{} D {} on a card of {}.{} with {} KB: {}", name_of(dtype), d, card.compute_capability / 10,
+                card.compute_capability % 10, card.shared_bytes_per_block >> 10, first->refusal(problem));
+            ASSERT_FALSE(chosen.configuration(problem).empty());
+          }
         }
       }
     }

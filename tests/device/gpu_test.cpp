@@ -102,10 +102,12 @@ TEST_F(Gpu, FactsAreThoseOfTheInventory) {
   const GpuInfo& info = inventory_.gpus.at(static_cast<std::size_t>(gpu.index));
   EXPECT_EQ(gpu.facts.compute_capability, 10 * info.compute_major + info.compute_minor);
   EXPECT_EQ(gpu.facts.multiprocessors, info.multiprocessors);
-  EXPECT_EQ(gpu.facts.shared_bytes_per_block, info.shared_bytes_per_block);
+  const char* set = std::getenv("STROBE_CUDA_SHARED_KB");
+  const std::string before = set ? set : "";
+  EXPECT_EQ(gpu.facts.shared_bytes_per_block, limited_shared_bytes(info.shared_bytes_per_block, before.c_str()));
   ::setenv("STROBE_CUDA_SHARED_KB", "40", 1);
   EXPECT_EQ(current_gpu().facts.shared_bytes_per_block, 40u << 10);
-  ::unsetenv("STROBE_CUDA_SHARED_KB");
+  ::setenv("STROBE_CUDA_SHARED_KB", before.c_str(), 1);  // empty: none
 }
 
 TEST_F(Gpu, StreamsEventsAndGraphs) {

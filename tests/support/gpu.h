@@ -33,6 +33,7 @@ class GpuArena {
   // At an address that is `phase` modulo 256. Valid until clear().
   char* take(std::size_t bytes, std::size_t phase = 0);
   void clear();
+  bool is_separate() const { return is_separate_; }
 
  private:
   GpuBuffer block_;

@@ -95,6 +95,10 @@ sm80::BackwardArgs backward_args(const Problem& problem, const BackwardConfig& c
   args.exact_delta = problem.dropout.p != 0 || has_few_keys(problem);
   args.has_row_sums = problem.has_bias || args.exact_delta;
   sm80::backward_tiles(config, args);
+  if (problem.wants_dbias) {
+    const auto size = [&](std::size_t i) { return static_cast<std::int32_t>(problem.dbias.shape[i]); };
+    sm80::split_dbias(config, {size(0), size(1), size(2), size(3)}, problem.gpu.multiprocessors, args);
+  }
   return args;
 }
 
@@ -186,10 +190,6 @@ void run_backward(const Problem& problem, void* workspace) {
   launch.dtype = problem.dtype;
   launch.stream = problem.stream;
   launch.args = backward_args(problem, launch.config, vector_params(problem));
-  if (problem.wants_dbias) {
-    const auto size = [&](std::size_t i) { return static_cast<int>(problem.dbias.shape[i]); };
-    launch.dbias = {size(0), size(1), size(2), size(3)};
-  }
   sm80::launch_backward(launch, workspace);
 }
 

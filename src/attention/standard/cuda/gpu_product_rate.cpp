@@ -34,17 +34,15 @@ void fill_normal(const GpuBuffer& buffer, DType dtype, const GpuStream& stream) 
   stream.synchronize();
 }
 
-}  // namespace
-
-double gpu_product_rate(DType dtype) {
-  const std::int64_t n = dtype == DType::fp32 ? 4096 : 8192;
+// Of matrices of n x n, in FLOP/s.
+double product_rate(DType dtype, std::int64_t n, standard::Fp32Math math) {
   const std::size_t bytes = static_cast<std::size_t>(n * n) * size_of(dtype);
   const GpuStream stream;
   const GpuBuffer a(bytes), b(bytes), c(bytes);
   fill_normal(a, dtype, stream);
   fill_normal(b, dtype, stream);
   const GpuBuffer workspace(standard::Cublas::workspace_bytes(current_gpu().facts.compute_capability));
-  const standard::Cublas cublas(dtype, stream.handle(), workspace.data(), workspace.bytes());
+  const standard::Cublas cublas(dtype, stream.handle(), workspace.data(), workspace.bytes(), math);
   const auto matrix = [&](const GpuBuffer& buffer) { return standard::Matrices{buffer.data(), 0, 0, 0, n}; };
   const standard::Product product{.rows = n,
                                   .cols = n,
@@ -69,5 +67,13 @@ double gpu_product_rate(DType dtype) {
   }
   return best;
 }
+
+}  // namespace
+
+double gpu_product_rate(DType dtype) {
+  return product_rate(dtype, dtype == DType::fp32 ? 4096 : 8192, standard::Fp32Math::exact);
+}
+
+double gpu_tf32_product_rate() { return product_rate(DType::fp32, 8192, standard::Fp32Math::tf32); }
 
 }  // namespace strobe

@@ -111,7 +111,8 @@ std::size_t Cublas::workspace_bytes(int compute_capability) {
   return std::size_t{compute_capability >= 90 ? 32u : 4u} << 20;
 }
 
-Cublas::Cublas(DType dtype, void* stream, void* workspace, std::size_t bytes) : dtype_(dtype), stream_(stream) {
+Cublas::Cublas(DType dtype, void* stream, void* workspace, std::size_t bytes, Fp32Math math)
+    : dtype_(dtype), stream_(stream) {
   STROBE_CUDA_CHECK(cudaGetDevice(&device_));
   cublasHandle_t handle = take(device_, stream);
   handle_ = handle;
@@ -119,7 +120,8 @@ Cublas::Cublas(DType dtype, void* stream, void* workspace, std::size_t bytes) : 
     // In this order: a new stream resets the workspace to cuBLAS's own.
     check(cublasSetStream(handle, static_cast<cudaStream_t>(stream)), "cublasSetStream", stream);
     check(cublasSetWorkspace(handle, workspace, bytes), "cublasSetWorkspace", stream);
-    const int mode = CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
+    const int mode = (math == Fp32Math::tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH) |
+                     CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
     check(cublasSetMathMode(handle, static_cast<cublasMath_t>(mode)), "cublasSetMathMode", stream);
   } catch (...) {
     give_back(device_, handle);

@@ -16,6 +16,7 @@ struct Matrices {
 };
 
 enum class Operand { plain, transposed };
+enum class Fp32Math { exact, tf32 };
 
 // c [rows x cols] = factor * a [rows x inner] b [inner x cols]; a transposed operand is stored the other way round.
 struct Product {
@@ -37,12 +38,12 @@ class Cublas {
   // Of GPU memory: what NVIDIA recommends for the card.
   static std::size_t workspace_bytes(int compute_capability);
 
-  Cublas(DType dtype, void* stream, void* workspace, std::size_t bytes);
+  Cublas(DType dtype, void* stream, void* workspace, std::size_t bytes, Fp32Math math = Fp32Math::exact);
   ~Cublas();
   Cublas(const Cublas&) = delete;
   Cublas& operator=(const Cublas&) = delete;
 
-  // fp32 in plain fp32 (no tf32); 16-bit types with fp32 sums, rounded once. c is written, never read.
+  // fp32 in plain fp32 unless tf32 was asked for; 16-bit types with fp32 sums, rounded once. c is written, never read.
   void multiply(const Product& product) const;
 
  private:

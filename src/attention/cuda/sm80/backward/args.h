@@ -5,6 +5,12 @@
 
 namespace strobe::cuda::sm80 {
 
+// What of dbias is summed up: sizes of its dimensions.
+struct DbiasShape {
+  std::int32_t batch = 0, heads = 0, rows = 0, keys = 0;
+  constexpr std::int64_t elements() const { return std::int64_t{batch} * heads * rows * keys; }
+};
+
 struct BackwardArgs {
   Params params;
   std::int32_t row_tiles = 0, key_tiles = 0;  // of the longest sequence
@@ -21,6 +27,10 @@ struct BackwardArgs {
                                     // tile], in the order of registers
   std::uint32_t* turns = nullptr;   // [tiles of rows]: how many blocks have added to the tile; deterministic
   std::uint32_t* ticket = nullptr;  // the next block to start; deterministic
+
+  DbiasShape dbias;              // where it is wanted
+  std::int32_t dbias_parts = 1;  // that blocks of their own sum up; added in their order
+  float* dbias_sums = nullptr;   // [dbias_parts][elements of dbias], where there are several
 };
 
 }  // namespace strobe::cuda::sm80

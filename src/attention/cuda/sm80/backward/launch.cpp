@@ -1,6 +1,8 @@
 // Workspace of a backward pass and the order of its kernels.
 #include "attention/cuda/sm80/backward/launch.h"
 
+#include <algorithm>
+
 #include "attention/cuda/zero.h"
 
 namespace strobe::cuda::sm80 {
@@ -16,9 +18,9 @@ std::int64_t all_row_tiles(const BackwardArgs& args) {
 }
 
 // Whether several (b, h, i) of the problem share an element of dbias.
-bool sums_dbias(const BackwardLaunch& launch) {
-  const Params& p = launch.args.params;
-  return launch.dbias.batch < p.batch || launch.dbias.heads < p.heads_q || launch.dbias.rows < p.max_q;
+bool sums_dbias(const BackwardArgs& args) {
+  const Params& p = args.params;
+  return args.dbias.batch < p.batch || args.dbias.heads < p.heads_q || args.dbias.rows < p.max_q;
 }
 
 template <class Body>
@@ -43,6 +45,19 @@ void backward_tiles(const BackwardConfig& config, BackwardArgs& args) {
   args.tiles_per_head = p.total_q / config.shape.rows + p.batch;
 }
 
+void split_dbias(const BackwardConfig& config, const DbiasShape& shape, int multiprocessors, BackwardArgs& args) {
+  args.dbias = shape;
+  if (!sums_dbias(args)) return;
+  const Params& p = args.params;
+  const std::int64_t tiles = ceil_div(shape.rows, config.shape.rows);
+  const std::int64_t blocks = std::int64_t{shape.batch} * shape.heads * tiles * args.key_tiles;
+  if (blocks == 0) return;
+  const std::int64_t all = std::int64_t{p.batch} * p.heads_q * args.row_tiles * args.key_tiles;
+  // Two blocks for each multiprocessor; a part has at least one tile of scores.
+  const std::int64_t parts = std::min(2 * multiprocessors / blocks, all / blocks);
+  args.dbias_parts = static_cast<std::int32_t>(std::max<std::int64_t>(parts, 1));
+}
+
 BackwardWorkspace backward_workspace(const BackwardConfig& config, const BackwardArgs& args) {
   const Params& p = args.params;
   const auto rows = static_cast<std::size_t>((p.packed ? 1 : p.batch) * p.heads_q * p.total_q);
@@ -52,6 +67,9 @@ BackwardWorkspace backward_workspace(const BackwardConfig& config, const Backwar
   workspace.log2_sums = args.has_row_sums ? workspace.delta : 0;
   workspace.dq_sum = tiles * static_cast<std::size_t>(config.shape.rows * config.d) * sizeof(float);
   workspace.turns = args.deterministic ? whole((tiles + 1) * sizeof(std::uint32_t)) : 0;
+  if (args.dbias_parts > 1) {
+    workspace.dbias_sums = whole(static_cast<std::size_t>(args.dbias_parts * args.dbias.elements()) * sizeof(float));
+  }
   return workspace;
 }
 
@@ -64,14 +82,18 @@ void launch_backward(BackwardLaunch launch, void* workspace) {
   args.ticket = args.turns + all_row_tiles(args);
   args.delta = reinterpret_cast<float*>(at + bytes.dq_sum + bytes.turns);
   if (args.has_row_sums) args.log2_sums = args.delta + bytes.delta / sizeof(float);
+  args.dbias_sums = reinterpret_cast<float*>(at + bytes.total() - bytes.dbias_sums);
   zero_async(at, bytes.dq_sum + bytes.turns, launch.stream);
   launch_delta(launch);
   if (args.has_row_sums) with_dim(launch.config.d, [&]<int kD>() { launch_row_sums<kD>(launch); });
   const bool wants_dbias = args.params.dbias.data != nullptr;
-  args.store_dbias = wants_dbias && !sums_dbias(launch);
+  args.store_dbias = wants_dbias && !sums_dbias(args);
   if (args.store_dbias) launch_zero_dbias(launch);
   with_dim(launch.config.d, [&]<int kD>() { launch_backward_tiles<kD>(launch); });
-  if (wants_dbias && !args.store_dbias) with_dim(launch.config.d, [&]<int kD>() { launch_dbias<kD>(launch); });
+  if (wants_dbias && !args.store_dbias) {
+    with_dim(launch.config.d, [&]<int kD>() { launch_dbias<kD>(launch); });
+    if (args.dbias_parts > 1) launch_add_dbias(launch);
+  }
   if (args.params.dsinks) launch_dsinks(launch);
 }
 

@@ -8,23 +8,17 @@
 
 namespace strobe::cuda::sm80 {
 
-// What of dbias is summed up: sizes of its dimensions.
-struct DbiasShape {
-  int batch = 0, heads = 0, rows = 0, keys = 0;
-};
-
 struct BackwardLaunch {
   BackwardConfig config;
   DType dtype = DType::bf16;
   void* stream = nullptr;
   BackwardArgs args;
-  DbiasShape dbias;  // where params.dbias is wanted
 };
 
 // Bytes of the parts of a workspace, each a multiple of 16.
 struct BackwardWorkspace {
-  std::size_t delta = 0, log2_sums = 0, dq_sum = 0, turns = 0;
-  std::size_t total() const { return delta + log2_sums + dq_sum + turns; }
+  std::size_t delta = 0, log2_sums = 0, dq_sum = 0, turns = 0, dbias_sums = 0;
+  std::size_t total() const { return delta + log2_sums + dq_sum + turns + dbias_sums; }
 };
 
 BackwardWorkspace backward_workspace(const BackwardConfig& config, const BackwardArgs& args);
@@ -32,9 +26,13 @@ BackwardWorkspace backward_workspace(const BackwardConfig& config, const Backwar
 // args with params, deterministic and the tiles of the plan; see also backward_tiles().
 void backward_tiles(const BackwardConfig& config, BackwardArgs& args);
 
+// Parts of a dbias that is shared, after backward_tiles(): so many that they fill the card.
+void split_dbias(const BackwardConfig& config, const DbiasShape& shape, int multiprocessors, BackwardArgs& args);
+
 void launch_delta(const BackwardLaunch& launch);
 void launch_dsinks(const BackwardLaunch& launch);
 void launch_zero_dbias(const BackwardLaunch& launch);
+void launch_add_dbias(const BackwardLaunch& launch);
 
 template <int kD>
 void launch_backward_tiles(const BackwardLaunch& launch);

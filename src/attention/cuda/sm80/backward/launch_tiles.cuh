@@ -73,13 +73,13 @@ void launch_dbias(const BackwardLaunch& launch) {
   with_type(launch.dtype, [&]<class T>() {
     if constexpr (kHasGeneral<kD>) {
       constexpr BackwardShape kShape = backward_shape(kD, BackwardKind::general, kPlanes<T>);
-      const DbiasShape& shape = launch.dbias;
-      const DbiasArgs args{launch.args, shape, (shape.rows + kShape.rows - 1) / kShape.rows};
-      launch_kernel(
-          dbias_kernel<T, kD>,
-          {"flash2 backward, dbias", std::int64_t{shape.batch} * shape.heads * args.row_tiles * launch.args.key_tiles,
-           kShape.warps * kWarpLanes, four_tiles<T, kD>(kShape), launch.stream},
-          args);
+      const DbiasShape& shape = launch.args.dbias;
+      const DbiasArgs args{launch.args, (shape.rows + kShape.rows - 1) / kShape.rows};
+      const std::int64_t tiles = std::int64_t{shape.batch} * shape.heads * args.row_tiles * launch.args.key_tiles;
+      launch_kernel(dbias_kernel<T, kD>,
+                    {"flash2 backward, dbias", tiles * launch.args.dbias_parts, kShape.warps * kWarpLanes,
+                     four_tiles<T, kD>(kShape), launch.stream},
+                    args);
     }
   });
 }

@@ -1,4 +1,4 @@
-// What backward does row by row: delta before the tiles, the gradient of the sinks after it, zeros for dbias.
+// What backward does row by row: delta before the tiles, the gradient of the sinks after it, rows of dbias.
 #include "attention/cuda/device/sequence.cuh"
 #include "attention/cuda/device/softmax.cuh"
 #include "attention/cuda/launch_kernel.cuh"
@@ -114,19 +114,32 @@ __global__ void __launch_bounds__(kRowThreads) dsinks_kernel(const __grid_consta
   p.dsinks[head] = total;
 }
 
-struct ZeroArgs {
-  Tensor dbias;
-  DbiasShape shape;
-};
-
-__global__ void __launch_bounds__(kRowThreads) zero_dbias_kernel(const __grid_constant__ ZeroArgs args) {
+// A row of dbias, one block each: zeros, or the sum of its parts in their order.
+__global__ void __launch_bounds__(kRowThreads) dbias_rows_kernel(const __grid_constant__ BackwardArgs args) {
+  const DbiasShape& shape = args.dbias;
+  const Tensor& dbias = args.params.dbias;
   unsigned index = blockIdx.x;
-  const auto i = static_cast<std::int64_t>(index % args.shape.rows);
-  index /= args.shape.rows;
-  const auto h = static_cast<std::int64_t>(index % args.shape.heads);
-  const auto b = static_cast<std::int64_t>(index / args.shape.heads);
-  float* row = static_cast<float*>(args.dbias.data) + b * args.dbias.batch + h * args.dbias.head + i * args.dbias.row;
-  for (int j = static_cast<int>(threadIdx.x); j < args.shape.keys; j += kRowThreads) row[j] = 0;
+  const float* sums = args.dbias_sums + std::int64_t{index} * shape.keys;
+  const auto i = static_cast<std::int64_t>(index % shape.rows);
+  index /= shape.rows;
+  const auto h = static_cast<std::int64_t>(index % shape.heads);
+  const auto b = static_cast<std::int64_t>(index / shape.heads);
+  float* row = static_cast<float*>(dbias.data) + b * dbias.batch + h * dbias.head + i * dbias.row;
+  const int parts = args.store_dbias ? 0 : args.dbias_parts;
+  const std::int64_t elements = std::int64_t{shape.batch} * shape.heads * shape.rows * shape.keys;
+  for (int j = static_cast<int>(threadIdx.x); j < shape.keys; j += kRowThreads) {
+    float sum = 0;
+#pragma unroll 8
+    for (int part = 0; part < parts; ++part) sum += sums[part * elements + j];
+    row[j] = sum;
+  }
+}
+
+void launch_dbias_rows(const BackwardLaunch& launch, const char* name) {
+  const DbiasShape& shape = launch.args.dbias;
+  launch_kernel(dbias_rows_kernel,
+                {name, std::int64_t{shape.batch} * shape.heads * shape.rows, kRowThreads, 0, launch.stream},
+                launch.args);
 }
 
 }  // namespace
@@ -150,12 +163,7 @@ void launch_dsinks(const BackwardLaunch& launch) {
       launch.args);
 }
 
-void launch_zero_dbias(const BackwardLaunch& launch) {
-  const DbiasShape& shape = launch.dbias;
-  launch_kernel(zero_dbias_kernel,
-                {"flash2 backward, zero dbias", std::int64_t{shape.batch} * shape.heads * shape.rows, kRowThreads, 0,
-                 launch.stream},
-                ZeroArgs{launch.args.params.dbias, shape});
-}
+void launch_zero_dbias(const BackwardLaunch& launch) { launch_dbias_rows(launch, "flash2 backward, zero dbias"); }
+void launch_add_dbias(const BackwardLaunch& launch) { launch_dbias_rows(launch, "flash2 backward, add dbias"); }
 
 }  // namespace strobe::cuda::sm80

@@ -1,4 +1,5 @@
-// Adds up what the blocks of a split left for each row: one warp a row.
+// Adds up what the blocks of a split left for each row: one warp for 32 columns of a row, since decoding has few rows
+// and each may have a hundred splits to wait for.
 #include "attention/cuda/device/sequence.cuh"
 #include "attention/cuda/device/softmax.cuh"
 #include "attention/cuda/launch_kernel.cuh"
@@ -12,46 +13,71 @@ constexpr int kCombineWarps = 4;
 
 struct CombineArgs {
   ForwardArgs forward;
-  int d;           // padded head dimension
-  int row_blocks;  // of kCombineWarps rows, in the longest sequence
+  int d;            // padded head dimension
+  int row_parts;    // of kWarpLanes columns each
+  int head_blocks;  // of kCombineWarps parts of rows, in the longest sequence
 };
 
-// O = sum_s exp(lse_s - lse) O_s, with lse over the splits and the sink.
+// O = sum_s exp(lse_s - lse) O_s, with lse over the splits and the sink. Lanes share out the splits for their weights;
+// then each lane has a column, and its loads over the splits are under way together.
 template <class T>
 __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(const __grid_constant__ CombineArgs args) {
   const ForwardArgs& f = args.forward;
   const Params& p = f.params;
   unsigned index = blockIdx.x;
-  const int i = static_cast<int>(index % args.row_blocks) * kCombineWarps + warp_index();
-  index /= args.row_blocks;
+  const int part = static_cast<int>(index % args.head_blocks) * kCombineWarps + warp_index();
+  index /= args.head_blocks;
   const int head = static_cast<int>(index % p.heads_q);
   const int b = static_cast<int>(index / p.heads_q);
+  const int i = part / args.row_parts;
+  const int column = part % args.row_parts * kWarpLanes + lane_index();
   const Sequence sequence(p, b);
   if (i >= sequence.rows_written(p)) return;
   const std::int64_t row = lse_index(p, sequence, b, head, i);
   const Keys keys = sequence.allowed(i);
   const bool has_keys = i < sequence.q_length && keys.lo < keys.hi;
+  const int splits = has_keys ? f.splits : 0;
+
+  constexpr int kOfALane = kMostSplits / kWarpLanes;
+  float lse[kOfALane];  // of the splits lane, lane + 32, ...
   float highest = kMinusInfinity;
-  for (int s = 0; s < f.splits && has_keys; ++s) highest = fmaxf(highest, f.partial_lse[s * f.rows + row]);
+#pragma unroll
+  for (int n = 0; n < kOfALane; ++n) {
+    const int s = n * kWarpLanes + lane_index();
+    lse[n] = s < splits ? f.partial_lse[s * f.rows + row] : kMinusInfinity;
+    highest = fmaxf(highest, lse[n]);
+  }
+#pragma unroll
+  for (int step = 1; step < kWarpLanes; step *= 2) highest = fmaxf(highest, shuffle_xor(highest, step));
   const float base = highest == kMinusInfinity ? 0 : highest;
+  const std::uint32_t weights = shared_base() + static_cast<std::uint32_t>(warp_index() * kMostSplits * 4);
   float sum = 0;
-  for (int s = 0; s < f.splits && has_keys; ++s) sum += exp2f((f.partial_lse[s * f.rows + row] - base) * kLog2E);
+#pragma unroll
+  for (int n = 0; n < kOfALane; ++n) {
+    const float weight = exp2f((lse[n] - base) * kLog2E);
+    store_shared(weights + static_cast<std::uint32_t>((n * kWarpLanes + lane_index()) * 4), float_to_bits(weight));
+    sum += weight;
+  }
+#pragma unroll
+  for (int step = 1; step < kWarpLanes; step *= 2) sum += shuffle_xor(sum, step);
   const RowResult result = finish_row(highest, sum, has_keys, p.sinks ? p.sinks + head : nullptr);
-  if (p.lse && lane_index() == 0) p.lse[row] = result.lse;
-  auto* to = static_cast<ElementType<T>*>(p.o.data) + head_offset(p.o, b, head, sequence.q_begin + i);
-  for (int c = lane_index(); c < p.dv_dim; c += kWarpLanes) {
-    float o = 0;
-    for (int s = 0; s < f.splits && has_keys; ++s) {
-      const float lse = f.partial_lse[s * f.rows + row];
-      if (lse == kMinusInfinity) continue;  // the split had no key for this row
-      o += exp2f((lse - base) * kLog2E) * f.partial_o[(s * f.rows + row) * args.d + c];
-    }
-    const float value = result.inverse == 0 ? 0 : o * result.inverse;
-    if constexpr (kPlanes<T> == 1) {
-      to[c] = static_cast<std::uint16_t>(pack<T>(value, 0));
-    } else {
-      to[c] = value;
-    }
+  if (p.lse && column == 0) p.lse[row] = result.lse;
+  warp_sync();
+  if (column >= p.dv_dim) return;
+
+  float o = 0;
+#pragma unroll 8
+  for (int s = 0; s < splits; ++s) {
+    const float weight = bits_to_float(load_shared(weights + static_cast<std::uint32_t>(s * 4)));
+    // A split that had no key for this row wrote nothing.
+    o += weight == 0 ? 0 : weight * f.partial_o[(s * f.rows + row) * args.d + column];
+  }
+  const float value = result.inverse == 0 ? 0 : o * result.inverse;
+  auto* to = static_cast<ElementType<T>*>(p.o.data) + head_offset(p.o, b, head, sequence.q_begin + i) + column;
+  if constexpr (kPlanes<T> == 1) {
+    *to = static_cast<std::uint16_t>(pack<T>(value, 0));
+  } else {
+    *to = value;
   }
 }
 
@@ -59,10 +85,11 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
 
 void launch_combine(const ForwardLaunch& launch) {
   const Params& p = launch.args.params;
-  const int row_blocks = (p.max_q + kCombineWarps - 1) / kCombineWarps;
-  const CombineArgs args{launch.args, launch.config.d, row_blocks};
-  const Launch start{"flash2 forward, combine", std::int64_t{p.batch} * p.heads_q * row_blocks,
-                     kCombineWarps * kWarpLanes, 0, launch.stream};
+  const int row_parts = (p.dv_dim + kWarpLanes - 1) / kWarpLanes;
+  const int head_blocks = (p.max_q * row_parts + kCombineWarps - 1) / kCombineWarps;
+  const CombineArgs args{launch.args, launch.config.d, row_parts, head_blocks};
+  const Launch start{"flash2 forward, combine", std::int64_t{p.batch} * p.heads_q * head_blocks,
+                     kCombineWarps * kWarpLanes, kCombineWarps * kMostSplits * sizeof(float), launch.stream};
   switch (launch.dtype) {
     case DType::fp16: return launch_kernel(combine_kernel<Fp16>, start, args);
     case DType::bf16: return launch_kernel(combine_kernel<Bf16>, start, args);

@@ -38,7 +38,7 @@ int best_splits(const ForwardFacts& facts, const ForwardConfig& config, std::int
       std::int64_t{facts.multiprocessors} * resident_blocks(shape, config.shared_bytes, facts.shared_bytes_per_block);
   const std::int64_t key_tiles = ceil_div(facts.max_k, shape.keys);
   if (facts.unsplittable || tiles == 0 || tiles * 2 > slots || key_tiles < 8) return 1;
-  const std::int64_t most = std::min<std::int64_t>({key_tiles / 4, slots / tiles, 128});
+  const std::int64_t most = std::min<std::int64_t>({key_tiles / 4, slots / tiles, kMostSplits});
   if (most <= 1) return 1;
   return static_cast<int>(ceil_div(key_tiles, ceil_div(key_tiles, most)));  // no split without a tile
 }

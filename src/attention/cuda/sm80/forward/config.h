@@ -18,6 +18,8 @@ struct ForwardShape {
   bool q_in_registers;  // for the whole loop over the keys
 };
 
+inline constexpr std::int64_t kMostSplits = 128;  // of the keys
+
 // Head dimensions that have a kernel; smaller ones are padded to the next.
 inline constexpr int kPlainDims[] = {32, 64, 96, 128, 192, 256};
 inline constexpr int kGeneralDims[] = {64, 128, 256};

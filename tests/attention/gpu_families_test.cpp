@@ -1,0 +1,139 @@
+// One small case for every family of kernels on the GPU: each tile kind and head dimension, split keys, every option,
+// both orders of dQ, fp32's planes and its fallback, `standard`'s own kernels. What tools/gpu-check runs under
+// compute-sanitizer, since nothing larger ends there in time; each case has several tiles and a part of one.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "device/gpu_facts.h"
+#include "support/compare.h"
+#include "support/gpu.h"
+
+namespace strobe::test {
+namespace {
+
+struct Family {
+  std::string name;
+  Case c;
+  std::string forward{}, backward{};  // what explain() says of the passes on a card with 227 KB; empty: not looked at
+  bool deterministic = true;
+  const char* shared_kb = nullptr;  // of the card that is imitated
+  std::string kernel = "flash2";
+};
+
+std::ostream& operator<<(std::ostream& stream, const Family& family) { return stream << family.name; }
+
+Case plain(DType dtype, std::int64_t d) {
+  return {.seed = 21, .dtype = dtype, .heads_q = 2, .sq = 150, .sk = 200, .d = d, .dv = d};
+}
+
+// The last key block of every split is a part of one.
+Case decode(DType dtype, std::int64_t d) {
+  return {.seed = 22, .dtype = dtype, .heads_q = 4, .sq = 1, .sk = 600, .d = d, .dv = d};
+}
+
+Case with_options(DType dtype, std::int64_t d, const BiasShape& bias_shape) {
+  Case c{.seed = 23, .dtype = dtype, .batch = 2, .heads_q = 2, .sq = 70, .sk = 150, .d = d, .dv = d};
+  c.causal = true, c.alignment = Alignment::bottom_right, c.window = {60, -1};
+  c.softcap = 5, c.alibi = true, c.sinks = true, c.dropout = 0.2f;
+  c.bias = true, c.bias_shape = bias_shape, c.bias_dtype = dtype;
+  return c;
+}
+
+Case packed(DType dtype) {
+  Case c{.seed = 24, .dtype = dtype, .batch = 3, .heads_q = 2, .sq = 130, .sk = 140, .d = 80, .dv = 96};
+  c.lengths = Lengths::packed, c.lengths_q = {130, 0, 77}, c.lengths_k = {140, 31, 128};
+  return c;
+}
+
+std::vector<Family> families() {
+  const DType bf16 = DType::bf16, fp16 = DType::fp16, fp32 = DType::fp32;
+  std::vector<Family> all;
+  for (const std::int64_t d : {32, 64, 96, 128, 192, 256}) {
+    const std::string text = "plain, head dimension " + std::to_string(d) + ",";
+    all.push_back({"plain_" + std::to_string(d), plain(bf16, d), text, text, d % 64 == 0});
+  }
+  for (const std::int64_t d : {64, 128, 256}) {
+    const std::string number = std::to_string(d);
+    const BiasShape own{true, true, true}, shared{false, d > 64, d > 128};
+    all.push_back({"decode_" + number, decode(bf16, d), "small, head dimension " + number + ","});
+    all.push_back({"options_" + number, with_options(bf16, d, own), "", "", d == 64});
+    all.push_back({"shared_bias_" + number, with_options(bf16, d, shared), "", "", d != 64});
+    all.push_back({"options_fp32_" + number, with_options(fp32, d, d == 128 ? own : shared), "", "", d != 128});
+  }
+  Case triangle = plain(bf16, 64), few = plain(bf16, 64), odd = plain(bf16, 65), soft = decode(bf16, 128);
+  triangle.sk = triangle.sq, triangle.causal = true;
+  few.sk = 20;
+  odd.dv = 33;
+  soft.softcap = 5;
+  all.push_back({"triangle", triangle, "small, head dimension 64,"});
+  all.push_back({"few_keys", few});
+  all.push_back({"odd_rows", odd, "", "", false});
+  all.push_back({"decode_softcap", soft, "keys split"});
+  all.push_back({"packed", packed(bf16)});
+  all.push_back({"plain_fp16", plain(fp16, 64), "", "", false});
+  all.push_back({"options_fp16", with_options(fp16, 128, {true, true, true})});
+  all.push_back({"plain_fp32_32", plain(fp32, 32), "plain, head dimension 32,", "plain, head dimension 32,", false});
+  all.push_back({"plain_fp32_64", plain(fp32, 64), "plain, head dimension 64,", "plain, head dimension 64,"});
+  all.push_back({"decode_fp32", decode(fp32, 64), "keys split"});
+  Family cores{"cuda_cores_fp32", with_options(fp32, 48, {false, true, false}), "CUDA cores", "CUDA cores"};
+  cores.shared_kb = "8";
+  all.push_back(cores);
+  for (const DType dtype : {bf16, fp16, fp32}) {
+    Family standard{"standard_" + std::string(strobe::name_of(dtype)), with_options(dtype, 32, {false, true, true})};
+    standard.kernel = "standard";
+    all.push_back(standard);
+  }
+  return all;
+}
+
+// Imitates a card with so much shared memory, where it is said, until the end of the scope.
+class CardScope {
+ public:
+  explicit CardScope(const char* kilobytes) {
+    if (const char* set = std::getenv(kVariable)) before_ = set;
+    if (kilobytes) setenv(kVariable, kilobytes, 1);
+  }
+  ~CardScope() { before_ ? setenv(kVariable, before_->c_str(), 1) : unsetenv(kVariable); }
+
+ private:
+  static constexpr const char* kVariable = "STROBE_CUDA_SHARED_KB";
+  std::optional<std::string> before_;
+};
+
+std::string configuration_of(const Attention& attention, Pass pass) {
+  for (const Verdict& verdict : explain(attention, pass, {.device = Device::cuda})) {
+    if (verdict.kernel == "flash2") return verdict.configuration;
+  }
+  return {};
+}
+
+class GpuFamilies : public GpuTest, public testing::WithParamInterface<Family> {};
+
+TEST_P(GpuFamilies, BothPasses) {
+  const Family& family = GetParam();
+  const bool large_card = current_gpu().facts.shared_bytes_per_block >= 227 << 10;
+  const CardScope card(family.shared_kb);
+  const Data data(family.c);
+  GpuLane lane;
+  GpuCase on_gpu(data, lane);
+  ASSERT_EQ(on_gpu.refusal(family.kernel), "");
+  if (large_card) {
+    EXPECT_NE(configuration_of(on_gpu.attention(), Pass::forward).find(family.forward), std::string::npos)
+        << configuration_of(on_gpu.attention(), Pass::forward);
+    EXPECT_NE(configuration_of(on_gpu.attention(), Pass::backward).find(family.backward), std::string::npos)
+        << configuration_of(on_gpu.attention(), Pass::backward);
+  }
+  const Outcome outcome = on_gpu.run({.kernel = family.kernel, .deterministic = family.deterministic});
+  EXPECT_EQ(outcome.complaint, "");
+  EXPECT_EQ(plausibility(family.c, oracle(data, 1), outcome.results), "") << describe(family.c);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuFamilies, testing::ValuesIn(families()),
+                         [](const auto& instance) { return instance.param.name; });
+
+}  // namespace
+}  // namespace strobe::test

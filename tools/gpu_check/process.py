@@ -1,0 +1,59 @@
+"""Child processes of gpu-check: one with a time limit, several side by side."""
+import concurrent.futures
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+
+
+@dataclasses.dataclass
+class Ended:
+    code: int  # 124 after the time limit, 127 where it did not start
+    output: str  # of both streams
+    seconds: float
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def stop(text, code):
+    """One line, and the exit code: 2 for bad input, 3 for what this machine lacks."""
+    print(f"gpu-check: {text}", file=sys.stderr, flush=True)
+    sys.exit(code)
+
+
+def run(command, environment=None, timeout=600, cores=None):
+    """Runs it on these cores; whatever it started is ended with it."""
+    words = [str(word) for word in command]
+    if cores:
+        words = ["taskset", "-c", ",".join(map(str, cores)), *words]
+    started = time.monotonic()
+    try:
+        child = subprocess.Popen(words, env={**os.environ, **(environment or {})}, stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
+    except OSError as error:
+        return Ended(127, str(error), 0)
+    try:
+        output, _ = child.communicate(timeout=timeout)
+        code = child.returncode
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        output, _ = child.communicate()
+        code, output = 124, f"{output}\nno end after {timeout} s"
+    return Ended(code, output, time.monotonic() - started)
+
+
+def side_by_side(jobs):
+    """Results of functions without arguments, all running at once, in their order."""
+    with concurrent.futures.ThreadPoolExecutor(max(1, len(jobs))) as pool:
+        return [future.result() for future in [pool.submit(job) for job in jobs]]
+
+
+def core_groups(most):
+    """The cores of this process in up to `most` groups of at least two."""
+    cores = sorted(os.sched_getaffinity(0))
+    count = max(1, min(most, len(cores) // 2))
+    return [cores[index::count] for index in range(count)]

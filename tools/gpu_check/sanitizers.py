@@ -1,0 +1,69 @@
+"""The four tools of compute-sanitizer over one small case of every family of kernels (gpu_families_test.cpp). All run
+at once: a tool is busy with the host, preparing kernels, for most of its time."""
+import pathlib
+import re
+import shutil
+
+from gpu_check.process import run, say, side_by_side
+
+FAMILIES = "*/GpuFamilies.*"
+CALLS = "GpuContract.NoRows*:GpuContract.Lengths*"  # what no family does
+# cuBLAS's kernels take most tools minutes to prepare. Races and barriers are looked for in ours alone; initcheck must
+# see every write, so that it leaves out `standard`, the one that calls cuBLAS.
+OURS = ["--kernel-name", "kns=strobe"]
+WITHOUT_STANDARD = "-*/standard_*"
+TOOLS = {
+    "memcheck": ([], ""),
+    "racecheck": (OURS, ""),
+    "initcheck": ([], WITHOUT_STANDARD),
+    "synccheck": (OURS, ""),
+}
+SHARDS = 3  # processes of each tool
+
+
+def checker():
+    found = shutil.which("compute-sanitizer")
+    for folder in () if found else ("/usr/local/cuda/bin", "/usr/local/cuda/compute-sanitizer"):
+        if (pathlib.Path(folder) / "compute-sanitizer").exists():
+            found = f"{folder}/compute-sanitizer"
+    return found
+
+
+def run_shard(program, tool, binary, shard, suppressions, timeout):
+    extra, without = TOOLS[tool]
+    command = [program, "--tool", tool, "--error-exitcode", "9", *extra]
+    if suppressions.exists():
+        command += ["--suppressions", suppressions]
+    command += [binary, f"--gtest_filter={FAMILIES}:{CALLS}{without}"]
+    environment = {"STROBE_TEST_SEPARATE": "1", "GTEST_TOTAL_SHARDS": str(SHARDS), "GTEST_SHARD_INDEX": str(shard)}
+    if without:
+        environment["STROBE_TEST_KERNEL"] = "flash2"
+    return run(command, environment, timeout)
+
+
+def judge(parts):
+    """One tool's shards: ok where every one ended well, found nothing and ran tests."""
+    summaries = [re.search(r"(?:ERROR|RACECHECK) SUMMARY: (.*)", part.output) for part in parts]
+    tests = [re.search(r"\[  PASSED  \] (\d+) test", part.output) for part in parts]
+    fine = [part.code == 0 and found and found[1].startswith("0 ") and passed
+            for part, found, passed in zip(parts, summaries, tests)]
+    result = {"ok": all(fine), "tests": sum(int(passed[1]) for passed in tests if passed),
+              "summaries": [found[1] if found else f"exit code {part.code}" for part, found in zip(parts, summaries)],
+              "seconds": round(max(part.seconds for part in parts), 1)}
+    if not result["ok"]:
+        result["output"] = [part.output[-6000:] for part, good in zip(parts, fine) if not good]
+    return result
+
+
+def run_sanitizers(folder, suppressions, timeout):
+    program = checker()
+    if not program:
+        return {"ok": False, "reason": "compute-sanitizer is not found: it is not in PATH and not beside nvcc"}
+    jobs = [(tool, shard) for tool in TOOLS for shard in range(SHARDS)]
+    parts = side_by_side([lambda tool=tool, shard=shard: run_shard(program, tool, folder / "bin/test_attention", shard,
+                                                                   suppressions, timeout) for tool, shard in jobs])
+    results = {tool: judge([part for (name, _), part in zip(jobs, parts) if name == tool]) for tool in TOOLS}
+    for tool, result in results.items():
+        say(f"  {tool}: {'ok' if result['ok'] else 'FAILED'}, {result['tests']} tests, {result['seconds']} s, "
+            f"{'; '.join(sorted(set(result['summaries'])))}")
+    return {**results, "ok": all(result["ok"] for result in results.values())}

@@ -1,0 +1,75 @@
+"""The GPU tests and examples of a build. The grid's float64 oracle keeps the host busy, so that its shards run side by
+side, a few cores each; tests that look at the GPU's free memory and at times run alone."""
+import json
+import pathlib
+import tempfile
+import time
+
+from gpu_check.process import core_groups, run, say, side_by_side
+
+GRID = "*/GpuGrid.*"
+OTHERS = f"Gpu*:*/Gpu*-{GRID}"
+PROCESSES = 8
+
+
+def gtest(binary, pattern, environment, cores=None):
+    """Counts and failures of one test executable."""
+    result = {"passed": 0, "failed": 0, "skipped": 0, "cases": 0, "failures": []}
+    with tempfile.TemporaryDirectory() as folder:
+        report = pathlib.Path(folder) / "report.json"
+        ended = run([binary, f"--gtest_filter={pattern}", f"--gtest_output=json:{report}", "--gtest_brief=1"],
+                    environment, cores=cores)
+        if not report.exists():
+            text = f"exit code {ended.code}: {ended.output[-2000:]}"
+            return {**result, "failed": 1, "failures": [{"test": binary.name, "texts": [text]}]}
+        suites = json.loads(report.read_text()).get("testsuites", [])
+    for suite in suites:
+        for test in suite["testsuite"]:
+            result["cases"] += int(test.get("cases", 0))  # of the grid, as the test records them
+            if test.get("failures"):
+                result["failed"] += 1
+                texts = [failure["failure"] for failure in test["failures"]]
+                result["failures"].append({"test": f"{suite['name']}.{test['name']}", "texts": texts})
+            else:
+                result["skipped" if test.get("result") == "SKIPPED" else "passed"] += 1
+    return result
+
+
+def run_grid(binary, environment):
+    groups = core_groups(PROCESSES)
+    shards = [{**environment, "GTEST_TOTAL_SHARDS": str(len(groups)), "GTEST_SHARD_INDEX": str(index)}
+              for index in range(len(groups))]
+    return side_by_side([lambda cores=cores, shard=shard: gtest(binary, GRID, shard, cores)
+                         for cores, shard in zip(groups, shards)])
+
+
+def run_example(program):
+    ended = run([program])
+    result = {"passed": 0, "failed": 0, "skipped": 0, "cases": 0, "failures": []}
+    result["passed" if ended.code == 0 else "skipped" if ended.code == 77 else "failed"] = 1
+    if ended.code not in (0, 77):
+        result["failures"] = [{"test": program.name, "texts": [ended.output[-500:]]}]
+    return result
+
+
+def run_tests(folder, environment):
+    """Sums over all of them; ok where none failed and some ran."""
+    started = time.monotonic()
+    parts = run_grid(folder / "bin/test_attention", environment)
+    grid_seconds = round(time.monotonic() - started, 1)
+    say(f"  grid: {sum(part['cases'] for part in parts)} cases in {grid_seconds} s")
+    parts += [gtest(binary, OTHERS, environment) for binary in sorted((folder / "bin").glob("test_*"))]
+    parts += [run_example(program) for program in sorted((folder / "examples").glob("example_cuda_*"))]
+    total = {key: sum((part[key] for part in parts), [] if key == "failures" else 0) for key in parts[0]}
+    return {**total, "grid_seconds": grid_seconds, "ok": total["failed"] == 0 and total["passed"] > 0}
+
+
+def translate(folder):
+    """The environment of a build that has PTX alone, once its code is translated: the driver takes a module at a time
+    on one core, so that a process for each head dimension puts its modules into the cache that all later ones use."""
+    environment = {"CUDA_CACHE_PATH": str(folder.resolve() / "translated"), "CUDA_CACHE_MAXSIZE": str(4 << 30)}
+    side_by_side([lambda dim=dim: run(
+        [folder / "bin/strobe", "bench", "--device", "cuda", "--impl", "flash2", "--dtype", "bf16", "--batch_size", "1",
+         "--num_heads", "1", "--seq_len", "256", "--emb_dim", dim, "--repeats", "1", "--check", "off", "--quick",
+         "--output", "-"], environment) for dim in (32, 64, 96, 128, 192, 256)])
+    return environment
