@@ -28,7 +28,7 @@ std::vector<std::string> exactness_by_output(const Case& c, const Results& refer
                                              const Results& candidate, double times_limit = 1);
 // All those lines.
 std::string exactness(const Case& c, const Results& reference, const Results& standard, const Results& candidate);
-// The lines of what no other draw of values excuses: errors of several times what the rule allows, and values that are
+// The lines of what no other draw of values excuses: errors far beyond what the rule allows, and values that are
 // not finite on one side only.
 std::string gross_errors(const Case& c, const Results& reference, const Results& standard, const Results& candidate);
 
