@@ -28,24 +28,24 @@ class Backward {
     clear_extra_gradients();
     for (std::int64_t first = 0; first < plan_.units; first += plan_.group_units) {
       const std::int64_t units = std::min(plan_.group_units, plan_.units - first);
-      parallel_for(problem_.threads, units * plan_.row_blocks, [&](int thread, std::int64_t task) {
+      parallel_for(plan_.threads, units * plan_.row_blocks, [&](int thread, std::int64_t task) {
         prepare(workspace_.scratch[thread], unit_at(problem_, first + task % units), task % units, task / units);
       });
       // Key block by key block over all units: the first ones of a causal mask meet most rows, and neighbours in the
       // order belong to different units, so that they seldom wait for each other's turn.
       if (bias_gradient_shared()) {
         const std::int64_t sets = sets_of_units();
-        parallel_for(problem_.threads, sets * plan_.key_blocks, [&](int thread, std::int64_t task) {
+        parallel_for(plan_.threads, sets * plan_.key_blocks, [&](int thread, std::int64_t task) {
           for (std::int64_t u = 0; u < units; ++u) {
             if (set_of_unit(first + u) == task % sets) work(workspace_.scratch[thread], first + u, u, task / sets);
           }
         });
       } else {
-        parallel_for(problem_.threads, units * plan_.key_blocks, [&](int thread, std::int64_t task) {
+        parallel_for(plan_.threads, units * plan_.key_blocks, [&](int thread, std::int64_t task) {
           work(workspace_.scratch[thread], first + task % units, task % units, task / units);
         });
       }
-      parallel_for(problem_.threads, units * plan_.row_blocks, [&](int thread, std::int64_t task) {
+      parallel_for(plan_.threads, units * plan_.row_blocks, [&](int thread, std::int64_t task) {
         finish(workspace_.scratch[thread], unit_at(problem_, first + task % units), task % units, task / units);
       });
       if (problem_.dsinks) add_to_sink_gradients(first, units);

@@ -9,8 +9,8 @@ BackwardWorkspace carve_backward(const Problem& problem, const Plan& plan, Carve
   const std::int64_t n = plan.isa->n, keys = plan.block_keys, rows = plan.block_rows, e = plan.element;
   const bool narrow = e != 4, keeps_transposed = plan.prepack && narrow;
   BackwardWorkspace w{};
-  w.scratch = carver.take<BackwardScratch>(problem.threads);
-  for (int thread = 0; thread < problem.threads; ++thread) {
+  w.scratch = carver.take<BackwardScratch>(plan.threads);
+  for (int thread = 0; thread < plan.threads; ++thread) {
     BackwardScratch s{};
     s.k = carver.bytes(keys * plan.d_steps * e);
     s.k_t = carver.bytes(keys * plan.d_rows * e);

@@ -40,8 +40,8 @@ struct Workspace {
 Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
   const std::int64_t n = plan.isa->n, block = plan.block_keys, e = plan.element;
   Workspace w{};
-  w.scratch = carver.take<Scratch>(problem.threads);
-  for (int thread = 0; thread < problem.threads; ++thread) {
+  w.scratch = carver.take<Scratch>(plan.threads);
+  for (int thread = 0; thread < plan.threads; ++thread) {
     Scratch s{};
     s.q = carver.bytes(plan.panels * plan.d_steps * n * e);
     s.o = carver.take<float>(plan.panels * plan.dv_rows * n);
@@ -80,20 +80,20 @@ class Forward {
     for (std::int64_t first = 0; first < plan_.units; first += plan_.group_units) {
       const std::int64_t units = std::min(plan_.group_units, plan_.units - first);
       if (plan_.prepack) {
-        parallel_for(problem_.threads, units * plan_.key_blocks, [&](int thread, std::int64_t task) {
+        parallel_for(plan_.threads, units * plan_.key_blocks, [&](int thread, std::int64_t task) {
           const std::int64_t u = task / plan_.key_blocks, block = task % plan_.key_blocks;
           pack_block(workspace_.scratch[thread], unit_at(problem_, first + u), block, packed(u, block));
         });
       }
       // The last rows of a causal mask see most keys: longest first.
       const std::int64_t tasks = units * plan_.row_blocks * plan_.splits;
-      parallel_for(problem_.threads, tasks, [&](int thread, std::int64_t task) {
+      parallel_for(plan_.threads, tasks, [&](int thread, std::int64_t task) {
         const std::int64_t u = task % units, split = task / units % plan_.splits;
         const std::int64_t index = plan_.row_blocks - 1 - task / (units * plan_.splits);
         attend(workspace_.scratch[thread], first + u, u, index, split);
       });
       if (plan_.splits > 1) {
-        parallel_for(problem_.threads, units * plan_.row_blocks, [&](int thread, std::int64_t task) {
+        parallel_for(plan_.threads, units * plan_.row_blocks, [&](int thread, std::int64_t task) {
           combine(workspace_.scratch[thread], first + task % units, task % units, task / units);
         });
       }

@@ -140,6 +140,8 @@ Plan make_plan(const Problem& problem) {
   }
   plan.split_blocks = std::max<std::int64_t>(1, ceil_div(plan.key_blocks, plan.splits));
   plan.splits = std::max<std::int64_t>(1, ceil_div(plan.key_blocks, plan.split_blocks));
+  const std::int64_t most = plan.group_units * std::max(plan.key_blocks, plan.row_blocks * plan.splits);
+  plan.threads = static_cast<int>(std::clamp<std::int64_t>(most, 1, problem.threads));
   return plan;
 }
 

@@ -57,6 +57,7 @@ struct Plan {
   std::int64_t split_blocks;  // forward: key blocks of a split
   int piece;                  // steps of one piece of a score's sum in fp32
   bool whole_rows;            // backward: a block holds all keys of a sequence
+  int threads;                // as asked for, but no more than there are tasks at a time: each has its scratch
   bool prepack;               // K and V (forward) or Q and dO (backward) of a unit are packed once and kept
 };
 
