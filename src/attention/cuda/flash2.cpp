@@ -93,7 +93,7 @@ sm80::BackwardArgs backward_args(const Problem& problem, const BackwardConfig& c
   args.params = params;
   args.deterministic = problem.deterministic;
   args.exact_delta = problem.dropout.p != 0 || has_few_keys(problem);
-  args.has_row_sums = problem.has_bias || args.exact_delta;
+  args.has_row_sums = problem.dtype == DType::fp32 || problem.has_bias || args.exact_delta;
   sm80::backward_tiles(config, args);
   if (problem.wants_dbias) {
     const auto size = [&](std::size_t i) { return static_cast<std::int32_t>(problem.dbias.shape[i]); };

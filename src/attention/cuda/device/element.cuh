@@ -61,18 +61,23 @@ __device__ __forceinline__ void to_planes(std::uint32_t (&words)[kPlanes<T>], fl
   }
 }
 
-// c [16x8] += a [16x16] b [16x8], all planes.
+// c [16x8] += a [16x16] b [16x8], all planes. Tensor cores cut off what does not fit an accumulator, always towards
+// zero: a sum that stayed in one would drift. So the planes' products start from zero, the smallest first, and what
+// they make is added with rounding.
 template <class T>
 __device__ __forceinline__ void mma_planes(float (&c)[4], const std::uint32_t (&a)[kPlanes<T>][4],
                                            const std::uint32_t (&b)[kPlanes<T>][2]) {
   if constexpr (kPlanes<T> == 1) {
     mma<T>(c, a[0], b[0][0], b[0][1]);
   } else {
+    float part[4] = {0, 0, 0, 0};
 #pragma unroll
     for (int i = 0; i < kPlaneProducts; ++i) {
       const PlaneProduct planes = plane_product(i);
-      mma<Bf16>(c, a[planes.left], b[planes.right][0], b[planes.right][1]);
+      mma<Bf16>(part, a[planes.left], b[planes.right][0], b[planes.right][1]);
     }
+#pragma unroll
+    for (int e = 0; e < 4; ++e) c[e] += part[e];
   }
 }
 

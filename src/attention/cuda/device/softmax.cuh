@@ -31,10 +31,10 @@ struct OnlineSoftmax {
     }
   }
 
-  // Scores become weights relative to the running maximum; what was accumulated before is brought to it. kSubtractFirst
-  // takes the maximum away before the factor: where a score may be as low as -FLT_MAX, which the factor would overflow,
-  // and in fp32, where the weight of the maximum is to be 1 to the last bit.
-  template <bool kSubtractFirst, int kNt, int kOt>
+  // Scores become weights relative to the running maximum; what was accumulated before is brought to it. kCareful takes
+  // the maximum away before the factor: where a score may be as low as -FLT_MAX, which the factor would overflow, and
+  // in fp32, where the weight of the maximum is to be 1 to the last bit; and it sums each tile for itself.
+  template <bool kCareful, int kNt, int kOt>
   __device__ __forceinline__ void weigh(float (&s)[kMt][kNt][4], float (&o)[kMt][kOt][4], float factor) {
 #pragma unroll
     for (int m = 0; m < kMt; ++m) {
@@ -48,16 +48,17 @@ struct OnlineSoftmax {
         const float shrink = exp2_fast((maximum[m][h] - base) * factor);
         maximum[m][h] = highest;
         const float scaled_base = base * factor;
-        float total = sum[m][h] * shrink;
+        const float before = sum[m][h] * shrink;
+        float total = kCareful ? 0 : before;
 #pragma unroll
         for (int n = 0; n < kNt; ++n) {
 #pragma unroll
           for (int e = 2 * h; e < 2 * h + 2; ++e) {
-            s[m][n][e] = exp2_fast(kSubtractFirst ? (s[m][n][e] - base) * factor : s[m][n][e] * factor - scaled_base);
+            s[m][n][e] = exp2_fast(kCareful ? (s[m][n][e] - base) * factor : s[m][n][e] * factor - scaled_base);
             total += s[m][n][e];
           }
         }
-        sum[m][h] = total;
+        sum[m][h] = kCareful ? before + total : total;
 #pragma unroll
         for (int n = 0; n < kOt; ++n) {
           o[m][n][2 * h] *= shrink;

@@ -161,27 +161,6 @@ __device__ __forceinline__ void multiply(float (&c)[kMt][kNt][4], const A& a, co
   }
 }
 
-// The same for a sum over many tiles. The tensor cores cut what does not fit an accumulator, which over thousands of
-// products would cost fp32 its last digits: there each tile is summed for itself and added with rounding.
-template <class T, int kK, int kMt, int kNt, class A, class B>
-__device__ __forceinline__ void multiply_add(float (&c)[kMt][kNt][4], const A& a, const B& b) {
-  if constexpr (kPlanes<T> == 1) {
-    multiply<T, kK>(c, a, b);
-  } else {
-    float part[kMt][kNt][4];
-    clear(part);
-    multiply<T, kK>(part, a, b);
-#pragma unroll
-    for (int m = 0; m < kMt; ++m) {
-#pragma unroll
-      for (int n = 0; n < kNt; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) c[m][n][e] += part[m][n][e];
-      }
-    }
-  }
-}
-
 // A left factor that is already in registers.
 template <class T, int kMt, int kKt>
 struct LeftRegisters {

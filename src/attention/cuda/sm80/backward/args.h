@@ -16,7 +16,7 @@ struct BackwardArgs {
   std::int32_t row_tiles = 0, key_tiles = 0;  // of the longest sequence
   std::int32_t stages = 1;
   bool deterministic = true;
-  bool has_row_sums = false;        // rows need sums that O and LSE may not give
+  bool has_row_sums = false;        // rows may need sums that O and LSE do not give
   bool exact_delta = false;         // dropout or few keys: delta from the weights, not from O, which is rounded
   bool store_dbias = false;         // every element of dbias has one (b, h, i): the block that has it writes it
   std::int64_t tiles_per_head = 0;  // packed batch: tiles of rows of all sequences, one more each for a part

@@ -58,7 +58,7 @@ template <int kD>
 void launch_row_sums(const BackwardLaunch& launch) {
   const Params& p = launch.args.params;
   with_type(launch.dtype, [&]<class T>() {
-    if constexpr (kHasGeneral<kD>) {
+    if constexpr (kHasGeneral<kD> || (kPlanes<T> == 3 && kD == 32)) {  // fp32 takes it for plain problems too
       constexpr BackwardShape kShape = backward_shape(kD, BackwardKind::general, kPlanes<T>);
       launch_kernel(row_sums_kernel<T, kD>,
                     {"flash2 backward, row sums", std::int64_t{p.batch} * p.heads_q * launch.args.row_tiles,

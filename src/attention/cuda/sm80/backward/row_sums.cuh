@@ -1,6 +1,7 @@
 // Two sums over the keys of a row that O and LSE do not always give. delta: O is rounded, which shows where a row has
-// few keys, and under dropout, whose factor a weight of nearly 1 does not survive. The sum of weights: where LSE is so
-// large that fp32 cannot tell how many keys share it (a bias of -FLT_MAX). Only then are scores computed once more.
+// few keys, and under dropout, whose factor a weight of nearly 1 does not survive. The sum of weights: LSE is rounded,
+// so that fp32 cannot tell how many keys share a bias of -FLT_MAX, and fp32 gradients show it where LSE is large or the
+// weights are uneven. Only then are scores computed once more.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -8,7 +9,28 @@
 
 namespace strobe::cuda::sm80 {
 
-inline constexpr float kLargeLse = 8192;  // from here on LSE is rounded to more than 2^-11
+// Whether gradients would show how LSE of a row with so many keys was rounded. 16 bits see it from where it is rounded
+// to more than 2^-11. In fp32 the roundings of the scores, which are there anyway, hide it where LSE is near that of
+// even weights and there are many.
+template <class T>
+__device__ __forceinline__ bool lse_rounding_shows(float lse, int keys) {
+  const float size = fabsf(lse);
+  if (lse == kMinusInfinity) return false;
+  if constexpr (kPlanes<T> == 1) return size >= 8192;
+  return keys <= 128 || size >= 16 || (size >= 4 && fabsf(lse - logf(static_cast<float>(keys))) > 2);
+}
+
+// A sum of parts that are sums themselves, with the error of each addition (Kahan).
+struct LongSum {
+  float total = 0, error = 0;
+
+  __device__ __forceinline__ void add(float part) {
+    const float y = part - error;
+    const float t = total + y;
+    error = (t - total) - y;
+    total = t;
+  }
+};
 
 // A block a tile of rows of one query head.
 template <class T, int kD>
@@ -33,15 +55,17 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   const std::uint32_t s_k = s_do + kTileBytes<T, kShape.rows, kD>;  // [keys][kD]
   const std::uint32_t s_v = s_k + kTileBytes<T, kShape.keys, kD>;   // [keys][kD]
 
-  // Whether any row of the tile has a large LSE.
+  // Whether any row of the tile needs it; in fp32 all of them get it then.
   if (thread == 0) store_shared(s_q, 0u);
   block_sync();
-  const float lse = thread < rows ? p.lse[row_index + thread] : 0;
-  if (lse != kMinusInfinity && fabsf(lse) >= kLargeLse) store_shared(s_q, 1u);
+  const float lse = thread < rows ? p.lse[row_index + thread] : kMinusInfinity;
+  const Keys own = sequence.allowed(first_row + min(thread, rows - 1));
+  const bool shows = lse_rounding_shows<T>(lse, own.hi - own.lo);
+  if (shows) store_shared(s_q, 1u);
   block_sync();
-  const bool large = load_shared(s_q) != 0;
+  const bool needed = load_shared(s_q) != 0;
   block_sync();
-  if (!large && !args.exact_delta) {
+  if (!needed && !args.exact_delta) {
     if (thread < rows) args.log2_sums[row_index + thread] = 0;
     return;
   }
@@ -62,7 +86,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   load_rows(p.q, s_q, p.d);
   load_rows(p.d_o, s_do, p.dv_dim);
   const Keys keys = sequence.some(first_row, first_row + rows - 1);
-  float weights[kMt][2] = {}, deltas[kMt][2] = {};
+  LongSum weights[kMt][2], deltas[kMt][2];
   for (int first_key = keys.lo / kShape.keys * kShape.keys; first_key < keys.hi; first_key += kShape.keys) {
     load_keys(p.k, s_k, p.d, first_key);
     load_keys(p.v, s_v, p.dv_dim, first_key);
@@ -70,10 +94,15 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
     copy_async_wait<0>();
     block_sync();
     Tiles scores(tile, first_key);
+    float weight[kMt][2] = {}, delta[kMt][2] = {};  // of this tile
     scores.compute(
-        plain, sequence, b, head, {s_q, s_k, s_do, s_v},
-        [&](int m, int, int e, float weight) { weights[m][e / 2] += weight; },
-        [&] { for_each(scores.ds, [&](int m, int n, int e) { deltas[m][e / 2] += scores.ds[m][n][e]; }); });
+        plain, sequence, b, head, {s_q, s_k, s_do, s_v}, [&](int m, int, int e, float w) { weight[m][e / 2] += w; },
+        [&] { for_each(scores.ds, [&](int m, int n, int e) { delta[m][e / 2] += scores.ds[m][n][e]; }); });
+#pragma unroll
+    for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) weights[m][h].add(weight[m][h]), deltas[m][h].add(delta[m][h]);
+    }
     block_sync();
   }
   copy_async_commit();
@@ -87,7 +116,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   for (int m = 0; m < kMt; ++m) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const float weight = quad_sum(weights[m][h]), delta = quad_sum(deltas[m][h]);
+      const float weight = quad_sum(weights[m][h].total), delta = quad_sum(deltas[m][h].total);
       const int at = warp_index() / kShape.score_warps * kShape.rows + place.row_of(m, 2 * h) - first_row;
       if (lane_index() % 4 == 0) {
         store_shared(s_sums + static_cast<std::uint32_t>(at * 4), float_to_bits(weight));
@@ -104,9 +133,10 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
     delta += bits_to_float(load_shared(s_sums + kKeyWarps * kShape.rows * 4 + at));
   }
   if (p.sinks && lse != kMinusInfinity) weight += exp2f((p.sinks[head] - lse) * kLog2E);
-  const bool renormalise = lse != kMinusInfinity && (args.exact_delta || fabsf(lse) >= kLargeLse);
+  const bool all = kPlanes<T> == 3 || args.exact_delta;  // rows of this tile
+  const bool renormalise = lse != kMinusInfinity && (all || shows);
   args.log2_sums[row_index + thread] = renormalise ? log2f(weight) : 0;
-  if (args.exact_delta) args.delta[row_index + thread] = renormalise ? delta / weight : delta;
+  if (all) args.delta[row_index + thread] = renormalise ? delta / weight : delta;
 }
 
 }  // namespace strobe::cuda::sm80

@@ -1,8 +1,11 @@
 // Weights and gradients of scores of one tile, computed anew from LSE: what every product of the backward pass needs.
 #pragma once
 
+#include <type_traits>
+
 #include "attention/cuda/device/sequence.cuh"
 #include "attention/cuda/device/softmax.cuh"
+#include "attention/cuda/device/weight.cuh"
 #include "attention/cuda/sm80/backward/args.h"
 #include "attention/cuda/sm80/backward/config.h"
 
@@ -22,11 +25,17 @@ __device__ __forceinline__ RowTile row_tile_of_block(const BackwardArgs& args) {
 template <class T, int kD, BackwardKind kKind>
 inline constexpr BackwardShape kBackwardShape = backward_shape(kD, kKind, kPlanes<T>);
 
-// LSE in the units of the exponent and delta of the rows that a lane has.
-template <int kMt>
+// What weights and their gradients take of a row: delta, and LSE with the logarithm of the sum of the weights that it
+// gives, where that was computed. In 16 bits LSE is in the units of the exponent.
+struct RowLse {
+  float lse, log2_sum;
+};
+
+template <class T, int kMt>
 struct RowStatistics {
-  float lse[kMt][2], delta[kMt][2];
-  float log2_sum[kMt][2];  // general kernels: of the weights that this LSE gives
+  static constexpr bool kExact = kPlanes<T> == 3;
+  std::conditional_t<kExact, RowWeight, RowLse> of[kMt][2];
+  float delta[kMt][2];
 
   __device__ __forceinline__ void load(const BackwardArgs& args, const Sequence& sequence, std::int64_t head_index,
                                        int first_row, float factor) {
@@ -36,10 +45,17 @@ struct RowStatistics {
       for (int h = 0; h < 2; ++h) {
         const int i = first_row + m * 16 + h * 8;
         const bool valid = i < sequence.q_length;
-        const float value = valid ? args.params.lse[head_index + i] : kMinusInfinity;
-        lse[m][h] = value == kMinusInfinity ? -kMinusInfinity : value * factor;  // weights of a row without keys are 0
+        const float lse = valid ? args.params.lse[head_index + i] : kMinusInfinity;
+        const float log2_sum = valid && args.log2_sums ? args.log2_sums[head_index + i] : 0;
         delta[m][h] = valid && args.delta ? args.delta[head_index + i] : 0;
-        log2_sum[m][h] = valid && args.log2_sums ? args.log2_sums[head_index + i] : 0;
+        const bool empty = lse == kMinusInfinity;  // weights of a row without keys are 0
+        if constexpr (!kExact) {
+          of[m][h] = {empty ? -kMinusInfinity : lse * factor, log2_sum};
+        } else if (empty) {
+          of[m][h].set_empty();
+        } else {
+          of[m][h].set(lse, log2_sum);
+        }
       }
     }
   }
@@ -60,7 +76,6 @@ template <class T, int kD, BackwardKind kKind>
 struct Scores {
   static constexpr BackwardShape kShape = kBackwardShape<T, kD, kKind>;
   static constexpr bool kGeneral = kKind == BackwardKind::general;
-  static constexpr bool kNatural = kGeneral || kPlanes<T> == 3;  // LSE in natural units: fp32 keeps its last digit
   static constexpr int kScoreRows = kShape.rows / kShape.score_warps;
   static constexpr int kScoreKeys = kShape.keys * kShape.score_warps / kShape.warps;
   static constexpr int kMt = kScoreRows / 16, kNt = kScoreKeys / 8;
@@ -91,8 +106,8 @@ struct Scores {
                                           const ScoreTiles& tiles, OnWeight&& on_weight, OnGradients&& on_gradients) {
     const Params& p = args.params;
     const ScoreOptions options(p, b, head);
-    RowStatistics<kMt> rows;
-    rows.load(args, sequence, lse_index(p, sequence, b, head, 0), row_of(0, 0), kNatural ? 1 : kLog2E);
+    RowStatistics<T, kMt> rows;
+    rows.load(args, sequence, lse_index(p, sequence, b, head, 0), row_of(0, 0), kGeneral ? 1 : kLog2E);
     if constexpr (kGeneral) options.template prefetch_bias<kMt, kNt>(row_of(0, 0), key_of(0, 0), sequence);
     clear(weight);
     multiply<T, kD>(weight, LeftOf<T, kShape.rows, kD, Stored::plain>(tiles.q, row, 0),
@@ -102,12 +117,14 @@ struct Scores {
     mask(sequence);
     const float factor = p.scale * kLog2E;
     for_each(weight, [&](int m, int n, int e) {
-      if constexpr (kGeneral) {  // the difference first: a score may be -FLT_MAX
-        weight[m][n][e] = exp2_fast((weight[m][n][e] - rows.lse[m][e / 2]) * kLog2E - rows.log2_sum[m][e / 2]);
-      } else if constexpr (kNatural) {
-        weight[m][n][e] = exp2_fast((multiply_rounded(weight[m][n][e], p.scale) - rows.lse[m][e / 2]) * kLog2E);
+      const auto& row = rows.of[m][e / 2];
+      float& w = weight[m][n][e];
+      if constexpr (kPlanes<T> == 3) {
+        w = row.of(kGeneral ? w : multiply_rounded(w, p.scale));
+      } else if constexpr (kGeneral) {  // the difference first: a score may be -FLT_MAX
+        w = exp2_fast((w - row.lse) * kLog2E - row.log2_sum);
       } else {
-        weight[m][n][e] = exp2_fast(weight[m][n][e] * factor - rows.lse[m][e / 2]);
+        w = exp2_fast(w * factor - row.lse);
       }
     });
     clear(ds);

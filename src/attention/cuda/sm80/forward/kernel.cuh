@@ -62,32 +62,6 @@ __device__ __forceinline__ void mask_scores(float (&s)[kMt][kNt][4], const Seque
   }
 }
 
-// O += weights V, in parts of at most 64 columns where each needs accumulators of its own.
-template <class T, int kKeys, int kMt, int kOt>
-__device__ __forceinline__ void add_weighted(float (&o)[kMt][kOt][4], const LeftRegisters<T, kMt, kKeys / 16>& weights,
-                                             std::uint32_t s_v) {
-  constexpr int kD = kOt * 8;
-  if constexpr (kPlanes<T> == 1) {
-    multiply<T, kKeys>(o, weights, RightOf<T, kKeys, kD, Stored::transposed>(s_v, 0, 0));
-  } else {
-    constexpr int kPart = kD < 64 ? kD : 64;
-#pragma unroll
-    for (int column = 0; column < kD; column += kPart) {
-      float part[kMt][kPart / 8][4];
-      clear(part);
-      multiply<T, kKeys>(part, weights, RightOf<T, kKeys, kD, Stored::transposed>(s_v, 0, column));
-#pragma unroll
-      for (int m = 0; m < kMt; ++m) {
-#pragma unroll
-        for (int n = 0; n < kPart / 8; ++n) {
-#pragma unroll
-          for (int e = 0; e < 4; ++e) o[m][column / 8 + n][e] += part[m][n][e];
-        }
-      }
-    }
-  }
-}
-
 template <class T, int kD, ForwardKind kKind>
 __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwardShape<T, kD, kKind>.blocks)
     forward_kernel(const __grid_constant__ ForwardArgs args) {
@@ -233,7 +207,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
         }
         LeftRegisters<T, kMt, kKeys / 16> weights;
         round_to_left<T>(weights, s);
-        add_weighted<T, kKeys>(o, weights, s_v + stage);
+        multiply<T, kKeys>(o, weights, RightOf<T, kKeys, kD, Stored::transposed>(s_v + stage, 0, 0));
       }
       if (args.stages == 2) {
         stage ^= kKeyBytes;
