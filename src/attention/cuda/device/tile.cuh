@@ -129,9 +129,9 @@ __device__ __forceinline__ void for_each(const float (&)[kMt][kNt][4], Body&& bo
   }
 }
 
-// c += a b over kK; kMt and kNt count 16-row and 8-column pieces.
+// c += a b over kK, or c = a b; kMt and kNt count 16-row and 8-column pieces.
 template <class T, int kK, int kMt, int kNt, class A, class B>
-__device__ __forceinline__ void multiply(float (&c)[kMt][kNt][4], const A& a, const B& b) {
+__device__ __forceinline__ void multiply(float (&c)[kMt][kNt][4], const A& a, const B& b, From from) {
   static_assert(kNt % 2 == 0 && kK % 16 == 0);
   constexpr int kP = kPlanes<T>;
 #pragma unroll
@@ -154,10 +154,23 @@ __device__ __forceinline__ void multiply(float (&c)[kMt][kNt][4], const A& a, co
       }
 #pragma unroll
       for (int m = 0; m < kMt; ++m) {
-        mma_planes<T>(c[m][2 * n], left[m], first);
-        mma_planes<T>(c[m][2 * n + 1], left[m], second);
+        mma_planes<T>(c[m][2 * n], left[m], first, k == 0 ? from : From::sum);
+        mma_planes<T>(c[m][2 * n + 1], left[m], second, k == 0 ? from : From::sum);
       }
     }
+  }
+}
+
+// c += a b as one of very many such tiles: in fp32 each is summed for itself, so that fewer roundings have the size of
+// the whole sum.
+template <class T, int kK, int kMt, int kNt, class A, class B>
+__device__ __forceinline__ void add_product(float (&c)[kMt][kNt][4], const A& a, const B& b) {
+  if constexpr (kPlanes<T> == 1) {
+    multiply<T, kK>(c, a, b, From::sum);
+  } else {
+    float part[kMt][kNt][4];
+    multiply<T, kK>(part, a, b, From::zero);
+    for_each(c, [&](int m, int n, int e) { c[m][n][e] += part[m][n][e]; });
   }
 }
 

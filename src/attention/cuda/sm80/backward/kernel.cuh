@@ -153,14 +153,13 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
       }
 
       // Gradients.
-      multiply<T, kRows>(dv, LeftOf<T, kRows, kKeys, Stored::transposed>(s_p, 0, grad_key),
-                         RightOf<T, kRows, kD, Stored::transposed, kGradApart>(s_do + stage, 0, grad_column));
-      multiply<T, kRows>(dk, LeftOf<T, kRows, kKeys, Stored::transposed>(s_ds, 0, grad_key),
-                         RightOf<T, kRows, kD, Stored::transposed, kGradApart>(s_q + stage, 0, grad_column));
+      add_product<T, kRows>(dv, LeftOf<T, kRows, kKeys, Stored::transposed>(s_p, 0, grad_key),
+                            RightOf<T, kRows, kD, Stored::transposed, kGradApart>(s_do + stage, 0, grad_column));
+      add_product<T, kRows>(dk, LeftOf<T, kRows, kKeys, Stored::transposed>(s_ds, 0, grad_key),
+                            RightOf<T, kRows, kD, Stored::transposed, kGradApart>(s_q + stage, 0, grad_column));
       float dq[kDqRows / 16][kDqD / 8][4];
-      clear(dq);
       multiply<T, kKeys>(dq, LeftOf<T, kRows, kKeys, Stored::plain>(s_ds, dq_row, 0),
-                         RightOf<T, kKeys, kD, Stored::transposed, kDqApart>(s_k, 0, dq_column));
+                         RightOf<T, kKeys, kD, Stored::transposed, kDqApart>(s_k, 0, dq_column), From::zero);
       if (args.deterministic) {
         while (seen != added_turn) seen = watch(added);
       }

@@ -29,7 +29,7 @@ void backward_tiles(const BackwardConfig& config, BackwardArgs& args);
 // Parts of a dbias that is shared, after backward_tiles(): so many that they fill the card.
 void split_dbias(const BackwardConfig& config, const DbiasShape& shape, int multiprocessors, BackwardArgs& args);
 
-void launch_delta(const BackwardLaunch& launch);
+void launch_delta(const BackwardLaunch& launch);  // 16 bits; fp32 has launch_row_sums()
 void launch_dsinks(const BackwardLaunch& launch);
 void launch_zero_dbias(const BackwardLaunch& launch);
 void launch_add_dbias(const BackwardLaunch& launch);

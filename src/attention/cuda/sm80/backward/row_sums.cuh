@@ -1,7 +1,7 @@
 // Two sums over the keys of a row that O and LSE do not always give. delta: O is rounded, which shows where a row has
 // few keys, and under dropout, whose factor a weight of nearly 1 does not survive. The sum of weights: LSE is rounded,
 // so that fp32 cannot tell how many keys share a bias of -FLT_MAX, and fp32 gradients show it where LSE is large or the
-// weights are uneven. Only then are scores computed once more.
+// weights are uneven. Only then are scores computed once more. In fp32 delta of other rows comes from here too.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -9,15 +9,16 @@
 
 namespace strobe::cuda::sm80 {
 
-// Whether gradients would show how LSE of a row with so many keys was rounded. 16 bits see it from where it is rounded
-// to more than 2^-11. In fp32 the roundings of the scores, which are there anyway, hide it where LSE is near that of
-// even weights and there are many.
+// Whether gradients would show how LSE was rounded, in a sequence of so many rows, this one with so many keys. 16 bits
+// see it from where it is rounded to more than 2^-11. In fp32 other roundings, which are there anyway, hide it where
+// there are many rows and keys and LSE is near that of even weights.
 template <class T>
-__device__ __forceinline__ bool lse_rounding_shows(float lse, int keys) {
+__device__ __forceinline__ bool lse_rounding_shows(float lse, int rows, int keys) {
   const float size = fabsf(lse);
   if (lse == kMinusInfinity) return false;
   if constexpr (kPlanes<T> == 1) return size >= 8192;
-  return keys <= 128 || size >= 16 || (size >= 4 && fabsf(lse - logf(static_cast<float>(keys))) > 2);
+  if (rows <= 32 || keys <= 128 || size >= 16) return true;
+  return size >= 4 && fabsf(lse - logf(static_cast<float>(keys))) > 2;
 }
 
 // A sum of parts that are sums themselves, with the error of each addition (Kahan).
@@ -31,6 +32,19 @@ struct LongSum {
     total = t;
   }
 };
+
+// This lane's part of the sum of dO * O over the columns of row i.
+template <int kLanes>
+__device__ __forceinline__ float part_of_delta(const Params& p, const Sequence& sequence, int b, int head, int i) {
+  const auto* o = static_cast<const float*>(p.o.data) + head_offset(p.o, b, head, sequence.q_begin + i);
+  const auto* d_o = static_cast<const float*>(p.d_o.data) + head_offset(p.d_o, b, head, sequence.q_begin + i);
+  float sum = 0;
+#pragma unroll 8
+  for (int c = static_cast<int>(threadIdx.x) % kLanes; c < p.dv_dim; c += kLanes) {
+    sum = fmaf(d_o[c * p.d_o.column], o[c], sum);
+  }
+  return sum;
+}
 
 // A block a tile of rows of one query head.
 template <class T, int kD>
@@ -60,13 +74,21 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   block_sync();
   const float lse = thread < rows ? p.lse[row_index + thread] : kMinusInfinity;
   const Keys own = sequence.allowed(first_row + min(thread, rows - 1));
-  const bool shows = lse_rounding_shows<T>(lse, own.hi - own.lo);
+  const bool shows = lse_rounding_shows<T>(lse, sequence.q_length, own.hi - own.lo);
   if (shows) store_shared(s_q, 1u);
   block_sync();
   const bool needed = load_shared(s_q) != 0;
   block_sync();
   if (!needed && !args.exact_delta) {
     if (thread < rows) args.log2_sums[row_index + thread] = 0;
+    if constexpr (kPlanes<T> == 3) {
+      constexpr int kLanes = kThreads / kShape.rows;  // of a row
+      const int row = thread / kLanes;
+      float total = row < rows ? part_of_delta<kLanes>(p, sequence, b, head, first_row + row) : 0;
+#pragma unroll
+      for (int step = 1; step < kLanes; step *= 2) total += shuffle_xor(total, step);
+      if (row < rows && thread % kLanes == 0) args.delta[row_index + row] = total;
+    }
     return;
   }
 

@@ -48,13 +48,10 @@ struct RowStatistics {
         const float lse = valid ? args.params.lse[head_index + i] : kMinusInfinity;
         const float log2_sum = valid && args.log2_sums ? args.log2_sums[head_index + i] : 0;
         delta[m][h] = valid && args.delta ? args.delta[head_index + i] : 0;
-        const bool empty = lse == kMinusInfinity;  // weights of a row without keys are 0
-        if constexpr (!kExact) {
-          of[m][h] = {empty ? -kMinusInfinity : lse * factor, log2_sum};
-        } else if (empty) {
-          of[m][h].set_empty();
-        } else {
-          of[m][h].set(lse, log2_sum);
+        if constexpr (kExact) {
+          of[m][h] = RowWeight(lse, log2_sum);
+        } else {  // weights of a row without keys are 0
+          of[m][h] = {lse == kMinusInfinity ? -kMinusInfinity : lse * factor, log2_sum};
         }
       }
     }
@@ -109,9 +106,8 @@ struct Scores {
     RowStatistics<T, kMt> rows;
     rows.load(args, sequence, lse_index(p, sequence, b, head, 0), row_of(0, 0), kGeneral ? 1 : kLog2E);
     if constexpr (kGeneral) options.template prefetch_bias<kMt, kNt>(row_of(0, 0), key_of(0, 0), sequence);
-    clear(weight);
     multiply<T, kD>(weight, LeftOf<T, kShape.rows, kD, Stored::plain>(tiles.q, row, 0),
-                    RightOf<T, kShape.keys, kD, Stored::plain>(tiles.k, key, 0));
+                    RightOf<T, kShape.keys, kD, Stored::plain>(tiles.k, key, 0), From::zero);
     CapSlopes<kGeneral ? kMt : 1, kGeneral ? kNt : 1> slopes;
     if constexpr (kGeneral) options.template apply<T>(weight, slopes, row_of(0, 0), key_of(0, 0), sequence);
     mask(sequence);
@@ -127,9 +123,8 @@ struct Scores {
         w = exp2_fast(w * factor - row.lse);
       }
     });
-    clear(ds);
     multiply<T, kD>(ds, LeftOf<T, kShape.rows, kD, Stored::plain>(tiles.d_o, row, 0),
-                    RightOf<T, kShape.keys, kD, Stored::plain>(tiles.v, key, 0));
+                    RightOf<T, kShape.keys, kD, Stored::plain>(tiles.v, key, 0), From::zero);
     if constexpr (kGeneral) {
       for_each(weight, [&](int m, int n, int e) { on_weight(m, n, e, weight[m][n][e]); });
       if (options.threshold != 0) {

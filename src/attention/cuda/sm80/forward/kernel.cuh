@@ -168,13 +168,12 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
       const int column = n * kKeys + lane_index() % 4 * 2;
       if constexpr (kGeneral) options.template prefetch_bias<kMt, kKeys / 8>(lane_row, column, sequence);
       float s[kMt][kKeys / 8][4];
-      clear(s);
       if (warp_works) {
         const RightOf<T, kKeys, kD, Stored::plain> k_tile(s_k + stage, 0, 0);
         if constexpr (kShape.q_in_registers) {
-          multiply<T, kD>(s, q_registers, k_tile);
+          multiply<T, kD>(s, q_registers, k_tile, From::zero);
         } else {
-          multiply<T, kD>(s, q_tile, k_tile);
+          multiply<T, kD>(s, q_tile, k_tile, From::zero);
         }
       }
       if (args.stages == 1) {  // V is here, and K has been read
@@ -207,7 +206,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
         }
         LeftRegisters<T, kMt, kKeys / 16> weights;
         round_to_left<T>(weights, s);
-        multiply<T, kKeys>(o, weights, RightOf<T, kKeys, kD, Stored::transposed>(s_v + stage, 0, 0));
+        multiply<T, kKeys>(o, weights, RightOf<T, kKeys, kD, Stored::transposed>(s_v + stage, 0, 0), From::sum);
       }
       if (args.stages == 2) {
         stage ^= kKeyBytes;
