@@ -32,7 +32,7 @@ inline constexpr int kChunkLanes = (kColumns / 8) & -(kColumns / 8);
 // vectors.
 template <class T, bool kAnyRows, int kPlaneBytes>
 struct ChunkCopy {
-  float held[kPlanes<T> == 1 ? 1 : 8];
+  float held[kIsFp32<T> ? 8 : 1];
 
   __device__ __forceinline__ void take(std::uint32_t to, const ElementType<T>* from, int column, bool vectors,
                                        int valid) {
@@ -58,13 +58,21 @@ struct ChunkCopy {
     }
   }
 
-  __device__ __forceinline__ void put(std::uint32_t to) const {
-    if constexpr (kPlanes < T >> 1) {
+  __device__ __forceinline__ float largest() const {
+    float most = 0;
+#pragma unroll
+    for (int e = 0; e < 8; ++e) most = fmaxf(most, fabsf(held[e]));
+    return most;
+  }
+
+  // `up`: what Fp32Scaled multiplies the elements with.
+  __device__ __forceinline__ void put(std::uint32_t to, float up = 1) const {
+    if constexpr (kIsFp32<T>) {
       std::uint32_t words[kPlanes<T>][4];
 #pragma unroll
       for (int w = 0; w < 4; ++w) {
         std::uint32_t parts[kPlanes<T>];
-        to_planes<T>(parts, held[2 * w], held[2 * w + 1]);
+        to_planes<T>(parts, held[2 * w] * up, held[2 * w + 1] * up);
 #pragma unroll
         for (int plane = 0; plane < kPlanes<T>; ++plane) words[plane][w] = parts[plane];
       }
@@ -74,9 +82,31 @@ struct ChunkCopy {
   }
 };
 
-// place(row) is the offset of a row in elements.
+// The chunks of a row of a tile, which kLanes neighbouring lanes hold. Fp32Scaled: with what brings the row back to its
+// size left at scales[row], fp32.
+template <class T, int kLanes, int kCount, class Chunk, class Address>
+__device__ __forceinline__ void put_row(const Chunk (&chunks)[kCount], int row, std::uint32_t scales,
+                                        Address&& address) {
+  float up = 1;
+  if constexpr (kIsScaled<T>) {
+    float most = 0;
+#pragma unroll
+    for (int c = 0; c < kCount; ++c) most = fmaxf(most, chunks[c].largest());
+#pragma unroll
+    for (int step = 1; step < kLanes; step *= 2) most = fmaxf(most, shuffle_xor(most, step));
+    const RowScale scale(most);
+    up = scale.up;
+    if (threadIdx.x % kLanes == 0)
+      store_shared(scales + static_cast<std::uint32_t>(row * 4), float_to_bits(scale.down));
+  }
+#pragma unroll
+  for (int c = 0; c < kCount; ++c) chunks[c].put(address(c), up);
+}
+
+// place(row) is the offset of a row in elements; scales as in put_row().
 template <class T, int kRows, int kColumns, int kThreads, bool kAnyRows, class Place>
-__device__ __forceinline__ void load_tile(std::uint32_t tile, const Rows<T>& from, int valid_rows, Place&& place) {
+__device__ __forceinline__ void load_tile(std::uint32_t tile, const Rows<T>& from, int valid_rows, Place&& place,
+                                          std::uint32_t scales = 0) {
   using Shape = Tile<kColumns>;
   constexpr int kLanes = kChunkLanes<kColumns>;
   constexpr int kRowStep = kThreads / kLanes;
@@ -88,14 +118,16 @@ __device__ __forceinline__ void load_tile(std::uint32_t tile, const Rows<T>& fro
     if (kRows % kRowStep != 0 && row >= kRows) break;
     const bool valid = row < valid_rows;
     const ElementType<T>* source = from.data + (valid ? place(row) : 0);
+    constexpr int kCount = Shape::kChunks / kLanes;
+    ChunkCopy<T, kAnyRows, kRows * kColumns * 2> chunks[kCount];
+    const auto address = [&](int c) { return tile + Shape::offset(row, lane + c * kLanes); };
 #pragma unroll
-    for (int c = 0; c < Shape::kChunks / kLanes; ++c) {
+    for (int c = 0; c < kCount; ++c) {
       const int chunk = lane + c * kLanes;
-      const std::uint32_t to = tile + Shape::offset(row, chunk);
-      ChunkCopy<T, kAnyRows, kRows * kColumns * 2> copy;
-      copy.take(to, source + chunk * 8 * from.column, from.column, from.vectors, valid ? from.columns - chunk * 8 : 0);
-      copy.put(to);
+      chunks[c].take(address(c), source + chunk * 8 * from.column, from.column, from.vectors,
+                     valid ? from.columns - chunk * 8 : 0);
     }
+    put_row<T, kLanes>(chunks, row, scales, address);
   }
 }
 
@@ -143,18 +175,19 @@ struct TileWalk {
     }
   }
 
-  __device__ __forceinline__ void end(const Held& held, std::uint32_t tile) const {
+  // scales as in put_row().
+  __device__ __forceinline__ void end(const Held& held, std::uint32_t tile, std::uint32_t scales = 0) const {
 #pragma unroll
     for (int i = 0; i < kChunkRows; ++i) {
-#pragma unroll
-      for (int c = 0; c < kChunkColumns; ++c) held.chunks[i][c].put(tile + Shape::offset(row_at(i), chunk_at(c)));
+      put_row<T, kLanes>(held.chunks[i], row_at(i), scales,
+                         [&](int c) { return tile + Shape::offset(row_at(i), chunk_at(c)); });
     }
   }
 
-  __device__ __forceinline__ void load(std::uint32_t tile, int valid_rows) const {
+  __device__ __forceinline__ void load(std::uint32_t tile, int valid_rows, std::uint32_t scales = 0) const {
     Held held;
     begin(held, tile, valid_rows);
-    end(held, tile);
+    end(held, tile, scales);
   }
 
  private:
@@ -197,8 +230,8 @@ __device__ __forceinline__ void store_tile(const Rows<T>& to, std::uint32_t tile
 }
 
 // A warp's accumulators to rows of an fp32 tensor; (row, column) is their place in the tile.
-template <int kMt, int kNt, class Place>
-__device__ __forceinline__ void store_rows(const Rows<Fp32>& to, const float (&c)[kMt][kNt][4], int row, int column,
+template <class T, int kMt, int kNt, class Place>
+__device__ __forceinline__ void store_rows(const Rows<T>& to, const float (&c)[kMt][kNt][4], int row, int column,
                                            int valid_rows, Place&& place) {
 #pragma unroll
   for (int m = 0; m < kMt; ++m) {

@@ -1,6 +1,9 @@
-// Element types of tensors as kernels hold them. 16-bit elements lie in shared memory as they are. An fp32 element is
-// the sum of three bf16 parts, each in a plane of its own, so that the tensor cores multiply it: six of the nine
-// products of parts make 24 bits, the other three are below the last of them.
+// Element types of tensors as kernels hold them. 16-bit elements lie in shared memory as they are. The tensor cores
+// multiply an fp32 element as the sum of 16-bit parts, each in a plane of its own:
+// - Fp32: three bf16 parts. Six of the nine products of parts make 24 bits, the other three are below the last of them.
+// - Fp32Scaled: two fp16 parts of an element times a power of two, the same for a row, that brings the largest of the
+// row
+//   to the top of fp16's range. Three of the four products make 22 to 23 bits: half of the work.
 #pragma once
 
 #include "attention/cuda/device/ptx.cuh"
@@ -8,17 +11,27 @@
 namespace strobe::cuda {
 
 struct Fp32 {};
+struct Fp32Scaled {};
 
 template <class T>
 struct Element {
   using Type = std::uint16_t;
+  using Part = T;
   static constexpr int kPlanes = 1;
 };
 
 template <>
 struct Element<Fp32> {
   using Type = float;
+  using Part = Bf16;
   static constexpr int kPlanes = 3;
+};
+
+template <>
+struct Element<Fp32Scaled> {
+  using Type = float;
+  using Part = Fp16;
+  static constexpr int kPlanes = 2;
 };
 
 template <class T>
@@ -28,16 +41,26 @@ template <class T>
 inline constexpr int kPlanes = Element<T>::kPlanes;
 
 template <class T>
+inline constexpr bool kIsFp32 = kPlanes<T> > 1;
+template <class T>
+inline constexpr bool kIsScaled = kPlanes<T> == 2;
+
+template <class T>
 inline constexpr bool kIsBf16 = false;
 template <>
 inline constexpr bool kIsBf16<Bf16> = true;
 
-// Products of planes (left, right), the smallest first.
-inline constexpr int kPlaneProducts = 6;
+// Products of planes (left, right), the smallest first; without a loop, so that planes stay in registers.
+template <class T>
+inline constexpr int kPlaneProducts = kPlanes<T> == 2 ? 3 : 6;
+
 struct PlaneProduct {
   int left, right;
 };
+
+template <class T>
 __device__ __forceinline__ constexpr PlaneProduct plane_product(int i) {
+  if constexpr (kPlanes<T> == 2) i += 3;
   return i == 0   ? PlaneProduct{0, 2}
          : i == 1 ? PlaneProduct{1, 1}
          : i == 2 ? PlaneProduct{2, 0}
@@ -54,33 +77,38 @@ __device__ __forceinline__ void to_planes(std::uint32_t (&words)[kPlanes<T>], fl
   } else {
 #pragma unroll
     for (int plane = 0; plane < kPlanes<T>; ++plane) {
-      words[plane] = pack<Bf16>(low, high);
-      low -= bits_to_float(words[plane] << 16);
-      high -= bits_to_float(words[plane] & 0xffff0000u);
+      words[plane] = pack<typename Element<T>::Part>(low, high);
+      if constexpr (kIsScaled<T>) {
+        low -= unpack<Fp16>(static_cast<std::uint16_t>(words[plane]));
+        high -= unpack<Fp16>(static_cast<std::uint16_t>(words[plane] >> 16));
+      } else {
+        low -= bits_to_float(words[plane] << 16);
+        high -= bits_to_float(words[plane] & 0xffff0000u);
+      }
     }
   }
 }
 
 // c [16x8] += a [16x16] b [16x8], all planes, or c = a b. Tensor cores cut off what does not fit an accumulator, always
 // towards zero: a sum that stayed in one would drift. So the planes' products start from zero, the smallest first, and
-// what they make is added with rounding.
+// what they make, times `unit`, is added with rounding.
 enum class From { zero, sum };
 
 template <class T>
 __device__ __forceinline__ void mma_planes(float (&c)[4], const std::uint32_t (&a)[kPlanes<T>][4],
-                                           const std::uint32_t (&b)[kPlanes<T>][2], From from) {
+                                           const std::uint32_t (&b)[kPlanes<T>][2], From from, float unit) {
   if constexpr (kPlanes<T> == 1) {
     if (from == From::zero) c[0] = c[1] = c[2] = c[3] = 0;
     mma<T>(c, a[0], b[0][0], b[0][1]);
   } else {
     float part[4] = {0, 0, 0, 0};
 #pragma unroll
-    for (int i = 0; i < kPlaneProducts; ++i) {
-      const PlaneProduct planes = plane_product(i);
-      mma<Bf16>(part, a[planes.left], b[planes.right][0], b[planes.right][1]);
+    for (int i = 0; i < kPlaneProducts<T>; ++i) {
+      const PlaneProduct planes = plane_product<T>(i);
+      mma<typename Element<T>::Part>(part, a[planes.left], b[planes.right][0], b[planes.right][1]);
     }
 #pragma unroll
-    for (int e = 0; e < 4; ++e) c[e] = from == From::zero ? part[e] : c[e] + part[e];
+    for (int e = 0; e < 4; ++e) c[e] = from == From::zero ? part[e] * unit : fmaf(part[e], unit, c[e]);
   }
 }
 
@@ -104,5 +132,16 @@ __device__ __forceinline__ float to_float(ElementType<T> element) {
     return element;
   }
 }
+
+// The power of two that brings a row to the top of fp16's range, 2^14 to 2^15 for its largest magnitude, and back.
+struct RowScale {
+  float up, down;
+
+  __device__ __forceinline__ explicit RowScale(float largest) {
+    const std::uint32_t exponent = max(float_to_bits(largest) >> 23, 15u);  // biased by 127; 15: both stay normal
+    up = bits_to_float((268 - exponent) << 23);
+    down = bits_to_float((exponent - 14) << 23);
+  }
+};
 
 }  // namespace strobe::cuda

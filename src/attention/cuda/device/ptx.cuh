@@ -41,6 +41,9 @@ __device__ __forceinline__ float shuffle_xor(float value, int lanes) {
   return __shfl_xor_sync(0xffffffffu, value, lanes);
 }
 
+// The largest of the warp's values.
+__device__ __forceinline__ std::uint32_t warp_max(std::uint32_t value) { return __reduce_max_sync(0xffffffffu, value); }
+
 // Four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void load_matrices(std::uint32_t (&r)[4], std::uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -69,6 +72,12 @@ __device__ __forceinline__ std::uint32_t load_shared(std::uint32_t address) {
   std::uint32_t value;
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
   return value;
+}
+
+__device__ __forceinline__ float2 load_shared_pair(std::uint32_t address) {
+  float2 pair;
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(pair.x), "=f"(pair.y) : "r"(address) : "memory");
+  return pair;
 }
 
 __device__ __forceinline__ void load_shared(std::uint32_t (&v)[4], std::uint32_t address) {

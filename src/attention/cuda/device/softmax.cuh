@@ -1,5 +1,5 @@
 // Online softmax of the rows that a warp holds as accumulators: each lane has 2 rows of every 16, a quarter of the
-// columns. Maxima are kept in the units of the scores; `factor` turns those into powers of two.
+// columns. Maxima are kept in the units of the scores; a factor turns those into powers of two.
 #pragma once
 
 #include "attention/cuda/device/options.cuh"
@@ -19,6 +19,12 @@ __device__ __forceinline__ float quad_sum(float value) {
   return value + shuffle_xor(value, 2);
 }
 
+// The factor of all rows.
+struct OneFactor {
+  float factor;
+  __device__ __forceinline__ float of(int, int) const { return factor; }
+};
+
 template <int kMt>
 struct OnlineSoftmax {
   float maximum[kMt][2], sum[kMt][2];  // sum: of this lane's columns
@@ -34,12 +40,13 @@ struct OnlineSoftmax {
   // Scores become weights relative to the running maximum; what was accumulated before is brought to it. kCareful takes
   // the maximum away before the factor: where a score may be as low as -FLT_MAX, which the factor would overflow, and
   // in fp32, where the weight of the maximum is to be 1 to the last bit; and it sums each tile for itself.
-  template <bool kCareful, int kNt, int kOt>
-  __device__ __forceinline__ void weigh(float (&s)[kMt][kNt][4], float (&o)[kMt][kOt][4], float factor) {
+  template <bool kCareful, int kNt, int kOt, class Factors>
+  __device__ __forceinline__ void weigh(float (&s)[kMt][kNt][4], float (&o)[kMt][kOt][4], const Factors& factors) {
 #pragma unroll
     for (int m = 0; m < kMt; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
+        const float factor = factors.of(m, h);
         float highest = maximum[m][h];
 #pragma unroll
         for (int n = 0; n < kNt; ++n) highest = fmaxf(highest, fmaxf(s[m][n][2 * h], s[m][n][2 * h + 1]));

@@ -129,9 +129,9 @@ __device__ __forceinline__ void for_each(const float (&)[kMt][kNt][4], Body&& bo
   }
 }
 
-// c += a b over kK, or c = a b; kMt and kNt count 16-row and 8-column pieces.
+// c += unit * a b over kK, or c = unit * a b; the unit is for fp32 only. kMt and kNt count 16-row and 8-column pieces.
 template <class T, int kK, int kMt, int kNt, class A, class B>
-__device__ __forceinline__ void multiply(float (&c)[kMt][kNt][4], const A& a, const B& b, From from) {
+__device__ __forceinline__ void multiply(float (&c)[kMt][kNt][4], const A& a, const B& b, From from, float unit = 1) {
   static_assert(kNt % 2 == 0 && kK % 16 == 0);
   constexpr int kP = kPlanes<T>;
 #pragma unroll
@@ -154,8 +154,8 @@ __device__ __forceinline__ void multiply(float (&c)[kMt][kNt][4], const A& a, co
       }
 #pragma unroll
       for (int m = 0; m < kMt; ++m) {
-        mma_planes<T>(c[m][2 * n], left[m], first, k == 0 ? from : From::sum);
-        mma_planes<T>(c[m][2 * n + 1], left[m], second, k == 0 ? from : From::sum);
+        mma_planes<T>(c[m][2 * n], left[m], first, k == 0 ? from : From::sum, unit);
+        mma_planes<T>(c[m][2 * n + 1], left[m], second, k == 0 ? from : From::sum, unit);
       }
     }
   }

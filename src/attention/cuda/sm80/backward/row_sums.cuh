@@ -14,11 +14,9 @@ namespace strobe::cuda::sm80 {
 // there are many rows and keys and LSE is near that of even weights.
 template <class T>
 __device__ __forceinline__ bool lse_rounding_shows(float lse, int rows, int keys) {
-  const float size = fabsf(lse);
   if (lse == kMinusInfinity) return false;
-  if constexpr (kPlanes<T> == 1) return size >= 8192;
-  if (rows <= 32 || keys <= 128 || size >= 16) return true;
-  return size >= 4 && fabsf(lse - logf(static_cast<float>(keys))) > 2;
+  if constexpr (!kIsFp32<T>) return fabsf(lse) >= 8192;
+  return rows <= 32 || !weights_are_even(lse, keys);
 }
 
 // A sum of parts that are sums themselves, with the error of each addition (Kahan).
@@ -81,7 +79,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   block_sync();
   if (!needed && !args.exact_delta) {
     if (thread < rows) args.log2_sums[row_index + thread] = 0;
-    if constexpr (kPlanes<T> == 3) {
+    if constexpr (kIsFp32<T>) {
       constexpr int kLanes = kThreads / kShape.rows;  // of a row
       const int row = thread / kLanes;
       float total = row < rows ? part_of_delta<kLanes>(p, sequence, b, head, first_row + row) : 0;
@@ -155,7 +153,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
     delta += bits_to_float(load_shared(s_sums + kKeyWarps * kShape.rows * 4 + at));
   }
   if (p.sinks && lse != kMinusInfinity) weight += exp2f((p.sinks[head] - lse) * kLog2E);
-  const bool all = kPlanes<T> == 3 || args.exact_delta;  // rows of this tile
+  const bool all = kIsFp32<T> || args.exact_delta;  // rows of this tile
   const bool renormalise = lse != kMinusInfinity && (all || shows);
   args.log2_sums[row_index + thread] = renormalise ? log2f(weight) : 0;
   if (all) args.delta[row_index + thread] = renormalise ? delta / weight : delta;

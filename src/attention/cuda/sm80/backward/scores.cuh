@@ -33,7 +33,7 @@ struct RowLse {
 
 template <class T, int kMt>
 struct RowStatistics {
-  static constexpr bool kExact = kPlanes<T> == 3;
+  static constexpr bool kExact = kIsFp32<T>;
   std::conditional_t<kExact, RowWeight, RowLse> of[kMt][2];
   float delta[kMt][2];
 
@@ -49,7 +49,8 @@ struct RowStatistics {
         const float log2_sum = valid && args.log2_sums ? args.log2_sums[head_index + i] : 0;
         delta[m][h] = valid && args.delta ? args.delta[head_index + i] : 0;
         if constexpr (kExact) {
-          of[m][h] = RowWeight(lse, log2_sum);
+          const Keys keys = sequence.allowed(i);
+          of[m][h] = RowWeight(lse, log2_sum, keys.hi - keys.lo);
         } else {  // weights of a row without keys are 0
           of[m][h] = {lse == kMinusInfinity ? -kMinusInfinity : lse * factor, log2_sum};
         }
@@ -115,7 +116,7 @@ struct Scores {
     for_each(weight, [&](int m, int n, int e) {
       const auto& row = rows.of[m][e / 2];
       float& w = weight[m][n][e];
-      if constexpr (kPlanes<T> == 3) {
+      if constexpr (kIsFp32<T>) {
         w = row.of(kGeneral ? w : multiply_rounded(w, p.scale));
       } else if constexpr (kGeneral) {  // the difference first: a score may be -FLT_MAX
         w = exp2_fast((w - row.lse) * kLog2E - row.log2_sum);

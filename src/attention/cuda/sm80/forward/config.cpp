@@ -52,9 +52,10 @@ ForwardConfig forward_config(const ForwardFacts& facts) {
   const auto take = [&](ForwardKind kind, int dim) {
     config.kind = kind;
     config.d = dim;
-    config.shape = forward_shape(dim, kind, facts.planes);
-    config.stages = best_stages(dim, config.shape, facts.planes, facts.shared_bytes_per_block);
-    config.shared_bytes = forward_shared_bytes(dim, config.shape, facts.planes, config.stages);
+    config.planes = forward_planes(kind, facts.planes);
+    config.shape = forward_shape(dim, kind, config.planes);
+    config.stages = best_stages(dim, config.shape, config.planes, facts.shared_bytes_per_block);
+    config.shared_bytes = forward_shared_bytes(dim, config.shape, config.planes, config.stages);
   };
   if (!facts.general && facts.planes == 1) {
     const int dim = padded(kPlainDims, d);

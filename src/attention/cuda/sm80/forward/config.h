@@ -25,7 +25,14 @@ inline constexpr int kPlainDims[] = {32, 64, 96, 128, 192, 256};
 inline constexpr int kGeneralDims[] = {64, 128, 256};
 inline constexpr int kPlainFp32Dims[] = {32, 64};  // larger ones through general
 
+// 16-bit parts of an element (device/element.cuh), from those that the problem's type has at most: fp32 takes two where
+// there is no option.
+constexpr int forward_planes(ForwardKind kind, int planes) {
+  return planes == 3 && kind == ForwardKind::plain ? 2 : planes;
+}
+
 constexpr ForwardShape forward_shape(int d, ForwardKind kind, int planes) {
+  if (planes == 2) return {128, d <= 32 ? 64 : 32, 8, 2, false};
   if (planes == 3) {  // fp32
     if (d <= 32) return {128, 64, 8, 2, false};
     if (d <= 64) return {128, 32, 8, 2, false};
@@ -43,13 +50,13 @@ constexpr ForwardShape forward_shape(int d, ForwardKind kind, int planes) {
   return {64, 64, 4, 2, false};
 }
 
-// Shared memory: the Q tile, then `stages` tiles of K and of V.
+// Shared memory: the Q tile, then `stages` tiles of K and of V; with two planes a scale for each of their rows.
 constexpr std::size_t forward_shared_bytes(int d, const ForwardShape& shape, int planes, int stages) {
-  return static_cast<std::size_t>(2 * planes * d) * (shape.rows + 2 * stages * shape.keys);
+  return static_cast<std::size_t>(2 * planes * d + (planes == 2 ? 4 : 0)) * (shape.rows + 2 * stages * shape.keys);
 }
 
 struct ForwardFacts {
-  int planes = 1;  // of 16 bits for each element in shared memory: 3 for fp32
+  int planes = 1;  // of 16 bits for each element in shared memory, at most: 3 for fp32
   int d = 0, dv = 0;
   bool general = false;       // options or rows that no vector load can take
   bool triangle = false;      // the mask ends at or near the diagonal
@@ -62,6 +69,7 @@ struct ForwardFacts {
 
 struct ForwardConfig {
   ForwardKind kind = ForwardKind::plain;
+  int planes = 1;        // of 16 bits for each element in shared memory
   int d = 0;             // padded head dimension
   int stages = 1;        // tiles of K and V in flight
   int splits = 1;        // of the keys, each for a block of its own

@@ -7,6 +7,7 @@
 #include "attention/cuda/device/softmax.cuh"
 #include "attention/cuda/sm80/forward/args.h"
 #include "attention/cuda/sm80/forward/config.h"
+#include "attention/cuda/sm80/forward/scales.cuh"
 
 namespace strobe::cuda::sm80 {
 
@@ -108,6 +109,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   const std::uint32_t s_q = shared_base();                                              // [rows][kD]
   const std::uint32_t s_k = s_q + kTileBytes<T, kShape.rows, kD>;                       // [stages][keys][kD]
   const std::uint32_t s_v = s_k + static_cast<std::uint32_t>(args.stages) * kKeyBytes;  // [stages][keys][kD]
+  const Scales scales(s_v + kKeyBytes, kShape.rows, kKeys);                             // Fp32Scaled, one stage
 
   const int warp_row = warp_index() * kWarpRows;
   const int lane_row = first_row + warp_row + lane_index() / 4;  // and 8, 16, 24 below
@@ -117,15 +119,16 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   clear(o);
   OnlineSoftmax<kMt> softmax;
   const float factor = kGeneral ? kLog2E : p.scale * kLog2E;
+  RowScales<kIsScaled<T> ? kMt : 0> row_scales;  // of this lane's rows of Q
   const ScoreOptions options(p, place.b, place.head);
 
   if (n_begin < n_end) {
-    load_tile<T, kShape.rows, kD, kThreads, kGeneral>(s_q, q, rows - first_row,
-                                                      [&](int row) { return map.offset(p.q, first_row + row); });
+    load_tile<T, kShape.rows, kD, kThreads, kGeneral>(
+        s_q, q, rows - first_row, [&](int row) { return map.offset(p.q, first_row + row); }, scales.q);
     if (kShape.q_in_registers) copy_async_commit();
     TileWalk<T, kKeys, kD, kThreads, kGeneral> k_walk(k, (n_end - 1) * kKeys), v_walk(v, (n_end - 1) * kKeys);
     int keys_left = sequence.k_length - (n_end - 1) * kKeys;  // from the tile that is loaded next
-    k_walk.load(s_k, keys_left);
+    k_walk.load(s_k, keys_left, scales.k);
     if (args.stages == 2) v_walk.load(s_v, keys_left);
     copy_async_commit();
 
@@ -144,6 +147,11 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
           for (int e = 0; e < 4; ++e) q_registers.squares[m][d][e][0] = square[e];
         }
       }
+    }
+
+    if constexpr (kIsScaled<T>) {
+      block_sync();
+      row_scales.load(scales.q, warp_row + lane_index() / 4);
     }
 
     typename TileWalk<T, kKeys, kD, kThreads, kGeneral>::Held k_held, v_held;
@@ -175,9 +183,10 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
         } else {
           multiply<T, kD>(s, q_tile, k_tile, From::zero);
         }
+        if constexpr (kIsScaled<T>) scale_columns(s, scales.k);
       }
       if (args.stages == 1) {  // V is here, and K has been read
-        v_walk.end(v_held, s_v);
+        v_walk.end(v_held, s_v, scales.v);
         v_walk.move(-1);
         copy_async_wait<0>();
         block_sync();
@@ -192,10 +201,12 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
           options.template apply<T>(s, slopes, lane_row, column, sequence);
         }
         if (n * kKeys < unmasked.lo || (n + 1) * kKeys > unmasked.hi) mask_scores(s, sequence, map, lane_row, column);
-        if (kPlanes<T> == 3 || (kGeneral && (options.bias || p.max_k <= kFewKeys))) {
-          softmax.template weigh<true>(s, o, factor);
+        if constexpr (kIsScaled<T>) {
+          softmax.template weigh<true>(s, o, row_scales.factors(factor));
+        } else if (kIsFp32<T> || (kGeneral && (options.bias || p.max_k <= kFewKeys))) {
+          softmax.template weigh<true>(s, o, OneFactor{factor});
         } else {
-          softmax.template weigh<false>(s, o, factor);
+          softmax.template weigh<false>(s, o, OneFactor{factor});
         }
         if constexpr (kGeneral) {
           if (options.threshold != 0) {
@@ -204,14 +215,16 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
             });
           }
         }
+        float unit = 1;
+        if constexpr (kIsScaled<T>) unit = take_scales_of_v<kKeys>(s, scales.v);
         LeftRegisters<T, kMt, kKeys / 16> weights;
         round_to_left<T>(weights, s);
-        multiply<T, kKeys>(o, weights, RightOf<T, kKeys, kD, Stored::transposed>(s_v + stage, 0, 0), From::sum);
+        multiply<T, kKeys>(o, weights, RightOf<T, kKeys, kD, Stored::transposed>(s_v + stage, 0, 0), From::sum, unit);
       }
       if (args.stages == 2) {
         stage ^= kKeyBytes;
       } else if (n > n_begin) {
-        k_walk.end(k_held, s_k);
+        k_walk.end(k_held, s_k, scales.k);
       }
     }
   }
@@ -230,7 +243,8 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
       const Keys keys = sequence.allowed(i);
       const bool has_keys = i < sequence.q_length && keys.lo < keys.hi;
       const float* sink = p.sinks && !partial ? p.sinks + head : nullptr;
-      const RowResult result = finish_row(multiply_rounded(softmax.maximum[m][h], to_natural), sum, has_keys, sink);
+      const float natural = to_natural * row_scales.of(m, h);
+      const RowResult result = finish_row(multiply_rounded(softmax.maximum[m][h], natural), sum, has_keys, sink);
       const float inverse = kGeneral ? result.inverse * p.dropout_scale : result.inverse;
 #pragma unroll
       for (int n = 0; n < kD / 8; ++n) {

@@ -20,21 +20,22 @@ void launch_forward_tiles(const ForwardLaunch& launch) {
   };
   // Head dimensions that each kind has a kernel for: config.h.
   constexpr bool kAllKinds = kD == 64 || kD == 128 || kD == 256;
-  const auto start_kind = [&]<class T>() {
-    constexpr bool kHasPlain = kPlanes<T> == 1 || kD == 32 || kD == 64;
-    if constexpr (kHasPlain) {
-      if (config.kind == ForwardKind::plain) return start.template operator()<T, ForwardKind::plain>();
-    }
+  const auto start_16_bits = [&]<class T>() {
+    if (config.kind == ForwardKind::plain) return start.template operator()<T, ForwardKind::plain>();
     if constexpr (kAllKinds) {
       if (config.kind == ForwardKind::general) return start.template operator()<T, ForwardKind::general>();
+      start.template operator()<T, ForwardKind::small>();
     }
-    if constexpr (kAllKinds && kPlanes<T> == 1) start.template operator()<T, ForwardKind::small>();
   };
   switch (launch.dtype) {
-    case DType::fp16: return start_kind.template operator()<Fp16>();
-    case DType::bf16: return start_kind.template operator()<Bf16>();
-    case DType::fp32: return start_kind.template operator()<Fp32>();
+    case DType::fp16: return start_16_bits.template operator()<Fp16>();
+    case DType::bf16: return start_16_bits.template operator()<Bf16>();
+    case DType::fp32: break;
   }
+  if constexpr (kD <= 64) {
+    if (config.kind == ForwardKind::plain) return start.template operator()<Fp32Scaled, ForwardKind::plain>();
+  }
+  if constexpr (kAllKinds) start.template operator()<Fp32, ForwardKind::general>();
 }
 
 }  // namespace strobe::cuda::sm80

@@ -1,0 +1,95 @@
+// What Fp32Scaled needs beside its tiles: the powers of two that bring rows of Q, K and V back to their size. Those of
+// Q go into the factor of a row, those of K are multiplied onto scores. Those of V are multiplied onto the weights,
+// relative to the largest of the tile, which the sum of the tile is multiplied with.
+#pragma once
+
+#include "attention/cuda/device/tile.cuh"
+
+namespace strobe::cuda::sm80 {
+
+// Addresses in shared memory: [rows], [keys], [keys], fp32.
+struct Scales {
+  std::uint32_t q, k, v;
+
+  __device__ __forceinline__ Scales(std::uint32_t base, int rows, int keys)
+      : q(base), k(q + static_cast<std::uint32_t>(rows * 4)), v(k + static_cast<std::uint32_t>(keys * 4)) {}
+};
+
+// Of the rows of Q that a lane has; kMt = 0: all are 1.
+template <int kMt>
+struct RowScales {
+  float value[kMt][2];
+
+  __device__ __forceinline__ RowScales() {
+#pragma unroll
+    for (int m = 0; m < kMt; ++m) value[m][0] = value[m][1] = 1;
+  }
+
+  // row: this lane's first.
+  __device__ __forceinline__ void load(std::uint32_t scales, int row) {
+#pragma unroll
+    for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        value[m][h] = bits_to_float(load_shared(scales + static_cast<std::uint32_t>((row + m * 16 + h * 8) * 4)));
+      }
+    }
+  }
+
+  __device__ __forceinline__ float of(int m, int h) const { return value[m][h]; }
+
+  struct Factors {
+    const RowScales& scales;
+    float factor;
+    __device__ __forceinline__ float of(int m, int h) const { return scales.value[m][h] * factor; }
+  };
+  __device__ __forceinline__ Factors factors(float factor) const { return {*this, factor}; }
+};
+
+template <>
+struct RowScales<0> {
+  __device__ __forceinline__ float of(int, int) const { return 1; }
+};
+
+// Scales of the keys of this lane's columns n * 8 + 2 * (lane % 4) and the next.
+__device__ __forceinline__ float2 column_scales(std::uint32_t scales, int n) {
+  return load_shared_pair(scales + static_cast<std::uint32_t>((n * 8 + lane_index() % 4 * 2) * 4));
+}
+
+template <int kMt, int kNt>
+__device__ __forceinline__ void scale_columns(float (&s)[kMt][kNt][4], std::uint32_t scales) {
+#pragma unroll
+  for (int n = 0; n < kNt; ++n) {
+    const float2 scale = column_scales(scales, n);
+#pragma unroll
+    for (int m = 0; m < kMt; ++m) {
+      s[m][n][0] *= scale.x, s[m][n][1] *= scale.y;
+      s[m][n][2] *= scale.x, s[m][n][3] *= scale.y;
+    }
+  }
+}
+
+// Weights, at most 1, take the scales of V and come to the top of fp16's range. Returns what their products with V are
+// to be multiplied with.
+template <int kKeys, int kMt, int kNt>
+__device__ __forceinline__ float take_scales_of_v(float (&weights)[kMt][kNt][4], std::uint32_t scales) {
+  std::uint32_t largest = 0;  // scales are positive: their bits are in order
+#pragma unroll
+  for (int j = 0; j < kKeys; j += kWarpLanes) {
+    largest = max(largest, load_shared(scales + static_cast<std::uint32_t>((j + lane_index()) * 4)));
+  }
+  const RowScale top(bits_to_float(warp_max(largest)));
+#pragma unroll
+  for (int n = 0; n < kNt; ++n) {
+    const float2 scale = column_scales(scales, n);
+    const float low = scale.x * top.up, high = scale.y * top.up;
+#pragma unroll
+    for (int m = 0; m < kMt; ++m) {
+      weights[m][n][0] *= low, weights[m][n][1] *= high;
+      weights[m][n][2] *= low, weights[m][n][3] *= high;
+    }
+  }
+  return top.down;
+}
+
+}  // namespace strobe::cuda::sm80
