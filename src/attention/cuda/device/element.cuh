@@ -89,29 +89,6 @@ __device__ __forceinline__ void to_planes(std::uint32_t (&words)[kPlanes<T>], fl
   }
 }
 
-// c [16x8] += a [16x16] b [16x8], all planes, or c = a b. Tensor cores cut off what does not fit an accumulator, always
-// towards zero: a sum that stayed in one would drift. So the planes' products start from zero, the smallest first, and
-// what they make, times `unit`, is added with rounding.
-enum class From { zero, sum };
-
-template <class T>
-__device__ __forceinline__ void mma_planes(float (&c)[4], const std::uint32_t (&a)[kPlanes<T>][4],
-                                           const std::uint32_t (&b)[kPlanes<T>][2], From from, float unit) {
-  if constexpr (kPlanes<T> == 1) {
-    if (from == From::zero) c[0] = c[1] = c[2] = c[3] = 0;
-    mma<T>(c, a[0], b[0][0], b[0][1]);
-  } else {
-    float part[4] = {0, 0, 0, 0};
-#pragma unroll
-    for (int i = 0; i < kPlaneProducts<T>; ++i) {
-      const PlaneProduct planes = plane_product<T>(i);
-      mma<typename Element<T>::Part>(part, a[planes.left], b[planes.right][0], b[planes.right][1]);
-    }
-#pragma unroll
-    for (int e = 0; e < 4; ++e) c[e] = from == From::zero ? part[e] * unit : fmaf(part[e], unit, c[e]);
-  }
-}
-
 // The two elements of a packed word.
 template <class T>
 __device__ __forceinline__ float low_half(std::uint32_t word) {

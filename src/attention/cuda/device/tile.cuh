@@ -129,34 +129,68 @@ __device__ __forceinline__ void for_each(const float (&)[kMt][kNt][4], Body&& bo
   }
 }
 
+// What a product is added to.
+enum class From { zero, sum };
+
+// c [16 kMt x 16] += a [16 kMt x 16] b [16 x 16] for one k, the columns as two pieces of 8.
+template <class T, int kMt>
+__device__ __forceinline__ void multiply_square(float (*c[kMt])[4], const std::uint32_t (&left)[kMt][kPlanes<T>][4],
+                                                const std::uint32_t (&right)[kPlanes<T>][4], From from, float unit) {
+  if constexpr (!kIsFp32<T>) {
+#pragma unroll
+    for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float(&sum)[4] = c[m][half];
+        if (from == From::zero) sum[0] = sum[1] = sum[2] = sum[3] = 0;
+        mma<T>(sum, left[m][0], right[0][2 * half], right[0][2 * half + 1]);
+      }
+    }
+  } else {
+    // Tensor cores cut off what does not fit an accumulator, always towards zero: a sum that stayed in one would drift.
+    // So the planes' products start from zero, the smallest first, and what they make is added with rounding.
+    float part[kMt][2][4];
+    clear(part);
+#pragma unroll
+    for (int i = 0; i < kPlaneProducts<T>; ++i) {
+      const PlaneProduct planes = plane_product<T>(i);
+#pragma unroll
+      for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          mma<typename Element<T>::Part>(part[m][half], left[m][planes.left], right[planes.right][2 * half],
+                                         right[planes.right][2 * half + 1]);
+        }
+      }
+    }
+    for_each(part, [&](int m, int half, int e) {
+      float& sum = c[m][half][e];
+      sum = from == From::zero ? part[m][half][e] * unit : fmaf(part[m][half][e], unit, sum);
+    });
+  }
+}
+
 // c += unit * a b over kK, or c = unit * a b; the unit is for fp32 only. kMt and kNt count 16-row and 8-column pieces.
 template <class T, int kK, int kMt, int kNt, class A, class B>
 __device__ __forceinline__ void multiply(float (&c)[kMt][kNt][4], const A& a, const B& b, From from, float unit = 1) {
   static_assert(kNt % 2 == 0 && kK % 16 == 0);
-  constexpr int kP = kPlanes<T>;
 #pragma unroll
   for (int k = 0; k < kK / 16; ++k) {
-    std::uint32_t left[kMt][kP][4];
+    std::uint32_t left[kMt][kPlanes<T>][4];
 #pragma unroll
     for (int m = 0; m < kMt; ++m) {
 #pragma unroll
-      for (int plane = 0; plane < kP; ++plane) a.load(left[m][plane], m, k, plane);
+      for (int plane = 0; plane < kPlanes<T>; ++plane) a.load(left[m][plane], m, k, plane);
     }
 #pragma unroll
     for (int n = 0; n < kNt / 2; ++n) {
-      std::uint32_t first[kP][2], second[kP][2];  // of two pieces of 8 columns
+      std::uint32_t right[kPlanes<T>][4];
 #pragma unroll
-      for (int plane = 0; plane < kP; ++plane) {
-        std::uint32_t right[4];
-        b.load(right, n, k, plane);
-        first[plane][0] = right[0], first[plane][1] = right[1];
-        second[plane][0] = right[2], second[plane][1] = right[3];
-      }
+      for (int plane = 0; plane < kPlanes<T>; ++plane) b.load(right[plane], n, k, plane);
+      float(*square[kMt])[4];
 #pragma unroll
-      for (int m = 0; m < kMt; ++m) {
-        mma_planes<T>(c[m][2 * n], left[m], first, k == 0 ? from : From::sum, unit);
-        mma_planes<T>(c[m][2 * n + 1], left[m], second, k == 0 ? from : From::sum, unit);
-      }
+      for (int m = 0; m < kMt; ++m) square[m] = &c[m][2 * n];
+      multiply_square<T, kMt>(square, left, right, k == 0 ? from : From::sum, unit);
     }
   }
 }
