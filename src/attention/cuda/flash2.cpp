@@ -155,7 +155,7 @@ std::size_t workspace_bytes(const Problem& problem) {
     } else {
       const BackwardConfig config = backward_config_of(problem, general);
       const auto args = backward_args(problem, config, params_of(problem));
-      most = std::max(most, sm80::backward_workspace(config, args).total());
+      most = std::max(most, sm80::backward_workspace(config, args, problem.dtype).total());
     }
   }
   return most;

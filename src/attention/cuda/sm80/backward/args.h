@@ -11,6 +11,11 @@ struct DbiasShape {
   constexpr std::int64_t elements() const { return std::int64_t{batch} * heads * rows * keys; }
 };
 
+// Of a row in fp32: RowWeight, computed once, and delta.
+struct RowFacts {
+  float base, rest, power, delta;
+};
+
 struct BackwardArgs {
   Params params;
   std::int32_t row_tiles = 0, key_tiles = 0;  // of the longest sequence
@@ -23,6 +28,7 @@ struct BackwardArgs {
 
   float* delta = nullptr;           // [rows as LSE counts them]: sum of dO * O
   float* log2_sums = nullptr;       // [rows]: logarithm of the sum of the weights that LSE gives; null: 0
+  RowFacts* row_facts = nullptr;    // [rows], fp32
   float* dq_sum = nullptr;          // [tiles of rows][padded head dimension * rows of a
                                     // tile], in the order of registers
   std::uint32_t* turns = nullptr;   // [tiles of rows]: how many blocks have added to the tile; deterministic

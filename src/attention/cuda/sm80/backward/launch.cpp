@@ -58,13 +58,14 @@ void split_dbias(const BackwardConfig& config, const DbiasShape& shape, int mult
   args.dbias_parts = static_cast<std::int32_t>(std::max<std::int64_t>(parts, 1));
 }
 
-BackwardWorkspace backward_workspace(const BackwardConfig& config, const BackwardArgs& args) {
+BackwardWorkspace backward_workspace(const BackwardConfig& config, const BackwardArgs& args, DType dtype) {
   const Params& p = args.params;
   const auto rows = static_cast<std::size_t>((p.packed ? 1 : p.batch) * p.heads_q * p.total_q);
   const auto tiles = static_cast<std::size_t>(all_row_tiles(args));
   BackwardWorkspace workspace;
   workspace.delta = whole(rows * sizeof(float));
   workspace.log2_sums = args.has_row_sums ? workspace.delta : 0;
+  workspace.row_facts = dtype == DType::fp32 ? rows * sizeof(RowFacts) : 0;
   workspace.dq_sum = tiles * static_cast<std::size_t>(config.shape.rows * config.d) * sizeof(float);
   workspace.turns = args.deterministic ? whole((tiles + 1) * sizeof(std::uint32_t)) : 0;
   if (args.dbias_parts > 1) {
@@ -75,15 +76,17 @@ BackwardWorkspace backward_workspace(const BackwardConfig& config, const Backwar
 
 void launch_backward(BackwardLaunch launch, void* workspace) {
   BackwardArgs& args = launch.args;
-  const BackwardWorkspace bytes = backward_workspace(launch.config, args);
+  const BackwardWorkspace bytes = backward_workspace(launch.config, args, launch.dtype);
   auto* at = static_cast<char*>(workspace);
   args.dq_sum = reinterpret_cast<float*>(at);
   args.turns = reinterpret_cast<std::uint32_t*>(at + bytes.dq_sum);
   args.ticket = args.turns + all_row_tiles(args);
-  args.delta = reinterpret_cast<float*>(at + bytes.dq_sum + bytes.turns);
+  at += bytes.dq_sum + bytes.turns;
+  if (bytes.row_facts) args.row_facts = reinterpret_cast<RowFacts*>(at);
+  args.delta = reinterpret_cast<float*>(at + bytes.row_facts);
   if (args.has_row_sums) args.log2_sums = args.delta + bytes.delta / sizeof(float);
-  args.dbias_sums = reinterpret_cast<float*>(at + bytes.total() - bytes.dbias_sums);
-  zero_async(at, bytes.dq_sum + bytes.turns, launch.stream);
+  args.dbias_sums = reinterpret_cast<float*>(static_cast<char*>(workspace) + bytes.total() - bytes.dbias_sums);
+  zero_async(workspace, bytes.dq_sum + bytes.turns, launch.stream);
   launch_delta(launch);
   if (args.has_row_sums) with_dim(launch.config.d, [&]<int kD>() { launch_row_sums<kD>(launch); });
   const bool wants_dbias = args.params.dbias.data != nullptr;

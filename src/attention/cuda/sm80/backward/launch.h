@@ -17,11 +17,11 @@ struct BackwardLaunch {
 
 // Bytes of the parts of a workspace, each a multiple of 16.
 struct BackwardWorkspace {
-  std::size_t delta = 0, log2_sums = 0, dq_sum = 0, turns = 0, dbias_sums = 0;
-  std::size_t total() const { return delta + log2_sums + dq_sum + turns + dbias_sums; }
+  std::size_t delta = 0, log2_sums = 0, row_facts = 0, dq_sum = 0, turns = 0, dbias_sums = 0;
+  std::size_t total() const { return delta + log2_sums + row_facts + dq_sum + turns + dbias_sums; }
 };
 
-BackwardWorkspace backward_workspace(const BackwardConfig& config, const BackwardArgs& args);
+BackwardWorkspace backward_workspace(const BackwardConfig& config, const BackwardArgs& args, DType dtype);
 
 // args with params, deterministic and the tiles of the plan; see also backward_tiles().
 void backward_tiles(const BackwardConfig& config, BackwardArgs& args);

@@ -44,6 +44,16 @@ __device__ __forceinline__ float part_of_delta(const Params& p, const Sequence& 
   return sum;
 }
 
+// Everything about row i of a sequence, whose place among all rows is `index`.
+__device__ __forceinline__ void store_facts(const BackwardArgs& args, const Sequence& sequence, std::int64_t index,
+                                            int i, float log2_sum, float delta) {
+  args.log2_sums[index] = log2_sum;
+  args.delta[index] = delta;
+  const Keys keys = sequence.allowed(i);
+  const RowWeight weight(args.params.lse[index], log2_sum, keys.hi - keys.lo);
+  args.row_facts[index] = {weight.base, weight.rest, weight.power, delta};
+}
+
 // A block a tile of rows of one query head.
 template <class T, int kD>
 __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.warps * 32)
@@ -78,14 +88,15 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   const bool needed = load_shared(s_q) != 0;
   block_sync();
   if (!needed && !args.exact_delta) {
-    if (thread < rows) args.log2_sums[row_index + thread] = 0;
-    if constexpr (kIsFp32<T>) {
+    if constexpr (!kIsFp32<T>) {
+      if (thread < rows) args.log2_sums[row_index + thread] = 0;
+    } else {
       constexpr int kLanes = kThreads / kShape.rows;  // of a row
       const int row = thread / kLanes;
       float total = row < rows ? part_of_delta<kLanes>(p, sequence, b, head, first_row + row) : 0;
 #pragma unroll
       for (int step = 1; step < kLanes; step *= 2) total += shuffle_xor(total, step);
-      if (row < rows && thread % kLanes == 0) args.delta[row_index + row] = total;
+      if (row < rows && thread % kLanes == 0) store_facts(args, sequence, row_index + row, first_row + row, 0, total);
     }
     return;
   }
@@ -103,6 +114,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   BackwardArgs plain = args;  // without the sums that are computed here
   plain.delta = nullptr;
   plain.log2_sums = nullptr;
+  plain.row_facts = nullptr;
   load_rows(p.q, s_q, p.d);
   load_rows(p.d_o, s_do, p.dv_dim);
   const Keys keys = sequence.some(first_row, first_row + rows - 1);
@@ -155,8 +167,14 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   if (p.sinks && lse != kMinusInfinity) weight += exp2f((p.sinks[head] - lse) * kLog2E);
   const bool all = kIsFp32<T> || args.exact_delta;  // rows of this tile
   const bool renormalise = lse != kMinusInfinity && (all || shows);
-  args.log2_sums[row_index + thread] = renormalise ? log2f(weight) : 0;
-  if (all) args.delta[row_index + thread] = renormalise ? delta / weight : delta;
+  const float log2_sum = renormalise ? log2f(weight) : 0;
+  if (renormalise) delta /= weight;
+  if constexpr (kIsFp32<T>) {
+    store_facts(args, sequence, row_index + thread, first_row + thread, log2_sum, delta);
+  } else {
+    args.log2_sums[row_index + thread] = log2_sum;
+    if (all) args.delta[row_index + thread] = delta;
+  }
 }
 
 }  // namespace strobe::cuda::sm80

@@ -45,6 +45,15 @@ struct RowStatistics {
       for (int h = 0; h < 2; ++h) {
         const int i = first_row + m * 16 + h * 8;
         const bool valid = i < sequence.q_length;
+        if constexpr (kExact) {
+          if (args.row_facts) {
+            const float4 facts = valid ? reinterpret_cast<const float4*>(args.row_facts)[head_index + i]
+                                       : make_float4(0, kMinusInfinity, 0, 0);
+            of[m][h].base = facts.x, of[m][h].rest = facts.y, of[m][h].power = facts.z;
+            delta[m][h] = facts.w;
+            continue;
+          }
+        }
         const float lse = valid ? args.params.lse[head_index + i] : kMinusInfinity;
         const float log2_sum = valid && args.log2_sums ? args.log2_sums[head_index + i] : 0;
         delta[m][h] = valid && args.delta ? args.delta[head_index + i] : 0;
