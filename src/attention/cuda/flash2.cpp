@@ -33,6 +33,11 @@ bool takes_vectors(const BasicView<Void>& view) {
 // 16-bit parts of an element in shared memory.
 int planes_of(const Problem& problem) { return problem.dtype == DType::fp32 ? 3 : 1; }
 
+// How the tensor cores get an fp32 element, for `explain`.
+const char* parts_text(int planes) {
+  return planes == 2 ? ", two scaled fp16 parts an element" : planes == 3 ? ", three bf16 parts an element" : "";
+}
+
 bool has_options(const Problem& problem) {
   return problem.softcap != 0 || problem.alibi_slopes || problem.has_bias || problem.dropout.p != 0 ||
          !(problem.scale > 0);
@@ -127,10 +132,10 @@ std::string configuration(const Problem& problem) {
   if (on_cuda_cores(problem)) return "CUDA cores, a warp a row";
   if (problem.pass == Pass::backward) {
     const BackwardConfig config = backward_config_of(problem, backward_is_general(problem));
-    return fmt::format("mma.sync, {}, head dimension {}, tiles of {} rows x {} keys, {} warps, {} stages, dQ {}",
+    return fmt::format("mma.sync, {}, head dimension {}, tiles of {} rows x {} keys, {} warps, {} stages, dQ {}{}",
                        config.kind == BackwardKind::plain ? "plain" : "general", config.d, config.shape.rows,
                        config.shape.keys, config.shape.warps, config.stages,
-                       problem.deterministic ? "added in order" : "added in any order");
+                       problem.deterministic ? "added in order" : "added in any order", parts_text(planes_of(problem)));
   }
   const ForwardConfig config = forward_config_of(problem, forward_is_general(problem));
   const char* kind = config.kind == ForwardKind::plain   ? "plain"
@@ -140,6 +145,7 @@ std::string configuration(const Problem& problem) {
       fmt::format("mma.sync, {}, head dimension {}, tiles of {} rows x {} keys, {} warps, {} stages", kind, config.d,
                   config.shape.rows, config.shape.keys, config.shape.warps, config.stages);
   if (config.splits > 1) text += fmt::format(", keys split {} ways", config.splits);
+  text += parts_text(config.planes);
   return text;
 }
 
