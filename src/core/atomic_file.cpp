@@ -34,6 +34,11 @@ std::string behind_links(std::string path, const std::string& shown) {
   fail(ErrorCode::invalid_argument, "{}: cannot be written: {}", shown, std::strerror(ELOOP));
 }
 
+// A descriptor of some process under a file's name: what is behind it belongs to whoever opened it.
+bool names_descriptor(const std::string& path) {
+  return path == "/dev/stdout" || path == "/dev/stderr" || path.starts_with("/dev/fd/") || path.starts_with("/proc/");
+}
+
 mode_t mode_of_new_file() {
   const mode_t mask = umask(0);
   umask(mask);
@@ -81,11 +86,11 @@ AtomicFile::AtomicFile(std::string path, std::string asked_by) : path_(std::move
   shown_ = asked_by + " " + (path_.empty() ? "\"\"" : path_);
   if (path_.empty()) fail(ErrorCode::invalid_argument, "{}: a file name is needed", shown_);
   struct stat status {};
-  if (stat(path_.c_str(), &status) == 0) {
+  const bool exists = stat(path_.c_str(), &status) == 0;
+  if (exists) {
     if (S_ISDIR(status.st_mode)) fail(ErrorCode::invalid_argument, "{}: is a folder; a file name is needed", shown_);
     if (access(path_.c_str(), W_OK) != 0) refuse(errno);
-    // A pipe, a device or an open file of some process: written in place by commit.
-    if (!S_ISREG(status.st_mode) || path_.starts_with("/dev/") || path_.starts_with("/proc/")) return;
+    if (!S_ISREG(status.st_mode) || names_descriptor(path_)) return;  // commit writes to it
   }
   path_ = behind_links(std::move(path_), shown_);
   temporary_ = path_ + ".XXXXXX";
@@ -95,7 +100,7 @@ AtomicFile::AtomicFile(std::string path, std::string asked_by) : path_(std::move
     temporary_.clear();
     refuse(error);
   }
-  fchmod(descriptor_, mode_of_new_file());
+  fchmod(descriptor_, exists ? status.st_mode & 0777 : mode_of_new_file());
   slot_ = register_name(temporary_);
 }
 

@@ -9,7 +9,8 @@ namespace strobe {
 class AtomicFile {
  public:
   // Creates the temporary file at once, so that an unwritable place is known before any work is done. A symbolic link
-  // stays one: the file it leads to is replaced. What is not a plain file, and all of /dev and /proc, is written to.
+  // stays one: the file it leads to is replaced. A new file keeps the permissions of the one that it replaces. What is
+  // not a plain file, /dev/stdout, /dev/stderr, /dev/fd and /proc are written to instead, at their end.
   // Throws Error(invalid_argument) with the system's reason; `asked_by`, such as a flag, stands before the path in it.
   explicit AtomicFile(std::string path, std::string asked_by = "output");
   ~AtomicFile();  // removes the temporary file where commit was not reached

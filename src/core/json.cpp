@@ -1,32 +1,40 @@
 // Writes and reads JSON (RFC 8259). The reader is strict: no comments, no trailing commas, bounded depth.
 #include "core/json.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
 #include "core/fail.h"
+#include "core/utf8.h"
 
 namespace strobe {
 namespace {
 
 constexpr int kMaxDepth = 200;
 
+// A byte that is not part of valid UTF-8 becomes U+FFFD: strict readers refuse a text that has any.
 void append_string(std::string& out, std::string_view text) {
   out += '"';
-  for (const char c : text) {
-    switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20) {
-          out += fmt::format("\\u{:04x}", static_cast<int>(c));
-        } else {
-          out += c;
-        }
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = utf8_length(text.substr(i));
+    const char c = text[i];
+    if (length == 0) {
+      out += "\\ufffd";
+    } else if (c == '"' || c == '\\') {
+      out += {'\\', c};
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\r') {
+      out += "\\r";
+    } else if (c == '\t') {
+      out += "\\t";
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\u{:04x}", static_cast<int>(c));
+    } else {
+      out += text.substr(i, length);
     }
+    i += std::max<std::size_t>(1, length);
   }
   out += '"';
 }

@@ -1,5 +1,6 @@
 // JSON values: what result files, `--json` and the protocol of the Python peers are made of.
-// Objects keep the order in which keys were added; numbers that are not finite are written as null.
+// Objects keep the order in which keys were added; numbers that are not finite are written as null, and bytes that are
+// not UTF-8 as U+FFFD.
 #pragma once
 
 #include <cstdint>

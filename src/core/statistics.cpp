@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -62,13 +61,6 @@ Summary summarize(std::span<const double> samples) {
   summary.high = sorted[sorted.size() - ranks.low];
   summary.confidence = std::max(0.0, ranks.confidence);
   return summary;
-}
-
-double geometric_mean(std::span<const double> values) {
-  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
-  double logs = 0;
-  for (const double value : values) logs += std::log(value);
-  return std::exp(logs / static_cast<double>(values.size()));
 }
 
 }  // namespace strobe

@@ -28,7 +28,4 @@ Summary summarize(std::span<const double> samples);
 // Linear interpolation between order statistics (type 7); fraction in [0, 1]. `sorted` must not be empty.
 double quantile(std::span<const double> sorted, double fraction);
 
-// All values must be positive; an empty span gives NaN.
-double geometric_mean(std::span<const double> values);
-
 }  // namespace strobe

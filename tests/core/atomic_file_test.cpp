@@ -1,6 +1,7 @@
 // core/atomic_file: the old file or the whole new one, and an unwritable place is known at once.
 #include "core/atomic_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -74,6 +75,42 @@ TEST_F(AtomicFileTest, LinksStayAndWhatTheyLeadToIsReplaced) {
 TEST_F(AtomicFileTest, DevicesAreWrittenTo) {
   AtomicFile("/dev/null").commit("gone");
   EXPECT_FALSE(std::filesystem::is_regular_file("/dev/null"));
+}
+
+TEST_F(AtomicFileTest, PlainFilesUnderDevAreReplacedToo) {
+  std::string name = "/dev/shm/strobe-atomic-XXXXXX";
+  const int descriptor = mkstemp(name.data());
+  if (descriptor < 0) GTEST_SKIP() << "no /dev/shm to write to";
+  close(descriptor);
+  for (const char* contents : {"first", "second"}) AtomicFile(name).commit(contents);
+  std::ostringstream text;
+  text << std::ifstream(name).rdbuf();
+  std::filesystem::remove(name);
+  EXPECT_EQ(text.str(), "second");
+}
+
+TEST_F(AtomicFileTest, OpenDescriptorsAreWrittenToAtTheirEnd) {
+  std::ofstream(folder_ / "a.json") << "old ";
+  const int descriptor = open((folder_ / "a.json").c_str(), O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(descriptor, 0);
+  AtomicFile("/dev/fd/" + std::to_string(descriptor)).commit("and new");
+  close(descriptor);
+  EXPECT_EQ(read("a.json"), "old and new");
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(AtomicFileTest, KeepsThePermissionsOfWhatItReplaces) {
+  using std::filesystem::perms;
+  const std::filesystem::path path = folder_ / "a.json";
+  std::ofstream(path) << "secret";
+  std::filesystem::permissions(path, perms::owner_read | perms::owner_write);
+  AtomicFile(path.string()).commit("new");
+  EXPECT_EQ(std::filesystem::status(path).permissions(), perms::owner_read | perms::owner_write);
+  const mode_t mask = umask(027);
+  AtomicFile((folder_ / "b.json").string()).commit("new");
+  umask(mask);
+  EXPECT_EQ(std::filesystem::status(folder_ / "b.json").permissions(),
+            perms::owner_read | perms::owner_write | perms::group_read);
 }
 
 TEST_F(AtomicFileTest, RefusesFoldersAndMissingPlaces) {

@@ -43,6 +43,26 @@ TEST(Json, EscapesAndUnescapes) {
   EXPECT_EQ(Json::parse(R"("\u00e9\ud83d\ude00\/")").as_string(), "é😀/");
 }
 
+TEST(Json, BytesThatAreNotUtf8BecomeTheReplacementCharacter) {
+  const struct {
+    const char* bytes;
+    const char* read;
+  } table[] = {{"a\xff"
+                "b",
+                "a\ufffdb"},
+               {"\xc3", "\ufffd"},                                // cut short
+               {"\xc0\xaf", "\ufffd\ufffd"},                      // overlong
+               {"\xe0\x9f\xbf", "\ufffd\ufffd\ufffd"},            // overlong
+               {"\xed\xa0\x80", "\ufffd\ufffd\ufffd"},            // a surrogate
+               {"\xf4\x90\x80\x80", "\ufffd\ufffd\ufffd\ufffd"},  // beyond U+10FFFF
+               {"\xe2\x82"
+                "x",
+                "\ufffd\ufffdx"},
+               {"é€😀\xf4\x8f\xbf\xbf\xed\x9f\xbf", "é€😀\U0010ffff\ud7ff"}};
+  for (const auto& row : table) EXPECT_EQ(Json::parse(Json(row.bytes).dump()).as_string(), row.read) << row.read;
+  EXPECT_EQ(Json("\x80").dump(), "\"\\ufffd\"");
+}
+
 TEST(Json, RefusesBadTextWithItsPosition) {
   for (const char* text :
        {"",      "{",       "[1,]",        "{\"a\":1,}", "{a:1}", "01",    "1.",        ".5", "+1", "tru",

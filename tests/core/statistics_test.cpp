@@ -71,10 +71,5 @@ TEST(Statistics, RelativeHalfWidth) {
   EXPECT_NEAR(summary.relative_half_width(), 0.02, 1e-12);
 }
 
-TEST(Statistics, GeometricMean) {
-  EXPECT_DOUBLE_EQ(geometric_mean(std::vector<double>{1, 4}), 2);
-  EXPECT_TRUE(std::isnan(geometric_mean({})));
-}
-
 }  // namespace
 }  // namespace strobe
