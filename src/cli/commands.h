@@ -18,8 +18,12 @@ int run_bench(Arguments arguments);
 int run_explain(Arguments arguments);
 int run_env(Arguments arguments);
 
-// Text to the standard output. A closed pipe (`| head`) is not an error: further text is dropped.
+// Text to the standard output. Once a write has failed, further text is dropped, and the command goes on to its end: a
+// result file is not lost because of a full terminal log.
 void print(std::string_view text);
+
+// Throws Error(runtime) where text was dropped, unless the reader has gone (`| head`): that is not an error.
+void check_output();
 
 // The same to the standard error, for text that goes beside data on the standard output.
 void print_aside(std::string_view text);

@@ -23,7 +23,8 @@ struct Command {
   int (*run)(Arguments);
 };
 
-int run_version(Arguments) {
+int run_version(Arguments arguments) {
+  if (!arguments.empty()) fail(ErrorCode::invalid_argument, "\"{}\": version takes no arguments", arguments[0]);
   print(fmt::format("strobe {} ({})\n", build_version(), build_revision()));
   return kFine;
 }
@@ -43,7 +44,7 @@ std::string help_text() {
   for (const Command& command : kCommands) text += fmt::format("  {:<9}{}\n", command.name, command.help);
   return text +
          "\nstrobe COMMAND --help lists the flags of a command.\n"
-         "Exit codes: 0 fine, 1 failed check, 2 bad input, 3 failure at run time, 130/143 interrupted.\n";
+         "Exit codes: 0 fine, 1 failed check, 2 bad input, 3 failure at run time, 129/130/143 interrupted.\n";
 }
 
 const Command& find_command(std::string_view name) {
@@ -57,8 +58,13 @@ const Command& find_command(std::string_view name) {
        near.size() < names.size() ? "nearest" : "valid", fmt::join(near, ", "));
 }
 
+bool asks_for_help(std::string_view word) { return word == "--help" || word == "-h"; }
+
 int run_help(Arguments arguments) {
-  if (!arguments.empty() && !arguments[0].starts_with("-")) {
+  if (arguments.size() > 1) {
+    fail(ErrorCode::invalid_argument, "\"{}\": help takes the name of one command", arguments[1]);
+  }
+  if (!arguments.empty() && !asks_for_help(arguments[0])) {
     const Command& command = find_command(arguments[0]);
     const std::string_view flag = "--help";
     if (command.run != run_help && command.run != run_version) return command.run({&flag, 1});
@@ -73,8 +79,9 @@ extern "C" void end_on_signal(int number) {
 }
 
 int dispatch(Arguments arguments) {
-  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h") return run_help({});
-  if (arguments[0] == "--version") return run_version({});
+  if (arguments.empty()) return run_help({});
+  if (asks_for_help(arguments[0])) return run_help(arguments.subspan(1));
+  if (arguments[0] == "--version") return run_version(arguments.subspan(1));
   return find_command(arguments[0]).run(arguments.subspan(1));
 }
 
@@ -90,9 +97,12 @@ int main(int count, char** words) {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGINT, end_on_signal);
   signal(SIGTERM, end_on_signal);
+  if (signal(SIGHUP, end_on_signal) == SIG_IGN) signal(SIGHUP, SIG_IGN);  // nohup
   const std::vector<std::string_view> arguments(words + 1, words + count);
   try {
-    return dispatch(arguments);
+    const int code = dispatch(arguments);
+    if (code == kFine) check_output();
+    return code;
   } catch (const strobe::Error& error) {
     complain(error.what());
     return exit_code(error.code());

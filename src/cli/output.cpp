@@ -2,30 +2,37 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "cli/commands.h"
+#include "core/fail.h"
 
 namespace strobe::cli {
 namespace {
 
-// False once the reader has gone.
-bool write_all(int descriptor, std::string_view text) {
+// 0, or the errno of what went wrong.
+int write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = write(descriptor, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
+    if (written <= 0) return written < 0 ? errno : EIO;
     text.remove_prefix(static_cast<std::size_t>(written));
   }
-  return true;
+  return 0;
 }
 
+int output_error = 0;  // errno of the first write to the standard output that failed
 bool progress_shown = false;
 
 }  // namespace
 
 void print(std::string_view text) {
-  static bool open = true;
-  if (open) open = write_all(STDOUT_FILENO, text);
+  if (output_error == 0) output_error = write_all(STDOUT_FILENO, text);
+}
+
+void check_output() {
+  if (output_error == 0 || output_error == EPIPE) return;
+  fail(ErrorCode::runtime, "standard output: cannot be written: {}", std::strerror(output_error));
 }
 
 void print_aside(std::string_view text) {

@@ -79,6 +79,10 @@ INSTANTIATE_TEST_SUITE_P(
                  "--output /nonexistent/folder/x.json: cannot be written: No such file"},
         BadInput{"bench --output ''", "--output \"\": a file name is needed"},
         BadInput{"bench --output /", "--output /: is a folder; a file name is needed"},
+        BadInput{"version extra", "\"extra\": version takes no arguments"},
+        BadInput{"--version extra", "\"extra\": version takes no arguments"},
+        BadInput{"help bench extra", "\"extra\": help takes the name of one command"},
+        BadInput{"--help bnech", "\"bnech\": unknown command; nearest: bench"},
         BadInput{"env --json=1", "--json: takes no value"}, BadInput{"explain --quick=1", "--quick: takes no value"}));
 
 TEST(Cli, HelpEverywhere) {

@@ -180,11 +180,32 @@ TEST(Bench, ClosedPipeIsQuietAndLosesNothing) {
   EXPECT_TRUE(Json::parse(scratch.read("benchmark_result.json")).is_object());
 }
 
+TEST(Bench, FullStandardOutputIsExitCode3InOneLine) {
+  const Scratch scratch;
+  for (const std::string& arguments :
+       {std::string("version"), std::string("bench --help"), std::string("env --quick --json"),
+        std::string("explain --quick --seq_len 32"), small("--output - 2>/dev/null"), small("")}) {
+    const Program program = run_command("{ '" STROBE_PROGRAM "' " + arguments + " >/dev/full; }", scratch);
+    EXPECT_EQ(program.code, 3) << arguments;
+    if (arguments.find("2>") != std::string::npos) continue;  // the table went aside
+    EXPECT_EQ(program.errors, "strobe: standard output: cannot be written: No space left on device\n") << arguments;
+  }
+  EXPECT_TRUE(Json::parse(scratch.read("benchmark_result.json")).is_object());  // the file is not lost with it
+}
+
+TEST(Bench, ArgumentsThatAreNotUtf8LeaveReadableJson) {
+  const Scratch scratch;
+  ASSERT_EQ(run_program(small("--output \xe9.json"), scratch).code, 0);
+  const std::string command = Json::parse(scratch.read("\xe9.json")).at("command").as_string();
+  EXPECT_NE(command.find("\ufffd.json"), std::string::npos) << command;
+}
+
 TEST(Bench, SignalsEndItWithNothingLeftBehind) {
-  for (const auto& [name, code] : {std::pair{"INT", 130}, std::pair{"TERM", 143}}) {
+  for (const auto& [name, code] : {std::pair{"INT", 130}, std::pair{"TERM", 143}, std::pair{"HUP", 129}}) {
     const Scratch scratch;
-    const Program program = run_program(std::string("bench --quick --repeats 1000000 --batch_size 1 --seq_len 64"),
-                                        scratch, std::string("timeout --preserve-status -s ") + name + " 2");
+    const std::string before = std::string("env --default-signal=") + name + " timeout --preserve-status -s " + name;
+    const Program program =
+        run_program(std::string("bench --quick --repeats 1000000 --batch_size 1 --seq_len 64"), scratch, before + " 1");
     EXPECT_EQ(program.code, code);
     EXPECT_EQ(scratch.entries(), 0u);
   }
