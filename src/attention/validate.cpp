@@ -17,7 +17,6 @@ namespace {
 
 constexpr auto kInvalid = ErrorCode::invalid_argument;
 constexpr std::int64_t kMaxHeadDim = 256;
-constexpr int kMaxThreads = 1024;
 // What tanh(s / softcap) and its product with softcap need to stay within floats.
 constexpr float kLeastSoftcap = 1e-30f, kMostSoftcap = 1e30f;
 

@@ -228,7 +228,8 @@ Json config_json(const Case& one) {
                               {"cache", cache},
                               {"layout", "bhsd"}});
   add_options(config, one.options);
-  return config.set("unmasked_scores", one.heads * unmasked_scores(one));
+  config.set("unmasked_scores", one.heads * unmasked_scores(one));
+  return config.set("scaled", one.scaled);
 }
 
 }  // namespace strobe::bench

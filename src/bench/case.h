@@ -34,6 +34,7 @@ struct Case {
   Device device = Device::cpu;
   Cache cache = Cache::cold;
   ScoreOptions options{};
+  bool scaled = false;  // the default configuration was made smaller for a CPU
 
   std::int64_t emb_dim() const { return heads * head_dim; }
   bool masked() const { return causal || window.left >= 0 || window.right >= 0; }

@@ -50,7 +50,7 @@ Ceilings measure_ceilings(int threads, std::span<const DType> types, Depth depth
 // Of the current GPU: the copy rate and cuBLAS's product in these types, about 100 ms each; tf32 if full.
 Ceilings measure_gpu_ceilings(std::span<const DType> types, Depth depth);
 
-// Those of the cases' device, in the types that occur among them.
+// Those of the cases' device, in the types that occur among them. Device and threads are the same for all of them.
 Ceilings ceilings_for(std::span<const Case> cases, Depth depth);
 
 inline constexpr DType kAllTypes[] = {DType::fp32, DType::fp16, DType::bf16};

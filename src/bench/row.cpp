@@ -80,7 +80,7 @@ Json row_json(const Row& row, const RunRecord& record) {
   json.set("implementation", row.implementation);
   json.set("kernel", row.kernel);
   json.set("configuration", row.configuration);
-  json.set("config", config_json(row.one).set("scaled", record.scaled));
+  json.set("config", config_json(row.one));
   Json statistics = Json::object();
   for (const Region region : kRegions) statistics.set(name_of(region), series_json(row.series(region)));
   json.set("statistics", statistics);

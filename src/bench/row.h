@@ -41,7 +41,6 @@ struct Row {
 struct RunRecord {
   Json environment;
   std::string command;  // repeats the run
-  bool scaled = false;  // the default configuration was made smaller for a CPU
 };
 
 // Exactly the shape of the source reports (forward, backward, forward_backward, peak_memory_usage(MB)), and

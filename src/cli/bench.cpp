@@ -3,18 +3,14 @@
 #include <stdlib.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <optional>
-#include <sstream>
 
 #include "bench/ceilings.h"
 #include "bench/runner.h"
 #include "bench/table.h"
-#include "cli/case_options.h"
+#include "cli/bench_options.h"
 #include "cli/commands.h"
 #include "core/atomic_file.h"
-#include "core/fail.h"
 #include "device/host/thread_pool.h"
 #include "measure/quiet.h"
 
@@ -26,95 +22,6 @@ constexpr const char* kIntroduction =
     "Measures implementations of attention on one configuration: checked against float64 first, then timed in\n"
     "turns in the same run. Prints a table (medians) and writes JSON.\n\n"
     "  strobe bench --impl Flash2,Pytorch,torch-sdpa --seq_len 2048 --dtype bf16 --causal=both\n\n";
-
-struct BenchOptions {
-  CaseOptions one;
-  bench::RunOptions run;
-  std::string output = "benchmark_result.json";
-  std::string cells;  // file of configurations; empty: the one of the flags
-  double peer_timeout = 600;
-  bool check = true;
-  bool quick = false;
-  bool pin = true;
-};
-
-Option make_switch(std::string name, std::string help, bool& target) {
-  return {.name = std::move(name),
-          .takes = Takes::optional_value,
-          .placeholder = "on|off",
-          .help = std::move(help),
-          .apply =
-              [&target](auto flag, auto value) {
-                target = value.empty() || parse_word(flag, value, {"on", "off"}) == "on";
-              },
-          .words = {"on", "off"}};
-}
-
-OptionTable make_table(BenchOptions& options) {
-  OptionTable table;
-  bench::RunOptions& run = options.run;
-  add_case_options(table, options.one);
-  table.add({.name = "repeats",
-             .aliases = {"repeat"},
-             .placeholder = "N",
-             .help = "exactly N samples; default: until the median is known within 1 %",
-             .apply = [&](auto flag, auto value) {
-               run.rule.repeats = static_cast<int>(parse_integer(flag, value, 1, 1000000));
-             }});
-  table.add({.name = "output",
-             .placeholder = "FILE",
-             .help = "JSON of all rows; default benchmark_result.json; - is the standard output",
-             .apply = [&](auto, auto value) { options.output = value; }});
-  table.add(
-      {.name = "cells",
-       .placeholder = "FILE",
-       .help = "several configurations in one run: a line each, of flags that describe one; other flags hold for all",
-       .apply = [&](auto, auto value) { options.cells = value; }});
-  table.add(make_switch("check", "compare with float64 before timing; default on", options.check));
-  table.add({.name = "memory-limit",
-             .placeholder = "SIZE",
-             .help = "imitate a machine with that much memory, such as 24G",
-             .apply = [&](auto flag, auto value) { run.memory_limit = parse_bytes(flag, value); }});
-  table.add({.name = "time-limit",
-             .placeholder = "SECONDS",
-             .help = "of sampling a configuration; default 20",
-             .apply = [&](auto flag, auto value) { run.rule.time_limit = parse_seconds(flag, value); }});
-  table.add({.name = "peer-timeout",
-             .placeholder = "SECONDS",
-             .help = "a peer that does not answer for so long has failed; default 600",
-             .apply = [&](auto flag, auto value) { options.peer_timeout = parse_seconds(flag, value); }});
-  table.add({.name = "seed",
-             .placeholder = "N",
-             .help = "of the random inputs; default 1",
-             .apply = [&](auto flag, auto value) {
-               run.seed = static_cast<std::uint64_t>(parse_integer(flag, value, 0, INT64_MAX));
-             }});
-  table.add(make_switch("pin", "keep to as many cores as threads; default on", options.pin));
-  table.add(make_switch("quick", "do not measure the machine's ceilings; default off", options.quick));
-  return table;
-}
-
-// The configurations of a file: on each line, flags beyond those of the command line. Lines that are empty or begin
-// with # are passed over.
-std::vector<bench::Case> cells_of(const std::string& path, const CaseOptions& defaults) {
-  std::ifstream file(path);
-  if (!file) fail(ErrorCode::invalid_argument, "--cells {}: cannot be read", path);
-  std::vector<bench::Case> cells;
-  for (std::string line; std::getline(file, line);) {
-    if (line.empty() || line[0] == '#') continue;
-    CaseOptions one = defaults;
-    OptionTable table;
-    add_case_options(table, one);
-    std::istringstream text(line);
-    const std::vector<std::string> words{std::istream_iterator<std::string>(text), {}};
-    const std::vector<std::string_view> views(words.begin(), words.end());
-    table.parse(views);
-    const Cases found = cases_of(one);
-    cells.insert(cells.end(), found.cases.begin(), found.cases.end());
-  }
-  if (cells.empty()) fail(ErrorCode::invalid_argument, "--cells {}: no configuration in it", path);
-  return cells;
-}
 
 std::string quoted(std::string_view word) {
   const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
@@ -149,6 +56,11 @@ std::string lines_of(const std::vector<std::string>& notes) {
   std::string text;
   for (const std::string& note : notes) text += "note: " + note + "\n";
   return text;
+}
+
+bool any_fp32(const Cases& cases) {
+  return std::any_of(cases.cases.begin(), cases.cases.end(),
+                     [](const bench::Case& one) { return one.dtype == DType::fp32; });
 }
 
 bool any_measured(const std::vector<bench::Row>& rows) {
@@ -196,37 +108,32 @@ int run_bench(Arguments arguments) {
     print(kIntroduction + table.help());
     return kFine;
   }
-  Cases cases = cases_of(options.one);
-  if (!options.cells.empty()) cases = {.cases = cells_of(options.cells, options.one), .scaled = false, .note = {}};
+  const Cases cases = cases_of(options);  // refuses bad problems before anything is started
   const bench::Case& first = cases.cases.front();
-  for (const bench::Case& one : cases.cases) {  // refuses bad problems before anything is started
-    explain(bench::attention_of(one), Pass::forward, bench::execution_of(one));
-  }
   Output output(options.output);
-  std::vector<std::string> notes = notes_on_machine(first.threads);
-  if (!cases.note.empty()) notes.insert(notes.begin(), cases.note);
-  output.tell(lines_of(notes));
+  output.tell(lines_of(cases.notes) + lines_of(notes_on_machine(first.threads)));
 
-  if (options.pin && first.device == Device::cpu && first.threads <= available_cores()) pin_to_cores(first.threads);
+  const RunFlags& how = options.how;
+  if (how.pin && first.device == Device::cpu && first.threads <= available_cores()) pin_to_cores(first.threads);
   show_progress("measure the machine's ceilings");
-  const bench::Depth depth = options.quick ? bench::Depth::none : bench::Depth::brief;
-  const bench::Ceilings ceilings = bench::ceilings_for(cases.cases, depth);
-  if (first.dtype == DType::fp32 && ceilings.disturbed()) {
+  const bench::Ceilings ceilings =
+      bench::ceilings_for(cases.cases, how.quick ? bench::Depth::none : bench::Depth::brief);
+  if (any_fp32(cases) && ceilings.disturbed()) {
     output.tell(lines_of({"OpenBLAS sgemm was not left alone: shares of its rate are too high here"}));
   }
-  const bench::RunRecord record{
-      .environment = bench::full_environment(ceilings), .command = repeat_command(arguments), .scaled = cases.scaled};
+  const bench::RunRecord record{.environment = bench::full_environment(ceilings), .command = repeat_command(arguments)};
   bench::Implementations implementations;
   for (const std::string& name : options.one.implementations) {
     implementations.push_back(
-        bench::make_implementation(name, {.device = first.device, .peer_timeout = options.peer_timeout}));
+        bench::make_implementation(name, {.device = first.device, .peer_timeout = how.peer_timeout}));
   }
-  options.run.check = options.check ? bench::Check::on : bench::Check::off;
-  options.run.progress = [](const std::string& step) { show_progress(step); };
+  bench::RunOptions run = how.run;
+  run.check = how.check ? bench::Check::on : bench::Check::off;
+  run.progress = [](const std::string& step) { show_progress(step); };
 
   std::vector<bench::Row> all;
   for (const bench::Case& one : cases.cases) {
-    const std::vector<bench::Row> rows = bench::run_case(one, implementations, options.run);
+    const std::vector<bench::Row> rows = bench::run_case(one, implementations, run);
     show_progress("");
     for (const bench::Row& row : rows) {
       if (row.status != bench::Status::wrong) continue;
@@ -235,7 +142,7 @@ int run_bench(Arguments arguments) {
     }
     output.tell(heading(one, ceilings) + rows_table(rows, ceilings));
     if (any_measured(rows)) {
-      output.tell(lines_of(notes_on(rows, options.run.rule)));
+      output.tell(lines_of(notes_on(rows, run.rule)));
     } else {
       for (const bench::Row& row : rows) complain(row.reason);
     }

@@ -83,7 +83,7 @@ Device parse_device(std::string_view flag, std::string_view value) {
 
 }  // namespace
 
-void add_case_options(OptionTable& table, CaseOptions& options) {
+void add_configuration_options(OptionTable& table, CaseOptions& options) {
   table.add({.name = "batch_size",
              .aliases = {"batch"},
              .placeholder = "N",
@@ -104,11 +104,6 @@ void add_case_options(OptionTable& table, CaseOptions& options) {
              .placeholder = "N",
              .help = "all heads together; head dimension = emb_dim / num_heads; default 2048",
              .apply = size_into(options.emb, 1)});
-  table.add({.name = "impl",
-             .placeholder = "NAME[,NAME]",
-             .help = "Flash2, Pytorch (= standard), reference, torch-sdpa, torch-math; on a GPU also torch-flash, "
-                     "torch-efficient, torch-cudnn; default Flash2",
-             .apply = [&](auto, auto value) { parse_implementations(options, value); }});
   table.add({.name = "causal",
              .takes = Takes::optional_value,
              .placeholder = "off|on|both",
@@ -142,10 +137,6 @@ void add_case_options(OptionTable& table, CaseOptions& options) {
              .help = "sliding window: keys to the left and right of the diagonal, -1 is open",
              .apply = [&](auto flag, auto value) { options.window = parse_window(flag, value); }});
   add_score_options(table, options);
-  table.add({.name = "device",
-             .placeholder = "cpu|cuda",
-             .help = "default: cuda where there is a GPU",
-             .apply = [&](auto flag, auto value) { options.device = parse_device(flag, value); }});
   table.add({.name = "cache",
              .placeholder = "cold|hot",
              .help = "whether a GPU finds the tensors in its L2 cache; default cold",
@@ -153,11 +144,24 @@ void add_case_options(OptionTable& table, CaseOptions& options) {
                const bool hot = parse_word(flag, value, {"cold", "hot"}) == "hot";
                options.cache = hot ? bench::Cache::hot : bench::Cache::cold;
              }});
+}
+
+void add_case_options(OptionTable& table, CaseOptions& options) {
+  add_configuration_options(table, options);
+  table.add({.name = "impl",
+             .placeholder = "NAME[,NAME]",
+             .help = "Flash2, Pytorch (= standard), reference, torch-sdpa, torch-math; on a GPU also torch-flash, "
+                     "torch-efficient, torch-cudnn; default Flash2",
+             .apply = [&](auto, auto value) { parse_implementations(options, value); }});
+  table.add({.name = "device",
+             .placeholder = "cpu|cuda",
+             .help = "default: cuda where there is a GPU",
+             .apply = [&](auto flag, auto value) { options.device = parse_device(flag, value); }});
   table.add({.name = "threads",
              .placeholder = "N",
              .help = "default: all cores of this process",
              .apply = [&](auto flag, auto value) {
-               options.threads = static_cast<int>(parse_integer(flag, value, 1, 4096));
+               options.threads = static_cast<int>(parse_integer(flag, value, 1, kMaxThreads));
              }});
 }
 
@@ -222,8 +226,7 @@ Cases cases_of(const CaseOptions& options) {
     changes.push_back("--emb_dim 2048 -> 512");
   }
   if (!changes.empty()) {
-    out.scaled = true;
-    out.note = fmt::format("defaults scaled for a CPU: {}; name a flag to set it", fmt::join(changes, ", "));
+    out.notes.push_back(fmt::format("defaults scaled for a CPU: {}; name a flag to set it", fmt::join(changes, ", ")));
   }
   check_heads(options, heads, emb);
   const std::int64_t kv_heads = options.kv_heads.value_or(heads);
@@ -247,12 +250,17 @@ Cases cases_of(const CaseOptions& options) {
                          .alignment = options.alignment,
                          .window = options.window,
                          .passes = options.passes,
-                         .threads = options.threads.value_or(available_cores()),
+                         .threads = options.threads.value_or(std::min(available_cores(), kMaxThreads)),
                          .device = device,
                          .cache = options.cache,
-                         .options = scores});
+                         .options = scores,
+                         .scaled = !changes.empty()});
   }
   return out;
+}
+
+void check_problems(const Cases& cases) {
+  for (const bench::Case& one : cases.cases) explain(bench::attention_of(one), Pass::forward, bench::execution_of(one));
 }
 
 }  // namespace strobe::cli

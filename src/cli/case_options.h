@@ -26,17 +26,20 @@ struct CaseOptions {
   bool is_list = false;                                // --impl named several: the output is a list
 };
 
+// What one configuration is made of, and may differ between those of a run.
+void add_configuration_options(OptionTable& table, CaseOptions& options);
+
+// Those, and what is the same for all of a run: implementations, device, threads.
 void add_case_options(OptionTable& table, CaseOptions& options);
 
-// The part of them that concerns scores (score_options.cpp), and what they come to for a case of those sizes.
+// The part that concerns scores (score_options.cpp), and what they come to for a case of those sizes.
 void add_score_options(OptionTable& table, CaseOptions& options);
 bench::ScoreOptions score_options_of(const CaseOptions& options, std::int64_t batch, std::int64_t seq,
                                      std::int64_t seq_k);
 
 struct Cases {
   std::vector<bench::Case> cases;  // one for each value of causal
-  bool scaled = false;             // defaults were made smaller, since this runs on a CPU
-  std::string note;                // says so; else empty
+  std::vector<std::string> notes;  // what the reader should know of them: defaults that were scaled
 };
 
 // Where a case runs, for a heading: "cpu, 2 threads" or "cuda, NVIDIA H200".
@@ -44,5 +47,8 @@ std::string place_of(const bench::Case& one);
 
 // Fills in the defaults. Throws Error(invalid_argument) where heads do not divide.
 Cases cases_of(const CaseOptions& options);
+
+// Throws as the library does where a case is no valid problem: before anything is started.
+void check_problems(const Cases& cases);
 
 }  // namespace strobe::cli

@@ -1,6 +1,7 @@
 // `strobe env`: what this machine is and what it was just measured to do.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -142,14 +143,16 @@ std::string environment_text(const Json& environment) {
 int run_env(Arguments arguments) {
   bool json = false;
   bool quick = false;
-  int threads = available_cores();
+  int threads = std::min(available_cores(), kMaxThreads);
   OptionTable table;
   table.add(
       {.name = "json", .takes = Takes::nothing, .help = "the same as JSON", .apply = [&](auto, auto) { json = true; }});
   table.add({.name = "threads",
              .placeholder = "N",
              .help = "for the measured rates; default: all cores of this process",
-             .apply = [&](auto flag, auto value) { threads = static_cast<int>(parse_integer(flag, value, 1, 4096)); }});
+             .apply = [&](auto flag, auto value) {
+               threads = static_cast<int>(parse_integer(flag, value, 1, kMaxThreads));
+             }});
   table.add({.name = "quick", .takes = Takes::nothing, .help = "measure nothing", .apply = [&](auto, auto) {
                quick = true;
              }});

@@ -5,7 +5,7 @@
 
 #include "bench/ceilings.h"
 #include "bench/memory_model.h"
-#include "cli/case_options.h"
+#include "cli/bench_options.h"
 #include "cli/commands.h"
 #include "core/fail.h"
 #include "core/text_table.h"
@@ -16,7 +16,8 @@ namespace {
 constexpr const char* kIntroduction =
     "usage: strobe explain [--flag value ...]\n\n"
     "The problem, each kernel's verdict with its reason, tiles, workspace, FLOPs, bytes, predicted memory of each\n"
-    "implementation item by item, and the best time that this machine allows. Flags as for bench:\n\n";
+    "implementation item by item, and the best time that this machine allows. Flags as for bench; of\n"
+    "those that say how to measure only --quick has an effect:\n\n";
 
 std::string megabytes(std::int64_t bytes) {
   const double value = static_cast<double>(bytes) / (1 << 20);
@@ -110,21 +111,15 @@ std::string memory_text(const bench::Case& one) {
 }  // namespace
 
 int run_explain(Arguments arguments) {
-  CaseOptions options;
-  bool quick = false;
-  OptionTable table;
-  add_case_options(table, options);
-  table.add({.name = "quick",
-             .takes = Takes::nothing,
-             .help = "do not measure the machine, so no best time",
-             .apply = [&](auto, auto) { quick = true; }});
+  BenchOptions options;  // of those that say how to measure only --quick has an effect
+  const OptionTable table = make_table(options);
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(kIntroduction + table.help());
     return kFine;
   }
-  const Cases cases = cases_of(options);
-  if (!cases.note.empty()) print("note: " + cases.note + "\n");
-  const bench::Depth depth = quick ? bench::Depth::none : bench::Depth::brief;
+  const Cases cases = cases_of(options);  // refuses bad problems before anything is measured or told
+  for (const std::string& note : cases.notes) print("note: " + note + "\n");
+  const bench::Depth depth = options.how.quick ? bench::Depth::none : bench::Depth::brief;
   const bench::Ceilings ceilings = bench::ceilings_for(cases.cases, depth);
   for (const bench::Case& one : cases.cases) {
     print(fmt::format("{}; {}; scale 1/sqrt({})\n\n", describe(one), place_of(one), one.head_dim));

@@ -66,8 +66,9 @@ void OptionTable::refuse_unknown(std::string_view flag) const {
   for (const Option& option : options_) names.push_back("--" + option.name);
   const std::string word = "--" + std::string(flag);
   const std::vector<std::string> near = nearest(word, names);
-  fail(ErrorCode::invalid_argument, "{}: unknown flag; {}: {}", word, near.size() < names.size() ? "nearest" : "valid",
-       fmt::join(near, ", "));
+  fail(ErrorCode::invalid_argument, "{}: {}; {}: {}", word,
+       subject_.empty() ? "unknown flag" : "not a flag of " + subject_,
+       near.size() < names.size() ? "nearest" : "valid", fmt::join(near, ", "));
 }
 
 OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> arguments) const {
@@ -121,6 +122,18 @@ std::string OptionTable::help() const {
     text += '\n';
   }
   return text;
+}
+
+Option make_switch(std::string name, std::string help, bool& target) {
+  return {.name = std::move(name),
+          .takes = Takes::optional_value,
+          .placeholder = "on|off",
+          .help = std::move(help),
+          .apply =
+              [&target](auto flag, auto value) {
+                target = value.empty() || parse_word(flag, value, {"on", "off"}) == "on";
+              },
+          .words = {"on", "off"}};
 }
 
 std::int64_t parse_integer(std::string_view flag, std::string_view value, std::int64_t least, std::int64_t most) {

@@ -25,6 +25,8 @@ struct Option {
 // Dash and underscore are the same everywhere; `--flag value` and `--flag=value` too. -h and --help are always known.
 class OptionTable {
  public:
+  explicit OptionTable(std::string subject = {}) : subject_(std::move(subject)) {}
+
   void add(Option option) { options_.push_back(std::move(option)); }
 
   enum class Outcome { run, help };
@@ -37,8 +39,12 @@ class OptionTable {
   const Option* find(std::string_view flag) const;
   [[noreturn]] void refuse_unknown(std::string_view flag) const;
 
+  std::string subject_;  // whose flags these are, where errors should say so: "a configuration"
   std::vector<Option> options_;
 };
+
+// --name, --name=on and --name=off.
+Option make_switch(std::string name, std::string help, bool& target);
 
 // Candidates within reach of a misspelled word, nearest first; all of them where none is near.
 std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);

@@ -1,7 +1,7 @@
 // The flags of bench::ScoreOptions, part of the case options.
 #include <charconv>
-#include <cmath>
 #include <iterator>
+#include <limits>
 
 #include "cli/case_options.h"
 #include "core/fail.h"
@@ -10,20 +10,18 @@ namespace strobe::cli {
 namespace {
 
 constexpr std::int64_t kLongest = (std::int64_t{1} << 31) - 1;
+constexpr double kLeastFloat = std::numeric_limits<float>::min();
+constexpr double kMostBelowOne = 1 - 0x1p-24;  // the float before 1
 
-// A number above 0 and below `bound`.
-double parse_number(std::string_view flag, std::string_view value, double bound, const char* valid) {
+// A number from `least` to `most`: bounds within which it is the same in the library's float, up to rounding.
+double parse_number(std::string_view flag, std::string_view value, double least, double most, const char* valid) {
   double number = 0;
   const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
   const bool whole = code == std::errc() && end == value.data() + value.size();
-  if (!whole || !(number > 0 && number < bound)) {
+  if (!whole || !(number >= least && number <= most)) {
     fail(ErrorCode::invalid_argument, "{} {}: valid: {}", flag, value.empty() ? "\"\"" : value, valid);
   }
   return number;
-}
-
-bool parse_switch(std::string_view flag, std::string_view value) {
-  return value.empty() || parse_word(flag, value, {"on", "off"}) == "on";
 }
 
 std::vector<std::int64_t> parse_lengths(std::string_view flag, std::string_view value) {
@@ -45,36 +43,23 @@ void add_score_options(OptionTable& table, CaseOptions& options) {
              .placeholder = "C",
              .help = "scores become C * tanh(score / C)",
              .apply = [&](auto flag, auto value) {
-               scores.softcap = parse_number(flag, value, HUGE_VAL, "a number above 0, such as 30");
+               scores.softcap = parse_number(flag, value, 1e-30, 1e30, "a number from 1e-30 to 1e30, such as 30");
              }});
-  table.add({.name = "alibi",
-             .takes = Takes::optional_value,
-             .placeholder = "on|off",
-             .help = "ALiBi, with slopes 2^(-8 (h + 1) / num_heads); default off",
-             .apply = [&](auto flag, auto value) { scores.alibi = parse_switch(flag, value); },
-             .words = {"on", "off"}});
+  table.add(make_switch("alibi", "ALiBi, with slopes 2^(-8 (h + 1) / num_heads); default off", scores.alibi));
   table.add(
       {.name = "bias",
        .placeholder = "SHAPE",
        .help = "an additive bias of the dtype; which of batch, heads, queries, keys are full: bhqk, 1hqk, b11k, ...",
        .apply = [&](auto flag, auto value) { scores.bias = parse_word(flag, value, bias_shapes()); }});
-  table.add({.name = "bias_gradient",
-             .takes = Takes::optional_value,
-             .placeholder = "on|off",
-             .help = "the backward writes the bias's gradient too; default off",
-             .apply = [&](auto flag, auto value) { scores.bias_gradient = parse_switch(flag, value); },
-             .words = {"on", "off"}});
-  table.add({.name = "sinks",
-             .takes = Takes::optional_value,
-             .placeholder = "on|off",
-             .help = "one more logit a head, with its gradient; default off",
-             .apply = [&](auto flag, auto value) { scores.sinks = parse_switch(flag, value); },
-             .words = {"on", "off"}});
+  table.add(
+      make_switch("bias_gradient", "the backward writes the bias's gradient too; default off", scores.bias_gradient));
+  table.add(make_switch("sinks", "one more logit a head, with its gradient; default off", scores.sinks));
   table.add({.name = "dropout",
              .placeholder = "P",
              .help = "drops weights with probability P",
              .apply = [&](auto flag, auto value) {
-               scores.dropout = parse_number(flag, value, 1, "a probability above 0 and below 1, such as 0.1");
+               scores.dropout = parse_number(flag, value, kLeastFloat, kMostBelowOne,
+                                             "a probability above 0 and below 1, such as 0.1");
              }});
   table.add({.name = "lengths",
              .placeholder = "N[,N]",

@@ -31,6 +31,14 @@ TEST(Ceilings, YardstickIsACompleteProductWhereThereIsOne) {
   EXPECT_EQ(json.at("packed_product(FLOP/s)").at("fp32").as_number(), 160e9);
 }
 
+TEST(Ceilings, EveryTypeAmongTheCasesIsMeasured) {
+  const Case cases[] = {{.dtype = DType::fp32}, {.dtype = DType::bf16}};
+  const Ceilings ceilings = ceilings_for(cases, Depth::brief);
+  EXPECT_TRUE(ceilings.product(DType::fp32));
+  EXPECT_TRUE(ceilings.product(DType::bf16));
+  EXPECT_FALSE(ceilings.product(DType::fp16));
+}
+
 TEST(Ceilings, YardstickOfAGpuIsCublas) {
   Ceilings ceilings;
   ceilings.device = Device::cuda;

@@ -71,7 +71,7 @@ TEST(Runner, WhatIsNotTimedIsNull) {
 TEST(Runner, JsonHasTheShapeOfTheSourceReports) {
   const Case one = tiny();
   const Row row = run(one, {"flash2"}, few(3))[0];
-  const Json json = row_json(row, {.environment = Json::object(), .command = "strobe bench", .scaled = false});
+  const Json json = row_json(row, {.environment = Json::object(), .command = "strobe bench"});
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.as_object()) keys.push_back(key);
   const std::vector<std::string> first(keys.begin(), keys.begin() + 4);

@@ -51,7 +51,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"bench --window 5", "--window 5: valid: LEFT:RIGHT"},
         BadInput{"bench --window a:b", "--window a:b: valid: LEFT:RIGHT"},
         BadInput{"bench --window 3:-2", "--window 3:-2: valid: LEFT:RIGHT"},
-        BadInput{"bench --softcap 0", "--softcap 0: valid: a number above 0, such as 30"},
+        BadInput{"bench --softcap 0", "--softcap 0: valid: a number from 1e-30 to 1e30, such as 30"},
+        BadInput{"bench --softcap 1e-46", "--softcap 1e-46: valid"},
+        BadInput{"bench --softcap 1e31", "--softcap 1e31: valid"},
+        BadInput{"bench --dropout 1e-46", "--dropout 1e-46: valid"},
+        BadInput{"bench --dropout 0.99999999", "--dropout 0.99999999: valid"},
+        BadInput{"bench --threads 1025", "--threads 1025: not a whole number in the valid range 1..1024"},
+        BadInput{"env --threads 1025", "--threads 1025: not a whole number in the valid range 1..1024"},
         BadInput{"bench --softcap inf", "--softcap inf: valid"}, BadInput{"bench --softcap 3x", "--softcap 3x: valid"},
         BadInput{"bench --dropout 1", "--dropout 1: valid: a probability above 0 and below 1"},
         BadInput{"bench --dropout nan", "--dropout nan: valid"},
@@ -83,7 +89,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"--version extra", "\"extra\": version takes no arguments"},
         BadInput{"help bench extra", "\"extra\": help takes the name of one command"},
         BadInput{"--help bnech", "\"bnech\": unknown command; nearest: bench"},
-        BadInput{"env --json=1", "--json: takes no value"}, BadInput{"explain --quick=1", "--quick: takes no value"}));
+        BadInput{"env --json=1", "--json: takes no value"},
+        BadInput{"explain --quick=1", "--quick 1: valid: on, off"}));
 
 TEST(Cli, HelpEverywhere) {
   for (const char* arguments : {"", "help", "--help", "-h", "bench --help", "bench -h", "explain --help", "env --help",

@@ -119,23 +119,6 @@ TEST(Explain, KnowsScoreOptions) {
   EXPECT_NE(program.output.find("score options"), std::string::npos) << program.output;
 }
 
-TEST(Bench, CellsOfAFileAreOneRun) {
-  const Scratch scratch;
-  std::ofstream(scratch.path() / "cells") << "# two lines, three configurations\n--seq_len 16 --dtype fp32\n\n"
-                                             "--seq_len 24 --causal=both\n";
-  const Program program = run_program(small("--impl Flash2,Pytorch --cells cells"), scratch);
-  ASSERT_EQ(program.code, 0) << program.errors;
-  const Json json = Json::parse(scratch.read("benchmark_result.json"));
-  ASSERT_EQ(json.as_array().size(), 6u);
-  const auto config = [&](std::size_t row) { return json.as_array()[row].at("config"); };
-  EXPECT_EQ(config(0).at("seq_len").as_integer(), 16);
-  EXPECT_EQ(config(1).at("dtype").as_string(), "fp32");
-  EXPECT_EQ(config(2).at("dtype").as_string(), "fp16");
-  EXPECT_EQ(config(2).at("num_heads").as_integer(), 2);
-  EXPECT_FALSE(config(3).at("causal").as_bool());
-  EXPECT_TRUE(config(4).at("causal").as_bool());
-}
-
 TEST(Bench, WrongResultIsExitCode1AndNoFile) {
   const FakePython zeros(R"(*\"results\"*) head -c 100000 /dev/zero >&3; echo '{"ok":true}' ;;)");
   const Scratch scratch;
@@ -219,6 +202,23 @@ TEST(Explain, PrintsVerdictsWorkAndMemory) {
                            "Q, K, V 24 + scores 8192 + output 8", "gradient of the scores 8192", "137 GFLOP"}) {
     EXPECT_NE(program.output.find(text), std::string::npos) << text << "\n" << program.output;
   }
+}
+
+TEST(Explain, TakesAllFlagsOfBench) {
+  const Scratch scratch;
+  const Program program = run_program(
+      "explain --seq_len 32 --quick=on --output x.json --repeats 3 --check=off --seed 2 --memory-limit 1K --pin=off "
+      "--time-limit 1 --peer-timeout 1",
+      scratch);
+  EXPECT_EQ(program.code, 0);
+  EXPECT_EQ(program.errors, "");
+  EXPECT_EQ(scratch.entries(), 0u);
+}
+
+TEST(Explain, RefusesABadProblemBeforeItSaysAnything) {
+  const Program program = run_program("explain --quick --num_heads 1 --emb_dim 300");
+  EXPECT_EQ(program.code, 2);
+  EXPECT_EQ(program.output, "");
 }
 
 TEST(Env, TextAndJson) {

@@ -18,6 +18,9 @@ using ParallelBody = void (*)(void* context, int thread);
 void run_parallel(int threads, ParallelBody body, void* context);
 }  // namespace detail
 
+// The most threads that a call may ask for.
+inline constexpr int kMaxThreads = 1024;
+
 // Runs body(0) on the caller and body(1) .. body(threads - 1) on workers, and returns when all have ended. The first
 // exception of any of them is rethrown then.
 // From inside another body the calls run one after the other on the caller, in order of their index: so a body may

@@ -1,0 +1,38 @@
+// How a configuration is measured, as flags.
+#include "cli/run_options.h"
+
+namespace strobe::cli {
+
+void add_run_options(OptionTable& table, RunFlags& options) {
+  bench::RunOptions& run = options.run;
+  table.add({.name = "repeats",
+             .aliases = {"repeat"},
+             .placeholder = "N",
+             .help = "exactly N samples; default: until the median is known within 1 %",
+             .apply = [&](auto flag, auto value) {
+               run.rule.repeats = static_cast<int>(parse_integer(flag, value, 1, 1000000));
+             }});
+  table.add(make_switch("check", "compare with float64 before timing; default on", options.check));
+  table.add({.name = "memory-limit",
+             .placeholder = "SIZE",
+             .help = "imitate a machine with that much memory, such as 24G",
+             .apply = [&](auto flag, auto value) { run.memory_limit = parse_bytes(flag, value); }});
+  table.add({.name = "time-limit",
+             .placeholder = "SECONDS",
+             .help = "of sampling a configuration; default 20",
+             .apply = [&](auto flag, auto value) { run.rule.time_limit = parse_seconds(flag, value); }});
+  table.add({.name = "peer-timeout",
+             .placeholder = "SECONDS",
+             .help = "a peer that does not answer for so long has failed; default 600",
+             .apply = [&](auto flag, auto value) { options.peer_timeout = parse_seconds(flag, value); }});
+  table.add({.name = "seed",
+             .placeholder = "N",
+             .help = "of the random inputs; default 1",
+             .apply = [&](auto flag, auto value) {
+               run.seed = static_cast<std::uint64_t>(parse_integer(flag, value, 0, INT64_MAX));
+             }});
+  table.add(make_switch("pin", "keep to as many cores as threads; default on", options.pin));
+  table.add(make_switch("quick", "do not measure the machine's ceilings; default off", options.quick));
+}
+
+}  // namespace strobe::cli

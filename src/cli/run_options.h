@@ -1,0 +1,19 @@
+// The flags that say how a configuration is measured: part of bench's. `explain` takes them too.
+#pragma once
+
+#include "bench/runner.h"
+#include "cli/options.h"
+
+namespace strobe::cli {
+
+struct RunFlags {
+  bench::RunOptions run;  // all but its check and its progress
+  double peer_timeout = 600;
+  bool check = true;
+  bool quick = false;
+  bool pin = true;
+};
+
+void add_run_options(OptionTable& table, RunFlags& options);
+
+}  // namespace strobe::cli

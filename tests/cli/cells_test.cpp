@@ -1,0 +1,84 @@
+// cli/cells: files of configurations through the program.
+#include <gtest/gtest.h>
+
+#include "cli/run_program.h"
+#include "core/json.h"
+
+namespace strobe::test {
+namespace {
+
+constexpr const char* kCommand = "bench --quick --repeats 2 --batch_size 1 --num_heads 2 --emb_dim 32 --cells cells ";
+
+// A scratch folder with a file `cells`.
+struct Cells {
+  Scratch scratch;
+  explicit Cells(const std::string& text) { std::ofstream(scratch.path() / "cells") << text; }
+  Program run(const std::string& arguments) const { return run_program(arguments, scratch); }
+};
+
+TEST(Cells, OfAFileAreOneRun) {
+  const Cells cells(
+      "# two lines, three configurations\n--seq_len 16 --dtype fp32\n \n  # and a remark\n--seq_len 24 "
+      "--causal=both\n");
+  const Program program = cells.run(std::string(kCommand) + "--impl Flash2,Pytorch");
+  ASSERT_EQ(program.code, 0) << program.errors;
+  const Json json = Json::parse(cells.scratch.read("benchmark_result.json"));
+  ASSERT_EQ(json.as_array().size(), 6u);
+  const auto config = [&](std::size_t row) { return json.as_array()[row].at("config"); };
+  EXPECT_EQ(config(0).at("seq_len").as_integer(), 16);
+  EXPECT_EQ(config(1).at("dtype").as_string(), "fp32");
+  EXPECT_EQ(config(2).at("dtype").as_string(), "fp16");
+  EXPECT_EQ(config(2).at("num_heads").as_integer(), 2);
+  EXPECT_FALSE(config(3).at("causal").as_bool());
+  EXPECT_TRUE(config(4).at("causal").as_bool());
+}
+
+TEST(Cells, EachSaysWhetherItWasScaled) {
+  const Cells cells("--batch_size 2 --num_heads 2 --emb_dim 32\n--num_heads 2 --emb_dim 32\n");
+  const Program program = cells.run("bench --quick --repeats 1 --seq_len 8 --pass forward --cells cells");
+  ASSERT_EQ(program.code, 0) << program.errors;
+  const Json json = Json::parse(cells.scratch.read("benchmark_result.json"));
+  EXPECT_FALSE(json.as_array()[0].at("config").at("scaled").as_bool());
+  EXPECT_TRUE(json.as_array()[1].at("config").at("scaled").as_bool());
+  EXPECT_NE(program.output.find("note: defaults scaled for a CPU: --batch_size 32 -> 1;"), std::string::npos)
+      << program.output;
+}
+
+TEST(Cells, AreExplainedToo) {
+  const Program program = Cells("--seq_len 16\n--seq_len 24\n").run("explain --quick --batch_size 1 --cells cells");
+  EXPECT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("sequence 16"), std::string::npos);
+  EXPECT_NE(program.output.find("sequence 24"), std::string::npos);
+}
+
+TEST(Cells, RefuseWhatIsNoConfigurationWithFileAndLine) {
+  const struct {
+    const char* line;
+    const char* says;
+  } table[] = {{"--impl standard", "--impl: not a flag of a configuration; valid: --batch_size, "},
+               {"--threads 1", "--threads: not a flag of a configuration; valid: --batch_size, "},
+               {"--device cpu", "--device: not a flag of a configuration; "},
+               {"--repeats 3", "--repeats: not a flag of a configuration; "},
+               {"--seq_len 8 --help", "--help: not a flag of a configuration"},
+               {"--seq_len 8x", "--seq_len 8x: not a whole number"},
+               {"--emb_dim 33", "--emb_dim 33: not a multiple of --num_heads 2"},
+               {"--emb_dim 1000", "attention: "},
+               {"stray", "\"stray\": not a flag"}};
+  for (const auto& row : table) {
+    const Cells cells(std::string("# remark\n--seq_len 16\n") + row.line + "\n");
+    const Program program = cells.run(kCommand);
+    EXPECT_EQ(program.code, 2) << row.line;
+    EXPECT_EQ(program.errors.rfind(std::string("strobe: cells:3: ") + row.says, 0), 0u) << program.errors;
+    EXPECT_EQ(std::count(program.errors.begin(), program.errors.end(), '\n'), 1) << program.errors;
+    EXPECT_EQ(cells.scratch.entries(), 1u) << row.line;
+  }
+}
+
+TEST(Cells, EndlessFilesAreNotReadToTheirEnd) {
+  const Program program = run_program("bench --cells /dev/zero");
+  EXPECT_EQ(program.code, 2);
+  EXPECT_NE(program.errors.find("--cells /dev/zero: more than 1048576 bytes"), std::string::npos) << program.errors;
+}
+
+}  // namespace
+}  // namespace strobe::test
