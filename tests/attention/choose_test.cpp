@@ -9,6 +9,7 @@
 #include "attention/small_problem.h"
 #include "attention/validate.h"
 #include "device/host/allocator.h"
+#include "support/isa_scope.h"
 
 namespace strobe {
 namespace {
@@ -93,6 +94,22 @@ TEST(Choose, NoKernelOfADevice) {
     EXPECT_EQ(error.code(), ErrorCode::unsupported);
     EXPECT_NE(std::string(error.what()).find("device cuda"), std::string::npos) << error.what();
   }
+}
+
+// An instruction set that is not there: flash2 refuses with the reason, and the next kernel takes over.
+TEST(Choose, UnknownInstructionSetIsARefusalOfFlash2) {
+  const test::IsaScope scope("bogus");
+  SmallProblem s;
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    const std::vector<Verdict> verdicts = explain(s.attention, pass, {});
+    EXPECT_EQ(verdicts[0].refusal.rfind("STROBE_CPU_ISA is 'bogus'; this machine and build have generic", 0), 0u)
+        << verdicts[0].refusal;
+    EXPECT_TRUE(verdicts[1].chosen) << verdicts[1].kernel;
+    EXPECT_NO_THROW(workspace_bytes(s.attention, pass, {}));
+    EXPECT_NO_THROW(pass == Pass::forward ? s.forward() : s.backward());
+  }
+  s.execution.kernel = "flash2";
+  EXPECT_THROW(s.forward(), Error);
 }
 
 TEST(Explain, AgreesWithWhatRuns) {

@@ -204,6 +204,21 @@ TEST(Explain, PrintsVerdictsWorkAndMemory) {
   }
 }
 
+TEST(Bench, UnknownInstructionSetCostsFlash2ItsRowOnly) {
+  const Scratch scratch;
+  const Program program =
+      run_program("bench --batch_size 1 --seq_len 32 --num_heads 2 --emb_dim 32 --repeats 2 --impl Flash2,standard",
+                  scratch, "STROBE_CPU_ISA=bogus");
+  ASSERT_EQ(program.code, 0) << program.errors;
+  const Json json = Json::parse(scratch.read("benchmark_result.json"));
+  EXPECT_EQ(json.as_array()[0].at("status").as_string(), "unsupported");
+  EXPECT_EQ(json.as_array()[1].at("status").as_string(), "ok");
+  EXPECT_EQ(json.as_array()[1].at("environment").at("instruction_set_used").at("fp32").as_string(), "none");
+  const Program explained = run_program("explain --quick --seq_len 32", scratch, "STROBE_CPU_ISA=bogus");
+  EXPECT_EQ(explained.code, 0) << explained.errors;
+  EXPECT_NE(explained.output.find("refuses: STROBE_CPU_ISA is 'bogus'"), std::string::npos) << explained.output;
+}
+
 TEST(Explain, TakesAllFlagsOfBench) {
   const Scratch scratch;
   const Program program = run_program(

@@ -13,7 +13,8 @@ namespace strobe {
 
 namespace {
 
-std::string refusal(const Problem&) { return {}; }  // it does everything
+// It does everything, on every instruction set that there is.
+std::string refusal(const Problem& problem) { return cpu::isa_refusal(problem.cpu_isa.c_str()); }
 
 std::string configuration(const Problem& problem) {
   const cpu::Plan plan = cpu::make_plan(problem);

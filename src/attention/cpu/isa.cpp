@@ -93,13 +93,17 @@ const char* forced_isa() {
   return forced ? forced : "";
 }
 
+std::string isa_refusal(const char* forced) {
+  if (!*forced || find_isa(forced)) return {};
+  return fmt::format("STROBE_CPU_ISA is '{}'; this machine and build have {}", forced, available_names());
+}
+
 // A bf16 table serves bf16 problems; the others fall to the best fp32 table at or below the named one.
 const Isa& choose_isa(DType dtype, const char* forced) {
   std::size_t last = kEntries.size();
   if (*forced) {
-    if (!find_isa(forced)) {
-      fail(ErrorCode::unsupported, "attention: STROBE_CPU_ISA is '{}'; this machine and build have {}", forced,
-           available_names());
+    if (const std::string refusal = isa_refusal(forced); !refusal.empty()) {
+      fail(ErrorCode::unsupported, "attention: {}", refusal);
     }
     for (last = 1; std::strcmp(kEntries[last - 1].name, forced) != 0;) ++last;
   }

@@ -20,6 +20,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "strobe/dtype.h"
 
@@ -202,8 +203,11 @@ struct Isa {
 // after the workspace was sized, a change in between would overrun that.
 const char* forced_isa();
 
+// Why there is no instruction set of that name on this machine or in this build; empty where there is, and for "".
+std::string isa_refusal(const char* forced);
+
 // The best instruction set of this machine for a type, or the named one where the name is not "".
-// Throws Error(unsupported) where this machine or build does not have the named one.
+// Throws Error(unsupported) with isa_refusal's reason.
 const Isa& choose_isa(DType dtype, const char* forced);
 
 // For people and tests: names built in, and whether this machine has them.

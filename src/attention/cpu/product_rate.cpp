@@ -80,7 +80,8 @@ class Product {
 
 }  // namespace
 
-double matrix_product_rate(DType dtype, int threads, double seconds) {
+std::optional<double> matrix_product_rate(DType dtype, int threads, double seconds) {
+  if (!cpu::isa_refusal(cpu::forced_isa()).empty()) return std::nullopt;
   const cpu::Isa& isa = cpu::choose_isa(dtype, cpu::forced_isa());
   std::vector<double> rates(static_cast<std::size_t>(threads));
   parallel(threads, [&](int thread) {
@@ -104,7 +105,10 @@ double matrix_product_rate(DType dtype, int threads, double seconds) {
   return total;
 }
 
-std::string instruction_set_for(DType dtype) { return cpu::choose_isa(dtype, cpu::forced_isa()).name; }
+std::string instruction_set_for(DType dtype) {
+  const char* forced = cpu::forced_isa();
+  return cpu::isa_refusal(forced).empty() ? cpu::choose_isa(dtype, forced).name : "none";
+}
 
 std::vector<InstructionSet> instruction_sets() {
   int count = 0;

@@ -2,6 +2,7 @@
 // use: with standard/gpu_product_rate.h the only headers of attention/ besides the public ones that bench/ includes.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,10 +11,10 @@
 namespace strobe {
 
 // FLOP/s of C += A B from packed panels in cache, of the instruction set that choose_isa gives for the type, on that
-// many threads at once; best of the runs in about that many seconds.
-double matrix_product_rate(DType dtype, int threads, double seconds);
+// many threads at once; best of the runs in about that many seconds. Empty where STROBE_CPU_ISA names none.
+std::optional<double> matrix_product_rate(DType dtype, int threads, double seconds);
 
-// Name of that instruction set.
+// Name of that instruction set; "none" likewise.
 std::string instruction_set_for(DType dtype);
 
 struct InstructionSet {
