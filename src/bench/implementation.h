@@ -69,6 +69,9 @@ class Implementation {
   // Throws Error(unsupported) with the reason where the case cannot be run.
   virtual std::optional<std::int64_t> predicted_bytes(const Case& one) = 0;
 
+  // Bytes that must be free before it is started: those, or a lower bound. Throws likewise.
+  virtual std::int64_t needed_bytes(const Case& one) { return predicted_bytes(one).value_or(0); }
+
   // Takes what it needs for the case, outputs poisoned with NaN; release gives it back. The inputs stay the caller's.
   virtual void prepare(const Case& one, const Inputs& inputs) = 0;
   virtual void release() = 0;

@@ -56,19 +56,19 @@ std::int64_t free_gpu_bytes() {
 }
 
 void refuse_what_does_not_fit(const Case& one, Implementation& implementation, Row& row, const RunOptions& options) {
-  const std::optional<std::int64_t> asked = implementation.predicted_bytes(one);
+  const std::int64_t asked = implementation.needed_bytes(one);
   const std::int64_t available = one.device == Device::cuda ? free_gpu_bytes() : read_memory_info().available;
   const std::int64_t free = options.memory_limit.value_or(available > 0 ? available : INT64_MAX);
-  if (!asked || *asked <= free) return;
+  if (asked <= free) return;
   row.asked = asked;
   row.free = free;
-  const auto fits = [&](const Case& smaller) { return implementation.predicted_bytes(smaller).value_or(0) <= free; };
+  const auto fits = [&](const Case& smaller) { return implementation.needed_bytes(smaller) <= free; };
   const std::optional<Case> nearest = nearest_that_fits(one, fits);
   const std::string advice = nearest ? fmt::format("--batch_size {} --seq_len {} fits", nearest->batch, nearest->seq_q)
                                      : "no smaller batch or sequence fits";
   throw ImplementationError(
       Status::oom, fmt::format("{}: out of memory: {} bytes ({}) asked, {} bytes ({}) free; {}", implementation.name(),
-                               *asked, bytes_text(*asked), free, bytes_text(free), advice));
+                               asked, bytes_text(asked), free, bytes_text(free), advice));
 }
 
 // Step 1 for one implementation.

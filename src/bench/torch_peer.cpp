@@ -4,11 +4,14 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "bench/memory_model.h"
 #include "core/fail.h"
 #include "measure/quiet.h"
 
 namespace strobe::bench {
 namespace {
+
+constexpr std::int64_t kGpuFlushBytes = 256 << 20;  // FLUSH_BYTES of python/torch_peer.py
 
 Json place_json(std::int64_t offset, const std::array<std::int64_t, 4>& shape) {
   Json sizes = Json::array();
@@ -66,7 +69,18 @@ std::optional<std::int64_t> TorchPeer::predicted_bytes(const Case& one) {
     fail(ErrorCode::unsupported, "{}: the peer is not asked for score options{}", name_, describe_options(one.options));
   }
   start(one);
-  return std::nullopt;
+  return std::nullopt;  // what PyTorch takes beside the tensors is its own affair
+}
+
+// On a CPU every tensor is there twice, in the shared memory and in the child; a GPU has one copy and the flush buffer.
+// torch-math holds the scores of all heads as well.
+std::int64_t TorchPeer::needed_bytes(const Case& one) {
+  predicted_bytes(one);  // refuses
+  const TensorBytes bytes = tensor_bytes(one);
+  const std::int64_t tensors = bytes.forward() + (has_backward(one.passes) ? bytes.backward_extra() : 0);
+  std::int64_t needed = one.device == Device::cpu ? 2 * tensors : tensors + kGpuFlushBytes;
+  if (name_ == "torch-math") needed += predict_plain(one).forward_bytes() - bytes.inputs() - bytes.o;
+  return needed;
 }
 
 void TorchPeer::prepare(const Case& one, const Inputs& inputs) {

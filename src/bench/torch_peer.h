@@ -24,6 +24,7 @@ class TorchPeer : public Implementation {
   std::string kernel() const override { return kernel_; }
   std::string configuration() const override { return configuration_; }
   std::optional<std::int64_t> predicted_bytes(const Case& one) override;
+  std::int64_t needed_bytes(const Case& one) override;
   void prepare(const Case& one, const Inputs& inputs) override;
   void release() override;
   double time(Region region) override;

@@ -122,6 +122,23 @@ TEST(Runner, RefusesAProblemThatIsNotValid) {
   EXPECT_THROW(run(one, {"flash2"}, few(1)), Error);
 }
 
+// Twice its tensors, known before the inputs are made: of a peer nothing else can be told.
+TEST(Peer, MemoryLimitHoldsForPeersToo) {
+  const test::FakePython python(R"(*\"prepare\"*) exit 9 ;;)");  // never reached
+  Case one = tiny();
+  const TensorBytes bytes = tensor_bytes(one);
+  const std::int64_t twice = 2 * (bytes.forward() + bytes.backward_extra());
+  RunOptions options = few(1);
+  options.memory_limit = twice - 1;
+  const std::vector<Row> rows = run(one, {"torch-sdpa", "torch-math"}, options);
+  EXPECT_EQ(rows[0].status, Status::oom) << rows[0].reason;
+  EXPECT_EQ(rows[0].asked.value_or(0), twice);
+  EXPECT_NE(rows[0].reason.find("--batch_size 1 --seq_len 20 fits"), std::string::npos) << rows[0].reason;
+  EXPECT_EQ(rows[1].asked.value_or(0), twice + 4 * one.heads * one.seq_q * one.seq_k);
+  one.batch = std::int64_t{1} << 30;  // inputs of 20 TB would throw bad_alloc for all
+  EXPECT_EQ(run(one, {"torch-sdpa"}, few(1))[0].status, Status::oom);
+}
+
 TEST(Peer, MissingInterpreterIsUnsupported) {
   setenv("STROBE_PYTHON", "/nonexistent/python", 1);
   const std::vector<Row> rows = run(tiny(), {"flash2", "torch-sdpa"}, few(2));

@@ -1,8 +1,12 @@
-// The real Python peer, where STROBE_PYTHON (or python3) has PyTorch: its results pass the gate, its refusals are
-// reasons. Skipped with the reason where there is none.
+// The Python peer: its results pass the gate, its refusals are reasons. With the real PyTorch where STROBE_PYTHON (or
+// python3) has it, skipped with the reason where there is none; and everywhere with tests/bench/stub_torch/torch.py.
 #include "bench/torch_peer.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "bench/runner.h"
 
@@ -58,6 +62,71 @@ TEST(TorchPeer, PassesTheGateAcrossCasesInOneChild) {
   EXPECT_EQ(refused.status, Status::unsupported);
   EXPECT_NE(refused.reason.find("softcap 5"), std::string::npos) << refused.reason;
   EXPECT_EQ(run(peer, small(DType::fp32))[0].status, Status::ok);  // a refusal costs its row only
+}
+
+// STROBE_PYTHON is python3 with the stub in the place of PyTorch, until the end of the scope.
+class StubTorch {
+ public:
+  StubTorch() {
+    if (const char* before = std::getenv(kVariable)) before_ = before;
+    std::string name = (std::filesystem::temp_directory_path() / "strobe-stub-XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+    const std::filesystem::path script = folder_ / "python3";
+    std::ofstream(script) << "#!/bin/sh\nPYTHONDONTWRITEBYTECODE=1 PYTHONPATH='" STROBE_SOURCE_DIR
+                             "/tests/bench/stub_torch' exec python3 \"$@\"\n";
+    std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+    setenv(kVariable, script.c_str(), 1);
+  }
+  ~StubTorch() {
+    before_ ? setenv(kVariable, before_->c_str(), 1) : unsetenv(kVariable);
+    std::filesystem::remove_all(folder_);
+  }
+  StubTorch(const StubTorch&) = delete;
+  StubTorch& operator=(const StubTorch&) = delete;
+
+ private:
+  static constexpr const char* kVariable = "STROBE_PYTHON";
+  std::optional<std::string> before_;
+  std::filesystem::path folder_;
+};
+
+TEST(TorchPeer, WithAStubOfPyTorch) {
+  if (std::system("python3 -c '' 2>/dev/null") != 0) GTEST_SKIP() << "no python3";
+  const StubTorch stub;
+  const Case plain{.batch = 2, .heads = 2, .kv_heads = 2, .seq_q = 9, .seq_k = 9, .head_dim = 4, .dtype = DType::fp32};
+  const std::int64_t tensor = 4 * 2 * 2 * 9 * 4;
+  TorchPeer peer("torch-sdpa", 60);
+  for (const bool causal : {false, true}) {
+    Case one = plain;
+    one.causal = causal;
+    const Row row = run(peer, one)[0];
+    ASSERT_EQ(row.status, Status::ok) << row.reason;
+    EXPECT_EQ(row.gate->comparisons.size(), 4u);  // O, dQ, dK, dV; there is no LSE
+    EXPECT_EQ(row.both.samples.size(), 2u);
+    EXPECT_EQ(row.peak_bytes.value_or(0), 4 * tensor + 150);
+    EXPECT_EQ(row.configuration.rfind("torch stub, python 3.", 0), 0u) << row.configuration;
+    EXPECT_NE(row.configuration.find("backend FLASH_ATTENTION"), std::string::npos) << row.configuration;
+  }
+  Case forward = plain;
+  forward.passes = Passes::forward;
+  const Row row = run(peer, forward)[0];
+  EXPECT_EQ(row.status, Status::ok) << row.reason;
+  EXPECT_EQ(row.peak_bytes.value_or(0), 3 * tensor + 150);
+
+  const auto refused = [](TorchPeer& who, const Case& one, Status status, const char* says) {
+    const Row row = run(who, one)[0];
+    EXPECT_EQ(row.status, status) << row.reason;
+    EXPECT_NE(row.reason.find(says), std::string::npos) << row.reason;
+  };
+  Case window = plain;
+  window.window = {4, 4};
+  refused(peer, window, Status::unsupported, "no sliding window");
+  Case half = plain;
+  half.dtype = DType::fp16;
+  refused(peer, half, Status::crashed, "ValueError");  // an exception is one row's crash, the child lives on
+  EXPECT_EQ(run(peer, plain)[0].status, Status::ok);
+  TorchPeer flash("torch-flash", 60);
+  refused(flash, plain, Status::unsupported, "torch-flash is a backend of CUDA");
 }
 
 }  // namespace
