@@ -45,6 +45,8 @@ std::string cache_text(const Json& caches) {
   return text.empty() ? "not told" : text;
 }
 
+std::string mhz_text(const Json& mhz) { return mhz.is_null() ? "unknown" : fmt::format("{:.0f} MHz", mhz.as_number()); }
+
 std::string gpu_text(const Json& gpu) {
   std::string text;
   for (const Json& one : gpu.at("gpus").as_array()) {
@@ -104,6 +106,8 @@ std::string environment_text(const Json& environment) {
   const Json& ceilings = environment.at("ceilings");
   table.add_row({"cpu", cpu.at("model").as_string() + ", " + cpu.at("architecture").as_string()});
   table.add_row({"cores", fmt::format("{} of {}", cpu.at("cores").as_integer(), cpu.at("cores_online").as_integer())});
+  table.add_row(
+      {"clocks", fmt::format("current {}, maximum {}", mhz_text(cpu.at("current_mhz")), mhz_text(cpu.at("max_mhz")))});
   table.add_row({"caches", cache_text(cpu.at("caches"))});
   table.add_row({"features", list_text(cpu.at("isa"))});
   table.add_row({"instruction sets", sets_text(environment)});

@@ -23,7 +23,8 @@ struct CpuInfo {
   int cores_online = 0;           // of the machine
   std::vector<CacheInfo> caches;  // those of the first core, by level; empty where the system does not say
   std::vector<std::string> isa;   // the flags that matter here, as the kernel spells them: "avx2", "amx_bf16", "asimd"
-  double max_mhz = 0;             // 0: the system does not say
+  double current_mhz = 0;         // of the first core; 0: the system does not say
+  double max_mhz = 0;             // likewise
   std::size_t memory_bytes = 0;
 };
 

@@ -38,6 +38,7 @@ Json cpu_json() {
                        {"architecture", cpu.architecture},
                        {"cores", cpu.cores},
                        {"cores_online", cpu.cores_online},
+                       {"current_mhz", cpu.current_mhz > 0 ? Json(cpu.current_mhz) : Json()},
                        {"max_mhz", cpu.max_mhz > 0 ? Json(cpu.max_mhz) : Json()},
                        {"caches", caches},
                        {"isa", isa}});

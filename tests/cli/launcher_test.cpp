@@ -1,4 +1,4 @@
-// The launcher ./strobe, as far as it ends before it builds anything.
+// The launcher ./strobe and .ci/run, as far as they end before they build anything.
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"
@@ -21,6 +21,18 @@ TEST(Launcher, RefusesWhatItDoesNotKnowAndLeavesNothing) {
   refused("STROBE_PRESET=nope", "STROBE_PRESET is 'nope'; it may be release, cuda, debug, asan, tsan");
   refused("STROBE_PRESET=base", "STROBE_PRESET is 'base'; it may be release, cuda, debug, asan, tsan");
   refused("STROBE_PRESET= STROBE_CUDA=perhaps", "STROBE_CUDA is 'perhaps'; it may be on, off or auto");
+}
+
+// .ci/run looks for nvcc where the launcher does. Its stage `install` ends at once where nothing is built, and says of
+// which preset.
+TEST(CiRun, FindsNvccInCudaHome) {
+  const Scratch scratch;
+  const std::string setup =
+      "mkdir -p .ci cuda/bin && cp '" STROBE_SOURCE_DIR
+      "/.ci/run' .ci && touch cuda/bin/nvcc && chmod +x cuda/bin/nvcc && CUDA_HOME=\"$PWD/cuda\" .ci/run install";
+  const Program program = run_command("{ " + setup + "; }", scratch);
+  EXPECT_NE(program.code, 0);
+  EXPECT_NE(program.output.find("nothing is built in build/cuda;"), std::string::npos) << program.output;
 }
 
 }  // namespace

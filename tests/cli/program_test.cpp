@@ -240,9 +240,15 @@ TEST(Env, TextAndJson) {
   const Program text = run_program("env --quick");
   EXPECT_EQ(text.code, 0);
   EXPECT_NE(text.output.find("instruction sets"), std::string::npos);
+  EXPECT_NE(text.output.find("clocks"), std::string::npos) << text.output;
   const Program json = run_program("env --json --quick");
   ASSERT_EQ(json.code, 0) << json.errors;
-  EXPECT_TRUE(Json::parse(json.output).at("ceilings").at("matrix_product(FLOP/s)").at("fp32").is_null());
+  const Json parsed = Json::parse(json.output);
+  EXPECT_TRUE(parsed.at("ceilings").at("matrix_product(FLOP/s)").at("fp32").is_null());
+  for (const char* key : {"current_mhz", "max_mhz"}) {  // a clock that the system tells, or null and "unknown"
+    const Json& mhz = parsed.at("cpu").at(key);
+    EXPECT_TRUE(mhz.is_null() ? text.output.find("unknown") != std::string::npos : mhz.as_number() > 100) << key;
+  }
 }
 
 }  // namespace

@@ -119,10 +119,14 @@ std::vector<CacheInfo> cache_list() {
   return caches;
 }
 
-double max_mhz() {
-  const std::string khz = read_line("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
-  if (!khz.empty()) return std::atof(khz.c_str()) / 1000;
-  return std::atof(cpuinfo("cpu MHz").c_str());
+// Of one of the files in which the system tells kHz; 0 where it does not.
+double mhz_of(const char* file) {
+  return std::atof(read_line(std::string("/sys/devices/system/cpu/cpu0/cpufreq/") + file).c_str()) / 1000;
+}
+
+double current_mhz() {
+  const double told = mhz_of("scaling_cur_freq");
+  return told > 0 ? told : std::atof(cpuinfo("cpu MHz").c_str());  // x86 kernels without cpufreq
 }
 
 }  // namespace
@@ -141,7 +145,8 @@ CpuInfo cpu_info() {
   info.cores_online = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
   info.caches = cache_list();
   info.isa = isa_flags();
-  info.max_mhz = max_mhz();
+  info.current_mhz = current_mhz();
+  info.max_mhz = mhz_of("cpuinfo_max_freq");
   info.memory_bytes = static_cast<std::size_t>(std::max(0L, sysconf(_SC_PHYS_PAGES))) *
                       static_cast<std::size_t>(std::max(0L, sysconf(_SC_PAGE_SIZE)));
   return info;
