@@ -64,6 +64,12 @@ std::vector<Family> families() {
     all.push_back({"shared_bias_" + number, with_options(bf16, d, shared), "", "", d != 64});
     all.push_back({"options_fp32_" + number, with_options(fp32, d, d == 128 ? own : shared), "", "", d != 128});
   }
+  for (const std::int64_t d : {64, 128}) {  // rows of whole vectors, those of the bias too
+    const std::string number = std::to_string(d), text = "options, head dimension " + number + ",";
+    Case vectors = with_options(bf16, d, {false, true, true});
+    vectors.sk = 152;
+    all.push_back({"options_vectors_" + number, vectors, text, text, d == 64});
+  }
   Case triangle = plain(bf16, 64), few = plain(bf16, 64), odd = plain(bf16, 65), soft = decode(bf16, 128);
   triangle.sk = triangle.sq, triangle.causal = true;
   few.sk = 20;

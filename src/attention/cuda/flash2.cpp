@@ -30,6 +30,10 @@ bool takes_vectors(const BasicView<Void>& view) {
          whole(view.stride[2]) && whole(view.stride[1]) && whole(view.stride[0]);
 }
 
+const char* name_of(BackwardKind kind) {
+  return kind == BackwardKind::plain ? "plain" : kind == BackwardKind::options ? "options" : "general";
+}
+
 // 16-bit parts of an element in shared memory.
 int planes_of(const Problem& problem) { return problem.dtype == DType::fp32 ? 3 : 1; }
 
@@ -51,8 +55,17 @@ bool all_take_vectors(const Problem& problem, const Views&... views) {
 
 bool has_few_keys(const Problem& problem) { return problem.max_k <= kFewKeys; }
 
+// Whether kernels that are not general can take the bias: 16 bytes at a time to shared memory, fewer at a row's end.
+bool bias_takes_vectors(const Problem& problem) {
+  const ConstView& bias = problem.bias;
+  if (!problem.has_bias) return true;
+  const auto whole = [](std::int64_t elements) { return elements % 8 == 0; };
+  return bias.dtype != DType::fp32 && reinterpret_cast<std::uintptr_t>(bias.data) % 16 == 0 && whole(bias.stride[2]) &&
+         whole(bias.stride[1]) && whole(bias.stride[0]);
+}
+
 bool forward_is_general(const Problem& problem) {
-  return has_options(problem) || has_few_keys(problem) ||
+  return has_few_keys(problem) || !bias_takes_vectors(problem) ||
          !all_take_vectors(problem, problem.q, problem.k, problem.v, problem.o);
 }
 
@@ -62,6 +75,8 @@ ForwardConfig forward_config_of(const Problem& problem, bool general) {
   facts.dv = static_cast<int>(problem.dv);
   facts.planes = planes_of(problem);
   facts.general = general;
+  facts.options = has_options(problem);
+  facts.bias = problem.has_bias;
   facts.triangle = problem.causal || problem.window.right >= 0;
   facts.unsplittable = problem.has_bias;  // beside -FLT_MAX a partial LSE forgets how many keys it stands for
   facts.batch = problem.batch;
@@ -80,7 +95,7 @@ std::int64_t rows_of(const Problem& problem) {
 }
 
 bool backward_is_general(const Problem& problem) {
-  return has_options(problem) || has_few_keys(problem) ||
+  return has_few_keys(problem) || !bias_takes_vectors(problem) ||
          !all_take_vectors(problem, problem.q, problem.k, problem.v, problem.d_o, problem.dq, problem.dk,
                            problem.dv_out);
 }
@@ -89,6 +104,8 @@ BackwardConfig backward_config_of(const Problem& problem, bool general) {
   return sm80::backward_config({.planes = planes_of(problem),
                                 .d = static_cast<int>(problem.d),
                                 .dv = static_cast<int>(problem.dv),
+                                .options = has_options(problem),
+                                .bias = problem.has_bias,
                                 .general = general,
                                 .shared_bytes_per_block = problem.gpu.shared_bytes_per_block});
 }
@@ -133,14 +150,15 @@ std::string configuration(const Problem& problem) {
   if (problem.pass == Pass::backward) {
     const BackwardConfig config = backward_config_of(problem, backward_is_general(problem));
     return fmt::format("mma.sync, {}, head dimension {}, tiles of {} rows x {} keys, {} warps, {} stages, dQ {}{}",
-                       config.kind == BackwardKind::plain ? "plain" : "general", config.d, config.shape.rows,
-                       config.shape.keys, config.shape.warps, config.stages,
-                       problem.deterministic ? "added in order" : "added in any order", parts_text(planes_of(problem)));
+                       name_of(config.kind), config.d, config.shape.rows, config.shape.keys, config.shape.warps,
+                       config.stages, problem.deterministic ? "added in order" : "added in any order",
+                       parts_text(planes_of(problem)));
   }
   const ForwardConfig config = forward_config_of(problem, forward_is_general(problem));
-  const char* kind = config.kind == ForwardKind::plain   ? "plain"
-                     : config.kind == ForwardKind::small ? "small"
-                                                         : "general";
+  const char* kind = config.kind == ForwardKind::plain     ? "plain"
+                     : config.kind == ForwardKind::options ? "options"
+                     : config.kind == ForwardKind::small   ? "small"
+                                                           : "general";
   std::string text =
       fmt::format("mma.sync, {}, head dimension {}, tiles of {} rows x {} keys, {} warps, {} stages", kind, config.d,
                   config.shape.rows, config.shape.keys, config.shape.warps, config.stages);
@@ -155,7 +173,7 @@ std::size_t workspace_bytes(const Problem& problem) {
     return problem.pass == Pass::forward ? 0 : fp32::backward_bytes(static_cast<std::size_t>(rows_of(problem)));
   }
   std::size_t most = 0;
-  for (const bool general : {has_options(problem) || has_few_keys(problem), true}) {
+  for (const bool general : {has_few_keys(problem), true}) {
     if (problem.pass == Pass::forward) {
       most = std::max(most, sm80::forward_workspace_bytes(forward_config_of(problem, general), rows_of(problem)));
     } else {

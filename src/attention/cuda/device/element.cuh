@@ -45,11 +45,6 @@ inline constexpr bool kIsFp32 = kPlanes<T> > 1;
 template <class T>
 inline constexpr bool kIsScaled = kPlanes<T> == 2;
 
-template <class T>
-inline constexpr bool kIsBf16 = false;
-template <>
-inline constexpr bool kIsBf16<Bf16> = true;
-
 // Products of planes (left, right), the smallest first; without a loop, so that planes stay in registers.
 template <class T>
 inline constexpr int kPlaneProducts = kPlanes<T> == 2 ? 3 : 6;

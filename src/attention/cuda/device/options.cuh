@@ -10,25 +10,34 @@ namespace strobe::cuda {
 inline constexpr float kLog2E = 1.4426950408889634f;
 inline constexpr float kLn2 = 0.6931471805599453f;
 
-// tanh in three qualities: by one instruction, relative error 2^-11, which bf16 does not see; by one exponential and
-// one reciprocal, absolute error about 1e-7; and to fp32's last digits.
+// tanh to fp32's last digits, or by one instruction: its relative error of 2^-11 is half of what rounding a score to
+// fp16 may cost.
 template <class T>
 __device__ __forceinline__ float tanh_of(float x) {
-  if constexpr (kPlanes<T> == 3) {
+  if constexpr (kIsFp32<T>) {
     return tanhf(x);
-  } else if constexpr (kIsBf16<T>) {
-    return tanh_fast(x);
   } else {
-    return 1 - 2 * reciprocal_fast(1 + exp2_fast(x * (2 * kLog2E)));
+    return tanh_fast(x);
   }
 }
+
+// The bias of one (sequence, query head).
+struct BiasRows {
+  const char* data;  // of row 0, key 0; null: none
+  std::int64_t row;  // elements
+
+  __device__ __forceinline__ BiasRows(const Params& p, int batch, int head) : data(nullptr), row(p.bias.row) {
+    if (!p.bias.data) return;
+    data = static_cast<const char*>(p.bias.data) + (batch * p.bias.batch + head * p.bias.head) * (p.bias_fp32 ? 4 : 2);
+  }
+};
 
 // The options of one (sequence, query head). Branches are the same for the whole block and stand outside of the loops
 // over accumulators, whose rows are row + 16 m + 8 h and whose keys are column + 8 n + e for this lane.
 struct ScoreOptions {
   float scale, softcap, slope;  // slope of ALiBi
-  const char* bias;             // of row 0, key 0
-  std::int64_t bias_row;
+  float unit;                   // scores times this are in natural units; 1 where a score may be -FLT_MAX
+  BiasRows bias;
   bool bias_fp32, bias_pairs;  // pairs: two neighbouring keys are one load
   std::uint32_t threshold;
   Philox philox;
@@ -37,54 +46,59 @@ struct ScoreOptions {
       : scale(p.scale),
         softcap(p.softcap),
         slope(p.alibi_slopes ? p.alibi_slopes[head] : 0),
-        bias(nullptr),
-        bias_row(p.bias.row),
+        unit(natural(p)       ? 1
+             : p.softcap != 0 ? p.softcap
+                              : p.scale),
+        bias(p, batch, head),
         bias_fp32(p.bias_fp32),
-        bias_pairs(false),
+        bias_pairs(reinterpret_cast<std::uintptr_t>(bias.data) % (p.bias_fp32 ? 8 : 4) == 0 && bias.row % 2 == 0),
         threshold(p.dropout_threshold),
-        philox(p, static_cast<std::uint32_t>(batch), static_cast<std::uint32_t>(head)) {
-    if (p.bias.data) {
-      const int bytes = bias_fp32 ? 4 : 2;
-      bias = static_cast<const char*>(p.bias.data) + (batch * p.bias.batch + head * p.bias.head) * bytes;
-      bias_pairs = reinterpret_cast<std::uintptr_t>(bias) % (2 * bytes) == 0 && bias_row % 2 == 0;
-    }
+        philox(p, static_cast<std::uint32_t>(batch), static_cast<std::uint32_t>(head)) {}
+
+  // Whether scores are kept in natural units: with a bias, which may be -FLT_MAX, with a scale that would turn their
+  // order around, and where a row with one key must get a weight of exactly 1 in the backward pass.
+  __device__ static __forceinline__ bool natural(const Params& p) {
+    return p.bias.data || !(p.scale > 0) || p.max_k <= kFewKeys || p.dropout_threshold != 0;
   }
 
-  // q.k becomes the score in natural units. `slopes` become the derivative of the cap, where there is one.
+  // q.k becomes the score before the bias, in units of `unit`; fp32 always in natural ones. `slopes` become the
+  // derivative of the cap, where there is one.
   template <class T, int kMt, int kNt, class Slopes>
   __device__ __forceinline__ void apply(float (&s)[kMt][kNt][4], Slopes& slopes, int row, int column,
                                         const Sequence& sequence) const {
+    const float steps = kIsFp32<T> ? 1 : unit;
     if (softcap != 0) {
       const float inner = scale / softcap;
       for_each(s, [&](int m, int n, int e) {
         const float t = tanh_of<T>(s[m][n][e] * inner);
-        s[m][n][e] = multiply_rounded(softcap, t);
+        s[m][n][e] = t;
         slopes.set(m, n, e, 1 - t * t);
       });
-    } else {
+      if (steps == 1) for_each(s, [&](int m, int n, int e) { s[m][n][e] = multiply_rounded(softcap, s[m][n][e]); });
+    } else if (steps == 1) {
       for_each(s, [&](int m, int n, int e) { s[m][n][e] = multiply_rounded(s[m][n][e], scale); });
     }
     if (slope != 0) {
+      const float in_units = slope / steps;
       const auto distance = static_cast<float>(row + sequence.offset - column);
       for_each(s, [&](int m, int n, int e) {
         const float away = fabsf(distance + static_cast<float>(m * 16 + e / 2 * 8 - n * 8 - e % 2));
-        s[m][n][e] = fmaf(-slope, away, s[m][n][e]);
+        s[m][n][e] = fmaf(-in_units, away, s[m][n][e]);
       });
     }
-    if (bias) add_bias<T>(s, row, column, sequence);
   }
 
   // Asks for the bias of these scores early: lanes of a quad fetch the lines of their rows before the product is there.
   template <int kMt, int kNt>
   __device__ __forceinline__ void prefetch_bias(int row, int column, const Sequence& sequence) const {
-    if (!bias) return;
+    if (!bias.data) return;
     const int bytes = bias_fp32 ? 4 : 2;
     const int line = lane_index() % 4 * (128 / bytes);  // keys from the first of this tile
     const int key = column - lane_index() % 4 * 2 + line;
     if (line >= kNt * 8 || key >= sequence.k_length) return;
 #pragma unroll
     for (int r = 0; r < 2 * kMt; ++r) {
-      if (row + r * 8 < sequence.q_length) prefetch_line(bias + ((row + r * 8) * bias_row + key) * bytes);
+      if (row + r * 8 < sequence.q_length) prefetch_line(bias.data + ((row + r * 8) * bias.row + key) * bytes);
     }
   }
 
@@ -98,15 +112,15 @@ struct ScoreOptions {
     for (int n = 0; n < kNt; ++n) {
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        const Philox::Key key = philox.key(column + n * 8 + e);
+        std::uint32_t words[2 * kMt];
+        philox.words(words, rows, philox.key(column + n * 8 + e));
 #pragma unroll
-        for (int r = 0; r < 2 * kMt; ++r) keep(r / 2, n, r % 2 * 2 + e, philox.word(rows[r], key) >= threshold);
+        for (int r = 0; r < 2 * kMt; ++r) keep(r / 2, n, r % 2 * 2 + e, words[r] >= threshold);
       }
     }
   }
 
- private:
-  // Rows and keys beyond the sequence have no bias.
+  // Adds the bias straight from global memory. Rows and keys beyond the sequence have none.
   template <class T, int kMt, int kNt>
   __device__ __forceinline__ void add_bias(float (&s)[kMt][kNt][4], int row, int column,
                                            const Sequence& sequence) const {
@@ -116,9 +130,9 @@ struct ScoreOptions {
       for (int half = 0; half < 2; ++half) {
         const int i = row + m * 16 + half * 8;
         if (i >= sequence.q_length) continue;
-        const std::int64_t first = i * bias_row + column;
-        const auto* wide = reinterpret_cast<const float*>(bias) + first;
-        const auto* narrow = reinterpret_cast<const ElementType<T>*>(bias) + first;
+        const std::int64_t first = i * bias.row + column;
+        const auto* wide = reinterpret_cast<const float*>(bias.data) + first;
+        const auto* narrow = reinterpret_cast<const ElementType<T>*>(bias.data) + first;
         const bool whole = bias_pairs && column + kNt * 8 <= sequence.k_length;
 #pragma unroll
         for (int n = 0; n < kNt; ++n) {
@@ -142,15 +156,33 @@ struct ScoreOptions {
   }
 };
 
-// Where slopes of the cap go: nowhere in the forward pass, registers in the backward pass.
+// Where slopes of the cap go: nowhere in the forward pass, registers in the backward pass. They lie between 0 and 1 and
+// multiply what is then rounded to 16 bits, so that two of them share a register, except in fp32.
 struct NoSlopes {
   __device__ __forceinline__ void set(int, int, int, float) {}
 };
 
-template <int kMt, int kNt>
+template <class T, int kMt, int kNt>
 struct CapSlopes {
+  std::uint32_t pairs[kMt][kNt][2];
+  float even;  // of the pair that is being set
+  __device__ __forceinline__ void set(int m, int n, int e, float slope) {
+    if (e % 2 == 0) {
+      even = slope;
+    } else {
+      pairs[m][n][e / 2] = pack<Fp16>(even, slope);
+    }
+  }
+  __device__ __forceinline__ float get(int m, int n, int e) const {
+    return unpack<Fp16>(static_cast<std::uint16_t>(pairs[m][n][e / 2] >> (e % 2 * 16)));
+  }
+};
+
+template <int kMt, int kNt>
+struct CapSlopes<Fp32, kMt, kNt> {
   float value[kMt][kNt][4];
   __device__ __forceinline__ void set(int m, int n, int e, float slope) { value[m][n][e] = slope; }
+  __device__ __forceinline__ float get(int m, int n, int e) const { return value[m][n][e]; }
 };
 
 }  // namespace strobe::cuda

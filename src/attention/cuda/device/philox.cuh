@@ -48,18 +48,36 @@ struct Philox {
     return {high(product), low(product)};
   }
 
-  __device__ __forceinline__ std::uint32_t word(const Row& r, const Key& k) const {
-    const std::uint64_t third = std::uint64_t{kM0} * (k.high ^ r.x1);
-    std::uint32_t c0 = k.low ^ r.x0, c1 = r.x4, c2 = high(third) ^ r.x3, c3 = low(third);
+  // The words of one key and several rows, round by round: a word alone is one chain of dependent products.
+  template <int kRows>
+  __device__ __forceinline__ void words(std::uint32_t (&out)[kRows], const Row (&rows)[kRows], const Key& k) const {
+    std::uint32_t c[kRows][4];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const std::uint64_t third = std::uint64_t{kM0} * (k.high ^ rows[r].x1);
+      c[r][0] = k.low ^ rows[r].x0, c[r][1] = rows[r].x4;
+      c[r][2] = high(third) ^ rows[r].x3, c[r][3] = low(third);
+    }
 #pragma unroll
     for (int round = 3; round < 10; ++round) {
-      const std::uint64_t product0 = std::uint64_t{kM0} * c0, product1 = std::uint64_t{kM1} * c2;
-      c0 = high(product1) ^ c1 ^ p.philox_keys[round][0];
-      c1 = low(product1);
-      c2 = high(product0) ^ c3 ^ p.philox_keys[round][1];
-      c3 = low(product0);
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        const std::uint64_t product0 = std::uint64_t{kM0} * c[r][0], product1 = std::uint64_t{kM1} * c[r][2];
+        c[r][0] = high(product1) ^ c[r][1] ^ p.philox_keys[round][0];
+        c[r][1] = low(product1);
+        c[r][2] = high(product0) ^ c[r][3] ^ p.philox_keys[round][1];
+        c[r][3] = low(product0);
+      }
     }
-    return c0;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) out[r] = c[r][0];
+  }
+
+  __device__ __forceinline__ std::uint32_t word(const Row& row, const Key& k) const {
+    const Row rows[1] = {row};
+    std::uint32_t out[1];
+    words(out, rows, k);
+    return out[0];
   }
 };
 

@@ -170,12 +170,6 @@ __device__ __forceinline__ float exp2_fast(float x) {
   return y;
 }
 
-__device__ __forceinline__ float reciprocal_fast(float x) {
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 // A product that no sum is fused to: scores must come out the same in every kernel.
 __device__ __forceinline__ float multiply_rounded(float a, float b) { return __fmul_rn(a, b); }
 

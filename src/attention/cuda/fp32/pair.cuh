@@ -110,7 +110,7 @@ __device__ __forceinline__ Score score_of(const Params& p, const ScoreOptions& o
   if (options.slope != 0) {
     score.value = fmaf(-options.slope, static_cast<float>(abs(i + sequence.offset - j)), score.value);
   }
-  if (options.bias) score.value += reinterpret_cast<const float*>(options.bias)[i * options.bias_row + j];
+  if (options.bias.data) score.value += reinterpret_cast<const float*>(options.bias.data)[i * options.bias.row + j];
   return score;
 }
 

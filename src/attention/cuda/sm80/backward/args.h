@@ -22,7 +22,8 @@ struct BackwardArgs {
   std::int32_t stages = 1;
   bool deterministic = true;
   bool has_row_sums = false;        // rows may need sums that O and LSE do not give
-  bool exact_delta = false;         // dropout or few keys: delta from the weights, not from O, which is rounded
+  bool exact_delta = false;         // dropout or few keys: delta from the weights, not from O, which is rounded, in
+                                    // rows where that shows (row_sums.cuh)
   bool store_dbias = false;         // every element of dbias has one (b, h, i): the block that has it writes it
   std::int64_t tiles_per_head = 0;  // packed batch: tiles of rows of all sequences, one more each for a part
 

@@ -7,19 +7,22 @@
 
 namespace strobe::cuda::sm80 {
 
-// plain: rows of whole 16-byte vectors, no score option. general: everything, in at most 99 KB of shared memory.
-enum class BackwardKind { plain, general };
+// plain: rows of whole 16-byte vectors, no score option. options: the same tiles with score options; 16-bit types only,
+// and a bias must be of that type and have rows of vectors too. general: everything, in at most 99 KB of shared memory.
+enum class BackwardKind { plain, options, general };
 
 // A block owns `keys` keys and walks tiles of `rows` rows. Three products, each with its own grid of warps; the numbers
 // are warps along the first dimension.
 struct BackwardShape {
   int rows, keys, warps;
-  int score_warps;     // of scores     [rows x keys]
-  int gradient_warps;  // of dK and dV  [keys x head dimension]
-  int dq_warps;        // of dQ         [rows x head dimension]
+  int score_warps;      // of scores     [rows x keys]
+  int gradient_warps;   // of dK and dV  [keys x head dimension]
+  int dq_warps;         // of dQ         [rows x head dimension]
+  int score_parts = 1;  // a warp's scores are computed in so many parts of its keys, to have registers for options
 };
 
 inline constexpr int kBackwardPlainDims[] = {32, 64, 96, 128, 192, 256};
+inline constexpr int kBackwardOptionsDims[] = {64, 128};
 inline constexpr int kBackwardGeneralDims[] = {64, 128, 256};
 inline constexpr int kBackwardPlainFp32Dims[] = {32, 64};  // larger ones through general
 
@@ -34,7 +37,7 @@ constexpr BackwardShape backward_shape(int d, BackwardKind kind, int planes) {
     if (d <= 128) return {64, 64, 8, 4, 2, 2};
     return {32, 32, 4, 2, 1, 1};
   }
-  if (d <= 64) return {128, 128, 8, 4, 4, 4};
+  if (d <= 64) return {128, 128, 8, 4, 4, 4, kind == BackwardKind::options ? 2 : 1};
   if (d <= 96) return {64, 128, 8, 2, 4, 4};
   if (d <= 128) return {64, 128, 8, 2, 2, 2};
   return {64, 64, 8, 4, 2, 2};
@@ -46,10 +49,17 @@ constexpr std::size_t backward_shared_bytes(int d, const BackwardShape& shape, i
          (static_cast<std::size_t>(d) * (2 * shape.keys + 2 * stages * shape.rows) + 2 * shape.rows * shape.keys);
 }
 
+// Behind them the bias of a tile of scores, if there is one.
+constexpr std::size_t backward_bias_bytes(const BackwardShape& shape) {
+  return 2 * static_cast<std::size_t>(shape.rows * shape.keys);
+}
+
 struct BackwardFacts {
   int planes = 1;  // of 16 bits for each element in shared memory: 3 for fp32
   int d = 0, dv = 0;
-  bool general = false;  // options or rows that no vector load can take
+  bool options = false;  // of scores
+  bool bias = false;     // one of them is a bias
+  bool general = false;  // what only the general kernel does
   std::size_t shared_bytes_per_block = 0;
 };
 

@@ -43,11 +43,39 @@ __device__ __forceinline__ std::uint32_t turn_of(const Sequence& sequence, int r
   return static_cast<std::uint32_t>(key_tile - first);
 }
 
+// Writes a part of dbias that nothing else adds to.
+template <class Tiles>
+__device__ __forceinline__ void store_dbias(const Tiles& scores, const Params& p, const Sequence& sequence, int b,
+                                            int head) {
+  float* dbias = static_cast<float*>(p.dbias.data) + b * p.dbias.batch + head * p.dbias.head;
+  const bool pairs = reinterpret_cast<std::uintptr_t>(dbias) % 8 == 0 && p.dbias.row % 2 == 0;
+#pragma unroll
+  for (int m = 0; m < Tiles::kMt; ++m) {
+#pragma unroll
+    for (int n = 0; n < Tiles::kNt; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; e += 2) {
+        const int i = scores.row_of(m, e), j = scores.key_of(n, 0);
+        if (i >= sequence.q_length) continue;
+        float* to = dbias + i * p.dbias.row + j;
+        const float low = scores.ds[m][n][e], high = scores.ds[m][n][e + 1];
+        if (pairs && j + 1 < sequence.k_length) {
+          *reinterpret_cast<float2*>(to) = make_float2(low, high);
+        } else {
+          if (j < sequence.k_length) to[0] = low;
+          if (j + 1 < sequence.k_length) to[1] = high;
+        }
+      }
+    }
+  }
+}
+
 template <class T, int kD, BackwardKind kKind>
 __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
     backward_kernel(const __grid_constant__ BackwardArgs args) {
   constexpr BackwardShape kShape = kBackwardShape<T, kD, kKind>;
   constexpr bool kGeneral = kKind == BackwardKind::general;
+  using Tiles = Scores<T, kD, kKind>;
   constexpr int kThreads = kShape.warps * kWarpLanes;
   constexpr int kRows = kShape.rows, kKeys = kShape.keys;
   // Each product's piece of a warp.
@@ -63,6 +91,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
   const std::uint32_t s_do = s_q + static_cast<std::uint32_t>(args.stages) * kRowBytes;  // [stages][rows][kD]
   const std::uint32_t s_p = s_do + static_cast<std::uint32_t>(args.stages) * kRowBytes;  // [rows][keys]
   const std::uint32_t s_ds = s_p + kTileBytes<T, kRows, kKeys>;                          // [rows][keys]
+  const std::uint32_t s_bias = s_ds + kTileBytes<T, kRows, kKeys>;                       // [warps][piece of a warp]
 
   unsigned block = blockIdx.x;
   if (args.deterministic) {
@@ -109,6 +138,17 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
     load_keys(p.v, s_v, p.dv_dim);
     load_rows(p.q, s_q, first_head, tile_begin, p.d);
     load_rows(p.d_o, s_do, first_head, tile_begin, p.dv_dim);
+    const auto load_bias = [&](int head, int row_tile, int part) {
+      if constexpr (Tiles::kBiasTile) {
+        const Tiles next(row_tile, first_key, part);
+        Tiles::bias_part(s_bias, part)
+            .load(BiasRows(p, place.b, head), next.first_row + next.row, first_key + next.key, sequence);
+      }
+    };
+    const bool bias_tile = Tiles::kBiasTile && p.bias.data;
+    if (bias_tile) {
+      for (int part = 0; part < kShape.score_parts; ++part) load_bias(first_head, tile_begin, part);
+    }
     copy_async_commit();
 
     const int dq_row = warp % kShape.dq_warps * kDqRows, dq_column = warp / kShape.dq_warps * kDqD;
@@ -131,17 +171,26 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
       copy_async_commit();
 
       // Weights, and gradients of scores.
-      Scores<T, kD, kKind> scores(row_tile, first_key);
-      scores.compute(args, sequence, place.b, head, {s_q + stage, s_k, s_do + stage, s_v}, NoWeights(), [&] {
-        if (!args.store_dbias) return;
-        float* dbias = static_cast<float*>(p.dbias.data) + place.b * p.dbias.batch + head * p.dbias.head;
-        for_each(scores.ds, [&](int m, int n, int e) {
-          const int i = scores.row_of(m, e), j = scores.key_of(n, e);
-          if (i < sequence.q_length && j < sequence.k_length) dbias[i * p.dbias.row + j] = scores.ds[m][n][e];
+      const auto score_part = [&](int part) {
+        Tiles scores(row_tile, first_key, part);
+        const ScoreTiles tiles{s_q + stage, s_k, s_do + stage, s_v, Tiles::bias_part(s_bias, part).tile};
+        scores.compute(args, sequence, place.b, head, tiles, NoWeights(), [&] {
+          if (args.store_dbias) store_dbias(scores, p, sequence, place.b, head);
         });
-      });
-      store_accumulators<T, kRows, kKeys>(s_p, scores.row, scores.key, scores.weight);
-      store_accumulators<T, kRows, kKeys>(s_ds, scores.row, scores.key, scores.ds);
+        if (bias_tile && left > 1) {
+          warp_sync();
+          load_bias(next_head, next_tile, part);
+          copy_async_commit();
+        }
+        store_accumulators<T, kRows, kKeys>(s_p, scores.row, scores.key, scores.weight);
+        store_accumulators<T, kRows, kKeys>(s_ds, scores.row, scores.key, scores.ds);
+      };
+      if constexpr (kShape.score_parts == 1) {
+        score_part(0);
+      } else {
+#pragma unroll 1
+        for (int part = 0; part < kShape.score_parts; ++part) score_part(part);
+      }
       block_sync();
       if (args.deterministic && added && threadIdx.x == 0) release(added, added_turn + 1);  // its additions are out
       const std::int64_t tile_index = row_tile_index(args, sequence, place.b, head, row_tile, kRows);

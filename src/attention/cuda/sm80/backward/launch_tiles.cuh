@@ -44,8 +44,18 @@ void launch_backward_tiles(const BackwardLaunch& launch) {
     if constexpr (kPlanes<T> == 1 || kD == 32 || kD == 64) {
       if (launch.config.kind == BackwardKind::plain) return start.template operator()<T, BackwardKind::plain>();
     }
+    if constexpr (kPlanes<T> == 1 && (kD == 64 || kD == 128)) {
+      if (launch.config.kind == BackwardKind::options) return start.template operator()<T, BackwardKind::options>();
+    }
     if constexpr (kHasGeneral<kD>) start.template operator()<T, BackwardKind::general>();
   });
+}
+
+// The arguments for a kernel that has the general tiles, whatever those of the plan are.
+inline BackwardArgs with_tiles(BackwardArgs args, const BackwardShape& shape) {
+  args.row_tiles = (args.params.max_q + shape.rows - 1) / shape.rows;
+  args.key_tiles = (args.params.max_k + shape.keys - 1) / shape.keys;
+  return args;
 }
 
 // Shared memory of a kernel that holds one tile each of Q, dO, K and V.
@@ -60,10 +70,11 @@ void launch_row_sums(const BackwardLaunch& launch) {
   with_type(launch.dtype, [&]<class T>() {
     if constexpr (kHasGeneral<kD> || (kPlanes<T> == 3 && kD == 32)) {  // fp32 takes it for plain problems too
       constexpr BackwardShape kShape = backward_shape(kD, BackwardKind::general, kPlanes<T>);
+      const BackwardArgs args = with_tiles(launch.args, kShape);
       launch_kernel(row_sums_kernel<T, kD>,
-                    {"flash2 backward, row sums", std::int64_t{p.batch} * p.heads_q * launch.args.row_tiles,
+                    {"flash2 backward, row sums", std::int64_t{p.batch} * p.heads_q * args.row_tiles,
                      kShape.warps * kWarpLanes, four_tiles<T, kD>(kShape), launch.stream},
-                    launch.args);
+                    args);
     }
   });
 }
@@ -74,8 +85,8 @@ void launch_dbias(const BackwardLaunch& launch) {
     if constexpr (kHasGeneral<kD>) {
       constexpr BackwardShape kShape = backward_shape(kD, BackwardKind::general, kPlanes<T>);
       const DbiasShape& shape = launch.args.dbias;
-      const DbiasArgs args{launch.args, (shape.rows + kShape.rows - 1) / kShape.rows};
-      const std::int64_t tiles = std::int64_t{shape.batch} * shape.heads * args.row_tiles * launch.args.key_tiles;
+      const DbiasArgs args{with_tiles(launch.args, kShape), (shape.rows + kShape.rows - 1) / kShape.rows};
+      const std::int64_t tiles = std::int64_t{shape.batch} * shape.heads * args.row_tiles * args.backward.key_tiles;
       launch_kernel(dbias_kernel<T, kD>,
                     {"flash2 backward, dbias", tiles * launch.args.dbias_parts, kShape.warps * kWarpLanes,
                      four_tiles<T, kD>(kShape), launch.stream},

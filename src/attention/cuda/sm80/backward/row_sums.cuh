@@ -1,7 +1,8 @@
-// Two sums over the keys of a row that O and LSE do not always give. delta: O is rounded, which shows where a row has
-// few keys, and under dropout, whose factor a weight of nearly 1 does not survive. The sum of weights: LSE is rounded,
-// so that fp32 cannot tell how many keys share a bias of -FLT_MAX, and fp32 gradients show it where LSE is large or the
-// weights are uneven. Only then are scores computed once more. In fp32 delta of other rows comes from here too.
+// Two sums over the keys of a row that O and LSE do not always give. delta: O is rounded, which shows in short
+// sequences, and under dropout, whose factor a weight of 1 does not survive: in 16 bits in rows with few keys, with a
+// large LSE or with a bias, where one weight may outweigh all others. The sum of weights: LSE is rounded, so that fp32
+// cannot tell how many keys share a bias of -FLT_MAX, and fp32 gradients show it where LSE is large or the weights are
+// uneven. Only then are scores computed once more. In fp32 delta of other rows comes from here too.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -17,6 +18,15 @@ __device__ __forceinline__ bool lse_rounding_shows(float lse, int rows, int keys
   if (lse == kMinusInfinity) return false;
   if constexpr (!kIsFp32<T>) return fabsf(lse) >= 8192;
   return rows <= 32 || !weights_are_even(lse, keys);
+}
+
+inline constexpr float kEvenLse = 16;  // below it no weight of a row of random scores comes near 1
+
+// Whether some row of [first, last] has few keys. How many a row has grows and then falls, so that the ends have the
+// fewest.
+__device__ __forceinline__ bool has_few_keys(const Sequence& sequence, int first, int last) {
+  const Keys a = sequence.allowed(first), b = sequence.allowed(last);
+  return min(a.hi - a.lo, b.hi - b.lo) <= kFewKeys;
 }
 
 // A sum of parts that are sums themselves, with the error of each addition (Kahan).
@@ -83,11 +93,14 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   const float lse = thread < rows ? p.lse[row_index + thread] : kMinusInfinity;
   const Keys own = sequence.allowed(first_row + min(thread, rows - 1));
   const bool shows = lse_rounding_shows<T>(lse, sequence.q_length, own.hi - own.lo);
-  if (shows) store_shared(s_q, 1u);
+  const bool uneven = args.exact_delta && lse != kMinusInfinity && fabsf(lse) >= kEvenLse;
+  if (shows || uneven) store_shared(s_q, 1u);
   block_sync();
   const bool needed = load_shared(s_q) != 0;
   block_sync();
-  if (!needed && !args.exact_delta) {
+  const bool exact_delta = args.exact_delta && (kIsFp32<T> || needed || p.bias.data ||
+                                                has_few_keys(sequence, first_row, first_row + rows - 1));
+  if (!needed && !exact_delta) {
     if constexpr (!kIsFp32<T>) {
       if (thread < rows) args.log2_sums[row_index + thread] = 0;
     } else {
@@ -165,7 +178,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
     delta += bits_to_float(load_shared(s_sums + kKeyWarps * kShape.rows * 4 + at));
   }
   if (p.sinks && lse != kMinusInfinity) weight += exp2f((p.sinks[head] - lse) * kLog2E);
-  const bool all = kIsFp32<T> || args.exact_delta;  // rows of this tile
+  const bool all = kIsFp32<T> || exact_delta;  // rows of this tile
   const bool renormalise = lse != kMinusInfinity && (all || shows);
   const float log2_sum = renormalise ? log2f(weight) : 0;
   if (renormalise) delta /= weight;

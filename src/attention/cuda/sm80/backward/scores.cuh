@@ -3,6 +3,7 @@
 
 #include <type_traits>
 
+#include "attention/cuda/device/bias_tile.cuh"
 #include "attention/cuda/device/sequence.cuh"
 #include "attention/cuda/device/softmax.cuh"
 #include "attention/cuda/device/weight.cuh"
@@ -26,19 +27,23 @@ template <class T, int kD, BackwardKind kKind>
 inline constexpr BackwardShape kBackwardShape = backward_shape(kD, kKind, kPlanes<T>);
 
 // What weights and their gradients take of a row: delta, and LSE with the logarithm of the sum of the weights that it
-// gives, where that was computed. In 16 bits LSE is in the units of the exponent.
+// gives, where that was computed. In 16 bits LSE is in natural units, or, where those of scores are not, what is taken
+// off the exponent, the logarithm of the sum included.
+enum class LseUnits { natural, exponent };
+
 struct RowLse {
   float lse, log2_sum;
 };
 
-template <class T, int kMt>
+template <class T, int kMt, bool kHasSums>
 struct RowStatistics {
   static constexpr bool kExact = kIsFp32<T>;
   std::conditional_t<kExact, RowWeight, RowLse> of[kMt][2];
   float delta[kMt][2];
 
   __device__ __forceinline__ void load(const BackwardArgs& args, const Sequence& sequence, std::int64_t head_index,
-                                       int first_row, float factor) {
+                                       int first_row, LseUnits units) {
+    const bool natural = units == LseUnits::natural;
 #pragma unroll
     for (int m = 0; m < kMt; ++m) {
 #pragma unroll
@@ -55,13 +60,15 @@ struct RowStatistics {
           }
         }
         const float lse = valid ? args.params.lse[head_index + i] : kMinusInfinity;
-        const float log2_sum = valid && args.log2_sums ? args.log2_sums[head_index + i] : 0;
+        const float log2_sum = kHasSums && valid && args.log2_sums ? args.log2_sums[head_index + i] : 0;
         delta[m][h] = valid && args.delta ? args.delta[head_index + i] : 0;
         if constexpr (kExact) {
           const Keys keys = sequence.allowed(i);
           of[m][h] = RowWeight(lse, log2_sum, keys.hi - keys.lo);
-        } else {  // weights of a row without keys are 0
-          of[m][h] = {lse == kMinusInfinity ? -kMinusInfinity : lse * factor, log2_sum};
+        } else if (lse == kMinusInfinity) {  // weights of a row without keys are 0
+          of[m][h] = {-kMinusInfinity, 0};
+        } else {
+          of[m][h] = natural ? RowLse{lse, log2_sum} : RowLse{lse * kLog2E + log2_sum, 0};
         }
       }
     }
@@ -73,28 +80,30 @@ struct NoWeights {
   __device__ __forceinline__ void operator()(int, int, int, float) const {}
 };
 
-// Tiles in shared memory: [rows][kD], [keys][kD], [rows][kD], [keys][kD].
+// Tiles in shared memory: [rows][kD], [keys][kD], [rows][kD], [keys][kD]; and this part of the bias, if it is there.
 struct ScoreTiles {
-  std::uint32_t q, k, d_o, v;
+  std::uint32_t q, k, d_o, v, bias = 0;
 };
 
-// A warp's piece: rows [row, row + kScoreRows) of the tile, keys [key, key + kScoreKeys).
+// A part of a warp's piece: rows [row, row + kScoreRows) of the tile, keys [key, key + kScoreKeys).
 template <class T, int kD, BackwardKind kKind>
 struct Scores {
   static constexpr BackwardShape kShape = kBackwardShape<T, kD, kKind>;
-  static constexpr bool kGeneral = kKind == BackwardKind::general;
+  static constexpr bool kOptions = kKind != BackwardKind::plain;
   static constexpr int kScoreRows = kShape.rows / kShape.score_warps;
-  static constexpr int kScoreKeys = kShape.keys * kShape.score_warps / kShape.warps;
+  static constexpr int kScoreKeys = kShape.keys * kShape.score_warps / kShape.warps / kShape.score_parts;
   static constexpr int kMt = kScoreRows / 16, kNt = kScoreKeys / 8;
+  static constexpr bool kBiasTile = kKind == BackwardKind::options;
+  using Bias = BiasTile<T, kScoreRows, kBiasTile ? kScoreKeys : 32>;
 
   int row, key;
   int first_row, first_key;   // of the tile
   float weight[kMt][kNt][4];  // with dropout, where there is some
   float ds[kMt][kNt][4];      // gradient of scale * q.k
 
-  __device__ __forceinline__ Scores(int row_tile, int tile_key)
+  __device__ __forceinline__ Scores(int row_tile, int tile_key, int part = 0)
       : row(warp_index() % kShape.score_warps * kScoreRows),
-        key(warp_index() / kShape.score_warps * kScoreKeys),
+        key((warp_index() / kShape.score_warps * kShape.score_parts + part) * kScoreKeys),
         first_row(row_tile * kShape.rows),
         first_key(tile_key) {}
 
@@ -106,38 +115,44 @@ struct Scores {
     return first_key + key + n * 8 + e % 2 + lane_index() % 4 * 2;
   }
 
-  // General kernels call on_weight(m, n, e, weight) with each weight before dropout, and on_gradients() while ds is the
-  // gradient of the biased score.
+  // This part of the bias.
+  __device__ static __forceinline__ Bias bias_part(std::uint32_t tiles, int part) {
+    return {tiles + static_cast<std::uint32_t>((warp_index() * kShape.score_parts + part) * Bias::kBytes)};
+  }
+
+  // Kernels with options call on_weight(m, n, e, weight) with each weight before dropout, and on_gradients() while ds
+  // is the gradient of the biased score.
   template <class OnWeight, class OnGradients>
   __device__ __forceinline__ void compute(const BackwardArgs& args, const Sequence& sequence, int b, int head,
                                           const ScoreTiles& tiles, OnWeight&& on_weight, OnGradients&& on_gradients) {
     const Params& p = args.params;
     const ScoreOptions options(p, b, head);
-    RowStatistics<T, kMt> rows;
-    rows.load(args, sequence, lse_index(p, sequence, b, head, 0), row_of(0, 0), kGeneral ? 1 : kLog2E);
-    if constexpr (kGeneral) options.template prefetch_bias<kMt, kNt>(row_of(0, 0), key_of(0, 0), sequence);
+    const bool natural = kOptions && ScoreOptions::natural(p);
+    RowStatistics<T, kMt, kOptions || kIsFp32<T>> rows;
+    rows.load(args, sequence, lse_index(p, sequence, b, head, 0), row_of(0, 0),
+              natural ? LseUnits::natural : LseUnits::exponent);
+    if constexpr (kOptions && !kBiasTile) {
+      options.template prefetch_bias<kMt, kNt>(row_of(0, 0), key_of(0, 0), sequence);
+    }
     multiply<T, kD>(weight, LeftOf<T, kShape.rows, kD, Stored::plain>(tiles.q, row, 0),
                     RightOf<T, kShape.keys, kD, Stored::plain>(tiles.k, key, 0), From::zero);
-    CapSlopes<kGeneral ? kMt : 1, kGeneral ? kNt : 1> slopes;
-    if constexpr (kGeneral) options.template apply<T>(weight, slopes, row_of(0, 0), key_of(0, 0), sequence);
-    mask(sequence);
-    const float factor = p.scale * kLog2E;
-    for_each(weight, [&](int m, int n, int e) {
-      const auto& row = rows.of[m][e / 2];
-      float& w = weight[m][n][e];
-      if constexpr (kIsFp32<T>) {
-        w = row.of(kGeneral ? w : multiply_rounded(w, p.scale));
-      } else if constexpr (kGeneral) {  // the difference first: a score may be -FLT_MAX
-        w = exp2_fast((w - row.lse) * kLog2E - row.log2_sum);
+    CapSlopes<T, kOptions ? kMt : 1, kOptions ? kNt : 1> slopes;
+    if constexpr (kOptions) options.template apply<T>(weight, slopes, row_of(0, 0), key_of(0, 0), sequence);
+    if (kOptions && options.bias.data) {
+      if constexpr (kBiasTile) {
+        Bias{tiles.bias}.add(weight);
       } else {
-        w = exp2_fast(w * factor - row.lse);
+        options.template add_bias<T>(weight, row_of(0, 0), key_of(0, 0), sequence);
       }
-    });
-    multiply<T, kD>(ds, LeftOf<T, kShape.rows, kD, Stored::plain>(tiles.d_o, row, 0),
-                    RightOf<T, kShape.keys, kD, Stored::plain>(tiles.v, key, 0), From::zero);
-    if constexpr (kGeneral) {
-      for_each(weight, [&](int m, int n, int e) { on_weight(m, n, e, weight[m][n][e]); });
-      if (options.threshold != 0) {
+    }
+    mask(sequence);
+    // Without a branch between exponentials and product, so that the compiler lets them overlap.
+    const auto finish = [&]<bool kNatural, bool kDrop>() {
+      exponentiate<kNatural>(rows, kOptions ? options.unit : p.scale, p.scale);
+      multiply<T, kD>(ds, LeftOf<T, kShape.rows, kD, Stored::plain>(tiles.d_o, row, 0),
+                      RightOf<T, kShape.keys, kD, Stored::plain>(tiles.v, key, 0), From::zero);
+      if constexpr (kOptions) for_each(weight, [&](int m, int n, int e) { on_weight(m, n, e, weight[m][n][e]); });
+      if constexpr (kDrop) {
         options.drop(weight, row_of(0, 0), key_of(0, 0), [&](int m, int n, int e, bool kept) {
           const float gradient = kept ? multiply_rounded(ds[m][n][e], p.dropout_scale) : 0;
           ds[m][n][e] = weight[m][n][e] * (gradient - rows.delta[m][e / 2]);
@@ -147,16 +162,41 @@ struct Scores {
         for_each(ds,
                  [&](int m, int n, int e) { ds[m][n][e] = weight[m][n][e] * (ds[m][n][e] - rows.delta[m][e / 2]); });
       }
-      on_gradients();
-      if (options.softcap != 0) {
-        for_each(ds, [&](int m, int n, int e) { ds[m][n][e] *= slopes.value[m][n][e]; });
-      }
+    };
+    if constexpr (!kOptions) {
+      finish.template operator()<false, false>();
     } else {
-      for_each(ds, [&](int m, int n, int e) { ds[m][n][e] = weight[m][n][e] * (ds[m][n][e] - rows.delta[m][e / 2]); });
+      if (options.threshold != 0) {
+        finish.template operator()<true, true>();
+      } else if (kIsFp32<T> || natural) {
+        finish.template operator()<true, false>();
+      } else {
+        finish.template operator()<false, false>();
+      }
+      on_gradients();
+      if (options.softcap != 0) for_each(ds, [&](int m, int n, int e) { ds[m][n][e] *= slopes.get(m, n, e); });
     }
   }
 
  private:
+  // Scores to weights. In natural units the difference comes first: a score may be -FLT_MAX. fp32 has a way of its own.
+  template <bool kNatural>
+  __device__ __forceinline__ void exponentiate(const RowStatistics<T, kMt, kOptions || kIsFp32<T>>& rows, float unit,
+                                               float scale) {
+    const float factor = unit * kLog2E;
+    for_each(weight, [&](int m, int n, int e) {
+      const auto& row = rows.of[m][e / 2];
+      float& w = weight[m][n][e];
+      if constexpr (kIsFp32<T>) {
+        w = row.of(kOptions ? w : multiply_rounded(w, scale));
+      } else if constexpr (kNatural) {
+        w = exp2_fast((w - row.lse) * kLog2E - row.log2_sum);
+      } else {
+        w = exp2_fast(w * factor - row.lse);
+      }
+    });
+  }
+
   // Scores outside of a row's keys become -inf.
   __device__ __forceinline__ void mask(const Sequence& sequence) {
     const Keys unmasked = sequence.all(first_row, min(first_row + kShape.rows, sequence.q_length) - 1);

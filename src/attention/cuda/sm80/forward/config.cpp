@@ -24,9 +24,10 @@ int resident_blocks(const ForwardShape& shape, std::size_t bytes, std::size_t li
   return std::max(1, std::min(shape.blocks, by_memory));
 }
 
-// Two stages where that costs no resident block.
-int best_stages(int d, const ForwardShape& shape, int planes, std::size_t limit) {
-  const std::size_t one = forward_shared_bytes(d, shape, planes, 1), two = forward_shared_bytes(d, shape, planes, 2);
+// Two stages where that costs no resident block. `more` bytes lie beside them.
+int best_stages(int d, const ForwardShape& shape, int planes, std::size_t more, std::size_t limit) {
+  const std::size_t one = forward_shared_bytes(d, shape, planes, 1) + more;
+  const std::size_t two = forward_shared_bytes(d, shape, planes, 2) + more;
   if (two > limit || planes > 1) return 1;  // fp32 is loaded through registers, nothing is in flight
   return resident_blocks(shape, two, limit) >= resident_blocks(shape, one, limit) ? 2 : 1;
 }
@@ -54,10 +55,14 @@ ForwardConfig forward_config(const ForwardFacts& facts) {
     config.d = dim;
     config.planes = forward_planes(kind, facts.planes);
     config.shape = forward_shape(dim, kind, config.planes);
-    config.stages = best_stages(dim, config.shape, config.planes, facts.shared_bytes_per_block);
-    config.shared_bytes = forward_shared_bytes(dim, config.shape, config.planes, config.stages);
+    const std::size_t limit = facts.shared_bytes_per_block;
+    const std::size_t bias = kind == ForwardKind::options && facts.bias ? forward_bias_bytes(config.shape) : 0;
+    config.stages = best_stages(dim, config.shape, config.planes, bias, limit);
+    config.shared_bytes = forward_shared_bytes(dim, config.shape, config.planes, config.stages) + bias;
   };
-  if (!facts.general && facts.planes == 1) {
+  if (!facts.general && facts.options && facts.planes == 1 && d <= 128) {
+    take(ForwardKind::options, padded(kOptionsDims, d));
+  } else if (!facts.general && !facts.options && facts.planes == 1) {
     const int dim = padded(kPlainDims, d);
     if (facts.max_q * group <= 64) {
       take(ForwardKind::small, padded(kGeneralDims, d));
@@ -70,7 +75,7 @@ ForwardConfig forward_config(const ForwardFacts& facts) {
       // Heads of a group share a tile where one head would leave most of it empty.
       if (facts.max_q * 2 <= config.shape.rows) config.packed_heads = static_cast<int>(group);
     }
-  } else if (!facts.general && d <= 64) {
+  } else if (!facts.general && !facts.options && d <= 64) {
     take(ForwardKind::plain, padded(kPlainFp32Dims, d));
     if (facts.max_q * 2 <= config.shape.rows) config.packed_heads = static_cast<int>(group);
   } else {

@@ -7,9 +7,11 @@
 
 namespace strobe::cuda::sm80 {
 
-// plain: rows of whole 16-byte vectors, no score option. general: everything, in at most 99 KB of shared memory. small:
-// plain with tiles of 64 rows, for few rows (decoding), and for short triangles, where large tiles leave blocks idle.
-enum class ForwardKind { plain, general, small };
+// plain: rows of whole 16-byte vectors, no score option. options: the same with score options, in tiles of 64 rows;
+// 16-bit types only, and a bias must be of that type and have rows of vectors too. general: everything, in at most 99
+// KB of shared memory. small: plain with tiles of 64 rows, for few rows (decoding), and for short triangles, where
+// large tiles leave blocks idle.
+enum class ForwardKind { plain, options, general, small };
 
 struct ForwardShape {
   int rows, keys;       // of a tile
@@ -22,6 +24,7 @@ inline constexpr std::int64_t kMostSplits = 128;  // of the keys
 
 // Head dimensions that have a kernel; smaller ones are padded to the next.
 inline constexpr int kPlainDims[] = {32, 64, 96, 128, 192, 256};
+inline constexpr int kOptionsDims[] = {64, 128};
 inline constexpr int kGeneralDims[] = {64, 128, 256};
 inline constexpr int kPlainFp32Dims[] = {32, 64};  // larger ones through general
 
@@ -39,10 +42,7 @@ constexpr ForwardShape forward_shape(int d, ForwardKind kind, int planes) {
     if (d <= 128) return {64, 32, 4, 2, false};
     return {32, 16, 2, 2, false};
   }
-  if (kind == ForwardKind::small) {
-    return d <= 128 ? ForwardShape{64, 64, 4, 3, false} : ForwardShape{64, 64, 4, 2, false};
-  }
-  if (kind == ForwardKind::general) {
+  if (kind != ForwardKind::plain) {
     return d <= 128 ? ForwardShape{64, 64, 4, 3, false} : ForwardShape{64, 64, 4, 2, false};
   }
   if (d <= 64) return {128, 64, 4, 2, true};
@@ -50,15 +50,22 @@ constexpr ForwardShape forward_shape(int d, ForwardKind kind, int planes) {
   return {64, 64, 4, 2, false};
 }
 
-// Shared memory: the Q tile, then `stages` tiles of K and of V; with two planes a scale for each of their rows.
+// Shared memory: the Q tile, then `stages` tiles of K and of V; with two planes a scale for each of their rows; with
+// `options` the bias of a tile of scores, if any.
 constexpr std::size_t forward_shared_bytes(int d, const ForwardShape& shape, int planes, int stages) {
   return static_cast<std::size_t>(2 * planes * d + (planes == 2 ? 4 : 0)) * (shape.rows + 2 * stages * shape.keys);
+}
+
+constexpr std::size_t forward_bias_bytes(const ForwardShape& shape) {
+  return 2 * static_cast<std::size_t>(shape.rows * shape.keys);
 }
 
 struct ForwardFacts {
   int planes = 1;  // of 16 bits for each element in shared memory, at most: 3 for fp32
   int d = 0, dv = 0;
-  bool general = false;       // options or rows that no vector load can take
+  bool options = false;       // of scores
+  bool bias = false;          // one of them is a bias
+  bool general = false;       // what only the general kernel does
   bool triangle = false;      // the mask ends at or near the diagonal
   bool unsplittable = false;  // partial results would lose accuracy
   std::int64_t batch = 0, heads_q = 0, heads_kv = 0;

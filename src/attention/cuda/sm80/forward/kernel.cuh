@@ -2,6 +2,7 @@
 // their scores, weights and output in registers. Keys are visited from the right, so that masked tiles come first.
 #pragma once
 
+#include "attention/cuda/device/bias_tile.cuh"
 #include "attention/cuda/device/copy.cuh"
 #include "attention/cuda/device/sequence.cuh"
 #include "attention/cuda/device/softmax.cuh"
@@ -67,12 +68,14 @@ template <class T, int kD, ForwardKind kKind>
 __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwardShape<T, kD, kKind>.blocks)
     forward_kernel(const __grid_constant__ ForwardArgs args) {
   constexpr ForwardShape kShape = kForwardShape<T, kD, kKind>;
+  constexpr bool kOptions = kKind == ForwardKind::options || kKind == ForwardKind::general;
   constexpr bool kGeneral = kKind == ForwardKind::general;
   constexpr int kThreads = kShape.warps * kWarpLanes;
   constexpr int kWarpRows = kShape.rows / kShape.warps;
   constexpr int kMt = kWarpRows / 16;
   constexpr int kKeys = kShape.keys;
   constexpr int kKeyBytes = kTileBytes<T, kKeys, kD>;  // of K or V
+  constexpr bool kBiasTile = kKind == ForwardKind::options;
   const Params& p = args.params;
 
   const ForwardPlace place(args);
@@ -118,9 +121,12 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   float o[kMt][kD / 8][4];
   clear(o);
   OnlineSoftmax<kMt> softmax;
-  const float factor = kGeneral ? kLog2E : p.scale * kLog2E;
   RowScales<kIsScaled<T> ? kMt : 0> row_scales;  // of this lane's rows of Q
   const ScoreOptions options(p, place.b, place.head);
+  const float score_unit = !kOptions ? p.scale : kIsFp32<T> ? 1 : options.unit;
+  const float factor = score_unit * kLog2E;
+  using Bias = BiasTile<T, kWarpRows, kBiasTile ? kKeys : 64>;
+  const Bias bias{s_v + static_cast<std::uint32_t>(args.stages * kKeyBytes + warp_index() * Bias::kBytes)};
 
   if (n_begin < n_end) {
     load_tile<T, kShape.rows, kD, kThreads, kGeneral>(
@@ -130,6 +136,9 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
     int keys_left = sequence.k_length - (n_end - 1) * kKeys;  // from the tile that is loaded next
     k_walk.load(s_k, keys_left, scales.k);
     if (args.stages == 2) v_walk.load(s_v, keys_left);
+    if constexpr (kBiasTile) {
+      if (options.bias.data) bias.load(options.bias, first_row + warp_row, (n_end - 1) * kKeys, sequence);
+    }
     copy_async_commit();
 
     const LeftOf<T, kShape.rows, kD, Stored::plain> q_tile(s_q, warp_row, 0);
@@ -196,30 +205,48 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
         copy_async_commit();
       }
       if (warp_works) {
-        if constexpr (kGeneral) {
+        if constexpr (kOptions) {
           NoSlopes slopes;
           options.template apply<T>(s, slopes, lane_row, column, sequence);
+          if (options.bias.data) {
+            if constexpr (kBiasTile) {
+              bias.add(s);
+              warp_sync();
+              if (n > n_begin) bias.load(options.bias, first_row + warp_row, (n - 1) * kKeys, sequence);
+              copy_async_commit();
+            } else {
+              options.template add_bias<T>(s, lane_row, column, sequence);
+            }
+          }
         }
         if (n * kKeys < unmasked.lo || (n + 1) * kKeys > unmasked.hi) mask_scores(s, sequence, map, lane_row, column);
-        if constexpr (kIsScaled<T>) {
-          softmax.template weigh<true>(s, o, row_scales.factors(factor));
-        } else if (kIsFp32<T> || (kGeneral && (options.bias || p.max_k <= kFewKeys))) {
-          softmax.template weigh<true>(s, o, OneFactor{factor});
-        } else {
-          softmax.template weigh<false>(s, o, OneFactor{factor});
-        }
-        if constexpr (kGeneral) {
-          if (options.threshold != 0) {
+        // Without a branch between exponentials and product, so that the compiler lets them overlap.
+        const auto finish = [&]<bool kSubtractFirst, bool kDrop>() {
+          if constexpr (kIsScaled<T>) {
+            softmax.template weigh<true>(s, o, row_scales.factors(factor));
+          } else {
+            softmax.template weigh<kSubtractFirst>(s, o, OneFactor{factor});
+          }
+          if constexpr (kDrop) {
             options.drop(s, lane_row, column, [&](int m, int n, int e, bool kept) {
               if (!kept) s[m][n][e] = 0;
             });
           }
+          float unit = 1;
+          if constexpr (kIsScaled<T>) unit = take_scales_of_v<kKeys>(s, scales.v);
+          LeftRegisters<T, kMt, kKeys / 16> weights;
+          round_to_left<T>(weights, s);
+          multiply<T, kKeys>(o, weights, RightOf<T, kKeys, kD, Stored::transposed>(s_v + stage, 0, 0), From::sum, unit);
+        };
+        if constexpr (!kOptions) {
+          finish.template operator()<kIsFp32<T>, false>();
+        } else if (options.threshold != 0) {
+          finish.template operator()<true, true>();
+        } else if (kIsFp32<T> || options.bias.data || p.max_k <= kFewKeys) {
+          finish.template operator()<true, false>();
+        } else {
+          finish.template operator()<false, false>();
         }
-        float unit = 1;
-        if constexpr (kIsScaled<T>) unit = take_scales_of_v<kKeys>(s, scales.v);
-        LeftRegisters<T, kMt, kKeys / 16> weights;
-        round_to_left<T>(weights, s);
-        multiply<T, kKeys>(o, weights, RightOf<T, kKeys, kD, Stored::transposed>(s_v + stage, 0, 0), From::sum, unit);
       }
       if (args.stages == 2) {
         stage ^= kKeyBytes;
@@ -231,7 +258,6 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
 
   // Normalise; LSE and O, or partial results of a split.
   const bool partial = args.splits > 1;
-  const float to_natural = kGeneral ? 1 : p.scale;
 #pragma unroll
   for (int m = 0; m < kMt; ++m) {
 #pragma unroll
@@ -243,9 +269,9 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
       const Keys keys = sequence.allowed(i);
       const bool has_keys = i < sequence.q_length && keys.lo < keys.hi;
       const float* sink = p.sinks && !partial ? p.sinks + head : nullptr;
-      const float natural = to_natural * row_scales.of(m, h);
+      const float natural = score_unit * row_scales.of(m, h);
       const RowResult result = finish_row(multiply_rounded(softmax.maximum[m][h], natural), sum, has_keys, sink);
-      const float inverse = kGeneral ? result.inverse * p.dropout_scale : result.inverse;
+      const float inverse = kOptions ? result.inverse * p.dropout_scale : result.inverse;
 #pragma unroll
       for (int n = 0; n < kD / 8; ++n) {
         o[m][n][2 * h] = inverse == 0 ? 0 : o[m][n][2 * h] * inverse;

@@ -19,9 +19,13 @@ void launch_forward_tiles(const ForwardLaunch& launch) {
                   args);
   };
   // Head dimensions that each kind has a kernel for: config.h.
-  constexpr bool kAllKinds = kD == 64 || kD == 128 || kD == 256;
+  constexpr bool kHasOptions = kD == 64 || kD == 128;
+  constexpr bool kAllKinds = kHasOptions || kD == 256;
   const auto start_16_bits = [&]<class T>() {
     if (config.kind == ForwardKind::plain) return start.template operator()<T, ForwardKind::plain>();
+    if constexpr (kHasOptions) {
+      if (config.kind == ForwardKind::options) return start.template operator()<T, ForwardKind::options>();
+    }
     if constexpr (kAllKinds) {
       if (config.kind == ForwardKind::general) return start.template operator()<T, ForwardKind::general>();
       start.template operator()<T, ForwardKind::small>();

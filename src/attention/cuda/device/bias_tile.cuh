@@ -1,0 +1,55 @@
+// The bias of a warp's piece of scores in shared memory, copied there while the products before it run. Only the warp
+// itself writes and reads it.
+#pragma once
+
+#include "attention/cuda/device/options.cuh"
+
+namespace strobe::cuda {
+
+// [kRows][kKeys] elements of T, laid out as Tile<kKeys>: a matrix load gives lanes the elements of their accumulators.
+template <class T, int kRows, int kKeys>
+struct BiasTile {
+  using Shape = Tile<kKeys>;
+  static constexpr int kLanes = kKeys / 8;  // 16 bytes each along a row
+  static constexpr int kRowStep = kWarpLanes / kLanes;
+  static constexpr int kBytes = kRows * kKeys * 2;
+  static_assert(kKeys % 32 == 0 && kKeys <= 64 && kRows % 16 == 0);
+
+  std::uint32_t tile;
+
+  // Asks for the rows from `row` on and the keys from `key` on; what lies beyond the sequence becomes 0. To be
+  // committed and waited for as any copy_async. warp_sync() stands between the last add() and this.
+  __device__ __forceinline__ void load(const BiasRows& bias, int row, int key, const Sequence& sequence) const {
+    const int chunk = lane_index() % kLanes;
+    const int first = lane_index() / kLanes;
+    const int keys = min(8, sequence.k_length - key - chunk * 8);
+    const auto* from = reinterpret_cast<const std::uint16_t*>(bias.data) + (row + first) * bias.row + key + chunk * 8;
+#pragma unroll
+    for (int i = 0; i < kRows; i += kRowStep) {
+      const bool valid = row + first + i < sequence.q_length && keys > 0;
+      copy_async_16(tile + Shape::offset(first + i, chunk),
+                    valid ? static_cast<const void*>(from + i * bias.row) : bias.data, valid ? keys * 2 : 0);
+    }
+  }
+
+  template <int kMt, int kNt>
+  __device__ __forceinline__ void add(float (&s)[kMt][kNt][4]) const {
+    static_assert(kMt * 16 == kRows && kNt * 8 == kKeys);
+    const LeftOf<T, kRows, kKeys, Stored::plain> squares(tile, 0, 0);
+#pragma unroll
+    for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+      for (int n = 0; n < kNt; n += 2) {
+        std::uint32_t pairs[4];  // rows 0 and 8 of key 0, then of key 8
+        squares.load(pairs, m, n / 2, 0);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          s[m][n + i / 2][i % 2 * 2] += low_half<T>(pairs[i]);
+          s[m][n + i / 2][i % 2 * 2 + 1] += high_half<T>(pairs[i]);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace strobe::cuda
