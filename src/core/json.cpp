@@ -41,11 +41,16 @@ void append_string(std::string& out, std::string_view text) {
 
 class Parser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  Parser(std::string_view text, std::size_t& position) : text_(text), position_(position) {}
 
-  Json whole() {
+  Json next() {
     Json value = parse_value(0);
     skip_space();
+    return value;
+  }
+
+  Json whole() {
+    Json value = next();
     if (position_ != text_.size()) refuse("text after the value");
     return value;
   }
@@ -216,7 +221,7 @@ class Parser {
   }
 
   std::string_view text_;
-  std::size_t position_ = 0;
+  std::size_t& position_;
 };
 
 [[noreturn]] void wrong_kind(const char* wanted, const Json& value) {
@@ -367,6 +372,11 @@ std::string Json::dump(int indent) const {
   return out;
 }
 
-Json Json::parse(std::string_view text) { return Parser(text).whole(); }
+Json Json::parse(std::string_view text) {
+  std::size_t position = 0;
+  return Parser(text, position).whole();
+}
+
+Json Json::parse_next(std::string_view text, std::size_t& position) { return Parser(text, position).next(); }
 
 }  // namespace strobe

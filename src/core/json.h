@@ -59,6 +59,10 @@ class Json {
   // The whole text must be one value. Throws Error(invalid_argument) with the position of the first fault.
   static Json parse(std::string_view text);
 
+  // The value that begins at `position`, which is moved past it and the space behind it: for several values in a text.
+  // Throws likewise; `position` is then where the fault is.
+  static Json parse_next(std::string_view text, std::size_t& position);
+
  private:
   void dump_to(std::string& out, int indent, int depth) const;
   bool fits_one_line() const;

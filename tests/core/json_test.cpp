@@ -32,6 +32,16 @@ TEST(Json, NumbersSurviveTheRoundTrip) {
   EXPECT_EQ(Json::parse("1e3").as_number(), 1000);
 }
 
+TEST(Json, SeveralValuesAreReadOneAfterTheOther) {
+  const std::string text = "{\"a\": 1}\n[2]\n\n 3 {\"b\" 4}";
+  std::size_t position = 0;
+  EXPECT_EQ(Json::parse_next(text, position).dump(), R"({"a":1})");
+  EXPECT_EQ(Json::parse_next(text, position).dump(), "[2]");
+  EXPECT_EQ(Json::parse_next(text, position).as_integer(), 3);
+  EXPECT_THROW(Json::parse_next(text, position), Error);
+  EXPECT_EQ(text.substr(position), "4}");
+}
+
 TEST(Json, NotFiniteIsNull) {
   EXPECT_EQ(Json(std::nan("")).dump(), "null");
   EXPECT_EQ(Json(-std::numeric_limits<double>::infinity()).dump(), "null");
