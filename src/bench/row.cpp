@@ -8,6 +8,10 @@ constexpr double kMegabyte = 1 << 20;
 
 Json number(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
+Json megabytes(const std::optional<std::int64_t>& bytes) {
+  return bytes ? Json(static_cast<double>(*bytes) / kMegabyte) : Json();
+}
+
 double region_flops(const Case& one, Region region) {
   switch (region) {
     case Region::forward: return forward_flops(one);
@@ -72,7 +76,8 @@ std::optional<double> flop_rate(const Row& row, Region region) {
 Json row_json(const Row& row, const RunRecord& record) {
   Json json = Json::object();
   for (const Region region : kRegions) json.set(name_of(region), region_json(row, region));
-  json.set("peak_memory_usage(MB)", row.peak_bytes ? Json(static_cast<double>(*row.peak_bytes) / kMegabyte) : Json());
+  json.set("peak_memory_usage(MB)", megabytes(row.peak_bytes));
+  json.set("predicted_memory(MB)", megabytes(row.predicted_bytes));
   json.set("status", name_of(row.status));
   if (!row.reason.empty()) json.set("reason", row.reason);
   if (row.asked) json.set("asked", *row.asked);

@@ -27,8 +27,9 @@ struct Row {
   std::string reason;              // where the status is not ok
   Series forward, backward, both;  // empty: not timed
   std::optional<std::int64_t> peak_bytes;
-  std::optional<std::int64_t> asked, free;  // bytes, where out of memory
-  std::optional<GateResult> gate;           // absent: --check=off
+  std::optional<std::int64_t> predicted_bytes;  // told before the run
+  std::optional<std::int64_t> asked, free;      // bytes, where out of memory
+  std::optional<GateResult> gate;               // absent: --check=off
   std::int64_t gate_rows = 0, gate_keys = 0;
 
   Series& series(Region region) {

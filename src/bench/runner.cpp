@@ -56,6 +56,7 @@ std::int64_t free_gpu_bytes() {
 }
 
 void refuse_what_does_not_fit(const Case& one, Implementation& implementation, Row& row, const RunOptions& options) {
+  row.predicted_bytes = implementation.predicted_bytes(one);
   const std::int64_t asked = implementation.needed_bytes(one);
   const std::int64_t available = one.device == Device::cuda ? free_gpu_bytes() : read_memory_info().available;
   const std::int64_t free = options.memory_limit.value_or(available > 0 ? available : INT64_MAX);
