@@ -10,6 +10,7 @@
 #include "bench/table.h"
 #include "cli/bench_options.h"
 #include "cli/commands.h"
+#include "cli/launches.h"
 #include "core/atomic_file.h"
 #include "device/host/thread_pool.h"
 #include "measure/quiet.h"
@@ -111,6 +112,11 @@ int run_bench(Arguments arguments) {
   const Cases cases = cases_of(options);  // refuses bad problems before anything is started
   const bench::Case& first = cases.cases.front();
   Output output(options.output);
+  if (options.launches > 1) {
+    const LaunchedRows launched = run_launches(arguments, options.launches);
+    if (launched.code == kFine) output.write(launched.rows.dump(1) + "\n");
+    return launched.code;
+  }
   output.tell(lines_of(cases.notes) + lines_of(notes_on_machine(first.threads)));
 
   const RunFlags& how = options.how;

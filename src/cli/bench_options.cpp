@@ -9,6 +9,12 @@ OptionTable make_table(BenchOptions& options) {
   OptionTable table;
   add_case_options(table, options.one);
   add_run_options(table, options.how);
+  table.add({.name = "launches",
+             .placeholder = "N",
+             .help = "the whole run in N processes, one after the other; `strobe compare` wants 5; default 1",
+             .apply = [&](auto flag, auto value) {
+               options.launches = static_cast<int>(parse_integer(flag, value, 1, 1000));
+             }});
   table.add({.name = "output",
              .placeholder = "FILE",
              .help = "JSON of all rows; default benchmark_result.json; - is the standard output",

@@ -13,6 +13,7 @@ struct BenchOptions {
   RunFlags how;
   std::string output = "benchmark_result.json";
   std::string cells;  // file of configurations; empty: the one of the flags
+  int launches = 1;
 };
 
 OptionTable make_table(BenchOptions& options);

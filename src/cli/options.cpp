@@ -75,6 +75,10 @@ OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> argume
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string_view word = arguments[i];
     if (word == "-h" || word == "--help") return Outcome::help;
+    if (take_word_ && !word.starts_with("--")) {
+      take_word_(word);
+      continue;
+    }
     if (!word.starts_with("--") || word.size() == 2) {
       fail(ErrorCode::invalid_argument, "\"{}\": not a flag; flags start with -- (see --help)", word);
     }

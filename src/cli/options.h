@@ -29,6 +29,9 @@ class OptionTable {
 
   void add(Option option) { options_.push_back(std::move(option)); }
 
+  // Words that are no flags, such as files, are given to `apply`; without it they are refused.
+  void take_words(std::function<void(std::string_view word)> apply) { take_word_ = std::move(apply); }
+
   enum class Outcome { run, help };
   // Throws Error(invalid_argument) for an unknown flag (with the nearest ones), a missing value or a stray word.
   Outcome parse(std::span<const std::string_view> arguments) const;
@@ -41,6 +44,7 @@ class OptionTable {
 
   std::string subject_;  // whose flags these are, where errors should say so: "a configuration"
   std::vector<Option> options_;
+  std::function<void(std::string_view word)> take_word_;
 };
 
 // --name, --name=on and --name=off.

@@ -1,0 +1,111 @@
+// Grouping of rows, and a cell's figures from its launches.
+#include "report/cells.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/statistics.h"
+
+namespace strobe::report {
+namespace {
+
+std::optional<double> median_of(std::vector<double> values) {
+  if (values.empty()) return std::nullopt;
+  std::sort(values.begin(), values.end());
+  return quantile(values, 0.5);
+}
+
+// The median over launches of what `value_of` gives, those without a value left out.
+std::optional<double> over_launches(const Cell& cell, auto&& value_of) {
+  std::vector<double> values;
+  for (const Result& launch : cell.launches) {
+    if (const std::optional<double> value = value_of(launch)) values.push_back(*value);
+  }
+  return median_of(std::move(values));
+}
+
+const std::optional<Timing>& timing_of(const Result& launch, Pass pass) {
+  return pass == Pass::forward ? launch.forward : launch.backward;
+}
+
+std::optional<double> pass_flops(const Cell& cell, Pass pass) {
+  return over_launches(cell, [&](const Result& launch) -> std::optional<double> {
+    const std::optional<Timing>& timing = timing_of(launch, pass);
+    if (!timing || timing->flop_rate <= 0) return std::nullopt;
+    return timing->flops();
+  });
+}
+
+}  // namespace
+
+std::optional<double> Cell::seconds(Pass pass) const {
+  if (pass == Pass::total) {
+    const std::optional<double> forward = seconds(Pass::forward), backward = seconds(Pass::backward);
+    return forward && backward ? std::optional(*forward + *backward) : std::nullopt;
+  }
+  return over_launches(*this, [&](const Result& launch) -> std::optional<double> {
+    const std::optional<Timing>& timing = timing_of(launch, pass);
+    return timing ? std::optional(timing->median) : std::nullopt;
+  });
+}
+
+std::optional<double> Cell::flop_rate(Pass pass) const {
+  const std::optional<double> time = seconds(pass);
+  if (!time) return std::nullopt;
+  std::optional<double> flops = pass_flops(*this, pass == Pass::total ? Pass::forward : pass);
+  if (pass == Pass::total && flops) {
+    const std::optional<double> backward = pass_flops(*this, Pass::backward);
+    flops = backward ? std::optional(*flops + *backward) : std::nullopt;
+  }
+  return flops ? std::optional(*flops / *time) : std::nullopt;
+}
+
+std::optional<double> Cell::peak_mb() const {
+  std::optional<double> most;
+  for (const Result& launch : launches) most = std::max(most, launch.peak_mb);
+  return most;
+}
+
+std::optional<double> Cell::predicted_mb() const {
+  return over_launches(*this, [](const Result& launch) { return launch.predicted_mb; });
+}
+
+std::size_t Cell::samples() const {
+  std::size_t count = 0;
+  for (const Result& launch : launches) {
+    const std::optional<Timing>& timing = launch.forward ? launch.forward : launch.backward;
+    count += timing ? std::max<std::size_t>(1, timing->samples.size()) : 0;
+  }
+  return count;
+}
+
+std::vector<Cell> cells_of(std::span<const Result> results) {
+  std::vector<Cell> cells;
+  std::map<std::string, std::size_t> known;  // identity -> index
+  for (const Result& result : results) {
+    const Run run{result.machine, result.config.device, result.revision, result.config.threads};
+    const std::string identity =
+        result.config.identity + '\n' + result.implementation + '\n' + run.machine + '\n' + run.revision;
+    const auto [place, is_new] = known.emplace(identity, cells.size());
+    if (is_new) {
+      cells.push_back({.config = result.config,
+                       .implementation = result.implementation,
+                       .kernel = result.kernel,
+                       .run = run,
+                       .status = result.status,
+                       .reason = result.reason,
+                       .date = result.date,
+                       .launches = {}});
+    }
+    Cell& cell = cells[place->second];
+    cell.date = std::max(cell.date, result.date);
+    if (cell.status != "ok") {  // one that worked counts; else the last failure
+      cell.status = result.status;
+      cell.reason = result.reason;
+    }
+    if (result.status == "ok") cell.launches.push_back(result);
+  }
+  return cells;
+}
+
+}  // namespace strobe::report

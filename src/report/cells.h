@@ -1,0 +1,46 @@
+// Rows of the same cell brought together: several rows of one implementation on one configuration, machine and build
+// are several launches of it. compare and report work on cells.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "report/result.h"
+
+namespace strobe::report {
+
+// Where and with which build a row was made.
+struct Run {
+  std::string machine, device, revision;
+  std::int64_t threads = 0;
+  bool operator==(const Run&) const = default;
+};
+
+enum class Pass { forward, backward, total };
+inline constexpr Pass kPasses[] = {Pass::forward, Pass::backward, Pass::total};
+constexpr const char* name_of(Pass pass) {
+  return pass == Pass::forward ? "forward" : pass == Pass::backward ? "backward" : "total";
+}
+
+struct Cell {
+  Config config;
+  std::string implementation, kernel;
+  Run run;
+  std::string status, reason;    // "ok" where any launch was
+  std::string date;              // of the last launch
+  std::vector<Result> launches;  // those of status ok, in the order of the files
+
+  // Median over launches of a launch's median seconds; total is forward and backward added. Empty: not timed.
+  std::optional<double> seconds(Pass pass) const;
+  // Nominal FLOP/s at that time.
+  std::optional<double> flop_rate(Pass pass) const;
+  std::optional<double> peak_mb() const;       // the largest of the launches
+  std::optional<double> predicted_mb() const;  // the same in all of them
+  std::size_t samples() const;                 // of the forward (else the backward), over all launches
+};
+
+// In the order in which cells first appear.
+std::vector<Cell> cells_of(std::span<const Result> results);
+
+}  // namespace strobe::report

@@ -1,0 +1,129 @@
+// Matching of cells, and what to say about how the two sides were made.
+#include "report/compare.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/fail.h"
+
+namespace strobe::report {
+namespace {
+
+// All rows of a configuration and implementation, whatever machine and build they come from.
+struct Group {
+  const Result* first = nullptr;
+  std::string status;
+  std::vector<Launch> forward, backward;
+  std::optional<double> peak_mb;
+};
+
+struct Groups {
+  std::vector<std::string> order;  // of first appearance
+  std::map<std::string, Group> by_identity;
+};
+
+void add_launch(std::vector<Launch>& launches, const std::optional<Timing>& timing) {
+  if (timing) launches.push_back(timing->samples.empty() ? Launch{timing->median} : timing->samples);
+}
+
+Groups group(std::span<const Result> results) {
+  Groups groups;
+  for (const Result& result : results) {
+    const std::string identity = result.config.identity + '\n' + result.implementation;
+    Group& one = groups.by_identity[identity];
+    if (!one.first) {
+      one.first = &result;
+      groups.order.push_back(identity);
+    }
+    if (one.status != "ok") one.status = result.status;
+    add_launch(one.forward, result.forward);
+    add_launch(one.backward, result.backward);
+    one.peak_mb = std::max(one.peak_mb, result.peak_mb);
+  }
+  return groups;
+}
+
+std::string title(const Result& result) { return result.implementation + ": " + describe(result.config); }
+
+CellComparison compare_cell(const Group& a, const Group& b, double threshold) {
+  CellComparison cell{.config = a.first->config,
+                      .implementation = a.first->implementation,
+                      .status_a = a.status,
+                      .status_b = b.status,
+                      .passes = {},
+                      .memory_ratio = {}};
+  const auto add = [&](Pass pass, const std::vector<Launch>& from, const std::vector<Launch>& to) {
+    if (from.empty() || to.empty()) return;
+    const Ratio ratio = bootstrap_ratio(from, to);
+    cell.passes.push_back({pass, launch_seconds(from), launch_seconds(to), ratio, verdict_on(ratio, threshold)});
+  };
+  add(Pass::forward, a.forward, b.forward);
+  add(Pass::backward, a.backward, b.backward);
+  if (a.peak_mb && b.peak_mb && *a.peak_mb > 0) cell.memory_ratio = *b.peak_mb / *a.peak_mb;
+  return cell;
+}
+
+std::set<std::string> values_of(const Side& side, std::string Result::*field) {
+  std::set<std::string> values;
+  for (const Result& result : side.results) values.insert(result.*field);
+  return values;
+}
+
+std::vector<std::string> notes_on(const Side& a, const Side& b, const Comparison& comparison) {
+  std::vector<std::string> notes;
+  const std::set<std::string> from = values_of(a, &Result::machine), to = values_of(b, &Result::machine);
+  if (from != to) {
+    notes.push_back(fmt::format("A and B are from different machines ({}; {}): the ratio is not one of builds",
+                                fmt::join(from, ", "), fmt::join(to, ", ")));
+  }
+  std::size_t least = kEnoughLaunches;
+  for (const CellComparison& cell : comparison.cells) {
+    for (const PassComparison& pass : cell.passes) least = std::min(least, pass.ratio.launches);
+  }
+  if (least < kEnoughLaunches) {
+    notes.push_back(fmt::format(
+        "only {} launch{} of some cells: what a launch differs from the next is taken to be {:.0f} %, not measured; "
+        "make both files with `strobe bench --launches {}`",
+        least, least == 1 ? "" : "es", 100 * kLaunchDeviation, kEnoughLaunches));
+  }
+  return notes;
+}
+
+}  // namespace
+
+std::size_t Comparison::count(Verdict verdict) const {
+  std::size_t count = 0;
+  for (const CellComparison& cell : cells) {
+    for (const PassComparison& pass : cell.passes) count += pass.verdict == verdict;
+  }
+  return count;
+}
+
+Comparison compare(const Side& a, const Side& b, double threshold) {
+  Comparison comparison{
+      .name_a = a.name, .name_b = b.name, .threshold = threshold, .cells = {}, .only_a = {}, .only_b = {}, .notes = {}};
+  const Groups from = group(a.results), to = group(b.results);
+  for (const std::string& identity : from.order) {
+    const Group& one = from.by_identity.at(identity);
+    const auto other = to.by_identity.find(identity);
+    if (other == to.by_identity.end()) {
+      comparison.only_a.push_back(title(*one.first));
+    } else {
+      comparison.cells.push_back(compare_cell(one, other->second, threshold));
+    }
+  }
+  for (const std::string& identity : to.order) {
+    if (!from.by_identity.contains(identity)) {
+      comparison.only_b.push_back(title(*to.by_identity.at(identity).first));
+    }
+  }
+  if (comparison.cells.empty()) {
+    fail(ErrorCode::invalid_argument, "{} and {} have no cell in common: A has {}; B has {}", a.name, b.name,
+         comparison.only_a.front(), comparison.only_b.front());
+  }
+  comparison.notes = notes_on(a, b, comparison);
+  return comparison;
+}
+
+}  // namespace strobe::report

@@ -1,0 +1,51 @@
+// Two sets of rows matched cell by cell, for `strobe compare`; and the texts made of it.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "report/cells.h"
+#include "report/ratio.h"
+
+namespace strobe::report {
+
+// One pass of one cell that both sides timed.
+struct PassComparison {
+  Pass pass;
+  double seconds_a, seconds_b;  // as launch_seconds gives them
+  Ratio ratio;
+  Verdict verdict;
+};
+
+struct CellComparison {
+  Config config;
+  std::string implementation;
+  std::string status_a, status_b;
+  std::vector<PassComparison> passes;  // empty where a status is not ok
+  std::optional<double> memory_ratio;  // B over A
+};
+
+struct Comparison {
+  std::string name_a, name_b;  // of the files
+  double threshold = 0.05;
+  std::vector<CellComparison> cells;
+  std::vector<std::string> only_a, only_b;  // cells without a partner, described
+  std::vector<std::string> notes;           // what makes the comparison weaker than it could be
+
+  std::size_t count(Verdict verdict) const;  // of passes
+};
+
+struct Side {
+  std::string name;
+  std::vector<Result> results;
+};
+
+// Cells are matched by configuration and implementation; machines and builds may differ, and then a note says so.
+// Throws Error(invalid_argument) where the two have no cell in common.
+Comparison compare(const Side& a, const Side& b, double threshold);
+
+std::string comparison_table(const Comparison& comparison);     // for a terminal
+std::string comparison_markdown(const Comparison& comparison);  // for a pull request
+
+}  // namespace strobe::report

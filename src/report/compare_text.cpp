@@ -1,0 +1,98 @@
+// A comparison as a table for a terminal and as Markdown for a pull request.
+#include <fmt/format.h>
+
+#include "core/text_table.h"
+#include "report/compare.h"
+#include "report/markdown.h"
+
+namespace strobe::report {
+namespace {
+
+std::string milliseconds(double seconds) {
+  const double ms = seconds * 1e3;
+  return fmt::format("{:.{}f}", ms, ms < 1 ? 4 : ms < 100 ? 2 : 1);
+}
+
+std::string summary_line(const Comparison& comparison) {
+  return fmt::format("{} compared: {} slower, {} faster, {} same, {} ambiguous; threshold {:.4g} %",
+                     comparison.count(Verdict::slower) + comparison.count(Verdict::faster) +
+                         comparison.count(Verdict::same) + comparison.count(Verdict::ambiguous),
+                     comparison.count(Verdict::slower), comparison.count(Verdict::faster),
+                     comparison.count(Verdict::same), comparison.count(Verdict::ambiguous), 100 * comparison.threshold);
+}
+
+const std::vector<std::string> kTitles = {"cell",          "pass",     "A ms",         "B ms",   "B / A",
+                                          "95 % interval", "launches", "memory B / A", "verdict"};
+constexpr std::size_t kTextColumns = 2;  // the first ones; numbers follow
+
+std::vector<std::vector<std::string>> table_rows(const Comparison& comparison) {
+  std::vector<std::vector<std::string>> rows;
+  for (const CellComparison& cell : comparison.cells) {
+    const std::string name = cell.implementation + ": " + describe(cell.config);
+    const std::string memory = cell.memory_ratio ? fmt::format("{:.3f}", *cell.memory_ratio) : "-";
+    for (const PassComparison& one : cell.passes) {
+      rows.push_back({name, name_of(one.pass), milliseconds(one.seconds_a), milliseconds(one.seconds_b),
+                      fmt::format("{:.3f}", one.ratio.value),
+                      fmt::format("{:.3f} .. {:.3f}", one.ratio.low, one.ratio.high),
+                      fmt::format("{}", one.ratio.launches), memory, name_of(one.verdict)});
+    }
+    if (cell.passes.empty()) {
+      rows.push_back({name, "-", cell.status_a, cell.status_b, "-", "-", "-", "-", "no times"});
+    }
+  }
+  return rows;
+}
+
+// What is not in the table: cells without a partner, statuses that changed, notes.
+std::vector<std::string> remarks(const Comparison& comparison) {
+  std::vector<std::string> lines;
+  for (const CellComparison& cell : comparison.cells) {
+    if (cell.status_a == cell.status_b) continue;
+    lines.push_back(fmt::format("{}: {}: status was {}, is {}", cell.implementation, describe(cell.config),
+                                cell.status_a, cell.status_b));
+  }
+  const auto unmatched = [&](const char* side, const std::vector<std::string>& cells) {
+    if (cells.empty()) return;
+    lines.push_back(fmt::format("{} cell{} in {} only, such as {}", cells.size(), cells.size() == 1 ? "" : "s", side,
+                                cells.front()));
+  };
+  unmatched("A", comparison.only_a);
+  unmatched("B", comparison.only_b);
+  lines.insert(lines.end(), comparison.notes.begin(), comparison.notes.end());
+  return lines;
+}
+
+}  // namespace
+
+std::string comparison_table(const Comparison& comparison) {
+  TextTable table;
+  for (std::size_t i = 0; i < kTitles.size(); ++i) {
+    const bool text = i < kTextColumns || i + 1 == kTitles.size();
+    table.add_column(kTitles[i], text ? TextTable::Align::left : TextTable::Align::right);
+  }
+  for (std::vector<std::string>& row : table_rows(comparison)) table.add_row(std::move(row));
+  std::string text = fmt::format("A: {}\nB: {}\n{}", comparison.name_a, comparison.name_b, table.text());
+  for (const std::string& remark : remarks(comparison)) text += "note: " + remark + "\n";
+  return text + summary_line(comparison) + "\n";
+}
+
+std::string comparison_markdown(const Comparison& comparison) {
+  const char* title = comparison.count(Verdict::slower)      ? "Slower"
+                      : comparison.count(Verdict::ambiguous) ? "No slowdown proven"
+                                                             : "No slowdown";
+  std::string text = fmt::format("### {}\n\n{}. A is `{}`, B is `{}`; below 1 in B / A is faster.\n\n", title,
+                                 summary_line(comparison), comparison.name_a, comparison.name_b);
+  std::vector<std::vector<std::string>> rows = table_rows(comparison);
+  for (std::vector<std::string>& row : rows) {
+    if (row.back() == name_of(Verdict::slower) || row.back() == name_of(Verdict::faster)) {
+      row.back() = "**" + row.back() + "**";
+    }
+  }
+  text += markdown_table(kTitles, rows, kTextColumns);
+  const std::vector<std::string> notes = remarks(comparison);
+  if (!notes.empty()) text += "\n";
+  for (const std::string& note : notes) text += "- " + markdown_text(note) + "\n";
+  return text;
+}
+
+}  // namespace strobe::report

@@ -1,0 +1,103 @@
+// Bootstrap over launches. Whoever shares the machine can only add to a time, so that a launch stands for itself with
+// the lower quartile of its samples, and the launches together with the least of these: the one that was disturbed
+// least. How far the least ones agree is what the interval tells.
+#include "report/ratio.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/philox.h"
+#include "core/statistics.h"
+
+namespace strobe::report {
+namespace {
+
+constexpr int kDraws = 4000;
+constexpr double kQuantile = 0.25;  // of a launch's samples
+
+// Random numbers that depend on how many were taken before, and nothing else.
+class Draws {
+ public:
+  double uniform() {
+    if (used_ == words_.size()) {
+      words_ = philox({count_++, 0, 0, 0}, 0x5742);
+      used_ = 0;
+    }
+    return static_cast<double>(words_[used_++]) * 0x1p-32;
+  }
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(uniform() * static_cast<double>(n)); }
+  double normal() {
+    double sum = -6;  // of twelve uniform numbers: close enough for an interval of 95 %
+    for (int i = 0; i < 12; ++i) sum += uniform();
+    return sum;
+  }
+
+ private:
+  std::uint32_t count_ = 0;
+  std::array<std::uint32_t, 4> words_{};
+  std::size_t used_ = words_.size();
+};
+
+std::vector<Launch> sorted(std::vector<Launch> launches) {
+  for (Launch& launch : launches) std::sort(launch.begin(), launch.end());
+  return launches;
+}
+
+// Logarithms of the launches' locations.
+std::vector<double> locations(const std::vector<Launch>& sorted) {
+  std::vector<double> values;
+  for (const Launch& launch : sorted) values.push_back(std::log(quantile(launch, kQuantile)));
+  return values;
+}
+
+double least(const std::vector<double>& values) { return *std::min_element(values.begin(), values.end()); }
+
+double drawn_least(const std::vector<double>& values, Draws& draws) {
+  double least = values[draws.below(values.size())];
+  for (std::size_t i = 1; i < values.size(); ++i) least = std::min(least, values[draws.below(values.size())]);
+  return least;
+}
+
+// Where launches are few: each stays, with what its samples leave open (a quantile of n drawn samples is that of the n
+// samples at a fraction that varies by sqrt(f (1 - f) / n)), and with the deviation that launches usually have.
+double drawn_least_of_few(const std::vector<Launch>& sorted, Draws& draws) {
+  std::vector<double> values;
+  for (const Launch& launch : sorted) {
+    const double width = std::sqrt(kQuantile * (1 - kQuantile) / static_cast<double>(launch.size()));
+    const double fraction = std::clamp(kQuantile + width * draws.normal(), 0.0, 1.0);
+    values.push_back(std::log(quantile(launch, fraction)) + kLaunchDeviation * draws.normal());
+  }
+  return least(values);
+}
+
+}  // namespace
+
+double launch_seconds(const std::vector<Launch>& launches) { return std::exp(least(locations(sorted(launches)))); }
+
+Ratio bootstrap_ratio(const std::vector<Launch>& a, const std::vector<Launch>& b) {
+  const std::vector<Launch> sorted_a = sorted(a), sorted_b = sorted(b);
+  const std::vector<double> from = locations(sorted_a), to = locations(sorted_b);
+  Ratio ratio{.value = std::exp(least(to) - least(from)), .launches = std::min(a.size(), b.size())};
+  const bool enough = ratio.launches >= kEnoughLaunches;
+  Draws draws;
+  std::vector<double> differences;
+  for (int i = 0; i < kDraws; ++i) {
+    differences.push_back(enough ? drawn_least(to, draws) - drawn_least(from, draws)
+                                 : drawn_least_of_few(sorted_b, draws) - drawn_least_of_few(sorted_a, draws));
+  }
+  std::sort(differences.begin(), differences.end());
+  ratio.low = std::exp(quantile(differences, 0.025));
+  ratio.high = std::exp(quantile(differences, 0.975));
+  return ratio;
+}
+
+Verdict verdict_on(const Ratio& ratio, double threshold) {
+  const double most = 1 + threshold, least = 1 / most;
+  if (ratio.low > most) return Verdict::slower;
+  if (ratio.high < least) return Verdict::faster;
+  if (ratio.low >= least && ratio.high <= most) return Verdict::same;
+  return Verdict::ambiguous;
+}
+
+}  // namespace strobe::report

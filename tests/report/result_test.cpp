@@ -1,0 +1,119 @@
+// report/result: every form of a result file is read, and a bad one is refused with file, line and reason.
+#include "report/result.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "report/rows.h"
+#include "strobe/error.h"
+
+namespace strobe::report {
+namespace {
+
+using test::row_text;
+
+std::string refusal(const std::string& text) {
+  try {
+    parse_results(text, "f.json");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(Result, AnObjectAListLinesAndAppendedFilesAreTheSame) {
+  const std::string a = row_text({.seq = 128}), b = row_text({.seq = 256});
+  for (const std::string& text : {"[" + a + ",\n" + b + "]", a + "\n" + b + "\n", a + b, a + "\n[" + b + "]\n\n"}) {
+    const std::vector<Result> results = parse_results(text, "f.json");
+    ASSERT_EQ(results.size(), 2u) << text;
+    EXPECT_EQ(results[0].config.seq, 128);
+    EXPECT_EQ(results[1].config.seq, 256);
+  }
+}
+
+TEST(Result, FiguresAreTakenOver) {
+  const Result result = parse_results(row_text({.causal = true, .forward = {0.03, 0.01, 0.02}}), "f")[0];
+  EXPECT_EQ(result.implementation, "flash2");
+  EXPECT_TRUE(result.config.causal);
+  EXPECT_EQ(result.config.head_dim, 16);
+  EXPECT_EQ(result.config.seq_k, 128);
+  ASSERT_TRUE(result.forward);
+  EXPECT_DOUBLE_EQ(result.forward->median, 0.02);
+  EXPECT_EQ(result.forward->samples.size(), 3u);
+  EXPECT_FALSE(result.backward);
+  EXPECT_EQ(result.peak_mb, 4.5);
+  EXPECT_EQ(result.machine, "a machine");
+  EXPECT_EQ(describe(result.config), "batch 2, 4 heads x 16, sequence 128, fp32, causal");
+  EXPECT_EQ(parse_results(row_text({.status = "oom"}), "f")[0].reason, "why");
+}
+
+TEST(Result, IdentityDoesNotDependOnTheOrderOfKeysOrOnHowARowWasMade) {
+  const std::string row = row_text({});
+  const auto identity = [](const std::string& text) { return parse_results(text, "f")[0].config.identity; };
+  const std::string other = replaced(replaced(row, R"("batch_size":2,)", ""), R"("threads":1)",
+                                     R"("threads":1,"scaled":true,"batch_size":2)");
+  EXPECT_EQ(identity(row), identity(other));
+  EXPECT_NE(identity(row), identity(replaced(row, R"("threads":1)", R"("threads":2)")));
+}
+
+TEST(Result, FaultsAreNamedWithFileAndLine) {
+  const std::string row = row_text({});
+  const auto second_line = [&](const std::string& from, const std::string& to) {
+    return refusal(row + "\n" + replaced(row, from, to));
+  };
+  EXPECT_EQ(refusal(""), "f.json: no result in it");
+  EXPECT_EQ(refusal("[]"), "f.json: no result in it");
+  EXPECT_EQ(refusal("{\"a\": 1}"),
+            "f.json, line 1: no \"implementation\": not a row of `strobe bench` or `strobe sweep`");
+  EXPECT_EQ(refusal(row + "\n3"), "f.json, line 2: a row is 3; valid: an object");
+  EXPECT_EQ(refusal("[" + row + ",\n7]"), "f.json, line 1, item 2 of the list: a row is 7; valid: an object");
+  EXPECT_EQ(second_line(R"("batch_size":2)", R"("batch_size":-2)"),
+            "f.json, line 2: config.batch_size is -2; valid: a whole number from 0 to 2^40");
+  EXPECT_EQ(second_line(R"("num_heads":4)", R"("num_heads":0)"),
+            "f.json, line 2: config.num_heads is 0; valid: 1 or more");
+  EXPECT_EQ(second_line(R"("causal":false)", R"("causal":"no")"),
+            "f.json, line 2: config.causal is \"no\"; valid: true or false");
+  EXPECT_EQ(second_line(R"("status":"ok")", R"("status":"fine")"),
+            "f.json, line 2: status is \"fine\"; valid: ok, oom, unsupported, wrong, timeout, crashed");
+  EXPECT_EQ(second_line("[0.01,", "[-1,"), "f.json, line 2: a value of samples(s) is -1; valid: seconds above 0");
+  EXPECT_EQ(second_line("\":0.01,", "\":null,"),
+            "f.json, line 2: status is \"ok\", but neither forward nor backward has a time");
+  const std::string cut = refusal(row + "\n" + row.substr(0, 50));
+  EXPECT_TRUE(cut.starts_with("f.json, line 2: json: ")) << cut;
+  EXPECT_THROW(read_results("/nowhere/f.json"), Error);
+}
+
+// Whatever the bytes, the answer is rows or a refusal.
+TEST(Result, DamagedFilesAreRefusedNotMisread) {
+  std::ifstream file(STROBE_TEST_DATA "/results/small.jsonl");
+  std::string line, text;
+  for (int i = 0; i < 2 && std::getline(file, line); ++i) text += line + "\n";
+  ASSERT_EQ(parse_results(text, "f").size(), 2u);
+  const auto survives = [](const std::string& bytes) {
+    try {
+      for (const Result& result : parse_results(bytes, "f")) EXPECT_GE(result.config.heads, 1);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    }
+  };
+  for (std::size_t size = 0; size < text.size(); ++size) survives(text.substr(0, size));
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    for (const char c : {'0', '-', '"', '}', 'e', '\xff'}) {
+      std::string changed = text;
+      changed[at] = c;
+      survives(changed);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace strobe::report

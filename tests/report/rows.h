@@ -1,0 +1,43 @@
+// Rows of result files for tests, as text.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+namespace strobe::test {
+
+struct RowText {
+  std::string implementation = "flash2";
+  int batch = 2, seq = 128, heads = 4, emb = 64;
+  bool causal = false;
+  std::string dtype = "fp32";
+  std::string status = "ok";
+  std::vector<double> forward{0.01, 0.01, 0.01};  // seconds
+  std::string machine = "a machine";
+};
+
+// One line without its end.
+inline std::string row_text(const RowText& row) {
+  const std::string config =
+      fmt::format(R"j({{"batch_size":{},"seq_len":{},"num_heads":{},"emb_dim":{},"causal":{},"dtype":"{}",)j"
+                  R"j("device":"cpu","threads":1}})j",
+                  row.batch, row.seq, row.heads, row.emb, row.causal, row.dtype);
+  const std::string environment = fmt::format(
+      R"j({{"date":"2026-11-15T08:00:00Z","cpu":{{"model":"{}"}},"strobe":{{"revision":"0123456789ab"}}}})j",
+      row.machine);
+  if (row.status != "ok") {
+    return fmt::format(R"j({{"status":"{}","reason":"why","implementation":"{}","config":{},"environment":{}}})j",
+                       row.status, row.implementation, config, environment);
+  }
+  double mean = 0;
+  for (const double sample : row.forward) mean += sample / static_cast<double>(row.forward.size());
+  return fmt::format(
+      R"j({{"forward":{{"time(s)":{:.6g},"FLOPS(TFLOPs/s)":0.1}},"backward":{{"time(s)":null}},)j"
+      R"j("peak_memory_usage(MB)":4.5,"predicted_memory(MB)":4.4,"status":"ok","implementation":"{}","config":{},)j"
+      R"j("statistics":{{"forward":{{"samples(s)":[{}]}},"backward":null}},"environment":{}}})j",
+      mean, row.implementation, config, fmt::join(row.forward, ","), environment);
+}
+
+}  // namespace strobe::test
