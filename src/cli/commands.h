@@ -16,6 +16,7 @@ using Arguments = std::span<const std::string_view>;
 
 int run_bench(Arguments arguments);
 int run_compare(Arguments arguments);
+int run_report(Arguments arguments);
 int run_explain(Arguments arguments);
 int run_env(Arguments arguments);
 

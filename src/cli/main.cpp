@@ -34,6 +34,7 @@ int run_help(Arguments arguments);
 constexpr Command kCommands[] = {
     {"bench", "measure implementations on one configuration, side by side", run_bench},
     {"compare", "two result files, cell by cell: ratios, intervals, verdicts", run_compare},
+    {"report", "result files to one page with charts, tables and pictures", run_report},
     {"explain", "what each kernel says of a configuration: verdict, tiles, memory, best time", run_explain},
     {"env", "this machine: processor, libraries, measured ceilings", run_env},
     {"version", "version and revision of this build", run_version},

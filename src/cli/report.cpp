@@ -1,0 +1,91 @@
+// `strobe report FILES...`: result files to one page, tables and pictures.
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "core/atomic_file.h"
+#include "core/fail.h"
+#include "report/figure.h"
+#include "report/html.h"
+#include "report/svg.h"
+#include "report/tables.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr const char* kIntroduction =
+    "usage: strobe report FILE... [--output DIR|FILE.html]\n\n"
+    "Draws result files of bench and sweep, all together: shards of a sweep, CPU and GPU, two builds. A folder gets\n"
+    "report.html (one file, opens offline), report.md, cells.csv and charts/*.svg; FILE.html gets the page alone.\n\n"
+    "  strobe report results.jsonl --output report\n\n";
+
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error || !std::filesystem::is_directory(folder)) {
+    fail(ErrorCode::invalid_argument, "--output {}: not a folder, and none can be made: {}", folder.string(),
+         error ? error.message() : "a file is there");
+  }
+}
+
+void write(const std::filesystem::path& path, const std::string& contents) {
+  AtomicFile file(path.string(), "--output");
+  file.commit(contents);
+}
+
+// Charts as SVG: of each chart and filter setting, the view that shows most.
+std::size_t write_charts(const std::filesystem::path& folder, const std::vector<report::Figure>& figures) {
+  make_folder(folder);
+  std::set<std::string> written;
+  for (const report::Figure& figure : figures) {
+    const std::string name = report::file_name(figure);
+    if (written.insert(name).second) write(folder / (name + ".svg"), report::figure_svg(figure));
+  }
+  return written.size();
+}
+
+}  // namespace
+
+int run_report(Arguments arguments) {
+  std::string output = "report";
+  std::vector<std::string> files;
+  OptionTable table;
+  table.take_words([&](std::string_view word) { files.emplace_back(word); });
+  table.add({.name = "output",
+             .placeholder = "DIR|FILE.html",
+             .help = "where to; default the folder report",
+             .apply = [&](auto, auto value) { output = value; }});
+  if (table.parse(arguments) == OptionTable::Outcome::help) {
+    print(kIntroduction + table.help());
+    return kFine;
+  }
+  if (files.empty()) fail(ErrorCode::invalid_argument, "report: no result file given: strobe report FILE...");
+  if (output.empty()) fail(ErrorCode::invalid_argument, "--output \"\": valid: a folder, or a file that ends in .html");
+  std::vector<report::Result> results;
+  for (const std::string& file : files) {
+    const std::vector<report::Result> rows = report::read_results(file);
+    results.insert(results.end(), rows.begin(), rows.end());
+  }
+  const std::vector<report::Cell> cells = report::cells_of(results);
+  const std::vector<report::Figure> figures = report::make_figures(cells);
+  const std::string page = report_html(cells, figures);
+  if (output.ends_with(".html")) {
+    write(output, page);
+    print(fmt::format("{} cells, {} rows; written: {}\n", cells.size(), results.size(), output));
+    return kFine;
+  }
+  const std::filesystem::path folder = output;
+  const report::CellTable all = report::cell_table(cells);
+  make_folder(folder);
+  write(folder / "report.html", page);
+  write(folder / "report.md", report_markdown(all, cells));
+  write(folder / "cells.csv", table_csv(all));
+  const std::size_t charts = write_charts(folder / "charts", figures);
+  print(fmt::format("{} cells, {} rows; written: {}/report.html, report.md, cells.csv and {} charts as SVG\n",
+                    cells.size(), results.size(), output, charts));
+  return kFine;
+}
+
+}  // namespace strobe::cli

@@ -1,0 +1,11 @@
+// What the page is made of, as text inside the program: page/ and the chart library. Written by CMakeLists.txt.
+#pragma once
+
+namespace strobe::report {
+
+extern const char* const kPageHtml;
+extern const char* const kPageStyle;
+extern const char* const kPageScript;
+extern const char* const kChartLibrary;  // "" where the build found none
+
+}  // namespace strobe::report

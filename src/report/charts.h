@@ -1,0 +1,49 @@
+// The kinds of charts, each a function that adds its figures. figures.cpp calls them in the order of the page.
+#pragma once
+
+#include <functional>
+#include <set>
+
+#include "report/figure.h"
+#include "report/series_names.h"
+
+namespace strobe::report {
+
+// What all charts are made from.
+struct ChartInput {
+  std::span<const Cell> cells;
+  SeriesNames names;
+};
+
+// Time, rate and memory against sequence length, batch, heads and embedding.
+void add_line_charts(const ChartInput& input, std::vector<Figure>& figures);
+// Time by implementation over the cells that all completed; causal on against off.
+void add_bar_charts(const ChartInput& input, std::vector<Figure>& figures);
+// Speed-up, memory ratio, and which cells completed.
+void add_maps(const ChartInput& input, std::vector<Figure>& figures);
+// Measured against predicted memory; rates against the machine's ceilings.
+void add_point_charts(const ChartInput& input, std::vector<Figure>& figures);
+
+// Runs `make` for every type and causal setting that has cells, with those cells.
+struct Choice {
+  std::string causal, dtype;
+  std::vector<const Cell*> cells;
+};
+std::vector<Choice> choices_of(std::span<const Cell> cells);
+
+// "batch 16, sequence 1024, 32 heads x 64, fp16, causal": equal for the same problem on any machine.
+inline std::string problem_of(const Cell& cell) { return describe(cell.config); }
+
+// Rates of a chart in one unit, by its largest: {1e-12, "TFLOP/s"} or {1e-9, "GFLOP/s"}.
+struct RateUnit {
+  double factor;
+  const char* name;
+};
+inline RateUnit rate_unit(double largest) {
+  return largest >= 1e12 ? RateUnit{1e-12, "TFLOP/s"} : RateUnit{1e-9, "GFLOP/s"};
+}
+
+// Three significant digits: "0.00123", "12.3", "4690".
+std::string short_number(double value);
+
+}  // namespace strobe::report

@@ -1,0 +1,142 @@
+// Bars: means over cells, always over the same cells for every bar of a chart.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "report/charts.h"
+
+namespace strobe::report {
+namespace {
+
+// Of at least one value, all above 0.
+double geometric_mean(std::span<const double> values) {
+  double logs = 0;
+  for (const double value : values) logs += std::log(value);
+  return std::exp(logs / static_cast<double>(values.size()));
+}
+
+// problem -> seconds, for each series in the order of appearance.
+struct Times {
+  std::vector<std::string> names;
+  std::map<std::string, std::map<std::string, double>> by_name;
+  std::map<std::string, int> colors;
+};
+
+Times times_of(const ChartInput& input, std::span<const Cell* const> cells, Pass pass,
+               const std::function<std::string(const Cell&)>& key) {
+  Times times;
+  for (const Cell* cell : cells) {
+    const std::optional<double> seconds = cell->seconds(pass);
+    if (!seconds) continue;
+    const std::string name = input.names.name(*cell);
+    if (!times.by_name.contains(name)) times.names.push_back(name);
+    times.by_name[name][key(*cell)] = *seconds;
+    times.colors[name] = input.names.color(*cell);
+  }
+  return times;
+}
+
+void add_by_implementation(const ChartInput& input, const Choice& choice, Pass pass, std::vector<Figure>& figures) {
+  const Times times = times_of(input, choice.cells, pass, problem_of);
+  if (times.names.empty()) return;
+  std::vector<std::string> common;
+  for (const auto& [problem, seconds] : times.by_name.at(times.names.front())) {
+    const auto has = [&](const std::string& name) { return times.by_name.at(name).contains(problem); };
+    if (std::all_of(times.names.begin(), times.names.end(), has)) common.push_back(problem);
+  }
+  if (common.empty()) return;
+  Figure figure{.id = "by-implementation",
+                .title = "Time by implementation",
+                .section = "Overview",
+                .view = fmt::format("geometric mean over the {} cell{} that all completed", common.size(),
+                                    common.size() == 1 ? "" : "s"),
+                .causal = choice.causal,
+                .dtype = choice.dtype,
+                .pass = name_of(pass),
+                .caption = caption_of(choice.cells),
+                .x = {"implementation", Scale::words, times.names},
+                .y = {fmt::format("{} ms", name_of(pass)), Scale::linear},
+                .series = {},
+                .fields = {}};
+  for (std::size_t i = 0; i < times.names.size(); ++i) {
+    const std::string& name = times.names[i];
+    std::vector<double> seconds;
+    for (const std::string& problem : common) seconds.push_back(times.by_name.at(name).at(problem));
+    const double mean = 1e3 * geometric_mean(seconds);
+    figure.series.push_back(
+        {.name = name,
+         .color = times.colors.at(name),
+         .mark = Mark::bar,
+         .points = {{static_cast<double>(i), mean, fmt::format("{}: {} ms", name, short_number(mean))}}});
+  }
+  figures.push_back(std::move(figure));
+}
+
+// For each implementation two bars, over the problems that it did both ways.
+void add_causal(const ChartInput& input, const std::string& dtype, Pass pass, std::vector<Figure>& figures) {
+  std::vector<const Cell*> of_type, on, off;
+  for (const Cell& cell : input.cells) {
+    if (cell.config.dtype != dtype) continue;
+    of_type.push_back(&cell);
+    (cell.config.causal ? on : off).push_back(&cell);
+  }
+  const auto key = [](const Cell& cell) {
+    Config config = cell.config;
+    config.causal = false;
+    return describe(config);
+  };
+  const Times without = times_of(input, off, pass, key), with = times_of(input, on, pass, key);
+  Figure figure{.id = "causal",
+                .title = "Causal mask on against off",
+                .section = "Overview",
+                .view = "",
+                .causal = "",
+                .dtype = dtype,
+                .pass = name_of(pass),
+                .caption = caption_of(of_type),
+                .x = {"implementation", Scale::words},
+                .y = {fmt::format("{} ms", name_of(pass)), Scale::linear},
+                .series = {{.name = "causal off", .color = 0, .mark = Mark::bar},
+                           {.name = "causal on", .color = 1, .mark = Mark::bar}},
+                .fields = {}};
+  std::size_t pairs = 0;
+  for (const std::string& name : without.names) {
+    if (!with.by_name.contains(name)) continue;
+    std::vector<double> full, half;
+    for (const auto& [problem, seconds] : without.by_name.at(name)) {
+      const auto& other = with.by_name.at(name);
+      const auto found = other.find(problem);
+      if (found == other.end()) continue;
+      full.push_back(seconds);
+      half.push_back(found->second);
+    }
+    if (full.empty()) continue;
+    pairs += full.size();
+    const auto x = static_cast<double>(figure.x.words.size());
+    const double a = 1e3 * geometric_mean(full), b = 1e3 * geometric_mean(half);
+    figure.x.words.push_back(name);
+    figure.series[0].points.push_back({x, a, fmt::format("{}, off: {} ms", name, short_number(a))});
+    figure.series[1].points.push_back(
+        {x, b, fmt::format("{}, on: {} ms, {:.2f} of off", name, short_number(b), b / a)});
+  }
+  if (pairs == 0) return;
+  figure.view = fmt::format("geometric means over {} pair{} of cells", pairs, pairs == 1 ? "" : "s");
+  figures.push_back(std::move(figure));
+}
+
+}  // namespace
+
+void add_bar_charts(const ChartInput& input, std::vector<Figure>& figures) {
+  std::vector<std::string> types;
+  for (const Choice& choice : choices_of(input.cells)) {
+    for (const Pass pass : kPasses) add_by_implementation(input, choice, pass, figures);
+    if (std::find(types.begin(), types.end(), choice.dtype) == types.end()) types.push_back(choice.dtype);
+  }
+  for (const std::string& type : types) {
+    for (const Pass pass : kPasses) add_causal(input, type, pass, figures);
+  }
+}
+
+}  // namespace strobe::report

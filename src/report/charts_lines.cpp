@@ -1,0 +1,183 @@
+// Charts against one size. A view holds the cells in which nothing else differs; the views with most points come first.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "report/charts.h"
+
+namespace strobe::report {
+namespace {
+
+constexpr std::size_t kMostViews = 24;  // of one chart, type and causal setting
+
+struct SizeAxis {
+  const char* id;
+  const char* title;
+  const char* symbol;  // of a fitted exponent
+  std::int64_t Config::*size;
+};
+constexpr SizeAxis kSizes[] = {{"seq_len", "sequence length", "S", &Config::seq},
+                               {"batch_size", "batch size", "B", &Config::batch},
+                               {"num_heads", "heads", "H", &Config::heads},
+                               {"emb_dim", "embedding dimension", "E", &Config::emb}};
+
+// What is fixed in a view along `axis`. Keys that follow the queries, and KV heads that follow the heads, are not.
+std::string fixed_text(const Config& config, const SizeAxis& axis) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  for (const SizeAxis& other : kSizes) {
+    if (other.size != axis.size) add(fmt::format("{} {}", other.title, config.*other.size));
+  }
+  if (config.seq_k != config.seq) add(fmt::format("{} keys", config.seq_k));
+  if (config.kv_heads != config.heads && config.kv_heads > 0) {
+    add(fmt::format("{} query heads a KV head", config.heads / config.kv_heads));
+  }
+  if (!config.rest.empty()) add(config.rest);
+  return text;
+}
+
+// The same for sequences whose batch shrinks as they grow (the `paper` grid), with the tokens fixed.
+std::string fixed_tokens_text(const Config& config) {
+  return fmt::format("{} tokens in all, heads {}, embedding dimension {}{}", config.batch * config.seq, config.heads,
+                     config.emb, config.rest.empty() ? "" : ", " + config.rest);
+}
+
+struct View {
+  std::string text;
+  std::vector<const Cell*> cells;
+  std::size_t sizes(const SizeAxis& axis) const {
+    std::set<std::int64_t> seen;
+    for (const Cell* cell : cells) seen.insert(cell->config.*axis.size);
+    return seen.size();
+  }
+};
+
+std::vector<View> views_of(const Choice& choice, const SizeAxis& axis) {
+  std::map<std::string, View> by_text, by_tokens;
+  for (const Cell* cell : choice.cells) {
+    if (cell->launches.empty() || cell->config.*axis.size <= 0) continue;
+    const std::string text = fixed_text(cell->config, axis);
+    by_text[text].text = text;
+    by_text[text].cells.push_back(cell);
+    if (axis.size != &Config::seq || cell->config.seq_k != cell->config.seq) continue;
+    const std::string tokens = fixed_tokens_text(cell->config);
+    by_tokens[tokens].text = tokens;
+    by_tokens[tokens].cells.push_back(cell);
+  }
+  std::vector<View> views;
+  for (auto& [text, view] : by_text) {
+    if (view.sizes(axis) >= 2) views.push_back(std::move(view));
+  }
+  for (auto& [text, view] : by_tokens) {
+    if (view.sizes(axis) >= 3) views.push_back(std::move(view));
+  }
+  std::stable_sort(views.begin(), views.end(),
+                   [](const View& a, const View& b) { return a.cells.size() > b.cells.size(); });
+  if (views.size() > kMostViews) views.resize(kMostViews);
+  return views;
+}
+
+// Least squares through the logarithms: how fast y grows with x. Needs three points.
+std::string exponent_text(const std::vector<Point>& points, const char* symbol) {
+  if (points.size() < 3) return "";
+  double mean_x = 0, mean_y = 0, xx = 0, xy = 0;
+  const auto n = static_cast<double>(points.size());
+  for (const Point& point : points) {
+    mean_x += std::log(point.x) / n;
+    mean_y += std::log(point.y) / n;
+  }
+  for (const Point& point : points) {
+    const double dx = std::log(point.x) - mean_x;
+    xx += dx * dx;
+    xy += dx * (std::log(point.y) - mean_y);
+  }
+  return xx > 0 ? fmt::format(" ~ {}^{:.1f}", symbol, xy / xx) : "";
+}
+
+using Value = std::function<std::optional<double>(const Cell&)>;
+enum class Fit { no, yes };
+
+// One line an implementation; empty where no line has two points.
+std::vector<Series> lines_of(const ChartInput& input, const View& view, const SizeAxis& axis, const Value& value,
+                             const std::string& unit, Fit fit) {
+  std::vector<Series> lines;
+  std::size_t longest = 0;
+  for (const Cell* cell : view.cells) {
+    const std::optional<double> y = value(*cell);
+    if (!y || *y <= 0) continue;
+    const std::string name = input.names.name(*cell);
+    auto line = std::find_if(lines.begin(), lines.end(), [&](const Series& one) { return one.name == name; });
+    if (line == lines.end()) {
+      line = lines.insert(lines.end(), {.name = name, .color = input.names.color(*cell), .mark = Mark::line});
+    }
+    const auto x = static_cast<double>(cell->config.*axis.size);
+    line->points.push_back({x, *y, fmt::format("{}: {} {}", name, short_number(*y), unit)});
+  }
+  for (Series& line : lines) {
+    std::sort(line.points.begin(), line.points.end(), [](const Point& a, const Point& b) { return a.x < b.x; });
+    const auto same_x = [](const Point& a, const Point& b) { return a.x == b.x; };  // such as another --pass
+    line.points.erase(std::unique(line.points.begin(), line.points.end(), same_x), line.points.end());
+    longest = std::max(longest, line.points.size());
+    if (fit == Fit::yes) line.name += exponent_text(line.points, axis.symbol);
+  }
+  return longest >= 2 ? lines : std::vector<Series>{};
+}
+
+void add_view(const ChartInput& input, const Choice& choice, const SizeAxis& axis, const View& view,
+              std::vector<Figure>& figures) {
+  std::set<double> ticks;
+  double largest_rate = 0;
+  for (const Cell* cell : view.cells) {
+    ticks.insert(static_cast<double>(cell->config.*axis.size));
+    for (const Pass pass : kPasses) largest_rate = std::max(largest_rate, cell->flop_rate(pass).value_or(0));
+  }
+  const RateUnit unit = rate_unit(largest_rate);
+  const auto add = [&](const char* quantity, const std::string& title, Pass pass, const std::string& y_title,
+                       Scale scale, std::vector<Series> series) {
+    if (series.empty()) return;
+    const bool memory = std::string_view(quantity) == "memory";
+    figures.push_back({.id = fmt::format("{}-{}", quantity, axis.id),
+                       .title = fmt::format("{} against {}", title, axis.title),
+                       .section = fmt::format("Against {}", axis.title),
+                       .view = view.text,
+                       .causal = choice.causal,
+                       .dtype = choice.dtype,
+                       .pass = memory ? "" : name_of(pass),
+                       .caption = caption_of(view.cells),
+                       .x = {axis.title, Scale::logarithmic, {}, {ticks.begin(), ticks.end()}},
+                       .y = {y_title, scale},
+                       .series = std::move(series),
+                       .fields = {}});
+  };
+  for (const Pass pass : kPasses) {
+    const Value time = [&](const Cell& cell) -> std::optional<double> {
+      const std::optional<double> seconds = cell.seconds(pass);
+      return seconds ? std::optional(1e3 * *seconds) : std::nullopt;
+    };
+    const Value rate = [&](const Cell& cell) -> std::optional<double> {
+      const std::optional<double> value = cell.flop_rate(pass);
+      return value ? std::optional(unit.factor * *value) : std::nullopt;
+    };
+    add("time", "Time", pass, fmt::format("{} ms", name_of(pass)), Scale::logarithmic,
+        lines_of(input, view, axis, time, "ms", Fit::yes));
+    add("rate", "Rate", pass, fmt::format("{} {}", name_of(pass), unit.name), Scale::linear,
+        lines_of(input, view, axis, rate, unit.name, Fit::no));
+  }
+  const Value memory = [](const Cell& cell) { return cell.peak_mb(); };
+  add("memory", "Peak memory", Pass::total, "peak MB", Scale::logarithmic,
+      lines_of(input, view, axis, memory, "MB", Fit::yes));
+}
+
+}  // namespace
+
+void add_line_charts(const ChartInput& input, std::vector<Figure>& figures) {
+  for (const SizeAxis& axis : kSizes) {
+    for (const Choice& choice : choices_of(input.cells)) {
+      for (const View& view : views_of(choice, axis)) add_view(input, choice, axis, view, figures);
+    }
+  }
+}
+
+}  // namespace strobe::report

@@ -1,0 +1,152 @@
+// Points against a law: measured memory against the predicted, rates against the machine's ceilings.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "report/charts.h"
+
+namespace strobe::report {
+namespace {
+
+void add_point(const ChartInput& input, const Cell& cell, Point point, std::vector<Series>& series) {
+  const std::string name = input.names.name(cell);
+  auto found = std::find_if(series.begin(), series.end(), [&](const Series& one) { return one.name == name; });
+  if (found == series.end()) {
+    found = series.insert(series.end(), {.name = name, .color = input.names.color(cell), .mark = Mark::point});
+  }
+  point.label = fmt::format("{}, {}: {}", name, describe(cell.config), point.label);
+  found->points.push_back(std::move(point));
+}
+
+struct Range {
+  double least = HUGE_VAL, most = 0;
+  void include(double value) {
+    least = std::min(least, value);
+    most = std::max(most, value);
+  }
+};
+
+void add_memory(const ChartInput& input, const Choice& choice, std::vector<Figure>& figures) {
+  Figure figure{.id = "memory-predicted",
+                .title = "Memory, measured against predicted",
+                .section = "Against the laws",
+                .view = "",
+                .causal = choice.causal,
+                .dtype = choice.dtype,
+                .pass = "",
+                .caption = caption_of(choice.cells),
+                .x = {"predicted MB", Scale::logarithmic},
+                .y = {"measured peak MB", Scale::logarithmic},
+                .series = {},
+                .fields = {}};
+  Range range;
+  double worst = 0;
+  for (const Cell* cell : choice.cells) {
+    const std::optional<double> predicted = cell->predicted_mb(), measured = cell->peak_mb();
+    if (!predicted || !measured || *predicted <= 0 || *measured <= 0) continue;
+    const double off = *measured / *predicted - 1;
+    worst = std::max(worst, std::fabs(off));
+    range.include(*predicted);
+    add_point(input, *cell,
+              {*predicted, *measured,
+               fmt::format("{} MB measured, {} MB predicted ({:+.1f} %)", short_number(*measured),
+                           short_number(*predicted), 100 * off)},
+              figure.series);
+  }
+  if (figure.series.empty()) return;
+  figure.view = fmt::format("largest difference {:.1f} %", 100 * worst);
+  const double low = range.least / 1.5, high = range.most * 1.5;
+  figure.series.push_back(
+      {.name = "measured = predicted", .color = -1, .mark = Mark::rule, .points = {{low, low}, {high, high}}});
+  figures.push_back(std::move(figure));
+}
+
+// Bytes that a pass must move whatever the kernel: each tensor once (Q, K, V, O, LSE; backward also dO and gradients).
+double least_bytes(const Config& config, Pass pass) {
+  const double element = config.dtype == "fp32" ? 4 : 2;
+  const auto rows = static_cast<double>(config.batch * config.heads * config.seq);
+  const auto keys = static_cast<double>(config.batch * config.kv_heads * config.seq_k);
+  const double q = rows * static_cast<double>(config.head_dim) * element;
+  const double kv = 2 * keys * static_cast<double>(config.head_dim) * element, lse = 4 * rows;
+  const double forward = 2 * q + kv + lse, backward = 4 * q + 2 * kv + lse;
+  return pass == Pass::forward ? forward : pass == Pass::backward ? backward : forward + backward;
+}
+
+struct Ceiling {
+  std::string machine;
+  double product = 0, copy = 0;
+};
+
+// The best that any row of a machine measured: a ceiling that was disturbed is not one.
+std::vector<Ceiling> ceilings_of(std::span<const Cell* const> cells) {
+  std::map<std::string, Ceiling> ceilings;
+  for (const Cell* cell : cells) {
+    for (const Result& launch : cell->launches) {
+      if (!launch.product_rate || !launch.copy_rate) continue;
+      Ceiling& ceiling = ceilings[fmt::format("{} {}", cell->run.machine, cell->run.threads)];
+      ceiling.machine = cell->run.machine;
+      ceiling.product = std::max(ceiling.product, *launch.product_rate);
+      ceiling.copy = std::max(ceiling.copy, *launch.copy_rate);
+    }
+  }
+  std::vector<Ceiling> out;
+  for (auto& [key, ceiling] : ceilings) out.push_back(std::move(ceiling));
+  return out;
+}
+
+void add_roofline(const ChartInput& input, const Choice& choice, Pass pass, std::vector<Figure>& figures) {
+  const std::vector<Ceiling> ceilings = ceilings_of(choice.cells);
+  double largest = 0;
+  for (const Cell* cell : choice.cells) largest = std::max(largest, cell->flop_rate(pass).value_or(0));
+  for (const Ceiling& ceiling : ceilings) largest = std::max(largest, ceiling.product);
+  const RateUnit unit = rate_unit(largest);
+  Figure figure{.id = "roofline",
+                .title = "Rate against the machine's ceilings (roofline)",
+                .section = "Against the laws",
+                .view = ceilings.empty() ? "the files hold no measured ceilings (bench --quick)" : "",
+                .causal = choice.causal,
+                .dtype = choice.dtype,
+                .pass = name_of(pass),
+                .caption = caption_of(choice.cells),
+                .x = {"FLOP per byte that must be moved", Scale::logarithmic},
+                .y = {fmt::format("{} {}", name_of(pass), unit.name), Scale::logarithmic},
+                .series = {},
+                .fields = {}};
+  Range range;
+  for (const Cell* cell : choice.cells) {
+    const std::optional<double> rate = cell->flop_rate(pass), seconds = cell->seconds(pass);
+    const double bytes = least_bytes(cell->config, pass);
+    if (!rate || *rate <= 0 || bytes <= 0) continue;
+    const double intensity = *rate * *seconds / bytes;
+    range.include(intensity);
+    add_point(input, *cell, {intensity, unit.factor * *rate, short_number(unit.factor * *rate) + " " + unit.name},
+              figure.series);
+  }
+  if (figure.series.empty()) return;
+  for (const Ceiling& ceiling : ceilings) {
+    const double knee = ceiling.product / ceiling.copy;
+    const double low = std::min(range.least / 1.5, knee / 2), high = std::max(range.most * 1.5, knee * 2);
+    figure.series.push_back(
+        {.name = fmt::format("{}: product {} {}, copy {} GB/s", ceiling.machine,
+                             short_number(unit.factor * ceiling.product), unit.name, short_number(1e-9 * ceiling.copy)),
+         .color = -1,
+         .mark = Mark::rule,
+         .points = {{low, unit.factor * low * ceiling.copy},
+                    {knee, unit.factor * ceiling.product},
+                    {high, unit.factor * ceiling.product}}});
+  }
+  figures.push_back(std::move(figure));
+}
+
+}  // namespace
+
+void add_point_charts(const ChartInput& input, std::vector<Figure>& figures) {
+  for (const Choice& choice : choices_of(input.cells)) {
+    add_memory(input, choice, figures);
+    for (const Pass pass : kPasses) add_roofline(input, choice, pass, figures);
+  }
+}
+
+}  // namespace strobe::report

@@ -1,0 +1,85 @@
+// The order of the page, what the charts share, and figures as JSON for the page.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/charts.h"
+
+namespace strobe::report {
+namespace {
+
+Json axis_json(const Axis& axis) {
+  Json words = Json::array(), ticks = Json::array();
+  for (const std::string& word : axis.words) words.push_back(word);
+  for (const double tick : axis.ticks) ticks.push_back(tick);
+  const char* scale = axis.scale == Scale::linear ? "linear" : axis.scale == Scale::words ? "words" : "logarithmic";
+  return Json::object({{"title", axis.title}, {"scale", scale}, {"words", words}, {"ticks", ticks}});
+}
+
+const char* name_of(Mark mark) {
+  switch (mark) {
+    case Mark::line: return "line";
+    case Mark::point: return "point";
+    case Mark::bar: return "bar";
+    case Mark::rule: return "rule";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+Json figure_json(const Figure& figure) {
+  Json series = Json::array(), fields = Json::array();
+  for (const Series& one : figure.series) {
+    Json points = Json::array();
+    for (const Point& point : one.points) points.push_back(Json::array({point.x, point.y, point.label}));
+    series.push_back(
+        Json::object({{"name", one.name}, {"color", one.color}, {"mark", name_of(one.mark)}, {"points", points}}));
+  }
+  for (const Field& field : figure.fields) {
+    fields.push_back(Json::array({field.column, field.row, field.text, field.color, field.label}));
+  }
+  return Json::object({{"id", figure.id},
+                       {"title", figure.title},
+                       {"section", figure.section},
+                       {"view", figure.view},
+                       {"causal", figure.causal},
+                       {"dtype", figure.dtype},
+                       {"pass", figure.pass},
+                       {"caption", figure.caption},
+                       {"x", axis_json(figure.x)},
+                       {"y", axis_json(figure.y)},
+                       {"series", series},
+                       {"fields", fields}});
+}
+
+std::vector<Choice> choices_of(std::span<const Cell> cells) {
+  std::vector<Choice> choices;
+  for (const Cell& cell : cells) {
+    const std::string causal = cell.config.causal ? "on" : "off";
+    const auto same = [&](const Choice& one) { return one.causal == causal && one.dtype == cell.config.dtype; };
+    auto found = std::find_if(choices.begin(), choices.end(), same);
+    if (found == choices.end()) found = choices.insert(choices.end(), {causal, cell.config.dtype, {}});
+    found->cells.push_back(&cell);
+  }
+  return choices;
+}
+
+std::string short_number(double value) {
+  if (value == 0 || !std::isfinite(value)) return "0";
+  const int digits = static_cast<int>(std::floor(std::log10(std::fabs(value))));
+  return fmt::format("{:.{}f}", value, std::clamp(2 - digits, 0, 9));
+}
+
+std::vector<Figure> make_figures(std::span<const Cell> cells) {
+  const ChartInput input{cells, SeriesNames(cells)};
+  std::vector<Figure> figures;
+  add_bar_charts(input, figures);
+  add_maps(input, figures);
+  add_line_charts(input, figures);
+  add_point_charts(input, figures);
+  return figures;
+}
+
+}  // namespace strobe::report

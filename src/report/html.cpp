@@ -1,0 +1,76 @@
+// Fills page/report.html: its style, its script, the chart library, the figures as JSON and the table of all cells.
+#include "report/html.h"
+
+#include <algorithm>
+
+#include "core/fail.h"
+#include "report/assets.h"
+#include "report/escape.h"
+#include "report/series_names.h"
+#include "report/tables.h"
+
+namespace strobe::report {
+namespace {
+
+Json palette_json(std::span<const char* const> colors) {
+  Json json = Json::array();
+  for (const char* color : colors) json.push_back(color);
+  return json;
+}
+
+// "72 of 96 cells measured; 24 oom."
+std::string summary_text(std::span<const Cell> cells) {
+  std::string text;
+  for (const char* status : kStatuses) {
+    const auto count = std::count_if(cells.begin(), cells.end(), [&](const Cell& one) { return one.status == status; });
+    if (std::string_view(status) == "ok") {
+      text = fmt::format("{} of {} cells measured", count, cells.size());
+    } else if (count > 0) {
+      text += fmt::format("; {} {}", count, status);
+    }
+  }
+  return text + ".";
+}
+
+// Replaces {{name}} by its text; what a text brings along is not looked at again.
+std::string fill(std::string_view page, std::span<const std::pair<std::string_view, std::string>> parts) {
+  std::string out;
+  for (std::size_t at = 0;;) {
+    const std::size_t begin = page.find("{{", at);
+    if (begin == std::string_view::npos) return out.append(page.substr(at));
+    const std::size_t end = page.find("}}", begin);
+    const std::string_view name = page.substr(begin + 2, end - begin - 2);
+    out.append(page.substr(at, begin - at));
+    const auto part = std::find_if(parts.begin(), parts.end(), [&](const auto& one) { return one.first == name; });
+    if (part == parts.end()) fail(ErrorCode::runtime, "report: the page asks for \"{}\"", name);
+    out.append(part->second);
+    at = end + 2;
+  }
+}
+
+}  // namespace
+
+std::string report_html(std::span<const Cell> cells, std::span<const Figure> figures) {
+  if (kChartLibrary[0] == '\0') {
+    fail(ErrorCode::unsupported,
+         "report: this build has no chart library; install Debian's libjs-chart.js (or give -DSTROBE_CHART_JS=FILE to "
+         "cmake) and build again");
+  }
+  Json data = Json::object(
+      {{"palette", palette_json(kPalette)}, {"dark_palette", palette_json(kDarkPalette)}, {"figures", Json::array()}});
+  Json list = Json::array();
+  for (const Figure& figure : figures) list.push_back(figure_json(figure));
+  data.set("figures", std::move(list));
+  std::vector<const Cell*> all;
+  for (const Cell& cell : cells) all.push_back(&cell);
+  const std::pair<std::string_view, std::string> parts[] = {{"style", kPageStyle},
+                                                            {"script", kPageScript},
+                                                            {"library", kChartLibrary},
+                                                            {"caption", escaped(caption_of(all))},
+                                                            {"summary", summary_text(cells)},
+                                                            {"table", table_html(cell_table(cells), cells)},
+                                                            {"data", script_json(data.dump())}};
+  return fill(kPageHtml, parts);
+}
+
+}  // namespace strobe::report

@@ -1,0 +1,14 @@
+// The report's page: one file that opens offline.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "report/figure.h"
+
+namespace strobe::report {
+
+// Throws Error(unsupported) where the build has no chart library.
+std::string report_html(std::span<const Cell> cells, std::span<const Figure> figures);
+
+}  // namespace strobe::report

@@ -1,0 +1,125 @@
+// Figures of all cells in columns. Times are medians over launches of the launches' medians.
+#include "report/tables.h"
+
+#include <fmt/format.h>
+
+#include "report/charts.h"
+#include "report/escape.h"
+#include "report/markdown.h"
+
+namespace strobe::report {
+namespace {
+
+std::string figure(const std::optional<double>& value, double factor = 1) {
+  return value ? short_number(factor * *value) : "";
+}
+
+// Interval of the median in ms, where there is one launch with samples.
+std::string interval(const Cell& cell, Pass pass) {
+  if (cell.launches.size() != 1) return "";
+  const std::optional<Timing>& timing = pass == Pass::forward ? cell.launches[0].forward : cell.launches[0].backward;
+  if (!timing || timing->low >= timing->high) return "";
+  return short_number(1e3 * timing->low) + " .. " + short_number(1e3 * timing->high);
+}
+
+std::string quoted_csv(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + "\"";
+}
+
+}  // namespace
+
+CellTable cell_table(std::span<const Cell> cells) {
+  CellTable table{.titles = {"implementation",
+                             "machine",
+                             "build",
+                             "dtype",
+                             "causal",
+                             "status",
+                             "batch",
+                             "sequence",
+                             "heads",
+                             "embedding",
+                             "forward ms",
+                             "forward interval",
+                             "forward TFLOP/s",
+                             "backward ms",
+                             "backward interval",
+                             "backward TFLOP/s",
+                             "total ms",
+                             "total TFLOP/s",
+                             "memory MB",
+                             "predicted MB",
+                             "samples",
+                             "launches"},
+                  .text_columns = 6,
+                  .rows = {}};
+  for (const Cell& cell : cells) {
+    const Config& config = cell.config;
+    table.rows.push_back({cell.implementation,
+                          cell.run.machine,
+                          cell.run.revision.substr(0, 12),
+                          config.dtype,
+                          config.causal ? "on" : "off",
+                          cell.status,
+                          fmt::format("{}", config.batch),
+                          fmt::format("{}", config.seq),
+                          fmt::format("{}", config.heads),
+                          fmt::format("{}", config.emb),
+                          figure(cell.seconds(Pass::forward), 1e3),
+                          interval(cell, Pass::forward),
+                          figure(cell.flop_rate(Pass::forward), 1e-12),
+                          figure(cell.seconds(Pass::backward), 1e3),
+                          interval(cell, Pass::backward),
+                          figure(cell.flop_rate(Pass::backward), 1e-12),
+                          figure(cell.seconds(Pass::total), 1e3),
+                          figure(cell.flop_rate(Pass::total), 1e-12),
+                          figure(cell.peak_mb()),
+                          figure(cell.predicted_mb()),
+                          fmt::format("{}", cell.samples()),
+                          fmt::format("{}", cell.launches.size())});
+  }
+  return table;
+}
+
+std::string table_csv(const CellTable& table) {
+  std::string out;
+  const auto add = [&](const std::vector<std::string>& cells) {
+    for (std::size_t i = 0; i < cells.size(); ++i) out += (i ? "," : "") + quoted_csv(cells[i]);
+    out += "\n";
+  };
+  add(table.titles);
+  for (const std::vector<std::string>& row : table.rows) add(row);
+  return out;
+}
+
+std::string table_html(const CellTable& table, std::span<const Cell> cells) {
+  std::string out = "<table id=\"cells\">\n<thead><tr>";
+  for (const std::string& title : table.titles) {
+    out += fmt::format("<th scope=\"col\"><button type=\"button\">{}</button></th>", escaped(title));
+  }
+  out += "</tr></thead>\n<tbody>\n";
+  for (std::size_t i = 0; i < table.rows.size(); ++i) {
+    const Config& config = cells[i].config;
+    out += fmt::format("<tr data-causal=\"{}\" data-dtype=\"{}\" title=\"{}\">", config.causal ? "on" : "off",
+                       escaped(config.dtype), escaped(cells[i].reason.empty() ? cells[i].kernel : cells[i].reason));
+    for (std::size_t column = 0; column < table.rows[i].size(); ++column) {
+      out += fmt::format("<td{}>{}</td>", column < table.text_columns ? "" : " class=\"n\"",
+                         escaped(table.rows[i][column]));
+    }
+    out += "</tr>\n";
+  }
+  return out + "</tbody></table>\n";
+}
+
+std::string report_markdown(const CellTable& table, std::span<const Cell> cells) {
+  std::vector<const Cell*> all;
+  for (const Cell& cell : cells) all.push_back(&cell);
+  return fmt::format("# Attention: {} cells\n\n{}.\n\nTimes are medians; intervals are of the median, 95 %.\n\n",
+                     cells.size(), markdown_text(caption_of(all))) +
+         markdown_table(table.titles, table.rows, table.text_columns);
+}
+
+}  // namespace strobe::report

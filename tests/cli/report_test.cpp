@@ -1,0 +1,98 @@
+// `strobe compare`, `strobe report` and `strobe bench --launches`, as a user runs them.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "cli/run_program.h"
+#include "core/json.h"
+#include "report/assets.h"
+#include "report/rows.h"
+
+namespace strobe::test {
+namespace {
+
+constexpr const char* kSmall = "'" STROBE_TEST_DATA "/results/small.jsonl'";
+
+void write(const Scratch& scratch, const std::string& name, const std::string& text) {
+  std::ofstream(scratch.path() / name) << text;
+}
+
+std::string five(double seconds) {
+  std::string text;
+  for (int i = 0; i < 5; ++i) text += row_text({.forward = {seconds, seconds * 1.01}}) + "\n";
+  return text;
+}
+
+TEST(CompareCommand, ExitCodeIsOneOnlyForAProvenSlowdown) {
+  const Scratch scratch;
+  write(scratch, "a.json", five(0.010));
+  write(scratch, "b.json", five(0.011));
+  write(scratch, "c.json", five(0.0101));
+  const Program slower = run_program("compare a.json b.json --markdown m.md", scratch);
+  EXPECT_EQ(slower.code, 1) << slower.errors;
+  EXPECT_NE(slower.output.find("1 slower"), std::string::npos) << slower.output;
+  EXPECT_NE(scratch.read("m.md").find("**slower**"), std::string::npos);
+  EXPECT_EQ(run_program("compare b.json a.json", scratch).code, 0);  // faster
+  EXPECT_EQ(run_program("compare a.json c.json", scratch).code, 0);  // same
+  EXPECT_EQ(run_program("compare --threshold=20% a.json b.json", scratch).code, 0);
+}
+
+TEST(CompareCommand, BadInputIsOneLineAndLeavesNothing) {
+  const Scratch scratch;
+  write(scratch, "a.json", five(0.010));
+  write(scratch, "other.json", row_text({.seq = 4096}));
+  write(scratch, "bad.json", "{\"forward\": ");
+  for (const char* arguments : {"compare", "compare a.json", "compare a.json a.json a.json", "compare a.json none.json",
+                                "compare a.json bad.json --markdown m.md", "compare a.json other.json --markdown m.md",
+                                "compare a.json a.json --threshold 5x", "compare a.json a.json --threshold 50",
+                                "compare a.json a.json --markdown /nowhere/m.md", "report", "report none.json",
+                                "report a.json bad.json", "report a.json --output ''",
+                                "report a.json --output a.json/x", "report a.json --width 3", "bench --launches 0"}) {
+    const Program program = run_program(arguments, scratch);
+    EXPECT_EQ(program.code, 2) << arguments << "\n" << program.errors;
+    EXPECT_EQ(std::count(program.errors.begin(), program.errors.end(), '\n'), 1) << arguments << "\n" << program.errors;
+    EXPECT_EQ(scratch.entries(), 3u) << arguments;
+  }
+  EXPECT_NE(run_program("compare a.json bad.json", scratch).errors.find("bad.json, line 1: "), std::string::npos);
+}
+
+TEST(ReportCommand, WritesPageTablesAndCharts) {
+  if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
+  const Scratch scratch;
+  const Program program = run_program(std::string("report ") + kSmall + " --output out", scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  const std::string page = scratch.read("out/report.html");
+  EXPECT_TRUE(page.starts_with("<!doctype html>"));
+  for (const char* outside : {" src=\"", "<link", "@import", "url(http"}) {
+    EXPECT_EQ(page.find(outside), std::string::npos) << outside;
+  }
+  EXPECT_NE(scratch.read("out/report.md").find("| flash2 |"), std::string::npos);
+  EXPECT_TRUE(scratch.read("out/cells.csv").starts_with("implementation,"));
+  EXPECT_NE(scratch.read("out/charts/time-seq_len-forward-fp32-causal-on.svg").find("</svg>"), std::string::npos);
+}
+
+TEST(ReportCommand, APageAloneFromSeveralFiles) {
+  if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
+  const Scratch scratch;
+  write(scratch, "more.json", "[" + row_text({.machine = "elsewhere"}) + "]");
+  const Program program = run_program(std::string("report more.json ") + kSmall + " --output page.html", scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  EXPECT_EQ(scratch.entries(), 2u);
+  EXPECT_NE(scratch.read("page.html").find("elsewhere"), std::string::npos);
+}
+
+TEST(BenchCommand, LaunchesAreProcessesOfTheirOwn) {
+  const Scratch scratch;
+  const std::string small = "bench --batch_size 1 --seq_len 32 --num_heads 2 --emb_dim 32 --quick --repeats 2 ";
+  const Program program = run_program(small + "--launches 2 --impl flash2,standard", scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  const Json rows = Json::parse(scratch.read("benchmark_result.json"));
+  ASSERT_EQ(rows.as_array().size(), 4u);
+  EXPECT_EQ(rows.as_array()[0].at("launch").dump(), R"({"number":1,"of":2})");
+  EXPECT_EQ(rows.as_array()[3].at("launch").dump(), R"({"number":2,"of":2})");
+  EXPECT_EQ(rows.as_array()[3].at("implementation").as_string(), "standard");
+  EXPECT_EQ(run_program("compare benchmark_result.json benchmark_result.json --threshold 900%", scratch).code, 0);
+}
+
+}  // namespace
+}  // namespace strobe::test

@@ -1,0 +1,152 @@
+// report/figures, svg, tables, html: every chart that the page promises is there, with the figures of the files.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "report/assets.h"
+#include "report/figure.h"
+#include "report/html.h"
+#include "report/rows.h"
+#include "report/svg.h"
+#include "report/tables.h"
+
+namespace strobe::report {
+namespace {
+
+using test::row_text;
+
+std::vector<Cell> small_cells() { return cells_of(read_results(STROBE_TEST_DATA "/results/small.jsonl")); }
+
+const Figure& find(const std::vector<Figure>& figures, const std::string& id, const std::string& pass = "") {
+  const auto found = std::find_if(figures.begin(), figures.end(), [&](const Figure& one) {
+    return one.id == id && (pass.empty() || one.pass == pass);
+  });
+  EXPECT_NE(found, figures.end()) << id;
+  return *found;
+}
+
+TEST(Figures, EveryChartOfThePage) {
+  const std::vector<Figure> figures = make_figures(small_cells());
+  std::set<std::string> ids;
+  for (const Figure& figure : figures) {
+    ids.insert(figure.id);
+    EXPECT_NE(figure.caption.find("Neoverse"), std::string::npos) << figure.id;
+    EXPECT_NE(figure.caption.find("2026-"), std::string::npos) << figure.id;
+    EXPECT_NE(figure.caption.find("samples a point"), std::string::npos) << figure.id;
+    EXPECT_NE(figure.series.empty(), figure.fields.empty()) << figure.id;
+  }
+  for (const char* id :
+       {"by-implementation", "causal", "speed-up", "memory-ratio", "status", "memory-predicted", "roofline"}) {
+    EXPECT_TRUE(ids.contains(id)) << id;
+  }
+  for (const char* axis : {"seq_len", "batch_size", "num_heads", "emb_dim"}) {
+    for (const char* quantity : {"time-", "rate-", "memory-"}) EXPECT_TRUE(ids.contains(quantity + std::string(axis)));
+  }
+}
+
+TEST(Figures, ALineHoldsTheTimesOfItsCells) {
+  std::string text;
+  for (const int seq : {128, 512, 256}) {
+    text += row_text({.seq = seq, .forward = {1e-6 * seq * seq}});
+    text += row_text({.implementation = "standard", .seq = seq, .forward = {4e-6 * seq * seq}});
+  }
+  const std::vector<Figure> figures = make_figures(cells_of(parse_results(text, "f")));
+  const Figure& time = find(figures, "time-seq_len");
+  ASSERT_EQ(time.series.size(), 2u);
+  EXPECT_EQ(time.series[0].name, "flash2 ~ S^2.0");
+  ASSERT_EQ(time.series[0].points.size(), 3u);
+  EXPECT_EQ(time.series[0].points[1].x, 256);
+  EXPECT_NEAR(time.series[0].points[1].y, 65.536, 1e-9);  // ms
+  EXPECT_EQ(time.view, "batch size 2, heads 4, embedding dimension 64");
+  const Figure& speed_up = find(figures, "speed-up");
+  ASSERT_EQ(speed_up.fields.size(), 3u);
+  EXPECT_EQ(speed_up.view, "flash2 over standard");
+  for (const Field& field : speed_up.fields) EXPECT_EQ(field.text, "4.00");
+  const Figure& bars = find(figures, "by-implementation");
+  EXPECT_NEAR(bars.series[1].points[0].y / bars.series[0].points[0].y, 4, 1e-9);
+}
+
+TEST(Figures, MeansAreOverCellsThatAllCompleted) {
+  const std::string text = row_text({.seq = 128}) + row_text({.seq = 256, .forward = {9}}) +
+                           row_text({.implementation = "standard", .seq = 128}) +
+                           row_text({.implementation = "standard", .seq = 256, .status = "oom"});
+  const std::vector<Figure> figures = make_figures(cells_of(parse_results(text, "f")));
+  const Figure& bars = find(figures, "by-implementation");
+  EXPECT_EQ(bars.view, "geometric mean over the 1 cell that all completed");
+  EXPECT_NEAR(bars.series[0].points[0].y, 10, 1e-9);
+  bool oom = false;
+  for (const Figure& figure : figures) {
+    for (const Field& field : figure.fields) oom |= figure.id == "status" && field.text == "oom";
+  }
+  EXPECT_TRUE(oom);
+}
+
+TEST(Figures, TwoMachinesAreTwoLinesAndLaunchesAreOneCell) {
+  std::string text;
+  for (const int seq : {128, 256}) {
+    for (const char* machine : {"one", "two"}) {
+      for (const double seconds : {0.03, 0.01, 0.02})
+        text += row_text({.seq = seq, .forward = {seconds}, .machine = machine});
+    }
+  }
+  const std::vector<Cell> cells = cells_of(parse_results(text, "f"));
+  ASSERT_EQ(cells.size(), 4u);
+  EXPECT_EQ(cells[0].launches.size(), 3u);
+  EXPECT_EQ(cells[0].seconds(Pass::forward), 0.02);
+  const std::vector<Figure> figures = make_figures(cells);
+  const Figure& time = find(figures, "time-seq_len");
+  ASSERT_EQ(time.series.size(), 2u);
+  EXPECT_EQ(time.series[0].name, "flash2, one");
+  EXPECT_NE(time.series[0].color, time.series[1].color);
+}
+
+TEST(Figures, FewOrOddCellsDrawWhatTheyCan) {
+  for (const std::string& text : {row_text({}), row_text({.status = "crashed"}), row_text({.seq = 0}),
+                                  row_text({.forward = {0.01}}) + row_text({.seq = 256, .status = "timeout"})}) {
+    const std::vector<Cell> cells = cells_of(parse_results(text, "f"));
+    for (const Figure& figure : make_figures(cells)) EXPECT_NE(figure_svg(figure).find("</svg>"), std::string::npos);
+    EXPECT_NE(report_markdown(cell_table(cells), cells).find("flash2"), std::string::npos);
+  }
+}
+
+TEST(Svg, IsWellFormedAndHoldsTheMarks) {
+  for (const Figure& figure : make_figures(small_cells())) {
+    const std::string svg = figure_svg(figure);
+    std::size_t marks = 0;
+    for (const Series& series : figure.series) marks += series.mark == Mark::rule ? 0 : series.points.size();
+    std::size_t titles = 0;
+    for (std::size_t at = 0; (at = svg.find("<title>", at)) != std::string::npos; ++at) ++titles;
+    EXPECT_EQ(titles, marks + figure.fields.size()) << figure.id;
+    EXPECT_EQ(svg.find("nan"), std::string::npos) << figure.id;
+    EXPECT_EQ(svg.find("inf\""), std::string::npos) << figure.id;
+  }
+}
+
+TEST(Html, TextOfFilesStaysText) {
+  if (kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
+  std::string text;
+  for (const int seq : {128, 256})
+    text += row_text({.implementation = "</script><img src=x>", .seq = seq, .dtype = "../x"});
+  const std::vector<Cell> cells = cells_of(parse_results(text, "f"));
+  const std::vector<Figure> figures = make_figures(cells);
+  const std::string page = report_html(cells, figures);
+  EXPECT_EQ(page.find("<img"), std::string::npos);
+  EXPECT_EQ(page.find("http-equiv=\"refresh"), std::string::npos);
+  for (const Figure& figure : figures) {
+    EXPECT_EQ(figure_svg(figure).find("<img"), std::string::npos);
+    EXPECT_EQ(file_name(figure).find_first_of("./"), std::string::npos) << file_name(figure);
+  }
+}
+
+TEST(Tables, CsvHasARowACell) {
+  const std::vector<Cell> cells = small_cells();
+  const std::string csv = table_csv(cell_table(cells));
+  EXPECT_EQ(static_cast<std::size_t>(std::count(csv.begin(), csv.end(), '\n')), cells.size() + 1);
+  const std::vector<Cell> odd = cells_of(parse_results(row_text({.machine = "a, b"}), "f"));
+  EXPECT_NE(table_csv(cell_table(odd)).find("flash2,\"a, b\",0123456789ab,fp32,off,ok,2,128,4,64,10.0,"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace strobe::report
