@@ -15,13 +15,12 @@ constexpr std::size_t kMostViews = 24;  // of one chart, type and causal setting
 struct SizeAxis {
   const char* id;
   const char* title;
-  const char* symbol;  // of a fitted exponent
   std::int64_t Config::*size;
 };
-constexpr SizeAxis kSizes[] = {{"seq_len", "sequence length", "S", &Config::seq},
-                               {"batch_size", "batch size", "B", &Config::batch},
-                               {"num_heads", "heads", "H", &Config::heads},
-                               {"emb_dim", "embedding dimension", "E", &Config::emb}};
+constexpr SizeAxis kSizes[] = {{"seq_len", "sequence length", &Config::seq},
+                               {"batch_size", "batch size", &Config::batch},
+                               {"num_heads", "heads", &Config::heads},
+                               {"emb_dim", "embedding dimension", &Config::emb}};
 
 // What is fixed in a view along `axis`. Keys that follow the queries, and KV heads that follow the heads, are not.
 std::string fixed_text(const Config& config, const SizeAxis& axis) {
@@ -80,7 +79,7 @@ std::vector<View> views_of(const Choice& choice, const SizeAxis& axis) {
 }
 
 // Least squares through the logarithms: how fast y grows with x. Needs three points.
-std::string exponent_text(const std::vector<Point>& points, const char* symbol) {
+std::string exponent_text(const std::vector<Point>& points) {
   if (points.size() < 3) return "";
   double mean_x = 0, mean_y = 0, xx = 0, xy = 0;
   const auto n = static_cast<double>(points.size());
@@ -93,7 +92,7 @@ std::string exponent_text(const std::vector<Point>& points, const char* symbol) 
     xx += dx * dx;
     xy += dx * (std::log(point.y) - mean_y);
   }
-  return xx > 0 ? fmt::format(" ~ {}^{:.1f}", symbol, xy / xx) : "";
+  return xx > 0 ? fmt::format(" ~ S^{:.1f}", xy / xx) : "";
 }
 
 using Value = std::function<std::optional<double>(const Cell&)>;
@@ -120,7 +119,7 @@ std::vector<Series> lines_of(const ChartInput& input, const View& view, const Si
     const auto same_x = [](const Point& a, const Point& b) { return a.x == b.x; };  // such as another --pass
     line.points.erase(std::unique(line.points.begin(), line.points.end(), same_x), line.points.end());
     longest = std::max(longest, line.points.size());
-    if (fit == Fit::yes) line.name += exponent_text(line.points, axis.symbol);
+    if (fit == Fit::yes) line.name += exponent_text(line.points);
   }
   return longest >= 2 ? lines : std::vector<Series>{};
 }
@@ -134,6 +133,7 @@ void add_view(const ChartInput& input, const Choice& choice, const SizeAxis& axi
     for (const Pass pass : kPasses) largest_rate = std::max(largest_rate, cell->flop_rate(pass).value_or(0));
   }
   const RateUnit unit = rate_unit(largest_rate);
+  const Fit fit = axis.size == &Config::seq ? Fit::yes : Fit::no;  // the size that has a law to be seen
   const auto add = [&](const char* quantity, const std::string& title, Pass pass, const std::string& y_title,
                        Scale scale, std::vector<Series> series) {
     if (series.empty()) return;
@@ -161,13 +161,13 @@ void add_view(const ChartInput& input, const Choice& choice, const SizeAxis& axi
       return value ? std::optional(unit.factor * *value) : std::nullopt;
     };
     add("time", "Time", pass, fmt::format("{} ms", name_of(pass)), Scale::logarithmic,
-        lines_of(input, view, axis, time, "ms", Fit::yes));
+        lines_of(input, view, axis, time, "ms", fit));
     add("rate", "Rate", pass, fmt::format("{} {}", name_of(pass), unit.name), Scale::linear,
         lines_of(input, view, axis, rate, unit.name, Fit::no));
   }
   const Value memory = [](const Cell& cell) { return cell.peak_mb(); };
   add("memory", "Peak memory", Pass::total, "peak MB", Scale::logarithmic,
-      lines_of(input, view, axis, memory, "MB", Fit::yes));
+      lines_of(input, view, axis, memory, "MB", fit));
 }
 
 }  // namespace

@@ -82,14 +82,25 @@ std::vector<Group> groups_of(const ChartInput& input, const Choice& choice) {
   return groups;
 }
 
-// What ratios are taken against: materialised scores where they were measured, else the first implementation.
-const Group& baseline_of(const std::vector<Group>& groups) {
+// What ratios of a group are taken against: materialised scores where the same machine and build measured them, else
+// the first implementation there; for a run's only implementation, that of the first run. Null: it is that itself.
+const Group* baseline_of(const std::vector<Group>& groups, const Group& other) {
+  const Run& run = other.cells.front()->run;
+  const Group* first = nullptr;
+  std::size_t in_run = 0;
+  for (const Group& group : groups) {
+    if (group.cells.front()->run != run) continue;
+    ++in_run;
+    if (!first) first = &group;
+  }
   for (const char* name : {"standard", "torch-naive", "torch-math"}) {
     for (const Group& group : groups) {
-      if (group.cells.front()->implementation == name) return group;
+      if (group.cells.front()->run == run && group.cells.front()->implementation == name) first = &group;
     }
+    if (first->cells.front()->implementation == name) break;
   }
-  return groups.front();
+  if (in_run == 1) first = &groups.front();
+  return first == &other ? nullptr : first;
 }
 
 using Value = std::function<std::optional<double>(const Cell&)>;
@@ -131,10 +142,11 @@ Figure map_figure(const char* id, const char* title, const Choice& choice, const
 }
 
 void add_ratios(const Choice& choice, const std::vector<Group>& groups, std::vector<Figure>& figures) {
-  const Group& base = baseline_of(groups);
   const Layout layout(choice.cells);
   for (const Group& other : groups) {
-    if (&other == &base) continue;
+    const Group* found = baseline_of(groups, other);
+    if (!found) continue;
+    const Group& base = *found;
     for (const Pass pass : kPasses) {
       Figure figure = map_figure("speed-up", "Speed-up", choice, layout);
       figure.view = fmt::format("{} over {}", other.name, base.name);

@@ -101,6 +101,23 @@ TEST(Figures, TwoMachinesAreTwoLinesAndLaunchesAreOneCell) {
   EXPECT_NE(time.series[0].color, time.series[1].color);
 }
 
+TEST(Figures, RatiosAreTakenInsideARun) {
+  std::string text;
+  for (const char* machine : {"one", "two"}) {
+    for (const char* name : {"flash2", "standard", "torch-sdpa"}) {
+      text += row_text({.implementation = name, .machine = machine});
+    }
+  }
+  text += row_text({.machine = "three"});
+  std::vector<std::string> views;
+  for (const Figure& figure : make_figures(cells_of(parse_results(text, "f")))) {
+    if (figure.id == "speed-up") views.push_back(figure.view);
+  }
+  EXPECT_EQ(views, (std::vector<std::string>{"flash2, one over standard, one", "torch-sdpa, one over standard, one",
+                                             "flash2, two over standard, two", "torch-sdpa, two over standard, two",
+                                             "flash2, three over flash2, one"}));
+}
+
 TEST(Figures, FewOrOddCellsDrawWhatTheyCan) {
   for (const std::string& text : {row_text({}), row_text({.status = "crashed"}), row_text({.seq = 0}),
                                   row_text({.forward = {0.01}}) + row_text({.seq = 256, .status = "timeout"})}) {
