@@ -113,7 +113,7 @@ int run_bench(Arguments arguments) {
   const bench::Case& first = cases.cases.front();
   Output output(options.output);
   if (options.launches > 1) {
-    const LaunchedRows launched = run_launches(arguments, options.launches);
+    const LaunchedRows launched = run_launches(arguments, options.launches, repeat_command(arguments));
     if (launched.code == kFine) output.write(launched.rows.dump(1) + "\n");
     return launched.code;
   }

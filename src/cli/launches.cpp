@@ -57,7 +57,7 @@ Ended run_self(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-LaunchedRows run_launches(Arguments arguments, int launches) {
+LaunchedRows run_launches(Arguments arguments, int launches, const std::string& command) {
   std::vector<std::string> words{"strobe", "bench"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   words.insert(words.end(), {"--launches", "1", "--output", "-"});  // the last of a flag holds
@@ -69,7 +69,8 @@ LaunchedRows run_launches(Arguments arguments, int launches) {
     Json answer = Json::parse(ended.output);
     if (!answer.is_array()) answer = Json::array({answer});
     for (Json row : answer.as_array()) {
-      out.rows.push_back(row.set("launch", Json::object({{"number", i + 1}, {"of", launches}})));
+      row.set("launch", Json::object({{"number", i + 1}, {"of", launches}})).set("command", command);
+      out.rows.push_back(std::move(row));
     }
   }
   return out;

@@ -1,6 +1,8 @@
 // Several launches of one bench. bench.cpp calls.
 #pragma once
 
+#include <string>
+
 #include "cli/commands.h"
 #include "core/json.h"
 
@@ -11,6 +13,7 @@ struct LaunchedRows {
   Json rows;  // a list of all rows, launch by launch, each with "launch"
 };
 
-LaunchedRows run_launches(Arguments arguments, int launches);
+// `command` repeats the whole, and stands in every row.
+LaunchedRows run_launches(Arguments arguments, int launches, const std::string& command);
 
 }  // namespace strobe::cli

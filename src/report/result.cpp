@@ -167,8 +167,9 @@ void read_environment(const Json& environment, Result& result) {
 Result result_of(const Json& row) {
   if (!row.is_object()) refuse("a row", row, "an object");
   Result result;
+  const Json& name = need(row, "implementation");
   result.implementation = text_of(row, "implementation");
-  if (result.implementation.empty()) need(row, "implementation"), refuse("implementation", row, "a name");
+  if (result.implementation.empty()) refuse("implementation", name, "a name");
   result.config = config_of(need(row, "config"));
   result.kernel = text_of(row, "kernel");
   result.reason = text_of(row, "reason");

@@ -90,6 +90,7 @@ TEST(BenchCommand, LaunchesAreProcessesOfTheirOwn) {
   ASSERT_EQ(rows.as_array().size(), 4u);
   EXPECT_EQ(rows.as_array()[0].at("launch").dump(), R"({"number":1,"of":2})");
   EXPECT_EQ(rows.as_array()[3].at("launch").dump(), R"({"number":2,"of":2})");
+  EXPECT_EQ(rows.as_array()[3].at("command").as_string(), "strobe " + small + "--launches 2 --impl flash2,standard");
   EXPECT_EQ(rows.as_array()[3].at("implementation").as_string(), "standard");
   EXPECT_EQ(run_program("compare benchmark_result.json benchmark_result.json --threshold 900%", scratch).code, 0);
 }
