@@ -101,6 +101,17 @@ TEST(Figures, TwoMachinesAreTwoLinesAndLaunchesAreOneCell) {
   EXPECT_NE(time.series[0].color, time.series[1].color);
 }
 
+TEST(Figures, TwoBuildsAreTwoLines) {
+  std::string text;
+  for (const int seq : {128, 256}) {
+    for (const char* revision : {"aaaaaaaaaaaa", "bbbbbbbbbbbb"}) text += row_text({.seq = seq, .revision = revision});
+  }
+  const std::vector<Figure> figures = make_figures(cells_of(parse_results(text, "f")));
+  const Figure& time = find(figures, "time-seq_len");
+  ASSERT_EQ(time.series.size(), 2u);
+  EXPECT_EQ(time.series[1].name, "flash2, bbbbbbbbbb");
+}
+
 TEST(Figures, RatiosAreTakenInsideARun) {
   std::string text;
   for (const char* machine : {"one", "two"}) {

@@ -16,6 +16,7 @@ struct RowText {
   std::string status = "ok";
   std::vector<double> forward{0.01, 0.01, 0.01};  // seconds
   std::string machine = "a machine";
+  std::string revision = "0123456789ab";
 };
 
 // One line without its end.
@@ -24,9 +25,9 @@ inline std::string row_text(const RowText& row) {
       fmt::format(R"j({{"batch_size":{},"seq_len":{},"num_heads":{},"emb_dim":{},"causal":{},"dtype":"{}",)j"
                   R"j("device":"cpu","threads":1}})j",
                   row.batch, row.seq, row.heads, row.emb, row.causal, row.dtype);
-  const std::string environment = fmt::format(
-      R"j({{"date":"2026-11-15T08:00:00Z","cpu":{{"model":"{}"}},"strobe":{{"revision":"0123456789ab"}}}})j",
-      row.machine);
+  const std::string environment =
+      fmt::format(R"j({{"date":"2026-11-15T08:00:00Z","cpu":{{"model":"{}"}},"strobe":{{"revision":"{}"}}}})j",
+                  row.machine, row.revision);
   if (row.status != "ok") {
     return fmt::format(R"j({{"status":"{}","reason":"why","implementation":"{}","config":{},"environment":{}}})j",
                        row.status, row.implementation, config, environment);
