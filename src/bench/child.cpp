@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -22,7 +23,6 @@ namespace strobe::bench {
 namespace {
 
 constexpr int kMemoryDescriptor = 3;
-constexpr std::size_t kLongestLine = std::size_t{1} << 20;
 
 void close_quietly(int& descriptor) {
   if (descriptor >= 0) close(descriptor);
@@ -30,20 +30,25 @@ void close_quietly(int& descriptor) {
 }
 
 // After fork: only calls that are safe there. Reports the error of exec through `report`.
-[[noreturn]] void become(char* const* arguments, int input, int output, int errors, int memory, int report) {
+// `memory` is negative where there is none.
+[[noreturn]] void become(char* const* arguments, int input, int output, int errors, int memory, int report,
+                         pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(127);  // it died before it could be watched
+  setpgid(0, 0);
   signal(SIGPIPE, SIG_DFL);
   // Lift everything above the fixed numbers first, so that no dup2 overwrites one that is still needed.
   const int high_input = fcntl(input, F_DUPFD, 10);
   const int high_output = fcntl(output, F_DUPFD, 10);
   const int high_errors = fcntl(errors, F_DUPFD, 10);
-  const int high_memory = fcntl(memory, F_DUPFD, 10);
+  const int high_memory = memory < 0 ? -1 : fcntl(memory, F_DUPFD, 10);
   const int high_report = fcntl(report, F_DUPFD_CLOEXEC, 10);
   dup2(high_input, STDIN_FILENO);
   dup2(high_output, STDOUT_FILENO);
   dup2(high_errors, STDERR_FILENO);
-  dup2(high_memory, kMemoryDescriptor);
-  close_range(kMemoryDescriptor + 1, ~0u, CLOSE_RANGE_CLOEXEC);  // nothing else of ours passes on
+  if (memory >= 0) dup2(high_memory, kMemoryDescriptor);
+  const unsigned first_other = memory < 0 ? kMemoryDescriptor : kMemoryDescriptor + 1;
+  close_range(first_other, ~0u, CLOSE_RANGE_CLOEXEC);  // nothing else of ours passes on
   execvp(arguments[0], arguments);
   const int error = errno;
   if (write(high_report, &error, sizeof(error)) < 0) _exit(126);
@@ -91,7 +96,8 @@ void SharedMemory::resize(std::size_t bytes) {
   data_ = static_cast<char*>(mapped);
 }
 
-Child::Child(const std::vector<std::string>& command, const SharedMemory& memory) : name_(command.at(0)) {
+Child::Child(const std::vector<std::string>& command, const ChildOptions& options)
+    : name_(command.at(0)), longest_line_(options.longest_line) {
   Pipe input;
   Pipe output;
   Pipe report;
@@ -99,9 +105,11 @@ Child::Child(const std::vector<std::string>& command, const SharedMemory& memory
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
+  const pid_t parent = getpid();
+  const int memory = options.memory ? options.memory->descriptor() : -1;
   pid_ = fork();
   if (pid_ < 0) fail(ErrorCode::runtime, "bench: fork: {}", std::strerror(errno));
-  if (pid_ == 0) become(arguments.data(), input.read, output.write, errors_, memory.descriptor(), report.write);
+  if (pid_ == 0) become(arguments.data(), input.read, output.write, errors_, memory, report.write, parent);
   close_quietly(report.write);
   int error = 0;
   if (read(report.read, &error, sizeof(error)) == sizeof(error)) {
@@ -126,7 +134,8 @@ int Child::wait_or_kill(double seconds) {
   const double deadline = now_seconds() + seconds;
   while (waitpid(pid_, &status, WNOHANG) == 0) {
     if (now_seconds() >= deadline) {
-      kill(pid_, SIGKILL);
+      kill(-pid_, SIGKILL);  // its group: what it started too
+      kill(pid_, SIGKILL);   // where it has no group yet
       waitpid(pid_, &status, 0);
       break;
     }
@@ -147,37 +156,44 @@ std::string Child::last_error_line() const {
   return line == std::string::npos ? text : text.substr(line + 1);
 }
 
-void Child::report_end() {
-  const int status = wait_or_kill(2);
-  std::string reason = WIFSIGNALED(status)
-                           ? fmt::format("died of signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))
-                           : fmt::format("ended with exit code {}", WEXITSTATUS(status));
-  const std::string line = last_error_line();
-  if (!line.empty()) reason += ": " + line;
-  throw ImplementationError(Status::crashed, fmt::format("{} {}", name_, reason));
+std::string ChildEnd::text() const {
+  std::string text = signal ? fmt::format("died of signal {} ({})", signal, strsignal(signal))
+                            : fmt::format("ended with exit code {}", code);
+  if (!last_error.empty()) text += ": " + last_error;
+  return text;
 }
 
-std::string Child::read_line(double timeout_seconds) {
-  const double deadline = now_seconds() + timeout_seconds;
+ChildEnd Child::end(double patience_seconds) {
+  if (pid_ < 0) return {};
+  const int status = wait_or_kill(patience_seconds);
+  return {.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+          .code = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+          .last_error = last_error_line()};
+}
+
+void Child::report_end() { throw ImplementationError(Status::crashed, fmt::format("{} {}", name_, end(2).text())); }
+
+Child::Heard Child::hear(std::string& line, double seconds) {
+  const double deadline = now_seconds() + seconds;
   for (;;) {
-    if (const std::size_t end = pending_.find('\n'); end != std::string::npos) {
-      std::string line = pending_.substr(0, end);
+    if (const std::size_t end = pending_.find('\n', searched_); end != std::string::npos) {
+      line = pending_.substr(0, end);
       pending_.erase(0, end + 1);
-      return line;
+      searched_ = 0;
+      return Heard::line;
     }
-    if (pending_.size() > kLongestLine) report_end();
+    searched_ = pending_.size();
+    if (pending_.size() > longest_line_) return Heard::end;
     const double left = deadline - now_seconds();
     pollfd entry{.fd = output_, .events = POLLIN, .revents = 0};
-    const int ready = left <= 0 ? 0 : poll(&entry, 1, static_cast<int>(left * 1000) + 1);
+    const int ready = left <= 0 ? 0 : poll(&entry, 1, static_cast<int>(std::min(left, 1e5) * 1000) + 1);
     if (ready < 0 && errno == EINTR) continue;
-    if (ready == 0) {
-      wait_or_kill(0);
-      throw ImplementationError(Status::timeout, fmt::format("{} gave no answer in {} s", name_, timeout_seconds));
-    }
-    char buffer[4096];
+    if (ready == 0 && now_seconds() < deadline) continue;
+    if (ready == 0) return Heard::nothing;
+    char buffer[1 << 14];
     const ssize_t got = read(output_, buffer, sizeof(buffer));
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) report_end();
+    if (got <= 0) return Heard::end;
     pending_.append(buffer, static_cast<std::size_t>(got));
   }
 }
@@ -187,7 +203,14 @@ Json Child::request(const Json& message, double timeout_seconds) {
   const std::string line = message.dump() + "\n";
   // Requests are far smaller than a pipe's buffer, so that this does not block.
   if (write(input_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) report_end();
-  const std::string answer = read_line(timeout_seconds);
+  std::string answer;
+  switch (hear(answer, timeout_seconds)) {
+    case Heard::line: break;
+    case Heard::end: report_end();
+    case Heard::nothing:
+      end(0);
+      throw ImplementationError(Status::timeout, fmt::format("{} gave no answer in {} s", name_, timeout_seconds));
+  }
   try {
     return Json::parse(answer);
   } catch (const Error&) {

@@ -1,8 +1,10 @@
-// A child process that answers one line of JSON for each line it gets, and dies with its parent. Peers use it.
+// A child process that writes lines, of its own accord or as answers to lines that it gets, and dies with its parent.
+// Peers are asked through it; a sweep listens to the child that runs a problem.
 #pragma once
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -29,11 +31,25 @@ class SharedMemory {
   std::size_t bytes_ = 0;
 };
 
+// How a child ended.
+struct ChildEnd {
+  int signal = 0;          // 0: it ended by itself
+  int code = 0;            // its exit code then
+  std::string last_error;  // last line of its error output
+
+  std::string text() const;  // "died of signal 11 (Segmentation fault): LAST ERROR"
+};
+
+struct ChildOptions {
+  const SharedMemory* memory = nullptr;             // that the child finds as descriptor 3
+  std::size_t longest_line = std::size_t{1} << 20;  // a child that writes a longer one has failed
+};
+
 class Child {
  public:
-  // Starts the program; it finds `memory` as descriptor 3, requests on its input, and answers on its output.
+  // Starts the program, in a process group of its own: a terminal's Ctrl-C reaches the parent alone.
   // Throws Error(unsupported) where the program cannot be started.
-  Child(const std::vector<std::string>& command, const SharedMemory& memory);
+  Child(const std::vector<std::string>& command, const ChildOptions& options);
   ~Child();  // closes its input and, where that does not end it, kills it
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
@@ -42,10 +58,16 @@ class Child {
   // last line that it wrote to its error output).
   Json request(const Json& message, double timeout_seconds);
 
+  // Waits for the next line that the child writes. After `end`, which a line that is too long is too, call end().
+  enum class Heard { line, nothing, end };
+  Heard hear(std::string& line, double seconds);
+
+  // Gives the child so many seconds to end by itself, then kills it.
+  ChildEnd end(double patience_seconds);
+
   pid_t pid() const { return pid_; }
 
  private:
-  std::string read_line(double timeout_seconds);
   [[noreturn]] void report_end();
   std::string last_error_line() const;
   int wait_or_kill(double seconds);
@@ -55,7 +77,9 @@ class Child {
   int input_ = -1;   // we write
   int output_ = -1;  // we read
   int errors_ = -1;  // an unnamed file that takes its error output
-  std::string pending_;
+  std::size_t longest_line_;
+  std::string pending_;       // read, but not yet handed out
+  std::size_t searched_ = 0;  // so much of it has no end of line
 };
 
 }  // namespace strobe::bench

@@ -184,8 +184,13 @@ std::optional<Case> nearest_that_fits(const Case& one, const std::function<bool(
 }
 
 std::vector<Row> run_case(const Case& one, const Implementations& implementations, const RunOptions& options) {
-  const auto tell = [&](const std::string& text) {
-    if (options.progress) options.progress(text);
+  const auto tell = [&](const char* step, const std::string& implementation = {}) {
+    if (options.progress) options.progress(step, implementation);
+  };
+  const auto passes = [&](Row& row, auto&& body) {
+    if (guarded(row, body)) return true;
+    if (options.failed) options.failed(row);
+    return false;
   };
   explain(attention_of(one), Pass::forward, execution_of(one));  // validates
   std::vector<Row> rows(implementations.size());
@@ -193,11 +198,13 @@ std::vector<Row> run_case(const Case& one, const Implementations& implementation
   for (std::size_t i = 0; i < rows.size(); ++i) {
     rows[i].one = one;
     rows[i].implementation = implementations[i]->name();
+    tell("examine", rows[i].implementation);
     const auto fit = [&] { refuse_what_does_not_fit(one, *implementations[i], rows[i], options); };
-    if (guarded(rows[i], fit)) contenders.push_back({implementations[i].get(), &rows[i]});
+    if (passes(rows[i], fit)) contenders.push_back({implementations[i].get(), &rows[i]});
   }
   if (contenders.empty()) return rows;
 
+  tell("make inputs");
   const Inputs inputs = make_inputs(one, options.seed);
   std::optional<Gate> gate;
   if (options.check == Check::on) {
@@ -208,8 +215,8 @@ std::vector<Row> run_case(const Case& one, const Implementations& implementation
   const auto each = [&](const char* title, auto&& step) {
     std::vector<Contender> passed;
     for (Contender& contender : contenders) {
-      if (title) tell(fmt::format("{} {}", title, contender.row->implementation));
-      if (guarded(*contender.row, [&] { step(contender); })) {
+      tell(title, contender.row->implementation);
+      if (passes(*contender.row, [&] { step(contender); })) {
         passed.push_back(contender);
       } else {
         contender.implementation->release();
@@ -223,13 +230,12 @@ std::vector<Row> run_case(const Case& one, const Implementations& implementation
     warm_up(one, contender, options.rule.time_limit / 4);
     contender.implementation->settle();
   });
-  tell("measure");
   const bool alone = contenders.size() == 1;
   const double start = now_seconds();
   for (;;) {
     const std::vector<Region> open = open_regions(one, contenders, options.rule, now_seconds() - start);
     if (open.empty()) break;
-    each(nullptr, [&](Contender& contender) {
+    each("measure", [&](Contender& contender) {
       take_turn(contender, open, contenders, options.rule);
       if (!alone) contender.implementation->settle();
     });

@@ -21,7 +21,12 @@ struct RunOptions {
   Check check = Check::on;
   std::optional<std::int64_t> memory_limit;  // bytes: imitates a smaller machine
   std::uint64_t seed = 1;
-  std::function<void(const std::string&)> progress;  // one line a step, for people; may be empty
+
+  // Both may be empty. The step that begins ("check") and the implementation that it is about, "" where it is about
+  // all.
+  std::function<void(const std::string& step, const std::string& implementation)> progress;
+  // A row that will have no times, the moment this is known; those with times are known when run_case returns.
+  std::function<void(const Row&)> failed;
 };
 
 using Implementations = std::vector<std::unique_ptr<Implementation>>;

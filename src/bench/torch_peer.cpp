@@ -47,8 +47,8 @@ void TorchPeer::start(const Case& one) {
   if (child_ && child_->pid() > 0) return;
   memory_ = std::make_unique<SharedMemory>();
   try {
-    child_ =
-        std::make_unique<Child>(std::vector<std::string>{interpreter(), "-u", "-c", torch_peer_script()}, *memory_);
+    const std::vector<std::string> command{interpreter(), "-u", "-c", torch_peer_script()};
+    child_ = std::make_unique<Child>(command, ChildOptions{.memory = memory_.get()});
   } catch (const Error& error) {
     fail(error.code(), "{}: {}; STROBE_PYTHON names another interpreter", name_, error.what());
   }

@@ -8,6 +8,7 @@
 #include "bench/ceilings.h"
 #include "bench/runner.h"
 #include "bench/table.h"
+#include "cli/bench_events.h"
 #include "cli/bench_options.h"
 #include "cli/commands.h"
 #include "cli/launches.h"
@@ -37,6 +38,7 @@ std::string quoted(std::string_view word) {
 std::string repeat_command(Arguments arguments) {
   std::string command = "strobe bench";
   for (const std::string_view word : arguments) {
+    if (word == "--" + std::string(kEventsFlag)) continue;  // how it is told, not what is measured
     command += ' ';
     command += quoted(word);
   }
@@ -100,42 +102,64 @@ std::vector<std::string> notes_on_machine(int threads) {
                   load, available_cores())};
 }
 
+// What is made once a run, after everything was found to be valid.
+struct Prepared {
+  bench::Ceilings ceilings;
+  bench::RunRecord record;
+  bench::Implementations implementations;
+};
+
+Prepared prepare(const BenchOptions& options, const Cases& cases, Arguments arguments) {
+  const bench::Case& first = cases.cases.front();
+  const RunFlags& how = options.how;
+  if (how.pin && first.device == Device::cpu && first.threads <= available_cores()) pin_to_cores(first.threads);
+  Prepared made;
+  made.ceilings = bench::ceilings_for(cases.cases, how.quick ? bench::Depth::none : bench::Depth::brief);
+  made.record = {.environment = bench::full_environment(made.ceilings), .command = repeat_command(arguments)};
+  for (const std::string& name : options.one.implementations) {
+    made.implementations.push_back(
+        bench::make_implementation(name, {.device = first.device, .peer_timeout = how.peer_timeout}));
+  }
+  return made;
+}
+
 }  // namespace
 
 int run_bench(Arguments arguments) {
   BenchOptions options;
-  const OptionTable table = make_table(options);
+  bool events = false;
+  OptionTable table = make_table(options);
+  table.add({.name = kEventsFlag,
+             .takes = Takes::nothing,
+             .help = "for programs: steps and rows of every status as JSON lines on the standard output, nothing else",
+             .apply = [&](auto, auto) { events = true; }});
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(kIntroduction + table.help());
     return kFine;
   }
   const Cases cases = cases_of(options);  // refuses bad problems before anything is started
-  const bench::Case& first = cases.cases.front();
+  bench::RunOptions run = options.how.run;
+  run.check = options.how.check ? bench::Check::on : bench::Check::off;
+  if (events) {
+    const Prepared prepared = prepare(options, cases, arguments);
+    return tell_events(cases.cases, prepared.implementations, run, prepared.record);
+  }
   Output output(options.output);
   if (options.launches > 1) {
     const LaunchedRows launched = run_launches(arguments, options.launches, repeat_command(arguments));
     if (launched.code == kFine) output.write(launched.rows.dump(1) + "\n");
     return launched.code;
   }
-  output.tell(lines_of(cases.notes) + lines_of(notes_on_machine(first.threads)));
+  output.tell(lines_of(cases.notes) + lines_of(notes_on_machine(cases.cases.front().threads)));
 
-  const RunFlags& how = options.how;
-  if (how.pin && first.device == Device::cpu && first.threads <= available_cores()) pin_to_cores(first.threads);
   show_progress("measure the machine's ceilings");
-  const bench::Ceilings ceilings =
-      bench::ceilings_for(cases.cases, how.quick ? bench::Depth::none : bench::Depth::brief);
+  const auto [ceilings, record, implementations] = prepare(options, cases, arguments);
   if (any_fp32(cases) && ceilings.disturbed()) {
     output.tell(lines_of({"OpenBLAS sgemm was not left alone: shares of its rate are too high here"}));
   }
-  const bench::RunRecord record{.environment = bench::full_environment(ceilings), .command = repeat_command(arguments)};
-  bench::Implementations implementations;
-  for (const std::string& name : options.one.implementations) {
-    implementations.push_back(
-        bench::make_implementation(name, {.device = first.device, .peer_timeout = how.peer_timeout}));
-  }
-  bench::RunOptions run = how.run;
-  run.check = how.check ? bench::Check::on : bench::Check::off;
-  run.progress = [](const std::string& step) { show_progress(step); };
+  run.progress = [](const std::string& step, const std::string& implementation) {
+    show_progress(step == "measure" || implementation.empty() ? step : step + " " + implementation);
+  };
 
   std::vector<bench::Row> all;
   for (const bench::Case& one : cases.cases) {

@@ -35,5 +35,6 @@ void complain(std::string_view text);
 
 // On a terminal, one line that overwrites itself; nothing otherwise. An empty text clears it.
 void show_progress(std::string_view text);
+bool shows_progress();  // whether there is a terminal for it
 
 }  // namespace strobe::cli

@@ -98,8 +98,10 @@ OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> argume
     const bool has_next = i + 1 < arguments.size();
     bool takes_next = option->takes == Takes::value;
     if (option->takes == Takes::optional_value && has_next) {
-      takes_next =
-          std::find(option->words.begin(), option->words.end(), normal(arguments[i + 1])) != option->words.end();
+      const std::vector<std::string> items = split(arguments[i + 1], ',');
+      takes_next = std::all_of(items.begin(), items.end(), [&](const std::string& item) {
+        return std::find(option->words.begin(), option->words.end(), normal(item)) != option->words.end();
+      });
     }
     if (takes_next && !has_next) {
       fail(ErrorCode::invalid_argument, "{}: needs a value ({})", shown, option->placeholder);

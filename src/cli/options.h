@@ -19,7 +19,8 @@ struct Option {
   std::string placeholder{};  // of the value in the help: "N", "on|off|both"
   std::string help{};
   std::function<void(std::string_view flag, std::string_view value)> apply{};  // value is "" where there is none
-  std::vector<std::string> words{};  // optional_value: what the next argument must be to count as the value
+  std::vector<std::string> words{};  // optional_value: what the next argument, or each item of it where it is a comma
+                                     // list, must be to count as the value
 };
 
 // Dash and underscore are the same everywhere; `--flag value` and `--flag=value` too. -h and --help are always known.
@@ -28,6 +29,7 @@ class OptionTable {
   explicit OptionTable(std::string subject = {}) : subject_(std::move(subject)) {}
 
   void add(Option option) { options_.push_back(std::move(option)); }
+  const std::vector<Option>& options() const { return options_; }
 
   // Words that are no flags, such as files, are given to `apply`; without it they are refused.
   void take_words(std::function<void(std::string_view word)> apply) { take_word_ = std::move(apply); }

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string>
 
 #include "cli/commands.h"
 #include "core/fail.h"
@@ -22,7 +23,7 @@ int write_all(int descriptor, std::string_view text) {
 }
 
 int output_error = 0;  // errno of the first write to the standard output that failed
-bool progress_shown = false;
+std::string progress_shown;
 
 }  // namespace
 
@@ -45,11 +46,15 @@ void complain(std::string_view text) {
   write_all(STDERR_FILENO, "strobe: " + std::string(text) + "\n");
 }
 
-void show_progress(std::string_view text) {
+bool shows_progress() {
   static const bool terminal = isatty(STDERR_FILENO) == 1;
-  if (!terminal || (text.empty() && !progress_shown)) return;
-  progress_shown = !text.empty();
-  write_all(STDERR_FILENO, "\r\033[K" + std::string(text));
+  return terminal;
+}
+
+void show_progress(std::string_view text) {
+  if (!shows_progress() || text == progress_shown) return;
+  progress_shown = text;
+  write_all(STDERR_FILENO, "\r\033[K" + progress_shown);
 }
 
 }  // namespace strobe::cli

@@ -1,4 +1,4 @@
-// The flags that say how a configuration is measured: part of bench's. `explain` takes them too.
+// The flags that say how a configuration is measured: part of bench's and sweep's. `explain` takes them too.
 #pragma once
 
 #include "bench/runner.h"
@@ -7,7 +7,7 @@
 namespace strobe::cli {
 
 struct RunFlags {
-  bench::RunOptions run;  // all but its check and its progress
+  bench::RunOptions run;  // all but its check and its callbacks
   double peer_timeout = 600;
   bool check = true;
   bool quick = false;
