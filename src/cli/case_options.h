@@ -1,4 +1,4 @@
-// The flags that describe what is measured: shared by `bench` and `explain` (and by later grids).
+// The flags that describe what is measured: shared by `bench`, `explain` and `sweep`.
 #pragma once
 
 #include <optional>
@@ -50,5 +50,9 @@ Cases cases_of(const CaseOptions& options);
 
 // Throws as the library does where a case is no valid problem: before anything is started.
 void check_problems(const Cases& cases);
+
+// The flags that describe the case and nothing else, every size named: cases_of makes the same case of them on any
+// machine (case_words.cpp).
+std::vector<std::string> words_of(const bench::Case& one);
 
 }  // namespace strobe::cli

@@ -15,6 +15,7 @@ inline constexpr int kRuntimeFailure = 3;
 using Arguments = std::span<const std::string_view>;
 
 int run_bench(Arguments arguments);
+int run_sweep(Arguments arguments);
 int run_compare(Arguments arguments);
 int run_report(Arguments arguments);
 int run_explain(Arguments arguments);

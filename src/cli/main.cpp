@@ -33,6 +33,7 @@ int run_help(Arguments arguments);
 
 constexpr Command kCommands[] = {
     {"bench", "measure implementations on one configuration, side by side", run_bench},
+    {"sweep", "measure a grid of configurations, one child process each; goes on where it was stopped", run_sweep},
     {"compare", "two result files, cell by cell: ratios, intervals, verdicts", run_compare},
     {"report", "result files to one page with charts, tables and pictures", run_report},
     {"explain", "what each kernel says of a configuration: verdict, tiles, memory, best time", run_explain},
@@ -97,6 +98,7 @@ int exit_code(ErrorCode code) {
 int main(int count, char** words) {
   using namespace strobe::cli;
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write, as a full disk is
   signal(SIGINT, end_on_signal);
   signal(SIGTERM, end_on_signal);
   if (signal(SIGHUP, end_on_signal) == SIG_IGN) signal(SIGHUP, SIG_IGN);  // nohup

@@ -1,0 +1,104 @@
+// Reads and finds grid files.
+#include "bench/sweep/grid_file.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "core/fail.h"
+
+namespace strobe::bench {
+namespace {
+
+constexpr const char* kSuffix = ".grid";
+constexpr std::size_t kMostBytes = 1 << 16;
+constexpr std::size_t kMostBlocks = 1000;
+
+std::filesystem::path folder_beside(const std::string& program) {
+  return std::filesystem::path(program).parent_path().parent_path() / "share" / "strobe" / "sweeps";
+}
+
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (entry->path().extension() == kSuffix) names.push_back(entry->path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Grid read_grid(const std::filesystem::path& path, const std::string& name) {
+  std::error_code error;
+  std::ifstream file(path, std::ios::binary);
+  if (!std::filesystem::is_regular_file(path, error) || !file) {
+    fail(ErrorCode::invalid_argument, "--grid {}: no file that can be read", name);
+  }
+  std::string text(kMostBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kMostBytes) {
+    fail(ErrorCode::invalid_argument, "--grid {}: longer than {} bytes, not a grid", name, kMostBytes);
+  }
+  return parse_grid(name, text);
+}
+
+}  // namespace
+
+Grid parse_grid(const std::string& name, std::string_view text) {
+  Grid grid{.name = name, .about = {}, .run = {}, .blocks = {}};
+  std::vector<std::string> common;
+  int number = 0;
+  const auto refuse = [&](std::string_view why) {
+    fail(ErrorCode::invalid_argument, "--grid {}: line {}: {}", name, number, why);
+  };
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    const auto is_control = [](unsigned char c) { return (c < 0x20 && c != '\t' && c != '\r') || c == 0x7f; };
+    if (std::any_of(line.begin(), line.end(), is_control)) refuse("a control character, so not a text file");
+    std::istringstream stream(line);
+    std::string key;
+    if (!(stream >> key) || key[0] == '#') continue;
+    std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
+    if (words.empty()) refuse(fmt::format("nothing after \"{}\"", key));
+    if (key == "about") {
+      if (!grid.about.empty()) refuse("a second \"about\"");
+      grid.about = fmt::format("{}", fmt::join(words, " "));
+    } else if (key == "run") {
+      grid.run.insert(grid.run.end(), words.begin(), words.end());
+    } else if (key == "common") {
+      common.insert(common.end(), words.begin(), words.end());
+    } else if (key == "cells") {
+      if (grid.blocks.size() == kMostBlocks) refuse(fmt::format("more than {} lines of cells", kMostBlocks));
+      words.insert(words.begin(), common.begin(), common.end());
+      grid.blocks.push_back(std::move(words));
+    } else {
+      refuse(fmt::format("\"{}\"; valid: about, run, common, cells, #", key.substr(0, 40)));
+    }
+  }
+  if (grid.blocks.empty()) {
+    fail(ErrorCode::invalid_argument, "--grid {}: no line of \"cells\" in it", name);
+  }
+  return grid;
+}
+
+Grid load_grid(const std::string& word, const std::string& program) {
+  if (word.find('/') != std::string::npos) return read_grid(word, word);
+  const std::filesystem::path folder = folder_beside(program);
+  const std::vector<std::string> names = names_in(folder);
+  if (std::find(names.begin(), names.end(), word) != names.end()) return read_grid(folder / (word + kSuffix), word);
+  fail(ErrorCode::invalid_argument, "--grid {}: unknown; valid: {}, or the path of a file, with a slash in it",
+       word.empty() ? "\"\"" : word, fmt::join(names, ", "));
+}
+
+std::vector<Grid> named_grids(const std::string& program) {
+  const std::filesystem::path folder = folder_beside(program);
+  std::vector<Grid> grids;
+  for (const std::string& name : names_in(folder)) grids.push_back(read_grid(folder / (name + kSuffix), name));
+  return grids;
+}
+
+}  // namespace strobe::bench

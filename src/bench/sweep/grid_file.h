@@ -1,0 +1,34 @@
+// Named grids: the text files of sweeps/, which lie in share/strobe/sweeps beside an installed program (and in a build
+// tree, as a link to the sources). Lines of a file:
+//   # ...            a remark
+//   about TEXT       what the grid is, in a line; once
+//   run FLAGS        how bench measures it, such as --time-limit 4; the command line has the last word
+//   common FLAGS     for every later `cells`
+//   cells FLAGS      a block: the product of its lists; blocks are run one after the other
+// Flags are those of `strobe sweep`, where most take comma lists.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace strobe::bench {
+
+struct Grid {
+  std::string name;
+  std::string about;
+  std::vector<std::string> run;                  // words
+  std::vector<std::vector<std::string>> blocks;  // words of each `cells`, those of `common` before them
+};
+
+// Throws Error(invalid_argument) with the line that is not as above.
+Grid parse_grid(const std::string& name, std::string_view text);
+
+// `program` is the path of the running program. A word with a slash is a path; any other a name in its share/.
+// Throws Error(invalid_argument) with the names that there are.
+Grid load_grid(const std::string& word, const std::string& program);
+
+// All named grids, by name. Empty where the folder is missing.
+std::vector<Grid> named_grids(const std::string& program);
+
+}  // namespace strobe::bench

@@ -1,0 +1,52 @@
+// Names and files of --json-dir.
+#include "bench/sweep/json_folder.h"
+
+#include <filesystem>
+#include <unordered_set>
+
+#include "core/atomic_file.h"
+#include "core/fail.h"
+
+namespace strobe::bench {
+
+std::string source_file_name(const Json& config, const std::string& implementation) {
+  const std::string name = implementation == "flash2"     ? "Flash2"
+                           : implementation == "standard" ? "Pytorch"
+                                                          : implementation;
+  const auto number = [&](const char* key) { return config.at(key).as_integer(); };
+  return fmt::format("result_bs{}_sl{}_nh{}_ed{}_{}_causal{}.json", number("batch_size"), number("seq_len"),
+                     number("num_heads"), number("emb_dim"), name, config.at("causal").as_bool() ? "_causal" : "");
+}
+
+JsonFolder::JsonFolder(std::string path, const std::vector<Problem>& problems) : path_(std::move(path)) {
+  std::unordered_set<std::string> names;
+  for (const Problem& problem : problems) {
+    for (const std::string& implementation : problem.implementations) {
+      const std::string name = source_file_name(problem.config, implementation);
+      if (names.insert(name).second) continue;
+      fail(ErrorCode::invalid_argument,
+           "--json-dir {}: two cells would be {}, which tells batch, sequence, heads, embedding, implementation and "
+           "causal alone; valid: one value of every other axis",
+           path_, name);
+    }
+  }
+  std::error_code error;
+  std::filesystem::create_directory(path_, error);
+  if (!std::filesystem::is_directory(path_)) {
+    fail(ErrorCode::invalid_argument, "--json-dir {}: not a folder and cannot be made one{}{}",
+         path_.empty() ? "\"\"" : path_, error ? ": " : "", error ? error.message() : "");
+  }
+  AtomicFile probe(path_ + "/probe", "--json-dir");  // an unwritable folder is known now; never committed
+}
+
+std::string JsonFolder::path_of(const Json& row) const {
+  return path_ + "/" + source_file_name(row.at("config"), row.at("implementation").as_string());
+}
+
+void JsonFolder::write(const Json& row) const { AtomicFile(path_of(row), "--json-dir").commit(row.dump(1) + "\n"); }
+
+void JsonFolder::write_if_missing(const Json& row) const {
+  if (!std::filesystem::exists(path_of(row))) write(row);
+}
+
+}  // namespace strobe::bench

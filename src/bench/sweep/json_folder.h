@@ -1,0 +1,30 @@
+// One JSON file a cell, with the names that the source reports' script gave them, so that their plotting code finds
+// them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/sweep/problem.h"
+
+namespace strobe::bench {
+
+// "result_bs16_sl512_nh16_ed1024_Flash2_causal.json"; "..._causal_causal.json" where causal is on.
+std::string source_file_name(const Json& config, const std::string& implementation);
+
+class JsonFolder {
+ public:
+  // Creates the folder where it is missing. Throws Error(invalid_argument) where that fails and where two cells would
+  // have the same name: type, device and the like are not part of it.
+  JsonFolder(std::string path, const std::vector<Problem>& problems);
+
+  void write(const Json& row) const;  // whole or not at all
+  void write_if_missing(const Json& row) const;
+
+ private:
+  std::string path_of(const Json& row) const;
+
+  std::string path_;
+};
+
+}  // namespace strobe::bench

@@ -1,0 +1,66 @@
+// Problems, their keys, and how they are shared out.
+#include "bench/sweep/problem.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "bench/sweep/prediction.h"
+
+namespace strobe::bench {
+
+Problem make_problem(Case one, std::vector<std::string> implementations, std::int64_t shrink) {
+  const auto shrunk = [&](std::int64_t size) { return size == 0 ? 0 : std::max<std::int64_t>(1, size / shrink); };
+  one.batch = shrunk(one.batch);
+  one.seq_q = shrunk(one.seq_q);
+  one.seq_k = shrunk(one.seq_k);
+  fit_lengths(one);
+  Json config = config_json(one).set("shrink", shrink);
+  return {std::move(one), std::move(implementations), std::move(config)};
+}
+
+std::string cell_key(const Json& config, const std::string& implementation) {
+  return implementation + " " + config.dump();
+}
+
+std::size_t ProblemList::add(Problem problem) {
+  const auto [place, is_new] = places_.emplace(problem.config.dump(), problems_.size());
+  if (is_new) {
+    problems_.push_back(std::move(problem));
+    return 0;
+  }
+  std::vector<std::string>& names = problems_[place->second].implementations;
+  std::size_t repeated = 0;
+  for (std::string& name : problem.implementations) {
+    const bool there = std::find(names.begin(), names.end(), name) != names.end();
+    repeated += there ? 1 : 0;
+    if (!there) names.push_back(std::move(name));
+  }
+  return repeated;
+}
+
+std::size_t count_cells(const std::vector<Problem>& problems) {
+  return std::accumulate(problems.begin(), problems.end(), std::size_t{0},
+                         [](std::size_t sum, const Problem& one) { return sum + one.implementations.size(); });
+}
+
+std::vector<Problem> share_of(const std::vector<Problem>& problems, const StoppingRule& rule, int number, int count) {
+  std::vector<double> costs;
+  for (const Problem& problem : problems) costs.push_back(predicted_seconds(problem, rule));
+  std::vector<std::size_t> order(problems.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return costs[a] > costs[b]; });
+  std::vector<double> load(static_cast<std::size_t>(count));
+  std::vector<bool> chosen(problems.size());
+  for (const std::size_t index : order) {
+    const auto least = std::min_element(load.begin(), load.end());
+    *least += costs[index];
+    chosen[index] = least - load.begin() == number - 1;
+  }
+  std::vector<Problem> share;
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    if (chosen[i]) share.push_back(problems[i]);
+  }
+  return share;
+}
+
+}  // namespace strobe::bench

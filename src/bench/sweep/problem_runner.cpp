@@ -1,0 +1,145 @@
+// Listens to the events of cli/bench_events.h. Time counts for the implementation that the last step was about, so that
+// a slow one cannot use up the time of the others.
+#include "bench/sweep/problem_runner.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "bench/ceilings.h"
+#include "bench/row.h"
+#include "core/fail.h"
+#include "measure/clock.h"
+
+namespace strobe::bench {
+namespace {
+
+constexpr std::size_t kLongestRow = std::size_t{1} << 28;  // a million samples of each region are about 70 MB
+
+// Cells with the same text have the same ceilings.
+std::string ceilings_key(const Case& one) {
+  return fmt::format("{} {} {}", name_of(one.device), strobe::name_of(one.dtype), one.threads);
+}
+
+// Empty where the line is not an event that can be expected, with all that is read of it later.
+std::optional<Json> parse_event(const std::string& line, const std::vector<std::string>& left) {
+  try {
+    Json event = Json::parse(line);
+    if (const Json* row = event.find("row")) {
+      row->at("environment").at("ceilings");
+      row->at("status").as_string();
+      const std::string& name = row->at("implementation").as_string();
+      if (std::find(left.begin(), left.end(), name) == left.end()) return std::nullopt;
+    } else if (!event.find("environment")) {
+      event.at("step").as_string();
+      event.at("implementation").as_string();
+    }
+    return event;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+struct ProblemRunner::Listening {
+  const Problem& problem;
+  const std::vector<std::string>& words;
+  std::vector<std::string> left;          // implementations without a row
+  std::string current;                    // that the last step was about; empty: all
+  std::map<std::string, double> spent{};  // seconds of each so far
+  double since = 0;                       // when the last step began
+};
+
+void ProblemRunner::run(const Problem& problem, const std::vector<std::string>& words) {
+  std::vector<std::string> left = problem.implementations;
+  while (!left.empty()) {
+    Listening state{.problem = problem, .words = words, .left = std::move(left), .current = {}};
+    listen(state);
+    left = std::move(state.left);
+  }
+}
+
+std::vector<std::string> ProblemRunner::command_for(const Listening& state) const {
+  std::vector<std::string> command{options_.program, "bench"};
+  command.insert(command.end(), state.words.begin(), state.words.end());
+  command.insert(command.end(), {"--impl", fmt::format("{}", fmt::join(state.left, ","))});
+  command.insert(command.end(), options_.flags.begin(), options_.flags.end());
+  if (!options_.quick && ceilings_.contains(ceilings_key(state.problem.one))) command.emplace_back("--quick");
+  command.emplace_back("--events");
+  return command;
+}
+
+void ProblemRunner::listen(Listening& state) {
+  Child child(command_for(state), {.longest_line = kLongestRow});
+  state.since = now_seconds();
+  while (!state.left.empty()) {
+    std::string line;
+    const double used = state.spent[state.current] + now_seconds() - state.since;
+    switch (child.hear(line, options_.cell_limit - used)) {
+      case Child::Heard::line:
+        if (take(state, line)) break;
+        child.end(0);
+        return lose(state, Status::crashed, fmt::format("the child wrote \"{}\"", line.substr(0, 80)), 0);
+      case Child::Heard::nothing:
+        child.end(0);
+        return lose(state, Status::timeout, fmt::format("took more than {} s", options_.cell_limit), 0);
+      case Child::Heard::end:
+        const ChildEnd end = child.end(2);
+        return lose(state, Status::crashed, "the child " + end.text(), end.signal);
+    }
+  }
+}
+
+// False where the line is no event.
+bool ProblemRunner::take(Listening& state, const std::string& line) {
+  const std::optional<Json> event = parse_event(line, state.left);
+  if (!event) return false;
+  if (const Json* row = event->find("row")) {
+    take_row(state, *row);
+  } else if (const Json* environment = event->find("environment")) {
+    environment_ = *environment;
+  } else {
+    const double now = now_seconds();
+    state.spent[state.current] += now - state.since;
+    state.since = now;
+    state.current = event->at("implementation").as_string();
+    if (options_.step) options_.step(event->at("step").as_string(), state.current);
+  }
+  return true;
+}
+
+void ProblemRunner::take_row(Listening& state, Json row) {
+  Json environment = row.at("environment");
+  const std::string key = ceilings_key(state.problem.one);
+  if (const auto known = ceilings_.find(key); known != ceilings_.end()) {
+    environment.set("ceilings", known->second);
+  } else if (!options_.quick) {
+    ceilings_.emplace(key, environment.at("ceilings"));
+  }
+  std::erase(state.left, row.at("implementation").as_string());
+  row.set("environment", std::move(environment)).set("config", state.problem.config).set("sweep", options_.sweep);
+  options_.row(std::move(row));
+}
+
+// Rows for those whom the loss of the child concerns: whoever had its turn, or all that are left.
+void ProblemRunner::lose(Listening& state, Status status, const std::string& how, int signal) {
+  const bool one = std::find(state.left.begin(), state.left.end(), state.current) != state.left.end();
+  const std::vector<std::string> lost = one ? std::vector<std::string>{state.current} : state.left;
+  if (environment_.is_null() && state.problem.one.device == Device::cpu) environment_ = full_environment({});
+  const std::vector<std::string> words = command_for(state);  // the program first, --events last
+  const std::string command = fmt::format("strobe {}", fmt::join(words.begin() + 1, words.end() - 1, " "));
+  for (const std::string& name : lost) {
+    Row row;
+    row.one = state.problem.one;
+    row.implementation = name;
+    row.status = status;
+    row.reason = fmt::format("{}: {}", name, how);
+    Json json = row_json(row, {.environment = environment_, .command = command});
+    if (signal != 0) json.set("signal", signal);
+    json.set("config", state.problem.config).set("sweep", options_.sweep);
+    std::erase(state.left, name);
+    options_.row(std::move(json));
+  }
+}
+
+}  // namespace strobe::bench

@@ -1,0 +1,222 @@
+// `strobe sweep`: a grid of problems, each in a child process, rows to a file that a later sweep goes on with.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <unordered_set>
+
+#include "bench/sweep/grid_file.h"
+#include "bench/sweep/json_folder.h"
+#include "bench/sweep/problem_runner.h"
+#include "bench/sweep/result_file.h"
+#include "cli/case_options.h"
+#include "cli/commands.h"
+#include "cli/sweep_dry_run.h"
+#include "cli/sweep_options.h"
+#include "cli/sweep_progress.h"
+#include "core/fail.h"
+#include "measure/environment.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr const char* kIntroduction =
+    "usage: strobe sweep [GRID] [--flag value ...]\n\n"
+    "Measures every combination of the values of bench's flags, which are comma lists here, or a named grid. Each "
+    "problem\n"
+    "runs in a child process with its implementations in turns; a cell that fails costs its row only. Rows are "
+    "written\n"
+    "as they are known, as JSON lines; the same command goes on where the last one stopped.\n\n"
+    "  strobe sweep --grid lab5 --shrink 8\n"
+    "  strobe sweep --seq_len 512,1024,2048 --dtype fp32,bf16 --causal both --impl Flash2,Pytorch --output "
+    "mine.jsonl\n\n";
+
+std::string this_program() {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) fail(ErrorCode::runtime, "sweep: /proc/self/exe: {}", error.message());
+  return path.string();
+}
+
+std::string grids_text(const std::string& program) {
+  std::string text = "\ngrids:\n";
+  for (const bench::Grid& grid : bench::named_grids(program))
+    text += fmt::format("  {:<13}{}\n", grid.name, grid.about);
+  return text;
+}
+
+// A bare first word is the grid.
+std::vector<std::string_view> with_grid_flag(Arguments arguments) {
+  std::vector<std::string_view> words(arguments.begin(), arguments.end());
+  if (!words.empty() && !words[0].starts_with('-')) words.insert(words.begin(), "--grid");
+  return words;
+}
+
+// What the result file has already, as it is read: only rows of this sweep may be in it, and each once.
+class KnownRows {
+ public:
+  KnownRows(const SweepPlan& plan, std::string settings) : output_(plan.output), settings_(std::move(settings)) {
+    for (const bench::Problem& problem : plan.problems) {
+      for (const std::string& name : problem.implementations) cells_.insert(bench::cell_key(problem.config, name));
+    }
+  }
+
+  void accept(const Json& row, int line) {
+    std::string key, settings, revision;
+    try {
+      key = bench::cell_key(row.at("config"), row.at("implementation").as_string());
+      settings = row.at("sweep").at("settings").as_string();
+      ++statuses_[row.at("status").as_string()];
+      const Json* strobe = row.at("environment").find("strobe");  // absent where a GPU child was lost at once
+      revision = strobe ? strobe->at("revision").as_string() : "";
+    } catch (const Error& error) {
+      refuse(line, fmt::format("is not a row of a sweep: {}", error.what()));
+    }
+    if (settings != settings_) {
+      refuse(line, fmt::format("was measured with \"{}\", but this sweep has \"{}\"", settings, settings_));
+    }
+    if (!cells_.contains(key)) refuse(line, fmt::format("is not a cell of this sweep: {}", brief(row)));
+    if (!keys_.insert(key).second) refuse(line, fmt::format("repeats a row: {}", brief(row)));
+    if (!revision.empty() && revision != build_revision()) other_revision_ = revision;
+  }
+
+  bool has(const Json& config, const std::string& name) const { return keys_.contains(bench::cell_key(config, name)); }
+  void count(const std::string& status) { ++statuses_[status]; }
+  std::size_t size() const { return keys_.size(); }
+  const std::map<std::string, int>& statuses() const { return statuses_; }
+  const std::string& other_revision() const { return other_revision_; }
+
+ private:
+  [[noreturn]] void refuse(int line, const std::string& why) const {
+    fail(ErrorCode::invalid_argument, "--output {}: line {} {}; valid: a file of the same sweep, or a new one", output_,
+         line, why);
+  }
+
+  static std::string brief(const Json& row) {
+    std::string text = row.at("implementation").as_string();
+    for (const char* key :
+         {"batch_size", "seq_len", "num_heads", "emb_dim", "causal", "dtype", "device", "threads", "shrink"}) {
+      if (const Json* value = row.at("config").find(key)) text += fmt::format(", {} {}", key, value->dump());
+    }
+    return text;
+  }
+
+  std::string output_, settings_, other_revision_;
+  std::unordered_set<std::string> cells_, keys_;
+  std::map<std::string, int> statuses_;
+};
+
+// The problems with the implementations that have no row yet.
+std::vector<bench::Problem> without_rows(const std::vector<bench::Problem>& problems, const KnownRows& known) {
+  std::vector<bench::Problem> left;
+  for (const bench::Problem& problem : problems) {
+    bench::Problem rest = problem;
+    std::erase_if(rest.implementations, [&](const std::string& name) { return known.has(problem.config, name); });
+    if (!rest.implementations.empty()) left.push_back(std::move(rest));
+  }
+  return left;
+}
+
+std::string summary_text(const KnownRows& known, const SweepPlan& plan) {
+  std::string text;
+  std::size_t cells = 0;
+  for (const auto& [status, count] : known.statuses()) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, status);
+    cells += static_cast<std::size_t>(count);
+  }
+  return fmt::format("{} cells: {}\nwritten: {}\n", cells, text.empty() ? "none" : text, plan.output);
+}
+
+std::string lines_of(const std::vector<std::string>& notes) {
+  std::string text;
+  for (const std::string& note : notes) text += "note: " + note + "\n";
+  return text;
+}
+
+std::vector<std::string> notes_on_file(const std::string& name, const bench::ResultFile& file, const KnownRows& known) {
+  std::vector<std::string> notes;
+  if (file.torn_bytes() > 0) {
+    notes.push_back(fmt::format("{}: the last line was torn and is cut off, {} bytes", name, file.torn_bytes()));
+  }
+  if (known.size() > 0) notes.push_back(fmt::format("{}: goes on after {} rows", name, known.size()));
+  if (!known.other_revision().empty()) {
+    notes.push_back(
+        fmt::format("{}: has rows of revision {}; this is {}", name, known.other_revision(), build_revision()));
+  }
+  return notes;
+}
+
+void check_program(const std::string& program) {
+  std::error_code error;
+  if (std::filesystem::is_regular_file(program, error)) return;
+  fail(ErrorCode::invalid_argument, "--program {}: no such file", program.empty() ? "\"\"" : program);
+}
+
+void run_problems(const std::vector<bench::Problem>& left, bench::RunnerOptions options, SweepProgress& progress) {
+  options.step = [&](const std::string& step, const std::string& name) { progress.step(step, name); };
+  bench::ProblemRunner runner(std::move(options));
+  for (const bench::Problem& problem : left) {
+    progress.problem(problem);
+    runner.run(problem, words_of(problem.one));
+  }
+  show_progress("");
+}
+
+}  // namespace
+
+int run_sweep(Arguments arguments) {
+  SweepOptions options;
+  OptionTable table;
+  add_sweep_options(table, options);
+  const std::string self = this_program();
+  if (table.parse(with_grid_flag(arguments)) == OptionTable::Outcome::help) {
+    print(kIntroduction + table.help() + grids_text(self));
+    return kFine;
+  }
+  const std::string program = options.program.empty() ? self : options.program;
+  check_program(program);
+  const SweepPlan plan = make_plan(options, self);
+  const std::string settings = fmt::format("{}", fmt::join(plan.run_words, " "));
+  KnownRows known(plan, settings);
+  const auto accept = [&](const Json& row, int line) { known.accept(row, line); };
+  if (options.dry_run) {
+    bench::read_rows(plan.output, accept);
+    print(lines_of(plan.notes));
+    print(dry_run_text(plan, [&](const Json& config, const std::string& name) { return known.has(config, name); }));
+    return kFine;
+  }
+
+  std::unique_ptr<bench::JsonFolder> folder;
+  if (!options.json_dir.empty()) folder = std::make_unique<bench::JsonFolder>(options.json_dir, plan.problems);
+  bench::ResultFile file(plan.output, [&](const Json& row, int line) {
+    accept(row, line);
+    if (folder) folder->write_if_missing(row);  // the last sweep was killed between the two
+  });
+  print(lines_of(plan.notes) + lines_of(notes_on_file(plan.output, file, known)));
+  const std::vector<bench::Problem> left = without_rows(plan.problems, known);
+  SweepProgress progress(bench::count_cells(plan.problems), left, plan.how.run.rule);
+  print(fmt::format("{} of {} cells to measure, about {}\n", bench::count_cells(left),
+                    bench::count_cells(plan.problems), duration_text(progress.seconds_left())));
+  bench::RunnerOptions running{.program = program,
+                               .flags = plan.run_words,
+                               .quick = plan.how.quick,
+                               .cell_limit = options.cell_limit,
+                               .sweep = Json::object({{"grid", options.grid},
+                                                      {"settings", settings},
+                                                      {"shard", fmt::format("{}/{}", options.shard, options.shards)}}),
+                               .row =
+                                   [&](Json row) {
+                                     file.append(row);
+                                     if (folder) folder->write(row);
+                                     known.count(row.at("status").as_string());
+                                     progress.row(row);
+                                   },
+                               .step = {}};
+  run_problems(left, std::move(running), progress);
+  print(summary_text(known, plan));
+  return known.statuses().contains("wrong") ? kFailedCheck : kFine;
+}
+
+}  // namespace strobe::cli

@@ -1,0 +1,91 @@
+// Bar, lines and the time left.
+#include "cli/sweep_progress.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "bench/sweep/prediction.h"
+#include "cli/commands.h"
+#include "measure/clock.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr double kRedraw = 0.1;  // seconds between two pictures of the bar
+constexpr std::size_t kBar = 24;
+
+std::size_t terminal_width() {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+std::string milliseconds(const Json& region) {
+  const Json& seconds = region.at("time(s)");
+  return seconds.is_null() ? "-" : fmt::format("{:.4g} ms", 1e3 * seconds.as_number());
+}
+
+}  // namespace
+
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<std::int64_t>(seconds + 0.5);
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+}
+
+std::string row_text(const Json& row, const bench::Case& one) {
+  const std::string& status = row.at("status").as_string();
+  std::string text = fmt::format("{} {} {}: ", status, row.at("implementation").as_string(), describe(one));
+  if (status != "ok") return text + row.at("reason").as_string();
+  text += fmt::format("forward {}, backward {}", milliseconds(row.at("forward")), milliseconds(row.at("backward")));
+  const Json& memory = row.at("peak_memory_usage(MB)");
+  return memory.is_null() ? text : text + fmt::format(", {:.1f} MB", memory.as_number());
+}
+
+SweepProgress::SweepProgress(std::size_t total, const std::vector<bench::Problem>& left, const StoppingRule& rule)
+    : total_(total), done_(total - bench::count_cells(left)), rule_(rule), start_(now_seconds()) {
+  for (const bench::Problem& problem : left) predicted_left_ += bench::predicted_seconds(problem, rule);
+}
+
+double SweepProgress::seconds_left() const {
+  const double factor = predicted_done_ > 0 ? (now_seconds() - start_) / predicted_done_ : 1;
+  return std::max(0.0, predicted_left_) * factor;
+}
+
+void SweepProgress::problem(const bench::Problem& problem) {
+  problem_ = &problem;
+  draw("start");
+}
+
+void SweepProgress::step(const std::string& step, const std::string& implementation) {
+  if (now_seconds() - drawn_ >= kRedraw) draw(implementation.empty() ? step : step + " " + implementation);
+}
+
+void SweepProgress::row(const Json& row) {
+  const bench::Case& one = problem_->one;
+  const double predicted = bench::predicted_seconds(one, row.at("implementation").as_string(), rule_,
+                                                    bench::assumed_product_rate(one.device));
+  predicted_left_ -= predicted;
+  predicted_done_ += predicted;
+  ++done_;
+  const bool fine = row.at("status").as_string() == "ok";
+  if (shows_progress() && fine) return draw("written");
+  show_progress("");
+  print(fmt::format("[{}/{}] {}; {} left\n", done_, total_, row_text(row, one), duration_text(seconds_left())));
+}
+
+void SweepProgress::draw(const std::string& doing) {
+  drawn_ = now_seconds();
+  const std::size_t filled = total_ == 0 ? kBar : kBar * done_ / total_;
+  std::string text =
+      fmt::format("[{}{}] {}/{}, {} left; {}; {}", std::string(filled, '#'), std::string(kBar - filled, '-'), done_,
+                  total_, duration_text(seconds_left()), problem_ ? describe(problem_->one) : "", doing);
+  const std::size_t width = terminal_width() - 1;
+  if (text.size() > width) text.resize(width);
+  show_progress(text);
+}
+
+}  // namespace strobe::cli

@@ -1,0 +1,40 @@
+// What a person sees of a sweep while it runs: a bar with the time left on a terminal, a line a row otherwise.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "bench/sweep/problem.h"
+
+namespace strobe::cli {
+
+// "2 min 5 s"
+std::string duration_text(double seconds);
+
+class SweepProgress {
+ public:
+  // `left` are the cells that have no row yet, of `total`.
+  SweepProgress(std::size_t total, const std::vector<bench::Problem>& left, const StoppingRule& rule);
+
+  void problem(const bench::Problem& problem);  // that begins
+  void step(const std::string& step, const std::string& implementation);
+  void row(const Json& row);
+
+  // Seconds that the cells without a row will take: by prediction, set right by what the others took.
+  double seconds_left() const;
+
+ private:
+  void draw(const std::string& doing);
+
+  std::size_t total_, done_;
+  StoppingRule rule_;
+  double predicted_left_ = 0, predicted_done_ = 0;  // seconds
+  double start_;
+  double drawn_ = 0;  // when
+  const bench::Problem* problem_ = nullptr;
+};
+
+// "ok flash2 batch 1, ...: forward 1.2 ms, backward 3.4 ms, 5.6 MB"
+std::string row_text(const Json& row, const bench::Case& one);
+
+}  // namespace strobe::cli

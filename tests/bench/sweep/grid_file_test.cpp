@@ -1,0 +1,71 @@
+// The format of grid files, and where they are found.
+#include "bench/sweep/grid_file.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "strobe/error.h"
+
+namespace strobe::bench {
+namespace {
+
+std::string refusal_of(std::string_view text) {
+  try {
+    parse_grid("mine", text);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(GridFile, CommonGoesBeforeEveryLaterBlock) {
+  const Grid grid = parse_grid("mine",
+                               "# remark\nabout two blocks\nrun --repeats 3\ncells --seq 1\n\n"
+                               "common --emb 64\r\n  cells --seq 2,3\n");
+  EXPECT_EQ(grid.about, "two blocks");
+  EXPECT_EQ(grid.run, (std::vector<std::string>{"--repeats", "3"}));
+  ASSERT_EQ(grid.blocks.size(), 2u);
+  EXPECT_EQ(grid.blocks[0], (std::vector<std::string>{"--seq", "1"}));
+  EXPECT_EQ(grid.blocks[1], (std::vector<std::string>{"--emb", "64", "--seq", "2,3"}));
+}
+
+TEST(GridFile, BadLinesAreNamed) {
+  EXPECT_EQ(refusal_of("about x\ncell --seq 1\n"),
+            "--grid mine: line 2: \"cell\"; valid: about, run, common, cells, #");
+  EXPECT_EQ(refusal_of("cells\n"), "--grid mine: line 1: nothing after \"cells\"");
+  EXPECT_EQ(refusal_of("about a\nabout b\n"), "--grid mine: line 2: a second \"about\"");
+  EXPECT_EQ(refusal_of("about a\n"), "--grid mine: no line of \"cells\" in it");
+  EXPECT_EQ(refusal_of(""), "--grid mine: no line of \"cells\" in it");
+  EXPECT_EQ(refusal_of(std::string_view("cells \0\n", 8)),
+            "--grid mine: line 1: a control character, so not a text file");
+  std::string many;
+  for (int i = 0; i < 1001; ++i) many += "cells --seq 1\n";
+  EXPECT_EQ(refusal_of(many), "--grid mine: line 1001: more than 1000 lines of cells");
+}
+
+TEST(GridFile, NamesAreFoundBesideTheProgramAndPathsAnywhere) {
+  std::string name = (std::filesystem::temp_directory_path() / "strobe-grid-XXXXXX").string();
+  const std::filesystem::path root = mkdtemp(name.data());
+  const std::string program = (root / "bin" / "strobe").string();
+  EXPECT_TRUE(named_grids(program).empty());
+  std::filesystem::create_directories(root / "share" / "strobe" / "sweeps");
+  std::ofstream(root / "share" / "strobe" / "sweeps" / "b.grid") << "cells --seq 1\n";
+  std::ofstream(root / "share" / "strobe" / "sweeps" / "a.grid") << "cells --seq 2\n";
+  std::ofstream(root / "big.grid") << std::string(70000, '#');
+  ASSERT_EQ(named_grids(program).size(), 2u);
+  EXPECT_EQ(named_grids(program)[0].name, "a");
+  EXPECT_EQ(load_grid("b", program).blocks[0][1], "1");
+  EXPECT_EQ(load_grid((root / "share/strobe/sweeps/a.grid").string(), "").blocks[0][1], "2");
+  EXPECT_THROW(load_grid("c", program), Error);
+  EXPECT_THROW(load_grid("../b", program), Error);
+  EXPECT_THROW(load_grid((root / "big.grid").string(), program), Error);
+  EXPECT_THROW(load_grid(root.string() + "/", program), Error);
+  std::filesystem::remove_all(root);
+}
+
+}  // namespace
+}  // namespace strobe::bench

@@ -1,0 +1,103 @@
+// Problems: sizes, keys, shares, predictions.
+#include "bench/sweep/problem.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "bench/sweep/json_folder.h"
+#include "bench/sweep/prediction.h"
+
+namespace strobe::bench {
+namespace {
+
+Case a_case(std::int64_t batch, std::int64_t seq) {
+  return {.batch = batch, .heads = 2, .kv_heads = 2, .seq_q = seq, .seq_k = seq, .head_dim = 16};
+}
+
+TEST(Problem, ShrinkDividesBatchAndSequencesAndIsRecorded) {
+  Case one = a_case(16, 1024);
+  one.seq_k = 100;
+  const Problem problem = make_problem(one, {"flash2"}, 32);
+  EXPECT_EQ(problem.one.batch, 1);
+  EXPECT_EQ(problem.one.seq_q, 32);
+  EXPECT_EQ(problem.one.seq_k, 3);
+  EXPECT_EQ(problem.config.at("shrink").as_integer(), 32);
+  EXPECT_EQ(problem.config.at("seq_len").as_integer(), 32);
+}
+
+TEST(Problem, LengthsFollowTheShrunkenShape) {
+  Case one = a_case(4, 64);
+  one.options.lengths = {60, 3, 64, 5};
+  const Problem problem = make_problem(one, {"flash2"}, 2);
+  EXPECT_EQ(problem.one.options.lengths, (std::vector<std::int32_t>{32, 3}));
+}
+
+TEST(Problem, TheKeyOfARowIsThatOfItsCell) {
+  Case one = a_case(1, 8);
+  one.options.softcap = 30;
+  one.options.dropout = 0.1;
+  const Problem problem = make_problem(one, {"flash2"});
+  const Json row = Json::parse(Json::object({{"config", problem.config}}).dump());
+  EXPECT_EQ(cell_key(row.at("config"), "flash2"), cell_key(problem.config, "flash2"));
+  EXPECT_NE(cell_key(row.at("config"), "flash2"), cell_key(problem.config, "standard"));
+  one.threads = 7;
+  EXPECT_NE(cell_key(make_problem(one, {}).config, "flash2"), cell_key(problem.config, "flash2"));
+}
+
+TEST(ProblemList, TheSameConfigurationIsOneProblem) {
+  ProblemList list;
+  EXPECT_EQ(list.add(make_problem(a_case(1, 8), {"flash2"})), 0u);
+  EXPECT_EQ(list.add(make_problem(a_case(1, 9), {"flash2"})), 0u);
+  EXPECT_EQ(list.add(make_problem(a_case(1, 8), {"flash2", "standard"})), 1u);
+  ASSERT_EQ(list.problems().size(), 2u);
+  EXPECT_EQ(list.problems()[0].implementations, (std::vector<std::string>{"flash2", "standard"}));
+  EXPECT_EQ(count_cells(list.problems()), 3u);
+}
+
+TEST(Shares, CoverEverythingOnceAndAreBalanced) {
+  std::vector<Problem> problems;
+  for (std::int64_t seq = 128; seq <= 4096; seq *= 2) {
+    for (const std::int64_t batch : {1, 2, 4}) problems.push_back(make_problem(a_case(batch, seq), {"flash2"}));
+  }
+  const StoppingRule rule{.repeats = 100};
+  std::multiset<std::string> seen;
+  std::vector<double> loads;
+  for (int number = 1; number <= 4; ++number) {
+    double load = 0;
+    for (const Problem& problem : share_of(problems, rule, number, 4)) {
+      seen.insert(problem.config.dump());
+      load += predicted_seconds(problem, rule);
+    }
+    loads.push_back(load);
+  }
+  EXPECT_EQ(seen.size(), problems.size());
+  EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), problems.size());
+  const auto [least, most] = std::minmax_element(loads.begin(), loads.end());
+  double largest = 0;
+  for (const Problem& problem : problems) largest = std::max(largest, predicted_seconds(problem, rule));
+  EXPECT_LE(*most - *least, largest);
+  EXPECT_EQ(share_of(problems, rule, 1, 1).size(), problems.size());
+  EXPECT_TRUE(share_of({problems[0]}, rule, 2, 2).empty());
+}
+
+TEST(Prediction, GrowsWithWorkAndKnowsRefusals) {
+  const StoppingRule rule;
+  EXPECT_GT(predicted_call(a_case(1, 256), "standard", 1e11), predicted_call(a_case(1, 256), "flash2", 1e11));
+  EXPECT_GT(predicted_call(a_case(1, 512), "flash2", 1e11), predicted_call(a_case(1, 256), "flash2", 1e11));
+  EXPECT_LT(predicted_seconds(a_case(64, 65536), "standard", rule, 1e11), 1e9);
+  EXPECT_GT(predicted_memory(a_case(1, 256), "standard").bytes.value(), 0);
+  EXPECT_GT(predicted_memory(a_case(1, 256), "torch-sdpa").bytes.value(), 0);
+  EXPECT_NE(predicted_memory(a_case(1, 8), "no such kernel").refusal, "");
+}
+
+TEST(SourceFileName, IsThatOfTheSourceScript) {
+  Case one = a_case(16, 512);
+  EXPECT_EQ(source_file_name(config_json(one), "flash2"), "result_bs16_sl512_nh2_ed32_Flash2_causal.json");
+  one.causal = true;
+  EXPECT_EQ(source_file_name(config_json(one), "standard"), "result_bs16_sl512_nh2_ed32_Pytorch_causal_causal.json");
+}
+
+}  // namespace
+}  // namespace strobe::bench

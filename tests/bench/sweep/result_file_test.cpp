@@ -1,0 +1,109 @@
+// The file of rows: torn ends, foreign lines, locks, what a full disk leaves.
+#include "bench/sweep/result_file.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "strobe/error.h"
+
+namespace strobe::bench {
+namespace {
+
+class ResultFileTest : public testing::Test {
+ protected:
+  ResultFileTest() {
+    std::string name = (std::filesystem::temp_directory_path() / "strobe-rows-XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+    path_ = (folder_ / "rows.jsonl").string();
+  }
+  ~ResultFileTest() override { std::filesystem::remove_all(folder_); }
+
+  void write(const std::string& text) const { std::ofstream(path_) << text; }
+  std::string read() const {
+    std::ostringstream text;
+    text << std::ifstream(path_).rdbuf();
+    return text.str();
+  }
+  int rows() const {
+    int count = 0;
+    read_rows(path_, [&](const Json&, int) { ++count; });
+    return count;
+  }
+
+  std::filesystem::path folder_;
+  std::string path_;
+};
+
+const AcceptRow kAny = [](const Json&, int) {};
+
+TEST_F(ResultFileTest, RowsAreLinesAndAReaderSeesThem) {
+  EXPECT_EQ(rows(), 0);  // no file
+  {
+    ResultFile file(path_, kAny);
+    file.append(Json::object({{"a", 1}}));
+    EXPECT_EQ(read(), "{\"a\":1}\n");
+    file.append(Json::object({{"a", "x\ny"}}));
+  }
+  EXPECT_EQ(rows(), 2);
+  ResultFile again(path_, kAny);
+  EXPECT_EQ(again.torn_bytes(), 0);
+  again.append(Json::object({{"a", 3}}));
+  EXPECT_EQ(rows(), 3);
+}
+
+TEST_F(ResultFileTest, EveryTornEndIsCutOff) {
+  const std::string whole = "{\"a\":1}\n{\"a\":2}\n";
+  for (std::size_t length = 0; length <= whole.size(); ++length) {
+    write(whole.substr(0, length));
+    const std::size_t kept = length == whole.size() ? length : length >= 8 ? 8 : 0;
+    ResultFile file(path_, kAny);
+    EXPECT_EQ(file.torn_bytes(), static_cast<std::int64_t>(length - kept));
+    EXPECT_EQ(read(), whole.substr(0, kept));
+    file.append(Json::object({{"b", 1}}));
+    EXPECT_EQ(read(), whole.substr(0, kept) + "{\"b\":1}\n");
+  }
+}
+
+TEST_F(ResultFileTest, ALineThatIsNotJsonIsRefusedAndNothingIsChanged) {
+  const std::string text = "{\"a\":1}\nhello\n{\"a\":";
+  write(text);
+  try {
+    ResultFile file(path_, kAny);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_NE(std::string(error.what()).find("line 2 is not a row"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(read(), text);
+}
+
+TEST_F(ResultFileTest, ARowThatIsNotAcceptedIsRefusedAndNothingIsChanged) {
+  write("{\"a\":1}\n{\"a\":");
+  const AcceptRow none = [](const Json&, int) { throw Error(ErrorCode::invalid_argument, "no"); };
+  EXPECT_THROW(ResultFile(path_, none), Error);
+  EXPECT_EQ(read(), "{\"a\":1}\n{\"a\":");
+}
+
+TEST_F(ResultFileTest, TwoDoNotWriteToOneFile) {
+  ResultFile file(path_, kAny);
+  try {
+    ResultFile second(path_, kAny);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("another sweep"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(ResultFileTest, OnlyPlainFilesAreTaken) {
+  EXPECT_THROW(ResultFile("", kAny), Error);
+  EXPECT_THROW(ResultFile(folder_.string(), kAny), Error);
+  EXPECT_THROW(ResultFile("/dev/null", kAny), Error);
+  EXPECT_THROW(ResultFile((folder_ / "no" / "where").string(), kAny), Error);
+}
+
+}  // namespace
+}  // namespace strobe::bench

@@ -1,0 +1,88 @@
+// The program in the background, to be disturbed while it runs.
+#pragma once
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pty.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cli/run_program.h"
+
+namespace strobe::test {
+
+inline void pause_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+inline std::vector<std::string> words_in(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+// After fork, in the child: becomes the program, in the scratch folder.
+[[noreturn]] inline void become_program(const std::string& arguments, const Scratch& scratch) {
+  std::vector<std::string> words = words_in(arguments);
+  std::vector<char*> pointers{const_cast<char*>(STROBE_PROGRAM)};
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  if (chdir(scratch.path().c_str()) == 0) execv(STROBE_PROGRAM, pointers.data());
+  _exit(127);
+}
+
+class Background {
+ public:
+  Background(const std::string& arguments, const Scratch& scratch) : pid_(fork()) {
+    if (pid_ != 0) return;
+    const int nowhere = open("/dev/null", O_RDWR);
+    for (const int stream : {0, 1, 2}) dup2(nowhere, stream);
+    become_program(arguments, scratch);
+  }
+
+  void send(int signal) const { kill(pid_, signal); }
+
+  // The exit code, or 128 and the signal that it died of.
+  int wait() const {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+ private:
+  pid_t pid_;
+};
+
+// All that the program writes to a terminal of 100 columns.
+inline std::string run_on_terminal(const std::string& arguments, const Scratch& scratch) {
+  int terminal = -1;
+  winsize size{.ws_row = 25, .ws_col = 100, .ws_xpixel = 0, .ws_ypixel = 0};
+  const pid_t child = forkpty(&terminal, nullptr, nullptr, &size);
+  if (child == 0) become_program(arguments, scratch);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got; (got = read(terminal, buffer, sizeof(buffer))) > 0;) text.append(buffer, static_cast<size_t>(got));
+  waitpid(child, nullptr, 0);
+  close(terminal);
+  return text;
+}
+
+// Processes whose command line has the text in it.
+inline int processes_with(const std::string& text) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream file(entry.path() / "cmdline");
+    std::ostringstream line;
+    line << file.rdbuf();
+    if (line.str().find(text) != std::string::npos) ++count;
+  }
+  return count;
+}
+
+}  // namespace strobe::test

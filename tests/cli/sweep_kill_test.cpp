@@ -1,0 +1,99 @@
+// A sweep that is killed at random moments, or asked to end: no row is lost, repeated or torn, and no child stays.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+#include <set>
+
+#include "cli/background.h"
+#include "core/json.h"
+
+namespace strobe::test {
+namespace {
+
+// 20 cells of about 30 ms. The seed marks the processes of this test.
+const std::string kMark = std::to_string(1000000 + getpid());
+const std::string kSweep =
+    "sweep --batch 1 --heads 2 --emb 16 --dtype fp32 --seq_len 16,17,18,19,20 --causal both "
+    "--impl Flash2,Pytorch --repeats 1 --time-limit 0.01 --quick --json-dir cells --seed " +
+    kMark;
+constexpr std::size_t kCells = 20;
+
+std::size_t whole_rows(const std::string& text) {
+  std::set<std::string> cells;
+  std::size_t rows = 0;
+  std::istringstream lines(text.substr(0, text.rfind('\n') + 1));
+  for (std::string line; std::getline(lines, line); ++rows) {
+    const Json row = Json::parse(line);
+    EXPECT_EQ(row.at("status").as_string(), "ok") << line.substr(0, 600);
+    cells.insert(row.at("config").dump() + row.at("implementation").as_string());
+  }
+  EXPECT_EQ(cells.size(), rows) << "a row is repeated";
+  return rows;
+}
+
+void expect_no_children() {
+  for (int i = 0; i < 100 && processes_with(kMark) > 0; ++i) pause_for(0.05);
+  EXPECT_EQ(processes_with(kMark), 0);
+}
+
+int kills_wanted() {
+  const char* text = std::getenv("STROBE_TEST_KILLS");
+  return text ? std::atoi(text) : 6;
+}
+
+TEST(SweepKilled, EndsWithExactlyOneRowACell) {
+  std::mt19937 random(static_cast<unsigned>(getpid()));
+  std::uniform_real_distribution<double> delay(0.005, 0.4);
+  int kills = 0;
+  while (kills < kills_wanted()) {
+    const Scratch scratch;
+    std::string before;
+    for (bool killed = true; killed;) {
+      const Background sweep(kSweep, scratch);
+      if (kills < kills_wanted()) {
+        pause_for(delay(random));
+        sweep.send(SIGKILL);
+      }
+      const int code = sweep.wait();
+      killed = code == 128 + SIGKILL;
+      ASSERT_TRUE(killed || code == 0) << code;
+      kills += killed ? 1 : 0;
+      const std::string after = scratch.read("sweep.jsonl");
+      const std::string kept = before.substr(0, before.rfind('\n') + 1);
+      ASSERT_EQ(after.substr(0, kept.size()), kept) << "a row is lost";
+      whole_rows(after);
+      before = after;
+    }
+    EXPECT_EQ(whole_rows(before), kCells);
+    std::size_t files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(scratch.path() / "cells")) {
+      if (entry.path().extension() != ".json") continue;  // a killed process leaves temporary files
+      Json::parse(scratch.read("cells/" + entry.path().filename().string()));
+      ++files;
+    }
+    EXPECT_EQ(files, kCells);
+  }
+  expect_no_children();
+}
+
+TEST(SweepSignalled, EndsItsChildrenAndLeavesTheFileWhole) {
+  for (const auto& [signal, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}}) {
+    const Scratch scratch;
+    const std::string slow = kSweep + " --repeats 1000000";
+    {
+      const Background sweep(slow, scratch);
+      pause_for(0.5);
+      EXPECT_GE(processes_with(kMark), 2);  // the sweep and its child
+      sweep.send(signal);
+      EXPECT_EQ(sweep.wait(), code);
+    }
+    expect_no_children();
+    const std::string text = scratch.read("sweep.jsonl");
+    EXPECT_TRUE(text.empty() || text.back() == '\n');
+    whole_rows(text);
+  }
+}
+
+}  // namespace
+}  // namespace strobe::test

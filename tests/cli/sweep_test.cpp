@@ -1,0 +1,347 @@
+// `strobe sweep` end to end: cells and rows, going on with a file, cells that fail, and what is refused.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "bench/fake_python.h"
+#include "cli/background.h"
+#include "cli/run_program.h"
+#include "core/json.h"
+
+namespace strobe::test {
+namespace {
+
+// Cells of a few milliseconds.
+constexpr const char* kTiny = "--batch 1 --heads 2 --emb 16 --dtype fp32 --repeats 1 --time-limit 0.01 --quick ";
+
+std::string tiny(const std::string& more) { return std::string("sweep ") + kTiny + more; }
+
+std::vector<Json> rows_in(const Scratch& scratch, const std::string& name) {
+  std::istringstream lines(scratch.read(name));
+  std::vector<Json> rows;
+  for (std::string line; std::getline(lines, line);) rows.push_back(Json::parse(line));
+  return rows;
+}
+
+// "16 flash2 ok", sorted: sequence, implementation and status of every row.
+std::multiset<std::string> cells_in(const Scratch& scratch, const std::string& name) {
+  std::multiset<std::string> cells;
+  for (const Json& row : rows_in(scratch, name)) {
+    cells.insert(row.at("config").at("seq_len").dump() + " " + row.at("implementation").as_string() + " " +
+                 row.at("status").as_string());
+  }
+  return cells;
+}
+
+const Json& row_of(const std::vector<Json>& rows, std::int64_t seq, const std::string& implementation) {
+  for (const Json& row : rows) {
+    if (row.at("config").at("seq_len").as_integer() == seq && row.at("implementation").as_string() == implementation) {
+      return row;
+    }
+  }
+  throw std::runtime_error("no such row");
+}
+
+TEST(Sweep, ARowACellWithEverythingThatBenchTells) {
+  const Scratch scratch;
+  const Program program = run_program(tiny("--seq_len 16,24 --causal both --impl Flash2,Pytorch"), scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("[8/8] ok "), std::string::npos) << program.output;
+  EXPECT_NE(program.output.find("8 cells: 8 ok\nwritten: sweep.jsonl\n"), std::string::npos) << program.output;
+  const std::vector<Json> rows = rows_in(scratch, "sweep.jsonl");
+  ASSERT_EQ(rows.size(), 8u);
+  for (const Json& row : rows) {
+    EXPECT_EQ(row.at("status").as_string(), "ok");
+    EXPECT_GT(row.at("forward").at("time(s)").as_number(), 0);
+    EXPECT_GT(row.at("peak_memory_usage(MB)").as_number(), 0);
+    EXPECT_EQ(row.at("config").at("shrink").as_integer(), 1);
+    EXPECT_TRUE(row.at("environment").find("cpu"));
+    EXPECT_EQ(row.at("sweep").at("settings").as_string(), "--quick --repeats=1 --time-limit=0.01");
+  }
+}
+
+// The command of a row describes its case wholly: bench makes the same configuration of it.
+TEST(Sweep, TheCommandOfARowRepeatsIt) {
+  const Scratch scratch;
+  const Program program = run_program(
+      tiny("--seq_len 24 --num_kv_heads 1 --causal on --window 8:0 --softcap 5 --alibi --bias 1hqk --bias_gradient "
+           "--sinks --dropout 0.25 --lengths 20 --align top_left --threads 1 --pass both"),
+      scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  const Json row = rows_in(scratch, "sweep.jsonl").at(0);
+  const std::string command = row.at("command").as_string();
+  ASSERT_EQ(command.rfind("strobe bench ", 0), 0u) << command;
+  const Program again = run_program(command.substr(7), scratch);
+  ASSERT_EQ(again.code, 0) << again.errors;
+  Json config = Json::parse(scratch.read("benchmark_result.json")).at("config");
+  EXPECT_EQ(config.set("shrink", 1).dump(), row.at("config").dump());
+}
+
+TEST(Sweep, NamedGridsHaveTheirCells) {
+  for (const auto& [name, cells] :
+       {std::pair{"lab5", 96}, std::pair{"lab5-axes", 24}, std::pair{"lab5-small", 28}, std::pair{"paper", 72},
+        std::pair{"attention", 40}, std::pair{"flash", 160}, std::pair{"leaderboard", 2}, std::pair{"cpu", 32}}) {
+    const Scratch scratch;
+    const Program program = run_program(std::string("sweep --dry-run --quick ") + "--grid " + name, scratch);
+    ASSERT_EQ(program.code, 0) << program.errors;
+    const std::string last = "\n" + std::to_string(cells) + " cells, " + std::to_string(cells) + " to measure";
+    EXPECT_NE(program.output.find(last), std::string::npos) << name << program.output.substr(program.output.size() / 2);
+    EXPECT_EQ(scratch.entries(), 0u);
+  }
+}
+
+TEST(Sweep, DryRunShowsTimeMemoryAndWhatWillNotFit) {
+  const Scratch scratch;
+  const Program program =
+      run_program(tiny("--seq_len 16,512 --impl Flash2,Pytorch --memory-limit 200K --dry-run"), scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  for (const char* text : {"call ms", "cell s", "memory MB", "will not fit in memory", "4 cells, 4 to measure"}) {
+    EXPECT_NE(program.output.find(text), std::string::npos) << program.output;
+  }
+}
+
+TEST(Sweep, FlagsReplaceWhatTheGridSays) {
+  const Scratch scratch;
+  std::ofstream(scratch.path() / "mine.grid") << "about mine\nrun --repeats 9\ncommon --batch 1 --heads 2 --emb 16\n"
+                                                 "cells --seq_len 16,24 --impl Flash2,Pytorch\ncells --seq_len 32\n";
+  const Program program = run_program("sweep ./mine.grid --impl Flash2 --repeats 1 --quick --time-limit 0.01", scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  EXPECT_EQ(cells_in(scratch, "sweep_mine.jsonl"),
+            (std::multiset<std::string>{"16 flash2 ok", "24 flash2 ok", "32 flash2 ok"}));
+}
+
+TEST(Sweep, ImpossibleCombinationsAreSkippedWithAMessage) {
+  const Scratch scratch;
+  const Program program = run_program(tiny("--seq_len 16,24 --emb 16,17,2000"), scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("note: --emb_dim 17: not a multiple of --num_heads 2: 2 cells skipped"),
+            std::string::npos)
+      << program.output;
+  EXPECT_NE(program.output.find("head_dim 1000; valid are 1 to 256: 2 cells skipped"), std::string::npos)
+      << program.output;
+  EXPECT_EQ(rows_in(scratch, "sweep.jsonl").size(), 2u);
+}
+
+TEST(Sweep, ShardsAreTheWholeTogether) {
+  const Scratch scratch;
+  std::multiset<std::string> together;
+  for (const char* shard : {"1/3", "2/3", "3/3"}) {
+    const Program program = run_program(tiny("--seq_len 16,20,24,28 --shard ") + shard, scratch);
+    ASSERT_EQ(program.code, 0) << program.errors;
+    together.merge(cells_in(scratch, std::string("sweep_") + shard[0] + "of3.jsonl"));
+  }
+  EXPECT_EQ(together, (std::multiset<std::string>{"16 flash2 ok", "20 flash2 ok", "24 flash2 ok", "28 flash2 ok"}));
+}
+
+TEST(Sweep, JsonFolderHasTheSourceScriptsNames) {
+  const Scratch scratch;
+  const std::string command = tiny("--seq_len 32 --shrink 2 --causal both --impl Flash2,Pytorch --json-dir cells");
+  ASSERT_EQ(run_program(command, scratch).code, 0);
+  for (const char* name :
+       {"result_bs1_sl16_nh2_ed16_Flash2_causal.json", "result_bs1_sl16_nh2_ed16_Pytorch_causal.json",
+        "result_bs1_sl16_nh2_ed16_Flash2_causal_causal.json", "result_bs1_sl16_nh2_ed16_Pytorch_causal_causal.json"}) {
+    const Json json = Json::parse(scratch.read(std::string("cells/") + name));
+    EXPECT_GT(json.at("forward").at("time(s)").as_number(), 0) << name;
+    EXPECT_EQ(json.at("config").at("shrink").as_integer(), 2);
+  }
+  // A file that was not written because the sweep was killed before is made good.
+  std::filesystem::remove(scratch.path() / "cells" / "result_bs1_sl16_nh2_ed16_Flash2_causal.json");
+  ASSERT_EQ(run_program(command, scratch).code, 0);
+  EXPECT_TRUE(std::filesystem::exists(scratch.path() / "cells" / "result_bs1_sl16_nh2_ed16_Flash2_causal.json"));
+  EXPECT_EQ(rows_in(scratch, "sweep.jsonl").size(), 4u);
+}
+
+TEST(Sweep, GoesOnAfterATornLineAndMeasuresNothingTwice) {
+  const Scratch scratch;
+  const std::string command = tiny("--seq_len 16,20,24");
+  ASSERT_EQ(run_program(command, scratch).code, 0);
+  const std::string whole = scratch.read("sweep.jsonl");
+  const std::size_t second = whole.find('\n') + 1;
+  std::ofstream(scratch.path() / "sweep.jsonl") << whole.substr(0, second + 100);
+  const Program program = run_program(command, scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("torn and is cut off, 100 bytes"), std::string::npos) << program.output;
+  EXPECT_NE(program.output.find("2 of 3 cells to measure"), std::string::npos) << program.output;
+  EXPECT_EQ(scratch.read("sweep.jsonl").substr(0, second), whole.substr(0, second));
+  EXPECT_EQ(rows_in(scratch, "sweep.jsonl").size(), 3u);
+  EXPECT_NE(run_program(command, scratch).output.find("0 of 3 cells"), std::string::npos);
+}
+
+TEST(Sweep, AFileOfAnotherSweepIsRefusedAndStays) {
+  const Scratch scratch;
+  ASSERT_EQ(run_program(tiny("--seq_len 16,20"), scratch).code, 0);
+  const std::string before = scratch.read("sweep.jsonl");
+  for (const auto& [more, says] :
+       {std::pair{"--seq_len 16,24", "line 2 is not a cell of this sweep: flash2, batch_size 1, seq_len 20"},
+        std::pair{"--seq_len 16,20 --seed 2", "was measured with \"--quick --repeats=1 --time-limit=0.01\", but"},
+        std::pair{"--seq_len 16,20 --shrink 2", "line 1 is not a cell"},
+        std::pair{"--seq_len 16,20 --dry-run --causal", "line 1 is not a cell"}}) {
+    const Program program = run_program(tiny(more), scratch);
+    EXPECT_EQ(program.code, 2) << more;
+    EXPECT_NE(program.errors.find(says), std::string::npos) << program.errors;
+    EXPECT_EQ(std::count(program.errors.begin(), program.errors.end(), '\n'), 1) << program.errors;
+    EXPECT_EQ(scratch.read("sweep.jsonl"), before);
+  }
+  std::ofstream(scratch.path() / "sweep.jsonl", std::ios::app) << before;
+  EXPECT_NE(run_program(tiny("--seq_len 16,20"), scratch).errors.find("line 3 repeats a row"), std::string::npos);
+  std::ofstream(scratch.path() / "sweep.jsonl") << "{\"some\":\"thing\"}\n";
+  EXPECT_NE(run_program(tiny("--seq_len 16,20"), scratch).errors.find("line 1 is not a row of a sweep"),
+            std::string::npos);
+}
+
+TEST(Sweep, OutOfMemoryIsARow) {
+  const Scratch scratch;
+  const Program program = run_program(tiny("--seq_len 16,512 --impl Flash2,Pytorch --memory-limit 200K"), scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  EXPECT_EQ(cells_in(scratch, "sweep.jsonl"),
+            (std::multiset<std::string>{"16 flash2 ok", "16 standard ok", "512 flash2 oom", "512 standard oom"}));
+  const std::vector<Json> rows = rows_in(scratch, "sweep.jsonl");
+  EXPECT_EQ(row_of(rows, 512, "flash2").at("free").as_integer(), 200 * 1024);
+  EXPECT_GT(row_of(rows, 512, "flash2").at("asked").as_integer(), 200 * 1024);
+}
+
+// A program that misbehaves in some cells and is the real one in all others.
+void write_faulty_program(const Scratch& scratch, const std::string& cases) {
+  const std::filesystem::path path = scratch.path() / "faulty";
+  std::ofstream(path) << "#!/bin/sh\ncase \"$*\" in\n" << cases << "\nesac\nexec '" STROBE_PROGRAM "' \"$@\"\n";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+}
+
+TEST(Sweep, CrashesAndHangsCostTheirRowsOnly) {
+  const Scratch scratch;
+  write_faulty_program(scratch, R"(
+*"--seq_len 17 "*flash2,standard*) echo '{"step":"check","implementation":"standard"}'; kill -SEGV $$ ;;
+*"--seq_len 18 "*flash2*) echo '{"step":"measure","implementation":"flash2"}'; sleep 100 ;;
+*"--seq_len 19 "*) kill -ABRT $$ ;;
+*"--seq_len 20 "*) echo nonsense; sleep 100 ;;
+*"--seq_len 21 "*) echo why >&2; exit 5 ;;)");
+  const Program program = run_program(
+      tiny("--seq_len 16,17,18,19,20,21,22 --impl Flash2,Pytorch --cell-limit 1 --program ./faulty"), scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  EXPECT_EQ(cells_in(scratch, "sweep.jsonl"),
+            (std::multiset<std::string>{"16 flash2 ok", "16 standard ok", "17 flash2 ok", "17 standard crashed",
+                                        "18 flash2 timeout", "18 standard ok", "19 flash2 crashed",
+                                        "19 standard crashed", "20 flash2 crashed", "20 standard crashed",
+                                        "21 flash2 crashed", "21 standard crashed", "22 flash2 ok", "22 standard ok"}));
+  const std::vector<Json> rows = rows_in(scratch, "sweep.jsonl");
+  EXPECT_EQ(row_of(rows, 17, "standard").at("signal").as_integer(), SIGSEGV);
+  EXPECT_TRUE(row_of(rows, 17, "standard").at("forward").at("time(s)").is_null());
+  EXPECT_TRUE(row_of(rows, 17, "standard").at("environment").find("cpu"));
+  EXPECT_EQ(row_of(rows, 18, "flash2").at("reason").as_string(), "flash2: took more than 1 s");
+  EXPECT_EQ(row_of(rows, 19, "flash2").at("signal").as_integer(), SIGABRT);
+  EXPECT_NE(row_of(rows, 20, "flash2").at("reason").as_string().find("nonsense"), std::string::npos);
+  EXPECT_EQ(row_of(rows, 21, "flash2").at("reason").as_string(), "flash2: the child ended with exit code 5: why");
+}
+
+TEST(Sweep, AWrongResultIsARowWithoutTimesAndExitCode1) {
+  const FakePython zeros(R"(*\"results\"*) head -c 100000 /dev/zero >&3; echo '{"ok":true}' ;;)");
+  const Scratch scratch;
+  const Program program = run_program(tiny("--seq_len 48 --impl Flash2,torch-sdpa"), scratch);
+  EXPECT_EQ(program.code, 1) << program.errors;
+  EXPECT_EQ(cells_in(scratch, "sweep.jsonl"), (std::multiset<std::string>{"48 flash2 ok", "48 torch-sdpa wrong"}));
+}
+
+TEST(Sweep, AMissingPeerIsAnUnsupportedRow) {
+  const Scratch scratch;
+  const Program program =
+      run_program(tiny("--seq_len 16 --impl Flash2,torch-sdpa"), scratch, "STROBE_PYTHON=/nonexistent");
+  EXPECT_EQ(program.code, 0) << program.errors;
+  EXPECT_EQ(cells_in(scratch, "sweep.jsonl"),
+            (std::multiset<std::string>{"16 flash2 ok", "16 torch-sdpa unsupported"}));
+}
+
+// Ceilings are measured once for each type, by the first child, and are in every row.
+TEST(Sweep, CeilingsAreInEveryRow) {
+  const Scratch scratch;
+  ASSERT_EQ(run_program("sweep --batch 1 --heads 2 --emb 16 --dtype fp32 --repeats 1 --time-limit 0.01 --seq_len 16,20",
+                        scratch)
+                .code,
+            0);
+  const std::vector<Json> rows = rows_in(scratch, "sweep.jsonl");
+  ASSERT_EQ(rows.size(), 2u);
+  const auto rate = [&](std::size_t i) {
+    return rows[i].at("environment").at("ceilings").at("matrix_product(FLOP/s)").at("fp32").as_number();
+  };
+  EXPECT_GT(rate(0), 0);
+  EXPECT_EQ(rate(0), rate(1));
+  EXPECT_EQ(rows[0].at("command").as_string().find("--quick"), std::string::npos);
+  EXPECT_NE(rows[1].at("command").as_string().find("--quick"), std::string::npos);
+}
+
+// 7 KB are enough for one row; of the next, what was written is taken back.
+TEST(Sweep, ADiskThatIsFullIsExitCode3AndLeavesWholeRows) {
+  const Scratch scratch;
+  const std::string limited = "cd '" + scratch.path().string() + "' && (ulimit -f 14; '" STROBE_PROGRAM "' " +
+                              tiny("--seq_len 16,20,24,28,32") + " >/dev/null 2>err; echo $? >code)";
+  ASSERT_EQ(std::system(limited.c_str()), 0);
+  EXPECT_EQ(scratch.read("code"), "3\n");
+  EXPECT_NE(scratch.read("err").find("writing failed"), std::string::npos) << scratch.read("err");
+  const std::size_t rows = rows_in(scratch, "sweep.jsonl").size();
+  EXPECT_TRUE(scratch.read("sweep.jsonl").empty() || scratch.read("sweep.jsonl").back() == '\n');
+  EXPECT_LT(rows, 5u);
+  ASSERT_EQ(run_program(tiny("--seq_len 16,20,24,28,32"), scratch).code, 0);
+  EXPECT_EQ(rows_in(scratch, "sweep.jsonl").size(), 5u);
+}
+
+TEST(Sweep, ATerminalShowsABarWithTheTimeLeft) {
+  const Scratch scratch;
+  const std::string text = run_on_terminal(tiny("--seq_len 16,20 --memory-limit 40K"), scratch);
+  EXPECT_NE(text.find("[------------------------] 0/2, "), std::string::npos) << text;
+  EXPECT_NE(text.find(" s left; batch 1, 2 heads x 8, sequence 16"), std::string::npos) << text;
+  EXPECT_NE(text.find("2 cells: "), std::string::npos) << text;
+}
+
+// What CI runs of the source report's grid: all 96 cells, a sixteenth of the batch and of the sequence.
+TEST(SlowSweep, TheWholeOfLab5Shrunk) {
+  const Scratch scratch;
+  const Program program =
+      run_program("sweep --grid lab5 --shrink 16 --repeats 3 --time-limit 0.2 --json-dir cells", scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("\n96 cells: 96 ok\n"), std::string::npos) << program.output;
+  std::set<std::string> cells;
+  for (const Json& row : rows_in(scratch, "sweep_lab5.jsonl")) {
+    EXPECT_EQ(row.at("config").at("shrink").as_integer(), 16);
+    cells.insert(row.at("config").dump() + row.at("implementation").as_string());
+  }
+  EXPECT_EQ(cells.size(), 96u);
+  const std::filesystem::directory_iterator files(scratch.path() / "cells");
+  EXPECT_EQ(std::distance(begin(files), end(files)), 96);
+}
+
+struct BadSweep {
+  const char* arguments;
+  const char* says;
+};
+class SweepRefuses : public testing::TestWithParam<BadSweep> {};
+TEST_P(SweepRefuses, InOneLineWithExitCode2AndNothingWritten) {
+  const Scratch scratch;
+  const Program program = run_program(std::string("sweep ") + GetParam().arguments, scratch);
+  EXPECT_EQ(program.code, 2) << program.errors;
+  EXPECT_NE(program.errors.find(GetParam().says), std::string::npos) << program.errors;
+  EXPECT_EQ(std::count(program.errors.begin(), program.errors.end(), '\n'), 1) << program.errors;
+  EXPECT_EQ(scratch.entries(), 0u);
+}
+INSTANTIATE_TEST_SUITE_P(
+    Cli, SweepRefuses,
+    testing::Values(BadSweep{"lab6", "--grid lab6: unknown; valid: attention, cpu, flash, lab5, lab5-axes"},
+                    BadSweep{"--grid ./none.grid", "--grid ./none.grid: no file that can be read"},
+                    BadSweep{"--seq_len 16,x", "--seq_len x: not a whole number"},
+                    BadSweep{"--seq_len 16,,17", "--seq_len 16,,17: an empty value in the list"},
+                    BadSweep{"--seq_len 16,16", "--seq_len 16,16: 16 is there twice"},
+                    BadSweep{"--dtype fp32,fp8", "--dtype fp8: valid: fp32, fp16, bf16"},
+                    BadSweep{"--impl flash9", "--impl flash9: unknown implementation"},
+                    BadSweep{"--heads 3 --emb 16,17", "--emb_dim 16: not a multiple of --num_heads 3; no cell is left"},
+                    BadSweep{"--shard 0/2", "--shard 0"}, BadSweep{"--shard 3/2", "--shard 3"},
+                    BadSweep{"--shard 1", "--shard 1: valid: K/N"}, BadSweep{"--shrink 0", "--shrink 0"},
+                    BadSweep{"--cell-limit 0", "--cell-limit 0: not a number of seconds"},
+                    BadSweep{"--repeats 0", "--repeats 0"},
+                    BadSweep{"--program ./none", "--program ./none: no such file"},
+                    BadSweep{"--output /nonexistent/x.jsonl", "--output /nonexistent/x.jsonl: cannot be written"},
+                    BadSweep{"--output .", "--output .: is a folder"},
+                    BadSweep{"--output ''", "--output \"\": a file name"},
+                    BadSweep{"--json-dir /nonexistent/x/y", "--json-dir /nonexistent/x/y: not a folder"},
+                    BadSweep{"--dtype fp32,bf16 --json-dir .", "--json-dir .: two cells would be result_bs1_sl1024"},
+                    BadSweep{"--seq-lenn 5", "--seq-lenn: unknown flag; nearest: --seq_len"}));
+
+}  // namespace
+}  // namespace strobe::test
