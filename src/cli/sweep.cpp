@@ -148,10 +148,13 @@ std::vector<std::string> notes_on_file(const std::string& name, const bench::Res
   return notes;
 }
 
-void check_program(const std::string& program) {
+// The whole path: a bare name is not to be searched for.
+std::string checked_program(const std::string& program) {
   std::error_code error;
-  if (std::filesystem::is_regular_file(program, error)) return;
-  fail(ErrorCode::invalid_argument, "--program {}: no such file", program.empty() ? "\"\"" : program);
+  if (!std::filesystem::is_regular_file(program, error)) {
+    fail(ErrorCode::invalid_argument, "--program {}: no such file", program);
+  }
+  return std::filesystem::absolute(program).string();
 }
 
 void run_problems(const std::vector<bench::Problem>& left, bench::RunnerOptions options, SweepProgress& progress) {
@@ -175,8 +178,7 @@ int run_sweep(Arguments arguments) {
     print(kIntroduction + table.help() + grids_text(self));
     return kFine;
   }
-  const std::string program = options.program.empty() ? self : options.program;
-  check_program(program);
+  const std::string program = options.program.empty() ? self : checked_program(options.program);
   const SweepPlan plan = make_plan(options, self);
   const std::string settings = fmt::format("{}", fmt::join(plan.run_words, " "));
   KnownRows known(plan, settings);
@@ -190,10 +192,11 @@ int run_sweep(Arguments arguments) {
 
   std::unique_ptr<bench::JsonFolder> folder;
   if (!options.json_dir.empty()) folder = std::make_unique<bench::JsonFolder>(options.json_dir, plan.problems);
-  bench::ResultFile file(plan.output, [&](const Json& row, int line) {
-    accept(row, line);
-    if (folder) folder->write_if_missing(row);  // the last sweep was killed between the two
-  });
+  bench::ResultFile file(plan.output, accept);
+  if (folder) {  // with the files of rows after which the last sweep was killed
+    folder->create();
+    bench::read_rows(plan.output, [&](const Json& row, int) { folder->write_if_missing(row); });
+  }
   print(lines_of(plan.notes) + lines_of(notes_on_file(plan.output, file, known)));
   const std::vector<bench::Problem> left = without_rows(plan.problems, known);
   SweepProgress progress(bench::count_cells(plan.problems), left, plan.how.run.rule);

@@ -323,25 +323,25 @@ TEST_P(SweepRefuses, InOneLineWithExitCode2AndNothingWritten) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Cli, SweepRefuses,
-    testing::Values(BadSweep{"lab6", "--grid lab6: unknown; valid: attention, cpu, flash, lab5, lab5-axes"},
-                    BadSweep{"--grid ./none.grid", "--grid ./none.grid: no file that can be read"},
-                    BadSweep{"--seq_len 16,x", "--seq_len x: not a whole number"},
-                    BadSweep{"--seq_len 16,,17", "--seq_len 16,,17: an empty value in the list"},
-                    BadSweep{"--seq_len 16,16", "--seq_len 16,16: 16 is there twice"},
-                    BadSweep{"--dtype fp32,fp8", "--dtype fp8: valid: fp32, fp16, bf16"},
-                    BadSweep{"--impl flash9", "--impl flash9: unknown implementation"},
-                    BadSweep{"--heads 3 --emb 16,17", "--emb_dim 16: not a multiple of --num_heads 3; no cell is left"},
-                    BadSweep{"--shard 0/2", "--shard 0"}, BadSweep{"--shard 3/2", "--shard 3"},
-                    BadSweep{"--shard 1", "--shard 1: valid: K/N"}, BadSweep{"--shrink 0", "--shrink 0"},
-                    BadSweep{"--cell-limit 0", "--cell-limit 0: not a number of seconds"},
-                    BadSweep{"--repeats 0", "--repeats 0"},
-                    BadSweep{"--program ./none", "--program ./none: no such file"},
-                    BadSweep{"--output /nonexistent/x.jsonl", "--output /nonexistent/x.jsonl: cannot be written"},
-                    BadSweep{"--output .", "--output .: is a folder"},
-                    BadSweep{"--output ''", "--output \"\": a file name"},
-                    BadSweep{"--json-dir /nonexistent/x/y", "--json-dir /nonexistent/x/y: not a folder"},
-                    BadSweep{"--dtype fp32,bf16 --json-dir .", "--json-dir .: two cells would be result_bs1_sl1024"},
-                    BadSweep{"--seq-lenn 5", "--seq-lenn: unknown flag; nearest: --seq_len"}));
+    testing::Values(
+        BadSweep{"lab6", "--grid lab6: unknown; valid: attention, cpu, flash, lab5, lab5-axes"},
+        BadSweep{"--grid ./none.grid", "--grid ./none.grid: no file that can be read"},
+        BadSweep{"--seq_len 16,x", "--seq_len x: not a whole number"},
+        BadSweep{"--seq_len 16,,17", "--seq_len 16,,17: an empty value in the list"},
+        BadSweep{"--seq_len 16,16", "--seq_len 16,16: 16 is there twice"},
+        BadSweep{"--dtype fp32,fp8", "--dtype fp8: valid: fp32, fp16, bf16"},
+        BadSweep{"--impl flash9", "--impl flash9: unknown implementation"},
+        BadSweep{"--heads 3 --emb 16,17", "--emb_dim 16: not a multiple of --num_heads 3; no cell is left"},
+        BadSweep{"--shard 0/2", "--shard 0"}, BadSweep{"--shard 3/2", "--shard 3"},
+        BadSweep{"--shard 1", "--shard 1: valid: K/N"}, BadSweep{"--shrink 0", "--shrink 0"},
+        BadSweep{"--cell-limit 0", "--cell-limit 0: not a number of seconds"}, BadSweep{"--repeats 0", "--repeats 0"},
+        BadSweep{"--program ./none", "--program ./none: no such file"},
+        BadSweep{"--output /nonexistent/x.jsonl", "--output /nonexistent/x.jsonl: cannot be written"},
+        BadSweep{"--output .", "--output .: is a folder"}, BadSweep{"--output ''", "--output \"\": a file name"},
+        BadSweep{"--json-dir /nonexistent/x/y", "--json-dir /nonexistent/x/y: not a folder that can be written to"},
+        BadSweep{"--dtype fp32,bf16 --json-dir .", "--json-dir .: two cells would be result_bs1_sl1024"},
+        BadSweep{"--json-dir cells --output /nonexistent/x.jsonl", "--output /nonexistent/x.jsonl: cannot be written"},
+        BadSweep{"--seq-lenn 5", "--seq-lenn: unknown flag; nearest: --seq_len"}));
 
 }  // namespace
 }  // namespace strobe::test

@@ -1,6 +1,8 @@
 // Names and files of --json-dir.
 #include "bench/sweep/json_folder.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <unordered_set>
 
@@ -31,12 +33,18 @@ JsonFolder::JsonFolder(std::string path, const std::vector<Problem>& problems) :
     }
   }
   std::error_code error;
-  std::filesystem::create_directory(path_, error);
-  if (!std::filesystem::is_directory(path_)) {
-    fail(ErrorCode::invalid_argument, "--json-dir {}: not a folder and cannot be made one{}{}",
-         path_.empty() ? "\"\"" : path_, error ? ": " : "", error ? error.message() : "");
+  const std::filesystem::path whole = std::filesystem::absolute(path_, error);
+  const std::filesystem::path found = std::filesystem::exists(whole, error) ? whole : whole.parent_path();
+  if (!std::filesystem::is_directory(found, error) || access(found.c_str(), W_OK | X_OK) != 0) {
+    fail(ErrorCode::invalid_argument,
+         "--json-dir {}: not a folder that can be written to, and none can be created there", path_);
   }
-  AtomicFile probe(path_ + "/probe", "--json-dir");  // an unwritable folder is known now; never committed
+}
+
+void JsonFolder::create() const {
+  std::error_code error;
+  std::filesystem::create_directory(path_, error);
+  if (error) fail(ErrorCode::runtime, "--json-dir {}: {}", path_, error.message());
 }
 
 std::string JsonFolder::path_of(const Json& row) const {

@@ -14,10 +14,11 @@ std::string source_file_name(const Json& config, const std::string& implementati
 
 class JsonFolder {
  public:
-  // Creates the folder where it is missing. Throws Error(invalid_argument) where that fails and where two cells would
-  // have the same name: type, device and the like are not part of it.
+  // Throws Error(invalid_argument) where the folder is not there and cannot be created, where it cannot be written to,
+  // and where two cells would have the same name: type, device and the like are not part of it.
   JsonFolder(std::string path, const std::vector<Problem>& problems);
 
+  void create() const;                // where it is missing
   void write(const Json& row) const;  // whole or not at all
   void write_if_missing(const Json& row) const;
 
