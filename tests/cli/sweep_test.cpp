@@ -216,7 +216,7 @@ TEST(Sweep, CrashesAndHangsCostTheirRowsOnly) {
 *"--seq_len 20 "*) echo nonsense; sleep 100 ;;
 *"--seq_len 21 "*) echo why >&2; exit 5 ;;)");
   const Program program = run_program(
-      tiny("--seq_len 16,17,18,19,20,21,22 --impl Flash2,Pytorch --cell-limit 1 --program ./faulty"), scratch);
+      tiny("--seq_len 16,17,18,19,20,21,22 --impl Flash2,Pytorch --cell-limit 3 --program ./faulty"), scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
   EXPECT_EQ(cells_in(scratch, "sweep.jsonl"),
             (std::multiset<std::string>{"16 flash2 ok", "16 standard ok", "17 flash2 ok", "17 standard crashed",
@@ -227,7 +227,7 @@ TEST(Sweep, CrashesAndHangsCostTheirRowsOnly) {
   EXPECT_EQ(row_of(rows, 17, "standard").at("signal").as_integer(), SIGSEGV);
   EXPECT_TRUE(row_of(rows, 17, "standard").at("forward").at("time(s)").is_null());
   EXPECT_TRUE(row_of(rows, 17, "standard").at("environment").find("cpu"));
-  EXPECT_EQ(row_of(rows, 18, "flash2").at("reason").as_string(), "flash2: took more than 1 s");
+  EXPECT_EQ(row_of(rows, 18, "flash2").at("reason").as_string(), "flash2: took more than 3 s");
   EXPECT_EQ(row_of(rows, 19, "flash2").at("signal").as_integer(), SIGABRT);
   EXPECT_NE(row_of(rows, 20, "flash2").at("reason").as_string().find("nonsense"), std::string::npos);
   EXPECT_EQ(row_of(rows, 21, "flash2").at("reason").as_string(), "flash2: the child ended with exit code 5: why");

@@ -1,0 +1,96 @@
+// What a sweep makes of its children, which are shell scripts here: whose fault is what, and whose time.
+#include "bench/sweep/problem_runner.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+namespace strobe::bench {
+namespace {
+
+class ProblemRunnerTest : public testing::Test {
+ protected:
+  ProblemRunnerTest() {
+    std::string name = (std::filesystem::temp_directory_path() / "strobe-runner-XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+  }
+  ~ProblemRunnerTest() override { std::filesystem::remove_all(folder_); }
+
+  // Rows by implementation, of children that run the shell code. step NAME and row NAME tell events.
+  std::map<std::string, Json> run(const std::string& code, double cell_limit) {
+    const std::filesystem::path script = folder_ / "child";
+    std::ofstream(script) << R"(#!/bin/sh
+step() { echo '{"step":"measure","implementation":"'$1'"}'; }
+row() { echo '{"row":{"implementation":"'$1'","status":"ok","environment":{"ceilings":'${2:-null}'}}}'; }
+)" << code;
+    std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+    std::map<std::string, Json> rows;
+    ProblemRunner runner({.program = script.string(),
+                          .flags = {"--repeats=1"},
+                          .quick = false,
+                          .cell_limit = cell_limit,
+                          .sweep = "here",
+                          .row =
+                              [&](Json row) {
+                                const std::string name = row.at("implementation").as_string();
+                                EXPECT_TRUE(rows.emplace(name, std::move(row)).second) << name;
+                              },
+                          .step = {}});
+    runner.run(make_problem({}, {"flash2", "standard"}), {"--batch_size", "1"});
+    return rows;
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(ProblemRunnerTest, RowsGetTheProblemsConfiguration) {
+  auto rows = run("row flash2 7; row standard 8", 20);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows["flash2"].at("sweep").as_string(), "here");
+  EXPECT_EQ(rows["flash2"].at("config").at("shrink").as_integer(), 1);
+  EXPECT_EQ(rows["standard"].at("environment").at("ceilings").as_integer(), 7);  // measured once
+}
+
+// No step of its own is too long, but all of them together are.
+TEST_F(ProblemRunnerTest, TimeCountsForWhoeverHasItsTurn) {
+  auto rows = run(R"(case "$*" in *flash2*) ;; *) row standard; exit ;; esac
+for i in 1 2 3 4 5 6 7 8 9 10; do step flash2; sleep 0.1; step standard; done; exit 3
+)",
+                  0.45);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows["flash2"].at("status").as_string(), "timeout");
+  EXPECT_EQ(rows["standard"].at("status").as_string(), "ok");
+}
+
+TEST_F(ProblemRunnerTest, ARowThatIsThereStaysWhenTheChildDies) {
+  auto rows = run("step flash2; row flash2; step standard; kill -9 $$", 20);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows["flash2"].at("status").as_string(), "ok");
+  EXPECT_EQ(rows["standard"].at("status").as_string(), "crashed");
+  EXPECT_EQ(rows["standard"].at("signal").as_integer(), 9);
+  EXPECT_EQ(rows["standard"].at("command").as_string(),
+            "strobe bench --batch_size 1 --impl standard --repeats=1 --quick");
+}
+
+TEST_F(ProblemRunnerTest, AnEndWithoutAllRowsIsACrash) {
+  auto rows = run("row flash2; exit 0", 20);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows["standard"].at("status").as_string(), "crashed");
+}
+
+TEST_F(ProblemRunnerTest, ARowOfNobodyIsNotTaken) {
+  auto rows = run("row torch-sdpa; sleep 100", 20);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows["flash2"].at("status").as_string(), "crashed");
+}
+
+TEST_F(ProblemRunnerTest, AProgramThatCannotStartIsAnError) {
+  ProblemRunner runner({.program = "/nonexistent", .flags = {}, .sweep = {}, .row = {}, .step = {}});
+  EXPECT_THROW(runner.run(make_problem({}, {"flash2"}), {}), Error);
+}
+
+}  // namespace
+}  // namespace strobe::bench
