@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -98,7 +99,17 @@ std::string sets_text(const Json& environment) {
   return text;
 }
 
-std::string environment_text(const Json& environment) {
+// "0.4 on 2 cores", and what follows from it.
+std::string load_text() {
+  double load = 0;
+  if (getloadavg(&load, 1) != 1) return "unknown";
+  const bool busy = load >= 0.5 * available_cores();
+  return fmt::format("{:.1f} on {} core{}{}", load, available_cores(), available_cores() == 1 ? "" : "s",
+                     busy ? ": others use this machine, measured rates may be too low" : "");
+}
+
+// `load` as it was before anything was measured.
+std::string environment_text(const Json& environment, const std::string& load) {
   TextTable table;
   table.add_column("machine", TextTable::Align::left);
   table.add_column("", TextTable::Align::left);
@@ -108,6 +119,7 @@ std::string environment_text(const Json& environment) {
   table.add_row({"cores", fmt::format("{} of {}", cpu.at("cores").as_integer(), cpu.at("cores_online").as_integer())});
   table.add_row(
       {"clocks", fmt::format("current {}, maximum {}", mhz_text(cpu.at("current_mhz")), mhz_text(cpu.at("max_mhz")))});
+  table.add_row({"load average", load});
   table.add_row({"caches", cache_text(cpu.at("caches"))});
   table.add_row({"features", list_text(cpu.at("isa"))});
   table.add_row({"instruction sets", sets_text(environment)});
@@ -164,12 +176,13 @@ int run_env(Arguments arguments) {
     print(kIntroduction + table.help());
     return kFine;
   }
+  const std::string load = load_text();
   const bench::Depth depth = quick ? bench::Depth::none : bench::Depth::full;
   Json environment = bench::full_environment(bench::measure_ceilings(threads, bench::kAllTypes, depth));
   if (!environment.at("gpu").at("gpus").as_array().empty()) {
     environment.set("gpu_ceilings", bench::gpu_ceilings_json(bench::measure_gpu_ceilings(bench::kAllTypes, depth)));
   }
-  print(json ? environment.dump(1) + "\n" : environment_text(environment));
+  print(json ? environment.dump(1) + "\n" : environment_text(environment, load));
   return kFine;
 }
 

@@ -81,6 +81,10 @@ bench::ScoreOptions score_options_of(const CaseOptions& options, std::int64_t ba
   for (const std::int64_t length : options.lengths) {
     if (length > seq) fail(ErrorCode::invalid_argument, "--lengths {}: longer than --seq_len {}", length, seq);
   }
+  if (const auto given = std::ssize(options.lengths); given > batch) {
+    fail(ErrorCode::invalid_argument, "--lengths: {} of them, but --batch_size is {}; valid: 1 to {} lengths", given,
+         batch, batch);
+  }
   for (std::int64_t b = 0; b < batch; ++b) {
     const auto at = static_cast<std::size_t>(b) % options.lengths.size();
     scores.lengths.push_back(static_cast<std::int32_t>(options.lengths[at]));
