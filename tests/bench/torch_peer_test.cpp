@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "bench/fake_python.h"
 #include "bench/runner.h"
 
 namespace strobe::bench {
@@ -64,35 +65,13 @@ TEST(TorchPeer, PassesTheGateAcrossCasesInOneChild) {
   EXPECT_EQ(run(peer, small(DType::fp32))[0].status, Status::ok);  // a refusal costs its row only
 }
 
-// STROBE_PYTHON is python3 with the stub in the place of PyTorch, until the end of the scope.
-class StubTorch {
- public:
-  StubTorch() {
-    if (const char* before = std::getenv(kVariable)) before_ = before;
-    std::string name = (std::filesystem::temp_directory_path() / "strobe-stub-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-    const std::filesystem::path script = folder_ / "python3";
-    std::ofstream(script) << "#!/bin/sh\nPYTHONDONTWRITEBYTECODE=1 PYTHONPATH='" STROBE_SOURCE_DIR
-                             "/tests/bench/stub_torch' exec python3 \"$@\"\n";
-    std::filesystem::permissions(script, std::filesystem::perms::owner_all);
-    setenv(kVariable, script.c_str(), 1);
-  }
-  ~StubTorch() {
-    before_ ? setenv(kVariable, before_->c_str(), 1) : unsetenv(kVariable);
-    std::filesystem::remove_all(folder_);
-  }
-  StubTorch(const StubTorch&) = delete;
-  StubTorch& operator=(const StubTorch&) = delete;
-
- private:
-  static constexpr const char* kVariable = "STROBE_PYTHON";
-  std::optional<std::string> before_;
-  std::filesystem::path folder_;
-};
+// python3 with the stub in the place of PyTorch.
+const char kStubTorch[] = "#!/bin/sh\nPYTHONDONTWRITEBYTECODE=1 PYTHONPATH='" STROBE_SOURCE_DIR
+                          "/tests/bench/stub_torch' exec python3 \"$@\"\n";
 
 TEST(TorchPeer, WithAStubOfPyTorch) {
   if (std::system("python3 -c '' 2>/dev/null") != 0) GTEST_SKIP() << "no python3";
-  const StubTorch stub;
+  const test::PythonScope stub(kStubTorch);
   const Case plain{.batch = 2, .heads = 2, .kv_heads = 2, .seq_q = 9, .seq_k = 9, .head_dim = 4, .dtype = DType::fp32};
   const std::int64_t tensor = 4 * 2 * 2 * 9 * 4;
   TorchPeer peer("torch-sdpa", 60);

@@ -5,10 +5,9 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
+
+#include "support/scratch.h"
 
 namespace strobe::test {
 
@@ -16,31 +15,6 @@ struct Program {
   int code = 0;
   std::string output;
   std::string errors;
-};
-
-class Scratch {
- public:
-  Scratch() {
-    std::string name = (std::filesystem::temp_directory_path() / "strobe-cli-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Scratch() { std::filesystem::remove_all(path_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-  std::string read(const std::string& name) const {
-    std::ostringstream text;
-    text << std::ifstream(path_ / name).rdbuf();
-    return text.str();
-  }
-  std::size_t entries() const {
-    const std::filesystem::directory_iterator all(path_);
-    return static_cast<std::size_t>(std::distance(begin(all), end(all)));
-  }
-
- private:
-  std::filesystem::path path_;
 };
 
 // A command of the shell, in the scratch folder.

@@ -11,29 +11,18 @@
 #include <sstream>
 
 #include "strobe/error.h"
+#include "support/scratch.h"
 
 namespace strobe {
 namespace {
 
 class AtomicFileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "strobe-atomic-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string read(const std::string& name) const { return scratch_.read(name); }
+  std::size_t entries() const { return scratch_.entries(); }
 
-  std::string read(const std::string& name) const {
-    std::ostringstream text;
-    text << std::ifstream(folder_ / name).rdbuf();
-    return text.str();
-  }
-  std::size_t entries() const {
-    const std::filesystem::directory_iterator all(folder_);
-    return static_cast<std::size_t>(std::distance(begin(all), end(all)));
-  }
-
-  std::filesystem::path folder_;
+  const test::Scratch scratch_;
+  const std::filesystem::path& folder_ = scratch_.path();
 };
 
 TEST_F(AtomicFileTest, ReplacesOnlyOnCommit) {

@@ -2,12 +2,12 @@
 #include "bench/sweep/grid_file.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "strobe/error.h"
+#include "support/scratch.h"
 
 namespace strobe::bench {
 namespace {
@@ -48,8 +48,8 @@ TEST(GridFile, BadLinesAreNamed) {
 }
 
 TEST(GridFile, NamesAreFoundBesideTheProgramAndPathsAnywhere) {
-  std::string name = (std::filesystem::temp_directory_path() / "strobe-grid-XXXXXX").string();
-  const std::filesystem::path root = mkdtemp(name.data());
+  const test::Scratch scratch;
+  const std::filesystem::path& root = scratch.path();
   const std::string program = (root / "bin" / "strobe").string();
   EXPECT_TRUE(named_grids(program).empty());
   std::filesystem::create_directories(root / "share" / "strobe" / "sweeps");
@@ -64,7 +64,6 @@ TEST(GridFile, NamesAreFoundBesideTheProgramAndPathsAnywhere) {
   EXPECT_THROW(load_grid("../b", program), Error);
   EXPECT_THROW(load_grid((root / "big.grid").string(), program), Error);
   EXPECT_THROW(load_grid(root.string() + "/", program), Error);
-  std::filesystem::remove_all(root);
 }
 
 }  // namespace

@@ -2,31 +2,24 @@
 #include "bench/sweep/problem_runner.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
 #include <map>
+
+#include "support/scratch.h"
 
 namespace strobe::bench {
 namespace {
 
 class ProblemRunnerTest : public testing::Test {
  protected:
-  ProblemRunnerTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "strobe-runner-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~ProblemRunnerTest() override { std::filesystem::remove_all(folder_); }
-
   // Rows by implementation, of children that run the shell code. step NAME and row NAME tell events.
   std::map<std::string, Json> run(const std::string& code, double cell_limit) {
-    const std::filesystem::path script = folder_ / "child";
-    std::ofstream(script) << R"(#!/bin/sh
+    const std::filesystem::path script = scratch_.program("child", R"(#!/bin/sh
 step() { echo '{"step":"measure","implementation":"'$1'"}'; }
 row() { echo '{"row":{"implementation":"'$1'","status":"ok","environment":{"ceilings":'${2:-null}'}}}'; }
-)" << code;
-    std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+)" + code);
     std::map<std::string, Json> rows;
     ProblemRunner runner({.program = script.string(),
                           .flags = {"--repeats=1"},
@@ -43,7 +36,7 @@ row() { echo '{"row":{"implementation":"'$1'","status":"ok","environment":{"ceil
     return rows;
   }
 
-  std::filesystem::path folder_;
+  const test::Scratch scratch_;
 };
 
 TEST_F(ProblemRunnerTest, RowsGetTheProblemsConfiguration) {

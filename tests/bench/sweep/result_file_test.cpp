@@ -2,40 +2,28 @@
 #include "bench/sweep/result_file.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "strobe/error.h"
+#include "support/scratch.h"
 
 namespace strobe::bench {
 namespace {
 
 class ResultFileTest : public testing::Test {
  protected:
-  ResultFileTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "strobe-rows-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-    path_ = (folder_ / "rows.jsonl").string();
-  }
-  ~ResultFileTest() override { std::filesystem::remove_all(folder_); }
-
   void write(const std::string& text) const { std::ofstream(path_) << text; }
-  std::string read() const {
-    std::ostringstream text;
-    text << std::ifstream(path_).rdbuf();
-    return text.str();
-  }
+  std::string read() const { return scratch_.read("rows.jsonl"); }
   int rows() const {
     int count = 0;
     read_rows(path_, [&](const Json&, int) { ++count; });
     return count;
   }
 
-  std::filesystem::path folder_;
-  std::string path_;
+  const test::Scratch scratch_;
+  const std::string path_ = (scratch_.path() / "rows.jsonl").string();
 };
 
 const AcceptRow kAny = [](const Json&, int) {};
@@ -100,9 +88,9 @@ TEST_F(ResultFileTest, TwoDoNotWriteToOneFile) {
 
 TEST_F(ResultFileTest, OnlyPlainFilesAreTaken) {
   EXPECT_THROW(ResultFile("", kAny), Error);
-  EXPECT_THROW(ResultFile(folder_.string(), kAny), Error);
+  EXPECT_THROW(ResultFile(scratch_.path().string(), kAny), Error);
   EXPECT_THROW(ResultFile("/dev/null", kAny), Error);
-  EXPECT_THROW(ResultFile((folder_ / "no" / "where").string(), kAny), Error);
+  EXPECT_THROW(ResultFile((scratch_.path() / "no" / "where").string(), kAny), Error);
 }
 
 }  // namespace

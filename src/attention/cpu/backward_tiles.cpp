@@ -1,0 +1,99 @@
+// Packing and the step of BackwardTiles.
+#include "attention/cpu/backward_tiles.h"
+
+#include <algorithm>
+
+namespace strobe::cpu {
+
+BackwardTiles::KeyBlock BackwardTiles::pack_keys(BackwardScratch& s, const Unit& unit, std::int64_t index) const {
+  const std::int64_t first = index * plan_.block_keys;
+  const int count = static_cast<int>(std::min<std::int64_t>(plan_.block_keys, unit.extent.k_length - first));
+  const int padded = static_cast<int>(round_up(count, isa_.step));
+  key_rows(problem_, unit, problem_.k, first, count, padded, s.rows);
+  const bool k_odd = isa_.pack_m({s.rows, padded, d(), problem_.dtype, 1, s.k});
+  isa_.pack_mt({s.rows, padded, d(), problem_.dtype, 1, s.k_t});
+  key_rows(problem_, unit, problem_.v, first, count, padded, s.rows);
+  isa_.pack_m({s.rows, padded, dv(), problem_.dtype, 1, s.v});
+  return {first, count, padded, index, k_odd};
+}
+
+BackwardTiles::Range BackwardTiles::tile_rows(const KeyBlock& keys, const Lanes& lanes) const {
+  const std::int64_t lo = std::max<std::int64_t>(lanes.lo_min, keys.first) - keys.first;
+  const std::int64_t hi = std::min<std::int64_t>(lanes.hi_max, keys.first + keys.count) - keys.first;
+  if (lo >= hi) return {0, 0};
+  return {static_cast<int>(lo / isa_.step * isa_.step), static_cast<int>(round_up(hi, isa_.step))};
+}
+
+bool BackwardTiles::pack_panel(BackwardScratch& s, const Unit& unit, std::int64_t first, const Lanes& lanes,
+                               const float* delta, const Panel& to) const {
+  const int n = isa_.n;
+  query_rows(problem_, unit, problem_.q, first, lanes.count, n, s.rows);
+  const bool q_odd = isa_.pack_n({s.rows, n, d(), problem_.dtype, 1, to.q});
+  query_rows(problem_, unit, problem_.d_o, first, lanes.count, n, s.rows);
+  for (int lane = 0; lane < lanes.count; ++lane) {
+    if (leaves_out_dp(lanes, lane, delta[lane])) s.rows[lane] = nullptr;
+  }
+  return isa_.pack_n({s.rows, n, dv(), problem_.dtype, do_col_stride(), to.d_o}) || q_odd;
+}
+
+void BackwardTiles::pack_transposed(BackwardScratch& s, const Unit& unit, const RowBlock& rows,
+                                    const Transposed& to) const {
+  query_rows(problem_, unit, problem_.q, rows.first, rows.count, plan_.block_rows, s.rows);
+  isa_.pack_nt({s.rows, plan_.block_rows, d(), problem_.dtype, 1, to.q});
+  query_rows(problem_, unit, problem_.d_o, rows.first, rows.count, plan_.block_rows, s.rows);
+  isa_.pack_nt({s.rows, plan_.block_rows, dv(), problem_.dtype, do_col_stride(), to.d_o});
+}
+
+void BackwardTiles::step(BackwardScratch& s, const KeyBlock& keys, const ScoreOptions& options, int p,
+                         const Range& range, std::int64_t block, Use use, float* delta_sum) const {
+  const std::int64_t at = std::int64_t{p} * isa_.n * isa_.m * plan_.element;  // this panel's steps in an M panel
+  const std::int64_t row = block * plan_.block_rows + p * isa_.n;
+  BackwardStep a{};
+  a.k = s.k;
+  a.v = s.v;
+  a.key_begin = static_cast<int>(keys.first);
+  a.key_count = keys.count;
+  a.first = range.first;
+  a.last = range.last;
+  a.d_steps = plan_.d_steps;
+  a.dv_steps = plan_.dv_steps;
+  const Panel rows = panel(s, block, p);
+  a.q = rows.q;
+  a.d_o = rows.d_o;
+  a.lanes = &s.lanes[p];
+  a.options = &options;
+  a.whole = plan_.whole_rows;
+  float sinks[kMaxLanes];
+  if (a.whole && problem_.sinks) {
+    for (int lane = 0; lane < isa_.n; ++lane) sinks[lane] = problem_.sinks[a.lanes->head[lane]];
+    a.sinks = sinks;
+  }
+  float max[kMaxLanes], sum[kMaxLanes];
+  a.max = max;
+  a.sum = sum;
+  a.far = workspace_.info[block].far;
+  a.lse_high = workspace_.lse_high + row;
+  a.lse_low = workspace_.lse_low + row;
+  a.delta = workspace_.delta + row;
+  a.scores = s.scores;
+  a.d_scores = s.d_scores ? s.d_scores : reinterpret_cast<float*>(ds_n(s, p));
+  a.slopes = s.slopes;
+  a.words = s.words;
+  a.ds_n = ds_n(s, p);
+  a.p_m = s.p_m + at;
+  a.ds_m = s.ds_m + at;
+  a.m_stride = std::ptrdiff_t{plan_.block_rows} * isa_.m;
+  a.piece = plan_.piece;
+  a.delta_sum = delta_sum;
+  if (use == Use::tiles) {
+    a.p_tile = s.p_tile + std::int64_t{p} * plan_.block_keys * isa_.n;
+    a.ds_tile = s.ds_tile + std::int64_t{p} * plan_.block_keys * isa_.n;
+  }
+  isa_.backward_step(a);
+  for (int lane = 0; a.sinks && workspace_.sink_weight && lane < a.lanes->count; ++lane) {
+    const double weight = sum[lane] == 0 ? 0.0 : std::exp(double{sinks[lane]} - max[lane]) / sum[lane];
+    workspace_.sink_weight[row + lane] = static_cast<float>(weight);
+  }
+}
+
+}  // namespace strobe::cpu

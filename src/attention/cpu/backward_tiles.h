@@ -1,0 +1,87 @@
+// Operands and tiles of the backward pass: where a panel of rows and a block of keys lie, how they are packed, and the
+// step that makes P and dS of one against the other. Shared by row_preparation.cpp and backward.cpp.
+#pragma once
+
+#include <cmath>
+
+#include "attention/cpu/backward_workspace.h"
+#include "attention/cpu/plan.h"
+
+namespace strobe::cpu {
+
+class BackwardTiles {
+ public:
+  BackwardTiles(const Problem& problem, const Plan& plan, const BackwardWorkspace& workspace)
+      : problem_(problem), plan_(plan), isa_(*plan.isa), workspace_(workspace) {}
+
+ protected:
+  // Index of a row block among all of the group; arrays per row block follow from it.
+  std::int64_t block_at(std::int64_t u, std::int64_t index) const { return u * plan_.row_blocks + index; }
+  // Panel p of a row block: in the workspace, or in the thread's scratch where nothing is kept.
+  struct Panel {
+    char* q;
+    char* d_o;
+  };
+  Panel panel(const BackwardScratch& s, std::int64_t block, int p) const {
+    const std::int64_t at = (plan_.prepack ? block * plan_.panels + p : p) * std::int64_t{isa_.n} * plan_.element;
+    return {(plan_.prepack ? workspace_.q : s.q) + at * plan_.d_steps,
+            (plan_.prepack ? workspace_.d_o : s.d_o) + at * plan_.dv_steps};
+  }
+  float* dq_panel(std::int64_t block, int p) const {
+    return workspace_.dq + (block * plan_.panels + p) * plan_.d_rows * isa_.n;
+  }
+  int d() const { return static_cast<int>(problem_.d); }
+  int dv() const { return static_cast<int>(problem_.dv); }
+  int do_col_stride() const { return problem_.dv == 1 ? 1 : static_cast<int>(problem_.d_o.stride[3]); }
+
+  struct KeyBlock {
+    std::int64_t first;
+    int count, padded;
+    std::int64_t index;
+    bool odd;
+  };
+  // Tile rows [first, last) that a panel fills.
+  struct Range {
+    int first, last;
+  };
+
+  // What a step is made for: operands of the products, plain tiles in their place, or delta alone.
+  enum class Use { operands, tiles, delta };
+
+  KeyBlock pack_keys(BackwardScratch& s, const Unit& unit, std::int64_t index) const;
+  Range tile_rows(const KeyBlock& keys, const Lanes& lanes) const;
+
+  // A row with a single key has weight 1 whatever its score: dS is 0, exactly so where dP is left out.
+  bool leaves_out_dp(const Lanes& lanes, int lane, float delta) const {
+    return !problem_.sinks && lanes.hi[lane] - lanes.lo[lane] == 1 && std::isfinite(delta);
+  }
+
+  // Q and dO of the rows of a panel, for the tiles; whether a value is not finite.
+  bool pack_panel(BackwardScratch& s, const Unit& unit, std::int64_t first, const Lanes& lanes, const float* delta,
+                  const Panel& to) const;
+
+  struct Transposed {
+    char* q;
+    char* d_o;
+  };
+  Transposed transposed(std::int64_t block) const {
+    return {workspace_.q_t + block * plan_.block_rows * plan_.d_cols * plan_.element,
+            workspace_.do_t + block * plan_.block_rows * plan_.dv_cols * plan_.element};
+  }
+  void pack_transposed(BackwardScratch& s, const Unit& unit, const RowBlock& rows, const Transposed& to) const;
+
+  char* ds_n(const BackwardScratch& s, int p) const {
+    return s.ds_n + std::int64_t{p} * plan_.block_keys * isa_.n * plan_.element;
+  }
+
+  // One panel of rows against the block's keys: P and dS.
+  void step(BackwardScratch& s, const KeyBlock& keys, const ScoreOptions& options, int p, const Range& range,
+            std::int64_t block, Use use, float* delta_sum = nullptr) const;
+
+  const Problem& problem_;
+  const Plan& plan_;
+  const Isa& isa_;
+  const BackwardWorkspace& workspace_;
+};
+
+}  // namespace strobe::cpu
