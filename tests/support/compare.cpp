@@ -27,6 +27,40 @@ bool same_kind(double reference, double value, DType stored) {
   return std::isfinite(value);
 }
 
+// The largest score that counts: a weight e^(score - LSE) has a relative error of this many roundings of fp32.
+double largest_score(const Results& reference) {
+  double largest = 1;
+  for (const double lse : reference.lse) {
+    if (std::abs(lse) < kHuge) largest = std::max(largest, std::abs(lse));
+  }
+  return largest;
+}
+
+// What errs by more than times_limit times the rule, its floor counted in `unit`.
+std::vector<std::string> beyond(double times_limit, double unit, const Case& c, const Results& reference,
+                                const Results& standard, const Results& candidate) {
+  std::vector<std::string> lines;
+  for (const auto& [name, member] : kOutputs) {
+    const bool wide = member == &Results::lse || member == &Results::dbias || member == &Results::dsinks;
+    const DType stored = wide ? DType::fp32 : c.dtype;
+    const Deviation theirs = deviation(reference.*member, standard.*member, stored);
+    const Deviation ours = deviation(reference.*member, candidate.*member, stored);
+    std::string text;
+    if (!theirs.mismatch.empty()) text += fmt::format("  {} of standard: {}\n", name, theirs.mismatch);
+    if (!ours.mismatch.empty()) text += fmt::format("  {}: {}\n", name, ours.mismatch);
+    const auto rule = [&, name = name](const char* which, double error, double standard, double floor, double size) {
+      const double limit = times_limit * (2 * standard + floor);
+      if (error <= limit) return;
+      text += fmt::format("  {}: {} error {:.3g} > {:.3g} (standard's {:.3g}, {} |ref| {:.3g})\n", name, which, error,
+                          limit, standard, which, size);
+    };
+    rule("max", ours.max, theirs.max, 4 * unit * ours.reference_max, ours.reference_max);
+    rule("mean", ours.mean, theirs.mean, unit * ours.reference_mean, ours.reference_mean);
+    lines.push_back(std::move(text));
+  }
+  return lines;
+}
+
 }  // namespace
 
 double unit_roundoff(DType dtype) { return dtype == DType::fp32 ? 0x1p-24 : dtype == DType::fp16 ? 0x1p-11 : 0x1p-8; }
@@ -60,28 +94,8 @@ Deviation deviation(const std::vector<double>& reference, const std::vector<doub
 }
 
 std::vector<std::string> exactness_by_output(const Case& c, const Results& reference, const Results& standard,
-                                             const Results& candidate, double times_limit) {
-  const double u = unit_roundoff(c.dtype);
-  std::vector<std::string> lines;
-  for (const auto& [name, member] : kOutputs) {
-    const bool wide = member == &Results::lse || member == &Results::dbias || member == &Results::dsinks;
-    const DType stored = wide ? DType::fp32 : c.dtype;
-    const Deviation theirs = deviation(reference.*member, standard.*member, stored);
-    const Deviation ours = deviation(reference.*member, candidate.*member, stored);
-    std::string text;
-    if (!theirs.mismatch.empty()) text += fmt::format("  {} of standard: {}\n", name, theirs.mismatch);
-    if (!ours.mismatch.empty()) text += fmt::format("  {}: {}\n", name, ours.mismatch);
-    const auto rule = [&, name = name](const char* which, double error, double standard, double floor, double size) {
-      const double limit = times_limit * (2 * standard + floor);
-      if (error <= limit) return;
-      text += fmt::format("  {}: {} error {:.3g} > {:.3g} (standard's {:.3g}, {} |ref| {:.3g})\n", name, which, error,
-                          limit, standard, which, size);
-    };
-    rule("max", ours.max, theirs.max, 4 * u * ours.reference_max, ours.reference_max);
-    rule("mean", ours.mean, theirs.mean, u * ours.reference_mean, ours.reference_mean);
-    lines.push_back(std::move(text));
-  }
-  return lines;
+                                             const Results& candidate) {
+  return beyond(1, unit_roundoff(c.dtype), c, reference, standard, candidate);
 }
 
 std::string exactness(const Case& c, const Results& reference, const Results& standard, const Results& candidate) {
@@ -92,7 +106,8 @@ std::string exactness(const Case& c, const Results& reference, const Results& st
 
 std::string gross_errors(const Case& c, const Results& reference, const Results& standard, const Results& candidate) {
   std::string text;
-  for (const std::string& line : exactness_by_output(c, reference, standard, candidate, kGross)) text += line;
+  const double unit = std::max(unit_roundoff(c.dtype), unit_roundoff(DType::fp32) * largest_score(reference));
+  for (const std::string& line : beyond(kGross, unit, c, reference, standard, candidate)) text += line;
   return text;
 }
 

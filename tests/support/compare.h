@@ -25,7 +25,7 @@ Deviation deviation(const std::vector<double>& reference, const std::vector<doub
 
 // The rule for each output in the order of kOutputs: empty, or a line for what breaks it.
 std::vector<std::string> exactness_by_output(const Case& c, const Results& reference, const Results& standard,
-                                             const Results& candidate, double times_limit = 1);
+                                             const Results& candidate);
 // All those lines.
 std::string exactness(const Case& c, const Results& reference, const Results& standard, const Results& candidate);
 // The lines of what no other draw of values excuses: errors far beyond what the rule allows, and values that are

@@ -8,10 +8,16 @@ namespace strobe::cuda::fp32 {
 
 namespace {
 
-// Of a row, in the order of LSE: largest score, logarithm of the sum of exp(score - largest), delta.
+// Of a row, in the order of LSE: largest score, inverse of the sum of exp(score - largest), delta. The inverse and not
+// its logarithm, whose rounding would be one of every weight of the row, times itself.
 struct RowFacts {
-  float highest, log_sum, delta, unused;
+  float highest, inverse, delta, unused;
 };
+
+// A score's weight in its row.
+__device__ __forceinline__ float weight_of(float score, const RowFacts& row) {
+  return exp2f((score - row.highest) * kLog2E) * row.inverse;
+}
 
 struct Args {
   Params params;
@@ -30,7 +36,7 @@ __device__ __forceinline__ PairGradient gradient_of(const Params& p, const Score
                                                     const Sequence& sequence, int i, int j, const RowFacts& row,
                                                     float q_dot_k, float do_dot_v) {
   const Score score = score_of(p, options, sequence, i, j, q_dot_k);
-  const float weight = exp2f((score.value - row.highest - row.log_sum) * kLog2E);
+  const float weight = weight_of(score.value, row);
   const float factor = kept(p, options, i, j);
   const float d_score = weight * (multiply_rounded(do_dot_v, factor) - row.delta);
   return {weight * factor, d_score, d_score * score.slope * p.scale};
@@ -82,7 +88,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dq_kernel(const __grid_con
       weighted.add(weight * multiply_rounded(dot(d_o, v), kept(p, options, i, j)));
     }
     if (!is_empty(row)) {
-      row.log_sum = logf(sum.total);
+      row.inverse = 1 / sum.total;
       row.delta = weighted.total / sum.total;
       for (int j = keys.lo; j < keys.hi; ++j) {
         Row k, v;
@@ -178,7 +184,7 @@ __global__ void __launch_bounds__(kWarpLanes) dsinks_kernel(const __grid_constan
     const Sequence sequence(p, b);
     for (int i = lane_index(); i < sequence.q_length; i += kWarpLanes) {
       const RowFacts row = args.facts[lse_index(p, sequence, b, head, i)];
-      if (!is_empty(row)) sum -= exp2f((p.sinks[head] - row.highest - row.log_sum) * kLog2E) * row.delta;
+      if (!is_empty(row)) sum -= weight_of(p.sinks[head], row) * row.delta;
     }
   }
 #pragma unroll
