@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dq_kernel(const __grid_con
       load_key(p.v, v, j, p.dv_dim);
       const float s = score_of(p, options, sequence, i, j, dot(q, k)).value;
       if (s == kMinusInfinity) continue;
-      if (s > row.highest) raise(s);
+      if (!(s <= row.highest)) raise(s);  // NaN too, which spoils the sums
       const float weight = exp2f((s - row.highest) * kLog2E);
       sum.add(weight);
       weighted.add(weight * multiply_rounded(dot(d_o, v), kept(p, options, i, j)));
