@@ -50,6 +50,8 @@ class Peer:
             raise Refused("scaled_dot_product_attention has no sliding window without a materialised mask")
         if request["causal"] and request["align"] == "bottom_right" and request["seq_q"] != request["seq_k"]:
             raise Refused("scaled_dot_product_attention's is_causal is aligned top_left")
+        if self.on_gpu:
+            torch.backends.cuda.matmul.allow_tf32 = request["tf32"]
         self.memory = mmap.mmap(3, request["bytes"])
         self.tensors = {}
         self.dtype = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[request["dtype"]]

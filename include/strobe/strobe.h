@@ -121,6 +121,7 @@ typedef struct strobe_execution {
   int32_t device;
   int32_t threads;        /* CPU: 0 is all cores of this process */
   int32_t deterministic;  /* backward bitwise repeatable; default 1 */
+  int32_t tf32;           /* CUDA, fp32: products may round elements to 11 bits; default 0 */
   const char* kernel;     /* null or empty: the first that supports the problem */
   void* stream;           /* CUDA: the caller's stream */
   void* workspace;        /* null on the CPU: the library allocates; on CUDA: strobe_workspace_bytes() of GPU memory */

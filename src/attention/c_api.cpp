@@ -84,8 +84,9 @@ static_assert(offsetof(strobe_backward_inputs, lse) == 88);
 static_assert(STROBE_ENDS_AT(strobe_gradients, dsinks, kGradients.oldest));
 static_assert(STROBE_ENDS_AT(strobe_execution, workspace_bytes, kExecution.oldest));
 static_assert(offsetof(strobe_execution, device) == 8 && offsetof(strobe_execution, threads) == 12 &&
-              offsetof(strobe_execution, deterministic) == 16 && offsetof(strobe_execution, kernel) == 24 &&
-              offsetof(strobe_execution, stream) == 32 && offsetof(strobe_execution, workspace) == 40);
+              offsetof(strobe_execution, deterministic) == 16 && offsetof(strobe_execution, tf32) == 20 &&
+              offsetof(strobe_execution, kernel) == 24 && offsetof(strobe_execution, stream) == 32 &&
+              offsetof(strobe_execution, workspace) == 40);
 #undef STROBE_ENDS_AT
 
 template <class Result, class From>
@@ -136,6 +137,7 @@ Execution execution_from(const strobe_execution* given) {
   execution.kernel = from.kernel ? std::string_view(from.kernel) : std::string_view();
   execution.threads = from.threads;
   execution.deterministic = from.deterministic != 0;
+  execution.tf32 = from.tf32 != 0;
   execution.stream = from.stream;
   execution.workspace = from.workspace;
   execution.workspace_bytes = from.workspace_bytes;

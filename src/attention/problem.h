@@ -35,6 +35,7 @@ struct Problem {
   int threads = 1;
   std::string cpu_isa;  // the instruction set that STROBE_CPU_ISA named when the call came in; empty: the best
   bool deterministic = true;
+  bool tf32 = false;       // fp32 on CUDA only
   GpuFacts gpu;            // CUDA: of the current GPU; a test may put any card here
   void* stream = nullptr;  // CUDA: the caller's cudaStream_t
 

@@ -39,6 +39,7 @@ void check_execution(const Execution& execution, Problem& problem) {
   problem.device = execution.device;
   problem.threads = execution.threads ? execution.threads : std::min(available_cores(), kMaxThreads);
   problem.deterministic = execution.deterministic;
+  problem.tf32 = execution.tf32;
   problem.cpu_isa = cpu::forced_isa();
 }
 
@@ -101,6 +102,10 @@ void check_shapes(const Attention& attention, Problem& problem) {
     fail(kInvalid, "attention: Q has {} heads, not a multiple of the {} heads of K and V", heads_q, heads_kv);
   }
   problem.dtype = q.dtype;
+  if (problem.tf32 && (problem.device != Device::cuda || q.dtype != DType::fp32)) {
+    fail(kInvalid, "attention: tf32 is for fp32 on cuda; this is {} on {}", name_of(q.dtype),
+         problem.device == Device::cuda ? "cuda" : "cpu");
+  }
   problem.batch = q.shape[0];
   problem.heads_q = heads_q;
   problem.heads_kv = heads_kv;

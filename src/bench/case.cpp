@@ -67,7 +67,7 @@ std::string describe(const Case& one) {
   if (one.kv_heads != one.heads) text += fmt::format(" ({} KV heads)", one.kv_heads);
   text += one.seq_q == one.seq_k ? fmt::format(", sequence {}", one.seq_q)
                                  : fmt::format(", {} queries x {} keys", one.seq_q, one.seq_k);
-  text += fmt::format(", {}", strobe::name_of(one.dtype));
+  text += fmt::format(", {}{}", strobe::name_of(one.dtype), one.tf32 ? " (tf32 products)" : "");
   if (one.causal) text += ", causal";
   if (one.masked() && one.alignment != Alignment::unsaid) text += fmt::format(" {}", name_of(one.alignment));
   if (one.window.left >= 0 || one.window.right >= 0) {
@@ -217,6 +217,7 @@ Json config_json(const Case& one) {
                               {"emb_dim", one.emb_dim()},
                               {"causal", one.causal},
                               {"dtype", strobe::name_of(one.dtype)},
+                              {"tf32", one.tf32},
                               {"device", name_of(one.device)},
                               {"threads", one.threads},
                               {"head_dim", one.head_dim},

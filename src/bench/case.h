@@ -26,6 +26,7 @@ struct Case {
   std::int64_t seq_k = 1;
   std::int64_t head_dim = 1;
   DType dtype = DType::fp16;
+  bool tf32 = false;  // products may round fp32 elements
   bool causal = false;
   Alignment alignment = Alignment::unsaid;
   Window window{};
@@ -95,7 +96,11 @@ Attention attention_of(const Case& one);  // without data
 // Where it runs, with the library's own choice of kernel and no workspace: for questions about it. On a GPU the
 // backward need not repeat bit by bit, as the peers' does not.
 inline Execution execution_of(const Case& one) {
-  return {.device = one.device, .kernel = {}, .threads = one.threads, .deterministic = one.device == Device::cpu};
+  return {.device = one.device,
+          .kernel = {},
+          .threads = one.threads,
+          .deterministic = one.device == Device::cpu,
+          .tf32 = one.tf32};
 }
 
 constexpr const char* name_of(Device device) { return device == Device::cuda ? "cuda" : "cpu"; }

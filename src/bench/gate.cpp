@@ -79,16 +79,16 @@ struct Meter {
     if (!(difference <= error)) error = std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
   }
 
-  Comparison comparison(const char* name, DType dtype) const {
-    return {name, error, gate_tolerance(dtype) * std::max(largest, 1e-6), values};
+  Comparison comparison(const char* name, DType dtype, bool tf32) const {
+    return {name, error, gate_tolerance(dtype, tf32) * std::max(largest, 1e-6), values};
   }
 };
 
 }  // namespace
 
-double gate_tolerance(DType dtype) {
+double gate_tolerance(DType dtype, bool tf32) {
   switch (dtype) {
-    case DType::fp32: return 1e-4;
+    case DType::fp32: return tf32 ? 1e-2 : 1e-4;
     case DType::fp16: return 1e-2;
     case DType::bf16: return 5e-2;
   }
@@ -259,7 +259,7 @@ GateResult Gate::check(const Results& results) const {
     return meter;
   };
   const auto add = [&](const char* name, const Meter& meter, DType dtype) {
-    result.comparisons.push_back(meter.comparison(name, dtype));
+    result.comparisons.push_back(meter.comparison(name, dtype, case_.tf32));
   };
   add("O", row_meter(results.o, &Row::o), case_.dtype);
   if (results.lse) {

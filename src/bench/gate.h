@@ -56,7 +56,7 @@ class Gate {
 };
 
 // Accepted error relative to the largest reference value: rounding of scores, weights and sums in that type passes,
-// a wrong mask, scale, head or missing block does not.
-double gate_tolerance(DType dtype);
+// a wrong mask, scale, head or missing block does not. tf32 rounds what it multiplies as fp16 does.
+double gate_tolerance(DType dtype, bool tf32);
 
 }  // namespace strobe::bench

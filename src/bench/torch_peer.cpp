@@ -122,6 +122,7 @@ void TorchPeer::prepare(const Case& one, const Inputs& inputs) {
                         {"device", strobe::bench::name_of(one.device)},
                         {"hot", one.cache == Cache::hot},
                         {"dtype", strobe::name_of(one.dtype)},
+                        {"tf32", one.tf32},
                         {"heads", one.heads},
                         {"kv_heads", one.kv_heads},
                         {"seq_q", one.seq_q},

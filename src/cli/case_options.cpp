@@ -114,6 +114,10 @@ void add_configuration_options(OptionTable& table, CaseOptions& options) {
       {.name = "dtype", .placeholder = "fp32|fp16|bf16", .help = "default fp16", .apply = [&](auto flag, auto value) {
          options.dtype = parse_dtype(flag, value);
        }});
+  table.add({.name = "tf32",
+             .takes = Takes::nothing,
+             .help = "products may round fp32 elements to 11 bits; cuda",
+             .apply = [&](auto, auto) { options.tf32 = true; }});
   table.add({.name = "pass",
              .placeholder = "forward|backward|both",
              .help = "what is timed; default both",
@@ -246,6 +250,7 @@ Cases cases_of(const CaseOptions& options) {
                          .seq_k = seq_k,
                          .head_dim = emb / heads,
                          .dtype = options.dtype.value_or(DType::fp16),
+                         .tf32 = options.tf32,
                          .causal = causal,
                          .alignment = options.alignment,
                          .window = options.window,

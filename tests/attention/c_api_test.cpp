@@ -176,6 +176,14 @@ TEST(CApi, FailuresAreAStatusAndALine) {
 }
 
 // A text longer than the buffer of strobe_last_error() is cut, not written past its end.
+TEST(CApi, Tf32ReachesTheLibrary) {
+  SmallProblem s;
+  Twin c(s);
+  c.execution.tf32 = 1;
+  EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, &c.execution), STROBE_INVALID_ARGUMENT);
+  EXPECT_EQ(last_error(), "attention: tf32 is for fp32 on cuda; this is fp32 on cpu");
+}
+
 TEST(CApi, LongTextsAreCut) {
   SmallProblem s;
   Twin c(s);

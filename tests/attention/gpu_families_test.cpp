@@ -22,6 +22,7 @@ struct Family {
   bool deterministic = true;
   const char* shared_kb = nullptr;  // of the card that is imitated
   std::string kernel = "flash2";
+  bool tf32 = false;
 };
 
 std::ostream& operator<<(std::ostream& stream, const Family& family) { return stream << family.name; }
@@ -88,6 +89,11 @@ std::vector<Family> families() {
   Family cores{"cuda_cores_fp32", with_options(fp32, 48, {false, true, false}), "CUDA cores", "CUDA cores"};
   cores.shared_kb = "8";
   all.push_back(cores);
+  for (const std::int64_t d : {32, 64}) {
+    Family tf32{"tf32_" + std::to_string(d), plain(fp32, d), "", "", d == 32};
+    tf32.tf32 = true;
+    all.push_back(tf32);
+  }
   for (const DType dtype : {bf16, fp16, fp32}) {
     Family standard{"standard_" + std::string(strobe::name_of(dtype)), with_options(dtype, 32, {false, true, true})};
     standard.kernel = "standard";
@@ -133,9 +139,12 @@ TEST_P(GpuFamilies, BothPasses) {
     EXPECT_NE(configuration_of(on_gpu.attention(), Pass::backward).find(family.backward), std::string::npos)
         << configuration_of(on_gpu.attention(), Pass::backward);
   }
-  const Outcome outcome = on_gpu.run({.kernel = family.kernel, .deterministic = family.deterministic});
+  const Outcome outcome =
+      on_gpu.run({.kernel = family.kernel, .deterministic = family.deterministic, .tf32 = family.tf32});
   EXPECT_EQ(outcome.complaint, "");
-  EXPECT_EQ(plausibility(family.c, oracle(data, 1), outcome.results), "") << describe(family.c);
+  Case rounded = family.c;
+  if (family.tf32) rounded.dtype = DType::fp16;  // of as many bits
+  EXPECT_EQ(plausibility(rounded, oracle(data, 1), outcome.results), "") << describe(family.c);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GpuFamilies, testing::ValuesIn(families()),

@@ -1,8 +1,10 @@
 // fp32 on tensor cores, where its parts could show: sums that only grow, which accumulators that cut instead of
-// rounding make drift, and rows of very different sizes, which share a tile of scaled parts.
+// rounding make drift, and rows of very different sizes or that are not finite, which share scales with others. And
+// tf32, which rounds on purpose.
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "support/compare.h"
 #include "support/gpu.h"
@@ -83,6 +85,78 @@ TEST_F(GpuFp32, RowsOfAllSizes) {
     const Outcome flash2 = on_gpu.run({.kernel = "flash2"});
     EXPECT_EQ(flash2.complaint, "");
     EXPECT_EQ(exactness(c, reference, standard, flash2.results), "");
+  }
+}
+
+// Rows of dQ that have nothing to do with it stay what they were.
+TEST_F(GpuFp32, OneRowThatIsNotFinite) {
+  constexpr std::int64_t kRow = 37;
+  GpuLane lane;
+  for (const std::int64_t dim : {32, 64, 128}) {
+    for (const int spoiled : {0, 3}) {  // Q, dO
+      const Case c = long_case(200, 300, dim);
+      SCOPED_TRACE(describe(c));
+      Data data(c);
+      const std::vector<double> plain = GpuCase(data, lane).run({.kernel = "flash2"}).results.dq;
+      change_inputs(data, [&](int tensor, std::int64_t row, float value) {
+        return tensor == spoiled && row == kRow ? std::numeric_limits<float>::infinity() : value;
+      });
+      const std::vector<double> dq = GpuCase(data, lane).run({.kernel = "flash2"}).results.dq;
+      ASSERT_EQ(dq.size(), plain.size());
+      for (std::size_t i = 0; i < dq.size(); ++i) {
+        const auto row = static_cast<std::int64_t>(i) / dim % c.sq;
+        if (row == kRow) {
+          ASSERT_FALSE(std::isfinite(dq[i])) << i;
+        } else {
+          ASSERT_NEAR(dq[i], plain[i], 1e-5) << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(GpuFp32, Tf32RoundsOnlyWhereItIsAllowed) {
+  GpuLane lane;
+  for (const std::int64_t dim : {32, 64, 128}) {
+    const Case c = long_case(200, 300, dim);
+    SCOPED_TRACE(describe(c));
+    const Data data(c);
+    const Results reference = oracle(data);
+    GpuCase on_gpu(data, lane);
+    const Results standard = on_gpu.run({.kernel = "standard", .tf32 = true}).results;
+    const Outcome flash2 = on_gpu.run({.kernel = "flash2", .tf32 = true});
+    EXPECT_EQ(flash2.complaint, "");
+    EXPECT_LT(relative_error(reference.o, on_gpu.run({.kernel = "standard"}).results.o).max, 1e-5);
+    EXPECT_GT(relative_error(reference.o, standard.o).max, 1e-5);
+    Case rounded = c;
+    rounded.dtype = DType::fp16;  // of as many bits
+    EXPECT_EQ(exactness(rounded, reference, standard, flash2.results), "");
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      for (const Verdict& verdict : explain(on_gpu.attention(), pass, {.device = Device::cuda, .tf32 = true})) {
+        const bool says = verdict.configuration.find("tf32") != std::string::npos;
+        EXPECT_EQ(says, verdict.kernel == "standard" || dim <= 64) << verdict.kernel << ": " << verdict.configuration;
+      }
+    }
+    if (dim <= 64) {
+      EXPECT_GT(relative_error(reference.o, flash2.results.o).max, 1e-5);
+      EXPECT_GT(relative_error(reference.dk, flash2.results.dk).max, 1e-5);
+    } else {
+      EXPECT_LT(relative_error(reference.o, flash2.results.o).max, 1e-5);
+    }
+  }
+}
+
+TEST_F(GpuFp32, Tf32IsForFp32) {
+  Case c = long_case(8, 8, 32);
+  c.dtype = DType::bf16;
+  const Data data(c);
+  GpuLane lane;
+  GpuCase on_gpu(data, lane);
+  try {
+    on_gpu.run({.kernel = "flash2", .tf32 = true});
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "attention: tf32 is for fp32 on cuda; this is bf16 on cuda");
   }
 }
 

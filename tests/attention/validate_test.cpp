@@ -226,6 +226,12 @@ TEST(Validate, RefusesASmallWorkspace) {
   }
 }
 
+TEST(Validate, RefusesTf32OnTheCpu) {
+  SmallProblem s;
+  s.execution.tf32 = true;
+  expect_refusal({"tf32", {}, {"tf32 is for fp32 on cuda", "fp32 on cpu"}}, [&] { s.forward(); });
+}
+
 TEST(Validate, RefusesCudaWithTheReason) {
   SmallProblem s;
   s.execution.device = Device::cuda;

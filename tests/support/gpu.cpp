@@ -163,6 +163,7 @@ Outcome GpuCase::run(const GpuRunOptions& options) {
   const Execution execution{.device = Device::cuda,
                             .kernel = options.kernel,
                             .deterministic = options.deterministic,
+                            .tf32 = options.tf32,
                             .stream = lane_.stream.handle()};
 
   Tensor o = tensor(shape_o, c.layout_out, c.dtype);

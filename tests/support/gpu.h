@@ -51,6 +51,7 @@ struct GpuLane {
 struct GpuRunOptions {
   std::string_view kernel;
   bool deterministic = true;
+  bool tf32 = false;
 };
 
 // The inputs of a case on the GPU. The data and the lane must outlive it; one at a time for a lane.

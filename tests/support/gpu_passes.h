@@ -17,6 +17,7 @@ class GpuPasses {
     execution_ = {.device = Device::cuda,
                   .kernel = options.kernel,
                   .deterministic = options.deterministic,
+                  .tf32 = options.tf32,
                   .stream = lane.stream.handle()};
     Shape shape_o = attention_.q.shape;
     shape_o[3] = attention_.v.shape[3];

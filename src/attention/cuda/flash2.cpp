@@ -34,12 +34,15 @@ const char* name_of(BackwardKind kind) {
   return kind == BackwardKind::plain ? "plain" : kind == BackwardKind::options ? "options" : "general";
 }
 
-// 16-bit parts of an element in shared memory.
-int planes_of(const Problem& problem) { return problem.dtype == DType::fp32 ? 3 : 1; }
-
 // How the tensor cores get an fp32 element, for `explain`.
-const char* parts_text(int planes) {
-  return planes == 2 ? ", two scaled fp16 parts an element" : planes == 3 ? ", three bf16 parts an element" : "";
+const char* text_of(Parts parts) {
+  switch (parts) {
+    case Parts::whole: return "";
+    case Parts::rounded: return ", elements rounded to the 11 bits of tf32";
+    case Parts::scaled: return ", two scaled fp16 parts an element";
+    case Parts::full: return ", three bf16 parts an element";
+  }
+  return "";
 }
 
 bool has_options(const Problem& problem) {
@@ -47,10 +50,9 @@ bool has_options(const Problem& problem) {
          !(problem.scale > 0);
 }
 
-// Whether the fast kernels load and store all of these: fp32 goes through registers, whatever its rows are.
 template <class... Views>
-bool all_take_vectors(const Problem& problem, const Views&... views) {
-  return problem.dtype == DType::fp32 || (takes_vectors(views) && ...);
+bool all_take_vectors(const Views&... views) {
+  return (takes_vectors(views) && ...);
 }
 
 bool has_few_keys(const Problem& problem) { return problem.max_k <= kFewKeys; }
@@ -64,16 +66,18 @@ bool bias_takes_vectors(const Problem& problem) {
          whole(bias.stride[1]) && whole(bias.stride[0]);
 }
 
+// fp32 goes through registers in the forward pass, whatever its rows are.
 bool forward_is_general(const Problem& problem) {
   return has_few_keys(problem) || !bias_takes_vectors(problem) ||
-         !all_take_vectors(problem, problem.q, problem.k, problem.v, problem.o);
+         (problem.dtype != DType::fp32 && !all_take_vectors(problem.q, problem.k, problem.v, problem.o));
 }
 
 ForwardConfig forward_config_of(const Problem& problem, bool general) {
   ForwardFacts facts;
   facts.d = static_cast<int>(problem.d);
   facts.dv = static_cast<int>(problem.dv);
-  facts.planes = planes_of(problem);
+  facts.fp32 = problem.dtype == DType::fp32;
+  facts.tf32 = problem.tf32;
   facts.general = general;
   facts.options = has_options(problem);
   facts.bias = problem.has_bias;
@@ -96,12 +100,12 @@ std::int64_t rows_of(const Problem& problem) {
 
 bool backward_is_general(const Problem& problem) {
   return has_few_keys(problem) || !bias_takes_vectors(problem) ||
-         !all_take_vectors(problem, problem.q, problem.k, problem.v, problem.d_o, problem.dq, problem.dk,
-                           problem.dv_out);
+         !all_take_vectors(problem.q, problem.k, problem.v, problem.d_o, problem.dq, problem.dk, problem.dv_out);
 }
 
 BackwardConfig backward_config_of(const Problem& problem, bool general) {
-  return sm80::backward_config({.planes = planes_of(problem),
+  return sm80::backward_config({.fp32 = problem.dtype == DType::fp32,
+                                .tf32 = problem.tf32,
                                 .d = static_cast<int>(problem.d),
                                 .dv = static_cast<int>(problem.dv),
                                 .options = has_options(problem),
@@ -119,7 +123,7 @@ sm80::BackwardArgs backward_args(const Problem& problem, const BackwardConfig& c
   sm80::backward_tiles(config, args);
   if (problem.wants_dbias) {
     const auto size = [&](std::size_t i) { return static_cast<std::int32_t>(problem.dbias.shape[i]); };
-    sm80::split_dbias(config, {size(0), size(1), size(2), size(3)}, problem.gpu.multiprocessors, args);
+    sm80::plan_dbias(config, {size(0), size(1), size(2), size(3)}, problem.gpu.multiprocessors, args);
   }
   return args;
 }
@@ -152,7 +156,7 @@ std::string configuration(const Problem& problem) {
     return fmt::format("mma.sync, {}, head dimension {}, tiles of {} rows x {} keys, {} warps, {} stages, dQ {}{}",
                        name_of(config.kind), config.d, config.shape.rows, config.shape.keys, config.shape.warps,
                        config.stages, problem.deterministic ? "added in order" : "added in any order",
-                       parts_text(planes_of(problem)));
+                       text_of(config.parts));
   }
   const ForwardConfig config = forward_config_of(problem, forward_is_general(problem));
   const char* kind = config.kind == ForwardKind::plain     ? "plain"
@@ -163,7 +167,7 @@ std::string configuration(const Problem& problem) {
       fmt::format("mma.sync, {}, head dimension {}, tiles of {} rows x {} keys, {} warps, {} stages", kind, config.d,
                   config.shape.rows, config.shape.keys, config.shape.warps, config.stages);
   if (config.splits > 1) text += fmt::format(", keys split {} ways", config.splits);
-  text += parts_text(config.planes);
+  text += text_of(config.parts);
   return text;
 }
 

@@ -36,7 +36,7 @@ struct ChunkCopy {
 
   __device__ __forceinline__ void take(std::uint32_t to, const ElementType<T>* from, int column, bool vectors,
                                        int valid) {
-    if constexpr (kPlanes<T> == 1) {
+    if constexpr (!kIsFp32<T>) {
       if (!kAnyRows || vectors) return copy_async_16(to, from, valid > 0 ? 16 : 0);
       std::uint32_t words[4] = {0, 0, 0, 0};
 #pragma unroll
@@ -65,7 +65,7 @@ struct ChunkCopy {
     return most;
   }
 
-  // `up`: what Fp32Scaled multiplies the elements with.
+  // `up`: what elements with scales are multiplied with.
   __device__ __forceinline__ void put(std::uint32_t to, float up = 1) const {
     if constexpr (kIsFp32<T>) {
       std::uint32_t words[kPlanes<T>][4];
@@ -82,7 +82,7 @@ struct ChunkCopy {
   }
 };
 
-// The chunks of a row of a tile, which kLanes neighbouring lanes hold. Fp32Scaled: with what brings the row back to its
+// The chunks of a row of a tile, which kLanes neighbouring lanes hold; with scales, what brings the row back to its
 // size left at scales[row], fp32.
 template <class T, int kLanes, int kCount, class Chunk, class Address>
 __device__ __forceinline__ void put_row(const Chunk (&chunks)[kCount], int row, std::uint32_t scales,

@@ -1,53 +1,53 @@
-// Element types of tensors as kernels hold them. 16-bit elements lie in shared memory as they are. The tensor cores
-// multiply an fp32 element as the sum of 16-bit parts, each in a plane of its own:
-// - Fp32: three bf16 parts. Six of the nine products of parts make 24 bits, the other three are below the last of them.
-// - Fp32Scaled: two fp16 parts of an element times a power of two, the same for a row, that brings the largest of the
-// row
-//   to the top of fp16's range. Three of the four products make 22 to 23 bits: half of the work.
+// Element types of tensors as kernels hold them (parts.h). 16-bit elements lie in shared memory as they are, parts of
+// fp32 elements each in a plane of its own.
 #pragma once
 
 #include "attention/cuda/device/ptx.cuh"
+#include "attention/cuda/parts.h"
 
 namespace strobe::cuda {
 
 struct Fp32 {};
 struct Fp32Scaled {};
+struct Tf32 {};
 
 template <class T>
 struct Element {
   using Type = std::uint16_t;
   using Part = T;
-  static constexpr int kPlanes = 1;
+  static constexpr Parts kParts = Parts::whole;
+};
+
+template <class PartType, Parts kHeld>
+struct Fp32Element {
+  using Type = float;
+  using Part = PartType;
+  static constexpr Parts kParts = kHeld;
 };
 
 template <>
-struct Element<Fp32> {
-  using Type = float;
-  using Part = Bf16;
-  static constexpr int kPlanes = 3;
-};
-
+struct Element<Fp32> : Fp32Element<Bf16, Parts::full> {};
 template <>
-struct Element<Fp32Scaled> {
-  using Type = float;
-  using Part = Fp16;
-  static constexpr int kPlanes = 2;
-};
+struct Element<Fp32Scaled> : Fp32Element<Fp16, Parts::scaled> {};
+template <>
+struct Element<Tf32> : Fp32Element<Fp16, Parts::rounded> {};
 
 template <class T>
 using ElementType = typename Element<T>::Type;
 
 template <class T>
-inline constexpr int kPlanes = Element<T>::kPlanes;
+inline constexpr Parts kParts = Element<T>::kParts;
+template <class T>
+inline constexpr int kPlanes = planes_of(kParts<T>);
 
 template <class T>
-inline constexpr bool kIsFp32 = kPlanes<T> > 1;
+inline constexpr bool kIsFp32 = kParts<T> != Parts::whole;
 template <class T>
-inline constexpr bool kIsScaled = kPlanes<T> == 2;
+inline constexpr bool kIsScaled = has_scales(kParts<T>);
 
 // Products of planes (left, right), the smallest first; without a loop, so that planes stay in registers.
 template <class T>
-inline constexpr int kPlaneProducts = kPlanes<T> == 2 ? 3 : 6;
+inline constexpr int kPlaneProducts = kPlanes<T>*(kPlanes<T> + 1) / 2;
 
 struct PlaneProduct {
   int left, right;
@@ -55,7 +55,7 @@ struct PlaneProduct {
 
 template <class T>
 __device__ __forceinline__ constexpr PlaneProduct plane_product(int i) {
-  if constexpr (kPlanes<T> == 2) i += 3;
+  i += 6 - kPlaneProducts<T>;
   return i == 0   ? PlaneProduct{0, 2}
          : i == 1 ? PlaneProduct{1, 1}
          : i == 2 ? PlaneProduct{2, 0}
@@ -68,7 +68,7 @@ __device__ __forceinline__ constexpr PlaneProduct plane_product(int i) {
 template <class T>
 __device__ __forceinline__ void to_planes(std::uint32_t (&words)[kPlanes<T>], float low, float high) {
   if constexpr (kPlanes<T> == 1) {
-    words[0] = pack<T>(low, high);
+    words[0] = pack<typename Element<T>::Part>(low, high);
   } else {
 #pragma unroll
     for (int plane = 0; plane < kPlanes<T>; ++plane) {
@@ -87,18 +87,18 @@ __device__ __forceinline__ void to_planes(std::uint32_t (&words)[kPlanes<T>], fl
 // The two elements of a packed word.
 template <class T>
 __device__ __forceinline__ float low_half(std::uint32_t word) {
-  if constexpr (kPlanes<T> == 1) return unpack<T>(static_cast<std::uint16_t>(word));
+  if constexpr (!kIsFp32<T>) return unpack<T>(static_cast<std::uint16_t>(word));
   return 0;
 }
 template <class T>
 __device__ __forceinline__ float high_half(std::uint32_t word) {
-  if constexpr (kPlanes<T> == 1) return unpack<T>(static_cast<std::uint16_t>(word >> 16));
+  if constexpr (!kIsFp32<T>) return unpack<T>(static_cast<std::uint16_t>(word >> 16));
   return 0;
 }
 
 template <class T>
 __device__ __forceinline__ float to_float(ElementType<T> element) {
-  if constexpr (kPlanes<T> == 1) {
+  if constexpr (!kIsFp32<T>) {
     return unpack<T>(element);
   } else {
     return element;

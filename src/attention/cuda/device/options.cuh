@@ -141,7 +141,7 @@ struct ScoreOptions {
           if (whole && bias_fp32) {
             const float2 two = *reinterpret_cast<const float2*>(wide + n * 8);
             low += two.x, high += two.y;
-          } else if (whole && kPlanes<T> == 1) {
+          } else if (whole && !kIsFp32<T>) {
             const std::uint32_t two = *reinterpret_cast<const std::uint32_t*>(narrow + n * 8);
             low += low_half<T>(two), high += high_half<T>(two);
           } else {

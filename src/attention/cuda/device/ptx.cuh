@@ -43,6 +43,7 @@ __device__ __forceinline__ float shuffle_xor(float value, int lanes) {
 
 // The largest of the warp's values.
 __device__ __forceinline__ std::uint32_t warp_max(std::uint32_t value) { return __reduce_max_sync(0xffffffffu, value); }
+__device__ __forceinline__ int warp_max(int value) { return __reduce_max_sync(0xffffffffu, value); }
 
 // Four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void load_matrices(std::uint32_t (&r)[4], std::uint32_t address) {

@@ -129,13 +129,35 @@ __device__ __forceinline__ void for_each(const float (&)[kMt][kNt][4], Body&& bo
   }
 }
 
+// body(m, n, row, column, four) for every four values side by side in a row, which lanes 2t and 2t + 1 make out of
+// their pairs; row and column count from this lane's first accumulator of (m, n).
+template <int kMt, int kNt, class Body>
+__device__ __forceinline__ void for_each_quad(const float (&c)[kMt][kNt][4], Body&& body) {
+  const bool odd = lane_index() % 2 == 1;
+#pragma unroll
+  for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+    for (int n = 0; n < kNt; ++n) {
+      const float(&mine)[4] = c[m][n];
+      const float low = shuffle_xor(odd ? mine[0] : mine[2], 1), high = shuffle_xor(odd ? mine[1] : mine[3], 1);
+      const float four[4] = {odd ? low : mine[0], odd ? high : mine[1], odd ? mine[2] : low, odd ? mine[3] : high};
+      body(m, n, odd ? 8 : 0, odd ? -2 : 0, four);
+    }
+  }
+}
+
 // What a product is added to.
 enum class From { zero, sum };
 
-// c [16 kMt x 16] += a [16 kMt x 16] b [16 x 16] for one k, the columns as two pieces of 8.
-template <class T, int kMt>
+// What the product of the squares (m, k) and (n, k) of 16x16 is multiplied with; for fp32 only.
+struct UnitOne {
+  __device__ __forceinline__ float operator()(int, int, int) const { return 1; }
+};
+
+// c [16 kMt x 16] += unit(m) * a [16 kMt x 16] b [16 x 16] for one k, the columns as two pieces of 8.
+template <class T, int kMt, class Unit>
 __device__ __forceinline__ void multiply_square(float (*c[kMt])[4], const std::uint32_t (&left)[kMt][kPlanes<T>][4],
-                                                const std::uint32_t (&right)[kPlanes<T>][4], From from, float unit) {
+                                                const std::uint32_t (&right)[kPlanes<T>][4], From from, Unit&& unit) {
   if constexpr (!kIsFp32<T>) {
 #pragma unroll
     for (int m = 0; m < kMt; ++m) {
@@ -165,14 +187,15 @@ __device__ __forceinline__ void multiply_square(float (*c[kMt])[4], const std::u
     }
     for_each(part, [&](int m, int half, int e) {
       float& sum = c[m][half][e];
-      sum = from == From::zero ? part[m][half][e] * unit : fmaf(part[m][half][e], unit, sum);
+      sum = from == From::zero ? part[m][half][e] * unit(m) : fmaf(part[m][half][e], unit(m), sum);
     });
   }
 }
 
-// c += unit * a b over kK, or c = unit * a b; the unit is for fp32 only. kMt and kNt count 16-row and 8-column pieces.
-template <class T, int kK, int kMt, int kNt, class A, class B>
-__device__ __forceinline__ void multiply(float (&c)[kMt][kNt][4], const A& a, const B& b, From from, float unit = 1) {
+// c += unit * a b over kK, or c = unit * a b. kMt and kNt count 16-row and 8-column pieces.
+template <class T, int kK, int kMt, int kNt, class A, class B, class Unit = UnitOne>
+__device__ __forceinline__ void multiply(float (&c)[kMt][kNt][4], const A& a, const B& b, From from,
+                                         const Unit& unit = {}) {
   static_assert(kNt % 2 == 0 && kK % 16 == 0);
 #pragma unroll
   for (int k = 0; k < kK / 16; ++k) {
@@ -190,20 +213,20 @@ __device__ __forceinline__ void multiply(float (&c)[kMt][kNt][4], const A& a, co
       float(*square[kMt])[4];
 #pragma unroll
       for (int m = 0; m < kMt; ++m) square[m] = &c[m][2 * n];
-      multiply_square<T, kMt>(square, left, right, k == 0 ? from : From::sum, unit);
+      multiply_square<T, kMt>(square, left, right, k == 0 ? from : From::sum, [&](int m) { return unit(m, n, k); });
     }
   }
 }
 
-// c += a b as one of very many such tiles: in fp32 each is summed for itself, so that fewer roundings have the size of
-// the whole sum.
-template <class T, int kK, int kMt, int kNt, class A, class B>
-__device__ __forceinline__ void add_product(float (&c)[kMt][kNt][4], const A& a, const B& b) {
-  if constexpr (kPlanes<T> == 1) {
+// c += unit * a b as one of very many such tiles: in fp32 each is summed for itself, so that fewer roundings have the
+// size of the whole sum.
+template <class T, int kK, int kMt, int kNt, class A, class B, class Unit = UnitOne>
+__device__ __forceinline__ void add_product(float (&c)[kMt][kNt][4], const A& a, const B& b, const Unit& unit = {}) {
+  if constexpr (!kIsFp32<T>) {
     multiply<T, kK>(c, a, b, From::sum);
   } else {
     float part[kMt][kNt][4];
-    multiply<T, kK>(part, a, b, From::zero);
+    multiply<T, kK>(part, a, b, From::zero, unit);
     for_each(c, [&](int m, int n, int e) { c[m][n][e] += part[m][n][e]; });
   }
 }

@@ -84,7 +84,8 @@ class Call {
         layout_(layout_of(problem)),
         workspace_(static_cast<char*>(workspace)),
         cublas_(problem.dtype, problem.stream, workspace_ + layout_.cublas,
-                Cublas::workspace_bytes(problem.gpu.compute_capability)) {}
+                Cublas::workspace_bytes(problem.gpu.compute_capability),
+                problem.tf32 ? Fp32Math::tf32 : Fp32Math::exact) {}
 
   void forward();
   void backward();
@@ -259,7 +260,8 @@ std::string configuration(const Problem& problem) {
   const double bytes = static_cast<double>(size_of(problem.dtype)) *
                        static_cast<double>(problem.batch * problem.heads_q) * static_cast<double>(problem.max_q) *
                        static_cast<double>(padded(problem.max_k));
-  return fmt::format("cuBLAS, scores of all heads materialised: {:.1f} MB", bytes / 1e6);
+  return fmt::format("cuBLAS{}, scores of all heads materialised: {:.1f} MB", problem.tf32 ? " in tf32" : "",
+                     bytes / 1e6);
 }
 
 }  // namespace

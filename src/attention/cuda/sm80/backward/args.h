@@ -11,6 +11,10 @@ struct DbiasShape {
   constexpr std::int64_t elements() const { return std::int64_t{batch} * heads * rows * keys; }
 };
 
+// How dbias comes about. stored: every element has one (b, h, i), and the block that has it writes it. added: several
+// share an element, and their blocks add to it in any order. summed: by a kernel of its own, always in the same order.
+enum class DbiasBy : std::uint8_t { nothing, stored, added, summed };
+
 // Of a row in fp32: RowWeight, computed once, and delta.
 struct RowFacts {
   float base, rest, power, delta;
@@ -21,10 +25,10 @@ struct BackwardArgs {
   std::int32_t row_tiles = 0, key_tiles = 0;  // of the longest sequence
   std::int32_t stages = 1;
   bool deterministic = true;
-  bool has_row_sums = false;        // rows may need sums that O and LSE do not give
-  bool exact_delta = false;         // dropout or few keys: delta from the weights, not from O, which is rounded, in
-                                    // rows where that shows (row_sums.cuh)
-  bool store_dbias = false;         // every element of dbias has one (b, h, i): the block that has it writes it
+  bool has_row_sums = false;  // rows may need sums that O and LSE do not give
+  bool exact_delta = false;   // dropout or few keys: delta from the weights, not from O, which is rounded, in
+                              // rows where that shows (row_sums.cuh)
+  DbiasBy dbias_by = DbiasBy::nothing;
   std::int64_t tiles_per_head = 0;  // packed batch: tiles of rows of all sequences, one more each for a part
 
   float* delta = nullptr;           // [rows as LSE counts them]: sum of dO * O

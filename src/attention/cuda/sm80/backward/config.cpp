@@ -19,11 +19,14 @@ BackwardConfig planned(BackwardKind kind, int d, const BackwardFacts& facts) {
   BackwardConfig config;
   config.kind = kind;
   config.d = d;
-  config.shape = backward_shape(d, kind, facts.planes);
-  const std::size_t bias = kind == BackwardKind::options && facts.bias ? backward_bias_bytes(config.shape) : 0;
-  const auto bytes = [&](int stages) { return backward_shared_bytes(d, config.shape, facts.planes, stages) + bias; };
+  if (facts.fp32) config.parts = fp32_parts(kind == BackwardKind::plain, facts.tf32);
+  config.shape = backward_shape(d, kind, config.parts);
+  const std::size_t more = has_scales(config.parts)                      ? backward_scale_bytes(config.shape)
+                           : kind == BackwardKind::options && facts.bias ? backward_bias_bytes(config.shape)
+                                                                         : 0;
+  const auto bytes = [&](int stages) { return backward_shared_bytes(d, config.shape, config.parts, stages) + more; };
   // fp32 is loaded through registers, nothing is in flight.
-  config.stages = facts.planes == 1 && bytes(2) <= facts.shared_bytes_per_block ? 2 : 1;
+  config.stages = !facts.fp32 && bytes(2) <= facts.shared_bytes_per_block ? 2 : 1;
   config.shared_bytes = bytes(config.stages);
   return config;
 }
@@ -32,13 +35,12 @@ BackwardConfig planned(BackwardKind kind, int d, const BackwardFacts& facts) {
 
 BackwardConfig backward_config(const BackwardFacts& facts) {
   const int d = std::max(facts.d, facts.dv);
-  const bool fp32 = facts.planes == 3;
-  if (facts.options && !facts.general && !fp32 && d <= 128) {
+  if (facts.options && !facts.general && !facts.fp32 && d <= 128) {
     const BackwardConfig config = planned(BackwardKind::options, padded(kBackwardOptionsDims, d), facts);
     if (config.shared_bytes <= facts.shared_bytes_per_block) return config;
   }
-  if (!facts.options && !facts.general && (!fp32 || d <= 64)) {
-    const int dim = fp32 ? padded(kBackwardPlainFp32Dims, d) : padded(kBackwardPlainDims, d);
+  if (!facts.options && !facts.general && (!facts.fp32 || d <= 64)) {
+    const int dim = facts.fp32 ? padded(kBackwardPlainFp32Dims, d) : padded(kBackwardPlainDims, d);
     const BackwardConfig config = planned(BackwardKind::plain, dim, facts);
     if (config.shared_bytes <= facts.shared_bytes_per_block) return config;
   }

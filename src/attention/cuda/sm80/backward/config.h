@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "attention/cuda/parts.h"
+
 namespace strobe::cuda::sm80 {
 
 // plain: rows of whole 16-byte vectors, no score option. options: the same tiles with score options; 16-bit types only,
@@ -26,8 +28,9 @@ inline constexpr int kBackwardOptionsDims[] = {64, 128};
 inline constexpr int kBackwardGeneralDims[] = {64, 128, 256};
 inline constexpr int kBackwardPlainFp32Dims[] = {32, 64};  // larger ones through general
 
-constexpr BackwardShape backward_shape(int d, BackwardKind kind, int planes) {
-  if (planes == 3) {  // fp32
+constexpr BackwardShape backward_shape(int d, BackwardKind kind, Parts parts) {
+  if (has_scales(parts)) return {64, 64, 4, 2, 2, 2};
+  if (parts == Parts::full) {
     if (d <= 32) return {64, 64, 4, 2, 2, 2};
     if (d <= 64) return {32, 64, 4, 2, 2, 2};
     return {32, 32, 4, 2, 1, 1};
@@ -44,9 +47,16 @@ constexpr BackwardShape backward_shape(int d, BackwardKind kind, int planes) {
 }
 
 // Shared memory: K and V, `stages` tiles of Q and of dO, weights and gradients of scores.
-constexpr std::size_t backward_shared_bytes(int d, const BackwardShape& shape, int planes, int stages) {
-  return static_cast<std::size_t>(2 * planes) *
+constexpr std::size_t backward_shared_bytes(int d, const BackwardShape& shape, Parts parts, int stages) {
+  return static_cast<std::size_t>(2 * planes_of(parts)) *
          (static_cast<std::size_t>(d) * (2 * shape.keys + 2 * stages * shape.rows) + 2 * shape.rows * shape.keys);
+}
+
+// Behind them, where parts have scales, a power of two for each 16 rows of Q, dO, K and V, and for each 16 rows and the
+// keys of a warp of weights and gradients.
+constexpr std::size_t backward_scale_bytes(const BackwardShape& shape) {
+  const int pieces = shape.warps / shape.score_warps;
+  return sizeof(float) * static_cast<std::size_t>((2 * shape.rows + 2 * shape.keys + 2 * shape.rows * pieces) / 16);
 }
 
 // Behind them the bias of a tile of scores, if there is one.
@@ -55,7 +65,8 @@ constexpr std::size_t backward_bias_bytes(const BackwardShape& shape) {
 }
 
 struct BackwardFacts {
-  int planes = 1;  // of 16 bits for each element in shared memory: 3 for fp32
+  bool fp32 = false;
+  bool tf32 = false;  // may round fp32 elements
   int d = 0, dv = 0;
   bool options = false;  // of scores
   bool bias = false;     // one of them is a bias
@@ -65,7 +76,8 @@ struct BackwardFacts {
 
 struct BackwardConfig {
   BackwardKind kind = BackwardKind::plain;
-  int d = 0;       // padded head dimension
+  int d = 0;  // padded head dimension
+  Parts parts = Parts::whole;
   int stages = 1;  // tiles of Q and dO in flight
   std::size_t shared_bytes = 0;
   BackwardShape shape{};

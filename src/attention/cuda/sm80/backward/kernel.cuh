@@ -43,27 +43,42 @@ __device__ __forceinline__ std::uint32_t turn_of(const Sequence& sequence, int r
   return static_cast<std::uint32_t>(key_tile - first);
 }
 
-// Writes a part of dbias that nothing else adds to.
+// Writes a part of dbias that nothing else adds to, or adds to one that others share.
 template <class Tiles>
-__device__ __forceinline__ void store_dbias(const Tiles& scores, const Params& p, const Sequence& sequence, int b,
-                                            int head) {
-  float* dbias = static_cast<float*>(p.dbias.data) + b * p.dbias.batch + head * p.dbias.head;
-  const bool pairs = reinterpret_cast<std::uintptr_t>(dbias) % 8 == 0 && p.dbias.row % 2 == 0;
+__device__ __forceinline__ void store_dbias(const Tiles& scores, const BackwardArgs& args, const Sequence& sequence,
+                                            int b, int head) {
+  const Tensor& to = args.params.dbias;
+  float* dbias = static_cast<float*>(to.data);
+  if (args.dbias.batch > 1) dbias += b * to.batch;
+  if (args.dbias.heads > 1) dbias += head * to.head;
+  const bool added = args.dbias_by == DbiasBy::added;
+  const auto aligned = [&](int floats) {
+    return reinterpret_cast<std::uintptr_t>(dbias) % (floats * sizeof(float)) == 0 && to.row % floats == 0;
+  };
+  const bool whole = scores.first_row + Tiles::kShape.rows <= sequence.q_length &&
+                     scores.first_key + Tiles::kShape.keys <= sequence.k_length;
+  if (kReductionIsVector && added && whole && aligned(4)) {
+    for_each_quad(scores.ds, [&](int m, int n, int row, int column, const float(&four)[4]) {
+      reduce_add(dbias + (scores.row_of(m, 0) + row) * to.row + scores.key_of(n, 0) + column, four);
+    });
+    return;
+  }
+  const bool pairs = aligned(2);
 #pragma unroll
   for (int m = 0; m < Tiles::kMt; ++m) {
 #pragma unroll
     for (int n = 0; n < Tiles::kNt; ++n) {
 #pragma unroll
-      for (int e = 0; e < 4; e += 2) {
-        const int i = scores.row_of(m, e), j = scores.key_of(n, 0);
-        if (i >= sequence.q_length) continue;
-        float* to = dbias + i * p.dbias.row + j;
-        const float low = scores.ds[m][n][e], high = scores.ds[m][n][e + 1];
-        if (pairs && j + 1 < sequence.k_length) {
-          *reinterpret_cast<float2*>(to) = make_float2(low, high);
-        } else {
-          if (j < sequence.k_length) to[0] = low;
-          if (j + 1 < sequence.k_length) to[1] = high;
+      for (int e = 0; e < 4; ++e) {
+        const int i = scores.row_of(m, e), j = scores.key_of(n, e);
+        if (i >= sequence.q_length || j >= sequence.k_length) continue;
+        float* at = dbias + i * to.row + j;
+        if (added) {
+          reduce_add(at, scores.ds[m][n][e]);
+        } else if (!pairs || (e % 2 == 0 && j + 1 >= sequence.k_length)) {
+          *at = scores.ds[m][n][e];
+        } else if (e % 2 == 0) {
+          *reinterpret_cast<float2*>(at) = make_float2(scores.ds[m][n][e], scores.ds[m][n][e + 1]);
         }
       }
     }
@@ -92,6 +107,8 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
   const std::uint32_t s_p = s_do + static_cast<std::uint32_t>(args.stages) * kRowBytes;  // [rows][keys]
   const std::uint32_t s_ds = s_p + kTileBytes<T, kRows, kKeys>;                          // [rows][keys]
   const std::uint32_t s_bias = s_ds + kTileBytes<T, kRows, kKeys>;                       // [warps][piece of a warp]
+  constexpr int kPieces = kShape.warps / kShape.score_warps;
+  const GroupScales<kRows, kKeys, kPieces> scales(s_bias);  // in its place
 
   unsigned block = blockIdx.x;
   if (args.deterministic) {
@@ -123,21 +140,35 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
   const int grad_key = warp % kShape.gradient_warps * kGradKeys, grad_column = warp / kShape.gradient_warps * kGradD;
 
   if (tile_begin < tile_end) {
-    const auto load_rows = [&](const Tensor& tensor, std::uint32_t tile, int head, int row_tile, int columns) {
-      const Rows<T> from = rows_at<T>(tensor, head_offset(tensor, place.b, head, sequence.q_begin), columns);
-      const TileWalk<T, kRows, kD, kThreads, kGeneral> walk(from, row_tile * kRows);
-      walk.load(tile, sequence.q_length - row_tile * kRows);
+    const auto rows_of = [&](const Tensor& tensor, int head, int columns) {
+      return rows_at<T>(tensor, head_offset(tensor, place.b, head, sequence.q_begin), columns);
     };
-    const auto load_keys = [&](const Tensor& tensor, std::uint32_t tile, int columns) {
-      const Rows<T> from = rows_at<T>(tensor, head_offset(tensor, place.b, place.head, sequence.k_begin), columns);
-      const TileWalk<T, kKeys, kD, kThreads, kGeneral> walk(from, first_key);
-      walk.load(tile, sequence.k_length - first_key);
+    const auto keys_of = [&](const Tensor& tensor, int columns) {
+      return rows_at<T>(tensor, head_offset(tensor, place.b, place.head, sequence.k_begin), columns);
+    };
+    const auto load_keys = [&] {
+      const int valid = sequence.k_length - first_key;
+      const Rows<T> k = keys_of(p.k, p.d), v = keys_of(p.v, p.dv_dim);
+      if constexpr (kIsScaled<T>) {
+        load_groups<T, kKeys, kD, kShape.warps>(k, v, first_key, valid, s_k, s_v, scales.k);
+      } else {
+        TileWalk<T, kKeys, kD, kThreads, kGeneral>(k, first_key).load(s_k, valid);
+        TileWalk<T, kKeys, kD, kThreads, kGeneral>(v, first_key).load(s_v, valid);
+      }
+    };
+    const auto load_rows = [&](std::uint32_t stage, int head, int row_tile) {
+      const int first = row_tile * kRows, valid = sequence.q_length - first;
+      const Rows<T> q = rows_of(p.q, head, p.d), d_o = rows_of(p.d_o, head, p.dv_dim);
+      if constexpr (kIsScaled<T>) {
+        load_groups<T, kRows, kD, kShape.warps>(q, d_o, first, valid, s_q, s_do, scales.q);
+      } else {
+        TileWalk<T, kRows, kD, kThreads, kGeneral>(q, first).load(s_q + stage, valid);
+        TileWalk<T, kRows, kD, kThreads, kGeneral>(d_o, first).load(s_do + stage, valid);
+      }
     };
     const int first_head = place.head * p.group;
-    load_keys(p.k, s_k, p.d);
-    load_keys(p.v, s_v, p.dv_dim);
-    load_rows(p.q, s_q, first_head, tile_begin, p.d);
-    load_rows(p.d_o, s_do, first_head, tile_begin, p.dv_dim);
+    load_keys();
+    load_rows(0, first_head, tile_begin);
     const auto load_bias = [&](int head, int row_tile, int part) {
       if constexpr (Tiles::kBiasTile) {
         const Tiles next(row_tile, first_key, part);
@@ -165,22 +196,29 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
       copy_async_wait<0>();
       block_sync();
       if (args.stages == 2 && left > 1) {
-        load_rows(p.q, s_q + (stage ^ kRowBytes), next_head, next_tile, p.d);
-        load_rows(p.d_o, s_do + (stage ^ kRowBytes), next_head, next_tile, p.dv_dim);
+        load_rows(stage ^ kRowBytes, next_head, next_tile);
       }
       copy_async_commit();
 
       // Weights, and gradients of scores.
       const auto score_part = [&](int part) {
         Tiles scores(row_tile, first_key, part);
-        const ScoreTiles tiles{s_q + stage, s_k, s_do + stage, s_v, Tiles::bias_part(s_bias, part).tile};
+        const ScoreTiles tiles{s_q + stage, s_k,      s_do + stage, s_v,     Tiles::bias_part(s_bias, part).tile,
+                               scales.q,    scales.k, scales.d_o,   scales.v};
         scores.compute(args, sequence, place.b, head, tiles, NoWeights(), [&] {
-          if (args.store_dbias) store_dbias(scores, p, sequence, place.b, head);
+          if (args.dbias_by == DbiasBy::stored || args.dbias_by == DbiasBy::added) {
+            store_dbias(scores, args, sequence, place.b, head);
+          }
         });
         if (bias_tile && left > 1) {
           warp_sync();
           load_bias(next_head, next_tile, part);
           copy_async_commit();
+        }
+        if constexpr (kIsScaled<T>) {
+          const std::uint32_t at = scales.offset(scores.row / kGroupRows, scores.key / Tiles::kScoreKeys);
+          scale_groups(scores.weight, scales.weights + at, scales.offset(1, 0));
+          scale_groups(scores.ds, scales.gradients + at, scales.offset(1, 0));
         }
         store_accumulators<T, kRows, kKeys>(s_p, scores.row, scores.key, scores.weight);
         store_accumulators<T, kRows, kKeys>(s_ds, scores.row, scores.key, scores.ds);
@@ -202,13 +240,20 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
       }
 
       // Gradients.
+      const GradientUnits<kIsScaled<T>, kRows, kGradKeys> dv_units(scales, scales.d_o, scales.weights, grad_key,
+                                                                   Tiles::kScoreKeys);
       add_product<T, kRows>(dv, LeftOf<T, kRows, kKeys, Stored::transposed>(s_p, 0, grad_key),
-                            RightOf<T, kRows, kD, Stored::transposed, kGradApart>(s_do + stage, 0, grad_column));
+                            RightOf<T, kRows, kD, Stored::transposed, kGradApart>(s_do + stage, 0, grad_column),
+                            dv_units);
+      const GradientUnits<kIsScaled<T>, kRows, kGradKeys> dk_units(scales, scales.q, scales.gradients, grad_key,
+                                                                   Tiles::kScoreKeys);
       add_product<T, kRows>(dk, LeftOf<T, kRows, kKeys, Stored::transposed>(s_ds, 0, grad_key),
-                            RightOf<T, kRows, kD, Stored::transposed, kGradApart>(s_q + stage, 0, grad_column));
+                            RightOf<T, kRows, kD, Stored::transposed, kGradApart>(s_q + stage, 0, grad_column),
+                            dk_units);
       float dq[kDqRows / 16][kDqD / 8][4];
+      const DqUnits<kIsScaled<T>, kDqRows, kKeys> dq_units(scales, dq_row, Tiles::kScoreKeys);
       multiply<T, kKeys>(dq, LeftOf<T, kRows, kKeys, Stored::plain>(s_ds, dq_row, 0),
-                         RightOf<T, kKeys, kD, Stored::transposed, kDqApart>(s_k, 0, dq_column), From::zero);
+                         RightOf<T, kKeys, kD, Stored::transposed, kDqApart>(s_k, 0, dq_column), From::zero, dq_units);
       if (args.deterministic) {
         while (seen != added_turn) seen = watch(added);
       }
@@ -223,8 +268,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
         stage ^= kRowBytes;
       } else if (left > 1) {
         block_sync();
-        load_rows(p.q, s_q, next_head, next_tile, p.d);
-        load_rows(p.d_o, s_do, next_head, next_tile, p.dv_dim);
+        load_rows(0, next_head, next_tile);
         copy_async_commit();
       }
       head = next_head;
@@ -252,7 +296,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
   };
   const auto row_of_dk = [&](int row) { return row * p.dk.row; };
   const auto row_of_dv = [&](int row) { return row * p.dv.row; };
-  if constexpr (kPlanes<T> == 1) {  // through the tiles of K and V, so that stores are whole vectors
+  if constexpr (!kIsFp32<T>) {  // through the tiles of K and V, so that stores are whole vectors
     store_accumulators<T, kKeys, kD>(s_k, grad_key, grad_column, dk);
     store_accumulators<T, kKeys, kD>(s_v, grad_key, grad_column, dv);
     block_sync();

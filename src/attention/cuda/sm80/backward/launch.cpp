@@ -17,10 +17,12 @@ std::int64_t all_row_tiles(const BackwardArgs& args) {
   return p.packed ? p.heads_q * args.tiles_per_head : std::int64_t{p.batch} * p.heads_q * args.row_tiles;
 }
 
-// Whether several (b, h, i) of the problem share an element of dbias.
-bool sums_dbias(const BackwardArgs& args) {
+// A row of dbias that all rows share has too few elements to be added to by all of them.
+DbiasBy dbias_by(const BackwardArgs& args) {
   const Params& p = args.params;
-  return args.dbias.batch < p.batch || args.dbias.heads < p.heads_q || args.dbias.rows < p.max_q;
+  const bool one_row = args.dbias.rows < p.max_q;
+  if (args.dbias.batch == p.batch && args.dbias.heads == p.heads_q && !one_row) return DbiasBy::stored;
+  return args.deterministic || one_row ? DbiasBy::summed : DbiasBy::added;
 }
 
 template <class Body>
@@ -45,9 +47,10 @@ void backward_tiles(const BackwardConfig& config, BackwardArgs& args) {
   args.tiles_per_head = p.total_q / config.shape.rows + p.batch;
 }
 
-void split_dbias(const BackwardConfig& config, const DbiasShape& shape, int multiprocessors, BackwardArgs& args) {
+void plan_dbias(const BackwardConfig& config, const DbiasShape& shape, int multiprocessors, BackwardArgs& args) {
   args.dbias = shape;
-  if (!sums_dbias(args)) return;
+  args.dbias_by = dbias_by(args);
+  if (args.dbias_by != DbiasBy::summed) return;
   const Params& p = args.params;
   const std::int64_t tiles = ceil_div(shape.rows, config.shape.rows);
   const std::int64_t blocks = std::int64_t{shape.batch} * shape.heads * tiles * args.key_tiles;
@@ -89,11 +92,10 @@ void launch_backward(BackwardLaunch launch, void* workspace) {
   zero_async(workspace, bytes.dq_sum + bytes.turns, launch.stream);
   launch_delta(launch);
   if (args.has_row_sums) with_dim(launch.config.d, [&]<int kD>() { launch_row_sums<kD>(launch); });
-  const bool wants_dbias = args.params.dbias.data != nullptr;
-  args.store_dbias = wants_dbias && !sums_dbias(args);
-  if (args.store_dbias) launch_zero_dbias(launch);
+  const bool summed = args.dbias_by == DbiasBy::summed;
+  if (args.dbias_by != DbiasBy::nothing && !summed) launch_zero_dbias(launch);
   with_dim(launch.config.d, [&]<int kD>() { launch_backward_tiles<kD>(launch); });
-  if (wants_dbias && !args.store_dbias) {
+  if (summed) {
     with_dim(launch.config.d, [&]<int kD>() { launch_dbias<kD>(launch); });
     if (args.dbias_parts > 1) launch_add_dbias(launch);
   }

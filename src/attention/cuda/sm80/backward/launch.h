@@ -26,8 +26,9 @@ BackwardWorkspace backward_workspace(const BackwardConfig& config, const Backwar
 // args with params, deterministic and the tiles of the plan; see also backward_tiles().
 void backward_tiles(const BackwardConfig& config, BackwardArgs& args);
 
-// Parts of a dbias that is shared, after backward_tiles(): so many that they fill the card.
-void split_dbias(const BackwardConfig& config, const DbiasShape& shape, int multiprocessors, BackwardArgs& args);
+// How dbias comes about, after backward_tiles(); where a kernel of its own sums it up, in so many parts that they fill
+// the card.
+void plan_dbias(const BackwardConfig& config, const DbiasShape& shape, int multiprocessors, BackwardArgs& args);
 
 void launch_delta(const BackwardLaunch& launch);  // 16 bits; fp32 has launch_row_sums()
 void launch_dsinks(const BackwardLaunch& launch);

@@ -29,7 +29,7 @@ void launch_backward_tiles(const BackwardLaunch& launch) {
   const BackwardArgs& args = launch.args;
   const Params& p = args.params;
   const auto start = [&]<class T, BackwardKind kKind>() {
-    constexpr BackwardShape kShape = backward_shape(kD, kKind, kPlanes<T>);
+    constexpr BackwardShape kShape = backward_shape(kD, kKind, kParts<T>);
     constexpr int kThreads = kShape.warps * kWarpLanes;
     launch_kernel(backward_kernel<T, kD, kKind>,
                   {"flash2 backward", std::int64_t{p.batch} * p.heads_kv * args.key_tiles, kThreads,
@@ -37,14 +37,18 @@ void launch_backward_tiles(const BackwardLaunch& launch) {
                   args);
     launch_kernel(round_dq_kernel<T, kD, kKind>,
                   {"flash2 backward, dQ", std::int64_t{p.batch} * p.heads_q * args.row_tiles, kThreads,
-                   kPlanes<T> == 1 ? static_cast<std::size_t>(kShape.rows * kD * 2) : 0, launch.stream},
+                   !kIsFp32<T> ? static_cast<std::size_t>(kShape.rows * kD * 2) : 0, launch.stream},
                   args);
   };
+  const bool plain = launch.config.kind == BackwardKind::plain;
   with_type(launch.dtype, [&]<class T>() {
-    if constexpr (kPlanes<T> == 1 || kD == 32 || kD == 64) {
-      if (launch.config.kind == BackwardKind::plain) return start.template operator()<T, BackwardKind::plain>();
+    if constexpr (!kIsFp32<T>) {
+      if (plain) return start.template operator()<T, BackwardKind::plain>();
+    } else if constexpr (kD == 32 || kD == 64) {
+      if (plain && launch.config.parts == Parts::rounded) return start.template operator()<Tf32, BackwardKind::plain>();
+      if (plain) return start.template operator()<Fp32Scaled, BackwardKind::plain>();
     }
-    if constexpr (kPlanes<T> == 1 && (kD == 64 || kD == 128)) {
+    if constexpr (!kIsFp32<T> && (kD == 64 || kD == 128)) {
       if (launch.config.kind == BackwardKind::options) return start.template operator()<T, BackwardKind::options>();
     }
     if constexpr (kHasGeneral<kD>) start.template operator()<T, BackwardKind::general>();
@@ -68,8 +72,8 @@ template <int kD>
 void launch_row_sums(const BackwardLaunch& launch) {
   const Params& p = launch.args.params;
   with_type(launch.dtype, [&]<class T>() {
-    if constexpr (kHasGeneral<kD> || (kPlanes<T> == 3 && kD == 32)) {  // fp32 takes it for plain problems too
-      constexpr BackwardShape kShape = backward_shape(kD, BackwardKind::general, kPlanes<T>);
+    if constexpr (kHasGeneral<kD> || (kIsFp32<T> && kD == 32)) {  // fp32 takes it for plain problems too
+      constexpr BackwardShape kShape = backward_shape(kD, BackwardKind::general, kParts<T>);
       const BackwardArgs args = with_tiles(launch.args, kShape);
       launch_kernel(row_sums_kernel<T, kD>,
                     {"flash2 backward, row sums", std::int64_t{p.batch} * p.heads_q * args.row_tiles,
@@ -83,7 +87,7 @@ template <int kD>
 void launch_dbias(const BackwardLaunch& launch) {
   with_type(launch.dtype, [&]<class T>() {
     if constexpr (kHasGeneral<kD>) {
-      constexpr BackwardShape kShape = backward_shape(kD, BackwardKind::general, kPlanes<T>);
+      constexpr BackwardShape kShape = backward_shape(kD, BackwardKind::general, kParts<T>);
       const DbiasShape& shape = launch.args.dbias;
       const DbiasArgs args{with_tiles(launch.args, kShape), (shape.rows + kShape.rows - 1) / kShape.rows};
       const std::int64_t tiles = std::int64_t{shape.batch} * shape.heads * args.row_tiles * args.backward.key_tiles;

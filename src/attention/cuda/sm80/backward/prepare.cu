@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(kRowThreads) dbias_rows_kernel(const __grid_co
   const auto h = static_cast<std::int64_t>(index % shape.heads);
   const auto b = static_cast<std::int64_t>(index / shape.heads);
   float* row = static_cast<float*>(dbias.data) + b * dbias.batch + h * dbias.head + i * dbias.row;
-  const int parts = args.store_dbias ? 0 : args.dbias_parts;
+  const int parts = args.dbias_by == DbiasBy::summed ? args.dbias_parts : 0;
   const std::int64_t elements = std::int64_t{shape.batch} * shape.heads * shape.rows * shape.keys;
   for (int j = static_cast<int>(threadIdx.x); j < shape.keys; j += kRowThreads) {
     float sum = 0;

@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32)
   }
   const Rows<T> to = rows_at<T>(p.dq, head_offset(p.dq, b, head, sequence.q_begin + first_row), p.d);
   const auto row_offset = [&](int r) { return r * p.dq.row; };
-  if constexpr (kPlanes<T> == 1) {
+  if constexpr (!kIsFp32<T>) {
     const std::uint32_t s_dq = shared_base();  // [rows][kD]
     store_accumulators<T, kShape.rows, kD>(s_dq, row, column, dq);
     block_sync();

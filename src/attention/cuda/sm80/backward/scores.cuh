@@ -9,6 +9,7 @@
 #include "attention/cuda/device/weight.cuh"
 #include "attention/cuda/sm80/backward/args.h"
 #include "attention/cuda/sm80/backward/config.h"
+#include "attention/cuda/sm80/backward/groups.cuh"
 
 namespace strobe::cuda::sm80 {
 
@@ -24,7 +25,7 @@ __device__ __forceinline__ RowTile row_tile_of_block(const BackwardArgs& args) {
 }
 
 template <class T, int kD, BackwardKind kKind>
-inline constexpr BackwardShape kBackwardShape = backward_shape(kD, kKind, kPlanes<T>);
+inline constexpr BackwardShape kBackwardShape = backward_shape(kD, kKind, kParts<T>);
 
 // What weights and their gradients take of a row: delta, and LSE with the logarithm of the sum of the weights that it
 // gives, where that was computed. In 16 bits LSE is in natural units, or, where those of scores are not, what is taken
@@ -80,9 +81,11 @@ struct NoWeights {
   __device__ __forceinline__ void operator()(int, int, int, float) const {}
 };
 
-// Tiles in shared memory: [rows][kD], [keys][kD], [rows][kD], [keys][kD]; and this part of the bias, if it is there.
+// Tiles in shared memory: [rows][kD], [keys][kD], [rows][kD], [keys][kD]; this part of the bias, if it is there; and
+// the scales of groups of rows (groups.cuh).
 struct ScoreTiles {
   std::uint32_t q, k, d_o, v, bias = 0;
+  std::uint32_t q_scales = 0, k_scales = 0, d_o_scales = 0, v_scales = 0;
 };
 
 // A part of a warp's piece: rows [row, row + kScoreRows) of the tile, keys [key, key + kScoreKeys).
@@ -134,8 +137,7 @@ struct Scores {
     if constexpr (kOptions && !kBiasTile) {
       options.template prefetch_bias<kMt, kNt>(row_of(0, 0), key_of(0, 0), sequence);
     }
-    multiply<T, kD>(weight, LeftOf<T, kShape.rows, kD, Stored::plain>(tiles.q, row, 0),
-                    RightOf<T, kShape.keys, kD, Stored::plain>(tiles.k, key, 0), From::zero);
+    multiply_rows(weight, tiles.q, tiles.k, tiles.q_scales, tiles.k_scales);
     CapSlopes<T, kOptions ? kMt : 1, kOptions ? kNt : 1> slopes;
     if constexpr (kOptions) options.template apply<T>(weight, slopes, row_of(0, 0), key_of(0, 0), sequence);
     if (kOptions && options.bias.data) {
@@ -149,8 +151,7 @@ struct Scores {
     // Without a branch between exponentials and product, so that the compiler lets them overlap.
     const auto finish = [&]<bool kNatural, bool kDrop>() {
       exponentiate<kNatural>(rows, kOptions ? options.unit : p.scale, p.scale);
-      multiply<T, kD>(ds, LeftOf<T, kShape.rows, kD, Stored::plain>(tiles.d_o, row, 0),
-                      RightOf<T, kShape.keys, kD, Stored::plain>(tiles.v, key, 0), From::zero);
+      multiply_rows(ds, tiles.d_o, tiles.v, tiles.d_o_scales, tiles.v_scales);
       if constexpr (kOptions) for_each(weight, [&](int m, int n, int e) { on_weight(m, n, e, weight[m][n][e]); });
       if constexpr (kDrop) {
         options.drop(weight, row_of(0, 0), key_of(0, 0), [&](int m, int n, int e, bool kept) {
@@ -179,6 +180,22 @@ struct Scores {
   }
 
  private:
+  // This part of rows times keys.
+  __device__ __forceinline__ void multiply_rows(float (&c)[kMt][kNt][4], std::uint32_t rows, std::uint32_t keys,
+                                                std::uint32_t row_scales, std::uint32_t key_scales) const {
+    const LeftOf<T, kShape.rows, kD, Stored::plain> left(rows, row, 0);
+    const RightOf<T, kShape.keys, kD, Stored::plain> right(keys, key, 0);
+    if constexpr (!kIsScaled<T>) {
+      multiply<T, kD>(c, left, right, From::zero);
+    } else {
+      float of_rows[kMt], of_keys[kNt / 2];
+      load_scales(of_rows, row_scales, row / kGroupRows);
+      load_scales(of_keys, key_scales, key / kGroupRows);
+      multiply<T, kD>(c, left, right, From::zero, [&](int m, int, int) { return of_rows[m]; });
+      for_each(c, [&](int m, int n, int e) { c[m][n][e] *= of_keys[n / 2]; });  // after: both at once may overflow
+    }
+  }
+
   // Scores to weights. In natural units the difference comes first: a score may be -FLT_MAX. fp32 has a way of its own.
   template <bool kNatural>
   __device__ __forceinline__ void exponentiate(const RowStatistics<T, kMt, kOptions || kIsFp32<T>>& rows, float unit,

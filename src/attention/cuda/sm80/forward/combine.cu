@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
   }
   const float value = result.inverse == 0 ? 0 : o * result.inverse;
   auto* to = static_cast<ElementType<T>*>(p.o.data) + head_offset(p.o, b, head, sequence.q_begin + i) + column;
-  if constexpr (kPlanes<T> == 1) {
+  if constexpr (!kIsFp32<T>) {
     *to = static_cast<std::uint16_t>(pack<T>(value, 0));
   } else {
     *to = value;

@@ -25,10 +25,10 @@ int resident_blocks(const ForwardShape& shape, std::size_t bytes, std::size_t li
 }
 
 // Two stages where that costs no resident block. `more` bytes lie beside them.
-int best_stages(int d, const ForwardShape& shape, int planes, std::size_t more, std::size_t limit) {
-  const std::size_t one = forward_shared_bytes(d, shape, planes, 1) + more;
-  const std::size_t two = forward_shared_bytes(d, shape, planes, 2) + more;
-  if (two > limit || planes > 1) return 1;  // fp32 is loaded through registers, nothing is in flight
+int best_stages(int d, const ForwardShape& shape, Parts parts, std::size_t more, std::size_t limit) {
+  const std::size_t one = forward_shared_bytes(d, shape, parts, 1) + more;
+  const std::size_t two = forward_shared_bytes(d, shape, parts, 2) + more;
+  if (two > limit || parts != Parts::whole) return 1;  // fp32 is loaded through registers, nothing is in flight
   return resident_blocks(shape, two, limit) >= resident_blocks(shape, one, limit) ? 2 : 1;
 }
 
@@ -53,16 +53,16 @@ ForwardConfig forward_config(const ForwardFacts& facts) {
   const auto take = [&](ForwardKind kind, int dim) {
     config.kind = kind;
     config.d = dim;
-    config.planes = forward_planes(kind, facts.planes);
-    config.shape = forward_shape(dim, kind, config.planes);
+    if (facts.fp32) config.parts = fp32_parts(kind == ForwardKind::plain, facts.tf32);
+    config.shape = forward_shape(dim, kind, config.parts);
     const std::size_t limit = facts.shared_bytes_per_block;
     const std::size_t bias = kind == ForwardKind::options && facts.bias ? forward_bias_bytes(config.shape) : 0;
-    config.stages = best_stages(dim, config.shape, config.planes, bias, limit);
-    config.shared_bytes = forward_shared_bytes(dim, config.shape, config.planes, config.stages) + bias;
+    config.stages = best_stages(dim, config.shape, config.parts, bias, limit);
+    config.shared_bytes = forward_shared_bytes(dim, config.shape, config.parts, config.stages) + bias;
   };
-  if (!facts.general && facts.options && facts.planes == 1 && d <= 128) {
+  if (!facts.general && facts.options && !facts.fp32 && d <= 128) {
     take(ForwardKind::options, padded(kOptionsDims, d));
-  } else if (!facts.general && !facts.options && facts.planes == 1) {
+  } else if (!facts.general && !facts.options && !facts.fp32) {
     const int dim = padded(kPlainDims, d);
     if (facts.max_q * group <= 64) {
       take(ForwardKind::small, padded(kGeneralDims, d));

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "attention/cuda/parts.h"
+
 namespace strobe::cuda::sm80 {
 
 // plain: rows of whole 16-byte vectors, no score option. options: the same with score options, in tiles of 64 rows;
@@ -28,15 +30,9 @@ inline constexpr int kOptionsDims[] = {64, 128};
 inline constexpr int kGeneralDims[] = {64, 128, 256};
 inline constexpr int kPlainFp32Dims[] = {32, 64};  // larger ones through general
 
-// 16-bit parts of an element (device/element.cuh), from those that the problem's type has at most: fp32 takes two where
-// there is no option.
-constexpr int forward_planes(ForwardKind kind, int planes) {
-  return planes == 3 && kind == ForwardKind::plain ? 2 : planes;
-}
-
-constexpr ForwardShape forward_shape(int d, ForwardKind kind, int planes) {
-  if (planes == 2) return {128, d <= 32 ? 64 : 32, 8, 2, false};
-  if (planes == 3) {  // fp32
+constexpr ForwardShape forward_shape(int d, ForwardKind kind, Parts parts) {
+  if (has_scales(parts)) return {128, d <= 32 ? 64 : 32, 8, 2, false};
+  if (parts == Parts::full) {
     if (d <= 32) return {128, 64, 8, 2, false};
     if (d <= 64) return {128, 32, 8, 2, false};
     if (d <= 128) return {64, 32, 4, 2, false};
@@ -50,10 +46,11 @@ constexpr ForwardShape forward_shape(int d, ForwardKind kind, int planes) {
   return {64, 64, 4, 2, false};
 }
 
-// Shared memory: the Q tile, then `stages` tiles of K and of V; with two planes a scale for each of their rows; with
-// `options` the bias of a tile of scores, if any.
-constexpr std::size_t forward_shared_bytes(int d, const ForwardShape& shape, int planes, int stages) {
-  return static_cast<std::size_t>(2 * planes * d + (planes == 2 ? 4 : 0)) * (shape.rows + 2 * stages * shape.keys);
+// Shared memory: the Q tile, then `stages` tiles of K and of V; where parts have scales, one for each of their rows;
+// with `options` the bias of a tile of scores, if any.
+constexpr std::size_t forward_shared_bytes(int d, const ForwardShape& shape, Parts parts, int stages) {
+  return static_cast<std::size_t>(2 * planes_of(parts) * d + (has_scales(parts) ? 4 : 0)) *
+         (shape.rows + 2 * stages * shape.keys);
 }
 
 constexpr std::size_t forward_bias_bytes(const ForwardShape& shape) {
@@ -61,7 +58,8 @@ constexpr std::size_t forward_bias_bytes(const ForwardShape& shape) {
 }
 
 struct ForwardFacts {
-  int planes = 1;  // of 16 bits for each element in shared memory, at most: 3 for fp32
+  bool fp32 = false;
+  bool tf32 = false;  // may round fp32 elements
   int d = 0, dv = 0;
   bool options = false;       // of scores
   bool bias = false;          // one of them is a bias
@@ -76,7 +74,7 @@ struct ForwardFacts {
 
 struct ForwardConfig {
   ForwardKind kind = ForwardKind::plain;
-  int planes = 1;        // of 16 bits for each element in shared memory
+  Parts parts = Parts::whole;
   int d = 0;             // padded head dimension
   int stages = 1;        // tiles of K and V in flight
   int splits = 1;        // of the keys, each for a block of its own

@@ -13,7 +13,7 @@
 namespace strobe::cuda::sm80 {
 
 template <class T, int kD, ForwardKind kKind>
-inline constexpr ForwardShape kForwardShape = forward_shape(kD, kKind, kPlanes<T>);
+inline constexpr ForwardShape kForwardShape = forward_shape(kD, kKind, kParts<T>);
 
 // Which tile a block has: splits and tiles of a head are neighbours, so that its keys stay in the cache.
 struct ForwardPlace {
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   const std::uint32_t s_q = shared_base();                                              // [rows][kD]
   const std::uint32_t s_k = s_q + kTileBytes<T, kShape.rows, kD>;                       // [stages][keys][kD]
   const std::uint32_t s_v = s_k + static_cast<std::uint32_t>(args.stages) * kKeyBytes;  // [stages][keys][kD]
-  const Scales scales(s_v + kKeyBytes, kShape.rows, kKeys);                             // Fp32Scaled, one stage
+  const Scales scales(s_v + kKeyBytes, kShape.rows, kKeys);  // where there are any; one stage
 
   const int warp_row = warp_index() * kWarpRows;
   const int lane_row = first_row + warp_row + lane_index() / 4;  // and 8, 16, 24 below
@@ -236,7 +236,8 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
           if constexpr (kIsScaled<T>) unit = take_scales_of_v<kKeys>(s, scales.v);
           LeftRegisters<T, kMt, kKeys / 16> weights;
           round_to_left<T>(weights, s);
-          multiply<T, kKeys>(o, weights, RightOf<T, kKeys, kD, Stored::transposed>(s_v + stage, 0, 0), From::sum, unit);
+          multiply<T, kKeys>(o, weights, RightOf<T, kKeys, kD, Stored::transposed>(s_v + stage, 0, 0), From::sum,
+                             [&](int, int, int) { return unit; });
         };
         if constexpr (!kOptions) {
           finish.template operator()<kIsFp32<T>, false>();
@@ -296,7 +297,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   const Rows<T> to = rows_at<T>(p.o, head_offset(p.o, place.b, place.head, sequence.q_begin), p.dv_dim);
   const int rows_left = rows_written - first_row - warp_row;
   const auto row_offset = [&](int row) { return map.offset(p.o, first_row + warp_row + row); };
-  if constexpr (kPlanes<T> == 1) {  // through this warp's own rows of the Q tile, so that stores are whole vectors
+  if constexpr (!kIsFp32<T>) {  // through this warp's own rows of the Q tile, so that stores are whole vectors
     const std::uint32_t s_o = s_q + static_cast<std::uint32_t>(warp_row * kD * 2);
     warp_sync();
     store_accumulators<T, kWarpRows, kD>(s_o, 0, 0, o);

@@ -37,7 +37,9 @@ void launch_forward_tiles(const ForwardLaunch& launch) {
     case DType::fp32: break;
   }
   if constexpr (kD <= 64) {
-    if (config.kind == ForwardKind::plain) return start.template operator()<Fp32Scaled, ForwardKind::plain>();
+    const bool plain = config.kind == ForwardKind::plain;
+    if (plain && config.parts == Parts::rounded) return start.template operator()<Tf32, ForwardKind::plain>();
+    if (plain) return start.template operator()<Fp32Scaled, ForwardKind::plain>();
   }
   if constexpr (kAllKinds) start.template operator()<Fp32, ForwardKind::general>();
 }

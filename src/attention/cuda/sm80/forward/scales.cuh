@@ -1,6 +1,6 @@
-// What Fp32Scaled needs beside its tiles: the powers of two that bring rows of Q, K and V back to their size. Those of
-// Q go into the factor of a row, those of K are multiplied onto scores. Those of V are multiplied onto the weights,
-// relative to the largest of the tile, which the sum of the tile is multiplied with.
+// What elements with scales (parts.h) need beside their tiles: the powers of two that bring rows of Q, K and V back to
+// their size. Those of Q go into the factor of a row, those of K are multiplied onto scores. Those of V are multiplied
+// onto the weights, relative to the largest of the tile, which the sum of the tile is multiplied with.
 #pragma once
 
 #include "attention/cuda/device/tile.cuh"
