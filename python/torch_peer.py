@@ -15,6 +15,7 @@ os.dup2(2, 1)  # whatever a library prints must not get between the answers
 
 BACKENDS = {"torch-sdpa": "FLASH_ATTENTION", "torch-math": "MATH", "torch-flash": "FLASH_ATTENTION",
             "torch-efficient": "EFFICIENT_ATTENTION", "torch-cudnn": "CUDNN_ATTENTION"}
+ON_A_CPU = ("torch-sdpa", "torch-math", "torch-naive", "torch-compile")
 FLUSH_BYTES = 256 << 20  # written before every timed call on a GPU: more than any L2 cache
 SLEEP_CLOCKS = 2_000_000  # about a millisecond in which the host puts the whole call on the stream
 
@@ -44,11 +45,12 @@ class Peer:
         implementation = request["implementation"]
         if self.on_gpu and not torch.cuda.is_available():
             raise Refused(f"this PyTorch ({torch.__version__}) sees no GPU")
-        if not self.on_gpu and implementation not in ("torch-sdpa", "torch-math"):
-            raise Refused(f"{implementation} is a backend of CUDA")
-        if request["window"] != [-1, -1]:
+        if not self.on_gpu and implementation not in ON_A_CPU:
+            raise Refused(f"{implementation} is a backend of CUDA; on a CPU there are {', '.join(ON_A_CPU)}")
+        fused = implementation in BACKENDS
+        if fused and request["window"] != [-1, -1]:
             raise Refused("scaled_dot_product_attention has no sliding window without a materialised mask")
-        if request["causal"] and request["align"] == "bottom_right" and request["seq_q"] != request["seq_k"]:
+        if fused and request["causal"] and request["align"] == "bottom_right" and request["seq_q"] != request["seq_k"]:
             raise Refused("scaled_dot_product_attention's is_causal is aligned top_left")
         if self.on_gpu:
             torch.backends.cuda.matmul.allow_tf32 = request["tf32"]
@@ -69,13 +71,64 @@ class Peer:
             self.end = torch.cuda.Event(enable_timing=True)
         self.inputs = [self.copied(self.tensors[name]).requires_grad_(request["backward"]) for name in ("q", "k", "v")]
         self.d_o = self.copied(self.tensors["d_o"]) if request["backward"] else None
+        if not fused:
+            return self.prepare_naive(request)
+        self.attend = self.attend_fused
         self.options = {"is_causal": request["causal"]}
         if request["heads"] != request["kv_heads"]:
             self.options["enable_gqa"] = True
         wanted = BACKENDS[implementation]
         if self.on_gpu and implementation == "torch-sdpa" and request["dtype"] == "fp32":
             wanted = "EFFICIENT_ATTENTION"
-        return {"backend": self.choose_backend(wanted)}
+        return {"kernel": "scaled_dot_product_attention", "configuration": f"backend {self.choose_backend(wanted)}"}
+
+    def prepare_naive(self, request):
+        """Two products with a softmax between them, as a person writes it first; torch-compile: the same, compiled."""
+        torch = self.torch
+        hidden = self.hidden_scores(request)
+        scale = request["head_dim"] ** -0.5
+        group = request["heads"] // request["kv_heads"]
+
+        def attention(q, k, v):
+            if group > 1:
+                k, v = (tensor.repeat_interleave(group, 1) for tensor in (k, v))
+            scores = q @ k.transpose(-2, -1) * scale
+            if hidden is not None:
+                scores = scores.masked_fill(hidden, float("-inf"))
+            return torch.softmax(scores, -1) @ v
+
+        configuration = "eager"
+        if request["implementation"] == "torch-compile":
+            import torch._functorch.config
+            torch._functorch.config.donated_buffer = False  # the backward alone is timed on one graph, many times
+            torch._dynamo.reset()
+            attention = torch.compile(attention, dynamic=False)
+            configuration = "torch.compile"
+        self.attend = lambda: attention(*self.inputs)
+        o = self.attend()  # compiles
+        if self.d_o is not None:
+            self.gradients(o, False)
+        return {"kernel": "matmul, softmax, matmul", "configuration": configuration}
+
+    def hidden_scores(self, request):
+        """[Sq, Sk], True where a score is masked; None where none is."""
+        torch = self.torch
+        left, right = request["window"]
+        if request["causal"]:
+            right = 0 if right < 0 else min(right, 0)
+        if left < 0 and right < 0:
+            return None
+        offset = request["seq_k"] - request["seq_q"] if request["align"] == "bottom_right" else 0
+        rows = torch.arange(request["seq_q"], device=self.device).unsqueeze(1) + offset
+        keys = torch.arange(request["seq_k"], device=self.device).unsqueeze(0)
+        hidden = torch.zeros(request["seq_q"], request["seq_k"], dtype=torch.bool, device=self.device)
+        if left >= 0:
+            hidden |= keys < rows - left
+        if right >= 0:
+            hidden |= keys > rows + right
+        if bool(hidden.all(1).any()):
+            raise Refused("a row without keys is NaN by this softmax")
+        return hidden
 
     def copied(self, tensor):
         return tensor.to("cuda") if self.on_gpu else tensor.clone()
@@ -99,7 +152,7 @@ class Peer:
             self.attend()
             return f"default ({wanted} refused)"
 
-    def attend(self):
+    def attend_fused(self):
         return self.torch.nn.functional.scaled_dot_product_attention(*self.inputs, **self.options)
 
     def gradients(self, o, keep):

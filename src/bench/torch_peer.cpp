@@ -73,13 +73,14 @@ std::optional<std::int64_t> TorchPeer::predicted_bytes(const Case& one) {
 }
 
 // On a CPU every tensor is there twice, in the shared memory and in the child; a GPU has one copy and the flush buffer.
-// torch-math holds the scores of all heads as well.
+// Some hold the scores of all heads as well.
 std::int64_t TorchPeer::needed_bytes(const Case& one) {
   predicted_bytes(one);  // refuses
   const TensorBytes bytes = tensor_bytes(one);
   const std::int64_t tensors = bytes.forward() + (has_backward(one.passes) ? bytes.backward_extra() : 0);
   std::int64_t needed = one.device == Device::cpu ? 2 * tensors : tensors + kGpuFlushBytes;
-  if (name_ == "torch-math") needed += predict_plain(one).forward_bytes() - bytes.inputs() - bytes.o;
+  const bool holds_scores = name_ == "torch-math" || name_ == "torch-naive" || name_ == "torch-compile";
+  if (holds_scores) needed += predict_plain(one).forward_bytes() - bytes.inputs() - bytes.o;
   return needed;
 }
 
@@ -125,6 +126,7 @@ void TorchPeer::prepare(const Case& one, const Inputs& inputs) {
                         {"tf32", one.tf32},
                         {"heads", one.heads},
                         {"kv_heads", one.kv_heads},
+                        {"head_dim", one.head_dim},
                         {"seq_q", one.seq_q},
                         {"seq_k", one.seq_k},
                         {"causal", one.causal},
@@ -133,8 +135,8 @@ void TorchPeer::prepare(const Case& one, const Inputs& inputs) {
                         {"backward", backward},
                         {"bytes", bytes_},
                         {"tensors", tensors}}));
-  kernel_ = "scaled_dot_product_attention";
-  configuration_ = fmt::format("{}, backend {}", versions_, answer.at("backend").as_string());
+  kernel_ = answer.at("kernel").as_string();
+  configuration_ = fmt::format("{}, {}", versions_, answer.at("configuration").as_string());
 }
 
 void TorchPeer::release() {

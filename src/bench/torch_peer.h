@@ -10,9 +10,10 @@
 namespace strobe::bench {
 
 // torch-sdpa: the flash backend (on CUDA in fp32, which that does not take: the memory-efficient one); torch-math:
-// materialised scores. The others are single backends of CUDA.
-inline constexpr const char* kTorchPeers[] = {"torch-sdpa", "torch-math", "torch-flash", "torch-efficient",
-                                              "torch-cudnn"};
+// materialised scores; torch-naive: two products and a softmax as a person writes them; torch-compile: these by
+// torch.compile. The others are single backends of CUDA.
+inline constexpr const char* kTorchPeers[] = {"torch-sdpa",  "torch-math",      "torch-naive", "torch-compile",
+                                              "torch-flash", "torch-efficient", "torch-cudnn"};
 
 const char* torch_peer_script();  // python/torch_peer.py
 
@@ -45,7 +46,7 @@ class TorchPeer : public Implementation {
   std::string name_;
   double timeout_;
   std::string kernel_;         // "scaled_dot_product_attention"
-  std::string configuration_;  // versions and backend
+  std::string configuration_;  // versions, and the backend or how it runs
   std::string versions_;
   std::unique_ptr<SharedMemory> memory_;
   std::unique_ptr<Child> child_;

@@ -34,7 +34,7 @@ class FakePython : public PythonScope {
   explicit FakePython(const std::string& special)
       : PythonScope("#!/bin/sh\nwhile read -r line; do case \"$line\" in\n" + special + "\n" +
                     R"(*\"hello\"*) echo '{"ok":true,"torch":"fake","python":"fake"}' ;;
-*\"prepare\"*) echo '{"ok":true,"backend":"fake"}' ;;
+*\"prepare\"*) echo '{"ok":true,"kernel":"fake","configuration":"backend fake"}' ;;
 *\"time\"*) echo '{"ok":true,"seconds":0.001}' ;;
 *\"peak\"*) echo '{"ok":true,"bytes":1048576}' ;;
 *) echo '{"ok":true}' ;;

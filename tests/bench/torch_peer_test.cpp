@@ -65,6 +65,24 @@ TEST(TorchPeer, PassesTheGateAcrossCasesInOneChild) {
   EXPECT_EQ(run(peer, small(DType::fp32))[0].status, Status::ok);  // a refusal costs its row only
 }
 
+TEST(TorchPeer, NaiveTakesEveryMaskThatLeavesARowItsKeys) {
+  for (const char* name : {"torch-naive", "torch-compile"}) {
+    TorchPeer peer(name, 120);
+    Case one = small(DType::fp32);
+    one.seq_q = 9, one.seq_k = 14;
+    one.causal = true, one.alignment = Alignment::bottom_right;
+    one.window = {6, -1};
+    const Row row = run(peer, one)[0];
+    if (row.status == Status::unsupported) GTEST_SKIP() << row.reason;
+    EXPECT_EQ(row.status, Status::ok) << row.reason;
+    EXPECT_EQ(row.kernel, "matmul, softmax, matmul");
+    one.seq_k = 8;  // the first row has none
+    const Row refused = run(peer, one)[0];
+    EXPECT_EQ(refused.status, Status::unsupported);
+    EXPECT_NE(refused.reason.find("a row without keys"), std::string::npos) << refused.reason;
+  }
+}
+
 // python3 with the stub in the place of PyTorch.
 const char kStubTorch[] = "#!/bin/sh\nPYTHONDONTWRITEBYTECODE=1 PYTHONPATH='" STROBE_SOURCE_DIR
                           "/tests/bench/stub_torch' exec python3 \"$@\"\n";
