@@ -2,8 +2,8 @@
 // fp32 elements each in a plane of its own.
 #pragma once
 
+#include "attention/cuda/device/parts.h"
 #include "attention/cuda/device/ptx.cuh"
-#include "attention/cuda/parts.h"
 
 namespace strobe::cuda {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "attention/cuda/parts.h"
+#include "attention/cuda/device/parts.h"
 
 namespace strobe::cuda::sm80 {
 
