@@ -52,6 +52,7 @@ Ceilings measure_ceilings(int threads, std::span<const DType> types, Depth depth
     }
   }
   ceilings.copy = copy_rate(all, share);
+  ceilings.timed_least = timed_microsecond();
   if (depth == Depth::full) ceilings.fma_core = fma_rate(1, share);
   return ceilings;
 }
@@ -61,6 +62,7 @@ Ceilings measure_gpu_ceilings(std::span<const DType> types, Depth depth) {
   ceilings.device = Device::cuda;
   if (depth == Depth::none) return ceilings;
   ceilings.copy = gpu_copy_rate();
+  ceilings.timed_least = gpu_timed_nothing();
   for (const DType type : types) ceilings.cublas[static_cast<int>(type)] = gpu_product_rate(type);
   if (depth == Depth::full) ceilings.tf32 = gpu_tf32_product_rate();
   return ceilings;
@@ -94,14 +96,17 @@ Json ceilings_json(const Ceilings& ceilings) {
                        {"matrix_product_by", product_by},
                        {"openblas_sgemm(FLOP/s)", rate_json(ceilings.sgemm)},
                        {"packed_product(FLOP/s)", packed},
-                       {"copy(B/s)", rate_json(ceilings.copy)}});
+                       {"copy(B/s)", rate_json(ceilings.copy)},
+                       {"timed_least(s)", rate_json(ceilings.timed_least)}});
 }
 
 Json gpu_ceilings_json(const Ceilings& ceilings) {
   Json product = Json::object();
   for (const DType type : kAllTypes) product.set(name_of(type), rate_json(ceilings.product(type)));
   product.set("tf32", rate_json(ceilings.tf32));
-  return Json::object({{"cublas(FLOP/s)", product}, {"copy(B/s)", rate_json(ceilings.copy)}});
+  return Json::object({{"cublas(FLOP/s)", product},
+                       {"copy(B/s)", rate_json(ceilings.copy)},
+                       {"timed_least(s)", rate_json(ceilings.timed_least)}});
 }
 
 Json full_environment(const Ceilings& ceilings) {

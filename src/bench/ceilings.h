@@ -26,6 +26,7 @@ struct Ceilings {
   std::optional<double> cublas[3];          // CUDA: cuBLAS's product, by dtype, FLOP/s
   std::optional<double> tf32;               // CUDA: the same of fp32 through tf32
   std::optional<double> copy;               // bytes read and written a second, all threads
+  std::optional<double> timed_least;        // seconds shown for a wait of 1 us; CUDA: for the smallest kernel
 
   // The matrix-product rate of a type, and by which product it was measured.
   std::optional<double> product(DType dtype) const;

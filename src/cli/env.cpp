@@ -73,6 +73,11 @@ std::string cuda_text(const Json& gpu) {
   return text;
 }
 
+// What the harness shows for next to nothing.
+std::string timed_text(const Json& seconds) {
+  return seconds.is_null() ? "not measured" : fmt::format("timed as {:.3g} us", 1e6 * seconds.as_number());
+}
+
 void add_gpu_rates(TextTable& table, const Json& ceilings) {
   table.add_row({"", ""});
   table.add_row({"measured", "on the GPU"});
@@ -84,6 +89,7 @@ void add_gpu_rates(TextTable& table, const Json& ceilings) {
                    rate_text(rate, 1e12, "TFLOP/s") + (rate.is_null() ? "" : fmt::format(", product at {}", size))});
   }
   table.add_row({"copy on the GPU", rate_text(ceilings.at("copy(B/s)"), 1e9, "GB/s read and written")});
+  table.add_row({"the smallest kernel", timed_text(ceilings.at("timed_least(s)"))});
 }
 
 std::string sets_text(const Json& environment) {
@@ -150,6 +156,7 @@ std::string environment_text(const Json& environment, const std::string& load) {
          fmt::format(", the yardstick of results: {}", ceilings.at("matrix_product_by").at(type).as_string()));
   }
   table.add_row({"copy", rate_text(ceilings.at("copy(B/s)"), 1e9, "GB/s read and written")});
+  table.add_row({"a wait of 1 us", timed_text(ceilings.at("timed_least(s)"))});
   if (const Json* gpu = environment.find("gpu_ceilings")) add_gpu_rates(table, *gpu);
   return table.text();
 }

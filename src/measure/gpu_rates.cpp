@@ -1,6 +1,8 @@
-// The copy rate of the current GPU. In a build without CUDA the device layer refuses.
+// The copy rate of the current GPU, and what timing on it costs. In a build without CUDA the device layer refuses.
 #include <algorithm>
+#include <cstdint>
 
+#include "core/statistics.h"
 #include "device/gpu_buffer.h"
 #include "device/gpu_stream.h"
 #include "measure/rates.h"
@@ -22,6 +24,21 @@ double gpu_copy_rate() {
     best = std::max(best, 2 * static_cast<double>(kBytes) / end.seconds_since(begin));
   }
   return best;
+}
+
+double gpu_timed_nothing() {
+  const GpuStream stream;
+  GpuBuffer word(sizeof(std::uint32_t));
+  GpuEvent begin, end;
+  double samples[101];
+  for (double& sample : samples) {
+    begin.record(stream);
+    word.fill(0, stream);
+    end.record(stream);
+    end.synchronize();
+    sample = end.seconds_since(begin);
+  }
+  return summarize(samples).median;
 }
 
 }  // namespace strobe

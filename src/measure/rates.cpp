@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/statistics.h"
 #include "device/host/allocator.h"
 #include "device/host/thread_pool.h"
 #include "measure/clock.h"
@@ -54,6 +55,18 @@ double blas_product_rate(int threads, double seconds) {
   });
   openblas_set_num_threads(before);
   return rate;
+}
+
+double timed_microsecond() {
+  double samples[1001];
+  for (double& sample : samples) {
+    const double begin = now_seconds();
+    const double called = now_seconds();
+    while (now_seconds() - called < 1e-6) {
+    }
+    sample = now_seconds() - begin;
+  }
+  return summarize(samples).median;
 }
 
 double copy_rate(int threads, double seconds) {

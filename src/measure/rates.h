@@ -16,6 +16,12 @@ double blas_product_rate(int threads, double seconds);
 // Copying memory that no cache holds, in bytes read plus bytes written a second.
 double copy_rate(int threads, double seconds);
 
+// What the harness adds: the median, in seconds, of what its clock shows for a call that waits one microsecond.
+double timed_microsecond();
+
+// The same of the current GPU: what its events show for the smallest kernel.
+double gpu_timed_nothing();
+
 // Copying 2 GiB inside the memory of the current GPU, likewise; the best of 20 runs.
 double gpu_copy_rate();
 

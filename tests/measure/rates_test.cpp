@@ -18,6 +18,8 @@ TEST(Rates, ArePlausible) {
   EXPECT_LT(fma, 2e12);  // a core of today does not do a TFLOP/s in fp32 without tiles
   EXPECT_GT(copy_rate(1, 0.01), 1e7);
   EXPECT_LT(copy_rate(1, 0.01), 1e13);
+  EXPECT_GE(timed_microsecond(), 1e-6);
+  EXPECT_LT(timed_microsecond(), 1e-3);
 }
 
 TEST(Environment, NamesTheMachine) {
