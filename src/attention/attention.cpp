@@ -35,8 +35,7 @@ void launch(const Kernel& kernel, const Problem& problem, void* workspace) {
   try {
     kernel.run(problem, workspace);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::runtime) throw;
-    fail(ErrorCode::runtime, "attention: kernel '{}' on {}: {}", kernel.name, shape_of(problem), error.what());
+    fail(error.code(), "attention: kernel '{}' on {}: {}", kernel.name, shape_of(problem), error.what());
   }
 }
 

@@ -71,6 +71,8 @@ std::vector<Family> families() {
     vectors.sk = 152;
     all.push_back({"options_vectors_" + number, vectors, text, text, d == 64});
   }
+  all.push_back({"any_order_dbias", with_options(bf16, 128, {false, true, true}), "", "", false});
+  all.push_back({"any_order_dbias_fp32", with_options(fp32, 64, {true, false, true}), "", "", false});
   Case triangle = plain(bf16, 64), few = plain(bf16, 64), odd = plain(bf16, 65), soft = decode(bf16, 128);
   triangle.sk = triangle.sq, triangle.causal = true;
   few.sk = 20;
@@ -90,7 +92,7 @@ std::vector<Family> families() {
   cores.shared_kb = "8";
   all.push_back(cores);
   for (const std::int64_t d : {32, 64}) {
-    Family tf32{"tf32_" + std::to_string(d), plain(fp32, d), "", "", d == 32};
+    Family tf32{"tf32_" + std::to_string(d), plain(fp32, d), "bits of tf32", "bits of tf32", d == 32};
     tf32.tf32 = true;
     all.push_back(tf32);
   }
@@ -116,8 +118,8 @@ class CardScope {
   std::optional<std::string> before_;
 };
 
-std::string configuration_of(const Attention& attention, Pass pass) {
-  for (const Verdict& verdict : explain(attention, pass, {.device = Device::cuda})) {
+std::string configuration_of(const Attention& attention, Pass pass, bool tf32) {
+  for (const Verdict& verdict : explain(attention, pass, {.device = Device::cuda, .tf32 = tf32})) {
     if (verdict.kernel == "flash2") return verdict.configuration;
   }
   return {};
@@ -134,10 +136,11 @@ TEST_P(GpuFamilies, BothPasses) {
   GpuCase on_gpu(data, lane);
   ASSERT_EQ(on_gpu.refusal(family.kernel), "");
   if (large_card) {
-    EXPECT_NE(configuration_of(on_gpu.attention(), Pass::forward).find(family.forward), std::string::npos)
-        << configuration_of(on_gpu.attention(), Pass::forward);
-    EXPECT_NE(configuration_of(on_gpu.attention(), Pass::backward).find(family.backward), std::string::npos)
-        << configuration_of(on_gpu.attention(), Pass::backward);
+    EXPECT_NE(configuration_of(on_gpu.attention(), Pass::forward, family.tf32).find(family.forward), std::string::npos)
+        << configuration_of(on_gpu.attention(), Pass::forward, family.tf32);
+    EXPECT_NE(configuration_of(on_gpu.attention(), Pass::backward, family.tf32).find(family.backward),
+              std::string::npos)
+        << configuration_of(on_gpu.attention(), Pass::backward, family.tf32);
   }
   const Outcome outcome =
       on_gpu.run({.kernel = family.kernel, .deterministic = family.deterministic, .tf32 = family.tf32});

@@ -115,6 +115,62 @@ TEST_F(GpuFp32, OneRowThatIsNotFinite) {
   }
 }
 
+// Keys past the triangle, and rows before it, hold what nobody reads: as large as floats go.
+TEST_F(GpuFp32, HugeValuesThatNoRowUses) {
+  GpuLane lane;
+  for (const std::int64_t dim : {32, 64}) {
+    for (const bool many_keys : {true, false}) {
+      Case c = many_keys ? long_case(40, 96, dim) : long_case(96, 40, dim);
+      c.causal = true;
+      c.alignment = many_keys ? Alignment::top_left : Alignment::bottom_right;
+      SCOPED_TRACE(describe(c));
+      Data data(c);
+      const Outcome plain = GpuCase(data, lane).run({.kernel = "flash2"});
+      change_inputs(data, [&](int tensor, std::int64_t row, float value) {
+        const bool is_key = tensor == 1 || tensor == 2;
+        const bool unused = many_keys ? is_key && row >= 40 : !is_key && row < 56;
+        return unused ? 1e30f : value;
+      });
+      const Outcome huge = GpuCase(data, lane).run({.kernel = "flash2"});
+      EXPECT_EQ(first_difference(plain.results, huge.results), "");
+    }
+  }
+}
+
+TEST_F(GpuFp32, InfinityInVSpoilsItsColumnAlone) {
+  GpuLane lane;
+  for (const std::int64_t dim : {32, 64}) {
+    const Case c = long_case(64, 300, dim);
+    SCOPED_TRACE(describe(c));
+    Data data(c);
+    const std::vector<double> plain = GpuCase(data, lane).run({.kernel = "flash2"}).results.o;
+    data.v.set(0, 0, 40, 0, std::numeric_limits<float>::infinity());
+    data.remember();
+    const std::vector<double> o = GpuCase(data, lane).run({.kernel = "flash2"}).results.o;
+    for (std::int64_t i = 0; i < 64 * dim; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      if (i % dim == 0) {
+        ASSERT_FALSE(std::isfinite(o[at])) << i;
+      } else {
+        ASSERT_NEAR(o[at], plain[at], 1e-5) << i;
+      }
+    }
+  }
+}
+
+TEST_F(GpuFp32, RowOfZerosUnderATinyScale) {
+  GpuLane lane;
+  for (const std::int64_t dim : {32, 64}) {
+    Case c = long_case(64, 300, dim);
+    c.scale = 1e-8f;
+    SCOPED_TRACE(describe(c));
+    Data data(c);
+    change_inputs(data, [](int tensor, std::int64_t row, float value) { return tensor == 0 && row == 5 ? 0 : value; });
+    const Outcome flash2 = GpuCase(data, lane).run({.kernel = "flash2"});
+    EXPECT_EQ(plausibility(c, oracle(data), flash2.results), "");
+  }
+}
+
 TEST_F(GpuFp32, Tf32RoundsOnlyWhereItIsAllowed) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64, 128}) {

@@ -45,7 +45,7 @@ def judge(parts):
     """One tool's shards: ok where every one ended well, found nothing and ran tests."""
     summaries = [re.search(r"(?:ERROR|RACECHECK) SUMMARY: (.*)", part.output) for part in parts]
     tests = [re.search(r"\[  PASSED  \] (\d+) test", part.output) for part in parts]
-    fine = [part.code == 0 and found and found[1].startswith("0 ") and passed
+    fine = [part.code == 0 and found and found[1].startswith("0 ") and passed and int(passed[1]) > 0
             for part, found, passed in zip(parts, summaries, tests)]
     result = {"ok": all(fine), "tests": sum(int(passed[1]) for passed in tests if passed),
               "summaries": [found[1] if found else f"exit code {part.code}" for part, found in zip(parts, summaries)],

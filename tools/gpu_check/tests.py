@@ -43,8 +43,8 @@ def run_grid(binary, environment):
                          for cores, shard in zip(groups, shards)])
 
 
-def run_example(program):
-    ended = run([program])
+def run_example(program, environment):
+    ended = run([program], environment)
     result = {"passed": 0, "failed": 0, "skipped": 0, "cases": 0, "failures": []}
     result["passed" if ended.code == 0 else "skipped" if ended.code == 77 else "failed"] = 1
     if ended.code not in (0, 77):
@@ -59,7 +59,7 @@ def run_tests(folder, environment):
     grid_seconds = round(time.monotonic() - started, 1)
     say(f"  grid: {sum(part['cases'] for part in parts)} cases in {grid_seconds} s")
     parts += [gtest(binary, OTHERS, environment) for binary in sorted((folder / "bin").glob("test_*"))]
-    parts += [run_example(program) for program in sorted((folder / "examples").glob("example_cuda_*"))]
+    parts += [run_example(program, environment) for program in sorted((folder / "examples").glob("example_cuda_*"))]
     total = {key: sum((part[key] for part in parts), [] if key == "failures" else 0) for key in parts[0]}
     return {**total, "grid_seconds": grid_seconds, "ok": total["failed"] == 0 and total["passed"] > 0}
 

@@ -27,8 +27,13 @@ void launch_kernel(void (*kernel)(Args), const Launch& launch, const Args& args)
   };
   if (launch.blocks > kMostBlocks) throw Error(ErrorCode::unsupported, "cuda: too many blocks: " + describe());
   if (launch.shared_bytes > 48 * 1024) {
-    const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                    static_cast<int>(launch.shared_bytes));
+    // Always the most that the card allows: the limit is the kernel's, and another thread may launch it with less.
+    int device = 0, most = 0;
+    cudaError_t status = cudaGetDevice(&device);
+    if (status == cudaSuccess) status = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (status == cudaSuccess) {
+      status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+    }
     if (status != cudaSuccess) check(status, describe().c_str());
   }
   kernel<<<static_cast<unsigned>(launch.blocks), static_cast<unsigned>(launch.threads), launch.shared_bytes,

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kOldestCard = 80;  // Ampere: the oldest that the build has machine code or PTX for
 // Rows plus keys: kernels add a row, an offset and a window in 32 bits.
-constexpr std::int64_t kMostPositions = (std::int64_t{1} << 31) - 1024;
+constexpr std::int64_t kMostPositions = std::int64_t{1} << 30;
 
 // Whether every row begins at a multiple of 16 bytes and is a whole number of them. Strides of dimensions of size 1 do
 // not count: validate.cpp has put the head dimension there.

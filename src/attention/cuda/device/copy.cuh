@@ -58,11 +58,9 @@ struct ChunkCopy {
     }
   }
 
-  __device__ __forceinline__ float largest() const {
-    float most = 0;
+  __device__ __forceinline__ void measure(LargestFinite& largest) const {
 #pragma unroll
-    for (int e = 0; e < 8; ++e) most = fmaxf(most, fabsf(held[e]));
-    return most;
+    for (int e = 0; e < 8; ++e) largest.take(held[e]);
   }
 
   // `up`: what elements with scales are multiplied with.
@@ -89,12 +87,12 @@ __device__ __forceinline__ void put_row(const Chunk (&chunks)[kCount], int row, 
                                         Address&& address) {
   float up = 1;
   if constexpr (kIsScaled<T>) {
-    float most = 0;
+    LargestFinite largest;
 #pragma unroll
-    for (int c = 0; c < kCount; ++c) most = fmaxf(most, chunks[c].largest());
+    for (int c = 0; c < kCount; ++c) chunks[c].measure(largest);
 #pragma unroll
-    for (int step = 1; step < kLanes; step *= 2) most = fmaxf(most, shuffle_xor(most, step));
-    const RowScale scale(most);
+    for (int step = 1; step < kLanes; step *= 2) largest.bits = max(largest.bits, shuffle_xor(largest.bits, step));
+    const RowScale scale(largest.value());
     up = scale.up;
     if (threadIdx.x % kLanes == 0)
       store_shared(scales + static_cast<std::uint32_t>(row * 4), float_to_bits(scale.down));
@@ -160,12 +158,12 @@ struct TileWalk {
     ChunkCopy<T, kAnyRows, kRows * kColumns * 2> chunks[kChunkRows][kChunkColumns];
   };
 
-  // valid_rows: of this tile.
-  __device__ __forceinline__ void begin(Held& held, std::uint32_t tile, int valid_rows) const {
+  // Of this tile's rows those before first_valid and from valid_rows on arrive as zeros.
+  __device__ __forceinline__ void begin(Held& held, std::uint32_t tile, int valid_rows, int first_valid = 0) const {
     const ElementType<T>* from = source;
 #pragma unroll
     for (int i = 0; i < kChunkRows; ++i) {
-      const bool valid = row_at(i) < valid_rows;
+      const bool valid = row_at(i) >= first_valid && row_at(i) < valid_rows;
 #pragma unroll
       for (int c = 0; c < kChunkColumns; ++c) {
         held.chunks[i][c].take(tile + Shape::offset(row_at(i), chunk_at(c)), from + c * kLanes * 8 * column, column,

@@ -105,6 +105,18 @@ __device__ __forceinline__ float to_float(ElementType<T> element) {
   }
 }
 
+// The largest magnitude among values, those that are not finite left out: they spoil their own row and are no measure
+// for others. Bits without the sign, one exponent up, are a negative number for them.
+struct LargestFinite {
+  static constexpr std::uint32_t kOneUp = 1u << 23;
+  int bits = kOneUp;
+
+  __device__ __forceinline__ void take(float value) {
+    bits = max(bits, static_cast<int>((float_to_bits(value) & 0x7fffffffu) + kOneUp));
+  }
+  __device__ __forceinline__ float value() const { return bits_to_float(static_cast<std::uint32_t>(bits) - kOneUp); }
+};
+
 // The power of two that brings a row to the top of fp16's range, 2^14 to 2^15 for its largest magnitude, and back.
 struct RowScale {
   float up, down;

@@ -37,7 +37,8 @@ __device__ __forceinline__ void copy_async_wait() {
 __device__ __forceinline__ void block_sync() { __syncthreads(); }
 __device__ __forceinline__ void warp_sync() { __syncwarp(); }
 
-__device__ __forceinline__ float shuffle_xor(float value, int lanes) {
+template <class Value>
+__device__ __forceinline__ Value shuffle_xor(Value value, int lanes) {
   return __shfl_xor_sync(0xffffffffu, value, lanes);
 }
 
@@ -114,23 +115,6 @@ __device__ __forceinline__ void mma<Bf16>(float (&c)[4], const std::uint32_t (&a
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// c [16x8, fp32] += a [16x8] b [8x8], elements rounded to tf32 before.
-__device__ __forceinline__ void mma_tf32(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
-                                         std::uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, "
-      "%2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-      "%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-__device__ __forceinline__ std::uint32_t to_tf32(float value) {
-  std::uint32_t bits;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
-  return bits;
-}
-
 // Two values rounded to nearest even, the first in the low half.
 template <class T>
 __device__ __forceinline__ std::uint32_t pack(float low, float high);
@@ -201,7 +185,7 @@ __device__ __forceinline__ void reduce_add(float* to, float value) {
 
 // Order between blocks: what the threads of a block wrote before a block_sync() is there for whoever sees the value
 // that one of them releases after it. Watching is relaxed: what follows it here are additions, which no load runs ahead
-// of.
+// of. A value never falls, whatever offsets of packed sequences make blocks share one.
 __device__ __forceinline__ std::uint32_t watch(const std::uint32_t* from) {
   std::uint32_t value;
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
@@ -209,7 +193,7 @@ __device__ __forceinline__ std::uint32_t watch(const std::uint32_t* from) {
 }
 
 __device__ __forceinline__ void release(std::uint32_t* to, std::uint32_t value) {
-  asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+  asm volatile("red.release.gpu.global.max.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
 }
 
 __device__ __forceinline__ std::uint32_t take_ticket(std::uint32_t* counter) { return atomicAdd(counter, 1u); }

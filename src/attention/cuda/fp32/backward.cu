@@ -158,8 +158,8 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dbias_kernel(const __grid_
       Row k, v;
       k.load(p.k, head_offset(p.k, b, head / p.group, sequence.k_begin + j), p.d);
       v.load(p.v, head_offset(p.v, b, head / p.group, sequence.k_begin + j), p.dv_dim);
-      const bool one_row = args.dbias.rows == p.max_q;
-      for (int i = one_row ? max(rows.lo, bias_row) : rows.lo; i < (one_row ? min(rows.hi, bias_row + 1) : rows.hi);
+      const bool own_row = args.dbias.rows == p.max_q;
+      for (int i = own_row ? max(rows.lo, bias_row) : rows.lo; i < (own_row ? min(rows.hi, bias_row + 1) : rows.hi);
            ++i) {
         const RowFacts row = args.facts[lse_index(p, sequence, b, head, i)];
         if (is_empty(row)) continue;

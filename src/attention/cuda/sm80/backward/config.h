@@ -10,7 +10,8 @@
 namespace strobe::cuda::sm80 {
 
 // plain: rows of whole 16-byte vectors, no score option. options: the same tiles with score options; 16-bit types only,
-// and a bias must be of that type and have rows of vectors too. general: everything, in at most 99 KB of shared memory.
+// and a bias must be of that type and have rows of vectors too. general: everything; in 16 bits in at most 99 KB of
+// shared memory, fp32 takes more beyond head dimension 64, and CUDA cores (fp32/) where a card has less.
 enum class BackwardKind { plain, options, general };
 
 // A block owns `keys` keys and walks tiles of `rows` rows. Three products, each with its own grid of warps; the numbers

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
+#include "attention/cuda/device/sequence.cuh"
 
 namespace strobe::cuda::sm80 {
 
@@ -38,21 +39,23 @@ struct GroupScales {
   }
 };
 
-// The scale of a group, from each_value(take), which calls take(value) for all values that this lane has of it. What is
-// not finite spoils its own row alone: it has no say. Its bits without the sign, one exponent up, are a negative
-// number.
+// The scale of a group, from each_value(take), which calls take(value) for all values that this lane has of it.
 template <class EachValue>
 __device__ __forceinline__ RowScale group_scale(EachValue&& each_value) {
-  constexpr std::uint32_t kOneUp = 1u << 23, kNoSign = 0x7fffffffu;
-  int most = kOneUp;
-  each_value([&](float value) { most = max(most, static_cast<int>((float_to_bits(value) & kNoSign) + kOneUp)); });
-  return RowScale(bits_to_float(static_cast<std::uint32_t>(warp_max(most)) - kOneUp));
+  LargestFinite largest;
+  each_value([&](float value) { largest.take(value); });
+  largest.bits = warp_max(largest.bits);
+  return RowScale(largest.value());
 }
 
+// What brings a product of two groups back to its size. Not infinite, so that zeros stay zeros.
+__device__ __forceinline__ float product_scale(float a, float b) { return fminf(a * b, 0x1.fffffep+127f); }
+
 // Two tiles of fp32 rows, of Q and dO or of K and V, to shared memory. A warp takes whole groups; rows take vectors.
-// first: row of the tiles; valid: their rows that exist; scales: of the first tile's groups, then of the second's.
+// first: row of the tiles; used: those of their rows that matter, the others become zeros, so that nobody's scale
+// depends on them; scales: of the first tile's groups, then of the second's.
 template <class T, int kRows, int kColumns, int kWarps>
-__device__ __forceinline__ void load_groups(const Rows<T>& from_a, const Rows<T>& from_b, int first, int valid,
+__device__ __forceinline__ void load_groups(const Rows<T>& from_a, const Rows<T>& from_b, int first, Keys used,
                                             std::uint32_t tile_a, std::uint32_t tile_b, std::uint32_t scales) {
   using Shape = Tile<kColumns>;
   constexpr int kLanes = kChunkLanes<kColumns>;  // of a row
@@ -76,7 +79,7 @@ __device__ __forceinline__ void load_groups(const Rows<T>& from_a, const Rows<T>
       for (int i = 0; i < kSteps; ++i) {
         const int row = row_at(t, i);
         const float* source = from.data + (first + row) * from.row + chunk * 8;
-        chunks[ab][t][i].take(0, source, 1, true, row < valid ? from.columns - chunk * 8 : 0);
+        chunks[ab][t][i].take(0, source, 1, true, row >= used.lo && row < used.hi ? from.columns - chunk * 8 : 0);
       }
     }
   }
@@ -124,7 +127,7 @@ struct GradientUnits<true, kRows, kKeys> {
 #pragma unroll
       for (int k = 0; k < kRows / kGroupRows; ++k) {
         const std::uint32_t at = of_pieces + scales.offset(k, (first_key + 16 * m) / piece_keys);
-        of[m][k] = rows[k] * bits_to_float(load_shared(at));
+        of[m][k] = product_scale(rows[k], bits_to_float(load_shared(at)));
       }
     }
   }
@@ -151,7 +154,7 @@ struct DqUnits<true, kRows, kKeys> {
 #pragma unroll
       for (int k = 0; k < kKeys / 16; ++k) {
         const std::uint32_t at = scales.gradients + scales.offset(first_row / kGroupRows + m, 16 * k / piece_keys);
-        of[m][k] = keys[k] * bits_to_float(load_shared(at));
+        of[m][k] = product_scale(keys[k], bits_to_float(load_shared(at)));
       }
     }
   }

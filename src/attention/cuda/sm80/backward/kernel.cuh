@@ -48,20 +48,20 @@ template <class Tiles>
 __device__ __forceinline__ void store_dbias(const Tiles& scores, const BackwardArgs& args, const Sequence& sequence,
                                             int b, int head) {
   const Tensor& to = args.params.dbias;
-  float* dbias = static_cast<float*>(to.data);
-  if (args.dbias.batch > 1) dbias += b * to.batch;
-  if (args.dbias.heads > 1) dbias += head * to.head;
+  float* dbias = static_cast<float*>(to.data) + b * to.batch + head * to.head;  // strides of what is shared are 0
   const bool added = args.dbias_by == DbiasBy::added;
   const auto aligned = [&](int floats) {
     return reinterpret_cast<std::uintptr_t>(dbias) % (floats * sizeof(float)) == 0 && to.row % floats == 0;
   };
   const bool whole = scores.first_row + Tiles::kShape.rows <= sequence.q_length &&
                      scores.first_key + Tiles::kShape.keys <= sequence.k_length;
-  if (kReductionIsVector && added && whole && aligned(4)) {
-    for_each_quad(scores.ds, [&](int m, int n, int row, int column, const float(&four)[4]) {
-      reduce_add(dbias + (scores.row_of(m, 0) + row) * to.row + scores.key_of(n, 0) + column, four);
-    });
-    return;
+  if constexpr (kReductionIsVector) {
+    if (added && whole && aligned(4)) {
+      for_each_quad(scores.ds, [&](int m, int n, int row, int column, const float(&four)[4]) {
+        reduce_add(dbias + (scores.row_of(m, 0) + row) * to.row + scores.key_of(n, 0) + column, four);
+      });
+      return;
+    }
   }
   const bool pairs = aligned(2);
 #pragma unroll
@@ -123,10 +123,11 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
   const int keys_written = sequence.keys_written(p) - first_key;
   if (keys_written <= 0) return;
 
-  // Tiles of rows [tile_begin, tile_end) that use these keys.
+  // Rows that use these keys, and their tiles [tile_begin, tile_end).
+  Keys rows{0, 0};
   int tile_begin = 0, tile_end = 0;
   if (first_key < sequence.k_length) {
-    const Keys rows = sequence.rows_of(first_key, min(first_key + kKeys, sequence.k_length) - 1);
+    rows = sequence.rows_of(first_key, min(first_key + kKeys, sequence.k_length) - 1);
     if (rows.lo < rows.hi) {
       tile_begin = rows.lo / kRows;
       tile_end = (rows.hi + kRows - 1) / kRows;
@@ -150,7 +151,9 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
       const int valid = sequence.k_length - first_key;
       const Rows<T> k = keys_of(p.k, p.d), v = keys_of(p.v, p.dv_dim);
       if constexpr (kIsScaled<T>) {
-        load_groups<T, kKeys, kD, kShape.warps>(k, v, first_key, valid, s_k, s_v, scales.k);
+        const Keys used = sequence.some(0, sequence.q_length - 1);
+        load_groups<T, kKeys, kD, kShape.warps>(k, v, first_key, {used.lo - first_key, used.hi - first_key}, s_k, s_v,
+                                                scales.k);
       } else {
         TileWalk<T, kKeys, kD, kThreads, kGeneral>(k, first_key).load(s_k, valid);
         TileWalk<T, kKeys, kD, kThreads, kGeneral>(v, first_key).load(s_v, valid);
@@ -160,7 +163,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
       const int first = row_tile * kRows, valid = sequence.q_length - first;
       const Rows<T> q = rows_of(p.q, head, p.d), d_o = rows_of(p.d_o, head, p.dv_dim);
       if constexpr (kIsScaled<T>) {
-        load_groups<T, kRows, kD, kShape.warps>(q, d_o, first, valid, s_q, s_do, scales.q);
+        load_groups<T, kRows, kD, kShape.warps>(q, d_o, first, {rows.lo - first, rows.hi - first}, s_q, s_do, scales.q);
       } else {
         TileWalk<T, kRows, kD, kThreads, kGeneral>(q, first).load(s_q + stage, valid);
         TileWalk<T, kRows, kD, kThreads, kGeneral>(d_o, first).load(s_do + stage, valid);
@@ -255,7 +258,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
       multiply<T, kKeys>(dq, LeftOf<T, kRows, kKeys, Stored::plain>(s_ds, dq_row, 0),
                          RightOf<T, kKeys, kD, Stored::transposed, kDqApart>(s_k, 0, dq_column), From::zero, dq_units);
       if (args.deterministic) {
-        while (seen != added_turn) seen = watch(added);
+        while (static_cast<int>(seen - added_turn) < 0) seen = watch(added);
       }
       float* sum = args.dq_sum + tile_index * (kRows * kD);
 #pragma unroll

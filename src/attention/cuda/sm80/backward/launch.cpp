@@ -63,7 +63,7 @@ void plan_dbias(const BackwardConfig& config, const DbiasShape& shape, int multi
 
 BackwardWorkspace backward_workspace(const BackwardConfig& config, const BackwardArgs& args, DType dtype) {
   const Params& p = args.params;
-  const auto rows = static_cast<std::size_t>((p.packed ? 1 : p.batch) * p.heads_q * p.total_q);
+  const auto rows = static_cast<std::size_t>(std::int64_t{p.packed ? 1 : p.batch} * p.heads_q * p.total_q);
   const auto tiles = static_cast<std::size_t>(all_row_tiles(args));
   BackwardWorkspace workspace;
   workspace.delta = whole(rows * sizeof(float));

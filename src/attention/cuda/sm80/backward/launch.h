@@ -23,7 +23,7 @@ struct BackwardWorkspace {
 
 BackwardWorkspace backward_workspace(const BackwardConfig& config, const BackwardArgs& args, DType dtype);
 
-// args with params, deterministic and the tiles of the plan; see also backward_tiles().
+// The tiles of the plan, for args with params and deterministic.
 void backward_tiles(const BackwardConfig& config, BackwardArgs& args);
 
 // How dbias comes about, after backward_tiles(); where a kernel of its own sums it up, in so many parts that they fill

@@ -191,8 +191,8 @@ struct Scores {
       float of_rows[kMt], of_keys[kNt / 2];
       load_scales(of_rows, row_scales, row / kGroupRows);
       load_scales(of_keys, key_scales, key / kGroupRows);
-      multiply<T, kD>(c, left, right, From::zero, [&](int m, int, int) { return of_rows[m]; });
-      for_each(c, [&](int m, int n, int e) { c[m][n][e] *= of_keys[n / 2]; });  // after: both at once may overflow
+      multiply<T, kD>(c, left, right, From::zero,
+                      [&](int m, int n, int) { return product_scale(of_rows[m], of_keys[n]); });
     }
   }
 

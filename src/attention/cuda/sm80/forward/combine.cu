@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
 #pragma unroll 8
   for (int s = 0; s < splits; ++s) {
     const float weight = bits_to_float(load_shared(weights + static_cast<std::uint32_t>(s * 4)));
-    // A split that had no key for this row wrote nothing.
+    // 0 times what is not finite would be NaN.
     o += weight == 0 ? 0 : weight * f.partial_o[(s * f.rows + row) * args.d + column];
   }
   const float value = result.inverse == 0 ? 0 : o * result.inverse;

@@ -86,13 +86,13 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   if (first_row >= rows_written) return;
   const int rows = sequence.q_length * map.heads;
 
-  // Tiles of keys [n_begin, n_end) of this block, and keys that every row of the tile may use.
+  // Tiles of keys [n_begin, n_end) of this block, keys that some row of the tile may use, and keys that all may.
   int n_begin = 0, n_end = 0;
-  Keys unmasked{0, 0};
+  Keys some{0, 0}, unmasked{0, 0};
   if (first_row < rows) {
     const int first = map.position(first_row);
     const int last = map.position(min(first_row + kShape.rows, rows) - 1);
-    const Keys some = sequence.some(first, last);
+    some = sequence.some(first, last);
     unmasked = sequence.all(first, last);
     if (some.lo < some.hi) {
       n_begin = some.lo / kKeys;
@@ -178,7 +178,9 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
           v_walk.load(s_v + other, keys_left);
         }
       } else {
-        v_walk.begin(v_held, s_v, keys_left);
+        // Keys that no row of the tile uses have no say in the scale of V.
+        v_walk.begin(v_held, s_v, keys_left - (kIsScaled<T> ? sequence.k_length - some.hi : 0),
+                     kIsScaled<T> ? some.lo - n * kKeys : 0);
       }
       copy_async_commit();
 

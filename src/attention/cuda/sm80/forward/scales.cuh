@@ -41,7 +41,8 @@ struct RowScales {
   struct Factors {
     const RowScales& scales;
     float factor;
-    __device__ __forceinline__ float of(int m, int h) const { return scales.value[m][h] * factor; }
+    // Not 0, which times a score of -inf would be NaN.
+    __device__ __forceinline__ float of(int m, int h) const { return fmaxf(scales.value[m][h] * factor, 0x1p-126f); }
   };
   __device__ __forceinline__ Factors factors(float factor) const { return {*this, factor}; }
 };
