@@ -28,7 +28,8 @@ constexpr const char* kIntroduction =
     "problem\n"
     "runs in a child process with its implementations in turns; a cell that fails costs its row only. Rows are "
     "written\n"
-    "as they are known, as JSON lines; the same command goes on where the last one stopped.\n\n"
+    "as they are known, as JSON lines; the same command goes on where the last one stopped.\n"
+    "Exit code 1 where a result is wrong, 3 where no cell is ok.\n\n"
     "  strobe sweep --grid lab5 --shrink 8\n"
     "  strobe sweep --seq_len 512,1024,2048 --dtype fp32,bf16 --causal both --impl Flash2,Pytorch --output "
     "mine.jsonl\n\n";
@@ -54,21 +55,27 @@ std::vector<std::string_view> with_grid_flag(Arguments arguments) {
   return words;
 }
 
+// A row of which a second try may say more: what does not fit or is not supported stays so.
+bool is_failure(const std::string& status) { return status != "ok" && status != "oom" && status != "unsupported"; }
+
 // What the result file has already, as it is read: only rows of this sweep may be in it, and each once.
 class KnownRows {
  public:
-  KnownRows(const SweepPlan& plan, std::string settings) : output_(plan.output), settings_(std::move(settings)) {
+  enum class Failures { keep, retry };
+
+  KnownRows(const SweepPlan& plan, std::string settings, Failures failures)
+      : output_(plan.output), settings_(std::move(settings)), failures_(failures) {
     for (const bench::Problem& problem : plan.problems) {
       for (const std::string& name : problem.implementations) cells_.insert(bench::cell_key(problem.config, name));
     }
   }
 
   void accept(const Json& row, int line) {
-    std::string key, settings, revision;
+    std::string key, settings, status, revision;
     try {
       key = bench::cell_key(row.at("config"), row.at("implementation").as_string());
       settings = row.at("sweep").at("settings").as_string();
-      ++statuses_[row.at("status").as_string()];
+      status = row.at("status").as_string();
       const Json* strobe = row.at("environment").find("strobe");  // absent where a GPU child was lost at once
       revision = strobe ? strobe->at("revision").as_string() : "";
     } catch (const Error& error) {
@@ -78,13 +85,22 @@ class KnownRows {
       refuse(line, fmt::format("was measured with \"{}\", but this sweep has \"{}\"", settings, settings_));
     }
     if (!cells_.contains(key)) refuse(line, fmt::format("is not a cell of this sweep: {}", brief(row)));
-    if (!keys_.insert(key).second) refuse(line, fmt::format("repeats a row: {}", brief(row)));
+    if (retried_.contains(key) || !keys_.insert(key).second) {
+      refuse(line, fmt::format("repeats a row: {}", brief(row)));
+    }
+    if (failures_ == Failures::retry && is_failure(status)) {
+      keys_.erase(key);
+      retried_.insert(key);
+      return;
+    }
+    count(status);
     if (!revision.empty() && revision != build_revision()) other_revision_ = revision;
   }
 
   bool has(const Json& config, const std::string& name) const { return keys_.contains(bench::cell_key(config, name)); }
   void count(const std::string& status) { ++statuses_[status]; }
   std::size_t size() const { return keys_.size(); }
+  std::size_t retried() const { return retried_.size(); }  // rows that the file has, and that count as missing
   const std::map<std::string, int>& statuses() const { return statuses_; }
   const std::string& other_revision() const { return other_revision_; }
 
@@ -104,7 +120,8 @@ class KnownRows {
   }
 
   std::string output_, settings_, other_revision_;
-  std::unordered_set<std::string> cells_, keys_;
+  Failures failures_;
+  std::unordered_set<std::string> cells_, keys_, retried_;
   std::map<std::string, int> statuses_;
 };
 
@@ -121,12 +138,24 @@ std::vector<bench::Problem> without_rows(const std::vector<bench::Problem>& prob
 
 std::string summary_text(const KnownRows& known, const SweepPlan& plan) {
   std::string text;
-  std::size_t cells = 0;
+  int cells = 0, failed = 0;
   for (const auto& [status, count] : known.statuses()) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, status);
-    cells += static_cast<std::size_t>(count);
+    cells += count;
+    if (is_failure(status)) failed += count;
   }
-  return fmt::format("{} cells: {}\nwritten: {}\n", cells, text.empty() ? "none" : text, plan.output);
+  const std::string again =
+      failed == 0 ? "" : fmt::format("; {} failed: the same command with --retry measures them again", failed);
+  return fmt::format("{} cells: {}\nwritten: {}{}\n", cells, text.empty() ? "none" : text, plan.output, again);
+}
+
+int exit_code(const KnownRows& known, const SweepPlan& plan) {
+  const std::map<std::string, int>& statuses = known.statuses();
+  if (statuses.contains("wrong")) return kFailedCheck;
+  if (!statuses.empty() && !statuses.contains("ok")) {
+    fail(ErrorCode::runtime, "sweep: no cell is ok; the rows of {} have the reasons", plan.output);
+  }
+  return kFine;
 }
 
 std::string lines_of(const std::vector<std::string>& notes) {
@@ -141,6 +170,7 @@ std::vector<std::string> notes_on_file(const std::string& name, const bench::Res
     notes.push_back(fmt::format("{}: the last line was torn and is cut off, {} bytes", name, file.torn_bytes()));
   }
   if (known.size() > 0) notes.push_back(fmt::format("{}: goes on after {} rows", name, known.size()));
+  if (known.retried() > 0) notes.push_back(fmt::format("{}: measures {} that failed again", name, known.retried()));
   if (!known.other_revision().empty()) {
     notes.push_back(
         fmt::format("{}: has rows of revision {}; this is {}", name, known.other_revision(), build_revision()));
@@ -181,7 +211,7 @@ int run_sweep(Arguments arguments) {
   const std::string program = options.program.empty() ? self : checked_program(options.program);
   const SweepPlan plan = make_plan(options, self);
   const std::string settings = fmt::format("{}", fmt::join(plan.run_words, " "));
-  KnownRows known(plan, settings);
+  KnownRows known(plan, settings, options.retry ? KnownRows::Failures::retry : KnownRows::Failures::keep);
   const auto accept = [&](const Json& row, int line) { known.accept(row, line); };
   if (options.dry_run) {
     bench::read_rows(plan.output, accept);
@@ -193,6 +223,7 @@ int run_sweep(Arguments arguments) {
   std::unique_ptr<bench::JsonFolder> folder;
   if (!options.json_dir.empty()) folder = std::make_unique<bench::JsonFolder>(options.json_dir, plan.problems);
   bench::ResultFile file(plan.output, accept);
+  if (known.retried() > 0) file.drop([](const Json& row) { return is_failure(row.at("status").as_string()); });
   if (folder) {  // with the files of rows after which the last sweep was killed
     folder->create();
     bench::read_rows(plan.output, [&](const Json& row, int) { folder->write_if_missing(row); });
@@ -219,7 +250,7 @@ int run_sweep(Arguments arguments) {
                                .step = {}};
   run_problems(left, std::move(running), progress);
   print(summary_text(known, plan));
-  return known.statuses().contains("wrong") ? kFailedCheck : kFine;
+  return exit_code(known, plan);
 }
 
 }  // namespace strobe::cli

@@ -150,6 +150,10 @@ void add_sweep_options(OptionTable& table, SweepOptions& options) {
              .takes = Takes::nothing,
              .help = "list the cells with predicted time and memory; measure and write nothing",
              .apply = [&](auto, auto) { options.dry_run = true; }});
+  table.add({.name = "retry",
+             .takes = Takes::nothing,
+             .help = "measure cells again whose rows are crashed, timeout or wrong",
+             .apply = [&](auto, auto) { options.retry = true; }});
   table.add({.name = "output",
              .placeholder = "FILE",
              .help = "JSON lines, a row each; a sweep goes on with a file of its own; default sweep_GRID.jsonl",

@@ -28,6 +28,7 @@ struct SweepOptions {
   std::int64_t shrink = 1;
   int shard = 1, shards = 1;
   bool dry_run = false;
+  bool retry = false;  // rows that failed count as missing
 };
 
 void add_sweep_options(OptionTable& table, SweepOptions& options);

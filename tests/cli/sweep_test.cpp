@@ -233,6 +233,38 @@ TEST(Sweep, CrashesAndHangsCostTheirRowsOnly) {
   EXPECT_EQ(row_of(rows, 21, "flash2").at("reason").as_string(), "flash2: the child ended with exit code 5: why");
 }
 
+TEST(Sweep, RetryMeasuresWhatFailedAndNothingElse) {
+  const Scratch scratch;
+  write_faulty_program(scratch, R"(*"--seq_len 16 "*) exit 5 ;;)");
+  const std::string command = tiny("--seq_len 16,20,512 --memory-limit 200K ");
+  const Program first = run_program(command + "--program ./faulty", scratch);
+  ASSERT_EQ(first.code, 0) << first.errors;
+  EXPECT_NE(first.output.find("1 failed: the same command with --retry measures"), std::string::npos) << first.output;
+  EXPECT_NE(run_program(command, scratch).output.find("0 of 3 cells"), std::string::npos);
+  const std::string before = scratch.read("sweep.jsonl");
+  EXPECT_NE(run_program(command + "--retry --dry-run", scratch).output.find("3 cells, 1 to measure"),
+            std::string::npos);
+  EXPECT_EQ(scratch.read("sweep.jsonl"), before);
+  const Program again = run_program(command + "--retry", scratch);
+  ASSERT_EQ(again.code, 0) << again.errors;
+  EXPECT_NE(again.output.find("1 of 3 cells to measure"), std::string::npos) << again.output;
+  EXPECT_EQ(again.output.find("--retry"), std::string::npos) << again.output;
+  EXPECT_EQ(cells_in(scratch, "sweep.jsonl"),
+            (std::multiset<std::string>{"16 flash2 ok", "20 flash2 ok", "512 flash2 oom"}));
+  const std::string kept = before.substr(before.find('\n') + 1);  // all but the row that failed, byte by byte
+  EXPECT_EQ(scratch.read("sweep.jsonl").substr(0, kept.size()), kept);
+}
+
+TEST(Sweep, NoCellThatIsOkIsExitCode3) {
+  const Scratch scratch;
+  const std::string command = tiny("--seq_len 16,20 --program /bin/false");
+  for (int i = 0; i < 2; ++i) {  // measured, and read from the file
+    const Program program = run_program(command, scratch);
+    EXPECT_EQ(program.code, 3);
+    EXPECT_EQ(program.errors, "strobe: sweep: no cell is ok; the rows of sweep.jsonl have the reasons\n");
+  }
+}
+
 TEST(Sweep, AWrongResultIsARowWithoutTimesAndExitCode1) {
   const FakePython zeros(R"(*\"results\"*) head -c 100000 /dev/zero >&3; echo '{"ok":true}' ;;)");
   const Scratch scratch;

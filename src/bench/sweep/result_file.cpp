@@ -11,7 +11,9 @@
 #include <cstring>
 #include <fstream>
 #include <thread>
+#include <utility>
 
+#include "core/atomic_file.h"
 #include "core/fail.h"
 
 namespace strobe::bench {
@@ -33,12 +35,14 @@ void check_kind(const std::string& path, const struct stat& status) {
        shown(path), S_ISDIR(status.st_mode) ? "is a folder" : "is not a plain file");
 }
 
+[[noreturn]] void refuse_busy(const std::string& path) {
+  fail(ErrorCode::invalid_argument, "{}: another sweep writes to it; each needs a file of its own", shown(path));
+}
+
 void lock(int descriptor, const std::string& path) {
   for (int tries = 1; flock(descriptor, LOCK_EX | LOCK_NB) != 0; ++tries) {
     if (errno != EWOULDBLOCK && errno != EINTR) refuse(path, errno);
-    if (tries == kLockTries) {
-      fail(ErrorCode::invalid_argument, "{}: another sweep writes to it; each needs a file of its own", shown(path));
-    }
+    if (tries == kLockTries) refuse_busy(path);
     std::this_thread::sleep_for(kLockPause);
   }
 }
@@ -81,26 +85,49 @@ std::int64_t read_rows(const std::string& path, const AcceptRow& accept) {
   return whole;
 }
 
+void ResultFile::open_locked() {
+  descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) refuse(path_, errno);
+  lock(descriptor_, path_);
+  struct stat opened {
+  }, named{};
+  if (fstat(descriptor_, &opened) != 0 || stat(path_.c_str(), &named) != 0) refuse(path_, errno);
+  if (opened.st_ino != named.st_ino) refuse_busy(path_);  // put aside by drop() of another sweep
+}
+
 ResultFile::ResultFile(std::string path, const AcceptRow& accept) : path_(std::move(path)) {
   if (path_.empty()) fail(ErrorCode::invalid_argument, "{}: a file name is needed", shown(path_));
   struct stat status {};
   if (stat(path_.c_str(), &status) == 0) check_kind(path_, status);
-  descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) refuse(path_, errno);
   try {
-    lock(descriptor_, path_);
+    open_locked();
     if (fstat(descriptor_, &status) != 0) refuse(path_, errno);
     size_ = read_rows(path_, accept);
     torn_ = status.st_size - size_;
     if (torn_ > 0 && (ftruncate(descriptor_, size_) != 0 || fsync(descriptor_) != 0)) refuse(path_, errno);
     if (size_ == 0) sync_folder(path_);
   } catch (...) {
-    close(descriptor_);
+    if (descriptor_ >= 0) close(descriptor_);
     throw;
   }
 }
 
-ResultFile::~ResultFile() { close(descriptor_); }
+ResultFile::~ResultFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+void ResultFile::drop(const std::function<bool(const Json& row)>& is_dropped) {
+  std::ifstream file(path_, std::ios::binary);
+  std::string kept;
+  for (std::string line; std::getline(file, line);) {
+    if (!is_dropped(Json::parse(line))) kept += line + "\n";
+  }
+  if (file.bad()) fail(ErrorCode::runtime, "{}: cannot be read", shown(path_));
+  AtomicFile(path_, "--output").commit(kept);
+  close(std::exchange(descriptor_, -1));  // of the file that was replaced
+  open_locked();
+  size_ = static_cast<std::int64_t>(kept.size());
+}
 
 void ResultFile::append(const Json& row) {
   const std::string line = row.dump() + "\n";

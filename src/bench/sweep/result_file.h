@@ -29,10 +29,15 @@ class ResultFile {
 
   std::int64_t torn_bytes() const { return torn_; }  // that were cut off
 
+  // Takes the rows out for which `is_dropped` holds; whoever kills the process finds the file before or after.
+  void drop(const std::function<bool(const Json& row)>& is_dropped);
+
   // Writes and syncs a line. Throws Error(runtime) where the disk refuses; the file then ends with the line before.
   void append(const Json& row);
 
  private:
+  void open_locked();
+
   std::string path_;
   int descriptor_ = -1;
   std::int64_t size_ = 0;
