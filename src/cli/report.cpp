@@ -1,5 +1,6 @@
 // `strobe report FILES...`: result files to one page, tables and pictures.
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <system_error>
 
@@ -18,7 +19,8 @@ namespace {
 constexpr const char* kIntroduction =
     "usage: strobe report FILE... [--output DIR|FILE.html]\n\n"
     "Draws result files of bench and sweep, all together: shards of a sweep, CPU and GPU, two builds. A folder gets\n"
-    "report.html (one file, opens offline), report.md, cells.csv and charts/*.svg; FILE.html gets the page alone.\n\n"
+    "report.html (one file, opens offline), report.md, cells.csv and charts/*.svg, in place of an earlier report's;\n"
+    "FILE.html gets the page alone.\n\n"
     "  strobe report results.jsonl --output report\n\n";
 
 void make_folder(const std::filesystem::path& folder) {
@@ -35,15 +37,37 @@ void write(const std::filesystem::path& path, const std::string& contents) {
   file.commit(contents);
 }
 
+// Whether the page there is one of ours: charts beside another one are not to be touched.
+bool is_report(const std::filesystem::path& page) {
+  std::ifstream file(page, std::ios::binary);
+  std::string head(1024, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  return head.find("<title>Strobe report</title>") != std::string::npos;
+}
+
+// A chart that this report does not have would be taken for one of it. Nothing but SVG files goes.
+void remove_other_charts(const std::filesystem::path& folder, const std::set<std::string>& written) {
+  std::vector<std::filesystem::path> stale;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::filesystem::path& path = entry->path();
+    const bool plain = std::filesystem::symlink_status(path, error).type() == std::filesystem::file_type::regular;
+    if (plain && path.extension() == ".svg" && !written.contains(path.stem().string())) stale.push_back(path);
+  }
+  for (const std::filesystem::path& path : stale) std::filesystem::remove(path, error);
+  if (error)
+    fail(ErrorCode::runtime, "--output: {}: an earlier report's charts stay: {}", folder.string(), error.message());
+}
+
 // Charts as SVG: of each chart and filter setting, the view that shows most.
-std::size_t write_charts(const std::filesystem::path& folder, const std::vector<report::Figure>& figures) {
+std::set<std::string> write_charts(const std::filesystem::path& folder, const std::vector<report::Figure>& figures) {
   make_folder(folder);
   std::set<std::string> written;
   for (const report::Figure& figure : figures) {
     const std::string name = report::file_name(figure);
     if (written.insert(name).second) write(folder / (name + ".svg"), report::figure_svg(figure));
   }
-  return written.size();
+  return written;
 }
 
 }  // namespace
@@ -79,12 +103,14 @@ int run_report(Arguments arguments) {
   const std::filesystem::path folder = output;
   const report::CellTable all = report::cell_table(cells);
   make_folder(folder);
+  const bool had_report = is_report(folder / "report.html");
   write(folder / "report.html", page);
   write(folder / "report.md", report_markdown(all, cells));
   write(folder / "cells.csv", table_csv(all));
-  const std::size_t charts = write_charts(folder / "charts", figures);
+  const std::set<std::string> charts = write_charts(folder / "charts", figures);
+  if (had_report) remove_other_charts(folder / "charts", charts);
   print(fmt::format("{} cells, {} rows; written: {}/report.html, report.md, cells.csv and {} charts as SVG\n",
-                    cells.size(), results.size(), output, charts));
+                    cells.size(), results.size(), output, charts.size()));
   return kFine;
 }
 

@@ -71,6 +71,25 @@ TEST(ReportCommand, WritesPageTablesAndCharts) {
   EXPECT_NE(scratch.read("out/charts/time-seq_len-forward-fp32-causal-on.svg").find("</svg>"), std::string::npos);
 }
 
+TEST(ReportCommand, ChartsOfAnEarlierReportGoAndNothingElse) {
+  if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
+  const Scratch scratch;
+  write(scratch, "other.json", row_text({.dtype = "bf16"}));
+  std::filesystem::create_directories(scratch.path() / "out" / "charts");
+  write(scratch, "out/charts/mine.svg", "before any report");
+  write(scratch, "out/report.html", "<title>of another program</title>");
+  write(scratch, "out/charts/notes.txt", "mine");
+  const std::string command = "report --output out ";
+  ASSERT_EQ(run_program(command + kSmall, scratch).code, 0);
+  const std::filesystem::path chart = scratch.path() / "out/charts/time-seq_len-forward-fp32-causal-on.svg";
+  EXPECT_TRUE(std::filesystem::exists(chart));
+  EXPECT_TRUE(std::filesystem::exists(scratch.path() / "out/charts/mine.svg"));
+  ASSERT_EQ(run_program(command + "other.json", scratch).code, 0);
+  EXPECT_FALSE(std::filesystem::exists(chart));
+  EXPECT_TRUE(std::filesystem::exists(scratch.path() / "out/charts/notes.txt"));
+  EXPECT_TRUE(std::filesystem::exists(scratch.path() / "out/cells.csv"));
+}
+
 TEST(ReportCommand, APageAloneFromSeveralFiles) {
   if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
   const Scratch scratch;
