@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "core/fail.h"
+#include "core/printable.h"
 #include "measure/clock.h"
 
 namespace strobe::bench {
@@ -159,7 +160,7 @@ std::string Child::last_error_line() const {
 std::string ChildEnd::text() const {
   std::string text = signal ? fmt::format("died of signal {} ({})", signal, strsignal(signal))
                             : fmt::format("ended with exit code {}", code);
-  if (!last_error.empty()) text += ": " + last_error;
+  if (!last_error.empty()) text += ": " + printable(last_error, std::string_view::npos);
   return text;
 }
 
@@ -214,7 +215,7 @@ Json Child::request(const Json& message, double timeout_seconds) {
   try {
     return Json::parse(answer);
   } catch (const Error&) {
-    throw ImplementationError(Status::crashed, fmt::format("{} answered \"{}\"", name_, answer.substr(0, 80)));
+    throw ImplementationError(Status::crashed, fmt::format("{} answered \"{}\"", name_, printable(answer)));
   }
 }
 

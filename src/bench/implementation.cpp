@@ -8,6 +8,7 @@
 #include "bench/kernel_implementation.h"
 #include "bench/torch_peer.h"
 #include "core/fail.h"
+#include "core/printable.h"
 
 namespace strobe::bench {
 namespace {
@@ -40,8 +41,8 @@ std::string canonical_name(std::string_view name) {
   const std::string wanted = lower(name) == "pytorch" ? "standard" : lower(name);
   const std::vector<std::string> names = implementation_names();
   if (std::find(names.begin(), names.end(), wanted) != names.end()) return wanted;
-  fail(ErrorCode::invalid_argument, "--impl {}: unknown implementation; valid: {}, Pytorch (= standard)", name,
-       fmt::join(names, ", "));
+  fail(ErrorCode::invalid_argument, "--impl {}: unknown implementation; valid: {}, Pytorch (= standard)",
+       printable(name), fmt::join(names, ", "));
 }
 
 std::unique_ptr<Implementation> make_implementation(const std::string& name, const ImplementationOptions& options) {

@@ -6,6 +6,7 @@
 
 #include "bench/implementation.h"
 #include "core/fail.h"
+#include "core/printable.h"
 #include "device/device_info.h"
 #include "device/gpu_facts.h"
 #include "device/host/thread_pool.h"
@@ -20,7 +21,7 @@ Window parse_window(std::string_view flag, std::string_view value) {
   const auto refuse = [&] {
     fail(ErrorCode::invalid_argument,
          "{} {}: valid: LEFT:RIGHT, two whole numbers of keys, such as 128:0; -1 leaves a side open", flag,
-         value.empty() ? "\"\"" : value);
+         printable_value(value));
   };
   const std::vector<std::string> sides = split(value, ':');
   if (sides.size() != 2) refuse();
@@ -36,12 +37,13 @@ void parse_implementations(CaseOptions& options, std::string_view value) {
   options.implementations.clear();
   for (const std::string& name : split(value, ',')) {
     if (name.empty()) {
-      fail(ErrorCode::invalid_argument, "--impl \"{}\": an empty name; valid: {}, Pytorch (= standard)", value,
-           fmt::join(bench::implementation_names(), ", "));
+      fail(ErrorCode::invalid_argument, "--impl \"{}\": an empty name; valid: {}, Pytorch (= standard)",
+           printable(value), fmt::join(bench::implementation_names(), ", "));
     }
     const std::string canonical = bench::canonical_name(name);
     for (const std::string& known : options.implementations) {
-      if (known == canonical) fail(ErrorCode::invalid_argument, "--impl {}: {} is named twice", value, canonical);
+      if (known == canonical)
+        fail(ErrorCode::invalid_argument, "--impl {}: {} is named twice", printable(value), canonical);
     }
     options.implementations.push_back(canonical);
   }

@@ -6,6 +6,7 @@
 #include "cli/options.h"
 #include "core/atomic_file.h"
 #include "core/fail.h"
+#include "core/printable.h"
 #include "report/compare.h"
 
 namespace strobe::cli {
@@ -27,7 +28,7 @@ double parse_threshold(std::string_view flag, std::string_view value) {
   const bool percent = unit == "%" || unit == " %";
   if (code != std::errc() || !(percent || unit.empty()) || !(number >= 0) || number >= (percent ? 1000 : 1)) {
     fail(ErrorCode::invalid_argument, "{} {}: valid: a percentage such as 5%, or a fraction below 1 such as 0.05", flag,
-         value.empty() ? "\"\"" : value);
+         printable_value(value));
   }
   return percent ? number / 100 : number;
 }

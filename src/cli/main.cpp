@@ -12,6 +12,7 @@
 #include "cli/options.h"
 #include "core/atomic_file.h"
 #include "core/fail.h"
+#include "core/printable.h"
 #include "measure/environment.h"
 
 namespace strobe::cli {
@@ -24,7 +25,9 @@ struct Command {
 };
 
 int run_version(Arguments arguments) {
-  if (!arguments.empty()) fail(ErrorCode::invalid_argument, "\"{}\": version takes no arguments", arguments[0]);
+  if (!arguments.empty()) {
+    fail(ErrorCode::invalid_argument, "\"{}\": version takes no arguments", printable(arguments[0]));
+  }
   print(fmt::format("strobe {} ({})\n", build_version(), build_revision()));
   return kFine;
 }
@@ -57,7 +60,7 @@ const Command& find_command(std::string_view name) {
     names.emplace_back(command.name);
   }
   const std::vector<std::string> near = nearest(name, names);
-  fail(ErrorCode::invalid_argument, "\"{}\": unknown command; {}: {}", name,
+  fail(ErrorCode::invalid_argument, "\"{}\": unknown command; {}: {}", printable(name),
        near.size() < names.size() ? "nearest" : "valid", fmt::join(near, ", "));
 }
 
@@ -65,7 +68,7 @@ bool asks_for_help(std::string_view word) { return word == "--help" || word == "
 
 int run_help(Arguments arguments) {
   if (arguments.size() > 1) {
-    fail(ErrorCode::invalid_argument, "\"{}\": help takes the name of one command", arguments[1]);
+    fail(ErrorCode::invalid_argument, "\"{}\": help takes the name of one command", printable(arguments[1]));
   }
   if (!arguments.empty() && !asks_for_help(arguments[0])) {
     const Command& command = find_command(arguments[0]);

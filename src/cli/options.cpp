@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "core/fail.h"
+#include "core/printable.h"
 
 namespace strobe::cli {
 namespace {
@@ -66,7 +67,7 @@ void OptionTable::refuse_unknown(std::string_view flag) const {
   for (const Option& option : options_) names.push_back("--" + option.name);
   const std::string word = "--" + std::string(flag);
   const std::vector<std::string> near = nearest(word, names);
-  fail(ErrorCode::invalid_argument, "{}: {}; {}: {}", word,
+  fail(ErrorCode::invalid_argument, "{}: {}; {}: {}", printable(word),
        subject_.empty() ? "unknown flag" : "not a flag of " + subject_,
        near.size() < names.size() ? "nearest" : "valid", fmt::join(near, ", "));
 }
@@ -80,7 +81,7 @@ OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> argume
       continue;
     }
     if (!word.starts_with("--") || word.size() == 2) {
-      fail(ErrorCode::invalid_argument, "\"{}\": not a flag; flags start with -- (see --help)", word);
+      fail(ErrorCode::invalid_argument, "\"{}\": not a flag; flags start with -- (see --help)", printable(word));
     }
     const std::size_t equals = word.find('=');
     const bool has_equals = equals != std::string_view::npos;
@@ -90,7 +91,8 @@ OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> argume
     const std::string shown = "--" + option->name;
     if (has_equals) {
       if (option->takes == Takes::nothing) {
-        fail(ErrorCode::invalid_argument, "{}: takes no value, but \"{}\" was given", shown, word.substr(equals + 1));
+        fail(ErrorCode::invalid_argument, "{}: takes no value, but \"{}\" was given", shown,
+             printable(word.substr(equals + 1)));
       }
       option->apply(shown, word.substr(equals + 1));
       continue;
@@ -148,8 +150,8 @@ std::int64_t parse_integer(std::string_view flag, std::string_view value, std::i
   if (code != std::errc() || end != value.data() + value.size() || value.empty() || number < least || number > most) {
     const std::string range = most == std::numeric_limits<std::int64_t>::max() ? fmt::format("{} or more", least)
                                                                                : fmt::format("{}..{}", least, most);
-    fail(ErrorCode::invalid_argument, "{} {}: not a whole number in the valid range {}", flag,
-         value.empty() ? "\"\"" : value, range);
+    fail(ErrorCode::invalid_argument, "{} {}: not a whole number in the valid range {}", flag, printable_value(value),
+         range);
   }
   return number;
 }
@@ -158,7 +160,7 @@ double parse_seconds(std::string_view flag, std::string_view value) {
   double number = 0;
   const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (code != std::errc() || end != value.data() + value.size() || !(number > 0) || !std::isfinite(number)) {
-    fail(ErrorCode::invalid_argument, "{} {}: not a number of seconds above 0", flag, value.empty() ? "\"\"" : value);
+    fail(ErrorCode::invalid_argument, "{} {}: not a number of seconds above 0", flag, printable_value(value));
   }
   return number;
 }
@@ -166,7 +168,7 @@ double parse_seconds(std::string_view flag, std::string_view value) {
 std::int64_t parse_bytes(std::string_view flag, std::string_view value) {
   const auto refuse = [&] {
     fail(ErrorCode::invalid_argument, "{} {}: not a size; valid: bytes, or a number with K, M, G or T (powers of 1024)",
-         flag, value.empty() ? "\"\"" : value);
+         flag, printable_value(value));
   };
   double number = 0;
   const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
@@ -186,7 +188,7 @@ std::string parse_word(std::string_view flag, std::string_view value, const std:
   for (const std::string& word : valid) {
     if (normal(word) == normal(value)) return word;
   }
-  fail(ErrorCode::invalid_argument, "{} {}: valid: {}", flag, value.empty() ? "\"\"" : value, fmt::join(valid, ", "));
+  fail(ErrorCode::invalid_argument, "{} {}: valid: {}", flag, printable_value(value), fmt::join(valid, ", "));
 }
 
 std::vector<std::string> split(std::string_view text, char separator) {

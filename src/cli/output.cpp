@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "core/fail.h"
+#include "core/printable.h"
 
 namespace strobe::cli {
 namespace {
@@ -43,7 +44,7 @@ void print_aside(std::string_view text) {
 
 void complain(std::string_view text) {
   show_progress("");
-  write_all(STDERR_FILENO, "strobe: " + std::string(text) + "\n");
+  write_all(STDERR_FILENO, "strobe: " + printable(text, std::string_view::npos) + "\n");
 }
 
 bool shows_progress() {

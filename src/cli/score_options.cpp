@@ -5,6 +5,7 @@
 
 #include "cli/case_options.h"
 #include "core/fail.h"
+#include "core/printable.h"
 
 namespace strobe::cli {
 namespace {
@@ -19,7 +20,7 @@ double parse_number(std::string_view flag, std::string_view value, double least,
   const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
   const bool whole = code == std::errc() && end == value.data() + value.size();
   if (!whole || !(number >= least && number <= most)) {
-    fail(ErrorCode::invalid_argument, "{} {}: valid: {}", flag, value.empty() ? "\"\"" : value, valid);
+    fail(ErrorCode::invalid_argument, "{} {}: valid: {}", flag, printable_value(value), valid);
   }
   return number;
 }

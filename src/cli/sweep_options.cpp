@@ -7,6 +7,7 @@
 #include "bench/sweep/grid_file.h"
 #include "cli/case_options.h"
 #include "core/fail.h"
+#include "core/printable.h"
 
 namespace strobe::cli {
 namespace {
@@ -55,7 +56,7 @@ void parse_shard(SweepOptions& options, std::string_view flag, std::string_view 
   const std::vector<std::string> parts = split(value, '/');
   if (parts.size() != 2) {
     fail(ErrorCode::invalid_argument, "{} {}: valid: K/N, such as 1/4 for the first of four", flag,
-         value.empty() ? "\"\"" : value);
+         printable_value(value));
   }
   options.shards = static_cast<int>(parse_integer(flag, parts[1], 1, 100000));
   options.shard = static_cast<int>(parse_integer(flag, parts[0], 1, options.shards));

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/fail.h"
+#include "core/printable.h"
 #include "core/utf8.h"
 
 namespace strobe {
@@ -225,9 +226,7 @@ class Parser {
 };
 
 [[noreturn]] void wrong_kind(const char* wanted, const Json& value) {
-  std::string text = value.dump();
-  if (text.size() > 60) text = text.substr(0, 57) + "...";
-  fail(ErrorCode::invalid_argument, "json: {} is not {}", text, wanted);
+  fail(ErrorCode::invalid_argument, "json: {} is not {}", printable(value.dump(), 60), wanted);
 }
 
 }  // namespace

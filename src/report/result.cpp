@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "core/fail.h"
+#include "core/printable.h"
 #include "core/statistics.h"
 
 namespace strobe::report {
@@ -27,9 +28,7 @@ bool contains(const auto& list, std::string_view word) {
 }
 
 [[noreturn]] void refuse(std::string_view key, const Json& value, std::string_view valid) {
-  std::string text = value.dump();
-  if (text.size() > 40) text = text.substr(0, 37) + "...";
-  fail(ErrorCode::invalid_argument, "{} is {}; valid: {}", key, text, valid);
+  fail(ErrorCode::invalid_argument, "{} is {}; valid: {}", key, printable(value.dump(), 40), valid);
 }
 
 const Json& need(const Json& object, std::string_view key) {
@@ -176,7 +175,8 @@ Result result_of(const Json& row) {
   need(row, "status");
   result.status = text_of(row, "status");
   if (!contains(kStatuses, result.status)) {
-    fail(ErrorCode::invalid_argument, "status is \"{}\"; valid: {}", result.status, fmt::join(kStatuses, ", "));
+    fail(ErrorCode::invalid_argument, "status is \"{}\"; valid: {}", printable(result.status),
+         fmt::join(kStatuses, ", "));
   }
   if (const Json* environment = row.find("environment")) read_environment(*environment, result);
   if (result.status != "ok") return result;  // without one of ok, figures mean nothing

@@ -74,6 +74,18 @@ TEST(Cells, RefuseWhatIsNoConfigurationWithFileAndLine) {
   }
 }
 
+TEST(Cells, AFileThatIsNoTextIsQuotedWithoutItsControlBytes) {
+  const Cells cells(std::string("\x7f"
+                                "ELF\0\x1b[2J",
+                                9) +
+                    std::string(1000, 'x') + "\n");
+  const Program program = cells.run(kCommand);
+  EXPECT_EQ(program.code, 2);
+  const std::string rest(80 - std::string("\\x7fELF\\x00\\x1b[2J").size(), 'x');
+  EXPECT_EQ(program.errors, "strobe: cells:1: \"\\x7fELF\\x00\\x1b[2J" + rest +
+                                "...\": not a flag; flags start with -- (see --help)\n");
+}
+
 TEST(Cells, EndlessFilesAreNotReadToTheirEnd) {
   const Program program = run_program("bench --cells /dev/zero");
   EXPECT_EQ(program.code, 2);

@@ -27,6 +27,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"frobnicate", "valid: bench, sweep, compare, report, explain, env, version, help"},
         BadInput{"bench --batch_sise 3", "--batch_sise: unknown flag; nearest: --batch_size"},
         BadInput{"bench stray", "\"stray\": not a flag"},
+        BadInput{"bench \"$(printf '\\033[2J')\"", "\"\\x1b[2J\": not a flag"},
+        BadInput{"bench --dtype \"$(printf 'fp\\n8')\"", "--dtype fp\\x0a8: valid"},
         BadInput{"bench --batch_size", "--batch_size: needs a value (N)"},
         BadInput{"bench --batch_size x", "--batch_size x: not a whole number"},
         BadInput{"bench --batch_size -1", "--batch_size -1"}, BadInput{"bench --batch_size 1.5", "--batch_size 1.5"},

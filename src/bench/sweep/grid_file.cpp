@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "core/fail.h"
+#include "core/printable.h"
 
 namespace strobe::bench {
 namespace {
@@ -63,7 +64,7 @@ Grid parse_grid(const std::string& name, std::string_view text) {
     std::string key;
     if (!(stream >> key) || key[0] == '#') continue;
     std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
-    if (words.empty()) refuse(fmt::format("nothing after \"{}\"", key));
+    if (words.empty()) refuse(fmt::format("nothing after \"{}\"", printable(key)));
     if (key == "about") {
       if (!grid.about.empty()) refuse("a second \"about\"");
       grid.about = fmt::format("{}", fmt::join(words, " "));
@@ -76,7 +77,7 @@ Grid parse_grid(const std::string& name, std::string_view text) {
       words.insert(words.begin(), common.begin(), common.end());
       grid.blocks.push_back(std::move(words));
     } else {
-      refuse(fmt::format("\"{}\"; valid: about, run, common, cells, #", key.substr(0, 40)));
+      refuse(fmt::format("\"{}\"; valid: about, run, common, cells, #", printable(key)));
     }
   }
   if (grid.blocks.empty()) {
@@ -91,7 +92,7 @@ Grid load_grid(const std::string& word, const std::string& program) {
   const std::vector<std::string> names = names_in(folder);
   if (std::find(names.begin(), names.end(), word) != names.end()) return read_grid(folder / (word + kSuffix), word);
   fail(ErrorCode::invalid_argument, "--grid {}: unknown; valid: {}, or the path of a file, with a slash in it",
-       word.empty() ? "\"\"" : word, fmt::join(names, ", "));
+       printable_value(word), fmt::join(names, ", "));
 }
 
 std::vector<Grid> named_grids(const std::string& program) {

@@ -8,6 +8,7 @@
 #include "bench/ceilings.h"
 #include "bench/row.h"
 #include "core/fail.h"
+#include "core/printable.h"
 #include "measure/clock.h"
 
 namespace strobe::bench {
@@ -79,7 +80,7 @@ void ProblemRunner::listen(Listening& state) {
       case Child::Heard::line:
         if (take(state, line)) break;
         child.end(0);
-        return lose(state, Status::crashed, fmt::format("the child wrote \"{}\"", line.substr(0, 80)), 0);
+        return lose(state, Status::crashed, fmt::format("the child wrote \"{}\"", printable(line)), 0);
       case Child::Heard::nothing:
         child.end(0);
         return lose(state, Status::timeout, fmt::format("took more than {} s", options_.cell_limit), 0);

@@ -1,0 +1,39 @@
+// Escapes and cuts.
+#include "core/printable.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/utf8.h"
+
+namespace strobe {
+namespace {
+
+bool is_control(std::string_view character) {
+  const auto first = static_cast<unsigned char>(character[0]);
+  if (character.size() == 1) return first < 0x20 || first == 0x7f;
+  return first == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0;  // U+0080 to U+009F
+}
+
+}  // namespace
+
+std::string printable(std::string_view text, std::size_t most) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    if (out.size() >= most) return out + "...";
+    const std::size_t length = utf8_length(text.substr(i));
+    const std::string_view character = text.substr(i, std::max<std::size_t>(1, length));
+    if (length > 0 && !is_control(character)) {
+      out += character;
+    } else {
+      for (const char c : character) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+    i += character.size();
+  }
+  return out;
+}
+
+std::string printable_value(std::string_view text) { return text.empty() ? "\"\"" : printable(text); }
+
+}  // namespace strobe

@@ -1,0 +1,34 @@
+// core/printable: what others wrote cannot steer a terminal, and an error stays one short line.
+#include "core/printable.h"
+
+#include <gtest/gtest.h>
+
+namespace strobe {
+namespace {
+
+using namespace std::string_view_literals;
+
+TEST(Printable, LeavesTextAlone) {
+  EXPECT_EQ(printable("--seq_len 5, \"größer\" \\"), "--seq_len 5, \"größer\" \\");
+  EXPECT_EQ(printable(""), "");
+  EXPECT_EQ(printable_value(""), "\"\"");
+  EXPECT_EQ(printable_value("x"), "x");
+}
+
+TEST(Printable, EscapesControlBytesAndWhatIsNotUtf8) {
+  EXPECT_EQ(printable("\x7f"
+                      "ELF\0\x1b[2J\n"sv),
+            "\\x7fELF\\x00\\x1b[2J\\x0a");
+  EXPECT_EQ(printable("\xff|\xc3|\xc2\x9b|\xc2\xa0"), "\\xff|\\xc3|\\xc2\\x9b|\xc2\xa0");
+}
+
+TEST(Printable, CutsWhatIsLong) {
+  const std::string longest(80, 'a');
+  EXPECT_EQ(printable(longest), longest);
+  EXPECT_EQ(printable(longest + "a"), longest + "...");
+  EXPECT_EQ(printable("aé\xc3\xa9z", 2), "aé...");  // no character is cut in two
+  EXPECT_LT(printable(std::string(1000, '\0')).size(), 90u);
+}
+
+}  // namespace
+}  // namespace strobe
