@@ -26,7 +26,7 @@ std::int64_t checked_product(std::initializer_list<std::int64_t> factors) {
   std::int64_t product = 1;
   for (const std::int64_t factor : factors) {
     if (__builtin_mul_overflow(product, factor, &product)) {
-      fail(ErrorCode::invalid_argument, "bench: a tensor of {} bytes does not fit 63 bits",
+      fail(ErrorCode::invalid_argument, "a tensor of {} bytes does not fit 63 bits",
            fmt::join(factors.begin(), factors.end(), " x "));
     }
   }

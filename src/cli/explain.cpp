@@ -111,22 +111,24 @@ std::string memory_text(const bench::Case& one) {
 }  // namespace
 
 int run_explain(Arguments arguments) {
-  BenchOptions options;  // of those that say how to measure only --quick has an effect
+  BenchOptions options;
   const OptionTable table = make_table(options);
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(kIntroduction + table.help());
     return kFine;
   }
   const Cases cases = cases_of(options);  // refuses bad problems before anything is measured or told
-  for (const std::string& note : cases.notes) print("note: " + note + "\n");
+  std::string text;                       // told as a whole: a size that is too large is found on the way
+  for (const std::string& note : cases.notes) text += "note: " + note + "\n";
   const bench::Depth depth = options.how.quick ? bench::Depth::none : bench::Depth::brief;
   const bench::Ceilings ceilings = bench::ceilings_for(cases.cases, depth);
   for (const bench::Case& one : cases.cases) {
-    print(fmt::format("{}; {}; scale 1/sqrt({})\n\n", describe(one), place_of(one), one.head_dim));
-    if (has_forward(one.passes)) print(verdicts_text(one, Pass::forward) + "\n");
-    if (has_backward(one.passes)) print(verdicts_text(one, Pass::backward) + "\n");
-    print(work_text(one, ceilings) + "\n" + memory_text(one) + "\n");
+    text += fmt::format("{}; {}; scale 1/sqrt({})\n\n", describe(one), place_of(one), one.head_dim);
+    if (has_forward(one.passes)) text += verdicts_text(one, Pass::forward) + "\n";
+    if (has_backward(one.passes)) text += verdicts_text(one, Pass::backward) + "\n";
+    text += work_text(one, ceilings) + "\n" + memory_text(one) + "\n";
   }
+  print(text);
   return kFine;
 }
 

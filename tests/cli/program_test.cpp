@@ -234,6 +234,10 @@ TEST(Explain, RefusesABadProblemBeforeItSaysAnything) {
   const Program program = run_program("explain --quick --num_heads 1 --emb_dim 300");
   EXPECT_EQ(program.code, 2);
   EXPECT_EQ(program.output, "");
+  const Program large = run_program("explain --quick --seq_len 1000000000 --batch_size 1000");
+  EXPECT_EQ(large.code, 2);
+  EXPECT_EQ(large.output, "");
+  EXPECT_EQ(large.errors.rfind("strobe: the scores of batch 1000, 8 heads, 1000000000 queries", 0), 0u) << large.errors;
 }
 
 TEST(Env, TextAndJson) {
