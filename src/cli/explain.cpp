@@ -16,8 +16,21 @@ namespace {
 constexpr const char* kIntroduction =
     "usage: strobe explain [--flag value ...]\n\n"
     "The problem, each kernel's verdict with its reason, tiles, workspace, FLOPs, bytes, predicted memory of each\n"
-    "implementation item by item, and the best time that this machine allows. Flags as for bench; of\n"
-    "those that say how to measure only --quick has an effect:\n\n";
+    "implementation item by item, and the best time that this machine allows. All flags of bench are taken, so that a\n"
+    "command of it can be explained; these have an effect:\n\n";
+
+// Flags that describe what is explained, where, and --quick; the others of bench say how to measure.
+std::string help_on_flags(const OptionTable& table) {
+  CaseOptions unused;
+  OptionTable shown;
+  add_configuration_options(shown, unused);
+  for (const Option& option : table.options()) {
+    for (const char* name : {"device", "threads", "cells", "quick"}) {
+      if (option.name == name) shown.add(option);
+    }
+  }
+  return shown.help();
+}
 
 std::string megabytes(std::int64_t bytes) {
   const double value = static_cast<double>(bytes) / (1 << 20);
@@ -114,7 +127,7 @@ int run_explain(Arguments arguments) {
   BenchOptions options;
   const OptionTable table = make_table(options);
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kIntroduction + table.help());
+    print(kIntroduction + help_on_flags(table));
     return kFine;
   }
   const Cases cases = cases_of(options);  // refuses bad problems before anything is measured or told

@@ -1,4 +1,5 @@
-// The flags that say how a configuration is measured: part of bench's and sweep's. `explain` takes them too.
+// The flags that say how a configuration is measured: part of bench's and sweep's. `explain` takes them too, without
+// effect but for --quick.
 #pragma once
 
 #include "bench/runner.h"

@@ -228,6 +228,13 @@ TEST(Explain, TakesAllFlagsOfBench) {
   EXPECT_EQ(program.code, 0);
   EXPECT_EQ(program.errors, "");
   EXPECT_EQ(scratch.entries(), 0u);
+  const std::string help = run_program("explain --help").output;
+  for (const char* flag : {"--seq_len ", "--bias ", "--device ", "--threads ", "--cells ", "--quick["}) {
+    EXPECT_NE(help.find(flag), std::string::npos) << flag;
+  }
+  for (const char* flag : {"--impl", "--repeats", "--memory-limit", "--launches", "--output", "--seed"}) {
+    EXPECT_EQ(help.find(flag), std::string::npos) << flag;
+  }
 }
 
 TEST(Explain, RefusesABadProblemBeforeItSaysAnything) {
