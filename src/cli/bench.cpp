@@ -133,9 +133,18 @@ int run_bench(Arguments arguments) {
              .takes = Takes::nothing,
              .help = "for programs: steps and rows of every status as JSON lines on the standard output, nothing else",
              .apply = [&](auto, auto) { events = true; }});
+  bool launch = false;
+  table.add({.name = kLaunchFlag,
+             .takes = Takes::nothing,
+             .help = "for programs: one of --launches, with its rows on the standard output",
+             .apply = [&](auto, auto) { launch = true; }});
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(kIntroduction + table.help());
     return kFine;
+  }
+  if (launch) {
+    options.launches = 1;
+    options.output = "-";
   }
   const Cases cases = cases_of(options);  // refuses bad problems before anything is started
   bench::RunOptions run = options.how.run;

@@ -60,7 +60,7 @@ Ended run_self(const std::vector<std::string>& arguments) {
 LaunchedRows run_launches(Arguments arguments, int launches, const std::string& command) {
   std::vector<std::string> words{"strobe", "bench"};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  words.insert(words.end(), {"--launches", "1", "--output", "-"});  // the last of a flag holds
+  words.push_back("--" + std::string(kLaunchFlag));
   LaunchedRows out{.code = kFine, .rows = Json::array()};
   for (int i = 0; i < launches; ++i) {
     print_aside(fmt::format("launch {} of {}\n", i + 1, launches));

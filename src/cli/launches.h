@@ -8,6 +8,9 @@
 
 namespace strobe::cli {
 
+// Of the processes that it starts: one launch, rows to the standard output, whatever other flags say.
+inline constexpr const char* kLaunchFlag = "launch";
+
 struct LaunchedRows {
   int code;   // of the first launch that failed, which has said why; else kFine
   Json rows;  // a list of all rows, launch by launch, each with "launch"

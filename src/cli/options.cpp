@@ -72,7 +72,20 @@ void OptionTable::refuse_unknown(std::string_view flag) const {
        near.size() < names.size() ? "nearest" : "valid", fmt::join(near, ", "));
 }
 
-OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> arguments) const {
+OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> arguments, Again again) const {
+  std::vector<std::pair<const Option*, std::string_view>> given;
+  const auto apply = [&](const Option& option, std::string_view value) {
+    const std::string shown = "--" + option.name;
+    for (const auto& [other, before] : given) {
+      if (other != &option || again == Again::replaces) continue;
+      const std::string values = before.empty() && value.empty()
+                                     ? ""
+                                     : fmt::format(", with {} and {}", printable_value(before), printable_value(value));
+      fail(ErrorCode::invalid_argument, "{}: given twice{}; valid: once", shown, values);
+    }
+    given.emplace_back(&option, value);
+    option.apply(shown, value);
+  };
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string_view word = arguments[i];
     if (word == "-h" || word == "--help") return Outcome::help;
@@ -94,7 +107,7 @@ OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> argume
         fail(ErrorCode::invalid_argument, "{}: takes no value, but \"{}\" was given", shown,
              printable(word.substr(equals + 1)));
       }
-      option->apply(shown, word.substr(equals + 1));
+      apply(*option, word.substr(equals + 1));
       continue;
     }
     const bool has_next = i + 1 < arguments.size();
@@ -108,7 +121,7 @@ OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> argume
     if (takes_next && !has_next) {
       fail(ErrorCode::invalid_argument, "{}: needs a value ({})", shown, option->placeholder);
     }
-    option->apply(shown, takes_next ? arguments[++i] : std::string_view());
+    apply(*option, takes_next ? arguments[++i] : std::string_view());
   }
   return Outcome::run;
 }

@@ -35,8 +35,9 @@ class OptionTable {
   void take_words(std::function<void(std::string_view word)> apply) { take_word_ = std::move(apply); }
 
   enum class Outcome { run, help };
+  enum class Again { refused, replaces };  // a flag that was given before, under whichever of its names
   // Throws Error(invalid_argument) for an unknown flag (with the nearest ones), a missing value or a stray word.
-  Outcome parse(std::span<const std::string_view> arguments) const;
+  Outcome parse(std::span<const std::string_view> arguments, Again again = Again::refused) const;
 
   std::string help() const;  // one line a flag
 

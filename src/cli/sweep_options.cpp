@@ -41,9 +41,10 @@ void add_run_flags(OptionTable& table, GivenFlags& flags) {
   }
 }
 
+// Words of a grid may replace earlier ones of it.
 void parse_words(const OptionTable& table, const std::vector<std::string>& words) {
   const std::vector<std::string_view> views(words.begin(), words.end());
-  table.parse(views);
+  table.parse(views, OptionTable::Again::replaces);
 }
 
 std::vector<std::string> words_of_flags(const GivenFlags& flags) {

@@ -96,10 +96,10 @@ TEST(Bench, GroupedHeadsWindowAndMoreKeys) {
 
 TEST(Bench, ScoreOptionsAreCheckedAndTold) {
   const Scratch scratch;
-  const Program program =
-      run_program(small("--softcap 5 --alibi --bias 1hqk --bias_gradient --sinks --dropout 0.25 --lengths 20,30 "
-                        "--impl Flash2,standard,torch-sdpa --seq_len 32 --batch_size 3"),
-                  scratch);
+  const Program program = run_program(
+      "bench --batch_size 3 --seq_len 32 --num_heads 2 --emb_dim 32 --quick --repeats 3 --softcap 5 --alibi "
+      "--bias 1hqk --bias_gradient --sinks --dropout 0.25 --lengths 20,30 --impl Flash2,standard,torch-sdpa",
+      scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
   const Json json = Json::parse(scratch.read("benchmark_result.json"));
   const Json config = json.as_array()[0].at("config");

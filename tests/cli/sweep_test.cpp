@@ -112,7 +112,9 @@ TEST(Sweep, FlagsReplaceWhatTheGridSays) {
 
 TEST(Sweep, ImpossibleCombinationsAreSkippedWithAMessage) {
   const Scratch scratch;
-  const Program program = run_program(tiny("--seq_len 16,24 --emb 16,17,2000"), scratch);
+  const Program program = run_program(
+      "sweep --batch 1 --heads 2 --emb 16,17,2000 --seq_len 16,24 --dtype fp32 --repeats 1 --time-limit 0.01 --quick",
+      scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.output.find("note: --emb_dim 17: not a multiple of --num_heads 2: 2 cells skipped"),
             std::string::npos)
@@ -360,6 +362,7 @@ INSTANTIATE_TEST_SUITE_P(
     Cli, SweepRefuses,
     testing::Values(
         BadSweep{"lab6", "--grid lab6: unknown; valid: attention, cpu, flash, lab5, lab5-axes"},
+        BadSweep{"lab5 --grid cpu", "--grid: given twice, with lab5 and cpu; valid: once"},
         BadSweep{"--grid ./none.grid", "--grid ./none.grid: no file that can be read"},
         BadSweep{"--seq_len 16,x", "--seq_len x: not a whole number"},
         BadSweep{"--seq_len 16,,17", "--seq_len 16,,17: an empty value in the list"},

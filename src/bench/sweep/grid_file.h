@@ -5,7 +5,7 @@
 //   run FLAGS        how bench measures it, such as --time-limit 4; the command line has the last word
 //   common FLAGS     for every later `cells`
 //   cells FLAGS      a block: the product of its lists; blocks are run one after the other
-// Flags are those of `strobe sweep`, where most take comma lists.
+// Flags are those of `strobe sweep`, where most take comma lists; a later one replaces an earlier one of the same name.
 #pragma once
 
 #include <string>

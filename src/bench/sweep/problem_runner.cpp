@@ -64,8 +64,11 @@ std::vector<std::string> ProblemRunner::command_for(const Listening& state) cons
   std::vector<std::string> command{options_.program, "bench"};
   command.insert(command.end(), state.words.begin(), state.words.end());
   command.insert(command.end(), {"--impl", fmt::format("{}", fmt::join(state.left, ","))});
-  command.insert(command.end(), options_.flags.begin(), options_.flags.end());
-  if (!options_.quick && ceilings_.contains(ceilings_key(state.problem.one))) command.emplace_back("--quick");
+  const bool known = !options_.quick && ceilings_.contains(ceilings_key(state.problem.one));
+  for (const std::string& flag : options_.flags) {
+    if (!known || flag != "--quick=off") command.push_back(flag);
+  }
+  if (known) command.emplace_back("--quick");
   command.emplace_back("--events");
   return command;
 }
