@@ -159,7 +159,13 @@ void add_sweep_options(OptionTable& table, SweepOptions& options) {
   table.add({.name = "output",
              .placeholder = "FILE",
              .help = "JSON lines, a row each; a sweep goes on with a file of its own; default sweep_GRID.jsonl",
-             .apply = [&](auto, auto value) { options.output = value; }});
+             .apply = [&](auto flag, auto value) {
+               if (value == "-") {
+                 fail(ErrorCode::invalid_argument, "{} -: a sweep needs a file, from which it can go on; ./- is one",
+                      flag);
+               }
+               options.output = value;
+             }});
   table.add({.name = "json-dir",
              .placeholder = "DIR",
              .help = "also a JSON file a cell, named as the source reports' script does",

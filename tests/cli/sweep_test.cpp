@@ -375,6 +375,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadSweep{"--cell-limit 0", "--cell-limit 0: not a number of seconds"}, BadSweep{"--repeats 0", "--repeats 0"},
         BadSweep{"--program ./none", "--program ./none: no such file"},
         BadSweep{"--output /nonexistent/x.jsonl", "--output /nonexistent/x.jsonl: cannot be written"},
+        BadSweep{"--output -", "--output -: a sweep needs a file, from which it can go on"},
         BadSweep{"--output .", "--output .: is a folder"}, BadSweep{"--output ''", "--output \"\": a file name"},
         BadSweep{"--json-dir /nonexistent/x/y", "--json-dir /nonexistent/x/y: not a folder that can be written to"},
         BadSweep{"--dtype fp32,bf16 --json-dir .", "--json-dir .: two cells would be result_bs1_sl1024"},
