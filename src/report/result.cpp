@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -227,7 +228,22 @@ std::vector<Result> parse_results(std::string_view text, const std::string& name
   return results;
 }
 
+namespace {
+
+// Opening a pipe that nobody writes to would wait for ever; one that the shell has opened is fine.
+void check_kind(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (error || std::filesystem::is_regular_file(status)) return;
+  if (path == "/dev/stdin" || path.starts_with("/dev/fd/")) return;
+  fail(ErrorCode::invalid_argument, "{}: {}; valid: a result file, or /dev/stdin", path,
+       std::filesystem::is_directory(status) ? "is a folder" : "is not a plain file");
+}
+
+}  // namespace
+
 std::vector<Result> read_results(const std::string& path) {
+  check_kind(path);
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(ErrorCode::invalid_argument, "{}: cannot be read", path);
   std::ostringstream text;

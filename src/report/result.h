@@ -44,7 +44,8 @@ struct Result {
 inline constexpr const char* kStatuses[] = {"ok", "oom", "unsupported", "wrong", "timeout", "crashed"};
 
 // All rows of a file: JSON objects and lists of such, any number one after the other (bench's output, a sweep's lines,
-// outputs of several launches appended). Throws Error(invalid_argument), "FILE, line N: what is wrong".
+// outputs of several launches appended). Throws Error(invalid_argument), "FILE, line N: what is wrong", and where there
+// is no plain file.
 std::vector<Result> read_results(const std::string& path);
 
 // The same of a text; `name` stands for the file in errors.

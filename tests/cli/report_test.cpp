@@ -56,6 +56,17 @@ TEST(CompareCommand, BadInputIsOneLineAndLeavesNothing) {
   EXPECT_NE(run_program("compare a.json bad.json", scratch).errors.find("bad.json, line 1: "), std::string::npos);
 }
 
+TEST(ReportCommand, WaitsForNoPipeAndReadsTheStandardInput) {
+  const Scratch scratch;
+  write(scratch, "a.json", five(0.010));
+  const Program pipe = run_command("mkfifo pipe && timeout 20 '" STROBE_PROGRAM "' report pipe", scratch);
+  EXPECT_EQ(pipe.code, 2);
+  EXPECT_EQ(pipe.errors, "strobe: pipe: is not a plain file; valid: a result file, or /dev/stdin\n");
+  EXPECT_NE(run_program("report .", scratch).errors.find(".: is a folder; valid: a result file"), std::string::npos);
+  const Program input = run_command("cat a.json | '" STROBE_PROGRAM "' compare /dev/stdin a.json", scratch);
+  EXPECT_EQ(input.code, 0) << input.errors;
+}
+
 TEST(ReportCommand, WritesPageTablesAndCharts) {
   if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
   const Scratch scratch;
