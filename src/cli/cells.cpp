@@ -2,6 +2,7 @@
 #include "cli/cells.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -14,6 +15,10 @@ namespace {
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // a device or a wrong file is not read to its end
 
 std::string read_text(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    fail(ErrorCode::invalid_argument, "--cells {}: is a folder; valid: a file with a configuration a line", path);
+  }
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(ErrorCode::invalid_argument, "--cells {}: cannot be read", path);
   std::string text(kMostBytes + 1, '\0');

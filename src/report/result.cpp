@@ -205,9 +205,11 @@ std::vector<Result> parse_results(std::string_view text, const std::string& name
       Json value;
       try {
         value = Json::parse_next(text, position);
-      } catch (const Error&) {
+      } catch (const Error& error) {
         fault = position;
-        throw;
+        std::string_view why = error.what();
+        if (why.starts_with("json: ")) why.remove_prefix(6);
+        fail(ErrorCode::invalid_argument, "not JSON: {}", why);
       }
       fault = begin;
       if (!value.is_array()) {

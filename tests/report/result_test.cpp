@@ -71,6 +71,7 @@ TEST(Result, FaultsAreNamedWithFileAndLine) {
     return refusal(row + "\n" + replaced(row, from, to));
   };
   EXPECT_EQ(refusal(""), "f.json: no result in it");
+  EXPECT_EQ(refusal("hello"), "f.json, line 1: not JSON: not a number at byte 0 of 5");
   EXPECT_EQ(refusal("[]"), "f.json: no result in it");
   EXPECT_EQ(refusal("{\"a\": 1}"),
             "f.json, line 1: no \"implementation\": not a row of `strobe bench` or `strobe sweep`");
@@ -88,7 +89,7 @@ TEST(Result, FaultsAreNamedWithFileAndLine) {
   EXPECT_EQ(second_line("\":0.01,", "\":null,"),
             "f.json, line 2: status is \"ok\", but neither forward nor backward has a time");
   const std::string cut = refusal(row + "\n" + row.substr(0, 50));
-  EXPECT_TRUE(cut.starts_with("f.json, line 2: json: ")) << cut;
+  EXPECT_TRUE(cut.starts_with("f.json, line 2: not JSON: ")) << cut;
   EXPECT_THROW(read_results("/nowhere/f.json"), Error);
 }
 

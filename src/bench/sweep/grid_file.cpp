@@ -64,7 +64,10 @@ Grid parse_grid(const std::string& name, std::string_view text) {
     std::string key;
     if (!(stream >> key) || key[0] == '#') continue;
     std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
-    if (words.empty()) refuse(fmt::format("nothing after \"{}\"", printable(key)));
+    if (key != "about" && key != "run" && key != "common" && key != "cells") {
+      refuse(fmt::format("\"{}\"; valid: about, run, common, cells, #", printable(key)));
+    }
+    if (words.empty()) refuse(fmt::format("nothing after \"{}\"", key));
     if (key == "about") {
       if (!grid.about.empty()) refuse("a second \"about\"");
       grid.about = fmt::format("{}", fmt::join(words, " "));
@@ -72,12 +75,10 @@ Grid parse_grid(const std::string& name, std::string_view text) {
       grid.run.insert(grid.run.end(), words.begin(), words.end());
     } else if (key == "common") {
       common.insert(common.end(), words.begin(), words.end());
-    } else if (key == "cells") {
+    } else {
       if (grid.blocks.size() == kMostBlocks) refuse(fmt::format("more than {} lines of cells", kMostBlocks));
       words.insert(words.begin(), common.begin(), common.end());
       grid.blocks.push_back(std::move(words));
-    } else {
-      refuse(fmt::format("\"{}\"; valid: about, run, common, cells, #", printable(key)));
     }
   }
   if (grid.blocks.empty()) {

@@ -36,6 +36,7 @@ TEST(GridFile, CommonGoesBeforeEveryLaterBlock) {
 TEST(GridFile, BadLinesAreNamed) {
   EXPECT_EQ(refusal_of("about x\ncell --seq 1\n"),
             "--grid mine: line 2: \"cell\"; valid: about, run, common, cells, #");
+  EXPECT_EQ(refusal_of("garbage\n"), "--grid mine: line 1: \"garbage\"; valid: about, run, common, cells, #");
   EXPECT_EQ(refusal_of("cells\n"), "--grid mine: line 1: nothing after \"cells\"");
   EXPECT_EQ(refusal_of("about a\nabout b\n"), "--grid mine: line 2: a second \"about\"");
   EXPECT_EQ(refusal_of("about a\n"), "--grid mine: no line of \"cells\" in it");
