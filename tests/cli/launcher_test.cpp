@@ -11,16 +11,23 @@ TEST(Launcher, RefusesWhatItDoesNotKnowAndLeavesNothing) {
   // A root with the launcher and the presets alone, so that whatever it would leave is seen.
   ASSERT_EQ(run_command("cp '" STROBE_SOURCE_DIR "/strobe' '" STROBE_SOURCE_DIR "/CMakePresets.json' .", scratch).code,
             0);
-  const auto refused = [&](const std::string& variables, const std::string& says) {
-    const Program program = run_command(variables + " ./strobe bench", scratch);
+  const auto refused = [&](const std::string& variables, const std::string& says,
+                           const std::string& arguments = "bench") {
+    const Program program = run_command(variables + " ./strobe " + arguments, scratch);
     EXPECT_EQ(program.code, 2) << program.errors;
-    EXPECT_EQ(program.errors, "strobe: " + says + "\n");
+    EXPECT_EQ(program.errors.substr(0, 8 + says.size()), "strobe: " + says);
+    EXPECT_EQ(std::count(program.errors.begin(), program.errors.end(), '\n'), 1) << program.errors;
     EXPECT_EQ(program.output, "");
     EXPECT_EQ(scratch.entries(), 2u);
   };
   refused("STROBE_PRESET=nope", "STROBE_PRESET is 'nope'; it may be release, cuda, debug, asan, tsan");
   refused("STROBE_PRESET=base", "STROBE_PRESET is 'base'; it may be release, cuda, debug, asan, tsan");
   refused("STROBE_PRESET= STROBE_CUDA=perhaps", "STROBE_CUDA is 'perhaps'; it may be on, off or auto");
+  // What ctest knows gets as far as the preset.
+  refused("", "test --foo: not a flag of ctest that is taken here; valid: -R -E ", "test --foo");
+  refused("", "test -Z: not a flag of ctest", "test -R cli -j 2 -Z");
+  refused("STROBE_PRESET=nope", "STROBE_PRESET is 'nope'; it",
+          "test -R -x -LE slow -j4 -VV --repeat until-fail:3 --show-only=json-v1 --output-on-failure cli");
 }
 
 // .ci/run looks for nvcc where the launcher does. Its stage `install` ends at once where nothing is built, and says of
