@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/counted.h"
 #include "core/fail.h"
 #include "core/half.h"
 #include "core/philox.h"
@@ -63,8 +64,8 @@ void fill_normal(void* data, std::int64_t count, const Normal& normal, int threa
 }  // namespace
 
 std::string describe(const Case& one) {
-  std::string text = fmt::format("batch {}, {} heads x {}", one.batch, one.heads, one.head_dim);
-  if (one.kv_heads != one.heads) text += fmt::format(" ({} KV heads)", one.kv_heads);
+  std::string text = fmt::format("batch {}, {} x {}", one.batch, counted(one.heads, "head"), one.head_dim);
+  if (one.kv_heads != one.heads) text += fmt::format(" ({})", counted(one.kv_heads, "KV head"));
   text += one.seq_q == one.seq_k ? fmt::format(", sequence {}", one.seq_q)
                                  : fmt::format(", {} queries x {} keys", one.seq_q, one.seq_k);
   text += fmt::format(", {}{}", strobe::name_of(one.dtype), one.tf32 ? " (tf32 products)" : "");

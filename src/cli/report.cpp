@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "core/atomic_file.h"
+#include "core/counted.h"
 #include "core/fail.h"
 #include "report/figure.h"
 #include "report/html.h"
@@ -97,7 +98,7 @@ int run_report(Arguments arguments) {
   const std::string page = report_html(cells, figures);
   if (output.ends_with(".html")) {
     write(output, page);
-    print(fmt::format("{} cells, {} rows; written: {}\n", cells.size(), results.size(), output));
+    print(fmt::format("{}, {}; written: {}\n", counted(cells.size(), "cell"), counted(results.size(), "row"), output));
     return kFine;
   }
   const std::filesystem::path folder = output;
@@ -109,8 +110,9 @@ int run_report(Arguments arguments) {
   write(folder / "cells.csv", table_csv(all));
   const std::set<std::string> charts = write_charts(folder / "charts", figures);
   if (had_report) remove_other_charts(folder / "charts", charts);
-  print(fmt::format("{} cells, {} rows; written: {}/report.html, report.md, cells.csv and {} charts as SVG\n",
-                    cells.size(), results.size(), output, charts.size()));
+  print(fmt::format("{}, {}; written: {}/report.html, report.md, cells.csv and {} as SVG\n",
+                    counted(cells.size(), "cell"), counted(results.size(), "row"), output,
+                    counted(charts.size(), "chart")));
   return kFine;
 }
 

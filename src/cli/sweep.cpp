@@ -16,6 +16,7 @@
 #include "cli/sweep_dry_run.h"
 #include "cli/sweep_options.h"
 #include "cli/sweep_progress.h"
+#include "core/counted.h"
 #include "core/fail.h"
 #include "measure/environment.h"
 
@@ -145,8 +146,9 @@ std::string summary_text(const KnownRows& known, const SweepPlan& plan) {
     if (is_failure(status)) failed += count;
   }
   const std::string again =
-      failed == 0 ? "" : fmt::format("; {} failed: the same command with --retry measures them again", failed);
-  return fmt::format("{} cells: {}\nwritten: {}{}\n", cells, text.empty() ? "none" : text, plan.output, again);
+      failed == 0 ? "" : fmt::format("; {} failed, which the same command with --retry measures again", failed);
+  return fmt::format("{}: {}\nwritten: {}{}\n", counted(cells, "cell"), text.empty() ? "none" : text, plan.output,
+                     again);
 }
 
 int exit_code(const KnownRows& known, const SweepPlan& plan) {
@@ -167,9 +169,10 @@ std::string lines_of(const std::vector<std::string>& notes) {
 std::vector<std::string> notes_on_file(const std::string& name, const bench::ResultFile& file, const KnownRows& known) {
   std::vector<std::string> notes;
   if (file.torn_bytes() > 0) {
-    notes.push_back(fmt::format("{}: the last line was torn and is cut off, {} bytes", name, file.torn_bytes()));
+    notes.push_back(
+        fmt::format("{}: the last line was torn and is cut off, {}", name, counted(file.torn_bytes(), "byte")));
   }
-  if (known.size() > 0) notes.push_back(fmt::format("{}: goes on after {} rows", name, known.size()));
+  if (known.size() > 0) notes.push_back(fmt::format("{}: goes on after {}", name, counted(known.size(), "row")));
   if (known.retried() > 0) notes.push_back(fmt::format("{}: measures {} that failed again", name, known.retried()));
   if (!known.other_revision().empty()) {
     notes.push_back(
@@ -231,8 +234,8 @@ int run_sweep(Arguments arguments) {
   print(lines_of(plan.notes) + lines_of(notes_on_file(plan.output, file, known)));
   const std::vector<bench::Problem> left = without_rows(plan.problems, known);
   SweepProgress progress(bench::count_cells(plan.problems), left, plan.how.run.rule);
-  print(fmt::format("{} of {} cells to measure, about {}\n", bench::count_cells(left),
-                    bench::count_cells(plan.problems), duration_text(progress.seconds_left())));
+  print(fmt::format("{} of {} to measure, about {}\n", bench::count_cells(left),
+                    counted(bench::count_cells(plan.problems), "cell"), duration_text(progress.seconds_left())));
   bench::RunnerOptions running{.program = program,
                                .flags = plan.run_words,
                                .quick = plan.how.quick,

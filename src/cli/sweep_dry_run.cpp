@@ -8,6 +8,7 @@
 #include "bench/sweep/prediction.h"
 #include "cli/commands.h"
 #include "cli/sweep_progress.h"
+#include "core/counted.h"
 #include "core/text_table.h"
 #include "measure/system_info.h"
 
@@ -75,8 +76,8 @@ std::string dry_run_text(const SweepPlan& plan,
     }
   }
   const std::string of_all = plan.cells_of_all == cells ? "" : fmt::format(" of the grid's {}", plan.cells_of_all);
-  return table.text() + fmt::format("{} cells{}, {} to measure, about {} in all; nothing was measured or written\n",
-                                    cells, of_all, left, duration_text(seconds));
+  return table.text() + fmt::format("{}{}, {} to measure, about {} in all; nothing was measured or written\n",
+                                    counted(cells, "cell"), of_all, left, duration_text(seconds));
 }
 
 }  // namespace strobe::cli

@@ -6,6 +6,7 @@
 
 #include "bench/sweep/grid_file.h"
 #include "cli/case_options.h"
+#include "core/counted.h"
 #include "core/fail.h"
 #include "core/printable.h"
 
@@ -87,9 +88,11 @@ class Gatherer {
 
   std::vector<std::string> notes() const {
     std::vector<std::string> notes = notes_;
-    for (const auto& [reason, cells] : skipped_) notes.push_back(fmt::format("{}: {} cells skipped", reason, cells));
+    for (const auto& [reason, cells] : skipped_)
+      notes.push_back(fmt::format("{}: {} skipped", reason, counted(cells, "cell")));
     if (repeated_ > 0 && shrink_ > 1) {
-      notes.push_back(fmt::format("{} cells are the same as others, some by --shrink {}", repeated_, shrink_));
+      notes.push_back(
+          fmt::format("{} left out, the same as others, some by --shrink {}", counted(repeated_, "cell"), shrink_));
     }
     return notes;
   }

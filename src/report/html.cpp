@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/counted.h"
 #include "core/fail.h"
 #include "report/assets.h"
 #include "report/escape.h"
@@ -24,7 +25,7 @@ std::string summary_text(std::span<const Cell> cells) {
   for (const char* status : kStatuses) {
     const auto count = std::count_if(cells.begin(), cells.end(), [&](const Cell& one) { return one.status == status; });
     if (std::string_view(status) == "ok") {
-      text = fmt::format("{} of {} cells measured", count, cells.size());
+      text = fmt::format("{} of {} measured", count, counted(cells.size(), "cell"));
     } else if (count > 0) {
       text += fmt::format("; {} {}", count, status);
     }

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "core/counted.h"
 #include "core/fail.h"
 #include "core/printable.h"
 #include "core/statistics.h"
@@ -261,8 +262,8 @@ std::vector<Result> read_results(const std::string& path) {
 }
 
 std::string describe(const Config& config) {
-  std::string text = fmt::format("batch {}, {} heads x {}", config.batch, config.heads, config.head_dim);
-  if (config.kv_heads != config.heads) text += fmt::format(" ({} KV heads)", config.kv_heads);
+  std::string text = fmt::format("batch {}, {} x {}", config.batch, counted(config.heads, "head"), config.head_dim);
+  if (config.kv_heads != config.heads) text += fmt::format(" ({})", counted(config.kv_heads, "KV head"));
   text += config.seq == config.seq_k ? fmt::format(", sequence {}", config.seq)
                                      : fmt::format(", {} queries x {} keys", config.seq, config.seq_k);
   text += ", " + config.dtype;

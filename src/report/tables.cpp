@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "core/counted.h"
 #include "report/charts.h"
 #include "report/escape.h"
 #include "report/markdown.h"
@@ -117,8 +118,8 @@ std::string table_html(const CellTable& table, std::span<const Cell> cells) {
 std::string report_markdown(const CellTable& table, std::span<const Cell> cells) {
   std::vector<const Cell*> all;
   for (const Cell& cell : cells) all.push_back(&cell);
-  return fmt::format("# Attention: {} cells\n\n{}.\n\nTimes are medians; intervals are of the median, 95 %.\n\n",
-                     cells.size(), markdown_text(caption_of(all))) +
+  return fmt::format("# Attention: {}\n\n{}.\n\nTimes are medians; intervals are of the median, 95 %.\n\n",
+                     counted(cells.size(), "cell"), markdown_text(caption_of(all))) +
          markdown_table(table.titles, table.rows, table.text_columns);
 }
 

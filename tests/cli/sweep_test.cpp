@@ -68,6 +68,7 @@ TEST(Sweep, TheCommandOfARowRepeatsIt) {
            "--sinks --dropout 0.25 --lengths 20 --align top_left --threads 1 --pass both"),
       scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("\n1 cell: 1 ok\n"), std::string::npos) << program.output;
   const Json row = rows_in(scratch, "sweep.jsonl").at(0);
   const std::string command = row.at("command").as_string();
   ASSERT_EQ(command.rfind("strobe bench ", 0), 0u) << command;
@@ -241,7 +242,8 @@ TEST(Sweep, RetryMeasuresWhatFailedAndNothingElse) {
   const std::string command = tiny("--seq_len 16,20,512 --memory-limit 200K ");
   const Program first = run_program(command + "--program ./faulty", scratch);
   ASSERT_EQ(first.code, 0) << first.errors;
-  EXPECT_NE(first.output.find("1 failed: the same command with --retry measures"), std::string::npos) << first.output;
+  EXPECT_NE(first.output.find("1 failed, which the same command with --retry measures"), std::string::npos)
+      << first.output;
   EXPECT_NE(run_program(command, scratch).output.find("0 of 3 cells"), std::string::npos);
   const std::string before = scratch.read("sweep.jsonl");
   EXPECT_NE(run_program(command + "--retry --dry-run", scratch).output.find("3 cells, 1 to measure"),
