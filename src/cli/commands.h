@@ -34,6 +34,10 @@ void print_aside(std::string_view text);
 // A line to the standard error, with "strobe: " before it.
 void complain(std::string_view text);
 
+// What a signal that ends the program says: a line to the standard error, in place of the one before.
+void set_last_words(std::string_view text);
+void say_last_words() noexcept;  // for the handler of the signal
+
 // On a terminal, one line that overwrites itself; nothing otherwise. An empty text clears it.
 void show_progress(std::string_view text);
 bool shows_progress();  // whether there is a terminal for it

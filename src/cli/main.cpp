@@ -81,6 +81,7 @@ int run_help(Arguments arguments) {
 
 extern "C" void end_on_signal(int number) {
   remove_temporary_files();
+  say_last_words();
   _exit(128 + number);
 }
 

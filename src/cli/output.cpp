@@ -1,6 +1,8 @@
 // The program's own way to the terminal: no iostream state, no SIGPIPE.
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -26,6 +28,14 @@ int write_all(int descriptor, std::string_view text) {
 int output_error = 0;  // errno of the first write to the standard output that failed
 std::string progress_shown;
 
+// Two lines in turns, so that a handler never finds half of one: it must not allocate or wait.
+struct LastWords {
+  char text[4608];  // room for a path
+  std::size_t size = 0;
+};
+LastWords last_words[2];
+std::atomic<int> last_words_index{0};
+
 }  // namespace
 
 void print(std::string_view text) {
@@ -45,6 +55,21 @@ void print_aside(std::string_view text) {
 void complain(std::string_view text) {
   show_progress("");
   write_all(STDERR_FILENO, "strobe: " + printable(text, std::string_view::npos) + "\n");
+}
+
+void set_last_words(std::string_view text) {
+  const int next = 1 - last_words_index;
+  std::string line = "strobe: " + printable(text, std::string_view::npos) + "\n";
+  if (shows_progress()) line = "\r\033[K" + line;
+  LastWords& words = last_words[next];
+  words.size = std::min(line.size(), sizeof(words.text));
+  std::memcpy(words.text, line.data(), words.size);
+  last_words_index = next;
+}
+
+void say_last_words() noexcept {
+  const LastWords& words = last_words[last_words_index];
+  write_all(STDERR_FILENO, {words.text, words.size});
 }
 
 bool shows_progress() {

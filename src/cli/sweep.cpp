@@ -231,6 +231,12 @@ int run_sweep(Arguments arguments) {
     folder->create();
     bench::read_rows(plan.output, [&](const Json& row, int) { folder->write_if_missing(row); });
   }
+  std::size_t safe = known.size();  // rows on disk
+  const auto tell_if_ended = [&](std::size_t rows) {
+    set_last_words(fmt::format("sweep: ended by a signal; {} of {} safe in {}; the same command goes on", rows,
+                               counted(bench::count_cells(plan.problems), "row"), plan.output));
+  };
+  tell_if_ended(safe);
   print(lines_of(plan.notes) + lines_of(notes_on_file(plan.output, file, known)));
   const std::vector<bench::Problem> left = without_rows(plan.problems, known);
   SweepProgress progress(bench::count_cells(plan.problems), left, plan.how.run.rule);
@@ -246,6 +252,7 @@ int run_sweep(Arguments arguments) {
                                .row =
                                    [&](Json row) {
                                      file.append(row);
+                                     tell_if_ended(++safe);
                                      if (folder) folder->write(row);
                                      known.count(row.at("status").as_string());
                                      progress.row(row);

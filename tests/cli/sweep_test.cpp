@@ -236,6 +236,17 @@ TEST(Sweep, CrashesAndHangsCostTheirRowsOnly) {
   EXPECT_EQ(row_of(rows, 21, "flash2").at("reason").as_string(), "flash2: the child ended with exit code 5: why");
 }
 
+TEST(Sweep, ASignalSaysHowManyRowsAreSafe) {
+  const Scratch scratch;
+  write_faulty_program(scratch, R"(*"--seq_len 20 "*) exec sleep 100 ;;)");
+  const Program program = run_program(tiny("--seq_len 16,20 --program ./faulty"), scratch,
+                                      "env --default-signal=INT timeout --preserve-status -s INT 2");
+  EXPECT_EQ(program.code, 130);
+  const std::string rows = std::to_string(rows_in(scratch, "sweep.jsonl").size());  // 1, unless the machine is slow
+  EXPECT_EQ(program.errors,
+            "strobe: sweep: ended by a signal; " + rows + " of 2 rows safe in sweep.jsonl; the same command goes on\n");
+}
+
 TEST(Sweep, RetryMeasuresWhatFailedAndNothingElse) {
   const Scratch scratch;
   write_faulty_program(scratch, R"(*"--seq_len 16 "*) exit 5 ;;)");
