@@ -104,7 +104,22 @@ RowRange seeing_rows(const Case& one, std::int64_t batch, std::int64_t key) {
   return {first, std::max(first, last)};
 }
 
+std::int64_t score_bytes(const Case& one) {
+  std::int64_t bytes = static_cast<std::int64_t>(size_of(one.dtype));
+  for (const std::int64_t size : {one.batch, one.heads, one.seq_q, one.seq_k}) {
+    if (size == 0) return 0;
+  }
+  for (const std::int64_t size : {one.batch, one.heads, one.seq_q, one.seq_k}) {
+    if (__builtin_mul_overflow(bytes, size, &bytes)) {
+      fail(ErrorCode::invalid_argument, "the scores of batch {}, {} heads, {} queries and {} keys do not fit 63 bits",
+           one.batch, one.heads, one.seq_q, one.seq_k);
+    }
+  }
+  return bytes;
+}
+
 std::int64_t unmasked_scores(const Case& one) {
+  if (score_bytes(one) == 0) return 0;
   const std::vector<std::int32_t>& lengths = one.options.lengths;
   std::int64_t scores = 0;
   for (std::int64_t batch = 0; batch < (lengths.empty() ? 1 : one.batch); ++batch) {

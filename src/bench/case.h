@@ -56,7 +56,10 @@ struct RowRange {
 };
 RowRange seeing_rows(const Case& one, std::int64_t batch, std::int64_t key);
 
-// Scores that no mask and no length removes, of one head, over all of the batch.
+// Bytes of all scores, masked or not, in the problem's type. Those that overflow are an Error(invalid_argument).
+std::int64_t score_bytes(const Case& one);
+
+// Scores that no mask and no length removes, of one head, over all of the batch. Refuses as score_bytes does.
 std::int64_t unmasked_scores(const Case& one);
 
 // Where row i stands among the keys is i + this.

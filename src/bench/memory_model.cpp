@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/fail.h"
-
 namespace strobe::bench {
 namespace {
 
@@ -43,11 +41,7 @@ MemoryModel predict_kernel(const Case& one, const std::string& kernel) {
 
 MemoryModel predict_plain(const Case& one) {
   const TensorBytes bytes = tensor_bytes(one);
-  std::int64_t scores = 0;
-  if (__builtin_mul_overflow(bytes.q / std::max<std::int64_t>(1, one.head_dim), one.seq_k, &scores)) {
-    fail(ErrorCode::invalid_argument, "the scores of batch {}, {} heads, {} queries and {} keys do not fit 63 bits",
-         one.batch, one.heads, one.seq_q, one.seq_k);
-  }
+  const std::int64_t scores = score_bytes(one);
   MemoryModel model{.implementation = "plain",
                     .forward = {{"Q, K, V", bytes.inputs()}, {"scores", scores}, {"output", bytes.o}},
                     .backward_extra = {},
