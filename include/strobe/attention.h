@@ -99,9 +99,9 @@ struct Execution {
   std::string_view kernel{};  // empty: the first kernel that supports the problem; a name forces that one
   int threads = 0;            // CPU: 0 is all cores of this process. Results are bitwise the same for any number
   bool deterministic = true;  // backward bitwise repeatable from run to run; always so on the CPU
-  bool tf32 = false;       // CUDA, fp32: products may round elements to the 11 significant bits of tf32; sums, scores
-                           // and weights stay fp32. Kernels that do not, explain() says which, stay exact
-  void* stream = nullptr;  // CUDA: the caller's cudaStream_t
+  bool tf32 = false;          // CUDA, fp32: products may round elements to the 11 bits of tf32; sums and weights stay
+                              // fp32. A kernel that does not round stays exact; explain() tells
+  void* stream = nullptr;     // CUDA: the caller's cudaStream_t
   void* workspace = nullptr;  // at least workspace_bytes(...), aligned to 64 (CUDA: 256); null on the CPU: the library
                               // allocates; null on CUDA: only where workspace_bytes(...) is 0
   std::size_t workspace_bytes = 0;

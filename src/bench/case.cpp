@@ -107,9 +107,6 @@ RowRange seeing_rows(const Case& one, std::int64_t batch, std::int64_t key) {
 std::int64_t score_bytes(const Case& one) {
   std::int64_t bytes = static_cast<std::int64_t>(size_of(one.dtype));
   for (const std::int64_t size : {one.batch, one.heads, one.seq_q, one.seq_k}) {
-    if (size == 0) return 0;
-  }
-  for (const std::int64_t size : {one.batch, one.heads, one.seq_q, one.seq_k}) {
     if (__builtin_mul_overflow(bytes, size, &bytes)) {
       fail(ErrorCode::invalid_argument, "the scores of batch {}, {} heads, {} queries and {} keys do not fit 63 bits",
            one.batch, one.heads, one.seq_q, one.seq_k);

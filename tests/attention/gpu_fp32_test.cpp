@@ -88,6 +88,19 @@ TEST_F(GpuFp32, RowsOfAllSizes) {
   }
 }
 
+// Values that spoils(index) is true of are not finite, the others what they were.
+template <class Spoils>
+void expect_spoiled(const std::vector<double>& plain, const std::vector<double>& values, Spoils&& spoils) {
+  ASSERT_EQ(values.size(), plain.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (spoils(static_cast<std::int64_t>(i))) {
+      ASSERT_FALSE(std::isfinite(values[i])) << i;
+    } else {
+      ASSERT_NEAR(values[i], plain[i], 1e-5) << i;
+    }
+  }
+}
+
 // Rows of dQ that have nothing to do with it stay what they were.
 TEST_F(GpuFp32, OneRowThatIsNotFinite) {
   constexpr std::int64_t kRow = 37;
@@ -102,15 +115,7 @@ TEST_F(GpuFp32, OneRowThatIsNotFinite) {
         return tensor == spoiled && row == kRow ? std::numeric_limits<float>::infinity() : value;
       });
       const std::vector<double> dq = GpuCase(data, lane).run({.kernel = "flash2"}).results.dq;
-      ASSERT_EQ(dq.size(), plain.size());
-      for (std::size_t i = 0; i < dq.size(); ++i) {
-        const auto row = static_cast<std::int64_t>(i) / dim % c.sq;
-        if (row == kRow) {
-          ASSERT_FALSE(std::isfinite(dq[i])) << i;
-        } else {
-          ASSERT_NEAR(dq[i], plain[i], 1e-5) << i;
-        }
-      }
+      expect_spoiled(plain, dq, [&](std::int64_t i) { return i / dim % c.sq == kRow; });
     }
   }
 }
@@ -147,14 +152,8 @@ TEST_F(GpuFp32, InfinityInVSpoilsItsColumnAlone) {
     data.v.set(0, 0, 40, 0, std::numeric_limits<float>::infinity());
     data.remember();
     const std::vector<double> o = GpuCase(data, lane).run({.kernel = "flash2"}).results.o;
-    for (std::int64_t i = 0; i < 64 * dim; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      if (i % dim == 0) {
-        ASSERT_FALSE(std::isfinite(o[at])) << i;
-      } else {
-        ASSERT_NEAR(o[at], plain[at], 1e-5) << i;
-      }
-    }
+    // Of the first head; column 0 is its first.
+    expect_spoiled(plain, o, [&](std::int64_t i) { return i < 64 * dim && i % dim == 0; });
   }
 }
 

@@ -62,7 +62,8 @@ class GpuCase {
   // As run() of support/run.h: poisoned outputs, guards, a workspace of exactly the bytes asked for.
   Outcome run(const GpuRunOptions& options);
 
-  // Empty, or why the kernel refuses a pass of the case. That nothing is refused in the end is for gpu_choose_test.cpp.
+  // Empty, or why the kernel refuses a pass of the case. That nothing is refused in the end is for
+  // choose_on_cuda_test.cpp.
   std::string refusal(std::string_view kernel) const;
 
   const Attention& attention() const { return attention_; }

@@ -21,15 +21,6 @@ using sm80::ForwardConfig;
 using sm80::ForwardFacts;
 using sm80::ForwardKind;
 
-// Whether every row of a view begins at a multiple of 16 bytes and is a whole number of them.
-template <class Void>
-bool takes_vectors(const BasicView<Void>& view) {
-  const auto bytes = static_cast<std::int64_t>(size_of(view.dtype));
-  const auto whole = [&](std::int64_t elements) { return elements * bytes % 16 == 0; };
-  return reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0 && view.stride[3] == 1 && whole(view.shape[3]) &&
-         whole(view.stride[2]) && whole(view.stride[1]) && whole(view.stride[0]);
-}
-
 const char* name_of(BackwardKind kind) {
   return kind == BackwardKind::plain ? "plain" : kind == BackwardKind::options ? "options" : "general";
 }
@@ -50,9 +41,9 @@ bool has_options(const Problem& problem) {
          !(problem.scale > 0);
 }
 
-template <class... Views>
-bool all_take_vectors(const Views&... views) {
-  return (takes_vectors(views) && ...);
+template <class... Tensors>
+bool all_take_vectors(const Tensors&... tensors) {
+  return (tensors.vectors && ...);
 }
 
 bool has_few_keys(const Problem& problem) { return problem.max_k <= kFewKeys; }
@@ -68,8 +59,9 @@ bool bias_takes_vectors(const Problem& problem) {
 
 // fp32 goes through registers in the forward pass, whatever its rows are.
 bool forward_is_general(const Problem& problem) {
+  const Params p = params_of(problem);
   return has_few_keys(problem) || !bias_takes_vectors(problem) ||
-         (problem.dtype != DType::fp32 && !all_take_vectors(problem.q, problem.k, problem.v, problem.o));
+         (problem.dtype != DType::fp32 && !all_take_vectors(p.q, p.k, p.v, p.o));
 }
 
 ForwardConfig forward_config_of(const Problem& problem, bool general) {
@@ -99,8 +91,9 @@ std::int64_t rows_of(const Problem& problem) {
 }
 
 bool backward_is_general(const Problem& problem) {
+  const Params p = params_of(problem);
   return has_few_keys(problem) || !bias_takes_vectors(problem) ||
-         !all_take_vectors(problem.q, problem.k, problem.v, problem.d_o, problem.dq, problem.dk, problem.dv_out);
+         !all_take_vectors(p.q, p.k, p.v, p.d_o, p.dq, p.dk, p.dv);
 }
 
 BackwardConfig backward_config_of(const Problem& problem, bool general) {
@@ -189,25 +182,12 @@ std::size_t workspace_bytes(const Problem& problem) {
   return most;
 }
 
-Params vector_params(const Problem& problem) {
-  Params params = params_of(problem);
-  params.q.vectors = takes_vectors(problem.q);
-  params.k.vectors = takes_vectors(problem.k);
-  params.v.vectors = takes_vectors(problem.v);
-  params.o.vectors = problem.pass == Pass::forward ? takes_vectors(problem.o) : takes_vectors(problem.o_in);
-  params.d_o.vectors = takes_vectors(problem.d_o);
-  params.dq.vectors = takes_vectors(problem.dq);
-  params.dk.vectors = takes_vectors(problem.dk);
-  params.dv.vectors = takes_vectors(problem.dv_out);
-  return params;
-}
-
 void run_forward(const Problem& problem, void* workspace) {
   sm80::ForwardLaunch launch;
   launch.config = forward_config_of(problem, forward_is_general(problem));
   launch.dtype = problem.dtype;
   launch.stream = problem.stream;
-  launch.args.params = vector_params(problem);
+  launch.args.params = params_of(problem);
   launch.args.rows = rows_of(problem);
   sm80::launch_forward(launch, workspace);
 }
@@ -217,7 +197,7 @@ void run_backward(const Problem& problem, void* workspace) {
   launch.config = backward_config_of(problem, backward_is_general(problem));
   launch.dtype = problem.dtype;
   launch.stream = problem.stream;
-  launch.args = backward_args(problem, launch.config, vector_params(problem));
+  launch.args = backward_args(problem, launch.config, params_of(problem));
   sm80::launch_backward(launch, workspace);
 }
 
