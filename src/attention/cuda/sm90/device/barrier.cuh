@@ -1,0 +1,81 @@
+// Waiting between warps: barriers in shared memory that count arrivals and bytes (mbarrier), and barriers by number.
+// The copy engine's loads (TMA) arrive at the first kind.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace strobe::cuda::sm90 {
+
+// A barrier in shared memory, 8 bytes. It runs in phases: a phase ends when `count` threads have arrived and all bytes
+// announced have come. A wait names the parity of the phase that it waits for: 0 first, then 1, then 0.
+struct Barrier {
+  std::uint32_t address;
+
+  __device__ __forceinline__ void begin(int count) const {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address), "r"(count) : "memory");
+  }
+  __device__ __forceinline__ void arrive() const {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address) : "memory");
+  }
+  __device__ __forceinline__ void arrive_expecting(std::uint32_t bytes) const {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes) : "memory");
+  }
+  __device__ __forceinline__ void wait(std::uint32_t parity) const {
+    asm volatile(
+        "{\n.reg .pred done;\nagain:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@!done bra "
+        "again;\n}\n" ::"r"(address),
+        "r"(parity)
+        : "memory");
+  }
+};
+
+// After begin(), before the copy engine may arrive.
+__device__ __forceinline__ void publish_barriers() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+// Barriers 1 to 15 of the block, by number, for `threads` threads; 0 is block_sync()'s.
+__device__ __forceinline__ void barrier_sync(int number, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+__device__ __forceinline__ void barrier_arrive(int number, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+// What ordinary stores wrote to shared memory is there for products and the copy engine after this and a barrier.
+__device__ __forceinline__ void publish_stores() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// Registers of each thread of a warpgroup, from here on.
+template <int kCount>
+__device__ __forceinline__ void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+template <int kCount>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+
+// One thread of a warp.
+__device__ __forceinline__ bool elect() {
+  std::uint32_t chosen;
+  asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.b32 %0, 1, 0, p;\n}\n" : "=r"(chosen));
+  return chosen != 0;
+}
+
+// A box of a tensor map, at (column, row, head, batch), to shared memory; its bytes arrive at `barrier`.
+__device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap& map, int column, int row, int head,
+                                         int batch, Barrier barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(to),
+      "l"(&map), "r"(barrier.address), "r"(column), "r"(row), "r"(head), "r"(batch)
+      : "memory");
+}
+
+__device__ __forceinline__ void prefetch_map(const CUtensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+}  // namespace strobe::cuda::sm90

@@ -1,0 +1,51 @@
+// Accumulators of a product to rows in global memory.
+#pragma once
+
+#include <cstdint>
+
+#include "attention/cuda/device/ptx.cuh"
+#include "attention/cuda/device/tile.cuh"
+
+namespace strobe::cuda::sm90 {
+
+// Transposes 4 x 4 registers over the four lanes of a quad: lane q ends with what lane j held as x[q] in x[j].
+__device__ __forceinline__ void transpose_quad(std::uint32_t (&x)[4]) {
+  const int lane = lane_index();
+#pragma unroll
+  for (int step = 1; step <= 2; step *= 2) {
+    const bool upper = (lane & step) != 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (i & step) continue;
+      const std::uint32_t got = shuffle_xor(upper ? x[i] : x[i + step], step);
+      (upper ? x[i] : x[i + step]) = got;
+    }
+  }
+}
+
+// Rows `row` and `row` + 8 of a thread's accumulators, rounded to T, 16 bytes at a time; those from `rows` on and
+// columns from `columns` on, a multiple of 8, are left out.
+template <class T, int kN>
+__device__ __forceinline__ void store_two_rows(const float (&c)[kN / 2], std::uint16_t* to, std::int64_t stride,
+                                               int columns, int row, int rows) {
+  const int quarter = lane_index() % 4;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    std::uint16_t* const begin = to + (row + 8 * h) * stride;
+#pragma unroll
+    for (int n = 0; n < kN / 8; n += 4) {
+      std::uint32_t x[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        x[i] = n + i < kN / 8 ? pack<T>(c[4 * (n + i) + 2 * h], c[4 * (n + i) + 2 * h + 1]) : 0;
+      }
+      transpose_quad(x);
+      const int column = (n + quarter) * 8;
+      if (row + 8 * h < rows && column < columns) {
+        *reinterpret_cast<uint4*>(begin + column) = make_uint4(x[0], x[1], x[2], x[3]);
+      }
+    }
+  }
+}
+
+}  // namespace strobe::cuda::sm90
