@@ -5,7 +5,7 @@
 namespace strobe {
 
 std::span<const Kernel> kernels() {
-  static const Kernel list[] = {kFlash2Cpu, kStandardCpu, kReferenceCpu, kFlash2Cuda, kStandardCuda};
+  static const Kernel list[] = {kFlash2Cpu, kStandardCpu, kReferenceCpu, kHopperCuda, kFlash2Cuda, kStandardCuda};
   return list;
 }
 

@@ -21,6 +21,7 @@ constexpr Kernel absent(const char* name) {
 
 }  // namespace
 
+const Kernel kHopperCuda = absent("hopper");
 const Kernel kFlash2Cuda = absent("flash2");
 const Kernel kStandardCuda = absent("standard");
 

@@ -35,33 +35,66 @@ class ChooseOnCuda : public testing::Test {
   }
 };
 
-// Ada and consumer Blackwell 99 KB, Ampere's A100 163, Hopper 227: what the tiled kernel takes on the largest of them,
-// it takes on all, for every D. A type that it does not have yet goes to another kernel, on every card.
+// Ada and consumer Blackwell 99 KB, Ampere's A100 163, Hopper 227.
+constexpr GpuFacts kHopper{90, 227 << 10, 132};
+constexpr GpuFacts kCards[] = {{89, 99 << 10, 128}, {120, 99 << 10, 170}, {80, 163 << 10, 108}, kHopper};
+
+// The portable kernel takes every type and head dimension on every card; what is chosen is that one or a better one.
 TEST_F(ChooseOnCuda, EveryHeadDimensionOnEveryCard) {
-  const GpuFacts cards[] = {{89, 99 << 10, 128}, {120, 99 << 10, 170}, {80, 163 << 10, 108}, {90, 227 << 10, 132}};
-  const Kernel* first = nullptr;
-  for (const Kernel& kernel : kernels()) {
-    if (!first && kernel.device == Device::cuda) first = &kernel;
-  }
-  ASSERT_NE(first, nullptr);
-  for (const GpuFacts& card : cards) {
+  for (const GpuFacts& card : kCards) {
     for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
-      const bool has_type = first->refusal(problem_of(64, dtype, Pass::forward, {90, 227 << 10, 132})).empty();
-      EXPECT_TRUE(has_type || dtype == DType::fp32) << name_of(dtype);
       for (const Pass pass : {Pass::forward, Pass::backward}) {
         for (std::int64_t d = 1; d <= 256; ++d) {
           for (const Scores scores : {Scores::plain, Scores::options}) {
             const Problem problem = problem_of(d, dtype, pass, card, scores);
+            const std::string where =
+                fmt::format("{} D {} on a card of {}.{} with {} KB", name_of(dtype), d, card.compute_capability / 10,
+                            card.compute_capability % 10, card.shared_bytes_per_block >> 10);
+            const Kernel& portable = choose(problem, "flash2");
+            ASSERT_FALSE(portable.configuration(problem).empty()) << where;
             const Kernel& chosen = choose(problem);
-            ASSERT_EQ(&chosen == first, has_type) << fmt::format(
-                "{} D {} on a card of {}.{} with {} KB: {}", name_of(dtype), d, card.compute_capability / 10,
-                card.compute_capability % 10, card.shared_bytes_per_block >> 10, first->refusal(problem));
-            ASSERT_FALSE(chosen.configuration(problem).empty());
+            ASSERT_TRUE(&chosen == &portable || chosen.name == std::string("hopper")) << where << ": " << chosen.name;
+            ASSERT_FALSE(chosen.configuration(problem).empty()) << where;
+            ASSERT_GE(chosen.workspace_bytes(problem), portable.workspace_bytes(problem))
+                << where << ": outputs that are not aligned go to the portable kernel";
           }
         }
       }
     }
   }
+}
+
+// Hopper's own kernels need rows of 16-byte vectors, 16-bit types and all of the card's shared memory.
+TEST_F(ChooseOnCuda, HopperHasItsOwnKernels) {
+  const auto refusal = [](const Problem& problem) {
+    for (const Kernel& kernel : kernels()) {
+      if (kernel.device == Device::cuda && kernel.name == std::string("hopper")) return kernel.refusal(problem);
+    }
+    return std::string("not in the list");
+  };
+  if (refusal(problem_of(128, DType::bf16, Pass::forward, kHopper)).find("sm_90a") != std::string::npos) {
+    GTEST_SKIP() << "this build has no machine code for sm_90a";
+  }
+  for (const DType dtype : {DType::fp16, DType::bf16}) {
+    for (std::int64_t d = 8; d <= 256; d += 8) {
+      EXPECT_EQ(refusal(problem_of(d, dtype, Pass::forward, kHopper)), "") << d;
+      EXPECT_STREQ(choose(problem_of(d, dtype, Pass::forward, kHopper)).name, "hopper") << d;
+    }
+  }
+  const auto expect = [&](const Problem& problem, const char* words) {
+    EXPECT_NE(refusal(problem).find(words), std::string::npos) << refusal(problem);
+    EXPECT_STREQ(choose(problem).name, "flash2");
+  };
+  expect(problem_of(128, DType::fp32, Pass::forward, kHopper), "fp16 and bf16");
+  expect(problem_of(20, DType::bf16, Pass::forward, kHopper), "multiples of 16 bytes");
+  expect(problem_of(128, DType::bf16, Pass::forward, {90, 99 << 10, 132}), "shared memory");
+  expect(problem_of(128, DType::bf16, Pass::forward, {100, 227 << 10, 148}), "compute capability 9.0");
+  Problem expanded = problem_of(128, DType::bf16, Pass::forward, kHopper);
+  expanded.k.stride[1] = 0;
+  expect(expanded, "expanded");
+  Problem decode = problem_of(128, DType::bf16, Pass::forward, kHopper);
+  decode.max_q = decode.total_q = 1;
+  expect(decode, "flash2 is faster");
 }
 
 TEST_F(ChooseOnCuda, OlderCardsAreRefusedWithTheReason) {

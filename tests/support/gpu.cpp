@@ -36,6 +36,7 @@ std::vector<std::string> gpu_kernels() {
       names.emplace_back(kernel.name);
     }
   }
+  if (!only) names.emplace_back();
   return names;
 }
 

@@ -21,7 +21,8 @@ class GpuTest : public testing::Test {
   void SetUp() override;  // skips where there is no GPU
 };
 
-// Kernels of the library on CUDA, in their order; STROBE_TEST_KERNEL names the only one to test.
+// Kernels of the library on CUDA, in their order, then "": the library's own choice for each pass. STROBE_TEST_KERNEL
+// names the only one to test.
 std::vector<std::string> gpu_kernels();
 
 // GPU memory for one case after another. One large block, since giving memory back waits for the whole GPU; with

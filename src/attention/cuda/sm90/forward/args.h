@@ -3,17 +3,15 @@
 
 #include <cuda.h>
 
-#include <cstdint>
-
 #include "attention/cuda/params.h"
+#include "attention/cuda/sm90/device/tile_order.h"
 
 namespace strobe::cuda::sm90 {
 
 struct ForwardArgs {
   CUtensorMap q, k, v;  // boxes of 64 columns x the rows of a tile
   Params params;
-  std::int32_t row_tiles = 0;      // of a head
-  std::int32_t section_heads = 1;  // heads whose tiles are worked off together, so that their keys stay in the L2 cache
+  TileOrder order;  // of the tiles of rows of all query heads
 };
 
 }  // namespace strobe::cuda::sm90

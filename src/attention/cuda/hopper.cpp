@@ -1,0 +1,110 @@
+// The kernels for Hopper as a row of the kernel list: wgmma and the copy engine, fp16 and bf16, no score options.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "attention/cuda/params.h"
+#include "attention/cuda/sm90/forward/launch.h"
+#include "attention/cuda/sm90/tensor_map.h"
+#include "attention/kernel_list.h"
+
+namespace strobe {
+
+namespace {
+
+using namespace cuda;
+
+constexpr int kHopper = 90;
+constexpr int kMostDim = 256;
+constexpr std::int64_t kFewRows = 64;  // of a group's heads: flash2 puts them into one tile and splits the keys
+
+#ifdef STROBE_SM90A
+constexpr bool kBuiltIn = true;
+#else
+constexpr bool kBuiltIn = false;
+#endif
+
+// Whether rows see different numbers of keys.
+bool is_uneven(const Problem& problem) {
+  return problem.masked() || problem.packed || problem.lengths_q || problem.lengths_k;
+}
+
+sm90::ForwardConfig forward_config_of(const Problem& problem) {
+  return sm90::forward_config({.d = static_cast<int>(problem.d),
+                               .dv = static_cast<int>(problem.dv),
+                               .max_q = problem.max_q,
+                               .max_k = problem.max_k,
+                               .uneven = is_uneven(problem)});
+}
+
+const char* option_of(const Problem& problem) {
+  if (problem.alibi_slopes) return "ALiBi slopes";
+  if (problem.has_bias) return "a bias";
+  if (problem.dropout.p != 0) return "dropout";
+  if (!(problem.scale > 0)) return "a scale that is not positive";
+  return nullptr;
+}
+
+std::string refusal(const Problem& problem) {
+  if (problem.device != Device::cuda) return "it runs on a GPU";
+  if (std::string reason = common_refusal(problem); !reason.empty()) return reason;
+  if (!kBuiltIn) return "this build has no machine code for sm_90a";
+  if (problem.gpu.compute_capability != kHopper) {
+    return fmt::format("it is for compute capability 9.0; the GPU has {}.{}", problem.gpu.compute_capability / 10,
+                       problem.gpu.compute_capability % 10);
+  }
+  if (problem.pass == Pass::backward) return "it has no backward yet";
+  if (problem.dtype == DType::fp32) return "it takes fp16 and bf16";
+  if (problem.d > kMostDim || problem.dv > kMostDim) {
+    return fmt::format("head dimensions {} and {}; it takes up to {}", problem.d, problem.dv, kMostDim);
+  }
+  if (const char* option = option_of(problem)) return fmt::format("it does not do {}", option);
+  if (problem.max_k <= kFewKeys) return fmt::format("{} keys; it takes more than {}", problem.max_k, kFewKeys);
+  if (problem.max_q * problem.group <= kFewRows) {
+    return fmt::format("{} rows of a group of heads; for up to {} flash2 is faster", problem.max_q * problem.group,
+                       kFewRows);
+  }
+  const sm90::ForwardConfig config = forward_config_of(problem);
+  if (config.shared_bytes > problem.gpu.shared_bytes_per_block) {
+    return fmt::format("it needs {} bytes of shared memory a block; the GPU has {}", config.shared_bytes,
+                       problem.gpu.shared_bytes_per_block);
+  }
+  const Params p = params_of(problem);
+  std::string reason = sm90::map_refusal("q", p.q, sm90::q_sizes(p));
+  if (reason.empty()) reason = sm90::map_refusal("k", p.k, sm90::k_sizes(p));
+  if (reason.empty()) reason = sm90::map_refusal("v", p.v, sm90::v_sizes(p));
+  const bool only_asked = !problem.o.data;  // for bytes or an explanation: outputs are not known yet
+  if (reason.empty() && !only_asked && !p.o.vectors) reason = "o has rows that are not whole multiples of 16 bytes";
+  const std::int64_t tiles = problem.batch * problem.heads_q * ((problem.max_q + 63) / 64);
+  if (reason.empty() && tiles >= std::int64_t{1} << 31) reason = fmt::format("{} tiles; it counts in 31 bits", tiles);
+  return reason;
+}
+
+std::string configuration(const Problem& problem) {
+  const sm90::ForwardConfig config = forward_config_of(problem);
+  return fmt::format("wgmma, head dimensions {} and {}, tiles of {} rows x {} keys, {} warpgroups, {} stages",
+                     config.dims.d, config.dims.dv, rows_of(config.shape), config.shape.keys, config.shape.consumers,
+                     config.shape.stages);
+}
+
+// Where only bytes are asked for, addresses and outputs are not known, and they may make flash2 take over.
+std::size_t workspace_bytes(const Problem& problem) {
+  const std::size_t own = is_uneven(problem) ? sm90::kForwardWorkspaceBytes : 0;
+  return problem.q.data ? own : std::max(own, kFlash2Cuda.workspace_bytes(problem));
+}
+
+void run(const Problem& problem, void* workspace) {
+  sm90::ForwardLaunch launch;
+  launch.config = forward_config_of(problem);
+  launch.dtype = problem.dtype;
+  launch.uneven = is_uneven(problem);
+  launch.multiprocessors = problem.gpu.multiprocessors;
+  launch.stream = problem.stream;
+  sm90::launch_forward(launch, params_of(problem), workspace);
+}
+
+}  // namespace
+
+const Kernel kHopperCuda{"hopper", Device::cuda, refusal, configuration, workspace_bytes, run};
+
+}  // namespace strobe

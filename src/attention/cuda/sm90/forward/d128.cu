@@ -1,0 +1,5 @@
+#include "attention/cuda/sm90/forward/launch_tiles.cuh"
+
+namespace strobe::cuda::sm90 {
+template void launch_forward_tiles<128, 128>(const ForwardLaunch&, const ForwardArgs&);
+}

@@ -1,0 +1,67 @@
+// The driver makes the maps; its function is asked for once, so that the library need not be linked with the driver.
+#include "attention/cuda/sm90/tensor_map.h"
+
+#include <fmt/format.h>
+
+#include "device/cuda/check.h"
+
+namespace strobe::cuda::sm90 {
+
+namespace {
+
+constexpr std::int64_t kMostSize = std::int64_t{1} << 32;         // of a dimension
+constexpr std::int64_t kMostStrideBytes = std::int64_t{1} << 40;  // between elements of one
+
+using Encode = decltype(&cuTensorMapEncodeTiled);
+
+Encode encode_function() {
+  static const Encode function = [] {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result{};
+    STROBE_CUDA_CHECK(
+        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result));
+    if (result != cudaDriverEntryPointSuccess || !found) {
+      throw Error(ErrorCode::unsupported, "cuda: the driver has no cuTensorMapEncodeTiled; it is older than CUDA 12");
+    }
+    return reinterpret_cast<Encode>(found);
+  }();
+  return function;
+}
+
+}  // namespace
+
+std::string map_refusal(const char* name, const Tensor& tensor, const TensorSizes& sizes) {
+  if (!tensor.vectors) return fmt::format("{} has rows that are not whole multiples of 16 bytes", name);
+  const auto expanded = [](std::int64_t stride, std::int64_t size) { return stride == 0 && size > 1; };
+  if (expanded(tensor.row, sizes.rows) || expanded(tensor.head, sizes.heads) || expanded(tensor.batch, sizes.batch)) {
+    return fmt::format("{} is expanded (stride 0)", name);
+  }
+  for (const std::int64_t size : {sizes.batch, sizes.heads, sizes.rows, sizes.columns}) {
+    if (size >= kMostSize) return fmt::format("{} has {} elements along a dimension; fewer than 2^32 do", name, size);
+  }
+  for (const std::int64_t stride : {tensor.batch, tensor.head, tensor.row}) {
+    if (stride * 2 >= kMostStrideBytes) return fmt::format("{} has a stride of {} elements", name, stride);
+  }
+  return {};
+}
+
+CUtensorMap tensor_map(const Tensor& tensor, const TensorSizes& sizes, int box_rows) {
+  const auto bytes = [](std::int64_t stride) { return static_cast<cuuint64_t>(stride == 0 ? 16 : stride * 2); };
+  const cuuint64_t size[4] = {static_cast<cuuint64_t>(sizes.columns), static_cast<cuuint64_t>(sizes.rows),
+                              static_cast<cuuint64_t>(sizes.heads), static_cast<cuuint64_t>(sizes.batch)};
+  const cuuint64_t stride[3] = {bytes(tensor.row), bytes(tensor.head), bytes(tensor.batch)};
+  const cuuint32_t box[4] = {64, static_cast<cuuint32_t>(box_rows), 1, 1}, step[4] = {1, 1, 1, 1};
+  CUtensorMap map;
+  const CUresult result = encode_function()(&map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 4, tensor.data, size, stride, box,
+                                            step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS) {
+    throw Error(ErrorCode::runtime,
+                fmt::format("cuda: no tensor map of [{}, {}, {}, {}] with strides {}, {}, {}: driver error {}",
+                            sizes.batch, sizes.heads, sizes.rows, sizes.columns, tensor.batch, tensor.head, tensor.row,
+                            static_cast<int>(result)));
+  }
+  return map;
+}
+
+}  // namespace strobe::cuda::sm90
