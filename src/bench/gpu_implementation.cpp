@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "bench/verdict.h"
 #include "device/device_info.h"
 #include "device/gpu_allocator.h"
 
@@ -39,13 +38,12 @@ struct GpuImplementation::Meter {
   GpuBuffer flushed{flush_bytes()};
 };
 
-std::optional<std::int64_t> GpuImplementation::predicted_bytes(const Case& one) { return held_bytes(kernel_, one); }
+void* GpuImplementation::stream() const { return meter_->stream.handle(); }
 
 void GpuImplementation::prepare(const Case& one, const Inputs& inputs) {
   case_ = one;
   if (!meter_) meter_ = std::make_shared<Meter>();
-  const Pass shown = has_forward(one.passes) ? Pass::forward : Pass::backward;
-  configuration_ = verdict_of(kernel_, one, shown).configuration;
+  const std::size_t workspace_bytes = plan(one);
   gpu_allocator().reset_peak();
   held_before_ = gpu_allocator().statistics().current;
   q_ = uploaded(inputs.q);
@@ -66,7 +64,7 @@ void GpuImplementation::prepare(const Case& one, const Inputs& inputs) {
                             inputs.attention.dropout.seed);
   const TensorBytes bytes = tensor_bytes(one);
   o_ = poisoned(bytes.o);
-  lse_ = poisoned(bytes.lse);
+  if (writes_lse(one)) lse_ = poisoned(bytes.lse);
   if (has_backward(one.passes)) {
     d_o_ = uploaded(inputs.d_o);
     dq_ = poisoned(bytes.q);
@@ -75,12 +73,8 @@ void GpuImplementation::prepare(const Case& one, const Inputs& inputs) {
     dbias_ = poisoned(bytes.dbias);
     dsinks_ = poisoned(bytes.sinks);
   }
-  workspace_ = GpuBuffer(workspace_of(kernel_, one));
-  execution_ = execution_of(one);
-  execution_.kernel = kernel_;
-  execution_.stream = meter_->stream.handle();
-  execution_.workspace = workspace_.data();
-  execution_.workspace_bytes = workspace_.bytes();
+  workspace_ = GpuBuffer(workspace_bytes);
+  prepared();
 }
 
 void GpuImplementation::release() {
@@ -89,24 +83,6 @@ void GpuImplementation::release() {
     *buffer = GpuBuffer();
   for (Buffer* buffer : {&host_o_, &host_lse_, &host_dq_, &host_dk_, &host_dv_, &host_dbias_, &host_dsinks_})
     *buffer = Buffer();
-}
-
-void GpuImplementation::run_forward() {
-  forward(attention_, {.o = view_bhsd(o_.data(), case_.dtype, attention_.q.shape), .lse = lse_.as<float>()},
-          execution_);
-}
-
-void GpuImplementation::run_backward() {
-  backward(attention_,
-           {.o = view_bhsd<const void>(o_.data(), case_.dtype, attention_.q.shape),
-            .lse = lse_.as<float>(),
-            .d_o = view_bhsd<const void>(d_o_.data(), case_.dtype, attention_.q.shape)},
-           {.dq = view_bhsd(dq_.data(), case_.dtype, attention_.q.shape),
-            .dk = view_bhsd(dk_.data(), case_.dtype, attention_.k.shape),
-            .dv = view_bhsd(dv_.data(), case_.dtype, attention_.v.shape),
-            .dbias = dbias_.bytes() > 0 ? view_bhsd(dbias_.data(), DType::fp32, attention_.bias.shape) : View(),
-            .dsinks = dsinks_.as<float>()},
-           execution_);
 }
 
 double GpuImplementation::time(Region region) {

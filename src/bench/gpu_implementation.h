@@ -1,5 +1,5 @@
-// One of the library's kernels on the GPU, through the public API: tensors from the counting allocator, times from
-// events on a stream of its own, caches flushed before every call.
+// What every implementation on the GPU has in common: tensors from the counting allocator, times from events on a
+// stream of its own, caches flushed before every call. gpu_kernel.h and cudnn_peer.h say what is called.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,6 @@ namespace strobe::bench {
 
 class GpuImplementation : public Implementation {
  public:
-  explicit GpuImplementation(std::string kernel) : kernel_(std::move(kernel)) {}
-
-  std::string name() const override { return kernel_; }
-  std::string kernel() const override { return kernel_; }
-  std::string configuration() const override { return configuration_; }
-  std::optional<std::int64_t> predicted_bytes(const Case& one) override;
   void prepare(const Case& one, const Inputs& inputs) override;
   void release() override;
   double time(Region region) override;
@@ -25,20 +19,28 @@ class GpuImplementation : public Implementation {
   std::optional<std::int64_t> metered_bytes() override;
   void settle() override {}  // nothing runs between calls
 
- private:
-  struct Meter;  // stream, events and what flushes the caches
-  void run_forward();
-  void run_backward();
+ protected:
+  // Bytes of workspace for whichever pass of the case needs more. What is slow about a case is done here.
+  virtual std::size_t plan(const Case& one) = 0;
+  virtual bool writes_lse(const Case&) const { return true; }  // after its forward
+  virtual void prepared() {}                                   // every tensor below is there
 
-  std::string kernel_;
-  std::string configuration_;
+  // Put their work on the stream and return.
+  virtual void run_forward() = 0;
+  virtual void run_backward() = 0;
+
+  void* stream() const;  // a cudaStream_t
+
   Case case_;
-  Attention attention_;
-  Execution execution_;
-  std::shared_ptr<Meter> meter_;
-  std::size_t held_before_ = 0;  // bytes, by the meters
+  Attention attention_;  // the inputs on the GPU
   GpuBuffer q_, k_, v_, bias_, slopes_, sinks_, lengths_;
   GpuBuffer d_o_, o_, lse_, dq_, dk_, dv_, dbias_, dsinks_, workspace_;
+
+ private:
+  struct Meter;  // stream, events and what flushes the caches
+
+  std::shared_ptr<Meter> meter_;
+  std::size_t held_before_ = 0;  // bytes, by the meters
   Buffer host_o_, host_lse_, host_dq_, host_dk_, host_dv_, host_dbias_, host_dsinks_;
 };
 

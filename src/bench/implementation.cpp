@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "bench/gpu_implementation.h"
+#include "bench/gpu_kernel.h"
 #include "bench/kernel_implementation.h"
 #include "bench/torch_peer.h"
 #include "core/fail.h"
@@ -49,7 +49,7 @@ std::unique_ptr<Implementation> make_implementation(const std::string& name, con
   if (std::find(std::begin(kTorchPeers), std::end(kTorchPeers), name) != std::end(kTorchPeers)) {
     return std::make_unique<TorchPeer>(name, options.peer_timeout);
   }
-  if (options.device == Device::cuda) return std::make_unique<GpuImplementation>(name);
+  if (options.device == Device::cuda) return std::make_unique<GpuKernel>(name);
   return std::make_unique<KernelImplementation>(name);
 }
 
