@@ -2,8 +2,9 @@
 #
 # Makes the library strobe_<name> of the sources in src/<name>, found by themselves:
 #   *.cpp, in subfolders too      always, except
-#   no_<library>.cpp              only where that library is not built in (no_cuda.cpp: no CUDA)
+#   no_<library>.cpp              only where that library is not built in (no_cuda.cpp, no_cudnn.cpp)
 #   cuda/**, *.cu                 only with CUDA
+#   cudnn/**                      only with the headers of cudnn-frontend
 #   isa/*.cpp                     never: src/attention/CMakeLists.txt lists them with their flags
 function(strobe_folder name)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
@@ -13,6 +14,11 @@ function(strobe_folder name)
     list(FILTER sources EXCLUDE REGEX "(^|/)no_cuda\\.cpp$")
   else()
     list(FILTER sources EXCLUDE REGEX "(^|/)cuda/|\\.cu$")
+  endif()
+  if(STROBE_HAS_CUDNN)
+    list(FILTER sources EXCLUDE REGEX "(^|/)no_cudnn\\.cpp$")
+  else()
+    list(FILTER sources EXCLUDE REGEX "(^|/)cudnn/")
   endif()
 
   set(target strobe_${name})

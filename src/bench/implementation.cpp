@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "bench/cudnn_peer.h"
 #include "bench/gpu_kernel.h"
 #include "bench/kernel_implementation.h"
 #include "bench/torch_peer.h"
@@ -29,13 +30,20 @@ std::vector<std::string> kernel_names() {
   return names;
 }
 
+bool is_torch_peer(std::string_view name) {
+  return std::find(std::begin(kTorchPeers), std::end(kTorchPeers), name) != std::end(kTorchPeers);
+}
+
 }  // namespace
 
 std::vector<std::string> implementation_names() {
   std::vector<std::string> names = kernel_names();
   for (const char* peer : kTorchPeers) names.emplace_back(peer);
+  names.emplace_back(kCudnnPeer);
   return names;
 }
+
+bool is_peer(std::string_view name) { return is_torch_peer(name) || name == kCudnnPeer; }
 
 std::string canonical_name(std::string_view name) {
   const std::string wanted = lower(name) == "pytorch" ? "standard" : lower(name);
@@ -46,9 +54,8 @@ std::string canonical_name(std::string_view name) {
 }
 
 std::unique_ptr<Implementation> make_implementation(const std::string& name, const ImplementationOptions& options) {
-  if (std::find(std::begin(kTorchPeers), std::end(kTorchPeers), name) != std::end(kTorchPeers)) {
-    return std::make_unique<TorchPeer>(name, options.peer_timeout);
-  }
+  if (is_torch_peer(name)) return std::make_unique<TorchPeer>(name, options.peer_timeout);
+  if (name == kCudnnPeer) return std::make_unique<CudnnPeer>();
   if (options.device == Device::cuda) return std::make_unique<GpuKernel>(name);
   return std::make_unique<KernelImplementation>(name);
 }

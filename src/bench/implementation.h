@@ -1,4 +1,4 @@
-// What the runner measures: one of the library's kernels, or a peer in a child process. Both give outputs for the
+// What the runner measures: one of the library's kernels, or a peer. All give outputs for the
 // correctness gate and the time of one call.
 #pragma once
 
@@ -90,6 +90,8 @@ class Implementation {
 
 // Names that make_implementation knows, in their canonical spelling: the kernels, then the peers.
 std::vector<std::string> implementation_names();
+
+bool is_peer(std::string_view name);  // of others' making: torch-*, cudnn
 
 // "flash2" for "Flash2", "standard" for "Pytorch"; throws Error(invalid_argument) with the valid names.
 std::string canonical_name(std::string_view name);

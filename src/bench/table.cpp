@@ -12,7 +12,7 @@ const Row* find_reference(std::span<const Row> rows) {
   const Row* first = nullptr;
   for (const Row& row : rows) {
     if (row.status != Status::ok) continue;
-    if (row.implementation.starts_with("torch-")) return &row;
+    if (is_peer(row.implementation)) return &row;
     if (!first) first = &row;
   }
   return first;

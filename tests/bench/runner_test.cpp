@@ -205,6 +205,7 @@ TEST(Names, AnyCaseAndAliases) {
   EXPECT_EQ(canonical_name("FLASH2"), "flash2");
   EXPECT_EQ(canonical_name("PyTorch"), "standard");
   EXPECT_EQ(canonical_name("torch-SDPA"), "torch-sdpa");
+  EXPECT_EQ(canonical_name("cuDNN"), "cudnn");
   EXPECT_THROW(canonical_name("flash3"), Error);
   EXPECT_THROW(canonical_name(""), Error);
 }

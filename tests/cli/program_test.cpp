@@ -144,6 +144,17 @@ TEST(Bench, MissingPeerCostsItsRowOnly) {
   EXPECT_EQ(alone.output.find("cannot start"), std::string::npos) << alone.output;
 }
 
+TEST(Bench, CudnnOnACpuCostsItsRowOnly) {
+  const Scratch scratch;
+  const Program program = run_program(small("--impl Flash2,cuDNN --device cpu"), scratch);
+  EXPECT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("note: unsupported: cudnn: device cpu; it runs on a GPU alone"), std::string::npos)
+      << program.output;
+  const Json json = Json::parse(scratch.read("benchmark_result.json"));
+  EXPECT_EQ(json.as_array()[1].at("implementation").as_string(), "cudnn");
+  EXPECT_EQ(json.as_array()[1].at("status").as_string(), "unsupported");
+}
+
 TEST(Bench, OutOfMemoryIsOneLineAndExitCode3) {
   const Scratch scratch;
   const Program program = run_program(small("--memory-limit 1K"), scratch);

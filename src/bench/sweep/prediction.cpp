@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "bench/torch_peer.h"
+#include "bench/implementation.h"
 #include "bench/verdict.h"
 
 namespace strobe::bench {
@@ -12,10 +12,6 @@ namespace {
 constexpr double kStart = 0.1;   // seconds of a cell that do not depend on its size
 constexpr double kWarmUp = 0.2;  // of a region, at least
 constexpr int kCalls = 5;        // untimed calls of each region
-
-bool is_peer(const std::string& implementation) {
-  return std::find(std::begin(kTorchPeers), std::end(kTorchPeers), implementation) != std::end(kTorchPeers);
-}
 
 double share_of_product_rate(const std::string& implementation, Device device) {
   if (implementation == "reference") return 0.003;

@@ -1,0 +1,38 @@
+// cuDNN's fused attention, called from this process: the GPU's own peer, on the same stream, clock and meter as ours.
+#pragma once
+
+#include "bench/cudnn_plan.h"
+#include "bench/gpu_implementation.h"
+
+namespace strobe::bench {
+
+inline constexpr const char* kCudnnPeer = "cudnn";
+
+class CudnnPeer : public GpuImplementation {
+ public:
+  std::string name() const override { return kCudnnPeer; }
+  std::string kernel() const override { return kernel_; }
+  std::string configuration() const override { return configuration_; }
+  std::optional<std::int64_t> predicted_bytes(const Case& one) override;
+
+ protected:
+  std::size_t plan(const Case& one) override;
+  bool writes_lse(const Case& one) const override;
+  void prepared() override;
+  void run_forward() override;
+  void run_backward() override;
+
+ private:
+  struct Plans {
+    CudnnProblem problem;
+    CudnnPlan forward;
+    std::optional<CudnnPlan> backward;
+  };
+
+  std::optional<Plans> plans_;  // of the last case that was asked about
+  CudnnPointers pointers_;
+  std::string kernel_;         // "cudnn 9.19.0, forward eng4_k24=0, backward ..."
+  std::string configuration_;  // the same and the version of cudnn-frontend
+};
+
+}  // namespace strobe::bench

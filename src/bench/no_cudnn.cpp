@@ -1,0 +1,29 @@
+// Stands in for cudnn/ in a build without it: the same functions, each with the reason why not.
+#include "bench/cudnn_plan.h"
+#include "core/fail.h"
+
+namespace strobe::bench {
+namespace {
+
+[[noreturn]] void refuse() {
+  fail(ErrorCode::unsupported,
+       "cudnn: not in this build, which found no CUDA, no cudnn.h or no headers of cudnn-frontend; "
+       "tools/cudnn-headers or 'pip install nvidia-cudnn-frontend' brings the last, "
+       "-DSTROBE_CUDNN_FRONTEND_DIR=FOLDER names them");
+}
+
+}  // namespace
+
+struct CudnnPlan::Parts {};
+
+CudnnPlan::CudnnPlan(const CudnnProblem&, Pass) { refuse(); }
+CudnnPlan::CudnnPlan(CudnnPlan&&) noexcept = default;
+CudnnPlan::~CudnnPlan() = default;
+std::size_t CudnnPlan::workspace_bytes() const { refuse(); }
+std::string CudnnPlan::engine() const { refuse(); }
+void CudnnPlan::run(const CudnnPointers&, void*, void*) const { refuse(); }
+
+std::string cudnn_version() { refuse(); }
+std::string cudnn_frontend_version() { refuse(); }
+
+}  // namespace strobe::bench

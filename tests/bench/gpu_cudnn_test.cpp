@@ -1,0 +1,135 @@
+// The cudnn peer on a GPU: its outputs pass the gate, its memory is what was predicted, its refusals are cuDNN's.
+#include <gtest/gtest.h>
+
+#include "bench/cudnn_peer.h"
+#include "bench/runner.h"
+#include "support/gpu.h"
+
+namespace strobe::bench {
+namespace {
+
+class GpuCudnn : public test::GpuTest {
+ protected:
+  void SetUp() override {
+    test::GpuTest::SetUp();
+    if (IsSkipped()) return;
+    try {
+      cudnn_version();
+    } catch (const Error& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+};
+
+Case tiny() {
+  Case one{.batch = 2, .heads = 4, .kv_heads = 2, .seq_q = 128, .seq_k = 128, .head_dim = 64, .dtype = DType::fp16};
+  one.device = Device::cuda;
+  return one;
+}
+
+std::vector<Row> run(const Case& one, const std::vector<std::string>& names) {
+  Implementations implementations;
+  for (const std::string& name : names) {
+    implementations.push_back(make_implementation(name, {.device = Device::cuda}));
+  }
+  RunOptions options;
+  options.rule.repeats = 3;
+  return run_case(one, implementations, options);
+}
+
+// Every tensor that it gives was compared with float64, and the meter saw what was predicted, workspace included.
+void expect_right(const Case& one) {
+  const Row row = run(one, {"cudnn"}).at(0);
+  EXPECT_EQ(row.status, Status::ok) << describe(one) << ": " << row.reason;
+  if (row.status != Status::ok) return;
+  EXPECT_EQ(row.gate->comparisons.size(), has_backward(one.passes) ? 5u : 1u) << describe(one);
+  EXPECT_EQ(row.peak_bytes, row.predicted_bytes) << describe(one);
+  EXPECT_TRUE(row.kernel.starts_with("cudnn " + cudnn_version() + ", forward ")) << row.kernel;
+  EXPECT_EQ(row.kernel.find(", backward ") != std::string::npos, has_backward(one.passes)) << row.kernel;
+}
+
+TEST_F(GpuCudnn, PassesTheGateInBothTypes) {
+  for (const DType dtype : {DType::fp16, DType::bf16}) {
+    for (const std::int64_t head_dim : {64, 128}) {
+      for (const Passes passes : {Passes::forward, Passes::backward, Passes::both}) {
+        Case one = tiny();
+        one.dtype = dtype;
+        one.head_dim = head_dim;
+        one.passes = passes;
+        expect_right(one);
+      }
+    }
+  }
+}
+
+TEST_F(GpuCudnn, PassesTheGateWithEveryMask) {
+  struct Shape {
+    std::int64_t seq_q, seq_k;
+    Alignment alignment;
+  };
+  for (const Shape& shape : {Shape{128, 128, Alignment::unsaid}, Shape{128, 128, Alignment::bottom_right},
+                             Shape{128, 256, Alignment::top_left}, Shape{256, 128, Alignment::top_left},
+                             Shape{128, 256, Alignment::bottom_right}, Shape{100, 213, Alignment::bottom_right}}) {
+    for (const bool causal : {false, true}) {
+      Case one = tiny();
+      one.seq_q = shape.seq_q;
+      one.seq_k = shape.seq_k;
+      one.alignment = shape.alignment;
+      one.causal = causal;
+      expect_right(one);
+    }
+  }
+}
+
+TEST_F(GpuCudnn, PassesTheGateWithAnyGrouping) {
+  for (const std::int64_t kv_heads : {1, 2, 4}) {
+    Case one = tiny();
+    one.kv_heads = kv_heads;
+    one.causal = true;
+    expect_right(one);
+  }
+}
+
+TEST_F(GpuCudnn, IsTimedBesideOurs) {
+  Case one = tiny();
+  one.causal = true;
+  const std::vector<Row> rows = run(one, {"flash2", "cudnn"});
+  for (const Row& row : rows) {
+    ASSERT_EQ(row.status, Status::ok) << row.reason;
+    for (const Region region : kRegions) EXPECT_EQ(row.series(region).samples.size(), 3u) << row.implementation;
+  }
+}
+
+TEST_F(GpuCudnn, RefusesInTheWordsOfCudnn) {
+  Case one = tiny();
+  one.head_dim = 36;
+  const Row odd = run(one, {"cudnn"}).at(0);
+  EXPECT_EQ(odd.status, Status::unsupported);
+  EXPECT_NE(odd.reason.find("multiple of 8"), std::string::npos) << odd.reason;
+  one = tiny();
+  one.seq_q = 256;
+  one.causal = true;
+  one.alignment = Alignment::bottom_right;
+  const Row above = run(one, {"cudnn"}).at(0);
+  EXPECT_EQ(above.status, Status::unsupported);
+  EXPECT_EQ(above.reason.find("cudnn: forward: "), 0u) << above.reason;
+}
+
+// Plans are kept from a prediction to its run, and never used for another problem.
+TEST_F(GpuCudnn, PlansAnewForAnotherCase) {
+  Implementations implementations;
+  implementations.push_back(make_implementation("cudnn", {.device = Device::cuda}));
+  RunOptions options;
+  options.rule.repeats = 1;
+  Case one = tiny();
+  for (int step = 0; step < 4; ++step) {
+    if (step == 1) one.causal = true;
+    if (step == 2) one.seq_k = one.seq_q = 320;
+    if (step == 3) one.dtype = DType::bf16;
+    const Row row = run_case(one, implementations, options).at(0);
+    EXPECT_EQ(row.status, Status::ok) << describe(one) << ": " << row.reason;
+  }
+}
+
+}  // namespace
+}  // namespace strobe::bench
