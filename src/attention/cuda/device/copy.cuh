@@ -2,6 +2,8 @@
 // and are never written.
 #pragma once
 
+#include <type_traits>
+
 #include "attention/cuda/device/tile.cuh"
 #include "attention/cuda/params.h"
 
@@ -58,9 +60,17 @@ struct ChunkCopy {
     }
   }
 
-  __device__ __forceinline__ void measure(LargestFinite& largest) const {
+  // Largest is float (0 at first: any magnitude but NaN) or LargestFinite.
+  template <class Largest>
+  __device__ __forceinline__ void measure(Largest& largest) const {
 #pragma unroll
-    for (int e = 0; e < 8; ++e) largest.take(held[e]);
+    for (int e = 0; e < 8; ++e) {
+      if constexpr (std::is_same_v<Largest, float>) {
+        largest = fmaxf(largest, fabsf(held[e]));
+      } else {
+        largest.take(held[e]);
+      }
+    }
   }
 
   // `up`: what elements with scales are multiplied with.
@@ -81,18 +91,25 @@ struct ChunkCopy {
 };
 
 // The chunks of a row of a tile, which kLanes neighbouring lanes hold; with scales, what brings the row back to its
-// size left at scales[row], fp32.
-template <class T, int kLanes, int kCount, class Chunk, class Address>
+// size left at scales[row], fp32. kShared: rows share what follows from their scales, so that an infinity in one of
+// them must not count.
+template <class T, int kLanes, bool kShared, int kCount, class Chunk, class Address>
 __device__ __forceinline__ void put_row(const Chunk (&chunks)[kCount], int row, std::uint32_t scales,
                                         Address&& address) {
   float up = 1;
   if constexpr (kIsScaled<T>) {
-    LargestFinite largest;
+    std::conditional_t<kShared, LargestFinite, float> largest{};
 #pragma unroll
     for (int c = 0; c < kCount; ++c) chunks[c].measure(largest);
 #pragma unroll
-    for (int step = 1; step < kLanes; step *= 2) largest.bits = max(largest.bits, shuffle_xor(largest.bits, step));
-    const RowScale scale(largest.value());
+    for (int step = 1; step < kLanes; step *= 2) {
+      if constexpr (kShared) {
+        largest.bits = max(largest.bits, shuffle_xor(largest.bits, step));
+      } else {
+        largest = fmaxf(largest, shuffle_xor(largest, step));
+      }
+    }
+    const RowScale scale(static_cast<float>(largest));
     up = scale.up;
     if (threadIdx.x % kLanes == 0)
       store_shared(scales + static_cast<std::uint32_t>(row * 4), float_to_bits(scale.down));
@@ -125,7 +142,7 @@ __device__ __forceinline__ void load_tile(std::uint32_t tile, const Rows<T>& fro
       chunks[c].take(address(c), source + chunk * 8 * from.column, from.column, from.vectors,
                      valid ? from.columns - chunk * 8 : 0);
     }
-    put_row<T, kLanes>(chunks, row, scales, address);
+    put_row<T, kLanes, false>(chunks, row, scales, address);
   }
 }
 
@@ -173,12 +190,13 @@ struct TileWalk {
     }
   }
 
-  // scales as in put_row().
+  // scales and kShared as in put_row().
+  template <bool kShared = false>
   __device__ __forceinline__ void end(const Held& held, std::uint32_t tile, std::uint32_t scales = 0) const {
 #pragma unroll
     for (int i = 0; i < kChunkRows; ++i) {
-      put_row<T, kLanes>(held.chunks[i], row_at(i), scales,
-                         [&](int c) { return tile + Shape::offset(row_at(i), chunk_at(c)); });
+      put_row<T, kLanes, kShared>(held.chunks[i], row_at(i), scales,
+                                  [&](int c) { return tile + Shape::offset(row_at(i), chunk_at(c)); });
     }
   }
 

@@ -114,7 +114,7 @@ struct LargestFinite {
   __device__ __forceinline__ void take(float value) {
     bits = max(bits, static_cast<int>((float_to_bits(value) & 0x7fffffffu) + kOneUp));
   }
-  __device__ __forceinline__ float value() const { return bits_to_float(static_cast<std::uint32_t>(bits) - kOneUp); }
+  __device__ __forceinline__ operator float() const { return bits_to_float(static_cast<std::uint32_t>(bits) - kOneUp); }
 };
 
 // The power of two that brings a row to the top of fp16's range, 2^14 to 2^15 for its largest magnitude, and back.

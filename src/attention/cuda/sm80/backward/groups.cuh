@@ -45,7 +45,7 @@ __device__ __forceinline__ RowScale group_scale(EachValue&& each_value) {
   LargestFinite largest;
   each_value([&](float value) { largest.take(value); });
   largest.bits = warp_max(largest.bits);
-  return RowScale(largest.value());
+  return RowScale(largest);
 }
 
 // What brings a product of two groups back to its size. Not infinite, so that zeros stay zeros.

@@ -197,7 +197,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
         if constexpr (kIsScaled<T>) scale_columns(s, scales.k);
       }
       if (args.stages == 1) {  // V is here, and K has been read
-        v_walk.end(v_held, s_v, scales.v);
+        v_walk.template end<true>(v_held, s_v, scales.v);
         v_walk.move(-1);
         copy_async_wait<0>();
         block_sync();
