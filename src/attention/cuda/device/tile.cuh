@@ -149,12 +149,13 @@ __device__ __forceinline__ void for_each_quad(const float (&c)[kMt][kNt][4], Bod
 // What a product is added to.
 enum class From { zero, sum };
 
-// What the product of the squares (m, k) and (n, k) of 16x16 is multiplied with; for fp32 only.
+// What the product of the squares (m, k) and (n, k) of 16x16 is multiplied with, its upper (h = 0) and its lower 8
+// rows; for fp32 only.
 struct UnitOne {
-  __device__ __forceinline__ float operator()(int, int, int) const { return 1; }
+  __device__ __forceinline__ float operator()(int, int, int, int) const { return 1; }
 };
 
-// c [16 kMt x 16] += unit(m) * a [16 kMt x 16] b [16 x 16] for one k, the columns as two pieces of 8.
+// c [16 kMt x 16] += unit(m, h) * a [16 kMt x 16] b [16 x 16] for one k, the columns as two pieces of 8.
 template <class T, int kMt, class Unit>
 __device__ __forceinline__ void multiply_square(float (*c[kMt])[4], const std::uint32_t (&left)[kMt][kPlanes<T>][4],
                                                 const std::uint32_t (&right)[kPlanes<T>][4], From from, Unit&& unit) {
@@ -187,7 +188,7 @@ __device__ __forceinline__ void multiply_square(float (*c[kMt])[4], const std::u
     }
     for_each(part, [&](int m, int half, int e) {
       float& sum = c[m][half][e];
-      sum = from == From::zero ? part[m][half][e] * unit(m) : fmaf(part[m][half][e], unit(m), sum);
+      sum = from == From::zero ? part[m][half][e] * unit(m, e / 2) : fmaf(part[m][half][e], unit(m, e / 2), sum);
     });
   }
 }
@@ -213,7 +214,8 @@ __device__ __forceinline__ void multiply(float (&c)[kMt][kNt][4], const A& a, co
       float(*square[kMt])[4];
 #pragma unroll
       for (int m = 0; m < kMt; ++m) square[m] = &c[m][2 * n];
-      multiply_square<T, kMt>(square, left, right, k == 0 ? from : From::sum, [&](int m) { return unit(m, n, k); });
+      multiply_square<T, kMt>(square, left, right, k == 0 ? from : From::sum,
+                              [&](int m, int h) { return unit(m, h, n, k); });
     }
   }
 }

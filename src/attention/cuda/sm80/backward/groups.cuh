@@ -131,7 +131,7 @@ struct GradientUnits<true, kRows, kKeys> {
       }
     }
   }
-  __device__ __forceinline__ float operator()(int m, int, int k) const { return of[m][k]; }
+  __device__ __forceinline__ float operator()(int m, int, int, int k) const { return of[m][k]; }
 };
 
 // The same for dQ (of gradients of scores and K): sums over keys, for kRows rows from first_row on.
@@ -158,7 +158,7 @@ struct DqUnits<true, kRows, kKeys> {
       }
     }
   }
-  __device__ __forceinline__ float operator()(int m, int, int k) const { return of[m][k]; }
+  __device__ __forceinline__ float operator()(int m, int, int, int k) const { return of[m][k]; }
 };
 
 // Brings a warp's weights or gradients, groups of 16 rows, to the top of fp16's range; leaves what brings group m back

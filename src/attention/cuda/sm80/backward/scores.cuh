@@ -192,7 +192,7 @@ struct Scores {
       load_scales(of_rows, row_scales, row / kGroupRows);
       load_scales(of_keys, key_scales, key / kGroupRows);
       multiply<T, kD>(c, left, right, From::zero,
-                      [&](int m, int n, int) { return product_scale(of_rows[m], of_keys[n]); });
+                      [&](int m, int, int n, int) { return product_scale(of_rows[m], of_keys[n]); });
     }
   }
 

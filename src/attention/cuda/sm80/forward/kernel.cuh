@@ -234,12 +234,12 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
               if (!kept) s[m][n][e] = 0;
             });
           }
-          float unit = 1;
-          if constexpr (kIsScaled<T>) unit = take_scales_of_v<kKeys>(s, scales.v);
+          float units[kMt][2];
+          if constexpr (kIsScaled<T>) take_scales_of_v(s, units, scales.v);
           LeftRegisters<T, kMt, kKeys / 16> weights;
           round_to_left<T>(weights, s);
           multiply<T, kKeys>(o, weights, RightOf<T, kKeys, kD, Stored::transposed>(s_v + stage, 0, 0), From::sum,
-                             [&](int, int, int) { return unit; });
+                             [&](int m, int h, int, int) { return kIsScaled<T> ? units[m][h] : 1; });
         };
         if constexpr (!kOptions) {
           finish.template operator()<kIsFp32<T>, false>();

@@ -1,8 +1,10 @@
 // What elements with scales (parts.h) need beside their tiles: the powers of two that bring rows of Q, K and V back to
 // their size. Those of Q go into the factor of a row, those of K are multiplied onto scores. Those of V are multiplied
-// onto the weights, relative to the largest of the tile, which the sum of the tile is multiplied with.
+// onto the weights, which are then brought to the top of fp16's range themselves; the sum of the tile is multiplied
+// with what that took.
 #pragma once
 
+#include "attention/cuda/device/softmax.cuh"
 #include "attention/cuda/device/tile.cuh"
 
 namespace strobe::cuda::sm80 {
@@ -70,27 +72,37 @@ __device__ __forceinline__ void scale_columns(float (&s)[kMt][kNt][4], std::uint
   }
 }
 
-// Weights, at most 1, take the scales of V and come to the top of fp16's range. Returns what their products with V are
-// to be multiplied with.
-template <int kKeys, int kMt, int kNt>
-__device__ __forceinline__ float take_scales_of_v(float (&weights)[kMt][kNt][4], std::uint32_t scales) {
-  std::uint32_t largest = 0;  // scales are positive: their bits are in order
-#pragma unroll
-  for (int j = 0; j < kKeys; j += kWarpLanes) {
-    largest = max(largest, load_shared(scales + static_cast<std::uint32_t>((j + lane_index()) * 4)));
-  }
-  const RowScale top(bits_to_float(warp_max(largest)));
+// Weights take the scales of V. What comes of that is brought to the top of fp16's range, row by row: two parts keep
+// 2^-39 of the largest, and no other measure than the largest product of weight and scale that there is in a row would
+// do, since rows of V may be of any size and the largest of them may have the least weights. `units` become what the
+// products of a row with V are to be multiplied with.
+template <int kMt, int kNt>
+__device__ __forceinline__ void take_scales_of_v(float (&weights)[kMt][kNt][4], float (&units)[kMt][2],
+                                                 std::uint32_t scales) {
+  float largest[kMt][2] = {};
 #pragma unroll
   for (int n = 0; n < kNt; ++n) {
     const float2 scale = column_scales(scales, n);
-    const float low = scale.x * top.up, high = scale.y * top.up;
 #pragma unroll
     for (int m = 0; m < kMt; ++m) {
-      weights[m][n][0] *= low, weights[m][n][1] *= high;
-      weights[m][n][2] *= low, weights[m][n][3] *= high;
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        float &low = weights[m][n][2 * h], &high = weights[m][n][2 * h + 1];
+        low *= scale.x, high *= scale.y;
+        largest[m][h] = fmaxf(largest[m][h], fmaxf(low, high));
+      }
     }
   }
-  return top.down;
+#pragma unroll
+  for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const RowScale scale(quad_max(largest[m][h]));
+      units[m][h] = scale.down;
+#pragma unroll
+      for (int n = 0; n < kNt; ++n) weights[m][n][2 * h] *= scale.up, weights[m][n][2 * h + 1] *= scale.up;
+    }
+  }
 }
 
 }  // namespace strobe::cuda::sm80
