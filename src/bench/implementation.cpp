@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "attention/kernel.h"
 #include "bench/cudnn_peer.h"
 #include "bench/gpu_kernel.h"
 #include "bench/kernel_implementation.h"
@@ -20,12 +21,11 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// The library's kernels, each once: what explain says of the smallest problem. Those of the GPU are among the CPU's.
+// The library's kernels on any device, each once.
 std::vector<std::string> kernel_names() {
   std::vector<std::string> names;
-  const Attention smallest = attention_of(Case());
-  for (const Verdict& verdict : explain(smallest, Pass::forward, Execution{.threads = 1})) {
-    if (std::find(names.begin(), names.end(), verdict.kernel) == names.end()) names.push_back(verdict.kernel);
+  for (const Kernel& kernel : kernels()) {
+    if (std::find(names.begin(), names.end(), kernel.name) == names.end()) names.emplace_back(kernel.name);
   }
   return names;
 }

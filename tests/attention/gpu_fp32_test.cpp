@@ -188,6 +188,7 @@ TEST_F(GpuFp32, Tf32RoundsOnlyWhereItIsAllowed) {
     EXPECT_EQ(exactness(rounded, reference, standard, flash2.results), "");
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       for (const Verdict& verdict : explain(on_gpu.attention(), pass, {.device = Device::cuda, .tf32 = true})) {
+        if (!verdict.refusal.empty()) continue;
         const bool says = verdict.configuration.find("tf32") != std::string::npos;
         EXPECT_EQ(says, verdict.kernel == "standard" || dim <= 64) << verdict.kernel << ": " << verdict.configuration;
       }

@@ -20,6 +20,7 @@ Case tiny() {
 TEST_F(GpuBench, MeasuresEveryKernel) {
   Implementations implementations;
   for (const std::string& kernel : test::gpu_kernels()) {
+    if (kernel.empty() || !test::gpu_refusal(attention_of(tiny()), kernel).empty()) continue;
     implementations.push_back(make_implementation(kernel, {.device = Device::cuda}));
   }
   RunOptions options;

@@ -40,6 +40,15 @@ std::vector<std::string> gpu_kernels() {
   return names;
 }
 
+std::string gpu_refusal(const Attention& attention, std::string_view kernel) {
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    for (const Verdict& verdict : explain(attention, pass, {.device = Device::cuda})) {
+      if (verdict.kernel == kernel && !verdict.refusal.empty()) return verdict.refusal;
+    }
+  }
+  return {};
+}
+
 GpuArena::GpuArena(std::size_t bytes) : is_separate_(std::getenv("STROBE_TEST_SEPARATE") != nullptr) {
   if (!is_separate_) block_ = GpuBuffer(bytes);
 }
@@ -107,14 +116,7 @@ GpuCase::GpuCase(const Data& data, GpuLane& lane) : data_(data), lane_(lane), at
   }
 }
 
-std::string GpuCase::refusal(std::string_view kernel) const {
-  for (const Pass pass : {Pass::forward, Pass::backward}) {
-    for (const Verdict& verdict : explain(attention_, pass, {.device = Device::cuda})) {
-      if (verdict.kernel == kernel && !verdict.refusal.empty()) return verdict.refusal;
-    }
-  }
-  return {};
-}
+std::string GpuCase::refusal(std::string_view kernel) const { return gpu_refusal(attention_, kernel); }
 
 void* GpuCase::upload_array(const void* from, std::size_t bytes) {
   void* to = lane_.arena.take(bytes);

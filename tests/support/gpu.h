@@ -25,6 +25,9 @@ class GpuTest : public testing::Test {
 // names the only one to test.
 std::vector<std::string> gpu_kernels();
 
+// Empty, or why the kernel refuses a pass. What depends on outputs is not looked at.
+std::string gpu_refusal(const Attention& attention, std::string_view kernel);
+
 // GPU memory for one case after another. One large block, since giving memory back waits for the whole GPU; with
 // STROBE_TEST_SEPARATE set every piece is an allocation of its own, so that compute-sanitizer sees its ends.
 class GpuArena {
