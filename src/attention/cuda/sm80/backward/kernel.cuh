@@ -5,6 +5,7 @@
 
 #include "attention/cuda/device/copy.cuh"
 #include "attention/cuda/device/dq_sum.cuh"
+#include "attention/cuda/device/dq_tiles.cuh"
 #include "attention/cuda/device/sequence.cuh"
 #include "attention/cuda/sm80/backward/scores.cuh"
 
@@ -23,25 +24,6 @@ struct BackwardPlace {
     b = static_cast<int>(index / static_cast<unsigned>(args.params.heads_kv));
   }
 };
-
-__device__ __forceinline__ std::int64_t row_tile_index(const BackwardArgs& args, const Sequence& sequence, int b,
-                                                       int head, int tile, int tile_rows) {
-  const Params& p = args.params;
-  if (p.packed) return head * args.tiles_per_head + sequence.q_begin / tile_rows + b + tile;
-  return (static_cast<std::int64_t>(b) * p.heads_q + head) * args.row_tiles + tile;
-}
-
-// How many tiles of keys add to a tile of rows before this one does, in the order in which blocks start.
-template <int kRows, int kKeys>
-__device__ __forceinline__ std::uint32_t turn_of(const Sequence& sequence, int row_tile, int key_tile) {
-  if (sequence.right >= 0) {
-    const int last_row = min((row_tile + 1) * kRows, sequence.q_length) - 1;
-    const int last = min(sequence.k_length - 1, last_row + sequence.offset + sequence.right) / kKeys;
-    return static_cast<std::uint32_t>(last - key_tile);
-  }
-  const int first = sequence.left < 0 ? 0 : max(0, row_tile * kRows + sequence.offset - sequence.left) / kKeys;
-  return static_cast<std::uint32_t>(key_tile - first);
-}
 
 // Writes a part of dbias that nothing else adds to, or adds to one that others share.
 template <class Tiles>

@@ -1,5 +1,5 @@
 // What backward does row by row: delta before the tiles, the gradient of the sinks after it, rows of dbias.
-#include "attention/cuda/device/sequence.cuh"
+#include "attention/cuda/device/delta.cuh"
 #include "attention/cuda/device/softmax.cuh"
 #include "attention/cuda/launch_kernel.cuh"
 #include "attention/cuda/sm80/backward/launch.h"
@@ -17,57 +17,22 @@ struct DeltaArgs {
   int row_blocks;  // of kDeltaRows rows, in the longest sequence
 };
 
-// Two neighbouring elements of a row; zeros past its end.
-__device__ __forceinline__ std::uint32_t load_2(const std::uint16_t* row, const Tensor& tensor, int column, int columns,
-                                                bool valid) {
-  const bool first = valid && column < columns, second = valid && column + 1 < columns;
-  if (tensor.vectors) return first ? *reinterpret_cast<const std::uint32_t*>(row + column) : 0;
-  const std::uint32_t low = first ? row[column * tensor.column] : 0;
-  return second ? low | static_cast<std::uint32_t>(row[(column + 1) * tensor.column]) << 16 : low;
-}
-
-// delta = sum of dO * O over the columns of a row, as the diagonal of dO O^T, so that it is rounded in the way in which
-// the tiles round dO V^T: a row that has one key only, for which O is V, then gets a gradient of exactly 0. A warp
-// takes 16 rows. For 16 bits; fp32 has row_sums.cuh.
+// delta of every row; a warp takes 16. For 16 bits; fp32 has row_sums.cuh.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads) delta_kernel(const __grid_constant__ DeltaArgs args) {
   const Params& p = args.backward.params;
   unsigned index = blockIdx.x;
-  const int first = static_cast<int>(index % args.row_blocks) * kDeltaRows + warp_index() * 16 + lane_index() / 4;
+  const int first = static_cast<int>(index % args.row_blocks) * kDeltaRows + warp_index() * 16;
   index /= args.row_blocks;
   const int head = static_cast<int>(index % p.heads_q);
   const int b = static_cast<int>(index / p.heads_q);
   const Sequence sequence(p, b);
-  const std::uint16_t *o[2], *d_o[2];  // rows first and first + 8
-  bool valid[2];
+  float delta[2];
+  const int row = first + delta_of_16<T>(p, sequence, b, head, first, delta);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    valid[h] = first + 8 * h < sequence.q_length;
-    const std::int64_t row = sequence.q_begin + first + 8 * h;
-    o[h] = static_cast<const std::uint16_t*>(p.o.data) + head_offset(p.o, b, head, row);
-    d_o[h] = static_cast<const std::uint16_t*>(p.d_o.data) + head_offset(p.d_o, b, head, row);
-  }
-  float diagonal[2][4] = {};  // of the upper and of the lower 8 rows
-  for (int k = 0; k < p.dv_dim; k += 16) {
-    const int column = k + lane_index() % 4 * 2;
-    std::uint32_t left[4], right[2][2];
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-#pragma unroll
-      for (int c = 0; c < 2; ++c) {
-        left[2 * c + h] = load_2(d_o[h], p.d_o, column + 8 * c, p.dv_dim, valid[h]);
-        right[h][c] = load_2(o[h], p.o, column + 8 * c, p.dv_dim, valid[h]);
-      }
-    }
-#pragma unroll
-    for (int h = 0; h < 2; ++h) mma<T>(diagonal[h], left, right[h][0], right[h][1]);
-  }
-  const int row = lane_index() / 4;
-  if (lane_index() % 4 != row / 2) return;
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const float delta = row % 2 == 0 ? diagonal[h][2 * h] : diagonal[h][2 * h + 1];
-    if (valid[h]) args.backward.delta[lse_index(p, sequence, b, head, first + 8 * h)] = delta;
+    const int i = row + 8 * h;
+    if (row >= first && i < sequence.q_length) args.backward.delta[lse_index(p, sequence, b, head, i)] = delta[h];
   }
 }
 

@@ -31,6 +31,19 @@ struct Barrier {
   }
 };
 
+// A place in a ring of stages, and the parity of its phase.
+template <int kStages>
+struct RingPlace {
+  int stage = 0;
+  std::uint32_t parity = 0;
+  __device__ __forceinline__ void move() {
+    if (++stage == kStages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+};
+
 // After begin(), before the copy engine may arrive.
 __device__ __forceinline__ void publish_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -57,6 +70,13 @@ __device__ __forceinline__ void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
+// A value that all lanes of a warp have, told to the compiler, which then needs one register a warp for what follows
+// from it.
+template <class Value>
+__device__ __forceinline__ Value same_for_warp(Value value) {
+  return __shfl_sync(0xffffffffu, value, 0);
+}
+
 // One thread of a warp.
 __device__ __forceinline__ bool elect() {
   std::uint32_t chosen;
@@ -72,6 +92,13 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap& ma
       "[%2];" ::"r"(to),
       "l"(&map), "r"(barrier.address), "r"(column), "r"(row), "r"(head), "r"(batch)
       : "memory");
+}
+
+// `bytes` from global to shared memory, both ends multiples of 16, and so their number; they arrive at `barrier`.
+__device__ __forceinline__ void copy_bytes(std::uint32_t to, const void* from, std::uint32_t bytes, Barrier barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(barrier.address)
+               : "memory");
 }
 
 __device__ __forceinline__ void prefetch_map(const CUtensorMap& map) {

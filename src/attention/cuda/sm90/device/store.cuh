@@ -1,10 +1,11 @@
-// Accumulators of a product to rows in global memory.
+// Accumulators of a product to rows in global memory, or rounded to a tile in shared memory.
 #pragma once
 
 #include <cstdint>
 
 #include "attention/cuda/device/ptx.cuh"
 #include "attention/cuda/device/tile.cuh"
+#include "attention/cuda/sm90/device/wgmma.cuh"
 
 namespace strobe::cuda::sm90 {
 
@@ -45,6 +46,28 @@ __device__ __forceinline__ void store_two_rows(const float (&c)[kN / 2], std::ui
         *reinterpret_cast<uint4*>(begin + column) = make_uint4(x[0], x[1], x[2], x[3]);
       }
     }
+  }
+}
+
+// Four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
+__device__ __forceinline__ void store_matrices(std::uint32_t address, const std::uint32_t* r) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r[0]), "r"(r[1]),
+               "r"(r[2]), "r"(r[3])
+               : "memory");
+}
+
+// Rounded accumulators [64][4 kCount] to columns [column, ...) of the rows [row, row + 64) of a tile of kTileRows rows,
+// as products read it. row and column are multiples of 8; thread: of the warpgroup.
+template <int kTileRows, int kCount>
+__device__ __forceinline__ void store_operand(std::uint32_t tile, const std::uint32_t (&a)[kCount], int row, int column,
+                                              int thread) {
+  const int lane = thread % 32;
+  const auto at = static_cast<std::uint32_t>((row + thread / 32 * 16 + lane % 16) * 128);
+  const auto twisted = static_cast<std::uint32_t>(((lane / 16) ^ (lane % 8)) * 16);
+#pragma unroll
+  for (int k = 0; k < kCount / 4; ++k) {
+    const auto bytes = static_cast<std::uint32_t>(column * 2 + k * 32);
+    store_matrices(tile + bytes / 128 * kSlabBytes<kTileRows> + at + ((bytes % 128) ^ twisted), a + 4 * k);
   }
 }
 

@@ -61,7 +61,7 @@ __device__ __forceinline__ void wgmma_wait(Registers&... registers) {
 enum class RowsAre { columns, steps };
 
 template <class T, int kN, RowsAre kRows>
-struct Multiply;  // (c, a, b, accumulate), a an Operand or four registers
+struct Multiply;  // run(c, a, b, accumulate), a an Operand or four registers; run_transposed: A lies by its steps
 
 #define STROBE_C8(i)                                                                                          \
   "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]), \
@@ -85,29 +85,37 @@ struct Multiply;  // (c, a, b, accumulate), a an Operand or four registers
 
 // N columns are N / 2 accumulators, operands %0 to %(N/2 - 1); the four after them are I0 .. I3 with A in shared
 // memory, the seven after them I0 .. I6 with A in registers.
-#define STROBE_WGMMA_TYPE(T, TYPE, N, LIST, I0, I1, I2, I3, I4, I5, I6, ...)                                         \
-  template <RowsAre kRows>                                                                                           \
-  struct Multiply<T, N, kRows> {                                                                                     \
-    static __device__ __forceinline__ void run(float (&c)[N / 2], Operand a, Operand b, bool accumulate) {           \
-      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" I2 ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N              \
-                   "k16.f32." TYPE " {" LIST "}, %" I0 ", %" I1 ", p, 1, 1, 0, %" I3 ";\n}\n"                        \
-                   : __VA_ARGS__                                                                                     \
-                   : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(accumulate)),                                    \
-                     "n"(kRows == RowsAre::steps ? 1 : 0));                                                          \
-    }                                                                                                                \
-    static __device__ __forceinline__ void run(float (&c)[N / 2], const std::uint32_t* a, Operand b,                 \
-                                               bool accumulate) {                                                    \
-      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" I5 ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N              \
-                   "k16.f32." TYPE " {" LIST "}, {%" I0 ",%" I1 ",%" I2 ",%" I3 "}, %" I4 ", p, 1, 1, %" I6 ";\n}\n" \
-                   : __VA_ARGS__                                                                                     \
-                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.bits), "r"(static_cast<int>(accumulate)),     \
-                     "n"(kRows == RowsAre::steps ? 1 : 0));                                                          \
-    }                                                                                                                \
+#define STROBE_WGMMA_TYPE(T, TYPE, N, LIST, I0, I1, I2, I3, I4, I5, I6, ...)                                          \
+  template <RowsAre kRows>                                                                                            \
+  struct Multiply<T, N, kRows> {                                                                                      \
+    static __device__ __forceinline__ void run_transposed(float (&c)[N / 2], Operand a, Operand b, bool accumulate) { \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" I2 ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N               \
+                   "k16.f32." TYPE " {" LIST "}, %" I0 ", %" I1 ", p, 1, 1, 1, %" I3 ";\n}\n"                         \
+                   : __VA_ARGS__                                                                                      \
+                   : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(accumulate)),                                     \
+                     "n"(kRows == RowsAre::steps ? 1 : 0));                                                           \
+    }                                                                                                                 \
+    static __device__ __forceinline__ void run(float (&c)[N / 2], Operand a, Operand b, bool accumulate) {            \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" I2 ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N               \
+                   "k16.f32." TYPE " {" LIST "}, %" I0 ", %" I1 ", p, 1, 1, 0, %" I3 ";\n}\n"                         \
+                   : __VA_ARGS__                                                                                      \
+                   : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(accumulate)),                                     \
+                     "n"(kRows == RowsAre::steps ? 1 : 0));                                                           \
+    }                                                                                                                 \
+    static __device__ __forceinline__ void run(float (&c)[N / 2], const std::uint32_t* a, Operand b,                  \
+                                               bool accumulate) {                                                     \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" I5 ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N               \
+                   "k16.f32." TYPE " {" LIST "}, {%" I0 ",%" I1 ",%" I2 ",%" I3 "}, %" I4 ", p, 1, 1, %" I6 ";\n}\n"  \
+                   : __VA_ARGS__                                                                                      \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.bits), "r"(static_cast<int>(accumulate)),      \
+                     "n"(kRows == RowsAre::steps ? 1 : 0));                                                           \
+    }                                                                                                                 \
   };
 #define STROBE_WGMMA(N, LIST, I0, I1, I2, I3, I4, I5, I6, ...)                           \
   STROBE_WGMMA_TYPE(Bf16, "bf16.bf16", N, LIST, I0, I1, I2, I3, I4, I5, I6, __VA_ARGS__) \
   STROBE_WGMMA_TYPE(Fp16, "f16.f16", N, LIST, I0, I1, I2, I3, I4, I5, I6, __VA_ARGS__)
 
+STROBE_WGMMA(32, STROBE_L0 "," STROBE_L1, "16", "17", "18", "19", "20", "21", "22", STROBE_C8(0), STROBE_C8(8))
 STROBE_WGMMA(64, STROBE_L0 "," STROBE_L1 "," STROBE_L2 "," STROBE_L3, "32", "33", "34", "35", "36", "37", "38",
              STROBE_C8(0), STROBE_C8(8), STROBE_C8(16), STROBE_C8(24))
 STROBE_WGMMA(80, STROBE_L0 "," STROBE_L1 "," STROBE_L2 "," STROBE_L3 "," STROBE_L4, "40", "41", "42", "43", "44", "45",
@@ -148,14 +156,15 @@ inline constexpr std::uint32_t kSlabBytes = kTileRows * 128;
 template <int kTileRows, int kColumns>
 inline constexpr std::uint32_t kSlabsBytes = (kColumns + 63) / 64 * kSlabBytes<kTileRows>;
 
-// C[64][kN] (+)= A[64][kSteps] B[kN][kSteps]^T. a: the first of this warpgroup's 64 rows in a tile of kARows rows.
-template <class T, int kN, int kSteps, int kARows>
+// C[64][kN] (+)= A[64][kSteps] B[kN][kSteps]^T. a: the first of this warpgroup's 64 rows in a tile of kARows rows;
+// b: the first of kN rows in one of kBRows.
+template <class T, int kN, int kSteps, int kARows, int kBRows = kN>
 __device__ __forceinline__ void multiply_nt(float (&c)[kN / 2], std::uint32_t a, std::uint32_t b, bool accumulate) {
   const Operand a0(a), b0(b);
 #pragma unroll
   for (int k = 0; k < kSteps / 16; ++k) {
     Multiply<T, kN, RowsAre::columns>::run(c, a0.plus(k / 4 * kSlabBytes<kARows> + k % 4 * 32),
-                                           b0.plus(k / 4 * kSlabBytes<kN> + k % 4 * 32), accumulate || k > 0);
+                                           b0.plus(k / 4 * kSlabBytes<kBRows> + k % 4 * 32), accumulate || k > 0);
   }
 }
 
@@ -168,6 +177,34 @@ __device__ __forceinline__ void multiply_nn(float (&c)[kN / 2], const std::uint3
   for (int k = 0; k < kSteps / 16; ++k) {
     Multiply<T, kN, RowsAre::steps>::run(c, a + 4 * k, b0.plus(k * 2048), accumulate || k > 0);
   }
+}
+
+// The same, A in shared memory: 64 rows of at most 64 steps.
+template <class T, int kN, int kSteps>
+__device__ __forceinline__ void multiply_nn(float (&c)[kN / 2], std::uint32_t a, std::uint32_t b, bool accumulate) {
+  static_assert(kSteps <= 64);
+  const Operand a0(a), b0(b, kSlabBytes<kSteps>);
+#pragma unroll
+  for (int k = 0; k < kSteps / 16; ++k) {
+    Multiply<T, kN, RowsAre::steps>::run(c, a0.plus(k * 32), b0.plus(k * 2048), accumulate || k > 0);
+  }
+}
+
+// C[64][kN] (+)= A[kSteps][64]^T B[kSteps][kN], A in shared memory: one slab.
+template <class T, int kN, int kSteps>
+__device__ __forceinline__ void multiply_tn(float (&c)[kN / 2], std::uint32_t a, std::uint32_t b, bool accumulate) {
+  const Operand a0(a), b0(b, kSlabBytes<kSteps>);
+#pragma unroll
+  for (int k = 0; k < kSteps / 16; ++k) {
+    Multiply<T, kN, RowsAre::steps>::run_transposed(c, a0.plus(k * 2048), b0.plus(k * 2048), accumulate || k > 0);
+  }
+}
+
+// Accumulators, rounded, as the A operand of the next product.
+template <class T, int kCount>
+__device__ __forceinline__ void round_to_operand(std::uint32_t (&a)[kCount / 2], const float (&c)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount / 2; ++i) a[i] = pack<T>(c[2 * i], c[2 * i + 1]);
 }
 
 }  // namespace strobe::cuda::sm90

@@ -7,6 +7,7 @@
 #include "attention/cuda/device/sequence.cuh"
 #include "attention/cuda/device/softmax.cuh"
 #include "attention/cuda/sm90/device/barrier.cuh"
+#include "attention/cuda/sm90/device/clear.cuh"
 #include "attention/cuda/sm90/device/store.cuh"
 #include "attention/cuda/sm90/device/tile_order.h"
 #include "attention/cuda/sm90/device/wgmma.cuh"
@@ -59,19 +60,6 @@ struct ForwardMemory {
  private:
   __device__ __forceinline__ Barrier barrier(int index) const {
     return {v(kStages) + static_cast<std::uint32_t>(index) * 8};
-  }
-};
-
-// A place in a ring of stages, and the parity of its phase.
-template <int kStages>
-struct RingPlace {
-  int stage = 0;
-  std::uint32_t parity = 0;
-  __device__ __forceinline__ void move() {
-    if (++stage == kStages) {
-      stage = 0;
-      parity ^= 1;
-    }
   }
 };
 
@@ -134,13 +122,6 @@ struct TwoRows {
     }
   }
 };
-
-// Accumulators, rounded, as the A operand of the next product.
-template <class T, int kCount>
-__device__ __forceinline__ void round_to_operand(std::uint32_t (&a)[kCount / 2], const float (&c)[kCount]) {
-#pragma unroll
-  for (int i = 0; i < kCount / 2; ++i) a[i] = pack<T>(c[2 * i], c[2 * i + 1]);
-}
 
 template <class T, int kD, int kDv, bool kLarge>
 __device__ __forceinline__ void load_tiles(const ForwardArgs& args, const ForwardMemory<kD, kDv, kLarge>& memory) {
@@ -205,20 +186,6 @@ __device__ __forceinline__ void load_tiles(const ForwardArgs& args, const Forwar
     }
     load_v(work.begin);
   }
-}
-
-// Rows of V past the sequence's end are another sequence's or the caller's padding: they must not meet even a weight of
-// 0. All consumers together.
-template <int kKeys, int kDv, int kConsumers>
-__device__ __forceinline__ void clear_rows_from(std::uint32_t v, int first, int thread) {
-  constexpr int kPieces = (kDv + 63) / 64 * 8;  // of 16 bytes, to a row
-  for (int at = first * kPieces + thread; at < kKeys * kPieces; at += kConsumers * 128) {
-    const int row = at / kPieces, piece = at % kPieces;
-    const std::uint32_t to = v + piece / 8 * kSlabBytes<kKeys> + static_cast<std::uint32_t>(row * 128 + piece % 8 * 16);
-    asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(to), "r"(0) : "memory");
-  }
-  publish_stores();
-  barrier_sync(8, kConsumers * 128);
 }
 
 // Normalises and writes O and LSE of this thread's two rows.

@@ -1,0 +1,30 @@
+// Tiles of rows that several blocks add their parts of dQ to: where the sum of one lies, and whose turn it is.
+#pragma once
+
+#include "attention/cuda/device/sequence.cuh"
+
+namespace strobe::cuda {
+
+// Index of a tile of rows of a query head among all; a packed batch has one more for every sequence of a head, for
+// those that begin within a tile.
+template <class Args>
+__device__ __forceinline__ std::int64_t row_tile_index(const Args& args, const Sequence& sequence, int b, int head,
+                                                       int tile, int tile_rows) {
+  const Params& p = args.params;
+  if (p.packed) return head * args.tiles_per_head + sequence.q_begin / tile_rows + b + tile;
+  return (static_cast<std::int64_t>(b) * p.heads_q + head) * args.row_tiles + tile;
+}
+
+// How many tiles of keys add to a tile of rows before this one does, in the order in which blocks start.
+template <int kRows, int kKeys>
+__device__ __forceinline__ std::uint32_t turn_of(const Sequence& sequence, int row_tile, int key_tile) {
+  if (sequence.right >= 0) {
+    const int last_row = min((row_tile + 1) * kRows, sequence.q_length) - 1;
+    const int last = min(sequence.k_length - 1, last_row + sequence.offset + sequence.right) / kKeys;
+    return static_cast<std::uint32_t>(last - key_tile);
+  }
+  const int first = sequence.left < 0 ? 0 : max(0, row_tile * kRows + sequence.offset - sequence.left) / kKeys;
+  return static_cast<std::uint32_t>(key_tile - first);
+}
+
+}  // namespace strobe::cuda

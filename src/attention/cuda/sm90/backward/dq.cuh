@@ -1,0 +1,33 @@
+// dQ of a tile of rows as the consumers of the Hopper backward hold it, and its fp32 sum in global memory, which lies
+// in the order of their registers: [group of four accumulators][thread of the consumers][4].
+#pragma once
+
+#include "attention/cuda/device/ptx.cuh"
+#include "attention/cuda/sm90/backward/config.h"
+
+namespace strobe::cuda::sm90 {
+
+// Each warpgroup has 64 rows of the tile, or all 64 rows and half of the columns.
+template <int kD>
+struct DqPiece {
+  static constexpr int kThreads = kBackwardConsumers * 128;
+  static constexpr int kRows = backward_shape(kD).rows;  // of the tile
+  static constexpr bool kSplitsRows = kRows == 128;
+  static constexpr int kColumns = kSplitsRows ? kD : kD / 2, kCount = kColumns / 2;
+
+  __device__ static __forceinline__ int first_row(int consumer) { return kSplitsRows ? consumer * 64 : 0; }
+  __device__ static __forceinline__ int first_column(int consumer) { return kSplitsRows ? 0 : consumer * kColumns; }
+
+  // thread: of the consumers.
+  __device__ static __forceinline__ int offset(int group, int thread) { return (group * kThreads + thread) * 4; }
+
+  __device__ static __forceinline__ void add(float* sum, const float (&dq)[kCount], int thread) {
+#pragma unroll
+    for (int i = 0; i < kCount / 4; ++i) {
+      const float four[4] = {dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]};
+      reduce_add(sum + offset(i, thread), four);
+    }
+  }
+};
+
+}  // namespace strobe::cuda::sm90

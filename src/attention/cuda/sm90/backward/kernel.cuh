@@ -1,0 +1,246 @@
+// Backward on wgmma and the copy engine. A block takes tiles of keys of a KV head one after another and walks the tiles
+// of rows that use them, for every query head of the group: dK and dV stay in registers, dQ is added in global memory
+// in fp32. Scores are computed transposed, [keys][rows], so that weights and their gradients lie in registers as the
+// left operands of dV and dK; only the gradients go through shared memory, for dQ. Every product is started before the
+// last one's result is waited for, so that exponentials and additions to dQ run under products.
+#pragma once
+
+#include "attention/cuda/sm90/backward/dq.cuh"
+#include "attention/cuda/sm90/backward/load.cuh"
+#include "attention/cuda/sm90/backward/scores.cuh"
+#include "attention/cuda/sm90/device/clear.cuh"
+#include "attention/cuda/sm90/device/store.cuh"
+
+namespace strobe::cuda::sm90 {
+
+// One of the two warpgroups that multiply.
+template <class T, int kD>
+struct BackwardConsumer {
+  using Memory = BackwardMemory<kD>;
+  using Dq = DqPiece<kD>;
+  static constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kStages = Memory::kStages;
+  static constexpr bool kSplitsKeys = Memory::kSplitsKeys;
+  // Its part of the scores, [64 keys][kScoreRows], and of dK and dV, [64 keys][kColumns].
+  static constexpr int kScoreRows = kSplitsKeys ? kRows : kRows / 2, kColumns = kSplitsKeys ? kD : kD / 2;
+  using Work = BackwardWork<kRows, kKeys>;
+  // Whether registers do not suffice for scores, their gradients and rounded weights at a time, so that dV must wait.
+  static constexpr bool kRoundsLate = kScoreRows > 64;
+
+  const BackwardArgs& args;
+  const Memory& memory;
+  const int consumer;
+  const int thread = static_cast<int>(threadIdx.x) % 128;
+  const int score_key = kSplitsKeys ? consumer * 64 : 0, score_row = kSplitsKeys ? 0 : consumer * kScoreRows;
+  const int column = kSplitsKeys ? 0 : consumer * kColumns;
+  const bool speaks = thread == 0;  // for the warpgroup, at barriers of the producer
+  RingPlace<kStages> at{};          // of Q and of dO
+  std::uint32_t keys_parity = 0;
+  int turn = 0;  // of the two places for what is exchanged
+
+  __device__ __forceinline__ void run() {
+    RingPlace<2> ticket_at;
+    for (;;) {
+      memory.ticket_full(ticket_at.stage).wait(ticket_at.parity);
+      const unsigned ticket = same_for_warp(load_shared(memory.ticket(ticket_at.stage)));
+      memory.ticket_free(ticket_at.stage).arrive();
+      ticket_at.move();
+      if (ticket >= backward_tiles(args)) return;
+      const Work work(args, ticket);
+      if (work.keys_written <= 0) continue;
+      float dk[kColumns / 2], dv[kColumns / 2];
+#pragma unroll
+      for (int i = 0; i < kColumns / 2; ++i) dk[i] = dv[i] = 0;
+      if (work.begin < work.end) walk(work, dk, dv);
+      store(work, dk, dv);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void meet() const { barrier_sync(1, kBackwardConsumers * 128); }
+  __device__ __forceinline__ int consumer_thread() const { return consumer * 128 + thread; }
+
+  __device__ __forceinline__ void add_to_dv(float (&dv)[kColumns / 2], const std::uint32_t (&weights)[kScoreRows / 4],
+                                            int stage) const {
+    wgmma_begin();
+    multiply_nn<T, kColumns, kRows>(dv, weights, memory.d_o(stage), true);
+    wgmma_commit();
+  }
+
+  // dQ takes the registers of the scores where it has as many: the compiler does not find this by itself.
+  template <int kCount>
+  __device__ static __forceinline__ float (&dq_registers(float (&s)[kCount], float (&)[1]))[kCount] {
+    return s;
+  }
+  template <int kOther, int kCount>
+  __device__ static __forceinline__ float (&dq_registers(float (&)[kOther], float (&more)[kCount]))[kCount] {
+    return more;
+  }
+
+  __device__ __forceinline__ void walk(const Work& work, float (&dk)[kColumns / 2], float (&dv)[kColumns / 2]) {
+    const Params& p = args.params;
+    const Sequence& sequence = work.sequence;
+    const float factor = p.scale * kLog2E;
+    memory.k_full().wait(keys_parity);
+    memory.v_full().wait(keys_parity);
+    keys_parity ^= 1;
+    const int keys_left = sequence.k_length - work.first_key;
+    if (keys_left < kKeys && (p.packed || p.lengths_k.data)) {
+      clear_rows_from<kKeys, kD, kBackwardConsumers>(memory.k(), keys_left, consumer_thread());
+      clear_rows_from<kKeys, kD, kBackwardConsumers>(memory.v(), keys_left, consumer_thread());
+    }
+    const bool rows_end = p.packed || p.lengths_q.data;  // where the tensors do not
+    const std::uint32_t own_keys = static_cast<std::uint32_t>(score_key) * 128;
+    const std::uint32_t own_rows = static_cast<std::uint32_t>(score_row) * 128;
+    const std::uint32_t own_columns = static_cast<std::uint32_t>(column / 64) * kSlabBytes<kRows>;
+    const std::uint32_t dq_keys =
+        memory.k() + static_cast<std::uint32_t>(Dq::first_column(consumer) / 64) * kSlabBytes<kKeys>;
+    const std::uint32_t dq_rows = static_cast<std::uint32_t>(Dq::first_row(consumer) / 64) * kSlabBytes<kKeys>;
+
+    std::uint32_t* added = nullptr;  // the tile of rows before, whose addition is to be told
+    std::uint32_t added_turn = 0;
+    std::uint32_t gradients[kScoreRows / 4];  // left operand of dK, if it is not exchanged
+    int before = -1;                          // stage of the tile before, which dK is reading
+    int head = work.head * p.group, tile = work.begin;
+    for (int left = p.group * (work.end - work.begin); left > 0; --left) {
+      const int stage = at.stage, first_row = tile * kRows;
+      float s[kScoreRows / 2], d[kScoreRows / 2];
+      memory.q_full(stage).wait(at.parity);
+      if (const int rows_left = sequence.q_length - first_row; rows_end && rows_left < kRows) {
+        memory.d_o_full(stage).wait(at.parity);
+        clear_rows_from<kRows, kD, kBackwardConsumers>(memory.q(stage), rows_left, consumer_thread());
+        clear_rows_from<kRows, kD, kBackwardConsumers>(memory.d_o(stage), rows_left, consumer_thread());
+      }
+      wgmma_begin();
+      multiply_nt<T, kScoreRows, kD, kKeys, kRows>(s, memory.k() + own_keys, memory.q(stage) + own_rows, false);
+      wgmma_commit();
+      wgmma_wait<1>(dk, gradients);  // of the tile before
+      if (speaks && before >= 0) memory.q_free(before).arrive();
+      before = stage;
+      memory.d_o_full(stage).wait(at.parity);
+      wgmma_begin();
+      multiply_nt<T, kScoreRows, kD, kKeys, kRows>(d, memory.v() + own_keys, memory.d_o(stage) + own_rows, false);
+      wgmma_commit();
+      at.move();
+
+      wgmma_wait<1>(s);
+      weigh<kScoreRows>(s, memory.lse(stage) + static_cast<std::uint32_t>(score_row) * 4, factor);
+      const Keys all = sequence.all(first_row, min(first_row + kRows, sequence.q_length) - 1);
+      const int first_key = work.first_key + score_key;
+      if (first_key < all.lo || first_key + 64 > all.hi) {
+        mask_weights<kScoreRows>(s, sequence, first_key + thread / 32 * 16 + lane_index() / 4, first_row + score_row);
+      }
+      std::uint32_t weights[kScoreRows / 4];
+      if constexpr (kSplitsKeys && !kRoundsLate) {
+        round_to_operand<T>(weights, s);
+        add_to_dv(dv, weights, stage);
+        wgmma_wait<1>(d);
+      } else {
+        wgmma_wait<0>(d);
+      }
+      take_delta<kScoreRows>(d, s, memory.delta(stage) + static_cast<std::uint32_t>(score_row) * 4);
+      round_to_operand<T>(gradients, d);
+      if constexpr (kRoundsLate) {
+        settle(gradients);  // before the weights
+        settle(s);
+      }
+      if constexpr (kSplitsKeys && kRoundsLate) {
+        round_to_operand<T>(weights, s);
+        add_to_dv(dv, weights, stage);
+      }
+      if constexpr (!kSplitsKeys) {
+        round_to_operand<T>(weights, s);
+        store_operand<kKeys>(memory.weights(turn), weights, 0, score_row, thread);
+      }
+      store_operand<kKeys>(memory.gradients(turn), gradients, score_key, score_row, thread);
+      publish_stores();
+      meet();
+      if (args.deterministic && added && consumer_thread() == 0) release(added, added_turn + 1);
+      const std::int64_t tile_index = row_tile_index(args, sequence, work.b, head, tile, kRows);
+      std::uint32_t seen = 0;
+      if (args.deterministic) {
+        added = args.turns + tile_index;
+        added_turn = turn_of<kRows, kKeys>(sequence, tile, work.tile);
+        seen = watch(added);
+      }
+
+      float more[Dq::kCount == kScoreRows / 2 ? 1 : Dq::kCount];
+      float(&dq)[Dq::kCount] = dq_registers(s, more);
+      wgmma_begin();
+      if constexpr (!kSplitsKeys) {
+        multiply_nn<T, kColumns, kRows>(dv, memory.weights(turn), memory.d_o(stage) + own_columns, true);
+        wgmma_commit();
+      }
+      multiply_tn<T, Dq::kColumns, kKeys>(dq, memory.gradients(turn) + dq_rows, dq_keys, false);
+      wgmma_commit();
+      if constexpr (kSplitsKeys) {
+        multiply_nn<T, kColumns, kRows>(dk, gradients, memory.q(stage), true);
+      } else {
+        multiply_nn<T, kColumns, kRows>(dk, memory.gradients(turn), memory.q(stage) + own_columns, true);
+      }
+      wgmma_commit();
+      turn ^= 1;
+      wgmma_wait<1>(dv, weights, dq);
+      if (speaks) memory.d_o_free(stage).arrive();
+      if (args.deterministic) {
+        while (static_cast<int>(seen - added_turn) < 0) seen = watch(added);
+      }
+      Dq::add(args.dq_sum + tile_index * (kRows * kD), dq, consumer_thread());
+      if (++tile == work.end) {
+        tile = work.begin;
+        ++head;
+      }
+    }
+    wgmma_wait<0>(dk, gradients);
+    if (speaks) {
+      memory.q_free(before).arrive();
+      memory.keys_free().arrive();
+    }
+    if (args.deterministic) {
+      meet();
+      if (consumer_thread() == 0) release(added, added_turn + 1);
+    }
+  }
+
+  // Keys past the length get zeros.
+  __device__ __forceinline__ void store(const Work& work, float (&dk)[kColumns / 2], float (&dv)[kColumns / 2]) const {
+    const Params& p = args.params;
+    const int row = score_key + thread / 32 * 16 + lane_index() / 4;  // and 8 below
+#pragma unroll
+    for (int i = 0; i < kColumns / 2; ++i) {
+      const bool valid = work.first_key + row + i / 2 % 2 * 8 < work.sequence.k_length;
+      dk[i] = valid ? dk[i] * p.scale : 0;
+      dv[i] = valid ? dv[i] : 0;
+    }
+    const auto rows_to = [&](const Tensor& tensor) {
+      return static_cast<std::uint16_t*>(tensor.data) +
+             head_offset(tensor, work.b, work.head, work.sequence.k_begin + work.first_key) + column;
+    };
+    store_two_rows<T, kColumns>(dk, rows_to(p.dk), p.dk.row, p.d - column, row, work.keys_written);
+    store_two_rows<T, kColumns>(dv, rows_to(p.dv), p.dv.row, p.dv_dim - column, row, work.keys_written);
+  }
+};
+
+template <class T, int kD>
+__global__ void __launch_bounds__(kBackwardThreads, 1) backward_kernel(const __grid_constant__ BackwardArgs args) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  const BackwardMemory<kD> memory;
+  if (threadIdx.x == 0) {
+    prefetch_map(args.q);
+    prefetch_map(args.k);
+    prefetch_map(args.d_o);
+    prefetch_map(args.v);
+    memory.begin_barriers();
+  }
+  block_sync();
+  const int warpgroup = same_for_warp(static_cast<int>(threadIdx.x) / 128);
+  if (warpgroup == 0) {
+    give_registers<kBackwardProducerRegisters>();
+    if (threadIdx.x < 32 && elect()) BackwardLoader<kD>{args, memory}.run();
+  } else {
+    take_registers<kBackwardConsumerRegisters>();
+    BackwardConsumer<T, kD>{args, memory, warpgroup - 1}.run();
+  }
+#endif
+}
+
+}  // namespace strobe::cuda::sm90

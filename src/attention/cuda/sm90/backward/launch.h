@@ -1,0 +1,38 @@
+// Starts the Hopper backward: rows first, then tiles of keys, then dQ rounded (d64.cu, d128.cu, d256.cu by padded head
+// dimension).
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "attention/cuda/params.h"
+#include "attention/cuda/sm90/backward/args.h"
+#include "attention/cuda/sm90/backward/config.h"
+#include "strobe/dtype.h"
+
+namespace strobe {
+struct Problem;
+}
+
+namespace strobe::cuda::sm90 {
+
+struct BackwardLaunch {
+  BackwardConfig config;
+  DType dtype = DType::fp16;
+  bool deterministic = true;
+  int multiprocessors = 1;
+  void* stream = nullptr;
+};
+
+// Why the backward does not take a problem that the forward takes; empty: it does.
+std::string backward_refusal(const Problem& problem);
+
+std::size_t backward_workspace_bytes(const BackwardLaunch& launch, const Params& params);
+
+void launch_backward(const BackwardLaunch& launch, const Params& params, void* workspace);
+
+// All kernels of one padded head dimension.
+template <int kD>
+void launch_backward_kernels(const BackwardLaunch& launch, const BackwardArgs& args);
+
+}  // namespace strobe::cuda::sm90

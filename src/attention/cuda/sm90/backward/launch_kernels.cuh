@@ -1,0 +1,35 @@
+// The launches of one padded head dimension; each d<d>.cu instantiates them, so that they compile side by side.
+#pragma once
+
+#include <algorithm>
+
+#include "attention/cuda/launch_kernel.cuh"
+#include "attention/cuda/sm90/backward/kernel.cuh"
+#include "attention/cuda/sm90/backward/launch.h"
+#include "attention/cuda/sm90/backward/rows.cuh"
+
+namespace strobe::cuda::sm90 {
+
+template <int kD>
+void launch_backward_kernels(const BackwardLaunch& launch, const BackwardArgs& args) {
+  constexpr int kRows = backward_shape(kD).rows;
+  const Params& p = args.params;
+  const std::int64_t row_tiles = std::int64_t{p.batch} * p.heads_q * args.row_tiles;
+  const std::int64_t key_tiles = std::int64_t{p.batch} * p.heads_kv * args.key_tiles;
+  const auto start = [&]<class T>() {
+    launch_kernel(row_facts_kernel<T, kRows>, {"hopper backward, delta", row_tiles, 2 * kRows, 0, launch.stream}, args);
+    launch_kernel(backward_kernel<T, kD>,
+                  {"hopper backward", std::min<std::int64_t>(key_tiles, launch.multiprocessors), kBackwardThreads,
+                   launch.config.shared_bytes, launch.stream},
+                  args);
+    launch_kernel(round_dq_kernel<T, kD>, {"hopper backward, dQ", row_tiles, DqPiece<kD>::kThreads, 0, launch.stream},
+                  args);
+  };
+  if (launch.dtype == DType::fp16) {
+    start.template operator()<Fp16>();
+  } else {
+    start.template operator()<Bf16>();
+  }
+}
+
+}  // namespace strobe::cuda::sm90

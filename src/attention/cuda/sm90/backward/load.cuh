@@ -1,0 +1,96 @@
+// The thread that loads in the Hopper backward: it takes tickets and brings K, V and the tiles of Q and dO.
+#pragma once
+
+#include "attention/cuda/sm90/backward/memory.cuh"
+#include "attention/cuda/sm90/backward/work.cuh"
+
+namespace strobe::cuda::sm90 {
+
+template <int kD>
+struct BackwardLoader {
+  using Memory = BackwardMemory<kD>;
+  static constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kStages = Memory::kStages;
+  using Work = BackwardWork<kRows, kKeys>;
+
+  const BackwardArgs& args;
+  const Memory& memory;
+  RingPlace<2> ticket_at{};
+  RingPlace<kStages> q_at{}, d_o_at{};
+  std::uint32_t keys_parity = 0;
+
+  __device__ __forceinline__ void run() {
+    for (bool more = true; more;) {
+      const unsigned ticket = take_ticket(args.ticket);
+      memory.ticket_free(ticket_at.stage).wait(ticket_at.parity ^ 1);
+      store_shared(memory.ticket(ticket_at.stage), ticket);
+      memory.ticket_full(ticket_at.stage).arrive();
+      ticket_at.move();
+      more = ticket < backward_tiles(args);
+      if (!more) continue;
+      const Work work(args, ticket);
+      if (work.begin < work.end) load(work);
+    }
+  }
+
+ private:
+  // What is needed first comes first; Q and dO of a block's next keys come while it is at its last ones.
+  __device__ __forceinline__ void load(const Work& work) {
+    const int first_head = work.head * args.params.group;
+    int head = first_head, tile = work.begin;
+    load_q(work, head, tile);
+    memory.keys_free().wait(keys_parity ^ 1);
+    keys_parity ^= 1;
+    load_keys(work, args.k, memory.k(), memory.k_full());
+    load_d_o(work, head, tile);
+    load_keys(work, args.v, memory.v(), memory.v_full());
+    for (;;) {
+      if (++tile == work.end) {
+        tile = work.begin;
+        if (++head == first_head + args.params.group) return;
+      }
+      load_q(work, head, tile);
+      load_d_o(work, head, tile);
+    }
+  }
+
+  __device__ __forceinline__ int batch(const Work& work) const { return args.params.packed ? 0 : work.b; }
+
+  __device__ __forceinline__ void load_keys(const Work& work, const CUtensorMap& map, std::uint32_t to,
+                                            Barrier full) const {
+    full.arrive_expecting(Memory::kKeyBytes);
+    const int row = static_cast<int>(work.sequence.k_begin) + work.first_key;
+#pragma unroll
+    for (int c = 0; c < kD; c += 64) {
+      copy_box(to + c / 64 * kSlabBytes<kKeys>, map, c, row, work.head, batch(work), full);
+    }
+  }
+
+  __device__ __forceinline__ void load_rows(const Work& work, const CUtensorMap& map, int head, int tile,
+                                            std::uint32_t to, Barrier full) const {
+    const int row = static_cast<int>(work.sequence.q_begin) + tile * kRows;
+#pragma unroll
+    for (int c = 0; c < kD; c += 64) {
+      copy_box(to + c / 64 * kSlabBytes<kRows>, map, c, row, head, batch(work), full);
+    }
+  }
+
+  __device__ __forceinline__ void load_q(const Work& work, int head, int tile) {
+    const Barrier full = memory.q_full(q_at.stage);
+    memory.q_free(q_at.stage).wait(q_at.parity ^ 1);
+    full.arrive_expecting(Memory::kRowBytes + Memory::kFactBytes);
+    load_rows(work, args.q, head, tile, memory.q(q_at.stage), full);
+    const std::int64_t index = row_tile_index(args, work.sequence, work.b, head, tile, kRows);
+    copy_bytes(memory.lse(q_at.stage), args.row_facts + index * (2 * kRows), Memory::kFactBytes, full);
+    q_at.move();
+  }
+
+  __device__ __forceinline__ void load_d_o(const Work& work, int head, int tile) {
+    const Barrier full = memory.d_o_full(d_o_at.stage);
+    memory.d_o_free(d_o_at.stage).wait(d_o_at.parity ^ 1);
+    full.arrive_expecting(Memory::kRowBytes);
+    load_rows(work, args.d_o, head, tile, memory.d_o(d_o_at.stage), full);
+    d_o_at.move();
+  }
+};
+
+}  // namespace strobe::cuda::sm90

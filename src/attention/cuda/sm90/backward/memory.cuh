@@ -1,0 +1,70 @@
+// Where things lie in a block's shared memory in the Hopper backward.
+#pragma once
+
+#include "attention/cuda/sm90/backward/config.h"
+#include "attention/cuda/sm90/device/barrier.cuh"
+#include "attention/cuda/sm90/device/wgmma.cuh"
+
+namespace strobe::cuda::sm90 {
+
+template <int kD>
+struct BackwardMemory {
+  static constexpr BackwardShape kShape = backward_shape(kD);
+  static constexpr int kRows = kShape.rows, kKeys = kShape.keys, kStages = kBackwardStages;
+  static constexpr bool kSplitsKeys = splits_keys(kShape);
+  static constexpr std::uint32_t kKeyBytes = kSlabsBytes<kKeys, kD>, kRowBytes = kSlabsBytes<kRows, kD>,
+                                 kScoreBytes = kSlabsBytes<kKeys, kRows>, kFactBytes = kRows * 8;
+  std::uint32_t base = shared_base();
+
+  __device__ __forceinline__ std::uint32_t k() const { return base; }              // [keys][kD]
+  __device__ __forceinline__ std::uint32_t v() const { return base + kKeyBytes; }  // [keys][kD]
+  // [rows][kD]
+  __device__ __forceinline__ std::uint32_t q(int stage) const { return base + kRowsAt + stage * kRowBytes; }
+  __device__ __forceinline__ std::uint32_t d_o(int stage) const { return q(kStages + stage); }
+  // Of scores, [keys][rows]; written in turns.
+  __device__ __forceinline__ std::uint32_t gradients(int turn) const { return base + kScoresAt + turn * kScoreBytes; }
+  __device__ __forceinline__ std::uint32_t weights(int turn) const { return gradients(2 + turn); }
+  __device__ __forceinline__ std::uint32_t lse(int stage) const { return base + kFactsAt + stage * kFactBytes; }
+  __device__ __forceinline__ std::uint32_t delta(int stage) const { return lse(stage) + kRows * 4; }
+  __device__ __forceinline__ std::uint32_t ticket(int stage) const { return base + kBarriersAt + 128 + stage * 4; }
+
+  // "full": bytes have come. "free": all consumers have read.
+  __device__ __forceinline__ Barrier k_full() const { return barrier(0); }
+  __device__ __forceinline__ Barrier v_full() const { return barrier(1); }
+  __device__ __forceinline__ Barrier keys_free() const { return barrier(2); }
+  __device__ __forceinline__ Barrier q_full(int stage) const { return barrier(3 + stage); }
+  __device__ __forceinline__ Barrier q_free(int stage) const { return barrier(3 + kStages + stage); }
+  __device__ __forceinline__ Barrier d_o_full(int stage) const { return barrier(3 + 2 * kStages + stage); }
+  __device__ __forceinline__ Barrier d_o_free(int stage) const { return barrier(3 + 3 * kStages + stage); }
+  __device__ __forceinline__ Barrier ticket_full(int stage) const { return barrier(3 + 4 * kStages + stage); }
+  __device__ __forceinline__ Barrier ticket_free(int stage) const { return barrier(5 + 4 * kStages + stage); }
+
+  __device__ __forceinline__ void begin_barriers() const {
+    k_full().begin(1);
+    v_full().begin(1);
+    keys_free().begin(kBackwardConsumers);
+    for (int stage = 0; stage < kStages; ++stage) {
+      q_full(stage).begin(1);
+      q_free(stage).begin(kBackwardConsumers);
+      d_o_full(stage).begin(1);
+      d_o_free(stage).begin(kBackwardConsumers);
+    }
+    for (int stage = 0; stage < 2; ++stage) {
+      ticket_full(stage).begin(1);
+      ticket_free(stage).begin(kBackwardConsumers * 128);
+    }
+    publish_barriers();
+  }
+
+ private:
+  static constexpr std::uint32_t kRowsAt = 2 * kKeyBytes, kScoresAt = kRowsAt + 2 * kStages * kRowBytes,
+                                 kFactsAt = kScoresAt + (kSplitsKeys ? 2 : 4) * kScoreBytes,
+                                 kBarriersAt = kFactsAt + kStages * kFactBytes;
+  static_assert(kBarriersAt + 256 == backward_shared_bytes(kD, kShape) && 7 + 4 * kStages <= 16);
+
+  __device__ __forceinline__ Barrier barrier(int index) const {
+    return {base + kBarriersAt + static_cast<std::uint32_t>(index) * 8};
+  }
+};
+
+}  // namespace strobe::cuda::sm90

@@ -1,0 +1,58 @@
+// What a block of the Hopper backward does next: tiles of keys are taken by tickets, so that blocks that are done
+// early take more, and so that with `deterministic` a tile only ever waits for tiles that were taken before it.
+#pragma once
+
+#include "attention/cuda/device/dq_tiles.cuh"
+#include "attention/cuda/sm90/backward/args.h"
+
+namespace strobe::cuda::sm90 {
+
+__device__ __forceinline__ unsigned backward_tiles(const BackwardArgs& args) {
+  return static_cast<unsigned>(args.params.batch * args.params.heads_kv) * static_cast<unsigned>(args.key_tiles);
+}
+
+// A tile of keys of one KV head, and the tiles of rows [begin, end) that use them.
+template <int kRows, int kKeys>
+struct BackwardWork {
+  int b, head, tile;  // head: of K and V
+
+ private:
+  // Within a section of heads those of all heads go side by side, from the first keys on: under a causal mask these
+  // have the most rows. With `deterministic` from the last, which is the order in which they add to dQ: under a causal
+  // mask a tile of keys then starts with the rows whose turn it is.
+  __device__ __forceinline__ void place(const BackwardArgs& args, unsigned ticket) {
+    const auto tiles = static_cast<unsigned>(args.key_tiles), heads = static_cast<unsigned>(args.params.heads_kv),
+               section = static_cast<unsigned>(args.section_heads);
+    const unsigned first = ticket / (section * tiles) * section;
+    const unsigned here = min(section, static_cast<unsigned>(args.params.batch) * heads - first);
+    const unsigned rest = ticket - first * tiles;
+    const unsigned unit = first + rest % here;
+    b = static_cast<int>(unit / heads);
+    head = static_cast<int>(unit % heads);
+    tile = static_cast<int>(rest / here);
+    if (args.deterministic && args.params.window_right >= 0) tile = args.key_tiles - 1 - tile;
+  }
+
+  __device__ __forceinline__ int placed(const BackwardArgs& args, unsigned ticket) {
+    place(args, ticket);
+    return b;
+  }
+
+ public:
+  Sequence sequence;
+  int first_key, keys_written;  // of this tile
+  int begin = 0, end = 0;
+
+  __device__ __forceinline__ BackwardWork(const BackwardArgs& args, unsigned ticket)
+      : sequence(args.params, placed(args, ticket)),
+        first_key(tile * kKeys),
+        keys_written(sequence.keys_written(args.params) - first_key) {
+    if (first_key >= sequence.k_length) return;
+    const Keys rows = sequence.rows_of(first_key, min(first_key + kKeys, sequence.k_length) - 1);
+    if (rows.lo >= rows.hi) return;
+    begin = rows.lo / kRows;
+    end = (rows.hi + kRows - 1) / kRows;
+  }
+};
+
+}  // namespace strobe::cuda::sm90
