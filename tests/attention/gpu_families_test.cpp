@@ -96,6 +96,23 @@ std::vector<Family> families() {
     tf32.tf32 = true;
     all.push_back(tf32);
   }
+  for (const std::int64_t d : {64, 128, 256}) {
+    const std::string number = std::to_string(d);
+    Case triangle = plain(bf16, d), window = plain(fp16, d);
+    triangle.heads_kv = 1, triangle.causal = true, triangle.alignment = Alignment::bottom_right;
+    window.sq = window.sk, window.window = {70, 33};
+    Case lengths = packed(bf16);
+    lengths.d = lengths.dv = d;
+    const auto on_hopper = [&](const char* name, const Case& c, bool deterministic) {
+      Family family{"hopper_" + (name + ("_" + number)), c, "", "", deterministic};
+      family.kernel = "hopper";
+      all.push_back(family);
+    };
+    on_hopper("plain", plain(bf16, d), false);
+    on_hopper("triangle", triangle, true);
+    on_hopper("window", window, d == 128);
+    on_hopper("packed", lengths, d != 128);
+  }
   for (const DType dtype : {bf16, fp16, fp32}) {
     Family standard{"standard_" + std::string(strobe::name_of(dtype)), with_options(dtype, 32, {false, true, true})};
     standard.kernel = "standard";
@@ -129,6 +146,7 @@ class GpuFamilies : public GpuTest, public testing::WithParamInterface<Family> {
 
 TEST_P(GpuFamilies, BothPasses) {
   const Family& family = GetParam();
+  if (family.kernel == "hopper" && current_gpu().facts.compute_capability != 90) GTEST_SKIP() << "no Hopper GPU";
   const bool large_card = current_gpu().facts.shared_bytes_per_block >= 227 << 10;
   const CardScope card(family.shared_kb);
   const Data data(family.c);

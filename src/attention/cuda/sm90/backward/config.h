@@ -16,8 +16,11 @@ struct BackwardShape {
 
 inline constexpr int kBackwardConsumers = 2, kBackwardStages = 2;  // tiles of Q, and of dO, in flight
 inline constexpr int kBackwardThreads = 128 * (kBackwardConsumers + 1);
-// Registers of a thread that multiplies, and of one that loads: 64 K in all.
-inline constexpr int kBackwardConsumerRegisters = 240, kBackwardProducerRegisters = 32;
+// Registers of a thread that multiplies, and of one that loads: together no more than what the block starts with, 168 a
+// thread, or a warpgroup would wait for them without end.
+inline constexpr int kBackwardConsumerRegisters = 240, kBackwardProducerRegisters = 24;
+static_assert(kBackwardConsumers * kBackwardConsumerRegisters + kBackwardProducerRegisters <=
+              65536 / kBackwardThreads / 8 * 8 * (kBackwardConsumers + 1));
 
 // Head dimensions that have a kernel; smaller ones are padded to the next by the copy engine, with zeros.
 inline constexpr int kBackwardDims[] = {64, 128, 256};

@@ -1,0 +1,209 @@
+// Gradients that must come out exactly: scores of 0 (Q and K share no column) and an LSE of 0 make every weight 1, so
+// that with small integers for all else dQ, dK and dV are sums of integers, below 2^24 and rounded once. A product that
+// takes a tile too early, a register that is used again under an asynchronous product, a row or key too many: all show
+// as a wrong integer. For kernels that take LSE and O as they are given: not `standard`, nor those of the CPU.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "support/gpu.h"
+#include "support/random.h"
+
+namespace strobe::test {
+namespace {
+
+struct Exact {
+  Data data;
+  Tensor o, lse;
+  Tensor dq, dk, dv;  // expected, rounded to the type
+};
+
+// Values that are there, as Data has put NaN wherever no row may look.
+template <class Value>
+void set_used(Tensor& tensor, Value&& value) {
+  for_each(tensor.view.shape, [&](auto b, auto h, auto s, auto e) {
+    if (!std::isnan(tensor.at(b, h, s, e))) tensor.set(b, h, s, e, value(e));
+  });
+}
+
+// The gradients by their definition, as whole numbers.
+void expect_gradients(Exact& exact) {
+  const Data& data = exact.data;
+  const Case& c = data.c;
+  const std::int64_t group = c.heads_q / c.heads_kv;
+  const auto zeros = [](const Shape& shape) { return std::vector<double>(static_cast<std::size_t>(count_of(shape))); };
+  std::vector<double> dq = zeros(data.shape_q()), dk = zeros(data.shape_k()), dv = zeros(data.shape_v());
+  const auto index = [](const Tensor& tensor, std::int64_t b, std::int64_t h, std::int64_t s) {
+    const Shape& shape = tensor.view.shape;
+    return static_cast<std::size_t>(((b * shape[1] + h) * shape[2] + s) * shape[3]);
+  };
+  const auto row_of = [](const Tensor& tensor, std::int64_t b, std::int64_t h, std::int64_t s) {
+    std::vector<double> row;
+    for (std::int64_t e = 0; e < tensor.view.shape[3]; ++e) row.push_back(tensor.at(b, h, s, e));
+    return row;
+  };
+  const auto dot = [](const std::vector<double>& a, const std::vector<double>& b) {
+    double sum = 0;
+    for (std::size_t e = 0; e < a.size(); ++e) sum += a[e] * b[e];
+    return sum;
+  };
+  const auto add = [](std::vector<double>& to, std::size_t at, double factor, const std::vector<double>& row) {
+    for (std::size_t e = 0; e < row.size(); ++e) to[at + e] += factor * row[e];
+  };
+  for (std::int64_t b = 0; b < c.batch; ++b) {
+    const std::int64_t rows = c.length_q(b), keys = c.length_k(b), view = data.view_batch(b);
+    const std::int64_t offset = c.alignment == Alignment::bottom_right ? keys - rows : 0;
+    const std::int64_t right = c.causal ? 0 : c.window.right;
+    for (std::int64_t h = 0; h < c.heads_q; ++h) {
+      std::vector<std::vector<double>> k, v;
+      for (std::int64_t j = 0; j < keys; ++j) {
+        k.push_back(row_of(data.k, view, h / group, data.begin_k(b) + j));
+        v.push_back(row_of(data.v, view, h / group, data.begin_k(b) + j));
+      }
+      for (std::int64_t i = 0; i < rows; ++i) {
+        const std::int64_t row = data.begin_q(b) + i;
+        const auto q = row_of(data.q, view, h, row), d_o = row_of(data.d_o, view, h, row);
+        const double delta = dot(d_o, row_of(exact.o, view, h, row));
+        for (std::int64_t j = 0; j < keys; ++j) {
+          const std::int64_t distance = j - (i + offset);
+          if ((c.window.left >= 0 && distance < -c.window.left) || (right >= 0 && distance > right)) continue;
+          const auto at = static_cast<std::size_t>(j);
+          const double ds = dot(d_o, v[at]) - delta;
+          add(dq, index(data.q, view, h, row), ds, k[at]);
+          add(dk, index(data.k, view, h / group, data.begin_k(b) + j), ds, q);
+          add(dv, index(data.v, view, h / group, data.begin_k(b) + j), 1, d_o);
+        }
+      }
+    }
+  }
+  const auto rounded = [&](const std::vector<double>& values, const Shape& shape) {
+    Tensor tensor = make_tensor({c.dtype, shape});
+    std::size_t at = 0;
+    for_each(shape, [&](auto b, auto h, auto s, auto e) { tensor.set(b, h, s, e, static_cast<float>(values[at++])); });
+    return tensor;
+  };
+  exact.dq = rounded(dq, data.shape_q());
+  exact.dk = rounded(dk, data.shape_k());
+  exact.dv = rounded(dv, data.shape_v());
+}
+
+Exact make_exact(Case c) {
+  c.scale = 1;
+  Exact exact{.data = Data(c), .o = {}, .lse = {}, .dq = {}, .dk = {}, .dv = {}};
+  Random random(c.seed);
+  const auto digit = [&](std::int64_t) { return static_cast<float>(random.between(-1, 1)); };
+  Data& data = exact.data;
+  const std::int64_t half = c.d / 2;
+  set_used(data.q, [&](std::int64_t e) { return e < half ? digit(e) : 0.f; });
+  set_used(data.k, [&](std::int64_t e) { return e < half ? 0.f : digit(e); });
+  set_used(data.v, digit);
+  set_used(data.d_o, digit);
+  const Shape shape = data.shape_o();
+  exact.o = make_tensor({c.dtype, shape});
+  exact.lse = make_tensor({DType::fp32, {shape[0], shape[1], shape[2], 1}});
+  for_each(shape, [&](auto b, auto h, auto s, auto e) {
+    exact.o.set(b, h, s, e, digit(e));
+    if (e == 0) exact.lse.set(b, h, s, 0, 0);
+  });
+  if (!c.packed()) {  // rows past the end: what forward leaves there must not matter
+    for (std::int64_t b = 0; b < c.batch; ++b) {
+      for (std::int64_t h = 0; h < c.heads_q; ++h) {
+        for (std::int64_t s = c.length_q(b); s < c.sq; ++s) {
+          exact.lse.set(b, h, s, 0, std::numeric_limits<float>::quiet_NaN());
+        }
+      }
+    }
+  }
+  data.remember();
+  expect_gradients(exact);
+  return exact;
+}
+
+// Empty, or the first wrong element.
+std::string difference(const char* name, const Tensor& expected, const Tensor& got) {
+  std::string text;
+  for_each(expected.view.shape, [&](auto b, auto h, auto s, auto e) {
+    const float want = expected.at(b, h, s, e), is = got.at(b, h, s, e);
+    if (text.empty() && !(want == is)) {
+      text = fmt::format("{}[{}, {}, {}, {}] is {}, not {}\n", name, b, h, s, e, is, want);
+    }
+  });
+  return text;
+}
+
+struct Outputs {
+  Tensor dq, dk, dv;
+  explicit Outputs(const Data& data)
+      : dq(make_tensor({data.c.dtype, data.shape_q()})),
+        dk(make_tensor({data.c.dtype, data.shape_k()})),
+        dv(make_tensor({data.c.dtype, data.shape_v()})) {}
+
+  void poison() const { dq.buffer->poison(), dk.buffer->poison(), dv.buffer->poison(); }
+
+  std::string difference_to(const Exact& exact) const {
+    return difference("dQ", exact.dq, dq) + difference("dK", exact.dk, dk) + difference("dV", exact.dv, dv);
+  }
+};
+
+// More keys than those with which kernels take extra care (kFewKeys of params.h), for them the weights would matter.
+std::vector<Case> cases(std::int64_t d, std::int64_t dv) {
+  const Case plain{.seed = 51, .heads_q = 2, .heads_kv = 2, .sq = 200, .sk = 330, .d = d, .dv = dv};
+  Case causal = plain, tall = plain, window = plain, packed = plain, padded = plain;
+  causal.heads_q = 4, causal.causal = true, causal.alignment = Alignment::bottom_right;
+  tall.sq = 300, tall.sk = 260, tall.causal = true, tall.alignment = Alignment::top_left;
+  window.sq = 330, window.window = {70, 33};
+  packed.batch = 4, packed.lengths = Lengths::packed, packed.causal = true, packed.alignment = Alignment::bottom_right;
+  packed.lengths_q = {200, 0, 3, 77}, packed.lengths_k = {330, 31, 40, 128};
+  padded.batch = 3, padded.lengths = Lengths::both, padded.heads_kv = 1;
+  padded.lengths_q = {150, 64, 0}, padded.lengths_k = {129, 330, 70};
+  return {plain, causal, tall, window, packed, padded};
+}
+
+struct Dims {
+  std::int64_t d, dv;
+};
+
+class GpuIntegerGradients : public GpuTest, public testing::WithParamInterface<Dims> {};
+
+TEST_P(GpuIntegerGradients, AreExact) {
+  GpuLane lane;
+  for (const DType dtype : {DType::bf16, DType::fp16}) {
+    for (Case c : cases(GetParam().d, GetParam().dv)) {
+      c.dtype = dtype;
+      const Exact exact = make_exact(c);
+      GpuCase on_gpu(exact.data, lane);
+      const View o = on_gpu.upload(exact.o);
+      const auto* lse = static_cast<const float*>(on_gpu.upload(exact.lse).data);
+      Outputs out(exact.data);
+      for (const std::string& kernel : gpu_kernels()) {
+        if (kernel == "standard") continue;
+        if (!on_gpu.refusal(kernel).empty()) continue;
+        for (const bool deterministic : {true, false}) {
+          out.poison();
+          Execution execution{
+              .device = Device::cuda, .kernel = kernel, .deterministic = deterministic, .stream = lane.stream.handle()};
+          const GpuBuffer workspace(workspace_bytes(on_gpu.attention(), Pass::backward, execution));
+          execution.workspace = workspace.data();
+          execution.workspace_bytes = workspace.bytes();
+          backward(on_gpu.attention(), {.o = o, .lse = lse, .d_o = on_gpu.d_o()},
+                   {.dq = on_gpu.upload(out.dq), .dk = on_gpu.upload(out.dk), .dv = on_gpu.upload(out.dv)}, execution);
+          on_gpu.download(out.dq), on_gpu.download(out.dk), on_gpu.download(out.dv);
+          EXPECT_EQ(out.difference_to(exact), "")
+              << kernel << (deterministic ? ", deterministic: " : ", in any order: ") << describe(c);
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuIntegerGradients,
+                         testing::Values(Dims{64, 64}, Dims{128, 128}, Dims{256, 256}, Dims{96, 96}, Dims{192, 128},
+                                         Dims{32, 32}),
+                         [](const auto& dims) { return fmt::format("d{}_dv{}", dims.param.d, dims.param.dv); });
+
+}  // namespace
+}  // namespace strobe::test
