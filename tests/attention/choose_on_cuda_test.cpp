@@ -76,9 +76,11 @@ TEST_F(ChooseOnCuda, HopperHasItsOwnKernels) {
     GTEST_SKIP() << "this build has no machine code for sm_90a";
   }
   for (const DType dtype : {DType::fp16, DType::bf16}) {
-    for (std::int64_t d = 8; d <= 256; d += 8) {
-      EXPECT_EQ(refusal(problem_of(d, dtype, Pass::forward, kHopper)), "") << d;
-      EXPECT_STREQ(choose(problem_of(d, dtype, Pass::forward, kHopper)).name, "hopper") << d;
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      for (std::int64_t d = 8; d <= 256; d += 8) {
+        EXPECT_EQ(refusal(problem_of(d, dtype, pass, kHopper)), "") << d;
+        EXPECT_STREQ(choose(problem_of(d, dtype, pass, kHopper)).name, "hopper") << d;
+      }
     }
   }
   const auto expect = [&](const Problem& problem, const char* words) {
@@ -92,6 +94,11 @@ TEST_F(ChooseOnCuda, HopperHasItsOwnKernels) {
   Problem expanded = problem_of(128, DType::bf16, Pass::forward, kHopper);
   expanded.k.stride[1] = 0;
   expect(expanded, "expanded");
+  Problem capped = problem_of(128, DType::bf16, Pass::forward, kHopper);
+  capped.softcap = 5;
+  EXPECT_EQ(refusal(capped), "");
+  capped.pass = Pass::backward;
+  expect(capped, "a softcap in the backward");
   Problem decode = problem_of(128, DType::bf16, Pass::forward, kHopper);
   decode.max_q = decode.total_q = 1;
   expect(decode, "flash2 is faster");

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "attention/kernel.h"
+#include "attention/validate.h"
 #include "device/gpu_facts.h"
 
 namespace strobe::test {
@@ -116,7 +117,32 @@ GpuCase::GpuCase(const Data& data, GpuLane& lane) : data_(data), lane_(lane), at
   }
 }
 
-std::string GpuCase::refusal(std::string_view kernel) const { return gpu_refusal(attention_, kernel); }
+std::string GpuCase::refusal(std::string_view kernel) const {
+  // With outputs as run() makes them, since a kernel may refuse their strides; only their addresses are looked at.
+  const Case& c = data_.c;
+  const auto tensor = [&](const Shape& shape) { return make_tensor({c.dtype, shape, c.layout_out, c.misalign}); };
+  const Tensor o = tensor(data_.shape_o());
+  Tensor dq = tensor(data_.shape_q()), dk = tensor(data_.shape_k()), dv = tensor(data_.shape_v());
+  if (c.fused) {
+    const auto parts =
+        make_fused(c.dtype, {o.view.shape[0], 0, o.view.shape[2], c.d}, {c.heads_q, c.heads_kv, c.heads_kv});
+    dq = parts[0], dk = parts[1], dv = parts[2];
+  }
+  const Gradients gradients{.dq = dq.view, .dk = dk.view, .dv = dv.view};
+  float some = 0;
+  const Execution execution{.device = Device::cuda};
+  const Problem passes[] = {
+      validate_forward(attention_, {.o = o.view, .lse = &some}, execution),
+      validate_backward(attention_, {.o = o.view, .lse = &some, .d_o = d_o_}, gradients, execution),
+  };
+  for (const Kernel& candidate : kernels()) {
+    if (candidate.device != Device::cuda || candidate.name != kernel) continue;
+    for (const Problem& problem : passes) {
+      if (std::string reason = candidate.refusal(problem); !reason.empty()) return reason;
+    }
+  }
+  return {};
+}
 
 void* GpuCase::upload_array(const void* from, std::size_t bytes) {
   void* to = lane_.arena.take(bytes);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "attention/cuda/params.h"
+#include "attention/cuda/sm90/backward/launch.h"
 #include "attention/cuda/sm90/forward/launch.h"
 #include "attention/cuda/sm90/tensor_map.h"
 #include "attention/kernel_list.h"
@@ -37,12 +38,45 @@ sm90::ForwardConfig forward_config_of(const Problem& problem) {
                                .uneven = is_uneven(problem)});
 }
 
+sm90::BackwardLaunch backward_launch_of(const Problem& problem) {
+  return {.config = sm90::backward_config(static_cast<int>(problem.d), static_cast<int>(problem.dv)),
+          .dtype = problem.dtype,
+          .deterministic = problem.deterministic,
+          .multiprocessors = problem.gpu.multiprocessors,
+          .stream = problem.stream};
+}
+
+std::size_t shared_bytes_of(const Problem& problem) {
+  return problem.pass == Pass::forward ? forward_config_of(problem).shared_bytes
+                                       : backward_launch_of(problem).config.shared_bytes;
+}
+
 const char* option_of(const Problem& problem) {
+  if (problem.pass == Pass::backward && problem.softcap != 0) return "a softcap in the backward pass";
+  if (problem.pass == Pass::backward && problem.sinks) return "sinks in the backward pass";
   if (problem.alibi_slopes) return "ALiBi slopes";
   if (problem.has_bias) return "a bias";
   if (problem.dropout.p != 0) return "dropout";
   if (!(problem.scale > 0)) return "a scale that is not positive";
   return nullptr;
+}
+
+// Where only bytes or an explanation are asked for, outputs and dO are not known yet.
+bool outputs_are_known(const Problem& problem) {
+  return problem.pass == Pass::forward ? problem.o.data != nullptr : problem.dq.data != nullptr;
+}
+
+std::string output_refusal(const Problem& problem, const Params& p) {
+  const bool forward = problem.pass == Pass::forward;
+  if (std::string reason = forward ? "" : sm90::map_refusal("dO", p.d_o, sm90::o_sizes(p)); !reason.empty()) {
+    return reason;
+  }
+  const char* const in_parts = forward         ? (p.o.vectors ? nullptr : "o")
+                               : !p.dq.vectors ? "dQ"
+                               : !p.dk.vectors ? "dK"
+                               : !p.dv.vectors ? "dV"
+                                               : nullptr;
+  return in_parts ? fmt::format("{} has rows that are not whole multiples of 16 bytes", in_parts) : "";
 }
 
 std::string refusal(const Problem& problem) {
@@ -53,7 +87,6 @@ std::string refusal(const Problem& problem) {
     return fmt::format("it is for compute capability 9.0; the GPU has {}.{}", problem.gpu.compute_capability / 10,
                        problem.gpu.compute_capability % 10);
   }
-  if (problem.pass == Pass::backward) return "it has no backward yet";
   if (problem.dtype == DType::fp32) return "it takes fp16 and bf16";
   if (problem.d > kMostDim || problem.dv > kMostDim) {
     return fmt::format("head dimensions {} and {}; it takes up to {}", problem.d, problem.dv, kMostDim);
@@ -64,36 +97,47 @@ std::string refusal(const Problem& problem) {
     return fmt::format("{} rows of a group of heads; for up to {} flash2 is faster", problem.max_q * problem.group,
                        kFewRows);
   }
-  const sm90::ForwardConfig config = forward_config_of(problem);
-  if (config.shared_bytes > problem.gpu.shared_bytes_per_block) {
-    return fmt::format("it needs {} bytes of shared memory a block; the GPU has {}", config.shared_bytes,
+  const std::size_t needed = shared_bytes_of(problem);
+  if (needed > problem.gpu.shared_bytes_per_block) {
+    return fmt::format("it needs {} bytes of shared memory a block; the GPU has {}", needed,
                        problem.gpu.shared_bytes_per_block);
   }
   const Params p = params_of(problem);
   std::string reason = sm90::map_refusal("q", p.q, sm90::q_sizes(p));
   if (reason.empty()) reason = sm90::map_refusal("k", p.k, sm90::k_sizes(p));
   if (reason.empty()) reason = sm90::map_refusal("v", p.v, sm90::v_sizes(p));
-  const bool only_asked = !problem.o.data;  // for bytes or an explanation: outputs are not known yet
-  if (reason.empty() && !only_asked && !p.o.vectors) reason = "o has rows that are not whole multiples of 16 bytes";
+  if (reason.empty() && outputs_are_known(problem)) reason = output_refusal(problem, p);
   const std::int64_t tiles = problem.batch * problem.heads_q * ((problem.max_q + 63) / 64);
   if (reason.empty() && tiles >= std::int64_t{1} << 31) reason = fmt::format("{} tiles; it counts in 31 bits", tiles);
   return reason;
 }
 
 std::string configuration(const Problem& problem) {
+  if (problem.pass == Pass::backward) {
+    const sm90::BackwardConfig config = backward_launch_of(problem).config;
+    return fmt::format("wgmma, head dimension {}, tiles of {} rows x {} keys, {} warpgroups, {} stages, dQ {}",
+                       config.d, config.shape.rows, config.shape.keys, sm90::kBackwardConsumers, sm90::kBackwardStages,
+                       problem.deterministic ? "added in order" : "added in any order");
+  }
   const sm90::ForwardConfig config = forward_config_of(problem);
   return fmt::format("wgmma, head dimensions {} and {}, tiles of {} rows x {} keys, {} warpgroups, {} stages",
                      config.dims.d, config.dims.dv, rows_of(config.shape), config.shape.keys, config.shape.consumers,
                      config.shape.stages);
 }
 
-// Where only bytes are asked for, addresses and outputs are not known, and they may make flash2 take over.
+// Where only bytes are asked for, outputs and dO are not known, and they may make flash2 take over.
 std::size_t workspace_bytes(const Problem& problem) {
-  const std::size_t own = is_uneven(problem) ? sm90::kForwardWorkspaceBytes : 0;
-  return problem.q.data ? own : std::max(own, kFlash2Cuda.workspace_bytes(problem));
+  const std::size_t own = problem.pass == Pass::backward
+                              ? sm90::backward_workspace_bytes(backward_launch_of(problem), params_of(problem))
+                          : is_uneven(problem) ? sm90::kForwardWorkspaceBytes
+                                               : 0;
+  return outputs_are_known(problem) ? own : std::max(own, kFlash2Cuda.workspace_bytes(problem));
 }
 
 void run(const Problem& problem, void* workspace) {
+  if (problem.pass == Pass::backward) {
+    return sm90::launch_backward(backward_launch_of(problem), params_of(problem), workspace);
+  }
   sm90::ForwardLaunch launch;
   launch.config = forward_config_of(problem);
   launch.dtype = problem.dtype;

@@ -1,13 +1,10 @@
-// Workspace of a Hopper backward, and what it refuses.
+// Workspace of a Hopper backward.
 #include "attention/cuda/sm90/backward/launch.h"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "attention/cuda/sm90/tensor_map.h"
 #include "attention/cuda/zero.h"
-#include "attention/problem.h"
 
 namespace strobe::cuda::sm90 {
 
@@ -57,22 +54,6 @@ Workspace workspace_of(const BackwardLaunch& launch, const BackwardArgs& args) {
 }
 
 }  // namespace
-
-std::string backward_refusal(const Problem& problem) {
-  if (problem.wants_dsinks) return "it does not do the gradient of sinks";
-  const Params p = params_of(problem);
-  if (std::string reason = map_refusal("dO", p.d_o, o_sizes(p)); !reason.empty()) return reason;
-  const auto whole_rows = [](const Tensor& tensor) { return !tensor.data || tensor.vectors; };
-  if (!whole_rows(p.dq) || !whole_rows(p.dk) || !whole_rows(p.dv)) {
-    return "dQ, dK or dV has rows that are not whole multiples of 16 bytes";
-  }
-  const BackwardConfig config = backward_config(p.d, p.dv_dim);
-  if (config.shared_bytes > problem.gpu.shared_bytes_per_block) {
-    return fmt::format("it needs {} bytes of shared memory a block; the GPU has {}", config.shared_bytes,
-                       problem.gpu.shared_bytes_per_block);
-  }
-  return {};
-}
 
 std::size_t backward_workspace_bytes(const BackwardLaunch& launch, const Params& params) {
   return workspace_of(launch, planned(launch, params)).total();

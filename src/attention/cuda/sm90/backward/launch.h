@@ -3,16 +3,11 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 
 #include "attention/cuda/params.h"
 #include "attention/cuda/sm90/backward/args.h"
 #include "attention/cuda/sm90/backward/config.h"
 #include "strobe/dtype.h"
-
-namespace strobe {
-struct Problem;
-}
 
 namespace strobe::cuda::sm90 {
 
@@ -23,9 +18,6 @@ struct BackwardLaunch {
   int multiprocessors = 1;
   void* stream = nullptr;
 };
-
-// Why the backward does not take a problem that the forward takes; empty: it does.
-std::string backward_refusal(const Problem& problem);
 
 std::size_t backward_workspace_bytes(const BackwardLaunch& launch, const Params& params);
 
