@@ -234,7 +234,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
               if (!kept) s[m][n][e] = 0;
             });
           }
-          float units[kMt][2];
+          float units[kMt][2] = {};
           if constexpr (kIsScaled<T>) take_scales_of_v(s, units, scales.v);
           LeftRegisters<T, kMt, kKeys / 16> weights;
           round_to_left<T>(weights, s);
