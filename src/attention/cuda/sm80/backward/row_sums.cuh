@@ -57,10 +57,12 @@ __device__ __forceinline__ float part_of_delta(const Params& p, const Sequence& 
 // Everything about row i of a sequence, whose place among all rows is `index`.
 __device__ __forceinline__ void store_facts(const BackwardArgs& args, const Sequence& sequence, std::int64_t index,
                                             int i, float log2_sum, float delta) {
+  const float lse = args.params.lse[index];
+  if (lse == kMinusInfinity) delta = 0;  // no keys: whatever dO holds
   args.log2_sums[index] = log2_sum;
   args.delta[index] = delta;
   const Keys keys = sequence.allowed(i);
-  const RowWeight weight(args.params.lse[index], log2_sum, keys.hi - keys.lo);
+  const RowWeight weight(lse, log2_sum, keys.hi - keys.lo);
   args.row_facts[index] = {weight.base, weight.rest, weight.power, delta};
 }
 
