@@ -8,6 +8,7 @@
 
 #include "support/compare.h"
 #include "support/gpu.h"
+#include "support/spread.h"
 
 namespace strobe::test {
 namespace {
@@ -20,18 +21,6 @@ Case long_case(std::int64_t rows, std::int64_t keys, std::int64_t dim) {
   c.sq = rows, c.sk = keys;
   c.d = c.dv = dim;
   return c;
-}
-
-// value = change(tensor, row, value) for all elements of q, k, v and dO (0, 1, 2, 3).
-template <class Change>
-void change_inputs(Data& data, Change&& change) {
-  Tensor* const tensors[] = {&data.q, &data.k, &data.v, &data.d_o};
-  for (int t = 0; t < 4; ++t) {
-    for_each(tensors[t]->view.shape, [&](auto b, auto h, auto s, auto e) {
-      tensors[t]->set(b, h, s, e, change(t, s, tensors[t]->at(b, h, s, e)));
-    });
-  }
-  data.remember();
 }
 
 struct Relative {

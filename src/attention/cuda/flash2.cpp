@@ -149,7 +149,8 @@ std::string configuration(const Problem& problem) {
     return fmt::format("mma.sync, {}, head dimension {}, tiles of {} rows x {} keys, {} warps, {} stages, dQ {}{}",
                        name_of(config.kind), config.d, config.shape.rows, config.shape.keys, config.shape.warps,
                        config.stages, problem.deterministic ? "added in order" : "added in any order",
-                       text_of(config.parts));
+                       text_of(config.parts)) +
+           (has_scales(config.parts) ? ", or three bf16 ones where rows differ too much in size" : "");
   }
   const ForwardConfig config = forward_config_of(problem, forward_is_general(problem));
   const char* kind = config.kind == ForwardKind::plain     ? "plain"

@@ -18,6 +18,10 @@ constexpr int planes_of(Parts parts) { return parts == Parts::full ? 3 : parts =
 // Whether powers of two come with the elements.
 constexpr bool has_scales(Parts parts) { return parts == Parts::scaled || parts == Parts::rounded; }
 
+// Powers of two below the largest of those that share a scale, down to which an element keeps all bits of its parts:
+// fp16 has 14 below 1 before it loses any, and the largest is at least 2^14. The second part begins 12 further down.
+constexpr int kept_powers(Parts parts) { return parts == Parts::scaled ? 16 : 28; }
+
 // Those of an fp32 problem: a plain kernel, without score options, has the cheaper ones.
 constexpr Parts fp32_parts(bool plain, bool tf32) {
   return !plain ? Parts::full : tf32 ? Parts::rounded : Parts::scaled;

@@ -38,6 +38,8 @@ struct BackwardArgs {
                                     // tile], in the order of registers
   std::uint32_t* turns = nullptr;   // [tiles of rows]: how many blocks have added to the tile; deterministic
   std::uint32_t* ticket = nullptr;  // the next block to start; deterministic
+  std::uint32_t* spread = nullptr;  // not 0 where rows that share a scale differ too much in size: kernels with scales
+                                    // then leave all to those without, else those do nothing; null: no such choice
 
   DbiasShape dbias;              // where it is wanted
   std::int32_t dbias_parts = 1;  // that blocks of their own sum up; added in their order

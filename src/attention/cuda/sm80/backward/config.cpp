@@ -33,6 +33,10 @@ BackwardConfig planned(BackwardKind kind, int d, const BackwardFacts& facts) {
 
 }  // namespace
 
+BackwardConfig exact_config(int d) {
+  return planned(BackwardKind::general, padded(kBackwardGeneralDims, d), {.fp32 = true});
+}
+
 BackwardConfig backward_config(const BackwardFacts& facts) {
   const int d = std::max(facts.d, facts.dv);
   if (facts.options && !facts.general && !facts.fp32 && d <= 128) {
@@ -42,7 +46,9 @@ BackwardConfig backward_config(const BackwardFacts& facts) {
   if (!facts.options && !facts.general && (!facts.fp32 || d <= 64)) {
     const int dim = facts.fp32 ? padded(kBackwardPlainFp32Dims, d) : padded(kBackwardPlainDims, d);
     const BackwardConfig config = planned(BackwardKind::plain, dim, facts);
-    if (config.shared_bytes <= facts.shared_bytes_per_block) return config;
+    const std::size_t bytes =
+        std::max(config.shared_bytes, has_scales(config.parts) ? exact_config(d).shared_bytes : 0);
+    if (bytes <= facts.shared_bytes_per_block) return config;
   }
   return planned(BackwardKind::general, padded(kBackwardGeneralDims, d), facts);
 }

@@ -81,6 +81,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
   constexpr bool kGradApart = (kGradD & (kGradD - 1)) == 0, kDqApart = (kDqD & (kDqD - 1)) == 0;
   constexpr int kRowBytes = kTileBytes<T, kRows, kD>, kKeyBytes = kTileBytes<T, kKeys, kD>;
   const Params& p = args.params;
+  if (is_left_to_others<T>(args)) return;
 
   const std::uint32_t s_k = shared_base();                                               // [keys][kD]
   const std::uint32_t s_v = s_k + kKeyBytes;                                             // [keys][kD]

@@ -37,6 +37,13 @@ void with_dim(int d, Body&& body) {
   }
 }
 
+// The same launch by the kernels that take over where rows differ too much in size; dQ is summed in the same place.
+BackwardLaunch exact_launch(BackwardLaunch launch) {
+  launch.config = exact_config(launch.config.d);
+  backward_tiles(launch.config, launch.args);
+  return launch;
+}
+
 }  // namespace
 
 void backward_tiles(const BackwardConfig& config, BackwardArgs& args) {
@@ -71,6 +78,13 @@ BackwardWorkspace backward_workspace(const BackwardConfig& config, const Backwar
   workspace.row_facts = dtype == DType::fp32 ? rows * sizeof(RowFacts) : 0;
   workspace.dq_sum = tiles * static_cast<std::size_t>(config.shape.rows * config.d) * sizeof(float);
   workspace.turns = args.deterministic ? whole((tiles + 1) * sizeof(std::uint32_t)) : 0;
+  if (has_scales(config.parts)) {
+    const BackwardLaunch exact = exact_launch({.config = config, .args = args});
+    const BackwardWorkspace other = backward_workspace(exact.config, exact.args, dtype);
+    workspace.dq_sum = std::max(workspace.dq_sum, other.dq_sum);
+    workspace.turns = std::max(workspace.turns, other.turns);
+    workspace.spread = whole(sizeof(std::uint32_t));
+  }
   if (args.dbias_parts > 1) {
     workspace.dbias_sums = whole(static_cast<std::size_t>(args.dbias_parts * args.dbias.elements()) * sizeof(float));
   }
@@ -85,16 +99,24 @@ void launch_backward(BackwardLaunch launch, void* workspace) {
   args.turns = reinterpret_cast<std::uint32_t*>(at + bytes.dq_sum);
   args.ticket = args.turns + all_row_tiles(args);
   at += bytes.dq_sum + bytes.turns;
+  if (bytes.spread) args.spread = reinterpret_cast<std::uint32_t*>(at);
+  at += bytes.spread;
   if (bytes.row_facts) args.row_facts = reinterpret_cast<RowFacts*>(at);
   args.delta = reinterpret_cast<float*>(at + bytes.row_facts);
   if (args.has_row_sums) args.log2_sums = args.delta + bytes.delta / sizeof(float);
   args.dbias_sums = reinterpret_cast<float*>(static_cast<char*>(workspace) + bytes.total() - bytes.dbias_sums);
-  zero_async(workspace, bytes.dq_sum + bytes.turns, launch.stream);
+  zero_async(workspace, bytes.dq_sum + bytes.turns + bytes.spread, launch.stream);
+  if (args.spread) launch_spread(launch);
   launch_delta(launch);
   if (args.has_row_sums) with_dim(launch.config.d, [&]<int kD>() { launch_row_sums<kD>(launch); });
   const bool summed = args.dbias_by == DbiasBy::summed;
   if (args.dbias_by != DbiasBy::nothing && !summed) launch_zero_dbias(launch);
   with_dim(launch.config.d, [&]<int kD>() { launch_backward_tiles<kD>(launch); });
+  if (args.spread) {
+    BackwardLaunch exact = exact_launch(launch);
+    exact.args.ticket = args.turns + all_row_tiles(exact.args);
+    with_dim(exact.config.d, [&]<int kD>() { launch_backward_tiles<kD>(exact); });
+  }
   if (summed) {
     with_dim(launch.config.d, [&]<int kD>() { launch_dbias<kD>(launch); });
     if (args.dbias_parts > 1) launch_add_dbias(launch);

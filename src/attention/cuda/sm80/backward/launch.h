@@ -1,5 +1,5 @@
-// Backward launches: rows first (prepare.cu), then tiles of keys by padded head dimension (d32.cu .. d256.cu), then dQ
-// rounded, and the gradients of bias and sinks.
+// Backward launches: rows first (spread.cu, prepare.cu), then tiles of keys by padded head dimension (d32.cu ..
+// d256.cu), then dQ rounded, and the gradients of bias and sinks.
 #pragma once
 
 #include "attention/cuda/sm80/backward/args.h"
@@ -17,8 +17,8 @@ struct BackwardLaunch {
 
 // Bytes of the parts of a workspace, each a multiple of 16.
 struct BackwardWorkspace {
-  std::size_t delta = 0, log2_sums = 0, row_facts = 0, dq_sum = 0, turns = 0, dbias_sums = 0;
-  std::size_t total() const { return delta + log2_sums + row_facts + dq_sum + turns + dbias_sums; }
+  std::size_t delta = 0, log2_sums = 0, row_facts = 0, dq_sum = 0, turns = 0, spread = 0, dbias_sums = 0;
+  std::size_t total() const { return delta + log2_sums + row_facts + dq_sum + turns + spread + dbias_sums; }
 };
 
 BackwardWorkspace backward_workspace(const BackwardConfig& config, const BackwardArgs& args, DType dtype);
@@ -30,7 +30,8 @@ void backward_tiles(const BackwardConfig& config, BackwardArgs& args);
 // the card.
 void plan_dbias(const BackwardConfig& config, const DbiasShape& shape, int multiprocessors, BackwardArgs& args);
 
-void launch_delta(const BackwardLaunch& launch);  // 16 bits; fp32 has launch_row_sums()
+void launch_spread(const BackwardLaunch& launch);  // for kernels with scales
+void launch_delta(const BackwardLaunch& launch);   // 16 bits; fp32 has launch_row_sums()
 void launch_dsinks(const BackwardLaunch& launch);
 void launch_zero_dbias(const BackwardLaunch& launch);
 void launch_add_dbias(const BackwardLaunch& launch);

@@ -24,6 +24,13 @@ __device__ __forceinline__ RowTile row_tile_of_block(const BackwardArgs& args) {
           static_cast<int>(head / heads)};
 }
 
+// Whether the problem is another kernel's, by the sizes of its rows.
+template <class T>
+__device__ __forceinline__ bool is_left_to_others(const BackwardArgs& args) {
+  if constexpr (!kIsFp32<T>) return false;
+  return args.spread && (*args.spread != 0) == kIsScaled<T>;
+}
+
 template <class T, int kD, BackwardKind kKind>
 inline constexpr BackwardShape kBackwardShape = backward_shape(kD, kKind, kParts<T>);
 

@@ -1,0 +1,212 @@
+// fp32 on tensor cores where rows that share a scale differ in size: the exactness rule holds whatever the sizes are,
+// ordinary data keeps the fast kernels, and which of them run is decided anew in every call, in a graph too.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "support/compare.h"
+#include "support/gpu.h"
+#include "support/gpu_passes.h"
+#include "support/spread.h"
+
+namespace strobe::test {
+namespace {
+
+class GpuSpread : public GpuTest {};
+
+Case case_of(std::int64_t dim) {
+  Case c;
+  c.seed = 31;
+  c.heads_q = 4, c.heads_kv = 2;
+  c.sq = 200, c.sk = 300;
+  c.d = c.dv = dim;
+  return c;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const std::int64_t dim : {16, 32, 64}) {
+    Case c = case_of(dim);
+    all.push_back(c);
+    c.causal = true;
+    c.alignment = Alignment::bottom_right;
+    all.push_back(c);
+  }
+  Case packed = case_of(64);
+  packed.dv = 24;
+  packed.batch = 3;
+  packed.lengths = Lengths::packed;
+  packed.lengths_q = {200, 0, 77}, packed.lengths_k = {300, 40, 150};
+  all.push_back(packed);
+  return all;
+}
+
+// Below 2^16 the kernels with scales do it themselves.
+TEST_F(GpuSpread, KeepsTheRule) {
+  GpuLane lane;
+  for (const Case& c : cases()) {
+    for (const auto& [name, kind] : kSpreads) {
+      for (const int powers : {12, 15, 17, 24, 36}) {
+        if (kind == Spread::all && powers != 12) continue;
+        SCOPED_TRACE(testing::Message() << describe(c) << ", " << name << " by 2^" << powers);
+        Data data(c);
+        spread(data, kind, powers);
+        const Results reference = oracle(data);
+        GpuCase on_gpu(data, lane);
+        const Results standard = on_gpu.run({.kernel = "standard"}).results;
+        for (const bool deterministic : {true, false}) {
+          const Outcome flash2 = on_gpu.run({.kernel = "flash2", .deterministic = deterministic});
+          EXPECT_EQ(flash2.complaint, "");
+          EXPECT_EQ(exactness(c, reference, standard, flash2.results), "");
+        }
+      }
+    }
+  }
+}
+
+// tf32 keeps 11 bits of every element, however small: nothing of an output is lost altogether.
+TEST_F(GpuSpread, Tf32KeepsSmallRows) {
+  GpuLane lane;
+  for (const std::int64_t dim : {32, 64}) {
+    for (const Spread kind : {Spread::values, Spread::rows}) {
+      const Case c = case_of(dim);
+      Data data(c);
+      spread(data, kind, 36);
+      const Results reference = oracle(data),
+                    tf32 = GpuCase(data, lane).run({.kernel = "flash2", .tf32 = true}).results;
+      for (const auto& [name, member] : kOutputs) {
+        if ((reference.*member).empty()) continue;
+        const Deviation found = deviation(reference.*member, tf32.*member, DType::fp32);
+        EXPECT_EQ(found.mismatch, "");
+        EXPECT_LE(found.max, 0.02 * found.reference_max) << name << " of " << describe(c);
+      }
+    }
+  }
+}
+
+// What masks leave unused says nothing about sizes: the bits are those of ordinary data.
+TEST_F(GpuSpread, UnusedRowsHaveNoSay) {
+  constexpr float kValues[] = {0, 1e-30f, 1e30f, std::numeric_limits<float>::infinity()};
+  GpuLane lane;
+  for (const std::int64_t dim : {32, 64}) {
+    for (const bool many_keys : {true, false}) {
+      Case c = case_of(dim);
+      c.sq = many_keys ? 40 : 96, c.sk = many_keys ? 96 : 40;
+      c.causal = true;
+      c.alignment = many_keys ? Alignment::top_left : Alignment::bottom_right;
+      SCOPED_TRACE(describe(c));
+      Data data(c);
+      const Outcome ordinary = GpuCase(data, lane).run({.kernel = "flash2"});
+      for (const float unused_value : kValues) {
+        if (many_keys && std::isinf(unused_value)) continue;  // it may spread inside a partly masked tile
+        change_inputs(data, [&](int tensor, std::int64_t row, float value) {
+          const bool is_key = tensor == 1 || tensor == 2;
+          const bool unused = many_keys ? is_key && row >= 40 : !is_key && row < 56;
+          return unused ? unused_value : value;
+        });
+        EXPECT_EQ(first_difference(ordinary.results, GpuCase(data, lane).run({.kernel = "flash2"}).results), "")
+            << unused_value;
+      }
+    }
+  }
+}
+
+// Sequence 0 of two.
+Results of_first_sequence(const Results& results) {
+  Results first;
+  for (const auto& [name, member] : kOutputs) {
+    const std::vector<double>& all = results.*member;
+    (first.*member).assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2));
+  }
+  return first;
+}
+
+// Which kernels ran shows in the last bits of the gradients: three parts round otherwise than two. A row in another
+// sequence of the call brings the kernels with three; without it, and where sizes differ as they do in practice, there
+// are two. A zero, or a row that is not finite, is no size.
+TEST_F(GpuSpread, OrdinaryRowsTakeTwoParts) {
+  GpuLane lane;
+  for (const std::int64_t dim : {32, 64}) {
+    Case c = case_of(dim);
+    c.batch = 2;
+    SCOPED_TRACE(describe(c));
+    // Row 37 of K in the second sequence times a factor.
+    const auto gradients = [&](float factor) {
+      Data data(c);
+      for (std::int64_t e = 0; e < dim; ++e) data.k.set(1, 1, 37, e, data.k.at(1, 1, 37, e) * factor);
+      data.remember();
+      return of_first_sequence(GpuCase(data, lane).run({.kernel = "flash2"}).results);
+    };
+    const Results ordinary = gradients(1);
+    for (const float factor : {0.0f, 0x1p-10f, 0x1p8f, std::numeric_limits<float>::infinity()}) {
+      EXPECT_EQ(first_difference(ordinary, gradients(factor)), "") << factor;
+    }
+    for (const float factor : {0x1p-20f, 0x1p20f}) {
+      const Results exact = gradients(factor);
+      EXPECT_EQ(exact.o, ordinary.o);
+      EXPECT_NE(exact.dk, ordinary.dk) << factor;
+      EXPECT_EQ(plausibility(c, ordinary, exact), "") << factor;
+    }
+  }
+}
+
+TEST_F(GpuSpread, GraphsDecideInEveryReplay) {
+  GpuLane lane;
+  for (const std::int64_t dim : {32, 64}) {
+    for (const bool deterministic : {true, false}) {
+      const Case c = case_of(dim);
+      SCOPED_TRACE(describe(c));
+      Data data(c), uneven(c);
+      const Data ordinary(c);
+      spread(uneven, Spread::values, 24);
+      GpuCase on_gpu(data, lane);
+      GpuPasses passes(on_gpu, lane, {.kernel = "flash2", .deterministic = deterministic});
+      // Of the same memory, with these values in it.
+      const auto outputs_of = [&](const Data& values, const auto& launch) {
+        for (Tensor Data::*const tensor : {&Data::q, &Data::k, &Data::v, &Data::d_o}) {
+          for_each((data.*tensor).view.shape, [&](auto b, auto h, auto s, auto e) {
+            (data.*tensor).set(b, h, s, e, (values.*tensor).at(b, h, s, e));
+          });
+          on_gpu.upload(data.*tensor);
+        }
+        passes.poison();
+        launch();
+        auto outputs = passes.outputs();
+        if (!deterministic) outputs.erase("dQ");
+        return outputs;
+      };
+      const auto call = [&] { passes.launch(); };
+      const auto of_ordinary = outputs_of(ordinary, call), of_uneven = outputs_of(uneven, call);
+      const GpuGraph graph(lane.stream, call);
+      const auto replay = [&] { graph.launch(lane.stream); };
+      for (int turn = 0; turn < 2; ++turn) {
+        EXPECT_TRUE(outputs_of(uneven, replay) == of_uneven) << turn;
+        EXPECT_TRUE(outputs_of(ordinary, replay) == of_ordinary) << turn;
+      }
+    }
+  }
+}
+
+TEST_F(GpuSpread, RepeatsBitByBit) {
+  GpuLane lane;
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(describe(c));
+    Data data(c);
+    spread(data, Spread::all, 0);
+    GpuCase on_gpu(data, lane);
+    GpuPasses passes(on_gpu, lane, {.kernel = "flash2"});
+    passes.poison();
+    passes.launch();
+    const auto first = passes.outputs();
+    for (int i = 0; i < 20; ++i) {
+      if (i % 5 == 0) passes.poison();
+      passes.launch();
+      ASSERT_TRUE(passes.outputs() == first) << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace strobe::test
