@@ -4,7 +4,7 @@
 #include "attention/cuda/params.h"
 #include "attention/cuda/sm90/forward/args.h"
 #include "attention/cuda/sm90/forward/config.h"
-#include "strobe/attention.h"
+#include "strobe/dtype.h"
 
 namespace strobe::cuda::sm90 {
 
