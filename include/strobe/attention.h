@@ -125,6 +125,10 @@ struct Verdict {
   bool chosen = false;
 };
 
+// Names that Execution::kernel may have on a device, in order of preference; whether one takes a problem, explain()
+// says.
+std::vector<std::string> kernel_names(Device device);
+
 // Data pointers may be null here as in workspace_bytes.
 std::vector<Verdict> explain(const Attention& attention, Pass pass, const Execution& execution = {});
 

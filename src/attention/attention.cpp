@@ -128,6 +128,14 @@ std::size_t workspace_bytes(const Attention& attention, Pass pass, const Executi
   return workspace_of(choose(problem, execution.kernel), problem);
 }
 
+std::vector<std::string> kernel_names(Device device) {
+  std::vector<std::string> names;
+  for (const Kernel& kernel : kernels()) {
+    if (kernel.device == device) names.emplace_back(kernel.name);
+  }
+  return names;
+}
+
 std::vector<Verdict> explain(const Attention& attention, Pass pass, const Execution& execution) {
   const Problem problem = validate_query(attention, pass, execution);
   const Kernel* chosen = nullptr;

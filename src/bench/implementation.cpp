@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cctype>
 
-#include "attention/kernel.h"
 #include "bench/cudnn_peer.h"
 #include "bench/gpu_kernel.h"
 #include "bench/kernel_implementation.h"
@@ -22,10 +21,10 @@ std::string lower(std::string_view text) {
 }
 
 // The library's kernels on any device, each once.
-std::vector<std::string> kernel_names() {
-  std::vector<std::string> names;
-  for (const Kernel& kernel : kernels()) {
-    if (std::find(names.begin(), names.end(), kernel.name) == names.end()) names.emplace_back(kernel.name);
+std::vector<std::string> library_kernels() {
+  std::vector<std::string> names = kernel_names(Device::cpu);
+  for (const std::string& name : kernel_names(Device::cuda)) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
   return names;
 }
@@ -37,7 +36,7 @@ bool is_torch_peer(std::string_view name) {
 }  // namespace
 
 std::vector<std::string> implementation_names() {
-  std::vector<std::string> names = kernel_names();
+  std::vector<std::string> names = library_kernels();
   for (const char* peer : kTorchPeers) names.emplace_back(peer);
   names.emplace_back(kCudnnPeer);
   return names;
