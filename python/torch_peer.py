@@ -1,7 +1,9 @@
 """The Python side of `strobe bench --impl torch-sdpa`: runs PyTorch's attention for the bench, one call a request.
 
 The program carries this text inside itself and starts it as `python3 -c <text>`. Requests and answers are lines of
-JSON on the standard input and output; tensors pass through the memory behind descriptor 3. It ends with its input.
+JSON on the standard input and output; tensors pass through the memory behind descriptor 3, which holds them while a
+request is answered and no longer. Several implementations are prepared at a time, each named by its requests. It ends
+with its input.
 """
 import contextlib
 import json
@@ -24,8 +26,17 @@ class Refused(Exception):
     """This implementation cannot run the case; the text says why."""
 
 
-class Peer:
+class Peers:
+    """Those that are prepared, by name."""
+
+    def __init__(self):
+        self.prepared = {}
+
     def hello(self, request):
+        """From whoever is going to ask; a sweep's problems do so one after the other."""
+        for task in os.listdir("/proc/self/task"):
+            with contextlib.suppress(OSError):  # a thread that has ended, a core that is gone
+                os.sched_setaffinity(int(task), request["cores"])
         try:
             import torch
         except Exception as error:
@@ -36,8 +47,29 @@ class Peer:
         return {"torch": torch.__version__, "python": sys.version.split()[0], "threads": torch.get_num_threads()}
 
     def prepare(self, request):
-        torch = self.torch
         self.release(request)
+        peer = self.prepared[request["implementation"]] = Peer(self.torch)
+        return peer.prepare(request)
+
+    def ask(self, request):
+        return getattr(self.prepared[request["implementation"]], request["command"])(request)
+
+    def release(self, request):
+        peer = self.prepared.pop(request["implementation"], None)
+        if peer is not None:
+            peer.release()
+        return {}
+
+
+class Peer:
+    def __init__(self, torch):
+        self.torch = torch
+        self.backend = contextlib.nullcontext  # makes the scope in which calls take the wanted backend
+        self.o = self.grads = self.d_o = self.inputs = self.attend = self.flush = None
+        self.on_gpu = False
+
+    def prepare(self, request):
+        torch = self.torch
         torch.set_num_threads(request["threads"])
         self.device = request["device"]
         self.on_gpu = self.device == "cuda"
@@ -54,23 +86,14 @@ class Peer:
             raise Refused("scaled_dot_product_attention's is_causal is aligned top_left")
         if self.on_gpu:
             torch.backends.cuda.matmul.allow_tf32 = request["tf32"]
-        self.memory = mmap.mmap(3, request["bytes"])
-        self.tensors = {}
         self.dtype = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[request["dtype"]]
-        for name, place in request["tensors"].items():
-            count = 1
-            for size in place["shape"]:
-                count *= size
-            if count == 0:
-                raise Refused(f"{name} is empty: {place['shape']}")
-            flat = torch.frombuffer(self.memory, dtype=self.dtype, count=count, offset=place["offset"])
-            self.tensors[name] = flat.view(place["shape"])
+        tensors = self.shared_tensors(request)
         if self.on_gpu:
             self.flush = torch.empty(FLUSH_BYTES // 4, dtype=torch.int32, device="cuda")
             self.begin = torch.cuda.Event(enable_timing=True)
             self.end = torch.cuda.Event(enable_timing=True)
-        self.inputs = [self.copied(self.tensors[name]).requires_grad_(request["backward"]) for name in ("q", "k", "v")]
-        self.d_o = self.copied(self.tensors["d_o"]) if request["backward"] else None
+        self.inputs = [self.copied(tensors[name]).requires_grad_(request["backward"]) for name in ("q", "k", "v")]
+        self.d_o = self.copied(tensors["d_o"]) if request["backward"] else None
         if not fused:
             return self.prepare_naive(request)
         self.attend = self.attend_fused
@@ -81,6 +104,20 @@ class Peer:
         if self.on_gpu and implementation == "torch-sdpa" and request["dtype"] == "fp32":
             wanted = "EFFICIENT_ATTENTION"
         return {"kernel": "scaled_dot_product_attention", "configuration": f"backend {self.choose_backend(wanted)}"}
+
+    def shared_tensors(self, request):
+        """Views of the shared memory by name, to be dropped before the request is answered."""
+        memory = mmap.mmap(3, request["bytes"]) if request["bytes"] else None
+        tensors = {}
+        for name, place in request["tensors"].items():
+            count = 1
+            for size in place["shape"]:
+                count *= size
+            if count == 0:
+                raise Refused(f"{name} is empty: {place['shape']}")
+            flat = self.torch.frombuffer(memory, dtype=self.dtype, count=count, offset=place["offset"])
+            tensors[name] = flat.view(place["shape"])
+        return tensors
 
     def prepare_naive(self, request):
         """Two products with a softmax between them, as a person writes it first; torch-compile: the same, compiled."""
@@ -140,13 +177,13 @@ class Peer:
         except ImportError:
             self.attend()
             return "default"
-        self.scope = contextlib.ExitStack()
+        self.backend = lambda: sdpa_kernel(getattr(SDPBackend, wanted))
         try:
-            self.scope.enter_context(sdpa_kernel(getattr(SDPBackend, wanted)))
-            self.attend()
+            with self.backend():
+                self.attend()
             return wanted
         except RuntimeError as error:
-            self.scope.close()
+            self.backend = contextlib.nullcontext
             if wanted == "MATH" or self.on_gpu:
                 raise Refused(str(error).splitlines()[0])
             self.attend()
@@ -178,9 +215,12 @@ class Peer:
         region = request["region"]
         call = {"forward": self.attend, "backward": lambda: self.gradients(self.o, True),
                 "forward_backward": lambda: self.gradients(self.attend(), False)}[region]
-        begin = self.start_clock(call)
-        result = call()
-        seconds = self.stop_clock(begin)
+        with self.backend():
+            if region == "backward" and self.o is None:
+                self.o = self.attend()
+            begin = self.start_clock(call)
+            result = call()
+            seconds = self.stop_clock(begin)
         if region == "forward":
             self.o = result
         elif region == "backward":
@@ -188,11 +228,12 @@ class Peer:
         return {"seconds": seconds}
 
     def results(self, request):
+        tensors = self.shared_tensors(request)
         with self.torch.no_grad():
-            self.tensors["o"].copy_(self.o)
+            tensors["o"].copy_(self.o)
             if self.grads is not None:
                 for name, grad in zip(("dq", "dk", "dv"), self.grads):
-                    self.tensors[name].copy_(grad)
+                    tensors[name].copy_(grad)
         return {}
 
     def peak(self, request):
@@ -202,7 +243,7 @@ class Peer:
         from torch.profiler import ProfilerActivity, profile
 
         self.o = self.grads = None
-        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        with self.backend(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
             self.o = self.attend()
             if self.d_o is not None:
                 self.grads = self.gradients(self.o, True)
@@ -218,29 +259,27 @@ class Peer:
         cuda = self.torch.cuda
         self.o = self.grads = self.flush = None
         cuda.reset_peak_memory_stats()
-        self.o = self.attend()
-        if self.d_o is not None:
-            self.grads = self.gradients(self.o, True)
+        with self.backend():
+            self.o = self.attend()
+            if self.d_o is not None:
+                self.grads = self.gradients(self.o, True)
         cuda.synchronize()
         peak = cuda.max_memory_allocated()
         self.flush = self.torch.empty(FLUSH_BYTES // 4, dtype=self.torch.int32, device="cuda")
         return {"bytes": peak}
 
-    def release(self, request):
-        scope = getattr(self, "scope", None)
-        if scope is not None:
-            scope.close()
-        self.scope = None
-        self.o = self.grads = self.d_o = self.inputs = self.tensors = self.memory = self.flush = None
-        if getattr(self, "on_gpu", False):
+    def release(self):
+        self.o = self.grads = self.d_o = self.inputs = self.attend = self.flush = None
+        if self.on_gpu:
+            # What cuBLAS was given for one peer must not count as the next one's.
+            getattr(self.torch._C, "_cuda_clearCublasWorkspaces", lambda: None)()
             self.torch.cuda.empty_cache()
-        return {}
 
 
 def main():
-    peer = Peer()
-    commands = {"hello": peer.hello, "prepare": peer.prepare, "time": peer.time, "results": peer.results,
-                "peak": peer.peak, "release": peer.release}
+    peers = Peers()
+    commands = {"hello": peers.hello, "prepare": peers.prepare, "time": peers.ask, "results": peers.ask,
+                "peak": peers.ask, "release": peers.release}
     for line in sys.stdin:
         request = json.loads(line)
         try:

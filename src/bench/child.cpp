@@ -13,7 +13,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <span>
+#include <sstream>
 #include <thread>
 
 #include "core/fail.h"
@@ -23,33 +27,24 @@
 namespace strobe::bench {
 namespace {
 
-constexpr int kMemoryDescriptor = 3;
-
 void close_quietly(int& descriptor) {
   if (descriptor >= 0) close(descriptor);
   descriptor = -1;
 }
 
-// After fork: only calls that are safe there. Reports the error of exec through `report`.
-// `memory` is negative where there is none.
-[[noreturn]] void become(char* const* arguments, int input, int output, int errors, int memory, int report,
-                         pid_t parent) {
+// After fork: only calls that are safe there. Descriptor i of the list becomes number i: input, output, errors, and
+// what else passes on. Reports the error of exec through `report`.
+[[noreturn]] void become(char* const* arguments, std::span<int> descriptors, int report, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it died before it could be watched
   setpgid(0, 0);
   signal(SIGPIPE, SIG_DFL);
   // Lift everything above the fixed numbers first, so that no dup2 overwrites one that is still needed.
-  const int high_input = fcntl(input, F_DUPFD, 10);
-  const int high_output = fcntl(output, F_DUPFD, 10);
-  const int high_errors = fcntl(errors, F_DUPFD, 10);
-  const int high_memory = memory < 0 ? -1 : fcntl(memory, F_DUPFD, 10);
-  const int high_report = fcntl(report, F_DUPFD_CLOEXEC, 10);
-  dup2(high_input, STDIN_FILENO);
-  dup2(high_output, STDOUT_FILENO);
-  dup2(high_errors, STDERR_FILENO);
-  if (memory >= 0) dup2(high_memory, kMemoryDescriptor);
-  const unsigned first_other = memory < 0 ? kMemoryDescriptor : kMemoryDescriptor + 1;
-  close_range(first_other, ~0u, CLOSE_RANGE_CLOEXEC);  // nothing else of ours passes on
+  const int count = static_cast<int>(descriptors.size());
+  for (int& descriptor : descriptors) descriptor = fcntl(descriptor, F_DUPFD, count);
+  const int high_report = fcntl(report, F_DUPFD_CLOEXEC, count);
+  for (int i = 0; i < count; ++i) dup2(descriptors[static_cast<std::size_t>(i)], i);
+  close_range(static_cast<unsigned>(count), ~0u, CLOSE_RANGE_CLOEXEC);  // nothing else of ours passes on
   execvp(arguments[0], arguments);
   const int error = errno;
   if (write(high_report, &error, sizeof(error)) < 0) _exit(126);
@@ -70,6 +65,21 @@ struct Pipe {
     close_quietly(write);
   }
 };
+
+// The wait status of a process that has ended and that its parent has not waited for; 0 where there is no such process
+// any more; empty while it runs. Of somebody else's child nothing but /proc tells.
+std::optional<int> wait_status_of_other(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string text;
+  std::getline(file, text);
+  std::istringstream fields(text.substr(text.rfind(')') + 1));
+  std::string field;
+  if (!(fields >> field)) return 0;
+  if (field != "Z" && field != "X") return std::nullopt;
+  constexpr int kState = 3, kExitCode = 52;  // proc(5)
+  for (int i = kState; i < kExitCode; ++i) fields >> field;
+  return std::atoi(field.c_str());
+}
 
 }  // namespace
 
@@ -107,10 +117,11 @@ Child::Child(const std::vector<std::string>& command, const ChildOptions& option
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   const pid_t parent = getpid();
-  const int memory = options.memory ? options.memory->descriptor() : -1;
+  std::vector<int> descriptors{input.read, output.write, errors_};
+  descriptors.insert(descriptors.end(), options.descriptors.begin(), options.descriptors.end());
   pid_ = fork();
   if (pid_ < 0) fail(ErrorCode::runtime, "bench: fork: {}", std::strerror(errno));
-  if (pid_ == 0) become(arguments.data(), input.read, output.write, errors_, memory, report.write, parent);
+  if (pid_ == 0) become(arguments.data(), descriptors, report.write, parent);
   close_quietly(report.write);
   int error = 0;
   if (read(report.read, &error, sizeof(error)) == sizeof(error)) {
@@ -123,27 +134,46 @@ Child::Child(const std::vector<std::string>& command, const ChildOptions& option
   output_ = std::exchange(output.read, -1);
 }
 
+Child::Child(std::string name, const LentChild& lent)
+    : name_(std::move(name)),
+      lent_(true),
+      pid_(lent.pid),
+      input_(lent.input),
+      output_(lent.output),
+      errors_(lent.errors),
+      longest_line_(ChildOptions().longest_line) {}
+
 Child::~Child() {
   close_quietly(input_);
-  if (pid_ > 0) wait_or_kill(2);
+  if (pid_ > 0 && !lent_) wait_or_kill(2);
   close_quietly(output_);
   close_quietly(errors_);
 }
 
-int Child::wait_or_kill(double seconds) {
+std::optional<int> Child::wait_status() const {
+  if (lent_) return wait_status_of_other(pid_);
   int status = 0;
+  return waitpid(pid_, &status, WNOHANG) == 0 ? std::nullopt : std::optional(status);
+}
+
+int Child::wait_or_kill(double seconds) {
   const double deadline = now_seconds() + seconds;
-  while (waitpid(pid_, &status, WNOHANG) == 0) {
+  std::optional<int> status = wait_status();
+  while (!status) {
     if (now_seconds() >= deadline) {
       kill(-pid_, SIGKILL);  // its group: what it started too
       kill(pid_, SIGKILL);   // where it has no group yet
-      waitpid(pid_, &status, 0);
-      break;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    status = wait_status();
   }
   pid_ = -1;
-  return status;
+  return *status;
+}
+
+bool Child::is_running() {
+  if (pid_ > 0 && wait_status()) pid_ = -1;
+  return pid_ > 0;
 }
 
 std::string Child::last_error_line() const {

@@ -1,10 +1,11 @@
 // A child process that writes lines, of its own accord or as answers to lines that it gets, and dies with its parent.
-// Peers are asked through it; a sweep listens to the child that runs a problem.
+// Peers are asked through it; a sweep listens to the child that runs a problem, and lends it the child of the peers.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ namespace strobe::bench {
 class SharedMemory {
  public:
   SharedMemory();
+  explicit SharedMemory(int descriptor) : descriptor_(descriptor) {}  // of memory that another process made
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
@@ -41,8 +43,14 @@ struct ChildEnd {
 };
 
 struct ChildOptions {
-  const SharedMemory* memory = nullptr;             // that the child finds as descriptor 3
+  std::vector<int> descriptors{};                   // that the child finds as 3, 4 and so on
   std::size_t longest_line = std::size_t{1} << 20;  // a child that writes a longer one has failed
+};
+
+// A child as its parent lends it to another of its children, which speaks to it in the parent's place.
+struct LentChild {
+  pid_t pid;
+  int input, output, errors;  // descriptors
 };
 
 class Child {
@@ -50,6 +58,8 @@ class Child {
   // Starts the program, in a process group of its own: a terminal's Ctrl-C reaches the parent alone.
   // Throws Error(unsupported) where the program cannot be started.
   Child(const std::vector<std::string>& command, const ChildOptions& options);
+  // One that was lent to this process, whose descriptors it takes over. It stays the lender's: only end() ends it.
+  Child(std::string name, const LentChild& lent);
   ~Child();  // closes its input and, where that does not end it, kills it
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
@@ -65,14 +75,20 @@ class Child {
   // Gives the child so many seconds to end by itself, then kills it.
   ChildEnd end(double patience_seconds);
 
-  pid_t pid() const { return pid_; }
+  // For ChildOptions::descriptors of the borrower, in the order of LentChild. Nobody may speak to it meanwhile.
+  std::vector<int> descriptors() const { return {input_, output_, errors_}; }
+
+  bool is_running();
+  pid_t pid() const { return pid_; }  // negative once it has ended
 
  private:
   [[noreturn]] void report_end();
   std::string last_error_line() const;
+  std::optional<int> wait_status() const;  // empty while it runs
   int wait_or_kill(double seconds);
 
   std::string name_;
+  bool lent_ = false;  // by the parent of this process, which waits for its end
   pid_t pid_ = -1;
   int input_ = -1;   // we write
   int output_ = -1;  // we read

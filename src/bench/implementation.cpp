@@ -29,10 +29,6 @@ std::vector<std::string> library_kernels() {
   return names;
 }
 
-bool is_torch_peer(std::string_view name) {
-  return std::find(std::begin(kTorchPeers), std::end(kTorchPeers), name) != std::end(kTorchPeers);
-}
-
 }  // namespace
 
 std::vector<std::string> implementation_names() {
@@ -53,7 +49,9 @@ std::string canonical_name(std::string_view name) {
 }
 
 std::unique_ptr<Implementation> make_implementation(const std::string& name, const ImplementationOptions& options) {
-  if (is_torch_peer(name)) return std::make_unique<TorchPeer>(name, options.peer_timeout);
+  if (is_torch_peer(name)) {
+    return std::make_unique<TorchPeer>(name, options.python ? options.python : std::make_shared<PythonChild>(600));
+  }
   if (name == kCudnnPeer) return std::make_unique<CudnnPeer>();
   if (options.device == Device::cuda) return std::make_unique<GpuKernel>(name);
   return std::make_unique<KernelImplementation>(name);

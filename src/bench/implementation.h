@@ -12,6 +12,8 @@
 
 namespace strobe::bench {
 
+class PythonChild;
+
 enum class Status { ok, oom, unsupported, wrong, timeout, crashed };
 
 constexpr const char* name_of(Status status) {
@@ -98,7 +100,7 @@ std::string canonical_name(std::string_view name);
 
 struct ImplementationOptions {
   Device device = Device::cpu;
-  double peer_timeout = 600;  // seconds without an answer
+  std::shared_ptr<PythonChild> python{};  // that peers are asked through; where there is none, each makes its own
 };
 std::unique_ptr<Implementation> make_implementation(const std::string& name, const ImplementationOptions& options);
 

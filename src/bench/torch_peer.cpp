@@ -1,7 +1,7 @@
 // The parent's side of python/torch_peer.py.
 #include "bench/torch_peer.h"
 
-#include <cstdlib>
+#include <algorithm>
 #include <cstring>
 
 #include "bench/memory_model.h"
@@ -19,41 +19,39 @@ Json place_json(std::int64_t offset, const std::array<std::int64_t, 4>& shape) {
   return Json::object({{"offset", offset}, {"shape", sizes}});
 }
 
-std::string interpreter() {
-  const char* named = std::getenv("STROBE_PYTHON");
-  return named && *named ? named : "python3";
-}
-
 }  // namespace
 
+bool is_torch_peer(std::string_view implementation) {
+  return std::find(std::begin(kTorchPeers), std::end(kTorchPeers), implementation) != std::end(kTorchPeers);
+}
+
+// Errors of Python, with the peer's name before them.
 Json TorchPeer::ask(Json message) {
-  if (!child_) throw ImplementationError(Status::crashed, fmt::format("{}: the child has ended", name_));
   try {
-    const Json answer = child_->request(message, timeout_);
-    if (answer.at("ok").as_bool()) return answer;
-    const std::string text = fmt::format("{}: {}", name_, answer.at("reason").as_string());
-    const std::string& status = answer.at("status").as_string();
-    if (status == "unsupported") fail(ErrorCode::unsupported, "{}", text);
-    throw ImplementationError(status == "oom" ? Status::oom : Status::crashed, text);
-  } catch (const ImplementationError&) {
-    throw;
+    return python_->ask(message.set("implementation", name_));
+  } catch (const ImplementationError& error) {
+    throw ImplementationError(error.status(), fmt::format("{}: {}", name_, error.what()));
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::unsupported) throw;
-    throw ImplementationError(Status::crashed, fmt::format("{}: {}", name_, error.what()));
+    fail(error.code(), "{}: {}", name_, error.what());
   }
+}
+
+Json TorchPeer::ask_prepared(Json message) {
+  if (generation_ != python_->generation()) {
+    start(case_);
+    send_case();
+  }
+  return ask(std::move(message));
 }
 
 void TorchPeer::start(const Case& one) {
-  if (child_ && child_->pid() > 0) return;
-  memory_ = std::make_unique<SharedMemory>();
   try {
-    const std::vector<std::string> command{interpreter(), "-u", "-c", torch_peer_script()};
-    child_ = std::make_unique<Child>(command, ChildOptions{.memory = memory_.get()});
+    python_->start(one.threads);
+  } catch (const ImplementationError& error) {
+    throw ImplementationError(error.status(), fmt::format("{}: {}", name_, error.what()));
   } catch (const Error& error) {
-    fail(error.code(), "{}: {}; STROBE_PYTHON names another interpreter", name_, error.what());
+    fail(error.code(), "{}: {}", name_, error.what());
   }
-  const Json hello = ask(Json::object({{"command", "hello"}, {"threads", one.threads}}));
-  versions_ = fmt::format("torch {}, python {}", hello.at("torch").as_string(), hello.at("python").as_string());
 }
 
 TorchPeer::Place TorchPeer::place(std::int64_t heads, std::int64_t rows) {
@@ -84,41 +82,56 @@ std::int64_t TorchPeer::needed_bytes(const Case& one) {
   return needed;
 }
 
-void TorchPeer::prepare(const Case& one, const Inputs& inputs) {
-  start(one);
-  case_ = one;
+// The same places for all peers of a case: memory holds tensors only while a request is answered and its answer read.
+void TorchPeer::lay_out() {
   bytes_ = 0;
-  q_ = place(one.heads, one.seq_q);
-  k_ = place(one.kv_heads, one.seq_k);
-  v_ = place(one.kv_heads, one.seq_k);
-  o_ = place(one.heads, one.seq_q);
+  q_ = place(case_.heads, case_.seq_q);
+  k_ = place(case_.kv_heads, case_.seq_k);
+  v_ = place(case_.kv_heads, case_.seq_k);
+  o_ = place(case_.heads, case_.seq_q);
+  if (!has_backward(case_.passes)) return;
+  d_o_ = place(case_.heads, case_.seq_q);
+  dq_ = place(case_.heads, case_.seq_q);
+  dk_ = place(case_.kv_heads, case_.seq_k);
+  dv_ = place(case_.kv_heads, case_.seq_k);
+}
+
+Json TorchPeer::places() const {
   Json tensors = Json::object({{"q", place_json(q_.offset, q_.shape)},
                                {"k", place_json(k_.offset, k_.shape)},
                                {"v", place_json(v_.offset, v_.shape)},
                                {"o", place_json(o_.offset, o_.shape)}});
-  const bool backward = has_backward(one.passes);
-  if (backward) {
-    d_o_ = place(one.heads, one.seq_q);
-    dq_ = place(one.heads, one.seq_q);
-    dk_ = place(one.kv_heads, one.seq_k);
-    dv_ = place(one.kv_heads, one.seq_k);
+  if (has_backward(case_.passes)) {
     tensors.set("d_o", place_json(d_o_.offset, d_o_.shape));
     tensors.set("dq", place_json(dq_.offset, dq_.shape));
     tensors.set("dk", place_json(dk_.offset, dk_.shape));
     tensors.set("dv", place_json(dv_.offset, dv_.shape));
   }
-  memory_->resize(static_cast<std::size_t>(bytes_));
-  if (bytes_ > 0) std::memset(memory_->data(), 0xff, static_cast<std::size_t>(bytes_));  // NaN until written
+  return tensors;
+}
+
+void TorchPeer::prepare(const Case& one, const Inputs& inputs) {
+  start(one);
+  case_ = one;
+  inputs_ = &inputs;
+  lay_out();
+  send_case();
+}
+
+void TorchPeer::send_case() {
+  const Case& one = case_;
+  generation_ = python_->generation();
+  SharedMemory& memory = python_->memory();
+  memory.resize(static_cast<std::size_t>(bytes_));
   const auto put = [&](const Place& at, const Buffer& from) {
-    if (from.bytes() > 0) std::memcpy(memory_->data() + at.offset, from.data(), from.bytes());
+    if (from.bytes() > 0) std::memcpy(memory.data() + at.offset, from.data(), from.bytes());
   };
-  put(q_, inputs.q);
-  put(k_, inputs.k);
-  put(v_, inputs.v);
-  if (backward) put(d_o_, inputs.d_o);
+  put(q_, inputs_->q);
+  put(k_, inputs_->k);
+  put(v_, inputs_->v);
+  if (has_backward(one.passes)) put(d_o_, inputs_->d_o);
   const Json answer =
       ask(Json::object({{"command", "prepare"},
-                        {"implementation", name_},
                         {"threads", one.threads},
                         {"device", strobe::bench::name_of(one.device)},
                         {"hot", one.cache == Cache::hot},
@@ -132,34 +145,38 @@ void TorchPeer::prepare(const Case& one, const Inputs& inputs) {
                         {"causal", one.causal},
                         {"align", one.alignment == Alignment::bottom_right ? "bottom_right" : "top_left"},
                         {"window", Json::array({one.window.left, one.window.right})},
-                        {"backward", backward},
+                        {"backward", has_backward(one.passes)},
                         {"bytes", bytes_},
-                        {"tensors", tensors}}));
+                        {"tensors", places()}}));
+  memory.resize(0);  // Python has its copy
   kernel_ = answer.at("kernel").as_string();
-  configuration_ = fmt::format("{}, {}", versions_, answer.at("configuration").as_string());
+  configuration_ = fmt::format("{}, {}", python_->versions(), answer.at("configuration").as_string());
 }
 
 void TorchPeer::release() {
-  if (!child_) return;
+  inputs_ = nullptr;
+  if (generation_ == 0 || generation_ != python_->generation()) return;  // gone with its child
   try {
+    python_->memory().resize(0);
     ask(Json::object({{"command", "release"}}));
-  } catch (const Error&) {
-    child_.reset();  // a dead child is restarted by the next prepare
+  } catch (const Error&) {  // the next prepare starts another
   }
-  memory_->resize(0);
 }
 
 double TorchPeer::time(Region region) {
-  const Json answer = ask(Json::object({{"command", "time"}, {"region", name_of(region)}}));
+  const Json answer = ask_prepared(Json::object({{"command", "time"}, {"region", name_of(region)}}));
   const double seconds = answer.at("seconds").as_number();
   if (!(seconds > 0)) throw ImplementationError(Status::crashed, fmt::format("{}: a call of {} s", name_, seconds));
   return seconds;
 }
 
 Results TorchPeer::results() {
-  ask(Json::object({{"command", "results"}}));
+  SharedMemory& memory = python_->memory();
+  memory.resize(static_cast<std::size_t>(bytes_));
+  if (bytes_ > 0) std::memset(memory.data(), 0xff, static_cast<std::size_t>(bytes_));  // NaN until written
+  ask(Json::object({{"command", "results"}, {"bytes", bytes_}, {"tensors", places()}}));
   const auto view = [&](const Place& at) -> ConstView {
-    return view_bhsd(static_cast<const void*>(memory_->data() + at.offset), case_.dtype, at.shape);
+    return view_bhsd(static_cast<const void*>(memory.data() + at.offset), case_.dtype, at.shape);
   };
   Results results{.o = view(o_), .dq = {}, .dk = {}, .dv = {}, .lse = nullptr};
   if (has_backward(case_.passes)) {
@@ -174,13 +191,13 @@ std::optional<std::int64_t> TorchPeer::metered_bytes() {
   try {
     return ask(Json::object({{"command", "peak"}})).at("bytes").as_integer();
   } catch (const ImplementationError&) {
-    if (child_->pid() < 0) throw;
+    if (python_->generation() == 0) throw;
     return std::nullopt;  // alive: this PyTorch has no such meter
   }
 }
 
 void TorchPeer::settle() {
-  if (case_.device == Device::cpu && child_ && child_->pid() > 0) wait_until_quiet(child_->pid());
+  if (case_.device == Device::cpu && python_->pid() > 0) wait_until_quiet(python_->pid());
 }
 
 }  // namespace strobe::bench

@@ -1,11 +1,12 @@
-// PyTorch's attention in a Python child process: never linked, fed over a pipe and shared memory, restarted when it
-// fails. STROBE_PYTHON names the interpreter (default python3).
+// PyTorch's attention in the Python child of the run: never linked, fed over a pipe and shared memory. All torch-*
+// peers are asked through one child; where another of them has ended it, it is started anew and the case prepared
+// again.
 #pragma once
 
 #include <memory>
 
-#include "bench/child.h"
 #include "bench/implementation.h"
+#include "bench/python_child.h"
 
 namespace strobe::bench {
 
@@ -15,11 +16,12 @@ namespace strobe::bench {
 inline constexpr const char* kTorchPeers[] = {"torch-sdpa",  "torch-math",      "torch-naive", "torch-compile",
                                               "torch-flash", "torch-efficient", "torch-cudnn"};
 
-const char* torch_peer_script();  // python/torch_peer.py
+bool is_torch_peer(std::string_view implementation);
 
 class TorchPeer : public Implementation {
  public:
-  TorchPeer(std::string name, double timeout) : name_(std::move(name)), timeout_(timeout) {}
+  TorchPeer(std::string name, std::shared_ptr<PythonChild> python)
+      : name_(std::move(name)), python_(std::move(python)) {}
 
   std::string name() const override { return name_; }
   std::string kernel() const override { return kernel_; }
@@ -40,18 +42,21 @@ class TorchPeer : public Implementation {
   };
 
   void start(const Case& one);
-  Json ask(Json message);
+  void send_case();
+  Json ask(Json message);           // of this peer, whatever Python knows of it
+  Json ask_prepared(Json message);  // prepares once more where Python was started anew
+  void lay_out();
   Place place(std::int64_t heads, std::int64_t rows);
+  Json places() const;
 
   std::string name_;
-  double timeout_;
+  std::shared_ptr<PythonChild> python_;
   std::string kernel_;         // "scaled_dot_product_attention"
   std::string configuration_;  // versions, and the backend or how it runs
-  std::string versions_;
-  std::unique_ptr<SharedMemory> memory_;
-  std::unique_ptr<Child> child_;
   Case case_;
-  std::int64_t bytes_ = 0;  // of the shared memory so far
+  const Inputs* inputs_ = nullptr;  // while it is prepared
+  int generation_ = 0;              // of the Python child that was
+  std::int64_t bytes_ = 0;          // of the shared memory so far
   Place q_{}, k_{}, v_{}, d_o_{}, o_{}, dq_{}, dk_{}, dv_{};
 };
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "bench/ceilings.h"
+#include "bench/python_child.h"
 #include "bench/runner.h"
 #include "bench/table.h"
 #include "cli/bench_events.h"
@@ -38,7 +39,9 @@ std::string quoted(std::string_view word) {
 std::string repeat_command(Arguments arguments) {
   std::string command = "strobe bench";
   for (const std::string_view word : arguments) {
-    if (word == "--" + std::string(kEventsFlag)) continue;  // how it is told, not what is measured
+    // How it is told and who asks, not what is measured.
+    if (word == "--" + std::string(kEventsFlag)) continue;
+    if (word.starts_with("--" + std::string(bench::kLentPythonFlag) + "=")) continue;
     command += ' ';
     command += quoted(word);
   }
@@ -109,16 +112,17 @@ struct Prepared {
   bench::Implementations implementations;
 };
 
-Prepared prepare(const BenchOptions& options, const Cases& cases, Arguments arguments) {
+Prepared prepare(const BenchOptions& options, const Cases& cases, Arguments arguments,
+                 std::optional<pid_t> lent_python = {}) {
   const bench::Case& first = cases.cases.front();
   const RunFlags& how = options.how;
   if (how.pin && first.device == Device::cpu && first.threads <= available_cores()) pin_to_cores(first.threads);
   Prepared made;
   made.ceilings = bench::ceilings_for(cases.cases, how.quick ? bench::Depth::none : bench::Depth::brief);
   made.record = {.environment = bench::full_environment(made.ceilings), .command = repeat_command(arguments)};
+  const auto python = std::make_shared<bench::PythonChild>(how.peer_timeout, lent_python);
   for (const std::string& name : options.one.implementations) {
-    made.implementations.push_back(
-        bench::make_implementation(name, {.device = first.device, .peer_timeout = how.peer_timeout}));
+    made.implementations.push_back(bench::make_implementation(name, {.device = first.device, .python = python}));
   }
   return made;
 }
@@ -138,6 +142,13 @@ int run_bench(Arguments arguments) {
              .takes = Takes::nothing,
              .help = "for programs: one of --launches, with its rows on the standard output",
              .apply = [&](auto, auto) { launch = true; }});
+  std::optional<pid_t> lent_python;
+  table.add({.name = bench::kLentPythonFlag,
+             .placeholder = "PID",
+             .help = "for programs, with --events: the Python process that a sweep lends, behind descriptors 3 to 6",
+             .apply = [&](auto flag, auto value) {
+               lent_python = static_cast<pid_t>(parse_integer(flag, value, 1, INT32_MAX));
+             }});
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(kIntroduction + table.help());
     return kFine;
@@ -150,7 +161,7 @@ int run_bench(Arguments arguments) {
   bench::RunOptions run = options.how.run;
   run.check = options.how.check ? bench::Check::on : bench::Check::off;
   if (events) {
-    const Prepared prepared = prepare(options, cases, arguments);
+    const Prepared prepared = prepare(options, cases, arguments, lent_python);
     return tell_events(cases.cases, prepared.implementations, run, prepared.record);
   }
   Output output(options.output);

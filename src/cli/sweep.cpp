@@ -245,6 +245,7 @@ int run_sweep(Arguments arguments) {
   bench::RunnerOptions running{.program = program,
                                .flags = plan.run_words,
                                .quick = plan.how.quick,
+                               .lends_python = program == self,
                                .cell_limit = options.cell_limit,
                                .sweep = Json::object({{"grid", options.grid},
                                                       {"settings", settings},

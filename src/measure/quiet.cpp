@@ -40,6 +40,17 @@ std::optional<double> seconds_on_core(pid_t process) {
 
 }  // namespace
 
+std::vector<int> own_cores() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &allowed)) cores.push_back(core);
+  }
+  return cores;
+}
+
 std::vector<int> pin_to_cores(int count) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);

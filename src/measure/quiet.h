@@ -11,6 +11,9 @@ namespace strobe {
 // Threads that exist already keep theirs. Returns the cores; empty where the system refuses.
 std::vector<int> pin_to_cores(int count);
 
+// The cores that this process may use, in order.
+std::vector<int> own_cores();
+
 // Waits until the threads of a process use less than a tenth of a core (OpenMP and BLAS workers spin for some
 // milliseconds after a call and would slow down whoever is measured next), at most 50 ms.
 void wait_until_quiet(pid_t process);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -16,6 +17,11 @@ class PythonScope {
   explicit PythonScope(const std::string& text) {
     if (const char* before = std::getenv(kVariable)) before_ = before;
     setenv(kVariable, scratch_.program("python3", text).c_str(), 1);
+  }
+  // How often it was run, where the text has said so with a line each in "$0.starts".
+  std::ptrdiff_t starts() const {
+    const std::string lines = scratch_.read("python3.starts");
+    return std::count(lines.begin(), lines.end(), '\n');
   }
   ~PythonScope() { before_ ? setenv(kVariable, before_->c_str(), 1) : unsetenv(kVariable); }
   PythonScope(const PythonScope&) = delete;
@@ -32,7 +38,7 @@ class FakePython : public PythonScope {
  public:
   // `special` is shell code: cases (pattern) commands ;; that come before the honest-looking answers.
   explicit FakePython(const std::string& special)
-      : PythonScope("#!/bin/sh\nwhile read -r line; do case \"$line\" in\n" + special + "\n" +
+      : PythonScope("#!/bin/sh\necho $$ >>\"$0.starts\"\nwhile read -r line; do case \"$line\" in\n" + special + "\n" +
                     R"(*\"hello\"*) echo '{"ok":true,"torch":"fake","python":"fake"}' ;;
 *\"prepare\"*) echo '{"ok":true,"kernel":"fake","configuration":"backend fake"}' ;;
 *\"time\"*) echo '{"ok":true,"seconds":0.001}' ;;

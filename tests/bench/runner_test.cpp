@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "bench/fake_python.h"
+#include "bench/python_child.h"
 #include "bench/row.h"
 #include "bench/table.h"
 
@@ -23,8 +24,9 @@ RunOptions few(int repeats) {
 std::vector<Row> run(const Case& one, const std::vector<std::string>& names, const RunOptions& options,
                      double peer_timeout = 20) {
   Implementations implementations;
+  const auto python = std::make_shared<PythonChild>(peer_timeout);
   for (const std::string& name : names) {
-    implementations.push_back(make_implementation(canonical_name(name), {.peer_timeout = peer_timeout}));
+    implementations.push_back(make_implementation(canonical_name(name), {.python = python}));
   }
   return run_case(one, implementations, options);
 }
@@ -150,9 +152,11 @@ TEST(Peer, MissingInterpreterIsUnsupported) {
 
 TEST(Peer, RefusalIsUnsupportedWithItsReason) {
   const test::FakePython python(R"(*\"hello\"*) echo '{"ok":false,"status":"unsupported","reason":"no PyTorch"}' ;;)");
-  const std::vector<Row> rows = run(tiny(), {"torch-sdpa"}, few(1));
+  const std::vector<Row> rows = run(tiny(), {"torch-sdpa", "torch-math"}, few(1));
   EXPECT_EQ(rows[0].status, Status::unsupported);
   EXPECT_EQ(rows[0].reason, "torch-sdpa: no PyTorch");
+  EXPECT_EQ(rows[1].status, Status::unsupported);
+  EXPECT_EQ(rows[1].reason, "torch-math: no PyTorch");
 }
 
 TEST(Peer, HangIsATimeout) {
@@ -169,6 +173,35 @@ TEST(Peer, DeathIsACrashWithTheSignalAndItsLastWords) {
   EXPECT_NE(rows[0].reason.find("signal 11"), std::string::npos) << rows[0].reason;
   EXPECT_NE(rows[0].reason.find("last words"), std::string::npos) << rows[0].reason;
   EXPECT_EQ(rows[1].status, Status::ok);
+}
+
+TEST(Peer, AllAreAskedThroughOneChild) {
+  const test::FakePython python("*none*) ;;");
+  RunOptions options = few(3);
+  options.check = Check::off;
+  for (const Row& row : run(tiny(), {"torch-sdpa", "torch-math", "torch-naive"}, options)) {
+    EXPECT_EQ(row.status, Status::ok) << row.reason;
+    EXPECT_EQ(row.forward.samples.size(), 3u);
+  }
+  EXPECT_EQ(python.starts(), 1);
+}
+
+// The second call of torch-math comes when all are prepared.
+TEST(Peer, TheDeathOfOneCostsTheOthersNothing) {
+  const test::FakePython python(
+      R"(*\"time\"*torch-math*) [ -e "$0.called" ] && kill -SEGV $$; touch "$0.called"; echo '{"ok":true,"seconds":0.001}' ;;)");
+  RunOptions options = few(3);
+  options.check = Check::off;
+  Case one = tiny();
+  one.passes = Passes::forward;
+  const std::vector<Row> rows = run(one, {"torch-sdpa", "torch-math", "torch-naive"}, options);
+  EXPECT_EQ(rows[0].status, Status::ok) << rows[0].reason;
+  EXPECT_EQ(rows[0].forward.samples.size(), 3u);
+  EXPECT_EQ(rows[1].status, Status::crashed);
+  EXPECT_NE(rows[1].reason.find("torch-math: "), std::string::npos) << rows[1].reason;
+  EXPECT_NE(rows[1].reason.find("signal 11"), std::string::npos) << rows[1].reason;
+  EXPECT_EQ(rows[2].status, Status::ok) << rows[2].reason;
+  EXPECT_EQ(python.starts(), 2);
 }
 
 TEST(Peer, NonsenseIsACrash) {

@@ -41,7 +41,7 @@ std::vector<Row> run(TorchPeer& peer, const Case& one) {
 }
 
 TEST(TorchPeer, PassesTheGateAcrossCasesInOneChild) {
-  TorchPeer peer("torch-sdpa", 120);
+  TorchPeer peer("torch-sdpa", std::make_shared<PythonChild>(120));
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     for (const bool causal : {false, true}) {
       Case one = small(dtype);
@@ -67,7 +67,7 @@ TEST(TorchPeer, PassesTheGateAcrossCasesInOneChild) {
 
 TEST(TorchPeer, NaiveTakesEveryMaskThatLeavesARowItsKeys) {
   for (const char* name : {"torch-naive", "torch-compile"}) {
-    TorchPeer peer(name, 120);
+    TorchPeer peer(name, std::make_shared<PythonChild>(120));
     Case one = small(DType::fp32);
     one.seq_q = 9, one.seq_k = 14;
     one.causal = true, one.alignment = Alignment::bottom_right;
@@ -92,7 +92,7 @@ TEST(TorchPeer, WithAStubOfPyTorch) {
   const test::PythonScope stub(kStubTorch);
   const Case plain{.batch = 2, .heads = 2, .kv_heads = 2, .seq_q = 9, .seq_k = 9, .head_dim = 4, .dtype = DType::fp32};
   const std::int64_t tensor = 4 * 2 * 2 * 9 * 4;
-  TorchPeer peer("torch-sdpa", 60);
+  TorchPeer peer("torch-sdpa", std::make_shared<PythonChild>(60));
   for (const bool causal : {false, true}) {
     Case one = plain;
     one.causal = causal;
@@ -122,7 +122,14 @@ TEST(TorchPeer, WithAStubOfPyTorch) {
   half.dtype = DType::fp16;
   refused(peer, half, Status::crashed, "ValueError");  // an exception is one row's crash, the child lives on
   EXPECT_EQ(run(peer, plain)[0].status, Status::ok);
-  TorchPeer flash("torch-flash", 60);
+  Implementations both;  // prepared at the same time, in one child
+  const auto python = std::make_shared<PythonChild>(60);
+  for (const char* name : {"torch-sdpa", "torch-math"}) both.push_back(std::make_unique<TorchPeer>(name, python));
+  RunOptions options;
+  options.rule.repeats = 2;
+  for (const Row& each : run_case(plain, both, options)) EXPECT_EQ(each.status, Status::ok) << each.reason;
+  EXPECT_EQ(python->generation(), 1);
+  TorchPeer flash("torch-flash", std::make_shared<PythonChild>(60));
   refused(flash, plain, Status::unsupported, "torch-flash is a backend of CUDA");
 }
 

@@ -288,6 +288,43 @@ TEST(Sweep, AWrongResultIsARowWithoutTimesAndExitCode1) {
   EXPECT_EQ(cells_in(scratch, "sweep.jsonl"), (std::multiset<std::string>{"48 flash2 ok", "48 torch-sdpa wrong"}));
 }
 
+TEST(Sweep, OnePythonServesThePeersOfAllProblems) {
+  const FakePython python("*none*) ;;");
+  const Scratch scratch;
+  const Program program =
+      run_program(tiny("--seq_len 16,17,18 --impl Flash2,torch-sdpa,torch-math --check=off"), scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  for (const Json& row : rows_in(scratch, "sweep.jsonl")) {
+    EXPECT_EQ(row.at("status").as_string(), "ok") << row.dump();
+    EXPECT_EQ(row.at("command").as_string().find("lent"), std::string::npos) << row.at("command").dump();
+  }
+  EXPECT_EQ(python.starts(), 1);
+}
+
+TEST(Sweep, SomebodyElsesProcessIsNoLentPython) {
+  const Scratch scratch;
+  const Program program = run_program("bench --impl torch-sdpa --events --lent-python 1", scratch);
+  EXPECT_EQ(program.code, 2);
+  EXPECT_NE(program.errors.find("--lent-python 1: not a child of"), std::string::npos) << program.errors;
+}
+
+// It dies in the second problem, whose other peer gets one of its own; the third problem gets a new one of the sweep's.
+TEST(Sweep, PythonIsStartedAnewAfterItHasFailed) {
+  const FakePython python(R"(*\"seq_q\":17*torch-math*) echo 'last words' >&2; kill -SEGV $$ ;;)");
+  const Scratch scratch;
+  const Program program =
+      run_program(tiny("--seq_len 16,17,18,19 --impl torch-math,torch-sdpa --check=off --pass forward"), scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  EXPECT_EQ(
+      cells_in(scratch, "sweep.jsonl"),
+      (std::multiset<std::string>{"16 torch-math ok", "16 torch-sdpa ok", "17 torch-math crashed", "17 torch-sdpa ok",
+                                  "18 torch-math ok", "18 torch-sdpa ok", "19 torch-math ok", "19 torch-sdpa ok"}));
+  const std::string reason = row_of(rows_in(scratch, "sweep.jsonl"), 17, "torch-math").at("reason").as_string();
+  EXPECT_NE(reason.find("died of signal 11"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("last words"), std::string::npos) << reason;
+  EXPECT_EQ(python.starts(), 3);
+}
+
 TEST(Sweep, AMissingPeerIsAnUnsupportedRow) {
   const Scratch scratch;
   const Program program =

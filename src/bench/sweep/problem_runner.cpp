@@ -7,6 +7,7 @@
 
 #include "bench/ceilings.h"
 #include "bench/row.h"
+#include "bench/torch_peer.h"
 #include "core/fail.h"
 #include "core/printable.h"
 #include "measure/clock.h"
@@ -73,8 +74,43 @@ std::vector<std::string> ProblemRunner::command_for(const Listening& state) cons
   return command;
 }
 
+// Sees to a Python process where the problem has peers that need one. Where none can be started, the child tries
+// itself, and its rows say why not.
+bool ProblemRunner::can_lend(const Listening& state) {
+  if (!options_.lends_python) return false;
+  if (std::none_of(state.left.begin(), state.left.end(), is_torch_peer)) return false;
+  if (python_ && !python_->child.is_running()) python_.reset();
+  if (python_) return true;
+  try {
+    python_ = std::make_unique<PythonProcess>();
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
+
+// Python is lent to the child, and again to the next one where this one has ended well: then the last question has had
+// its answer. After any other end of the child nobody knows what Python would say next.
 void ProblemRunner::listen(Listening& state) {
-  Child child(command_for(state), {.longest_line = kLongestRow});
+  std::vector<std::string> command = command_for(state);
+  ChildOptions options{.descriptors = {}, .longest_line = kLongestRow};
+  const bool lent = can_lend(state);
+  if (lent) {
+    command.push_back(fmt::format("--{}={}", kLentPythonFlag, python_->child.pid()));
+    options.descriptors = python_->descriptors();
+  }
+  Child child(command, options);
+  if (hear_all(child, state) || !lent) return;
+  python_->child.end(0);
+  python_.reset();
+}
+
+// Whether the child has told all rows and ended well.
+bool ProblemRunner::hear_all(Child& child, Listening& state) {
+  const auto lost = [&](Status status, const std::string& how, int signal) {
+    lose(state, status, how, signal);
+    return false;
+  };
   state.since = now_seconds();
   while (!state.left.empty()) {
     std::string line;
@@ -83,15 +119,17 @@ void ProblemRunner::listen(Listening& state) {
       case Child::Heard::line:
         if (take(state, line)) break;
         child.end(0);
-        return lose(state, Status::crashed, fmt::format("the child wrote \"{}\"", printable(line)), 0);
+        return lost(Status::crashed, fmt::format("the child wrote \"{}\"", printable(line)), 0);
       case Child::Heard::nothing:
         child.end(0);
-        return lose(state, Status::timeout, fmt::format("took more than {} s", options_.cell_limit), 0);
+        return lost(Status::timeout, fmt::format("took more than {} s", options_.cell_limit), 0);
       case Child::Heard::end:
         const ChildEnd end = child.end(2);
-        return lose(state, Status::crashed, "the child " + end.text(), end.signal);
+        return lost(Status::crashed, "the child " + end.text(), end.signal);
     }
   }
+  const ChildEnd end = child.end(2);
+  return end.signal == 0 && end.code == 0;
 }
 
 // False where the line is no event.

@@ -4,10 +4,11 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "bench/child.h"
+#include "bench/python_child.h"
 #include "bench/sweep/problem.h"
 
 namespace strobe::bench {
@@ -16,6 +17,7 @@ struct RunnerOptions {
   std::string program;             // that knows `bench --events`
   std::vector<std::string> flags;  // of bench, for all problems
   bool quick = false;              // those flags have --quick: ceilings are not measured
+  bool lends_python = false;       // the program is this one: it knows how to ask the peers' child
   double cell_limit = 600;         // seconds that a cell may take
   Json sweep;                      // goes into every row as "sweep"
 
@@ -36,14 +38,17 @@ class ProblemRunner {
   struct Listening;  // to one child
 
   void listen(Listening& state);
+  bool hear_all(Child& child, Listening& state);
+  bool can_lend(const Listening& state);
   bool take(Listening& state, const std::string& line);
   void take_row(Listening& state, Json row);
   void lose(Listening& state, Status status, const std::string& how, int signal);
   std::vector<std::string> command_for(const Listening& state) const;
 
   RunnerOptions options_;
-  Json environment_;                      // of the last child that told one
-  std::map<std::string, Json> ceilings_;  // measured once a sweep for each device, type and number of threads
+  std::unique_ptr<PythonProcess> python_;  // that the peers of all problems are asked through; none: to be started
+  Json environment_;                       // of the last child that told one
+  std::map<std::string, Json> ceilings_;   // measured once a sweep for each device, type and number of threads
 };
 
 }  // namespace strobe::bench

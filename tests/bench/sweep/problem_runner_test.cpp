@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 
+#include "bench/fake_python.h"
 #include "support/scratch.h"
 
 namespace strobe::bench {
@@ -78,6 +79,36 @@ TEST_F(ProblemRunnerTest, ARowOfNobodyIsNotTaken) {
   auto rows = run("row torch-sdpa; sleep 100", 20);
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows["flash2"].at("status").as_string(), "crashed");
+}
+
+// Problems of which the second is lost in the middle of a question.
+TEST_F(ProblemRunnerTest, APythonThatWasAskedAndNotHeardIsNotLentAgain) {
+  const test::FakePython python("*none*) ;;");
+  const std::filesystem::path script = scratch_.program("child", R"(#!/bin/sh
+for word; do case "$word" in --lent-python=*) echo "$word" >>"$0.lent" ;; esac; done
+echo '{"command":"hello"}' >&4
+case "$*" in *--lost*) kill -9 $$ ;; esac
+read -r answer <&5
+echo '{"row":{"implementation":"torch-sdpa","status":"ok","environment":{"ceilings":null}}}'
+)");
+  std::vector<std::string> statuses;
+  ProblemRunner runner({.program = script.string(),
+                        .flags = {},
+                        .lends_python = true,
+                        .sweep = {},
+                        .row = [&](Json row) { statuses.push_back(row.at("status").as_string()); },
+                        .step = {}});
+  for (const char* word : {"--first", "--lost", "--third", "--fourth"}) {
+    runner.run(make_problem({}, {"torch-sdpa"}), {word});
+  }
+  EXPECT_EQ(statuses, (std::vector<std::string>{"ok", "crashed", "ok", "ok"}));
+  EXPECT_EQ(python.starts(), 2);
+  std::istringstream lent(scratch_.read("child.lent"));
+  const std::vector<std::string> processes{std::istream_iterator<std::string>(lent), {}};
+  ASSERT_EQ(processes.size(), 4u);
+  EXPECT_EQ(processes[0], processes[1]);
+  EXPECT_NE(processes[1], processes[2]);
+  EXPECT_EQ(processes[2], processes[3]);
 }
 
 TEST_F(ProblemRunnerTest, AProgramThatCannotStartIsAnError) {
