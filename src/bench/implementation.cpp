@@ -7,6 +7,7 @@
 #include "bench/cudnn_peer.h"
 #include "bench/gpu_kernel.h"
 #include "bench/kernel_implementation.h"
+#include "bench/onednn_peer.h"
 #include "bench/torch_peer.h"
 #include "core/fail.h"
 #include "core/printable.h"
@@ -34,11 +35,12 @@ std::vector<std::string> library_kernels() {
 std::vector<std::string> implementation_names() {
   std::vector<std::string> names = library_kernels();
   for (const char* peer : kTorchPeers) names.emplace_back(peer);
+  names.emplace_back(kOnednnPeer);
   names.emplace_back(kCudnnPeer);
   return names;
 }
 
-bool is_peer(std::string_view name) { return is_torch_peer(name) || name == kCudnnPeer; }
+bool is_peer(std::string_view name) { return is_torch_peer(name) || name == kCudnnPeer || name == kOnednnPeer; }
 
 std::string canonical_name(std::string_view name) {
   const std::string wanted = lower(name) == "pytorch" ? "standard" : lower(name);
@@ -53,6 +55,7 @@ std::unique_ptr<Implementation> make_implementation(const std::string& name, con
     return std::make_unique<TorchPeer>(name, options.python ? options.python : std::make_shared<PythonChild>(600));
   }
   if (name == kCudnnPeer) return std::make_unique<CudnnPeer>();
+  if (name == kOnednnPeer) return make_onednn_peer();
   if (options.device == Device::cuda) return std::make_unique<GpuKernel>(name);
   return std::make_unique<KernelImplementation>(name);
 }

@@ -93,7 +93,7 @@ class Implementation {
 // Names that make_implementation knows, in their canonical spelling: the kernels, then the peers.
 std::vector<std::string> implementation_names();
 
-bool is_peer(std::string_view name);  // of others' making: torch-*, cudnn
+bool is_peer(std::string_view name);  // of others' making: torch-*, cudnn, onednn
 
 // "flash2" for "Flash2", "standard" for "Pytorch"; throws Error(invalid_argument) with the valid names.
 std::string canonical_name(std::string_view name);

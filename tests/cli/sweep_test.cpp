@@ -301,6 +301,13 @@ TEST(Sweep, OnePythonServesThePeersOfAllProblems) {
   EXPECT_EQ(python.starts(), 1);
 }
 
+TEST(Sweep, APeerHasAPrediction) {
+  const Scratch scratch;
+  const Program program = run_program(tiny("--seq_len 16 --impl onednn,torch-sdpa --dry-run"), scratch);
+  EXPECT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("2 cells, 2 to measure"), std::string::npos) << program.output;
+}
+
 TEST(Sweep, SomebodyElsesProcessIsNoLentPython) {
   const Scratch scratch;
   const Program program = run_program("bench --impl torch-sdpa --events --lent-python 1", scratch);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "bench/implementation.h"
+#include "bench/onednn_peer.h"
 #include "bench/verdict.h"
 
 namespace strobe::bench {
@@ -15,7 +16,7 @@ constexpr int kCalls = 5;        // untimed calls of each region
 
 double share_of_product_rate(const std::string& implementation, Device device) {
   if (implementation == "reference") return 0.003;
-  if (implementation == "standard") return device == Device::cuda ? 0.05 : 0.1;
+  if (implementation == "standard" || implementation == kOnednnPeer) return device == Device::cuda ? 0.05 : 0.1;
   return is_peer(implementation) ? 0.3 : 0.5;
 }
 

@@ -1,0 +1,30 @@
+// A build without oneDNN: the peer says so.
+#include "bench/onednn_peer.h"
+#include "core/fail.h"
+
+namespace strobe::bench {
+namespace {
+
+[[noreturn]] void refuse() {
+  fail(ErrorCode::unsupported, "{}: this build has no oneDNN 2; install libdnnl-dev and build again", kOnednnPeer);
+}
+
+class NoOnednn : public Implementation {
+ public:
+  std::string name() const override { return kOnednnPeer; }
+  std::string kernel() const override { return {}; }
+  std::string configuration() const override { return {}; }
+  std::optional<std::int64_t> predicted_bytes(const Case&) override { refuse(); }
+  void prepare(const Case&, const Inputs&) override { refuse(); }
+  void release() override {}
+  double time(Region) override { refuse(); }
+  Results results() override { refuse(); }
+  std::optional<std::int64_t> metered_bytes() override { refuse(); }
+  void settle() override {}
+};
+
+}  // namespace
+
+std::unique_ptr<Implementation> make_onednn_peer() { return std::make_unique<NoOnednn>(); }
+
+}  // namespace strobe::bench

@@ -1,0 +1,67 @@
+// oneDNN's peer: its results pass the gate with every mask and with grouped heads, its memory is what was predicted,
+// its refusals are reasons. In a build without oneDNN it is refused itself, and the rest skipped.
+#include "bench/onednn_peer.h"
+
+#include <gtest/gtest.h>
+
+#include "bench/runner.h"
+
+namespace strobe::bench {
+namespace {
+
+Case small() {
+  return {.batch = 2,
+          .heads = 4,
+          .kv_heads = 2,
+          .seq_q = 70,
+          .seq_k = 70,
+          .head_dim = 24,
+          .dtype = DType::fp32,
+          .threads = 2};
+}
+
+Row run(const Case& one) {
+  Implementations implementations;
+  implementations.push_back(make_implementation(kOnednnPeer, {}));
+  RunOptions options;
+  options.rule.repeats = 2;
+  return run_case(one, implementations, options)[0];
+}
+
+bool is_missing(const Row& row) { return row.reason.find("this build has no oneDNN 2; install") != std::string::npos; }
+
+TEST(OnednnPeer, PassesTheGateWithEveryMask) {
+  Case causal = small(), window = small(), corner = small(), forward = small();
+  causal.causal = true;
+  window.window = {7, 3};
+  corner.causal = true, corner.seq_q = 9, corner.alignment = Alignment::bottom_right;
+  forward.passes = Passes::forward;
+  for (const Case& one : {small(), causal, window, corner, forward}) {
+    const Row row = run(one);
+    if (is_missing(row)) {
+      EXPECT_EQ(row.status, Status::unsupported);
+      GTEST_SKIP() << row.reason;
+    }
+    ASSERT_EQ(row.status, Status::ok) << row.reason;
+    EXPECT_EQ(row.gate->comparisons.size(), has_backward(one.passes) ? 4u : 1u);
+    EXPECT_EQ(row.peak_bytes.value_or(0), row.predicted_bytes.value_or(-1));
+    EXPECT_EQ(row.configuration.rfind("oneDNN 2.", 0), 0u) << row.configuration;
+  }
+}
+
+TEST(OnednnPeer, RefusesWithAReason) {
+  if (const Row row = run(small()); is_missing(row)) GTEST_SKIP() << row.reason;
+  const auto refused = [](const Case& one, const char* says) {
+    const Row row = run(one);
+    EXPECT_EQ(row.status, Status::unsupported);
+    EXPECT_NE(row.reason.find(says), std::string::npos) << row.reason;
+  };
+  Case softcap = small(), empty_row = small();
+  softcap.options.softcap = 5;
+  empty_row.seq_q = 80, empty_row.causal = true, empty_row.alignment = Alignment::bottom_right;
+  refused(softcap, "score options, softcap 5");
+  refused(empty_row, "row 0 has no keys");
+}
+
+}  // namespace
+}  // namespace strobe::bench
