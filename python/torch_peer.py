@@ -240,20 +240,40 @@ class Peer:
         """Bytes of all tensors at the worst moment of a forward and a backward, from the allocator's own events."""
         if self.on_gpu:
             return self.gpu_peak()
+        most = self.profiled(self.d_o is not None)[0]
+        return {"bytes": most + self.input_bytes() + (self.bytes_of(self.d_o) if self.d_o is not None else 0)}
+
+    def kept(self, request):
+        """Bytes held after a forward: inputs, output, and what autograd has saved for the backward."""
+        if not self.on_gpu:
+            return {"bytes": self.profiled(False)[1] + self.input_bytes()}
+        self.o = self.grads = self.flush = self.d_o = None
+        with self.backend():
+            self.o = self.attend()
+        self.torch.cuda.synchronize()
+        return {"bytes": self.torch.cuda.memory_allocated()}
+
+    def bytes_of(self, tensor):
+        return tensor.numel() * tensor.element_size()
+
+    def input_bytes(self):
+        return sum(self.bytes_of(tensor) for tensor in self.inputs)
+
+    def profiled(self, backward):
+        """Bytes beyond the inputs: the most at once and those at the end, of a forward and where asked a backward."""
         from torch.profiler import ProfilerActivity, profile
 
         self.o = self.grads = None
         with self.backend(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
             self.o = self.attend()
-            if self.d_o is not None:
+            if backward:
                 self.grads = self.gradients(self.o, True)
         events = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
         held = most = 0
         for event in sorted(events, key=lambda event: event.start_ns()):
             held += event.nbytes()
             most = max(most, held)
-        inputs = self.inputs + ([self.d_o] if self.d_o is not None else [])
-        return {"bytes": most + sum(tensor.numel() * tensor.element_size() for tensor in inputs)}
+        return most, held
 
     def gpu_peak(self):
         cuda = self.torch.cuda
@@ -279,7 +299,7 @@ class Peer:
 def main():
     peers = Peers()
     commands = {"hello": peers.hello, "prepare": peers.prepare, "time": peers.ask, "results": peers.ask,
-                "peak": peers.ask, "release": peers.release}
+                "peak": peers.ask, "kept": peers.ask, "release": peers.release}
     for line in sys.stdin:
         request = json.loads(line)
         try:

@@ -122,4 +122,9 @@ std::optional<std::int64_t> GpuImplementation::metered_bytes() {
   return static_cast<std::int64_t>(gpu_allocator().statistics().peak - held_before_);
 }
 
+std::optional<std::int64_t> GpuImplementation::kept_bytes() {
+  for (GpuBuffer* buffer : {&d_o_, &dq_, &dk_, &dv_, &dbias_, &dsinks_, &workspace_}) *buffer = GpuBuffer();
+  return static_cast<std::int64_t>(gpu_allocator().statistics().current - held_before_);
+}
+
 }  // namespace strobe::bench

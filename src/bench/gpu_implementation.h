@@ -17,6 +17,7 @@ class GpuImplementation : public Implementation {
   double time(Region region) override;
   Results results() override;
   std::optional<std::int64_t> metered_bytes() override;
+  std::optional<std::int64_t> kept_bytes() override;
   void settle() override {}  // nothing runs between calls
 
  protected:

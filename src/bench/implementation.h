@@ -86,6 +86,10 @@ class Implementation {
   // Most bytes held at once since prepare, inputs included; empty where there is no meter.
   virtual std::optional<std::int64_t> metered_bytes() = 0;
 
+  // Bytes held between a forward and its backward: the inputs and what the forward leaves for it. All else is given
+  // back for this, so that release() must be the next call. Empty where there is no meter.
+  virtual std::optional<std::int64_t> kept_bytes() { return std::nullopt; }
+
   // Waits until its threads have stopped spinning, so that the next one is measured undisturbed.
   virtual void settle() = 0;
 };

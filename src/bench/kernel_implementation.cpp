@@ -93,6 +93,12 @@ std::optional<std::int64_t> KernelImplementation::metered_bytes() {
   return static_cast<std::int64_t>(host_allocator().statistics().peak);
 }
 
+std::optional<std::int64_t> KernelImplementation::kept_bytes() {
+  for (Buffer* buffer : {&dq_, &dk_, &dv_, &dbias_, &dsinks_, &workspace_}) *buffer = Buffer();
+  const std::int64_t d_o = tensor_bytes(case_).o;  // the caller's, who has it from what comes after
+  return static_cast<std::int64_t>(host_allocator().statistics().current) - d_o;
+}
+
 void KernelImplementation::settle() { wait_until_quiet(getpid()); }
 
 }  // namespace strobe::bench

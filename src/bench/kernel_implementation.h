@@ -18,6 +18,7 @@ class KernelImplementation : public Implementation {
   double time(Region region) override;
   Results results() override;
   std::optional<std::int64_t> metered_bytes() override;
+  std::optional<std::int64_t> kept_bytes() override;
   void settle() override;
 
  private:

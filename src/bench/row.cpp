@@ -77,6 +77,7 @@ Json row_json(const Row& row, const RunRecord& record) {
   Json json = Json::object();
   for (const Region region : kRegions) json.set(name_of(region), region_json(row, region));
   json.set("peak_memory_usage(MB)", megabytes(row.peak_bytes));
+  json.set("memory_before_backward(MB)", megabytes(row.kept_bytes));
   json.set("predicted_memory(MB)", megabytes(row.predicted_bytes));
   json.set("status", name_of(row.status));
   if (!row.reason.empty()) json.set("reason", row.reason);

@@ -27,6 +27,7 @@ struct Row {
   std::string reason;              // where the status is not ok
   Series forward, backward, both;  // empty: not timed
   std::optional<std::int64_t> peak_bytes;
+  std::optional<std::int64_t> kept_bytes;       // held between a forward and its backward
   std::optional<std::int64_t> predicted_bytes;  // told before the run
   std::optional<std::int64_t> asked, free;      // bytes, where out of memory
   std::optional<GateResult> gate;               // absent: --check=off

@@ -92,6 +92,7 @@ void examine(const Case& one, const Inputs& inputs, const Gate* gate, Contender&
     }
   }
   row.peak_bytes = implementation.metered_bytes();
+  if (has_backward(one.passes)) row.kept_bytes = implementation.kept_bytes();
   implementation.release();
 }
 

@@ -187,9 +187,12 @@ Results TorchPeer::results() {
   return results;
 }
 
-std::optional<std::int64_t> TorchPeer::metered_bytes() {
+std::optional<std::int64_t> TorchPeer::metered_bytes() { return ask_bytes("peak"); }
+std::optional<std::int64_t> TorchPeer::kept_bytes() { return ask_bytes("kept"); }
+
+std::optional<std::int64_t> TorchPeer::ask_bytes(const char* command) {
   try {
-    return ask(Json::object({{"command", "peak"}})).at("bytes").as_integer();
+    return ask(Json::object({{"command", command}})).at("bytes").as_integer();
   } catch (const ImplementationError&) {
     if (python_->generation() == 0) throw;
     return std::nullopt;  // alive: this PyTorch has no such meter

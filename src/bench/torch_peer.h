@@ -33,6 +33,7 @@ class TorchPeer : public Implementation {
   double time(Region region) override;
   Results results() override;
   std::optional<std::int64_t> metered_bytes() override;
+  std::optional<std::int64_t> kept_bytes() override;
   void settle() override;
 
  private:
@@ -43,7 +44,8 @@ class TorchPeer : public Implementation {
 
   void start(const Case& one);
   void send_case();
-  Json ask(Json message);           // of this peer, whatever Python knows of it
+  Json ask(Json message);  // of this peer, whatever Python knows of it
+  std::optional<std::int64_t> ask_bytes(const char* command);
   Json ask_prepared(Json message);  // prepares once more where Python was started anew
   void lay_out();
   Place place(std::int64_t heads, std::int64_t rows);

@@ -36,6 +36,12 @@ std::optional<double> pass_flops(const Cell& cell, Pass pass) {
   });
 }
 
+std::optional<double> most_of_launches(const Cell& cell, std::optional<double> Result::*megabytes) {
+  std::optional<double> most;
+  for (const Result& launch : cell.launches) most = std::max(most, launch.*megabytes);
+  return most;
+}
+
 }  // namespace
 
 std::optional<double> Cell::seconds(Pass pass) const {
@@ -60,11 +66,8 @@ std::optional<double> Cell::flop_rate(Pass pass) const {
   return flops ? std::optional(*flops / *time) : std::nullopt;
 }
 
-std::optional<double> Cell::peak_mb() const {
-  std::optional<double> most;
-  for (const Result& launch : launches) most = std::max(most, launch.peak_mb);
-  return most;
-}
+std::optional<double> Cell::peak_mb() const { return most_of_launches(*this, &Result::peak_mb); }
+std::optional<double> Cell::kept_mb() const { return most_of_launches(*this, &Result::kept_mb); }
 
 std::optional<double> Cell::predicted_mb() const {
   return over_launches(*this, [](const Result& launch) { return launch.predicted_mb; });

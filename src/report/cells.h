@@ -36,6 +36,7 @@ struct Cell {
   // Nominal FLOP/s at that time.
   std::optional<double> flop_rate(Pass pass) const;
   std::optional<double> peak_mb() const;       // the largest of the launches
+  std::optional<double> kept_mb() const;       // between a forward and its backward, likewise
   std::optional<double> predicted_mb() const;  // the same in all of them
   std::size_t samples() const;                 // of the forward (else the backward), over all launches
 };

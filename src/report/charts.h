@@ -15,7 +15,8 @@ struct ChartInput {
   SeriesNames names;
 };
 
-// Time, rate and memory against sequence length, batch, heads and embedding.
+// Time, rate and memory against sequence length, batch, heads and embedding; what a forward leaves held against the
+// first.
 void add_line_charts(const ChartInput& input, std::vector<Figure>& figures);
 // Time by implementation over the cells that all completed; causal on against off.
 void add_bar_charts(const ChartInput& input, std::vector<Figure>& figures);

@@ -137,14 +137,14 @@ void add_view(const ChartInput& input, const Choice& choice, const SizeAxis& axi
   const auto add = [&](const char* quantity, const std::string& title, Pass pass, const std::string& y_title,
                        Scale scale, std::vector<Series> series) {
     if (series.empty()) return;
-    const bool memory = std::string_view(quantity) == "memory";
+    const bool timed = std::string_view(quantity) == "time" || std::string_view(quantity) == "rate";
     figures.push_back({.id = fmt::format("{}-{}", quantity, axis.id),
                        .title = fmt::format("{} against {}", title, axis.title),
                        .section = fmt::format("Against {}", axis.title),
                        .view = view.text,
                        .causal = choice.causal,
                        .dtype = choice.dtype,
-                       .pass = memory ? "" : name_of(pass),
+                       .pass = timed ? name_of(pass) : "",
                        .caption = caption_of(view.cells),
                        .x = {axis.title, Scale::logarithmic, {}, {ticks.begin(), ticks.end()}},
                        .y = {y_title, scale},
@@ -168,6 +168,10 @@ void add_view(const ChartInput& input, const Choice& choice, const SizeAxis& axi
   const Value memory = [](const Cell& cell) { return cell.peak_mb(); };
   add("memory", "Peak memory", Pass::total, "peak MB", Scale::logarithmic,
       lines_of(input, view, axis, memory, "MB", fit));
+  if (axis.size != &Config::seq) return;
+  const Value kept = [](const Cell& cell) { return cell.kept_mb(); };
+  add("kept", "Memory held before the backward", Pass::total, "MB before the backward", Scale::logarithmic,
+      lines_of(input, view, axis, kept, "MB", fit));
 }
 
 }  // namespace

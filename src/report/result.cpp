@@ -185,6 +185,7 @@ Result result_of(const Json& row) {
   result.forward = timing_of(row, "forward");
   result.backward = timing_of(row, "backward");
   result.peak_mb = number_of(row, "peak_memory_usage(MB)");
+  result.kept_mb = number_of(row, "memory_before_backward(MB)");
   result.predicted_mb = number_of(row, "predicted_memory(MB)");
   if (!result.forward && !result.backward) {
     fail(ErrorCode::invalid_argument, "status is \"ok\", but neither forward nor backward has a time");

@@ -52,6 +52,7 @@ CellTable cell_table(std::span<const Cell> cells) {
                              "total ms",
                              "total TFLOP/s",
                              "memory MB",
+                             "kept MB",
                              "predicted MB",
                              "samples",
                              "launches"},
@@ -78,6 +79,7 @@ CellTable cell_table(std::span<const Cell> cells) {
                           figure(cell.seconds(Pass::total), 1e3),
                           figure(cell.flop_rate(Pass::total), 1e-12),
                           figure(cell.peak_mb()),
+                          figure(cell.kept_mb()),
                           figure(cell.predicted_mb()),
                           fmt::format("{}", cell.samples()),
                           fmt::format("{}", cell.launches.size())});

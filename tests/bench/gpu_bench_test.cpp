@@ -32,6 +32,7 @@ TEST_F(GpuBench, MeasuresEveryKernel) {
     EXPECT_EQ(row.status, Status::ok) << row.reason;
     EXPECT_EQ(row.gate->fault, "") << row.implementation;
     EXPECT_EQ(row.peak_bytes, implementations[i]->predicted_bytes(tiny())) << row.implementation;
+    EXPECT_EQ(row.kept_bytes.value_or(0), tensor_bytes(tiny()).forward()) << row.implementation;
     for (const Region region : kRegions) {
       ASSERT_EQ(row.series(region).samples.size(), 5u);
       for (const double seconds : row.series(region).samples) {

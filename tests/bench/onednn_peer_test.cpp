@@ -45,6 +45,11 @@ TEST(OnednnPeer, PassesTheGateWithEveryMask) {
     ASSERT_EQ(row.status, Status::ok) << row.reason;
     EXPECT_EQ(row.gate->comparisons.size(), has_backward(one.passes) ? 4u : 1u);
     EXPECT_EQ(row.peak_bytes.value_or(0), row.predicted_bytes.value_or(-1));
+    const TensorBytes bytes = tensor_bytes(one);
+    const std::int64_t mask = one.masked() ? 4 * 2 * one.seq_q * one.seq_k : 0;  // fp32, both heads of a group
+    if (has_backward(one.passes)) {
+      EXPECT_EQ(row.kept_bytes.value_or(0), bytes.inputs() + bytes.o + score_bytes(one) + mask);
+    }
     EXPECT_EQ(row.configuration.rfind("oneDNN 2.", 0), 0u) << row.configuration;
   }
 }

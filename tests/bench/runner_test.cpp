@@ -57,6 +57,21 @@ TEST(Runner, PeakMemoryIsThatOfEachAlone) {
   EXPECT_EQ(*alone[0].peak_bytes, *make_implementation("flash2", {})->predicted_bytes(one));
 }
 
+// Workspaces and gradients are gone, dO is not there yet.
+TEST(Runner, BetweenForwardAndBackwardInputsAndOutputsAreHeld) {
+  Case one = tiny();
+  one.seq_q = one.seq_k = 512;
+  one.options.sinks = true;
+  const TensorBytes bytes = tensor_bytes(one);
+  for (const Row& row : run(one, {"standard", "flash2"}, few(1))) {
+    EXPECT_EQ(row.kept_bytes.value_or(0), bytes.inputs() + bytes.o + bytes.lse + bytes.sinks) << row.implementation;
+    EXPECT_DOUBLE_EQ(row_json(row, {}).at("memory_before_backward(MB)").as_number() * (1 << 20),
+                     static_cast<double>(*row.kept_bytes));
+  }
+  one.passes = Passes::forward;
+  EXPECT_FALSE(run(one, {"flash2"}, few(1))[0].kept_bytes);
+}
+
 TEST(Runner, WhatIsNotTimedIsNull) {
   Case one = tiny();
   one.passes = Passes::forward;

@@ -18,30 +18,21 @@ Case small(DType dtype) {
   return {.batch = 2, .heads = 4, .kv_heads = 4, .seq_q = 70, .seq_k = 70, .head_dim = 32, .dtype = dtype};
 }
 
-std::vector<Row> run(TorchPeer& peer, const Case& one) {
-  struct Borrowed : Implementation {  // run_case owns what it measures; the child lives across cases
-    TorchPeer& peer;
-    explicit Borrowed(TorchPeer& p) : peer(p) {}
-    std::string name() const override { return peer.name(); }
-    std::string kernel() const override { return peer.kernel(); }
-    std::string configuration() const override { return peer.configuration(); }
-    std::optional<std::int64_t> predicted_bytes(const Case& one) override { return peer.predicted_bytes(one); }
-    void prepare(const Case& one, const Inputs& inputs) override { peer.prepare(one, inputs); }
-    void release() override { peer.release(); }
-    double time(Region region) override { return peer.time(region); }
-    Results results() override { return peer.results(); }
-    std::optional<std::int64_t> metered_bytes() override { return peer.metered_bytes(); }
-    void settle() override { peer.settle(); }
-  };
+struct Peer {
+  std::string name;
+  std::shared_ptr<PythonChild> python = std::make_shared<PythonChild>(120);
+};
+
+std::vector<Row> run(const Peer& peer, const Case& one) {
   Implementations implementations;
-  implementations.push_back(std::make_unique<Borrowed>(peer));
+  implementations.push_back(std::make_unique<TorchPeer>(peer.name, peer.python));
   RunOptions options;
   options.rule.repeats = 2;
   return run_case(one, implementations, options);
 }
 
 TEST(TorchPeer, PassesTheGateAcrossCasesInOneChild) {
-  TorchPeer peer("torch-sdpa", std::make_shared<PythonChild>(120));
+  const Peer peer{"torch-sdpa"};
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     for (const bool causal : {false, true}) {
       Case one = small(dtype);
@@ -67,7 +58,7 @@ TEST(TorchPeer, PassesTheGateAcrossCasesInOneChild) {
 
 TEST(TorchPeer, NaiveTakesEveryMaskThatLeavesARowItsKeys) {
   for (const char* name : {"torch-naive", "torch-compile"}) {
-    TorchPeer peer(name, std::make_shared<PythonChild>(120));
+    const Peer peer{name};
     Case one = small(DType::fp32);
     one.seq_q = 9, one.seq_k = 14;
     one.causal = true, one.alignment = Alignment::bottom_right;
@@ -76,6 +67,9 @@ TEST(TorchPeer, NaiveTakesEveryMaskThatLeavesARowItsKeys) {
     if (row.status == Status::unsupported) GTEST_SKIP() << row.reason;
     EXPECT_EQ(row.status, Status::ok) << row.reason;
     EXPECT_EQ(row.kernel, "matmul, softmax, matmul");
+    const TensorBytes bytes = tensor_bytes(one);  // a graph keeps its weights, [B, H, Sq, Sk]
+    EXPECT_GE(row.kept_bytes.value_or(INT64_MAX), bytes.inputs() + bytes.o + 4 * 2 * 4 * 9 * 14);
+    EXPECT_LE(row.kept_bytes.value_or(0), row.peak_bytes.value_or(0));
     one.seq_k = 8;  // the first row has none
     const Row refused = run(peer, one)[0];
     EXPECT_EQ(refused.status, Status::unsupported);
@@ -92,7 +86,7 @@ TEST(TorchPeer, WithAStubOfPyTorch) {
   const test::PythonScope stub(kStubTorch);
   const Case plain{.batch = 2, .heads = 2, .kv_heads = 2, .seq_q = 9, .seq_k = 9, .head_dim = 4, .dtype = DType::fp32};
   const std::int64_t tensor = 4 * 2 * 2 * 9 * 4;
-  TorchPeer peer("torch-sdpa", std::make_shared<PythonChild>(60));
+  const Peer peer{"torch-sdpa"};
   for (const bool causal : {false, true}) {
     Case one = plain;
     one.causal = causal;
@@ -101,6 +95,7 @@ TEST(TorchPeer, WithAStubOfPyTorch) {
     EXPECT_EQ(row.gate->comparisons.size(), 4u);  // O, dQ, dK, dV; there is no LSE
     EXPECT_EQ(row.both.samples.size(), 2u);
     EXPECT_EQ(row.peak_bytes.value_or(0), 4 * tensor + 150);
+    EXPECT_EQ(row.kept_bytes.value_or(0), 3 * tensor + 50);  // what the stub's events leave
     EXPECT_EQ(row.configuration.rfind("torch stub, python 3.", 0), 0u) << row.configuration;
     EXPECT_NE(row.configuration.find("backend FLASH_ATTENTION"), std::string::npos) << row.configuration;
   }
@@ -109,8 +104,9 @@ TEST(TorchPeer, WithAStubOfPyTorch) {
   const Row row = run(peer, forward)[0];
   EXPECT_EQ(row.status, Status::ok) << row.reason;
   EXPECT_EQ(row.peak_bytes.value_or(0), 3 * tensor + 150);
+  EXPECT_FALSE(row.kept_bytes);
 
-  const auto refused = [](TorchPeer& who, const Case& one, Status status, const char* says) {
+  const auto refused = [](const Peer& who, const Case& one, Status status, const char* says) {
     const Row row = run(who, one)[0];
     EXPECT_EQ(row.status, status) << row.reason;
     EXPECT_NE(row.reason.find(says), std::string::npos) << row.reason;
@@ -129,7 +125,7 @@ TEST(TorchPeer, WithAStubOfPyTorch) {
   options.rule.repeats = 2;
   for (const Row& each : run_case(plain, both, options)) EXPECT_EQ(each.status, Status::ok) << each.reason;
   EXPECT_EQ(python->generation(), 1);
-  TorchPeer flash("torch-flash", std::make_shared<PythonChild>(60));
+  const Peer flash{"torch-flash"};
   refused(flash, plain, Status::unsupported, "torch-flash is a backend of CUDA");
 }
 

@@ -52,6 +52,7 @@ TEST(Figures, ALineHoldsTheTimesOfItsCells) {
     text += row_text({.implementation = "standard", .seq = seq, .forward = {4e-6 * seq * seq}});
   }
   const std::vector<Figure> figures = make_figures(cells_of(parse_results(text, "f")));
+  EXPECT_EQ(find(figures, "kept-seq_len").series.at(0).points.at(0).y, 1.5);  // MB
   const Figure& time = find(figures, "time-seq_len");
   ASSERT_EQ(time.series.size(), 2u);
   EXPECT_EQ(time.series[0].name, "flash2 ~ S^2.0");

@@ -51,6 +51,7 @@ TEST(Result, FiguresAreTakenOver) {
   EXPECT_EQ(result.forward->samples.size(), 3u);
   EXPECT_FALSE(result.backward);
   EXPECT_EQ(result.peak_mb, 4.5);
+  EXPECT_EQ(result.kept_mb, 1.5);
   EXPECT_EQ(result.machine, "a machine");
   EXPECT_EQ(describe(result.config), "batch 2, 4 heads x 16, sequence 128, fp32, causal");
   EXPECT_EQ(parse_results(row_text({.status = "oom"}), "f")[0].reason, "why");

@@ -36,7 +36,7 @@ inline std::string row_text(const RowText& row) {
   for (const double sample : row.forward) mean += sample / static_cast<double>(row.forward.size());
   return fmt::format(
       R"j({{"forward":{{"time(s)":{:.6g},"FLOPS(TFLOPs/s)":0.1}},"backward":{{"time(s)":null}},)j"
-      R"j("peak_memory_usage(MB)":4.5,"predicted_memory(MB)":4.4,"status":"ok","implementation":"{}","config":{},)j"
+      R"j("peak_memory_usage(MB)":4.5,"memory_before_backward(MB)":1.5,"predicted_memory(MB)":4.4,"status":"ok","implementation":"{}","config":{},)j"
       R"j("statistics":{{"forward":{{"samples(s)":[{}]}},"backward":null}},"environment":{}}})j",
       mean, row.implementation, config, fmt::join(row.forward, ","), environment);
 }

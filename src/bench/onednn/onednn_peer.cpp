@@ -154,6 +154,11 @@ class OnednnPeer : public Implementation {
   std::optional<std::int64_t> metered_bytes() override {
     return static_cast<std::int64_t>(host_allocator().statistics().peak);
   }
+  std::optional<std::int64_t> kept_bytes() override {
+    for (Buffer* buffer : {&dp_, &dq_, &dk_, &dv_, &scratch_}) *buffer = Buffer();
+    const std::int64_t d_o = tensor_bytes(plan_->one).o;
+    return static_cast<std::int64_t>(host_allocator().statistics().current) - d_o;
+  }
   void settle() override { wait_until_quiet(getpid()); }
 
  private:
