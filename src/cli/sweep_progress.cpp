@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "bench/sweep/prediction.h"
 #include "cli/commands.h"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr double kRedraw = 0.1;  // seconds between two pictures of the bar
 constexpr std::size_t kBar = 24;
+constexpr double kPriorShare = 0.05;  // a twentieth of the sweep says as much as its prediction
 
 std::size_t terminal_width() {
   winsize size{};
@@ -46,17 +48,32 @@ std::string row_text(const Json& row, const bench::Case& one) {
 }
 
 SweepProgress::SweepProgress(std::size_t total, const std::vector<bench::Problem>& left, const StoppingRule& rule)
-    : total_(total), done_(total - bench::count_cells(left)), rule_(rule), start_(now_seconds()) {
+    : total_(total),
+      done_(total - bench::count_cells(left)),
+      rule_(rule),
+      start_(now_seconds()),
+      problem_start_(start_) {
   for (const bench::Problem& problem : left) predicted_left_ += bench::predicted_seconds(problem, rule);
+  prior_ = 1e-3 + kPriorShare * predicted_left_;
 }
 
 double SweepProgress::seconds_left() const {
-  const double factor = predicted_done_ > 0 ? (now_seconds() - start_) / predicted_done_ : 1;
-  return std::max(0.0, predicted_left_) * factor;
+  const double factor = (problem_start_ - start_ + prior_) / (predicted_done_ + prior_);
+  const double current = factor * predicted_current_ - (now_seconds() - problem_start_);
+  return factor * std::max(0.0, predicted_left_) + std::max(0.0, current);
+}
+
+void SweepProgress::end_problem() {
+  predicted_done_ += std::exchange(predicted_current_, 0);
+  problem_start_ = now_seconds();
 }
 
 void SweepProgress::problem(const bench::Problem& problem) {
+  end_problem();
   problem_ = &problem;
+  rows_left_ = problem.implementations.size();
+  predicted_current_ = bench::predicted_seconds(problem, rule_);
+  predicted_left_ -= predicted_current_;
   draw("start");
 }
 
@@ -66,11 +83,8 @@ void SweepProgress::step(const std::string& step, const std::string& implementat
 
 void SweepProgress::row(const Json& row) {
   const bench::Case& one = problem_->one;
-  const double predicted = bench::predicted_seconds(one, row.at("implementation").as_string(), rule_,
-                                                    bench::assumed_product_rate(one.device));
-  predicted_left_ -= predicted;
-  predicted_done_ += predicted;
   ++done_;
+  if (--rows_left_ == 0) end_problem();
   const bool fine = row.at("status").as_string() == "ok";
   if (shows_progress() && fine) return draw("written");
   show_progress("");

@@ -20,17 +20,21 @@ class SweepProgress {
   void step(const std::string& step, const std::string& implementation);
   void row(const Json& row);
 
-  // Seconds that the cells without a row will take: by prediction, set right by what the others took.
+  // Seconds that the problems without all of their rows will take: by prediction, set right by what the others took.
   double seconds_left() const;
 
  private:
+  void end_problem();
   void draw(const std::string& doing);
 
   std::size_t total_, done_;
   StoppingRule rule_;
-  double predicted_left_ = 0, predicted_done_ = 0;  // seconds
-  double start_;
-  double drawn_ = 0;  // when
+  // Seconds. Rows of a problem come together at its end, so that problems count and not rows.
+  double predicted_left_ = 0, predicted_current_ = 0, predicted_done_ = 0;  // of the three kinds of problems
+  double prior_;  // how much of a sweep the prediction outweighs
+  double start_, problem_start_;
+  double drawn_ = 0;           // when
+  std::size_t rows_left_ = 0;  // of the problem
   const bench::Problem* problem_ = nullptr;
 };
 
