@@ -82,10 +82,12 @@ std::vector<std::string> notes_on(const Side& a, const Side& b, const Comparison
     for (const PassComparison& pass : cell.passes) least = std::min(least, pass.ratio.launches);
   }
   if (least < kEnoughLaunches) {
-    notes.push_back(fmt::format(
-        "only {} launch{} of some cells: what a launch differs from the next is taken to be {:.0f} %, not measured; "
-        "make both files with `strobe bench --launches {}`",
-        least, least == 1 ? "" : "es", 100 * kLaunchDeviation, kEnoughLaunches));
+    const std::string what = least == 1
+                                 ? "one launch proves no difference: "
+                                 : fmt::format("what a launch differs from the next is taken to be {:.0f} % or more: ",
+                                               100 * kLaunchDeviation);
+    notes.push_back(fmt::format("only {} launch{} of some cells; {}make both files with --launches {}", least,
+                                least == 1 ? "" : "es", what, kEnoughLaunches));
   }
   return notes;
 }

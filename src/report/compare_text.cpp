@@ -1,6 +1,7 @@
 // A comparison as a table for a terminal and as Markdown for a pull request.
 #include <fmt/format.h>
 
+#include "core/printable.h"
 #include "core/text_table.h"
 #include "report/compare.h"
 #include "report/markdown.h"
@@ -71,7 +72,8 @@ std::string comparison_table(const Comparison& comparison) {
     table.add_column(kTitles[i], text ? TextTable::Align::left : TextTable::Align::right);
   }
   for (std::vector<std::string>& row : table_rows(comparison)) table.add_row(std::move(row));
-  std::string text = fmt::format("A: {}\nB: {}\n{}", comparison.name_a, comparison.name_b, table.text());
+  std::string text = fmt::format("A: {}\nB: {}\n{}", printable(comparison.name_a, std::string_view::npos),
+                                 printable(comparison.name_b, std::string_view::npos), table.text());
   for (const std::string& remark : remarks(comparison)) text += "note: " + remark + "\n";
   return text + summary_line(comparison) + "\n";
 }

@@ -60,15 +60,21 @@ double drawn_least(const std::vector<double>& values, Draws& draws) {
 }
 
 // Where launches are few: each stays, with what its samples leave open (a quantile of n drawn samples is that of the n
-// samples at a fraction that varies by sqrt(f (1 - f) / n)), and with the deviation that launches usually have.
-double drawn_least_of_few(const std::vector<Launch>& sorted, Draws& draws) {
+// samples at a fraction that varies by sqrt(f (1 - f) / n)), and with the deviation that launches have.
+double drawn_least_of_few(const std::vector<Launch>& sorted, double deviation, Draws& draws) {
   std::vector<double> values;
   for (const Launch& launch : sorted) {
     const double width = std::sqrt(kQuantile * (1 - kQuantile) / static_cast<double>(launch.size()));
     const double fraction = std::clamp(kQuantile + width * draws.normal(), 0.0, 1.0);
-    values.push_back(std::log(quantile(launch, fraction)) + kLaunchDeviation * draws.normal());
+    values.push_back(std::log(quantile(launch, fraction)) + deviation * draws.normal());
   }
   return least(values);
+}
+
+// Standard deviation of one launch from the next, where there are few: what they show, but not less than is usual.
+double deviation_of_few(const std::vector<double>& locations) {
+  if (locations.size() < 2) return kLaunchDeviation;
+  return std::max(kLaunchDeviation, summarize(locations).stddev);
 }
 
 }  // namespace
@@ -80,11 +86,13 @@ Ratio bootstrap_ratio(const std::vector<Launch>& a, const std::vector<Launch>& b
   const std::vector<double> from = locations(sorted_a), to = locations(sorted_b);
   Ratio ratio{.value = std::exp(least(to) - least(from)), .launches = std::min(a.size(), b.size())};
   const bool enough = ratio.launches >= kEnoughLaunches;
+  const double deviation = std::max(deviation_of_few(from), deviation_of_few(to));
   Draws draws;
   std::vector<double> differences;
   for (int i = 0; i < kDraws; ++i) {
     differences.push_back(enough ? drawn_least(to, draws) - drawn_least(from, draws)
-                                 : drawn_least_of_few(sorted_b, draws) - drawn_least_of_few(sorted_a, draws));
+                                 : drawn_least_of_few(sorted_b, deviation, draws) -
+                                       drawn_least_of_few(sorted_a, deviation, draws));
   }
   std::sort(differences.begin(), differences.end());
   ratio.low = std::exp(quantile(differences, 0.025));
@@ -94,8 +102,9 @@ Ratio bootstrap_ratio(const std::vector<Launch>& a, const std::vector<Launch>& b
 
 Verdict verdict_on(const Ratio& ratio, double threshold) {
   const double most = 1 + threshold, least = 1 / most;
-  if (ratio.low > most) return Verdict::slower;
-  if (ratio.high < least) return Verdict::faster;
+  const bool several = ratio.launches > 1;
+  if (several && ratio.low > most) return Verdict::slower;
+  if (several && ratio.high < least) return Verdict::faster;
   if (ratio.low >= least && ratio.high <= most) return Verdict::same;
   return Verdict::ambiguous;
 }

@@ -12,7 +12,8 @@ using Launch = std::vector<double>;
 // With fewer launches than this on either side, what one launch differs from the next is not known from the data.
 inline constexpr std::size_t kEnoughLaunches = 5;
 
-// It is then taken to be this much of the time, a standard deviation: an assumption, which compare says it makes.
+// It is then taken to be at least this much of the time, a standard deviation: an assumption, which compare says it
+// makes.
 inline constexpr double kLaunchDeviation = 0.01;
 
 struct Ratio {
@@ -39,7 +40,8 @@ constexpr const char* name_of(Verdict verdict) {
   return "unknown";
 }
 
-// slower, faster: the whole interval is beyond the threshold (0.05: 5 %); same: all of it is within; else ambiguous.
+// slower, faster: the whole interval is beyond the threshold (0.05: 5 %), and either side has been launched more than
+// once: one launch may be off by any amount, with all of its samples. same: all of it is within. Else ambiguous.
 Verdict verdict_on(const Ratio& ratio, double threshold);
 
 }  // namespace strobe::report

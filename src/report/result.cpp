@@ -53,7 +53,7 @@ std::string text_of(const Json& object, std::string_view key, std::string_view o
   const Json* value = object.find(key);
   if (!value || value->is_null()) return std::string(otherwise);
   if (!value->is_string()) refuse(key, *value, "a text");
-  return value->as_string();
+  return printable(value->as_string(), std::string_view::npos);  // it ends up on terminals
 }
 
 // Absent and null are none; anything else must be a number from 0 on.
@@ -76,6 +76,7 @@ std::string rest_of(const Json& config) {
       continue;
     rest += (rest.empty() ? "" : ", ") + key + (text == "true" ? "" : " " + text);
   }
+  rest = printable(rest, std::string_view::npos);
   return rest;
 }
 

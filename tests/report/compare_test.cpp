@@ -50,9 +50,17 @@ TEST(Compare, SaysWhatHasNoPartnerWhatFailedAndWhatWeakensIt) {
   EXPECT_EQ(comparison.only_b.size(), 1u);
   const std::string text = comparison_table(comparison);
   for (const char* part : {"status was ok, is oom", "1 cell in A only", "1 cell in B only", "different machines",
-                           "only 1 launch of some cells", "threshold 5 %"}) {
+                           "only 1 launch of some cells; one launch proves no difference", "threshold 5 %"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
+}
+
+TEST(Compare, ATerminalGetsNoControlBytesOfAFile) {
+  const Side a = side("a\033]0;x", launches({.implementation = "x\\u001b[31m", .machine = "m\\u0007"}, 0.01));
+  const Side b = side("b", launches({.implementation = "x\\u001b[31m", .dtype = "fp32", .machine = "n\\u0007"}, 0.01));
+  const std::string text = comparison_table(compare(a, b, 0.05));
+  EXPECT_EQ(text.find_first_of("\033\007"), std::string::npos) << text;
+  EXPECT_NE(text.find("x\\x1b[31m: batch 2"), std::string::npos) << text;
 }
 
 TEST(Compare, NothingInCommonIsRefused) {

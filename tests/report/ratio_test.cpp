@@ -49,8 +49,22 @@ TEST(Ratio, FewLaunchesWidenTheInterval) {
   EXPECT_LT(one.low, 1 - kLaunchDeviation);
   EXPECT_GT(one.high, 1 + kLaunchDeviation);
   EXPECT_EQ(verdict(steady(0.010, 1), steady(0.010, 1)), Verdict::same);
-  EXPECT_EQ(verdict(steady(0.010, 1), steady(0.0115, 1)), Verdict::slower);
+  EXPECT_EQ(verdict(steady(0.010, 2), steady(0.0115, 2)), Verdict::slower);
   EXPECT_EQ(verdict({{0.01}}, {{0.01}}), Verdict::same);  // no samples: the file's one time
+}
+
+TEST(Ratio, OneLaunchProvesNoDifference) {
+  for (const double seconds : {0.005, 0.0115, 0.020}) {
+    EXPECT_EQ(verdict(steady(0.010, 1), steady(seconds, 1)), Verdict::ambiguous) << seconds;
+    EXPECT_EQ(verdict(steady(0.010, 5), steady(seconds, 1)), Verdict::ambiguous) << seconds;
+    EXPECT_NE(verdict(steady(0.010, 2), steady(seconds, 2)), Verdict::ambiguous) << seconds;
+  }
+}
+
+// A tenth between two launches of one build: another tenth between builds is nothing.
+TEST(Ratio, FewLaunchesThatDifferWidenItFurther) {
+  const std::vector<Launch> a{{0.0100}, {0.0110}}, b{{0.0112}, {0.0123}};
+  EXPECT_EQ(verdict(a, b), Verdict::ambiguous);
 }
 
 TEST(Ratio, SameInputSameInterval) {
