@@ -1,6 +1,5 @@
 // `strobe bench`: flags to cases, cases through the runner, rows to a table and to the output file.
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <optional>
@@ -15,6 +14,8 @@
 #include "cli/launches.h"
 #include "core/atomic_file.h"
 #include "device/host/thread_pool.h"
+#include "measure/clock.h"
+#include "measure/core_time.h"
 #include "measure/quiet.h"
 
 namespace strobe::cli {
@@ -97,13 +98,25 @@ class Output {
   std::optional<AtomicFile> file_;
 };
 
-std::vector<std::string> notes_on_machine(int threads) {
-  double load = 0;
-  if (getloadavg(&load, 1) != 1 || load < 0.5 * available_cores() || threads < 1) return {};
-  return {
-      fmt::format("load average {:.1f} on {} cores: others use this machine; trust ratios and minima more than times",
-                  load, available_cores())};
-}
+// What others did on this process's cores during its life.
+class Neighbours {
+ public:
+  std::vector<std::string> notes() const {
+    constexpr double kShare = 0.2;   // of the cores: less than this is on every machine
+    constexpr double kLeast = 0.25;  // seconds: ticks are hundredths
+    const double seconds = now_seconds() - start_;
+    const double others = cores_of_others(before_, core_time(cores_), seconds);
+    const auto count = static_cast<double>(cores_.size());
+    if (seconds < kLeast || others < kShare * count) return {};
+    return {fmt::format("others used {:.1f} of {} cores meanwhile; trust ratios and minima more than times", others,
+                        cores_.size())};
+  }
+
+ private:
+  std::vector<int> cores_ = own_cores();  // before this process keeps to some of them
+  CoreTime before_ = core_time(cores_);
+  double start_ = now_seconds();
+};
 
 // What is made once a run, after everything was found to be valid.
 struct Prepared {
@@ -170,7 +183,8 @@ int run_bench(Arguments arguments) {
     if (launched.code == kFine) output.write(launched.rows.dump(1) + "\n");
     return launched.code;
   }
-  output.tell(lines_of(cases.notes) + lines_of(notes_on_machine(cases.cases.front().threads)));
+  output.tell(lines_of(cases.notes));
+  const Neighbours neighbours;
 
   show_progress("measure the machine's ceilings");
   const auto [ceilings, record, implementations] = prepare(options, cases, arguments);
@@ -198,6 +212,7 @@ int run_bench(Arguments arguments) {
     }
     all.insert(all.end(), rows.begin(), rows.end());
   }
+  if (cases.cases.front().device == Device::cpu) output.tell(lines_of(neighbours.notes()));
   Json json = Json::array();
   for (const bench::Row& row : all) json.push_back(row_json(row, record));
   const bool list = options.one.is_list || cases.cases.size() > 1;
