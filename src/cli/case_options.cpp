@@ -213,6 +213,21 @@ void check_alignment(const CaseOptions& options, std::int64_t seq, std::int64_t 
        seq, seq_k);
 }
 
+// Flags that were given and change nothing here.
+std::vector<std::string> notes_on_idle_flags(const CaseOptions& options, Device device) {
+  std::vector<std::string> notes;
+  const auto idle = [&](bool is_idle, const char* text) {
+    if (is_idle) notes.push_back(fmt::format("{}: it changes nothing", text));
+  };
+  const bool causal = std::find(options.causal.begin(), options.causal.end(), true) != options.causal.end();
+  const bool window = options.window.left >= 0 || options.window.right >= 0;
+  idle(options.alignment != Alignment::unsaid && !causal && !window && !options.scores.alibi,
+       "--align without --causal, --window or --alibi");
+  idle(options.cache == bench::Cache::hot && device == Device::cpu, "--cache hot on a CPU");
+  idle(options.scores.bias_gradient && options.passes == bench::Passes::forward, "--bias_gradient with --pass forward");
+  return notes;
+}
+
 }  // namespace
 
 Cases cases_of(const CaseOptions& options) {
@@ -236,6 +251,7 @@ Cases cases_of(const CaseOptions& options) {
   if (!changes.empty()) {
     out.notes.push_back(fmt::format("defaults scaled for a CPU: {}; name a flag to set it", fmt::join(changes, ", ")));
   }
+  for (std::string& note : notes_on_idle_flags(options, device)) out.notes.push_back(std::move(note));
   check_heads(options, heads, emb);
   const std::int64_t kv_heads = options.kv_heads.value_or(heads);
   if (heads % kv_heads != 0) {

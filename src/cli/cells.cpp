@@ -19,6 +19,11 @@ std::string read_text(const std::string& path) {
   if (std::filesystem::is_directory(path, error)) {
     fail(ErrorCode::invalid_argument, "--cells {}: is a folder; valid: a file with a configuration a line", path);
   }
+  // A pipe would be read by the first of several launches alone, or waited for.
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
+    fail(ErrorCode::invalid_argument, "--cells {}: is not a plain file; valid: a file with a configuration a line",
+         path);
+  }
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(ErrorCode::invalid_argument, "--cells {}: cannot be read", path);
   std::string text(kMostBytes + 1, '\0');

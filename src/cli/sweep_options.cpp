@@ -87,7 +87,7 @@ class Gatherer {
   const std::vector<bench::Problem>& problems() const { return list_.problems(); }
 
   std::vector<std::string> notes() const {
-    std::vector<std::string> notes = notes_;
+    std::vector<std::string> notes = notes_.value_or(std::vector<std::string>());
     for (const auto& [reason, cells] : skipped_)
       notes.push_back(fmt::format("{}: {} skipped", reason, counted(cells, "cell")));
     if (repeated_ > 0 && shrink_ > 1) {
@@ -116,7 +116,10 @@ class Gatherer {
       return;
     }
     const Cases found = cases_of(one);
-    if (notes_.empty()) notes_ = found.notes;
+    if (!notes_) notes_ = found.notes;
+    std::erase_if(*notes_, [&](const std::string& note) {  // those that hold for all cells
+      return std::find(found.notes.begin(), found.notes.end(), note) == found.notes.end();
+    });
     for (const bench::Case& each : found.cases) {
       bench::Problem problem = bench::make_problem(each, one.implementations, shrink_);
       try {
@@ -133,7 +136,7 @@ class Gatherer {
   bench::ProblemList list_;
   std::map<std::string, std::size_t> skipped_;  // cells by reason
   std::size_t repeated_ = 0;
-  std::vector<std::string> notes_;
+  std::optional<std::vector<std::string>> notes_;
 };
 
 std::string default_output(const SweepOptions& options) {

@@ -42,7 +42,7 @@ class FakePython : public PythonScope {
                     R"(*\"hello\"*) echo '{"ok":true,"torch":"fake","python":"fake"}' ;;
 *\"prepare\"*) echo '{"ok":true,"kernel":"fake","configuration":"backend fake"}' ;;
 *\"time\"*) echo '{"ok":true,"seconds":0.001}' ;;
-*\"peak\"*) echo '{"ok":true,"bytes":1048576}' ;;
+*\"peak\"* | *\"kept\"*) echo '{"ok":true,"bytes":1048576}' ;;
 *) echo '{"ok":true}' ;;
 esac; done
 )") {}

@@ -44,6 +44,13 @@ TEST(Cells, EachSaysWhetherItWasScaled) {
       << program.output;
 }
 
+TEST(Cells, APipeIsRefusedAndNotWaitedFor) {
+  const Scratch scratch;
+  const Program program = run_command("mkfifo pipe && timeout 20 '" STROBE_PROGRAM "' bench --cells pipe", scratch);
+  EXPECT_EQ(program.code, 2);
+  EXPECT_EQ(program.errors, "strobe: --cells pipe: is not a plain file; valid: a file with a configuration a line\n");
+}
+
 TEST(Cells, AreExplainedToo) {
   const Program program = Cells("--seq_len 16\n--seq_len 24\n").run("explain --quick --batch_size 1 --cells cells");
   EXPECT_EQ(program.code, 0) << program.errors;
@@ -87,9 +94,12 @@ TEST(Cells, AFileThatIsNoTextIsQuotedWithoutItsControlBytes) {
 }
 
 TEST(Cells, EndlessFilesAreNotReadToTheirEnd) {
-  const Program program = run_program("bench --cells /dev/zero");
+  const Cells cells("");
+  std::filesystem::resize_file(cells.scratch.path() / "cells", std::uintmax_t{1} << 40);  // it holds nothing
+  const Program program = cells.run(kCommand);
   EXPECT_EQ(program.code, 2);
-  EXPECT_NE(program.errors.find("--cells /dev/zero: more than 1048576 bytes"), std::string::npos) << program.errors;
+  EXPECT_NE(program.errors.find("--cells cells: more than 1048576 bytes"), std::string::npos) << program.errors;
+  EXPECT_NE(run_program("bench --cells /dev/zero").errors.find("is not a plain file"), std::string::npos);
 }
 
 }  // namespace

@@ -13,6 +13,27 @@ constexpr const char* kSmall = "bench --batch_size 1 --seq_len 48 --num_heads 2 
 
 std::string small(const std::string& more) { return kSmall + more; }
 
+TEST(Bench, AFlagThatChangesNothingIsSaidSo) {
+  const Scratch scratch;
+  const struct {
+    const char* flags;
+    const char* note;
+  } table[] = {{"--align bottom_right", "note: --align without --causal, --window or --alibi: it changes nothing\n"},
+               {"--cache hot", "note: --cache hot on a CPU: it changes nothing\n"},
+               {"--bias 1hqk --bias_gradient --pass forward",
+                "note: --bias_gradient with --pass forward: it changes nothing\n"}};
+  for (const auto& row : table) {
+    const Program program = run_program(small(std::string("--device cpu ") + row.flags), scratch);
+    EXPECT_EQ(program.code, 0) << program.errors;
+    EXPECT_NE(program.output.find(row.note), std::string::npos) << program.output;
+  }
+  for (const char* flags : {"--align top_left --causal", "--align top_left --causal=both", "--align top_left --alibi",
+                            "--bias 1hqk --bias_gradient", "--cache cold"}) {
+    const Program program = run_program(small(flags), scratch);
+    EXPECT_EQ(program.output.find("changes nothing"), std::string::npos) << flags << program.output;
+  }
+}
+
 TEST(Bench, OneImplementationIsOneObject) {
   const Scratch scratch;
   const Program program = run_program(small("--causal"), scratch);

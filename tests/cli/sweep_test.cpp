@@ -301,6 +301,14 @@ TEST(Sweep, OnePythonServesThePeersOfAllProblems) {
   EXPECT_EQ(python.starts(), 1);
 }
 
+TEST(Sweep, AFlagThatChangesNothingInSomeCellsOnlyIsNoNote) {
+  const Scratch scratch;
+  const std::string flags = "--seq_len 16 --align top_left --dry-run ";
+  const std::string note = "--align without --causal, --window or --alibi: it changes nothing";
+  EXPECT_NE(run_program(tiny(flags), scratch).output.find(note), std::string::npos);
+  EXPECT_EQ(run_program(tiny(flags + "--causal both"), scratch).output.find(note), std::string::npos);
+}
+
 TEST(Sweep, APeerHasAPrediction) {
   const Scratch scratch;
   const Program program = run_program(tiny("--seq_len 16 --impl onednn,torch-sdpa --dry-run"), scratch);
