@@ -17,7 +17,7 @@ constexpr const char* kIntroduction =
     "Compares two result files of bench or sweep: the ratio of times B / A of each cell that both have, with a 95 %\n"
     "bootstrap interval over process launches (several rows of one cell in a file are its launches), and a verdict.\n"
     "Exit code 1 where a slowdown beyond the threshold is proven, else 0.\n\n"
-    "  strobe bench --launches 5 --output a.json     # then the same with the other build, to b.json\n"
+    "  strobe bench --launches 5 --output a.json     # then the same with the other build, to b.json; or sweep\n"
     "  strobe compare a.json b.json --threshold 5% --markdown comment.md\n\n";
 
 // "5%" and "0.05" are the same.

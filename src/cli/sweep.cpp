@@ -29,7 +29,7 @@ constexpr const char* kIntroduction =
     "problem\n"
     "runs in a child process with its implementations in turns; a cell that fails costs its row only. Rows are "
     "written\n"
-    "as they are known, as JSON lines; the same command goes on where the last one stopped.\n"
+    "as they are known, as JSON lines; the same command goes on where the last one stopped, or with more --launches.\n"
     "Exit code 1 where a result is wrong, 3 where no cell is ok.\n\n"
     "  strobe sweep --grid lab5 --shrink 8\n"
     "  strobe sweep --seq_len 512,1024,2048 --dtype fp32,bf16 --causal both --impl Flash2,Pytorch --output "
@@ -67,14 +67,14 @@ class KnownRows {
   KnownRows(const SweepPlan& plan, std::string settings, Failures failures)
       : output_(plan.output), settings_(std::move(settings)), failures_(failures) {
     for (const bench::Problem& problem : plan.problems) {
-      for (const std::string& name : problem.implementations) cells_.insert(bench::cell_key(problem.config, name));
+      for (const std::string& name : problem.implementations) cells_.insert(bench::cell_key(problem, name));
     }
   }
 
   void accept(const Json& row, int line) {
     std::string key, settings, status, revision;
     try {
-      key = bench::cell_key(row.at("config"), row.at("implementation").as_string());
+      key = bench::cell_key(row);
       settings = row.at("sweep").at("settings").as_string();
       status = row.at("status").as_string();
       const Json* strobe = row.at("environment").find("strobe");  // absent where a GPU child was lost at once
@@ -98,7 +98,9 @@ class KnownRows {
     if (!revision.empty() && revision != build_revision()) other_revision_ = revision;
   }
 
-  bool has(const Json& config, const std::string& name) const { return keys_.contains(bench::cell_key(config, name)); }
+  bool has(const bench::Problem& problem, const std::string& name) const {
+    return keys_.contains(bench::cell_key(problem, name));
+  }
   void count(const std::string& status) { ++statuses_[status]; }
   std::size_t size() const { return keys_.size(); }
   std::size_t retried() const { return retried_.size(); }  // rows that the file has, and that count as missing
@@ -117,6 +119,7 @@ class KnownRows {
          {"batch_size", "seq_len", "num_heads", "emb_dim", "causal", "dtype", "device", "threads", "shrink"}) {
       if (const Json* value = row.at("config").find(key)) text += fmt::format(", {} {}", key, value->dump());
     }
+    if (const Json* launch = row.find("launch")) text += ", launch " + launch->at("number").dump();
     return text;
   }
 
@@ -131,7 +134,7 @@ std::vector<bench::Problem> without_rows(const std::vector<bench::Problem>& prob
   std::vector<bench::Problem> left;
   for (const bench::Problem& problem : problems) {
     bench::Problem rest = problem;
-    std::erase_if(rest.implementations, [&](const std::string& name) { return known.has(problem.config, name); });
+    std::erase_if(rest.implementations, [&](const std::string& name) { return known.has(problem, name); });
     if (!rest.implementations.empty()) left.push_back(std::move(rest));
   }
   return left;
@@ -147,7 +150,7 @@ std::string summary_text(const KnownRows& known, const SweepPlan& plan) {
   }
   const std::string again =
       failed == 0 ? "" : fmt::format("; {} failed, which the same command with --retry measures again", failed);
-  return fmt::format("{}: {}\nwritten: {}{}\n", counted(cells, "cell"), text.empty() ? "none" : text, plan.output,
+  return fmt::format("{}: {}\nwritten: {}{}\n", counted(cells, plan.unit()), text.empty() ? "none" : text, plan.output,
                      again);
 }
 
@@ -219,7 +222,8 @@ int run_sweep(Arguments arguments) {
   if (options.dry_run) {
     bench::read_rows(plan.output, accept);
     print(lines_of(plan.notes));
-    print(dry_run_text(plan, [&](const Json& config, const std::string& name) { return known.has(config, name); }));
+    print(dry_run_text(
+        plan, [&](const bench::Problem& problem, const std::string& name) { return known.has(problem, name); }));
     return kFine;
   }
 
@@ -241,7 +245,7 @@ int run_sweep(Arguments arguments) {
   const std::vector<bench::Problem> left = without_rows(plan.problems, known);
   SweepProgress progress(bench::count_cells(plan.problems), left, plan.how.run.rule);
   print(fmt::format("{} of {} to measure, about {}\n", bench::count_cells(left),
-                    counted(bench::count_cells(plan.problems), "cell"), duration_text(progress.seconds_left())));
+                    counted(bench::count_cells(plan.problems), plan.unit()), duration_text(progress.seconds_left())));
   bench::RunnerOptions running{.program = program,
                                .flags = plan.run_words,
                                .quick = plan.how.quick,

@@ -47,7 +47,7 @@ std::string note_on(const bench::Case& one, const bench::PredictedMemory& memory
 }  // namespace
 
 std::string dry_run_text(const SweepPlan& plan,
-                         const std::function<bool(const Json& config, const std::string& implementation)>& is_known) {
+                         const std::function<bool(const bench::Problem&, const std::string& name)>& is_known) {
   TextTable table;
   table.add_column("cell");
   table.add_column("problem", TextTable::Align::left);
@@ -64,12 +64,12 @@ std::string dry_run_text(const SweepPlan& plan,
     for (const std::string& name : problem.implementations) {
       const bench::PredictedMemory memory = bench::predicted_memory(problem.one, name);
       const double rate = rates.of(problem.one);
-      const bool known = is_known(problem.config, name);
+      const bool known = is_known(problem, name);
       const double cell = bench::predicted_seconds(problem.one, name, rule, rate);
       const std::string note = note_on(problem.one, memory, plan.how, known);
       if (!known) ++left;
       if (note.empty()) seconds += cell;
-      table.add_row({std::to_string(++cells), describe(problem.one), name,
+      table.add_row({std::to_string(++cells), bench::describe(problem), name,
                      fmt::format("{:.3g}", 1e3 * bench::predicted_call(problem.one, name, rate)),
                      fmt::format("{:.1f}", cell),
                      memory.bytes ? fmt::format("{:.1f}", static_cast<double>(*memory.bytes) / (1 << 20)) : "-", note});
@@ -77,7 +77,7 @@ std::string dry_run_text(const SweepPlan& plan,
   }
   const std::string of_all = plan.cells_of_all == cells ? "" : fmt::format(" of the grid's {}", plan.cells_of_all);
   return table.text() + fmt::format("{}{}, {} to measure, about {} in all; nothing was measured or written\n",
-                                    counted(cells, "cell"), of_all, left, duration_text(seconds));
+                                    counted(cells, plan.unit()), of_all, left, duration_text(seconds));
 }
 
 }  // namespace strobe::cli

@@ -183,6 +183,12 @@ void add_sweep_options(OptionTable& table, SweepOptions& options) {
              .placeholder = "F",
              .help = "divide batch and sequence by F, for small machines",
              .apply = [&](auto flag, auto value) { options.shrink = parse_integer(flag, value, 1, 1 << 20); }});
+  table.add({.name = "launches",
+             .placeholder = "N",
+             .help = "the whole grid N times, each cell in N processes; `strobe compare` wants 5; default 1",
+             .apply = [&](auto flag, auto value) {
+               options.launches = static_cast<int>(parse_integer(flag, value, 1, 1000));
+             }});
   table.add({.name = "shard",
              .placeholder = "K/N",
              .help = "only the K-th of N shares of the grid, all about equally long",
@@ -218,6 +224,10 @@ SweepPlan make_plan(const SweepOptions& options, const std::string& this_program
       gatherer.add_block(axes);
     }
   }
+  if (options.launches > 1 && !options.json_dir.empty()) {
+    fail(ErrorCode::invalid_argument, "--launches {}: --json-dir has one file a cell; valid with it: --launches 1",
+         options.launches);
+  }
   gatherer.check();
   for (const auto& [name, value] : options.run) set_flag(run, name, value);
   std::sort(run.begin(), run.end());  // the order of the flags makes no difference
@@ -226,8 +236,10 @@ SweepPlan make_plan(const SweepOptions& options, const std::string& this_program
   OptionTable run_table;
   add_run_options(run_table, plan.how);
   parse_words(run_table, plan.run_words);
-  plan.cells_of_all = bench::count_cells(gatherer.problems());
-  plan.problems = bench::share_of(gatherer.problems(), plan.how.run.rule, options.shard, options.shards);
+  plan.cells_of_all = bench::count_cells(gatherer.problems()) * static_cast<std::size_t>(options.launches);
+  plan.problems = bench::launched(
+      bench::share_of(gatherer.problems(), plan.how.run.rule, options.shard, options.shards), options.launches);
+  plan.launches = options.launches;
   plan.notes = gatherer.notes();
   plan.output = options.output.value_or(default_output(options));
   return plan;

@@ -27,6 +27,7 @@ struct SweepOptions {
   double cell_limit = 600;            // seconds
   std::int64_t shrink = 1;
   int shard = 1, shards = 1;
+  int launches = 1;
   bool dry_run = false;
   bool retry = false;  // rows that failed count as missing
 };
@@ -34,12 +35,16 @@ struct SweepOptions {
 void add_sweep_options(OptionTable& table, SweepOptions& options);
 
 struct SweepPlan {
-  std::vector<bench::Problem> problems;  // of this shard
+  std::vector<bench::Problem> problems;  // of this shard, each launch one
   std::size_t cells_of_all = 0;          // of all shards together
   std::vector<std::string> run_words;    // flags of bench for every problem
   RunFlags how;                          // the same, read
   std::string output;
   std::vector<std::string> notes;  // what was skipped, and why
+
+  int launches = 1;
+
+  const char* unit() const { return launches > 1 ? "row" : "cell"; }  // what is counted
 };
 
 // `this_program` is the path of the running program: grids lie beside it. Throws Error(invalid_argument) for any value

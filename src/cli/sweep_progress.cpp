@@ -38,9 +38,9 @@ std::string duration_text(double seconds) {
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
 }
 
-std::string row_text(const Json& row, const bench::Case& one) {
+std::string row_text(const Json& row, const bench::Problem& problem) {
   const std::string& status = row.at("status").as_string();
-  std::string text = fmt::format("{} {} {}: ", status, row.at("implementation").as_string(), describe(one));
+  std::string text = fmt::format("{} {} {}: ", status, row.at("implementation").as_string(), bench::describe(problem));
   if (status != "ok") return text + row.at("reason").as_string();
   text += fmt::format("forward {}, backward {}", milliseconds(row.at("forward")), milliseconds(row.at("backward")));
   const Json& memory = row.at("peak_memory_usage(MB)");
@@ -82,13 +82,12 @@ void SweepProgress::step(const std::string& step, const std::string& implementat
 }
 
 void SweepProgress::row(const Json& row) {
-  const bench::Case& one = problem_->one;
   ++done_;
   if (--rows_left_ == 0) end_problem();
   const bool fine = row.at("status").as_string() == "ok";
   if (shows_progress() && fine) return draw("written");
   show_progress("");
-  print(fmt::format("[{}/{}] {}; {} left\n", done_, total_, row_text(row, one), duration_text(seconds_left())));
+  print(fmt::format("[{}/{}] {}; {} left\n", done_, total_, row_text(row, *problem_), duration_text(seconds_left())));
 }
 
 void SweepProgress::draw(const std::string& doing) {
@@ -96,7 +95,7 @@ void SweepProgress::draw(const std::string& doing) {
   const std::size_t filled = total_ == 0 ? kBar : kBar * done_ / total_;
   std::string text =
       fmt::format("[{}{}] {}/{}, {} left; {}; {}", std::string(filled, '#'), std::string(kBar - filled, '-'), done_,
-                  total_, duration_text(seconds_left()), problem_ ? describe(problem_->one) : "", doing);
+                  total_, duration_text(seconds_left()), problem_ ? bench::describe(*problem_) : "", doing);
   const std::size_t width = terminal_width() - 1;
   if (text.size() > width) text.resize(width);
   show_progress(text);

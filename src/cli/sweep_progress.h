@@ -39,6 +39,6 @@ class SweepProgress {
 };
 
 // "ok flash2 batch 1, ...: forward 1.2 ms, backward 3.4 ms, 5.6 MB"
-std::string row_text(const Json& row, const bench::Case& one);
+std::string row_text(const Json& row, const bench::Problem& problem);
 
 }  // namespace strobe::cli

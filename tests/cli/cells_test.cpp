@@ -51,6 +51,12 @@ TEST(Cells, APipeIsRefusedAndNotWaitedFor) {
   EXPECT_EQ(program.errors, "strobe: --cells pipe: is not a plain file; valid: a file with a configuration a line\n");
 }
 
+TEST(Cells, AFileWithoutAnyIsRefused) {
+  const Program program = Cells("# nothing\n").run(kCommand);
+  EXPECT_EQ(program.code, 2);
+  EXPECT_EQ(program.errors, "strobe: --cells cells: no configuration in it\n");
+}
+
 TEST(Cells, AreExplainedToo) {
   const Program program = Cells("--seq_len 16\n--seq_len 24\n").run("explain --quick --batch_size 1 --cells cells");
   EXPECT_EQ(program.code, 0) << program.errors;

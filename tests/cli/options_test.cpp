@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"bench --align middle", "--align middle: valid: top_left, bottom_right"},
         BadInput{"bench --cells /nonexistent", "--cells /nonexistent: cannot be read"},
         BadInput{"bench --cells /tmp", "--cells /tmp: is a folder; valid: a file with"},
-        BadInput{"bench --cells /dev/null", "--cells /dev/null: no configuration in it"},
+        BadInput{"bench --cells /dev/null", "--cells /dev/null: is not a plain file"},
         BadInput{"bench --cache warm", "--cache warm: valid: cold, hot"}, BadInput{"bench --repeats 0", "--repeats 0"},
         BadInput{"bench --time-limit nan", "--time-limit nan"},
         BadInput{"bench --memory-limit 5X", "--memory-limit 5X: not a size"},

@@ -301,6 +301,32 @@ TEST(Sweep, OnePythonServesThePeersOfAllProblems) {
   EXPECT_EQ(python.starts(), 1);
 }
 
+// The first launch is that of a sweep without the flag, which goes on with it.
+TEST(Sweep, EveryLaunchHasItsRowsAndCompareFindsThem) {
+  const Scratch scratch;
+  const std::string command = tiny("--seq_len 16,24 --impl Flash2,Pytorch ");
+  ASSERT_EQ(run_program(command, scratch).code, 0);
+  const Program more = run_program(command + "--launches 3", scratch);
+  ASSERT_EQ(more.code, 0) << more.errors;
+  EXPECT_NE(more.output.find("8 of 12 rows to measure"), std::string::npos) << more.output;
+  EXPECT_NE(more.output.find("[12/12] ok "), std::string::npos) << more.output;
+  EXPECT_NE(more.output.find(", launch 3 of 3: forward"), std::string::npos) << more.output;
+  EXPECT_NE(more.output.find("12 rows: 12 ok\n"), std::string::npos) << more.output;
+  const std::vector<Json> rows = rows_in(scratch, "sweep.jsonl");
+  ASSERT_EQ(rows.size(), 12u);
+  EXPECT_EQ(rows[11].at("launch").dump(), R"({"number":3,"of":3})");
+  const Program again = run_program(command + "--launches 3", scratch);
+  EXPECT_NE(again.output.find("0 of 12 rows to measure"), std::string::npos) << again.output;
+  const Program fewer = run_program(command + "--launches 2", scratch);
+  EXPECT_EQ(fewer.code, 2);
+  EXPECT_NE(fewer.errors.find("line 9 is not a cell of this sweep"), std::string::npos) << fewer.errors;
+  const Program same = run_program("compare sweep.jsonl sweep.jsonl --threshold 900%", scratch);
+  EXPECT_EQ(same.code, 0) << same.errors;
+  EXPECT_NE(same.output.find("only 3 launches"), std::string::npos) << same.output;
+  EXPECT_NE(run_program(command + "--launches 2 --json-dir d --output n", scratch).errors.find("one file a cell"),
+            std::string::npos);
+}
+
 TEST(Sweep, AFlagThatChangesNothingInSomeCellsOnlyIsNoNote) {
   const Scratch scratch;
   const std::string flags = "--seq_len 16 --align top_left --dry-run ";

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "bench/sweep/prediction.h"
+#include "core/fail.h"
 
 namespace strobe::bench {
 
@@ -15,11 +16,46 @@ Problem make_problem(Case one, std::vector<std::string> implementations, std::in
   one.seq_k = shrunk(one.seq_k);
   fit_lengths(one);
   Json config = config_json(one).set("shrink", shrink);
-  return {std::move(one), std::move(implementations), std::move(config)};
+  return {.one = std::move(one), .implementations = std::move(implementations), .config = std::move(config)};
 }
 
-std::string cell_key(const Json& config, const std::string& implementation) {
-  return implementation + " " + config.dump();
+namespace {
+
+std::string key_of(const Json& config, const std::string& implementation, std::int64_t launch) {
+  return fmt::format("{} {} {}", implementation, launch, config.dump());
+}
+
+}  // namespace
+
+std::string describe(const Problem& problem) {
+  const std::string text = describe(problem.one);
+  if (problem.launches == 1) return text;
+  return text + fmt::format(", launch {} of {}", problem.launch, problem.launches);
+}
+
+std::string cell_key(const Problem& problem, const std::string& implementation) {
+  return key_of(problem.config, implementation, problem.launch);
+}
+
+std::string cell_key(const Json& row) {
+  const Json* launch = row.find("launch");
+  return key_of(row.at("config"), row.at("implementation").as_string(), launch ? launch->at("number").as_integer() : 1);
+}
+
+Json launch_json(const Problem& problem) {
+  return Json::object({{"number", problem.launch}, {"of", problem.launches}});
+}
+
+std::vector<Problem> launched(const std::vector<Problem>& problems, int launches) {
+  std::vector<Problem> all;
+  for (int launch = 1; launch <= launches; ++launch) {
+    for (Problem problem : problems) {
+      problem.launch = launch;
+      problem.launches = launches;
+      all.push_back(std::move(problem));
+    }
+  }
+  return all;
 }
 
 std::size_t ProblemList::add(Problem problem) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "bench/ceilings.h"
 #include "bench/row.h"
@@ -53,6 +54,7 @@ struct ProblemRunner::Listening {
 };
 
 void ProblemRunner::run(const Problem& problem, const std::vector<std::string>& words) {
+  if (std::exchange(launch_, problem.launch) != problem.launch) python_.reset();  // a launch has its own processes
   std::vector<std::string> left = problem.implementations;
   while (!left.empty()) {
     Listening state{.problem = problem, .words = words, .left = std::move(left), .current = {}};
@@ -159,7 +161,14 @@ void ProblemRunner::take_row(Listening& state, Json row) {
     ceilings_.emplace(key, environment.at("ceilings"));
   }
   std::erase(state.left, row.at("implementation").as_string());
-  row.set("environment", std::move(environment)).set("config", state.problem.config).set("sweep", options_.sweep);
+  row.set("environment", std::move(environment));
+  hand_over(state.problem, std::move(row));
+}
+
+// With what the sweep knows of it and the child does not.
+void ProblemRunner::hand_over(const Problem& problem, Json row) {
+  row.set("config", problem.config).set("sweep", options_.sweep);
+  if (problem.launches > 1) row.set("launch", launch_json(problem));
   options_.row(std::move(row));
 }
 
@@ -178,9 +187,8 @@ void ProblemRunner::lose(Listening& state, Status status, const std::string& how
     row.reason = fmt::format("{}: {}", name, how);
     Json json = row_json(row, {.environment = environment_, .command = command});
     if (signal != 0) json.set("signal", signal);
-    json.set("config", state.problem.config).set("sweep", options_.sweep);
     std::erase(state.left, name);
-    options_.row(std::move(json));
+    hand_over(state.problem, std::move(json));
   }
 }
 

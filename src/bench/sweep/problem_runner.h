@@ -42,10 +42,12 @@ class ProblemRunner {
   bool can_lend(const Listening& state);
   bool take(Listening& state, const std::string& line);
   void take_row(Listening& state, Json row);
+  void hand_over(const Problem& problem, Json row);
   void lose(Listening& state, Status status, const std::string& how, int signal);
   std::vector<std::string> command_for(const Listening& state) const;
 
   RunnerOptions options_;
+  int launch_ = 1;                         // of the last problem
   std::unique_ptr<PythonProcess> python_;  // that the peers of all problems are asked through; none: to be started
   Json environment_;                       // of the last child that told one
   std::map<std::string, Json> ceilings_;   // measured once a sweep for each device, type and number of threads

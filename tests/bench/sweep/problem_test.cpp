@@ -39,11 +39,18 @@ TEST(Problem, TheKeyOfARowIsThatOfItsCell) {
   one.options.softcap = 30;
   one.options.dropout = 0.1;
   const Problem problem = make_problem(one, {"flash2"});
-  const Json row = Json::parse(Json::object({{"config", problem.config}}).dump());
-  EXPECT_EQ(cell_key(row.at("config"), "flash2"), cell_key(problem.config, "flash2"));
-  EXPECT_NE(cell_key(row.at("config"), "flash2"), cell_key(problem.config, "standard"));
+  Json row = Json::parse(Json::object({{"config", problem.config}}).dump());
+  row.set("implementation", "flash2");
+  EXPECT_EQ(cell_key(row), cell_key(problem, "flash2"));
+  EXPECT_NE(cell_key(row), cell_key(problem, "standard"));
+  const std::vector<Problem> launches = launched({problem}, 3);
+  ASSERT_EQ(launches.size(), 3u);
+  EXPECT_EQ(cell_key(row), cell_key(launches[0], "flash2"));  // a row that says nothing of launches is the first
+  EXPECT_NE(cell_key(row), cell_key(launches[1], "flash2"));
+  row.set("launch", launch_json(launches[1]));
+  EXPECT_EQ(cell_key(row), cell_key(launches[1], "flash2"));
   one.threads = 7;
-  EXPECT_NE(cell_key(make_problem(one, {}).config, "flash2"), cell_key(problem.config, "flash2"));
+  EXPECT_NE(cell_key(make_problem(one, {}), "flash2"), cell_key(problem, "flash2"));
 }
 
 TEST(ProblemList, TheSameConfigurationIsOneProblem) {
