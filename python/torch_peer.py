@@ -54,6 +54,15 @@ class Peers:
     def ask(self, request):
         return getattr(self.prepared[request["implementation"]], request["command"])(request)
 
+    def are_unusable(self):
+        """A CUDA context that has failed once fails every call after, whosever it is."""
+        try:
+            if self.torch.cuda.is_available() and self.torch.cuda.is_initialized():
+                self.torch.cuda.synchronize()
+            return False
+        except Exception:
+            return True
+
     def release(self, request):
         peer = self.prepared.pop(request["implementation"], None)
         if peer is not None:
@@ -312,7 +321,8 @@ def main():
             memory = ("not enough memory", "out of memory")
             status = "oom" if any(text in str(error) for text in memory) else "crashed"
             text = (str(error).splitlines() or [""])[0]
-            answer = {"ok": False, "status": status, "reason": f"{type(error).__name__}: {text}"}
+            answer = {"ok": False, "status": status, "reason": f"{type(error).__name__}: {text}",
+                      "unusable": peers.are_unusable()}
         replies.write(json.dumps(answer) + "\n")
         replies.flush()
 

@@ -99,6 +99,8 @@ Json PythonChild::ask(const Json& message) {
       status = answer.at("status").as_string();
       reason = answer.at("reason").as_string();
     }
+    const Json* unusable = answer.find("unusable");
+    if (unusable && unusable->as_bool()) give_up();
   } catch (const ImplementationError&) {
     give_up();
     throw;

@@ -37,8 +37,8 @@ class PythonChild {
   // Sees to it that one runs. Throws Error(unsupported) where there is no interpreter or no PyTorch in it.
   void start(int threads);
 
-  // Throws Error(unsupported) with the reason where Python refuses, ImplementationError where it fails: with `oom` it
-  // lives on, as after an exception; else it is ended.
+  // Throws Error(unsupported) with the reason where Python refuses, ImplementationError where it fails. It lives on
+  // after an exception that it could tell, unless it says itself that it cannot be used any more; else it is ended.
   Json ask(const Json& message);
 
   // Counts the processes that were started or lent so far: what one was told the next does not know. 0: none runs.

@@ -219,6 +219,19 @@ TEST(Peer, TheDeathOfOneCostsTheOthersNothing) {
   EXPECT_EQ(python.starts(), 2);
 }
 
+TEST(Peer, APythonThatCallsItselfUnusableIsStartedAnew) {
+  const test::FakePython python(
+      R"(*\"prepare\"*torch-math*) echo '{"ok":false,"status":"crashed","reason":"CUDA error","unusable":true}' ;;)");
+  RunOptions options = few(3);
+  options.check = Check::off;
+  const std::vector<Row> rows = run(tiny(), {"torch-sdpa", "torch-math", "torch-naive"}, options);
+  EXPECT_EQ(rows[0].status, Status::ok) << rows[0].reason;
+  EXPECT_EQ(rows[1].status, Status::crashed);
+  EXPECT_EQ(rows[1].reason, "torch-math: CUDA error");
+  EXPECT_EQ(rows[2].status, Status::ok) << rows[2].reason;
+  EXPECT_EQ(python.starts(), 2);
+}
+
 TEST(Peer, NonsenseIsACrash) {
   const test::FakePython python(R"(*\"time\"*) echo 'Traceback (most recent call last)' ;;)");
   EXPECT_EQ(run(tiny(), {"torch-sdpa"}, few(2))[0].status, Status::crashed);
