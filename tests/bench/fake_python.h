@@ -11,12 +11,12 @@
 
 namespace strobe::test {
 
-// STROBE_PYTHON is a script of this text, until the end of the scope.
+// STROBE_PYTHON is a script of this text, or without one a file that is not there, until the end of the scope.
 class PythonScope {
  public:
-  explicit PythonScope(const std::string& text) {
+  explicit PythonScope(const std::optional<std::string>& text) {
     if (const char* before = std::getenv(kVariable)) before_ = before;
-    setenv(kVariable, scratch_.program("python3", text).c_str(), 1);
+    setenv(kVariable, text ? scratch_.program("python3", *text).c_str() : "/nonexistent/python", 1);
   }
   // How often it was run, where the text has said so with a line each in "$0.starts".
   std::ptrdiff_t starts() const {

@@ -157,9 +157,8 @@ TEST(Peer, MemoryLimitHoldsForPeersToo) {
 }
 
 TEST(Peer, MissingInterpreterIsUnsupported) {
-  setenv("STROBE_PYTHON", "/nonexistent/python", 1);
+  const test::PythonScope none(std::nullopt);
   const std::vector<Row> rows = run(tiny(), {"flash2", "torch-sdpa"}, few(2));
-  unsetenv("STROBE_PYTHON");
   EXPECT_EQ(rows[0].status, Status::ok);
   EXPECT_EQ(rows[1].status, Status::unsupported);
   EXPECT_NE(rows[1].reason.find("/nonexistent/python"), std::string::npos) << rows[1].reason;
