@@ -63,6 +63,7 @@ Ceilings measure_gpu_ceilings(std::span<const DType> types, Depth depth) {
   if (depth == Depth::none) return ceilings;
   ceilings.copy = gpu_copy_rate();
   ceilings.timed_least = gpu_timed_nothing();
+  if (depth == Depth::full) ceilings.call = gpu_call_cost();
   for (const DType type : types) ceilings.cublas[static_cast<int>(type)] = gpu_product_rate(type);
   if (depth == Depth::full) ceilings.tf32 = gpu_tf32_product_rate();
   return ceilings;
@@ -104,9 +105,15 @@ Json gpu_ceilings_json(const Ceilings& ceilings) {
   Json product = Json::object();
   for (const DType type : kAllTypes) product.set(name_of(type), rate_json(ceilings.product(type)));
   product.set("tf32", rate_json(ceilings.tf32));
-  return Json::object({{"cublas(FLOP/s)", product},
-                       {"copy(B/s)", rate_json(ceilings.copy)},
-                       {"timed_least(s)", rate_json(ceilings.timed_least)}});
+  Json json = Json::object({{"cublas(FLOP/s)", product},
+                            {"copy(B/s)", rate_json(ceilings.copy)},
+                            {"timed_least(s)", rate_json(ceilings.timed_least)}});
+  if (ceilings.call) {
+    json.set("host_call(s)", Json::object({{"first", ceilings.call->first},
+                                           {"forward", ceilings.call->forward},
+                                           {"backward", ceilings.call->backward}}));
+  }
+  return json;
 }
 
 Json full_environment(const Ceilings& ceilings) {

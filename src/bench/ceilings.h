@@ -6,6 +6,7 @@
 #include <string>
 
 #include "bench/case.h"
+#include "bench/gpu_call_cost.h"
 #include "core/json.h"
 #include "strobe/dtype.h"
 
@@ -27,6 +28,7 @@ struct Ceilings {
   std::optional<double> tf32;               // CUDA: the same of fp32 through tf32
   std::optional<double> copy;               // bytes read and written a second, all threads
   std::optional<double> timed_least;        // seconds shown for a wait of 1 us; CUDA: for the smallest kernel
+  std::optional<CallCost> call;             // CUDA: what a call costs the host
 
   // The matrix-product rate of a type, and by which product it was measured.
   std::optional<double> product(DType dtype) const;

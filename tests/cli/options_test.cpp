@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"bench --impl ''", "--impl \"\": an empty name; valid: flash2, standard, reference"},
         BadInput{"bench --impl Flash2,,standard", "--impl \"Flash2,,standard\": an empty name"},
         BadInput{"bench --impl flash9",
-                 "--impl flash9: unknown implementation; valid: flash2, standard, reference, torch-sdpa"},
+                 "--impl flash9: unknown implementation; valid: flash2, standard, reference, hopper, torch-sdpa"},
         BadInput{"bench --impl Flash2,flash2", "flash2 is named twice"},
         BadInput{"bench --dtype fp8", "--dtype fp8: valid: fp32, fp16, bf16"},
         BadInput{"bench --causal=maybe", "--causal maybe: valid: off, on, both"},
