@@ -1,4 +1,5 @@
 """What gpu-check concludes from made-up results: every verdict on both sides of its limit."""
+from gpu_check import hopper
 from gpu_check.process import Ended, say
 from gpu_check.sanitizers import judge as judge_tool
 from gpu_check.speed import OURS, PEER, Measured, cells_of, judge, means, table
@@ -29,6 +30,17 @@ def made_up(cells, ratio, decode_ms, megabytes):
     return measured
 
 
+def made_up_hopper(ratio, milliseconds):
+    """Every cell takes so long, and its peers `ratio` times that."""
+    def row(cell, name, time):
+        return {"implementation": name, "status": "ok", "config": config_of(cell),
+                "statistics": {which: {"median(s)": time} for which in hopper.PASSES}}
+    return [hopper.Both(cell, [row(cell, name, time) for name, time in (
+        (hopper.OURS, milliseconds / 1e3), (hopper.CUDNN, ratio * milliseconds / 1e3),
+        (hopper.FLASH2, ratio * milliseconds / 1e3))], {"ceilings": {"copy(B/s)": COPY}})
+        for cell in hopper.cells_of(True)]
+
+
 def missed(measured):
     return [verdict["what"] for verdict in judge(measured) if not verdict["ok"]]
 
@@ -52,6 +64,12 @@ def self_test():
     without_peer[1].peer = {"status": "unsupported", "reason": "no PyTorch"}
     expect("no peer, no ratio", len(missed(without_peer)) == 4)
     expect("the reason is told", any("no PyTorch" in line for line in table(without_peer)))
+    fast, slow = hopper.judge(made_up_hopper(1.4, 0.2)), hopper.judge(made_up_hopper(0.8, 0.8))
+    expect("hopper: all fine", len(fast) == 8 and all(verdict["ok"] for verdict in fast))
+    expect("hopper: all slow", not any(verdict["ok"] for verdict in slow))
+    expect("hopper: report alone", [verdict["what"] for verdict in hopper.judge(made_up_hopper(1.4, 0.5))
+                                    if not verdict["ok"]] == ["the reports' configuration, forward, ms"])
+    expect("hopper: table", len(hopper.table(made_up_hopper(1.4, 0.2))) == 2 + 2 + 36)
     clean, passed = "ERROR SUMMARY: 0 errors", "[  PASSED  ] 3 tests."
     for name, code, output, good in (("clean", 0, f"{passed}\n{clean}", True), ("no summary", 0, passed, False),
                                      ("nothing ran", 0, clean, False), ("ended badly", 9, f"{passed}\n{clean}", False),
