@@ -28,11 +28,10 @@ constexpr int producer_registers(const ForwardShape& shape) { return shape.consu
 // Head dimensions that have a kernel; smaller ones are padded to the next, by the copy engine.
 inline constexpr HeadDims kForwardDims[] = {{64, 64}, {96, 96}, {128, 128}, {192, 128}, {192, 192}, {256, 256}};
 
-// Two shapes for head dimension 128, one for the others: docs/notes/2026-11-15-hopper.md has the figures.
-constexpr ForwardShape forward_shape(HeadDims dims, bool many_keys) {
-  if (dims.d <= 64) return {3, 128, 2, 2};
-  if (dims.d == 128 && many_keys) return {2, 176, 2, 1};
-  if (dims.d <= 128) return {2, 128, 2, 2};
+// Small tiles for short sequences, large ones for long: docs/notes/2026-11-15-hopper.md has the figures.
+constexpr ForwardShape forward_shape(HeadDims dims, bool large) {
+  if (dims.d <= 64) return large ? ForwardShape{3, 128, 2, 2} : ForwardShape{2, 128, 2, 2};
+  if (dims.d <= 128) return large && dims.d == 128 ? ForwardShape{2, 176, 2, 1} : ForwardShape{2, 128, 2, 2};
   if (dims.d <= 192) return {2, 112, 2, 1};
   return {2, 80, 2, 1};
 }
@@ -46,13 +45,13 @@ constexpr std::size_t forward_shared_bytes(HeadDims dims, const ForwardShape& sh
 
 struct ForwardFacts {
   int d = 0, dv = 0;
-  std::int64_t max_k = 0;
+  std::int64_t max_q = 0, max_k = 0;
   bool uneven = false;  // rows see different numbers of keys: a mask, or lengths
 };
 
 struct ForwardConfig {
   HeadDims dims{};  // padded
-  bool many_keys = false;
+  bool large = false;
   ForwardShape shape{};
   std::size_t shared_bytes = 0;
 };
@@ -64,8 +63,9 @@ constexpr ForwardConfig forward_config(const ForwardFacts& facts) {
     config.dims = dims;
     if (facts.d <= dims.d && facts.dv <= dims.dv) break;
   }
-  if (config.dims.d == 128) config.many_keys = facts.max_k >= (facts.uneven ? 8192 : 2048);
-  config.shape = forward_shape(config.dims, config.many_keys);
+  if (config.dims.d == 64) config.large = facts.max_q > (facts.uneven ? 1024 : 256);
+  if (config.dims.d == 128) config.large = facts.max_k >= (facts.uneven ? 8192 : 2048);
+  config.shape = forward_shape(config.dims, config.large);
   config.shared_bytes = forward_shared_bytes(config.dims, config.shape);
   return config;
 }

@@ -17,9 +17,9 @@
 namespace strobe::cuda::sm90 {
 
 // Where things lie in the block's shared memory.
-template <int kD, int kDv, bool kManyKeys>
+template <int kD, int kDv, bool kLarge>
 struct ForwardMemory {
-  static constexpr ForwardShape kShape = forward_shape({kD, kDv}, kManyKeys);
+  static constexpr ForwardShape kShape = forward_shape({kD, kDv}, kLarge);
   static constexpr int kRows = rows_of(kShape), kKeys = kShape.keys, kStages = kShape.stages;
   static constexpr int kQStages = kShape.q_stages;
   static constexpr int kThreads = threads_of(kShape), kConsumerRegisters = consumer_registers(kShape),
@@ -31,7 +31,7 @@ struct ForwardMemory {
   __device__ __forceinline__ std::uint32_t q(int stage) const { return base + stage * kQBytes; }
   __device__ __forceinline__ std::uint32_t k(int stage) const { return q(kQStages) + stage * kKBytes; }
   __device__ __forceinline__ std::uint32_t v(int stage) const { return k(kStages) + stage * kVBytes; }
-  // "full": bytes have come. "free": all warps that multiply have read.
+  // "full": bytes have come. "free": all consumers have read.
   __device__ __forceinline__ Barrier q_full(int stage) const { return barrier(stage); }
   __device__ __forceinline__ Barrier q_free(int stage) const { return barrier(2 + stage); }
   __device__ __forceinline__ Barrier k_full(int stage) const { return barrier(4 + stage); }
@@ -46,13 +46,13 @@ struct ForwardMemory {
   __device__ __forceinline__ void begin_barriers() const {
     for (int stage = 0; stage < kQStages; ++stage) {
       q_full(stage).begin(1);
-      q_free(stage).begin(kShape.consumers * 4);
+      q_free(stage).begin(kShape.consumers);
     }
     for (int stage = 0; stage < kStages; ++stage) {
       k_full(stage).begin(1);
       v_full(stage).begin(1);
-      k_free(stage).begin(kShape.consumers * 4);
-      v_free(stage).begin(kShape.consumers * 4);
+      k_free(stage).begin(kShape.consumers);
+      v_free(stage).begin(kShape.consumers);
     }
     publish_barriers();
   }
@@ -97,32 +97,33 @@ struct TwoRows {
   float maximum[2] = {kMinusInfinity, kMinusInfinity}, sum[2] = {0, 0};
 
   // Scores become weights relative to the new maximum; what was accumulated before must be multiplied with `shrink`.
+  // Both rows at a time: one after the other, additions would wait for each other.
   template <int kCount>
   __device__ __forceinline__ void weigh(float (&s)[kCount], float factor, float (&shrink)[2]) {
-    float highest[2] = {maximum[0], maximum[1]}, scaled_base[2], total[2];
+    float highest[2] = {s[0], s[2]}, scaled_base[2], total[2] = {0, 0};
 #pragma unroll
     for (int i = 0; i < kCount; ++i) highest[i / 2 % 2] = fmaxf(highest[i / 2 % 2], s[i]);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      highest[h] = quad_max(highest[h]);
+      highest[h] = quad_max(fmaxf(maximum[h], highest[h]));
       const float base = highest[h] == kMinusInfinity ? 0 : highest[h];  // a row without a key so far
       shrink[h] = exp2_fast((maximum[h] - base) * factor);
       maximum[h] = highest[h];
       scaled_base[h] = base * factor;
-      total[h] = sum[h] * shrink[h];
     }
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       s[i] = exp2_fast(s[i] * factor - scaled_base[i / 2 % 2]);
       total[i / 2 % 2] += s[i];
     }
-    sum[0] = total[0], sum[1] = total[1];
+    sum[0] = sum[0] * shrink[0] + total[0];
+    sum[1] = sum[1] * shrink[1] + total[1];
   }
 };
 
-template <class T, int kD, int kDv, bool kManyKeys>
-__device__ __forceinline__ void load_tiles(const ForwardArgs& args, const ForwardMemory<kD, kDv, kManyKeys>& memory) {
-  using Memory = ForwardMemory<kD, kDv, kManyKeys>;
+template <class T, int kD, int kDv, bool kLarge>
+__device__ __forceinline__ void load_tiles(const ForwardArgs& args, const ForwardMemory<kD, kDv, kLarge>& memory) {
+  using Memory = ForwardMemory<kD, kDv, kLarge>;
   constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys;
   const Params& p = args.params;
   RingPlace<Memory::kQStages> q_at;
@@ -185,18 +186,11 @@ __device__ __forceinline__ void load_tiles(const ForwardArgs& args, const Forwar
   }
 }
 
-// Scores, capped or not, times this are logits.
-__device__ __forceinline__ float score_unit(const Params& p) { return p.softcap != 0 ? p.softcap : p.scale; }
-
 // Normalises and writes O and LSE of this thread's two rows.
 template <class T, int kDv, class Work>
-__device__ __forceinline__ void finish_tile(const Params& p, TilePlace place, int lane_row, const TwoRows& softmax,
-                                            float (&o)[kDv / 2]) {
-  // Worked out again: it would take registers all the while.
-  asm volatile("" : "+r"(place.b), "+r"(place.tile));
-  const Work work(p, place);
+__device__ __forceinline__ void finish_tile(const Params& p, const TilePlace& place, const Work& work, int row,
+                                            const TwoRows& softmax, float unit, float (&o)[kDv / 2]) {
   const Sequence& sequence = work.sequence;
-  const int row = work.first_row + lane_row;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int i = row + 8 * h;
@@ -204,7 +198,7 @@ __device__ __forceinline__ void finish_tile(const Params& p, TilePlace place, in
     const Keys keys = sequence.allowed(i);
     const bool has_keys = i < sequence.q_length && keys.lo < keys.hi;
     const float* sink = p.sinks ? p.sinks + place.head : nullptr;
-    const RowResult result = finish_row(multiply_rounded(softmax.maximum[h], score_unit(p)), sum, has_keys, sink);
+    const RowResult result = finish_row(multiply_rounded(softmax.maximum[h], unit), sum, has_keys, sink);
 #pragma unroll
     for (int c = 0; c < kDv / 8; ++c) {
       o[4 * c + 2 * h] = result.inverse == 0 ? 0 : o[4 * c + 2 * h] * result.inverse;
@@ -218,14 +212,15 @@ __device__ __forceinline__ void finish_tile(const Params& p, TilePlace place, in
   store_two_rows<T, kDv>(o, to, p.o.row, p.dv_dim, row, work.rows_written);
 }
 
-template <class T, int kD, int kDv, bool kManyKeys>
-__device__ __forceinline__ void attend_tiles(const ForwardArgs& args, const ForwardMemory<kD, kDv, kManyKeys>& memory,
+template <class T, int kD, int kDv, bool kLarge>
+__device__ __forceinline__ void attend_tiles(const ForwardArgs& args, const ForwardMemory<kD, kDv, kLarge>& memory,
                                              int consumer) {
-  using Memory = ForwardMemory<kD, kDv, kManyKeys>;
+  using Memory = ForwardMemory<kD, kDv, kLarge>;
   constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kConsumers = Memory::kShape.consumers;
   using Work = ForwardWork<kRows, kKeys>;
   const Params& p = args.params;
-  const float factor = score_unit(p) * kLog2E;
+  // Scores, capped or not, times this are logits.
+  const float unit = p.softcap != 0 ? p.softcap : p.scale, factor = unit * kLog2E;
   const int lane = lane_index(), thread = static_cast<int>(threadIdx.x) % 128;
   const int lane_row = consumer * 64 + thread / 32 * 16 + lane / 4;  // and 8 below
   const bool speaks = thread == 0;                                   // for the warpgroup, at barriers of the producer
@@ -249,10 +244,10 @@ __device__ __forceinline__ void attend_tiles(const ForwardArgs& args, const Forw
     if (speaks) memory.q_free(q_at.stage).arrive();
     q_at.move();
   };
-  const auto start_output = [&] {
+  const auto start_output = [&](bool accumulate) {
     memory.v_full(v_at.stage).wait(v_at.parity);
     wgmma_begin();
-    multiply_nn<T, kDv, kKeys>(o, weights, memory.v(v_at.stage), true);
+    multiply_nn<T, kDv, kKeys>(o, weights, memory.v(v_at.stage), accumulate);
     wgmma_commit();
   };
   const auto release_v = [&] {
@@ -268,25 +263,15 @@ __device__ __forceinline__ void attend_tiles(const ForwardArgs& args, const Forw
     const Sequence& sequence = work.sequence;
     const int row = work.first_row + lane_row;
     TwoRows softmax;
-#pragma unroll
-    for (int i = 0; i < kDv / 2; ++i) o[i] = 0;
-    const int keys_left = sequence.k_length - (work.end - 1) * kKeys;
-    if (work.begin < work.end && keys_left < kKeys && (p.packed || p.lengths_k.data)) {
-      memory.v_full(v_at.stage).wait(v_at.parity);
-      clear_rows_from<kKeys, kDv, kConsumers>(memory.v(v_at.stage), keys_left, consumer * 128 + thread);
+    if (work.begin == work.end) {
+      barrier_sync(1 + consumer, 128);  // products keep its warps in step; here there are none
+      release_q();
+      finish_tile<T, kDv>(p, place, work, row, softmax, unit, o);
+      continue;
     }
-    // Tiles of keys that this warpgroup's rows use end before the block's: it lets the others pass.
-    const int first = work.first_row + consumer * 64, last = min(first + 63, sequence.q_length - 1);
-    const int used = first > last ? 0 : (sequence.allowed(last).hi + kKeys - 1) / kKeys;
-    const int end = max(work.begin, min(work.end, used));
-#pragma unroll 1
-    for (int tile = work.end; tile > end; --tile) {
-      memory.k_full(k_at.stage).wait(k_at.parity);
-      release_k();
-      memory.v_full(v_at.stage).wait(v_at.parity);
-      release_v();
-    }
-    const Keys unmasked = sequence.all(first, last);  // keys that all of them may use
+    // Keys that all of this warpgroup's rows may use.
+    const int first = work.first_row + consumer * 64;
+    const Keys unmasked = sequence.all(first, min(first + 63, sequence.q_length - 1));
     float shrink[2];
     const auto weigh = [&](int tile) {
       if (p.softcap != 0) {
@@ -301,40 +286,43 @@ __device__ __forceinline__ void attend_tiles(const ForwardArgs& args, const Forw
       softmax.weigh(s, factor, shrink);
     };
 
-    if (work.begin < end) {
+    start_scores();
+    wgmma_wait<0>(s);
+    release_k();
+    weigh(work.end - 1);
+    round_to_operand<T>(weights, s);
+    const int keys_left = sequence.k_length - (work.end - 1) * kKeys;
+    if (keys_left < kKeys && (p.packed || p.lengths_k.data)) {
+      memory.v_full(v_at.stage).wait(v_at.parity);
+      clear_rows_from<kKeys, kDv, kConsumers>(memory.v(v_at.stage), keys_left, consumer * 128 + thread);
+    }
+    bool accumulate = false;
+    for (int tile = work.end - 2; tile >= work.begin; --tile) {
       start_scores();
-      wgmma_wait<0>(s);
+      start_output(accumulate);
+      accumulate = true;
+      wgmma_wait<1>(s);
       release_k();
-      weigh(end - 1);
-      round_to_operand<T>(weights, s);
-      for (int tile = end - 2; tile >= work.begin; --tile) {
-        start_scores();
-        start_output();
-        wgmma_wait<1>(s);
-        release_k();
-        weigh(tile);
-        wgmma_wait<0>(o, weights);
-        release_v();
-#pragma unroll
-        for (int i = 0; i < kDv / 2; ++i) o[i] *= shrink[i / 2 % 2];
-        round_to_operand<T>(weights, s);
-      }
-      release_q();
-      start_output();
+      weigh(tile);
       wgmma_wait<0>(o, weights);
       release_v();
-    } else {
-      release_q();
+#pragma unroll
+      for (int i = 0; i < kDv / 2; ++i) o[i] *= shrink[i / 2 % 2];
+      round_to_operand<T>(weights, s);
     }
-    finish_tile<T, kDv, Work>(p, place, lane_row, softmax, o);
+    release_q();
+    start_output(accumulate);
+    wgmma_wait<0>(o, weights);
+    release_v();
+    finish_tile<T, kDv>(p, place, work, row, softmax, unit, o);
   }
 }
 
-template <class T, int kD, int kDv, bool kManyKeys>
-__global__ void __launch_bounds__(ForwardMemory<kD, kDv, kManyKeys>::kThreads, 1)
+template <class T, int kD, int kDv, bool kLarge>
+__global__ void __launch_bounds__(ForwardMemory<kD, kDv, kLarge>::kThreads, 1)
     forward_kernel(const __grid_constant__ ForwardArgs args) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  using Memory = ForwardMemory<kD, kDv, kManyKeys>;
+  using Memory = ForwardMemory<kD, kDv, kLarge>;
   const Memory memory;
   if (threadIdx.x == 0) {
     prefetch_map(args.q);
@@ -346,10 +334,10 @@ __global__ void __launch_bounds__(ForwardMemory<kD, kDv, kManyKeys>::kThreads, 1
   const int warpgroup = static_cast<int>(threadIdx.x) / 128;
   if (warpgroup == 0) {
     give_registers<Memory::kProducerRegisters>();
-    if (threadIdx.x < 32 && elect()) load_tiles<T, kD, kDv, kManyKeys>(args, memory);
+    if (threadIdx.x < 32 && elect()) load_tiles<T, kD, kDv, kLarge>(args, memory);
   } else {
     take_registers<Memory::kConsumerRegisters>();
-    attend_tiles<T, kD, kDv, kManyKeys>(args, memory, warpgroup - 1);
+    attend_tiles<T, kD, kDv, kLarge>(args, memory, warpgroup - 1);
   }
 #endif
 }

@@ -15,12 +15,10 @@ void launch_forward_tiles(const ForwardLaunch& launch, const ForwardArgs& args) 
   const std::int64_t tiles = std::int64_t{args.order.units} * args.order.tiles;
   const Launch how{"hopper forward", std::min<std::int64_t>(tiles, launch.multiprocessors), threads_of(config.shape),
                    config.shared_bytes, launch.stream};
-  const auto start = [&]<class T, bool kManyKeys>() {
-    launch_kernel(forward_kernel<T, kD, kDv, kManyKeys>, how, args);
-  };
+  const auto start = [&]<class T, bool kLarge>() { launch_kernel(forward_kernel<T, kD, kDv, kLarge>, how, args); };
   const auto start_size = [&]<class T>() {
-    if constexpr (kD == 128) {  // the others have one shape
-      if (config.many_keys) return start.template operator()<T, true>();
+    if constexpr (kD == 64 || kD == 128) {  // the others have one shape
+      if (config.large) return start.template operator()<T, true>();
     }
     start.template operator()<T, false>();
   };
