@@ -159,7 +159,7 @@ void add_case_options(OptionTable& table, CaseOptions& options) {
        .placeholder = "NAME[,NAME]",
        .help =
            "Flash2, Pytorch (= standard), reference, torch-sdpa, torch-math, torch-naive, torch-compile, onednn; on a "
-           "GPU also torch-flash, torch-efficient, torch-cudnn, cudnn; default Flash2",
+           "GPU also hopper, torch-flash, torch-efficient, torch-cudnn, cudnn; default Flash2",
        .apply = [&](auto, auto value) { parse_implementations(options, value); }});
   table.add({.name = "device",
              .placeholder = "cpu|cuda",

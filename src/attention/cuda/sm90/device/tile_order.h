@@ -44,7 +44,7 @@ __device__ __forceinline__ void store_place(std::uint32_t to, const TilePlace& p
 }
 __device__ __forceinline__ TilePlace load_place(std::uint32_t from) {
   TilePlace place;
-  int unused;
+  [[maybe_unused]] int unused;
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
                : "=r"(place.b), "=r"(place.head), "=r"(place.tile), "=r"(unused)
                : "r"(from)
