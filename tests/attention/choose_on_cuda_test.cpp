@@ -94,6 +94,20 @@ TEST_F(ChooseOnCuda, HopperHasItsOwnKernels) {
   Problem expanded = problem_of(128, DType::bf16, Pass::forward, kHopper);
   expanded.k.stride[1] = 0;
   expect(expanded, "expanded");
+  Problem flipped = problem_of(128, DType::bf16, Pass::forward, kHopper);
+  flipped.v.stride[2] = -flipped.v.stride[2];
+  expect(flipped, "v has a stride of -");
+  Problem keyless = problem_of(128, DType::bf16, Pass::forward, kHopper);  // max_seqlen_k is the caller's
+  keyless.k.shape[2] = keyless.v.shape[2] = 0;
+  expect(keyless, "k has no elements");
+  Problem many = problem_of(64, DType::bf16, Pass::forward, kHopper);
+  many.packed = true;
+  many.total_q = std::int64_t{1} << 31;
+  expect(many, "fewer than 2^31");
+  Problem ragged = problem_of(64, DType::bf16, Pass::backward, kHopper);
+  ragged.packed = true;
+  ragged.batch = 1 << 20, ragged.max_q = 100, ragged.max_k = 1 << 20;
+  expect(ragged, "it counts in 31 bits");
   Problem capped = problem_of(128, DType::bf16, Pass::forward, kHopper);
   capped.softcap = 5;
   EXPECT_EQ(refusal(capped), "");

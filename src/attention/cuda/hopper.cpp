@@ -107,7 +107,9 @@ std::string refusal(const Problem& problem) {
   if (reason.empty()) reason = sm90::map_refusal("k", p.k, sm90::k_sizes(p));
   if (reason.empty()) reason = sm90::map_refusal("v", p.v, sm90::v_sizes(p));
   if (reason.empty() && outputs_are_known(problem)) reason = output_refusal(problem, p);
-  const std::int64_t tiles = problem.batch * problem.heads_q * ((problem.max_q + 63) / 64);
+  // Of rows, and in the backward of keys: in a packed batch max_q and max_k may be far above what there is.
+  const std::int64_t tiles = problem.batch * std::max(problem.heads_q * ((problem.max_q + 63) / 64),
+                                                      problem.heads_kv * ((problem.max_k + 63) / 64));
   if (reason.empty() && tiles >= std::int64_t{1} << 31) reason = fmt::format("{} tiles; it counts in 31 bits", tiles);
   return reason;
 }

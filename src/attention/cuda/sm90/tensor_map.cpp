@@ -9,7 +9,7 @@ namespace strobe::cuda::sm90 {
 
 namespace {
 
-constexpr std::int64_t kMostSize = std::int64_t{1} << 32;         // of a dimension
+constexpr std::int64_t kMostSize = std::int64_t{1} << 31;         // of a dimension: boxes are named by signed 32 bits
 constexpr std::int64_t kMostStrideBytes = std::int64_t{1} << 40;  // between elements of one
 
 using Encode = decltype(&cuTensorMapEncodeTiled);
@@ -37,10 +37,13 @@ std::string map_refusal(const char* name, const Tensor& tensor, const TensorSize
     return fmt::format("{} is expanded (stride 0)", name);
   }
   for (const std::int64_t size : {sizes.batch, sizes.heads, sizes.rows, sizes.columns}) {
-    if (size >= kMostSize) return fmt::format("{} has {} elements along a dimension; fewer than 2^32 do", name, size);
+    if (size < 1) return fmt::format("{} has no elements", name);
+    if (size >= kMostSize) return fmt::format("{} has {} elements along a dimension; fewer than 2^31 do", name, size);
   }
   for (const std::int64_t stride : {tensor.batch, tensor.head, tensor.row}) {
-    if (stride * 2 >= kMostStrideBytes) return fmt::format("{} has a stride of {} elements", name, stride);
+    if (stride < 0 || stride * 2 >= kMostStrideBytes) {
+      return fmt::format("{} has a stride of {} elements; 0 to 2^39 - 1 do", name, stride);
+    }
   }
   return {};
 }
