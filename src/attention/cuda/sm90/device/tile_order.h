@@ -15,8 +15,8 @@ struct TileOrder {
   std::uint32_t units = 0;             // batch * heads; units * tiles fits 31 bits
   // Units whose tiles are worked off together, all last tiles first: as many as the L2 cache holds the keys of.
   std::uint32_t section = 1;
-  std::uint32_t* next =
-      nullptr;  // zero at the start: how many tiles were taken after each block's first; null: in turn
+  // How many tiles were taken after each block's first, zero at the start; null: in turn.
+  std::uint32_t* next = nullptr;
 
 #if defined(__CUDACC__)
   // The number of this block's n-th tile, for one thread of it. Asked for ahead: it may come from memory.

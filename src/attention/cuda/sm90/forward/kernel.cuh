@@ -1,7 +1,7 @@
 // Forward on wgmma and the copy engine. One warp loads tiles of Q, K and V; two or three warpgroups multiply, each with
 // 64 rows of the block's tile. A warpgroup starts the scores of the next tile of keys before the output product of the
-// last one, so that its exponentials run under that product; and warpgroups take turns at starting products, so that
-// one's exponentials run under another's. Keys are visited from the right, so that masked tiles come first.
+// last one, so that its exponentials run under that product. Keys are visited from the right, so that masked tiles come
+// first.
 #pragma once
 
 #include "attention/cuda/device/sequence.cuh"
@@ -79,7 +79,7 @@ struct ForwardWork {
   }
 };
 
-// Scores of 64 rows, two to a thread, become weights. `limit` is what a row may see.
+// Scores that are not there become -infinity. keys: what this thread's two rows may use; column: its first key.
 template <int kKeys>
 __device__ __forceinline__ void mask_scores(float (&s)[kKeys / 2], const Keys (&keys)[2], int column) {
 #pragma unroll
@@ -223,7 +223,9 @@ __device__ __forceinline__ void attend_tiles(const ForwardArgs& args, const Forw
   const float unit = p.softcap != 0 ? p.softcap : p.scale, factor = unit * kLog2E;
   const int lane = lane_index(), thread = static_cast<int>(threadIdx.x) % 128;
   const int lane_row = consumer * 64 + thread / 32 * 16 + lane / 4;  // and 8 below
-  const bool speaks = thread == 0;                                   // for the warpgroup, at barriers of the producer
+  // One thread speaks for its warpgroup at the producer's barriers: a product runs when all four warps have started it,
+  // so once it is done none of them has yet to see the stages that it read come.
+  const bool speaks = thread == 0;
   RingPlace<Memory::kQStages> q_at;
   RingPlace<Memory::kStages> k_at, v_at;
 
