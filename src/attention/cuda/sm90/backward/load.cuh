@@ -3,6 +3,7 @@
 
 #include "attention/cuda/sm90/backward/memory.cuh"
 #include "attention/cuda/sm90/backward/work.cuh"
+#include "attention/cuda/sm90/device/load.cuh"
 
 namespace strobe::cuda::sm90 {
 
@@ -59,19 +60,13 @@ struct BackwardLoader {
                                             Barrier full) const {
     full.arrive_expecting(Memory::kKeyBytes);
     const int row = static_cast<int>(work.sequence.k_begin) + work.first_key;
-#pragma unroll
-    for (int c = 0; c < kD; c += 64) {
-      copy_box(to + c / 64 * kSlabBytes<kKeys>, map, c, row, work.head, batch(work), full);
-    }
+    copy_tile<kKeys, kD>(to, map, row, work.head, batch(work), full);
   }
 
   __device__ __forceinline__ void load_rows(const Work& work, const CUtensorMap& map, int head, int tile,
                                             std::uint32_t to, Barrier full) const {
     const int row = static_cast<int>(work.sequence.q_begin) + tile * kRows;
-#pragma unroll
-    for (int c = 0; c < kD; c += 64) {
-      copy_box(to + c / 64 * kSlabBytes<kRows>, map, c, row, head, batch(work), full);
-    }
+    copy_tile<kRows, kD>(to, map, row, head, batch(work), full);
   }
 
   __device__ __forceinline__ void load_q(const Work& work, int head, int tile) {

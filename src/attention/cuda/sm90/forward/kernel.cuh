@@ -8,6 +8,7 @@
 #include "attention/cuda/device/softmax.cuh"
 #include "attention/cuda/sm90/device/barrier.cuh"
 #include "attention/cuda/sm90/device/clear.cuh"
+#include "attention/cuda/sm90/device/load.cuh"
 #include "attention/cuda/sm90/device/store.cuh"
 #include "attention/cuda/sm90/device/tile_order.h"
 #include "attention/cuda/sm90/device/wgmma.cuh"
@@ -153,30 +154,20 @@ __device__ __forceinline__ void load_tiles(const ForwardArgs& args, const Forwar
     const auto load_k = [&](int tile) {
       memory.k_free(k_at.stage).wait(k_at.parity ^ 1);
       memory.k_full(k_at.stage).arrive_expecting(Memory::kKBytes);
-#pragma unroll
-      for (int c = 0; c < kD; c += 64) {
-        copy_box(memory.k(k_at.stage) + c / 64 * kSlabBytes<kKeys>, args.k, c, k_row + tile * kKeys, head_kv, batch,
-                 memory.k_full(k_at.stage));
-      }
+      copy_tile<kKeys, kD>(memory.k(k_at.stage), args.k, k_row + tile * kKeys, head_kv, batch,
+                           memory.k_full(k_at.stage));
       k_at.move();
     };
     const auto load_v = [&](int tile) {
       memory.v_free(v_at.stage).wait(v_at.parity ^ 1);
       memory.v_full(v_at.stage).arrive_expecting(Memory::kVBytes);
-#pragma unroll
-      for (int c = 0; c < kDv; c += 64) {
-        copy_box(memory.v(v_at.stage) + c / 64 * kSlabBytes<kKeys>, args.v, c, k_row + tile * kKeys, head_kv, batch,
-                 memory.v_full(v_at.stage));
-      }
+      copy_tile<kKeys, kDv>(memory.v(v_at.stage), args.v, k_row + tile * kKeys, head_kv, batch,
+                            memory.v_full(v_at.stage));
       v_at.move();
     };
     load_k(work.end - 1);
     begin_tile(Memory::kQBytes);
-#pragma unroll
-    for (int c = 0; c < kD; c += 64) {
-      copy_box(memory.q(q_at.stage) + c / 64 * kSlabBytes<kRows>, args.q, c, q_row, place.head, batch,
-               memory.q_full(q_at.stage));
-    }
+    copy_tile<kRows, kD>(memory.q(q_at.stage), args.q, q_row, place.head, batch, memory.q_full(q_at.stage));
     q_at.move();
     for (int tile = work.end - 2; tile >= work.begin; --tile) {
       load_k(tile);

@@ -1,0 +1,19 @@
+// Tiles from a tensor map to shared memory, in slabs of 64 columns, as wgmma.cuh reads them.
+#pragma once
+
+#include "attention/cuda/sm90/device/barrier.cuh"
+#include "attention/cuda/sm90/device/wgmma.cuh"
+
+namespace strobe::cuda::sm90 {
+
+// [kTileRows][kColumns] from `row` on; its bytes, kSlabsBytes<kTileRows, kColumns>, arrive at `barrier`.
+template <int kTileRows, int kColumns>
+__device__ __forceinline__ void copy_tile(std::uint32_t to, const CUtensorMap& map, int row, int head, int batch,
+                                          Barrier barrier) {
+#pragma unroll
+  for (int c = 0; c < kColumns; c += 64) {
+    copy_box(to + c / 64 * kSlabBytes<kTileRows>, map, c, row, head, batch, barrier);
+  }
+}
+
+}  // namespace strobe::cuda::sm90
