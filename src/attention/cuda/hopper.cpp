@@ -33,7 +33,6 @@ bool is_uneven(const Problem& problem) {
 sm90::ForwardConfig forward_config_of(const Problem& problem) {
   return sm90::forward_config({.d = static_cast<int>(problem.d),
                                .dv = static_cast<int>(problem.dv),
-                               .max_q = problem.max_q,
                                .max_k = problem.max_k,
                                .uneven = is_uneven(problem)});
 }

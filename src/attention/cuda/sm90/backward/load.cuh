@@ -58,31 +58,28 @@ struct BackwardLoader {
 
   __device__ __forceinline__ void load_keys(const Work& work, const CUtensorMap& map, std::uint32_t to,
                                             Barrier full) const {
-    full.arrive_expecting(Memory::kKeyBytes);
     const int row = static_cast<int>(work.sequence.k_begin) + work.first_key;
     copy_tile<kKeys, kD>(to, map, row, work.head, batch(work), full);
   }
 
   __device__ __forceinline__ void load_rows(const Work& work, const CUtensorMap& map, int head, int tile,
-                                            std::uint32_t to, Barrier full) const {
+                                            std::uint32_t to, Barrier full, std::uint32_t more = 0) const {
     const int row = static_cast<int>(work.sequence.q_begin) + tile * kRows;
-    copy_tile<kRows, kD>(to, map, row, head, batch(work), full);
+    copy_tile<kRows, kD>(to, map, row, head, batch(work), full, more);
   }
 
   __device__ __forceinline__ void load_q(const Work& work, int head, int tile) {
     const Barrier full = memory.q_full(q_at.stage);
     memory.q_free(q_at.stage).wait(q_at.parity ^ 1);
-    full.arrive_expecting(Memory::kRowBytes + Memory::kFactBytes);
-    load_rows(work, args.q, head, tile, memory.q(q_at.stage), full);
     const std::int64_t index = row_tile_index(args, work.sequence, work.b, head, tile, kRows);
     copy_bytes(memory.lse(q_at.stage), args.row_facts + index * (2 * kRows), Memory::kFactBytes, full);
+    load_rows(work, args.q, head, tile, memory.q(q_at.stage), full, Memory::kFactBytes);
     q_at.move();
   }
 
   __device__ __forceinline__ void load_d_o(const Work& work, int head, int tile) {
     const Barrier full = memory.d_o_full(d_o_at.stage);
     memory.d_o_free(d_o_at.stage).wait(d_o_at.parity ^ 1);
-    full.arrive_expecting(Memory::kRowBytes);
     load_rows(work, args.d_o, head, tile, memory.d_o(d_o_at.stage), full);
     d_o_at.move();
   }

@@ -19,6 +19,7 @@ struct Barrier {
   __device__ __forceinline__ void arrive() const {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address) : "memory");
   }
+  // Bytes may be announced after their copies have started: this arrival is what the phase still waits for.
   __device__ __forceinline__ void arrive_expecting(std::uint32_t bytes) const {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes) : "memory");
   }

@@ -6,14 +6,15 @@
 
 namespace strobe::cuda::sm90 {
 
-// [kTileRows][kColumns] from `row` on; its bytes, kSlabsBytes<kTileRows, kColumns>, arrive at `barrier`.
+// [kTileRows][kColumns] from `row` on, announced at `barrier` together with `more` bytes that have been started.
 template <int kTileRows, int kColumns>
 __device__ __forceinline__ void copy_tile(std::uint32_t to, const CUtensorMap& map, int row, int head, int batch,
-                                          Barrier barrier) {
+                                          Barrier barrier, std::uint32_t more = 0) {
 #pragma unroll
   for (int c = 0; c < kColumns; c += 64) {
     copy_box(to + c / 64 * kSlabBytes<kTileRows>, map, c, row, head, batch, barrier);
   }
+  barrier.arrive_expecting(kSlabsBytes<kTileRows, kColumns> + more);
 }
 
 }  // namespace strobe::cuda::sm90

@@ -24,8 +24,8 @@ __device__ __forceinline__ void transpose_quad(std::uint32_t (&x)[4]) {
   }
 }
 
-// Rows `row` and `row` + 8 of a thread's accumulators, rounded to T, 16 bytes at a time; those from `rows` on and
-// columns from `columns` on, a multiple of 8, are left out.
+// Rows `row` and `row` + 8 of a thread's accumulators, rounded to T, 16 bytes at a time; those below 0 and from
+// `rows` on, and columns from `columns` on, a multiple of 8, are left out.
 template <class T, int kN>
 __device__ __forceinline__ void store_two_rows(const float (&c)[kN / 2], std::uint16_t* to, std::int64_t stride,
                                                int columns, int row, int rows) {
@@ -42,7 +42,7 @@ __device__ __forceinline__ void store_two_rows(const float (&c)[kN / 2], std::ui
       }
       transpose_quad(x);
       const int column = (n + quarter) * 8;
-      if (row + 8 * h < rows && column < columns) {
+      if (row + 8 * h >= 0 && row + 8 * h < rows && column < columns) {
         *reinterpret_cast<uint4*>(begin + column) = make_uint4(x[0], x[1], x[2], x[3]);
       }
     }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "attention/cuda/launch_kernel.cuh"
 #include "attention/cuda/sm90/forward/kernel.cuh"
@@ -9,23 +11,35 @@
 
 namespace strobe::cuda::sm90 {
 
+template <class T, int kD, int kDv, std::size_t... kRule>
+void launch_forward_shape(const Launch& how, const ForwardShape& shape, const ForwardArgs& args,
+                          std::index_sequence<kRule...>) {
+  const auto starts = [&]<std::size_t kIndex>() {
+    constexpr ForwardRule kTried = kForwardRules[kIndex];
+    if constexpr (kTried.dims == HeadDims{kD, kDv}) {
+      constexpr ForwardShape kShape = kTried.shape;
+      if (kShape == shape) {
+        using Tiles = ForwardTiles<kShape.consumers, kShape.keys, kShape.stages, kShape.q_stages, kShape.passes>;
+        launch_kernel(forward_kernel<T, kD, kDv, Tiles>, how, args);
+        return true;
+      }
+    }
+    return false;
+  };
+  (starts.template operator()<kRule>() || ...);
+}
+
 template <int kD, int kDv>
 void launch_forward_tiles(const ForwardLaunch& launch, const ForwardArgs& args) {
-  const ForwardConfig& config = launch.config;
+  const ForwardShape& shape = launch.config.shape;
   const std::int64_t tiles = std::int64_t{args.order.units} * args.order.tiles;
-  const Launch how{"hopper forward", std::min<std::int64_t>(tiles, launch.multiprocessors), threads_of(config.shape),
-                   config.shared_bytes, launch.stream};
-  const auto start = [&]<class T, bool kLarge>() { launch_kernel(forward_kernel<T, kD, kDv, kLarge>, how, args); };
-  const auto start_size = [&]<class T>() {
-    if constexpr (kD == 64 || kD == 128) {  // the others have one shape
-      if (config.large) return start.template operator()<T, true>();
-    }
-    start.template operator()<T, false>();
-  };
+  const Launch how{"hopper forward", std::min<std::int64_t>(tiles, launch.multiprocessors), threads_of(shape),
+                   launch.config.shared_bytes, launch.stream};
+  constexpr auto kRules = std::make_index_sequence<std::size(kForwardRules)>();
   if (launch.dtype == DType::fp16) {
-    start_size.template operator()<Fp16>();
+    launch_forward_shape<Fp16, kD, kDv>(how, shape, args, kRules);
   } else {
-    start_size.template operator()<Bf16>();
+    launch_forward_shape<Bf16, kD, kDv>(how, shape, args, kRules);
   }
 }
 

@@ -1,0 +1,56 @@
+// Where things lie in a block's shared memory in the Hopper forward.
+#pragma once
+
+#include "attention/cuda/sm90/device/barrier.cuh"
+#include "attention/cuda/sm90/device/wgmma.cuh"
+#include "attention/cuda/sm90/forward/config.h"
+
+namespace strobe::cuda::sm90 {
+
+template <int kD, int kDv, ForwardShape kShape>
+struct ForwardMemory {
+  static constexpr int kRows = rows_of(kShape), kKeys = kShape.keys, kStages = kShape.stages;
+  static constexpr int kQStages = kShape.q_stages;
+  static constexpr int kThreads = threads_of(kShape), kConsumerRegisters = consumer_registers(kShape),
+                       kProducerRegisters = producer_registers(kShape);
+  static constexpr std::uint32_t kQBytes = kSlabsBytes<kRows, kD>, kKBytes = kSlabsBytes<kKeys, kD>,
+                                 kVBytes = kSlabsBytes<kKeys, kDv>;
+  static constexpr std::uint32_t kBarrierBytes = forward_barriers(kShape) * 8;
+  std::uint32_t base = shared_base();
+
+  __device__ __forceinline__ std::uint32_t q(int stage) const { return base + stage * kQBytes; }
+  __device__ __forceinline__ std::uint32_t k(int stage) const { return q(kQStages) + stage * kKBytes; }
+  __device__ __forceinline__ std::uint32_t v(int stage) const { return k(kStages) + stage * kVBytes; }
+  // "full": bytes have come. "free": all consumers have read.
+  __device__ __forceinline__ Barrier q_full(int stage) const { return barrier(stage); }
+  __device__ __forceinline__ Barrier q_free(int stage) const { return barrier(kQStages + stage); }
+  __device__ __forceinline__ Barrier k_full(int stage) const { return barrier(2 * kQStages + stage); }
+  __device__ __forceinline__ Barrier k_free(int stage) const { return barrier(2 * kQStages + kStages + stage); }
+  __device__ __forceinline__ Barrier v_full(int stage) const { return barrier(2 * kQStages + 2 * kStages + stage); }
+  __device__ __forceinline__ Barrier v_free(int stage) const { return barrier(2 * kQStages + 3 * kStages + stage); }
+  // The tile whose Q a stage holds.
+  __device__ __forceinline__ std::uint32_t place(int stage) const {
+    return v(kStages) + kBarrierBytes + static_cast<std::uint32_t>(stage) * 16;
+  }
+
+  __device__ __forceinline__ void begin_barriers() const {
+    for (int stage = 0; stage < kQStages; ++stage) {
+      q_full(stage).begin(1);
+      q_free(stage).begin(kShape.consumers * 5);  // its four warps have read the place, its products Q
+    }
+    for (int stage = 0; stage < kStages; ++stage) {
+      k_full(stage).begin(1);
+      v_full(stage).begin(1);
+      k_free(stage).begin(kShape.consumers);
+      v_free(stage).begin(kShape.consumers);
+    }
+    publish_barriers();
+  }
+
+ private:
+  __device__ __forceinline__ Barrier barrier(int index) const {
+    return {v(kStages) + static_cast<std::uint32_t>(index) * 8};
+  }
+};
+
+}  // namespace strobe::cuda::sm90

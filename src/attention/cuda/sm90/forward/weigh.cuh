@@ -1,0 +1,51 @@
+// From scores to weights in the Hopper forward: the mask, and the running softmax of a thread's two rows.
+#pragma once
+
+#include "attention/cuda/device/sequence.cuh"
+#include "attention/cuda/device/softmax.cuh"
+
+namespace strobe::cuda::sm90 {
+
+// Scores that are not there become -infinity. keys: what this thread's two rows may use; column: its first key.
+template <int kKeys>
+__device__ __forceinline__ void mask_scores(float (&s)[kKeys / 2], const Keys (&keys)[2], int column) {
+#pragma unroll
+  for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const int j = column + n * 8 + e % 2;
+      if (j < keys[e / 2].lo || j >= keys[e / 2].hi) s[4 * n + e] = kMinusInfinity;
+    }
+  }
+}
+
+// Running maximum (in units of the scores) and sum (of this thread's columns) of a thread's two rows.
+struct TwoRows {
+  float maximum[2] = {kMinusInfinity, kMinusInfinity}, sum[2] = {0, 0};
+
+  // Scores become weights relative to the new maximum; what was accumulated before must be multiplied with `shrink`.
+  // Both rows at a time: one after the other, additions would wait for each other.
+  template <int kCount>
+  __device__ __forceinline__ void weigh(float (&s)[kCount], float factor, float (&shrink)[2]) {
+    float highest[2] = {s[0], s[2]}, scaled_base[2], total[2] = {0, 0};
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) highest[i / 2 % 2] = fmaxf(highest[i / 2 % 2], s[i]);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      highest[h] = quad_max(fmaxf(maximum[h], highest[h]));
+      const float base = highest[h] == kMinusInfinity ? 0 : highest[h];  // a row without a key so far
+      shrink[h] = exp2_fast((maximum[h] - base) * factor);
+      maximum[h] = highest[h];
+      scaled_base[h] = base * factor;
+    }
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      s[i] = exp2_fast(s[i] * factor - scaled_base[i / 2 % 2]);
+      total[i / 2 % 2] += s[i];
+    }
+    sum[0] = sum[0] * shrink[0] + total[0];
+    sum[1] = sum[1] * shrink[1] + total[1];
+  }
+};
+
+}  // namespace strobe::cuda::sm90
