@@ -4,24 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "attention/cuda/sm90/forward/rules.h"
+
 namespace strobe::cuda::sm90 {
-
-struct HeadDims {
-  int d, dv;  // of q and k, of v and o
-
-  friend constexpr bool operator==(const HeadDims&, const HeadDims&) = default;
-};
-
-// Two to four warpgroups multiply, one warp more loads for all of them.
-struct ForwardShape {
-  int consumers;  // warpgroups that multiply, each with 64 rows
-  int keys;       // of a tile
-  int stages;     // tiles of K, and of V, in shared memory
-  int q_stages;   // tiles of Q likewise: with two the next one comes while the last is worked on
-  bool passes;    // whether a warpgroup lets tiles of keys pass that the block's other rows alone use
-
-  friend constexpr bool operator==(const ForwardShape&, const ForwardShape&) = default;
-};
 
 constexpr int rows_of(const ForwardShape& shape) { return 64 * shape.consumers; }
 constexpr int threads_of(const ForwardShape& shape) { return 128 * (shape.consumers + 1); }
@@ -37,26 +22,6 @@ constexpr int forward_barriers(const ForwardShape& shape) { return 2 * shape.q_s
 
 // Head dimensions that have a kernel; smaller ones are padded to the next, by the copy engine.
 inline constexpr HeadDims kForwardDims[] = {{64, 64}, {96, 96}, {128, 128}, {192, 128}, {192, 192}, {256, 256}};
-
-// What a problem gets: of the rules for its head dimensions the first that applies.
-struct ForwardRule {
-  HeadDims dims;
-  bool uneven;              // rows see different numbers of keys: a mask, or lengths
-  std::int64_t least_keys;  // of a sequence
-  ForwardShape shape;
-};
-
-// docs/notes/2026-11-15-hopper.md has the figures.
-inline constexpr ForwardRule kForwardRules[] = {
-    {{64, 64}, false, 1536, {3, 128, 2, 2, false}},   {{64, 64}, false, 0, {4, 64, 6, 2, true}},
-    {{64, 64}, true, 1536, {3, 128, 3, 2, true}},     {{64, 64}, true, 0, {4, 64, 6, 2, true}},
-    {{96, 96}, false, 0, {2, 128, 2, 2, false}},      {{96, 96}, true, 0, {2, 128, 2, 2, false}},
-    {{128, 128}, false, 2048, {2, 176, 2, 1, false}}, {{128, 128}, false, 0, {2, 128, 2, 2, false}},
-    {{128, 128}, true, 8192, {2, 176, 2, 1, false}},  {{128, 128}, true, 0, {2, 128, 2, 2, false}},
-    {{192, 128}, false, 0, {2, 112, 2, 1, false}},    {{192, 128}, true, 0, {2, 112, 2, 1, false}},
-    {{192, 192}, false, 0, {2, 112, 2, 1, false}},    {{192, 192}, true, 0, {2, 112, 2, 1, false}},
-    {{256, 256}, false, 0, {2, 80, 2, 1, false}},     {{256, 256}, true, 0, {2, 80, 2, 1, false}},
-};
 
 // The stages of Q, those of K, of V, the barriers, then 16 bytes for each tile of Q.
 constexpr std::size_t forward_shared_bytes(HeadDims dims, const ForwardShape& shape) {

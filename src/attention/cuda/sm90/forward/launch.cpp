@@ -29,7 +29,7 @@ std::uint32_t section_of(const Params& p) {
 
 }  // namespace
 
-void launch_forward(const ForwardLaunch& launch, const Params& params, void* workspace) {
+ForwardArgs begin_forward(const ForwardLaunch& launch, const Params& params, void* workspace) {
   const ForwardConfig& config = launch.config;
   ForwardArgs args;
   args.params = params;
@@ -42,6 +42,12 @@ void launch_forward(const ForwardLaunch& launch, const Params& params, void* wor
     args.order.next = static_cast<std::uint32_t*>(workspace);
     STROBE_CUDA_CHECK(cudaMemsetAsync(workspace, 0, sizeof(std::uint32_t), static_cast<cudaStream_t>(launch.stream)));
   }
+  return args;
+}
+
+void launch_forward(const ForwardLaunch& launch, const Params& params, void* workspace) {
+  const ForwardConfig& config = launch.config;
+  const ForwardArgs args = begin_forward(launch, params, workspace);
   if (config.dims.d == 64) return launch_forward_tiles<64, 64>(launch, args);
   if (config.dims.d == 96) return launch_forward_tiles<96, 96>(launch, args);
   if (config.dims.d == 128) return launch_forward_tiles<128, 128>(launch, args);

@@ -19,6 +19,9 @@ struct ForwardLaunch {
 // Tiles that take different times are handed out by a counter.
 inline constexpr std::size_t kForwardWorkspaceBytes = 256;
 
+// What the kernel is started with; the counter is reset on the stream.
+ForwardArgs begin_forward(const ForwardLaunch& launch, const Params& params, void* workspace);
+
 void launch_forward(const ForwardLaunch& launch, const Params& params, void* workspace);
 
 // One pair of head dimensions each, in d<d>.cu.

@@ -1,0 +1,33 @@
+// Tiles of the Hopper forward as kernels are made for them.
+#pragma once
+
+#include <cstdint>
+
+namespace strobe::cuda::sm90 {
+
+struct HeadDims {
+  int d, dv;  // of q and k, of v and o
+
+  friend constexpr bool operator==(const HeadDims&, const HeadDims&) = default;
+};
+
+// Two to four warpgroups multiply, one warp more loads for all of them.
+struct ForwardShape {
+  int consumers;  // warpgroups that multiply, each with 64 rows
+  int keys;       // of a tile
+  int stages;     // tiles of K, and of V, in shared memory
+  int q_stages;   // tiles of Q likewise: with two the next one comes while the last is worked on
+  bool passes;    // whether a warpgroup lets tiles of keys pass that the block's other rows alone use
+
+  friend constexpr bool operator==(const ForwardShape&, const ForwardShape&) = default;
+};
+
+// What a problem gets: of the rules for its head dimensions the first that applies.
+struct ForwardRule {
+  HeadDims dims;
+  bool uneven;              // rows see different numbers of keys: a mask, or lengths
+  std::int64_t least_keys;  // of a sequence
+  ForwardShape shape;
+};
+
+}  // namespace strobe::cuda::sm90

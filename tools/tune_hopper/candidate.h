@@ -1,0 +1,19 @@
+// A kernel of the Hopper forward for one shape; CMake writes a file for each line of candidates.txt, and their list.
+#pragma once
+
+#include <span>
+
+#include "attention/cuda/sm90/forward/args.h"
+#include "attention/cuda/sm90/forward/config.h"
+
+namespace strobe::tune {
+
+struct Candidate {
+  cuda::sm90::HeadDims dims;
+  cuda::sm90::ForwardShape shape;
+  void (*start)(const cuda::sm90::ForwardArgs& args, int blocks, void* stream);  // bf16
+};
+
+std::span<const Candidate> candidates();
+
+}  // namespace strobe::tune
