@@ -69,6 +69,7 @@ std::string describe(const Case& one) {
   text += one.seq_q == one.seq_k ? fmt::format(", sequence {}", one.seq_q)
                                  : fmt::format(", {} queries x {} keys", one.seq_q, one.seq_k);
   text += fmt::format(", {}{}", strobe::name_of(one.dtype), one.tf32 ? " (tf32 products)" : "");
+  if (one.deterministic) text += ", deterministic";
   if (one.causal) text += ", causal";
   if (one.masked() && one.alignment != Alignment::unsaid) text += fmt::format(" {}", name_of(one.alignment));
   if (one.window.left >= 0 || one.window.right >= 0) {
@@ -241,6 +242,7 @@ Json config_json(const Case& one) {
                               {"pass", passes},
                               {"cache", cache},
                               {"layout", "bhsd"}});
+  if (one.deterministic) config.set("deterministic", true);
   add_options(config, one.options);
   config.set("unmasked_scores", one.heads * unmasked_scores(one));
   return config.set("scaled", one.scaled);

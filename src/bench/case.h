@@ -26,7 +26,8 @@ struct Case {
   std::int64_t seq_k = 1;
   std::int64_t head_dim = 1;
   DType dtype = DType::fp16;
-  bool tf32 = false;  // products may round fp32 elements
+  bool tf32 = false;           // products may round fp32 elements
+  bool deterministic = false;  // a GPU's backward repeats bit by bit, as a CPU's always does
   bool causal = false;
   Alignment alignment = Alignment::unsaid;
   Window window{};
@@ -96,13 +97,12 @@ struct Tensors {
 Attention attention_of(const Case& one, const Tensors& tensors, std::uint64_t dropout_seed);
 Attention attention_of(const Case& one);  // without data
 
-// Where it runs, with the library's own choice of kernel and no workspace: for questions about it. On a GPU the
-// backward need not repeat bit by bit, as the peers' does not.
+// Where it runs, with the library's own choice of kernel and no workspace: for questions about it.
 inline Execution execution_of(const Case& one) {
   return {.device = one.device,
           .kernel = {},
           .threads = one.threads,
-          .deterministic = one.device == Device::cpu,
+          .deterministic = one.deterministic || one.device == Device::cpu,
           .tf32 = one.tf32};
 }
 

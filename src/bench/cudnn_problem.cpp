@@ -21,6 +21,7 @@ void refuse_what_is_not_served(const Case& one) {
   if (one.options.any()) {
     fail(ErrorCode::unsupported, "cudnn: the peer is not asked for score options{}", describe_options(one.options));
   }
+  if (one.deterministic) fail(ErrorCode::unsupported, "cudnn: the peer is not asked to repeat bit by bit");
   if (one.batch == 0 || one.heads == 0 || one.seq_q == 0 || one.seq_k == 0) {
     fail(ErrorCode::unsupported, "cudnn: an empty tensor: {}", describe(one));
   }

@@ -66,6 +66,7 @@ std::optional<std::int64_t> TorchPeer::predicted_bytes(const Case& one) {
   if (one.options.any()) {
     fail(ErrorCode::unsupported, "{}: the peer is not asked for score options{}", name_, describe_options(one.options));
   }
+  if (one.deterministic) fail(ErrorCode::unsupported, "{}: the peer is not asked to repeat bit by bit", name_);
   start(one);
   return std::nullopt;  // what PyTorch takes beside the tensors is its own affair
 }

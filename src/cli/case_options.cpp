@@ -120,6 +120,10 @@ void add_configuration_options(OptionTable& table, CaseOptions& options) {
              .takes = Takes::nothing,
              .help = "products may round fp32 elements to 11 bits; cuda",
              .apply = [&](auto, auto) { options.tf32 = true; }});
+  table.add({.name = "deterministic",
+             .takes = Takes::nothing,
+             .help = "a GPU's backward repeats bit by bit, as a CPU's always does; the library's kernels alone",
+             .apply = [&](auto, auto) { options.deterministic = true; }});
   table.add({.name = "pass",
              .placeholder = "forward|backward|both",
              .help = "what is timed; default both",
@@ -224,6 +228,9 @@ std::vector<std::string> notes_on_idle_flags(const CaseOptions& options, Device 
   idle(options.alignment != Alignment::unsaid && !causal && !window && !options.scores.alibi,
        "--align without --causal, --window or --alibi");
   idle(options.cache == bench::Cache::hot && device == Device::cpu, "--cache hot on a CPU");
+  idle(options.deterministic && device == Device::cpu, "--deterministic on a CPU");
+  idle(options.deterministic && device == Device::cuda && options.passes == bench::Passes::forward,
+       "--deterministic with --pass forward");
   idle(options.scores.bias_gradient && options.passes == bench::Passes::forward, "--bias_gradient with --pass forward");
   return notes;
 }
@@ -271,6 +278,7 @@ Cases cases_of(const CaseOptions& options) {
                          .head_dim = emb / heads,
                          .dtype = options.dtype.value_or(DType::fp16),
                          .tf32 = options.tf32,
+                         .deterministic = options.deterministic && device == Device::cuda,
                          .causal = causal,
                          .alignment = options.alignment,
                          .window = options.window,

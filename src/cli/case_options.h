@@ -14,6 +14,7 @@ struct CaseOptions {
   std::optional<std::int64_t> batch, seq, heads, emb, kv_heads, seq_k;
   std::optional<DType> dtype;
   bool tf32 = false;
+  bool deterministic = false;
   std::optional<int> threads;
   std::optional<Device> device;
   bench::Cache cache = bench::Cache::cold;

@@ -126,5 +126,18 @@ TEST(Inputs, AreTheSameForAnyNumberOfThreadsAndNeverZero) {
   EXPECT_NEAR(squares / static_cast<double>(count), 1, 0.05);
 }
 
+// A GPU's backward repeats only where that is asked for; a CPU's always does.
+TEST(Case, Deterministic) {
+  Case one;
+  EXPECT_TRUE(execution_of(one).deterministic);
+  one.device = Device::cuda;
+  EXPECT_FALSE(execution_of(one).deterministic);
+  EXPECT_EQ(config_json(one).find("deterministic"), nullptr);
+  one.deterministic = true;
+  EXPECT_TRUE(execution_of(one).deterministic);
+  EXPECT_TRUE(config_json(one).at("deterministic").as_bool());
+  EXPECT_NE(describe(one).find(", deterministic"), std::string::npos) << describe(one);
+}
+
 }  // namespace
 }  // namespace strobe::bench

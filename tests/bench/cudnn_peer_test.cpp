@@ -85,6 +85,9 @@ TEST(CudnnPeer, RefusesWhatItIsNotAskedFor) {
   one.options.lengths = {40, 3};
   EXPECT_EQ(refusal(one), "cudnn: the peer is not asked for score options, lengths 40,3");
   one = plain();
+  one.deterministic = true;
+  EXPECT_EQ(refusal(one), "cudnn: the peer is not asked to repeat bit by bit");
+  one = plain();
   one.seq_k = 0;
   EXPECT_NE(refusal(one).find("cudnn: an empty tensor: batch 2"), std::string::npos) << refusal(one);
 }

@@ -20,6 +20,7 @@ TEST(Bench, AFlagThatChangesNothingIsSaidSo) {
     const char* note;
   } table[] = {{"--align bottom_right", "note: --align without --causal, --window or --alibi: it changes nothing\n"},
                {"--cache hot", "note: --cache hot on a CPU: it changes nothing\n"},
+               {"--deterministic", "note: --deterministic on a CPU: it changes nothing\n"},
                {"--bias 1hqk --bias_gradient --pass forward",
                 "note: --bias_gradient with --pass forward: it changes nothing\n"}};
   for (const auto& row : table) {
