@@ -11,10 +11,6 @@
 namespace strobe::report {
 namespace {
 
-std::string short_revision(const std::string& revision) {
-  return revision.substr(0, 10) + (revision.ends_with("+changes") ? "+" : "");
-}
-
 std::string span_text(std::size_t least, std::size_t most, const char* one, const char* several) {
   if (least == most) return fmt::format("{} {}", least, least == 1 ? one : several);
   return fmt::format("{} to {} {}", least, most, several);
@@ -31,6 +27,10 @@ std::string joined(const std::set<std::string>& words) {
 }
 
 }  // namespace
+
+std::string short_revision(const std::string& revision) {
+  return revision.substr(0, 10) + (revision.ends_with("+changes") ? "+" : "");
+}
 
 SeriesNames::SeriesNames(std::span<const Cell> cells) {
   for (const Cell& cell : cells) {

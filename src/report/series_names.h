@@ -22,7 +22,10 @@ class SeriesNames {
   std::map<std::string, int> colors_;
 };
 
-// "Neoverse-V1, 2 threads; 2026-11-15; 30 to 60 samples a point in 1 launch; build a2d34a8ce0f1"
+// "a2d34a8ce0"; "a2d34a8ce0+" of a tree with changes beyond that commit.
+std::string short_revision(const std::string& revision);
+
+// "Neoverse-V1, 2 threads; 2026-11-15; 30 to 60 samples a point in 1 launch; build a2d34a8ce0"
 std::string caption_of(std::span<const Cell* const> cells);
 
 }  // namespace strobe::report

@@ -7,6 +7,7 @@
 #include "report/charts.h"
 #include "report/escape.h"
 #include "report/markdown.h"
+#include "report/series_names.h"
 
 namespace strobe::report {
 namespace {
@@ -62,7 +63,7 @@ CellTable cell_table(std::span<const Cell> cells) {
     const Config& config = cell.config;
     table.rows.push_back({cell.implementation,
                           cell.run.machine,
-                          cell.run.revision.substr(0, 12),
+                          short_revision(cell.run.revision),
                           config.dtype,
                           config.causal ? "on" : "off",
                           cell.status,
@@ -120,8 +121,11 @@ std::string table_html(const CellTable& table, std::span<const Cell> cells) {
 std::string report_markdown(const CellTable& table, std::span<const Cell> cells) {
   std::vector<const Cell*> all;
   for (const Cell& cell : cells) all.push_back(&cell);
-  return fmt::format("# Attention: {}\n\n{}.\n\nTimes are medians; intervals are of the median, 95 %.\n\n",
-                     counted(cells.size(), "cell"), markdown_text(caption_of(all))) +
+  return fmt::format(
+             "# Attention: {}\n\n{}.\n\nTimes are medians; intervals are of the median, 95 %; of fewer than 6 samples, "
+             "their "
+             "range.\n\n",
+             counted(cells.size(), "cell"), markdown_text(caption_of(all))) +
          markdown_table(table.titles, table.rows, table.text_columns);
 }
 

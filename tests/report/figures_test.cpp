@@ -147,6 +147,8 @@ TEST(Svg, IsWellFormedAndHoldsTheMarks) {
     std::size_t titles = 0;
     for (std::size_t at = 0; (at = svg.find("<title>", at)) != std::string::npos; ++at) ++titles;
     EXPECT_EQ(titles, marks + figure.fields.size()) << figure.id;
+    EXPECT_NE(svg.find(">" + figure.y.title + "<"), std::string::npos) << figure.id;
+    EXPECT_NE(svg.find(">" + figure.x.title + "<"), std::string::npos) << figure.id;
     EXPECT_EQ(svg.find("nan"), std::string::npos) << figure.id;
     EXPECT_EQ(svg.find("inf\""), std::string::npos) << figure.id;
   }
@@ -173,8 +175,13 @@ TEST(Tables, CsvHasARowACell) {
   const std::string csv = table_csv(cell_table(cells));
   EXPECT_EQ(static_cast<std::size_t>(std::count(csv.begin(), csv.end(), '\n')), cells.size() + 1);
   const std::vector<Cell> odd = cells_of(parse_results(row_text({.machine = "a, b"}), "f"));
-  EXPECT_NE(table_csv(cell_table(odd)).find("flash2,\"a, b\",0123456789ab,fp32,off,ok,2,128,4,64,10.0,"),
+  EXPECT_NE(table_csv(cell_table(odd)).find("flash2,\"a, b\",0123456789,fp32,off,ok,2,128,4,64,10.0,"),
             std::string::npos);
+}
+
+TEST(Tables, ABuildWithChangesIsNotItsCommit) {
+  const std::vector<Cell> cells = cells_of(parse_results(row_text({.revision = "0123456789ab+changes"}), "f"));
+  EXPECT_NE(table_csv(cell_table(cells)).find(",0123456789+,"), std::string::npos);
 }
 
 }  // namespace
