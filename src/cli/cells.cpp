@@ -2,6 +2,8 @@
 #include "cli/cells.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -25,7 +27,7 @@ std::string read_text(const std::string& path) {
          path);
   }
   std::ifstream file(path, std::ios::binary);
-  if (!file) fail(ErrorCode::invalid_argument, "--cells {}: cannot be read", path);
+  if (!file) fail(ErrorCode::invalid_argument, "--cells {}: cannot be read: {}", path, std::strerror(errno));
   std::string text(kMostBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));

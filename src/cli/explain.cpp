@@ -8,6 +8,7 @@
 #include "cli/bench_options.h"
 #include "cli/commands.h"
 #include "core/fail.h"
+#include "core/short_number.h"
 #include "core/text_table.h"
 
 namespace strobe::cli {
@@ -81,7 +82,7 @@ std::string work_text(const bench::Case& one, const bench::Ceilings& ceilings) {
     if (const auto rate = ceilings.fastest(one.dtype); rate && ceilings.copy) {
       const double compute = flops / *rate;
       const double memory = bytes / *ceilings.copy;
-      time = fmt::format("{:.3g}", 1e3 * std::max(compute, memory));
+      time = short_number(1e3 * std::max(compute, memory));
       bound = compute >= memory ? fmt::format("fastest {} product, {:.0f} GFLOP/s", name_of(one.dtype), *rate * 1e-9)
                                 : fmt::format("copy, {:.1f} GB/s", *ceilings.copy * 1e-9);
     }

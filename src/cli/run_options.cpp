@@ -19,7 +19,7 @@ void add_run_options(OptionTable& table, RunFlags& options) {
              .apply = [&](auto flag, auto value) { run.memory_limit = parse_bytes(flag, value); }});
   table.add({.name = "time-limit",
              .placeholder = "SECONDS",
-             .help = "of sampling a configuration; default 20",
+             .help = "of sampling a configuration, a quarter of it at most for warming up a pass; default 20",
              .apply = [&](auto flag, auto value) { run.rule.time_limit = parse_seconds(flag, value); }});
   table.add({.name = "peer-timeout",
              .placeholder = "SECONDS",

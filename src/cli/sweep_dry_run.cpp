@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/sweep_progress.h"
 #include "core/counted.h"
+#include "core/short_number.h"
 #include "core/text_table.h"
 #include "measure/system_info.h"
 
@@ -70,8 +71,7 @@ std::string dry_run_text(const SweepPlan& plan,
       if (!known) ++left;
       if (note.empty()) seconds += cell;
       table.add_row({std::to_string(++cells), bench::describe(problem), name,
-                     fmt::format("{:.3g}", 1e3 * bench::predicted_call(problem.one, name, rate)),
-                     fmt::format("{:.1f}", cell),
+                     short_number(1e3 * bench::predicted_call(problem.one, name, rate)), fmt::format("{:.1f}", cell),
                      memory.bytes ? fmt::format("{:.1f}", static_cast<double>(*memory.bytes) / (1 << 20)) : "-", note});
     }
   }

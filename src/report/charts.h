@@ -44,7 +44,4 @@ inline RateUnit rate_unit(double largest) {
   return largest >= 1e12 ? RateUnit{1e-12, "TFLOP/s"} : RateUnit{1e-9, "GFLOP/s"};
 }
 
-// Three significant digits: "0.00123", "12.3", "4690".
-std::string short_number(double value);
-
 }  // namespace strobe::report

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "core/short_number.h"
 #include "report/charts.h"
 
 namespace strobe::report {

@@ -1,8 +1,5 @@
 // The order of the page, what the charts share, and figures as JSON for the page.
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 
 #include "report/charts.h"
 
@@ -64,12 +61,6 @@ std::vector<Choice> choices_of(std::span<const Cell> cells) {
     found->cells.push_back(&cell);
   }
   return choices;
-}
-
-std::string short_number(double value) {
-  if (value == 0 || !std::isfinite(value)) return "0";
-  const int digits = static_cast<int>(std::floor(std::log10(std::fabs(value))));
-  return fmt::format("{:.{}f}", value, std::clamp(2 - digits, 0, 9));
 }
 
 std::vector<Figure> make_figures(std::span<const Cell> cells) {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "report/charts.h"
+#include "core/short_number.h"
 
 namespace strobe::report {
 namespace {

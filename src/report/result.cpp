@@ -2,7 +2,9 @@
 #include "report/result.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -250,7 +252,7 @@ void check_kind(const std::string& path) {
 std::vector<Result> read_results(const std::string& path) {
   check_kind(path);
   std::ifstream file(path, std::ios::binary);
-  if (!file) fail(ErrorCode::invalid_argument, "{}: cannot be read", path);
+  if (!file) fail(ErrorCode::invalid_argument, "{}: cannot be read: {}", path, std::strerror(errno));
   std::ostringstream text;
   char block[1 << 16];
   std::uintmax_t bytes = 0;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/counted.h"
+#include "core/short_number.h"
 #include "report/charts.h"
 #include "report/escape.h"
 #include "report/markdown.h"

@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"bench --device tpu", "--device tpu: valid: cpu, cuda\n"},
         BadInput{"bench --align", "--align: needs a value (top_left|bottom_right)"},
         BadInput{"bench --align middle", "--align middle: valid: top_left, bottom_right"},
-        BadInput{"bench --cells /nonexistent", "--cells /nonexistent: cannot be read"},
+        BadInput{"bench --cells /nonexistent", "--cells /nonexistent: cannot be read: No such file or directory"},
         BadInput{"bench --cells /tmp", "--cells /tmp: is a folder; valid: a file with"},
         BadInput{"bench --cells /dev/null", "--cells /dev/null: is not a plain file"},
         BadInput{"bench --cache warm", "--cache warm: valid: cold, hot"}, BadInput{"bench --repeats 0", "--repeats 0"},

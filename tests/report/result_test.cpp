@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "report/rows.h"
@@ -91,7 +92,26 @@ TEST(Result, FaultsAreNamedWithFileAndLine) {
             "f.json, line 2: status is \"ok\", but neither forward nor backward has a time");
   const std::string cut = refusal(row + "\n" + row.substr(0, 50));
   EXPECT_TRUE(cut.starts_with("f.json, line 2: not JSON: ")) << cut;
-  EXPECT_THROW(read_results("/nowhere/f.json"), Error);
+  try {
+    read_results("/nowhere/f.json");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "/nowhere/f.json: cannot be read: No such file or directory");
+  }
+}
+
+// docs/results: the source reports' whole grid, measured once; what the documentation says stands on it.
+TEST(Result, TheCommittedGridIsWhole) {
+  const auto results = read_results(STROBE_TEST_DATA "/../../docs/results/2026-11-15-h200-lab5.jsonl");
+  ASSERT_EQ(results.size(), 96u);
+  std::set<std::string> cells;
+  for (const Result& result : results) {
+    EXPECT_EQ(result.status, "ok");
+    cells.insert(result.implementation + describe(result.config));
+    ASSERT_TRUE(result.peak_mb && result.predicted_mb);
+    EXPECT_NEAR(*result.peak_mb / *result.predicted_mb, 1, 0.05);
+  }
+  EXPECT_EQ(cells.size(), 96u);
 }
 
 // Whatever the bytes, the answer is rows or a refusal.

@@ -1,0 +1,23 @@
+// core/short_number: three digits for any size, no exponent.
+#include "core/short_number.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace strobe {
+namespace {
+
+TEST(ShortNumber, ThreeDigitsAndNoExponent) {
+  EXPECT_EQ(short_number(0.0012345), "0.00123");
+  EXPECT_EQ(short_number(12.345), "12.3");
+  EXPECT_EQ(short_number(34), "34.0");
+  EXPECT_EQ(short_number(2180.4), "2180");
+  EXPECT_EQ(short_number(60900), "60900");
+  EXPECT_EQ(short_number(-1.5), "-1.50");
+  EXPECT_EQ(short_number(0), "0");
+  EXPECT_EQ(short_number(std::numeric_limits<double>::infinity()), "0");
+}
+
+}  // namespace
+}  // namespace strobe
