@@ -71,6 +71,18 @@ std::set<std::string> write_charts(const std::filesystem::path& folder, const st
   return written;
 }
 
+// Rows of a file that is given twice would pass for two launches of each cell.
+void refuse_twice(const std::vector<std::string>& files) {
+  std::error_code error;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (!std::filesystem::equivalent(files[i], files[j], error)) continue;
+      fail(ErrorCode::invalid_argument, "report: {} and {} are one file; its rows would count twice", files[j],
+           files[i]);
+    }
+  }
+}
+
 }  // namespace
 
 int run_report(Arguments arguments) {
@@ -88,6 +100,7 @@ int run_report(Arguments arguments) {
   }
   if (files.empty()) fail(ErrorCode::invalid_argument, "report: no result file given: strobe report FILE...");
   if (output.empty()) fail(ErrorCode::invalid_argument, "--output \"\": valid: a folder, or a file that ends in .html");
+  refuse_twice(files);
   std::vector<report::Result> results;
   for (const std::string& file : files) {
     const std::vector<report::Result> rows = report::read_results(file);

@@ -46,7 +46,7 @@ TEST(CompareCommand, BadInputIsOneLineAndLeavesNothing) {
                                 "compare a.json bad.json --markdown m.md", "compare a.json other.json --markdown m.md",
                                 "compare a.json a.json --threshold 5x", "compare a.json a.json --threshold 50",
                                 "compare a.json a.json --markdown /nowhere/m.md", "report", "report none.json",
-                                "report a.json bad.json", "report a.json --output ''",
+                                "report a.json ./a.json", "report a.json bad.json", "report a.json --output ''",
                                 "report a.json --output a.json/x", "report a.json --width 3", "bench --launches 0"}) {
     const Program program = run_program(arguments, scratch);
     EXPECT_EQ(program.code, 2) << arguments << "\n" << program.errors;
