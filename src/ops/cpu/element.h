@@ -1,0 +1,49 @@
+// Element types of the CPU operations: storage, and the type they are computed in. double is there for tests, which
+// check gradients by finite differences.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "core/half.h"
+#include "strobe/dtype.h"
+
+namespace strobe::ops {
+
+struct Bf16 {
+  std::uint16_t bits;
+};
+struct Fp16 {
+  std::uint16_t bits;
+};
+
+template <class T>
+using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+inline float widened(Bf16 x) { return bf16_to_float(x.bits); }
+inline float widened(Fp16 x) { return fp16_to_float(x.bits); }
+inline float widened(float x) { return x; }
+inline double widened(double x) { return x; }
+
+template <class T>
+T narrowed(Compute<T> x) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    return {float_to_bf16(x)};
+  } else if constexpr (std::is_same_v<T, Fp16>) {
+    return {float_to_fp16(x)};
+  } else {
+    return x;
+  }
+}
+
+// body(type) with a null pointer of the element's type.
+template <class Body>
+void with_type(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::fp32: return body(static_cast<float*>(nullptr));
+    case DType::fp16: return body(static_cast<Fp16*>(nullptr));
+    case DType::bf16: return body(static_cast<Bf16*>(nullptr));
+  }
+}
+
+}  // namespace strobe::ops

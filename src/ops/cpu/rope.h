@@ -1,0 +1,20 @@
+// One head's turn.
+#pragma once
+
+#include "ops/cpu/element.h"
+
+namespace strobe::ops {
+
+// x: [dim]; table: [dim / 2, 2]; sign -1 turns back.
+template <class T>
+void rope_head(T* x, const Compute<T>* table, std::int64_t dim, Compute<T> sign) {
+  using C = Compute<T>;
+  for (std::int64_t i = 0; i < dim; i += 2) {
+    const C cosine = table[i], sine = sign * table[i + 1];
+    const C even = widened(x[i]), odd = widened(x[i + 1]);
+    x[i] = narrowed<T>(even * cosine - odd * sine);
+    x[i + 1] = narrowed<T>(even * sine + odd * cosine);
+  }
+}
+
+}  // namespace strobe::ops

@@ -1,0 +1,39 @@
+#include "ops/cross_entropy.h"
+
+#include "device/host/thread_pool.h"
+#include "ops/cpu/cross_entropy.h"
+
+namespace strobe::ops {
+
+void cross_entropy(const Place& place, const CrossEntropy& shape, const void* logits, const std::int32_t* target,
+                   float* losses) {
+  expect_cpu(place, "cross-entropy");
+  with_type(shape.dtype, [&]<class T>(T*) {
+    parallel_for(place.threads, shape.rows, [&](int, std::int64_t r) {
+      const T* const row = static_cast<const T*>(logits) + r * shape.vocabulary;
+      losses[r] = log_sum_exp(row, shape.vocabulary) - widened(row[target[r]]);
+    });
+  });
+}
+
+void cross_entropy_with_gradient(const Place& place, const CrossEntropy& shape, void* logits,
+                                 const std::int32_t* target, float* losses) {
+  expect_cpu(place, "cross-entropy's gradient");
+  const float scale = shape.gradient_scale / static_cast<float>(shape.rows);
+  with_type(shape.dtype, [&]<class T>(T*) {
+    parallel_for(place.threads, shape.rows, [&](int, std::int64_t r) {
+      T* const row = static_cast<T*>(logits) + r * shape.vocabulary;
+      const float log_sum = log_sum_exp(row, shape.vocabulary);
+      losses[r] = log_sum - widened(row[target[r]]);
+      cross_entropy_row_gradient(row, shape.vocabulary, target[r], log_sum, scale);
+    });
+  });
+}
+
+double mean_of(const float* losses, std::int64_t rows) {
+  double sum = 0;
+  for (std::int64_t r = 0; r < rows; ++r) sum += losses[r];
+  return rows == 0 ? 0 : sum / static_cast<double>(rows);
+}
+
+}  // namespace strobe::ops

@@ -1,0 +1,46 @@
+#include "ops/embedding.h"
+
+#include <algorithm>
+
+#include "device/host/thread_pool.h"
+#include "ops/cpu/element.h"
+#include "ops/cpu/sum.h"
+
+namespace strobe::ops {
+
+namespace {
+
+constexpr std::int64_t kTokens = 64, kColumns = 64;  // of a task
+
+}  // namespace
+
+void embedding(const Place& place, const Embedding& shape, const std::int32_t* token, const float* table, void* y) {
+  expect_cpu(place, "the embedding");
+  with_type(shape.dtype, [&]<class T>(T*) {
+    parallel_for(place.threads, tasks_of(shape.tokens, kTokens), [&](int, std::int64_t task) {
+      for (std::int64_t t = task * kTokens; t < std::min(shape.tokens, (task + 1) * kTokens); ++t) {
+        const float* const from = table + token[t] * shape.width;
+        T* const to = static_cast<T*>(y) + t * shape.width;
+        for (std::int64_t i = 0; i < shape.width; ++i) to[i] = narrowed<T>(from[i]);
+      }
+    });
+  });
+}
+
+// Columns are shared out, not tokens: each sum then has one order, whatever the number of threads.
+void embedding_backward(const Place& place, const Embedding& shape, const std::int32_t* token, const void* dy,
+                        float* dtable) {
+  expect_cpu(place, "the embedding's gradient");
+  with_type(shape.dtype, [&]<class T>(T*) {
+    parallel_for(place.threads, tasks_of(shape.width, kColumns), [&](int, std::int64_t task) {
+      const std::int64_t last = std::min(shape.width, (task + 1) * kColumns);
+      for (std::int64_t t = 0; t < shape.tokens; ++t) {
+        const T* const from = static_cast<const T*>(dy) + t * shape.width;
+        float* const to = dtable + token[t] * shape.width;
+        for (std::int64_t i = task * kColumns; i < last; ++i) to[i] += widened(from[i]);
+      }
+    });
+  });
+}
+
+}  // namespace strobe::ops

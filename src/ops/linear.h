@@ -1,0 +1,26 @@
+// Products of matrices, row by row in memory, and a linear layer without bias, y = x W^T, with its gradients.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/place.h"
+#include "strobe/dtype.h"
+
+namespace strobe::ops {
+
+struct Linear {
+  std::int64_t rows = 0, in = 0, out = 0;
+  DType dtype = DType::fp32;  // of x, y, W and the gradients of x and y; that of W is fp32
+};
+
+// x: [rows, in]; weight: [out, in]; y: [rows, out], written over or added to.
+void linear(const Place& place, const Linear& shape, const void* x, const void* weight, void* y, Into into = Into::set);
+
+// dx = dy W, as `into` says.
+void linear_backward_input(const Place& place, const Linear& shape, const void* dy, const void* weight, void* dx,
+                           Into into);
+
+// dW += dy^T x.
+void linear_backward_weight(const Place& place, const Linear& shape, const void* dy, const void* x, float* dweight);
+
+}  // namespace strobe::ops

@@ -1,0 +1,82 @@
+#include "ops/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "device/host/thread_pool.h"
+#include "ops/cpu/element.h"
+#include "ops/cpu/sum.h"
+
+namespace strobe::ops {
+
+namespace {
+
+constexpr std::int64_t kElements = 16384;  // of a task
+
+struct Chunk {
+  const Trained* tensor;
+  std::int64_t first, last;
+};
+
+std::vector<Chunk> chunks_of(std::span<const Trained> tensors) {
+  std::vector<Chunk> chunks;
+  for (const Trained& tensor : tensors) {
+    for (std::int64_t first = 0; first < tensor.count; first += kElements) {
+      chunks.push_back({&tensor, first, std::min(tensor.count, first + kElements)});
+    }
+  }
+  return chunks;
+}
+
+void store_copy(const Trained& tensor, std::int64_t first, std::int64_t last) {
+  with_type(tensor.copy_dtype, [&]<class T>(T*) {
+    for (std::int64_t i = first; i < last; ++i) static_cast<T*>(tensor.copy)[i] = narrowed<T>(tensor.value[i]);
+  });
+}
+
+}  // namespace
+
+void adamw(const Place& place, const AdamW& options, std::span<const Trained> tensors) {
+  expect_cpu(place, "AdamW");
+  // 1 - beta in float64: in fp32 that of 0.999 would be off by 1e-5 of itself.
+  const auto step = static_cast<double>(options.step);
+  const auto beta1 = static_cast<float>(options.beta1), beta2 = static_cast<float>(options.beta2);
+  const auto rest1 = static_cast<float>(1 - options.beta1), rest2 = static_cast<float>(1 - options.beta2);
+  const auto rate = static_cast<float>(options.rate / (1 - std::pow(options.beta1, step)));
+  const auto unbias2 = static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, step)));
+  const auto eps = static_cast<float>(options.eps), scale = static_cast<float>(options.gradient_scale);
+  const std::vector<Chunk> chunks = chunks_of(tensors);
+  parallel_for(place.threads, static_cast<std::int64_t>(chunks.size()), [&](int, std::int64_t task) {
+    const auto [tensor, first, last] = chunks[static_cast<std::size_t>(task)];
+    const auto shrink = static_cast<float>(tensor->decays ? 1 - options.rate * options.decay : 1);
+    for (std::int64_t i = first; i < last; ++i) {
+      const float gradient = tensor->gradient[i] * scale;
+      const float mean = beta1 * tensor->mean[i] + rest1 * gradient;
+      const float variance = beta2 * tensor->variance[i] + rest2 * gradient * gradient;
+      tensor->mean[i] = mean;
+      tensor->variance[i] = variance;
+      tensor->value[i] = tensor->value[i] * shrink - rate * mean / (std::sqrt(variance) * unbias2 + eps);
+    }
+    if (tensor->copy) store_copy(*tensor, first, last);
+  });
+}
+
+double gradient_norm(const Place& place, std::span<const Trained> tensors, double scale) {
+  expect_cpu(place, "the norm of the gradients");
+  const std::vector<Chunk> chunks = chunks_of(tensors);
+  std::vector<double> squares(chunks.size());
+  parallel_for(place.threads, static_cast<std::int64_t>(chunks.size()), [&](int, std::int64_t task) {
+    const auto [tensor, first, last] = chunks[static_cast<std::size_t>(task)];
+    const float* const gradient = tensor->gradient + first;
+    squares[static_cast<std::size_t>(task)] =
+        sum_of<double>(last - first, [&](std::int64_t i) { return static_cast<double>(gradient[i]) * gradient[i]; });
+  });
+  double sum = 0;
+  for (const double one : squares) sum += one;
+  return std::sqrt(sum) * scale;
+}
+
+double clip_factor(double norm, double most) { return most > 0 && norm > most ? most / norm : 1; }
+
+}  // namespace strobe::ops

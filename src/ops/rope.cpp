@@ -1,0 +1,42 @@
+#include "ops/rope.h"
+
+#include <cmath>
+
+#include "core/fail.h"
+#include "device/host/thread_pool.h"
+#include "ops/cpu/rope.h"
+
+namespace strobe::ops {
+
+std::vector<float> rope_table(std::int64_t context, std::int64_t head_dim, double theta) {
+  if (head_dim < 2 || head_dim % 2 != 0) {
+    fail(ErrorCode::invalid_argument, "rope: head dimension {}; valid: even, at least 2", head_dim);
+  }
+  std::vector<float> table(static_cast<std::size_t>(context * head_dim));
+  for (std::int64_t position = 0; position < context; ++position) {
+    for (std::int64_t i = 0; i < head_dim; i += 2) {
+      const double angle =
+          static_cast<double>(position) * std::pow(theta, -static_cast<double>(i) / static_cast<double>(head_dim));
+      const auto at = static_cast<std::size_t>(position * head_dim + i);
+      table[at] = static_cast<float>(std::cos(angle));
+      table[at + 1] = static_cast<float>(std::sin(angle));
+    }
+  }
+  return table;
+}
+
+void rope(const Place& place, const Rope& shape, const float* table, void* x, Turn turn) {
+  expect_cpu(place, "RoPE");
+  const float sign = turn == Turn::forward ? 1.0f : -1.0f;
+  with_type(shape.dtype, [&]<class T>(T*) {
+    parallel_for(place.threads, shape.tokens, [&](int, std::int64_t token) {
+      const std::int64_t position = shape.first_position + token % shape.context;
+      for (std::int64_t head = 0; head < shape.heads; ++head) {
+        rope_head(static_cast<T*>(x) + (token * shape.heads + head) * shape.head_dim, table + position * shape.head_dim,
+                  shape.head_dim, sign);
+      }
+    });
+  });
+}
+
+}  // namespace strobe::ops

@@ -1,0 +1,27 @@
+// Rotary position embedding of q and k: pairs (2i, 2i + 1) of a head at position p turn by p theta^(-2i/D).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ops/place.h"
+#include "strobe/dtype.h"
+
+namespace strobe::ops {
+
+// [context, head_dim / 2, 2]: cosine and sine of each position and pair, on the host.
+std::vector<float> rope_table(std::int64_t context, std::int64_t head_dim, double theta = 10000);
+
+struct Rope {
+  std::int64_t tokens = 0, heads = 0, head_dim = 0;
+  std::int64_t context = 0;         // token t stands at first_position + t % context
+  std::int64_t first_position = 0;  // with a cache of earlier tokens
+  DType dtype = DType::fp32;
+};
+
+enum class Turn { forward, back };  // back: the gradient
+
+// In place, x: [tokens, heads, head_dim]; table: rope_table() where the tensors lie, long enough for every position.
+void rope(const Place& place, const Rope& shape, const float* table, void* x, Turn turn);
+
+}  // namespace strobe::ops

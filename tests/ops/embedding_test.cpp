@@ -1,0 +1,43 @@
+#include "ops/embedding.h"
+
+#include <gtest/gtest.h>
+
+#include "ops/differences.h"
+#include "ops/tensors.h"
+
+namespace strobe::ops {
+namespace {
+
+TEST(Embedding, GathersAndAddsUpRepeatedTokens) {
+  const std::int32_t token[] = {2, 0, 2};
+  const float table[] = {1, 2, 3, 4, 5, 6};  // three rows of two
+  const Embedding shape{.tokens = 3, .vocabulary = 3, .width = 2};
+  float y[6];
+  embedding({}, shape, token, table, y);
+  EXPECT_EQ(std::vector<float>(y, y + 6), (std::vector<float>{5, 6, 1, 2, 5, 6}));
+  const float dy[] = {1, 10, 100, 1000, 2, 20};
+  float dtable[6] = {0, 0, 7, 7, 0, 0.5f};
+  embedding_backward({}, shape, token, dy, dtable);
+  EXPECT_EQ(std::vector<float>(dtable, dtable + 6), (std::vector<float>{100, 1000, 7, 7, 3, 30.5f}));
+}
+
+TEST(Embedding, SameBitsForAnyNumberOfThreads) {
+  const std::int64_t tokens = 300, width = 200, vocabulary = 5;
+  std::vector<std::int32_t> token(tokens);
+  for (std::size_t t = 0; t < token.size(); ++t) token[t] = static_cast<std::int32_t>(t * 7 % 5);
+  for (const DType dtype : kTypes) {
+    const Embedding shape{.tokens = tokens, .vocabulary = vocabulary, .width = width, .dtype = dtype};
+    const Values dy(dtype, normal_values(tokens * width, 1));
+    std::vector<float> one(vocabulary * width), three(vocabulary * width);
+    embedding_backward({.threads = 1}, shape, token.data(), dy.data(), one.data());
+    embedding_backward({.threads = 3}, shape, token.data(), dy.data(), three.data());
+    EXPECT_EQ(one, three);
+    double sum = 0, expected = 0;
+    for (const float value : one) sum += value;
+    for (std::size_t i = 0; i < dy.size(); ++i) expected += dy[i];
+    EXPECT_NEAR(sum, expected, 1e-2);
+  }
+}
+
+}  // namespace
+}  // namespace strobe::ops

@@ -1,0 +1,64 @@
+#include "ops/linear.h"
+
+#include <gtest/gtest.h>
+
+#include "ops/differences.h"
+#include "ops/tensors.h"
+#include "strobe/error.h"
+
+namespace strobe::ops {
+namespace {
+
+// y [rows, out] = x W^T and both gradients, in float64.
+struct Exact {
+  std::vector<double> y, dx, dweight;
+  Exact(std::size_t rows, std::size_t in, std::size_t out, const std::vector<double>& x,
+        const std::vector<double>& weight, const std::vector<double>& dy)
+      : y(rows * out), dx(rows * in), dweight(out * in) {
+    for (std::size_t r = 0; r < rows; ++r) {
+      for (std::size_t o = 0; o < out; ++o) {
+        for (std::size_t i = 0; i < in; ++i) {
+          y[r * out + o] += x[r * in + i] * weight[o * in + i];
+          dx[r * in + i] += dy[r * out + o] * weight[o * in + i];
+          dweight[o * in + i] += dy[r * out + o] * x[r * in + i];
+        }
+      }
+    }
+  }
+};
+
+TEST(Linear, AllThreeProductsInEveryType) {
+  const std::size_t rows = 19, in = 33, out = 12;
+  for (const DType dtype : kTypes) {
+    const Values x(dtype, normal_values(rows * in, 1)), weight(dtype, normal_values(out * in, 2)),
+        dy(dtype, normal_values(rows * out, 3));
+    const Linear shape{.rows = rows, .in = in, .out = out, .dtype = dtype};
+    Values y(dtype, rows * out), dx(dtype, std::vector<double>(rows * in, 1));
+    std::vector<float> dweight(out * in, 2);
+    const Place place{.threads = 2};
+    linear(place, shape, x.data(), weight.data(), y.data());
+    linear_backward_input(place, shape, dy.data(), weight.data(), dx.data(), Into::sum);
+    linear_backward_weight(place, shape, dy.data(), x.data(), dweight.data());
+    const Exact exact(rows, in, out, x.widened(), weight.widened(), dy.widened());
+    const double unit = unit_of(dtype);
+    for (std::size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], exact.y[i], 32 * unit) << i;
+    for (std::size_t i = 0; i < dx.size(); ++i) EXPECT_NEAR(dx[i], 1 + exact.dx[i], 32 * unit) << i;
+    for (std::size_t i = 0; i < dweight.size(); ++i) EXPECT_NEAR(dweight[i], 2 + exact.dweight[i], 1e-4) << i;
+    linear_backward_input(place, shape, dy.data(), weight.data(), dx.data(), Into::set);
+    for (std::size_t i = 0; i < dx.size(); ++i) EXPECT_NEAR(dx[i], exact.dx[i], 32 * unit) << i;
+  }
+}
+
+TEST(Linear, GpusAreRefusedForNow) {
+  float x = 1;
+  try {
+    linear({.device = Device::cuda}, {.rows = 1, .in = 1, .out = 1}, &x, &x, &x);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_STREQ(error.what(), "ops: a matrix product has no CUDA implementation yet; valid: the CPU");
+  }
+}
+
+}  // namespace
+}  // namespace strobe::ops
