@@ -1,0 +1,56 @@
+// Training beside PyTorch: tools/make-lm-golden made the losses and the gradient norms of 20 steps.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "lm/model.h"
+
+namespace strobe::lm {
+namespace {
+
+constexpr ModelShape kShape{.d_model = 32, .d_ff = 88, .layers = 3, .heads = 4, .vocabulary = 37, .context = 17};
+constexpr std::int64_t kBatch = 2;
+constexpr double kRate = 1e-3, kClip = 1.0;
+
+// The script's begin().
+void begin(const Model& model) {
+  for (std::size_t number = 0; number < model.parameters().size(); ++number) {
+    const Parameter& parameter = model.parameters()[number];
+    const double deviation =
+        number == 0 ? 1.0 : std::sqrt(2.0 / static_cast<double>(parameter.shape[0] + parameter.shape[1]));
+    for (std::int64_t i = 0; i < parameter.count(); ++i) {
+      const double wave = std::sin(0.7 * static_cast<double>(i) + static_cast<double>(number));
+      const double value = parameter.role == Role::norm ? 1 + 0.1 * wave : wave * deviation;
+      model.values()[static_cast<std::size_t>(parameter.first + i)] = static_cast<float>(value);
+    }
+  }
+}
+
+TEST(Golden, TwentyStepsAsInPyTorch) {
+  std::ifstream file(STROBE_TEST_DATA "/golden/lm_training.txt");
+  Model model(kShape, kBatch, DType::fp32, {.threads = 2});
+  model.begin(0);
+  begin(model);
+  std::string loss_text, norm_text;
+  int step = 0;
+  for (; file >> loss_text >> norm_text; ++step) {
+    std::vector<std::int32_t> tokens, targets;
+    for (std::int64_t i = 0; i < kBatch * (kShape.context + 1); ++i) {
+      const auto token = static_cast<std::int32_t>((7 * i * i + 3 * i + 11 * step) % kShape.vocabulary);
+      const std::int64_t at = i % (kShape.context + 1);
+      if (at < kShape.context) tokens.push_back(token);
+      if (at > 0) targets.push_back(token);
+    }
+    model.clear_gradients();
+    const double loss = model.loss_with_gradients(tokens.data(), targets.data()), norm = model.gradient_norm();
+    const double expected = std::stod(loss_text), expected_norm = std::stod(norm_text);
+    EXPECT_NEAR(loss / expected, 1, 1e-5) << "step " << step;
+    EXPECT_NEAR(norm / expected_norm, 1, 1e-4) << "step " << step;
+    model.update({.rate = kRate, .step = step + 1, .gradient_scale = ops::clip_factor(norm, kClip)});
+  }
+  EXPECT_EQ(step, 20);
+}
+
+}  // namespace
+}  // namespace strobe::lm
