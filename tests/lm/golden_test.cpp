@@ -28,7 +28,7 @@ void begin(const Model& model) {
 }
 
 TEST(Golden, TwentyStepsAsInPyTorch) {
-  std::ifstream file(STROBE_TEST_DATA "/golden/lm_training.txt");
+  std::ifstream file(STROBE_TEST_DATA "/lm/training.txt");
   Model model(kShape, kBatch, DType::fp32, {.threads = 2});
   model.begin(0);
   begin(model);
