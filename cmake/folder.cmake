@@ -30,5 +30,10 @@ function(strobe_folder name)
   add_library(${target} STATIC ${sources})
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${target} PUBLIC ${ARG_DEPENDS} PRIVATE strobe_options)
+  # Sanitizers' builds alone: elsewhere each file is compiled with what it includes itself.
+  if(STROBE_SANITIZE AND name MATCHES "^(bench|cli|report|solve)$")
+    target_precompile_headers(${target} PRIVATE
+      <fmt/format.h> <filesystem> <functional> <map> <optional> <string> <vector>)
+  endif()
   set_property(GLOBAL APPEND PROPERTY STROBE_FOLDERS ${target})
 endfunction()
