@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -110,20 +111,24 @@ AtomicFile::~AtomicFile() {
   forget_name(slot_);
 }
 
-void AtomicFile::commit(std::string_view contents) {
-  const auto check = [&](bool fine, const char* step) {
-    if (!fine) fail(ErrorCode::runtime, "{}: {} failed: {}", shown_, step, std::strerror(errno));
-  };
+void AtomicFile::check(bool fine, const char* step) const {
+  if (!fine) fail(ErrorCode::runtime, "{}: {} failed: {}", shown_, step, std::strerror(errno));
+}
+
+void AtomicFile::write(std::string_view contents) {
   if (descriptor_ < 0) {
     descriptor_ = open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
     check(descriptor_ >= 0, "opening");
   }
   while (!contents.empty()) {
-    const ssize_t written = write(descriptor_, contents.data(), contents.size());
+    const ssize_t written = ::write(descriptor_, contents.data(), contents.size());
     if (written < 0 && errno == EINTR) continue;
     check(written > 0, "writing");
     contents.remove_prefix(static_cast<std::size_t>(written));
   }
+}
+
+void AtomicFile::commit() {
   if (temporary_.empty()) return;
   check(fsync(descriptor_) == 0, "syncing");
   check(close(std::exchange(descriptor_, -1)) == 0, "closing");
@@ -135,6 +140,14 @@ void AtomicFile::commit(std::string_view contents) {
     fsync(folder);
     close(folder);
   }
+}
+
+void AtomicFile::check_room(std::uint64_t bytes) const {
+  struct statvfs disk {};
+  if (temporary_.empty() || fstatvfs(descriptor_, &disk) != 0 || disk.f_blocks == 0) return;  // it does not say
+  const std::uint64_t free = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
+  if (free >= bytes) return;
+  fail(ErrorCode::runtime, "{}: needs {} bytes, of which the disk has {} free", shown_, bytes, free);
 }
 
 }  // namespace strobe

@@ -1,6 +1,7 @@
 // Files that are either the old one or the whole new one: temporary file in the same folder, fsync, rename.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -17,10 +18,24 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  // Writes everything, syncs and renames. Throws Error(runtime) where the disk refuses; the old file then stays.
-  void commit(std::string_view contents);
+  // Appends to the temporary file. Throws Error(runtime) where the disk refuses; the old file then stays, as it does
+  // after every failure below. What is written to a device (see above) is gone at once.
+  void write(std::string_view contents);
+
+  // Syncs and renames: what was written is the file now.
+  void commit();
+  void commit(std::string_view contents) {
+    write(contents);
+    commit();
+  }
+
+  // Throws Error(runtime) where the disk says that it has fewer bytes free than that, so that a large result is not
+  // computed for nothing.
+  void check_room(std::uint64_t bytes) const;
 
  private:
+  void check(bool fine, const char* step) const;  // throws with errno's reason
+
   std::string shown_;  // who asked and the path as it was given
   std::string path_;   // behind any links
   std::string temporary_;

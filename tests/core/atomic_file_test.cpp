@@ -34,6 +34,23 @@ TEST_F(AtomicFileTest, ReplacesOnlyOnCommit) {
   EXPECT_EQ(entries(), 1u);
 }
 
+TEST_F(AtomicFileTest, TakesContentsInPieces) {
+  AtomicFile file((folder_ / "a.json").string());
+  file.write("one ");
+  file.write("two");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "a.json"));
+  file.commit();
+  EXPECT_EQ(read("a.json"), "one two");
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(AtomicFileTest, TellsThatTheDiskLacksTheRoom) {
+  const AtomicFile file((folder_ / "a.json").string());
+  EXPECT_NO_THROW(file.check_room(1));
+  EXPECT_THROW(file.check_room(std::uint64_t{1} << 62), Error);
+  EXPECT_NO_THROW(AtomicFile("/dev/null").check_room(std::uint64_t{1} << 62));
+}
+
 TEST_F(AtomicFileTest, LeavesNothingWithoutCommit) {
   { AtomicFile file((folder_ / "a.json").string()); }
   EXPECT_EQ(entries(), 0u);

@@ -1,0 +1,153 @@
+// POSIX: open, fstat, one read of the header, mmap.
+#include "solve/problem_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "core/fail.h"
+#include "core/printable.h"
+
+namespace strobe::solve {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "files are mapped as they are");
+
+std::string shown(const std::string& path) { return "input " + printable_value(path); }
+
+// Bytes of a problem's file; false where they do not fit 64 bits.
+bool file_bytes(const ProblemSize& size, std::int64_t& bytes) {
+  std::int64_t product = 0;
+  return !__builtin_mul_overflow(size.batch, size.rows, &product) &&
+         !__builtin_mul_overflow(product, size.dim, &product) && !__builtin_mul_overflow(product, 12, &product) &&
+         !__builtin_add_overflow(product, static_cast<std::int64_t>(kHeaderBytes), &bytes);
+}
+
+void check_size(const std::string& path, const ProblemSize& size, std::int64_t found) {
+  const std::string header = fmt::format("(B, N, d) = ({}, {}, {})", size.batch, size.rows, size.dim);
+  if (size.batch < 1 || size.rows < 1 || size.dim < 1) {
+    fail(ErrorCode::invalid_argument, "{}: its header says {}; each must be at least 1", shown(path), header);
+  }
+  std::int64_t needed = 0;
+  if (!file_bytes(size, needed)) {
+    fail(ErrorCode::invalid_argument, "{}: its header says {}, more than any file holds; the file has {} bytes",
+         shown(path), header, found);
+  }
+  if (found == needed) return;
+  fail(ErrorCode::invalid_argument, "{}: its header says {}, which is 12 + 12 B N d = {} bytes; the file has {}, {} {}",
+       shown(path), header, needed, found, found < needed ? needed - found : found - needed,
+       found < needed ? "too few" : "too many");
+}
+
+// From `offset` on; how many bytes there were, or -1 with errno.
+ssize_t read_at(int descriptor, char* to, std::size_t bytes, off_t offset) {
+  std::size_t got = 0;
+  while (got < bytes) {
+    const ssize_t now = pread(descriptor, to + got, bytes - got, offset + static_cast<off_t>(got));
+    if (now < 0 && errno == EINTR) continue;
+    if (now < 0) return -1;
+    if (now == 0) break;
+    got += static_cast<std::size_t>(now);
+  }
+  return static_cast<ssize_t>(got);
+}
+
+// The pages that lie in [begin, end) or touch it.
+std::pair<char*, std::size_t> pages(const void* begin, const void* end) {
+  static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(begin) / page * page;
+  return {reinterpret_cast<char*>(first), reinterpret_cast<std::uintptr_t>(end) - first};
+}
+
+}  // namespace
+
+ProblemFile::ProblemFile(std::string path) : path_(std::move(path)) {
+  const auto refuse = [&](int error) {
+    fail(ErrorCode::invalid_argument, "{}: cannot be read: {}", shown(path_), std::strerror(error));
+  };
+  // Not waiting for the other end of a pipe: it is refused below.
+  descriptor_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor_ < 0) refuse(errno);
+  try {
+    struct stat status {};
+    if (fstat(descriptor_, &status) != 0) refuse(errno);
+    if (!S_ISREG(status.st_mode)) {
+      fail(ErrorCode::invalid_argument, "{}: is {}; a plain file is needed", shown(path_),
+           S_ISDIR(status.st_mode) ? "a folder" : "no plain file");
+    }
+    std::int32_t header[3];
+    static_assert(sizeof(header) == kHeaderBytes);
+    const ssize_t got = read_at(descriptor_, reinterpret_cast<char*>(header), sizeof(header), 0);
+    if (got < 0) refuse(errno);
+    if (got != sizeof(header)) {
+      fail(ErrorCode::invalid_argument, "{}: has {} bytes, too few for its header of 12 (int32 B, N, d)", shown(path_),
+           got);
+    }
+    size_ = {header[0], header[1], header[2]};
+    check_size(path_, size_, status.st_size);
+    bytes_ = static_cast<std::size_t>(status.st_size);
+    mapped_ = mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, descriptor_, 0);
+    if (mapped_ == MAP_FAILED) {
+      mapped_ = nullptr;
+      fail(ErrorCode::out_of_memory, "{}: its {} bytes cannot be mapped: {}", shown(path_), bytes_,
+           std::strerror(errno));
+    }
+    floats_ = reinterpret_cast<const float*>(static_cast<const char*>(mapped_) + kHeaderBytes);
+  } catch (...) {
+    close(descriptor_);
+    throw;
+  }
+}
+
+ProblemFile::~ProblemFile() {
+  munmap(mapped_, bytes_);
+  close(descriptor_);
+}
+
+void ProblemFile::load(std::int64_t begin, std::int64_t end) const {
+  const auto [first, bytes] = pages(q(begin), q(end));
+#ifdef MADV_POPULATE_READ
+  if (madvise(first, bytes, MADV_POPULATE_READ) == 0) return;
+#endif
+  madvise(first, bytes, MADV_WILLNEED);  // an older kernel: the disk is asked, faults are taken by whoever reads
+}
+
+void ProblemFile::unload(std::int64_t begin, std::int64_t end) const {
+  const auto [first, bytes] = pages(q(begin), q(end));
+  madvise(first, bytes, MADV_DONTNEED);  // a neighbour's part of the outer pages is faulted in again where needed
+}
+
+void ProblemFile::read(std::int64_t batch, std::int64_t offset, std::int64_t count, float* to) const {
+  const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
+  const auto place = reinterpret_cast<const char*>(q(batch) + offset) - static_cast<const char*>(mapped_);
+  const ssize_t got = read_at(descriptor_, reinterpret_cast<char*>(to), bytes, place);
+  if (got < 0) fail(ErrorCode::runtime, "{}: reading failed: {}", shown(path_), std::strerror(errno));
+  if (static_cast<std::size_t>(got) != bytes) {
+    fail(ErrorCode::runtime, "{}: became shorter than its {} bytes while it was read", shown(path_), bytes_);
+  }
+}
+
+AnswerFile::AnswerFile(std::string path, const ProblemSize& size) : file_(std::move(path)), left_(size.total()) {
+  file_.check_room(static_cast<std::uint64_t>(left_) * sizeof(float));
+}
+
+void AnswerFile::write(const float* values, std::int64_t count) {
+  if (count > left_) fail(ErrorCode::runtime, "answer: {} values more than the problem has", count - left_);
+  file_.write({reinterpret_cast<const char*>(values), static_cast<std::size_t>(count) * sizeof(float)});
+  left_ -= count;
+}
+
+void AnswerFile::commit() {
+  if (left_ != 0) fail(ErrorCode::runtime, "answer: {} values were not written", left_);
+  file_.commit();
+}
+
+}  // namespace strobe::solve

@@ -1,0 +1,162 @@
+// solve/problem_file: what is no problem is refused with its values, and an answer appears whole or not at all.
+#include "solve/problem_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <vector>
+
+#include "strobe/error.h"
+#include "support/scratch.h"
+
+namespace strobe::solve {
+namespace {
+
+class ProblemFileTest : public testing::Test {
+ protected:
+  std::string write(const std::string& name, const std::vector<std::int32_t>& header, std::size_t floats) const {
+    std::ofstream file(scratch_.path() / name, std::ios::binary);
+    file.write(reinterpret_cast<const char*>(header.data()), static_cast<std::streamsize>(header.size() * 4));
+    for (std::size_t i = 0; i < floats; ++i) {
+      const auto value = static_cast<float>(i);
+      file.write(reinterpret_cast<const char*>(&value), 4);
+    }
+    return path(name);
+  }
+  std::string path(const std::string& name) const { return (scratch_.path() / name).string(); }
+
+  // The text of the refusal, which must be bad input.
+  static std::string refusal(const std::string& path) {
+    try {
+      const ProblemFile problem(path);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument) << error.what();
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+      return error.what();
+    }
+    return "";
+  }
+
+  const test::Scratch scratch_;
+};
+
+#define EXPECT_SAYS(text, part) EXPECT_NE(std::string(text).find(part), std::string::npos) << (text)
+
+TEST_F(ProblemFileTest, GivesSizeAndTensorsOfEachBatch) {
+  const ProblemFile problem(write("in", {2, 3, 4}, 72));
+  EXPECT_EQ(problem.size(), (ProblemSize{2, 3, 4}));
+  EXPECT_EQ(*problem.q(0), 0.0f);
+  EXPECT_EQ(*problem.k(0), 12.0f);
+  EXPECT_EQ(*problem.v(0), 24.0f);
+  EXPECT_EQ(*problem.q(1), 36.0f);
+  EXPECT_EQ(problem.v(1)[11], 71.0f);
+}
+
+TEST_F(ProblemFileTest, LoadedUnloadedAndReadAreTheSame) {
+  const ProblemFile problem(write("in", {3, 40, 16}, 3 * 3 * 640));
+  problem.load(0, 3);
+  EXPECT_EQ(problem.v(2)[639], 5759.0f);
+  problem.unload(0, 2);
+  EXPECT_EQ(*problem.k(1), 2560.0f);
+  std::vector<float> values(100);
+  problem.read(1, 640, 100, values.data());
+  EXPECT_EQ(std::memcmp(values.data(), problem.k(1), 400), 0);
+}
+
+TEST_F(ProblemFileTest, ReadTellsThatTheFileBecameShorter) {
+  const ProblemFile problem(write("in", {1, 64, 64}, 3 * 4096));
+  ASSERT_EQ(truncate(path("in").c_str(), 100), 0);
+  std::vector<float> values(4096);
+  EXPECT_THROW(problem.read(0, 0, 4096, values.data()), Error);
+}
+
+TEST_F(ProblemFileTest, RefusesOtherLengthsThanTheHeaderSays) {
+  EXPECT_SAYS(refusal(write("few", {2, 3, 4}, 71)), "= 300 bytes; the file has 296, 4 too few");
+  EXPECT_SAYS(refusal(write("many", {2, 3, 4}, 73)), "= 300 bytes; the file has 304, 4 too many");
+  std::ofstream(path("many"), std::ios::app) << "x";
+  EXPECT_SAYS(refusal(path("many")), "5 too many");
+  EXPECT_SAYS(refusal(write("header", {2, 3}, 0)), "has 8 bytes, too few for its header of 12");
+  EXPECT_SAYS(refusal(write("empty", {}, 0)), "has 0 bytes");
+}
+
+TEST_F(ProblemFileTest, RefusesSizesBelowOneAndBeyondAnyFile) {
+  constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int32_t kLeast = std::numeric_limits<std::int32_t>::min();
+  EXPECT_SAYS(refusal(write("a", {0, 3, 4}, 0)), "(0, 3, 4); each must be at least 1");
+  EXPECT_SAYS(refusal(write("b", {2, -3, 4}, 0)), "(2, -3, 4); each must be at least 1");
+  EXPECT_SAYS(refusal(write("c", {kLeast, kLeast, 4}, 0)), "each must be at least 1");
+  EXPECT_SAYS(refusal(write("d", {kMost, kMost, kMost}, 9)), "more than any file holds; the file has 48 bytes");
+  // B N d fits 64 bits, and 12 of it wraps round to 0 without a check: 2^31 * 2^31 would, 2^30 * 2^30 * 4 = 2^62 does.
+  EXPECT_SAYS(refusal(write("e", {1 << 30, 1 << 30, 4}, 0)), "more than any file holds; the file has 12 bytes");
+  EXPECT_SAYS(refusal(write("f", {1 << 30, 1 << 20, 64}, 0)), "too few");
+}
+
+TEST_F(ProblemFileTest, RefusesWhatIsNoPlainFile) {
+  EXPECT_SAYS(refusal(scratch_.path().string()), "is a folder");
+  EXPECT_SAYS(refusal(path("missing")), "No such file");
+  EXPECT_SAYS(refusal(""), "cannot be read");
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  EXPECT_SAYS(refusal(path("pipe")), "is no plain file");
+  write("closed", {1, 1, 1}, 3);
+  std::filesystem::permissions(path("closed"), std::filesystem::perms::none);
+  if (geteuid() == 0) return;  // reads everything
+  EXPECT_SAYS(refusal(path("closed")), "Permission denied");
+}
+
+TEST_F(ProblemFileTest, AnswerAppearsWithTheLastValue) {
+  const std::vector<float> values{1, 2, 3, 4, 5, 6};
+  AnswerFile answer(path("out"), {1, 2, 3});
+  answer.write(values.data(), 4);
+  EXPECT_THROW(answer.commit(), Error);
+  EXPECT_THROW(answer.write(values.data(), 3), Error);
+  EXPECT_FALSE(std::filesystem::exists(path("out")));
+  answer.write(values.data() + 4, 2);
+  answer.commit();
+  const std::string bytes = scratch_.read("out");
+  ASSERT_EQ(bytes.size(), 24u);
+  EXPECT_EQ(std::memcmp(bytes.data(), values.data(), 24), 0);
+  EXPECT_EQ(scratch_.entries(), 1u);
+}
+
+TEST_F(ProblemFileTest, NothingIsLeftOfAnUnfinishedAnswer) {
+  {
+    AnswerFile answer(path("out"), {1, 1, 2});
+    const float value = 1;
+    answer.write(&value, 1);
+  }
+  EXPECT_EQ(scratch_.entries(), 0u);
+}
+
+TEST_F(ProblemFileTest, AnswersThatCannotBeWrittenAreRefused) {
+  try {
+    const AnswerFile answer(path("missing/out"), {1, 1, 1});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+  }
+  try {
+    const AnswerFile answer(path("out"), {1 << 20, 1 << 20, 1 << 20});  // 4 EB
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::runtime);
+    EXPECT_SAYS(error.what(), "needs 4611686018427387904 bytes");
+  }
+  EXPECT_EQ(scratch_.entries(), 0u);
+  AnswerFile full("/dev/full", {1, 1, 1});
+  const float value = 1;
+  try {
+    full.write(&value, 1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::runtime);
+    EXPECT_SAYS(error.what(), "No space left");
+  }
+}
+
+}  // namespace
+}  // namespace strobe::solve
