@@ -10,6 +10,9 @@
 
 namespace strobe {
 
+// The largest head dimension of the tiled kernels, flash2 and hopper. Those that hold a head's scores take any.
+inline constexpr std::int64_t kMostTiledDim = 256;
+
 // One sequence of the batch: where its rows and keys start (packed batches) and how many there are.
 struct Extent {
   std::int64_t q_begin, q_length;

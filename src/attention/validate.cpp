@@ -16,7 +16,6 @@ namespace strobe {
 namespace {
 
 constexpr auto kInvalid = ErrorCode::invalid_argument;
-constexpr std::int64_t kMaxHeadDim = 256;
 // What tanh(s / softcap) and its product with softcap need to stay within floats.
 constexpr float kLeastSoftcap = 1e-30f, kMostSoftcap = 1e30f;
 
@@ -67,8 +66,8 @@ void check_dtype(const ConstView& view, const char* name, DType dtype) {
 }
 
 void check_head_dim(const char* name, std::int64_t size) {
-  if (size >= 1 && size <= kMaxHeadDim) return;
-  fail(kInvalid, "attention: {} has head_dim {}; valid are 1 to {}", name, size, kMaxHeadDim);
+  if (size >= 1 && size <= kMaxSize) return;
+  fail(kInvalid, "attention: {} has head_dim {}; valid are 1 to {}", name, size, kMaxSize);
 }
 
 bool given(const ConstView& view) { return view.data || view.shape != std::array<std::int64_t, 4>{}; }

@@ -248,7 +248,7 @@ void spoil(Dice& dice, Description& d) {
 // What kernels rely on.
 void check_problem(const Problem& problem) {
   ASSERT_GE(problem.d, 1);
-  ASSERT_LE(std::max(problem.d, problem.dv), 256);
+  ASSERT_LT(std::max(problem.d, problem.dv), (1LL << 31) - 64);
   ASSERT_TRUE(problem.heads_q == 0 || problem.heads_q == problem.heads_kv * problem.group);
   ASSERT_GE(problem.threads, 1);
   ASSERT_TRUE(std::isfinite(problem.scale));
@@ -293,7 +293,9 @@ void try_description(Dice& dice, Tally& tally) {
     const std::string text = error.what();
     ASSERT_EQ(text.rfind("attention: ", 0), 0u) << text;
     ASSERT_EQ(text.find('\n'), std::string::npos) << text;
-    ASSERT_EQ(error.code(), ErrorCode::invalid_argument) << text;
+    // flash2 by name, with a head dimension that its tiles do not hold, is a problem and not its.
+    const bool refused_by_kernel = text.find("'flash2' refuses: head dimensions") != std::string::npos;
+    ASSERT_EQ(error.code(), refused_by_kernel ? ErrorCode::unsupported : ErrorCode::invalid_argument) << text;
     ++tally.refused;
   }
 }

@@ -104,6 +104,16 @@ TEST(Standard, ErrorIsThatOfTheType) {
   }
 }
 
+TEST(Standard, TakesHeadDimensionsThatNoTileHolds) {
+  Case c;
+  c.batch = 2, c.sq = 70, c.sk = 53, c.d = 300, c.dv = 257;
+  const test::Data data(c);
+  const test::Outcome chosen = test::run(data, {.kernel = "", .threads = 2});
+  EXPECT_EQ(chosen.complaint, "");
+  EXPECT_EQ(test::plausibility(c, test::oracle(data), chosen.results), "");
+  EXPECT_EQ(test::first_difference(chosen.results, test::run(data, {.kernel = "standard", .threads = 2}).results), "");
+}
+
 TEST(Standard, GivesTheSettingOfBlasBack) {
   const int before = openblas_get_num_threads();
   openblas_set_num_threads(2);

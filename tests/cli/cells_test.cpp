@@ -75,7 +75,7 @@ TEST(Cells, RefuseWhatIsNoConfigurationWithFileAndLine) {
                {"--seq_len 8 --help", "--help: not a flag of a configuration"},
                {"--seq_len 8x", "--seq_len 8x: not a whole number"},
                {"--emb_dim 33", "--emb_dim 33: not a multiple of --num_heads 2"},
-               {"--emb_dim 1000", "attention: "},
+               {"--seq_len 2147483647", "attention: "},
                {"stray", "\"stray\": not a flag"}};
   for (const auto& row : table) {
     const Cells cells(std::string("# remark\n--seq_len 16\n") + row.line + "\n");

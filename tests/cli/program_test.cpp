@@ -271,7 +271,7 @@ TEST(Explain, TakesAllFlagsOfBench) {
 }
 
 TEST(Explain, RefusesABadProblemBeforeItSaysAnything) {
-  const Program program = run_program("explain --quick --num_heads 1 --emb_dim 300");
+  const Program program = run_program("explain --quick --num_heads 3 --num_kv_heads 2 --emb_dim 96");
   EXPECT_EQ(program.code, 2);
   EXPECT_EQ(program.output, "");
   const Program large = run_program("explain --quick --seq_len 1000000000 --batch_size 1000");

@@ -13,8 +13,13 @@ namespace strobe {
 
 namespace {
 
-// It does everything, on every instruction set that there is.
-std::string refusal(const Problem& problem) { return cpu::isa_refusal(problem.cpu_isa.c_str()); }
+// It does everything else, on every instruction set that there is.
+std::string refusal(const Problem& problem) {
+  if (problem.d > kMostTiledDim || problem.dv > kMostTiledDim) {
+    return fmt::format("head dimensions {} and {}; it takes up to {}", problem.d, problem.dv, kMostTiledDim);
+  }
+  return cpu::isa_refusal(problem.cpu_isa.c_str());
+}
 
 std::string configuration(const Problem& problem) {
   const cpu::Plan plan = cpu::make_plan(problem);

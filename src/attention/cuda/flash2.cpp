@@ -134,6 +134,9 @@ bool on_cuda_cores(const Problem& problem) {
 std::string refusal(const Problem& problem) {
   if (problem.device != Device::cuda) return "it runs on a GPU";
   if (std::string reason = common_refusal(problem); !reason.empty()) return reason;
+  if (problem.d > kMostTiledDim || problem.dv > kMostTiledDim) {
+    return fmt::format("head dimensions {} and {}; it takes up to {}", problem.d, problem.dv, kMostTiledDim);
+  }
   const std::size_t needed = shared_bytes(problem);
   if (problem.dtype != DType::fp32 && needed > problem.gpu.shared_bytes_per_block) {
     return fmt::format("{} with head dimensions {} and {} needs {} bytes of shared memory a block; the GPU has {}",

@@ -16,7 +16,6 @@ namespace {
 using namespace cuda;
 
 constexpr int kHopper = 90;
-constexpr int kMostDim = 256;
 constexpr std::int64_t kFewRows = 64;  // of a group's heads: flash2 puts them into one tile and splits the keys
 
 #ifdef STROBE_SM90A
@@ -87,8 +86,8 @@ std::string refusal(const Problem& problem) {
                        problem.gpu.compute_capability % 10);
   }
   if (problem.dtype == DType::fp32) return "it takes fp16 and bf16";
-  if (problem.d > kMostDim || problem.dv > kMostDim) {
-    return fmt::format("head dimensions {} and {}; it takes up to {}", problem.d, problem.dv, kMostDim);
+  if (problem.d > kMostTiledDim || problem.dv > kMostTiledDim) {
+    return fmt::format("head dimensions {} and {}; it takes up to {}", problem.d, problem.dv, kMostTiledDim);
   }
   if (const char* option = option_of(problem)) return fmt::format("it does not do {}", option);
   if (problem.max_k <= kFewKeys) return fmt::format("{} keys; it takes more than {}", problem.max_k, kFewKeys);
