@@ -19,6 +19,7 @@ int run_sweep(Arguments arguments);
 int run_compare(Arguments arguments);
 int run_report(Arguments arguments);
 int run_explain(Arguments arguments);
+int run_solve(Arguments arguments);
 int run_env(Arguments arguments);
 
 // Text to the standard output. Once a write has failed, further text is dropped, and the command goes on to its end: a
@@ -30,6 +31,9 @@ void check_output();
 
 // The same to the standard error, for text that goes beside data on the standard output.
 void print_aside(std::string_view text);
+
+// The name that the lines below begin with; "strobe" unless said.
+void set_program_name(std::string_view name);
 
 // A line to the standard error, with "strobe: " before it.
 void complain(std::string_view text);

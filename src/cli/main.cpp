@@ -1,16 +1,11 @@
-// The program: finds the subcommand, and alone turns errors and signals into exit codes.
-#include <signal.h>
-#include <unistd.h>
-
-#include <exception>
-#include <new>
+// The program `strobe`: finds the subcommand.
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "core/atomic_file.h"
+#include "cli/program.h"
 #include "core/fail.h"
 #include "core/printable.h"
 #include "measure/environment.h"
@@ -40,6 +35,7 @@ constexpr Command kCommands[] = {
     {"compare", "two result files, cell by cell: ratios, intervals, verdicts", run_compare},
     {"report", "result files to one page with charts, tables and pictures", run_report},
     {"explain", "what each kernel says of a configuration: verdict, tiles, memory, best time", run_explain},
+    {"solve", "a file of batches of Q, K, V in, a file of outputs out", run_solve},
     {"env", "this machine: processor, libraries, measured ceilings", run_env},
     {"version", "version and revision of this build", run_version},
     {"help", "this text, or that of a command", run_help},
@@ -79,12 +75,6 @@ int run_help(Arguments arguments) {
   return kFine;
 }
 
-extern "C" void end_on_signal(int number) {
-  remove_temporary_files();
-  say_last_words();
-  _exit(128 + number);
-}
-
 int dispatch(Arguments arguments) {
   if (arguments.empty()) return run_help({});
   if (asks_for_help(arguments[0])) return run_help(arguments.subspan(1));
@@ -92,33 +82,7 @@ int dispatch(Arguments arguments) {
   return find_command(arguments[0]).run(arguments.subspan(1));
 }
 
-int exit_code(ErrorCode code) {
-  return code == ErrorCode::invalid_argument || code == ErrorCode::unsupported ? kBadInput : kRuntimeFailure;
-}
-
 }  // namespace
 }  // namespace strobe::cli
 
-int main(int count, char** words) {
-  using namespace strobe::cli;
-  signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write, as a full disk is
-  signal(SIGINT, end_on_signal);
-  signal(SIGTERM, end_on_signal);
-  if (signal(SIGHUP, end_on_signal) == SIG_IGN) signal(SIGHUP, SIG_IGN);  // nohup
-  const std::vector<std::string_view> arguments(words + 1, words + count);
-  try {
-    const int code = dispatch(arguments);
-    if (code == kFine) check_output();
-    return code;
-  } catch (const strobe::Error& error) {
-    complain(error.what());
-    return exit_code(error.code());
-  } catch (const std::bad_alloc&) {
-    complain("out of memory");
-    return kRuntimeFailure;
-  } catch (const std::exception& error) {
-    complain(error.what());
-    return kRuntimeFailure;
-  }
-}
+int main(int count, char** words) { return strobe::cli::run_as_program("strobe", count, words, strobe::cli::dispatch); }

@@ -27,6 +27,7 @@ int write_all(int descriptor, std::string_view text) {
 
 int output_error = 0;  // errno of the first write to the standard output that failed
 std::string progress_shown;
+std::string program_name = "strobe";
 
 // Two lines in turns, so that a handler never finds half of one: it must not allocate or wait.
 struct LastWords {
@@ -52,14 +53,16 @@ void print_aside(std::string_view text) {
   write_all(STDERR_FILENO, text);
 }
 
+void set_program_name(std::string_view name) { program_name = name; }
+
 void complain(std::string_view text) {
   show_progress("");
-  write_all(STDERR_FILENO, "strobe: " + printable(text, std::string_view::npos) + "\n");
+  write_all(STDERR_FILENO, program_name + ": " + printable(text, std::string_view::npos) + "\n");
 }
 
 void set_last_words(std::string_view text) {
   const int next = 1 - last_words_index;
-  std::string line = "strobe: " + printable(text, std::string_view::npos) + "\n";
+  std::string line = program_name + ": " + printable(text, std::string_view::npos) + "\n";
   if (shows_progress()) line = "\r\033[K" + line;
   LastWords& words = last_words[next];
   words.size = std::min(line.size(), sizeof(words.text));

@@ -8,6 +8,8 @@
 
 namespace strobe {
 
+class GpuEvent;
+
 // Owns a stream that does not wait for the default one.
 class GpuStream {
  public:
@@ -18,6 +20,9 @@ class GpuStream {
 
   void* handle() const { return handle_; }  // a cudaStream_t
   void synchronize() const;
+
+  // What is put on this stream from now on starts after the event has passed.
+  void wait_for(const GpuEvent& event) const;
 
   // Between any two of host and GPU memory; host memory may be reused once synchronize() has returned.
   void copy(void* to, const void* from, std::size_t bytes) const;
@@ -39,6 +44,7 @@ class GpuEvent {
   double seconds_since(const GpuEvent& earlier) const;  // both must have passed
 
  private:
+  friend class GpuStream;
   void* handle_ = nullptr;
 };
 

@@ -35,9 +35,13 @@ void GpuBuffer::copy_to_host(void*, std::size_t) const { refuse(); }
 void GpuBuffer::fill(std::uint32_t) { refuse(); }
 void GpuBuffer::fill(std::uint32_t, const GpuStream&) { refuse(); }
 
+PinnedBuffer::PinnedBuffer(std::size_t) { refuse(); }
+PinnedBuffer::~PinnedBuffer() = default;
+
 GpuStream::GpuStream() { refuse(); }
 GpuStream::~GpuStream() = default;
 void GpuStream::synchronize() const { refuse(); }
+void GpuStream::wait_for(const GpuEvent&) const { refuse(); }
 void GpuStream::copy(void*, const void*, std::size_t) const { refuse(); }
 
 GpuEvent::GpuEvent() { refuse(); }

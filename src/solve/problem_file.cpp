@@ -60,10 +60,14 @@ ssize_t read_at(int descriptor, char* to, std::size_t bytes, off_t offset) {
   return static_cast<ssize_t>(got);
 }
 
+std::size_t page_bytes() {
+  static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
 // The pages that lie in [begin, end) or touch it.
 std::pair<char*, std::size_t> pages(const void* begin, const void* end) {
-  static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(begin) / page * page;
+  const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(begin) / page_bytes() * page_bytes();
   return {reinterpret_cast<char*>(first), reinterpret_cast<std::uintptr_t>(end) - first};
 }
 
@@ -117,7 +121,9 @@ void ProblemFile::load(std::int64_t begin, std::int64_t end) const {
 #ifdef MADV_POPULATE_READ
   if (madvise(first, bytes, MADV_POPULATE_READ) == 0) return;
 #endif
-  madvise(first, bytes, MADV_WILLNEED);  // an older kernel: the disk is asked, faults are taken by whoever reads
+  // An older kernel: the disk is asked for all of it, then each page is faulted in here.
+  madvise(first, bytes, MADV_WILLNEED);
+  for (std::size_t at = 0; at < bytes; at += page_bytes()) static_cast<void>(static_cast<volatile char*>(first)[at]);
 }
 
 void ProblemFile::unload(std::int64_t begin, std::int64_t end) const {

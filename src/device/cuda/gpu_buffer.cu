@@ -61,4 +61,18 @@ void GpuBuffer::fill(std::uint32_t word, const GpuStream& stream) {
   fill_on(data_, bytes_, word, static_cast<cudaStream_t>(stream.handle()));
 }
 
+PinnedBuffer::PinnedBuffer(std::size_t bytes) : bytes_(bytes) {
+  if (bytes == 0) return;
+  const cudaError_t status = cudaHostAlloc(&data_, bytes, cudaHostAllocDefault);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    throw Error(ErrorCode::out_of_memory, "cuda: cannot allocate " + std::to_string(bytes) + " bytes of pinned memory");
+  }
+  cuda::check(status, "cudaHostAlloc");
+}
+
+PinnedBuffer::~PinnedBuffer() {
+  if (data_) cudaFreeHost(data_);
+}
+
 }  // namespace strobe

@@ -24,6 +24,10 @@ GpuStream::~GpuStream() {
 
 void GpuStream::synchronize() const { STROBE_CUDA_CHECK(cudaStreamSynchronize(stream_of(*this))); }
 
+void GpuStream::wait_for(const GpuEvent& event) const {
+  STROBE_CUDA_CHECK(cudaStreamWaitEvent(stream_of(*this), event_of(event.handle_), 0));
+}
+
 void GpuStream::copy(void* to, const void* from, std::size_t bytes) const {
   if (bytes) STROBE_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(*this)));
 }

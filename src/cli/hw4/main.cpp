@@ -1,0 +1,20 @@
+// The program `hw4 INPUT OUTPUT`: `strobe solve` under the course's name, two arguments and no flags.
+#include "cli/program.h"
+#include "cli/solve_lines.h"
+#include "core/fail.h"
+
+namespace strobe::cli {
+namespace {
+
+int run_hw4(Arguments arguments) {
+  if (arguments.size() != 2) {
+    fail(ErrorCode::invalid_argument, "two arguments are needed, INPUT and OUTPUT; {} given", arguments.size());
+  }
+  print(solve_lines(solve::solve_file(std::string(arguments[0]), std::string(arguments[1]))));
+  return kFine;
+}
+
+}  // namespace
+}  // namespace strobe::cli
+
+int main(int count, char** words) { return strobe::cli::run_as_program("hw4", count, words, strobe::cli::run_hw4); }

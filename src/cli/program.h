@@ -1,0 +1,12 @@
+// What a program of ours does around its work: signals and errors become exit codes here and nowhere else.
+#pragma once
+
+#include "cli/commands.h"
+
+namespace strobe::cli {
+
+// Calls `run` with the words after the program's name; `name` stands before what is told on the standard error. Removes
+// temporary files where a signal ends it.
+int run_as_program(std::string_view name, int count, char** words, int (*run)(Arguments));
+
+}  // namespace strobe::cli

@@ -1,0 +1,224 @@
+// A GPU: file -> pinned memory -> GPU -> kernel -> pinned memory -> file, all five at once. Copies in, kernels and
+// copies out have a stream each; events hold a chunk's three together. Chunks on the GPU are large, so that a kernel
+// fills it; pinned memory is a few small pieces, so that getting it costs little.
+#include <algorithm>
+#include <vector>
+
+#include "core/fail.h"
+#include "device/device_info.h"
+#include "device/gpu_buffer.h"
+#include "device/gpu_facts.h"
+#include "device/gpu_stream.h"
+#include "measure/clock.h"
+#include "solve/busy_time.h"
+#include "solve/pipeline.h"
+#include "solve/solver.h"
+
+namespace strobe::solve {
+namespace {
+
+constexpr std::int64_t kInFlight = 3;                                          // chunks on the GPU
+constexpr std::int64_t kLeastChunk = 8 << 20, kMostChunk = 64 << 20;           // bytes of input
+constexpr std::int64_t kChunksOfFile = 8;                                      // between those two: so many of them
+constexpr std::int64_t kPieces = 4, kPieceFloats = (4 << 20) / sizeof(float);  // pinned, of either direction
+
+// A part of a chunk on its way between a file and the GPU.
+struct Piece {
+  PinnedBuffer memory;
+  GpuEvent begin, end;  // of its copy
+  bool copied = false;  // since its time was noted
+
+  explicit Piece(std::int64_t floats) : memory(static_cast<std::size_t>(floats) * sizeof(float)) {}
+};
+
+// Where a chunk lives on the GPU.
+struct Slot {
+  GpuBuffer inputs, outputs;
+  GpuEvent loaded{}, kernel_begin{}, computed{};
+};
+
+struct Streams {
+  GpuStream in, kernels, out;
+  GpuEvent start;  // the moment that intervals are counted from
+
+  Streams() {
+    start.record(kernels);
+    start.synchronize();
+  }
+};
+
+std::size_t workspace_of(const Solver& solver, const ProblemSize& size, std::int64_t batches) {
+  const Execution execution{.device = Device::cuda, .kernel = solver.kernel};
+  return workspace_bytes(attention_of(size, batches, nullptr), Pass::forward, execution);
+}
+
+// Batches of a chunk: as many as the sizes above ask for and the GPU's memory holds, workspace included.
+std::int64_t choose_batches(const Solver& solver) {
+  const ProblemSize& size = solver.problem.size();
+  const std::int64_t input = 12 * size.elements();  // bytes of a batch
+  const std::int64_t wanted = std::clamp(12 * size.total() / kChunksOfFile, kLeastChunk, kMostChunk);
+  std::int64_t batches = std::clamp<std::int64_t>(wanted / input, 1, size.batch);
+  const GpuInventory inventory = gpu_inventory();
+  const int index = current_gpu().index;
+  const std::size_t free = inventory.gpus.at(static_cast<std::size_t>(index)).memory_free_bytes;
+  for (;; batches = (batches + 1) / 2) {
+    const std::int64_t slots = std::min(kInFlight, (size.batch + batches - 1) / batches);
+    const double needed =
+        static_cast<double>(workspace_of(solver, size, batches)) +
+        static_cast<double>(slots) * static_cast<double>(batches) * static_cast<double>(16 * size.elements());
+    if (needed <= 0.95 * static_cast<double>(free)) return batches;
+    if (batches == 1) {
+      fail(ErrorCode::out_of_memory,
+           "solve: one batch of {} rows x {} needs {:.0f} bytes of the GPU's memory; {} are free", size.rows, size.dim,
+           needed, free);
+    }
+  }
+}
+
+// A launch that brings the kernel's code to the GPU, which CUDA does at the first one. Large enough to take the kernel
+// that the chunks take, small enough to cost nothing beside a context.
+ProblemSize warm_up_size(const ProblemSize& size, std::int64_t batches) {
+  return {batches, std::min<std::int64_t>(size.rows, 2048), size.dim};
+}
+
+class CudaSolver {
+ public:
+  explicit CudaSolver(const Solver& solver)
+      : solver_(solver),
+        size_(solver.problem.size()),
+        batches_(choose_batches(solver)),
+        chunks_((size_.batch + batches_ - 1) / batches_) {
+    const double begin = now_seconds();
+    const std::int64_t elements = batches_ * size_.elements();  // of O
+    workspace_ = GpuBuffer(
+        std::max(workspace_of(solver, size_, batches_), workspace_of(solver, warm_up_size(size_, batches_), batches_)));
+    for (std::int64_t i = 0; i < std::min(kInFlight, chunks_); ++i) {
+      slots_.push_back({.inputs = GpuBuffer(static_cast<std::size_t>(elements) * 12),
+                        .outputs = GpuBuffer(static_cast<std::size_t>(elements) * 4)});
+    }
+    for (std::int64_t i = 0; i < kPieces; ++i) {
+      in_.emplace_back(std::min(kPieceFloats, 3 * elements));
+      out_.emplace_back(std::min(kPieceFloats, elements));
+    }
+    times_.buffers = now_seconds() - begin;
+    forward_on(slots_[0], warm_up_size(size_, batches_));
+    streams_.kernels.synchronize();
+  }
+
+  StageTimes run() {
+    const double begin = now_seconds();
+    run_pipeline(chunks_, kInFlight,
+                 {.load = [this](std::int64_t c) { load(c); },
+                  .compute = [this](std::int64_t c) { compute(c); },
+                  .store = [this](std::int64_t c) { store(c); }});
+    times_.total = times_.buffers + now_seconds() - begin;
+    for (Piece& piece : in_) note(piece, to_device_);
+    times_.to_device = to_device_.sum();
+    times_.kernel = kernel_.sum();
+    times_.from_device = from_device_.sum();
+    times_.busy = BusyTime::together({&to_device_, &kernel_, &from_device_});
+    return times_;
+  }
+
+ private:
+  std::int64_t first_batch(std::int64_t chunk) const { return chunk * batches_; }
+  std::int64_t count(std::int64_t chunk) const { return std::min(batches_, size_.batch - first_batch(chunk)); }
+  Slot& slot(std::int64_t chunk) { return slots_[static_cast<std::size_t>(chunk % kInFlight)]; }
+
+  double at(const GpuEvent& event) const { return event.seconds_since(streams_.start); }
+
+  void forward_on(const Slot& slot, const ProblemSize& size) {
+    forward(attention_of(size, size.batch, slot.inputs.as<float>()),
+            outputs_of(size, size.batch, slot.outputs.as<float>()),
+            {.device = Device::cuda,
+             .kernel = solver_.kernel,
+             .stream = streams_.kernels.handle(),
+             .workspace = workspace_.data(),
+             .workspace_bytes = workspace_.bytes()});
+  }
+
+  // The piece's copy has ended, or is waited for; its time is noted once.
+  void note(Piece& piece, BusyTime& stage) {
+    if (!piece.copied) return;
+    piece.end.synchronize();
+    stage.add(at(piece.begin), at(piece.end));
+    piece.copied = false;
+  }
+
+  void copy(Piece& piece, const GpuStream& stream, void* to, const void* from, std::int64_t floats) {
+    piece.begin.record(stream);
+    stream.copy(to, from, static_cast<std::size_t>(floats) * sizeof(float));
+    piece.end.record(stream);
+    piece.copied = true;
+  }
+
+  // The slot is free: what was in it has been stored.
+  void load(std::int64_t chunk) {
+    const std::int64_t floats = 3 * count(chunk) * size_.elements();
+    for (std::int64_t from = 0; from < floats; from += kPieceFloats) {
+      Piece& piece = in_[next_in_++ % in_.size()];
+      note(piece, to_device_);
+      const std::int64_t now = std::min(kPieceFloats, floats - from);
+      const double begin = now_seconds();
+      solver_.problem.read(first_batch(chunk), from, now, piece.memory.as<float>());
+      times_.read += now_seconds() - begin;
+      copy(piece, streams_.in, slot(chunk).inputs.as<float>() + from, piece.memory.as<float>(), now);
+    }
+    slot(chunk).loaded.record(streams_.in);
+  }
+
+  void compute(std::int64_t chunk) {
+    streams_.kernels.wait_for(slot(chunk).loaded);
+    slot(chunk).kernel_begin.record(streams_.kernels);
+    forward_on(slot(chunk), {count(chunk), size_.rows, size_.dim});
+    slot(chunk).computed.record(streams_.kernels);
+  }
+
+  void store(std::int64_t chunk) {
+    const Slot& from = slot(chunk);
+    const std::int64_t floats = count(chunk) * size_.elements();
+    const std::int64_t pieces = (floats + kPieceFloats - 1) / kPieceFloats;
+    const auto piece_of = [&](std::int64_t i) -> Piece& { return out_[static_cast<std::size_t>(i % kPieces)]; };
+    const auto length_of = [&](std::int64_t i) { return std::min(kPieceFloats, floats - i * kPieceFloats); };
+    const auto fetch = [&](std::int64_t i) {
+      if (i >= pieces) return;
+      copy(piece_of(i), streams_.out, piece_of(i).memory.as<float>(), from.outputs.as<float>() + i * kPieceFloats,
+           length_of(i));
+    };
+    streams_.out.wait_for(from.computed);
+    for (std::int64_t i = 0; i < kPieces - 1; ++i) fetch(i);
+    for (std::int64_t i = 0; i < pieces; ++i) {
+      fetch(i + kPieces - 1);  // into the piece that was written last
+      note(piece_of(i), from_device_);
+      const double begin = now_seconds();
+      solver_.answer.write(piece_of(i).memory.as<float>(), length_of(i));
+      times_.write += now_seconds() - begin;
+    }
+    kernel_.add(at(from.kernel_begin), at(from.computed));
+  }
+
+  const Solver& solver_;
+  const ProblemSize size_;
+  const Streams streams_;
+  const std::int64_t batches_, chunks_;
+  GpuBuffer workspace_;
+  std::vector<Slot> slots_;
+  std::vector<Piece> in_, out_;
+  std::size_t next_in_ = 0;
+  // Each is written by one stage alone, read after the end.
+  StageTimes times_;
+  BusyTime to_device_, kernel_, from_device_;
+};
+
+}  // namespace
+
+StageTimes solve_on_cuda(const Solver& solver) {
+  const double begin = now_seconds();
+  CudaSolver cuda(solver);
+  const double ready = now_seconds();
+  StageTimes times = cuda.run();
+  times.context = ready - begin - times.buffers;
+  return times;
+}
+
+}  // namespace strobe::solve

@@ -1,0 +1,46 @@
+// Opens both files before any work, runs the solver of the device, commits.
+#include "solve/solve.h"
+
+#include "core/fail.h"
+#include "device/gpu_facts.h"
+#include "measure/clock.h"
+
+namespace strobe::solve {
+namespace {
+
+Device choose_device(const SolveOptions& options) {
+  if (options.device == Device::cpu) return Device::cpu;
+  const CurrentGpu gpu = current_gpu();
+  if (gpu.reason.empty()) return Device::cuda;
+  if (options.device) fail(ErrorCode::unsupported, "--device cuda: {}", gpu.reason);
+  return Device::cpu;
+}
+
+std::string chosen_kernel(const Solver& solver, Device device) {
+  const Attention attention = attention_of(solver.problem.size(), 1, nullptr);
+  for (const Verdict& verdict : explain(attention, Pass::forward, {.device = device, .kernel = solver.kernel})) {
+    if (verdict.chosen) return verdict.kernel;
+  }
+  return solver.kernel;
+}
+
+}  // namespace
+
+Solved solve_file(const std::string& input, const std::string& output, const SolveOptions& options) {
+  const ProblemFile problem(input);
+  AnswerFile answer(output, problem.size());
+  Solved solved{.size = problem.size(), .kernel = {}, .times = {}};
+  const double begin = now_seconds();
+  solved.device = choose_device(options);
+  const double choosing = now_seconds() - begin;
+  const Solver solver{problem, answer, options.kernel};
+  solved.kernel = chosen_kernel(solver, solved.device);
+  solved.times = solved.device == Device::cuda ? solve_on_cuda(solver) : solve_on_cpu(solver);
+  if (solved.device == Device::cuda) solved.times.context += choosing;  // the driver's first answer is part of it
+  const double written = now_seconds();
+  answer.commit();
+  solved.sync = now_seconds() - written;
+  return solved;
+}
+
+}  // namespace strobe::solve
