@@ -36,6 +36,7 @@ constexpr Command kCommands[] = {
     {"report", "result files to one page with charts, tables and pictures", run_report},
     {"explain", "what each kernel says of a configuration: verdict, tiles, memory, best time", run_explain},
     {"solve", "a file of batches of Q, K, V in, a file of outputs out", run_solve},
+    {"cases", "the course's 30 problem files: make them, check answers, judge a program", run_cases},
     {"env", "this machine: processor, libraries, measured ceilings", run_env},
     {"version", "version and revision of this build", run_version},
     {"help", "this text, or that of a command", run_help},

@@ -18,6 +18,9 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
+  // Its temporary file, for whoever wants a name that is removed at every end; empty for a device.
+  const std::string& temporary() const { return temporary_; }
+
   // Appends to the temporary file. Throws Error(runtime) where the disk refuses; the old file then stays, as it does
   // after every failure below. What is written to a device (see above) is gone at once.
   void write(std::string_view contents);

@@ -24,8 +24,7 @@ StageTimes solve_on_cpu(const Solver& solver) {
   const std::int64_t chunks = (size.batch + batches - 1) / batches;
 
   Execution execution{.device = Device::cpu, .kernel = solver.kernel};
-  const Attention largest = attention_of(size, batches, nullptr);
-  const Buffer workspace(workspace_bytes(largest, Pass::forward, execution));
+  const Buffer workspace(chunk_workspace(size, batches, execution));
   execution.workspace = workspace.data();
   execution.workspace_bytes = workspace.bytes();
   std::vector<Buffer> outputs;

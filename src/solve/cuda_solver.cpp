@@ -49,7 +49,7 @@ struct Streams {
 
 std::size_t workspace_of(const Solver& solver, const ProblemSize& size, std::int64_t batches) {
   const Execution execution{.device = Device::cuda, .kernel = solver.kernel};
-  return workspace_bytes(attention_of(size, batches, nullptr), Pass::forward, execution);
+  return chunk_workspace(size, batches, execution);
 }
 
 // Batches of a chunk: as many as the sizes above ask for and the GPU's memory holds, workspace included.

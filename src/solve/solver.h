@@ -31,4 +31,8 @@ StageTimes solve_on_cuda(const Solver& solver);
 Attention attention_of(const ProblemSize& size, std::int64_t batches, const float* inputs);
 ForwardOutputs outputs_of(const ProblemSize& size, std::int64_t batches, float* outputs);
 
+// Bytes of workspace for chunks of so many batches, of which the last may have fewer: that one may need more, where the
+// kernel splits what few batches do not.
+std::size_t chunk_workspace(const ProblemSize& size, std::int64_t batches, const Execution& execution);
+
 }  // namespace strobe::solve

@@ -1,0 +1,216 @@
+// `strobe cases judge DIR`: runs a program on each case as the course's judge does, and tells verdicts and times.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include "bench/child.h"
+#include "cli/cases.h"
+#include "cli/options.h"
+#include "core/fail.h"
+#include "core/printable.h"
+#include "core/text_table.h"
+#include "measure/clock.h"
+#include "measure/environment.h"
+#include "solve/case_files.h"
+#include "solve/compare_answers.h"
+
+namespace strobe::cli {
+namespace {
+
+struct Judged {
+  solve::TestCase one;
+  std::string verdict;  // AC, WA, TLE, RE
+  double seconds = 0, limit = 0;
+  std::optional<double> error{};  // the largest, where an output could be compared
+  std::string detail{};           // what a verdict other than AC is about
+};
+
+std::vector<double> parse_limits(std::string_view flag, std::string_view value) {
+  std::vector<double> limits;
+  for (const std::string& item : split(value, ',')) limits.push_back(parse_seconds(flag, item));
+  if (limits.size() == 3) return limits;
+  fail(ErrorCode::invalid_argument, "{} {}: valid: three of seconds, for t01-t10, t11-t20 and t21-t30: 2,6,10", flag,
+       printable_value(value));
+}
+
+// hw4 lies beside this program.
+std::string default_program() {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) fail(ErrorCode::runtime, "cases: /proc/self/exe: {}", error.message());
+  return self.parent_path() / "hw4";
+}
+
+// Cases whose problem is in the folder; one of `wanted` that is not there, and a missing answer, are bad input.
+std::vector<solve::TestCase> cases_in(const std::string& folder, const std::string& subset) {
+  const std::vector<solve::TestCase> wanted =
+      subset.empty() ? solve::all_cases() : solve::select_cases(solve::all_cases(), subset);
+  std::vector<solve::TestCase> found;
+  for (solve::TestCase one : wanted) {
+    const std::string problem = solve::problem_path(folder, one);
+    if (subset.empty() && !std::filesystem::exists(problem)) continue;
+    one.size = solve::ProblemFile(problem).size();
+    const std::filesystem::path answer = solve::answer_path(folder, one);
+    if (!std::filesystem::exists(answer)) {
+      fail(ErrorCode::invalid_argument, "{}: is missing; strobe cases gen makes it", printable_value(answer.string()));
+    }
+    found.push_back(std::move(one));
+  }
+  if (found.empty()) {
+    fail(ErrorCode::invalid_argument, "{}: has no cases; strobe cases gen makes them", printable_value(folder));
+  }
+  return found;
+}
+
+// Runs the program; gives a verdict where it did not end well.
+void run_program(const std::string& program, const std::string& input, const std::string& output, Judged& judged) {
+  const double begin = now_seconds();
+  bench::Child child({program, input, output}, {});
+  const auto left = [&] { return std::max(0.0, begin + judged.limit - now_seconds()); };
+  std::string line;
+  bench::Child::Heard heard;
+  while ((heard = child.hear(line, left())) == bench::Child::Heard::line) {
+  }
+  const bench::ChildEnd end = child.end(heard == bench::Child::Heard::nothing ? 0 : left());
+  judged.seconds = now_seconds() - begin;
+  if (judged.seconds > judged.limit) {
+    judged.verdict = "TLE";
+  } else if (end.signal != 0 || end.code != 0) {
+    judged.verdict = "RE";
+    judged.detail = end.text();
+  }
+}
+
+void compare(const std::string& output, const std::string& answer, Judged& judged) {
+  judged.verdict = "WA";
+  if (!std::filesystem::is_regular_file(output)) {
+    judged.detail = "it wrote no output";
+    return;
+  }
+  const solve::Comparison result = solve::compare_answers(output, answer, solve::kTolerance);
+  if (!result.same_size()) {
+    judged.detail = fmt::format("{} bytes instead of {}", result.output_bytes, result.answer_bytes);
+    return;
+  }
+  judged.error = result.largest;
+  if (result.passes()) judged.verdict = "AC";
+  if (!result.first.empty()) {
+    judged.detail = fmt::format("{} of {} elements are off; element {}: {} instead of {}", result.mismatches,
+                                result.count(), result.first[0].index, result.first[0].found, result.first[0].expected);
+  }
+}
+
+// What outputs of a case leave behind: a program that was killed could not remove its own temporary files.
+void remove_outputs(const std::string& folder, const solve::TestCase& one) {
+  std::error_code error;
+  std::vector<std::filesystem::path> stale;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (entry->path().filename().string().starts_with(one.name + ".judged.")) stale.push_back(entry->path());
+  }
+  for (const std::filesystem::path& path : stale) std::filesystem::remove(path, error);
+}
+
+Judged judge_case(const std::string& folder, const solve::TestCase& one, const std::string& program, double limit) {
+  Judged judged{.one = one, .verdict = {}, .limit = limit};
+  // The name of a temporary file that goes when this ends, by a signal too; the program may replace it.
+  const AtomicFile place(solve::problem_path(folder, one).string() + ".judged", "cases:");
+  const std::string output = place.temporary();
+  remove_outputs(folder, one);
+  run_program(program, solve::problem_path(folder, one), output, judged);
+  if (judged.verdict.empty()) compare(output, solve::answer_path(folder, one), judged);
+  remove_outputs(folder, one);
+  return judged;
+}
+
+Json json_of(const std::vector<Judged>& all, const std::string& program, int accepted) {
+  Json rows = Json::array();
+  for (const Judged& judged : all) {
+    Json row = Json::object({{"case", judged.one.name},
+                             {"B", judged.one.size.batch},
+                             {"N", judged.one.size.rows},
+                             {"d", judged.one.size.dim},
+                             {"verdict", judged.verdict},
+                             {"seconds", judged.seconds},
+                             {"limit", judged.limit},
+                             {"max_error", judged.error ? Json(*judged.error) : Json()}});
+    if (!judged.detail.empty()) row.set("detail", judged.detail);
+    rows.push_back(std::move(row));
+  }
+  return Json::object({{"program", program},
+                       {"tolerance", solve::kTolerance},
+                       {"accepted", accepted},
+                       {"cases", std::move(rows)},
+                       {"environment", environment_json()}});
+}
+
+}  // namespace
+
+int run_cases_judge(Arguments arguments) {
+  std::string program, subset, json;
+  std::vector<double> limits{2, 6, 10};
+  std::vector<std::string> folders;
+  OptionTable table;
+  table.take_words([&](std::string_view word) { folders.emplace_back(word); });
+  table.add({.name = "program",
+             .placeholder = "P",
+             .help = "started as P INPUT OUTPUT; default: hw4 beside this program",
+             .apply = [&](auto, auto value) { program = value; }});
+  table.add({.name = "subset",
+             .placeholder = "t01,t05-t10",
+             .help = "these cases only; default: all that are in the folder",
+             .apply = [&](auto, auto value) { subset = value; }});
+  table.add({.name = "limits",
+             .placeholder = "2,6,10",
+             .help = "seconds that a case of t01-t10, t11-t20 and t21-t30 may take, start of the program included",
+             .apply = [&](auto flag, auto value) { limits = parse_limits(flag, value); }});
+  table.add(
+      {.name = "json", .placeholder = "FILE", .help = "also write the results as JSON", .apply = [&](auto, auto value) {
+         json = value;
+       }});
+  if (table.parse(arguments) == OptionTable::Outcome::help) {
+    print(
+        "usage: strobe cases judge DIR [--flag value ...]\n\nRuns a program on each case. Verdicts: AC (every element "
+        "within 0.005), WA, TLE, RE. Exit code 0 where all are AC, else 1.\n\n" +
+        table.help());
+    return kFine;
+  }
+  if (folders.size() != 1) {
+    fail(ErrorCode::invalid_argument, "cases judge takes one folder; {} given", folders.size());
+  }
+  const std::vector<solve::TestCase> cases = cases_in(folders[0], subset);
+  std::optional<AtomicFile> file;
+  if (!json.empty()) file.emplace(json, "--json");
+  if (program.empty()) program = default_program();
+  std::vector<Judged> all;
+  int accepted = 0;
+  for (const solve::TestCase& one : cases) {
+    show_progress(fmt::format("{} of {}: {}", all.size() + 1, cases.size(), one.name));
+    all.push_back(judge_case(folders[0], one, program, limits.at(static_cast<std::size_t>(one.group))));
+    accepted += all.back().verdict == "AC" ? 1 : 0;
+  }
+  show_progress("");
+  TextTable scores;
+  scores.add_column("case", TextTable::Align::left);
+  for (const char* title : {"B", "N", "d"}) scores.add_column(title);
+  scores.add_column("verdict", TextTable::Align::left);
+  for (const char* title : {"seconds", "limit", "max error"}) scores.add_column(title);
+  scores.add_column("", TextTable::Align::left);
+  for (const Judged& judged : all) {
+    scores.add_row({judged.one.name, std::to_string(judged.one.size.batch), std::to_string(judged.one.size.rows),
+                    std::to_string(judged.one.size.dim), judged.verdict, fmt::format("{:.3f}", judged.seconds),
+                    fmt::format("{:g}", judged.limit), judged.error ? fmt::format("{:.2g}", *judged.error) : "-",
+                    printable(judged.detail, 200)});
+  }
+  print(scores.text());
+  print(fmt::format("score: {} of {} accepted\n", accepted, all.size()));
+  if (file) {
+    file->commit(json_of(all, program, accepted).dump(2) + "\n");
+    print(fmt::format("written: {}\n", json));
+  }
+  return accepted == static_cast<int>(all.size()) ? kFine : kFailedCheck;
+}
+
+}  // namespace strobe::cli

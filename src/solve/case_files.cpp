@@ -1,0 +1,125 @@
+// Both files of a case grow together, some batches at a time, and appear at the end; then cases.json names them.
+#include "solve/case_files.h"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "core/fail.h"
+#include "core/json.h"
+#include "core/philox.h"
+#include "device/host/thread_pool.h"
+#include "solve/float64_forward.h"
+
+namespace strobe::solve {
+namespace {
+
+constexpr std::int64_t kChunkElements = 4 << 20;  // of O, 16 MB; the inputs are three times that
+constexpr std::int64_t kFile = 1;                 // cases.json's own version
+
+std::filesystem::path list_path(const std::filesystem::path& folder) { return folder / "cases.json"; }
+
+Json entry_of(const TestCase& one, std::uint64_t seed) {
+  return Json::object(
+      {{"seed", static_cast<std::int64_t>(seed)}, {"B", one.size.batch}, {"N", one.size.rows}, {"d", one.size.dim}});
+}
+
+// What cases.json says; nothing where it is not there or not ours.
+Json read_list(const std::filesystem::path& folder) {
+  const Json none = Json::object({{"file", kFile}, {"cases", Json::object()}});
+  std::ostringstream text;
+  text << std::ifstream(list_path(folder)).rdbuf();
+  try {
+    Json list = Json::parse(text.str());
+    return list.at("file").as_integer() == kFile && list.at("cases").is_object() ? list : none;
+  } catch (const Error&) {
+    return none;
+  }
+}
+
+bool has_bytes(const std::filesystem::path& path, std::int64_t bytes) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error) &&
+         std::filesystem::file_size(path, error) == static_cast<std::uintmax_t>(bytes);
+}
+
+bool is_made(const std::filesystem::path& folder, const TestCase& one, std::uint64_t seed) {
+  const Json list = read_list(folder);
+  const Json* entry = list.at("cases").find(one.name);
+  return entry && entry->dump() == entry_of(one, seed).dump() &&
+         has_bytes(problem_path(folder, one), static_cast<std::int64_t>(kHeaderBytes) + 12 * one.size.total()) &&
+         has_bytes(answer_path(folder, one), 4 * one.size.total());
+}
+
+// Sets or, without a value, removes the case's entry.
+void note(const std::filesystem::path& folder, const std::string& name, const Json* entry) {
+  const Json list = read_list(folder);
+  Json cases = Json::object();
+  for (const auto& [other, value] : list.at("cases").as_object()) {
+    if (other != name) cases.set(other, value);
+  }
+  if (entry) cases.set(name, *entry);
+  AtomicFile file(list_path(folder).string(), "cases:");
+  file.commit(Json::object({{"file", kFile}, {"cases", std::move(cases)}}).dump(2) + "\n");
+}
+
+std::string_view bytes_of(const float* values, std::int64_t count) {
+  return {reinterpret_cast<const char*>(values), static_cast<std::size_t>(count) * sizeof(float)};
+}
+
+}  // namespace
+
+void uniform_values(std::uint64_t seed, std::uint64_t first, std::int64_t count, float* values) {
+  constexpr std::int64_t kTask = 1 << 16;
+  parallel_for(available_cores(), (count + kTask - 1) / kTask, [&](int, std::int64_t task) {
+    for (std::int64_t i = task * kTask; i < std::min(count, (task + 1) * kTask); ++i) {
+      const std::uint64_t at = first + static_cast<std::uint64_t>(i);
+      const std::uint64_t block = at / 4;
+      const auto words =
+          philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0}, seed);
+      values[i] = static_cast<float>(words[at % 4] >> 8) * (6 * 0x1p-24f) - 3;
+    }
+  });
+}
+
+std::filesystem::path problem_path(const std::filesystem::path& folder, const TestCase& one) {
+  return folder / one.name;
+}
+
+std::filesystem::path answer_path(const std::filesystem::path& folder, const TestCase& one) {
+  return folder / (one.name + ".out");
+}
+
+Made make_case(const std::filesystem::path& folder, const TestCase& one, std::uint64_t seed,
+               const std::function<void(double done)>& progress) {
+  if (is_made(folder, one, seed)) return Made::before;
+  const ProblemSize& size = one.size;
+  AtomicFile problem(problem_path(folder, one).string(), "cases:");
+  problem.check_room(kHeaderBytes + static_cast<std::uint64_t>(size.total()) * 16);  // with the answer
+  AnswerFile answer(answer_path(folder, one).string(), size);
+  const std::int32_t header[3] = {static_cast<std::int32_t>(size.batch), static_cast<std::int32_t>(size.rows),
+                                  static_cast<std::int32_t>(size.dim)};
+  problem.write({reinterpret_cast<const char*>(header), sizeof(header)});
+
+  const std::int64_t elements = size.elements();
+  const std::int64_t batches = std::clamp<std::int64_t>(kChunkElements / elements, 1, size.batch);
+  std::vector<float> inputs(static_cast<std::size_t>(3 * batches * elements));
+  std::vector<float> outputs(static_cast<std::size_t>(batches * elements));
+  for (std::int64_t begin = 0; begin < size.batch; begin += batches) {
+    if (progress) progress(static_cast<double>(begin) / static_cast<double>(size.batch));
+    const std::int64_t count = std::min(batches, size.batch - begin);
+    uniform_values(seed, static_cast<std::uint64_t>(3 * begin * elements), 3 * count * elements, inputs.data());
+    problem.write(bytes_of(inputs.data(), 3 * count * elements));
+    float64_forward({count, size.rows, size.dim}, inputs.data(), outputs.data());
+    answer.write(outputs.data(), count * elements);
+  }
+  note(folder, one.name, nullptr);  // between the two renames neither pair is whole
+  problem.commit();
+  answer.commit();
+  const Json entry = entry_of(one, seed);
+  note(folder, one.name, &entry);
+  return Made::now;
+}
+
+}  // namespace strobe::solve

@@ -1,0 +1,26 @@
+// Problem files of the cases, made from a seed, with their answers. `strobe cases gen` calls.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "solve/cases.h"
+
+namespace strobe::solve {
+
+// Values of a problem, uniform in [-3, 3): element `first` + i of the file's floats, by seed alone.
+void uniform_values(std::uint64_t seed, std::uint64_t first, std::int64_t count, float* values);
+
+std::filesystem::path problem_path(const std::filesystem::path& folder, const TestCase& one);
+std::filesystem::path answer_path(const std::filesystem::path& folder, const TestCase& one);
+
+enum class Made { now, before };
+
+// Makes both files of a case, unless the folder's cases.json says that they are there, of that seed and size; it is
+// written after the files. Throws Error where they cannot be written.
+Made make_case(const std::filesystem::path& folder, const TestCase& one, std::uint64_t seed,
+               const std::function<void(double done)>& progress = {});
+
+}  // namespace strobe::solve

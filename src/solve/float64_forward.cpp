@@ -1,0 +1,165 @@
+// A task is a stripe of rows of one batch against all its keys, in blocks, with the running maximum and sum of each
+// row:
+//   S [4 rows][keys] = Q [4][d] K^T [d][keys];  P = exp(S - max);  O [4][d] += P [4][keys] V [keys][d]
+// Both products are one function on tiles of 4 rows x 8 columns, whose sums stay in registers.
+#include "solve/float64_forward.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "device/host/thread_pool.h"
+
+namespace strobe::solve {
+namespace {
+
+constexpr std::int64_t kRows = 4;      // of a tile
+constexpr std::int64_t kCols = 8;      // of a tile: four vectors
+constexpr std::int64_t kStripe = 256;  // rows of a task
+constexpr std::int64_t kKeys = 256;    // of a block
+
+using Pair = double __attribute__((vector_size(16), aligned(8)));
+
+std::int64_t padded(std::int64_t count, std::int64_t to) { return (count + to - 1) / to * to; }
+
+// c [4][cols] += a [4][inner] b [inner][cols]; cols is a multiple of kCols, and b lies in panels [cols / 8][inner][8].
+void multiply_add(const double* a, std::int64_t lda, const double* b, std::int64_t cols, std::int64_t inner, double* c,
+                  std::int64_t ldc) {
+  for (std::int64_t col = 0; col < cols; col += kCols) {
+    Pair sums[kRows][kCols / 2] = {};
+    for (std::int64_t i = 0; i < inner; ++i) {
+      const auto* right = reinterpret_cast<const Pair*>(b + col * inner + i * kCols);
+#pragma GCC unroll 4
+      for (std::int64_t r = 0; r < kRows; ++r) {
+        const double left = a[r * lda + i];
+#pragma GCC unroll 4
+        for (std::int64_t v = 0; v < kCols / 2; ++v) sums[r][v] += left * right[v];
+      }
+    }
+    for (std::int64_t r = 0; r < kRows; ++r) {
+      auto* to = reinterpret_cast<Pair*>(c + r * ldc + col);
+      for (std::int64_t v = 0; v < kCols / 2; ++v) to[v] += sums[r][v];
+    }
+  }
+}
+
+// exp(x) for x <= 0, to about 1e-15 of it; 0 below -700. Plain arithmetic, so that a loop over it uses vectors.
+inline double exp_negative(double x) {
+  constexpr double kRound = 0x1.8p52;  // adding it leaves a whole number in the low bits
+  constexpr double kLn2High = 0x1.62e42fefa0000p-1, kLn2Low = 0x1.cf79abc9e3b3ap-40;
+  const double shifted = std::max(x, -700.0) * 1.4426950408889634 + kRound;
+  const double n = shifted - kRound;
+  const double r = (std::max(x, -700.0) - n * kLn2High) - n * kLn2Low;  // |r| <= ln 2 / 2
+  double sum = 1.0 / 479001600;                                         // the series to r^12
+  sum = sum * r + 1.0 / 39916800;
+  sum = sum * r + 1.0 / 3628800;
+  sum = sum * r + 1.0 / 362880;
+  sum = sum * r + 1.0 / 40320;
+  sum = sum * r + 1.0 / 5040;
+  sum = sum * r + 1.0 / 720;
+  sum = sum * r + 1.0 / 120;
+  sum = sum * r + 1.0 / 24;
+  sum = sum * r + 1.0 / 6;
+  sum = sum * r + 0.5;
+  sum = sum * r + 1.0;
+  sum = sum * r + 1.0;
+  const std::int64_t power = (std::bit_cast<std::int64_t>(shifted) << 52) + std::bit_cast<std::int64_t>(1.0);
+  return x < -700.0 ? 0.0 : sum * std::bit_cast<double>(power);
+}
+
+// What one thread works with.
+struct Room {
+  std::vector<double> q, k, v, scores, o, max, sum;
+
+  explicit Room(std::int64_t d) {
+    const auto wide = static_cast<std::size_t>(padded(d, kCols));
+    q.resize(kStripe * static_cast<std::size_t>(d));
+    k.resize(static_cast<std::size_t>(d) * kKeys);  // K^T [d][kKeys] in panels
+    v.resize(kKeys * wide);                         // [kKeys][wide] in panels
+    scores.resize(kRows * kKeys);
+    o.resize(kStripe * wide);
+    max.resize(kStripe);
+    sum.resize(kStripe);
+  }
+};
+
+// Keys [0, keys) of a block, from row-major K and V; columns past them are zeros.
+void pack(Room& room, const float* k, const float* v, std::int64_t keys, std::int64_t d) {
+  std::fill(room.k.begin(), room.k.end(), 0.0);
+  std::fill(room.v.begin(), room.v.end(), 0.0);
+  for (std::int64_t j = 0; j < keys; ++j) {
+    for (std::int64_t c = 0; c < d; ++c) {
+      room.k[static_cast<std::size_t>((j / kCols * d + c) * kCols + j % kCols)] = k[j * d + c];
+      room.v[static_cast<std::size_t>((c / kCols * kKeys + j) * kCols + c % kCols)] = v[j * d + c];
+    }
+  }
+}
+
+// Scores [keys] of a row become weights relative to its new maximum; O so far is brought to it.
+void weigh(double* scores, std::int64_t keys, double scale, double& max, double& sum, double* o, std::int64_t wide) {
+  double largest = max;
+  for (std::int64_t j = 0; j < keys; ++j) {
+    scores[j] *= scale;
+    largest = std::max(largest, scores[j]);
+  }
+  if (largest > max) {
+    const double factor = exp_negative(max - largest);  // the first time of minus infinity, which is 0
+    sum *= factor;
+    for (std::int64_t c = 0; c < wide; ++c) o[c] *= factor;
+    max = largest;
+  }
+  for (std::int64_t j = 0; j < keys; ++j) scores[j] = exp_negative(scores[j] - largest);
+  for (std::int64_t j = 0; j < keys; ++j) sum += scores[j];
+  std::fill(scores + keys, scores + kKeys, 0.0);
+}
+
+// Rows [begin, begin + rows) of one batch.
+void stripe(Room& room, const ProblemSize& size, const float* inputs, std::int64_t begin, std::int64_t rows,
+            float* outputs) {
+  const std::int64_t d = size.dim, wide = padded(d, kCols);
+  const double scale = 1 / std::sqrt(static_cast<double>(d));
+  std::fill(room.q.begin(), room.q.end(), 0.0);
+  std::copy(inputs + begin * d, inputs + (begin + rows) * d, room.q.begin());
+  std::fill(room.o.begin(), room.o.end(), 0.0);
+  std::fill(room.sum.begin(), room.sum.end(), 0.0);
+  std::fill(room.max.begin(), room.max.end(), -std::numeric_limits<double>::infinity());
+  for (std::int64_t key = 0; key < size.rows; key += kKeys) {
+    const std::int64_t keys = std::min(kKeys, size.rows - key);
+    const float* k = inputs + size.elements() + key * d;
+    pack(room, k, k + size.elements(), keys, d);
+    for (std::int64_t row = 0; row < rows; row += kRows) {
+      double* o = room.o.data() + row * wide;
+      std::fill(room.scores.begin(), room.scores.end(), 0.0);
+      multiply_add(room.q.data() + row * d, d, room.k.data(), kKeys, d, room.scores.data(), kKeys);
+      for (std::int64_t r = 0; r < kRows; ++r) {
+        const auto at = static_cast<std::size_t>(row + r);
+        weigh(room.scores.data() + r * kKeys, keys, scale, room.max[at], room.sum[at], o + r * wide, wide);
+      }
+      multiply_add(room.scores.data(), kKeys, room.v.data(), wide, kKeys, o, wide);
+    }
+  }
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t c = 0; c < d; ++c) {
+      outputs[(begin + row) * d + c] = static_cast<float>(room.o[static_cast<std::size_t>(row * wide + c)] /
+                                                          room.sum[static_cast<std::size_t>(row)]);
+    }
+  }
+}
+
+}  // namespace
+
+void float64_forward(const ProblemSize& size, const float* inputs, float* outputs) {
+  const std::int64_t stripes = (size.rows + kStripe - 1) / kStripe;
+  const int threads = available_cores();
+  std::vector<Room> rooms(static_cast<std::size_t>(threads), Room(size.dim));
+  parallel_for(threads, size.batch * stripes, [&](int thread, std::int64_t task) {
+    const std::int64_t batch = task / stripes, begin = task % stripes * kStripe;
+    stripe(rooms[static_cast<std::size_t>(thread)], size, inputs + batch * 3 * size.elements(), begin,
+           std::min(kStripe, size.rows - begin), outputs + batch * size.elements());
+  });
+}
+
+}  // namespace strobe::solve

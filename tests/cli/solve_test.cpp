@@ -1,0 +1,230 @@
+// `strobe solve` and `hw4` as their users run them: right answers, exit codes, one line for what is wrong, and no
+// output left behind by anything that fails.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "cli/background.h"
+#include "cli/run_program.h"
+#include "core/json.h"
+
+namespace strobe::test {
+namespace {
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<float> floats_in(const std::string& bytes) {
+  std::vector<float> values(bytes.size() / 4);
+  std::memcpy(values.data(), bytes.data(), 4 * values.size());
+  return values;
+}
+
+// A problem with its header, and as many floats of 0.5 as said.
+void write_problem(const Scratch& scratch, const std::string& name, std::vector<std::int32_t> header,
+                   std::size_t floats) {
+  std::ofstream file(scratch.path() / name, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(header.data()), static_cast<std::streamsize>(4 * header.size()));
+  const std::vector<float> values(floats, 0.5f);
+  file.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(4 * floats));
+}
+
+Program run_hw4(const std::string& arguments, const Scratch& scratch) {
+  return run_command("CUDA_VISIBLE_DEVICES= '" STROBE_HW4 "' " + arguments, scratch);
+}
+
+// Bad input or a failure: the exit code, one line, and of the folder only what was there before.
+void expect_refusal(const Program& program, int code, const std::string& part) {
+  EXPECT_EQ(program.code, code) << program.errors;
+  EXPECT_EQ(std::count(program.errors.begin(), program.errors.end(), '\n'), 1) << program.errors;
+  EXPECT_NE(program.errors.find(part), std::string::npos) << program.errors;
+  EXPECT_EQ(program.output, "");
+}
+
+// Files that tests/data/solve/make_files.py wrote, which shares nothing with this program.
+//   plain.in   03 00 00 00 | 13 00 00 00 | 08 00 00 00   B = 3, N = 19, d = 8
+//              then Q, K, V of batch 0, of batch 1, of batch 2: 19 rows of 8 float32 each
+//   plain.out  O of batch 0, 1, 2, likewise; no header
+TEST(Solve, AnswersFilesOfAnIndependentScript) {
+  const std::string plain = read_file(STROBE_TEST_DATA "/solve/plain.in");
+  ASSERT_EQ(plain.size(), 12u + 3 * 3 * 19 * 8 * 4);
+  EXPECT_EQ(plain.substr(0, 12), std::string("\x03\0\0\0\x13\0\0\0\x08\0\0\0", 12));
+  EXPECT_EQ(plain.substr(12, 4), std::string("\x0f\xb7\xca\xbf", 4));  // Q[0][0] = -1.5837...
+  const Scratch scratch;
+  for (const char* name : {"plain", "wide"}) {
+    const std::string data = std::string(STROBE_TEST_DATA "/solve/") + name;
+    const Program solve = run_program("solve '" + data + ".in' ours --device cpu", scratch);
+    ASSERT_EQ(solve.code, 0) << solve.errors;
+    const Program hw4 = run_hw4("'" + data + ".in' hw4s", scratch);
+    ASSERT_EQ(hw4.code, 0) << hw4.errors;
+    EXPECT_EQ(scratch.read("hw4s"), scratch.read("ours"));
+    const std::vector<float> expected = floats_in(read_file(data + ".out")), found = floats_in(scratch.read("ours"));
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-5) << name << " " << i;
+  }
+  EXPECT_EQ(scratch.entries(), 2u);
+}
+
+TEST(Solve, PrintsSizesTimeAndStages) {
+  const Scratch scratch;
+  const std::string input = "'" STROBE_TEST_DATA "/solve/plain.in'";
+  const Program plain = run_hw4(input + " out", scratch);
+  EXPECT_EQ(plain.output.find("(B, N, d): (3, 19, 8)\nTime: 0.0"), 0u) << plain.output;
+  EXPECT_EQ(plain.output.substr(plain.output.size() - 9), " seconds\n");
+  EXPECT_EQ(std::count(plain.output.begin(), plain.output.end(), '\n'), 2);
+  const Program timing = run_program("solve " + input + " out --timing --device cpu --impl standard", scratch);
+  for (const char* part : {"standard on cpu", "read", "host-to-device", "kernel", "device-to-host", "write", "total",
+                           "process start", "context creation", "fsync"}) {
+    EXPECT_NE(timing.output.find(part), std::string::npos) << part << "\n" << timing.output;
+  }
+}
+
+TEST(Solve, RefusesBadInputAndLeavesNothing) {
+  const Scratch scratch;
+  const std::int32_t most = 2147483647;
+  write_problem(scratch, "short", {2, 3, 4}, 71);
+  write_problem(scratch, "long", {2, 3, 4}, 73);
+  write_problem(scratch, "zero", {2, 0, 4}, 0);
+  write_problem(scratch, "negative", {2, 3, -4}, 72);
+  write_problem(scratch, "absurd", {1 << 20, 1 << 20, 64}, 72);
+  write_problem(scratch, "overflow", {most, most, most}, 72);
+  write_problem(scratch, "header", {2, 3}, 0);
+  write_problem(scratch, "empty", {}, 0);
+  write_problem(scratch, "good", {2, 3, 4}, 72);
+  std::filesystem::create_directory(scratch.path() / "folder");
+  const std::size_t before = scratch.entries();
+  for (const auto& [name, part] :
+       std::vector<std::pair<std::string, std::string>>{{"short", "the file has 296, 4 too few"},
+                                                        {"long", "the file has 304, 4 too many"},
+                                                        {"zero", "(2, 0, 4); each must be at least 1"},
+                                                        {"negative", "(2, 3, -4); each must be at least 1"},
+                                                        {"absurd", "too few"},
+                                                        {"overflow", "more than any file holds"},
+                                                        {"header", "too few for its header of 12"},
+                                                        {"empty", "has 0 bytes"},
+                                                        {"missing", "No such file"},
+                                                        {"folder", "is a folder"},
+                                                        {"/dev/zero", "is no plain file"}}) {
+    SCOPED_TRACE(name);
+    expect_refusal(run_program("solve " + name + " out --device cpu", scratch), 2, part);
+    expect_refusal(run_hw4(name + " out", scratch), 2, part);
+  }
+  expect_refusal(run_program("solve good missing/out", scratch), 2, "output missing/out: cannot be written");
+  expect_refusal(run_program("solve good folder", scratch), 2, "is a folder");
+  expect_refusal(run_program("solve good", scratch), 2, "solve takes two files, INPUT and OUTPUT; 1 given");
+  expect_refusal(run_program("solve good out --impl flash3 --device cpu", scratch), 2, "flash3");
+  expect_refusal(run_program("solve good out --device tpu", scratch), 2, "cpu");
+  expect_refusal(run_program("solve good out --device cuda", scratch), 2, "cuda");
+  expect_refusal(run_hw4("good", scratch), 2, "hw4: two arguments are needed, INPUT and OUTPUT; 1 given");
+  expect_refusal(run_hw4("good out --timing", scratch), 2, "3 given");
+  EXPECT_EQ(scratch.entries(), before);
+}
+
+TEST(Solve, FullDiskIsAFailureThatLeavesNothing) {
+  const Scratch scratch;
+  write_problem(scratch, "in", {20, 512, 64}, 3 * 20 * 512 * 64);
+  expect_refusal(run_program("solve in /dev/full --device cpu", scratch), 3, "No space left on device");
+  // A file that may not grow beyond 100 KB, of the 2.6 MB of the answer.
+  const Program limited =
+      run_command("(ulimit -f 100; CUDA_VISIBLE_DEVICES= '" STROBE_PROGRAM "' solve in out --device cpu)", scratch);
+  expect_refusal(limited, 3, "File too large");
+  EXPECT_EQ(scratch.entries(), 1u);
+}
+
+TEST(Solve, SignalsInTheMiddleLeaveNothing) {
+  const Scratch scratch;
+  write_problem(scratch, "in", {40, 2048, 64}, 3 * 40 * 2048 * 64);  // some seconds of `reference`
+  for (const auto& [signal, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}}) {
+    const Background solving("solve in out --device cpu --impl reference", scratch);
+    for (int i = 0; i < 2000 && scratch.entries() < 2; ++i) pause_for(0.005);  // until its temporary file is there
+    EXPECT_EQ(scratch.entries(), 2u);
+    pause_for(0.05);
+    solving.send(signal);
+    EXPECT_EQ(solving.wait(), code);
+    EXPECT_EQ(scratch.entries(), 1u);
+  }
+}
+
+TEST(Cases, MadeCheckedAndJudged) {
+  const Scratch scratch;
+  const Program made = run_program("cases gen dir --subset t01,t02,t21 --scale 0.05", scratch);
+  ASSERT_EQ(made.code, 0) << made.errors;
+  EXPECT_NE(made.output.find("t02 (8, 6, 64) made in"), std::string::npos) << made.output;
+  const Program again = run_program("cases gen dir --subset t01,t02,t21 --scale 0.05", scratch);
+  EXPECT_NE(again.output.find("t21 (25, 102, 32) is there"), std::string::npos) << again.output;
+
+  ASSERT_EQ(run_program("solve dir/t01 out --device cpu", scratch).code, 0);
+  const Program right = run_program("cases check out dir/t01.out", scratch);
+  EXPECT_EQ(right.code, 0) << right.output;
+  EXPECT_EQ(right.output.find("AC: 3072 elements, largest error "), 0u) << right.output;
+  const Program wrong = run_program("cases check out dir/t02.out", scratch);  // as many elements
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_EQ(wrong.output.find("WA: 3072 elements"), 0u) << wrong.output;
+  EXPECT_NE(wrong.output.find("element 0: "), std::string::npos) << wrong.output;
+  EXPECT_EQ(run_program("cases check out dir/t21.out", scratch).code, 1);
+  EXPECT_EQ(run_program("cases check out dir/missing", scratch).code, 2);
+
+  const Program judged = run_program("cases judge dir --json result.json --limits 60,60,60", scratch);
+  EXPECT_EQ(judged.code, 0) << judged.output << judged.errors;
+  EXPECT_NE(judged.output.find("score: 3 of 3 accepted"), std::string::npos) << judged.output;
+  const Json result = Json::parse(scratch.read("result.json"));
+  EXPECT_EQ(result.at("accepted").as_integer(), 3);
+  EXPECT_EQ(result.at("cases").as_array()[2].at("case").as_string(), "t21");
+  EXPECT_EQ(result.at("cases").as_array()[2].at("verdict").as_string(), "AC");
+  EXPECT_LT(result.at("cases").as_array()[2].at("max_error").as_number(), 5e-5);
+}
+
+TEST(Cases, VerdictsOfOtherPrograms) {
+  const Scratch scratch;
+  ASSERT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
+  const std::size_t files = 3;
+  scratch.program("wrong", "#!/bin/sh\nhead -c 12288 /dev/zero > \"$2\"\n");
+  scratch.program("silent", "#!/bin/sh\nexit 0\n");
+  scratch.program("short", "#!/bin/sh\necho x > \"$2\"\n");
+  scratch.program("failing", "#!/bin/sh\necho 'no luck' >&2\nexit 7\n");
+  scratch.program("crashing", "#!/bin/sh\nkill -SEGV $$\n");
+  scratch.program("slow", "#!/bin/sh\necho part > \"$2.tmp\"\nsleep 60\n");
+  for (const auto& [name, verdict, part] :
+       std::vector<std::tuple<std::string, std::string, std::string>>{{"wrong", "WA", "elements are off"},
+                                                                      {"silent", "WA", "it wrote no output"},
+                                                                      {"short", "WA", "2 bytes instead of 12288"},
+                                                                      {"failing", "RE", "exit code 7: no luck"},
+                                                                      {"crashing", "RE", "signal 11"},
+                                                                      {"slow", "TLE", ""}}) {
+    const Program program = run_program("cases judge dir --limits 1,1,1 --program ./" + name, scratch);
+    EXPECT_EQ(program.code, 1) << name;
+    EXPECT_NE(program.output.find(" " + verdict + " "), std::string::npos) << program.output;
+    EXPECT_NE(program.output.find(part), std::string::npos) << program.output;
+    EXPECT_NE(program.output.find("score: 0 of 1 accepted"), std::string::npos) << program.output;
+    const std::filesystem::directory_iterator left(scratch.path() / "dir");
+    EXPECT_EQ(static_cast<std::size_t>(std::distance(begin(left), end(left))), files) << name;
+  }
+}
+
+TEST(Cases, BadInputIsRefused) {
+  const Scratch scratch;
+  const std::size_t before = scratch.entries();
+  expect_refusal(run_program("cases nope", scratch), 2, "valid are gen, check and judge");
+  expect_refusal(run_program("cases gen", scratch), 2, "takes one folder; 0 given");
+  expect_refusal(run_program("cases gen dir --subset t31", scratch), 2, "\"t31\" is no case; valid are t01 to t30");
+  expect_refusal(run_program("cases gen dir --scale 2", scratch), 2, "up to 1");
+  expect_refusal(run_program("cases gen dir --scale 0", scratch), 2, "above 0");
+  expect_refusal(run_program("cases judge dir", scratch), 2, "has no cases");
+  expect_refusal(run_program("cases judge dir --limits 1,2", scratch), 2, "three of seconds");
+  EXPECT_EQ(scratch.entries(), before);
+  ASSERT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
+  expect_refusal(run_program("cases judge dir --program ./missing", scratch), 2, "cannot start ./missing");
+  expect_refusal(run_program("cases judge dir --json missing/x.json", scratch), 2, "--json missing/x.json");
+  std::filesystem::remove(scratch.path() / "dir" / "t01.out");
+  expect_refusal(run_program("cases judge dir", scratch), 2, "t01.out: is missing");
+}
+
+}  // namespace
+}  // namespace strobe::test

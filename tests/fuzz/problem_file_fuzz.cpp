@@ -1,0 +1,7 @@
+// libFuzzer's way into the reader of problem files; built and run by tools/fuzz.
+#include "support/fuzz_problem_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
+  strobe::test::fuzz_problem_file(data, bytes);
+  return 0;
+}

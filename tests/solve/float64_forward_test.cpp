@@ -1,0 +1,56 @@
+// The answers that cases are judged by, against the library's definition.
+#include "solve/float64_forward.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "solve/case_files.h"
+#include "solve/solver.h"
+
+namespace strobe::solve {
+namespace {
+
+std::vector<float> inputs_of(const ProblemSize& size, float factor) {
+  std::vector<float> inputs(static_cast<std::size_t>(3 * size.total()));
+  uniform_values(3, 0, 3 * size.total(), inputs.data());
+  for (float& value : inputs) value *= factor;
+  return inputs;
+}
+
+double largest_difference(const ProblemSize& size, float factor) {
+  const std::vector<float> inputs = inputs_of(size, factor);
+  std::vector<float> ours(static_cast<std::size_t>(size.total()), NAN), reference(ours);
+  float64_forward(size, inputs.data(), ours.data());
+  forward(attention_of(size, size.batch, inputs.data()), outputs_of(size, size.batch, reference.data()),
+          {.kernel = "reference"});
+  double largest = 0;
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    const double off = std::abs(static_cast<double>(ours[i]) - static_cast<double>(reference[i]));
+    if (!(off <= largest)) largest = off;  // a NaN stays
+  }
+  return largest;
+}
+
+// Scales that are powers of two: float64 then rounds to the same float, but for ties.
+TEST(Float64Forward, IsTheReference) {
+  EXPECT_LE(largest_difference({2, 600, 64}, 1), 0x1p-23);
+  EXPECT_LE(largest_difference({3, 256, 16}, 1), 0x1p-23);
+  EXPECT_LE(largest_difference({1, 1, 1}, 1), 0x1p-23);
+  EXPECT_LE(largest_difference({5, 259, 4}, 1), 0x1p-23);
+}
+
+// Others differ by the rounding of the scale to a float: `reference` has it so.
+TEST(Float64Forward, OddSizes) {
+  EXPECT_LE(largest_difference({2, 300, 37}, 1), 2e-6);
+  EXPECT_LE(largest_difference({1, 70, 300}, 1), 2e-6);
+}
+
+TEST(Float64Forward, ScoresOfManySizes) {
+  EXPECT_LE(largest_difference({1, 513, 64}, 30), 0x1p-17);  // weights from 1 to below any float
+  EXPECT_LE(largest_difference({1, 513, 64}, 0.001f), 0x1p-30);
+}
+
+}  // namespace
+}  // namespace strobe::solve
