@@ -1,6 +1,7 @@
 // The CUDA layer on a real GPU: its description, memory there and back, a kernel, and failures as errors.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <numeric>
@@ -48,6 +49,26 @@ TEST_F(Gpu, BufferThereAndBack) {
   std::vector<std::uint32_t> received(sent.size());
   buffer.copy_to_host(received.data(), buffer.bytes());
   EXPECT_EQ(sent, received);
+}
+
+// Two streams, ordered by an event: what one wrote the other brings back.
+TEST_F(Gpu, PinnedMemoryThereAndBackOnTwoStreams) {
+  constexpr std::size_t kBytes = 4 * 1000003;
+  const PinnedBuffer sent(kBytes), received(kBytes);
+  EXPECT_EQ(sent.bytes(), kBytes);
+  std::iota(sent.as<std::uint32_t>(), sent.as<std::uint32_t>() + kBytes / 4, 5u);
+  std::fill_n(received.as<std::uint32_t>(), kBytes / 4, 0u);
+  const GpuBuffer buffer(kBytes);
+  const GpuStream there, back;
+  GpuEvent arrived;
+  there.copy(buffer.data(), sent.as<void>(), kBytes);
+  arrived.record(there);
+  back.wait_for(arrived);
+  back.copy(received.as<void>(), buffer.data(), kBytes);
+  back.synchronize();
+  EXPECT_TRUE(
+      std::equal(sent.as<std::uint32_t>(), sent.as<std::uint32_t>() + kBytes / 4, received.as<std::uint32_t>()));
+  EXPECT_EQ(PinnedBuffer(0).as<void>(), nullptr);
 }
 
 TEST_F(Gpu, KernelFillsABuffer) {

@@ -1,0 +1,21 @@
+// measure/process_start: some time, which goes on.
+#include "measure/process_start.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+namespace strobe {
+namespace {
+
+TEST(ProcessStart, GoesOn) {
+  const double before = seconds_since_process_start();
+  EXPECT_GE(before, 0);
+  EXPECT_LT(before, 3600);  // of a test's own process
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  EXPECT_GE(seconds_since_process_start(), before + 0.029);
+}
+
+}  // namespace
+}  // namespace strobe
