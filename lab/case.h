@@ -1,0 +1,39 @@
+// The cases of the course and their inputs. The driver and its tests call.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lab/rung.h"
+
+namespace strobe::lab {
+
+struct Case {
+  std::string name;  // "t28", or "" for one given by its sizes
+  int batch = 0, rows = 0, dim = 0;
+
+  double scores() const { return 1.0 * batch * rows * rows; }  // what a run's time is proportional to, for one dim
+  double flops() const { return 4.0 * scores() * dim; }        // nominal: two products
+};
+
+// t01 .. t30
+std::span<const Case> course_cases();
+
+// "t28" or "B,N,d", each 1 or more. `scale` is the share of the work that is wanted, in (0, 1]: fewer batches, then
+// rows halved, never below 128. Throws Error(invalid_argument).
+Case parse_case(std::string_view text, double scale = 1);
+
+// Q, K and V uniform in [-3, 3], the same for the same sizes on every machine.
+struct Inputs {
+  explicit Inputs(const Case& size);
+
+  Problem problem() const { return {size.batch, size.rows, size.dim, q.data(), k.data(), v.data()}; }
+
+  Case size;
+  std::vector<float> q, k, v;
+};
+
+}  // namespace strobe::lab

@@ -1,0 +1,19 @@
+// Rung `cpu-library`: the library's kernel on the CPU, on all cores. Vectors of one lane a query row, packed tiles, and
+// row blocks handed to threads (docs/architecture.md, "flash2 on the CPU"): what the CPU side of the ladder ends in.
+#include "lab/cpu/runs.h"
+#include "measure/clock.h"
+#include "strobe/attention.h"
+
+namespace strobe::lab {
+
+Split run_cpu_library(const Problem& problem, float* o) {
+  const double start = now_seconds();
+  const std::array<std::int64_t, 4> shape{problem.batch, 1, problem.rows, problem.dim};
+  const auto input = [&](const float* data) { return view_bhsd<const void>(data, DType::fp32, shape); };
+  forward({.q = input(problem.q), .k = input(problem.k), .v = input(problem.v)},
+          {.o = view_bhsd<void>(o, DType::fp32, shape)});
+  const double seconds = now_seconds() - start;
+  return {.total = seconds, .kernel = seconds};
+}
+
+}  // namespace strobe::lab

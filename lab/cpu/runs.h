@@ -1,0 +1,11 @@
+// The rungs of the CPU. rungs.cpp lists them.
+#pragma once
+
+#include "lab/rung.h"
+
+namespace strobe::lab {
+
+Split run_sequential(const Problem& problem, float* o);
+Split run_cpu_library(const Problem& problem, float* o);
+
+}  // namespace strobe::lab

@@ -1,0 +1,134 @@
+// Correct first, then warm-up, then samples; what is slow beyond patience is measured on a smaller case.
+#include "lab/measure.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "core/statistics.h"
+#include "measure/clock.h"
+#include "strobe/error.h"
+
+namespace strobe::lab {
+namespace {
+
+struct Sample {
+  Split split;
+  double wall;  // of the whole call
+};
+
+Sample run_once(Run run, const Problem& problem, std::vector<float>& o) {
+  const double start = now_seconds();
+  const Split split = run(problem, o.data());
+  return {split, now_seconds() - start};
+}
+
+// The largest case up to `full` that a run does within the limit, found by going up from a small one. Time is taken to
+// grow with the number of scores.
+Case fitting(Run run, const Case& full, Subjects& subjects, double limit) {
+  Case probe{"", 1, std::min(128, full.rows), full.dim};
+  for (bool first = true;; first = false) {
+    const Problem problem = subjects.of(probe).inputs.problem();
+    std::vector<float> o(static_cast<std::size_t>(problem.elements()));
+    if (first) run_once(run, problem, o);  // code is loaded by the first call
+    const double seconds = run_once(run, problem, o).wall;
+    const double a_score = seconds / probe.scores();
+    if (a_score * full.scores() <= limit) return full;
+    Case next = probe;
+    next.rows = std::min(2 * probe.rows, full.rows);
+    if (next.rows == probe.rows) next.batch = std::min(2 * probe.batch, full.batch);
+    if (next.scores() == probe.scores() || a_score * next.scores() > limit) return probe;
+    probe = next;
+  }
+}
+
+struct Timing {
+  std::vector<Sample> samples;
+  const char* stop;
+};
+
+// `first` was the call whose result was checked. Where one call takes all the time there is, it is the sample.
+Timing sample(Run run, const Problem& problem, std::vector<float>& o, const Sample& first, const StoppingRule& rule) {
+  if (rule.repeats == 0 && first.wall >= rule.time_limit) return {{first}, "one call"};
+  std::vector<double> calls{first.wall};
+  double warming = first.wall;
+  while (!warmed_up(calls, warming, rule.time_limit)) {
+    calls.push_back(run_once(run, problem, o).wall);
+    warming += calls.back();
+  }
+  Timing timing;
+  std::vector<double> totals;
+  const double start = now_seconds();
+  for (Stop stop = Stop::not_yet; stop == Stop::not_yet; timing.stop = name_of(stop)) {
+    timing.samples.push_back(run_once(run, problem, o));
+    totals.push_back(timing.samples.back().split.total);
+    stop = decide(rule, totals, now_seconds() - start);
+  }
+  return timing;
+}
+
+double median_of(const std::vector<Sample>& samples, double Split::*part) {
+  std::vector<double> values;
+  for (const Sample& sample : samples) values.push_back(sample.split.*part);
+  return summarize(values).median;
+}
+
+// All times of the samples, multiplied by `factor`: that from the case that was run to the one that was asked for.
+void add_times(Json& row, const Timing& timing, double factor) {
+  std::vector<double> totals;
+  for (const Sample& sample : timing.samples) totals.push_back(factor * sample.split.total);
+  const Summary summary = summarize(totals);
+  row.set("seconds", summary.median);
+  row.set("statistics", Json::object({{"n", summary.n},
+                                      {"min", summary.min},
+                                      {"low", summary.low},
+                                      {"high", summary.high},
+                                      {"spread", summary.spread},
+                                      {"stop", timing.stop}}));
+  Json split = Json::object();
+  const std::pair<const char*, double Split::*> parts[] = {
+      {"allocate", &Split::allocate},   {"create", &Split::create}, {"pin", &Split::pin},
+      {"to_device", &Split::to_device}, {"kernel", &Split::kernel}, {"to_host", &Split::to_host}};
+  for (const auto& [name, part] : parts) split.set(name, factor * median_of(timing.samples, part));
+  row.set("split", split);
+}
+
+}  // namespace
+
+const Subject& Subjects::of(const Case& size) {
+  std::unique_ptr<Subject>& made = made_[{size.batch, size.rows, size.dim}];
+  if (!made) made = std::make_unique<Subject>(size);
+  return *made;
+}
+
+Json case_json(const Case& size) {
+  return Json::object({{"name", size.name}, {"batch", size.batch}, {"rows", size.rows}, {"dim", size.dim}});
+}
+
+Json measure(const Candidate& candidate, const Case& size, Subjects& subjects, const Settings& settings) {
+  Json row = candidate.row;
+  row.set("case", case_json(size));
+  row.set("flops", size.flops());
+  try {
+    const Case run_size = fitting(candidate.run, size, subjects, settings.limit);
+    const Subject& subject = subjects.of(run_size);
+    const Problem problem = subject.inputs.problem();
+    std::vector<float> o(static_cast<std::size_t>(problem.elements()), std::numeric_limits<float>::quiet_NaN());
+    const Sample first = run_once(candidate.run, problem, o);
+    const double error = subject.answer.largest_error(o.data());
+    row.set("status", error <= kTolerance ? "ok" : "wrong");
+    row.set("max_error", error);  // null where it is not finite
+    row.set("rows_checked", subject.answer.rows());
+    if (error <= kTolerance) {
+      const double factor = size.scores() / run_size.scores();
+      add_times(row, sample(candidate.run, problem, o, first, settings.rule), factor);
+      if (factor != 1) row.set("scaled_from", case_json(run_size));
+    }
+  } catch (const Error& error) {
+    row.set("status", "failed");
+    row.set("reason", error.what());
+  }
+  return row;
+}
+
+}  // namespace strobe::lab

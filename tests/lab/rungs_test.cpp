@@ -1,0 +1,156 @@
+// Every rung against float64, the list of them, the cases, and the check itself.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+#include <vector>
+
+#include "device/device_info.h"
+#include "lab/case.h"
+#include "lab/check.h"
+#include "lab/measure.h"
+#include "lab/rung.h"
+#include "strobe/error.h"
+
+namespace strobe::lab {
+namespace {
+
+// Largest error of a rung on a case; rungs are tested far below the course's limit, which hides a lost key.
+double error_of(const Rung& rung, const Case& size) {
+  const Subject subject(size);
+  std::vector<float> o(static_cast<std::size_t>(subject.inputs.problem().elements()),
+                       std::numeric_limits<float>::quiet_NaN());
+  rung.run(subject.inputs.problem(), o.data());
+  EXPECT_EQ(subject.answer.rows(), std::int64_t{size.batch} * size.rows) << "not all rows are checked";
+  return subject.answer.largest_error(o.data());
+}
+
+constexpr double kClose = 2e-5;
+constexpr double kCloseFast = 1e-3;  // fast-math's own
+
+TEST(Rungs, AreThoseOfTheLessonInItsOrder) {
+  const std::vector<std::string_view> lesson = {
+      "sequential", "cpu-library",  "five-kernels", "shared",    "padded",     "pitched",      "unrolled", "coalesced",
+      "registers",  "q-stationary", "float4",       "fast-math", "one-stream", "four-streams", "pinned",   "library"};
+  std::vector<std::string_view> names;
+  for (const Rung& rung : rungs()) {
+    names.push_back(rung.name);
+    EXPECT_FALSE(rung.idea.empty()) << rung.name;
+  }
+  EXPECT_EQ(names, lesson);
+  EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
+}
+
+TEST(Rungs, AreAllInABuildWithCudaAndNamedInOneWithout) {
+  for (const Rung& rung : rungs()) {
+    EXPECT_EQ(rung.run != nullptr, rung.place == Place::cpu) << rung.name;
+    if (rung.run) continue;
+    EXPECT_NE(refusal_of(rung, {1, 128, 64}).find("not in this build"), std::string::npos) << rung.name;
+  }
+}
+
+TEST(Rungs, OfTheCpuAreRightForOddSizes) {
+  for (const Rung& rung : rungs()) {
+    if (rung.place != Place::cpu) continue;
+    for (const auto& [batch, rows, dim] : {std::tuple{1, 1, 1}, {2, 128, 32}, {3, 31, 5}, {1, 33, 64}, {2, 97, 40}}) {
+      EXPECT_LT(error_of(rung, {"", batch, rows, dim}), kClose)
+          << rung.name << " " << batch << "," << rows << "," << dim;
+    }
+  }
+}
+
+TEST(GpuRungs, AreRightForBothDimensions) {
+  const GpuInventory inventory = gpu_inventory();
+  if (inventory.gpus.empty()) GTEST_SKIP() << inventory.reason;
+  for (const Rung& rung : rungs()) {
+    if (rung.place != Place::gpu) continue;
+    const bool fast =
+        rung.name == "fast-math" || rung.name == "one-stream" || rung.name == "four-streams" || rung.name == "pinned";
+    const double close = fast ? kCloseFast : kClose;
+    for (const auto& [batch, rows, dim] : {std::tuple{1, 32, 32}, {3, 128, 64}, {9, 96, 32}, {2, 256, 32}}) {
+      EXPECT_LT(error_of(rung, {"", batch, rows, dim}), close)
+          << rung.name << " " << batch << "," << rows << "," << dim;
+    }
+  }
+}
+
+TEST(Rungs, RefuseSizesThatTheyDoNotTake) {
+  Rung rung = rungs()[0];
+  rung.sizes = Sizes::tiles;
+  EXPECT_EQ(refusal_of(rung, {2, 128, 64}), "");
+  EXPECT_EQ(refusal_of(rung, {2, 128, 48}), "d 48: this rung takes 32 and 64");
+  EXPECT_EQ(refusal_of(rung, {2, 100, 64}), "N 100: this rung takes multiples of 32");
+  EXPECT_THROW(find_rung("sequentiel"), Error);
+}
+
+TEST(Cases, AreThirtyAndFound) {
+  EXPECT_EQ(course_cases().size(), 30u);
+  const Case found = parse_case("t28");
+  EXPECT_EQ(found.batch, 4);
+  EXPECT_EQ(found.rows, 16384);
+  EXPECT_EQ(found.dim, 64);
+  EXPECT_EQ(parse_case("3,7,5").rows, 7);
+}
+
+TEST(Cases, AreScaledByBatchesThenByRows) {
+  const Case fewer = parse_case("t15", 0.01);
+  EXPECT_EQ(fewer.batch, 20);
+  EXPECT_EQ(fewer.rows, 512);
+  const Case shorter = parse_case("t28", 0.001);
+  EXPECT_EQ(shorter.batch, 1);
+  EXPECT_EQ(shorter.rows, 1024);  // 1024^2 <= 0.001 * 4 * 16384^2
+}
+
+TEST(Cases, ThatAreNoneAreRefused) {
+  for (const char* text : {"", "t31", "t1", "4,16384", "4,16384,64,1", "0,128,32", "-1,128,32", "4,,64", "4,128,64 ",
+                           "99999999999,1,1", "2000000000,2000000000,64"}) {
+    EXPECT_THROW(parse_case(text), Error) << text;
+  }
+  for (const double scale : {0.0, -1.0, 1.5, std::nan("")}) EXPECT_THROW(parse_case("t28", scale), Error) << scale;
+}
+
+TEST(Answer, FindsOneWrongElementAndNaN) {
+  const Subject subject({"", 1, 40, 8});
+  std::vector<float> o(40 * 8);
+  rungs()[0].run(subject.inputs.problem(), o.data());
+  EXPECT_LT(subject.answer.largest_error(o.data()), kClose);
+  o[317] += 0.01f;
+  EXPECT_NEAR(subject.answer.largest_error(o.data()), 0.01, 1e-4);
+  o[2] = std::nanf("");
+  EXPECT_TRUE(std::isinf(subject.answer.largest_error(o.data())));
+}
+
+TEST(Answer, SamplesRowsOfLargeCases) {
+  const Inputs inputs({"", 2, 64, 8});
+  const Answer answer(inputs.problem(), 10 * 4.0 * 64 * 8);
+  EXPECT_EQ(answer.rows(), 10);
+}
+
+// What a rung gets wrong has no time.
+Split run_wrongly(const Problem& problem, float* o) {
+  std::fill(o, o + problem.elements(), 0.5f);
+  return {.total = 1};
+}
+
+TEST(Measure, GivesNoTimeToAWrongRung) {
+  Subjects subjects;
+  const Json row = measure({Json::object(), run_wrongly}, {"", 2, 64, 8}, subjects, {});
+  EXPECT_EQ(row.at("status").as_string(), "wrong");
+  EXPECT_EQ(row.find("seconds"), nullptr);
+}
+
+TEST(Measure, SaysWhatWasScaled) {
+  Subjects subjects;
+  Settings settings{.limit = 1e-9};
+  settings.rule.repeats = 1;
+  const Json row = measure({Json::object(), rungs()[0].run}, {"", 2, 512, 8}, subjects, settings);
+  EXPECT_EQ(row.at("status").as_string(), "ok");
+  EXPECT_EQ(row.at("scaled_from").at("rows").as_integer(), 128);
+  settings.limit = 1e9;
+  EXPECT_EQ(measure({Json::object(), rungs()[0].run}, {"", 2, 512, 8}, subjects, settings).find("scaled_from"),
+            nullptr);
+}
+
+}  // namespace
+}  // namespace strobe::lab
