@@ -1,0 +1,31 @@
+// One thing after the other: what all rungs before the streams do around their kernels.
+#include "lab/cuda/memory.h"
+#include "measure/clock.h"
+
+namespace strobe::lab {
+
+Split run_in_turn(const Problem& problem, float* o, Layout layout, const std::function<void(const Tensors&)>& launch) {
+  const double start = now_seconds();
+  const Memory memory(problem, layout);
+  STROBE_CUDA_CHECK(cudaDeviceSynchronize());
+  const double allocated = now_seconds();
+  memory.send_q(problem.q, 0, problem.batch, nullptr);
+  memory.send_k(problem.k, 0, problem.batch, nullptr);
+  memory.send_v(problem.v, 0, problem.batch, nullptr);
+  STROBE_CUDA_CHECK(cudaDeviceSynchronize());
+  const double sent = now_seconds();
+  launch(memory.tensors(0, problem.batch));
+  STROBE_CUDA_CHECK(cudaGetLastError());
+  STROBE_CUDA_CHECK(cudaDeviceSynchronize());
+  const double computed = now_seconds();
+  memory.receive(o, 0, problem.batch, nullptr);
+  STROBE_CUDA_CHECK(cudaDeviceSynchronize());
+  const double received = now_seconds();
+  return {.total = received - allocated,
+          .allocate = allocated - start,
+          .to_device = sent - allocated,
+          .kernel = computed - sent,
+          .to_host = received - computed};
+}
+
+}  // namespace strobe::lab

@@ -1,0 +1,46 @@
+// Rung `library`: what `pinned` does, with the library's kernel in the place of ours. It computes fp32 products exactly
+// on tensor cores, several 16-bit products for one (docs/architecture.md, "flash2 on CUDA").
+#include "lab/cuda/memory.h"
+#include "lab/cuda/runs.h"
+#include "measure/clock.h"
+#include "strobe/attention.h"
+
+namespace strobe::lab {
+namespace {
+
+Attention attention_of(const Tensors& t) {
+  const auto input = [&](const float* data) {
+    const std::int64_t batch = t.rows * t.pitch;
+    return ConstView{data, DType::fp32, {t.batch, 1, t.rows, t.dim}, {batch, batch, t.pitch, 1}};
+  };
+  return {.q = input(t.q), .k = input(t.k), .v = input(t.v)};
+}
+
+struct Workspace {
+  ~Workspace() { cudaFree(data); }
+  void* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+}  // namespace
+
+Split run_library(const Problem& problem, float* o) {
+  const double start = now_seconds();
+  // Sized for all batches at once, which is enough for some of them.
+  const Tensors sizes{.batch = problem.batch, .rows = problem.rows, .dim = problem.dim, .pitch = problem.dim};
+  Workspace workspace;
+  workspace.bytes = workspace_bytes(attention_of(sizes), Pass::forward, {.device = Device::cuda});
+  if (workspace.bytes > 0) STROBE_CUDA_CHECK(cudaMalloc(&workspace.data, workspace.bytes));
+  const double allocated = now_seconds() - start;
+  Split split = run_on_streams(problem, o, {.count = 4, .pinned = true}, [&](const Tensors& t, cudaStream_t stream) {
+    const Attention attention = attention_of(t);
+    View out{t.o, DType::fp32, attention.q.shape, attention.q.stride};
+    forward(
+        attention, {.o = out},
+        {.device = Device::cuda, .stream = stream, .workspace = workspace.data, .workspace_bytes = workspace.bytes});
+  });
+  split.allocate += allocated;
+  return split;
+}
+
+}  // namespace strobe::lab

@@ -1,0 +1,35 @@
+// The GPU's memory of one run, given back with it. host.cpp calls.
+#pragma once
+
+#include <memory>
+
+#include "lab/cuda/host.h"
+
+namespace strobe::lab {
+
+struct FreeOnGpu {
+  void operator()(float* data) const { cudaFree(data); }
+};
+using GpuFloats = std::unique_ptr<float, FreeOnGpu>;
+
+class Memory {
+ public:
+  Memory(const Problem& problem, Layout layout);
+
+  Tensors tensors(int first_batch, int batches) const;
+
+  // Batches [first, first + batches) of a tensor of the host, [batch, rows, dim].
+  void send_q(const float* host, int first, int batches, cudaStream_t stream) const;
+  void send_k(const float* host, int first, int batches, cudaStream_t stream) const;
+  void send_v(const float* host, int first, int batches, cudaStream_t stream) const;
+  void receive(float* host, int first, int batches, cudaStream_t stream) const;
+
+ private:
+  void send(float* to, const float* host, int first, int batches, cudaStream_t stream) const;
+  std::int64_t row(int batch) const { return std::int64_t{batch} * whole_.rows; }
+
+  Tensors whole_{};
+  GpuFloats q_, k_, v_, o_, m_, l_;
+};
+
+}  // namespace strobe::lab

@@ -1,0 +1,184 @@
+// Rungs `one-stream`, `four-streams` and `pinned`: the kernel of `fast-math`, queued in three ways.
+//
+// One stream: nothing waits for anything but its turn, and the host waits once.
+// Four streams: copies of Q, K, V and O have a stream each and kernels a fifth, tied by events. Batches go in chunks,
+// so that chunk 2 arrives while chunk 1 is computed. From ordinary memory the driver copies through a buffer of its
+// own, and the call returns only when that has been filled: little can overlap. Pinned: the host's memory is
+// page-locked, the copy engine reads it by itself, and copies overlap with kernels and with those of the other
+// direction. Page-locking is slow and shown apart.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "lab/cuda/memory.h"
+#include "lab/cuda/runs.h"
+#include "measure/clock.h"
+
+namespace strobe::lab {
+namespace {
+
+constexpr int kMostChunks = 8;
+
+class Event {
+ public:
+  Event() { STROBE_CUDA_CHECK(cudaEventCreate(&event_)); }
+  ~Event() { cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  void record(cudaStream_t stream) { STROBE_CUDA_CHECK(cudaEventRecord(event_, stream)); }
+  void hold(cudaStream_t stream) const { STROBE_CUDA_CHECK(cudaStreamWaitEvent(stream, event_, 0)); }
+  double seconds_since(const Event& earlier) const {
+    float milliseconds = 0;
+    STROBE_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, earlier.event_, event_));
+    return 1e-3 * milliseconds;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+struct ChunkEvents {
+  Event q, k, v;  // have arrived
+  Event begun, computed, receiving, received;
+};
+
+// Streams of Q, K, V, O and the kernels; all the same one where there is one.
+class StreamSet {
+ public:
+  explicit StreamSet(int count) : made_(count == 1 ? 1 : 5) {
+    for (int i = 0; i < made_; ++i) STROBE_CUDA_CHECK(cudaStreamCreateWithFlags(&streams_[i], cudaStreamNonBlocking));
+    for (int i = made_; i < 5; ++i) streams_[i] = streams_[0];
+  }
+  ~StreamSet() {
+    for (int i = 0; i < made_; ++i) cudaStreamDestroy(streams_[i]);
+  }
+  StreamSet(const StreamSet&) = delete;
+  StreamSet& operator=(const StreamSet&) = delete;
+
+  cudaStream_t q() const { return streams_[0]; }
+  cudaStream_t k() const { return streams_[1]; }
+  cudaStream_t v() const { return streams_[2]; }
+  cudaStream_t o() const { return streams_[3]; }
+  cudaStream_t kernels() const { return streams_[4]; }
+
+ private:
+  int made_;
+  cudaStream_t streams_[5] = {};
+};
+
+struct FreePinned {
+  void operator()(float* data) const { cudaFreeHost(data); }
+};
+using PinnedFloats = std::unique_ptr<float, FreePinned>;
+
+// Page-locked copies of the caller's inputs, and room for the output.
+class PinnedMemory {
+ public:
+  explicit PinnedMemory(const Problem& problem)
+      : bytes_(static_cast<std::size_t>(problem.elements()) * sizeof(float)),
+        q_(copy_of(problem.q)),
+        k_(copy_of(problem.k)),
+        v_(copy_of(problem.v)),
+        o_(room()) {}
+
+  Problem inputs_of(Problem problem) const {
+    problem.q = q_.get();
+    problem.k = k_.get();
+    problem.v = v_.get();
+    return problem;
+  }
+  float* o() const { return o_.get(); }
+  void give_output(float* to) const { std::memcpy(to, o_.get(), bytes_); }
+
+ private:
+  PinnedFloats room() const {
+    void* data = nullptr;
+    STROBE_CUDA_CHECK(cudaMallocHost(&data, bytes_));
+    return PinnedFloats(static_cast<float*>(data));
+  }
+  PinnedFloats copy_of(const float* values) const {
+    PinnedFloats copy = room();
+    std::memcpy(copy.get(), values, bytes_);
+    return copy;
+  }
+
+  std::size_t bytes_;
+  PinnedFloats q_, k_, v_, o_;
+};
+
+}  // namespace
+
+Split run_on_streams(const Problem& caller, float* caller_o, const Streams& options,
+                     const std::function<void(const Tensors&, cudaStream_t)>& launch) {
+  Split split;
+  double start = now_seconds();
+  const auto lap = [&] {
+    const double now = now_seconds(), passed = now - start;
+    start = now;
+    return passed;
+  };
+  const Memory memory(caller, options.layout);
+  STROBE_CUDA_CHECK(cudaDeviceSynchronize());
+  split.allocate = lap();
+  const int chunks = options.count == 1 ? 1 : std::min(caller.batch, kMostChunks);
+  const StreamSet streams(options.count);
+  Event begin;
+  std::vector<ChunkEvents> events(static_cast<std::size_t>(chunks));
+  split.create = lap();
+  std::optional<PinnedMemory> pinned;
+  if (options.pinned) {
+    pinned.emplace(caller);
+    split.pin = lap();
+  }
+  const Problem problem = pinned ? pinned->inputs_of(caller) : caller;
+  float* const o = pinned ? pinned->o() : caller_o;
+
+  lap();
+  begin.record(streams.q());
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    const auto batch_of = [&](int c) { return static_cast<int>(std::int64_t{caller.batch} * c / chunks); };
+    const int first = batch_of(chunk), batches = batch_of(chunk + 1) - first;
+    ChunkEvents& event = events[static_cast<std::size_t>(chunk)];
+    memory.send_q(problem.q, first, batches, streams.q());
+    event.q.record(streams.q());
+    memory.send_k(problem.k, first, batches, streams.k());
+    event.k.record(streams.k());
+    memory.send_v(problem.v, first, batches, streams.v());
+    event.v.record(streams.v());
+    for (const Event* arrived : {&event.q, &event.k, &event.v}) arrived->hold(streams.kernels());
+    event.begun.record(streams.kernels());
+    launch(memory.tensors(first, batches), streams.kernels());
+    event.computed.record(streams.kernels());
+    event.computed.hold(streams.o());
+    event.receiving.record(streams.o());
+    memory.receive(o, first, batches, streams.o());
+    event.received.record(streams.o());
+  }
+  STROBE_CUDA_CHECK(cudaDeviceSynchronize());
+  split.total = lap();
+  for (const Event* last : {&events.back().q, &events.back().k, &events.back().v}) {
+    split.to_device = std::max(split.to_device, last->seconds_since(begin));
+  }
+  for (const ChunkEvents& event : events) {
+    split.kernel += event.computed.seconds_since(event.begun);
+    split.to_host += event.received.seconds_since(event.receiving);
+  }
+  if (pinned) pinned->give_output(caller_o);
+  return split;
+}
+
+Split run_one_stream(const Problem& problem, float* o) {
+  return run_on_streams(problem, o, {.count = 1}, launch_fast_math);
+}
+
+Split run_four_streams(const Problem& problem, float* o) {
+  return run_on_streams(problem, o, {.count = 4}, launch_fast_math);
+}
+
+Split run_pinned(const Problem& problem, float* o) {
+  return run_on_streams(problem, o, {.count = 4, .pinned = true}, launch_fast_math);
+}
+
+}  // namespace strobe::lab
