@@ -74,6 +74,7 @@ Case parse_case(std::string_view text, double scale) {
   const double wanted = scale * found.scores();
   found.batch = std::max(1, static_cast<int>(found.batch * scale));
   while (found.scores() > wanted && found.rows >= 256) found.rows /= 2;
+  if (!found.name.empty()) found.name += " scaled";
   return found;
 }
 

@@ -12,7 +12,7 @@
 namespace strobe::lab {
 
 struct Case {
-  std::string name;  // "t28", or "" for one given by its sizes
+  std::string name;  // "t28", "t28 scaled", or "" for one given by its sizes
   int batch = 0, rows = 0, dim = 0;
 
   double scores() const { return 1.0 * batch * rows * rows; }  // what a run's time is proportional to, for one dim

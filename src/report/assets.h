@@ -1,4 +1,5 @@
-// What the page is made of, as text inside the program: page/ and the chart library. Written by CMakeLists.txt.
+// What the page is made of, as text inside the program: page/, the ladder's published times and the chart library.
+// Written by CMakeLists.txt.
 #pragma once
 
 namespace strobe::report {
@@ -6,6 +7,7 @@ namespace strobe::report {
 extern const char* const kPageHtml;
 extern const char* const kPageStyle;
 extern const char* const kPageScript;
-extern const char* const kChartLibrary;  // "" where the build found none
+extern const char* const kLadderPublished;  // ladder_gtx1080.csv
+extern const char* const kChartLibrary;     // "" where the build found none
 
 }  // namespace strobe::report

@@ -1,28 +1,43 @@
-// Rows of the ladder (written by strobe-lab) as a table, a chart and Markdown. `strobe ladder` and strobe-lab call.
+// Rows of the ladder (written by strobe-lab) as tables and charts. `strobe ladder` and strobe-lab call.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/json.h"
+#include "report/figure.h"
 
 namespace strobe::report {
 
-// Seconds throughout. What a row does not have is absent, never 0.
-struct LadderRow {
-  std::string rung, idea, status, reason;
-  std::string size;         // "t28 (4, 16384, 64)"
-  std::string scaled_from;  // likewise, where the time was not measured on that case itself
-  double flops = 0;         // nominal
-  std::optional<double> error, seconds, kernel, to_device, to_host, setup;
+struct LadderTable {
+  std::string title;
+  std::vector<std::string> columns;  // the first and the last hold text, the others numbers
+  std::vector<std::vector<std::string>> cells;
 };
 
-// Rows of kind "rung". Throws Error(invalid_argument) for one that lacks what every row has.
-std::vector<LadderRow> read_ladder(std::span<const Json> rows);
+// One table a case and kind of rows: rungs, ablation, tiles, counters; and with several cases the speed-up over the
+// sequential rung by case. What was not measured is "-", what no counter told "not available", nothing ever 0.
+// Throws Error(invalid_argument) for a row that lacks what every row of its kind has.
+std::vector<LadderTable> ladder_tables(std::span<const Json> rows);
 
-std::string ladder_table(std::span<const LadderRow> rows);     // for a terminal
-std::string ladder_markdown(std::span<const LadderRow> rows);  // the same for a document
+std::string tables_text(std::span<const LadderTable> tables);      // for a terminal
+std::string tables_markdown(std::span<const LadderTable> tables);  // for a document
+
+struct PublishedTime {
+  std::string rung;
+  double seconds;
+};
+// Lines "rung,seconds"; those that begin with # are words. Throws Error(invalid_argument) with the line.
+std::vector<PublishedTime> read_published(std::string_view csv);
+std::vector<PublishedTime> published_times();  // ladder_gtx1080.csv: case 28
+
+// A chart a case: time of every rung, and the published ones beside it for case 28. With counters of two cases or more
+// a chart a counter against the number of scores.
+std::vector<Figure> ladder_figures(std::span<const Json> rows);
+
+// "t28 (4, 16384, 64)", of a row's "case"
+std::string case_text(const Json& size);
 
 }  // namespace strobe::report

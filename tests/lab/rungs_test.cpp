@@ -100,6 +100,7 @@ TEST(Cases, AreScaledByBatchesThenByRows) {
   EXPECT_EQ(fewer.rows, 512);
   const Case shorter = parse_case("t28", 0.001);
   EXPECT_EQ(shorter.batch, 1);
+  EXPECT_EQ(shorter.name, "t28 scaled");
   EXPECT_EQ(shorter.rows, 1024);  // 1024^2 <= 0.001 * 4 * 16384^2
 }
 

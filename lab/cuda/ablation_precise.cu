@@ -1,0 +1,8 @@
+// The whole kernel of the ablation, compiled without --use_fast_math.
+#include "lab/cuda/ablation_kernel.cuh"
+
+namespace strobe::lab {
+
+void launch_without_fast_math(const Tensors& t, cudaStream_t stream) { launch_kernel_without<Idea::none>(t, stream); }
+
+}  // namespace strobe::lab

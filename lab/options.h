@@ -1,0 +1,24 @@
+// The command line of strobe-lab. main.cpp calls.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lab/measure.h"
+
+namespace strobe::lab {
+
+struct Options {
+  std::vector<Case> cases{};
+  std::vector<const Rung*> rungs{};
+  Settings settings{};
+  std::string input{}, output{};  // one rung, file in, file out
+  bool help = false, list = false, json = false, once = false, ablation = false, tiles = false, timing = false;
+};
+
+extern const char* const kHelp;
+
+// Throws Error(invalid_argument).
+Options parse_options(const std::vector<std::string>& words);
+
+}  // namespace strobe::lab

@@ -1,0 +1,238 @@
+// Tables of the ladder. Times are in milliseconds.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "core/short_number.h"
+#include "core/text_table.h"
+#include "report/ladder.h"
+#include "report/markdown.h"
+#include "report/ncu_csv.h"
+
+namespace strobe::report {
+namespace {
+
+constexpr const char* kNone = "-";
+
+std::optional<double> number(const Json& object, const char* key) {
+  const Json* found = object.find(key);
+  if (!found || found->is_null()) return std::nullopt;
+  return found->as_number();
+}
+
+std::string text_of(const Json& object, const char* key) {
+  const Json* found = object.find(key);
+  return found ? found->as_string() : "";
+}
+
+std::optional<double> part(const Json& row, const char* key) {
+  const Json* split = row.find("split");
+  return split ? number(*split, key) : std::nullopt;
+}
+
+std::string milliseconds(const std::optional<double>& seconds) {
+  return seconds ? short_number(1e3 * *seconds) : kNone;
+}
+
+std::string ratio(const std::optional<double>& base, const std::optional<double>& seconds) {
+  return base && seconds && *seconds > 0 ? short_number(*base / *seconds) : kNone;
+}
+
+std::string rate(const Json& row) {
+  const std::optional<double> seconds = part(row, "kernel");
+  return seconds && *seconds > 0 ? short_number(1e-9 * row.at("flops").as_number() / *seconds) : kNone;
+}
+
+std::string error_text(const Json& row) {
+  const std::optional<double> error = number(row, "max_error");
+  return error ? fmt::format("{:.1e}", *error) : kNone;
+}
+
+std::string remark(const Json& row) {
+  const std::string& status = row.at("status").as_string();
+  const std::string reason = text_of(row, "reason");
+  if (status != "ok") return status + (reason.empty() ? "" : ": " + reason);
+  const Json* from = row.find("scaled_from");
+  return from ? "scaled from " + case_text(*from) : "";
+}
+
+using Rows = std::vector<const Json*>;
+
+Rows rows_of(std::span<const Json> rows, std::string_view kind, const std::string& size) {
+  Rows chosen;
+  for (const Json& row : rows) {
+    if (row.at("kind").as_string() == kind && case_text(row.at("case")) == size) chosen.push_back(&row);
+  }
+  return chosen;
+}
+
+std::vector<std::string> cases_of(std::span<const Json> rows) {
+  std::vector<std::string> cases;
+  for (const Json& row : rows) {
+    const std::string size = case_text(row.at("case"));
+    if (std::find(cases.begin(), cases.end(), size) == cases.end()) cases.push_back(size);
+  }
+  return cases;
+}
+
+std::optional<double> sequential_seconds(const Rows& rungs) {
+  for (const Json* row : rungs) {
+    if (row->at("rung").as_string() == "sequential") return number(*row, "seconds");
+  }
+  return std::nullopt;
+}
+
+LadderTable rung_table(const std::string& size, const Rows& rows) {
+  LadderTable table{size,
+                    {"rung", "total ms", "to GPU", "kernel", "to host", "allocate", "streams", "pin", "GFLOP/s",
+                     "x sequential", "x before", "max error", "remark"},
+                    {}};
+  const std::optional<double> sequential = sequential_seconds(rows);
+  std::optional<double> before;
+  for (const Json* row : rows) {
+    const std::optional<double> seconds = number(*row, "seconds");
+    std::vector<std::string> cells = {row->at("rung").as_string(), milliseconds(seconds)};
+    const bool gpu = row->at("device").as_string() == "gpu";
+    for (const char* key : {"to_device", "kernel", "to_host", "allocate", "create", "pin"}) {
+      cells.push_back(gpu || key == std::string_view("kernel") ? milliseconds(part(*row, key)) : kNone);
+    }
+    for (std::string cell :
+         {rate(*row), ratio(sequential, seconds), ratio(before, seconds), error_text(*row), remark(*row)})
+      cells.push_back(std::move(cell));
+    table.cells.push_back(std::move(cells));
+    if (seconds) before = seconds;
+  }
+  return table;
+}
+
+LadderTable ablation_table(const std::string& size, const Rows& rows) {
+  LadderTable table{size + ": all ideas of `pinned` but one",
+                    {"without", "total ms", "kernel", "total x all", "kernel x all", "max error", "remark"},
+                    {}};
+  std::optional<double> all, all_kernel;
+  for (const Json* row : rows) {
+    const std::string& without = row->at("without").as_string();
+    const std::optional<double> seconds = number(*row, "seconds"), kernel = part(*row, "kernel");
+    if (without.empty()) {
+      all = seconds;
+      all_kernel = kernel;
+    }
+    table.cells.push_back({without.empty() ? "(nothing)" : without, milliseconds(seconds), milliseconds(kernel),
+                           ratio(seconds, all), ratio(kernel, all_kernel), error_text(*row), remark(*row)});
+  }
+  return table;
+}
+
+LadderTable tile_table(const std::string& size, const Rows& rows) {
+  LadderTable table{size + ": tiles of Br rows x Bc keys",
+                    {"Br x Bc", "shared bytes", "registers", "blocks an SM", "occupancy", "kernel ms", "GFLOP/s",
+                     "max error", "remark"},
+                    {}};
+  for (const Json* row : rows) {
+    const std::optional<double> blocks = number(*row, "blocks"), occupancy = number(*row, "occupancy");
+    const bool known = blocks.has_value();
+    const auto integer = [&](const char* key) { return known ? fmt::format("{:.0f}", *number(*row, key)) : kNone; };
+    table.cells.push_back(
+        {known ? fmt::format("{} x {}", row->at("br").as_integer(), row->at("bc").as_integer()) : kNone,
+         integer("shared_bytes"), integer("registers"), integer("blocks"),
+         occupancy && *blocks > 0 ? fmt::format("{:.0f} %", 100 * *occupancy) : kNone,
+         milliseconds(part(*row, "kernel")), rate(*row), error_text(*row), remark(*row)});
+  }
+  return table;
+}
+
+LadderTable profile_table(const std::string& size, const Rows& rows) {
+  LadderTable table{size + ": hardware counters", {"rung"}, {}};
+  for (const Counter& counter : counters()) {
+    table.columns.push_back(*counter.unit ? fmt::format("{}, {}", counter.title, counter.unit) : counter.title);
+  }
+  table.columns.emplace_back("remark");
+  for (const Json* row : rows) {
+    std::vector<std::string> cells{row->at("rung").as_string()};
+    const Json* values = row->find("counters");
+    for (const Counter& counter : counters()) {
+      const std::optional<double> value = values ? number(*values, counter.key) : std::nullopt;
+      cells.push_back(value ? short_number(*value) : "not available");
+    }
+    const std::optional<double> launches = number(*row, "launches");
+    cells.push_back(launches ? fmt::format("{:.0f} launch{}", *launches, *launches == 1 ? "" : "es") : remark(*row));
+    table.cells.push_back(std::move(cells));
+  }
+  return table;
+}
+
+// Rungs down, cases across.
+LadderTable speedup_table(std::span<const Json> rows, const std::vector<std::string>& cases) {
+  LadderTable table{"Times as fast as the sequential rung, by case", {"rung"}, {}};
+  std::vector<std::string> rungs;
+  for (const Json& row : rows) {
+    if (row.at("kind").as_string() != "rung") continue;
+    const std::string& name = row.at("rung").as_string();
+    if (std::find(rungs.begin(), rungs.end(), name) == rungs.end()) rungs.push_back(name);
+  }
+  for (const std::string& rung : rungs) table.cells.push_back({rung});
+  for (const std::string& size : cases) {
+    table.columns.push_back(size);
+    const Rows here = rows_of(rows, "rung", size);
+    for (std::size_t i = 0; i < rungs.size(); ++i) {
+      const auto found = std::find_if(here.begin(), here.end(),
+                                      [&](const Json* row) { return row->at("rung").as_string() == rungs[i]; });
+      table.cells[i].push_back(found == here.end() ? kNone
+                                                   : ratio(sequential_seconds(here), number(**found, "seconds")));
+    }
+  }
+  table.columns.emplace_back("");
+  return table;
+}
+
+}  // namespace
+
+std::string case_text(const Json& size) {
+  const std::string& name = size.at("name").as_string();
+  return fmt::format("{}({}, {}, {})", name.empty() ? "" : name + " ", size.at("batch").as_integer(),
+                     size.at("rows").as_integer(), size.at("dim").as_integer());
+}
+
+std::vector<LadderTable> ladder_tables(std::span<const Json> rows) {
+  const std::pair<const char*, LadderTable (*)(const std::string&, const Rows&)> kinds[] = {
+      {"rung", rung_table}, {"ablation", ablation_table}, {"tiles", tile_table}, {"profile", profile_table}};
+  const std::vector<std::string> cases = cases_of(rows);
+  std::vector<LadderTable> tables;
+  for (const std::string& size : cases) {
+    for (const auto& [kind, make] : kinds) {
+      const Rows chosen = rows_of(rows, kind, size);
+      if (!chosen.empty()) tables.push_back(make(size, chosen));
+    }
+  }
+  const bool has_rungs =
+      std::any_of(rows.begin(), rows.end(), [](const Json& row) { return row.at("kind").as_string() == "rung"; });
+  if (cases.size() > 1 && has_rungs) tables.push_back(speedup_table(rows, cases));
+  return tables;
+}
+
+std::string tables_text(std::span<const LadderTable> tables) {
+  std::string out;
+  for (const LadderTable& table : tables) {
+    TextTable text;
+    for (std::size_t i = 0; i < table.columns.size(); ++i) {
+      const bool words = i == 0 || i + 1 == table.columns.size();
+      text.add_column(table.columns[i], words ? TextTable::Align::left : TextTable::Align::right);
+    }
+    for (const std::vector<std::string>& cells : table.cells) text.add_row(cells);
+    out += (out.empty() ? "" : "\n") + table.title + "\n" + text.text();
+  }
+  return out;
+}
+
+std::string tables_markdown(std::span<const LadderTable> tables) {
+  std::string out;
+  for (const LadderTable& table : tables) {
+    out += (out.empty() ? "" : "\n") + ("### " + markdown_text(table.title)) + "\n\n" +
+           markdown_table(table.columns, table.cells, 1);
+  }
+  return out;
+}
+
+}  // namespace strobe::report

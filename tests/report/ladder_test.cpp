@@ -1,0 +1,140 @@
+// Tables and charts of the ladder, from rows as strobe-lab writes them.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include "report/ladder.h"
+#include "report/svg.h"
+#include "strobe/error.h"
+
+namespace strobe::report {
+namespace {
+
+constexpr const char* kCase28 = R"("case": {"name": "t28", "batch": 4, "rows": 16384, "dim": 64}, "flops": 2.7e11)";
+constexpr const char* kSmall = R"("case": {"name": "", "batch": 1, "rows": 128, "dim": 64}, "flops": 4194304)";
+
+Json rung(const std::string& name, const char* size, double seconds, const std::string& more = "") {
+  return Json::parse(fmt::format(
+      R"({{"kind": "rung", "rung": "{}", "idea": "one", "device": "gpu", {}, "status": "ok", "max_error": 2e-6,
+           "seconds": {}, "split": {{"allocate": 0.001, "create": 0, "pin": 0, "to_device": 0.002, "kernel": {},
+           "to_host": 0.001}}{}}})",
+      name, size, seconds, seconds / 2, more));
+}
+
+Json refused(const std::string& name, const char* size) {
+  return Json::parse(fmt::format(
+      R"({{"kind": "rung", "rung": "{}", "idea": "one", "device": "gpu", {}, "status": "refused", "reason": "no GPU"}})",
+      name, size));
+}
+
+TEST(LadderTables, TellSpeedUpsAndRefusals) {
+  const std::vector<Json> rows = {
+      rung("sequential", kCase28, 80,
+           R"(, "scaled_from": )" + std::string(R"({"name": "", "batch": 1, "rows": 512, "dim": 64})")),
+      refused("five-kernels", kCase28), rung("shared", kCase28, 4), rung("padded", kCase28, 2)};
+  const std::vector<LadderTable> tables = ladder_tables(rows);
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_EQ(tables[0].title, "t28 (4, 16384, 64)");
+  const auto cell = [&](std::size_t row, const std::string& column) {
+    const auto found = std::find(tables[0].columns.begin(), tables[0].columns.end(), column);
+    EXPECT_NE(found, tables[0].columns.end()) << column;
+    return tables[0].cells[row][static_cast<std::size_t>(found - tables[0].columns.begin())];
+  };
+  EXPECT_EQ(cell(0, "remark"), "scaled from (1, 512, 64)");
+  EXPECT_EQ(cell(1, "remark"), "refused: no GPU");
+  EXPECT_EQ(cell(1, "total ms"), "-");
+  EXPECT_EQ(cell(1, "GFLOP/s"), "-");
+  EXPECT_EQ(cell(2, "x sequential"), "20.0");
+  EXPECT_EQ(cell(2, "x before"), "20.0");  // of the last that has a time
+  EXPECT_EQ(cell(3, "x before"), "2.00");
+  EXPECT_EQ(cell(3, "GFLOP/s"), "270");  // by the kernel's time
+  EXPECT_NE(tables_text(tables).find("max error"), std::string::npos);
+  EXPECT_NE(tables_markdown(tables).find("| shared |"), std::string::npos);
+}
+
+TEST(LadderTables, SeveralCasesGetATableOfSpeedUps) {
+  const std::vector<Json> rows = {rung("sequential", kCase28, 80), rung("shared", kCase28, 4),
+                                  rung("sequential", kSmall, 1), refused("shared", kSmall)};
+  const std::vector<LadderTable> tables = ladder_tables(rows);
+  ASSERT_EQ(tables.size(), 3u);
+  EXPECT_EQ(tables[2].cells[1], (std::vector<std::string>{"shared", "20.0", "-"}));
+}
+
+TEST(LadderTables, AblationAndTiles) {
+  const std::string split = R"("split": {"kernel": 0.5}, "status": "ok", "max_error": 1e-6)";
+  const std::vector<Json> rows = {
+      Json::parse(fmt::format(R"({{"kind": "ablation", "without": "", {}, "seconds": 1, {}}})", kCase28, split)),
+      Json::parse(fmt::format(R"({{"kind": "ablation", "without": "padded", {}, "seconds": 3, {}}})", kCase28, split)),
+      Json::parse(fmt::format(
+          R"({{"kind": "tiles", "br": 64, "bc": 32, "shared_bytes": 100, "registers": 40, "blocks": 2,
+               "occupancy": 0.5, {}, "seconds": 1, {}}})",
+          kCase28, split)),
+      Json::parse(fmt::format(
+          R"({{"kind": "tiles", "br": 128, "bc": 128, "shared_bytes": 900, "registers": 40, "blocks": 0,
+               "occupancy": 0, {}, "status": "refused", "reason": "too large"}})",
+          kCase28))};
+  const std::vector<LadderTable> tables = ladder_tables(rows);
+  ASSERT_EQ(tables.size(), 2u);
+  EXPECT_EQ(tables[0].cells[1][3], "3.00");  // total, of that with all ideas
+  EXPECT_EQ(tables[1].cells[0][0], "64 x 32");
+  EXPECT_EQ(tables[1].cells[0][4], "50 %");
+  EXPECT_EQ(tables[1].cells[1][4], "-");
+  EXPECT_EQ(tables[1].cells[1][8], "refused: too large");
+}
+
+TEST(LadderTables, CountersThatAreNotThereAreNotZero) {
+  const std::vector<Json> rows = {
+      Json::parse(fmt::format(R"({{"kind": "profile", "rung": "shared", {}, "status": "not available",
+                                   "reason": "no ncu"}})",
+                              kCase28)),
+      Json::parse(fmt::format(R"({{"kind": "profile", "rung": "padded", {}, "status": "ok", "launches": 1,
+                                   "counters": {{"achieved_occupancy": 50, "bank_conflicts": null}}}})",
+                              kCase28))};
+  const std::vector<LadderTable> tables = ladder_tables(rows);
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_EQ(tables[0].cells[0][1], "not available");
+  EXPECT_EQ(tables[0].cells[0].back(), "not available: no ncu");
+  EXPECT_EQ(tables[0].cells[1][1], "50.0");
+  EXPECT_EQ(tables[0].cells[1][7], "not available");
+}
+
+TEST(LadderFigures, PublishedTimesStandBesideCase28Alone) {
+  const std::vector<Json> rows = {rung("sequential", kCase28, 80), rung("shared", kCase28, 4),
+                                  rung("sequential", kSmall, 1)};
+  const std::vector<Figure> figures = ladder_figures(rows);
+  ASSERT_EQ(figures.size(), 2u);
+  ASSERT_EQ(figures[0].series.size(), 2u);
+  EXPECT_EQ(figures[0].y.words, (std::vector<std::string>{"shared", "sequential"}));  // the first on top
+  EXPECT_DOUBLE_EQ(figures[0].series[0].points[1].x, 80);
+  EXPECT_DOUBLE_EQ(figures[0].series[1].points[0].x, 6.277);
+  EXPECT_DOUBLE_EQ(figures[0].series[1].points[1].x, 142.9);
+  EXPECT_EQ(figures[1].series.size(), 1u);
+  EXPECT_NE(figure_svg(figures[0]).find("GTX 1080"), std::string::npos);
+}
+
+TEST(LadderFigures, CountersOfSeveralCasesAreDrawnAgainstSize) {
+  std::vector<Json> rows;
+  for (const char* size : {kCase28, kSmall}) {
+    rows.push_back(Json::parse(fmt::format(
+        R"({{"kind": "profile", "rung": "pinned", {}, "status": "ok", "launches": 1, "counters": {{"gflops": 7}}}})",
+        size)));
+  }
+  const std::vector<Figure> figures = ladder_figures(rows);
+  ASSERT_EQ(figures.size(), 1u);
+  EXPECT_EQ(figures[0].id, "counter-gflops");
+  ASSERT_EQ(figures[0].series[0].points.size(), 2u);
+  EXPECT_LT(figures[0].series[0].points[0].x, figures[0].series[0].points[1].x);
+  rows.pop_back();
+  EXPECT_TRUE(ladder_figures(rows).empty());  // one case is no chart
+}
+
+TEST(PublishedTimes, AreTenAndReadStrictly) {
+  EXPECT_EQ(published_times().size(), 10u);
+  EXPECT_EQ(read_published("# words\nshared,1.5\n").front().seconds, 1.5);
+  for (const char* bad : {"shared", "shared,", "shared,x", "shared,-1", "shared,1 s"}) {
+    EXPECT_THROW(read_published(bad), Error) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace strobe::report

@@ -1,0 +1,85 @@
+// Counters from the text that ncu prints. The samples in tests/data/ncu are written by hand in its form.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "report/ncu_csv.h"
+#include "strobe/error.h"
+
+namespace strobe::report {
+namespace {
+
+std::string sample(const std::string& name) {
+  std::ifstream file(std::string(STROBE_TEST_DATA) + "/ncu/" + name);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(NcuCsv, WeighsLaunchesByTheirTime) {
+  const Json read = read_ncu_csv(sample("two_launches.csv"));
+  EXPECT_EQ(read.at("launches").as_integer(), 2);
+  const Json& counters = read.at("counters");
+  const auto value = [&](const char* key) { return counters.at(key).as_number(); };
+  EXPECT_DOUBLE_EQ(value("achieved_occupancy"), 60);  // (3 * 50 + 1 * 90) / 4
+  EXPECT_DOUBLE_EQ(value("sm_efficiency"), 95);       // (3 * 96 + 1 * 92) / 4
+  EXPECT_DOUBLE_EQ(value("global_load"), 3);          // (3 * 2 + 1 * 6) / 4 GB/s
+  EXPECT_DOUBLE_EQ(value("global_store"), 0.05);      // (3 * 0.04 + 1 * 0.08) / 4
+  EXPECT_DOUBLE_EQ(value("shared_load"), 128);        // 4e6 wavefronts of 128 bytes in 4 ms
+  EXPECT_DOUBLE_EQ(value("shared_store"), 64);        // 2e6 of them
+  EXPECT_DOUBLE_EQ(value("bank_conflicts"), 2000);    // "1,024" and 976
+  EXPECT_DOUBLE_EQ(value("warp_efficiency"), 93.75);  // (3 * 32 + 1 * 24) / 4 of 32 threads
+  EXPECT_DOUBLE_EQ(value("gflops"), 2000.75);         // 2 * 4e9 + 2e6 + 1e6 operations in 4 ms
+}
+
+TEST(NcuCsv, ReadsUnitsWithPrefixes) {
+  std::string text = sample("two_launches.csv");
+  text = replaced(text, "\"ns\"", "\"usecond\"");
+  text = replaced(text, "\"3000000\",\"1,024\"", "\"3000\",\"1,024\"");
+  text = replaced(text, "\"1000000\",\"976\"", "\"1000\",\"976\"");
+  text = replaced(text, "\"byte/second\"", "\"Gbyte/second\"");
+  text = replaced(text, "\"2000000000\"", "\"2\"");
+  text = replaced(text, "\"6000000000\"", "\"6\"");
+  EXPECT_NEAR(read_ncu_csv(text).at("counters").at("global_load").as_number(), 3, 1e-12);
+}
+
+TEST(NcuCsv, WhatIsMissingIsNullAndNeverZero) {
+  const std::string text = replaced(sample("two_launches.csv"), "\"1,024\"", "\"n/a\"");
+  const Json read = read_ncu_csv(text);
+  EXPECT_TRUE(read.at("counters").at("bank_conflicts").is_null());
+  EXPECT_DOUBLE_EQ(read.at("counters").at("achieved_occupancy").as_number(), 60);
+  const std::string renamed = replaced(sample("two_launches.csv"), "sm__warps_active", "sm__other");
+  EXPECT_TRUE(read_ncu_csv(renamed).at("counters").at("achieved_occupancy").is_null());
+}
+
+TEST(NcuCsv, NoTableIsAnErrorWithNcusReason) {
+  try {
+    read_ncu_csv(sample("no_permission.csv"));
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("ERR_NVGPUCTRPERM"), std::string::npos) << error.what();
+  }
+  EXPECT_THROW(read_ncu_csv(""), Error);
+  EXPECT_THROW(read_ncu_csv("\"ID\",\"a\"\n\"\",\"\"\n"), Error);
+  EXPECT_THROW(read_ncu_csv("\"ID\",\"a\"\n\"\",\"\"\n\"0\"\n"), Error);
+}
+
+TEST(NcuCsv, AsksForEveryMetricOfTheSample) {
+  const std::string text = sample("two_launches.csv"), metrics = ncu_metrics();
+  EXPECT_EQ(std::count(metrics.begin(), metrics.end(), ','), 11);
+  for (std::size_t at = 0; at < metrics.size();) {
+    const std::size_t comma = std::min(metrics.find(',', at), metrics.size());
+    EXPECT_NE(text.find("\"" + metrics.substr(at, comma - at) + "\""), std::string::npos)
+        << metrics.substr(at, comma - at);
+    at = comma + 1;
+  }
+}
+
+}  // namespace
+}  // namespace strobe::report
