@@ -21,6 +21,7 @@ int run_report(Arguments arguments);
 int run_explain(Arguments arguments);
 int run_solve(Arguments arguments);
 int run_cases(Arguments arguments);
+int run_ladder(Arguments arguments);
 int run_env(Arguments arguments);
 
 // Text to the standard output. Once a write has failed, further text is dropped, and the command goes on to its end: a

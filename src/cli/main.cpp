@@ -37,6 +37,7 @@ constexpr Command kCommands[] = {
     {"explain", "what each kernel says of a configuration: verdict, tiles, memory, best time", run_explain},
     {"solve", "a file of batches of Q, K, V in, a file of outputs out", run_solve},
     {"cases", "the course's 30 problem files: make them, check answers, judge a program", run_cases},
+    {"ladder", "from a sequential program to the library's kernel, step by step: table and chart", run_ladder},
     {"env", "this machine: processor, libraries, measured ceilings", run_env},
     {"version", "version and revision of this build", run_version},
     {"help", "this text, or that of a command", run_help},

@@ -1,0 +1,89 @@
+// One process a rung: ncu slows what it looks at, and a failure costs that rung alone.
+#include "cli/ladder_profile.h"
+
+#include <fmt/format.h>
+
+#include "bench/child.h"
+#include "cli/commands.h"
+#include "report/ncu_csv.h"
+#include "strobe/error.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr int kLaunches = 20;         // of a rung that has many: the rest are like them
+constexpr double kMostSeconds = 300;  // of one rung
+
+// What ncu prints, or an error with the reason why not.
+std::string run_ncu(const std::vector<std::string>& command) {
+  bench::Child child(command, {});
+  std::string text, line;
+  for (double waited = 0;;) {
+    const bench::Child::Heard heard = child.hear(line, 1);
+    if (heard == bench::Child::Heard::end) break;
+    if (heard == bench::Child::Heard::line) text += line + "\n";
+    if (heard == bench::Child::Heard::nothing && ++waited > kMostSeconds) {
+      child.end(0);
+      throw Error(ErrorCode::runtime, fmt::format("ncu took longer than {} s", kMostSeconds));
+    }
+  }
+  const bench::ChildEnd end = child.end(10);
+  const bool fine = end.signal == 0 && end.code == 0;
+  if (!fine && text.find("==ERROR==") == std::string::npos && text.find("\"ID\"") == std::string::npos)
+    throw Error(ErrorCode::runtime, "ncu " + end.text());
+  return text;
+}
+
+// Rows that ran on a smaller case are looked at on that one.
+Json profile_rung(const std::string& lab, const Json& row) {
+  const Json* scaled = row.find("scaled_from");
+  const Json& size = scaled ? *scaled : row.at("case");
+  const std::string& rung = row.at("rung").as_string();
+  Json profile = Json::object({{"kind", "profile"}, {"rung", rung}, {"case", row.at("case")}});
+  if (scaled) profile.set("scaled_from", *scaled);
+  if (const Json* environment = row.find("environment")) profile.set("environment", *environment);
+  if (row.at("status").as_string() != "ok")
+    return profile.set("status", "not available").set("reason", "the rung did not run");
+  const std::string sizes =
+      fmt::format("{},{},{}", size.at("batch").as_integer(), size.at("rows").as_integer(), size.at("dim").as_integer());
+  const std::vector<std::string> command = {"ncu",
+                                            "--csv",
+                                            "--page",
+                                            "raw",
+                                            "--print-units",
+                                            "base",
+                                            "--launch-count",
+                                            std::to_string(kLaunches),
+                                            "--metrics",
+                                            report::ncu_metrics(),
+                                            lab,
+                                            "--once",
+                                            "--rungs",
+                                            rung,
+                                            "--case",
+                                            sizes};
+  profile.set("command", fmt::format("{}", fmt::join(command, " ")));
+  try {
+    const Json counters = report::read_ncu_csv(run_ncu(command));
+    return profile.set("status", "ok")
+        .set("launches", counters.at("launches"))
+        .set("counters", counters.at("counters"));
+  } catch (const Error& error) {
+    return profile.set("status", "not available").set("reason", error.what());
+  }
+}
+
+}  // namespace
+
+std::vector<Json> profile_rungs(const std::string& lab, const std::vector<Json>& rows) {
+  std::vector<Json> profiles;
+  for (const Json& row : rows) {
+    if (row.at("kind").as_string() != "rung" || row.at("device").as_string() != "gpu") continue;
+    show_progress(fmt::format("ncu: {}", row.at("rung").as_string()));
+    profiles.push_back(profile_rung(lab, row));
+  }
+  show_progress("");
+  return profiles;
+}
+
+}  // namespace strobe::cli

@@ -1,0 +1,99 @@
+// `strobe ladder` and strobe-lab as a user runs them, on the CPU's rungs.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <vector>
+
+#include "cli/run_program.h"
+#include "core/json.h"
+
+namespace strobe::test {
+namespace {
+
+TEST(LadderCommand, PrintsAndWritesTableChartAndRows) {
+  const Scratch scratch;
+  const Program program = run_program(
+      "ladder --case 2,128,32 --repeats 1 --rungs sequential,cpu-library,shared --output out.jsonl", scratch);
+  EXPECT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("(2, 128, 32)"), std::string::npos) << program.output;
+  EXPECT_NE(program.output.find("refused: "), std::string::npos) << program.output;  // shared: no GPU here
+  const std::string rows = scratch.read("out.jsonl");
+  EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 3);
+  const Json first = Json::parse(rows.substr(0, rows.find('\n')));
+  EXPECT_EQ(first.at("rung").as_string(), "sequential");
+  EXPECT_LT(first.at("max_error").as_number(), 1e-4);
+  EXPECT_NE(first.find("environment"), nullptr);
+  EXPECT_NE(scratch.read("out.md").find("![The ladder"), std::string::npos);
+  EXPECT_NE(scratch.read("out.svg").find("<svg"), std::string::npos);
+  EXPECT_EQ(scratch.entries(), 3u);
+}
+
+TEST(LadderCommand, ShowsCountersAsNotAvailable) {
+  const Scratch scratch;
+  const Program program = run_program("ladder --case 1,128,32 --repeats 1 --rungs shared --profile", scratch);
+  EXPECT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("achieved occupancy"), std::string::npos) << program.output;
+  EXPECT_NE(program.output.find("not available"), std::string::npos) << program.output;
+}
+
+TEST(LadderCommand, BadInputIsOneLineAndLeavesNothing) {
+  const Scratch scratch;
+  for (const char* flags :
+       {"--case t31", "--case 0,128,32", "--case 1,2", "--scale 0", "--scale 1.5", "--rungs shraed", "--rungs none",
+        "--repeats 0", "--limit x", "--output out.txt", "--output /nowhere/out.jsonl", "--colour red", "stray"}) {
+    const Program program = run_program(std::string("ladder ") + flags, scratch);
+    EXPECT_EQ(program.code, 2) << flags << "\n" << program.errors;
+    EXPECT_EQ(std::count(program.errors.begin(), program.errors.end(), '\n'), 1) << flags << "\n" << program.errors;
+    EXPECT_EQ(scratch.entries(), 0u) << flags;
+  }
+}
+
+constexpr const char* kLab = "\"$(dirname '" STROBE_PROGRAM "')/strobe-lab\" ";
+
+Program run_lab(const std::string& arguments, const Scratch& scratch) {
+  return run_command("CUDA_VISIBLE_DEVICES= " + (kLab + arguments), scratch);
+}
+
+TEST(LabProgram, SolvesAFileByARung) {
+  const Scratch scratch;
+  // B 2, N 3, d 1; all keys of a batch alike, so that every output is the mean of its values.
+  const std::int32_t sizes[] = {2, 3, 1};
+  const float values[] = {1, 2, 3, 5, 5, 5, 1, 2, 6, /* batch 2 */ 1, 2, 3, 0, 0, 0, 10, 20, 60};
+  std::ofstream file(scratch.path() / "in", std::ios::binary);
+  file.write(reinterpret_cast<const char*>(sizes), sizeof(sizes));
+  file.write(reinterpret_cast<const char*>(values), sizeof(values));
+  file.close();
+  for (const char* rung : {"sequential", "cpu-library"}) {
+    const Program program = run_lab(std::string("--rung ") + rung + " --input in --output out --timing", scratch);
+    EXPECT_EQ(program.code, 0) << program.errors;
+    EXPECT_NE(program.output.find("(B, N, d): (2, 3, 1)\nTime: "), std::string::npos) << program.output;
+    const std::string bytes = scratch.read("out");
+    ASSERT_EQ(bytes.size(), 6 * sizeof(float));
+    std::vector<float> o(6);
+    std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(o.data()));
+    for (int i = 0; i < 6; ++i) EXPECT_NEAR(o[static_cast<std::size_t>(i)], i < 3 ? 3 : 30, 1e-4) << rung << " " << i;
+  }
+}
+
+TEST(LabProgram, BadFilesAreOneLineAndLeaveNothing) {
+  const Scratch scratch;
+  std::ofstream(scratch.path() / "short") << "abc";
+  for (const char* flags : {"--rung sequential --input none --output out",
+                            "--rung sequential --input short --output out", "--rung sequential --input short",
+                            "--input short --output out", "--frob", "--rung nope --input short --output out"}) {
+    const Program program = run_lab(flags, scratch);
+    EXPECT_EQ(program.code, 2) << flags << "\n" << program.errors;
+    EXPECT_EQ(std::count(program.errors.begin(), program.errors.end(), '\n'), 1) << flags << "\n" << program.errors;
+    EXPECT_EQ(scratch.entries(), 1u) << flags;
+  }
+}
+
+TEST(LabProgram, ListsEveryRungInEveryBuild) {
+  const Program program = run_lab("--list", Scratch());
+  EXPECT_EQ(std::count(program.output.begin(), program.output.end(), '\n'), 16) << program.output;
+}
+
+}  // namespace
+}  // namespace strobe::test
