@@ -1,5 +1,5 @@
-"""The four tools of compute-sanitizer over one small case of every family of kernels (gpu_families_test.cpp). All run
-at once: a tool is busy with the host, preparing kernels, for most of its time."""
+"""The four tools of compute-sanitizer over one small case of every family of kernels (gpu_families_test.cpp) and over
+the ladder (tests/lab). All run at once: a tool is busy with the host, preparing kernels, for most of its time."""
 import pathlib
 import re
 import shutil
@@ -19,6 +19,7 @@ TOOLS = {
     "synccheck": (OURS, ""),
 }
 SHARDS = 3  # processes of each tool
+LADDER = "GpuRungs.*:GpuExperiments.*"  # of test_lab, one process more
 
 
 def checker():
@@ -29,12 +30,14 @@ def checker():
     return found
 
 
-def run_shard(program, tool, binary, shard, suppressions, timeout):
+def run_shard(program, tool, folder, shard, suppressions, timeout):
     extra, without = TOOLS[tool]
     command = [program, "--tool", tool, "--error-exitcode", "9", *extra]
     if suppressions.exists():
         command += ["--suppressions", suppressions]
-    command += [binary, f"--gtest_filter={FAMILIES}:{CALLS}{without}"]
+    if shard == SHARDS:
+        return run([*command, folder / "bin/test_lab", f"--gtest_filter={LADDER}"], {}, timeout)
+    command += [folder / "bin/test_attention", f"--gtest_filter={FAMILIES}:{CALLS}{without}"]
     environment = {"STROBE_TEST_SEPARATE": "1", "GTEST_TOTAL_SHARDS": str(SHARDS), "GTEST_SHARD_INDEX": str(shard)}
     if without:
         environment["STROBE_TEST_KERNEL"] = "flash2"
@@ -59,9 +62,9 @@ def run_sanitizers(folder, suppressions, timeout):
     program = checker()
     if not program:
         return {"ok": False, "reason": "compute-sanitizer is not found: it is not in PATH and not beside nvcc"}
-    jobs = [(tool, shard) for tool in TOOLS for shard in range(SHARDS)]
-    parts = side_by_side([lambda tool=tool, shard=shard: run_shard(program, tool, folder / "bin/test_attention", shard,
-                                                                   suppressions, timeout) for tool, shard in jobs])
+    jobs = [(tool, shard) for tool in TOOLS for shard in range(SHARDS + 1)]
+    parts = side_by_side([lambda tool=tool, shard=shard: run_shard(program, tool, folder, shard, suppressions, timeout)
+                          for tool, shard in jobs])
     results = {tool: judge([part for (name, _), part in zip(jobs, parts) if name == tool]) for tool in TOOLS}
     for tool, result in results.items():
         say(f"  {tool}: {'ok' if result['ok'] else 'FAILED'}, {result['tests']} tests, {result['seconds']} s, "
