@@ -33,8 +33,10 @@ struct Streams {
   Layout layout = Layout::pitched;
 };
 
-// The same queued on streams and waited for once. With 4 streams the batches go in up to 8 chunks, so that there is
-// something to copy while a kernel runs.
+inline constexpr int kMostChunks = 8;
+
+// The same queued on streams and waited for once. With 4 streams the batches go in min(batch, kMostChunks) chunks that
+// differ by one batch at most, so that there is something to copy while a kernel runs.
 Split run_on_streams(const Problem& problem, float* o, const Streams& streams,
                      const std::function<void(const Tensors&, cudaStream_t)>& launch);
 

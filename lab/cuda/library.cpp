@@ -1,5 +1,7 @@
 // Rung `library`: what `pinned` does, with the library's kernel in the place of ours. It computes fp32 products exactly
 // on tensor cores, several 16-bit products for one (docs/architecture.md, "flash2 on CUDA").
+#include <algorithm>
+
 #include "lab/cuda/memory.h"
 #include "lab/cuda/runs.h"
 #include "measure/clock.h"
@@ -16,6 +18,16 @@ Attention attention_of(const Tensors& t) {
   return {.q = input(t.q), .k = input(t.k), .v = input(t.v)};
 }
 
+// Enough for a chunk of either size that run_on_streams makes: fewer batches may be split over keys and need more.
+std::size_t most_workspace_bytes(const Problem& problem) {
+  Tensors chunk{.batch = std::max(1, problem.batch / kMostChunks), .rows = problem.rows, .dim = problem.dim};
+  chunk.pitch = problem.dim;
+  const auto bytes = [&] { return workspace_bytes(attention_of(chunk), Pass::forward, {.device = Device::cuda}); };
+  const std::size_t smaller = bytes();
+  ++chunk.batch;
+  return std::max(smaller, bytes());
+}
+
 struct Workspace {
   ~Workspace() { cudaFree(data); }
   void* data = nullptr;
@@ -26,10 +38,8 @@ struct Workspace {
 
 Split run_library(const Problem& problem, float* o) {
   const double start = now_seconds();
-  // Sized for all batches at once, which is enough for some of them.
-  const Tensors sizes{.batch = problem.batch, .rows = problem.rows, .dim = problem.dim, .pitch = problem.dim};
   Workspace workspace;
-  workspace.bytes = workspace_bytes(attention_of(sizes), Pass::forward, {.device = Device::cuda});
+  workspace.bytes = most_workspace_bytes(problem);
   if (workspace.bytes > 0) STROBE_CUDA_CHECK(cudaMalloc(&workspace.data, workspace.bytes));
   const double allocated = now_seconds() - start;
   Split split = run_on_streams(problem, o, {.count = 4, .pinned = true}, [&](const Tensors& t, cudaStream_t stream) {

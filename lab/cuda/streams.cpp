@@ -18,8 +18,6 @@
 namespace strobe::lab {
 namespace {
 
-constexpr int kMostChunks = 8;
-
 class Event {
  public:
   Event() { STROBE_CUDA_CHECK(cudaEventCreate(&event_)); }
