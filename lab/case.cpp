@@ -1,4 +1,4 @@
-// The table of cases, and numbers from Philox: element i of tensor t is a pure function of (t, i).
+// The course's cases, and numbers from Philox: element i of tensor t is a pure function of (t, i).
 #include "lab/case.h"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "core/philox.h"
 #include "core/printable.h"
 #include "device/host/thread_pool.h"
+#include "solve/cases.h"
 
 namespace strobe::lab {
 namespace {
@@ -36,15 +37,13 @@ void fill(std::vector<float>& values, std::uint32_t tensor) {
 }  // namespace
 
 std::span<const Case> course_cases() {
-  static const std::vector<Case> kCases = {
-      {"t01", 320, 128, 32},  {"t02", 160, 128, 64},  {"t03", 160, 256, 32},   {"t04", 80, 256, 64},
-      {"t05", 80, 512, 32},   {"t06", 40, 512, 64},   {"t07", 40, 1024, 32},   {"t08", 20, 1024, 64},
-      {"t09", 20, 2048, 32},  {"t10", 10, 2048, 64},  {"t11", 13600, 128, 32}, {"t12", 9600, 128, 64},
-      {"t13", 6400, 256, 32}, {"t14", 2000, 256, 64}, {"t15", 2000, 512, 32},  {"t16", 800, 512, 64},
-      {"t17", 800, 1024, 32}, {"t18", 300, 1024, 64}, {"t19", 300, 2048, 32},  {"t20", 100, 2048, 64},
-      {"t21", 500, 2048, 32}, {"t22", 500, 2048, 64}, {"t23", 100, 4096, 32},  {"t24", 100, 4096, 64},
-      {"t25", 30, 8192, 32},  {"t26", 10, 8192, 64},  {"t27", 10, 16384, 32},  {"t28", 4, 16384, 64},
-      {"t29", 4, 32768, 32},  {"t30", 2, 32768, 64}};
+  static const std::vector<Case> kCases = [] {
+    std::vector<Case> cases;
+    for (const auto& [name, group, size] : solve::all_cases()) {
+      cases.push_back({name, static_cast<int>(size.batch), static_cast<int>(size.rows), static_cast<int>(size.dim)});
+    }
+    return cases;
+  }();
   return kCases;
 }
 

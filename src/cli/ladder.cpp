@@ -4,6 +4,7 @@
 
 #include "bench/child.h"
 #include "cli/commands.h"
+#include "cli/lab_program.h"
 #include "cli/ladder_profile.h"
 #include "cli/options.h"
 #include "cli/row_file.h"
@@ -24,17 +25,6 @@ constexpr const char* kIntroduction =
     "there is none. Writes FILE.jsonl (a row when it is known), FILE.md and charts as SVG beside it.\n\n"
     "  strobe ladder --case t28 --ablation --tiles --profile --output t28.jsonl\n"
     "  strobe ladder --case t10 --scale 0.1 --rungs sequential,cpu-library\n\n";
-
-std::string lab_program() {
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) fail(ErrorCode::runtime, "ladder: /proc/self/exe: {}", error.message());
-  const std::filesystem::path lab = self.parent_path() / "strobe-lab";
-  if (!std::filesystem::exists(lab, error))
-    fail(ErrorCode::unsupported, "ladder: there is no program strobe-lab in {}: build target strobe_lab_program",
-         self.parent_path().string());
-  return lab.string();
-}
 
 // Bad input that the child found is told as our own.
 [[noreturn]] void fail_like(const bench::ChildEnd& end) {

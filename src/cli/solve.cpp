@@ -2,9 +2,11 @@
 #include "solve/solve.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/lab_program.h"
 #include "cli/options.h"
 #include "cli/solve_lines.h"
 #include "core/fail.h"
@@ -38,7 +40,7 @@ int run_solve(Arguments arguments) {
   const double start = seconds_since_process_start();
   solve::SolveOptions options;
   std::vector<std::string> files;
-  std::string kernel;
+  std::string kernel, rung;
   bool timing = false;
   OptionTable table;
   table.take_words([&](std::string_view word) { files.emplace_back(word); });
@@ -55,6 +57,10 @@ int run_solve(Arguments arguments) {
                  "force a kernel of the library, such as flash2 or standard (default: the first that can; above d 256 "
                  "that is standard)",
              .apply = [&](std::string_view, std::string_view value) { kernel = value; }});
+  table.add({.name = "rung",
+             .placeholder = "NAME",
+             .help = "by a rung of the ladder instead of the library (strobe-lab --list)",
+             .apply = [&](std::string_view, std::string_view value) { rung = value; }});
   table.add(make_switch("timing", "also how long each stage took, and what is not counted", timing));
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(kIntroduction + table.help());
@@ -62,6 +68,15 @@ int run_solve(Arguments arguments) {
   }
   if (files.size() != 2) {
     fail(ErrorCode::invalid_argument, "solve takes two files, INPUT and OUTPUT; {} given", files.size());
+  }
+  if (!rung.empty()) {
+    if (!kernel.empty() || options.device) {
+      fail(ErrorCode::invalid_argument, "--rung {}: a rung is its own kernel and knows its device; leave out {}", rung,
+           options.device ? "--device" : "--impl");
+    }
+    std::vector<std::string> words{"--rung", rung, "--input", files[0], "--output", files[1]};
+    if (timing) words.emplace_back("--timing");
+    become_lab(std::move(words));
   }
   if (!kernel.empty()) options.kernel = parse_word("--impl", kernel, kernel_names_of(options.device));
   const solve::Solved solved = solve::solve_file(files[0], files[1], options);

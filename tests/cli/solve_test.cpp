@@ -86,6 +86,22 @@ TEST(Solve, PrintsSizesTimeAndStages) {
   }
 }
 
+TEST(Solve, ByARungOfTheLadder) {
+  const Scratch scratch;
+  const std::string input = "'" STROBE_TEST_DATA "/solve/plain.in'";
+  const Program rung = run_program("solve " + input + " out --rung sequential", scratch);
+  ASSERT_EQ(rung.code, 0) << rung.errors;
+  EXPECT_EQ(rung.output.find("(B, N, d): (3, 19, 8)\nTime: 0.0"), 0u) << rung.output;
+  const std::vector<float> expected = floats_in(read_file(STROBE_TEST_DATA "/solve/plain.out")),
+                           found = floats_in(scratch.read("out"));
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-5) << i;
+  expect_refusal(run_program("solve " + input + " other --rung nonsense", scratch), 2, "nonsense");
+  expect_refusal(run_program("solve " + input + " other --rung sequential --impl flash2", scratch), 2,
+                 "--rung sequential: a rung is its own kernel and knows its device; leave out --impl");
+  EXPECT_EQ(scratch.entries(), 1u);
+}
+
 TEST(Solve, RefusesBadInputAndLeavesNothing) {
   const Scratch scratch;
   const std::int32_t most = 2147483647;
