@@ -31,7 +31,7 @@ function(strobe_folder name)
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${target} PUBLIC ${ARG_DEPENDS} PRIVATE strobe_options)
   # Sanitizers' builds alone: elsewhere each file is compiled with what it includes itself.
-  if(STROBE_SANITIZE AND name MATCHES "^(bench|cli|report|solve)$")
+  if(STROBE_SANITIZE AND name MATCHES "^(bench|report)$")
     target_precompile_headers(${target} PRIVATE
       <fmt/format.h> <filesystem> <functional> <map> <optional> <string> <vector>)
   endif()

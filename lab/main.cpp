@@ -3,8 +3,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
+#include <new>
 #include <vector>
 
 #include "core/atomic_file.h"
@@ -20,8 +23,9 @@ namespace strobe::lab {
 namespace {
 
 void print(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    fail(ErrorCode::runtime, "standard output: {}", std::strerror(errno));
+  }
 }
 
 void list_rungs() {
@@ -146,12 +150,23 @@ extern "C" void end_on_signal(int number) {
   _exit(128 + number);
 }
 
+// A mapped file that became shorter, or whose disk failed, while it was read.
+extern "C" void end_on_lost_file(int) {
+  remove_temporary_files();
+  constexpr std::string_view kText = "strobe-lab: a file that is being read became shorter, or its disk failed\n";
+  static_cast<void>(!write(STDERR_FILENO, kText.data(), kText.size()));
+  _exit(3);
+}
+
 }  // namespace
 }  // namespace strobe::lab
 
 int main(int count, char** words) {
   signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, strobe::lab::end_on_signal);
+  signal(SIGPIPE, SIG_IGN);
+  for (const int number : {SIGINT, SIGTERM}) signal(number, strobe::lab::end_on_signal);
+  if (signal(SIGHUP, strobe::lab::end_on_signal) == SIG_IGN) signal(SIGHUP, SIG_IGN);  // nohup
+  signal(SIGBUS, strobe::lab::end_on_lost_file);
   try {
     strobe::lab::run({words + 1, words + count});
     return 0;
@@ -160,6 +175,9 @@ int main(int count, char** words) {
     const bool input =
         error.code() == strobe::ErrorCode::invalid_argument || error.code() == strobe::ErrorCode::unsupported;
     return input ? 2 : 3;
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "strobe-lab: out of memory\n");
+    return 3;
   } catch (const std::exception& error) {
     fmt::print(stderr, "strobe-lab: {}\n", error.what());
     return 3;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 #include <vector>
 
 #include "core/statistics.h"
@@ -73,10 +74,28 @@ double median_of(const std::vector<Sample>& samples, double Split::*part) {
   return summarize(values).median;
 }
 
-// All times of the samples, multiplied by `factor`: that from the case that was run to the one that was asked for.
-void add_times(Json& row, const Timing& timing, double factor) {
+// From the case that was run to the one that was asked for: kernels go with the scores, copies with the rows, and what
+// is done once stays.
+struct Growth {
+  double scores = 1, rows = 1;
+
+  Split operator()(const Split& split) const {
+    Split grown = split;
+    grown.kernel *= scores;
+    grown.to_device *= rows;
+    grown.to_host *= rows;
+    const double rest = split.total - split.kernel - split.to_device - split.to_host;  // below 0 where parts overlap
+    grown.total = grown.kernel + grown.to_device + grown.to_host + rest * (rest < 0 ? rows : scores);
+    return grown;
+  }
+};
+
+void add_times(Json& row, Timing timing, const Growth& growth) {
   std::vector<double> totals;
-  for (const Sample& sample : timing.samples) totals.push_back(factor * sample.split.total);
+  for (Sample& sample : timing.samples) {
+    sample.split = growth(sample.split);
+    totals.push_back(sample.split.total);
+  }
   const Summary summary = summarize(totals);
   row.set("seconds", summary.median);
   row.set("statistics", Json::object({{"n", summary.n},
@@ -89,7 +108,7 @@ void add_times(Json& row, const Timing& timing, double factor) {
   const std::pair<const char*, double Split::*> parts[] = {
       {"allocate", &Split::allocate},   {"create", &Split::create}, {"pin", &Split::pin},
       {"to_device", &Split::to_device}, {"kernel", &Split::kernel}, {"to_host", &Split::to_host}};
-  for (const auto& [name, part] : parts) split.set(name, factor * median_of(timing.samples, part));
+  for (const auto& [name, part] : parts) split.set(name, median_of(timing.samples, part));
   row.set("split", split);
 }
 
@@ -120,13 +139,17 @@ Json measure(const Candidate& candidate, const Case& size, Subjects& subjects, c
     row.set("max_error", error);  // null where it is not finite
     row.set("rows_checked", subject.answer.rows());
     if (error <= kTolerance) {
-      const double factor = size.scores() / run_size.scores();
-      add_times(row, sample(candidate.run, problem, o, first, settings.rule), factor);
-      if (factor != 1) row.set("scaled_from", case_json(run_size));
+      const Growth growth{size.scores() / run_size.scores(),
+                          1.0 * size.batch * size.rows / (1.0 * run_size.batch * run_size.rows)};
+      add_times(row, sample(candidate.run, problem, o, first, settings.rule), growth);
+      if (growth.scores != 1) row.set("scaled_from", case_json(run_size));
     }
   } catch (const Error& error) {
     row.set("status", "failed");
     row.set("reason", error.what());
+  } catch (const std::bad_alloc&) {
+    row.set("status", "failed");
+    row.set("reason", "out of host memory");
   }
   return row;
 }

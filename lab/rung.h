@@ -25,7 +25,7 @@ struct Split {
   double total = 0;  // from the first copy to the last; none of the next three
   double allocate = 0;
   double create = 0;  // streams and events
-  double pin = 0;     // page-locking the caller's memory
+  double pin = 0;     // getting page-locked memory, and copies to it
   double to_device = 0;
   double kernel = 0;
   double to_host = 0;

@@ -53,8 +53,8 @@ int run_cases_gen(Arguments arguments) {
   OptionTable table;
   table.take_words([&](std::string_view word) { folders.emplace_back(word); });
   table.add(
-      {.name = "subset", .placeholder = "t01,t05-t10", .help = "these cases only", .apply = [&](auto, auto value) {
-         subset = value;
+      {.name = "subset", .placeholder = "t01,t05-t10", .help = "these cases only", .apply = [&](auto flag, auto value) {
+         subset = parse_text(flag, value);
        }});
   table.add({.name = "scale",
              .placeholder = "F",

@@ -169,6 +169,11 @@ std::int64_t parse_integer(std::string_view flag, std::string_view value, std::i
   return number;
 }
 
+std::string parse_text(std::string_view flag, std::string_view value) {
+  if (value.empty()) fail(ErrorCode::invalid_argument, "{}: the value is empty; leave the flag out instead", flag);
+  return std::string(value);
+}
+
 double parse_seconds(std::string_view flag, std::string_view value) {
   double number = 0;
   const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);

@@ -59,6 +59,9 @@ std::vector<std::string> nearest(std::string_view word, const std::vector<std::s
 // Values. Each throws Error(invalid_argument) with the flag, the value and what is valid.
 std::int64_t parse_integer(std::string_view flag, std::string_view value, std::int64_t least, std::int64_t most);
 double parse_seconds(std::string_view flag, std::string_view value);
+
+// Any text but none at all, which is mostly a variable of a script that was not set.
+std::string parse_text(std::string_view flag, std::string_view value);
 std::int64_t parse_bytes(std::string_view flag, std::string_view value);  // "24G", "512M", "1000000"
 std::string parse_word(std::string_view flag, std::string_view value, const std::vector<std::string>& valid);
 std::vector<std::string> split(std::string_view text, char separator);

@@ -56,11 +56,11 @@ int run_solve(Arguments arguments) {
              .help =
                  "force a kernel of the library, such as flash2 or standard (default: the first that can; above d 256 "
                  "that is standard)",
-             .apply = [&](std::string_view, std::string_view value) { kernel = value; }});
+             .apply = [&](std::string_view flag, std::string_view value) { kernel = parse_text(flag, value); }});
   table.add({.name = "rung",
              .placeholder = "NAME",
              .help = "by a rung of the ladder instead of the library (strobe-lab --list)",
-             .apply = [&](std::string_view, std::string_view value) { rung = value; }});
+             .apply = [&](std::string_view flag, std::string_view value) { rung = parse_text(flag, value); }});
   table.add(make_switch("timing", "also how long each stage took, and what is not counted", timing));
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(kIntroduction + table.help());

@@ -1,3 +1,4 @@
+// What model.h says, operation by operation.
 #include "lm/model.h"
 
 #include <array>
@@ -24,13 +25,19 @@ constexpr std::size_t kEmbedding = 0, kOfABlock = 9;
 enum Part : std::size_t { kAttentionNorm, kQ, kK, kV, kO, kFeedForwardNorm, kW1, kW3, kW2 };
 std::size_t part(std::size_t layer, Part which) { return 1 + layer * kOfABlock + which; }
 
+std::int64_t checked(std::int64_t batch) {
+  constexpr std::int64_t kMost = 1 << 20;
+  if (batch < 1 || batch > kMost) fail(ErrorCode::invalid_argument, "lm: batch {}; valid: 1 to {}", batch, kMost);
+  return batch;
+}
+
 std::size_t bytes_of(std::int64_t count, DType dtype) { return static_cast<std::size_t>(count) * size_of(dtype); }
 
 }  // namespace
 
 Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops::Place& place)
     : shape_(shape),
-      batch_(batch),
+      batch_(checked(batch)),
       tokens_(batch * shape.context),
       dtype_(dtype),
       place_(place),
@@ -43,7 +50,6 @@ Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops
       variance_(values_.bytes()),
       copies_(dtype == DType::fp32 ? 0 : bytes_of(parameter_count(shape), dtype)),
       activations_(plan_.bytes) {
-  if (batch < 1) fail(ErrorCode::invalid_argument, "lm: batch {}; valid: at least 1", batch);
   for (const Parameter& parameter : parameters_) {
     const std::int64_t first = parameter.first;
     void* const copy = dtype == DType::fp32 ? nullptr : static_cast<char*>(copies_.data()) + bytes_of(first, dtype);
@@ -81,7 +87,16 @@ const void* Model::weight(std::size_t parameter) const {
   return one.copy ? one.copy : one.value;
 }
 
+void Model::check_tokens(const char* what, const std::int32_t* tokens) const {
+  for (std::int64_t t = 0; t < tokens_; ++t) {
+    if (tokens[t] < 0 || tokens[t] >= shape_.vocabulary) {
+      fail(ErrorCode::invalid_argument, "lm: {} {} is {}; valid: 0 to {}", what, t, tokens[t], shape_.vocabulary - 1);
+    }
+  }
+}
+
 double Model::loss(const std::int32_t* tokens, const std::int32_t* targets) {
+  check_tokens("target", targets);
   forward(tokens);
   ops::cross_entropy(place_, {.rows = tokens_, .vocabulary = shape_.vocabulary, .dtype = dtype_}, at(plan_.logits),
                      targets, floats(plan_.losses));
@@ -89,6 +104,7 @@ double Model::loss(const std::int32_t* tokens, const std::int32_t* targets) {
 }
 
 double Model::loss_with_gradients(const std::int32_t* tokens, const std::int32_t* targets, float gradient_scale) {
+  check_tokens("target", targets);
   forward(tokens);
   ops::cross_entropy_with_gradient(
       place_, {.rows = tokens_, .vocabulary = shape_.vocabulary, .dtype = dtype_, .gradient_scale = gradient_scale},
@@ -100,6 +116,7 @@ double Model::loss_with_gradients(const std::int32_t* tokens, const std::int32_t
 // --- forward ---------------------------------------------------------------------------------------------------------
 
 void Model::forward(const std::int32_t* tokens) {
+  check_tokens("token", tokens);
   const std::size_t final_norm = parameters_.size() - 2, unembedding = parameters_.size() - 1;
   ops::embedding(place_, {tokens_, shape_.vocabulary, shape_.d_model, dtype_}, tokens, value(kEmbedding),
                  at(plan_.blocks[0].x));
@@ -117,8 +134,8 @@ void Model::forward_block(std::size_t layer, std::size_t out) {
   linear(part(layer, kQ), a.attention_normed, a.q);
   linear(part(layer, kK), a.attention_normed, a.k);
   linear(part(layer, kV), a.attention_normed, a.v);
-  turn(a.q, 1);
-  turn(a.k, 1);
+  turn(a.q, ops::Turn::forward);
+  turn(a.k, ops::Turn::forward);
   const std::array<std::int64_t, 4> heads{batch_, shape_.heads, shape_.context, shape_.head_dim()};
   const auto in = [&](std::size_t tensor) { return view_bshd<const void>(at(tensor), dtype_, heads); };
   strobe::forward({.q = in(a.q), .k = in(a.k), .v = in(a.v), .causal = true},
@@ -164,8 +181,8 @@ void Model::backward_block(std::size_t layer) {
                    {.o = in(a.o), .lse = floats(a.lse), .d_o = in(plan_.d_o)},
                    {.dq = out(plan_.d_q), .dk = out(plan_.d_k), .dv = out(plan_.d_v)},
                    {.device = place_.device, .threads = place_.threads});
-  turn(plan_.d_q, -1);
-  turn(plan_.d_k, -1);
+  turn(plan_.d_q, ops::Turn::back);
+  turn(plan_.d_k, ops::Turn::back);
   linear_backward(part(layer, kQ), plan_.d_q, a.attention_normed, plan_.d_normed, Into::set);
   linear_backward(part(layer, kK), plan_.d_k, a.attention_normed, plan_.d_normed, Into::sum);
   linear_backward(part(layer, kV), plan_.d_v, a.attention_normed, plan_.d_normed, Into::sum);
@@ -197,9 +214,9 @@ void Model::norm_backward(std::size_t parameter, std::size_t x, std::size_t inve
                          floats(inverse), at(dy), at(dx), into, gradient(parameter));
 }
 
-void Model::turn(std::size_t x, int direction) const {
+void Model::turn(std::size_t x, ops::Turn direction) const {
   ops::rope(place_, {tokens_, shape_.heads, shape_.head_dim(), shape_.context, 0, dtype_}, rope_.data(), at(x),
-            direction > 0 ? ops::Turn::forward : ops::Turn::back);
+            direction);
 }
 
 }  // namespace strobe::lm

@@ -11,6 +11,7 @@
 #include "lm/parameters.h"
 #include "ops/optimizer.h"
 #include "ops/place.h"
+#include "ops/rope.h"
 
 namespace strobe::lm {
 
@@ -54,7 +55,8 @@ class Model {
   void norm(std::size_t parameter, std::size_t x, std::size_t y, std::size_t inverse) const;
   void norm_backward(std::size_t parameter, std::size_t x, std::size_t inverse, std::size_t dy, std::size_t dx,
                      ops::Into into) const;
-  void turn(std::size_t x, int direction) const;
+  void turn(std::size_t x, ops::Turn direction) const;
+  void check_tokens(const char* what, const std::int32_t* tokens) const;
 
   ModelShape shape_;
   std::int64_t batch_, tokens_;

@@ -1,12 +1,11 @@
 // OpenBLAS computes in fp32; 16-bit operands are widened first, which is exact, and results rounded once.
 #include "ops/linear.h"
 
-#include <cblas.h>
-
 #include <algorithm>
 
 #include "core/fail.h"
 #include "device/host/allocator.h"
+#include "device/host/blas.h"
 #include "device/host/thread_pool.h"
 #include "ops/cpu/element.h"
 #include "ops/cpu/sum.h"
@@ -41,33 +40,23 @@ class Widened {
   const float* data_;
 };
 
-struct Sizes {
-  std::int64_t rows, columns, depth;
-};
-
-enum class Stored { plain, transposed };
-
-// c [rows, columns] = a b (+ c).
-void multiply(const Sizes& sizes, const float* a, Stored a_stored, const float* b, Stored b_stored, float* c,
-              Into into) {
-  for (const std::int64_t size : {sizes.rows, sizes.columns, sizes.depth}) {
-    if (size > kMostSize)
+// c (+)= a b.
+void multiply(const Place& place, const blas::Matrix& a, const blas::Matrix& b, float* c, Into into) {
+  for (const std::int64_t size : {a.rows, a.cols, b.cols}) {
+    if (size > kMostSize) {
       fail(ErrorCode::unsupported, "ops: a matrix product of size {}; OpenBLAS counts in 31 bits", size);
+    }
   }
-  const auto m = static_cast<blasint>(sizes.rows), n = static_cast<blasint>(sizes.columns),
-             k = static_cast<blasint>(sizes.depth);
-  cblas_sgemm(CblasRowMajor, a_stored == Stored::plain ? CblasNoTrans : CblasTrans,
-              b_stored == Stored::plain ? CblasNoTrans : CblasTrans, m, n, k, 1, a, a_stored == Stored::plain ? k : m,
-              b, b_stored == Stored::plain ? n : k, into == Into::sum ? 1 : 0, c, n);
+  const blas::BlasThreads one;
+  blas::multiply(place.threads, a, b, c, into == Into::sum ? blas::Accumulate::yes : blas::Accumulate::no);
 }
 
 // The same with c in the problem's type.
-void multiply_to(const Place& place, DType dtype, const Sizes& sizes, const float* a, Stored a_stored, const float* b,
-                 Stored b_stored, void* c, Into into) {
-  if (dtype == DType::fp32) return multiply(sizes, a, a_stored, b, b_stored, static_cast<float*>(c), into);
-  const std::int64_t count = sizes.rows * sizes.columns;
+void multiply_to(const Place& place, DType dtype, const blas::Matrix& a, const blas::Matrix& b, void* c, Into into) {
+  if (dtype == DType::fp32) return multiply(place, a, b, static_cast<float*>(c), into);
+  const std::int64_t count = a.rows * b.cols;
   const Buffer result(static_cast<std::size_t>(count) * sizeof(float));
-  multiply(sizes, a, a_stored, b, b_stored, result.as<float>(), Into::set);
+  multiply(place, a, b, result.as<float>(), Into::set);
   with_type(dtype, [&]<class T>(T*) {
     parallel_for(place.threads, tasks_of(count, kElements), [&](int, std::int64_t task) {
       T* const to = static_cast<T*>(c);
@@ -84,23 +73,23 @@ void multiply_to(const Place& place, DType dtype, const Sizes& sizes, const floa
 void linear(const Place& place, const Linear& shape, const void* x, const void* weight, void* y, Into into) {
   expect_cpu(place, "a matrix product");
   const Widened a(place, shape.dtype, x, shape.rows * shape.in), b(place, shape.dtype, weight, shape.out * shape.in);
-  multiply_to(place, shape.dtype, {shape.rows, shape.out, shape.in}, a.data(), Stored::plain, b.data(),
-              Stored::transposed, y, into);
+  multiply_to(place, shape.dtype, blas::matrix(a.data(), shape.rows, shape.in),
+              blas::transposed(blas::matrix(b.data(), shape.out, shape.in)), y, into);
 }
 
 void linear_backward_input(const Place& place, const Linear& shape, const void* dy, const void* weight, void* dx,
                            Into into) {
   expect_cpu(place, "a matrix product");
   const Widened a(place, shape.dtype, dy, shape.rows * shape.out), b(place, shape.dtype, weight, shape.out * shape.in);
-  multiply_to(place, shape.dtype, {shape.rows, shape.in, shape.out}, a.data(), Stored::plain, b.data(), Stored::plain,
-              dx, into);
+  multiply_to(place, shape.dtype, blas::matrix(a.data(), shape.rows, shape.out),
+              blas::matrix(b.data(), shape.out, shape.in), dx, into);
 }
 
 void linear_backward_weight(const Place& place, const Linear& shape, const void* dy, const void* x, float* dweight) {
   expect_cpu(place, "a matrix product");
   const Widened a(place, shape.dtype, dy, shape.rows * shape.out), b(place, shape.dtype, x, shape.rows * shape.in);
-  multiply({shape.out, shape.in, shape.rows}, a.data(), Stored::transposed, b.data(), Stored::plain, dweight,
-           Into::sum);
+  multiply(place, blas::transposed(blas::matrix(a.data(), shape.rows, shape.out)),
+           blas::matrix(b.data(), shape.rows, shape.in), dweight, Into::sum);
 }
 
 }  // namespace strobe::ops

@@ -7,7 +7,7 @@ namespace strobe::ops {
 
 struct Place {
   Device device = Device::cpu;
-  int threads = 1;         // CPU; results are bitwise the same for any number, but for OpenBLAS's products
+  int threads = 1;         // CPU; results are bitwise the same for any number
   void* stream = nullptr;  // CUDA: a cudaStream_t
 };
 

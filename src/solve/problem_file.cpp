@@ -120,6 +120,10 @@ void ProblemFile::load(std::int64_t begin, std::int64_t end) const {
   const auto [first, bytes] = pages(q(begin), q(end));
 #ifdef MADV_POPULATE_READ
   if (madvise(first, bytes, MADV_POPULATE_READ) == 0) return;
+  if (errno != EINVAL) {  // EINVAL: an older kernel does not know it
+    fail(ErrorCode::runtime, "input {}: cannot be read any more: {}", printable_value(path_),
+         errno == EFAULT ? "the file became shorter, or its disk failed" : std::strerror(errno));
+  }
 #endif
   // An older kernel: the disk is asked for all of it, then each page is faulted in here.
   madvise(first, bytes, MADV_WILLNEED);

@@ -97,6 +97,8 @@ TEST(Solve, ByARungOfTheLadder) {
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-5) << i;
   expect_refusal(run_program("solve " + input + " other --rung nonsense", scratch), 2, "nonsense");
+  expect_refusal(run_program("solve " + input + " other --rung ''", scratch), 2, "--rung: the value is empty");
+  expect_refusal(run_program("cases gen other --subset ''", scratch), 2, "--subset: the value is empty");
   expect_refusal(run_program("solve " + input + " other --rung sequential --impl flash2", scratch), 2,
                  "--rung sequential: a rung is its own kernel and knows its device; leave out --impl");
   EXPECT_EQ(scratch.entries(), 1u);

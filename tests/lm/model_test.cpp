@@ -5,6 +5,8 @@
 #include <cmath>
 #include <random>
 
+#include "strobe/error.h"
+
 namespace strobe::lm {
 namespace {
 
@@ -100,7 +102,7 @@ TEST(Model, LearnsABatchByHeart) {
 }
 
 TEST(Model, SameBitsForAnyNumberOfThreads) {
-  const ModelShape shape = small_shape();
+  const ModelShape shape{.d_model = 256, .d_ff = 300, .layers = 1, .heads = 4, .vocabulary = 50, .context = 70};
   const Text text(shape, 2, 5);
   Model one(shape, 2, DType::fp32, {.threads = 1}), three(shape, 2, DType::fp32, {.threads = 3});
   one.begin(9);
@@ -108,6 +110,20 @@ TEST(Model, SameBitsForAnyNumberOfThreads) {
   EXPECT_EQ(one.loss_with_gradients(text.tokens.data(), text.targets.data()),
             three.loss_with_gradients(text.tokens.data(), text.targets.data()));
   for (std::size_t i = 0; i < one.gradients().size(); ++i) ASSERT_EQ(one.gradients()[i], three.gradients()[i]) << i;
+}
+
+TEST(Model, RefusesTokensOutsideTheVocabularyAndBadBatches) {
+  const ModelShape shape = small_shape();
+  Text text(shape, 1, 6);
+  Model model(shape, 1, DType::fp32, {});
+  model.begin(1);
+  text.targets[4] = 19;
+  EXPECT_THROW(model.loss(text.tokens.data(), text.targets.data()), Error);
+  text.targets[4] = 18;
+  text.tokens[10] = -1;
+  EXPECT_THROW(model.loss_with_gradients(text.tokens.data(), text.targets.data()), Error);
+  EXPECT_THROW(Model(shape, 0, DType::fp32, {}), Error);
+  EXPECT_THROW(Model(shape, -1, DType::fp32, {}), Error);
 }
 
 }  // namespace

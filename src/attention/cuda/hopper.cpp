@@ -120,9 +120,10 @@ std::string configuration(const Problem& problem) {
                        problem.deterministic ? "added in order" : "added in any order");
   }
   const sm90::ForwardConfig config = forward_config_of(problem);
-  return fmt::format("wgmma, head dimensions {} and {}, tiles of {} rows x {} keys, {} warpgroups, {} stages",
-                     config.dims.d, config.dims.dv, rows_of(config.shape), config.shape.keys, config.shape.consumers,
-                     config.shape.stages);
+  return fmt::format(
+      "wgmma, head dimensions {} and {}, tiles of {} rows x {} keys, {} warpgroups{}, {} stages, {} of Q",
+      config.dims.d, config.dims.dv, rows_of(config.shape), config.shape.keys, config.shape.consumers,
+      config.shape.passes ? " that pass tiles they do not use" : "", config.shape.stages, config.shape.q_stages);
 }
 
 // Where only bytes are asked for, outputs and dO are not known, and they may make flash2 take over.

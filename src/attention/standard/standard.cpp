@@ -8,15 +8,16 @@
 #include <algorithm>
 #include <climits>
 
-#include "attention/standard/blas.h"
 #include "attention/standard/rows.h"
 #include "core/philox.h"
+#include "device/host/blas.h"
 #include "device/host/thread_pool.h"
 
 namespace strobe {
 namespace {
 
 using namespace standard;
+using namespace blas;
 
 // Offsets into the workspace, in floats, each a multiple of 16 (64 bytes).
 struct Layout {

@@ -42,6 +42,21 @@ struct ForwardConfig {
   std::size_t shared_bytes = 0;
 };
 
+// Whether every problem has a rule.
+constexpr bool forward_rules_are_whole() {
+  for (const HeadDims dims : kForwardDims) {
+    for (const bool uneven : {false, true}) {
+      bool found = false;
+      for (const ForwardRule& rule : kForwardRules) {
+        found = found || (rule.dims == dims && rule.uneven == uneven && rule.least_keys == 0);
+      }
+      if (!found) return false;
+    }
+  }
+  return true;
+}
+static_assert(forward_rules_are_whole());
+
 // Head dimensions of at most 256.
 constexpr ForwardConfig forward_config(const ForwardFacts& facts) {
   ForwardConfig config;

@@ -87,11 +87,9 @@ __device__ __forceinline__ void attend_tiles(const ForwardArgs& args, const Forw
   for (;;) {
     memory.q_full(q_at.stage).wait(q_at.parity);
     TilePlace place{};
-    if (lane == 0) {
-      place = load_place(memory.place(q_at.stage));
-      memory.q_free(q_at.stage).arrive();
-    }
+    if (lane == 0) place = load_place(memory.place(q_at.stage));
     place = {same_for_warp(place.b), same_for_warp(place.head), same_for_warp(place.tile)};
+    if (lane == 0) memory.q_free(q_at.stage).arrive();  // all its lanes have waited, or they would not be here
     if (place.b < 0) return;
     const Work work(p, place);
     const Sequence& sequence = work.sequence;

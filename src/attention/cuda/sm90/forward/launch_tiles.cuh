@@ -26,7 +26,9 @@ void launch_forward_shape(const Launch& how, const ForwardShape& shape, const Fo
     }
     return false;
   };
-  (starts.template operator()<kRule>() || ...);
+  if (!(starts.template operator()<kRule>() || ...)) {
+    throw Error(ErrorCode::unsupported, "cuda: hopper forward: no kernel of this build has the tiles that were chosen");
+  }
 }
 
 template <int kD, int kDv>

@@ -1,5 +1,5 @@
-// Which tiles a problem gets in the Hopper forward. Written by tools/tune-hopper, which says how it chooses; where it
-// has not been run since, docs/notes/2026-11-15-hopper.md has the figures.
+// Which tiles a problem gets in the Hopper forward. Written by hand from the figures in
+// docs/notes/2026-11-15-hopper.md until tools/tune-hopper --write has been run, which writes this file.
 #pragma once
 
 #include "attention/cuda/sm90/forward/shape.h"

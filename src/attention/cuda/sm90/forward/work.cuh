@@ -17,7 +17,7 @@ struct ForwardWork {
   __device__ __forceinline__ ForwardWork(const Params& p, const TilePlace& place)
       : sequence(p, place.b), rows_written(sequence.rows_written(p)), first_row(place.tile * kRows) {
     if constexpr (kPasses) first_row -= (kRows - rows_written % kRows) % kRows;
-    if (first_row >= sequence.q_length) return;
+    if (max(0, first_row) >= sequence.q_length) return;
     const Keys some = sequence.some(max(0, first_row), min(first_row + kRows, sequence.q_length) - 1);
     if (some.lo >= some.hi) return;
     begin = some.lo / kKeys;

@@ -1,14 +1,14 @@
 // Matrix products through OpenBLAS, shared over threads so that results do not depend on their number.
-// Called by standard.cpp only.
+// `standard` and the operations of a language model call.
 #pragma once
 
 #include <cstdint>
 #include <mutex>
 
-namespace strobe::standard {
+namespace strobe::blas {
 
 // OpenBLAS with one thread of its own while this lives; afterwards as before. The setting is one for the whole
-// process, so calls of `standard` take turns.
+// process, so calls take turns.
 class BlasThreads {
  public:
   BlasThreads();
@@ -38,4 +38,4 @@ enum class Accumulate { no, yes };
 // c (+)= a b; c is contiguous, [a.rows x b.cols]. Needs a living BlasThreads.
 void multiply(int threads, const Matrix& a, const Matrix& b, float* c, Accumulate accumulate = Accumulate::no);
 
-}  // namespace strobe::standard
+}  // namespace strobe::blas

@@ -1,6 +1,6 @@
 // Products in blocks of rows, one call of sgemm each. The blocks follow from the shape alone: OpenBLAS's own threads
 // would cut a product by their number, and round accordingly.
-#include "attention/standard/blas.h"
+#include "device/host/blas.h"
 
 #include <cblas.h>
 
@@ -8,7 +8,7 @@
 
 #include "device/host/thread_pool.h"
 
-namespace strobe::standard {
+namespace strobe::blas {
 namespace {
 
 constexpr double kSmall = 1 << 18;  // multiplications below which a second thread does not pay
@@ -55,4 +55,4 @@ void multiply(int threads, const Matrix& a, const Matrix& b, float* c, Accumulat
   });
 }
 
-}  // namespace strobe::standard
+}  // namespace strobe::blas
