@@ -30,8 +30,8 @@ function(strobe_folder name)
   add_library(${target} STATIC ${sources})
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${target} PUBLIC ${ARG_DEPENDS} PRIVATE strobe_options)
-  # Sanitizers' builds alone: elsewhere each file is compiled with what it includes itself.
-  if(STROBE_SANITIZE AND name MATCHES "^(bench|report)$")
+  # Not with CUDA: there, and so in CI, each file is compiled with what it includes itself.
+  if(NOT STROBE_HAS_CUDA AND NOT CMAKE_CROSSCOMPILING AND name MATCHES "^(bench|report)$")
     target_precompile_headers(${target} PRIVATE
       <fmt/format.h> <filesystem> <functional> <map> <optional> <string> <vector>)
   endif()
