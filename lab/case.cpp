@@ -1,4 +1,4 @@
-// The course's cases, and numbers from Philox: element i of tensor t is a pure function of (t, i).
+// The course's cases, and numbers as `strobe cases gen` draws them.
 #include "lab/case.h"
 
 #include <algorithm>
@@ -7,9 +7,8 @@
 #include <limits>
 
 #include "core/fail.h"
-#include "core/philox.h"
 #include "core/printable.h"
-#include "device/host/thread_pool.h"
+#include "solve/case_files.h"
 #include "solve/cases.h"
 
 namespace strobe::lab {
@@ -17,22 +16,6 @@ namespace {
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 36;
 constexpr std::uint64_t kSeed = 28;
-
-void fill(std::vector<float>& values, std::uint32_t tensor) {
-  constexpr std::int64_t kChunk = 1 << 16;
-  const auto count = static_cast<std::int64_t>(values.size());
-  parallel_for(available_cores(), (count + kChunk - 1) / kChunk, [&](int, std::int64_t chunk) {
-    for (std::int64_t i = chunk * kChunk; i < std::min(count, (chunk + 1) * kChunk); i += 4) {
-      const auto group = static_cast<std::uint64_t>(i / 4);
-      const auto words =
-          philox({tensor, static_cast<std::uint32_t>(group), static_cast<std::uint32_t>(group >> 32), 0}, kSeed);
-      for (std::int64_t j = 0; j < std::min<std::int64_t>(4, count - i); ++j) {
-        const auto unit = static_cast<float>(words[static_cast<std::size_t>(j)] >> 8) * 0x1p-24f;  // [0, 1)
-        values[static_cast<std::size_t>(i + j)] = 6 * unit - 3;
-      }
-    }
-  });
-}
 
 }  // namespace
 
@@ -79,10 +62,11 @@ Case parse_case(std::string_view text, double scale) {
 
 Inputs::Inputs(const Case& chosen) : size(chosen) {
   const auto elements = static_cast<std::size_t>(std::int64_t{size.batch} * size.rows * size.dim);
-  std::uint32_t tensor = 0;
+  std::uint64_t first = 0;
   for (std::vector<float>* values : {&q, &k, &v}) {
     values->resize(elements);
-    fill(*values, tensor++);
+    solve::uniform_values(kSeed, first, static_cast<std::int64_t>(elements), values->data());
+    first += elements;
   }
 }
 

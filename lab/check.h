@@ -9,8 +9,6 @@
 
 namespace strobe::lab {
 
-inline constexpr double kTolerance = 5e-3;  // absolute; the course's limit
-
 class Answer {
  public:
   // All rows where that takes up to `most_flops`; else so many as it allows, spread evenly, first and last among them.

@@ -1,7 +1,5 @@
 // `strobe-lab`: the ladder's driver. `strobe ladder` runs it as a child and reads its rows.
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -10,9 +8,9 @@
 #include <new>
 #include <vector>
 
-#include "core/atomic_file.h"
 #include "core/fail.h"
 #include "core/printable.h"
+#include "core/signals.h"
 #include "lab/experiments.h"
 #include "lab/options.h"
 #include "lab/solve_file.h"
@@ -145,28 +143,11 @@ void run(const std::vector<std::string>& words) {
   rows.end();
 }
 
-extern "C" void end_on_signal(int number) {
-  remove_temporary_files();
-  _exit(128 + number);
-}
-
-// A mapped file that became shorter, or whose disk failed, while it was read.
-extern "C" void end_on_lost_file(int) {
-  remove_temporary_files();
-  constexpr std::string_view kText = "strobe-lab: a file that is being read became shorter, or its disk failed\n";
-  static_cast<void>(!write(STDERR_FILENO, kText.data(), kText.size()));
-  _exit(3);
-}
-
 }  // namespace
 }  // namespace strobe::lab
 
 int main(int count, char** words) {
-  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write
-  signal(SIGPIPE, SIG_IGN);
-  for (const int number : {SIGINT, SIGTERM}) signal(number, strobe::lab::end_on_signal);
-  if (signal(SIGHUP, strobe::lab::end_on_signal) == SIG_IGN) signal(SIGHUP, SIG_IGN);  // nohup
-  signal(SIGBUS, strobe::lab::end_on_lost_file);
+  strobe::end_cleanly_on_signals("strobe-lab");
   try {
     strobe::lab::run({words + 1, words + count});
     return 0;

@@ -8,6 +8,7 @@
 
 #include "core/statistics.h"
 #include "measure/clock.h"
+#include "solve/cases.h"
 #include "strobe/error.h"
 
 namespace strobe::lab {
@@ -135,10 +136,10 @@ Json measure(const Candidate& candidate, const Case& size, Subjects& subjects, c
     std::vector<float> o(static_cast<std::size_t>(problem.elements()), std::numeric_limits<float>::quiet_NaN());
     const Sample first = run_once(candidate.run, problem, o);
     const double error = subject.answer.largest_error(o.data());
-    row.set("status", error <= kTolerance ? "ok" : "wrong");
+    row.set("status", error <= solve::kTolerance ? "ok" : "wrong");
     row.set("max_error", error);  // null where it is not finite
     row.set("rows_checked", subject.answer.rows());
-    if (error <= kTolerance) {
+    if (error <= solve::kTolerance) {
       const Growth growth{size.scores() / run_size.scores(),
                           1.0 * size.batch * size.rows / (1.0 * run_size.batch * run_size.rows)};
       add_times(row, sample(candidate.run, problem, o, first, settings.rule), growth);

@@ -211,7 +211,7 @@ __device__ void keys_outside(const Block<kDim, kWithout>& block, const Tensors& 
 
 template <int kDim, Idea kWithout>
 __global__ void __launch_bounds__(kTile* kTile) attend_without(Tensors t) {
-  extern __shared__ float memory[];
+  extern __shared__ __align__(16) float memory[];
   const Block<kDim, kWithout> block(memory, t.scale);
   if constexpr (kWithout != Idea::q_stationary)
     rows_outside(block, t);

@@ -30,7 +30,7 @@ __device__ float dot(float4 a, float4 b) { return a.x * b.x + a.y * b.y + a.z * 
 
 template <int kDim>
 __global__ void __launch_bounds__(kTile* kTile) attend(Tensors t) {
-  extern __shared__ float memory[];
+  extern __shared__ __align__(16) float memory[];
   constexpr int kStride = kDim + kPad, kWidth = kTile + kPad, kSquares = kDim / kTile;
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
   float *q = memory, *k = q + kTile * kStride, *v = k + kTile * kStride;  // [32][kStride] each

@@ -31,7 +31,7 @@ constexpr int kSharedFloats = (kBr + 2 * kBc) * (kDim + kPad) + kBr*(kBc + kPad)
 
 template <int kDim, int kBr, int kBc>
 __global__ void __launch_bounds__(kWarps* kLanes) attend(Tensors t) {
-  extern __shared__ float memory[];
+  extern __shared__ __align__(16) float memory[];
   constexpr int kStride = kDim + kPad, kWidth = kBc + kPad;
   constexpr int kRows = kBr / kWarps, kKeys = kBc / kLanes, kColumns = kDim / kLanes;  // of a thread
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);

@@ -9,6 +9,7 @@
 #include "bench/child.h"
 #include "cli/cases.h"
 #include "cli/options.h"
+#include "cli/this_program.h"
 #include "core/fail.h"
 #include "core/printable.h"
 #include "core/text_table.h"
@@ -34,14 +35,6 @@ std::vector<double> parse_limits(std::string_view flag, std::string_view value) 
   if (limits.size() == 3) return limits;
   fail(ErrorCode::invalid_argument, "{} {}: valid: three of seconds, for t01-t10, t11-t20 and t21-t30: 2,6,10", flag,
        printable_value(value));
-}
-
-// hw4 lies beside this program.
-std::string default_program() {
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) fail(ErrorCode::runtime, "cases: /proc/self/exe: {}", error.message());
-  return self.parent_path() / "hw4";
 }
 
 // Cases whose problem is in the folder; one of `wanted` that is not there, and a missing answer, are bad input.
@@ -183,7 +176,7 @@ int run_cases_judge(Arguments arguments) {
   const std::vector<solve::TestCase> cases = cases_in(folders[0], subset);
   std::optional<AtomicFile> file;
   if (!json.empty()) file.emplace(json, "--json");
-  if (program.empty()) program = default_program();
+  if (program.empty()) program = this_program().parent_path() / "hw4";
   std::vector<Judged> all;
   int accepted = 0;
   for (const solve::TestCase& one : cases) {

@@ -1,3 +1,4 @@
+// By exec, so that signals and the exit code are its own.
 #include "cli/lab_program.h"
 
 #include <unistd.h>
@@ -7,18 +8,17 @@
 #include <filesystem>
 #include <system_error>
 
+#include "cli/this_program.h"
 #include "core/fail.h"
 
 namespace strobe::cli {
 
 std::string lab_program() {
+  const std::filesystem::path folder = this_program().parent_path(), lab = folder / "strobe-lab";
   std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) fail(ErrorCode::runtime, "/proc/self/exe: {}", error.message());
-  const std::filesystem::path lab = self.parent_path() / "strobe-lab";
   if (!std::filesystem::exists(lab, error)) {
     fail(ErrorCode::unsupported, "there is no program strobe-lab in {}: build target strobe_lab_program",
-         self.parent_path().string());
+         folder.string());
   }
   return lab.string();
 }

@@ -7,6 +7,6 @@ namespace strobe::cli {
 
 // Calls `run` with the words after the program's name; `name` stands before what is told on the standard error. Removes
 // temporary files where a signal ends it.
-int run_as_program(std::string_view name, int count, char** words, int (*run)(Arguments));
+int run_as_program(const char* name, int count, char** words, int (*run)(Arguments));
 
 }  // namespace strobe::cli

@@ -16,6 +16,7 @@
 #include "cli/sweep_dry_run.h"
 #include "cli/sweep_options.h"
 #include "cli/sweep_progress.h"
+#include "cli/this_program.h"
 #include "core/counted.h"
 #include "core/fail.h"
 #include "measure/environment.h"
@@ -34,13 +35,6 @@ constexpr const char* kIntroduction =
     "  strobe sweep --grid lab5 --shrink 8\n"
     "  strobe sweep --seq_len 512,1024,2048 --dtype fp32,bf16 --causal both --impl Flash2,Pytorch --output "
     "mine.jsonl\n\n";
-
-std::string this_program() {
-  std::error_code error;
-  const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) fail(ErrorCode::runtime, "sweep: /proc/self/exe: {}", error.message());
-  return path.string();
-}
 
 std::string grids_text(const std::string& program) {
   std::string text = "\ngrids:\n";
@@ -209,7 +203,7 @@ int run_sweep(Arguments arguments) {
   SweepOptions options;
   OptionTable table;
   add_sweep_options(table, options);
-  const std::string self = this_program();
+  const std::string self = this_program().string();
   if (table.parse(with_grid_flag(arguments)) == OptionTable::Outcome::help) {
     print(kIntroduction + table.help() + grids_text(self));
     return kFine;

@@ -4,7 +4,7 @@
 
 namespace strobe::lm {
 
-ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DType dtype, Keeps keeps) {
+ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DType dtype) {
   ActivationPlan plan;
   const auto add = [&](std::string name, std::int64_t count, DType type) {
     const std::size_t first = plan.bytes;
@@ -33,19 +33,16 @@ ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DTyp
   };
   std::size_t x = add("embedding", wide, dtype);
   for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
-    const bool first = layer == 0 || keeps == Keeps::all;
-    BlockActivations block = first ? add_block(fmt::format("layers.{}.", layer)) : plan.blocks.back();
+    BlockActivations block = add_block(fmt::format("layers.{}.", layer));
     block.x = x;
     plan.blocks.push_back(block);
-    // Without a backward the stream of residuals stays where it is.
-    if (keeps == Keeps::all) x = add(fmt::format("layers.{}.out", layer), wide, dtype);
+    x = add(fmt::format("layers.{}.out", layer), wide, dtype);
   }
   plan.x = x;
   plan.inverse = add("norm.inverse", tokens, DType::fp32);
   plan.normed = add("norm", wide, dtype);
   plan.logits = add("logits", tokens * shape.vocabulary, dtype);
   plan.losses = add("losses", tokens, DType::fp32);
-  if (keeps == Keeps::nothing) return plan;
   plan.d_x = add("gradient of x", wide, dtype);
   plan.d_normed = add("gradient of a norm", wide, dtype);
   plan.d_q = add("gradient of q", wide, dtype);

@@ -40,9 +40,7 @@ struct ActivationPlan {
   std::size_t bytes = 0;
 };
 
-// For a batch of sequences of shape.context tokens; dtype: of what products read and write. Without a backward the
-// blocks share one set.
-enum class Keeps { nothing, all };
-ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DType dtype, Keeps keeps);
+// For a batch of sequences of shape.context tokens; dtype: of what products read and write.
+ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DType dtype);
 
 }  // namespace strobe::lm

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "core/fail.h"
-#include "core/half.h"
 #include "ops/cross_entropy.h"
 #include "ops/embedding.h"
 #include "ops/linear.h"
@@ -42,7 +41,7 @@ Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops
       dtype_(dtype),
       place_(place),
       parameters_(parameter_table(shape)),
-      plan_(activation_plan(shape, batch, dtype, Keeps::all)),
+      plan_(activation_plan(shape, batch, dtype)),
       rope_(ops::rope_table(shape.context, shape.head_dim())),
       values_(bytes_of(parameter_count(shape), DType::fp32)),
       gradients_(values_.bytes()),
@@ -74,13 +73,6 @@ void Model::begin(std::uint64_t seed) {
 }
 
 void Model::clear_gradients() { std::memset(gradients_.data(), 0, gradients_.bytes()); }
-
-void Model::copy_values() {
-  if (dtype_ == DType::fp32) return;
-  for (std::size_t i = 0; i < count(); ++i) {
-    store_element(copies_.data(), dtype_, static_cast<std::int64_t>(i), values()[i]);
-  }
-}
 
 const void* Model::weight(std::size_t parameter) const {
   const ops::Trained& one = trained_[parameter];

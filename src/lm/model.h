@@ -36,7 +36,7 @@ class Model {
   const std::vector<Parameter>& parameters() const { return parameters_; }
   std::span<float> values() const { return {values_.as<float>(), count()}; }
   std::span<float> gradients() const { return {gradients_.as<float>(), count()}; }
-  void copy_values();  // after values() were written from outside
+  void copy_values() { ops::round_copies(place_, trained_); }  // after values() were written from outside
 
  private:
   std::size_t count() const { return static_cast<std::size_t>(parameter_count(shape_)); }

@@ -49,7 +49,7 @@ void adamw(const Place& place, const AdamW& options, std::span<const Trained> te
   const std::vector<Chunk> chunks = chunks_of(tensors);
   parallel_for(place.threads, static_cast<std::int64_t>(chunks.size()), [&](int, std::int64_t task) {
     const auto [tensor, first, last] = chunks[static_cast<std::size_t>(task)];
-    const auto shrink = static_cast<float>(tensor->decays ? 1 - options.rate * options.decay : 1);
+    const auto shrink = static_cast<float>(1 - options.rate * options.decay);
     for (std::int64_t i = first; i < last; ++i) {
       const float gradient = tensor->gradient[i] * scale;
       const float mean = beta1 * tensor->mean[i] + rest1 * gradient;
@@ -58,6 +58,15 @@ void adamw(const Place& place, const AdamW& options, std::span<const Trained> te
       tensor->variance[i] = variance;
       tensor->value[i] = tensor->value[i] * shrink - rate * mean / (std::sqrt(variance) * unbias2 + eps);
     }
+    if (tensor->copy) store_copy(*tensor, first, last);
+  });
+}
+
+void round_copies(const Place& place, std::span<const Trained> tensors) {
+  expect_cpu(place, "rounding");
+  const std::vector<Chunk> chunks = chunks_of(tensors);
+  parallel_for(place.threads, static_cast<std::int64_t>(chunks.size()), [&](int, std::int64_t task) {
+    const auto [tensor, first, last] = chunks[static_cast<std::size_t>(task)];
     if (tensor->copy) store_copy(*tensor, first, last);
   });
 }

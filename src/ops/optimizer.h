@@ -18,7 +18,6 @@ struct Trained {
   float *mean = nullptr, *variance = nullptr;  // running averages of the gradient and of its square
   void* copy = nullptr;                        // rounded to copy_dtype; null: none
   DType copy_dtype = DType::fp32;
-  bool decays = true;
 };
 
 struct AdamW {
@@ -29,6 +28,9 @@ struct AdamW {
 
 // value -= rate (decay value + mean' / (sqrt(variance') + eps)), ' with the bias of the first steps taken out.
 void adamw(const Place& place, const AdamW& options, std::span<const Trained> tensors);
+
+// The copies anew, after values were written by others.
+void round_copies(const Place& place, std::span<const Trained> tensors);
 
 // sqrt of the sum of all squares, times `scale`; NaN or infinity where a gradient is not finite. On the host.
 double gradient_norm(const Place& place, std::span<const Trained> tensors, double scale = 1);

@@ -149,7 +149,7 @@ std::span<const Counter> counters() {
                                           {"shared_store", "shared store", "GB/s"},
                                           {"bank_conflicts", "bank conflicts", ""},
                                           {"warp_efficiency", "warp execution efficiency", "%"},
-                                          {"gflops", "rate", "GFLOP/s"}};
+                                          {"gflops", "rate, FP32 lanes", "GFLOP/s"}};
   return kCounters;
 }
 

@@ -11,8 +11,7 @@ template <int kD, int kDv, ForwardShape kShape>
 struct ForwardMemory {
   static constexpr int kRows = rows_of(kShape), kKeys = kShape.keys, kStages = kShape.stages;
   static constexpr int kQStages = kShape.q_stages;
-  static constexpr int kThreads = threads_of(kShape), kConsumerRegisters = consumer_registers(kShape),
-                       kProducerRegisters = producer_registers(kShape);
+  static constexpr int kConsumerRegisters = consumer_registers(kShape), kProducerRegisters = producer_registers(kShape);
   static constexpr std::uint32_t kQBytes = kSlabsBytes<kRows, kD>, kKBytes = kSlabsBytes<kKeys, kD>,
                                  kVBytes = kSlabsBytes<kKeys, kDv>;
   static constexpr std::uint32_t kBarrierBytes = forward_barriers(kShape) * 8;

@@ -1,0 +1,47 @@
+// Handlers: what they call is safe in a signal.
+#include "core/signals.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "core/atomic_file.h"
+
+namespace strobe {
+namespace {
+
+constexpr int kRuntimeFailure = 3;
+
+const char* program_name = "";
+void (*say_at_the_end)() noexcept = nullptr;
+
+void say(const char* text) { static_cast<void>(!write(STDERR_FILENO, text, std::strlen(text))); }
+
+extern "C" void end_on_signal(int number) {
+  remove_temporary_files();
+  if (say_at_the_end) say_at_the_end();
+  _exit(128 + number);
+}
+
+extern "C" void end_on_lost_file(int) {
+  remove_temporary_files();
+  say(program_name);
+  say(": a file that is being read became shorter, or its disk failed\n");
+  _exit(kRuntimeFailure);
+}
+
+}  // namespace
+
+void end_cleanly_on_signals(const char* program, void (*last_words)() noexcept) {
+  program_name = program;
+  say_at_the_end = last_words;
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
+  signal(SIGBUS, end_on_lost_file);
+  signal(SIGINT, end_on_signal);
+  signal(SIGTERM, end_on_signal);
+  if (signal(SIGHUP, end_on_signal) == SIG_IGN) signal(SIGHUP, SIG_IGN);  // nohup
+}
+
+}  // namespace strobe

@@ -1,0 +1,12 @@
+// How a program of ours ends by a signal: temporary files go, and a lost file is told in one line. Each main calls this
+// once.
+#pragma once
+
+namespace strobe {
+
+// SIGINT, SIGTERM and, but under nohup, SIGHUP end with 128 + number, after last_words() where there are any. SIGBUS, a
+// mapped file that became shorter or whose disk failed, ends with 3. A pipe that is closed and a file that may not grow
+// are errors of write instead. `program` stands before the line; both must outlive the process's work.
+void end_cleanly_on_signals(const char* program, void (*last_words)() noexcept = nullptr);
+
+}  // namespace strobe
