@@ -48,7 +48,7 @@ void run_on_own(const Kernel& kernel, const Problem& problem, std::size_t needed
         "pass that much in Execution::workspace",
         kernel.name, needed);
   }
-  const Buffer own(problem.device == Device::cuda ? 0 : needed);
+  const Buffer own(problem.device == Device::cuda ? 0 : needed, "attention workspace");
   launch(kernel, problem, own.data());
 }
 

@@ -1,5 +1,5 @@
-// Times calls by the host's clock. The GPU finishes each sooner than the next is made or, with at most kCalls in its
-// queue, holds them all, so that no call waits for it.
+// Times calls by the host's clock. The GPU finishes each sooner than the next is made or, with the launches of at most
+// kCalls in its queue, holds them all, so that no call waits for it.
 #include "bench/gpu_call_cost.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace strobe::bench {
 
 namespace {
 
-constexpr int kCalls = 100, kTries = 10;
+constexpr int kCalls = 10, kTries = 100;
 
 double seconds_of(const auto& work) {
   const auto start = std::chrono::steady_clock::now();

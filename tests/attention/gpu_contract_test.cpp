@@ -197,6 +197,20 @@ TEST_F(GpuContract, AMissingWorkspaceIsAnErrorWithTheBytes) {
   }
 }
 
+// FlashAttention-2's own closed form: dQ as fp32 and one number a row, at head dimensions that need no padding.
+TEST_F(GpuContract, TheBackwardOfFlash2NeedsTheSumOfDqAndDelta) {
+  const std::int64_t batch = 2, heads = 4, length = 512;
+  for (const DType dtype : {DType::fp16, DType::bf16}) {
+    for (const std::int64_t d : {32, 64, 128}) {
+      const ConstView view = view_bhsd<const void>(nullptr, dtype, {batch, heads, length, d});
+      const Execution execution{.device = Device::cuda, .kernel = "flash2", .deterministic = false};
+      EXPECT_EQ(workspace_bytes({.q = view, .k = view, .v = view}, Pass::backward, execution),
+                static_cast<std::size_t>(4 * batch * heads * length * (d + 1)))
+          << name_of(dtype) << ", head dimension " << d;
+    }
+  }
+}
+
 TEST_F(GpuContract, ABiasOverPackedSequencesNeedsBounds) {
   Case c = shapes().back();
   c.bias = true;

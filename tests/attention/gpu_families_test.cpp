@@ -119,6 +119,15 @@ std::vector<Family> families() {
     Case rings{.seed = 25, .dtype = bf16, .heads_q = 280, .heads_kv = 2, .sq = 8, .sk = 400, .d = d, .dv = d};
     rings.causal = d != 128, rings.alignment = Alignment::bottom_right;
     on_hopper("rings", rings, d != 64);
+    if (d == 256) continue;
+    // The tiles of long sequences, and keys that blocks share.
+    Case longer{.seed = 26, .dtype = bf16, .heads_q = 68, .heads_kv = 1, .sq = 2, .sk = 1545, .d = d, .dv = d};
+    on_hopper("long", longer, true);
+    longer.causal = true, longer.alignment = Alignment::bottom_right;
+    on_hopper("long_triangle", longer, true);
+    Case split = longer;
+    split.heads_q = 2, split.sq = 70;
+    on_hopper("split", split, true);
   }
   for (const std::int64_t d : {32, 64}) {  // the kernels with scales leave it to those without
     Family spread{"spread_fp32_" + std::to_string(d), plain(fp32, d), "plain,", "plain,", d == 32};

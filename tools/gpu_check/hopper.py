@@ -2,6 +2,7 @@
 over FlashAttention-2's grid, with the limits that they are held to."""
 import json
 import pathlib
+import shutil
 import tempfile
 
 from gpu_check.process import run
@@ -114,6 +115,8 @@ def run_hopper(folder, options):
             return {"ok": False, "reason": f"strobe bench: exit code {ended.code}: {ended.output[-2000:].strip()}",
                     "output": ended.output}
         rows = json.loads(output.read_text())
+        if options.rows:
+            shutil.copyfile(output, options.rows)
     environment = rows[0]["environment"]
     measured = [Both(cell, rows[3 * n:3 * n + 3], environment) for n, cell in enumerate(cells)]
     verdicts = judge(measured)

@@ -19,7 +19,8 @@ TOOLS = {
     "synccheck": (OURS, ""),
 }
 SHARDS = 3  # processes of each tool
-LADDER = "GpuRungs.*:GpuExperiments.*"  # of test_lab, one process more
+LADDER = "*/GpuRungs.*"  # the small sizes of test_lab, LADDER_SHARDS processes more; larger ones would take minutes
+LADDER_SHARDS = 2
 
 
 def checker():
@@ -35,8 +36,9 @@ def run_shard(program, tool, folder, shard, suppressions, timeout):
     command = [program, "--tool", tool, "--error-exitcode", "9", *extra]
     if suppressions.exists():
         command += ["--suppressions", suppressions]
-    if shard == SHARDS:
-        return run([*command, folder / "bin/test_lab", f"--gtest_filter={LADDER}"], {}, timeout)
+    if shard >= SHARDS:
+        shards = {"GTEST_TOTAL_SHARDS": str(LADDER_SHARDS), "GTEST_SHARD_INDEX": str(shard - SHARDS)}
+        return run([*command, folder / "bin/test_lab", f"--gtest_filter={LADDER}"], shards, timeout)
     command += [folder / "bin/test_attention", f"--gtest_filter={FAMILIES}:{CALLS}{without}"]
     environment = {"STROBE_TEST_SEPARATE": "1", "GTEST_TOTAL_SHARDS": str(SHARDS), "GTEST_SHARD_INDEX": str(shard)}
     if without:
@@ -62,7 +64,7 @@ def run_sanitizers(folder, suppressions, timeout):
     program = checker()
     if not program:
         return {"ok": False, "reason": "compute-sanitizer is not found: it is not in PATH and not beside nvcc"}
-    jobs = [(tool, shard) for tool in TOOLS for shard in range(SHARDS + 1)]
+    jobs = [(tool, shard) for tool in TOOLS for shard in range(SHARDS + LADDER_SHARDS)]
     parts = side_by_side([lambda tool=tool, shard=shard: run_shard(program, tool, folder, shard, suppressions, timeout)
                           for tool, shard in jobs])
     results = {tool: judge([part for (name, _), part in zip(jobs, parts) if name == tool]) for tool in TOOLS}

@@ -3,6 +3,7 @@
 #include "attention/cuda/params.h"
 #include "attention/cuda/sm80/backward/launch.h"
 #include "attention/cuda/sm80/forward/launch.h"
+#include "attention/cuda/splits.h"
 #include "attention/kernel_list.h"
 
 #include <fmt/format.h>
@@ -83,11 +84,6 @@ ForwardConfig forward_config_of(const Problem& problem, bool general) {
   facts.shared_bytes_per_block = problem.gpu.shared_bytes_per_block;
   facts.multiprocessors = problem.gpu.multiprocessors;
   return sm80::forward_config(facts);
-}
-
-// All rows of all heads, as LSE counts them.
-std::int64_t rows_of(const Problem& problem) {
-  return (problem.packed ? 1 : problem.batch) * problem.heads_q * problem.total_q;
 }
 
 bool backward_is_general(const Problem& problem) {
@@ -176,7 +172,8 @@ std::size_t workspace_bytes(const Problem& problem) {
   std::size_t most = 0;
   for (const bool general : {has_few_keys(problem), true}) {
     if (problem.pass == Pass::forward) {
-      most = std::max(most, sm80::forward_workspace_bytes(forward_config_of(problem, general), rows_of(problem)));
+      const ForwardConfig config = forward_config_of(problem, general);
+      most = std::max(most, splits_bytes(config.splits, rows_of(problem), config.d));
     } else {
       const BackwardConfig config = backward_config_of(problem, general);
       const auto args = backward_args(problem, config, params_of(problem));
@@ -192,8 +189,7 @@ void run_forward(const Problem& problem, void* workspace) {
   launch.dtype = problem.dtype;
   launch.stream = problem.stream;
   launch.args.params = params_of(problem);
-  launch.args.rows = rows_of(problem);
-  sm80::launch_forward(launch, workspace);
+  sm80::launch_forward(launch, rows_of(problem), workspace);
 }
 
 void run_backward(const Problem& problem, void* workspace) {

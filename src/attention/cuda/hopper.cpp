@@ -29,11 +29,19 @@ bool is_uneven(const Problem& problem) {
   return problem.masked() || problem.packed || problem.lengths_q || problem.lengths_k;
 }
 
-sm90::ForwardConfig forward_config_of(const Problem& problem) {
-  return sm90::forward_config({.d = static_cast<int>(problem.d),
-                               .dv = static_cast<int>(problem.dv),
-                               .max_k = problem.max_k,
-                               .uneven = is_uneven(problem)});
+sm90::ForwardLaunch forward_launch_of(const Problem& problem) {
+  return {.config = sm90::forward_config({.d = static_cast<int>(problem.d),
+                                          .dv = static_cast<int>(problem.dv),
+                                          .heads = problem.batch * problem.heads_q,
+                                          .max_q = problem.max_q,
+                                          .max_k = problem.max_k,
+                                          .multiprocessors = problem.gpu.multiprocessors,
+                                          .uneven = is_uneven(problem)}),
+          .dtype = problem.dtype,
+          .uneven = is_uneven(problem),
+          .rows = rows_of(problem),
+          .multiprocessors = problem.gpu.multiprocessors,
+          .stream = problem.stream};
 }
 
 sm90::BackwardLaunch backward_launch_of(const Problem& problem) {
@@ -45,7 +53,7 @@ sm90::BackwardLaunch backward_launch_of(const Problem& problem) {
 }
 
 std::size_t shared_bytes_of(const Problem& problem) {
-  return problem.pass == Pass::forward ? forward_config_of(problem).shared_bytes
+  return problem.pass == Pass::forward ? forward_launch_of(problem).config.shared_bytes
                                        : backward_launch_of(problem).config.shared_bytes;
 }
 
@@ -119,19 +127,20 @@ std::string configuration(const Problem& problem) {
                        config.d, config.shape.rows, config.shape.keys, sm90::kBackwardConsumers, sm90::kBackwardStages,
                        problem.deterministic ? "added in order" : "added in any order");
   }
-  const sm90::ForwardConfig config = forward_config_of(problem);
-  return fmt::format(
+  const sm90::ForwardConfig config = forward_launch_of(problem).config;
+  std::string text = fmt::format(
       "wgmma, head dimensions {} and {}, tiles of {} rows x {} keys, {} warpgroups{}, {} stages, {} of Q",
       config.dims.d, config.dims.dv, rows_of(config.shape), config.shape.keys, config.shape.consumers,
       config.shape.passes ? " that pass tiles they do not use" : "", config.shape.stages, config.shape.q_stages);
+  if (config.splits > 1) text += fmt::format(", keys split {} ways", config.splits);
+  return text;
 }
 
 // Where only bytes are asked for, outputs and dO are not known, and they may make flash2 take over.
 std::size_t workspace_bytes(const Problem& problem) {
   const std::size_t own = problem.pass == Pass::backward
                               ? sm90::backward_workspace_bytes(backward_launch_of(problem), params_of(problem))
-                          : is_uneven(problem) ? sm90::kForwardWorkspaceBytes
-                                               : 0;
+                              : sm90::forward_workspace_bytes(forward_launch_of(problem));
   return outputs_are_known(problem) ? own : std::max(own, kFlash2Cuda.workspace_bytes(problem));
 }
 
@@ -139,13 +148,7 @@ void run(const Problem& problem, void* workspace) {
   if (problem.pass == Pass::backward) {
     return sm90::launch_backward(backward_launch_of(problem), params_of(problem), workspace);
   }
-  sm90::ForwardLaunch launch;
-  launch.config = forward_config_of(problem);
-  launch.dtype = problem.dtype;
-  launch.uneven = is_uneven(problem);
-  launch.multiprocessors = problem.gpu.multiprocessors;
-  launch.stream = problem.stream;
-  sm90::launch_forward(launch, params_of(problem), workspace);
+  sm90::launch_forward(forward_launch_of(problem), params_of(problem), workspace);
 }
 
 }  // namespace

@@ -18,6 +18,26 @@ struct Launch {
 
 inline constexpr std::int64_t kMostBlocks = 0x7fffffff;
 
+// Lets a kernel have as much shared memory as the card allows: the limit is the kernel's, and another thread may launch
+// it with less. A microsecond, so that a thread does it once for a kernel and a card; should two kernels share a place
+// in its table, they take it in turns.
+inline cudaError_t allow_shared_memory(const void* kernel) {
+  struct Allowed {
+    const void* kernel;
+    int device;
+  };
+  static thread_local Allowed table[64] = {};
+  int device = 0, most = 0;
+  cudaError_t status = cudaGetDevice(&device);
+  if (status != cudaSuccess) return status;
+  Allowed& place = table[reinterpret_cast<std::uintptr_t>(kernel) / 16 % 64];
+  if (place.kernel == kernel && place.device == device) return cudaSuccess;
+  status = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  if (status == cudaSuccess) status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+  if (status == cudaSuccess) place = {kernel, device};
+  return status;
+}
+
 template <class Args>
 void launch_kernel(void (*kernel)(Args), const Launch& launch, const Args& args) {
   if (launch.blocks == 0) return;
@@ -27,13 +47,7 @@ void launch_kernel(void (*kernel)(Args), const Launch& launch, const Args& args)
   };
   if (launch.blocks > kMostBlocks) throw Error(ErrorCode::unsupported, "cuda: too many blocks: " + describe());
   if (launch.shared_bytes > 48 * 1024) {
-    // Always the most that the card allows: the limit is the kernel's, and another thread may launch it with less.
-    int device = 0, most = 0;
-    cudaError_t status = cudaGetDevice(&device);
-    if (status == cudaSuccess) status = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-    if (status == cudaSuccess) {
-      status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
-    }
+    const cudaError_t status = allow_shared_memory(reinterpret_cast<const void*>(kernel));
     if (status != cudaSuccess) check(status, describe().c_str());
   }
   kernel<<<static_cast<unsigned>(launch.blocks), static_cast<unsigned>(launch.threads), launch.shared_bytes,

@@ -110,6 +110,10 @@ Params params_of(const Problem& problem) {
   return params;
 }
 
+std::int64_t rows_of(const Problem& problem) {
+  return (problem.packed ? 1 : problem.batch) * problem.heads_q * problem.total_q;
+}
+
 std::string common_refusal(const Problem& problem) {
   if (problem.gpu.compute_capability < kOldestCard) {
     return fmt::format("the GPU has compute capability {}.{}; CUDA kernels need {}.{} or later",

@@ -57,6 +57,9 @@ struct Params {
 
 Params params_of(const Problem& problem);
 
+// All rows of all query heads, as LSE counts them.
+std::int64_t rows_of(const Problem& problem);
+
 // Why no CUDA kernel of this build takes the problem: the card is too old, or sizes pass 32 bits. Empty: some may.
 std::string common_refusal(const Problem& problem);
 

@@ -1,9 +1,6 @@
-// Device pieces of `standard`: element types, rows of the score matrix, sums over a block. Included by the .cu files
+// Device pieces of `standard`: rows of the score matrix, sums over a block. Included by the .cu files
 // beside this one.
 #pragma once
-
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 
 #include <cmath>
 #include <cstdint>
@@ -11,40 +8,19 @@
 #include "attention/cuda/device/philox.cuh"
 #include "attention/cuda/device/sequence.cuh"
 #include "attention/standard/cuda/rows.h"
+#include "device/cuda/element.cuh"
 
 namespace strobe::standard {
 
+using cuda::narrowed;
 using cuda::Params;
-
-__device__ inline float widened(float x) { return x; }
-__device__ inline float widened(__half x) { return __half2float(x); }
-__device__ inline float widened(__nv_bfloat16 x) { return __bfloat162float(x); }
-
-template <class T>
-__device__ T narrowed(float x) {
-  if constexpr (sizeof(T) == 4) {
-    return x;
-  } else if constexpr (std::is_same_v<T, __half>) {
-    return __float2half_rn(x);
-  } else {
-    return __float2bfloat16_rn(x);
-  }
-}
+using cuda::widened;
+using cuda::with_element;
 
 // The value after rounding to the type and back.
 template <class T>
 __device__ float rounded(float x) {
   return widened(narrowed<T>(x));
-}
-
-// body(type) with a null pointer of the element's type.
-template <class Body>
-void with_type(DType dtype, Body&& body) {
-  switch (dtype) {
-    case DType::fp32: return body(static_cast<float*>(nullptr));
-    case DType::fp16: return body(static_cast<__half*>(nullptr));
-    case DType::bf16: return body(static_cast<__nv_bfloat16*>(nullptr));
-  }
 }
 
 // Rows [begin, begin + length) of a packed tensor, or the first `length` rows of a padded one.

@@ -37,6 +37,11 @@ void softmax_backward(DType dtype, const cuda::Params& params, const ScoreGradie
 // From the gradient of the logits to that of q.k, in place: softcap and scale.
 void options_backward(DType dtype, const cuda::Params& params, const ScoreGradients& scores, void* stream);
 
+// The same two where a problem has no score options and its rows are short enough to be held in registers; the second
+// includes options_backward(). False, and nothing done, elsewhere.
+bool plain_softmax(DType dtype, const cuda::Params& params, const Scores& scores, bool write_lse, void* stream);
+bool plain_softmax_backward(DType dtype, const cuda::Params& params, const ScoreGradients& scores, void* stream);
+
 // Sums of the gradient of the logits over what shares an element of the bias, and of the rows' parts of dsinks; each
 // sum has one order.
 struct BiasShape {

@@ -114,7 +114,7 @@ std::int64_t rows_of(const Params& params) { return std::int64_t{params.batch} *
 
 void softmax_backward(DType dtype, const Params& params, const ScoreGradients& scores, void* stream) {
   const std::int64_t rows = rows_of(params);
-  with_type(dtype, [&]<class T>(T*) {
+  with_element(dtype, [&]<class T>(T*) {
     softmax_backward_rows<T>
         <<<blocks_for(rows), threads_for(params.max_k), 0, static_cast<cudaStream_t>(stream)>>>(params, scores, rows);
   });
@@ -123,7 +123,7 @@ void softmax_backward(DType dtype, const Params& params, const ScoreGradients& s
 
 void options_backward(DType dtype, const Params& params, const ScoreGradients& scores, void* stream) {
   const std::int64_t rows = rows_of(params);
-  with_type(dtype, [&]<class T>(T*) {
+  with_element(dtype, [&]<class T>(T*) {
     options_backward_rows<T>
         <<<blocks_for(rows), threads_for(params.max_k), 0, static_cast<cudaStream_t>(stream)>>>(params, scores, rows);
   });
@@ -135,7 +135,7 @@ void sum_dbias(DType dtype, const Params& params, const ScoreGradients& scores, 
   if (elements == 0 || params.max_k == 0) return;
   const dim3 blocks(static_cast<unsigned>((params.max_k + kColumns - 1) / kColumns),
                     static_cast<unsigned>(elements < 65535 ? elements : 65535));
-  with_type(dtype, [&]<class T>(T*) {
+  with_element(dtype, [&]<class T>(T*) {
     sum_dbias_columns<T>
         <<<blocks, dim3(kColumns, kLanes), 0, static_cast<cudaStream_t>(stream)>>>(params, scores, shape);
   });

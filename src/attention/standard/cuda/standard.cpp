@@ -91,6 +91,8 @@ class Call {
   void backward();
 
  private:
+  void to_scores(const ScoreGradients& rows);
+
   // An input in place, or its copy.
   Matrices input(const ConstView& view, const cuda::Tensor& tensor, Side side, std::size_t copy);
   // c = a b, where c is an output of the caller's.
@@ -222,17 +224,7 @@ void Call::backward() {
   to_weights.a = d_o, to_weights.b = v, to_weights.b_stored = Operand::transposed, to_weights.c = gradients;
   cublas_.multiply(to_weights);
 
-  const ScoreGradients rows{weights.data, gradients.data, tanh, sinks, weights.row};
-  softmax_backward(problem_.dtype, params_, rows, problem_.stream);
-  if (problem_.wants_dbias) {
-    const auto& shape = problem_.dbias.shape;
-    sum_dbias(
-        problem_.dtype, params_, rows,
-        {static_cast<std::int32_t>(shape[0]), static_cast<std::int32_t>(shape[1]), static_cast<std::int32_t>(shape[2])},
-        problem_.stream);
-  }
-  if (problem_.wants_dsinks) sum_dsinks(params_, sinks, problem_.stream);
-  options_backward(problem_.dtype, params_, rows, problem_.stream);
+  to_scores({weights.data, gradients.data, tanh, sinks, weights.row});
 
   Product to_k = product_of(sk, d, problem_.group * sq);  // dK = dS^T Q over the group
   to_k.members = 1;
@@ -242,6 +234,21 @@ void Call::backward() {
   Product to_q = product_of(sq, d, sk);  // dQ = dS K
   to_q.a = gradients, to_q.b = k;
   multiply_out(to_q, problem_.dq, params_.dq, Side::queries);
+}
+
+// From gradients of weights to those of q.k, and those of bias and sinks on the way.
+void Call::to_scores(const ScoreGradients& rows) {
+  if (plain_softmax_backward(problem_.dtype, params_, rows, problem_.stream)) return;
+  softmax_backward(problem_.dtype, params_, rows, problem_.stream);
+  if (problem_.wants_dbias) {
+    const auto& shape = problem_.dbias.shape;
+    sum_dbias(
+        problem_.dtype, params_, rows,
+        {static_cast<std::int32_t>(shape[0]), static_cast<std::int32_t>(shape[1]), static_cast<std::int32_t>(shape[2])},
+        problem_.stream);
+  }
+  if (problem_.wants_dsinks) sum_dsinks(params_, rows.sink_weight, problem_.stream);
+  options_backward(problem_.dtype, params_, rows, problem_.stream);
 }
 
 std::string refusal(const Problem& problem) {

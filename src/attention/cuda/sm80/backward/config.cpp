@@ -34,7 +34,7 @@ BackwardConfig planned(BackwardKind kind, int d, const BackwardFacts& facts) {
 }  // namespace
 
 BackwardConfig exact_config(int d) {
-  return planned(BackwardKind::general, padded(kBackwardGeneralDims, d), {.fp32 = true});
+  return planned(BackwardKind::general, padded(kBackwardGeneralFp32Dims, d), {.fp32 = true});
 }
 
 BackwardConfig backward_config(const BackwardFacts& facts) {
@@ -50,7 +50,8 @@ BackwardConfig backward_config(const BackwardFacts& facts) {
         std::max(config.shared_bytes, has_scales(config.parts) ? exact_config(d).shared_bytes : 0);
     if (bytes <= facts.shared_bytes_per_block) return config;
   }
-  return planned(BackwardKind::general, padded(kBackwardGeneralDims, d), facts);
+  const int dim = facts.fp32 ? padded(kBackwardGeneralFp32Dims, d) : padded(kBackwardGeneralDims, d);
+  return planned(BackwardKind::general, dim, facts);
 }
 
 }  // namespace strobe::cuda::sm80

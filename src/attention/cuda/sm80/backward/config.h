@@ -26,7 +26,8 @@ struct BackwardShape {
 
 inline constexpr int kBackwardPlainDims[] = {32, 64, 96, 128, 192, 256};
 inline constexpr int kBackwardOptionsDims[] = {64, 128};
-inline constexpr int kBackwardGeneralDims[] = {64, 128, 256};
+inline constexpr int kBackwardGeneralDims[] = {32, 64, 128, 256};
+inline constexpr int kBackwardGeneralFp32Dims[] = {64, 128, 256};
 inline constexpr int kBackwardPlainFp32Dims[] = {32, 64};  // larger ones through general
 
 constexpr BackwardShape backward_shape(int d, BackwardKind kind, Parts parts) {
@@ -37,6 +38,7 @@ constexpr BackwardShape backward_shape(int d, BackwardKind kind, Parts parts) {
     return {32, 32, 4, 2, 1, 1};
   }
   if (kind == BackwardKind::general) {
+    if (d <= 32) return {64, 128, 8, 2, 4, 4};
     if (d <= 64) return {64, 128, 8, 2, 4, 2};
     if (d <= 128) return {64, 64, 8, 4, 2, 2};
     return {32, 32, 4, 2, 1, 1};

@@ -11,8 +11,8 @@
 namespace strobe::cuda::sm80 {
 
 // Head dimensions that general kernels are there for: config.h.
-template <int kD>
-inline constexpr bool kHasGeneral = kD == 64 || kD == 128 || kD == 256;
+template <class T, int kD>
+inline constexpr bool kHasGeneral = kD == 64 || kD == 128 || kD == 256 || (kD == 32 && !kIsFp32<T>);
 
 // start.operator()<T>() for the type of the launch.
 template <class Start>
@@ -51,7 +51,7 @@ void launch_backward_tiles(const BackwardLaunch& launch) {
     if constexpr (!kIsFp32<T> && (kD == 64 || kD == 128)) {
       if (launch.config.kind == BackwardKind::options) return start.template operator()<T, BackwardKind::options>();
     }
-    if constexpr (kHasGeneral<kD>) start.template operator()<T, BackwardKind::general>();
+    if constexpr (kHasGeneral<T, kD>) start.template operator()<T, BackwardKind::general>();
   });
 }
 
@@ -72,7 +72,7 @@ template <int kD>
 void launch_row_sums(const BackwardLaunch& launch) {
   const Params& p = launch.args.params;
   with_type(launch.dtype, [&]<class T>() {
-    if constexpr (kHasGeneral<kD> || (kIsFp32<T> && kD == 32)) {  // fp32 takes it for plain problems too
+    if constexpr (kHasGeneral<T, kD> || kD == 32) {  // fp32 takes it for plain problems too
       constexpr BackwardShape kShape = backward_shape(kD, BackwardKind::general, kParts<T>);
       const BackwardArgs args = with_tiles(launch.args, kShape);
       launch_kernel(row_sums_kernel<T, kD>,
@@ -86,7 +86,7 @@ void launch_row_sums(const BackwardLaunch& launch) {
 template <int kD>
 void launch_dbias(const BackwardLaunch& launch) {
   with_type(launch.dtype, [&]<class T>() {
-    if constexpr (kHasGeneral<kD>) {
+    if constexpr (kHasGeneral<T, kD>) {
       constexpr BackwardShape kShape = backward_shape(kD, BackwardKind::general, kParts<T>);
       const DbiasShape& shape = launch.args.dbias;
       const DbiasArgs args{with_tiles(launch.args, kShape), (shape.rows + kShape.rows - 1) / kShape.rows};

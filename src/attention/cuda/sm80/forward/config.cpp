@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "attention/cuda/splits.h"
+
 namespace strobe::cuda::sm80 {
 
 namespace {

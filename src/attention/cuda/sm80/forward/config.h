@@ -22,8 +22,6 @@ struct ForwardShape {
   bool q_in_registers;  // for the whole loop over the keys
 };
 
-inline constexpr std::int64_t kMostSplits = 128;  // of the keys
-
 // Head dimensions that have a kernel; smaller ones are padded to the next.
 inline constexpr int kPlainDims[] = {32, 64, 96, 128, 192, 256};
 inline constexpr int kOptionsDims[] = {64, 128};

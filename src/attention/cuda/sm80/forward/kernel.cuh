@@ -22,8 +22,8 @@ struct ForwardPlace {
 
   __device__ __forceinline__ explicit ForwardPlace(const ForwardArgs& args) {
     unsigned index = blockIdx.x;
-    split = static_cast<int>(index % static_cast<unsigned>(args.splits));
-    index /= static_cast<unsigned>(args.splits);
+    split = static_cast<int>(index % static_cast<unsigned>(args.splits.count));
+    index /= static_cast<unsigned>(args.splits.count);
     tile = static_cast<int>(index % static_cast<unsigned>(args.row_tiles));
     tile = args.row_tiles - 1 - tile;  // under a causal mask the longest first
     index /= static_cast<unsigned>(args.row_tiles);
@@ -97,8 +97,8 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
     if (some.lo < some.hi) {
       n_begin = some.lo / kKeys;
       n_end = (some.hi + kKeys - 1) / kKeys;
-      if (args.splits > 1) {
-        const int share = (n_end - n_begin + args.splits - 1) / args.splits;
+      if (args.splits.count > 1) {
+        const int share = (n_end - n_begin + args.splits.count - 1) / args.splits.count;
         n_begin = min(n_end, n_begin + place.split * share);
         n_end = min(n_end, n_begin + share);
       }
@@ -260,7 +260,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   }
 
   // Normalise; LSE and O, or partial results of a split.
-  const bool partial = args.splits > 1;
+  const bool partial = args.splits.count > 1;
 #pragma unroll
   for (int m = 0; m < kMt; ++m) {
 #pragma unroll
@@ -283,9 +283,9 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
       if (row >= rows_written) continue;
       const std::int64_t index = lse_index(p, sequence, place.b, head, i);
       if (partial) {
-        const std::int64_t at = place.split * args.rows + index;
-        if (lane_index() % 4 == 0) args.partial_lse[at] = result.lse;
-        float* to = args.partial_o + at * kD + lane_index() % 4 * 2;
+        const std::int64_t at = place.split * args.splits.rows + index;
+        if (lane_index() % 4 == 0) args.splits.lse[at] = result.lse;
+        float* to = args.splits.o + at * kD + lane_index() % 4 * 2;
 #pragma unroll
         for (int n = 0; n < kD / 8; ++n) {
           *reinterpret_cast<float2*>(to + n * 8) = make_float2(o[m][n][2 * h], o[m][n][2 * h + 1]);

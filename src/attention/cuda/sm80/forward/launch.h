@@ -17,11 +17,7 @@ struct ForwardLaunch {
 template <int kD>
 void launch_forward_tiles(const ForwardLaunch& launch);
 
-// Adds up the partial results of the splits (combine.cu).
-void launch_combine(const ForwardLaunch& launch);
-
-// The whole pass. workspace: forward_workspace_bytes(...), null where that is 0.
-void launch_forward(ForwardLaunch launch, void* workspace);
-std::size_t forward_workspace_bytes(const ForwardConfig& config, std::int64_t rows);
+// The whole pass. rows: all of all heads, as LSE counts them; workspace: splits_bytes(...), null where that is 0.
+void launch_forward(ForwardLaunch launch, std::int64_t rows, void* workspace);
 
 }  // namespace strobe::cuda::sm80

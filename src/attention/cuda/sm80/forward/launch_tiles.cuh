@@ -14,7 +14,7 @@ void launch_forward_tiles(const ForwardLaunch& launch) {
   const auto start = [&]<class T, ForwardKind kKind>() {
     const std::int64_t units = std::int64_t{args.params.batch} * (args.params.heads_q / args.packed_heads);
     launch_kernel(forward_kernel<T, kD, kKind>,
-                  {"flash2 forward", units * args.row_tiles * args.splits,
+                  {"flash2 forward", units * args.row_tiles * args.splits.count,
                    kForwardShape<T, kD, kKind>.warps * kWarpLanes, config.shared_bytes, launch.stream},
                   args);
   };

@@ -114,7 +114,7 @@ struct BackwardConsumer {
       multiply_nt<T, kScoreRows, kD, kKeys, kRows>(s, memory.k() + own_keys, memory.q(stage) + own_rows, false);
       wgmma_commit();
       wgmma_wait<1>(dk, gradients);  // of the tile before
-      if (speaks && before >= 0) memory.q_free(before).arrive();
+      if (before >= 0) memory.q_free(before).arrive();
       before = stage;
       memory.d_o_full(stage).wait(at.parity);
       wgmma_begin();
@@ -191,10 +191,8 @@ struct BackwardConsumer {
       }
     }
     wgmma_wait<0>(dk, gradients);
-    if (speaks) {
-      memory.q_free(before).arrive();
-      memory.keys_free().arrive();
-    }
+    memory.q_free(before).arrive();
+    if (speaks) memory.keys_free().arrive();
     if (args.deterministic) {
       meet();
       if (consumer_thread() == 0) release(added, added_turn + 1);
@@ -235,7 +233,7 @@ __global__ void __launch_bounds__(kBackwardThreads, 1) backward_kernel(const __g
   const int warpgroup = same_for_warp(static_cast<int>(threadIdx.x) / 128);
   if (warpgroup == 0) {
     give_registers<kBackwardProducerRegisters>();
-    if (threadIdx.x < 32 && elect()) BackwardLoader<kD>{args, memory}.run();
+    if (threadIdx.x < 32) BackwardLoader<kD>{args, memory}.run();
   } else {
     take_registers<kBackwardConsumerRegisters>();
     BackwardConsumer<T, kD>{args, memory, warpgroup - 1}.run();

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "attention/cuda/sm90/tensor_map.h"
-#include "attention/cuda/zero.h"
 
 namespace strobe::cuda::sm90 {
 
@@ -72,7 +71,6 @@ void launch_backward(const BackwardLaunch& launch, const Params& params, void* w
   args.d_o = tensor_map(params.d_o, o_sizes(params), shape.rows);
   args.k = tensor_map(params.k, k_sizes(params), shape.keys);
   args.v = tensor_map(params.v, v_sizes(params), shape.keys);
-  zero_async(workspace, bytes.dq_sum + bytes.counters, launch.stream);
   switch (launch.config.d) {
     case 64: return launch_backward_kernels<64>(launch, args);
     case 128: return launch_backward_kernels<128>(launch, args);

@@ -17,7 +17,7 @@ void launch_backward_kernels(const BackwardLaunch& launch, const BackwardArgs& a
   const std::int64_t row_tiles = std::int64_t{p.batch} * p.heads_q * args.row_tiles;
   const std::int64_t key_tiles = std::int64_t{p.batch} * p.heads_kv * args.key_tiles;
   const auto start = [&]<class T>() {
-    launch_kernel(row_facts_kernel<T, kRows>, {"hopper backward, delta", row_tiles, 2 * kRows, 0, launch.stream}, args);
+    launch_kernel(row_facts_kernel<T, kD>, {"hopper backward, delta", row_tiles, 2 * kRows, 0, launch.stream}, args);
     launch_kernel(backward_kernel<T, kD>,
                   {"hopper backward", std::min<std::int64_t>(key_tiles, launch.multiprocessors), kBackwardThreads,
                    launch.config.shared_bytes, launch.stream},

@@ -1,6 +1,10 @@
-// The thread that loads in the Hopper backward: it takes tickets and brings K, V and the tiles of Q and dO.
+// The warp that loads in the Hopper backward: it takes tickets and brings K, V and the tiles of Q and dO. One lane
+// speaks to the copy engine; LSE and delta go through the registers of all, so that racecheck, which does not see what
+// a bulk copy's barrier orders, can follow them.
 #pragma once
 
+#include "attention/cuda/device/ptx.cuh"
+#include "attention/cuda/device/tile.cuh"
 #include "attention/cuda/sm90/backward/memory.cuh"
 #include "attention/cuda/sm90/backward/work.cuh"
 #include "attention/cuda/sm90/device/load.cuh"
@@ -18,13 +22,18 @@ struct BackwardLoader {
   RingPlace<2> ticket_at{};
   RingPlace<kStages> q_at{}, d_o_at{};
   std::uint32_t keys_parity = 0;
+  const int lane = lane_index();
 
   __device__ __forceinline__ void run() {
     for (bool more = true; more;) {
-      const unsigned ticket = take_ticket(args.ticket);
+      unsigned ticket = 0;
+      if (lane == 0) ticket = take_ticket(args.ticket);
+      ticket = same_for_warp(ticket);
       memory.ticket_free(ticket_at.stage).wait(ticket_at.parity ^ 1);
-      store_shared(memory.ticket(ticket_at.stage), ticket);
-      memory.ticket_full(ticket_at.stage).arrive();
+      if (lane == 0) {
+        store_shared(memory.ticket(ticket_at.stage), ticket);
+        memory.ticket_full(ticket_at.stage).arrive();
+      }
       ticket_at.move();
       more = ticket < backward_tiles(args);
       if (!more) continue;
@@ -59,28 +68,37 @@ struct BackwardLoader {
   __device__ __forceinline__ void load_keys(const Work& work, const CUtensorMap& map, std::uint32_t to,
                                             Barrier full) const {
     const int row = static_cast<int>(work.sequence.k_begin) + work.first_key;
-    copy_tile<kKeys, kD>(to, map, row, work.head, batch(work), full);
+    if (lane == 0) copy_tile<kKeys, kD>(to, map, row, work.head, batch(work), full);
   }
 
   __device__ __forceinline__ void load_rows(const Work& work, const CUtensorMap& map, int head, int tile,
-                                            std::uint32_t to, Barrier full, std::uint32_t more = 0) const {
+                                            std::uint32_t to, Barrier full) const {
     const int row = static_cast<int>(work.sequence.q_begin) + tile * kRows;
-    copy_tile<kRows, kD>(to, map, row, head, batch(work), full, more);
+    if (lane == 0) copy_tile<kRows, kD>(to, map, row, head, batch(work), full);
   }
 
   __device__ __forceinline__ void load_q(const Work& work, int head, int tile) {
+    constexpr int kPieces = Memory::kFactBytes / 16 / 32;  // of 16 bytes, to a lane
     const Barrier full = memory.q_full(q_at.stage);
     memory.q_free(q_at.stage).wait(q_at.parity ^ 1);
     const std::int64_t index = row_tile_index(args, work.sequence, work.b, head, tile, kRows);
-    copy_bytes(memory.lse(q_at.stage), args.row_facts + index * (2 * kRows), Memory::kFactBytes, full);
-    load_rows(work, args.q, head, tile, memory.q(q_at.stage), full, Memory::kFactBytes);
+    const auto* const facts = reinterpret_cast<const uint4*>(args.row_facts + index * (2 * kRows)) + lane;
+    uint4 piece[kPieces];
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) piece[i] = facts[32 * i];
+    load_rows(work, args.q, head, tile, memory.q(q_at.stage), full);
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+      const std::uint32_t words[4] = {piece[i].x, piece[i].y, piece[i].z, piece[i].w};
+      store_shared(memory.lse(q_at.stage) + static_cast<std::uint32_t>(lane + 32 * i) * 16, words);
+    }
+    full.arrive();
     q_at.move();
   }
 
   __device__ __forceinline__ void load_d_o(const Work& work, int head, int tile) {
-    const Barrier full = memory.d_o_full(d_o_at.stage);
     memory.d_o_free(d_o_at.stage).wait(d_o_at.parity ^ 1);
-    load_rows(work, args.d_o, head, tile, memory.d_o(d_o_at.stage), full);
+    load_rows(work, args.d_o, head, tile, memory.d_o(d_o_at.stage), memory.d_o_full(d_o_at.stage));
     d_o_at.move();
   }
 };

@@ -44,8 +44,8 @@ struct BackwardMemory {
     v_full().begin(1);
     keys_free().begin(kBackwardConsumers);
     for (int stage = 0; stage < kStages; ++stage) {
-      q_full(stage).begin(1);
-      q_free(stage).begin(kBackwardConsumers);
+      q_full(stage).begin(33);                        // the copy, and a warp's ordinary stores
+      q_free(stage).begin(kBackwardConsumers * 128);  // every thread, for racecheck: it follows no arrival for others
       d_o_full(stage).begin(1);
       d_o_free(stage).begin(kBackwardConsumers);
     }

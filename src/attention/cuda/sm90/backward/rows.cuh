@@ -7,6 +7,7 @@
 #include "attention/cuda/device/softmax.cuh"
 #include "attention/cuda/sm90/backward/args.h"
 #include "attention/cuda/sm90/backward/dq.cuh"
+#include "attention/cuda/sm90/backward/memory.cuh"
 #include "attention/cuda/sm90/device/store.cuh"
 
 namespace strobe::cuda::sm90 {
@@ -22,19 +23,26 @@ struct RowTile {
   }
 };
 
-// A warp takes 16 rows.
-template <class T, int kRows>
-__global__ void __launch_bounds__(2 * kRows) row_facts_kernel(const __grid_constant__ BackwardArgs args) {
+// A warp takes 16 rows. Sums and counters begin at zero: a memset would cost a launch more.
+template <class T, int kD>
+__global__ void __launch_bounds__(2 * backward_shape(kD).rows)
+    row_facts_kernel(const __grid_constant__ BackwardArgs args) {
+  constexpr int kRows = BackwardMemory<kD>::kRows;
   const Params& p = args.params;
+  const int thread = static_cast<int>(threadIdx.x);
+  if (blockIdx.x == 0 && thread == 0) *args.ticket = 0;
   const RowTile place(args);
   const Sequence sequence(p, place.b);
   if (place.tile * kRows >= sequence.q_length) return;
+  const std::int64_t index = row_tile_index(args, sequence, place.b, place.head, place.tile, kRows);
+  if (args.deterministic && thread == 0) args.turns[index] = 0;
+  auto* const sum = reinterpret_cast<float4*>(args.dq_sum + index * (kRows * kD));
+  for (int i = thread; i < kRows * kD / 4; i += 2 * kRows) sum[i] = make_float4(0, 0, 0, 0);
   const int first = warp_index() * 16;
   float delta[2];
   const int row = delta_of_16<T>(p, sequence, place.b, place.head, place.tile * kRows + first, delta);
   if (row < 0) return;
-  float* facts =
-      args.row_facts + row_tile_index(args, sequence, place.b, place.head, place.tile, kRows) * (2 * kRows) + first;
+  float* facts = args.row_facts + index * (2 * kRows) + first;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int i = place.tile * kRows + first + row + 8 * h;

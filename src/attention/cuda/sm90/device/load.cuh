@@ -6,15 +6,15 @@
 
 namespace strobe::cuda::sm90 {
 
-// [kTileRows][kColumns] from `row` on, announced at `barrier` together with `more` bytes that have been started.
+// [kTileRows][kColumns] from `row` on, announced at `barrier`.
 template <int kTileRows, int kColumns>
 __device__ __forceinline__ void copy_tile(std::uint32_t to, const CUtensorMap& map, int row, int head, int batch,
-                                          Barrier barrier, std::uint32_t more = 0) {
+                                          Barrier barrier) {
 #pragma unroll
   for (int c = 0; c < kColumns; c += 64) {
     copy_box(to + c / 64 * kSlabBytes<kTileRows>, map, c, row, head, batch, barrier);
   }
-  barrier.arrive_expecting(kSlabsBytes<kTileRows, kColumns> + more);
+  barrier.arrive_expecting(kSlabsBytes<kTileRows, kColumns>);
 }
 
 }  // namespace strobe::cuda::sm90

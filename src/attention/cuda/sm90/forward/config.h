@@ -1,10 +1,12 @@
 // Tiles of the Hopper forward: pure functions of the problem and the card, for kernel, launch, explain and tests.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "attention/cuda/sm90/forward/rules.h"
+#include "attention/cuda/splits.h"
 
 namespace strobe::cuda::sm90 {
 
@@ -32,7 +34,9 @@ constexpr std::size_t forward_shared_bytes(HeadDims dims, const ForwardShape& sh
 
 struct ForwardFacts {
   int d = 0, dv = 0;
-  std::int64_t max_k = 0;
+  std::int64_t heads = 0;  // of all sequences
+  std::int64_t max_q = 0, max_k = 0;
+  int multiprocessors = 1;
   bool uneven = false;  // as in ForwardRule
 };
 
@@ -40,22 +44,35 @@ struct ForwardConfig {
   HeadDims dims{};  // padded
   ForwardShape shape{};
   std::size_t shared_bytes = 0;
+  int splits = 1;  // of the keys, each for a block of its own
 };
 
-// Whether every problem has a rule.
+// Whether every problem has a rule, and one where its keys are split.
 constexpr bool forward_rules_are_whole() {
   for (const HeadDims dims : kForwardDims) {
     for (const bool uneven : {false, true}) {
-      bool found = false;
+      bool found = false, splits = false;
       for (const ForwardRule& rule : kForwardRules) {
-        found = found || (rule.dims == dims && rule.uneven == uneven && rule.least_keys == 0);
+        if (rule.dims != dims || rule.uneven != uneven) continue;
+        found = found || rule.least_keys == 0;
+        splits = splits || rule.shape.splits;
       }
-      if (!found) return false;
+      if (!found || !splits) return false;
     }
   }
   return true;
 }
 static_assert(forward_rules_are_whole());
+
+// Splits that fill the card, each with at least four tiles of keys, where whole rows leave half of it empty.
+constexpr int forward_splits(const ForwardFacts& facts, const ForwardShape& shape) {
+  const std::int64_t tiles = facts.heads * ((facts.max_q + rows_of(shape) - 1) / rows_of(shape));
+  const std::int64_t key_tiles = (facts.max_k + shape.keys - 1) / shape.keys;
+  if (tiles == 0 || tiles * 2 > facts.multiprocessors || key_tiles < 8) return 1;
+  const std::int64_t most = std::min<std::int64_t>({key_tiles / 4, facts.multiprocessors / tiles, kMostSplits});
+  const std::int64_t share = (key_tiles + most - 1) / most;
+  return static_cast<int>((key_tiles + share - 1) / share);  // no split without a tile
+}
 
 // Head dimensions of at most 256.
 constexpr ForwardConfig forward_config(const ForwardFacts& facts) {
@@ -64,11 +81,19 @@ constexpr ForwardConfig forward_config(const ForwardFacts& facts) {
     config.dims = dims;
     if (facts.d <= dims.d && facts.dv <= dims.dv) break;
   }
-  for (const ForwardRule& rule : kForwardRules) {
-    if (rule.dims == config.dims && rule.uneven == facts.uneven && facts.max_k >= rule.least_keys) {
-      config.shape = rule.shape;
-      break;
+  const auto find = [&](bool splits) {
+    for (const ForwardRule& rule : kForwardRules) {
+      if (rule.dims == config.dims && rule.uneven == facts.uneven && (rule.shape.splits || !splits) &&
+          (splits || facts.max_k >= rule.least_keys)) {
+        return rule.shape;
+      }
     }
+    return ForwardShape{};
+  };
+  config.shape = find(false);
+  if (const ForwardShape shape = find(true); forward_splits(facts, shape) > 1) {
+    config.shape = shape;
+    config.splits = forward_splits(facts, shape);
   }
   config.shared_bytes = forward_shared_bytes(config.dims, config.shape);
   return config;

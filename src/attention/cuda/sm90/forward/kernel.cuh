@@ -11,28 +11,47 @@
 
 namespace strobe::cuda::sm90 {
 
-// Normalises and writes O and LSE of this thread's two rows.
-template <class T, int kDv, class Work>
-__device__ __forceinline__ void finish_tile(const Params& p, const TilePlace& place, const Work& work, int row,
+// What a split leaves of row i: O in fp32 and LSE. o: of this thread's two rows; h: which of them.
+template <int kDv>
+__device__ __forceinline__ void store_partial(const Splits& splits, std::int64_t row, const float (&o)[kDv / 2], int h,
+                                              float lse) {
+  if (lane_index() % 4 == 0) splits.lse[row] = lse;
+  float* const to = splits.o + row * kDv + lane_index() % 4 * 2;
+#pragma unroll
+  for (int c = 0; c < kDv / 8; ++c) {
+    *reinterpret_cast<float2*>(to + c * 8) = make_float2(o[4 * c + 2 * h], o[4 * c + 2 * h + 1]);
+  }
+}
+
+// Normalises and writes O and LSE of this thread's two rows, or what a split leaves of them.
+template <class T, int kDv, bool kSplits, class Work>
+__device__ __forceinline__ void finish_tile(const ForwardArgs& args, const TilePlace& place, const Work& work, int row,
                                             const TwoRows& softmax, float unit, float (&o)[kDv / 2]) {
+  const Params& p = args.params;
   const Sequence& sequence = work.sequence;
+  const bool whole = !kSplits || args.splits.count == 1;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int i = row + 8 * h;
     const float sum = quad_sum(softmax.sum[h]);
     const Keys keys = sequence.allowed(i);
     const bool has_keys = i < sequence.q_length && keys.lo < keys.hi;
-    const float* sink = p.sinks ? p.sinks + place.head : nullptr;
+    const float* sink = p.sinks && whole ? p.sinks + place.head : nullptr;
     const RowResult result = finish_row(multiply_rounded(softmax.maximum[h], unit), sum, has_keys, sink);
 #pragma unroll
     for (int c = 0; c < kDv / 8; ++c) {
       o[4 * c + 2 * h] = result.inverse == 0 ? 0 : o[4 * c + 2 * h] * result.inverse;
       o[4 * c + 2 * h + 1] = result.inverse == 0 ? 0 : o[4 * c + 2 * h + 1] * result.inverse;
     }
-    if (p.lse && lane_index() % 4 == 0 && i >= 0 && i < work.rows_written) {
-      p.lse[lse_index(p, sequence, place.b, place.head, i)] = result.lse;
+    if (i < 0 || i >= work.rows_written) continue;
+    const std::int64_t index = lse_index(p, sequence, place.b, place.head, i);
+    if (!whole) {
+      store_partial<kDv>(args.splits, place.tile % args.splits.count * args.splits.rows + index, o, h, result.lse);
+    } else if (p.lse && lane_index() % 4 == 0) {
+      p.lse[index] = result.lse;
     }
   }
+  if (!whole) return;
   std::uint16_t* to = static_cast<std::uint16_t*>(p.o.data) + head_offset(p.o, place.b, place.head, sequence.q_begin);
   store_two_rows<T, kDv>(o, to, p.o.row, p.dv_dim, row, work.rows_written);
 }
@@ -42,7 +61,7 @@ __device__ __forceinline__ void attend_tiles(const ForwardArgs& args, const Forw
                                              int consumer) {
   using Memory = ForwardMemory<kD, kDv, kShape>;
   constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kConsumers = kShape.consumers;
-  using Work = ForwardWork<kRows, kKeys, kShape.passes>;
+  using Work = ForwardWork<kRows, kKeys, kShape.passes, kShape.splits>;
   const Params& p = args.params;
   // Scores, capped or not, times this are logits.
   const float unit = p.softcap != 0 ? p.softcap : p.scale, factor = unit * kLog2E;
@@ -91,7 +110,7 @@ __device__ __forceinline__ void attend_tiles(const ForwardArgs& args, const Forw
     place = {same_for_warp(place.b), same_for_warp(place.head), same_for_warp(place.tile)};
     if (lane == 0) memory.q_free(q_at.stage).arrive();  // all its lanes have waited, or they would not be here
     if (place.b < 0) return;
-    const Work work(p, place);
+    const Work work(args, place);
     const Sequence& sequence = work.sequence;
     const int row = work.first_row + lane_row;
     const int first = work.first_row + consumer * 64, last = min(first + 63, sequence.q_length - 1);
@@ -115,7 +134,7 @@ __device__ __forceinline__ void attend_tiles(const ForwardArgs& args, const Forw
     }
     if (work.begin == end) {
       release_q();
-      finish_tile<T, kDv>(p, place, work, row, softmax, unit, o);
+      finish_tile<T, kDv, kShape.splits>(args, place, work, row, softmax, unit, o);
       continue;
     }
     const Keys unmasked = sequence.all(first, last);  // keys that all of this warpgroup's rows may use
@@ -156,14 +175,14 @@ __device__ __forceinline__ void attend_tiles(const ForwardArgs& args, const Forw
     start_output(accumulate);
     wgmma_wait<0>(o, weights);
     release_v();
-    finish_tile<T, kDv>(p, place, work, row, softmax, unit, o);
+    finish_tile<T, kDv, kShape.splits>(args, place, work, row, softmax, unit, o);
   }
 }
 
 // A kernel's name cannot have a ForwardShape in it: nvcc 13.0 writes host code then that does not compile.
-template <int kConsumers, int kKeys, int kStages, int kQStages, bool kPasses>
+template <int kConsumers, int kKeys, int kStages, int kQStages, bool kPasses, bool kSplits>
 struct ForwardTiles {
-  static constexpr ForwardShape kShape{kConsumers, kKeys, kStages, kQStages, kPasses};
+  static constexpr ForwardShape kShape{kConsumers, kKeys, kStages, kQStages, kPasses, kSplits};
 };
 
 template <class T, int kD, int kDv, class Tiles>

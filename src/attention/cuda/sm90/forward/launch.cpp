@@ -10,12 +10,13 @@ namespace strobe::cuda::sm90 {
 
 namespace {
 
-constexpr std::int64_t kSectionBytes = 32 << 20;  // of K and V, in the L2 cache beside what streams past
+constexpr std::size_t kForwardCounterBytes = 256;  // tiles that take different times are handed out by a counter
+constexpr std::int64_t kSectionBytes = 32 << 20;   // of K and V, in the L2 cache beside what streams past
 
-TileOrder order_of(const Params& p, int tile_rows) {
+TileOrder order_of(const Params& p, int tile_rows, int splits) {
   TileOrder order;
   order.heads = static_cast<std::uint32_t>(p.heads_q);
-  order.tiles = static_cast<std::uint32_t>((p.max_q + tile_rows - 1) / tile_rows);
+  order.tiles = static_cast<std::uint32_t>((p.max_q + tile_rows - 1) / tile_rows * splits);
   order.units = static_cast<std::uint32_t>(p.batch) * order.heads;
   return order;
 }
@@ -36,7 +37,11 @@ ForwardArgs begin_forward(const ForwardLaunch& launch, const Params& params, voi
   args.q = tensor_map(params.q, q_sizes(params), rows_of(config.shape));
   args.k = tensor_map(params.k, k_sizes(params), config.shape.keys);
   args.v = tensor_map(params.v, v_sizes(params), config.shape.keys);
-  args.order = order_of(params, rows_of(config.shape));
+  args.order = order_of(params, rows_of(config.shape), config.splits);
+  if (config.splits > 1) {
+    char* const partial = static_cast<char*>(workspace) + kForwardCounterBytes;
+    args.splits = splits_in(partial, config.splits, launch.rows, config.dims.dv);
+  }
   if (launch.uneven) {
     args.order.section = section_of(params);
     args.order.next = static_cast<std::uint32_t*>(workspace);
@@ -45,15 +50,22 @@ ForwardArgs begin_forward(const ForwardLaunch& launch, const Params& params, voi
   return args;
 }
 
+std::size_t forward_workspace_bytes(const ForwardLaunch& launch) {
+  const std::size_t partial = splits_bytes(launch.config.splits, launch.rows, launch.config.dims.dv);
+  return launch.uneven || partial > 0 ? kForwardCounterBytes + partial : 0;
+}
+
 void launch_forward(const ForwardLaunch& launch, const Params& params, void* workspace) {
   const ForwardConfig& config = launch.config;
   const ForwardArgs args = begin_forward(launch, params, workspace);
-  if (config.dims.d == 64) return launch_forward_tiles<64, 64>(launch, args);
-  if (config.dims.d == 96) return launch_forward_tiles<96, 96>(launch, args);
-  if (config.dims.d == 128) return launch_forward_tiles<128, 128>(launch, args);
-  if (config.dims.d == 256) return launch_forward_tiles<256, 256>(launch, args);
-  if (config.dims.dv == 128) return launch_forward_tiles<192, 128>(launch, args);
-  launch_forward_tiles<192, 192>(launch, args);
+  const auto tiles = config.dims.d == 64     ? launch_forward_tiles<64, 64>
+                     : config.dims.d == 96   ? launch_forward_tiles<96, 96>
+                     : config.dims.d == 128  ? launch_forward_tiles<128, 128>
+                     : config.dims.d == 256  ? launch_forward_tiles<256, 256>
+                     : config.dims.dv == 128 ? launch_forward_tiles<192, 128>
+                                             : launch_forward_tiles<192, 192>;
+  tiles(launch, args);
+  combine_splits(params, args.splits, launch.dtype, launch.stream);
 }
 
 }  // namespace strobe::cuda::sm90

@@ -11,13 +11,13 @@ namespace strobe::cuda::sm90 {
 struct ForwardLaunch {
   ForwardConfig config;
   DType dtype = DType::fp16;
-  bool uneven = false;  // as in ForwardFacts
+  bool uneven = false;    // as in ForwardFacts
+  std::int64_t rows = 0;  // all rows of all heads, as LSE counts them
   int multiprocessors = 1;
   void* stream = nullptr;
 };
 
-// Tiles that take different times are handed out by a counter.
-inline constexpr std::size_t kForwardWorkspaceBytes = 256;
+std::size_t forward_workspace_bytes(const ForwardLaunch& launch);
 
 // What the kernel is started with; the counter is reset on the stream.
 ForwardArgs begin_forward(const ForwardLaunch& launch, const Params& params, void* workspace);

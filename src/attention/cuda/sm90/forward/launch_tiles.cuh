@@ -19,7 +19,8 @@ void launch_forward_shape(const Launch& how, const ForwardShape& shape, const Fo
     if constexpr (kTried.dims == HeadDims{kD, kDv}) {
       constexpr ForwardShape kShape = kTried.shape;
       if (kShape == shape) {
-        using Tiles = ForwardTiles<kShape.consumers, kShape.keys, kShape.stages, kShape.q_stages, kShape.passes>;
+        using Tiles =
+            ForwardTiles<kShape.consumers, kShape.keys, kShape.stages, kShape.q_stages, kShape.passes, kShape.splits>;
         launch_kernel(forward_kernel<T, kD, kDv, Tiles>, how, args);
         return true;
       }

@@ -28,7 +28,7 @@ __device__ __forceinline__ void load_tiles(const ForwardArgs& args, const Forwar
       memory.q_full(q_at.stage).arrive();
       return;
     }
-    const ForwardWork<kRows, kKeys, kShape.passes> work(p, place);
+    const ForwardWork<kRows, kKeys, kShape.passes, kShape.splits> work(args, place);
     if (work.begin == work.end) {
       begin_tile();
       memory.q_full(q_at.stage).arrive();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 namespace strobe::cuda::sm90 {
 
@@ -18,11 +19,16 @@ struct ForwardShape {
   int stages;     // tiles of K, and of V, in shared memory
   int q_stages;   // tiles of Q likewise: with two the next one comes while the last is worked on
   bool passes;    // whether a warpgroup lets tiles of keys pass that the block's other rows alone use
+  bool splits;    // whether the keys of a row may be split over blocks; some shapes have no register left for that
 
   friend constexpr bool operator==(const ForwardShape&, const ForwardShape&) = default;
 };
 
-// What a problem gets: of the rules for its head dimensions the first that applies.
+// Of ForwardRule::least_keys: a rule for problems whose keys are split, no others.
+inline constexpr std::int64_t kSplitsOnly = std::numeric_limits<std::int64_t>::max();
+
+// What a problem gets: of the rules for its head dimensions the first that applies; where its keys are to be split, the
+// first whose shape does that.
 struct ForwardRule {
   HeadDims dims;
   bool uneven;              // rows see different numbers of keys: a mask, or lengths

@@ -1,19 +1,20 @@
 // Adds up what the blocks of a split left for each row: one warp for 32 columns of a row, since decoding has few rows
 // and each may have a hundred splits to wait for.
+#include "attention/cuda/splits.h"
+
 #include "attention/cuda/device/sequence.cuh"
 #include "attention/cuda/device/softmax.cuh"
 #include "attention/cuda/launch_kernel.cuh"
-#include "attention/cuda/sm80/forward/launch.h"
 
-namespace strobe::cuda::sm80 {
+namespace strobe::cuda {
 
 namespace {
 
 constexpr int kCombineWarps = 4;
 
 struct CombineArgs {
-  ForwardArgs forward;
-  int d;            // padded head dimension
+  Params params;
+  Splits splits;
   int row_parts;    // of kWarpLanes columns each
   int head_blocks;  // of kCombineWarps parts of rows, in the longest sequence
 };
@@ -22,8 +23,8 @@ struct CombineArgs {
 // then each lane has a column, and its loads over the splits are under way together.
 template <class T>
 __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(const __grid_constant__ CombineArgs args) {
-  const ForwardArgs& f = args.forward;
-  const Params& p = f.params;
+  const Params& p = args.params;
+  const Splits& partial = args.splits;
   unsigned index = blockIdx.x;
   const int part = static_cast<int>(index % args.head_blocks) * kCombineWarps + warp_index();
   index /= args.head_blocks;
@@ -36,7 +37,7 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
   const std::int64_t row = lse_index(p, sequence, b, head, i);
   const Keys keys = sequence.allowed(i);
   const bool has_keys = i < sequence.q_length && keys.lo < keys.hi;
-  const int splits = has_keys ? f.splits : 0;
+  const int splits = has_keys ? partial.count : 0;
 
   constexpr int kOfALane = kMostSplits / kWarpLanes;
   float lse[kOfALane];  // of the splits lane, lane + 32, ...
@@ -44,7 +45,7 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
 #pragma unroll
   for (int n = 0; n < kOfALane; ++n) {
     const int s = n * kWarpLanes + lane_index();
-    lse[n] = s < splits ? f.partial_lse[s * f.rows + row] : kMinusInfinity;
+    lse[n] = s < splits ? partial.lse[s * partial.rows + row] : kMinusInfinity;
     highest = fmaxf(highest, lse[n]);
   }
 #pragma unroll
@@ -70,7 +71,7 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
   for (int s = 0; s < splits; ++s) {
     const float weight = bits_to_float(load_shared(weights + static_cast<std::uint32_t>(s * 4)));
     // 0 times what is not finite would be NaN.
-    o += weight == 0 ? 0 : weight * f.partial_o[(s * f.rows + row) * args.d + column];
+    o += weight == 0 ? 0 : weight * partial.o[(s * partial.rows + row) * partial.d + column];
   }
   const float value = result.inverse == 0 ? 0 : o * result.inverse;
   auto* to = static_cast<ElementType<T>*>(p.o.data) + head_offset(p.o, b, head, sequence.q_begin + i) + column;
@@ -83,18 +84,18 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
 
 }  // namespace
 
-void launch_combine(const ForwardLaunch& launch) {
-  const Params& p = launch.args.params;
+void combine_splits(const Params& p, const Splits& splits, DType dtype, void* stream) {
+  if (splits.count == 1) return;
   const int row_parts = (p.dv_dim + kWarpLanes - 1) / kWarpLanes;
   const int head_blocks = (p.max_q * row_parts + kCombineWarps - 1) / kCombineWarps;
-  const CombineArgs args{launch.args, launch.config.d, row_parts, head_blocks};
-  const Launch start{"flash2 forward, combine", std::int64_t{p.batch} * p.heads_q * head_blocks,
-                     kCombineWarps * kWarpLanes, kCombineWarps * kMostSplits * sizeof(float), launch.stream};
-  switch (launch.dtype) {
+  const CombineArgs args{p, splits, row_parts, head_blocks};
+  const Launch start{"forward, combine", std::int64_t{p.batch} * p.heads_q * head_blocks, kCombineWarps * kWarpLanes,
+                     kCombineWarps * kMostSplits * sizeof(float), stream};
+  switch (dtype) {
     case DType::fp16: return launch_kernel(combine_kernel<Fp16>, start, args);
     case DType::bf16: return launch_kernel(combine_kernel<Bf16>, start, args);
     case DType::fp32: return launch_kernel(combine_kernel<Fp32>, start, args);
   }
 }
 
-}  // namespace strobe::cuda::sm80
+}  // namespace strobe::cuda

@@ -1,0 +1,39 @@
+// Rows whose keys are split over blocks: what each block leaves of them, and the kernel that adds it up (splits.cu).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "attention/cuda/params.h"
+#include "strobe/dtype.h"
+
+namespace strobe::cuda {
+
+inline constexpr std::int64_t kMostSplits = 128;
+
+struct Splits {
+  std::int32_t count = 1;  // 1: rows are whole, and the rest is not there
+  std::int32_t d = 0;      // columns of a partial row: the padded head dimension
+  std::int64_t rows = 0;   // all rows of all heads, as LSE counts them
+  float* o = nullptr;      // [count][rows][d]
+  float* lse = nullptr;    // [count][rows]
+};
+
+constexpr std::size_t splits_bytes(int count, std::int64_t rows, int d) {
+  return count == 1 ? 0 : static_cast<std::size_t>(count * rows * (d + 1)) * sizeof(float);
+}
+
+// In `workspace`, splits_bytes() of it.
+inline Splits splits_in(void* workspace, int count, std::int64_t rows, int d) {
+  Splits splits{.count = count, .d = d, .rows = rows};
+  if (count > 1) {
+    splits.o = static_cast<float*>(workspace);
+    splits.lse = splits.o + count * rows * d;
+  }
+  return splits;
+}
+
+// O and LSE from what the blocks left; nothing where rows are whole.
+void combine_splits(const Params& params, const Splits& splits, DType dtype, void* stream);
+
+}  // namespace strobe::cuda

@@ -1,0 +1,68 @@
+// The Hopper forward's table of tiles and what is chosen from it; no GPU needed.
+#include "attention/cuda/sm90/forward/config.h"
+
+#include <gtest/gtest.h>
+
+namespace strobe::cuda::sm90 {
+namespace {
+
+constexpr std::size_t kSharedBytes = 227 << 10;
+
+ForwardFacts facts_of(int d, int dv, std::int64_t heads, std::int64_t max_q, std::int64_t max_k, bool uneven) {
+  return {.d = d, .dv = dv, .heads = heads, .max_q = max_q, .max_k = max_k, .multiprocessors = 132, .uneven = uneven};
+}
+
+TEST(HopperConfig, EveryRuleFitsTheCard) {
+  for (const ForwardRule& rule : kForwardRules) {
+    EXPECT_LE(forward_shared_bytes(rule.dims, rule.shape), kSharedBytes) << rule.dims.d << ' ' << rule.shape.keys;
+    EXPECT_EQ(rule.shape.keys % 16, 0) << rule.shape.keys;
+    EXPECT_LE(threads_of(rule.shape) / 128 * consumer_registers(rule.shape), 1024) << rule.shape.consumers;
+  }
+}
+
+TEST(HopperConfig, EveryProblemHasTiles) {
+  for (const bool uneven : {false, true}) {
+    for (const std::int64_t keys : {33, 1024, 1536, 100'000}) {
+      for (int d = 8; d <= 256; d += 8) {
+        const ForwardConfig config = forward_config(facts_of(d, d, 1000, 1000, keys, uneven));
+        EXPECT_GT(config.shape.consumers, 0) << d << ' ' << keys;
+        EXPECT_LE(d, config.dims.d);
+        EXPECT_LE(config.dims.d, d < 64 ? 64 : d + 63) << "padded further than to the next kernel";
+        EXPECT_EQ(config.splits, 1) << "a full card splits nothing";
+      }
+    }
+  }
+}
+
+TEST(HopperConfig, LongRulesComeFirst) {
+  EXPECT_NE(forward_config(facts_of(64, 64, 1000, 1000, 1024, true)).shape,
+            forward_config(facts_of(64, 64, 1000, 1000, 16384, true)).shape);
+  for (std::size_t i = 1; i < std::size(kForwardRules); ++i) {
+    const ForwardRule &before = kForwardRules[i - 1], &rule = kForwardRules[i];
+    if (before.dims == rule.dims && before.uneven == rule.uneven) {
+      EXPECT_GT(before.least_keys, rule.least_keys) << i;
+    }
+  }
+}
+
+// Few rows and many keys: every block gets at least four tiles of keys, none gets nothing, the card is not overfull.
+TEST(HopperConfig, SplitsFillTheCard) {
+  for (const int d : {64, 96, 128, 192, 256}) {
+    for (const bool uneven : {false, true}) {
+      const ForwardConfig config = forward_config(facts_of(d, d, 8, 128, 65536, uneven));
+      EXPECT_TRUE(config.shape.splits) << d;
+      const std::int64_t rows = rows_of(config.shape), tiles = 8 * ((128 + rows - 1) / rows);
+      const std::int64_t key_tiles = (65536 + config.shape.keys - 1) / config.shape.keys;
+      const std::int64_t share = (key_tiles + config.splits - 1) / config.splits;
+      EXPECT_GT(config.splits * tiles, 132 / 2) << d;
+      EXPECT_LE(config.splits * tiles, 132) << d;
+      EXPECT_GE(share, 4) << d;
+      EXPECT_LT((config.splits - 1) * share, key_tiles) << d << ": a split without a tile";
+    }
+  }
+  EXPECT_EQ(forward_config(facts_of(128, 128, 8, 128, 512, false)).splits, 1) << "few keys";
+  EXPECT_EQ(forward_config(facts_of(128, 128, 8, 0, 65536, false)).splits, 1) << "no rows";
+}
+
+}  // namespace
+}  // namespace strobe::cuda::sm90
