@@ -1,12 +1,12 @@
 // Correct first, then warm-up, then samples; what is slow beyond patience is measured on a smaller case.
 #include "lab/measure.h"
 
-#include <algorithm>
 #include <limits>
 #include <new>
 #include <vector>
 
 #include "core/statistics.h"
+#include "lab/fitting.h"
 #include "measure/clock.h"
 #include "solve/cases.h"
 #include "strobe/error.h"
@@ -25,23 +25,16 @@ Sample run_once(Run run, const Problem& problem, std::vector<float>& o) {
   return {split, now_seconds() - start};
 }
 
-// The largest case up to `full` that a run does within the limit, found by going up from a small one. Time is taken to
-// grow with the number of scores.
+// The case that is run in the place of `full`.
 Case fitting(Run run, const Case& full, Subjects& subjects, double limit) {
-  Case probe{"", 1, std::min(128, full.rows), full.dim};
-  for (bool first = true;; first = false) {
+  bool first = true;
+  return fitting_case(full, limit, [&](const Case& probe) {
     const Problem problem = subjects.of(probe).inputs.problem();
     std::vector<float> o(static_cast<std::size_t>(problem.elements()));
     if (first) run_once(run, problem, o);  // code is loaded by the first call
-    const double seconds = run_once(run, problem, o).wall;
-    const double a_score = seconds / probe.scores();
-    if (a_score * full.scores() <= limit) return full;
-    Case next = probe;
-    next.rows = std::min(2 * probe.rows, full.rows);
-    if (next.rows == probe.rows) next.batch = std::min(2 * probe.batch, full.batch);
-    if (next.scores() == probe.scores() || a_score * next.scores() > limit) return probe;
-    probe = next;
-  }
+    first = false;
+    return run_once(run, problem, o).wall;
+  });
 }
 
 struct Timing {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <functional>
 #include <map>
@@ -47,13 +48,18 @@ int parse_count(std::string_view flag, std::string_view value) {
   return static_cast<int>(number);
 }
 
-std::vector<std::string> split(std::string_view text) {
+// The items of a comma list, none of them twice.
+std::vector<std::string> split(std::string_view flag, std::string_view text) {
   std::vector<std::string> parts{""};
   for (const char c : text) {
     if (c == ',')
       parts.emplace_back();
     else
       parts.back() += c;
+  }
+  for (auto one = parts.begin(); one != parts.end(); ++one) {
+    if (std::find(parts.begin(), one, *one) != one)
+      fail(ErrorCode::invalid_argument, "{} {}: {} is there twice", flag, printable(text), printable(*one));
   }
   return parts;
 }
@@ -63,7 +69,7 @@ std::vector<Case> parse_cases(std::string_view text, double scale) {
   if (text == "all") {
     for (const Case& one : course_cases()) cases.push_back(parse_case(one.name, scale));
   } else if (text.starts_with('t')) {
-    for (const std::string& name : split(text)) cases.push_back(parse_case(name, scale));
+    for (const std::string& name : split("--case", text)) cases.push_back(parse_case(name, scale));
   } else {
     cases.push_back(parse_case(text, scale));
   }
@@ -77,7 +83,7 @@ std::vector<const Rung*> parse_rungs(std::string_view text) {
     for (const Rung& rung : rungs()) chosen.push_back(&rung);
     return chosen;
   }
-  for (const std::string& name : split(text)) chosen.push_back(&find_rung(name));
+  for (const std::string& name : split("--rungs", text)) chosen.push_back(&find_rung(name));
   return chosen;
 }
 

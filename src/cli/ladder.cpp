@@ -7,12 +7,11 @@
 #include "cli/lab_program.h"
 #include "cli/ladder_profile.h"
 #include "cli/options.h"
+#include "cli/row_documents.h"
 #include "cli/row_file.h"
-#include "core/atomic_file.h"
 #include "core/fail.h"
 #include "core/printable.h"
 #include "report/ladder.h"
-#include "report/svg.h"
 
 namespace strobe::cli {
 namespace {
@@ -24,7 +23,8 @@ constexpr const char* kIntroduction =
     "where\n"
     "there is none. Writes FILE.jsonl (a row when it is known), FILE.md and charts as SVG beside it.\n\n"
     "  strobe ladder --case t28 --ablation --tiles --profile --output t28.jsonl\n"
-    "  strobe ladder --case t10 --scale 0.1 --rungs sequential,cpu-library\n\n";
+    "  strobe ladder --case t10 --scale 0.1 --rungs sequential,cpu-library\n"
+    "  strobe ladder --input t28.jsonl\n\n";
 
 // Bad input that the child found is told as our own.
 [[noreturn]] void fail_like(const bench::ChildEnd& end) {
@@ -54,30 +54,16 @@ std::vector<Json> run_lab(const std::vector<std::string>& command, RowFile& file
   return rows;
 }
 
-void write(const std::filesystem::path& path, const std::string& contents) {
-  AtomicFile file(path.string(), "--output");
-  file.commit(contents);
-}
-
-// "t28.jsonl" -> t28.md, t28.svg; with several charts of one kind their case or counter is in the name.
-std::vector<std::string> write_documents(const std::filesystem::path& output, const std::vector<Json>& rows,
-                                         const std::vector<report::LadderTable>& tables) {
-  const std::filesystem::path stem = output.parent_path() / output.stem();
-  std::vector<std::string> written;
-  std::string markdown = "# The ladder\n\n";
-  int charts = 0;
-  for (const report::Figure& figure : report::ladder_figures(rows)) {
-    const bool first = figure.id == "ladder" && charts++ == 0;
-    std::string name = stem.string();
-    if (!first) name += "-" + (figure.id == "ladder" ? fmt::format("{}", charts) : figure.id);
-    write(name + ".svg", report::figure_svg(figure));
-    markdown += fmt::format("![{}, {}]({}.svg)\n\n", figure.title, figure.view,
-                            std::filesystem::path(name).filename().string());
-    written.push_back(name + ".svg");
+// With several charts of one kind their case or counter is in the name.
+std::vector<Chart> charts_of(const std::vector<Json>& rows) {
+  std::vector<Chart> charts;
+  int ladders = 0;
+  for (report::Figure& figure : report::ladder_figures(rows)) {
+    std::string suffix = "-" + figure.id;
+    if (figure.id == "ladder") suffix = ++ladders == 1 ? "" : fmt::format("-{}", ladders);
+    charts.push_back({.suffix = std::move(suffix), .figure = std::move(figure)});
   }
-  write(stem.string() + ".md", markdown + report::tables_markdown(tables));
-  written.push_back(stem.string() + ".md");
-  return written;
+  return charts;
 }
 
 bool is_wrong(const Json& row) {
@@ -85,17 +71,21 @@ bool is_wrong(const Json& row) {
   return status == "wrong" || status == "failed";
 }
 
-}  // namespace
+// What the flags ask for: a run of strobe-lab, or a file of rows.
+struct Request {
+  std::vector<std::string> for_lab;  // flags of the child, which knows what is valid
+  bool ablation = false, tiles = false, profile = false;
+  std::string input, output;
 
-int run_ladder(Arguments arguments) {
-  std::string output = "ladder.jsonl";
-  std::vector<std::string> given;  // for the child, which knows what is valid
-  bool profile = false, ablation = false, tiles = false;
+  bool measures() const { return !for_lab.empty() || ablation || tiles || profile || !output.empty(); }
+};
+
+OptionTable option_table(Request& request) {
   OptionTable table;
   const auto pass_on = [&](const char* name, const char* placeholder, const char* help) {
-    table.add({.name = name, .placeholder = placeholder, .help = help, .apply = [&given, name](auto, auto value) {
-                 given.push_back(std::string("--") + name);
-                 given.emplace_back(value);
+    table.add({.name = name, .placeholder = placeholder, .help = help, .apply = [&request, name](auto, auto value) {
+                 request.for_lab.push_back(std::string("--") + name);
+                 request.for_lab.emplace_back(value);
                }});
   };
   pass_on("case", "CASE", "t01 to t30, several (t01,t28), all, or B,N,d; default t28");
@@ -104,38 +94,63 @@ int run_ladder(Arguments arguments) {
   pass_on("limit", "S", "a run that would take longer is done on a smaller case and scaled up; default 30");
   pass_on("repeats", "N", "exactly that many samples");
   pass_on("time-limit", "S", "for the samples of a rung; default 5");
-  table.add(make_switch("ablation", "also the best hand-written kernel without each of its ideas", ablation));
-  table.add(make_switch("tiles", "also a sweep over tiles Br x Bc, with shared memory and occupancy", tiles));
-  table.add(make_switch("profile", "also hardware counters of every rung, by ncu", profile));
+  table.add(make_switch("ablation", "also the best hand-written kernel without each of its ideas", request.ablation));
+  table.add(make_switch("tiles", "also a sweep over tiles Br x Bc, with shared memory and occupancy", request.tiles));
+  table.add(make_switch("profile", "also hardware counters of every rung, by ncu", request.profile));
   table.add({.name = "output",
              .placeholder = "FILE",
              .help = "rows as JSON lines, with FILE's .md and .svg beside it; default ladder.jsonl",
-             .apply = [&](auto, auto value) { output = value; }});
+             .apply = [&](auto flag, auto value) { request.output = parse_text(flag, value); }});
+  table.add({.name = "input",
+             .placeholder = "FILE",
+             .help = "measure nothing: rows of an earlier run, with FILE's .md and .svg made anew",
+             .apply = [&](auto flag, auto value) { request.input = parse_text(flag, value); }});
+  return table;
+}
+
+void check_extension(const char* flag, const std::string& file) {
+  const std::string extension = std::filesystem::path(file).extension().string();
+  if (extension != ".jsonl" && extension != ".json")
+    fail(ErrorCode::invalid_argument, "{} {}: valid: a file that ends in .jsonl or .json", flag, printable_value(file));
+}
+
+std::vector<Json> measure(const Request& request) {
+  std::vector<std::string> command{lab_program(), "--json"};
+  command.insert(command.end(), request.for_lab.begin(), request.for_lab.end());
+  if (request.ablation) command.emplace_back("--ablation");
+  if (request.tiles) command.emplace_back("--tiles");
+  RowFile file(request.output, "--output");
+  std::vector<Json> rows = run_lab(command, file);
+  if (!request.profile) return rows;
+  for (Json& row : profile_rungs(command.front(), rows)) {
+    file.add(row.dump());
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace
+
+int run_ladder(Arguments arguments) {
+  Request request;
+  const OptionTable table = option_table(request);
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(kIntroduction + table.help());
     return kFine;
   }
-  const std::string extension = std::filesystem::path(output).extension().string();
-  if (extension != ".jsonl" && extension != ".json")
-    fail(ErrorCode::invalid_argument, "--output {}: valid: a file that ends in .jsonl or .json",
-         printable_value(output));
+  const bool reads = !request.input.empty();
+  if (reads && request.measures())
+    fail(ErrorCode::invalid_argument, "--input {}: nothing is measured; valid: no other flag beside it",
+         printable_value(request.input));
+  if (request.output.empty()) request.output = "ladder.jsonl";
+  check_extension(reads ? "--input" : "--output", reads ? request.input : request.output);
 
-  std::vector<std::string> command{lab_program(), "--json"};
-  command.insert(command.end(), given.begin(), given.end());
-  if (ablation) command.emplace_back("--ablation");
-  if (tiles) command.emplace_back("--tiles");
-  RowFile file(output, "--output");
-  std::vector<Json> rows = run_lab(command, file);
-  if (profile) {
-    for (Json& row : profile_rungs(command.front(), rows)) {
-      file.add(row.dump());
-      rows.push_back(std::move(row));
-    }
-  }
-  const std::vector<report::LadderTable> tables = report::ladder_tables(rows);
+  const std::vector<Json> rows = reads ? report::read_ladder_rows(request.input) : measure(request);
+  const std::vector<report::NamedTable> tables = report::ladder_tables(rows);
   print(report::tables_text(tables));
-  const std::vector<std::string> written = write_documents(output, rows, tables);
-  print(fmt::format("written: {}, {}\n", output, fmt::join(written, ", ")));
+  const std::string& file = reads ? request.input : request.output;
+  const std::vector<std::string> documents = write_documents(file, "The ladder", charts_of(rows), tables);
+  print(fmt::format("written: {}{}\n", reads ? "" : file + ", ", fmt::join(documents, ", ")));
   return std::any_of(rows.begin(), rows.end(), is_wrong) ? kFailedCheck : kFine;
 }
 

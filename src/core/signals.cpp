@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 
 #include "core/atomic_file.h"
@@ -14,6 +15,7 @@ namespace {
 constexpr int kRuntimeFailure = 3;
 
 const char* program_name = "";
+std::atomic<int> first_signal{0};
 void (*say_at_the_end)() noexcept = nullptr;
 
 void say(const char* text) { static_cast<void>(!write(STDERR_FILENO, text, std::strlen(text))); }
@@ -22,6 +24,11 @@ extern "C" void end_on_signal(int number) {
   remove_temporary_files();
   if (say_at_the_end) say_at_the_end();
   _exit(128 + number);
+}
+
+extern "C" void remember_or_end(int number) {
+  int none = 0;
+  if (!first_signal.compare_exchange_strong(none, number)) end_on_signal(number);
 }
 
 extern "C" void end_on_lost_file(int) {
@@ -43,5 +50,13 @@ void end_cleanly_on_signals(const char* program, void (*last_words)() noexcept) 
   signal(SIGTERM, end_on_signal);
   if (signal(SIGHUP, end_on_signal) == SIG_IGN) signal(SIGHUP, SIG_IGN);  // nohup
 }
+
+void remember_first_signal() {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    if (signal(number, remember_or_end) == SIG_IGN) signal(number, SIG_IGN);
+  }
+}
+
+int remembered_signal() { return first_signal; }
 
 }  // namespace strobe

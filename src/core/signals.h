@@ -9,4 +9,9 @@ namespace strobe {
 // are errors of write instead. `program` stands before the line; both must outlive the process's work.
 void end_cleanly_on_signals(const char* program, void (*last_words)() noexcept = nullptr);
 
+// From now on, the first of those three signals is remembered and nothing more: whoever works asks between two pieces
+// of work, and saves. A second one ends the program as above.
+void remember_first_signal();
+int remembered_signal();  // its number; 0: none came
+
 }  // namespace strobe

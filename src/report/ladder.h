@@ -1,4 +1,4 @@
-// Rows of the ladder (written by strobe-lab) as tables and charts. `strobe ladder` and strobe-lab call.
+// Rows of the ladder (made by strobe-lab) as tables and charts. `strobe ladder` and strobe-lab call.
 #pragma once
 
 #include <span>
@@ -8,22 +8,17 @@
 
 #include "core/json.h"
 #include "report/figure.h"
+#include "report/named_table.h"
 
 namespace strobe::report {
 
-struct LadderTable {
-  std::string title;
-  std::vector<std::string> columns;  // the first and the last hold text, the others numbers
-  std::vector<std::vector<std::string>> cells;
-};
+// The rows of a file that `strobe ladder` wrote. Throws Error(invalid_argument), "FILE, line N: what is wrong".
+std::vector<Json> read_ladder_rows(const std::string& path);
 
 // One table a case and kind of rows: rungs, ablation, tiles, counters; and with several cases the speed-up over the
 // sequential rung by case. What was not measured is "-", what no counter told "not available", nothing ever 0.
 // Throws Error(invalid_argument) for a row that lacks what every row of its kind has.
-std::vector<LadderTable> ladder_tables(std::span<const Json> rows);
-
-std::string tables_text(std::span<const LadderTable> tables);      // for a terminal
-std::string tables_markdown(std::span<const LadderTable> tables);  // for a document
+std::vector<NamedTable> ladder_tables(std::span<const Json> rows);
 
 struct PublishedTime {
   std::string rung;

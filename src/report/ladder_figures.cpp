@@ -34,16 +34,11 @@ bool is_case_28(const Json& size) {
 Figure time_figure(const std::string& size, const std::vector<const Json*>& rows) {
   Figure figure{.id = "ladder",
                 .title = "The ladder",
-                .section = "",
                 .view = "case " + size + ", copies and kernels",
-                .causal = "",
-                .dtype = "",
-                .pass = "",
                 .caption = machine_of(*rows.front()),
                 .x = {"seconds", Scale::logarithmic},
                 .y = {"", Scale::words},
-                .series = {{.name = "measured here", .color = 0, .mark = Mark::point}},
-                .fields = {}};
+                .series = {{.name = "measured here", .color = 0, .mark = Mark::point}}};
   const bool published = is_case_28(rows.front()->at("case"));
   if (published) figure.series.push_back({.name = "GTX 1080, published", .color = 1, .mark = Mark::point});
   const std::vector<PublishedTime> times = published ? published_times() : std::vector<PublishedTime>{};
@@ -73,16 +68,9 @@ Figure time_figure(const std::string& size, const std::vector<const Json*>& rows
 Figure counter_figure(const Counter& counter, std::span<const Json> rows) {
   Figure figure{.id = std::string("counter-") + counter.key,
                 .title = counter.title,
-                .section = "",
                 .view = "against the size of the case",
-                .causal = "",
-                .dtype = "",
-                .pass = "",
-                .caption = "",
                 .x = {"scores, B N N", Scale::logarithmic},
-                .y = {counter.unit, Scale::linear},
-                .series = {},
-                .fields = {}};
+                .y = {counter.unit, Scale::linear}};
   for (const Json& row : rows) {
     if (row.at("kind").as_string() != "profile") continue;
     const Json* values = row.find("counters");

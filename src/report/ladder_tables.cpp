@@ -6,9 +6,7 @@
 #include <optional>
 
 #include "core/short_number.h"
-#include "core/text_table.h"
 #include "report/ladder.h"
-#include "report/markdown.h"
 #include "report/ncu_csv.h"
 
 namespace strobe::report {
@@ -84,11 +82,11 @@ std::optional<double> sequential_seconds(const Rows& rungs) {
   return std::nullopt;
 }
 
-LadderTable rung_table(const std::string& size, const Rows& rows) {
-  LadderTable table{size,
-                    {"rung", "total ms", "to GPU", "kernel", "to host", "allocate", "streams", "pin", "GFLOP/s",
-                     "x sequential", "x before", "max error", "remark"},
-                    {}};
+NamedTable rung_table(const std::string& size, const Rows& rows) {
+  NamedTable table{size,
+                   {"rung", "total ms", "to GPU", "kernel", "to host", "allocate", "streams", "pin", "GFLOP/s",
+                    "x sequential", "x before", "max error", "remark"},
+                   {}};
   const std::optional<double> sequential = sequential_seconds(rows);
   std::optional<double> before;
   for (const Json* row : rows) {
@@ -107,10 +105,10 @@ LadderTable rung_table(const std::string& size, const Rows& rows) {
   return table;
 }
 
-LadderTable ablation_table(const std::string& size, const Rows& rows) {
-  LadderTable table{size + ": all ideas of `pinned` but one",
-                    {"without", "total ms", "kernel", "total x all", "kernel x all", "max error", "remark"},
-                    {}};
+NamedTable ablation_table(const std::string& size, const Rows& rows) {
+  NamedTable table{size + ": all ideas of `pinned` but one",
+                   {"without", "total ms", "kernel", "total x all", "kernel x all", "max error", "remark"},
+                   {}};
   std::optional<double> all, all_kernel;
   for (const Json* row : rows) {
     const std::string& without = row->at("without").as_string();
@@ -125,11 +123,11 @@ LadderTable ablation_table(const std::string& size, const Rows& rows) {
   return table;
 }
 
-LadderTable tile_table(const std::string& size, const Rows& rows) {
-  LadderTable table{size + ": tiles of Br rows x Bc keys",
-                    {"Br x Bc", "shared bytes", "registers", "blocks an SM", "occupancy", "kernel ms", "GFLOP/s",
-                     "max error", "remark"},
-                    {}};
+NamedTable tile_table(const std::string& size, const Rows& rows) {
+  NamedTable table{size + ": tiles of Br rows x Bc keys",
+                   {"Br x Bc", "shared bytes", "registers", "blocks an SM", "occupancy", "kernel ms", "GFLOP/s",
+                    "max error", "remark"},
+                   {}};
   for (const Json* row : rows) {
     const std::optional<double> blocks = number(*row, "blocks"), occupancy = number(*row, "occupancy");
     const bool known = blocks.has_value();
@@ -143,8 +141,8 @@ LadderTable tile_table(const std::string& size, const Rows& rows) {
   return table;
 }
 
-LadderTable profile_table(const std::string& size, const Rows& rows) {
-  LadderTable table{size + ": hardware counters", {"rung"}, {}};
+NamedTable profile_table(const std::string& size, const Rows& rows) {
+  NamedTable table{size + ": hardware counters", {"rung"}, {}};
   for (const Counter& counter : counters()) {
     table.columns.push_back(*counter.unit ? fmt::format("{}, {}", counter.title, counter.unit) : counter.title);
   }
@@ -164,8 +162,8 @@ LadderTable profile_table(const std::string& size, const Rows& rows) {
 }
 
 // Rungs down, cases across.
-LadderTable speedup_table(std::span<const Json> rows, const std::vector<std::string>& cases) {
-  LadderTable table{"Times as fast as the sequential rung, by case", {"rung"}, {}};
+NamedTable speedup_table(std::span<const Json> rows, const std::vector<std::string>& cases) {
+  NamedTable table{"Times as fast as the sequential rung, by case", {"rung"}, {}};
   std::vector<std::string> rungs;
   for (const Json& row : rows) {
     if (row.at("kind").as_string() != "rung") continue;
@@ -195,11 +193,11 @@ std::string case_text(const Json& size) {
                      size.at("rows").as_integer(), size.at("dim").as_integer());
 }
 
-std::vector<LadderTable> ladder_tables(std::span<const Json> rows) {
-  const std::pair<const char*, LadderTable (*)(const std::string&, const Rows&)> kinds[] = {
+std::vector<NamedTable> ladder_tables(std::span<const Json> rows) {
+  const std::pair<const char*, NamedTable (*)(const std::string&, const Rows&)> kinds[] = {
       {"rung", rung_table}, {"ablation", ablation_table}, {"tiles", tile_table}, {"profile", profile_table}};
   const std::vector<std::string> cases = cases_of(rows);
-  std::vector<LadderTable> tables;
+  std::vector<NamedTable> tables;
   for (const std::string& size : cases) {
     for (const auto& [kind, make] : kinds) {
       const Rows chosen = rows_of(rows, kind, size);
@@ -210,29 +208,6 @@ std::vector<LadderTable> ladder_tables(std::span<const Json> rows) {
       std::any_of(rows.begin(), rows.end(), [](const Json& row) { return row.at("kind").as_string() == "rung"; });
   if (cases.size() > 1 && has_rungs) tables.push_back(speedup_table(rows, cases));
   return tables;
-}
-
-std::string tables_text(std::span<const LadderTable> tables) {
-  std::string out;
-  for (const LadderTable& table : tables) {
-    TextTable text;
-    for (std::size_t i = 0; i < table.columns.size(); ++i) {
-      const bool words = i == 0 || i + 1 == table.columns.size();
-      text.add_column(table.columns[i], words ? TextTable::Align::left : TextTable::Align::right);
-    }
-    for (const std::vector<std::string>& cells : table.cells) text.add_row(cells);
-    out += (out.empty() ? "" : "\n") + table.title + "\n" + text.text();
-  }
-  return out;
-}
-
-std::string tables_markdown(std::span<const LadderTable> tables) {
-  std::string out;
-  for (const LadderTable& table : tables) {
-    out += (out.empty() ? "" : "\n") + ("### " + markdown_text(table.title)) + "\n\n" +
-           markdown_table(table.columns, table.cells, 1);
-  }
-  return out;
 }
 
 }  // namespace strobe::report

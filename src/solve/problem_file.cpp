@@ -1,9 +1,7 @@
-// POSIX: open, fstat, one read of the header, mmap.
+// POSIX: madvise and pread beside the mapping.
 #include "solve/problem_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -73,47 +71,17 @@ std::pair<char*, std::size_t> pages(const void* begin, const void* end) {
 
 }  // namespace
 
-ProblemFile::ProblemFile(std::string path) : path_(std::move(path)) {
-  const auto refuse = [&](int error) {
-    fail(ErrorCode::invalid_argument, "{}: cannot be read: {}", shown(path_), std::strerror(error));
-  };
-  // Not waiting for the other end of a pipe: it is refused below.
-  descriptor_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor_ < 0) refuse(errno);
-  try {
-    struct stat status {};
-    if (fstat(descriptor_, &status) != 0) refuse(errno);
-    if (!S_ISREG(status.st_mode)) {
-      fail(ErrorCode::invalid_argument, "{}: is {}; a plain file is needed", shown(path_),
-           S_ISDIR(status.st_mode) ? "a folder" : "no plain file");
-    }
-    std::int32_t header[3];
-    static_assert(sizeof(header) == kHeaderBytes);
-    const ssize_t got = read_at(descriptor_, reinterpret_cast<char*>(header), sizeof(header), 0);
-    if (got < 0) refuse(errno);
-    if (got != sizeof(header)) {
-      fail(ErrorCode::invalid_argument, "{}: has {} bytes, too few for its header of 12 (int32 B, N, d)", shown(path_),
-           got);
-    }
-    size_ = {header[0], header[1], header[2]};
-    check_size(path_, size_, status.st_size);
-    bytes_ = static_cast<std::size_t>(status.st_size);
-    mapped_ = mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, descriptor_, 0);
-    if (mapped_ == MAP_FAILED) {
-      mapped_ = nullptr;
-      fail(ErrorCode::out_of_memory, "{}: its {} bytes cannot be mapped: {}", shown(path_), bytes_,
-           std::strerror(errno));
-    }
-    floats_ = reinterpret_cast<const float*>(static_cast<const char*>(mapped_) + kHeaderBytes);
-  } catch (...) {
-    close(descriptor_);
-    throw;
+ProblemFile::ProblemFile(const std::string& path) : path_(path), file_(path, shown(path)) {
+  std::int32_t header[3];
+  static_assert(sizeof(header) == kHeaderBytes);
+  if (file_.bytes() < sizeof(header)) {
+    fail(ErrorCode::invalid_argument, "{}: has {} bytes, too few for its header of 12 (int32 B, N, d)", shown(path_),
+         file_.bytes());
   }
-}
-
-ProblemFile::~ProblemFile() {
-  munmap(mapped_, bytes_);
-  close(descriptor_);
+  std::memcpy(header, file_.data(), sizeof(header));
+  size_ = {header[0], header[1], header[2]};
+  check_size(path_, size_, static_cast<std::int64_t>(file_.bytes()));
+  floats_ = reinterpret_cast<const float*>(static_cast<const char*>(file_.data()) + kHeaderBytes);
 }
 
 void ProblemFile::load(std::int64_t begin, std::int64_t end) const {
@@ -137,11 +105,11 @@ void ProblemFile::unload(std::int64_t begin, std::int64_t end) const {
 
 void ProblemFile::read(std::int64_t batch, std::int64_t offset, std::int64_t count, float* to) const {
   const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
-  const auto place = reinterpret_cast<const char*>(q(batch) + offset) - static_cast<const char*>(mapped_);
-  const ssize_t got = read_at(descriptor_, reinterpret_cast<char*>(to), bytes, place);
+  const auto place = reinterpret_cast<const char*>(q(batch) + offset) - static_cast<const char*>(file_.data());
+  const ssize_t got = read_at(file_.descriptor(), reinterpret_cast<char*>(to), bytes, place);
   if (got < 0) fail(ErrorCode::runtime, "{}: reading failed: {}", shown(path_), std::strerror(errno));
   if (static_cast<std::size_t>(got) != bytes) {
-    fail(ErrorCode::runtime, "{}: became shorter than its {} bytes while it was read", shown(path_), bytes_);
+    fail(ErrorCode::runtime, "{}: became shorter than its {} bytes while it was read", shown(path_), file_.bytes());
   }
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/atomic_file.h"
+#include "core/mapped_file.h"
 
 namespace strobe::solve {
 
@@ -30,10 +31,7 @@ class ProblemFile {
  public:
   // Throws Error(invalid_argument), one line with the values, for what cannot be opened, is no plain file, is shorter
   // or longer than its header says, or has a size below 1. Nothing is read but the header.
-  explicit ProblemFile(std::string path);
-  ~ProblemFile();
-  ProblemFile(const ProblemFile&) = delete;
-  ProblemFile& operator=(const ProblemFile&) = delete;
+  explicit ProblemFile(const std::string& path);
 
   const ProblemSize& size() const { return size_; }
 
@@ -52,9 +50,7 @@ class ProblemFile {
 
  private:
   std::string path_;
-  int descriptor_ = -1;
-  void* mapped_ = nullptr;
-  std::size_t bytes_ = 0;  // of the file
+  MappedFile file_;
   const float* floats_ = nullptr;
   ProblemSize size_;
 };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <vector>
 
@@ -30,6 +31,37 @@ TEST(LadderCommand, PrintsAndWritesTableChartAndRows) {
   EXPECT_EQ(scratch.entries(), 3u);
 }
 
+TEST(LadderCommand, ShowsAnEarlierRunAgain) {
+  const Scratch scratch;
+  const Program measured =
+      run_program("ladder --case 2,128,32 --repeats 1 --rungs sequential --output out.jsonl", scratch);
+  ASSERT_EQ(measured.code, 0) << measured.errors;
+  const std::string table = measured.output.substr(0, measured.output.find("written: ")),
+                    chart = scratch.read("out.svg");
+  std::filesystem::remove(scratch.path() / "out.svg");
+  const Program shown = run_program("ladder --input out.jsonl", scratch);
+  EXPECT_EQ(shown.code, 0) << shown.errors;
+  EXPECT_EQ(shown.output, table + "written: out.svg, out.md\n");
+  EXPECT_EQ(scratch.read("out.svg"), chart);
+}
+
+TEST(LadderCommand, ChartsOfAnEarlierRunGo) {
+  const Scratch scratch;
+  const std::string command = "ladder --repeats 1 --scale 0.001 --rungs cpu-library --output out.jsonl --case ";
+  ASSERT_EQ(run_program(command + "t01,t02", scratch).code, 0);
+  ASSERT_TRUE(std::filesystem::exists(scratch.path() / "out-2.svg"));
+  ASSERT_EQ(run_program(command + "t01", scratch).code, 0);
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() / "out-2.svg"));
+  EXPECT_EQ(scratch.entries(), 3u);
+}
+
+// Whenever the signal comes: no file, or one with rows.
+TEST(LadderCommand, InterruptedItLeavesNoEmptyFile) {
+  const Scratch scratch;
+  run_program("ladder --case t28 --rungs sequential --output out.jsonl", scratch, "timeout -s INT 1");
+  EXPECT_TRUE(!std::filesystem::exists(scratch.path() / "out.jsonl") || scratch.read("out.jsonl") != "");
+}
+
 TEST(LadderCommand, ShowsCountersAsNotAvailable) {
   const Scratch scratch;
   const Program program = run_program("ladder --case 1,128,32 --repeats 1 --rungs shared --profile", scratch);
@@ -40,9 +72,26 @@ TEST(LadderCommand, ShowsCountersAsNotAvailable) {
 
 TEST(LadderCommand, BadInputIsOneLineAndLeavesNothing) {
   const Scratch scratch;
-  for (const char* flags :
-       {"--case t31", "--case 0,128,32", "--case 1,2", "--scale 0", "--scale 1.5", "--rungs shraed", "--rungs none",
-        "--repeats 0", "--limit x", "--output out.txt", "--output /nowhere/out.jsonl", "--colour red", "stray"}) {
+  for (const char* flags : {"--case t31",
+                            "--case 0,128,32",
+                            "--case 1,2",
+                            "--scale 0",
+                            "--scale 1.5",
+                            "--rungs shraed",
+                            "--rungs none",
+                            "--case t01,t28,t01",
+                            "--rungs sequential,sequential",
+                            "--repeats 0",
+                            "--limit x",
+                            "--output out.txt",
+                            "--output /nowhere/out.jsonl",
+                            "--input none.jsonl",
+                            "--input out.txt",
+                            "--input a.jsonl --case t28",
+                            "--input a.jsonl --output b.jsonl",
+                            "--input=",
+                            "--colour red",
+                            "stray"}) {
     const Program program = run_program(std::string("ladder ") + flags, scratch);
     EXPECT_EQ(program.code, 2) << flags << "\n" << program.errors;
     EXPECT_EQ(std::count(program.errors.begin(), program.errors.end(), '\n'), 1) << flags << "\n" << program.errors;

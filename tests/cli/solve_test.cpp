@@ -230,7 +230,7 @@ TEST(Cases, VerdictsOfOtherPrograms) {
 TEST(Cases, BadInputIsRefused) {
   const Scratch scratch;
   const std::size_t before = scratch.entries();
-  expect_refusal(run_program("cases nope", scratch), 2, "valid are gen, check and judge");
+  expect_refusal(run_program("cases nope", scratch), 2, "\"cases nope\": unknown command; valid: gen, check, judge");
   expect_refusal(run_program("cases gen", scratch), 2, "takes one folder; 0 given");
   expect_refusal(run_program("cases gen dir --subset t31", scratch), 2, "\"t31\" is no case; valid are t01 to t30");
   expect_refusal(run_program("cases gen dir --scale 2", scratch), 2, "up to 1");

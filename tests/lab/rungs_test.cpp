@@ -1,9 +1,11 @@
 // Every rung against float64, the list of them, the cases, and the check itself.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "device/device_info.h"
@@ -61,20 +63,53 @@ TEST(Rungs, OfTheCpuAreRightForOddSizes) {
   }
 }
 
-TEST(GpuRungs, AreRightForBothDimensions) {
-  const GpuInventory inventory = gpu_inventory();
-  if (inventory.gpus.empty()) GTEST_SKIP() << inventory.reason;
-  for (const Rung& rung : rungs()) {
-    if (rung.place != Place::gpu) continue;
+// Two sizes of suites: compute-sanitizer (tools/gpu_check/sanitizers.py) goes over GpuRungs alone. It slows each
+// instruction, and the first rungs are kernels of one thread or of one block a batch.
+class GpuRungs : public testing::TestWithParam<Rung> {
+ protected:
+  void SetUp() override {
+    const GpuInventory inventory = gpu_inventory();
+    if (inventory.gpus.empty()) GTEST_SKIP() << inventory.reason;
+  }
+
+  static void expect_right(const Case& size) {
+    const Rung& rung = GetParam();
     const bool fast =
         rung.name == "fast-math" || rung.name == "one-stream" || rung.name == "four-streams" || rung.name == "pinned";
-    const double close = fast ? kCloseFast : kClose;
-    for (const auto& [batch, rows, dim] : {std::tuple{1, 32, 32}, {3, 128, 64}, {9, 96, 32}, {2, 256, 32}}) {
-      EXPECT_LT(error_of(rung, {"", batch, rows, dim}), close)
-          << rung.name << " " << batch << "," << rows << "," << dim;
-    }
+    EXPECT_LT(error_of(rung, size), fast ? kCloseFast : kClose) << size.batch << "," << size.rows << "," << size.dim;
   }
+};
+
+// A single tile, and two batches of two tiles.
+TEST_P(GpuRungs, IsRightForBothDimensions) {
+  expect_right({"", 1, 32, 32});
+  expect_right({"", 2, 64, 64});
 }
+
+class GpuLargerRungs : public GpuRungs {};
+
+TEST_P(GpuLargerRungs, IsRightForManyTilesAndBatches) {
+  expect_right({"", 3, 128, 64});
+  expect_right({"", 9, 96, 32});  // more batches than chunks of copies
+  expect_right({"", 2, 256, 32});
+}
+
+std::vector<Rung> gpu_rungs() {
+  std::vector<Rung> found;
+  for (const Rung& rung : rungs()) {
+    if (rung.place == Place::gpu) found.push_back(rung);
+  }
+  return found;
+}
+
+std::string test_name(const testing::TestParamInfo<Rung>& instance) {
+  std::string name(instance.param.name);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuRungs, testing::ValuesIn(gpu_rungs()), test_name);
+INSTANTIATE_TEST_SUITE_P(All, GpuLargerRungs, testing::ValuesIn(gpu_rungs()), test_name);
 
 TEST(Rungs, RefuseSizesThatTheyDoNotTake) {
   Rung rung = rungs()[0];

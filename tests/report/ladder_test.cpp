@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
+
 #include "report/ladder.h"
 #include "report/svg.h"
 #include "strobe/error.h"
+#include "support/scratch.h"
 
 namespace strobe::report {
 namespace {
@@ -27,12 +30,12 @@ Json refused(const std::string& name, const char* size) {
       name, size));
 }
 
-TEST(LadderTables, TellSpeedUpsAndRefusals) {
+TEST(NamedTables, TellSpeedUpsAndRefusals) {
   const std::vector<Json> rows = {
       rung("sequential", kCase28, 80,
            R"(, "scaled_from": )" + std::string(R"({"name": "", "batch": 1, "rows": 512, "dim": 64})")),
       refused("five-kernels", kCase28), rung("shared", kCase28, 4), rung("padded", kCase28, 2)};
-  const std::vector<LadderTable> tables = ladder_tables(rows);
+  const std::vector<NamedTable> tables = ladder_tables(rows);
   ASSERT_EQ(tables.size(), 1u);
   EXPECT_EQ(tables[0].title, "t28 (4, 16384, 64)");
   const auto cell = [&](std::size_t row, const std::string& column) {
@@ -52,15 +55,49 @@ TEST(LadderTables, TellSpeedUpsAndRefusals) {
   EXPECT_NE(tables_markdown(tables).find("| shared |"), std::string::npos);
 }
 
-TEST(LadderTables, SeveralCasesGetATableOfSpeedUps) {
+TEST(NamedTables, PrintNothingThatATerminalObeys) {
+  const std::vector<Json> rows = {refused("shared\\u001b[2J", kSmall)};
+  const std::string text = tables_text(ladder_tables(rows));
+  EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
+  EXPECT_NE(text.find("shared\\x1b[2J"), std::string::npos) << text;
+}
+
+TEST(LadderRows, AreReadAsTheyWereWritten) {
+  const test::Scratch scratch;
+  const std::string path = (scratch.path() / "rows.jsonl").string();
+  const std::vector<Json> rows = {rung("sequential", kCase28, 80), refused("shared", kSmall)};
+  std::ofstream(path) << rows[0].dump() << "\n" << rows[1].dump() << "\n";
+  const std::vector<Json> read = read_ladder_rows(path);
+  ASSERT_EQ(read.size(), 2u);
+  EXPECT_EQ(read[0].dump(), rows[0].dump());
+  EXPECT_EQ(read[1].dump(), rows[1].dump());
+}
+
+TEST(LadderRows, ThatAreNoneAreRefusedWithTheirLine) {
+  const test::Scratch scratch;
+  const std::string path = (scratch.path() / "rows.jsonl").string();
+  const std::string good = refused("shared", kSmall).dump();
+  for (const std::string bad : {R"({"implementation": "flash2", "status": "ok"})", "{]", "3",
+                                R"({"kind": "other", "case": {"name": "", "batch": 1, "rows": 1, "dim": 1}})"}) {
+    std::ofstream(path) << good << "\n" << bad << "\n";
+    try {
+      read_ladder_rows(path);
+      ADD_FAILURE() << bad;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string_view(error.what()).find("line 2"), std::string_view::npos) << error.what();
+    }
+  }
+}
+
+TEST(NamedTables, SeveralCasesGetATableOfSpeedUps) {
   const std::vector<Json> rows = {rung("sequential", kCase28, 80), rung("shared", kCase28, 4),
                                   rung("sequential", kSmall, 1), refused("shared", kSmall)};
-  const std::vector<LadderTable> tables = ladder_tables(rows);
+  const std::vector<NamedTable> tables = ladder_tables(rows);
   ASSERT_EQ(tables.size(), 3u);
   EXPECT_EQ(tables[2].cells[1], (std::vector<std::string>{"shared", "20.0", "-"}));
 }
 
-TEST(LadderTables, AblationAndTiles) {
+TEST(NamedTables, AblationAndTiles) {
   const std::string split = R"("split": {"kernel": 0.5}, "status": "ok", "max_error": 1e-6)";
   const std::vector<Json> rows = {
       Json::parse(fmt::format(R"({{"kind": "ablation", "without": "", {}, "seconds": 1, {}}})", kCase28, split)),
@@ -73,7 +110,7 @@ TEST(LadderTables, AblationAndTiles) {
           R"({{"kind": "tiles", "br": 128, "bc": 128, "shared_bytes": 900, "registers": 40, "blocks": 0,
                "occupancy": 0, {}, "status": "refused", "reason": "too large"}})",
           kCase28))};
-  const std::vector<LadderTable> tables = ladder_tables(rows);
+  const std::vector<NamedTable> tables = ladder_tables(rows);
   ASSERT_EQ(tables.size(), 2u);
   EXPECT_EQ(tables[0].cells[1][3], "3.00");  // total, of that with all ideas
   EXPECT_EQ(tables[1].cells[0][0], "64 x 32");
@@ -82,7 +119,7 @@ TEST(LadderTables, AblationAndTiles) {
   EXPECT_EQ(tables[1].cells[1][8], "refused: too large");
 }
 
-TEST(LadderTables, CountersThatAreNotThereAreNotZero) {
+TEST(NamedTables, CountersThatAreNotThereAreNotZero) {
   const std::vector<Json> rows = {
       Json::parse(fmt::format(R"({{"kind": "profile", "rung": "shared", {}, "status": "not available",
                                    "reason": "no ncu"}})",
@@ -90,7 +127,7 @@ TEST(LadderTables, CountersThatAreNotThereAreNotZero) {
       Json::parse(fmt::format(R"({{"kind": "profile", "rung": "padded", {}, "status": "ok", "launches": 1,
                                    "counters": {{"achieved_occupancy": 50, "bank_conflicts": null}}}})",
                               kCase28))};
-  const std::vector<LadderTable> tables = ladder_tables(rows);
+  const std::vector<NamedTable> tables = ladder_tables(rows);
   ASSERT_EQ(tables.size(), 1u);
   EXPECT_EQ(tables[0].cells[0][1], "not available");
   EXPECT_EQ(tables[0].cells[0].back(), "not available: no ncu");

@@ -1,0 +1,48 @@
+// Eight bytes at a time: table[k][b] is the remainder of byte b with k zero bytes behind it.
+#include "core/crc32.h"
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+namespace strobe {
+namespace {
+
+using Tables = std::array<std::array<std::uint32_t, 256>, 8>;
+
+constexpr Tables make_tables() {
+  Tables tables{};
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    std::uint32_t rest = byte;
+    for (int bit = 0; bit < 8; ++bit) rest = (rest >> 1) ^ ((rest & 1) ? 0xedb88320u : 0u);
+    tables[0][byte] = rest;
+  }
+  for (std::size_t k = 1; k < 8; ++k) {
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+      const std::uint32_t rest = tables[k - 1][byte];
+      tables[k][byte] = (rest >> 8) ^ tables[0][rest & 0xff];
+    }
+  }
+  return tables;
+}
+
+constexpr Tables kTables = make_tables();
+static_assert(std::endian::native == std::endian::little, "words are read as they lie in memory");
+
+}  // namespace
+
+std::uint32_t crc32(std::string_view bytes, std::uint32_t before) {
+  std::uint32_t rest = ~before;
+  while (bytes.size() >= 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data(), 8);
+    word ^= rest;
+    rest = 0;
+    for (std::size_t k = 0; k < 8; ++k) rest ^= kTables[7 - k][(word >> (8 * k)) & 0xff];
+    bytes.remove_prefix(8);
+  }
+  for (const char c : bytes) rest = (rest >> 8) ^ kTables[0][(rest ^ static_cast<unsigned char>(c)) & 0xff];
+  return ~rest;
+}
+
+}  // namespace strobe

@@ -1,0 +1,8 @@
+// Units of bytes.
+#pragma once
+
+namespace strobe {
+
+inline constexpr double kGiB = 1024.0 * 1024 * 1024;
+
+}  // namespace strobe
