@@ -16,6 +16,7 @@ struct AllocationEvent {
   std::size_t bytes;
   const void* pointer;
   std::size_t current;  // bytes held after the event
+  const char* tag;      // what an allocation is for, "" where nobody said; a free has none
 };
 
 struct AllocationStatistics {
@@ -47,18 +48,18 @@ class AllocationCounter {
   }
 
  protected:
-  void count_allocation(std::size_t bytes, const void* pointer) {
+  void count_allocation(std::size_t bytes, const void* pointer, const char* tag) {
     const std::lock_guard lock(mutex_);
     statistics_.current += bytes;
     statistics_.peak = std::max(statistics_.peak, statistics_.current);
     ++statistics_.allocations;
-    if (observer_) observer_({AllocationEvent::Kind::allocate, bytes, pointer, statistics_.current});
+    if (observer_) observer_({AllocationEvent::Kind::allocate, bytes, pointer, statistics_.current, tag});
   }
 
   void count_free(std::size_t bytes, const void* pointer) {
     const std::lock_guard lock(mutex_);
     statistics_.current -= bytes;
-    if (observer_) observer_({AllocationEvent::Kind::free, bytes, pointer, statistics_.current});
+    if (observer_) observer_({AllocationEvent::Kind::free, bytes, pointer, statistics_.current, ""});
   }
 
  private:

@@ -11,8 +11,8 @@ namespace strobe {
 class GpuAllocator : public AllocationCounter {
  public:
   // Aligned to 256 bytes, contents undefined; null for 0 bytes. Throws Error(out_of_memory) with the bytes asked for
-  // and free.
-  void* allocate(std::size_t bytes);
+  // and free. tag: as the host's.
+  void* allocate(std::size_t bytes, const char* tag = "");
   void free(void* pointer, std::size_t bytes) noexcept;
 };
 

@@ -16,7 +16,7 @@ class GpuStream;
 class GpuBuffer {
  public:
   GpuBuffer() = default;
-  explicit GpuBuffer(std::size_t bytes);
+  explicit GpuBuffer(std::size_t bytes, const char* tag = "");
   GpuBuffer(GpuBuffer&& other) noexcept { swap(other); }
   GpuBuffer& operator=(GpuBuffer&& other) noexcept {
     GpuBuffer taken(std::move(other));

@@ -22,6 +22,9 @@ struct CurrentGpu {
 // The environment variable STROBE_CUDA_SHARED_KB lowers shared_bytes_per_block, to run as a smaller card would.
 CurrentGpu current_gpu();
 
+// Makes that GPU the calling thread's current one.
+void use_gpu(int index);
+
 // Applies STROBE_CUDA_SHARED_KB (`kilobytes`, null or empty: none) to a card's own limit; text that is not a positive
 // whole number throws Error(invalid_argument).
 std::size_t limited_shared_bytes(std::size_t bytes, const char* kilobytes);

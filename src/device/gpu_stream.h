@@ -26,6 +26,7 @@ class GpuStream {
 
   // Between any two of host and GPU memory; host memory may be reused once synchronize() has returned.
   void copy(void* to, const void* from, std::size_t bytes) const;
+  void clear(void* to, std::size_t bytes) const;  // zeros, GPU memory
 
  private:
   void* handle_ = nullptr;

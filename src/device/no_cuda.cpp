@@ -19,16 +19,18 @@ constexpr const char* kReason = "this build has no CUDA (configure it with nvcc 
 
 GpuInventory gpu_inventory() { return {.compiled_in = false, .reason = kReason, .gpus = {}}; }
 
+void use_gpu(int) { refuse(); }
+
 CurrentGpu current_gpu() { return {.reason = kReason, .index = 0, .facts = {}}; }
 
-void* GpuAllocator::allocate(std::size_t) { refuse(); }
+void* GpuAllocator::allocate(std::size_t, const char*) { refuse(); }
 void GpuAllocator::free(void*, std::size_t) noexcept {}
 GpuAllocator& gpu_allocator() {
   static auto* const allocator = new GpuAllocator;
   return *allocator;
 }
 
-GpuBuffer::GpuBuffer(std::size_t) { refuse(); }
+GpuBuffer::GpuBuffer(std::size_t, const char*) { refuse(); }
 GpuBuffer::~GpuBuffer() = default;
 void GpuBuffer::copy_from_host(const void*, std::size_t) { refuse(); }
 void GpuBuffer::copy_to_host(void*, std::size_t) const { refuse(); }
@@ -43,6 +45,7 @@ GpuStream::~GpuStream() = default;
 void GpuStream::synchronize() const { refuse(); }
 void GpuStream::wait_for(const GpuEvent&) const { refuse(); }
 void GpuStream::copy(void*, const void*, std::size_t) const { refuse(); }
+void GpuStream::clear(void*, std::size_t) const { refuse(); }
 
 GpuEvent::GpuEvent() { refuse(); }
 GpuEvent::~GpuEvent() = default;

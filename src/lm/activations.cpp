@@ -2,55 +2,90 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "core/fail.h"
+
 namespace strobe::lm {
 
-ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DType dtype) {
+namespace {
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 60;  // of a plan: with one tensor more no sum wraps
+
+}  // namespace
+
+ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DType dtype, Recompute recompute,
+                               std::int64_t parts) {
   ActivationPlan plan;
   const auto add = [&](std::string name, std::int64_t count, DType type) {
     const std::size_t first = plan.bytes;
     plan.table.push_back({std::move(name), count, type, first});
     plan.bytes += (plan.table.back().bytes() + 63) / 64 * 64;
+    if (plan.bytes > kMostBytes) {
+      fail(ErrorCode::invalid_argument, "lm: activations of batch {} of {} tokens take more than 2^60 bytes", batch,
+           shape.context);
+    }
     return first;
   };
-  const std::int64_t tokens = batch * shape.context, wide = tokens * shape.d_model, hidden = tokens * shape.d_ff;
-  const auto add_block = [&](const std::string& name) {
-    const auto tensor = [&](const char* part, std::int64_t count) { return add(name + part, count, dtype); };
-    BlockActivations block{};
+  const std::int64_t tokens = batch * shape.context, wide = tokens * shape.d_model;
+  const std::int64_t heads = shape.heads / parts, heads_wide = tokens * heads * shape.head_dim();
+  const std::int64_t hidden = tokens * (shape.d_ff / parts), words = (shape.vocabulary + parts - 1) / parts;
+  const auto add_attention = [&](const std::string& name, BlockActivations& block) {
     block.attention_inverse = add(name + "attention_norm.inverse", tokens, DType::fp32);
-    block.attention_normed = tensor("attention_norm", wide);
-    block.q = tensor("attention.q", wide);
-    block.k = tensor("attention.k", wide);
-    block.v = tensor("attention.v", wide);
-    block.o = tensor("attention.o", wide);
-    block.lse = add(name + "attention.lse", tokens * shape.heads, DType::fp32);
-    block.middle = tensor("middle", wide);
-    block.feed_forward_inverse = add(name + "feed_forward_norm.inverse", tokens, DType::fp32);
-    block.feed_forward_normed = tensor("feed_forward_norm", wide);
-    block.w1 = tensor("feed_forward.w1", hidden);
-    block.w3 = tensor("feed_forward.w3", hidden);
-    block.gated = tensor("feed_forward.gated", hidden);
-    return block;
+    block.attention_normed = add(name + "attention_norm", wide, dtype);
+    block.qkv = add(name + "attention.qkv", 3 * heads_wide, dtype);
+    block.o = add(name + "attention.o", heads_wide, dtype);
+    block.lse = add(name + "attention.lse", tokens * heads, DType::fp32);
   };
+  const auto add_feed_forward = [&](const std::string& name, BlockActivations& block) {
+    block.middle = add(name + "middle", wide, dtype);
+    block.feed_forward_inverse = add(name + "feed_forward_norm.inverse", tokens, DType::fp32);
+    block.feed_forward_normed = add(name + "feed_forward_norm", wide, dtype);
+    block.w1w3 = add(name + "feed_forward.w1w3", 2 * hidden, dtype);
+    block.gated = add(name + "feed_forward.gated", hidden, dtype);
+  };
+  plan.d_x = add("gradient of x", wide, dtype);
+  plan.d_narrow = add("gradient of a norm or of o", wide, dtype);
+  plan.d_wide = add("gradient of gated or of qkv", std::max(hidden, 3 * heads_wide), dtype);
+  plan.d_end = plan.bytes;
+  BlockActivations shared{};
+  if (recompute != Recompute::none) add_attention("block.", shared);
+  if (recompute == Recompute::block) add_feed_forward("block.", shared);
   std::size_t x = add("embedding", wide, dtype);
   for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
-    BlockActivations block = add_block(fmt::format("layers.{}.", layer));
+    const std::string name = fmt::format("layers.{}.", layer);
+    BlockActivations block = shared;
     block.x = x;
+    if (recompute == Recompute::none) add_attention(name, block);
+    if (recompute != Recompute::block) add_feed_forward(name, block);
+    block.end = plan.bytes;
     plan.blocks.push_back(block);
     x = add(fmt::format("layers.{}.out", layer), wide, dtype);
   }
   plan.x = x;
   plan.inverse = add("norm.inverse", tokens, DType::fp32);
   plan.normed = add("norm", wide, dtype);
-  plan.logits = add("logits", tokens * shape.vocabulary, dtype);
-  plan.losses = add("losses", tokens, DType::fp32);
-  plan.d_x = add("gradient of x", wide, dtype);
-  plan.d_normed = add("gradient of a norm", wide, dtype);
-  plan.d_q = add("gradient of q", wide, dtype);
-  plan.d_k = add("gradient of k", wide, dtype);
-  plan.d_v = add("gradient of v", wide, dtype);
-  plan.d_o = add("gradient of o", wide, dtype);
-  plan.d_gated = add("gradient of gated", hidden, dtype);
+  plan.logits = add("logits", tokens * words, dtype);
   return plan;
+}
+
+std::size_t gradients_at(const ActivationPlan& plan, const std::vector<Parameter>& parameters, GradientMemory memory) {
+  constexpr std::size_t kAlignment = 256;
+  std::size_t first = plan.bytes;
+  if (memory == GradientMemory::shared) {
+    // Gradients are written from the last to the first: those of a block from first(block) on, when what lies beyond
+    // its own activations is read no more.
+    const auto least = [&](std::size_t end, std::size_t parameter) {
+      const auto before = static_cast<std::size_t>(parameters[parameter].first) * sizeof(float);
+      first = std::max(first, end > before ? end - before : 0);
+    };
+    first = plan.d_end;
+    for (std::size_t layer = 0; layer < plan.blocks.size(); ++layer) {
+      least(plan.blocks[layer].end, 1 + layer * kParametersOfABlock);
+    }
+    least(plan.bytes, parameters.size() - 2);
+  }
+  return (first + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 }  // namespace strobe::lm

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "lm/shape.h"
+#include "lm/parameters.h"
+#include "lm/recompute.h"
 #include "strobe/dtype.h"
 
 namespace strobe::lm {
@@ -20,27 +21,47 @@ struct Activation {
   std::size_t bytes() const { return static_cast<std::size_t>(count) * size_of(dtype); }
 };
 
-// Offsets of a block's tensors that the backward reads. T tokens, width d or d_ff.
+// Offsets of a block's tensors that the backward reads. T tokens, width d or d_ff. What is made again has one place for
+// all blocks, which hold it one after the other: "block.attention.qkv" in the table. What is kept has one for each:
+// "layers.3.attention.qkv".
 struct BlockActivations {
-  std::size_t x;                             // [T, d], what comes in
-  std::size_t attention_inverse;             // [T], fp32
-  std::size_t attention_normed, q, k, v, o;  // [T, d]; q and k after RoPE
-  std::size_t lse;                           // [batch, heads, context], fp32
-  std::size_t middle;                        // [T, d], after attention
-  std::size_t feed_forward_inverse;          // [T], fp32
-  std::size_t feed_forward_normed;           // [T, d]
-  std::size_t w1, w3, gated;                 // [T, d_ff]
+  std::size_t x;                     // [T, d], what comes in
+  std::size_t attention_inverse;     // [T], fp32
+  std::size_t attention_normed;      // [T, d]
+  std::size_t qkv;                   // [T, 3, d]; q and k after RoPE
+  std::size_t o;                     // [T, d]
+  std::size_t lse;                   // [batch, heads, context], fp32
+  std::size_t middle;                // [T, d], after attention
+  std::size_t feed_forward_inverse;  // [T], fp32
+  std::size_t feed_forward_normed;   // [T, d]
+  std::size_t w1w3;                  // [T, 2, d_ff], then their gradients
+  std::size_t gated;                 // [T, d_ff]
+  std::size_t end;                   // of all these, and of those of the blocks before
 };
 
 struct ActivationPlan {
   std::vector<Activation> table;
   std::vector<BlockActivations> blocks;
-  std::size_t x, inverse, normed, logits, losses;          // after the last block; logits [T, vocabulary]
-  std::size_t d_x, d_normed, d_q, d_k, d_v, d_o, d_gated;  // of the backward, used by one block after the other
+  std::size_t x, inverse, normed, logits;  // after the last block; logits [T, vocabulary], then their gradient
+  // Gradients, used by one block after the other: of x and of what a norm or attention gave, [T, d]; of what is wider,
+  // gated [T, d_ff] and qkv [T, 3, d].
+  std::size_t d_x, d_narrow, d_wide, d_end;
   std::size_t bytes = 0;
 };
 
-// For a batch of sequences of shape.context tokens; dtype: of what products read and write.
-ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DType dtype);
+// For a batch of sequences of shape.context tokens; dtype: of what products read and write. parts: devices that share
+// every layer, of which this is one: it has heads / parts, d_ff / parts and its part of the vocabulary, but x and norms
+// whole. Throws Error(invalid_argument) above 2^60 bytes.
+ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DType dtype,
+                               Recompute recompute = Recompute::none, std::int64_t parts = 1);
+
+enum class GradientMemory {
+  own,     // gradients of several batches can be added up
+  shared,  // gradients of parameters lie where activations did that the backward has read: those of one batch
+};
+
+// Where in one run of memory the gradients of the parameters begin, which lie at its end, as floats in the order of
+// their table; activations lie at its beginning.
+std::size_t gradients_at(const ActivationPlan& plan, const std::vector<Parameter>& parameters, GradientMemory memory);
 
 }  // namespace strobe::lm

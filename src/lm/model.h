@@ -3,70 +3,198 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
-#include "device/host/allocator.h"
 #include "lm/activations.h"
+#include "lm/exchange.h"
+#include "lm/loss_scale.h"
+#include "lm/memory.h"
+#include "lm/operation.h"
 #include "lm/parameters.h"
+#include "lm/replay.h"
 #include "ops/optimizer.h"
 #include "ops/place.h"
 #include "ops/rope.h"
+#include "strobe/attention.h"
 
 namespace strobe::lm {
+
+struct StepOptions {
+  ops::AdamW adamw;        // its gradient_scale is set by the step
+  double clip = 0;         // the largest norm of the gradient; 0: any
+  bool needs_norm = true;  // false: without clipping the norm is not computed, but in fp16
+};
+
+struct StepResult {
+  double loss = 0, gradient_norm = 0;  // the norm NaN where it was not computed
+  bool skipped = false;                // fp16: a gradient overflowed, nothing was updated
+  std::int64_t skipped_in_all = 0;
+};
+
+// What training keeps of each parameter, fp32, in the order of the table; gradients only to be read.
+enum class State { values, mean, variance, gradients };
+
+// outside: the model has no averages of AdamW's; whoever updates its values keeps them (lm/data_parallel).
+enum class OptimizerMemory { own, outside };
+
+struct ModelOptions {
+  std::string attention{};  // a kernel's name; empty: the library chooses
+  GradientMemory gradients = GradientMemory::own;
+  OptimizerMemory optimizer = OptimizerMemory::own;
+  Recompute recompute = Recompute::none;
+};
 
 class Model {
  public:
   // batch: sequences of shape.context tokens a step. dtype: of activations and products; parameters and their
-  // gradients are fp32, with a copy in dtype for products.
-  Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops::Place& place);
+  // gradients are fp32, with a copy in dtype for products. On CUDA the model has a stream and a workspace of its own,
+  // and place.threads serve begin() alone.
+  Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops::Place& place,
+        const ModelOptions& options = {});
+  Model(const Model&) = delete;  // its memories know its stream
+  Model& operator=(const Model&) = delete;
 
   void begin(std::uint64_t seed);  // parameters as their table says, gradients and optimizer state zero
 
-  // tokens and targets: [batch, context], each in [0, vocabulary). The mean loss.
+  // tokens and targets: [batch, context], each in [0, vocabulary), on the host. The mean loss.
   double loss(const std::int32_t* tokens, const std::int32_t* targets);
-  // The same, and gradients of the parameters, times gradient_scale, are added up.
+  // The same, and gradients of the parameters, times gradient_scale, are added up: GradientMemory::own alone.
   double loss_with_gradients(const std::int32_t* tokens, const std::int32_t* targets, float gradient_scale = 1);
+
+  // The same, and gradients of these tokens alone are written, over any that were there.
+  double loss_and_lone_gradients(const std::int32_t* tokens, const std::int32_t* targets);
+
+  // One step of training: gradients of these tokens alone, cut to the norm, and the update. In fp16 the loss is scaled.
+  StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options);
+
+  // Called in every backward as soon as a parameter's gradient is final, with its place in the table: from the last to
+  // the first, once each. An empty function removes it. On the CPU alone.
+  void on_gradient_ready(std::function<void(std::size_t parameter)> ready);
+
+  // To and from host memory, parameter_count(shape) floats; what products read follows values.
+  void read_state(State which, std::span<float> out) const;
+  void write_state(State which, std::span<const float> in);
+  const LossScale& loss_scale() const { return loss_scale_; }
+  void set_loss_scale(const LossScale& loss_scale) { loss_scale_ = loss_scale; }
 
   void clear_gradients();
   double gradient_norm(double scale = 1) const { return ops::gradient_norm(place_, trained_, scale); }
-  void update(const ops::AdamW& options) { ops::adamw(place_, options, trained_); }
+  void update(const ops::AdamW& options);
+
+  // A part of the step on what the last of the calls above was given; on CUDA not waited for. In the order of Phase.
+  void run_phase(Phase phase);
+  const GpuStream* stream() const { return stream_ ? &*stream_ : nullptr; }  // CUDA; null on the CPU
+
+  // Told of every operation from here on; null: none. On CUDA of what is put on the stream, so that what is replayed as
+  // a graph is not told: each of the calls above is told twice, when it runs first and when it is captured.
+  void record(Recorder* recorder) { recorder_ = recorder; }
 
   const ModelShape& shape() const { return shape_; }
+  const ActivationPlan& plan() const { return plan_; }
+  std::size_t first_gradient() const { return gradients_at_; }  // in the run that the plan is of
+  std::int64_t batch() const { return batch_; }
+  DType dtype() const { return dtype_; }
+  const ops::Place& place() const { return place_; }
+  OptimizerMemory optimizer_memory() const { return optimizer_memory_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
-  std::span<float> values() const { return {values_.as<float>(), count()}; }
-  std::span<float> gradients() const { return {gradients_.as<float>(), count()}; }
+  // On the CPU alone.
+  std::span<float> values() const { return on_host(values_.as<float>()); }
+  std::span<float> gradients() const { return on_host(gradient(0)); }
   void copy_values() { ops::round_copies(place_, trained_); }  // after values() were written from outside
 
  private:
   std::size_t count() const { return static_cast<std::size_t>(parameter_count(shape_)); }
+  std::span<float> on_host(float* data) const;
   const float* value(std::size_t parameter) const { return values_.as<float>() + parameters_[parameter].first; }
-  float* gradient(std::size_t parameter) const { return gradients_.as<float>() + parameters_[parameter].first; }
+  float* gradient(std::size_t parameter) const {
+    return static_cast<float*>(at(gradients_at_)) + parameters_[parameter].first;
+  }
+  const Memory& memory(State which) const;
   const void* weight(std::size_t parameter) const;  // as products read it
-  void* at(std::size_t offset) const { return static_cast<char*>(activations_.data()) + offset; }
+  void* at(std::size_t offset) const { return run_.as<char>() + offset; }
   float* floats(std::size_t offset) const { return static_cast<float*>(at(offset)); }
 
-  void forward(const std::int32_t* tokens);
+  // --- model.cpp: the network
+  void forward();
+  void embed() const;
   void forward_block(std::size_t layer, std::size_t out);
-  void backward(const std::int32_t* tokens);
+  void forward_to_gated(std::size_t layer);
+  void forward_to_o(std::size_t layer);
+  void backward(ops::Into into);
+  void embed_backward() const;
   void backward_block(std::size_t layer);
-  void linear(std::size_t parameter, std::size_t x, std::size_t y, ops::Into into = ops::Into::set) const;
-  void linear_backward(std::size_t parameter, std::size_t dy, std::size_t x, std::size_t dx, ops::Into into) const;
+  void attend(std::size_t layer) const;
+  void attend_backward(std::size_t layer) const;
+  Attention attention(std::size_t qkv) const;
+  Execution execution() const;
+  // Of `parts` neighbours in the table, which lie side by side and so are one matrix.
+  void linear(std::size_t parameter, int parts, std::size_t x, std::size_t y) const;
+  void linear_onto(std::size_t parameter, std::size_t x, std::size_t addend, std::size_t y) const;
+  void linear_backward(std::size_t parameter, int parts, std::size_t dy, std::size_t x, std::size_t dx) const;
   void norm(std::size_t parameter, std::size_t x, std::size_t y, std::size_t inverse) const;
-  void norm_backward(std::size_t parameter, std::size_t x, std::size_t inverse, std::size_t dy, std::size_t dx,
-                     ops::Into into) const;
-  void turn(std::size_t x, ops::Turn direction) const;
+  void norm_backward(std::size_t parameter, std::size_t x, std::size_t inverse, std::size_t dx, ops::Into into) const;
+  void turn(std::size_t layer, std::size_t qkv, ops::Turn direction) const;
+  void gate(std::size_t layer) const;
+  void gate_backward(std::size_t layer) const;
+  void tell_ready(std::size_t parameter, int parts = 1) const;
+  enum class LossOnly { no, yes };  // no: logits become their gradient
+  void cross_entropy(LossOnly what) const;
+
+  // --- model_record.cpp: an operation, told
+  using Tensors = std::initializer_list<TensorUse>;
+  struct Of {
+    enum class Gradient { none, written };
+    std::size_t parameter;
+    int parts = 1;
+    Gradient gradient = Gradient::none;
+  };
+  Recorded recorded(const char* name, OperationKind kind, Of of, Tensors reads, Tensors writes) const;
+  Recorded recorded_product(const char* name, Of of, Tensors reads, Tensors writes) const;
+  Recorded recorded_attention(Pass pass, std::size_t layer, Tensors reads, Tensors writes) const;
+  Recorded recorded_update(const char* name, std::size_t bytes) const;
+  TensorUse rows(std::size_t tensor, std::int64_t width) const;  // [T, width] of it
+  std::string name_of(std::size_t parameter, int parts) const;
+
+  // --- model_step.cpp: a step around it
+  void take(const std::int32_t* tokens, const std::int32_t* targets);
   void check_tokens(const char* what, const std::int32_t* tokens) const;
+  void run(Replay& which, const std::function<void()>& work);  // and waits for it
+  void apply_gradients();                                      // as the placed Update says
+  void limit_gradients() const;
+  void update_parameters() const;
+  double mean_loss() const;
+  void check_optimizer(const char* what) const;
+  std::size_t workspace_bytes_of() const;
 
   ModelShape shape_;
   std::int64_t batch_, tokens_;
   DType dtype_;
   ops::Place place_;
+  std::string attention_;
   std::vector<Parameter> parameters_;
   ActivationPlan plan_;
-  std::vector<float> rope_;
-  Buffer values_, gradients_, mean_, variance_, copies_, activations_;
+  GradientMemory gradient_memory_;
+  OptimizerMemory optimizer_memory_;
+  Recompute recompute_;
+  std::size_t gradients_at_;
+  std::optional<GpuStream> stream_;
+  Memory rope_, values_, mean_, variance_, copies_, run_;  // run_: activations and gradients
+  Memory workspace_;
+  Exchange exchange_;
+  LossScale loss_scale_;  // of fp16
   std::vector<ops::Trained> trained_;
+  ops::Into gradients_into_ = ops::Into::sum;  // of the backward under way
+  bool needs_norm_ = false;                    // of the last step
+  Phase phase_ = Phase::forward;               // under way
+  Recorder* recorder_ = nullptr;
+  std::function<void(std::size_t)> gradient_ready_;
+  Replay loss_, gradients_, lone_gradients_, step_, step_with_norm_;
+  Replay phases_[4];  // by Phase; the last: an update with the norm
 };
 
 }  // namespace strobe::lm

@@ -22,6 +22,9 @@ struct Parameter {
   std::int64_t count() const { return shape[0] * shape[1]; }
 };
 
+// Places in the table: one embedding, nine of a block, a norm, the unembedding.
+inline constexpr std::size_t kEmbedding = 0, kParametersOfABlock = 9;
+
 // In the order in which a forward pass needs them.
 std::vector<Parameter> parameter_table(const ModelShape& shape);
 

@@ -2,12 +2,15 @@
 
 #include "device/host/thread_pool.h"
 #include "ops/cpu/cross_entropy.h"
+#include "ops/cuda/launch.h"
 
 namespace strobe::ops {
 
 void cross_entropy(const Place& place, const CrossEntropy& shape, const void* logits, const std::int32_t* target,
                    float* losses) {
-  expect_cpu(place, "cross-entropy");
+  if (place.device == Device::cuda) {
+    return cuda::cross_entropy(place, shape, const_cast<void*>(logits), target, losses, cuda::LogitsBecome::untouched);
+  }
   with_type(shape.dtype, [&]<class T>(T*) {
     parallel_for(place.threads, shape.rows, [&](int, std::int64_t r) {
       const T* const row = static_cast<const T*>(logits) + r * shape.vocabulary;
@@ -18,8 +21,11 @@ void cross_entropy(const Place& place, const CrossEntropy& shape, const void* lo
 
 void cross_entropy_with_gradient(const Place& place, const CrossEntropy& shape, void* logits,
                                  const std::int32_t* target, float* losses) {
-  expect_cpu(place, "cross-entropy's gradient");
-  const float scale = shape.gradient_scale / static_cast<float>(shape.rows);
+  if (place.device == Device::cuda) {
+    return cuda::cross_entropy(place, shape, logits, target, losses, cuda::LogitsBecome::gradient);
+  }
+  const float scale =
+      shape.gradient_scale * (shape.loss_scale ? *shape.loss_scale : 1) / static_cast<float>(shape.rows);
   with_type(shape.dtype, [&]<class T>(T*) {
     parallel_for(place.threads, shape.rows, [&](int, std::int64_t r) {
       T* const row = static_cast<T*>(logits) + r * shape.vocabulary;

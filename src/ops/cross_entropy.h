@@ -10,8 +10,9 @@ namespace strobe::ops {
 
 struct CrossEntropy {
   std::int64_t rows = 0, vocabulary = 0;
-  DType dtype = DType::fp32;  // of the logits
-  float gradient_scale = 1;   // what the gradient is multiplied with beside 1 / rows: loss scaling, shares of a batch
+  DType dtype = DType::fp32;          // of the logits
+  float gradient_scale = 1;           // what the gradient is multiplied with beside 1 / rows: shares of a batch
+  const float* loss_scale = nullptr;  // one more factor, where the tensors lie: it may change between runs of a graph
 };
 
 // losses [rows]: log(sum exp(logit)) - logit[target], stable for any finite logits.

@@ -5,6 +5,7 @@
 #include "device/host/thread_pool.h"
 #include "ops/cpu/element.h"
 #include "ops/cpu/sum.h"
+#include "ops/cuda/launch.h"
 
 namespace strobe::ops {
 
@@ -15,7 +16,7 @@ constexpr std::int64_t kTokens = 64, kColumns = 64;  // of a task
 }  // namespace
 
 void embedding(const Place& place, const Embedding& shape, const std::int32_t* token, const float* table, void* y) {
-  expect_cpu(place, "the embedding");
+  if (place.device == Device::cuda) return cuda::embedding(place, shape, token, table, y);
   with_type(shape.dtype, [&]<class T>(T*) {
     parallel_for(place.threads, tasks_of(shape.tokens, kTokens), [&](int, std::int64_t task) {
       for (std::int64_t t = task * kTokens; t < std::min(shape.tokens, (task + 1) * kTokens); ++t) {
@@ -29,8 +30,9 @@ void embedding(const Place& place, const Embedding& shape, const std::int32_t* t
 
 // Columns are shared out, not tokens: each sum then has one order, whatever the number of threads.
 void embedding_backward(const Place& place, const Embedding& shape, const std::int32_t* token, const void* dy,
-                        float* dtable) {
-  expect_cpu(place, "the embedding's gradient");
+                        float* dtable, Into into) {
+  if (place.device == Device::cuda) return cuda::embedding_backward(place, shape, token, dy, dtable, into);
+  if (into == Into::set) std::fill_n(dtable, shape.vocabulary * shape.width, 0.0f);
   with_type(shape.dtype, [&]<class T>(T*) {
     parallel_for(place.threads, tasks_of(shape.width, kColumns), [&](int, std::int64_t task) {
       const std::int64_t last = std::min(shape.width, (task + 1) * kColumns);

@@ -17,8 +17,9 @@ struct Embedding {
 // [vocabulary, width], fp32.
 void embedding(const Place& place, const Embedding& shape, const std::int32_t* token, const float* table, void* y);
 
-// dtable[token[t]] += dy[t], a row's additions in the order of t.
+// dtable[token[t]] += dy[t], over zeros or what was there; a row's additions in the order of t where the place is
+// deterministic.
 void embedding_backward(const Place& place, const Embedding& shape, const std::int32_t* token, const void* dy,
-                        float* dtable);
+                        float* dtable, Into into = Into::sum);
 
 }  // namespace strobe::ops

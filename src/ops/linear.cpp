@@ -2,6 +2,7 @@
 #include "ops/linear.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/fail.h"
 #include "device/host/allocator.h"
@@ -9,19 +10,23 @@
 #include "device/host/thread_pool.h"
 #include "ops/cpu/element.h"
 #include "ops/cpu/sum.h"
+#include "ops/cuda/launch.h"
 
 namespace strobe::ops {
 
 namespace {
 
+constexpr const char* kTag = "product workspace";
 constexpr std::int64_t kElements = 16384;            // of a task of conversions
 constexpr std::int64_t kMostSize = (1ll << 31) - 1;  // of what OpenBLAS counts in
+
+std::size_t bytes_of(std::int64_t count, DType dtype) { return static_cast<std::size_t>(count) * size_of(dtype); }
 
 // The operand as fp32: in place, or widened.
 class Widened {
  public:
   Widened(const Place& place, DType dtype, const void* data, std::int64_t count)
-      : buffer_(dtype == DType::fp32 ? 0 : static_cast<std::size_t>(count) * sizeof(float)),
+      : buffer_(dtype == DType::fp32 ? 0 : static_cast<std::size_t>(count) * sizeof(float), kTag),
         data_(dtype == DType::fp32 ? static_cast<const float*>(data) : buffer_.as<float>()) {
     if (dtype == DType::fp32) return;
     with_type(dtype, [&]<class T>(T*) {
@@ -55,7 +60,7 @@ void multiply(const Place& place, const blas::Matrix& a, const blas::Matrix& b, 
 void multiply_to(const Place& place, DType dtype, const blas::Matrix& a, const blas::Matrix& b, void* c, Into into) {
   if (dtype == DType::fp32) return multiply(place, a, b, static_cast<float*>(c), into);
   const std::int64_t count = a.rows * b.cols;
-  const Buffer result(static_cast<std::size_t>(count) * sizeof(float));
+  const Buffer result(static_cast<std::size_t>(count) * sizeof(float), kTag);
   multiply(place, a, b, result.as<float>(), Into::set);
   with_type(dtype, [&]<class T>(T*) {
     parallel_for(place.threads, tasks_of(count, kElements), [&](int, std::int64_t task) {
@@ -70,26 +75,55 @@ void multiply_to(const Place& place, DType dtype, const blas::Matrix& a, const b
 
 }  // namespace
 
-void linear(const Place& place, const Linear& shape, const void* x, const void* weight, void* y, Into into) {
-  expect_cpu(place, "a matrix product");
+std::size_t linear_workspace_bytes(const Place& place, const Linear& shape) {
+  if (place.device == Device::cuda || shape.dtype == DType::fp32) return 0;
+  return sizeof(float) *
+         static_cast<std::size_t>(shape.rows * shape.in + shape.in * shape.out + shape.rows * shape.out);
+}
+
+void linear(const Place& place, const Linear& shape, const void* x, const void* weight, void* y, const void* addend) {
+  if (place.device == Device::cuda) {
+    return cuda::multiply(place, {.a = {x, shape.rows, shape.in},
+                                  .b = {weight, shape.out, shape.in, true},
+                                  .in = shape.dtype,
+                                  .out = shape.dtype,
+                                  .addend = addend,
+                                  .d = y});
+  }
+  if (addend && addend != y) std::memcpy(y, addend, bytes_of(shape.rows * shape.out, shape.dtype));
   const Widened a(place, shape.dtype, x, shape.rows * shape.in), b(place, shape.dtype, weight, shape.out * shape.in);
   multiply_to(place, shape.dtype, blas::matrix(a.data(), shape.rows, shape.in),
-              blas::transposed(blas::matrix(b.data(), shape.out, shape.in)), y, into);
+              blas::transposed(blas::matrix(b.data(), shape.out, shape.in)), y, addend ? Into::sum : Into::set);
 }
 
 void linear_backward_input(const Place& place, const Linear& shape, const void* dy, const void* weight, void* dx,
                            Into into) {
-  expect_cpu(place, "a matrix product");
+  if (place.device == Device::cuda) {
+    return cuda::multiply(place, {.a = {dy, shape.rows, shape.out},
+                                  .b = {weight, shape.out, shape.in},
+                                  .in = shape.dtype,
+                                  .out = shape.dtype,
+                                  .addend = into == Into::sum ? dx : nullptr,
+                                  .d = dx});
+  }
   const Widened a(place, shape.dtype, dy, shape.rows * shape.out), b(place, shape.dtype, weight, shape.out * shape.in);
   multiply_to(place, shape.dtype, blas::matrix(a.data(), shape.rows, shape.out),
               blas::matrix(b.data(), shape.out, shape.in), dx, into);
 }
 
-void linear_backward_weight(const Place& place, const Linear& shape, const void* dy, const void* x, float* dweight) {
-  expect_cpu(place, "a matrix product");
+void linear_backward_weight(const Place& place, const Linear& shape, const void* dy, const void* x, float* dweight,
+                            Into into) {
+  if (place.device == Device::cuda) {
+    return cuda::multiply(place, {.a = {dy, shape.rows, shape.out, true},
+                                  .b = {x, shape.rows, shape.in},
+                                  .in = shape.dtype,
+                                  .out = DType::fp32,
+                                  .addend = into == Into::sum ? dweight : nullptr,
+                                  .d = dweight});
+  }
   const Widened a(place, shape.dtype, dy, shape.rows * shape.out), b(place, shape.dtype, x, shape.rows * shape.in);
   multiply(place, blas::transposed(blas::matrix(a.data(), shape.rows, shape.out)),
-           blas::matrix(b.data(), shape.rows, shape.in), dweight, Into::sum);
+           blas::matrix(b.data(), shape.rows, shape.in), dweight, into);
 }
 
 }  // namespace strobe::ops

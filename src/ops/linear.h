@@ -13,14 +13,19 @@ struct Linear {
   DType dtype = DType::fp32;  // of x, y, W and the gradients of x and y; that of W is fp32
 };
 
-// x: [rows, in]; weight: [out, in]; y: [rows, out], written over or added to.
-void linear(const Place& place, const Linear& shape, const void* x, const void* weight, void* y, Into into = Into::set);
+// y = x W^T (+ addend, which may be y itself). x: [rows, in]; weight: [out, in]; y, addend: [rows, out].
+void linear(const Place& place, const Linear& shape, const void* x, const void* weight, void* y,
+            const void* addend = nullptr);
 
 // dx = dy W, as `into` says.
 void linear_backward_input(const Place& place, const Linear& shape, const void* dy, const void* weight, void* dx,
                            Into into);
 
-// dW += dy^T x.
-void linear_backward_weight(const Place& place, const Linear& shape, const void* dy, const void* x, float* dweight);
+// dW = dy^T x, as `into` says.
+void linear_backward_weight(const Place& place, const Linear& shape, const void* dy, const void* x, float* dweight,
+                            Into into = Into::sum);
+
+// The most that one of these holds for itself while it runs: on the CPU 16-bit operands and results as fp32.
+std::size_t linear_workspace_bytes(const Place& place, const Linear& shape);
 
 }  // namespace strobe::ops

@@ -7,6 +7,7 @@
 #include "device/host/thread_pool.h"
 #include "ops/cpu/element.h"
 #include "ops/cpu/sum.h"
+#include "ops/cuda/launch.h"
 
 namespace strobe::ops {
 
@@ -37,33 +38,48 @@ void store_copy(const Trained& tensor, std::int64_t first, std::int64_t last) {
 
 }  // namespace
 
-void adamw(const Place& place, const AdamW& options, std::span<const Trained> tensors) {
-  expect_cpu(place, "AdamW");
+Update update_of(const AdamW& options) {
   // 1 - beta in float64: in fp32 that of 0.999 would be off by 1e-5 of itself.
   const auto step = static_cast<double>(options.step);
-  const auto beta1 = static_cast<float>(options.beta1), beta2 = static_cast<float>(options.beta2);
-  const auto rest1 = static_cast<float>(1 - options.beta1), rest2 = static_cast<float>(1 - options.beta2);
-  const auto rate = static_cast<float>(options.rate / (1 - std::pow(options.beta1, step)));
-  const auto unbias2 = static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, step)));
-  const auto eps = static_cast<float>(options.eps), scale = static_cast<float>(options.gradient_scale);
+  return {.beta1 = static_cast<float>(options.beta1),
+          .beta2 = static_cast<float>(options.beta2),
+          .rest1 = static_cast<float>(1 - options.beta1),
+          .rest2 = static_cast<float>(1 - options.beta2),
+          .rate = static_cast<float>(options.rate / (1 - std::pow(options.beta1, step))),
+          .unbias2 = static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, step))),
+          .shrink = static_cast<float>(1 - options.rate * options.decay),
+          .eps = static_cast<float>(options.eps),
+          .gradient_scale = static_cast<float>(options.gradient_scale)};
+}
+
+void adamw(const Place& place, const AdamW& options, std::span<const Trained> tensors) {
+  const Update update = update_of(options);
+  if (place.device == Device::cpu) return adamw(place, &update, tensors);
+  cuda::write(place, place.workspace, &update, sizeof update);
+  cuda::adamw(place, static_cast<const Update*>(place.workspace), tensors);
+}
+
+void adamw(const Place& place, const Update* update, std::span<const Trained> tensors) {
+  if (place.device == Device::cuda) return cuda::adamw(place, update, tensors);
+  if (update->skip != 0) return;
   const std::vector<Chunk> chunks = chunks_of(tensors);
   parallel_for(place.threads, static_cast<std::int64_t>(chunks.size()), [&](int, std::int64_t task) {
     const auto [tensor, first, last] = chunks[static_cast<std::size_t>(task)];
-    const auto shrink = static_cast<float>(1 - options.rate * options.decay);
+    const Update u = *update;
     for (std::int64_t i = first; i < last; ++i) {
-      const float gradient = tensor->gradient[i] * scale;
-      const float mean = beta1 * tensor->mean[i] + rest1 * gradient;
-      const float variance = beta2 * tensor->variance[i] + rest2 * gradient * gradient;
+      const float gradient = tensor->gradient[i] * u.gradient_scale;
+      const float mean = u.beta1 * tensor->mean[i] + u.rest1 * gradient;
+      const float variance = u.beta2 * tensor->variance[i] + u.rest2 * gradient * gradient;
       tensor->mean[i] = mean;
       tensor->variance[i] = variance;
-      tensor->value[i] = tensor->value[i] * shrink - rate * mean / (std::sqrt(variance) * unbias2 + eps);
+      tensor->value[i] = tensor->value[i] * u.shrink - u.rate * mean / (std::sqrt(variance) * u.unbias2 + u.eps);
     }
     if (tensor->copy) store_copy(*tensor, first, last);
   });
 }
 
 void round_copies(const Place& place, std::span<const Trained> tensors) {
-  expect_cpu(place, "rounding");
+  if (place.device == Device::cuda) return cuda::round_copies(place, tensors);
   const std::vector<Chunk> chunks = chunks_of(tensors);
   parallel_for(place.threads, static_cast<std::int64_t>(chunks.size()), [&](int, std::int64_t task) {
     const auto [tensor, first, last] = chunks[static_cast<std::size_t>(task)];
@@ -72,7 +88,13 @@ void round_copies(const Place& place, std::span<const Trained> tensors) {
 }
 
 double gradient_norm(const Place& place, std::span<const Trained> tensors, double scale) {
-  expect_cpu(place, "the norm of the gradients");
+  if (place.device == Device::cuda) {
+    Update update;
+    cuda::write(place, place.workspace, &update, sizeof update);
+    cuda::limit_gradients(place, tensors, static_cast<Update*>(place.workspace));
+    cuda::read(place, &update, place.workspace, sizeof update);
+    return update.norm * scale;
+  }
   const std::vector<Chunk> chunks = chunks_of(tensors);
   std::vector<double> squares(chunks.size());
   parallel_for(place.threads, static_cast<std::int64_t>(chunks.size()), [&](int, std::int64_t task) {
@@ -86,6 +108,9 @@ double gradient_norm(const Place& place, std::span<const Trained> tensors, doubl
   return std::sqrt(sum) * scale;
 }
 
-double clip_factor(double norm, double most) { return most > 0 && norm > most ? most / norm : 1; }
+void limit_gradients(const Place& place, std::span<const Trained> tensors, Update* update) {
+  if (place.device == Device::cuda) return cuda::limit_gradients(place, tensors, update);
+  apply_norm(*update, gradient_norm(place, tensors, update->gradient_scale));
+}
 
 }  // namespace strobe::ops

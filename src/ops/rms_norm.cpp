@@ -4,6 +4,7 @@
 
 #include "device/host/thread_pool.h"
 #include "ops/cpu/rms_norm.h"
+#include "ops/cuda/launch.h"
 
 namespace strobe::ops {
 
@@ -14,7 +15,7 @@ constexpr std::int64_t kRows = 16, kColumns = 64;  // of a task
 }  // namespace
 
 void rms_norm(const Place& place, const RmsNorm& norm, const void* x, const float* weight, void* y, float* inverse) {
-  expect_cpu(place, "RMSNorm");
+  if (place.device == Device::cuda) return cuda::rms_norm(place, norm, x, weight, y, inverse);
   with_type(norm.dtype, [&]<class T>(T*) {
     parallel_for(place.threads, tasks_of(norm.rows, kRows), [&](int, std::int64_t task) {
       for (std::int64_t r = task * kRows; r < std::min(norm.rows, (task + 1) * kRows); ++r) {
@@ -25,20 +26,21 @@ void rms_norm(const Place& place, const RmsNorm& norm, const void* x, const floa
   });
 }
 
-void rms_norm_backward(const Place& place, const RmsNorm& norm, const void* x, const float* weight,
-                       const float* inverse, const void* dy, void* dx, Into into, float* dweight) {
-  expect_cpu(place, "RMSNorm's gradient");
+void rms_norm_backward(const Place& place, const RmsNorm& norm, const RmsNormGradients& t) {
+  if (place.device == Device::cuda) return cuda::rms_norm_backward(place, norm, t);
   with_type(norm.dtype, [&]<class T>(T*) {
-    const auto* const from = static_cast<const T*>(x);
-    const auto* const gradient = static_cast<const T*>(dy);
+    const auto* const x = static_cast<const T*>(t.x);
+    const auto* const dy = static_cast<const T*>(t.dy);
     parallel_for(place.threads, tasks_of(norm.width, kColumns), [&](int, std::int64_t task) {
-      rms_norm_weight_backward(from, inverse, gradient, dweight, norm.rows, norm.width, task * kColumns,
-                               std::min(norm.width, (task + 1) * kColumns));
+      const std::int64_t first = task * kColumns, last = std::min(norm.width, first + kColumns);
+      if (t.dweight_into == Into::set) std::fill(t.dweight + first, t.dweight + last, 0.0f);
+      rms_norm_weight_backward(x, t.inverse, dy, t.dweight, norm.rows, norm.width, first, last);
     });
     parallel_for(place.threads, tasks_of(norm.rows, kRows), [&](int, std::int64_t task) {
       for (std::int64_t r = task * kRows; r < std::min(norm.rows, (task + 1) * kRows); ++r) {
         const std::int64_t at = r * norm.width;
-        rms_norm_row_backward(from + at, weight, inverse[r], gradient + at, static_cast<T*>(dx) + at, into, norm.width);
+        rms_norm_row_backward(x + at, t.weight, t.inverse[r], dy + at, static_cast<T*>(t.dx) + at, t.dx_into,
+                              norm.width);
       }
     });
   });

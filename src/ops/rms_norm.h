@@ -17,8 +17,16 @@ struct RmsNorm {
 // x, y: [rows, width]; weight: [width]; inverse, for the backward: [rows], 1 / sqrt(mean(x^2) + eps).
 void rms_norm(const Place& place, const RmsNorm& norm, const void* x, const float* weight, void* y, float* inverse);
 
-// dx as `into` says; dweight [width] is added to.
-void rms_norm_backward(const Place& place, const RmsNorm& norm, const void* x, const float* weight,
-                       const float* inverse, const void* dy, void* dx, Into into, float* dweight);
+struct RmsNormGradients {
+  const void* x = nullptr;
+  const float *weight = nullptr, *inverse = nullptr;
+  const void* dy = nullptr;  // [rows, width]
+  void* dx = nullptr;        // [rows, width]
+  Into dx_into = Into::set;
+  float* dweight = nullptr;  // [width]
+  Into dweight_into = Into::sum;
+};
+
+void rms_norm_backward(const Place& place, const RmsNorm& norm, const RmsNormGradients& tensors);
 
 }  // namespace strobe::ops

@@ -1,4 +1,4 @@
-// y = silu(a) b, element by element, silu(a) = a / (1 + exp(-a)).
+// y = silu(a) b, element by element, silu(a) = a / (1 + exp(-a)); a and b lie side by side, as one product writes them.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,15 @@
 
 namespace strobe::ops {
 
-void swiglu(const Place& place, DType dtype, std::int64_t count, const void* a, const void* b, void* y);
+struct Swiglu {
+  std::int64_t rows = 0, width = 0;
+  DType dtype = DType::fp32;
+};
 
-// da and db may lie where a and b do.
-void swiglu_backward(const Place& place, DType dtype, std::int64_t count, const void* a, const void* b, const void* dy,
-                     void* da, void* db);
+// ab: [rows, 2, width]; y: [rows, width].
+void swiglu(const Place& place, const Swiglu& shape, const void* ab, void* y);
+
+// dab may lie where ab does.
+void swiglu_backward(const Place& place, const Swiglu& shape, const void* ab, const void* dy, void* dab);
 
 }  // namespace strobe::ops

@@ -2,21 +2,95 @@
 
 #include <gtest/gtest.h>
 
+#include "strobe/error.h"
+
 namespace strobe::lm {
 namespace {
 
+constexpr Recompute kModes[] = {Recompute::none, Recompute::attention, Recompute::block};
+
 TEST(Activations, ThePlanHasNoOverlapsAndNoGaps) {
   for (const DType dtype : {DType::fp32, DType::bf16}) {
-    const ActivationPlan plan = activation_plan(shape_of("tiny"), 3, dtype);
-    std::size_t next = 0;
-    for (const Activation& one : plan.table) {
-      EXPECT_EQ(one.first, next) << one.name;
-      EXPECT_EQ(one.first % 64, 0u);
-      next = (one.first + one.bytes() + 63) / 64 * 64;
+    for (const Recompute recompute : kModes) {
+      const ActivationPlan plan = activation_plan(shape_of("tiny"), 3, dtype, recompute);
+      std::size_t next = 0;
+      for (const Activation& one : plan.table) {
+        EXPECT_EQ(one.first, next) << one.name;
+        EXPECT_EQ(one.first % 64, 0u);
+        next = (one.first + one.bytes() + 63) / 64 * 64;
+      }
+      EXPECT_EQ(plan.bytes, next);
+      EXPECT_EQ(plan.blocks.size(), 4u);
     }
-    EXPECT_EQ(plan.bytes, next);
-    EXPECT_EQ(plan.blocks.size(), 4u);
-    EXPECT_NE(plan.blocks[0].q, plan.blocks[1].q);
+  }
+}
+
+TEST(Activations, BlocksShareWhatIsMadeAgainAndNothingElse) {
+  for (const Recompute recompute : kModes) {
+    const ActivationPlan plan = activation_plan(shape_of("tiny"), 3, DType::bf16, recompute);
+    const BlockActivations &a = plan.blocks[0], &b = plan.blocks[1];
+    EXPECT_NE(a.x, b.x);
+    const bool attention = recompute != Recompute::none, rest = recompute == Recompute::block;
+    EXPECT_EQ(a.attention_inverse == b.attention_inverse, attention);
+    EXPECT_EQ(a.attention_normed == b.attention_normed, attention);
+    EXPECT_EQ(a.qkv == b.qkv, attention);
+    EXPECT_EQ(a.o == b.o, attention);
+    EXPECT_EQ(a.lse == b.lse, attention);
+    EXPECT_EQ(a.middle == b.middle, rest);
+    EXPECT_EQ(a.feed_forward_inverse == b.feed_forward_inverse, rest);
+    EXPECT_EQ(a.feed_forward_normed == b.feed_forward_normed, rest);
+    EXPECT_EQ(a.w1w3 == b.w1w3, rest);
+    EXPECT_EQ(a.gated == b.gated, rest);
+  }
+}
+
+// The closed form of docs/training.md, with d_ff = 4 d: T tokens, e bytes an element, L layers, H heads.
+TEST(Activations, WhatIsKeptIsItsClosedForm) {
+  const ModelShape shape = shape_of("small");
+  const std::size_t T = 4 * 512, d = 768, L = 12, H = 12, e = 2;
+  const std::size_t attention = T * (5 * d * e + 4 * (H + 1)), rest = T * (14 * d * e + 4), x = T * d * e;
+  const auto kept = [&](Recompute recompute) {
+    const ActivationPlan plan = activation_plan(shape, 4, DType::bf16, recompute);
+    return plan.bytes - plan.d_end;
+  };
+  const std::size_t ends = 2 * x + T * (10'000 * e + 4);  // embedding, norm and its inverse, logits
+  EXPECT_EQ(kept(Recompute::none), ends + L * (x + attention + rest));
+  EXPECT_EQ(kept(Recompute::attention), ends + L * (x + rest) + attention);
+  EXPECT_EQ(kept(Recompute::block), ends + L * x + attention + rest);
+}
+
+TEST(Activations, MoreBytesThanAnyMachineHasAreRefused) {
+  const ModelShape shape{
+      .d_model = 262144, .d_ff = 1048576, .layers = 9, .heads = 1024, .vocabulary = 10'000, .context = 1048576};
+  EXPECT_THROW(activation_plan(shape, 1048576, DType::bf16), Error);
+  EXPECT_GT(activation_plan(shape, 1024, DType::bf16).bytes, std::size_t{1} << 50);
+}
+
+// Gradients come after what is still read when they are written.
+TEST(Activations, GradientsShareOnlyWhatIsFree) {
+  // With few tokens it is d_x and its like that they come after.
+  ModelShape short_one = shape_of("small");
+  short_one.context = 16;
+  for (const ModelShape& shape : {shape_of("tiny"), shape_of("small"), shape_of("xl"), short_one}) {
+    const std::vector<Parameter> parameters = parameter_table(shape);
+    for (const Recompute recompute : kModes) {
+      const ActivationPlan plan = activation_plan(shape, 4, DType::bf16, recompute);
+      EXPECT_GE(gradients_at(plan, parameters, GradientMemory::own), plan.bytes);
+      const std::size_t shared = gradients_at(plan, parameters, GradientMemory::shared);
+      EXPECT_LT(shared, plan.bytes);
+      EXPECT_EQ(shared % 256, 0u);
+      const auto begins = [&](std::size_t parameter) {
+        return shared + static_cast<std::size_t>(parameters[parameter].first) * sizeof(float);
+      };
+      EXPECT_GE(begins(0), plan.d_end) << "d_x and the others are read while every gradient is written";
+      for (std::size_t layer = 0; layer < plan.blocks.size(); ++layer) {
+        const BlockActivations& block = plan.blocks[layer];
+        const std::size_t first = begins(1 + layer * kParametersOfABlock);
+        for (const std::size_t at : {block.x, block.qkv, block.gated}) EXPECT_LT(at, first) << layer;
+        EXPECT_LE(block.end, first) << layer;
+      }
+      EXPECT_LE(plan.bytes, begins(parameters.size() - 2)) << "the final norm and the unembedding";
+    }
   }
 }
 

@@ -2,9 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <random>
 
+#include "lm/text.h"
 #include "strobe/error.h"
 
 namespace strobe::lm {
@@ -13,18 +14,6 @@ namespace {
 ModelShape small_shape() {
   return {.d_model = 24, .d_ff = 40, .layers = 2, .heads = 3, .vocabulary = 19, .context = 11};
 }
-
-struct Text {
-  std::vector<std::int32_t> tokens, targets;
-  Text(const ModelShape& shape, std::int64_t batch, unsigned seed) {
-    std::mt19937 rng(seed);
-    const auto draw = [&] { return static_cast<std::int32_t>(rng() % static_cast<unsigned>(shape.vocabulary)); };
-    for (std::int64_t t = 0; t < batch * shape.context; ++t) {
-      tokens.push_back(draw());
-      targets.push_back(draw());
-    }
-  }
-};
 
 // Along the gradient itself the loss changes by its squared norm; element by element in fp32 the differences drown.
 TEST(Model, GradientsByDifferencesAlongEachParameter) {
@@ -101,6 +90,61 @@ TEST(Model, LearnsABatchByHeart) {
   }
 }
 
+// A scale that no gradient survives: nothing changes, and it is halved until one does.
+TEST(Model, StepsThatOverflowAreSkippedAndCounted) {
+  const ModelShape shape = small_shape();
+  const Text text(shape, 2, 4);
+  Model model(shape, 2, DType::fp16, {.threads = 2});
+  model.begin(7);
+  model.set_loss_scale({.scale = 0x1p40});
+  const std::vector<float> before(model.values().begin(), model.values().end());
+  const auto step = [&] { return model.step(text.tokens.data(), text.targets.data(), {}); };
+  StepResult result = step();
+  EXPECT_TRUE(result.skipped);
+  EXPECT_EQ(model.loss_scale().scale, 0x1p39);
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), model.values().begin()));
+  for (int more = 0; more < 40 && result.skipped; ++more) result = step();
+  EXPECT_FALSE(result.skipped);
+  EXPECT_EQ(result.skipped_in_all, model.loss_scale().skipped);
+  EXPECT_GT(result.skipped_in_all, 1);
+  EXPECT_TRUE(std::isfinite(result.gradient_norm));
+  EXPECT_FALSE(std::equal(before.begin(), before.end(), model.values().begin()));
+}
+
+TEST(Model, SharedGradientMemoryTakesOneBatchAlone) {
+  const ModelShape shape = small_shape();
+  const Text text(shape, 2, 4);
+  Model own(shape, 2, DType::bf16, {.threads = 2});
+  Model shared(shape, 2, DType::bf16, {.threads = 2}, {.gradients = GradientMemory::shared});
+  for (Model* const model : {&own, &shared}) model->begin(7);
+  for (int step = 1; step <= 3; ++step) {
+    const StepOptions options{.adamw = {.step = step}, .clip = 1};
+    EXPECT_EQ(own.step(text.tokens.data(), text.targets.data(), options).loss,
+              shared.step(text.tokens.data(), text.targets.data(), options).loss);
+  }
+  EXPECT_TRUE(std::equal(own.values().begin(), own.values().end(), shared.values().begin()));
+  EXPECT_THROW(shared.loss_with_gradients(text.tokens.data(), text.targets.data()), Error);
+}
+
+TEST(Model, GoesOnFromItsState) {
+  const ModelShape shape = small_shape();
+  const Text text(shape, 1, 6);
+  const auto step = [&](Model& model, int number) {
+    return model.step(text.tokens.data(), text.targets.data(), {.adamw = {.step = number}, .clip = 1}).loss;
+  };
+  Model first(shape, 1, DType::bf16, {.threads = 1}), second(shape, 1, DType::bf16, {.threads = 1});
+  first.begin(1);
+  second.begin(2);
+  step(first, 1);
+  std::vector<float> state(static_cast<std::size_t>(parameter_count(shape)));
+  for (const State which : {State::values, State::mean, State::variance}) {
+    first.read_state(which, state);
+    second.write_state(which, state);
+  }
+  for (int number : {2, 3}) EXPECT_EQ(step(first, number), step(second, number));
+  EXPECT_THROW(first.read_state(State::mean, std::span(state).subspan(1)), Error);
+}
+
 TEST(Model, SameBitsForAnyNumberOfThreads) {
   const ModelShape shape{.d_model = 256, .d_ff = 300, .layers = 1, .heads = 4, .vocabulary = 50, .context = 70};
   const Text text(shape, 2, 5);
@@ -110,6 +154,18 @@ TEST(Model, SameBitsForAnyNumberOfThreads) {
   EXPECT_EQ(one.loss_with_gradients(text.tokens.data(), text.targets.data()),
             three.loss_with_gradients(text.tokens.data(), text.targets.data()));
   for (std::size_t i = 0; i < one.gradients().size(); ++i) ASSERT_EQ(one.gradients()[i], three.gradients()[i]) << i;
+}
+
+TEST(Model, Tf32ChangesNothingButFp32OnAGpu) {
+  const ModelShape shape = small_shape();
+  const Text text(shape, 1, 3);
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    Model plain(shape, 1, dtype, {}), tf32(shape, 1, dtype, {.tf32 = true});
+    plain.begin(1);
+    tf32.begin(1);
+    EXPECT_EQ(plain.loss_with_gradients(text.tokens.data(), text.targets.data()),
+              tf32.loss_with_gradients(text.tokens.data(), text.targets.data()));
+  }
 }
 
 TEST(Model, RefusesTokensOutsideTheVocabularyAndBadBatches) {
@@ -124,6 +180,48 @@ TEST(Model, RefusesTokensOutsideTheVocabularyAndBadBatches) {
   EXPECT_THROW(model.loss_with_gradients(text.tokens.data(), text.targets.data()), Error);
   EXPECT_THROW(Model(shape, 0, DType::fp32, {}), Error);
   EXPECT_THROW(Model(shape, -1, DType::fp32, {}), Error);
+}
+
+// From the last parameter to the first, once each, and final: what it holds then it holds at the end.
+TEST(Model, TellsOfGradientsThatAreFinal) {
+  const ModelShape shape = small_shape();
+  const Text text(shape, 2, 1);
+  const ModelOptions cases[] = {{.gradients = GradientMemory::own},
+                                {.gradients = GradientMemory::shared},
+                                {.gradients = GradientMemory::shared, .recompute = Recompute::attention},
+                                {.gradients = GradientMemory::shared, .recompute = Recompute::block}};
+  for (const ModelOptions& options : cases) {
+    Model model(shape, 2, DType::fp32, {.threads = 1}, options);
+    model.begin(3);
+    std::vector<std::size_t> told;
+    std::vector<float> then(model.gradients().size());
+    model.on_gradient_ready([&](std::size_t place) {
+      told.push_back(place);
+      const Parameter& parameter = model.parameters()[place];
+      std::copy_n(model.gradients().begin() + parameter.first, parameter.count(), then.begin() + parameter.first);
+    });
+    model.loss_and_lone_gradients(text.tokens.data(), text.targets.data());
+    ASSERT_EQ(told.size(), model.parameters().size());
+    for (std::size_t i = 0; i < told.size(); ++i) EXPECT_EQ(told[i], told.size() - 1 - i);
+    EXPECT_TRUE(std::equal(then.begin(), then.end(), model.gradients().begin()));
+    model.on_gradient_ready({});
+    model.loss_and_lone_gradients(text.tokens.data(), text.targets.data());
+    EXPECT_EQ(told.size(), model.parameters().size());
+  }
+}
+
+TEST(Model, WithoutOptimizerStateRefusesToUpdate) {
+  const ModelShape shape = small_shape();
+  const Text text(shape, 1, 1);
+  Model model(shape, 1, DType::fp32, {.threads = 1}, {.optimizer = OptimizerMemory::outside});
+  model.begin(3);
+  std::vector<float> state(model.values().size());
+  model.read_state(State::values, state);
+  EXPECT_THROW(model.read_state(State::mean, state), Error);
+  EXPECT_THROW(model.write_state(State::variance, state), Error);
+  EXPECT_THROW(model.update({}), Error);
+  EXPECT_THROW(model.run_phase(Phase::update), Error);
+  EXPECT_THROW(model.step(text.tokens.data(), text.targets.data(), {}), Error);
 }
 
 }  // namespace

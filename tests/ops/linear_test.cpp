@@ -4,7 +4,6 @@
 
 #include "ops/differences.h"
 #include "ops/tensors.h"
-#include "strobe/error.h"
 
 namespace strobe::ops {
 namespace {
@@ -49,15 +48,18 @@ TEST(Linear, AllThreeProductsInEveryType) {
   }
 }
 
-TEST(Linear, GpusAreRefusedForNow) {
-  float x = 1;
-  try {
-    linear({.device = Device::cuda}, {.rows = 1, .in = 1, .out = 1}, &x, &x, &x);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::unsupported);
-    EXPECT_STREQ(error.what(), "ops: a matrix product has no CUDA implementation yet; valid: the CPU");
-  }
+TEST(Linear, OntoAnotherTensorAndWeightsWrittenOver) {
+  const float x[] = {1, 2}, weight[] = {3, 4}, addend[] = {100};  // one row, two in, one out
+  float y[] = {7}, dweight[] = {9, 9};
+  const Linear shape{.rows = 1, .in = 2, .out = 1};
+  linear({}, shape, x, weight, y, addend);
+  EXPECT_EQ(y[0], 111);
+  linear({}, shape, x, weight, y, y);
+  EXPECT_EQ(y[0], 122);
+  const float dy[] = {2};
+  linear_backward_weight({}, shape, dy, x, dweight, Into::set);
+  EXPECT_EQ(dweight[0], 2);
+  EXPECT_EQ(dweight[1], 4);
 }
 
 }  // namespace

@@ -57,10 +57,19 @@ TEST(RmsNorm, EveryTypeAgreesWithFloat64AndAnyNumberOfThreads) {
     std::vector<float> inverse(rows), dweight(width), dweight3(width);
     rms_norm({.threads = 1}, norm, x.data(), weight.data(), y.data(), inverse.data());
     rms_norm({.threads = 3}, norm, x.data(), weight.data(), y3.data(), inverse.data());
-    rms_norm_backward({.threads = 1}, norm, x.data(), weight.data(), inverse.data(), dy.data(), dx.data(), Into::sum,
-                      dweight.data());
-    rms_norm_backward({.threads = 3}, norm, x.data(), weight.data(), inverse.data(), dy.data(), dx3.data(), Into::sum,
-                      dweight3.data());
+    dweight3.assign(width, 7);  // written over, where the other is added to zeros
+    RmsNormGradients tensors{.x = x.data(),
+                             .weight = weight.data(),
+                             .inverse = inverse.data(),
+                             .dy = dy.data(),
+                             .dx = dx.data(),
+                             .dx_into = Into::sum,
+                             .dweight = dweight.data()};
+    rms_norm_backward({.threads = 1}, norm, tensors);
+    tensors.dx = dx3.data();
+    tensors.dweight = dweight3.data();
+    tensors.dweight_into = Into::set;
+    rms_norm_backward({.threads = 3}, norm, tensors);
     EXPECT_TRUE(y == y3);
     EXPECT_TRUE(dx == dx3);
     EXPECT_EQ(dweight, dweight3);

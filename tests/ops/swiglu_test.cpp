@@ -23,10 +23,11 @@ TEST(Swiglu, GradientsByFiniteDifferences) {
 }
 
 TEST(Swiglu, LargeArgumentsStayFinite) {
-  const float a[] = {-200, 200, 0, -90}, b[] = {1, 1, 5, 1e30f}, dy[] = {1, 1, 1, 1};
-  float y[4], da[4], db[4];
-  swiglu({}, DType::fp32, 4, a, b, y);
-  swiglu_backward({}, DType::fp32, 4, a, b, dy, da, db);
+  const float ab[] = {-200, 200, 0, -90, 1, 1, 5, 1e30f}, dy[] = {1, 1, 1, 1};
+  float y[4], dab[8];
+  swiglu({}, {.rows = 1, .width = 4}, ab, y);
+  swiglu_backward({}, {.rows = 1, .width = 4}, ab, dy, dab);
+  const float *const da = dab, *const db = dab + 4;
   EXPECT_EQ(y[0], 0);
   EXPECT_EQ(y[1], 200);
   EXPECT_EQ(y[2], 0);
@@ -35,21 +36,23 @@ TEST(Swiglu, LargeArgumentsStayFinite) {
 }
 
 TEST(Swiglu, EveryTypeInPlaceWithAnyNumberOfThreads) {
-  const std::size_t count = 10'001;
+  const std::size_t rows = 31, width = 321;
   for (const DType dtype : kTypes) {
-    const Values a(dtype, normal_values(count, 4)), b(dtype, normal_values(count, 5)),
-        dy(dtype, normal_values(count, 6));
-    Values y(dtype, count), da(dtype, count), db(dtype, count), da3 = a, db3 = b;
-    swiglu({.threads = 3}, dtype, std::int64_t{count}, a.data(), b.data(), y.data());
-    swiglu_backward({.threads = 1}, dtype, std::int64_t{count}, a.data(), b.data(), dy.data(), da.data(), db.data());
-    swiglu_backward({.threads = 3}, dtype, std::int64_t{count}, da3.data(), db3.data(), dy.data(), da3.data(),
-                    db3.data());
-    EXPECT_TRUE(da == da3);
-    EXPECT_TRUE(db == db3);
-    std::vector<double> expected(count);
-    swiglu_range(a.widened().data(), b.widened().data(), expected.data(), std::int64_t{count});
-    for (std::size_t i = 0; i < count; ++i) {
-      EXPECT_NEAR(y[i], expected[i], 2 * unit_of(dtype) * std::max(1.0, std::abs(expected[i]))) << i;
+    const Swiglu shape{.rows = rows, .width = width, .dtype = dtype};
+    const Values ab(dtype, normal_values(2 * rows * width, 4)), dy(dtype, normal_values(rows * width, 6));
+    Values y(dtype, rows * width), dab(dtype, 2 * rows * width), dab3 = ab;
+    swiglu({.threads = 3}, shape, ab.data(), y.data());
+    swiglu_backward({.threads = 1}, shape, ab.data(), dy.data(), dab.data());
+    swiglu_backward({.threads = 3}, shape, dab3.data(), dy.data(), dab3.data());
+    EXPECT_TRUE(dab == dab3);
+    const std::vector<double> exact = ab.widened();
+    std::vector<double> expected(width);
+    for (std::size_t row = 0; row < rows; ++row) {
+      const double* const a = exact.data() + row * 2 * width;
+      swiglu_range(a, a + width, expected.data(), std::int64_t{width});
+      for (std::size_t i = 0; i < width; ++i) {
+        EXPECT_NEAR(y[row * width + i], expected[i], 2 * unit_of(dtype) * std::max(1.0, std::abs(expected[i]))) << i;
+      }
     }
   }
 }

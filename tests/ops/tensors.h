@@ -21,6 +21,7 @@ class Values {
 
   void* data() { return bytes_.data(); }
   const void* data() const { return bytes_.data(); }
+  DType dtype() const { return dtype_; }
   std::size_t size() const { return bytes_.size() / size_of(dtype_); }
   double operator[](std::size_t i) const { return load_element(bytes_.data(), dtype_, static_cast<std::int64_t>(i)); }
   std::vector<double> widened() const {

@@ -7,7 +7,7 @@
 
 namespace strobe {
 
-void* GpuAllocator::allocate(std::size_t bytes) {
+void* GpuAllocator::allocate(std::size_t bytes, const char* tag) {
   if (bytes == 0) return nullptr;
   void* pointer = nullptr;
   const cudaError_t status = cudaMalloc(&pointer, bytes);
@@ -20,7 +20,7 @@ void* GpuAllocator::allocate(std::size_t bytes) {
                                               std::to_string(free) + " of " + std::to_string(total) + " are free");
   }
   cuda::check(status, "cudaMalloc");
-  count_allocation(bytes, pointer);
+  count_allocation(bytes, pointer, tag);
   return pointer;
 }
 

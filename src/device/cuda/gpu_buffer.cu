@@ -38,7 +38,7 @@ void fill_on(void* data, std::size_t bytes, std::uint32_t word, cudaStream_t str
 
 }  // namespace
 
-GpuBuffer::GpuBuffer(std::size_t bytes) : data_(gpu_allocator().allocate(bytes)), bytes_(bytes) {}
+GpuBuffer::GpuBuffer(std::size_t bytes, const char* tag) : data_(gpu_allocator().allocate(bytes, tag)), bytes_(bytes) {}
 
 GpuBuffer::~GpuBuffer() { gpu_allocator().free(data_, bytes_); }
 

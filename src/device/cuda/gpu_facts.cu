@@ -33,6 +33,8 @@ const GpuFacts& cached(int device) {
 
 }  // namespace
 
+void use_gpu(int index) { STROBE_CUDA_CHECK(cudaSetDevice(index)); }
+
 CurrentGpu current_gpu() {
   CurrentGpu gpu;
   if (cudaGetDevice(&gpu.index) != cudaSuccess) {

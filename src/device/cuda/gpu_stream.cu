@@ -32,6 +32,10 @@ void GpuStream::copy(void* to, const void* from, std::size_t bytes) const {
   if (bytes) STROBE_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(*this)));
 }
 
+void GpuStream::clear(void* to, std::size_t bytes) const {
+  if (bytes) STROBE_CUDA_CHECK(cudaMemsetAsync(to, 0, bytes, stream_of(*this)));
+}
+
 GpuEvent::GpuEvent() {
   cudaEvent_t created = nullptr;
   STROBE_CUDA_CHECK(cudaEventCreate(&created));

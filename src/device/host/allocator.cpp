@@ -14,7 +14,7 @@ constexpr std::size_t kMost = std::size_t{1} << 56;  // beyond any address space
 
 }  // namespace
 
-void* CountingAllocator::allocate(std::size_t bytes) {
+void* CountingAllocator::allocate(std::size_t bytes, const char* tag) {
   if (bytes == 0) return nullptr;
   void* pointer = nullptr;
   if (bytes <= kMost) pointer = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
@@ -22,7 +22,7 @@ void* CountingAllocator::allocate(std::size_t bytes) {
     fail(ErrorCode::out_of_memory, "memory: cannot allocate {} bytes on the host ({} bytes held already)", bytes,
          statistics().current);
   }
-  count_allocation(bytes, pointer);
+  count_allocation(bytes, pointer, tag);
   return pointer;
 }
 

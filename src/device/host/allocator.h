@@ -14,7 +14,8 @@ class CountingAllocator : public AllocationCounter {
   static constexpr std::size_t kAlignment = 64;
 
   // Aligned to kAlignment, contents undefined; null for 0 bytes. Throws Error(out_of_memory) with the bytes asked for.
-  void* allocate(std::size_t bytes);
+  // tag: what they are for, told to an observer; it must outlive the program's allocations: a literal.
+  void* allocate(std::size_t bytes, const char* tag = "");
   void free(void* pointer, std::size_t bytes) noexcept;
 };
 
@@ -25,8 +26,9 @@ CountingAllocator& host_allocator();
 class Buffer {
  public:
   Buffer() = default;
-  explicit Buffer(std::size_t bytes, CountingAllocator& allocator = host_allocator())
-      : allocator_(&allocator), data_(allocator.allocate(bytes)), bytes_(bytes) {}
+  explicit Buffer(std::size_t bytes, CountingAllocator& allocator = host_allocator(), const char* tag = "")
+      : allocator_(&allocator), data_(allocator.allocate(bytes, tag)), bytes_(bytes) {}
+  Buffer(std::size_t bytes, const char* tag) : Buffer(bytes, host_allocator(), tag) {}
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     Buffer taken(std::move(other));

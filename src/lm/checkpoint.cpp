@@ -1,0 +1,163 @@
+#include "lm/checkpoint.h"
+
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <vector>
+
+#include "core/atomic_file.h"
+#include "core/crc32.h"
+#include "core/fail.h"
+#include "core/printable.h"
+
+namespace strobe::lm {
+
+namespace {
+
+constexpr const char* kFormat = "strobe lm checkpoint 1";
+constexpr const char* kGenerator = "philox4x32-10";
+constexpr std::array<State, 3> kStates{State::values, State::mean, State::variance};
+constexpr std::size_t kChecksumBytes = 4;
+
+const char* prefix_of(State which) {
+  return which == State::values ? "" : which == State::mean ? "adamw.mean." : "adamw.variance.";
+}
+
+// All tensors of a checkpoint in order, no metadata.
+SafeTensors layout_of(const ModelShape& shape) {
+  SafeTensors layout;
+  const std::vector<Parameter> table = parameter_table(shape);
+  for (const State which : kStates) {
+    for (const Parameter& parameter : table) {
+      append(layout, prefix_of(which) + parameter.name, "F32", {parameter.shape[0], parameter.shape[1]});
+    }
+  }
+  append(layout, "checksum", "U8", {kChecksumBytes});
+  return layout;
+}
+
+std::string checksum_bytes(std::uint32_t checksum) {
+  std::string bytes(kChecksumBytes, '\0');
+  std::memcpy(bytes.data(), &checksum, kChecksumBytes);
+  return bytes;
+}
+
+std::string_view bytes_of(std::span<const float> values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
+}
+
+const std::string& metadata(const SafeTensors& file, const char* key) {
+  const std::string* value = file.find_metadata(key);
+  if (!value) fail(ErrorCode::invalid_argument, "its metadata has no {}", key);
+  return *value;
+}
+
+std::int64_t whole(const SafeTensors& file, const char* key) {
+  const std::string& text = metadata(file, key);
+  std::int64_t value = -1;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size() || value < 0) {
+    fail(ErrorCode::invalid_argument, "its metadata's {} is {}; valid: 0 or more", key, printable_value(text));
+  }
+  return value;
+}
+
+Progress progress_of(const SafeTensors& file) {
+  const Json scale = Json::parse(metadata(file, "loss_scale"));
+  return {.step = whole(file, "step"),
+          .position = whole(file, "data_position"),
+          .loss_scale = {.scale = scale.at("scale").as_number(),
+                         .fine_steps = scale.at("fine_steps").as_integer(),
+                         .skipped = scale.at("skipped").as_integer()}};
+}
+
+// The bytes first: the names of a shape that its file does not hold could fill the memory.
+void check_tensors(const SafeTensors& file, const ModelShape& shape) {
+  if (file.data_bytes() != checkpoint_bytes(shape)) {
+    fail(ErrorCode::invalid_argument, "its tensors have {} bytes; its shape needs {}", file.data_bytes(),
+         checkpoint_bytes(shape));
+  }
+  const SafeTensors wanted = layout_of(shape);
+  if (file.tensors.size() != wanted.tensors.size()) {
+    fail(ErrorCode::invalid_argument, "has {} tensors; its shape needs {}", file.tensors.size(), wanted.tensors.size());
+  }
+  for (std::size_t i = 0; i < wanted.tensors.size(); ++i) {
+    const StoredTensor &one = file.tensors[i], &other = wanted.tensors[i];
+    if (one == other) continue;
+    fail(ErrorCode::invalid_argument, "has the tensor {}, {} [{}], where {}, {} [{}] belongs",
+         printable_value(one.name), one.dtype, fmt::join(one.shape, ", "), other.name, other.dtype,
+         fmt::join(other.shape, ", "));
+  }
+}
+
+void check_checksum(std::string_view file) {
+  const std::string_view before = file.substr(0, file.size() - kChecksumBytes);
+  std::uint32_t kept = 0;
+  std::memcpy(&kept, file.data() + before.size(), kChecksumBytes);
+  const std::uint32_t found = crc32(before);
+  if (found == kept) return;
+  fail(ErrorCode::invalid_argument, "is corrupt: its bytes have the checksum {:08x}, but {:08x} was written", found,
+       kept);
+}
+
+}  // namespace
+
+std::size_t checkpoint_bytes(const ModelShape& shape) {
+  return kStates.size() * sizeof(float) * static_cast<std::size_t>(parameter_count(shape)) + kChecksumBytes;
+}
+
+void write_checkpoint(const std::string& path, const Model& model, const Settings& settings, const Progress& progress) {
+  SafeTensors layout = layout_of(settings.shape);
+  layout.metadata = {{"format", kFormat},
+                     {"step", std::to_string(progress.step)},
+                     {"data_position", std::to_string(progress.position)},
+                     {"generator", kGenerator},
+                     {"loss_scale", Json::object({{"scale", progress.loss_scale.scale},
+                                                  {"fine_steps", progress.loss_scale.fine_steps},
+                                                  {"skipped", progress.loss_scale.skipped}})
+                                        .dump()},
+                     {"settings", to_json(settings).dump()}};
+  const std::string header = header_of(layout);
+  AtomicFile file(path, "checkpoint");
+  file.check_room(header.size() + layout.data_bytes());
+  std::uint32_t checksum = crc32(header);
+  file.write(header);
+  std::vector<float> state(static_cast<std::size_t>(parameter_count(settings.shape)));
+  for (const State which : kStates) {
+    model.read_state(which, state);
+    checksum = crc32(bytes_of(state), checksum);
+    file.write(bytes_of(state));
+  }
+  file.commit(checksum_bytes(checksum));
+}
+
+Checkpoint::Checkpoint(const std::string& path) : file_(path, "checkpoint " + printable_value(path)) {
+  const std::string shown = "checkpoint " + printable_value(path);
+  const SafeTensors parsed = parse_safetensors(file_.text(), shown);
+  try {
+    const std::string* format = parsed.find_metadata("format");
+    if (!format || *format != kFormat) {
+      fail(ErrorCode::invalid_argument, "is no checkpoint of strobe lm train: its metadata's format is {}; valid: {}",
+           format ? printable_value(*format) : "missing", kFormat);
+    }
+    settings_ = settings_from(Json::parse(metadata(parsed, "settings")));
+    progress_ = progress_of(parsed);
+    check_tensors(parsed, settings_.shape);
+    if (parsed.data_begin % alignof(float) != 0) {
+      fail(ErrorCode::invalid_argument, "its data begin at byte {}; valid: a multiple of {}", parsed.data_begin,
+           alignof(float));
+    }
+    check_checksum(file_.text());
+  } catch (const Error& error) {
+    fail(ErrorCode::invalid_argument, "{}: {}", shown, error.what());
+  }
+  data_begin_ = parsed.data_begin;
+}
+
+std::span<const float> Checkpoint::state(State which) const {
+  const auto count = static_cast<std::size_t>(parameter_count(settings_.shape));
+  const auto* floats = reinterpret_cast<const float*>(static_cast<const char*>(file_.data()) + data_begin_);
+  return {floats + static_cast<std::size_t>(which) * count, count};
+}
+
+}  // namespace strobe::lm

@@ -1,0 +1,226 @@
+#include "lm/data_parallel/data_parallel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <exception>
+#include <limits>
+
+#include "core/clock.h"
+#include "core/fail.h"
+
+namespace strobe::lm {
+
+namespace {
+
+constexpr auto kNone = std::numeric_limits<std::size_t>::max();
+
+std::size_t floats(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); }
+
+comm::Elements elements(float* data, std::int64_t count) {
+  return comm::elements(std::span(data, static_cast<std::size_t>(count)));
+}
+
+const Replica& checked(const Replica& replica) {
+  const auto size = static_cast<std::int64_t>(replica.values.size());
+  if (replica.values.size() != replica.gradients.size()) {
+    fail(ErrorCode::invalid_argument, "data parallel: {} values and {} gradients; valid: as many", size,
+         replica.gradients.size());
+  }
+  for (std::size_t i = 0; i < replica.tensors.size(); ++i) {
+    const Tensor& tensor = replica.tensors[i];
+    if (tensor.first < 0 || tensor.count < 0 || tensor.first > size - tensor.count || tensor.uses < 1) {
+      fail(ErrorCode::invalid_argument,
+           "data parallel: tensor {} of {} elements from {}, used {} times; valid: within {} elements, used at least "
+           "once",
+           i, tensor.count, tensor.first, tensor.uses, size);
+    }
+  }
+  return replica;
+}
+
+}  // namespace
+
+DataParallel::DataParallel(comm::Communicator& communicator, const Replica& replica, const ParallelOptions& options)
+    : communicator_(communicator),
+      replica_(checked(replica)),
+      strategy_(options.strategy),
+      buckets_(buckets_of(replica.tensors, options.strategy.grouping, options.bucket_bytes)),
+      groups_(buckets_.size()),
+      bucket_of_(replica.tensors.size(), kNone),
+      exceptions_(std::uncaught_exceptions()) {
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const Bucket& bucket = buckets_[b];
+    for (const std::size_t tensor : bucket.tensors) bucket_of_[tensor] = b;
+    const comm::Share share =
+        strategy_.updates == Updates::all ? comm::Share{0, bucket.count} : communicator.share(bucket.count);
+    groups_[b].own_first = bucket.first + share.first;
+    groups_[b].own_count = share.count;
+    groups_[b].state_first = own_count_;
+    own_count_ += share.count;
+  }
+  state_ = Buffer(2 * floats(own_count_));
+  if (strategy_.updates == Updates::scattered_share) scattered_ = Buffer(floats(own_count_));
+}
+
+DataParallel::~DataParallel() {
+  if (calls_.empty()) return;
+  if (std::uncaught_exceptions() > exceptions_) communicator_.abort("an error of its own, which its line tells");
+  for (const comm::Pending& call : calls_) {
+    try {
+      call.wait();
+    } catch (const Error&) {  // told by whoever waited first
+    }
+  }
+}
+
+comm::Elements DataParallel::values(std::int64_t first, std::int64_t count) const {
+  return elements(replica_.values.data() + first, count);
+}
+
+void DataParallel::begin() {
+  communicator_.broadcast(comm::elements(replica_.values));
+  if (state_.bytes() > 0) std::memset(state_.data(), 0, state_.bytes());
+  record_ = {};
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    groups_[b].left = 0;
+    for (const std::size_t tensor : buckets_[b].tensors) groups_[b].left += replica_.tensors[tensor].uses;
+    groups_[b].started = false;
+    groups_[b].sums = {};
+  }
+}
+
+// --- a step ----------------------------------------------------------------------------------------------------------
+
+void DataParallel::ready(std::size_t tensor) {
+  if (tensor >= bucket_of_.size()) {
+    fail(ErrorCode::invalid_argument, "data parallel: gradient {} is ready; valid: 0 to {}", tensor,
+         static_cast<std::int64_t>(bucket_of_.size()) - 1);
+  }
+  if (bucket_of_[tensor] == kNone) return;
+  Group& group = groups_[bucket_of_[tensor]];
+  if (group.left == 0) {
+    fail(ErrorCode::invalid_argument, "data parallel: gradient {} is ready once more than it is used", tensor);
+  }
+  --group.left;
+  if (group.left == 0 && strategy_.start == Start::when_ready) start(bucket_of_[tensor]);
+}
+
+comm::Pending DataParallel::counted(comm::Pending call, std::int64_t bytes) {
+  ++record_.calls;
+  record_.bytes += bytes;
+  calls_.push_back(call);
+  return call;
+}
+
+void DataParallel::start(std::size_t bucket) {
+  if (calls_.empty()) record_ = {};
+  const auto& [tensors, first, count] = buckets_[bucket];
+  Group& group = groups_[bucket];
+  const comm::Elements gradients = elements(replica_.gradients.data() + first, count);
+  record_.events.push_back({ParallelEvent::Kind::bucket_started, bucket, now_seconds()});
+  group.started = true;
+  const bool scatter = strategy_.updates == Updates::scattered_share;
+  group.sums = counted(scatter ? communicator_.start_reduce_scatter(
+                                     gradients, elements(scattered_.as<float>() + group.state_first, group.own_count))
+                               : communicator_.start_all_reduce(gradients, gradients),
+                       gradients.bytes());
+}
+
+bool DataParallel::exchanged(std::size_t bucket) const {
+  return groups_.at(bucket).started && groups_.at(bucket).sums.done();
+}
+
+double DataParallel::finish(const ops::AdamW& adamw, double clip) {
+  const double backward_ended = now_seconds();
+  for (std::size_t b = 0; b < groups_.size(); ++b) {
+    if (groups_[b].left == 0) continue;
+    fail(ErrorCode::invalid_argument, "data parallel: a step ends and bucket {} of {} still waits for {} gradients", b,
+         groups_.size(), groups_[b].left);
+  }
+  if (calls_.empty()) record_ = {};
+  record_.events.push_back({ParallelEvent::Kind::backward_ended, 0, backward_ended});
+  wait_for_sums();
+  ops::Update update = ops::update_of(adamw);
+  update.gradient_scale /= static_cast<float>(communicator_.size());  // sums become means
+  update.most = static_cast<float>(clip);
+  limit(update);
+  const std::vector<ops::Trained> own = own_part();
+  ops::adamw({.threads = replica_.threads}, &update, own);
+  if (strategy_.updates != Updates::all) gather_values();
+  measure_calls(backward_ended);
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    for (const std::size_t tensor : buckets_[b].tensors) groups_[b].left += replica_.tensors[tensor].uses;
+    groups_[b].started = false;
+  }
+  return update.norm;
+}
+
+void DataParallel::wait_for_sums() {
+  for (std::size_t b = 0; b < groups_.size(); ++b) {
+    if (!groups_[b].started) start(b);
+  }
+  for (const Group& group : groups_) group.sums.wait();
+}
+
+// The norm is that of the whole gradient on every rank, so that all cut it alike.
+void DataParallel::limit(ops::Update& update) {
+  const ops::Place place{.threads = replica_.threads};
+  if (strategy_.updates != Updates::scattered_share) return ops::limit_gradients(place, whole(), &update);
+  const double norm = ops::gradient_norm(place, own_part());
+  double squares = norm * norm;
+  const comm::Elements sum = comm::elements(std::span(&squares, 1));
+  counted(communicator_.start_all_reduce(sum, sum), sum.bytes()).wait();
+  ops::apply_norm(update, std::sqrt(squares) * static_cast<double>(update.gradient_scale));
+}
+
+void DataParallel::gather_values() {
+  for (std::size_t b = 0; b < groups_.size(); ++b) {
+    const comm::Elements whole = values(buckets_[b].first, buckets_[b].count);
+    counted(communicator_.start_all_gather(values(groups_[b].own_first, groups_[b].own_count), whole), whole.bytes());
+  }
+  for (const comm::Pending& call : calls_) call.wait();
+}
+
+// One thread does the calls one after the other, so their times do not overlap.
+void DataParallel::measure_calls(double backward_ended) {
+  for (const comm::Pending& call : calls_) {
+    const comm::CallTimes times = call.times();
+    const double hidden = std::clamp(backward_ended, times.began, times.ended) - times.began;
+    record_.hidden += hidden;
+    record_.exposed += times.ended - times.began - hidden;
+  }
+  calls_.clear();
+}
+
+double DataParallel::mean_of_ranks(double value) {
+  communicator_.all_reduce(comm::elements(std::span(&value, 1)));
+  return value / communicator_.size();
+}
+
+// --- what is updated -------------------------------------------------------------------------------------------------
+
+std::vector<ops::Trained> DataParallel::own_part() const {
+  std::vector<ops::Trained> all;
+  for (const Group& group : groups_) {
+    const float* const sums = strategy_.updates == Updates::scattered_share
+                                  ? scattered_.as<float>() + group.state_first
+                                  : replica_.gradients.data() + group.own_first;
+    all.push_back({.count = group.own_count,
+                   .value = replica_.values.data() + group.own_first,
+                   .gradient = sums,
+                   .mean = state_.as<float>() + group.state_first,
+                   .variance = state_.as<float>() + own_count_ + group.state_first});
+  }
+  return all;
+}
+
+std::vector<ops::Trained> DataParallel::whole() const {
+  std::vector<ops::Trained> all;
+  for (const Bucket& bucket : buckets_) {
+    all.push_back({.count = bucket.count, .gradient = replica_.gradients.data() + bucket.first});
+  }
+  return all;
+}
+
+}  // namespace strobe::lm

@@ -1,0 +1,102 @@
+// Ranks that train one set of parameters, each on its share of the batch: gradients exchanged as a strategy says, while
+// backward goes on or after it, then AdamW on what is this rank's. Knows memory and tensors, not what made the
+// gradients: parallel_model.h brings it together with Model.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "device/host/allocator.h"
+#include "lm/data_parallel/buckets.h"
+#include "lm/data_parallel/strategy.h"
+#include "ops/optimizer.h"
+
+namespace strobe::lm {
+
+// One rank's parameters and their gradients, fp32 on the host; tensors are runs of both.
+struct Replica {
+  std::span<float> values, gradients;
+  std::vector<Tensor> tensors;
+  int threads = 1;
+};
+
+struct ParallelOptions {
+  Strategy strategy;
+  std::int64_t bucket_bytes = 25'000'000;
+};
+
+struct ParallelEvent {
+  enum class Kind { bucket_started, backward_ended };
+  Kind kind;
+  std::size_t bucket = 0;
+  double seconds = 0;  // on the clock of core/clock.h
+};
+
+// What a step exchanged, seen from this rank.
+struct StepRecord {
+  std::int64_t calls = 0, bytes = 0;  // bytes: of the vectors that calls were about
+  double hidden = 0, exposed = 0;     // seconds of calls before and after backward ended
+  std::vector<ParallelEvent> events;
+};
+
+class DataParallel {
+ public:
+  // Memory of the replica and the communicator must outlive it. Throws Error(invalid_argument) for tensors outside of
+  // the memory.
+  DataParallel(comm::Communicator& communicator, const Replica& replica, const ParallelOptions& options);
+  // Waits for calls under way; during an exception it gives up first, and the others learn of it.
+  ~DataParallel();
+  DataParallel(const DataParallel&) = delete;
+  DataParallel& operator=(const DataParallel&) = delete;
+
+  // Rank 0's values everywhere, frozen ones too; the optimizer state is zero.
+  void begin();
+
+  // In a step, in this order: ready for each use of each tensor, as backward ends with it; then finish. All ranks in
+  // the same order. finish gives the norm of the mean gradient as it was before it was cut to `clip` (0: any).
+  void ready(std::size_t tensor);
+  double finish(const ops::AdamW& adamw, double clip);
+
+  double mean_of_ranks(double value);
+
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+  bool exchanged(std::size_t bucket) const;                   // this step's sums of the bucket are there
+  const StepRecord& record() const { return record_; }        // of the last step, after finish
+  std::size_t state_bytes() const { return state_.bytes(); }  // AdamW's averages on this rank
+
+ private:
+  struct Group {                                // of a bucket
+    std::int64_t own_first = 0, own_count = 0;  // of the run: what this rank updates
+    std::int64_t state_first = 0;               // where its averages lie
+    int left = 0;                               // uses that backward has not come to
+    bool started = false;
+    comm::Pending sums;
+  };
+
+  void start(std::size_t bucket);
+  comm::Pending counted(comm::Pending call, std::int64_t bytes);
+  void wait_for_sums();
+  void limit(ops::Update& update);
+  void gather_values();
+  void measure_calls(double backward_ended);
+  std::vector<ops::Trained> own_part() const;  // what this rank updates
+  std::vector<ops::Trained> whole() const;     // all that is trained, with summed gradients
+  comm::Elements values(std::int64_t first, std::int64_t count) const;
+
+  comm::Communicator& communicator_;
+  Replica replica_;
+  Strategy strategy_;
+  std::vector<Bucket> buckets_;
+  std::vector<Group> groups_;
+  std::vector<std::size_t> bucket_of_;  // by tensor; kNone: frozen
+  Buffer state_;                        // [mean | variance] of what this rank updates
+  Buffer scattered_;                    // Updates::scattered_share: sums of this rank's shares
+  std::int64_t own_count_ = 0;
+  std::vector<comm::Pending> calls_;  // of the step
+  StepRecord record_;
+  int exceptions_;  // under way when this was made
+};
+
+}  // namespace strobe::lm

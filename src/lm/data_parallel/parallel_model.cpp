@@ -1,0 +1,72 @@
+#include "lm/data_parallel/parallel_model.h"
+
+#include <algorithm>
+
+#include "core/fail.h"
+#include "core/printable.h"
+
+namespace strobe::lm {
+
+namespace {
+
+Replica replica_of(Model& model, const std::vector<std::string>& frozen) {
+  if (model.stream()) {
+    fail(ErrorCode::unsupported,
+         "data parallel: on a GPU backward is one graph, which tells of no single gradient; valid: a model on the CPU");
+  }
+  if (model.dtype() == DType::fp16) {
+    fail(ErrorCode::unsupported, "data parallel: fp16's loss scale is not kept over ranks; valid: fp32, bf16");
+  }
+  if (model.optimizer_memory() != OptimizerMemory::outside) {
+    fail(ErrorCode::invalid_argument,
+         "data parallel: the model has optimizer state that nobody updates; valid: OptimizerMemory::outside");
+  }
+  Replica replica{
+      .values = model.values(), .gradients = model.gradients(), .tensors = {}, .threads = model.place().threads};
+  for (const Parameter& parameter : model.parameters()) {
+    const bool stays = std::find(frozen.begin(), frozen.end(), parameter.name) != frozen.end();
+    replica.tensors.push_back({.first = parameter.first, .count = parameter.count(), .frozen = stays});
+  }
+  for (const std::string& name : frozen) {
+    const auto has_name = [&](const Parameter& parameter) { return parameter.name == name; };
+    if (std::none_of(model.parameters().begin(), model.parameters().end(), has_name)) {
+      fail(ErrorCode::invalid_argument, "data parallel: frozen {}: no parameter of the model; valid: {}, ...",
+           printable_value(name), model.parameters()[0].name);
+    }
+  }
+  return replica;
+}
+
+}  // namespace
+
+std::int64_t batch_of_a_rank(std::int64_t batch, int ranks) {
+  if (batch % ranks != 0) {
+    fail(ErrorCode::invalid_argument, "a batch of {} sequences on {} ranks; valid: a multiple of the ranks", batch,
+         ranks);
+  }
+  return batch / ranks;
+}
+
+ParallelModel::ParallelModel(Model& model, comm::Communicator& communicator, const ParallelModelOptions& options)
+    : model_(model),
+      communicator_(communicator),
+      exchange_(communicator, replica_of(model, options.frozen), options.exchange) {
+  model_.on_gradient_ready([this](std::size_t parameter) { exchange_.ready(parameter); });
+}
+
+ParallelModel::~ParallelModel() { model_.on_gradient_ready({}); }
+
+void ParallelModel::begin() {
+  exchange_.begin();
+  model_.copy_values();
+}
+
+StepResult ParallelModel::step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options) {
+  const std::int64_t first = communicator_.rank() * model_.batch() * model_.shape().context;
+  const double loss = model_.loss_and_lone_gradients(tokens + first, targets + first);
+  const double norm = exchange_.finish(options.adamw, options.clip);
+  model_.copy_values();
+  return {.loss = exchange_.mean_of_ranks(loss), .gradient_norm = norm};
+}
+
+}  // namespace strobe::lm

@@ -1,0 +1,45 @@
+// Model on several ranks: each has a batch of its own, a share of the whole one, and all take the same steps.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lm/data_parallel/data_parallel.h"
+#include "lm/model.h"
+
+namespace strobe::lm {
+
+// Sequences of a batch for each rank. Throws Error(invalid_argument) where ranks do not divide it.
+std::int64_t batch_of_a_rank(std::int64_t batch, int ranks);
+
+struct ParallelModelOptions {
+  ParallelOptions exchange;
+  std::vector<std::string> frozen{};  // parameters that training leaves as they are
+};
+
+class ParallelModel {
+ public:
+  // model: on the CPU, fp32 or bf16, with OptimizerMemory::outside and a rank's batch; it outlives this. Values that
+  // ranks begin with become rank 0's. Throws Error(unsupported) for other models, Error(invalid_argument) for names
+  // that are no parameters.
+  ParallelModel(Model& model, comm::Communicator& communicator, const ParallelModelOptions& options);
+  ~ParallelModel();
+  ParallelModel(const ParallelModel&) = delete;
+  ParallelModel& operator=(const ParallelModel&) = delete;
+
+  void begin();  // rank 0's values, no optimizer state
+
+  // tokens and targets: [ranks * model.batch(), context], the same on all ranks, each of which takes its rows. Loss and
+  // norm are those of the whole batch.
+  StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options);
+
+  const DataParallel& exchange() const { return exchange_; }
+
+ private:
+  Model& model_;
+  const comm::Communicator& communicator_;
+  DataParallel exchange_;
+};
+
+}  // namespace strobe::lm

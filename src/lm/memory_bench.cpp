@@ -1,0 +1,44 @@
+#include "lm/memory_bench.h"
+
+#include "device/device_info.h"
+#include "device/gpu_allocator.h"
+#include "device/gpu_facts.h"
+#include "device/host/allocator.h"
+#include "lm/predicted_memory.h"
+
+namespace strobe::lm {
+
+namespace {
+
+constexpr GradientMemory kGradients = GradientMemory::shared;  // as the bench trains
+
+std::size_t free_gpu_bytes() {
+  return gpu_inventory().gpus.at(static_cast<std::size_t>(current_gpu().index)).memory_free_bytes;
+}
+
+}  // namespace
+
+std::size_t residual_bytes(const BenchCase& one) {
+  return static_cast<std::size_t>(one.batch * one.shape.context * one.shape.d_model) * size_of(dtype_of(one.precision));
+}
+
+MemoryFigures measure_memory(const BenchCase& one) {
+  const bool on_gpu = one.place.device == Device::cuda;
+  if (on_gpu) PassRun(one, kGradients).run();
+  MemoryFigures figures;
+  figures.predicted = predicted_bytes(one);
+  const std::size_t free = on_gpu ? free_gpu_bytes() : 0;
+  AllocationCounter& counter = on_gpu ? static_cast<AllocationCounter&>(gpu_allocator()) : host_allocator();
+  counter.reset_peak();
+  const std::size_t before = counter.statistics().current;
+  MemoryRecorder recorder(counter);
+  PassRun pass(one, kGradients);
+  recorder.watch(pass.model());
+  pass.run();
+  figures.timeline = recorder.finish();
+  figures.counted = counter.statistics().peak - before;
+  if (on_gpu) figures.driver = free - free_gpu_bytes();
+  return figures;
+}
+
+}  // namespace strobe::lm

@@ -1,0 +1,193 @@
+#include "lm/memory_timeline.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "ops/place.h"
+
+namespace strobe::lm {
+
+namespace {
+
+constexpr std::size_t kManyEvents = 1 << 16;  // room made beforehand: an observer is called under the allocator's lock
+
+std::size_t& of(ByCategory& bytes, Category category) { return bytes[static_cast<std::size_t>(category)]; }
+
+Category category_of(const char* tag) {
+  static constexpr struct {
+    const char* tag;
+    Category category;
+  } kTags[] = {{kValuesTag, Category::parameters}, {kCopiesTag, Category::parameters},
+               {kMeanTag, Category::optimizer},    {kVarianceTag, Category::optimizer},
+               {kRunTag, Category::idle},          {"attention workspace", Category::scores},
+               {kExchangeTag, Category::data},     {kRopeTag, Category::data}};
+  for (const auto& one : kTags) {
+    if (std::strcmp(one.tag, tag) == 0) return one.category;
+  }
+  return Category::workspace;
+}
+
+// Of a workspace that products and attention share, what is there for attention alone.
+std::size_t share_of_attention(const char* tag, std::size_t bytes) {
+  if (std::strcmp(tag, kWorkspaceTag) != 0) return 0;
+  return bytes - std::min(bytes, ops::kWorkspaceBytes);
+}
+
+}  // namespace
+
+const char* name_of(Category category) {
+  static constexpr const char* kNames[kCategories] = {"parameters",
+                                                      "gradients",
+                                                      "optimizer state",
+                                                      "activations saved for backward",
+                                                      "activations passing",
+                                                      "attention scores",
+                                                      "workspace",
+                                                      "data",
+                                                      "idle"};
+  return kNames[static_cast<std::size_t>(category)];
+}
+
+std::size_t sum_of(const ByCategory& bytes) { return std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}); }
+
+std::size_t MemoryTimeline::peak_at() const {
+  const auto rank = [](const ByCategory& bytes) {
+    const std::size_t all = sum_of(bytes);
+    return std::pair(all, all - bytes[static_cast<std::size_t>(Category::idle)]);
+  };
+  const auto found = std::max_element(moments.begin(), moments.end(),
+                                      [&](const ByCategory& a, const ByCategory& b) { return rank(a) < rank(b); });
+  return static_cast<std::size_t>(found - moments.begin());
+}
+
+std::size_t MemoryTimeline::most_in_use() const {
+  std::size_t most = 0;
+  for (ByCategory moment : moments) most = std::max(most, sum_of(moment) - of(moment, Category::idle));
+  return most;
+}
+
+std::size_t MemoryTimeline::most_saved() const {
+  std::size_t most = 0;
+  for (ByCategory moment : moments) most = std::max(most, of(moment, Category::saved));
+  return most;
+}
+
+MemoryRecorder::MemoryRecorder(AllocationCounter& counter) : counter_(counter) {
+  timeline_.allocations.reserve(kManyEvents);
+  pointers_.reserve(kManyEvents);
+  counter_.observe([this](const AllocationEvent& event) { on(event); });
+}
+
+void MemoryRecorder::watch(Model& model) {
+  model_ = &model;
+  model.record(this);
+}
+
+void MemoryRecorder::on(const AllocationEvent& event) {
+  const int now = static_cast<int>(timeline_.operations.size()) - 1;
+  if (event.kind == AllocationEvent::Kind::free) {
+    const auto found = std::find(pointers_.rbegin(), pointers_.rend(), event.pointer);
+    if (found == pointers_.rend()) return;  // of somebody else, from before
+    Life& life = timeline_.allocations[static_cast<std::size_t>(pointers_.rend() - found) - 1];
+    *found = nullptr;
+    life.to = now;
+    of(held_, life.category) -= event.bytes;
+    top_ -= event.bytes;
+    return;
+  }
+  const std::size_t for_attention = share_of_attention(event.tag, event.bytes);
+  const auto hold = [&](const char* name, Category category, std::size_t bytes, const void* pointer) {
+    if (category == Category::idle) timeline_.run_at = top_;
+    timeline_.allocations.push_back({name, category, bytes, top_, now, -1});
+    pointers_.push_back(pointer);
+    of(held_, category) += bytes;
+    top_ += bytes;
+  };
+  hold(event.tag, category_of(event.tag), event.bytes - for_attention, event.pointer);
+  if (for_attention > 0) hold("workspace of attention", Category::scores, for_attention, nullptr);
+  if (now >= 0 && sum_of(held_) > sum_of(timeline_.moments.back())) timeline_.moments.back() = held_;
+}
+
+// --- operations ------------------------------------------------------------------------------------------------------
+
+Life MemoryRecorder::life_of(std::size_t tensor) const {
+  for (const Activation& one : model_->plan().table) {
+    if (one.first == tensor) return {one.name, Category::passing, one.bytes(), tensor, 0, 0};
+  }
+  return {};
+}
+
+void MemoryRecorder::begin_life(std::size_t key, Life life, Phase phase) {
+  const int now = static_cast<int>(timeline_.operations.size()) - 1;
+  life.from = life.to = now;
+  const Tenant tenant{timeline_.tensors.size(), phase};
+  timeline_.tensors.push_back(std::move(life));
+  const auto found = std::find_if(tenants_.begin(), tenants_.end(), [&](const auto& one) { return one.first == key; });
+  if (found == tenants_.end()) {
+    tenants_.emplace_back(key, tenant);
+  } else {
+    found->second = tenant;
+  }
+}
+
+void MemoryRecorder::read(std::size_t tensor, Phase phase) {
+  for (const auto& [key, tenant] : tenants_) {
+    if (key != tensor) continue;
+    Life& life = timeline_.tensors[tenant.life];
+    life.to = static_cast<int>(timeline_.operations.size()) - 1;
+    if (tenant.written == Phase::forward && phase == Phase::backward) life.category = Category::saved;
+  }
+}
+
+void MemoryRecorder::write(const TensorUse& use, Phase phase) {
+  Life life = life_of(use.at);
+  if (use.bytes > 0) life.bytes = use.bytes;
+  begin_life(use.at, std::move(life), phase);
+}
+
+void MemoryRecorder::begin(const Operation& operation) {
+  timeline_.operations.push_back(std::string(operation.name) + " " + operation.of);
+  timeline_.phases.push_back(operation.phase);
+  timeline_.moments.push_back(held_);
+  const auto reads = [&](std::size_t tensor) {
+    return std::any_of(operation.reads.begin(), operation.reads.end(), [&](auto& use) { return use.at == tensor; });
+  };
+  for (const TensorUse& use : operation.reads) read(use.at, operation.phase);
+  for (const TensorUse& use : operation.writes) {
+    if (!reads(use.at)) write(use, operation.phase);
+  }
+  const std::size_t beyond = model_->plan().bytes;  // keys of gradients: no tensor of the plan begins there
+  for (std::size_t i = 0; i < operation.gradients; ++i) {
+    const Parameter& parameter = model_->parameters()[operation.parameter + i];
+    begin_life(beyond + operation.parameter + i,
+               {"gradient of " + parameter.name, Category::gradients,
+                static_cast<std::size_t>(parameter.count()) * sizeof(float),
+                model_->first_gradient() + static_cast<std::size_t>(parameter.first) * sizeof(float)},
+               operation.phase);
+  }
+  if (operation.phase != Phase::update) return;
+  for (std::size_t i = 0; i < model_->parameters().size(); ++i) read(beyond + i, operation.phase);
+}
+
+void MemoryRecorder::end() {}
+
+MemoryTimeline MemoryRecorder::finish() {
+  model_->record(nullptr);
+  counter_.observe({});
+  const int last = static_cast<int>(timeline_.operations.size()) - 1;
+  for (std::size_t i = 0; i < timeline_.allocations.size(); ++i) {
+    Life& life = timeline_.allocations[i];
+    if (pointers_[i] || life.to < life.from) life.to = last;
+  }
+  for (const Life& life : timeline_.tensors) {
+    for (int at = life.from; at <= life.to; ++at) {
+      ByCategory& moment = timeline_.moments[static_cast<std::size_t>(at)];
+      of(moment, Category::idle) -= life.bytes;
+      of(moment, life.category) += life.bytes;
+    }
+  }
+  return std::move(timeline_);
+}
+
+}  // namespace strobe::lm

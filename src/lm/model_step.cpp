@@ -1,0 +1,258 @@
+// What Model keeps, and a step around its network.
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "core/fail.h"
+#include "lm/model.h"
+#include "ops/cross_entropy.h"
+
+namespace strobe::lm {
+
+namespace {
+
+std::int64_t checked(std::int64_t batch) {
+  constexpr std::int64_t kMost = 1 << 20;
+  if (batch < 1 || batch > kMost) fail(ErrorCode::invalid_argument, "lm: batch {}; valid: 1 to {}", batch, kMost);
+  return batch;
+}
+
+std::size_t bytes_of(std::int64_t count, DType dtype) { return static_cast<std::size_t>(count) * size_of(dtype); }
+
+}  // namespace
+
+Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops::Place& place,
+             const ModelOptions& options)
+    : shape_(shape),
+      batch_(checked(batch)),
+      tokens_(batch * shape.context),
+      dtype_(dtype),
+      place_(place),
+      attention_(options.attention),
+      parameters_(parameter_table(shape)),
+      plan_(activation_plan(shape, batch, dtype, options.recompute)),
+      gradient_memory_(options.gradients),
+      optimizer_memory_(options.optimizer),
+      recompute_(options.recompute),
+      gradients_at_(gradients_at(plan_, parameters_, options.gradients)),
+      stream_(place.device == Device::cuda ? std::optional<GpuStream>(std::in_place) : std::nullopt),
+      rope_(stream(), bytes_of(shape.context * shape.head_dim(), DType::fp32), kRopeTag),
+      values_(stream(), bytes_of(parameter_count(shape), DType::fp32), kValuesTag),
+      mean_(stream(), options.optimizer == OptimizerMemory::own ? values_.bytes() : 0, kMeanTag),
+      variance_(stream(), mean_.bytes(), kVarianceTag),
+      copies_(stream(), dtype == DType::fp32 ? 0 : bytes_of(parameter_count(shape), dtype), kCopiesTag),
+      run_(stream(), gradients_at_ + values_.bytes(), kRunTag),
+      workspace_(stream(), workspace_bytes_of(), kWorkspaceTag),
+      exchange_(stream(), tokens_) {
+  if (stream_) {
+    place_.stream = stream_->handle();
+    place_.workspace = workspace_.data();
+    place_.workspace_bytes = workspace_.bytes();
+  }
+  const std::vector<float> table = ops::rope_table(shape.context, shape.head_dim());
+  rope_.write(0, table.data(), rope_.bytes());
+  trained_.push_back({.count = parameter_count(shape),
+                      .value = values_.as<float>(),
+                      .gradient = gradient(0),
+                      .mean = mean_.as<float>(),
+                      .variance = variance_.as<float>(),
+                      .copy = copies_.data(),
+                      .copy_dtype = dtype});
+}
+
+// On CUDA what attention, products and sums need, one after the other; on the CPU they allocate themselves.
+std::size_t Model::workspace_bytes_of() const {
+  if (!stream_) return 0;
+  Attention problem = attention(0);  // data does not matter, but it must not be null
+  std::size_t most = ops::kWorkspaceBytes;
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    most = std::max(most, strobe::workspace_bytes(problem, pass, execution()));
+  }
+  return most;
+}
+
+std::span<float> Model::on_host(float* data) const {
+  if (stream_) fail(ErrorCode::unsupported, "lm: the model's memory is the GPU's; valid: read_state and write_state");
+  return {data, count()};
+}
+
+void Model::begin(std::uint64_t seed) {
+  std::vector<float> values;
+  for (const Parameter& parameter : parameters_) {
+    values.resize(static_cast<std::size_t>(parameter.count()));
+    begin_values(parameter, seed, place_.threads, values.data());
+    values_.write(bytes_of(parameter.first, DType::fp32), values.data(), bytes_of(parameter.count(), DType::fp32));
+  }
+  clear_gradients();
+  mean_.clear();
+  variance_.clear();
+  copy_values();
+  loss_scale_ = {};
+}
+
+void Model::on_gradient_ready(std::function<void(std::size_t)> ready) {
+  if (stream_ && ready) {
+    fail(ErrorCode::unsupported,
+         "lm: on a GPU backward is one graph, which tells of no single gradient; valid: a model on the CPU");
+  }
+  gradient_ready_ = std::move(ready);
+}
+
+// --- state -----------------------------------------------------------------------------------------------------------
+
+const Memory& Model::memory(State which) const {
+  return which == State::values ? values_ : which == State::mean ? mean_ : variance_;
+}
+
+void Model::check_optimizer(const char* what) const {
+  if (optimizer_memory_ == OptimizerMemory::own) return;
+  fail(ErrorCode::unsupported, "lm: {}: the model keeps no optimizer state; valid: OptimizerMemory::own", what);
+}
+
+void Model::read_state(State which, std::span<float> out) const {
+  if (which == State::mean || which == State::variance) check_optimizer("reading its averages");
+  if (out.size() != count()) {
+    fail(ErrorCode::invalid_argument, "lm: state of {} floats read into {}", count(), out.size());
+  }
+  if (which == State::gradients) return run_.read(gradients_at_, out.data(), out.size_bytes());
+  memory(which).read(0, out.data(), out.size_bytes());
+}
+
+void Model::write_state(State which, std::span<const float> in) {
+  if (in.size() != count() || which == State::gradients) {
+    fail(ErrorCode::invalid_argument, "lm: state of {} floats written from {}", count(), in.size());
+  }
+  if (which != State::values) check_optimizer("writing its averages");
+  memory(which).write(0, in.data(), in.size_bytes());
+  if (which == State::values) copy_values();
+}
+
+void Model::clear_gradients() { run_.clear(gradients_at_, run_.bytes() - gradients_at_); }
+
+const void* Model::weight(std::size_t parameter) const {
+  if (dtype_ == DType::fp32) return value(parameter);
+  return copies_.as<char>() + bytes_of(parameters_[parameter].first, dtype_);
+}
+
+// --- tokens in, losses out -------------------------------------------------------------------------------------------
+
+void Model::check_tokens(const char* what, const std::int32_t* tokens) const {
+  for (std::int64_t t = 0; t < tokens_; ++t) {
+    if (tokens[t] < 0 || tokens[t] >= shape_.vocabulary) {
+      fail(ErrorCode::invalid_argument, "lm: {} {} is {}; valid: 0 to {}", what, t, tokens[t], shape_.vocabulary - 1);
+    }
+  }
+}
+
+void Model::take(const std::int32_t* tokens, const std::int32_t* targets) {
+  check_tokens("target", targets);
+  check_tokens("token", tokens);
+  std::copy_n(tokens, tokens_, exchange_.host().tokens());
+  std::copy_n(targets, tokens_, exchange_.host().targets());
+}
+
+void Model::run(Replay& which, const std::function<void()>& work) {
+  which.run(stream(), [&] {
+    exchange_.send();
+    work();
+    exchange_.receive();
+  });
+  if (stream_) stream_->synchronize();
+}
+
+double Model::mean_loss() const { return ops::mean_of(exchange_.host().losses(), tokens_); }
+
+double Model::loss(const std::int32_t* tokens, const std::int32_t* targets) {
+  take(tokens, targets);
+  run(loss_, [&] {
+    forward();
+    cross_entropy(LossOnly::yes);
+  });
+  return mean_loss();
+}
+
+double Model::loss_with_gradients(const std::int32_t* tokens, const std::int32_t* targets, float gradient_scale) {
+  if (gradient_memory_ == GradientMemory::shared) {
+    fail(ErrorCode::unsupported, "lm: gradients that share memory with activations cannot be added up");
+  }
+  take(tokens, targets);
+  exchange_.host().update()->loss_scale = gradient_scale;
+  run(gradients_, [&] {
+    forward();
+    cross_entropy(LossOnly::no);
+    backward(ops::Into::sum);
+  });
+  return mean_loss();
+}
+
+double Model::loss_and_lone_gradients(const std::int32_t* tokens, const std::int32_t* targets) {
+  take(tokens, targets);
+  exchange_.host().update()->loss_scale = 1;
+  run(lone_gradients_, [&] {
+    forward();
+    cross_entropy(LossOnly::no);
+    backward(ops::Into::set);
+  });
+  return mean_loss();
+}
+
+// --- a step ----------------------------------------------------------------------------------------------------------
+
+void Model::update(const ops::AdamW& options) {
+  check_optimizer("update");
+  ops::adamw(place_, options, trained_);
+}
+
+StepResult Model::step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options) {
+  check_optimizer("step");
+  take(tokens, targets);
+  ops::Update& update = *exchange_.host().update();
+  const bool is_scaled = dtype_ == DType::fp16;
+  update = ops::update_of(options.adamw);
+  const double scale = is_scaled ? loss_scale_.scale : 1;
+  update.loss_scale = static_cast<float>(scale);
+  update.gradient_scale = static_cast<float>(1 / scale);
+  update.most = static_cast<float>(options.clip);
+  update.skip_infinite = is_scaled ? 1 : 0;
+  update.norm = std::numeric_limits<double>::quiet_NaN();
+  needs_norm_ = options.needs_norm || options.clip > 0 || is_scaled;
+  run(needs_norm_ ? step_with_norm_ : step_, [&] {
+    forward();
+    cross_entropy(LossOnly::no);
+    backward(ops::Into::set);
+    apply_gradients();
+  });
+  const bool skipped = update.skip != 0;
+  if (is_scaled) skipped ? loss_scale_.overflowed() : loss_scale_.fine();
+  return {.loss = mean_loss(), .gradient_norm = update.norm, .skipped = skipped, .skipped_in_all = loss_scale_.skipped};
+}
+
+void Model::apply_gradients() {
+  if (needs_norm_) limit_gradients();
+  update_parameters();
+}
+
+void Model::limit_gradients() const {
+  const Recorded scope = recorded_update("gradient norm", sizeof(float));
+  ops::limit_gradients(place_, trained_, exchange_.placed().update());
+}
+
+// Reads values, gradients and state; writes values, state and the copies.
+void Model::update_parameters() const {
+  const Recorded scope = recorded_update("adamw", 7 * sizeof(float) + (dtype_ == DType::fp32 ? 0 : size_of(dtype_)));
+  ops::adamw(place_, exchange_.placed().update(), trained_);
+}
+
+void Model::run_phase(Phase phase) {
+  if (phase == Phase::update) check_optimizer("update");
+  const int with_norm = phase == Phase::update && needs_norm_ ? 1 : 0;
+  phases_[static_cast<int>(phase) + with_norm].run(stream(), [&] {
+    switch (phase) {
+      case Phase::forward: forward(); return cross_entropy(LossOnly::no);
+      case Phase::backward: return backward(ops::Into::set);
+      case Phase::update: return apply_gradients();
+    }
+  });
+}
+
+}  // namespace strobe::lm

@@ -1,0 +1,65 @@
+#include "lm/plan/collective_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/fail.h"
+
+namespace strobe::lm {
+
+namespace {
+
+Cost on_one_level(const Link& link, comm::Kind kind, double bytes, std::int64_t size) {
+  if (size <= 1) return {};
+  const double sent = comm::bus_factor(kind, size) * bytes;
+  return {.seconds = rounds_of(kind, size) * link.latency + sent / link.bandwidth, .inside = sent};
+}
+
+}  // namespace
+
+double rounds_of(comm::Kind kind, std::int64_t size) {
+  double rounds = 0;
+  for (std::int64_t reached = 1; reached < size; reached *= 2) ++rounds;
+  return kind == comm::Kind::all_reduce ? 2 * rounds : rounds;
+}
+
+Cost collective_cost(const Machine& machine, comm::Kind kind, double bytes, const Group& group) {
+  const std::int64_t places = machine.node == 0 ? group.size : machine.node / group.stride;  // of a node
+  const std::int64_t near = std::clamp<std::int64_t>(places, 1, group.size), nodes = (group.size + near - 1) / near;
+  Cost far = on_one_level(machine.between, kind, bytes / static_cast<double>(near), nodes);
+  std::swap(far.inside, far.between);
+  return on_one_level(machine.inside, kind, bytes, near) + far;
+}
+
+Link fit_link(std::span<const LinkSample> samples) {
+  // Of every sample: u latency + v / bandwidth = 1.
+  double uu = 0, uv = 0, vv = 0, u_sum = 0, v_sum = 0;
+  double least = 0, most = 0;
+  for (const LinkSample& sample : samples) {
+    const double u = rounds_of(sample.kind, sample.ranks) / sample.seconds;
+    const double v = comm::bus_factor(sample.kind, sample.ranks) * sample.bytes / sample.seconds;
+    uu += u * u;
+    uv += u * v;
+    vv += v * v;
+    u_sum += u;
+    v_sum += v;
+    least = most == 0 ? sample.bytes : std::min(least, sample.bytes);
+    most = std::max(most, sample.bytes);
+  }
+  if (!(least < most)) {
+    fail(ErrorCode::invalid_argument, "latency and bandwidth need times of two sizes or more; there are {} of {} bytes",
+         samples.size(), most);
+  }
+  const double determinant = uu * vv - uv * uv;
+  double latency = (u_sum * vv - v_sum * uv) / determinant, per_byte = (v_sum * uu - u_sum * uv) / determinant;
+  if (!(latency > 0)) {
+    latency = 0;
+    per_byte = v_sum / vv;
+  }
+  if (!(per_byte > 0)) {
+    fail(ErrorCode::invalid_argument, "times of {} to {} bytes do not grow with the bytes: no bandwidth", least, most);
+  }
+  return {.bandwidth = 1 / per_byte, .latency = latency};
+}
+
+}  // namespace strobe::lm

@@ -1,0 +1,69 @@
+#include "lm/plan/device_memory.h"
+
+#include <algorithm>
+
+#include "core/fail.h"
+#include "lm/activations.h"
+#include "lm/exchange.h"
+
+namespace strobe::lm {
+
+namespace {
+
+constexpr std::int64_t kMostParameters = std::int64_t{1} << 58;  // at 18 bytes each no sum wraps
+
+std::int64_t up(std::int64_t count, std::int64_t parts) { return (count + parts - 1) / parts; }
+std::size_t floats(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); }
+
+}  // namespace
+
+std::vector<Parameter> parameters_of_a_device(const ModelShape& shape, std::int64_t tensor) {
+  std::vector<Parameter> parameters = parameter_table(shape);
+  std::int64_t next = 0;
+  for (Parameter& parameter : parameters) {
+    if (parameter.role != Role::norm) parameter.shape[0] = up(parameter.shape[0], tensor);
+    parameter.first = next;
+    next += parameter.count();
+  }
+  return parameters;
+}
+
+std::int64_t count_of(const std::vector<Parameter>& parameters) {
+  return parameters.back().first + parameters.back().count();
+}
+
+std::int64_t largest_unit(const std::vector<Parameter>& parameters) {
+  const std::int64_t block = parameters[1 + kParametersOfABlock].first - parameters[1].first;
+  const std::int64_t head = count_of(parameters) - parameters[parameters.size() - 2].first;
+  return std::max({parameters[kEmbedding].count(), block, head});
+}
+
+DeviceMemory device_memory(const SharedStep& step, std::size_t workspace, std::size_t bucket) {
+  const auto& [one, mesh, sharding] = step;
+  const DType dtype = dtype_of(one.precision);
+  const std::size_t copies = dtype == DType::fp32 ? 0 : size_of(dtype);
+  const std::vector<Parameter> parameters = parameters_of_a_device(one.shape, mesh.tensor);
+  const std::int64_t count = count_of(parameters), share = up(count, mesh.shard), unit = largest_unit(parameters);
+  if (count > kMostParameters) {
+    fail(ErrorCode::invalid_argument, "lm: {} parameters on a device; valid: up to 2^58", count);
+  }
+  const ActivationPlan plan = activation_plan(one.shape, one.batch, dtype, one.recompute, mesh.tensor);
+  const auto splits = [&](Sharding what) { return mesh.shard > 1 && sharding >= what; };
+
+  DeviceMemory memory;
+  const std::int64_t held = splits(Sharding::weights) ? share : count;
+  memory.weights = floats(held) + static_cast<std::size_t>(held) * copies;
+  // One unit is computed with while the next is gathered.
+  if (splits(Sharding::weights)) memory.weights += 2 * static_cast<std::size_t>(unit) * size_of(dtype);
+  memory.optimizer = 2 * floats(splits(Sharding::optimizer) ? share : count);
+  // Whole gradients lie where activations were; a share is kept beside them, and a unit or a bucket, whichever is
+  // larger, until its sums are away.
+  memory.gradients = splits(Sharding::gradients) ? floats(share) + std::max(floats(unit), bucket) : floats(count);
+  memory.activations =
+      gradients_at(plan, parameters, splits(Sharding::gradients) ? GradientMemory::own : GradientMemory::shared);
+  memory.other =
+      floats(one.shape.context * one.shape.head_dim()) + Exchange::bytes_for(one.batch * one.shape.context) + workspace;
+  return memory;
+}
+
+}  // namespace strobe::lm

@@ -1,0 +1,43 @@
+// Bytes that one device of a mesh holds in a training step. One device: what `strobe lm memory` predicts, since that
+// asks here.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "lm/parameters.h"
+#include "lm/plan/mesh.h"
+#include "lm/step_bench.h"
+
+namespace strobe::lm {
+
+// A training step as its devices share it. one.batch: sequences of a tensor group.
+struct SharedStep {
+  BenchCase one;
+  Mesh mesh{};
+  Sharding sharding = Sharding::replicated;
+};
+
+struct DeviceMemory {
+  std::size_t weights = 0;      // fp32 values, a copy in the products' type, and what is gathered of other devices
+  std::size_t gradients = 0;    // fp32
+  std::size_t optimizer = 0;    // AdamW's two averages, fp32
+  std::size_t activations = 0;  // what the run of memory takes beyond the gradients that lie in it
+  std::size_t other = 0;        // tokens and losses, the table of RoPE, workspace
+
+  std::size_t total() const { return weights + gradients + optimizer + activations + other; }
+};
+
+// Parameters of a device, as flat tensors: matrices in `tensor` parts, norms whole.
+std::vector<Parameter> parameters_of_a_device(const ModelShape& shape, std::int64_t tensor);
+std::int64_t count_of(const std::vector<Parameter>& parameters);
+
+// Elements of what is gathered at once where weights are split: the largest of the embedding, a block, and the norm and
+// unembedding at the end.
+std::int64_t largest_unit(const std::vector<Parameter>& parameters);
+
+// bucket: bytes of whole gradients that one call of their exchange takes, by bucket_bytes_of (step_time.h).
+// Throws Error(invalid_argument) for more bytes than anybody counts, see activation_plan.
+DeviceMemory device_memory(const SharedStep& step, std::size_t workspace, std::size_t bucket = 0);
+
+}  // namespace strobe::lm

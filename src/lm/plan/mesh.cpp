@@ -1,0 +1,48 @@
+#include "lm/plan/mesh.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "core/fail.h"
+#include "core/printable.h"
+
+namespace strobe::lm {
+
+namespace {
+
+constexpr const char* kNames[] = {"replicated", "optimizer", "gradients", "weights"};
+
+std::vector<std::int64_t> divisors(std::int64_t number) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t one = 1; one <= number; ++one) {
+    if (number % one == 0) all.push_back(one);
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::string> sharding_names() { return {std::begin(kNames), std::end(kNames)}; }
+
+const char* name_of(Sharding sharding) { return kNames[static_cast<int>(sharding)]; }
+
+Sharding sharding_of(std::string_view name) {
+  for (std::size_t i = 0; i < std::size(kNames); ++i) {
+    if (name == kNames[i]) return static_cast<Sharding>(i);
+  }
+  fail(ErrorCode::invalid_argument, "--sharding {}: valid: {}", printable_value(name), fmt::join(kNames, ", "));
+}
+
+void check(const Mesh& mesh, const ModelShape& shape) {
+  if (mesh.data < 1 || mesh.shard < 1 || mesh.tensor < 1) {
+    fail(ErrorCode::invalid_argument, "mesh data={},shard={},tensor={}; valid: 1 or more each", mesh.data, mesh.shard,
+         mesh.tensor);
+  }
+  if (shape.heads % mesh.tensor != 0 || shape.d_ff % mesh.tensor != 0) {
+    fail(ErrorCode::invalid_argument, "mesh tensor={}: does not divide {} heads and d_ff {}; valid: {}", mesh.tensor,
+         shape.heads, shape.d_ff, fmt::join(divisors(std::gcd(shape.heads, shape.d_ff)), ", "));
+  }
+}
+
+}  // namespace strobe::lm

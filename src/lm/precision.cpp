@@ -1,0 +1,44 @@
+#include "lm/precision.h"
+
+#include <array>
+
+#include "core/fail.h"
+#include "core/printable.h"
+
+namespace strobe::lm {
+
+namespace {
+
+struct Named {
+  Precision precision;
+  const char* name;
+  DType dtype;
+};
+constexpr std::array<Named, 4> kTable{{{Precision::fp32, "fp32", DType::fp32},
+                                       {Precision::tf32, "tf32", DType::fp32},
+                                       {Precision::bf16, "bf16", DType::bf16},
+                                       {Precision::fp16, "fp16", DType::fp16}}};
+
+const Named& row_of(Precision precision) { return kTable[static_cast<std::size_t>(precision)]; }
+
+}  // namespace
+
+std::vector<std::string> precision_names() {
+  std::vector<std::string> names;
+  for (const Named& row : kTable) names.emplace_back(row.name);
+  return names;
+}
+
+const char* name_of(Precision precision) { return row_of(precision).name; }
+
+Precision precision_of(std::string_view name) {
+  for (const Named& row : kTable) {
+    if (name == row.name) return row.precision;
+  }
+  fail(ErrorCode::invalid_argument, "precision {}: valid: {}", printable_value(name),
+       fmt::join(precision_names(), ", "));
+}
+
+DType dtype_of(Precision precision) { return row_of(precision).dtype; }
+
+}  // namespace strobe::lm

@@ -1,0 +1,62 @@
+#include "lm/predicted_memory.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/fail.h"
+#include "lm/plan/device_memory.h"
+#include "measure/system_info.h"
+#include "ops/linear.h"
+
+namespace strobe::lm {
+
+namespace {
+
+// All but what operations hold for themselves.
+std::size_t predicted_model(const BenchCase& one) { return device_memory({.one = one}, 0).total(); }
+
+}  // namespace
+
+std::size_t predicted_workspace(const BenchCase& one) {
+  const ModelShape& shape = one.shape;
+  const DType dtype = dtype_of(one.precision);
+  const bool on_gpu = one.place.device == Device::cuda;
+  const std::array<std::int64_t, 4> heads{one.batch, shape.heads, shape.context, shape.head_dim()};
+  const auto view = [&](int which) { return view_packed_qkv<const void>(nullptr, dtype, heads, which); };
+  const Attention problem{.q = view(0), .k = view(1), .v = view(2), .causal = true};
+  const Execution execution{.device = one.place.device,
+                            .kernel = one.attention,
+                            .threads = one.place.threads,
+                            .deterministic = one.place.deterministic,
+                            .tf32 = one.precision == Precision::tf32};
+  std::size_t most = on_gpu ? ops::kWorkspaceBytes : 0;
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    if (pass == Pass::backward && one.pass == BenchPass::forward && !on_gpu) continue;
+    most = std::max(most, strobe::workspace_bytes(problem, pass, execution));
+  }
+  const std::int64_t tokens = one.batch * shape.context, d = shape.d_model;
+  const ops::Linear products[] = {{tokens, d, 3 * d, dtype},
+                                  {tokens, d, d, dtype},
+                                  {tokens, d, 2 * shape.d_ff, dtype},
+                                  {tokens, shape.d_ff, d, dtype},
+                                  {tokens, d, shape.vocabulary, dtype}};
+  for (const ops::Linear& product : products) {
+    most = std::max(most, ops::linear_workspace_bytes(one.place, product));
+  }
+  return most;
+}
+
+std::size_t predicted_bytes(const BenchCase& one) { return predicted_model(one) + predicted_workspace(one); }
+
+const BenchCase& check_memory(const BenchCase& one) {
+  if (one.place.device != Device::cpu) return one;
+  const std::int64_t available = read_memory_info().available;
+  if (available <= 0) return one;  // it is not known
+  const auto free = static_cast<std::size_t>(available);
+  std::size_t needed = predicted_model(one);
+  if (needed <= free) needed += predicted_workspace(one);
+  if (needed <= free) return one;
+  fail(ErrorCode::out_of_memory, "cannot allocate {} bytes: {} are free", needed, free);
+}
+
+}  // namespace strobe::lm

@@ -1,0 +1,142 @@
+#include "lm/step_bench.h"
+
+#include <functional>
+#include <vector>
+
+#include "core/philox.h"
+#include "device/gpu_allocator.h"
+#include "lm/predicted_memory.h"
+#include "measure/clock.h"
+
+namespace strobe::lm {
+
+namespace {
+
+// Random tokens, the same for every run.
+std::vector<std::int32_t> draw_tokens(const BenchCase& one, std::uint64_t seed) {
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(one.batch * one.shape.context));
+  for (std::size_t t = 0; t < tokens.size(); ++t) {
+    const auto words = philox({static_cast<std::uint32_t>(t), 0, 0, 0x746f6b}, seed);
+    tokens[t] = static_cast<std::int32_t>(words[0] % static_cast<std::uint64_t>(one.shape.vocabulary));
+  }
+  return tokens;
+}
+
+ops::Place place_of(const BenchCase& one) {
+  ops::Place place = one.place;
+  place.tf32 = one.precision == Precision::tf32;
+  return place;
+}
+
+class StepBench {
+ public:
+  explicit StepBench(const BenchCase& one) : one_(one), pass_(one, GradientMemory::shared), model_(pass_.model()) {}
+
+  BenchTimes run() {
+    BenchTimes times;
+    double loss = 0;
+    times.whole = timed([&] { loss = pass_.run(); });
+    if (one_.pass == BenchPass::forward) {
+      times.forward = times.whole;
+    } else {
+      time_phases(times);
+    }
+    times.loss = loss;
+    return times;
+  }
+
+ private:
+  AllocationCounter& counter() const {
+    if (model_.stream()) return gpu_allocator();
+    return host_allocator();
+  }
+
+  PhaseTimes timed(const std::function<void()>& work) {
+    PhaseTimes times;
+    counter().reset_peak();
+    for (int run = 0; run < one_.warmup; ++run) work();
+    std::vector<double> samples;
+    for (int run = 0; run < one_.steps; ++run) {
+      const double begin = now_seconds();
+      work();
+      samples.push_back(now_seconds() - begin);
+    }
+    return {summarize(samples), counter().statistics().peak};
+  }
+
+  // One phase after the other, step by step. Events see what the GPU did; the host has put all of a step on the stream
+  // before it waits.
+  void time_phases(BenchTimes& times) {
+    const std::size_t phases = one_.pass == BenchPass::step ? 3 : 2;
+    std::vector<double> samples[3];
+    std::size_t peak[3] = {};
+    std::vector<GpuEvent> events;
+    if (model_.stream()) {
+      for (std::size_t i = 0; i <= phases; ++i) events.emplace_back();
+    }
+    for (int run = 0; run < one_.warmup + one_.steps; ++run) {
+      const bool counts = run >= one_.warmup;
+      if (!events.empty()) events[0].record(*model_.stream());
+      for (std::size_t i = 0; i < phases; ++i) {
+        counter().reset_peak();
+        const double begin = now_seconds();
+        model_.run_phase(static_cast<Phase>(i));
+        if (!events.empty()) {
+          events[i + 1].record(*model_.stream());
+        } else if (counts) {
+          samples[i].push_back(now_seconds() - begin);
+        }
+        peak[i] = std::max(peak[i], counter().statistics().peak);
+      }
+      if (events.empty()) continue;
+      events[phases].synchronize();
+      for (std::size_t i = 0; i < phases && counts; ++i) {
+        samples[i].push_back(events[i + 1].seconds_since(events[i]));
+      }
+    }
+    std::optional<PhaseTimes>* const into[] = {&times.forward, &times.backward, &times.update};
+    for (std::size_t i = 0; i < phases; ++i) *into[i] = PhaseTimes{summarize(samples[i]), peak[i]};
+  }
+
+  const BenchCase& one_;
+  PassRun pass_;
+  Model& model_;
+};
+
+}  // namespace
+
+PassRun::PassRun(const BenchCase& one, GradientMemory gradients)
+    : one_(check_memory(one)),
+      model_(one.shape, one.batch, dtype_of(one.precision), place_of(one),
+             {.attention = one.attention, .gradients = gradients, .recompute = one.recompute}),
+      tokens_(draw_tokens(one, 1)),
+      targets_(draw_tokens(one, 2)) {
+  model_.begin(1);
+}
+
+double PassRun::run() {
+  switch (one_.pass) {
+    case BenchPass::forward: return model_.loss(tokens_.data(), targets_.data());
+    case BenchPass::forward_backward: return model_.loss_and_lone_gradients(tokens_.data(), targets_.data());
+    case BenchPass::step: break;
+  }
+  ++step_;
+  return model_
+      .step(tokens_.data(), targets_.data(),
+            {.adamw = {.rate = 1e-4, .step = step_}, .clip = one_.clip, .needs_norm = false})
+      .loss;
+}
+
+BenchTimes time_step(const BenchCase& one) { return StepBench(one).run(); }
+
+double flops_of(const BenchCase& one) {
+  const ModelShape& shape = one.shape;
+  const std::int64_t multiplied =
+      parameter_count(shape) - shape.vocabulary * shape.d_model - (2 * shape.layers + 1) * shape.d_model;
+  const auto scores = static_cast<double>(2 * shape.layers * shape.context * shape.d_model);  // half of 2 x 2 S d
+  const double forward =
+      static_cast<double>(one.batch * shape.context) * (2 * static_cast<double>(multiplied) + scores);
+  return one.pass == BenchPass::forward ? forward : 3 * forward;
+}
+
+}  // namespace strobe::lm

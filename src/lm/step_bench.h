@@ -1,0 +1,67 @@
+// Times and memory of one model's training step, phase by phase. `strobe lm bench` calls.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/statistics.h"
+#include "lm/model.h"
+#include "lm/precision.h"
+#include "lm/shape.h"
+#include "ops/place.h"
+
+namespace strobe::lm {
+
+enum class BenchPass { forward, forward_backward, step };
+
+struct BenchCase {
+  ModelShape shape;
+  std::int64_t batch = 4;
+  Precision precision = Precision::fp32;
+  BenchPass pass = BenchPass::step;
+  int warmup = 5, steps = 10;
+  std::string attention{};  // a kernel's name; empty: the library chooses
+  Recompute recompute = Recompute::none;
+  double clip = 0;
+  ops::Place place{};
+};
+
+// Seconds, and bytes that were held at most.
+struct PhaseTimes {
+  Summary seconds;
+  std::size_t peak_bytes = 0;
+};
+
+struct BenchTimes {
+  PhaseTimes whole;                                     // of the pass, by the clock of the host, waited for each time
+  std::optional<PhaseTimes> forward, backward, update;  // on CUDA by events; update: with the norm where it clips
+  double loss = 0;                                      // of the last step: that it is a number
+};
+
+// A model, random tokens and the pass over them that the case asks for.
+class PassRun {
+ public:
+  // Throws Error(out_of_memory) with the bytes asked for and free, on the CPU before anything is allocated.
+  PassRun(const BenchCase& one, GradientMemory gradients);
+  double run();  // the loss
+  Model& model() { return model_; }
+
+ private:
+  BenchCase one_;
+  Model model_;
+  std::vector<std::int32_t> tokens_, targets_;
+  std::int64_t step_ = 0;
+};
+
+// Throws Error(out_of_memory) with the bytes asked for and free.
+BenchTimes time_step(const BenchCase& one);
+
+// FLOPs of the matrix products: 2 for every parameter that products read and token, and of the causal half of the
+// scores 2 S d a layer and token for each of the two products; the backward's are twice the forward's. What a backward
+// computes again does not count.
+double flops_of(const BenchCase& one);
+
+}  // namespace strobe::lm

@@ -1,0 +1,70 @@
+// The smallest model in mixed precision, fc1 - ReLU - LayerNorm - fc2 - cross-entropy, run forward and backward so that
+// each of its tensors can tell its own type.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "device/host/allocator.h"
+#include "strobe/dtype.h"
+
+namespace strobe::lm {
+
+struct ToyTensor {
+  ToyTensor(std::string called, DType type, std::int64_t row_count, std::int64_t column_count);
+
+  std::string name;
+  DType dtype;
+  std::int64_t rows, columns;
+  Buffer memory;
+
+  std::int64_t count() const { return rows * columns; }
+  float at(std::int64_t index) const;
+  void set(std::int64_t index, float value) const;  // rounded to dtype
+};
+
+class ToyModel {
+ public:
+  // low: of products; parameters, LayerNorm, the loss and parameters' gradients are fp32.
+  explicit ToyModel(DType low);
+
+  double loss();                                                      // forward alone
+  double loss_with_gradients();                                       // and backward
+  const std::vector<ToyTensor>& tensors() const { return tensors_; }  // in the order in which a step makes them
+
+  // Places in tensors().
+  enum Place : std::size_t {
+    kFc1Weight,
+    kNormWeight,
+    kNormBias,
+    kFc2Weight,  // parameters
+    kX,
+    kFc1Copy,
+    kFc1,
+    kNorm,
+    kNormCopy,
+    kFc2Copy,
+    kLogits,
+    kLosses,  // forward
+    kDLogits,
+    kDFc2Weight,
+    kDNorm,
+    kDNormWeight,
+    kDNormBias,
+    kDFc1,
+    kDFc1Weight,
+    kPlaces  // backward
+  };
+
+ private:
+  const ToyTensor& operator[](Place place) const { return tensors_[place]; }
+  void forward();
+  void norm_backward();
+  static void copy(const ToyTensor& from, const ToyTensor& to);  // each rounded to `to`'s type
+
+  DType low_;
+  std::vector<ToyTensor> tensors_;
+};
+
+}  // namespace strobe::lm

@@ -1,0 +1,57 @@
+// Training, step by step: the model, its place in the data and its schedule. The command draws it, tests compare it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lm/checkpoint.h"
+#include "lm/model.h"
+#include "lm/settings.h"
+#include "lm/token_file.h"
+#include "lm/window_order.h"
+
+namespace strobe::lm {
+
+struct TrainStep {
+  std::int64_t step = 0;  // from 1
+  double loss = 0, gradient_norm = 0, rate = 0;
+  bool skipped = false;  // fp16: the gradient overflowed, nothing was updated
+};
+
+class Trainer {
+ public:
+  // `data` must outlive it and be what settings.data says. Throws Error(invalid_argument) for settings that no model
+  // has, Error(unsupported) for a precision that the device does not have, Error(out_of_memory) where the machine has
+  // too little memory, with the bytes. No bit depends on threads and recompute.
+  Trainer(const Settings& settings, const TokenFile& data, int threads, Recompute recompute = Recompute::none);
+
+  void begin();  // at step 0
+  void resume(const Checkpoint& from);
+
+  // Throws Error(runtime) where the loss or the gradient is not finite: the state is then lost, the checkpoints are
+  // not.
+  TrainStep step();
+
+  // Mean over the data from its start, window by window without overlap, at most so many batches; changes nothing.
+  double validation_loss(const TokenFile& data, std::int64_t most_batches);
+
+  void save(const std::string& path) const { write_checkpoint(path, model_, settings_, progress_); }
+
+  const Settings& settings() const { return settings_; }
+  const Progress& progress() const { return progress_; }
+  const Model& model() const { return model_; }
+  bool done() const { return progress_.step >= settings_.steps; }
+
+ private:
+  void read_batch();
+
+  Settings settings_;
+  const TokenFile& data_;
+  WindowOrder order_;
+  Model model_;
+  Progress progress_;
+  std::vector<std::int32_t> tokens_, targets_;  // [batch, context]
+};
+
+}  // namespace strobe::lm

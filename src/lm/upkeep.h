@@ -1,0 +1,25 @@
+// What a training run leaves on its way and is tested on, in run.json beside its checkpoints: a run that goes on goes
+// on with it. No bit of the model depends on it, so that checkpoints do not hold it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace strobe::lm {
+
+struct Upkeep {
+  std::int64_t checkpoint_every = 500, keep = 3;  // steps, 0: the last alone; newest checkpoints that stay, 0: all
+  std::string validation;                         // a path as it was given; empty: no tests
+  std::int64_t validation_every = 0, validation_batches = 8;  // every 0: with each checkpoint
+
+  bool operator==(const Upkeep&) const = default;
+};
+
+// The defaults where there is no such file. Throws Error(invalid_argument) with the path and what to do where it cannot
+// be read, or holds anything else.
+Upkeep read_upkeep(const std::string& path);
+
+// Whole or not at all. Throws Error where the disk refuses.
+void write_upkeep(const std::string& path, const Upkeep& upkeep);
+
+}  // namespace strobe::lm

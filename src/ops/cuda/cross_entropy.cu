@@ -1,0 +1,81 @@
+// A block a row: logits are read once, kept in shared memory where they fit, and written once as their gradient.
+#include <cmath>
+
+#include "device/cuda/check.h"
+#include "ops/cuda/element.cuh"
+#include "ops/cuda/launch.h"
+
+namespace strobe::ops::cuda {
+
+namespace {
+
+constexpr int kThreads = 256;
+constexpr std::size_t kMostShared = 47 << 10;  // bytes that a kernel has without asking, less what sums take
+
+// The largest logit so far and the sum of exp(logit - largest).
+struct Online {
+  float largest, sum;
+};
+
+// kKeeps: a copy of the row fits in shared memory.
+template <class T, int N, bool kKeeps>
+__global__ void __launch_bounds__(kThreads)
+    cross_entropy_rows(CrossEntropy shape, T* logits, const std::int32_t* target, float* losses, LogitsBecome become) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  T* const kept = reinterpret_cast<T*>(shared);
+  const int count = static_cast<int>(shape.vocabulary), first = static_cast<int>(threadIdx.x) * N;
+  const std::int64_t row = blockIdx.x;
+  T* const at = logits + row * count;
+  const int wanted = target[row];
+  const float wanted_logit = widened(at[wanted]);  // before anybody writes: over_block waits for all
+  Online online{-INFINITY, 0};
+  for (int i = first; i < count; i += kThreads * N) {
+    const Pack<T, N> pack = *reinterpret_cast<const Pack<T, N>*>(at + i);
+    if constexpr (kKeeps) *reinterpret_cast<Pack<T, N>*>(kept + i) = pack;
+    float largest = online.largest;
+#pragma unroll
+    for (int n = 0; n < N; ++n) largest = fmaxf(largest, widened(pack.at[n]));
+    float sum = online.sum * expf(online.largest - largest);
+#pragma unroll
+    for (int n = 0; n < N; ++n) sum += expf(widened(pack.at[n]) - largest);
+    online = {largest, sum};
+  }
+  const float largest = over_block<kThreads, Largest>(online.largest);
+  const float sum = over_block<kThreads, Sum>(online.sum * expf(online.largest - largest));
+  const float log_sum = largest + logf(sum);
+  if (threadIdx.x == 0) losses[row] = log_sum - wanted_logit;
+  if (become == LogitsBecome::untouched) return;
+  const float scale =
+      shape.gradient_scale * (shape.loss_scale ? *shape.loss_scale : 1.0f) / static_cast<float>(shape.rows);
+  for (int i = first; i < count; i += kThreads * N) {  // each thread what it read itself
+    float values[N];
+    load(kKeeps ? kept + i : at + i, values);
+#pragma unroll
+    for (int n = 0; n < N; ++n) values[n] = (expf(values[n] - log_sum) - (i + n == wanted ? 1.0f : 0.0f)) * scale;
+    store(at + i, values);
+  }
+}
+
+}  // namespace
+
+void cross_entropy(const Place& place, const CrossEntropy& shape, void* logits, const std::int32_t* target,
+                   float* losses, LogitsBecome become) {
+  if (shape.rows == 0) return;
+  const auto stream = static_cast<cudaStream_t>(place.stream);
+  const auto blocks = static_cast<unsigned>(shape.rows);
+  const std::size_t row_bytes = static_cast<std::size_t>(shape.vocabulary) * size_of(shape.dtype);
+  const bool keeps = become == LogitsBecome::gradient && row_bytes <= kMostShared;
+  with_element(shape.dtype, [&]<class T>(T*) {
+    with_lanes<T>(fits_lanes<T>(shape.vocabulary, logits), [&]<int N>(std::integral_constant<int, N>) {
+      auto* const at = static_cast<T*>(logits);
+      if (keeps) {
+        cross_entropy_rows<T, N, true><<<blocks, kThreads, row_bytes, stream>>>(shape, at, target, losses, become);
+      } else {
+        cross_entropy_rows<T, N, false><<<blocks, kThreads, 0, stream>>>(shape, at, target, losses, become);
+      }
+    });
+  });
+  strobe::cuda::check_launch("cross_entropy");
+}
+
+}  // namespace strobe::ops::cuda

@@ -1,0 +1,83 @@
+// Rows of tensors in kernels: loads and stores of several elements at once, widened to fp32, and sums over a block. All
+// the kernels of this folder use it.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "device/cuda/element.cuh"
+
+namespace strobe::ops::cuda {
+
+using strobe::cuda::narrowed;
+using strobe::cuda::widened;
+using strobe::cuda::with_element;
+
+// N neighbours, in accesses of at most 16 bytes.
+template <class T, int N>
+struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Pack {
+  T at[N];
+};
+
+template <int N, class T>
+__device__ __forceinline__ void load(const T* from, float (&to)[N]) {
+  const Pack<T, N> pack = *reinterpret_cast<const Pack<T, N>*>(from);
+#pragma unroll
+  for (int n = 0; n < N; ++n) to[n] = widened(pack.at[n]);
+}
+
+template <int N, class T>
+__device__ __forceinline__ void store(T* to, const float (&from)[N]) {
+  Pack<T, N> pack;
+#pragma unroll
+  for (int n = 0; n < N; ++n) pack.at[n] = narrowed<T>(from[n]);
+  *reinterpret_cast<Pack<T, N>*>(to) = pack;
+}
+
+template <class T>
+inline constexpr int kLanes = 16 / sizeof(T);  // of an access
+
+// Whether rows of `width` elements from all these pointers can be read 16 bytes at a time.
+template <class T, class... Pointers>
+bool fits_lanes(std::int64_t width, const Pointers*... pointers) {
+  return width % kLanes<T> == 0 && ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
+}
+
+// body(lanes) with a constant: 16 bytes at a time, or one element.
+template <class T, class Body>
+void with_lanes(bool fits, Body&& body) {
+  if (fits) {
+    body(std::integral_constant<int, kLanes<T>>{});
+  } else {
+    body(std::integral_constant<int, 1>{});
+  }
+}
+
+struct Sum {
+  template <class C>
+  __device__ C operator()(C a, C b) const {
+    return a + b;
+  }
+};
+struct Largest {
+  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+};
+
+// Over all threads of the block, in one order; every thread gets it, and all must call.
+template <int kThreads, class Join, class C>
+__device__ __forceinline__ C over_block(C value) {
+  constexpr int kWarps = kThreads / 32;
+  __shared__ C part[kWarps];
+  const Join join;
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) value = join(value, __shfl_xor_sync(0xffffffffu, value, step));
+  __syncthreads();  // those who still read what an earlier call left
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = value;
+  __syncthreads();
+  C all = part[0];
+#pragma unroll
+  for (int warp = 1; warp < kWarps; ++warp) all = join(all, part[warp]);
+  return all;
+}
+
+}  // namespace strobe::ops::cuda

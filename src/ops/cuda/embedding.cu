@@ -1,0 +1,112 @@
+// A block a token. Backward, the first token of its kind owns the row of the table and adds up the others' gradients in
+// their order; without a promise of the same bits, every token adds its own by atomics.
+#include "device/cuda/check.h"
+#include "ops/cuda/element.cuh"
+#include "ops/cuda/launch.h"
+
+namespace strobe::ops::cuda {
+
+namespace {
+
+constexpr int kThreads = 128;
+
+template <class T, int N>
+__global__ void __launch_bounds__(kThreads) gather(int width, const std::int32_t* token, const float* table, T* y) {
+  const std::int64_t t = blockIdx.x;
+  const float* const from = table + static_cast<std::int64_t>(token[t]) * width;
+  for (int i = static_cast<int>(threadIdx.x) * N; i < width; i += kThreads * N) {
+    float values[N];
+    load(from + i, values);
+    store(y + t * width + i, values);
+  }
+}
+
+// Whether any of token[0, count) is `wanted`; all threads call and get the answer.
+__device__ bool occurs(const std::int32_t* token, int count, std::int32_t wanted) {
+  bool found = false;
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) found |= token[i] == wanted;
+  return __syncthreads_or(found);
+}
+
+template <class T, int N>
+__global__ void __launch_bounds__(kThreads)
+    scatter_in_order(int tokens, int width, const std::int32_t* token, const T* dy, float* dtable) {
+  __shared__ int warp_count[kThreads / 32];
+  __shared__ int equal[kThreads];  // of a stretch of kThreads tokens, those that are this one, in order
+  const int t = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
+  const std::int32_t mine = token[t];
+  if (occurs(token, t, mine)) return;
+  float* const to = dtable + static_cast<std::int64_t>(mine) * width;
+  for (int begin = t; begin < tokens; begin += kThreads) {
+    const int at = begin + thread;
+    const bool is_equal = at < tokens && token[at] == mine;
+    const unsigned ballot = __ballot_sync(0xffffffffu, is_equal);
+    __syncthreads();  // the columns of the stretch before are done
+    if (thread % 32 == 0) warp_count[thread / 32] = __popc(ballot);
+    __syncthreads();
+    int before = 0, count = 0;
+    for (int warp = 0; warp < kThreads / 32; ++warp) {
+      if (warp < thread / 32) before += warp_count[warp];
+      count += warp_count[warp];
+    }
+    if (is_equal) equal[before + __popc(ballot & ((1u << (thread % 32)) - 1))] = at;
+    __syncthreads();
+    if (count == 0) continue;
+    for (int i = thread * N; i < width; i += kThreads * N) {
+      float sums[N];
+      load(to + i, sums);
+      for (int n = 0; n < count; ++n) {
+        float values[N];
+        load(dy + static_cast<std::int64_t>(equal[n]) * width + i, values);
+#pragma unroll
+        for (int lane = 0; lane < N; ++lane) sums[lane] += values[lane];
+      }
+      store(to + i, sums);
+    }
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    scatter_by_atomics(int width, const std::int32_t* token, const T* dy, float* dtable) {
+  const std::int64_t t = blockIdx.x;
+  float* const to = dtable + static_cast<std::int64_t>(token[t]) * width;
+  for (int i = static_cast<int>(threadIdx.x); i < width; i += kThreads) atomicAdd(to + i, widened(dy[t * width + i]));
+}
+
+}  // namespace
+
+void embedding(const Place& place, const Embedding& shape, const std::int32_t* token, const float* table, void* y) {
+  if (shape.tokens == 0) return;
+  with_element(shape.dtype, [&]<class T>(T*) {
+    with_lanes<T>(fits_lanes<T>(shape.width, table, y), [&]<int N>(std::integral_constant<int, N>) {
+      gather<T, N><<<static_cast<unsigned>(shape.tokens), kThreads, 0, static_cast<cudaStream_t>(place.stream)>>>(
+          static_cast<int>(shape.width), token, table, static_cast<T*>(y));
+    });
+  });
+  strobe::cuda::check_launch("embedding");
+}
+
+void embedding_backward(const Place& place, const Embedding& shape, const std::int32_t* token, const void* dy,
+                        float* dtable, Into into) {
+  const auto stream = static_cast<cudaStream_t>(place.stream);
+  const std::size_t bytes = static_cast<std::size_t>(shape.vocabulary * shape.width) * sizeof(float);
+  if (into == Into::set) STROBE_CUDA_CHECK(cudaMemsetAsync(dtable, 0, bytes, stream));
+  if (shape.tokens == 0) return;
+  const auto blocks = static_cast<unsigned>(shape.tokens);
+  const int width = static_cast<int>(shape.width);
+  with_element(shape.dtype, [&]<class T>(T*) {
+    const auto* const from = static_cast<const T*>(dy);
+    if (!place.deterministic) {
+      scatter_by_atomics<<<blocks, kThreads, 0, stream>>>(width, token, from, dtable);
+      return;
+    }
+    with_lanes<T>(fits_lanes<T>(shape.width, dy, dtable), [&]<int N>(std::integral_constant<int, N>) {
+      scatter_in_order<T, N>
+          <<<blocks, kThreads, 0, stream>>>(static_cast<int>(shape.tokens), width, token, from, dtable);
+    });
+  });
+  strobe::cuda::check_launch("embedding_backward");
+}
+
+}  // namespace strobe::ops::cuda

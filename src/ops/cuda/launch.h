@@ -1,0 +1,57 @@
+// The operations on a GPU, each with the contract of its header in src/ops; called from there alone. In a build without
+// CUDA, no_cuda.cpp refuses them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "ops/cross_entropy.h"
+#include "ops/embedding.h"
+#include "ops/optimizer.h"
+#include "ops/place.h"
+#include "ops/rms_norm.h"
+#include "ops/rope.h"
+#include "ops/swiglu.h"
+#include "strobe/dtype.h"
+
+namespace strobe::ops::cuda {
+
+// A matrix, row by row in memory, and whether a product reads its transpose.
+struct Factor {
+  const void* data = nullptr;
+  std::int64_t rows = 0, cols = 0;  // as stored
+  bool transposed = false;
+};
+
+// d [rows, cols] = a b (+ addend, which may be d itself), sums in fp32.
+struct Product {
+  Factor a, b;
+  DType in = DType::fp32, out = DType::fp32;
+  const void* addend = nullptr;  // of d's type and shape; null: none
+  void* d = nullptr;
+};
+
+void multiply(const Place& place, const Product& product);
+
+void rms_norm(const Place& place, const RmsNorm& norm, const void* x, const float* weight, void* y, float* inverse);
+void rms_norm_backward(const Place& place, const RmsNorm& norm, const RmsNormGradients& tensors);
+void rope(const Place& place, const Rope& shape, const float* table, void* x, Turn turn);
+void swiglu(const Place& place, const Swiglu& shape, const void* ab, void* y);
+void swiglu_backward(const Place& place, const Swiglu& shape, const void* ab, const void* dy, void* dab);
+void embedding(const Place& place, const Embedding& shape, const std::int32_t* token, const float* table, void* y);
+void embedding_backward(const Place& place, const Embedding& shape, const std::int32_t* token, const void* dy,
+                        float* dtable, Into into);
+
+enum class LogitsBecome { untouched, gradient };
+void cross_entropy(const Place& place, const CrossEntropy& shape, void* logits, const std::int32_t* target,
+                   float* losses, LogitsBecome become);
+
+void adamw(const Place& place, const Update* update, std::span<const Trained> tensors);
+void limit_gradients(const Place& place, std::span<const Trained> tensors, Update* update);
+void round_copies(const Place& place, std::span<const Trained> tensors);
+
+// Copies in the order of the place's stream; waited for.
+void write(const Place& place, void* to, const void* host, std::size_t bytes);
+void read(const Place& place, void* host, const void* from, std::size_t bytes);
+
+}  // namespace strobe::ops::cuda

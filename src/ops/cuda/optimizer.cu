@@ -1,0 +1,169 @@
+// AdamW in one pass over memory: 28 bytes a parameter, and the copy. Norms in two stages, in one order.
+#include <algorithm>
+
+#include "device/cuda/check.h"
+#include "ops/cuda/element.cuh"
+#include "ops/cuda/launch.h"
+
+namespace strobe::ops::cuda {
+
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kNormBlocks = 1024;  // of a tensor's norm; the order of sums depends on this and on nothing else
+
+template <int N>
+struct Columns {
+  float value[N], mean[N], variance[N];
+};
+
+__device__ __forceinline__ void update_one(const Update& u, float gradient, float& value, float& mean,
+                                           float& variance) {
+  gradient *= u.gradient_scale;
+  mean = u.beta1 * mean + u.rest1 * gradient;
+  variance = u.beta2 * variance + u.rest2 * gradient * gradient;
+  value = value * u.shrink - u.rate * mean / (sqrtf(variance) * u.unbias2 + u.eps);
+}
+
+// T: of the copy; float stands for none.
+template <class T, int N>
+__device__ __forceinline__ void update_columns(const Update& u, const Trained& t, std::int64_t i) {
+  Columns<N> columns;
+  float gradient[N];
+  load(t.value + i, columns.value);
+  load(t.gradient + i, gradient);
+  load(t.mean + i, columns.mean);
+  load(t.variance + i, columns.variance);
+#pragma unroll
+  for (int n = 0; n < N; ++n) update_one(u, gradient[n], columns.value[n], columns.mean[n], columns.variance[n]);
+  store(t.value + i, columns.value);
+  store(t.mean + i, columns.mean);
+  store(t.variance + i, columns.variance);
+  if constexpr (!std::is_same_v<T, float>) store(static_cast<T*>(t.copy) + i, columns.value);
+}
+
+// N elements a thread; the last thread takes what is left one by one.
+template <int N>
+__device__ __forceinline__ std::int64_t first_element() {
+  return (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
+}
+
+template <class T, int N>
+__global__ void __launch_bounds__(kThreads) adamw_step(const Update* update, Trained t) {
+  const Update u = *update;
+  if (u.skip != 0) return;
+  const std::int64_t i = first_element<N>();
+  if (i + N <= t.count) return update_columns<T, N>(u, t, i);
+  for (std::int64_t left = i; left < t.count; ++left) update_columns<T, 1>(u, t, left);
+}
+
+template <class T, int N>
+__global__ void __launch_bounds__(kThreads) round_values(Trained t) {
+  const std::int64_t i = first_element<N>();
+  if (i + N <= t.count) {
+    float values[N];
+    load(t.value + i, values);
+    return store(static_cast<T*>(t.copy) + i, values);
+  }
+  for (std::int64_t left = i; left < t.count; ++left) static_cast<T*>(t.copy)[left] = narrowed<T>(t.value[left]);
+}
+
+// squares [kNormBlocks]
+__global__ void __launch_bounds__(kThreads) add_squares(const float* gradient, std::int64_t count, double* squares) {
+  constexpr std::int64_t kStep = std::int64_t{kNormBlocks} * kThreads * 4;
+  double sum = 0;
+  for (std::int64_t i = first_element<4>(); i < count; i += kStep) {
+    float values[4] = {};
+    if (i + 4 <= count && reinterpret_cast<std::uintptr_t>(gradient) % 16 == 0) {
+      load(gradient + i, values);
+    } else {
+      for (int n = 0; n < 4 && i + n < count; ++n) values[n] = gradient[i + n];
+    }
+#pragma unroll
+    for (int n = 0; n < 4; ++n) sum += static_cast<double>(values[n]) * values[n];
+  }
+  sum = over_block<kThreads, Sum>(sum);
+  if (threadIdx.x == 0) squares[blockIdx.x] = sum;
+}
+
+__global__ void __launch_bounds__(kThreads) finish_norm(const double* squares, int count, Update* update) {
+  double sum = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) sum += squares[i];
+  sum = over_block<kThreads, Sum>(sum);
+  if (threadIdx.x == 0) apply_norm(*update, sqrt(sum) * update->gradient_scale);
+}
+
+template <int N>
+unsigned blocks_of(std::int64_t count) {
+  return static_cast<unsigned>((count + N * kThreads - 1) / (N * kThreads));
+}
+
+bool is_aligned(const Trained& t) {
+  const auto aligned = [](const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; };
+  return aligned(t.value) && aligned(t.gradient) && aligned(t.mean) && aligned(t.variance) && aligned(t.copy);
+}
+
+}  // namespace
+
+void adamw(const Place& place, const Update* update, std::span<const Trained> tensors) {
+  const auto stream = static_cast<cudaStream_t>(place.stream);
+  for (const Trained& t : tensors) {
+    if (t.count == 0) continue;
+    with_element(t.copy ? t.copy_dtype : DType::fp32, [&]<class T>(T*) {
+      if (is_aligned(t)) {
+        adamw_step<T, 4><<<blocks_of<4>(t.count), kThreads, 0, stream>>>(update, t);
+      } else {
+        adamw_step<T, 1><<<blocks_of<1>(t.count), kThreads, 0, stream>>>(update, t);
+      }
+    });
+    strobe::cuda::check_launch("adamw");
+  }
+}
+
+void limit_gradients(const Place& place, std::span<const Trained> tensors, Update* update) {
+  const auto stream = static_cast<cudaStream_t>(place.stream);
+  auto* const squares = reinterpret_cast<double*>(static_cast<char*>(place.workspace) + 1024);  // after an Update
+  const std::size_t needed = 1024 + tensors.size() * kNormBlocks * sizeof(double);
+  if (place.workspace_bytes < needed) {
+    throw Error(ErrorCode::invalid_argument, "ops: the norm of " + std::to_string(tensors.size()) +
+                                                 " gradients needs a workspace of " + std::to_string(needed) +
+                                                 " bytes; the place has " + std::to_string(place.workspace_bytes));
+  }
+  int blocks = 0;
+  for (const Trained& t : tensors) {
+    add_squares<<<kNormBlocks, kThreads, 0, stream>>>(t.gradient, t.count, squares + blocks);
+    strobe::cuda::check_launch("add_squares");
+    blocks += kNormBlocks;
+  }
+  finish_norm<<<1, kThreads, 0, stream>>>(squares, blocks, update);
+  strobe::cuda::check_launch("finish_norm");
+}
+
+void round_copies(const Place& place, std::span<const Trained> tensors) {
+  const auto stream = static_cast<cudaStream_t>(place.stream);
+  for (const Trained& t : tensors) {
+    if (!t.copy || t.count == 0) continue;
+    with_element(t.copy_dtype, [&]<class T>(T*) {
+      if (is_aligned(t)) {
+        round_values<T, 4><<<blocks_of<4>(t.count), kThreads, 0, stream>>>(t);
+      } else {
+        round_values<T, 1><<<blocks_of<1>(t.count), kThreads, 0, stream>>>(t);
+      }
+    });
+    strobe::cuda::check_launch("round_copies");
+  }
+}
+
+void write(const Place& place, void* to, const void* host, std::size_t bytes) {
+  const auto stream = static_cast<cudaStream_t>(place.stream);
+  STROBE_CUDA_CHECK(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, stream));
+  STROBE_CUDA_CHECK(cudaStreamSynchronize(stream));
+}
+
+void read(const Place& place, void* host, const void* from, std::size_t bytes) {
+  const auto stream = static_cast<cudaStream_t>(place.stream);
+  STROBE_CUDA_CHECK(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, stream));
+  STROBE_CUDA_CHECK(cudaStreamSynchronize(stream));
+}
+
+}  // namespace strobe::ops::cuda

@@ -1,0 +1,157 @@
+// A block a row forward; backward, blocks take rows in turns and keep the sums of the weight's gradient of their own,
+// which a second kernel adds up in one order.
+#include <algorithm>
+
+#include "device/cuda/check.h"
+#include "device/gpu_facts.h"
+#include "ops/cuda/element.cuh"
+#include "ops/cuda/launch.h"
+
+namespace strobe::ops::cuda {
+
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kBlocksPerProcessor = 8;
+constexpr std::size_t kMostShared = 48 << 10;  // bytes that a kernel has without asking
+
+template <class T, int N>
+__global__ void __launch_bounds__(kThreads)
+    rms_norm_rows(RmsNorm norm, const T* x, const float* weight, T* y, float* inverse) {
+  const int width = static_cast<int>(norm.width);
+  const std::int64_t row = blockIdx.x;
+  x += row * width;
+  y += row * width;
+  float squares = 0;
+  for (int i = static_cast<int>(threadIdx.x) * N; i < width; i += kThreads * N) {
+    float values[N];
+    load(x + i, values);
+#pragma unroll
+    for (int n = 0; n < N; ++n) squares += values[n] * values[n];
+  }
+  const float mean = over_block<kThreads, Sum>(squares) / static_cast<float>(width);
+  const float factor = 1 / sqrtf(mean + norm.eps);
+  if (threadIdx.x == 0) inverse[row] = factor;
+  for (int i = static_cast<int>(threadIdx.x) * N; i < width; i += kThreads * N) {
+    float values[N], weights[N];
+    load(x + i, values);
+    load(weight + i, weights);
+#pragma unroll
+    for (int n = 0; n < N; ++n) values[n] = values[n] * factor * weights[n];
+    store(y + i, values);
+  }
+}
+
+// Columns [i, i + N) of a thread are its own in every row, so that sums need no atomics.
+template <class T, int N>
+__global__ void __launch_bounds__(kThreads)
+    rms_norm_rows_backward(RmsNorm norm, RmsNormGradients t, float* partial, bool sums_are_shared) {
+  extern __shared__ __align__(16) float shared_sums[];
+  const int width = static_cast<int>(norm.width), first = static_cast<int>(threadIdx.x) * N;
+  float* const mine = partial + static_cast<std::int64_t>(blockIdx.x) * width;
+  float* const sums = sums_are_shared ? shared_sums : mine;
+  const float nothing[N] = {};
+  for (int i = first; i < width; i += kThreads * N) store(sums + i, nothing);
+  for (std::int64_t row = blockIdx.x; row < norm.rows; row += gridDim.x) {
+    const T* const x = static_cast<const T*>(t.x) + row * width;
+    const T* const dy = static_cast<const T*>(t.dy) + row * width;
+    T* const dx = static_cast<T*>(t.dx) + row * width;
+    const float inverse = t.inverse[row];
+    float dot = 0;
+    for (int i = first; i < width; i += kThreads * N) {
+      float values[N], gradients[N], weights[N], columns[N];
+      load(x + i, values);
+      load(dy + i, gradients);
+      load(t.weight + i, weights);
+      load(sums + i, columns);
+#pragma unroll
+      for (int n = 0; n < N; ++n) {
+        const float normed = values[n] * inverse;
+        dot += gradients[n] * weights[n] * normed;
+        columns[n] += gradients[n] * normed;
+      }
+      store(sums + i, columns);
+    }
+    const float mean = over_block<kThreads, Sum>(dot) / static_cast<float>(width);
+    for (int i = first; i < width; i += kThreads * N) {
+      float values[N], gradients[N], weights[N], out[N] = {};
+      load(x + i, values);
+      load(dy + i, gradients);
+      load(t.weight + i, weights);
+      if (t.dx_into == Into::sum) load(dx + i, out);
+#pragma unroll
+      for (int n = 0; n < N; ++n) out[n] += inverse * (gradients[n] * weights[n] - values[n] * inverse * mean);
+      store(dx + i, out);
+    }
+  }
+  if (!sums_are_shared) return;
+  for (int i = first; i < width; i += kThreads * N) {
+    float columns[N];
+    load(sums + i, columns);
+    store(mine + i, columns);
+  }
+}
+
+constexpr int kColumns = 32, kLanesOfRows = 32;
+
+// out [width] = the sum of partial [count, width] over its rows: 32 columns a block, in 32 interleaved sums.
+__global__ void __launch_bounds__(kColumns* kLanesOfRows)
+    add_partial_sums(const float* partial, int count, int width, float* out, Into into) {
+  __shared__ float sums[kLanesOfRows][kColumns + 1];
+  const int column = static_cast<int>(blockIdx.x) * kColumns + static_cast<int>(threadIdx.x);
+  float sum = 0;
+  if (column < width) {
+    for (int row = static_cast<int>(threadIdx.y); row < count; row += kLanesOfRows) {
+      sum += partial[static_cast<std::int64_t>(row) * width + column];
+    }
+  }
+  sums[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || column >= width) return;
+  for (int lane = 1; lane < kLanesOfRows; ++lane) sum += sums[lane][threadIdx.x];
+  out[column] = into == Into::sum ? out[column] + sum : sum;
+}
+
+}  // namespace
+
+void rms_norm(const Place& place, const RmsNorm& norm, const void* x, const float* weight, void* y, float* inverse) {
+  if (norm.rows == 0) return;
+  with_element(norm.dtype, [&]<class T>(T*) {
+    with_lanes<T>(fits_lanes<T>(norm.width, x, weight, y), [&]<int N>(std::integral_constant<int, N>) {
+      rms_norm_rows<T, N><<<static_cast<unsigned>(norm.rows), kThreads, 0, static_cast<cudaStream_t>(place.stream)>>>(
+          norm, static_cast<const T*>(x), weight, static_cast<T*>(y), inverse);
+    });
+  });
+  strobe::cuda::check_launch("rms_norm");
+}
+
+void rms_norm_backward(const Place& place, const RmsNorm& norm, const RmsNormGradients& t) {
+  const auto stream = static_cast<cudaStream_t>(place.stream);
+  const std::size_t row_bytes = static_cast<std::size_t>(norm.width) * sizeof(float);
+  const auto most = std::min<std::int64_t>(std::int64_t{kBlocksPerProcessor} * current_gpu().facts.multiprocessors,
+                                           static_cast<std::int64_t>(place.workspace_bytes / row_bytes));
+  if (most < 1) {
+    throw Error(ErrorCode::invalid_argument, "ops: RMSNorm's gradient of width " + std::to_string(norm.width) +
+                                                 " needs a workspace of " + std::to_string(row_bytes) +
+                                                 " bytes at least; the place has " +
+                                                 std::to_string(place.workspace_bytes));
+  }
+  const auto blocks = static_cast<unsigned>(std::min(norm.rows, most));
+  auto* const partial = static_cast<float*>(place.workspace);
+  if (blocks > 0) {
+    const bool shared = row_bytes <= kMostShared - 1024;  // what sums over the block take
+    with_element(norm.dtype, [&]<class T>(T*) {
+      with_lanes<T>(fits_lanes<T>(norm.width, t.x, t.weight, t.dy, t.dx, partial), [&]<int N>(
+                                                                                       std::integral_constant<int, N>) {
+        rms_norm_rows_backward<T, N><<<blocks, kThreads, shared ? row_bytes : 0, stream>>>(norm, t, partial, shared);
+      });
+    });
+    strobe::cuda::check_launch("rms_norm_backward");
+  }
+  const int width = static_cast<int>(norm.width);
+  add_partial_sums<<<static_cast<unsigned>((width + kColumns - 1) / kColumns), dim3(kColumns, kLanesOfRows), 0,
+                     stream>>>(partial, static_cast<int>(blocks), width, t.dweight, t.dweight_into);
+  strobe::cuda::check_launch("add_partial_sums");
+}
+
+}  // namespace strobe::ops::cuda

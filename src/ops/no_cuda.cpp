@@ -1,0 +1,30 @@
+// Stands in for cuda/ in a build without CUDA: the same functions, each with the reason why not.
+#include "core/fail.h"
+#include "ops/cuda/launch.h"
+
+namespace strobe::ops::cuda {
+
+namespace {
+
+[[noreturn]] void refuse() {
+  fail(ErrorCode::unsupported, "cuda: this build has no CUDA (configure it with nvcc installed)");
+}
+
+}  // namespace
+
+void multiply(const Place&, const Product&) { refuse(); }
+void rms_norm(const Place&, const RmsNorm&, const void*, const float*, void*, float*) { refuse(); }
+void rms_norm_backward(const Place&, const RmsNorm&, const RmsNormGradients&) { refuse(); }
+void rope(const Place&, const Rope&, const float*, void*, Turn) { refuse(); }
+void swiglu(const Place&, const Swiglu&, const void*, void*) { refuse(); }
+void swiglu_backward(const Place&, const Swiglu&, const void*, const void*, void*) { refuse(); }
+void embedding(const Place&, const Embedding&, const std::int32_t*, const float*, void*) { refuse(); }
+void embedding_backward(const Place&, const Embedding&, const std::int32_t*, const void*, float*, Into) { refuse(); }
+void cross_entropy(const Place&, const CrossEntropy&, void*, const std::int32_t*, float*, LogitsBecome) { refuse(); }
+void adamw(const Place&, const Update*, std::span<const Trained>) { refuse(); }
+void limit_gradients(const Place&, std::span<const Trained>, Update*) { refuse(); }
+void round_copies(const Place&, std::span<const Trained>) { refuse(); }
+void write(const Place&, void*, const void*, std::size_t) { refuse(); }
+void read(const Place&, void*, const void*, std::size_t) { refuse(); }
+
+}  // namespace strobe::ops::cuda

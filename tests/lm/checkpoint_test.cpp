@@ -1,0 +1,220 @@
+#include "lm/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <vector>
+
+#include "lm/checkpoint_folder.h"
+#include "strobe/error.h"
+#include "support/scratch.h"
+
+namespace strobe::lm {
+namespace {
+
+Settings small_settings() {
+  Settings settings;
+  settings.shape = {.d_model = 8, .d_ff = 12, .layers = 2, .heads = 2, .vocabulary = 19, .context = 5};
+  settings.batch = 3;
+  settings.rate = 0.1;  // no binary fraction: must come back exactly
+  settings.seed = 123456789012345;
+  settings.precision = Precision::bf16;
+  settings.data = {DataFormat::tokens, 77, 0xfedcba98};
+  return settings;
+}
+
+class CheckpointTest : public testing::Test {
+ protected:
+  CheckpointTest() : model_(settings_.shape, 1, DType::fp32, {.threads = 1}) {
+    model_.begin(settings_.seed);
+    std::vector<float> state(model_.values().size());
+    for (const State which : {State::mean, State::variance}) {
+      for (std::size_t i = 0; i < state.size(); ++i) {
+        state[i] = static_cast<float>(i) + (which == State::mean ? 0.25f : 0.75f);
+      }
+      model_.write_state(which, state);
+    }
+  }
+
+  std::string path(const std::string& name = "a.safetensors") const { return (scratch_.path() / name).string(); }
+  void write(const std::string& to) const { write_checkpoint(to, model_, settings_, progress_); }
+  std::string bytes() const { return scratch_.read("a.safetensors"); }
+  void put(const std::string& text) const { std::ofstream(path(), std::ios::binary) << text; }
+
+  void expect_refusal(const std::string& part) const {
+    try {
+      const Checkpoint checkpoint(path());
+      FAIL() << "not refused: " << part;
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+      EXPECT_NE(text.find(path()), std::string::npos) << text;
+      EXPECT_EQ(text.find('\n'), std::string::npos);
+    }
+  }
+
+  // Changes words of the header to others of the same length; it is refused before the checksum is looked at.
+  void forge(const std::string& from, const std::string& to) const;
+
+  const test::Scratch scratch_;
+  const Settings settings_ = small_settings();
+  const Progress progress_{.step = 40, .position = 120, .loss_scale = {.scale = 1024, .fine_steps = 3, .skipped = 2}};
+  Model model_;
+};
+
+TEST_F(CheckpointTest, ComesBackExactly) {
+  write(path());
+  const Checkpoint checkpoint(path());
+  EXPECT_EQ(checkpoint.settings(), settings_);
+  EXPECT_EQ(checkpoint.progress(), progress_);
+  std::vector<float> state(model_.values().size());
+  for (const State which : {State::values, State::mean, State::variance}) {
+    model_.read_state(which, state);
+    const std::span<const float> read = checkpoint.state(which);
+    EXPECT_TRUE(std::equal(state.begin(), state.end(), read.begin(), read.end()));
+  }
+  EXPECT_EQ(scratch_.entries(), 1u);
+  EXPECT_EQ(parse_safetensors(bytes(), "a").data_bytes(), checkpoint_bytes(settings_.shape));
+}
+
+TEST_F(CheckpointTest, BytesDependOnTheStateAlone) {
+  write(path());
+  write(path("b.safetensors"));
+  EXPECT_EQ(bytes(), scratch_.read("b.safetensors"));
+}
+
+TEST_F(CheckpointTest, FindsEveryFlippedBitAndCut) {
+  write(path());
+  const std::string whole = bytes();
+  for (std::size_t i = 0; i < whole.size(); i += i < 400 ? 1 : 97) {
+    std::string changed = whole;
+    changed[i] = static_cast<char>(changed[i] ^ (1 << i % 8));
+    put(changed);
+    EXPECT_THROW(Checkpoint{path()}, Error) << "byte " << i;
+  }
+  for (std::size_t size = 0; size < whole.size(); size += 101) {
+    put(whole.substr(0, size));
+    EXPECT_THROW(Checkpoint{path()}, Error) << size << " bytes";
+  }
+  std::string changed = whole;
+  changed[whole.size() - 100] ^= 1;
+  put(changed);
+  expect_refusal("is corrupt: its bytes have the checksum");
+  put(whole + "x");
+  expect_refusal("follow the header");
+  put(whole);
+  EXPECT_NO_THROW(Checkpoint{path()});
+}
+
+void CheckpointTest::forge(const std::string& from, const std::string& to) const {
+  write(path());
+  std::string text = bytes();
+  const std::size_t place = text.find(from);
+  ASSERT_NE(place, std::string::npos) << from;
+  ASSERT_EQ(from.size(), to.size());
+  put(text.replace(place, from.size(), to));
+}
+
+TEST_F(CheckpointTest, RefusesForeignAndForgedHeaders) {
+  forge("strobe lm checkpoint 1", "strobe lm checkpoint 2");
+  expect_refusal("is no checkpoint of strobe lm train");
+  forge("layers.1.attention.q", "layers.1.attention.p");
+  expect_refusal("where layers.1.attention.q.weight, F32 [8, 8] belongs");
+  forge("\\\"heads\\\":2", "\\\"heads\\\":3");
+  expect_refusal("3 heads do not divide d_model 8");
+  forge("\\\"layers\\\":2", "\\\"layers\\\":1");
+  expect_refusal("bytes; its shape needs");
+  forge("\"step\":\"40\"", "\"step\":\"4x\"");
+  expect_refusal("its metadata's step is 4x");
+  forge("\\\"lr_min\\\"", "\\\"lr_mim\\\"");
+  expect_refusal("no key \"lr_min\"");
+}
+
+TEST_F(CheckpointTest, FolderThatStaysEmptyGoesAgain) {
+  for (const char* name : {"run", "a/b/c", "a/b/"}) {
+    { const CheckpointFolder folder(path(name), CheckpointFolder::Use::fresh); }
+    EXPECT_EQ(scratch_.entries(), 0u) << name;
+  }
+  std::filesystem::create_directory(path("mine"));
+  { const CheckpointFolder folder(path("mine"), CheckpointFolder::Use::fresh); }
+  EXPECT_TRUE(std::filesystem::exists(path("mine")));
+  {
+    const CheckpointFolder folder(path("mine/run"), CheckpointFolder::Use::fresh);
+    std::ofstream(folder.step_log()) << "{}";
+  }
+  EXPECT_TRUE(std::filesystem::exists(path("mine/run/steps.jsonl")));
+}
+
+TEST_F(CheckpointTest, FolderOfStrangersIsNoRun) {
+  std::filesystem::create_directory(path("full"));
+  const auto resume = [&] { const CheckpointFolder folder(path("full"), CheckpointFolder::Use::resume); };
+  EXPECT_NO_THROW(resume()) << "empty";
+  std::ofstream(path("full/letter")) << "x";
+  EXPECT_THROW(resume(), Error);
+  std::ofstream(path("full/steps.jsonl")) << "";
+  EXPECT_NO_THROW(resume()) << "a run that was killed before its first checkpoint";
+  std::filesystem::rename(path("full/steps.jsonl"), path("full/run.json"));
+  EXPECT_NO_THROW(resume()) << "and one before its first step";
+  std::filesystem::rename(path("full/run.json"), path("full/run.json.a1B2c3"));
+  EXPECT_THROW(resume(), Error) << "before it had begun";
+  EXPECT_FALSE(std::filesystem::exists(path("full/run.json.a1B2c3")));
+}
+
+TEST_F(CheckpointTest, SetsLaterOnesAsideAndLosesNone) {
+  const std::string folder = path("run");
+  const CheckpointFolder run(folder, CheckpointFolder::Use::fresh);
+  for (const std::int64_t step : {10, 20, 30}) write(run.file(step));
+  EXPECT_EQ(run.set_aside_after(10), (std::vector<std::int64_t>{20, 30}));
+  EXPECT_EQ(checkpoint_steps(folder), (std::vector<std::int64_t>{10}));
+  write(run.file(30));
+  EXPECT_EQ(run.set_aside_after(10), (std::vector<std::int64_t>{30}));
+  for (const char* name : {"step-00000020.safetensors.abandoned", "step-00000030.safetensors.abandoned",
+                           "step-00000030.safetensors.abandoned.2"}) {
+    EXPECT_TRUE(std::filesystem::exists(folder + "/" + name)) << name;
+  }
+  EXPECT_TRUE(run.set_aside_after(10).empty());
+  EXPECT_THROW(open_checkpoint(folder, 30, "{}"), Error);
+}
+
+TEST_F(CheckpointTest, FolderNamesListsAndKeeps) {
+  const std::string folder = path("run");
+  {
+    CheckpointFolder run(folder, CheckpointFolder::Use::fresh);
+    EXPECT_EQ(run.file(40), folder + "/step-00000040.safetensors");
+    for (const std::int64_t step : {7, 40, 123456789, 50}) write(run.file(step));
+    std::ofstream(folder + "/step-00000060.safetensors.aB3dEf") << "left by a kill";
+    std::ofstream(folder + "/step-x.safetensors") << "a stranger's";
+    EXPECT_EQ(checkpoint_steps(folder), (std::vector<std::int64_t>{7, 40, 50, 123456789}));
+    run.keep_newest(2, 50);  // what is later than this step is not touched
+    EXPECT_EQ(checkpoint_steps(folder), (std::vector<std::int64_t>{40, 50, 123456789}));
+    EXPECT_THROW(CheckpointFolder(folder, CheckpointFolder::Use::resume), Error) << "it is locked";
+  }
+  EXPECT_THROW(CheckpointFolder(folder, CheckpointFolder::Use::fresh), Error) << "it is not empty";
+  const CheckpointFolder again(folder, CheckpointFolder::Use::resume);
+  EXPECT_FALSE(std::filesystem::exists(folder + "/step-00000060.safetensors.aB3dEf"));
+  EXPECT_TRUE(std::filesystem::exists(folder + "/step-x.safetensors"));
+  EXPECT_THROW(CheckpointFolder(path("missing"), CheckpointFolder::Use::resume), Error);
+}
+
+TEST_F(CheckpointTest, CorruptOneIsNamedAndThePreviousOffered) {
+  const std::string folder = path("run");
+  const CheckpointFolder run(folder, CheckpointFolder::Use::fresh);
+  EXPECT_EQ(open_checkpoint(folder, kNewest, "{}"), nullptr);
+  for (const std::int64_t step : {10, 20, 30}) write(run.file(step));
+  EXPECT_NE(open_checkpoint(folder, kNewest, "{}"), nullptr);
+  for (const std::int64_t step : {20, 30}) std::filesystem::resize_file(run.file(step), 1000);
+  try {
+    open_checkpoint(folder, kNewest, "--resume={} does");
+    FAIL();
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("step-00000030.safetensors"), std::string::npos) << text;
+    EXPECT_NE(text.find("the newest whole one before it is that of step 10: --resume=10 does"), std::string::npos)
+        << text;
+  }
+  EXPECT_NE(open_checkpoint(folder, 10, "{}"), nullptr);
+}
+
+}  // namespace
+}  // namespace strobe::lm

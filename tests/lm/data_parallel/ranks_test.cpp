@@ -1,0 +1,48 @@
+// Real processes on 2 and 4 ranks, through `strobe launch`: what each of them checks is in tests/lm/ranks.
+#include <gtest/gtest.h>
+
+#include "cli/run_program.h"
+#include "comm/engine.h"
+
+namespace strobe::test {
+namespace {
+
+class DataParallelRanks : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const char* why = comm::why_no_mpi()) GTEST_SKIP() << why;
+    if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "no mpirun in PATH";
+  }
+
+  // On 2 and on 4 ranks nothing is found wrong.
+  void expect_fine(const std::string& scenario) {
+    for (const int ranks : {2, 4}) {
+      const Program program =
+          run_command("ASAN_OPTIONS=detect_leaks=0 STROBE_COMM_TIMEOUT=60 '" STROBE_PROGRAM "' launch -n " +
+                          std::to_string(ranks) + " --grace 1 -- '" STROBE_LM_RANKS "' " + scenario,
+                      scratch_);
+      EXPECT_EQ(program.code, 0) << scenario << " on " << ranks << " ranks: " << program.errors;
+      EXPECT_EQ(program.errors, "");
+    }
+  }
+
+  Scratch scratch_;
+};
+
+// Weights, losses and norms after 5 steps, with clipping and with frozen parameters; the same bits again.
+TEST_F(DataParallelRanks, EveryStrategyEqualsOneProcess) { expect_fine("equal"); }
+
+TEST_F(DataParallelRanks, ATiedTensorIsExchangedAfterItsLastUse) { expect_fine("tied"); }
+
+TEST_F(DataParallelRanks, ASharedOptimizerChangesNoBitAndTakesItsPartOfTheMemory) { expect_fine("shared-optimizer"); }
+
+TEST_F(DataParallelRanks, BeginWithTheValuesOfRank0) { expect_fine("broadcast"); }
+
+TEST_F(DataParallelRanks, BucketsAreSummedBeforeBackwardEnds) { expect_fine("events"); }
+
+TEST_F(DataParallelRanks, CallsAndBytesAreThoseOfTheStrategy) { expect_fine("calls"); }
+
+TEST_F(DataParallelRanks, WhatCannotBeIsRefused) { expect_fine("refusals"); }
+
+}  // namespace
+}  // namespace strobe::test

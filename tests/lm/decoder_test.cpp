@@ -1,0 +1,69 @@
+#include "lm/decoder.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "lm/model.h"
+#include "strobe/error.h"
+
+namespace strobe::lm {
+namespace {
+
+ModelShape shape_with(std::int64_t context) {
+  return {.d_model = 24, .d_ff = 40, .layers = 2, .heads = 3, .vocabulary = 19, .context = context};
+}
+
+double cross_entropy(std::span<const float> logits, std::int32_t target) {
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+  return std::log(sum) - static_cast<double>(logits[static_cast<std::size_t>(target)]);
+}
+
+std::vector<float> values_of(const ModelShape& shape, std::uint64_t seed) {
+  Model model(shape, 1, DType::fp32, {.threads = 1});
+  model.begin(seed);
+  return {model.values().begin(), model.values().end()};
+}
+
+// The loss of the first n tokens by the whole forward, for every n: so each token's own is compared, and no later one.
+TEST(Decoder, IsTheWholeForward) {
+  constexpr std::int64_t kContext = 17;
+  const ModelShape shape = shape_with(kContext);
+  const std::vector<float> values = values_of(shape, 4);
+  std::mt19937 random(2);
+  std::vector<std::int32_t> text(kContext + 1);
+  for (std::int32_t& token : text) token = static_cast<std::int32_t>(random() % 19);
+  for (const int threads : {1, 2}) {
+    Decoder decoder(shape, values, threads);
+    for (int round = 0; round < 2; ++round) {  // restarted, nothing is left of before
+      double sum = 0;
+      for (std::int64_t n = 1; n <= kContext; ++n) {
+        const auto at = static_cast<std::size_t>(n);
+        sum += cross_entropy(decoder.next(text[at - 1]), text[at]);
+        Model model(shape_with(n), 1, DType::fp32, {.threads = 1});
+        model.begin(4);
+        EXPECT_NEAR(sum / static_cast<double>(n), model.loss(text.data(), text.data() + 1), 2e-6) << n;
+      }
+      decoder.restart();
+    }
+  }
+}
+
+TEST(Decoder, RefusesMoreThanItsContextAndUnknownTokens) {
+  const ModelShape shape = shape_with(2);
+  const std::vector<float> values = values_of(shape, 1);
+  Decoder decoder(shape, values, 1);
+  EXPECT_THROW(decoder.next(19), Error);
+  EXPECT_THROW(decoder.next(-1), Error);
+  decoder.next(0);
+  decoder.next(18);
+  EXPECT_EQ(decoder.length(), 2);
+  EXPECT_THROW(decoder.next(0), Error);
+  EXPECT_THROW(Decoder(shape, std::span(values).first(5), 1), Error);
+}
+
+}  // namespace
+}  // namespace strobe::lm

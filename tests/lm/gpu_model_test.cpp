@@ -1,0 +1,135 @@
+// The model on a GPU: as on the CPU, the same bits again, graphs as the first run.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "lm/model.h"
+#include "lm/text.h"
+#include "support/gpu.h"
+
+namespace strobe::lm {
+namespace {
+
+using GpuModel = test::GpuTest;
+
+constexpr ModelShape kShape{.d_model = 128, .d_ff = 320, .layers = 3, .heads = 2, .vocabulary = 101, .context = 70};
+constexpr std::int64_t kBatch = 3;
+
+std::vector<double> losses_of(Model& model, int steps, double clip = 1) {
+  std::vector<double> losses;
+  for (int step = 1; step <= steps; ++step) {
+    const Text text(kShape, kBatch, static_cast<unsigned>(step));
+    losses.push_back(model.step(text.tokens.data(), text.targets.data(), {.adamw = {.step = step}, .clip = clip}).loss);
+  }
+  return losses;
+}
+
+std::vector<float> values_of(const Model& model) {
+  std::vector<float> values(static_cast<std::size_t>(parameter_count(model.shape())));
+  model.read_state(State::values, values);
+  return values;
+}
+
+TEST_F(GpuModel, StepsAsOnTheCpuInEveryType) {
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
+    Model cpu(kShape, kBatch, dtype, {.threads = 2}), gpu(kShape, kBatch, dtype, {.device = Device::cuda});
+    cpu.begin(5);
+    gpu.begin(5);
+    EXPECT_EQ(values_of(cpu), values_of(gpu));
+    const std::vector<double> expected = losses_of(cpu, 6), found = losses_of(gpu, 6);
+    const double tolerance = dtype == DType::fp32 ? 1e-4 : dtype == DType::fp16 ? 2e-3 : 1e-2;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_NEAR(found[i] / expected[i], 1, tolerance) << name_of(dtype) << " step " << i;
+    }
+  }
+}
+
+TEST_F(GpuModel, TwoRunsHaveTheSameBits) {
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    for (const GradientMemory memory : {GradientMemory::own, GradientMemory::shared}) {
+      const ModelOptions options{.gradients = memory};
+      Model one(kShape, kBatch, dtype, {.device = Device::cuda}, options);
+      Model two(kShape, kBatch, dtype, {.device = Device::cuda}, options);
+      one.begin(5);
+      two.begin(5);
+      EXPECT_EQ(losses_of(one, 6), losses_of(two, 6));
+      EXPECT_EQ(values_of(one), values_of(two));
+    }
+  }
+}
+
+// The first step of a model runs without a graph, the second captures one, the third replays it.
+TEST_F(GpuModel, AReplayedGraphDoesWhatTheFirstStepDoes) {
+  Model model(kShape, kBatch, DType::bf16, {.device = Device::cuda});
+  model.begin(5);
+  const std::vector<double> first = losses_of(model, 1);
+  const std::vector<float> values = values_of(model);
+  for (int again = 0; again < 3; ++again) {
+    model.begin(5);
+    EXPECT_EQ(losses_of(model, 1), first);
+    EXPECT_EQ(values_of(model), values);
+  }
+}
+
+TEST_F(GpuModel, LearnsABatchByHeartInEveryPrecision) {
+  const Text text(kShape, kBatch, 4);
+  for (const bool tf32 : {false, true}) {
+    for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
+      for (const bool deterministic : {true, false}) {
+        Model model(kShape, kBatch, dtype, {.device = Device::cuda, .deterministic = deterministic, .tf32 = tf32},
+                    {.gradients = GradientMemory::shared});
+        model.begin(7);
+        StepResult last;
+        for (int step = 1; step <= 80; ++step) {
+          last = model.step(
+              text.tokens.data(), text.targets.data(),
+              {.adamw = {.rate = 3e-3, .step = step}, .clip = deterministic ? 1.0 : 0.0, .needs_norm = deterministic});
+        }
+        EXPECT_LT(last.loss, 1) << name_of(dtype);
+        EXPECT_LT(last.skipped_in_all, 10);
+        EXPECT_EQ(std::isnan(last.gradient_norm), !deterministic && dtype != DType::fp16);
+      }
+    }
+  }
+}
+
+// A scale that no gradient survives: nothing changes, and it is halved until one does.
+TEST_F(GpuModel, StepsThatOverflowAreSkippedAndCounted) {
+  const Text text(kShape, kBatch, 4);
+  Model model(kShape, kBatch, DType::fp16, {.device = Device::cuda});
+  model.begin(7);
+  model.set_loss_scale({.scale = 0x1p40});
+  const std::vector<float> before = values_of(model);
+  const auto step = [&] { return model.step(text.tokens.data(), text.targets.data(), {}); };
+  StepResult result = step();
+  EXPECT_TRUE(result.skipped);
+  EXPECT_EQ(result.skipped_in_all, 1);
+  EXPECT_EQ(model.loss_scale().scale, 0x1p39);
+  EXPECT_EQ(values_of(model), before);
+  for (int more = 0; more < 40 && result.skipped; ++more) result = step();
+  EXPECT_FALSE(result.skipped);
+  EXPECT_NE(values_of(model), before);
+  EXPECT_TRUE(std::isfinite(result.gradient_norm));
+}
+
+// Clipped to a norm that no gradient reaches: each phase's work is that of a step.
+TEST_F(GpuModel, PhasesMakeAStep) {
+  const Text text(kShape, kBatch, 3);
+  for (const double clip : {0.0, 1e6}) {
+    Model whole(kShape, kBatch, DType::bf16, {.device = Device::cuda});
+    Model parts(kShape, kBatch, DType::bf16, {.device = Device::cuda});
+    const StepOptions options{.adamw = {.step = 1}, .clip = clip, .needs_norm = false};
+    for (Model* const model : {&whole, &parts}) {
+      model->begin(1);
+      model->step(text.tokens.data(), text.targets.data(), options);
+    }
+    for (int again = 0; again < 3; ++again) {
+      whole.step(text.tokens.data(), text.targets.data(), options);
+      for (const Phase phase : {Phase::forward, Phase::backward, Phase::update}) parts.run_phase(phase);
+    }
+    EXPECT_EQ(values_of(whole), values_of(parts));
+  }
+}
+
+}  // namespace
+}  // namespace strobe::lm

@@ -1,0 +1,117 @@
+// Memory of a step on the CPU: the timeline against the allocator's own count, the prediction, and the plan.
+#include "lm/memory_bench.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace strobe::lm {
+namespace {
+
+BenchCase small_case(Precision precision, BenchPass pass) {
+  return {.shape = {.d_model = 32, .d_ff = 48, .layers = 3, .heads = 2, .vocabulary = 50, .context = 24},
+          .batch = 2,
+          .precision = precision,
+          .pass = pass,
+          .place = {.threads = 2}};
+}
+
+constexpr Recompute kModes[] = {Recompute::none, Recompute::attention, Recompute::block};
+
+std::size_t in(const ByCategory& bytes, Category category) { return bytes[static_cast<std::size_t>(category)]; }
+
+TEST(MemoryBench, CategoriesAddUpToWhatTheAllocatorCounted) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    for (const BenchPass pass : {BenchPass::forward, BenchPass::forward_backward, BenchPass::step}) {
+      for (const char* const kernel : {"flash2", "standard"}) {
+        for (const Recompute recompute : kModes) {
+          BenchCase one = small_case(precision, pass);
+          one.attention = kernel;
+          one.recompute = recompute;
+          const MemoryFigures figures = measure_memory(one);
+          EXPECT_EQ(figures.timeline.peak(), figures.counted);
+          EXPECT_EQ(figures.predicted, figures.counted) << name_of(precision) << " " << kernel;
+          EXPECT_FALSE(figures.driver.has_value());
+        }
+      }
+    }
+  }
+}
+
+TEST(MemoryBench, CategoriesAreThoseOfTheModel) {
+  const BenchCase one = small_case(Precision::bf16, BenchPass::step);
+  const auto parameters = static_cast<std::size_t>(parameter_count(one.shape));
+  const MemoryTimeline timeline = measure_memory(one).timeline;
+  for (const ByCategory& moment : timeline.moments) {
+    EXPECT_EQ(in(moment, Category::parameters), 6 * parameters);
+    EXPECT_EQ(in(moment, Category::optimizer), 8 * parameters);
+  }
+  EXPECT_EQ(in(timeline.moments.front(), Category::gradients), 0u);
+  EXPECT_EQ(in(timeline.moments.back(), Category::gradients), 4 * parameters) << "all of them at the update";
+  EXPECT_EQ(in(timeline.moments.back(), Category::saved), 0u);
+  EXPECT_NE(timeline.operations.back().find("adamw"), std::string::npos);
+}
+
+// What the plan lets share memory is never in use at once: neither two activations, nor a gradient and an activation.
+TEST(MemoryBench, TensorsThatLiveAtOnceDoNotOverlap) {
+  for (int i = 0; i < 6; ++i) {
+    BenchCase one = small_case(i < 3 ? Precision::fp32 : Precision::bf16, BenchPass::step);
+    one.recompute = kModes[i % 3];
+    const MemoryTimeline timeline = measure_memory(one).timeline;
+    for (const Life& a : timeline.tensors) {
+      for (const Life& b : timeline.tensors) {
+        if (&a == &b || a.to < b.from || b.to < a.from) continue;
+        EXPECT_TRUE(a.at + a.bytes <= b.at || b.at + b.bytes <= a.at) << a.name << " and " << b.name;
+      }
+    }
+  }
+}
+
+TEST(MemoryBench, ATensorLivesFromItsWriteToItsLastRead) {
+  const auto lives = [](BenchPass pass, const std::string& name) {
+    const MemoryTimeline timeline = measure_memory(small_case(Precision::fp32, pass)).timeline;
+    const auto found = std::find_if(timeline.tensors.begin(), timeline.tensors.end(),
+                                    [&](const Life& one) { return one.name == name; });
+    EXPECT_NE(found, timeline.tensors.end()) << name;
+    return std::tuple(timeline.operations.at(static_cast<std::size_t>(found->from)),
+                      timeline.operations.at(static_cast<std::size_t>(found->to)), found->category);
+  };
+  EXPECT_EQ(lives(BenchPass::step, "layers.1.feed_forward.gated"),
+            std::tuple("swiglu layers.1.feed_forward.w1+w3", "linear backward weight layers.1.feed_forward.w2",
+                       Category::saved));
+  EXPECT_EQ(lives(BenchPass::forward, "layers.1.feed_forward.gated"),
+            std::tuple("swiglu layers.1.feed_forward.w1+w3", "linear layers.1.feed_forward.w2", Category::passing));
+  EXPECT_EQ(lives(BenchPass::step, "gradient of norm.weight"),
+            std::tuple("rms_norm backward norm", "adamw all parameters", Category::gradients));
+}
+
+// Kept is all of the plan but the gradients; of what blocks share, the last block's.
+TEST(MemoryBench, RecomputationKeepsWhatThePlanSays) {
+  std::size_t most = std::numeric_limits<std::size_t>::max();
+  for (const Recompute recompute : kModes) {
+    BenchCase one = small_case(Precision::fp32, BenchPass::step);
+    one.recompute = recompute;
+    const MemoryTimeline timeline = measure_memory(one).timeline;
+    std::size_t kept = 0;
+    for (const Activation& activation : activation_plan(one.shape, one.batch, DType::fp32, recompute).table) {
+      kept += activation.name.starts_with("gradient") ? 0 : activation.bytes();
+    }
+    EXPECT_EQ(timeline.most_saved(), kept) << name_of(recompute);
+    EXPECT_LT(kept, most) << name_of(recompute);
+    most = kept;
+  }
+}
+
+TEST(MemoryBench, StandardAttentionHoldsItsScores) {
+  BenchCase one = small_case(Precision::fp32, BenchPass::step);
+  one.attention = "standard";
+  const MemoryTimeline timeline = measure_memory(one).timeline;
+  std::size_t most = 0;
+  for (const ByCategory& moment : timeline.moments) most = std::max(most, in(moment, Category::scores));
+  EXPECT_GE(most, 24u * 24 * sizeof(float));
+  EXPECT_EQ(residual_bytes(one), 2u * 24 * 32 * sizeof(float));
+}
+
+}  // namespace
+}  // namespace strobe::lm

@@ -1,0 +1,80 @@
+// Bytes of a device: by hand, and that splitting never takes more.
+#include "lm/plan/device_memory.h"
+
+#include <gtest/gtest.h>
+
+namespace strobe::lm {
+namespace {
+
+BenchCase one_of(const char* size, Precision precision) {
+  return {.shape = shape_of(size), .batch = 2, .precision = precision};
+}
+
+TEST(DeviceMemory, OfKnownSizesByHand) {
+  // xl: 2 x 10,000 x 1600 + 48 (4 x 1600^2 + 3 x 1600 x 6400 + 2 x 1600) + 1600.
+  const std::size_t xl = 32'000'000 + 48ull * (10'240'000 + 30'720'000 + 3'200) + 1600;
+  const DeviceMemory memory = device_memory({.one = one_of("xl", Precision::bf16)}, 0);
+  EXPECT_EQ(memory.weights, 6 * xl);
+  EXPECT_EQ(memory.gradients, 4 * xl);
+  EXPECT_EQ(memory.optimizer, 8 * xl);
+  EXPECT_EQ(device_memory({.one = one_of("xl", Precision::fp32)}, 0).weights, 4 * xl);
+  EXPECT_EQ(device_memory({.one = one_of("xl", Precision::bf16), .mesh = {.data = 64}}, 0).total(), memory.total());
+}
+
+TEST(DeviceMemory, ShardingSplitsOneThingMoreEachTime) {
+  const Mesh mesh{.data = 2, .shard = 8};
+  const auto of = [&](Sharding sharding) {
+    return device_memory({.one = one_of("xl", Precision::bf16), .mesh = mesh, .sharding = sharding}, 0);
+  };
+  const DeviceMemory none = of(Sharding::replicated), optimizer = of(Sharding::optimizer),
+                     gradients = of(Sharding::gradients), weights = of(Sharding::weights);
+  const std::size_t count = none.gradients / 4, block = 40'963'200;
+  EXPECT_EQ(optimizer.optimizer, count);  // 8 bytes over 8 devices; the count is a multiple of 8
+  EXPECT_EQ(optimizer.gradients, none.gradients);
+  EXPECT_EQ(gradients.gradients, count / 2 + 4 * block);
+  EXPECT_EQ(gradients.weights, none.weights);
+  EXPECT_EQ(weights.weights, 6 * count / 8 + 2 * 2 * block);
+  EXPECT_EQ(weights.activations, gradients.activations);
+  EXPECT_GE(gradients.activations, none.activations);  // gradients do not lie in them any more
+  EXPECT_GT(none.total(), optimizer.total());
+  EXPECT_GT(optimizer.total(), gradients.total());
+  EXPECT_GT(gradients.total(), weights.total());
+}
+
+TEST(DeviceMemory, ASplitGradientWaitsInTheLargerOfUnitAndBucket) {
+  const auto of = [](Sharding sharding, std::size_t bucket) {
+    return device_memory({.one = one_of("xl", Precision::bf16), .mesh = {.shard = 8}, .sharding = sharding}, 0, bucket);
+  };
+  const std::size_t block = 4 * 40'963'200, split = of(Sharding::gradients, 0).gradients;
+  EXPECT_EQ(of(Sharding::gradients, block).gradients, split);
+  EXPECT_EQ(of(Sharding::gradients, 2 * block).gradients, split + block);
+  EXPECT_EQ(of(Sharding::optimizer, 2 * block).total(), of(Sharding::optimizer, 0).total()) << "whole anyway";
+}
+
+TEST(DeviceMemory, TensorPartsSplitMatricesAndWhatIsBetweenThem) {
+  // d 8, d_ff 12, 1 layer, 2 heads, vocabulary 5: parts of 3 words each.
+  BenchCase one{.shape = {.d_model = 8, .d_ff = 12, .layers = 1, .heads = 2, .vocabulary = 5, .context = 16},
+                .batch = 1};
+  EXPECT_EQ(count_of(parameters_of_a_device(one.shape, 1)), parameter_count(one.shape));
+  EXPECT_EQ(count_of(parameters_of_a_device(one.shape, 2)), 2 * 3 * 8 + (4 * 64 + 3 * 96) / 2 + 3 * 8);
+  const ActivationPlan whole = activation_plan(one.shape, 1, DType::fp32),
+                       half = activation_plan(one.shape, 1, DType::fp32, Recompute::none, 2);
+  ASSERT_EQ(whole.table.size(), half.table.size());
+  for (std::size_t i = 0; i < whole.table.size(); ++i) {
+    const std::string& name = whole.table[i].name;
+    const bool split = name.find("qkv") != name.npos || name.find("attention.o") != name.npos ||
+                       name.find("lse") != name.npos || name.find("feed_forward.") != name.npos;
+    const std::int64_t expected = name == "logits" ? 16 * 3 : whole.table[i].count / (split ? 2 : 1);
+    EXPECT_EQ(half.table[i].count, expected) << name;
+  }
+  std::size_t last = device_memory({.one = one_of("large", Precision::bf16)}, 0).total();
+  for (const std::int64_t tensor : {2, 4, 10, 20}) {
+    const std::size_t now =
+        device_memory({.one = one_of("large", Precision::bf16), .mesh = {.tensor = tensor}}, 0).total();
+    EXPECT_LT(now, last) << tensor;
+    last = now;
+  }
+}
+
+}  // namespace
+}  // namespace strobe::lm

@@ -1,0 +1,142 @@
+// Times by hand on a machine of round numbers, and which way they go.
+#include "lm/plan/step_time.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace strobe::lm {
+namespace {
+
+const Machine kMachine{.flop_rate = 1e12,
+                       .memory_bandwidth = 1e11,
+                       .node = 8,
+                       .inside = {.bandwidth = 1e10, .latency = 1e-5},
+                       .between = {.bandwidth = 1e9, .latency = 1e-4}};
+
+SharedStep step_of(const Mesh& mesh, Sharding sharding = Sharding::replicated, Precision precision = Precision::fp32) {
+  return {{.shape = shape_of("small"), .batch = 4, .precision = precision}, mesh, sharding};
+}
+
+const double kCount = static_cast<double>(parameter_count(shape_of("small")));
+
+TEST(StepTime, OneDeviceComputesAndWaitsForNobody) {
+  const SharedStep step = step_of({});
+  const StepTime time = step_time(step, kMachine);
+  BenchCase one = step.one;
+  EXPECT_DOUBLE_EQ(time.forward + time.backward, flops_of(one) / 1e12);
+  EXPECT_DOUBLE_EQ(time.backward, 2 * time.forward);
+  EXPECT_DOUBLE_EQ(time.update, 28 * kCount / 1e11);
+  EXPECT_DOUBLE_EQ(step_time(step_of({}, Sharding::replicated, Precision::bf16), kMachine).update, 30 * kCount / 1e11);
+  EXPECT_EQ(time.waiting(), 0);
+  EXPECT_EQ(time.step(), time.computing());
+  EXPECT_EQ(time.calls, 0);
+  EXPECT_EQ(time.call_bytes, 0);
+  EXPECT_TRUE(time.hides());
+}
+
+TEST(StepTime, DataParallelIsOneAllReduceABucket) {
+  const StepTime time = step_time(step_of({.data = 8}), kMachine, 1e8);
+  EXPECT_EQ(time.calls, std::ceil(4 * kCount / 1e8));
+  EXPECT_DOUBLE_EQ(time.calls * time.call_bytes, 4 * kCount);
+  EXPECT_DOUBLE_EQ(time.inside, 2 * 7.0 / 8 * 4 * kCount);
+  EXPECT_EQ(time.between, 0);
+  EXPECT_DOUBLE_EQ(time.backward_exchange, time.calls * 6e-5 + 7 * kCount / 1e10);
+  EXPECT_EQ(time.gather, 0);
+}
+
+// Calls of 2 s: known after 3, 6, 9, 12 s.
+TEST(StepTime, ExposedIsTheLastCallAndWhatDidNotHide) {
+  EXPECT_DOUBLE_EQ(exposed_seconds(4, 2, 12), 2);       // 3..5, 6..8, 9..11, 12..14
+  EXPECT_DOUBLE_EQ(exposed_seconds(4, 4, 12), 16 - 9);  // from 3 s on without a pause
+  EXPECT_DOUBLE_EQ(exposed_seconds(1, 4, 12), 4);       // after all computing
+  EXPECT_DOUBLE_EQ(exposed_seconds(3, 0, 12), 0);
+}
+
+// Where backward takes as long as the bytes do, no other bucket waits less.
+TEST(StepTime, TheBestBucketWaitsLeastWhereComputingAndBytesTakeTheSame) {
+  EXPECT_DOUBLE_EQ(best_bucket_bytes(4e8, 1e9, 1e-4), std::sqrt(4e8 * 1e9 * 1e-4));
+  const SharedStep step = step_of({.data = 64});
+  const double overhead = 6 * 1e-5 + 6 * 1e-4, seconds_a_byte = 1.75 / 1e10 + 1.75 / 8 / 1e9;
+  Machine balanced = kMachine;
+  balanced.flop_rate = 2.0 / 3 * flops_of(step.one) / (4 * kCount * seconds_a_byte);
+  const StepTime best = step_time(step, balanced);
+  EXPECT_EQ(best.calls, std::ceil(4 * kCount / std::sqrt(4 * kCount * overhead / seconds_a_byte)));
+  for (const double factor : {0.25, 0.5, 2.0, 4.0}) {
+    EXPECT_GT(step_time(step, balanced, factor * best.call_bytes).exposed, best.exposed) << factor;
+  }
+}
+
+TEST(StepTime, ShardingsExchangeWhatTheirStrategyDoes) {
+  const double all = 4 * kCount, part = 7.0 / 8;
+  const auto of = [&](Sharding sharding) { return step_time(step_of({.shard = 8}, sharding), kMachine); };
+  EXPECT_NEAR(of(Sharding::optimizer).inside, 3 * part * all, 1);  // all-reduce, all-gather
+  EXPECT_NEAR(of(Sharding::gradients).inside, 2 * part * all, 1);  // reduce-scatter, all-gather
+  EXPECT_NEAR(of(Sharding::weights).inside, 3 * part * all, 1);    // two all-gathers, reduce-scatter
+  EXPECT_DOUBLE_EQ(of(Sharding::optimizer).update, 28 * kCount / 8 / 1e11);
+  EXPECT_EQ(of(Sharding::weights).gather, 0);
+  EXPECT_GT(of(Sharding::weights).forward_exchange, 0);
+  EXPECT_EQ(of(Sharding::weights).calls, 14);  // 12 blocks and two ends
+  // Copies of the sharded ones exchange shares alone between nodes.
+  const StepTime two_levels = step_time(step_of({.data = 4, .shard = 8}, Sharding::gradients), kMachine);
+  EXPECT_NEAR(two_levels.between, 2 * 3.0 / 4 * all / 8, 1);
+}
+
+TEST(StepTime, TensorPartsComputeLessAndWaitForActivations) {
+  const StepTime whole = step_time(step_of({}), kMachine), parts = step_time(step_of({.tensor = 4}), kMachine);
+  EXPECT_DOUBLE_EQ(parts.forward, whole.forward / 4);
+  const double residual = 4.0 * 4 * 512 * 768, calls = 2 * (2 * 12 + 1);
+  EXPECT_NEAR(parts.tensor, calls * (4 * 1e-5 + 1.5 * residual / 1e10), 1e-12);
+  EXPECT_NEAR(parts.inside, calls * 1.5 * residual, 1);
+  EXPECT_EQ(parts.backward_exchange, 0);
+  EXPECT_EQ(parts.calls, 0) << "one batch: no gradients to add";
+  EXPECT_EQ(parts.waiting(), parts.tensor);
+}
+
+TEST(StepTime, ItIsComputeBoundFromTheLeastBatchOn) {
+  Machine slow_links = kMachine;
+  slow_links.inside.bandwidth = slow_links.between.bandwidth = 1e8;
+  for (const Sharding sharding : {Sharding::replicated, Sharding::optimizer, Sharding::gradients, Sharding::weights}) {
+    SharedStep step =
+        step_of(sharding == Sharding::replicated ? Mesh{.data = 64} : Mesh{.data = 2, .shard = 32}, sharding);
+    const std::int64_t least = least_batch(step, slow_links);
+    ASSERT_GT(least, 1);
+    step.one.batch = least;
+    EXPECT_TRUE(step_time(step, slow_links).hides()) << name_of(sharding);
+    step.one.batch = least - 1;
+    EXPECT_FALSE(step_time(step, slow_links).hides()) << name_of(sharding);
+  }
+  EXPECT_EQ(least_batch(step_of({}), kMachine), 1);
+  Machine no_links = kMachine;
+  no_links.inside.bandwidth = 1e-9;
+  EXPECT_EQ(least_batch(step_of({.data = 2}), no_links), 9'000'000'000'000'000);
+  // In one node, without latency, fp32 gradients of P parameters: 4 P T / rate = 8 P (n - 1) / n / bandwidth at
+  // T = 2 (n - 1) / n rate / bandwidth tokens, whatever P is; attention and the embedding move it a little.
+  Machine flat = kMachine;
+  flat.node = 0;
+  flat.inside = {.bandwidth = 1e8, .latency = 0};
+  const double tokens = 2 * 63.0 / 64 * 1e12 / 1e8;
+  EXPECT_NEAR(static_cast<double>(least_batch(step_of({.data = 64}), flat)) * 512 / tokens, 1, 0.1);
+}
+
+TEST(StepTime, MoreDevicesNeverMakeAStepShorterNorAFasterLinkLonger) {
+  for (const Sharding sharding : {Sharding::replicated, Sharding::gradients, Sharding::weights}) {
+    const auto mesh_of = [&](std::int64_t devices) {
+      return sharding == Sharding::replicated ? Mesh{.data = devices} : Mesh{.data = devices / 8, .shard = 8};
+    };
+    double last = 0;
+    for (std::int64_t devices = 8; devices <= 16384; devices *= 2) {
+      const double now = step_time(step_of(mesh_of(devices), sharding), kMachine).step();
+      EXPECT_GE(now, last) << devices;
+      last = now;
+    }
+    Machine fast = kMachine;
+    fast.between.bandwidth *= 10;
+    const SharedStep step = step_of(mesh_of(64), sharding);
+    EXPECT_LT(step_time(step, fast).step(), step_time(step, kMachine).step()) << name_of(sharding);
+  }
+}
+
+}  // namespace
+}  // namespace strobe::lm

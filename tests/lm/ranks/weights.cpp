@@ -1,0 +1,125 @@
+// Weights after some steps: those of one process on the whole batch, the same bits again, the same bits sharded.
+#include <fmt/format.h>
+
+#include "device/host/allocator.h"
+#include "lm/ranks/scenario.h"
+#include "lm/ranks/training.h"
+
+namespace strobe::test {
+namespace {
+
+constexpr double kLargeEps = 1e-5;
+
+// Parameters that changed although they are frozen, or did not although they are trained.
+std::vector<std::string> not_as_told(std::span<const float> values, const std::vector<std::string>& frozen) {
+  lm::Model untrained(small_shape(), 1, DType::fp32, {.threads = 1});
+  untrained.begin(1);
+  std::vector<std::string> names;
+  for (const lm::Parameter& parameter : untrained.parameters()) {
+    const auto begin = values.begin() + parameter.first;
+    const bool stayed = std::equal(begin, begin + parameter.count(), untrained.values().begin() + parameter.first);
+    const bool is_frozen = std::find(frozen.begin(), frozen.end(), parameter.name) != frozen.end();
+    if (stayed != is_frozen) names.push_back(parameter.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+// AdamW divides by the gradient's own size, so an element whose gradient is nearly 0 moves by the rounding of a sum:
+// with the usual eps it is parameters that are held to 1e-5, with a larger one every single element.
+int equals_one_process(comm::Communicator& communicator) {
+  Faults faults(communicator);
+  const Training trainings[] = {{},
+                                {.clip = 0.5},
+                                {.clip = 0.5, .eps = kLargeEps},
+                                {.clip = 0.5,
+                                 .eps = kLargeEps,
+                                 .frozen = {"embedding.weight", "layers.1.feed_forward.w1.weight", "norm.weight"}}};
+  for (const Training& training : trainings) {
+    const Trained alone = train_alone(training);
+    if (training.clip > 0) faults.expect(alone.norms[0] > training.clip, "nothing is clipped");
+    for (const lm::Strategy& strategy : lm::strategies()) {
+      const Trained together = train_together(communicator, strategy, training);
+      const auto expect = [&](bool holds, const std::string& what) {
+        faults.expect(holds, fmt::format("{}, clip {}, {} frozen: {}", strategy.name, training.clip,
+                                         training.frozen.size(), what));
+      };
+      const auto [norm, element] = difference_of(together.values, alone.values);
+      expect(norm < 1e-5, fmt::format("a parameter differs by {}", norm));
+      if (training.eps == kLargeEps) expect(element < 1e-5, fmt::format("an element differs by {}", element));
+      for (std::size_t step = 0; step < kSteps; ++step) {
+        expect(std::abs(together.losses[step] - alone.losses[step]) < 1e-5 * alone.losses[step],
+               fmt::format("step {}: loss {}, not {}", step + 1, together.losses[step], alone.losses[step]));
+        expect(std::abs(together.norms[step] - alone.norms[step]) < 1e-5 * alone.norms[step],
+               fmt::format("step {}: norm {}, not {}", step + 1, together.norms[step], alone.norms[step]));
+      }
+      expect(train_together(communicator, strategy, training) == together, "other bits when run again");
+      std::vector<float> first = together.values;  // rank 0's
+      communicator.broadcast(comm::elements(std::span(first)));
+      expect(first == together.values, "other weights than rank 0");
+      for (const std::string& name : not_as_told(together.values, training.frozen)) {
+        expect(false, name + " is frozen and changed, or is not and stayed");
+      }
+    }
+  }
+  return faults.count();
+}
+
+// Against the unsharded strategy with the same calls: to the bit, by reduce-scatter within 1e-6.
+int shared_optimizer(comm::Communicator& communicator) {
+  Faults faults(communicator);
+  const auto train = [&](const char* name) {
+    return train_together(communicator, lm::strategy_of(name), {.clip = 0.5, .dtype = DType::fp32});
+  };
+  const Trained flat = train("flat"), bucketed = train("bucketed");
+  faults.expect(train("sharded") == flat, "sharded is not flat");
+  faults.expect(train("sharded-overlap") == bucketed, "sharded-overlap is not bucketed");
+  faults.expect(difference_of(train("sharded-rs").values, bucketed.values).element < 1e-6,
+                "sharded-rs is not bucketed");
+  const Training bf16{.clip = 0.5, .dtype = DType::bf16};
+  faults.expect(train_together(communicator, lm::strategy_of("sharded"), bf16) ==
+                    train_together(communicator, lm::strategy_of("flat"), bf16),
+                "bf16: sharded is not flat");
+
+  const std::size_t all = static_cast<std::size_t>(lm::parameter_count(small_shape())) * sizeof(float);
+  std::size_t largest = 0;
+  for (const lm::Parameter& parameter : lm::parameter_table(small_shape())) {
+    largest = std::max(largest, static_cast<std::size_t>(parameter.count()) * sizeof(float));
+  }
+  for (const lm::Strategy& strategy : lm::strategies()) {
+    const std::size_t before = host_allocator().statistics().current;
+    lm::Model model(small_shape(), 1, DType::fp32, {.threads = 1}, {.optimizer = lm::OptimizerMemory::outside});
+    const std::size_t held = host_allocator().statistics().current;
+    const lm::ParallelModel together(model, communicator, {.exchange = exchange_by(strategy)});
+    const std::size_t added = host_allocator().statistics().current - held;
+    const auto ranks = static_cast<std::size_t>(communicator.size());
+    const std::size_t parts = strategy.updates == lm::Updates::scattered_share ? 3 : 2;  // with the gradient's share
+    const std::size_t most = strategy.updates == lm::Updates::all ? parts * all : parts * (all / ranks) + largest;
+    faults.expect(added <= most && added >= parts * all / (strategy.updates == lm::Updates::all ? 1 : ranks) - largest,
+                  fmt::format("{}: {} bytes of optimizer, at most {}", strategy.name, added, most));
+    if (strategy.updates == lm::Updates::all) {
+      lm::Model whole(small_shape(), 1, DType::fp32, {.threads = 1});
+      const std::size_t with_state = host_allocator().statistics().current - held - added;
+      faults.expect(with_state == held - before + 2 * all, "the model still has state of its own");
+    }
+  }
+  return faults.count();
+}
+
+int first_broadcast(comm::Communicator& communicator) {
+  Faults faults(communicator);
+  lm::Model model(small_shape(), 1, DType::fp32, {.threads = 1}, {.optimizer = lm::OptimizerMemory::outside});
+  lm::Model wanted(small_shape(), 1, DType::fp32, {.threads = 1});
+  wanted.begin(7);
+  model.begin(7 + static_cast<std::uint64_t>(communicator.rank()));
+  const auto same = [&] { return std::equal(model.values().begin(), model.values().end(), wanted.values().begin()); };
+  faults.expect(same() == (communicator.rank() == 0), "ranks began alike");
+  lm::ParallelModel together(model, communicator,
+                             {.exchange = exchange_by(lm::strategy_of("naive")), .frozen = {"embedding.weight"}});
+  together.begin();
+  faults.expect(same(), "not rank 0's values");
+  return faults.count();
+}
+
+}  // namespace strobe::test

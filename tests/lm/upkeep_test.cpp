@@ -1,0 +1,77 @@
+#include "lm/upkeep.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "strobe/error.h"
+#include "support/scratch.h"
+
+namespace strobe::lm {
+namespace {
+
+class UpkeepTest : public testing::Test {
+ protected:
+  std::string path() const { return (scratch_.path() / "run.json").string(); }
+
+  void expect_refusal(const std::string& contents, const std::string& part) {
+    std::ofstream(path()) << contents;
+    try {
+      read_upkeep(path());
+      ADD_FAILURE() << contents;
+    } catch (const Error& error) {
+      const std::string what = error.what();
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument) << what;
+      EXPECT_EQ(what.find(path() + ": is damaged: "), 0u) << what;
+      EXPECT_NE(what.find(part), std::string::npos) << what;
+      EXPECT_NE(what.find("; remove it, and say "), std::string::npos) << what;
+      EXPECT_EQ(what.find('\n'), std::string::npos) << what;
+    }
+  }
+
+  test::Scratch scratch_;
+};
+
+const Upkeep kUnusual = {
+    .checkpoint_every = 7, .keep = 0, .validation = "a \"b\".txt", .validation_every = 5, .validation_batches = 2};
+
+TEST_F(UpkeepTest, IsReadAsItWasWritten) {
+  write_upkeep(path(), kUnusual);
+  EXPECT_EQ(read_upkeep(path()), kUnusual);
+  write_upkeep(path(), {});
+  EXPECT_EQ(read_upkeep(path()), Upkeep{});
+  EXPECT_EQ(scratch_.entries(), 1u) << "no temporary file is left";
+}
+
+TEST_F(UpkeepTest, IsTheDefaultWhereThereIsNone) { EXPECT_EQ(read_upkeep(path()), Upkeep{}); }
+
+TEST_F(UpkeepTest, DamageIsNamedWithWhatToDo) {
+  write_upkeep(path(), kUnusual);
+  const std::string whole = scratch_.read("run.json");
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = whole;
+    return text.replace(text.find(from), from.size(), to);
+  };
+  expect_refusal("", "");
+  expect_refusal(whole.substr(0, whole.size() / 2), "");
+  expect_refusal(whole + whole, "");
+  expect_refusal("[]", "");
+  expect_refusal(with("keep", "kept"), "\"keep\"");
+  expect_refusal(with("\"val_batches\":2", "\"val_batches\":0"), "val_batches 0: valid: 1 or more");
+  expect_refusal(with("\"keep\":0", "\"keep\":-1"), "keep -1: valid: 0 or more");
+  expect_refusal(with("\"keep\":0", "\"keep\":\"all\""), "");
+}
+
+TEST_F(UpkeepTest, WhatCannotBeReadIsNamed) {
+  std::filesystem::create_directory(path());
+  try {
+    read_upkeep(path());
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.what(), path() + ": is a folder; a plain file is needed");
+  }
+}
+
+}  // namespace
+}  // namespace strobe::lm

@@ -1,0 +1,235 @@
+// Every operation on the GPU beside the same one on the CPU: all types, sizes that no vector divides, one row, rows
+// that just fit shared memory and longer ones, tensors that are aligned to an element only.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "ops/cross_entropy.h"
+#include "ops/differences.h"
+#include "ops/embedding.h"
+#include "ops/gpu_tensors.h"
+#include "ops/rms_norm.h"
+#include "ops/rope.h"
+#include "ops/swiglu.h"
+#include "support/gpu.h"
+
+namespace strobe::ops {
+namespace {
+
+using GpuOps = test::GpuTest;
+
+// Within `units` of the type, of values about 1 or of their own size where that is more; 16 times that in fp32, where
+// sums in another order show.
+void expect_close(const char* what, const Values& found, const Values& expected, double units) {
+  ASSERT_EQ(found.size(), expected.size());
+  int shown = 0;
+  for (std::size_t i = 0; i < found.size() && shown < 5; ++i) {
+    const double unit = found.dtype() == DType::fp32 ? 16 * unit_of(DType::fp32) : unit_of(found.dtype());
+    const double allowed = units * unit * std::max(1.0, std::abs(expected[i]));
+    if (!(std::abs(found[i] - expected[i]) <= allowed)) {
+      ADD_FAILURE() << what << ' ' << name_of(found.dtype()) << " [" << i << "]: " << found[i] << ", on the CPU "
+                    << expected[i];
+      ++shown;
+    }
+  }
+}
+
+void expect_close(const char* what, const std::vector<float>& found, const std::vector<float>& expected, double units) {
+  const auto of = [](const std::vector<float>& values) {
+    return Values(DType::fp32, std::vector<double>(values.begin(), values.end()));
+  };
+  expect_close(what, of(found), of(expected), units);
+}
+
+struct Size {
+  std::int64_t rows, width;
+  std::size_t skip;
+};
+constexpr Size kSizes[] = {{1, 1, 0},  {1, 768, 0},  {37, 131, 0},  {33, 1600, 0},
+                           {9, 64, 1}, {700, 24, 0}, {2, 12032, 0}, {3, 13000, 0}};
+
+std::vector<float> floats(std::size_t count, unsigned seed) {
+  const std::vector<double> values = normal_values(count, seed);
+  return {values.begin(), values.end()};
+}
+
+TEST_F(GpuOps, RmsNorm) {
+  const Gpu gpu;
+  for (const DType dtype : kTypes) {
+    for (const auto& [rows, width, skip] : kSizes) {
+      SCOPED_TRACE(testing::Message() << name_of(dtype) << ' ' << rows << " x " << width);
+      const auto count = static_cast<std::size_t>(rows * width);
+      const ops::RmsNorm norm{.rows = rows, .width = width, .dtype = dtype};
+      const Values x(dtype, normal_values(count, 1)), dy(dtype, normal_values(count, 2));
+      const std::vector<float> weight = floats(static_cast<std::size_t>(width), 3);
+      Values y(dtype, count), y_gpu = y;
+      std::vector<float> inverse(static_cast<std::size_t>(rows)), inverse_gpu = inverse;
+      rms_norm({}, norm, x.data(), weight.data(), y.data(), inverse.data());
+      const OnGpu gx(gpu, x, skip), gdy(gpu, dy, skip), gweight(gpu, weight, skip), gy(gpu, y_gpu, skip),
+          ginverse(gpu, inverse_gpu);
+      rms_norm(gpu.place(), norm, gx.data(), gweight.as<float>(), gy.data(), ginverse.as<float>());
+      gy.read(y_gpu);
+      ginverse.read(inverse_gpu);
+      expect_close("y", y_gpu, y, 2);
+      expect_close("inverse", inverse_gpu, inverse, 1);
+      for (const Into into : {Into::set, Into::sum}) {
+        Values dx(dtype, normal_values(count, 4)), dx_gpu = dx;
+        std::vector<float> dweight = floats(static_cast<std::size_t>(width), 5), dweight_gpu = dweight;
+        const OnGpu gdx(gpu, dx_gpu, skip), gdweight(gpu, dweight_gpu);
+        RmsNormGradients tensors{.x = x.data(),
+                                 .weight = weight.data(),
+                                 .inverse = inverse.data(),
+                                 .dy = dy.data(),
+                                 .dx = dx.data(),
+                                 .dx_into = into,
+                                 .dweight = dweight.data(),
+                                 .dweight_into = into};
+        rms_norm_backward({}, norm, tensors);
+        tensors = {.x = gx.data(),
+                   .weight = gweight.as<float>(),
+                   .inverse = ginverse.as<float>(),
+                   .dy = gdy.data(),
+                   .dx = gdx.data(),
+                   .dx_into = into,
+                   .dweight = gdweight.as<float>(),
+                   .dweight_into = into};
+        rms_norm_backward(gpu.place(), norm, tensors);
+        gdx.read(dx_gpu);
+        gdweight.read(dweight_gpu);
+        expect_close("dx", dx_gpu, dx, 4);
+        expect_close("dweight", dweight_gpu, dweight, 25);
+      }
+    }
+  }
+}
+
+TEST_F(GpuOps, Rope) {
+  const Gpu gpu;
+  for (const DType dtype : kTypes) {
+    for (const std::int64_t head_dim : {2, 6, 64, 80}) {
+      for (const bool in_wider_rows : {false, true}) {
+        const std::int64_t heads = 4, tokens = 37, context = 19;
+        const std::int64_t stride = in_wider_rows ? 6 * head_dim : 0;
+        const auto count = static_cast<std::size_t>(tokens * (in_wider_rows ? 6 : 4) * head_dim);
+        const ops::Rope shape{tokens, heads, head_dim, context, 2, stride, dtype};
+        const std::vector<float> table = rope_table(context + 2, head_dim);
+        const OnGpu gtable(gpu, table);
+        for (const Turn turn : {Turn::forward, Turn::back}) {
+          Values x(dtype, normal_values(count, 1)), x_gpu = x;
+          const OnGpu gx(gpu, x_gpu);
+          rope({}, shape, table.data(), x.data(), turn);
+          rope(gpu.place(), shape, gtable.as<float>(), gx.data(), turn);
+          gx.read(x_gpu);
+          expect_close("x", x_gpu, x, 2);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(GpuOps, Swiglu) {
+  const Gpu gpu;
+  for (const DType dtype : kTypes) {
+    for (const auto& [rows, width, skip] : kSizes) {
+      const ops::Swiglu shape{rows, width, dtype};
+      const auto count = static_cast<std::size_t>(rows * width);
+      Values ab(dtype, normal_values(2 * count, 1)), y(dtype, count), ab_gpu = ab, y_gpu = y;
+      const Values dy(dtype, normal_values(count, 2));
+      const OnGpu gab(gpu, ab, skip), gy(gpu, y, skip), gdy(gpu, dy, skip);
+      swiglu({}, shape, ab.data(), y.data());
+      swiglu_backward({}, shape, ab.data(), dy.data(), ab.data());
+      swiglu(gpu.place(), shape, gab.data(), gy.data());
+      swiglu_backward(gpu.place(), shape, gab.data(), gdy.data(), gab.data());
+      gy.read(y_gpu);
+      gab.read(ab_gpu);
+      expect_close("y", y_gpu, y, 2);
+      expect_close("dab", ab_gpu, ab, 2);
+    }
+  }
+}
+
+TEST_F(GpuOps, SwigluOfLargeArgumentsStaysFinite) {
+  const Gpu gpu;
+  const OnGpu ab(gpu, std::vector<float>{-200, 200, 0, -90, 1, 1, 5, 1e30f}), y(gpu, std::vector<float>(4));
+  swiglu(gpu.place(), {.rows = 1, .width = 4}, ab.data(), y.data());
+  std::vector<float> found(4);
+  y.read(found);
+  EXPECT_EQ(found[0], 0);
+  EXPECT_EQ(found[1], 200);
+  EXPECT_EQ(found[2], 0);
+  EXPECT_TRUE(std::isfinite(found[3]));
+}
+
+TEST_F(GpuOps, Embedding) {
+  for (const bool deterministic : {true, false}) {
+    const Gpu gpu(deterministic);
+    for (const DType dtype : kTypes) {
+      for (const auto& [tokens, width, skip] :
+           {Size{1, 5, 0}, Size{700, 24, 0}, Size{300, 131, 0}, Size{130, 768, 1}}) {
+        const std::int64_t vocabulary = 50;
+        const ops::Embedding shape{tokens, vocabulary, width, dtype};
+        std::vector<std::int32_t> token(static_cast<std::size_t>(tokens));
+        for (std::size_t t = 0; t < token.size(); ++t) token[t] = static_cast<std::int32_t>(t * t * 7 % 41);
+        const auto count = static_cast<std::size_t>(tokens * width);
+        const std::vector<float> table = floats(static_cast<std::size_t>(vocabulary * width), 1);
+        const Values dy(dtype, normal_values(count, 2));
+        Values y(dtype, count), y_gpu = y;
+        const OnGpu gtoken(gpu, token), gtable(gpu, table), gy(gpu, y, skip), gdy(gpu, dy, skip);
+        embedding({}, shape, token.data(), table.data(), y.data());
+        embedding(gpu.place(), shape, gtoken.as<std::int32_t>(), gtable.as<float>(), gy.data());
+        gy.read(y_gpu);
+        EXPECT_TRUE(y == y_gpu);
+        for (const Into into : {Into::set, Into::sum}) {
+          std::vector<float> sums = table, sums_gpu = table;
+          const OnGpu gsums(gpu, sums_gpu);
+          embedding_backward({}, shape, token.data(), dy.data(), sums.data(), into);
+          embedding_backward(gpu.place(), shape, gtoken.as<std::int32_t>(), gdy.data(), gsums.as<float>(), into);
+          gsums.read(sums_gpu);
+          if (deterministic) {
+            EXPECT_EQ(sums, sums_gpu) << "the same additions in the same order";
+          } else {
+            expect_close("dtable", sums_gpu, sums, 4);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(GpuOps, CrossEntropy) {
+  const Gpu gpu;
+  for (const DType dtype : kTypes) {
+    for (const auto& [rows, vocabulary, skip] :
+         {Size{1, 1, 0}, Size{5, 37, 0}, Size{9, 10000, 0}, Size{2, 12032, 0}, Size{3, 50257, 0}, Size{2, 64, 1}}) {
+      SCOPED_TRACE(testing::Message() << name_of(dtype) << ' ' << rows << " x " << vocabulary);
+      const auto count = static_cast<std::size_t>(rows * vocabulary);
+      std::vector<std::int32_t> target(static_cast<std::size_t>(rows));
+      for (std::size_t r = 0; r < target.size(); ++r) {
+        target[r] = static_cast<std::int32_t>((r * 977 + 5) % static_cast<std::size_t>(vocabulary));
+      }
+      const auto scale =
+          static_cast<float>(vocabulary);  // weights are about 1 then: in 16 bits smaller ones would pass
+      const OnGpu gscale(gpu, std::vector<float>{scale});
+      ops::CrossEntropy shape{rows, vocabulary, dtype, static_cast<float>(rows), &scale};
+      Values logits(dtype, normal_values(count, 1)), logits_gpu = logits;
+      std::vector<float> losses(static_cast<std::size_t>(rows)), losses_gpu = losses, plain = losses;
+      const OnGpu glogits(gpu, logits, skip), gtarget(gpu, target), glosses(gpu, losses);
+      cross_entropy_with_gradient({}, shape, logits.data(), target.data(), losses.data());
+      shape.loss_scale = gscale.as<float>();
+      cross_entropy(gpu.place(), shape, glogits.data(), gtarget.as<std::int32_t>(), glosses.as<float>());
+      glosses.read(plain);
+      cross_entropy_with_gradient(gpu.place(), shape, glogits.data(), gtarget.as<std::int32_t>(), glosses.as<float>());
+      glosses.read(losses_gpu);
+      glogits.read(logits_gpu);
+      EXPECT_EQ(plain, losses_gpu);
+      expect_close("losses", losses_gpu, losses, 2);
+      expect_close("dlogits", logits_gpu, logits, 4);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace strobe::ops
