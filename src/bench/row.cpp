@@ -1,6 +1,8 @@
 // Rows to JSON.
 #include "bench/row.h"
 
+#include "bench/samples_json.h"
+
 namespace strobe::bench {
 namespace {
 
@@ -29,21 +31,9 @@ Json region_json(const Row& row, Region region) {
 
 Json series_json(const Series& series) {
   if (series.samples.empty()) return nullptr;
-  const Summary summary = summarize(series.samples);
-  Json samples = Json::array();
-  for (const double sample : series.samples) samples.push_back(sample);
-  return Json::object({{"n", summary.n},
-                       {"mean(s)", summary.mean},
-                       {"median(s)", summary.median},
-                       {"min(s)", summary.min},
-                       {"max(s)", summary.max},
-                       {"stddev(s)", summary.stddev},
-                       {"interval(s)", Json::array({summary.low, summary.high})},
-                       {"confidence", summary.confidence},
-                       {"relative_half_width", summary.relative_half_width()},
-                       {"spread", summary.spread},
-                       {"stopped_by", name_of(series.stop)},
-                       {"samples(s)", samples}});
+  Json json = samples_json(series.samples);
+  json.set("stopped_by", name_of(series.stop));
+  return json;
 }
 
 Json gate_json(const Row& row) {

@@ -1,0 +1,86 @@
+// What ranks do together, as values: elements in memory, who holds which share of them, one collective call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace strobe {
+class GpuEvent;
+}
+
+namespace strobe::comm {
+
+enum class Element { byte, fp32, fp64, int64 };  // bytes are moved, never summed
+
+constexpr std::int64_t size_of(Element element) {
+  switch (element) {
+    case Element::byte: return 1;
+    case Element::fp32: return 4;
+    case Element::fp64:
+    case Element::int64: return 8;
+  }
+  return 1;
+}
+
+const char* name_of(Element element);
+
+enum class Memory { host, gpu };
+
+// A run of elements, which stays the caller's.
+struct Elements {
+  void* data = nullptr;
+  std::int64_t count = 0;
+  Element element = Element::byte;
+  Memory memory = Memory::host;
+
+  std::int64_t bytes() const { return count * size_of(element); }
+  Elements part(std::int64_t first, std::int64_t part_count) const {
+    return {static_cast<char*>(data) + first * size_of(element), part_count, element, memory};
+  }
+};
+
+// Of memory on the host. A source is never written to, whatever its type says here.
+inline Elements elements(std::span<float> values) {
+  return {values.data(), static_cast<std::int64_t>(values.size()), Element::fp32};
+}
+inline Elements elements(std::span<double> values) {
+  return {values.data(), static_cast<std::int64_t>(values.size()), Element::fp64};
+}
+inline Elements elements(std::span<std::int64_t> values) {
+  return {values.data(), static_cast<std::int64_t>(values.size()), Element::int64};
+}
+inline Elements elements(std::span<std::byte> values) {
+  return {values.data(), static_cast<std::int64_t>(values.size()), Element::byte};
+}
+
+// The part of `total` elements that a rank holds when they are split: parts differ by one element at most, and the
+// first ranks have the larger ones.
+struct Share {
+  std::int64_t first, count;
+};
+constexpr Share share_of(std::int64_t total, int rank, int size) {
+  const std::int64_t least = total / size, larger = total % size;
+  return {rank * least + (rank < larger ? rank : larger), least + (rank < larger ? 1 : 0)};
+}
+
+enum class Kind { barrier, broadcast, all_reduce, reduce_scatter, all_gather };
+
+const char* name_of(Kind kind);  // "all-reduce"
+
+// Bytes a second that every link must carry for one byte a second of the algorithm: 2 (n - 1) / n for an all-reduce,
+// (n - 1) / n for reduce-scatter and all-gather, 1 for a broadcast.
+double bus_factor(Kind kind, std::int64_t ranks);
+
+struct Collective {
+  Kind kind = Kind::barrier;
+  Elements in{}, out{};             // broadcast: out alone, the root's is sent
+  int root = 0;                     // of a broadcast
+  const GpuEvent* after = nullptr;  // GPU memory: `in` is ready once this has passed; null: it is now
+
+  std::int64_t total() const;  // elements that the ranks have together: the larger of in and out
+  std::string text() const;    // "all-reduce of 250000 fp32"
+};
+
+}  // namespace strobe::comm

@@ -1,0 +1,164 @@
+// Collectives on Open MPI. Calls are the non-blocking ones, driven by MPI_Test: so a rank whose peer is gone can stop,
+// and what is under way makes progress, since the thread that is here does nothing else.
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "comm/engine.h"
+#include "comm/mpi/ring.h"
+#include "comm/plain_mpi.h"
+#include "core/fail.h"
+
+namespace strobe::comm {
+namespace {
+
+constexpr std::int64_t kRingBytes = 1 << 17;  // from here on reductions are our own
+
+class MpiEngine final : public Engine {
+ public:
+  MpiEngine(World& world, std::int64_t chunk) : chunk_(chunk) {
+    int initialized = 0, given = 0;
+    MPI_Initialized(&initialized);
+    if (initialized) fail(ErrorCode::invalid_argument, "mpi: one communicator in a process; there was one already");
+    // Serialized: the thread that is here owns MPI, but for a plain loop of another one in between.
+    check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &given), "MPI_Init_thread");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (given < MPI_THREAD_SERIALIZED) fail(ErrorCode::unsupported, "mpi: this MPI has no MPI_THREAD_SERIALIZED");
+    const int told = world.size;
+    MPI_Comm_rank(MPI_COMM_WORLD, &world.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &world.size);
+    if (told > 0 && told != world.size)
+      fail(ErrorCode::invalid_argument, "mpi: {} tells {} ranks and MPI {}: start with the mpirun of the same MPI",
+           world.launcher.empty() ? "no launcher" : world.launcher, told, world.size);
+    rank_ = world.rank;
+    size_ = world.size;
+    ring_.emplace(rank_, size_);
+  }
+
+  std::string share_text(const std::string& text) override {
+    auto length = static_cast<std::int64_t>(text.size());
+    check_mpi(MPI_Bcast(&length, 1, MPI_INT64_T, 0, MPI_COMM_WORLD), "MPI_Bcast");
+    std::string shared = text;
+    shared.resize(static_cast<std::size_t>(length));
+    check_mpi(MPI_Bcast(shared.data(), static_cast<int>(length), MPI_CHAR, 0, MPI_COMM_WORLD), "MPI_Bcast");
+    return shared;
+  }
+
+  void run(const Collective& collective, const Stopped& stopped) override {
+    const Elements &in = collective.in, &out = collective.out;
+    switch (collective.kind) {
+      case Kind::barrier: {
+        MPI_Request request;
+        check_mpi(MPI_Ibarrier(MPI_COMM_WORLD, &request), "MPI_Ibarrier");
+        drive(&request, 1, stopped);
+        return;
+      }
+      case Kind::broadcast: return broadcast(out, collective.root, stopped);
+      case Kind::all_reduce: return all_reduce(in, out, stopped);
+      case Kind::reduce_scatter: return reduce_scatter(in, out, stopped);
+      case Kind::all_gather: return all_gather(in, out, stopped);
+    }
+  }
+
+  void finish() override { MPI_Finalize(); }
+
+ private:
+  // body(first, count) for pieces that MPI can count, until one is given up.
+  template <class Body>
+  void in_chunks(std::int64_t count, Body body) const {
+    for (std::int64_t first = 0; first < count; first += chunk_) {
+      if (!body(first, static_cast<int>(std::min(chunk_, count - first)))) return;
+    }
+  }
+
+  void broadcast(const Elements& out, int root, const Stopped& stopped) {
+    in_chunks(out.count, [&](std::int64_t first, int count) {
+      MPI_Request request;
+      check_mpi(MPI_Ibcast(out.part(first, count).data, count, mpi_type(out.element), root, MPI_COMM_WORLD, &request),
+                "MPI_Ibcast");
+      return drive(&request, 1, stopped);
+    });
+  }
+
+  void all_reduce(const Elements& in, const Elements& out, const Stopped& stopped) {
+    if (out.bytes() >= kRingBytes) return ring_->all_reduce(in, out, stopped);
+    in_chunks(out.count, [&](std::int64_t first, int count) {
+      MPI_Request request;
+      const void* from = in.data == out.data ? MPI_IN_PLACE : in.part(first, count).data;
+      check_mpi(MPI_Iallreduce(from, out.part(first, count).data, count, mpi_type(out.element), MPI_SUM, MPI_COMM_WORLD,
+                               &request),
+                "MPI_Iallreduce");
+      return drive(&request, 1, stopped);
+    });
+  }
+
+  // Counts and displacements of all shares, where MPI can count them.
+  bool shares_of(std::int64_t total) {
+    if (total > chunk_) return false;
+    counts_.clear();
+    firsts_.clear();
+    for (int rank = 0; rank < size_; ++rank) {
+      const Share share = share_of(total, rank, size_);
+      counts_.push_back(static_cast<int>(share.count));
+      firsts_.push_back(static_cast<int>(share.first));
+    }
+    return true;
+  }
+
+  void reduce_scatter(const Elements& in, const Elements& out, const Stopped& stopped) {
+    if (in.bytes() >= kRingBytes || !shares_of(in.count)) return ring_->reduce_scatter(in, out, stopped);
+    MPI_Request request;
+    check_mpi(
+        MPI_Ireduce_scatter(in.data, out.data, counts_.data(), mpi_type(in.element), MPI_SUM, MPI_COMM_WORLD, &request),
+        "MPI_Ireduce_scatter");
+    drive(&request, 1, stopped);
+  }
+
+  void all_gather(const Elements& in, const Elements& out, const Stopped& stopped) {
+    const Share own = share_of(out.count, rank_, size_);
+    const Elements place = out.part(own.first, own.count);
+    if (shares_of(out.count)) {
+      MPI_Request request;
+      check_mpi(MPI_Iallgatherv(in.data == place.data ? MPI_IN_PLACE : in.data, static_cast<int>(in.count),
+                                mpi_type(out.element), out.data, counts_.data(), firsts_.data(), mpi_type(out.element),
+                                MPI_COMM_WORLD, &request),
+                "MPI_Iallgatherv");
+      drive(&request, 1, stopped);
+      return;
+    }
+    if (in.data != place.data) std::memcpy(place.data, in.data, static_cast<std::size_t>(in.bytes()));
+    for (int root = 0; root < size_ && !stopped(); ++root) {
+      const Share share = share_of(out.count, root, size_);
+      broadcast(out.part(share.first, share.count), root, stopped);
+    }
+  }
+
+  std::int64_t chunk_;
+  int rank_ = 0, size_ = 1;
+  std::optional<Ring> ring_;
+  std::vector<int> counts_, firsts_;  // of the call that is under way
+};
+
+}  // namespace
+
+const char* why_no_mpi() { return nullptr; }
+
+std::unique_ptr<Engine> make_mpi_engine(World& world, std::int64_t chunk) {
+  return std::make_unique<MpiEngine>(world, chunk);
+}
+
+void plain_mpi_all_reduce(const float* in, float* out, std::int64_t count) {
+  check_mpi(MPI_Allreduce(in, out, static_cast<int>(count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
+}
+
+std::string mpi_version() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  return std::string(text, std::find(text, text + length, ','));
+}
+
+}  // namespace strobe::comm

@@ -1,0 +1,128 @@
+// In step k rank r sends the partial sum of share r - k - 1 to rank r + 1 and adds its own part to that of share
+// r - k - 2, which comes from rank r - 1; after size - 1 steps it has share r. The order of a sum is that of the ranks
+// from the share's own one on: the same every time.
+#include "comm/mpi/ring.h"
+
+#include <algorithm>
+#include <array>
+
+#include "comm/sum.h"
+
+namespace strobe::comm {
+namespace {
+
+constexpr std::int64_t kPieceBytes = 1 << 22;
+constexpr int kAhead = 2;  // pieces under way at a time
+constexpr int kTag = 1;
+
+}  // namespace
+
+// Pieces of `sent` go out and pieces of the same kind come in; `own` is added to them, if there is any.
+struct Ring::Exchange {
+  Elements sent;
+  Elements own;      // count 0: nothing is added, pieces arrive at their place
+  Elements arrives;  // where the result goes
+};
+
+Ring::Ring(int rank, int size) : rank_(rank), size_(size) {}
+
+void* Ring::scratch(Buffer& buffer, std::int64_t bytes) {
+  if (buffer.bytes() < static_cast<std::size_t>(bytes)) buffer = Buffer(static_cast<std::size_t>(bytes));
+  return buffer.data();
+}
+
+bool Ring::exchange(const Exchange& step, const Stopped& stopped) {
+  const Element element = step.sent.element;
+  const std::int64_t piece = kPieceBytes / size_of(element);
+  const bool adds = step.own.count > 0;
+  const int next = (rank_ + 1) % size_, before = (rank_ + size_ - 1) % size_;
+  const std::int64_t out_pieces = (step.sent.count + piece - 1) / piece;
+  const std::int64_t in_pieces = (step.arrives.count + piece - 1) / piece;
+  const Elements slots{adds ? scratch(arrived_, kAhead * kPieceBytes) : nullptr, kAhead * piece, element};
+  const auto part = [&](const Elements& of, std::int64_t i) {
+    return of.part(i * piece, std::min(piece, of.count - i * piece));
+  };
+  const auto landing = [&](std::int64_t i) {
+    const Elements place = part(step.arrives, i);
+    return adds ? slots.part(i % kAhead * piece, place.count) : place;
+  };
+  std::array<MPI_Request, kAhead> sends, receives;
+  sends.fill(MPI_REQUEST_NULL);
+  receives.fill(MPI_REQUEST_NULL);
+  const auto send = [&](std::int64_t i) {
+    if (i >= out_pieces) return;
+    const Elements one = part(step.sent, i);
+    check_mpi(MPI_Isend(one.data, static_cast<int>(one.count), mpi_type(element), next, kTag, MPI_COMM_WORLD,
+                        &sends[static_cast<std::size_t>(i % kAhead)]),
+              "MPI_Isend");
+  };
+  const auto receive = [&](std::int64_t i) {
+    if (i >= in_pieces) return;
+    const Elements one = landing(i);
+    check_mpi(MPI_Irecv(one.data, static_cast<int>(one.count), mpi_type(element), before, kTag, MPI_COMM_WORLD,
+                        &receives[static_cast<std::size_t>(i % kAhead)]),
+              "MPI_Irecv");
+  };
+  for (int i = 0; i < kAhead; ++i) {
+    receive(i);
+    send(i);
+  }
+  for (std::int64_t i = 0; i < std::max(out_pieces, in_pieces); ++i) {
+    const auto slot = static_cast<std::size_t>(i % kAhead);
+    if (!drive(&receives[slot], 1, stopped)) return false;
+    if (adds && i < in_pieces)
+      add(landing(i).data, part(step.own, i).data, part(step.arrives, i).data, part(step.arrives, i).count, element);
+    receive(i + kAhead);
+    if (!drive(&sends[slot], 1, stopped)) return false;
+    send(i + kAhead);
+  }
+  return true;
+}
+
+// place(share) is where the sum of a share grows.
+template <class Place>
+bool Ring::reduce(const Elements& in, Place place, const Stopped& stopped) {
+  const auto share_at = [&](int index) { return (index % size_ + size_) % size_; };
+  const auto own_part = [&](int index) {
+    const Share share = share_of(in.count, index, size_);
+    return in.part(share.first, share.count);
+  };
+  for (int step = 0; step + 1 < size_; ++step) {
+    const int out = share_at(rank_ - step - 1), arriving = share_at(rank_ - step - 2);
+    if (!exchange(
+            {.sent = step == 0 ? own_part(out) : place(out), .own = own_part(arriving), .arrives = place(arriving)},
+            stopped))
+      return false;
+  }
+  return true;
+}
+
+bool Ring::gather(const Elements& out, const Stopped& stopped) {
+  const auto part = [&](int index) {
+    const Share share = share_of(out.count, (index % size_ + size_) % size_, size_);
+    return out.part(share.first, share.count);
+  };
+  for (int step = 0; step + 1 < size_; ++step) {
+    if (!exchange({.sent = part(rank_ - step), .own = {}, .arrives = part(rank_ - step - 1)}, stopped)) return false;
+  }
+  return true;
+}
+
+void Ring::all_reduce(const Elements& in, const Elements& out, const Stopped& stopped) {
+  const auto place = [&](int index) {
+    const Share share = share_of(out.count, index, size_);
+    return out.part(share.first, share.count);
+  };
+  if (reduce(in, place, stopped)) gather(out, stopped);
+}
+
+void Ring::reduce_scatter(const Elements& in, const Elements& out, const Stopped& stopped) {
+  const auto place = [&](int index) {
+    if (index == rank_) return out;
+    const std::int64_t count = share_of(in.count, index, size_).count;
+    return Elements{scratch(partial_[index % 2], (count + 1) * size_of(in.element)), count, in.element};
+  };
+  reduce(in, place, stopped);
+}
+
+}  // namespace strobe::comm

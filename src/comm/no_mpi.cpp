@@ -1,0 +1,20 @@
+// Stands in for mpi/ in a build without MPI: the same functions, each with the reason why not.
+#include "comm/engine.h"
+#include "comm/plain_mpi.h"
+#include "core/fail.h"
+
+namespace strobe::comm {
+
+namespace {
+constexpr const char* kReason = "this build has no MPI (install libopenmpi-dev and openmpi-bin, and build again)";
+}
+
+const char* why_no_mpi() { return kReason; }
+
+std::unique_ptr<Engine> make_mpi_engine(World&, std::int64_t) { fail(ErrorCode::unsupported, "mpi: {}", kReason); }
+
+void plain_mpi_all_reduce(const float*, float*, std::int64_t) { fail(ErrorCode::unsupported, "mpi: {}", kReason); }
+
+std::string mpi_version() { return "none"; }
+
+}  // namespace strobe::comm

@@ -1,0 +1,19 @@
+// Stands in for nccl/ in a build without NCCL or CUDA.
+#include "comm/engine.h"
+#include "core/fail.h"
+
+namespace strobe::comm {
+
+namespace {
+constexpr const char* kReason = "this build has no NCCL (configure it with CUDA and with nccl.h installed)";
+}
+
+const char* why_no_nccl() { return kReason; }
+
+std::unique_ptr<Engine> make_nccl_engine(const World&, const std::string&) {
+  fail(ErrorCode::unsupported, "nccl: {}", kReason);
+}
+
+std::string nccl_id() { fail(ErrorCode::unsupported, "nccl: {}", kReason); }
+
+}  // namespace strobe::comm

@@ -1,0 +1,133 @@
+// Two slots of pinned memory in turns: while piece i is with the engine, piece i + 1 is on its way from the GPU.
+#include "comm/staging.h"
+
+#include <algorithm>
+#include <array>
+
+#include "device/gpu_buffer.h"
+#include "device/gpu_stream.h"
+
+namespace strobe::comm {
+
+struct StagedEngine::Stage {
+  struct Slot {
+    explicit Slot(std::size_t bytes) : in(bytes), out(bytes) {}
+    PinnedBuffer in, out;
+    GpuEvent loaded;
+  };
+
+  explicit Stage(std::int64_t bytes)
+      : slots{Slot(static_cast<std::size_t>(bytes)), Slot(static_cast<std::size_t>(bytes))} {}
+
+  void copy(const Elements& to, const Elements& from) const {
+    stream.copy(to.data, from.data, static_cast<std::size_t>(from.bytes()));
+  }
+
+  // load(i, slot) and store(i, slot) put copies on the stream, work(i, slot) is the engine's.
+  template <class Load, class Work, class Store>
+  void pipeline(std::int64_t pieces, const Stopped& stopped, Load load, Work work, Store store) {
+    const auto begin = [&](std::int64_t i) {
+      if (i >= pieces) return;
+      Slot& slot = slots[static_cast<std::size_t>(i % 2)];
+      load(i, slot);
+      slot.loaded.record(stream);
+    };
+    begin(0);
+    begin(1);
+    for (std::int64_t i = 0; i < pieces && !stopped(); ++i) {
+      Slot& slot = slots[static_cast<std::size_t>(i % 2)];
+      slot.loaded.synchronize();
+      work(i, slot);
+      store(i, slot);
+      begin(i + 2);  // behind the copy out of this slot, on the same stream
+    }
+    stream.synchronize();
+  }
+
+  GpuStream stream;
+  std::array<Slot, 2> slots;
+};
+
+StagedEngine::StagedEngine(std::unique_ptr<Engine> host, const World& world, std::int64_t piece_bytes)
+    : host_(std::move(host)), rank_(world.rank), size_(world.size), piece_bytes_(piece_bytes) {}
+
+StagedEngine::~StagedEngine() = default;
+
+void StagedEngine::run(const Collective& collective, const Stopped& stopped) {
+  if (collective.out.memory == Memory::host) return host_->run(collective, stopped);
+  if (!stage_) stage_ = std::make_unique<Stage>(piece_bytes_);
+  if (collective.after) stage_->stream.wait_for(*collective.after);
+  const bool whole = collective.kind == Kind::broadcast || collective.kind == Kind::all_reduce;
+  whole ? run_whole(collective, stopped) : run_shares(collective, stopped);
+}
+
+void StagedEngine::run_whole(const Collective& collective, const Stopped& stopped) {
+  const Elements& out = collective.out;
+  const Elements& in = collective.kind == Kind::broadcast ? out : collective.in;
+  const std::int64_t most = piece_bytes_ / size_of(out.element);
+  const auto count = [&](std::int64_t i) { return std::min(most, out.count - i * most); };
+  const auto slot_part = [&](std::int64_t i, const PinnedBuffer& memory) {
+    return Elements{memory.as<char>(), count(i), out.element};
+  };
+  stage_->pipeline(
+      (out.count + most - 1) / most, stopped,
+      [&](std::int64_t i, Stage::Slot& slot) { stage_->copy(slot_part(i, slot.in), in.part(i * most, count(i))); },
+      [&](std::int64_t i, Stage::Slot& slot) {
+        Collective piece = collective;
+        piece.after = nullptr;
+        piece.in = piece.out = slot_part(i, slot.in);
+        host_->run(piece, stopped);
+      },
+      [&](std::int64_t i, Stage::Slot& slot) { stage_->copy(out.part(i * most, count(i)), slot_part(i, slot.in)); });
+}
+
+// A piece has the same columns of every rank's share. Shares that differ by one element do so in the last piece, in the
+// way in which that piece itself is shared.
+void StagedEngine::run_shares(const Collective& collective, const Stopped& stopped) {
+  const bool scatters = collective.kind == Kind::reduce_scatter;
+  const Elements& whole = scatters ? collective.in : collective.out;
+  const Elements& own = scatters ? collective.out : collective.in;
+  const std::int64_t columns = std::max<std::int64_t>(1, piece_bytes_ / size_of(whole.element) / size_);
+  const auto count_of = [&](std::int64_t i, int rank) {
+    return std::clamp<std::int64_t>(share_of(whole.count, rank, size_).count - i * columns, 0, columns);
+  };
+  const auto total = [&](std::int64_t i) {
+    std::int64_t sum = 0;
+    for (int rank = 0; rank < size_; ++rank) sum += count_of(i, rank);
+    return sum;
+  };
+  // The piece's part of the whole, rank by rank, between the GPU and a slot.
+  const auto copy_whole = [&](std::int64_t i, const PinnedBuffer& memory, bool to_slot) {
+    std::int64_t first = 0;
+    for (int rank = 0; rank < size_; ++rank) {
+      const std::int64_t count = count_of(i, rank);
+      const Elements there = whole.part(share_of(whole.count, rank, size_).first + i * columns, count);
+      const Elements here = Elements{memory.as<char>(), total(i), whole.element}.part(first, count);
+      stage_->copy(to_slot ? here : there, to_slot ? there : here);
+      first += count;
+    }
+  };
+  const auto own_part = [&](std::int64_t i) { return own.part(i * columns, count_of(i, rank_)); };
+  const auto own_slot = [&](std::int64_t i, const PinnedBuffer& memory) {
+    return Elements{memory.as<char>(), count_of(i, rank_), whole.element};
+  };
+  const auto whole_slot = [&](std::int64_t i, const PinnedBuffer& memory) {
+    return Elements{memory.as<char>(), total(i), whole.element};
+  };
+  const std::int64_t largest = share_of(whole.count, 0, size_).count;
+  stage_->pipeline((largest + columns - 1) / columns, stopped,
+                   [&](std::int64_t i, Stage::Slot& slot) {
+                     scatters ? copy_whole(i, slot.in, true) : stage_->copy(own_slot(i, slot.in), own_part(i));
+                   },
+                   [&](std::int64_t i, Stage::Slot& slot) {
+                     Collective piece{.kind = collective.kind,
+                                      .in = scatters ? whole_slot(i, slot.in) : own_slot(i, slot.in),
+                                      .out = scatters ? own_slot(i, slot.out) : whole_slot(i, slot.out)};
+                     host_->run(piece, stopped);
+                   },
+                   [&](std::int64_t i, Stage::Slot& slot) {
+                     scatters ? stage_->copy(own_part(i), own_slot(i, slot.out)) : copy_whole(i, slot.out, false);
+                   });
+}
+
+}  // namespace strobe::comm

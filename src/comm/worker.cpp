@@ -1,0 +1,141 @@
+// The thread's work, call by call.
+#include "comm/worker.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "comm/staging.h"
+#include "core/clock.h"
+#include "core/fail.h"
+#include "core/json.h"
+
+namespace strobe::comm {
+namespace {
+
+Listener::Reach reach_of(const World& world) {
+  return world.local_size == world.size ? Listener::Reach::this_host : Listener::Reach::any_host;
+}
+
+// Rank 0 listens wherever it can and MPI tells the others where.
+std::unique_ptr<Peers> meet_through(Engine& engine, const World& world, const CommunicatorOptions& options) {
+  if (world.rank == 0) {
+    Listener listener(reach_of(world));
+    engine.share_text(
+        Json::object({{"host", world.host}, {"addresses", own_addresses()}, {"port", listener.port()}}).dump());
+    return std::make_unique<Peers>(world, options.facts, options.limits, listener, "");
+  }
+  const Json told = Json::parse(engine.share_text(""));
+  const bool same_host = told.at("host").as_string() == world.host;
+  const std::string addresses = (same_host ? "127.0.0.1 " : "") + told.at("addresses").as_string();
+  return std::make_unique<Peers>(world, options.facts, options.limits, addresses,
+                                 static_cast<int>(told.at("port").as_integer()));
+}
+
+// Rank 0 listens where MASTER_ADDR and MASTER_PORT say. `shared` is rank 0's text for all.
+std::unique_ptr<Peers> meet_at_master(const World& world, const CommunicatorOptions& options, std::string shared) {
+  if (world.master_address.empty() || world.master_port == 0)
+    fail(ErrorCode::invalid_argument,
+         "nccl: {} ranks find each other by MASTER_ADDR and MASTER_PORT, which are not set (strobe launch sets them)",
+         world.size);
+  if (world.rank == 0) {
+    Listener listener(reach_of(world), world.master_port);
+    return std::make_unique<Peers>(world, options.facts, options.limits, listener, std::move(shared));
+  }
+  return std::make_unique<Peers>(world, options.facts, options.limits, world.master_address, world.master_port);
+}
+
+}  // namespace
+
+std::string Communicator::State::place() const {
+  return world.size > 0 ? fmt::format("rank {} of {} on {}", world.rank, world.size, world.host)
+                        : fmt::format("rank {} on {}", world.rank, world.host);
+}
+
+void Communicator::State::begin() {
+  switch (kind) {
+    case EngineKind::automatic:
+    case EngineKind::single:
+      if (world.size > 1)
+        fail(ErrorCode::invalid_argument, "engine single: {} ranks were started; valid: mpi, nccl", world.size);
+      world.size = 1;
+      engine = make_single_engine();
+      break;
+    case EngineKind::mpi:
+      engine = std::make_unique<StagedEngine>(make_mpi_engine(world, options.chunk), world);
+      if (world.size > 1) peers = meet_through(*engine, world, options);
+      break;
+    case EngineKind::nccl: {
+      if (const char* why = why_no_nccl()) fail(ErrorCode::unsupported, "nccl: {}", why);
+      std::string id = world.rank == 0 ? nccl_id() : "";
+      if (world.size > 1) peers = meet_at_master(world, options, id);
+      engine = make_nccl_engine(world, peers ? peers->shared() : id);
+      break;
+    }
+  }
+}
+
+void Communicator::State::fail_call(std::string why) {
+  if (failure.empty()) failure = std::move(why);
+}
+
+void Communicator::State::perform(Pending::Call& call) {
+  const double deadline = call.times.began + options.limits.operation;
+  bool given_up = false;
+  const Stopped stopped = [&] {
+    given_up = given_up || (peers && peers->failed()) || now_seconds() > deadline;
+    return given_up;
+  };
+  if (peers) peers->entered(call.number);
+  std::string why;
+  try {
+    engine->run(call.what, stopped);
+  } catch (const std::exception& error) {
+    given_up = true;
+    why = error.what();
+  }
+  if (!given_up) return;
+  if (why.empty() && peers && peers->failed()) why = peers->failure();
+  if (why.empty())
+    why = fmt::format("not complete in {:g} s{}", options.limits.operation, peers ? peers->late_for(call.number) : "");
+  if (peers && !peers->failed()) peers->give_up(fmt::format("{}: {}", call.what.text(), why));
+  const std::lock_guard lock(mutex);
+  fail_call(why);
+}
+
+void Communicator::State::work() {
+  try {
+    begin();
+  } catch (const Error& error) {
+    const std::lock_guard lock(mutex);
+    code = error.code();
+    fail_call(error.what());
+  }
+  std::unique_lock lock(mutex);
+  ready = true;
+  changed.notify_all();
+  for (;;) {
+    changed.wait(lock, [&] { return closing || !queue.empty(); });
+    if (queue.empty()) break;
+    const std::shared_ptr<Pending::Call> call = queue.front();
+    queue.pop_front();
+    if (failure.empty()) {
+      call->stage = Pending::Call::Stage::running;
+      call->times.began = now_seconds();
+      lock.unlock();
+      perform(*call);
+      lock.lock();
+    }
+    call->times.ended = now_seconds();
+    call->stage = failure.empty() ? Pending::Call::Stage::done : Pending::Call::Stage::failed;
+    changed.notify_all();
+  }
+  const bool orderly = failure.empty();
+  lock.unlock();
+  if (orderly && engine && (!peers || peers->leave())) engine->finish();
+  peers.reset();
+  lock.lock();
+  ended = true;
+  changed.notify_all();
+}
+
+}  // namespace strobe::comm

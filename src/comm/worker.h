@@ -1,0 +1,48 @@
+// The communicator's thread: takes calls from a queue and has the engine do them. communicator.cpp calls.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "comm/communicator.h"
+#include "strobe/error.h"
+
+namespace strobe::comm {
+
+struct Pending::Call {
+  Collective what;
+  std::int64_t number = 0;  // from 1
+  CallTimes times{};
+  enum class Stage { queued, running, done, failed } stage = Stage::queued;
+  std::shared_ptr<Communicator::State> owner;
+};
+
+// Shared with the thread, which may outlive the communicator where a library underneath does not return.
+struct Communicator::State {
+  World world;
+  EngineKind kind;
+  CommunicatorOptions options;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::shared_ptr<Pending::Call>> queue;
+  std::int64_t calls = 0;  // queued so far
+  bool ready = false;      // the engine and the peers are there
+  bool closing = false;    // no more calls will come
+  bool ended = false;      // the thread has nothing more to do
+  std::string failure;     // why no call works any more: "rank 2 on HOST ended without a word"
+  ErrorCode code = ErrorCode::runtime;
+  std::unique_ptr<Peers> peers;  // null for one rank
+  std::unique_ptr<Engine> engine;
+
+  void work();   // the thread's body
+  void begin();  // engine and peers
+  void perform(Pending::Call& call);
+  void fail_call(std::string why);  // under the lock
+  std::string place() const;        // "rank 1 of 4 on HOST"
+};
+
+}  // namespace strobe::comm

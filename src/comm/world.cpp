@@ -1,0 +1,75 @@
+// One row a launcher.
+#include "comm/world.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include "core/fail.h"
+#include "core/printable.h"
+
+namespace strobe::comm {
+namespace {
+
+struct Launcher {
+  const char *name, *rank, *size, *local_rank, *local_size;  // size may be null: MPI tells
+};
+
+// Slurm's own batch script has SLURM_PROCID too, but no step with tasks: it is no rank.
+constexpr Launcher kLaunchers[] = {
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr},
+    {"RANK and WORLD_SIZE", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+    {"PMIx", "PMIX_RANK", nullptr, nullptr, nullptr},
+};
+
+std::optional<int> number(const Variable& variable, const char* name) {
+  const char* text = name ? variable(name) : nullptr;
+  if (!text) return std::nullopt;
+  const std::string_view value = text;
+  int number = 0;
+  const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (code != std::errc() || end != value.data() + value.size() || number < 0)
+    fail(ErrorCode::invalid_argument, "{} is {}: not a whole number of 0 or more", name, printable_value(value));
+  return number;
+}
+
+std::string host_name() {
+  char name[256] = "";
+  if (gethostname(name, sizeof(name) - 1) != 0 || !name[0]) return "unknown-host";
+  return printable(name);
+}
+
+}  // namespace
+
+World world_from(const Variable& variable) {
+  World world;
+  world.host = host_name();
+  if (const char* address = variable("MASTER_ADDR")) world.master_address = address;
+  world.master_port = number(variable, "MASTER_PORT").value_or(0);
+  for (const Launcher& launcher : kLaunchers) {
+    const std::optional<int> rank = number(variable, launcher.rank);
+    const std::optional<int> size = number(variable, launcher.size);
+    if (!rank || (launcher.size && !size)) continue;
+    world.launcher = launcher.name;
+    world.rank = *rank;
+    world.size = size.value_or(0);
+    world.local_rank = number(variable, launcher.local_rank).value_or(world.rank);
+    world.local_size = number(variable, launcher.local_size).value_or(0);
+    if (launcher.size && world.rank >= world.size)
+      fail(ErrorCode::invalid_argument, "{} is {} and {} is {}: valid ranks are 0 to {} of at least 1", launcher.rank,
+           world.rank, launcher.size, world.size, world.size - 1);
+    return world;
+  }
+  return world;
+}
+
+World this_world() {
+  return world_from([](const char* name) -> const char* { return getenv(name); });
+}
+
+}  // namespace strobe::comm

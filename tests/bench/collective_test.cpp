@@ -1,0 +1,48 @@
+// A measured collective: factors, the slowest rank, and what a row says. One rank; tests/cli/comm_test.cpp has several.
+#include "bench/collective.h"
+
+#include <gtest/gtest.h>
+
+namespace strobe::test {
+namespace {
+
+using comm::Kind;
+
+TEST(Collective, BusFactorsAreThoseOfTheLinks) {
+  EXPECT_DOUBLE_EQ(comm::bus_factor(Kind::all_reduce, 4), 1.5);
+  EXPECT_DOUBLE_EQ(comm::bus_factor(Kind::reduce_scatter, 4), 0.75);
+  EXPECT_DOUBLE_EQ(comm::bus_factor(Kind::all_gather, 2), 0.5);
+  EXPECT_DOUBLE_EQ(comm::bus_factor(Kind::broadcast, 4), 1);
+}
+
+TEST(Collective, TheSlowestRankIsTakenSampleBySample) {
+  EXPECT_EQ(bench::slowest({{1, 5, 2}, {3, 1, 2}}), (std::vector<double>{3, 5, 2}));
+  EXPECT_TRUE(bench::slowest({}).empty());
+}
+
+TEST(Collective, ARowHasTimesRatesAndTheCheck) {
+  comm::Communicator communicator(comm::world_from([](const char*) -> const char* { return nullptr; }));
+  for (const Kind kind : {Kind::all_reduce, Kind::broadcast, Kind::reduce_scatter, Kind::all_gather}) {
+    const bench::CollectiveResult result =
+        bench::measure_collective(communicator, {.kind = kind, .bytes = 4000}, {.repeats = 4}, bench::Plain::left_out);
+    const Json row = bench::collective_json(result, communicator);
+    EXPECT_EQ(row.at("status").as_string(), "ok");
+    EXPECT_EQ(row.at("operation").as_string(), comm::name_of(kind));
+    EXPECT_EQ(row.at("check").at("values").as_integer(), 1000);
+    EXPECT_EQ(row.at("statistics").at("n").as_integer(), 4);
+    EXPECT_EQ(row.at("rank_means(s)").as_array().size(), 1u);
+    EXPECT_GT(row.at("algorithm_bandwidth(GB/s)").as_number(), 0);
+    EXPECT_EQ(row.find("time_over_plain_mpi"), nullptr);
+  }
+}
+
+TEST(Collective, WhatDoesNotFitIsRefusedBeforeAnythingIsAllocated) {
+  comm::Communicator communicator(comm::world_from([](const char*) -> const char* { return nullptr; }));
+  const bench::CollectiveResult result =
+      bench::measure_collective(communicator, {.bytes = std::int64_t{1} << 50}, {.repeats = 1}, bench::Plain::left_out);
+  EXPECT_EQ(result.status, "refused");
+  EXPECT_EQ(result.reason.substr(0, 6), "needs ");
+}
+
+}  // namespace
+}  // namespace strobe::test

@@ -1,0 +1,110 @@
+// The handshake and the news, without any engine: real processes that meet on this host.
+#include "comm/peers.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+
+#include "core/clock.h"
+#include "strobe/error.h"
+
+namespace strobe::test {
+namespace {
+
+using comm::Listener;
+using comm::Peers;
+
+comm::World world_of(int rank, int size) {
+  comm::World world;
+  world.rank = rank;
+  world.size = size;
+  world.host = "host" + std::to_string(rank);
+  return world;
+}
+
+constexpr comm::Limits kLimits{.silence = 1, .operation = 5};
+
+// What rank 0 tells, and where they did not meet the other's exit code. The other rank is a process that joins with
+// `other` and then does `act`.
+std::string error_of_rank_0(const comm::World& own, const comm::World& other, const std::function<void(Peers&)>& act) {
+  Listener listener(Listener::Reach::this_host);
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      Peers peers(other, {"build", "model"}, kLimits, "127.0.0.1", listener.port());
+      act(peers);
+    } catch (const Error& error) {
+      _exit(error.code() == ErrorCode::invalid_argument ? 2 : 3);
+    }
+    _exit(0);
+  }
+  std::string text;
+  bool met = false;
+  try {
+    Peers peers(own, {"build", "model"}, kLimits, listener, "a word for all");
+    met = true;
+    const double until = now_seconds() + 10;
+    while (!peers.failed() && now_seconds() < until) usleep(1000);
+    text = peers.failure();
+    kill(child, SIGKILL);
+  } catch (const Error& error) {
+    text = error.what();
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (!met && WIFEXITED(status)) text += "; the other: " + std::to_string(WEXITSTATUS(status));
+  return text;
+}
+
+TEST(Peers, OfDifferentWorldsAreRefusedOnBothSides) {
+  EXPECT_EQ(
+      error_of_rank_0(world_of(0, 2), world_of(1, 3), [](Peers&) {}),
+      "the ranks differ: the size of the world is \"3\" on rank 1 (host1) and \"2\" on rank 0 (host0); the other: 2");
+  EXPECT_EQ(
+      error_of_rank_0(world_of(0, 3), world_of(1, 2), [](Peers&) {}),
+      "the ranks differ: the size of the world is \"2\" on rank 1 (host1) and \"3\" on rank 0 (host0); the other: 2");
+  EXPECT_EQ(error_of_rank_0(world_of(0, 2), world_of(0, 2), [](Peers&) {}),
+            "rank 0 (host0) came twice or is none of 1 to 1; the other: 2");
+}
+
+TEST(Peers, ThatStopEndOrGiveUpAreNoticed) {
+  const comm::World own = world_of(0, 2), other = world_of(1, 2);
+  EXPECT_EQ(error_of_rank_0(own, other, [](Peers&) { raise(SIGSTOP); }),
+            "rank 1 on host1 gave no sign of life for 1 s");
+  EXPECT_EQ(error_of_rank_0(own, other, [](Peers&) { raise(SIGKILL); }), "rank 1 on host1 ended without a word");
+  EXPECT_EQ(error_of_rank_0(own, other, [](Peers& peers) { peers.give_up("no more"); }),
+            "rank 1 on host1 gave up: no more");
+}
+
+TEST(Peers, ShareRankZerosTextAndLeaveTogether) {
+  Listener listener(Listener::Reach::this_host);
+  const pid_t child = fork();
+  if (child == 0) {
+    Peers peers(world_of(1, 2), {}, kLimits, "127.0.0.1", listener.port());
+    const bool heard = peers.shared() == "a word for all";
+    _exit(heard && peers.leave() ? 0 : 1);
+  }
+  Peers peers(world_of(0, 2), {}, kLimits, listener, "a word for all");
+  EXPECT_TRUE(peers.leave());
+  EXPECT_FALSE(peers.failed());
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST(Peers, WhoDoesNotComeIsNamed) {
+  Listener listener(Listener::Reach::this_host);
+  try {
+    Peers peers(world_of(0, 2), {}, {.silence = 1, .operation = 0.2}, listener, "");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()), "rank 1 did not come in 0.2 s");
+    EXPECT_EQ(error.code(), ErrorCode::runtime);
+  }
+}
+
+}  // namespace
+}  // namespace strobe::test

@@ -1,0 +1,146 @@
+// Real processes on 2 and 4 ranks, through `strobe launch`: values, overlap, and faults, each of which every surviving
+// rank tells in one line with its rank, its host and the operation.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <sstream>
+
+#include "cli/run_program.h"
+#include "comm/engine.h"
+#include "core/clock.h"
+
+namespace strobe::test {
+namespace {
+
+class Ranks : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const char* why = comm::why_no_mpi()) GTEST_SKIP() << why;
+    if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "no mpirun in PATH";
+  }
+
+  Program launch(int ranks, const std::string& scenario, const std::string& flags = "") {
+    const std::string command = "STROBE_COMM_SILENCE=" + silence_ + " STROBE_COMM_TIMEOUT=" + timeout_ +
+                                " '" STROBE_PROGRAM "' launch -n " + std::to_string(ranks) + " --grace 1 " + flags +
+                                " -- '" STROBE_COMM_RANKS "' " + scenario;
+    const double started = now_seconds();
+    const Program program = run_command(command, scratch_);
+    seconds_ = now_seconds() - started;
+    return program;
+  }
+
+  // Every rank but rank 1 ends with one line, which is its own and says why. Where rank 1 goes without a farewell, the
+  // others may still be in its last call: it had all it needed of that call, they need not have.
+  void expect_lines(const Program& program, int ranks, const std::string& operation, const std::string& why) {
+    char host[256] = "";
+    gethostname(host, sizeof(host) - 1);
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (rank == 1) continue;
+      const std::string start = "[" + std::to_string(rank) + "] ";
+      const std::string place =
+          "strobe: rank " + std::to_string(rank) + " of " + std::to_string(ranks) + " on " + host + ": " + operation;
+      int lines = 0;
+      std::istringstream text(program.errors);
+      for (std::string line; std::getline(text, line);) {
+        if (!line.starts_with(start)) continue;
+        ++lines;
+        EXPECT_TRUE(line.starts_with(start + place)) << line << "\nnot: " << start + place;
+        EXPECT_NE(line.find(why), std::string::npos) << line << "\nwithout: " << why;
+      }
+      EXPECT_EQ(lines, 1) << program.errors;
+    }
+  }
+
+  Scratch scratch_;
+  std::string silence_ = "15", timeout_ = "30";  // seconds; long, for a busy machine
+  double seconds_ = 0;
+};
+
+TEST_F(Ranks, EveryValue) {
+  for (const int ranks : {2, 4}) {
+    const Program program = launch(ranks, "values");
+    EXPECT_EQ(program.code, 0) << program.errors;
+    EXPECT_EQ(program.errors, "");
+  }
+}
+
+TEST_F(Ranks, EveryValueInChunks) {
+  for (const int ranks : {2, 3}) {
+    const Program program = launch(ranks, "values 33334");  // 100,003 values: three pieces and one more value
+    EXPECT_EQ(program.code, 0) << program.errors;
+  }
+}
+
+TEST_F(Ranks, WorkGoesOnWhileACallIsUnderWay) {
+  for (const char* scenario : {"overlap", "many"}) {
+    const Program program = launch(2, scenario);
+    EXPECT_EQ(program.code, 0) << scenario << program.errors;
+  }
+}
+
+TEST_F(Ranks, ARankThatIsKilled) {
+  for (const int ranks : {2, 4}) {
+    const Program program = launch(ranks, "kill");
+    EXPECT_EQ(program.code, 128 + 9) << program.errors;
+    expect_lines(program, ranks, "all-reduce of 1000 fp32 (call ", ": rank 1 on ");
+    EXPECT_NE(program.errors.find(" ended without a word"), std::string::npos);
+    EXPECT_NE(program.errors.find("strobe: launch: rank 1 died of signal 9 (Killed)\n"), std::string::npos);
+  }
+}
+
+TEST_F(Ranks, ARankThatIsStopped) {
+  silence_ = "2";
+  const Program program = launch(4, "stop");
+  EXPECT_EQ(program.code, 3) << program.errors;
+  expect_lines(program, 4, "all-reduce of 1000 fp32 (call ", " gave no sign of life for 2 s");
+  EXPECT_LT(seconds_, 20);
+}
+
+TEST_F(Ranks, ARankThatThrows) {
+  const Program program = launch(4, "throw");
+  EXPECT_EQ(program.code, 3) << program.errors;
+  expect_lines(program, 4, "all-reduce of 1000 fp32 (call ", " gave up: an error of its own, which its line tells");
+  EXPECT_NE(program.errors.find("[1] strobe: the file is torn\n"), std::string::npos) << program.errors;
+}
+
+TEST_F(Ranks, ARankThatAborts) {
+  const Program program = launch(2, "abort");
+  EXPECT_EQ(program.code, 3) << program.errors;
+  expect_lines(program, 2, "all-reduce of 1000 fp32 (call ", " gave up: asked to");
+}
+
+TEST_F(Ranks, ARankThatLeavesEarly) {
+  const Program program = launch(4, "leave");
+  EXPECT_EQ(program.code, 3) << program.errors;
+  expect_lines(program, 4, "all-reduce of 1000 fp32 (call ", " left after 2 calls");
+}
+
+TEST_F(Ranks, ARankThatNeverComes) {
+  timeout_ = "2";
+  const Program program = launch(2, "hang");
+  EXPECT_EQ(program.code, 3) << program.errors;
+  expect_lines(program, 2, "all-reduce of 1000 fp32 (call 3)", "not complete in 2 s, not reached by rank 1 on ");
+  EXPECT_LT(seconds_, 20);
+}
+
+TEST_F(Ranks, RanksThatDiffer) {
+  const Program program = launch(4, "differ");
+  EXPECT_EQ(program.code, 2) << program.errors;
+  expect_lines(program, 4,
+               "start of engine mpi: the ranks differ: ", "the fingerprint is \"another model\" on rank 1 (");
+  const Program build = launch(2, "other-build", "--max-restarts 3");  // bad input is not tried again
+  EXPECT_EQ(build.code, 2) << build.errors;
+  expect_lines(build, 2, "start of engine mpi: the ranks differ: ", "the build is \"older\" on rank 1 (");
+}
+
+TEST_F(Ranks, StartAgainAfterAFailure) {
+  const Program program = launch(2, "restart", "--max-restarts 5");
+  EXPECT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.errors.find("launch: rank 1 ended with exit code 9; restart 2 of 5\n"), std::string::npos)
+      << program.errors;
+  const Program once = launch(2, "restart", "--max-restarts 1");
+  EXPECT_EQ(once.code, 9) << once.errors;
+}
+
+}  // namespace
+}  // namespace strobe::test

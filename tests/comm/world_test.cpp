@@ -1,0 +1,106 @@
+// Ranks from the variables of each launcher.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "comm/communicator.h"
+#include "strobe/error.h"
+
+namespace strobe::test {
+namespace {
+
+using comm::World;
+
+World world_of(const std::map<std::string, std::string>& variables) {
+  return comm::world_from([&](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+TEST(World, IsOneRankWhereNoLauncherSaysOtherwise) {
+  const World world = world_of({});
+  EXPECT_EQ(world.rank, 0);
+  EXPECT_EQ(world.size, 1);
+  EXPECT_EQ(world.launcher, "");
+  EXPECT_FALSE(world.host.empty());
+}
+
+TEST(World, IsFoundFromEachLauncher) {
+  const World mpi = world_of({{"OMPI_COMM_WORLD_RANK", "3"},
+                              {"OMPI_COMM_WORLD_SIZE", "4"},
+                              {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                              {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                              {"PMIX_RANK", "3"}});
+  EXPECT_EQ(mpi.launcher, "Open MPI");
+  EXPECT_EQ(mpi.rank, 3);
+  EXPECT_EQ(mpi.size, 4);
+  EXPECT_EQ(mpi.local_rank, 1);
+  EXPECT_EQ(mpi.local_size, 2);
+
+  const World slurm = world_of({{"SLURM_PROCID", "5"}, {"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_LOCALID", "1"}});
+  EXPECT_EQ(slurm.launcher, "Slurm");
+  EXPECT_EQ(slurm.rank, 5);
+  EXPECT_EQ(slurm.size, 8);
+  EXPECT_EQ(slurm.local_rank, 1);
+
+  const World torch = world_of(
+      {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}, {"MASTER_ADDR", "node-a"}, {"MASTER_PORT", "29500"}});
+  EXPECT_EQ(torch.rank, 1);
+  EXPECT_EQ(torch.size, 2);
+  EXPECT_EQ(torch.local_rank, 0);
+  EXPECT_EQ(torch.master_address, "node-a");
+  EXPECT_EQ(torch.master_port, 29500);
+
+  const World pmix = world_of({{"PMIX_RANK", "2"}});
+  EXPECT_EQ(pmix.rank, 2);
+  EXPECT_EQ(pmix.size, 0);
+}
+
+TEST(World, ABatchScriptOfSlurmIsNoRank) {
+  EXPECT_EQ(world_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}).launcher, "");
+}
+
+TEST(World, RefusesWhatDoesNotFit) {
+  const auto refused = [](const std::map<std::string, std::string>& variables, const std::string& says) {
+    try {
+      world_of(variables);
+      ADD_FAILURE() << says;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_EQ(std::string(error.what()), says);
+    }
+  };
+  refused({{"RANK", "two"}, {"WORLD_SIZE", "2"}}, "RANK is two: not a whole number of 0 or more");
+  refused({{"RANK", "2"}, {"WORLD_SIZE", "2"}}, "RANK is 2 and WORLD_SIZE is 2: valid ranks are 0 to 1 of at least 1");
+}
+
+TEST(Share, CoversEverythingOnceAndDiffersByOne) {
+  for (const std::int64_t total : {0, 1, 3, 4, 7, 1000}) {
+    for (const int size : {1, 2, 3, 4, 6}) {
+      std::int64_t next = 0;
+      for (int rank = 0; rank < size; ++rank) {
+        const comm::Share share = comm::share_of(total, rank, size);
+        EXPECT_EQ(share.first, next);
+        EXPECT_GE(share.count, total / size);
+        EXPECT_LE(share.count, total / size + 1);
+        next += share.count;
+      }
+      EXPECT_EQ(next, total);
+    }
+  }
+}
+
+TEST(Limits, ComeFromTheEnvironment) {
+  const auto limits = [](const char* seconds) {
+    return comm::limits_from(
+        [=](const char* name) { return std::string_view(name) == "STROBE_COMM_TIMEOUT" ? seconds : nullptr; });
+  };
+  EXPECT_EQ(limits(nullptr).operation, comm::Limits().operation);
+  EXPECT_EQ(limits("2.5").operation, 2.5);
+  EXPECT_THROW(limits("soon"), Error);
+  EXPECT_THROW(limits("0"), Error);
+}
+
+}  // namespace
+}  // namespace strobe::test
