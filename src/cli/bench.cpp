@@ -12,6 +12,7 @@
 #include "cli/bench_options.h"
 #include "cli/commands.h"
 #include "cli/launches.h"
+#include "cli/quoted.h"
 #include "core/atomic_file.h"
 #include "device/host/thread_pool.h"
 #include "measure/clock.h"
@@ -26,16 +27,6 @@ constexpr const char* kIntroduction =
     "Measures implementations of attention on one configuration: checked against float64 first, then timed in\n"
     "turns in the same run. Prints a table (medians) and writes JSON.\n\n"
     "  strobe bench --impl Flash2,Pytorch,torch-sdpa --seq_len 2048 --dtype bf16 --causal=both\n\n";
-
-std::string quoted(std::string_view word) {
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
-    return std::isalnum(c) || std::string_view("-_=.,:/+@%").find(static_cast<char>(c)) != std::string_view::npos;
-  });
-  if (plain) return std::string(word);
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
 
 std::string repeat_command(Arguments arguments) {
   std::string command = "strobe bench";

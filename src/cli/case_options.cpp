@@ -76,14 +76,14 @@ Alignment parse_alignment(std::string_view flag, std::string_view value) {
   return word == "top_left" ? Alignment::top_left : Alignment::bottom_right;
 }
 
+}  // namespace
+
 Device parse_device(std::string_view flag, std::string_view value) {
   if (parse_word(flag, value, {"cpu", "cuda"}) == "cpu") return Device::cpu;
   const CurrentGpu gpu = current_gpu();
   if (!gpu.reason.empty()) fail(ErrorCode::unsupported, "{} cuda: {}; valid: cpu", flag, gpu.reason);
   return Device::cuda;
 }
-
-}  // namespace
 
 void add_configuration_options(OptionTable& table, CaseOptions& options) {
   table.add({.name = "batch_size",

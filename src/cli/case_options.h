@@ -57,4 +57,7 @@ void check_problems(const Cases& cases);
 // machine (case_words.cpp).
 std::vector<std::string> words_of(const bench::Case& one);
 
+// --device: cpu or cuda; throws Error(unsupported) with the reason where there is no GPU.
+Device parse_device(std::string_view flag, std::string_view value);
+
 }  // namespace strobe::cli

@@ -6,6 +6,7 @@
 #include <limits>
 #include <system_error>
 
+#include "cli/command_list.h"
 #include "cli/options.h"
 #include "core/fail.h"
 #include "core/printable.h"
@@ -118,15 +119,13 @@ int run_cases_check(Arguments arguments) {
 }
 
 int run_cases(Arguments arguments) {
-  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h") {
+  if (arguments.empty() || asks_for_help(arguments[0])) {
     print(kIntroduction);
     return kFine;
   }
-  const std::string_view part = arguments[0];
-  if (part == "gen") return run_cases_gen(arguments.subspan(1));
-  if (part == "check") return run_cases_check(arguments.subspan(1));
-  if (part == "judge") return run_cases_judge(arguments.subspan(1));
-  fail(ErrorCode::invalid_argument, "cases {}: valid are gen, check and judge", printable_value(part));
+  constexpr Command kParts[] = {
+      {"gen", "", run_cases_gen}, {"check", "", run_cases_check}, {"judge", "", run_cases_judge}};
+  return find_command(kParts, "cases ", arguments[0]).run(arguments.subspan(1));
 }
 
 }  // namespace strobe::cli

@@ -22,11 +22,22 @@ int run_explain(Arguments arguments);
 int run_solve(Arguments arguments);
 int run_cases(Arguments arguments);
 int run_ladder(Arguments arguments);
+int run_lm(Arguments arguments);
+int run_precision(Arguments arguments);
 int run_env(Arguments arguments);
+int run_launch(Arguments arguments);
+int run_comm(Arguments arguments);
+int run_plan(Arguments arguments);
+
+// Throws Error(invalid_argument), with the nearest ones, where strobe has no such command.
+void check_command(std::string_view name);
 
 // Text to the standard output. Once a write has failed, further text is dropped, and the command goes on to its end: a
 // result file is not lost because of a full terminal log.
 void print(std::string_view text);
+
+// Text of another process of ours was dropped, for a reason that is an errno.
+void note_lost_output(int error);
 
 // Throws Error(runtime) where text was dropped, unless the reader has gone (`| head`): that is not an error.
 void check_output();

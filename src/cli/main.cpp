@@ -1,8 +1,9 @@
 // The program `strobe`: finds the subcommand.
-#include <vector>
-
 #include <fmt/format.h>
 
+#include <vector>
+
+#include "cli/command_list.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/program.h"
@@ -12,12 +13,6 @@
 
 namespace strobe::cli {
 namespace {
-
-struct Command {
-  const char* name;
-  const char* help;
-  int (*run)(Arguments);
-};
 
 int run_version(Arguments arguments) {
   if (!arguments.empty()) {
@@ -38,40 +33,32 @@ constexpr Command kCommands[] = {
     {"solve", "a file of batches of Q, K, V in, a file of outputs out", run_solve},
     {"cases", "the course's 30 problem files: make them, check answers, judge a program", run_cases},
     {"ladder", "from a sequential program to the library's kernel, step by step: table and chart", run_ladder},
+    {"lm", "a language model on this attention: bench, profile, memory, train, sample", run_lm},
+    {"precision", "what fp16 and bf16 do to sums, norms and a model's tensors", run_precision},
+    {"comm", "how fast ranks exchange data: collectives by size and number of ranks, checked and timed", run_comm},
+    {"launch", "N ranks of a command or program on this machine, watched and ended together", run_launch},
+    {"plan", "memory and time of training on 8 to 16,384 devices, from measured or given figures", run_plan},
     {"env", "this machine: processor, libraries, measured ceilings", run_env},
     {"version", "version and revision of this build", run_version},
     {"help", "this text, or that of a command", run_help},
 };
 
 std::string help_text() {
-  std::string text = "strobe: exact attention, measured.\n\nusage: strobe COMMAND [--flag value ...]\n\n";
-  for (const Command& command : kCommands) text += fmt::format("  {:<9}{}\n", command.name, command.help);
-  return text +
+  return "strobe: exact attention, measured.\n\nusage: strobe COMMAND [--flag value ...]\n\n" + lines_of(kCommands) +
          "\nstrobe COMMAND --help lists the flags of a command.\n"
          "Exit codes: 0 fine, 1 failed check, 2 bad input, 3 failure at run time, 129/130/143 interrupted.\n";
 }
 
-const Command& find_command(std::string_view name) {
-  std::vector<std::string> names;
-  for (const Command& command : kCommands) {
-    if (name == command.name) return command;
-    names.emplace_back(command.name);
-  }
-  const std::vector<std::string> near = nearest(name, names);
-  fail(ErrorCode::invalid_argument, "\"{}\": unknown command; {}: {}", printable(name),
-       near.size() < names.size() ? "nearest" : "valid", fmt::join(near, ", "));
-}
-
-bool asks_for_help(std::string_view word) { return word == "--help" || word == "-h"; }
-
 int run_help(Arguments arguments) {
-  if (arguments.size() > 1) {
-    fail(ErrorCode::invalid_argument, "\"{}\": help takes the name of one command", printable(arguments[1]));
+  const bool of_group = !arguments.empty() && arguments[0] == "lm";  // "lm train" is the name of one
+  if (arguments.size() > (of_group ? 2 : 1)) {
+    fail(ErrorCode::invalid_argument, "\"{}\": help takes the name of one command", printable(arguments.back()));
   }
   if (!arguments.empty() && !asks_for_help(arguments[0])) {
-    const Command& command = find_command(arguments[0]);
-    const std::string_view flag = "--help";
-    if (command.run != run_help && command.run != run_version) return command.run({&flag, 1});
+    const Command& command = find_command(kCommands, "", arguments[0]);
+    std::vector<std::string_view> words(arguments.begin() + 1, arguments.end());
+    words.emplace_back("--help");
+    if (command.run != run_help && command.run != run_version) return command.run(words);
   }
   print(help_text());
   return kFine;
@@ -81,10 +68,13 @@ int dispatch(Arguments arguments) {
   if (arguments.empty()) return run_help({});
   if (asks_for_help(arguments[0])) return run_help(arguments.subspan(1));
   if (arguments[0] == "--version") return run_version(arguments.subspan(1));
-  return find_command(arguments[0]).run(arguments.subspan(1));
+  return find_command(kCommands, "", arguments[0]).run(arguments.subspan(1));
 }
 
 }  // namespace
+
+void check_command(std::string_view name) { find_command(kCommands, "", name); }
+
 }  // namespace strobe::cli
 
 int main(int count, char** words) { return strobe::cli::run_as_program("strobe", count, words, strobe::cli::dispatch); }

@@ -64,7 +64,10 @@ const Option* OptionTable::find(std::string_view flag) const {
 
 void OptionTable::refuse_unknown(std::string_view flag) const {
   std::vector<std::string> names;
-  for (const Option& option : options_) names.push_back("--" + option.name);
+  for (const Option& option : options_) {
+    if (!option.help.empty()) names.push_back("--" + option.name);
+  }
+  if (names.empty()) names.emplace_back("--help");
   const std::string word = "--" + std::string(flag);
   const std::vector<std::string> near = nearest(word, names);
   fail(ErrorCode::invalid_argument, "{}: {}; {}: {}", printable(word),
@@ -129,7 +132,10 @@ OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> argume
 std::string OptionTable::help() const {
   std::vector<std::string> heads;
   std::size_t width = 0;
+  std::vector<const Option*> told;
   for (const Option& option : options_) {
+    if (option.help.empty()) continue;
+    told.push_back(&option);
     std::string head = "  --" + option.name;
     if (option.takes == Takes::value) head += " " + option.placeholder;
     if (option.takes == Takes::optional_value) head += "[=" + option.placeholder + "]";
@@ -138,8 +144,8 @@ std::string OptionTable::help() const {
   }
   std::string text;
   for (std::size_t i = 0; i < heads.size(); ++i) {
-    text += heads[i] + std::string(width + 2 - heads[i].size(), ' ') + options_[i].help;
-    if (!options_[i].aliases.empty()) text += fmt::format(" (also --{})", fmt::join(options_[i].aliases, ", --"));
+    text += heads[i] + std::string(width + 2 - heads[i].size(), ' ') + told[i]->help;
+    if (!told[i]->aliases.empty()) text += fmt::format(" (also --{})", fmt::join(told[i]->aliases, ", --"));
     text += '\n';
   }
   return text;
@@ -172,6 +178,16 @@ std::int64_t parse_integer(std::string_view flag, std::string_view value, std::i
 std::string parse_text(std::string_view flag, std::string_view value) {
   if (value.empty()) fail(ErrorCode::invalid_argument, "{}: the value is empty; leave the flag out instead", flag);
   return std::string(value);
+}
+
+double parse_number(std::string_view flag, std::string_view value, double least, double below) {
+  double number = 0;
+  const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (code != std::errc() || end != value.data() + value.size() || !(number >= least && number < below)) {
+    fail(ErrorCode::invalid_argument, "{} {}: not a number in the valid range, {} to below {}", flag,
+         printable_value(value), least, below);
+  }
+  return number;
 }
 
 double parse_seconds(std::string_view flag, std::string_view value) {
@@ -207,6 +223,10 @@ std::string parse_word(std::string_view flag, std::string_view value, const std:
     if (normal(word) == normal(value)) return word;
   }
   fail(ErrorCode::invalid_argument, "{} {}: valid: {}", flag, printable_value(value), fmt::join(valid, ", "));
+}
+
+void refuse_repeat(std::string_view flag, std::string_view value, std::string_view item) {
+  fail(ErrorCode::invalid_argument, "{} {}: {} is there twice", flag, printable(value), printable(item));
 }
 
 std::vector<std::string> split(std::string_view text, char separator) {

@@ -1,11 +1,13 @@
 // Command-line flags of a subcommand: one table that parses, suggests and prints the help.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace strobe::cli {
@@ -17,7 +19,7 @@ struct Option {
   std::vector<std::string> aliases{};  // likewise
   Takes takes = Takes::value;
   std::string placeholder{};  // of the value in the help: "N", "on|off|both"
-  std::string help{};
+  std::string help{};         // none: of our own processes alone, and not told to anybody
   std::function<void(std::string_view flag, std::string_view value)> apply{};  // value is "" where there is none
   std::vector<std::string> words{};  // optional_value: what the next argument, or each item of it where it is a comma
                                      // list, must be to count as the value
@@ -58,12 +60,26 @@ std::vector<std::string> nearest(std::string_view word, const std::vector<std::s
 
 // Values. Each throws Error(invalid_argument) with the flag, the value and what is valid.
 std::int64_t parse_integer(std::string_view flag, std::string_view value, std::int64_t least, std::int64_t most);
+double parse_number(std::string_view flag, std::string_view value, double least, double below);  // in [least, below)
 double parse_seconds(std::string_view flag, std::string_view value);
 
 // Any text but none at all, which is mostly a variable of a script that was not set.
 std::string parse_text(std::string_view flag, std::string_view value);
 std::int64_t parse_bytes(std::string_view flag, std::string_view value);  // "24G", "512M", "1000000"
 std::string parse_word(std::string_view flag, std::string_view value, const std::vector<std::string>& valid);
+[[noreturn]] void refuse_repeat(std::string_view flag, std::string_view value, std::string_view item);
 std::vector<std::string> split(std::string_view text, char separator);
+
+// A comma list, each item through parse(flag, item). Throws Error(invalid_argument) where two items are the same.
+template <class Parse>
+auto parse_list(std::string_view flag, std::string_view value, Parse parse) {
+  std::vector<decltype(parse(flag, value))> items;
+  for (const std::string& word : split(value, ',')) {
+    auto item = parse(flag, std::string_view(word));
+    if (std::find(items.begin(), items.end(), item) != items.end()) refuse_repeat(flag, value, word);
+    items.push_back(std::move(item));
+  }
+  return items;
+}
 
 }  // namespace strobe::cli

@@ -43,6 +43,10 @@ void print(std::string_view text) {
   if (output_error == 0) output_error = write_all(STDOUT_FILENO, text);
 }
 
+void note_lost_output(int error) {
+  if (output_error == 0) output_error = error;
+}
+
 void check_output() {
   if (output_error == 0 || output_error == EPIPE) return;
   fail(ErrorCode::runtime, "standard output: cannot be written: {}", std::strerror(output_error));

@@ -6,29 +6,30 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
+#include "core/atomic_file.h"
 #include "core/fail.h"
 
 namespace strobe::cli {
 
-RowFile::RowFile(std::string path, std::string_view asked_by) : path_(std::move(path)) {
-  was_there_ = access(path_.c_str(), F_OK) == 0;
-  descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor_ < 0)
-    fail(ErrorCode::invalid_argument, "{} {}: cannot be written: {}", asked_by, path_, std::strerror(errno));
+RowFile::RowFile(std::string path, const std::string& asked_by, Begin begin) : path_(std::move(path)), begin_(begin) {
+  const AtomicFile trial(path_, asked_by);
 }
 
 RowFile::~RowFile() {
-  close(descriptor_);
-  if (!was_there_ && !has_rows_) unlink(path_.c_str());
+  if (descriptor_ >= 0) close(descriptor_);
 }
 
 void RowFile::add(std::string_view row) {
   const auto check = [&](bool fine) {
     if (!fine) fail(ErrorCode::runtime, "{}: cannot be written: {}", path_, std::strerror(errno));
   };
-  if (!has_rows_) check(ftruncate(descriptor_, 0) == 0 || errno == EINVAL);  // EINVAL: not a plain file
-  has_rows_ = true;
+  if (descriptor_ < 0) {
+    const int begin = begin_ == Begin::at_the_end ? O_APPEND : O_TRUNC;
+    descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | begin, 0666);
+    check(descriptor_ >= 0);
+  }
   const std::string line = std::string(row) + "\n";
   for (std::string_view left = line; !left.empty();) {
     const ssize_t written = ::write(descriptor_, left.data(), left.size());

@@ -1,4 +1,4 @@
-// A file of rows, each on the disk when it is known. `strobe ladder` writes one.
+// A file of rows, each on the disk when it is known. `strobe ladder` and `strobe comm` write one.
 #pragma once
 
 #include <string>
@@ -8,9 +8,10 @@ namespace strobe::cli {
 
 class RowFile {
  public:
-  // Throws Error(invalid_argument) where the file cannot be written. What is in it stays until the first row; a file
-  // that was not there before is removed again where there never is one.
-  RowFile(std::string path, std::string_view asked_by);
+  enum class Begin { anew, at_the_end };
+  // Throws Error(invalid_argument) where a file cannot be written there. Nothing is made, and what is there stays,
+  // until the first row, or, at the end, for good: however a process ends before it, it leaves no empty file.
+  RowFile(std::string path, const std::string& asked_by, Begin begin = Begin::anew);
   ~RowFile();
   RowFile(const RowFile&) = delete;
   RowFile& operator=(const RowFile&) = delete;
@@ -19,8 +20,8 @@ class RowFile {
 
  private:
   std::string path_;
-  int descriptor_ = -1;
-  bool was_there_ = false, has_rows_ = false;
+  Begin begin_;
+  int descriptor_ = -1;  // open from the first row on
 };
 
 }  // namespace strobe::cli

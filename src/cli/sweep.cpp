@@ -13,6 +13,7 @@
 #include "bench/sweep/result_file.h"
 #include "cli/case_options.h"
 #include "cli/commands.h"
+#include "cli/progress_bar.h"
 #include "cli/sweep_dry_run.h"
 #include "cli/sweep_options.h"
 #include "cli/sweep_progress.h"

@@ -1,5 +1,6 @@
 // Predictions of bench/sweep/prediction.h as a table.
 #include "cli/sweep_dry_run.h"
+#include "cli/progress_bar.h"
 
 #include <fmt/format.h>
 

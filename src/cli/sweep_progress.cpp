@@ -2,27 +2,20 @@
 #include "cli/sweep_progress.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "bench/sweep/prediction.h"
 #include "cli/commands.h"
+#include "cli/progress_bar.h"
 #include "measure/clock.h"
 
 namespace strobe::cli {
 namespace {
 
-constexpr double kRedraw = 0.1;  // seconds between two pictures of the bar
-constexpr std::size_t kBar = 24;
+constexpr double kRedraw = 0.1;       // seconds between two pictures of the bar
 constexpr double kPriorShare = 0.05;  // a twentieth of the sweep says as much as its prediction
-
-std::size_t terminal_width() {
-  winsize size{};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
 
 std::string milliseconds(const Json& region) {
   const Json& seconds = region.at("time(s)");
@@ -30,13 +23,6 @@ std::string milliseconds(const Json& region) {
 }
 
 }  // namespace
-
-std::string duration_text(double seconds) {
-  const auto whole = static_cast<std::int64_t>(seconds + 0.5);
-  if (whole < 60) return fmt::format("{} s", whole);
-  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
-  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
-}
 
 std::string row_text(const Json& row, const bench::Problem& problem) {
   const std::string& status = row.at("status").as_string();
@@ -92,13 +78,8 @@ void SweepProgress::row(const Json& row) {
 
 void SweepProgress::draw(const std::string& doing) {
   drawn_ = now_seconds();
-  const std::size_t filled = total_ == 0 ? kBar : kBar * done_ / total_;
-  std::string text =
-      fmt::format("[{}{}] {}/{}, {} left; {}; {}", std::string(filled, '#'), std::string(kBar - filled, '-'), done_,
-                  total_, duration_text(seconds_left()), problem_ ? bench::describe(*problem_) : "", doing);
-  const std::size_t width = terminal_width() - 1;
-  if (text.size() > width) text.resize(width);
-  show_progress(text);
+  show_fitting_progress(fmt::format("{}, {} left; {}; {}", bar_text(done_, total_), duration_text(seconds_left()),
+                                    problem_ ? bench::describe(*problem_) : "", doing));
 }
 
 }  // namespace strobe::cli

@@ -8,9 +8,6 @@
 
 namespace strobe::cli {
 
-// "2 min 5 s"
-std::string duration_text(double seconds);
-
 class SweepProgress {
  public:
   // `left` are the cells that have no row yet, of `total`.

@@ -7,6 +7,7 @@ namespace strobe::report {
 extern const char* const kPageHtml;
 extern const char* const kPageStyle;
 extern const char* const kPageScript;
+extern const char* const kMemoryPage;
 extern const char* const kLadderPublished;  // ladder_gtx1080.csv
 extern const char* const kChartLibrary;     // "" where the build found none
 

@@ -58,9 +58,7 @@ void add_by_implementation(const ChartInput& input, const Choice& choice, Pass p
                 .pass = name_of(pass),
                 .caption = caption_of(choice.cells),
                 .x = {"implementation", Scale::words, times.names},
-                .y = {fmt::format("{} ms", name_of(pass)), Scale::linear},
-                .series = {},
-                .fields = {}};
+                .y = {fmt::format("{} ms", name_of(pass)), Scale::linear}};
   for (std::size_t i = 0; i < times.names.size(); ++i) {
     const std::string& name = times.names[i];
     std::vector<double> seconds;
@@ -92,16 +90,13 @@ void add_causal(const ChartInput& input, const std::string& dtype, Pass pass, st
   Figure figure{.id = "causal",
                 .title = "Causal mask on against off",
                 .section = "Overview",
-                .view = "",
-                .causal = "",
                 .dtype = dtype,
                 .pass = name_of(pass),
                 .caption = caption_of(of_type),
                 .x = {"implementation", Scale::words},
                 .y = {fmt::format("{} ms", name_of(pass)), Scale::linear},
                 .series = {{.name = "causal off", .color = 0, .mark = Mark::bar},
-                           {.name = "causal on", .color = 1, .mark = Mark::bar}},
-                .fields = {}};
+                           {.name = "causal on", .color = 1, .mark = Mark::bar}}};
   std::size_t pairs = 0;
   for (const std::string& name : without.names) {
     if (!with.by_name.contains(name)) continue;

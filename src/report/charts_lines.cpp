@@ -149,8 +149,7 @@ void add_view(const ChartInput& input, const Choice& choice, const SizeAxis& axi
                        .caption = caption_of(view.cells),
                        .x = {axis.title, Scale::logarithmic, {}, {ticks.begin(), ticks.end()}},
                        .y = {y_title, scale},
-                       .series = std::move(series),
-                       .fields = {}});
+                       .series = std::move(series)});
   };
   for (const Pass pass : kPasses) {
     const Value time = [&](const Cell& cell) -> std::optional<double> {

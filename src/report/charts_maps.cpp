@@ -131,15 +131,13 @@ Figure map_figure(const char* id, const char* title, const Choice& choice, const
   return {.id = id,
           .title = title,
           .section = "Overview",
-          .view = "",
           .causal = choice.causal,
           .dtype = choice.dtype,
           .pass = "",
           .caption = caption_of(choice.cells),
           .x = layout.x(),
           .y = layout.y(),
-          .series = {},
-          .fields = {}};
+          .series = {}};
 }
 
 void add_ratios(const Choice& choice, const std::vector<Group>& groups, std::vector<Figure>& figures) {

@@ -33,15 +33,13 @@ void add_memory(const ChartInput& input, const Choice& choice, std::vector<Figur
   Figure figure{.id = "memory-predicted",
                 .title = "Memory, measured against predicted",
                 .section = "Against the laws",
-                .view = "",
                 .causal = choice.causal,
                 .dtype = choice.dtype,
                 .pass = "",
                 .caption = caption_of(choice.cells),
                 .x = {"predicted MB", Scale::logarithmic},
                 .y = {"measured peak MB", Scale::logarithmic},
-                .series = {},
-                .fields = {}};
+                .series = {}};
   Range range;
   double worst = 0;
   for (const Cell* cell : choice.cells) {
@@ -113,8 +111,7 @@ void add_roofline(const ChartInput& input, const Choice& choice, Pass pass, std:
                 .caption = caption_of(choice.cells),
                 .x = {"FLOP per byte that must be moved", Scale::logarithmic},
                 .y = {fmt::format("{} {}", name_of(pass), unit.name), Scale::logarithmic},
-                .series = {},
-                .fields = {}};
+                .series = {}};
   Range range;
   for (const Cell* cell : choice.cells) {
     const std::optional<double> rate = cell->flop_rate(pass), seconds = cell->seconds(pass);

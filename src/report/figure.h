@@ -44,13 +44,13 @@ struct Field {
 };
 
 struct Figure {
-  std::string id, title, section;
-  std::string view;                 // which of the figures with this id and these filters: "batch 16, 32 heads"
-  std::string causal, dtype, pass;  // filters: "off"/"on", "bf16", "forward"; "" where one does not matter
-  std::string caption;              // machine, date, samples
+  std::string id, title, section{};
+  std::string view{};                     // which of the figures with this id and these filters: "batch 16, 32 heads"
+  std::string causal{}, dtype{}, pass{};  // filters: "off"/"on", "bf16", "forward"; "" where one does not matter
+  std::string caption{};                  // machine, date, samples
   Axis x, y;
-  std::vector<Series> series;
-  std::vector<Field> fields;  // of a map; then there are no series
+  std::vector<Series> series{};
+  std::vector<Field> fields{};  // of a map; then there are no series
 };
 
 // Colours of series on white and on dark, in the order of their first appearance.

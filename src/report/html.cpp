@@ -7,6 +7,7 @@
 #include "core/fail.h"
 #include "report/assets.h"
 #include "report/escape.h"
+#include "report/fill.h"
 #include "report/series_names.h"
 #include "report/tables.h"
 
@@ -33,22 +34,6 @@ std::string summary_text(std::span<const Cell> cells) {
   return text + ".";
 }
 
-// Replaces {{name}} by its text; what a text brings along is not looked at again.
-std::string fill(std::string_view page, std::span<const std::pair<std::string_view, std::string>> parts) {
-  std::string out;
-  for (std::size_t at = 0;;) {
-    const std::size_t begin = page.find("{{", at);
-    if (begin == std::string_view::npos) return out.append(page.substr(at));
-    const std::size_t end = page.find("}}", begin);
-    const std::string_view name = page.substr(begin + 2, end - begin - 2);
-    out.append(page.substr(at, begin - at));
-    const auto part = std::find_if(parts.begin(), parts.end(), [&](const auto& one) { return one.first == name; });
-    if (part == parts.end()) fail(ErrorCode::runtime, "report: the page asks for \"{}\"", name);
-    out.append(part->second);
-    at = end + 2;
-  }
-}
-
 }  // namespace
 
 std::string report_html(std::span<const Cell> cells, std::span<const Figure> figures) {
@@ -64,13 +49,13 @@ std::string report_html(std::span<const Cell> cells, std::span<const Figure> fig
   data.set("figures", std::move(list));
   std::vector<const Cell*> all;
   for (const Cell& cell : cells) all.push_back(&cell);
-  const std::pair<std::string_view, std::string> parts[] = {{"style", kPageStyle},
-                                                            {"script", kPageScript},
-                                                            {"library", kChartLibrary},
-                                                            {"caption", escaped(caption_of(all))},
-                                                            {"summary", summary_text(cells)},
-                                                            {"table", table_html(cell_table(cells), cells)},
-                                                            {"data", script_json(data.dump())}};
+  const PagePart parts[] = {{"style", kPageStyle},
+                            {"script", kPageScript},
+                            {"library", kChartLibrary},
+                            {"caption", escaped(caption_of(all))},
+                            {"summary", summary_text(cells)},
+                            {"table", table_html(cell_table(cells), cells)},
+                            {"data", script_json(data.dump())}};
   return fill(kPageHtml, parts);
 }
 

@@ -1,24 +1,19 @@
-// Reads result files. Files are not trusted: every kind and range is checked, and a fault names file and line.
+// What a row of a result file says. Files are not trusted: every kind and range is checked.
 #include "report/result.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "core/counted.h"
 #include "core/fail.h"
 #include "core/printable.h"
 #include "core/statistics.h"
+#include "report/each_row.h"
 
 namespace strobe::report {
 namespace {
 
 constexpr std::int64_t kMostSize = std::int64_t{1} << 40;
-constexpr std::uintmax_t kMostBytes = std::uintmax_t{1} << 30;
 
 // Members that say how a row was made, not what it measures.
 constexpr std::string_view kNotIdentity[] = {"scaled", "shrink", "unmasked_scores"};
@@ -200,69 +195,14 @@ Result result_of(const Json& row) {
 
 std::vector<Result> parse_results(std::string_view text, const std::string& name) {
   std::vector<Result> results;
-  std::size_t position = std::min(text.find_first_not_of(" \t\r\n"), text.size());
-  std::size_t fault = 0;      // byte that an error is told at: where the text is wrong, or where the value begins
-  std::size_t list_item = 0;  // from 1 on inside a list
-  try {
-    while (position < text.size()) {
-      const std::size_t begin = position;
-      list_item = 0;
-      Json value;
-      try {
-        value = Json::parse_next(text, position);
-      } catch (const Error& error) {
-        fault = position;
-        std::string_view why = error.what();
-        if (why.starts_with("json: ")) why.remove_prefix(6);
-        fail(ErrorCode::invalid_argument, "not JSON: {}", why);
-      }
-      fault = begin;
-      if (!value.is_array()) {
-        results.push_back(result_of(value));
-        continue;
-      }
-      for (const Json& row : value.as_array()) {
-        ++list_item;
-        results.push_back(result_of(row));
-      }
-    }
-  } catch (const Error& error) {
-    const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(fault), '\n');
-    const std::string item = list_item > 0 ? fmt::format(", item {} of the list", list_item) : "";
-    fail(ErrorCode::invalid_argument, "{}, line {}{}: {}", name, line, item, error.what());
-  }
-  if (results.empty()) fail(ErrorCode::invalid_argument, "{}: no result in it", name);
+  each_row(text, name, [&](const Json& row) { results.push_back(result_of(row)); });
   return results;
 }
 
-namespace {
-
-// Opening a pipe that nobody writes to would wait for ever; one that the shell has opened is fine.
-void check_kind(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (error || std::filesystem::is_regular_file(status)) return;
-  if (path == "/dev/stdin" || path.starts_with("/dev/fd/")) return;
-  fail(ErrorCode::invalid_argument, "{}: {}; valid: a result file, or /dev/stdin", path,
-       std::filesystem::is_directory(status) ? "is a folder" : "is not a plain file");
-}
-
-}  // namespace
-
 std::vector<Result> read_results(const std::string& path) {
-  check_kind(path);
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail(ErrorCode::invalid_argument, "{}: cannot be read: {}", path, std::strerror(errno));
-  std::ostringstream text;
-  char block[1 << 16];
-  std::uintmax_t bytes = 0;
-  while (file.read(block, sizeof(block)) || file.gcount() > 0) {
-    bytes += static_cast<std::uintmax_t>(file.gcount());
-    if (bytes > kMostBytes) fail(ErrorCode::invalid_argument, "{}: more than 1 GB is not a result file", path);
-    text.write(block, file.gcount());
-  }
-  if (file.bad()) fail(ErrorCode::invalid_argument, "{}: cannot be read", path);
-  return parse_results(text.view(), path);
+  std::vector<Result> results;
+  each_row_of_file(path, [&](const Json& row) { results.push_back(result_of(row)); });
+  return results;
 }
 
 std::string describe(const Config& config) {

@@ -25,7 +25,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         BadInput{"bnech", "\"bnech\": unknown command; nearest: bench"},
         BadInput{"frobnicate",
-                 "valid: bench, sweep, compare, report, explain, solve, cases, ladder, env, version, help"},
+                 "valid: bench, sweep, compare, report, explain, solve, cases, ladder, lm, precision, comm, launch, "
+                 "plan, env, version, help"},
         BadInput{"bench --batch_sise 3", "--batch_sise: unknown flag; nearest: --batch_size"},
         BadInput{"bench stray", "\"stray\": not a flag"},
         BadInput{"bench \"$(printf '\\033[2J')\"", "\"\\x1b[2J\": not a flag"},

@@ -252,6 +252,17 @@ TEST(Bench, UnknownInstructionSetCostsFlash2ItsRowOnly) {
   EXPECT_NE(explained.output.find("refuses: STROBE_CPU_ISA is 'bogus'"), std::string::npos) << explained.output;
 }
 
+TEST(Program, HelpTakesACommandOfAGroup) {
+  for (const char* const name : {"lm", "lm train", "lm bench", "comm"}) {
+    const Program program = run_program(std::string("help ") + name);
+    EXPECT_EQ(program.code, 0) << program.errors;
+    EXPECT_EQ(program.output, run_program(std::string(name) + " --help").output) << name;
+  }
+  EXPECT_EQ(run_program("help lm tain").code, 2);
+  EXPECT_EQ(run_program("help lm train now").errors, "strobe: \"now\": help takes the name of one command\n");
+  EXPECT_EQ(run_program("help bench now").errors, "strobe: \"now\": help takes the name of one command\n");
+}
+
 TEST(Explain, TakesAllFlagsOfBench) {
   const Scratch scratch;
   const Program program = run_program(

@@ -1,0 +1,114 @@
+// `strobe launch -n N -- COMMAND`: N local ranks of a subcommand or a program.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "cli/commands.h"
+#include "cli/launch_job.h"
+#include "cli/options.h"
+#include "comm/world.h"
+#include "core/fail.h"
+#include "core/printable.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr const char* kIntroduction =
+    "usage: strobe launch -n N [--flag value ...] -- COMMAND [WORDS...]\n\n"
+    "Starts N ranks on this machine through mpirun, each on its share of the cores. COMMAND is a subcommand of "
+    "strobe,\n"
+    "or a program where it has a slash. Lines of a rank begin with its number, signals reach all ranks, and when one\n"
+    "fails the others end too, stopped ones included. The exit code is that of the first rank that failed.\n\n"
+    "  strobe launch -n 4 -- comm --sizes 1M\n"
+    "  strobe launch -n 2 --max-restarts 3 -- ./my-program --its-flag\n\n";
+
+struct LaunchOptions {
+  Job job;
+  int max_restarts = 0;
+  bool prefix = true;
+  std::string as_rank;
+};
+
+OptionTable make_table(LaunchOptions& options) {
+  OptionTable table;
+  table.add({.name = "ranks",
+             .aliases = {"n"},
+             .placeholder = "N",
+             .help = "how many; -n N in short",
+             .apply = [&](auto flag, auto value) {
+               options.job.ranks = static_cast<int>(parse_integer(flag, value, 1, 1024));
+             }});
+  table.add({.name = "max-restarts",
+             .placeholder = "K",
+             .help = "start all ranks again, up to K times, where one failed otherwise than by bad input; default 0",
+             .apply = [&](auto flag, auto value) {
+               options.max_restarts = static_cast<int>(parse_integer(flag, value, 0, 1000000));
+             }});
+  table.add({.name = "grace",
+             .placeholder = "SECONDS",
+             .help = "what the others have to end by themselves once a rank has failed; default 5",
+             .apply = [&](auto flag, auto value) { options.job.grace = parse_seconds(flag, value); }});
+  table.add(make_switch("prefix", "a rank's number before its lines; default on", options.prefix));
+  table.add({.name = kRankFlag, .apply = [&](auto, auto value) { options.as_rank = value; }});
+  return table;
+}
+
+// Known before ranks are started, and not from each of them.
+void check_program(const std::string& path) {
+  const auto refuse = [&](const char* why) {
+    fail(ErrorCode::invalid_argument, "launch: {}: {}; valid: a program, or a command of strobe (without a slash)",
+         printable_value(path), why);
+  };
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) refuse(std::strerror(errno));
+  if (S_ISDIR(status.st_mode)) refuse("is a folder");
+  if (access(path.c_str(), X_OK) != 0) refuse("cannot be run: no permission");
+}
+
+std::vector<std::string> command_of(const std::vector<std::string>& words) {
+  if (words[0].find('/') != std::string::npos) {
+    check_program(words[0]);
+    return words;
+  }
+  check_command(words[0]);
+  return own_command(words);
+}
+
+}  // namespace
+
+int run_launch(Arguments arguments) {
+  LaunchOptions options;
+  const OptionTable table = make_table(options);
+  std::vector<std::string_view> flags;
+  std::vector<std::string> words;
+  std::size_t i = 0;
+  for (; i < arguments.size() && arguments[i] != "--"; ++i)
+    flags.push_back(arguments[i] == "-n" ? "--ranks" : arguments[i]);
+  for (++i; i < arguments.size(); ++i) words.emplace_back(arguments[i]);
+  if (table.parse(flags) == OptionTable::Outcome::help) {
+    print(kIntroduction + table.help());
+    return kFine;
+  }
+  if (words.empty()) fail(ErrorCode::invalid_argument, "launch: no command given: strobe launch -n N -- COMMAND");
+  options.job.output = options.prefix ? RankOutput::prefixed : RankOutput::plain;
+  if (!options.as_rank.empty()) return run_rank(options.as_rank, options.job.output, words);
+  if (const comm::World world = comm::this_world(); !world.launcher.empty())
+    fail(ErrorCode::invalid_argument, "launch: this process is rank {} of a job of {} already", world.rank,
+         world.launcher);
+  options.job.command = command_of(words);
+  for (;;) {
+    const JobEnd end = run_job(options.job);
+    if (end.lost_output != 0) note_lost_output(end.lost_output);
+    if (end.why.empty() || end.signal) return end.code;
+    const bool again = end.code != kBadInput && options.job.restarts < options.max_restarts;
+    complain(
+        fmt::format("launch: {}{}", end.why,
+                    again ? fmt::format("; restart {} of {}", options.job.restarts + 1, options.max_restarts) : ""));
+    if (!again) return end.code;
+    ++options.job.restarts;
+  }
+}
+
+}  // namespace strobe::cli

@@ -1,0 +1,228 @@
+// `strobe lm bench`: flags to cells, each cell's times to a table and to the output file.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "bench/ceilings.h"
+#include "cli/lm.h"
+#include "cli/lm_bench_options.h"
+#include "core/atomic_file.h"
+#include "core/text_table.h"
+#include "measure/environment.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr const char* kIntroduction =
+    "usage: strobe lm bench [--flag value ...]\n\n"
+    "A language model's training step: times of its phases (mean +- standard deviation), tokens/s and TFLOP/s of the\n"
+    "whole pass by its mean, share of the machine's matrix-product rate (MFU), most memory held, speed-up over fp32.\n"
+    "Lists are measured in every combination; a cell that does not fit is a row `oom`, where none does\n"
+    "the code is 1.\n\n"
+    "  strobe lm bench --size small,medium --precision fp32,bf16 --deterministic off\n\n";
+
+struct Row {
+  const LmBenchCell* cell = nullptr;
+  std::optional<lm::BenchTimes> times;
+  std::string error;  // where there are none
+};
+
+Row measured(const LmBenchCell& cell) {
+  show_progress(title_of(cell) + " ...");
+  Row row{.cell = &cell, .times = {}, .error = {}};
+  try {
+    row.times = lm::time_step(cell.one);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::out_of_memory) throw;
+    row.error = error.what();
+  }
+  show_progress("");
+  return row;
+}
+
+// FLOP/s of a complete matrix product, in each precision that occurs.
+using Ceilings = std::map<lm::Precision, double>;
+
+Ceilings measure_ceilings(const LmBenchOptions& options) {
+  Ceilings found;
+  if (options.quick) return found;
+  std::vector<DType> types;
+  bool needs_tf32 = false;
+  for (const lm::Precision precision : options.precisions) {
+    types.push_back(dtype_of(precision));
+    needs_tf32 |= precision == lm::Precision::tf32;
+  }
+  const bench::Ceilings ceilings =
+      options.device == Device::cuda
+          ? bench::measure_gpu_ceilings(types, needs_tf32 ? bench::Depth::full : bench::Depth::brief)
+          : bench::measure_ceilings(options.threads, types, bench::Depth::brief);
+  for (const lm::Precision precision : options.precisions) {
+    const auto rate = precision == lm::Precision::tf32 ? ceilings.tf32 : ceilings.product(dtype_of(precision));
+    if (rate) found[precision] = *rate;
+  }
+  return found;
+}
+
+double tokens_per_second(const Row& row) {
+  const lm::BenchCase& one = row.cell->one;
+  return static_cast<double>(one.batch * one.shape.context) / row.times->whole.seconds.mean;
+}
+
+double flop_rate(const Row& row) { return lm::flops_of(row.cell->one) / row.times->whole.seconds.mean; }
+
+// Over the fp32 row of the same size, context, batch, warm-up and recomputation; none where there is none.
+std::optional<double> speedup(const Row& row, const std::vector<Row>& rows) {
+  const auto key = [](const Row& of) {
+    const lm::BenchCase& one = of.cell->one;
+    return std::tuple(of.cell->size, one.shape.context, one.batch, one.warmup, one.recompute);
+  };
+  for (const Row& other : rows) {
+    if (other.times && row.times && other.cell->one.precision == lm::Precision::fp32 && key(other) == key(row)) {
+      return other.times->whole.seconds.mean / row.times->whole.seconds.mean;
+    }
+  }
+  return {};
+}
+
+std::optional<double> share_of_ceiling(const Row& row, const Ceilings& ceilings) {
+  const auto found = ceilings.find(row.cell->one.precision);
+  if (found == ceilings.end() || !row.times) return {};
+  return flop_rate(row) / found->second;
+}
+
+std::string line_of(const Row& row) {
+  return fmt::format("{}: {}\n", title_of(*row.cell),
+                     row.times ? fmt::format("{:.0f} tokens/s", tokens_per_second(row)) : "oom");
+}
+
+std::string phase_text(const std::optional<lm::PhaseTimes>& phase) {
+  if (!phase) return "-";
+  return fmt::format("{:.3f} +-{:.3f}", 1e3 * phase->seconds.mean, 1e3 * phase->seconds.stddev);
+}
+
+std::string table_text(const std::vector<Row>& rows, const Ceilings& ceilings) {
+  TextTable table;
+  table.add_column("size", TextTable::Align::left);
+  for (const char* title : {"context", "batch", "warm-up"}) table.add_column(title);
+  for (const char* title : {"precision", "recompute"}) table.add_column(title, TextTable::Align::left);
+  for (const char* title : {"forward ms", "backward ms", "update ms", "whole ms", "median ms", "tokens/s", "TFLOP/s",
+                            "MFU %", "peak MB", "over fp32", "loss"}) {
+    table.add_column(title);
+  }
+  std::string notes;
+  for (const Row& row : rows) {
+    const lm::BenchCase& one = row.cell->one;
+    std::vector<std::string> cells = {row.cell->size,
+                                      std::to_string(one.shape.context),
+                                      std::to_string(one.batch),
+                                      std::to_string(one.warmup),
+                                      name_of(one.precision),
+                                      name_of(one.recompute)};
+    if (row.times) {
+      const lm::BenchTimes& times = *row.times;
+      const auto mfu = share_of_ceiling(row, ceilings);
+      const auto gain = speedup(row, rows);
+      for (const auto* phase : {&times.forward, &times.backward, &times.update}) cells.push_back(phase_text(*phase));
+      cells.push_back(phase_text(times.whole));
+      cells.push_back(fmt::format("{:.3f}", 1e3 * times.whole.seconds.median));
+      cells.push_back(fmt::format("{:.0f}", tokens_per_second(row)));
+      cells.push_back(fmt::format("{:.3g}", 1e-12 * flop_rate(row)));
+      cells.push_back(mfu ? fmt::format("{:.1f}", 100 * *mfu) : "-");
+      cells.push_back(fmt::format("{:.0f}", static_cast<double>(times.whole.peak_bytes) / (1 << 20)));
+      cells.push_back(gain ? fmt::format("{:.2f}", *gain) : "-");
+      cells.push_back(fmt::format("{:.4f}", times.loss));
+    } else {
+      cells.emplace_back("oom");
+      notes += fmt::format("oom: {}: {}\n", title_of(*row.cell), row.error);
+    }
+    table.add_row(std::move(cells));
+  }
+  return table.text() + notes;
+}
+
+Json phase_json(const std::optional<lm::PhaseTimes>& phase) {
+  if (!phase) return {};
+  const Summary& s = phase->seconds;
+  return Json::object({{"mean(ms)", 1e3 * s.mean},
+                       {"stddev(ms)", 1e3 * s.stddev},
+                       {"median(ms)", 1e3 * s.median},
+                       {"min(ms)", 1e3 * s.min},
+                       {"max(ms)", 1e3 * s.max},
+                       {"peak(B)", phase->peak_bytes}});
+}
+
+const char* name_of_pass(lm::BenchPass pass) {
+  return pass == lm::BenchPass::forward ? "forward" : pass == lm::BenchPass::step ? "step" : "forward_backward";
+}
+
+Json row_json(const Row& row, const std::vector<Row>& rows, const Ceilings& ceilings) {
+  const lm::BenchCase& one = row.cell->one;
+  Json json = Json::object({{"size", row.cell->size},
+                            {"parameters", lm::parameter_count(one.shape)},
+                            {"context", one.shape.context},
+                            {"batch", one.batch},
+                            {"precision", name_of(one.precision)},
+                            {"recompute", name_of(one.recompute)},
+                            {"pass", name_of_pass(one.pass)},
+                            {"device", one.place.device == Device::cuda ? "cuda" : "cpu"},
+                            {"threads", one.place.threads},
+                            {"attention", one.attention.empty() ? "auto" : one.attention},
+                            {"deterministic", one.place.deterministic},
+                            {"clip", one.clip},
+                            {"warmup", one.warmup},
+                            {"steps", one.steps},
+                            {"status", row.times ? "ok" : "oom"}});
+  if (!row.times) return json.set("error", row.error);
+  const auto number = [](std::optional<double> value) { return value ? Json(*value) : Json(); };
+  json.set("forward", phase_json(row.times->forward));
+  json.set("backward", phase_json(row.times->backward));
+  json.set("update", phase_json(row.times->update));
+  json.set("whole", phase_json(row.times->whole));
+  json.set("tokens/s", tokens_per_second(row));
+  json.set("FLOP", lm::flops_of(one));
+  json.set("FLOP/s", flop_rate(row));
+  json.set("share_of_ceiling", number(share_of_ceiling(row, ceilings)));
+  json.set("speedup_over_fp32", number(speedup(row, rows)));
+  return json.set("loss", row.times->loss);
+}
+
+std::string document(const std::vector<Row>& rows, const Ceilings& ceilings) {
+  Json items = Json::array(), rates = Json::object();
+  for (const Row& row : rows) items.push_back(row_json(row, rows, ceilings));
+  for (const auto& [precision, rate] : ceilings) rates.set(name_of(precision), rate);
+  Json json = Json::object({{"environment", environment_json()}, {"matrix_product(FLOP/s)", rates}, {"rows", items}});
+  return json.dump(1) + "\n";
+}
+
+}  // namespace
+
+int run_lm_bench(Arguments arguments) {
+  LmBenchOptions options = default_lm_bench_options();
+  const OptionTable table = lm_bench_table(options);
+  if (table.parse(arguments) == OptionTable::Outcome::help) {
+    print(kIntroduction + table.help());
+    return kFine;
+  }
+  const std::vector<LmBenchCell> cells = lm_bench_cells(options);
+  AtomicFile file(options.output, "--output");
+  const Ceilings ceilings = measure_ceilings(options);
+  std::vector<Row> rows;
+  for (const LmBenchCell& cell : cells) {
+    rows.push_back(measured(cell));
+    print_aside(line_of(rows.back()));  // so that they are known should a later one fail
+  }
+  print(table_text(rows, ceilings));
+  if (std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.times.has_value(); })) {
+    print(fmt::format("nothing was measured, nothing is written to {}\n", options.output));
+    return kFailedCheck;
+  }
+  file.write(document(rows, ceilings));
+  file.commit();
+  print(fmt::format("written: {}\n", options.output));
+  return kFine;
+}
+
+}  // namespace strobe::cli

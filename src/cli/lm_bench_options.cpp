@@ -1,0 +1,182 @@
+#include "cli/lm_bench_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/case_options.h"
+#include "core/fail.h"
+#include "device/gpu_facts.h"
+#include "device/host/thread_pool.h"
+
+namespace strobe::cli {
+namespace {
+
+std::vector<std::int64_t> parse_integers(std::string_view flag, std::string_view value, std::int64_t least,
+                                         std::int64_t most) {
+  return parse_list(flag, value, [&](auto of, auto item) { return parse_integer(of, item, least, most); });
+}
+
+std::vector<std::string> attention_words() {
+  std::vector<std::string> words = {"auto"};
+  for (const Device device : {Device::cpu, Device::cuda}) {
+    for (const std::string& name : kernel_names(device)) {
+      if (std::find(words.begin(), words.end(), name) == words.end()) words.push_back(name);
+    }
+  }
+  return words;
+}
+
+std::string parse_attention(std::string_view flag, std::string_view value) {
+  const std::string word = parse_word(flag, value, attention_words());
+  return word == "auto" ? "" : word;
+}
+
+lm::BenchPass parse_pass(std::string_view flag, std::string_view value) {
+  const std::string word = parse_word(flag, value, {"forward", "forward_backward", "step"});
+  return word == "forward" ? lm::BenchPass::forward
+         : word == "step"  ? lm::BenchPass::step
+                           : lm::BenchPass::forward_backward;
+}
+
+}  // namespace
+
+LmBenchOptions default_lm_bench_options() {
+  LmBenchOptions options;
+  options.device = current_gpu().reason.empty() ? Device::cuda : Device::cpu;
+  options.threads = std::min(available_cores(), kMaxThreads);
+  return options;
+}
+
+void add_lm_cell_options(OptionTable& table, LmBenchOptions& options) {
+  table.add({.name = "size",
+             .placeholder = "NAME[,NAME]",
+             .help = "tiny, small, medium, large, xl, 2.7B; default small",
+             .apply = [&](auto flag, auto value) {
+               options.sizes =
+                   parse_list(flag, value, [](auto of, auto name) { return parse_word(of, name, lm::size_names()); });
+             }});
+  table.add({.name = "context",
+             .placeholder = "N[,N]",
+             .help = "tokens of a sequence; default: the size's own, 512 but for tiny",
+             .apply = [&](auto flag, auto value) { options.contexts = parse_integers(flag, value, 1, 1 << 20); }});
+  table.add(
+      {.name = "batch", .placeholder = "N[,N]", .help = "sequences; default 4", .apply = [&](auto flag, auto value) {
+         options.batches = parse_integers(flag, value, 1, 1 << 20);
+       }});
+  table.add({.name = "precision",
+             .placeholder = "NAME[,NAME]",
+             .help = "fp32, tf32, bf16, fp16; default fp32",
+             .apply = [&](auto flag, auto value) {
+               options.precisions = parse_list(flag, value, [](auto of, auto name) {
+                 return lm::precision_of(parse_word(of, name, lm::precision_names()));
+               });
+             }});
+  table.add({.name = "attention",
+             .placeholder = "NAME",
+             .help = fmt::format("the kernel of attention: {}; default auto: the library chooses",
+                                 fmt::join(attention_words(), ", ")),
+             .apply = [&](auto flag, auto value) { options.attention = parse_attention(flag, value); }});
+  table.add({.name = "recompute",
+             .placeholder = "NAME[,NAME]",
+             .help = "what the backward makes again, to keep less: none, attention, block; default none",
+             .apply = [&](auto flag, auto value) {
+               options.recomputes = parse_list(flag, value, [](auto of, auto name) {
+                 return lm::recompute_of(parse_word(of, name, lm::recompute_names()));
+               });
+             }});
+  table.add(make_switch("deterministic", "the same bits in every run; default on", options.deterministic));
+  table.add({.name = "device",
+             .placeholder = "cpu|cuda",
+             .help = "default: cuda where there is a GPU; a profile is of the cpu",
+             .apply = [&](auto flag, auto value) { options.device = parse_device(flag, value); }});
+  table.add({.name = "threads",
+             .placeholder = "N",
+             .help = "of the CPU; default: all cores of this process",
+             .apply = [&](auto flag, auto value) {
+               options.threads = static_cast<int>(parse_integer(flag, value, 1, kMaxThreads));
+             }});
+}
+
+Option make_warmup_option(LmBenchOptions& options) {
+  return {.name = "warmup",
+          .placeholder = "N[,N]",
+          .help = "steps before those that count; default 5",
+          .apply = [&](auto flag, auto value) { options.warmups = parse_integers(flag, value, 0, 1000000); }};
+}
+
+Option make_steps_option(LmBenchOptions& options) {
+  return {.name = "steps", .placeholder = "N", .help = "that count; default 10", .apply = [&](auto flag, auto value) {
+            options.steps = static_cast<int>(parse_integer(flag, value, 1, 1000000));
+          }};
+}
+
+Option make_file_option(const char* name, const char* help, std::string& target) {
+  return {.name = name, .placeholder = "FILE", .help = help, .apply = [&target](auto flag, auto value) {
+            target = parse_text(flag, value);
+          }};
+}
+
+OptionTable lm_bench_table(LmBenchOptions& options) {
+  OptionTable table;
+  add_lm_cell_options(table, options);
+  table.add({.name = "pass",
+             .placeholder = "forward|forward_backward|step",
+             .help = "default step",
+             .apply = [&](auto flag, auto value) { options.pass = parse_pass(flag, value); }});
+  table.add(make_warmup_option(options));
+  table.add(make_steps_option(options));
+  table.add({.name = "clip",
+             .placeholder = "NORM",
+             .help = "the largest norm of the gradient; default 0: any, and it is not computed",
+             .apply = [&](auto flag, auto value) { options.clip = parse_number(flag, value, 0, 1e30); }});
+  table.add(make_file_option("output", "JSON; default lm_bench_result.json", options.output));
+  table.add(make_switch("quick", "do not measure the machine's ceiling; default off", options.quick));
+  return table;
+}
+
+std::string title_of(const LmBenchCell& cell) {
+  const lm::BenchCase& one = cell.one;
+  std::string title =
+      fmt::format("{}, context {}, batch {}, {}", cell.size, one.shape.context, one.batch, lm::name_of(one.precision));
+  if (one.recompute != lm::Recompute::none) title += fmt::format(", recompute {}", lm::name_of(one.recompute));
+  return title;
+}
+
+std::vector<LmBenchCell> lm_bench_cells(const LmBenchOptions& options) {
+  std::vector<LmBenchCell> cells;
+  for (const std::string& size : options.sizes) {
+    const lm::ModelShape shape = lm::shape_of(size);
+    for (const std::int64_t context : options.contexts.empty() ? std::vector{shape.context} : options.contexts) {
+      for (const std::int64_t batch : options.batches) {
+        for (const std::int64_t warmup : options.warmups) {
+          for (const lm::Precision precision : options.precisions) {
+            if (precision == lm::Precision::tf32 && options.device == Device::cpu) {
+              fail(ErrorCode::unsupported, "--precision tf32: on a CPU there is none; valid: fp32, bf16, fp16");
+            }
+            lm::BenchCase one{
+                .shape = shape,
+                .batch = batch,
+                .precision = precision,
+                .pass = options.pass,
+                .warmup = static_cast<int>(warmup),
+                .steps = options.steps,
+                .attention = options.attention,
+                .clip = options.clip,
+                .place = {
+                    .device = options.device, .threads = options.threads, .deterministic = options.deterministic}};
+            one.shape.context = context;
+            lm::check(one.shape);
+            for (const lm::Recompute recompute : options.recomputes) {
+              one.recompute = recompute;
+              cells.push_back({size, one});
+            }
+          }
+        }
+      }
+    }
+  }
+  return cells;
+}
+
+}  // namespace strobe::cli

@@ -1,0 +1,51 @@
+// Flags of `strobe lm bench`, and those of them that say what is measured, which other commands share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/options.h"
+#include "lm/step_bench.h"
+
+namespace strobe::cli {
+
+struct LmBenchOptions {
+  std::vector<std::string> sizes = {"small"};
+  std::vector<std::int64_t> contexts;  // none: each size's own
+  std::vector<std::int64_t> batches = {4}, warmups = {5};
+  std::vector<lm::Precision> precisions = {lm::Precision::fp32};
+  lm::BenchPass pass = lm::BenchPass::step;
+  int steps = 10, threads = 1;
+  std::string attention;
+  std::vector<lm::Recompute> recomputes = {lm::Recompute::none};
+  bool deterministic = true, quick = false;
+  double clip = 0;
+  Device device = Device::cpu;
+  std::string output = "lm_bench_result.json";
+};
+
+// As the command begins: on a GPU where there is one, with all cores.
+LmBenchOptions default_lm_bench_options();
+
+// What is run and where: size, context, batch, precision, attention, recompute, deterministic, device, threads.
+void add_lm_cell_options(OptionTable& table, LmBenchOptions& options);
+Option make_warmup_option(LmBenchOptions& options);
+Option make_steps_option(LmBenchOptions& options);
+Option make_file_option(const char* name, const char* help, std::string& target);
+OptionTable lm_bench_table(LmBenchOptions& options);
+
+// One size and how it is measured.
+struct LmBenchCell {
+  std::string size;
+  lm::BenchCase one;
+};
+
+// "small, context 512, batch 4, bf16, recompute block"; that nothing is recomputed is not told.
+std::string title_of(const LmBenchCell& cell);
+
+// Every combination, precisions and in them recomputations innermost so that they stand side by side. Refuses what
+// cannot run before anything does.
+std::vector<LmBenchCell> lm_bench_cells(const LmBenchOptions& options);
+
+}  // namespace strobe::cli

@@ -1,0 +1,92 @@
+// `strobe lm memory`: flags to cells, each cell's memory to tables, to the output file and to a picture.
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "cli/lm.h"
+#include "cli/lm_bench_options.h"
+#include "cli/lm_memory_text.h"
+#include "core/atomic_file.h"
+#include "core/fail.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr const char* kIntroduction =
+    "usage: strobe lm memory [--flag value ...]\n\n"
+    "What a language model holds over a forward pass and over a training step, at the moment of the peak and by\n"
+    "category; the largest tensors; predicted from the shape beside counted by the allocator and, on a GPU, told by "
+    "the\n"
+    "driver. The page shows every tensor from the operation that writes it to the last that reads it.\n"
+    "Several --recompute are compared: what each buys in memory, and the time of its step.\n\n"
+    "  strobe lm memory --size small --context 128,256,512 --precision fp32,bf16\n"
+    "  strobe lm memory --size tiny --recompute none,attention,block\n\n";
+
+enum class Timing { none, of_steps };
+
+MemoryRow measured(const LmBenchCell& cell, Timing timing) {
+  show_progress(title_of(cell) + " ...");
+  MemoryRow row{.cell = cell, .figures = {}, .error = {}, .seconds = {}};
+  try {
+    row.figures = lm::measure_memory(cell.one);
+    if (timing == Timing::of_steps && cell.one.pass == lm::BenchPass::step) {
+      row.seconds = lm::time_step(cell.one).whole.seconds.min;
+    }
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::out_of_memory) throw;
+    row.error = error.what();
+  }
+  show_progress("");
+  return row;
+}
+
+std::string page_of(const std::vector<MemoryRow>& rows) {
+  std::vector<report::MemoryMap> maps;
+  for (const MemoryRow& row : rows) {
+    if (row.figures) maps.push_back(memory_map(row));
+  }
+  return report::memory_map_page(maps);
+}
+
+}  // namespace
+
+int run_lm_memory(Arguments arguments) {
+  LmBenchOptions options = default_lm_bench_options();
+  options.warmups = {1};  // of the steps that are timed, as few as tell recomputations apart
+  options.steps = 3;
+  std::string output = "lm_memory_result.json", page = "lm_memory.html", svg;
+  OptionTable table;
+  add_lm_cell_options(table, options);
+  table.add(make_file_option("output", "JSON; default lm_memory_result.json", output));
+  table.add(make_file_option("page", "the picture of all cells; default lm_memory.html", page));
+  table.add(make_file_option("svg", "the picture of the last cell's step alone, for documents; default none", svg));
+  if (table.parse(arguments) == OptionTable::Outcome::help) {
+    print(kIntroduction + table.help());
+    return kFine;
+  }
+  const std::vector<LmBenchCell> cells = lm_bench_cells(options);
+  AtomicFile file(output, "--output"), page_file(page, "--page");
+  std::optional<AtomicFile> svg_file;
+  if (!svg.empty()) svg_file.emplace(svg, "--svg");
+  const bool compares = options.recomputes.size() > 1;
+  std::vector<MemoryRow> rows;
+  for (LmBenchCell cell : cells) {
+    for (const lm::BenchPass pass : {lm::BenchPass::forward, lm::BenchPass::step}) {
+      cell.one.pass = pass;
+      rows.push_back(measured(cell, compares ? Timing::of_steps : Timing::none));
+    }
+  }
+  print(memory_tables(rows));
+  if (compares) print("\n" + recompute_table(rows));
+  file.commit(memory_document(rows));
+  page_file.commit(page_of(rows));
+  print(fmt::format("written: {}, {}", output, page));
+  if (svg_file && rows.back().figures) {
+    svg_file->commit(report::memory_map_svg(memory_map(rows.back())));
+    print(fmt::format(", {}", svg));
+  }
+  print("\n");
+  return kFine;
+}
+
+}  // namespace strobe::cli

@@ -1,0 +1,92 @@
+// `strobe lm sample`: text from a checkpoint.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include "cli/lm.h"
+#include "cli/lm_text.h"
+#include "cli/options.h"
+#include "core/fail.h"
+#include "core/printable.h"
+#include "device/host/thread_pool.h"
+#include "lm/checkpoint.h"
+#include "lm/checkpoint_folder.h"
+#include "lm/sampler.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr const char* kIntroduction =
+    "usage: strobe lm sample --checkpoint FILE|DIR [--flag value ...]\n\n"
+    "Goes on with a prompt, one token at a time, on the CPU in fp32. Control characters and bytes that are not UTF-8\n"
+    "are shown as \\xNN. A model of a token file takes and gives numbers: --prompt 15,27.\n\n"
+    "  strobe lm sample --checkpoint run --prompt \"The sea \" --tokens 200 --temperature 0.8 --top-k 40\n\n";
+
+std::unique_ptr<lm::Checkpoint> open_any(const std::string& path) {
+  if (!std::filesystem::is_directory(path)) return std::make_unique<lm::Checkpoint>(path);
+  std::unique_ptr<lm::Checkpoint> newest =
+      lm::open_checkpoint(path, lm::kNewest, "--checkpoint " + path + "/step-{:08}.safetensors takes it");
+  if (!newest) fail(ErrorCode::invalid_argument, "--checkpoint {}: has no checkpoint in it", printable_value(path));
+  return newest;
+}
+
+}  // namespace
+
+int run_lm_sample(Arguments arguments) {
+  constexpr std::int64_t kMostTokens = 100'000'000;
+  lm::SampleOptions options;
+  std::string path, prompt;
+  int threads = std::min(available_cores(), kMaxThreads);
+  OptionTable table;
+  table.add({.name = "checkpoint",
+             .placeholder = "FILE|DIR",
+             .help = "a checkpoint of lm train, or a folder of them: the newest; needed",
+             .apply = [&](auto flag, auto value) { path = parse_text(flag, value); }});
+  table.add({.name = "prompt",
+             .placeholder = "TEXT",
+             .help = "what it goes on with; default: the end of a line",
+             .apply = [&](auto flag, auto value) { prompt = parse_text(flag, value); }});
+  table.add(
+      {.name = "tokens", .placeholder = "N", .help = "how many; default 256", .apply = [&](auto flag, auto value) {
+         options.tokens = parse_integer(flag, value, 1, kMostTokens);
+       }});
+  table.add({.name = "temperature",
+             .placeholder = "X",
+             .help = "logits are divided by it; 0: always the likeliest token; default 1",
+             .apply = [&](auto flag, auto value) { options.temperature = parse_number(flag, value, 0, 1000); }});
+  table.add({.name = "top-k",
+             .placeholder = "N",
+             .help = "the likeliest N tokens alone, 0: all; default 0",
+             .apply = [&](auto flag, auto value) { options.top_k = parse_integer(flag, value, 0, kMostTokens); }});
+  table.add({.name = "seed",
+             .placeholder = "N",
+             .help = "the same seed gives the same text; default 1",
+             .apply = [&](auto flag, auto value) {
+               options.seed = static_cast<std::uint64_t>(parse_integer(flag, value, 0, INT64_MAX));
+             }});
+  table.add({.name = "threads",
+             .placeholder = "N",
+             .help = "of the CPU; default: all cores",
+             .apply = [&](auto flag, auto value) {
+               threads = static_cast<int>(parse_integer(flag, value, 1, kMaxThreads));
+             }});
+  if (table.parse(arguments) == OptionTable::Outcome::help) {
+    print(kIntroduction + table.help());
+    return kFine;
+  }
+  if (path.empty()) fail(ErrorCode::invalid_argument, "--checkpoint: is needed: a file or a folder of lm train");
+  const std::unique_ptr<lm::Checkpoint> checkpoint = open_any(path);
+  const lm::Settings& settings = checkpoint->settings();
+  const lm::DataFormat format = settings.data.format;
+  if (prompt.empty()) prompt = format == lm::DataFormat::text ? "\n" : "0";
+  std::vector<std::int32_t> tokens = tokens_of(prompt, format, settings.shape.vocabulary);
+  lm::Decoder decoder(settings.shape, checkpoint->state(lm::State::values), threads);
+  const std::vector<std::int32_t> drawn = lm::sample(decoder, tokens, options);
+  tokens.insert(tokens.end(), drawn.begin(), drawn.end());
+  print(text_of(tokens, format));
+  return kFine;
+}
+
+}  // namespace strobe::cli

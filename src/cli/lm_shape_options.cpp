@@ -1,0 +1,50 @@
+#include "cli/lm_shape_options.h"
+
+#include <fmt/format.h>
+
+namespace strobe::cli {
+namespace {
+
+constexpr std::int64_t kMost = std::int64_t{1} << 20;
+
+}  // namespace
+
+void add_shape_options(OptionTable& table, ShapeFlags& flags, const char* default_size) {
+  const auto add_number = [&](const char* name, std::vector<std::string> aliases, const char* help,
+                              std::optional<std::int64_t>& target) {
+    table.add({.name = name,
+               .aliases = std::move(aliases),
+               .placeholder = "N",
+               .help = help,
+               .apply = [&target](auto flag, auto value) { target = parse_integer(flag, value, 1, kMost); }});
+  };
+  table.add(
+      {.name = "size",
+       .placeholder = "NAME",
+       .help = fmt::format("tiny, small, medium, large, xl or 2.7B; default {}; the next six change it", default_size),
+       .apply = [&](auto flag, auto value) { flags.size = parse_word(flag, value, lm::size_names()); }});
+  add_number("context", {"context-length"}, "tokens of a sequence", flags.context);
+  add_number("d-model", {}, "width of the residual stream", flags.d_model);
+  add_number("d-ff", {}, "width of the feed-forward layer", flags.d_ff);
+  add_number("layers", {"num-layers"}, "blocks", flags.layers);
+  add_number("heads", {"num-heads"}, "heads of attention; they divide the width", flags.heads);
+  add_number("vocabulary", {"vocab-size"},
+             "tokens that the model knows; default: the size's, or 256 of a text to train on", flags.vocabulary);
+}
+
+lm::ModelShape shape_from(const ShapeFlags& flags, lm::ModelShape base) {
+  if (flags.size) base = lm::shape_of(*flags.size);
+  const auto put = [](const std::optional<std::int64_t>& flag, std::int64_t& target) {
+    target = flag.value_or(target);
+  };
+  put(flags.d_model, base.d_model);
+  put(flags.d_ff, base.d_ff);
+  put(flags.layers, base.layers);
+  put(flags.heads, base.heads);
+  put(flags.vocabulary, base.vocabulary);
+  put(flags.context, base.context);
+  lm::check(base);
+  return base;
+}
+
+}  // namespace strobe::cli

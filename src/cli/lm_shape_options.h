@@ -1,0 +1,24 @@
+// Flags that say how large a model is.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cli/options.h"
+#include "lm/shape.h"
+
+namespace strobe::cli {
+
+struct ShapeFlags {
+  std::optional<std::string> size;
+  std::optional<std::int64_t> d_model, d_ff, layers, heads, vocabulary, context;
+};
+
+// default_size: what the help says of a --size that is not given.
+void add_shape_options(OptionTable& table, ShapeFlags& flags, const char* default_size = "tiny");
+
+// `base` with what the flags say; base itself is that of --size where it was given.
+lm::ModelShape shape_from(const ShapeFlags& flags, lm::ModelShape base);
+
+}  // namespace strobe::cli

@@ -1,0 +1,245 @@
+#include "cli/lm_train_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/case_options.h"
+#include "core/counted.h"
+#include "core/fail.h"
+#include "core/printable.h"
+#include "device/gpu_facts.h"
+#include "device/host/thread_pool.h"
+#include "lm/checkpoint_folder.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr std::int64_t kMostSteps = 100'000'000;
+constexpr double kFall = 10;  // from the highest rate to that of the last step
+constexpr std::int64_t kMostWarmup = 100;
+
+void add_bits(OptionTable& table, TrainFlags& flags) {
+  const auto whole = [&](const char* name, const char* help, std::int64_t least, auto& target) {
+    table.add({.name = name, .placeholder = "N", .help = help, .apply = [&target, least](auto flag, auto value) {
+                 target = static_cast<typename std::remove_reference_t<decltype(target)>::value_type>(
+                     parse_integer(flag, value, least, kMostSteps));
+               }});
+  };
+  const auto number = [&](const char* name, const char* help, double most, std::optional<double>& target) {
+    table.add({.name = name, .placeholder = "X", .help = help, .apply = [&target, most](auto flag, auto value) {
+                 target = parse_number(flag, value, 0, most);
+               }});
+  };
+  add_shape_options(table, flags.shape);
+  whole("batch", "sequences a step; default 8", 1, flags.batch);
+  whole("steps", "steps in all; default 1000", 1, flags.steps);
+  whole("seed", "of the first parameters, the order of the data and the sample; default 1", 0, flags.seed);
+  number("lr", "learning rate after the warm-up; default 0.001", 1e6, flags.rate);
+  number("lr-min", "that of the last step; default a tenth of --lr", 1e6, flags.least_rate);
+  whole("lr-warmup", "steps in which the rate rises; default a tenth of --steps, at most 100", 0, flags.warmup);
+  number("clip", "largest norm of the gradient, 0: any; default 1", 1e30, flags.clip);
+  number("beta1", "AdamW; default 0.9", 1, flags.beta1);
+  number("beta2", "AdamW; default 0.999", 1, flags.beta2);
+  number("eps", "AdamW; default 1e-8", 1, flags.eps);
+  number("decay", "AdamW's decay of parameters; default 0.01", 1e6, flags.decay);
+  table.add({.name = "precision",
+             .placeholder = "NAME",
+             .help = "fp32, tf32 (on a GPU), bf16 or fp16 with loss scaling; parameters stay fp32; default fp32",
+             .apply = [&](auto flag, auto value) {
+               flags.precision = lm::precision_of(parse_word(flag, value, lm::precision_names()));
+             }});
+  table.add({.name = "device",
+             .placeholder = "cpu|cuda",
+             .help = "where it trains; default: cuda where there is a GPU",
+             .apply = [&](auto flag, auto value) { flags.device = parse_device(flag, value); }});
+  table.add({.name = "deterministic",
+             .takes = Takes::optional_value,
+             .placeholder = "on|off",
+             .help = "the same bits in every run; default on; off changes nothing on the CPU",
+             .apply =
+                 [&](auto flag, auto value) {
+                   flags.deterministic = value.empty() || parse_word(flag, value, {"on", "off"}) == "on";
+                 },
+             .words = {"on", "off"}});
+}
+
+// Refuses a flag that says otherwise than the checkpoint.
+template <class T>
+void expect_same(const char* flag, const std::optional<T>& said, const T& kept) {
+  if (!said || *said == kept) return;
+  fail(ErrorCode::invalid_argument, "{} {}: the checkpoint was trained with {}; leave it out, or begin anew elsewhere",
+       flag, *said, kept);
+}
+
+void expect_same_data(const std::string& path, const lm::DataIdentity& data, const lm::DataIdentity& kept) {
+  if (data == kept) return;
+  fail(ErrorCode::invalid_argument,
+       "--data {}: holds {} {} tokens (crc32 {:08x}); the checkpoint was trained on {} {} tokens (crc32 {:08x})",
+       printable_value(path), data.tokens, lm::name_of(data.format), data.checksum, kept.tokens,
+       lm::name_of(kept.format), kept.checksum);
+}
+
+// --size says four numbers at once, but neither vocabulary nor context.
+void expect_same_shape(const ShapeFlags& flags, const lm::ModelShape& kept) {
+  expect_same("--vocabulary", flags.vocabulary, kept.vocabulary);
+  expect_same("--d-model", flags.d_model, kept.d_model);
+  expect_same("--d-ff", flags.d_ff, kept.d_ff);
+  expect_same("--layers", flags.layers, kept.layers);
+  expect_same("--heads", flags.heads, kept.heads);
+  expect_same("--context", flags.context, kept.context);
+  if (!flags.size) return;
+  lm::ModelShape said = shape_from(flags, kept);
+  said.vocabulary = kept.vocabulary;
+  said.context = kept.context;
+  if (said == kept) return;
+  fail(ErrorCode::invalid_argument,
+       "--size {}: the checkpoint was trained with d_model {}, d_ff {}, layers {}, heads {}; leave it out, or begin "
+       "anew elsewhere",
+       *flags.size, kept.d_model, kept.d_ff, kept.layers, kept.heads);
+}
+
+void check_schedule(const lm::Settings& settings) {
+  if (settings.warmup > settings.steps) {
+    fail(ErrorCode::invalid_argument, "--lr-warmup {}: more than the {}", settings.warmup,
+         counted(settings.steps, "step"));
+  }
+  if (settings.least_rate > settings.rate) {
+    fail(ErrorCode::invalid_argument, "--lr-min {}: above --lr, {}; valid: 0 to {}", settings.least_rate, settings.rate,
+         settings.rate);
+  }
+  if (settings.eps == 0) fail(ErrorCode::invalid_argument, "--eps 0: valid: above 0 to below 1");
+}
+
+}  // namespace
+
+TrainFlags::TrainFlags() : resume_step(lm::kNewest) {}
+
+void add_train_options(OptionTable& table, TrainFlags& flags) {
+  const auto text = [&](const char* name, const char* placeholder, const char* help, std::string& target) {
+    table.add({.name = name, .placeholder = placeholder, .help = help, .apply = [&target](auto flag, auto value) {
+                 target = parse_text(flag, value);
+               }});
+  };
+  const auto count = [&](const char* name, const char* help, std::int64_t least, auto& target) {
+    table.add({.name = name, .placeholder = "N", .help = help, .apply = [&target, least](auto flag, auto value) {
+                 target = parse_integer(flag, value, least, kMostSteps);
+               }});
+  };
+  text("data", "FILE", "what it learns from; needed", flags.data);
+  text("out", "DIR", "where checkpoints and steps.jsonl go; needed; must be empty or not there, but for --resume",
+       flags.out);
+  table.add({.name = "data-format",
+             .placeholder = "auto|text|tokens",
+             .help = "text: each byte a token; tokens: uint16 words; auto: tokens for .bin and .tokens, else text",
+             .apply = [&](auto flag, auto value) {
+               flags.data_format = parse_word(flag, value, {"auto", "text", "tokens"});
+             }});
+  text("val-data", "FILE", "what it is tested on with every checkpoint; of the same format; none: not any more",
+       flags.validation);
+  count("val-every", "steps between two tests; default 0: with every checkpoint", 0, flags.validation_every);
+  count("val-batches", "batches of a test, at most; default 8", 1, flags.validation_batches);
+  table.add({.name = "resume",
+             .takes = Takes::optional_value,
+             .placeholder = "STEP",
+             .help = "go on from DIR's newest checkpoint, or from that of a step; flags left out are its own",
+             .apply = [&](auto flag, auto value) {
+               flags.resume = true;
+               if (!value.empty()) flags.resume_step = parse_integer(flag, value, 0, kMostSteps);
+             }});
+  count("checkpoint-every", "steps between two checkpoints, 0: the last alone; default 500", 0, flags.checkpoint_every);
+  count("keep", "newest checkpoints that stay, 0: all; default 3", 0, flags.keep);
+  add_bits(table, flags);
+  table.add({.name = "threads",
+             .placeholder = "N",
+             .help = "of the CPU; the bits do not depend on it; default: all cores",
+             .apply = [&](auto flag, auto value) {
+               flags.threads = static_cast<int>(parse_integer(flag, value, 1, kMaxThreads));
+             }});
+  table.add({.name = "recompute",
+             .placeholder = "none|attention|block",
+             .help = "what the backward makes again, to keep less; the bits do not depend on it; default none",
+             .apply = [&](auto flag, auto value) {
+               flags.recompute = lm::recompute_of(parse_word(flag, value, lm::recompute_names()));
+             }});
+  count("sample-tokens", "tokens of the text at the end; default 128", 0, flags.sample_tokens);
+  table.add(
+      make_switch("quick", "do not measure the machine's ceiling, of which MFU is a share; default off", flags.quick));
+}
+
+lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data) {
+  lm::Settings settings;
+  lm::ModelShape base = lm::shape_of(flags.shape.size.value_or("tiny"));
+  ShapeFlags rest = flags.shape;
+  rest.size.reset();
+  if (data.format == lm::DataFormat::text) base.vocabulary = lm::kBytes;
+  settings.shape = shape_from(rest, base);
+  settings.batch = flags.batch.value_or(settings.batch);
+  settings.steps = flags.steps.value_or(settings.steps);
+  settings.seed = flags.seed.value_or(settings.seed);
+  settings.rate = flags.rate.value_or(settings.rate);
+  settings.least_rate = flags.least_rate.value_or(settings.rate / kFall);
+  settings.warmup = flags.warmup.value_or(std::min(kMostWarmup, settings.steps / 10));
+  settings.beta1 = flags.beta1.value_or(settings.beta1);
+  settings.beta2 = flags.beta2.value_or(settings.beta2);
+  settings.eps = flags.eps.value_or(settings.eps);
+  settings.decay = flags.decay.value_or(settings.decay);
+  settings.clip = flags.clip.value_or(settings.clip);
+  settings.precision = flags.precision.value_or(settings.precision);
+  settings.device = flags.device.value_or(current_gpu().reason.empty() ? Device::cuda : Device::cpu);
+  settings.deterministic = flags.deterministic.value_or(settings.deterministic);
+  settings.data = data;
+  check_schedule(settings);
+  return settings;
+}
+
+lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data, const lm::Settings& kept,
+                           std::vector<std::string>& notes) {
+  expect_same_shape(flags.shape, kept.shape);
+  expect_same("--batch", flags.batch, kept.batch);
+  expect_same("--seed", flags.seed, kept.seed);
+  expect_same("--lr", flags.rate, kept.rate);
+  expect_same("--lr-min", flags.least_rate, kept.least_rate);
+  expect_same("--lr-warmup", flags.warmup, kept.warmup);
+  expect_same("--beta1", flags.beta1, kept.beta1);
+  expect_same("--beta2", flags.beta2, kept.beta2);
+  expect_same("--eps", flags.eps, kept.eps);
+  expect_same("--decay", flags.decay, kept.decay);
+  expect_same("--clip", flags.clip, kept.clip);
+  if (flags.precision) {
+    expect_same<std::string>("--precision", lm::name_of(*flags.precision), lm::name_of(kept.precision));
+  }
+  if (flags.deterministic) expect_same("--deterministic", flags.deterministic, kept.deterministic);
+  expect_same_data(flags.data, data, kept.data);
+  lm::Settings settings = kept;
+  settings.steps = flags.steps.value_or(kept.steps);
+  if (settings.steps != kept.steps) {
+    notes.push_back(fmt::format("--steps {} instead of {}: learning rates from here on are others than they would be",
+                                settings.steps, kept.steps));
+  }
+  if (settings.warmup > settings.steps) {
+    fail(ErrorCode::invalid_argument, "--steps {}: the checkpoint's warm-up has {}; valid: that many or more",
+         settings.steps, settings.warmup);
+  }
+  settings.device = flags.device.value_or(kept.device);
+  if (settings.device != kept.device) notes.push_back("another device than before: not bit for bit");
+  return settings;
+}
+
+lm::Upkeep upkeep_from(const TrainFlags& flags, lm::Upkeep kept) {
+  lm::Upkeep upkeep = std::move(kept);
+  upkeep.checkpoint_every = flags.checkpoint_every.value_or(upkeep.checkpoint_every);
+  upkeep.keep = flags.keep.value_or(upkeep.keep);
+  upkeep.validation_every = flags.validation_every.value_or(upkeep.validation_every);
+  upkeep.validation_batches = flags.validation_batches.value_or(upkeep.validation_batches);
+  if (!flags.validation.empty()) upkeep.validation = flags.validation == kNoTests ? "" : flags.validation;
+  if (upkeep.validation.empty() && (flags.validation_every || flags.validation_batches)) {
+    fail(ErrorCode::invalid_argument, "{} {}: there is nothing to test on; --val-data FILE gives it",
+         flags.validation_every ? "--val-every" : "--val-batches",
+         flags.validation_every ? upkeep.validation_every : upkeep.validation_batches);
+  }
+  return upkeep;
+}
+
+}  // namespace strobe::cli

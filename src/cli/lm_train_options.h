@@ -1,0 +1,57 @@
+// Flags of `strobe lm train`: what decides the bits of a run (lm::Settings), what it leaves on its way (lm::Upkeep),
+// and the rest.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/lm_shape_options.h"
+#include "cli/options.h"
+#include "lm/recompute.h"
+#include "lm/settings.h"
+#include "lm/upkeep.h"
+
+namespace strobe::cli {
+
+inline constexpr const char* kNoTests = "none";  // as --val-data
+
+struct TrainFlags {
+  ShapeFlags shape;
+  std::optional<std::int64_t> batch, steps, warmup;
+  std::optional<std::uint64_t> seed;
+  std::optional<double> rate, least_rate, beta1, beta2, eps, decay, clip;
+  std::optional<lm::Precision> precision;
+  std::optional<Device> device;
+  std::optional<bool> deterministic;
+
+  std::string data, out;
+  std::string validation;            // empty: as it was; kNoTests
+  std::string data_format = "auto";  // auto, text or tokens
+  bool resume = false;
+  std::int64_t resume_step;                                                                  // lm::kNewest, unless said
+  std::optional<std::int64_t> checkpoint_every, keep, validation_every, validation_batches;  // lm::Upkeep
+  std::int64_t sample_tokens = 128;
+  int threads = 0;  // 0: all cores
+  lm::Recompute recompute = lm::Recompute::none;
+  bool quick = false;
+
+  TrainFlags();
+};
+
+void add_train_options(OptionTable& table, TrainFlags& flags);
+
+// A new run's: what flags leave open has its default.
+lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data);
+
+// Those of a checkpoint. Throws Error(invalid_argument) where a flag or the data says otherwise than it; --steps,
+// --device and --threads may: the first two are told in `notes`.
+lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data, const lm::Settings& kept,
+                           std::vector<std::string>& notes);
+
+// What flags leave open is as the run had it. Throws Error(invalid_argument) where tests are told of and there are
+// none.
+lm::Upkeep upkeep_from(const TrainFlags& flags, lm::Upkeep kept);
+
+}  // namespace strobe::cli

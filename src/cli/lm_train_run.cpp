@@ -1,0 +1,103 @@
+#include "cli/lm_train_run.h"
+
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/progress_bar.h"
+#include "core/json.h"
+#include "core/short_number.h"
+#include "core/signals.h"
+#include "lm/step_bench.h"
+#include "measure/clock.h"
+
+namespace strobe::cli {
+namespace {
+
+Json row_of(const lm::TrainStep& step, double seconds) {
+  Json row = Json::object({{"step", step.step},
+                           {"loss", step.loss},
+                           {"gradient_norm", step.gradient_norm},
+                           {"lr", step.rate},
+                           {"seconds", seconds}});
+  if (step.skipped) row.set("skipped", true);
+  return row;
+}
+
+}  // namespace
+
+TrainRun::TrainRun(lm::Trainer& trainer, lm::CheckpointFolder& folder, const lm::Upkeep& upkeep,
+                   const lm::TokenFile* validation, std::optional<double> ceiling)
+    : trainer_(trainer),
+      folder_(folder),
+      upkeep_(upkeep),
+      validation_(validation),
+      ceiling_(ceiling),
+      log_(folder.step_log(), trainer.progress().step),
+      first_(trainer.progress().step),
+      saved_(first_),
+      start_(now_seconds()) {}
+
+int TrainRun::go() {
+  while (!trainer_.done()) {
+    if (const int signal = remembered_signal(); signal != 0) return stop(signal);
+    const double begin = now_seconds();
+    const lm::TrainStep step = trainer_.step();
+    const double seconds = now_seconds() - begin;
+    log_.append(row_of(step, seconds));
+    tell(step, seconds);
+    const bool due = upkeep_.checkpoint_every > 0 && step.step % upkeep_.checkpoint_every == 0;
+    const bool tested = upkeep_.validation_every > 0 ? step.step % upkeep_.validation_every == 0 : due;
+    if (validation_ && (tested || trainer_.done())) test();
+    if (due || trainer_.done()) save();
+  }
+  show_progress("");
+  return 0;
+}
+
+void TrainRun::save() {
+  const std::int64_t step = trainer_.progress().step;
+  log_.sync();
+  trainer_.save(folder_.file(step));
+  saved_ = step;
+  if (upkeep_.keep > 0) folder_.keep_newest(upkeep_.keep, step);
+}
+
+void TrainRun::test() {
+  const double loss = trainer_.validation_loss(*validation_, upkeep_.validation_batches);
+  const std::int64_t step = trainer_.progress().step;
+  log_.append(Json::object({{"step", step}, {"validation_loss", loss}}));
+  show_progress("");
+  print(fmt::format("step {}: validation loss {:.5f}\n", step, loss));
+}
+
+int TrainRun::stop(int signal) {
+  const std::int64_t step = trainer_.progress().step;
+  if (step != saved_) save();
+  show_progress("");
+  print(step == 0 ? "stopped by a signal before the first step\n"
+                  : fmt::format("stopped by a signal after step {}, saved as {}; --resume goes on\n", step,
+                                folder_.file(step)));
+  return signal;
+}
+
+void TrainRun::tell(const lm::TrainStep& step, double seconds) const {
+  const lm::Settings& settings = trainer_.settings();
+  const double tokens = static_cast<double>(settings.batch * settings.shape.context);
+  const double flops = lm::flops_of({.shape = settings.shape, .batch = settings.batch});
+  const std::string share = ceiling_ ? fmt::format("{:.1f} %", 100 * flops / seconds / *ceiling_) : "-";
+  show_progress("");
+  print(fmt::format(
+      "step {}/{}  loss {:.5f}  norm {:.4f}  lr {:.3e}  {:.1f} ms  {:.0f} tokens/s  MFU {}{}\n", step.step,
+      settings.steps, step.loss, step.gradient_norm, step.rate, 1e3 * seconds, tokens / seconds, share,
+      step.skipped
+          ? fmt::format("  skipped: the gradient overflowed, loss scale now {}", trainer_.progress().loss_scale.scale)
+          : ""));
+  if (!shows_progress()) return;
+  const double each = (now_seconds() - start_) / static_cast<double>(step.step - first_);
+  show_fitting_progress(
+      fmt::format("{}, {} left; loss {:.4f}",
+                  bar_text(static_cast<std::size_t>(step.step), static_cast<std::size_t>(settings.steps)),
+                  duration_text(each * static_cast<double>(settings.steps - step.step)), step.loss));
+}
+
+}  // namespace strobe::cli

@@ -1,0 +1,264 @@
+// Words to meshes: what a flag leaves out follows from the number of devices.
+#include "cli/plan_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "cli/lm_bench_options.h"
+#include "core/fail.h"
+#include "core/printable.h"
+#include "device/host/thread_pool.h"
+#include "lm/plan/machine.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr std::int64_t kMostDevices = 1 << 24;
+constexpr std::int64_t kFirst = 8, kLast = 16384;
+
+MeshFlag parse_mesh(std::string_view flag, std::string_view value) {
+  MeshFlag mesh{.data = {}, .shard = {}, .tensor = {}, .text = std::string(value)};
+  for (const std::string& part : split(value, ',')) {
+    const std::size_t equals = part.find('=');
+    const std::string_view word = std::string_view(part).substr(0, equals);
+    std::optional<std::int64_t>* const target = word == "data"     ? &mesh.data
+                                                : word == "shard"  ? &mesh.shard
+                                                : word == "tensor" ? &mesh.tensor
+                                                                   : nullptr;
+    if (!target || equals == std::string::npos) {
+      fail(ErrorCode::invalid_argument, "{} {}: {}: valid: data=N, shard=N and tensor=N, with commas between", flag,
+           printable_value(value), printable_value(part));
+    }
+    if (*target) refuse_repeat(flag, value, word);
+    *target =
+        parse_integer(fmt::format("{} {}", flag, word), std::string_view(part).substr(equals + 1), 1, kMostDevices);
+  }
+  return mesh;
+}
+
+std::vector<std::string> machine_names() {
+  std::vector<std::string> names{"here"};
+  for (const lm::KnownMachine& machine : lm::known_machines()) names.emplace_back(machine.name);
+  return names;
+}
+
+double parse_share(std::string_view flag, std::string_view value) {
+  double share = 0;
+  const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), share);
+  if (code != std::errc() || end != value.data() + value.size() || !(share > 0 && share <= 1)) {
+    fail(ErrorCode::invalid_argument, "{} {}: valid: a number above 0, up to 1", flag, printable_value(value));
+  }
+  return share;
+}
+
+void add_machine_options(OptionTable& table, MachineFlags& flags) {
+  const auto number = [&](const char* name, const char* unit, const char* help, std::optional<double>& target,
+                          double least = 1e-9) {
+    table.add({.name = name, .placeholder = unit, .help = help, .apply = [&target, least](auto flag, auto value) {
+                 target = parse_number(flag, value, least, 1e12);
+               }});
+  };
+  const auto count = [&](const char* name, const char* help, std::optional<std::int64_t>& target) {
+    table.add({.name = name, .placeholder = "N", .help = help, .apply = [&target](auto flag, auto value) {
+                 target = parse_integer(flag, value, 1, kMostDevices);
+               }});
+  };
+  table.add({.name = "machine",
+             .placeholder = "NAME",
+             .help =
+                 "a100, h100, h200 by their makers' figures, or here, which is measured; default h100; what follows "
+                 "changes it",
+             .apply = [&](auto flag, auto value) { flags.name = parse_word(flag, value, machine_names()); }});
+  number("flops", "TFLOP/s", "of a device's products at best, in this precision", flags.flops);
+  table.add({.name = "mfu",
+             .placeholder = "SHARE",
+             .help = "of these, what a step's products reach, above 0 to 1; default 0.4",
+             .apply = [&](auto flag, auto value) { flags.mfu = parse_share(flag, value); }});
+  table.add(make_file_option(
+      "bench", "rows of strobe lm bench: their rates in place of --flops, --mfu and --memory-bandwidth", flags.bench));
+  number("memory-bandwidth", "GB/s", "of a device, read plus written", flags.memory_bandwidth);
+  number("memory", "GiB", "of a device", flags.memory);
+  number("bandwidth", "GB/s", "of a device's link, each way: bus bandwidth", flags.bandwidth);
+  number("latency", "US", "of a round of messages", flags.latency, 0);
+  table.add(make_file_option("comm", "rows of strobe comm: bandwidth and latency fitted to them", flags.comm));
+  count("ranks", "of the rows of --comm; default: the most there", flags.ranks);
+  table.add({.name = "comm-from",
+             .placeholder = "SIZE",
+             .help = "rows of --comm with so many bytes or more, such as 4M; default all",
+             .apply = [&](auto flag, auto value) { flags.comm_from = parse_bytes(flag, value); }});
+  count("devices-per-node", "the links above are inside a node; default: the machine's, all where it has none",
+        flags.node);
+  number("node-bandwidth", "GB/s", "of a device to other nodes, each way", flags.node_bandwidth);
+  number("node-latency", "US", "of a round of messages between nodes", flags.node_latency, 0);
+  table.add({.name = "threads",
+             .placeholder = "N",
+             .help = "of the CPU, where --machine here measures it; default: all cores",
+             .apply = [&](auto flag, auto value) {
+               flags.threads = static_cast<int>(parse_integer(flag, value, 1, kMaxThreads));
+             }});
+}
+
+std::vector<std::int64_t> devices_of(const PlanOptions& options) {
+  const MeshFlag& mesh = options.mesh;
+  std::int64_t product = 1;  // of what was named
+  for (const std::optional<std::int64_t>& part : {mesh.data, mesh.shard, mesh.tensor}) {
+    product *= part.value_or(1);
+    if (product > kMostDevices) {
+      fail(ErrorCode::invalid_argument, "--mesh {}: is more than {} devices", mesh.text, kMostDevices);
+    }
+  }
+  if (mesh.data) {
+    for (const std::int64_t wanted : options.devices) {
+      if (wanted != product) {
+        fail(ErrorCode::invalid_argument, "--mesh {}: is {} devices, not --devices {}", mesh.text, product, wanted);
+      }
+    }
+    return {product};
+  }
+  if (!options.devices.empty()) return options.devices;
+  std::vector<std::int64_t> devices{(kFirst + product - 1) / product * product};
+  while (2 * devices.back() <= kLast) devices.push_back(2 * devices.back());
+  return devices;
+}
+
+lm::Mesh mesh_for(const PlanOptions& options, std::int64_t devices, lm::Sharding sharding) {
+  const MeshFlag& flag = options.mesh;
+  const std::int64_t tensor = flag.tensor.value_or(1);
+  const std::int64_t shard = sharding == lm::Sharding::replicated ? 1
+                             : flag.data                          ? flag.shard.value_or(1)
+                                         : flag.shard.value_or(std::max<std::int64_t>(1, devices / tensor));
+  if (devices % (shard * tensor) != 0) {
+    fail(ErrorCode::invalid_argument, "--mesh {}: {} does not divide --devices {}", flag.text, shard * tensor, devices);
+  }
+  return {.data = devices / (shard * tensor), .shard = shard, .tensor = tensor};
+}
+
+std::vector<lm::Sharding> shardings_of(const PlanOptions& options) {
+  const bool splits = !options.mesh.data || options.mesh.shard.value_or(1) > 1;
+  for (const lm::Sharding sharding : options.shardings) {
+    if (sharding != lm::Sharding::replicated && !splits) {
+      fail(ErrorCode::invalid_argument, "--sharding {}: --mesh {} has nobody to split with; valid: shard=2 or more",
+           name_of(sharding), options.mesh.text);
+    }
+  }
+  if (!options.shardings.empty()) return options.shardings;
+  if (!splits) return {lm::Sharding::replicated};
+  return {lm::Sharding::replicated, lm::Sharding::optimizer, lm::Sharding::gradients, lm::Sharding::weights};
+}
+
+}  // namespace
+
+PlanOptions default_plan_options() {
+  PlanOptions options;
+  options.machine.threads = std::min(available_cores(), kMaxThreads);
+  return options;
+}
+
+OptionTable plan_option_table(PlanOptions& options) {
+  OptionTable table;
+  add_shape_options(table, options.shape, kPlannedSize);
+  table.add({.name = "batch",
+             .placeholder = "N",
+             .help = "sequences of a device, or of those that share its layers; default 8",
+             .apply = [&](auto flag, auto value) { options.batch = parse_integer(flag, value, 1, 1 << 20); }});
+  table.add({.name = "precision",
+             .placeholder = "NAME",
+             .help = "fp32, tf32, bf16, fp16; default bf16",
+             .apply = [&](auto flag, auto value) {
+               options.precision = lm::precision_of(parse_word(flag, value, lm::precision_names()));
+             }});
+  table.add({.name = "devices",
+             .placeholder = "N[,N]",
+             .help = "default 8,16,32 and so on to 16384, or from the first number above 8 that the mesh divides",
+             .apply = [&](auto flag, auto value) {
+               options.devices =
+                   parse_list(flag, value, [](auto of, auto word) { return parse_integer(of, word, 1, kMostDevices); });
+               std::sort(options.devices.begin(), options.devices.end());
+             }});
+  table.add({.name = "mesh",
+             .placeholder = "data=N,shard=N,tensor=N",
+             .help = "any of them; default tensor=1, shard all where something is split, data the rest",
+             .apply = [&](auto flag, auto value) { options.mesh = parse_mesh(flag, value); }});
+  table.add({.name = "sharding",
+             .placeholder = "A,B",
+             .help = "what is split: replicated (nothing), optimizer, gradients, weights; default all",
+             .apply = [&](auto flag, auto value) {
+               options.shardings = parse_list(flag, value, [](auto of, auto word) {
+                 return lm::sharding_of(parse_word(of, word, lm::sharding_names()));
+               });
+             }});
+  table.add({.name = "bucket-mb",
+             .placeholder = "N",
+             .help = "MB of gradients a call; default: the best",
+             .apply = [&](auto flag, auto value) { options.bucket_mb = parse_number(flag, value, 0.001, 1e9); }});
+  add_machine_options(table, options.machine);
+  table.add({.name = "check",
+             .placeholder = "FILE[,FILE]",
+             .help = "rows of strobe lm bench and comm: predicted beside measured, and no plan",
+             .apply = [&](auto flag, auto value) {
+               options.checks = parse_list(flag, value, [](auto of, auto file) { return parse_text(of, file); });
+             }});
+  table.add({.name = "output",
+             .placeholder = "FILE",
+             .help = "JSON, with FILE's .md and .svg beside it; default plan.json",
+             .apply = [&](auto flag, auto value) { options.output = parse_text(flag, value); }});
+  return table;
+}
+
+void refuse_idle_flags(const PlanOptions& options) {
+  const ShapeFlags& shape = options.shape;
+  const MachineFlags& machine = options.machine;
+  const bool plans = options.checks.empty(), fits = !machine.comm.empty();
+  const bool has_nodes = machine.node || machine.name != "here";
+  const char *const of_a_plan = "without --check", *const of_a_fit = "with --comm FILE",
+                    *const of_nodes = "with --devices-per-node N";
+  const struct {
+    const char* flag;
+    bool given, counts;
+    const char* valid;
+  } flags[] = {
+      {"--size", shape.size.has_value(), plans, of_a_plan},
+      {"--context", shape.context.has_value(), plans, of_a_plan},
+      {"--d-model", shape.d_model.has_value(), plans, of_a_plan},
+      {"--d-ff", shape.d_ff.has_value(), plans, of_a_plan},
+      {"--layers", shape.layers.has_value(), plans, of_a_plan},
+      {"--heads", shape.heads.has_value(), plans, of_a_plan},
+      {"--vocabulary", shape.vocabulary.has_value(), plans, of_a_plan},
+      {"--batch", options.batch.has_value(), plans, of_a_plan},
+      {"--precision", options.precision.has_value(), plans, "without --check, whose rows have their own"},
+      {"--devices", !options.devices.empty(), plans, of_a_plan},
+      {"--mesh", !options.mesh.text.empty(), plans, of_a_plan},
+      {"--sharding", !options.shardings.empty(), plans, of_a_plan},
+      {"--bucket-mb", options.bucket_mb.has_value(), plans, of_a_plan},
+      {"--output", options.output.has_value(), plans, of_a_plan},
+      {"--memory", machine.memory.has_value(), plans, of_a_plan},
+      {"--devices-per-node", machine.node.has_value(), plans, of_a_plan},
+      {"--mfu", machine.mfu.has_value(), machine.bench.empty(), "without --bench, whose rows have it"},
+      {"--ranks", machine.ranks.has_value(), fits, of_a_fit},
+      {"--comm-from", machine.comm_from.has_value(), fits, of_a_fit},
+      {"--node-bandwidth", machine.node_bandwidth.has_value(), plans && has_nodes, plans ? of_nodes : of_a_plan},
+      {"--node-latency", machine.node_latency.has_value(), plans && has_nodes, plans ? of_nodes : of_a_plan},
+  };
+  for (const auto& [flag, given, counts, valid] : flags) {
+    if (given && !counts) fail(ErrorCode::invalid_argument, "{}: changes nothing here; valid: {}", flag, valid);
+  }
+}
+
+std::vector<lm::SharedStep> planned_steps(const PlanOptions& options) {
+  const lm::BenchCase one{.shape = shape_from(options.shape, lm::shape_of(kPlannedSize)),
+                          .batch = options.batch.value_or(8),
+                          .precision = options.precision.value_or(lm::Precision::bf16)};
+  lm::check({.tensor = options.mesh.tensor.value_or(1)}, one.shape);
+  const std::vector<lm::Sharding> shardings = shardings_of(options);
+  std::vector<lm::SharedStep> steps;
+  for (const std::int64_t devices : devices_of(options)) {
+    for (const lm::Sharding sharding : shardings) {
+      steps.push_back({one, mesh_for(options, devices, sharding), sharding});
+    }
+  }
+  return steps;
+}
+
+}  // namespace strobe::cli

@@ -1,0 +1,109 @@
+#include "cli/plan_rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/fail.h"
+#include "lm/plan/step_time.h"
+
+namespace strobe::cli {
+namespace {
+
+bool is(const Json& row, const char* key, std::string_view value) {
+  const Json* found = row.is_object() ? row.find(key) : nullptr;
+  return found && found->is_string() && found->as_string() == value;
+}
+
+bool recomputes(const Json& row) { return row.find("recompute") && !is(row, "recompute", "none"); }
+
+}  // namespace
+
+double positive(const Json& row, const char* key) {
+  const double value = row.at(key).as_number();
+  if (!(value > 0)) fail(ErrorCode::invalid_argument, "{} is {}; valid: above 0", key, value);
+  return value;
+}
+
+std::optional<double> seconds_of(const Json& row, const char* phase) {
+  const Json* times = row.find(phase);
+  if (!times || !times->is_object()) return {};
+  return 1e-3 * positive(*times, "median(ms)");
+}
+
+void each_result(const std::string& path, const report::TakeRow& take) {
+  report::each_row_of_file(path, [&](const Json& value) {
+    const Json* inner = value.is_object() ? value.find("rows") : nullptr;
+    if (!inner) return take(value);
+    const auto& rows = inner->as_array();
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      try {
+        take(rows[i]);
+      } catch (const Error& error) {
+        fail(ErrorCode::invalid_argument, "row {}: {}", i + 1, error.what());
+      }
+    }
+  });
+}
+
+bool is_collective(const Json& row) { return is(row, "kind", "collective"); }
+
+std::optional<lm::LinkSample> link_sample(const Json& row) {
+  if (!is_collective(row) || !is(row, "status", "ok") || !row.find("statistics")) return {};
+  for (const comm::Kind kind : {comm::Kind::all_reduce, comm::Kind::reduce_scatter, comm::Kind::all_gather}) {
+    if (!is(row, "operation", comm::name_of(kind))) continue;
+    const std::int64_t ranks = row.at("ranks").as_integer();
+    if (ranks < 2 || ranks > 1 << 20) return {};
+    return lm::LinkSample{kind, ranks, positive(row, "bytes"), positive(row.at("statistics"), "median(s)")};
+  }
+  return {};
+}
+
+std::vector<lm::LinkSample> link_samples(const std::string& path, std::optional<std::int64_t> ranks) {
+  std::vector<lm::LinkSample> found;
+  std::set<std::string> kinds;
+  std::set<std::int64_t> all;
+  std::int64_t wanted = ranks.value_or(0);
+  each_result(path, [&](const Json& row) {
+    const std::optional<lm::LinkSample> sample = link_sample(row);
+    if (!sample) return;
+    all.insert(sample->ranks);
+    kinds.insert(row.at("engine").as_string() + " " + row.at("memory").as_string());
+    found.push_back(*sample);
+    if (!ranks) wanted = std::max(wanted, sample->ranks);
+  });
+  if (all.empty()) {
+    fail(ErrorCode::invalid_argument, "--comm {}: no times of collectives between ranks; valid: rows of strobe comm",
+         path);
+  }
+  if (kinds.size() > 1) {
+    fail(ErrorCode::invalid_argument, "--comm {}: rows of {}; valid: of one engine and memory", path,
+         fmt::join(kinds, " and "));
+  }
+  if (!all.contains(wanted)) {
+    fail(ErrorCode::invalid_argument, "--ranks {}: --comm {} has rows of {}", wanted, path, fmt::join(all, ", "));
+  }
+  std::erase_if(found, [&](const lm::LinkSample& sample) { return sample.ranks != wanted; });
+  return found;
+}
+
+StepRates step_rates(const std::string& path, lm::Precision precision) {
+  StepRates rates;
+  each_result(path, [&](const Json& row) {
+    if (!is(row, "precision", name_of(precision)) || !is(row, "status", "ok")) return;
+    const std::optional<double> forward = seconds_of(row, "forward"), backward = seconds_of(row, "backward"),
+                                update = seconds_of(row, "update");
+    if (!forward || !backward) return;
+    if (!recomputes(row)) rates.flops.push_back(positive(row, "FLOP") / (*forward + *backward));
+    if (update) rates.update.push_back(positive(row, "parameters") * lm::update_bytes(precision) / *update);
+  });
+  if (rates.flops.empty()) {
+    fail(ErrorCode::invalid_argument,
+         "--bench {}: no step in {} with times; valid: rows of strobe lm bench that recompute nothing", path,
+         name_of(precision));
+  }
+  return rates;
+}
+
+}  // namespace strobe::cli

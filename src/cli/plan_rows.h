@@ -1,0 +1,43 @@
+// Result files that a plan takes figures from.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+#include "lm/plan/collective_cost.h"
+#include "lm/precision.h"
+#include "report/each_row.h"
+
+namespace strobe::cli {
+
+// Gives `take` each row of the files of `strobe comm` (rows) and of `strobe lm bench` (one object that has them). What
+// it throws becomes Error(invalid_argument) with file, line and row.
+void each_result(const std::string& path, const report::TakeRow& take);
+
+double positive(const Json& row, const char* key);  // throws Error(invalid_argument) for a figure that is not above 0
+
+// The median of "forward", "backward", "update" or "whole" of a row of `strobe lm bench`; none where it was not timed.
+std::optional<double> seconds_of(const Json& row, const char* phase);
+
+bool is_collective(const Json& row);
+
+// Of a row of `strobe comm` with times of an operation that a plan has; none of others.
+std::optional<lm::LinkSample> link_sample(const Json& row);
+
+// Those of a file of so many ranks, or of the most that there are. Throws Error(invalid_argument) where there are none,
+// or of more than one engine and memory.
+std::vector<lm::LinkSample> link_samples(const std::string& path, std::optional<std::int64_t> ranks);
+
+// Of each row of `strobe lm bench` in a precision that has them.
+struct StepRates {
+  std::vector<double> flops;   // FLOP/s of forward and backward together, where nothing is recomputed
+  std::vector<double> update;  // bytes a second, by lm::update_bytes
+};
+
+// Throws Error(invalid_argument) where no row has a forward and a backward that recompute nothing.
+StepRates step_rates(const std::string& path, lm::Precision precision);
+
+}  // namespace strobe::cli

@@ -1,0 +1,19 @@
+// Single quotes where a shell would see more than a word.
+#include "cli/quoted.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace strobe::cli {
+
+std::string quoted(std::string_view word) {
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) || std::string_view("-_=.,:/+@%").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain) return std::string(word);
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+}  // namespace strobe::cli

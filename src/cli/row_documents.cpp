@@ -1,0 +1,73 @@
+#include "cli/row_documents.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "core/atomic_file.h"
+#include "core/fail.h"
+#include "report/svg.h"
+
+namespace strobe::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string stem_of(const std::string& rows_file) {
+  const fs::path path = rows_file;
+  return (path.parent_path() / path.stem()).string();
+}
+
+void write(const std::string& path, const std::string& contents) {
+  AtomicFile file(path, "--output");
+  file.commit(contents);
+}
+
+std::string head_of(const std::string& title) { return "# " + title + "\n\n"; }
+
+// Paths of the charts that a document of ours shows; of another one none.
+std::vector<std::string> charts_of(const std::string& document, const std::string& title) {
+  std::ifstream file(document, std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  std::vector<std::string> charts;
+  if (!text.starts_with(head_of(title))) return charts;
+  const std::string begin = "](" + fs::path(document).stem().string(), end = ".svg)\n";
+  for (std::size_t at = 0; (at = text.find(begin, at)) != std::string::npos; ++at) {
+    const std::string line = text.substr(at + 2, text.find('\n', at) - at - 1);
+    if (!line.ends_with(end) || line.find('/') != std::string::npos) continue;
+    charts.push_back((fs::path(document).parent_path() / line.substr(0, line.size() - 2)).string());
+  }
+  return charts;
+}
+
+}  // namespace
+
+std::string document_beside(const std::string& rows_file) { return stem_of(rows_file) + ".md"; }
+
+std::vector<std::string> write_documents(const std::string& rows_file, const std::string& title,
+                                         std::span<const Chart> charts, std::span<const report::NamedTable> tables) {
+  const std::string document = document_beside(rows_file);
+  const std::vector<std::string> earlier = charts_of(document, title);
+  std::vector<std::string> written;
+  std::string markdown = head_of(title);
+  for (const Chart& chart : charts) {
+    const std::string name = stem_of(rows_file) + chart.suffix + ".svg";
+    write(name, report::figure_svg(chart.figure));
+    markdown +=
+        fmt::format("![{}, {}]({})\n\n", chart.figure.title, chart.figure.view, fs::path(name).filename().string());
+    written.push_back(name);
+  }
+  write(document, markdown + report::tables_markdown(tables));
+  for (const std::string& name : earlier) {
+    std::error_code error;
+    if (std::find(written.begin(), written.end(), name) == written.end()) fs::remove(name, error);
+    if (error) fail(ErrorCode::runtime, "--output: {}: an earlier run's chart stays: {}", name, error.message());
+  }
+  written.push_back(document);
+  return written;
+}
+
+}  // namespace strobe::cli

@@ -1,0 +1,29 @@
+#include "cli/signal_queue.h"
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <initializer_list>
+
+namespace strobe::cli {
+
+SignalQueue::SignalQueue() {
+  sigemptyset(&set_);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&set_, signal);
+  sigprocmask(SIG_BLOCK, &set_, &before_);
+  descriptor_ = signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+SignalQueue::~SignalQueue() {
+  close(descriptor_);
+  restore();
+}
+
+int SignalQueue::next() const {
+  signalfd_siginfo info{};
+  return read(descriptor_, &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
+}
+
+void SignalQueue::restore() const { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+}  // namespace strobe::cli

@@ -1,0 +1,224 @@
+// A plan's rows lie side by side: what differs between columns is what neighbours split.
+#include "report/plans.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "core/counted.h"
+#include "core/short_number.h"
+#include "core/units.h"
+
+namespace strobe::report {
+namespace {
+
+using Rows = std::vector<const Json*>;
+using Text = std::function<std::string(const Json&)>;
+
+// Rows of each number of devices.
+std::vector<Rows> by_devices(std::span<const Json> rows) {
+  std::vector<Rows> groups;
+  for (const Json& row : rows) {
+    const bool same = !groups.empty() && groups.back()[0]->at("devices").as_integer() == row.at("devices").as_integer();
+    if (!same) groups.emplace_back();
+    groups.back().push_back(&row);
+  }
+  return groups;
+}
+
+const std::string& sharding_of(const Json& row) { return row.at("sharding").as_string(); }
+double seconds(const Json& row, const char* part) { return row.at("time(s)").at(part).as_number(); }
+double bytes(const Json& row, const char* part) { return row.at("memory(B)").at(part).as_number(); }
+std::string gib(double value) { return short_number(value / kGiB); }
+
+std::vector<std::string> columns_of(const char* first, const Rows& rows, const char* last) {
+  std::vector<std::string> columns{first};
+  for (const Json* row : rows) columns.push_back(sharding_of(*row));
+  columns.emplace_back(last);
+  return columns;
+}
+
+std::string devices_text(const Json& row) { return counted(row.at("devices").as_integer(), "device"); }
+
+bool memory_is_known(const Json& row) { return !row.at("device_memory(B)").is_null(); }
+
+bool fits(const Json& row) {
+  return memory_is_known(row) && bytes(row, "total") <= row.at("device_memory(B)").as_number();
+}
+
+// One line of a table of parts: the same of every way of sharding. Left out where all have 0.
+struct PartLine {
+  const char* name;
+  Text text;
+  const char* says;
+};
+
+NamedTable parts_table(std::string title, const Rows& rows, std::span<const PartLine> lines) {
+  NamedTable table{std::move(title), columns_of("", rows, ""), {}};
+  for (const PartLine& line : lines) {
+    std::vector<std::string> cells{line.name};
+    for (const Json* row : rows) cells.push_back(line.text(*row));
+    const bool any = std::any_of(cells.begin() + 1, cells.end(), [](const std::string& cell) { return cell != "0"; });
+    cells.emplace_back(line.says);
+    if (any) table.cells.push_back(std::move(cells));
+  }
+  return table;
+}
+
+NamedTable memory_parts(const Rows& rows) {
+  const auto of = [](const char* part) { return [part](const Json& row) { return gib(bytes(row, part)); }; };
+  std::vector<PartLine> lines{
+      {"weights", of("weights"), "fp32, and a copy"},     {"gradients", of("gradients"), "fp32"},
+      {"optimizer", of("optimizer"), "AdamW's averages"}, {"activations", of("activations"), "beside gradients"},
+      {"other", of("other"), "tokens, workspace"},        {"total", of("total"), ""}};
+  const bool known = memory_is_known(*rows[0]);
+  const auto fits_text = [](const Json& row) { return std::string(fits(row) ? "yes" : "no"); };
+  const std::string of_there = known ? fmt::format("of {} GiB", gib(rows[0]->at("device_memory(B)").as_number())) : "";
+  if (known) lines.push_back({"fits", fits_text, of_there.c_str()});
+  return parts_table(fmt::format("Memory of one of {}, GiB", devices_text(*rows[0])), rows, lines);
+}
+
+NamedTable time_parts(const Rows& rows) {
+  const auto ms = [](const char* part) {
+    return [part](const Json& row) { return short_number(1e3 * seconds(row, part)); };
+  };
+  const auto exchange = [](const Json& row) {
+    return short_number(1e3 * (seconds(row, "forward_exchange") + seconds(row, "backward_exchange")));
+  };
+  const auto sent = [](const char* where) {
+    return [where](const Json& row) { return short_number(1e-9 * row.at("sent(B)").at(where).as_number()); };
+  };
+  std::vector<PartLine> lines{
+      {"forward", ms("forward"), ""},
+      {"backward", ms("backward"), ""},
+      {"update", ms("update"), ""},
+      {"exchange", exchange, "can hide"},
+      {"exposed", ms("exposed"), "of it, does not"},
+      {"gather", ms("gather"), "weights, waited for"},
+      {"tensor", ms("tensor"), "activations, waited for"},
+      {"step", ms("step"), ""},
+      {"tokens/s", [](const Json& row) { return short_number(row.at("tokens/s").as_number()); }, "of all devices"},
+      {"computing",
+       [](const Json& row) { return fmt::format("{:.1f} %", 100 * row.at("computing_share").as_number()); },
+       "of the step"},
+      {"sent", sent("inside"), "GB in its node"},
+      {"sent out", sent("between"), "GB to others"},
+      {"calls", [](const Json& row) { return fmt::format("{:.0f}", row.at("calls").as_number()); }, "in backward"},
+      {"call", [](const Json& row) { return short_number(1e-6 * row.at("call(B)").as_number()); }, "MB of gradients"}};
+  return parts_table(fmt::format("One step of {}, ms", devices_text(*rows[0])), rows, lines);
+}
+
+// A line each number of devices.
+NamedTable scaling_table(std::string title, const std::vector<Rows>& groups, const char* last, const Text& cell,
+                         const std::function<std::string(const Rows&)>& remark) {
+  NamedTable table{std::move(title), columns_of("devices", groups[0], last), {}};
+  for (const Rows& rows : groups) {
+    std::vector<std::string> cells{fmt::format("{}", rows[0]->at("devices").as_integer())};
+    for (const Json* row : rows) cells.push_back(cell(*row));
+    cells.push_back(remark(rows));
+    table.cells.push_back(std::move(cells));
+  }
+  return table;
+}
+
+// "all", "gradients, weights" or "-": ways that have it.
+std::string ways_with(const Rows& rows, const std::function<bool(const Json&)>& has) {
+  std::string text;
+  std::size_t count = 0;
+  for (const Json* row : rows) {
+    if (!has(*row)) continue;
+    ++count;
+    text += (text.empty() ? "" : ", ") + sharding_of(*row);
+  }
+  return count == 0 ? "-" : count == rows.size() && count > 1 ? "all" : text;
+}
+
+// What neighbours split; each splits what the one before does too.
+std::string line_name(const std::string& sharding) {
+  return sharding == "replicated" ? sharding : (sharding == "optimizer" ? sharding : "and " + sharding) + " split";
+}
+
+Series& series_of(Figure& figure, const std::string& name) {
+  const auto found =
+      std::find_if(figure.series.begin(), figure.series.end(), [&](const Series& one) { return one.name == name; });
+  if (found != figure.series.end()) return *found;
+  figure.series.push_back({.name = name, .color = static_cast<int>(figure.series.size()) % kColors});
+  return figure.series.back();
+}
+
+Figure make_figure(const char* id, const char* title, const std::vector<Rows>& groups, Axis y,
+                   const std::function<double(const Json&)>& value) {
+  const Json& first = *groups[0][0];
+  Figure figure{.id = id,
+                .title = title,
+                .view = first.at("work").as_string(),
+                .caption = first.at("machine").as_string(),
+                .x = {"devices", Scale::logarithmic},
+                .y = std::move(y)};
+  for (const Rows& rows : groups) {
+    const auto devices = rows[0]->at("devices").as_number();
+    figure.x.ticks.push_back(devices);
+    for (const Json* row : rows) {
+      const std::string name = line_name(sharding_of(*row));
+      series_of(figure, name)
+          .points.push_back(
+              {devices, value(*row),
+               fmt::format("{}, {}: {} {}", devices_text(*row), name, short_number(value(*row)), figure.y.title)});
+    }
+  }
+  return figure;
+}
+
+void add_rule(Figure& figure, const std::vector<Rows>& groups, std::string name, double value) {
+  Series rule{.name = std::move(name), .color = -1, .mark = Mark::rule};
+  for (const Rows* rows : {&groups.front(), &groups.back()}) {
+    rule.points.push_back({(*rows)[0]->at("devices").as_number(), value});
+  }
+  figure.series.push_back(std::move(rule));
+}
+
+}  // namespace
+
+std::vector<NamedTable> plan_tables(std::span<const Json> rows) {
+  const std::vector<Rows> groups = by_devices(rows);
+  std::vector<NamedTable> tables{memory_parts(groups[0]), time_parts(groups[0])};
+  if (groups.size() == 1) return tables;
+  tables.push_back(scaling_table(
+      "A step, ms, and how much of it computes", groups, "shortest",
+      [](const Json& row) {
+        return fmt::format("{} ({:.0f} %)", short_number(1e3 * seconds(row, "step")),
+                           100 * row.at("computing_share").as_number());
+      },
+      [](const Rows& some) {
+        const auto least = std::min_element(some.begin(), some.end(), [](const Json* a, const Json* b) {
+          return seconds(*a, "step") < seconds(*b, "step");
+        });
+        return sharding_of(**least);
+      }));
+  tables.push_back(scaling_table(
+      "Least batch of a device at which the exchange hides", groups, "hides at this one",
+      [](const Json& row) { return fmt::format("{}", row.at("least_batch").as_integer()); },
+      [](const Rows& some) { return ways_with(some, [](const Json& row) { return row.at("hides").as_bool(); }); }));
+  tables.push_back(scaling_table(
+      "Memory of a device, GiB", groups, "fits", [](const Json& row) { return gib(bytes(row, "total")); },
+      [](const Rows& some) { return memory_is_known(*some[0]) ? ways_with(some, fits) : "not known"; }));
+  return tables;
+}
+
+std::vector<Figure> plan_figures(std::span<const Json> rows) {
+  const std::vector<Rows> groups = by_devices(rows);
+  if (groups.size() < 2) return {};
+  const Json& first = *groups[0][0];
+  Figure time = make_figure("time", "Time of a training step", groups, {"ms", Scale::linear},
+                            [](const Json& row) { return 1e3 * seconds(row, "step"); });
+  add_rule(time, groups, "forward and backward", 1e3 * (seconds(first, "forward") + seconds(first, "backward")));
+  Figure memory = make_figure("memory", "Memory of one device", groups, {"GiB", Scale::linear},
+                              [](const Json& row) { return bytes(row, "total") / kGiB; });
+  if (const Json& there = first.at("device_memory(B)"); !there.is_null()) {
+    add_rule(memory, groups, fmt::format("a device has {} GiB", gib(there.as_number())), there.as_number() / kGiB);
+  }
+  return {time, memory};
+}
+
+}  // namespace strobe::report

@@ -1,0 +1,165 @@
+// `strobe launch` around programs that know nothing of ranks: output, exit codes, signals, nothing left behind.
+#include <gtest/gtest.h>
+
+#include "cli/background.h"
+#include "cli/run_program.h"
+
+namespace strobe::test {
+namespace {
+
+class Launch : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "no mpirun in PATH";
+  }
+  // A script as the program of all ranks.
+  std::string script(const std::string& text) {
+    std::ofstream(scratch_.path() / "ranks.sh") << "#!/bin/sh\n" << text << "\n";
+    std::filesystem::permissions(scratch_.path() / "ranks.sh", std::filesystem::perms::owner_all);
+    return "./ranks.sh";
+  }
+  bool appears(const std::string& file) const {
+    for (int i = 0; i < 500 && !std::filesystem::exists(scratch_.path() / file); ++i) pause_for(0.02);
+    return std::filesystem::exists(scratch_.path() / file);
+  }
+
+  Scratch scratch_;
+};
+
+TEST_F(Launch, PutsTheRankBeforeEachLine) {
+  const std::string command = script("echo one $1; echo two >&2; printf three");
+  const Program program = run_program("launch -n 2 -- " + command + " word", scratch_);
+  EXPECT_EQ(program.code, 0);
+  for (const char* rank : {"[0] ", "[1] "}) {
+    EXPECT_NE(program.output.find(rank + std::string("one word\n")), std::string::npos) << program.output;
+    EXPECT_NE(program.output.find(rank + std::string("three\n")), std::string::npos) << program.output;
+    EXPECT_NE(program.errors.find(rank + std::string("two\n")), std::string::npos) << program.errors;
+  }
+  const Program plain = run_program("launch -n 1 --prefix=off -- " + command, scratch_);
+  EXPECT_EQ(plain.output, "one\nthree");
+}
+
+TEST_F(Launch, LongOutputKeepsItsLines) {
+  const Program program =
+      run_program("launch -n 3 -- " +
+                      script("i=0; while [ $i -lt 3000 ]; do echo \"$OMPI_COMM_WORLD_RANK a line of some length $i\"; "
+                             "i=$((i+1)); done"),
+                  scratch_);
+  EXPECT_EQ(program.code, 0);
+  std::istringstream lines(program.output);
+  int next[3] = {0, 0, 0};
+  for (std::string line; std::getline(lines, line);) {
+    const int rank = line.at(1) - '0';
+    ASSERT_TRUE(rank >= 0 && rank < 3) << line;
+    ASSERT_EQ(line, "[" + std::to_string(rank) + "] " + std::to_string(rank) + " a line of some length " +
+                        std::to_string(next[rank]++));
+  }
+  for (const int count : next) EXPECT_EQ(count, 3000);
+}
+
+TEST_F(Launch, EndsWithTheFirstFailureAndEndsTheOthers) {
+  const std::string mark = "strobe-launch-test-" + std::to_string(getpid());
+  const std::string command =
+      script("[ $OMPI_COMM_WORLD_RANK = 1 ] && exit 5; exec sh -c 'sleep 100; echo " + mark + "'");
+  const Program program = run_program("launch -n 3 --grace 0.1 -- " + command, scratch_);
+  EXPECT_EQ(program.code, 5);
+  EXPECT_EQ(program.errors, "strobe: launch: rank 1 ended with exit code 5\n");
+  EXPECT_EQ(processes_with(mark), 0);
+}
+
+TEST_F(Launch, EndsStoppedRanksToo) {
+  const Program program = run_program(
+      "launch -n 2 --grace 0.1 -- " + script("[ $OMPI_COMM_WORLD_RANK = 1 ] && exit 4; kill -STOP $$"), scratch_);
+  EXPECT_EQ(program.code, 4);
+}
+
+// The process around a rank, stopped by the rank itself.
+TEST_F(Launch, WakesTheProcessAroundARank) {
+  const Program fine = run_program("launch -n 2 -- " + script("kill -STOP $PPID; echo a line"), scratch_, "timeout 60");
+  EXPECT_EQ(fine.code, 0) << fine.errors;
+  for (const char* line : {"[0] a line\n", "[1] a line\n"}) {
+    EXPECT_NE(fine.output.find(line), std::string::npos) << fine.output;
+  }
+  const std::string failing = script("kill -STOP $PPID; [ $OMPI_COMM_WORLD_RANK = 1 ] && exit 4; sleep 100");
+  EXPECT_EQ(run_program("launch -n 2 --grace 0.1 -- " + failing, scratch_, "timeout 60").code, 4);
+}
+
+// Nobody reads what the launcher's ranks write, so that the process around rank 0 hangs in its write.
+TEST_F(Launch, EndsThoughNobodyReads) {
+  const std::string command =
+      script("[ $OMPI_COMM_WORLD_RANK = 1 ] && exit 4; head -c 1000000 /dev/zero | tr '\\0' '\\n'; sleep 100");
+  const Program program = run_command(
+      "mkfifo full && (exec 3<>full; timeout 60 '" STROBE_PROGRAM "' launch -n 2 --grace 0.1 -- " + command + " >&3)",
+      scratch_);
+  EXPECT_EQ(program.code, 4) << program.errors;
+}
+
+TEST_F(Launch, PassesSignalsOn) {
+  const std::string command = script(
+      "trap 'echo > ended$OMPI_COMM_WORLD_RANK; exit 0' TERM; echo > ready$OMPI_COMM_WORLD_RANK; "
+      "while true; do sleep 0.05; done");
+  const Background program("launch -n 2 -- " + command, scratch_);
+  ASSERT_TRUE(appears("ready0") && appears("ready1"));
+  program.send(SIGTERM);
+  EXPECT_EQ(program.wait(), 128 + SIGTERM);
+  EXPECT_TRUE(appears("ended0") && appears("ended1"));
+}
+
+TEST_F(Launch, LeavesNothingWhenItIsKilled) {
+  const std::string mark = "strobe-launch-kill-" + std::to_string(getpid());
+  const std::string command = script("echo > ready$OMPI_COMM_WORLD_RANK; exec sh -c 'sleep 100; echo " + mark + "'");
+  const Background program("launch -n 2 -- " + command, scratch_);
+  ASSERT_TRUE(appears("ready0") && appears("ready1"));
+  program.send(SIGKILL);
+  EXPECT_EQ(program.wait(), 128 + SIGKILL);
+  for (int i = 0; i < 250 && processes_with(mark) > 0; ++i) pause_for(0.02);
+  EXPECT_EQ(processes_with(mark), 0);
+}
+
+TEST_F(Launch, RefusesBadInput) {
+  const auto refused = [&](const std::string& arguments, const std::string& says, const std::string& before = "") {
+    const Program program = run_program("launch " + arguments, scratch_, before);
+    EXPECT_EQ(program.code, 2) << program.errors;
+    EXPECT_EQ(program.errors, "strobe: " + says + "\n");
+  };
+  refused("-n 2", "launch: no command given: strobe launch -n N -- COMMAND");
+  refused("-n two -- env", "--ranks two: not a whole number in the valid range 1..1024");
+  refused("-n 2 -- env", "launch: this process is rank 0 of a job of Open MPI already",
+          "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2");
+}
+
+TEST_F(Launch, RefusesWhatCannotBeRunBeforeRanksAreStarted) {
+  std::ofstream(scratch_.path() / "text") << "no program";
+  std::filesystem::create_directory(scratch_.path() / "folder");
+  const auto refused = [&](const std::string& command, const std::string& says) {
+    const Program program = run_program("launch -n 2 --max-restarts 2 -- " + command, scratch_);
+    EXPECT_EQ(program.code, 2) << program.errors;
+    EXPECT_EQ(program.errors.substr(0, 8 + says.size()), "strobe: " + says);
+    EXPECT_EQ(std::count(program.errors.begin(), program.errors.end(), '\n'), 1) << program.errors;
+  };
+  refused("./not-there", "launch: ./not-there: No such file or directory; valid: a program, or a command of strobe");
+  refused("./folder", "launch: ./folder: is a folder; valid: ");
+  refused("./text", "launch: ./text: cannot be run: no permission; valid: ");
+  refused("solvee --input x", "\"solvee\": unknown command; nearest: solve");
+}
+
+TEST_F(Launch, TellsThatItsOutputIsFull) {
+  const std::string command = script("echo a line; exit $1");
+  const auto run = [&](const std::string& words) {
+    return run_command("('" STROBE_PROGRAM "' launch -n 2 -- " + words + " >/dev/full)", scratch_);
+  };
+  const Program full = run(command + " 0");
+  EXPECT_EQ(full.code, 3);
+  EXPECT_EQ(full.errors, "strobe: standard output: cannot be written: No space left on device\n");
+  EXPECT_EQ(run(command + " 5").code, 5) << "a rank's own failure comes first";
+}
+
+TEST_F(Launch, TellsOfFlagsForPeopleAlone) {
+  const Program program = run_program("launch --x", scratch_);
+  EXPECT_EQ(program.errors, "strobe: --x: unknown flag; valid: --ranks, --max-restarts, --grace, --prefix\n");
+  EXPECT_EQ(run_program("launch --help").output.find("as-rank"), std::string::npos);
+  EXPECT_EQ(run_program("launch --n 1 -- " + script("exit 0"), scratch_).code, 0);
+}
+
+}  // namespace
+}  // namespace strobe::test

@@ -1,0 +1,118 @@
+// `strobe lm bench` as a user runs it, on the CPU.
+#include <gtest/gtest.h>
+
+#include "cli/run_program.h"
+#include "core/json.h"
+
+namespace strobe::test {
+namespace {
+
+constexpr const char* kSmall = "lm bench --size tiny --context 8 --batch 1 --threads 1 --quick --warmup 1 --steps 3 ";
+
+TEST(LmBench, EveryCombinationIsARowWithItsPhases) {
+  const Scratch scratch;
+  const Program program = run_program(std::string(kSmall) + "--precision bf16,fp32 --output out.json", scratch);
+  EXPECT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("tokens/s"), std::string::npos) << program.output;
+  const Json document = Json::parse(scratch.read("out.json"));
+  EXPECT_NE(document.find("environment"), nullptr);
+  const auto& rows = document.at("rows").as_array();
+  ASSERT_EQ(rows.size(), 2u);
+  for (const Json& row : rows) {
+    EXPECT_EQ(row.at("status").as_string(), "ok");
+    EXPECT_EQ(row.at("context").as_integer(), 8);
+    EXPECT_GT(row.at("loss").as_number(), 4);
+    const double whole = row.at("whole").at("mean(ms)").as_number();
+    EXPECT_NEAR(row.at("tokens/s").as_number(), 8 / whole * 1e3, 1);
+    for (const char* phase : {"forward", "backward", "update", "whole"}) {
+      EXPECT_GT(row.at(phase).at("median(ms)").as_number(), 0) << phase;
+      EXPECT_GT(row.at(phase).at("peak(B)").as_integer(), 16 * row.at("parameters").as_integer()) << phase;
+    }
+  }
+  EXPECT_EQ(rows[1].at("speedup_over_fp32").as_number(), 1);
+  EXPECT_GT(rows[0].at("speedup_over_fp32").as_number(), 0);
+}
+
+TEST(LmBench, PassesHaveThePhasesThatTheyRun) {
+  const Scratch scratch;
+  EXPECT_EQ(run_program(std::string(kSmall) + "--pass forward --output out.json", scratch).code, 0);
+  Json document = Json::parse(scratch.read("out.json"));
+  const Json forward = document.at("rows").as_array().at(0);
+  EXPECT_TRUE(forward.at("backward").is_null());
+  EXPECT_EQ(run_program(std::string(kSmall) + "--pass forward_backward --output out.json", scratch).code, 0);
+  document = Json::parse(scratch.read("out.json"));
+  const Json both = document.at("rows").as_array().at(0);
+  EXPECT_GT(both.at("backward").at("mean(ms)").as_number(), 0);
+  EXPECT_TRUE(both.at("update").is_null());
+  EXPECT_EQ(both.at("FLOP").as_number(), 3 * forward.at("FLOP").as_number());
+}
+
+TEST(LmBench, EveryRecomputationIsARowWithTheSameLoss) {
+  const Scratch scratch;
+  const Program program =
+      run_program(std::string(kSmall) + "--recompute none,attention,block --output out.json", scratch);
+  EXPECT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.errors.find("tiny, context 8, batch 1, fp32, recompute block: "), std::string::npos);
+  const Json document = Json::parse(scratch.read("out.json"));
+  const auto& rows = document.at("rows").as_array();
+  ASSERT_EQ(rows.size(), 3u);
+  for (const Json& row : rows) {
+    EXPECT_EQ(row.at("loss").as_number(), rows[0].at("loss").as_number());
+    EXPECT_EQ(row.at("speedup_over_fp32").as_number(), 1) << "over the fp32 that recomputes as much";
+    EXPECT_EQ(row.at("FLOP").as_number(), rows[0].at("FLOP").as_number());
+  }
+  EXPECT_EQ(rows[2].at("recompute").as_string(), "block");
+}
+
+TEST(LmBench, RefusesWhatCannotRunBeforeAnythingDoes) {
+  for (const char* const flags :
+       {"--size huge", "--precision tf32", "--precision fp8", "--context 0", "--clip -1", "--attention fast",
+        "--steps 0", "--device cuda", "--pass backward", "--recompute all"}) {
+    const Scratch scratch;
+    const Program program = run_program(std::string("lm bench ") + flags, scratch);
+    EXPECT_EQ(program.code, 2) << flags << program.errors;
+    EXPECT_NE(program.errors.find("valid"), std::string::npos) << program.errors;
+    EXPECT_EQ(scratch.entries(), 0u) << flags;
+  }
+  for (const char* const flags :
+       {"--precision fp32,fp32", "--size tiny,tiny", "--batch 1,01", "--warmup 2,2", "--recompute block,block"}) {
+    const Program program = run_program(std::string("lm bench ") + flags);
+    EXPECT_EQ(program.code, 2) << flags;
+    EXPECT_NE(program.errors.find(" is there twice\n"), std::string::npos) << program.errors;
+  }
+  EXPECT_EQ(run_program("lm nothing").code, 2);
+  EXPECT_NE(run_program("lm").output.find("bench"), std::string::npos);
+}
+
+// No machine holds the larger one, and none begins to fill its memory with it.
+TEST(LmBench, WhatDoesNotFitIsARowWithItsBytes) {
+  const Scratch scratch;
+  const std::string flags =
+      "lm bench --size tiny --context 1024 --threads 1 --quick --warmup 0 --steps 1 --output out ";
+  const Program program = run_program(flags + "--batch 1,1048576", scratch);
+  EXPECT_EQ(program.code, 0) << program.errors;
+  const Json document = Json::parse(scratch.read("out"));
+  const auto& rows = document.at("rows").as_array();
+  EXPECT_EQ(rows.at(0).at("status").as_string(), "ok");
+  EXPECT_EQ(rows.at(1).at("status").as_string(), "oom");
+  const std::string& error = rows.at(1).at("error").as_string();
+  EXPECT_EQ(error.find("cannot allocate "), 0u) << error;
+  EXPECT_NE(error.find(" are free"), std::string::npos) << error;
+
+  const std::string before = scratch.read("out");
+  const Program none = run_program(flags + "--batch 1048576", scratch);
+  EXPECT_EQ(none.code, 1) << none.errors;
+  EXPECT_NE(none.output.find("nothing was measured, nothing is written to out\n"), std::string::npos) << none.output;
+  EXPECT_EQ(scratch.read("out"), before);
+  EXPECT_EQ(scratch.entries(), 1u);
+}
+
+TEST(LmBench, HelpNamesEveryKernelThatItTakes) {
+  const Program program = run_program("lm bench --help");
+  for (const char* const name : {"auto", "flash2", "standard", "reference"}) {
+    EXPECT_NE(program.output.find(name, program.output.find("--attention")), std::string::npos) << name;
+  }
+}
+
+}  // namespace
+}  // namespace strobe::test

@@ -1,0 +1,76 @@
+// `strobe lm memory` as a user runs it, on the CPU.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "cli/run_program.h"
+#include "core/json.h"
+
+namespace strobe::test {
+namespace {
+
+TEST(LmMemory, EveryCellHasAForwardAndAStepWhoseCategoriesAddUp) {
+  const Scratch scratch;
+  const Program program = run_program(
+      "lm memory --size tiny --context 8,16 --batch 1 --threads 1 --precision fp32,bf16 --svg a.svg", scratch);
+  EXPECT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("layers.*.feed_forward.w1w3"), std::string::npos) << program.output;
+  const Json document = Json::parse(scratch.read("lm_memory_result.json"));
+  const auto& rows = document.at("rows").as_array();
+  ASSERT_EQ(rows.size(), 8u);
+  for (const Json& row : rows) {
+    std::int64_t sum = 0;
+    for (const auto& [category, bytes] : row.at("peak_by_category(B)").as_object()) sum += bytes.as_integer();
+    EXPECT_EQ(sum, row.at("peak(B)").as_integer());
+    EXPECT_EQ(row.at("counted(B)").as_integer(), row.at("peak(B)").as_integer());
+    EXPECT_EQ(row.at("predicted(B)").as_integer(), row.at("peak(B)").as_integer());
+    EXPECT_TRUE(row.at("driver(B)").is_null());
+    const std::int64_t element = row.at("precision").as_string() == "fp32" ? 4 : 2;
+    EXPECT_EQ(row.at("residual_tensor(B)").as_integer(), row.at("context").as_integer() * 128 * element);
+    EXPECT_EQ(row.at("operations").size(), row.at("held_by_operation_and_category(B)").size());
+  }
+  EXPECT_NE(scratch.read("lm_memory.html").find("tiny, context 16, batch 1, bf16, step"), std::string::npos);
+  EXPECT_NE(scratch.read("a.svg").find("gradient of layers.3.attention.q.weight"), std::string::npos);
+}
+
+TEST(LmMemory, ComparesRecomputations) {
+  const Scratch scratch;
+  const std::string flags = "lm memory --size tiny --context 16 --batch 2 --threads 1 ";
+  const Program program = run_program(flags + "--recompute none,attention,block", scratch);
+  EXPECT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("recompute  peak MiB  of none  saved MiB  of none  step ms  of none"),
+            std::string::npos)
+      << program.output;
+  const Json document = Json::parse(scratch.read("lm_memory_result.json"));
+  const auto& rows = document.at("rows").as_array();
+  ASSERT_EQ(rows.size(), 6u);
+  std::int64_t saved = std::numeric_limits<std::int64_t>::max();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Json& row = rows[i];
+    EXPECT_EQ(row.at("recompute").as_string(), (std::vector<std::string>{"none", "attention", "block"})[i / 2]);
+    EXPECT_EQ(row.at("predicted(B)").as_integer(), row.at("peak(B)").as_integer());
+    if (row.at("pass").as_string() == "forward") {
+      EXPECT_EQ(row.find("step_min(ms)"), nullptr);
+      continue;
+    }
+    EXPECT_GT(row.at("step_min(ms)").as_number(), 0);
+    EXPECT_LT(row.at("most_saved(B)").as_integer(), saved);
+    saved = row.at("most_saved(B)").as_integer();
+  }
+  const Program alone = run_program(flags + "--recompute block", scratch);
+  EXPECT_EQ(alone.output.find("of none"), std::string::npos) << alone.output;
+  EXPECT_NE(alone.output.find("tiny, context 16, batch 2, fp32, recompute block, step"), std::string::npos);
+}
+
+TEST(LmMemory, RefusesWhatCannotRunBeforeAnythingDoes) {
+  for (const char* const flags :
+       {"--size huge", "--precision tf32", "--device cuda", "--steps 3", "--context 0", "--recompute all"}) {
+    const Scratch scratch;
+    const Program program = run_program(std::string("lm memory ") + flags, scratch);
+    EXPECT_EQ(program.code, 2) << flags << program.errors;
+    EXPECT_EQ(scratch.entries(), 0u) << flags;
+  }
+}
+
+}  // namespace
+}  // namespace strobe::test

@@ -1,0 +1,217 @@
+// `strobe lm train` and `strobe lm sample` as a user runs them.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "cli/background.h"
+#include "cli/lm_run.h"
+
+namespace strobe::test {
+namespace {
+
+// The bound of the issue: bytes of English below 1.2 nats after 300 steps, where guessing is 5.5 and single letters
+// are about 2.8.
+TEST(LmTrain, LossFallsBelowItsBound) {
+  const Scratch scratch;
+  const Program program = run_program("lm train --data " + kText + " --val-data " + kText +
+                                          " --out run --d-model 64 --d-ff 192 --layers 2 --heads 4 --context 64 "
+                                          "--batch 8 --lr 0.003 --steps 300 --checkpoint-every 100 --quick",
+                                      scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  const std::vector<double> losses = losses_in(scratch, "run");
+  ASSERT_EQ(losses.size(), 300u);
+  EXPECT_GT(losses[0], 5);
+  EXPECT_LT(std::accumulate(losses.end() - 10, losses.end(), 0.0) / 10, 1.2);
+  EXPECT_NE(program.output.find("step 300: validation loss "), std::string::npos);
+  EXPECT_NE(program.output.find("parameters     139,584"), std::string::npos) << program.output;
+  EXPECT_NE(program.output.find("sample, temperature"), std::string::npos);
+  EXPECT_TRUE(std::filesystem::exists(scratch.path() / "run" / "step-00000300.safetensors"));
+
+  const std::string sample = "lm sample --checkpoint run --prompt 'The sea ' --tokens 60 --temperature 0.5 --top-k 20";
+  const Program text = run_program(sample, scratch);
+  ASSERT_EQ(text.code, 0) << text.errors;
+  EXPECT_EQ(text.output.find("The sea "), 0u);
+  EXPECT_EQ(run_program(sample, scratch).output, text.output);
+  EXPECT_NE(run_program(sample + " --seed 2", scratch).output, text.output);
+}
+
+TEST(LmTrain, KeepsTheNewestAndTheLast) {
+  const Scratch scratch;
+  ASSERT_EQ(run_program(kSmall + "--out run --steps 11 --checkpoint-every 2 --keep 2", scratch).code, 0);
+  EXPECT_EQ(Scratch().entries(), 0u);
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(scratch.path() / "run")) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"run.json", "step-00000010.safetensors", "step-00000011.safetensors",
+                                             "steps.jsonl"}));
+}
+
+TEST(LmTrain, GoesOnBitForBitAfterSignals) {
+  for (const auto& [signal, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}}) {
+    const Scratch scratch;
+    ASSERT_EQ(run_program(kSmall + "--out whole --steps 150 --seed 3", scratch).code, 0);
+    const Background training(kSmall + "--out run --steps 150 --seed 3", scratch);
+    while (losses_in(scratch, "run").size() < 5) pause_for(0.005);
+    training.send(signal);
+    ASSERT_EQ(training.wait(), code);
+    const std::size_t taken = losses_in(scratch, "run").size();
+    ASSERT_LT(taken, 150u) << "the signal came too late";
+    EXPECT_EQ(std::filesystem::exists(scratch.path() / "run" / fmt::format("step-{:08}.safetensors", taken)), true);
+    const Program rest =
+        run_program("lm train --resume --quick --threads 2 --recompute block --data " + kText + " --out run", scratch);
+    ASSERT_EQ(rest.code, 0) << rest.errors;
+    EXPECT_EQ(losses_in(scratch, "run"), losses_in(scratch, "whole"));
+    const char* last = "/step-00000150.safetensors";
+    EXPECT_EQ(scratch.read(std::string("run") + last), scratch.read(std::string("whole") + last));
+  }
+}
+
+TEST(LmTrain, RefusesBadInputInOneLine) {
+  const Scratch scratch;
+  std::ofstream(scratch.path() / "short.txt") << "only thirty-two tokens are here.";
+  std::ofstream(scratch.path() / "odd.bin") << "abc";
+  std::ofstream(scratch.path() / "high.bin") << std::string(200, '\xff');
+  std::filesystem::create_directory(scratch.path() / "full");
+  std::ofstream(scratch.path() / "full" / "letter") << "x";
+  const auto refused = [&](const std::string& arguments, const std::string& part) {
+    expect_refusal(run_program("lm train " + arguments, scratch), 2, part);
+  };
+  refused("--out run", "--data: is needed");
+  refused("--data " + kText, "--out: is needed");
+  refused("--data missing --out run", "--data missing: cannot be read: No such file");
+  refused("--data short.txt --out run --context 32", "has 32 tokens; a context of 32 needs at least 33");
+  refused("--data odd.bin --out run", "its 3 bytes are not whole tokens");
+  refused("--data high.bin --out run --context 8 --vocabulary 50257", "its token 0 is 65535; valid: 0 to 50256");
+  refused("--data " + kText + " --vocabulary 100 --out run", "valid: 0 to 99");
+  refused("--data " + kText + " --out full", "is not empty; --resume goes on in a run's folder");
+  refused("--data " + kText + " --out run --resume", "without --resume it is made");
+  refused("--data " + kText + " --out run --steps 5 --lr-warmup 6", "more than the 5 steps");
+  refused("--data " + kText + " --out run --lr 0.1 --lr-min 0.2", "--lr-min 0.2: above --lr, 0.1; valid: 0 to 0.1");
+  refused("--data " + kText + " --out run --eps 0", "--eps 0: valid: above 0 to below 1");
+  refused("--data " + kText + " --out run --val-every 5", "--val-every 5: there is nothing to test on");
+  refused("--data " + kText + " --out run --val-batches 5", "--val-batches 5: there is nothing to test on");
+  refused("--data " + kText + " --out full --resume", "--out full: holds no run to go on with, but letter; valid: ");
+  refused("--data " + kText + " --out run --lr -1", "--lr -1: not a number in the valid range");
+  refused("--data " + kText + " --out run --precision fp8", "--precision fp8: valid: fp32, tf32, bf16, fp16");
+  refused("--data " + kText + " --out run --heads 3", "3 heads do not divide d_model 128");
+  refused("--data " + kText + " --out run --val-data short.txt", "--val-data short.txt: has 32 tokens");
+  refused("--data " + kText + " --out run --val-data high.bin", "is tokens by its name, --data is text");
+  refused("--data " + kText + " --out /proc/run", "--out /proc/run: cannot be made");
+  refused("--data " + kText + " --out short.txt/run", "--out short.txt/run: cannot be made");
+  expect_refusal(run_program("lm tain", scratch), 2, "\"lm tain\": unknown command; nearest: train");
+  expect_refusal(run_program("lm sample", scratch), 2, "--checkpoint: is needed");
+  expect_refusal(run_program("lm sample --checkpoint " + kText, scratch), 2, "is no safetensors file");
+  expect_refusal(run_program("lm sample --checkpoint full", scratch), 2, "has no checkpoint in it");
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() / "run")) << "nothing is made before it is all fine";
+}
+
+TEST(LmTrain, FullDiskLosesNothing) {
+  const Scratch scratch;
+  ASSERT_EQ(run_program(kSmall + "--out run --steps 20 --checkpoint-every 5", scratch).code, 0);
+  ASSERT_EQ(run_program(kSmall + "--out whole --steps 20 --checkpoint-every 5", scratch).code, 0);
+  const std::string last = "run/step-00000020.safetensors";
+  std::filesystem::remove(scratch.path() / last);
+  const std::string before = scratch.read("run/step-00000015.safetensors");
+  const std::string resume = kSmall + "--out run --steps 20 --checkpoint-every 5 --resume";
+  const Program full =
+      run_command("(ulimit -f 100; '" STROBE_PROGRAM "' " + resume + ")", scratch);  // 1 or 0.5 KB each
+  expect_refusal(full, 3, "step-00000020.safetensors: writing failed: File too large");
+  EXPECT_EQ(scratch.read("run/step-00000015.safetensors"), before);
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() / last));
+  ASSERT_EQ(run_program(resume, scratch).code, 0);
+  EXPECT_EQ(scratch.read(last), scratch.read("whole/step-00000020.safetensors"));
+  EXPECT_EQ(losses_in(scratch, "run"), losses_in(scratch, "whole"));
+}
+
+// Too large for any machine's memory, which is known only after the folder was looked at.
+TEST(LmTrain, RefusedRunLeavesNoFolder) {
+  const Scratch scratch;
+  const std::string large = "lm train --quick --device cpu --data " + kText + " --batch 100000000 --out ";
+  for (const char* folder : {"run", "a/b/c/", "kept/run"}) {
+    std::filesystem::create_directory(scratch.path() / "kept");
+    expect_refusal(run_program(large + folder, scratch), 3, "bytes; this machine has");
+    EXPECT_EQ(scratch.entries(), 1u) << folder;
+    EXPECT_TRUE(std::filesystem::is_empty(scratch.path() / "kept")) << folder;
+  }
+  expect_refusal(run_program(large + "kept", scratch), 3, "bytes; this machine has");
+  EXPECT_TRUE(std::filesystem::exists(scratch.path() / "kept")) << "it was there before";
+}
+
+TEST(LmTrain, CountsOneStepAsOne) {
+  const Scratch scratch;
+  const Program program = run_program(kSmall + "--out run --steps 1 --sample-tokens 0", scratch);
+  EXPECT_NE(program.output.find("done: 1 step, saved as"), std::string::npos) << program.output;
+}
+
+// The superuser may write everywhere; what refuses it is a file system that is mounted read-only.
+TEST(LmTrain, ReadOnlyFolderIsRefusedAtOnce) {
+  const Scratch scratch;
+  const auto folder = scratch.path() / "run";
+  std::filesystem::create_directory(folder);
+  std::filesystem::permissions(folder, std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
+  if (access(folder.c_str(), W_OK) == 0) {
+    const Program unshared = run_command(
+        "unshare -rm sh -c \"mount -t tmpfs -o ro none run && '" STROBE_PROGRAM "' " + kSmall + "--out run --steps 2\"",
+        scratch);
+    if (unshared.errors.find("unshare") != std::string::npos || unshared.errors.find("mount") != std::string::npos) {
+      GTEST_SKIP() << "as root, and without namespaces of one's own: " << unshared.errors;
+    }
+    return expect_refusal(unshared, 2, "--out run: cannot be written: Read-only file system");
+  }
+  expect_refusal(run_program(kSmall + "--out run --steps 2", scratch), 2, "--out run: cannot be written: Permission");
+}
+
+TEST(LmTrain, DrawsABarOnATerminal) {
+  const Scratch scratch;
+  const std::string text = run_on_terminal(kSmall + "--out run --steps 6 --sample-tokens 0", scratch);
+  EXPECT_NE(text.find("[############------------] 3/6"), std::string::npos) << text;
+  EXPECT_NE(text.find("step 6/6"), std::string::npos);
+}
+
+TEST(LmTrain, TokenFilesGiveNumbers) {
+  const Scratch scratch;
+  std::string words;
+  for (int i = 0; i < 400; ++i) words += {static_cast<char>(i % 7 * 40), static_cast<char>(i % 7 == 3 ? 3 : 0)};
+  std::ofstream(scratch.path() / "a.bin", std::ios::binary) << words;
+  const Program program = run_program(
+      "lm train --data a.bin --vocabulary 1000 --d-model 16 --d-ff 32 --layers 1 --heads 2 --context 8 --batch 4 "
+      "--steps 30 --out run --quick --threads 1 --sample-tokens 5",
+      scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  const Program sample = run_program("lm sample --checkpoint run --prompt 0,40 --tokens 3 --temperature 0", scratch);
+  EXPECT_EQ(sample.code, 0) << sample.errors;
+  EXPECT_EQ(sample.output.find("0,40,"), 0u) << sample.output;
+  expect_refusal(run_program("lm sample --checkpoint run --prompt 0,1000", scratch), 2, "--prompt 1000");
+}
+
+TEST(LmCheckpoint, PlainPythonReadsIt) {
+  const Scratch scratch;
+  ASSERT_EQ(run_program(kSmall + "--out run --steps 2", scratch).code, 0);
+  const Program program = run_command(
+      "python3 '" STROBE_SOURCE_DIR "/tests/cli/read_checkpoint.py' run/step-00000002.safetensors", scratch);
+  EXPECT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("step 2, 64 tensors"), std::string::npos) << program.output;
+}
+
+TEST(LmCheckpoint, PackageSafetensorsReadsIt) {
+  const Scratch scratch;
+  const char* python = std::getenv("STROBE_TEST_PYTHON");
+  const std::string interpreter = python ? python : "python3";
+  if (run_command("'" + interpreter + "' -c 'import numpy, safetensors'", scratch).code != 0) {
+    GTEST_SKIP() << interpreter << " has no package safetensors, or no numpy; STROBE_TEST_PYTHON names another Python";
+  }
+  ASSERT_EQ(run_program(kSmall + "--out run --steps 2", scratch).code, 0);
+  const Program program =
+      run_command("'" + interpreter +
+                      "' '" STROBE_SOURCE_DIR "/tests/cli/read_checkpoint.py' --package run/step-00000002.safetensors",
+                  scratch);
+  EXPECT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("the package reads the same"), std::string::npos) << program.output;
+}
+
+}  // namespace
+}  // namespace strobe::test

@@ -1,0 +1,58 @@
+// Rows of `strobe comm` as table and charts.
+#include "report/collectives.h"
+
+#include <gtest/gtest.h>
+
+namespace strobe::test {
+namespace {
+
+Json row(const char* operation, int ranks, std::int64_t bytes, double bus) {
+  return Json::object({{"operation", operation},
+                       {"engine", "mpi"},
+                       {"memory", "host"},
+                       {"ranks", ranks},
+                       {"bytes", bytes},
+                       {"status", "ok"},
+                       {"slowest_rank", 1},
+                       {"algorithm_bandwidth(GB/s)", bus / 2},
+                       {"bus_bandwidth(GB/s)", bus},
+                       {"statistics", Json::object({{"mean(s)", 0.002}, {"median(s)", 0.001}, {"spread", 0.25}})}});
+}
+
+TEST(CollectiveTable, TellsTimesRatesAndTheRatio) {
+  Json with_plain = row("all-reduce", 2, 10 << 20, 3);
+  with_plain.set("time_over_plain_mpi",
+                 Json::object({{"median", 0.9}, {"interval", Json::array({Json(0.85), Json(1.02)})}}));
+  const Json refused = Json::object({{"operation", "broadcast"},
+                                     {"engine", "mpi"},
+                                     {"memory", "host"},
+                                     {"ranks", 4},
+                                     {"bytes", 1 << 30},
+                                     {"status", "refused"},
+                                     {"reason", "needs more"}});
+  const std::vector<Json> rows{with_plain, refused};
+  const report::NamedTable table = report::collective_table(rows);
+  ASSERT_EQ(table.cells.size(), 2u);
+  EXPECT_EQ(table.cells[0], (std::vector<std::string>{"all-reduce", "mpi", "host", "2", "10.0 MiB", "2.00", "1.00",
+                                                      "25 %", "1", "1.50", "3.00", "0.90 (0.85 to 1.02)", ""}));
+  EXPECT_EQ(table.cells[1], (std::vector<std::string>{"broadcast", "mpi", "host", "4", "1.00 GiB", "-", "-", "-", "-",
+                                                      "-", "-", "-", "refused: needs more"}));
+  for (const auto& cells : table.cells) EXPECT_EQ(cells.size(), table.columns.size());
+}
+
+TEST(CollectiveFigures, AreOneAnOperationWithALineANumberOfRanks) {
+  const std::vector<Json> rows{row("all-reduce", 2, 1 << 20, 3), row("all-reduce", 2, 10 << 20, 4),
+                               row("all-reduce", 4, 1 << 20, 2), row("broadcast", 2, 1 << 20, 5)};
+  const std::vector<report::Figure> figures = report::collective_figures(rows);
+  ASSERT_EQ(figures.size(), 2u);
+  ASSERT_EQ(figures[0].series.size(), 2u);
+  EXPECT_EQ(figures[0].series[0].name, "mpi, 2 ranks");
+  ASSERT_EQ(figures[0].series[0].points.size(), 2u);
+  EXPECT_EQ(figures[0].x.title, "size, MiB");
+  EXPECT_DOUBLE_EQ(figures[0].series[0].points[1].x, 10);
+  EXPECT_DOUBLE_EQ(figures[0].series[0].points[1].y, 4);
+  EXPECT_EQ(figures[1].id, "broadcast");
+}
+
+}  // namespace
+}  // namespace strobe::test
