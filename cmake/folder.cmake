@@ -34,10 +34,19 @@ function(strobe_folder name)
   elseif(name MATCHES "^(bench|lm)$")
     target_compile_options(${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
   endif()
-  # Not with CUDA: there, and so in CI, each file is compiled with what it includes itself.
-  if(NOT STROBE_HAS_CUDA AND NOT CMAKE_CROSSCOMPILING AND name MATCHES "^(bench|report|lm|comm)$")
-    target_precompile_headers(${target} PRIVATE
-      <fmt/format.h> <filesystem> <functional> <map> <optional> <string> <vector>)
+  if(name MATCHES "^(core|measure|solve|comm|bench|lm|report)$")  # numeric code is compiled file by file
+    strobe_in_batches(${target})
   endif()
   set_property(GLOBAL APPEND PROPERTY STROBE_FOLDERS ${target})
+endfunction()
+
+# strobe_in_batches(<target>)
+#
+# Compiles some files as one: most of the time of a first build went into reading the same headers 250 times. Not with
+# CUDA: there, and so in CI, each file is compiled with what it includes itself. Names in the nameless namespaces of a
+# folder's files are therefore different, or overloads.
+function(strobe_in_batches target)
+  if(NOT STROBE_HAS_CUDA AND NOT CMAKE_CROSSCOMPILING)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  endif()
 endfunction()

@@ -14,7 +14,7 @@
 namespace strobe::bench {
 namespace {
 
-const char* name_of(Alignment alignment) {
+const char* alignment_name(Alignment alignment) {
   switch (alignment) {
     case Alignment::unsaid: return "unsaid";
     case Alignment::top_left: return "top_left";
@@ -71,7 +71,7 @@ std::string describe(const Case& one) {
   text += fmt::format(", {}{}", strobe::name_of(one.dtype), one.tf32 ? " (tf32 products)" : "");
   if (one.deterministic) text += ", deterministic";
   if (one.causal) text += ", causal";
-  if (one.masked() && one.alignment != Alignment::unsaid) text += fmt::format(" {}", name_of(one.alignment));
+  if (one.masked() && one.alignment != Alignment::unsaid) text += fmt::format(" {}", alignment_name(one.alignment));
   if (one.window.left >= 0 || one.window.right >= 0) {
     text += fmt::format(", window {}:{}", one.window.left, one.window.right);
   }
@@ -237,7 +237,7 @@ Json config_json(const Case& one) {
                               {"head_dim", one.head_dim},
                               {"num_kv_heads", one.kv_heads},
                               {"seq_len_k", one.seq_k},
-                              {"align", name_of(one.alignment)},
+                              {"align", alignment_name(one.alignment)},
                               {"window", Json::array({one.window.left, one.window.right})},
                               {"pass", passes},
                               {"cache", cache},

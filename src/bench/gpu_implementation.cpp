@@ -18,7 +18,7 @@ GpuBuffer uploaded(const Buffer& from) {
   return buffer;
 }
 
-GpuBuffer poisoned(std::int64_t bytes) {
+GpuBuffer poisoned_on_gpu(std::int64_t bytes) {
   GpuBuffer buffer(static_cast<std::size_t>((bytes + 3) / 4 * 4));
   buffer.fill(kNan);
   return buffer;
@@ -63,15 +63,15 @@ void GpuImplementation::prepare(const Case& one, const Inputs& inputs) {
                              .lengths = lengths_.as<std::int32_t>()},
                             inputs.attention.dropout.seed);
   const TensorBytes bytes = tensor_bytes(one);
-  o_ = poisoned(bytes.o);
-  if (writes_lse(one)) lse_ = poisoned(bytes.lse);
+  o_ = poisoned_on_gpu(bytes.o);
+  if (writes_lse(one)) lse_ = poisoned_on_gpu(bytes.lse);
   if (has_backward(one.passes)) {
     d_o_ = uploaded(inputs.d_o);
-    dq_ = poisoned(bytes.q);
-    dk_ = poisoned(bytes.k);
-    dv_ = poisoned(bytes.v);
-    dbias_ = poisoned(bytes.dbias);
-    dsinks_ = poisoned(bytes.sinks);
+    dq_ = poisoned_on_gpu(bytes.q);
+    dk_ = poisoned_on_gpu(bytes.k);
+    dv_ = poisoned_on_gpu(bytes.v);
+    dbias_ = poisoned_on_gpu(bytes.dbias);
+    dsinks_ = poisoned_on_gpu(bytes.sinks);
   }
   workspace_ = GpuBuffer(workspace_bytes);
   prepared();

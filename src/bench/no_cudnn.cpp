@@ -5,7 +5,7 @@
 namespace strobe::bench {
 namespace {
 
-[[noreturn]] void refuse() {
+[[noreturn]] void refuse_cudnn() {
   fail(ErrorCode::unsupported,
        "cudnn: not in this build, which found no CUDA, no cudnn.h or no headers of cudnn-frontend; "
        "tools/cudnn-headers or 'pip install nvidia-cudnn-frontend' brings the last, "
@@ -16,14 +16,14 @@ namespace {
 
 struct CudnnPlan::Parts {};
 
-CudnnPlan::CudnnPlan(const CudnnProblem&, Pass) { refuse(); }
+CudnnPlan::CudnnPlan(const CudnnProblem&, Pass) { refuse_cudnn(); }
 CudnnPlan::CudnnPlan(CudnnPlan&&) noexcept = default;
 CudnnPlan::~CudnnPlan() = default;
-std::size_t CudnnPlan::workspace_bytes() const { refuse(); }
-std::string CudnnPlan::engine() const { refuse(); }
-void CudnnPlan::run(const CudnnPointers&, void*, void*) const { refuse(); }
+std::size_t CudnnPlan::workspace_bytes() const { refuse_cudnn(); }
+std::string CudnnPlan::engine() const { refuse_cudnn(); }
+void CudnnPlan::run(const CudnnPointers&, void*, void*) const { refuse_cudnn(); }
 
-std::string cudnn_version() { refuse(); }
-std::string cudnn_frontend_version() { refuse(); }
+std::string cudnn_version() { refuse_cudnn(); }
+std::string cudnn_frontend_version() { refuse_cudnn(); }
 
 }  // namespace strobe::bench

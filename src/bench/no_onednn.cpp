@@ -5,7 +5,7 @@
 namespace strobe::bench {
 namespace {
 
-[[noreturn]] void refuse() {
+[[noreturn]] void refuse_onednn() {
   fail(ErrorCode::unsupported, "{}: this build has no oneDNN 2; install libdnnl-dev and build again", kOnednnPeer);
 }
 
@@ -14,12 +14,12 @@ class NoOnednn : public Implementation {
   std::string name() const override { return kOnednnPeer; }
   std::string kernel() const override { return {}; }
   std::string configuration() const override { return {}; }
-  std::optional<std::int64_t> predicted_bytes(const Case&) override { refuse(); }
-  void prepare(const Case&, const Inputs&) override { refuse(); }
+  std::optional<std::int64_t> predicted_bytes(const Case&) override { refuse_onednn(); }
+  void prepare(const Case&, const Inputs&) override { refuse_onednn(); }
   void release() override {}
-  double time(Region) override { refuse(); }
-  Results results() override { refuse(); }
-  std::optional<std::int64_t> metered_bytes() override { refuse(); }
+  double time(Region) override { refuse_onednn(); }
+  Results results() override { refuse_onednn(); }
+  std::optional<std::int64_t> metered_bytes() override { refuse_onednn(); }
   void settle() override {}
 };
 

@@ -10,7 +10,7 @@ constexpr double kMegabyte = 1 << 20;
 
 Json number(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
-Json megabytes(const std::optional<std::int64_t>& bytes) {
+Json megabytes_json(const std::optional<std::int64_t>& bytes) {
   return bytes ? Json(static_cast<double>(*bytes) / kMegabyte) : Json();
 }
 
@@ -66,9 +66,9 @@ std::optional<double> flop_rate(const Row& row, Region region) {
 Json row_json(const Row& row, const RunRecord& record) {
   Json json = Json::object();
   for (const Region region : kRegions) json.set(name_of(region), region_json(row, region));
-  json.set("peak_memory_usage(MB)", megabytes(row.peak_bytes));
-  json.set("memory_before_backward(MB)", megabytes(row.kept_bytes));
-  json.set("predicted_memory(MB)", megabytes(row.predicted_bytes));
+  json.set("peak_memory_usage(MB)", megabytes_json(row.peak_bytes));
+  json.set("memory_before_backward(MB)", megabytes_json(row.kept_bytes));
+  json.set("predicted_memory(MB)", megabytes_json(row.predicted_bytes));
   json.set("status", name_of(row.status));
   if (!row.reason.empty()) json.set("reason", row.reason);
   if (row.asked) json.set("asked", *row.asked);

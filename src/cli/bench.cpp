@@ -22,7 +22,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr const char* kIntroduction =
+constexpr const char* kBenchIntroduction =
     "usage: strobe bench [--flag value ...]\n\n"
     "Measures implementations of attention on one configuration: checked against float64 first, then timed in\n"
     "turns in the same run. Prints a table (medians) and writes JSON.\n\n"
@@ -48,12 +48,6 @@ std::string heading(const bench::Case& one, const bench::Ceilings& ceilings) {
                         ceilings.product_name(one.dtype));
   }
   return text + "\n";
-}
-
-std::string lines_of(const std::vector<std::string>& notes) {
-  std::string text;
-  for (const std::string& note : notes) text += "note: " + note + "\n";
-  return text;
 }
 
 bool any_fp32(const Cases& cases) {
@@ -154,7 +148,7 @@ int run_bench(Arguments arguments) {
                lent_python = static_cast<pid_t>(parse_integer(flag, value, 1, INT32_MAX));
              }});
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kIntroduction + table.help());
+    print(kBenchIntroduction + table.help());
     return kFine;
   }
   if (launch) {
@@ -174,13 +168,13 @@ int run_bench(Arguments arguments) {
     if (launched.code == kFine) output.write(launched.rows.dump(1) + "\n");
     return launched.code;
   }
-  output.tell(lines_of(cases.notes));
+  output.tell(note_lines(cases.notes));
   const Neighbours neighbours;
 
   show_progress("measure the machine's ceilings");
   const auto [ceilings, record, implementations] = prepare(options, cases, arguments);
   if (any_fp32(cases) && ceilings.disturbed()) {
-    output.tell(lines_of({"OpenBLAS sgemm was not left alone: shares of its rate are too high here"}));
+    output.tell(note_lines({"OpenBLAS sgemm was not left alone: shares of its rate are too high here"}));
   }
   run.progress = [](const std::string& step, const std::string& implementation) {
     show_progress(step == "measure" || implementation.empty() ? step : step + " " + implementation);
@@ -197,13 +191,13 @@ int run_bench(Arguments arguments) {
     }
     output.tell(heading(one, ceilings) + rows_table(rows, ceilings));
     if (any_measured(rows)) {
-      output.tell(lines_of(notes_on(rows, run.rule)));
+      output.tell(note_lines(notes_on(rows, run.rule)));
     } else {
       for (const bench::Row& row : rows) complain(row.reason);
     }
     all.insert(all.end(), rows.begin(), rows.end());
   }
-  if (cases.cases.front().device == Device::cpu) output.tell(lines_of(neighbours.notes()));
+  if (cases.cases.front().device == Device::cpu) output.tell(note_lines(neighbours.notes()));
   Json json = Json::array();
   for (const bench::Row& row : all) json.push_back(row_json(row, record));
   const bool list = options.one.is_list || cases.cases.size() > 1;

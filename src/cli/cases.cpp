@@ -17,7 +17,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr const char* kIntroduction =
+constexpr const char* kCasesIntroduction =
     "usage: strobe cases gen DIR [--subset t01,t05-t10] [--scale F] [--seed N]\n"
     "       strobe cases check OUT ANSWER\n"
     "       strobe cases judge DIR [--program P] [--subset ...] [--limits 2,6,10] [--json FILE]\n\n"
@@ -120,7 +120,7 @@ int run_cases_check(Arguments arguments) {
 
 int run_cases(Arguments arguments) {
   if (arguments.empty() || asks_for_help(arguments[0])) {
-    print(kIntroduction);
+    print(kCasesIntroduction);
     return kFine;
   }
   constexpr Command kParts[] = {

@@ -23,7 +23,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr const char* kIntroduction =
+constexpr const char* kCommIntroduction =
     "usage: strobe comm [--flag value ...]\n\n"
     "Times collectives of fp32 between ranks, values checked first, MPI's own all-reduce in turns with ours. Starts "
     "the\n"
@@ -32,7 +32,7 @@ constexpr const char* kIntroduction =
     "when it is known), FILE.md and a chart an operation as SVG beside it.\n\n"
     "  strobe comm --sizes 1M,100M --ranks 2,4 --operations all-reduce\n\n";
 
-std::string repeat_command(Arguments arguments) {
+std::string comm_command(Arguments arguments) {
   std::string command = "strobe comm";
   for (const std::string_view word : arguments) command += " " + quoted(word);
   return command;
@@ -142,7 +142,7 @@ int run_comm(Arguments arguments) {
   }
   OptionTable table = comm_option_table(options);
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kIntroduction + table.help());
+    print(kCommIntroduction + table.help());
     return kFine;
   }
   check_comm_options(options);
@@ -151,7 +151,7 @@ int run_comm(Arguments arguments) {
   if (!engine && options.engines.size() > 1)
     fail(ErrorCode::invalid_argument, "--engine: one inside a job; several are compared by the job's starter");
   if (engine) options.engines = {*engine};
-  return measure(options, world, repeat_command(arguments));
+  return measure(options, world, comm_command(arguments));
 }
 
 }  // namespace strobe::cli

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace strobe::cli {
 
@@ -44,6 +45,9 @@ void check_output();
 
 // The same to the standard error, for text that goes beside data on the standard output.
 void print_aside(std::string_view text);
+
+// A line each, with "note: " before it.
+std::string note_lines(const std::vector<std::string>& notes);
 
 // The name that the lines below begin with; "strobe" unless said.
 void set_program_name(std::string_view name);

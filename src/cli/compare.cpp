@@ -12,7 +12,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr const char* kIntroduction =
+constexpr const char* kCompareIntroduction =
     "usage: strobe compare A B [--flag value ...]\n\n"
     "Compares two result files of bench or sweep: the ratio of times B / A of each cell that both have, with a 95 %\n"
     "bootstrap interval over process launches (several rows of one cell in a file are its launches), and a verdict.\n"
@@ -50,7 +50,7 @@ int run_compare(Arguments arguments) {
              .help = "also write the comparison as Markdown, for a pull request",
              .apply = [&](auto, auto value) { markdown = value; }});
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kIntroduction + table.help());
+    print(kCompareIntroduction + table.help());
     return kFine;
   }
   if (files.size() != 2) {

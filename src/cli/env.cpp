@@ -15,7 +15,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr const char* kIntroduction =
+constexpr const char* kEnvIntroduction =
     "usage: strobe env [--json] [--threads N] [--quick]\n\n"
     "Processor, caches, instruction sets, memory, GPU, libraries, revision, and measured ceilings.\n\n";
 
@@ -185,7 +185,7 @@ int run_env(Arguments arguments) {
                quick = true;
              }});
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kIntroduction + table.help());
+    print(kEnvIntroduction + table.help());
     return kFine;
   }
   const std::string load = load_text();

@@ -14,7 +14,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr const char* kIntroduction =
+constexpr const char* kExplainIntroduction =
     "usage: strobe explain [--flag value ...]\n\n"
     "The problem, each kernel's verdict with its reason, tiles, workspace, FLOPs, bytes, predicted memory of each\n"
     "implementation item by item, and the best time that this machine allows. All flags of bench are taken, so that a\n"
@@ -128,12 +128,11 @@ int run_explain(Arguments arguments) {
   BenchOptions options;
   const OptionTable table = make_table(options);
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kIntroduction + help_on_flags(table));
+    print(kExplainIntroduction + help_on_flags(table));
     return kFine;
   }
-  const Cases cases = cases_of(options);  // refuses bad problems before anything is measured or told
-  std::string text;                       // told as a whole: a size that is too large is found on the way
-  for (const std::string& note : cases.notes) text += "note: " + note + "\n";
+  const Cases cases = cases_of(options);       // refuses bad problems before anything is measured or told
+  std::string text = note_lines(cases.notes);  // told as a whole: a size that is too large is found on the way
   const bench::Depth depth = options.how.quick ? bench::Depth::none : bench::Depth::brief;
   const bench::Ceilings ceilings = bench::ceilings_for(cases.cases, depth);
   for (const bench::Case& one : cases.cases) {

@@ -16,7 +16,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr const char* kIntroduction =
+constexpr const char* kLadderIntroduction =
     "usage: strobe ladder [--flag value ...]\n\n"
     "A teaching set apart from the library (lab/): from the course's sequential program to the library's kernel, each\n"
     "rung one idea further, all checked against float64 before they are timed. Rungs that need a GPU are refused "
@@ -135,7 +135,7 @@ int run_ladder(Arguments arguments) {
   Request request;
   const OptionTable table = option_table(request);
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kIntroduction + table.help());
+    print(kLadderIntroduction + table.help());
     return kFine;
   }
   const bool reads = !request.input.empty();

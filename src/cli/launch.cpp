@@ -15,7 +15,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr const char* kIntroduction =
+constexpr const char* kLaunchIntroduction =
     "usage: strobe launch -n N [--flag value ...] -- COMMAND [WORDS...]\n\n"
     "Starts N ranks on this machine through mpirun, each on its share of the cores. COMMAND is a subcommand of "
     "strobe,\n"
@@ -88,7 +88,7 @@ int run_launch(Arguments arguments) {
     flags.push_back(arguments[i] == "-n" ? "--ranks" : arguments[i]);
   for (++i; i < arguments.size(); ++i) words.emplace_back(arguments[i]);
   if (table.parse(flags) == OptionTable::Outcome::help) {
-    print(kIntroduction + table.help());
+    print(kLaunchIntroduction + table.help());
     return kFine;
   }
   if (words.empty()) fail(ErrorCode::invalid_argument, "launch: no command given: strobe launch -n N -- COMMAND");

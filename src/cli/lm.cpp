@@ -8,7 +8,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr Command kCommands[] = {
+constexpr Command kLmCommands[] = {
     {"bench", "times, rates and memory of a training step, phase by phase", run_lm_bench},
     {"profile", "where the time of a step goes, by operation and kind, and a trace for Perfetto", run_lm_profile},
     {"memory", "what a step holds: every allocation and tensor, as tables and a picture", run_lm_memory},
@@ -16,20 +16,20 @@ constexpr Command kCommands[] = {
     {"sample", "text from a checkpoint", run_lm_sample},
 };
 
-std::string help_text() {
+std::string lm_help() {
   return "strobe lm: a decoder language model on this library's attention.\n\n"
          "usage: strobe lm COMMAND [--flag value ...]\n\n" +
-         lines_of(kCommands) + "\nstrobe lm COMMAND --help lists the flags of a command.\n";
+         lines_of(kLmCommands) + "\nstrobe lm COMMAND --help lists the flags of a command.\n";
 }
 
 }  // namespace
 
 int run_lm(Arguments arguments) {
   if (arguments.empty() || asks_for_help(arguments[0]) || arguments[0] == "help") {
-    print(help_text());
+    print(lm_help());
     return kFine;
   }
-  return find_command(kCommands, "lm ", arguments[0]).run(arguments.subspan(1));
+  return find_command(kLmCommands, "lm ", arguments[0]).run(arguments.subspan(1));
 }
 
 }  // namespace strobe::cli

@@ -16,7 +16,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr const char* kIntroduction =
+constexpr const char* kLmBenchIntroduction =
     "usage: strobe lm bench [--flag value ...]\n\n"
     "A language model's training step: times of its phases (mean +- standard deviation), tokens/s and TFLOP/s of the\n"
     "whole pass by its mean, share of the machine's matrix-product rate (MFU), most memory held, speed-up over fp32.\n"
@@ -203,7 +203,7 @@ int run_lm_bench(Arguments arguments) {
   LmBenchOptions options = default_lm_bench_options();
   const OptionTable table = lm_bench_table(options);
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kIntroduction + table.help());
+    print(kLmBenchIntroduction + table.help());
     return kFine;
   }
   const std::vector<LmBenchCell> cells = lm_bench_cells(options);

@@ -12,7 +12,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr const char* kIntroduction =
+constexpr const char* kLmMemoryIntroduction =
     "usage: strobe lm memory [--flag value ...]\n\n"
     "What a language model holds over a forward pass and over a training step, at the moment of the peak and by\n"
     "category; the largest tensors; predicted from the shape beside counted by the allocator and, on a GPU, told by "
@@ -61,7 +61,7 @@ int run_lm_memory(Arguments arguments) {
   table.add(make_file_option("page", "the picture of all cells; default lm_memory.html", page));
   table.add(make_file_option("svg", "the picture of the last cell's step alone, for documents; default none", svg));
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kIntroduction + table.help());
+    print(kLmMemoryIntroduction + table.help());
     return kFine;
   }
   const std::vector<LmBenchCell> cells = lm_bench_cells(options);

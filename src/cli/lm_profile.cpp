@@ -13,7 +13,7 @@ namespace {
 
 using lm::Phase;
 
-constexpr const char* kIntroduction =
+constexpr const char* kLmProfileIntroduction =
     "usage: strobe lm profile [--flag value ...]\n\n"
     "Where the time of a training step goes on the CPU: by kind and by operation, with calls, FLOP/s of products and\n"
     "attention and bytes/s of the tensors that are read and written; the share of matrix products; the sum of all\n"
@@ -52,7 +52,7 @@ TextTable table_of(const char* title, const std::vector<lm::OperationSum>& sums,
   return table;
 }
 
-std::string text_of(const lm::NamedProfile& one) {
+std::string profile_text(const lm::NamedProfile& one) {
   const lm::Profile& profile = one.profile;
   const double ms = 1e3 / static_cast<double>(profile.steps.size());
   std::string text = one.name + "\n" + table_of("kind", sums_by_kind(profile), profile).text() + "\n" +
@@ -121,7 +121,7 @@ int run_lm_profile(Arguments arguments) {
   table.add(make_file_option("output", "JSON; default lm_profile_result.json", options.output));
   table.add(make_file_option("trace", "for Perfetto; default lm_profile_trace.json", trace));
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kIntroduction + table.help());
+    print(kLmProfileIntroduction + table.help());
     return kFine;
   }
   const std::vector<LmBenchCell> cells = lm_bench_cells(options);
@@ -132,7 +132,7 @@ int run_lm_profile(Arguments arguments) {
     show_progress(title_of(cell) + " ...");
     profiles.push_back({title_of(cell), lm::profile_step(cell.one)});
     show_progress("");
-    print(text_of(profiles.back()) + "\n");
+    print(profile_text(profiles.back()) + "\n");
     rows.push_back(row_json(cell, profiles.back().profile));
   }
   file.commit(Json::object({{"environment", environment_json()}, {"rows", rows}}).dump(1) + "\n");

@@ -18,7 +18,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr const char* kIntroduction =
+constexpr const char* kLmSampleIntroduction =
     "usage: strobe lm sample --checkpoint FILE|DIR [--flag value ...]\n\n"
     "Goes on with a prompt, one token at a time, on the CPU in fp32. Control characters and bytes that are not UTF-8\n"
     "are shown as \\xNN. A model of a token file takes and gives numbers: --prompt 15,27.\n\n"
@@ -73,7 +73,7 @@ int run_lm_sample(Arguments arguments) {
                threads = static_cast<int>(parse_integer(flag, value, 1, kMaxThreads));
              }});
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kIntroduction + table.help());
+    print(kLmSampleIntroduction + table.help());
     return kFine;
   }
   if (path.empty()) fail(ErrorCode::invalid_argument, "--checkpoint: is needed: a file or a folder of lm train");

@@ -5,18 +5,19 @@
 namespace strobe::cli {
 namespace {
 
-constexpr std::int64_t kMost = std::int64_t{1} << 20;
+constexpr std::int64_t kMostSizeOfShape = std::int64_t{1} << 20;
 
 }  // namespace
 
 void add_shape_options(OptionTable& table, ShapeFlags& flags, const char* default_size) {
   const auto add_number = [&](const char* name, std::vector<std::string> aliases, const char* help,
                               std::optional<std::int64_t>& target) {
-    table.add({.name = name,
-               .aliases = std::move(aliases),
-               .placeholder = "N",
-               .help = help,
-               .apply = [&target](auto flag, auto value) { target = parse_integer(flag, value, 1, kMost); }});
+    table.add(
+        {.name = name,
+         .aliases = std::move(aliases),
+         .placeholder = "N",
+         .help = help,
+         .apply = [&target](auto flag, auto value) { target = parse_integer(flag, value, 1, kMostSizeOfShape); }});
   };
   table.add(
       {.name = "size",

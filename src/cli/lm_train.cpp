@@ -24,7 +24,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr const char* kIntroduction =
+constexpr const char* kLmTrainIntroduction =
     "usage: strobe lm train --data FILE --out DIR [--flag value ...]\n\n"
     "Trains a decoder language model. DIR gets step-00000500.safetensors and so on, the last step's always, and\n"
     "steps.jsonl with every step's exact loss. Ctrl-C and SIGTERM save and end; --resume then goes on bit for bit.\n\n"
@@ -132,7 +132,7 @@ int run_lm_train(Arguments arguments) {
   OptionTable table;
   add_train_options(table, flags);
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kIntroduction + table.help());
+    print(kLmTrainIntroduction + table.help());
     return kFine;
   }
   check_flags(flags);
@@ -169,7 +169,7 @@ int run_lm_train(Arguments arguments) {
   const std::vector<std::int64_t> aside = folder->set_aside_after(trainer.progress().step);
   if (!aside.empty()) notes.push_back(told_aside(*folder, aside));
   print(settings_table(settings, upkeep, flags, threads));
-  for (const std::string& note : notes) print("note: " + note + "\n");
+  print(note_lines(notes));
   remember_first_signal();
   set_last_words("lm train: ended by a second signal before it had saved; --resume goes on from the last checkpoint");
   const std::optional<double> ceiling = flags.quick ? std::nullopt : ceiling_of(settings, threads);

@@ -43,7 +43,7 @@ constexpr Command kCommands[] = {
     {"help", "this text, or that of a command", run_help},
 };
 
-std::string help_text() {
+std::string program_help() {
   return "strobe: exact attention, measured.\n\nusage: strobe COMMAND [--flag value ...]\n\n" + lines_of(kCommands) +
          "\nstrobe COMMAND --help lists the flags of a command.\n"
          "Exit codes: 0 fine, 1 failed check, 2 bad input, 3 failure at run time, 129/130/143 interrupted.\n";
@@ -60,7 +60,7 @@ int run_help(Arguments arguments) {
     words.emplace_back("--help");
     if (command.run != run_help && command.run != run_version) return command.run(words);
   }
-  print(help_text());
+  print(program_help());
   return kFine;
 }
 

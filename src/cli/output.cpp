@@ -57,6 +57,12 @@ void print_aside(std::string_view text) {
   write_all(STDERR_FILENO, text);
 }
 
+std::string note_lines(const std::vector<std::string>& notes) {
+  std::string text;
+  for (const std::string& note : notes) text += "note: " + note + "\n";
+  return text;
+}
+
 void set_program_name(std::string_view name) { program_name = name; }
 
 void complain(std::string_view text) {

@@ -22,7 +22,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr const char* kIntroduction =
+constexpr const char* kPlanIntroduction =
     "usage: strobe plan [--flag value ...]\n\n"
     "Memory and time of a training step on many devices: bytes of each device, communication and what of it hides\n"
     "behind computing, from figures of a machine that are measured or given. Nothing is trained. Writes FILE.json\n"
@@ -149,7 +149,7 @@ int run_plan(Arguments arguments) {
   PlanOptions options = default_plan_options();
   const OptionTable table = plan_option_table(options);
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kIntroduction + table.help());
+    print(kPlanIntroduction + table.help());
     return kFine;
   }
   refuse_idle_flags(options);

@@ -14,7 +14,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr const char* kIntroduction =
+constexpr const char* kPrecisionIntroduction =
     "usage: strobe precision\n\n"
     "Three small experiments, computed here: 0.01 added a thousand times in different types; which type each tensor of "
     "a\n"
@@ -76,7 +76,7 @@ std::string error_text() {
 int run_precision(Arguments arguments) {
   const OptionTable table;
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kIntroduction);
+    print(kPrecisionIntroduction);
     return kFine;
   }
   print(accumulation_text() + "\n" + types_text() + "\n" + error_text());

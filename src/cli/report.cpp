@@ -17,7 +17,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr const char* kIntroduction =
+constexpr const char* kReportIntroduction =
     "usage: strobe report FILE... [--output DIR|FILE.html]\n\n"
     "Draws result files of bench and sweep, all together: shards of a sweep, CPU and GPU, two builds. A folder gets\n"
     "report.html (one file, opens offline), report.md, cells.csv and charts/*.svg, in place of an earlier report's;\n"
@@ -33,7 +33,7 @@ void make_folder(const std::filesystem::path& folder) {
   }
 }
 
-void write(const std::filesystem::path& path, const std::string& contents) {
+void write_file(const std::filesystem::path& path, const std::string& contents) {
   AtomicFile file(path.string(), "--output");
   file.commit(contents);
 }
@@ -66,7 +66,7 @@ std::set<std::string> write_charts(const std::filesystem::path& folder, const st
   std::set<std::string> written;
   for (const report::Figure& figure : figures) {
     const std::string name = report::file_name(figure);
-    if (written.insert(name).second) write(folder / (name + ".svg"), report::figure_svg(figure));
+    if (written.insert(name).second) write_file(folder / (name + ".svg"), report::figure_svg(figure));
   }
   return written;
 }
@@ -95,7 +95,7 @@ int run_report(Arguments arguments) {
              .help = "where to; default the folder report",
              .apply = [&](auto, auto value) { output = value; }});
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kIntroduction + table.help());
+    print(kReportIntroduction + table.help());
     return kFine;
   }
   if (files.empty()) fail(ErrorCode::invalid_argument, "report: no result file given: strobe report FILE...");
@@ -110,7 +110,7 @@ int run_report(Arguments arguments) {
   const std::vector<report::Figure> figures = report::make_figures(cells);
   const std::string page = report_html(cells, figures);
   if (output.ends_with(".html")) {
-    write(output, page);
+    write_file(output, page);
     print(fmt::format("{}, {}; written: {}\n", counted(cells.size(), "cell"), counted(results.size(), "row"), output));
     return kFine;
   }
@@ -118,9 +118,9 @@ int run_report(Arguments arguments) {
   const report::CellTable all = report::cell_table(cells);
   make_folder(folder);
   const bool had_report = is_report(folder / "report.html");
-  write(folder / "report.html", page);
-  write(folder / "report.md", report_markdown(all, cells));
-  write(folder / "cells.csv", table_csv(all));
+  write_file(folder / "report.html", page);
+  write_file(folder / "report.md", report_markdown(all, cells));
+  write_file(folder / "cells.csv", table_csv(all));
   const std::set<std::string> charts = write_charts(folder / "charts", figures);
   if (had_report) remove_other_charts(folder / "charts", charts);
   print(fmt::format("{}, {}; written: {}/report.html, report.md, cells.csv and {} as SVG\n",

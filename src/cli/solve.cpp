@@ -15,7 +15,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr const char* kIntroduction =
+constexpr const char* kSolveIntroduction =
     "usage: strobe solve INPUT OUTPUT [--flag value ...]      also: hw4 INPUT OUTPUT\n\n"
     "Attention, not causal, scale 1/sqrt(d), fp32, one head a batch. Little-endian:\n"
     "  INPUT   int32 B, N, d; then for each batch Q, K, V, float32 [N][d] each\n"
@@ -63,7 +63,7 @@ int run_solve(Arguments arguments) {
              .apply = [&](std::string_view flag, std::string_view value) { rung = parse_text(flag, value); }});
   table.add(make_switch("timing", "also how long each stage took, and what is not counted", timing));
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kIntroduction + table.help());
+    print(kSolveIntroduction + table.help());
     return kFine;
   }
   if (files.size() != 2) {

@@ -25,7 +25,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr const char* kIntroduction =
+constexpr const char* kSweepIntroduction =
     "usage: strobe sweep [GRID] [--flag value ...]\n\n"
     "Measures every combination of the values of bench's flags, which are comma lists here, or a named grid. Each "
     "problem\n"
@@ -158,12 +158,6 @@ int exit_code(const KnownRows& known, const SweepPlan& plan) {
   return kFine;
 }
 
-std::string lines_of(const std::vector<std::string>& notes) {
-  std::string text;
-  for (const std::string& note : notes) text += "note: " + note + "\n";
-  return text;
-}
-
 std::vector<std::string> notes_on_file(const std::string& name, const bench::ResultFile& file, const KnownRows& known) {
   std::vector<std::string> notes;
   if (file.torn_bytes() > 0) {
@@ -206,7 +200,7 @@ int run_sweep(Arguments arguments) {
   add_sweep_options(table, options);
   const std::string self = this_program().string();
   if (table.parse(with_grid_flag(arguments)) == OptionTable::Outcome::help) {
-    print(kIntroduction + table.help() + grids_text(self));
+    print(kSweepIntroduction + table.help() + grids_text(self));
     return kFine;
   }
   const std::string program = options.program.empty() ? self : checked_program(options.program);
@@ -216,7 +210,7 @@ int run_sweep(Arguments arguments) {
   const auto accept = [&](const Json& row, int line) { known.accept(row, line); };
   if (options.dry_run) {
     bench::read_rows(plan.output, accept);
-    print(lines_of(plan.notes));
+    print(note_lines(plan.notes));
     print(dry_run_text(
         plan, [&](const bench::Problem& problem, const std::string& name) { return known.has(problem, name); }));
     return kFine;
@@ -236,7 +230,7 @@ int run_sweep(Arguments arguments) {
                                counted(bench::count_cells(plan.problems), "row"), plan.output));
   };
   tell_if_ended(safe);
-  print(lines_of(plan.notes) + lines_of(notes_on_file(plan.output, file, known)));
+  print(note_lines(plan.notes) + note_lines(notes_on_file(plan.output, file, known)));
   const std::vector<bench::Problem> left = without_rows(plan.problems, known);
   SweepProgress progress(bench::count_cells(plan.problems), left, plan.how.run.rule);
   print(fmt::format("{} of {} to measure, about {}\n", bench::count_cells(left),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ inline constexpr std::size_t kEmbedding = 0, kParametersOfABlock = 9;
 
 // In the order in which a forward pass needs them.
 std::vector<Parameter> parameter_table(const ModelShape& shape);
+
+inline std::size_t float_bytes(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); }
 
 // The parameter's first values, by seed and place alone: the same for any number of threads.
 void begin_values(const Parameter& parameter, std::uint64_t seed, int threads, float* values);

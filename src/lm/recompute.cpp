@@ -10,20 +10,21 @@ namespace strobe::lm {
 
 namespace {
 
-constexpr std::array<const char*, 3> kNames{"none", "attention", "block"};  // in the order of Recompute
+constexpr std::array<const char*, 3> kRecomputeNames{"none", "attention", "block"};  // in the order of Recompute
 
 }  // namespace
 
-std::vector<std::string> recompute_names() { return {kNames.begin(), kNames.end()}; }
+std::vector<std::string> recompute_names() { return {kRecomputeNames.begin(), kRecomputeNames.end()}; }
 
-const char* name_of(Recompute recompute) { return kNames[static_cast<std::size_t>(recompute)]; }
+const char* name_of(Recompute recompute) { return kRecomputeNames[static_cast<std::size_t>(recompute)]; }
 
 Recompute recompute_of(std::string_view name) {
-  const auto found = std::find(kNames.begin(), kNames.end(), name);
-  if (found == kNames.end()) {
-    fail(ErrorCode::invalid_argument, "recompute {}: valid: {}", printable_value(name), fmt::join(kNames, ", "));
+  const auto found = std::find(kRecomputeNames.begin(), kRecomputeNames.end(), name);
+  if (found == kRecomputeNames.end()) {
+    fail(ErrorCode::invalid_argument, "recompute {}: valid: {}", printable_value(name),
+         fmt::join(kRecomputeNames, ", "));
   }
-  return static_cast<Recompute>(found - kNames.begin());
+  return static_cast<Recompute>(found - kRecomputeNames.begin());
 }
 
 }  // namespace strobe::lm

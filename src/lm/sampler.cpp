@@ -11,11 +11,11 @@ namespace strobe::lm {
 
 namespace {
 
-constexpr std::uint32_t kStream = 0x64726177;  // apart from the other uses of the seed
+constexpr std::uint32_t kSamplerStream = 0x64726177;  // apart from the other uses of the seed
 
 double uniform(std::uint64_t seed, std::uint64_t index) {
   const auto words =
-      philox({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), 0, kStream}, seed);
+      philox({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), 0, kSamplerStream}, seed);
   return static_cast<double>(std::uint64_t{words[0]} << 21 ^ words[1] >> 11) * 0x1p-53;
 }
 

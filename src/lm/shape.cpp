@@ -10,7 +10,7 @@ namespace strobe::lm {
 
 namespace {
 
-struct Named {
+struct NamedShape {
   const char* name;
   ModelShape shape;
 };
@@ -18,8 +18,8 @@ struct Named {
 constexpr std::int64_t kMost = std::int64_t{1} << 20;  // of every size, so that counts of parameters fit 63 bits
 constexpr std::int64_t kMostLayers = 100'000, kMostHeadDim = 256;
 
-const std::array<Named, 6>& sizes() {
-  static const std::array<Named, 6> table{{
+const std::array<NamedShape, 6>& sizes() {
+  static const std::array<NamedShape, 6> table{{
       {"tiny", {.d_model = 128, .d_ff = 512, .layers = 4, .heads = 4, .vocabulary = 256, .context = 128}},
       {"small", {.d_model = 768, .d_ff = 3072, .layers = 12, .heads = 12}},
       {"medium", {.d_model = 1024, .d_ff = 4096, .layers = 24, .heads = 16}},
@@ -34,12 +34,12 @@ const std::array<Named, 6>& sizes() {
 
 std::vector<std::string> size_names() {
   std::vector<std::string> names;
-  for (const Named& one : sizes()) names.emplace_back(one.name);
+  for (const NamedShape& one : sizes()) names.emplace_back(one.name);
   return names;
 }
 
 ModelShape shape_of(std::string_view size) {
-  for (const Named& one : sizes()) {
+  for (const NamedShape& one : sizes()) {
     if (size == one.name) return one.shape;
   }
   fail(ErrorCode::invalid_argument, "--size {}: no such size; valid: {}", size, fmt::join(size_names(), ", "));

@@ -14,7 +14,7 @@ namespace strobe::lm {
 
 namespace {
 
-constexpr std::int64_t kRows = 16, kIn = 20, kHidden = 10, kOut = 5;
+constexpr std::int64_t kToyRows = 16, kIn = 20, kHidden = 10, kOut = 5;
 constexpr ops::Place kPlace{.device = Device::cpu, .threads = 1};
 
 // In [-1, 1).
@@ -48,20 +48,20 @@ ToyModel::ToyModel(DType low) : low_(low) {
   add("LayerNorm's weight", kFull, 1, kHidden);
   add("LayerNorm's bias", kFull, 1, kHidden);
   add("fc2's weight", kFull, kOut, kHidden);
-  add("input", low, kRows, kIn);
+  add("input", low, kToyRows, kIn);
   add("copy of fc1's weight", low, kHidden, kIn);
-  add("fc1's output", low, kRows, kHidden);
-  add("LayerNorm's output", kFull, kRows, kHidden);
-  add("copy of it for fc2", low, kRows, kHidden);
+  add("fc1's output", low, kToyRows, kHidden);
+  add("LayerNorm's output", kFull, kToyRows, kHidden);
+  add("copy of it for fc2", low, kToyRows, kHidden);
   add("copy of fc2's weight", low, kOut, kHidden);
-  add("logits", low, kRows, kOut);
-  add("loss of each row", kFull, kRows, 1);
-  add("gradient of the logits", low, kRows, kOut);
+  add("logits", low, kToyRows, kOut);
+  add("loss of each row", kFull, kToyRows, 1);
+  add("gradient of the logits", low, kToyRows, kOut);
   add("gradient of fc2's weight", kFull, kOut, kHidden);
-  add("gradient of LayerNorm's output", low, kRows, kHidden);
+  add("gradient of LayerNorm's output", low, kToyRows, kHidden);
   add("gradient of LayerNorm's weight", kFull, 1, kHidden);
   add("gradient of LayerNorm's bias", kFull, 1, kHidden);
-  add("gradient of fc1's output", low, kRows, kHidden);
+  add("gradient of fc1's output", low, kToyRows, kHidden);
   add("gradient of fc1's weight", kFull, kHidden, kIn);
   for (const Place place : {kFc1Weight, kFc2Weight, kX}) {
     for (std::int64_t i = 0; i < (*this)[place].count(); ++i) {
@@ -78,11 +78,11 @@ void ToyModel::copy(const ToyTensor& from, const ToyTensor& to) {
 void ToyModel::forward() {
   const ToyModel& t = *this;
   copy(t[kFc1Weight], t[kFc1Copy]);
-  ops::linear(kPlace, {kRows, kIn, kHidden, low_}, t[kX].memory.data(), t[kFc1Copy].memory.data(),
+  ops::linear(kPlace, {kToyRows, kIn, kHidden, low_}, t[kX].memory.data(), t[kFc1Copy].memory.data(),
               t[kFc1].memory.data());
   for (std::int64_t i = 0; i < t[kFc1].count(); ++i) t[kFc1].set(i, std::max(0.0f, t[kFc1].at(i)));
   std::vector<float> row(kHidden), normed(kHidden);
-  for (std::int64_t r = 0; r < kRows; ++r) {
+  for (std::int64_t r = 0; r < kToyRows; ++r) {
     for (std::int64_t i = 0; i < kHidden; ++i) row[static_cast<std::size_t>(i)] = t[kFc1].at(r * kHidden + i);
     layer_norm(row, t[kNorm].dtype, normed);
     for (std::int64_t i = 0; i < kHidden; ++i) {
@@ -92,7 +92,7 @@ void ToyModel::forward() {
   }
   copy(t[kNorm], t[kNormCopy]);
   copy(t[kFc2Weight], t[kFc2Copy]);
-  ops::linear(kPlace, {kRows, kHidden, kOut, low_}, t[kNormCopy].memory.data(), t[kFc2Copy].memory.data(),
+  ops::linear(kPlace, {kToyRows, kHidden, kOut, low_}, t[kNormCopy].memory.data(), t[kFc2Copy].memory.data(),
               t[kLogits].memory.data());
 }
 
@@ -100,24 +100,24 @@ double ToyModel::loss() {
   const ToyModel& t = *this;
   forward();
   std::vector<std::int32_t> targets;
-  for (std::int64_t r = 0; r < kRows; ++r) targets.push_back(target(r));
-  ops::cross_entropy(kPlace, {.rows = kRows, .vocabulary = kOut, .dtype = low_}, t[kLogits].memory.data(),
+  for (std::int64_t r = 0; r < kToyRows; ++r) targets.push_back(target(r));
+  ops::cross_entropy(kPlace, {.rows = kToyRows, .vocabulary = kOut, .dtype = low_}, t[kLogits].memory.data(),
                      targets.data(), t[kLosses].memory.as<float>());
-  return ops::mean_of(t[kLosses].memory.as<float>(), kRows);
+  return ops::mean_of(t[kLosses].memory.as<float>(), kToyRows);
 }
 
 double ToyModel::loss_with_gradients() {
   const ToyModel& t = *this;
   forward();
   std::vector<std::int32_t> targets;
-  for (std::int64_t r = 0; r < kRows; ++r) targets.push_back(target(r));
+  for (std::int64_t r = 0; r < kToyRows; ++r) targets.push_back(target(r));
   copy(t[kLogits], t[kDLogits]);
-  ops::cross_entropy_with_gradient(kPlace, {.rows = kRows, .vocabulary = kOut, .dtype = low_},
+  ops::cross_entropy_with_gradient(kPlace, {.rows = kToyRows, .vocabulary = kOut, .dtype = low_},
                                    t[kDLogits].memory.data(), targets.data(), t[kLosses].memory.as<float>());
   for (const Place place : {kDFc2Weight, kDNormWeight, kDNormBias, kDFc1Weight}) {
     std::memset(t[place].memory.data(), 0, t[place].memory.bytes());
   }
-  const ops::Linear fc1{kRows, kIn, kHidden, low_}, fc2{kRows, kHidden, kOut, low_};
+  const ops::Linear fc1{kToyRows, kIn, kHidden, low_}, fc2{kToyRows, kHidden, kOut, low_};
   ops::linear_backward_weight(kPlace, fc2, t[kDLogits].memory.data(), t[kNormCopy].memory.data(),
                               t[kDFc2Weight].memory.as<float>());
   ops::linear_backward_input(kPlace, fc2, t[kDLogits].memory.data(), t[kFc2Copy].memory.data(), t[kDNorm].memory.data(),
@@ -125,14 +125,14 @@ double ToyModel::loss_with_gradients() {
   norm_backward();
   ops::linear_backward_weight(kPlace, fc1, t[kDFc1].memory.data(), t[kX].memory.data(),
                               t[kDFc1Weight].memory.as<float>());
-  return ops::mean_of(t[kLosses].memory.as<float>(), kRows);
+  return ops::mean_of(t[kLosses].memory.as<float>(), kToyRows);
 }
 
 // dx = inverse (g - mean(g) - y mean(g y)), g = dy weight, y without weight and bias; 0 where ReLU was.
 void ToyModel::norm_backward() {
   const ToyModel& t = *this;
   std::vector<float> row(kHidden), y(kHidden), g(kHidden);
-  for (std::int64_t r = 0; r < kRows; ++r) {
+  for (std::int64_t r = 0; r < kToyRows; ++r) {
     for (std::int64_t i = 0; i < kHidden; ++i) row[static_cast<std::size_t>(i)] = t[kFc1].at(r * kHidden + i);
     const float inverse = layer_norm(row, DType::fp32, y);
     float mean = 0, product = 0;

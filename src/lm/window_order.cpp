@@ -11,7 +11,7 @@ namespace strobe::lm {
 namespace {
 
 constexpr std::uint32_t kRounds = 6;
-constexpr std::uint32_t kStream = 0x64617461;  // apart from the other uses of the seed
+constexpr std::uint32_t kOrderStream = 0x64617461;  // apart from the other uses of the seed
 
 }  // namespace
 
@@ -26,7 +26,8 @@ std::int64_t WindowOrder::at(std::int64_t position) const {
   do {
     std::uint64_t left = number >> half_bits_, right = number & mask;
     for (std::uint32_t round = 0; round < kRounds; ++round) {
-      const std::uint64_t mixed = left ^ philox({static_cast<std::uint32_t>(right), round, epoch, kStream}, seed_)[0];
+      const std::uint64_t mixed =
+          left ^ philox({static_cast<std::uint32_t>(right), round, epoch, kOrderStream}, seed_)[0];
       left = right;
       right = mixed & mask;
     }

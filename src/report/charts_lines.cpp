@@ -96,11 +96,11 @@ std::string exponent_text(const std::vector<Point>& points) {
   return xx > 0 ? fmt::format(" ~ S^{:.1f}", xy / xx) : "";
 }
 
-using Value = std::function<std::optional<double>(const Cell&)>;
+using LineValue = std::function<std::optional<double>(const Cell&)>;
 enum class Fit { no, yes };
 
 // One line an implementation; empty where no line has two points.
-std::vector<Series> lines_of(const ChartInput& input, const View& view, const SizeAxis& axis, const Value& value,
+std::vector<Series> lines_of(const ChartInput& input, const View& view, const SizeAxis& axis, const LineValue& value,
                              const std::string& unit, Fit fit) {
   std::vector<Series> lines;
   std::size_t longest = 0;
@@ -152,11 +152,11 @@ void add_view(const ChartInput& input, const Choice& choice, const SizeAxis& axi
                        .series = std::move(series)});
   };
   for (const Pass pass : kPasses) {
-    const Value time = [&](const Cell& cell) -> std::optional<double> {
+    const LineValue time = [&](const Cell& cell) -> std::optional<double> {
       const std::optional<double> seconds = cell.seconds(pass);
       return seconds ? std::optional(1e3 * *seconds) : std::nullopt;
     };
-    const Value rate = [&](const Cell& cell) -> std::optional<double> {
+    const LineValue rate = [&](const Cell& cell) -> std::optional<double> {
       const std::optional<double> value = cell.flop_rate(pass);
       return value ? std::optional(unit.factor * *value) : std::nullopt;
     };
@@ -165,11 +165,11 @@ void add_view(const ChartInput& input, const Choice& choice, const SizeAxis& axi
     add("rate", "Rate", pass, fmt::format("{} {}", name_of(pass), unit.name), Scale::linear,
         lines_of(input, view, axis, rate, unit.name, Fit::no));
   }
-  const Value memory = [](const Cell& cell) { return cell.peak_mb(); };
+  const LineValue memory = [](const Cell& cell) { return cell.peak_mb(); };
   add("memory", "Peak memory", Pass::total, "peak MB", Scale::logarithmic,
       lines_of(input, view, axis, memory, "MB", fit));
   if (axis.size != &Config::seq) return;
-  const Value kept = [](const Cell& cell) { return cell.kept_mb(); };
+  const LineValue kept = [](const Cell& cell) { return cell.kept_mb(); };
   add("kept", "Memory held before the backward", Pass::total, "MB before the backward", Scale::logarithmic,
       lines_of(input, view, axis, kept, "MB", fit));
 }

@@ -67,16 +67,16 @@ class Layout {
   std::vector<std::string> rows_;
 };
 
-struct Group {
+struct MapGroup {
   std::string name;
   std::vector<const Cell*> cells;
 };
 
-std::vector<Group> groups_of(const ChartInput& input, const Choice& choice) {
-  std::vector<Group> groups;
+std::vector<MapGroup> groups_of(const ChartInput& input, const Choice& choice) {
+  std::vector<MapGroup> groups;
   for (const Cell* cell : choice.cells) {
     const std::string name = input.names.name(*cell);
-    auto found = std::find_if(groups.begin(), groups.end(), [&](const Group& one) { return one.name == name; });
+    auto found = std::find_if(groups.begin(), groups.end(), [&](const MapGroup& one) { return one.name == name; });
     if (found == groups.end()) found = groups.insert(groups.end(), {name, {}});
     found->cells.push_back(cell);
   }
@@ -85,17 +85,17 @@ std::vector<Group> groups_of(const ChartInput& input, const Choice& choice) {
 
 // What ratios of a group are taken against: materialised scores where the same machine and build measured them, else
 // the first implementation there; for a run's only implementation, that of the first run. Null: it is that itself.
-const Group* baseline_of(const std::vector<Group>& groups, const Group& other) {
+const MapGroup* baseline_of(const std::vector<MapGroup>& groups, const MapGroup& other) {
   const Run& run = other.cells.front()->run;
-  const Group* first = nullptr;
+  const MapGroup* first = nullptr;
   std::size_t in_run = 0;
-  for (const Group& group : groups) {
+  for (const MapGroup& group : groups) {
     if (group.cells.front()->run != run) continue;
     ++in_run;
     if (!first) first = &group;
   }
   for (const char* name : {"standard", "torch-naive", "torch-math"}) {
-    for (const Group& group : groups) {
+    for (const MapGroup& group : groups) {
       if (group.cells.front()->run == run && group.cells.front()->implementation == name) first = &group;
     }
     if (first->cells.front()->implementation == name) break;
@@ -104,11 +104,11 @@ const Group* baseline_of(const std::vector<Group>& groups, const Group& other) {
   return first == &other ? nullptr : first;
 }
 
-using Value = std::function<std::optional<double>(const Cell&)>;
+using CellValue = std::function<std::optional<double>(const Cell&)>;
 
 // Fields of all problems that both have a value for; `ratio` makes the figure of the two values.
-std::vector<Field> ratio_fields(const Group& base, const Group& other, const Layout& layout, const Value& value,
-                                const std::function<Field(double base, double other)>& make) {
+std::vector<Field> ratio_fields(const MapGroup& base, const MapGroup& other, const Layout& layout,
+                                const CellValue& value, const std::function<Field(double base, double other)>& make) {
   std::map<std::string, double> values;
   for (const Cell* cell : base.cells) {
     if (const auto one = value(*cell); one && *one > 0) values[problem_of(*cell)] = *one;
@@ -140,12 +140,12 @@ Figure map_figure(const char* id, const char* title, const Choice& choice, const
           .series = {}};
 }
 
-void add_ratios(const Choice& choice, const std::vector<Group>& groups, std::vector<Figure>& figures) {
+void add_ratios(const Choice& choice, const std::vector<MapGroup>& groups, std::vector<Figure>& figures) {
   const Layout layout(choice.cells);
-  for (const Group& other : groups) {
-    const Group* found = baseline_of(groups, other);
+  for (const MapGroup& other : groups) {
+    const MapGroup* found = baseline_of(groups, other);
     if (!found) continue;
-    const Group& base = *found;
+    const MapGroup& base = *found;
     for (const Pass pass : kPasses) {
       Figure figure = map_figure("speed-up", "Speed-up", choice, layout);
       figure.view = fmt::format("{} over {}", other.name, base.name);
@@ -170,9 +170,9 @@ void add_ratios(const Choice& choice, const std::vector<Group>& groups, std::vec
   }
 }
 
-void add_statuses(const Choice& choice, const std::vector<Group>& groups, std::vector<Figure>& figures) {
+void add_statuses(const Choice& choice, const std::vector<MapGroup>& groups, std::vector<Figure>& figures) {
   const Layout layout(choice.cells);
-  for (const Group& group : groups) {
+  for (const MapGroup& group : groups) {
     Figure figure = map_figure("status", "What ran and what ran out of memory", choice, layout);
     figure.view = group.name;
     for (const Cell* cell : group.cells) {
@@ -189,7 +189,7 @@ void add_statuses(const Choice& choice, const std::vector<Group>& groups, std::v
 
 void add_maps(const ChartInput& input, std::vector<Figure>& figures) {
   for (const Choice& choice : choices_of(input.cells)) {
-    const std::vector<Group> groups = groups_of(input, choice);
+    const std::vector<MapGroup> groups = groups_of(input, choice);
     add_ratios(choice, groups, figures);
     add_statuses(choice, groups, figures);
   }

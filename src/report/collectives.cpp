@@ -11,7 +11,7 @@
 namespace strobe::report {
 namespace {
 
-std::string milliseconds(const Json& seconds) { return short_number(1e3 * seconds.as_number()); }
+std::string milliseconds_of(const Json& seconds) { return short_number(1e3 * seconds.as_number()); }
 
 std::string ratio_text(const Json& row) {
   const Json* ratio = row.find("time_over_plain_mpi");
@@ -35,7 +35,7 @@ std::string caption_of(const Json& row) {
                      environment->at("date").as_string().substr(0, 10));
 }
 
-Figure make_figure(const std::string& operation) {
+Figure collective_figure(const std::string& operation) {
   return {.id = operation,
           .title = operation + ": bandwidth of the bus",
           .view = "fp32, slowest rank",
@@ -55,8 +55,8 @@ NamedTable collective_table(std::span<const Json> rows) {
                                    row.at("memory").as_string(), fmt::format("{}", row.at("ranks").as_integer()),
                                    bytes_text(static_cast<std::size_t>(row.at("bytes").as_integer()))};
     if (const Json* statistics = row.find("statistics")) {
-      cells.push_back(milliseconds(statistics->at("mean(s)")));
-      cells.push_back(milliseconds(statistics->at("median(s)")));
+      cells.push_back(milliseconds_of(statistics->at("mean(s)")));
+      cells.push_back(milliseconds_of(statistics->at("median(s)")));
       cells.push_back(fmt::format("{:.0f} %", 100 * statistics->at("spread").as_number()));
       cells.push_back(fmt::format("{}", row.at("slowest_rank").as_integer()));
       cells.push_back(short_number(row.at("algorithm_bandwidth(GB/s)").as_number()));
@@ -78,7 +78,7 @@ std::vector<Figure> collective_figures(std::span<const Json> rows) {
     if (!row.find("statistics")) continue;
     const std::string& operation = row.at("operation").as_string();
     auto figure = std::find_if(figures.begin(), figures.end(), [&](const Figure& one) { return one.id == operation; });
-    if (figure == figures.end()) figure = figures.insert(figures.end(), make_figure(operation));
+    if (figure == figures.end()) figure = figures.insert(figures.end(), collective_figure(operation));
     const std::string name = series_name(row);
     auto series =
         std::find_if(figure->series.begin(), figure->series.end(), [&](const Series& one) { return one.name == name; });

@@ -1,4 +1,4 @@
-// Tables of the ladder. Times are in milliseconds.
+// Tables of the ladder. Times are in milliseconds_if_known.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ std::optional<double> number(const Json& object, const char* key) {
   return found->as_number();
 }
 
-std::string text_of(const Json& object, const char* key) {
+std::string field_text(const Json& object, const char* key) {
   const Json* found = object.find(key);
   return found ? found->as_string() : "";
 }
@@ -30,7 +30,7 @@ std::optional<double> part(const Json& row, const char* key) {
   return split ? number(*split, key) : std::nullopt;
 }
 
-std::string milliseconds(const std::optional<double>& seconds) {
+std::string milliseconds_if_known(const std::optional<double>& seconds) {
   return seconds ? short_number(1e3 * *seconds) : kNone;
 }
 
@@ -50,7 +50,7 @@ std::string error_text(const Json& row) {
 
 std::string remark(const Json& row) {
   const std::string& status = row.at("status").as_string();
-  const std::string reason = text_of(row, "reason");
+  const std::string reason = field_text(row, "reason");
   if (status != "ok") return status + (reason.empty() ? "" : ": " + reason);
   const Json* from = row.find("scaled_from");
   return from ? "scaled from " + case_text(*from) : "";
@@ -91,10 +91,10 @@ NamedTable rung_table(const std::string& size, const Rows& rows) {
   std::optional<double> before;
   for (const Json* row : rows) {
     const std::optional<double> seconds = number(*row, "seconds");
-    std::vector<std::string> cells = {row->at("rung").as_string(), milliseconds(seconds)};
+    std::vector<std::string> cells = {row->at("rung").as_string(), milliseconds_if_known(seconds)};
     const bool gpu = row->at("device").as_string() == "gpu";
     for (const char* key : {"to_device", "kernel", "to_host", "allocate", "create", "pin"}) {
-      cells.push_back(gpu || key == std::string_view("kernel") ? milliseconds(part(*row, key)) : kNone);
+      cells.push_back(gpu || key == std::string_view("kernel") ? milliseconds_if_known(part(*row, key)) : kNone);
     }
     for (std::string cell :
          {rate(*row), ratio(sequential, seconds), ratio(before, seconds), error_text(*row), remark(*row)})
@@ -117,8 +117,9 @@ NamedTable ablation_table(const std::string& size, const Rows& rows) {
       all = seconds;
       all_kernel = kernel;
     }
-    table.cells.push_back({without.empty() ? "(nothing)" : without, milliseconds(seconds), milliseconds(kernel),
-                           ratio(seconds, all), ratio(kernel, all_kernel), error_text(*row), remark(*row)});
+    table.cells.push_back({without.empty() ? "(nothing)" : without, milliseconds_if_known(seconds),
+                           milliseconds_if_known(kernel), ratio(seconds, all), ratio(kernel, all_kernel),
+                           error_text(*row), remark(*row)});
   }
   return table;
 }
@@ -136,7 +137,7 @@ NamedTable tile_table(const std::string& size, const Rows& rows) {
         {known ? fmt::format("{} x {}", row->at("br").as_integer(), row->at("bc").as_integer()) : kNone,
          integer("shared_bytes"), integer("registers"), integer("blocks"),
          occupancy && *blocks > 0 ? fmt::format("{:.0f} %", 100 * *occupancy) : kNone,
-         milliseconds(part(*row, "kernel")), rate(*row), error_text(*row), remark(*row)});
+         milliseconds_if_known(part(*row, "kernel")), rate(*row), error_text(*row), remark(*row)});
   }
   return table;
 }

@@ -13,7 +13,7 @@
 namespace strobe::report {
 namespace {
 
-constexpr double kWidth = 760, kLeft = 70, kRight = 16, kTop = 96, kBottom = 60, kHeight = 470;
+constexpr double kMapWidth = 760, kMapLeft = 70, kMapRight = 16, kMapTop = 96, kMapBottom = 60, kMapHeight = 470;
 
 // Of blocks; the last category, beyond the palette, has a colour of its own.
 std::string color_rules(std::span<const char* const> palette, const char* last, const char* before) {
@@ -27,15 +27,15 @@ class MapDrawing {
   explicit MapDrawing(const MemoryMap& map)
       : map_(map),
         unit_(map.bytes >= std::size_t{1} << 30 ? 0x1p30 : 0x1p20),
-        x_({.title = {}}, {0, static_cast<double>(map.operations.size())}, kLeft, kWidth - kRight),
-        y_({.title = {}}, {0, static_cast<double>(map.bytes) / unit_}, kHeight - kBottom, kTop) {}
+        x_({.title = {}}, {0, static_cast<double>(map.operations.size())}, kMapLeft, kMapWidth - kMapRight),
+        y_({.title = {}}, {0, static_cast<double>(map.bytes) / unit_}, kMapHeight - kMapBottom, kMapTop) {}
 
   std::string whole() {
     out_ = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
         "height=\"{1:.0f}\" font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\" font-size=\"12\">\n"
         "<style>{2}</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
-        kWidth, kHeight, color_rules(kPalette, "#c0c0c0", ""));
+        kMapWidth, kMapHeight, color_rules(kPalette, "#c0c0c0", ""));
     text(16, 24, map_.title, "font-size=\"16\" font-weight=\"600\"");
     text(16, 43, map_.caption, "font-size=\"11\"");
     legend();
@@ -51,11 +51,11 @@ class MapDrawing {
   }
 
   void legend() {
-    double x = kLeft, y = 60;
+    double x = kMapLeft, y = 60;
     for (std::size_t i = 0; i < map_.categories.size(); ++i) {
       const double width = 28 + 6.4 * static_cast<double>(map_.categories[i].size());
-      if (x + width > kWidth) {
-        x = kLeft;
+      if (x + width > kMapWidth) {
+        x = kMapLeft;
         y += 16;
       }
       out_ += fmt::format("<rect class=\"k{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"11\" height=\"10\"/>\n", i, x, y - 9);
@@ -66,15 +66,16 @@ class MapDrawing {
 
   void axes() {
     for (const PlotScale::Tick& tick : y_.ticks()) {
-      out_ += fmt::format("<path d=\"M{:.1f} {:.1f}H{:.1f}\" stroke=\"#e4e4e4\"/>\n", kLeft, tick.at, kWidth - kRight);
-      text(kLeft - 8, tick.at + 4, tick.text, "text-anchor=\"end\"");
+      out_ += fmt::format("<path d=\"M{:.1f} {:.1f}H{:.1f}\" stroke=\"#e4e4e4\"/>\n", kMapLeft, tick.at,
+                          kMapWidth - kMapRight);
+      text(kMapLeft - 8, tick.at + 4, tick.text, "text-anchor=\"end\"");
     }
     for (const PlotScale::Tick& tick : x_.ticks()) {
-      text(tick.at, kHeight - kBottom + 16, tick.text, "text-anchor=\"middle\"");
+      text(tick.at, kMapHeight - kMapBottom + 16, tick.text, "text-anchor=\"middle\"");
     }
-    text((kLeft + kWidth - kRight) / 2, kHeight - 10, "operations", "text-anchor=\"middle\"");
+    text((kMapLeft + kMapWidth - kMapRight) / 2, kMapHeight - 10, "operations", "text-anchor=\"middle\"");
     out_ += fmt::format("<text transform=\"translate(16 {:.1f}) rotate(-90)\" text-anchor=\"middle\">{} held</text>\n",
-                        (kTop + kHeight - kBottom) / 2, unit_ > 0x1p20 ? "GiB" : "MiB");
+                        (kMapTop + kMapHeight - kMapBottom) / 2, unit_ > 0x1p20 ? "GiB" : "MiB");
   }
 
   void draw(const MemoryBlock& block) {
@@ -94,11 +95,12 @@ class MapDrawing {
   void marks() {
     for (const MemoryMap::Part& part : map_.parts) {
       const double at = x_.at(part.from);
-      out_ += fmt::format("<path d=\"M{0:.1f} {1:.1f}V{2:.1f}\" stroke=\"#777\" stroke-dasharray=\"3 3\"/>\n", at, kTop,
-                          kHeight - kBottom + 22);
-      text(at + 3, kHeight - kBottom + 31, part.name, "font-size=\"11\"");
+      out_ += fmt::format("<path d=\"M{0:.1f} {1:.1f}V{2:.1f}\" stroke=\"#777\" stroke-dasharray=\"3 3\"/>\n", at,
+                          kMapTop, kMapHeight - kMapBottom + 22);
+      text(at + 3, kMapHeight - kMapBottom + 31, part.name, "font-size=\"11\"");
     }
-    text(kWidth - kRight, kHeight - 10, fmt::format("most: {} in operation {}", bytes_text(map_.bytes), map_.peak_at),
+    text(kMapWidth - kMapRight, kMapHeight - 10,
+         fmt::format("most: {} in operation {}", bytes_text(map_.bytes), map_.peak_at),
          "text-anchor=\"end\" font-size=\"11\"");
   }
 

@@ -71,11 +71,11 @@ double factor_of(std::string_view unit) {
   }
 }
 
-using Launch = std::map<std::string, double, std::less<>>;  // metric -> value in base units
+using Metrics = std::map<std::string, double, std::less<>>;  // metric -> value in base units
 
-std::vector<Launch> read_launches(std::string_view text) {
+std::vector<Metrics> read_launches(std::string_view text) {
   std::vector<std::string> names, units;
-  std::vector<Launch> launches;
+  std::vector<Metrics> launches;
   std::string reason;
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
@@ -95,7 +95,7 @@ std::vector<Launch> read_launches(std::string_view text) {
       units = cells;
       continue;
     }
-    Launch launch;
+    Metrics launch;
     for (std::size_t i = 0; i < cells.size(); ++i) {
       const std::optional<double> value = parse_value(cells[i]);
       if (value) launch[names[i]] = *value * (units.empty() ? 1 : factor_of(units[i]));
@@ -109,9 +109,9 @@ std::vector<Launch> read_launches(std::string_view text) {
 }
 
 // Of all launches, or nothing where one lacks it.
-std::optional<double> sum(const std::vector<Launch>& launches, const char* metric) {
+std::optional<double> sum(const std::vector<Metrics>& launches, const char* metric) {
   double total = 0;
-  for (const Launch& launch : launches) {
+  for (const Metrics& launch : launches) {
     const auto found = launch.find(metric);
     if (found == launch.end()) return std::nullopt;
     total += found->second;
@@ -119,9 +119,9 @@ std::optional<double> sum(const std::vector<Launch>& launches, const char* metri
   return total;
 }
 
-std::optional<double> mean_over_time(const std::vector<Launch>& launches, const char* metric) {
+std::optional<double> mean_over_time(const std::vector<Metrics>& launches, const char* metric) {
   double weighted = 0;
-  for (const Launch& launch : launches) {
+  for (const Metrics& launch : launches) {
     const auto value = launch.find(metric), time = launch.find(kTime);
     if (value == launch.end() || time == launch.end()) return std::nullopt;
     weighted += value->second * time->second;
@@ -163,7 +163,7 @@ std::string ncu_metrics() {
 }
 
 Json read_ncu_csv(std::string_view text) {
-  const std::vector<Launch> launches = read_launches(text);
+  const std::vector<Metrics> launches = read_launches(text);
   const std::optional<double> seconds = sum(launches, kTime);
   const std::optional<double> adds = sum(launches, kAdds), multiplies = sum(launches, kMultiplies),
                               fused = sum(launches, kFused);

@@ -13,12 +13,12 @@
 namespace strobe::report {
 namespace {
 
-using Rows = std::vector<const Json*>;
+using PlanRows = std::vector<const Json*>;
 using Text = std::function<std::string(const Json&)>;
 
-// Rows of each number of devices.
-std::vector<Rows> by_devices(std::span<const Json> rows) {
-  std::vector<Rows> groups;
+// PlanRows of each number of devices.
+std::vector<PlanRows> by_devices(std::span<const Json> rows) {
+  std::vector<PlanRows> groups;
   for (const Json& row : rows) {
     const bool same = !groups.empty() && groups.back()[0]->at("devices").as_integer() == row.at("devices").as_integer();
     if (!same) groups.emplace_back();
@@ -32,7 +32,7 @@ double seconds(const Json& row, const char* part) { return row.at("time(s)").at(
 double bytes(const Json& row, const char* part) { return row.at("memory(B)").at(part).as_number(); }
 std::string gib(double value) { return short_number(value / kGiB); }
 
-std::vector<std::string> columns_of(const char* first, const Rows& rows, const char* last) {
+std::vector<std::string> columns_of(const char* first, const PlanRows& rows, const char* last) {
   std::vector<std::string> columns{first};
   for (const Json* row : rows) columns.push_back(sharding_of(*row));
   columns.emplace_back(last);
@@ -54,7 +54,7 @@ struct PartLine {
   const char* says;
 };
 
-NamedTable parts_table(std::string title, const Rows& rows, std::span<const PartLine> lines) {
+NamedTable parts_table(std::string title, const PlanRows& rows, std::span<const PartLine> lines) {
   NamedTable table{std::move(title), columns_of("", rows, ""), {}};
   for (const PartLine& line : lines) {
     std::vector<std::string> cells{line.name};
@@ -66,7 +66,7 @@ NamedTable parts_table(std::string title, const Rows& rows, std::span<const Part
   return table;
 }
 
-NamedTable memory_parts(const Rows& rows) {
+NamedTable memory_parts(const PlanRows& rows) {
   const auto of = [](const char* part) { return [part](const Json& row) { return gib(bytes(row, part)); }; };
   std::vector<PartLine> lines{
       {"weights", of("weights"), "fp32, and a copy"},     {"gradients", of("gradients"), "fp32"},
@@ -79,7 +79,7 @@ NamedTable memory_parts(const Rows& rows) {
   return parts_table(fmt::format("Memory of one of {}, GiB", devices_text(*rows[0])), rows, lines);
 }
 
-NamedTable time_parts(const Rows& rows) {
+NamedTable time_parts(const PlanRows& rows) {
   const auto ms = [](const char* part) {
     return [part](const Json& row) { return short_number(1e3 * seconds(row, part)); };
   };
@@ -110,10 +110,10 @@ NamedTable time_parts(const Rows& rows) {
 }
 
 // A line each number of devices.
-NamedTable scaling_table(std::string title, const std::vector<Rows>& groups, const char* last, const Text& cell,
-                         const std::function<std::string(const Rows&)>& remark) {
+NamedTable scaling_table(std::string title, const std::vector<PlanRows>& groups, const char* last, const Text& cell,
+                         const std::function<std::string(const PlanRows&)>& remark) {
   NamedTable table{std::move(title), columns_of("devices", groups[0], last), {}};
-  for (const Rows& rows : groups) {
+  for (const PlanRows& rows : groups) {
     std::vector<std::string> cells{fmt::format("{}", rows[0]->at("devices").as_integer())};
     for (const Json* row : rows) cells.push_back(cell(*row));
     cells.push_back(remark(rows));
@@ -123,7 +123,7 @@ NamedTable scaling_table(std::string title, const std::vector<Rows>& groups, con
 }
 
 // "all", "gradients, weights" or "-": ways that have it.
-std::string ways_with(const Rows& rows, const std::function<bool(const Json&)>& has) {
+std::string ways_with(const PlanRows& rows, const std::function<bool(const Json&)>& has) {
   std::string text;
   std::size_t count = 0;
   for (const Json* row : rows) {
@@ -147,7 +147,7 @@ Series& series_of(Figure& figure, const std::string& name) {
   return figure.series.back();
 }
 
-Figure make_figure(const char* id, const char* title, const std::vector<Rows>& groups, Axis y,
+Figure plan_figure(const char* id, const char* title, const std::vector<PlanRows>& groups, Axis y,
                    const std::function<double(const Json&)>& value) {
   const Json& first = *groups[0][0];
   Figure figure{.id = id,
@@ -156,7 +156,7 @@ Figure make_figure(const char* id, const char* title, const std::vector<Rows>& g
                 .caption = first.at("machine").as_string(),
                 .x = {"devices", Scale::logarithmic},
                 .y = std::move(y)};
-  for (const Rows& rows : groups) {
+  for (const PlanRows& rows : groups) {
     const auto devices = rows[0]->at("devices").as_number();
     figure.x.ticks.push_back(devices);
     for (const Json* row : rows) {
@@ -170,9 +170,9 @@ Figure make_figure(const char* id, const char* title, const std::vector<Rows>& g
   return figure;
 }
 
-void add_rule(Figure& figure, const std::vector<Rows>& groups, std::string name, double value) {
+void add_rule(Figure& figure, const std::vector<PlanRows>& groups, std::string name, double value) {
   Series rule{.name = std::move(name), .color = -1, .mark = Mark::rule};
-  for (const Rows* rows : {&groups.front(), &groups.back()}) {
+  for (const PlanRows* rows : {&groups.front(), &groups.back()}) {
     rule.points.push_back({(*rows)[0]->at("devices").as_number(), value});
   }
   figure.series.push_back(std::move(rule));
@@ -181,7 +181,7 @@ void add_rule(Figure& figure, const std::vector<Rows>& groups, std::string name,
 }  // namespace
 
 std::vector<NamedTable> plan_tables(std::span<const Json> rows) {
-  const std::vector<Rows> groups = by_devices(rows);
+  const std::vector<PlanRows> groups = by_devices(rows);
   std::vector<NamedTable> tables{memory_parts(groups[0]), time_parts(groups[0])};
   if (groups.size() == 1) return tables;
   tables.push_back(scaling_table(
@@ -190,7 +190,7 @@ std::vector<NamedTable> plan_tables(std::span<const Json> rows) {
         return fmt::format("{} ({:.0f} %)", short_number(1e3 * seconds(row, "step")),
                            100 * row.at("computing_share").as_number());
       },
-      [](const Rows& some) {
+      [](const PlanRows& some) {
         const auto least = std::min_element(some.begin(), some.end(), [](const Json* a, const Json* b) {
           return seconds(*a, "step") < seconds(*b, "step");
         });
@@ -199,21 +199,21 @@ std::vector<NamedTable> plan_tables(std::span<const Json> rows) {
   tables.push_back(scaling_table(
       "Least batch of a device at which the exchange hides", groups, "hides at this one",
       [](const Json& row) { return fmt::format("{}", row.at("least_batch").as_integer()); },
-      [](const Rows& some) { return ways_with(some, [](const Json& row) { return row.at("hides").as_bool(); }); }));
+      [](const PlanRows& some) { return ways_with(some, [](const Json& row) { return row.at("hides").as_bool(); }); }));
   tables.push_back(scaling_table(
       "Memory of a device, GiB", groups, "fits", [](const Json& row) { return gib(bytes(row, "total")); },
-      [](const Rows& some) { return memory_is_known(*some[0]) ? ways_with(some, fits) : "not known"; }));
+      [](const PlanRows& some) { return memory_is_known(*some[0]) ? ways_with(some, fits) : "not known"; }));
   return tables;
 }
 
 std::vector<Figure> plan_figures(std::span<const Json> rows) {
-  const std::vector<Rows> groups = by_devices(rows);
+  const std::vector<PlanRows> groups = by_devices(rows);
   if (groups.size() < 2) return {};
   const Json& first = *groups[0][0];
-  Figure time = make_figure("time", "Time of a training step", groups, {"ms", Scale::linear},
+  Figure time = plan_figure("time", "Time of a training step", groups, {"ms", Scale::linear},
                             [](const Json& row) { return 1e3 * seconds(row, "step"); });
   add_rule(time, groups, "forward and backward", 1e3 * (seconds(first, "forward") + seconds(first, "backward")));
-  Figure memory = make_figure("memory", "Memory of one device", groups, {"GiB", Scale::linear},
+  Figure memory = plan_figure("memory", "Memory of one device", groups, {"GiB", Scale::linear},
                               [](const Json& row) { return bytes(row, "total") / kGiB; });
   if (const Json& there = first.at("device_memory(B)"); !there.is_null()) {
     add_rule(memory, groups, fmt::format("a device has {} GiB", gib(there.as_number())), there.as_number() / kGiB);

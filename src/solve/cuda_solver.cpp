@@ -17,7 +17,7 @@
 namespace strobe::solve {
 namespace {
 
-constexpr std::int64_t kInFlight = 3;                                          // chunks on the GPU
+constexpr std::int64_t kOnGpu = 3;                                             // chunks on the GPU
 constexpr std::int64_t kLeastChunk = 8 << 20, kMostChunk = 64 << 20;           // bytes of input
 constexpr std::int64_t kChunksOfFile = 8;                                      // between those two: so many of them
 constexpr std::int64_t kPieces = 4, kPieceFloats = (4 << 20) / sizeof(float);  // pinned, of either direction
@@ -62,7 +62,7 @@ std::int64_t choose_batches(const Solver& solver) {
   const int index = current_gpu().index;
   const std::size_t free = inventory.gpus.at(static_cast<std::size_t>(index)).memory_free_bytes;
   for (;; batches = (batches + 1) / 2) {
-    const std::int64_t slots = std::min(kInFlight, (size.batch + batches - 1) / batches);
+    const std::int64_t slots = std::min(kOnGpu, (size.batch + batches - 1) / batches);
     const double needed =
         static_cast<double>(workspace_of(solver, size, batches)) +
         static_cast<double>(slots) * static_cast<double>(batches) * static_cast<double>(16 * size.elements());
@@ -92,7 +92,7 @@ class CudaSolver {
     const std::int64_t elements = batches_ * size_.elements();  // of O
     workspace_ = GpuBuffer(
         std::max(workspace_of(solver, size_, batches_), workspace_of(solver, warm_up_size(size_, batches_), batches_)));
-    for (std::int64_t i = 0; i < std::min(kInFlight, chunks_); ++i) {
+    for (std::int64_t i = 0; i < std::min(kOnGpu, chunks_); ++i) {
       slots_.push_back({.inputs = GpuBuffer(static_cast<std::size_t>(elements) * 12),
                         .outputs = GpuBuffer(static_cast<std::size_t>(elements) * 4)});
     }
@@ -107,7 +107,7 @@ class CudaSolver {
 
   StageTimes run() {
     const double begin = now_seconds();
-    run_pipeline(chunks_, kInFlight,
+    run_pipeline(chunks_, kOnGpu,
                  {.load = [this](std::int64_t c) { load(c); },
                   .compute = [this](std::int64_t c) { compute(c); },
                   .store = [this](std::int64_t c) { store(c); }});
@@ -123,7 +123,7 @@ class CudaSolver {
  private:
   std::int64_t first_batch(std::int64_t chunk) const { return chunk * batches_; }
   std::int64_t count(std::int64_t chunk) const { return std::min(batches_, size_.batch - first_batch(chunk)); }
-  Slot& slot(std::int64_t chunk) { return slots_[static_cast<std::size_t>(chunk % kInFlight)]; }
+  Slot& slot(std::int64_t chunk) { return slots_[static_cast<std::size_t>(chunk % kOnGpu)]; }
 
   double at(const GpuEvent& event) const { return event.seconds_since(streams_.start); }
 

@@ -10,9 +10,9 @@
 namespace strobe::bench {
 namespace {
 
-constexpr double kStart = 0.1;   // seconds of a cell that do not depend on its size
-constexpr double kWarmUp = 0.2;  // of a region, at least
-constexpr int kCalls = 5;        // untimed calls of each region
+constexpr double kStart = 0.1;    // seconds of a cell that do not depend on its size
+constexpr double kWarmUp = 0.2;   // of a region, at least
+constexpr int kUntimedCalls = 5;  // untimed calls of each region
 
 double share_of_product_rate(const std::string& implementation, Device device) {
   if (implementation == "reference") return 0.003;
@@ -37,7 +37,7 @@ double predicted_seconds(const Case& one, const std::string& implementation, con
   // With both passes, each is timed alone and the two as one region besides.
   const double sample = regions * call;
   const double most = rule.repeats > 0 ? rule.repeats * sample : std::min(rule.time_limit, rule.least_samples * sample);
-  return kStart + std::max(regions * kWarmUp, kCalls * call) + most;
+  return kStart + std::max(regions * kWarmUp, kUntimedCalls * call) + most;
 }
 
 double predicted_seconds(const Problem& problem, const StoppingRule& rule) {

@@ -39,7 +39,7 @@ void check_kind(const std::string& path, const struct stat& status) {
   fail(ErrorCode::invalid_argument, "{}: another sweep writes to it; each needs a file of its own", shown(path));
 }
 
-void lock(int descriptor, const std::string& path) {
+void lock_file(int descriptor, const std::string& path) {
   for (int tries = 1; flock(descriptor, LOCK_EX | LOCK_NB) != 0; ++tries) {
     if (errno != EWOULDBLOCK && errno != EINTR) refuse(path, errno);
     if (tries == kLockTries) refuse_busy(path);
@@ -88,7 +88,7 @@ std::int64_t read_rows(const std::string& path, const AcceptRow& accept) {
 void ResultFile::open_locked() {
   descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0) refuse(path_, errno);
-  lock(descriptor_, path_);
+  lock_file(descriptor_, path_);
   struct stat opened {
   }, named{};
   if (fstat(descriptor_, &opened) != 0 || stat(path_.c_str(), &named) != 0) refuse(path_, errno);

@@ -8,14 +8,13 @@
 
 #include "core/clock.h"
 #include "core/fail.h"
+#include "lm/parameters.h"
 
 namespace strobe::lm {
 
 namespace {
 
 constexpr auto kNone = std::numeric_limits<std::size_t>::max();
-
-std::size_t floats(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); }
 
 comm::Elements elements(float* data, std::int64_t count) {
   return comm::elements(std::span(data, static_cast<std::size_t>(count)));
@@ -59,8 +58,8 @@ DataParallel::DataParallel(comm::Communicator& communicator, const Replica& repl
     groups_[b].state_first = own_count_;
     own_count_ += share.count;
   }
-  state_ = Buffer(2 * floats(own_count_));
-  if (strategy_.updates == Updates::scattered_share) scattered_ = Buffer(floats(own_count_));
+  state_ = Buffer(2 * float_bytes(own_count_));
+  if (strategy_.updates == Updates::scattered_share) scattered_ = Buffer(float_bytes(own_count_));
 }
 
 DataParallel::~DataParallel() {

@@ -5,6 +5,7 @@
 #include "core/fail.h"
 #include "lm/activations.h"
 #include "lm/exchange.h"
+#include "lm/parameters.h"
 
 namespace strobe::lm {
 
@@ -13,8 +14,6 @@ namespace {
 constexpr std::int64_t kMostParameters = std::int64_t{1} << 58;  // at 18 bytes each no sum wraps
 
 std::int64_t up(std::int64_t count, std::int64_t parts) { return (count + parts - 1) / parts; }
-std::size_t floats(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); }
-
 }  // namespace
 
 std::vector<Parameter> parameters_of_a_device(const ModelShape& shape, std::int64_t tensor) {
@@ -52,17 +51,18 @@ DeviceMemory device_memory(const SharedStep& step, std::size_t workspace, std::s
 
   DeviceMemory memory;
   const std::int64_t held = splits(Sharding::weights) ? share : count;
-  memory.weights = floats(held) + static_cast<std::size_t>(held) * copies;
+  memory.weights = float_bytes(held) + static_cast<std::size_t>(held) * copies;
   // One unit is computed with while the next is gathered.
   if (splits(Sharding::weights)) memory.weights += 2 * static_cast<std::size_t>(unit) * size_of(dtype);
-  memory.optimizer = 2 * floats(splits(Sharding::optimizer) ? share : count);
+  memory.optimizer = 2 * float_bytes(splits(Sharding::optimizer) ? share : count);
   // Whole gradients lie where activations were; a share is kept beside them, and a unit or a bucket, whichever is
   // larger, until its sums are away.
-  memory.gradients = splits(Sharding::gradients) ? floats(share) + std::max(floats(unit), bucket) : floats(count);
+  memory.gradients =
+      splits(Sharding::gradients) ? float_bytes(share) + std::max(float_bytes(unit), bucket) : float_bytes(count);
   memory.activations =
       gradients_at(plan, parameters, splits(Sharding::gradients) ? GradientMemory::own : GradientMemory::shared);
-  memory.other =
-      floats(one.shape.context * one.shape.head_dim()) + Exchange::bytes_for(one.batch * one.shape.context) + workspace;
+  memory.other = float_bytes(one.shape.context * one.shape.head_dim()) +
+                 Exchange::bytes_for(one.batch * one.shape.context) + workspace;
   return memory;
 }
 

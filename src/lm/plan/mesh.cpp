@@ -11,7 +11,7 @@ namespace strobe::lm {
 
 namespace {
 
-constexpr const char* kNames[] = {"replicated", "optimizer", "gradients", "weights"};
+constexpr const char* kShardingNames[] = {"replicated", "optimizer", "gradients", "weights"};
 
 std::vector<std::int64_t> divisors(std::int64_t number) {
   std::vector<std::int64_t> all;
@@ -23,15 +23,15 @@ std::vector<std::int64_t> divisors(std::int64_t number) {
 
 }  // namespace
 
-std::vector<std::string> sharding_names() { return {std::begin(kNames), std::end(kNames)}; }
+std::vector<std::string> sharding_names() { return {std::begin(kShardingNames), std::end(kShardingNames)}; }
 
-const char* name_of(Sharding sharding) { return kNames[static_cast<int>(sharding)]; }
+const char* name_of(Sharding sharding) { return kShardingNames[static_cast<int>(sharding)]; }
 
 Sharding sharding_of(std::string_view name) {
-  for (std::size_t i = 0; i < std::size(kNames); ++i) {
-    if (name == kNames[i]) return static_cast<Sharding>(i);
+  for (std::size_t i = 0; i < std::size(kShardingNames); ++i) {
+    if (name == kShardingNames[i]) return static_cast<Sharding>(i);
   }
-  fail(ErrorCode::invalid_argument, "--sharding {}: valid: {}", printable_value(name), fmt::join(kNames, ", "));
+  fail(ErrorCode::invalid_argument, "--sharding {}: valid: {}", printable_value(name), fmt::join(kShardingNames, ", "));
 }
 
 void check(const Mesh& mesh, const ModelShape& shape) {
