@@ -44,10 +44,13 @@ struct Fp32Rows {
   __device__ __forceinline__ Tensor v() const { return {pointer(40), {number(48), number(52)}}; }
 
  private:
-  __device__ __forceinline__ int number(std::uint32_t at) const { return static_cast<int>(load_shared(address + at)); }
+  // The same for all, told to the compiler.
+  __device__ __forceinline__ std::uint32_t word(std::uint32_t at) const {
+    return same_for_warp(load_shared(address + at));
+  }
+  __device__ __forceinline__ int number(std::uint32_t at) const { return static_cast<int>(word(at)); }
   __device__ __forceinline__ const float* pointer(std::uint32_t at) const {
-    const std::uint64_t low = load_shared(address + at), high = load_shared(address + at + 4);
-    return reinterpret_cast<const float*>(low | high << 32);
+    return reinterpret_cast<const float*>(word(at) | static_cast<std::uint64_t>(word(at + 4)) << 32);
   }
 };
 

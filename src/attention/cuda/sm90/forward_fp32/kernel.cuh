@@ -145,8 +145,9 @@ __device__ __forceinline__ void finish_rows(const Fp32ForwardArgs& args, const T
     const Keys keys = sequence.allowed(i);
     const bool has_keys = i < sequence.q_length && keys.lo < keys.hi;
     const float* sink = p.sinks && whole ? p.sinks + place.head : nullptr;
-    const float maximum = multiply_rounded(softmax.base[h] + kTopPower, args.natural);
-    const RowResult result = finish_row(maximum, sum, has_keys, sink);
+    const float base = softmax.base[h] + kTopPower;
+    RowResult result = finish_row(base * args.natural, sum, has_keys, sink);
+    if (has_keys && !sink && sum != 0) result.lse = fmaf(base, args.natural, logf(sum));  // rounded once
     if (i < 0 || i >= work.rows_written) continue;
     const std::int64_t index = lse_index(p, sequence, place.b, place.head, i);
     const std::int64_t partial = place.tile % args.splits.count * args.splits.rows + index;

@@ -43,8 +43,7 @@ class Splitter {
     lane_ = thread_anew() % Memory::kLanes, first_ = thread_anew() / Memory::kLanes;
     if (item.kind == ItemKind::k || item.kind == ItemKind::v) return finish_keys(item, after);
     if (item.kind == ItemKind::q) return finish_rows(item, after);
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) load(i, after);
+    begin(after);
     if (item.kind == ItemKind::nothing) return;
     wait_for_rows();
     pass_rows();
@@ -69,6 +68,11 @@ class Splitter {
       if (there && column + half < item.columns) four = load_global(from + half);
       held_[i][half] = four.x, held_[i][half + 1] = four.y, held_[i][half + 2] = four.z, held_[i][half + 3] = four.w;
     }
+  }
+
+  __device__ __forceinline__ void begin(const Item& item) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) load(i, item);
   }
 
   // Both parts of 8 elements to a tile of kTileRows rows; `tile`: row 0 of this item in it.
@@ -179,12 +183,12 @@ class Splitter {
         const RowScale scale(row_max(largest_of<true>(i)));
         put<kKeys>(i, scale.up, tile);
         tell_scale(i, scale, memory_.k_scales(stage) + before * 4);
-        load(i, after);
       }
     }
     publish_stores();
     (is_v ? memory_.v_full(at_.stage) : memory_.k_full(at_.stage)).arrive();
     if (is_v && item.piece == Memory::kPieces - 1) at_.move();
+    if (!sizes.alike()) begin(after);
   }
 
   __device__ __forceinline__ void finish_rows(const Item& item, const Item& after) {
@@ -196,9 +200,13 @@ class Splitter {
       const RowScale scale(row_max(largest_of<false>(i)));
       put<kRows>(i, scale.up, tile);
       tell_scale(i, scale, memory_.q_scales(q_stage()) + before * 4);
-      load(i, after);
     }
-    if (after.kind != ItemKind::q) pass_rows();
+    if (after.kind != ItemKind::q) {
+      pass_rows();
+    } else {
+      publish_stores();
+    }
+    begin(after);  // not earlier: there are no registers for both
   }
 
   __device__ __forceinline__ int q_stage() const { return passed_ % Memory::kQStages; }
