@@ -280,7 +280,8 @@ __global__ void __launch_bounds__(threads_of(Tiles::kShape), 1)
     fp32_forward_kernel(const __grid_constant__ Fp32ForwardArgs args) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   constexpr Fp32Shape kShape = Tiles::kShape;
-  const Fp32Memory<kD, kShape> memory;
+  using Memory = Fp32Memory<kD, kShape>;
+  const Memory memory;
   if (threadIdx.x == 0) memory.begin_barriers();
   block_sync();
   const int warpgroup = same_for_warp(static_cast<int>(threadIdx.x) / 128);
@@ -288,7 +289,7 @@ __global__ void __launch_bounds__(threads_of(Tiles::kShape), 1)
     give_registers<kSplitterRegisters>();
     split_items(args, memory);
   } else {
-    take_registers<consumer_registers(kShape)>();
+    take_registers<Memory::kConsumerRegisters>();
     attend_rows(args, memory, warpgroup - kShape.splitters);
   }
 #endif

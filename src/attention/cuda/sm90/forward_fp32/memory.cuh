@@ -11,6 +11,7 @@ template <int kD, Fp32Shape kShape>
 struct Fp32Memory {
   static constexpr int kRows = rows_of(kShape), kKeys = kShape.keys;
   static constexpr int kStages = kShape.stages, kQStages = kShape.q_stages;
+  static constexpr int kConsumerRegisters = consumer_registers(kShape);
   // Those who split, 8 elements each: kLanes side by side have a row, and all of them kStep rows.
   static constexpr int kThreads = 128 * kShape.splitters, kLanes = kD / 8, kStep = kThreads / kLanes;
   static constexpr int kPieceRows = piece_rows(kD, kShape), kPieces = kKeys / kPieceRows;  // of a tile of K or V
