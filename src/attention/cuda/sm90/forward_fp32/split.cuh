@@ -216,7 +216,7 @@ class Splitter {
 
   // A tile of rows to those who multiply.
   __device__ __forceinline__ void pass_rows() {
-    if (threadIdx.x == 0) store_place(memory_.place(q_stage()), Fp32Rows{memory_.rows(passed_)}.place());
+    if (threadIdx.x == 0) store_place(memory_.place(q_stage()), load_place(memory_.rows(passed_)));
     publish_stores();
     memory_.q_full(q_stage()).arrive();
     ++passed_;
