@@ -25,14 +25,15 @@ inline constexpr int kChained = 2;
 // c[64][kKeys] = the share of steps 2 kGroup and 2 kGroup + 1 in Q K^T. q: this warpgroup's rows in a tile of kRows.
 template <int kKeys, int kD, int kRows, int kGroup>
 __device__ __forceinline__ void start_scores(float (&c)[kKeys / 2], std::uint32_t q, std::uint32_t k) {
+  const Operand a(q), b(k);
   wgmma_begin();
 #pragma unroll
   for (int i = 0; i < 3 * kChained; ++i) {
     const PlaneProduct part = plane_product<Fp32Scaled>(i / kChained);
     const int step = kGroup * kChained + i % kChained, slab = step / 4, column = step % 4 * 32;
-    const Operand a(q + part.left * kSlabsBytes<kRows, kD> + slab * kSlabBytes<kRows> + column);
-    const Operand b(k + part.right * kSlabsBytes<kKeys, kD> + slab * kSlabBytes<kKeys> + column);
-    Multiply<Fp16, kKeys, RowsAre::columns>::run(c, a, b, i > 0);
+    Multiply<Fp16, kKeys, RowsAre::columns>::run(
+        c, a.plus(part.left * kSlabsBytes<kRows, kD> + slab * kSlabBytes<kRows> + column),
+        b.plus(part.right * kSlabsBytes<kKeys, kD> + slab * kSlabBytes<kKeys> + column), i > 0);
   }
   wgmma_commit();
 }
@@ -88,14 +89,16 @@ __device__ __forceinline__ void settle(Weights& weights) {
 // c[64][64] = the share of 32 keys, from key 32 kGroup on, in 64 columns of P V, those of slab kSlab.
 template <int kKeys, int kD, int kGroup, int kSlab>
 __device__ __forceinline__ void start_output(float (&c)[32], const Weights& weights, std::uint32_t v) {
+  const Operand b(v);
   wgmma_begin();
 #pragma unroll
   for (int i = 0; i < 3 * kChained; ++i) {
     const PlaneProduct part = plane_product<Fp32Scaled>(i / kChained);
     const int step = i % kChained;
-    const Operand b(v + part.right * kSlabsBytes<kKeys, kD> + kSlab * kSlabBytes<kKeys> +
-                    (kGroup * kChained + step) * 2048);
-    Multiply<Fp16, 64, RowsAre::steps>::run(c, weights.part[part.left] + 4 * step, b, i > 0);
+    Multiply<Fp16, 64, RowsAre::steps>::run(
+        c, weights.part[part.left] + 4 * step,
+        b.plus(part.right * kSlabsBytes<kKeys, kD> + kSlab * kSlabBytes<kKeys> + (kGroup * kChained + step) * 2048),
+        i > 0);
   }
   wgmma_commit();
 }
@@ -216,6 +219,7 @@ __device__ __forceinline__ void attend_rows(const Fp32ForwardArgs& args, const F
       row_factor[0] = bits_to_float(load_shared(scales)) * args.factor;
       row_factor[1] = bits_to_float(load_shared(scales + 32)) * args.factor;
     }
+    const std::uint32_t q_rows = same_for_warp(memory.q(q_at.stage) + static_cast<std::uint32_t>(consumer) * 64 * 128);
     const Keys unmasked = sequence.all(first, last);  // keys that all of this warpgroup's rows may use
     Fp32TwoRows softmax;
     float o[kD / 2];
@@ -226,8 +230,8 @@ __device__ __forceinline__ void attend_rows(const Fp32ForwardArgs& args, const F
     for (; tile >= work.begin; --tile) {
       memory.k_full(k_at.stage).wait(k_at.parity);
       float s[kKeys / 2];
-      multiply_scores<kKeys, kD, kRows>(s, memory.q(q_at.stage) + static_cast<std::uint32_t>(consumer) * 64 * 128,
-                                        memory.k(k_at.stage));
+      // Addresses of operands in registers that a warp has one of, where products read them.
+      multiply_scores<kKeys, kD, kRows>(s, q_rows, same_for_warp(memory.k(k_at.stage)));
       float factor[kPieces][2];
       const auto scale_products = [&]<int kPiece>() {
         const float scale = bits_to_float(load_shared(memory.k_piece_scales(k_at.stage) + kPiece * 4));
@@ -261,7 +265,7 @@ __device__ __forceinline__ void attend_rows(const Fp32ForwardArgs& args, const F
         }
       };
       for_each<kPieces>(take_scales);
-      add_output<kKeys, kD>(o, s, memory.v(v_at.stage), unit);
+      add_output<kKeys, kD>(o, s, same_for_warp(memory.v(v_at.stage)), unit);
       release_v();
     }
     release_q();
