@@ -32,7 +32,8 @@ const Kernel& choose(const Problem& problem, std::string_view name) {
   std::string refusals;
   for (const Kernel& kernel : kernels()) {
     if (kernel.device != problem.device || !(name.empty() || same_name(name, kernel.name))) continue;
-    const std::string refusal = kernel.refusal(problem);
+    std::string refusal = kernel.refusal(problem);
+    if (refusal.empty() && name.empty() && kernel.reserve) refusal = kernel.reserve(problem);
     if (refusal.empty()) return kernel;
     if (!name.empty()) fail(ErrorCode::unsupported, "attention: kernel '{}' refuses: {}", kernel.name, refusal);
     refusals += fmt::format("{}'{}' refuses: {}", refusals.empty() ? "" : "; ", kernel.name, refusal);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "attention/cuda/sm90/forward_fp32/config.h"
 #include "attention/kernel.h"
 #include "attention/small_problem.h"
 #include "attention/validate.h"
@@ -64,14 +65,16 @@ TEST_F(ChooseOnCuda, EveryHeadDimensionOnEveryCard) {
   }
 }
 
-// Hopper's own kernels need rows of 16-byte vectors, 16-bit types and all of the card's shared memory.
+std::string hopper_refusal(const Problem& problem) {
+  for (const Kernel& kernel : kernels()) {
+    if (kernel.device == Device::cuda && kernel.name == std::string("hopper")) return kernel.refusal(problem);
+  }
+  return "not in the list";
+}
+
+// Hopper's own kernels need rows of 16-byte vectors and all of the card's shared memory.
 TEST_F(ChooseOnCuda, HopperHasItsOwnKernels) {
-  const auto refusal = [](const Problem& problem) {
-    for (const Kernel& kernel : kernels()) {
-      if (kernel.device == Device::cuda && kernel.name == std::string("hopper")) return kernel.refusal(problem);
-    }
-    return std::string("not in the list");
-  };
+  const auto& refusal = hopper_refusal;
   if (refusal(problem_of(128, DType::bf16, Pass::forward, kHopper)).find("sm_90a") != std::string::npos) {
     GTEST_SKIP() << "this build has no machine code for sm_90a";
   }
@@ -87,7 +90,6 @@ TEST_F(ChooseOnCuda, HopperHasItsOwnKernels) {
     EXPECT_NE(refusal(problem).find(words), std::string::npos) << refusal(problem);
     EXPECT_STREQ(choose(problem).name, "flash2");
   };
-  expect(problem_of(128, DType::fp32, Pass::forward, kHopper), "fp16 and bf16");
   expect(problem_of(20, DType::bf16, Pass::forward, kHopper), "multiples of 16 bytes");
   expect(problem_of(128, DType::bf16, Pass::forward, {90, 99 << 10, 132}), "shared memory");
   expect(problem_of(128, DType::bf16, Pass::forward, {100, 227 << 10, 148}), "compute capability 9.0");
@@ -116,6 +118,35 @@ TEST_F(ChooseOnCuda, HopperHasItsOwnKernels) {
   Problem decode = problem_of(128, DType::bf16, Pass::forward, kHopper);
   decode.max_q = decode.total_q = 1;
   expect(decode, "flash2 is faster");
+}
+
+// In fp32 there is a forward up to head dimension 128, and until it is measured flash2 goes before it.
+TEST_F(ChooseOnCuda, HopperTakesFp32WhenNamed) {
+  const Problem plain = problem_of(64, DType::fp32, Pass::forward, kHopper);
+  if (hopper_refusal(plain).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(plain);
+  for (std::int64_t d = 4; d <= 128; d += 4) {
+    const Problem problem = problem_of(d, DType::fp32, Pass::forward, kHopper);
+    EXPECT_EQ(hopper_refusal(problem), "") << d;
+    EXPECT_STREQ(choose(problem, "hopper").name, "hopper") << d;
+    EXPECT_STREQ(choose(problem).name, cuda::sm90::kFp32IsChosen ? "hopper" : "flash2") << d;
+  }
+  const std::string text = choose(plain, "hopper").configuration(plain);
+  EXPECT_NE(text.find("two scaled fp16 parts"), std::string::npos) << text;
+  EXPECT_EQ(text.find("by name only") == std::string::npos, cuda::sm90::kFp32IsChosen) << text;
+  const auto expect = [&](const Problem& problem, const char* words) {
+    EXPECT_NE(hopper_refusal(problem).find(words), std::string::npos) << hopper_refusal(problem);
+    EXPECT_STREQ(choose(problem).name, "flash2");
+  };
+  expect(problem_of(64, DType::fp32, Pass::backward, kHopper), "fp32 in the backward");
+  expect(problem_of(132, DType::fp32, Pass::forward, kHopper), "up to 128 in fp32");
+  expect(problem_of(30, DType::fp32, Pass::forward, kHopper), "multiples of 16 bytes");
+  expect(problem_of(64, DType::fp32, Pass::forward, kHopper, Scores::options), "a softcap in fp32");
+  Problem rounded = plain;
+  rounded.tf32 = true;
+  expect(rounded, "tf32");
+  Problem expanded = plain;  // threads load, not the copy engine: heads may share their keys by a stride of 0
+  expanded.k.stride[1] = 0;
+  EXPECT_EQ(hopper_refusal(expanded), "");
 }
 
 TEST_F(ChooseOnCuda, OlderCardsAreRefusedWithTheReason) {

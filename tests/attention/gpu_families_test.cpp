@@ -26,6 +26,7 @@ struct Family {
   std::string kernel = "flash2";
   bool tf32 = false;
   bool spread = false;  // rows of very different sizes side by side
+  bool forward_only = false;
 };
 
 std::ostream& operator<<(std::ostream& stream, const Family& family) { return stream << family.name; }
@@ -129,6 +130,24 @@ std::vector<Family> families() {
     split.heads_q = 2, split.sq = 70;
     on_hopper("split", split, true);
   }
+  for (const std::int64_t d : {64, 128}) {
+    const auto in_fp32 = [&](const char* name, const Case& c, bool is_spread = false) {
+      Family family{"hopper_fp32_" + (name + ("_" + std::to_string(d))), c};
+      family.kernel = "hopper", family.forward_only = true, family.spread = is_spread;
+      all.push_back(family);
+    };
+    Case triangle = plain(fp32, d), lengths = packed(fp32), split = plain(fp32, d);
+    triangle.heads_kv = 1, triangle.causal = true, triangle.alignment = Alignment::bottom_right;
+    lengths.d = lengths.dv = d;
+    split.sq = 70, split.sk = 1000;
+    Case rings{.seed = 25, .dtype = fp32, .heads_q = 280, .heads_kv = 2, .sq = 8, .sk = 400, .d = d, .dv = d};
+    in_fp32("plain", plain(fp32, d));
+    in_fp32("spread", plain(fp32, d), true);
+    in_fp32("triangle", triangle);
+    in_fp32("packed", lengths);
+    in_fp32("split", split);
+    in_fp32("rings", rings);
+  }
   for (const std::int64_t d : {32, 64}) {  // the kernels with scales leave it to those without
     Family spread{"spread_fp32_" + std::to_string(d), plain(fp32, d), "plain,", "plain,", d == 32};
     spread.spread = true;
@@ -173,7 +192,8 @@ TEST_P(GpuFamilies, BothPasses) {
   if (family.spread) spread(data, Spread::values, 24);
   GpuLane lane;
   GpuCase on_gpu(data, lane);
-  const std::string refusal = on_gpu.refusal(family.kernel);
+  const std::string refusal =
+      on_gpu.refusal(family.kernel, family.forward_only ? std::optional(Pass::forward) : std::nullopt);
   const auto says = [&](const char* words) { return refusal.find(words) != std::string::npos; };
   if (family.kernel == "hopper" && (says("sm_90a") || says("compute capability") || says("shared memory"))) {
     GTEST_SKIP() << refusal;
@@ -186,12 +206,15 @@ TEST_P(GpuFamilies, BothPasses) {
               std::string::npos)
         << configuration_of(on_gpu.attention(), Pass::backward, family.tf32);
   }
-  const Outcome outcome =
-      on_gpu.run({.kernel = family.kernel, .deterministic = family.deterministic, .tf32 = family.tf32});
+  const Outcome outcome = on_gpu.run({.kernel = family.kernel,
+                                      .deterministic = family.deterministic,
+                                      .tf32 = family.tf32,
+                                      .forward_only = family.forward_only});
   EXPECT_EQ(outcome.complaint, "");
   Case rounded = family.c;
   if (family.tf32) rounded.dtype = DType::fp16;  // of as many bits
-  EXPECT_EQ(plausibility(rounded, oracle(data, 1), outcome.results), "") << describe(family.c);
+  const Results reference = family.forward_only ? oracle_forward(data, 1) : oracle(data, 1);
+  EXPECT_EQ(plausibility(rounded, reference, outcome.results), "") << describe(family.c);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GpuFamilies, testing::ValuesIn(families()),

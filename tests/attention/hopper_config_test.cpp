@@ -1,7 +1,10 @@
-// The Hopper forward's table of tiles and what is chosen from it; no GPU needed.
+// The Hopper forward's tables of tiles and what is chosen from them; no GPU needed.
 #include "attention/cuda/sm90/forward/config.h"
+#include "attention/cuda/sm90/forward_fp32/config.h"
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 namespace strobe::cuda::sm90 {
 namespace {
@@ -62,6 +65,27 @@ TEST(HopperConfig, SplitsFillTheCard) {
   }
   EXPECT_EQ(forward_config(facts_of(128, 128, 8, 128, 512, false)).splits, 1) << "few keys";
   EXPECT_EQ(forward_config(facts_of(128, 128, 8, 0, 65536, false)).splits, 1) << "no rows";
+}
+
+TEST(HopperConfig, EveryFp32ShapeFitsTheCard) {
+  for (const auto& [d, shape] : kFp32Rules) {
+    EXPECT_LE(fp32_shared_bytes(d, shape), kSharedBytes) << d;
+    EXPECT_LE(shape.splitters * kSplitterRegisters + shape.consumers * consumer_registers(shape), 512) << d;
+    EXPECT_EQ(shape.keys % piece_rows(d, shape), 0) << d;
+    EXPECT_EQ(rows_of(shape) % piece_rows(d, shape), 0) << d;
+  }
+}
+
+TEST(HopperConfig, EveryFp32ProblemHasTiles) {
+  for (int d = 4; d <= kMostFp32Dim; d += 4) {
+    for (const int dv : {4, 64, 68, 128}) {
+      const Fp32Config config = fp32_config(facts_of(d, dv, 1000, 1000, 1000, false));
+      EXPECT_GT(config.shape.consumers, 0) << d;
+      EXPECT_EQ(config.d, std::max(d, dv) <= 64 ? 64 : 128);
+      EXPECT_EQ(config.splits, 1) << "a full card splits nothing";
+    }
+  }
+  EXPECT_GT(fp32_config(facts_of(64, 64, 8, 128, 65536, false)).splits, 1);
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ GpuCase::GpuCase(const Data& data, GpuLane& lane) : data_(data), lane_(lane), at
   }
 }
 
-std::string GpuCase::refusal(std::string_view kernel) const {
+std::string GpuCase::refusal(std::string_view kernel, std::optional<Pass> only) const {
   // With outputs as run() makes them, since a kernel may refuse their strides; only their addresses are looked at.
   const Case& c = data_.c;
   const auto tensor = [&](const Shape& shape) { return make_tensor({c.dtype, shape, c.layout_out, c.misalign}); };
@@ -138,6 +138,7 @@ std::string GpuCase::refusal(std::string_view kernel) const {
   for (const Kernel& candidate : kernels()) {
     if (candidate.device != Device::cuda || candidate.name != kernel) continue;
     for (const Problem& problem : passes) {
+      if (only && problem.pass != *only) continue;
       if (std::string reason = candidate.refusal(problem); !reason.empty()) return reason;
     }
   }
@@ -210,6 +211,11 @@ Outcome GpuCase::run(const GpuRunOptions& options) {
   add_complaint(out.complaint, "LSE", lse.buffer->stray_write());
   out.results.o = o.gather();
   out.results.lse = lse.gather();
+  if (options.forward_only) {
+    add_complaint(out.complaint, "forward", changed_input());
+    places_.erase(o.buffer.get()), places_.erase(lse.buffer.get());
+    return out;
+  }
 
   Tensor dq, dk, dv, dbias, dsinks;
   if (c.fused) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,6 +57,7 @@ struct GpuRunOptions {
   std::string_view kernel;
   bool deterministic = true;
   bool tf32 = false;
+  bool forward_only = false;  // gradients stay empty
 };
 
 // The inputs of a case on the GPU. The data and the lane must outlive it; one at a time for a lane.
@@ -66,9 +68,9 @@ class GpuCase {
   // As run() of support/run.h: poisoned outputs, guards, a workspace of exactly the bytes asked for.
   Outcome run(const GpuRunOptions& options);
 
-  // Empty, or why the kernel refuses a pass of the case. That nothing is refused in the end is for
+  // Empty, or why the kernel refuses a pass of the case, or this one. That nothing is refused in the end is for
   // choose_on_cuda_test.cpp.
-  std::string refusal(std::string_view kernel) const;
+  std::string refusal(std::string_view kernel, std::optional<Pass> only = {}) const;
 
   const Attention& attention() const { return attention_; }
   ConstView d_o() const { return d_o_; }

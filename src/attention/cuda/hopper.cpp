@@ -1,4 +1,5 @@
-// The kernels for Hopper as a row of the kernel list: wgmma and the copy engine, fp16 and bf16, no score options.
+// The kernels for Hopper as a row of the kernel list, all on wgmma, no score options: fp16 and bf16 with the copy
+// engine, and the forward in fp32.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include "attention/cuda/params.h"
 #include "attention/cuda/sm90/backward/launch.h"
 #include "attention/cuda/sm90/forward/launch.h"
+#include "attention/cuda/sm90/forward_fp32/launch.h"
 #include "attention/cuda/sm90/tensor_map.h"
 #include "attention/kernel_list.h"
 
@@ -29,15 +31,29 @@ bool is_uneven(const Problem& problem) {
   return problem.masked() || problem.packed || problem.lengths_q || problem.lengths_k;
 }
 
+bool is_fp32(const Problem& problem) { return problem.dtype == DType::fp32; }
+
+sm90::ForwardFacts forward_facts_of(const Problem& problem) {
+  return {.d = static_cast<int>(problem.d),
+          .dv = static_cast<int>(problem.dv),
+          .heads = problem.batch * problem.heads_q,
+          .max_q = problem.max_q,
+          .max_k = problem.max_k,
+          .multiprocessors = problem.gpu.multiprocessors,
+          .uneven = is_uneven(problem)};
+}
+
 sm90::ForwardLaunch forward_launch_of(const Problem& problem) {
-  return {.config = sm90::forward_config({.d = static_cast<int>(problem.d),
-                                          .dv = static_cast<int>(problem.dv),
-                                          .heads = problem.batch * problem.heads_q,
-                                          .max_q = problem.max_q,
-                                          .max_k = problem.max_k,
-                                          .multiprocessors = problem.gpu.multiprocessors,
-                                          .uneven = is_uneven(problem)}),
+  return {.config = sm90::forward_config(forward_facts_of(problem)),
           .dtype = problem.dtype,
+          .uneven = is_uneven(problem),
+          .rows = rows_of(problem),
+          .multiprocessors = problem.gpu.multiprocessors,
+          .stream = problem.stream};
+}
+
+sm90::Fp32ForwardLaunch fp32_launch_of(const Problem& problem) {
+  return {.config = sm90::fp32_config(forward_facts_of(problem)),
           .uneven = is_uneven(problem),
           .rows = rows_of(problem),
           .multiprocessors = problem.gpu.multiprocessors,
@@ -53,6 +69,7 @@ sm90::BackwardLaunch backward_launch_of(const Problem& problem) {
 }
 
 std::size_t shared_bytes_of(const Problem& problem) {
+  if (is_fp32(problem)) return fp32_launch_of(problem).config.shared_bytes;
   return problem.pass == Pass::forward ? forward_launch_of(problem).config.shared_bytes
                                        : backward_launch_of(problem).config.shared_bytes;
 }
@@ -60,6 +77,9 @@ std::size_t shared_bytes_of(const Problem& problem) {
 const char* option_of(const Problem& problem) {
   if (problem.pass == Pass::backward && problem.softcap != 0) return "a softcap in the backward pass";
   if (problem.pass == Pass::backward && problem.sinks) return "sinks in the backward pass";
+  if (is_fp32(problem) && problem.pass == Pass::backward) return "fp32 in the backward pass";
+  if (is_fp32(problem) && problem.tf32) return "tf32: it computes fp32 in full";
+  if (is_fp32(problem) && problem.softcap != 0) return "a softcap in fp32";
   if (problem.alibi_slopes) return "ALiBi slopes";
   if (problem.has_bias) return "a bias";
   if (problem.dropout.p != 0) return "dropout";
@@ -70,6 +90,18 @@ const char* option_of(const Problem& problem) {
 // Where only bytes or an explanation are asked for, outputs and dO are not known yet.
 bool outputs_are_known(const Problem& problem) {
   return problem.pass == Pass::forward ? problem.o.data != nullptr : problem.dq.data != nullptr;
+}
+
+// In fp32 threads load the elements, and the copy engine has no say.
+std::string input_refusal(const Problem& problem, const Params& p) {
+  if (is_fp32(problem)) {
+    const char* const in_parts = !p.q.vectors ? "q" : !p.k.vectors ? "k" : !p.v.vectors ? "v" : nullptr;
+    return in_parts ? fmt::format("{} has rows that are not whole multiples of 16 bytes", in_parts) : "";
+  }
+  std::string reason = sm90::map_refusal("q", p.q, sm90::q_sizes(p));
+  if (reason.empty()) reason = sm90::map_refusal("k", p.k, sm90::k_sizes(p));
+  if (reason.empty()) reason = sm90::map_refusal("v", p.v, sm90::v_sizes(p));
+  return reason;
 }
 
 std::string output_refusal(const Problem& problem, const Params& p) {
@@ -93,11 +125,12 @@ std::string refusal(const Problem& problem) {
     return fmt::format("it is for compute capability 9.0; the GPU has {}.{}", problem.gpu.compute_capability / 10,
                        problem.gpu.compute_capability % 10);
   }
-  if (problem.dtype == DType::fp32) return "it takes fp16 and bf16";
-  if (problem.d > kMostTiledDim || problem.dv > kMostTiledDim) {
-    return fmt::format("head dimensions {} and {}; it takes up to {}", problem.d, problem.dv, kMostTiledDim);
-  }
   if (const char* option = option_of(problem)) return fmt::format("it does not do {}", option);
+  const std::int64_t most_dim = is_fp32(problem) ? sm90::kMostFp32Dim : kMostTiledDim;
+  if (problem.d > most_dim || problem.dv > most_dim) {
+    return fmt::format("head dimensions {} and {}; it takes up to {} in {}", problem.d, problem.dv, most_dim,
+                       name_of(problem.dtype));
+  }
   if (problem.max_k <= kFewKeys) return fmt::format("{} keys; it takes more than {}", problem.max_k, kFewKeys);
   if (problem.max_q * problem.group <= kFewRows) {
     return fmt::format("{} rows of a group of heads; for up to {} flash2 is faster", problem.max_q * problem.group,
@@ -109,9 +142,7 @@ std::string refusal(const Problem& problem) {
                        problem.gpu.shared_bytes_per_block);
   }
   const Params p = params_of(problem);
-  std::string reason = sm90::map_refusal("q", p.q, sm90::q_sizes(p));
-  if (reason.empty()) reason = sm90::map_refusal("k", p.k, sm90::k_sizes(p));
-  if (reason.empty()) reason = sm90::map_refusal("v", p.v, sm90::v_sizes(p));
+  std::string reason = input_refusal(problem, p);
   if (reason.empty() && outputs_are_known(problem)) reason = output_refusal(problem, p);
   // Of rows, and in the backward of keys: in a packed batch max_q and max_k may be far above what there is.
   const std::int64_t tiles = problem.batch * std::max(problem.heads_q * ((problem.max_q + 63) / 64),
@@ -120,12 +151,27 @@ std::string refusal(const Problem& problem) {
   return reason;
 }
 
+std::string reserve(const Problem& problem) {
+  return is_fp32(problem) && !sm90::kFp32IsChosen ? "by name only: in fp32 it was not measured yet" : "";
+}
+
 std::string configuration(const Problem& problem) {
   if (problem.pass == Pass::backward) {
     const sm90::BackwardConfig config = backward_launch_of(problem).config;
     return fmt::format("wgmma, head dimension {}, tiles of {} rows x {} keys, {} warpgroups, {} stages, dQ {}",
                        config.d, config.shape.rows, config.shape.keys, sm90::kBackwardConsumers, sm90::kBackwardStages,
                        problem.deterministic ? "added in order" : "added in any order");
+  }
+  if (is_fp32(problem)) {
+    const sm90::Fp32Config config = fp32_launch_of(problem).config;
+    std::string text = fmt::format(
+        "wgmma, head dimension {}, tiles of {} rows x {} keys, {} warpgroups that multiply and {} that split, {} "
+        "stages, {} of Q, two scaled fp16 parts an element",
+        config.d, rows_of(config.shape), config.shape.keys, config.shape.consumers, config.shape.splitters,
+        config.shape.stages, config.shape.q_stages);
+    if (config.splits > 1) text += fmt::format(", keys split {} ways", config.splits);
+    if (const std::string reason = reserve(problem); !reason.empty()) text += fmt::format(" ({})", reason);
+    return text;
   }
   const sm90::ForwardConfig config = forward_launch_of(problem).config;
   std::string text = fmt::format(
@@ -140,7 +186,8 @@ std::string configuration(const Problem& problem) {
 std::size_t workspace_bytes(const Problem& problem) {
   const std::size_t own = problem.pass == Pass::backward
                               ? sm90::backward_workspace_bytes(backward_launch_of(problem), params_of(problem))
-                              : sm90::forward_workspace_bytes(forward_launch_of(problem));
+                          : is_fp32(problem) ? sm90::fp32_forward_workspace_bytes(fp32_launch_of(problem))
+                                             : sm90::forward_workspace_bytes(forward_launch_of(problem));
   return outputs_are_known(problem) ? own : std::max(own, kFlash2Cuda.workspace_bytes(problem));
 }
 
@@ -148,11 +195,12 @@ void run(const Problem& problem, void* workspace) {
   if (problem.pass == Pass::backward) {
     return sm90::launch_backward(backward_launch_of(problem), params_of(problem), workspace);
   }
+  if (is_fp32(problem)) return sm90::launch_fp32_forward(fp32_launch_of(problem), params_of(problem), workspace);
   sm90::launch_forward(forward_launch_of(problem), params_of(problem), workspace);
 }
 
 }  // namespace
 
-const Kernel kHopperCuda{"hopper", Device::cuda, refusal, configuration, workspace_bytes, run};
+const Kernel kHopperCuda{"hopper", Device::cuda, refusal, configuration, workspace_bytes, run, reserve};
 
 }  // namespace strobe

@@ -42,7 +42,8 @@ __device__ __forceinline__ Value shuffle_xor(Value value, int lanes) {
   return __shfl_xor_sync(0xffffffffu, value, lanes);
 }
 
-// The largest of the warp's values.
+// The largest and the least of the warp's values.
+__device__ __forceinline__ std::uint32_t warp_min(std::uint32_t value) { return __reduce_min_sync(0xffffffffu, value); }
 __device__ __forceinline__ std::uint32_t warp_max(std::uint32_t value) { return __reduce_max_sync(0xffffffffu, value); }
 __device__ __forceinline__ int warp_max(int value) { return __reduce_max_sync(0xffffffffu, value); }
 

@@ -65,9 +65,10 @@ constexpr bool forward_rules_are_whole() {
 static_assert(forward_rules_are_whole());
 
 // Splits that fill the card, each with at least four tiles of keys, where whole rows leave half of it empty.
-constexpr int forward_splits(const ForwardFacts& facts, const ForwardShape& shape) {
-  const std::int64_t tiles = facts.heads * ((facts.max_q + rows_of(shape) - 1) / rows_of(shape));
-  const std::int64_t key_tiles = (facts.max_k + shape.keys - 1) / shape.keys;
+// rows, keys: of a tile.
+constexpr int forward_splits(const ForwardFacts& facts, int rows, int keys) {
+  const std::int64_t tiles = facts.heads * ((facts.max_q + rows - 1) / rows);
+  const std::int64_t key_tiles = (facts.max_k + keys - 1) / keys;
   if (tiles == 0 || tiles * 2 > facts.multiprocessors || key_tiles < 8) return 1;
   const std::int64_t most = std::min<std::int64_t>({key_tiles / 4, facts.multiprocessors / tiles, kMostSplits});
   const std::int64_t share = (key_tiles + most - 1) / most;
@@ -91,9 +92,10 @@ constexpr ForwardConfig forward_config(const ForwardFacts& facts) {
     return ForwardShape{};
   };
   config.shape = find(false);
-  if (const ForwardShape shape = find(true); forward_splits(facts, shape) > 1) {
-    config.shape = shape;
-    config.splits = forward_splits(facts, shape);
+  const ForwardShape splitting = find(true);
+  if (const int splits = forward_splits(facts, rows_of(splitting), splitting.keys); splits > 1) {
+    config.shape = splitting;
+    config.splits = splits;
   }
   config.shared_bytes = forward_shared_bytes(config.dims, config.shape);
   return config;

@@ -2,27 +2,29 @@
 #pragma once
 
 #include "attention/cuda/device/sequence.cuh"
-#include "attention/cuda/sm90/forward/args.h"
+#include "attention/cuda/sm90/device/tile_order.h"
 
 namespace strobe::cuda::sm90 {
 
-// A tile's sequence, rows and tiles of keys [begin, end): its share where they are split. Where warpgroups pass tiles
-// of keys, tiles end with the rows: the one that is not full is then the first, whose rows have the fewest keys under a
-// causal mask. It begins with rows below 0, which are not there.
+// A tile's sequence, rows, keys that some row uses and tiles of them [begin, end): its share where they are split.
+// Where warpgroups pass tiles of keys, tiles end with the rows: the one that is not full is then the first, whose rows
+// have the fewest keys under a causal mask. It begins with rows below 0, which are not there.
 template <int kRows, int kKeys, bool kPasses, bool kSplits>
 struct ForwardWork {
   Sequence sequence;
+  Keys used{0, 0};
   int rows_written, first_row, begin = 0, end = 0;
 
-  __device__ __forceinline__ ForwardWork(const ForwardArgs& args, const TilePlace& place)
+  template <class Args>
+  __device__ __forceinline__ ForwardWork(const Args& args, const TilePlace& place)
       : sequence(args.params, place.b), rows_written(sequence.rows_written(args.params)) {
     first_row = (kSplits ? place.tile / args.splits.count : place.tile) * kRows;
     if constexpr (kPasses) first_row -= (kRows - rows_written % kRows) % kRows;
     if (max(0, first_row) >= sequence.q_length) return;
-    const Keys some = sequence.some(max(0, first_row), min(first_row + kRows, sequence.q_length) - 1);
-    if (some.lo >= some.hi) return;
-    begin = some.lo / kKeys;
-    end = (some.hi + kKeys - 1) / kKeys;
+    used = sequence.some(max(0, first_row), min(first_row + kRows, sequence.q_length) - 1);
+    if (used.lo >= used.hi) return;
+    begin = used.lo / kKeys;
+    end = (used.hi + kKeys - 1) / kKeys;
     if (kSplits && args.splits.count > 1) {
       const int share = (end - begin + args.splits.count - 1) / args.splits.count;
       begin = min(end, begin + place.tile % args.splits.count * share);

@@ -1,0 +1,32 @@
+// How the tiles of a forward call are handed out, whatever their elements are.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "attention/cuda/params.h"
+#include "attention/cuda/sm90/device/tile_order.h"
+
+namespace strobe::cuda::sm90 {
+
+inline constexpr std::size_t kForwardCounterBytes = 256;  // tiles that take different times are handed out by a counter
+inline constexpr std::int64_t kSectionBytes = 32 << 20;   // of K and V, in the L2 cache beside what streams past
+
+// In turn; with a counter in `next`, by that.
+inline TileOrder forward_order(const Params& p, int tile_rows, int splits) {
+  TileOrder order;
+  order.heads = static_cast<std::uint32_t>(p.heads_q);
+  order.tiles = static_cast<std::uint32_t>((p.max_q + tile_rows - 1) / tile_rows * splits);
+  order.units = static_cast<std::uint32_t>(p.batch) * order.heads;
+  return order;
+}
+
+// Query heads whose K and V the cache holds.
+inline std::uint32_t forward_section(const Params& p, int element_bytes) {
+  const std::int64_t bytes = std::max<std::int64_t>(1, std::int64_t{p.max_k} * (p.d + p.dv_dim) * element_bytes);
+  const std::int64_t all = std::int64_t{p.batch} * p.heads_kv;
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(kSectionBytes / bytes, 1, all) * p.group);
+}
+
+}  // namespace strobe::cuda::sm90

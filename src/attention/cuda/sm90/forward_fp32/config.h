@@ -1,0 +1,83 @@
+// Tiles of the Hopper forward for fp32: pure functions of the problem and the card, for kernel, launch, explain and
+// tests. An element is held as two fp16 parts of itself times a power of two (device/parts.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "attention/cuda/sm90/forward/config.h"
+
+namespace strobe::cuda::sm90 {
+
+// Some warpgroups split elements into parts, the others multiply, 64 rows each.
+struct Fp32Shape {
+  int splitters, consumers;  // warpgroups
+  int keys;                  // of a tile
+  int stages, q_stages;      // tiles of K and of V, and of Q, in shared memory
+
+  friend constexpr bool operator==(const Fp32Shape&, const Fp32Shape&) = default;
+};
+
+struct Fp32Rule {
+  int d;  // padded head dimension
+  Fp32Shape shape;
+};
+
+// Chosen from the budget in docs/notes/2026-11-15-hopper.md and by what the compiler needs no spills for; not measured.
+inline constexpr Fp32Rule kFp32Rules[] = {
+    {64, {2, 2, 64, 4, 2}},
+    {128, {2, 2, 64, 2, 1}},
+};
+
+// Whether fp32 goes to these kernels where no kernel is named. No GPU has run them yet: until one has, and has timed
+// them against flash2, they run only when hopper is asked for by name.
+inline constexpr bool kFp32IsChosen = false;
+
+constexpr int rows_of(const Fp32Shape& shape) { return 64 * shape.consumers; }
+constexpr int threads_of(const Fp32Shape& shape) { return 128 * (shape.splitters + shape.consumers); }
+
+// Rows of Q, K or V that are split at a time, and whose scales are looked at together: 16 elements a thread.
+constexpr int piece_rows(int d, const Fp32Shape& shape) { return 128 * shape.splitters * 16 / d; }
+
+// Those who split hold one piece; the others have what is left of 64 K.
+inline constexpr int kSplitterRegisters = 56;
+constexpr int consumer_registers(const Fp32Shape& shape) {
+  return (512 - shape.splitters * kSplitterRegisters) / shape.consumers / 8 * 8;
+}
+
+// In shared memory: both parts of the stages of Q, K and V, then what memory.cuh lists.
+constexpr std::size_t fp32_tile_bytes(int d, const Fp32Shape& shape) {
+  return static_cast<std::size_t>(4 * d) * (shape.q_stages * rows_of(shape) + 2 * shape.stages * shape.keys);
+}
+constexpr std::size_t fp32_scale_bytes(const Fp32Shape& shape) {
+  return static_cast<std::size_t>(4) * (shape.q_stages * rows_of(shape) + 2 * shape.stages * shape.keys) +
+         static_cast<std::size_t>(2 * 16) * shape.stages;
+}
+constexpr int fp32_barriers(const Fp32Shape& shape) { return 2 * shape.q_stages + 4 * shape.stages; }
+inline constexpr std::size_t kFp32ExchangeBytes = 8 * 64 + 16;  // what those who split tell each other
+constexpr std::size_t fp32_shared_bytes(int d, const Fp32Shape& shape) {
+  return fp32_tile_bytes(d, shape) + fp32_scale_bytes(shape) + kFp32ExchangeBytes +
+         static_cast<std::size_t>(8 * fp32_barriers(shape) + 16 * shape.q_stages);
+}
+
+struct Fp32Config {
+  int d = 0;  // padded, of all of q, k, v and o
+  Fp32Shape shape{};
+  std::size_t shared_bytes = 0;
+  int splits = 1;  // of the keys, each for a block of its own
+};
+
+inline constexpr int kMostFp32Dim = 128;
+
+// Head dimensions of at most kMostFp32Dim.
+constexpr Fp32Config fp32_config(const ForwardFacts& facts) {
+  Fp32Config config{.d = facts.d <= 64 && facts.dv <= 64 ? 64 : kMostFp32Dim};
+  for (const Fp32Rule& rule : kFp32Rules) {
+    if (rule.d == config.d) config.shape = rule.shape;
+  }
+  config.shared_bytes = fp32_shared_bytes(config.d, config.shape);
+  config.splits = forward_splits(facts, rows_of(config.shape), config.shape.keys);
+  return config;
+}
+
+}  // namespace strobe::cuda::sm90

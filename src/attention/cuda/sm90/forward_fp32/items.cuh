@@ -1,0 +1,185 @@
+// What the splitting threads of the Hopper forward for fp32 work off, in order: of every tile of rows its last keys, Q,
+// their V, then keys and V tile by tile. Also brings what comes later into the L2 cache.
+#pragma once
+
+#include "attention/cuda/sm90/forward/work.cuh"
+#include "attention/cuda/sm90/forward_fp32/args.h"
+#include "attention/cuda/sm90/forward_fp32/memory.cuh"
+
+namespace strobe::cuda::sm90 {
+
+// A tile of rows as the splitting threads see it. One of them finds it out and tells the others through shared memory.
+// Rows and keys count from 0 in the tile and in the sequence.
+struct Fp32Rows {
+  const float *q = nullptr, *k = nullptr, *v = nullptr;  // row 0, key 0
+  Keys rows{0, 0}, used{0, 0};                           // rows that are there, keys that some of them uses
+  int begin = 0, end = 0;                                // tiles of keys; both -1: no more tiles of rows
+
+  __device__ __forceinline__ void store(std::uint32_t address, const TilePlace& place) const {
+    const auto low = [](const float* x) { return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(x)); };
+    const auto high = [](const float* x) {
+      return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(x) >> 32);
+    };
+    const auto bits = [](int x) { return static_cast<std::uint32_t>(x); };
+    store_place(address, place);
+    store_shared(address + 16, {low(q), high(q), bits(rows.lo), bits(rows.hi)});
+    store_shared(address + 32, {low(k), high(k), low(v), high(v)});
+    store_shared(address + 48, {bits(used.lo), bits(used.hi), bits(begin), bits(end)});
+  }
+
+  // The compiler is told that it is the same for all, so that it keeps it in registers that a warp has one of.
+  __device__ static __forceinline__ Fp32Rows load(std::uint32_t address) {
+    const auto word = [&](std::uint32_t at) { return same_for_warp(load_shared(address + at)); };
+    const auto number = [&](std::uint32_t at) { return static_cast<int>(word(at)); };
+    const auto pointer = [&](std::uint32_t at) {
+      return reinterpret_cast<const float*>(word(at) | static_cast<std::uint64_t>(word(at + 4)) << 32);
+    };
+    return {.q = pointer(16),
+            .k = pointer(32),
+            .v = pointer(40),
+            .rows = {number(24), number(28)},
+            .used = {number(48), number(52)},
+            .begin = number(56),
+            .end = number(60)};
+  }
+
+  __device__ __forceinline__ bool has_keys() const { return begin < end; }
+};
+
+// Rows that are there, counted from `first` on.
+__device__ __forceinline__ Keys moved(const Keys& there, int first) { return {there.lo - first, there.hi - first}; }
+
+// nothing: before the first. no_keys: a tile of rows without any, which has no items but this. end: no more tiles.
+enum class ItemKind { nothing, no_keys, end, q, k, v };
+
+// A piece of a tile of Q, K or V on its way.
+struct Item {
+  ItemKind kind = ItemKind::nothing;
+  int piece = 0;  // which
+  const float* from = nullptr;
+  std::int64_t stride = 0;
+  Keys there{0, 0};  // rows that are; the others are to be zeros
+  int columns = 0;
+};
+
+template <int kD, Fp32Shape kShape>
+class ItemStream {
+ public:
+  using Memory = Fp32Memory<kD, kShape>;
+  static constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys;
+  static constexpr int kPieces = Memory::kPieces, kQPieces = kRows / Memory::kPieceRows;
+
+  __device__ __forceinline__ ItemStream(const Fp32ForwardArgs& args, const Memory& memory)
+      : args_(args), memory_(memory) {
+    if (threadIdx.x == 0) {
+      find_rows(args_.order.index(0), 0);
+      store_shared(memory_.next_index(), args_.order.index(1));
+    }
+    barrier_sync(1, Memory::kThreads);
+  }
+
+  // For all splitting threads together.
+  __device__ __forceinline__ Item next() {
+    if (left_ == 0) begin_rows();
+    const int step = count_of(rows_) - left_--;
+    if (!rows_.has_keys()) return {.kind = rows_.end < 0 ? ItemKind::end : ItemKind::no_keys};
+    // K, Q, V, K of the tile before, V of that, ...
+    const Params& p = args_.params;
+    const bool is_q = step >= kPieces && step < kPieces + kQPieces;
+    const int keys_step = step < kPieces ? step : step - kQPieces;
+    const bool is_k = keys_step / kPieces % 2 == 0;
+    Item item{.kind = is_q   ? ItemKind::q
+                      : is_k ? ItemKind::k
+                             : ItemKind::v,
+              .piece = is_q ? step - kPieces : keys_step % kPieces,
+              .from = is_q   ? rows_.q
+                      : is_k ? rows_.k
+                             : rows_.v,
+              .stride = is_q   ? p.q.row
+                        : is_k ? p.k.row
+                               : p.v.row,
+              .columns = is_q || is_k ? p.d : p.dv_dim};
+    const int tile = rows_.end - 1 - keys_step / (2 * kPieces);
+    const int first = (is_q ? 0 : tile * kKeys) + item.piece * Memory::kPieceRows;
+    item.from += first * item.stride;
+    item.there = moved(is_q ? rows_.rows : rows_.used, first);
+    if (!is_q && item.piece == 0 && tile - 2 >= rows_.begin) {  // the tile but one
+      fetch<kKeys>(item.from - 2 * kKeys * item.stride, item.stride, moved(item.there, -2 * kKeys), item.columns);
+    }
+    return item;
+  }
+
+ private:
+  __device__ static __forceinline__ int count_of(const Fp32Rows& rows) {
+    return rows.has_keys() ? kQPieces + 2 * kPieces * (rows.end - rows.begin) : 1;
+  }
+
+  // The tile of rows after this one, which was found before; the one after it is found.
+  __device__ __forceinline__ void begin_rows() {
+    ++turn_;
+    rows_ = Fp32Rows::load(memory_.rows(turn_));
+    left_ = count_of(rows_);
+    if (rows_.end < 0) return;
+    if (threadIdx.x == 0) {
+      find_rows(load_shared(memory_.next_index()), turn_ + 1);
+      store_shared(memory_.next_index(), args_.order.index(static_cast<std::uint32_t>(turn_) + 2));
+    }
+    barrier_sync(1, Memory::kThreads);  // of four tiles that are held, no one reads the one that is written next
+    fetch_rows(Fp32Rows::load(memory_.rows(turn_ + 1)));
+  }
+
+  __device__ __forceinline__ void find_rows(std::uint32_t index, int turn) const {
+    const Params& p = args_.params;
+    const TilePlace place = args_.order.at(index);
+    if (place.b < 0) return Fp32Rows{.begin = -1, .end = -1}.store(memory_.rows(turn), place);
+    const ForwardWork<kRows, kKeys, true, true> work(args_, place);
+    const Sequence& sequence = work.sequence;
+    const int head_kv = place.head / p.group;
+    const auto at = [&](const Tensor& tensor, int head, std::int64_t row) {
+      return static_cast<const float*>(tensor.data) + head_offset(tensor, place.b, head, row);
+    };
+    const Fp32Rows rows{.q = at(p.q, place.head, sequence.q_begin + work.first_row),
+                        .k = at(p.k, head_kv, sequence.k_begin),
+                        .v = at(p.v, head_kv, sequence.k_begin),
+                        .rows = {max(0, -work.first_row), sequence.q_length - work.first_row},
+                        .used = work.used,
+                        .begin = work.begin,
+                        .end = work.end};
+    rows.store(memory_.rows(turn), place);
+  }
+
+  // The first items of a tile of rows.
+  __device__ __forceinline__ void fetch_rows(const Fp32Rows& rows) const {
+    if (!rows.has_keys()) return;
+    const Params& p = args_.params;
+    const int first = max(rows.begin, rows.end - 2) * kKeys;
+    const Keys there = moved(rows.used, first);
+    fetch<kRows>(rows.q, p.q.row, rows.rows, p.d);
+    fetch<2 * kKeys>(rows.k + first * p.k.row, p.k.row, there, p.d);
+    fetch<2 * kKeys>(rows.v + first * p.v.row, p.v.row, there, p.dv_dim);
+  }
+
+  // To the L2 cache: by a thread a row, or all at once where the rows lie side by side.
+  template <int kCount>
+  __device__ __forceinline__ void fetch(const float* from, std::int64_t stride, const Keys& there, int columns) const {
+    static_assert(kCount <= Memory::kThreads);
+    const int lo = max(0, there.lo), hi = min(kCount, there.hi), row = static_cast<int>(threadIdx.x);
+    if (stride == columns) {
+      if (row == 0 && lo < hi) fetch_bytes(from + lo * stride, static_cast<std::uint32_t>((hi - lo) * columns * 4));
+    } else if (row >= lo && row < hi) {
+      fetch_bytes(from + row * stride, static_cast<std::uint32_t>(columns * 4));
+    }
+  }
+
+  __device__ static __forceinline__ void fetch_bytes(const float* from, std::uint32_t bytes) {
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes));
+  }
+
+  const Fp32ForwardArgs& args_;
+  const Memory& memory_;
+  int turn_ = -1;  // of tiles of rows
+  int left_ = 0;   // items of this one
+  Fp32Rows rows_;
+};
+
+}  // namespace strobe::cuda::sm90

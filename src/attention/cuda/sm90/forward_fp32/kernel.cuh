@@ -1,0 +1,302 @@
+// fp32 forward on wgmma. Two warpgroups bring rows and split their elements into two fp16 parts (split.cuh), two
+// multiply, each with 64 rows of the block's tile. Three products of parts make one of elements. Tensor cores cut off
+// what does not fit an accumulator, always towards zero, so no sum stays in one for long: after two steps of 16, the
+// smallest products first, it is added with rounding. While one warpgroup weighs, the other multiplies.
+#pragma once
+
+#include <utility>
+
+#include "attention/cuda/sm90/forward/weigh.cuh"
+#include "attention/cuda/sm90/forward_fp32/split.cuh"
+#include "attention/cuda/sm90/forward_fp32/weigh.cuh"
+
+namespace strobe::cuda::sm90 {
+
+// body.operator()<index>() for each index below kCount.
+template <int kCount, class Body>
+__device__ __forceinline__ void for_each(Body&& body) {
+  [&]<int... kIndex>(std::integer_sequence<int, kIndex...>) { (body.template operator()<kIndex>(), ...); }
+  (std::make_integer_sequence<int, kCount>());
+}
+
+// Steps of 16 that are summed before a rounded addition. With four, sums of one sign miss the exactness rule.
+inline constexpr int kChained = 2;
+
+// c[64][kKeys] = the share of steps 2 kGroup and 2 kGroup + 1 in Q K^T. q: this warpgroup's rows in a tile of kRows.
+template <int kKeys, int kD, int kRows, int kGroup>
+__device__ __forceinline__ void start_scores(float (&c)[kKeys / 2], std::uint32_t q, std::uint32_t k) {
+  const Operand a(q), b(k);
+  wgmma_begin();
+#pragma unroll
+  for (int i = 0; i < 3 * kChained; ++i) {
+    const PlaneProduct part = plane_product<Fp32Scaled>(i / kChained);
+    const int step = kGroup * kChained + i % kChained, slab = step / 4, column = step % 4 * 32;
+    Multiply<Fp16, kKeys, RowsAre::columns>::run(
+        c, a.plus(part.left * kSlabsBytes<kRows, kD> + slab * kSlabBytes<kRows> + column),
+        b.plus(part.right * kSlabsBytes<kKeys, kD> + slab * kSlabBytes<kKeys> + column), i > 0);
+  }
+  wgmma_commit();
+}
+
+template <int kCount>
+__device__ __forceinline__ void add(float (&to)[kCount], const float (&from)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) to[i] += from[i];
+}
+
+// s = Q K^T of this warpgroup's rows.
+template <int kKeys, int kD, int kRows>
+__device__ __forceinline__ void multiply_scores(float (&s)[kKeys / 2], std::uint32_t q, std::uint32_t k) {
+  float first[kKeys / 2];
+  start_scores<kKeys, kD, kRows, 0>(s, q, k);
+  start_scores<kKeys, kD, kRows, 1>(first, q, k);
+  if constexpr (kD == 64) {
+    wgmma_wait<0>(s, first);
+    add(s, first);
+  } else {
+    static_assert(kD == 128);
+    float second[kKeys / 2];
+    start_scores<kKeys, kD, kRows, 2>(second, q, k);
+    wgmma_wait<1>(s, first);
+    add(s, first);
+    start_scores<kKeys, kD, kRows, 3>(first, q, k);
+    wgmma_wait<1>(second);
+    add(s, second);
+    wgmma_wait<0>(first);
+    add(s, first);
+  }
+}
+
+// Both parts of the weights of 32 keys, as left operands.
+struct Weights {
+  std::uint32_t part[2][kChained * 4];
+
+  // s: 16 of a thread's weights.
+  __device__ __forceinline__ void take(const float* s) {
+#pragma unroll
+    for (int i = 0; i < kChained * 4; ++i) {
+      std::uint32_t both[2];
+      to_planes<Fp32Scaled>(both, s[2 * i], s[2 * i + 1]);
+      part[0][i] = both[0], part[1][i] = both[1];
+    }
+  }
+};
+__device__ __forceinline__ void settle(Weights& weights) {
+  settle(weights.part[0]);
+  settle(weights.part[1]);
+}
+
+// c[64][64] = the share of 32 keys, from key 32 kGroup on, in 64 columns of P V, those of slab kSlab.
+template <int kKeys, int kD, int kGroup, int kSlab>
+__device__ __forceinline__ void start_output(float (&c)[32], const Weights& weights, std::uint32_t v) {
+  const Operand b(v);
+  wgmma_begin();
+#pragma unroll
+  for (int i = 0; i < 3 * kChained; ++i) {
+    const PlaneProduct part = plane_product<Fp32Scaled>(i / kChained);
+    const int step = i % kChained;
+    Multiply<Fp16, 64, RowsAre::steps>::run(
+        c, weights.part[part.left] + 4 * step,
+        b.plus(part.right * kSlabsBytes<kKeys, kD> + kSlab * kSlabBytes<kKeys> + (kGroup * kChained + step) * 2048),
+        i > 0);
+  }
+  wgmma_commit();
+}
+
+// o += unit * P V, with units by piece of the keys. While a share is multiplied, the one before is added and the
+// weights of the next are split. Nothing touches weights until the products that read them are done.
+template <int kKeys, int kD, int kPieces>
+__device__ __forceinline__ void add_output(float (&o)[kD / 2], const float (&s)[kKeys / 2], std::uint32_t v,
+                                           const float (&unit)[kPieces][2]) {
+  constexpr int kSlabs = kD / 64, kShares = kKeys / 32 * kSlabs;
+  float sum[2][32];
+  Weights weights[kKeys / 32];
+  const auto start = [&]<int kShare>() {
+    constexpr int kGroup = kShare / kSlabs;
+    if constexpr (kShare % kSlabs == 0) {
+      weights[kGroup].take(s + 16 * kGroup);
+      settle(weights[kGroup]);
+    }
+    start_output<kKeys, kD, kGroup, kShare % kSlabs>(sum[kShare % 2], weights[kGroup], v);
+  };
+  const auto collect = [&]<int kShare>() {
+    wgmma_wait<kShare + 1 < kShares ? 1 : 0>(sum[kShare % 2], weights[kShare / kSlabs]);
+#pragma unroll
+    for (int i = 0; i < 32; ++i) {
+      float& to = o[kShare % kSlabs * 32 + i];
+      to = fmaf(sum[kShare % 2][i], unit[kShare * kPieces / kShares][i / 2 % 2], to);
+    }
+  };
+  start.template operator()<0>();
+  for_each<kShares>([&]<int kShare>() {
+    if constexpr (kShare + 1 < kShares) start.template operator()<kShare + 1>();
+    collect.template operator()<kShare>();
+  });
+}
+
+// Normalises and writes O and LSE of this thread's two rows, or what a split leaves of them.
+template <int kD, class Work>
+__device__ __forceinline__ void finish_rows(const Fp32ForwardArgs& args, const TilePlace& place, const Work& work,
+                                            int row, const Fp32TwoRows& softmax, const float (&o)[kD / 2]) {
+  const Params& p = args.params;
+  const Sequence& sequence = work.sequence;
+  const bool whole = args.splits.count == 1;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int i = row + 8 * h;
+    const float sum = quad_sum(softmax.sum[h]) * kFromTop;
+    const Keys keys = sequence.allowed(i);
+    const bool has_keys = i < sequence.q_length && keys.lo < keys.hi;
+    const float* sink = p.sinks && whole ? p.sinks + place.head : nullptr;
+    const float base = softmax.base[h] + kTopPower;
+    RowResult result = finish_row(base * args.natural, sum, has_keys, sink);
+    if (has_keys && !sink && sum != 0) result.lse = fmaf(base, args.natural, logf(sum));  // rounded once
+    if (i < 0 || i >= work.rows_written) continue;
+    const std::int64_t index = lse_index(p, sequence, place.b, place.head, i);
+    const std::int64_t partial = place.tile % args.splits.count * args.splits.rows + index;
+    float* const lse = whole ? p.lse + index : args.splits.lse + partial;
+    if ((p.lse || !whole) && lane_index() % 4 == 0) *lse = result.lse;
+    float* const to =
+        whole ? static_cast<float*>(p.o.data) + head_offset(p.o, place.b, place.head, sequence.q_begin) + i * p.o.row
+              : args.splits.o + partial * kD;
+#pragma unroll
+    for (int c = 0; c < kD / 8; ++c) {
+      const int column = c * 8 + lane_index() % 4 * 2;
+      const float low = result.inverse == 0 ? 0 : o[4 * c + 2 * h] * result.inverse;
+      const float high = result.inverse == 0 ? 0 : o[4 * c + 2 * h + 1] * result.inverse;
+      if (!whole || column < p.dv_dim) *reinterpret_cast<float2*>(to + column) = make_float2(low, high);
+    }
+  }
+}
+
+template <int kD, Fp32Shape kShape>
+__device__ __forceinline__ void attend_rows(const Fp32ForwardArgs& args, const Fp32Memory<kD, kShape>& memory,
+                                            int consumer) {
+  using Memory = Fp32Memory<kD, kShape>;
+  constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys;
+  constexpr int kPieces = Memory::kPieces, kInPiece = kKeys / 2 / kPieces;  // of a thread's products
+  using Work = ForwardWork<kRows, kKeys, true, true>;
+  const int lane = lane_index(), thread = static_cast<int>(threadIdx.x) % 128;
+  const int lane_row = consumer * 64 + thread / 32 * 16 + lane / 4;  // and 8 below
+  RingPlace<Memory::kQStages> q_at;
+  RingPlace<Memory::kStages> k_at, v_at;
+  // Every thread speaks for itself: it has read scales.
+  const auto release_k = [&] {
+    memory.k_free(k_at.stage).arrive();
+    k_at.move();
+  };
+  const auto release_v = [&] {
+    memory.v_free(v_at.stage).arrive();
+    v_at.move();
+  };
+  const auto release_q = [&] {
+    memory.q_free(q_at.stage).arrive();
+    q_at.move();
+  };
+
+  for (;;) {
+    memory.q_full(q_at.stage).wait(q_at.parity);
+    TilePlace place = load_place(memory.place(q_at.stage));
+    place = {same_for_warp(place.b), same_for_warp(place.head), same_for_warp(place.tile)};
+    if (place.b < 0) return;
+    const Work work(args, place);
+    const Sequence& sequence = work.sequence;
+    const int row = work.first_row + lane_row;
+    const int first = work.first_row + consumer * 64, last = min(first + 63, sequence.q_length - 1);
+    // Tiles of keys that the block's other rows alone use pass by.
+    const int used = max(0, first) > last ? 0 : (sequence.allowed(last).hi + kKeys - 1) / kKeys;
+    int tile = work.end - 1;
+#pragma unroll 1
+    for (; tile >= work.begin && tile >= used; --tile) {
+      memory.k_full(k_at.stage).wait(k_at.parity);
+      memory.v_full(v_at.stage).wait(v_at.parity);
+      release_k();
+      release_v();
+    }
+    float row_factor[2] = {1, 1};
+    if (work.begin < work.end) {
+      const std::uint32_t scales = memory.q_scales(q_at.stage) + static_cast<std::uint32_t>(lane_row * 4);
+      row_factor[0] = bits_to_float(load_shared(scales)) * args.factor;
+      row_factor[1] = bits_to_float(load_shared(scales + 32)) * args.factor;
+    }
+    const std::uint32_t q_rows = same_for_warp(memory.q(q_at.stage) + static_cast<std::uint32_t>(consumer) * 64 * 128);
+    const Keys unmasked = sequence.all(first, last);  // keys that all of this warpgroup's rows may use
+    Fp32TwoRows softmax;
+    float o[kD / 2];
+#pragma unroll
+    for (int i = 0; i < kD / 2; ++i) o[i] = 0;
+
+#pragma unroll 1
+    for (; tile >= work.begin; --tile) {
+      memory.k_full(k_at.stage).wait(k_at.parity);
+      float s[kKeys / 2];
+      // Addresses of operands in registers that a warp has one of, where products read them.
+      multiply_scores<kKeys, kD, kRows>(s, q_rows, same_for_warp(memory.k(k_at.stage)));
+      float factor[kPieces][2];
+      const auto scale_products = [&]<int kPiece>() {
+        const float scale = bits_to_float(load_shared(memory.k_piece_scales(k_at.stage) + kPiece * 4));
+        if (scale == 0) scale_keys<kPiece, kInPiece>(s, memory.k_scales(k_at.stage), 1);
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {  // neither 0 nor infinite, which would make NaN of scores that are
+          factor[kPiece][h] = fminf(fmaxf(scale == 0 ? row_factor[h] : row_factor[h] * scale, 0x1p-126f), 0x1p126f);
+        }
+      };
+      for_each<kPieces>(scale_products);
+      release_k();
+      if (tile * kKeys < unmasked.lo || (tile + 1) * kKeys > unmasked.hi) {
+        const Keys allowed[2] = {sequence.allowed(row), sequence.allowed(row + 8)};
+        mask_scores<kKeys>(s, allowed, tile * kKeys + lane % 4 * 2);
+      }
+      const Fp32TwoRows::Step step = softmax.weigh(s, factor);
+      if (__any_sync(0xffffffffu, step.shrink[0] != 1 || step.shrink[1] != 1)) {
+#pragma unroll
+        for (int i = 0; i < kD / 2; ++i) o[i] *= step.shrink[i / 2 % 2];
+      }
+      memory.v_full(v_at.stage).wait(v_at.parity);
+      float unit[kPieces][2];
+      const auto take_scales = [&]<int kPiece>() {
+        const float scale = bits_to_float(load_shared(memory.v_piece_scales(v_at.stage) + kPiece * 4));
+        unit[kPiece][0] = step.unit[0], unit[kPiece][1] = step.unit[1];
+        if (scale == 0) {
+          take_scales_of_v<kPiece, kInPiece>(s, unit[kPiece], memory.v_scales(v_at.stage));
+        } else {
+          unit[kPiece][0] *= scale * kFromTop;
+          unit[kPiece][1] *= scale * kFromTop;
+        }
+      };
+      for_each<kPieces>(take_scales);
+      add_output<kKeys, kD>(o, s, same_for_warp(memory.v(v_at.stage)), unit);
+      release_v();
+    }
+    release_q();
+    finish_rows<kD>(args, place, work, row, softmax, o);
+  }
+}
+
+// A kernel's name cannot have an Fp32Shape in it: nvcc 13.0 writes host code then that does not compile.
+template <int kSplitters, int kConsumers, int kKeys, int kStages, int kQStages>
+struct Fp32Tiles {
+  static constexpr Fp32Shape kShape{kSplitters, kConsumers, kKeys, kStages, kQStages};
+};
+
+template <int kD, class Tiles>
+__global__ void __launch_bounds__(threads_of(Tiles::kShape), 1)
+    fp32_forward_kernel(const __grid_constant__ Fp32ForwardArgs args) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  constexpr Fp32Shape kShape = Tiles::kShape;
+  using Memory = Fp32Memory<kD, kShape>;
+  const Memory memory;
+  if (threadIdx.x == 0) memory.begin_barriers();
+  block_sync();
+  const int warpgroup = same_for_warp(static_cast<int>(threadIdx.x) / 128);
+  if (warpgroup < kShape.splitters) {
+    give_registers<kSplitterRegisters>();
+    split_items(args, memory);
+  } else {
+    take_registers<Memory::kConsumerRegisters>();
+    attend_rows(args, memory, warpgroup - kShape.splitters);
+  }
+#endif
+}
+
+}  // namespace strobe::cuda::sm90

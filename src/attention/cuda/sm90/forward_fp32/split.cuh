@@ -1,0 +1,246 @@
+// The threads that split in the Hopper forward for fp32: rows come from global memory into registers, are brought to
+// the top of fp16's range by a power of two, and go to shared memory as two fp16 parts. A row of Q has a scale of its
+// own. The rows of a piece of K or V share one where their sizes are alike, which spares those who multiply all work on
+// single scales; else each has its own.
+#pragma once
+
+#include "attention/cuda/device/element.cuh"
+#include "attention/cuda/device/tile.cuh"
+#include "attention/cuda/sm90/forward_fp32/items.cuh"
+
+namespace strobe::cuda::sm90 {
+
+// Sizes are alike where any 8 neighbours, unless they are all zeros, have one that is at most so many powers of two
+// below the largest of the piece: parts then keep 2^-29 of every row's largest.
+inline constexpr std::uint32_t kAlikePowers = 10;
+
+__device__ __forceinline__ float4 load_global(const float* from) {
+  float4 four;
+  asm volatile("ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(four.x), "=f"(four.y), "=f"(four.z), "=f"(four.w)
+               : "l"(from));
+  return four;
+}
+
+// threadIdx.x, asked for anew each time: the compiler would keep in registers what follows from it, and there are none.
+__device__ __forceinline__ int thread_anew() {
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
+
+template <int kD, Fp32Shape kShape>
+class Splitter {
+ public:
+  using Memory = Fp32Memory<kD, kShape>;
+  static constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kStep = Memory::kStep;
+  static constexpr int kCount = Memory::kPieceRows / kStep;
+
+  __device__ __forceinline__ explicit Splitter(const Memory& memory) : memory_(memory) {}
+
+  // The item that was begun goes to shared memory, and the next one is begun.
+  __device__ __forceinline__ void finish(const Item& item, const Item& after) {
+    lane_ = thread_anew() % Memory::kLanes, first_ = thread_anew() / Memory::kLanes;
+    if (item.kind == ItemKind::k || item.kind == ItemKind::v) return finish_keys(item, after);
+    if (item.kind == ItemKind::q) return finish_rows(item, after);
+    begin(after);
+    if (item.kind == ItemKind::nothing) return;
+    wait_for_rows();
+    pass_rows();
+  }
+
+  // There are no more tiles.
+  __device__ __forceinline__ void end() {
+    wait_for_rows();
+    pass_rows();
+  }
+
+ private:
+  __device__ __forceinline__ int row(int i) const { return first_ + i * kStep; }
+
+  __device__ __forceinline__ void load(int i, const Item& item) {
+    const bool there = row(i) >= item.there.lo && row(i) < item.there.hi;
+    const int column = lane_ * 8;
+    const float* const from = item.from + row(i) * item.stride + column;
+#pragma unroll
+    for (int half = 0; half < 8; half += 4) {
+      float4 four = make_float4(0, 0, 0, 0);
+      if (there && column + half < item.columns) four = load_global(from + half);
+      held_[i][half] = four.x, held_[i][half + 1] = four.y, held_[i][half + 2] = four.z, held_[i][half + 3] = four.w;
+    }
+  }
+
+  __device__ __forceinline__ void begin(const Item& item) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) load(i, item);
+  }
+
+  // Both parts of 8 elements to a tile of kTileRows rows; `tile`: row 0 of this item in it.
+  template <int kTileRows>
+  __device__ __forceinline__ void put(int i, float up, std::uint32_t tile) {
+    warp_sync();  // not before the others have gone, for want of registers
+    settle(held_[i]);
+    std::uint32_t parts[2][4];
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      std::uint32_t both[2];
+      to_planes<Fp32Scaled>(both, held_[i][2 * w] * up, held_[i][2 * w + 1] * up);
+      parts[0][w] = both[0], parts[1][w] = both[1];
+    }
+    const std::uint32_t to = tile + static_cast<std::uint32_t>(lane_ / 8) * kSlabBytes<kTileRows> +
+                             static_cast<std::uint32_t>(row(i) * 128 + ((lane_ ^ first_) & 7) * 16);
+    store_shared(to, parts[0]);
+    store_shared(to + kSlabsBytes<kTileRows, kD>, parts[1]);
+  }
+
+  __device__ __forceinline__ void tell_scale(int i, const RowScale& scale, std::uint32_t scales) const {
+    if (lane_ == 0) store_shared(scales + static_cast<std::uint32_t>(row(i) * 4), float_to_bits(scale.down));
+  }
+
+  // The largest magnitude of 8 elements; those that are not finite, which spoil their own row, left out where kFinite.
+  template <bool kFinite>
+  __device__ __forceinline__ float largest_of(int i) const {
+    if constexpr (kFinite) {
+      LargestFinite largest;
+#pragma unroll
+      for (int e = 0; e < 8; ++e) largest.take(held_[i][e]);
+      return largest;
+    }
+    float largest = 0;
+#pragma unroll
+    for (int e = 0; e < 8; ++e) largest = fmaxf(largest, fabsf(held_[i][e]));
+    return largest;
+  }
+
+  __device__ static __forceinline__ float row_max(float value) {
+#pragma unroll
+    for (int step = 1; step < Memory::kLanes; step *= 2) value = fmaxf(value, shuffle_xor(value, step));
+    return value;
+  }
+
+  // Of the whole piece, as bits, which order as the magnitudes do: the largest of all, and of the largest of each 8
+  // that are not zeros the least.
+  struct Sizes {
+    std::uint32_t largest, least;
+    __device__ __forceinline__ bool alike() const { return least + (kAlikePowers << 23) >= largest; }
+  };
+
+  template <bool kFinite>
+  __device__ __forceinline__ Sizes measure() {
+    constexpr std::uint32_t kNone = 0x7f800000;  // infinity
+    Sizes sizes{0, kNone};
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const std::uint32_t bits = float_to_bits(largest_of<kFinite>(i));
+      sizes.largest = max(sizes.largest, bits);
+      sizes.least = min(sizes.least, bits == 0 ? kNone : bits);
+    }
+    sizes.largest = warp_max(sizes.largest);
+    sizes.least = warp_min(sizes.least);
+    // By turns: no one writes here again before all have met once more.
+    const std::uint32_t place = memory_.sizes((kFinite ? 2 : 0) + turn_);
+    if (lane_index() == 0) {
+      const auto warp = static_cast<std::uint32_t>(warp_index());
+      store_shared(place + warp * 8, sizes.largest);
+      store_shared(place + warp * 8 + 4, sizes.least);
+    }
+    barrier_sync(1, Memory::kThreads);
+    if (!kFinite) turn_ ^= 1;
+#pragma unroll
+    for (std::uint32_t warp = 0; warp < Memory::kThreads / 32; warp += 2) {
+      std::uint32_t two[4];
+      load_shared(two, place + warp * 8);
+      sizes.largest = max(sizes.largest, max(two[0], two[2]));
+      sizes.least = min(sizes.least, min(two[1], two[3]));
+    }
+    return sizes;
+  }
+
+  __device__ __forceinline__ void finish_keys(const Item& item, const Item& after) {
+    const bool is_v = item.kind == ItemKind::v;
+    Sizes sizes = measure<false>();
+    if (sizes.largest >= 0x7f800000) sizes = measure<true>();  // an infinity is no measure for others
+    if (item.piece == 0) (is_v ? memory_.v_free(at_.stage) : memory_.k_free(at_.stage)).wait(at_.parity ^ 1);
+    const int stage = at_.stage + (is_v ? Memory::kStages : 0);  // those of V lie behind those of K
+    const auto before = static_cast<std::uint32_t>(item.piece * Memory::kPieceRows);
+    const std::uint32_t tile = memory_.k(stage) + before * 128;
+    const auto tell = [&](float scale) {
+      if (threadIdx.x != 0) return;
+      store_shared(memory_.k_piece_scales(stage) + static_cast<std::uint32_t>(item.piece * 4), float_to_bits(scale));
+    };
+    if (sizes.alike()) {
+      const RowScale scale(bits_to_float(sizes.largest));
+      tell(scale.down);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        put<kKeys>(i, scale.up, tile);
+        load(i, after);
+      }
+    } else {
+      tell(0);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        const RowScale scale(row_max(largest_of<true>(i)));
+        put<kKeys>(i, scale.up, tile);
+        tell_scale(i, scale, memory_.k_scales(stage) + before * 4);
+      }
+    }
+    publish_stores();
+    (is_v ? memory_.v_full(at_.stage) : memory_.k_full(at_.stage)).arrive();
+    if (is_v && item.piece == Memory::kPieces - 1) at_.move();
+    if (!sizes.alike()) begin(after);
+  }
+
+  __device__ __forceinline__ void finish_rows(const Item& item, const Item& after) {
+    if (item.piece == 0) wait_for_rows();
+    const auto before = static_cast<std::uint32_t>(item.piece * Memory::kPieceRows);
+    const std::uint32_t tile = memory_.q(q_stage()) + before * 128;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const RowScale scale(row_max(largest_of<false>(i)));
+      put<kRows>(i, scale.up, tile);
+      tell_scale(i, scale, memory_.q_scales(q_stage()) + before * 4);
+    }
+    if (after.kind != ItemKind::q) {
+      pass_rows();
+    } else {
+      publish_stores();
+    }
+    begin(after);  // not earlier: there are no registers for both
+  }
+
+  __device__ __forceinline__ int q_stage() const { return passed_ % Memory::kQStages; }
+  __device__ __forceinline__ void wait_for_rows() const {
+    memory_.q_free(q_stage()).wait((static_cast<std::uint32_t>(passed_ / Memory::kQStages) & 1) ^ 1);
+  }
+
+  // A tile of rows to those who multiply.
+  __device__ __forceinline__ void pass_rows() {
+    if (threadIdx.x == 0) store_place(memory_.place(q_stage()), load_place(memory_.rows(passed_)));
+    publish_stores();
+    memory_.q_full(q_stage()).arrive();
+    ++passed_;
+  }
+
+  const Memory& memory_;
+  int turn_ = 0;                   // of measuring
+  int passed_ = 0;                 // tiles of rows
+  int lane_, first_;               // this thread's columns and first row, in chunks of 8 and in the item
+  RingPlace<Memory::kStages> at_;  // a tile of K, then its V
+  float held_[kCount][8];
+};
+
+template <int kD, Fp32Shape kShape>
+__device__ __forceinline__ void split_items(const Fp32ForwardArgs& args, const Fp32Memory<kD, kShape>& memory) {
+  ItemStream<kD, kShape> stream(args, memory);
+  Splitter<kD, kShape> splitter(memory);
+  Item item;
+  while (item.kind != ItemKind::end) {
+    const Item after = stream.next();
+    splitter.finish(item, after);
+    item = after;
+  }
+  splitter.end();
+}
+
+}  // namespace strobe::cuda::sm90
