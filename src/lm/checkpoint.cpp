@@ -1,5 +1,6 @@
 #include "lm/checkpoint.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
@@ -18,6 +19,7 @@ constexpr const char* kFormat = "strobe lm checkpoint 1";
 constexpr const char* kGenerator = "philox4x32-10";
 constexpr std::array<State, 3> kStates{State::values, State::mean, State::variance};
 constexpr std::size_t kChecksumBytes = 4;
+constexpr std::int64_t kPiece = 1 << 20;  // floats
 
 const char* prefix_of(State which) {
   return which == State::values ? "" : which == State::mean ? "adamw.mean." : "adamw.variance.";
@@ -106,7 +108,18 @@ std::size_t checkpoint_bytes(const ModelShape& shape) {
   return kStates.size() * sizeof(float) * static_cast<std::size_t>(parameter_count(shape)) + kChecksumBytes;
 }
 
-void write_checkpoint(const std::string& path, const Model& model, const Settings& settings, const Progress& progress) {
+void for_each_piece(const ModelShape& shape, const StatePiece& use) {
+  const std::int64_t count = parameter_count(shape);
+  std::vector<float> memory(static_cast<std::size_t>(std::min(count, kPiece)));
+  for (const State which : kStates) {
+    for (std::int64_t first = 0; first < count; first += kPiece) {
+      use(which, first, std::span(memory).first(static_cast<std::size_t>(std::min(kPiece, count - first))));
+    }
+  }
+}
+
+void write_checkpoint(const std::string& path, const StatePiece& read, const Settings& settings,
+                      const Progress& progress) {
   SafeTensors layout = layout_of(settings.shape);
   layout.metadata = {{"format", kFormat},
                      {"step", std::to_string(progress.step)},
@@ -122,12 +135,11 @@ void write_checkpoint(const std::string& path, const Model& model, const Setting
   file.check_room(header.size() + layout.data_bytes());
   std::uint32_t checksum = crc32(header);
   file.write(header);
-  std::vector<float> state(static_cast<std::size_t>(parameter_count(settings.shape)));
-  for (const State which : kStates) {
-    model.read_state(which, state);
-    checksum = crc32(bytes_of(state), checksum);
-    file.write(bytes_of(state));
-  }
+  for_each_piece(settings.shape, [&](State which, std::int64_t first, std::span<float> piece) {
+    read(which, first, piece);
+    checksum = crc32(bytes_of(piece), checksum);
+    file.write(bytes_of(piece));
+  });
   file.commit(checksum_bytes(checksum));
 }
 
