@@ -64,13 +64,21 @@ std::int64_t whole(const SafeTensors& file, const char* key) {
   return value;
 }
 
+Json to_json(const LossScale& loss_scale) {
+  return Json::object(
+      {{"scale", loss_scale.scale}, {"fine_steps", loss_scale.fine_steps}, {"skipped", loss_scale.skipped}});
+}
+
+LossScale loss_scale_from(const Json& json) {
+  return {.scale = json.at("scale").as_number(),
+          .fine_steps = json.at("fine_steps").as_integer(),
+          .skipped = json.at("skipped").as_integer()};
+}
+
 Progress progress_of(const SafeTensors& file) {
-  const Json scale = Json::parse(metadata(file, "loss_scale"));
   return {.step = whole(file, "step"),
           .position = whole(file, "data_position"),
-          .loss_scale = {.scale = scale.at("scale").as_number(),
-                         .fine_steps = scale.at("fine_steps").as_integer(),
-                         .skipped = scale.at("skipped").as_integer()}};
+          .loss_scale = loss_scale_from(Json::parse(metadata(file, "loss_scale")))};
 }
 
 // The bytes first: the names of a shape that its file does not hold could fill the memory.
@@ -104,6 +112,17 @@ void check_checksum(std::string_view file) {
 
 }  // namespace
 
+Json to_json(const Progress& progress) {
+  return Json::object(
+      {{"step", progress.step}, {"data_position", progress.position}, {"loss_scale", to_json(progress.loss_scale)}});
+}
+
+Progress progress_from(const Json& json) {
+  return {.step = json.at("step").as_integer(),
+          .position = json.at("data_position").as_integer(),
+          .loss_scale = loss_scale_from(json.at("loss_scale"))};
+}
+
 std::size_t checkpoint_bytes(const ModelShape& shape) {
   return kStates.size() * sizeof(float) * static_cast<std::size_t>(parameter_count(shape)) + kChecksumBytes;
 }
@@ -125,10 +144,7 @@ void write_checkpoint(const std::string& path, const StatePiece& read, const Set
                      {"step", std::to_string(progress.step)},
                      {"data_position", std::to_string(progress.position)},
                      {"generator", kGenerator},
-                     {"loss_scale", Json::object({{"scale", progress.loss_scale.scale},
-                                                  {"fine_steps", progress.loss_scale.fine_steps},
-                                                  {"skipped", progress.loss_scale.skipped}})
-                                        .dump()},
+                     {"loss_scale", to_json(progress.loss_scale).dump()},
                      {"settings", to_json(settings).dump()}};
   const std::string header = header_of(layout);
   AtomicFile file(path, "checkpoint");

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "core/json.h"
 #include "core/mapped_file.h"
 #include "lm/loss_scale.h"
 #include "lm/model.h"
@@ -25,6 +26,9 @@ struct Progress {
 
   bool operator==(const Progress&) const = default;
 };
+
+Json to_json(const Progress& progress);
+Progress progress_from(const Json& json);
 
 // Bytes of a checkpoint but for its header.
 std::size_t checkpoint_bytes(const ModelShape& shape);

@@ -18,6 +18,16 @@ std::int64_t whole_in(const Json& json, const char* key, std::int64_t least) {
   return value;
 }
 
+}  // namespace
+
+Json to_json(const Upkeep& upkeep) {
+  return Json::object({{"checkpoint_every", upkeep.checkpoint_every},
+                       {"keep", upkeep.keep},
+                       {"val_data", upkeep.validation},
+                       {"val_every", upkeep.validation_every},
+                       {"val_batches", upkeep.validation_batches}});
+}
+
 Upkeep upkeep_from(const Json& json) {
   return {.checkpoint_every = whole_in(json, "checkpoint_every", 0),
           .keep = whole_in(json, "keep", 0),
@@ -25,8 +35,6 @@ Upkeep upkeep_from(const Json& json) {
           .validation_every = whole_in(json, "val_every", 0),
           .validation_batches = whole_in(json, "val_batches", 1)};
 }
-
-}  // namespace
 
 Upkeep read_upkeep(const std::string& path) {
   std::error_code ignored;
@@ -43,12 +51,7 @@ Upkeep read_upkeep(const std::string& path) {
 }
 
 void write_upkeep(const std::string& path, const Upkeep& upkeep) {
-  const Json json = Json::object({{"checkpoint_every", upkeep.checkpoint_every},
-                                  {"keep", upkeep.keep},
-                                  {"val_data", upkeep.validation},
-                                  {"val_every", upkeep.validation_every},
-                                  {"val_batches", upkeep.validation_batches}});
-  AtomicFile(path, "--out").commit(json.dump() + "\n");
+  AtomicFile(path, "--out").commit(to_json(upkeep).dump() + "\n");
 }
 
 }  // namespace strobe::lm

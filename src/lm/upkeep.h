@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "core/json.h"
+
 namespace strobe::lm {
 
 struct Upkeep {
@@ -14,6 +16,9 @@ struct Upkeep {
 
   bool operator==(const Upkeep&) const = default;
 };
+
+Json to_json(const Upkeep& upkeep);
+Upkeep upkeep_from(const Json& json);  // throws Error(invalid_argument) for anything else
 
 // The defaults where there is no such file. Throws Error(invalid_argument) with the path and what to do where it cannot
 // be read, or holds anything else.

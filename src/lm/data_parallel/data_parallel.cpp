@@ -20,6 +20,13 @@ comm::Elements elements(float* data, std::int64_t count) {
   return comm::elements(std::span(data, static_cast<std::size_t>(count)));
 }
 
+// What both have, elements of the run; nothing where they are apart.
+comm::Share common(const comm::Share& one, const comm::Share& other) {
+  const std::int64_t first = std::max(one.first, other.first);
+  const std::int64_t end = std::min(one.first + one.count, other.first + other.count);
+  return end > first ? comm::Share{first, end - first} : comm::Share{one.first, 0};
+}
+
 const Replica& checked(const Replica& replica) {
   const auto size = static_cast<std::int64_t>(replica.values.size());
   if (replica.values.size() != replica.gradients.size()) {
@@ -51,9 +58,8 @@ DataParallel::DataParallel(comm::Communicator& communicator, const Replica& repl
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const Bucket& bucket = buckets_[b];
     for (const std::size_t tensor : bucket.tensors) bucket_of_[tensor] = b;
-    const comm::Share share =
-        strategy_.updates == Updates::all ? comm::Share{0, bucket.count} : communicator.share(bucket.count);
-    groups_[b].own_first = bucket.first + share.first;
+    const comm::Share share = updated_by(communicator.rank(), bucket);
+    groups_[b].own_first = share.first;
     groups_[b].own_count = share.count;
     groups_[b].state_first = own_count_;
     own_count_ += share.count;
@@ -71,6 +77,12 @@ DataParallel::~DataParallel() {
     } catch (const Error&) {  // told by whoever waited first
     }
   }
+}
+
+comm::Share DataParallel::updated_by(int rank, const Bucket& bucket) const {
+  if (strategy_.updates == Updates::all) return {bucket.first, bucket.count};
+  const comm::Share share = comm::share_of(bucket.count, rank, communicator_.size());
+  return {bucket.first + share.first, share.count};
 }
 
 comm::Elements DataParallel::values(std::int64_t first, std::int64_t count) const {
@@ -195,6 +207,41 @@ void DataParallel::measure_calls(double backward_ended) {
 double DataParallel::mean_of_ranks(double value) {
   communicator_.all_reduce(comm::elements(std::span(&value, 1)));
   return value / communicator_.size();
+}
+
+// --- the optimizer's state -------------------------------------------------------------------------------------------
+
+float* DataParallel::average(Average which, const Group& group) const {
+  return state_.as<float>() + (which == Average::mean ? 0 : own_count_) + group.state_first;
+}
+
+void DataParallel::read_average(Average which, std::int64_t first, std::span<float> out) {
+  std::fill(out.begin(), out.end(), 0.0f);
+  const comm::Share piece{first, static_cast<std::int64_t>(out.size())};
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const Group& group = groups_[b];
+    const auto copy_own = [&](const comm::Share& part) {
+      std::copy_n(average(which, group) + part.first - group.own_first, part.count, out.data() + part.first - first);
+    };
+    if (strategy_.updates == Updates::all) {
+      copy_own(common(piece, updated_by(communicator_.rank(), buckets_[b])));
+      continue;
+    }
+    for (int rank = 0; rank < communicator_.size(); ++rank) {
+      const comm::Share part = common(piece, updated_by(rank, buckets_[b]));
+      if (part.count == 0) continue;
+      if (rank == communicator_.rank()) copy_own(part);
+      communicator_.broadcast(elements(out.data() + part.first - first, part.count), rank);
+    }
+  }
+}
+
+void DataParallel::write_average(Average which, std::int64_t first, std::span<const float> in) {
+  const comm::Share piece{first, static_cast<std::int64_t>(in.size())};
+  for (const Group& group : groups_) {
+    const comm::Share part = common(piece, {group.own_first, group.own_count});
+    std::copy_n(in.data() + part.first - first, part.count, average(which, group) + part.first - group.own_first);
+  }
 }
 
 // --- what is updated -------------------------------------------------------------------------------------------------

@@ -61,6 +61,12 @@ class DataParallel {
 
   double mean_of_ranks(double value);
 
+  // AdamW's averages of elements from `first` on; 0 where nothing is trained. All ranks read together, each has the
+  // whole piece then. Writing keeps of a whole piece what is this rank's.
+  enum class Average { mean, variance };
+  void read_average(Average which, std::int64_t first, std::span<float> out);
+  void write_average(Average which, std::int64_t first, std::span<const float> in);
+
   const std::vector<Bucket>& buckets() const { return buckets_; }
   bool exchanged(std::size_t bucket) const;                   // this step's sums of the bucket are there
   const StepRecord& record() const { return record_; }        // of the last step, after finish
@@ -84,6 +90,8 @@ class DataParallel {
   std::vector<ops::Trained> own_part() const;  // what this rank updates
   std::vector<ops::Trained> whole() const;     // all that is trained, with summed gradients
   comm::Elements values(std::int64_t first, std::int64_t count) const;
+  comm::Share updated_by(int rank, const Bucket& bucket) const;  // elements of the run
+  float* average(Average which, const Group& group) const;       // of the first element of what this rank updates
 
   comm::Communicator& communicator_;
   Replica replica_;
