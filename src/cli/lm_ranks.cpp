@@ -14,6 +14,8 @@ namespace {
 
 constexpr double kMostMegabytes = 1e6;
 
+}  // namespace
+
 std::vector<std::string> strategies_with_buckets() {
   std::vector<std::string> names;
   for (const lm::Strategy& strategy : lm::strategies()) {
@@ -21,8 +23,6 @@ std::vector<std::string> strategies_with_buckets() {
   }
   return names;
 }
-
-}  // namespace
 
 std::int64_t parse_bucket(std::string_view flag, std::string_view value) {
   const auto bytes = static_cast<std::int64_t>(1e6 * parse_number(flag, value, 0, kMostMegabytes));

@@ -5,6 +5,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/options.h"
 #include "comm/communicator.h"
@@ -22,6 +24,8 @@ struct ExchangeFlags {
 
 // --ddp NAME and --bucket-mb N.
 void add_exchange_options(OptionTable& table, ExchangeFlags& flags);
+
+std::vector<std::string> strategies_with_buckets();
 
 // Throws Error(invalid_argument) for a --bucket-mb where there are no buckets.
 lm::ParallelOptions exchange_from(const ExchangeFlags& flags);

@@ -117,15 +117,21 @@ void DataParallel::ready(std::size_t tensor) {
   if (group.left == 0 && strategy_.start == Start::when_ready) start(bucket_of_[tensor]);
 }
 
-comm::Pending DataParallel::counted(comm::Pending call, std::int64_t bytes) {
+comm::Pending DataParallel::counted(comm::Pending call, const ParallelCall& what) {
   ++record_.calls;
-  record_.bytes += bytes;
+  record_.bytes += what.bytes;
+  record_.all_calls.push_back(what);
   calls_.push_back(call);
   return call;
 }
 
+void DataParallel::open_record() {
+  if (recorded_) record_ = {};
+  recorded_ = false;
+}
+
 void DataParallel::start(std::size_t bucket) {
-  if (calls_.empty()) record_ = {};
+  open_record();
   const auto& [tensors, first, count] = buckets_[bucket];
   Group& group = groups_[bucket];
   const comm::Elements gradients = elements(replica_.gradients.data() + first, count);
@@ -135,7 +141,9 @@ void DataParallel::start(std::size_t bucket) {
   group.sums = counted(scatter ? communicator_.start_reduce_scatter(
                                      gradients, elements(scattered_.as<float>() + group.state_first, group.own_count))
                                : communicator_.start_all_reduce(gradients, gradients),
-                       gradients.bytes());
+                       {.kind = scatter ? comm::Kind::reduce_scatter : comm::Kind::all_reduce,
+                        .bucket = static_cast<std::int64_t>(bucket),
+                        .bytes = gradients.bytes()});
 }
 
 bool DataParallel::exchanged(std::size_t bucket) const {
@@ -149,17 +157,20 @@ double DataParallel::finish(const ops::AdamW& adamw, double clip) {
     fail(ErrorCode::invalid_argument, "data parallel: a step ends and bucket {} of {} still waits for {} gradients", b,
          groups_.size(), groups_[b].left);
   }
-  if (calls_.empty()) record_ = {};
+  open_record();
   record_.events.push_back({ParallelEvent::Kind::backward_ended, 0, backward_ended});
+  record_.backward_ended = backward_ended;
   wait_for_sums();
+  record_.update_began = now_seconds();
   ops::Update update = ops::update_of(adamw);
   update.gradient_scale /= static_cast<float>(communicator_.size());  // sums become means
   update.most = static_cast<float>(clip);
   limit(update);
   const std::vector<ops::Trained> own = own_part();
   ops::adamw({.threads = replica_.threads}, &update, own);
+  record_.update_ended = now_seconds();
   if (strategy_.updates != Updates::all) gather_values();
-  measure_calls(backward_ended);
+  measure_calls();
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     for (const std::size_t tensor : buckets_[b].tensors) groups_[b].left += replica_.tensors[tensor].uses;
     groups_[b].started = false;
@@ -181,27 +192,32 @@ void DataParallel::limit(ops::Update& update) {
   const double norm = ops::gradient_norm(place, own_part());
   double squares = norm * norm;
   const comm::Elements sum = comm::elements(std::span(&squares, 1));
-  counted(communicator_.start_all_reduce(sum, sum), sum.bytes()).wait();
+  counted(communicator_.start_all_reduce(sum, sum), {.bytes = sum.bytes()}).wait();
   ops::apply_norm(update, std::sqrt(squares) * static_cast<double>(update.gradient_scale));
 }
 
 void DataParallel::gather_values() {
   for (std::size_t b = 0; b < groups_.size(); ++b) {
     const comm::Elements whole = values(buckets_[b].first, buckets_[b].count);
-    counted(communicator_.start_all_gather(values(groups_[b].own_first, groups_[b].own_count), whole), whole.bytes());
+    counted(communicator_.start_all_gather(values(groups_[b].own_first, groups_[b].own_count), whole),
+            {.kind = comm::Kind::all_gather, .bucket = static_cast<std::int64_t>(b), .bytes = whole.bytes()});
   }
   for (const comm::Pending& call : calls_) call.wait();
 }
 
 // One thread does the calls one after the other, so their times do not overlap.
-void DataParallel::measure_calls(double backward_ended) {
-  for (const comm::Pending& call : calls_) {
-    const comm::CallTimes times = call.times();
-    const double hidden = std::clamp(backward_ended, times.began, times.ended) - times.began;
+void DataParallel::measure_calls() {
+  record_.optimizer = record_.update_ended - record_.update_began;
+  for (std::size_t i = 0; i < calls_.size(); ++i) {
+    ParallelCall& call = record_.all_calls[i];
+    const comm::CallTimes times = call.times = calls_[i].times();
+    const double hidden = std::clamp(record_.backward_ended, times.began, times.ended) - times.began;
     record_.hidden += hidden;
     record_.exposed += times.ended - times.began - hidden;
+    if (call.bucket < 0) record_.optimizer -= times.ended - times.began;
   }
   calls_.clear();
+  recorded_ = true;
 }
 
 double DataParallel::mean_of_ranks(double value) {

@@ -34,11 +34,21 @@ struct ParallelEvent {
   double seconds = 0;  // on the clock of core/clock.h
 };
 
+struct ParallelCall {
+  comm::Kind kind = comm::Kind::all_reduce;
+  std::int64_t bucket = -1;  // -1: the sum of squares for the norm
+  std::int64_t bytes = 0;    // of the vector that it is about
+  comm::CallTimes times{};
+};
+
 // What a step exchanged, seen from this rank.
 struct StepRecord {
-  std::int64_t calls = 0, bytes = 0;  // bytes: of the vectors that calls were about
-  double hidden = 0, exposed = 0;     // seconds of calls before and after backward ended
+  std::int64_t calls = 0, bytes = 0;                              // of all_calls
+  double hidden = 0, exposed = 0;                                 // seconds of calls before and after backward ended
+  double optimizer = 0;                                           // seconds of the norm and AdamW, without calls
+  double backward_ended = 0, update_began = 0, update_ended = 0;  // moments
   std::vector<ParallelEvent> events;
+  std::vector<ParallelCall> all_calls;  // in their order
 };
 
 class DataParallel {
@@ -81,12 +91,13 @@ class DataParallel {
     comm::Pending sums;
   };
 
+  void open_record();
   void start(std::size_t bucket);
-  comm::Pending counted(comm::Pending call, std::int64_t bytes);
+  comm::Pending counted(comm::Pending call, const ParallelCall& what);
   void wait_for_sums();
   void limit(ops::Update& update);
   void gather_values();
-  void measure_calls(double backward_ended);
+  void measure_calls();
   std::vector<ops::Trained> own_part() const;  // what this rank updates
   std::vector<ops::Trained> whole() const;     // all that is trained, with summed gradients
   comm::Elements values(std::int64_t first, std::int64_t count) const;
@@ -104,7 +115,8 @@ class DataParallel {
   std::int64_t own_count_ = 0;
   std::vector<comm::Pending> calls_;  // of the step
   StepRecord record_;
-  int exceptions_;  // under way when this was made
+  bool recorded_ = true;  // the record is a whole step's, and the next one has not begun
+  int exceptions_;        // under way when this was made
 };
 
 }  // namespace strobe::lm
