@@ -94,7 +94,7 @@ std::string bucket_text(const ParallelRow& row) {
   return bucket ? fmt::format("{}", *bucket) : "-";
 }
 
-std::string megabytes(std::size_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / 1e6); }
+std::string megabytes_text(std::size_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / 1e6); }
 
 constexpr double lm::ParallelStep::*const kParts[] = {&lm::ParallelStep::forward, &lm::ParallelStep::backward,
                                                       &lm::ParallelStep::exposed, &lm::ParallelStep::hidden,
@@ -134,8 +134,9 @@ std::string exchange_table(const std::vector<const ParallelRow*>& of_cell) {
     const lm::ParallelTimes& times = row->ranks[0];
     const lm::ParallelMemory memory = memory_of(*row);
     table.add_row({name_of(*row), bucket_text(*row), std::to_string(times.calls), std::to_string(times.buckets),
-                   megabytes(static_cast<std::size_t>(times.bytes)), megabytes(optimizer_bytes(*row)),
-                   megabytes(memory.after_init), megabytes(memory.before_update), megabytes(memory.after_step)});
+                   megabytes_text(static_cast<std::size_t>(times.bytes)), megabytes_text(optimizer_bytes(*row)),
+                   megabytes_text(memory.after_init), megabytes_text(memory.before_update),
+                   megabytes_text(memory.after_step)});
   }
   return table.text();
 }

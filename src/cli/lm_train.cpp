@@ -12,6 +12,7 @@
 #include "cli/lm_train_begin.h"
 #include "cli/lm_train_options.h"
 #include "cli/lm_train_run.h"
+#include "cli/lm_verify.h"
 #include "core/counted.h"
 #include "core/fail.h"
 #include "core/signals.h"
@@ -101,7 +102,8 @@ std::string told_aside(const lm::CheckpointFolder& folder, const std::vector<std
 
 void check_flags(const TrainFlags& flags) {
   if (flags.data.empty()) fail(ErrorCode::invalid_argument, "--data: is needed: the file to learn from");
-  if (flags.out.empty()) fail(ErrorCode::invalid_argument, "--out: is needed: the folder for checkpoints");
+  if (flags.out.empty() && !flags.verify)
+    fail(ErrorCode::invalid_argument, "--out: is needed: the folder for checkpoints");
   if (flags.exchange.strategy.empty()) {
     refuse_several_ranks("lm train");
     if (flags.exchange.bucket_bytes) exchange_from(flags.exchange);  // refuses
@@ -136,6 +138,7 @@ int run_lm_train(Arguments arguments) {
     return kFine;
   }
   check_flags(flags);
+  if (flags.verify) return run_lm_verify(flags);
   const std::unique_ptr<comm::Communicator> ranks = flags.exchange.strategy.empty() ? nullptr : join_ranks("lm train");
   const lm::TokenFile data(flags.data, lm::data_format(flags.data_format, flags.data), "--data");
   TrainBegin begin = begin_training(flags, data, ranks.get());

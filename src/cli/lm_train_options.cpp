@@ -164,6 +164,8 @@ void add_train_options(OptionTable& table, TrainFlags& flags) {
                flags.recompute = lm::recompute_of(parse_word(flag, value, lm::recompute_names()));
              }});
   add_exchange_options(table, flags.exchange);
+  table.add(make_switch("verify", "with --ddp: 5 steps on the ranks and on one process, weights compared; no --out",
+                        flags.verify));
   count("sample-tokens", "tokens of the text at the end; default 128", 0, flags.sample_tokens);
   table.add(
       make_switch("quick", "do not measure the machine's ceiling, of which MFU is a share; default off", flags.quick));

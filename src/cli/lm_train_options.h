@@ -39,6 +39,7 @@ struct TrainFlags {
   lm::Recompute recompute = lm::Recompute::none;
   bool quick = false;
   ExchangeFlags exchange;
+  bool verify = false;
 
   TrainFlags();
 };

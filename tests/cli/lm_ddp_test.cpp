@@ -158,6 +158,25 @@ TEST_F(LmDdp, RefusesWhatRanksDoNotDo) {
   expect_refusal(run_program(flags + "--bucket-mb 3", scratch_), 2, "--bucket-mb: without --ddp");
 }
 
+TEST_F(LmDdp, VerifiesAgainstOneProcess) {
+  const auto verified = [&](int ranks, const std::string& flags) {
+    const Program program = launch(ranks, kSmall + "--verify --ddp " + flags);
+    EXPECT_EQ(program.code, 0) << program.errors << program.output;
+    return program.output;
+  };
+  const std::string bucketed = verified(2, "bucketed --bucket-mb 0.02");
+  for (const char* part : {"[0]    5  ", "[0] layers.1.attention.q.weight ", "[0] fc1.bias ",
+                           "[0] language model: fine: ", "[0] toy MLP with biases: fine: "}) {
+    EXPECT_NE(bucketed.find(part), std::string::npos) << part << bucketed;
+  }
+  const std::string sharded = verified(4, "sharded --steps 3");
+  EXPECT_NE(sharded.find("; largest difference from flat 0.0e+00, at most 0; all ranks"), std::string::npos) << sharded;
+  EXPECT_NE(verified(2, "sharded-rs --bucket-mb 0.02 --steps 3").find("from bucketed "), std::string::npos);
+  EXPECT_EQ(scratch_.entries(), 0u) << "nothing is written";
+  expect_refusal(run_program(kSmall + "--verify", scratch_), 2, "--verify: of ranks; valid with --ddp");
+  expect_refusal(run_program(kSmall + "--verify --ddp flat --out run", scratch_), 2, "--out: with --verify nothing");
+}
+
 // The rate does not depend on the number of steps, so that a run may be cut off anywhere and go on to a nearer end.
 const std::string kConstantRate = "--lr-min 0.003 --lr-warmup 0 --sample-tokens 0 --ddp sharded ";
 
