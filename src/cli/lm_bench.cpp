@@ -209,10 +209,8 @@ void check_rank_options(LmBenchOptions& options) {
     if (!options.trace.empty()) fail(ErrorCode::invalid_argument, "--trace: of ranks alone; valid with --ddp");
     return;
   }
-  if (options.chose_device && options.device == Device::cuda) {
-    fail(
-        ErrorCode::unsupported,
-        "--device cuda: not with --ddp: on a GPU backward is one graph, which tells of no single gradient; valid: cpu");
+  for (const lm::Precision precision : options.precisions) {
+    check_on_ranks(options.chose_device ? options.device : Device::cpu, precision);
   }
   options.device = Device::cpu;
 }

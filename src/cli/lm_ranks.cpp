@@ -64,9 +64,21 @@ std::unique_ptr<comm::Communicator> join_ranks(const std::string& command) {
                                                     .facts = {.build = build_revision(), .fingerprint = command}});
 }
 
+void check_on_ranks(Device device, lm::Precision precision) {
+  if (device == Device::cuda) {
+    fail(ErrorCode::unsupported,
+         "--device cuda: not with --ddp: on a GPU backward is one graph, which tells of no single gradient; valid: "
+         "cpu");
+  }
+  if (precision == lm::Precision::fp16) {
+    fail(ErrorCode::unsupported,
+         "--precision fp16: not with --ddp, which keeps no loss scale over ranks; valid: fp32, bf16");
+  }
+}
+
 void refuse_several_ranks(const std::string& command) {
   const comm::World world = comm::this_world();
-  if (world.size == 1) return;
+  if (world.rank == 0 && world.size <= 1) return;  // 0: not told
   fail(ErrorCode::invalid_argument, "{}: this process is rank {} of {}; valid: with --ddp {}, or one rank", command,
        world.rank, world.size, fmt::join(lm::strategy_names(), "|"));
 }

@@ -11,6 +11,8 @@
 #include "cli/options.h"
 #include "comm/communicator.h"
 #include "lm/data_parallel/data_parallel.h"
+#include "lm/precision.h"
+#include "strobe/attention.h"
 
 namespace strobe::cli {
 
@@ -33,6 +35,9 @@ lm::ParallelOptions exchange_from(const ExchangeFlags& flags);
 // The ranks of the job that this process is in, which is one rank where it was started alone. command: "lm train", the
 // same on all.
 std::unique_ptr<comm::Communicator> join_ranks(const std::string& command);
+
+// Throws Error(unsupported) for what ranks do not train: on a GPU, in fp16.
+void check_on_ranks(Device device, lm::Precision precision);
 
 // Throws Error(invalid_argument) where this process is one of several ranks: without --ddp each would do it all.
 void refuse_several_ranks(const std::string& command);

@@ -102,22 +102,15 @@ std::string told_aside(const lm::CheckpointFolder& folder, const std::vector<std
 
 void check_flags(const TrainFlags& flags) {
   if (flags.data.empty()) fail(ErrorCode::invalid_argument, "--data: is needed: the file to learn from");
-  if (flags.out.empty() && !flags.verify)
+  if (flags.out.empty() && !flags.verify) {
     fail(ErrorCode::invalid_argument, "--out: is needed: the folder for checkpoints");
+  }
   if (flags.exchange.strategy.empty()) {
     refuse_several_ranks("lm train");
     if (flags.exchange.bucket_bytes) exchange_from(flags.exchange);  // refuses
     return;
   }
-  if (flags.device == Device::cuda) {
-    fail(
-        ErrorCode::unsupported,
-        "--device cuda: not with --ddp: on a GPU backward is one graph, which tells of no single gradient; valid: cpu");
-  }
-  if (flags.precision == lm::Precision::fp16) {
-    fail(ErrorCode::unsupported,
-         "--precision fp16: not with --ddp, which keeps no loss scale over ranks; valid: fp32, bf16");
-  }
+  check_on_ranks(flags.device.value_or(Device::cpu), flags.precision.value_or(lm::Precision::fp32));
 }
 
 std::unique_ptr<lm::Learner> make_learner(const lm::Settings& settings, const TrainFlags& flags, int threads,

@@ -57,10 +57,14 @@ std::string verdict_of(const lm::Verification& verification) {
 
 void check_verify_flags(const TrainFlags& flags) {
   if (flags.exchange.strategy.empty()) fail(ErrorCode::invalid_argument, "--verify: of ranks; valid with --ddp NAME");
-  if (!flags.out.empty() || flags.resume) {
-    fail(ErrorCode::invalid_argument, "{}: with --verify nothing is written or read back; leave it out",
-         flags.resume ? "--resume" : "--out");
-  }
+  const auto refuse_if = [](bool given, const char* flag) {
+    if (given) fail(ErrorCode::invalid_argument, "{}: with --verify nothing is kept or tested; leave it out", flag);
+  };
+  refuse_if(!flags.out.empty(), "--out");
+  refuse_if(flags.resume, "--resume");
+  refuse_if(flags.checkpoint_every.has_value(), "--checkpoint-every");
+  refuse_if(flags.keep.has_value(), "--keep");
+  refuse_if(!flags.validation.empty(), "--val-data");
   if (flags.precision.value_or(lm::Precision::fp32) != lm::Precision::fp32) {
     fail(ErrorCode::invalid_argument, "--precision {}: weights are held to {:g} in fp32; valid with --verify: fp32",
          lm::name_of(*flags.precision), lm::kMostDifference);
