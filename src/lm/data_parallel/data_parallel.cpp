@@ -237,6 +237,7 @@ void DataParallel::read_average(Average which, std::int64_t first, std::span<flo
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const Group& group = groups_[b];
     const auto copy_own = [&](const comm::Share& part) {
+      if (part.count == 0) return;
       std::copy_n(average(which, group) + part.first - group.own_first, part.count, out.data() + part.first - first);
     };
     if (strategy_.updates == Updates::all) {
@@ -256,6 +257,7 @@ void DataParallel::write_average(Average which, std::int64_t first, std::span<co
   const comm::Share piece{first, static_cast<std::int64_t>(in.size())};
   for (const Group& group : groups_) {
     const comm::Share part = common(piece, {group.own_first, group.own_count});
+    if (part.count == 0) continue;
     std::copy_n(in.data() + part.first - first, part.count, average(which, group) + part.first - group.own_first);
   }
 }
