@@ -42,11 +42,11 @@ endfunction()
 
 # strobe_in_batches(<target>)
 #
-# Compiles some files as one: most of the time of a first build went into reading the same headers 250 times. Not with
-# CUDA: there, and so in CI, each file is compiled with what it includes itself. Names in the nameless namespaces of a
-# folder's files are therefore different, or overloads.
+# Compiles files in batches: most of the time of a build went into reading the same headers 250 times. Names in the
+# nameless namespaces of a folder's files are therefore different, or overloads. -DSTROBE_BATCHES=OFF compiles each file
+# with what it includes itself.
 function(strobe_in_batches target)
-  if(NOT STROBE_HAS_CUDA AND NOT CMAKE_CROSSCOMPILING)
+  if(STROBE_BATCHES)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
 endfunction()

@@ -31,6 +31,7 @@ namespace {
 
 constexpr double kStartLimit = 60;   // seconds for mpirun to start all ranks
 constexpr double kKillDelay = 2;     // from asking a rank to end to ending it, and then to ending the process around it
+constexpr int kLookEvery = 100;      // milliseconds without news after which limits are looked at
 constexpr double kWakeEvery = 1;     // seconds between two wake-ups of the processes around ranks
 constexpr double kMpirunLimit = 10;  // for mpirun to end once all ranks have
 
@@ -93,10 +94,14 @@ class RunningJob {
   JobEnd run() {
     const double started = now_seconds();
     while (ended_ < job_.ranks) {
-      wait_for_news();
+      hear_news(kLookEvery);
       pass_signals_on();
       wake_tellers();
-      if (mpirun_ended() && (ended_ < job_.ranks)) note_failure(kRuntimeFailure, mpirun_complaint());
+      if (mpirun_ended()) {
+        while (hear_news(0)) {  // whoever mpirun waited for has told all by now: none of it may be unread
+        }
+        if (ended_ < job_.ranks) note_failure(kRuntimeFailure, mpirun_complaint());
+      }
       if (static_cast<int>(ranks_.size()) < job_.ranks && now_seconds() > started + kStartLimit)
         note_failure(kRuntimeFailure,
                      fmt::format("mpirun started {} of {} ranks in {} s", ranks_.size(), job_.ranks, kStartLimit));
@@ -132,21 +137,26 @@ class RunningJob {
     _exit(127);
   }
 
-  void wait_for_news() {
+  // Whether there was any, of a rank, in so many milliseconds.
+  bool hear_news(int milliseconds) {
     std::vector<pollfd> entries{{.fd = listener_, .events = POLLIN, .revents = 0},
                                 {.fd = signals_.descriptor(), .events = POLLIN, .revents = 0}};
     for (const Rank& rank : ranks_) entries.push_back({.fd = rank.socket, .events = POLLIN, .revents = 0});
-    poll(entries.data(), entries.size(), 100);
+    bool any = false;
+    if (poll(entries.data(), entries.size(), milliseconds) <= 0) return any;
     for (std::size_t i = 0; i + 2 < entries.size(); ++i) {
-      if (entries[i + 2].revents) hear(ranks_[i]);
+      if (!entries[i + 2].revents) continue;
+      hear(ranks_[i]);
+      any = true;
     }
     if (entries[0].revents) {
       const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-      if (socket >= 0) {
-        ranks_.push_back({.socket = socket, .around = process_behind(socket)});
-        send_streams(socket);
-      }
+      if (socket < 0) return any;
+      ranks_.push_back({.socket = socket, .around = process_behind(socket)});
+      send_streams(socket);
+      any = true;
     }
+    return any;
   }
 
   void hear(Rank& rank) {

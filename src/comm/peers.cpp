@@ -69,8 +69,8 @@ void Peers::greet(Listener& listener) {
     if (refusal.empty() && (!fits || !hosts_[static_cast<std::size_t>(rank)].empty()))
       refusal = fmt::format("rank {} ({}) came twice or is none of 1 to {}", rank, host, world_.size - 1);
     if (refusal.empty()) hosts_[static_cast<std::size_t>(rank)] = host;
-    members_.push_back({.rank = rank, .channel = std::move(*channel), .heard = now_seconds()});
-    if (!refusal.empty()) until = std::min(until, now_seconds() + 1);  // others that come are told too
+    members_.push_back({.rank = rank, .channel = std::move(*channel)});
+    if (!refusal.empty()) until = std::min(until, now_seconds() + limits_.silence);  // others that come are told too
   }
   if (!refusal.empty()) {
     tell_all(Json::object({{"refused", refusal}}));
@@ -107,7 +107,7 @@ void Peers::join(const std::string& addresses, int port) {
   }
   for (const Json& host : answer->at("hosts").as_array()) hosts_.push_back(printable(host.as_string()));
   shared_ = answer->at("shared").as_string();
-  members_.push_back({.rank = 0, .channel = std::move(*channel), .heard = now_seconds()});
+  members_.push_back({.rank = 0, .channel = std::move(*channel)});
 }
 
 void Peers::start() {
@@ -115,6 +115,7 @@ void Peers::start() {
   left_.assign(hosts_.size(), false);
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_ < 0) fail(ErrorCode::runtime, "no eventfd for the thread that watches the other ranks");
+  for (Member& member : members_) member.heard = now_seconds();  // before, ranks may have waited for others
   thread_ = std::thread([this] { attend(); });
 }
 
@@ -136,12 +137,7 @@ void Peers::attend() {
     std::uint64_t ignored = 0;
     static_cast<void>(!read(wake_, &ignored, sizeof(ignored)));
 
-    std::string reason;
-    {
-      const std::lock_guard lock(mutex_);
-      reason.swap(reason_);
-    }
-    if (!reason.empty()) lose(world_.rank, reason);
+    tell_own_end();
     if (leaving_ && !told_leaving && !failed()) {
       told_leaving = true;
       const std::lock_guard lock(mutex_);
@@ -155,6 +151,16 @@ void Peers::attend() {
     for (Member& member : members_) hear(member);
     check_members();
   }
+  tell_own_end();  // a reason may be as late as that
+}
+
+void Peers::tell_own_end() {
+  std::string reason;
+  {
+    const std::lock_guard lock(mutex_);
+    reason.swap(reason_);
+  }
+  if (!reason.empty()) lose(world_.rank, reason);
 }
 
 void Peers::hear(Member& member) {

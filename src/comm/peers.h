@@ -55,7 +55,7 @@ class Peers {
   struct Member {  // a rank that this one is connected to
     int rank;
     Channel channel;
-    double heard;  // when
+    double heard = 0;  // when; counts from the moment on that the thread is started
     bool left = false;
   };
 
@@ -63,6 +63,7 @@ class Peers {
   void join(const std::string& addresses, int port);
   void start();
   void attend();  // the thread
+  void tell_own_end();
   void hear(Member& member);
   void handle(Member& member, const Json& message);
   void beat();

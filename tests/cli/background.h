@@ -13,6 +13,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cli/run_program.h"
@@ -20,6 +21,13 @@
 namespace strobe::test {
 
 inline void pause_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+// Looks until it is so, for as long as any machine may take.
+template <class Condition>
+bool becomes(Condition condition) {
+  for (int i = 0; i < 60 * 50 && !condition(); ++i) pause_for(0.02);
+  return condition();
+}
 
 inline std::vector<std::string> words_in(const std::string& text) {
   std::istringstream stream(text);
@@ -37,7 +45,7 @@ inline std::vector<std::string> words_in(const std::string& text) {
   _exit(127);
 }
 
-class Background {
+class Background {  // killed where nobody waited for its end
  public:
   Background(const std::string& arguments, const Scratch& scratch) : pid_(fork()) {
     if (pid_ != 0) return;
@@ -46,12 +54,25 @@ class Background {
     become_program(arguments, scratch);
   }
 
+  ~Background() {
+    if (pid_ <= 0) return;
+    send(SIGKILL);
+    wait();
+  }
+  Background(const Background&) = delete;
+  Background& operator=(const Background&) = delete;
+
   void send(int signal) const { kill(pid_, signal); }
 
+  bool has_ended() const {
+    siginfo_t end{};
+    return waitid(P_PID, static_cast<id_t>(pid_), &end, WEXITED | WNOHANG | WNOWAIT) != 0 || end.si_pid != 0;
+  }
+
   // The exit code, or 128 and the signal that it died of.
-  int wait() const {
+  int wait() {
     int status = 0;
-    waitpid(pid_, &status, 0);
+    waitpid(std::exchange(pid_, -1), &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 

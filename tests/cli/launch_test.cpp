@@ -19,8 +19,7 @@ class Launch : public testing::Test {
     return "./ranks.sh";
   }
   bool appears(const std::string& file) const {
-    for (int i = 0; i < 500 && !std::filesystem::exists(scratch_.path() / file); ++i) pause_for(0.02);
-    return std::filesystem::exists(scratch_.path() / file);
+    return becomes([&] { return std::filesystem::exists(scratch_.path() / file); });
   }
 
   Scratch scratch_;
@@ -98,7 +97,7 @@ TEST_F(Launch, PassesSignalsOn) {
   const std::string command = script(
       "trap 'echo > ended$OMPI_COMM_WORLD_RANK; exit 0' TERM; echo > ready$OMPI_COMM_WORLD_RANK; "
       "while true; do sleep 0.05; done");
-  const Background program("launch -n 2 -- " + command, scratch_);
+  Background program("launch -n 2 -- " + command, scratch_);
   ASSERT_TRUE(appears("ready0") && appears("ready1"));
   program.send(SIGTERM);
   EXPECT_EQ(program.wait(), 128 + SIGTERM);
@@ -108,12 +107,11 @@ TEST_F(Launch, PassesSignalsOn) {
 TEST_F(Launch, LeavesNothingWhenItIsKilled) {
   const std::string mark = "strobe-launch-kill-" + std::to_string(getpid());
   const std::string command = script("echo > ready$OMPI_COMM_WORLD_RANK; exec sh -c 'sleep 100; echo " + mark + "'");
-  const Background program("launch -n 2 -- " + command, scratch_);
+  Background program("launch -n 2 -- " + command, scratch_);
   ASSERT_TRUE(appears("ready0") && appears("ready1"));
   program.send(SIGKILL);
   EXPECT_EQ(program.wait(), 128 + SIGKILL);
-  for (int i = 0; i < 250 && processes_with(mark) > 0; ++i) pause_for(0.02);
-  EXPECT_EQ(processes_with(mark), 0);
+  EXPECT_TRUE(becomes([&] { return processes_with(mark) == 0; }));
 }
 
 TEST_F(Launch, RefusesBadInput) {

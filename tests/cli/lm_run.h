@@ -18,9 +18,11 @@ inline const std::string kSmall =
     "lm train --data " + kText +
     " --d-model 32 --d-ff 64 --layers 2 --heads 4 --context 32 --batch 4 --lr 0.003 --threads 1 --quick ";
 
+// Of whole lines: another may be being written.
 inline std::vector<double> losses_in(const Scratch& scratch, const std::string& folder) {
   std::vector<double> losses;
-  std::istringstream lines(scratch.read(folder + "/steps.jsonl"));
+  const std::string text = scratch.read(folder + "/steps.jsonl");
+  std::istringstream lines(text.substr(0, text.rfind('\n') + 1));
   for (std::string line; std::getline(lines, line);) {
     const Json row = Json::parse(line);
     if (row.find("loss")) losses.push_back(row.at("loss").as_number());

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <vector>
 
 #include "cli/background.h"
@@ -72,13 +73,13 @@ TEST(Solve, AnswersFilesOfAnIndependentScript) {
   EXPECT_EQ(scratch.entries(), 2u);
 }
 
+const std::regex kSizesAndTime(R"(\(B, N, d\): \(3, 19, 8\)\nTime: \d+\.\d{3} seconds\n)");
+
 TEST(Solve, PrintsSizesTimeAndStages) {
   const Scratch scratch;
   const std::string input = "'" STROBE_TEST_DATA "/solve/plain.in'";
   const Program plain = run_hw4(input + " out", scratch);
-  EXPECT_EQ(plain.output.find("(B, N, d): (3, 19, 8)\nTime: 0.0"), 0u) << plain.output;
-  EXPECT_EQ(plain.output.substr(plain.output.size() - 9), " seconds\n");
-  EXPECT_EQ(std::count(plain.output.begin(), plain.output.end(), '\n'), 2);
+  EXPECT_TRUE(std::regex_match(plain.output, kSizesAndTime)) << plain.output;
   const Program timing = run_program("solve " + input + " out --timing --device cpu --impl standard", scratch);
   for (const char* part : {"standard on cpu", "read", "host-to-device", "kernel", "device-to-host", "write", "total",
                            "process start", "context creation", "fsync"}) {
@@ -91,7 +92,7 @@ TEST(Solve, ByARungOfTheLadder) {
   const std::string input = "'" STROBE_TEST_DATA "/solve/plain.in'";
   const Program rung = run_program("solve " + input + " out --rung sequential", scratch);
   ASSERT_EQ(rung.code, 0) << rung.errors;
-  EXPECT_EQ(rung.output.find("(B, N, d): (3, 19, 8)\nTime: 0.0"), 0u) << rung.output;
+  EXPECT_TRUE(std::regex_match(rung.output, kSizesAndTime)) << rung.output;
   const std::vector<float> expected = floats_in(read_file(STROBE_TEST_DATA "/solve/plain.out")),
                            found = floats_in(scratch.read("out"));
   ASSERT_EQ(found.size(), expected.size());
@@ -158,12 +159,11 @@ TEST(Solve, FullDiskIsAFailureThatLeavesNothing) {
 
 TEST(Solve, SignalsInTheMiddleLeaveNothing) {
   const Scratch scratch;
-  write_problem(scratch, "in", {40, 2048, 64}, 3 * 40 * 2048 * 64);  // some seconds of `reference`
+  write_problem(scratch, "in", {4, 65536, 8}, 3 * 4 * 65536 * 8);  // a minute and more of `reference`
   // SIGBUS is how a mapped file that became shorter is told.
   for (const auto& [signal, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}, std::pair{SIGBUS, 3}}) {
-    const Background solving("solve in out --device cpu --impl reference", scratch);
-    for (int i = 0; i < 2000 && scratch.entries() < 2; ++i) pause_for(0.005);  // until its temporary file is there
-    EXPECT_EQ(scratch.entries(), 2u);
+    Background solving("solve in out --device cpu --impl reference", scratch);
+    ASSERT_TRUE(becomes([&] { return scratch.entries() == 2; }));  // its temporary file is there
     pause_for(0.05);
     solving.send(signal);
     EXPECT_EQ(solving.wait(), code);
@@ -217,7 +217,8 @@ TEST(Cases, VerdictsOfOtherPrograms) {
                                                                       {"failing", "RE", "exit code 7: no luck"},
                                                                       {"crashing", "RE", "signal 11"},
                                                                       {"slow", "TLE", ""}}) {
-    const Program program = run_program("cases judge dir --limits 1,1,1 --program ./" + name, scratch);
+    const std::string limits = verdict == "TLE" ? "1,1,1" : "50,50,50";
+    const Program program = run_program("cases judge dir --limits " + limits + " --program ./" + name, scratch);
     EXPECT_EQ(program.code, 1) << name;
     EXPECT_NE(program.output.find(" " + verdict + " "), std::string::npos) << program.output;
     EXPECT_NE(program.output.find(part), std::string::npos) << program.output;

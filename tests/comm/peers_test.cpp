@@ -25,16 +25,18 @@ comm::World world_of(int rank, int size) {
   return world;
 }
 
-constexpr comm::Limits kLimits{.silence = 1, .operation = 5};
+constexpr comm::Limits kPatient{.silence = 60, .operation = 60};   // for a busy machine
+constexpr comm::Limits kImpatient{.silence = 1, .operation = 60};  // where the silence is what is waited for
 
 // What rank 0 tells, and where they did not meet the other's exit code. The other rank is a process that joins with
 // `other` and then does `act`.
-std::string error_of_rank_0(const comm::World& own, const comm::World& other, const std::function<void(Peers&)>& act) {
+std::string error_of_rank_0(const comm::World& own, const comm::World& other, const std::function<void(Peers&)>& act,
+                            const comm::Limits& limits = kPatient) {
   Listener listener(Listener::Reach::this_host);
   const pid_t child = fork();
   if (child == 0) {
     try {
-      Peers peers(other, {"build", "model"}, kLimits, "127.0.0.1", listener.port());
+      Peers peers(other, {"build", "model"}, limits, "127.0.0.1", listener.port());
       act(peers);
     } catch (const Error& error) {
       _exit(error.code() == ErrorCode::invalid_argument ? 2 : 3);
@@ -44,9 +46,9 @@ std::string error_of_rank_0(const comm::World& own, const comm::World& other, co
   std::string text;
   bool met = false;
   try {
-    Peers peers(own, {"build", "model"}, kLimits, listener, "a word for all");
+    Peers peers(own, {"build", "model"}, limits, listener, "a word for all");
     met = true;
-    const double until = now_seconds() + 10;
+    const double until = now_seconds() + 60;
     while (!peers.failed() && now_seconds() < until) usleep(1000);
     text = peers.failure();
     kill(child, SIGKILL);
@@ -64,15 +66,41 @@ TEST(Peers, OfDifferentWorldsAreRefusedOnBothSides) {
       error_of_rank_0(world_of(0, 2), world_of(1, 3), [](Peers&) {}),
       "the ranks differ: the size of the world is \"3\" on rank 1 (host1) and \"2\" on rank 0 (host0); the other: 2");
   EXPECT_EQ(
-      error_of_rank_0(world_of(0, 3), world_of(1, 2), [](Peers&) {}),
+      error_of_rank_0(
+          world_of(0, 3), world_of(1, 2), [](Peers&) {}, kImpatient),
       "the ranks differ: the size of the world is \"2\" on rank 1 (host1) and \"3\" on rank 0 (host0); the other: 2");
   EXPECT_EQ(error_of_rank_0(world_of(0, 2), world_of(0, 2), [](Peers&) {}),
             "rank 0 (host0) came twice or is none of 1 to 1; the other: 2");
 }
 
+// Rank 2 comes when rank 1 has long been found to differ.
+TEST(Peers, ThatComeLaterAreRefusedToo) {
+  Listener listener(Listener::Reach::this_host);
+  pid_t children[2];
+  for (const int rank : {1, 2}) {
+    pid_t& child = children[rank - 1] = fork();
+    if (child != 0) continue;
+    if (rank == 2) usleep(1'500'000);
+    try {
+      Peers peers(world_of(rank, 3), {"build", rank == 1 ? "another" : "model"}, kPatient, "127.0.0.1",
+                  listener.port());
+    } catch (const Error& error) {
+      _exit(error.code() == ErrorCode::invalid_argument ? 2 : 3);
+    }
+    _exit(0);
+  }
+  EXPECT_THROW(Peers(world_of(0, 3), {"build", "model"}, kPatient, listener, ""), Error);
+  for (const pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 2) << status;
+  }
+}
+
 TEST(Peers, ThatStopEndOrGiveUpAreNoticed) {
   const comm::World own = world_of(0, 2), other = world_of(1, 2);
-  EXPECT_EQ(error_of_rank_0(own, other, [](Peers&) { raise(SIGSTOP); }),
+  EXPECT_EQ(error_of_rank_0(
+                own, other, [](Peers&) { raise(SIGSTOP); }, kImpatient),
             "rank 1 on host1 gave no sign of life for 1 s");
   EXPECT_EQ(error_of_rank_0(own, other, [](Peers&) { raise(SIGKILL); }), "rank 1 on host1 ended without a word");
   EXPECT_EQ(error_of_rank_0(own, other, [](Peers& peers) { peers.give_up("no more"); }),
@@ -83,11 +111,11 @@ TEST(Peers, ShareRankZerosTextAndLeaveTogether) {
   Listener listener(Listener::Reach::this_host);
   const pid_t child = fork();
   if (child == 0) {
-    Peers peers(world_of(1, 2), {}, kLimits, "127.0.0.1", listener.port());
+    Peers peers(world_of(1, 2), {}, kPatient, "127.0.0.1", listener.port());
     const bool heard = peers.shared() == "a word for all";
     _exit(heard && peers.leave() ? 0 : 1);
   }
-  Peers peers(world_of(0, 2), {}, kLimits, listener, "a word for all");
+  Peers peers(world_of(0, 2), {}, kPatient, listener, "a word for all");
   EXPECT_TRUE(peers.leave());
   EXPECT_FALSE(peers.failed());
   int status = 0;

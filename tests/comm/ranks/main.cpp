@@ -30,7 +30,7 @@ int fault(Communicator& communicator, const std::string& scenario) {
     if (scenario == "throw") throw Error(ErrorCode::runtime, "the file is torn");
     if (scenario == "abort") communicator.abort("asked to");
     if (scenario == "leave") return 0;
-    if (scenario == "hang") sleep(60);
+    while (scenario == "hang") pause();
     if (scenario == "exit") _exit(7);
   }
   add_for(communicator, 1000);

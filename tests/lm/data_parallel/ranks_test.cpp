@@ -19,7 +19,7 @@ class DataParallelRanks : public testing::Test {
     for (const int ranks : {2, 4}) {
       const Program program =
           run_command("ASAN_OPTIONS=detect_leaks=0 STROBE_COMM_TIMEOUT=60 '" STROBE_PROGRAM "' launch -n " +
-                          std::to_string(ranks) + " --grace 1 -- '" STROBE_LM_RANKS "' " + scenario,
+                          std::to_string(ranks) + " --grace 60 -- '" STROBE_LM_RANKS "' " + scenario,
                       scratch_);
       EXPECT_EQ(program.code, 0) << scenario << " on " << ranks << " ranks: " << program.errors;
       EXPECT_EQ(program.errors, "");

@@ -1,5 +1,6 @@
 // How gradients are exchanged: calls, bytes, what happens before backward ends, tied tensors, refusals.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <numeric>
 
@@ -65,9 +66,8 @@ int order_of_events(comm::Communicator& communicator) {
     exchange.begin();
     bool early = false;
     model.on_gradient_ready([&](std::size_t parameter) {
-      const double limit = now_seconds() + 20;
-      while (parameter == 0 && overlaps && !exchange.exchanged(0) && now_seconds() < limit) {
-      }
+      const double limit = now_seconds() + 60;
+      while (parameter == 0 && overlaps && !exchange.exchanged(0) && now_seconds() < limit) usleep(1'000);
       if (parameter == 0) early = exchange.exchanged(0);
       exchange.ready(parameter);
     });
