@@ -9,7 +9,10 @@
 #include "bench/ceilings.h"
 #include "cli/lm.h"
 #include "cli/lm_bench_options.h"
+#include "cli/lm_bench_ranks.h"
+#include "cli/lm_ranks.h"
 #include "core/atomic_file.h"
+#include "core/fail.h"
 #include "core/text_table.h"
 #include "measure/environment.h"
 
@@ -22,7 +25,8 @@ constexpr const char* kLmBenchIntroduction =
     "whole pass by its mean, share of the machine's matrix-product rate (MFU), most memory held, speed-up over fp32.\n"
     "Lists are measured in every combination; a cell that does not fit is a row `oom`, where none does\n"
     "the code is 1.\n\n"
-    "  strobe lm bench --size small,medium --precision fp32,bf16 --deterministic off\n\n";
+    "  strobe lm bench --size small,medium --precision fp32,bf16 --deterministic off\n"
+    "  strobe launch -n 2 -- lm bench --ddp all --bucket-mb 1,10,100 --trace trace.json\n\n";
 
 struct Row {
   const LmBenchCell* cell = nullptr;
@@ -197,6 +201,20 @@ std::string document(const std::vector<Row>& rows, const Ceilings& ceilings) {
   return json.dump(1) + "\n";
 }
 
+// On ranks it is the CPU, unless somebody asks for more.
+void check_rank_options(LmBenchOptions& options) {
+  if (options.strategies.empty()) {
+    refuse_several_ranks("lm bench");
+    if (!options.buckets.empty()) exchange_from({.strategy = "", .bucket_bytes = options.buckets[0]});  // refuses
+    if (!options.trace.empty()) fail(ErrorCode::invalid_argument, "--trace: of ranks alone; valid with --ddp");
+    return;
+  }
+  for (const lm::Precision precision : options.precisions) {
+    check_on_ranks(options.chose_device ? options.device : Device::cpu, precision);
+  }
+  options.device = Device::cpu;
+}
+
 }  // namespace
 
 int run_lm_bench(Arguments arguments) {
@@ -206,6 +224,8 @@ int run_lm_bench(Arguments arguments) {
     print(kLmBenchIntroduction + table.help());
     return kFine;
   }
+  check_rank_options(options);
+  if (!options.strategies.empty()) return run_lm_bench_on_ranks(options);
   const std::vector<LmBenchCell> cells = lm_bench_cells(options);
   AtomicFile file(options.output, "--output");
   const Ceilings ceilings = measure_ceilings(options);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/case_options.h"
+#include "cli/lm_ranks.h"
 #include "core/fail.h"
 #include "device/gpu_facts.h"
 #include "device/host/thread_pool.h"
@@ -37,6 +38,27 @@ lm::BenchPass parse_pass(std::string_view flag, std::string_view value) {
   return word == "forward" ? lm::BenchPass::forward
          : word == "step"  ? lm::BenchPass::step
                            : lm::BenchPass::forward_backward;
+}
+
+std::vector<std::string> parse_strategies(std::string_view flag, std::string_view value) {
+  if (value == "all") return lm::strategy_names();
+  std::vector<std::string> words = lm::strategy_names();
+  words.insert(words.begin(), "all");
+  return parse_list(flag, value, [&](auto of, auto name) { return parse_word(of, name, words); });
+}
+
+void add_rank_options(OptionTable& table, LmBenchOptions& options) {
+  table.add({.name = "ddp",
+             .placeholder = "all|NAME[,NAME]",
+             .help = fmt::format("strategies side by side, on the ranks of `strobe launch` or mpirun: {}",
+                                 fmt::join(lm::strategy_names(), ", ")),
+             .apply = [&](auto flag, auto value) { options.strategies = parse_strategies(flag, value); }});
+  table.add({.name = "bucket-mb",
+             .placeholder = "N[,N]",
+             .help = "MB of gradients exchanged in one call, where there are buckets; default 25",
+             .apply = [&](auto flag, auto value) { options.buckets = parse_list(flag, value, parse_bucket); }});
+  table.add(
+      make_file_option("trace", "with --ddp: the last step of each row on all ranks, for Perfetto", options.trace));
 }
 
 }  // namespace
@@ -89,7 +111,10 @@ void add_lm_cell_options(OptionTable& table, LmBenchOptions& options) {
   table.add({.name = "device",
              .placeholder = "cpu|cuda",
              .help = "default: cuda where there is a GPU; a profile is of the cpu",
-             .apply = [&](auto flag, auto value) { options.device = parse_device(flag, value); }});
+             .apply = [&](auto flag, auto value) {
+               options.device = parse_device(flag, value);
+               options.chose_device = true;
+             }});
   table.add({.name = "threads",
              .placeholder = "N",
              .help = "of the CPU; default: all cores of this process",
@@ -130,6 +155,7 @@ OptionTable lm_bench_table(LmBenchOptions& options) {
              .placeholder = "NORM",
              .help = "the largest norm of the gradient; default 0: any, and it is not computed",
              .apply = [&](auto flag, auto value) { options.clip = parse_number(flag, value, 0, 1e30); }});
+  add_rank_options(table, options);
   table.add(make_file_option("output", "JSON; default lm_bench_result.json", options.output));
   table.add(make_switch("quick", "do not measure the machine's ceiling; default off", options.quick));
   return table;

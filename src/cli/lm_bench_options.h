@@ -22,6 +22,10 @@ struct LmBenchOptions {
   bool deterministic = true, quick = false;
   double clip = 0;
   Device device = Device::cpu;
+  bool chose_device = false;            // by a flag
+  std::vector<std::string> strategies;  // of several ranks, side by side; none: one process
+  std::vector<std::int64_t> buckets;    // bytes
+  std::string trace;                    // a file, of several ranks
   std::string output = "lm_bench_result.json";
 };
 

@@ -7,17 +7,19 @@
 
 #include "bench/ceilings.h"
 #include "cli/lm.h"
+#include "cli/lm_ranks.h"
 #include "cli/lm_text.h"
+#include "cli/lm_train_begin.h"
 #include "cli/lm_train_options.h"
 #include "cli/lm_train_run.h"
-#include "core/atomic_file.h"
+#include "cli/lm_verify.h"
 #include "core/counted.h"
 #include "core/fail.h"
-#include "core/printable.h"
 #include "core/signals.h"
 #include "core/text_table.h"
 #include "device/host/thread_pool.h"
 #include "lm/checkpoint_folder.h"
+#include "lm/data_parallel/parallel_learner.h"
 #include "lm/sampler.h"
 #include "lm/trainer.h"
 
@@ -28,10 +30,22 @@ constexpr const char* kLmTrainIntroduction =
     "usage: strobe lm train --data FILE --out DIR [--flag value ...]\n\n"
     "Trains a decoder language model. DIR gets step-00000500.safetensors and so on, the last step's always, and\n"
     "steps.jsonl with every step's exact loss. Ctrl-C and SIGTERM save and end; --resume then goes on bit for bit.\n\n"
-    "  strobe lm train --data book.txt --out run --steps 2000 --val-data other.txt\n\n";
+    "  strobe lm train --data book.txt --out run --steps 2000 --val-data other.txt\n"
+    "  strobe launch -n 4 --max-restarts 3 -- lm train --ddp bucketed --data book.txt --out run\n\n";
 
-std::string settings_table(const lm::Settings& settings, const lm::Upkeep& upkeep, const TrainFlags& flags,
-                           int threads) {
+std::string ranks_text(const comm::Communicator& ranks, const lm::Settings& settings, const ExchangeFlags& flags) {
+  const lm::ParallelOptions exchange = exchange_from(flags);
+  std::string text = fmt::format("{}, {} each, {}", ranks.size(), counted(settings.batch / ranks.size(), "sequence"),
+                                 exchange.strategy.name);
+  if (exchange.strategy.grouping == lm::Grouping::buckets) {
+    text += fmt::format(", buckets of {} MB", 1e-6 * static_cast<double>(exchange.bucket_bytes));
+  }
+  return text;
+}
+
+std::string settings_table(const TrainBegin& begin, const TrainFlags& flags, int threads,
+                           const comm::Communicator* ranks) {
+  const lm::Settings& settings = begin.settings;
   const lm::ModelShape& shape = settings.shape;
   TextTable table;
   table.add_column("setting", TextTable::Align::left);
@@ -43,13 +57,14 @@ std::string settings_table(const lm::Settings& settings, const lm::Upkeep& upkee
   row("data",
       fmt::format("{}: {} {} tokens", flags.data, grouped(settings.data.tokens), lm::name_of(settings.data.format)));
   row("batch", fmt::format("{} sequences, {} tokens", settings.batch, grouped(settings.batch * shape.context)));
-  row("steps", fmt::format("{}, checkpoint every {}", settings.steps, upkeep.checkpoint_every));
+  row("steps", fmt::format("{}, checkpoint every {}", settings.steps, begin.upkeep.checkpoint_every));
   row("learning rate", fmt::format("{} after {} of warm-up, then a cosine to {}", settings.rate,
                                    counted(settings.warmup, "step"), settings.least_rate));
   row("AdamW", fmt::format("betas {} and {}, eps {}, decay {}, clip {}", settings.beta1, settings.beta2, settings.eps,
                            settings.decay, settings.clip));
   row("precision", lm::name_of(settings.precision));
   row("place", settings.device == Device::cuda ? "cuda" : fmt::format("cpu, {} threads", threads));
+  if (ranks) row("ranks", ranks_text(*ranks, settings, flags.exchange));
   row("recompute", lm::name_of(flags.recompute));
   row("seed", std::to_string(settings.seed));
   return table.text();
@@ -85,44 +100,24 @@ std::string told_aside(const lm::CheckpointFolder& folder, const std::vector<std
                      steps.size() > 1 ? fmt::format(" to that of step {}", steps.back()) : "");
 }
 
-// Known before the first step and not after hours: whether the folder takes a checkpoint.
-void check_folder(const lm::CheckpointFolder& folder, const lm::Settings& settings) {
-  AtomicFile(folder.file(settings.steps), "--out").check_room(lm::checkpoint_bytes(settings.shape));
-}
-
-void check_data(const lm::TokenFile& file, const lm::Settings& settings) {
-  file.windows(settings.shape.context);
-  if (file.format() == lm::DataFormat::tokens || settings.shape.vocabulary < lm::kBytes) {
-    file.check_vocabulary(settings.shape.vocabulary);
-  }
-}
-
-// What the run is tested on; null: nothing.
-std::unique_ptr<lm::TokenFile> open_validation(const TrainFlags& flags, const lm::Upkeep& upkeep,
-                                               const lm::Settings& settings) {
-  const std::string& path = upkeep.validation;
-  if (path.empty()) return nullptr;
-  const std::string asked_by = flags.validation.empty() ? "the run's --val-data" : "--val-data";
-  const lm::DataFormat format = lm::data_format(flags.data_format, path);
-  if (format != settings.data.format) {
-    fail(ErrorCode::invalid_argument, "{} {}: is {} by its name, --data is {}; --data-format says it for both",
-         asked_by, printable_value(path), lm::name_of(format), lm::name_of(settings.data.format));
-  }
-  auto file = std::make_unique<lm::TokenFile>(path, format, asked_by);
-  check_data(*file, settings);
-  return file;
-}
-
-// Nobody asked for fewer steps than are taken already.
-void check_steps(const lm::Settings& settings, const lm::Progress& progress) {
-  if (settings.steps >= progress.step) return;
-  fail(ErrorCode::invalid_argument, "--steps {}: the checkpoint is that of step {}; valid: that many or more",
-       settings.steps, progress.step);
-}
-
 void check_flags(const TrainFlags& flags) {
   if (flags.data.empty()) fail(ErrorCode::invalid_argument, "--data: is needed: the file to learn from");
-  if (flags.out.empty()) fail(ErrorCode::invalid_argument, "--out: is needed: the folder for checkpoints");
+  if (flags.out.empty() && !flags.verify) {
+    fail(ErrorCode::invalid_argument, "--out: is needed: the folder for checkpoints");
+  }
+  if (flags.exchange.strategy.empty()) {
+    refuse_several_ranks("lm train");
+    if (flags.exchange.bucket_bytes) exchange_from(flags.exchange);  // refuses
+    return;
+  }
+  check_on_ranks(flags.device.value_or(Device::cpu), flags.precision.value_or(lm::Precision::fp32));
+}
+
+std::unique_ptr<lm::Learner> make_learner(const lm::Settings& settings, const TrainFlags& flags, int threads,
+                                          comm::Communicator* ranks) {
+  const lm::LearnerOptions options{.threads = threads, .recompute = flags.recompute};
+  if (!ranks) return std::make_unique<lm::LoneLearner>(settings, options);
+  return std::make_unique<lm::ParallelLearner>(*ranks, settings, options, exchange_from(flags.exchange));
 }
 
 }  // namespace
@@ -136,45 +131,36 @@ int run_lm_train(Arguments arguments) {
     return kFine;
   }
   check_flags(flags);
+  if (flags.verify) return run_lm_verify(flags);
+  const std::unique_ptr<comm::Communicator> ranks = flags.exchange.strategy.empty() ? nullptr : join_ranks("lm train");
   const lm::TokenFile data(flags.data, lm::data_format(flags.data_format, flags.data), "--data");
-  const lm::DataIdentity identity = lm::identity_of(data);
-  std::vector<std::string> notes;
-  std::unique_ptr<lm::CheckpointFolder> folder;
-  std::unique_ptr<lm::Checkpoint> checkpoint;
-  lm::Upkeep upkeep;
-  if (flags.resume) {
-    folder = std::make_unique<lm::CheckpointFolder>(flags.out, lm::CheckpointFolder::Use::resume);
-    checkpoint = lm::open_checkpoint(flags.out, flags.resume_step, "--resume={} goes on from there");
-    if (!checkpoint) notes.push_back("no checkpoint in " + flags.out + " yet: begins at step 0");
-    upkeep = lm::read_upkeep(folder->upkeep());
-  }
-  upkeep = upkeep_from(flags, upkeep);
-  const lm::Settings settings =
-      checkpoint ? settings_from(flags, identity, checkpoint->settings(), notes) : settings_from(flags, identity);
-  if (checkpoint) check_steps(settings, checkpoint->progress());
-  check_data(data, settings);
-  const std::unique_ptr<lm::TokenFile> validation = open_validation(flags, upkeep, settings);
-  if (!folder) folder = std::make_unique<lm::CheckpointFolder>(flags.out, lm::CheckpointFolder::Use::fresh);
-  check_folder(*folder, settings);
+  TrainBegin begin = begin_training(flags, data, ranks.get());
+  const lm::Settings& settings = begin.settings;
   const int threads = flags.threads > 0 ? flags.threads : std::min(available_cores(), kMaxThreads);
-  lm::Trainer trainer(settings, data, threads, flags.recompute);
-  if (checkpoint) {
-    trainer.resume(*checkpoint);
-    checkpoint.reset();
-    notes.push_back(fmt::format("goes on after step {}", trainer.progress().step));
+  lm::Trainer trainer(settings, data, make_learner(settings, flags, threads, ranks.get()));
+  if (begin.progress) {
+    trainer.resume(*begin.progress, begin.checkpoint.get());
+    begin.checkpoint.reset();
+    begin.notes.push_back(fmt::format("goes on after step {}", trainer.progress().step));
   } else {
     trainer.begin();
   }
-  lm::write_upkeep(folder->upkeep(), upkeep);
-  const std::vector<std::int64_t> aside = folder->set_aside_after(trainer.progress().step);
-  if (!aside.empty()) notes.push_back(told_aside(*folder, aside));
-  print(settings_table(settings, upkeep, flags, threads));
-  print(note_lines(notes));
+  lm::CheckpointFolder* const folder = begin.folder.get();  // null on ranks that follow
+  if (folder) {
+    const std::vector<std::int64_t> aside = folder->set_aside_after(trainer.progress().step);
+    if (!aside.empty()) begin.notes.push_back(told_aside(*folder, aside));
+    lm::write_upkeep(folder->upkeep(), begin.upkeep);  // from here on a restart goes on from the newest that is left
+    print(settings_table(begin, flags, threads, ranks.get()));
+    print(note_lines(begin.notes));
+    set_last_words("lm train: ended by a second signal before it had saved; --resume goes on from the last checkpoint");
+  }
   remember_first_signal();
-  set_last_words("lm train: ended by a second signal before it had saved; --resume goes on from the last checkpoint");
-  const std::optional<double> ceiling = flags.quick ? std::nullopt : ceiling_of(settings, threads);
-  TrainRun run(trainer, *folder, upkeep, validation.get(), ceiling);
+  std::optional<double> ceiling;
+  if (!flags.quick) ceiling = ceiling_of(settings, threads);  // of all ranks at a time
+  if (ceiling && ranks) *ceiling *= ranks->size();
+  TrainRun run(trainer, folder, begin.upkeep, begin.validation.get(), ceiling);
   if (const int signal = run.go(); signal != 0) return 128 + signal;
+  if (!folder) return kFine;
   const std::int64_t taken = trainer.progress().step;
   print(fmt::format("done: {}, saved as {}\n", counted(taken, "step"), folder->file(taken)));
   if (flags.sample_tokens > 0) print_sample(trainer, flags.sample_tokens, threads);

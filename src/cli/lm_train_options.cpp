@@ -163,12 +163,18 @@ void add_train_options(OptionTable& table, TrainFlags& flags) {
              .apply = [&](auto flag, auto value) {
                flags.recompute = lm::recompute_of(parse_word(flag, value, lm::recompute_names()));
              }});
+  add_exchange_options(table, flags.exchange);
+  table.add(make_switch("verify", "with --ddp: 5 steps on the ranks and on one process, weights compared; no --out",
+                        flags.verify));
   count("sample-tokens", "tokens of the text at the end; default 128", 0, flags.sample_tokens);
   table.add(
       make_switch("quick", "do not measure the machine's ceiling, of which MFU is a share; default off", flags.quick));
 }
 
-lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data) {
+namespace {
+
+// What flags say, with defaults, before anything is checked.
+lm::Settings said_by(const TrainFlags& flags, const lm::DataIdentity& data) {
   lm::Settings settings;
   lm::ModelShape base = lm::shape_of(flags.shape.size.value_or("tiny"));
   ShapeFlags rest = flags.shape;
@@ -187,9 +193,24 @@ lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data
   settings.decay = flags.decay.value_or(settings.decay);
   settings.clip = flags.clip.value_or(settings.clip);
   settings.precision = flags.precision.value_or(settings.precision);
-  settings.device = flags.device.value_or(current_gpu().reason.empty() ? Device::cuda : Device::cpu);
+  const bool takes_gpu = flags.exchange.strategy.empty() && current_gpu().reason.empty();
+  settings.device = flags.device.value_or(takes_gpu ? Device::cuda : Device::cpu);
   settings.deterministic = flags.deterministic.value_or(settings.deterministic);
   settings.data = data;
+  return settings;
+}
+
+}  // namespace
+
+Json facts_of(const TrainFlags& flags, const lm::DataIdentity& data) {
+  const lm::ParallelOptions exchange = exchange_from(flags.exchange);
+  return lm::to_json(said_by(flags, data))
+      .set("ddp", exchange.strategy.name)
+      .set("bucket bytes", exchange.bucket_bytes);
+}
+
+lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data) {
+  const lm::Settings settings = said_by(flags, data);
   check_schedule(settings);
   return settings;
 }
@@ -222,7 +243,7 @@ lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data
     fail(ErrorCode::invalid_argument, "--steps {}: the checkpoint's warm-up has {}; valid: that many or more",
          settings.steps, settings.warmup);
   }
-  settings.device = flags.device.value_or(kept.device);
+  settings.device = flags.device.value_or(flags.exchange.strategy.empty() ? kept.device : Device::cpu);
   if (settings.device != kept.device) notes.push_back("another device than before: not bit for bit");
   return settings;
 }

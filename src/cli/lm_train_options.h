@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "cli/lm_ranks.h"
 #include "cli/lm_shape_options.h"
 #include "cli/options.h"
+#include "core/json.h"
 #include "lm/recompute.h"
 #include "lm/settings.h"
 #include "lm/upkeep.h"
@@ -36,11 +38,16 @@ struct TrainFlags {
   int threads = 0;  // 0: all cores
   lm::Recompute recompute = lm::Recompute::none;
   bool quick = false;
+  ExchangeFlags exchange;
+  bool verify = false;
 
   TrainFlags();
 };
 
 void add_train_options(OptionTable& table, TrainFlags& flags);
+
+// What all ranks of a run must be told alike: settings, data and how they exchange gradients.
+Json facts_of(const TrainFlags& flags, const lm::DataIdentity& data);
 
 // A new run's: what flags leave open has its default.
 lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data);

@@ -25,26 +25,27 @@ Json row_of(const lm::TrainStep& step, double seconds) {
 
 }  // namespace
 
-TrainRun::TrainRun(lm::Trainer& trainer, lm::CheckpointFolder& folder, const lm::Upkeep& upkeep,
+TrainRun::TrainRun(lm::Trainer& trainer, lm::CheckpointFolder* folder, const lm::Upkeep& upkeep,
                    const lm::TokenFile* validation, std::optional<double> ceiling)
     : trainer_(trainer),
       folder_(folder),
       upkeep_(upkeep),
       validation_(validation),
       ceiling_(ceiling),
-      log_(folder.step_log(), trainer.progress().step),
       first_(trainer.progress().step),
       saved_(first_),
-      start_(now_seconds()) {}
+      start_(now_seconds()) {
+  if (folder_) log_.emplace(folder_->step_log(), first_);
+}
 
 int TrainRun::go() {
   while (!trainer_.done()) {
-    if (const int signal = remembered_signal(); signal != 0) return stop(signal);
+    if (const int signal = trainer_.learner().agreed_signal(remembered_signal()); signal != 0) return stop(signal);
     const double begin = now_seconds();
     const lm::TrainStep step = trainer_.step();
     const double seconds = now_seconds() - begin;
-    log_.append(row_of(step, seconds));
-    tell(step, seconds);
+    if (log_) log_->append(row_of(step, seconds));
+    if (log_) tell(step, seconds);
     const bool due = upkeep_.checkpoint_every > 0 && step.step % upkeep_.checkpoint_every == 0;
     const bool tested = upkeep_.validation_every > 0 ? step.step % upkeep_.validation_every == 0 : due;
     if (validation_ && (tested || trainer_.done())) test();
@@ -56,16 +57,17 @@ int TrainRun::go() {
 
 void TrainRun::save() {
   const std::int64_t step = trainer_.progress().step;
-  log_.sync();
-  trainer_.save(folder_.file(step));
+  if (log_) log_->sync();
+  trainer_.save(folder_ ? folder_->file(step) : "");
   saved_ = step;
-  if (upkeep_.keep > 0) folder_.keep_newest(upkeep_.keep, step);
+  if (folder_ && upkeep_.keep > 0) folder_->keep_newest(upkeep_.keep, step);
 }
 
 void TrainRun::test() {
   const double loss = trainer_.validation_loss(*validation_, upkeep_.validation_batches);
   const std::int64_t step = trainer_.progress().step;
-  log_.append(Json::object({{"step", step}, {"validation_loss", loss}}));
+  if (!log_) return;
+  log_->append(Json::object({{"step", step}, {"validation_loss", loss}}));
   show_progress("");
   print(fmt::format("step {}: validation loss {:.5f}\n", step, loss));
 }
@@ -73,10 +75,11 @@ void TrainRun::test() {
 int TrainRun::stop(int signal) {
   const std::int64_t step = trainer_.progress().step;
   if (step != saved_) save();
+  if (!folder_) return signal;
   show_progress("");
   print(step == 0 ? "stopped by a signal before the first step\n"
                   : fmt::format("stopped by a signal after step {}, saved as {}; --resume goes on\n", step,
-                                folder_.file(step)));
+                                folder_->file(step)));
   return signal;
 }
 

@@ -14,8 +14,9 @@ namespace strobe::cli {
 // A run from where it stands to its end, or to a signal.
 class TrainRun {
  public:
-  // All of it stays the caller's. validation: null: no tests. ceiling: FLOP/s of which MFU is a share.
-  TrainRun(lm::Trainer& trainer, lm::CheckpointFolder& folder, const lm::Upkeep& upkeep,
+  // All of it stays the caller's. folder: null on a rank that follows rank 0: it takes part, and neither writes nor
+  // prints. validation: null: no tests. ceiling: FLOP/s of which MFU is a share.
+  TrainRun(lm::Trainer& trainer, lm::CheckpointFolder* folder, const lm::Upkeep& upkeep,
            const lm::TokenFile* validation, std::optional<double> ceiling);
 
   int go();  // the signal that ended it; 0: it is done
@@ -27,13 +28,13 @@ class TrainRun {
   void tell(const lm::TrainStep& step, double seconds) const;
 
   lm::Trainer& trainer_;
-  lm::CheckpointFolder& folder_;
+  lm::CheckpointFolder* folder_;
   const lm::Upkeep& upkeep_;
   const lm::TokenFile* validation_;
   std::optional<double> ceiling_;
-  lm::StepLog log_;
-  std::int64_t first_;  // step from which this process went on
-  std::int64_t saved_;  // step of the newest checkpoint
+  std::optional<lm::StepLog> log_;  // where there is a folder
+  std::int64_t first_;              // step from which this process went on
+  std::int64_t saved_;              // step of the newest checkpoint
   double start_;
 };
 

@@ -1,5 +1,6 @@
 #include "lm/checkpoint.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
@@ -18,6 +19,7 @@ constexpr const char* kFormat = "strobe lm checkpoint 1";
 constexpr const char* kGenerator = "philox4x32-10";
 constexpr std::array<State, 3> kStates{State::values, State::mean, State::variance};
 constexpr std::size_t kChecksumBytes = 4;
+constexpr std::int64_t kPiece = 1 << 20;  // floats
 
 const char* prefix_of(State which) {
   return which == State::values ? "" : which == State::mean ? "adamw.mean." : "adamw.variance.";
@@ -62,13 +64,21 @@ std::int64_t whole(const SafeTensors& file, const char* key) {
   return value;
 }
 
+Json to_json(const LossScale& loss_scale) {
+  return Json::object(
+      {{"scale", loss_scale.scale}, {"fine_steps", loss_scale.fine_steps}, {"skipped", loss_scale.skipped}});
+}
+
+LossScale loss_scale_from(const Json& json) {
+  return {.scale = json.at("scale").as_number(),
+          .fine_steps = json.at("fine_steps").as_integer(),
+          .skipped = json.at("skipped").as_integer()};
+}
+
 Progress progress_of(const SafeTensors& file) {
-  const Json scale = Json::parse(metadata(file, "loss_scale"));
   return {.step = whole(file, "step"),
           .position = whole(file, "data_position"),
-          .loss_scale = {.scale = scale.at("scale").as_number(),
-                         .fine_steps = scale.at("fine_steps").as_integer(),
-                         .skipped = scale.at("skipped").as_integer()}};
+          .loss_scale = loss_scale_from(Json::parse(metadata(file, "loss_scale")))};
 }
 
 // The bytes first: the names of a shape that its file does not hold could fill the memory.
@@ -102,32 +112,50 @@ void check_checksum(std::string_view file) {
 
 }  // namespace
 
+Json to_json(const Progress& progress) {
+  return Json::object(
+      {{"step", progress.step}, {"data_position", progress.position}, {"loss_scale", to_json(progress.loss_scale)}});
+}
+
+Progress progress_from(const Json& json) {
+  return {.step = json.at("step").as_integer(),
+          .position = json.at("data_position").as_integer(),
+          .loss_scale = loss_scale_from(json.at("loss_scale"))};
+}
+
 std::size_t checkpoint_bytes(const ModelShape& shape) {
   return kStates.size() * sizeof(float) * static_cast<std::size_t>(parameter_count(shape)) + kChecksumBytes;
 }
 
-void write_checkpoint(const std::string& path, const Model& model, const Settings& settings, const Progress& progress) {
+void for_each_piece(const ModelShape& shape, const StatePiece& use) {
+  const std::int64_t count = parameter_count(shape);
+  std::vector<float> memory(static_cast<std::size_t>(std::min(count, kPiece)));
+  for (const State which : kStates) {
+    for (std::int64_t first = 0; first < count; first += kPiece) {
+      use(which, first, std::span(memory).first(static_cast<std::size_t>(std::min(kPiece, count - first))));
+    }
+  }
+}
+
+void write_checkpoint(const std::string& path, const StatePiece& read, const Settings& settings,
+                      const Progress& progress) {
   SafeTensors layout = layout_of(settings.shape);
   layout.metadata = {{"format", kFormat},
                      {"step", std::to_string(progress.step)},
                      {"data_position", std::to_string(progress.position)},
                      {"generator", kGenerator},
-                     {"loss_scale", Json::object({{"scale", progress.loss_scale.scale},
-                                                  {"fine_steps", progress.loss_scale.fine_steps},
-                                                  {"skipped", progress.loss_scale.skipped}})
-                                        .dump()},
+                     {"loss_scale", to_json(progress.loss_scale).dump()},
                      {"settings", to_json(settings).dump()}};
   const std::string header = header_of(layout);
   AtomicFile file(path, "checkpoint");
   file.check_room(header.size() + layout.data_bytes());
   std::uint32_t checksum = crc32(header);
   file.write(header);
-  std::vector<float> state(static_cast<std::size_t>(parameter_count(settings.shape)));
-  for (const State which : kStates) {
-    model.read_state(which, state);
-    checksum = crc32(bytes_of(state), checksum);
-    file.write(bytes_of(state));
-  }
+  for_each_piece(settings.shape, [&](State which, std::int64_t first, std::span<float> piece) {
+    read(which, first, piece);
+    checksum = crc32(bytes_of(piece), checksum);
+    file.write(bytes_of(piece));
+  });
   file.commit(checksum_bytes(checksum));
 }
 

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
+#include "core/json.h"
 #include "core/mapped_file.h"
 #include "lm/loss_scale.h"
 #include "lm/model.h"
@@ -25,11 +27,22 @@ struct Progress {
   bool operator==(const Progress&) const = default;
 };
 
+Json to_json(const Progress& progress);
+Progress progress_from(const Json& json);
+
 // Bytes of a checkpoint but for its header.
 std::size_t checkpoint_bytes(const ModelShape& shape);
 
+// Reads or writes elements of a state from `first` on.
+using StatePiece = std::function<void(State which, std::int64_t first, std::span<float> piece)>;
+
+// The states of a checkpoint in its order, in pieces of a few MB, so that nobody holds a second copy of all of them.
+// `use` is given memory to work in.
+void for_each_piece(const ModelShape& shape, const StatePiece& use);
+
 // The file appears whole or not at all (core/atomic_file.h). Throws Error(runtime) where the disk refuses.
-void write_checkpoint(const std::string& path, const Model& model, const Settings& settings, const Progress& progress);
+void write_checkpoint(const std::string& path, const StatePiece& read, const Settings& settings,
+                      const Progress& progress);
 
 // A checkpoint that was read to its last byte and found whole.
 class Checkpoint {

@@ -76,9 +76,10 @@ class Model {
   // the first, once each. An empty function removes it. On the CPU alone.
   void on_gradient_ready(std::function<void(std::size_t parameter)> ready);
 
-  // To and from host memory, parameter_count(shape) floats; what products read follows values.
-  void read_state(State which, std::span<float> out) const;
-  void write_state(State which, std::span<const float> in);
+  // To and from host memory, elements of parameter_count(shape) floats from `first` on; what products read follows
+  // values.
+  void read_state(State which, std::span<float> out, std::int64_t first = 0) const;
+  void write_state(State which, std::span<const float> in, std::int64_t first = 0);
   const LossScale& loss_scale() const { return loss_scale_; }
   void set_loss_scale(const LossScale& loss_scale) { loss_scale_ = loss_scale; }
 
@@ -169,6 +170,7 @@ class Model {
   void update_parameters() const;
   double mean_loss() const;
   void check_optimizer(const char* what) const;
+  std::size_t checked_place(std::int64_t first, std::size_t count) const;  // in bytes, of elements of a state
   std::size_t workspace_bytes_of() const;
 
   ModelShape shape_;

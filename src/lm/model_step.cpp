@@ -109,22 +109,30 @@ void Model::check_optimizer(const char* what) const {
   fail(ErrorCode::unsupported, "lm: {}: the model keeps no optimizer state; valid: OptimizerMemory::own", what);
 }
 
-void Model::read_state(State which, std::span<float> out) const {
-  if (which == State::mean || which == State::variance) check_optimizer("reading its averages");
-  if (out.size() != count()) {
-    fail(ErrorCode::invalid_argument, "lm: state of {} floats read into {}", count(), out.size());
+std::size_t Model::checked_place(std::int64_t first, std::size_t size) const {
+  if (first < 0 || size > count() || static_cast<std::size_t>(first) > count() - size) {
+    fail(ErrorCode::invalid_argument, "lm: {} floats of a state from {} on; valid: within {}", size, first, count());
   }
-  if (which == State::gradients) return run_.read(gradients_at_, out.data(), out.size_bytes());
-  memory(which).read(0, out.data(), out.size_bytes());
+  return bytes_of(first, DType::fp32);
 }
 
-void Model::write_state(State which, std::span<const float> in) {
-  if (in.size() != count() || which == State::gradients) {
-    fail(ErrorCode::invalid_argument, "lm: state of {} floats written from {}", count(), in.size());
-  }
+void Model::read_state(State which, std::span<float> out, std::int64_t first) const {
+  if (which == State::mean || which == State::variance) check_optimizer("reading its averages");
+  const std::size_t place = checked_place(first, out.size());
+  if (which == State::gradients) return run_.read(gradients_at_ + place, out.data(), out.size_bytes());
+  memory(which).read(place, out.data(), out.size_bytes());
+}
+
+void Model::write_state(State which, std::span<const float> in, std::int64_t first) {
+  if (which == State::gradients) fail(ErrorCode::invalid_argument, "lm: gradients are read, never written");
   if (which != State::values) check_optimizer("writing its averages");
-  memory(which).write(0, in.data(), in.size_bytes());
-  if (which == State::values) copy_values();
+  memory(which).write(checked_place(first, in.size()), in.data(), in.size_bytes());
+  if (which != State::values || dtype_ == DType::fp32) return;
+  const ops::Trained part{.count = static_cast<std::int64_t>(in.size()),
+                          .value = values_.as<float>() + first,
+                          .copy = copies_.as<char>() + bytes_of(first, dtype_),
+                          .copy_dtype = dtype_};
+  ops::round_copies(place_, {&part, 1});
 }
 
 void Model::clear_gradients() { run_.clear(gradients_at_, run_.bytes() - gradients_at_); }

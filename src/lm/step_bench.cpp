@@ -12,16 +12,6 @@ namespace strobe::lm {
 
 namespace {
 
-// Random tokens, the same for every run.
-std::vector<std::int32_t> draw_tokens(const BenchCase& one, std::uint64_t seed) {
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(one.batch * one.shape.context));
-  for (std::size_t t = 0; t < tokens.size(); ++t) {
-    const auto words = philox({static_cast<std::uint32_t>(t), 0, 0, 0x746f6b}, seed);
-    tokens[t] = static_cast<std::int32_t>(words[0] % static_cast<std::uint64_t>(one.shape.vocabulary));
-  }
-  return tokens;
-}
-
 ops::Place place_of(const BenchCase& one) {
   ops::Place place = one.place;
   place.tf32 = one.precision == Precision::tf32;
@@ -105,12 +95,21 @@ class StepBench {
 
 }  // namespace
 
+std::vector<std::int32_t> bench_tokens(const BenchCase& one, std::uint64_t seed) {
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(one.batch * one.shape.context));
+  for (std::size_t t = 0; t < tokens.size(); ++t) {
+    const auto words = philox({static_cast<std::uint32_t>(t), 0, 0, 0x746f6b}, seed);
+    tokens[t] = static_cast<std::int32_t>(words[0] % static_cast<std::uint64_t>(one.shape.vocabulary));
+  }
+  return tokens;
+}
+
 PassRun::PassRun(const BenchCase& one, GradientMemory gradients)
     : one_(check_memory(one)),
       model_(one.shape, one.batch, dtype_of(one.precision), place_of(one),
              {.attention = one.attention, .gradients = gradients, .recompute = one.recompute}),
-      tokens_(draw_tokens(one, 1)),
-      targets_(draw_tokens(one, 2)) {
+      tokens_(bench_tokens(one, 1)),
+      targets_(bench_tokens(one, 2)) {
   model_.begin(1);
 }
 

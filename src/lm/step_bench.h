@@ -41,6 +41,9 @@ struct BenchTimes {
   double loss = 0;                                      // of the last step: that it is a number
 };
 
+// Of the case's batch, random by the seed alone.
+std::vector<std::int32_t> bench_tokens(const BenchCase& one, std::uint64_t seed);
+
 // A model, random tokens and the pass over them that the case asks for.
 class PassRun {
  public:

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "lm/checkpoint.h"
-#include "lm/model.h"
+#include "lm/learner.h"
 #include "lm/settings.h"
 #include "lm/token_file.h"
 #include "lm/window_order.h"
@@ -26,8 +27,13 @@ class Trainer {
   // too little memory, with the bytes. No bit depends on threads and recompute.
   Trainer(const Settings& settings, const TokenFile& data, int threads, Recompute recompute = Recompute::none);
 
+  // learner: made for the same settings.
+  Trainer(const Settings& settings, const TokenFile& data, std::unique_ptr<Learner> learner);
+
+  // What follows is the same on all ranks of a learner that has several.
   void begin();  // at step 0
-  void resume(const Checkpoint& from);
+  void resume(const Checkpoint& from) { resume(from.progress(), &from); }
+  void resume(const Progress& progress, const Checkpoint* from);  // from: rank 0's; null on the others
 
   // Throws Error(runtime) where the loss or the gradient is not finite: the state is then lost, the checkpoints are
   // not.
@@ -36,11 +42,12 @@ class Trainer {
   // Mean over the data from its start, window by window without overlap, at most so many batches; changes nothing.
   double validation_loss(const TokenFile& data, std::int64_t most_batches);
 
-  void save(const std::string& path) const { write_checkpoint(path, model_, settings_, progress_); }
+  void save(const std::string& path);  // written by rank 0
 
   const Settings& settings() const { return settings_; }
   const Progress& progress() const { return progress_; }
-  const Model& model() const { return model_; }
+  Learner& learner() const { return *learner_; }
+  const Model& model() const { return learner_->model(); }
   bool done() const { return progress_.step >= settings_.steps; }
 
  private:
@@ -49,7 +56,7 @@ class Trainer {
   Settings settings_;
   const TokenFile& data_;
   WindowOrder order_;
-  Model model_;
+  std::unique_ptr<Learner> learner_;
   Progress progress_;
   std::vector<std::int32_t> tokens_, targets_;  // [batch, context]
 };

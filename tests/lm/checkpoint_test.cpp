@@ -37,7 +37,12 @@ class CheckpointTest : public testing::Test {
   }
 
   std::string path(const std::string& name = "a.safetensors") const { return (scratch_.path() / name).string(); }
-  void write(const std::string& to) const { write_checkpoint(to, model_, settings_, progress_); }
+  void write(const std::string& to) const {
+    const StatePiece read = [&](State which, std::int64_t first, std::span<float> out) {
+      model_.read_state(which, out, first);
+    };
+    write_checkpoint(to, read, settings_, progress_);
+  }
   std::string bytes() const { return scratch_.read("a.safetensors"); }
   void put(const std::string& text) const { std::ofstream(path(), std::ios::binary) << text; }
 
@@ -62,6 +67,23 @@ class CheckpointTest : public testing::Test {
   const Progress progress_{.step = 40, .position = 120, .loss_scale = {.scale = 1024, .fine_steps = 3, .skipped = 2}};
   Model model_;
 };
+
+// Larger than one piece, and no multiple of it.
+TEST(CheckpointPieces, HoldEveryElementOnceInOrder) {
+  const ModelShape shape{.d_model = 256, .d_ff = 300, .layers = 3, .heads = 4, .vocabulary = 999, .context = 8};
+  ASSERT_GT(parameter_count(shape), 1 << 20);
+  std::vector<std::int64_t> next(3, 0);
+  std::size_t most = 0;
+  for_each_piece(shape, [&](State which, std::int64_t first, std::span<float> piece) {
+    const auto at = static_cast<std::size_t>(which);
+    EXPECT_EQ(first, next.at(at));
+    EXPECT_TRUE(at == 0 || next[at - 1] == parameter_count(shape)) << "the state before is not complete";
+    next[at] += static_cast<std::int64_t>(piece.size());
+    most = std::max(most, piece.size());
+  });
+  EXPECT_EQ(next, std::vector<std::int64_t>(3, parameter_count(shape)));
+  EXPECT_LE(most, std::size_t{1} << 20);
+}
 
 TEST_F(CheckpointTest, ComesBackExactly) {
   write(path());

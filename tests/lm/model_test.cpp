@@ -137,12 +137,16 @@ TEST(Model, GoesOnFromItsState) {
   second.begin(2);
   step(first, 1);
   std::vector<float> state(static_cast<std::size_t>(parameter_count(shape)));
+  const std::span<float> head = std::span(state).first(1001), tail = std::span(state).subspan(1001);
   for (const State which : {State::values, State::mean, State::variance}) {
-    first.read_state(which, state);
-    second.write_state(which, state);
+    first.read_state(which, tail, 1001);
+    first.read_state(which, head);
+    second.write_state(which, tail, 1001);
+    second.write_state(which, head);
   }
   for (int number : {2, 3}) EXPECT_EQ(step(first, number), step(second, number));
-  EXPECT_THROW(first.read_state(State::mean, std::span(state).subspan(1)), Error);
+  EXPECT_THROW(first.read_state(State::mean, std::span(state).subspan(1), 2), Error) << "beyond the end";
+  EXPECT_THROW(first.write_state(State::values, state, 1), Error);
 }
 
 TEST(Model, SameBitsForAnyNumberOfThreads) {

@@ -20,6 +20,13 @@ comm::Elements elements(float* data, std::int64_t count) {
   return comm::elements(std::span(data, static_cast<std::size_t>(count)));
 }
 
+// What both have, elements of the run; nothing where they are apart.
+comm::Share common(const comm::Share& one, const comm::Share& other) {
+  const std::int64_t first = std::max(one.first, other.first);
+  const std::int64_t end = std::min(one.first + one.count, other.first + other.count);
+  return end > first ? comm::Share{first, end - first} : comm::Share{one.first, 0};
+}
+
 const Replica& checked(const Replica& replica) {
   const auto size = static_cast<std::int64_t>(replica.values.size());
   if (replica.values.size() != replica.gradients.size()) {
@@ -51,9 +58,8 @@ DataParallel::DataParallel(comm::Communicator& communicator, const Replica& repl
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const Bucket& bucket = buckets_[b];
     for (const std::size_t tensor : bucket.tensors) bucket_of_[tensor] = b;
-    const comm::Share share =
-        strategy_.updates == Updates::all ? comm::Share{0, bucket.count} : communicator.share(bucket.count);
-    groups_[b].own_first = bucket.first + share.first;
+    const comm::Share share = updated_by(communicator.rank(), bucket);
+    groups_[b].own_first = share.first;
     groups_[b].own_count = share.count;
     groups_[b].state_first = own_count_;
     own_count_ += share.count;
@@ -71,6 +77,12 @@ DataParallel::~DataParallel() {
     } catch (const Error&) {  // told by whoever waited first
     }
   }
+}
+
+comm::Share DataParallel::updated_by(int rank, const Bucket& bucket) const {
+  if (strategy_.updates == Updates::all) return {bucket.first, bucket.count};
+  const comm::Share share = comm::share_of(bucket.count, rank, communicator_.size());
+  return {bucket.first + share.first, share.count};
 }
 
 comm::Elements DataParallel::values(std::int64_t first, std::int64_t count) const {
@@ -105,15 +117,21 @@ void DataParallel::ready(std::size_t tensor) {
   if (group.left == 0 && strategy_.start == Start::when_ready) start(bucket_of_[tensor]);
 }
 
-comm::Pending DataParallel::counted(comm::Pending call, std::int64_t bytes) {
+comm::Pending DataParallel::counted(comm::Pending call, const ParallelCall& what) {
   ++record_.calls;
-  record_.bytes += bytes;
+  record_.bytes += what.bytes;
+  record_.all_calls.push_back(what);
   calls_.push_back(call);
   return call;
 }
 
+void DataParallel::open_record() {
+  if (recorded_) record_ = {};
+  recorded_ = false;
+}
+
 void DataParallel::start(std::size_t bucket) {
-  if (calls_.empty()) record_ = {};
+  open_record();
   const auto& [tensors, first, count] = buckets_[bucket];
   Group& group = groups_[bucket];
   const comm::Elements gradients = elements(replica_.gradients.data() + first, count);
@@ -123,7 +141,9 @@ void DataParallel::start(std::size_t bucket) {
   group.sums = counted(scatter ? communicator_.start_reduce_scatter(
                                      gradients, elements(scattered_.as<float>() + group.state_first, group.own_count))
                                : communicator_.start_all_reduce(gradients, gradients),
-                       gradients.bytes());
+                       {.kind = scatter ? comm::Kind::reduce_scatter : comm::Kind::all_reduce,
+                        .bucket = static_cast<std::int64_t>(bucket),
+                        .bytes = gradients.bytes()});
 }
 
 bool DataParallel::exchanged(std::size_t bucket) const {
@@ -137,17 +157,20 @@ double DataParallel::finish(const ops::AdamW& adamw, double clip) {
     fail(ErrorCode::invalid_argument, "data parallel: a step ends and bucket {} of {} still waits for {} gradients", b,
          groups_.size(), groups_[b].left);
   }
-  if (calls_.empty()) record_ = {};
+  open_record();
   record_.events.push_back({ParallelEvent::Kind::backward_ended, 0, backward_ended});
+  record_.backward_ended = backward_ended;
   wait_for_sums();
+  record_.update_began = now_seconds();
   ops::Update update = ops::update_of(adamw);
   update.gradient_scale /= static_cast<float>(communicator_.size());  // sums become means
   update.most = static_cast<float>(clip);
   limit(update);
   const std::vector<ops::Trained> own = own_part();
   ops::adamw({.threads = replica_.threads}, &update, own);
+  record_.update_ended = now_seconds();
   if (strategy_.updates != Updates::all) gather_values();
-  measure_calls(backward_ended);
+  measure_calls();
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     for (const std::size_t tensor : buckets_[b].tensors) groups_[b].left += replica_.tensors[tensor].uses;
     groups_[b].started = false;
@@ -169,32 +192,74 @@ void DataParallel::limit(ops::Update& update) {
   const double norm = ops::gradient_norm(place, own_part());
   double squares = norm * norm;
   const comm::Elements sum = comm::elements(std::span(&squares, 1));
-  counted(communicator_.start_all_reduce(sum, sum), sum.bytes()).wait();
+  counted(communicator_.start_all_reduce(sum, sum), {.bytes = sum.bytes()}).wait();
   ops::apply_norm(update, std::sqrt(squares) * static_cast<double>(update.gradient_scale));
 }
 
 void DataParallel::gather_values() {
   for (std::size_t b = 0; b < groups_.size(); ++b) {
     const comm::Elements whole = values(buckets_[b].first, buckets_[b].count);
-    counted(communicator_.start_all_gather(values(groups_[b].own_first, groups_[b].own_count), whole), whole.bytes());
+    counted(communicator_.start_all_gather(values(groups_[b].own_first, groups_[b].own_count), whole),
+            {.kind = comm::Kind::all_gather, .bucket = static_cast<std::int64_t>(b), .bytes = whole.bytes()});
   }
   for (const comm::Pending& call : calls_) call.wait();
 }
 
 // One thread does the calls one after the other, so their times do not overlap.
-void DataParallel::measure_calls(double backward_ended) {
-  for (const comm::Pending& call : calls_) {
-    const comm::CallTimes times = call.times();
-    const double hidden = std::clamp(backward_ended, times.began, times.ended) - times.began;
+void DataParallel::measure_calls() {
+  record_.optimizer = record_.update_ended - record_.update_began;
+  for (std::size_t i = 0; i < calls_.size(); ++i) {
+    ParallelCall& call = record_.all_calls[i];
+    const comm::CallTimes times = call.times = calls_[i].times();
+    const double hidden = std::clamp(record_.backward_ended, times.began, times.ended) - times.began;
     record_.hidden += hidden;
     record_.exposed += times.ended - times.began - hidden;
+    if (call.bucket < 0) record_.optimizer -= times.ended - times.began;
   }
   calls_.clear();
+  recorded_ = true;
 }
 
 double DataParallel::mean_of_ranks(double value) {
   communicator_.all_reduce(comm::elements(std::span(&value, 1)));
   return value / communicator_.size();
+}
+
+// --- the optimizer's state -------------------------------------------------------------------------------------------
+
+float* DataParallel::average(Average which, const Group& group) const {
+  return state_.as<float>() + (which == Average::mean ? 0 : own_count_) + group.state_first;
+}
+
+void DataParallel::read_average(Average which, std::int64_t first, std::span<float> out) {
+  std::fill(out.begin(), out.end(), 0.0f);
+  const comm::Share piece{first, static_cast<std::int64_t>(out.size())};
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const Group& group = groups_[b];
+    const auto copy_own = [&](const comm::Share& part) {
+      if (part.count == 0) return;
+      std::copy_n(average(which, group) + part.first - group.own_first, part.count, out.data() + part.first - first);
+    };
+    if (strategy_.updates == Updates::all) {
+      copy_own(common(piece, updated_by(communicator_.rank(), buckets_[b])));
+      continue;
+    }
+    for (int rank = 0; rank < communicator_.size(); ++rank) {
+      const comm::Share part = common(piece, updated_by(rank, buckets_[b]));
+      if (part.count == 0) continue;
+      if (rank == communicator_.rank()) copy_own(part);
+      communicator_.broadcast(elements(out.data() + part.first - first, part.count), rank);
+    }
+  }
+}
+
+void DataParallel::write_average(Average which, std::int64_t first, std::span<const float> in) {
+  const comm::Share piece{first, static_cast<std::int64_t>(in.size())};
+  for (const Group& group : groups_) {
+    const comm::Share part = common(piece, {group.own_first, group.own_count});
+    if (part.count == 0) continue;
+    std::copy_n(in.data() + part.first - first, part.count, average(which, group) + part.first - group.own_first);
+  }
 }
 
 // --- what is updated -------------------------------------------------------------------------------------------------

@@ -34,11 +34,21 @@ struct ParallelEvent {
   double seconds = 0;  // on the clock of core/clock.h
 };
 
+struct ParallelCall {
+  comm::Kind kind = comm::Kind::all_reduce;
+  std::int64_t bucket = -1;  // -1: the sum of squares for the norm
+  std::int64_t bytes = 0;    // of the vector that it is about
+  comm::CallTimes times{};
+};
+
 // What a step exchanged, seen from this rank.
 struct StepRecord {
-  std::int64_t calls = 0, bytes = 0;  // bytes: of the vectors that calls were about
-  double hidden = 0, exposed = 0;     // seconds of calls before and after backward ended
+  std::int64_t calls = 0, bytes = 0;                              // of all_calls
+  double hidden = 0, exposed = 0;                                 // seconds of calls before and after backward ended
+  double optimizer = 0;                                           // seconds of the norm and AdamW, without calls
+  double backward_ended = 0, update_began = 0, update_ended = 0;  // moments
   std::vector<ParallelEvent> events;
+  std::vector<ParallelCall> all_calls;  // in their order
 };
 
 class DataParallel {
@@ -61,6 +71,12 @@ class DataParallel {
 
   double mean_of_ranks(double value);
 
+  // AdamW's averages of elements from `first` on; 0 where nothing is trained. All ranks read together, each has the
+  // whole piece then. Writing keeps of a whole piece what is this rank's.
+  enum class Average { mean, variance };
+  void read_average(Average which, std::int64_t first, std::span<float> out);
+  void write_average(Average which, std::int64_t first, std::span<const float> in);
+
   const std::vector<Bucket>& buckets() const { return buckets_; }
   bool exchanged(std::size_t bucket) const;                   // this step's sums of the bucket are there
   const StepRecord& record() const { return record_; }        // of the last step, after finish
@@ -75,15 +91,18 @@ class DataParallel {
     comm::Pending sums;
   };
 
+  void open_record();
   void start(std::size_t bucket);
-  comm::Pending counted(comm::Pending call, std::int64_t bytes);
+  comm::Pending counted(comm::Pending call, const ParallelCall& what);
   void wait_for_sums();
   void limit(ops::Update& update);
   void gather_values();
-  void measure_calls(double backward_ended);
+  void measure_calls();
   std::vector<ops::Trained> own_part() const;  // what this rank updates
   std::vector<ops::Trained> whole() const;     // all that is trained, with summed gradients
   comm::Elements values(std::int64_t first, std::int64_t count) const;
+  comm::Share updated_by(int rank, const Bucket& bucket) const;  // elements of the run
+  float* average(Average which, const Group& group) const;       // of the first element of what this rank updates
 
   comm::Communicator& communicator_;
   Replica replica_;
@@ -96,7 +115,8 @@ class DataParallel {
   std::int64_t own_count_ = 0;
   std::vector<comm::Pending> calls_;  // of the step
   StepRecord record_;
-  int exceptions_;  // under way when this was made
+  bool recorded_ = true;  // the record is a whole step's, and the next one has not begun
+  int exceptions_;        // under way when this was made
 };
 
 }  // namespace strobe::lm

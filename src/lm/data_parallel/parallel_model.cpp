@@ -61,8 +61,17 @@ void ParallelModel::begin() {
   model_.copy_values();
 }
 
+std::int64_t ParallelModel::first_token() const {
+  return communicator_.rank() * model_.batch() * model_.shape().context;
+}
+
+double ParallelModel::loss(const std::int32_t* tokens, const std::int32_t* targets) {
+  const std::int64_t first = first_token();
+  return exchange_.mean_of_ranks(model_.loss(tokens + first, targets + first));
+}
+
 StepResult ParallelModel::step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options) {
-  const std::int64_t first = communicator_.rank() * model_.batch() * model_.shape().context;
+  const std::int64_t first = first_token();
   const double loss = model_.loss_and_lone_gradients(tokens + first, targets + first);
   const double norm = exchange_.finish(options.adamw, options.clip);
   model_.copy_values();

@@ -34,9 +34,13 @@ class ParallelModel {
   // norm are those of the whole batch.
   StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options);
 
+  double loss(const std::int32_t* tokens, const std::int32_t* targets);  // likewise
+
   const DataParallel& exchange() const { return exchange_; }
+  DataParallel& exchange() { return exchange_; }
 
  private:
+  std::int64_t first_token() const;  // of this rank's rows
   Model& model_;
   const comm::Communicator& communicator_;
   DataParallel exchange_;

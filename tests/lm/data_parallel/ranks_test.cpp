@@ -42,6 +42,8 @@ TEST_F(DataParallelRanks, BucketsAreSummedBeforeBackwardEnds) { expect_fine("eve
 
 TEST_F(DataParallelRanks, CallsAndBytesAreThoseOfTheStrategy) { expect_fine("calls"); }
 
+TEST_F(DataParallelRanks, AveragesGoWhereTheyBelongAndComeBack) { expect_fine("averages"); }
+
 TEST_F(DataParallelRanks, WhatCannotBeIsRefused) { expect_fine("refusals"); }
 
 }  // namespace

@@ -77,15 +77,16 @@ int order_of_events(comm::Communicator& communicator) {
     faults.expect(early == overlaps, std::string(strategy.name) +
                                          (early ? ": sums before backward ended" : ": no sums before backward ended"));
     const lm::StepRecord& record = exchange.record();
-    std::size_t started = 0, before = 0;
+    std::size_t started = 0, before = 0, ends = 0;
     double last = 0;
     for (const ParallelEvent& event : record.events) {
       faults.expect(event.seconds >= last, "events out of order");
       last = event.seconds;
-      if (event.kind == ParallelEvent::Kind::backward_ended) before = started;
+      if (event.kind == ParallelEvent::Kind::backward_ended) before = started, ++ends;
       if (event.kind == ParallelEvent::Kind::bucket_started) faults.expect(event.bucket == started++, "wrong bucket");
     }
     faults.expect(started == exchange.buckets().size(), "not every bucket was started");
+    faults.expect(ends == 1 && record.backward_ended <= record.update_began, "no end of backward before the update");
     faults.expect(before == (overlaps ? started : 0), fmt::format("{}: {} started early", strategy.name, before));
     if (overlaps) faults.expect(record.hidden > 0, std::string(strategy.name) + ": nothing hidden");
   }

@@ -17,6 +17,7 @@ int run(const std::string& scenario) {
   if (scenario == "broadcast") return first_broadcast(communicator);
   if (scenario == "events") return order_of_events(communicator);
   if (scenario == "calls") return calls_and_bytes(communicator);
+  if (scenario == "averages") return averages(communicator);
   if (scenario == "refusals") return refusals(communicator);
   throw Error(ErrorCode::invalid_argument, "no such scenario: " + scenario);
 }

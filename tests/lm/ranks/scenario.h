@@ -15,6 +15,7 @@ int first_broadcast(comm::Communicator& communicator);
 int order_of_events(comm::Communicator& communicator);
 int calls_and_bytes(comm::Communicator& communicator);
 int tied_tensor(comm::Communicator& communicator);
+int averages(comm::Communicator& communicator);
 int refusals(comm::Communicator& communicator);
 
 // Counts what is not so, and tells it.

@@ -107,6 +107,48 @@ int shared_optimizer(comm::Communicator& communicator) {
   return faults.count();
 }
 
+// Rank 0's averages to the ranks that keep them and back, in pieces that end anywhere.
+int averages(comm::Communicator& communicator) {
+  Faults faults(communicator);
+  using Average = lm::DataParallel::Average;
+  constexpr std::size_t kPiece = 7777;
+  for (const lm::Strategy& strategy : lm::strategies()) {
+    lm::Model model(small_shape(), 1, DType::fp32, {.threads = 1}, {.optimizer = lm::OptimizerMemory::outside});
+    model.begin(1);
+    const std::string frozen = "layers.1.feed_forward.w1.weight";
+    lm::ParallelModel together(model, communicator, {.exchange = exchange_by(strategy), .frozen = {frozen}});
+    together.begin();
+    const auto value = [](Average which, std::size_t i) {
+      return static_cast<float>(i) + (which == Average::mean ? 0.25f : 0.5f);
+    };
+    std::vector<float> piece;
+    const auto each_piece = [&](const auto& use) {
+      for (const Average which : {Average::mean, Average::variance}) {
+        for (std::size_t first = 0; first < model.values().size(); first += kPiece) {
+          piece.assign(std::min(kPiece, model.values().size() - first), -1.0f);
+          use(which, first);
+        }
+      }
+    };
+    each_piece([&](Average which, std::size_t first) {
+      for (std::size_t i = 0; i < piece.size(); ++i) piece[i] = value(which, first + i);
+      together.exchange().write_average(which, static_cast<std::int64_t>(first), piece);
+    });
+    std::int64_t wrong = 0, zeros = 0;
+    each_piece([&](Average which, std::size_t first) {
+      together.exchange().read_average(which, static_cast<std::int64_t>(first), piece);
+      for (std::size_t i = 0; i < piece.size(); ++i) {
+        zeros += piece[i] == 0 ? 1 : 0;
+        wrong += piece[i] != 0 && piece[i] != value(which, first + i) ? 1 : 0;
+      }
+    });
+    faults.expect(wrong == 0, fmt::format("{}: {} averages are others", strategy.name, wrong));
+    faults.expect(zeros == 2 * 64 * 128,
+                  fmt::format("{}: {} averages are 0, not the frozen ones", strategy.name, zeros));
+  }
+  return faults.count();
+}
+
 int first_broadcast(comm::Communicator& communicator) {
   Faults faults(communicator);
   lm::Model model(small_shape(), 1, DType::fp32, {.threads = 1}, {.optimizer = lm::OptimizerMemory::outside});

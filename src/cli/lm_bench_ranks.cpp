@@ -1,0 +1,122 @@
+#include "cli/lm_bench_ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "cli/commands.h"
+#include "cli/lm_bench_ranks_text.h"
+#include "cli/lm_ranks.h"
+#include "comm/agreement.h"
+#include "core/atomic_file.h"
+#include "core/fail.h"
+#include "lm/data_parallel/parallel_model.h"
+#include "lm/data_parallel/parallel_trace.h"
+#include "measure/environment.h"
+
+namespace strobe::cli {
+namespace {
+
+// Strategies with buckets once for each size of these.
+std::vector<lm::ParallelOptions> exchanges_of(const LmBenchOptions& options) {
+  std::vector<lm::ParallelOptions> exchanges;
+  bool has_buckets = false;
+  for (const std::string& name : options.strategies) {
+    const lm::Strategy& strategy = lm::strategy_of(name);
+    if (strategy.grouping != lm::Grouping::buckets || options.buckets.empty()) {
+      exchanges.push_back({.strategy = strategy});
+      continue;
+    }
+    has_buckets = true;
+    for (const std::int64_t bytes : options.buckets) exchanges.push_back({.strategy = strategy, .bucket_bytes = bytes});
+  }
+  if (!options.buckets.empty() && !has_buckets) {
+    fail(ErrorCode::invalid_argument, "--bucket-mb: --ddp {} has no buckets; valid with {}",
+         fmt::join(options.strategies, ","), fmt::join(strategies_with_buckets(), ", "));
+  }
+  return exchanges;
+}
+
+void check_cells(const LmBenchOptions& options, const std::vector<LmBenchCell>& cells, int ranks) {
+  if (options.pass != lm::BenchPass::step) {
+    fail(ErrorCode::invalid_argument, "--pass: with --ddp whole steps are measured; valid: step");
+  }
+  for (const LmBenchCell& cell : cells) lm::batch_of_a_rank(cell.one.batch, ranks);
+}
+
+// What ranks must be told alike.
+Json facts_of(const std::vector<LmBenchCell>& cells, const std::vector<lm::ParallelOptions>& exchanges) {
+  std::string measured;
+  for (const LmBenchCell& cell : cells) {
+    measured += fmt::format("{}, warm-up {}, steps {}; ", title_of(cell), cell.one.warmup, cell.one.steps);
+  }
+  for (const lm::ParallelOptions& exchange : exchanges) measured += title_of(exchange) + "; ";
+  return Json::object({{"what is measured", measured}});
+}
+
+std::vector<lm::ParallelTimes> times_of_all(comm::Communicator& ranks, const lm::ParallelTimes& own) {
+  std::vector<lm::ParallelTimes> all;
+  for (const std::string& text : comm::gather_texts(ranks, lm::to_json(own).dump())) {
+    all.push_back(lm::parallel_times_from(Json::parse(text)));
+  }
+  return all;
+}
+
+// One process on rank 0 while the others wait, then every exchange on all of them. On rank 0 the rows.
+std::vector<ParallelRow> measured(comm::Communicator& ranks, const LmBenchCell& cell,
+                                  const std::vector<lm::ParallelOptions>& exchanges) {
+  const bool first = ranks.rank() == 0;
+  std::vector<ParallelRow> rows;
+  const auto told = [&](ParallelRow row) {
+    if (!first) return;
+    rows.push_back(std::move(row));
+    print_aside(line_of(rows.back()));  // so that they are known should a later one fail
+  };
+  if (first) told({.cell = &cell, .exchange = {}, .ranks = {lm::time_lone_step(cell.one)}});
+  ranks.barrier();
+  for (const lm::ParallelOptions& exchange : exchanges) {
+    const lm::ParallelTimes own = lm::time_parallel_step(ranks, cell.one, exchange);
+    told({.cell = &cell, .exchange = exchange, .ranks = times_of_all(ranks, own)});
+  }
+  return rows;
+}
+
+std::string trace_of(const std::vector<ParallelRow>& rows) {
+  std::vector<lm::TracedStep> steps;
+  for (const ParallelRow& row : rows) {
+    if (!row.exchange) continue;
+    lm::TracedStep step{.name = title_of(*row.cell) + ", " + title_of(*row.exchange), .ranks = {}};
+    for (const lm::ParallelTimes& times : row.ranks) step.ranks.push_back(times.spans);
+    steps.push_back(std::move(step));
+  }
+  return lm::parallel_trace_json(steps).dump() + "\n";
+}
+
+}  // namespace
+
+int run_lm_bench_on_ranks(const LmBenchOptions& options) {
+  const std::vector<LmBenchCell> cells = lm_bench_cells(options);
+  const std::vector<lm::ParallelOptions> exchanges = exchanges_of(options);
+  const std::unique_ptr<comm::Communicator> ranks = join_ranks("lm bench");
+  comm::check_same_facts(*ranks, facts_of(cells, exchanges));
+  check_cells(options, cells, ranks->size());
+  const bool first = ranks->rank() == 0;
+  std::optional<AtomicFile> file, trace;
+  if (first) file.emplace(options.output, "--output");
+  if (first && !options.trace.empty()) trace.emplace(options.trace, "--trace");
+  std::vector<ParallelRow> rows;
+  for (const LmBenchCell& cell : cells) {
+    for (ParallelRow& row : measured(*ranks, cell, exchanges)) rows.push_back(std::move(row));
+  }
+  if (!first) return kFine;
+  print(parallel_tables(rows));
+  Json items = Json::array();
+  for (const ParallelRow& row : rows) items.push_back(parallel_row_json(row, rows));
+  file->commit(Json::object({{"environment", environment_json()}, {"rows", std::move(items)}}).dump(1) + "\n");
+  if (trace) trace->commit(trace_of(rows));
+  print(fmt::format("written: {}{}\n", options.output, trace ? ", " + options.trace : ""));
+  return kFine;
+}
+
+}  // namespace strobe::cli

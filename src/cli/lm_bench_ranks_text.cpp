@@ -1,0 +1,228 @@
+#include "cli/lm_bench_ranks_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/statistics.h"
+#include "core/text_table.h"
+
+namespace strobe::cli {
+namespace {
+
+// Each step's time on the rank that was slowest in it.
+Summary slowest_steps(const ParallelRow& row) {
+  std::vector<double> seconds(row.ranks[0].steps.size());
+  for (const lm::ParallelTimes& rank : row.ranks) {
+    for (std::size_t i = 0; i < seconds.size(); ++i) seconds[i] = std::max(seconds[i], rank.steps[i].whole);
+  }
+  return summarize(seconds);
+}
+
+// Over all steps of all ranks.
+Summary part_of(const ParallelRow& row, double lm::ParallelStep::*part) {
+  std::vector<double> seconds;
+  for (const lm::ParallelTimes& rank : row.ranks) {
+    for (const lm::ParallelStep& step : rank.steps) seconds.push_back(step.*part);
+  }
+  return summarize(seconds);
+}
+
+double mean_of(const lm::ParallelTimes& rank, double lm::ParallelStep::*part) {
+  double sum = 0;
+  for (const lm::ParallelStep& step : rank.steps) sum += step.*part;
+  return sum / static_cast<double>(rank.steps.size());
+}
+
+std::size_t most(const ParallelRow& row, const auto& bytes_of) {
+  std::size_t found = 0;
+  for (const lm::ParallelTimes& rank : row.ranks) found = std::max<std::size_t>(found, bytes_of(rank));
+  return found;
+}
+
+std::size_t optimizer_bytes(const ParallelRow& row) {
+  return most(row, [](const lm::ParallelTimes& rank) { return rank.optimizer_bytes; });
+}
+
+lm::ParallelMemory memory_of(const ParallelRow& row) {
+  return {most(row, [](const lm::ParallelTimes& rank) { return rank.memory.after_init; }),
+          most(row, [](const lm::ParallelTimes& rank) { return rank.memory.before_update; }),
+          most(row, [](const lm::ParallelTimes& rank) { return rank.memory.after_step; })};
+}
+
+const ParallelRow* find(const ParallelRow& row, const std::vector<ParallelRow>& rows, std::string_view strategy) {
+  for (const ParallelRow& other : rows) {
+    const std::string_view name = other.exchange ? other.exchange->strategy.name : "";
+    if (other.cell == row.cell && name == strategy) return &other;
+  }
+  return nullptr;
+}
+
+std::optional<double> speedup(const ParallelRow& row, const std::vector<ParallelRow>& rows) {
+  const ParallelRow* alone = find(row, rows, "");
+  if (!alone) return {};
+  return slowest_steps(*alone).mean / slowest_steps(row).mean;
+}
+
+// Of the communication that nothing hides, against `naive`; in percent.
+std::optional<double> reduction(const ParallelRow& row, const std::vector<ParallelRow>& rows) {
+  const ParallelRow* naive = find(row, rows, "naive");
+  if (!row.exchange || !naive) return {};
+  const double before = part_of(*naive, &lm::ParallelStep::exposed).mean;
+  if (!(before > 0)) return {};
+  return 100 * (1 - part_of(row, &lm::ParallelStep::exposed).mean / before);
+}
+
+double tokens_of(const ParallelRow& row) {
+  return static_cast<double>(row.cell->one.batch * row.cell->one.shape.context);
+}
+
+std::string name_of(const ParallelRow& row) { return row.exchange ? row.exchange->strategy.name : "one process"; }
+
+std::optional<double> bucket_megabytes(const ParallelRow& row) {
+  if (!row.exchange || row.exchange->strategy.grouping != lm::Grouping::buckets) return {};
+  return 1e-6 * static_cast<double>(row.exchange->bucket_bytes);
+}
+
+std::string milliseconds(const Summary& seconds) {
+  return fmt::format("{:.2f} +-{:.2f}", 1e3 * seconds.mean, 1e3 * seconds.stddev);
+}
+
+std::string bucket_text(const ParallelRow& row) {
+  const std::optional<double> bucket = bucket_megabytes(row);
+  return bucket ? fmt::format("{}", *bucket) : "-";
+}
+
+std::string megabytes_text(std::size_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / 1e6); }
+
+constexpr double lm::ParallelStep::*const kParts[] = {&lm::ParallelStep::forward, &lm::ParallelStep::backward,
+                                                      &lm::ParallelStep::exposed, &lm::ParallelStep::hidden,
+                                                      &lm::ParallelStep::optimizer};
+constexpr const char* kPartNames[] = {"forward", "backward", "exposed", "hidden", "optimizer"};
+
+std::string times_table(const std::vector<const ParallelRow*>& of_cell, const std::vector<ParallelRow>& rows) {
+  TextTable table;
+  table.add_column("strategy", TextTable::Align::left);
+  for (const char* title : {"bucket MB", "step ms", "forward ms", "backward ms", "exposed ms", "hidden ms",
+                            "optimizer ms", "samples/s", "over one", "exposed less %", "s/M tokens", "loss"}) {
+    table.add_column(title);
+  }
+  for (const ParallelRow* row : of_cell) {
+    const Summary step = slowest_steps(*row);
+    std::vector<std::string> cells{name_of(*row), bucket_text(*row), milliseconds(step)};
+    for (const auto part : kParts) cells.push_back(milliseconds(part_of(*row, part)));
+    const std::optional<double> gain = speedup(*row, rows), less = reduction(*row, rows);
+    cells.push_back(fmt::format("{:.1f}", static_cast<double>(row->cell->one.batch) / step.mean));
+    cells.push_back(gain ? fmt::format("{:.2f}", *gain) : "-");
+    cells.push_back(less ? fmt::format("{:.0f}", *less) : "-");
+    cells.push_back(fmt::format("{:.2f}", 1e6 * step.mean / tokens_of(*row)));
+    cells.push_back(fmt::format("{:.4f}", row->ranks[0].loss));
+    table.add_row(std::move(cells));
+  }
+  return table.text();
+}
+
+std::string exchange_table(const std::vector<const ParallelRow*>& of_cell) {
+  TextTable table;
+  table.add_column("strategy", TextTable::Align::left);
+  for (const char* title : {"bucket MB", "calls", "buckets", "exchanged MB", "optimizer MB", "after init MB",
+                            "before update MB", "after step MB"}) {
+    table.add_column(title);
+  }
+  for (const ParallelRow* row : of_cell) {
+    const lm::ParallelTimes& times = row->ranks[0];
+    const lm::ParallelMemory memory = memory_of(*row);
+    table.add_row({name_of(*row), bucket_text(*row), std::to_string(times.calls), std::to_string(times.buckets),
+                   megabytes_text(static_cast<std::size_t>(times.bytes)), megabytes_text(optimizer_bytes(*row)),
+                   megabytes_text(memory.after_init), megabytes_text(memory.before_update),
+                   megabytes_text(memory.after_step)});
+  }
+  return table.text();
+}
+
+Json summary_json(const Summary& s) {
+  return Json::object({{"n", s.n},
+                       {"mean(ms)", 1e3 * s.mean},
+                       {"stddev(ms)", 1e3 * s.stddev},
+                       {"median(ms)", 1e3 * s.median},
+                       {"low(ms)", 1e3 * s.low},
+                       {"high(ms)", 1e3 * s.high},
+                       {"confidence", s.confidence}});
+}
+
+Json ranks_json(const ParallelRow& row) {
+  Json ranks = Json::array();
+  for (const lm::ParallelTimes& times : row.ranks) {
+    Json rank = Json::object({{"step(ms)", 1e3 * mean_of(times, &lm::ParallelStep::whole)}});
+    for (std::size_t i = 0; i < std::size(kParts); ++i) {
+      rank.set(std::string(kPartNames[i]) + "(ms)", 1e3 * mean_of(times, kParts[i]));
+    }
+    ranks.push_back(std::move(rank.set("optimizer(B)", times.optimizer_bytes)));
+  }
+  return ranks;
+}
+
+}  // namespace
+
+std::string title_of(const lm::ParallelOptions& exchange) {
+  if (exchange.strategy.grouping != lm::Grouping::buckets) return exchange.strategy.name;
+  return fmt::format("{}, {} MB", exchange.strategy.name, 1e-6 * static_cast<double>(exchange.bucket_bytes));
+}
+
+std::string line_of(const ParallelRow& row) {
+  return fmt::format("{}: {}: {:.2f} ms\n", title_of(*row.cell), row.exchange ? title_of(*row.exchange) : name_of(row),
+                     1e3 * slowest_steps(row).mean);
+}
+
+std::string parallel_tables(const std::vector<ParallelRow>& rows) {
+  std::string text;
+  for (std::size_t i = 0; i < rows.size();) {
+    std::vector<const ParallelRow*> of_cell;
+    for (const LmBenchCell* cell = rows[i].cell; i < rows.size() && rows[i].cell == cell; ++i) {
+      of_cell.push_back(&rows[i]);
+    }
+    text += fmt::format("{}, {} ranks\n", title_of(*of_cell[0]->cell), of_cell.back()->ranks.size());
+    text += times_table(of_cell, rows) + "\n" + exchange_table(of_cell) + "\n";
+  }
+  return text;
+}
+
+Json parallel_row_json(const ParallelRow& row, const std::vector<ParallelRow>& rows) {
+  const lm::BenchCase& one = row.cell->one;
+  const Summary step = slowest_steps(row);
+  const lm::ParallelTimes& times = row.ranks[0];
+  const lm::ParallelMemory memory = memory_of(row);
+  const auto number = [](std::optional<double> value) { return value ? Json(*value) : Json(); };
+  Json json = Json::object({{"kind", "data parallel step"},
+                            {"strategy", name_of(row)},
+                            {"bucket(MB)", number(bucket_megabytes(row))},
+                            {"ranks", row.ranks.size()},
+                            {"size", row.cell->size},
+                            {"parameters", lm::parameter_count(one.shape)},
+                            {"context", one.shape.context},
+                            {"batch", one.batch},
+                            {"precision", lm::name_of(one.precision)},
+                            {"recompute", lm::name_of(one.recompute)},
+                            {"threads of a rank", one.place.threads},
+                            {"warmup", one.warmup},
+                            {"clip", one.clip},
+                            {"step", summary_json(step)}});
+  for (std::size_t i = 0; i < std::size(kParts); ++i) {
+    json.set(std::string("part ") + kPartNames[i], summary_json(part_of(row, kParts[i])));
+  }
+  json.set("samples/s", static_cast<double>(one.batch) / step.mean);
+  json.set("tokens/s", tokens_of(row) / step.mean);
+  json.set("seconds_per_million_tokens", 1e6 * step.mean / tokens_of(row));
+  json.set("speedup_over_one_process", number(speedup(row, rows)));
+  json.set("exposed_less_than_naive(%)", number(reduction(row, rows)));
+  json.set("calls", times.calls).set("buckets", times.buckets).set("exchanged(B)", times.bytes);
+  json.set("optimizer(B)", optimizer_bytes(row));
+  json.set("memory", Json::object({{"after_init(B)", memory.after_init},
+                                   {"before_update(B)", memory.before_update},
+                                   {"after_step(B)", memory.after_step}}));
+  json.set("loss", times.loss);
+  return json.set("by_rank", ranks_json(row));
+}
+
+}  // namespace strobe::cli

@@ -1,0 +1,86 @@
+#include "cli/lm_ranks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <stdlib.h>
+
+#include <vector>
+
+#include "core/fail.h"
+#include "measure/environment.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr double kMostMegabytes = 1e6;
+
+}  // namespace
+
+std::vector<std::string> strategies_with_buckets() {
+  std::vector<std::string> names;
+  for (const lm::Strategy& strategy : lm::strategies()) {
+    if (strategy.grouping == lm::Grouping::buckets) names.emplace_back(strategy.name);
+  }
+  return names;
+}
+
+std::int64_t parse_bucket(std::string_view flag, std::string_view value) {
+  const auto bytes = static_cast<std::int64_t>(1e6 * parse_number(flag, value, 0, kMostMegabytes));
+  if (bytes < 4) fail(ErrorCode::invalid_argument, "{} {}: valid: 0.000004, one fp32, or more", flag, value);
+  return bytes;
+}
+
+void add_exchange_options(OptionTable& table, ExchangeFlags& flags) {
+  table.add({.name = "ddp",
+             .placeholder = "NAME",
+             .help = fmt::format("train on the ranks of `strobe launch` or mpirun, each on its part of the batch: {}",
+                                 fmt::join(lm::strategy_names(), ", ")),
+             .apply = [&](auto flag, auto value) { flags.strategy = parse_word(flag, value, lm::strategy_names()); }});
+  table.add({.name = "bucket-mb",
+             .placeholder = "N",
+             .help = "MB of gradients exchanged in one call, where there are buckets; default 25",
+             .apply = [&](auto flag, auto value) { flags.bucket_bytes = parse_bucket(flag, value); }});
+}
+
+lm::ParallelOptions exchange_from(const ExchangeFlags& flags) {
+  if (flags.bucket_bytes && flags.strategy.empty()) {
+    fail(ErrorCode::invalid_argument, "--bucket-mb: without --ddp nothing is exchanged; valid with --ddp {}",
+         fmt::join(strategies_with_buckets(), ", "));
+  }
+  lm::ParallelOptions exchange{.strategy = lm::strategy_of(flags.strategy)};
+  if (!flags.bucket_bytes) return exchange;
+  if (exchange.strategy.grouping != lm::Grouping::buckets) {
+    fail(ErrorCode::invalid_argument, "--bucket-mb: --ddp {} has no buckets; valid with {}", flags.strategy,
+         fmt::join(strategies_with_buckets(), ", "));
+  }
+  exchange.bucket_bytes = *flags.bucket_bytes;
+  return exchange;
+}
+
+std::unique_ptr<comm::Communicator> join_ranks(const std::string& command) {
+  const comm::Variable variable = [](const char* name) -> const char* { return getenv(name); };
+  return std::make_unique<comm::Communicator>(
+      comm::this_world(), comm::CommunicatorOptions{.limits = comm::limits_from(variable),
+                                                    .facts = {.build = build_revision(), .fingerprint = command}});
+}
+
+void check_on_ranks(Device device, lm::Precision precision) {
+  if (device == Device::cuda) {
+    fail(ErrorCode::unsupported,
+         "--device cuda: not with --ddp: on a GPU backward is one graph, which tells of no single gradient; valid: "
+         "cpu");
+  }
+  if (precision == lm::Precision::fp16) {
+    fail(ErrorCode::unsupported,
+         "--precision fp16: not with --ddp, which keeps no loss scale over ranks; valid: fp32, bf16");
+  }
+}
+
+void refuse_several_ranks(const std::string& command) {
+  const comm::World world = comm::this_world();
+  if (world.rank == 0 && world.size <= 1) return;  // 0: not told
+  fail(ErrorCode::invalid_argument, "{}: this process is rank {} of {}; valid: with --ddp {}, or one rank", command,
+       world.rank, world.size, fmt::join(lm::strategy_names(), "|"));
+}
+
+}  // namespace strobe::cli

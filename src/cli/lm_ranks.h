@@ -1,0 +1,45 @@
+// What commands of `strobe lm` that run on several ranks share: how gradients are exchanged, and the ranks themselves.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/options.h"
+#include "comm/communicator.h"
+#include "lm/data_parallel/data_parallel.h"
+#include "lm/precision.h"
+#include "strobe/attention.h"
+
+namespace strobe::cli {
+
+// The buckets of --bucket-mb, in bytes.
+std::int64_t parse_bucket(std::string_view flag, std::string_view value);
+
+struct ExchangeFlags {
+  std::string strategy;  // empty: one process
+  std::optional<std::int64_t> bucket_bytes;
+};
+
+// --ddp NAME and --bucket-mb N.
+void add_exchange_options(OptionTable& table, ExchangeFlags& flags);
+
+std::vector<std::string> strategies_with_buckets();
+
+// Throws Error(invalid_argument) for a --bucket-mb where there are no buckets.
+lm::ParallelOptions exchange_from(const ExchangeFlags& flags);
+
+// The ranks of the job that this process is in, which is one rank where it was started alone. command: "lm train", the
+// same on all.
+std::unique_ptr<comm::Communicator> join_ranks(const std::string& command);
+
+// Throws Error(unsupported) for what ranks do not train: on a GPU, in fp16.
+void check_on_ranks(Device device, lm::Precision precision);
+
+// Throws Error(invalid_argument) where this process is one of several ranks: without --ddp each would do it all.
+void refuse_several_ranks(const std::string& command);
+
+}  // namespace strobe::cli

@@ -1,0 +1,101 @@
+#include "cli/lm_verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/commands.h"
+#include "cli/lm_ranks.h"
+#include "comm/agreement.h"
+#include "core/counted.h"
+#include "core/fail.h"
+#include "core/text_table.h"
+#include "device/host/thread_pool.h"
+#include "lm/data_parallel/verify.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr std::int64_t kVerifySteps = 5;
+
+std::string losses_table(const lm::Verification& verification, int ranks) {
+  TextTable table;
+  table.add_column("step");
+  table.add_column("one process");
+  table.add_column(fmt::format("{} ranks", ranks));
+  table.add_column("difference");
+  for (std::size_t i = 0; i < verification.alone.size(); ++i) {
+    table.add_row({std::to_string(i + 1), fmt::format("{:.9f}", verification.alone[i]),
+                   fmt::format("{:.9f}", verification.ranks[i]),
+                   fmt::format("{:.1e}", verification.ranks[i] - verification.alone[i])});
+  }
+  return table.text();
+}
+
+std::string parameters_table(const lm::Verification& verification) {
+  TextTable table;
+  table.add_column("parameter", TextTable::Align::left);
+  for (const char* title : {"largest difference", "mean difference", "of its norm"}) table.add_column(title);
+  for (const lm::ParameterDifference& one : verification.parameters) {
+    table.add_row({one.name, fmt::format("{:.2e}", one.largest), fmt::format("{:.2e}", one.mean),
+                   fmt::format("{:.2e}", one.relative)});
+  }
+  return table.text();
+}
+
+std::string verdict_of(const lm::Verification& verification) {
+  std::string text =
+      fmt::format("{}: {}: largest relative difference from one process {:.1e}, at most {:g}", verification.model,
+                  verification.holds() ? "fine" : "WRONG", verification.relative, lm::kMostDifference);
+  if (!verification.unsharded.empty()) {
+    text += fmt::format("; largest difference from {} {:.1e}, at most {:g}", verification.unsharded,
+                        verification.from_unsharded, verification.most_from_unsharded);
+  }
+  if (verification.other_ranks == 0) return text + "; all ranks have the same bits\n";
+  return text + fmt::format("; {} with other weights than rank 0\n", counted(verification.other_ranks, "rank"));
+}
+
+void check_verify_flags(const TrainFlags& flags) {
+  if (flags.exchange.strategy.empty()) fail(ErrorCode::invalid_argument, "--verify: of ranks; valid with --ddp NAME");
+  const auto refuse_if = [](bool given, const char* flag) {
+    if (given) fail(ErrorCode::invalid_argument, "{}: with --verify nothing is kept or tested; leave it out", flag);
+  };
+  refuse_if(!flags.out.empty(), "--out");
+  refuse_if(flags.resume, "--resume");
+  refuse_if(flags.checkpoint_every.has_value(), "--checkpoint-every");
+  refuse_if(flags.keep.has_value(), "--keep");
+  refuse_if(!flags.validation.empty(), "--val-data");
+  if (flags.precision.value_or(lm::Precision::fp32) != lm::Precision::fp32) {
+    fail(ErrorCode::invalid_argument, "--precision {}: weights are held to {:g} in fp32; valid with --verify: fp32",
+         lm::name_of(*flags.precision), lm::kMostDifference);
+  }
+}
+
+}  // namespace
+
+int run_lm_verify(const TrainFlags& flags) {
+  check_verify_flags(flags);
+  const lm::ParallelOptions exchange = exchange_from(flags.exchange);
+  const std::unique_ptr<comm::Communicator> ranks = join_ranks("lm train --verify");
+  const lm::TokenFile data(flags.data, lm::data_format(flags.data_format, flags.data), "--data");
+  const lm::DataIdentity identity = lm::identity_of(data);
+  TrainFlags few = flags;
+  few.steps = flags.steps.value_or(kVerifySteps);
+  comm::check_same_facts(*ranks, facts_of(few, identity));
+  const lm::Settings settings = settings_from(few, identity);
+  data.check_vocabulary(settings.shape.vocabulary);
+  const int threads = flags.threads > 0 ? flags.threads : std::min(available_cores(), kMaxThreads);
+  const lm::Verification verifications[] = {
+      lm::verify_language_model(*ranks, settings, data, {.threads = threads, .recompute = flags.recompute}, exchange),
+      lm::verify_toy_mlp(*ranks, settings.steps, exchange)};
+  if (ranks->rank() != 0) return kFine;
+  bool holds = true;
+  for (const lm::Verification& one : verifications) {
+    print(one.model + "\n" + losses_table(one, ranks->size()) + parameters_table(one) + "\n");
+    holds = holds && one.holds();
+  }
+  for (const lm::Verification& one : verifications) print(verdict_of(one));
+  return holds ? kFine : kFailedCheck;
+}
+
+}  // namespace strobe::cli

@@ -1,0 +1,54 @@
+#include "comm/agreement.h"
+
+#include <span>
+#include <utility>
+
+#include "core/fail.h"
+
+namespace strobe::comm {
+namespace {
+
+// Where `theirs` is not `ours`; empty: nowhere.
+std::string difference_of(const World& world, const Json& theirs, const Json& told) {
+  const Json& ours = told.at("facts");
+  for (const auto& [key, value] : theirs.as_object()) {
+    const Json* other = ours.find(key);
+    const std::string found = value.dump(), wanted = other ? other->dump() : "missing";
+    if (found == wanted) continue;
+    return fmt::format("the ranks differ: {} is {} on rank {} ({}) and {} on rank 0 ({})", key, found, world.rank,
+                       world.host, wanted, told.at("host").as_string());
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string broadcast_text(Communicator& communicator, std::string text, int root) {
+  std::int64_t size = static_cast<std::int64_t>(text.size());
+  communicator.broadcast(elements(std::span(&size, 1)), root);
+  text.resize(static_cast<std::size_t>(size));
+  communicator.broadcast({.data = text.data(), .count = size, .element = Element::byte}, root);
+  return text;
+}
+
+std::vector<std::string> gather_texts(Communicator& communicator, const std::string& text) {
+  std::vector<std::string> texts;
+  for (int rank = 0; rank < communicator.size(); ++rank) texts.push_back(broadcast_text(communicator, text, rank));
+  return texts;
+}
+
+void check_same_facts(Communicator& communicator, const Json& facts) {
+  const World& world = communicator.world();
+  const Json told =
+      Json::parse(broadcast_text(communicator, Json::object({{"host", world.host}, {"facts", facts}}).dump()));
+  for (const std::string& difference : gather_texts(communicator, difference_of(world, facts, told))) {
+    if (difference.empty()) continue;
+    try {
+      communicator.barrier();  // by then all have the texts; who has passed it gives up, which the others need not tell
+    } catch (const Error&) {
+    }
+    fail(ErrorCode::invalid_argument, "{}", difference);
+  }
+}
+
+}  // namespace strobe::comm

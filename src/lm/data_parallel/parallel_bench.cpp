@@ -1,0 +1,197 @@
+#include "lm/data_parallel/parallel_bench.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+
+#include "core/clock.h"
+#include "device/host/allocator.h"
+#include "lm/data_parallel/parallel_model.h"
+#include "lm/predicted_memory.h"
+
+namespace strobe::lm {
+
+namespace {
+
+// When the phases of a step began, and what was held at the end of backward.
+class PhaseWatch : public Recorder {
+ public:
+  void begin(const Operation& operation) override {
+    phase_ = operation.phase;
+    double& moment = began_[static_cast<int>(phase_)];
+    if (moment == 0) moment = now_seconds();
+  }
+  void end() override {
+    if (phase_ == Phase::backward) held = host_allocator().statistics().current;
+  }
+  void clear() { began_[0] = began_[1] = began_[2] = 0; }
+  double began(Phase phase) const { return began_[static_cast<int>(phase)]; }
+
+  std::size_t held = 0;
+
+ private:
+  Phase phase_ = Phase::forward;
+  double began_[3] = {};
+};
+
+// What is put on a step's time, and how it was split.
+struct OneStep {
+  ParallelStep seconds;
+  double loss = 0;
+};
+
+StepOptions bench_step(const BenchCase& one, std::int64_t step) {
+  return {.adamw = {.rate = 1e-4, .step = step}, .clip = one.clip};
+}
+
+// `take` is told the number of the step; those after the warm-up count.
+void run_steps(const BenchCase& one, ParallelTimes& times, const std::function<OneStep(std::int64_t)>& take) {
+  for (std::int64_t step = 1; step <= one.warmup + one.steps; ++step) {
+    const OneStep taken = take(step);
+    times.loss = taken.loss;
+    if (step > one.warmup) times.steps.push_back(taken.seconds);
+  }
+  times.memory.after_step = host_allocator().statistics().current;
+}
+
+std::string name_of(const ParallelCall& call) {
+  return call.bucket < 0 ? fmt::format("{} of the norm", comm::name_of(call.kind))
+                         : fmt::format("{} of bucket {}", comm::name_of(call.kind), call.bucket);
+}
+
+std::vector<ParallelSpan> spans_of(const StepRecord& record, double begin, double backward_began) {
+  using Track = ParallelSpan::Track;
+  std::vector<ParallelSpan> spans;
+  const auto add = [&](Track track, std::string name, double from, double to, std::int64_t bytes = 0) {
+    spans.push_back({track, std::move(name), from - begin, to - from, bytes});
+  };
+  add(Track::compute, "forward", begin, backward_began);
+  add(Track::compute, "backward", backward_began, record.backward_ended);
+  add(Track::compute, "optimizer", record.update_began, record.update_ended);
+  for (const ParallelCall& call : record.all_calls) {
+    add(Track::communication, name_of(call), call.times.began, call.times.ended, call.bytes);
+  }
+  return spans;
+}
+
+Model model_for(const BenchCase& one, std::int64_t batch, OptimizerMemory optimizer) {
+  return Model(one.shape, batch, dtype_of(one.precision), one.place,
+               {.attention = one.attention,
+                .gradients = GradientMemory::shared,
+                .optimizer = optimizer,
+                .recompute = one.recompute});
+}
+
+}  // namespace
+
+ParallelTimes time_parallel_step(comm::Communicator& communicator, const BenchCase& one,
+                                 const ParallelOptions& exchange) {
+  BenchCase share = one;
+  share.batch = batch_of_a_rank(one.batch, communicator.size());
+  check_memory(share);
+  const std::vector<std::int32_t> tokens = bench_tokens(one, 1), targets = bench_tokens(one, 2);
+  Model model = model_for(one, share.batch, OptimizerMemory::outside);
+  model.begin(1);
+  ParallelModel together(model, communicator, {.exchange = exchange});
+  together.begin();
+  ParallelTimes times{.buckets = static_cast<std::int64_t>(together.exchange().buckets().size()),
+                      .optimizer_bytes = together.exchange().state_bytes()};
+  times.memory.after_init = host_allocator().statistics().current;
+  PhaseWatch watch;
+  model.record(&watch);
+  run_steps(one, times, [&](std::int64_t step) {
+    watch.clear();
+    communicator.barrier();
+    const double begin = now_seconds();
+    const StepResult result = together.step(tokens.data(), targets.data(), bench_step(one, step));
+    const double whole = now_seconds() - begin, backward_began = watch.began(Phase::backward);
+    const StepRecord& record = together.exchange().record();
+    times.calls = record.calls;
+    times.bytes = record.bytes;
+    times.spans = spans_of(record, begin, backward_began);
+    return OneStep{{.whole = whole,
+                    .forward = backward_began - begin,
+                    .backward = record.backward_ended - backward_began,
+                    .exposed = record.exposed,
+                    .hidden = record.hidden,
+                    .optimizer = record.optimizer},
+                   result.loss};
+  });
+  model.record(nullptr);
+  times.memory.before_update = watch.held;
+  return times;
+}
+
+ParallelTimes time_lone_step(const BenchCase& one) {
+  check_memory(one);
+  const std::vector<std::int32_t> tokens = bench_tokens(one, 1), targets = bench_tokens(one, 2);
+  Model model = model_for(one, one.batch, OptimizerMemory::own);
+  model.begin(1);
+  ParallelTimes times{.optimizer_bytes = 2 * float_bytes(parameter_count(one.shape))};
+  times.memory.after_init = host_allocator().statistics().current;
+  PhaseWatch watch;
+  model.record(&watch);
+  run_steps(one, times, [&](std::int64_t step) {
+    watch.clear();
+    const double begin = now_seconds();
+    const StepResult result = model.step(tokens.data(), targets.data(), bench_step(one, step));
+    const double end = now_seconds(), backward = watch.began(Phase::backward), update = watch.began(Phase::update);
+    return OneStep{
+        {.whole = end - begin, .forward = backward - begin, .backward = update - backward, .optimizer = end - update},
+        result.loss};
+  });
+  times.memory.before_update = watch.held;
+  return times;
+}
+
+// --- between ranks ---------------------------------------------------------------------------------------------------
+
+Json to_json(const ParallelTimes& times) {
+  Json steps = Json::array(), spans = Json::array();
+  for (const ParallelStep& step : times.steps) {
+    Json row = Json::array();
+    for (const double value : {step.whole, step.forward, step.backward, step.exposed, step.hidden, step.optimizer}) {
+      row.push_back(value);
+    }
+    steps.push_back(std::move(row));
+  }
+  for (const ParallelSpan& span : times.spans) {
+    spans.push_back(Json::object({{"track", static_cast<int>(span.track)},
+                                  {"name", span.name},
+                                  {"begin", span.begin},
+                                  {"seconds", span.seconds},
+                                  {"bytes", span.bytes}}));
+  }
+  return Json::object({{"steps", std::move(steps)},
+                       {"calls", times.calls},
+                       {"bytes", times.bytes},
+                       {"buckets", times.buckets},
+                       {"optimizer_bytes", times.optimizer_bytes},
+                       {"after_init", times.memory.after_init},
+                       {"before_update", times.memory.before_update},
+                       {"after_step", times.memory.after_step},
+                       {"loss", times.loss},
+                       {"spans", std::move(spans)}});
+}
+
+ParallelTimes parallel_times_from(const Json& json) {
+  const auto bytes = [&](const char* key) { return static_cast<std::size_t>(json.at(key).as_integer()); };
+  ParallelTimes times{.calls = json.at("calls").as_integer(),
+                      .bytes = json.at("bytes").as_integer(),
+                      .buckets = json.at("buckets").as_integer(),
+                      .optimizer_bytes = bytes("optimizer_bytes"),
+                      .memory = {bytes("after_init"), bytes("before_update"), bytes("after_step")},
+                      .loss = json.at("loss").as_number()};
+  for (const Json& row : json.at("steps").as_array()) {
+    const auto at = [&](std::size_t i) { return row.as_array().at(i).as_number(); };
+    times.steps.push_back({at(0), at(1), at(2), at(3), at(4), at(5)});
+  }
+  for (const Json& span : json.at("spans").as_array()) {
+    times.spans.push_back({static_cast<ParallelSpan::Track>(span.at("track").as_integer()), span.at("name").as_string(),
+                           span.at("begin").as_number(), span.at("seconds").as_number(),
+                           span.at("bytes").as_integer()});
+  }
+  return times;
+}
+
+}  // namespace strobe::lm

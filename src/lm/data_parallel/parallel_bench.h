@@ -1,0 +1,56 @@
+// Times of a training step on several ranks, and of the same step on one of them alone. `strobe lm bench --ddp` calls.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "core/json.h"
+#include "lm/data_parallel/data_parallel.h"
+#include "lm/step_bench.h"
+
+namespace strobe::lm {
+
+// One step on one rank, in seconds. hidden lies within backward; the others one after the other within whole.
+struct ParallelStep {
+  double whole = 0, forward = 0, backward = 0, exposed = 0, hidden = 0, optimizer = 0;
+};
+
+// Something that went on during a step: [begin, begin + seconds) after the ranks had begun it.
+struct ParallelSpan {
+  enum class Track { compute, communication };
+  Track track = Track::compute;
+  std::string name;
+  double begin = 0, seconds = 0;
+  std::int64_t bytes = 0;  // of a call
+};
+
+// Bytes that this process held.
+struct ParallelMemory {
+  std::size_t after_init = 0, before_update = 0, after_step = 0;
+};
+
+// As one rank saw it.
+struct ParallelTimes {
+  std::vector<ParallelStep> steps{};
+  std::int64_t calls = 0, bytes = 0, buckets = 0;  // of a step
+  std::size_t optimizer_bytes = 0;                 // AdamW's averages
+  ParallelMemory memory{};
+  double loss = 0;                    // of the last step
+  std::vector<ParallelSpan> spans{};  // of the last step
+};
+
+// Every rank takes its rows of the case's batch; a step begins when all ranks have come to it. Throws Error for what no
+// rank can be (parallel_model.h), Error(out_of_memory).
+ParallelTimes time_parallel_step(comm::Communicator& communicator, const BenchCase& one,
+                                 const ParallelOptions& exchange);
+
+// The whole batch on this process alone, with its own threads.
+ParallelTimes time_lone_step(const BenchCase& one);
+
+// Between ranks.
+Json to_json(const ParallelTimes& times);
+ParallelTimes parallel_times_from(const Json& json);
+
+}  // namespace strobe::lm

@@ -1,0 +1,65 @@
+#include "lm/data_parallel/parallel_learner.h"
+
+#include <vector>
+
+namespace strobe::lm {
+
+namespace {
+
+DataParallel::Average average_of(State which) {
+  return which == State::mean ? DataParallel::Average::mean : DataParallel::Average::variance;
+}
+
+// What a rank keeps of AdamW's averages.
+std::size_t state_bytes_of(const ModelShape& shape, const Strategy& strategy, int ranks) {
+  const std::size_t all = 2 * float_bytes(parameter_count(shape));
+  return strategy.updates == Updates::all ? all : all / static_cast<std::size_t>(ranks);
+}
+
+}  // namespace
+
+ParallelLearner::ParallelLearner(comm::Communicator& communicator, const Settings& settings,
+                                 const LearnerOptions& options, const ParallelOptions& exchange)
+    : communicator_(communicator),
+      model_(training_model(settings, batch_of_a_rank(settings.batch, communicator.size()), options,
+                            OptimizerMemory::outside,
+                            state_bytes_of(settings.shape, exchange.strategy, communicator.size()))),
+      together_(model_, communicator, {.exchange = exchange}) {}
+
+void ParallelLearner::begin(std::uint64_t seed, const LossScale& loss_scale) {
+  model_.begin(seed);
+  model_.set_loss_scale(loss_scale);
+  together_.begin();
+}
+
+StepResult ParallelLearner::step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options) {
+  return together_.step(tokens, targets, options);
+}
+
+double ParallelLearner::loss(const std::int32_t* tokens, const std::int32_t* targets) {
+  return together_.loss(tokens, targets);
+}
+
+void ParallelLearner::read_state(State which, std::int64_t first, std::span<float> out) {
+  if (which == State::values) return model_.read_state(which, out, first);  // every rank has all of them
+  together_.exchange().read_average(average_of(which), first, out);
+}
+
+void ParallelLearner::write_state(State which, std::int64_t first, std::span<float> in) {
+  communicator_.broadcast(comm::elements(in));
+  if (which == State::values) return model_.write_state(which, in, first);
+  together_.exchange().write_average(average_of(which), first, in);
+}
+
+int ParallelLearner::agreed_signal(int own) {
+  std::vector<std::int64_t> signals(static_cast<std::size_t>(communicator_.size()));
+  std::int64_t& mine = signals[static_cast<std::size_t>(communicator_.rank())];
+  mine = own;
+  communicator_.all_gather(comm::elements(std::span(&mine, 1)), comm::elements(signals));
+  for (const std::int64_t signal : signals) {
+    if (signal != 0) return static_cast<int>(signal);
+  }
+  return 0;
+}
+
+}  // namespace strobe::lm

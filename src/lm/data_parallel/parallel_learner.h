@@ -1,0 +1,31 @@
+// A rank of a training run: its own model on its rows of every batch, and its part of the optimizer's state.
+#pragma once
+
+#include "lm/data_parallel/parallel_model.h"
+#include "lm/learner.h"
+
+namespace strobe::lm {
+
+class ParallelLearner : public Learner {
+ public:
+  // All ranks with the same settings and options; the communicator outlives it. Throws Error(invalid_argument) where
+  // ranks do not divide the batch, Error(unsupported) for a GPU and fp16, Error(out_of_memory).
+  ParallelLearner(comm::Communicator& communicator, const Settings& settings, const LearnerOptions& options,
+                  const ParallelOptions& exchange);
+
+  const Model& model() const override { return model_; }
+  void begin(std::uint64_t seed, const LossScale& loss_scale) override;
+  StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options) override;
+  double loss(const std::int32_t* tokens, const std::int32_t* targets) override;
+  void read_state(State which, std::int64_t first, std::span<float> out) override;
+  void write_state(State which, std::int64_t first, std::span<float> in) override;
+  bool leads() const override { return communicator_.rank() == 0; }
+  int agreed_signal(int own) override;
+
+ private:
+  comm::Communicator& communicator_;
+  Model model_;
+  ParallelModel together_;
+};
+
+}  // namespace strobe::lm

@@ -1,0 +1,32 @@
+// A model small enough to be read at once, with biases, which the language model has none of: fc1 - ReLU - fc2, mean
+// square error. verify.h trains it on ranks and alone.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lm/data_parallel/buckets.h"
+
+namespace strobe::lm {
+
+class ToyMlp {
+ public:
+  ToyMlp();
+
+  // Of rows [first, first + count) of an endless set of samples: the mean loss, and its gradients. `ready` is told of
+  // each tensor as soon as its gradient is final, from the last to the first.
+  double loss_with_gradients(std::int64_t first, std::int64_t count, const std::function<void(std::size_t)>& ready);
+
+  std::span<float> values() { return values_; }
+  std::span<float> gradients() { return gradients_; }
+  static std::vector<Tensor> tensors();
+  static const std::vector<std::string>& names();
+
+ private:
+  std::vector<float> values_, gradients_;  // [fc1's weight | its bias | fc2's weight | its bias]
+};
+
+}  // namespace strobe::lm

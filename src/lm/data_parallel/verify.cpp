@@ -1,0 +1,181 @@
+#include "lm/data_parallel/verify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "lm/data_parallel/parallel_learner.h"
+#include "lm/data_parallel/toy_mlp.h"
+#include "lm/trainer.h"
+
+namespace strobe::lm {
+
+namespace {
+
+struct TrainedOnce {
+  std::vector<double> losses;
+  std::vector<float> values;
+};
+
+struct NamedRun {
+  std::string name;
+  std::int64_t first, count;
+};
+
+// No number is larger than any.
+double larger(double most, double value) {
+  return std::isnan(value) ? std::numeric_limits<double>::infinity() : std::max(most, value);
+}
+
+double relative_difference(double found, double wanted) {
+  const double difference = std::abs(found - wanted);
+  return difference == 0 ? 0 : difference / std::abs(wanted);
+}
+
+ParameterDifference difference_of(const NamedRun& run, const std::vector<float>& found,
+                                  const std::vector<float>& wanted) {
+  ParameterDifference result{.name = run.name};
+  double squares = 0, wanted_squares = 0;
+  for (std::int64_t i = run.first; i < run.first + run.count; ++i) {
+    const double value = wanted[static_cast<std::size_t>(i)];
+    const double difference = std::abs(static_cast<double>(found[static_cast<std::size_t>(i)]) - value);
+    result.largest = larger(result.largest, difference);
+    result.mean += difference / static_cast<double>(run.count);
+    squares += difference * difference;
+    wanted_squares += value * value;
+  }
+  result.relative = squares == 0 ? 0 : std::sqrt(squares / wanted_squares);
+  return result;
+}
+
+std::int64_t ranks_that_differ(comm::Communicator& communicator, const std::vector<float>& own) {
+  std::vector<float> first = own;
+  communicator.broadcast(comm::elements(std::span(first)));
+  std::int64_t differs = first == own ? 0 : 1;
+  communicator.all_reduce(comm::elements(std::span(&differs, 1)));
+  return differs;
+}
+
+// The strategy with the same sums in which every rank updates everything; none where it is that itself.
+std::optional<Strategy> unsharded_of(const Strategy& strategy) {
+  if (strategy.updates == Updates::all) return {};
+  return strategy_of(strategy.grouping == Grouping::all ? "flat" : "bucketed");
+}
+
+using TrainWith = std::function<TrainedOnce(const ParallelOptions&)>;
+
+Verification verify(comm::Communicator& communicator, std::string model, const ParallelOptions& exchange,
+                    const TrainWith& on_ranks, const std::function<TrainedOnce()>& alone,
+                    const std::vector<NamedRun>& runs) {
+  Verification result{.model = std::move(model)};
+  const TrainedOnce found = on_ranks(exchange);
+  result.ranks = found.losses;
+  result.other_ranks = ranks_that_differ(communicator, found.values);
+  if (const std::optional<Strategy> unsharded = unsharded_of(exchange.strategy)) {
+    const TrainedOnce other = on_ranks({.strategy = *unsharded, .bucket_bytes = exchange.bucket_bytes});
+    result.unsharded = unsharded->name;
+    for (std::size_t i = 0; i < found.values.size(); ++i) {
+      const double difference = std::abs(static_cast<double>(found.values[i]) - other.values[i]);
+      result.from_unsharded = larger(result.from_unsharded, difference);
+    }
+    if (exchange.strategy.updates == Updates::scattered_share) result.most_from_unsharded = kMostScatteredDifference;
+  }
+  if (communicator.rank() == 0) {
+    const TrainedOnce wanted = alone();
+    result.alone = wanted.losses;
+    for (std::size_t i = 0; i < wanted.losses.size(); ++i) {
+      result.relative = larger(result.relative, relative_difference(found.losses[i], wanted.losses[i]));
+    }
+    for (const NamedRun& run : runs) {
+      result.parameters.push_back(difference_of(run, found.values, wanted.values));
+      result.relative = larger(result.relative, result.parameters.back().relative);
+    }
+  }
+  communicator.barrier();
+  return result;
+}
+
+TrainedOnce train(const Settings& settings, const TokenFile& data, std::unique_ptr<Learner> learner) {
+  Trainer trainer(settings, data, std::move(learner));
+  trainer.begin();
+  TrainedOnce result;
+  while (!trainer.done()) result.losses.push_back(trainer.step().loss);
+  result.values.resize(static_cast<std::size_t>(parameter_count(settings.shape)));
+  trainer.model().read_state(State::values, result.values);
+  return result;
+}
+
+constexpr std::int64_t kRowsOfARank = 8;
+constexpr double kToyRate = 1e-2, kToyClip = 0.1;
+
+ops::AdamW toy_adamw(std::int64_t step) { return {.rate = kToyRate, .step = step}; }
+
+TrainedOnce train_toy(comm::Communicator& communicator, std::int64_t steps, const ParallelOptions& exchange) {
+  ToyMlp toy;
+  DataParallel together(
+      communicator, {.values = toy.values(), .gradients = toy.gradients(), .tensors = ToyMlp::tensors(), .threads = 1},
+      exchange);
+  together.begin();
+  TrainedOnce result;
+  for (std::int64_t step = 1; step <= steps; ++step) {
+    const std::int64_t first = ((step - 1) * communicator.size() + communicator.rank()) * kRowsOfARank;
+    const double loss = toy.loss_with_gradients(first, kRowsOfARank, [&](std::size_t i) { together.ready(i); });
+    together.finish(toy_adamw(step), kToyClip);
+    result.losses.push_back(together.mean_of_ranks(loss));
+  }
+  result.values.assign(toy.values().begin(), toy.values().end());
+  return result;
+}
+
+TrainedOnce train_toy_alone(int ranks, std::int64_t steps) {
+  ToyMlp toy;
+  std::vector<float> mean(toy.values().size()), variance(toy.values().size());
+  const ops::Trained all{.count = static_cast<std::int64_t>(mean.size()),
+                         .value = toy.values().data(),
+                         .gradient = toy.gradients().data(),
+                         .mean = mean.data(),
+                         .variance = variance.data()};
+  TrainedOnce result;
+  const std::int64_t rows = ranks * kRowsOfARank;
+  for (std::int64_t step = 1; step <= steps; ++step) {
+    result.losses.push_back(toy.loss_with_gradients((step - 1) * rows, rows, [](std::size_t) {}));
+    ops::AdamW adamw = toy_adamw(step);
+    adamw.gradient_scale = ops::clip_factor(ops::gradient_norm({.threads = 1}, {&all, 1}), kToyClip);
+    ops::adamw({.threads = 1}, adamw, {&all, 1});
+  }
+  result.values.assign(toy.values().begin(), toy.values().end());
+  return result;
+}
+
+}  // namespace
+
+Verification verify_language_model(comm::Communicator& communicator, const Settings& settings, const TokenFile& data,
+                                   const LearnerOptions& options, const ParallelOptions& exchange) {
+  std::vector<NamedRun> runs;
+  for (const Parameter& parameter : parameter_table(settings.shape)) {
+    runs.push_back({parameter.name, parameter.first, parameter.count()});
+  }
+  return verify(
+      communicator, "language model", exchange,
+      [&](const ParallelOptions& by) {
+        return train(settings, data, std::make_unique<ParallelLearner>(communicator, settings, options, by));
+      },
+      [&] { return train(settings, data, std::make_unique<LoneLearner>(settings, options)); }, runs);
+}
+
+Verification verify_toy_mlp(comm::Communicator& communicator, std::int64_t steps, const ParallelOptions& exchange) {
+  std::vector<NamedRun> runs;
+  for (const Tensor& tensor : ToyMlp::tensors()) {
+    runs.push_back({ToyMlp::names()[runs.size()], tensor.first, tensor.count});
+  }
+  return verify(
+      communicator, "toy MLP with biases", exchange,
+      [&](const ParallelOptions& by) { return train_toy(communicator, steps, by); },
+      [&] { return train_toy_alone(communicator.size(), steps); }, runs);
+}
+
+}  // namespace strobe::lm

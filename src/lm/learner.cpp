@@ -1,0 +1,45 @@
+#include "lm/learner.h"
+
+#include "core/fail.h"
+#include "device/device_info.h"
+
+namespace strobe::lm {
+
+namespace {
+
+// Before anything is allocated: a system that promises more memory than it has would end the process later.
+void check_training(const Settings& settings, std::int64_t batch, Recompute recompute, std::size_t state_bytes) {
+  check(settings.shape);
+  if (settings.precision == Precision::tf32 && settings.device == Device::cpu) {
+    fail(ErrorCode::unsupported, "--precision tf32: a GPU's products alone; valid on the CPU: fp32, bf16, fp16");
+  }
+  if (settings.device != Device::cpu) return;
+  const DType dtype = dtype_of(settings.precision);
+  const auto parameters = static_cast<std::size_t>(parameter_count(settings.shape));
+  const std::size_t copies = dtype == DType::fp32 ? 0 : size_of(dtype);
+  const ActivationPlan plan = activation_plan(settings.shape, batch, dtype, recompute);
+  const std::size_t needed = parameters * (2 * sizeof(float) + copies) + state_bytes +
+                             gradients_at(plan, parameter_table(settings.shape), GradientMemory::shared);
+  const std::size_t there = cpu_info().memory_bytes;
+  if (there > 0 && needed > there) {
+    fail(ErrorCode::out_of_memory,
+         "lm train: parameters, their state and activations take {} bytes; this machine has {}", needed, there);
+  }
+}
+
+}  // namespace
+
+Model training_model(const Settings& settings, std::int64_t batch, const LearnerOptions& options,
+                     OptimizerMemory optimizer, std::size_t state_bytes) {
+  const bool own = optimizer == OptimizerMemory::own;
+  check_training(settings, batch, options.recompute,
+                 own ? 2 * float_bytes(parameter_count(settings.shape)) : state_bytes);
+  return Model(settings.shape, batch, dtype_of(settings.precision),
+               {.device = settings.device,
+                .threads = options.threads,
+                .deterministic = settings.deterministic,
+                .tf32 = settings.precision == Precision::tf32},
+               {.gradients = GradientMemory::shared, .optimizer = optimizer, .recompute = options.recompute});
+}
+
+}  // namespace strobe::lm

@@ -1,0 +1,104 @@
+// `strobe lm bench --ddp` as a user runs it, on two real ranks: a row for each strategy, and a trace.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "cli/run_program.h"
+#include "comm/engine.h"
+#include "core/json.h"
+
+namespace strobe::test {
+namespace {
+
+const std::string kFlags = "lm bench --size tiny --context 8 --batch 2 --threads 1 --warmup 1 ";
+
+class LmBenchDdp : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const char* why = comm::why_no_mpi()) GTEST_SKIP() << why;
+    if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "no mpirun in PATH";
+  }
+  Program bench(int ranks, const std::string& flags) const {
+    return run_program("launch -n " + std::to_string(ranks) + " --grace 60 -- " + kFlags + flags, scratch_);
+  }
+
+  const Scratch scratch_;
+};
+
+TEST_F(LmBenchDdp, EveryStrategyIsARowBesideOneProcess) {
+  const Program program = bench(2, "--ddp all --bucket-mb 0.5,1000 --steps 3 --output out.json --trace trace.json");
+  ASSERT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("over one"), std::string::npos) << program.output;
+  const Json document = Json::parse(scratch_.read("out.json"));
+  const auto& rows = document.at("rows").as_array();
+  ASSERT_EQ(rows.size(), 1u + 4 + 3 * 2) << "those with buckets twice";
+  const std::int64_t bytes = 4 * rows[0].at("parameters").as_integer();
+  std::map<std::string, const Json*> by_name;
+  for (const Json& row : rows) {
+    const std::string name = row.at("strategy").as_string();
+    const bool alone = name == "one process", sharded = name.starts_with("sharded");
+    const std::int64_t moved = name == "sharded-rs" ? 2 * bytes + 8 : alone ? 0 : sharded ? 2 * bytes : bytes;
+    EXPECT_EQ(row.at("ranks").as_integer(), alone ? 1 : 2);
+    EXPECT_EQ(row.at("exchanged(B)").as_integer(), moved) << name;
+    EXPECT_LE(row.at("optimizer(B)").as_integer(), (sharded ? 1 : 2) * bytes + 8 * row.at("buckets").as_integer());
+    EXPECT_GE(row.at("optimizer(B)").as_integer(), (sharded ? 1 : 2) * bytes) << name;
+    EXPECT_EQ(row.at("by_rank").as_array().size(), alone ? 1u : 2u);
+    EXPECT_NEAR(row.at("loss").as_number(), rows[0].at("loss").as_number(), 1e-4) << name;
+    EXPECT_EQ(row.at("step").at("n").as_integer(), 3);
+    EXPECT_GT(row.at("seconds_per_million_tokens").as_number(), 0);
+    const auto part = [&](const char* key) { return row.at(std::string("part ") + key).at("mean(ms)").as_number(); };
+    for (const char* key : {"forward", "backward", "optimizer"}) EXPECT_GT(part(key), 0) << name;
+    const double parts = part("forward") + part("backward") + part("exposed") + part("optimizer");
+    EXPECT_LE(parts, row.at("step").at("mean(ms)").as_number() * 1.0001) << name;
+    by_name[name] = &row;
+  }
+  const std::int64_t parameters = by_name.at("naive")->at("calls").as_integer();
+  EXPECT_GT(parameters, 10);
+  EXPECT_EQ(by_name.at("overlap")->at("calls").as_integer(), parameters);
+  EXPECT_EQ(by_name.at("flat")->at("calls").as_integer(), 1);
+  EXPECT_EQ(by_name.at("bucketed")->at("calls").as_integer(), 1) << "of 1000 MB, the last";
+  EXPECT_EQ(by_name.at("naive")->at("exposed_less_than_naive(%)").as_number(), 0);
+
+  // In the trace of each step: phases, and as many calls as the row tells.
+  std::map<std::string, double> calls;
+  double backward_ended = 0;
+  std::string step;
+  int traced = 0;
+  const Json trace = Json::parse(scratch_.read("trace.json"));
+  for (const Json& event : trace.at("traceEvents").as_array()) {
+    if (event.at("ph").as_string() != "X" || event.at("pid").as_integer() != 2) continue;
+    const std::string name = event.at("name").as_string();
+    const double begin = event.at("ts").as_number(), end = begin + event.at("dur").as_number();
+    EXPECT_LE(begin, end) << name;
+    if (event.at("tid").as_integer() == 1) step = name, ++traced;
+    if (name == "backward") backward_ended = end;
+    if (event.at("tid").as_integer() != 3) continue;
+    ++calls[step];
+    EXPECT_TRUE(begin > backward_ended - 1e-3 || !step.ends_with("fp32, naive")) << "naive waits for backward";
+  }
+  EXPECT_EQ(traced, 10);
+  EXPECT_EQ(calls["tiny, context 8, batch 2, fp32, naive"], parameters);
+  EXPECT_EQ(calls["tiny, context 8, batch 2, fp32, sharded"], 2);
+}
+
+TEST_F(LmBenchDdp, RefusesWhatRanksDoNotDo) {
+  const auto refused = [&](const std::string& more, const std::string& says, const std::string& before = "") {
+    const Program program = run_program(kFlags + more, scratch_, before);
+    EXPECT_EQ(program.code, 2) << program.errors;
+    EXPECT_EQ(program.errors.substr(0, 8 + says.size()), "strobe: " + says);
+    EXPECT_EQ(scratch_.entries(), 0u);
+  };
+  refused("", "lm bench: this process is rank 1 of 3; valid: ", "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=3");
+  refused("--ddp flat --bucket-mb 3", "--bucket-mb: --ddp flat has no buckets; valid with bucketed, ");
+  refused("--bucket-mb 3", "--bucket-mb: without --ddp");
+  refused("--ddp flat,ring", "--ddp ring: valid: all, naive");
+  refused("--ddp flat --pass forward", "--pass: with --ddp whole steps are measured");
+  refused("--ddp flat --precision fp16", "--precision fp16: not with --ddp");
+  refused("--trace trace.json", "--trace: of ranks alone; valid with --ddp");
+  const Program odd = bench(3, "--ddp flat");
+  EXPECT_EQ(odd.code, 2) << odd.errors;
+  EXPECT_NE(odd.errors.find("strobe: a batch of 2 sequences on 3 ranks"), std::string::npos) << odd.errors;
+}
+
+}  // namespace
+}  // namespace strobe::test

@@ -1,0 +1,57 @@
+// What a verification lets pass, and the gradients of the toy model that it trains.
+#include "lm/data_parallel/verify.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "lm/data_parallel/toy_mlp.h"
+
+namespace strobe::lm {
+namespace {
+
+TEST(Verification, HoldsWithinItsBoundsAlone) {
+  EXPECT_TRUE((Verification{.model = "", .relative = 1e-5}.holds()));
+  EXPECT_FALSE((Verification{.model = "", .relative = 1.1e-5}.holds()));
+  EXPECT_FALSE((Verification{.model = "", .relative = std::numeric_limits<double>::infinity()}.holds()));
+  EXPECT_FALSE((Verification{.model = "", .other_ranks = 1}.holds()));
+  EXPECT_FALSE((Verification{.model = "", .unsharded = "flat", .from_unsharded = 1e-9}.holds()));
+  EXPECT_TRUE((Verification{.model = "", .from_unsharded = 1e-9, .most_from_unsharded = 1e-6}.holds()));
+}
+
+// Of every parameter, by finite differences.
+TEST(ToyMlp, HasItsGradients) {
+  ToyMlp toy;
+  std::vector<std::size_t> order;
+  toy.loss_with_gradients(3, 5, [&](std::size_t tensor) { order.push_back(tensor); });
+  EXPECT_EQ(order, (std::vector<std::size_t>{3, 2, 1, 0}));
+  const std::vector<float> gradients(toy.gradients().begin(), toy.gradients().end());
+  constexpr float kStep = 1e-3f;
+  double most = 0;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const auto loss_at = [&](float shift) {
+      const float kept = toy.values()[i];
+      toy.values()[i] = kept + shift;
+      const double loss = toy.loss_with_gradients(3, 5, [](std::size_t) {});
+      toy.values()[i] = kept;
+      return loss;
+    };
+    EXPECT_NEAR((loss_at(kStep) - loss_at(-kStep)) / (2 * kStep), gradients[i], 5e-4) << i;
+    most = std::max(most, std::abs(static_cast<double>(gradients[i])));
+  }
+  EXPECT_GT(most, 0.05);
+}
+
+// A gradient that is final is not touched any more: it may be on its way to the others.
+TEST(ToyMlp, TellsOfGradientsThatStay) {
+  ToyMlp toy;
+  std::vector<float> told(toy.gradients().size());
+  toy.loss_with_gradients(0, 4, [&](std::size_t tensor) {
+    const Tensor run = ToyMlp::tensors()[tensor];
+    std::copy_n(toy.gradients().begin() + run.first, run.count, told.begin() + run.first);
+  });
+  EXPECT_TRUE(std::equal(told.begin(), told.end(), toy.gradients().begin()));
+}
+
+}  // namespace
+}  // namespace strobe::lm
