@@ -67,8 +67,6 @@ void check_verify_flags(const TrainFlags& flags) {
   refuse_if(!flags.validation.empty(), "--val-data");
   refuse_if(flags.validation_every.has_value(), "--val-every");
   refuse_if(flags.validation_batches.has_value(), "--val-batches");
-  refuse_if(flags.sample_tokens != TrainFlags{}.sample_tokens, "--sample-tokens");
-  refuse_if(flags.quick, "--quick");
   if (flags.precision.value_or(lm::Precision::fp32) != lm::Precision::fp32) {
     fail(ErrorCode::invalid_argument, "--precision {}: weights are held to {:g} in fp32; valid with --verify: fp32",
          lm::name_of(*flags.precision), lm::kMostDifference);
