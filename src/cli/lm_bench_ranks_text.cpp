@@ -129,6 +129,7 @@ std::string times_table(const std::vector<const ParallelRow*>& of_cell, const st
   return table.text() + notes;
 }
 
+// Of rows that were measured.
 std::string exchange_table(const std::vector<const ParallelRow*>& of_cell) {
   TextTable table;
   table.add_column("strategy", TextTable::Align::left);
@@ -137,7 +138,6 @@ std::string exchange_table(const std::vector<const ParallelRow*>& of_cell) {
     table.add_column(title);
   }
   for (const ParallelRow* row : of_cell) {
-    if (!row->error.empty()) continue;
     const lm::ParallelTimes& times = row->ranks[0];
     const lm::ParallelMemory memory = memory_of(*row);
     table.add_row({name_of(*row), bucket_text(*row), std::to_string(times.calls), std::to_string(times.buckets),
@@ -190,7 +190,9 @@ std::string parallel_tables(const std::vector<ParallelRow>& rows, int ranks) {
       of_cell.push_back(&rows[i]);
     }
     text += fmt::format("{}, {} ranks\n", title_of(*of_cell[0]->cell), ranks);
-    text += times_table(of_cell, rows) + "\n" + exchange_table(of_cell) + "\n";
+    text += times_table(of_cell, rows) + "\n";
+    std::erase_if(of_cell, [](const ParallelRow* row) { return !row->error.empty(); });
+    if (!of_cell.empty()) text += exchange_table(of_cell) + "\n";
   }
   return text;
 }
