@@ -42,13 +42,13 @@ OptionTable make_table(LaunchOptions& options) {
              }});
   table.add({.name = "max-restarts",
              .placeholder = "K",
-             .help = "start all ranks again, up to K times, where one failed otherwise than by bad input; default 0",
+             .help = "start all ranks again, up to K times, unless one ended with 1, 2, 129, 130 or 143; default 0",
              .apply = [&](auto flag, auto value) {
                options.max_restarts = static_cast<int>(parse_integer(flag, value, 0, 1000000));
              }});
   table.add({.name = "grace",
              .placeholder = "SECONDS",
-             .help = "what the others have to end by themselves once a rank has failed; default 5",
+             .help = "what ranks have to end by themselves; default 5 once one has failed, 60 after a signal",
              .apply = [&](auto flag, auto value) { options.job.grace = parse_seconds(flag, value); }});
   table.add(make_switch("prefix", "a rank's number before its lines; default on", options.prefix));
   table.add({.name = kRankFlag, .apply = [&](auto, auto value) { options.as_rank = value; }});
@@ -74,6 +74,11 @@ std::vector<std::string> command_of(const std::vector<std::string>& words) {
   }
   check_command(words[0]);
   return own_command(words);
+}
+
+// Whether another start would end otherwise: not where a check failed, input was bad, or a signal told a rank to end.
+bool is_worth_a_restart(const JobEnd& end) {
+  return !end.returned || (end.code != kFailedCheck && end.code != kBadInput && !is_end_by_signal(end.code));
 }
 
 }  // namespace
@@ -102,7 +107,7 @@ int run_launch(Arguments arguments) {
     const JobEnd end = run_job(options.job);
     if (end.lost_output != 0) note_lost_output(end.lost_output);
     if (end.why.empty() || end.signal) return end.code;
-    const bool again = end.code != kBadInput && options.job.restarts < options.max_restarts;
+    const bool again = is_worth_a_restart(end) && options.job.restarts < options.max_restarts;
     complain(
         fmt::format("launch: {}{}", end.why,
                     again ? fmt::format("; restart {} of {}", options.job.restarts + 1, options.max_restarts) : ""));

@@ -7,14 +7,12 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 
 #include "cli/launch_socket.h"
@@ -35,11 +33,7 @@ constexpr int kLookEvery = 100;      // milliseconds without news after which li
 constexpr double kWakeEvery = 1;     // seconds between two wake-ups of the processes around ranks
 constexpr double kMpirunLimit = 10;  // for mpirun to end once all ranks have
 
-std::string make_socket_name() {
-  std::uint64_t random = 0;
-  if (getrandom(&random, sizeof(random), 0) != sizeof(random)) fail(ErrorCode::runtime, "launch: no random bytes");
-  return fmt::format("strobe-launch-{}-{:016x}", getpid(), random);
-}
+std::string make_socket_name() { return fmt::format("strobe-launch-{}-{}", getpid(), random_word()); }
 
 // On one host, as many ranks as asked for, as whoever calls; no ssh, no batch system. A rank that is lost is our
 // business (recovery), and ranks that wait leave their core to others.
@@ -100,11 +94,12 @@ class RunningJob {
       if (mpirun_ended()) {
         while (hear_news(0)) {  // whoever mpirun waited for has told all by now: none of it may be unread
         }
-        if (ended_ < job_.ranks) note_failure(kRuntimeFailure, mpirun_complaint());
+        if (ended_ < job_.ranks) note_failure(kRuntimeFailure, mpirun_complaint(), false);
       }
       if (static_cast<int>(ranks_.size()) < job_.ranks && now_seconds() > started + kStartLimit)
         note_failure(kRuntimeFailure,
-                     fmt::format("mpirun started {} of {} ranks in {} s", ranks_.size(), job_.ranks, kStartLimit));
+                     fmt::format("mpirun started {} of {} ranks in {} s", ranks_.size(), job_.ranks, kStartLimit),
+                     false);
       end_in_steps();
       if (mpirun_ < 0 && std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.pid == 0; }))
         break;
@@ -119,6 +114,7 @@ class RunningJob {
     std::vector<char*> pointers;
     for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
     pointers.push_back(nullptr);
+    setenv("STROBE_JOB", job_.id.c_str(), 1);
     setenv("STROBE_RESTARTS", std::to_string(job_.restarts).c_str(), 1);
     if (!getenv("MASTER_ADDR") || job_.restarts > 0) {
       const comm::Listener free(comm::Listener::Reach::this_host);
@@ -183,21 +179,28 @@ class RunningJob {
     ++ended_;
     if (WIFSIGNALED(status)) {
       const int signal = WTERMSIG(status);
-      note_failure(128 + signal, fmt::format("rank {} died of signal {} ({})", rank.number, signal, strsignal(signal)));
+      note_failure(128 + signal, fmt::format("rank {} died of signal {} ({})", rank.number, signal, strsignal(signal)),
+                   false);
     } else if (WEXITSTATUS(status) != 0) {
       const int code = WEXITSTATUS(status);
-      note_failure(code, fmt::format("rank {} ended with exit code {}", rank.number, code));
+      note_failure(code, fmt::format("rank {} ended with exit code {}", rank.number, code), true);
     }
   }
 
   // The first failure that is told of, but for one thing: ranks that a peer's end has ended (kRuntimeFailure) may be
   // heard of before that peer.
-  void note_failure(int code, std::string why) {
+  void note_failure(int code, std::string why, bool returned) {
     const bool cause = end_.code == kRuntimeFailure && code != kRuntimeFailure && !asked_;
     if (!end_.why.empty() && !cause) return;
     end_.code = code;
     end_.why = std::move(why);
-    ask_at_ = std::min(ask_at_, now_seconds() + job_.grace);
+    end_.returned = returned;
+    const bool told_to = end_.signal != 0 || (returned && is_end_by_signal(code));
+    be_patient_for(told_to ? kSignalGrace : kFailureGrace);
+  }
+
+  void be_patient_for(double unless_said) {
+    ask_at_ = std::min(ask_at_, now_seconds() + job_.grace.value_or(unless_said));
   }
 
   void pass_signals_on() {
@@ -205,7 +208,7 @@ class RunningJob {
       end_ranks(signal);
       if (signal == SIGUSR1 || signal == SIGUSR2) continue;
       end_.signal = signal;
-      ask_at_ = std::min(ask_at_, now_seconds() + job_.grace);
+      be_patient_for(kSignalGrace);
     }
   }
 
@@ -284,6 +287,8 @@ std::vector<std::string> own_command(const std::vector<std::string>& words) {
   command.insert(command.end(), words.begin(), words.end());
   return command;
 }
+
+bool is_end_by_signal(int code) { return code == 128 + SIGHUP || code == 128 + SIGINT || code == 128 + SIGTERM; }
 
 JobEnd run_job(const Job& job) {
   if (std::system("command -v mpirun >/dev/null 2>&1") != 0)

@@ -1,12 +1,14 @@
 // Unix sockets that carry small messages and, once, two descriptors.
 #include "cli/launch_socket.h"
 
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 #include "core/fail.h"
@@ -38,6 +40,12 @@ int make_socket() {
 constexpr std::size_t kStreams = 2;
 
 }  // namespace
+
+std::string random_word() {
+  std::uint64_t random = 0;
+  if (getrandom(&random, sizeof(random), 0) != sizeof(random)) fail(ErrorCode::runtime, "launch: no random bytes");
+  return fmt::format("{:016x}", random);
+}
 
 int listen_for_ranks(const std::string& name) {
   const Address address(name);

@@ -16,6 +16,8 @@ struct RankNews {
   int value;  // process id, errno or wait status
 };
 
+std::string random_word();  // 16 digits and letters that nobody else has; throws Error(runtime)
+
 // Both in the abstract namespace; throw Error(runtime).
 int listen_for_ranks(const std::string& name);
 int connect_to_launcher(std::string_view name);

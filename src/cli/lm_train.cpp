@@ -147,9 +147,9 @@ int run_lm_train(Arguments arguments) {
   }
   lm::CheckpointFolder* const folder = begin.folder.get();  // null on ranks that follow
   if (folder) {
-    lm::write_upkeep(folder->upkeep(), begin.upkeep);
     const std::vector<std::int64_t> aside = folder->set_aside_after(trainer.progress().step);
     if (!aside.empty()) begin.notes.push_back(told_aside(*folder, aside));
+    lm::write_upkeep(folder->upkeep(), begin.upkeep);  // from here on a restart goes on from the newest that is left
     print(settings_table(begin, flags, threads, ranks.get()));
     print(note_lines(begin.notes));
     set_last_words("lm train: ended by a second signal before it had saved; --resume goes on from the last checkpoint");

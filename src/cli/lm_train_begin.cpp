@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <stdlib.h>
 
-#include <filesystem>
 #include <utility>
 
 #include "comm/agreement.h"
@@ -14,10 +13,20 @@
 namespace strobe::cli {
 namespace {
 
-// `strobe launch --max-restarts` has started this process again.
-bool is_restart() {
-  const char* restarts = getenv("STROBE_RESTARTS");
-  return restarts && std::string_view(restarts) != "0";
+std::string environment_word(const char* name) {
+  const char* const value = getenv(name);
+  return value ? value : "";
+}
+
+// Of `strobe launch`, the same in all its starts; empty: started otherwise.
+std::string own_job() { return environment_word("STROBE_JOB"); }
+
+// `strobe launch --max-restarts` has started this process again, and an earlier start of the same job trained in the
+// folder. Another's run there is none of its business: flags alone say what is to be done with it.
+bool is_restart_in(const std::string& folder) {
+  const std::string restarts = environment_word("STROBE_RESTARTS");
+  if (own_job().empty() || restarts.empty() || restarts == "0") return false;
+  return lm::read_upkeep(lm::upkeep_path(folder)).job == own_job();
 }
 
 // Known before the first step and not after hours: whether the folder takes a checkpoint.
@@ -55,23 +64,28 @@ void check_steps(const lm::Settings& settings, const lm::Progress& progress) {
        settings.steps, progress.step);
 }
 
-// Nobody is there to choose another one: damaged ones are passed over, and told of.
+// Nobody is there to choose another one: damaged ones are passed over, and told of. Null where there is none at all;
+// where none can be read, which may pass, the run is not begun anew over them.
 std::unique_ptr<lm::Checkpoint> newest_whole(const std::string& folder, std::vector<std::string>& notes) {
   std::vector<std::int64_t> steps = lm::checkpoint_steps(folder);
+  std::string newest;  // why it cannot be read
   for (; !steps.empty(); steps.pop_back()) {
     try {
       return std::make_unique<lm::Checkpoint>(lm::checkpoint_path(folder, steps.back()));
     } catch (const Error& error) {
+      if (newest.empty()) newest = error.what();
       notes.push_back(fmt::format("passed over: {}", error.what()));
     }
   }
-  return nullptr;
+  if (newest.empty()) return nullptr;
+  fail(ErrorCode::invalid_argument, "--out {}: none of its checkpoints can be read, the newest: {}; {}",
+       printable_value(folder), newest, "--resume goes on once one can, another folder begins anew");
 }
 
 // On one process, or on rank 0.
 TrainBegin decided_begin(const TrainFlags& flags, const lm::TokenFile& data) {
   TrainBegin begin;
-  const bool restart = is_restart() && !flags.resume && std::filesystem::exists(flags.out);
+  const bool restart = is_restart_in(flags.out);
   if (flags.resume || restart) {
     begin.folder = std::make_unique<lm::CheckpointFolder>(flags.out, lm::CheckpointFolder::Use::resume);
     begin.checkpoint = restart ? newest_whole(flags.out, begin.notes)
@@ -80,6 +94,7 @@ TrainBegin decided_begin(const TrainFlags& flags, const lm::TokenFile& data) {
     begin.upkeep = lm::read_upkeep(begin.folder->upkeep());
   }
   begin.upkeep = upkeep_from(flags, begin.upkeep);
+  begin.upkeep.job = own_job();
   const lm::DataIdentity identity = lm::identity_of(data);
   begin.settings = begin.checkpoint ? settings_from(flags, identity, begin.checkpoint->settings(), begin.notes)
                                     : settings_from(flags, identity);

@@ -117,7 +117,10 @@ void CheckpointFolder::remove_what_was_made() const {
 }
 
 void CheckpointFolder::check_contents(Use use) const {
-  if (fs::is_empty(path_)) return;
+  const bool empty = std::all_of(fs::directory_iterator(path_), {}, [](const fs::directory_entry& entry) {
+    return is_temporary(entry.path().filename().string());
+  });
+  if (empty) return;
   if (use == Use::fresh) {
     fail(ErrorCode::invalid_argument, "{}: is not empty; --resume goes on in a run's folder, another one begins anew",
          shown(path_));
@@ -146,7 +149,7 @@ void CheckpointFolder::remove_temporary_files() const {
 
 std::string CheckpointFolder::step_log() const { return (fs::path(path_) / "steps.jsonl").string(); }
 
-std::string CheckpointFolder::upkeep() const { return (fs::path(path_) / kUpkeep).string(); }
+std::string upkeep_path(const std::string& folder) { return (fs::path(folder) / kUpkeep).string(); }
 
 std::string CheckpointFolder::file(std::int64_t step) const { return checkpoint_path(path_, step); }
 

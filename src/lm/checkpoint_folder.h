@@ -11,12 +11,14 @@ namespace strobe::lm {
 
 class Checkpoint;
 
+std::string upkeep_path(const std::string& folder);  // run.json
+
 class CheckpointFolder {
  public:
   enum class Use { fresh, resume };
-  // Made where it is not there yet (fresh). Throws Error(invalid_argument) with `path` where it holds anything (fresh),
-  // is not there or holds other things than a run's (resume), cannot be written to, or another process trains in it.
-  // Temporary files of a process that was killed are removed.
+  // Made where it is not there yet (fresh). Throws Error(invalid_argument) with `path` where it holds anything but
+  // temporary files of a process that was killed (fresh), is not there or holds other things than a run's (resume),
+  // cannot be written to, or another process trains in it. Such temporary files are removed.
   CheckpointFolder(std::string path, Use use);
   ~CheckpointFolder();  // a folder that it made and that is still empty goes, too
   CheckpointFolder(const CheckpointFolder&) = delete;
@@ -24,8 +26,8 @@ class CheckpointFolder {
 
   const std::string& path() const { return path_; }
   std::string file(std::int64_t step) const;
-  std::string step_log() const;                                   // steps.jsonl
-  std::string upkeep() const;                                     // run.json
+  std::string step_log() const;  // steps.jsonl
+  std::string upkeep() const { return upkeep_path(path_); }
   void keep_newest(std::int64_t count, std::int64_t step) const;  // of those up to this step; removes the others
 
   // Renames the checkpoints of later steps, newest first, to step-00000170.safetensors.abandoned (.abandoned.2 where

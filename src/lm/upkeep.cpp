@@ -21,19 +21,23 @@ std::int64_t whole_in(const Json& json, const char* key, std::int64_t least) {
 }  // namespace
 
 Json to_json(const Upkeep& upkeep) {
-  return Json::object({{"checkpoint_every", upkeep.checkpoint_every},
-                       {"keep", upkeep.keep},
-                       {"val_data", upkeep.validation},
-                       {"val_every", upkeep.validation_every},
-                       {"val_batches", upkeep.validation_batches}});
+  Json json = Json::object({{"checkpoint_every", upkeep.checkpoint_every},
+                            {"keep", upkeep.keep},
+                            {"val_data", upkeep.validation},
+                            {"val_every", upkeep.validation_every},
+                            {"val_batches", upkeep.validation_batches}});
+  if (!upkeep.job.empty()) json.set("job", upkeep.job);
+  return json;
 }
 
 Upkeep upkeep_from(const Json& json) {
+  const Json* const job = json.find("job");
   return {.checkpoint_every = whole_in(json, "checkpoint_every", 0),
           .keep = whole_in(json, "keep", 0),
           .validation = json.at("val_data").as_string(),
           .validation_every = whole_in(json, "val_every", 0),
-          .validation_batches = whole_in(json, "val_batches", 1)};
+          .validation_batches = whole_in(json, "val_batches", 1),
+          .job = job ? job->as_string() : ""};
 }
 
 Upkeep read_upkeep(const std::string& path) {

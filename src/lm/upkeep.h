@@ -1,5 +1,5 @@
 // What a training run leaves on its way and is tested on, in run.json beside its checkpoints: a run that goes on goes
-// on with it. No bit of the model depends on it, so that checkpoints do not hold it.
+// on with it. No bit of the model depends on it, so that checkpoints do not hold it. Beside that, whose run it is.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@ struct Upkeep {
   std::int64_t checkpoint_every = 500, keep = 3;  // steps, 0: the last alone; newest checkpoints that stay, 0: all
   std::string validation;                         // a path as it was given; empty: no tests
   std::int64_t validation_every = 0, validation_batches = 8;  // every 0: with each checkpoint
+  std::string job;  // of `strobe launch` that trains in the folder, or did last; empty: none
 
   bool operator==(const Upkeep&) const = default;
 };

@@ -104,6 +104,60 @@ TEST_F(Launch, PassesSignalsOn) {
   EXPECT_TRUE(appears("ended0") && appears("ended1"));
 }
 
+// Without --grace they have longer after a signal than after a failure, since they may have much to save: a rank that
+// needs more than that is not asked again, though the other one has ended long before it.
+TEST_F(Launch, LeavesTimeToSaveAfterASignal) {
+  const std::string command = script(
+      "save() { trap 'echo > asked-again' TERM; sleep 6; echo > saved; exit 143; }\n"
+      "trap '[ $OMPI_COMM_WORLD_RANK = 1 ] && exit 143; save' TERM\n"
+      "echo > ready$OMPI_COMM_WORLD_RANK; while true; do sleep 0.05; done");
+  Background program("launch -n 2 -- " + command, scratch_);
+  ASSERT_TRUE(appears("ready0") && appears("ready1"));
+  program.send(SIGTERM);
+  EXPECT_EQ(program.wait(), 128 + SIGTERM);
+  EXPECT_TRUE(std::filesystem::exists(scratch_.path() / "saved"));
+  EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "asked-again"));
+}
+
+// Somebody has told a rank alone, which ends at once; the other one needs more time than after a failure.
+TEST_F(Launch, LeavesTimeToSaveAfterASignalToOneRank) {
+  const Program program =
+      run_program("launch -n 2 --max-restarts 2 -- " +
+                      script("trap 'echo > asked-again' TERM\n[ $OMPI_COMM_WORLD_RANK = 0 ] && sleep 6\nexit 143"),
+                  scratch_);
+  EXPECT_EQ(program.code, 143);
+  EXPECT_TRUE(program.errors.ends_with(" ended with exit code 143\n")) << program.errors;
+  EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "asked-again"));
+}
+
+TEST_F(Launch, StartsAgainWhatMayEndOtherwise) {
+  const auto ends = [&](const std::string& text, int code, const std::string& errors) {
+    const Program program = run_program("launch -n 1 --max-restarts 1 -- " + script(text), scratch_);
+    EXPECT_EQ(program.code, code) << text;
+    EXPECT_EQ(program.errors, "strobe: launch: rank 0 " + errors) << text;
+  };
+  for (const int code : {1, 2, 129, 130, 143}) {
+    const std::string number = std::to_string(code);
+    ends("exit " + number, code, "ended with exit code " + number + "\n");
+  }
+  ends("[ $STROBE_RESTARTS = 1 ] || exit 3", 0, "ended with exit code 3; restart 1 of 1\n");
+  ends("[ $STROBE_RESTARTS = 1 ] || kill -TERM $$", 0, "died of signal 15 (Terminated); restart 1 of 1\n");
+}
+
+TEST_F(Launch, NamesAJobOnceForAllItsStarts) {
+  const auto name = [&] {
+    std::filesystem::remove(scratch_.path() / "jobs");
+    const std::string command = script("echo $STROBE_JOB >> jobs; exit 9");
+    EXPECT_EQ(run_program("launch -n 1 --max-restarts 1 -- " + command, scratch_, "STROBE_JOB=outer").code, 9);
+    const std::vector<std::string> names = words_in(scratch_.read("jobs"));
+    EXPECT_EQ(names.size(), 2u);
+    EXPECT_EQ(names.front(), names.back());
+    EXPECT_EQ(names.front().size(), 16u);
+    return names.front();
+  };
+  EXPECT_NE(name(), name());
+}
+
 TEST_F(Launch, LeavesNothingWhenItIsKilled) {
   const std::string mark = "strobe-launch-kill-" + std::to_string(getpid());
   const std::string command = script("echo > ready$OMPI_COMM_WORLD_RANK; exec sh -c 'sleep 100; echo " + mark + "'");

@@ -190,31 +190,40 @@ TEST_F(LmDdp, VerifiesAgainstOneProcess) {
 
 // The rate does not depend on the number of steps, so that a run may be cut off anywhere and go on to a nearer end.
 const std::string kConstantRate = "--lr-min 0.003 --lr-warmup 0 --sample-tokens 0 --ddp sharded ";
+// More than are taken before somebody looks, and not so many that ranks left behind would train for hours.
+const std::string kManySteps = "--steps 20000 ";
 
 class LmDdpDisturbed : public LmDdp {
  protected:
-  // Ranks that would train for hours, each with its process in rankN.pid; once some steps were taken, the shell does
-  // what it is told and waits for their end.
-  Program disturbed(const std::string& disturbance) const {
+  // Ranks that would train for minutes, each with its process in rankN.pid; once some steps were taken, the shell does
+  // what it is told and waits for their end. It lets nobody train on where the test itself is gone.
+  Program disturbed(const std::string& disturbance, const std::string& flags = "") const {
     const std::string command =
-        script("echo $$ > rank$rank.pid", kConstantRate + "--steps 10000000 --checkpoint-every 2 --keep 2 --out run");
-    return run_command("{ '" STROBE_PROGRAM "' launch -n 2 --grace 60 -- " + command +
-                           " & until [ $(cat run/steps.jsonl 2>/dev/null | wc -l) -gt 4 ]; do kill -0 $! || exit; "
-                           "sleep 0.01; done; " +
-                           disturbance + "; wait $!; }",
+        script("echo $$ > rank$rank.pid", kConstantRate + kManySteps + "--checkpoint-every 2 --keep 2 --out run");
+    return run_command("{ '" STROBE_PROGRAM "' launch -n 2 --grace 60 " + flags + " -- " + command +
+                           " & trap 'kill -KILL $!' EXIT HUP INT TERM; looks=0; "
+                           "until [ $(cat run/steps.jsonl 2>/dev/null | wc -l) -gt 4 ]; do "
+                           "kill -0 $! && kill -0 $PPID && [ $looks -lt 30000 ] || exit; "
+                           "looks=$((looks + 1)); sleep 0.01; done; " +
+                           disturbance + "; wait $!; code=$?; trap - EXIT; exit $code; }",
                        scratch_);
   }
 
   // Two more steps than the newest checkpoint has, beside a run that nobody disturbed.
   void expect_goes_on() const {
     const std::int64_t last = lm::checkpoint_steps((scratch_.path() / "run").string()).back() + 2;
-    const std::string whole = "whole" + std::to_string(last), steps = " --steps " + std::to_string(last) + " --out ";
-    const Program resumed = launch(2, kSmall + kConstantRate + "--resume" + steps + "run");
+    const std::string steps = "--steps " + std::to_string(last);
+    const Program resumed = launch(2, kSmall + kConstantRate + "--resume --out run " + steps);
     ASSERT_EQ(resumed.code, 0) << resumed.errors;
-    const Program undisturbed = launch(2, kSmall + kConstantRate + "--checkpoint-every 0" + steps + whole);
-    ASSERT_EQ(undisturbed.code, 0) << undisturbed.errors;
-    EXPECT_TRUE(bytes("run", last) == bytes(whole, last));
-    EXPECT_EQ(losses_in(scratch_, "run"), losses_in(scratch_, whole));
+    expect_as_undisturbed(last);
+  }
+
+  void expect_as_undisturbed(std::int64_t last) const {
+    const std::string steps = "--steps " + std::to_string(last);
+    const Program whole = launch(2, kSmall + kConstantRate + "--checkpoint-every 0 --out whole " + steps);
+    ASSERT_EQ(whole.code, 0) << whole.errors;
+    EXPECT_TRUE(bytes("run", last) == bytes("whole", last));
+    EXPECT_EQ(losses_in(scratch_, "run"), losses_in(scratch_, "whole"));
   }
 };
 
@@ -228,8 +237,9 @@ TEST_F(LmDdpDisturbed, ASignalSavesAfterTheSameStepOnAllRanks) {
 
 // One of the ranks alone is told, not the launcher.
 TEST_F(LmDdpDisturbed, ASignalToOneRankStopsAll) {
-  const Program program = disturbed("kill -TERM $(cat rank1.pid)");
+  const Program program = disturbed("kill -TERM $(cat rank1.pid)", "--max-restarts 2");
   EXPECT_EQ(program.code, 128 + 15) << program.errors;
+  EXPECT_EQ(program.errors.find("restart"), std::string::npos) << program.errors;
   EXPECT_NE(program.output.find("[0] stopped by a signal after step "), std::string::npos) << program.output;
 }
 
@@ -243,28 +253,36 @@ TEST_F(LmDdpDisturbed, AKilledRankIsNamedAndTheLastCheckpointGoesOn) {
   expect_goes_on();
 }
 
-TEST_F(LmDdp, StartsAgainFromTheLastCheckpoint) {
-  const std::string flags = "--steps 200 --checkpoint-every 20 --keep 0 --sample-tokens 0 --ddp sharded --out ";
-  ASSERT_EQ(launch(2, kSmall + flags + "whole").code, 0);
-  // Rank 1 is killed in each but the last start, once a checkpoint more than before is there.
+// Rank 1 is killed in each but the last start, once a checkpoint more than before is there; the last one has only to go
+// on for some steps.
+TEST_F(LmDdpDisturbed, StartsAgainFromTheLastCheckpoint) {
+  const std::string flags = kConstantRate + "--checkpoint-every 20 --keep 0 --out run ";
   const std::string killed =
+      "checkpoints() { ls run 2>/dev/null | grep -c 'step-[0-9]*.safetensors$'; }\n"
+      "before=$(checkpoints)\n"
+      "last=$((20 * (before + 1)))\n"
+      "if [ $STROBE_RESTARTS -lt 2 ]; then last=20000; fi\n"
       "if [ $rank = 1 ] && [ $STROBE_RESTARTS -lt 2 ]; then\n"
       "  '" STROBE_PROGRAM "' " +
       kSmall + flags +
-      "run &\n"
-      "  until [ -e run/step-000000$((2 + 2 * STROBE_RESTARTS))0.safetensors ]; do sleep 0.01; done\n"
+      "--steps $last &\n"
+      "  while [ $(checkpoints) -le $before ] && kill -0 $!; do sleep 0.01; done\n"
       "  kill -9 $!; exit 9\n"
       "fi";
-  const Program program = launch(2, script(killed, flags + "run"), "--max-restarts 2");
+  const Program program = launch(2, script(killed, flags + "--steps $last"), "--max-restarts 2");
   EXPECT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.errors.find("restart 2 of 2\n"), std::string::npos) << program.errors;
-  EXPECT_NE(program.output.find("[0] note: goes on after step "), std::string::npos) << program.output;
-  EXPECT_TRUE(bytes("run", 200) == bytes("whole", 200));
-  EXPECT_EQ(losses_in(scratch_, "run"), losses_in(scratch_, "whole"));
+  const std::string goes_on = "[0] note: goes on after step ";
+  const std::size_t first = program.output.find(goes_on);
+  ASSERT_NE(first, std::string::npos) << program.output;
+  EXPECT_NE(program.output.find(goes_on, first + 1), std::string::npos) << "each start: " << program.output;
+  EXPECT_EQ(program.output.find(" yet: begins at step 0"), std::string::npos) << program.output;
+  expect_as_undisturbed(lm::checkpoint_steps((scratch_.path() / "run").string()).back());
 }
 
 TEST_F(LmDdp, ATornCheckpointIsNamedAndARestartPassesItOver) {
-  ASSERT_EQ(train(2, "--ddp bucketed --out run").code, 0);
+  const std::string flags = kSteps8 + "--ddp bucketed --out run";
+  ASSERT_EQ(launch(2, script("export STROBE_JOB=one", flags)).code, 0);
   const std::string whole = bytes("run", 8);
   std::filesystem::resize_file(scratch_.path() / "run" / checkpoint(8), whole.size() / 2);
   const Program refused = train(2, "--ddp bucketed --resume --out run");
@@ -273,23 +291,27 @@ TEST_F(LmDdp, ATornCheckpointIsNamedAndARestartPassesItOver) {
       << refused.errors;
   EXPECT_NE(refused.errors.find("[1] strobe: rank 1 of 2 on "), std::string::npos) << refused.errors;
   // As the launcher does it for a rank that it starts again.
-  const Program again = launch(2, script("export STROBE_RESTARTS=1", kSteps8 + "--ddp bucketed --out run"));
+  const Program again = launch(2, script("export STROBE_JOB=one STROBE_RESTARTS=1", flags));
   EXPECT_EQ(again.code, 0) << again.errors;
   EXPECT_NE(again.output.find("[0] note: passed over: checkpoint run/" + checkpoint(8)), std::string::npos)
       << again.output;
   EXPECT_TRUE(bytes("run", 8) == whole);
 }
 
-// Killed before it had made its folder, or before the first checkpoint in it.
-TEST_F(LmDdp, ARestartWithoutACheckpointBegins) {
-  const std::string command = script("export STROBE_RESTARTS=1", kSteps8 + "--ddp flat --out run");
-  ASSERT_EQ(launch(2, command).code, 0);
-  const std::string whole = bytes("run", 8);
-  for (const int step : {4, 8}) std::filesystem::remove(scratch_.path() / "run" / checkpoint(step));
-  const Program again = launch(2, command);
-  EXPECT_EQ(again.code, 0) << again.errors;
-  EXPECT_NE(again.output.find("[0] note: no checkpoint in run yet: begins at step 0\n"), std::string::npos);
-  EXPECT_TRUE(bytes("run", 8) == whole);
+// Larger than what MPI itself makes, and than the file that rank 0 may write: 20 or 10 MB.
+TEST_F(LmDdp, FullDiskOfRank0EndsAllAndLosesNothing) {
+  const std::string flags = "--vocabulary 60000 --steps 2 --checkpoint-every 1 --sample-tokens 0 --ddp sharded --out ";
+  const Program full = launch(2, script("[ $rank = 0 ] && ulimit -f 20000", flags + "run"));
+  EXPECT_EQ(full.code, 3) << full.errors;
+  EXPECT_NE(full.errors.find("[0] strobe: "), std::string::npos) << full.errors;
+  EXPECT_NE(full.errors.find(checkpoint(1) + ": writing failed: File too large\n"), std::string::npos) << full.errors;
+  EXPECT_NE(full.errors.find("[1] strobe: rank 1 of 2 on "), std::string::npos) << "rank 0's end: " << full.errors;
+  EXPECT_TRUE(lm::checkpoint_steps((scratch_.path() / "run").string()).empty());
+  const Program resumed = launch(2, kSmall + flags + "run --resume");
+  ASSERT_EQ(resumed.code, 0) << resumed.errors;
+  ASSERT_EQ(launch(2, kSmall + flags + "whole").code, 0);
+  EXPECT_TRUE(bytes("run", 2) == bytes("whole", 2));
+  EXPECT_EQ(losses_in(scratch_, "run"), losses_in(scratch_, "whole"));
 }
 
 }  // namespace

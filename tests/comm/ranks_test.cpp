@@ -130,6 +130,19 @@ TEST_F(Ranks, RanksThatDiffer) {
   expect_lines(build, 2, "start of engine mpi: the ranks differ: ", "the build is \"older\" on rank 1 (");
 }
 
+// Rank 2 alone was told otherwise, which all four learn.
+TEST_F(Ranks, TextsAndFactsOfFour) {
+  char host[256] = "";
+  gethostname(host, sizeof(host) - 1);
+  const Program program = launch(4, "agreement");
+  EXPECT_EQ(program.code, 2) << program.errors;
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::string line = "[" + std::to_string(rank) + "] strobe: the ranks differ: layers is 5 on rank 2 (" + host +
+                             ") and 4 on rank 0 (" + host + ")\n";
+    EXPECT_NE(program.errors.find(line), std::string::npos) << line << "not in: " << program.errors;
+  }
+}
+
 TEST_F(Ranks, StartAgainAfterAFailure) {
   const Program program = launch(2, "restart", "--max-restarts 5");
   EXPECT_EQ(program.code, 0) << program.errors;

@@ -33,8 +33,12 @@ class UpkeepTest : public testing::Test {
   test::Scratch scratch_;
 };
 
-const Upkeep kUnusual = {
-    .checkpoint_every = 7, .keep = 0, .validation = "a \"b\".txt", .validation_every = 5, .validation_batches = 2};
+const Upkeep kUnusual = {.checkpoint_every = 7,
+                         .keep = 0,
+                         .validation = "a \"b\".txt",
+                         .validation_every = 5,
+                         .validation_batches = 2,
+                         .job = "0123abcd"};
 
 TEST_F(UpkeepTest, IsReadAsItWasWritten) {
   write_upkeep(path(), kUnusual);
@@ -42,6 +46,15 @@ TEST_F(UpkeepTest, IsReadAsItWasWritten) {
   write_upkeep(path(), {});
   EXPECT_EQ(read_upkeep(path()), Upkeep{});
   EXPECT_EQ(scratch_.entries(), 1u) << "no temporary file is left";
+}
+
+// As it was before there were jobs, and is without one.
+TEST_F(UpkeepTest, HasNoWordOfAJobWhereThereIsNone) {
+  Upkeep upkeep = kUnusual;
+  upkeep.job.clear();
+  write_upkeep(path(), upkeep);
+  EXPECT_EQ(scratch_.read("run.json").find("job"), std::string::npos);
+  EXPECT_EQ(read_upkeep(path()), upkeep);
 }
 
 TEST_F(UpkeepTest, IsTheDefaultWhereThereIsNone) { EXPECT_EQ(read_upkeep(path()), Upkeep{}); }
@@ -61,6 +74,7 @@ TEST_F(UpkeepTest, DamageIsNamedWithWhatToDo) {
   expect_refusal(with("\"val_batches\":2", "\"val_batches\":0"), "val_batches 0: valid: 1 or more");
   expect_refusal(with("\"keep\":0", "\"keep\":-1"), "keep -1: valid: 0 or more");
   expect_refusal(with("\"keep\":0", "\"keep\":\"all\""), "");
+  expect_refusal(with("\"0123abcd\"", "7"), "");
 }
 
 TEST_F(UpkeepTest, WhatCannotBeReadIsNamed) {

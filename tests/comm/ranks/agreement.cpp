@@ -1,0 +1,39 @@
+// Texts of all ranks, and facts that are the same or are not.
+#include "comm/agreement.h"
+
+#include "comm/ranks/scenario.h"
+
+namespace strobe::test {
+namespace {
+
+// Of another length on each rank, with a 0 in it; empty on rank 1.
+std::string text_of(int rank) {
+  if (rank == 1) return "";
+  return std::string(static_cast<std::size_t>(1000 * rank + 3), static_cast<char>('a' + rank)) + std::string(1, '\0');
+}
+
+Json facts_of(int layers) { return Json::object({{"rate", 0.1}, {"layers", layers}, {"name", "a model"}}); }
+
+}  // namespace
+
+int agreement(comm::Communicator& communicator) {
+  int faults = 0;
+  const int rank = communicator.rank(), size = communicator.size();
+  for (int root = 0; root < size; ++root) {
+    if (comm::broadcast_text(communicator, text_of(rank), root) == text_of(root)) continue;
+    ++faults, std::fprintf(stderr, "not the text of rank %d\n", root);
+  }
+  const std::vector<std::string> texts = comm::gather_texts(communicator, text_of(rank));
+  if (texts.size() != static_cast<std::size_t>(size)) ++faults, std::fprintf(stderr, "not as many texts as ranks\n");
+  for (int other = 0; other < static_cast<int>(texts.size()); ++other) {
+    if (texts[static_cast<std::size_t>(other)] == text_of(other)) continue;
+    ++faults, std::fprintf(stderr, "not the text of rank %d among all\n", other);
+  }
+  comm::check_same_facts(communicator, facts_of(4));
+  if (faults > 0) return faults;
+  comm::check_same_facts(communicator, facts_of(rank == 2 ? 5 : 4));
+  std::fprintf(stderr, "facts that differ are taken for the same\n");
+  return 1;
+}
+
+}  // namespace strobe::test
