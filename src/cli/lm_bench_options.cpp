@@ -42,9 +42,7 @@ lm::BenchPass parse_pass(std::string_view flag, std::string_view value) {
 
 std::vector<std::string> parse_strategies(std::string_view flag, std::string_view value) {
   if (value == "all") return lm::strategy_names();
-  std::vector<std::string> words = lm::strategy_names();
-  words.insert(words.begin(), "all");
-  return parse_list(flag, value, [&](auto of, auto name) { return parse_word(of, name, words); });
+  return parse_list(flag, value, [&](auto of, auto name) { return parse_word(of, name, lm::strategy_names()); });
 }
 
 void add_rank_options(OptionTable& table, LmBenchOptions& options) {
@@ -153,7 +151,7 @@ OptionTable lm_bench_table(LmBenchOptions& options) {
   table.add(make_steps_option(options));
   table.add({.name = "clip",
              .placeholder = "NORM",
-             .help = "the largest norm of the gradient; default 0: any, and it is not computed",
+             .help = "the largest norm of the gradient; default 0: any, and it is not computed but with --ddp",
              .apply = [&](auto flag, auto value) { options.clip = parse_number(flag, value, 0, 1e30); }});
   add_rank_options(table, options);
   table.add(make_file_option("output", "JSON; default lm_bench_result.json", options.output));

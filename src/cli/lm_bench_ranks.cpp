@@ -38,18 +38,12 @@ std::vector<lm::ParallelOptions> exchanges_of(const LmBenchOptions& options) {
   return exchanges;
 }
 
-void check_cells(const LmBenchOptions& options, const std::vector<LmBenchCell>& cells, int ranks) {
-  if (options.pass != lm::BenchPass::step) {
-    fail(ErrorCode::invalid_argument, "--pass: with --ddp whole steps are measured; valid: step");
-  }
-  for (const LmBenchCell& cell : cells) lm::batch_of_a_rank(cell.one.batch, ranks);
-}
-
 // What ranks must be told alike.
 Json facts_of(const std::vector<LmBenchCell>& cells, const std::vector<lm::ParallelOptions>& exchanges) {
   std::string measured;
   for (const LmBenchCell& cell : cells) {
-    measured += fmt::format("{}, warm-up {}, steps {}; ", title_of(cell), cell.one.warmup, cell.one.steps);
+    measured += fmt::format("{}, warm-up {}, steps {}, clip {}, attention {}; ", title_of(cell), cell.one.warmup,
+                            cell.one.steps, cell.one.clip, cell.one.attention.empty() ? "auto" : cell.one.attention);
   }
   for (const lm::ParallelOptions& exchange : exchanges) measured += title_of(exchange) + "; ";
   return Json::object({{"what is measured", measured}});
@@ -63,7 +57,28 @@ std::vector<lm::ParallelTimes> times_of_all(comm::Communicator& ranks, const lm:
   return all;
 }
 
-// One process on rank 0 while the others wait, then every exchange on all of them. On rank 0 the rows.
+// One process on rank 0, while the others wait for each of its steps, so that no call lasts longer than one. On rank 0
+// the row.
+ParallelRow measured_alone(comm::Communicator& ranks, const LmBenchCell& cell) {
+  int left = cell.one.warmup + cell.one.steps;
+  const auto meet = [&] {
+    ranks.barrier();
+    --left;
+  };
+  ParallelRow row{.cell = &cell, .exchange = {}, .ranks = {}};
+  if (ranks.rank() == 0) {
+    try {
+      row.ranks = {lm::time_lone_step(cell.one, meet)};
+    } catch (const Error& error) {  // the whole batch need not fit where shares of it do
+      if (error.code() != ErrorCode::out_of_memory) throw;
+      row.error = error.what();
+    }
+  }
+  while (left > 0) meet();
+  return row;
+}
+
+// One process, then every exchange on all ranks. On rank 0 the rows.
 std::vector<ParallelRow> measured(comm::Communicator& ranks, const LmBenchCell& cell,
                                   const std::vector<lm::ParallelOptions>& exchanges) {
   const bool first = ranks.rank() == 0;
@@ -73,9 +88,12 @@ std::vector<ParallelRow> measured(comm::Communicator& ranks, const LmBenchCell& 
     rows.push_back(std::move(row));
     print_aside(line_of(rows.back()));  // so that they are known should a later one fail
   };
-  if (first) told({.cell = &cell, .exchange = {}, .ranks = {lm::time_lone_step(cell.one)}});
-  ranks.barrier();
+  told(measured_alone(ranks, cell));
   for (const lm::ParallelOptions& exchange : exchanges) {
+    if (const std::string lacking = lm::lacking_memory(ranks, cell.one); !lacking.empty()) {
+      told({.cell = &cell, .exchange = exchange, .ranks = {}, .error = lacking});
+      continue;
+    }
     const lm::ParallelTimes own = lm::time_parallel_step(ranks, cell.one, exchange);
     told({.cell = &cell, .exchange = exchange, .ranks = times_of_all(ranks, own)});
   }
@@ -85,7 +103,7 @@ std::vector<ParallelRow> measured(comm::Communicator& ranks, const LmBenchCell& 
 std::string trace_of(const std::vector<ParallelRow>& rows) {
   std::vector<lm::TracedStep> steps;
   for (const ParallelRow& row : rows) {
-    if (!row.exchange) continue;
+    if (!row.exchange || !row.error.empty()) continue;
     lm::TracedStep step{.name = title_of(*row.cell) + ", " + title_of(*row.exchange), .ranks = {}};
     for (const lm::ParallelTimes& times : row.ranks) step.ranks.push_back(times.spans);
     steps.push_back(std::move(step));
@@ -98,9 +116,15 @@ std::string trace_of(const std::vector<ParallelRow>& rows) {
 int run_lm_bench_on_ranks(const LmBenchOptions& options) {
   const std::vector<LmBenchCell> cells = lm_bench_cells(options);
   const std::vector<lm::ParallelOptions> exchanges = exchanges_of(options);
+  if (options.pass != lm::BenchPass::step) {
+    fail(ErrorCode::invalid_argument, "--pass: with --ddp whole steps are measured; valid: step");
+  }
+  if (options.quick) {
+    fail(ErrorCode::invalid_argument, "--quick: with --ddp no ceiling is measured; leave it out");
+  }
   const std::unique_ptr<comm::Communicator> ranks = join_ranks("lm bench");
   comm::check_same_facts(*ranks, facts_of(cells, exchanges));
-  check_cells(options, cells, ranks->size());
+  for (const LmBenchCell& cell : cells) lm::batch_of_a_rank(cell.one.batch, ranks->size());  // refuses
   const bool first = ranks->rank() == 0;
   std::optional<AtomicFile> file, trace;
   if (first) file.emplace(options.output, "--output");
@@ -110,9 +134,13 @@ int run_lm_bench_on_ranks(const LmBenchOptions& options) {
     for (ParallelRow& row : measured(*ranks, cell, exchanges)) rows.push_back(std::move(row));
   }
   if (!first) return kFine;
-  print(parallel_tables(rows));
+  print(parallel_tables(rows, ranks->size()));
+  if (std::none_of(rows.begin(), rows.end(), [](const ParallelRow& row) { return row.error.empty(); })) {
+    print(fmt::format("nothing was measured, nothing is written to {}\n", options.output));
+    return kFailedCheck;
+  }
   Json items = Json::array();
-  for (const ParallelRow& row : rows) items.push_back(parallel_row_json(row, rows));
+  for (const ParallelRow& row : rows) items.push_back(parallel_row_json(row, rows, ranks->size()));
   file->commit(Json::object({{"environment", environment_json()}, {"rows", std::move(items)}}).dump(1) + "\n");
   if (trace) trace->commit(trace_of(rows));
   print(fmt::format("written: {}{}\n", options.output, trace ? ", " + options.trace : ""));

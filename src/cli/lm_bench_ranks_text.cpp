@@ -54,7 +54,7 @@ lm::ParallelMemory memory_of(const ParallelRow& row) {
 const ParallelRow* find(const ParallelRow& row, const std::vector<ParallelRow>& rows, std::string_view strategy) {
   for (const ParallelRow& other : rows) {
     const std::string_view name = other.exchange ? other.exchange->strategy.name : "";
-    if (other.cell == row.cell && name == strategy) return &other;
+    if (other.cell == row.cell && name == strategy && other.error.empty()) return &other;
   }
   return nullptr;
 }
@@ -108,7 +108,13 @@ std::string times_table(const std::vector<const ParallelRow*>& of_cell, const st
                             "optimizer ms", "samples/s", "over one", "exposed less %", "s/M tokens", "loss"}) {
     table.add_column(title);
   }
+  std::string notes;
   for (const ParallelRow* row : of_cell) {
+    if (!row->error.empty()) {
+      table.add_row({name_of(*row), bucket_text(*row), "oom"});
+      notes += fmt::format("oom: {}: {}\n", row->exchange ? title_of(*row->exchange) : name_of(*row), row->error);
+      continue;
+    }
     const Summary step = slowest_steps(*row);
     std::vector<std::string> cells{name_of(*row), bucket_text(*row), milliseconds(step)};
     for (const auto part : kParts) cells.push_back(milliseconds(part_of(*row, part)));
@@ -120,9 +126,10 @@ std::string times_table(const std::vector<const ParallelRow*>& of_cell, const st
     cells.push_back(fmt::format("{:.4f}", row->ranks[0].loss));
     table.add_row(std::move(cells));
   }
-  return table.text();
+  return table.text() + notes;
 }
 
+// Of rows that were measured.
 std::string exchange_table(const std::vector<const ParallelRow*>& of_cell) {
   TextTable table;
   table.add_column("strategy", TextTable::Align::left);
@@ -171,33 +178,32 @@ std::string title_of(const lm::ParallelOptions& exchange) {
 }
 
 std::string line_of(const ParallelRow& row) {
-  return fmt::format("{}: {}: {:.2f} ms\n", title_of(*row.cell), row.exchange ? title_of(*row.exchange) : name_of(row),
-                     1e3 * slowest_steps(row).mean);
+  return fmt::format("{}: {}: {}\n", title_of(*row.cell), row.exchange ? title_of(*row.exchange) : name_of(row),
+                     row.error.empty() ? fmt::format("{:.2f} ms", 1e3 * slowest_steps(row).mean) : "oom");
 }
 
-std::string parallel_tables(const std::vector<ParallelRow>& rows) {
+std::string parallel_tables(const std::vector<ParallelRow>& rows, int ranks) {
   std::string text;
   for (std::size_t i = 0; i < rows.size();) {
     std::vector<const ParallelRow*> of_cell;
     for (const LmBenchCell* cell = rows[i].cell; i < rows.size() && rows[i].cell == cell; ++i) {
       of_cell.push_back(&rows[i]);
     }
-    text += fmt::format("{}, {} ranks\n", title_of(*of_cell[0]->cell), of_cell.back()->ranks.size());
-    text += times_table(of_cell, rows) + "\n" + exchange_table(of_cell) + "\n";
+    text += fmt::format("{}, {} ranks\n", title_of(*of_cell[0]->cell), ranks);
+    text += times_table(of_cell, rows) + "\n";
+    std::erase_if(of_cell, [](const ParallelRow* row) { return !row->error.empty(); });
+    if (!of_cell.empty()) text += exchange_table(of_cell) + "\n";
   }
   return text;
 }
 
-Json parallel_row_json(const ParallelRow& row, const std::vector<ParallelRow>& rows) {
+Json parallel_row_json(const ParallelRow& row, const std::vector<ParallelRow>& rows, int ranks) {
   const lm::BenchCase& one = row.cell->one;
-  const Summary step = slowest_steps(row);
-  const lm::ParallelTimes& times = row.ranks[0];
-  const lm::ParallelMemory memory = memory_of(row);
   const auto number = [](std::optional<double> value) { return value ? Json(*value) : Json(); };
   Json json = Json::object({{"kind", "data parallel step"},
                             {"strategy", name_of(row)},
                             {"bucket(MB)", number(bucket_megabytes(row))},
-                            {"ranks", row.ranks.size()},
+                            {"ranks", row.exchange ? ranks : 1},
                             {"size", row.cell->size},
                             {"parameters", lm::parameter_count(one.shape)},
                             {"context", one.shape.context},
@@ -207,7 +213,12 @@ Json parallel_row_json(const ParallelRow& row, const std::vector<ParallelRow>& r
                             {"threads of a rank", one.place.threads},
                             {"warmup", one.warmup},
                             {"clip", one.clip},
-                            {"step", summary_json(step)}});
+                            {"status", row.error.empty() ? "ok" : "oom"}});
+  if (!row.error.empty()) return json.set("error", row.error);
+  const Summary step = slowest_steps(row);
+  const lm::ParallelTimes& times = row.ranks[0];
+  const lm::ParallelMemory memory = memory_of(row);
+  json.set("step", summary_json(step));
   for (std::size_t i = 0; i < std::size(kParts); ++i) {
     json.set(std::string("part ") + kPartNames[i], summary_json(part_of(row, kParts[i])));
   }

@@ -1,5 +1,7 @@
 #include "lm/learner.h"
 
+#include <fmt/format.h>
+
 #include "core/fail.h"
 #include "device/device_info.h"
 
@@ -8,7 +10,8 @@ namespace strobe::lm {
 namespace {
 
 // Before anything is allocated: a system that promises more memory than it has would end the process later.
-void check_training(const Settings& settings, std::int64_t batch, Recompute recompute, std::size_t state_bytes) {
+void check_training(const Settings& settings, std::int64_t batch, const LearnerOptions& options,
+                    std::size_t state_bytes) {
   check(settings.shape);
   if (settings.precision == Precision::tf32 && settings.device == Device::cpu) {
     fail(ErrorCode::unsupported, "--precision tf32: a GPU's products alone; valid on the CPU: fp32, bf16, fp16");
@@ -17,13 +20,14 @@ void check_training(const Settings& settings, std::int64_t batch, Recompute reco
   const DType dtype = dtype_of(settings.precision);
   const auto parameters = static_cast<std::size_t>(parameter_count(settings.shape));
   const std::size_t copies = dtype == DType::fp32 ? 0 : size_of(dtype);
-  const ActivationPlan plan = activation_plan(settings.shape, batch, dtype, recompute);
+  const ActivationPlan plan = activation_plan(settings.shape, batch, dtype, options.recompute);
   const std::size_t needed = parameters * (2 * sizeof(float) + copies) + state_bytes +
                              gradients_at(plan, parameter_table(settings.shape), GradientMemory::shared);
-  const std::size_t there = cpu_info().memory_bytes;
+  const std::size_t there = cpu_info().memory_bytes / static_cast<std::size_t>(options.processes);
   if (there > 0 && needed > there) {
     fail(ErrorCode::out_of_memory,
-         "lm train: parameters, their state and activations take {} bytes; this machine has {}", needed, there);
+         "lm train: parameters, their state and activations take {} bytes; this machine has {}{}", needed, there,
+         options.processes == 1 ? "" : fmt::format(" for each of its {} ranks", options.processes));
   }
 }
 
@@ -32,8 +36,7 @@ void check_training(const Settings& settings, std::int64_t batch, Recompute reco
 Model training_model(const Settings& settings, std::int64_t batch, const LearnerOptions& options,
                      OptimizerMemory optimizer, std::size_t state_bytes) {
   const bool own = optimizer == OptimizerMemory::own;
-  check_training(settings, batch, options.recompute,
-                 own ? 2 * float_bytes(parameter_count(settings.shape)) : state_bytes);
+  check_training(settings, batch, options, own ? 2 * float_bytes(parameter_count(settings.shape)) : state_bytes);
   return Model(settings.shape, batch, dtype_of(settings.precision),
                {.device = settings.device,
                 .threads = options.threads,

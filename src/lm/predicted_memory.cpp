@@ -1,5 +1,7 @@
 #include "lm/predicted_memory.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -48,15 +50,16 @@ std::size_t predicted_workspace(const BenchCase& one) {
 
 std::size_t predicted_bytes(const BenchCase& one) { return predicted_model(one) + predicted_workspace(one); }
 
-const BenchCase& check_memory(const BenchCase& one) {
+const BenchCase& check_memory(const BenchCase& one, int processes) {
   if (one.place.device != Device::cpu) return one;
   const std::int64_t available = read_memory_info().available;
   if (available <= 0) return one;  // it is not known
-  const auto free = static_cast<std::size_t>(available);
+  const std::size_t free = static_cast<std::size_t>(available) / static_cast<std::size_t>(processes);
   std::size_t needed = predicted_model(one);
   if (needed <= free) needed += predicted_workspace(one);
   if (needed <= free) return one;
-  fail(ErrorCode::out_of_memory, "cannot allocate {} bytes: {} are free", needed, free);
+  fail(ErrorCode::out_of_memory, "cannot allocate {} bytes: {} are free{}", needed, free,
+       processes == 1 ? "" : fmt::format(" for each of {} ranks here", processes));
 }
 
 }  // namespace strobe::lm

@@ -14,7 +14,8 @@ std::size_t predicted_bytes(const BenchCase& one);
 std::size_t predicted_workspace(const BenchCase& one);
 
 // The case itself. Throws Error(out_of_memory) with the bytes asked for and free where it does not fit the CPU's
-// memory: a system that promises more than it has would end the process later. A GPU's allocator says it by itself.
-const BenchCase& check_memory(const BenchCase& one);
+// memory `processes` times: a system that promises more than it has would end a process later. A GPU's allocator says
+// it by itself.
+const BenchCase& check_memory(const BenchCase& one, int processes = 1);
 
 }  // namespace strobe::lm

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <string>
+#include <vector>
 
 #include "cli/run_program.h"
 #include "comm/engine.h"
@@ -81,6 +83,19 @@ TEST_F(LmBenchDdp, EveryStrategyIsARowBesideOneProcess) {
   EXPECT_EQ(calls["tiny, context 8, batch 2, fp32, sharded"], 2);
 }
 
+// What does not fit is a row, on all ranks alike, and nothing hangs; a cell beside it is measured.
+TEST_F(LmBenchDdp, WhatDoesNotFitIsARow) {
+  const Program program = run_program(
+      "launch -n 2 --grace 60 -- lm bench --ddp flat --size tiny --context 64 --batch 2,1000000 --threads 1 "
+      "--warmup 0 --steps 1 --output out.json",
+      scratch_);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  std::vector<std::string> statuses;
+  const Json document = Json::parse(scratch_.read("out.json"));
+  for (const Json& row : document.at("rows").as_array()) statuses.push_back(row.at("status").as_string());
+  EXPECT_EQ(statuses, (std::vector<std::string>{"ok", "ok", "oom", "oom"}));
+}
+
 TEST_F(LmBenchDdp, RefusesWhatRanksDoNotDo) {
   const auto refused = [&](const std::string& more, const std::string& says, const std::string& before = "") {
     const Program program = run_program(kFlags + more, scratch_, before);
@@ -91,7 +106,9 @@ TEST_F(LmBenchDdp, RefusesWhatRanksDoNotDo) {
   refused("", "lm bench: this process is rank 1 of 3; valid: ", "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=3");
   refused("--ddp flat --bucket-mb 3", "--bucket-mb: --ddp flat has no buckets; valid with bucketed, ");
   refused("--bucket-mb 3", "--bucket-mb: without --ddp");
-  refused("--ddp flat,ring", "--ddp ring: valid: all, naive");
+  refused("--ddp flat,ring", "--ddp ring: valid: naive, flat");
+  refused("--ddp flat,all", "--ddp all: valid: naive, flat");
+  refused("--ddp flat --quick", "--quick: with --ddp no ceiling is measured");
   refused("--ddp flat --pass forward", "--pass: with --ddp whole steps are measured");
   refused("--ddp flat --precision fp16", "--precision fp16: not with --ddp");
   refused("--trace trace.json", "--trace: of ranks alone; valid with --ddp");

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 
+#include "comm/agreement.h"
 #include "core/clock.h"
 #include "device/host/allocator.h"
 #include "lm/data_parallel/parallel_model.h"
 #include "lm/predicted_memory.h"
+#include "strobe/error.h"
 
 namespace strobe::lm {
 
@@ -41,7 +44,7 @@ struct OneStep {
 };
 
 StepOptions bench_step(const BenchCase& one, std::int64_t step) {
-  return {.adamw = {.rate = 1e-4, .step = step}, .clip = one.clip};
+  return {.adamw = {.rate = 1e-4, .step = step}, .clip = one.clip, .needs_norm = false};
 }
 
 // `take` is told the number of the step; those after the warm-up count.
@@ -84,11 +87,26 @@ Model model_for(const BenchCase& one, std::int64_t batch, OptimizerMemory optimi
 
 }  // namespace
 
+std::string lacking_memory(comm::Communicator& communicator, const BenchCase& one) {
+  BenchCase share = one;
+  share.batch = batch_of_a_rank(one.batch, communicator.size());
+  std::string own;
+  try {
+    check_memory(share, std::max(1, communicator.world().local_size));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::out_of_memory) throw;
+    own = error.what();
+  }
+  for (const std::string& text : comm::gather_texts(communicator, own)) {
+    if (!text.empty()) return text;
+  }
+  return {};
+}
+
 ParallelTimes time_parallel_step(comm::Communicator& communicator, const BenchCase& one,
                                  const ParallelOptions& exchange) {
   BenchCase share = one;
   share.batch = batch_of_a_rank(one.batch, communicator.size());
-  check_memory(share);
   const std::vector<std::int32_t> tokens = bench_tokens(one, 1), targets = bench_tokens(one, 2);
   Model model = model_for(one, share.batch, OptimizerMemory::outside);
   model.begin(1);
@@ -122,7 +140,7 @@ ParallelTimes time_parallel_step(comm::Communicator& communicator, const BenchCa
   return times;
 }
 
-ParallelTimes time_lone_step(const BenchCase& one) {
+ParallelTimes time_lone_step(const BenchCase& one, const std::function<void()>& after_step) {
   check_memory(one);
   const std::vector<std::int32_t> tokens = bench_tokens(one, 1), targets = bench_tokens(one, 2);
   Model model = model_for(one, one.batch, OptimizerMemory::own);
@@ -135,7 +153,9 @@ ParallelTimes time_lone_step(const BenchCase& one) {
     watch.clear();
     const double begin = now_seconds();
     const StepResult result = model.step(tokens.data(), targets.data(), bench_step(one, step));
-    const double end = now_seconds(), backward = watch.began(Phase::backward), update = watch.began(Phase::update);
+    const double end = now_seconds();
+    after_step();
+    const double backward = watch.began(Phase::backward), update = watch.began(Phase::update);
     return OneStep{
         {.whole = end - begin, .forward = backward - begin, .backward = update - backward, .optimizer = end - update},
         result.loss};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -41,13 +42,17 @@ struct ParallelTimes {
   std::vector<ParallelSpan> spans{};  // of the last step
 };
 
+// What the memory of some rank's host lacks for a case on all its ranks, by the formula of one process; empty where it
+// fits. All ranks call, before any of them allocates, and get the same.
+std::string lacking_memory(comm::Communicator& communicator, const BenchCase& one);
+
 // Every rank takes its rows of the case's batch; a step begins when all ranks have come to it. Throws Error for what no
 // rank can be (parallel_model.h), Error(out_of_memory).
 ParallelTimes time_parallel_step(comm::Communicator& communicator, const BenchCase& one,
                                  const ParallelOptions& exchange);
 
-// The whole batch on this process alone, with its own threads.
-ParallelTimes time_lone_step(const BenchCase& one);
+// The whole batch on this process alone, with its own threads. Throws Error(out_of_memory).
+ParallelTimes time_lone_step(const BenchCase& one, const std::function<void()>& after_step);
 
 // Between ranks.
 Json to_json(const ParallelTimes& times);

@@ -1,5 +1,6 @@
 #include "lm/data_parallel/parallel_learner.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace strobe::lm {
@@ -8,6 +9,11 @@ namespace {
 
 DataParallel::Average average_of(State which) {
   return which == State::mean ? DataParallel::Average::mean : DataParallel::Average::variance;
+}
+
+LearnerOptions on_this_host(LearnerOptions options, const comm::Communicator& communicator) {
+  options.processes = std::max(1, communicator.world().local_size);
+  return options;
 }
 
 // What a rank keeps of AdamW's averages.
@@ -21,8 +27,8 @@ std::size_t state_bytes_of(const ModelShape& shape, const Strategy& strategy, in
 ParallelLearner::ParallelLearner(comm::Communicator& communicator, const Settings& settings,
                                  const LearnerOptions& options, const ParallelOptions& exchange)
     : communicator_(communicator),
-      model_(training_model(settings, batch_of_a_rank(settings.batch, communicator.size()), options,
-                            OptimizerMemory::outside,
+      model_(training_model(settings, batch_of_a_rank(settings.batch, communicator.size()),
+                            on_this_host(options, communicator), OptimizerMemory::outside,
                             state_bytes_of(settings.shape, exchange.strategy, communicator.size()))),
       together_(model_, communicator, {.exchange = exchange}) {}
 

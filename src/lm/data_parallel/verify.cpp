@@ -67,9 +67,10 @@ std::optional<Strategy> unsharded_of(const Strategy& strategy) {
 }
 
 using TrainWith = std::function<TrainedOnce(const ParallelOptions&)>;
+using AfterStep = std::function<void()>;
 
 Verification verify(comm::Communicator& communicator, std::string model, const ParallelOptions& exchange,
-                    const TrainWith& on_ranks, const std::function<TrainedOnce()>& alone,
+                    const TrainWith& on_ranks, const std::function<TrainedOnce(const AfterStep&)>& alone,
                     const std::vector<NamedRun>& runs) {
   Verification result{.model = std::move(model)};
   const TrainedOnce found = on_ranks(exchange);
@@ -78,14 +79,17 @@ Verification verify(comm::Communicator& communicator, std::string model, const P
   if (const std::optional<Strategy> unsharded = unsharded_of(exchange.strategy)) {
     const TrainedOnce other = on_ranks({.strategy = *unsharded, .bucket_bytes = exchange.bucket_bytes});
     result.unsharded = unsharded->name;
-    for (std::size_t i = 0; i < found.values.size(); ++i) {
-      const double difference = std::abs(static_cast<double>(found.values[i]) - other.values[i]);
-      result.from_unsharded = larger(result.from_unsharded, difference);
+    for (const NamedRun& run : runs) {
+      result.from_unsharded = larger(result.from_unsharded, difference_of(run, found.values, other.values).relative);
     }
     if (exchange.strategy.updates == Updates::scattered_share) result.most_from_unsharded = kMostScatteredDifference;
   }
-  if (communicator.rank() == 0) {
-    const TrainedOnce wanted = alone();
+  // The others wait for each of its steps, so that no call lasts longer than one.
+  const auto meet = [&] { communicator.barrier(); };
+  if (communicator.rank() != 0) {
+    for (std::size_t step = 0; step < found.losses.size(); ++step) meet();
+  } else {
+    const TrainedOnce wanted = alone(meet);
     result.alone = wanted.losses;
     for (std::size_t i = 0; i < wanted.losses.size(); ++i) {
       result.relative = larger(result.relative, relative_difference(found.losses[i], wanted.losses[i]));
@@ -95,15 +99,19 @@ Verification verify(comm::Communicator& communicator, std::string model, const P
       result.relative = larger(result.relative, result.parameters.back().relative);
     }
   }
-  communicator.barrier();
   return result;
 }
 
-TrainedOnce train(const Settings& settings, const TokenFile& data, std::unique_ptr<Learner> learner) {
+TrainedOnce train(
+    const Settings& settings, const TokenFile& data, std::unique_ptr<Learner> learner,
+    const AfterStep& after_step = [] {}) {
   Trainer trainer(settings, data, std::move(learner));
   trainer.begin();
   TrainedOnce result;
-  while (!trainer.done()) result.losses.push_back(trainer.step().loss);
+  while (!trainer.done()) {
+    result.losses.push_back(trainer.step().loss);
+    after_step();
+  }
   result.values.resize(static_cast<std::size_t>(parameter_count(settings.shape)));
   trainer.model().read_state(State::values, result.values);
   return result;
@@ -131,7 +139,7 @@ TrainedOnce train_toy(comm::Communicator& communicator, std::int64_t steps, cons
   return result;
 }
 
-TrainedOnce train_toy_alone(int ranks, std::int64_t steps) {
+TrainedOnce train_toy_alone(int ranks, std::int64_t steps, const AfterStep& after_step) {
   ToyMlp toy;
   std::vector<float> mean(toy.values().size()), variance(toy.values().size());
   const ops::Trained all{.count = static_cast<std::int64_t>(mean.size()),
@@ -146,6 +154,7 @@ TrainedOnce train_toy_alone(int ranks, std::int64_t steps) {
     ops::AdamW adamw = toy_adamw(step);
     adamw.gradient_scale = ops::clip_factor(ops::gradient_norm({.threads = 1}, {&all, 1}), kToyClip);
     ops::adamw({.threads = 1}, adamw, {&all, 1});
+    after_step();
   }
   result.values.assign(toy.values().begin(), toy.values().end());
   return result;
@@ -164,7 +173,10 @@ Verification verify_language_model(comm::Communicator& communicator, const Setti
       [&](const ParallelOptions& by) {
         return train(settings, data, std::make_unique<ParallelLearner>(communicator, settings, options, by));
       },
-      [&] { return train(settings, data, std::make_unique<LoneLearner>(settings, options)); }, runs);
+      [&](const AfterStep& after_step) {
+        return train(settings, data, std::make_unique<LoneLearner>(settings, options), after_step);
+      },
+      runs);
 }
 
 Verification verify_toy_mlp(comm::Communicator& communicator, std::int64_t steps, const ParallelOptions& exchange) {
@@ -175,7 +187,7 @@ Verification verify_toy_mlp(comm::Communicator& communicator, std::int64_t steps
   return verify(
       communicator, "toy MLP with biases", exchange,
       [&](const ParallelOptions& by) { return train_toy(communicator, steps, by); },
-      [&] { return train_toy_alone(communicator.size(), steps); }, runs);
+      [&](const AfterStep& after_step) { return train_toy_alone(communicator.size(), steps, after_step); }, runs);
 }
 
 }  // namespace strobe::lm

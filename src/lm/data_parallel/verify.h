@@ -14,7 +14,7 @@
 namespace strobe::lm {
 
 inline constexpr double kMostDifference = 1e-5;           // of a parameter's norm, and of a loss; fp32
-inline constexpr double kMostScatteredDifference = 1e-6;  // of sums that were scattered, from those that were not
+inline constexpr double kMostScatteredDifference = 1e-6;  // likewise, of scattered sums from those that were not
 
 struct ParameterDifference {
   std::string name;
@@ -30,7 +30,7 @@ struct Verification {
   double relative = 0;           // the largest, of losses and parameters
   std::int64_t other_ranks = 0;  // whose weights are not rank 0's, to the bit
   std::string unsharded{};       // of a sharded strategy: the one that it is held to; else empty
-  double from_unsharded = 0;     // the largest difference of an element
+  double from_unsharded = 0;     // the largest: of a parameter, of its norm
   double most_from_unsharded = 0;
 
   bool holds() const {
