@@ -42,7 +42,7 @@ OptionTable make_table(LaunchOptions& options) {
              }});
   table.add({.name = "max-restarts",
              .placeholder = "K",
-             .help = "start all ranks again, up to K times, unless one ended with 1, 2, 129, 130 or 143; default 0",
+             .help = "start all ranks again, up to K times, unless one ended with 2, 129, 130 or 143; default 0",
              .apply = [&](auto flag, auto value) {
                options.max_restarts = static_cast<int>(parse_integer(flag, value, 0, 1000000));
              }});
@@ -76,9 +76,10 @@ std::vector<std::string> command_of(const std::vector<std::string>& words) {
   return own_command(words);
 }
 
-// Whether another start would end otherwise: not where a check failed, input was bad, or a signal told a rank to end.
+// Whether another start might end otherwise: not where input was bad or a signal told a rank to end. Code 1 is what
+// many programs end with by an accident.
 bool is_worth_a_restart(const JobEnd& end) {
-  return !end.returned || (end.code != kFailedCheck && end.code != kBadInput && !is_end_by_signal(end.code));
+  return !end.returned || (end.code != kBadInput && !is_end_by_signal(end.code));
 }
 
 }  // namespace
