@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "bench/ceilings.h"
 #include "bench/python_child.h"
@@ -29,15 +32,12 @@ constexpr const char* kBenchIntroduction =
     "  strobe bench --impl Flash2,Pytorch,torch-sdpa --seq_len 2048 --dtype bf16 --causal=both\n\n";
 
 std::string repeat_command(Arguments arguments) {
-  std::string command = "strobe bench";
-  for (const std::string_view word : arguments) {
-    // How it is told and who asks, not what is measured.
-    if (word == "--" + std::string(kEventsFlag)) continue;
-    if (word.starts_with("--" + std::string(bench::kLentPythonFlag) + "=")) continue;
-    command += ' ';
-    command += quoted(word);
-  }
-  return command;
+  std::vector<std::string_view> words(arguments.begin(), arguments.end());
+  std::erase_if(words, [](std::string_view word) {  // how it is told and who asks, not what is measured
+    return word == "--" + std::string(kEventsFlag) ||
+           word.starts_with("--" + std::string(bench::kLentPythonFlag) + "=");
+  });
+  return quoted_command("bench", words);
 }
 
 std::string heading(const bench::Case& one, const bench::Ceilings& ceilings) {

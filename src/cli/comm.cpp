@@ -32,12 +32,6 @@ constexpr const char* kCommIntroduction =
     "when it is known), FILE.md and a chart an operation as SVG beside it.\n\n"
     "  strobe comm --sizes 1M,100M --ranks 2,4 --operations all-reduce\n\n";
 
-std::string comm_command(Arguments arguments) {
-  std::string command = "strobe comm";
-  for (const std::string_view word : arguments) command += " " + quoted(word);
-  return command;
-}
-
 std::string contents_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -151,7 +145,7 @@ int run_comm(Arguments arguments) {
   if (!engine && options.engines.size() > 1)
     fail(ErrorCode::invalid_argument, "--engine: one inside a job; several are compared by the job's starter");
   if (engine) options.engines = {*engine};
-  return measure(options, world, comm_command(arguments));
+  return measure(options, world, quoted_command("comm", arguments));
 }
 
 }  // namespace strobe::cli

@@ -17,23 +17,13 @@
 #include "cli/launch_socket.h"
 #include "comm/world.h"
 #include "core/fail.h"
+#include "core/write_all.h"
 #include "measure/quiet.h"
 
 namespace strobe::cli {
 namespace {
 
 constexpr std::size_t kLongestLine = 1 << 16;  // what is longer is cut into several
-
-// 0, or the errno of what went wrong.
-int write_whole(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = write(descriptor, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return written < 0 ? errno : EIO;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return 0;
-}
 
 // One stream of the rank on its way to the launcher's.
 class Lines {
@@ -66,7 +56,7 @@ class Lines {
 
  private:
   void put(const std::string& text) {
-    const int error = write_whole(to_, text);
+    const int error = write_all(to_, text);
     if (error_ == 0) error_ = error;
   }
 
@@ -100,7 +90,7 @@ void keep_to_own_cores(const comm::World& world) {
   signal(SIGPIPE, SIG_DFL);
   execvp(words[0], words.data());
   const std::string line = "cannot start " + command[0] + ": " + std::strerror(errno) + "\n";
-  write_whole(STDERR_FILENO, line);
+  write_all(STDERR_FILENO, line);
   _exit(127);
 }
 

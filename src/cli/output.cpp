@@ -10,20 +10,10 @@
 #include "cli/commands.h"
 #include "core/fail.h"
 #include "core/printable.h"
+#include "core/write_all.h"
 
 namespace strobe::cli {
 namespace {
-
-// 0, or the errno of what went wrong.
-int write_all(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = write(descriptor, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return written < 0 ? errno : EIO;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return 0;
-}
 
 int output_error = 0;  // errno of the first write to the standard output that failed
 std::string progress_shown;

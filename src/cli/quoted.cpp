@@ -16,4 +16,10 @@ std::string quoted(std::string_view word) {
   return out + "'";
 }
 
+std::string quoted_command(std::string_view name, std::span<const std::string_view> words) {
+  std::string command = "strobe " + std::string(name);
+  for (const std::string_view word : words) command += " " + quoted(word);
+  return command;
+}
+
 }  // namespace strobe::cli

@@ -21,11 +21,6 @@ std::string stem_of(const std::string& rows_file) {
   return (path.parent_path() / path.stem()).string();
 }
 
-void write_document(const std::string& path, const std::string& contents) {
-  AtomicFile file(path, "--output");
-  file.commit(contents);
-}
-
 std::string head_of(const std::string& title) { return "# " + title + "\n\n"; }
 
 // Paths of the charts that a document of ours shows; of another one none.
@@ -55,12 +50,12 @@ std::vector<std::string> write_documents(const std::string& rows_file, const std
   std::string markdown = head_of(title);
   for (const Chart& chart : charts) {
     const std::string name = stem_of(rows_file) + chart.suffix + ".svg";
-    write_document(name, report::figure_svg(chart.figure));
+    AtomicFile(name, "--output").commit(report::figure_svg(chart.figure));
     markdown +=
         fmt::format("![{}, {}]({})\n\n", chart.figure.title, chart.figure.view, fs::path(name).filename().string());
     written.push_back(name);
   }
-  write_document(document, markdown + report::tables_markdown(tables));
+  AtomicFile(document, "--output").commit(markdown + report::tables_markdown(tables));
   for (const std::string& name : earlier) {
     std::error_code error;
     if (std::find(written.begin(), written.end(), name) == written.end()) fs::remove(name, error);

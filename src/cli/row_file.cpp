@@ -10,6 +10,7 @@
 
 #include "core/atomic_file.h"
 #include "core/fail.h"
+#include "core/write_all.h"
 
 namespace strobe::cli {
 
@@ -30,13 +31,8 @@ void RowFile::add(std::string_view row) {
     descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | begin, 0666);
     check(descriptor_ >= 0);
   }
-  const std::string line = std::string(row) + "\n";
-  for (std::string_view left = line; !left.empty();) {
-    const ssize_t written = ::write(descriptor_, left.data(), left.size());
-    if (written < 0 && errno == EINTR) continue;
-    check(written > 0);
-    left.remove_prefix(static_cast<std::size_t>(written));
-  }
+  errno = write_all(descriptor_, std::string(row) + "\n");
+  check(errno == 0);
   check(fsync(descriptor_) == 0 || errno == EINVAL);
 }
 

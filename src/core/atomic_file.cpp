@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "core/fail.h"
+#include "core/write_all.h"
 
 namespace strobe {
 namespace {
@@ -120,12 +121,8 @@ void AtomicFile::write(std::string_view contents) {
     descriptor_ = open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
     check(descriptor_ >= 0, "opening");
   }
-  while (!contents.empty()) {
-    const ssize_t written = ::write(descriptor_, contents.data(), contents.size());
-    if (written < 0 && errno == EINTR) continue;
-    check(written > 0, "writing");
-    contents.remove_prefix(static_cast<std::size_t>(written));
-  }
+  errno = write_all(descriptor_, contents);
+  check(errno == 0, "writing");
 }
 
 void AtomicFile::commit() {
