@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "attention/cuda/sm90/forward_fp32/config.h"
 #include "attention/kernel.h"
 #include "attention/small_problem.h"
 #include "attention/validate.h"
@@ -120,19 +119,19 @@ TEST_F(ChooseOnCuda, HopperHasItsOwnKernels) {
   expect(decode, "flash2 is faster");
 }
 
-// In fp32 there is a forward up to head dimension 128, and until it is measured flash2 goes before it.
-TEST_F(ChooseOnCuda, HopperTakesFp32WhenNamed) {
+// In fp32 there is a forward up to head dimension 128; where it is small flash2 goes before it.
+TEST_F(ChooseOnCuda, HopperTakesFp32) {
   const Problem plain = problem_of(64, DType::fp32, Pass::forward, kHopper);
   if (hopper_refusal(plain).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(plain);
   for (std::int64_t d = 4; d <= 128; d += 4) {
     const Problem problem = problem_of(d, DType::fp32, Pass::forward, kHopper);
     EXPECT_EQ(hopper_refusal(problem), "") << d;
     EXPECT_STREQ(choose(problem, "hopper").name, "hopper") << d;
-    EXPECT_STREQ(choose(problem).name, cuda::sm90::kFp32IsChosen ? "hopper" : "flash2") << d;
+    EXPECT_STREQ(choose(problem).name, d > 32 ? "hopper" : "flash2") << d;
+    const std::string text = choose(problem, "hopper").configuration(problem);
+    EXPECT_NE(text.find("two scaled fp16 parts"), std::string::npos) << text;
+    EXPECT_EQ(text.find("by name only") == std::string::npos, d > 32) << text;
   }
-  const std::string text = choose(plain, "hopper").configuration(plain);
-  EXPECT_NE(text.find("two scaled fp16 parts"), std::string::npos) << text;
-  EXPECT_EQ(text.find("by name only") == std::string::npos, cuda::sm90::kFp32IsChosen) << text;
   const auto expect = [&](const Problem& problem, const char* words) {
     EXPECT_NE(hopper_refusal(problem).find(words), std::string::npos) << hopper_refusal(problem);
     EXPECT_STREQ(choose(problem).name, "flash2");

@@ -37,14 +37,17 @@ class GpuHopperFp32 : public GpuTest {
 // Empty, or what breaks the rule in most draws of values; one draw may favour `standard`.
 std::string exactness_of_many(Case c, GpuLane& lane) {
   Draws draws;
+  bool drawn = false;
   for (int draw = 0; draw < Draws::kCount; ++draw) {
     ++c.seed;
     const Data data(c);
     GpuCase on_gpu(data, lane);
+    if (!on_gpu.refusal("hopper", Pass::forward).empty()) continue;  // lengths are drawn too
+    drawn = true;
     const Results standard = on_gpu.run(kStandard).results;
     draws.add(exactness_by_output(c, oracle_forward(data, 1), standard, on_gpu.run(kHopper).results));
   }
-  return draws.verdict();
+  return drawn ? draws.verdict() : "  the rule is broken, and no other draw is taken\n";
 }
 
 std::string examine(const Case& c, GpuLane& lane) {

@@ -70,7 +70,7 @@ TEST(HopperConfig, SplitsFillTheCard) {
 TEST(HopperConfig, EveryFp32ShapeFitsTheCard) {
   for (const auto& [d, shape] : kFp32Rules) {
     EXPECT_LE(fp32_shared_bytes(d, shape), kSharedBytes) << d;
-    EXPECT_LE(shape.splitters * kSplitterRegisters + shape.consumers * consumer_registers(shape), 512) << d;
+    EXPECT_LE(shape.splitters * splitter_registers(shape) + shape.consumers * consumer_registers(shape), 512) << d;
     EXPECT_EQ(shape.keys % piece_rows(d, shape), 0) << d;
     EXPECT_EQ(rows_of(shape) % piece_rows(d, shape), 0) << d;
   }

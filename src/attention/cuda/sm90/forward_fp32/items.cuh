@@ -67,7 +67,7 @@ class ItemStream {
  public:
   using Memory = Fp32Memory<kD, kShape>;
   static constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys;
-  static constexpr int kPieces = Memory::kPieces, kQPieces = kRows / Memory::kPieceRows;
+  static constexpr int kPieces = Memory::kPieces, kQPieces = Memory::kQPieces;
 
   __device__ __forceinline__ ItemStream(const Fp32ForwardArgs& args, const Memory& memory)
       : args_(args), memory_(memory) {

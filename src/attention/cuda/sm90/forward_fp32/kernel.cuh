@@ -274,9 +274,9 @@ __device__ __forceinline__ void attend_rows(const Fp32ForwardArgs& args, const F
 }
 
 // A kernel's name cannot have an Fp32Shape in it: nvcc 13.0 writes host code then that does not compile.
-template <int kSplitters, int kConsumers, int kKeys, int kStages, int kQStages>
+template <int kSplitters, int kConsumers, int kKeys, int kStages, int kQStages, int kPieces>
 struct Fp32Tiles {
-  static constexpr Fp32Shape kShape{kSplitters, kConsumers, kKeys, kStages, kQStages};
+  static constexpr Fp32Shape kShape{kSplitters, kConsumers, kKeys, kStages, kQStages, kPieces};
 };
 
 template <int kD, class Tiles>
@@ -290,7 +290,7 @@ __global__ void __launch_bounds__(threads_of(Tiles::kShape), 1)
   block_sync();
   const int warpgroup = same_for_warp(static_cast<int>(threadIdx.x) / 128);
   if (warpgroup < kShape.splitters) {
-    give_registers<kSplitterRegisters>();
+    give_registers<Memory::kSplitterRegisters>();
     split_items(args, memory);
   } else {
     take_registers<Memory::kConsumerRegisters>();

@@ -22,7 +22,8 @@ void launch_fp32_forward_tiles(const Fp32ForwardLaunch& launch, const Fp32Forwar
     if constexpr (kRule.d == kD) {
       constexpr Fp32Shape kShape = kRule.shape;
       if (kShape == shape) {
-        using Tiles = Fp32Tiles<kShape.splitters, kShape.consumers, kShape.keys, kShape.stages, kShape.q_stages>;
+        using Tiles =
+            Fp32Tiles<kShape.splitters, kShape.consumers, kShape.keys, kShape.stages, kShape.q_stages, kShape.pieces>;
         launch_kernel(fp32_forward_kernel<kD, Tiles>, how, args);
         return true;
       }

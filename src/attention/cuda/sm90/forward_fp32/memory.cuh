@@ -11,10 +11,12 @@ template <int kD, Fp32Shape kShape>
 struct Fp32Memory {
   static constexpr int kRows = rows_of(kShape), kKeys = kShape.keys;
   static constexpr int kStages = kShape.stages, kQStages = kShape.q_stages;
+  static constexpr int kSplitterRegisters = splitter_registers(kShape);
   static constexpr int kConsumerRegisters = consumer_registers(kShape);
   // Those who split, 8 elements each: kLanes side by side have a row, and all of them kStep rows.
   static constexpr int kThreads = 128 * kShape.splitters, kLanes = kD / 8, kStep = kThreads / kLanes;
   static constexpr int kPieceRows = piece_rows(kD, kShape), kPieces = kKeys / kPieceRows;  // of a tile of K or V
+  static constexpr int kQPieces = kRows / kPieceRows;
   static_assert(kKeys % kPieceRows == 0 && kRows % kPieceRows == 0 && kPieces <= 4 && kPieceRows % 32 == 0);
   // Of one part. The second part of a tile lies behind the first.
   static constexpr std::uint32_t kQPart = kSlabsBytes<kRows, kD>, kKeyPart = kSlabsBytes<kKeys, kD>;

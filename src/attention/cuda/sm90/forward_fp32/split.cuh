@@ -4,6 +4,8 @@
 // single scales; else each has its own.
 #pragma once
 
+#include <utility>
+
 #include "attention/cuda/device/element.cuh"
 #include "attention/cuda/device/tile.cuh"
 #include "attention/cuda/sm90/forward_fp32/items.cuh"
@@ -38,12 +40,14 @@ class Splitter {
 
   __device__ __forceinline__ explicit Splitter(const Memory& memory) : memory_(memory) {}
 
-  // The item that was begun goes to shared memory, and the next one is begun.
+  // The item that was begun in registers kPiece goes to shared memory, and `after` is begun in them.
+  template <int kPiece>
   __device__ __forceinline__ void finish(const Item& item, const Item& after) {
+    Held& held = held_[kPiece];
     lane_ = thread_anew() % Memory::kLanes, first_ = thread_anew() / Memory::kLanes;
-    if (item.kind == ItemKind::k || item.kind == ItemKind::v) return finish_keys(item, after);
-    if (item.kind == ItemKind::q) return finish_rows(item, after);
-    begin(after);
+    if (item.kind == ItemKind::k || item.kind == ItemKind::v) return finish_keys(held, item, after);
+    if (item.kind == ItemKind::q) return finish_rows(held, item, after);
+    begin(held, after);
     if (item.kind == ItemKind::nothing) return;
     wait_for_rows();
     pass_rows();
@@ -56,9 +60,11 @@ class Splitter {
   }
 
  private:
+  using Held = float[kCount][8];
+
   __device__ __forceinline__ int row(int i) const { return first_ + i * kStep; }
 
-  __device__ __forceinline__ void load(int i, const Item& item) {
+  __device__ __forceinline__ void load(Held& held, int i, const Item& item) {
     const bool there = row(i) >= item.there.lo && row(i) < item.there.hi;
     const int column = lane_ * 8;
     const float* const from = item.from + row(i) * item.stride + column;
@@ -66,25 +72,25 @@ class Splitter {
     for (int half = 0; half < 8; half += 4) {
       float4 four = make_float4(0, 0, 0, 0);
       if (there && column + half < item.columns) four = load_global(from + half);
-      held_[i][half] = four.x, held_[i][half + 1] = four.y, held_[i][half + 2] = four.z, held_[i][half + 3] = four.w;
+      held[i][half] = four.x, held[i][half + 1] = four.y, held[i][half + 2] = four.z, held[i][half + 3] = four.w;
     }
   }
 
-  __device__ __forceinline__ void begin(const Item& item) {
+  __device__ __forceinline__ void begin(Held& held, const Item& item) {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) load(i, item);
+    for (int i = 0; i < kCount; ++i) load(held, i, item);
   }
 
   // Both parts of 8 elements to a tile of kTileRows rows; `tile`: row 0 of this item in it.
   template <int kTileRows>
-  __device__ __forceinline__ void put(int i, float up, std::uint32_t tile) {
+  __device__ __forceinline__ void put(Held& held, int i, float up, std::uint32_t tile) {
     warp_sync();  // not before the others have gone, for want of registers
-    settle(held_[i]);
+    settle(held[i]);
     std::uint32_t parts[2][4];
 #pragma unroll
     for (int w = 0; w < 4; ++w) {
       std::uint32_t both[2];
-      to_planes<Fp32Scaled>(both, held_[i][2 * w] * up, held_[i][2 * w + 1] * up);
+      to_planes<Fp32Scaled>(both, held[i][2 * w] * up, held[i][2 * w + 1] * up);
       parts[0][w] = both[0], parts[1][w] = both[1];
     }
     const std::uint32_t to = tile + static_cast<std::uint32_t>(lane_ / 8) * kSlabBytes<kTileRows> +
@@ -99,16 +105,16 @@ class Splitter {
 
   // The largest magnitude of 8 elements; those that are not finite, which spoil their own row, left out where kFinite.
   template <bool kFinite>
-  __device__ __forceinline__ float largest_of(int i) const {
+  __device__ static __forceinline__ float largest_of(const Held& held, int i) {
     if constexpr (kFinite) {
       LargestFinite largest;
 #pragma unroll
-      for (int e = 0; e < 8; ++e) largest.take(held_[i][e]);
+      for (int e = 0; e < 8; ++e) largest.take(held[i][e]);
       return largest;
     }
     float largest = 0;
 #pragma unroll
-    for (int e = 0; e < 8; ++e) largest = fmaxf(largest, fabsf(held_[i][e]));
+    for (int e = 0; e < 8; ++e) largest = fmaxf(largest, fabsf(held[i][e]));
     return largest;
   }
 
@@ -126,12 +132,12 @@ class Splitter {
   };
 
   template <bool kFinite>
-  __device__ __forceinline__ Sizes measure() {
+  __device__ __forceinline__ Sizes measure(const Held& held) {
     constexpr std::uint32_t kNone = 0x7f800000;  // infinity
     Sizes sizes{0, kNone};
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      const std::uint32_t bits = float_to_bits(largest_of<kFinite>(i));
+      const std::uint32_t bits = float_to_bits(largest_of<kFinite>(held, i));
       sizes.largest = max(sizes.largest, bits);
       sizes.least = min(sizes.least, bits == 0 ? kNone : bits);
     }
@@ -156,10 +162,10 @@ class Splitter {
     return sizes;
   }
 
-  __device__ __forceinline__ void finish_keys(const Item& item, const Item& after) {
+  __device__ __forceinline__ void finish_keys(Held& held, const Item& item, const Item& after) {
     const bool is_v = item.kind == ItemKind::v;
-    Sizes sizes = measure<false>();
-    if (sizes.largest >= 0x7f800000) sizes = measure<true>();  // an infinity is no measure for others
+    Sizes sizes = measure<false>(held);
+    if (sizes.largest >= 0x7f800000) sizes = measure<true>(held);  // an infinity is no measure for others
     if (item.piece == 0) (is_v ? memory_.v_free(at_.stage) : memory_.k_free(at_.stage)).wait(at_.parity ^ 1);
     const int stage = at_.stage + (is_v ? Memory::kStages : 0);  // those of V lie behind those of K
     const auto before = static_cast<std::uint32_t>(item.piece * Memory::kPieceRows);
@@ -173,40 +179,40 @@ class Splitter {
       tell(scale.down);
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
-        put<kKeys>(i, scale.up, tile);
-        load(i, after);
+        put<kKeys>(held, i, scale.up, tile);
+        load(held, i, after);
       }
     } else {
       tell(0);
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
-        const RowScale scale(row_max(largest_of<true>(i)));
-        put<kKeys>(i, scale.up, tile);
+        const RowScale scale(row_max(largest_of<true>(held, i)));
+        put<kKeys>(held, i, scale.up, tile);
         tell_scale(i, scale, memory_.k_scales(stage) + before * 4);
       }
     }
     publish_stores();
     (is_v ? memory_.v_full(at_.stage) : memory_.k_full(at_.stage)).arrive();
     if (is_v && item.piece == Memory::kPieces - 1) at_.move();
-    if (!sizes.alike()) begin(after);
+    if (!sizes.alike()) begin(held, after);
   }
 
-  __device__ __forceinline__ void finish_rows(const Item& item, const Item& after) {
+  __device__ __forceinline__ void finish_rows(Held& held, const Item& item, const Item& after) {
     if (item.piece == 0) wait_for_rows();
     const auto before = static_cast<std::uint32_t>(item.piece * Memory::kPieceRows);
     const std::uint32_t tile = memory_.q(q_stage()) + before * 128;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      const RowScale scale(row_max(largest_of<false>(i)));
-      put<kRows>(i, scale.up, tile);
+      const RowScale scale(row_max(largest_of<false>(held, i)));
+      put<kRows>(held, i, scale.up, tile);
       tell_scale(i, scale, memory_.q_scales(q_stage()) + before * 4);
     }
-    if (after.kind != ItemKind::q) {
+    if (item.piece == Memory::kQPieces - 1) {
       pass_rows();
     } else {
       publish_stores();
     }
-    begin(after);  // not earlier: there are no registers for both
+    begin(held, after);  // not earlier: there are no registers for both
   }
 
   __device__ __forceinline__ int q_stage() const { return passed_ % Memory::kQStages; }
@@ -227,18 +233,28 @@ class Splitter {
   int passed_ = 0;                 // tiles of rows
   int lane_, first_;               // this thread's columns and first row, in chunks of 8 and in the item
   RingPlace<Memory::kStages> at_;  // a tile of K, then its V
-  float held_[kCount][8];
+  Held held_[kShape.pieces];
 };
 
 template <int kD, Fp32Shape kShape>
 __device__ __forceinline__ void split_items(const Fp32ForwardArgs& args, const Fp32Memory<kD, kShape>& memory) {
+  constexpr int kPieces = kShape.pieces;
   ItemStream<kD, kShape> stream(args, memory);
   Splitter<kD, kShape> splitter(memory);
-  Item item;
-  while (item.kind != ItemKind::end) {
-    const Item after = stream.next();
-    splitter.finish(item, after);
+  Item items[kPieces];  // begun, in the registers of the same index
+  const auto step = [&]<int kPiece>() {
+    Item& item = items[kPiece];
+    if (item.kind == ItemKind::end) return false;
+    const bool ends = items[(kPiece + kPieces - 1) % kPieces].kind == ItemKind::end;
+    const Item after = ends ? Item{.kind = ItemKind::end} : stream.next();
+    splitter.template finish<kPiece>(item, after);
     item = after;
+    return true;
+  };
+  const auto round = [&]<int... kPiece>(std::integer_sequence<int, kPiece...>) {
+    return (step.template operator()<kPiece>() && ...);
+  };
+  while (round(std::make_integer_sequence<int, kPieces>())) {
   }
   splitter.end();
 }

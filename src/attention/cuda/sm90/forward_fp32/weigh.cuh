@@ -1,6 +1,6 @@
-// From products to weights in the Hopper forward for fp32, of a thread's two rows. Bases of exponentials are whole
-// powers of two, so that what a tile gives is brought to the running base without rounding; weights are relative to
-// their own tile's base, which brings the largest to the top of fp16's range whatever came before.
+// From products to weights in the Hopper forward for fp32, of a thread's two rows. Weights are relative to their own
+// tile's largest, which brings that to the top of fp16's range whatever came before: just below a power of two, where
+// two parts keep far more than elsewhere. So a row with one key, or with one that outweighs all, has that key's V.
 #pragma once
 
 #include "attention/cuda/device/element.cuh"
@@ -11,13 +11,11 @@ namespace strobe::cuda::sm90 {
 inline constexpr float kTopPower = 15;  // the largest weight of a row in a tile is at most 2^15
 inline constexpr float kFromTop = 0x1p-15f;
 
-// 2^power for a whole number of at most 0; 0 below -126, and for NaN.
-__device__ __forceinline__ float whole_power(float power) {
-  return bits_to_float(static_cast<std::uint32_t>(static_cast<int>(fmaxf(power, -127.f)) + 127) << 23);
-}
+// 2^power, of a power of at most 0; 0 for NaN, which a difference of infinities is.
+__device__ __forceinline__ float power_of_two(float power) { return exp2_fast(fmaxf(power, -1000.f)); }
 
 struct Fp32TwoRows {
-  float base[2] = {kMinusInfinity, kMinusInfinity};  // log2, a whole number; weights are relative to it
+  float base[2] = {kMinusInfinity, kMinusInfinity};  // log2; weights are relative to it
   float sum[2] = {0, 0};                             // of this thread's columns
 
   // What a tile's weights do to rows: what was summed before is multiplied with `shrink`, what the tile gives with
@@ -44,11 +42,11 @@ struct Fp32TwoRows {
         }
         here = fmaxf(here, __fmaf_ru(highest, factor[piece][h], -kTopPower));  // up, so that no weight passes the top
       }
-      here = ceilf(quad_max(here));
+      here = quad_max(here);
       const float before = base[h];
       base[h] = fmaxf(before, here);
-      step.shrink[h] = whole_power(before - base[h]);
-      step.unit[h] = whole_power(here - base[h]);
+      step.shrink[h] = power_of_two(before - base[h]);
+      step.unit[h] = power_of_two(here - base[h]);
       minus_base[h] = here == kMinusInfinity ? 0 : -here;  // no key of this tile
     }
 #pragma unroll
