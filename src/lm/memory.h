@@ -15,7 +15,8 @@ namespace strobe::lm {
 inline constexpr const char *kValuesTag = "parameters", *kCopiesTag = "parameters, as products read them",
                             *kMeanTag = "AdamW's mean", *kVarianceTag = "AdamW's variance",
                             *kRunTag = "activations and gradients", *kWorkspaceTag = "workspace",
-                            *kExchangeTag = "tokens and losses", *kRopeTag = "table of RoPE";
+                            *kProductsTag = "workspace of products", *kExchangeTag = "tokens and losses",
+                            *kRopeTag = "table of RoPE";
 
 class Memory {
  public:

@@ -49,6 +49,10 @@ struct ModelOptions {
   Recompute recompute = Recompute::none;
 };
 
+// What the model's products use beside their tensors, the most of one at a time.
+std::size_t products_workspace_bytes(const ModelShape& shape, std::int64_t tokens, DType dtype,
+                                     const ops::Place& place);
+
 class Model {
  public:
   // batch: sequences of shape.context tokens a step. dtype: of activations and products; parameters and their
@@ -172,6 +176,7 @@ class Model {
   void check_optimizer(const char* what) const;
   std::size_t checked_place(std::int64_t first, std::size_t count) const;  // in bytes, of elements of a state
   std::size_t workspace_bytes_of() const;
+  const char* workspace_tag() const;
 
   ModelShape shape_;
   std::int64_t batch_, tokens_;

@@ -6,6 +6,7 @@
 #include "core/fail.h"
 #include "lm/model.h"
 #include "ops/cross_entropy.h"
+#include "ops/linear.h"
 
 namespace strobe::lm {
 
@@ -42,7 +43,7 @@ Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops
       variance_(stream(), mean_.bytes(), kVarianceTag),
       copies_(stream(), dtype == DType::fp32 ? 0 : bytes_of(parameter_count(shape), dtype), kCopiesTag),
       run_(stream(), gradients_at_ + values_.bytes(), kRunTag),
-      workspace_(stream(), workspace_bytes_of(), kWorkspaceTag),
+      workspace_(stream(), workspace_bytes_of(), workspace_tag()),
       exchange_(stream(), tokens_) {
   if (stream_) {
     place_.stream = stream_->handle();
@@ -60,15 +61,35 @@ Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops
                       .copy_dtype = dtype});
 }
 
+std::size_t products_workspace_bytes(const ModelShape& shape, std::int64_t tokens, DType dtype,
+                                     const ops::Place& place) {
+  const std::int64_t d = shape.d_model;
+  std::size_t most = 0;
+  for (const ops::Linear& product : {ops::Linear{tokens, d, 3 * d, dtype},
+                                     {tokens, d, d, dtype},
+                                     {tokens, d, 2 * shape.d_ff, dtype},
+                                     {tokens, shape.d_ff, d, dtype},
+                                     {tokens, d, shape.vocabulary, dtype}}) {
+    most = std::max(most, ops::linear_workspace_bytes(place, product));
+  }
+  return most;
+}
+
 // On CUDA what attention, products and sums need, one after the other; on the CPU they allocate themselves.
 std::size_t Model::workspace_bytes_of() const {
   if (!stream_) return 0;
   Attention problem = attention(0);  // data does not matter, but it must not be null
-  std::size_t most = ops::kWorkspaceBytes;
+  std::size_t most = products_workspace_bytes(shape_, tokens_, dtype_, place_);
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     most = std::max(most, strobe::workspace_bytes(problem, pass, execution()));
   }
   return most;
+}
+
+// What products copy for themselves may be most of it, or what attention keeps.
+const char* Model::workspace_tag() const {
+  return products_workspace_bytes(shape_, tokens_, dtype_, place_) > ops::kWorkspaceBytes ? kProductsTag
+                                                                                          : kWorkspaceTag;
 }
 
 std::span<float> Model::on_host(float* data) const {

@@ -6,9 +6,9 @@
 #include <array>
 
 #include "core/fail.h"
+#include "lm/model.h"
 #include "lm/plan/device_memory.h"
 #include "measure/system_info.h"
-#include "ops/linear.h"
 
 namespace strobe::lm {
 
@@ -31,19 +31,12 @@ std::size_t predicted_workspace(const BenchCase& one) {
                             .threads = one.place.threads,
                             .deterministic = one.place.deterministic,
                             .tf32 = one.precision == Precision::tf32};
-  std::size_t most = on_gpu ? ops::kWorkspaceBytes : 0;
+  ops::Place place = one.place;
+  place.tf32 = execution.tf32;
+  std::size_t most = products_workspace_bytes(shape, one.batch * shape.context, dtype, place);
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     if (pass == Pass::backward && one.pass == BenchPass::forward && !on_gpu) continue;
     most = std::max(most, strobe::workspace_bytes(problem, pass, execution));
-  }
-  const std::int64_t tokens = one.batch * shape.context, d = shape.d_model;
-  const ops::Linear products[] = {{tokens, d, 3 * d, dtype},
-                                  {tokens, d, d, dtype},
-                                  {tokens, d, 2 * shape.d_ff, dtype},
-                                  {tokens, shape.d_ff, d, dtype},
-                                  {tokens, d, shape.vocabulary, dtype}};
-  for (const ops::Linear& product : products) {
-    most = std::max(most, ops::linear_workspace_bytes(one.place, product));
   }
   return most;
 }

@@ -25,7 +25,8 @@ void linear_backward_input(const Place& place, const Linear& shape, const void* 
 void linear_backward_weight(const Place& place, const Linear& shape, const void* dy, const void* x, float* dweight,
                             Into into = Into::sum);
 
-// The most that one of these holds for itself while it runs: on the CPU 16-bit operands and results as fp32.
+// The most that one of these uses for itself while it runs: on the CPU 16-bit operands and results as fp32, which it
+// allocates; on CUDA what the place's workspace should have. With less, down to kWorkspaceBytes, it is slower.
 std::size_t linear_workspace_bytes(const Place& place, const Linear& shape);
 
 }  // namespace strobe::ops

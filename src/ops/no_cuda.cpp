@@ -13,6 +13,7 @@ namespace {
 }  // namespace
 
 void multiply(const Place&, const Product&) { refuse(); }
+void transpose(const Place&, const float*, std::int64_t, std::int64_t, float*) { refuse(); }
 void rms_norm(const Place&, const RmsNorm&, const void*, const float*, void*, float*) { refuse(); }
 void rms_norm_backward(const Place&, const RmsNorm&, const RmsNormGradients&) { refuse(); }
 void rope(const Place&, const Rope&, const float*, void*, Turn) { refuse(); }

@@ -13,7 +13,7 @@ struct Place {
   void* stream = nullptr;     // CUDA: a cudaStream_t
   bool deterministic = true;  // results bitwise repeatable from run to run; always so on the CPU
   bool tf32 = false;          // CUDA, fp32: products may round elements to the 11 bits of tf32
-  void* workspace = nullptr;  // CUDA: kWorkspaceBytes for products and sums, aligned to 256; one call at a time uses it
+  void* workspace = nullptr;  // CUDA: kWorkspaceBytes at least, aligned to 256; one call at a time uses it
   std::size_t workspace_bytes = 0;
 };
 

@@ -12,8 +12,8 @@ namespace strobe::ops {
 
 class Gpu {
  public:
-  explicit Gpu(bool deterministic = true, bool tf32 = false)
-      : workspace_(kWorkspaceBytes),
+  explicit Gpu(bool deterministic = true, bool tf32 = false, std::size_t workspace_bytes = kWorkspaceBytes)
+      : workspace_(workspace_bytes),
         place_{.device = Device::cuda,
                .stream = stream_.handle(),
                .deterministic = deterministic,

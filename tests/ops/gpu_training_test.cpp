@@ -66,6 +66,26 @@ TEST_F(GpuTraining, AllThreeProductsOfALinearLayer) {
   }
 }
 
+// In tf32 the operands of a large weight's gradient are transposed first where the workspace has the room.
+TEST_F(GpuTraining, WeightGradientsInTf32ByBothWays) {
+  const Linear shape{100, 1300, 1204};
+  const auto count = static_cast<std::size_t>(shape.in * shape.out);
+  const Values x(DType::fp32, normal_values(static_cast<std::size_t>(shape.rows * shape.in), 1)),
+      dy(DType::fp32, normal_values(static_cast<std::size_t>(shape.rows * shape.out), 2));
+  std::vector<float> expected(count, 0.5f);
+  linear_backward_weight({}, shape, dy.data(), x.data(), expected.data(), Into::sum);
+  const std::size_t bytes = linear_workspace_bytes({.device = Device::cuda, .tf32 = true}, shape);
+  ASSERT_GT(bytes, kWorkspaceBytes);
+  for (const std::size_t workspace : {kWorkspaceBytes, bytes - 1, bytes}) {
+    const Gpu gpu(true, true, workspace);
+    const OnGpu gx(gpu, x), gdy(gpu, dy), gdweight(gpu, std::vector<float>(count, 0.5f));
+    linear_backward_weight(gpu.place(), shape, gdy.data(), gx.data(), gdweight.as<float>(), Into::sum);
+    std::vector<float> found(count);
+    gdweight.read(found);
+    EXPECT_LE(distance({found.begin(), found.end()}, {expected.begin(), expected.end()}), 2e-3) << workspace;
+  }
+}
+
 TEST_F(GpuTraining, ProductsRepeatBitByBit) {
   const Gpu gpu;
   const Linear shape{2048, 768, 3072, DType::bf16};

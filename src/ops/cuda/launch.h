@@ -33,6 +33,22 @@ struct Product {
 
 void multiply(const Place& place, const Product& product);
 
+// Of fp32 elements, up to where the next tensor may begin.
+constexpr std::size_t aligned_bytes(std::int64_t count) {
+  return (static_cast<std::size_t>(count) * sizeof(float) + 255) / 256 * 256;
+}
+
+// Bytes of the place's workspace, beyond kWorkspaceBytes, with which dW [out, in] = dy^T x over `rows` in tf32 is fast;
+// 0: none are of use. A transposed element costs about what 1,200 operations lose at half the rate.
+constexpr std::size_t transposed_bytes(std::int64_t rows, std::int64_t out, std::int64_t in) {
+  constexpr std::int64_t kOperations = 1200;
+  if (2 * out * in < kOperations * (out + in)) return 0;
+  return aligned_bytes(rows * out) + aligned_bytes(rows * in);
+}
+
+// to [cols, rows] = from [rows, cols], transposed.
+void transpose(const Place& place, const float* from, std::int64_t rows, std::int64_t cols, float* to);
+
 void rms_norm(const Place& place, const RmsNorm& norm, const void* x, const float* weight, void* y, float* inverse);
 void rms_norm_backward(const Place& place, const RmsNorm& norm, const RmsNormGradients& tensors);
 void rope(const Place& place, const Rope& shape, const float* table, void* x, Turn turn);

@@ -1,6 +1,9 @@
 // Products by cuBLASLt: the heuristic is asked once for each shape, and its answer kept with the descriptors. Where the
 // place need not be deterministic, its first answers are timed once, and the fastest is kept: which one that is may
 // change from run to run, and with it the order of sums.
+// Tensor cores read tf32 along k alone. Where both operands lie across it, as in a weight's gradient, cuBLASLt's
+// kernels turn them around piece by piece and reach half the rate (docs/notes/2026-11-15-lm-cuda.md): they are copied
+// first, transposed, where that is little beside the product and the workspace has the room.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -69,7 +72,7 @@ Shape shape_of(const Place& place, const Product& p) {
   s.timed = !place.deterministic && p.addend != p.d;  // what is added to its own addend cannot be run twice
   s.alignment = {alignment_of(p.b.data), alignment_of(p.a.data), alignment_of(p.addend ? p.addend : p.d),
                  alignment_of(p.d)};
-  s.workspace = place.workspace_bytes;
+  s.workspace = std::min(place.workspace_bytes, kWorkspaceBytes);
   STROBE_CUDA_CHECK(cudaGetDevice(&s.device));
   return s;
 }
@@ -106,7 +109,7 @@ std::vector<cublasLtMatmulAlgo_t> ask_heuristic(cublasLtHandle_t handle, const S
       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
   for (std::size_t i = 0; i < 4; ++i) prefer(preference, kAlignments[i], std::uint32_t{s.alignment[i]});
-  constexpr int kTimed = 12;
+  constexpr int kTimed = 32;
   std::array<cublasLtMatmulHeuristicResult_t, kTimed> results{};
   int found = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
@@ -148,7 +151,7 @@ cublasStatus_t launch(cublasLtHandle_t handle, const Place& place, const Product
   const float one = 1, beta = p.addend ? 1 : 0;
   return cublasLtMatmul(handle, plan.product, &one, p.b.data, plan.a, p.a.data, plan.b, &beta,
                         p.addend ? p.addend : p.d, plan.d, p.d, plan.d, &plan.algorithm, place.workspace,
-                        place.workspace_bytes, static_cast<cudaStream_t>(place.stream));
+                        std::min(place.workspace_bytes, kWorkspaceBytes), static_cast<cudaStream_t>(place.stream));
 }
 
 bool is_capturing(const Place& place) {
@@ -226,9 +229,26 @@ Prepared prepare(const Place& place, const Product& p, const Shape& shape) {
   return {handle, &found->second};  // which a map does not move
 }
 
+// The same product with both operands along k, in the workspace behind what products use; as it is where that does not
+// pay.
+Product along_k(const Place& place, Product p) {
+  const bool across = place.tf32 && p.in == DType::fp32 && p.a.transposed && !p.b.transposed;
+  const std::size_t bytes = across ? transposed_bytes(p.a.rows, p.a.cols, p.b.cols) : 0;
+  if (bytes == 0 || place.workspace_bytes < kWorkspaceBytes + bytes) return p;
+  char* const behind = static_cast<char*>(place.workspace) + kWorkspaceBytes;
+  const auto turn = [&](Factor& factor, void* to) {
+    transpose(place, static_cast<const float*>(factor.data), factor.rows, factor.cols, static_cast<float*>(to));
+    factor = {to, factor.cols, factor.rows, !factor.transposed};
+  };
+  turn(p.a, behind);
+  turn(p.b, behind + aligned_bytes(p.a.rows * p.a.cols));
+  return p;
+}
+
 }  // namespace
 
-void multiply(const Place& place, const Product& p) {
+void multiply(const Place& place, const Product& product) {
+  const Product p = along_k(place, product);
   const Shape shape = shape_of(place, p);
   if (shape.m == 0 || shape.n == 0 || shape.k == 0) {
     fail(ErrorCode::invalid_argument, "ops: a product [{} x {}] [{} x {}] on CUDA; valid: at least 1 each", shape.n,

@@ -101,6 +101,7 @@ __global__ void __launch_bounds__(kColumns* kLanesOfRows)
   const int column = static_cast<int>(blockIdx.x) * kColumns + static_cast<int>(threadIdx.x);
   float sum = 0;
   if (column < width) {
+#pragma unroll 8
     for (int row = static_cast<int>(threadIdx.y); row < count; row += kLanesOfRows) {
       sum += partial[static_cast<std::int64_t>(row) * width + column];
     }

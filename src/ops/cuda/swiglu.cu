@@ -15,6 +15,13 @@ __device__ __forceinline__ std::int64_t first_column() {
   return (static_cast<std::int64_t>(blockIdx.y) * kThreads + threadIdx.x) * N;
 }
 
+// 1 / (1 + exp(-x)); within two units of fp32 where elements are rounded to 16 bits, which then costs less than memory.
+template <class T>
+__device__ __forceinline__ float sigmoid(float x) {
+  if constexpr (sizeof(T) == 2) return __fdividef(1.0f, 1.0f + __expf(-x));
+  return 1 / (1 + expf(-x));
+}
+
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads) gate(std::int64_t width, const T* ab, T* y) {
   const std::int64_t row = blockIdx.x, i = first_column<N>();
@@ -23,7 +30,7 @@ __global__ void __launch_bounds__(kThreads) gate(std::int64_t width, const T* ab
   load(ab + row * 2 * width + i, a);
   load(ab + row * 2 * width + width + i, b);
 #pragma unroll
-  for (int n = 0; n < N; ++n) a[n] = a[n] / (1 + expf(-a[n])) * b[n];
+  for (int n = 0; n < N; ++n) a[n] = a[n] * sigmoid<T>(a[n]) * b[n];
   store(y + row * width + i, a);
 }
 
@@ -38,7 +45,7 @@ __global__ void __launch_bounds__(kThreads) gate_backward(std::int64_t width, co
   load(dy + row * width + i, gradient);
 #pragma unroll
   for (int n = 0; n < N; ++n) {
-    const float x = a[n], s = 1 / (1 + expf(-x));
+    const float x = a[n], s = sigmoid<T>(x);
     a[n] = gradient[n] * b[n] * (s + x * s * (1 - s));
     b[n] = gradient[n] * x * s;
   }
