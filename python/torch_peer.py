@@ -74,6 +74,7 @@ class Peer:
     def __init__(self, torch):
         self.torch = torch
         self.backend = contextlib.nullcontext  # makes the scope in which calls take the wanted backend
+        self.unpacked = None  # from the one input to q, k and v, where there is one
         self.o = self.grads = self.d_o = self.inputs = self.attend = self.flush = None
         self.on_gpu = False
 
@@ -129,7 +130,11 @@ class Peer:
         return tensors
 
     def prepare_naive(self, request):
-        """Two products with a softmax between them, as a person writes it first; torch-compile: the same, compiled."""
+        """Two products with a softmax between them, as a person writes it first; torch-compile: the same, compiled.
+
+        Where they fit, q, k and v are views of one tensor [B, S, 3, H, D], as in the source reports' program: the
+        products copy them, which is part of what plain attention holds there.
+        """
         torch = self.torch
         hidden = self.hidden_scores(request)
         scale = request["head_dim"] ** -0.5
@@ -151,6 +156,12 @@ class Peer:
             attention = torch.compile(attention, dynamic=False)
             configuration = "torch.compile"
         self.attend = lambda: attention(*self.inputs)
+        if self.inputs[0].shape == self.inputs[1].shape:
+            with torch.no_grad():
+                packed = torch.stack([tensor.transpose(1, 2) for tensor in self.inputs], 2)
+            self.inputs = [packed.requires_grad_(request["backward"])]
+            self.unpacked = lambda packed: [tensor.transpose(1, 2) for tensor in packed.unbind(2)]
+            self.attend = lambda: attention(*self.unpacked(self.inputs[0]))
         o = self.attend()  # compiles
         if self.d_o is not None:
             self.gradients(o, False)
@@ -241,7 +252,8 @@ class Peer:
         with self.torch.no_grad():
             tensors["o"].copy_(self.o)
             if self.grads is not None:
-                for name, grad in zip(("dq", "dk", "dv"), self.grads):
+                grads = self.unpacked(self.grads[0]) if self.unpacked else self.grads
+                for name, grad in zip(("dq", "dk", "dv"), grads):
                     tensors[name].copy_(grad)
         return {}
 
