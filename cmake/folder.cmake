@@ -5,6 +5,7 @@
 #   no_<library>.cpp              only where that library is not built in (no_cuda.cpp, no_cudnn.cpp)
 #   cuda/**, *.cu                 only with CUDA
 #   cudnn/**                      only with the headers of cudnn-frontend
+#   cupti/**, nvtx/**             only with the toolkit's headers of these
 #   onednn/**, mpi/**, nccl/**    only with that library
 #   isa/*.cpp                     never: src/attention/CMakeLists.txt lists them with their flags
 function(strobe_folder name)
@@ -15,7 +16,7 @@ function(strobe_folder name)
     list(FILTER sources EXCLUDE REGEX "\\.cu$")
   endif()
   set(STROBE_HAS_ONEDNN ${dnnl_FOUND})
-  foreach(library cuda cudnn onednn mpi nccl)
+  foreach(library cuda cudnn cupti nvtx onednn mpi nccl)
     string(TOUPPER ${library} upper)
     if(STROBE_HAS_${upper})
       list(FILTER sources EXCLUDE REGEX "(^|/)no_${library}\\.cpp$")

@@ -108,7 +108,7 @@ void add_lm_cell_options(OptionTable& table, LmBenchOptions& options) {
   table.add(make_switch("deterministic", "the same bits in every run; default on", options.deterministic));
   table.add({.name = "device",
              .placeholder = "cpu|cuda",
-             .help = "default: cuda where there is a GPU; a profile is of the cpu",
+             .help = "default: cuda where there is a GPU",
              .apply = [&](auto flag, auto value) {
                options.device = parse_device(flag, value);
                options.chose_device = true;

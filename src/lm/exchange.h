@@ -40,12 +40,14 @@ class Exchange {
   Side host() const { return {stream_ ? pinned_->as<char>() : placed_.as<char>(), tokens_}; }
   Side placed() const { return {placed_.as<char>(), tokens_}; }
 
+  std::size_t sent_bytes() const { return bytes() - update_at(tokens_); }
+  std::size_t received_bytes() const { return tokens_at(tokens_); }
   void send() const {
     const std::size_t first = update_at(tokens_);
-    if (stream_) stream_->copy(placed_.as<char>() + first, pinned_->as<char>() + first, bytes() - first);
+    if (stream_) stream_->copy(placed_.as<char>() + first, pinned_->as<char>() + first, sent_bytes());
   }
   void receive() const {
-    if (stream_) stream_->copy(pinned_->as<char>(), placed_.data(), tokens_at(tokens_));
+    if (stream_) stream_->copy(pinned_->as<char>(), placed_.data(), received_bytes());
   }
 
  private:

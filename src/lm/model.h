@@ -42,6 +42,10 @@ enum class State { values, mean, variance, gradients };
 // outside: the model has no averages of AdamW's; whoever updates its values keeps them (lm/data_parallel).
 enum class OptimizerMemory { own, outside };
 
+// How a call puts its work on a GPU: as one graph from its second time on, or kernel by kernel each time. On the CPU
+// there is no difference.
+enum class Launches { replayed, direct };
+
 struct ModelOptions {
   std::string attention{};  // a kernel's name; empty: the library chooses
   GradientMemory gradients = GradientMemory::own;
@@ -96,8 +100,10 @@ class Model {
   const GpuStream* stream() const { return stream_ ? &*stream_ : nullptr; }  // CUDA; null on the CPU
 
   // Told of every operation from here on; null: none. On CUDA of what is put on the stream, so that what is replayed as
-  // a graph is not told: each of the calls above is told twice, when it runs first and when it is captured.
+  // a graph is not told: each of the calls above is told twice, when it runs first and when it is captured; with
+  // Launches::direct every time.
   void record(Recorder* recorder) { recorder_ = recorder; }
+  void set_launches(Launches launches) { launches_ = launches; }
 
   const ModelShape& shape() const { return shape_; }
   const ActivationPlan& plan() const { return plan_; }
@@ -162,6 +168,7 @@ class Model {
   Recorded recorded_product(const char* name, Of of, Tensors reads, Tensors writes) const;
   Recorded recorded_attention(Pass pass, std::size_t layer, Tensors reads, Tensors writes) const;
   Recorded recorded_update(const char* name, std::size_t bytes) const;
+  Recorded recorded_transfer(const char* name, Phase phase, std::size_t bytes) const;
   TensorUse rows(std::size_t tensor, std::int64_t width) const;  // [T, width] of it
   std::string name_of(std::size_t parameter, int parts) const;
 
@@ -169,7 +176,9 @@ class Model {
   void take(const std::int32_t* tokens, const std::int32_t* targets);
   void check_tokens(const char* what, const std::int32_t* tokens) const;
   void run(Replay& which, const std::function<void()>& work);  // and waits for it
-  void apply_gradients();                                      // as the placed Update says
+  void send() const;
+  void receive() const;
+  void apply_gradients();  // as the placed Update says
   void limit_gradients() const;
   void update_parameters() const;
   double mean_loss() const;
@@ -199,6 +208,7 @@ class Model {
   bool needs_norm_ = false;                    // of the last step
   Phase phase_ = Phase::forward;               // under way
   Recorder* recorder_ = nullptr;
+  Launches launches_ = Launches::replayed;
   std::function<void(std::size_t)> gradient_ready_;
   Replay loss_, gradients_, lone_gradients_, step_, step_with_norm_;
   Replay phases_[4];  // by Phase; the last: an update with the norm

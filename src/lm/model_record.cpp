@@ -79,9 +79,15 @@ Recorded Model::recorded_update(const char* name, std::size_t bytes) const {
   return {*recorder_,
           {.name = name,
            .kind = OperationKind::optimizer,
-           .phase = Phase::update,
+           .phase = phase_,
            .of = "all parameters",
            .other_bytes = count() * bytes}};
+}
+
+// On the CPU nothing goes anywhere.
+Recorded Model::recorded_transfer(const char* name, Phase phase, std::size_t bytes) const {
+  if (!recorder_ || !stream_) return {};
+  return {*recorder_, {.name = name, .kind = OperationKind::copy, .phase = phase, .of = "batch", .other_bytes = bytes}};
 }
 
 }  // namespace strobe::lm

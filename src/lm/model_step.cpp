@@ -181,12 +181,27 @@ void Model::take(const std::int32_t* tokens, const std::int32_t* targets) {
 }
 
 void Model::run(Replay& which, const std::function<void()>& work) {
-  which.run(stream(), [&] {
-    exchange_.send();
+  const auto whole = [&] {
+    send();
     work();
-    exchange_.receive();
-  });
+    receive();
+  };
+  if (launches_ == Launches::direct) {
+    whole();
+  } else {
+    which.run(stream(), whole);
+  }
   if (stream_) stream_->synchronize();
+}
+
+void Model::send() const {
+  const Recorded scope = recorded_transfer("tokens to the GPU", Phase::forward, exchange_.sent_bytes());
+  exchange_.send();
+}
+
+void Model::receive() const {
+  const Recorded scope = recorded_transfer("losses to the host", phase_, exchange_.received_bytes());
+  exchange_.receive();
 }
 
 double Model::mean_loss() const { return ops::mean_of(exchange_.host().losses(), tokens_); }
@@ -257,6 +272,7 @@ StepResult Model::step(const std::int32_t* tokens, const std::int32_t* targets, 
 }
 
 void Model::apply_gradients() {
+  phase_ = Phase::update;
   if (needs_norm_) limit_gradients();
   update_parameters();
 }

@@ -2,55 +2,21 @@
 
 #include <algorithm>
 #include <map>
-
-#include "core/fail.h"
-#include "measure/clock.h"
+#include <string_view>
 
 namespace strobe::lm {
 
 namespace {
 
-// Times each operation; what is noted about it lies outside of its time.
-class Timer : public Recorder {
- public:
-  Timer(Model& model, double begin) : begin_(begin) {
-    for (const Activation& one : model.plan().table) bytes_[one.first] = static_cast<double>(one.bytes());
-  }
-
-  void begin(const Operation& operation) override {
-    TimedOperation one{.name = operation.name,
-                       .of = operation.of,
-                       .kind = operation.kind,
-                       .phase = operation.phase,
-                       .flops = operation.flops,
-                       .bytes = static_cast<double>(operation.other_bytes)};
-    for (const auto* tensors : {&operation.reads, &operation.writes}) {
-      for (const TensorUse& use : *tensors) {
-        one.bytes += use.bytes > 0 ? static_cast<double>(use.bytes) : bytes_.at(use.at);
-      }
-    }
-    operations.push_back(std::move(one));
-    operations.back().begin = now_seconds() - begin_;
-  }
-
-  void end() override {
-    TimedOperation& one = operations.back();
-    one.seconds = now_seconds() - begin_ - one.begin;
-  }
-
-  std::vector<TimedOperation> operations;
-
- private:
-  double begin_;
-  std::map<std::size_t, double> bytes_;  // of the plan's tensors, by where they begin
-};
-
+// Those whose key is empty do not count.
 template <class Key>
 std::vector<OperationSum> sums_by(const Profile& profile, Key key) {
   std::map<std::string, OperationSum> sums;
   for (const TimedOperation& one : profile.operations) {
-    OperationSum& sum = sums[key(one)];
-    sum.name = key(one);
+    const std::string name = key(one);
+    if (name.empty()) continue;
+    OperationSum& sum = sums[name];
+    sum.name = name;
     sum.add(one);
   }
   std::vector<OperationSum> sorted;
@@ -58,6 +24,13 @@ std::vector<OperationSum> sums_by(const Profile& profile, Key key) {
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const OperationSum& a, const OperationSum& b) { return a.seconds > b.seconds; });
   return sorted;
+}
+
+// "layers.3.attention.o" without its layer.
+std::string_view matrix_of(std::string_view of) {
+  constexpr std::string_view kLayers = "layers.";
+  if (!of.starts_with(kLayers)) return of;
+  return of.substr(of.find('.', kLayers.size()) + 1);
 }
 
 template <class Counts>
@@ -80,30 +53,6 @@ const char* name_of(Phase phase) {
   return kNames[static_cast<int>(phase)];
 }
 
-Profile profile_step(const BenchCase& one) {
-  if (one.place.device == Device::cuda) {
-    fail(ErrorCode::unsupported,
-         "lm profile: on CUDA a step is one graph, whose operations the host does not see; valid: --device cpu");
-  }
-  PassRun pass(one, GradientMemory::shared);
-  for (int run = 0; run < one.warmup; ++run) pass.run();
-  Profile profile;
-  const double begin = now_seconds();
-  Timer timer(pass.model(), begin);
-  pass.model().record(&timer);
-  for (int run = 0; run < one.steps; ++run) {
-    const double step = now_seconds() - begin;
-    pass.run();
-    profile.steps.push_back({step, now_seconds() - begin - step});
-  }
-  pass.model().record(nullptr);
-  profile.operations = std::move(timer.operations);
-  const double plain = now_seconds();
-  for (int run = 0; run < one.steps; ++run) pass.run();
-  profile.plain_seconds = (now_seconds() - plain) / one.steps;
-  return profile;
-}
-
 void OperationSum::add(const TimedOperation& one) {
   kind = one.kind;
   ++calls;
@@ -118,6 +67,12 @@ std::vector<OperationSum> sums_by_name(const Profile& profile) {
 
 std::vector<OperationSum> sums_by_kind(const Profile& profile) {
   return sums_by(profile, [](const TimedOperation& one) { return std::string(name_of(one.kind)); });
+}
+
+std::vector<OperationSum> sums_by_matrix(const Profile& profile) {
+  return sums_by(profile, [](const TimedOperation& one) {
+    return one.kind == OperationKind::product ? one.name + " " + std::string(matrix_of(one.of)) : "";
+  });
 }
 
 double seconds_of(const Profile& profile, Phase phase, OperationKind kind) {

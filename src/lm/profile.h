@@ -1,9 +1,11 @@
-// Where the time of a training step goes, operation by operation, by the clock of the host. `strobe lm profile` calls.
+// Where the time of a training step goes, operation by operation: on the CPU by the clock of the host, on CUDA by its
+// kernels. `strobe lm profile` calls.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "device/kernel_trace.h"
 #include "lm/operation.h"
 #include "lm/step_bench.h"
 
@@ -17,7 +19,9 @@ struct TimedOperation {
   std::string name, of;
   OperationKind kind = OperationKind::product;
   Phase phase = Phase::forward;
-  double begin = 0, seconds = 0;  // begin: since the first step that is recorded
+  double begin = 0,
+         host_seconds = 0;  // begin: since the first step that is recorded, by the host; on CUDA of the launch
+  double seconds = 0;       // it took: on the CPU host_seconds, on CUDA what its kernels and copies took
   double flops = 0, bytes = 0;
 };
 
@@ -26,13 +30,17 @@ struct TimedStep {
 };
 
 struct Profile {
+  Device device = Device::cpu;
   std::vector<TimedStep> steps;            // recorded, by the wall clock
   std::vector<TimedOperation> operations;  // of all of them, in order
-  double plain_seconds = 0;                // of a step that is not recorded, the mean of as many
+  double plain_seconds = 0;                // of a step that is not recorded, the mean of as many; on CUDA it is a graph
+  // On CUDA alone:
+  double direct_seconds = 0;       // likewise, of a step that is launched kernel by kernel, as those that are recorded
+  std::vector<GpuRecord> records;  // by begin, which is since the first step; launcher: an operation's place, from 1
 };
 
-// one.warmup steps, one.steps that are recorded, and as many that are not. Throws Error(unsupported) on CUDA, where a
-// step is one graph and the host sees no operation.
+// one.warmup steps, one.steps that are recorded, and as many that are not. Throws Error(unsupported) where kernels of a
+// GPU cannot be traced.
 Profile profile_step(const BenchCase& one);
 
 // Operations that were added up.
@@ -47,6 +55,8 @@ struct OperationSum {
 
 std::vector<OperationSum> sums_by_name(const Profile& profile);  // the longest first
 std::vector<OperationSum> sums_by_kind(const Profile& profile);  // likewise; those that occur
+// Likewise, matrix products alone, by function and matrix over all layers: "linear backward weight feed_forward.w2".
+std::vector<OperationSum> sums_by_matrix(const Profile& profile);
 double seconds_of(const Profile& profile, Phase phase, OperationKind kind);
 double seconds_of(const Profile& profile, Phase phase);
 double seconds_of(const Profile& profile);

@@ -3,6 +3,7 @@
 
 #include "cli/run_program.h"
 #include "core/json.h"
+#include "support/gpu.h"
 
 namespace strobe::test {
 namespace {
@@ -35,6 +36,48 @@ TEST(LmProfile, RefusesWhatCannotRunBeforeAnythingDoes) {
     EXPECT_EQ(program.code, 2) << flags << program.errors;
     EXPECT_EQ(scratch.entries(), 0u) << flags;
   }
+}
+
+TEST(LmProfile, SaysWhyThereIsNoProfileOfAGpu) {
+  const Scratch scratch;
+  const Program program = run_program("lm profile --device cuda", scratch);
+  EXPECT_NE(program.errors.find("--device cuda: "), std::string::npos) << program.errors;
+  EXPECT_NE(program.errors.find("valid: cpu"), std::string::npos) << program.errors;
+  EXPECT_EQ(program.errors.find('\n'), program.errors.size() - 1) << "one line: " << program.errors;
+}
+
+using GpuLmProfile = GpuTest;
+
+TEST_F(GpuLmProfile, HasKernelsBesideOperations) {
+  const Scratch scratch;
+  const Program program = run_command(
+      "'" STROBE_PROGRAM "' lm profile --size tiny --context 64 --batch 1 --steps 2 --precision bf16", scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  for (const char* const words : {"kernel ", "GPU idle", "as a graph", "cumulative %"}) {
+    EXPECT_NE(program.output.find(words), std::string::npos) << program.output;
+  }
+  const Json document = Json::parse(scratch.read("lm_profile_result.json"));
+  const Json& row = document.at("rows").as_array().at(0);
+  EXPECT_EQ(row.at("device").as_string(), "cuda");
+  double kinds = 0, kernels = 0;
+  for (const Json& one : row.at("kinds").as_array()) kinds += one.at("ms_a_step").as_number();
+  for (const Json& one : row.at("kernels").as_array()) kernels += one.at("ms_a_step").as_number();
+  const double all = row.at("gpu(ms)").as_number();
+  EXPECT_NEAR(kinds + row.at("gpu_outside_operations(ms)").as_number(), all, 1e-6 * all);
+  EXPECT_NEAR(kernels, all, 1e-6 * all);
+  for (const Json& one : row.at("operations").as_array()) {
+    EXPECT_GE(one.at("kernels").size(), 1u) << one.at("name").as_string();
+  }
+  EXPECT_GT(Json::parse(scratch.read("lm_profile_trace.json")).at("traceEvents").size(), 200u);
+}
+
+TEST_F(GpuLmProfile, IsRefusedWhereCuptiCannotBeOpened) {
+  const Scratch scratch;
+  const Program program = run_command(
+      "STROBE_CUPTI=/nowhere/libcupti.so '" STROBE_PROGRAM "' lm profile --size tiny --device cuda", scratch);
+  EXPECT_EQ(program.code, 2) << program.errors;
+  EXPECT_NE(program.errors.find("/nowhere/libcupti.so"), std::string::npos) << program.errors;
+  EXPECT_EQ(scratch.entries(), 0u);
 }
 
 }  // namespace

@@ -106,10 +106,37 @@ TEST(Profile, TheTraceHasEveryStepPhaseAndOperation) {
   EXPECT_EQ(operations, named.profile.operations.size());
 }
 
-TEST(Profile, RefusesCuda) {
+TEST(Profile, SumsProductsByMatrixOverAllLayers) {
+  const Profile profile = profile_step(small_case());
+  const std::vector<OperationSum> sums = sums_by_matrix(profile);
+  EXPECT_EQ(sums.size(), 3u * 5) << "q+k+v, o, w1+w3, w2 and the unembedding, each forward and twice backward";
+  EXPECT_EQ(sum_of(sums, "linear backward weight attention.q+k+v").calls, 3 * 2);
+  EXPECT_EQ(sum_of(sums, "linear attention.o").flops, 3 * 2 * (2.0 * 10 * 16 * 16));
+  double calls = 0, all = 0;
+  for (const OperationSum& one : sums) calls += one.calls;
+  for (const OperationSum& one : sums_by_name(profile)) all += one.kind == OperationKind::product ? one.calls : 0;
+  EXPECT_EQ(calls, all);
+}
+
+TEST(Profile, OnTheHostAnOperationTakesWhatTheHostTook) {
+  const Profile profile = profile_step(small_case());
+  for (const TimedOperation& one : profile.operations) EXPECT_EQ(one.seconds, one.host_seconds) << one.name;
+  EXPECT_TRUE(profile.records.empty());
+  EXPECT_EQ(profile.device, Device::cpu);
+}
+
+TEST(Profile, RefusesCudaWithTheReasonWhereThereIsNoGpu) {
+  const std::string reason = kernel_trace_refusal();
+  if (reason.empty()) GTEST_SKIP() << "kernels can be traced here";
   BenchCase one = small_case();
   one.place.device = Device::cuda;
-  EXPECT_THROW(profile_step(one), Error);
+  try {
+    profile_step(one);
+    FAIL() << "a profile of a GPU that is not there";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
+  }
 }
 
 }  // namespace

@@ -1,0 +1,206 @@
+#include "cli/lm_profile_text.h"
+
+#include <fmt/format.h>
+
+#include "core/text_table.h"
+#include "lm/profile_kernels.h"
+
+namespace strobe::cli {
+namespace {
+
+using lm::Phase;
+
+constexpr Phase kPhasesInOrder[] = {Phase::forward, Phase::backward, Phase::update};
+
+bool is_traced(const lm::Profile& profile) { return profile.device == Device::cuda; }
+double steps_of(const lm::Profile& profile) { return static_cast<double>(profile.steps.size()); }
+
+double wall_of(const lm::Profile& profile) {
+  double seconds = 0;
+  for (const lm::TimedStep& step : profile.steps) seconds += step.seconds;
+  return seconds;
+}
+
+double product_share(const lm::Profile& profile, Phase phase) {
+  return seconds_of(profile, phase, lm::OperationKind::product) / seconds_of(profile, phase);
+}
+
+double product_share(const lm::Profile& profile) {
+  double products = 0;
+  for (const Phase phase : {Phase::forward, Phase::backward}) {
+    products += seconds_of(profile, phase, lm::OperationKind::product);
+  }
+  return products / seconds_of(profile);
+}
+
+double idle_share(const lm::Profile& profile) { return 1 - busy_seconds(profile) / wall_of(profile); }
+
+std::string rate(double amount, double seconds, const char* format) {
+  if (!(amount > 0 && seconds > 0)) return "-";
+  return fmt::format(fmt::runtime(format), 1e-9 * amount / seconds);
+}
+
+std::string table_of(const char* title, const std::vector<lm::OperationSum>& sums, const lm::Profile& profile) {
+  TextTable table;
+  table.add_column(title, TextTable::Align::left);
+  for (const char* column : {"calls", "ms a step", "share %", "GFLOP/s", "GB/s"}) table.add_column(column);
+  const double steps = steps_of(profile);
+  for (const lm::OperationSum& sum : sums) {
+    table.add_row({sum.name, fmt::format("{:g}", sum.calls / steps), fmt::format("{:.3f}", 1e3 * sum.seconds / steps),
+                   fmt::format("{:.1f}", 100 * sum.seconds / seconds_of(profile)),
+                   rate(sum.flops, sum.seconds, "{:.1f}"), rate(sum.bytes, sum.seconds, "{:.2f}")});
+  }
+  return table.text() + "\n";
+}
+
+// Cumulative: of this row and those above it.
+std::string kernel_table(const lm::Profile& profile) {
+  TextTable table;
+  table.add_column("kernel", TextTable::Align::left);
+  for (const char* column : {"calls", "us a call", "ms a step", "share %", "cumulative %"}) table.add_column(column);
+  table.add_column("operations", TextTable::Align::left);
+  const double all = record_seconds(profile);
+  double until_here = 0;
+  for (const lm::KernelSum& sum : sums_by_kernel(profile)) {
+    until_here += sum.seconds;
+    table.add_row({lm::short_kernel_name(sum.name), fmt::format("{:g}", sum.calls / steps_of(profile)),
+                   fmt::format("{:.2f}", 1e6 * sum.seconds / sum.calls),
+                   fmt::format("{:.3f}", 1e3 * sum.seconds / steps_of(profile)),
+                   fmt::format("{:.1f}", 100 * sum.seconds / all), fmt::format("{:.1f}", 100 * until_here / all),
+                   sum.operations.empty() ? "-" : fmt::format("{}", fmt::join(sum.operations, ", "))});
+  }
+  return table.text() + "\n";
+}
+
+// Where attention is several kernels, products and softmax apart.
+std::string attention_lines(const lm::Profile& profile) {
+  std::string text;
+  for (const lm::OperationSum& sum : sums_by_name(profile)) {
+    if (sum.kind != lm::OperationKind::attention) continue;
+    std::string parts;
+    for (const lm::KernelSum& kernel : sums_by_kernel(profile, sum.name)) {
+      parts += fmt::format("{}{} {:.1f} %", parts.empty() ? "" : ", ", lm::short_kernel_name(kernel.name),
+                           100 * kernel.seconds / sum.seconds);
+    }
+    text += fmt::format("{}: {}\n", sum.name, parts);
+  }
+  return text;
+}
+
+std::string gpu_lines(const lm::Profile& profile) {
+  const double ms = 1e3 / steps_of(profile);
+  const double busy = ms * busy_seconds(profile), plain = 1e3 * profile.plain_seconds;
+  std::string text =
+      fmt::format("GPU: {:g} kernels and copies, {:.3f} ms in all, busy {:.3f} ms",
+                  static_cast<double>(profile.records.size()) / steps_of(profile), ms * record_seconds(profile), busy);
+  if (outside_seconds(profile) > 0) {
+    text += fmt::format(", {:.3f} ms of them outside of operations", ms * outside_seconds(profile));
+  }
+  return text +
+         fmt::format("; wall clock of the traced step {:.3f} ms: GPU idle {:.1f} %\n", ms * wall_of(profile),
+                     100 * idle_share(profile)) +
+         fmt::format(
+             "without the profiler: kernel by kernel {:.3f} ms, as a graph {:.3f} ms a step: busy {:.1f} % of it\n",
+             1e3 * profile.direct_seconds, plain, 100 * busy / plain);
+}
+
+Json kernels_json(const std::vector<lm::KernelSum>& sums, double steps) {
+  Json list = Json::array();
+  for (const lm::KernelSum& sum : sums) {
+    Json operations = Json::array();
+    for (const std::string& name : sum.operations) operations.push_back(name);
+    list.push_back(Json::object({{"name", sum.name},
+                                 {"calls_a_step", sum.calls / steps},
+                                 {"ms_a_step", 1e3 * sum.seconds / steps},
+                                 {"operations", operations}}));
+  }
+  return list;
+}
+
+Json sums_json(const std::vector<lm::OperationSum>& sums, double steps) {
+  Json list = Json::array();
+  for (const lm::OperationSum& sum : sums) {
+    list.push_back(Json::object({{"name", sum.name},
+                                 {"kind", name_of(sum.kind)},
+                                 {"calls_a_step", sum.calls / steps},
+                                 {"ms_a_step", 1e3 * sum.seconds / steps},
+                                 {"FLOP_a_step", sum.flops / steps},
+                                 {"FLOP/s", sum.flops / sum.seconds},
+                                 {"bytes/s", sum.bytes / sum.seconds}}));
+  }
+  return list;
+}
+
+Json operations_json(const lm::Profile& profile) {
+  const std::vector<lm::OperationSum> sums = sums_by_name(profile);
+  const Json plain = sums_json(sums, steps_of(profile));
+  if (!is_traced(profile)) return plain;
+  Json list = Json::array();
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    Json one = plain.as_array()[i];
+    one.set("kernels", kernels_json(sums_by_kernel(profile, sums[i].name), steps_of(profile)));
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+void add_gpu_figures(Json& row, const lm::Profile& profile) {
+  const double ms = 1e3 / steps_of(profile);
+  row.set("kernels", kernels_json(sums_by_kernel(profile), steps_of(profile)))
+      .set("records_a_step", static_cast<double>(profile.records.size()) / steps_of(profile))
+      .set("gpu(ms)", ms * record_seconds(profile))
+      .set("gpu_outside_operations(ms)", ms * outside_seconds(profile))
+      .set("gpu_busy(ms)", ms * busy_seconds(profile))
+      .set("gpu_idle_share", idle_share(profile))
+      .set("wall_direct_without_profiler(ms)", 1e3 * profile.direct_seconds);
+}
+
+}  // namespace
+
+std::string lm_profile_text(const lm::NamedProfile& named) {
+  const lm::Profile& profile = named.profile;
+  const double ms = 1e3 / steps_of(profile);
+  std::string text = named.name + "\n" + table_of("kind", sums_by_kind(profile), profile) +
+                     table_of("operation", sums_by_name(profile), profile) +
+                     table_of("matrix product", sums_by_matrix(profile), profile);
+  if (is_traced(profile)) text += kernel_table(profile) + attention_lines(profile);
+  text += fmt::format("matrix products: {:.1f} % of the forward, {:.1f} % of the backward, {:.1f} % of the step\n",
+                      100 * product_share(profile, Phase::forward), 100 * product_share(profile, Phase::backward),
+                      100 * product_share(profile));
+  for (const Phase phase : kPhasesInOrder) {
+    text += fmt::format("{} {:.3f} ms, ", name_of(phase), ms * seconds_of(profile, phase));
+  }
+  text += fmt::format("all operations {:.3f} ms", ms * seconds_of(profile));
+  if (is_traced(profile)) return text + "\n" + gpu_lines(profile);
+  return text + fmt::format("; wall clock {:.3f} ms a step, {:.3f} ms without the profiler\n", ms * wall_of(profile),
+                            1e3 * profile.plain_seconds);
+}
+
+Json lm_profile_json(const LmBenchCell& cell, const lm::Profile& profile) {
+  const double steps = steps_of(profile);
+  Json phases = Json::object();
+  for (const Phase phase : kPhasesInOrder) phases.set(name_of(phase), 1e3 * seconds_of(profile, phase) / steps);
+  Json row = Json::object({{"size", cell.size},
+                           {"context", cell.one.shape.context},
+                           {"batch", cell.one.batch},
+                           {"precision", name_of(cell.one.precision)},
+                           {"recompute", name_of(cell.one.recompute)},
+                           {"device", is_traced(profile) ? "cuda" : "cpu"},
+                           {"threads", cell.one.place.threads},
+                           {"attention", cell.one.attention.empty() ? "auto" : cell.one.attention},
+                           {"deterministic", cell.one.place.deterministic},
+                           {"steps", cell.one.steps},
+                           {"kinds", sums_json(sums_by_kind(profile), steps)},
+                           {"operations", operations_json(profile)},
+                           {"matrix_products", sums_json(sums_by_matrix(profile), steps)},
+                           {"phases(ms)", phases},
+                           {"product_share_of_forward", product_share(profile, Phase::forward)},
+                           {"product_share_of_step", product_share(profile)},
+                           {"operations(ms)", 1e3 * seconds_of(profile) / steps},
+                           {"wall(ms)", 1e3 * wall_of(profile) / steps},
+                           {"wall_without_profiler(ms)", 1e3 * profile.plain_seconds}});
+  if (is_traced(profile)) add_gpu_figures(row, profile);
+  return row;
+}
+
+}  // namespace strobe::cli

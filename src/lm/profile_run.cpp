@@ -1,0 +1,156 @@
+// Steps that are recorded: on the CPU with a clock around each operation, on CUDA with a trace of what each launches.
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "core/fail.h"
+#include "device/gpu_range.h"
+#include "lm/profile.h"
+#include "lm/profile_kernels.h"
+#include "measure/clock.h"
+
+namespace strobe::lm {
+
+namespace {
+
+// Times each operation on the host; what is noted about it lies outside of its time.
+class Timer : public Recorder {
+ public:
+  Timer(Model& model, double begin) : begin_(begin) {
+    for (const Activation& one : model.plan().table) bytes_[one.first] = static_cast<double>(one.bytes());
+  }
+
+  void begin(const Operation& operation) override {
+    TimedOperation one{.name = operation.name,
+                       .of = operation.of,
+                       .kind = operation.kind,
+                       .phase = operation.phase,
+                       .flops = operation.flops,
+                       .bytes = static_cast<double>(operation.other_bytes)};
+    for (const auto* tensors : {&operation.reads, &operation.writes}) {
+      for (const TensorUse& use : *tensors) {
+        one.bytes += use.bytes > 0 ? static_cast<double>(use.bytes) : bytes_.at(use.at);
+      }
+    }
+    operations.push_back(std::move(one));
+    operations.back().begin = now_seconds() - begin_;
+  }
+
+  void end() override {
+    TimedOperation& one = operations.back();
+    one.host_seconds = now_seconds() - begin_ - one.begin;
+    one.seconds = one.host_seconds;
+  }
+
+  std::vector<TimedOperation> operations;
+
+ private:
+  double begin_;
+  std::map<std::size_t, double> bytes_;  // of the plan's tensors, by where they begin
+};
+
+// The same, and what each operation launches is told to be its own. Ranges of phases and in them operations are named.
+class Launcher : public Timer {
+ public:
+  Launcher(Model& model, double begin, const KernelTrace& trace) : Timer(model, begin), trace_(trace) {}
+
+  void begin(const Operation& operation) override {
+    if (phase_ != operation.phase) end_phase();
+    if (!phase_range_) phase_range_.emplace(name_of(operation.phase));
+    phase_ = operation.phase;
+    range_.emplace(std::string(operation.name) + " " + operation.of);
+    trace_.enter(operations.size() + 1);
+    Timer::begin(operation);
+  }
+
+  void end() override {
+    Timer::end();
+    operations.back().seconds = 0;  // the kernels' will be added
+    trace_.leave();
+    range_.reset();
+  }
+
+  void end_phase() { phase_range_.reset(); }
+
+ private:
+  const KernelTrace& trace_;
+  Phase phase_ = Phase::forward;
+  std::optional<GpuRange> phase_range_, range_;
+};
+
+double mean_seconds(PassRun& pass, int runs) {
+  const double begin = now_seconds();
+  for (int run = 0; run < runs; ++run) pass.run();
+  return (now_seconds() - begin) / runs;
+}
+
+// Calls `after` at the end of each.
+template <class After>
+std::vector<TimedStep> timed_steps(PassRun& pass, int runs, double begin, After after) {
+  std::vector<TimedStep> steps;
+  for (int run = 0; run < runs; ++run) {
+    const GpuRange range("step " + std::to_string(run + 1));
+    const double step = now_seconds() - begin;
+    pass.run();
+    steps.push_back({step, now_seconds() - begin - step});
+    after();
+  }
+  return steps;
+}
+
+Profile profile_on_host(PassRun& pass, const BenchCase& one) {
+  for (int run = 0; run < one.warmup; ++run) pass.run();
+  Profile profile;
+  const double begin = now_seconds();
+  Timer timer(pass.model(), begin);
+  pass.model().record(&timer);
+  profile.steps = timed_steps(pass, one.steps, begin, [] {});
+  pass.model().record(nullptr);
+  profile.operations = std::move(timer.operations);
+  profile.plain_seconds = mean_seconds(pass, one.steps);
+  return profile;
+}
+
+// What is not recorded comes first: a trace may leave the driver slower for the rest of the process.
+Profile profile_on_gpu(PassRun& pass, const BenchCase& one) {
+  constexpr int kUntilReplayed = 2;  // the first runs directly, the second is captured
+  constexpr std::uint64_t kNobody = std::numeric_limits<std::uint64_t>::max();
+  Model& model = pass.model();
+  Profile profile;
+  profile.device = Device::cuda;
+  for (int run = 0; run < std::max(one.warmup, kUntilReplayed); ++run) pass.run();
+  profile.plain_seconds = mean_seconds(pass, one.steps);
+  model.set_launches(Launches::direct);
+  pass.run();
+  profile.direct_seconds = mean_seconds(pass, one.steps);
+
+  KernelTrace trace;
+  trace.enter(kNobody);
+  pass.run();  // CUPTI makes ready what it needs of each kernel when it first meets it
+  trace.leave();
+  const double begin = now_seconds();
+  Launcher launcher(model, begin, trace);
+  model.record(&launcher);
+  profile.steps = timed_steps(pass, one.steps, begin, [&] { launcher.end_phase(); });
+  model.record(nullptr);
+  profile.operations = std::move(launcher.operations);
+  std::vector<GpuRecord> records = trace.finish();
+  std::erase_if(records, [](const GpuRecord& record) { return record.launcher == kNobody; });
+  attribute(profile, std::move(records), begin);
+  return profile;
+}
+
+}  // namespace
+
+Profile profile_step(const BenchCase& one) {
+  const bool is_on_gpu = one.place.device == Device::cuda;
+  if (is_on_gpu) {
+    const std::string reason = kernel_trace_refusal();
+    if (!reason.empty()) fail(ErrorCode::unsupported, "lm profile: --device cuda: {}; valid: --device cpu", reason);
+  }
+  PassRun pass(one, GradientMemory::shared);
+  return is_on_gpu ? profile_on_gpu(pass, one) : profile_on_host(pass, one);
+}
+
+}  // namespace strobe::lm

@@ -1,0 +1,107 @@
+// Traces of what a GPU does; without one, why there are none.
+#include "device/kernel_trace.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <set>
+
+#include "core/clock.h"
+#include "device/gpu_buffer.h"
+#include "device/gpu_facts.h"
+#include "device/gpu_range.h"
+#include "device/gpu_stream.h"
+#include "strobe/error.h"
+
+namespace strobe {
+namespace {
+
+TEST(KernelTrace, IsRefusedWithTheReasonWhereThereIsNoGpu) {
+  const std::string reason = current_gpu().reason;
+  if (reason.empty()) GTEST_SKIP() << "this machine has a GPU";
+  EXPECT_EQ(kernel_trace_refusal(), reason);
+  try {
+    KernelTrace trace;
+    FAIL() << "a trace of a GPU that is not there";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_EQ(std::string(error.what()), "kernel trace: " + reason);
+  }
+}
+
+TEST(RangeForTools, CanBeNamedWithNoToolAttached) {
+  const GpuRange outer("outer");
+  const GpuRange inner(std::string("inner"));
+}
+
+class GpuKernelTrace : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string reason = current_gpu().reason; !reason.empty()) GTEST_SKIP() << reason;
+    ASSERT_EQ(kernel_trace_refusal(), "");
+  }
+};
+
+TEST_F(GpuKernelTrace, TellsWhatRanWhenAndWhoLaunchedIt) {
+  constexpr std::size_t kBytes = 4 << 20;
+  constexpr double kClocksApart = 5e-3;  // seconds; the GPU's clock is not the host's
+  GpuBuffer buffer(kBytes);
+  const PinnedBuffer host(kBytes);
+  const GpuStream first, second;
+  KernelTrace trace;
+  const double before = now_seconds();
+  trace.enter(7);
+  buffer.fill(1, first);
+  trace.enter(9);
+  first.clear(buffer.data(), kBytes);
+  trace.leave();
+  buffer.fill(2, first);
+  trace.leave();
+  first.synchronize();
+  second.copy(host.as<void>(), buffer.data(), kBytes);
+  second.synchronize();
+  const double after = now_seconds();
+  const std::vector<GpuRecord> records = trace.finish();
+  ASSERT_EQ(records.size(), 4u);
+  const std::uint64_t launchers[] = {7, 9, 7, 0};
+  const GpuRecord::Kind kinds[] = {GpuRecord::Kind::kernel, GpuRecord::Kind::clear, GpuRecord::Kind::kernel,
+                                   GpuRecord::Kind::copy};
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(records[i].launcher, launchers[i]) << i;
+    EXPECT_EQ(records[i].kind, kinds[i]) << i;
+    EXPECT_GT(records[i].seconds, 0) << i;
+    EXPECT_GE(records[i].begin, before - kClocksApart) << i;
+    EXPECT_LE(records[i].begin + records[i].seconds, after + kClocksApart) << i;
+  }
+  EXPECT_EQ(records[0].name, records[2].name);
+  EXPECT_EQ(records[0].name.find("_Z"), std::string::npos) << records[0].name;
+  EXPECT_EQ(records[1].bytes, kBytes);
+  EXPECT_EQ(records[3].bytes, kBytes);
+  EXPECT_EQ(records[3].name, "copy GPU to host");
+  EXPECT_EQ(records[0].stream, records[1].stream);
+  EXPECT_NE(records[0].stream, records[3].stream);
+}
+
+TEST_F(GpuKernelTrace, OneAtATimeAndNothingOfTheOneBefore) {
+  GpuBuffer buffer(1 << 16);
+  const GpuStream stream;
+  {
+    KernelTrace dropped;
+    buffer.fill(1, stream);
+    EXPECT_THROW(KernelTrace(), Error);
+  }
+  buffer.fill(2, stream);
+  KernelTrace trace;
+  EXPECT_TRUE(trace.finish().empty());
+  EXPECT_THROW(trace.finish(), Error);
+  KernelTrace next;
+  next.enter(3);
+  buffer.fill(4, stream);
+  next.leave();
+  const std::vector<GpuRecord> records = next.finish();
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].launcher, 3u);
+}
+
+}  // namespace
+}  // namespace strobe
