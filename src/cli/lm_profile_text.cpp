@@ -53,6 +53,22 @@ std::string table_of(const char* title, const std::vector<lm::OperationSum>& sum
   return table.text() + "\n";
 }
 
+// Kinds over phases, ms a step.
+std::string phase_table(const lm::Profile& profile) {
+  TextTable table;
+  table.add_column("ms a step", TextTable::Align::left);
+  for (const Phase phase : kPhasesInOrder) table.add_column(name_of(phase));
+  const auto cell = [&](double seconds) { return fmt::format("{:.3f}", 1e3 * seconds / steps_of(profile)); };
+  const auto add = [&](std::string name, auto... kind) {
+    std::vector<std::string> cells = {std::move(name)};
+    for (const Phase phase : kPhasesInOrder) cells.push_back(cell(seconds_of(profile, phase, kind...)));
+    table.add_row(std::move(cells));
+  };
+  for (const lm::OperationSum& sum : sums_by_kind(profile)) add(sum.name, sum.kind);
+  add("all");
+  return table.text() + "\n";
+}
+
 // Cumulative: of this row and those above it.
 std::string kernel_table(const lm::Profile& profile) {
   TextTable table;
@@ -131,6 +147,19 @@ Json sums_json(const std::vector<lm::OperationSum>& sums, double steps) {
   return list;
 }
 
+// Every kind's, by phase; ms a step.
+Json phases_json(const lm::Profile& profile) {
+  Json phases = Json::object();
+  for (const Phase phase : kPhasesInOrder) {
+    Json kinds = Json::object();
+    for (const lm::OperationSum& sum : sums_by_kind(profile)) {
+      kinds.set(sum.name, 1e3 * seconds_of(profile, phase, sum.kind) / steps_of(profile));
+    }
+    phases.set(name_of(phase), std::move(kinds));
+  }
+  return phases;
+}
+
 Json operations_json(const lm::Profile& profile) {
   const std::vector<lm::OperationSum> sums = sums_by_name(profile);
   const Json plain = sums_json(sums, steps_of(profile));
@@ -160,7 +189,7 @@ void add_gpu_figures(Json& row, const lm::Profile& profile) {
 std::string lm_profile_text(const lm::NamedProfile& named) {
   const lm::Profile& profile = named.profile;
   const double ms = 1e3 / steps_of(profile);
-  std::string text = named.name + "\n" + table_of("kind", sums_by_kind(profile), profile) +
+  std::string text = named.name + "\n" + table_of("kind", sums_by_kind(profile), profile) + phase_table(profile) +
                      table_of("operation", sums_by_name(profile), profile) +
                      table_of("matrix product", sums_by_matrix(profile), profile);
   if (is_traced(profile)) text += kernel_table(profile) + attention_lines(profile);
@@ -194,6 +223,7 @@ Json lm_profile_json(const LmBenchCell& cell, const lm::Profile& profile) {
                            {"operations", operations_json(profile)},
                            {"matrix_products", sums_json(sums_by_matrix(profile), steps)},
                            {"phases(ms)", phases},
+                           {"kinds_of_phases(ms)", phases_json(profile)},
                            {"product_share_of_forward", product_share(profile, Phase::forward)},
                            {"product_share_of_step", product_share(profile)},
                            {"operations(ms)", 1e3 * seconds_of(profile) / steps},

@@ -50,33 +50,48 @@ class Timer : public Recorder {
   std::map<std::size_t, double> bytes_;  // of the plan's tensors, by where they begin
 };
 
-// The same, and what each operation launches is told to be its own. Ranges of phases and in them operations are named.
-class Launcher : public Timer {
+// Names phases and in them operations, for tools that look at the process from outside.
+class Ranges : public Recorder {
  public:
-  Launcher(Model& model, double begin, const KernelTrace& trace) : Timer(model, begin), trace_(trace) {}
-
   void begin(const Operation& operation) override {
     if (phase_ != operation.phase) end_phase();
     if (!phase_range_) phase_range_.emplace(name_of(operation.phase));
     phase_ = operation.phase;
     range_.emplace(std::string(operation.name) + " " + operation.of);
-    trace_.enter(operations.size() + 1);
-    Timer::begin(operation);
   }
-
-  void end() override {
-    Timer::end();
-    operations.back().seconds = 0;  // the kernels' will be added
-    trace_.leave();
-    range_.reset();
-  }
-
+  void end() override { range_.reset(); }
   void end_phase() { phase_range_.reset(); }
 
  private:
-  const KernelTrace& trace_;
   Phase phase_ = Phase::forward;
   std::optional<GpuRange> phase_range_, range_;
+};
+
+// Times and names each operation, and tells the trace that what it launches is its own.
+class Launcher : public Recorder {
+ public:
+  Launcher(Model& model, double begin, const KernelTrace& trace) : timer_(model, begin), trace_(trace) {}
+
+  void begin(const Operation& operation) override {
+    ranges_.begin(operation);
+    trace_.enter(timer_.operations.size() + 1);
+    timer_.begin(operation);
+  }
+
+  void end() override {
+    timer_.end();
+    timer_.operations.back().seconds = 0;  // the kernels' will be added
+    trace_.leave();
+    ranges_.end();
+  }
+
+  void end_step() { ranges_.end_phase(); }
+  std::vector<TimedOperation> take() { return std::move(timer_.operations); }
+
+ private:
+  Timer timer_;
+  Ranges ranges_;
+  const KernelTrace& trace_;
 };
 
 double mean_seconds(PassRun& pass, int runs) {
@@ -112,6 +127,14 @@ Profile profile_on_host(PassRun& pass, const BenchCase& one) {
   return profile;
 }
 
+// A step that is named, but not traced: another profiler that keeps CUPTI for itself still sees its ranges.
+void run_named(PassRun& pass) {
+  Ranges ranges;
+  pass.model().record(&ranges);
+  pass.run();
+  pass.model().record(nullptr);
+}
+
 // What is not recorded comes first: a trace may leave the driver slower for the rest of the process.
 Profile profile_on_gpu(PassRun& pass, const BenchCase& one) {
   constexpr int kUntilReplayed = 2;  // the first runs directly, the second is captured
@@ -122,7 +145,7 @@ Profile profile_on_gpu(PassRun& pass, const BenchCase& one) {
   for (int run = 0; run < std::max(one.warmup, kUntilReplayed); ++run) pass.run();
   profile.plain_seconds = mean_seconds(pass, one.steps);
   model.set_launches(Launches::direct);
-  pass.run();
+  run_named(pass);
   profile.direct_seconds = mean_seconds(pass, one.steps);
 
   KernelTrace trace;
@@ -132,9 +155,9 @@ Profile profile_on_gpu(PassRun& pass, const BenchCase& one) {
   const double begin = now_seconds();
   Launcher launcher(model, begin, trace);
   model.record(&launcher);
-  profile.steps = timed_steps(pass, one.steps, begin, [&] { launcher.end_phase(); });
+  profile.steps = timed_steps(pass, one.steps, begin, [&] { launcher.end_step(); });
   model.record(nullptr);
-  profile.operations = std::move(launcher.operations);
+  profile.operations = launcher.take();
   std::vector<GpuRecord> records = trace.finish();
   std::erase_if(records, [](const GpuRecord& record) { return record.launcher == kNobody; });
   attribute(profile, std::move(records), begin);

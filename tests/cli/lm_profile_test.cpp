@@ -24,6 +24,14 @@ TEST(LmProfile, EveryCellHasItsKindsOperationsAndATrace) {
     EXPECT_GT(row.at("product_share_of_forward").as_number(), 0);
     EXPECT_LT(row.at("product_share_of_step").as_number(), 1);
     EXPECT_EQ(row.at("kinds").size(), 7u);
+    double all = 0;
+    for (const auto& [phase, kinds] : row.at("kinds_of_phases(ms)").as_object()) {
+      double sum = 0;
+      for (const auto& [kind, ms] : kinds.as_object()) sum += ms.as_number();
+      EXPECT_NEAR(sum, row.at("phases(ms)").at(phase).as_number(), 1e-6) << phase;
+      all += sum;
+    }
+    EXPECT_NEAR(all, row.at("operations(ms)").as_number(), 1e-6);
   }
   const Json trace = Json::parse(scratch.read("lm_profile_trace.json"));
   EXPECT_GT(trace.at("traceEvents").size(), 2u * 2 * 90);

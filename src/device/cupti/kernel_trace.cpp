@@ -218,8 +218,9 @@ KernelTrace::KernelTrace() {
 
 KernelTrace::~KernelTrace() {
   if (!is_under_way_) return;
-  end();
+  cudaDeviceSynchronize();  // so that no record of this trace is left for the next
   library().flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+  end();
 }
 
 void KernelTrace::end() {
