@@ -166,7 +166,7 @@ void MemoryRecorder::begin(const Operation& operation) {
                 model_->first_gradient() + static_cast<std::size_t>(parameter.first) * sizeof(float)},
                operation.phase);
   }
-  if (operation.phase != Phase::update) return;
+  if (operation.kind != OperationKind::optimizer) return;
   for (std::size_t i = 0; i < model_->parameters().size(); ++i) read(beyond + i, operation.phase);
 }
 

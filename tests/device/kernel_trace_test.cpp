@@ -48,6 +48,7 @@ TEST_F(GpuKernelTrace, TellsWhatRanWhenAndWhoLaunchedIt) {
   GpuBuffer buffer(kBytes);
   const PinnedBuffer host(kBytes);
   const GpuStream first, second;
+  buffer.fill(0, first);  // the kernel is loaded
   KernelTrace trace;
   const double before = now_seconds();
   trace.enter(7);
