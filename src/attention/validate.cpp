@@ -30,16 +30,21 @@ void check_execution(const Execution& execution, Problem& problem) {
     }
     problem.gpu = gpu.facts;
     problem.stream = execution.stream;
+  } else {
+    problem.cpu_isa = cpu::forced_isa();
   }
   if (execution.threads < 0 || execution.threads > kMaxThreads) {
     fail(kInvalid, "attention: threads is {}; valid are 0 (all cores of this process) to {}", execution.threads,
          kMaxThreads);
   }
   problem.device = execution.device;
-  problem.threads = execution.threads ? execution.threads : std::min(available_cores(), kMaxThreads);
+  if (execution.threads != 0) {
+    problem.threads = execution.threads;
+  } else if (execution.device == Device::cpu) {  // a system call, which a call on a GPU has no use for
+    problem.threads = std::min(available_cores(), kMaxThreads);
+  }
   problem.deterministic = execution.deterministic;
   problem.tf32 = execution.tf32;
-  problem.cpu_isa = cpu::forced_isa();
 }
 
 // One size of two tensors that must agree.

@@ -60,10 +60,24 @@ sm90::Fp32ForwardLaunch fp32_launch_of(const Problem& problem) {
           .stream = problem.stream};
 }
 
+sm90::BackwardConfig backward_config_of(const Problem& problem) {
+  return sm90::backward_config({.d = static_cast<int>(problem.d),
+                                .dv = static_cast<int>(problem.dv),
+                                .heads = problem.batch * problem.heads_q,
+                                .max_q = problem.max_q,
+                                .multiprocessors = problem.gpu.multiprocessors});
+}
+
 sm90::BackwardLaunch backward_launch_of(const Problem& problem) {
-  return {.config = sm90::backward_config(static_cast<int>(problem.d), static_cast<int>(problem.dv)),
+  const sm90::BackwardConfig config = backward_config_of(problem);
+  const std::int64_t tiles = (problem.max_q + config.shape.rows - 1) / config.shape.rows;
+  return {.config = config,
           .dtype = problem.dtype,
           .deterministic = problem.deterministic,
+          .row_tiles =
+              problem.heads_q * (problem.packed ? backward_tiles_per_head(config.shape, problem.total_q, problem.batch)
+                                                : problem.batch * tiles),
+          .heads_kv = problem.batch * problem.heads_kv,
           .multiprocessors = problem.gpu.multiprocessors,
           .stream = problem.stream};
 }
@@ -71,7 +85,7 @@ sm90::BackwardLaunch backward_launch_of(const Problem& problem) {
 std::size_t shared_bytes_of(const Problem& problem) {
   if (is_fp32(problem)) return fp32_launch_of(problem).config.shared_bytes;
   return problem.pass == Pass::forward ? forward_launch_of(problem).config.shared_bytes
-                                       : backward_launch_of(problem).config.shared_bytes;
+                                       : backward_config_of(problem).shared_bytes;
 }
 
 const char* option_of(const Problem& problem) {
@@ -158,10 +172,11 @@ std::string reserve(const Problem& problem) {
 
 std::string configuration(const Problem& problem) {
   if (problem.pass == Pass::backward) {
-    const sm90::BackwardConfig config = backward_launch_of(problem).config;
-    return fmt::format("wgmma, head dimension {}, tiles of {} rows x {} keys, {} warpgroups, {} stages, dQ {}",
-                       config.d, config.shape.rows, config.shape.keys, sm90::kBackwardConsumers, sm90::kBackwardStages,
-                       problem.deterministic ? "added in order" : "added in any order");
+    const sm90::BackwardConfig config = backward_config_of(problem);
+    return fmt::format(
+        "wgmma, head dimension {}, tiles of {} rows x {} keys, {} warpgroups, {} stages, dQ {}, {} kernels", config.d,
+        config.shape.rows, config.shape.keys, sm90::kBackwardConsumers, sm90::kBackwardStages,
+        problem.deterministic ? "added in order" : "added in any order", config.rounds_dq ? "two" : "three");
   }
   if (is_fp32(problem)) {
     const sm90::Fp32Config config = fp32_launch_of(problem).config;
@@ -185,10 +200,9 @@ std::string configuration(const Problem& problem) {
 
 // Where only bytes are asked for, outputs and dO are not known, and they may make flash2 take over.
 std::size_t workspace_bytes(const Problem& problem) {
-  const std::size_t own = problem.pass == Pass::backward
-                              ? sm90::backward_workspace_bytes(backward_launch_of(problem), params_of(problem))
-                          : is_fp32(problem) ? sm90::fp32_forward_workspace_bytes(fp32_launch_of(problem))
-                                             : sm90::forward_workspace_bytes(forward_launch_of(problem));
+  const std::size_t own = problem.pass == Pass::backward ? sm90::backward_workspace_bytes(backward_launch_of(problem))
+                          : is_fp32(problem)             ? sm90::fp32_forward_workspace_bytes(fp32_launch_of(problem))
+                                                         : sm90::forward_workspace_bytes(forward_launch_of(problem));
   return outputs_are_known(problem) ? own : std::max(own, kFlash2Cuda.workspace_bytes(problem));
 }
 

@@ -99,6 +99,7 @@ Params params_of(const Problem& problem) {
   params.window_right = problem.causal ? 0 : side_of(problem.window.right);
   params.bottom_right = problem.alignment == Alignment::bottom_right;
   params.bias_fp32 = problem.bias.dtype == DType::fp32;
+  if (problem.dropout.p == 0) return params;
   params.dropout_threshold = dropout_threshold(problem.dropout.p);
   params.dropout_scale = 1 / (1 - problem.dropout.p);
   auto k0 = static_cast<std::uint32_t>(problem.dropout.seed);

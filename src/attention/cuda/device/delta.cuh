@@ -15,11 +15,16 @@ __device__ __forceinline__ std::uint32_t load_2(const std::uint16_t* row, const 
   return second ? low | static_cast<std::uint32_t>(row[(column + 1) * tensor.column]) << 16 : low;
 }
 
+struct DeltaInputs {
+  const Tensor &o, &d_o;
+  int columns;
+};
+
 // The rows [first, first + 16) of a head, by a warp: as the diagonal of dO O^T, so that delta is rounded in the way in
 // which tiles round dO V^T; a row that has one key only, for which O is V, then gets a gradient of 0. A lane that holds
 // two, of rows r and r + 8 of the 16, returns r; the others -1. Past the sequence's end delta is 0.
 template <class T>
-__device__ __forceinline__ int delta_of_16(const Params& p, const Sequence& sequence, int b, int head, int first,
+__device__ __forceinline__ int delta_of_16(const DeltaInputs& in, const Sequence& sequence, int b, int head, int first,
                                            float (&delta)[2]) {
   const int row = lane_index() / 4;
   const std::uint16_t *o[2], *d_o[2];  // rows `row` and `row` + 8
@@ -28,19 +33,19 @@ __device__ __forceinline__ int delta_of_16(const Params& p, const Sequence& sequ
   for (int h = 0; h < 2; ++h) {
     const int i = first + row + 8 * h;
     valid[h] = i < sequence.q_length;
-    o[h] = static_cast<const std::uint16_t*>(p.o.data) + head_offset(p.o, b, head, sequence.q_begin + i);
-    d_o[h] = static_cast<const std::uint16_t*>(p.d_o.data) + head_offset(p.d_o, b, head, sequence.q_begin + i);
+    o[h] = static_cast<const std::uint16_t*>(in.o.data) + head_offset(in.o, b, head, sequence.q_begin + i);
+    d_o[h] = static_cast<const std::uint16_t*>(in.d_o.data) + head_offset(in.d_o, b, head, sequence.q_begin + i);
   }
   float diagonal[2][4] = {};  // of the upper and of the lower 8 rows
-  for (int k = 0; k < p.dv_dim; k += 16) {
+  for (int k = 0; k < in.columns; k += 16) {
     const int column = k + lane_index() % 4 * 2;
     std::uint32_t left[4], right[2][2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
 #pragma unroll
       for (int c = 0; c < 2; ++c) {
-        left[2 * c + h] = load_2(d_o[h], p.d_o, column + 8 * c, p.dv_dim, valid[h]);
-        right[h][c] = load_2(o[h], p.o, column + 8 * c, p.dv_dim, valid[h]);
+        left[2 * c + h] = load_2(d_o[h], in.d_o, column + 8 * c, in.columns, valid[h]);
+        right[h][c] = load_2(o[h], in.o, column + 8 * c, in.columns, valid[h]);
       }
     }
 #pragma unroll

@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kRowThreads) delta_kernel(const __grid_constan
   const int b = static_cast<int>(index / p.heads_q);
   const Sequence sequence(p, b);
   float delta[2];
-  const int row = first + delta_of_16<T>(p, sequence, b, head, first, delta);
+  const int row = first + delta_of_16<T>({p.o, p.d_o, p.dv_dim}, sequence, b, head, first, delta);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int i = row + 8 * h;

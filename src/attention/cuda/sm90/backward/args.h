@@ -1,4 +1,4 @@
-// What the Hopper backward kernels are started with, and where the parts of their workspace lie.
+// What the Hopper backward kernels are started with. Each has what it reads and no more: see batch.h.
 #pragma once
 
 #include <cuda.h>
@@ -6,22 +6,38 @@
 #include <cstdint>
 
 #include "attention/cuda/params.h"
+#include "attention/cuda/sm90/batch.h"
 
 namespace strobe::cuda::sm90 {
 
-struct BackwardArgs {
-  CUtensorMap q, d_o, k, v;  // boxes of 64 columns x the rows, or keys, of a tile
-  Params params;
-  std::int32_t row_tiles = 0, key_tiles = 0;  // of the longest sequence
-  std::int32_t section_heads = 1;   // KV heads whose tiles are worked off together, so that dQ stays in the L2 cache
+// Tiles of rows, in all three kernels.
+struct RowTilesArgs {
+  Batch params;
+  std::int32_t row_tiles = 0;       // of the longest sequence
   std::int64_t tiles_per_head = 0;  // packed batch: tiles of rows of all sequences, one more each for a part
-  bool deterministic = true;
-
+  float* dq_sum = nullptr;          // [tiles of rows][rows of a tile * padded head dimension], in register order
   float* row_facts = nullptr;       // [tiles of rows][2][rows of a tile]: LSE in powers of two, +inf for rows without
                                     // keys and past the end; delta
-  float* dq_sum = nullptr;          // [tiles of rows][rows of a tile * padded head dimension], in register order
-  std::uint32_t* turns = nullptr;   // [tiles of rows]: how many blocks have added to the tile; deterministic
-  std::uint32_t* ticket = nullptr;  // the next tile of keys to be taken
+  std::uint32_t* ticket = nullptr;  // the next tile to be taken
+  std::uint32_t* keys_done = nullptr;  // [batch * heads_kv]: tiles of keys that have added all that they have to dQ
+  std::uint32_t* turns = nullptr;  // [tiles of rows]: how many blocks have added to the tile; null: not `deterministic`
+};
+
+struct RowFactsArgs : RowTilesArgs {
+  Tensor o, d_o;
+  const float* lse = nullptr;
+};
+
+struct RoundDqArgs : RowTilesArgs {
+  Tensor dq;
+};
+
+struct BackwardArgs : RoundDqArgs {
+  std::int32_t key_tiles = 0;       // of the longest sequence
+  std::int32_t section_heads = 1;   // KV heads whose tiles are worked off together, so that dQ stays in the L2 cache
+  std::uint32_t rounded_tiles = 0;  // tiles of rows whose dQ is rounded here, after all tiles of keys: all or none
+  Tensor dk, dv;
+  CUtensorMap q_map, d_o_map, k_map, v_map;  // boxes of 64 columns x the rows, or keys, of a tile
 };
 
 }  // namespace strobe::cuda::sm90

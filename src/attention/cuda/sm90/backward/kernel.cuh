@@ -7,9 +7,11 @@
 
 #include "attention/cuda/sm90/backward/dq.cuh"
 #include "attention/cuda/sm90/backward/load.cuh"
+#include "attention/cuda/sm90/backward/rows.cuh"
 #include "attention/cuda/sm90/backward/scores.cuh"
 #include "attention/cuda/sm90/device/clear.cuh"
 #include "attention/cuda/sm90/device/store.cuh"
+#include "attention/cuda/sm90/start_kernel.cuh"
 
 namespace strobe::cuda::sm90 {
 
@@ -33,31 +35,54 @@ struct BackwardConsumer {
   const int score_key = kSplitsKeys ? consumer * 64 : 0, score_row = kSplitsKeys ? 0 : consumer * kScoreRows;
   const int column = kSplitsKeys ? 0 : consumer * kColumns;
   const bool speaks = thread == 0;  // for the warpgroup, at barriers of the producer
-  RingPlace<kStages> at{};          // of Q and of dO
+  RingPlace<2> ticket_at{};
+  RingPlace<kStages> at{};  // of Q and of dO
   std::uint32_t keys_parity = 0;
   int turn = 0;  // of the two places for what is exchanged
 
+  // Tiles of rows come after all tiles of keys: in a loop of their own, so that nothing of it takes registers in
+  // theirs.
   __device__ __forceinline__ void run() {
-    RingPlace<2> ticket_at;
-    for (;;) {
-      memory.ticket_full(ticket_at.stage).wait(ticket_at.parity);
-      const unsigned ticket = same_for_warp(load_shared(memory.ticket(ticket_at.stage)));
-      memory.ticket_free(ticket_at.stage).arrive();
-      ticket_at.move();
-      if (ticket >= backward_tiles(args)) return;
-      const Work work(args, ticket);
-      if (work.keys_written <= 0) continue;
+    const unsigned tiles = backward_tiles(args);
+    unsigned ticket = next_ticket();
+    for (; ticket < tiles; ticket = next_ticket()) add_keys(Work(args, ticket));
+    for (; ticket < backward_tickets(args); ticket = next_ticket()) round(RowTile(args, ticket - tiles));
+  }
+
+ private:
+  __device__ __forceinline__ unsigned next_ticket() {
+    memory.ticket_full(ticket_at.stage).wait(ticket_at.parity);
+    const unsigned ticket = same_for_warp(load_shared(memory.ticket(ticket_at.stage)));
+    memory.ticket_free(ticket_at.stage).arrive();
+    ticket_at.move();
+    return ticket;
+  }
+
+  __device__ __forceinline__ void meet() const { barrier_sync(1, kBackwardConsumers * 128); }
+  __device__ __forceinline__ int consumer_thread() const { return consumer * 128 + thread; }
+
+  __device__ __forceinline__ void add_keys(const Work& work) {
+    if (work.keys_written > 0) {
       float dk[kColumns / 2], dv[kColumns / 2];
 #pragma unroll
       for (int i = 0; i < kColumns / 2; ++i) dk[i] = dv[i] = 0;
       if (work.begin < work.end) walk(work, dk, dv);
       store(work, dk, dv);
     }
+    if (args.rounded_tiles > 0) {
+      meet();
+      if (consumer_thread() == 0) count_up(keys_done_of(args, work.b, work.head));
+    }
   }
 
- private:
-  __device__ __forceinline__ void meet() const { barrier_sync(1, kBackwardConsumers * 128); }
-  __device__ __forceinline__ int consumer_thread() const { return consumer * 128 + thread; }
+  __device__ __forceinline__ void round(const RowTile& place) const {
+    if (consumer_thread() == 0) {
+      await_count(keys_done_of(args, place.b, place.head / args.params.group),
+                  static_cast<std::uint32_t>(args.key_tiles));
+    }
+    meet();
+    round_dq<T, kD>(args, place, consumer_thread());
+  }
 
   __device__ __forceinline__ void add_to_dv(float (&dv)[kColumns / 2], const std::uint32_t (&weights)[kScoreRows / 4],
                                             int stage) const {
@@ -77,7 +102,7 @@ struct BackwardConsumer {
   }
 
   __device__ __forceinline__ void walk(const Work& work, float (&dk)[kColumns / 2], float (&dv)[kColumns / 2]) {
-    const Params& p = args.params;
+    const Batch& p = args.params;
     const Sequence& sequence = work.sequence;
     const float factor = p.scale * kLog2E;
     memory.k_full().wait(keys_parity);
@@ -154,10 +179,10 @@ struct BackwardConsumer {
       store_operand<kKeys>(memory.gradients(turn), gradients, score_key, score_row, thread);
       publish_stores();
       meet();
-      if (args.deterministic && added && consumer_thread() == 0) release(added, added_turn + 1);
+      if (args.turns && added && consumer_thread() == 0) release(added, added_turn + 1);
       const std::int64_t tile_index = row_tile_index(args, sequence, work.b, head, tile, kRows);
       std::uint32_t seen = 0;
-      if (args.deterministic) {
+      if (args.turns) {
         added = args.turns + tile_index;
         added_turn = turn_of<kRows, kKeys>(sequence, tile, work.tile);
         seen = watch(added);
@@ -181,7 +206,7 @@ struct BackwardConsumer {
       turn ^= 1;
       wgmma_wait<1>(dv, weights, dq);
       if (speaks) memory.d_o_free(stage).arrive();
-      if (args.deterministic) {
+      if (args.turns) {
         while (static_cast<int>(seen - added_turn) < 0) seen = watch(added);
       }
       Dq::add(args.dq_sum + tile_index * (kRows * kD), dq, consumer_thread());
@@ -193,7 +218,7 @@ struct BackwardConsumer {
     wgmma_wait<0>(dk, gradients);
     memory.q_free(before).arrive();
     if (speaks) memory.keys_free().arrive();
-    if (args.deterministic) {
+    if (args.turns) {
       meet();
       if (consumer_thread() == 0) release(added, added_turn + 1);
     }
@@ -201,7 +226,7 @@ struct BackwardConsumer {
 
   // Keys past the length get zeros.
   __device__ __forceinline__ void store(const Work& work, float (&dk)[kColumns / 2], float (&dv)[kColumns / 2]) const {
-    const Params& p = args.params;
+    const Batch& p = args.params;
     const int row = score_key + thread / 32 * 16 + lane_index() / 4;  // and 8 below
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) {
@@ -213,20 +238,21 @@ struct BackwardConsumer {
       return static_cast<std::uint16_t*>(tensor.data) +
              head_offset(tensor, work.b, work.head, work.sequence.k_begin + work.first_key) + column;
     };
-    store_two_rows<T, kColumns>(dk, rows_to(p.dk), p.dk.row, p.d - column, row, work.keys_written);
-    store_two_rows<T, kColumns>(dv, rows_to(p.dv), p.dv.row, p.dv_dim - column, row, work.keys_written);
+    store_two_rows<T, kColumns>(dk, rows_to(args.dk), args.dk.row, p.d - column, row, work.keys_written);
+    store_two_rows<T, kColumns>(dv, rows_to(args.dv), args.dv.row, p.dv_dim - column, row, work.keys_written);
   }
 };
 
 template <class T, int kD>
 __global__ void __launch_bounds__(kBackwardThreads, 1) backward_kernel(const __grid_constant__ BackwardArgs args) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  await_kernel_before();
   const BackwardMemory<kD> memory;
   if (threadIdx.x == 0) {
-    prefetch_map(args.q);
-    prefetch_map(args.k);
-    prefetch_map(args.d_o);
-    prefetch_map(args.v);
+    prefetch_map(args.q_map);
+    prefetch_map(args.k_map);
+    prefetch_map(args.d_o_map);
+    prefetch_map(args.v_map);
     memory.begin_barriers();
   }
   block_sync();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "attention/cuda/params.h"
 #include "attention/cuda/sm90/backward/args.h"
@@ -15,16 +16,18 @@ struct BackwardLaunch {
   BackwardConfig config;
   DType dtype = DType::fp16;
   bool deterministic = true;
+  std::int64_t row_tiles = 0;  // of all query heads, as the workspace counts them
+  std::int64_t heads_kv = 0;   // of all sequences
   int multiprocessors = 1;
   void* stream = nullptr;
 };
 
-std::size_t backward_workspace_bytes(const BackwardLaunch& launch, const Params& params);
+std::size_t backward_workspace_bytes(const BackwardLaunch& launch);
 
 void launch_backward(const BackwardLaunch& launch, const Params& params, void* workspace);
 
-// All kernels of one padded head dimension.
+// All kernels of one padded head dimension. `facts` and `args` agree in what they share.
 template <int kD>
-void launch_backward_kernels(const BackwardLaunch& launch, const BackwardArgs& args);
+void launch_backward_kernels(const BackwardLaunch& launch, const RowFactsArgs& facts, const BackwardArgs& args);
 
 }  // namespace strobe::cuda::sm90

@@ -3,27 +3,30 @@
 
 #include <algorithm>
 
-#include "attention/cuda/launch_kernel.cuh"
 #include "attention/cuda/sm90/backward/kernel.cuh"
 #include "attention/cuda/sm90/backward/launch.h"
 #include "attention/cuda/sm90/backward/rows.cuh"
+#include "attention/cuda/sm90/start_kernel.cuh"
 
 namespace strobe::cuda::sm90 {
 
 template <int kD>
-void launch_backward_kernels(const BackwardLaunch& launch, const BackwardArgs& args) {
+void launch_backward_kernels(const BackwardLaunch& launch, const RowFactsArgs& facts, const BackwardArgs& args) {
   constexpr int kRows = backward_shape(kD).rows;
-  const Params& p = args.params;
+  const Batch& p = args.params;
   const std::int64_t row_tiles = std::int64_t{p.batch} * p.heads_q * args.row_tiles;
   const std::int64_t key_tiles = std::int64_t{p.batch} * p.heads_kv * args.key_tiles;
+  const std::int64_t blocks = std::max(key_tiles, std::int64_t{args.rounded_tiles});
   const auto start = [&]<class T>() {
-    launch_kernel(row_facts_kernel<T, kD>, {"hopper backward, delta", row_tiles, 2 * kRows, 0, launch.stream}, args);
-    launch_kernel(backward_kernel<T, kD>,
-                  {"hopper backward", std::min<std::int64_t>(key_tiles, launch.multiprocessors), kBackwardThreads,
-                   launch.config.shared_bytes, launch.stream},
-                  args);
-    launch_kernel(round_dq_kernel<T, kD>, {"hopper backward, dQ", row_tiles, DqPiece<kD>::kThreads, 0, launch.stream},
-                  args);
+    start_kernel(row_facts_kernel<T, kD>, {"hopper backward, delta", row_tiles, 2 * kRows, 0, launch.stream}, facts);
+    start_kernel(backward_kernel<T, kD>,
+                 {"hopper backward", std::min<std::int64_t>(blocks, launch.multiprocessors), kBackwardThreads,
+                  launch.config.shared_bytes, launch.stream},
+                 args, Waits::in_kernel);
+    if (args.rounded_tiles > 0) return;
+    start_kernel<RoundDqArgs>(round_dq_kernel<T, kD>,
+                              {"hopper backward, dQ", row_tiles, DqPiece<kD>::kThreads, 0, launch.stream}, args,
+                              Waits::in_kernel);
   };
   if (launch.dtype == DType::fp16) {
     start.template operator()<Fp16>();

@@ -35,8 +35,8 @@ struct BackwardLoader {
         memory.ticket_full(ticket_at.stage).arrive();
       }
       ticket_at.move();
-      more = ticket < backward_tiles(args);
-      if (!more) continue;
+      more = ticket < backward_tickets(args);
+      if (ticket >= backward_tiles(args)) continue;  // for rounding dQ the consumers load themselves
       const Work work(args, ticket);
       if (work.begin < work.end) load(work);
     }
@@ -50,9 +50,9 @@ struct BackwardLoader {
     load_q(work, head, tile);
     memory.keys_free().wait(keys_parity ^ 1);
     keys_parity ^= 1;
-    load_keys(work, args.k, memory.k(), memory.k_full());
+    load_keys(work, args.k_map, memory.k(), memory.k_full());
     load_d_o(work, head, tile);
-    load_keys(work, args.v, memory.v(), memory.v_full());
+    load_keys(work, args.v_map, memory.v(), memory.v_full());
     for (;;) {
       if (++tile == work.end) {
         tile = work.begin;
@@ -86,7 +86,7 @@ struct BackwardLoader {
     uint4 piece[kPieces];
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) piece[i] = facts[32 * i];
-    load_rows(work, args.q, head, tile, memory.q(q_at.stage), full);
+    load_rows(work, args.q_map, head, tile, memory.q(q_at.stage), full);
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
       const std::uint32_t words[4] = {piece[i].x, piece[i].y, piece[i].z, piece[i].w};
@@ -98,7 +98,7 @@ struct BackwardLoader {
 
   __device__ __forceinline__ void load_d_o(const Work& work, int head, int tile) {
     memory.d_o_free(d_o_at.stage).wait(d_o_at.parity ^ 1);
-    load_rows(work, args.d_o, head, tile, memory.d_o(d_o_at.stage), memory.d_o_full(d_o_at.stage));
+    load_rows(work, args.d_o_map, head, tile, memory.d_o(d_o_at.stage), memory.d_o_full(d_o_at.stage));
     d_o_at.move();
   }
 };

@@ -1,5 +1,6 @@
-// What the Hopper backward does row by row: before the tiles, LSE and delta as they take them; after them, dQ rounded.
-// A block a tile of rows of one query head.
+// What the Hopper backward does row by row: before the tiles, LSE and delta as they take them; after them, dQ rounded,
+// by the blocks of the main kernel or by a kernel of its own. In the kernels here a block has a tile of rows of one
+// query head.
 #pragma once
 
 #include "attention/cuda/device/delta.cuh"
@@ -8,61 +9,56 @@
 #include "attention/cuda/sm90/backward/args.h"
 #include "attention/cuda/sm90/backward/dq.cuh"
 #include "attention/cuda/sm90/backward/memory.cuh"
+#include "attention/cuda/sm90/backward/work.cuh"
 #include "attention/cuda/sm90/device/store.cuh"
+#include "attention/cuda/sm90/start_kernel.cuh"
 
 namespace strobe::cuda::sm90 {
-
-struct RowTile {
-  int tile, head, b;
-
-  __device__ __forceinline__ explicit RowTile(const BackwardArgs& args) {
-    const unsigned tiles = static_cast<unsigned>(args.row_tiles), heads = static_cast<unsigned>(args.params.heads_q);
-    tile = static_cast<int>(blockIdx.x % tiles);
-    head = static_cast<int>(blockIdx.x / tiles % heads);
-    b = static_cast<int>(blockIdx.x / tiles / heads);
-  }
-};
 
 // A warp takes 16 rows. Sums and counters begin at zero: a memset would cost a launch more.
 template <class T, int kD>
 __global__ void __launch_bounds__(2 * backward_shape(kD).rows)
-    row_facts_kernel(const __grid_constant__ BackwardArgs args) {
+    row_facts_kernel(const __grid_constant__ RowFactsArgs args) {
   constexpr int kRows = BackwardMemory<kD>::kRows;
-  const Params& p = args.params;
+  const Batch& p = args.params;
   const int thread = static_cast<int>(threadIdx.x);
   if (blockIdx.x == 0 && thread == 0) *args.ticket = 0;
-  const RowTile place(args);
+  // There is a block for each of them.
+  if (blockIdx.x < static_cast<unsigned>(p.batch * p.heads_kv) && thread == 0) args.keys_done[blockIdx.x] = 0;
+  const RowTile place(args, blockIdx.x);
   const Sequence sequence(p, place.b);
   if (place.tile * kRows >= sequence.q_length) return;
   const std::int64_t index = row_tile_index(args, sequence, place.b, place.head, place.tile, kRows);
-  if (args.deterministic && thread == 0) args.turns[index] = 0;
+  if (args.turns && thread == 0) args.turns[index] = 0;
   auto* const sum = reinterpret_cast<float4*>(args.dq_sum + index * (kRows * kD));
-  for (int i = thread; i < kRows * kD / 4; i += 2 * kRows) sum[i] = make_float4(0, 0, 0, 0);
+#pragma unroll
+  for (int i = 0; i < kD / 8; ++i) sum[i * 2 * kRows + thread] = make_float4(0, 0, 0, 0);
   const int first = warp_index() * 16;
   float delta[2];
-  const int row = delta_of_16<T>(p, sequence, place.b, place.head, place.tile * kRows + first, delta);
+  const int row =
+      delta_of_16<T>({args.o, args.d_o, p.dv_dim}, sequence, place.b, place.head, place.tile * kRows + first, delta);
   if (row < 0) return;
   float* facts = args.row_facts + index * (2 * kRows) + first;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int i = place.tile * kRows + first + row + 8 * h;
-    const float lse = i < sequence.q_length ? p.lse[lse_index(p, sequence, place.b, place.head, i)] : kMinusInfinity;
+    const float lse = i < sequence.q_length ? args.lse[lse_index(p, sequence, place.b, place.head, i)] : kMinusInfinity;
     facts[row + 8 * h] = lse == kMinusInfinity ? -kMinusInfinity : lse * kLog2E;  // weights become 0
     facts[kRows + row + 8 * h] = delta[h];
   }
 }
 
+// By DqPiece<kD>::kThreads threads. Sums were made in the L2 cache, so that is where they are read from.
 template <class T, int kD>
-__global__ void __launch_bounds__(DqPiece<kD>::kThreads) round_dq_kernel(const __grid_constant__ BackwardArgs args) {
+__device__ __forceinline__ void round_dq(const RoundDqArgs& args, const RowTile& place, int thread) {
   using Dq = DqPiece<kD>;
   constexpr int kRows = Dq::kRows;
-  const Params& p = args.params;
-  const RowTile place(args);
+  const Batch& p = args.params;
   const Sequence sequence(p, place.b);
   const int first_row = place.tile * kRows;
   const int rows_written = sequence.rows_written(p) - first_row;
   if (rows_written <= 0) return;
-  const int thread = static_cast<int>(threadIdx.x), consumer = thread / 128;
+  const int consumer = thread / 128;
   const int row = Dq::first_row(consumer) + thread % 128 / 32 * 16 + lane_index() / 4;  // and 8 below
   const int column = Dq::first_column(consumer);
   const float* sum =
@@ -72,15 +68,21 @@ __global__ void __launch_bounds__(DqPiece<kD>::kThreads) round_dq_kernel(const _
 #pragma unroll
   for (int i = 0; i < Dq::kCount / 4; ++i) {
     float4 four = make_float4(0, 0, 0, 0);
-    if (valid[0]) four = *reinterpret_cast<const float4*>(sum + Dq::offset(i, thread));
+    if (valid[0]) four = __ldcg(reinterpret_cast<const float4*>(sum + Dq::offset(i, thread)));
     dq[4 * i] = four.x * p.scale;
     dq[4 * i + 1] = four.y * p.scale;
     dq[4 * i + 2] = valid[1] ? four.z * p.scale : 0;
     dq[4 * i + 3] = valid[1] ? four.w * p.scale : 0;
   }
-  std::uint16_t* to = static_cast<std::uint16_t*>(p.dq.data) +
-                      head_offset(p.dq, place.b, place.head, sequence.q_begin + first_row) + column;
-  store_two_rows<T, Dq::kColumns>(dq, to, p.dq.row, p.d - column, row, rows_written);
+  std::uint16_t* to = static_cast<std::uint16_t*>(args.dq.data) +
+                      head_offset(args.dq, place.b, place.head, sequence.q_begin + first_row) + column;
+  store_two_rows<T, Dq::kColumns>(dq, to, args.dq.row, p.d - column, row, rows_written);
+}
+
+template <class T, int kD>
+__global__ void __launch_bounds__(DqPiece<kD>::kThreads) round_dq_kernel(const __grid_constant__ RoundDqArgs args) {
+  await_kernel_before();
+  round_dq<T, kD>(args, RowTile(args, blockIdx.x), static_cast<int>(threadIdx.x));
 }
 
 }  // namespace strobe::cuda::sm90

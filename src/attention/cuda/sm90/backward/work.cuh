@@ -1,5 +1,6 @@
 // What a block of the Hopper backward does next: tiles of keys are taken by tickets, so that blocks that are done
-// early take more, and so that with `deterministic` a tile only ever waits for tiles that were taken before it.
+// early take more, and so that with `deterministic` a tile only ever waits for tiles that were taken before it. Where
+// dQ is rounded by the same kernel, tiles of rows come after all tiles of keys, and wait for them likewise.
 #pragma once
 
 #include "attention/cuda/device/dq_tiles.cuh"
@@ -9,6 +10,27 @@ namespace strobe::cuda::sm90 {
 
 __device__ __forceinline__ unsigned backward_tiles(const BackwardArgs& args) {
   return static_cast<unsigned>(args.params.batch * args.params.heads_kv) * static_cast<unsigned>(args.key_tiles);
+}
+
+__device__ __forceinline__ unsigned backward_tickets(const BackwardArgs& args) {
+  return backward_tiles(args) + args.rounded_tiles;
+}
+
+// The index-th tile of rows of all query heads.
+struct RowTile {
+  int tile, head, b;
+
+  __device__ __forceinline__ RowTile(const RowTilesArgs& args, unsigned index) {
+    const auto tiles = static_cast<unsigned>(args.row_tiles), heads = static_cast<unsigned>(args.params.heads_q);
+    tile = static_cast<int>(index % tiles);
+    head = static_cast<int>(index / tiles % heads);
+    b = static_cast<int>(index / tiles / heads);
+  }
+};
+
+// Where the tiles of keys that a query head uses are counted.
+__device__ __forceinline__ std::uint32_t* keys_done_of(const RowTilesArgs& args, int b, int head_kv) {
+  return args.keys_done + static_cast<std::int64_t>(b) * args.params.heads_kv + head_kv;
 }
 
 // A tile of keys of one KV head, and the tiles of rows [begin, end) that use them.
@@ -30,7 +52,7 @@ struct BackwardWork {
     b = static_cast<int>(unit / heads);
     head = static_cast<int>(unit % heads);
     tile = static_cast<int>(rest / here);
-    if (args.deterministic && args.params.window_right >= 0) tile = args.key_tiles - 1 - tile;
+    if (args.turns && args.params.window_right >= 0) tile = args.key_tiles - 1 - tile;
   }
 
   __device__ __forceinline__ int placed(const BackwardArgs& args, unsigned ticket) {

@@ -1,5 +1,5 @@
 // Waiting between warps: barriers in shared memory that count arrivals and bytes (mbarrier), and barriers by number.
-// The copy engine's loads (TMA) arrive at the first kind.
+// The copy engine's loads (TMA) arrive at the first kind. Waiting between blocks: counters in global memory.
 #pragma once
 
 #include <cuda.h>
@@ -56,6 +56,18 @@ __device__ __forceinline__ void barrier_sync(int number, int threads) {
 }
 __device__ __forceinline__ void barrier_arrive(int number, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+// A counter of other blocks' work: whoever sees it counted up sees what was written, and added, before it by the thread
+// that counts and by those that it met before.
+__device__ __forceinline__ void count_up(std::uint32_t* counter) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+}
+__device__ __forceinline__ void await_count(const std::uint32_t* counter, std::uint32_t count) {
+  std::uint32_t seen;
+  do {
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
+  } while (seen < count);
 }
 
 // What ordinary stores wrote to shared memory is there for products and the copy engine after this and a barrier.

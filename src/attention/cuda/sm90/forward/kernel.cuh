@@ -27,7 +27,7 @@ __device__ __forceinline__ void store_partial(const Splits& splits, std::int64_t
 template <class T, int kDv, bool kSplits, class Work>
 __device__ __forceinline__ void finish_tile(const ForwardArgs& args, const TilePlace& place, const Work& work, int row,
                                             const TwoRows& softmax, float unit, float (&o)[kDv / 2]) {
-  const Params& p = args.params;
+  const ForwardParams& p = args.params;
   const Sequence& sequence = work.sequence;
   const bool whole = !kSplits || args.splits.count == 1;
 #pragma unroll
@@ -62,7 +62,7 @@ __device__ __forceinline__ void attend_tiles(const ForwardArgs& args, const Forw
   using Memory = ForwardMemory<kD, kDv, kShape>;
   constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kConsumers = kShape.consumers;
   using Work = ForwardWork<kRows, kKeys, kShape.passes, kShape.splits>;
-  const Params& p = args.params;
+  const ForwardParams& p = args.params;
   // Scores, capped or not, times this are logits.
   const float unit = p.softcap != 0 ? p.softcap : p.scale, factor = unit * kLog2E;
   const int lane = lane_index(), thread = static_cast<int>(threadIdx.x) % 128;

@@ -10,7 +10,7 @@ namespace strobe::cuda::sm90 {
 ForwardArgs begin_forward(const ForwardLaunch& launch, const Params& params, void* workspace) {
   const ForwardConfig& config = launch.config;
   ForwardArgs args;
-  args.params = params;
+  args.params = ForwardParams(params);
   args.q = tensor_map(params.q, q_sizes(params), rows_of(config.shape));
   args.k = tensor_map(params.k, k_sizes(params), config.shape.keys);
   args.v = tensor_map(params.v, v_sizes(params), config.shape.keys);

@@ -12,7 +12,7 @@ template <int kD, int kDv, ForwardShape kShape>
 __device__ __forceinline__ void load_tiles(const ForwardArgs& args, const ForwardMemory<kD, kDv, kShape>& memory) {
   using Memory = ForwardMemory<kD, kDv, kShape>;
   constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys;
-  const Params& p = args.params;
+  const ForwardParams& p = args.params;
   RingPlace<Memory::kQStages> q_at;
   RingPlace<Memory::kStages> k_at, v_at;
   std::uint32_t index = args.order.index(0);
