@@ -152,7 +152,7 @@ struct Outputs {
 // More keys than those with which kernels take extra care (kFewKeys of params.h), for them the weights would matter.
 std::vector<Case> cases(std::int64_t d, std::int64_t dv) {
   const Case plain{.seed = 51, .heads_q = 2, .heads_kv = 2, .sq = 200, .sk = 330, .d = d, .dv = dv};
-  Case causal = plain, tall = plain, window = plain, packed = plain, padded = plain;
+  Case causal = plain, tall = plain, window = plain, packed = plain, padded = plain, many = plain;
   causal.heads_q = 4, causal.causal = true, causal.alignment = Alignment::bottom_right;
   tall.sq = 300, tall.sk = 260, tall.causal = true, tall.alignment = Alignment::top_left;
   window.sq = 330, window.window = {70, 33};
@@ -160,7 +160,10 @@ std::vector<Case> cases(std::int64_t d, std::int64_t dv) {
   packed.lengths_q = {200, 0, 3, 77}, packed.lengths_k = {330, 31, 40, 128};
   padded.batch = 3, padded.lengths = Lengths::both, padded.heads_kv = 1;
   padded.lengths_q = {150, 64, 0}, padded.lengths_k = {129, 330, 70};
-  return {plain, causal, tall, window, packed, padded};
+  std::vector<Case> all{plain, causal, tall, window, packed, padded};
+  many.heads_q = 560, many.heads_kv = 4, many.sq = 8, many.sk = 140;  // hopper has a kernel more for so many heads
+  if (d == dv && d % 64 == 0) all.push_back(many);
+  return all;
 }
 
 struct Dims {

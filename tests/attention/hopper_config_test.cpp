@@ -1,5 +1,7 @@
-// The Hopper forward's tables of tiles and what is chosen from them; no GPU needed.
+// Tiles of the Hopper kernels and what is chosen from them; no GPU needed.
+#include "attention/cuda/sm90/backward/config.h"
 #include "attention/cuda/sm90/forward/config.h"
+#include "attention/cuda/sm90/forward/order.h"
 #include "attention/cuda/sm90/forward_fp32/config.h"
 
 #include <gtest/gtest.h>
@@ -65,6 +67,40 @@ TEST(HopperConfig, SplitsFillTheCard) {
   }
   EXPECT_EQ(forward_config(facts_of(128, 128, 8, 128, 512, false)).splits, 1) << "few keys";
   EXPECT_EQ(forward_config(facts_of(128, 128, 8, 0, 65536, false)).splits, 1) << "no rows";
+}
+
+// A counter costs a call a memset.
+TEST(HopperConfig, ACounterHandsOutMoreTilesThanBlocks) {
+  Params p;
+  p.batch = 2, p.heads_q = 33, p.max_q = 300;
+  EXPECT_TRUE(by_counter(forward_order(p, 128, 1), true, 132));
+  EXPECT_FALSE(by_counter(forward_order(p, 192, 1), true, 132)) << "132 tiles";
+  EXPECT_TRUE(by_counter(forward_order(p, 192, 2), true, 132)) << "of split keys there are twice as many";
+  EXPECT_FALSE(by_counter(forward_order(p, 128, 1), false, 132)) << "all take as long";
+}
+
+TEST(HopperConfig, TheBackwardFitsTheCard) {
+  for (int d = 8; d <= 256; d += 8) {
+    const BackwardConfig config = backward_config({.d = d, .dv = 8, .heads = 1, .max_q = 100, .multiprocessors = 132});
+    EXPECT_LE(d, config.d);
+    EXPECT_LE(config.shared_bytes, kSharedBytes) << d;
+    EXPECT_EQ(config.d, backward_config({.d = 8, .dv = d, .heads = 1, .max_q = 100, .multiprocessors = 132}).d) << d;
+  }
+}
+
+// Tests on a GPU count on both: gpu_integers_test.cpp, gpu_families_test.cpp, gpu_contract_test.cpp.
+TEST(HopperConfig, FewTilesOfRowsAreRoundedByTheMainKernel) {
+  for (const int d : {64, 128, 256}) {
+    const auto rounds = [&](std::int64_t heads, std::int64_t max_q, int multiprocessors) {
+      return backward_config({.d = d, .dv = d, .heads = heads, .max_q = max_q, .multiprocessors = multiprocessors})
+          .rounds_dq;
+    };
+    EXPECT_TRUE(rounds(2, 256, 132)) << d << ", what `strobe env` times";
+    EXPECT_TRUE(rounds(280, 8, 132)) << d;
+    EXPECT_FALSE(rounds(560, 8, 132)) << d;
+    EXPECT_FALSE(rounds(280, 8, 66)) << d;
+    EXPECT_FALSE(rounds(16, 16384, 132)) << d;
+  }
 }
 
 TEST(HopperConfig, EveryFp32ShapeFitsTheCard) {

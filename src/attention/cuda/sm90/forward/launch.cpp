@@ -19,7 +19,7 @@ ForwardArgs begin_forward(const ForwardLaunch& launch, const Params& params, voi
     char* const partial = static_cast<char*>(workspace) + kForwardCounterBytes;
     args.splits = splits_in(partial, config.splits, launch.rows, config.dims.dv);
   }
-  if (launch.uneven) {
+  if (by_counter(args.order, launch.uneven, launch.multiprocessors)) {
     args.order.section = forward_section(params, 2);
     args.order.next = static_cast<std::uint32_t*>(workspace);
     STROBE_CUDA_CHECK(cudaMemsetAsync(workspace, 0, sizeof(std::uint32_t), static_cast<cudaStream_t>(launch.stream)));

@@ -22,6 +22,11 @@ inline TileOrder forward_order(const Params& p, int tile_rows, int splits) {
   return order;
 }
 
+// Whether tiles are handed out by a counter, which a call must clear first: not where every block has one at most.
+inline bool by_counter(const TileOrder& order, bool uneven, int multiprocessors) {
+  return uneven && std::int64_t{order.units} * order.tiles > multiprocessors;
+}
+
 // Query heads whose K and V the cache holds.
 inline std::uint32_t forward_section(const Params& p, int element_bytes) {
   const std::int64_t bytes = std::max<std::int64_t>(1, std::int64_t{p.max_k} * (p.d + p.dv_dim) * element_bytes);

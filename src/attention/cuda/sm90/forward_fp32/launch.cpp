@@ -21,7 +21,7 @@ Fp32ForwardArgs args_of(const Fp32ForwardLaunch& launch, const Params& params, v
     char* const partial = static_cast<char*>(workspace) + kForwardCounterBytes;
     args.splits = splits_in(partial, config.splits, launch.rows, config.d);
   }
-  if (launch.uneven) {
+  if (by_counter(args.order, launch.uneven, launch.multiprocessors)) {
     args.order.section = forward_section(params, 4);
     args.order.next = static_cast<std::uint32_t*>(workspace);
     STROBE_CUDA_CHECK(cudaMemsetAsync(workspace, 0, sizeof(std::uint32_t), static_cast<cudaStream_t>(launch.stream)));
