@@ -201,18 +201,19 @@ std::string document(const std::vector<Row>& rows, const Ceilings& ceilings) {
   return json.dump(1) + "\n";
 }
 
-// On ranks it is the CPU, unless somebody asks for more.
-void check_rank_options(LmBenchOptions& options) {
+void check_rank_options(const LmBenchOptions& options) {
   if (options.strategies.empty()) {
     refuse_several_ranks("lm bench");
     if (!options.buckets.empty()) exchange_from({.strategy = "", .bucket_bytes = options.buckets[0]});  // refuses
+    if (options.engine != comm::EngineKind::automatic) {
+      fail(ErrorCode::invalid_argument, "--engine: without --ddp nothing is exchanged; leave it out");
+    }
     if (!options.trace.empty()) fail(ErrorCode::invalid_argument, "--trace: of ranks alone; valid with --ddp");
     return;
   }
   for (const lm::Precision precision : options.precisions) {
-    check_on_ranks(options.chose_device ? options.device : Device::cpu, precision);
+    check_on_ranks(options.device, precision, options.engine);
   }
-  options.device = Device::cpu;
 }
 
 }  // namespace

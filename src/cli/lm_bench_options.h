@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/options.h"
+#include "comm/communicator.h"
 #include "lm/step_bench.h"
 
 namespace strobe::cli {
@@ -22,10 +23,10 @@ struct LmBenchOptions {
   bool deterministic = true, quick = false;
   double clip = 0;
   Device device = Device::cpu;
-  bool chose_device = false;            // by a flag
-  std::vector<std::string> strategies;  // of several ranks, side by side; none: one process
-  std::vector<std::int64_t> buckets;    // bytes
-  std::string trace;                    // a file, of several ranks
+  std::vector<std::string> strategies;                    // of several ranks, side by side; none: one process
+  std::vector<std::int64_t> buckets;                      // bytes
+  comm::EngineKind engine = comm::EngineKind::automatic;  // of ranks
+  std::string trace;                                      // a file, of several ranks
   std::string output = "lm_bench_result.json";
 };
 

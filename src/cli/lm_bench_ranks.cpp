@@ -42,8 +42,9 @@ std::vector<lm::ParallelOptions> exchanges_of(const LmBenchOptions& options) {
 Json facts_of(const std::vector<LmBenchCell>& cells, const std::vector<lm::ParallelOptions>& exchanges) {
   std::string measured;
   for (const LmBenchCell& cell : cells) {
-    measured += fmt::format("{}, warm-up {}, steps {}, clip {}, attention {}; ", title_of(cell), cell.one.warmup,
-                            cell.one.steps, cell.one.clip, cell.one.attention.empty() ? "auto" : cell.one.attention);
+    measured += fmt::format("{}, {}, warm-up {}, steps {}, clip {}, attention {}; ", title_of(cell),
+                            cell.one.place.device == Device::cuda ? "cuda" : "cpu", cell.one.warmup, cell.one.steps,
+                            cell.one.clip, cell.one.attention.empty() ? "auto" : cell.one.attention);
   }
   for (const lm::ParallelOptions& exchange : exchanges) measured += title_of(exchange) + "; ";
   return Json::object({{"what is measured", measured}});
@@ -60,7 +61,7 @@ std::vector<lm::ParallelTimes> times_of_all(comm::Communicator& ranks, const lm:
 // One process on rank 0, while the others wait for each of its steps, so that no call lasts longer than one. On rank 0
 // the row.
 ParallelRow measured_alone(comm::Communicator& ranks, const LmBenchCell& cell) {
-  int left = cell.one.warmup + cell.one.steps;
+  int left = lm::lone_steps(cell.one);
   const auto meet = [&] {
     ranks.barrier();
     --left;
@@ -75,6 +76,7 @@ ParallelRow measured_alone(comm::Communicator& ranks, const LmBenchCell& cell) {
     }
   }
   while (left > 0) meet();
+  ranks.barrier();  // its memory is free again
   return row;
 }
 
@@ -122,7 +124,8 @@ int run_lm_bench_on_ranks(const LmBenchOptions& options) {
   if (options.quick) {
     fail(ErrorCode::invalid_argument, "--quick: with --ddp no ceiling is measured; leave it out");
   }
-  const std::unique_ptr<comm::Communicator> ranks = join_ranks("lm bench");
+  const std::unique_ptr<comm::Communicator> ranks = join_ranks("lm bench", options.engine);
+  take_gpu(*ranks, options.device);
   comm::check_same_facts(*ranks, facts_of(cells, exchanges));
   for (const LmBenchCell& cell : cells) lm::batch_of_a_rank(cell.one.batch, ranks->size());  // refuses
   const bool first = ranks->rank() == 0;

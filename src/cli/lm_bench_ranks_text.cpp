@@ -80,6 +80,8 @@ double tokens_of(const ParallelRow& row) {
 
 std::string name_of(const ParallelRow& row) { return row.exchange ? row.exchange->strategy.name : "one process"; }
 
+const char* device_of(const ParallelRow& row) { return row.cell->one.place.device == Device::cuda ? "cuda" : "cpu"; }
+
 std::optional<double> bucket_megabytes(const ParallelRow& row) {
   if (!row.exchange || row.exchange->strategy.grouping != lm::Grouping::buckets) return {};
   return 1e-6 * static_cast<double>(row.exchange->bucket_bytes);
@@ -189,7 +191,7 @@ std::string parallel_tables(const std::vector<ParallelRow>& rows, int ranks) {
     for (const LmBenchCell* cell = rows[i].cell; i < rows.size() && rows[i].cell == cell; ++i) {
       of_cell.push_back(&rows[i]);
     }
-    text += fmt::format("{}, {} ranks\n", title_of(*of_cell[0]->cell), ranks);
+    text += fmt::format("{}, {} ranks, {}\n", title_of(*of_cell[0]->cell), ranks, device_of(*of_cell[0]));
     text += times_table(of_cell, rows) + "\n";
     std::erase_if(of_cell, [](const ParallelRow* row) { return !row->error.empty(); });
     if (!of_cell.empty()) text += exchange_table(of_cell) + "\n";
@@ -210,6 +212,7 @@ Json parallel_row_json(const ParallelRow& row, const std::vector<ParallelRow>& r
                             {"batch", one.batch},
                             {"precision", lm::name_of(one.precision)},
                             {"recompute", lm::name_of(one.recompute)},
+                            {"device", device_of(row)},
                             {"threads of a rank", one.place.threads},
                             {"warmup", one.warmup},
                             {"clip", one.clip},

@@ -6,7 +6,10 @@
 
 #include <vector>
 
+#include "comm/engine.h"
 #include "core/fail.h"
+#include "device/device_info.h"
+#include "device/gpu_facts.h"
 #include "measure/environment.h"
 
 namespace strobe::cli {
@@ -30,6 +33,18 @@ std::int64_t parse_bucket(std::string_view flag, std::string_view value) {
   return bytes;
 }
 
+Option make_engine_option(comm::EngineKind& engine) {
+  return {.name = "engine",
+          .placeholder = "auto|mpi|nccl",
+          .help = "of --ddp: what moves the bytes; nccl: one rank per GPU; default auto: mpi, of one rank nothing",
+          .apply = [&](auto flag, auto value) {
+            const std::string word = parse_word(flag, value, {"auto", "mpi", "nccl"});
+            engine = word == "nccl"  ? comm::EngineKind::nccl
+                     : word == "mpi" ? comm::EngineKind::mpi
+                                     : comm::EngineKind::automatic;
+          }};
+}
+
 void add_exchange_options(OptionTable& table, ExchangeFlags& flags) {
   table.add({.name = "ddp",
              .placeholder = "NAME",
@@ -40,6 +55,7 @@ void add_exchange_options(OptionTable& table, ExchangeFlags& flags) {
              .placeholder = "N",
              .help = "MB of gradients exchanged in one call, where there are buckets; default 25",
              .apply = [&](auto flag, auto value) { flags.bucket_bytes = parse_bucket(flag, value); }});
+  table.add(make_engine_option(flags.engine));
 }
 
 lm::ParallelOptions exchange_from(const ExchangeFlags& flags) {
@@ -57,18 +73,28 @@ lm::ParallelOptions exchange_from(const ExchangeFlags& flags) {
   return exchange;
 }
 
-std::unique_ptr<comm::Communicator> join_ranks(const std::string& command) {
+std::unique_ptr<comm::Communicator> join_ranks(const std::string& command, comm::EngineKind engine) {
   const comm::Variable variable = [](const char* name) -> const char* { return getenv(name); };
   return std::make_unique<comm::Communicator>(
-      comm::this_world(), comm::CommunicatorOptions{.limits = comm::limits_from(variable),
+      comm::this_world(), comm::CommunicatorOptions{.engine = engine,
+                                                    .limits = comm::limits_from(variable),
                                                     .facts = {.build = build_revision(), .fingerprint = command}});
 }
 
-void check_on_ranks(Device device, lm::Precision precision) {
-  if (device == Device::cuda) {
-    fail(ErrorCode::unsupported,
-         "--device cuda: not with --ddp: on a GPU backward is one graph, which tells of no single gradient; valid: "
-         "cpu");
+void take_gpu(const comm::Communicator& ranks, Device device) {
+  if (device != Device::cuda) return;
+  const GpuInventory inventory = gpu_inventory();
+  if (inventory.gpus.empty()) fail(ErrorCode::unsupported, "--device cuda: {}; valid: cpu", inventory.reason);
+  use_gpu(comm::gpu_of(ranks.world(), static_cast<int>(inventory.gpus.size())));
+}
+
+void check_on_ranks(Device device, lm::Precision precision, comm::EngineKind engine) {
+  const char* const why = engine == comm::EngineKind::nccl  ? comm::why_no_nccl()
+                          : engine == comm::EngineKind::mpi ? comm::why_no_mpi()
+                                                            : nullptr;
+  if (why) fail(ErrorCode::unsupported, "--engine {}: {}", comm::name_of(engine), why);
+  if (engine == comm::EngineKind::nccl && device != Device::cuda) {
+    fail(ErrorCode::unsupported, "--engine nccl: moves the memory of GPUs; valid with --device cpu: mpi");
   }
   if (precision == lm::Precision::fp16) {
     fail(ErrorCode::unsupported,

@@ -22,9 +22,13 @@ std::int64_t parse_bucket(std::string_view flag, std::string_view value);
 struct ExchangeFlags {
   std::string strategy;  // empty: one process
   std::optional<std::int64_t> bucket_bytes;
+  comm::EngineKind engine = comm::EngineKind::automatic;
 };
 
-// --ddp NAME and --bucket-mb N.
+// --engine NAME.
+Option make_engine_option(comm::EngineKind& engine);
+
+// --ddp NAME, --bucket-mb N and --engine NAME.
 void add_exchange_options(OptionTable& table, ExchangeFlags& flags);
 
 std::vector<std::string> strategies_with_buckets();
@@ -34,10 +38,14 @@ lm::ParallelOptions exchange_from(const ExchangeFlags& flags);
 
 // The ranks of the job that this process is in, which is one rank where it was started alone. command: "lm train", the
 // same on all.
-std::unique_ptr<comm::Communicator> join_ranks(const std::string& command);
+std::unique_ptr<comm::Communicator> join_ranks(const std::string& command, comm::EngineKind engine);
 
-// Throws Error(unsupported) for what ranks do not train: on a GPU, in fp16.
-void check_on_ranks(Device device, lm::Precision precision);
+// Where the work is on a GPU: this thread's is from now on the one that is this rank's turn.
+void take_gpu(const comm::Communicator& ranks, Device device);
+
+// Throws Error(unsupported) for what ranks do not train: fp16; and for an engine that is not built in or does not take
+// the device's memory.
+void check_on_ranks(Device device, lm::Precision precision, comm::EngineKind engine);
 
 // Throws Error(invalid_argument) where this process is one of several ranks: without --ddp each would do it all.
 void refuse_several_ranks(const std::string& command);

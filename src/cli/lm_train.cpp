@@ -108,9 +108,12 @@ void check_flags(const TrainFlags& flags) {
   if (flags.exchange.strategy.empty()) {
     refuse_several_ranks("lm train");
     if (flags.exchange.bucket_bytes) exchange_from(flags.exchange);  // refuses
+    if (flags.exchange.engine != comm::EngineKind::automatic) {
+      fail(ErrorCode::invalid_argument, "--engine: without --ddp nothing is exchanged; leave it out");
+    }
     return;
   }
-  check_on_ranks(flags.device.value_or(Device::cpu), flags.precision.value_or(lm::Precision::fp32));
+  check_on_ranks(device_of(flags), flags.precision.value_or(lm::Precision::fp32), flags.exchange.engine);
 }
 
 std::unique_ptr<lm::Learner> make_learner(const lm::Settings& settings, const TrainFlags& flags, int threads,
@@ -132,11 +135,13 @@ int run_lm_train(Arguments arguments) {
   }
   check_flags(flags);
   if (flags.verify) return run_lm_verify(flags);
-  const std::unique_ptr<comm::Communicator> ranks = flags.exchange.strategy.empty() ? nullptr : join_ranks("lm train");
+  const std::unique_ptr<comm::Communicator> ranks =
+      flags.exchange.strategy.empty() ? nullptr : join_ranks("lm train", flags.exchange.engine);
   const lm::TokenFile data(flags.data, lm::data_format(flags.data_format, flags.data), "--data");
   TrainBegin begin = begin_training(flags, data, ranks.get());
   const lm::Settings& settings = begin.settings;
   const int threads = flags.threads > 0 ? flags.threads : std::min(available_cores(), kMaxThreads);
+  if (ranks) take_gpu(*ranks, settings.device);
   lm::Trainer trainer(settings, data, make_learner(settings, flags, threads, ranks.get()));
   if (begin.progress) {
     trainer.resume(*begin.progress, begin.checkpoint.get());

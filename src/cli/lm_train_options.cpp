@@ -171,6 +171,10 @@ void add_train_options(OptionTable& table, TrainFlags& flags) {
       make_switch("quick", "do not measure the machine's ceiling, of which MFU is a share; default off", flags.quick));
 }
 
+Device device_of(const TrainFlags& flags) {
+  return flags.device.value_or(current_gpu().reason.empty() ? Device::cuda : Device::cpu);
+}
+
 namespace {
 
 // What flags say, with defaults, before anything is checked.
@@ -193,8 +197,7 @@ lm::Settings said_by(const TrainFlags& flags, const lm::DataIdentity& data) {
   settings.decay = flags.decay.value_or(settings.decay);
   settings.clip = flags.clip.value_or(settings.clip);
   settings.precision = flags.precision.value_or(settings.precision);
-  const bool takes_gpu = flags.exchange.strategy.empty() && current_gpu().reason.empty();
-  settings.device = flags.device.value_or(takes_gpu ? Device::cuda : Device::cpu);
+  settings.device = device_of(flags);
   settings.deterministic = flags.deterministic.value_or(settings.deterministic);
   settings.data = data;
   return settings;
@@ -243,7 +246,7 @@ lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data
     fail(ErrorCode::invalid_argument, "--steps {}: the checkpoint's warm-up has {}; valid: that many or more",
          settings.steps, settings.warmup);
   }
-  settings.device = flags.device.value_or(flags.exchange.strategy.empty() ? kept.device : Device::cpu);
+  settings.device = flags.device.value_or(kept.device);
   if (settings.device != kept.device) notes.push_back("another device than before: not bit for bit");
   return settings;
 }

@@ -46,6 +46,9 @@ struct TrainFlags {
 
 void add_train_options(OptionTable& table, TrainFlags& flags);
 
+// Of a new run: a GPU where there is one, unless flags say otherwise.
+Device device_of(const TrainFlags& flags);
+
 // What all ranks of a run must be told alike: settings, data and how they exchange gradients.
 Json facts_of(const TrainFlags& flags, const lm::DataIdentity& data);
 

@@ -78,7 +78,7 @@ void check_verify_flags(const TrainFlags& flags) {
 int run_lm_verify(const TrainFlags& flags) {
   check_verify_flags(flags);
   const lm::ParallelOptions exchange = exchange_from(flags.exchange);
-  const std::unique_ptr<comm::Communicator> ranks = join_ranks("lm train --verify");
+  const std::unique_ptr<comm::Communicator> ranks = join_ranks("lm train --verify", flags.exchange.engine);
   const lm::TokenFile data(flags.data, lm::data_format(flags.data_format, flags.data), "--data");
   const lm::DataIdentity identity = lm::identity_of(data);
   TrainFlags few = flags;
@@ -86,6 +86,7 @@ int run_lm_verify(const TrainFlags& flags) {
   comm::check_same_facts(*ranks, facts_of(few, identity));
   const lm::Settings settings = settings_from(few, identity);
   data.check_vocabulary(settings.shape.vocabulary);
+  take_gpu(*ranks, settings.device);
   const int threads = flags.threads > 0 ? flags.threads : std::min(available_cores(), kMaxThreads);
   const lm::Verification verifications[] = {
       lm::verify_language_model(*ranks, settings, data, {.threads = threads, .recompute = flags.recompute}, exchange),

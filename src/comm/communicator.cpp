@@ -162,6 +162,7 @@ Pending Communicator::start(const Collective& collective) {
   auto call = std::make_shared<Pending::Call>();
   call->what = collective;
   call->owner = state_;
+  if (collective.out.memory == Memory::gpu) call->gpu = current_gpu().index;
   call->times.queued = now_seconds();
   const std::lock_guard lock(state_->mutex);
   call->number = ++state_->calls;

@@ -24,7 +24,7 @@ const char* name_of(EngineKind kind);
 // The engine that `automatic` stands for in this world.
 EngineKind engine_for(EngineKind asked, const World& world);
 
-// Moments of a call on the steady clock, in seconds.
+// Moments of a call on the steady clock, in seconds. It begins when it is its turn and its memory is ready.
 struct CallTimes {
   double queued = 0, began = 0, ended = 0;
 };
@@ -74,7 +74,8 @@ class Communicator {
   EngineKind engine() const { return kind_; }
   Share share(std::int64_t total) const { return share_of(total, rank(), size()); }  // this rank's
 
-  // Started now, done later. `after`: GPU memory is ready once it has passed. Bad sizes throw Error(invalid_argument).
+  // Started now, done later, in memory of the calling thread's current GPU or of the host. `after`: GPU memory is ready
+  // once it has passed. Bad sizes throw Error(invalid_argument).
   Pending start(const Collective& collective);
   Pending start_broadcast(const Elements& data, int root = 0);
   Pending start_all_reduce(const Elements& in, const Elements& out);      // sums; `in` may be `out`

@@ -8,6 +8,8 @@
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/json.h"
+#include "device/gpu_facts.h"
+#include "device/gpu_stream.h"
 
 namespace strobe::comm {
 namespace {
@@ -78,16 +80,27 @@ void Communicator::State::fail_call(std::string why) {
   if (failure.empty()) failure = std::move(why);
 }
 
+// What a call takes is counted from here on: a caller may be far ahead of its GPU.
+void Communicator::State::await_memory(Pending::Call& call) {
+  if (call.what.out.memory != Memory::gpu) return;
+  use_gpu(call.gpu);
+  if (!call.what.after) return;
+  call.what.after->synchronize();
+  const std::lock_guard lock(mutex);
+  call.times.began = now_seconds();
+}
+
 void Communicator::State::perform(Pending::Call& call) {
-  const double deadline = call.times.began + options.limits.operation;
   bool given_up = false;
   const Stopped stopped = [&] {
-    given_up = given_up || (peers && peers->failed()) || now_seconds() > deadline;
+    const bool late = now_seconds() > call.times.began + options.limits.operation;
+    given_up = given_up || (peers && peers->failed()) || late;
     return given_up;
   };
-  if (peers) peers->entered(call.number);
   std::string why;
   try {
+    await_memory(call);
+    if (peers) peers->entered(call.number);
     engine->run(call.what, stopped);
   } catch (const std::exception& error) {
     given_up = true;

@@ -15,6 +15,7 @@ namespace strobe::comm {
 struct Pending::Call {
   Collective what;
   std::int64_t number = 0;  // from 1
+  int gpu = 0;              // of GPU memory: the caller's current one
   CallTimes times{};
   enum class Stage { queued, running, done, failed } stage = Stage::queued;
   std::shared_ptr<Communicator::State> owner;
@@ -41,8 +42,9 @@ struct Communicator::State {
   void work();   // the thread's body
   void begin();  // engine and peers
   void perform(Pending::Call& call);
-  void fail_call(std::string why);  // under the lock
-  std::string place() const;        // "rank 1 of 4 on HOST"
+  void await_memory(Pending::Call& call);  // of a GPU; the call begins when it is ready
+  void fail_call(std::string why);         // under the lock
+  std::string place() const;               // "rank 1 of 4 on HOST"
 };
 
 }  // namespace strobe::comm

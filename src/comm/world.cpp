@@ -72,4 +72,14 @@ World this_world() {
   return world_from([](const char* name) -> const char* { return getenv(name); });
 }
 
+int gpu_of(const World& world, int gpus) { return world.local_rank % gpus; }
+
+int ranks_on_gpu_of(const World& world, int gpus) {
+  int ranks = 1;
+  for (int other = 0; other < world.local_size; ++other) {
+    if (other != world.local_rank && other % gpus == gpu_of(world, gpus)) ++ranks;
+  }
+  return ranks;
+}
+
 }  // namespace strobe::comm

@@ -24,4 +24,8 @@ using Variable = std::function<const char*(const char* name)>;
 World world_from(const Variable& variable);
 World this_world();  // from the environment
 
+// Ranks of a host take its GPUs in turns: the one of this rank, and the ranks that have the same, with this one.
+int gpu_of(const World& world, int gpus);
+int ranks_on_gpu_of(const World& world, int gpus);
+
 }  // namespace strobe::comm

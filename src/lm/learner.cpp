@@ -4,10 +4,17 @@
 
 #include "core/fail.h"
 #include "device/device_info.h"
+#include "device/gpu_facts.h"
 
 namespace strobe::lm {
 
 namespace {
+
+// Of the current one, all of it; 0: not known. What is free changes while ranks begin.
+std::size_t gpu_memory() {
+  const GpuInventory inventory = gpu_inventory();
+  return inventory.gpus.empty() ? 0 : inventory.gpus[static_cast<std::size_t>(current_gpu().index)].memory_bytes;
+}
 
 // Before anything is allocated: a system that promises more memory than it has would end the process later.
 void check_training(const Settings& settings, std::int64_t batch, const LearnerOptions& options,
@@ -16,17 +23,19 @@ void check_training(const Settings& settings, std::int64_t batch, const LearnerO
   if (settings.precision == Precision::tf32 && settings.device == Device::cpu) {
     fail(ErrorCode::unsupported, "--precision tf32: a GPU's products alone; valid on the CPU: fp32, bf16, fp16");
   }
-  if (settings.device != Device::cpu) return;
+  const bool on_gpu = settings.device == Device::cuda;
+  if (on_gpu && options.processes == 1) return;  // its allocator says it by itself
   const DType dtype = dtype_of(settings.precision);
   const auto parameters = static_cast<std::size_t>(parameter_count(settings.shape));
   const std::size_t copies = dtype == DType::fp32 ? 0 : size_of(dtype);
   const ActivationPlan plan = activation_plan(settings.shape, batch, dtype, options.recompute);
   const std::size_t needed = parameters * (2 * sizeof(float) + copies) + state_bytes +
                              gradients_at(plan, parameter_table(settings.shape), GradientMemory::shared);
-  const std::size_t there = cpu_info().memory_bytes / static_cast<std::size_t>(options.processes);
+  const std::size_t there =
+      (on_gpu ? gpu_memory() : cpu_info().memory_bytes) / static_cast<std::size_t>(options.processes);
   if (there > 0 && needed > there) {
-    fail(ErrorCode::out_of_memory,
-         "lm train: parameters, their state and activations take {} bytes; this machine has {}{}", needed, there,
+    fail(ErrorCode::out_of_memory, "lm train: parameters, their state and activations take {} bytes; this {} has {}{}",
+         needed, on_gpu ? "GPU" : "machine", there,
          options.processes == 1 ? "" : fmt::format(" for each of its {} ranks", options.processes));
   }
 }

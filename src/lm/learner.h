@@ -37,7 +37,7 @@ class Learner {
 struct LearnerOptions {
   int threads = 1;
   Recompute recompute = Recompute::none;
-  int processes = 1;  // that train on this host, and share its memory
+  int processes = 1;  // that train on this device, and share its memory
 };
 
 // A model as training wants it. state_bytes: of the optimizer, where it is outside. Throws Error(unsupported) for a

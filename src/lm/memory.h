@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "device/gpu_allocator.h"
 #include "device/gpu_buffer.h"
 #include "device/gpu_stream.h"
 #include "device/host/allocator.h"
@@ -17,6 +18,12 @@ inline constexpr const char *kValuesTag = "parameters", *kCopiesTag = "parameter
                             *kRunTag = "activations and gradients", *kWorkspaceTag = "workspace",
                             *kProductsTag = "workspace of products", *kExchangeTag = "tokens and losses",
                             *kRopeTag = "table of RoPE";
+
+// That memory of the stream's GPU comes from; null: the host's.
+inline AllocationCounter& allocator_of(const GpuStream* stream) {
+  if (stream) return gpu_allocator();
+  return host_allocator();
+}
 
 class Memory {
  public:

@@ -81,7 +81,9 @@ class Model {
   StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options);
 
   // Called in every backward as soon as a parameter's gradient is final, with its place in the table: from the last to
-  // the first, once each. An empty function removes it. On the CPU alone.
+  // the first, once each. An empty function removes it. On CUDA final means: for what is put on the stream from then
+  // on; and since graphs call nobody, every call of the model puts its work on the stream itself while there is a
+  // function.
   void on_gradient_ready(std::function<void(std::size_t parameter)> ready);
 
   // To and from host memory, elements of parameter_count(shape) floats from `first` on; what products read follows
@@ -116,7 +118,10 @@ class Model {
   // On the CPU alone.
   std::span<float> values() const { return on_host(values_.as<float>()); }
   std::span<float> gradients() const { return on_host(gradient(0)); }
-  void copy_values() { ops::round_copies(place_, trained_); }  // after values() were written from outside
+  // The same wherever they lie: in memory of the place.
+  float* placed_values() const { return values_.as<float>(); }
+  float* placed_gradients() const { return gradient(0); }
+  void copy_values() { ops::round_copies(place_, trained_); }  // after values were written from outside
 
  private:
   std::size_t count() const { return static_cast<std::size_t>(parameter_count(shape_)); }
@@ -178,7 +183,8 @@ class Model {
   void run(Replay& which, const std::function<void()>& work);  // and waits for it
   void send() const;
   void receive() const;
-  void apply_gradients();  // as the placed Update says
+  const GpuStream* replayed_on() const;  // null: work is called
+  void apply_gradients();                // as the placed Update says
   void limit_gradients() const;
   void update_parameters() const;
   double mean_loss() const;

@@ -111,13 +111,7 @@ void Model::begin(std::uint64_t seed) {
   loss_scale_ = {};
 }
 
-void Model::on_gradient_ready(std::function<void(std::size_t)> ready) {
-  if (stream_ && ready) {
-    fail(ErrorCode::unsupported,
-         "lm: on a GPU backward is one graph, which tells of no single gradient; valid: a model on the CPU");
-  }
-  gradient_ready_ = std::move(ready);
-}
+void Model::on_gradient_ready(std::function<void(std::size_t)> ready) { gradient_ready_ = std::move(ready); }
 
 // --- state -----------------------------------------------------------------------------------------------------------
 
@@ -180,17 +174,17 @@ void Model::take(const std::int32_t* tokens, const std::int32_t* targets) {
   std::copy_n(targets, tokens_, exchange_.host().targets());
 }
 
+// Where every gradient is told of, or launches are looked at one by one, there is no graph.
+const GpuStream* Model::replayed_on() const {
+  return gradient_ready_ || launches_ == Launches::direct ? nullptr : stream();
+}
+
 void Model::run(Replay& which, const std::function<void()>& work) {
-  const auto whole = [&] {
+  which.run(replayed_on(), [&] {
     send();
     work();
     receive();
-  };
-  if (launches_ == Launches::direct) {
-    whole();
-  } else {
-    which.run(stream(), whole);
-  }
+  });
   if (stream_) stream_->synchronize();
 }
 
@@ -291,7 +285,7 @@ void Model::update_parameters() const {
 void Model::run_phase(Phase phase) {
   if (phase == Phase::update) check_optimizer("update");
   const int with_norm = phase == Phase::update && needs_norm_ ? 1 : 0;
-  phases_[static_cast<int>(phase) + with_norm].run(stream(), [&] {
+  phases_[static_cast<int>(phase) + with_norm].run(replayed_on(), [&] {
     switch (phase) {
       case Phase::forward: forward(); return cross_entropy(LossOnly::no);
       case Phase::backward: return backward(ops::Into::set);

@@ -6,6 +6,8 @@
 #include <array>
 
 #include "core/fail.h"
+#include "device/device_info.h"
+#include "device/gpu_facts.h"
 #include "lm/model.h"
 #include "lm/plan/device_memory.h"
 #include "measure/system_info.h"
@@ -13,6 +15,13 @@
 namespace strobe::lm {
 
 namespace {
+
+// 0: not known.
+std::int64_t free_gpu_memory() {
+  const GpuInventory inventory = gpu_inventory();
+  if (inventory.gpus.empty()) return 0;
+  return static_cast<std::int64_t>(inventory.gpus[static_cast<std::size_t>(current_gpu().index)].memory_free_bytes);
+}
 
 // All but what operations hold for themselves.
 std::size_t predicted_model(const BenchCase& one) { return device_memory({.one = one}, 0).total(); }
@@ -44,15 +53,16 @@ std::size_t predicted_workspace(const BenchCase& one) {
 std::size_t predicted_bytes(const BenchCase& one) { return predicted_model(one) + predicted_workspace(one); }
 
 const BenchCase& check_memory(const BenchCase& one, int processes) {
-  if (one.place.device != Device::cpu) return one;
-  const std::int64_t available = read_memory_info().available;
+  const bool on_gpu = one.place.device == Device::cuda;
+  if (on_gpu && processes == 1) return one;
+  const std::int64_t available = on_gpu ? free_gpu_memory() : read_memory_info().available;
   if (available <= 0) return one;  // it is not known
   const std::size_t free = static_cast<std::size_t>(available) / static_cast<std::size_t>(processes);
   std::size_t needed = predicted_model(one);
   if (needed <= free) needed += predicted_workspace(one);
   if (needed <= free) return one;
   fail(ErrorCode::out_of_memory, "cannot allocate {} bytes: {} are free{}", needed, free,
-       processes == 1 ? "" : fmt::format(" for each of {} ranks here", processes));
+       processes == 1 ? "" : fmt::format(" for each of {} ranks that share them", processes));
 }
 
 }  // namespace strobe::lm

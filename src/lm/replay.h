@@ -11,7 +11,7 @@ namespace strobe::lm {
 
 class Replay {
  public:
-  // stream: null on the host, where work is called.
+  // stream: null: work is called, as on the host.
   void run(const GpuStream* stream, const std::function<void()>& work) {
     if (!stream || !ran_) {
       work();

@@ -4,19 +4,18 @@
 #include <vector>
 
 #include "core/philox.h"
-#include "device/gpu_allocator.h"
 #include "lm/predicted_memory.h"
 #include "measure/clock.h"
 
 namespace strobe::lm {
-
-namespace {
 
 ops::Place place_of(const BenchCase& one) {
   ops::Place place = one.place;
   place.tf32 = one.precision == Precision::tf32;
   return place;
 }
+
+namespace {
 
 class StepBench {
  public:
@@ -36,10 +35,7 @@ class StepBench {
   }
 
  private:
-  AllocationCounter& counter() const {
-    if (model_.stream()) return gpu_allocator();
-    return host_allocator();
-  }
+  AllocationCounter& counter() const { return allocator_of(model_.stream()); }
 
   PhaseTimes timed(const std::function<void()>& work) {
     PhaseTimes times;

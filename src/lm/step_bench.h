@@ -29,6 +29,8 @@ struct BenchCase {
   ops::Place place{};
 };
 
+ops::Place place_of(const BenchCase& one);  // with what the precision says
+
 // Seconds, and bytes that were held at most.
 struct PhaseTimes {
   Summary seconds;

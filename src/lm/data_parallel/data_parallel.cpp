@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <exception>
 #include <limits>
 
@@ -15,10 +14,8 @@ namespace strobe::lm {
 namespace {
 
 constexpr auto kNone = std::numeric_limits<std::size_t>::max();
-
-comm::Elements elements(float* data, std::int64_t count) {
-  return comm::elements(std::span(data, static_cast<std::size_t>(count)));
-}
+constexpr const char *kAveragesTag = "AdamW's averages of this rank", *kScatteredTag = "sums of this rank's gradients",
+                     *kUpdateTag = "numbers of an update";
 
 // What both have, elements of the run; nothing where they are apart.
 comm::Share common(const comm::Share& one, const comm::Share& other) {
@@ -28,11 +25,7 @@ comm::Share common(const comm::Share& one, const comm::Share& other) {
 }
 
 const Replica& checked(const Replica& replica) {
-  const auto size = static_cast<std::int64_t>(replica.values.size());
-  if (replica.values.size() != replica.gradients.size()) {
-    fail(ErrorCode::invalid_argument, "data parallel: {} values and {} gradients; valid: as many", size,
-         replica.gradients.size());
-  }
+  const std::int64_t size = replica.count;
   for (std::size_t i = 0; i < replica.tensors.size(); ++i) {
     const Tensor& tensor = replica.tensors[i];
     if (tensor.first < 0 || tensor.count < 0 || tensor.first > size - tensor.count || tensor.uses < 1) {
@@ -54,6 +47,9 @@ DataParallel::DataParallel(comm::Communicator& communicator, const Replica& repl
       buckets_(buckets_of(replica.tensors, options.strategy.grouping, options.bucket_bytes)),
       groups_(buckets_.size()),
       bucket_of_(replica.tensors.size(), kNone),
+      state_(replica.stream, 0, kAveragesTag),
+      scattered_(replica.stream, 0, kScatteredTag),
+      update_(replica.stream, sizeof(ops::Update), kUpdateTag),
       exceptions_(std::uncaught_exceptions()) {
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const Bucket& bucket = buckets_[b];
@@ -63,9 +59,12 @@ DataParallel::DataParallel(comm::Communicator& communicator, const Replica& repl
     groups_[b].own_count = share.count;
     groups_[b].state_first = own_count_;
     own_count_ += share.count;
+    if (replica_.stream) groups_[b].ready = std::make_unique<GpuEvent>();
   }
-  state_ = Buffer(2 * float_bytes(own_count_));
-  if (strategy_.updates == Updates::scattered_share) scattered_ = Buffer(float_bytes(own_count_));
+  state_ = Memory(replica_.stream, 2 * float_bytes(own_count_), kAveragesTag);
+  if (strategy_.updates == Updates::scattered_share) {
+    scattered_ = Memory(replica_.stream, float_bytes(own_count_), kScatteredTag);
+  }
 }
 
 DataParallel::~DataParallel() {
@@ -85,13 +84,14 @@ comm::Share DataParallel::updated_by(int rank, const Bucket& bucket) const {
   return {bucket.first + share.first, share.count};
 }
 
-comm::Elements DataParallel::values(std::int64_t first, std::int64_t count) const {
-  return elements(replica_.values.data() + first, count);
+comm::Elements DataParallel::placed(float* data, std::int64_t count) const {
+  return {data, count, comm::Element::fp32, replica_.stream ? comm::Memory::gpu : comm::Memory::host};
 }
 
 void DataParallel::begin() {
-  communicator_.broadcast(comm::elements(replica_.values));
-  if (state_.bytes() > 0) std::memset(state_.data(), 0, state_.bytes());
+  if (replica_.stream) replica_.stream->synchronize();  // values are what was put on it
+  communicator_.broadcast(placed(replica_.values, replica_.count));
+  state_.clear();
   record_ = {};
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     groups_[b].left = 0;
@@ -134,16 +134,15 @@ void DataParallel::start(std::size_t bucket) {
   open_record();
   const auto& [tensors, first, count] = buckets_[bucket];
   Group& group = groups_[bucket];
-  const comm::Elements gradients = elements(replica_.gradients.data() + first, count);
+  const comm::Elements gradients = placed(replica_.gradients + first, count);
   record_.events.push_back({ParallelEvent::Kind::bucket_started, bucket, now_seconds()});
   group.started = true;
   const bool scatter = strategy_.updates == Updates::scattered_share;
-  group.sums = counted(scatter ? communicator_.start_reduce_scatter(
-                                     gradients, elements(scattered_.as<float>() + group.state_first, group.own_count))
-                               : communicator_.start_all_reduce(gradients, gradients),
-                       {.kind = scatter ? comm::Kind::reduce_scatter : comm::Kind::all_reduce,
-                        .bucket = static_cast<std::int64_t>(bucket),
-                        .bytes = gradients.bytes()});
+  const comm::Kind kind = scatter ? comm::Kind::reduce_scatter : comm::Kind::all_reduce;
+  const comm::Elements sums = scatter ? placed(scattered_.as<float>() + group.state_first, group.own_count) : gradients;
+  if (group.ready) group.ready->record(*replica_.stream);
+  group.sums = counted(communicator_.start({.kind = kind, .in = gradients, .out = sums, .after = group.ready.get()}),
+                       {.kind = kind, .bucket = static_cast<std::int64_t>(bucket), .bytes = gradients.bytes()});
 }
 
 bool DataParallel::exchanged(std::size_t bucket) const {
@@ -151,6 +150,7 @@ bool DataParallel::exchanged(std::size_t bucket) const {
 }
 
 double DataParallel::finish(const ops::AdamW& adamw, double clip) {
+  if (replica_.stream) replica_.stream->synchronize();  // backward ends when the GPU has done it
   const double backward_ended = now_seconds();
   for (std::size_t b = 0; b < groups_.size(); ++b) {
     if (groups_[b].left == 0) continue;
@@ -166,8 +166,8 @@ double DataParallel::finish(const ops::AdamW& adamw, double clip) {
   update.gradient_scale /= static_cast<float>(communicator_.size());  // sums become means
   update.most = static_cast<float>(clip);
   limit(update);
-  const std::vector<ops::Trained> own = own_part();
-  ops::adamw({.threads = replica_.threads}, &update, own);
+  ops::adamw(replica_.place, update_.as<ops::Update>(), own_part());
+  update_.read(0, &update, sizeof update);  // on CUDA waits for AdamW
   record_.update_ended = now_seconds();
   if (strategy_.updates != Updates::all) gather_values();
   measure_calls();
@@ -186,20 +186,24 @@ void DataParallel::wait_for_sums() {
 }
 
 // The norm is that of the whole gradient on every rank, so that all cut it alike.
-void DataParallel::limit(ops::Update& update) {
-  const ops::Place place{.threads = replica_.threads};
-  if (strategy_.updates != Updates::scattered_share) return ops::limit_gradients(place, whole(), &update);
-  const double norm = ops::gradient_norm(place, own_part());
+void DataParallel::limit(ops::Update update) {
+  if (strategy_.updates != Updates::scattered_share) {
+    update_.write(0, &update, sizeof update);
+    return ops::limit_gradients(replica_.place, whole(), update_.as<ops::Update>());
+  }
+  const double norm = ops::gradient_norm(replica_.place, own_part());
   double squares = norm * norm;
   const comm::Elements sum = comm::elements(std::span(&squares, 1));
   counted(communicator_.start_all_reduce(sum, sum), {.bytes = sum.bytes()}).wait();
   ops::apply_norm(update, std::sqrt(squares) * static_cast<double>(update.gradient_scale));
+  update_.write(0, &update, sizeof update);
 }
 
 void DataParallel::gather_values() {
   for (std::size_t b = 0; b < groups_.size(); ++b) {
-    const comm::Elements whole = values(buckets_[b].first, buckets_[b].count);
-    counted(communicator_.start_all_gather(values(groups_[b].own_first, groups_[b].own_count), whole),
+    const comm::Elements whole = placed(replica_.values + buckets_[b].first, buckets_[b].count);
+    const comm::Elements own = placed(replica_.values + groups_[b].own_first, groups_[b].own_count);
+    counted(communicator_.start_all_gather(own, whole),
             {.kind = comm::Kind::all_gather, .bucket = static_cast<std::int64_t>(b), .bytes = whole.bytes()});
   }
   for (const comm::Pending& call : calls_) call.wait();
@@ -227,8 +231,8 @@ double DataParallel::mean_of_ranks(double value) {
 
 // --- the optimizer's state -------------------------------------------------------------------------------------------
 
-float* DataParallel::average(Average which, const Group& group) const {
-  return state_.as<float>() + (which == Average::mean ? 0 : own_count_) + group.state_first;
+std::size_t DataParallel::average_at(Average which, const Group& group, std::int64_t element) const {
+  return float_bytes((which == Average::mean ? 0 : own_count_) + group.state_first + element - group.own_first);
 }
 
 void DataParallel::read_average(Average which, std::int64_t first, std::span<float> out) {
@@ -238,7 +242,7 @@ void DataParallel::read_average(Average which, std::int64_t first, std::span<flo
     const Group& group = groups_[b];
     const auto copy_own = [&](const comm::Share& part) {
       if (part.count == 0) return;
-      std::copy_n(average(which, group) + part.first - group.own_first, part.count, out.data() + part.first - first);
+      state_.read(average_at(which, group, part.first), out.data() + part.first - first, float_bytes(part.count));
     };
     if (strategy_.updates == Updates::all) {
       copy_own(common(piece, updated_by(communicator_.rank(), buckets_[b])));
@@ -248,7 +252,9 @@ void DataParallel::read_average(Average which, std::int64_t first, std::span<flo
       const comm::Share part = common(piece, updated_by(rank, buckets_[b]));
       if (part.count == 0) continue;
       if (rank == communicator_.rank()) copy_own(part);
-      communicator_.broadcast(elements(out.data() + part.first - first, part.count), rank);
+      communicator_.broadcast(comm::elements(out.subspan(static_cast<std::size_t>(part.first - first),
+                                                         static_cast<std::size_t>(part.count))),
+                              rank);
     }
   }
 }
@@ -258,7 +264,7 @@ void DataParallel::write_average(Average which, std::int64_t first, std::span<co
   for (const Group& group : groups_) {
     const comm::Share part = common(piece, {group.own_first, group.own_count});
     if (part.count == 0) continue;
-    std::copy_n(in.data() + part.first - first, part.count, average(which, group) + part.first - group.own_first);
+    state_.write(average_at(which, group, part.first), in.data() + part.first - first, float_bytes(part.count));
   }
 }
 
@@ -267,11 +273,10 @@ void DataParallel::write_average(Average which, std::int64_t first, std::span<co
 std::vector<ops::Trained> DataParallel::own_part() const {
   std::vector<ops::Trained> all;
   for (const Group& group : groups_) {
-    const float* const sums = strategy_.updates == Updates::scattered_share
-                                  ? scattered_.as<float>() + group.state_first
-                                  : replica_.gradients.data() + group.own_first;
+    const float* const sums = strategy_.updates == Updates::scattered_share ? scattered_.as<float>() + group.state_first
+                                                                            : replica_.gradients + group.own_first;
     all.push_back({.count = group.own_count,
-                   .value = replica_.values.data() + group.own_first,
+                   .value = replica_.values + group.own_first,
                    .gradient = sums,
                    .mean = state_.as<float>() + group.state_first,
                    .variance = state_.as<float>() + own_count_ + group.state_first});
@@ -282,7 +287,7 @@ std::vector<ops::Trained> DataParallel::own_part() const {
 std::vector<ops::Trained> DataParallel::whole() const {
   std::vector<ops::Trained> all;
   for (const Bucket& bucket : buckets_) {
-    all.push_back({.count = bucket.count, .gradient = replica_.gradients.data() + bucket.first});
+    all.push_back({.count = bucket.count, .gradient = replica_.gradients + bucket.first});
   }
   return all;
 }

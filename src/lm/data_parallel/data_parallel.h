@@ -4,22 +4,26 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "comm/communicator.h"
-#include "device/host/allocator.h"
+#include "device/gpu_stream.h"
 #include "lm/data_parallel/buckets.h"
 #include "lm/data_parallel/strategy.h"
+#include "lm/memory.h"
 #include "ops/optimizer.h"
 
 namespace strobe::lm {
 
-// One rank's parameters and their gradients, fp32 on the host; tensors are runs of both.
+// One rank's parameters and their gradients, fp32 in memory of the place; tensors are runs of both.
 struct Replica {
-  std::span<float> values, gradients;
+  float *values = nullptr, *gradients = nullptr;
+  std::int64_t count = 0;  // of each
   std::vector<Tensor> tensors;
-  int threads = 1;
+  ops::Place place{.threads = 1};
+  const GpuStream* stream = nullptr;  // CUDA: the place's, which backward is put on
 };
 
 struct ParallelOptions {
@@ -28,8 +32,8 @@ struct ParallelOptions {
 };
 
 struct ParallelEvent {
-  enum class Kind { bucket_started, backward_ended };
-  Kind kind;
+  enum class Kind { bucket_started, backward_ended };  // on CUDA a bucket is started as soon as its gradients are
+  Kind kind;                                           // queued; its call begins when they are there
   std::size_t bucket = 0;
   double seconds = 0;  // on the clock of core/clock.h
 };
@@ -53,8 +57,8 @@ struct StepRecord {
 
 class DataParallel {
  public:
-  // Memory of the replica and the communicator must outlive it. Throws Error(invalid_argument) for tensors outside of
-  // the memory.
+  // Memory and stream of the replica and the communicator must outlive it. Throws Error(invalid_argument) for tensors
+  // outside of the memory.
   DataParallel(comm::Communicator& communicator, const Replica& replica, const ParallelOptions& options);
   // Waits for calls under way; during an exception it gives up first, and the others learn of it.
   ~DataParallel();
@@ -64,8 +68,9 @@ class DataParallel {
   // Rank 0's values everywhere, frozen ones too; the optimizer state is zero.
   void begin();
 
-  // In a step, in this order: ready for each use of each tensor, as backward ends with it; then finish. All ranks in
-  // the same order. finish gives the norm of the mean gradient as it was before it was cut to `clip` (0: any).
+  // In a step, in this order: ready for each use of each tensor, as backward ends with it (on CUDA: has put its
+  // gradient on the stream); then finish. All ranks in the same order. finish gives the norm of the mean gradient as it
+  // was before it was cut to `clip` (0: any).
   void ready(std::size_t tensor);
   double finish(const ops::AdamW& adamw, double clip);
 
@@ -89,20 +94,22 @@ class DataParallel {
     int left = 0;                               // uses that backward has not come to
     bool started = false;
     comm::Pending sums;
+    std::unique_ptr<GpuEvent> ready;  // CUDA: its gradients are there
   };
 
   void open_record();
   void start(std::size_t bucket);
   comm::Pending counted(comm::Pending call, const ParallelCall& what);
   void wait_for_sums();
-  void limit(ops::Update& update);
+  void limit(ops::Update update);  // in update_ then
   void gather_values();
   void measure_calls();
-  std::vector<ops::Trained> own_part() const;  // what this rank updates
-  std::vector<ops::Trained> whole() const;     // all that is trained, with summed gradients
-  comm::Elements values(std::int64_t first, std::int64_t count) const;
+  comm::Elements placed(float* data, std::int64_t count) const;
+  std::vector<ops::Trained> own_part() const;                    // what this rank updates
+  std::vector<ops::Trained> whole() const;                       // all that is trained, with summed gradients
   comm::Share updated_by(int rank, const Bucket& bucket) const;  // elements of the run
-  float* average(Average which, const Group& group) const;       // of the first element of what this rank updates
+  // Where in state_ those of an element lie that this rank updates; in bytes.
+  std::size_t average_at(Average which, const Group& group, std::int64_t element) const;
 
   comm::Communicator& communicator_;
   Replica replica_;
@@ -110,8 +117,9 @@ class DataParallel {
   std::vector<Bucket> buckets_;
   std::vector<Group> groups_;
   std::vector<std::size_t> bucket_of_;  // by tensor; kNone: frozen
-  Buffer state_;                        // [mean | variance] of what this rank updates
-  Buffer scattered_;                    // Updates::scattered_share: sums of this rank's shares
+  Memory state_;                        // [mean | variance] of what this rank updates
+  Memory scattered_;                    // Updates::scattered_share: sums of this rank's shares
+  Memory update_;                       // an ops::Update, as kernels read it
   std::int64_t own_count_ = 0;
   std::vector<comm::Pending> calls_;  // of the step
   StepRecord record_;

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "comm/agreement.h"
 #include "core/clock.h"
-#include "device/host/allocator.h"
 #include "lm/data_parallel/parallel_model.h"
+#include "lm/memory.h"
 #include "lm/predicted_memory.h"
 #include "strobe/error.h"
 
@@ -16,25 +16,47 @@ namespace strobe::lm {
 
 namespace {
 
-// When the phases of a step began, and what was held at the end of backward.
+// When the phases of a step began, and what was held at the end of backward. On CUDA the host is ahead of the GPU:
+// events tell when that came to a phase, and the clock when it was given the first.
 class PhaseWatch : public Recorder {
  public:
+  explicit PhaseWatch(const GpuStream* stream) : stream_(stream) {
+    if (stream) {
+      for (std::optional<GpuEvent>& event : events_) event.emplace();
+    }
+  }
   void begin(const Operation& operation) override {
+    const bool first = !begun_ || phase_ != operation.phase;
     phase_ = operation.phase;
-    double& moment = began_[static_cast<int>(phase_)];
-    if (moment == 0) moment = now_seconds();
+    begun_ = true;
+    if (first) mark(static_cast<std::size_t>(phase_));
   }
   void end() override {
-    if (phase_ == Phase::backward) held = host_allocator().statistics().current;
+    if (phase_ == Phase::backward) held = allocator_of(stream_).statistics().current;
   }
-  void clear() { began_[0] = began_[1] = began_[2] = 0; }
-  double began(Phase phase) const { return began_[static_cast<int>(phase)]; }
+  void begin_step() {
+    begun_ = false;
+    mark(kStep);
+    step_began_ = now_seconds();
+  }
+  // Of a step that is over.
+  double began(Phase phase) const {
+    const auto at = static_cast<std::size_t>(phase);
+    return stream_ ? step_began_ + events_[at]->seconds_since(*events_[kStep]) : moments_[at];
+  }
+  double step_began() const { return step_began_; }
 
   std::size_t held = 0;
 
  private:
+  void mark(std::size_t at) { stream_ ? events_[at]->record(*stream_) : void(moments_[at] = now_seconds()); }
+
+  static constexpr std::size_t kStep = 3;  // after the phases
+  const GpuStream* stream_;
   Phase phase_ = Phase::forward;
-  double began_[3] = {};
+  bool begun_ = false;
+  double step_began_ = 0, moments_[kStep + 1] = {};
+  std::optional<GpuEvent> events_[kStep + 1];
 };
 
 // What is put on a step's time, and how it was split.
@@ -54,7 +76,6 @@ void run_steps(const BenchCase& one, ParallelTimes& times, const std::function<O
     times.loss = taken.loss;
     if (step > one.warmup) times.steps.push_back(taken.seconds);
   }
-  times.memory.after_step = host_allocator().statistics().current;
 }
 
 std::string name_of(const ParallelCall& call) {
@@ -78,7 +99,7 @@ std::vector<ParallelSpan> spans_of(const StepRecord& record, double begin, doubl
 }
 
 Model model_for(const BenchCase& one, std::int64_t batch, OptimizerMemory optimizer) {
-  return Model(one.shape, batch, dtype_of(one.precision), one.place,
+  return Model(one.shape, batch, dtype_of(one.precision), place_of(one),
                {.attention = one.attention,
                 .gradients = GradientMemory::shared,
                 .optimizer = optimizer,
@@ -92,7 +113,7 @@ std::string lacking_memory(comm::Communicator& communicator, const BenchCase& on
   share.batch = batch_of_a_rank(one.batch, communicator.size());
   std::string own;
   try {
-    check_memory(share, std::max(1, communicator.world().local_size));
+    check_memory(share, ranks_that_share(communicator.world(), one.place.device));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::out_of_memory) throw;
     own = error.what();
@@ -114,14 +135,16 @@ ParallelTimes time_parallel_step(comm::Communicator& communicator, const BenchCa
   together.begin();
   ParallelTimes times{.buckets = static_cast<std::int64_t>(together.exchange().buckets().size()),
                       .optimizer_bytes = together.exchange().state_bytes()};
-  times.memory.after_init = host_allocator().statistics().current;
-  PhaseWatch watch;
+  const GpuStream* const stream = model.stream();
+  times.memory.after_init = allocator_of(stream).statistics().current;
+  PhaseWatch watch(stream);
   model.record(&watch);
   run_steps(one, times, [&](std::int64_t step) {
-    watch.clear();
     communicator.barrier();
-    const double begin = now_seconds();
+    watch.begin_step();
+    const double begin = watch.step_began();
     const StepResult result = together.step(tokens.data(), targets.data(), bench_step(one, step));
+    if (stream) stream->synchronize();  // values are rounded last
     const double whole = now_seconds() - begin, backward_began = watch.began(Phase::backward);
     const StepRecord& record = together.exchange().record();
     times.calls = record.calls;
@@ -137,7 +160,48 @@ ParallelTimes time_parallel_step(comm::Communicator& communicator, const BenchCa
   });
   model.record(nullptr);
   times.memory.before_update = watch.held;
+  times.memory.after_step = allocator_of(stream).statistics().current;
   return times;
+}
+
+namespace {
+
+constexpr int kPhaseWarmup = 2;  // a phase is run, then captured, then replayed
+
+OneStep timed_lone_step(Model& model, PhaseWatch& watch, const std::function<double()>& take) {
+  watch.begin_step();
+  const double begin = watch.step_began(), loss = take(), end = now_seconds();
+  if (model.stream()) return {{.whole = end - begin}, loss};  // by time_lone_phases
+  const double backward = watch.began(Phase::backward), update = watch.began(Phase::update);
+  return {{.whole = end - begin, .forward = backward - begin, .backward = update - backward, .optimizer = end - update},
+          loss};
+}
+
+// On CUDA a step is one graph: its parts are those of as many steps more, phase by phase.
+void time_lone_phases(Model& model, std::vector<ParallelStep>& steps, const std::function<void()>& after_step) {
+  std::vector<GpuEvent> events(4);
+  const auto take = [&] {
+    for (std::size_t i = 0; i < 3; ++i) {
+      events[i].record(*model.stream());
+      model.run_phase(static_cast<Phase>(i));
+    }
+    events[3].record(*model.stream());
+    events[3].synchronize();
+    after_step();
+  };
+  for (int run = 0; run < kPhaseWarmup; ++run) take();
+  for (ParallelStep& step : steps) {
+    take();
+    step.forward = events[1].seconds_since(events[0]);
+    step.backward = events[2].seconds_since(events[1]);
+    step.optimizer = events[3].seconds_since(events[2]);
+  }
+}
+
+}  // namespace
+
+int lone_steps(const BenchCase& one) {
+  return one.warmup + one.steps + (one.place.device == Device::cuda ? kPhaseWarmup + one.steps : 0);
 }
 
 ParallelTimes time_lone_step(const BenchCase& one, const std::function<void()>& after_step) {
@@ -146,21 +210,19 @@ ParallelTimes time_lone_step(const BenchCase& one, const std::function<void()>& 
   Model model = model_for(one, one.batch, OptimizerMemory::own);
   model.begin(1);
   ParallelTimes times{.optimizer_bytes = 2 * float_bytes(parameter_count(one.shape))};
-  times.memory.after_init = host_allocator().statistics().current;
-  PhaseWatch watch;
-  model.record(&watch);
+  const AllocationCounter& counter = allocator_of(model.stream());
+  times.memory.after_init = counter.statistics().current;
+  PhaseWatch watch(model.stream());
+  if (!model.stream()) model.record(&watch);  // of a graph it would be told when that is made
   run_steps(one, times, [&](std::int64_t step) {
-    watch.clear();
-    const double begin = now_seconds();
-    const StepResult result = model.step(tokens.data(), targets.data(), bench_step(one, step));
-    const double end = now_seconds();
+    const OneStep taken = timed_lone_step(
+        model, watch, [&] { return model.step(tokens.data(), targets.data(), bench_step(one, step)).loss; });
     after_step();
-    const double backward = watch.began(Phase::backward), update = watch.began(Phase::update);
-    return OneStep{
-        {.whole = end - begin, .forward = backward - begin, .backward = update - backward, .optimizer = end - update},
-        result.loss};
+    return taken;
   });
-  times.memory.before_update = watch.held;
+  times.memory.after_step = counter.statistics().current;
+  times.memory.before_update = model.stream() ? times.memory.after_step : watch.held;
+  if (model.stream()) time_lone_phases(model, times.steps, after_step);
   return times;
 }
 

@@ -42,8 +42,8 @@ struct ParallelTimes {
   std::vector<ParallelSpan> spans{};  // of the last step
 };
 
-// What the memory of some rank's host lacks for a case on all its ranks, by the formula of one process; empty where it
-// fits. All ranks call, before any of them allocates, and get the same.
+// What the memory of some rank's device lacks for a case on all ranks that share it, by the formula of one process;
+// empty where it fits. All ranks call, before any of them allocates, and get the same.
 std::string lacking_memory(comm::Communicator& communicator, const BenchCase& one);
 
 // Every rank takes its rows of the case's batch; a step begins when all ranks have come to it. Throws Error for what no
@@ -51,7 +51,9 @@ std::string lacking_memory(comm::Communicator& communicator, const BenchCase& on
 ParallelTimes time_parallel_step(comm::Communicator& communicator, const BenchCase& one,
                                  const ParallelOptions& exchange);
 
-// The whole batch on this process alone, with its own threads. Throws Error(out_of_memory).
+// The whole batch on this process alone, with its own threads; after_step is called lone_steps times. Throws
+// Error(out_of_memory).
+int lone_steps(const BenchCase& one);
 ParallelTimes time_lone_step(const BenchCase& one, const std::function<void()>& after_step);
 
 // Between ranks.

@@ -1,6 +1,5 @@
 #include "lm/data_parallel/parallel_learner.h"
 
-#include <algorithm>
 #include <vector>
 
 namespace strobe::lm {
@@ -11,8 +10,8 @@ DataParallel::Average average_of(State which) {
   return which == State::mean ? DataParallel::Average::mean : DataParallel::Average::variance;
 }
 
-LearnerOptions on_this_host(LearnerOptions options, const comm::Communicator& communicator) {
-  options.processes = std::max(1, communicator.world().local_size);
+LearnerOptions among(const comm::Communicator& communicator, Device device, LearnerOptions options) {
+  options.processes = ranks_that_share(communicator.world(), device);
   return options;
 }
 
@@ -28,7 +27,7 @@ ParallelLearner::ParallelLearner(comm::Communicator& communicator, const Setting
                                  const LearnerOptions& options, const ParallelOptions& exchange)
     : communicator_(communicator),
       model_(training_model(settings, batch_of_a_rank(settings.batch, communicator.size()),
-                            on_this_host(options, communicator), OptimizerMemory::outside,
+                            among(communicator, settings.device, options), OptimizerMemory::outside,
                             state_bytes_of(settings.shape, exchange.strategy, communicator.size()))),
       together_(model_, communicator, {.exchange = exchange}) {}
 

@@ -4,16 +4,13 @@
 
 #include "core/fail.h"
 #include "core/printable.h"
+#include "device/device_info.h"
 
 namespace strobe::lm {
 
 namespace {
 
 Replica replica_of(Model& model, const std::vector<std::string>& frozen) {
-  if (model.stream()) {
-    fail(ErrorCode::unsupported,
-         "data parallel: on a GPU backward is one graph, which tells of no single gradient; valid: a model on the CPU");
-  }
   if (model.dtype() == DType::fp16) {
     fail(ErrorCode::unsupported, "data parallel: fp16's loss scale is not kept over ranks; valid: fp32, bf16");
   }
@@ -21,8 +18,12 @@ Replica replica_of(Model& model, const std::vector<std::string>& frozen) {
     fail(ErrorCode::invalid_argument,
          "data parallel: the model has optimizer state that nobody updates; valid: OptimizerMemory::outside");
   }
-  Replica replica{
-      .values = model.values(), .gradients = model.gradients(), .tensors = {}, .threads = model.place().threads};
+  Replica replica{.values = model.placed_values(),
+                  .gradients = model.placed_gradients(),
+                  .count = parameter_count(model.shape()),
+                  .tensors = {},
+                  .place = model.place(),
+                  .stream = model.stream()};
   for (const Parameter& parameter : model.parameters()) {
     const bool stays = std::find(frozen.begin(), frozen.end(), parameter.name) != frozen.end();
     replica.tensors.push_back({.first = parameter.first, .count = parameter.count(), .frozen = stays});
@@ -45,6 +46,12 @@ std::int64_t batch_of_a_rank(std::int64_t batch, int ranks) {
          ranks);
   }
   return batch / ranks;
+}
+
+int ranks_that_share(const comm::World& world, Device device) {
+  if (device == Device::cpu) return std::max(1, world.local_size);
+  const auto gpus = static_cast<int>(gpu_inventory().gpus.size());
+  return gpus == 0 ? 1 : comm::ranks_on_gpu_of(world, gpus);
 }
 
 ParallelModel::ParallelModel(Model& model, comm::Communicator& communicator, const ParallelModelOptions& options)

@@ -13,6 +13,9 @@ namespace strobe::lm {
 // Sequences of a batch for each rank. Throws Error(invalid_argument) where ranks do not divide it.
 std::int64_t batch_of_a_rank(std::int64_t batch, int ranks);
 
+// Whose memory this rank's device has to hold, with this one's.
+int ranks_that_share(const comm::World& world, Device device);
+
 struct ParallelModelOptions {
   ParallelOptions exchange;
   std::vector<std::string> frozen{};  // parameters that training leaves as they are
@@ -20,7 +23,7 @@ struct ParallelModelOptions {
 
 class ParallelModel {
  public:
-  // model: on the CPU, fp32 or bf16, with OptimizerMemory::outside and a rank's batch; it outlives this. Values that
+  // model: fp32 or bf16, with OptimizerMemory::outside and a rank's batch; it outlives this. Values that
   // ranks begin with become rank 0's. Throws Error(unsupported) for other models, Error(invalid_argument) for names
   // that are no parameters.
   ParallelModel(Model& model, comm::Communicator& communicator, const ParallelModelOptions& options);

@@ -124,9 +124,12 @@ ops::AdamW toy_adamw(std::int64_t step) { return {.rate = kToyRate, .step = step
 
 TrainedOnce train_toy(comm::Communicator& communicator, std::int64_t steps, const ParallelOptions& exchange) {
   ToyMlp toy;
-  DataParallel together(
-      communicator, {.values = toy.values(), .gradients = toy.gradients(), .tensors = ToyMlp::tensors(), .threads = 1},
-      exchange);
+  DataParallel together(communicator,
+                        {.values = toy.values().data(),
+                         .gradients = toy.gradients().data(),
+                         .count = static_cast<std::int64_t>(toy.values().size()),
+                         .tensors = ToyMlp::tensors()},
+                        exchange);
   together.begin();
   TrainedOnce result;
   for (std::int64_t step = 1; step <= steps; ++step) {

@@ -38,7 +38,8 @@ struct Verification {
   }
 };
 
-// All ranks call; what rank 0 gets is complete. Settings: fp32, on the CPU.
+// All ranks call; what rank 0 gets is complete. Settings: fp32. The toy model is always on
+// the CPU.
 Verification verify_language_model(comm::Communicator& communicator, const Settings& settings, const TokenFile& data,
                                    const LearnerOptions& options, const ParallelOptions& exchange);
 Verification verify_toy_mlp(comm::Communicator& communicator, std::int64_t steps, const ParallelOptions& exchange);

@@ -17,12 +17,13 @@ struct Columns {
   float value[N], mean[N], variance[N];
 };
 
+// Fused as written, so that an element has the same bits wherever its tensor is cut: ranks update parts of it.
 __device__ __forceinline__ void update_one(const Update& u, float gradient, float& value, float& mean,
                                            float& variance) {
   gradient *= u.gradient_scale;
-  mean = u.beta1 * mean + u.rest1 * gradient;
-  variance = u.beta2 * variance + u.rest2 * gradient * gradient;
-  value = value * u.shrink - u.rate * mean / (sqrtf(variance) * u.unbias2 + u.eps);
+  mean = fmaf(u.beta1, mean, u.rest1 * gradient);
+  variance = fmaf(u.beta2, variance, u.rest2 * gradient * gradient);
+  value = fmaf(value, u.shrink, -(u.rate * mean / fmaf(sqrtf(variance), u.unbias2, u.eps)));
 }
 
 // T: of the copy; float stands for none.
