@@ -160,7 +160,10 @@ TEST_F(LmDdp, RefusesWhatRanksDoNotDo) {
   refused("--ddp flat --bucket-mb 3", "--bucket-mb: --ddp flat has no buckets; valid with bucketed, ");
   refused("--ddp bucketed --bucket-mb 0", "--bucket-mb 0: valid: ");
   refused("--ddp flat --precision fp16", "--precision fp16: not with --ddp");
-  refused("--ddp flat --device cuda", "--device cuda: ");
+  refused("--ddp flat --device cuda", "--device cuda: ");  // there is none to be seen
+  refused("--ddp flat --engine nccl --device cpu", "--engine nccl: ");
+  refused("--ddp flat --engine ring", "--engine ring: valid: auto, mpi, nccl");
+  refused("--engine mpi", "--engine: without --ddp");
   refused("--ddp none", "--ddp none: valid: naive, flat, overlap");
   refused("--bucket-mb 3", "--bucket-mb: without --ddp");
   refused("--verify", "--verify: of ranks; valid with --ddp");
@@ -200,7 +203,8 @@ class LmDdpDisturbed : public LmDdp {
   Program disturbed(const std::string& disturbance, const std::string& flags = "") const {
     const std::string command =
         script("echo $$ > rank$rank.pid", kConstantRate + kManySteps + "--checkpoint-every 2 --keep 2 --out run");
-    return run_command("{ '" STROBE_PROGRAM "' launch -n 2 --grace 60 " + flags + " -- " + command +
+    return run_command("{ CUDA_VISIBLE_DEVICES= '" STROBE_PROGRAM "' launch -n 2 --grace 60 " + flags + " -- " +
+                           command +
                            " & trap 'kill -KILL $!' EXIT HUP INT TERM; looks=0; "
                            "until [ $(cat run/steps.jsonl 2>/dev/null | wc -l) -gt 4 ]; do "
                            "kill -0 $! && kill -0 $PPID && [ $looks -lt 30000 ] || exit; "

@@ -26,6 +26,21 @@ TEST(World, IsOneRankWhereNoLauncherSaysOtherwise) {
   EXPECT_FALSE(world.host.empty());
 }
 
+TEST(World, ItsRanksTakeTheGpusOfAHostInTurns) {
+  World world;
+  world.local_size = 5;
+  const int shared[] = {3, 2, 3, 2, 3};
+  for (world.local_rank = 0; world.local_rank < 5; ++world.local_rank) {
+    EXPECT_EQ(comm::gpu_of(world, 2), world.local_rank % 2);
+    EXPECT_EQ(comm::ranks_on_gpu_of(world, 2), shared[world.local_rank]);
+    EXPECT_EQ(comm::ranks_on_gpu_of(world, 1), 5);
+    EXPECT_EQ(comm::ranks_on_gpu_of(world, 8), 1);
+  }
+  world = {};
+  world.local_size = 0;  // not told
+  EXPECT_EQ(comm::ranks_on_gpu_of(world, 1), 1);
+}
+
 TEST(World, IsFoundFromEachLauncher) {
   const World mpi = world_of({{"OMPI_COMM_WORLD_RANK", "3"},
                               {"OMPI_COMM_WORLD_SIZE", "4"},

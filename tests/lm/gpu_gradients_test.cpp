@@ -121,5 +121,48 @@ TEST_F(GpuGradients, AddUp) {
   EXPECT_THROW(gpu.gradients(), Error);
 }
 
+// A copy on another stream that waits for the moment of the call has the gradient as it ends; nobody who looks on
+// changes a bit.
+TEST_F(GpuGradients, AreFinalWhenTheyAreToldOf) {
+  const auto& [shape, batch] = kCases[0];
+  const Text text(shape, batch, 3);
+  const ModelOptions cases[] = {{.gradients = GradientMemory::own},
+                                {.gradients = GradientMemory::shared},
+                                {.gradients = GradientMemory::shared, .recompute = Recompute::attention},
+                                {.gradients = GradientMemory::shared, .recompute = Recompute::block}};
+  for (const ModelOptions& options : cases) {
+    Model model(shape, batch, DType::fp32, {.device = Device::cuda}, options);
+    model.begin(7);
+    const double loss = model.loss_and_lone_gradients(text.tokens.data(), text.targets.data());
+    const std::vector<float> unwatched = gradients_of(model);
+    const GpuStream side;
+    std::vector<GpuEvent> ready(model.parameters().size());
+    const GpuBuffer copies(unwatched.size() * sizeof(float));
+    std::vector<std::size_t> told;
+    model.on_gradient_ready([&](std::size_t place) {
+      const Parameter& parameter = model.parameters()[place];
+      ready[place].record(*model.stream());
+      side.wait_for(ready[place]);
+      side.copy(copies.as<float>() + parameter.first, model.placed_gradients() + parameter.first,
+                float_bytes(parameter.count()));
+      told.push_back(place);
+    });
+    for (int again = 0; again < 3; ++again) {  // where without a function it would be captured and replayed
+      told.clear();
+      EXPECT_EQ(model.loss_and_lone_gradients(text.tokens.data(), text.targets.data()), loss);
+      side.synchronize();
+      ASSERT_EQ(told.size(), model.parameters().size());
+      for (std::size_t i = 0; i < told.size(); ++i) EXPECT_EQ(told[i], told.size() - 1 - i);
+      std::vector<float> then(unwatched.size());
+      copies.copy_to_host(then.data(), copies.bytes());
+      EXPECT_TRUE(then == unwatched);
+      EXPECT_TRUE(gradients_of(model) == unwatched);
+    }
+    model.on_gradient_ready({});
+    model.loss_and_lone_gradients(text.tokens.data(), text.targets.data());
+    EXPECT_EQ(told.size(), model.parameters().size());
+  }
+}
+
 }  // namespace
 }  // namespace strobe::lm

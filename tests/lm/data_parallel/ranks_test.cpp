@@ -36,6 +36,8 @@ TEST_F(DataParallelRanks, ATiedTensorIsExchangedAfterItsLastUse) { expect_fine("
 
 TEST_F(DataParallelRanks, ASharedOptimizerChangesNoBitAndTakesItsPartOfTheMemory) { expect_fine("shared-optimizer"); }
 
+TEST_F(DataParallelRanks, GradientsMayLieWhereActivationsDid) { expect_fine("shared-gradients"); }
+
 TEST_F(DataParallelRanks, BeginWithTheValuesOfRank0) { expect_fine("broadcast"); }
 
 TEST_F(DataParallelRanks, BucketsAreSummedBeforeBackwardEnds) { expect_fine("events"); }

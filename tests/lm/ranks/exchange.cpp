@@ -15,7 +15,12 @@ namespace {
 using lm::ParallelEvent;
 
 lm::Replica replica_of(const lm::Model& model) {
-  lm::Replica replica{.values = model.values(), .gradients = model.gradients(), .tensors = {}};
+  lm::Replica replica{.values = model.placed_values(),
+                      .gradients = model.placed_gradients(),
+                      .count = lm::parameter_count(model.shape()),
+                      .tensors = {},
+                      .place = model.place(),
+                      .stream = model.stream()};
   for (const lm::Parameter& parameter : model.parameters()) {
     replica.tensors.push_back({.first = parameter.first, .count = parameter.count()});
   }
@@ -24,12 +29,12 @@ lm::Replica replica_of(const lm::Model& model) {
 
 }  // namespace
 
-int calls_and_bytes(comm::Communicator& communicator) {
+int calls_and_bytes(comm::Communicator& communicator, const ops::Place& place) {
   Faults faults(communicator);
   const auto parameters = static_cast<std::int64_t>(lm::parameter_table(small_shape()).size());
   const std::int64_t bytes = lm::parameter_count(small_shape()) * 4;
   for (const lm::Strategy& strategy : lm::strategies()) {
-    lm::Model model(small_shape(), 1, DType::fp32, {.threads = 1}, {.optimizer = lm::OptimizerMemory::outside});
+    lm::Model model(small_shape(), 1, DType::fp32, place, {.optimizer = lm::OptimizerMemory::outside});
     model.begin(1);
     lm::ParallelModel together(model, communicator, {.exchange = exchange_by(strategy)});
     together.begin();
@@ -56,11 +61,11 @@ int calls_and_bytes(comm::Communicator& communicator) {
 
 // Before the last gradient is told of, backward waits until the first bucket's sums are there: only a strategy whose
 // communication goes on during backward gets so far.
-int order_of_events(comm::Communicator& communicator) {
+int order_of_events(comm::Communicator& communicator, const ops::Place& place) {
   Faults faults(communicator);
   for (const lm::Strategy& strategy : lm::strategies()) {
     const bool overlaps = strategy.start == lm::Start::when_ready;
-    lm::Model model(small_shape(), 1, DType::fp32, {.threads = 1}, {.optimizer = lm::OptimizerMemory::outside});
+    lm::Model model(small_shape(), 1, DType::fp32, place, {.optimizer = lm::OptimizerMemory::outside});
     model.begin(1);
     lm::DataParallel exchange(communicator, replica_of(model), exchange_by(strategy));
     exchange.begin();
@@ -104,8 +109,9 @@ std::vector<double> train_tied(comm::Communicator& ranks, const lm::Strategy& st
   std::vector<float> values(2 * kTied, 0.9f), gradients(2 * kTied);
   const float *const a = values.data(), *const b = a + kTied;
   float *const da = gradients.data(), *const db = da + kTied;
-  const lm::Replica replica{.values = values,
-                            .gradients = gradients,
+  const lm::Replica replica{.values = values.data(),
+                            .gradients = gradients.data(),
+                            .count = 2 * kTied,
                             .tensors = {{.first = 0, .count = kTied, .uses = 2}, {.first = kTied, .count = kTied}}};
   lm::DataParallel exchange(ranks, replica, {.strategy = strategy, .bucket_bytes = 30});
   exchange.begin();

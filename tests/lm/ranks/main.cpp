@@ -1,4 +1,4 @@
-// lm_ranks SCENARIO: one rank of a test. Ends with 1 where something is wrong, and as the program does by
+// lm_ranks SCENARIO [cuda|nccl]: one rank of a test. Ends with 1 where something is wrong, and as the program does by
 // errors: one line on the standard error, code 2 or 3.
 #include <stdlib.h>
 
@@ -8,16 +8,20 @@
 namespace strobe::test {
 namespace {
 
-int run(const std::string& scenario) {
+// where: cpu; cuda, over MPI or alone; nccl: cuda over NCCL.
+int run(const std::string& scenario, const std::string& where) {
   const comm::Variable variable = [](const char* name) -> const char* { return getenv(name); };
-  comm::Communicator communicator(comm::this_world(), {.limits = comm::limits_from(variable)});
-  if (scenario == "equal") return equals_one_process(communicator);
+  const comm::EngineKind engine = where == "nccl" ? comm::EngineKind::nccl : comm::EngineKind::automatic;
+  comm::Communicator communicator(comm::this_world(), {.engine = engine, .limits = comm::limits_from(variable)});
+  const ops::Place place{.device = where == "cpu" ? Device::cpu : Device::cuda, .threads = 1};
+  if (scenario == "equal") return equals_one_process(communicator, place);
+  if (scenario == "shared-optimizer") return shared_optimizer(communicator, place);
+  if (scenario == "shared-gradients") return shared_gradients(communicator, place);
+  if (scenario == "broadcast") return first_broadcast(communicator, place);
+  if (scenario == "events") return order_of_events(communicator, place);
+  if (scenario == "calls") return calls_and_bytes(communicator, place);
+  if (scenario == "averages") return averages(communicator, place);
   if (scenario == "tied") return tied_tensor(communicator);
-  if (scenario == "shared-optimizer") return shared_optimizer(communicator);
-  if (scenario == "broadcast") return first_broadcast(communicator);
-  if (scenario == "events") return order_of_events(communicator);
-  if (scenario == "calls") return calls_and_bytes(communicator);
-  if (scenario == "averages") return averages(communicator);
   if (scenario == "refusals") return refusals(communicator);
   throw Error(ErrorCode::invalid_argument, "no such scenario: " + scenario);
 }
@@ -28,7 +32,7 @@ int run(const std::string& scenario) {
 int main(int count, char** words) {
   if (count < 2) return 2;
   try {
-    return strobe::test::run(words[1]) == 0 ? 0 : 1;
+    return strobe::test::run(words[1], count > 2 ? words[2] : "cpu") == 0 ? 0 : 1;
   } catch (const strobe::Error& error) {
     std::fprintf(stderr, "strobe: %s\n", error.what());
     return error.code() == strobe::ErrorCode::runtime ? 3 : 2;

@@ -1,4 +1,4 @@
-// What a rank does in a test of data parallel training, lm_ranks NAME. Each returns the number of faults
+// What a rank does in a test of data parallel training, lm_ranks NAME [cuda|nccl]. Each returns the number of faults
 // that it found, having told them on the standard error.
 #pragma once
 
@@ -6,16 +6,16 @@
 #include <string>
 
 #include "comm/communicator.h"
+#include "ops/place.h"
 
 namespace strobe::test {
 
-int equals_one_process(comm::Communicator& communicator);
-int shared_optimizer(comm::Communicator& communicator);
-int first_broadcast(comm::Communicator& communicator);
-int order_of_events(comm::Communicator& communicator);
-int calls_and_bytes(comm::Communicator& communicator);
+// place: where the model is.
+using Scenario = int(comm::Communicator& communicator, const ops::Place& place);
+
+Scenario equals_one_process, shared_optimizer, shared_gradients, first_broadcast, order_of_events, calls_and_bytes,
+    averages;
 int tied_tensor(comm::Communicator& communicator);
-int averages(comm::Communicator& communicator);
 int refusals(comm::Communicator& communicator);
 
 // Counts what is not so, and tells it.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lm/data_parallel/parallel_model.h"
+#include "lm/memory.h"
 #include "lm/text.h"
 
 namespace strobe::test {
@@ -40,42 +41,53 @@ struct Training {
   double eps = 1e-8;
   DType dtype = DType::fp32;
   std::vector<std::string> frozen{};
+  lm::GradientMemory gradients = lm::GradientMemory::own;
+  lm::Recompute recompute = lm::Recompute::none;
 };
 
+inline std::vector<float> values_of(const lm::Model& model) {
+  std::vector<float> values(static_cast<std::size_t>(lm::parameter_count(model.shape())));
+  model.read_state(lm::State::values, values);
+  return values;
+}
+
 // One process, by Model's own gradients and AdamW on what is not frozen.
-inline Trained train_alone(const Training& training) {
-  lm::Model model(small_shape(), kBatch, training.dtype, {.threads = 1});
+inline Trained train_alone(const ops::Place& place, const Training& training) {
+  lm::Model model(small_shape(), kBatch, training.dtype, place);
   model.begin(1);
-  const std::span<float> values = model.values(), gradients = model.gradients();
-  std::vector<float> mean(values.size()), variance(values.size());
+  const std::size_t bytes = lm::float_bytes(lm::parameter_count(small_shape()));
+  const lm::Memory mean(model.stream(), bytes, "mean"), variance(model.stream(), bytes, "variance");
+  mean.clear();
+  variance.clear();
   std::vector<ops::Trained> trained;
   for (const lm::Parameter& parameter : model.parameters()) {
     if (std::find(training.frozen.begin(), training.frozen.end(), parameter.name) != training.frozen.end()) continue;
     trained.push_back({.count = parameter.count(),
-                       .value = values.data() + parameter.first,
-                       .gradient = gradients.data() + parameter.first,
-                       .mean = mean.data() + parameter.first,
-                       .variance = variance.data() + parameter.first});
+                       .value = model.placed_values() + parameter.first,
+                       .gradient = model.placed_gradients() + parameter.first,
+                       .mean = mean.as<float>() + parameter.first,
+                       .variance = variance.as<float>() + parameter.first});
   }
   Trained result;
   for (int step = 1; step <= kSteps; ++step) {
     const lm::Text text(small_shape(), kBatch, static_cast<unsigned>(step));
     result.losses.push_back(model.loss_and_lone_gradients(text.tokens.data(), text.targets.data()));
-    result.norms.push_back(ops::gradient_norm({.threads = 1}, trained));
+    result.norms.push_back(ops::gradient_norm(model.place(), trained));
     ops::AdamW adamw = step_options(step, training.clip, training.eps).adamw;
     adamw.gradient_scale = ops::clip_factor(result.norms.back(), training.clip);
-    ops::adamw({.threads = 1}, adamw, trained);
+    ops::adamw(model.place(), adamw, trained);
     model.copy_values();
   }
-  result.values.assign(values.begin(), values.end());
+  result.values = values_of(model);
   return result;
 }
 
 // The ranks begin with different values.
-inline Trained train_together(comm::Communicator& communicator, const lm::Strategy& strategy,
+inline Trained train_together(comm::Communicator& communicator, const ops::Place& place, const lm::Strategy& strategy,
                               const Training& training) {
-  lm::Model model(small_shape(), lm::batch_of_a_rank(kBatch, communicator.size()), training.dtype, {.threads = 1},
-                  {.optimizer = lm::OptimizerMemory::outside});
+  lm::Model model(
+      small_shape(), lm::batch_of_a_rank(kBatch, communicator.size()), training.dtype, place,
+      {.gradients = training.gradients, .optimizer = lm::OptimizerMemory::outside, .recompute = training.recompute});
   model.begin(1 + static_cast<std::uint64_t>(communicator.rank()));
   lm::ParallelModel together(model, communicator, {.exchange = exchange_by(strategy), .frozen = training.frozen});
   together.begin();
@@ -87,7 +99,7 @@ inline Trained train_together(comm::Communicator& communicator, const lm::Strate
     result.losses.push_back(taken.loss);
     result.norms.push_back(taken.gradient_norm);
   }
-  result.values.assign(model.values().begin(), model.values().end());
+  result.values = values_of(model);
   return result;
 }
 

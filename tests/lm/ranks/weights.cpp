@@ -1,7 +1,7 @@
 // Weights after some steps: those of one process on the whole batch, the same bits again, the same bits sharded.
 #include <fmt/format.h>
 
-#include "device/host/allocator.h"
+#include "lm/memory.h"
 #include "lm/ranks/scenario.h"
 #include "lm/ranks/training.h"
 
@@ -28,7 +28,7 @@ std::vector<std::string> not_as_told(std::span<const float> values, const std::v
 
 // AdamW divides by the gradient's own size, so an element whose gradient is nearly 0 moves by the rounding of a sum:
 // with the usual eps it is parameters that are held to 1e-5, with a larger one every single element.
-int equals_one_process(comm::Communicator& communicator) {
+int equals_one_process(comm::Communicator& communicator, const ops::Place& place) {
   Faults faults(communicator);
   const Training trainings[] = {{},
                                 {.clip = 0.5},
@@ -37,10 +37,10 @@ int equals_one_process(comm::Communicator& communicator) {
                                  .eps = kLargeEps,
                                  .frozen = {"embedding.weight", "layers.1.feed_forward.w1.weight", "norm.weight"}}};
   for (const Training& training : trainings) {
-    const Trained alone = train_alone(training);
+    const Trained alone = train_alone(place, training);
     if (training.clip > 0) faults.expect(alone.norms[0] > training.clip, "nothing is clipped");
     for (const lm::Strategy& strategy : lm::strategies()) {
-      const Trained together = train_together(communicator, strategy, training);
+      const Trained together = train_together(communicator, place, strategy, training);
       const auto expect = [&](bool holds, const std::string& what) {
         faults.expect(holds, fmt::format("{}, clip {}, {} frozen: {}", strategy.name, training.clip,
                                          training.frozen.size(), what));
@@ -54,7 +54,7 @@ int equals_one_process(comm::Communicator& communicator) {
         expect(std::abs(together.norms[step] - alone.norms[step]) < 1e-5 * alone.norms[step],
                fmt::format("step {}: norm {}, not {}", step + 1, together.norms[step], alone.norms[step]));
       }
-      expect(train_together(communicator, strategy, training) == together, "other bits when run again");
+      expect(train_together(communicator, place, strategy, training) == together, "other bits when run again");
       std::vector<float> first = together.values;  // rank 0's
       communicator.broadcast(comm::elements(std::span(first)));
       expect(first == together.values, "other weights than rank 0");
@@ -67,10 +67,10 @@ int equals_one_process(comm::Communicator& communicator) {
 }
 
 // Against the unsharded strategy with the same calls: to the bit, by reduce-scatter within 1e-6.
-int shared_optimizer(comm::Communicator& communicator) {
+int shared_optimizer(comm::Communicator& communicator, const ops::Place& place) {
   Faults faults(communicator);
   const auto train = [&](const char* name) {
-    return train_together(communicator, lm::strategy_of(name), {.clip = 0.5, .dtype = DType::fp32});
+    return train_together(communicator, place, lm::strategy_of(name), {.clip = 0.5, .dtype = DType::fp32});
   };
   const Trained flat = train("flat"), bucketed = train("bucketed");
   faults.expect(train("sharded") == flat, "sharded is not flat");
@@ -78,42 +78,65 @@ int shared_optimizer(comm::Communicator& communicator) {
   faults.expect(difference_of(train("sharded-rs").values, bucketed.values).element < 1e-6,
                 "sharded-rs is not bucketed");
   const Training bf16{.clip = 0.5, .dtype = DType::bf16};
-  faults.expect(train_together(communicator, lm::strategy_of("sharded"), bf16) ==
-                    train_together(communicator, lm::strategy_of("flat"), bf16),
+  faults.expect(train_together(communicator, place, lm::strategy_of("sharded"), bf16) ==
+                    train_together(communicator, place, lm::strategy_of("flat"), bf16),
                 "bf16: sharded is not flat");
 
   const std::size_t all = static_cast<std::size_t>(lm::parameter_count(small_shape())) * sizeof(float);
+  const auto held = [&] {
+    const bool on_gpu = place.device == Device::cuda;
+    return on_gpu ? gpu_allocator().statistics().current : host_allocator().statistics().current;
+  };
   std::size_t largest = 0;
   for (const lm::Parameter& parameter : lm::parameter_table(small_shape())) {
     largest = std::max(largest, static_cast<std::size_t>(parameter.count()) * sizeof(float));
   }
   for (const lm::Strategy& strategy : lm::strategies()) {
-    const std::size_t before = host_allocator().statistics().current;
-    lm::Model model(small_shape(), 1, DType::fp32, {.threads = 1}, {.optimizer = lm::OptimizerMemory::outside});
-    const std::size_t held = host_allocator().statistics().current;
+    const std::size_t before = held();
+    lm::Model model(small_shape(), 1, DType::fp32, place, {.optimizer = lm::OptimizerMemory::outside});
+    const std::size_t of_model = held();
     const lm::ParallelModel together(model, communicator, {.exchange = exchange_by(strategy)});
-    const std::size_t added = host_allocator().statistics().current - held;
+    const std::size_t added = held() - of_model;
     const auto ranks = static_cast<std::size_t>(communicator.size());
     const std::size_t parts = strategy.updates == lm::Updates::scattered_share ? 3 : 2;  // with the gradient's share
-    const std::size_t most = strategy.updates == lm::Updates::all ? parts * all : parts * (all / ranks) + largest;
+    const std::size_t most =
+        sizeof(ops::Update) + (strategy.updates == lm::Updates::all ? parts * all : parts * (all / ranks) + largest);
     faults.expect(added <= most && added >= parts * all / (strategy.updates == lm::Updates::all ? 1 : ranks) - largest,
                   fmt::format("{}: {} bytes of optimizer, at most {}", strategy.name, added, most));
     if (strategy.updates == lm::Updates::all) {
-      lm::Model whole(small_shape(), 1, DType::fp32, {.threads = 1});
-      const std::size_t with_state = host_allocator().statistics().current - held - added;
-      faults.expect(with_state == held - before + 2 * all, "the model still has state of its own");
+      lm::Model whole(small_shape(), 1, DType::fp32, place);
+      const std::size_t with_state = held() - of_model - added;
+      faults.expect(with_state == of_model - before + 2 * all, "the model still has state of its own");
+    }
+  }
+  return faults.count();
+}
+
+// Gradients that lie where activations did are final when they are told of: what the exchange writes into them,
+// backward does not read any more.
+int shared_gradients(comm::Communicator& communicator, const ops::Place& place) {
+  Faults faults(communicator);
+  for (const lm::Strategy& strategy : lm::strategies()) {
+    const Trained own = train_together(communicator, place, strategy, {.clip = 0.5});
+    for (const lm::Recompute recompute : {lm::Recompute::none, lm::Recompute::attention, lm::Recompute::block}) {
+      const Trained shared =
+          train_together(communicator, place, strategy,
+                         {.clip = 0.5, .gradients = lm::GradientMemory::shared, .recompute = recompute});
+      faults.expect(shared == own, fmt::format("{}, recompute {}: other bits where gradients share memory",
+                                               strategy.name, lm::name_of(recompute)));
     }
   }
   return faults.count();
 }
 
 // Rank 0's averages to the ranks that keep them and back, in pieces that end anywhere.
-int averages(comm::Communicator& communicator) {
+int averages(comm::Communicator& communicator, const ops::Place& place) {
   Faults faults(communicator);
   using Average = lm::DataParallel::Average;
   constexpr std::size_t kPiece = 7777;
+  const auto count = static_cast<std::size_t>(lm::parameter_count(small_shape()));
   for (const lm::Strategy& strategy : lm::strategies()) {
-    lm::Model model(small_shape(), 1, DType::fp32, {.threads = 1}, {.optimizer = lm::OptimizerMemory::outside});
+    lm::Model model(small_shape(), 1, DType::fp32, place, {.optimizer = lm::OptimizerMemory::outside});
     model.begin(1);
     const std::string frozen = "layers.1.feed_forward.w1.weight";
     lm::ParallelModel together(model, communicator, {.exchange = exchange_by(strategy), .frozen = {frozen}});
@@ -124,8 +147,8 @@ int averages(comm::Communicator& communicator) {
     std::vector<float> piece;
     const auto each_piece = [&](const auto& use) {
       for (const Average which : {Average::mean, Average::variance}) {
-        for (std::size_t first = 0; first < model.values().size(); first += kPiece) {
-          piece.assign(std::min(kPiece, model.values().size() - first), -1.0f);
+        for (std::size_t first = 0; first < count; first += kPiece) {
+          piece.assign(std::min(kPiece, count - first), -1.0f);
           use(which, first);
         }
       }
@@ -149,13 +172,13 @@ int averages(comm::Communicator& communicator) {
   return faults.count();
 }
 
-int first_broadcast(comm::Communicator& communicator) {
+int first_broadcast(comm::Communicator& communicator, const ops::Place& place) {
   Faults faults(communicator);
-  lm::Model model(small_shape(), 1, DType::fp32, {.threads = 1}, {.optimizer = lm::OptimizerMemory::outside});
+  lm::Model model(small_shape(), 1, DType::fp32, place, {.optimizer = lm::OptimizerMemory::outside});
   lm::Model wanted(small_shape(), 1, DType::fp32, {.threads = 1});
   wanted.begin(7);
   model.begin(7 + static_cast<std::uint64_t>(communicator.rank()));
-  const auto same = [&] { return std::equal(model.values().begin(), model.values().end(), wanted.values().begin()); };
+  const auto same = [&] { return values_of(model) == values_of(wanted); };
   faults.expect(same() == (communicator.rank() == 0), "ranks began alike");
   lm::ParallelModel together(model, communicator,
                              {.exchange = exchange_by(lm::strategy_of("naive")), .frozen = {"embedding.weight"}});

@@ -1,0 +1,60 @@
+// The scenarios of ranks_test.cpp with the model on a GPU: two ranks that share the card over MPI, one over NCCL.
+#include <gtest/gtest.h>
+
+#include "cli/run_program.h"
+#include "comm/engine.h"
+#include "support/gpu.h"
+
+namespace strobe::test {
+namespace {
+
+class GpuDataParallelRanks : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "no mpirun in PATH";
+  }
+
+  void expect_fine(int ranks, const std::string& scenario, const std::string& where) {
+    const Scratch scratch;
+    const Program program =
+        run_command("STROBE_COMM_TIMEOUT=60 '" STROBE_PROGRAM "' launch -n " + std::to_string(ranks) +
+                        " --grace 60 -- '" STROBE_LM_RANKS "' " + scenario + " " + where,
+                    scratch);
+    EXPECT_EQ(program.code, 0) << scenario << " on " << ranks << " ranks: " << program.errors;
+  }
+  void expect_fine_sharing_a_card(const std::string& scenario) {
+    if (const char* why = comm::why_no_mpi()) GTEST_SKIP() << why;
+    expect_fine(2, scenario, "cuda");
+  }
+};
+
+TEST_F(GpuDataParallelRanks, EveryStrategyEqualsOneProcess) { expect_fine_sharing_a_card("equal"); }
+
+TEST_F(GpuDataParallelRanks, ASharedOptimizerChangesNoBitAndTakesItsPartOfTheMemory) {
+  expect_fine_sharing_a_card("shared-optimizer");
+}
+
+TEST_F(GpuDataParallelRanks, GradientsMayLieWhereActivationsDid) { expect_fine_sharing_a_card("shared-gradients"); }
+
+TEST_F(GpuDataParallelRanks, BeginWithTheValuesOfRank0) { expect_fine_sharing_a_card("broadcast"); }
+
+TEST_F(GpuDataParallelRanks, BucketsAreSummedBeforeBackwardEnds) { expect_fine_sharing_a_card("events"); }
+
+TEST_F(GpuDataParallelRanks, CallsAndBytesAreThoseOfTheStrategy) { expect_fine_sharing_a_card("calls"); }
+
+TEST_F(GpuDataParallelRanks, AveragesGoWhereTheyBelongAndComeBack) { expect_fine_sharing_a_card("averages"); }
+
+// Shares that differ by one element.
+TEST_F(GpuDataParallelRanks, FourShareACard) {
+  if (const char* why = comm::why_no_mpi()) GTEST_SKIP() << why;
+  expect_fine(4, "shared-optimizer", "cuda");
+}
+
+TEST_F(GpuDataParallelRanks, OneRankOverNccl) {
+  if (const char* why = comm::why_no_nccl()) GTEST_SKIP() << why;
+  for (const char* scenario : {"equal", "shared-optimizer", "events", "averages"}) expect_fine(1, scenario, "nccl");
+}
+
+}  // namespace
+}  // namespace strobe::test
