@@ -52,15 +52,18 @@ std::size_t predicted_workspace(const BenchCase& one) {
 
 std::size_t predicted_bytes(const BenchCase& one) { return predicted_model(one) + predicted_workspace(one); }
 
-const BenchCase& check_memory(const BenchCase& one, int processes) {
-  const bool on_gpu = one.place.device == Device::cuda;
-  if (on_gpu && processes == 1) return one;
-  const std::int64_t available = on_gpu ? free_gpu_memory() : read_memory_info().available;
-  if (available <= 0) return one;  // it is not known
+const BenchCase& check_memory(const BenchCase& one) {
+  if (one.place.device == Device::cpu) check_shared_memory(one, 1);
+  return one;
+}
+
+void check_shared_memory(const BenchCase& one, int processes) {
+  const std::int64_t available = one.place.device == Device::cuda ? free_gpu_memory() : read_memory_info().available;
+  if (available <= 0) return;  // it is not known
   const std::size_t free = static_cast<std::size_t>(available) / static_cast<std::size_t>(processes);
   std::size_t needed = predicted_model(one);
   if (needed <= free) needed += predicted_workspace(one);
-  if (needed <= free) return one;
+  if (needed <= free) return;
   fail(ErrorCode::out_of_memory, "cannot allocate {} bytes: {} are free{}", needed, free,
        processes == 1 ? "" : fmt::format(" for each of {} ranks that share them", processes));
 }

@@ -113,7 +113,7 @@ std::string lacking_memory(comm::Communicator& communicator, const BenchCase& on
   share.batch = batch_of_a_rank(one.batch, communicator.size());
   std::string own;
   try {
-    check_memory(share, ranks_that_share(communicator.world(), one.place.device));
+    check_shared_memory(share, ranks_that_share(communicator.world(), one.place.device));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::out_of_memory) throw;
     own = error.what();

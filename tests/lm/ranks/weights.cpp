@@ -117,13 +117,13 @@ int shared_optimizer(comm::Communicator& communicator, const ops::Place& place) 
 int shared_gradients(comm::Communicator& communicator, const ops::Place& place) {
   Faults faults(communicator);
   for (const lm::Strategy& strategy : lm::strategies()) {
-    const Trained own = train_together(communicator, place, strategy, {.clip = 0.5});
     for (const lm::Recompute recompute : {lm::Recompute::none, lm::Recompute::attention, lm::Recompute::block}) {
-      const Trained shared =
-          train_together(communicator, place, strategy,
-                         {.clip = 0.5, .gradients = lm::GradientMemory::shared, .recompute = recompute});
-      faults.expect(shared == own, fmt::format("{}, recompute {}: other bits where gradients share memory",
-                                               strategy.name, lm::name_of(recompute)));
+      Training training{.clip = 0.5, .recompute = recompute};
+      const Trained own = train_together(communicator, place, strategy, training);
+      training.gradients = lm::GradientMemory::shared;
+      faults.expect(train_together(communicator, place, strategy, training) == own,
+                    fmt::format("{}, recompute {}: other bits where gradients share memory", strategy.name,
+                                lm::name_of(recompute)));
     }
   }
   return faults.count();
