@@ -108,5 +108,19 @@ TEST_F(GpuLmDdp, EveryStrategyIsARowOfTheBench) {
   }
 }
 
+// What a card cannot hold for all its ranks is a row, on all of them alike; a cell beside it is measured.
+TEST_F(GpuLmDdp, WhatDoesNotFitTheCardIsARow) {
+  const Program program =
+      launch(2,
+             "lm bench --device cuda --ddp flat --size tiny --context 64 --batch 2,1000000 --warmup 0 --steps 1 "
+             "--output out.json");
+  ASSERT_EQ(program.code, 0) << program.errors;
+  const Json document = Json::parse(scratch_.read("out.json"));
+  std::vector<std::string> statuses;
+  for (const Json& row : document.at("rows").as_array()) statuses.push_back(row.at("status").as_string());
+  EXPECT_EQ(statuses, (std::vector<std::string>{"ok", "ok", "oom", "oom"}));
+  EXPECT_NE(program.output.find("ranks that share them"), std::string::npos) << program.output;
+}
+
 }  // namespace
 }  // namespace strobe::test
