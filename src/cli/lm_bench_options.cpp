@@ -110,10 +110,7 @@ void add_lm_cell_options(OptionTable& table, LmBenchOptions& options) {
   table.add({.name = "device",
              .placeholder = "cpu|cuda",
              .help = "default: cuda where there is a GPU",
-             .apply = [&](auto flag, auto value) {
-               options.device = parse_device(flag, value);
-               options.chose_device = true;
-             }});
+             .apply = [&](auto flag, auto value) { options.device = parse_device(flag, value); }});
   table.add({.name = "threads",
              .placeholder = "N",
              .help = "of the CPU; default: all cores of this process",
