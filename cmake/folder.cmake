@@ -7,7 +7,7 @@
 #   cudnn/**                      only with the headers of cudnn-frontend
 #   cupti/**, nvtx/**             only with the toolkit's headers of these
 #   onednn/**, mpi/**, nccl/**    only with that library
-#   isa/*.cpp                     never: src/attention/CMakeLists.txt lists them with their flags
+#   isa/*.cpp                     never: strobe_instruction_sets() adds them with their flags
 function(strobe_folder name)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.cpp *.cu)

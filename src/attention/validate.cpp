@@ -6,9 +6,9 @@
 
 #include "attention/check_lengths.h"
 #include "attention/check_view.h"
-#include "attention/cpu/isa.h"
 #include "core/fail.h"
 #include "device/gpu_facts.h"
+#include "device/host/instruction_sets.h"
 #include "device/host/thread_pool.h"
 
 namespace strobe {
@@ -31,7 +31,7 @@ void check_execution(const Execution& execution, Problem& problem) {
     problem.gpu = gpu.facts;
     problem.stream = execution.stream;
   } else {
-    problem.cpu_isa = cpu::forced_isa();
+    problem.cpu_isa = forced_instruction_set();
   }
   if (execution.threads < 0 || execution.threads > kMaxThreads) {
     fail(kInvalid, "attention: threads is {}; valid are 0 (all cores of this process) to {}", execution.threads,

@@ -7,6 +7,7 @@
 
 #include "attention/cpu/product_rate.h"
 #include "attention/standard/gpu_product_rate.h"
+#include "device/host/instruction_sets.h"
 #include "device/host/thread_pool.h"
 #include "measure/environment.h"
 #include "measure/rates.h"

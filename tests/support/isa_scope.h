@@ -6,16 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "attention/cpu/isa.h"
+#include "device/host/instruction_sets.h"
 
 namespace strobe::test {
 
 inline std::vector<std::string> available_isas() {
-  int count = 0;
-  const cpu::IsaName* names = cpu::isa_names(&count);
   std::vector<std::string> list;
-  for (int i = 0; i < count; ++i) {
-    if (names[i].available) list.push_back(names[i].name);
+  for (const InstructionSet& one : instruction_sets()) {
+    if (one.available) list.emplace_back(one.name);
   }
   return list;
 }

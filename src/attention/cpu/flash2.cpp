@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "attention/kernel_list.h"
+#include "device/host/instruction_sets.h"
 #include "device/host/thread_pool.h"
 
 namespace strobe {
@@ -18,7 +19,7 @@ std::string refusal(const Problem& problem) {
   if (problem.d > kMostTiledDim || problem.dv > kMostTiledDim) {
     return fmt::format("head dimensions {} and {}; it takes up to {}", problem.d, problem.dv, kMostTiledDim);
   }
-  return cpu::isa_refusal(problem.cpu_isa.c_str());
+  return instruction_set_refusal(problem.cpu_isa.c_str());
 }
 
 std::string configuration(const Problem& problem) {

@@ -20,7 +20,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 #include "strobe/dtype.h"
 
@@ -199,23 +198,10 @@ struct Isa {
   void (*dot_rows)(const DotRows&);
 };
 
-// What STROBE_CPU_ISA names now; "" where it does not. A call reads it once (Problem::cpu_isa): were it read again
-// after the workspace was sized, a change in between would overrun that.
-const char* forced_isa();
-
-// Why there is no instruction set of that name on this machine or in this build; empty where there is, and for "".
-std::string isa_refusal(const char* forced);
-
 // The best instruction set of this machine for a type, or the named one where the name is not "".
-// Throws Error(unsupported) with isa_refusal's reason.
+// Throws Error(unsupported) with instruction_set_refusal's reason. A call reads STROBE_CPU_ISA once
+// (Problem::cpu_isa): were it read again after the workspace was sized, a change in between would overrun that.
 const Isa& choose_isa(DType dtype, const char* forced);
-
-// For people and tests: names built in, and whether this machine has them.
-struct IsaName {
-  const char* name;
-  bool available;
-};
-const IsaName* isa_names(int* count);
 
 // The named table, or null where this machine or build does not have it.
 const Isa* find_isa(const char* name);

@@ -10,6 +10,7 @@
 #include "attention/cpu/isa.h"
 #include "core/half.h"
 #include "device/host/allocator.h"
+#include "device/host/instruction_sets.h"
 #include "device/host/thread_pool.h"
 
 namespace strobe {
@@ -81,8 +82,8 @@ class Product {
 }  // namespace
 
 std::optional<double> matrix_product_rate(DType dtype, int threads, double seconds) {
-  if (!cpu::isa_refusal(cpu::forced_isa()).empty()) return std::nullopt;
-  const cpu::Isa& isa = cpu::choose_isa(dtype, cpu::forced_isa());
+  if (!instruction_set_refusal(forced_instruction_set()).empty()) return std::nullopt;
+  const cpu::Isa& isa = cpu::choose_isa(dtype, forced_instruction_set());
   std::vector<double> rates(static_cast<std::size_t>(threads));
   parallel(threads, [&](int thread) {
     const Product product(isa, dtype);
@@ -106,16 +107,8 @@ std::optional<double> matrix_product_rate(DType dtype, int threads, double secon
 }
 
 std::string instruction_set_for(DType dtype) {
-  const char* forced = cpu::forced_isa();
-  return cpu::isa_refusal(forced).empty() ? cpu::choose_isa(dtype, forced).name : "none";
-}
-
-std::vector<InstructionSet> instruction_sets() {
-  int count = 0;
-  const cpu::IsaName* names = cpu::isa_names(&count);
-  std::vector<InstructionSet> sets;
-  for (int i = 0; i < count; ++i) sets.push_back({names[i].name, names[i].available});
-  return sets;
+  const char* forced = forced_instruction_set();
+  return instruction_set_refusal(forced).empty() ? cpu::choose_isa(dtype, forced).name : "none";
 }
 
 }  // namespace strobe

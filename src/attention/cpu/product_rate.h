@@ -1,10 +1,9 @@
-// What the packed matrix product at the heart of flash2 reaches on this machine, and which instruction sets it may
-// use: with standard/gpu_product_rate.h the only headers of attention/ besides the public ones that bench/ includes.
+// What the packed matrix product at the heart of flash2 reaches on this machine, and by which instruction set: with
+// standard/gpu_product_rate.h the only headers of attention/ besides the public ones that bench/ includes.
 #pragma once
 
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "strobe/dtype.h"
 
@@ -16,11 +15,5 @@ std::optional<double> matrix_product_rate(DType dtype, int threads, double secon
 
 // Name of that instruction set; "none" likewise.
 std::string instruction_set_for(DType dtype);
-
-struct InstructionSet {
-  std::string name;  // as in STROBE_CPU_ISA
-  bool available;    // on this machine
-};
-std::vector<InstructionSet> instruction_sets();
 
 }  // namespace strobe

@@ -4,7 +4,7 @@
 
 #include "attention/cpu/isa.h"
 #include "attention/cpu/isa/pack_pairs.h"
-#include "attention/cpu/isa/simd.h"
+#include "core/simd.h"
 
 namespace strobe::cpu {
 namespace {

@@ -5,13 +5,10 @@
 
 #include "attention/cpu/isa.h"
 #include "attention/cpu/isa/pack_blocks.h"
-#include "attention/cpu/isa/simd.h"
+#include "core/simd.h"
 
 namespace strobe::cpu {
 namespace {
-
-// sum += a * b, in sum's register: with a choice of forms GCC overwrites a factor instead, copies and spills.
-STROBE_INLINE void multiply_add(F32& sum, F32 a, F32 b) { asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b)); }
 
 template <int M, int N, int K>
 struct BroadcastEngine : BlockPack<M, N, K> {

@@ -2,7 +2,7 @@
 // shortest engine to read first. The contract of an engine is in table.h.
 #pragma once
 
-#include "attention/cpu/isa/simd.h"
+#include "core/simd.h"
 #include "strobe/dtype.h"
 
 namespace strobe::cpu {

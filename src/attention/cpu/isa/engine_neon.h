@@ -4,7 +4,7 @@
 
 #include "attention/cpu/isa.h"
 #include "attention/cpu/isa/pack_neon.h"
-#include "attention/cpu/isa/simd.h"
+#include "core/simd.h"
 
 // A line of a macro is a line of assembly.
 // clang-format off

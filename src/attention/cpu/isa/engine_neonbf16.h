@@ -8,7 +8,7 @@
 #include "attention/cpu/isa.h"
 #include "attention/cpu/isa/engine_neon.h"
 #include "attention/cpu/isa/pack_neonbf16.h"
-#include "attention/cpu/isa/simd.h"
+#include "core/simd.h"
 
 // A line of a macro is a line of assembly.
 // clang-format off

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "attention/cpu/isa/simd.h"
+#include "core/simd.h"
 
 namespace strobe::cpu {
 namespace {

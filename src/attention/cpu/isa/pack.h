@@ -4,7 +4,7 @@
 
 #include "attention/cpu/isa.h"
 #include "attention/cpu/isa/arithmetic.h"
-#include "attention/cpu/isa/simd.h"
+#include "core/simd.h"
 
 namespace strobe::cpu {
 namespace {

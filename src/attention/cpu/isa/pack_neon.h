@@ -3,8 +3,8 @@
 #pragma once
 
 #include "attention/cpu/isa.h"
-#include "attention/cpu/isa/simd.h"
 #include "attention/cpu/isa/store.h"
+#include "core/simd.h"
 
 namespace strobe::cpu {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "attention/cpu/isa.h"
 #include "attention/cpu/isa/arithmetic.h"
-#include "attention/cpu/isa/simd.h"
 #include "attention/cpu/isa/store.h"
+#include "core/simd.h"
 
 namespace strobe::cpu {
 namespace {

@@ -5,8 +5,8 @@
 #include "attention/cpu/isa.h"
 #include "attention/cpu/isa/arithmetic.h"
 #include "attention/cpu/isa/exp2_rows.h"
-#include "attention/cpu/isa/simd.h"
 #include "attention/cpu/isa/tanh.h"
+#include "core/simd.h"
 
 namespace strobe::cpu {
 namespace {

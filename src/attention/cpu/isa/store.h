@@ -2,56 +2,10 @@
 #pragma once
 
 #include "attention/cpu/isa.h"
-#include "attention/cpu/isa/simd.h"
+#include "core/simd_memory.h"
 
 namespace strobe::cpu {
 namespace {
-
-// kLanes values from, or to, consecutive elements of a type.
-STROBE_INLINE F32 load_as(const void* from, DType dtype, int at) {
-  if (dtype == DType::fp32) return load(static_cast<const float*>(from) + at);
-  const U16 bits = load(static_cast<const std::uint16_t*>(from) + at);
-  return dtype == DType::fp16 ? from_fp16(bits) : from_bf16(bits);
-}
-STROBE_INLINE void store_as(void* to, DType dtype, int at, F32 v) {
-  if (dtype == DType::fp32) return store(static_cast<float*>(to) + at, v);
-  store(static_cast<std::uint16_t*>(to) + at, dtype == DType::fp16 ? to_fp16(v) : to_bf16(v));
-}
-// The first `count` lanes only.
-inline F32 load_some(const void* from, DType dtype, int at, int count) {
-  alignas(64) char copy[sizeof(F32)] = {};
-  const int size = dtype == DType::fp32 ? 4 : 2;
-  __builtin_memcpy(copy, static_cast<const char*>(from) + at * size, static_cast<std::size_t>(count * size));
-  return load_as(copy, dtype, 0);
-}
-inline void store_some(void* to, DType dtype, int at, F32 v, int count) {
-  alignas(64) char copy[sizeof(F32)];
-  const int size = dtype == DType::fp32 ? 4 : 2;
-  store_as(copy, dtype, 0, v);
-  __builtin_memcpy(static_cast<char*>(to) + at * size, copy, static_cast<std::size_t>(count * size));
-}
-
-// Square transpose in registers: log2(kLanes) rounds that swap off-diagonal blocks of pairs of vectors.
-template <int Half>
-STROBE_INLINE void swap_blocks(F32 (&v)[kLanes]) {
-  I32 upper, lower;
-  for (int l = 0; l < kLanes; ++l) {
-    upper[l] = (l & Half) ? l - Half + kLanes : l;
-    lower[l] = (l & Half) ? l + kLanes : l + Half;
-  }
-  for (int i = 0; i < kLanes; ++i) {
-    if (i & Half) continue;
-    const F32 a = v[i], b = v[i + Half];
-    v[i] = __builtin_shuffle(a, b, upper);
-    v[i + Half] = __builtin_shuffle(a, b, lower);
-  }
-}
-STROBE_INLINE void transpose(F32 (&v)[kLanes]) {
-  if constexpr (kLanes >= 16) swap_blocks<8>(v);
-  if constexpr (kLanes >= 8) swap_blocks<4>(v);
-  swap_blocks<2>(v);
-  swap_blocks<1>(v);
-}
 
 template <class Engine>
 void store_lanes(const StoreLanes& a) {

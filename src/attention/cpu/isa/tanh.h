@@ -3,7 +3,7 @@
 // instructions after the other would wait for latencies most of the time.
 #pragma once
 
-#include "attention/cpu/isa/simd.h"
+#include "core/simd.h"
 
 namespace strobe::cpu {
 namespace {

@@ -1,5 +1,5 @@
 // Vectors of fp32 lanes on GCC's vector extensions, at the width of the instruction set this file is compiled for,
-// and the few operations that need intrinsics. Included by isa/*.cpp only, inside no namespace; leaf code, no
+// and the few operations that need intrinsics. Included by isa/*.cpp of attention/cpu/ and ops/cpu/ only; leaf code, no
 // standard library beyond fixed-width integers, so that nothing inline is shared with other translation units.
 #pragma once
 
@@ -128,6 +128,11 @@ STROBE_INLINE F32 fma(F32 a, F32 b, F32 c) {
   return a * b + c;
 #endif
 }
+
+#if defined(__AVX2__)
+// sum += a * b, in sum's register: with a choice of forms GCC overwrites a factor instead, copies and spills.
+STROBE_INLINE void multiply_add(F32& sum, F32 a, F32 b) { asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b)); }
+#endif
 
 // sum += a * b in float64. (By reference: a function that returns so wide a vector has no settled ABI.)
 STROBE_INLINE void add_product(F64& sum, F32 a, F32 b) {

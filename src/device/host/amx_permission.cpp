@@ -1,12 +1,12 @@
-// The permission that Linux on x86-64 wants before AMX's tile registers are used. Called by isa.cpp, once.
-#include "attention/cpu/amx_permission.h"
+// The permission that Linux on x86-64 wants before AMX's tile registers are used. Called by instruction_sets.cpp, once.
+#include "device/host/amx_permission.h"
 
 #if defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace strobe::cpu {
+namespace strobe {
 
 bool request_amx_permission() {
   constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;  // leaf 7, EDX
@@ -18,11 +18,11 @@ bool request_amx_permission() {
   return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
 }
 
-}  // namespace strobe::cpu
+}  // namespace strobe
 #else
-namespace strobe::cpu {
+namespace strobe {
 
 bool request_amx_permission() { return false; }
 
-}  // namespace strobe::cpu
+}  // namespace strobe
 #endif

@@ -1,0 +1,36 @@
+# strobe_instruction_sets(<target>)
+#
+# Adds cpu/isa/<name>.cpp of the current folder, the inner code of one instruction set each, to the target. The rest is
+# built for the plain architecture; cpu/isa.cpp chooses among these at run time. They are optimised in every build type,
+# since an unoptimised kernel is too slow to test, but under sanitizers no further than the rest: what those add to code
+# that is inlined this deeply takes minutes to optimise.
+set(isa_optimised -O3)
+if(STROBE_SANITIZE)
+  set(isa_optimised -O1)
+endif()
+set(isa_generic "")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+  set(isa_names generic neon neonbf16)
+  set(isa_neon "")
+  set(isa_neonbf16 -march=armv8.2-a+bf16)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+  set(isa_names generic avx2 avx512 avx512bf16 amx)
+  set(isa_avx2 -mavx2 -mfma -mf16c)
+  set(isa_avx512 ${isa_avx2} -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512)
+  set(isa_avx512bf16 ${isa_avx512} -mavx512bf16)
+  set(isa_amx ${isa_avx512bf16} -mamx-tile -mamx-bf16)
+else()
+  set(isa_names generic)
+endif()
+
+function(strobe_instruction_sets target)
+  foreach(name IN LISTS isa_names)
+    set(source ${CMAKE_CURRENT_SOURCE_DIR}/cpu/isa/${name}.cpp)
+    if(EXISTS ${source})
+      set_property(TARGET ${target} APPEND PROPERTY STROBE_ISA_BUILT ${name})
+      target_sources(${target} PRIVATE ${source})
+      set_source_files_properties(${source} PROPERTIES
+        COMPILE_OPTIONS "${isa_optimised};-fno-math-errno;-fno-trapping-math;-fno-exceptions;${isa_${name}}")
+    endif()
+  endforeach()
+endfunction()
