@@ -1,7 +1,7 @@
 #include "ops/cross_entropy.h"
 
 #include "device/host/thread_pool.h"
-#include "ops/cpu/cross_entropy.h"
+#include "ops/cpu/isa.h"
 #include "ops/cuda/launch.h"
 
 namespace strobe::ops {
@@ -11,10 +11,11 @@ void cross_entropy(const Place& place, const CrossEntropy& shape, const void* lo
   if (place.device == Device::cuda) {
     return cuda::cross_entropy(place, shape, const_cast<void*>(logits), target, losses, cuda::LogitsBecome::untouched);
   }
+  const Isa& isa = chosen_isa();
   with_type(shape.dtype, [&]<class T>(T*) {
     parallel_for(place.threads, shape.rows, [&](int, std::int64_t r) {
       const T* const row = static_cast<const T*>(logits) + r * shape.vocabulary;
-      losses[r] = log_sum_exp(row, shape.vocabulary) - widened(row[target[r]]);
+      losses[r] = isa.of<T>().log_sum_exp(row, shape.vocabulary) - widened(row[target[r]]);
     });
   });
 }
@@ -26,12 +27,13 @@ void cross_entropy_with_gradient(const Place& place, const CrossEntropy& shape, 
   }
   const float scale =
       shape.gradient_scale * (shape.loss_scale ? *shape.loss_scale : 1) / static_cast<float>(shape.rows);
+  const Isa& isa = chosen_isa();
   with_type(shape.dtype, [&]<class T>(T*) {
     parallel_for(place.threads, shape.rows, [&](int, std::int64_t r) {
       T* const row = static_cast<T*>(logits) + r * shape.vocabulary;
-      const float log_sum = log_sum_exp(row, shape.vocabulary);
+      const float log_sum = isa.of<T>().log_sum_exp(row, shape.vocabulary);
       losses[r] = log_sum - widened(row[target[r]]);
-      cross_entropy_row_gradient(row, shape.vocabulary, target[r], log_sum, scale);
+      isa.of<T>().cross_entropy_gradient(row, shape.vocabulary, target[r], log_sum, scale);
     });
   });
 }

@@ -1,14 +1,13 @@
-// OpenBLAS computes in fp32; 16-bit operands are widened first, which is exact, and results rounded once.
+// Products are computed in fp32; 16-bit operands are widened first, which is exact, and results rounded once.
 #include "ops/linear.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "core/fail.h"
 #include "device/host/allocator.h"
-#include "device/host/blas.h"
 #include "device/host/thread_pool.h"
-#include "ops/cpu/element.h"
+#include "ops/cpu/isa.h"
+#include "ops/cpu/product.h"
 #include "ops/cpu/sum.h"
 #include "ops/cuda/launch.h"
 
@@ -17,8 +16,7 @@ namespace strobe::ops {
 namespace {
 
 constexpr const char* kTag = "product workspace";
-constexpr std::int64_t kElements = 16384;            // of a task of conversions
-constexpr std::int64_t kMostSize = (1ll << 31) - 1;  // of what OpenBLAS counts in
+constexpr std::int64_t kElements = 16384;  // of a task of conversions
 
 std::size_t bytes_of(std::int64_t count, DType dtype) { return static_cast<std::size_t>(count) * size_of(dtype); }
 
@@ -29,12 +27,12 @@ class Widened {
       : buffer_(dtype == DType::fp32 ? 0 : static_cast<std::size_t>(count) * sizeof(float), kTag),
         data_(dtype == DType::fp32 ? static_cast<const float*>(data) : buffer_.as<float>()) {
     if (dtype == DType::fp32) return;
+    const Isa& isa = chosen_isa();
     with_type(dtype, [&]<class T>(T*) {
       parallel_for(place.threads, tasks_of(count, kElements), [&](int, std::int64_t task) {
-        const std::int64_t last = std::min(count, (task + 1) * kElements);
-        for (std::int64_t i = task * kElements; i < last; ++i) {
-          buffer_.as<float>()[i] = static_cast<float>(widened(static_cast<const T*>(data)[i]));
-        }
+        const std::int64_t first = task * kElements;
+        isa.of<T>().widen(static_cast<const T*>(data) + first, buffer_.as<float>() + first,
+                          std::min(kElements, count - first));
       });
     });
   }
@@ -45,30 +43,22 @@ class Widened {
   const float* data_;
 };
 
-// c (+)= a b.
-void multiply(const Place& place, const blas::Matrix& a, const blas::Matrix& b, float* c, Into into) {
-  for (const std::int64_t size : {a.rows, a.cols, b.cols}) {
-    if (size > kMostSize) {
-      fail(ErrorCode::unsupported, "ops: a matrix product of size {}; OpenBLAS counts in 31 bits", size);
-    }
+// c = a b, plus the addend where there is one, which may be c; both in the problem's type.
+void multiply_to(const Place& place, DType dtype, const blas::Matrix& a, const blas::Matrix& b, const void* addend,
+                 void* c) {
+  if (dtype == DType::fp32) {
+    return multiply(place.threads, a, b, static_cast<const float*>(addend), static_cast<float*>(c));
   }
-  const blas::BlasThreads one;
-  blas::multiply(place.threads, a, b, c, into == Into::sum ? blas::Accumulate::yes : blas::Accumulate::no);
-}
-
-// The same with c in the problem's type.
-void multiply_to(const Place& place, DType dtype, const blas::Matrix& a, const blas::Matrix& b, void* c, Into into) {
-  if (dtype == DType::fp32) return multiply(place, a, b, static_cast<float*>(c), into);
   const std::int64_t count = a.rows * b.cols;
   const Buffer result(static_cast<std::size_t>(count) * sizeof(float), kTag);
-  multiply(place, a, b, result.as<float>(), Into::set);
+  multiply(place.threads, a, b, nullptr, result.as<float>());
+  if (addend && addend != c) std::memcpy(c, addend, bytes_of(count, dtype));
+  const Isa& isa = chosen_isa();
   with_type(dtype, [&]<class T>(T*) {
     parallel_for(place.threads, tasks_of(count, kElements), [&](int, std::int64_t task) {
-      T* const to = static_cast<T*>(c);
-      for (std::int64_t i = task * kElements; i < std::min(count, (task + 1) * kElements); ++i) {
-        const auto value = static_cast<Compute<T>>(result.as<float>()[i]);
-        to[i] = narrowed<T>(into == Into::sum ? widened(to[i]) + value : value);
-      }
+      const std::int64_t first = task * kElements;
+      isa.of<T>().narrow(result.as<float>() + first, static_cast<T*>(c) + first, addend ? Into::sum : Into::set,
+                         std::min(kElements, count - first));
     });
   });
 }
@@ -94,10 +84,9 @@ void linear(const Place& place, const Linear& shape, const void* x, const void* 
                                   .addend = addend,
                                   .d = y});
   }
-  if (addend && addend != y) std::memcpy(y, addend, bytes_of(shape.rows * shape.out, shape.dtype));
   const Widened a(place, shape.dtype, x, shape.rows * shape.in), b(place, shape.dtype, weight, shape.out * shape.in);
   multiply_to(place, shape.dtype, blas::matrix(a.data(), shape.rows, shape.in),
-              blas::transposed(blas::matrix(b.data(), shape.out, shape.in)), y, addend ? Into::sum : Into::set);
+              blas::transposed(blas::matrix(b.data(), shape.out, shape.in)), addend, y);
 }
 
 void linear_backward_input(const Place& place, const Linear& shape, const void* dy, const void* weight, void* dx,
@@ -112,7 +101,7 @@ void linear_backward_input(const Place& place, const Linear& shape, const void* 
   }
   const Widened a(place, shape.dtype, dy, shape.rows * shape.out), b(place, shape.dtype, weight, shape.out * shape.in);
   multiply_to(place, shape.dtype, blas::matrix(a.data(), shape.rows, shape.out),
-              blas::matrix(b.data(), shape.out, shape.in), dx, into);
+              blas::matrix(b.data(), shape.out, shape.in), into == Into::sum ? dx : nullptr, dx);
 }
 
 void linear_backward_weight(const Place& place, const Linear& shape, const void* dy, const void* x, float* dweight,
@@ -126,8 +115,8 @@ void linear_backward_weight(const Place& place, const Linear& shape, const void*
                                   .d = dweight});
   }
   const Widened a(place, shape.dtype, dy, shape.rows * shape.out), b(place, shape.dtype, x, shape.rows * shape.in);
-  multiply(place, blas::transposed(blas::matrix(a.data(), shape.rows, shape.out)),
-           blas::matrix(b.data(), shape.rows, shape.in), dweight, into);
+  multiply(place.threads, blas::transposed(blas::matrix(a.data(), shape.rows, shape.out)),
+           blas::matrix(b.data(), shape.rows, shape.in), into == Into::sum ? dweight : nullptr, dweight);
 }
 
 }  // namespace strobe::ops

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "device/host/thread_pool.h"
-#include "ops/cpu/element.h"
+#include "ops/cpu/isa.h"
 #include "ops/cpu/sum.h"
 #include "ops/cuda/launch.h"
 
@@ -30,9 +30,9 @@ std::vector<Chunk> chunks_of(std::span<const Trained> tensors) {
   return chunks;
 }
 
-void store_copy(const Trained& tensor, std::int64_t first, std::int64_t last) {
+void store_copy(const Isa& isa, const Trained& tensor, std::int64_t first, std::int64_t last) {
   with_type(tensor.copy_dtype, [&]<class T>(T*) {
-    for (std::int64_t i = first; i < last; ++i) static_cast<T*>(tensor.copy)[i] = narrowed<T>(tensor.value[i]);
+    isa.of<T>().narrow(tensor.value + first, static_cast<T*>(tensor.copy) + first, Into::set, last - first);
   });
 }
 
@@ -62,28 +62,22 @@ void adamw(const Place& place, const AdamW& options, std::span<const Trained> te
 void adamw(const Place& place, const Update* update, std::span<const Trained> tensors) {
   if (place.device == Device::cuda) return cuda::adamw(place, update, tensors);
   if (update->skip != 0) return;
+  const Isa& isa = chosen_isa();
   const std::vector<Chunk> chunks = chunks_of(tensors);
   parallel_for(place.threads, static_cast<std::int64_t>(chunks.size()), [&](int, std::int64_t task) {
     const auto [tensor, first, last] = chunks[static_cast<std::size_t>(task)];
-    const Update u = *update;
-    for (std::int64_t i = first; i < last; ++i) {
-      const float gradient = tensor->gradient[i] * u.gradient_scale;
-      const float mean = u.beta1 * tensor->mean[i] + u.rest1 * gradient;
-      const float variance = u.beta2 * tensor->variance[i] + u.rest2 * gradient * gradient;
-      tensor->mean[i] = mean;
-      tensor->variance[i] = variance;
-      tensor->value[i] = tensor->value[i] * u.shrink - u.rate * mean / (std::sqrt(variance) * u.unbias2 + u.eps);
-    }
-    if (tensor->copy) store_copy(*tensor, first, last);
+    isa.adamw(*update, *tensor, first, last);
+    if (tensor->copy) store_copy(isa, *tensor, first, last);
   });
 }
 
 void round_copies(const Place& place, std::span<const Trained> tensors) {
   if (place.device == Device::cuda) return cuda::round_copies(place, tensors);
+  const Isa& isa = chosen_isa();
   const std::vector<Chunk> chunks = chunks_of(tensors);
   parallel_for(place.threads, static_cast<std::int64_t>(chunks.size()), [&](int, std::int64_t task) {
     const auto [tensor, first, last] = chunks[static_cast<std::size_t>(task)];
-    if (tensor->copy) store_copy(*tensor, first, last);
+    if (tensor->copy) store_copy(isa, *tensor, first, last);
   });
 }
 

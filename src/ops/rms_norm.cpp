@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "device/host/thread_pool.h"
-#include "ops/cpu/rms_norm.h"
+#include "ops/cpu/isa.h"
+#include "ops/cpu/sum.h"
 #include "ops/cuda/launch.h"
 
 namespace strobe::ops {
@@ -16,11 +17,13 @@ constexpr std::int64_t kRows = 16, kColumns = 64;  // of a task
 
 void rms_norm(const Place& place, const RmsNorm& norm, const void* x, const float* weight, void* y, float* inverse) {
   if (place.device == Device::cuda) return cuda::rms_norm(place, norm, x, weight, y, inverse);
+  const Isa& isa = chosen_isa();
   with_type(norm.dtype, [&]<class T>(T*) {
     parallel_for(place.threads, tasks_of(norm.rows, kRows), [&](int, std::int64_t task) {
       for (std::int64_t r = task * kRows; r < std::min(norm.rows, (task + 1) * kRows); ++r) {
         const std::int64_t at = r * norm.width;
-        inverse[r] = rms_norm_row(static_cast<const T*>(x) + at, weight, static_cast<T*>(y) + at, norm.width, norm.eps);
+        inverse[r] =
+            isa.of<T>().rms_norm(static_cast<const T*>(x) + at, weight, static_cast<T*>(y) + at, norm.width, norm.eps);
       }
     });
   });
@@ -28,19 +31,20 @@ void rms_norm(const Place& place, const RmsNorm& norm, const void* x, const floa
 
 void rms_norm_backward(const Place& place, const RmsNorm& norm, const RmsNormGradients& t) {
   if (place.device == Device::cuda) return cuda::rms_norm_backward(place, norm, t);
+  const Isa& isa = chosen_isa();
   with_type(norm.dtype, [&]<class T>(T*) {
     const auto* const x = static_cast<const T*>(t.x);
     const auto* const dy = static_cast<const T*>(t.dy);
     parallel_for(place.threads, tasks_of(norm.width, kColumns), [&](int, std::int64_t task) {
       const std::int64_t first = task * kColumns, last = std::min(norm.width, first + kColumns);
       if (t.dweight_into == Into::set) std::fill(t.dweight + first, t.dweight + last, 0.0f);
-      rms_norm_weight_backward(x, t.inverse, dy, t.dweight, norm.rows, norm.width, first, last);
+      isa.of<T>().rms_norm_weight_backward(x, t.inverse, dy, t.dweight, norm.rows, norm.width, first, last);
     });
     parallel_for(place.threads, tasks_of(norm.rows, kRows), [&](int, std::int64_t task) {
       for (std::int64_t r = task * kRows; r < std::min(norm.rows, (task + 1) * kRows); ++r) {
         const std::int64_t at = r * norm.width;
-        rms_norm_row_backward(x + at, t.weight, t.inverse[r], dy + at, static_cast<T*>(t.dx) + at, t.dx_into,
-                              norm.width);
+        isa.of<T>().rms_norm_backward(x + at, t.weight, t.inverse[r], dy + at, static_cast<T*>(t.dx) + at, t.dx_into,
+                                      norm.width);
       }
     });
   });

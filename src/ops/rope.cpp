@@ -4,7 +4,7 @@
 
 #include "core/fail.h"
 #include "device/host/thread_pool.h"
-#include "ops/cpu/rope.h"
+#include "ops/cpu/isa.h"
 #include "ops/cuda/launch.h"
 
 namespace strobe::ops {
@@ -30,12 +30,13 @@ void rope(const Place& place, const Rope& shape, const float* table, void* x, Tu
   if (place.device == Device::cuda) return cuda::rope(place, shape, table, x, turn);
   const std::int64_t stride = shape.stride > 0 ? shape.stride : shape.heads * shape.head_dim;
   const float sign = turn == Turn::forward ? 1.0f : -1.0f;
+  const Isa& isa = chosen_isa();
   with_type(shape.dtype, [&]<class T>(T*) {
     parallel_for(place.threads, shape.tokens, [&](int, std::int64_t token) {
       const std::int64_t position = shape.first_position + token % shape.context;
       for (std::int64_t head = 0; head < shape.heads; ++head) {
-        rope_head(static_cast<T*>(x) + token * stride + head * shape.head_dim, table + position * shape.head_dim,
-                  shape.head_dim, sign);
+        isa.of<T>().rope(static_cast<T*>(x) + token * stride + head * shape.head_dim, table + position * shape.head_dim,
+                         shape.head_dim, sign);
       }
     });
   });

@@ -20,6 +20,8 @@ struct Fp16 {
 template <class T>
 using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
+namespace {  // every instruction set has its own copy
+
 inline float widened(Bf16 x) { return bf16_to_float(x.bits); }
 inline float widened(Fp16 x) { return fp16_to_float(x.bits); }
 inline float widened(float x) { return x; }
@@ -35,6 +37,8 @@ T narrowed(Compute<T> x) {
     return x;
   }
 }
+
+}  // namespace
 
 // body(type) with a null pointer of the element's type.
 template <class Body>

@@ -8,6 +8,7 @@
 #include "ops/place.h"
 
 namespace strobe::ops {
+namespace {  // every instruction set has its own copy
 
 // Returns 1 / sqrt(mean(x^2) + eps).
 template <class T>
@@ -44,4 +45,5 @@ void rms_norm_weight_backward(const T* x, const Compute<T>* inverse, const T* dy
   }
 }
 
+}  // namespace
 }  // namespace strobe::ops

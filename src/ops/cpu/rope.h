@@ -4,6 +4,7 @@
 #include "ops/cpu/element.h"
 
 namespace strobe::ops {
+namespace {  // every instruction set has its own copy
 
 // x: [dim]; table: [dim / 2, 2]; sign -1 turns back.
 template <class T>
@@ -17,4 +18,5 @@ void rope_head(T* x, const Compute<T>* table, std::int64_t dim, Compute<T> sign)
   }
 }
 
+}  // namespace
 }  // namespace strobe::ops

@@ -1,9 +1,10 @@
-// Sums in a fixed order that compilers can vectorise, and how loops are cut into tasks.
+// Sums and maxima in a fixed order that compilers can vectorise, and how loops are cut into tasks.
 #pragma once
 
 #include <cstdint>
 
 namespace strobe::ops {
+namespace {  // every instruction set has its own copy
 
 // The sum of term(i) over [0, count), in 16 lanes that are added up in pairs.
 template <class C, class Term>
@@ -21,7 +22,24 @@ C sum_of(std::int64_t count, Term&& term) {
   return lane[0];
 }
 
+// The largest term(i) over [0, count), count at least 1, likewise. Which NaN is kept is not said.
+template <class C, class Term>
+C highest_of(std::int64_t count, Term&& term) {
+  constexpr std::int64_t kLanes = 16;
+  C lane[kLanes];
+  for (C& one : lane) one = term(0);
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (std::int64_t n = 0; n < kLanes; ++n) lane[n] = lane[n] < term(i + n) ? term(i + n) : lane[n];
+  }
+  for (; i < count; ++i) lane[0] = lane[0] < term(i) ? term(i) : lane[0];
+  C highest = lane[0];
+  for (const C one : lane) highest = highest < one ? one : highest;
+  return highest;
+}
+
 // Tasks of at most `share` each.
 constexpr std::int64_t tasks_of(std::int64_t count, std::int64_t share) { return (count + share - 1) / share; }
 
+}  // namespace
 }  // namespace strobe::ops

@@ -1,18 +1,20 @@
 // A range of elements.
 #pragma once
 
-#include <cmath>
+#include <cstdint>
 
 #include "ops/cpu/element.h"
+#include "ops/cpu/exponential.h"
 
 namespace strobe::ops {
+namespace {  // every instruction set has its own copy
 
 template <class T>
 void swiglu_range(const T* a, const T* b, T* y, std::int64_t count) {
   using C = Compute<T>;
   for (std::int64_t i = 0; i < count; ++i) {
     const C x = widened(a[i]);
-    y[i] = narrowed<T>(x / (1 + std::exp(-x)) * widened(b[i]));
+    y[i] = narrowed<T>(x / (1 + exponential(-x)) * widened(b[i]));
   }
 }
 
@@ -22,10 +24,11 @@ void swiglu_range_backward(const T* a, const T* b, const T* dy, T* da, T* db, st
   using C = Compute<T>;
   for (std::int64_t i = 0; i < count; ++i) {
     const C x = widened(a[i]), gate = widened(b[i]), gradient = widened(dy[i]);
-    const C s = 1 / (1 + std::exp(-x));
+    const C s = 1 / (1 + exponential(-x));
     da[i] = narrowed<T>(gradient * gate * (s + x * s * (1 - s)));
     db[i] = narrowed<T>(gradient * x * s);
   }
 }
 
+}  // namespace
 }  // namespace strobe::ops

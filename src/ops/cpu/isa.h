@@ -1,0 +1,69 @@
+// The border between the operations (ops/*.cpp: shapes, types, threads) and their inner loops, which are compiled once
+// per instruction set (isa/*.cpp). Plain data and function pointers: no inline function crosses it, so code built for
+// AVX-512 can never be picked by the linker for a lesser machine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ops/cpu/element.h"
+#include "ops/place.h"
+
+namespace strobe::ops {
+
+struct Trained;
+struct Update;
+
+// c [rows x cols] = a b, plus the addend where there is one; at most Isa::product_columns columns.
+struct ProductPanel {
+  const float *a, *b;
+  std::ptrdiff_t a_stride, b_stride;  // elements from one stored row to the next
+  bool a_transposed, b_transposed;    // as stored: [steps x rows] and [cols x steps]
+  const float* addend;                // [rows x cols] at c's stride; may be c; null: none
+  float* c;
+  std::ptrdiff_t c_stride;
+  std::int64_t rows, cols, steps;
+};
+
+// Loops over elements of a type; what each computes is told where it is written, in ops/cpu/.
+template <class T>
+struct Loops {
+  void (*widen)(const T* x, float* y, std::int64_t count);
+  void (*narrow)(const float* x, T* y, Into into, std::int64_t count);
+  void (*swiglu)(const T* a, const T* b, T* y, std::int64_t count);
+  void (*swiglu_backward)(const T* a, const T* b, const T* dy, T* da, T* db, std::int64_t count);
+  float (*log_sum_exp)(const T* logits, std::int64_t count);
+  void (*cross_entropy_gradient)(T* logits, std::int64_t count, std::int64_t target, float log_sum, float scale);
+  float (*rms_norm)(const T* x, const float* weight, T* y, std::int64_t width, float eps);
+  void (*rms_norm_backward)(const T* x, const float* weight, float inverse, const T* dy, T* dx, Into into,
+                            std::int64_t width);
+  void (*rms_norm_weight_backward)(const T* x, const float* inverse, const T* dy, float* dweight, std::int64_t rows,
+                                   std::int64_t width, std::int64_t first, std::int64_t last);
+  void (*rope)(T* x, const float* table, std::int64_t dim, float sign);
+};
+
+struct Isa {
+  const char* name;     // as in STROBE_CPU_ISA
+  int product_columns;  // 0: no product here, OpenBLAS's is taken
+  void (*multiply)(const ProductPanel&);
+  void (*adamw)(const Update&, const Trained&, std::int64_t first, std::int64_t last);
+  Loops<float> fp32;
+  Loops<Fp16> fp16;
+  Loops<Bf16> bf16;
+
+  template <class T>
+  const Loops<T>& of() const {
+    if constexpr (std::is_same_v<T, float>) {
+      return fp32;
+    } else if constexpr (std::is_same_v<T, Fp16>) {
+      return fp16;
+    } else {
+      return bf16;
+    }
+  }
+};
+
+// The best one of this machine, or at or below what STROBE_CPU_ISA names now; Error(unsupported) where it names none.
+const Isa& chosen_isa();
+
+}  // namespace strobe::ops

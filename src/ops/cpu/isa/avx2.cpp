@@ -1,0 +1,8 @@
+// The loops for AVX2 with FMA; products on 6 x 16 tiles: 12 sums, and three registers for factors.
+#include "ops/cpu/isa/product.h"
+#include "ops/cpu/isa/table.h"
+
+namespace strobe::ops {
+extern const Isa kIsaAvx2;
+const Isa kIsaAvx2 = make_isa("avx2", PanelProduct<6>::kColumns, PanelProduct<6>::multiply);
+}  // namespace strobe::ops

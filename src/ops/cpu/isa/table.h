@@ -1,0 +1,40 @@
+// Turns the loops of ops/cpu/ into the function table that the operations call.
+#pragma once
+
+#include "ops/cpu/adamw.h"
+#include "ops/cpu/convert.h"
+#include "ops/cpu/cross_entropy.h"
+#include "ops/cpu/isa.h"
+#include "ops/cpu/rms_norm.h"
+#include "ops/cpu/rope.h"
+#include "ops/cpu/swiglu.h"
+
+namespace strobe::ops {
+namespace {
+
+template <class T>
+constexpr Loops<T> make_loops() {
+  return {.widen = widen_range<T>,
+          .narrow = narrow_range<T>,
+          .swiglu = swiglu_range<T>,
+          .swiglu_backward = swiglu_range_backward<T>,
+          .log_sum_exp = log_sum_exp<T>,
+          .cross_entropy_gradient = cross_entropy_row_gradient<T>,
+          .rms_norm = rms_norm_row<T>,
+          .rms_norm_backward = rms_norm_row_backward<T>,
+          .rms_norm_weight_backward = rms_norm_weight_backward<T>,
+          .rope = rope_head<T>};
+}
+
+constexpr Isa make_isa(const char* name, int product_columns, void (*multiply)(const ProductPanel&)) {
+  return {.name = name,
+          .product_columns = product_columns,
+          .multiply = multiply,
+          .adamw = adamw_range,
+          .fp32 = make_loops<float>(),
+          .fp16 = make_loops<Fp16>(),
+          .bf16 = make_loops<Bf16>()};
+}
+
+}  // namespace
+}  // namespace strobe::ops

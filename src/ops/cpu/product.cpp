@@ -1,0 +1,64 @@
+// Products of a middling size in panels of the instruction set's own; the others through OpenBLAS, which is made for
+// large matrices and has kernels for single rows.
+#include "ops/cpu/product.h"
+
+#include <algorithm>
+
+#include "core/fail.h"
+#include "device/host/thread_pool.h"
+#include "ops/cpu/isa.h"
+#include "ops/cpu/sum.h"
+
+namespace strobe::ops {
+
+namespace {
+
+constexpr std::int64_t kFewestRows = 16;                 // that pay for copying a panel
+constexpr double kMostWork = 1 << 28, kSmall = 1 << 18;  // multiplications; small: a second thread does not pay
+constexpr std::int64_t kBlock = 264;  // rows of a task, a multiple of every tile's; 64 to 256 KB of a piece of a
+constexpr std::int64_t kMostSize = (1ll << 31) - 1;  // of what OpenBLAS counts in
+
+void multiply_in_panels(const Isa& isa, int threads, const blas::Matrix& a, const blas::Matrix& b, const float* addend,
+                        float* c) {
+  const std::int64_t blocks = tasks_of(a.rows, kBlock), width = isa.product_columns;
+  // Neighbouring tasks share columns, not rows: each thread then keeps to its rows of `a` where there are two blocks.
+  parallel_for(threads, blocks * tasks_of(b.cols, width), [&](int, std::int64_t task) {
+    const std::int64_t row = task % blocks * kBlock, column = task / blocks * width, at = row * b.cols + column;
+    isa.multiply({.a = a.data + row * (a.stored_transposed ? 1 : a.stride),
+                  .b = b.data + column * (b.stored_transposed ? b.stride : 1),
+                  .a_stride = a.stride,
+                  .b_stride = b.stride,
+                  .a_transposed = a.stored_transposed,
+                  .b_transposed = b.stored_transposed,
+                  .addend = addend ? addend + at : nullptr,
+                  .c = c + at,
+                  .c_stride = b.cols,
+                  .rows = std::min(kBlock, a.rows - row),
+                  .cols = std::min(width, b.cols - column),
+                  .steps = a.cols});
+  });
+}
+
+void multiply_by_blas(int threads, const blas::Matrix& a, const blas::Matrix& b, const float* addend, float* c) {
+  for (const std::int64_t size : {a.rows, a.cols, b.cols}) {
+    if (size > kMostSize) {
+      fail(ErrorCode::unsupported, "ops: a matrix product of size {}; OpenBLAS counts in 31 bits", size);
+    }
+  }
+  if (addend && addend != c) std::copy_n(addend, a.rows * b.cols, c);
+  const blas::BlasThreads one;
+  blas::multiply(threads, a, b, c, addend ? blas::Accumulate::yes : blas::Accumulate::no);
+}
+
+}  // namespace
+
+void multiply(int threads, const blas::Matrix& a, const blas::Matrix& b, const float* addend, float* c) {
+  const Isa& isa = chosen_isa();
+  const double work = static_cast<double>(a.rows) * static_cast<double>(a.cols) * static_cast<double>(b.cols);
+  if (isa.product_columns == 0 || a.rows < kFewestRows || work > kMostWork) {
+    return multiply_by_blas(threads, a, b, addend, c);
+  }
+  multiply_in_panels(isa, work < kSmall ? 1 : threads, a, b, addend, c);
+}
+
+}  // namespace strobe::ops
