@@ -56,6 +56,23 @@ TEST(ThreadPool, TasksStartInIncreasingOrder) {
   for (const auto& count : runs) ASSERT_EQ(count.load(), 1);
 }
 
+// Workers of a call of few tasks are often dismissed before they wake, and must then neither run a task of an earlier
+// call nor miss one of a later call.
+TEST(ThreadPool, EveryTaskOnceInManyShortCalls) {
+  std::vector<std::atomic<int>> runs(4);
+  for (int call = 1; call <= 20000; ++call) {
+    parallel_for(4, 4, [&, call](int, std::int64_t task) {
+      ASSERT_EQ(runs[static_cast<std::size_t>(task)].exchange(call), call - 1) << "task " << task;
+    });
+    for (const auto& one : runs) ASSERT_EQ(one.load(), call);
+    int bodies[4] = {};
+    if (call % 100 == 0) {
+      parallel(4, [&](int thread) { ++bodies[thread]; });
+      for (const int count : bodies) ASSERT_EQ(count, 1) << "a worker that was dismissed just before";
+    }
+  }
+}
+
 TEST(ThreadPool, NoTasksNoCalls) {
   int calls = 0;
   parallel_for(4, 0, [&](int, std::int64_t) { ++calls; });

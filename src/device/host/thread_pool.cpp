@@ -88,6 +88,7 @@ class ThreadPool {
   ThreadPool() : cores_(available_cores()) {}
 
   ~ThreadPool() {
+    ending_.store(true, std::memory_order_relaxed);
     for (auto& worker : workers_) wake(*worker, nullptr);
     for (auto& worker : workers_) worker->thread.join();
   }
@@ -95,13 +96,14 @@ class ThreadPool {
   std::mutex& busy() { return busy_; }
 
   // The caller holds busy().
-  void run(int threads, Job& job) {
+  void run(int threads, detail::Late late, Job& job) {
     grow(threads);
     const bool spin = threads <= cores_;
     spin_.store(spin, std::memory_order_relaxed);
     pending_.store(threads - 1, std::memory_order_relaxed);
     for (int i = 1; i < threads; ++i) wake(*workers_[static_cast<std::size_t>(i - 1)], &job);
     job.run(0);
+    if (late == detail::Late::dismissed) dismiss(threads);
     int left = 0;
     wait_for(
         spin, [&] { return (left = pending_.load(std::memory_order_acquire)) == 0; },
@@ -111,14 +113,22 @@ class ThreadPool {
  private:
   struct alignas(64) Worker {
     std::atomic<std::uint32_t> turn{0};  // one more for each job given
-    Job* job = nullptr;                  // null: end. Written before `turn`, read after it
+    std::atomic<Job*> job{nullptr};      // for who takes it first: the worker, or the caller that dismisses it
     std::thread thread;
   };
 
   static void wake(Worker& worker, Job* job) {
-    worker.job = job;
+    worker.job.store(job, std::memory_order_release);
     worker.turn.fetch_add(1, std::memory_order_release);
     worker.turn.notify_one();
+  }
+
+  // Takes the job back from workers that have not begun.
+  void dismiss(int threads) {
+    for (int i = 1; i < threads; ++i) {
+      Worker& worker = *workers_[static_cast<std::size_t>(i - 1)];
+      if (worker.job.exchange(nullptr, std::memory_order_relaxed)) pending_.fetch_sub(1, std::memory_order_relaxed);
+    }
   }
 
   void grow(int threads) {
@@ -135,8 +145,9 @@ class ThreadPool {
       wait_for(
           spin_.load(std::memory_order_relaxed), [&] { return worker.turn.load(std::memory_order_acquire) != seen; },
           [&] { worker.turn.wait(seen, std::memory_order_acquire); });
-      Job* const job = worker.job;
-      if (!job) return;
+      if (ending_.load(std::memory_order_relaxed)) return;
+      Job* const job = worker.job.exchange(nullptr, std::memory_order_acquire);
+      if (!job) continue;  // dismissed
       job->run(index);
       // The job may be gone from here on: `pending_` belongs to the pool.
       if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) pending_.notify_one();
@@ -147,7 +158,7 @@ class ThreadPool {
   std::mutex busy_;
   std::vector<std::unique_ptr<Worker>> workers_;
   alignas(64) std::atomic<int> pending_{0};
-  std::atomic<bool> spin_{true};
+  std::atomic<bool> spin_{true}, ending_{false};
 };
 
 // The process's pool. A child of fork() has none of the threads: it forgets the pool and builds its own.
@@ -215,7 +226,7 @@ int available_cores() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-void detail::run_parallel(int threads, ParallelBody body, void* context) {
+void detail::run_parallel(int threads, Late late, ParallelBody body, void* context) {
   if (inside_parallel) {
     for (int thread = 0; thread < threads; ++thread) body(context, thread);
     return;
@@ -225,7 +236,7 @@ void detail::run_parallel(int threads, ParallelBody body, void* context) {
     ThreadPool& shared = pool();
     const std::unique_lock lock(shared.busy(), std::try_to_lock);
     if (lock) {
-      shared.run(threads, job);
+      shared.run(threads, late, job);
     } else {
       run_on_own_threads(threads, job);
     }

@@ -15,7 +15,20 @@ int available_cores();
 
 namespace detail {
 using ParallelBody = void (*)(void* context, int thread);
-void run_parallel(int threads, ParallelBody body, void* context);
+
+// Workers that have not begun when the caller's own body has ended. On a machine that others use too a worker may have
+// to wait for a core for longer than the whole call takes.
+enum class Late { awaited, dismissed };
+
+void run_parallel(int threads, Late late, ParallelBody body, void* context);
+
+template <class F>
+void parallel(int threads, Late late, F& body) {
+  if (threads <= 1) return static_cast<void>(body(0));
+  run_parallel(
+      threads, late, [](void* context, int thread) { (*static_cast<F*>(context))(thread); },
+      const_cast<void*>(static_cast<const void*>(std::addressof(body))));
+}
 }  // namespace detail
 
 // The most threads that a call may ask for.
@@ -28,11 +41,7 @@ inline constexpr int kMaxThreads = 1024;
 // Two threads of the user's program may call this at once: the second gets threads of its own for the call.
 template <class F>
 void parallel(int threads, F&& body) {
-  using Body = std::remove_reference_t<F>;
-  if (threads <= 1) return static_cast<void>(body(0));
-  detail::run_parallel(
-      threads, [](void* context, int thread) { (*static_cast<Body*>(context))(thread); },
-      const_cast<void*>(static_cast<const void*>(std::addressof(body))));
+  detail::parallel(threads, detail::Late::awaited, body);
 }
 
 // body(thread, task) once for each task in [0, tasks). Tasks are started strictly in increasing order, so a task may
@@ -43,7 +52,7 @@ void parallel_for(int threads, std::int64_t tasks, F&& body) {
   struct alignas(64) Counter {
     std::atomic<std::int64_t> next{0};
   } counter;
-  parallel(static_cast<int>(std::min<std::int64_t>(threads, tasks)), [&](int thread) {
+  const auto take_tasks = [&](int thread) {
     try {
       for (std::int64_t task; (task = counter.next.fetch_add(1, std::memory_order_relaxed)) < tasks;) {
         body(thread, task);
@@ -52,7 +61,9 @@ void parallel_for(int threads, std::int64_t tasks, F&& body) {
       counter.next.store(tasks, std::memory_order_relaxed);
       throw;
     }
-  });
+  };
+  // When the caller finds no task left, a worker that has not begun would find none either.
+  detail::parallel(static_cast<int>(std::min<std::int64_t>(threads, tasks)), detail::Late::dismissed, take_tasks);
 }
 
 }  // namespace strobe
