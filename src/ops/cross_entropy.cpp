@@ -1,6 +1,6 @@
 #include "ops/cross_entropy.h"
 
-#include "device/host/thread_pool.h"
+#include "ops/cpu/each_row.h"
 #include "ops/cpu/isa.h"
 #include "ops/cuda/launch.h"
 
@@ -13,7 +13,7 @@ void cross_entropy(const Place& place, const CrossEntropy& shape, const void* lo
   }
   const Isa& isa = chosen_isa();
   with_type(shape.dtype, [&]<class T>(T*) {
-    parallel_for(place.threads, shape.rows, [&](int, std::int64_t r) {
+    each_row(place.threads, shape.rows, shape.vocabulary, [&](std::int64_t r) {
       const T* const row = static_cast<const T*>(logits) + r * shape.vocabulary;
       losses[r] = isa.of<T>().log_sum_exp(row, shape.vocabulary) - widened(row[target[r]]);
     });
@@ -29,7 +29,7 @@ void cross_entropy_with_gradient(const Place& place, const CrossEntropy& shape, 
       shape.gradient_scale * (shape.loss_scale ? *shape.loss_scale : 1) / static_cast<float>(shape.rows);
   const Isa& isa = chosen_isa();
   with_type(shape.dtype, [&]<class T>(T*) {
-    parallel_for(place.threads, shape.rows, [&](int, std::int64_t r) {
+    each_row(place.threads, shape.rows, shape.vocabulary, [&](std::int64_t r) {
       T* const row = static_cast<T*>(logits) + r * shape.vocabulary;
       const float log_sum = isa.of<T>().log_sum_exp(row, shape.vocabulary);
       losses[r] = log_sum - widened(row[target[r]]);

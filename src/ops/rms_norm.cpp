@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "device/host/thread_pool.h"
+#include "ops/cpu/each_row.h"
 #include "ops/cpu/isa.h"
 #include "ops/cpu/sum.h"
 #include "ops/cuda/launch.h"
@@ -11,7 +12,7 @@ namespace strobe::ops {
 
 namespace {
 
-constexpr std::int64_t kRows = 16, kColumns = 64;  // of a task
+constexpr std::int64_t kColumns = 64;  // of a task
 
 }  // namespace
 
@@ -19,12 +20,10 @@ void rms_norm(const Place& place, const RmsNorm& norm, const void* x, const floa
   if (place.device == Device::cuda) return cuda::rms_norm(place, norm, x, weight, y, inverse);
   const Isa& isa = chosen_isa();
   with_type(norm.dtype, [&]<class T>(T*) {
-    parallel_for(place.threads, tasks_of(norm.rows, kRows), [&](int, std::int64_t task) {
-      for (std::int64_t r = task * kRows; r < std::min(norm.rows, (task + 1) * kRows); ++r) {
-        const std::int64_t at = r * norm.width;
-        inverse[r] =
-            isa.of<T>().rms_norm(static_cast<const T*>(x) + at, weight, static_cast<T*>(y) + at, norm.width, norm.eps);
-      }
+    each_row(place.threads, norm.rows, norm.width, [&](std::int64_t r) {
+      const std::int64_t at = r * norm.width;
+      inverse[r] =
+          isa.of<T>().rms_norm(static_cast<const T*>(x) + at, weight, static_cast<T*>(y) + at, norm.width, norm.eps);
     });
   });
 }
@@ -40,12 +39,10 @@ void rms_norm_backward(const Place& place, const RmsNorm& norm, const RmsNormGra
       if (t.dweight_into == Into::set) std::fill(t.dweight + first, t.dweight + last, 0.0f);
       isa.of<T>().rms_norm_weight_backward(x, t.inverse, dy, t.dweight, norm.rows, norm.width, first, last);
     });
-    parallel_for(place.threads, tasks_of(norm.rows, kRows), [&](int, std::int64_t task) {
-      for (std::int64_t r = task * kRows; r < std::min(norm.rows, (task + 1) * kRows); ++r) {
-        const std::int64_t at = r * norm.width;
-        isa.of<T>().rms_norm_backward(x + at, t.weight, t.inverse[r], dy + at, static_cast<T*>(t.dx) + at, t.dx_into,
-                                      norm.width);
-      }
+    each_row(place.threads, norm.rows, norm.width, [&](std::int64_t r) {
+      const std::int64_t at = r * norm.width;
+      isa.of<T>().rms_norm_backward(x + at, t.weight, t.inverse[r], dy + at, static_cast<T*>(t.dx) + at, t.dx_into,
+                                    norm.width);
     });
   });
 }

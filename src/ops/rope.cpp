@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/fail.h"
-#include "device/host/thread_pool.h"
+#include "ops/cpu/each_row.h"
 #include "ops/cpu/isa.h"
 #include "ops/cuda/launch.h"
 
@@ -32,7 +32,7 @@ void rope(const Place& place, const Rope& shape, const float* table, void* x, Tu
   const float sign = turn == Turn::forward ? 1.0f : -1.0f;
   const Isa& isa = chosen_isa();
   with_type(shape.dtype, [&]<class T>(T*) {
-    parallel_for(place.threads, shape.tokens, [&](int, std::int64_t token) {
+    each_row(place.threads, shape.tokens, shape.heads * shape.head_dim, [&](std::int64_t token) {
       const std::int64_t position = shape.first_position + token % shape.context;
       for (std::int64_t head = 0; head < shape.heads; ++head) {
         isa.of<T>().rope(static_cast<T*>(x) + token * stride + head * shape.head_dim, table + position * shape.head_dim,

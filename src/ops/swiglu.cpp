@@ -1,6 +1,6 @@
 #include "ops/swiglu.h"
 
-#include "device/host/thread_pool.h"
+#include "ops/cpu/each_row.h"
 #include "ops/cpu/isa.h"
 #include "ops/cuda/launch.h"
 
@@ -10,7 +10,7 @@ void swiglu(const Place& place, const Swiglu& shape, const void* ab, void* y) {
   if (place.device == Device::cuda) return cuda::swiglu(place, shape, ab, y);
   const Isa& isa = chosen_isa();
   with_type(shape.dtype, [&]<class T>(T*) {
-    parallel_for(place.threads, shape.rows, [&](int, std::int64_t row) {
+    each_row(place.threads, shape.rows, shape.width, [&](std::int64_t row) {
       const T* const a = static_cast<const T*>(ab) + row * 2 * shape.width;
       isa.of<T>().swiglu(a, a + shape.width, static_cast<T*>(y) + row * shape.width, shape.width);
     });
@@ -21,7 +21,7 @@ void swiglu_backward(const Place& place, const Swiglu& shape, const void* ab, co
   if (place.device == Device::cuda) return cuda::swiglu_backward(place, shape, ab, dy, dab);
   const Isa& isa = chosen_isa();
   with_type(shape.dtype, [&]<class T>(T*) {
-    parallel_for(place.threads, shape.rows, [&](int, std::int64_t row) {
+    each_row(place.threads, shape.rows, shape.width, [&](std::int64_t row) {
       const T* const a = static_cast<const T*>(ab) + row * 2 * shape.width;
       T* const da = static_cast<T*>(dab) + row * 2 * shape.width;
       isa.of<T>().swiglu_backward(a, a + shape.width, static_cast<const T*>(dy) + row * shape.width, da,

@@ -41,6 +41,8 @@ class PanelProduct {
  private:
   static constexpr int kSteps = 256;  // of a piece: 32 KB of the right factor with AVX-512, two thirds of L1
 
+  static constexpr int kAhead = 16;  // steps that a column of the left factor is fetched before its use
+
   // Rows of one tile, and what they are added to.
   struct Rows {
     const float* a;
@@ -127,12 +129,18 @@ class PanelProduct {
     const float* base[(R + 2) / 3];
 #pragma GCC unroll 16
     for (int i = 0; i < (R + 2) / 3; ++i) base[i] = rows.a + 3 * i * rows.a_stride;
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) __builtin_prefetch(rows.c + r * rows.c_stride + v * kLanes, 1);
+    }
     const float* column = rows.a;
     const float* b = rows.b;
     for (int t = 0; t < rows.steps; ++t, b += kColumns, column += rows.a_stride) {
       F32 right[kVectors];
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) right[v] = load(b + v * kLanes);
+      if constexpr (kTransposed) __builtin_prefetch(column + kAhead * rows.a_stride + R - 1);
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) {
         const F32 left = broadcast(kTransposed ? column[r] : base[r / 3][r % 3 * rows.a_stride + t]);
