@@ -101,6 +101,11 @@ void expect_cross_entropy(const Loops<T>& loops, std::int64_t count) {
   cross_entropy_row_gradient(exact.data(), count, count / 2, log_sum, 0.5);
   loops.cross_entropy_gradient(logits.data(), count, count / 2, found, 0.5f);
   logits.expect("gradient", exact, 4);
+  for (std::int64_t at = 0; at < count; ++at) {  // e^200 is infinite: the largest has to be found wherever it is
+    Guarded<T> one(count, 2);
+    one.data()[at] = narrowed<T>(200);
+    EXPECT_EQ(loops.log_sum_exp(one.data(), count), 200) << "at " << at;
+  }
 }
 
 template <class T>
