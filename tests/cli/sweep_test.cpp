@@ -419,7 +419,7 @@ TEST(Sweep, ATerminalShowsABarWithTheTimeLeft) {
   EXPECT_NE(text.find("2 cells: "), std::string::npos) << text;
 }
 
-// What CI runs of the source report's grid: all 96 cells, a sixteenth of the batch and of the sequence.
+// What CI runs and reports of the source report's grid: all 96 cells, a sixteenth of the batch and of the sequence.
 TEST(SlowSweep, TheWholeOfLab5Shrunk) {
   const Scratch scratch;
   const Program program =
@@ -429,11 +429,16 @@ TEST(SlowSweep, TheWholeOfLab5Shrunk) {
   std::set<std::string> cells;
   for (const Json& row : rows_in(scratch, "sweep_lab5.jsonl")) {
     EXPECT_EQ(row.at("config").at("shrink").as_integer(), 16);
+    const double peak = row.at("peak_memory_usage(MB)").as_number();
+    EXPECT_NEAR(peak / row.at("predicted_memory(MB)").as_number(), 1, 0.05) << row.at("command").as_string();
     cells.insert(row.at("config").dump() + row.at("implementation").as_string());
   }
   EXPECT_EQ(cells.size(), 96u);
   const std::filesystem::directory_iterator files(scratch.path() / "cells");
   EXPECT_EQ(std::distance(begin(files), end(files)), 96);
+  const Program report = run_program("report sweep_lab5.jsonl --output report", scratch);
+  EXPECT_EQ(report.code, 0) << report.errors;
+  EXPECT_EQ(report.output.find("96 cells, 96 rows; written: report/report.html"), 0u) << report.output;
 }
 
 struct BadSweep {
