@@ -83,9 +83,9 @@ std::unique_ptr<comm::Communicator> join_ranks(const std::string& command, comm:
 
 void take_gpu(const comm::Communicator& ranks, Device device) {
   if (device != Device::cuda) return;
-  const GpuInventory inventory = gpu_inventory();
-  if (inventory.gpus.empty()) fail(ErrorCode::unsupported, "--device cuda: {}; valid: cpu", inventory.reason);
-  use_gpu(comm::gpu_of(ranks.world(), static_cast<int>(inventory.gpus.size())));
+  const int gpus = gpu_count();  // not the inventory, which would leave a context of every rank on the first
+  if (gpus == 0) fail(ErrorCode::unsupported, "--device cuda: {}; valid: cpu", gpu_inventory().reason);
+  use_gpu(comm::gpu_of(ranks.world(), gpus));
 }
 
 void check_on_ranks(Device device, lm::Precision precision, comm::EngineKind engine) {

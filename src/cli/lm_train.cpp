@@ -140,6 +140,8 @@ int run_lm_train(Arguments arguments) {
   const lm::TokenFile data(flags.data, lm::data_format(flags.data_format, flags.data), "--data");
   TrainBegin begin = begin_training(flags, data, ranks.get());
   const lm::Settings& settings = begin.settings;
+  if (ranks)
+    check_on_ranks(settings.device, settings.precision, flags.exchange.engine);  // a checkpoint may name others
   const int threads = flags.threads > 0 ? flags.threads : std::min(available_cores(), kMaxThreads);
   if (ranks) take_gpu(*ranks, settings.device);
   lm::Trainer trainer(settings, data, make_learner(settings, flags, threads, ranks.get()));

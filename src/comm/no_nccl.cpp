@@ -5,15 +5,15 @@
 namespace strobe::comm {
 
 namespace {
-constexpr const char* kReason = "this build has no NCCL (configure it with CUDA and with nccl.h installed)";
+constexpr const char* kNoNccl = "this build has no NCCL (configure it with CUDA and with nccl.h installed)";
 }
 
-const char* why_no_nccl() { return kReason; }
+const char* why_no_nccl() { return kNoNccl; }
 
 std::unique_ptr<Engine> make_nccl_engine(const World&, const std::string&) {
-  fail(ErrorCode::unsupported, "nccl: {}", kReason);
+  fail(ErrorCode::unsupported, "nccl: {}", kNoNccl);
 }
 
-std::string nccl_id() { fail(ErrorCode::unsupported, "nccl: {}", kReason); }
+std::string nccl_id() { fail(ErrorCode::unsupported, "nccl: {}", kNoNccl); }
 
 }  // namespace strobe::comm

@@ -22,6 +22,9 @@ struct CurrentGpu {
 // The environment variable STROBE_CUDA_SHARED_KB lowers shared_bytes_per_block, to run as a smaller card would.
 CurrentGpu current_gpu();
 
+// GPUs that this process sees; 0 where none can be used. Makes no context on any.
+int gpu_count();
+
 // Makes that GPU the calling thread's current one.
 void use_gpu(int index);
 

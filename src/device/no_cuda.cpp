@@ -19,6 +19,7 @@ constexpr const char* kReason = "this build has no CUDA (configure it with nvcc 
 
 GpuInventory gpu_inventory() { return {.compiled_in = false, .reason = kReason, .gpus = {}}; }
 
+int gpu_count() { return 0; }
 void use_gpu(int) { refuse(); }
 
 CurrentGpu current_gpu() { return {.reason = kReason, .index = 0, .facts = {}}; }

@@ -91,6 +91,7 @@ class CpuIsa : public testing::TestWithParam<const char*> {
   void SetUp() override {
     isa_ = find_isa(GetParam());
     if (!isa_) GTEST_SKIP() << "this machine does not have " << GetParam();
+    ASSERT_STREQ(isa_->name, GetParam());
   }
   // Where isa.h says that step t of a row of an M panel, or of a column of an N panel `width` wide, lies.
   std::ptrdiff_t in_m(int r, int t, int steps) const {

@@ -3,6 +3,7 @@
 
 #include "cli/run_program.h"
 #include "core/json.h"
+#include "device/kernel_trace.h"
 #include "support/gpu.h"
 
 namespace strobe::test {
@@ -57,6 +58,7 @@ TEST(LmProfile, SaysWhyThereIsNoProfileOfAGpu) {
 using GpuLmProfile = GpuTest;
 
 TEST_F(GpuLmProfile, HasKernelsBesideOperations) {
+  if (const std::string reason = kernel_trace_refusal(); !reason.empty()) GTEST_SKIP() << reason;
   const Scratch scratch;
   const Program program = run_command(
       "'" STROBE_PROGRAM "' lm profile --size tiny --context 64 --batch 1 --steps 2 --precision bf16", scratch);

@@ -28,7 +28,7 @@ constexpr std::array<const Isa*, 1> kTables{&kIsaGeneric};
 const Isa* find_isa(const char* name) {
   const auto sets = instruction_sets();
   for (std::size_t i = 0; i < sets.size(); ++i) {
-    if (sets[i].available && std::strcmp(sets[i].name, name) == 0) return kTables[i];
+    if (sets[i].available && std::strcmp(sets[i].name, name) == 0) return kTables.at(i);
   }
   return nullptr;
 }

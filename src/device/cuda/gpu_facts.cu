@@ -33,6 +33,13 @@ const GpuFacts& cached(int device) {
 
 }  // namespace
 
+int gpu_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();
+  return 0;
+}
+
 void use_gpu(int index) { STROBE_CUDA_CHECK(cudaSetDevice(index)); }
 
 CurrentGpu current_gpu() {

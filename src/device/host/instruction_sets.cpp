@@ -57,11 +57,12 @@ const char* forced_instruction_set() {
 
 std::string instruction_set_refusal(const char* forced) {
   if (!*forced) return {};
+  for (const InstructionSet& one : instruction_sets()) {
+    if (one.available && std::string_view(one.name) == forced) return {};
+  }
   std::string names;
   for (const InstructionSet& one : instruction_sets()) {
-    if (!one.available) continue;
-    if (std::string_view(one.name) == forced) return {};
-    names += (names.empty() ? "" : ", ") + std::string(one.name);
+    if (one.available) names += (names.empty() ? "" : ", ") + std::string(one.name);
   }
   return fmt::format("STROBE_CPU_ISA is '{}'; this machine and build have {}", forced, names);
 }

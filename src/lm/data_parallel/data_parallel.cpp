@@ -70,6 +70,10 @@ DataParallel::DataParallel(comm::Communicator& communicator, const Replica& repl
 DataParallel::~DataParallel() {
   if (calls_.empty()) return;
   if (std::uncaught_exceptions() > exceptions_) communicator_.abort("an error of its own, which its line tells");
+  try {  // calls wait for events of this object, and not for longer than their patience
+    if (replica_.stream) replica_.stream->synchronize();
+  } catch (const Error&) {
+  }
   for (const comm::Pending& call : calls_) {
     try {
       call.wait();

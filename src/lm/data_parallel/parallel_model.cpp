@@ -4,7 +4,7 @@
 
 #include "core/fail.h"
 #include "core/printable.h"
-#include "device/device_info.h"
+#include "device/gpu_facts.h"
 
 namespace strobe::lm {
 
@@ -50,7 +50,7 @@ std::int64_t batch_of_a_rank(std::int64_t batch, int ranks) {
 
 int ranks_that_share(const comm::World& world, Device device) {
   if (device == Device::cpu) return std::max(1, world.local_size);
-  const auto gpus = static_cast<int>(gpu_inventory().gpus.size());
+  const int gpus = gpu_count();
   return gpus == 0 ? 1 : comm::ranks_on_gpu_of(world, gpus);
 }
 

@@ -248,12 +248,13 @@ Product along_k(const Place& place, Product p) {
 }  // namespace
 
 void multiply(const Place& place, const Product& product) {
-  const Product p = along_k(place, product);
-  const Shape shape = shape_of(place, p);
+  Shape shape = shape_of(place, product);  // refuses sizes that do not agree
   if (shape.m == 0 || shape.n == 0 || shape.k == 0) {
     fail(ErrorCode::invalid_argument, "ops: a product [{} x {}] [{} x {}] on CUDA; valid: at least 1 each", shape.n,
          shape.k, shape.k, shape.m);
   }
+  const Product p = along_k(place, product);
+  if (p.a.data != product.a.data) shape = shape_of(place, p);
   const auto [handle, plan] = prepare(place, p, shape);
   check(launch(handle, place, p, *plan), "cublasLtMatmul");
 }

@@ -12,7 +12,7 @@ __global__ void __launch_bounds__(kTile* kRowsAtOnce)
     transpose_tiles(const float* from, std::int64_t rows, std::int64_t cols, float* to) {
   __shared__ float tile[kTile][kTile + 1];
   const auto thread = static_cast<int>(threadIdx.x);
-  const std::int64_t row = std::int64_t{blockIdx.y} * kTile, col = std::int64_t{blockIdx.x} * kTile;
+  const std::int64_t row = std::int64_t{blockIdx.x} * kTile, col = std::int64_t{blockIdx.y} * kTile;
 #pragma unroll
   for (int i = static_cast<int>(threadIdx.y); i < kTile; i += kRowsAtOnce) {
     if (row + i < rows && col + thread < cols) tile[i][thread] = from[(row + i) * cols + col + thread];
@@ -29,7 +29,7 @@ unsigned tiles(std::int64_t size) { return static_cast<unsigned>((size + kTile -
 }  // namespace
 
 void transpose(const Place& place, const float* from, std::int64_t rows, std::int64_t cols, float* to) {
-  transpose_tiles<<<dim3(tiles(cols), tiles(rows)), dim3(kTile, kRowsAtOnce), 0,
+  transpose_tiles<<<dim3(tiles(rows), tiles(cols)), dim3(kTile, kRowsAtOnce), 0,
                     static_cast<cudaStream_t>(place.stream)>>>(from, rows, cols, to);
   strobe::cuda::check_launch("transpose");
 }
