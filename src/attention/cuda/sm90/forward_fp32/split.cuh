@@ -239,6 +239,7 @@ class Splitter {
 template <int kD, Fp32Shape kShape>
 __device__ __forceinline__ void split_items(const Fp32ForwardArgs& args, const Fp32Memory<kD, kShape>& memory) {
   constexpr int kPieces = kShape.pieces;
+  static_assert(kPieces + 2 <= 4);  // tiles of rows that are held: those of items on their way, this one and the next
   ItemStream<kD, kShape> stream(args, memory);
   Splitter<kD, kShape> splitter(memory);
   Item items[kPieces];  // begun, in the registers of the same index
