@@ -109,7 +109,7 @@ std::vector<std::string> notes_on(std::span<const Row> rows, const StoppingRule&
   }
   if (!wide.empty()) {
     const std::string advice = rule.repeats > 0 ? fmt::format("--repeats {}", 4 * rule.repeats)
-                                                : fmt::format("--time-limit {:.0f}", 4 * rule.time_limit);
+                                                : fmt::format("--time-limit {:g}", 4 * rule.time_limit);
     notes.push_back(fmt::format("medians not known within {:.0f} %: {}; {} or a quieter machine narrows them",
                                 100 * rule.interval, fmt::join(wide, ", "), advice));
   }

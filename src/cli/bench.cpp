@@ -162,6 +162,7 @@ int run_bench(Arguments arguments) {
     const Prepared prepared = prepare(options, cases, arguments, lent_python);
     return tell_events(cases.cases, prepared.implementations, run, prepared.record);
   }
+  check_apart("--output", options.output, "--cells", options.cells);
   Output output(options.output);
   if (options.launches > 1) {
     const LaunchedRows launched = run_launches(arguments, options.launches, repeat_command(arguments));

@@ -17,10 +17,10 @@ namespace {
 
 constexpr const char* kLaunchIntroduction =
     "usage: strobe launch -n N [--flag value ...] -- COMMAND [WORDS...]\n\n"
-    "Starts N ranks on this machine through mpirun, each on its share of the cores. COMMAND is a subcommand of "
-    "strobe,\n"
-    "or a program where it has a slash. Lines of a rank begin with its number, signals reach all ranks, and when one\n"
-    "fails the others end too, stopped ones included. The exit code is that of the first rank that failed.\n\n"
+    "Starts N ranks on this machine through mpirun, each on its share of the cores where there is one for each.\n"
+    "COMMAND is a subcommand of strobe, or a program where it has a slash. Lines of a rank begin with its number,\n"
+    "signals reach all ranks, and when one fails the others end too, stopped ones included. The exit code is that of\n"
+    "the first rank that failed.\n\n"
     "  strobe launch -n 4 -- comm --sizes 1M\n"
     "  strobe launch -n 2 --max-restarts 3 -- ./my-program --its-flag\n\n";
 

@@ -211,6 +211,7 @@ void check_rank_options(const LmBenchOptions& options) {
     if (!options.trace.empty()) fail(ErrorCode::invalid_argument, "--trace: of ranks alone; valid with --ddp");
     return;
   }
+  check_apart("--trace", options.trace, "--output", options.output);
   for (const lm::Precision precision : options.precisions) {
     check_on_ranks(options.device, precision, options.engine);
   }

@@ -65,6 +65,9 @@ int run_lm_memory(Arguments arguments) {
     return kFine;
   }
   const std::vector<LmBenchCell> cells = lm_bench_cells(options);
+  check_apart("--page", page, "--output", output);
+  check_apart("--svg", svg, "--output", output);
+  check_apart("--svg", svg, "--page", page);
   AtomicFile file(output, "--output"), page_file(page, "--page");
   std::optional<AtomicFile> svg_file;
   if (!svg.empty()) svg_file.emplace(svg, "--svg");

@@ -42,6 +42,7 @@ int run_lm_profile(Arguments arguments) {
   }
   if (options.sizes.empty()) options.sizes = {options.device == Device::cuda ? "small" : "tiny"};
   const std::vector<LmBenchCell> cells = lm_bench_cells(options);
+  check_apart("--trace", trace, "--output", options.output);
   AtomicFile file(options.output, "--output"), trace_file(trace, "--trace");
   std::vector<lm::NamedProfile> profiles;
   Json rows = Json::array();

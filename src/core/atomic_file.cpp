@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "core/fail.h"
@@ -74,6 +75,21 @@ void forget_name(int& slot) {
 }
 
 }  // namespace
+
+void check_apart(std::string_view what, const std::string& path, std::string_view other_what,
+                 const std::string& other) {
+  std::error_code error;
+  const auto is_plain = [&](const std::string& name) {
+    return !name.empty() && name != "-" &&
+           (std::filesystem::is_regular_file(name, error) || !std::filesystem::exists(name, error));
+  };
+  if (!is_plain(path) || !is_plain(other)) return;
+  const auto behind_links = [&](const std::string& name) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(name, error), error);
+  };
+  if (!std::filesystem::equivalent(path, other, error) && behind_links(path) != behind_links(other)) return;
+  fail(ErrorCode::invalid_argument, "{} {}: is the file of {} too; valid: one of its own", what, path, other_what);
+}
 
 void remove_temporary_files() noexcept {
   for (Slot& slot : slots) {

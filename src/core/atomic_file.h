@@ -46,6 +46,10 @@ class AtomicFile {
   int slot_ = -1;  // in the table that a signal handler reads
 };
 
+// Throws Error(invalid_argument) where two names lead to one plain file, there or not yet: `path`, asked for by `what`,
+// would take the place of `other`. "-" is none.
+void check_apart(std::string_view what, const std::string& path, std::string_view other_what, const std::string& other);
+
 // Removes the temporary files of all AtomicFiles that are open. Safe inside a signal handler.
 void remove_temporary_files() noexcept;
 

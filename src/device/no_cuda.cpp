@@ -11,7 +11,7 @@ namespace strobe {
 
 namespace {
 
-constexpr const char* kReason = "this build has no CUDA (configure it with nvcc installed)";
+constexpr const char* kReason = "this build has no CUDA (STROBE_CUDA=on ./strobe builds it in where nvcc is)";
 
 [[noreturn]] void refuse() { fail(ErrorCode::unsupported, "cuda: {}", kReason); }
 

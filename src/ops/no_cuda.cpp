@@ -7,7 +7,7 @@ namespace strobe::ops::cuda {
 namespace {
 
 [[noreturn]] void refuse() {
-  fail(ErrorCode::unsupported, "cuda: this build has no CUDA (configure it with nvcc installed)");
+  fail(ErrorCode::unsupported, "cuda: this build has no CUDA (STROBE_CUDA=on ./strobe builds it in where nvcc is)");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Opens both files before any work, runs the solver of the device, commits.
 #include "solve/solve.h"
 
+#include "core/atomic_file.h"
 #include "core/fail.h"
 #include "device/gpu_facts.h"
 #include "measure/clock.h"
@@ -12,7 +13,7 @@ Device choose_device(const SolveOptions& options) {
   if (options.device == Device::cpu) return Device::cpu;
   const CurrentGpu gpu = current_gpu();
   if (gpu.reason.empty()) return Device::cuda;
-  if (options.device) fail(ErrorCode::unsupported, "--device cuda: {}", gpu.reason);
+  if (options.device) fail(ErrorCode::unsupported, "--device cuda: {}; valid: cpu", gpu.reason);
   return Device::cpu;
 }
 
@@ -28,6 +29,7 @@ std::string chosen_kernel(const Solver& solver, Device device) {
 
 Solved solve_file(const std::string& input, const std::string& output, const SolveOptions& options) {
   const ProblemFile problem(input);
+  check_apart("output", output, "the input", input);
   AnswerFile answer(output, problem.size());
   Solved solved{.size = problem.size(), .kernel = {}, .times = {}};
   const double begin = now_seconds();

@@ -105,6 +105,29 @@ TEST_F(AtomicFileTest, OpenDescriptorsAreWrittenToAtTheirEnd) {
   EXPECT_EQ(entries(), 1u);
 }
 
+TEST_F(AtomicFileTest, TwoNamesOfOneFileAreRefused) {
+  std::ofstream(folder_ / "a") << "a";
+  std::filesystem::create_symlink("a", folder_ / "link");
+  const auto name = [&](const char* entry) { return (folder_ / entry).string(); };
+  const auto is_refused = [&](const std::string& path, const std::string& other) {
+    try {
+      check_apart("--trace", path, "--output", other);
+      return false;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_NE(std::string(error.what()).find("--trace " + path), std::string::npos) << error.what();
+      return true;
+    }
+  };
+  EXPECT_TRUE(is_refused(name("a"), name("a")));
+  EXPECT_TRUE(is_refused(name("link"), name("a")));
+  EXPECT_TRUE(is_refused(name("new"), name("./new"))) << "neither is there yet";
+  EXPECT_FALSE(is_refused(name("b"), name("a")));
+  EXPECT_FALSE(is_refused("-", "-"));
+  EXPECT_FALSE(is_refused("", ""));
+  EXPECT_FALSE(is_refused("/dev/null", "/dev/null"));
+}
+
 TEST_F(AtomicFileTest, KeepsThePermissionsOfWhatItReplaces) {
   using std::filesystem::perms;
   const std::filesystem::path path = folder_ / "a.json";

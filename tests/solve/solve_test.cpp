@@ -47,6 +47,19 @@ TEST(Solve, WhatFailsLeavesTheOldOutput) {
   EXPECT_EQ(scratch.read("out").size(), 2u * 5 * 260 * 4);
 }
 
+TEST(Solve, TheInputIsNotReplacedByTheOutput) {
+  const test::Scratch scratch;
+  const std::filesystem::path input = scratch.path() / "in", link = scratch.path() / "link";
+  std::filesystem::copy_file(STROBE_TEST_DATA "/solve/wide.in", input);
+  std::filesystem::create_symlink("in", link);
+  const std::string before = scratch.read("in");
+  for (const std::filesystem::path& output : {input, link}) {
+    EXPECT_THROW(solve_file(input.string(), output.string(), {.device = Device::cpu}), Error);
+  }
+  EXPECT_EQ(scratch.read("in"), before);
+  EXPECT_EQ(scratch.entries(), 2u);
+}
+
 TEST(BusyTime, OverlapsCountOnce) {
   BusyTime a, b;
   EXPECT_EQ(BusyTime::together({&a, &b}), 0);
