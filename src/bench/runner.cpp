@@ -48,17 +48,12 @@ bool guarded(Row& row, Body&& body) {
 
 std::string bytes_text(std::int64_t bytes) { return fmt::format("{:.1f} MB", static_cast<double>(bytes) / (1 << 20)); }
 
-std::int64_t free_gpu_bytes() {
-  for (const GpuInfo& gpu : gpu_inventory().gpus) {
-    if (gpu.memory_free_bytes > 0) return static_cast<std::int64_t>(gpu.memory_free_bytes);  // of the current one
-  }
-  return 0;
-}
-
 void refuse_what_does_not_fit(const Case& one, Implementation& implementation, Row& row, const RunOptions& options) {
   row.predicted_bytes = implementation.predicted_bytes(one);
   const std::int64_t asked = implementation.needed_bytes(one);
-  const std::int64_t available = one.device == Device::cuda ? free_gpu_bytes() : read_memory_info().available;
+  const std::int64_t available = one.device == Device::cuda
+                                     ? static_cast<std::int64_t>(current_gpu_info().memory_free_bytes)
+                                     : read_memory_info().available;
   const std::int64_t free = options.memory_limit.value_or(available > 0 ? available : INT64_MAX);
   if (asked <= free) return;
   row.asked = asked;

@@ -38,7 +38,7 @@ const lm::KnownMachine* known_machine(const std::string& name) {
 // Of the device that `lm bench` would use.
 double memory_here() {
   if (!current_gpu().reason.empty()) return static_cast<double>(cpu_info().memory_bytes);
-  return static_cast<double>(gpu_inventory().gpus.at(static_cast<std::size_t>(current_gpu().index)).memory_bytes);
+  return static_cast<double>(current_gpu_info().memory_bytes);
 }
 
 // Rates of the same device.

@@ -56,4 +56,7 @@ struct GpuInventory {
 // Asks the driver; never throws for the want of a GPU.
 GpuInventory gpu_inventory();
 
+// The calling thread's current GPU; all of it 0 where there is none.
+GpuInfo current_gpu_info();
+
 }  // namespace strobe

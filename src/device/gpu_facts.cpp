@@ -1,12 +1,19 @@
-// The part of gpu_facts.h that needs no GPU.
+// The part of gpu_facts.h and device_info.h that needs no CUDA.
 #include "device/gpu_facts.h"
 
 #include <algorithm>
 #include <cstdlib>
 
 #include "core/fail.h"
+#include "device/device_info.h"
 
 namespace strobe {
+
+GpuInfo current_gpu_info() {
+  const GpuInventory inventory = gpu_inventory();
+  const auto index = static_cast<std::size_t>(current_gpu().index);
+  return index < inventory.gpus.size() ? inventory.gpus[index] : GpuInfo{};
+}
 
 std::size_t limited_shared_bytes(std::size_t bytes, const char* kilobytes) {
   if (!kilobytes || !*kilobytes) return bytes;

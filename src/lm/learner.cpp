@@ -4,17 +4,10 @@
 
 #include "core/fail.h"
 #include "device/device_info.h"
-#include "device/gpu_facts.h"
 
 namespace strobe::lm {
 
 namespace {
-
-// Of the current one, all of it; 0: not known. What is free changes while ranks begin.
-std::size_t gpu_memory() {
-  const GpuInventory inventory = gpu_inventory();
-  return inventory.gpus.empty() ? 0 : inventory.gpus[static_cast<std::size_t>(current_gpu().index)].memory_bytes;
-}
 
 // Before anything is allocated: a system that promises more memory than it has would end the process later.
 void check_training(const Settings& settings, std::int64_t batch, const LearnerOptions& options,
@@ -31,8 +24,9 @@ void check_training(const Settings& settings, std::int64_t batch, const LearnerO
   const ActivationPlan plan = activation_plan(settings.shape, batch, dtype, options.recompute);
   const std::size_t needed = parameters * (2 * sizeof(float) + copies) + state_bytes +
                              gradients_at(plan, parameter_table(settings.shape), GradientMemory::shared);
-  const std::size_t there =
-      (on_gpu ? gpu_memory() : cpu_info().memory_bytes) / static_cast<std::size_t>(options.processes);
+  // Of a GPU all that it has: what is free changes while ranks begin.
+  const std::size_t there = (on_gpu ? current_gpu_info().memory_bytes : cpu_info().memory_bytes) /
+                            static_cast<std::size_t>(options.processes);
   if (there > 0 && needed > there) {
     fail(ErrorCode::out_of_memory, "lm train: parameters, their state and activations take {} bytes; this {} has {}{}",
          needed, on_gpu ? "GPU" : "machine", there,

@@ -2,7 +2,6 @@
 
 #include "device/device_info.h"
 #include "device/gpu_allocator.h"
-#include "device/gpu_facts.h"
 #include "device/host/allocator.h"
 #include "lm/predicted_memory.h"
 
@@ -11,10 +10,6 @@ namespace strobe::lm {
 namespace {
 
 constexpr GradientMemory kGradients = GradientMemory::shared;  // as the bench trains
-
-std::size_t free_gpu_bytes() {
-  return gpu_inventory().gpus.at(static_cast<std::size_t>(current_gpu().index)).memory_free_bytes;
-}
 
 }  // namespace
 
@@ -27,7 +22,7 @@ MemoryFigures measure_memory(const BenchCase& one) {
   if (on_gpu) PassRun(one, kGradients).run();
   MemoryFigures figures;
   figures.predicted = predicted_bytes(one);
-  const std::size_t free = on_gpu ? free_gpu_bytes() : 0;
+  const std::size_t free = on_gpu ? current_gpu_info().memory_free_bytes : 0;
   AllocationCounter& counter = on_gpu ? static_cast<AllocationCounter&>(gpu_allocator()) : host_allocator();
   counter.reset_peak();
   const std::size_t before = counter.statistics().current;
@@ -37,7 +32,7 @@ MemoryFigures measure_memory(const BenchCase& one) {
   pass.run();
   figures.timeline = recorder.finish();
   figures.counted = counter.statistics().peak - before;
-  if (on_gpu) figures.driver = free - free_gpu_bytes();
+  if (on_gpu) figures.driver = free - current_gpu_info().memory_free_bytes;
   return figures;
 }
 

@@ -7,7 +7,6 @@
 
 #include "core/fail.h"
 #include "device/device_info.h"
-#include "device/gpu_facts.h"
 #include "lm/model.h"
 #include "lm/plan/device_memory.h"
 #include "measure/system_info.h"
@@ -15,13 +14,6 @@
 namespace strobe::lm {
 
 namespace {
-
-// 0: not known.
-std::int64_t free_gpu_memory() {
-  const GpuInventory inventory = gpu_inventory();
-  if (inventory.gpus.empty()) return 0;
-  return static_cast<std::int64_t>(inventory.gpus[static_cast<std::size_t>(current_gpu().index)].memory_free_bytes);
-}
 
 // All but what operations hold for themselves.
 std::size_t predicted_model(const BenchCase& one) { return device_memory({.one = one}, 0).total(); }
@@ -40,9 +32,7 @@ std::size_t predicted_workspace(const BenchCase& one) {
                             .threads = one.place.threads,
                             .deterministic = one.place.deterministic,
                             .tf32 = one.precision == Precision::tf32};
-  ops::Place place = one.place;
-  place.tf32 = execution.tf32;
-  std::size_t most = products_workspace_bytes(shape, one.batch * shape.context, dtype, place);
+  std::size_t most = products_workspace_bytes(shape, one.batch * shape.context, dtype, place_of(one));
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     if (pass == Pass::backward && one.pass == BenchPass::forward && !on_gpu) continue;
     most = std::max(most, strobe::workspace_bytes(problem, pass, execution));
@@ -58,7 +48,9 @@ const BenchCase& check_memory(const BenchCase& one) {
 }
 
 void check_shared_memory(const BenchCase& one, int processes) {
-  const std::int64_t available = one.place.device == Device::cuda ? free_gpu_memory() : read_memory_info().available;
+  const std::int64_t available = one.place.device == Device::cuda
+                                     ? static_cast<std::int64_t>(current_gpu_info().memory_free_bytes)
+                                     : read_memory_info().available;
   if (available <= 0) return;  // it is not known
   const std::size_t free = static_cast<std::size_t>(available) / static_cast<std::size_t>(processes);
   std::size_t needed = predicted_model(one);

@@ -38,22 +38,28 @@ inline cudaError_t allow_shared_memory(const void* kernel) {
   return status;
 }
 
+inline std::string described(const Launch& launch) {
+  return std::string(launch.name) + " (" + std::to_string(launch.blocks) + " blocks of " +
+         std::to_string(launch.threads) + " threads, " + std::to_string(launch.shared_bytes) + " bytes shared)";
+}
+
+inline void check_launched(cudaError_t status, const Launch& launch) {
+  if (status != cudaSuccess) check(status, described(launch).c_str());
+}
+
+// What a launch needs before it: blocks that can be counted, and the kernel's shared memory.
+inline void prepare_launch(const void* kernel, const Launch& launch) {
+  if (launch.blocks > kMostBlocks) throw Error(ErrorCode::unsupported, "cuda: too many blocks: " + described(launch));
+  if (launch.shared_bytes > 48 * 1024) check_launched(allow_shared_memory(kernel), launch);
+}
+
 template <class Args>
 void launch_kernel(void (*kernel)(Args), const Launch& launch, const Args& args) {
   if (launch.blocks == 0) return;
-  const auto describe = [&] {
-    return std::string(launch.name) + " (" + std::to_string(launch.blocks) + " blocks of " +
-           std::to_string(launch.threads) + " threads, " + std::to_string(launch.shared_bytes) + " bytes shared)";
-  };
-  if (launch.blocks > kMostBlocks) throw Error(ErrorCode::unsupported, "cuda: too many blocks: " + describe());
-  if (launch.shared_bytes > 48 * 1024) {
-    const cudaError_t status = allow_shared_memory(reinterpret_cast<const void*>(kernel));
-    if (status != cudaSuccess) check(status, describe().c_str());
-  }
+  prepare_launch(reinterpret_cast<const void*>(kernel), launch);
   kernel<<<static_cast<unsigned>(launch.blocks), static_cast<unsigned>(launch.threads), launch.shared_bytes,
            static_cast<cudaStream_t>(launch.stream)>>>(args);
-  const cudaError_t status = cudaGetLastError();
-  if (status != cudaSuccess) check(status, describe().c_str());
+  check_launched(cudaGetLastError(), launch);
 }
 
 }  // namespace strobe::cuda

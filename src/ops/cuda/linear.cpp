@@ -52,15 +52,16 @@ unsigned alignment_of(const void* pointer) {
   return bytes;
 }
 
+void check_inner_sizes(const Product& p) {
+  const std::int64_t a = p.a.transposed ? p.a.rows : p.a.cols, b = p.b.transposed ? p.b.cols : p.b.rows;
+  if (a != b) fail(ErrorCode::invalid_argument, "ops: a product of inner sizes {} and {}", a, b);
+}
+
 Shape shape_of(const Place& place, const Product& p) {
   Shape s;
   s.m = p.b.transposed ? p.b.rows : p.b.cols;
   s.n = p.a.transposed ? p.a.cols : p.a.rows;
   s.k = p.a.transposed ? p.a.rows : p.a.cols;
-  if (s.k != (p.b.transposed ? p.b.cols : p.b.rows)) {
-    fail(ErrorCode::invalid_argument, "ops: a product of inner sizes {} and {}", s.k,
-         p.b.transposed ? p.b.cols : p.b.rows);
-  }
   s.lda = p.b.cols;
   s.ldb = p.a.cols;
   s.a_transposed = p.b.transposed;
@@ -248,13 +249,13 @@ Product along_k(const Place& place, Product p) {
 }  // namespace
 
 void multiply(const Place& place, const Product& product) {
-  Shape shape = shape_of(place, product);  // refuses sizes that do not agree
+  check_inner_sizes(product);
+  const Product p = along_k(place, product);
+  const Shape shape = shape_of(place, p);
   if (shape.m == 0 || shape.n == 0 || shape.k == 0) {
     fail(ErrorCode::invalid_argument, "ops: a product [{} x {}] [{} x {}] on CUDA; valid: at least 1 each", shape.n,
          shape.k, shape.k, shape.m);
   }
-  const Product p = along_k(place, product);
-  if (p.a.data != product.a.data) shape = shape_of(place, p);
   const auto [handle, plan] = prepare(place, p, shape);
   check(launch(handle, place, p, *plan), "cublasLtMatmul");
 }

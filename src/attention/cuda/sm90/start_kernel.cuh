@@ -14,28 +14,20 @@ enum class Waits { in_launch, in_kernel };
 template <class Args>
 void start_kernel(void (*kernel)(Args), const Launch& launch, const Args& args, Waits waits = Waits::in_launch) {
   if (launch.blocks == 0) return;
-  const auto describe = [&] {
-    return std::string(launch.name) + " (" + std::to_string(launch.blocks) + " blocks of " +
-           std::to_string(launch.threads) + " threads, " + std::to_string(launch.shared_bytes) + " bytes shared)";
-  };
-  if (launch.blocks > kMostBlocks) throw Error(ErrorCode::unsupported, "cuda: too many blocks: " + describe());
   const auto* const function = reinterpret_cast<const void*>(kernel);
-  cudaError_t status = launch.shared_bytes > 48 * 1024 ? allow_shared_memory(function) : cudaSuccess;
-  if (status == cudaSuccess) {
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(static_cast<unsigned>(launch.blocks));
-    config.blockDim = dim3(static_cast<unsigned>(launch.threads));
-    config.dynamicSmemBytes = launch.shared_bytes;
-    config.stream = static_cast<cudaStream_t>(launch.stream);
-    config.attrs = &attribute;
-    config.numAttrs = waits == Waits::in_kernel ? 1 : 0;
-    void* arguments[] = {const_cast<Args*>(&args)};
-    status = cudaLaunchKernelExC(&config, function, arguments);
-  }
-  if (status != cudaSuccess) check(status, describe().c_str());
+  prepare_launch(function, launch);
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(launch.blocks));
+  config.blockDim = dim3(static_cast<unsigned>(launch.threads));
+  config.dynamicSmemBytes = launch.shared_bytes;
+  config.stream = static_cast<cudaStream_t>(launch.stream);
+  config.attrs = &attribute;
+  config.numAttrs = waits == Waits::in_kernel ? 1 : 0;
+  void* arguments[] = {const_cast<Args*>(&args)};
+  check_launched(cudaLaunchKernelExC(&config, function, arguments), launch);
 }
 
 // Until the kernel before has ended and all that it wrote can be seen. Every thread of the grid, before anything else:
