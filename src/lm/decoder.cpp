@@ -105,7 +105,8 @@ void Decoder::linear(const float* weight, const float* x, std::int64_t in, std::
 }
 
 void Decoder::add_linear(const float* weight, const float* x, std::int64_t in) {
-  ops::linear({.threads = threads_}, {.rows = 1, .in = in, .out = shape_.d_model}, x, weight, x_.data(), x_.data());
+  ops::linear({.threads = threads_}, {.rows = 1, .in = in, .out = shape_.d_model}, x, weight, x_.data(),
+              {.addend = x_.data()});
 }
 
 void Decoder::turn(float* x) const {

@@ -141,7 +141,7 @@ void Model::linear(std::size_t parameter, int parts, std::size_t x, std::size_t 
 void Model::linear_onto(std::size_t parameter, std::size_t x, std::size_t addend, std::size_t y) const {
   const auto& [out, in] = parameters_[parameter].shape;
   const Recorded scope = recorded_product("linear", {parameter}, {x, addend}, {y});
-  ops::linear(place_, {tokens_, in, out, dtype_}, at(x), weight(parameter), at(y), at(addend));
+  ops::linear(place_, {tokens_, in, out, dtype_}, at(x), weight(parameter), at(y), {.addend = at(addend)});
 }
 
 void Model::linear_backward(std::size_t parameter, int parts, std::size_t dy, std::size_t x, std::size_t dx) const {

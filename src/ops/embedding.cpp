@@ -15,14 +15,20 @@ constexpr std::int64_t kTokens = 64, kColumns = 64;  // of a task
 
 }  // namespace
 
-void embedding(const Place& place, const Embedding& shape, const std::int32_t* token, const float* table, void* y) {
-  if (place.device == Device::cuda) return cuda::embedding(place, shape, token, table, y);
+void embedding(const Place& place, const Embedding& shape, const std::int32_t* token, const float* table, void* y,
+               const Positions& positions) {
+  if (place.device == Device::cuda) return cuda::embedding(place, shape, token, table, y, positions);
   with_type(shape.dtype, [&]<class T>(T*) {
     parallel_for(place.threads, tasks_of(shape.tokens, kTokens), [&](int, std::int64_t task) {
       for (std::int64_t t = task * kTokens; t < std::min(shape.tokens, (task + 1) * kTokens); ++t) {
         const float* const from = table + token[t] * shape.width;
         T* const to = static_cast<T*>(y) + t * shape.width;
-        for (std::int64_t i = 0; i < shape.width; ++i) to[i] = narrowed<T>(from[i]);
+        if (!positions.table) {
+          for (std::int64_t i = 0; i < shape.width; ++i) to[i] = narrowed<T>(from[i]);
+          continue;
+        }
+        const float* const position = positions.table + t % positions.context * shape.width;
+        for (std::int64_t i = 0; i < shape.width; ++i) to[i] = narrowed<T>(from[i] + position[i]);
       }
     });
   });

@@ -1,4 +1,4 @@
-// Rows of a table by token.
+// Rows of a table by token, and of one by position.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,16 @@ struct Embedding {
   DType dtype = DType::fp32;  // of y and dy
 };
 
-// y[t] = table[token[t]]; token: [tokens], each in [0, vocabulary), which data readers have checked; table:
-// [vocabulary, width], fp32.
-void embedding(const Place& place, const Embedding& shape, const std::int32_t* token, const float* table, void* y);
+// Rows that are added to those of tokens: token t gets row t % context.
+struct Positions {
+  const float* table = nullptr;  // [context, width]; null: none
+  std::int64_t context = 1;
+};
+
+// y[t] = table[token[t]] + positions, rounded once; token: [tokens], each in [0, vocabulary), which data readers have
+// checked; table: [vocabulary, width], fp32. The gradient of positions: column_sums of dy [sequences, context * width].
+void embedding(const Place& place, const Embedding& shape, const std::int32_t* token, const float* table, void* y,
+               const Positions& positions = {});
 
 // dtable[token[t]] += dy[t], over zeros or what was there; a row's additions in the order of t where the place is
 // deterministic.

@@ -6,6 +6,7 @@
 
 #include "device/host/allocator.h"
 #include "device/host/thread_pool.h"
+#include "ops/cpu/each_row.h"
 #include "ops/cpu/isa.h"
 #include "ops/cpu/product.h"
 #include "ops/cpu/sum.h"
@@ -43,15 +44,29 @@ class Widened {
   const float* data_;
 };
 
-// c = a b, plus the addend where there is one, which may be c; both in the problem's type.
-void multiply_to(const Place& place, DType dtype, const blas::Matrix& a, const blas::Matrix& b, const void* addend,
+// To every row of c [rows, columns].
+void add_bias(const Place& place, DType dtype, const void* bias, std::int64_t rows, std::int64_t columns, float* c) {
+  const Isa& isa = chosen_isa();
+  with_type(dtype, [&]<class T>(T*) {
+    each_row(place.threads, rows, columns,
+             [&](std::int64_t row) { isa.of<T>().add(static_cast<const T*>(bias), c + row * columns, columns); });
+  });
+}
+
+// c = a b, plus what is added; all in the problem's type.
+void multiply_to(const Place& place, DType dtype, const blas::Matrix& a, const blas::Matrix& b, const Added& added,
                  void* c) {
+  const void* const addend = added.addend;
   if (dtype == DType::fp32) {
-    return multiply(place.threads, a, b, static_cast<const float*>(addend), static_cast<float*>(c));
+    auto* const out = static_cast<float*>(c);
+    multiply(place.threads, a, b, static_cast<const float*>(addend), out);
+    if (added.bias) add_bias(place, dtype, added.bias, a.rows, b.cols, out);
+    return;
   }
   const std::int64_t count = a.rows * b.cols;
   const Buffer result(static_cast<std::size_t>(count) * sizeof(float), kTag);
   multiply(place.threads, a, b, nullptr, result.as<float>());
+  if (added.bias) add_bias(place, dtype, added.bias, a.rows, b.cols, result.as<float>());
   if (addend && addend != c) std::memcpy(c, addend, bytes_of(count, dtype));
   const Isa& isa = chosen_isa();
   with_type(dtype, [&]<class T>(T*) {
@@ -75,18 +90,19 @@ std::size_t linear_workspace_bytes(const Place& place, const Linear& shape) {
          static_cast<std::size_t>(shape.rows * shape.in + shape.in * shape.out + shape.rows * shape.out);
 }
 
-void linear(const Place& place, const Linear& shape, const void* x, const void* weight, void* y, const void* addend) {
+void linear(const Place& place, const Linear& shape, const void* x, const void* weight, void* y, const Added& added) {
   if (place.device == Device::cuda) {
     return cuda::multiply(place, {.a = {x, shape.rows, shape.in},
                                   .b = {weight, shape.out, shape.in, true},
                                   .in = shape.dtype,
                                   .out = shape.dtype,
-                                  .addend = addend,
+                                  .addend = added.addend,
+                                  .bias = added.bias,
                                   .d = y});
   }
   const Widened a(place, shape.dtype, x, shape.rows * shape.in), b(place, shape.dtype, weight, shape.out * shape.in);
   multiply_to(place, shape.dtype, blas::matrix(a.data(), shape.rows, shape.in),
-              blas::transposed(blas::matrix(b.data(), shape.out, shape.in)), addend, y);
+              blas::transposed(blas::matrix(b.data(), shape.out, shape.in)), added, y);
 }
 
 void linear_backward_input(const Place& place, const Linear& shape, const void* dy, const void* weight, void* dx,
@@ -101,7 +117,7 @@ void linear_backward_input(const Place& place, const Linear& shape, const void* 
   }
   const Widened a(place, shape.dtype, dy, shape.rows * shape.out), b(place, shape.dtype, weight, shape.out * shape.in);
   multiply_to(place, shape.dtype, blas::matrix(a.data(), shape.rows, shape.out),
-              blas::matrix(b.data(), shape.out, shape.in), into == Into::sum ? dx : nullptr, dx);
+              blas::matrix(b.data(), shape.out, shape.in), {.addend = into == Into::sum ? dx : nullptr}, dx);
 }
 
 void linear_backward_weight(const Place& place, const Linear& shape, const void* dy, const void* x, float* dweight,

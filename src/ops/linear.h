@@ -1,4 +1,4 @@
-// Products of matrices, row by row in memory, and a linear layer without bias, y = x W^T, with its gradients.
+// Products of matrices, row by row in memory, and a linear layer, y = x W^T + bias, with its gradients.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,15 @@ struct Linear {
   DType dtype = DType::fp32;  // of x, y, W and the gradients of x and y; that of W is fp32
 };
 
-// y = x W^T (+ addend, which may be y itself). x: [rows, in]; weight: [out, in]; y, addend: [rows, out].
+// What is added to a product, of its type; null: nothing.
+struct Added {
+  const void* addend = nullptr;  // [rows, out]; may be y itself
+  const void* bias = nullptr;    // [out], to every row; its gradient: column_sums of dy
+};
+
+// y = x W^T + what is added. x: [rows, in]; weight: [out, in]; y: [rows, out].
 void linear(const Place& place, const Linear& shape, const void* x, const void* weight, void* y,
-            const void* addend = nullptr);
+            const Added& added = {});
 
 // dx = dy W, as `into` says.
 void linear_backward_input(const Place& place, const Linear& shape, const void* dy, const void* weight, void* dx,

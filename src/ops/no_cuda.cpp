@@ -14,12 +14,17 @@ namespace {
 
 void multiply(const Place&, const Product&) { refuse(); }
 void transpose(const Place&, const float*, std::int64_t, std::int64_t, float*) { refuse(); }
+void column_sums(const Place&, const ColumnSums&, const void*, float*, Into) { refuse(); }
+void layer_norm(const Place&, const LayerNorm&, const LayerNormTensors&) { refuse(); }
+void layer_norm_backward(const Place&, const LayerNorm&, const LayerNormGradients&) { refuse(); }
 void rms_norm(const Place&, const RmsNorm&, const void*, const float*, void*, float*) { refuse(); }
 void rms_norm_backward(const Place&, const RmsNorm&, const RmsNormGradients&) { refuse(); }
 void rope(const Place&, const Rope&, const float*, void*, Turn) { refuse(); }
 void swiglu(const Place&, const Swiglu&, const void*, void*) { refuse(); }
 void swiglu_backward(const Place&, const Swiglu&, const void*, const void*, void*) { refuse(); }
-void embedding(const Place&, const Embedding&, const std::int32_t*, const float*, void*) { refuse(); }
+void gelu(const Place&, const Gelu&, const void*, void*) { refuse(); }
+void gelu_backward(const Place&, const Gelu&, const void*, const void*, void*) { refuse(); }
+void embedding(const Place&, const Embedding&, const std::int32_t*, const float*, void*, const Positions&) { refuse(); }
 void embedding_backward(const Place&, const Embedding&, const std::int32_t*, const void*, float*, Into) { refuse(); }
 void cross_entropy(const Place&, const CrossEntropy&, void*, const std::int32_t*, float*, LogitsBecome) { refuse(); }
 void adamw(const Place&, const Update*, std::span<const Trained>) { refuse(); }

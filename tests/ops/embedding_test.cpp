@@ -21,6 +21,14 @@ TEST(Embedding, GathersAndAddsUpRepeatedTokens) {
   EXPECT_EQ(std::vector<float>(dtable, dtable + 6), (std::vector<float>{100, 1000, 7, 7, 3, 30.5f}));
 }
 
+TEST(Embedding, PositionsBeginAnewWithEverySequence) {
+  const std::int32_t token[] = {1, 0, 0, 1};
+  const float table[] = {1, 2, 3, 4}, positions[] = {10, 20, 100, 200};  // two rows of two each
+  float y[8];
+  embedding({}, {.tokens = 4, .vocabulary = 2, .width = 2}, token, table, y, {.table = positions, .context = 2});
+  EXPECT_EQ(std::vector<float>(y, y + 8), (std::vector<float>{13, 24, 101, 202, 11, 22, 103, 204}));
+}
+
 TEST(Embedding, SameBitsForAnyNumberOfThreads) {
   const std::int64_t tokens = 300, width = 200, vocabulary = 5;
   std::vector<std::int32_t> token(tokens);

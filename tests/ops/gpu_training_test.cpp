@@ -37,18 +37,18 @@ TEST_F(GpuTraining, AllThreeProductsOfALinearLayer) {
         const Values x(dtype, normal_values(of(shape.rows, shape.in), 1)),
             weight(dtype, normal_values(of(shape.out, shape.in), 2)),
             dy(dtype, normal_values(of(shape.rows, shape.out), 3)),
-            addend(dtype, normal_values(of(shape.rows, shape.out), 4));
-        const OnGpu gx(gpu, x), gweight(gpu, weight), gdy(gpu, dy), gaddend(gpu, addend);
+            addend(dtype, normal_values(of(shape.rows, shape.out), 4)), bias(dtype, normal_values(of(1, shape.out), 5));
+        const OnGpu gx(gpu, x), gweight(gpu, weight), gdy(gpu, dy), gaddend(gpu, addend), gbias(gpu, bias);
         const double allowed = dtype != DType::fp32 ? 2 * unit_of(dtype) : tf32 ? 2e-3 : 4e-6;
         for (const Into into : {Into::set, Into::sum}) {
           Values y(dtype, dy.size()), dx = x;
           std::vector<float> dweight(weight.size(), 0.5f);
           const OnGpu gy(gpu, y), gdx(gpu, dx), gdweight(gpu, dweight);
           const bool adds = into == Into::sum;
-          linear({}, shape, x.data(), weight.data(), y.data(), adds ? addend.data() : nullptr);
+          linear({}, shape, x.data(), weight.data(), y.data(), {.addend = adds ? addend.data() : nullptr});
           linear_backward_input({}, shape, dy.data(), weight.data(), dx.data(), into);
           linear_backward_weight({}, shape, dy.data(), x.data(), dweight.data(), into);
-          linear(gpu.place(), shape, gx.data(), gweight.data(), gy.data(), adds ? gaddend.data() : nullptr);
+          linear(gpu.place(), shape, gx.data(), gweight.data(), gy.data(), {.addend = adds ? gaddend.data() : nullptr});
           linear_backward_input(gpu.place(), shape, gdy.data(), gweight.data(), gdx.data(), into);
           linear_backward_weight(gpu.place(), shape, gdy.data(), gx.data(), gdweight.as<float>(), into);
           Values y_gpu(dtype, y.size()), dx_gpu(dtype, dx.size());
@@ -60,6 +60,12 @@ TEST_F(GpuTraining, AllThreeProductsOfALinearLayer) {
           EXPECT_LE(distance(y_gpu.widened(), y.widened()), allowed);
           EXPECT_LE(distance(dx_gpu.widened(), dx.widened()), allowed);
           EXPECT_LE(distance(wide(dweight_gpu), wide(dweight)), tf32 && dtype == DType::fp32 ? 2e-3 : 1e-5);
+          linear({}, shape, x.data(), weight.data(), y.data(),
+                 {.addend = adds ? addend.data() : nullptr, .bias = bias.data()});
+          linear(gpu.place(), shape, gx.data(), gweight.data(), gy.data(),
+                 {.addend = adds ? gaddend.data() : nullptr, .bias = gbias.data()});
+          gy.read(y_gpu);
+          EXPECT_LE(distance(y_gpu.widened(), y.widened()), allowed) << "with a bias";
         }
       }
     }
@@ -83,6 +89,23 @@ TEST_F(GpuTraining, WeightGradientsInTf32ByBothWays) {
     std::vector<float> found(count);
     gdweight.read(found);
     EXPECT_LE(distance({found.begin(), found.end()}, {expected.begin(), expected.end()}), 2e-3) << workspace;
+  }
+}
+
+// The plan of a product is kept, and with it the bias that it was made for.
+TEST_F(GpuTraining, EveryProductHasItsOwnBias) {
+  const Gpu gpu;
+  const Linear shape{16, 16, 16};
+  const std::vector<float> zeros(256);
+  const OnGpu nothing(gpu, zeros), y(gpu, zeros);
+  for (const std::size_t skip : {0u, 0u, 1u}) {
+    for (const float value : {1.0f, 2.0f}) {
+      const OnGpu bias(gpu, std::vector<float>(16, value), skip);
+      linear(gpu.place(), shape, nothing.data(), nothing.data(), y.data(), {.bias = bias.data()});
+      std::vector<float> found(256);
+      y.read(found);
+      EXPECT_EQ(found, std::vector<float>(256, value)) << skip;
+    }
   }
 }
 

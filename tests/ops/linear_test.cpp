@@ -52,14 +52,36 @@ TEST(Linear, OntoAnotherTensorAndWeightsWrittenOver) {
   const float x[] = {1, 2}, weight[] = {3, 4}, addend[] = {100};  // one row, two in, one out
   float y[] = {7}, dweight[] = {9, 9};
   const Linear shape{.rows = 1, .in = 2, .out = 1};
-  linear({}, shape, x, weight, y, addend);
+  linear({}, shape, x, weight, y, {.addend = addend});
   EXPECT_EQ(y[0], 111);
-  linear({}, shape, x, weight, y, y);
+  linear({}, shape, x, weight, y, {.addend = y});
   EXPECT_EQ(y[0], 122);
   const float dy[] = {2};
   linear_backward_weight({}, shape, dy, x, dweight, Into::set);
   EXPECT_EQ(dweight[0], 2);
   EXPECT_EQ(dweight[1], 4);
+}
+
+// A product that panels take and one that OpenBLAS does.
+TEST(Linear, BiasIsAddedToEveryRowAndRoundedOnce) {
+  for (const std::size_t rows : {3u, 19u}) {
+    const std::size_t in = 33, out = 12;
+    for (const DType dtype : kTypes) {
+      const Values x(dtype, normal_values(rows * in, 1)), weight(dtype, normal_values(out * in, 2)),
+          bias(dtype, normal_values(out, 3)), addend(dtype, normal_values(rows * out, 4));
+      const Linear shape{.rows = static_cast<std::int64_t>(rows), .in = in, .out = out, .dtype = dtype};
+      const Exact exact(rows, in, out, x.widened(), weight.widened(), std::vector<double>(rows * out));
+      for (const bool adds : {false, true}) {
+        Values y(dtype, rows * out);
+        linear({.threads = 2}, shape, x.data(), weight.data(), y.data(),
+               {.addend = adds ? addend.data() : nullptr, .bias = bias.data()});
+        for (std::size_t i = 0; i < y.size(); ++i) {
+          const double expected = exact.y[i] + bias[i % out] + (adds ? addend[i] : 0);
+          EXPECT_NEAR(y[i], expected, 0.75 * unit_of(dtype) * std::abs(expected) + 2e-5) << i;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A range of elements to fp32 and back.
+// A range of elements to fp32 and back, and onto fp32.
 #pragma once
 
 #include "ops/cpu/element.h"
@@ -10,6 +10,12 @@ namespace {  // every instruction set has its own copy
 template <class T>
 void widen_range(const T* x, float* y, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) y[i] = widened(x[i]);
+}
+
+// y += x
+template <class T>
+void add_range(const T* x, float* y, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] += widened(x[i]);
 }
 
 // Sums are rounded once.

@@ -29,9 +29,12 @@ struct ProductPanel {
 template <class T>
 struct Loops {
   void (*widen)(const T* x, float* y, std::int64_t count);
+  void (*add)(const T* x, float* y, std::int64_t count);
   void (*narrow)(const float* x, T* y, Into into, std::int64_t count);
   void (*swiglu)(const T* a, const T* b, T* y, std::int64_t count);
   void (*swiglu_backward)(const T* a, const T* b, const T* dy, T* da, T* db, std::int64_t count);
+  void (*gelu)(const T* x, T* y, std::int64_t count);
+  void (*gelu_backward)(const T* x, const T* dy, T* dx, std::int64_t count);
   float (*log_sum_exp)(const T* logits, std::int64_t count);
   void (*cross_entropy_gradient)(T* logits, std::int64_t count, std::int64_t target, float log_sum, float scale);
   float (*rms_norm)(const T* x, const float* weight, T* y, std::int64_t width, float eps);
@@ -39,6 +42,12 @@ struct Loops {
                             std::int64_t width);
   void (*rms_norm_weight_backward)(const T* x, const float* inverse, const T* dy, float* dweight, std::int64_t rows,
                                    std::int64_t width, std::int64_t first, std::int64_t last);
+  void (*layer_norm)(const T* x, const float* weight, const float* bias, T* y, float* statistics, std::int64_t width,
+                     float eps);
+  void (*layer_norm_backward)(const T* x, const float* weight, const float* statistics, const T* dy, T* dx, Into into,
+                              std::int64_t width);
+  void (*layer_norm_parameters_backward)(const T* x, const float* statistics, const T* dy, float* dweight, float* dbias,
+                                         std::int64_t count);
   void (*rope)(T* x, const float* table, std::int64_t dim, float sign);
 };
 

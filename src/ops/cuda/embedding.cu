@@ -11,12 +11,20 @@ namespace {
 constexpr int kThreads = 128;
 
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads) gather(int width, const std::int32_t* token, const float* table, T* y) {
+__global__ void __launch_bounds__(kThreads)
+    gather(int width, const std::int32_t* token, const float* table, T* y, Positions positions) {
   const std::int64_t t = blockIdx.x;
   const float* const from = table + static_cast<std::int64_t>(token[t]) * width;
+  const float* const position = positions.table ? positions.table + t % positions.context * width : nullptr;
   for (int i = static_cast<int>(threadIdx.x) * N; i < width; i += kThreads * N) {
     float values[N];
     load(from + i, values);
+    if (position) {
+      float more[N];
+      load(position + i, more);
+#pragma unroll
+      for (int n = 0; n < N; ++n) values[n] += more[n];
+    }
     store(y + t * width + i, values);
   }
 }
@@ -76,12 +84,13 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void embedding(const Place& place, const Embedding& shape, const std::int32_t* token, const float* table, void* y) {
+void embedding(const Place& place, const Embedding& shape, const std::int32_t* token, const float* table, void* y,
+               const Positions& positions) {
   if (shape.tokens == 0) return;
   with_element(shape.dtype, [&]<class T>(T*) {
-    with_lanes<T>(fits_lanes<T>(shape.width, table, y), [&]<int N>(std::integral_constant<int, N>) {
+    with_lanes<T>(fits_lanes<T>(shape.width, table, y, positions.table), [&]<int N>(std::integral_constant<int, N>) {
       gather<T, N><<<static_cast<unsigned>(shape.tokens), kThreads, 0, static_cast<cudaStream_t>(place.stream)>>>(
-          static_cast<int>(shape.width), token, table, static_cast<T*>(y));
+          static_cast<int>(shape.width), token, table, static_cast<T*>(y), positions);
     });
   });
   strobe::cuda::check_launch("embedding");

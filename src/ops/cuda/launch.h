@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <span>
 
+#include "ops/column_sums.h"
 #include "ops/cross_entropy.h"
 #include "ops/embedding.h"
+#include "ops/gelu.h"
+#include "ops/layer_norm.h"
 #include "ops/optimizer.h"
 #include "ops/place.h"
 #include "ops/rms_norm.h"
@@ -23,11 +26,12 @@ struct Factor {
   bool transposed = false;
 };
 
-// d [rows, cols] = a b (+ addend, which may be d itself), sums in fp32.
+// d [rows, cols] = a b (+ addend, which may be d itself) (+ bias), sums in fp32.
 struct Product {
   Factor a, b;
   DType in = DType::fp32, out = DType::fp32;
   const void* addend = nullptr;  // of d's type and shape; null: none
+  const void* bias = nullptr;    // [cols] of d's type, to every row; null: none
   void* d = nullptr;
 };
 
@@ -49,12 +53,21 @@ constexpr std::size_t transposed_bytes(std::int64_t rows, std::int64_t out, std:
 // to [cols, rows] = from [rows, cols], transposed.
 void transpose(const Place& place, const float* from, std::int64_t rows, std::int64_t cols, float* to);
 
+void column_sums(const Place& place, const ColumnSums& shape, const void* x, float* sums, Into into);
+// sums [width] = the sum of partial [count, width], fp32, over its rows, as `into` says.
+void add_partial_sums(const Place& place, const float* partial, int count, std::int64_t width, float* sums, Into into);
+
+void layer_norm(const Place& place, const LayerNorm& norm, const LayerNormTensors& tensors);
+void layer_norm_backward(const Place& place, const LayerNorm& norm, const LayerNormGradients& tensors);
 void rms_norm(const Place& place, const RmsNorm& norm, const void* x, const float* weight, void* y, float* inverse);
 void rms_norm_backward(const Place& place, const RmsNorm& norm, const RmsNormGradients& tensors);
 void rope(const Place& place, const Rope& shape, const float* table, void* x, Turn turn);
 void swiglu(const Place& place, const Swiglu& shape, const void* ab, void* y);
 void swiglu_backward(const Place& place, const Swiglu& shape, const void* ab, const void* dy, void* dab);
-void embedding(const Place& place, const Embedding& shape, const std::int32_t* token, const float* table, void* y);
+void gelu(const Place& place, const Gelu& shape, const void* x, void* y);
+void gelu_backward(const Place& place, const Gelu& shape, const void* x, const void* dy, void* dx);
+void embedding(const Place& place, const Embedding& shape, const std::int32_t* token, const float* table, void* y,
+               const Positions& positions);
 void embedding_backward(const Place& place, const Embedding& shape, const std::int32_t* token, const void* dy,
                         float* dtable, Into into);
 

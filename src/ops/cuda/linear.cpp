@@ -38,6 +38,7 @@ struct Shape {
   bool a_transposed = false, b_transposed = false;
   DType in = DType::fp32, out = DType::fp32;
   bool adds = false, tf32 = false, timed = false;
+  unsigned bias_alignment = 0;          // bytes; 0: no bias
   std::array<unsigned, 4> alignment{};  // bytes, of a, b, c, d
   std::size_t workspace = 0;
   int device = 0;
@@ -71,6 +72,7 @@ Shape shape_of(const Place& place, const Product& p) {
   s.adds = p.addend != nullptr;
   s.tf32 = place.tf32 && p.in == DType::fp32;
   s.timed = !place.deterministic && p.addend != p.d;  // what is added to its own addend cannot be run twice
+  s.bias_alignment = p.bias ? alignment_of(p.bias) : 0;
   s.alignment = {alignment_of(p.b.data), alignment_of(p.a.data), alignment_of(p.addend ? p.addend : p.d),
                  alignment_of(p.d)};
   s.workspace = std::min(place.workspace_bytes, kWorkspaceBytes);
@@ -131,7 +133,13 @@ std::vector<cublasLtMatmulAlgo_t> ask_heuristic(cublasLtHandle_t handle, const S
   return algorithms;
 }
 
-Plan make_plan(const Shape& s) {
+void point_to_bias(cublasLtMatmulDesc_t product, const void* bias) {
+  check(cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
+        "cublasLtMatmulDescSetAttribute");
+}
+
+// bias: one that is aligned as the shape says, for the heuristic to look at.
+Plan make_plan(const Shape& s, const void* bias) {
   Plan plan;
   const cublasComputeType_t compute = s.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   check(cublasLtMatmulDescCreate(&plan.product, compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
@@ -142,6 +150,12 @@ Plan make_plan(const Shape& s) {
   };
   transpose(CUBLASLT_MATMUL_DESC_TRANSA, s.a_transposed);
   transpose(CUBLASLT_MATMUL_DESC_TRANSB, s.b_transposed);
+  if (bias) {  // one for each row of cuBLASLt's d, which is our column
+    const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    check(cublasLtMatmulDescSetAttribute(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
+          "cublasLtMatmulDescSetAttribute");
+    point_to_bias(plan.product, bias);
+  }
   plan.a = s.a_transposed ? layout(s.in, s.k, s.m, s.lda) : layout(s.in, s.m, s.k, s.lda);
   plan.b = s.b_transposed ? layout(s.in, s.n, s.k, s.ldb) : layout(s.in, s.k, s.n, s.ldb);
   plan.d = layout(s.out, s.m, s.n, s.m);
@@ -150,8 +164,10 @@ Plan make_plan(const Shape& s) {
 
 cublasStatus_t launch(cublasLtHandle_t handle, const Place& place, const Product& p, const Plan& plan) {
   const float one = 1, beta = p.addend ? 1 : 0;
-  return cublasLtMatmul(handle, plan.product, &one, p.b.data, plan.a, p.a.data, plan.b, &beta,
-                        p.addend ? p.addend : p.d, plan.d, p.d, plan.d, &plan.algorithm, place.workspace,
+  cublasLtMatmulDescOpaque_t product = *plan.product;  // its own: other threads launch the plan with other biases
+  if (p.bias) point_to_bias(&product, p.bias);
+  return cublasLtMatmul(handle, &product, &one, p.b.data, plan.a, p.a.data, plan.b, &beta, p.addend ? p.addend : p.d,
+                        plan.d, p.d, plan.d, &plan.algorithm, place.workspace,
                         std::min(place.workspace_bytes, kWorkspaceBytes), static_cast<cudaStream_t>(place.stream));
 }
 
@@ -223,7 +239,7 @@ Prepared prepare(const Place& place, const Product& p, const Shape& shape) {
   if (!handle) check(cublasLtCreate(&handle), "cublasLtCreate");
   auto found = known().plans.find(shape);
   if (found == known().plans.end()) {
-    Plan plan = make_plan(shape);
+    Plan plan = make_plan(shape, p.bias);
     plan.algorithm = choose(handle, place, p, shape, plan);
     found = known().plans.emplace(shape, plan).first;
   }

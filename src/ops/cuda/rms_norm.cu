@@ -92,27 +92,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-constexpr int kColumns = 32, kLanesOfRows = 32;
-
-// out [width] = the sum of partial [count, width] over its rows: 32 columns a block, in 32 interleaved sums.
-__global__ void __launch_bounds__(kColumns* kLanesOfRows)
-    add_partial_sums(const float* partial, int count, int width, float* out, Into into) {
-  __shared__ float sums[kLanesOfRows][kColumns + 1];
-  const int column = static_cast<int>(blockIdx.x) * kColumns + static_cast<int>(threadIdx.x);
-  float sum = 0;
-  if (column < width) {
-#pragma unroll 8
-    for (int row = static_cast<int>(threadIdx.y); row < count; row += kLanesOfRows) {
-      sum += partial[static_cast<std::int64_t>(row) * width + column];
-    }
-  }
-  sums[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y != 0 || column >= width) return;
-  for (int lane = 1; lane < kLanesOfRows; ++lane) sum += sums[lane][threadIdx.x];
-  out[column] = into == Into::sum ? out[column] + sum : sum;
-}
-
 }  // namespace
 
 void rms_norm(const Place& place, const RmsNorm& norm, const void* x, const float* weight, void* y, float* inverse) {
@@ -149,10 +128,7 @@ void rms_norm_backward(const Place& place, const RmsNorm& norm, const RmsNormGra
     });
     strobe::cuda::check_launch("rms_norm_backward");
   }
-  const int width = static_cast<int>(norm.width);
-  add_partial_sums<<<static_cast<unsigned>((width + kColumns - 1) / kColumns), dim3(kColumns, kLanesOfRows), 0,
-                     stream>>>(partial, static_cast<int>(blocks), width, t.dweight, t.dweight_into);
-  strobe::cuda::check_launch("add_partial_sums");
+  add_partial_sums(place, partial, static_cast<int>(blocks), norm.width, t.dweight, t.dweight_into);
 }
 
 }  // namespace strobe::ops::cuda

@@ -8,6 +8,8 @@
 
 #include "ops/cpu/adamw.h"
 #include "ops/cpu/cross_entropy.h"
+#include "ops/cpu/gelu.h"
+#include "ops/cpu/layer_norm.h"
 #include "ops/cpu/rms_norm.h"
 #include "ops/cpu/rope.h"
 #include "ops/cpu/swiglu.h"
@@ -71,6 +73,44 @@ void expect_swiglu(const Loops<T>& loops, std::int64_t count) {
 }
 
 template <class T>
+void expect_gelu(const Loops<T>& loops, std::int64_t count) {
+  Guarded<T> x(count, 1), dy(count, 2), y(count, 3), dx(count, 4);
+  const auto exact_x = x.widened_all(), exact_dy = dy.widened_all();
+  std::vector<double> exact_y(exact_x), exact_dx(exact_x);
+  gelu_range(exact_x.data(), exact_y.data(), count);
+  gelu_range_backward(exact_x.data(), exact_dy.data(), exact_dx.data(), count);
+  loops.gelu(x.data(), y.data(), count);
+  loops.gelu_backward(x.data(), dy.data(), dx.data(), count);
+  y.expect("gelu", exact_y, 4);
+  dx.expect("dx", exact_dx, 8);
+}
+
+template <class T>
+void expect_layer_norm(const Loops<T>& loops, std::int64_t width) {
+  if (width == 0) return;
+  Guarded<T> x(width, 1), y(width, 2), dy(width, 3), dx(width, 4);
+  Guarded<float> weight(width, 5), bias(width, 6), dweight(width, 7), dbias(width, 8), statistics(2, 9);
+  const auto exact_x = x.widened_all(), exact_weight = weight.widened_all(), exact_dy = dy.widened_all();
+  std::vector<double> exact_y(exact_x), exact_dx = dx.widened_all(), exact_dweight = dweight.widened_all(),
+                                        exact_dbias = dbias.widened_all(), exact_statistics(2);
+  const double eps = 0.1;  // of one number the variance is 0, and what is left of it in fp32 as large as a smaller eps
+  layer_norm_row(exact_x.data(), exact_weight.data(), bias.widened_all().data(), exact_y.data(),
+                 exact_statistics.data(), width, eps);
+  layer_norm_row_backward(exact_x.data(), exact_weight.data(), exact_statistics.data(), exact_dy.data(),
+                          exact_dx.data(), Into::sum, width);
+  layer_norm_parameters_backward(exact_x.data(), exact_statistics.data(), exact_dy.data(), exact_dweight.data(),
+                                 exact_dbias.data(), width);
+  loops.layer_norm(x.data(), weight.data(), bias.data(), y.data(), statistics.data(), width, static_cast<float>(eps));
+  loops.layer_norm_backward(x.data(), weight.data(), statistics.data(), dy.data(), dx.data(), Into::sum, width);
+  loops.layer_norm_parameters_backward(x.data(), statistics.data(), dy.data(), dweight.data(), dbias.data(), width);
+  statistics.expect("statistics", exact_statistics, 4);
+  y.expect("layer_norm", exact_y, 8);
+  dx.expect("dx", exact_dx, 32);
+  dweight.expect("dweight", exact_dweight, 8);
+  dbias.expect("dbias", exact_dbias, 2);
+}
+
+template <class T>
 void expect_rms_norm(const Loops<T>& loops, std::int64_t width) {
   if (width == 0) return;
   Guarded<T> x(width, 1), y(width, 2), dy(width, 3), dx(width, 4);
@@ -122,16 +162,19 @@ void expect_rope(const Loops<T>& loops, std::int64_t count) {
 // Conversions are those of core/half.h, bit by bit.
 template <class T>
 void expect_conversions(const Loops<T>& loops, std::int64_t count) {
-  Guarded<float> x(count, 1), wide(count, 2);
+  Guarded<float> x(count, 1), wide(count, 2), onto(count, 5);
   Guarded<T> y(count, 3), sum(count, 4);
-  std::vector<double> exact_y, exact_sum;
+  std::vector<double> exact_y, exact_sum, exact_onto;
   for (std::int64_t i = 0; i < count; ++i) {
     exact_y.push_back(widened(narrowed<T>(x.data()[i])));
     exact_sum.push_back(widened(narrowed<T>(widened(sum.data()[i]) + x.data()[i])));
+    exact_onto.push_back(static_cast<double>(onto.data()[i] + widened(narrowed<T>(x.data()[i]))));
   }
   loops.narrow(x.data(), y.data(), Into::set, count);
   loops.narrow(x.data(), sum.data(), Into::sum, count);
   loops.widen(y.data(), wide.data(), count);
+  loops.add(y.data(), onto.data(), count);
+  onto.expect("add", exact_onto, 0);
   y.expect("narrow", exact_y, 0);
   sum.expect("sum", exact_sum, 0);
   wide.expect("widen", exact_y, 0);
@@ -146,6 +189,8 @@ TEST(OpsIsa, LoopsAgreeWithFloat64AtEveryLength) {
         for (const std::int64_t count : kCounts) {
           SCOPED_TRACE(testing::Message() << name << ", " << name_of(dtype) << ", " << count);
           expect_swiglu(isa.of<T>(), count);
+          expect_gelu(isa.of<T>(), count);
+          expect_layer_norm(isa.of<T>(), count);
           expect_rms_norm(isa.of<T>(), count);
           expect_cross_entropy(isa.of<T>(), count);
           expect_rope(isa.of<T>(), count);

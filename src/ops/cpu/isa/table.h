@@ -4,7 +4,9 @@
 #include "ops/cpu/adamw.h"
 #include "ops/cpu/convert.h"
 #include "ops/cpu/cross_entropy.h"
+#include "ops/cpu/gelu.h"
 #include "ops/cpu/isa.h"
+#include "ops/cpu/layer_norm.h"
 #include "ops/cpu/rms_norm.h"
 #include "ops/cpu/rope.h"
 #include "ops/cpu/swiglu.h"
@@ -15,14 +17,20 @@ namespace {
 template <class T>
 constexpr Loops<T> make_loops() {
   return {.widen = widen_range<T>,
+          .add = add_range<T>,
           .narrow = narrow_range<T>,
           .swiglu = swiglu_range<T>,
           .swiglu_backward = swiglu_range_backward<T>,
+          .gelu = gelu_range<T>,
+          .gelu_backward = gelu_range_backward<T>,
           .log_sum_exp = log_sum_exp<T>,
           .cross_entropy_gradient = cross_entropy_row_gradient<T>,
           .rms_norm = rms_norm_row<T>,
           .rms_norm_backward = rms_norm_row_backward<T>,
           .rms_norm_weight_backward = rms_norm_weight_backward<T>,
+          .layer_norm = layer_norm_row<T>,
+          .layer_norm_backward = layer_norm_row_backward<T>,
+          .layer_norm_parameters_backward = layer_norm_parameters_backward<T>,
           .rope = rope_head<T>};
 }
 

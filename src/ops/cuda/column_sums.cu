@@ -1,0 +1,98 @@
+// Blocks take a stretch of columns and every so many-th group of rows; where several share a stretch, a second kernel
+// adds up what they found in one order.
+#include <algorithm>
+
+#include "device/cuda/check.h"
+#include "device/gpu_facts.h"
+#include "ops/cuda/element.cuh"
+#include "ops/cuda/launch.h"
+
+namespace strobe::ops::cuda {
+
+namespace {
+
+constexpr int kLanesAcross = 32, kRowsAtOnce = 8;  // threads of a block
+constexpr int kBlocksPerProcessor = 4;
+
+// out: the sums themselves where gridDim.y is 1, else [gridDim.y, columns] partial ones.
+template <class T, int N>
+__global__ void __launch_bounds__(kLanesAcross* kRowsAtOnce)
+    sum_rows(std::int64_t rows, std::int64_t columns, const T* x, float* out, Into into) {
+  __shared__ float shared[kRowsAtOnce][kLanesAcross * N];
+  const std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kLanesAcross + threadIdx.x) * N;
+  float sums[N] = {};
+  if (i < columns) {
+    for (std::int64_t row = blockIdx.y * kRowsAtOnce + threadIdx.y; row < rows; row += gridDim.y * kRowsAtOnce) {
+      float values[N];
+      load(x + row * columns + i, values);
+#pragma unroll
+      for (int n = 0; n < N; ++n) sums[n] += values[n];
+    }
+  }
+#pragma unroll
+  for (int n = 0; n < N; ++n) shared[threadIdx.y][n * kLanesAcross + threadIdx.x] = sums[n];
+  __syncthreads();
+  if (threadIdx.y != 0 || i >= columns) return;
+  float* const to = out + blockIdx.y * columns + i;
+#pragma unroll
+  for (int n = 0; n < N; ++n) {
+    float sum = sums[n];
+    for (int group = 1; group < kRowsAtOnce; ++group) sum += shared[group][n * kLanesAcross + threadIdx.x];
+    to[n] = into == Into::sum ? to[n] + sum : sum;
+  }
+}
+
+constexpr int kColumns = 32, kLanesOfRows = 32;
+
+// 32 columns a block, in 32 interleaved sums.
+__global__ void __launch_bounds__(kColumns* kLanesOfRows)
+    add_partial(const float* partial, int count, std::int64_t width, float* out, Into into) {
+  __shared__ float sums[kLanesOfRows][kColumns + 1];
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * kColumns + threadIdx.x;
+  float sum = 0;
+  if (column < width) {
+#pragma unroll 8
+    for (int row = static_cast<int>(threadIdx.y); row < count; row += kLanesOfRows)
+      sum += partial[row * width + column];
+  }
+  sums[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || column >= width) return;
+  for (int lane = 1; lane < kLanesOfRows; ++lane) sum += sums[lane][threadIdx.x];
+  out[column] = into == Into::sum ? out[column] + sum : sum;
+}
+
+// How many blocks share a stretch: as keep the GPU busy, have rows, and fit the workspace.
+std::int64_t shares_of(const Place& place, const ColumnSums& shape, std::int64_t stretches) {
+  const std::int64_t wanted = std::int64_t{kBlocksPerProcessor} * current_gpu().facts.multiprocessors / stretches;
+  const std::int64_t groups = (shape.rows + kRowsAtOnce - 1) / kRowsAtOnce;
+  const auto fit = static_cast<std::int64_t>(place.workspace_bytes / sizeof(float)) / shape.columns;
+  return std::max<std::int64_t>(1, std::min({wanted, groups, fit}));
+}
+
+}  // namespace
+
+void add_partial_sums(const Place& place, const float* partial, int count, std::int64_t width, float* sums, Into into) {
+  add_partial<<<static_cast<unsigned>((width + kColumns - 1) / kColumns), dim3(kColumns, kLanesOfRows), 0,
+                static_cast<cudaStream_t>(place.stream)>>>(partial, count, width, sums, into);
+  strobe::cuda::check_launch("add_partial_sums");
+}
+
+void column_sums(const Place& place, const ColumnSums& shape, const void* x, float* sums, Into into) {
+  if (shape.columns == 0) return;
+  with_element(shape.dtype, [&]<class T>(T*) {
+    with_lanes<T>(fits_lanes<T>(shape.columns, x), [&]<int N>(std::integral_constant<int, N>) {
+      const std::int64_t stretches = (shape.columns + kLanesAcross * N - 1) / (kLanesAcross * N);
+      const std::int64_t shares = shares_of(place, shape, stretches);
+      auto* const partial = static_cast<float*>(place.workspace);
+      const dim3 grid(static_cast<unsigned>(stretches), static_cast<unsigned>(shares));
+      sum_rows<T, N><<<grid, dim3(kLanesAcross, kRowsAtOnce), 0, static_cast<cudaStream_t>(place.stream)>>>(
+          shape.rows, shape.columns, static_cast<const T*>(x), shares == 1 ? sums : partial,
+          shares == 1 ? into : Into::set);
+      strobe::cuda::check_launch("column_sums");
+      if (shares > 1) add_partial_sums(place, partial, static_cast<int>(shares), shape.columns, sums, into);
+    });
+  });
+}
+
+}  // namespace strobe::ops::cuda

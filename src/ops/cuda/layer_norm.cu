@@ -1,0 +1,166 @@
+// A block a row forward; backward, blocks take rows in turns and keep sums of the parameters' gradients of their own,
+// which a second kernel adds up in one order.
+#include <algorithm>
+#include <string>
+
+#include "device/cuda/check.h"
+#include "device/gpu_facts.h"
+#include "ops/cuda/element.cuh"
+#include "ops/cuda/launch.h"
+
+namespace strobe::ops::cuda {
+
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kBlocksPerProcessor = 8;
+constexpr std::size_t kMostShared = 47 << 10;  // bytes that a kernel has without asking, but for sums over the block
+
+template <class T, int N>
+__global__ void __launch_bounds__(kThreads) layer_norm_rows(LayerNorm norm, LayerNormTensors t) {
+  const int width = static_cast<int>(norm.width), first = static_cast<int>(threadIdx.x) * N;
+  const std::int64_t row = blockIdx.x;
+  const T* const x = static_cast<const T*>(t.x) + row * width;
+  T* const y = static_cast<T*>(t.y) + row * width;
+  float sum = 0;
+  for (int i = first; i < width; i += kThreads * N) {
+    float values[N];
+    load(x + i, values);
+#pragma unroll
+    for (int n = 0; n < N; ++n) sum += values[n];
+  }
+  const float mean = over_block<kThreads, Sum>(sum) / static_cast<float>(width);
+  float squares = 0;
+  for (int i = first; i < width; i += kThreads * N) {
+    float values[N];
+    load(x + i, values);
+#pragma unroll
+    for (int n = 0; n < N; ++n) squares += (values[n] - mean) * (values[n] - mean);
+  }
+  const float variance = over_block<kThreads, Sum>(squares) / static_cast<float>(width);
+  const float inverse = 1 / sqrtf(variance + norm.eps);
+  if (threadIdx.x == 0) {
+    t.statistics[2 * row] = mean;
+    t.statistics[2 * row + 1] = inverse;
+  }
+  for (int i = first; i < width; i += kThreads * N) {
+    float values[N], weights[N], biases[N];
+    load(x + i, values);
+    load(t.weight + i, weights);
+    load(t.bias + i, biases);
+#pragma unroll
+    for (int n = 0; n < N; ++n) values[n] = (values[n] - mean) * inverse * weights[n] + biases[n];
+    store(y + i, values);
+  }
+}
+
+// Columns [i, i + N) of a thread are its own in every row, so that sums need no atomics. sums: [2, width], of the
+// weight's gradient and of the bias's, in shared memory or in the block's part of `partial`, [2, blocks, width].
+template <class T, int N>
+__global__ void __launch_bounds__(kThreads)
+    layer_norm_rows_backward(LayerNorm norm, LayerNormGradients t, float* partial, bool sums_are_shared) {
+  extern __shared__ __align__(16) float shared_sums[];
+  const int width = static_cast<int>(norm.width), first = static_cast<int>(threadIdx.x) * N;
+  float* const my_weight = partial + static_cast<std::int64_t>(blockIdx.x) * width;
+  float* const my_bias = my_weight + static_cast<std::int64_t>(gridDim.x) * width;
+  float* const of_weight = sums_are_shared ? shared_sums : my_weight;
+  float* const of_bias = sums_are_shared ? shared_sums + width : my_bias;
+  const float nothing[N] = {};
+  for (int i = first; i < width; i += kThreads * N) {
+    store(of_weight + i, nothing);
+    store(of_bias + i, nothing);
+  }
+  for (std::int64_t row = blockIdx.x; row < norm.rows; row += gridDim.x) {
+    const T* const x = static_cast<const T*>(t.x) + row * width;
+    const T* const dy = static_cast<const T*>(t.dy) + row * width;
+    T* const dx = static_cast<T*>(t.dx) + row * width;
+    const float mean = t.statistics[2 * row], inverse = t.statistics[2 * row + 1];
+    float sum = 0, dot = 0;
+    for (int i = first; i < width; i += kThreads * N) {
+      float values[N], gradients[N], weights[N], weight_sums[N], bias_sums[N];
+      load(x + i, values);
+      load(dy + i, gradients);
+      load(t.weight + i, weights);
+      load(of_weight + i, weight_sums);
+      load(of_bias + i, bias_sums);
+#pragma unroll
+      for (int n = 0; n < N; ++n) {
+        const float normed = (values[n] - mean) * inverse;
+        sum += gradients[n] * weights[n];
+        dot += gradients[n] * weights[n] * normed;
+        weight_sums[n] += gradients[n] * normed;
+        bias_sums[n] += gradients[n];
+      }
+      store(of_weight + i, weight_sums);
+      store(of_bias + i, bias_sums);
+    }
+    const float of_gradient = over_block<kThreads, Sum>(sum) / static_cast<float>(width);
+    const float of_product = over_block<kThreads, Sum>(dot) / static_cast<float>(width);
+    for (int i = first; i < width; i += kThreads * N) {
+      float values[N], gradients[N], weights[N], out[N] = {};
+      load(x + i, values);
+      load(dy + i, gradients);
+      load(t.weight + i, weights);
+      if (t.dx_into == Into::sum) load(dx + i, out);
+#pragma unroll
+      for (int n = 0; n < N; ++n) {
+        const float normed = (values[n] - mean) * inverse;
+        out[n] += inverse * (gradients[n] * weights[n] - of_gradient - normed * of_product);
+      }
+      store(dx + i, out);
+    }
+  }
+  if (!sums_are_shared) return;
+  for (int i = first; i < width; i += kThreads * N) {
+    float columns[N];
+    load(of_weight + i, columns);
+    store(my_weight + i, columns);
+    load(of_bias + i, columns);
+    store(my_bias + i, columns);
+  }
+}
+
+}  // namespace
+
+void layer_norm(const Place& place, const LayerNorm& norm, const LayerNormTensors& t) {
+  if (norm.rows == 0) return;
+  with_element(norm.dtype, [&]<class T>(T*) {
+    with_lanes<T>(fits_lanes<T>(norm.width, t.x, t.weight, t.bias, t.y), [&]<int N>(std::integral_constant<int, N>) {
+      layer_norm_rows<T, N>
+          <<<static_cast<unsigned>(norm.rows), kThreads, 0, static_cast<cudaStream_t>(place.stream)>>>(norm, t);
+    });
+  });
+  strobe::cuda::check_launch("layer_norm");
+}
+
+void layer_norm_backward(const Place& place, const LayerNorm& norm, const LayerNormGradients& t) {
+  const std::size_t sums_bytes = 2 * static_cast<std::size_t>(norm.width) * sizeof(float);
+  const auto most = std::min<std::int64_t>(std::int64_t{kBlocksPerProcessor} * current_gpu().facts.multiprocessors,
+                                           static_cast<std::int64_t>(place.workspace_bytes / sums_bytes));
+  if (most < 1) {
+    throw Error(ErrorCode::invalid_argument, "ops: LayerNorm's gradient of width " + std::to_string(norm.width) +
+                                                 " needs a workspace of " + std::to_string(sums_bytes) +
+                                                 " bytes at least; the place has " +
+                                                 std::to_string(place.workspace_bytes));
+  }
+  const auto blocks = static_cast<unsigned>(std::min(norm.rows, most));
+  auto* const partial = static_cast<float*>(place.workspace);
+  if (blocks > 0) {
+    const bool shared = sums_bytes <= kMostShared;
+    with_element(norm.dtype, [&]<class T>(T*) {
+      const bool fits = fits_lanes<T>(norm.width, t.x, t.weight, t.dy, t.dx, partial);
+      with_lanes<T>(fits, [&]<int N>(std::integral_constant<int, N>) {
+        layer_norm_rows_backward<T, N>
+            <<<blocks, kThreads, shared ? sums_bytes : 0, static_cast<cudaStream_t>(place.stream)>>>(norm, t, partial,
+                                                                                                     shared);
+      });
+    });
+    strobe::cuda::check_launch("layer_norm_backward");
+  }
+  const int count = static_cast<int>(blocks);
+  add_partial_sums(place, partial, count, norm.width, t.dweight, t.parameters_into);
+  add_partial_sums(place, partial + static_cast<std::int64_t>(blocks) * norm.width, count, norm.width, t.dbias,
+                   t.parameters_into);
+}
+
+}  // namespace strobe::ops::cuda

@@ -1,0 +1,52 @@
+// Sizes that every operation is tested with on the GPU, and how its tensors are compared with the CPU's.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "ops/differences.h"
+#include "ops/tensors.h"
+
+namespace strobe::ops {
+
+// Within `units` of the type, of values about 1 or of their own size where that is more; 16 times that in fp32, where
+// sums in another order show.
+inline void expect_close(const char* what, const Values& found, const Values& expected, double units) {
+  ASSERT_EQ(found.size(), expected.size());
+  int shown = 0;
+  for (std::size_t i = 0; i < found.size() && shown < 5; ++i) {
+    const double unit = found.dtype() == DType::fp32 ? 16 * unit_of(DType::fp32) : unit_of(found.dtype());
+    const double allowed = units * unit * std::max(1.0, std::abs(expected[i]));
+    if (!(std::abs(found[i] - expected[i]) <= allowed)) {
+      ADD_FAILURE() << what << ' ' << name_of(found.dtype()) << " [" << i << "]: " << found[i] << ", on the CPU "
+                    << expected[i];
+      ++shown;
+    }
+  }
+}
+
+inline void expect_close(const char* what, const std::vector<float>& found, const std::vector<float>& expected,
+                         double units) {
+  const auto of = [](const std::vector<float>& values) {
+    return Values(DType::fp32, std::vector<double>(values.begin(), values.end()));
+  };
+  expect_close(what, of(found), of(expected), units);
+}
+
+struct Size {
+  std::int64_t rows, width;
+  std::size_t skip;
+};
+inline constexpr Size kSizes[] = {{1, 1, 0},  {1, 768, 0},  {37, 131, 0},  {33, 1600, 0},
+                                  {9, 64, 1}, {700, 24, 0}, {2, 12032, 0}, {3, 13000, 0}};
+
+inline std::vector<float> floats(std::size_t count, unsigned seed) {
+  const std::vector<double> values = normal_values(count, seed);
+  return {values.begin(), values.end()};
+}
+
+}  // namespace strobe::ops
