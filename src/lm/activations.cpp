@@ -16,7 +16,9 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 60;  // of a plan: with one
 
 ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DType dtype, Recompute recompute,
                                std::int64_t parts) {
+  const bool is_gpt2 = shape.architecture == Architecture::gpt2;
   ActivationPlan plan;
+  plan.architecture = shape.architecture;
   const auto add = [&](std::string name, std::int64_t count, DType type) {
     const std::size_t first = plan.bytes;
     plan.table.push_back({std::move(name), count, type, first});
@@ -30,8 +32,11 @@ ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DTyp
   const std::int64_t tokens = batch * shape.context, wide = tokens * shape.d_model;
   const std::int64_t heads = shape.heads / parts, heads_wide = tokens * heads * shape.head_dim();
   const std::int64_t hidden = tokens * (shape.d_ff / parts), words = (shape.vocabulary + parts - 1) / parts;
+  const auto add_statistics = [&](const std::string& norm) {
+    return is_gpt2 ? add(norm + ".statistics", 2 * tokens, DType::fp32) : add(norm + ".inverse", tokens, DType::fp32);
+  };
   const auto add_attention = [&](const std::string& name, BlockActivations& block) {
-    block.attention_inverse = add(name + "attention_norm.inverse", tokens, DType::fp32);
+    block.attention_statistics = add_statistics(name + "attention_norm");
     block.attention_normed = add(name + "attention_norm", wide, dtype);
     block.qkv = add(name + "attention.qkv", 3 * heads_wide, dtype);
     block.o = add(name + "attention.o", heads_wide, dtype);
@@ -39,14 +44,16 @@ ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DTyp
   };
   const auto add_feed_forward = [&](const std::string& name, BlockActivations& block) {
     block.middle = add(name + "middle", wide, dtype);
-    block.feed_forward_inverse = add(name + "feed_forward_norm.inverse", tokens, DType::fp32);
+    block.feed_forward_statistics = add_statistics(name + "feed_forward_norm");
     block.feed_forward_normed = add(name + "feed_forward_norm", wide, dtype);
-    block.w1w3 = add(name + "feed_forward.w1w3", 2 * hidden, dtype);
-    block.gated = add(name + "feed_forward.gated", hidden, dtype);
+    block.hidden =
+        add(name + (is_gpt2 ? "feed_forward.w1" : "feed_forward.w1w3"), shape.hidden_parts() * hidden, dtype);
+    block.activated = add(name + (is_gpt2 ? "feed_forward.gelu" : "feed_forward.gated"), hidden, dtype);
   };
   plan.d_x = add("gradient of x", wide, dtype);
   plan.d_narrow = add("gradient of a norm or of o", wide, dtype);
-  plan.d_wide = add("gradient of gated or of qkv", std::max(hidden, 3 * heads_wide), dtype);
+  plan.d_wide = add(is_gpt2 ? "gradient of gelu or of qkv" : "gradient of gated or of qkv",
+                    std::max(hidden, 3 * heads_wide), dtype);
   plan.d_end = plan.bytes;
   BlockActivations shared{};
   if (recompute != Recompute::none) add_attention("block.", shared);
@@ -63,7 +70,7 @@ ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DTyp
     x = add(fmt::format("layers.{}.out", layer), wide, dtype);
   }
   plan.x = x;
-  plan.inverse = add("norm.inverse", tokens, DType::fp32);
+  plan.statistics = add_statistics("norm");
   plan.normed = add("norm", wide, dtype);
   plan.logits = add("logits", tokens * words, dtype);
   return plan;
@@ -81,9 +88,9 @@ std::size_t gradients_at(const ActivationPlan& plan, const std::vector<Parameter
     };
     first = plan.d_end;
     for (std::size_t layer = 0; layer < plan.blocks.size(); ++layer) {
-      least(plan.blocks[layer].end, 1 + layer * kParametersOfABlock);
+      least(plan.blocks[layer].end, block_places(plan.architecture, layer).attention_norm);
     }
-    least(plan.bytes, parameters.size() - 2);
+    least(plan.bytes, block_places(plan.architecture, plan.blocks.size()).attention_norm);
   }
   return (first + kAlignment - 1) / kAlignment * kAlignment;
 }

@@ -26,25 +26,26 @@ struct Activation {
 // "layers.3.attention.qkv".
 struct BlockActivations {
   std::size_t x;                     // [T, d], what comes in
-  std::size_t attention_inverse;     // [T], fp32
+  std::size_t attention_statistics;  // fp32: RMSNorm's factor [T], LayerNorm's mean and factor [T, 2]
   std::size_t attention_normed;      // [T, d]
-  std::size_t qkv;                   // [T, 3, d]; q and k after RoPE
+  std::size_t qkv;                   // [T, 3, d]; q and k after RoPE where there is one
   std::size_t o;                     // [T, d]
   std::size_t lse;                   // [batch, heads, context], fp32
   std::size_t middle;                // [T, d], after attention
-  std::size_t feed_forward_inverse;  // [T], fp32
-  std::size_t feed_forward_normed;   // [T, d]
-  std::size_t w1w3;                  // [T, 2, d_ff], then their gradients
-  std::size_t gated;                 // [T, d_ff]
-  std::size_t end;                   // of all these, and of those of the blocks before
+  std::size_t feed_forward_statistics;
+  std::size_t feed_forward_normed;  // [T, d]
+  std::size_t hidden;               // [T, hidden_parts, d_ff], of w1 and w3 or of w1, then their gradients
+  std::size_t activated;            // [T, d_ff]
+  std::size_t end;                  // of all these, and of those of the blocks before
 };
 
 struct ActivationPlan {
   std::vector<Activation> table;
   std::vector<BlockActivations> blocks;
-  std::size_t x, inverse, normed, logits;  // after the last block; logits [T, vocabulary], then their gradient
+  Architecture architecture;                  // whose parameters' gradients share the memory
+  std::size_t x, statistics, normed, logits;  // after the last block; logits [T, vocabulary], then their gradient
   // Gradients, used by one block after the other: of x and of what a norm or attention gave, [T, d]; of what is wider,
-  // gated [T, d_ff] and qkv [T, 3, d].
+  // activated [T, d_ff] and qkv [T, 3, d].
   std::size_t d_x, d_narrow, d_wide, d_end;
   std::size_t bytes = 0;
 };

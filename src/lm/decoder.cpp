@@ -9,6 +9,9 @@
 
 #include "core/fail.h"
 #include "lm/parameters.h"
+#include "ops/embedding.h"
+#include "ops/gelu.h"
+#include "ops/layer_norm.h"
 #include "ops/linear.h"
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
@@ -18,19 +21,28 @@
 namespace strobe::lm {
 
 Decoder::Decoder(const ModelShape& shape, std::span<const float> values, int threads)
-    : shape_(shape), threads_(threads), rope_(ops::rope_table(shape.context, shape.head_dim())) {
+    : shape_(shape), threads_(threads) {
   if (static_cast<std::int64_t>(values.size()) != parameter_count(shape)) {
     fail(ErrorCode::invalid_argument, "lm: {} values; the shape has {} parameters", values.size(),
          parameter_count(shape));
   }
   std::map<std::string, const float*> weights;
   for (const Parameter& parameter : parameter_table(shape)) weights[parameter.name] = values.data() + parameter.first;
-  embedding_ = weights.at("embedding.weight");
-  norm_ = weights.at("norm.weight");
-  unembedding_ = weights.at("unembedding.weight");
+  const auto named = [&](const std::string& name) {
+    const auto found = [&](const char* part) {
+      const auto at = weights.find(name + part);
+      return at == weights.end() ? nullptr : at->second;
+    };
+    return Layer{.weight = found(".weight"), .bias = found(".bias")};
+  };
+  embedding_ = named("embedding");
+  positions_ = named("positions");
+  norm_ = named("norm");
+  unembedding_ = named("unembedding");
+  if (shape.turns() > 0) rope_ = ops::rope_table(shape.context, shape.head_dim());
   const auto d = static_cast<std::size_t>(shape.d_model), cached = d * static_cast<std::size_t>(shape.context);
   for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
-    const auto of = [&](const char* part) { return weights.at(fmt::format("layers.{}.{}.weight", layer, part)); };
+    const auto of = [&](const char* part) { return named(fmt::format("layers.{}.{}", layer, part)); };
     blocks_.push_back({.attention_norm = of("attention_norm"),
                        .q = of("attention.q"),
                        .k = of("attention.k"),
@@ -44,8 +56,8 @@ Decoder::Decoder(const ModelShape& shape, std::span<const float> values, int thr
                        .values = std::vector<float>(cached)});
   }
   for (std::vector<float>* row : {&x_, &normed_, &q_, &o_}) row->resize(d);
-  w1w3_.resize(2 * static_cast<std::size_t>(shape.d_ff));
-  gated_.resize(static_cast<std::size_t>(shape.d_ff));
+  hidden_.resize(static_cast<std::size_t>(shape.hidden_parts() * shape.d_ff));
+  activated_.resize(static_cast<std::size_t>(shape.d_ff));
   logits_.resize(static_cast<std::size_t>(shape.vocabulary));
 }
 
@@ -56,7 +68,7 @@ std::span<const float> Decoder::next(std::int32_t token) {
   if (length_ >= shape_.context) {
     fail(ErrorCode::invalid_argument, "lm: {} tokens were taken, the whole context", length_);
   }
-  std::copy_n(embedding_ + token * shape_.d_model, shape_.d_model, x_.begin());
+  embed(token);
   for (Block& block : blocks_) {
     attend(block);
     feed_forward(block);
@@ -74,8 +86,10 @@ void Decoder::attend(Block& block) {
   linear(block.q, normed_.data(), d, d, q_.data());
   linear(block.k, normed_.data(), d, d, key);
   linear(block.v, normed_.data(), d, d, block.values.data() + length_ * d);
-  turn(q_.data());
-  turn(key);
+  if (!rope_.empty()) {
+    turn(q_.data());
+    turn(key);
+  }
   const auto heads = [&](std::int64_t rows) {
     return std::array<std::int64_t, 4>{1, shape_.heads, rows, shape_.head_dim()};
   };
@@ -87,26 +101,42 @@ void Decoder::attend(Block& block) {
 }
 
 void Decoder::feed_forward(const Block& block) {
+  const std::int64_t d = shape_.d_model, d_ff = shape_.d_ff;
   norm(block.feed_forward_norm);
-  linear(block.w1, normed_.data(), shape_.d_model, shape_.d_ff, w1w3_.data());
-  linear(block.w3, normed_.data(), shape_.d_model, shape_.d_ff, w1w3_.data() + shape_.d_ff);
-  ops::swiglu({.threads = threads_}, {.rows = 1, .width = shape_.d_ff}, w1w3_.data(), gated_.data());
-  add_linear(block.w2, gated_.data(), shape_.d_ff);
+  linear(block.w1, normed_.data(), d, d_ff, hidden_.data());
+  if (shape_.architecture == Architecture::gpt2) {
+    ops::gelu({.threads = threads_}, {.rows = 1, .width = d_ff}, hidden_.data(), activated_.data());
+  } else {
+    linear(block.w3, normed_.data(), d, d_ff, hidden_.data() + d_ff);
+    ops::swiglu({.threads = threads_}, {.rows = 1, .width = d_ff}, hidden_.data(), activated_.data());
+  }
+  add_linear(block.w2, activated_.data(), d_ff);
 }
 
-void Decoder::norm(const float* weight) {
-  float inverse = 0;
-  ops::rms_norm({.threads = threads_}, {.rows = 1, .width = shape_.d_model}, x_.data(), weight, normed_.data(),
-                &inverse);
+void Decoder::embed(std::int32_t token) {
+  const ops::Positions here{.table = positions_.weight ? positions_.weight + length_ * shape_.d_model : nullptr};
+  ops::embedding({.threads = threads_}, {.tokens = 1, .vocabulary = shape_.vocabulary, .width = shape_.d_model}, &token,
+                 embedding_.weight, x_.data(), here);
 }
 
-void Decoder::linear(const float* weight, const float* x, std::int64_t in, std::int64_t out, float* y) const {
-  ops::linear({.threads = threads_}, {.rows = 1, .in = in, .out = out}, x, weight, y);
+void Decoder::norm(const Layer& layer) {
+  float statistics[2];
+  if (shape_.architecture == Architecture::gpt2) {
+    return ops::layer_norm(
+        {.threads = threads_}, {.rows = 1, .width = shape_.d_model},
+        {.x = x_.data(), .weight = layer.weight, .bias = layer.bias, .y = normed_.data(), .statistics = statistics});
+  }
+  ops::rms_norm({.threads = threads_}, {.rows = 1, .width = shape_.d_model}, x_.data(), layer.weight, normed_.data(),
+                statistics);
 }
 
-void Decoder::add_linear(const float* weight, const float* x, std::int64_t in) {
-  ops::linear({.threads = threads_}, {.rows = 1, .in = in, .out = shape_.d_model}, x, weight, x_.data(),
-              {.addend = x_.data()});
+void Decoder::linear(const Layer& layer, const float* x, std::int64_t in, std::int64_t out, float* y) const {
+  ops::linear({.threads = threads_}, {.rows = 1, .in = in, .out = out}, x, layer.weight, y, {.bias = layer.bias});
+}
+
+void Decoder::add_linear(const Layer& layer, const float* x, std::int64_t in) {
+  ops::linear({.threads = threads_}, {.rows = 1, .in = in, .out = shape_.d_model}, x, layer.weight, x_.data(),
+              {.addend = x_.data(), .bias = layer.bias});
 }
 
 void Decoder::turn(float* x) const {

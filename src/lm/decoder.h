@@ -24,25 +24,29 @@ class Decoder {
   const ModelShape& shape() const { return shape_; }
 
  private:
+  struct Layer {
+    const float *weight = nullptr, *bias = nullptr;  // null: the architecture has none
+  };
   struct Block {
-    const float *attention_norm, *q, *k, *v, *o, *feed_forward_norm, *w1, *w3, *w2;  // weights
-    std::vector<float> keys, values;                                                 // [context, d_model]; keys turned
+    Layer attention_norm, q, k, v, o, feed_forward_norm, w1, w3, w2;
+    std::vector<float> keys, values;  // [context, d_model]; keys turned
   };
 
   void attend(Block& block);
   void feed_forward(const Block& block);
-  void norm(const float* weight);  // x_ -> normed_
-  void linear(const float* weight, const float* x, std::int64_t in, std::int64_t out, float* y) const;
-  void add_linear(const float* weight, const float* x, std::int64_t in);  // to x_
-  void turn(float* x) const;                                              // a row of q or k to its position
+  void embed(std::int32_t token);  // -> x_
+  void norm(const Layer& layer);   // x_ -> normed_
+  void linear(const Layer& layer, const float* x, std::int64_t in, std::int64_t out, float* y) const;
+  void add_linear(const Layer& layer, const float* x, std::int64_t in);  // to x_
+  void turn(float* x) const;                                             // a row of q or k to its position
 
   ModelShape shape_;
   int threads_;
-  const float *embedding_, *norm_, *unembedding_;
+  Layer embedding_, positions_, norm_, unembedding_;
   std::vector<Block> blocks_;
   std::vector<float> rope_;
   std::vector<float> x_, normed_, q_, o_;  // [d_model]
-  std::vector<float> w1w3_, gated_;        // [2, d_ff], [d_ff]
+  std::vector<float> hidden_, activated_;  // [hidden_parts, d_ff], [d_ff]
   std::vector<float> logits_;
   std::int64_t length_ = 0;
 };

@@ -1,5 +1,6 @@
-// The model, forward and backward: embedding -> blocks -> RMSNorm -> unembedding -> cross-entropy. One block, pre-norm:
-// x + o(attention(rope(q), rope(k), v)), then + w2(silu(w1) w3), each of RMSNorm(x).
+// The model, forward and backward: embedding -> blocks -> norm -> unembedding -> cross-entropy. One block, pre-norm:
+// x + o(attention(q, k, v)), then + w2(activated), each of norm(x). llama: RMSNorm, q and k turned by RoPE, activated =
+// silu(w1) w3. gpt2: LayerNorm, positions added to the embedding, activated = gelu(w1), biases.
 #pragma once
 
 #include <cstdint>
@@ -137,26 +138,34 @@ class Model {
 
   // --- model.cpp: the network
   void forward();
-  void embed() const;
   void forward_block(std::size_t layer, std::size_t out);
-  void forward_to_gated(std::size_t layer);
+  void forward_to_activated(std::size_t layer);
   void forward_to_o(std::size_t layer);
   void backward(ops::Into into);
-  void embed_backward() const;
   void backward_block(std::size_t layer);
   void attend(std::size_t layer) const;
   void attend_backward(std::size_t layer) const;
   Attention attention(std::size_t qkv) const;
   Execution execution() const;
+  bool is_gpt2() const { return shape_.architecture == Architecture::gpt2; }
+  BlockPlaces places(std::size_t layer) const { return block_places(shape_.architecture, layer); }
+
+  // --- model_operations.cpp: one operation each
   // Of `parts` neighbours in the table, which lie side by side and so are one matrix.
   void linear(std::size_t parameter, int parts, std::size_t x, std::size_t y) const;
   void linear_onto(std::size_t parameter, std::size_t x, std::size_t addend, std::size_t y) const;
   void linear_backward(std::size_t parameter, int parts, std::size_t dy, std::size_t x, std::size_t dx) const;
-  void norm(std::size_t parameter, std::size_t x, std::size_t y, std::size_t inverse) const;
-  void norm_backward(std::size_t parameter, std::size_t x, std::size_t inverse, std::size_t dx, ops::Into into) const;
+  std::optional<std::size_t> bias_behind(std::size_t parameter, int parts) const;
+  const void* bias_of(std::size_t parameter, int parts) const;  // as products read it; null: none
+  void bias_backward(std::size_t bias, int parts, std::size_t dy, std::int64_t width) const;
+  void norm(std::size_t parameter, std::size_t x, std::size_t y, std::size_t statistics) const;
+  void norm_backward(std::size_t parameter, std::size_t x, std::size_t statistics, std::size_t dx,
+                     ops::Into into) const;
   void turn(std::size_t layer, std::size_t qkv, ops::Turn direction) const;
-  void gate(std::size_t layer) const;
-  void gate_backward(std::size_t layer) const;
+  void activate(std::size_t layer) const;
+  void activate_backward(std::size_t layer) const;
+  void embed() const;
+  void embed_backward() const;
   void tell_ready(std::size_t parameter, int parts = 1) const;
   enum class LossOnly { no, yes };  // no: logits become their gradient
   void cross_entropy(LossOnly what) const;
@@ -164,10 +173,9 @@ class Model {
   // --- model_record.cpp: an operation, told
   using Tensors = std::initializer_list<TensorUse>;
   struct Of {
-    enum class Gradient { none, written };
     std::size_t parameter;
-    int parts = 1;
-    Gradient gradient = Gradient::none;
+    int parts = 1;      // neighbours that it is of
+    int gradients = 0;  // written, from `parameter` on
   };
   Recorded recorded(const char* name, OperationKind kind, Of of, Tensors reads, Tensors writes) const;
   Recorded recorded_product(const char* name, Of of, Tensors reads, Tensors writes) const;

@@ -28,7 +28,6 @@ TensorUse Model::rows(std::size_t tensor, std::int64_t width) const {
 Recorded Model::recorded_product(const char* name, Of of, Tensors reads, Tensors writes) const {
   if (!recorder_) return {};
   const auto count = static_cast<std::size_t>(of.parts * parameters_[of.parameter].count());
-  const bool is_gradient = of.gradient == Of::Gradient::written;
   return {*recorder_,
           {.name = name,
            .kind = OperationKind::product,
@@ -37,9 +36,9 @@ Recorded Model::recorded_product(const char* name, Of of, Tensors reads, Tensors
            .reads = reads,
            .writes = writes,
            .parameter = of.parameter,
-           .gradients = is_gradient ? static_cast<std::size_t>(of.parts) : 0,
+           .gradients = static_cast<std::size_t>(of.gradients),
            .flops = 2.0 * static_cast<double>(tokens_) * static_cast<double>(count),
-           .other_bytes = count * (is_gradient ? sizeof(float) : size_of(dtype_))}};
+           .other_bytes = count * (of.gradients > 0 ? sizeof(float) : size_of(dtype_))}};
 }
 
 // Of the causal half of the scores: two products forward; five backward, one of which is the forward's again.
@@ -56,7 +55,7 @@ Recorded Model::recorded_attention(Pass pass, std::size_t layer, Tensors reads, 
            .flops = (pass == Pass::forward ? 2 : 5) * product}};
 }
 
-// With the gradient of a parameter where one is given.
+// With the gradients of parameters where some are given.
 Recorded Model::recorded(const char* name, OperationKind kind, Of of, Tensors reads, Tensors writes) const {
   if (!recorder_) return {};
   Operation operation{.name = name,
@@ -65,10 +64,10 @@ Recorded Model::recorded(const char* name, OperationKind kind, Of of, Tensors re
                       .of = name_of(of.parameter, of.parts),
                       .reads = reads,
                       .writes = writes};
-  if (of.gradient == Of::Gradient::written) {
-    operation.parameter = of.parameter;
-    operation.gradients = 1;
-    operation.other_bytes = static_cast<std::size_t>(parameters_[of.parameter].count()) * sizeof(float);
+  operation.parameter = of.parameter;
+  operation.gradients = static_cast<std::size_t>(of.gradients);
+  for (std::size_t i = 0; i < operation.gradients; ++i) {
+    operation.other_bytes += static_cast<std::size_t>(parameters_[of.parameter + i].count()) * sizeof(float);
   }
   return {*recorder_, operation};
 }

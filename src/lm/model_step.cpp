@@ -37,7 +37,7 @@ Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops
       recompute_(options.recompute),
       gradients_at_(gradients_at(plan_, parameters_, options.gradients)),
       stream_(place.device == Device::cuda ? std::optional<GpuStream>(std::in_place) : std::nullopt),
-      rope_(stream(), bytes_of(shape.context * shape.head_dim(), DType::fp32), kRopeTag),
+      rope_(stream(), bytes_of(shape.turns(), DType::fp32), kRopeTag),
       values_(stream(), bytes_of(parameter_count(shape), DType::fp32), kValuesTag),
       mean_(stream(), options.optimizer == OptimizerMemory::own ? values_.bytes() : 0, kMeanTag),
       variance_(stream(), mean_.bytes(), kVarianceTag),
@@ -50,8 +50,7 @@ Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops
     place_.workspace = workspace_.data();
     place_.workspace_bytes = workspace_.bytes();
   }
-  const std::vector<float> table = ops::rope_table(shape.context, shape.head_dim());
-  rope_.write(0, table.data(), rope_.bytes());
+  if (shape.turns() > 0) rope_.write(0, ops::rope_table(shape.context, shape.head_dim()).data(), rope_.bytes());
   trained_.push_back({.count = parameter_count(shape),
                       .value = values_.as<float>(),
                       .gradient = gradient(0),
@@ -67,7 +66,7 @@ std::size_t products_workspace_bytes(const ModelShape& shape, std::int64_t token
   std::size_t most = 0;
   for (const ops::Linear& product : {ops::Linear{tokens, d, 3 * d, dtype},
                                      {tokens, d, d, dtype},
-                                     {tokens, d, 2 * shape.d_ff, dtype},
+                                     {tokens, d, shape.hidden_parts() * shape.d_ff, dtype},
                                      {tokens, shape.d_ff, d, dtype},
                                      {tokens, d, shape.vocabulary, dtype}}) {
     most = std::max(most, ops::linear_workspace_bytes(place, product));

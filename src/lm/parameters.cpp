@@ -32,14 +32,24 @@ double cut_normal(std::uint64_t seed, std::uint64_t index) {
 }
 
 double deviation_of(const Parameter& parameter) {
-  if (parameter.role == Role::embedding) return 1;
+  if (parameter.role == Role::embedding || parameter.role == Role::positions) return 1;
   return std::sqrt(2.0 / static_cast<double>(parameter.shape[0] + parameter.shape[1]));
 }
 
 }  // namespace
 
+BlockPlaces block_places(Architecture architecture, std::size_t layer) {
+  if (architecture == Architecture::gpt2) {
+    const std::size_t first = 2 + 16 * layer;
+    return {first, first + 2, first + 8, first + 10, first + 12, first + 14};
+  }
+  const std::size_t first = 1 + 9 * layer;
+  return {first, first + 1, first + 4, first + 5, first + 6, first + 8};
+}
+
 std::vector<Parameter> parameter_table(const ModelShape& shape) {
   check(shape);
+  const bool is_gpt2 = shape.architecture == Architecture::gpt2;
   std::vector<Parameter> table;
   std::int64_t next = 0;
   const auto add = [&](std::string name, std::int64_t rows, std::int64_t columns, Role role) {
@@ -47,27 +57,39 @@ std::vector<Parameter> parameter_table(const ModelShape& shape) {
     next += rows * columns;
   };
   const std::int64_t d = shape.d_model;
+  const auto add_bias = [&](const std::string& name, std::int64_t width, Role role) {
+    if (is_gpt2) add(name + ".bias", 1, width, role);
+  };
+  const auto add_norm = [&](const std::string& name) {
+    add(name + ".weight", 1, d, Role::norm);
+    add_bias(name, d, Role::bias);
+  };
   add("embedding.weight", shape.vocabulary, d, Role::embedding);
+  if (is_gpt2) add("positions.weight", shape.context, d, Role::positions);
   for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
-    const auto name = [&](const char* part) { return fmt::format("layers.{}.{}.weight", layer, part); };
-    add(name("attention_norm"), 1, d, Role::norm);
-    for (const char* part : {"attention.q", "attention.k", "attention.v", "attention.o"}) {
-      add(name(part), d, d, Role::linear);
-    }
-    add(name("feed_forward_norm"), 1, d, Role::norm);
-    add(name("feed_forward.w1"), shape.d_ff, d, Role::linear);
-    add(name("feed_forward.w3"), shape.d_ff, d, Role::linear);
-    add(name("feed_forward.w2"), d, shape.d_ff, Role::linear);
+    const auto name = [&](const char* part) { return fmt::format("layers.{}.{}", layer, part); };
+    const auto into = {name("attention.q"), name("attention.k"), name("attention.v")};
+    add_norm(name("attention_norm"));
+    for (const std::string& part : into) add(part + ".weight", d, d, Role::linear);
+    for (const std::string& part : into) add_bias(part, d, Role::inner_bias);
+    add(name("attention.o.weight"), d, d, Role::linear);
+    add_bias(name("attention.o"), d, Role::bias);
+    add_norm(name("feed_forward_norm"));
+    add(name("feed_forward.w1.weight"), shape.d_ff, d, Role::linear);
+    if (!is_gpt2) add(name("feed_forward.w3.weight"), shape.d_ff, d, Role::linear);
+    add_bias(name("feed_forward.w1"), shape.d_ff, Role::inner_bias);
+    add(name("feed_forward.w2.weight"), d, shape.d_ff, Role::linear);
+    add_bias(name("feed_forward.w2"), d, Role::bias);
   }
-  add("norm.weight", 1, d, Role::norm);
+  add_norm("norm");
   add("unembedding.weight", shape.vocabulary, d, Role::linear);
   return table;
 }
 
 void begin_values(const Parameter& parameter, std::uint64_t seed, int threads, float* values) {
   const std::int64_t count = parameter.count();
-  if (parameter.role == Role::norm) {
-    std::fill_n(values, count, 1.0f);
+  if (parameter.role == Role::norm || is_bias(parameter.role)) {
+    std::fill_n(values, count, is_bias(parameter.role) ? 0.0f : 1.0f);
     return;
   }
   const double deviation = deviation_of(parameter);

@@ -11,20 +11,31 @@
 
 namespace strobe::lm {
 
-// linear: normal with std sqrt(2 / (in + out)), cut at 3 std. embedding: std 1, cut at 3. norm: ones.
-enum class Role { linear, embedding, norm };
+// linear: normal with std sqrt(2 / (in + out)), cut at 3 std. embedding, positions: std 1, cut at 3. norm: ones. bias,
+// of what is added to the residual stream or of a norm, and inner_bias, of q, k, v and w1: zeros.
+enum class Role { linear, embedding, positions, norm, bias, inner_bias };
+
+constexpr bool is_bias(Role role) { return role == Role::bias || role == Role::inner_bias; }
 
 struct Parameter {
   std::string name;                   // as in checkpoints
-  std::array<std::int64_t, 2> shape;  // [out, in], [vocabulary, width] or [1, width]
+  std::array<std::int64_t, 2> shape;  // [out, in], [vocabulary or context, width] or [1, width]
   Role role = Role::linear;
   std::int64_t first = 0;  // element, of all parameters
 
   std::int64_t count() const { return shape[0] * shape[1]; }
 };
 
-// Places in the table: one embedding, nine of a block, a norm, the unembedding.
-inline constexpr std::size_t kEmbedding = 0, kParametersOfABlock = 9;
+// Places in the table: the embedding, gpt2's positions, blocks, a norm, the unembedding.
+inline constexpr std::size_t kEmbedding = 0, kPositions = 1;
+
+// Those of a block's weights. Neighbours that are multiplied as one matrix stand side by side: q, k and v, and llama's
+// w1 and w3. Their biases stand behind them, likewise; every other bias stands behind its weight. A block begins with
+// attention_norm; beyond the last one stands the norm at the end.
+struct BlockPlaces {
+  std::size_t attention_norm, q, o, feed_forward_norm, w1, w2;
+};
+BlockPlaces block_places(Architecture architecture, std::size_t layer);
 
 // In the order in which a forward pass needs them.
 std::vector<Parameter> parameter_table(const ModelShape& shape);

@@ -20,7 +20,8 @@ double learning_rate(const Settings& settings, std::int64_t step) {
 
 Json to_json(const Settings& settings) {
   const ModelShape& shape = settings.shape;
-  return Json::object({{"d_model", shape.d_model},
+  return Json::object({{"arch", name_of(shape.architecture)},
+                       {"d_model", shape.d_model},
                        {"d_ff", shape.d_ff},
                        {"layers", shape.layers},
                        {"heads", shape.heads},
@@ -59,6 +60,10 @@ Settings settings_from(const Json& json) {
                     .heads = whole("heads"),
                     .vocabulary = whole("vocabulary"),
                     .context = whole("context")};
+  // Checkpoints from before there was a second one do not say.
+  if (const Json* architecture = json.find("arch")) {
+    settings.shape.architecture = architecture_of(architecture->as_string());
+  }
   check(settings.shape);
   settings.batch = whole("batch", 1);
   settings.steps = whole("steps", 1);

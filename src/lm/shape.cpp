@@ -18,14 +18,22 @@ struct NamedShape {
 constexpr std::int64_t kMost = std::int64_t{1} << 20;  // of every size, so that counts of parameters fit 63 bits
 constexpr std::int64_t kMostLayers = 100'000, kMostHeadDim = 256;
 
-const std::array<NamedShape, 6>& sizes() {
-  static const std::array<NamedShape, 6> table{{
+const std::array<NamedShape, 7>& sizes() {
+  static const std::array<NamedShape, 7> table{{
       {"tiny", {.d_model = 128, .d_ff = 512, .layers = 4, .heads = 4, .vocabulary = 256, .context = 128}},
       {"small", {.d_model = 768, .d_ff = 3072, .layers = 12, .heads = 12}},
       {"medium", {.d_model = 1024, .d_ff = 4096, .layers = 24, .heads = 16}},
       {"large", {.d_model = 1280, .d_ff = 5120, .layers = 36, .heads = 20}},
       {"xl", {.d_model = 1600, .d_ff = 6400, .layers = 48, .heads = 25}},
       {"2.7B", {.d_model = 2560, .d_ff = 10240, .layers = 32, .heads = 32}},
+      {"ddp-small",
+       {.d_model = 512,
+        .d_ff = 2048,
+        .layers = 12,
+        .heads = 8,
+        .vocabulary = 32'000,
+        .context = 512,
+        .architecture = Architecture::gpt2}},
   }};
   return table;
 }
@@ -60,14 +68,19 @@ void check(const ModelShape& shape) {
   if (shape.d_model % shape.heads != 0) {
     fail(ErrorCode::invalid_argument, "lm: {} heads do not divide d_model {}", shape.heads, shape.d_model);
   }
-  if (shape.head_dim() % 2 != 0 || shape.head_dim() > kMostHeadDim) {
-    fail(ErrorCode::invalid_argument, "lm: d_model {} over {} heads is a head dimension of {}; valid: even, up to {}",
-         shape.d_model, shape.heads, shape.head_dim(), kMostHeadDim);
+  const bool pairs = shape.architecture == Architecture::llama;
+  if ((pairs && shape.head_dim() % 2 != 0) || shape.head_dim() > kMostHeadDim) {
+    fail(ErrorCode::invalid_argument, "lm: d_model {} over {} heads is a head dimension of {}; valid: {}up to {}",
+         shape.d_model, shape.heads, shape.head_dim(), pairs ? "even, " : "", kMostHeadDim);
   }
 }
 
 std::int64_t parameter_count(const ModelShape& shape) {
   const std::int64_t d = shape.d_model;
+  if (shape.architecture == Architecture::gpt2) {
+    return (2 * shape.vocabulary + shape.context) * d +
+           shape.layers * (4 * d * d + 2 * d * shape.d_ff + 9 * d + shape.d_ff) + 2 * d;
+  }
   return 2 * shape.vocabulary * d + shape.layers * (4 * d * d + 3 * d * shape.d_ff + 2 * d) + d;
 }
 

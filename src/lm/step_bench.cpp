@@ -126,8 +126,9 @@ BenchTimes time_step(const BenchCase& one) { return StepBench(one).run(); }
 
 double flops_of(const BenchCase& one) {
   const ModelShape& shape = one.shape;
+  const std::int64_t d = shape.d_model;
   const std::int64_t multiplied =
-      parameter_count(shape) - shape.vocabulary * shape.d_model - (2 * shape.layers + 1) * shape.d_model;
+      shape.vocabulary * d + shape.layers * (4 * d * d + (shape.hidden_parts() + 1) * d * shape.d_ff);
   const auto scores = static_cast<double>(2 * shape.layers * shape.context * shape.d_model);  // half of 2 x 2 S d
   const double forward =
       static_cast<double>(one.batch * shape.context) * (2 * static_cast<double>(multiplied) + scores);

@@ -153,6 +153,27 @@ TEST_F(CheckpointTest, RefusesForeignAndForgedHeaders) {
   expect_refusal("no key \"lr_min\"");
 }
 
+TEST_F(CheckpointTest, SaysItsArchitectureAndIsReadAsNoOther) {
+  forge("\\\"arch\\\":\\\"llama\\\"", "\\\"arch\\\":\\\"bert1\\\"");
+  expect_refusal("arch bert1: valid: llama, gpt2");
+  forge("\\\"arch\\\":\\\"llama\\\"", "\\\"arch\\\":\\\"gpt2\\\" ");
+  expect_refusal("bytes; its shape needs");
+  forge("\\\"arch\\\"", "\\\"arcx\\\"");
+  expect_refusal("is corrupt: its bytes have the checksum");  // llama, as those that do not say: nothing else is wrong
+
+  Settings settings = settings_;
+  settings.shape.architecture = Architecture::gpt2;
+  Model model(settings.shape, 1, DType::fp32, {.threads = 1});
+  model.begin(1);
+  write_checkpoint(
+      path(), [&](State which, std::int64_t first, std::span<float> out) { model.read_state(which, out, first); },
+      settings, progress_);
+  const Checkpoint checkpoint(path());
+  EXPECT_EQ(checkpoint.settings(), settings);
+  const std::span<const float> values = checkpoint.state(State::values);
+  EXPECT_TRUE(std::equal(values.begin(), values.end(), model.values().begin(), model.values().end()));
+}
+
 TEST_F(CheckpointTest, FolderThatStaysEmptyGoesAgain) {
   for (const char* name : {"run", "a/b/c", "a/b/"}) {
     { const CheckpointFolder folder(path(name), CheckpointFolder::Use::fresh); }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "lm/architectures.h"
 #include "lm/model.h"
 #include "support/gpu.h"
 
@@ -16,23 +17,28 @@ constexpr double kRate = 1e-3, kClip = 1.0;
 
 // The script's begin().
 void begin(Model& model) {
-  std::vector<float> values(static_cast<std::size_t>(parameter_count(kShape)));
+  std::vector<float> values(static_cast<std::size_t>(parameter_count(model.shape())));
   for (std::size_t number = 0; number < model.parameters().size(); ++number) {
     const Parameter& parameter = model.parameters()[number];
+    const bool is_embedding = parameter.role == Role::embedding || parameter.role == Role::positions;
     const double deviation =
-        number == 0 ? 1.0 : std::sqrt(2.0 / static_cast<double>(parameter.shape[0] + parameter.shape[1]));
+        is_embedding ? 1.0 : std::sqrt(2.0 / static_cast<double>(parameter.shape[0] + parameter.shape[1]));
     for (std::int64_t i = 0; i < parameter.count(); ++i) {
       const double wave = std::sin(0.7 * static_cast<double>(i) + static_cast<double>(number));
-      const double value = parameter.role == Role::norm ? 1 + 0.1 * wave : wave * deviation;
+      const double value = parameter.role == Role::norm ? 1 + 0.1 * wave
+                           : is_bias(parameter.role)    ? 0.1 * wave
+                                                        : wave * deviation;
       values[static_cast<std::size_t>(parameter.first + i)] = static_cast<float>(value);
     }
   }
   model.write_state(State::values, values);
 }
 
-void expect_twenty_steps(const ops::Place& place, const ModelOptions& options, double tolerance) {
-  std::ifstream file(STROBE_TEST_DATA "/lm/training.txt");
-  Model model(kShape, kBatch, DType::fp32, place, options);
+void expect_twenty_steps(Architecture architecture, const ops::Place& place, const ModelOptions& options,
+                         double tolerance) {
+  const bool is_gpt2 = architecture == Architecture::gpt2;
+  std::ifstream file(is_gpt2 ? STROBE_TEST_DATA "/lm/training-gpt2.txt" : STROBE_TEST_DATA "/lm/training.txt");
+  Model model(as(architecture, kShape), kBatch, DType::fp32, place, options);
   model.begin(0);
   begin(model);
   std::string loss_text, norm_text;
@@ -54,19 +60,27 @@ void expect_twenty_steps(const ops::Place& place, const ModelOptions& options, d
   EXPECT_EQ(step, 20);
 }
 
+constexpr GradientMemory kMemories[] = {GradientMemory::own, GradientMemory::shared};
+
 TEST(Golden, TwentyStepsAsInPyTorch) {
-  for (const GradientMemory memory : {GradientMemory::own, GradientMemory::shared}) {
-    expect_twenty_steps({.threads = 2}, {.gradients = memory}, 1e-5);
+  for (const Architecture architecture : kArchitectures) {
+    for (const GradientMemory memory : kMemories) {
+      SCOPED_TRACE(name_of(architecture));
+      expect_twenty_steps(architecture, {.threads = 2}, {.gradients = memory}, 1e-5);
+    }
   }
 }
 
 class GpuGolden : public test::GpuTest {};
 
 TEST_F(GpuGolden, TwentyStepsAsInPyTorch) {
-  for (const bool deterministic : {true, false}) {
-    for (const GradientMemory memory : {GradientMemory::own, GradientMemory::shared}) {
-      expect_twenty_steps({.device = Device::cuda, .threads = 2, .deterministic = deterministic}, {.gradients = memory},
-                          1e-4);
+  for (const Architecture architecture : kArchitectures) {
+    for (const bool deterministic : {true, false}) {
+      for (const GradientMemory memory : kMemories) {
+        SCOPED_TRACE(name_of(architecture));
+        const ops::Place place{.device = Device::cuda, .threads = 2, .deterministic = deterministic};
+        expect_twenty_steps(architecture, place, {.gradients = memory}, 1e-4);
+      }
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lm/architectures.h"
 #include "lm/model.h"
 #include "lm/precision.h"
 #include "lm/text.h"
@@ -24,7 +25,12 @@ constexpr Case kCases[] = {
     {{.d_model = 160, .d_ff = 200, .layers = 2, .heads = 2, .vocabulary = 50, .context = 97}, 1},
     {{.d_model = 24, .d_ff = 40, .layers = 2, .heads = 3, .vocabulary = 19, .context = 11}, 2},
     {{.d_model = 12, .d_ff = 10, .layers = 2, .heads = 2, .vocabulary = 7, .context = 1}, 1},
+    {as(Architecture::gpt2, {.d_model = 128, .d_ff = 320, .layers = 3, .heads = 2, .vocabulary = 101, .context = 70}),
+     3},
+    {as(Architecture::gpt2, {.d_model = 24, .d_ff = 40, .layers = 2, .heads = 3, .vocabulary = 19, .context = 11}), 2},
+    {as(Architecture::gpt2, {.d_model = 30, .d_ff = 10, .layers = 2, .heads = 5, .vocabulary = 7, .context = 1}), 1},
 };
+constexpr std::size_t kLarge[] = {0, 4};  // one of each architecture
 
 // Norms of differences over those of gradients. The CPU's own 16-bit gradients are up to 0.0025 (fp16) and 0.02 (bf16)
 // away from its fp32 ones on these cases.
@@ -105,8 +111,7 @@ TEST_F(GpuGradients, WithoutAPromiseOfTheSameBits) {
   }
 }
 
-TEST_F(GpuGradients, AddUp) {
-  const auto& [shape, batch] = kCases[0];
+void expect_sums(const ModelShape& shape, std::int64_t batch) {
   const Text text(shape, batch, 3);
   Model cpu(shape, batch, DType::fp32, {.threads = 2}), gpu(shape, batch, DType::fp32, {.device = Device::cuda});
   for (Model* const model : {&cpu, &gpu}) model->begin(1);
@@ -121,10 +126,13 @@ TEST_F(GpuGradients, AddUp) {
   EXPECT_THROW(gpu.gradients(), Error);
 }
 
+TEST_F(GpuGradients, AddUp) {
+  for (const std::size_t i : kLarge) expect_sums(kCases[i].shape, kCases[i].batch);
+}
+
 // A copy on another stream that waits for the moment of the call has the gradient as it ends; nobody who looks on
 // changes a bit.
-TEST_F(GpuGradients, AreFinalWhenTheyAreToldOf) {
-  const auto& [shape, batch] = kCases[0];
+void expect_final(const ModelShape& shape, std::int64_t batch) {
   const Text text(shape, batch, 3);
   const ModelOptions cases[] = {{.gradients = GradientMemory::own},
                                 {.gradients = GradientMemory::shared},
@@ -162,6 +170,10 @@ TEST_F(GpuGradients, AreFinalWhenTheyAreToldOf) {
     model.loss_and_lone_gradients(text.tokens.data(), text.targets.data());
     EXPECT_EQ(told.size(), model.parameters().size());
   }
+}
+
+TEST_F(GpuGradients, AreFinalWhenTheyAreToldOf) {
+  for (const std::size_t i : kLarge) expect_final(kCases[i].shape, kCases[i].batch);
 }
 
 }  // namespace

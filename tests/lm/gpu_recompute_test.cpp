@@ -19,12 +19,15 @@ TEST_F(GpuRecompute, FiveStepsHaveTheSameBits) {
 }
 
 TEST_F(GpuRecompute, PredictedIsWhatIsHeld) {
-  BenchCase one{.shape = kRecomputedShape, .precision = Precision::bf16, .place = {.device = Device::cuda}};
-  for (const Recompute recompute : {Recompute::attention, Recompute::block}) {
-    one.recompute = recompute;
-    const MemoryFigures figures = measure_memory(one);
-    EXPECT_EQ(figures.timeline.peak(), figures.counted) << name_of(recompute);
-    EXPECT_EQ(figures.predicted, figures.counted) << name_of(recompute);
+  for (const Architecture architecture : kArchitectures) {
+    BenchCase one{
+        .shape = as(architecture, kRecomputedShape), .precision = Precision::bf16, .place = {.device = Device::cuda}};
+    for (const Recompute recompute : {Recompute::none, Recompute::attention, Recompute::block}) {
+      one.recompute = recompute;
+      const MemoryFigures figures = measure_memory(one);
+      EXPECT_EQ(figures.timeline.peak(), figures.counted) << name_of(recompute);
+      EXPECT_EQ(figures.predicted, figures.counted) << name_of(recompute);
+    }
   }
 }
 

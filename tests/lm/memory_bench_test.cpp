@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "lm/architectures.h"
+
 namespace strobe::lm {
 namespace {
 
@@ -25,10 +27,11 @@ TEST(MemoryBench, CategoriesAddUpToWhatTheAllocatorCounted) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     for (const BenchPass pass : {BenchPass::forward, BenchPass::forward_backward, BenchPass::step}) {
       for (const char* const kernel : {"flash2", "standard"}) {
-        for (const Recompute recompute : kModes) {
+        for (int i = 0; i < 6; ++i) {
           BenchCase one = small_case(precision, pass);
+          one.shape.architecture = kArchitectures[i / 3];
           one.attention = kernel;
-          one.recompute = recompute;
+          one.recompute = kModes[i % 3];
           const MemoryFigures figures = measure_memory(one);
           EXPECT_EQ(figures.timeline.peak(), figures.counted);
           EXPECT_EQ(figures.predicted, figures.counted) << name_of(precision) << " " << kernel;
@@ -39,8 +42,7 @@ TEST(MemoryBench, CategoriesAddUpToWhatTheAllocatorCounted) {
   }
 }
 
-TEST(MemoryBench, CategoriesAreThoseOfTheModel) {
-  const BenchCase one = small_case(Precision::bf16, BenchPass::step);
+void expect_categories(const BenchCase& one) {
   const auto parameters = static_cast<std::size_t>(parameter_count(one.shape));
   const MemoryTimeline timeline = measure_memory(one).timeline;
   for (const ByCategory& moment : timeline.moments) {
@@ -53,10 +55,19 @@ TEST(MemoryBench, CategoriesAreThoseOfTheModel) {
   EXPECT_NE(timeline.operations.back().find("adamw"), std::string::npos);
 }
 
+TEST(MemoryBench, CategoriesAreThoseOfTheModel) {
+  for (const Architecture architecture : kArchitectures) {
+    BenchCase one = small_case(Precision::bf16, BenchPass::step);
+    one.shape.architecture = architecture;
+    expect_categories(one);
+  }
+}
+
 // What the plan lets share memory is never in use at once: neither two activations, nor a gradient and an activation.
 TEST(MemoryBench, TensorsThatLiveAtOnceDoNotOverlap) {
-  for (int i = 0; i < 6; ++i) {
-    BenchCase one = small_case(i < 3 ? Precision::fp32 : Precision::bf16, BenchPass::step);
+  for (int i = 0; i < 12; ++i) {
+    BenchCase one = small_case(i % 6 < 3 ? Precision::fp32 : Precision::bf16, BenchPass::step);
+    one.shape.architecture = kArchitectures[i / 6];
     one.recompute = kModes[i % 3];
     const MemoryTimeline timeline = measure_memory(one).timeline;
     for (const Life& a : timeline.tensors) {
@@ -69,8 +80,10 @@ TEST(MemoryBench, TensorsThatLiveAtOnceDoNotOverlap) {
 }
 
 TEST(MemoryBench, ATensorLivesFromItsWriteToItsLastRead) {
-  const auto lives = [](BenchPass pass, const std::string& name) {
-    const MemoryTimeline timeline = measure_memory(small_case(Precision::fp32, pass)).timeline;
+  const auto lives = [](BenchPass pass, const std::string& name, Architecture architecture = Architecture::llama) {
+    BenchCase one = small_case(Precision::fp32, pass);
+    one.shape.architecture = architecture;
+    const MemoryTimeline timeline = measure_memory(one).timeline;
     const auto found = std::find_if(timeline.tensors.begin(), timeline.tensors.end(),
                                     [&](const Life& one) { return one.name == name; });
     EXPECT_NE(found, timeline.tensors.end()) << name;
@@ -84,6 +97,13 @@ TEST(MemoryBench, ATensorLivesFromItsWriteToItsLastRead) {
             std::tuple("swiglu layers.1.feed_forward.w1+w3", "linear layers.1.feed_forward.w2", Category::passing));
   EXPECT_EQ(lives(BenchPass::step, "gradient of norm.weight"),
             std::tuple("rms_norm backward norm", "adamw all parameters", Category::gradients));
+  EXPECT_EQ(
+      lives(BenchPass::step, "layers.1.feed_forward.w1", Architecture::gpt2),
+      std::tuple("linear layers.1.feed_forward.w1", "linear backward input layers.1.feed_forward.w1", Category::saved));
+  EXPECT_EQ(lives(BenchPass::step, "gradient of layers.1.attention.v.bias", Architecture::gpt2),
+            std::tuple("bias backward layers.1.attention.q+k+v", "adamw all parameters", Category::gradients));
+  EXPECT_EQ(lives(BenchPass::step, "gradient of norm.bias", Architecture::gpt2),
+            std::tuple("layer_norm backward norm", "adamw all parameters", Category::gradients));
 }
 
 // Kept is all of the plan but the gradients; of what blocks share, the last block's.

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <set>
 
+#include "lm/architectures.h"
+
 namespace strobe::lm {
 namespace {
 
@@ -20,6 +22,47 @@ TEST(Parameters, TheTableHasEveryParameterOnceAndWithoutGaps) {
     }
     EXPECT_EQ(next, parameter_count(shape)) << name;
     EXPECT_TRUE(names.contains("layers.0.feed_forward.w2.weight"));
+  }
+}
+
+TEST(Parameters, PlacesAreThoseOfTheTable) {
+  for (const Architecture architecture : kArchitectures) {
+    const ModelShape shape = as(architecture, shape_of("tiny"));
+    const std::vector<Parameter> table = parameter_table(shape);
+    const bool is_gpt2 = architecture == Architecture::gpt2;
+    EXPECT_EQ(table[kEmbedding].name, "embedding.weight");
+    EXPECT_EQ(table[kPositions].name == "positions.weight", is_gpt2);
+    for (const std::size_t layer : {0u, 3u}) {
+      const BlockPlaces p = block_places(architecture, layer);
+      const auto expect = [&](std::size_t place, const std::string& name) {
+        EXPECT_EQ(table[place].name, "layers." + std::to_string(layer) + "." + name);
+      };
+      expect(p.attention_norm, "attention_norm.weight");
+      expect(p.q, "attention.q.weight");
+      expect(p.q + 1, "attention.k.weight");
+      expect(p.q + 2, "attention.v.weight");
+      expect(p.o, "attention.o.weight");
+      expect(p.feed_forward_norm, "feed_forward_norm.weight");
+      expect(p.w1, "feed_forward.w1.weight");
+      expect(p.w2, "feed_forward.w2.weight");
+      if (!is_gpt2) {
+        expect(p.w1 + 1, "feed_forward.w3.weight");
+        continue;
+      }
+      expect(p.attention_norm + 1, "attention_norm.bias");
+      expect(p.q + 3, "attention.q.bias");
+      expect(p.q + 4, "attention.k.bias");
+      expect(p.q + 5, "attention.v.bias");
+      expect(p.o + 1, "attention.o.bias");
+      expect(p.feed_forward_norm + 1, "feed_forward_norm.bias");
+      expect(p.w1 + 1, "feed_forward.w1.bias");
+      expect(p.w2 + 1, "feed_forward.w2.bias");
+    }
+    EXPECT_EQ(table[block_places(architecture, 4).attention_norm].name, "norm.weight");
+    EXPECT_EQ(table.back().name, "unembedding.weight");
+    for (const Parameter& parameter : table) {
+      EXPECT_EQ(is_bias(parameter.role), parameter.name.ends_with(".bias")) << parameter.name;
+    }
   }
 }
 
@@ -65,6 +108,14 @@ TEST(Parameters, BeginAsTheirRoleSays) {
   parameter.role = Role::norm;
   begin_values(parameter, 7, 1, values.data());
   EXPECT_EQ(values, std::vector<float>(values.size(), 1.0f));
+  parameter.role = Role::positions;
+  begin_values(parameter, 7, 1, values.data());
+  EXPECT_NEAR(Moments(values).deviation, kCutDeviation, 0.01);
+  for (const Role role : {Role::bias, Role::inner_bias}) {
+    parameter.role = role;
+    begin_values(parameter, 7, 1, values.data());
+    EXPECT_EQ(values, std::vector<float>(values.size(), 0.0f));
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lm/architectures.h"
 #include "lm/model.h"
 #include "lm/text.h"
 
@@ -21,20 +22,21 @@ struct FiveSteps {
   bool operator==(const FiveSteps&) const = default;
 };
 
-inline FiveSteps five_steps(const ops::Place& place, DType dtype, const ModelOptions& options) {
+inline FiveSteps five_steps(const ModelShape& shape, const ops::Place& place, DType dtype,
+                            const ModelOptions& options) {
   constexpr std::int64_t kBatch = 2;
-  Model model(kRecomputedShape, kBatch, dtype, place, options);
+  Model model(shape, kBatch, dtype, place, options);
   model.begin(5);
   FiveSteps found;
   for (int step = 1; step <= 5; ++step) {
-    const Text text(kRecomputedShape, kBatch, static_cast<unsigned>(step));
+    const Text text(shape, kBatch, static_cast<unsigned>(step));
     const StepResult result =
         model.step(text.tokens.data(), text.targets.data(), {.adamw = {.rate = 1e-2, .step = step}, .clip = 1});
     found.losses.push_back(result.loss);
     found.norms.push_back(result.gradient_norm);
   }
   const auto read = [&](State which, std::vector<float>& into) {
-    into.resize(static_cast<std::size_t>(parameter_count(kRecomputedShape)));
+    into.resize(static_cast<std::size_t>(parameter_count(shape)));
     model.read_state(which, into);
   };
   read(State::values, found.values);
@@ -44,16 +46,22 @@ inline FiveSteps five_steps(const ops::Place& place, DType dtype, const ModelOpt
   return found;
 }
 
-inline void expect_same_bits(const ops::Place& place, DType dtype, const std::string& kernel) {
+inline void expect_same_bits(const ModelShape& shape, const ops::Place& place, DType dtype, const std::string& kernel) {
   for (const GradientMemory memory : {GradientMemory::own, GradientMemory::shared}) {
     ModelOptions options{.attention = kernel, .gradients = memory};
-    const FiveSteps kept = five_steps(place, dtype, options);
+    const FiveSteps kept = five_steps(shape, place, dtype, options);
     EXPECT_NE(kept.losses.front(), kept.losses.back());
     for (const Recompute recompute : {Recompute::attention, Recompute::block}) {
       options.recompute = recompute;
-      EXPECT_TRUE(five_steps(place, dtype, options) == kept)
-          << name_of(dtype) << " " << kernel << " " << name_of(recompute);
+      EXPECT_TRUE(five_steps(shape, place, dtype, options) == kept)
+          << name_of(shape.architecture) << " " << name_of(dtype) << " " << kernel << " " << name_of(recompute);
     }
+  }
+}
+
+inline void expect_same_bits(const ops::Place& place, DType dtype, const std::string& kernel) {
+  for (const Architecture architecture : kArchitectures) {
+    expect_same_bits(as(architecture, kRecomputedShape), place, dtype, kernel);
   }
 }
 

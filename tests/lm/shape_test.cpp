@@ -21,7 +21,20 @@ TEST(ModelShape, ParametersOfTheFiveSizes) {
     EXPECT_NO_THROW(check(shape_of(name))) << name;
   }
   EXPECT_EQ(shape_of("2.7B").head_dim(), 80);
-  EXPECT_EQ(size_names().size(), 6u);
+  EXPECT_EQ(size_names().size(), 7u);
+}
+
+// Not tied, and no bias in the unembedding: with either it would be another number.
+TEST(ModelShape, ParametersOfGpt2) {
+  const ModelShape shape = shape_of("ddp-small");
+  EXPECT_EQ(shape.architecture, Architecture::gpt2);
+  EXPECT_EQ(parameter_count(shape), 70'859'776);
+  const std::int64_t norm = 2 * 512, attention = 4 * (512 * 512 + 512),
+                     feed_forward = 512 * 2048 + 2048 + 2048 * 512 + 512;
+  EXPECT_EQ(parameter_count(shape), 2 * 32'000 * 512 + 512 * 512 + 12 * (attention + feed_forward + 2 * norm) + norm);
+  for (const std::string& name : size_names()) {
+    EXPECT_EQ(shape_of(name).architecture == Architecture::gpt2, name == "ddp-small") << name;
+  }
 }
 
 std::string refusal(const ModelShape& shape) {
@@ -52,6 +65,10 @@ TEST(ModelShape, BadOnesAreRefused) {
   EXPECT_EQ(refusal(shape), "lm: d_model 12 over 4 heads is a head dimension of 3; valid: even, up to 256");
   shape.d_model = 4096;
   EXPECT_EQ(refusal(shape), "lm: d_model 4096 over 4 heads is a head dimension of 1024; valid: even, up to 256");
+  shape.architecture = Architecture::gpt2;
+  EXPECT_EQ(refusal(shape), "lm: d_model 4096 over 4 heads is a head dimension of 1024; valid: up to 256");
+  shape.d_model = 12;
+  EXPECT_EQ(refusal(shape), "") << "no pairs are turned";
 }
 
 }  // namespace

@@ -21,6 +21,8 @@ TEST(StepBench, CountsFlopsOfProducts) {
   EXPECT_EQ(flops_of(one), 3 * (2 * multiplied + scores));
   one.pass = BenchPass::step;
   EXPECT_EQ(flops_of(one), 9 * (2 * multiplied + scores));
+  one.shape.architecture = Architecture::gpt2;  // neither biases nor positions are multiplied
+  EXPECT_EQ(flops_of(one), 9 * (2 * (multiplied - 4 * 8) + scores));
 }
 
 void expect_every_phase(const BenchCase& one) {

@@ -20,7 +20,10 @@ std::vector<Parameter> parameters_of_a_device(const ModelShape& shape, std::int6
   std::vector<Parameter> parameters = parameter_table(shape);
   std::int64_t next = 0;
   for (Parameter& parameter : parameters) {
-    if (parameter.role != Role::norm) parameter.shape[0] = up(parameter.shape[0], tensor);
+    if (parameter.role == Role::linear || parameter.role == Role::embedding) {
+      parameter.shape[0] = up(parameter.shape[0], tensor);
+    }
+    if (parameter.role == Role::inner_bias) parameter.shape[1] = up(parameter.shape[1], tensor);
     parameter.first = next;
     next += parameter.count();
   }
@@ -31,10 +34,11 @@ std::int64_t count_of(const std::vector<Parameter>& parameters) {
   return parameters.back().first + parameters.back().count();
 }
 
-std::int64_t largest_unit(const std::vector<Parameter>& parameters) {
-  const std::int64_t block = parameters[1 + kParametersOfABlock].first - parameters[1].first;
-  const std::int64_t head = count_of(parameters) - parameters[parameters.size() - 2].first;
-  return std::max({parameters[kEmbedding].count(), block, head});
+std::int64_t largest_unit(const ModelShape& shape, const std::vector<Parameter>& parameters) {
+  const auto first_of = [&](std::int64_t layer) {
+    return parameters[block_places(shape.architecture, static_cast<std::size_t>(layer)).attention_norm].first;
+  };
+  return std::max({first_of(0), first_of(1) - first_of(0), count_of(parameters) - first_of(shape.layers)});
 }
 
 DeviceMemory device_memory(const SharedStep& step, std::size_t workspace, std::size_t bucket) {
@@ -42,7 +46,8 @@ DeviceMemory device_memory(const SharedStep& step, std::size_t workspace, std::s
   const DType dtype = dtype_of(one.precision);
   const std::size_t copies = dtype == DType::fp32 ? 0 : size_of(dtype);
   const std::vector<Parameter> parameters = parameters_of_a_device(one.shape, mesh.tensor);
-  const std::int64_t count = count_of(parameters), share = up(count, mesh.shard), unit = largest_unit(parameters);
+  const std::int64_t count = count_of(parameters), share = up(count, mesh.shard),
+                     unit = largest_unit(one.shape, parameters);
   if (count > kMostParameters) {
     fail(ErrorCode::invalid_argument, "lm: {} parameters on a device; valid: up to 2^58", count);
   }
@@ -61,8 +66,7 @@ DeviceMemory device_memory(const SharedStep& step, std::size_t workspace, std::s
       splits(Sharding::gradients) ? float_bytes(share) + std::max(float_bytes(unit), bucket) : float_bytes(count);
   memory.activations =
       gradients_at(plan, parameters, splits(Sharding::gradients) ? GradientMemory::own : GradientMemory::shared);
-  memory.other = float_bytes(one.shape.context * one.shape.head_dim()) +
-                 Exchange::bytes_for(one.batch * one.shape.context) + workspace;
+  memory.other = float_bytes(one.shape.turns()) + Exchange::bytes_for(one.batch * one.shape.context) + workspace;
   return memory;
 }
 

@@ -28,13 +28,14 @@ struct DeviceMemory {
   std::size_t total() const { return weights + gradients + optimizer + activations + other; }
 };
 
-// Parameters of a device, as flat tensors: matrices in `tensor` parts, norms whole.
+// Parameters of a device, as flat tensors: matrices and biases of their rows in `tensor` parts; norms, positions and
+// what is added to the residual stream whole.
 std::vector<Parameter> parameters_of_a_device(const ModelShape& shape, std::int64_t tensor);
 std::int64_t count_of(const std::vector<Parameter>& parameters);
 
-// Elements of what is gathered at once where weights are split: the largest of the embedding, a block, and the norm and
-// unembedding at the end.
-std::int64_t largest_unit(const std::vector<Parameter>& parameters);
+// Elements of what is gathered at once where weights are split: the largest of the embedding with positions, a
+// block, and the norm and unembedding at the end.
+std::int64_t largest_unit(const ModelShape& shape, const std::vector<Parameter>& parameters);
 
 // bucket: bytes of whole gradients that one call of their exchange takes, by bucket_bytes_of (step_time.h).
 // Throws Error(invalid_argument) for more bytes than anybody counts, see activation_plan.

@@ -21,6 +21,31 @@ TEST(DeviceMemory, OfKnownSizesByHand) {
   EXPECT_EQ(device_memory({.one = one_of("xl", Precision::bf16), .mesh = {.data = 64}}, 0).total(), memory.total());
 }
 
+TEST(DeviceMemory, OfGpt2ByHand) {
+  const std::size_t count = 70'859'776;
+  const DeviceMemory memory = device_memory({.one = one_of("ddp-small", Precision::fp32)}, 0);
+  EXPECT_EQ(memory.weights, 4 * count);
+  EXPECT_EQ(memory.optimizer, 8 * count);
+  // d 8, d_ff 12, 1 layer, 2 heads, vocabulary 5, context 16, in two parts: of each block whole are two norms with
+  // biases, and the biases of o and w2.
+  const ModelShape shape{.d_model = 8,
+                         .d_ff = 12,
+                         .layers = 1,
+                         .heads = 2,
+                         .vocabulary = 5,
+                         .context = 16,
+                         .architecture = Architecture::gpt2};
+  EXPECT_EQ(count_of(parameters_of_a_device(shape, 1)), parameter_count(shape));
+  const std::int64_t split = 4 * 64 + 2 * 96 + 3 * 8 + 12;
+  const std::int64_t ends = 2 * 3 * 8 + 16 * 8 + 2 * 8;
+  EXPECT_EQ(count_of(parameters_of_a_device(shape, 2)), ends + split / 2 + 6 * 8);
+  const std::int64_t embedding = 5 * 8 + 16 * 8, block = split + 6 * 8;
+  EXPECT_EQ(largest_unit(shape, parameter_table(shape)), std::max(embedding, block));
+  ModelShape long_one = shape;
+  long_one.context = 1000;
+  EXPECT_EQ(largest_unit(long_one, parameter_table(long_one)), 1005 * 8) << "positions come with the embedding";
+}
+
 TEST(DeviceMemory, ShardingSplitsOneThingMoreEachTime) {
   const Mesh mesh{.data = 2, .shard = 8};
   const auto of = [&](Sharding sharding) {
