@@ -119,12 +119,9 @@ std::string table_text(const std::vector<Row>& rows, const Ceilings& ceilings) {
   std::string notes;
   for (const Row& row : rows) {
     const lm::BenchCase& one = row.cell->one;
-    std::vector<std::string> cells = {row.cell->size,
-                                      std::to_string(one.shape.context),
-                                      std::to_string(one.batch),
-                                      std::to_string(one.warmup),
-                                      name_of(one.precision),
-                                      name_of(one.recompute)};
+    std::vector<std::string> cells = {model_text(*row.cell),     std::to_string(one.shape.context),
+                                      std::to_string(one.batch), std::to_string(one.warmup),
+                                      name_of(one.precision),    name_of(one.recompute)};
     if (row.times) {
       const lm::BenchTimes& times = *row.times;
       const auto mfu = share_of_ceiling(row, ceilings);
@@ -165,6 +162,7 @@ const char* name_of_pass(lm::BenchPass pass) {
 Json row_json(const Row& row, const std::vector<Row>& rows, const Ceilings& ceilings) {
   const lm::BenchCase& one = row.cell->one;
   Json json = Json::object({{"size", row.cell->size},
+                            {"arch", name_of(one.shape.architecture)},
                             {"parameters", lm::parameter_count(one.shape)},
                             {"context", one.shape.context},
                             {"batch", one.batch},

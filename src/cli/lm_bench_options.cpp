@@ -6,6 +6,7 @@
 
 #include "cli/case_options.h"
 #include "cli/lm_ranks.h"
+#include "cli/lm_shape_options.h"
 #include "core/fail.h"
 #include "device/gpu_facts.h"
 #include "device/host/thread_pool.h"
@@ -72,11 +73,12 @@ LmBenchOptions default_lm_bench_options() {
 void add_lm_cell_options(OptionTable& table, LmBenchOptions& options) {
   table.add({.name = "size",
              .placeholder = "NAME[,NAME]",
-             .help = "tiny, small, medium, large, xl, 2.7B; default small",
+             .help = fmt::format("{}; default small", fmt::join(lm::size_names(), ", ")),
              .apply = [&](auto flag, auto value) {
                options.sizes =
                    parse_list(flag, value, [](auto of, auto name) { return parse_word(of, name, lm::size_names()); });
              }});
+  table.add(make_arch_option(options.architecture, "default: each size's own"));
   table.add({.name = "context",
              .placeholder = "N[,N]",
              .help = "tokens of a sequence; default: the size's own, 512 but for tiny",
@@ -157,10 +159,16 @@ OptionTable lm_bench_table(LmBenchOptions& options) {
   return table;
 }
 
+std::string model_text(const LmBenchCell& cell) {
+  const lm::Architecture architecture = cell.one.shape.architecture;
+  if (architecture == lm::shape_of(cell.size).architecture) return cell.size;
+  return fmt::format("{} ({})", cell.size, lm::name_of(architecture));
+}
+
 std::string title_of(const LmBenchCell& cell) {
   const lm::BenchCase& one = cell.one;
-  std::string title =
-      fmt::format("{}, context {}, batch {}, {}", cell.size, one.shape.context, one.batch, lm::name_of(one.precision));
+  std::string title = fmt::format("{}, context {}, batch {}, {}", model_text(cell), one.shape.context, one.batch,
+                                  lm::name_of(one.precision));
   if (one.recompute != lm::Recompute::none) title += fmt::format(", recompute {}", lm::name_of(one.recompute));
   return title;
 }
@@ -168,7 +176,8 @@ std::string title_of(const LmBenchCell& cell) {
 std::vector<LmBenchCell> lm_bench_cells(const LmBenchOptions& options) {
   std::vector<LmBenchCell> cells;
   for (const std::string& size : options.sizes) {
-    const lm::ModelShape shape = lm::shape_of(size);
+    lm::ModelShape shape = lm::shape_of(size);
+    shape.architecture = options.architecture.value_or(shape.architecture);
     for (const std::int64_t context : options.contexts.empty() ? std::vector{shape.context} : options.contexts) {
       for (const std::int64_t batch : options.batches) {
         for (const std::int64_t warmup : options.warmups) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@ namespace strobe::cli {
 
 struct LmBenchOptions {
   std::vector<std::string> sizes = {"small"};
-  std::vector<std::int64_t> contexts;  // none: each size's own
+  std::optional<lm::Architecture> architecture;  // none: each size's own
+  std::vector<std::int64_t> contexts;            // none: each size's own
   std::vector<std::int64_t> batches = {4}, warmups = {5};
   std::vector<lm::Precision> precisions = {lm::Precision::fp32};
   lm::BenchPass pass = lm::BenchPass::step;
@@ -33,7 +35,7 @@ struct LmBenchOptions {
 // As the command begins: on a GPU where there is one, with all cores.
 LmBenchOptions default_lm_bench_options();
 
-// What is run and where: size, context, batch, precision, attention, recompute, deterministic, device, threads.
+// What is run and where: size, arch, context, batch, precision, attention, recompute, deterministic, device, threads.
 void add_lm_cell_options(OptionTable& table, LmBenchOptions& options);
 Option make_warmup_option(LmBenchOptions& options);
 Option make_steps_option(LmBenchOptions& options);
@@ -45,6 +47,9 @@ struct LmBenchCell {
   std::string size;
   lm::BenchCase one;
 };
+
+// "small", or "small (gpt2)" where it is another network than the size's own.
+std::string model_text(const LmBenchCell& cell);
 
 // "small, context 512, batch 4, bf16, recompute block"; that nothing is recomputed is not told.
 std::string title_of(const LmBenchCell& cell);

@@ -207,6 +207,7 @@ Json parallel_row_json(const ParallelRow& row, const std::vector<ParallelRow>& r
                             {"bucket(MB)", number(bucket_megabytes(row))},
                             {"ranks", row.exchange ? ranks : 1},
                             {"size", row.cell->size},
+                            {"arch", lm::name_of(one.shape.architecture)},
                             {"parameters", lm::parameter_count(one.shape)},
                             {"context", one.shape.context},
                             {"batch", one.batch},

@@ -99,6 +99,7 @@ Json lives_json(const std::vector<lm::Life>& lives) {
 Json row_json(const MemoryRow& row) {
   const lm::BenchCase& one = row.cell.one;
   Json json = Json::object({{"size", row.cell.size},
+                            {"arch", name_of(one.shape.architecture)},
                             {"parameters", lm::parameter_count(one.shape)},
                             {"context", one.shape.context},
                             {"batch", one.batch},
@@ -164,7 +165,7 @@ std::string memory_tables(const std::vector<MemoryRow>& rows) {
   std::string notes, details;
   for (const MemoryRow& row : rows) {
     const lm::BenchCase& one = row.cell.one;
-    std::vector<std::string> cells = {row.cell.size, std::to_string(one.shape.context), name_of(one.precision),
+    std::vector<std::string> cells = {model_text(row.cell), std::to_string(one.shape.context), name_of(one.precision),
                                       name_of(one.recompute), name_of_pass(row)};
     if (row.figures) {
       const lm::MemoryTimeline& timeline = row.figures->timeline;
@@ -199,8 +200,8 @@ std::string recompute_table(const std::vector<MemoryRow>& rows) {
   for (const MemoryRow& row : rows) {
     const lm::BenchCase& one = row.cell.one;
     if (one.pass != lm::BenchPass::step) continue;
-    std::vector<std::string> cells = {row.cell.size, std::to_string(one.shape.context), std::to_string(one.batch),
-                                      name_of(one.precision), name_of(one.recompute)};
+    std::vector<std::string> cells = {model_text(row.cell), std::to_string(one.shape.context),
+                                      std::to_string(one.batch), name_of(one.precision), name_of(one.recompute)};
     const MemoryRow* const none = same_without_recompute(row, rows);
     const auto add = [&](auto figure, auto text) {
       const auto own = figure(row);

@@ -210,6 +210,7 @@ Json lm_profile_json(const LmBenchCell& cell, const lm::Profile& profile) {
   Json phases = Json::object();
   for (const Phase phase : kPhasesInOrder) phases.set(name_of(phase), 1e3 * seconds_of(profile, phase) / steps);
   Json row = Json::object({{"size", cell.size},
+                           {"arch", name_of(cell.one.shape.architecture)},
                            {"context", cell.one.shape.context},
                            {"batch", cell.one.batch},
                            {"precision", name_of(cell.one.precision)},

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "cli/lm.h"
+#include "cli/lm_shape_options.h"
 #include "cli/lm_text.h"
 #include "cli/options.h"
 #include "core/fail.h"
@@ -38,12 +40,14 @@ int run_lm_sample(Arguments arguments) {
   constexpr std::int64_t kMostTokens = 100'000'000;
   lm::SampleOptions options;
   std::string path, prompt;
+  std::optional<lm::Architecture> architecture;
   int threads = std::min(available_cores(), kMaxThreads);
   OptionTable table;
   table.add({.name = "checkpoint",
              .placeholder = "FILE|DIR",
              .help = "a checkpoint of lm train, or a folder of them: the newest; needed",
              .apply = [&](auto flag, auto value) { path = parse_text(flag, value); }});
+  table.add(make_arch_option(architecture, "default: the checkpoint's; another one is refused"));
   table.add({.name = "prompt",
              .placeholder = "TEXT",
              .help = "what it goes on with; default: the end of a line",
@@ -79,6 +83,10 @@ int run_lm_sample(Arguments arguments) {
   if (path.empty()) fail(ErrorCode::invalid_argument, "--checkpoint: is needed: a file or a folder of lm train");
   const std::unique_ptr<lm::Checkpoint> checkpoint = open_any(path);
   const lm::Settings& settings = checkpoint->settings();
+  if (architecture && *architecture != settings.shape.architecture) {
+    fail(ErrorCode::invalid_argument, "--arch {}: the checkpoint is of {}; leave it out, or take another checkpoint",
+         lm::name_of(*architecture), lm::name_of(settings.shape.architecture));
+  }
   const lm::DataFormat format = settings.data.format;
   if (prompt.empty()) prompt = format == lm::DataFormat::text ? "\n" : "0";
   std::vector<std::int32_t> tokens = tokens_of(prompt, format, settings.shape.vocabulary);

@@ -9,6 +9,15 @@ constexpr std::int64_t kMostSizeOfShape = std::int64_t{1} << 20;
 
 }  // namespace
 
+Option make_arch_option(std::optional<lm::Architecture>& target, const char* otherwise) {
+  return {.name = "arch",
+          .placeholder = "NAME",
+          .help = fmt::format("the network: {}; {}", fmt::join(lm::architecture_names(), " or "), otherwise),
+          .apply = [&target](auto flag, auto value) {
+            target = lm::architecture_of(parse_word(flag, value, lm::architecture_names()));
+          }};
+}
+
 void add_shape_options(OptionTable& table, ShapeFlags& flags, const char* default_size) {
   const auto add_number = [&](const char* name, std::vector<std::string> aliases, const char* help,
                               std::optional<std::int64_t>& target) {
@@ -22,8 +31,9 @@ void add_shape_options(OptionTable& table, ShapeFlags& flags, const char* defaul
   table.add(
       {.name = "size",
        .placeholder = "NAME",
-       .help = fmt::format("tiny, small, medium, large, xl or 2.7B; default {}; the next six change it", default_size),
+       .help = fmt::format("{}; default {}; the next seven change it", fmt::join(lm::size_names(), ", "), default_size),
        .apply = [&](auto flag, auto value) { flags.size = parse_word(flag, value, lm::size_names()); }});
+  table.add(make_arch_option(flags.architecture, "default: the size's own"));
   add_number("context", {"context-length"}, "tokens of a sequence", flags.context);
   add_number("d-model", {}, "width of the residual stream", flags.d_model);
   add_number("d-ff", {}, "width of the feed-forward layer", flags.d_ff);
@@ -35,6 +45,7 @@ void add_shape_options(OptionTable& table, ShapeFlags& flags, const char* defaul
 
 lm::ModelShape shape_from(const ShapeFlags& flags, lm::ModelShape base) {
   if (flags.size) base = lm::shape_of(*flags.size);
+  base.architecture = flags.architecture.value_or(base.architecture);
   const auto put = [](const std::optional<std::int64_t>& flag, std::int64_t& target) {
     target = flag.value_or(target);
   };

@@ -12,8 +12,12 @@ namespace strobe::cli {
 
 struct ShapeFlags {
   std::optional<std::string> size;
+  std::optional<lm::Architecture> architecture;
   std::optional<std::int64_t> d_model, d_ff, layers, heads, vocabulary, context;
 };
+
+// --arch; what it is where the flag is left out: "default: ...".
+Option make_arch_option(std::optional<lm::Architecture>& target, const char* otherwise);
 
 // default_size: what the help says of a --size that is not given.
 void add_shape_options(OptionTable& table, ShapeFlags& flags, const char* default_size = "tiny");

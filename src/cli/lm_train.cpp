@@ -51,8 +51,9 @@ std::string settings_table(const TrainBegin& begin, const TrainFlags& flags, int
   table.add_column("setting", TextTable::Align::left);
   table.add_column("value", TextTable::Align::left);
   const auto row = [&](const char* name, std::string value) { table.add_row({name, std::move(value)}); };
-  row("model", fmt::format("d_model {}, d_ff {}, layers {}, heads {}, context {}, vocabulary {}", shape.d_model,
-                           shape.d_ff, shape.layers, shape.heads, shape.context, shape.vocabulary));
+  row("model", fmt::format("{}: d_model {}, d_ff {}, layers {}, heads {}, context {}, vocabulary {}",
+                           lm::name_of(shape.architecture), shape.d_model, shape.d_ff, shape.layers, shape.heads,
+                           shape.context, shape.vocabulary));
   row("parameters", grouped(lm::parameter_count(shape)));
   row("data",
       fmt::format("{}: {} {} tokens", flags.data, grouped(settings.data.tokens), lm::name_of(settings.data.format)));

@@ -81,8 +81,11 @@ void expect_same_data(const std::string& path, const lm::DataIdentity& data, con
        lm::name_of(kept.format), kept.checksum);
 }
 
-// --size says four numbers at once, but neither vocabulary nor context.
+// --size says four numbers and the architecture at once, but neither vocabulary nor context.
 void expect_same_shape(const ShapeFlags& flags, const lm::ModelShape& kept) {
+  if (flags.architecture) {
+    expect_same<std::string>("--arch", lm::name_of(*flags.architecture), lm::name_of(kept.architecture));
+  }
   expect_same("--vocabulary", flags.vocabulary, kept.vocabulary);
   expect_same("--d-model", flags.d_model, kept.d_model);
   expect_same("--d-ff", flags.d_ff, kept.d_ff);
@@ -94,10 +97,11 @@ void expect_same_shape(const ShapeFlags& flags, const lm::ModelShape& kept) {
   said.vocabulary = kept.vocabulary;
   said.context = kept.context;
   if (said == kept) return;
-  fail(ErrorCode::invalid_argument,
-       "--size {}: the checkpoint was trained with d_model {}, d_ff {}, layers {}, heads {}; leave it out, or begin "
-       "anew elsewhere",
-       *flags.size, kept.d_model, kept.d_ff, kept.layers, kept.heads);
+  fail(
+      ErrorCode::invalid_argument,
+      "--size {}: the checkpoint was trained with {}, d_model {}, d_ff {}, layers {}, heads {}; leave it out, or begin "
+      "anew elsewhere",
+      *flags.size, lm::name_of(kept.architecture), kept.d_model, kept.d_ff, kept.layers, kept.heads);
 }
 
 void check_schedule(const lm::Settings& settings) {

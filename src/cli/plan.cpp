@@ -40,9 +40,10 @@ std::size_t workspace_of(const PlanOptions& options, lm::BenchCase one) {
 std::string work_text(const PlanOptions& options, const lm::BenchCase& one) {
   const ShapeFlags& flags = options.shape;
   const bool named = !flags.d_model && !flags.d_ff && !flags.layers && !flags.heads && !flags.vocabulary;
-  return fmt::format("{}{} parameters, batch {} of {} tokens, {}",
-                     named ? flags.size.value_or(kPlannedSize) + ", " : "", grouped(lm::parameter_count(one.shape)),
-                     one.batch, one.shape.context, name_of(one.precision));
+  return fmt::format(
+      "{}{}{} parameters, batch {} of {} tokens, {}", named ? flags.size.value_or(kPlannedSize) + ", " : "",
+      one.shape.architecture == lm::Architecture::llama ? "" : name_of(one.shape.architecture) + std::string(", "),
+      grouped(lm::parameter_count(one.shape)), one.batch, one.shape.context, name_of(one.precision));
 }
 
 report::NamedTable settings_table(const std::string& work, const PlanMachine& machine) {
@@ -91,6 +92,7 @@ Json row_json(const PlanOptions& options, const lm::SharedStep& step, const Plan
   return Json::object({{"kind", "plan"},
                        {"work", work_text(options, one)},
                        {"machine", machine.text()},
+                       {"arch", name_of(one.shape.architecture)},
                        {"parameters", lm::parameter_count(one.shape)},
                        {"context", one.shape.context},
                        {"batch", one.batch},

@@ -53,6 +53,7 @@ LmBenchCell cell_of(const Json& row) {
   lm::BenchCase one{.shape = lm::shape_of(size),
                     .batch = row.at("batch").as_integer(),
                     .precision = lm::precision_of(row.at("precision").as_string())};
+  if (const Json* arch = row.find("arch")) one.shape.architecture = lm::architecture_of(arch->as_string());
   one.shape.context = row.at("context").as_integer();
   lm::check(one.shape);
   if (one.batch < 1 || one.batch > 1 << 20) fail(ErrorCode::invalid_argument, "batch {}; valid: 1 to 2^20", one.batch);

@@ -220,6 +220,7 @@ void refuse_idle_flags(const PlanOptions& options) {
     const char* valid;
   } flags[] = {
       {"--size", shape.size.has_value(), plans, of_a_plan},
+      {"--arch", shape.architecture.has_value(), plans, of_a_plan},
       {"--context", shape.context.has_value(), plans, of_a_plan},
       {"--d-model", shape.d_model.has_value(), plans, of_a_plan},
       {"--d-ff", shape.d_ff.has_value(), plans, of_a_plan},

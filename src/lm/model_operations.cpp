@@ -57,10 +57,17 @@ const void* Model::bias_of(std::size_t parameter, int parts) const {
   return bias ? weight(*bias) : nullptr;
 }
 
+// A bias of k adds one number to all scores of a row, which softmax takes out again: its gradient is 0. Summed up it
+// would be rounding, of which AdamW makes whole steps, others on every number of ranks.
 void Model::bias_backward(std::size_t bias, int parts, std::size_t dy, std::int64_t width) const {
   const Recorded scope =
       recorded("bias backward", OperationKind::elementwise, {bias, parts, parts}, {rows(dy, width)}, {});
   ops::column_sums(place_, {tokens_, width, dtype_}, at(dy), gradient(bias), gradients_into_);
+  const bool is_qkv = parts == 3;
+  if (is_qkv) {
+    const Parameter& of_k = parameters_[bias + 1];
+    run_.clear(gradients_at_ + float_bytes(of_k.first), float_bytes(of_k.count()));
+  }
   tell_ready(bias, parts);
 }
 

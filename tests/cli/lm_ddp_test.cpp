@@ -188,6 +188,8 @@ TEST_F(LmDdp, VerifiesAgainstOneProcess) {
   const std::string sharded = verified(4, "sharded --steps 3");
   EXPECT_NE(sharded.find("; largest difference from flat 0.0e+00, at most 0; all ranks"), std::string::npos) << sharded;
   EXPECT_NE(verified(2, "sharded-rs --bucket-mb 0.02 --steps 3").find("from bucketed "), std::string::npos);
+  const std::string gpt2 = verified(2, "bucketed --bucket-mb 0.02 --arch gpt2");
+  EXPECT_NE(gpt2.find("[0] layers.1.attention.k.bias "), std::string::npos) << gpt2;
   EXPECT_EQ(scratch_.entries(), 0u) << "nothing is written";
 }
 

@@ -34,7 +34,7 @@ TEST(LmResume, RefusesOtherSettingsAndOtherData) {
   expect_refusal(run_program(resume + "other.txt", scratch), 2, "the checkpoint was trained on 3416 text tokens");
   expect_refusal(run_program(resume + kText + " --data-format tokens", scratch), 2, "holds 1708 tokens tokens");
   expect_refusal(run_program(resume + kText + " --size small", scratch), 2,
-                 "--size small: the checkpoint was trained with d_model 32, d_ff 64, layers 2, heads 4");
+                 "--size small: the checkpoint was trained with llama, d_model 32, d_ff 64, layers 2, heads 4");
   expect_refusal(run_program(resume + kText + " --steps 3", scratch), 2,
                  "--steps 3: the checkpoint is that of step 4; valid: that many or more");
   expect_refusal(run_program("lm train --quick --out run --data " + kText + " --resume=3", scratch), 2,
