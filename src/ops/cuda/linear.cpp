@@ -119,8 +119,8 @@ std::vector<cublasLtMatmulAlgo_t> ask_heuristic(cublasLtHandle_t handle, const S
       handle, plan.product, plan.a, plan.b, plan.d, plan.d, preference, s.timed ? kTimed : 1, results.data(), &found);
   cublasLtMatmulPreferenceDestroy(preference);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0)) {
-    fail(ErrorCode::unsupported, "cuda: cuBLASLt has no product [{} x {}] [{} x {}] of {} to {}", s.n, s.k, s.k, s.m,
-         name_of(s.in), name_of(s.out));
+    fail(ErrorCode::unsupported, "cuda: cuBLASLt has no product [{} x {}] [{} x {}] of {} to {}{}", s.n, s.k, s.k, s.m,
+         name_of(s.in), name_of(s.out), s.bias_alignment > 0 ? " with a bias" : "");
   }
   check(status, "cublasLtMatmulAlgoGetHeuristic");
   std::vector<cublasLtMatmulAlgo_t> algorithms;
