@@ -32,11 +32,15 @@ struct RoundDqArgs : RowTilesArgs {
   Tensor dq;
 };
 
-struct BackwardArgs : RoundDqArgs {
+// Tiles of keys, that blocks take by tickets.
+struct KeyTilesArgs : RoundDqArgs {
   std::int32_t key_tiles = 0;       // of the longest sequence
   std::int32_t section_heads = 1;   // KV heads whose tiles are worked off together, so that dQ stays in the L2 cache
   std::uint32_t rounded_tiles = 0;  // tiles of rows whose dQ is rounded here, after all tiles of keys: all or none
   Tensor dk, dv;
+};
+
+struct BackwardArgs : KeyTilesArgs {
   CUtensorMap q_map, d_o_map, k_map, v_map;  // boxes of 64 columns x the rows, or keys, of a tile
 };
 

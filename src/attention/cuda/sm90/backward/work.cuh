@@ -8,11 +8,11 @@
 
 namespace strobe::cuda::sm90 {
 
-__device__ __forceinline__ unsigned backward_tiles(const BackwardArgs& args) {
+__device__ __forceinline__ unsigned backward_tiles(const KeyTilesArgs& args) {
   return static_cast<unsigned>(args.params.batch * args.params.heads_kv) * static_cast<unsigned>(args.key_tiles);
 }
 
-__device__ __forceinline__ unsigned backward_tickets(const BackwardArgs& args) {
+__device__ __forceinline__ unsigned backward_tickets(const KeyTilesArgs& args) {
   return backward_tiles(args) + args.rounded_tiles;
 }
 
@@ -42,7 +42,7 @@ struct BackwardWork {
   // Within a section of heads those of all heads go side by side, from the first keys on: under a causal mask these
   // have the most rows. With `deterministic` from the last, which is the order in which they add to dQ: under a causal
   // mask a tile of keys then starts with the rows whose turn it is.
-  __device__ __forceinline__ void place(const BackwardArgs& args, unsigned ticket) {
+  __device__ __forceinline__ void place(const KeyTilesArgs& args, unsigned ticket) {
     const auto tiles = static_cast<unsigned>(args.key_tiles), heads = static_cast<unsigned>(args.params.heads_kv),
                section = static_cast<unsigned>(args.section_heads);
     const unsigned first = ticket / (section * tiles) * section;
@@ -55,7 +55,7 @@ struct BackwardWork {
     if (args.turns && args.params.window_right >= 0) tile = args.key_tiles - 1 - tile;
   }
 
-  __device__ __forceinline__ int placed(const BackwardArgs& args, unsigned ticket) {
+  __device__ __forceinline__ int placed(const KeyTilesArgs& args, unsigned ticket) {
     place(args, ticket);
     return b;
   }
@@ -65,7 +65,7 @@ struct BackwardWork {
   int first_key, keys_written;  // of this tile
   int begin = 0, end = 0;
 
-  __device__ __forceinline__ BackwardWork(const BackwardArgs& args, unsigned ticket)
+  __device__ __forceinline__ BackwardWork(const KeyTilesArgs& args, unsigned ticket)
       : sequence(args.params, placed(args, ticket)),
         first_key(tile * kKeys),
         keys_written(sequence.keys_written(args.params) - first_key) {

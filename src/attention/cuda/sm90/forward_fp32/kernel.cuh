@@ -4,45 +4,12 @@
 // smallest products first, it is added with rounding. While one warpgroup weighs, the other multiplies.
 #pragma once
 
-#include <utility>
-
+#include "attention/cuda/sm90/device/parts.cuh"
 #include "attention/cuda/sm90/forward/weigh.cuh"
 #include "attention/cuda/sm90/forward_fp32/split.cuh"
 #include "attention/cuda/sm90/forward_fp32/weigh.cuh"
 
 namespace strobe::cuda::sm90 {
-
-// body.operator()<index>() for each index below kCount.
-template <int kCount, class Body>
-__device__ __forceinline__ void for_each(Body&& body) {
-  [&]<int... kIndex>(std::integer_sequence<int, kIndex...>) { (body.template operator()<kIndex>(), ...); }
-  (std::make_integer_sequence<int, kCount>());
-}
-
-// Steps of 16 that are summed before a rounded addition. With four, sums of one sign miss the exactness rule.
-inline constexpr int kChained = 2;
-
-// c[64][kKeys] = the share of steps 2 kGroup and 2 kGroup + 1 in Q K^T. q: this warpgroup's rows in a tile of kRows.
-template <int kKeys, int kD, int kRows, int kGroup>
-__device__ __forceinline__ void start_scores(float (&c)[kKeys / 2], std::uint32_t q, std::uint32_t k) {
-  const Operand a(q), b(k);
-  wgmma_begin();
-#pragma unroll
-  for (int i = 0; i < 3 * kChained; ++i) {
-    const PlaneProduct part = plane_product<Fp32Scaled>(i / kChained);
-    const int step = kGroup * kChained + i % kChained, slab = step / 4, column = step % 4 * 32;
-    Multiply<Fp16, kKeys, RowsAre::columns>::run(
-        c, a.plus(part.left * kSlabsBytes<kRows, kD> + slab * kSlabBytes<kRows> + column),
-        b.plus(part.right * kSlabsBytes<kKeys, kD> + slab * kSlabBytes<kKeys> + column), i > 0);
-  }
-  wgmma_commit();
-}
-
-template <int kCount>
-__device__ __forceinline__ void add(float (&to)[kCount], const float (&from)[kCount]) {
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) to[i] += from[i];
-}
 
 // s = Q K^T of this warpgroup's rows.
 template <int kKeys, int kD, int kRows>
@@ -67,42 +34,6 @@ __device__ __forceinline__ void multiply_scores(float (&s)[kKeys / 2], std::uint
   }
 }
 
-// Both parts of the weights of 32 keys, as left operands.
-struct Weights {
-  std::uint32_t part[2][kChained * 4];
-
-  // s: 16 of a thread's weights.
-  __device__ __forceinline__ void take(const float* s) {
-#pragma unroll
-    for (int i = 0; i < kChained * 4; ++i) {
-      std::uint32_t both[2];
-      to_planes<Fp32Scaled>(both, s[2 * i], s[2 * i + 1]);
-      part[0][i] = both[0], part[1][i] = both[1];
-    }
-  }
-};
-__device__ __forceinline__ void settle(Weights& weights) {
-  settle(weights.part[0]);
-  settle(weights.part[1]);
-}
-
-// c[64][64] = the share of 32 keys, from key 32 kGroup on, in 64 columns of P V, those of slab kSlab.
-template <int kKeys, int kD, int kGroup, int kSlab>
-__device__ __forceinline__ void start_output(float (&c)[32], const Weights& weights, std::uint32_t v) {
-  const Operand b(v);
-  wgmma_begin();
-#pragma unroll
-  for (int i = 0; i < 3 * kChained; ++i) {
-    const PlaneProduct part = plane_product<Fp32Scaled>(i / kChained);
-    const int step = i % kChained;
-    Multiply<Fp16, 64, RowsAre::steps>::run(
-        c, weights.part[part.left] + 4 * step,
-        b.plus(part.right * kSlabsBytes<kKeys, kD> + kSlab * kSlabBytes<kKeys> + (kGroup * kChained + step) * 2048),
-        i > 0);
-  }
-  wgmma_commit();
-}
-
 // o += unit * P V, with units by piece of the keys. While a share is multiplied, the one before is added and the
 // weights of the next are split. Nothing touches weights until the products that read them are done.
 template <int kKeys, int kD, int kPieces>
@@ -110,11 +41,11 @@ __device__ __forceinline__ void add_output(float (&o)[kD / 2], const float (&s)[
                                            const float (&unit)[kPieces][2]) {
   constexpr int kSlabs = kD / 64, kShares = kKeys / 32 * kSlabs;
   float sum[2][32];
-  Weights weights[kKeys / 32];
+  LeftParts weights[kKeys / 32];
   const auto start = [&]<int kShare>() {
     constexpr int kGroup = kShare / kSlabs;
     if constexpr (kShare % kSlabs == 0) {
-      weights[kGroup].take(s + 16 * kGroup);
+      weights[kGroup].take(s + 16 * kGroup, 1);
       settle(weights[kGroup]);
     }
     start_output<kKeys, kD, kGroup, kShare % kSlabs>(sum[kShare % 2], weights[kGroup], v);

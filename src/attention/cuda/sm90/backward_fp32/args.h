@@ -1,0 +1,35 @@
+// What the Hopper backward kernels for fp32 are started with.
+#pragma once
+
+#include <cstdint>
+
+#include "attention/cuda/sm80/backward/args.h"
+#include "attention/cuda/sm90/backward/args.h"
+
+namespace strobe::cuda::sm90 {
+
+// Tiles of Q, dO, K and V in two parts, in the workspace: as they are to lie in shared memory, rows that nobody uses as
+// zeros. Tiles of rows are counted as those of dQ, tiles of keys likewise.
+struct Fp32PartTiles {
+  unsigned char *q = nullptr, *d_o = nullptr;  // [tiles of rows][2 parts][rows][padded head dimension]
+  unsigned char *k = nullptr, *v = nullptr;    // [tiles of keys][2 parts][keys][padded head dimension]
+  float* row_scales = nullptr;                 // [tiles of rows][2]: what brings Q and dO back to their size
+  float* key_scales = nullptr;                 // [tiles of keys][2]: K and V
+  std::int64_t key_tiles_per_head = 0;         // packed batch: of all sequences, one more each for a part
+  std::uint32_t* spread = nullptr;             // not 0 where rows that share a scale differ too much in size
+};
+
+struct Fp32BackwardArgs : KeyTilesArgs {
+  Fp32PartTiles parts;
+  const sm80::RowFacts* facts = nullptr;  // [rows as LSE counts them]
+};
+
+struct Fp32SplitArgs : Fp32BackwardArgs {
+  Tensor q, k, v, d_o;
+};
+
+struct Fp32RoundArgs : RoundDqArgs {
+  const std::uint32_t* spread = nullptr;
+};
+
+}  // namespace strobe::cuda::sm90

@@ -1,0 +1,299 @@
+// fp32 backward on wgmma. Elements come as two fp16 parts from the workspace (split.cuh). A block takes tiles of keys
+// of a KV head one after another and walks the tiles of rows that use them, for every query head of the group; each of
+// two warpgroups has 64 of the keys and works for itself: dK and dV stay in its registers, dQ is added in global
+// memory. Scores are computed transposed, [keys][rows], so that weights and their gradients, split, are left operands
+// as they lie; the gradients also go through shared memory, for dQ. While one warpgroup weighs, the other multiplies.
+#pragma once
+
+#include <climits>
+
+#include "attention/cuda/sm90/backward_fp32/dq.cuh"
+#include "attention/cuda/sm90/backward_fp32/load.cuh"
+#include "attention/cuda/sm90/backward_fp32/scores.cuh"
+#include "attention/cuda/sm90/device/store.cuh"
+
+namespace strobe::cuda::sm90 {
+
+// One of the two warpgroups that multiply.
+template <int kD>
+struct Fp32BackwardConsumer {
+  using Memory = Fp32BackwardMemory<kD>;
+  using Dq = Fp32DqPiece<kD>;
+  static constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kStages = Memory::kStages;
+  static constexpr int kScores = kRows / 2;   // of a thread
+  static constexpr int kGroups = kRows / 32;  // of rows, whose share in dK and dV is one sum
+  static constexpr int kSlabs = kD / 64;      // of columns
+  using Work = BackwardWork<kRows, kKeys>;
+
+  const Fp32BackwardArgs& args;
+  const Memory& memory;
+  const int consumer;
+  const int thread = static_cast<int>(threadIdx.x) % 128;
+  RingPlace<2> ticket_at{};
+  RingPlace<kStages> at{};
+  std::uint32_t keys_parity = 0;
+
+  __device__ __forceinline__ void run() {
+    for (;;) {
+      memory.ticket_full(ticket_at.stage).wait(ticket_at.parity);
+      const unsigned ticket = same_for_warp(load_shared(memory.ticket(ticket_at.stage)));
+      memory.ticket_free(ticket_at.stage).arrive();
+      ticket_at.move();
+      if (ticket >= backward_tiles(args)) return;
+      const Work work(args, ticket);
+      if (work.keys_written <= 0) continue;
+      float dk[kD / 2], dv[kD / 2];
+#pragma unroll
+      for (int i = 0; i < kD / 2; ++i) dk[i] = dv[i] = 0;
+      if (work.begin < work.end) walk(work, ticket, dk, dv);
+#pragma unroll
+      for (int i = 0; i < kD / 2; ++i) dk[i] *= args.params.scale;
+      store(work, args.dk, args.params.d, dk);
+      store(work, args.dv, args.params.dv_dim, dv);
+    }
+  }
+
+ private:
+  using Sums = float[kGroups][32];  // of one slab
+
+  __device__ __forceinline__ void meet() const { barrier_sync(1 + consumer, 128); }
+  __device__ __forceinline__ std::uint32_t own_keys() const {
+    return static_cast<std::uint32_t>(consumer) * kSlabBytes<64>;
+  }
+
+  // s = K Q^T as weights, d = their gradients. While products of dO and V run, scores are weighed.
+  template <class Weigh>
+  __device__ __forceinline__ void multiply_scores(float (&s)[kScores], float (&d)[kScores], int stage,
+                                                  Weigh&& weigh) const {
+    const std::uint32_t k = same_for_warp(memory.k() + own_keys()), v = same_for_warp(memory.v() + own_keys());
+    const std::uint32_t q = same_for_warp(memory.q(stage)), d_o = same_for_warp(memory.d_o(stage));
+    float x[kScores], y[kScores];
+    start_scores<kRows, kD, kKeys, 0>(s, k, q);
+    start_scores<kRows, kD, kKeys, 1>(x, k, q);
+    if constexpr (kSlabs == 1) {
+      start_scores<kRows, kD, kKeys, 0>(d, v, d_o);
+      start_scores<kRows, kD, kKeys, 1>(y, v, d_o);
+      wgmma_wait<2>(s, x);
+      add(s, x);
+      weigh();
+      wgmma_wait<0>(d, y);
+      add(d, y);
+    } else {
+      start_scores<kRows, kD, kKeys, 2>(y, k, q);
+      wgmma_wait<1>(s, x);
+      add(s, x);
+      start_scores<kRows, kD, kKeys, 3>(x, k, q);
+      wgmma_wait<1>(y);
+      add(s, y);
+      start_scores<kRows, kD, kKeys, 0>(d, v, d_o);
+      start_scores<kRows, kD, kKeys, 1>(y, v, d_o);
+      wgmma_wait<2>(x);
+      add(s, x);
+      start_scores<kRows, kD, kKeys, 2>(x, v, d_o);
+      weigh();
+      wgmma_wait<1>(d, y);
+      add(d, y);
+      start_scores<kRows, kD, kKeys, 3>(y, v, d_o);
+      wgmma_wait<1>(x);
+      add(d, x);
+      wgmma_wait<0>(y);
+      add(d, y);
+    }
+  }
+
+  // The tile's share in a slab of dV, or of dK: sums of left parts and rows.
+  template <int kSlab>
+  __device__ static __forceinline__ void start_gradient(Sums& sums, const LeftParts (&parts)[kGroups],
+                                                        std::uint32_t rows) {
+    for_each<kGroups>([&]<int kGroup>() { start_output<kRows, kD, kGroup, kSlab>(sums[kGroup], parts[kGroup], rows); });
+  }
+
+  // Until it is there but for kLeft groups of products. Each tile is summed for itself, so that fewer roundings have
+  // the size of the whole.
+  template <int kSlab, int kLeft>
+  __device__ static __forceinline__ void collect(float (&to)[kD / 2], Sums& sums, LeftParts (&parts)[kGroups],
+                                                 float unit) {
+    for_each<kGroups>([&]<int kGroup>() { wgmma_wait<kLeft>(sums[kGroup], parts[kGroup]); });
+#pragma unroll
+    for (int i = 0; i < 32; ++i) {
+      float sum = sums[0][i];
+#pragma unroll
+      for (int group = 1; group < kGroups; ++group) sum += sums[group][i];
+      to[kSlab * 32 + i] = fmaf(sum, unit, to[kSlab * 32 + i]);
+    }
+  }
+
+  // How many pieces of 64 keys add to a tile of rows before this warpgroup's; negative: no row uses them.
+  __device__ __forceinline__ int turn_at(unsigned ticket, int tile) const {
+    const Work work(args, ticket);
+    return static_cast<int>(turn_of<kRows, 64>(work.sequence, tile, 2 * work.tile + consumer));
+  }
+
+  // The share of this warpgroup's keys in dQ.
+  __device__ __forceinline__ void add_dq(unsigned ticket, std::int64_t index, int tile, float unit) const {
+    const std::uint32_t k = same_for_warp(memory.k() + own_keys()),
+                        gradients = same_for_warp(memory.gradients(consumer));
+    float* const sum = args.dq_sum + index * (kRows * kD);
+    const int turn = args.turns ? turn_at(ticket, tile) : 0;
+    for_each<kSlabs>([&]<int kSlab>() {
+      float dq[kScores], more[kScores];
+      start_dq<kRows, kD, kKeys, 0, kSlab>(dq, k, gradients);
+      start_dq<kRows, kD, kKeys, 1, kSlab>(more, k, gradients);
+      wgmma_wait<0>(dq, more);
+#pragma unroll
+      for (int i = 0; i < kScores; ++i) dq[i] = (dq[i] + more[i]) * unit;
+      if (turn < 0) return;  // nobody counts them
+      if (args.turns && kSlab == 0) {
+        while (static_cast<int>(watch(args.turns + index)) < turn) {
+        }
+      }
+      Dq::add(sum, kSlab, dq, thread);
+    });
+    if (args.turns && turn >= 0) {
+      meet();
+      if (thread == 0) release(args.turns + index, static_cast<std::uint32_t>(turn) + 1);
+    }
+  }
+
+  // What makes scores of products of Q and K.
+  __device__ __forceinline__ float score_unit(int stage) const {
+    const float unit = product_unit(load_scale(memory.q_scale(stage)), load_scale(memory.k_scale(stage)));
+    return product_unit(unit, args.params.scale);
+  }
+
+  // Rows [lo, hi) that may use all of this warpgroup's keys. Past a sequence's end all weights are 0.
+  __device__ __forceinline__ Keys unmasked_rows(const Work& work) const {
+    const Sequence& sequence = work.sequence;
+    const int first = work.first_key + consumer * 64, last = first + 63;
+    if (last >= sequence.k_length) return {0, 0};
+    return {sequence.right < 0 ? 0 : last - sequence.offset - sequence.right,
+            sequence.left < 0 ? INT_MAX : first - sequence.offset + sequence.left + 1};
+  }
+
+  // Weights that are not there become 0. What this needs is found anew: registers are for those who need it always.
+  __device__ __forceinline__ void mask(float (&s)[kScores], unsigned ticket, int first_row) const {
+    const Work work(args, ticket);
+    const int key = work.first_key + consumer * 64 + thread / 32 * 16 + lane_index() / 4;
+    mask_weights<kRows>(s, work.sequence, key, first_row);
+  }
+
+  __device__ __forceinline__ void walk(const Work& work, unsigned ticket, float (&dk)[kD / 2], float (&dv)[kD / 2]) {
+    const Batch& p = args.params;
+    const Keys unmasked = unmasked_rows(work);
+    const int begin = same_for_warp(work.begin), end = same_for_warp(work.end);
+    std::int64_t index = row_tile_index(args, work.sequence, work.b, work.head * p.group, begin, kRows);
+    const std::int64_t next_head = (p.packed ? args.tiles_per_head : args.row_tiles) - (end - begin);
+    memory.keys_full().wait(keys_parity);
+    keys_parity ^= 1;
+
+    int tile = begin;
+#pragma unroll 1
+    for (int left = p.group * (end - begin); left > 0; --left) {
+      const int stage = at.stage, first_row = tile * kRows;
+      memory.rows_full(stage).wait(at.parity);
+      at.move();
+      float s[kScores], d[kScores];
+      multiply_scores(s, d, stage, [&] {
+        weigh_exactly<kRows>(s, memory.facts(stage), score_unit(stage));
+        if (first_row < unmasked.lo || first_row + kRows > unmasked.hi) mask(s, ticket, first_row);
+      });
+      take_delta_exactly<kRows>(d, s, memory.facts(stage),
+                                product_unit(load_scale(memory.d_o_scale(stage)), load_scale(memory.v_scale(stage))));
+      const std::uint32_t largest = warp_largest(d);
+      if (lane_index() == 0)
+        store_shared(memory.sizes(consumer) + static_cast<std::uint32_t>(thread / 32 * 4), largest);
+
+      // A warp's weights have a scale of their own: sums over rows, in dV, are of its own keys.
+      Sums sums;
+      LeftParts parts[kGroups];
+      const RowScale of_weights(bits_to_float(warp_largest(s)));
+#pragma unroll
+      for (int i = 0; i < kGroups; ++i) parts[i].take(s + 16 * i, of_weights.up), settle(parts[i]);
+      const std::uint32_t d_o = same_for_warp(memory.d_o(stage)), q = same_for_warp(memory.q(stage));
+      start_gradient<0>(sums, parts, d_o);
+
+      // All of a warpgroup's gradients share one: sums over keys, in dQ, are of all of them.
+      meet();  // and no one reads the gradients of the tile before any more
+      std::uint32_t sizes[4];
+      load_shared(sizes, memory.sizes(consumer));
+      const RowScale of_gradients(bits_to_float(max(max(sizes[0], sizes[1]), max(sizes[2], sizes[3]))));
+      LeftParts gradients[kGroups];
+#pragma unroll
+      for (int i = 0; i < kGroups; ++i) {
+        gradients[i].take(d + 16 * i, of_gradients.up), settle(gradients[i]);
+#pragma unroll
+        for (int part = 0; part < 2; ++part) {
+          store_operand<64>(memory.gradients(consumer) + part * kSlabsBytes<64, 64>, gradients[i].part[part], 0, 32 * i,
+                            thread);
+        }
+      }
+      publish_stores();
+      const float dv_unit = product_unit(of_weights.down, load_scale(memory.d_o_scale(stage)));
+      const float dk_unit = product_unit(of_gradients.down, load_scale(memory.q_scale(stage)));
+      const float dq_unit = product_unit(of_gradients.down, load_scale(memory.k_scale(stage)));
+      collect<0, 0>(dv, sums, parts, dv_unit);
+      if constexpr (kSlabs == 2) {
+        start_gradient<1>(sums, parts, d_o);
+        collect<1, 0>(dv, sums, parts, dv_unit);
+      }
+      start_gradient<0>(sums, gradients, q);
+      meet();
+      if constexpr (kSlabs == 1) {
+        collect<0, 0>(dk, sums, gradients, dk_unit);
+      } else {
+        Sums more;
+        start_gradient<1>(more, gradients, q);
+        collect<0, 1>(dk, sums, gradients, dk_unit);
+        collect<1, 0>(dk, more, gradients, dk_unit);
+      }
+      memory.rows_free(stage).arrive();
+      add_dq(ticket, index, tile, dq_unit);
+      ++index;
+      if (++tile == end) {
+        tile = begin;
+        index += next_head;
+      }
+    }
+    memory.keys_free().arrive();
+  }
+
+  // Keys past the length get zeros.
+  __device__ __forceinline__ void store(const Work& work, const Tensor& tensor, int columns,
+                                        const float (&c)[kD / 2]) const {
+    float* const to = static_cast<float*>(tensor.data) +
+                      head_offset(tensor, work.b, work.head, work.sequence.k_begin + work.first_key);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = consumer * 64 + thread / 32 * 16 + lane_index() / 4 + 8 * h;
+      const bool valid = work.first_key + row < work.sequence.k_length;
+#pragma unroll
+      for (int i = 0; i < kD / 8; ++i) {
+        const int column = i * 8 + lane_index() % 4 * 2;
+        if (row >= work.keys_written || column >= columns) continue;
+        *reinterpret_cast<float2*>(to + row * tensor.row + column) =
+            make_float2(valid ? c[4 * i + 2 * h] : 0, valid ? c[4 * i + 2 * h + 1] : 0);
+      }
+    }
+  }
+};
+
+template <int kD>
+__global__ void __launch_bounds__(kBackwardThreads, 1)
+    fp32_backward_kernel(const __grid_constant__ Fp32BackwardArgs args) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  if (*args.parts.spread != 0) return;
+  const Fp32BackwardMemory<kD> memory;
+  if (threadIdx.x == 0) memory.begin_barriers();
+  block_sync();
+  const int warpgroup = same_for_warp(static_cast<int>(threadIdx.x) / 128);
+  if (warpgroup == 0) {
+    give_registers<kFp32LoaderRegisters>();
+    if (threadIdx.x < 32) Fp32BackwardLoader<kD>{args, memory}.run();
+  } else {
+    take_registers<kFp32ConsumerRegisters>();
+    Fp32BackwardConsumer<kD>{args, memory, warpgroup - 1}.run();
+  }
+#endif
+}
+
+}  // namespace strobe::cuda::sm90

@@ -1,0 +1,79 @@
+// Weights and gradients of scores in the Hopper backward for fp32, transposed as in 16 bits: [64 keys][kRows rows] of a
+// warpgroup as products leave them. What belongs to a row of the problem belongs to a column here.
+#pragma once
+
+#include "attention/cuda/device/element.cuh"
+#include "attention/cuda/device/weight.cuh"
+#include "attention/cuda/sm90/backward/scores.cuh"
+#include "attention/cuda/sm90/device/parts.cuh"
+
+namespace strobe::cuda::sm90 {
+
+__device__ __forceinline__ float load_scale(std::uint32_t address) { return bits_to_float(load_shared(address)); }
+
+// What brings a product of two scaled factors back to its size. Not infinite, so that zeros stay zeros.
+__device__ __forceinline__ float product_unit(float a, float b) { return fminf(a * b, 0x1.fffffep+127f); }
+
+// body(column, fact): of each of this thread's columns; facts: of the first, sm80::RowFacts in shared memory.
+template <int kRows, class Body>
+__device__ __forceinline__ void for_each_fact(std::uint32_t facts, Body&& body) {
+#pragma unroll
+  for (int n = 0; n < kRows / 8; ++n) {
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      body(4 * n + e, facts + static_cast<std::uint32_t>((n * 8 + lane_index() % 4 * 2 + e) * 16));
+    }
+  }
+}
+
+// Products become weights. factor: what makes them scores.
+template <int kRows>
+__device__ __forceinline__ void weigh_exactly(float (&s)[kRows / 2], std::uint32_t facts, float factor) {
+  for_each_fact<kRows>(facts, [&](int i, std::uint32_t at) {
+    std::uint32_t words[4];
+    load_shared(words, at);
+    RowWeight row;
+    row.base = bits_to_float(words[0]), row.rest = bits_to_float(words[1]), row.power = bits_to_float(words[2]);
+    s[i] = row.of(multiply_rounded(s[i], factor));
+    s[i + 2] = row.of(multiply_rounded(s[i + 2], factor));
+  });
+}
+
+// Products of dO and V, times `unit` gradients of weights, become gradients of scores.
+template <int kRows>
+__device__ __forceinline__ void take_delta_exactly(float (&d)[kRows / 2], const float (&weights)[kRows / 2],
+                                                   std::uint32_t facts, float unit) {
+  for_each_fact<kRows>(facts, [&](int i, std::uint32_t at) {
+    const float delta = bits_to_float(load_shared(at + 12));
+    d[i] = weights[i] * fmaf(d[i], unit, -delta);
+    d[i + 2] = weights[i + 2] * fmaf(d[i + 2], unit, -delta);
+  });
+}
+
+// The largest magnitude that a warp holds, as bits, which order as magnitudes do. NaN has no say.
+template <int kCount>
+__device__ __forceinline__ std::uint32_t warp_largest(const float (&values)[kCount]) {
+  float largest = 0;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) largest = fmaxf(largest, fabsf(values[i]));
+  return warp_max(float_to_bits(largest));
+}
+
+// c[64][kRows] = the share of 32 keys, from key 32 kGroup on, in 64 columns of K^T dS^T, those of slab kSlab: dQ,
+// transposed. k: this warpgroup's 64 keys in a tile of kKeys; gradients: both parts, [64 keys][64 rows] each.
+template <int kRows, int kD, int kKeys, int kGroup, int kSlab>
+__device__ __forceinline__ void start_dq(float (&c)[kRows / 2], std::uint32_t k, std::uint32_t gradients) {
+  const Operand left(k), right(gradients);
+  wgmma_begin();
+#pragma unroll
+  for (int i = 0; i < 3 * kChained; ++i) {
+    const PlaneProduct part = plane_product<Fp32Scaled>(i / kChained);
+    const int steps = (kGroup * kChained + i % kChained) * 2048;
+    Multiply<Fp16, kRows, RowsAre::steps>::run_transposed(
+        c, left.plus(part.left * kSlabsBytes<kKeys, kD> + kSlab * kSlabBytes<kKeys> + steps),
+        right.plus(part.right * kSlabsBytes<64, 64> + steps), i > 0);
+  }
+  wgmma_commit();
+}
+
+}  // namespace strobe::cuda::sm90
