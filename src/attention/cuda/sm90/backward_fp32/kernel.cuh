@@ -28,7 +28,6 @@ struct Fp32BackwardConsumer {
   const Fp32BackwardArgs& args;
   const Memory& memory;
   const int consumer;
-  const int thread = static_cast<int>(threadIdx.x) % 128;
   RingPlace<2> ticket_at{};
   RingPlace<kStages> at{};
   std::uint32_t keys_parity = 0;
@@ -56,6 +55,7 @@ struct Fp32BackwardConsumer {
  private:
   using Sums = float[kGroups][32];  // of one slab
 
+  __device__ static __forceinline__ int thread() { return thread_anew() % 128; }
   __device__ __forceinline__ void meet() const { barrier_sync(1 + consumer, 128); }
   __device__ __forceinline__ std::uint32_t own_keys() const {
     return static_cast<std::uint32_t>(consumer) * kSlabBytes<64>;
@@ -72,12 +72,12 @@ struct Fp32BackwardConsumer {
     start_scores<kRows, kD, kKeys, 1>(x, k, q);
     if constexpr (kSlabs == 1) {
       start_scores<kRows, kD, kKeys, 0>(d, v, d_o);
-      start_scores<kRows, kD, kKeys, 1>(y, v, d_o);
-      wgmma_wait<2>(s, x);
+      wgmma_wait<1>(s, x);
       add(s, x);
+      start_scores<kRows, kD, kKeys, 1>(x, v, d_o);
       weigh();
-      wgmma_wait<0>(d, y);
-      add(d, y);
+      wgmma_wait<0>(d, x);
+      add(d, x);
     } else {
       start_scores<kRows, kD, kKeys, 2>(y, k, q);
       wgmma_wait<1>(s, x);
@@ -130,10 +130,10 @@ struct Fp32BackwardConsumer {
   }
 
   // The share of this warpgroup's keys in dQ.
-  __device__ __forceinline__ void add_dq(unsigned ticket, std::int64_t index, int tile, float unit) const {
+  __device__ __forceinline__ void add_dq(unsigned ticket, int index, int tile, float unit) const {
     const std::uint32_t k = same_for_warp(memory.k() + own_keys()),
                         gradients = same_for_warp(memory.gradients(consumer));
-    float* const sum = args.dq_sum + index * (kRows * kD);
+    float* const sum = args.dq_sum + std::int64_t{index} * (kRows * kD);
     const int turn = args.turns ? turn_at(ticket, tile) : 0;
     for_each<kSlabs>([&]<int kSlab>() {
       float dq[kScores], more[kScores];
@@ -147,11 +147,11 @@ struct Fp32BackwardConsumer {
         while (static_cast<int>(watch(args.turns + index)) < turn) {
         }
       }
-      Dq::add(sum, kSlab, dq, thread);
+      Dq::add(sum, kSlab, dq, thread());
     });
     if (args.turns && turn >= 0) {
       meet();
-      if (thread == 0) release(args.turns + index, static_cast<std::uint32_t>(turn) + 1);
+      if (thread() == 0) release(args.turns + index, static_cast<std::uint32_t>(turn) + 1);
     }
   }
 
@@ -170,19 +170,29 @@ struct Fp32BackwardConsumer {
             sequence.left < 0 ? INT_MAX : first - sequence.offset + sequence.left + 1};
   }
 
+  __device__ __forceinline__ bool is_masked(int first_row) const {
+    const std::uint32_t rows = memory.unmasked_rows(consumer);
+    return first_row < static_cast<int>(load_shared(rows)) ||
+           first_row + kRows > static_cast<int>(load_shared(rows + 4));
+  }
+
   // Weights that are not there become 0. What this needs is found anew: registers are for those who need it always.
   __device__ __forceinline__ void mask(float (&s)[kScores], unsigned ticket, int first_row) const {
     const Work work(args, ticket);
-    const int key = work.first_key + consumer * 64 + thread / 32 * 16 + lane_index() / 4;
+    const int key = work.first_key + consumer * 64 + thread() / 32 * 16 + lane_index() / 4;
     mask_weights<kRows>(s, work.sequence, key, first_row);
   }
 
   __device__ __forceinline__ void walk(const Work& work, unsigned ticket, float (&dk)[kD / 2], float (&dv)[kD / 2]) {
     const Batch& p = args.params;
-    const Keys unmasked = unmasked_rows(work);
+    if (thread() == 0) {
+      const Keys unmasked = unmasked_rows(work);
+      store_shared(memory.unmasked_rows(consumer), static_cast<std::uint32_t>(unmasked.lo));
+      store_shared(memory.unmasked_rows(consumer) + 4, static_cast<std::uint32_t>(unmasked.hi));
+    }
+    meet();
     const int begin = same_for_warp(work.begin), end = same_for_warp(work.end);
-    std::int64_t index = row_tile_index(args, work.sequence, work.b, work.head * p.group, begin, kRows);
-    const std::int64_t next_head = (p.packed ? args.tiles_per_head : args.row_tiles) - (end - begin);
+    auto index = static_cast<int>(row_tile_index(args, work.sequence, work.b, work.head * p.group, begin, kRows));
     memory.keys_full().wait(keys_parity);
     keys_parity ^= 1;
 
@@ -195,13 +205,14 @@ struct Fp32BackwardConsumer {
       float s[kScores], d[kScores];
       multiply_scores(s, d, stage, [&] {
         weigh_exactly<kRows>(s, memory.facts(stage), score_unit(stage));
-        if (first_row < unmasked.lo || first_row + kRows > unmasked.hi) mask(s, ticket, first_row);
+        if (is_masked(first_row)) mask(s, ticket, first_row);
       });
       take_delta_exactly<kRows>(d, s, memory.facts(stage),
                                 product_unit(load_scale(memory.d_o_scale(stage)), load_scale(memory.v_scale(stage))));
       const std::uint32_t largest = warp_largest(d);
-      if (lane_index() == 0)
-        store_shared(memory.sizes(consumer) + static_cast<std::uint32_t>(thread / 32 * 4), largest);
+      if (const int n = thread(); n % 32 == 0) {
+        store_shared(memory.sizes(consumer) + static_cast<std::uint32_t>(n / 32 * 4), largest);
+      }
 
       // A warp's weights have a scale of their own: sums over rows, in dV, are of its own keys.
       Sums sums;
@@ -224,7 +235,7 @@ struct Fp32BackwardConsumer {
 #pragma unroll
         for (int part = 0; part < 2; ++part) {
           store_operand<64>(memory.gradients(consumer) + part * kSlabsBytes<64, 64>, gradients[i].part[part], 0, 32 * i,
-                            thread);
+                            thread());
         }
       }
       publish_stores();
@@ -251,7 +262,7 @@ struct Fp32BackwardConsumer {
       ++index;
       if (++tile == end) {
         tile = begin;
-        index += next_head;
+        index += tiles_of_head(args) - (end - begin);
       }
     }
     memory.keys_free().arrive();
@@ -264,7 +275,7 @@ struct Fp32BackwardConsumer {
                       head_offset(tensor, work.b, work.head, work.sequence.k_begin + work.first_key);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const int row = consumer * 64 + thread / 32 * 16 + lane_index() / 4 + 8 * h;
+      const int row = consumer * 64 + thread() / 32 * 16 + lane_index() / 4 + 8 * h;
       const bool valid = work.first_key + row < work.sequence.k_length;
 #pragma unroll
       for (int i = 0; i < kD / 8; ++i) {

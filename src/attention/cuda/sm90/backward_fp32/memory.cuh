@@ -37,6 +37,10 @@ struct Fp32BackwardMemory {
   __device__ __forceinline__ std::uint32_t sizes(int consumer) const {
     return base + kBarriersAt + 128 + at_stage(consumer, 16);
   }
+  // Two words for each warpgroup: from which row on, and before which, no row of a tile is masked.
+  __device__ __forceinline__ std::uint32_t unmasked_rows(int consumer) const {
+    return base + kBarriersAt + 160 + at_stage(consumer, 8);
+  }
   __device__ __forceinline__ std::uint32_t ticket(int stage) const {
     return base + kBarriersAt + 192 + at_stage(stage, 4);
   }

@@ -5,6 +5,7 @@
 #include "attention/cuda/device/element.cuh"
 #include "attention/cuda/device/weight.cuh"
 #include "attention/cuda/sm90/backward/scores.cuh"
+#include "attention/cuda/sm90/device/barrier.cuh"
 #include "attention/cuda/sm90/device/parts.cuh"
 
 namespace strobe::cuda::sm90 {
@@ -14,14 +15,16 @@ __device__ __forceinline__ float load_scale(std::uint32_t address) { return bits
 // What brings a product of two scaled factors back to its size. Not infinite, so that zeros stay zeros.
 __device__ __forceinline__ float product_unit(float a, float b) { return fminf(a * b, 0x1.fffffep+127f); }
 
-// body(column, fact): of each of this thread's columns; facts: of the first, sm80::RowFacts in shared memory.
+// body(column, fact): of each of this thread's columns; facts: of the tile's first row, sm80::RowFacts in shared
+// memory.
 template <int kRows, class Body>
 __device__ __forceinline__ void for_each_fact(std::uint32_t facts, Body&& body) {
+  const std::uint32_t mine = facts + static_cast<std::uint32_t>(thread_anew() % 4 * 32);
 #pragma unroll
   for (int n = 0; n < kRows / 8; ++n) {
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
-      body(4 * n + e, facts + static_cast<std::uint32_t>((n * 8 + lane_index() % 4 * 2 + e) * 16));
+      body(4 * n + e, mine + static_cast<std::uint32_t>((n * 8 + e) * 16));
     }
   }
 }

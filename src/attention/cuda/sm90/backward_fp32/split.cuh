@@ -25,6 +25,11 @@ __device__ __forceinline__ std::int64_t key_tile_index(const Fp32BackwardArgs& a
   return (static_cast<std::int64_t>(b) * p.heads_kv + head) * args.key_tiles + tile;
 }
 
+// Tiles of rows from those of a query head to those of the next.
+__device__ __forceinline__ int tiles_of_head(const RowTilesArgs& args) {
+  return args.params.packed ? static_cast<int>(args.tiles_per_head) : args.row_tiles;
+}
+
 // The rows [first, first + kRows) of one head of a tensor.
 struct RowsToSplit {
   const Tensor& tensor;

@@ -90,6 +90,13 @@ __device__ __forceinline__ Value same_for_warp(Value value) {
   return __shfl_sync(0xffffffffu, value, 0);
 }
 
+// threadIdx.x, asked for anew each time: the compiler would keep in registers what follows from it, and there are none.
+__device__ __forceinline__ int thread_anew() {
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
+
 // One thread of a warp.
 __device__ __forceinline__ bool elect() {
   std::uint32_t chosen;

@@ -24,13 +24,6 @@ __device__ __forceinline__ float4 load_global(const float* from) {
   return four;
 }
 
-// threadIdx.x, asked for anew each time: the compiler would keep in registers what follows from it, and there are none.
-__device__ __forceinline__ int thread_anew() {
-  int thread;
-  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-  return thread;
-}
-
 template <int kD, Fp32Shape kShape>
 class Splitter {
  public:
