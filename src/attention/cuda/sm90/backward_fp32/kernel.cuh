@@ -61,44 +61,40 @@ struct Fp32BackwardConsumer {
     return static_cast<std::uint32_t>(consumer) * kSlabBytes<64>;
   }
 
-  // s = K Q^T as weights, d = their gradients. While products of dO and V run, scores are weighed.
+  // s = K Q^T, d = V dO^T. While the first products of the latter run, scores are weighed. No two steps are chained,
+  // as in the kernel that found the rows' facts: what is cut off scores then cancels in weights.
   template <class Weigh>
   __device__ __forceinline__ void multiply_scores(float (&s)[kScores], float (&d)[kScores], int stage,
                                                   Weigh&& weigh) const {
+    constexpr int kShares = kD / 16;
     const std::uint32_t k = same_for_warp(memory.k() + own_keys()), v = same_for_warp(memory.v() + own_keys());
     const std::uint32_t q = same_for_warp(memory.q(stage)), d_o = same_for_warp(memory.d_o(stage));
-    float x[kScores], y[kScores];
-    start_scores<kRows, kD, kKeys, 0>(s, k, q);
-    start_scores<kRows, kD, kKeys, 1>(x, k, q);
-    if constexpr (kSlabs == 1) {
-      start_scores<kRows, kD, kKeys, 0>(d, v, d_o);
-      wgmma_wait<1>(s, x);
-      add(s, x);
-      start_scores<kRows, kD, kKeys, 1>(x, v, d_o);
-      weigh();
-      wgmma_wait<0>(d, x);
-      add(d, x);
-    } else {
-      start_scores<kRows, kD, kKeys, 2>(y, k, q);
-      wgmma_wait<1>(s, x);
-      add(s, x);
-      start_scores<kRows, kD, kKeys, 3>(x, k, q);
-      wgmma_wait<1>(y);
-      add(s, y);
-      start_scores<kRows, kD, kKeys, 0>(d, v, d_o);
-      start_scores<kRows, kD, kKeys, 1>(y, v, d_o);
-      wgmma_wait<2>(x);
-      add(s, x);
-      start_scores<kRows, kD, kKeys, 2>(x, v, d_o);
-      weigh();
-      wgmma_wait<1>(d, y);
-      add(d, y);
-      start_scores<kRows, kD, kKeys, 3>(y, v, d_o);
-      wgmma_wait<1>(x);
-      add(d, x);
-      wgmma_wait<0>(y);
-      add(d, y);
-    }
+    float more[2][kScores];
+    const auto with_sum = [&]<int kShare>(auto&& body) {
+      if constexpr (kShare % kShares != 0) {
+        body(more[kShare % 2]);
+      } else {
+        body(kShare == 0 ? s : d);
+      }
+    };
+    const auto start = [&]<int kShare>() {
+      with_sum.template operator()<kShare>([&](float(&sum)[kScores]) {
+        start_scores<kRows, kD, kKeys, kShare % kShares, 1>(sum, kShare < kShares ? k : v, kShare < kShares ? q : d_o);
+      });
+    };
+    const auto collect_share = [&]<int kShare, int kLeft>() {
+      with_sum.template operator()<kShare>([&](float(&sum)[kScores]) {
+        wgmma_wait<kLeft>(sum);
+        if constexpr (kShare % kShares != 0) add(kShare < kShares ? s : d, sum);
+      });
+    };
+    start.template operator()<0>();
+    for_each<2 * kShares - 1>([&]<int kShare>() {
+      start.template operator()<kShare + 1>();
+      if constexpr (kShare == kShares) weigh();
+      collect_share.template operator()<kShare, 1>();
+    });
+    collect_share.template operator()<2 * kShares - 1, 0>();
   }
 
   // The tile's share in a slab of dV, or of dK: sums of left parts and rows.

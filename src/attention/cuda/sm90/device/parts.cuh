@@ -28,16 +28,16 @@ __device__ __forceinline__ void add(float (&to)[kCount], const float (&from)[kCo
 
 // Both parts of a tile lie one behind the other, [kTileRows][kD] each.
 
-// c[64][kN] = the share of steps 2 kGroup and 2 kGroup + 1 in A B^T, sums over the kD columns of both. a: the first of
-// this warpgroup's 64 rows in a tile of kARows; b: a tile of kN rows.
-template <int kN, int kD, int kARows, int kGroup>
+// c[64][kN] = the share of kSteps steps, from step kSteps kGroup on, in A B^T, sums over the kD columns of both. a: the
+// first of this warpgroup's 64 rows in a tile of kARows; b: a tile of kN rows.
+template <int kN, int kD, int kARows, int kGroup, int kSteps = kChained>
 __device__ __forceinline__ void start_scores(float (&c)[kN / 2], std::uint32_t a, std::uint32_t b) {
   const Operand left(a), right(b);
   wgmma_begin();
 #pragma unroll
-  for (int i = 0; i < 3 * kChained; ++i) {
-    const PlaneProduct part = plane_product<Fp32Scaled>(i / kChained);
-    const int step = kGroup * kChained + i % kChained, slab = step / 4, column = step % 4 * 32;
+  for (int i = 0; i < 3 * kSteps; ++i) {
+    const PlaneProduct part = plane_product<Fp32Scaled>(i / kSteps);
+    const int step = kGroup * kSteps + i % kSteps, slab = step / 4, column = step % 4 * 32;
     Multiply<Fp16, kN, RowsAre::columns>::run(
         c, left.plus(part.left * kSlabsBytes<kARows, kD> + slab * kSlabBytes<kARows> + column),
         right.plus(part.right * kSlabsBytes<kN, kD> + slab * kSlabBytes<kN> + column), i > 0);
