@@ -148,7 +148,7 @@ TEST_F(ChooseOnCuda, HopperTakesFp32) {
     EXPECT_NE(hopper_refusal(problem).find(words), std::string::npos) << hopper_refusal(problem);
     EXPECT_STREQ(choose(problem).name, "flash2");
   };
-  expect(problem_of(64, DType::fp32, Pass::backward, kHopper), "fp32 in the backward");
+  expect(problem_of(132, DType::fp32, Pass::backward, kHopper), "up to 128 in fp32");
   expect(problem_of(132, DType::fp32, Pass::forward, kHopper), "up to 128 in fp32");
   expect(problem_of(30, DType::fp32, Pass::forward, kHopper), "multiples of 16 bytes");
   expect(problem_of(64, DType::fp32, Pass::forward, kHopper, Scores::options), "a softcap in fp32");
@@ -158,6 +158,21 @@ TEST_F(ChooseOnCuda, HopperTakesFp32) {
   Problem expanded = plain;  // threads load, not the copy engine: heads may share their keys by a stride of 0
   expanded.k.stride[1] = 0;
   EXPECT_EQ(hopper_refusal(expanded), "");
+}
+
+// Its backward in fp32 is taken by name until it is measured.
+TEST_F(ChooseOnCuda, HopperTakesTheBackwardInFp32ByName) {
+  const Problem plain = problem_of(64, DType::fp32, Pass::backward, kHopper);
+  if (hopper_refusal(plain).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(plain);
+  for (std::int64_t d = 4; d <= 128; d += 4) {
+    const Problem problem = problem_of(d, DType::fp32, Pass::backward, kHopper);
+    EXPECT_EQ(hopper_refusal(problem), "") << d;
+    EXPECT_STREQ(choose(problem).name, "flash2") << d;
+    const Kernel& hopper = choose(problem, "hopper");
+    EXPECT_STREQ(hopper.name, "hopper") << d;
+    EXPECT_NE(hopper.configuration(problem).find("by name only"), std::string::npos) << hopper.configuration(problem);
+    EXPECT_GE(hopper.workspace_bytes(problem), choose(problem).workspace_bytes(problem)) << d;
+  }
 }
 
 TEST_F(ChooseOnCuda, OlderCardsAreRefusedWithTheReason) {

@@ -150,6 +150,17 @@ std::vector<Family> families() {
     in_fp32("packed", lengths);
     in_fp32("split", split);
     in_fp32("rings", rings);
+    // Both passes.
+    const auto with_backward = [&](const char* name, const Case& c, bool deterministic, bool is_spread = false) {
+      Family family{"hopper_fp32_backward_" + (name + ("_" + std::to_string(d))), c};
+      family.kernel = "hopper", family.deterministic = deterministic, family.spread = is_spread;
+      all.push_back(family);
+    };
+    with_backward("plain", plain(fp32, d), false);
+    with_backward("spread", plain(fp32, d), true, true);
+    with_backward("triangle", triangle, true);
+    with_backward("packed", lengths, true);
+    with_backward("rings", rings, false);
   }
   for (const std::int64_t d : {32, 64}) {  // the kernels with scales leave it to those without
     Family spread{"spread_fp32_" + std::to_string(d), plain(fp32, d), "plain,", "plain,", d == 32};

@@ -172,35 +172,58 @@ struct Dims {
 
 class GpuIntegerGradients : public GpuTest, public testing::WithParamInterface<Dims> {};
 
+void expect_exact(const Case& c, const std::vector<std::string>& kernels, GpuLane& lane) {
+  const Exact exact = make_exact(c);
+  GpuCase on_gpu(exact.data, lane);
+  const View o = on_gpu.upload(exact.o);
+  const auto* lse = static_cast<const float*>(on_gpu.upload(exact.lse).data);
+  Outputs out(exact.data);
+  for (const std::string& kernel : kernels) {
+    if (kernel == "standard") continue;
+    if (!on_gpu.refusal(kernel).empty()) continue;
+    for (const bool deterministic : {true, false}) {
+      out.poison();
+      Execution execution{
+          .device = Device::cuda, .kernel = kernel, .deterministic = deterministic, .stream = lane.stream.handle()};
+      const GpuBuffer workspace(workspace_bytes(on_gpu.attention(), Pass::backward, execution));
+      execution.workspace = workspace.data();
+      execution.workspace_bytes = workspace.bytes();
+      backward(on_gpu.attention(), {.o = o, .lse = lse, .d_o = on_gpu.d_o()},
+               {.dq = on_gpu.upload(out.dq), .dk = on_gpu.upload(out.dk), .dv = on_gpu.upload(out.dv)}, execution);
+      on_gpu.download(out.dq), on_gpu.download(out.dk), on_gpu.download(out.dv);
+      EXPECT_EQ(out.difference_to(exact), "")
+          << kernel << (deterministic ? ", deterministic: " : ", in any order: ") << describe(c);
+    }
+  }
+}
+
 TEST_P(GpuIntegerGradients, AreExact) {
   GpuLane lane;
   for (const DType dtype : {DType::bf16, DType::fp16}) {
     for (Case c : cases(GetParam().d, GetParam().dv)) {
       c.dtype = dtype;
-      const Exact exact = make_exact(c);
-      GpuCase on_gpu(exact.data, lane);
-      const View o = on_gpu.upload(exact.o);
-      const auto* lse = static_cast<const float*>(on_gpu.upload(exact.lse).data);
-      Outputs out(exact.data);
-      for (const std::string& kernel : gpu_kernels()) {
-        if (kernel == "standard") continue;
-        if (!on_gpu.refusal(kernel).empty()) continue;
-        for (const bool deterministic : {true, false}) {
-          out.poison();
-          Execution execution{
-              .device = Device::cuda, .kernel = kernel, .deterministic = deterministic, .stream = lane.stream.handle()};
-          const GpuBuffer workspace(workspace_bytes(on_gpu.attention(), Pass::backward, execution));
-          execution.workspace = workspace.data();
-          execution.workspace_bytes = workspace.bytes();
-          backward(on_gpu.attention(), {.o = o, .lse = lse, .d_o = on_gpu.d_o()},
-                   {.dq = on_gpu.upload(out.dq), .dk = on_gpu.upload(out.dk), .dv = on_gpu.upload(out.dv)}, execution);
-          on_gpu.download(out.dq), on_gpu.download(out.dk), on_gpu.download(out.dv);
-          EXPECT_EQ(out.difference_to(exact), "")
-              << kernel << (deterministic ? ", deterministic: " : ", in any order: ") << describe(c);
-        }
-      }
+      expect_exact(c, gpu_kernels(), lane);
     }
   }
+}
+
+// In fp32 weights are found anew, and are then not 1, in sequences of up to 32 rows and rows of up to 128 keys.
+std::vector<Case> many_keys(std::int64_t d, std::int64_t dv) {
+  const Case plain{
+      .seed = 52, .dtype = DType::fp32, .heads_q = 2, .heads_kv = 2, .sq = 200, .sk = 330, .d = d, .dv = dv};
+  Case causal = plain, window = plain, packed = plain, padded = plain;
+  causal.heads_q = 4, causal.causal = true, causal.alignment = Alignment::bottom_right;
+  window.sq = 330, window.window = {150, 140};
+  packed.batch = 3, packed.lengths = Lengths::packed;
+  packed.lengths_q = {200, 0, 77}, packed.lengths_k = {330, 31, 140};
+  padded.batch = 2, padded.lengths = Lengths::both, padded.heads_kv = 1;
+  padded.lengths_q = {150, 64}, padded.lengths_k = {129, 330};
+  return {plain, causal, window, packed, padded};
+}
+
+TEST_P(GpuIntegerGradients, AreExactInFp32OnHopper) {
+  GpuLane lane;
+  for (const Case& c : many_keys(GetParam().d, GetParam().dv)) expect_exact(c, {"hopper"}, lane);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GpuIntegerGradients,

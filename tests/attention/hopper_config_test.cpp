@@ -1,5 +1,6 @@
 // Tiles of the Hopper kernels and what is chosen from them; no GPU needed.
 #include "attention/cuda/sm90/backward/config.h"
+#include "attention/cuda/sm90/backward_fp32/config.h"
 #include "attention/cuda/sm90/forward/config.h"
 #include "attention/cuda/sm90/forward/order.h"
 #include "attention/cuda/sm90/forward_fp32/config.h"
@@ -109,6 +110,17 @@ TEST(HopperConfig, EveryFp32ShapeFitsTheCard) {
     EXPECT_LE(shape.splitters * splitter_registers(shape) + shape.consumers * consumer_registers(shape), 512) << d;
     EXPECT_EQ(shape.keys % piece_rows(d, shape), 0) << d;
     EXPECT_EQ(rows_of(shape) % piece_rows(d, shape), 0) << d;
+  }
+}
+
+TEST(HopperConfig, TheFp32BackwardFitsTheCard) {
+  for (int d = 4; d <= kMostFp32BackwardDim; d += 4) {
+    const BackwardConfig config =
+        fp32_backward_config({.d = d, .dv = 4, .heads = 1, .max_q = 100, .multiprocessors = 132});
+    EXPECT_EQ(config.d, d <= 64 ? 64 : 128);
+    EXPECT_LE(config.shared_bytes, kSharedBytes) << d;
+    EXPECT_EQ(config.d, fp32_backward_config({.d = 4, .dv = d, .heads = 1, .max_q = 100, .multiprocessors = 132}).d);
+    EXPECT_FALSE(config.rounds_dq) << "it has a kernel of its own";
   }
 }
 

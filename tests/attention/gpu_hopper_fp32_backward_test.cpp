@@ -1,0 +1,227 @@
+// hopper's backward in fp32 on a GPU, asked for by name: the exactness rule over the grid and over every feature that
+// it has, in both orders of dQ; rows of all sizes, which two parts or three take; and the same bits every time.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "support/compare.h"
+#include "support/grid.h"
+#include "support/lanes.h"
+#include "support/selection.h"
+#include "support/spread.h"
+
+namespace strobe::test {
+namespace {
+
+constexpr GpuRunOptions kInOrder{.kernel = "hopper"}, kAnyOrder{.kernel = "hopper", .deterministic = false};
+
+class GpuHopperFp32Backward : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    const ConstView view = view_bhsd<const void>(nullptr, DType::fp32, {1, 1, 512, 64});
+    for (const Verdict& verdict :
+         explain({.q = view, .k = view, .v = view}, Pass::backward, {.device = Device::cuda})) {
+      if (verdict.kernel == "hopper" && !verdict.refusal.empty()) GTEST_SKIP() << verdict.refusal;
+    }
+  }
+};
+
+// Empty, or what breaks the rule in most draws of values; one draw may favour `standard`.
+std::string exactness_of_many(Case c, const GpuRunOptions& options, GpuLane& lane) {
+  Draws draws;
+  bool drawn = false;
+  for (int draw = 0; draw < Draws::kCount; ++draw) {
+    ++c.seed;
+    const Data data(c);
+    GpuCase on_gpu(data, lane);
+    if (!on_gpu.refusal("hopper").empty()) continue;  // lengths are drawn too
+    drawn = true;
+    const Results standard = on_gpu.run({.kernel = "standard"}).results;
+    draws.add(exactness_by_output(c, oracle(data, 1), standard, on_gpu.run(options).results));
+  }
+  return drawn ? draws.verdict() : "  the rule is broken, and no other draw is taken\n";
+}
+
+std::string examine(const Case& c, GpuLane& lane) {
+  const Data data(c);
+  GpuCase on_gpu(data, lane);
+  const Results reference = oracle(data, 1), standard = on_gpu.run({.kernel = "standard"}).results;
+  std::string text;
+  for (const GpuRunOptions& options : {kInOrder, kAnyOrder}) {
+    const Outcome outcome = on_gpu.run(options);
+    text += outcome.complaint;
+    if (!exactness(c, reference, standard, outcome.results).empty()) text += exactness_of_many(c, options, lane);
+  }
+  return text.empty() ? text : describe(c) + "\n" + text;
+}
+
+TEST_F(GpuHopperFp32Backward, Grid) {
+  std::vector<Case> cases;
+  for (std::int64_t index = 0; index < kGridSize; ++index) {
+    if (Case c = grid_case(index); selected(index) && c.dtype == DType::fp32) cases.push_back(std::move(c));
+  }
+  std::atomic<int> examined{0};
+  const auto failures = over_lanes(static_cast<std::int64_t>(cases.size()), [&](GpuLane& lane, std::int64_t index) {
+    const Case& c = cases[static_cast<std::size_t>(index)];
+    const Data data(c);
+    if (!GpuCase(data, lane).refusal("hopper").empty()) return std::string();
+    ++examined;
+    return examine(c, lane);
+  });
+  for (const std::string& failure : failures) ADD_FAILURE() << failure;
+  RecordProperty("cases", examined);
+  if (cases.size() > 100) {
+    EXPECT_GT(examined, 2);  // most have options, few rows, or rows that are not whole multiples of 16 bytes
+  }
+}
+
+Case case_of(std::int64_t d, std::int64_t sq, std::int64_t sk) {
+  return {.seed = 71, .heads_q = 4, .heads_kv = 2, .sq = sq, .sk = sk, .d = d, .dv = d};
+}
+
+// Several tiles of rows and of keys, the last ones not full; more tiles than stages.
+std::vector<Case> shapes() {
+  std::vector<Case> all;
+  for (const std::int64_t d : {64, 128}) {
+    Case full = case_of(d, 300, 500), causal = full, tall = case_of(d, 500, 300), square = case_of(d, 420, 420);
+    Case window = square, behind = square, packed = full, padded = full, many = square;
+    causal.causal = true, causal.alignment = Alignment::bottom_right;
+    tall.causal = true, tall.alignment = Alignment::bottom_right;  // rows without keys
+    square.causal = true;
+    window.window = {70, 33};
+    behind.window = {50, -1};
+    packed.batch = 4, packed.lengths = Lengths::packed, packed.causal = true;
+    packed.alignment = Alignment::bottom_right;
+    packed.lengths_q = {300, 0, 3, 77}, packed.lengths_k = {500, 31, 40, 128};
+    padded.batch = 4, padded.lengths = Lengths::both;
+    padded.lengths_q = {150, 64, 0, 20}, padded.lengths_k = {129, 500, 70, 0};
+    many.heads_q = 280, many.sq = 40, many.sk = 200, many.causal = true, many.alignment = Alignment::bottom_right;
+    Case narrow = case_of(d - 24, 200, 300), uneven = narrow, strided = square;
+    uneven.dv = d / 2;
+    strided.layout_q = strided.layout_k = strided.layout_v = strided.layout_out = Layout::bshd;
+    Case large = full;
+    large.values = Values::large;
+    all.insert(all.end(),
+               {full, causal, tall, square, window, behind, packed, padded, many, narrow, uneven, strided, large});
+  }
+  return all;
+}
+
+TEST_F(GpuHopperFp32Backward, EveryFeature) {
+  const std::vector<Case> cases = shapes();
+  const auto failures = over_lanes(static_cast<std::int64_t>(cases.size()), [&](GpuLane& lane, std::int64_t index) {
+    const Case& c = cases[static_cast<std::size_t>(index)];
+    const Data data(c);
+    const std::string refusal = GpuCase(data, lane).refusal("hopper");
+    return refusal.empty() ? examine(c, lane) : describe(c) + " is refused: " + refusal;
+  });
+  for (const std::string& failure : failures) ADD_FAILURE() << failure;
+}
+
+// What tensor cores cut off sums shows where all have one sign.
+TEST_F(GpuHopperFp32Backward, SumsOfOneSignDoNotDrift) {
+  GpuLane lane;
+  for (const std::int64_t d : {64, 128}) {
+    for (const std::int64_t size : {256, 2048}) {
+      Case c = case_of(d, size, size);
+      c.heads_q = c.heads_kv = 1;
+      SCOPED_TRACE(describe(c));
+      Data data(c);
+      change_inputs(data, [](int, std::int64_t, float value) { return std::abs(value); });
+      GpuCase on_gpu(data, lane);
+      const Results standard = on_gpu.run({.kernel = "standard"}).results;
+      EXPECT_EQ(exactness(c, oracle(data), standard, on_gpu.run(kInOrder).results), "");
+    }
+  }
+}
+
+// Up to 2^16 two parts do, beyond it three.
+TEST_F(GpuHopperFp32Backward, RowsOfAllSizes) {
+  GpuLane lane;
+  for (const std::int64_t d : {64, 128}) {
+    for (const bool causal : {false, true}) {
+      Case c = case_of(d, 200, 300);
+      c.causal = causal;
+      if (causal) c.alignment = Alignment::bottom_right;
+      for (const auto& [name, kind] : kSpreads) {
+        for (const int powers : {12, 15, 17, 36}) {
+          if (kind == Spread::all && powers != 12) continue;
+          SCOPED_TRACE(testing::Message() << describe(c) << ", " << name << " by 2^" << powers);
+          Data data(c);
+          spread(data, kind, powers);
+          GpuCase on_gpu(data, lane);
+          const Results standard = on_gpu.run({.kernel = "standard"}).results;
+          EXPECT_EQ(exactness(c, oracle(data), standard, on_gpu.run(kInOrder).results), "");
+        }
+      }
+    }
+  }
+}
+
+// Which kernels ran shows in the last bits of the gradients. A row of another sequence of the call brings those with
+// three parts; a zero, or one that is not finite, is no size.
+TEST_F(GpuHopperFp32Backward, OrdinaryRowsTakeTwoParts) {
+  GpuLane lane;
+  for (const std::int64_t d : {64, 128}) {
+    Case c = case_of(d, 200, 300);
+    c.batch = 2;
+    const auto dk_of_first = [&](float factor) {
+      Data data(c);
+      for (std::int64_t e = 0; e < d; ++e) data.k.set(1, 1, 37, e, data.k.at(1, 1, 37, e) * factor);
+      data.remember();
+      std::vector<double> dk = GpuCase(data, lane).run(kInOrder).results.dk;
+      dk.resize(dk.size() / 2);
+      return dk;
+    };
+    const std::vector<double> ordinary = dk_of_first(1);
+    for (const float factor : {0.0f, 0x1p-10f, 0x1p8f, std::numeric_limits<float>::infinity()}) {
+      EXPECT_EQ(ordinary, dk_of_first(factor)) << d << ", " << factor;
+    }
+    for (const float factor : {0x1p-20f, 0x1p20f}) EXPECT_NE(ordinary, dk_of_first(factor)) << d << ", " << factor;
+  }
+}
+
+// What masks leave unused says nothing about sizes, and is not multiplied with.
+TEST_F(GpuHopperFp32Backward, UnusedRowsHaveNoSay) {
+  GpuLane lane;
+  for (const std::int64_t d : {64, 128}) {
+    Case c = case_of(d, 100, 300);
+    c.causal = true, c.alignment = Alignment::top_left;  // keys from 100 on are of no use
+    const Data ordinary(c);
+    const Results expected = GpuCase(ordinary, lane).run(kInOrder).results;
+    for (const float unused : {0.f, 1e-30f, 1e30f}) {
+      Data data(c);
+      change_inputs(data, [&](int tensor, std::int64_t row, float value) {
+        return (tensor == 1 || tensor == 2) && row >= 100 ? unused : value;
+      });
+      EXPECT_EQ(first_difference(expected, GpuCase(data, lane).run(kInOrder).results), "") << d << ": " << unused;
+    }
+  }
+}
+
+TEST_F(GpuHopperFp32Backward, RepeatsBitByBit) {
+  const auto repeats = static_cast<int>(number_from("STROBE_TEST_REPEATS", 250));
+  GpuLane lane;
+  for (const std::int64_t d : {64, 128}) {
+    Case full = case_of(d, 700, 700), causal = full, window = full;
+    causal.causal = true, causal.batch = 3;
+    window.window = {100, 60};
+    for (const Case& c : {full, causal, window}) {
+      const Data data(c);
+      GpuCase on_gpu(data, lane);
+      const Results first = on_gpu.run(kInOrder).results;
+      for (int i = 1; i < repeats; ++i) {
+        ASSERT_EQ(first_difference(first, on_gpu.run(kInOrder).results), "") << describe(c) << ", repetition " << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace strobe::test
