@@ -187,6 +187,26 @@ TEST_F(GpuHopperFp32Backward, OrdinaryRowsTakeTwoParts) {
   }
 }
 
+// So does a row whose LSE is large: a weight near 1 shows how its score was rounded. One without keys is none.
+TEST_F(GpuHopperFp32Backward, LargeScoresTakeThreeParts) {
+  GpuLane lane;
+  for (const std::int64_t d : {64, 128}) {
+    Case c = case_of(d, 200, 300);
+    c.batch = 2;
+    const auto dk_of_first = [&](float factor) {
+      Data data(c);
+      for (std::int64_t e = 0; e < d; ++e) data.q.set(1, 1, 37, e, data.q.at(1, 1, 37, e) * factor);
+      data.remember();
+      std::vector<double> dk = GpuCase(data, lane).run(kInOrder).results.dk;
+      dk.resize(dk.size() / 2);
+      return dk;
+    };
+    const std::vector<double> ordinary = dk_of_first(1);
+    EXPECT_EQ(ordinary, dk_of_first(2)) << d;
+    EXPECT_NE(ordinary, dk_of_first(60)) << d;
+  }
+}
+
 // What masks leave unused says nothing about sizes, and is not multiplied with.
 TEST_F(GpuHopperFp32Backward, UnusedRowsHaveNoSay) {
   GpuLane lane;

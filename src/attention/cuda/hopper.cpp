@@ -186,7 +186,9 @@ std::string configuration(const Problem& problem) {
                     config.shape.rows, config.shape.keys, sm90::kBackwardConsumers, sm90::kBackwardStages,
                     problem.deterministic ? "added in order" : "added in any order");
     if (!is_fp32(problem)) return text + (config.rounds_dq ? ", two kernels" : ", three kernels");
-    text += ", two scaled fp16 parts an element, or three bf16 ones where rows differ too much in size";
+    text +=
+        ", two scaled fp16 parts an element, or three bf16 ones where rows differ too much in size "
+        "or LSE is large";
     if (const std::string reason = reserve(problem); !reason.empty()) text += fmt::format(" ({})", reason);
     return text;
   }

@@ -16,7 +16,7 @@ struct Fp32PartTiles {
   float* row_scales = nullptr;                 // [tiles of rows][2]: what brings Q and dO back to their size
   float* key_scales = nullptr;                 // [tiles of keys][2]: K and V
   std::int64_t key_tiles_per_head = 0;         // packed batch: of all sequences, one more each for a part
-  std::uint32_t* spread = nullptr;             // not 0 where rows that share a scale differ too much in size
+  std::uint32_t* spread = nullptr;             // not 0 where two parts are not enough: see split.cuh
 };
 
 struct Fp32BackwardArgs : KeyTilesArgs {
@@ -26,6 +26,7 @@ struct Fp32BackwardArgs : KeyTilesArgs {
 
 struct Fp32SplitArgs : Fp32BackwardArgs {
   Tensor q, k, v, d_o;
+  const float* lse = nullptr;  // [rows as LSE counts them]
 };
 
 struct Fp32RoundArgs : RoundDqArgs {

@@ -121,7 +121,7 @@ void launch_fp32_backward(const BackwardLaunch& launch, const Params& params, vo
   args.parts.key_tiles_per_head = keys.of_head;
   args.section_heads = section_heads(params, launch.config.d);
   args.facts = exact.args.row_facts;
-  args.q = params.q, args.k = params.k, args.v = params.v, args.d_o = params.d_o;
+  args.q = params.q, args.k = params.k, args.v = params.v, args.d_o = params.d_o, args.lse = params.lse;
   args.dq = params.dq, args.dk = params.dk, args.dv = params.dv;
 
   zero_async(workspace, bytes.zeros(), launch.stream);

@@ -1,12 +1,14 @@
 // Before the Hopper backward for fp32: tiles of Q, dO, K and V into two fp16 parts of every element, as products read
-// them from shared memory. A tile has one scale. Where its elements differ too much in size for that, a word is set and
-// the main kernel leaves the problem to flash2's with three parts. Inputs are read once, which that look needs anyway.
+// them from shared memory. A tile has one scale. Where its elements differ too much in size for that, or scores are
+// large, a word is set and the main kernel leaves the problem to flash2's with three parts. Inputs are read once, which
+// that look needs anyway.
 #pragma once
 
 #include <climits>
 
 #include "attention/cuda/device/element.cuh"
 #include "attention/cuda/device/sequence.cuh"
+#include "attention/cuda/device/softmax.cuh"
 #include "attention/cuda/device/tile.cuh"
 #include "attention/cuda/sm90/backward/work.cuh"
 #include "attention/cuda/sm90/backward_fp32/args.h"
@@ -15,6 +17,8 @@
 namespace strobe::cuda::sm90 {
 
 inline constexpr int kSplitThreads = 256;
+// From this LSE on weights near 1 would show that scores come from two parts, and the sum of weights from three.
+inline constexpr float kLargeLse = 16;
 inline constexpr int kMostPowers = kept_powers(Parts::scaled);  // of two, that a tile's sizes may be apart
 
 // Index of a tile of keys of a KV head among all, as row_tile_index().
@@ -145,6 +149,10 @@ __global__ void __launch_bounds__(kSplitThreads) fp32_split_kernel(const __grid_
   if (is_rows) {
     const int first = tile * kRows;
     if (first >= sequence.q_length) return;
+    if (const int row = first + static_cast<int>(threadIdx.x); threadIdx.x < kRows && row < sequence.q_length) {
+      const float size = fabsf(args.lse[lse_index(p, sequence, b, head, row)]);
+      if (size >= kLargeLse && size < -kMinusInfinity) *to.spread = 1;
+    }
     const std::int64_t at = row_tile_index(args, sequence, b, head, tile, kRows);
     const Keys used = sequence.rows_of(0, sequence.k_length - 1);
     split_two<kD, kRows>(rows_of(args.q, first, p.d, used), rows_of(args.d_o, first, p.dv_dim, used),
