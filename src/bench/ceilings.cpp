@@ -112,7 +112,8 @@ Json gpu_ceilings_json(const Ceilings& ceilings) {
   if (ceilings.call) {
     json.set("host_call(s)", Json::object({{"first", ceilings.call->first},
                                            {"forward", ceilings.call->forward},
-                                           {"backward", ceilings.call->backward}}));
+                                           {"backward", ceilings.call->backward},
+                                           {"large_backward", ceilings.call->large_backward}}));
   }
   return json;
 }
