@@ -13,7 +13,9 @@ class GpuEvent;
 // Owns a stream that does not wait for the default one.
 class GpuStream {
  public:
-  GpuStream();
+  // first: where blocks of threads wait for room on the GPU, this stream's go before those of ordinary ones.
+  enum class Priority { ordinary, first };
+  explicit GpuStream(Priority priority = Priority::ordinary);
   GpuStream(GpuStream&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   GpuStream& operator=(GpuStream&&) = delete;
   ~GpuStream();

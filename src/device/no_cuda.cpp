@@ -41,7 +41,7 @@ void GpuBuffer::fill(std::uint32_t, const GpuStream&) { refuse(); }
 PinnedBuffer::PinnedBuffer(std::size_t) { refuse(); }
 PinnedBuffer::~PinnedBuffer() = default;
 
-GpuStream::GpuStream() { refuse(); }
+GpuStream::GpuStream(Priority) { refuse(); }
 GpuStream::~GpuStream() = default;
 void GpuStream::synchronize() const { refuse(); }
 void GpuStream::wait_for(const GpuEvent&) const { refuse(); }

@@ -50,14 +50,17 @@ void Model::forward_to_o(std::size_t layer) {
 
 // --- backward --------------------------------------------------------------------------------------------------------
 
-void Model::backward(Into into) {
+void Model::backward(Into into, Updates updates) {
   gradients_into_ = into;
+  updates_ = updates;
   phase_ = Phase::backward;
   const std::size_t layers = plan_.blocks.size(), final_norm = places(layers).attention_norm;
   linear_backward(parameters_.size() - 1, 1, plan_.logits, plan_.normed, plan_.d_narrow);
   norm_backward(final_norm, plan_.x, plan_.statistics, plan_.d_x, Into::set);
+  update_beside(final_norm, parameters_.size());
   for (std::size_t layer = layers; layer-- > 0;) backward_block(layer);
   embed_backward();
+  update_beside(0, places(0).attention_norm);
 }
 
 // d_x: of what the block gave, then of what it got. Gradients of hidden lie where it does. Where blocks share what is
@@ -68,16 +71,20 @@ void Model::backward_block(std::size_t layer) {
   const Recompute again = layer + 1 < plan_.blocks.size() ? recompute_ : Recompute::none;
   if (again == Recompute::block) forward_to_activated(layer);
   linear_backward(p.w2, 1, plan_.d_x, a.activated, plan_.d_wide);
+  update_beside(p.w2, places(layer + 1).attention_norm);
   activate_backward(layer);
   linear_backward(p.w1, shape_.hidden_parts(), a.hidden, a.feed_forward_normed, plan_.d_narrow);
   norm_backward(p.feed_forward_norm, a.middle, a.feed_forward_statistics, plan_.d_x, Into::sum);
+  update_beside(p.feed_forward_norm, p.w2);
 
   if (again == Recompute::attention) forward_to_o(layer);
   linear_backward(p.o, 1, plan_.d_x, a.o, plan_.d_narrow);
+  update_beside(p.o, p.feed_forward_norm);
   attend_backward(layer);
   if (!is_gpt2()) turn(layer, plan_.d_wide, ops::Turn::back);
   linear_backward(p.q, 3, plan_.d_wide, a.attention_normed, plan_.d_narrow);
   norm_backward(p.attention_norm, a.x, a.attention_statistics, plan_.d_x, Into::sum);
+  update_beside(p.attention_norm, p.o);
 }
 
 // --- attention -------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@
 #include "lm/operation.h"
 #include "lm/parameters.h"
 #include "lm/replay.h"
+#include "lm/side_stream.h"
 #include "ops/optimizer.h"
 #include "ops/place.h"
 #include "ops/rope.h"
@@ -141,7 +142,8 @@ class Model {
   void forward_block(std::size_t layer, std::size_t out);
   void forward_to_activated(std::size_t layer);
   void forward_to_o(std::size_t layer);
-  void backward(ops::Into into);
+  enum class Updates { later, beside };  // beside: parameters follow as soon as their gradients are final
+  void backward(ops::Into into, Updates updates = Updates::later);
   void backward_block(std::size_t layer);
   void attend(std::size_t layer) const;
   void attend_backward(std::size_t layer) const;
@@ -191,8 +193,9 @@ class Model {
   void run(Replay& which, const std::function<void()>& work);  // and waits for it
   void send() const;
   void receive() const;
-  const GpuStream* replayed_on() const;  // null: work is called
-  void apply_gradients();                // as the placed Update says
+  const GpuStream* replayed_on() const;                     // null: work is called
+  void apply_gradients();                                   // as the placed Update says
+  void update_beside(std::size_t first, std::size_t last);  // parameters [first, last), where updates do not come later
   void limit_gradients() const;
   void update_parameters() const;
   double mean_loss() const;
@@ -213,6 +216,7 @@ class Model {
   Recompute recompute_;
   std::size_t gradients_at_;
   std::optional<GpuStream> stream_;
+  std::optional<SideStream> beside_;                       // CUDA: for updates that need not be waited for
   Memory rope_, values_, mean_, variance_, copies_, run_;  // run_: activations and gradients
   Memory workspace_;
   Exchange exchange_;
@@ -220,6 +224,7 @@ class Model {
   std::vector<ops::Trained> trained_;
   ops::Into gradients_into_ = ops::Into::sum;  // of the backward under way
   bool needs_norm_ = false;                    // of the last step
+  Updates updates_ = Updates::later;           // likewise
   Phase phase_ = Phase::forward;               // under way
   Recorder* recorder_ = nullptr;
   Launches launches_ = Launches::replayed;

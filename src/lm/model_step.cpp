@@ -36,7 +36,8 @@ Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops
       optimizer_memory_(options.optimizer),
       recompute_(options.recompute),
       gradients_at_(gradients_at(plan_, parameters_, options.gradients)),
-      stream_(place.device == Device::cuda ? std::optional<GpuStream>(std::in_place) : std::nullopt),
+      stream_(place.device == Device::cuda ? std::optional<GpuStream>(std::in_place, GpuStream::Priority::first)
+                                           : std::nullopt),
       rope_(stream(), bytes_of(shape.turns(), DType::fp32), kRopeTag),
       values_(stream(), bytes_of(parameter_count(shape), DType::fp32), kValuesTag),
       mean_(stream(), options.optimizer == OptimizerMemory::own ? values_.bytes() : 0, kMeanTag),
@@ -46,6 +47,7 @@ Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops
       workspace_(stream(), workspace_bytes_of(), workspace_tag()),
       exchange_(stream(), tokens_) {
   if (stream_) {
+    beside_.emplace();
     place_.stream = stream_->handle();
     place_.workspace = workspace_.data();
     place_.workspace_bytes = workspace_.bytes();
@@ -256,12 +258,33 @@ StepResult Model::step(const std::int32_t* tokens, const std::int32_t* targets, 
   run(needs_norm_ ? step_with_norm_ : step_, [&] {
     forward();
     cross_entropy(LossOnly::no);
-    backward(ops::Into::set);
-    apply_gradients();
+    // Where a recorder or whoever waits for gradients looks, the update is one operation after all others.
+    const bool beside = stream_ && !needs_norm_ && !gradient_ready_ && !recorder_;
+    backward(ops::Into::set, beside ? Updates::beside : Updates::later);
+    beside ? beside_->join(*stream_) : apply_gradients();
   });
   const bool skipped = update.skip != 0;
   if (is_scaled) skipped ? loss_scale_.overflowed() : loss_scale_.fine();
   return {.loss = mean_loss(), .gradient_norm = update.norm, .skipped = skipped, .skipped_in_all = loss_scale_.skipped};
+}
+
+// Nothing of this step reads these parameters any more, and their gradients stay; the bits are those of one update of
+// all. AdamW is bound by memory and products are not, at whose ends multiprocessors are idle.
+void Model::update_beside(std::size_t first, std::size_t last) {
+  if (updates_ == Updates::later) return;
+  ops::Place place = place_;
+  place.stream = beside_->fork(*stream_).handle();
+  const std::int64_t begin = parameters_[first].first,
+                     end = parameters_[last - 1].first + parameters_[last - 1].count();
+  const ops::Trained& all = trained_[0];
+  const ops::Trained part{.count = end - begin,
+                          .value = all.value + begin,
+                          .gradient = all.gradient + begin,
+                          .mean = all.mean + begin,
+                          .variance = all.variance + begin,
+                          .copy = all.copy ? static_cast<char*>(all.copy) + bytes_of(begin, dtype_) : nullptr,
+                          .copy_dtype = all.copy_dtype};
+  ops::adamw(place, exchange_.placed().update(), {&part, 1});
 }
 
 void Model::apply_gradients() {

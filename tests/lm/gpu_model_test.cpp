@@ -71,6 +71,29 @@ TEST_F(GpuModel, AReplayedGraphDoesWhatTheFirstStepDoes) {
   }
 }
 
+// Without a norm parameters are updated while the backward goes on, else after it: the same numbers.
+TEST_F(GpuModel, UpdatesBesideTheBackwardHaveTheSameBits) {
+  for (const Architecture architecture : {Architecture::llama, Architecture::gpt2}) {
+    for (const DType dtype : {DType::fp32, DType::bf16}) {
+      for (const Recompute recompute : {Recompute::none, Recompute::attention, Recompute::block}) {
+        ModelShape shape = kShape;
+        shape.architecture = architecture;
+        const auto values_after_steps = [&](bool needs_norm) {
+          Model model(shape, kBatch, dtype, {.device = Device::cuda},
+                      {.gradients = GradientMemory::shared, .recompute = recompute});
+          model.begin(5);
+          for (int step = 1; step <= 5; ++step) {
+            const Text text(shape, kBatch, static_cast<unsigned>(step));
+            model.step(text.tokens.data(), text.targets.data(), {.adamw = {.step = step}, .needs_norm = needs_norm});
+          }
+          return values_of(model);
+        };
+        EXPECT_EQ(values_after_steps(true), values_after_steps(false)) << name_of(dtype);
+      }
+    }
+  }
+}
+
 TEST_F(GpuModel, LearnsABatchByHeartInEveryPrecision) {
   const Text text(kShape, kBatch, 4);
   for (const bool tf32 : {false, true}) {

@@ -48,7 +48,7 @@ class NcclEngine final : public Engine {
     for (std::size_t i = 0; i < sizeof(unique); ++i)
       unique.internal[i] = static_cast<char>(std::stoi(id.substr(2 * i, 2), nullptr, 16));
     check(ncclCommInitRank(&comm_, size_, unique, rank_), "ncclCommInitRank");
-    stream_ = std::make_unique<GpuStream>();
+    stream_ = std::make_unique<GpuStream>(GpuStream::Priority::first);  // what is waited for
     token_ = GpuBuffer(sizeof(float));
   }
 

@@ -12,9 +12,12 @@ cudaEvent_t event_of(void* handle) { return static_cast<cudaEvent_t>(handle); }
 
 }  // namespace
 
-GpuStream::GpuStream() {
+GpuStream::GpuStream(Priority priority) {
   cudaStream_t created = nullptr;
-  STROBE_CUDA_CHECK(cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking));
+  int least = 0, greatest = 0;
+  STROBE_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  STROBE_CUDA_CHECK(
+      cudaStreamCreateWithPriority(&created, cudaStreamNonBlocking, priority == Priority::first ? greatest : least));
   handle_ = created;
 }
 
@@ -71,7 +74,7 @@ GpuGraph::GpuGraph(const GpuStream& stream, const std::function<void()>& record)
   }
   STROBE_CUDA_CHECK(cudaStreamEndCapture(stream_of(stream), &graph));
   cudaGraphExec_t executable = nullptr;
-  const cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
+  const cudaError_t status = cudaGraphInstantiate(&executable, graph, cudaGraphInstantiateFlagUseNodePriority);
   cudaGraphDestroy(graph);
   cuda::check(status, "cudaGraphInstantiate");
   executable_ = executable;
