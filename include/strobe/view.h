@@ -19,7 +19,9 @@ struct BasicView {
   std::array<std::int64_t, 4> stride{};
 
   explicit operator bool() const { return data != nullptr; }
-  operator BasicView<const void>() const { return {data, dtype, shape, stride}; }
+  template <class Const>
+  requires std::is_same_v<Const, const Void>
+  operator BasicView<Const>() const { return {data, dtype, shape, stride}; }
 };
 
 using View = BasicView<void>;
