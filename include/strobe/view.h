@@ -19,7 +19,7 @@ struct BasicView {
   std::array<std::int64_t, 4> stride{};
 
   explicit operator bool() const { return data != nullptr; }
-  template <class Const>
+  template <class Const>  // a template, since nvcc warns of a view's conversion to its own type
   requires std::is_same_v<Const, const Void>
   operator BasicView<Const>() const { return {data, dtype, shape, stride}; }
 };

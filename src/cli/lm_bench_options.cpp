@@ -159,11 +159,7 @@ OptionTable lm_bench_table(LmBenchOptions& options) {
   return table;
 }
 
-std::string model_text(const LmBenchCell& cell) {
-  const lm::Architecture architecture = cell.one.shape.architecture;
-  if (architecture == lm::shape_of(cell.size).architecture) return cell.size;
-  return fmt::format("{} ({})", cell.size, lm::name_of(architecture));
-}
+std::string model_text(const LmBenchCell& cell) { return model_text(cell.size, cell.one.shape.architecture); }
 
 std::string title_of(const LmBenchCell& cell) {
   const lm::BenchCase& one = cell.one;

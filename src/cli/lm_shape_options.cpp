@@ -43,6 +43,11 @@ void add_shape_options(OptionTable& table, ShapeFlags& flags, const char* defaul
              "tokens that the model knows; default: the size's, or 256 of a text to train on", flags.vocabulary);
 }
 
+std::string model_text(const std::string& size, lm::Architecture architecture) {
+  if (architecture == lm::shape_of(size).architecture) return size;
+  return fmt::format("{} ({})", size, lm::name_of(architecture));
+}
+
 lm::ModelShape shape_from(const ShapeFlags& flags, lm::ModelShape base) {
   if (flags.size) base = lm::shape_of(*flags.size);
   base.architecture = flags.architecture.value_or(base.architecture);

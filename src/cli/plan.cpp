@@ -40,10 +40,12 @@ std::size_t workspace_of(const PlanOptions& options, lm::BenchCase one) {
 std::string work_text(const PlanOptions& options, const lm::BenchCase& one) {
   const ShapeFlags& flags = options.shape;
   const bool named = !flags.d_model && !flags.d_ff && !flags.layers && !flags.heads && !flags.vocabulary;
-  return fmt::format(
-      "{}{}{} parameters, batch {} of {} tokens, {}", named ? flags.size.value_or(kPlannedSize) + ", " : "",
-      one.shape.architecture == lm::Architecture::llama ? "" : name_of(one.shape.architecture) + std::string(", "),
-      grouped(lm::parameter_count(one.shape)), one.batch, one.shape.context, name_of(one.precision));
+  const lm::Architecture architecture = one.shape.architecture;
+  const std::string model = named ? model_text(flags.size.value_or(kPlannedSize), architecture) + ", "
+                            : architecture == lm::Architecture::llama ? ""
+                                                                      : fmt::format("{}, ", name_of(architecture));
+  return fmt::format("{}{} parameters, batch {} of {} tokens, {}", model, grouped(lm::parameter_count(one.shape)),
+                     one.batch, one.shape.context, name_of(one.precision));
 }
 
 report::NamedTable settings_table(const std::string& work, const PlanMachine& machine) {

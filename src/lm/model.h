@@ -62,7 +62,7 @@ std::size_t products_workspace_bytes(const ModelShape& shape, std::int64_t token
 class Model {
  public:
   // batch: sequences of shape.context tokens a step. dtype: of activations and products; parameters and their
-  // gradients are fp32, with a copy in dtype for products. On CUDA the model has a stream and a workspace of its own,
+  // gradients are fp32, with a copy in dtype for products. On CUDA the model has streams and a workspace of its own,
   // and place.threads serve begin() alone.
   Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops::Place& place,
         const ModelOptions& options = {});
@@ -80,6 +80,8 @@ class Model {
   double loss_and_lone_gradients(const std::int32_t* tokens, const std::int32_t* targets);
 
   // One step of training: gradients of these tokens alone, cut to the norm, and the update. In fp16 the loss is scaled.
+  // On CUDA, where nothing is cut or scaled, a parameter is updated as soon as its gradient is final, beside the rest
+  // of the backward; a step that throws may then have updated some of them.
   StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options);
 
   // Called in every backward as soon as a parameter's gradient is final, with its place in the table: from the last to
@@ -229,7 +231,7 @@ class Model {
   Recorder* recorder_ = nullptr;
   Launches launches_ = Launches::replayed;
   std::function<void(std::size_t)> gradient_ready_;
-  Replay loss_, gradients_, lone_gradients_, step_, step_with_norm_;
+  Replay loss_, gradients_, lone_gradients_, step_, step_with_norm_, limited_step_;
   Replay phases_[4];  // by Phase; the last: an update with the norm
 };
 

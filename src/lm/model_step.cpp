@@ -254,15 +254,26 @@ StepResult Model::step(const std::int32_t* tokens, const std::int32_t* targets, 
   update.most = static_cast<float>(options.clip);
   update.skip_infinite = is_scaled ? 1 : 0;
   update.norm = std::numeric_limits<double>::quiet_NaN();
-  needs_norm_ = options.needs_norm || options.clip > 0 || is_scaled;
-  run(needs_norm_ ? step_with_norm_ : step_, [&] {
-    forward();
-    cross_entropy(LossOnly::no);
-    // Where a recorder or whoever waits for gradients looks, the update is one operation after all others.
-    const bool beside = stream_ && !needs_norm_ && !gradient_ready_ && !recorder_;
-    backward(ops::Into::set, beside ? Updates::beside : Updates::later);
-    beside ? beside_->join(*stream_) : apply_gradients();
-  });
+  const bool is_limited = options.clip > 0 || is_scaled;  // the update depends on the norm
+  needs_norm_ = options.needs_norm || is_limited;
+  try {
+    run(is_limited    ? limited_step_
+        : needs_norm_ ? step_with_norm_
+                      : step_,
+        [&] {
+          forward();
+          cross_entropy(LossOnly::no);
+          // Where operations are looked at one by one, the update is one after all others.
+          const bool beside = replayed_on() && !is_limited && !recorder_;
+          backward(ops::Into::set, beside ? Updates::beside : Updates::later);
+          if (!beside) return apply_gradients();
+          beside_->join(*stream_);
+          if (needs_norm_) limit_gradients();  // only told: nothing is cut
+        });
+  } catch (...) {
+    if (beside_) beside_->settle();
+    throw;
+  }
   const bool skipped = update.skip != 0;
   if (is_scaled) skipped ? loss_scale_.overflowed() : loss_scale_.fine();
   return {.loss = mean_loss(), .gradient_norm = update.norm, .skipped = skipped, .skipped_in_all = loss_scale_.skipped};

@@ -2,6 +2,8 @@
 // become edges of the graph.
 #pragma once
 
+#include <utility>
+
 #include "device/gpu_stream.h"
 
 namespace strobe::lm {
@@ -12,6 +14,7 @@ class SideStream {
   const GpuStream& fork(const GpuStream& main) {
     forked_.record(main);
     stream_.wait_for(forked_);
+    is_pending_ = true;
     return stream_;
   }
 
@@ -19,9 +22,20 @@ class SideStream {
   void join(const GpuStream& main) {
     joined_.record(stream_);
     main.wait_for(joined_);
+    is_pending_ = false;
+  }
+
+  // Waits for what was forked and, after a failure, will not be joined.
+  void settle() noexcept {
+    if (!std::exchange(is_pending_, false)) return;
+    try {
+      stream_.synchronize();
+    } catch (...) {  // the failure before it is the one to tell
+    }
   }
 
  private:
+  bool is_pending_ = false;
   GpuStream stream_;
   GpuEvent forked_, joined_;
 };

@@ -164,46 +164,42 @@ TEST_F(GpuHopperFp32Backward, RowsOfAllSizes) {
   }
 }
 
-// Which kernels ran shows in the last bits of the gradients. A row of another sequence of the call brings those with
-// three parts; a zero, or one that is not finite, is no size.
+// Which kernels ran shows in the last bits of the gradients: those of the first of two sequences, where a row of the
+// second is multiplied by the factor.
+std::vector<double> dk_of_first(GpuLane& lane, std::int64_t d, Tensor Data::*tensor, float factor) {
+  Case c = case_of(d, 200, 300);
+  c.batch = 2;
+  Data data(c);
+  Tensor& changed = data.*tensor;
+  for (std::int64_t e = 0; e < d; ++e) changed.set(1, 1, 37, e, changed.at(1, 1, 37, e) * factor);
+  data.remember();
+  std::vector<double> dk = GpuCase(data, lane).run(kInOrder).results.dk;
+  dk.resize(dk.size() / 2);
+  return dk;
+}
+
+// A zero, or one that is not finite, is no size. V has no say in LSE.
 TEST_F(GpuHopperFp32Backward, OrdinaryRowsTakeTwoParts) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
-    Case c = case_of(d, 200, 300);
-    c.batch = 2;
-    const auto dk_of_first = [&](float factor) {
-      Data data(c);
-      for (std::int64_t e = 0; e < d; ++e) data.k.set(1, 1, 37, e, data.k.at(1, 1, 37, e) * factor);
-      data.remember();
-      std::vector<double> dk = GpuCase(data, lane).run(kInOrder).results.dk;
-      dk.resize(dk.size() / 2);
-      return dk;
-    };
-    const std::vector<double> ordinary = dk_of_first(1);
+    const std::vector<double> ordinary = dk_of_first(lane, d, &Data::k, 1);
     for (const float factor : {0.0f, 0x1p-10f, 2.0f, std::numeric_limits<float>::infinity()}) {
-      EXPECT_EQ(ordinary, dk_of_first(factor)) << d << ", " << factor;
+      EXPECT_EQ(ordinary, dk_of_first(lane, d, &Data::k, factor)) << d << ", " << factor;
     }
-    for (const float factor : {0x1p-20f, 0x1p20f}) EXPECT_NE(ordinary, dk_of_first(factor)) << d << ", " << factor;
+    EXPECT_NE(ordinary, dk_of_first(lane, d, &Data::k, 0x1p-20f)) << d;
+    for (const float factor : {0x1p-20f, 0x1p20f}) {
+      EXPECT_NE(ordinary, dk_of_first(lane, d, &Data::v, factor)) << d << ", " << factor;
+    }
   }
 }
 
-// So does a row whose LSE is large: a weight near 1 shows how its score was rounded. One without keys is none.
+// A row whose LSE is large takes three: a weight near 1 shows how its score was rounded.
 TEST_F(GpuHopperFp32Backward, LargeScoresTakeThreeParts) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
-    Case c = case_of(d, 200, 300);
-    c.batch = 2;
-    const auto dk_of_first = [&](float factor) {
-      Data data(c);
-      for (std::int64_t e = 0; e < d; ++e) data.q.set(1, 1, 37, e, data.q.at(1, 1, 37, e) * factor);
-      data.remember();
-      std::vector<double> dk = GpuCase(data, lane).run(kInOrder).results.dk;
-      dk.resize(dk.size() / 2);
-      return dk;
-    };
-    const std::vector<double> ordinary = dk_of_first(1);
-    EXPECT_EQ(ordinary, dk_of_first(2)) << d;
-    EXPECT_NE(ordinary, dk_of_first(60)) << d;
+    const std::vector<double> ordinary = dk_of_first(lane, d, &Data::q, 1);
+    EXPECT_EQ(ordinary, dk_of_first(lane, d, &Data::q, 2)) << d;
+    EXPECT_NE(ordinary, dk_of_first(lane, d, &Data::q, 60)) << d;
   }
 }
 

@@ -19,6 +19,7 @@ namespace {
 using namespace cuda;
 
 constexpr int kHopper = 90;
+static_assert(sm90::kMostFp32Dim <= sm90::kMostFp32BackwardDim);  // one limit refuses for both passes
 constexpr std::int64_t kFewRows = 64;  // of a group's heads: flash2 puts them into one tile and splits the keys
 
 #ifdef STROBE_SM90A
@@ -171,9 +172,15 @@ std::string refusal(const Problem& problem) {
 
 std::string reserve(const Problem& problem) {
   if (!is_fp32(problem)) return {};
-  const int few = problem.pass == Pass::forward ? sm90::kFewFp32Dims : sm90::kFewFp32BackwardDims;
-  if (std::max(problem.d, problem.dv) > few) return {};
-  return fmt::format("by name only: in fp32 flash2 is faster up to head dimension {}", few);
+  const std::int64_t d = std::max(problem.d, problem.dv);
+  if (problem.pass == Pass::forward) {
+    if (d > sm90::kFewFp32Dims) return {};
+    return fmt::format("by name only: in fp32 flash2 is faster up to head dimension {}", sm90::kFewFp32Dims);
+  }
+  const bool many = problem.max_k >= sm90::kManyFp32BackwardKeys && d > sm90::kFewestFp32BackwardDims;
+  if (d > sm90::kFewFp32BackwardDims || many) return {};
+  return fmt::format("by name only: up to head dimension {} flash2 serves, but for {} keys and more above {}",
+                     sm90::kFewFp32BackwardDims, sm90::kManyFp32BackwardKeys, sm90::kFewestFp32BackwardDims);
 }
 
 std::string configuration(const Problem& problem) {

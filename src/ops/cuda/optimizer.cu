@@ -99,9 +99,16 @@ unsigned blocks_of(std::int64_t count) {
   return static_cast<unsigned>((count + N * kThreads - 1) / (N * kThreads));
 }
 
+// For four elements at a time.
 bool is_aligned(const Trained& t) {
-  const auto aligned = [](const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; };
-  return aligned(t.value) && aligned(t.gradient) && aligned(t.mean) && aligned(t.variance) && aligned(t.copy);
+  const auto aligned = [](const void* pointer, std::size_t size) {
+    return reinterpret_cast<std::uintptr_t>(pointer) % (4 * size) == 0;
+  };
+  for (const void* const pointer : {static_cast<const void*>(t.value), static_cast<const void*>(t.gradient),
+                                    static_cast<const void*>(t.mean), static_cast<const void*>(t.variance)}) {
+    if (!aligned(pointer, sizeof(float))) return false;
+  }
+  return aligned(t.copy, size_of(t.copy_dtype));
 }
 
 }  // namespace
