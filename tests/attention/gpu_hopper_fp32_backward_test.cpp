@@ -1,5 +1,6 @@
-// hopper's backward in fp32 on a GPU, asked for by name: the exactness rule over the grid and over every feature that
-// it has, in both orders of dQ; rows of all sizes, which two parts or three take; and the same bits every time.
+// hopper's backward in fp32 on a GPU: the exactness rule over the few cases of the grid that it takes and over every
+// feature that it has, in both orders of dQ; rows of all sizes, which two parts or three take; and the same bits every
+// time.
 #include <gtest/gtest.h>
 
 #include <atomic>
