@@ -58,6 +58,34 @@ class Guarded {
   std::unique_ptr<unsigned char, void (*)(void*)> memory_;
 };
 
+// An operand of an instruction set: elements as isa.h lays them out, chunk by chunk, a chunk part by part.
+class Panels {
+ public:
+  Panels(const Isa& isa, std::ptrdiff_t count, std::ptrdiff_t chunk)
+      : parts_(isa.parts), chunk_(chunk), elements_(parts_ == 1 ? isa.compute : DType::bf16, count * parts_) {}
+  void* data() { return elements_.data(); }
+  bool intact() const { return elements_.intact(); }
+  float operator[](std::ptrdiff_t i) {
+    float sum = 0;
+    for (int part = parts_; part-- > 0;) sum += elements_[at(i, part)];
+    return sum;
+  }
+  void set(std::ptrdiff_t i, float value) {
+    for (int part = 0; part < parts_; ++part) {
+      elements_.set(at(i, part), value);
+      value -= elements_[at(i, part)];
+    }
+  }
+
+ private:
+  std::ptrdiff_t at(std::ptrdiff_t i, int part) const {
+    return parts_ == 1 ? i : (i / chunk_ * parts_ + part) * chunk_ + i % chunk_;
+  }
+  int parts_;
+  std::ptrdiff_t chunk_;
+  Guarded elements_;
+};
+
 // A caller's matrix, each row a heap block of its own that ends where the row does; some rows may be null.
 struct Matrix {
   DType dtype;
@@ -86,12 +114,18 @@ struct Matrix {
   }
 };
 
-class CpuIsa : public testing::TestWithParam<const char*> {
+// An instruction set and what its panels hold.
+struct Table {
+  const char* name;
+  DType compute;
+};
+
+class CpuIsa : public testing::TestWithParam<Table> {
  protected:
   void SetUp() override {
-    isa_ = find_isa(GetParam());
-    if (!isa_) GTEST_SKIP() << "this machine does not have " << GetParam();
-    ASSERT_STREQ(isa_->name, GetParam());
+    isa_ = find_isa(GetParam().name, GetParam().compute);
+    if (!isa_) GTEST_SKIP() << "this machine does not have " << GetParam().name;
+    ASSERT_STREQ(isa_->name, GetParam().name);
   }
   // Where isa.h says that step t of a row of an M panel, or of a column of an N panel `width` wide, lies.
   std::ptrdiff_t in_m(int r, int t, int steps) const {
@@ -105,6 +139,7 @@ class CpuIsa : public testing::TestWithParam<const char*> {
   }
   std::vector<DType> sources() const {
     if (isa_->compute == DType::bf16) return {DType::bf16};
+    if (isa_->parts > 1) return {DType::fp32};
     return {DType::fp32, DType::fp16, DType::bf16};
   }
 
@@ -112,7 +147,7 @@ class CpuIsa : public testing::TestWithParam<const char*> {
   template <class Index>
   void expect_packed(const char* what, bool (*pack)(const Pack&), const Matrix& matrix, int rows, int cols,
                      bool non_finite, Index index) {
-    Guarded out(isa_->compute, static_cast<std::ptrdiff_t>(rows) * cols);
+    Panels out(*isa_, static_cast<std::ptrdiff_t>(rows) * cols, isa_->m * isa_->k);
     const Pack request{.rows = matrix.pointers.data(),
                        .count = matrix.rows,
                        .cols = matrix.cols,
@@ -124,6 +159,7 @@ class CpuIsa : public testing::TestWithParam<const char*> {
                               std::to_string(matrix.col_stride);
     EXPECT_EQ(pack(request), non_finite) << title;
     EXPECT_TRUE(out.intact()) << title << " wrote outside of its output";
+    if (non_finite && isa_->parts > 1) return;  // nobody will read them
     for (int r = 0; r < rows; ++r) {
       for (int c = 0; c < cols; ++c) {
         ASSERT_TRUE(same(out[index(r, c)], matrix.at(r, c)))
@@ -149,8 +185,8 @@ class CpuIsa : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(CpuIsa, SaysWhatItIs) {
-  EXPECT_STREQ(isa_->name, GetParam());
-  EXPECT_TRUE(isa_->compute == DType::fp32 || isa_->compute == DType::bf16);
+  EXPECT_EQ(isa_->compute, GetParam().compute);
+  EXPECT_EQ(isa_->element, isa_->parts > 1 ? 2 * isa_->parts : static_cast<int>(size_of(isa_->compute)));
   EXPECT_EQ(isa_->step % isa_->m, 0);
   EXPECT_EQ(isa_->step % isa_->k, 0);
   EXPECT_EQ(isa_->k % isa_->p, 0);
@@ -196,6 +232,7 @@ TEST_P(CpuIsa, PackingTellsOfNonFiniteValues) {
                  stride == 0 ? 0 : static_cast<int>(random.between(0, cols - 1)), random.pick({kNaN, kInf, -kInf}));
       expect_all_packs(matrix, true);
     }
+    if (isa_->parts > 1) continue;
     // The largest finite value is finite.
     Matrix matrix(dtype, isa_->n, 37);
     const float largest = dtype == DType::fp32   ? std::numeric_limits<float>::max()
@@ -215,7 +252,8 @@ TEST_P(CpuIsa, MultipliesExactly) {
     const int panels = static_cast<int>(random.between(1, 9));
     const std::ptrdiff_t gap = random.chance(0.3) ? isa_->m * isa_->k : 0;
     const std::ptrdiff_t stride = static_cast<std::ptrdiff_t>(steps) * m + gap;
-    Guarded left(isa_->compute, stride * panels), right(isa_->compute, static_cast<std::ptrdiff_t>(steps) * width);
+    Panels left(*isa_, stride * panels, m * isa_->k);
+    Panels right(*isa_, static_cast<std::ptrdiff_t>(steps) * width, width * isa_->k);
     for (std::ptrdiff_t i = 0; i < stride * panels; ++i) left.set(i, small_integer(random));
     for (std::ptrdiff_t i = 0; i < static_cast<std::ptrdiff_t>(steps) * width; ++i) right.set(i, small_integer(random));
     const bool accumulate = random.chance(0.5);
@@ -249,7 +287,8 @@ TEST_P(CpuIsa, MultipliesExactly) {
 TEST_P(CpuIsa, MultipliesRealNumbers) {
   Random random(5);
   const int steps = round_up(256, isa_->k), m = isa_->m, n = isa_->n;
-  Guarded left(isa_->compute, steps * m), right(isa_->compute, steps * n), c(DType::fp32, m * n);
+  Panels left(*isa_, steps * m, m * isa_->k), right(*isa_, steps * n, n * isa_->k);
+  Guarded c(DType::fp32, m * n);
   for (int i = 0; i < steps * m; ++i) left.set(i, random.normal());
   for (int i = 0; i < steps * n; ++i) right.set(i, random.normal());
   isa_->multiply_n({.m = left.data(),
@@ -268,6 +307,63 @@ TEST_P(CpuIsa, MultipliesRealNumbers) {
         magnitude += std::abs(term);
       }
       EXPECT_NEAR(c[r * n + column], sum, magnitude * 1e-6);
+    }
+  }
+}
+
+// Panels in parts hold every bit of fp32, and products lose no more than fp32 arithmetic does: against float64, with
+// all of the value's bits set at random and steps enough that a sum begun with C, or a part left out, would show.
+TEST_P(CpuIsa, MultipliesPartsAsFp32) {
+  if (isa_->parts == 1) GTEST_SKIP() << "its elements are of one part";
+  Random random(9);
+  const int steps = round_up(128, isa_->k), m = isa_->m, n = isa_->n;
+  Matrix rows(DType::fp32, m, steps), lanes(DType::fp32, n, steps);
+  rows.fill(random);
+  lanes.fill(random);
+  Panels left(*isa_, steps * m, m * isa_->k), right(*isa_, steps * n, n * isa_->k);
+  Guarded c(DType::fp32, m * n);
+  EXPECT_FALSE(isa_->pack_m({rows.pointers.data(), m, steps, DType::fp32, 1, left.data()}));
+  EXPECT_FALSE(isa_->pack_n({lanes.pointers.data(), n, steps, DType::fp32, 1, right.data()}));
+  isa_->multiply_n({left.data(), 0, right.data(), steps, 1, c.floats(), false});
+  double worst = 0, total = 0;
+  for (int r = 0; r < m; ++r) {
+    for (int lane = 0; lane < n; ++lane) {
+      double sum = 0, square = 0;
+      for (int t = 0; t < steps; ++t) {
+        const double term = static_cast<double>(rows.at(r, t)) * lanes.at(lane, t);
+        sum += term;
+        square += term * term;
+      }
+      const double error = std::abs(c[r * n + lane] - sum) / std::sqrt(square);  // of what a random sum is large
+      worst = std::max(worst, error);
+      total += error;
+    }
+  }
+  EXPECT_LT(worst, 8 * 0x1p-24);
+  EXPECT_LT(total / (m * n), 1.5 * 0x1p-24);
+}
+
+// What panels in parts cannot hold, they tell of: then the largest value of the rows is tiny or huge. Zeros they hold.
+TEST_P(CpuIsa, PartsTellOfValuesThatTheyCannotHold) {
+  if (isa_->parts == 1) GTEST_SKIP() << "its elements are of one part";
+  Random random(10);
+  for (const auto& [size, told] : {std::pair{0x1p-60f, true},
+                                   {0x1p-42f, true},
+                                   {0x1p-38f, false},
+                                   {0x1p19f, false},
+                                   {0x1p21f, true},
+                                   {0x1p100f, true},
+                                   {std::numeric_limits<float>::max(), true},
+                                   {std::numeric_limits<float>::denorm_min(), true},
+                                   {0.0f, false}}) {
+    Matrix matrix(DType::fp32, isa_->n, 45);
+    for (int r = 0; r < matrix.rows; ++r) {
+      for (int c = 0; c < matrix.cols; ++c) matrix.set(r, c, 0.5f * size * static_cast<float>(random.uniform()));
+    }
+    matrix.set(static_cast<int>(random.between(0, matrix.rows - 1)), static_cast<int>(random.between(0, 44)), -size);
+    Panels out(*isa_, 2L * isa_->n * round_up(45, isa_->k), isa_->m * isa_->k);
+    for (auto* pack : {isa_->pack_m, isa_->pack_mt, isa_->pack_n, isa_->pack_nt}) {
+      EXPECT_EQ(pack({matrix.pointers.data(), matrix.rows, 45, DType::fp32, 1, out.data()}), told) << size;
     }
   }
 }
@@ -362,14 +458,20 @@ TEST_P(CpuIsa, DotsRows) {
   }
 }
 
-std::vector<const char*> all_names() {
-  std::vector<const char*> list;
-  for (const InstructionSet& one : instruction_sets()) list.push_back(one.name);
+// Also of sets that this machine does not have, to be skipped.
+std::vector<Table> all_tables() {
+  std::vector<Table> list;
+  for (const InstructionSet& one : instruction_sets()) {
+    for (const DType compute : {DType::fp32, DType::bf16}) {
+      if (!one.available || find_isa(one.name, compute)) list.push_back({one.name, compute});
+    }
+  }
   return list;
 }
 
-INSTANTIATE_TEST_SUITE_P(Tables, CpuIsa, testing::ValuesIn(all_names()),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Tables, CpuIsa, testing::ValuesIn(all_tables()), [](const auto& info) {
+  return std::string(info.param.name) + "_" + name_of(info.param.compute);
+});
 
 }  // namespace
 }  // namespace strobe::cpu

@@ -18,14 +18,15 @@ class Backward : BackwardTiles {
  public:
   using BackwardTiles::BackwardTiles;
 
-  void run() {
+  bool run() {
     clear_extra_gradients();
-    const RowPreparation rows(problem_, plan_, workspace_);
+    const RowPreparation rows(problem_, plan_, workspace_, pack_);
     for (std::int64_t first = 0; first < plan_.units; first += plan_.group_units) {
       const std::int64_t units = std::min(plan_.group_units, plan_.units - first);
       parallel_for(plan_.threads, units * plan_.row_blocks, [&](int thread, std::int64_t task) {
         rows.prepare(workspace_.scratch[thread], unit_at(problem_, first + task % units), task % units, task / units);
       });
+      if (!pack_.fits()) return false;
       // Key block by key block over all units: the first ones of a causal mask meet most rows, and neighbours in the
       // order belong to different units, so that they seldom wait for each other's turn.
       if (bias_gradient_shared()) {
@@ -45,6 +46,7 @@ class Backward : BackwardTiles {
       });
       if (problem_.dsinks) add_to_sink_gradients(first, units);
     }
+    return pack_.fits();
   }
 
  private:
@@ -120,8 +122,8 @@ class Backward : BackwardTiles {
       isa_.store_cols({c, std::ptrdiff_t{plan_.block_keys} * isa_.cols, const_cast<void* const*>(s.rows), keys.count,
                        static_cast<int>(view.shape[3]), factor, problem_.dtype});
     };
-    store(problem_.dk, s.dk, problem_.scale);
-    store(problem_.dv_out, s.dv, 1.0f);
+    store(problem_.dk, s.dk, problem_.scale / isa_.boost);
+    store(problem_.dv_out, s.dv, 1.0f / isa_.boost);
   }
 
   void work_rows(BackwardScratch& s, const Unit& unit, const KeyBlock& keys, const RowBlock& rows,
@@ -259,7 +261,7 @@ class Backward : BackwardTiles {
     if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
     const RowBlock rows = row_block(problem_, plan_, unit.extent.q_length, index);
     float divisor[kMaxLanes];
-    std::fill_n(divisor, isa_.n, 1.0f);
+    std::fill_n(divisor, isa_.n, isa_.boost);
     for (int p = 0; p * isa_.n < rows.count; ++p) {
       const int count = std::min(isa_.n, rows.count - p * isa_.n);
       query_rows(problem_, unit, problem_.dq, rows.first + p * isa_.n, count, count, s.rows);
@@ -277,10 +279,11 @@ std::size_t backward_workspace(const Problem& problem, const Plan& plan) {
   return carver.used();
 }
 
-void backward(const Problem& problem, const Plan& plan, void* workspace) {
+bool backward(const Problem& problem, const Plan& plan, void* workspace) {
   Carver carver(workspace);
   const BackwardWorkspace carved = carve_backward(problem, plan, carver);
-  Backward(problem, plan, carved).run();
+  Packer pack(*plan.isa);
+  return Backward(problem, plan, carved, pack).run();
 }
 
 }  // namespace strobe::cpu

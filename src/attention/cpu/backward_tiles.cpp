@@ -10,10 +10,10 @@ BackwardTiles::KeyBlock BackwardTiles::pack_keys(BackwardScratch& s, const Unit&
   const int count = static_cast<int>(std::min<std::int64_t>(plan_.block_keys, unit.extent.k_length - first));
   const int padded = static_cast<int>(round_up(count, isa_.step));
   key_rows(problem_, unit, problem_.k, first, count, padded, s.rows);
-  const bool k_odd = isa_.pack_m({s.rows, padded, d(), problem_.dtype, 1, s.k});
-  isa_.pack_mt({s.rows, padded, d(), problem_.dtype, 1, s.k_t});
+  const bool k_odd = pack_(isa_.pack_m, {s.rows, padded, d(), problem_.dtype, 1, s.k});
+  pack_(isa_.pack_mt, {s.rows, padded, d(), problem_.dtype, 1, s.k_t});
   key_rows(problem_, unit, problem_.v, first, count, padded, s.rows);
-  isa_.pack_m({s.rows, padded, dv(), problem_.dtype, 1, s.v});
+  pack_(isa_.pack_m, {s.rows, padded, dv(), problem_.dtype, 1, s.v});
   return {first, count, padded, index, k_odd};
 }
 
@@ -28,20 +28,20 @@ bool BackwardTiles::pack_panel(BackwardScratch& s, const Unit& unit, std::int64_
                                const float* delta, const Panel& to) const {
   const int n = isa_.n;
   query_rows(problem_, unit, problem_.q, first, lanes.count, n, s.rows);
-  const bool q_odd = isa_.pack_n({s.rows, n, d(), problem_.dtype, 1, to.q});
+  const bool q_odd = pack_(isa_.pack_n, {s.rows, n, d(), problem_.dtype, 1, to.q});
   query_rows(problem_, unit, problem_.d_o, first, lanes.count, n, s.rows);
   for (int lane = 0; lane < lanes.count; ++lane) {
     if (leaves_out_dp(lanes, lane, delta[lane])) s.rows[lane] = nullptr;
   }
-  return isa_.pack_n({s.rows, n, dv(), problem_.dtype, do_col_stride(), to.d_o}) || q_odd;
+  return pack_(isa_.pack_n, {s.rows, n, dv(), problem_.dtype, do_col_stride(), to.d_o}) || q_odd;
 }
 
 void BackwardTiles::pack_transposed(BackwardScratch& s, const Unit& unit, const RowBlock& rows,
                                     const Transposed& to) const {
   query_rows(problem_, unit, problem_.q, rows.first, rows.count, plan_.block_rows, s.rows);
-  isa_.pack_nt({s.rows, plan_.block_rows, d(), problem_.dtype, 1, to.q});
+  pack_(isa_.pack_nt, {s.rows, plan_.block_rows, d(), problem_.dtype, 1, to.q});
   query_rows(problem_, unit, problem_.d_o, rows.first, rows.count, plan_.block_rows, s.rows);
-  isa_.pack_nt({s.rows, plan_.block_rows, dv(), problem_.dtype, do_col_stride(), to.d_o});
+  pack_(isa_.pack_nt, {s.rows, plan_.block_rows, dv(), problem_.dtype, do_col_stride(), to.d_o});
 }
 
 void BackwardTiles::step(BackwardScratch& s, const KeyBlock& keys, const ScoreOptions& options, int p,

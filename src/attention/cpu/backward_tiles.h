@@ -11,8 +11,8 @@ namespace strobe::cpu {
 
 class BackwardTiles {
  public:
-  BackwardTiles(const Problem& problem, const Plan& plan, const BackwardWorkspace& workspace)
-      : problem_(problem), plan_(plan), isa_(*plan.isa), workspace_(workspace) {}
+  BackwardTiles(const Problem& problem, const Plan& plan, const BackwardWorkspace& workspace, Packer& pack)
+      : problem_(problem), plan_(plan), isa_(*plan.isa), workspace_(workspace), pack_(pack) {}
 
  protected:
   // Index of a row block among all of the group; arrays per row block follow from it.
@@ -82,6 +82,7 @@ class BackwardTiles {
   const Plan& plan_;
   const Isa& isa_;
   const BackwardWorkspace& workspace_;
+  Packer& pack_;
 };
 
 }  // namespace strobe::cpu

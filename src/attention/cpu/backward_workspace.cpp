@@ -7,7 +7,7 @@ namespace strobe::cpu {
 
 BackwardWorkspace carve_backward(const Problem& problem, const Plan& plan, Carver& carver) {
   const std::int64_t n = plan.isa->n, keys = plan.block_keys, rows = plan.block_rows, e = plan.element;
-  const bool narrow = e != 4, keeps_transposed = plan.prepack && narrow;
+  const bool converts = e != 4, transposed = keeps_transposed(plan);
   BackwardWorkspace w{};
   w.scratch = carver.take<BackwardScratch>(plan.threads);
   for (int thread = 0; thread < plan.threads; ++thread) {
@@ -18,7 +18,7 @@ BackwardWorkspace carve_backward(const Problem& problem, const Plan& plan, Carve
     s.dk = carver.take<float>(keys * plan.d_cols);
     s.dv = carver.take<float>(keys * plan.dv_cols);
     s.scores = carver.take<float>(keys * n);
-    s.d_scores = narrow ? carver.take<float>(keys * n) : nullptr;
+    s.d_scores = converts ? carver.take<float>(keys * n) : nullptr;
     s.slopes = problem.softcap != 0 ? carver.take<float>(keys * n) : nullptr;
     s.words = problem.dropout.p > 0 ? carver.take<std::uint32_t>(keys * n) : nullptr;
     s.ds_n = carver.bytes(keys * rows * e);
@@ -26,10 +26,10 @@ BackwardWorkspace carve_backward(const Problem& problem, const Plan& plan, Carve
     s.ds_m = carver.bytes(keys * rows * e);
     s.q = plan.prepack ? nullptr : carver.bytes(rows * plan.d_steps * e);
     s.d_o = plan.prepack ? nullptr : carver.bytes(rows * plan.dv_steps * e);
-    s.q_t = keeps_transposed ? nullptr : carver.bytes(rows * plan.d_cols * e);
-    s.do_t = keeps_transposed ? nullptr : carver.bytes(rows * plan.dv_cols * e);
-    s.p_tile = narrow ? carver.take<float>(keys * rows) : reinterpret_cast<float*>(s.p_m);
-    s.ds_tile = narrow ? carver.take<float>(keys * rows) : reinterpret_cast<float*>(s.ds_m);
+    s.q_t = transposed ? nullptr : carver.bytes(rows * plan.d_cols * e);
+    s.do_t = transposed ? nullptr : carver.bytes(rows * plan.dv_cols * e);
+    s.p_tile = e < 4 ? carver.take<float>(keys * rows) : reinterpret_cast<float*>(s.p_m);
+    s.ds_tile = e < 4 ? carver.take<float>(keys * rows) : reinterpret_cast<float*>(s.ds_m);
     s.lanes = carver.take<Lanes>(plan.panels);
     s.rows = carver.take<const void*>(std::max(rows, keys));
     if (w.scratch) w.scratch[thread] = s;
@@ -38,8 +38,8 @@ BackwardWorkspace carve_backward(const Problem& problem, const Plan& plan, Carve
   w.info = carver.take<RowInfo>(blocks);
   w.q = plan.prepack ? carver.bytes(blocks * rows * plan.d_steps * e) : nullptr;
   w.d_o = plan.prepack ? carver.bytes(blocks * rows * plan.dv_steps * e) : nullptr;
-  w.q_t = keeps_transposed ? carver.bytes(blocks * rows * plan.d_cols * e) : nullptr;
-  w.do_t = keeps_transposed ? carver.bytes(blocks * rows * plan.dv_cols * e) : nullptr;
+  w.q_t = transposed ? carver.bytes(blocks * rows * plan.d_cols * e) : nullptr;
+  w.do_t = transposed ? carver.bytes(blocks * rows * plan.dv_cols * e) : nullptr;
   w.dq = carver.take<float>(blocks * rows * plan.d_rows);
   w.lse_high = carver.take<float>(blocks * rows);
   w.lse_low = carver.take<float>(blocks * rows);

@@ -19,7 +19,7 @@ struct Scratch {
   float* max;            //                                 [panels][n]
   float* sum;            //                                 [panels][n]
   float* scores;         //                                 [block_keys][n]
-  char* weights;         // N operand where not fp32        [block_keys][n]
+  char* weights;         // N operand, where converted      [block_keys][n]
   std::uint32_t* words;  // with dropout                    [block_keys][n]
   char* k;               // one block, where not prepacked  [block_keys][d_steps]
   char* v;               //                                 [dv_rows][block_keys]
@@ -74,9 +74,9 @@ Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
 class Forward {
  public:
   Forward(const Problem& problem, const Plan& plan, const Workspace& workspace)
-      : problem_(problem), plan_(plan), isa_(*plan.isa), workspace_(workspace) {}
+      : problem_(problem), plan_(plan), isa_(*plan.isa), workspace_(workspace), pack_(isa_) {}
 
-  void run() {
+  bool run() {
     for (std::int64_t first = 0; first < plan_.units; first += plan_.group_units) {
       const std::int64_t units = std::min(plan_.group_units, plan_.units - first);
       if (plan_.prepack) {
@@ -85,6 +85,7 @@ class Forward {
           pack_block(workspace_.scratch[thread], unit_at(problem_, first + u), block, packed(u, block));
         });
       }
+      if (!pack_.fits()) return false;
       // The last rows of a causal mask see most keys: longest first.
       const std::int64_t tasks = units * plan_.row_blocks * plan_.splits;
       parallel_for(plan_.threads, tasks, [&](int thread, std::int64_t task) {
@@ -98,6 +99,7 @@ class Forward {
         });
       }
     }
+    return pack_.fits();
   }
 
  private:
@@ -113,21 +115,21 @@ class Forward {
             workspace_.v + at * keys * plan_.dv_rows * plan_.element, workspace_.v_odd + at};
   }
 
-  void pack_block(Scratch& s, const Unit& unit, std::int64_t block, const KvBlock& to) const {
+  void pack_block(Scratch& s, const Unit& unit, std::int64_t block, const KvBlock& to) {
     const std::int64_t first = block * plan_.block_keys;
     const int count = static_cast<int>(std::min<std::int64_t>(plan_.block_keys, unit.extent.k_length - first));
     if (count <= 0) return;
     const int padded = static_cast<int>(round_up(count, isa_.step));
-    const auto pack = [&](const ConstView& view, char* out) {
+    const auto rows = [&](const ConstView& view, char* out) {
       key_rows(problem_, unit, view, first, count, padded, s.rows);
       return Pack{s.rows, padded, static_cast<int>(view.shape[3]), problem_.dtype, 1, out};
     };
-    isa_.pack_m(pack(problem_.k, to.k));
-    *to.v_odd = isa_.pack_mt(pack(problem_.v, to.v));
+    pack_(isa_.pack_m, rows(problem_.k, to.k));
+    *to.v_odd = pack_(isa_.pack_mt, rows(problem_.v, to.v));
   }
 
   // One row block against one range of keys.
-  void attend(Scratch& s, std::int64_t unit_index, std::int64_t u, std::int64_t index, std::int64_t split) const {
+  void attend(Scratch& s, std::int64_t unit_index, std::int64_t u, std::int64_t index, std::int64_t split) {
     const Unit unit = unit_at(problem_, unit_index);
     if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
     const RowBlock block = row_block(problem_, plan_, unit.extent.q_length, index);
@@ -164,12 +166,12 @@ class Forward {
     }
   }
 
-  void begin_panel(Scratch& s, const Unit& unit, const RowBlock& block, int p) const {
+  void begin_panel(Scratch& s, const Unit& unit, const RowBlock& block, int p) {
     const int n = isa_.n, count = std::min(n, block.count - p * n);
     const std::int64_t first = block.first + p * n;
     fill_lanes(problem_, unit, first, count, n, s.lanes[p]);
     query_rows(problem_, unit, problem_.q, first, count, n, s.rows);
-    isa_.pack_n({s.rows, n, static_cast<int>(problem_.d), problem_.dtype, 1, q_panel(s, p)});
+    pack_(isa_.pack_n, {s.rows, n, static_cast<int>(problem_.d), problem_.dtype, 1, q_panel(s, p)});
     std::fill_n(s.o + p * plan_.dv_rows * n, plan_.dv_rows * n, 0.0f);
     std::fill_n(s.max + p * n, n, -kInfinity);
     std::fill_n(s.sum + p * n, n, 0.0f);
@@ -223,7 +225,7 @@ class Forward {
         shrink = total == 0 ? 0 : std::exp(max[lane] - largest);
         total = total * shrink + (largest == -kInfinity ? 0 : std::exp(problem_.sinks[head] - largest));
       }
-      divisor[lane] = static_cast<float>(total * (1.0 - problem_.dropout.p) / shrink);
+      divisor[lane] = static_cast<float>(total * (1.0 - problem_.dropout.p) / shrink) * isa_.boost;
       if (total == 0) {  // fully masked, whatever V holds
         for (int c = 0; c < plan_.dv_rows; ++c) o[c * n + lane] = 0;
         divisor[lane] = 1;
@@ -290,6 +292,7 @@ class Forward {
   const Plan& plan_;
   const Isa& isa_;
   const Workspace& workspace_;
+  Packer pack_;
 };
 
 }  // namespace
@@ -300,10 +303,10 @@ std::size_t forward_workspace(const Problem& problem, const Plan& plan) {
   return carver.used();
 }
 
-void forward(const Problem& problem, const Plan& plan, void* workspace) {
+bool forward(const Problem& problem, const Plan& plan, void* workspace) {
   Carver carver(workspace);
   const Workspace carved = carve(problem, plan, carver);
-  Forward(problem, plan, carved).run();
+  return Forward(problem, plan, carved).run();
 }
 
 }  // namespace strobe::cpu

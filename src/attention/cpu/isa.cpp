@@ -10,41 +10,53 @@
 
 namespace strobe::cpu {
 
-extern const Isa kIsaGeneric, kIsaNeon, kIsaNeonBf16, kIsaAvx2, kIsaAvx512, kIsaAvx512Bf16, kIsaAmx;
+extern const Isa kIsaGeneric, kIsaNeon, kIsaNeonBf16, kIsaAvx2, kIsaAvx512, kIsaAvx512Bf16, kIsaAmx, kIsaAmxFp32;
 
 namespace {
 
-// One for each of instruction_sets(), in its order.
+// In the order of instruction_sets(), the lesser first.
 #if defined(__x86_64__)
-constexpr std::array<const Isa*, 5> kTables{&kIsaGeneric, &kIsaAvx2, &kIsaAvx512, &kIsaAvx512Bf16, &kIsaAmx};
+constexpr std::array<const Isa*, 6> kTables{&kIsaGeneric,    &kIsaAvx2, &kIsaAvx512,
+                                            &kIsaAvx512Bf16, &kIsaAmx,  &kIsaAmxFp32};
 #elif defined(__aarch64__)
 constexpr std::array<const Isa*, 3> kTables{&kIsaGeneric, &kIsaNeon, &kIsaNeonBf16};
 #else
 constexpr std::array<const Isa*, 1> kTables{&kIsaGeneric};
 #endif
 
+bool available(const Isa& table) {
+  for (const InstructionSet& set : instruction_sets()) {
+    if (std::strcmp(set.name, table.name) == 0) return set.available;
+  }
+  return false;
+}
+
+// fp32 panels hold every type, but for those in parts, which are made from fp32.
+bool serves(const Isa& table, DType dtype, Parts parts) {
+  if (table.compute == DType::bf16) return dtype == DType::bf16;
+  return table.parts == 1 || (dtype == DType::fp32 && parts == Parts::allowed);
+}
+
 }  // namespace
 
-const Isa* find_isa(const char* name) {
-  const auto sets = instruction_sets();
-  for (std::size_t i = 0; i < sets.size(); ++i) {
-    if (sets[i].available && std::strcmp(sets[i].name, name) == 0) return kTables.at(i);
+const Isa* find_isa(const char* name, DType compute) {
+  for (const Isa* table : kTables) {
+    if (std::strcmp(table->name, name) == 0 && table->compute == compute && available(*table)) return table;
   }
   return nullptr;
 }
 
-// A bf16 table serves bf16 problems; the others fall to the best fp32 table at or below the named one.
-const Isa& choose_isa(DType dtype, const char* forced) {
-  const auto sets = instruction_sets();
-  std::size_t last = sets.size();
+// The best table at or below the named set: bf16 tables serve bf16 problems alone.
+const Isa& choose_isa(DType dtype, const char* forced, Parts parts) {
+  std::size_t last = kTables.size();
   if (*forced) {
     if (const std::string refusal = instruction_set_refusal(forced); !refusal.empty()) {
       fail(ErrorCode::unsupported, "attention: {}", refusal);
     }
-    for (last = 1; std::strcmp(sets[last - 1].name, forced) != 0;) ++last;
+    while (std::strcmp(kTables[last - 1]->name, forced) != 0) --last;
   }
   for (std::size_t i = last; i-- > 0;) {
-    if (sets[i].available && (kTables[i]->compute == DType::fp32 || dtype == DType::bf16)) return *kTables[i];
+    if (available(*kTables[i]) && serves(*kTables[i], dtype, parts)) return *kTables[i];
   }
   return kIsaGeneric;
 }

@@ -15,7 +15,8 @@
 //   M chunk [m][k]              step t of row r at r * k + t
 //   N chunk [k / p][n][p]       step t of column c at (t / p) * n * p + c * p + t % p
 // so the panel from step t0 (a multiple of k) on starts t0 * m (or t0 * n) elements later. Rows, columns and steps
-// beyond the matrix are zeros. Elements are fp32, or bf16 where the instruction set multiplies bf16 itself.
+// beyond the matrix are zeros. Elements are fp32, or bf16 where the instruction set multiplies bf16 itself, or fp32 as
+// a sum of `parts` bf16: then a chunk is one of bf16 for each part, one after the other.
 #pragma once
 
 #include <cstddef>
@@ -180,11 +181,15 @@ struct DotRows {
 
 struct Isa {
   const char* name;      // as in STROBE_CPU_ISA
-  DType compute;         // element of packed panels: fp32 or bf16
+  DType compute;         // what an element of packed panels holds: fp32 or bf16
+  int element;           // its bytes
+  int parts;             // bf16 numbers that it is a sum of, or 1
   int m, n, cols, k, p;  // see the head of this file
   bool fused;            // multiplies and adds with one rounding
   int step;              // least common multiple of m and k: the grain of key ranges
-  // Each returns whether a value that is not finite was met.
+  float boost;  // P and dS as operands are multiplied with this, so that products with them are too large by it
+  // Each returns whether a value that is not finite was met; in parts, also whether the rows' values are so large or so
+  // small that their parts or products with them would be lost (isa/parts.h).
   bool (*pack_m)(const Pack&);   // M panels of the rows, steps = columns
   bool (*pack_mt)(const Pack&);  // M panels of the columns, steps = rows
   bool (*pack_n)(const Pack&);   // one N panel of up to n rows, steps = columns
@@ -198,12 +203,14 @@ struct Isa {
   void (*dot_rows)(const DotRows&);
 };
 
-// The best instruction set of this machine for a type, or the named one where the name is not "".
-// Throws Error(unsupported) with instruction_set_refusal's reason. A call reads STROBE_CPU_ISA once
-// (Problem::cpu_isa): were it read again after the workspace was sized, a change in between would overrun that.
-const Isa& choose_isa(DType dtype, const char* forced);
+// The best instruction set of this machine for a type, or the named one where the name is not "". Of those in parts
+// only where `parts` is allowed. Throws Error(unsupported) with instruction_set_refusal's reason. A call reads
+// STROBE_CPU_ISA once (Problem::cpu_isa): were it read again after the workspace was sized, a change in between would
+// overrun that.
+enum class Parts { allowed, refused };
+const Isa& choose_isa(DType dtype, const char* forced, Parts parts = Parts::allowed);
 
-// The named table, or null where this machine or build does not have it.
-const Isa* find_isa(const char* name);
+// The named set's table for panels of a type, or null where this machine or build does not have it.
+const Isa* find_isa(const char* name, DType compute);
 
 }  // namespace strobe::cpu

@@ -76,8 +76,8 @@ std::int64_t unit_bytes(const Problem& problem, const Plan& plan) {
     return plan.prepack ? keys * (plan.d_steps + plan.dv_rows) * plan.element : 0;
   }
   const std::int64_t rows = plan.row_blocks * plan.block_rows;
-  const std::int64_t narrow = plan.isa->compute == DType::bf16 ? plan.d_cols + plan.dv_cols : 0;
-  const std::int64_t packed = plan.prepack ? (plan.d_steps + plan.dv_steps + narrow) * plan.element : 0;
+  const std::int64_t transposed = keeps_transposed(plan) ? plan.d_cols + plan.dv_cols : 0;
+  const std::int64_t packed = plan.prepack ? (plan.d_steps + plan.dv_steps + transposed) * plan.element : 0;
   return rows * (packed + plan.d_rows * 4);
 }
 
@@ -106,13 +106,20 @@ void set_prepack(const Problem& problem, Plan& plan) {
   }
 }
 
+// Panels in parts hold P and dS times Isa::boost, which the scale takes off again at the end: not one at the edge of
+// what a float holds.
+bool suits_parts(const Problem& problem) {
+  const float scale = std::abs(problem.scale);
+  return scale == 0 || (scale > 0x1p-60f && scale < 0x1p60f);
+}
+
 }  // namespace
 
-Plan make_plan(const Problem& problem) {
-  const Isa& isa = choose_isa(problem.dtype, problem.cpu_isa.c_str());
+Plan make_plan(const Problem& problem, Parts parts) {
+  const Isa& isa = choose_isa(problem.dtype, problem.cpu_isa.c_str(), suits_parts(problem) ? parts : Parts::refused);
   Plan plan{};
   plan.isa = &isa;
-  plan.element = isa.compute == DType::fp32 ? 4 : 2;
+  plan.element = isa.element;
   plan.d_steps = static_cast<int>(round_up(problem.d, isa.k));
   plan.dv_steps = static_cast<int>(round_up(problem.dv, isa.k));
   plan.d_rows = static_cast<int>(round_up(problem.d, isa.m));

@@ -2,6 +2,7 @@
 // threads, so that results are bitwise the same for any. Shared by forward.cpp and backward.cpp.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -61,7 +62,29 @@ struct Plan {
   bool prepack;               // K and V (forward) or Q and dO (backward) of a unit are packed once and kept
 };
 
-Plan make_plan(const Problem& problem);
+// With the best instruction set for the problem, or the best one without parts.
+Plan make_plan(const Problem& problem, Parts parts = Parts::allowed);
+
+// Backward: whether rows are kept packed in both forms; fp32 is quick to pack anew.
+inline bool keeps_transposed(const Plan& plan) { return plan.prepack && plan.element != 4; }
+
+// The packing of a call. Values that panels in parts cannot hold are remembered: the call is then made again without.
+class Packer {
+ public:
+  explicit Packer(const Isa& isa) : isa_(isa) {}
+  // Whether a value is not finite; in parts such a call does not count, so it is not said.
+  bool operator()(bool (*pack)(const Pack&), const Pack& rows) {
+    const bool odd = pack(rows);
+    if (!odd || isa_.parts == 1) return odd;
+    fits_.store(false, std::memory_order_relaxed);
+    return false;
+  }
+  bool fits() const { return fits_.load(std::memory_order_relaxed); }
+
+ private:
+  const Isa& isa_;
+  std::atomic<bool> fits_ = true;
+};
 
 inline std::int64_t row_blocks_of(const Problem& problem, const Plan& plan, std::int64_t q_length) {
   if (q_length >= plan.block_rows) return problem.group * ceil_div(q_length, plan.block_rows);

@@ -32,7 +32,7 @@ class Product {
       : isa_(isa),
         rows_(rounded_up(kRows, isa.m)),
         steps_(rounded_up(kSteps, isa.k)),
-        element_(size_of(isa.compute)),
+        element_(static_cast<std::size_t>(isa.element)),
         m_(elements(rows_) * element_),
         n_(elements(kPanels * isa.n) * element_),
         c_(static_cast<std::size_t>(rows_) * static_cast<std::size_t>(isa.n) * sizeof(float)) {

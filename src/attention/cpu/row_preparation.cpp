@@ -89,7 +89,7 @@ void RowPreparation::refine_lse(BackwardScratch& s, const Unit& unit, std::int64
     const int count = static_cast<int>(std::min<std::int64_t>(plan_.block_keys, unit.extent.k_length - first));
     const int padded = static_cast<int>(round_up(count, isa_.step));
     key_rows(problem_, unit, problem_.k, first, count, padded, s.rows);
-    isa_.pack_m({s.rows, padded, d(), problem_.dtype, 1, s.k});
+    pack_(isa_.pack_m, {s.rows, padded, d(), problem_.dtype, 1, s.k});
     ForwardStep step{};  // without values: dv_rows is 0
     step.k = step.v = s.k;
     step.o = s.dk;

@@ -1,8 +1,9 @@
-// flash2's inner code for AMX, bf16 problems only; others use avx512.cpp's.
+// flash2's inner code for AMX: bf16 problems, and fp32 ones in bf16 parts. Others use avx512.cpp's.
 #include "attention/cpu/isa/engine_amx.h"
 #include "attention/cpu/isa/table.h"
 
 namespace strobe::cpu {
-extern const Isa kIsaAmx;
-const Isa kIsaAmx = make_isa<EngineAmx>("amx");
+extern const Isa kIsaAmx, kIsaAmxFp32;
+const Isa kIsaAmx = make_isa<EngineAmx<1>>("amx");
+const Isa kIsaAmxFp32 = make_isa<EngineAmx<3>>("amx");
 }  // namespace strobe::cpu

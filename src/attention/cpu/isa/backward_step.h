@@ -59,6 +59,30 @@ struct FarWeightExponent : PlainRest {
   STROBE_INLINE F32 weight(std::ptrdiff_t r) const { return exp2<kDegree>(rounded(r)); }
 };
 
+// The same to what bf16 keeps of it.
+template <int N>
+struct ShortWeightExponent : PlainRest {
+  static constexpr int kDegree = 3;
+  const float* scores;  // of this vector of lanes, [key][N]
+  F32 factor, minus_lse;
+
+  ShortWeightExponent(const BackwardStep& a, int v)
+      : scores(a.scores + v * kLanes),
+        factor(broadcast(a.options->unit * kLog2e)),
+        minus_lse(-(load(a.lse_high + v * kLanes) + load(a.lse_low + v * kLanes))) {}
+
+  STROBE_INLINE F32 rounded(std::ptrdiff_t r) const { return fma_memory(load(scores + r * N), factor, minus_lse); }
+};
+
+template <class Engine, bool Bf16 = Engine::kCompute == DType::bf16>
+struct WeightExponentOf {
+  using Type = WeightExponent<Engine::kN>;
+};
+template <class Engine>
+struct WeightExponentOf<Engine, true> {
+  using Type = ShortWeightExponent<Engine::kN>;
+};
+
 // Applies dropout to a vector of dP and to P as dV needs it; P itself is still needed for dS.
 struct DropLanes {
   const std::uint32_t* words;
@@ -109,25 +133,23 @@ void softmax_gradient(const BackwardStep& a, int first, int last) {
                      : softmax_gradient<Engine, false, Exponent>(a, first, last);
 }
 
-// The same for a narrow engine's rows [first, last), straight to the operands; where Masked, 0 where a lane does not
-// see the key. first and last are multiples of kP.
+// The same for rows [first, last) of an engine that converts, straight to the operands; where Masked, 0 where a lane
+// does not see the key. first and last are multiples of kP.
 template <class Engine, bool Masked, bool Capped>
 void gradient_operands(const BackwardStep& a, int first, int last) {
   using Element = typename Engine::Element;
   constexpr int kM = Engine::kM, kN = Engine::kN, kV = kN / kLanes, kP = Engine::kP;
-  const F32 factor = broadcast(a.options->unit * kLog2e);
+  using Exponent = typename WeightExponentOf<Engine>::Type;
   // Pointers of their own: the compiler must assume that the stores change what `a` points to.
-  const float *const scores = a.scores, *const d_scores = a.d_scores, *const slopes = a.slopes;
+  const float *const d_scores = a.d_scores, *const slopes = a.slopes;
   Element *const p_m = static_cast<Element*>(a.p_m), *const ds_m = static_cast<Element*>(a.ds_m);
   Element* const ds_n = static_cast<Element*>(a.ds_n);
   const std::ptrdiff_t m_stride = a.m_stride;
   for (int v = 0; v < kV; ++v) {
-    const F32 lse = -(load(a.lse_high + v * kLanes) + load(a.lse_low + v * kLanes));
+    const Exponent exponent(a, v);
     const F32 delta = load(a.delta + v * kLanes);
-    exp2_rows<3, kP>(
-        first, last,
-        [&](std::ptrdiff_t r)
-            STROBE_INLINE_LAMBDA { return fma_memory(load(scores + r * kN + v * kLanes), factor, lse); },
+    exp2_rows<Exponent::kDegree, kP>(
+        first, last, [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA { return exponent.rounded(r); },
         [&](std::ptrdiff_t r, F32(&p)[kP]) STROBE_INLINE_LAMBDA {
           F32 ds[kP];
 #pragma GCC unroll 4
@@ -144,8 +166,9 @@ void gradient_operands(const BackwardStep& a, int first, int last) {
           const std::ptrdiff_t panel = r / kM * m_stride;
           Engine::lanes_to_m(p, static_cast<int>(r % kM), v, p_m + panel);
           Engine::lanes_to_m(ds, static_cast<int>(r % kM), v, ds_m + panel);
-          Engine::lanes_to_n(ds, v, ds_n + r * kN);
-        });
+          Engine::lanes_to_n(ds, r, v, ds_n);
+        },
+        exponent);
   }
 }
 
@@ -280,7 +303,7 @@ void backward_step(const BackwardStep& a) {
     clear_masked<Engine>(a, range, -__builtin_inff());
     return a.far ? add_to_delta<Engine, Far>(a, first, last) : add_to_delta<Engine, Near>(a, first, last);
   }
-  if constexpr (kNarrow<Engine>) {
+  if constexpr (kConverts<Engine>) {
     if (options.bounded() && !options.dropout && !a.p_tile && !a.whole && !a.far) {
       return options.softcap != 0 ? gradient_operands<Engine, true>(a, range)
                                   : gradient_operands<Engine, false>(a, range);
@@ -313,7 +336,7 @@ void backward_step(const BackwardStep& a) {
     tile_to_m<Engine>(a.scores + r * kN, static_cast<Element*>(a.p_m) + r / kM * a.m_stride);
     tile_to_m<Engine>(a.d_scores + r * kN, static_cast<Element*>(a.ds_m) + r / kM * a.m_stride);
   }
-  if constexpr (kNarrow<Engine>) {
+  if constexpr (kConverts<Engine>) {
     tile_to_n<Engine>(a.d_scores + first * kN, last - first, static_cast<Element*>(a.ds_n) + first * kN);
   }
 }

@@ -1,5 +1,7 @@
-// bf16 micro-kernel on AMX: 2 x 2 tiles of 16 x 16 accumulators, tdpbf16ps over 32 steps. Tile registers have to be
-// configured before use on each thread: begin() and end() around any number of products. Included by amx.cpp.
+// Micro-kernels on AMX: 2 x 2 tiles of 16 x 16 accumulators, tdpbf16ps over 32 steps, for bf16 and for fp32 in three
+// bf16 parts, whose products are six. The instruction sums 16 products each of the even and the odd steps from zero,
+// rounding to nearest, and adds both to the accumulator. Tile registers have to be configured before use on each
+// thread: begin() and end() around any number of products. Included by amx.cpp.
 #pragma once
 
 #include "attention/cpu/isa/engine_avx512bf16.h"
@@ -35,9 +37,25 @@ struct alignas(64) TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
-struct EngineAmx : PairPack<32, 32> {
+// What panels hold: bf16, or fp32 in bf16 parts (then a unit to count offsets in; a chunk is laid out part by part).
+template <int Parts>
+struct AmxPanels : PairPack<SplitReader<Parts>, 32, 32> {
+  struct Element {
+    std::uint16_t part[Parts];
+  };
+  static constexpr DType kCompute = DType::fp32;
+  static constexpr float kBoost = kPartsBoost;
+};
+template <>
+struct AmxPanels<1> : PairPack<Bf16Reader, 32, 32> {
   using Element = std::uint16_t;
   static constexpr DType kCompute = DType::bf16;
+};
+
+template <int Parts>
+struct EngineAmx : AmxPanels<Parts> {
+  using Element = typename AmxPanels<Parts>::Element;
+  static constexpr int kParts = Parts;
   static constexpr int kM = 32;
   static constexpr int kN = 32;
   static constexpr int kCols = 32;
@@ -53,44 +71,141 @@ struct EngineAmx : PairPack<32, 32> {
   // C[32][32] (+)= the M panel [steps / 32][32][32] times the N panel [steps / 2][32][2].
   // Tiles 0..3 are C, 4 and 5 rows of the M chunk, 6 and 7 columns of the N chunk.
   template <int Width>
-  static void product(const std::uint16_t* m, const std::uint16_t* n, int steps, float* c, bool accumulate) {
+  static void product(const Element* m, const Element* n, int steps, float* c, bool accumulate) {
+    products<Width>(m, 0, n, steps, 1, c, accumulate);
+  }
+
+  template <int Width>
+  static void products(const Element* m, std::ptrdiff_t m_stride, const Element* n, int steps, int panels, float* c,
+                       bool accumulate) {
     static_assert(Width == 32);
-    constexpr std::ptrdiff_t kRowM = kK * sizeof(Element);
-    constexpr std::ptrdiff_t kRowN = Width * kP * sizeof(Element);
-    constexpr std::ptrdiff_t kRowC = Width * sizeof(float);
-    if (accumulate) {
-      tile_load<0>(c, kRowC);
-      tile_load<1>(c + 16, kRowC);
-      tile_load<2>(c + 16 * Width, kRowC);
-      tile_load<3>(c + 16 * Width + 16, kRowC);
-    } else {
-      tile_zero<0>();
-      tile_zero<1>();
-      tile_zero<2>();
-      tile_zero<3>();
+    if (accumulate && Parts > 1) return add_products(m, m_stride, n, steps, panels, c);
+    for (int i = 0; i < panels; ++i, m += m_stride, c += kM * Width) {
+      accumulate ? load_sums(c) : clear_sums();
+      for (int t = 0; t < steps; t += kK) multiply_chunk(m + t * kM, n + t * kN);
+      store_sums(c);
     }
-    for (int t = 0; t < steps; t += kK) {
-      tile_load<6>(n, kRowN);
-      tile_load<4>(m, kRowM);
-      tile_load<7>(n + 16 * kP, kRowN);
-      tile_load<5>(m + 16 * kK, kRowM);
-      tile_multiply<0, 4, 6>();
-      tile_multiply<1, 4, 7>();
-      tile_multiply<2, 5, 6>();
-      tile_multiply<3, 5, 7>();
-      m += kM * kK;
-      n += Width * kK;
-    }
-    tile_store<0>(c, kRowC);
-    tile_store<1>(c + 16, kRowC);
-    tile_store<2>(c + 16 * Width, kRowC);
-    tile_store<3>(c + 16 * Width + 16, kRowC);
   }
 
   STROBE_INLINE static void lanes_to_m(const F32 (&rows)[2], int r, int v, Element* out) {
-    pair_to_m<kM, kK>(rows, r, v, out);
+    if constexpr (Parts == 1) {
+      pair_to_m<kM, kK>(rows, r, v, out);
+    } else {
+      F32 parts[Parts][2];
+      split_pair(rows, parts);
+#pragma GCC unroll 3
+      for (int i = 0; i < Parts; ++i) pair_to_m<kM, kK>(parts[i], r, v, words(out) + i * kM * kK);
+    }
   }
-  STROBE_INLINE static void lanes_to_n(const F32 (&rows)[2], int v, Element* out) { pair_to_n(rows, v, out); }
+  STROBE_INLINE static void lanes_to_n(const F32 (&rows)[2], std::ptrdiff_t t, int v, Element* out) {
+    if constexpr (Parts == 1) {
+      pair_to_n(rows, v, out + t * kN);
+    } else {
+      F32 parts[Parts][2];
+      split_pair(rows, parts);
+      std::uint16_t* at = words(out + t / kK * kK * kN) + t % kK * kN + v * 32;
+#pragma GCC unroll 3
+      for (int i = 0; i < Parts; ++i, at += kN * kK) {
+        const __m512i even = _mm512_srli_epi32((__m512i)parts[i][0], 16);
+        _mm512_storeu_si512(at, _mm512_mask_blend_epi16(0xaaaaaaaa, even, (__m512i)parts[i][1]));
+      }
+    }
+  }
+
+ private:
+  static constexpr std::ptrdiff_t kRowM = kK * 2, kRowN = kN * kP * 2, kRowC = kN * 4;  // bytes
+
+  static std::uint16_t* words(Element* at) { return reinterpret_cast<std::uint16_t*>(at); }
+
+  STROBE_INLINE static void split_pair(const F32 (&rows)[2], F32 (&parts)[Parts][2]) {
+#pragma GCC unroll 2
+    for (int row = 0; row < 2; ++row) {
+      F32 of_row[Parts];
+      split(rows[row] * AmxPanels<Parts>::kBoost, of_row);
+#pragma GCC unroll 3
+      for (int i = 0; i < Parts; ++i) parts[i][row] = of_row[i];
+    }
+  }
+
+  STROBE_INLINE static void load_m(const std::uint16_t* m) {
+    tile_load<4>(m, kRowM);
+    tile_load<5>(m + 16 * kK, kRowM);
+  }
+  STROBE_INLINE static void load_n(const std::uint16_t* n) {
+    tile_load<6>(n, kRowN);
+    tile_load<7>(n + 16 * kP, kRowN);
+  }
+  STROBE_INLINE static void multiply_tiles() {
+    tile_multiply<0, 4, 6>();
+    tile_multiply<1, 4, 7>();
+    tile_multiply<2, 5, 6>();
+    tile_multiply<3, 5, 7>();
+  }
+
+  STROBE_INLINE static void clear_sums() {
+    tile_zero<0>();
+    tile_zero<1>();
+    tile_zero<2>();
+    tile_zero<3>();
+  }
+  STROBE_INLINE static void load_sums(const float* c) {
+    tile_load<0>(c, kRowC);
+    tile_load<1>(c + 16, kRowC);
+    tile_load<2>(c + 16 * kN, kRowC);
+    tile_load<3>(c + 16 * kN + 16, kRowC);
+  }
+  STROBE_INLINE static void store_sums(float* c) {
+    tile_store<0>(c, kRowC);
+    tile_store<1>(c + 16, kRowC);
+    tile_store<2>(c + 16 * kN, kRowC);
+    tile_store<3>(c + 16 * kN + 16, kRowC);
+  }
+
+  // In parts, C is added at the end: begun with it, each product of parts would be rounded to its size. A panel's sums
+  // are added while the next panel's first chunk is multiplied.
+  static void add_products(const Element* m, std::ptrdiff_t m_stride, const Element* n, int steps, int panels,
+                           float* c) {
+    alignas(64) float sums[2][kM * kN];
+    if (steps == 0) return;
+    for (int i = 0; i < panels; ++i, m += m_stride) {
+      clear_sums();
+      multiply_chunk(m, n);
+      if (i > 0) add(sums[(i - 1) % 2], c + (i - 1) * kM * kN);
+      for (int t = kK; t < steps; t += kK) multiply_chunk(m + t * kM, n + t * kN);
+      store_sums(sums[i % 2]);
+    }
+    add(sums[(panels - 1) % 2], c + (panels - 1) * kM * kN);
+  }
+  STROBE_INLINE static void add(const float* sums, float* c) {
+    for (int i = 0; i < kM * kN; i += kLanes) store(c + i, load(c + i) + load(sums + i));
+  }
+
+  // Small products before large ones, as far as each step changes one operand.
+  STROBE_INLINE static void multiply_chunk(const Element* m_chunk, const Element* n_chunk) {
+    const auto* m = reinterpret_cast<const std::uint16_t*>(m_chunk);
+    const auto* n = reinterpret_cast<const std::uint16_t*>(n_chunk);
+    constexpr int kPartM = kM * kK, kPartN = kN * kK;
+    static_assert(Parts == 1 || Parts == 3);
+    if constexpr (Parts == 3) {
+      load_m(m + 2 * kPartM);
+      load_n(n);
+      multiply_tiles();
+      load_m(m + kPartM);
+      multiply_tiles();
+      load_n(n + kPartN);
+      multiply_tiles();
+      load_m(m);
+      multiply_tiles();
+      load_n(n + 2 * kPartN);
+      multiply_tiles();
+      load_n(n);
+      multiply_tiles();
+    } else {
+      load_m(m);
+      load_n(n);
+      multiply_tiles();
+    }
+  }
 };
 
 }  // namespace

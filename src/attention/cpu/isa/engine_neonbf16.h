@@ -126,10 +126,10 @@ struct NeonBf16Engine : NeonBf16Pack {
     vst1q_u16(at + 8, narrow(rows[2], rows[3]));
   }
   // ... and are transposed, so that a lane's four steps are neighbours.
-  STROBE_INLINE static void lanes_to_n(const F32 (&rows)[4], int v, Element* out) {
+  STROBE_INLINE static void lanes_to_n(const F32 (&rows)[4], std::ptrdiff_t t, int v, Element* out) {
     const uint16x8_t low = narrow(rows[0], rows[1]), high = narrow(rows[2], rows[3]);  // the same as lanes_to_m's
     const uint16x8_t even = vzip1q_u16(low, high), odd = vzip2q_u16(low, high);        // steps 0 and 2, 1 and 3
-    Element* at = out + v * kLanes * kP;
+    Element* at = out + t * kN + v * kLanes * kP;
     vst1q_u16(at, vzip1q_u16(even, odd));
     vst1q_u16(at + 8, vzip2q_u16(even, odd));
   }

@@ -57,12 +57,12 @@ bool update_max(const ForwardStep& a, const TileRange& range, float unit, float*
   return any(grew);
 }
 
-// Scores become weights exp(score - max), and their sum is added to `sum`: in place or, with `Narrow`, straight to the
+// Scores become weights exp(score - max), and their sum is added to `sum`: in place or, with `Convert`, straight to the
 // N operand. Dropout comes after the sum: a weight is dropped where its random word is below the threshold. AllNear:
 // one operation less.
-template <class Engine, bool AllNear, bool Narrow, bool Dropout>
+template <class Engine, bool AllNear, bool Convert, bool Dropout>
 void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
-  constexpr int kN = Engine::kN, kV = kN / kLanes, kRows = kGroup<Engine, Narrow>;
+  constexpr int kN = Engine::kN, kV = kN / kLanes, kRows = kGroup<Engine, Convert>;
   constexpr bool kCareful = Engine::kCompute == DType::fp32;
   constexpr int kDegree = kCareful ? 6 : 3;
   const F32 factor = broadcast(unit);
@@ -71,7 +71,7 @@ void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
   [[maybe_unused]] const std::uint32_t* const words = a.words;
   [[maybe_unused]] const U32 threshold = broadcast(a.options->dropout_threshold);
   [[maybe_unused]] typename Engine::Element* out = nullptr;
-  if constexpr (Narrow) out = static_cast<typename Engine::Element*>(a.weights) - range.first * kN;
+  if constexpr (Convert) out = static_cast<typename Engine::Element*>(a.weights) - range.first * kN;
   for (int v = 0; v < kV; ++v) {
     const F32 m = finite_max(load(a.max + v * kLanes)), minus_exponent = m * -unit;
     [[maybe_unused]] const I32 near = near_lanes(*a.options, -minus_exponent);
@@ -99,8 +99,8 @@ void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
               weight[i] = word >= threshold ? weight[i] : F32{};
             }
           }
-          if constexpr (Narrow) {
-            Engine::lanes_to_n(weight, v, out + r * kN);
+          if constexpr (Convert) {
+            Engine::lanes_to_n(weight, r, v, out);
           } else {
 #pragma GCC unroll 4
             for (int i = 0; i < kRows; ++i) store(scores + (r + i) * kN + v * kLanes, weight[i]);
@@ -114,18 +114,18 @@ void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
   }
 }
 
-template <class Engine, bool Narrow>
+template <class Engine, bool Convert>
 void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
   I32 far{};
   for (int v = 0; v < Engine::kN / kLanes; ++v) {
     far |= ~near_lanes(*a.options, finite_max(load(a.max + v * kLanes)) * unit);
   }
   if (a.options->dropout) {
-    any(far) ? exponentiate<Engine, false, Narrow, true>(a, range, unit)
-             : exponentiate<Engine, true, Narrow, true>(a, range, unit);
+    any(far) ? exponentiate<Engine, false, Convert, true>(a, range, unit)
+             : exponentiate<Engine, true, Convert, true>(a, range, unit);
   } else {
-    any(far) ? exponentiate<Engine, false, Narrow, false>(a, range, unit)
-             : exponentiate<Engine, true, Narrow, false>(a, range, unit);
+    any(far) ? exponentiate<Engine, false, Convert, false>(a, range, unit)
+             : exponentiate<Engine, true, Convert, false>(a, range, unit);
   }
 }
 
@@ -176,14 +176,14 @@ void forward_step(const ForwardStep& a) {
   }
   const bool isolate = a.v_rows && (range.free_first > first || range.free_last < last);
   const auto* weights = reinterpret_cast<const Element*>(a.scores + first * kN);
-  if constexpr (kNarrow<Engine>) weights = static_cast<const Element*>(a.weights);
+  if constexpr (kConverts<Engine>) weights = static_cast<const Element*>(a.weights);
 
   if (options.dropout) draw_words<Engine>(options, *a.lanes, a.key_begin, first, last, a.words);
   if (isolate) {
     exponentiate<Engine, false>(a, range, unit);
     return accumulate_isolated<Engine>(a, range);
   }
-  exponentiate<Engine, kNarrow<Engine>>(a, range, unit);
+  exponentiate<Engine, kConverts<Engine>>(a, range, unit);
   products<Engine, kN>(static_cast<const Element*>(a.v) + first * kM, static_cast<std::ptrdiff_t>(kM) * a.block_keys,
                        weights, last - first, a.dv_rows / kM, a.o, true, kLongPiece);
 }

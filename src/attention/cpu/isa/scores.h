@@ -37,12 +37,14 @@ STROBE_INLINE void whole_products(const typename Engine::Element* m, std::ptrdif
   }
 }
 
-// The same; in fp32, a sum of more than `piece` steps is added up in pieces, which keeps its rounding small.
+// The same; in fp32, a sum of more than `piece` steps is added up in pieces, which keeps its rounding small. A piece is
+// a chunk or more.
 template <class Engine, int Width>
 STROBE_INLINE void products(const typename Engine::Element* m, std::ptrdiff_t m_stride,
                             const typename Engine::Element* n, int steps, int panels, float* c, bool accumulate,
                             int piece) {
-  if constexpr (sizeof(typename Engine::Element) == sizeof(float)) {
+  if constexpr (Engine::kCompute == DType::fp32) {
+    if (piece < Engine::kK) piece = Engine::kK;
     for (; steps > piece + piece / 2; steps -= piece, m += piece * Engine::kM, n += piece * Width) {
       whole_products<Engine, Width>(m, m_stride, n, piece, panels, c, accumulate);
       accumulate = true;
@@ -63,15 +65,15 @@ struct CarefulSum {
   }
 };
 
-// Whether packed elements are narrower than the fp32 of tiles, so that tiles are converted to become operands.
+// Whether packed elements are not the fp32 of tiles, so that tiles are converted to become operands.
 template <class Engine>
-inline constexpr bool kNarrow = sizeof(typename Engine::Element) < sizeof(float);
+inline constexpr bool kConverts = sizeof(typename Engine::Element) != sizeof(float);
 
-// Rows of a tile that a pass of exponentials takes at once: groups of kP where it writes narrow operands.
-template <class Engine, bool Narrow>
-inline constexpr int kGroup = Narrow ? Engine::kP : kRowsAtOnce;
+// Rows of a tile that a pass of exponentials takes at once: groups of kP where it writes converted operands.
+template <class Engine, bool Convert>
+inline constexpr int kGroup = Convert ? Engine::kP : kRowsAtOnce;
 
-// Tile [steps][kN] to an N panel of a narrow engine.
+// Tile [steps][kN] to an N panel of an engine that converts.
 template <class Engine>
 void tile_to_n(const float* tile, int steps, typename Engine::Element* out) {
   constexpr int kN = Engine::kN, kP = Engine::kP;
@@ -79,7 +81,7 @@ void tile_to_n(const float* tile, int steps, typename Engine::Element* out) {
     for (int v = 0; v < kN / kLanes; ++v) {
       F32 rows[kP];
       for (int i = 0; i < kP; ++i) rows[i] = load(tile + (t + i) * kN + v * kLanes);
-      Engine::lanes_to_n(rows, v, out + t * kN);
+      Engine::lanes_to_n(rows, t, v, out);
     }
   }
 }
@@ -88,7 +90,7 @@ void tile_to_n(const float* tile, int steps, typename Engine::Element* out) {
 template <class Engine>
 void tile_to_m(const float* tile, typename Engine::Element* out) {
   constexpr int kN = Engine::kN, kP = Engine::kP;
-  if constexpr (kNarrow<Engine>) {
+  if constexpr (kConverts<Engine>) {
     for (int r = 0; r < Engine::kM; r += kP) {
       for (int v = 0; v < kN / kLanes; ++v) {
         F32 rows[kP];

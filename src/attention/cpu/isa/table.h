@@ -4,11 +4,14 @@
 //   product<Width>(m, n, steps, c, accumulate)   C[kM][Width] (+)= M N, Width is kN or kCols
 // fp32 engines:
 //   tile_to_m(tile, out)        fp32 tile [kM][kN] -> kN steps of an M panel (as N panel, a tile serves as it is)
-// bf16 engines, for vector v of kP neighbouring rows of a tile:
-//   lanes_to_n(rows, v, out)    kP steps of an N panel that begin at `out`
+// other engines, for vector v of kP neighbouring rows of a tile:
+//   lanes_to_n(rows, t, v, out) steps t .. t + kP - 1 of the N panel that begins at `out`
 //   lanes_to_m(rows, r, v, out) rows r .. r + kP - 1 of the kN steps of an M panel that begin at `out`
+// engines whose elements are several bf16:
+//   kParts                      how many
+//   kBoost                      by what lanes_to_n and lanes_to_m multiply
 // Optionally: products<Width>(m, m_stride, n, steps, panels, c, accumulate) for a run of M panels; pack_m, pack_mt,
-// pack_n, pack_nt where it packs faster than pack.h; begin(), end() around every use of products.
+// pack_n and pack_nt, all four, where it packs faster than pack.h; begin(), end() around every use of products.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -29,11 +32,25 @@ void multiply(const Multiply& a) {
 }
 
 template <class Engine>
+struct PacksOf {
+  using Type = GenericPack<Engine>;
+};
+template <class Engine>
+requires requires { &Engine::pack_m; }
+struct PacksOf<Engine> {
+  using Type = Engine;
+};
+
+template <class Engine>
 constexpr Isa make_isa(const char* name) {
-  using Generic = GenericPack<Engine>;
   Isa isa{};
   isa.name = name;
   isa.compute = Engine::kCompute;
+  isa.element = static_cast<int>(sizeof(typename Engine::Element));
+  isa.parts = 1;
+  isa.boost = 1;
+  if constexpr (requires { Engine::kParts; }) isa.parts = Engine::kParts;
+  if constexpr (requires { Engine::kBoost; }) isa.boost = Engine::kBoost;
   isa.m = Engine::kM;
   isa.n = Engine::kN;
   isa.cols = Engine::kCols;
@@ -41,14 +58,11 @@ constexpr Isa make_isa(const char* name) {
   isa.p = Engine::kP;
   isa.fused = kFused;
   isa.step = kStep<Engine>;
-  isa.pack_m = Generic::pack_m;
-  isa.pack_mt = Generic::pack_mt;
-  isa.pack_n = Generic::pack_n;
-  isa.pack_nt = Generic::pack_nt;
-  if constexpr (requires { &Engine::pack_m; }) isa.pack_m = Engine::pack_m;
-  if constexpr (requires { &Engine::pack_mt; }) isa.pack_mt = Engine::pack_mt;
-  if constexpr (requires { &Engine::pack_n; }) isa.pack_n = Engine::pack_n;
-  if constexpr (requires { &Engine::pack_nt; }) isa.pack_nt = Engine::pack_nt;
+  using Packs = typename PacksOf<Engine>::Type;
+  isa.pack_m = Packs::pack_m;
+  isa.pack_mt = Packs::pack_mt;
+  isa.pack_n = Packs::pack_n;
+  isa.pack_nt = Packs::pack_nt;
   isa.multiply_n = multiply<Engine, Engine::kN>;
   isa.multiply_cols = multiply<Engine, Engine::kCols>;
   isa.forward_step = forward_step<Engine>;
