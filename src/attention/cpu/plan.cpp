@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kGroupBytes = 40 << 20;  // kept at a time: packed operands and sums of as many units as fit
 constexpr std::int64_t kUnitBytes = 24 << 20;   // a unit that would keep more packs anew as it goes
 constexpr std::int64_t kManyRows = 576;         // of a row block that packs K and V anew: then that is hardly seen
-constexpr std::int64_t kTileElements = 6144;    // of a score tile: 24 KB
+constexpr std::int64_t kTileElements = 6144;    // of a score tile: 24 KB; in parts twice that
 constexpr std::int64_t kMostKeys = 512;         // of a block in backward
 constexpr std::int64_t kEnoughTasks = 16;       // blocks to share, on small machines and large ones
 
@@ -48,7 +48,8 @@ int piece_of_scores(const Problem& problem, const Extent& longest) {
 // The tile of scores [keys][n] stays in L1 beside what streams past it, dK and dV of a block (backward) in L2. Both
 // passes gain from long blocks. Backward shares its work by key blocks, so it takes shorter ones where they are few.
 int block_keys(const Problem& problem, const Isa& isa, const Extent& longest, std::int64_t units) {
-  std::int64_t wanted = problem.pass == Pass::forward ? kTileElements / isa.n : kMostKeys;
+  const std::int64_t tile = isa.parts > 1 ? 2 * kTileElements : kTileElements;
+  std::int64_t wanted = problem.pass == Pass::forward ? tile / isa.n : kMostKeys;
   if (whole_rows(problem, isa, longest)) {
     wanted = std::max<std::int64_t>(longest.k_length, isa.step) + isa.step;
   } else if (problem.pass == Pass::backward) {

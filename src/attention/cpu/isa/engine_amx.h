@@ -45,6 +45,7 @@ struct AmxPanels : PairPack<SplitReader<Parts>, 32, 32> {
   };
   static constexpr DType kCompute = DType::fp32;
   static constexpr float kBoost = kPartsBoost;
+  static constexpr int kLongerPieces = 4;  // a chunk's 32 steps are rounded six times to the size of a piece
 };
 template <>
 struct AmxPanels<1> : PairPack<Bf16Reader, 32, 32> {
@@ -106,8 +107,7 @@ struct EngineAmx : AmxPanels<Parts> {
       std::uint16_t* at = words(out + t / kK * kK * kN) + t % kK * kN + v * 32;
 #pragma GCC unroll 3
       for (int i = 0; i < Parts; ++i, at += kN * kK) {
-        const __m512i even = _mm512_srli_epi32((__m512i)parts[i][0], 16);
-        _mm512_storeu_si512(at, _mm512_mask_blend_epi16(0xaaaaaaaa, even, (__m512i)parts[i][1]));
+        _mm512_storeu_si512(at, upper_halves((__m512i)parts[i][0], (__m512i)parts[i][1]));
       }
     }
   }
@@ -117,11 +117,16 @@ struct EngineAmx : AmxPanels<Parts> {
 
   static std::uint16_t* words(Element* at) { return reinterpret_cast<std::uint16_t*>(at); }
 
+  // Of each lane, the upper half of `even`'s below that of `odd`'s.
+  STROBE_INLINE static __m512i upper_halves(__m512i even, __m512i odd) {
+    const __m512i down = _mm512_set4_epi32(0x0f0e0f0e, 0x0b0a0b0a, 0x07060706, 0x03020302);
+    return _mm512_mask_shuffle_epi8(odd, 0x3333333333333333, even, down);
+  }
   STROBE_INLINE static void split_pair(const F32 (&rows)[2], F32 (&parts)[Parts][2]) {
 #pragma GCC unroll 2
     for (int row = 0; row < 2; ++row) {
       F32 of_row[Parts];
-      split(rows[row] * AmxPanels<Parts>::kBoost, of_row);
+      split_quickly(rows[row] * AmxPanels<Parts>::kBoost, of_row);
 #pragma GCC unroll 3
       for (int i = 0; i < Parts; ++i) parts[i][row] = of_row[i];
     }

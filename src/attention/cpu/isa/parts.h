@@ -7,13 +7,24 @@
 namespace strobe::cpu {
 namespace {
 
-// The parts of x, largest first, as floats whose low 16 bits are zeros. x is finite and below 2^127. Parts rounded to
-// nearest, so that what is left has either sign; the last is what is left, to the bits that a bf16 has.
+// The parts of x, largest first, as floats whose low 16 bits are zeros; the last is what is left, 8 bits as well. x is
+// finite and below 2^127. Rounded to nearest, parts have either sign, and so have the products left out.
 template <int Parts>
 STROBE_INLINE void split(F32 x, F32 (&part)[Parts]) {
 #pragma GCC unroll 3
   for (int i = 0; i + 1 < Parts; ++i) {
     part[i] = as_float((as_bits(x) + 0x8000u) & 0xffff0000u);
+    x -= part[i];
+  }
+  part[Parts - 1] = x;
+}
+
+// The same, cut instead of rounded, for one side of a product whose other side is rounded.
+template <int Parts>
+STROBE_INLINE void split_quickly(F32 x, F32 (&part)[Parts]) {
+#pragma GCC unroll 3
+  for (int i = 0; i + 1 < Parts; ++i) {
+    part[i] = as_float(as_bits(x) & 0xffff0000u);
     x -= part[i];
   }
   part[Parts - 1] = x;
