@@ -137,6 +137,11 @@ class CpuIsa : public testing::TestWithParam<Table> {
     return static_cast<std::ptrdiff_t>(c / width) * steps * width + t / k * k * width + within / p * width * p +
            c % width * p + within % p;
   }
+  // Where pack_nt puts row r among the steps.
+  int row_step(int r) const {
+    const int k = isa_->k, within = r % k;
+    return isa_->interleaved ? r - within + within % (k / 2) * 2 + within / (k / 2) : r;
+  }
   std::vector<DType> sources() const {
     if (isa_->compute == DType::bf16) return {DType::bf16};
     if (isa_->parts > 1) return {DType::fp32};
@@ -175,7 +180,7 @@ class CpuIsa : public testing::TestWithParam<Table> {
     expect_packed("pack_mt", isa_->pack_mt, matrix, row_steps, round_up(matrix.cols, m), non_finite,
                   [&](int r, int c) { return in_m(c, r, row_steps); });
     expect_packed("pack_nt", isa_->pack_nt, matrix, row_steps, round_up(matrix.cols, w), non_finite,
-                  [&](int r, int c) { return in_n(c, r, row_steps, w); });
+                  [&](int r, int c) { return in_n(c, row_step(r), row_steps, w); });
     if (matrix.rows > n) return;
     expect_packed("pack_n", isa_->pack_n, matrix, n, col_steps, non_finite,
                   [&](int r, int c) { return in_n(r, c, col_steps, n); });

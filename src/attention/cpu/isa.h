@@ -184,6 +184,7 @@ struct Isa {
   DType compute;         // what an element of packed panels holds: fp32 or bf16
   int element;           // its bytes
   int parts;             // bf16 numbers that it is a sum of, or 1
+  bool interleaved;      // where steps are query rows (P and dS as M operands, pack_nt), t and t + k / 2 are neighbours
   int m, n, cols, k, p;  // see the head of this file
   bool fused;            // multiplies and adds with one rounding
   int step;              // least common multiple of m and k: the grain of key ranges

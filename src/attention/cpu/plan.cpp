@@ -61,8 +61,8 @@ int block_keys(const Problem& problem, const Isa& isa, const Extent& longest, st
 
 // Enough row blocks to share among many cores, and panels enough in each that a key block is worth fetching.
 int panels_per_block(const Problem& problem, const Isa& isa, std::int64_t units) {
-  // Each thread of a backward holds P and dS of a block, in the operands' type: fewer rows where that is wider.
-  const int most_rows = problem.pass == Pass::forward ? 192 : isa.compute == DType::bf16 ? 144 : 96;
+  // Each thread of a backward holds P and dS of a block as operands: fewer rows where those are wider.
+  const int most_rows = problem.pass == Pass::forward ? 192 : isa.element == 2 ? 144 : 384 / isa.element;
   const std::int64_t wanted = std::clamp(most_rows / isa.n, 1, kMaxPanels);
   const std::int64_t rows = problem.group * std::max<std::int64_t>(problem.max_q, 1);
   const std::int64_t of_unit = ceil_div(rows, isa.n), all = std::max<std::int64_t>(1, units) * of_unit;
@@ -108,10 +108,11 @@ void set_prepack(const Problem& problem, Plan& plan) {
 }
 
 // Panels in parts hold P and dS times Isa::boost, which the scale takes off again at the end: not one at the edge of
-// what a float holds.
+// what a float holds. Where their tiles of 32 x 32 would be half empty they are the slower ones, to be had by name.
 bool suits_parts(const Problem& problem) {
   const float scale = std::abs(problem.scale);
-  return scale == 0 || (scale > 0x1p-60f && scale < 0x1p60f);
+  const bool fast = problem.max_k >= 32 && problem.d + problem.dv >= 32;
+  return (fast || !problem.cpu_isa.empty()) && (scale == 0 || (scale > 0x1p-60f && scale < 0x1p60f));
 }
 
 }  // namespace

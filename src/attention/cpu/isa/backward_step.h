@@ -145,11 +145,12 @@ void gradient_operands(const BackwardStep& a, int first, int last) {
   Element *const p_m = static_cast<Element*>(a.p_m), *const ds_m = static_cast<Element*>(a.ds_m);
   Element* const ds_n = static_cast<Element*>(a.ds_n);
   const std::ptrdiff_t m_stride = a.m_stride;
-  for (int v = 0; v < kV; ++v) {
+  // put(r, p, ds) for vector v of groups of rows.
+  const auto gradients = [&](int v, std::ptrdiff_t begin, std::ptrdiff_t end, auto put) STROBE_INLINE_LAMBDA {
     const Exponent exponent(a, v);
     const F32 delta = load(a.delta + v * kLanes);
     exp2_rows<Exponent::kDegree, kP>(
-        first, last, [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA { return exponent.rounded(r); },
+        begin, end, [&](std::ptrdiff_t r) STROBE_INLINE_LAMBDA { return exponent.rounded(r); },
         [&](std::ptrdiff_t r, F32(&p)[kP]) STROBE_INLINE_LAMBDA {
           F32 ds[kP];
 #pragma GCC unroll 4
@@ -163,12 +164,36 @@ void gradient_operands(const BackwardStep& a, int first, int last) {
               ds[i] = seen ? ds[i] : F32{};
             }
           }
-          const std::ptrdiff_t panel = r / kM * m_stride;
-          Engine::lanes_to_m(p, static_cast<int>(r % kM), v, p_m + panel);
-          Engine::lanes_to_m(ds, static_cast<int>(r % kM), v, ds_m + panel);
-          Engine::lanes_to_n(ds, r, v, ds_n);
+          put(r, p, ds);
         },
         exponent);
+  };
+  if constexpr (whole_rows_to_m<Engine>()) {
+    for (std::ptrdiff_t r = first; r < last; r += kP) {
+      F32 p[kV][kP], ds[kV][kP];
+#pragma GCC unroll 4
+      for (int v = 0; v < kV; ++v) {
+        gradients(v, r, r + kP, [&](std::ptrdiff_t, const F32(&p_of)[kP], const F32(&ds_of)[kP]) STROBE_INLINE_LAMBDA {
+          for (int i = 0; i < kP; ++i) {
+            p[v][i] = p_of[i];
+            ds[v][i] = ds_of[i];
+          }
+          Engine::lanes_to_n(ds[v], r, v, ds_n);
+        });
+      }
+      const std::ptrdiff_t panel = r / kM * m_stride;
+      Engine::rows_to_m(p, static_cast<int>(r % kM), p_m + panel);
+      Engine::rows_to_m(ds, static_cast<int>(r % kM), ds_m + panel);
+    }
+  } else {
+    for (int v = 0; v < kV; ++v) {
+      gradients(v, first, last, [&](std::ptrdiff_t r, const F32(&p)[kP], const F32(&ds)[kP]) STROBE_INLINE_LAMBDA {
+        const std::ptrdiff_t panel = r / kM * m_stride;
+        Engine::lanes_to_m(p, static_cast<int>(r % kM), v, p_m + panel);
+        Engine::lanes_to_m(ds, static_cast<int>(r % kM), v, ds_m + panel);
+        Engine::lanes_to_n(ds, r, v, ds_n);
+      });
+    }
   }
 }
 

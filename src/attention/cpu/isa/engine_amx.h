@@ -89,13 +89,18 @@ struct EngineAmx : AmxPanels<Parts> {
   }
 
   STROBE_INLINE static void lanes_to_m(const F32 (&rows)[2], int r, int v, Element* out) {
-    if constexpr (Parts == 1) {
-      pair_to_m<kM, kK>(rows, r, v, out);
-    } else {
-      F32 parts[Parts][2];
-      split_pair(rows, parts);
+    pair_to_m<kM, kK>(rows, r, v, out);
+  }
+  // Whole lines: with half of each at a time, what is written would go through the cache twice.
+  STROBE_INLINE static void rows_to_m(const F32 (&rows)[2][2], int r, Element* out) {
+    std::uint16_t* at = words(out) + r * kK;
+    F32 low[Parts][2], high[Parts][2];
+    split_pair(rows[0], low);
+    split_pair(rows[1], high);
 #pragma GCC unroll 3
-      for (int i = 0; i < Parts; ++i) pair_to_m<kM, kK>(parts[i], r, v, words(out) + i * kM * kK);
+    for (int i = 0; i < Parts; ++i, at += kM * kK) {
+      _mm512_storeu_si512(at, upper_halves((__m512i)low[i][0], (__m512i)high[i][0]));
+      _mm512_storeu_si512(at + kK, upper_halves((__m512i)low[i][1], (__m512i)high[i][1]));
     }
   }
   STROBE_INLINE static void lanes_to_n(const F32 (&rows)[2], std::ptrdiff_t t, int v, Element* out) {

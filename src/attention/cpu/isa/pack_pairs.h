@@ -84,6 +84,7 @@ struct SplitReader {
 template <class Reader, int M, int K>
 struct PairPack {
   static constexpr int kParts = Reader::kParts;
+  static constexpr bool kInterleaved = kParts > 1;  // as rows of tiles are quick to split (engine_amx.h)
   static_assert(K == 8 || K == 32);
   static_assert(kParts == 1 || (M == 32 && K == 32));
 
@@ -152,7 +153,8 @@ struct PairPack {
     const int steps = round_up(a.count, K), cols = round_up(a.cols, 32);
     for (int c = 0; c < cols; c += 32) {
       for (int t = 0; t < steps; t += 2) {
-        const Words<kParts> even = in.row(t, c), odd = in.row(t + 1, c);
+        const int step = kInterleaved ? t - t % K / 2 : t;
+        const Words<kParts> even = in.row(step, c), odd = in.row(step + (kInterleaved ? K / 2 : 1), c);
         const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(c) * steps + t * 32;
         for (int part = 0; part < kParts; ++part) {
           put(a, at, part, _mm512_permutex2var_epi16(even.part[part], low, odd.part[part]));

@@ -86,11 +86,26 @@ void tile_to_n(const float* tile, int steps, typename Engine::Element* out) {
   }
 }
 
+// Whether M panels are written by whole rows of a tile, not by vectors.
+template <class Engine>
+constexpr bool whole_rows_to_m() {
+  if constexpr (requires { Engine::kInterleaved; }) return Engine::kInterleaved;
+  return false;
+}
+
 // Tile [kM][kN] to kN steps of an M panel.
 template <class Engine>
 void tile_to_m(const float* tile, typename Engine::Element* out) {
   constexpr int kN = Engine::kN, kP = Engine::kP;
-  if constexpr (kConverts<Engine>) {
+  if constexpr (whole_rows_to_m<Engine>()) {
+    for (int r = 0; r < Engine::kM; r += kP) {
+      F32 rows[kN / kLanes][kP];
+      for (int v = 0; v < kN / kLanes; ++v) {
+        for (int i = 0; i < kP; ++i) rows[v][i] = load(tile + (r + i) * kN + v * kLanes);
+      }
+      Engine::rows_to_m(rows, r, out);
+    }
+  } else if constexpr (kConverts<Engine>) {
     for (int r = 0; r < Engine::kM; r += kP) {
       for (int v = 0; v < kN / kLanes; ++v) {
         F32 rows[kP];

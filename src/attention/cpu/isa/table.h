@@ -6,7 +6,9 @@
 //   tile_to_m(tile, out)        fp32 tile [kM][kN] -> kN steps of an M panel (as N panel, a tile serves as it is)
 // other engines, for vector v of kP neighbouring rows of a tile:
 //   lanes_to_n(rows, t, v, out) steps t .. t + kP - 1 of the N panel that begins at `out`
-//   lanes_to_m(rows, r, v, out) rows r .. r + kP - 1 of the kN steps of an M panel that begin at `out`
+//   lanes_to_m(rows, r, v, out) rows r .. r + kP - 1 of the kN steps of an M panel that begin at `out`; or instead,
+//                               where kInterleaved (see Isa),
+//   rows_to_m(rows, r, out)     the same with all vectors at once, rows[v][i]
 // engines whose elements are several bf16:
 //   kParts                      how many
 //   kBoost                      by what lanes_to_n and lanes_to_m multiply
@@ -49,9 +51,11 @@ constexpr Isa make_isa(const char* name) {
   isa.compute = Engine::kCompute;
   isa.element = static_cast<int>(sizeof(typename Engine::Element));
   isa.parts = 1;
+  isa.interleaved = false;
   isa.boost = 1;
   if constexpr (requires { Engine::kParts; }) isa.parts = Engine::kParts;
   if constexpr (requires { Engine::kBoost; }) isa.boost = Engine::kBoost;
+  if constexpr (requires { Engine::kInterleaved; }) isa.interleaved = Engine::kInterleaved;
   isa.m = Engine::kM;
   isa.n = Engine::kN;
   isa.cols = Engine::kCols;
