@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -119,6 +120,8 @@ struct Table {
   const char* name;
   DType compute;
 };
+std::string title(const Table& table) { return std::string(table.name) + "_" + name_of(table.compute); }
+void PrintTo(const Table& table, std::ostream* out) { *out << title(table); }
 
 class CpuIsa : public testing::TestWithParam<Table> {
  protected:
@@ -474,9 +477,8 @@ std::vector<Table> all_tables() {
   return list;
 }
 
-INSTANTIATE_TEST_SUITE_P(Tables, CpuIsa, testing::ValuesIn(all_tables()), [](const auto& info) {
-  return std::string(info.param.name) + "_" + name_of(info.param.compute);
-});
+INSTANTIATE_TEST_SUITE_P(Tables, CpuIsa, testing::ValuesIn(all_tables()),
+                         [](const auto& info) { return title(info.param); });
 
 }  // namespace
 }  // namespace strobe::cpu
