@@ -34,7 +34,8 @@ struct Ceilings {
   std::optional<double> product(DType dtype) const;
   const char* product_name(DType dtype) const;
 
-  // Whether the complete product was so far below the packed one that somebody else must have used the cores.
+  // Whether the complete product was so far below the FMA peak that somebody else must have used the cores. (flash2's
+  // own product may be above that peak.)
   bool disturbed() const;
 
   // The best rate of any product that was measured, complete or not: no kernel will be faster.

@@ -19,6 +19,7 @@ TEST(Ceilings, YardstickIsACompleteProductWhereThereIsOne) {
   EXPECT_EQ(ceilings.fastest(DType::fp32), 160e9);
   EXPECT_EQ(ceilings.product(DType::bf16), 600e9);
   EXPECT_FALSE(ceilings.product(DType::fp16));
+  ceilings.fma_all = 160e9;
   EXPECT_FALSE(ceilings.disturbed());
   ceilings.sgemm = 70e9;
   EXPECT_TRUE(ceilings.disturbed());
