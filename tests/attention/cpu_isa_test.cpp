@@ -71,6 +71,11 @@ class Panels {
     for (int part = parts_; part-- > 0;) sum += elements_[at(i, part)];
     return sum;
   }
+  std::vector<float> values(std::ptrdiff_t count) {
+    std::vector<float> all;
+    for (std::ptrdiff_t i = 0; i < count; ++i) all.push_back((*this)[i]);
+    return all;
+  }
   void set(std::ptrdiff_t i, float value) {
     for (int part = 0; part < parts_; ++part) {
       elements_.set(at(i, part), value);
@@ -264,6 +269,7 @@ TEST_P(CpuIsa, MultipliesExactly) {
     Panels right(*isa_, static_cast<std::ptrdiff_t>(steps) * width, width * isa_->k);
     for (std::ptrdiff_t i = 0; i < stride * panels; ++i) left.set(i, small_integer(random));
     for (std::ptrdiff_t i = 0; i < static_cast<std::ptrdiff_t>(steps) * width; ++i) right.set(i, small_integer(random));
+    const std::vector<float> left_values = left.values(stride * panels), right_values = right.values(steps * width);
     const bool accumulate = random.chance(0.5);
     Guarded c(DType::fp32, panels * m * width);
     std::vector<float> expected;
@@ -272,7 +278,8 @@ TEST_P(CpuIsa, MultipliesExactly) {
       float sum = accumulate ? c[i] : 0;
       const int panel = i / (m * width), r = i / width % m, column = i % width;
       for (int t = 0; t < steps; ++t) {
-        sum += left[panel * stride + in_m(r, t, steps)] * right[in_n(column, t, steps, width)];
+        sum += left_values[static_cast<std::size_t>(panel * stride + in_m(r, t, steps))] *
+               right_values[static_cast<std::size_t>(in_n(column, t, steps, width))];
       }
       expected.push_back(sum);
     }
