@@ -18,9 +18,9 @@ struct RowStatistics {
 bool has_far_lse(const RowStatistics& statistics, int rows);
 
 // LSE * log2(e) as high + low, for weights 2^(score * factor - high - low). An integer of up to 8 bits added to high is
-// exact, which WeightExponent needs (isa/backward_step.h). factor is a float, off by a share `excess`; what that makes
-// of an exponent of about `typical` is counted in low. Rows without keys have +inf; a huge number does the same without
-// making NaN of infinities.
+// exact, which WeightExponent needs (isa/weight_exponent.h). factor is a float, off by a share `excess`; what that
+// makes of an exponent of about `typical` is counted in low. Rows without keys have +inf; a huge number does the same
+// without making NaN of infinities.
 void split_lse(double lse, double excess, double typical, float& high, float& low);
 
 // A weight is exp(score - LSE), so it errs by what LSE lost when it was rounded to fp32. That shows in gradients where

@@ -3,85 +3,10 @@
 
 #include "attention/cpu/isa/dropout.h"
 #include "attention/cpu/isa/scores.h"
+#include "attention/cpu/isa/weight_exponent.h"
 
 namespace strobe::cpu {
 namespace {
-
-// The exponent of P = 2^(factor * s - LSE log2(e)) for scores s in column v of the tile. A float of its size would lose
-// as much as P has to lose, so the integer part is taken off before anything is rounded: LSE log2(e) is held in two
-// parts, and lse_high has so few bits that subtracting an integer from it is exact (see split_lse in row_statistics.h).
-template <int N>
-struct WeightExponent {
-  const float* scores;  // of this vector of lanes, [key][N]
-  F32 factor, minus_high, minus_low;
-
-  WeightExponent(const BackwardStep& a, int v)
-      : scores(a.scores + v * kLanes),
-        factor(broadcast(a.options->exponent_factor())),
-        minus_high(-load(a.lse_high + v * kLanes)),
-        minus_low(-load(a.lse_low + v * kLanes)) {}
-
-  STROBE_INLINE F32 score(std::ptrdiff_t r) const { return load(scores + r * N); }
-  STROBE_INLINE F32 rounded(std::ptrdiff_t r) const { return fma_memory(score(r), factor, minus_high); }
-  // The rest without the integer part, as exp2_rows takes it; bounded at the end where `rounded` was, the power is 0.
-  STROBE_INLINE F32 first(std::ptrdiff_t, F32, F32 floor) const { return ordered_subtract(minus_high, floor); }
-  STROBE_INLINE F32 second(std::ptrdiff_t r, F32 f) const {
-    if constexpr (kFused) return ordered_fma(score(r), factor, f);
-    F64 sum = __builtin_convertvector(f, F64);
-    add_product(sum, score(r), factor);
-    return __builtin_convertvector(sum, F32);
-  }
-  STROBE_INLINE F32 third(std::ptrdiff_t, F32 f) const { return ordered_add(f, minus_low); }
-  STROBE_INLINE F32 fourth(std::ptrdiff_t, F32 f) const { return ordered_max(broadcast(-1.0f), f); }
-
-  STROBE_INLINE F32 weight(std::ptrdiff_t r) const {
-    return exp2<kDegree>(rounded(r), [&](F32 x, F32 floor) STROBE_INLINE_LAMBDA {
-      return fourth(r, third(r, second(r, first(r, x, floor))));
-    });
-  }
-  static constexpr int kDegree = 6;
-};
-
-// The same where LSE is not near (BackwardStep::far): relative to the row's largest score.
-template <int N>
-struct FarWeightExponent : PlainRest {
-  static constexpr int kDegree = WeightExponent<N>::kDegree;
-  const float* scores;  // of this vector of lanes, [key][N]
-  F32 factor, largest, minus_rest;
-
-  FarWeightExponent(const BackwardStep& a, int v)
-      : scores(a.scores + v * kLanes),
-        factor(broadcast(a.options->exponent_factor())),
-        largest(load(a.lse_high + v * kLanes)),
-        minus_rest(-load(a.lse_low + v * kLanes)) {}
-
-  STROBE_INLINE F32 rounded(std::ptrdiff_t r) const { return fma(load(scores + r * N) - largest, factor, minus_rest); }
-  STROBE_INLINE F32 weight(std::ptrdiff_t r) const { return exp2<kDegree>(rounded(r)); }
-};
-
-// The same to what bf16 keeps of it.
-template <int N>
-struct ShortWeightExponent : PlainRest {
-  static constexpr int kDegree = 3;
-  const float* scores;  // of this vector of lanes, [key][N]
-  F32 factor, minus_lse;
-
-  ShortWeightExponent(const BackwardStep& a, int v)
-      : scores(a.scores + v * kLanes),
-        factor(broadcast(a.options->unit * kLog2e)),
-        minus_lse(-(load(a.lse_high + v * kLanes) + load(a.lse_low + v * kLanes))) {}
-
-  STROBE_INLINE F32 rounded(std::ptrdiff_t r) const { return fma_memory(load(scores + r * N), factor, minus_lse); }
-};
-
-template <class Engine, bool Bf16 = Engine::kCompute == DType::bf16>
-struct WeightExponentOf {
-  using Type = WeightExponent<Engine::kN>;
-};
-template <class Engine>
-struct WeightExponentOf<Engine, true> {
-  using Type = ShortWeightExponent<Engine::kN>;
-};
 
 // Applies dropout to a vector of dP and to P as dV needs it; P itself is still needed for dS.
 struct DropLanes {

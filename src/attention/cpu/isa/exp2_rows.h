@@ -112,7 +112,7 @@ STROBE_INLINE F32 ordered_max(F32 a, F32 b) { return max_keep_nan(a, b); }
 #endif
 
 // x less its integer part, in up to four steps, between which a schedule may put other work. This one is for arguments
-// that are floats; see WeightExponent in backward_step.h for one that is known better than that.
+// that are floats; see WeightExponent in weight_exponent.h for one that is known better than that.
 struct PlainRest {
   STROBE_INLINE F32 first(std::ptrdiff_t, F32 x, F32 floor) const { return ordered_subtract(x, floor); }
   STROBE_INLINE F32 second(std::ptrdiff_t, F32 f) const { return f; }
