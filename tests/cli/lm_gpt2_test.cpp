@@ -48,7 +48,7 @@ TEST(LmGpt2, IsMeasuredAndPlanned) {
   const Program plan = run_program(
       "plan" + cell + "--precision fp32 --devices 1 --machine here --flops 1 --memory-bandwidth 10", scratch);
   ASSERT_EQ(plan.code, 0) << plan.errors;
-  EXPECT_NE(plan.output.find("tiny, gpt2, "), std::string::npos) << plan.output;
+  EXPECT_NE(plan.output.find("tiny (gpt2), "), std::string::npos) << plan.output;
   EXPECT_EQ(Json::parse(scratch.read("plan.json")).at("rows").as_array()[0].at("memory(B)").at("total").as_integer(),
             memory.at("rows").as_array()[1].at("counted(B)").as_integer());
 
