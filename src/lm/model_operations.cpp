@@ -1,4 +1,6 @@
 // The operations of the network, each told to the recorder as it runs.
+#include <span>
+
 #include "lm/model.h"
 #include "ops/column_sums.h"
 #include "ops/cross_entropy.h"
@@ -63,10 +65,9 @@ void Model::bias_backward(std::size_t bias, int parts, std::size_t dy, std::int6
   const Recorded scope =
       recorded("bias backward", OperationKind::elementwise, {bias, parts, parts}, {rows(dy, width)}, {});
   ops::column_sums(place_, {tokens_, width, dtype_}, at(dy), gradient(bias), gradients_into_);
-  const bool is_qkv = parts == 3;
-  if (is_qkv) {
-    const Parameter& of_k = parameters_[bias + 1];
-    run_.clear(gradients_at_ + float_bytes(of_k.first), float_bytes(of_k.count()));
+  for (const Parameter& part : std::span(parameters_).subspan(bias, static_cast<std::size_t>(parts))) {
+    if (part.role != Role::key_bias) continue;
+    run_.clear(gradients_at_ + float_bytes(part.first), float_bytes(part.count()));
   }
   tell_ready(bias, parts);
 }

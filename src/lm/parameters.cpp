@@ -68,10 +68,13 @@ std::vector<Parameter> parameter_table(const ModelShape& shape) {
   if (is_gpt2) add("positions.weight", shape.context, d, Role::positions);
   for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
     const auto name = [&](const char* part) { return fmt::format("layers.{}.{}", layer, part); };
-    const auto into = {name("attention.q"), name("attention.k"), name("attention.v")};
     add_norm(name("attention_norm"));
-    for (const std::string& part : into) add(part + ".weight", d, d, Role::linear);
-    for (const std::string& part : into) add_bias(part, d, Role::inner_bias);
+    for (const char* part : {"attention.q", "attention.k", "attention.v"}) {
+      add(name(part) + ".weight", d, d, Role::linear);
+    }
+    add_bias(name("attention.q"), d, Role::inner_bias);
+    add_bias(name("attention.k"), d, Role::key_bias);
+    add_bias(name("attention.v"), d, Role::inner_bias);
     add(name("attention.o.weight"), d, d, Role::linear);
     add_bias(name("attention.o"), d, Role::bias);
     add_norm(name("feed_forward_norm"));

@@ -12,10 +12,11 @@
 namespace strobe::lm {
 
 // linear: normal with std sqrt(2 / (in + out)), cut at 3 std. embedding, positions: std 1, cut at 3. norm: ones. bias,
-// of what is added to the residual stream or of a norm, and inner_bias, of q, k, v and w1: zeros.
-enum class Role { linear, embedding, positions, norm, bias, inner_bias };
+// of what is added to the residual stream or of a norm, inner_bias, of q, v and w1, and key_bias, of k: zeros.
+enum class Role { linear, embedding, positions, norm, bias, inner_bias, key_bias };
 
-constexpr bool is_bias(Role role) { return role == Role::bias || role == Role::inner_bias; }
+constexpr bool is_inner_bias(Role role) { return role == Role::inner_bias || role == Role::key_bias; }
+constexpr bool is_bias(Role role) { return role == Role::bias || is_inner_bias(role); }
 
 struct Parameter {
   std::string name;                   // as in checkpoints

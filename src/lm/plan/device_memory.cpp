@@ -23,7 +23,7 @@ std::vector<Parameter> parameters_of_a_device(const ModelShape& shape, std::int6
     if (parameter.role == Role::linear || parameter.role == Role::embedding) {
       parameter.shape[0] = up(parameter.shape[0], tensor);
     }
-    if (parameter.role == Role::inner_bias) parameter.shape[1] = up(parameter.shape[1], tensor);
+    if (is_inner_bias(parameter.role)) parameter.shape[1] = up(parameter.shape[1], tensor);
     parameter.first = next;
     next += parameter.count();
   }

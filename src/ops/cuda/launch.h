@@ -54,8 +54,6 @@ constexpr std::size_t transposed_bytes(std::int64_t rows, std::int64_t out, std:
 void transpose(const Place& place, const float* from, std::int64_t rows, std::int64_t cols, float* to);
 
 void column_sums(const Place& place, const ColumnSums& shape, const void* x, float* sums, Into into);
-// sums [width] = the sum of partial [count, width], fp32, over its rows, as `into` says.
-void add_partial_sums(const Place& place, const float* partial, int count, std::int64_t width, float* sums, Into into);
 
 void layer_norm(const Place& place, const LayerNorm& norm, const LayerNormTensors& tensors);
 void layer_norm_backward(const Place& place, const LayerNorm& norm, const LayerNormGradients& tensors);

@@ -6,6 +6,7 @@
 #include "device/gpu_facts.h"
 #include "ops/cuda/element.cuh"
 #include "ops/cuda/launch.h"
+#include "ops/cuda/partial_sums.h"
 
 namespace strobe::ops::cuda {
 
