@@ -256,6 +256,20 @@ TEST_P(CpuIsa, PackingTellsOfNonFiniteValues) {
   }
 }
 
+// As where only scores are wanted: dv_rows is 0.
+TEST_P(CpuIsa, NoPanelsAreNoProducts) {
+  for (const bool lanes : {false, true}) {
+    const int width = lanes ? isa_->n : isa_->cols, tile = isa_->m * width;
+    Panels left(*isa_, isa_->k * isa_->m, isa_->m * isa_->k), right(*isa_, isa_->k * width, width * isa_->k);
+    std::vector<float> c(static_cast<std::size_t>(2 * tile), 7.0f);
+    for (const bool accumulate : {false, true}) {
+      (lanes ? isa_->multiply_n : isa_->multiply_cols)(
+          {left.data(), isa_->k * isa_->m, right.data(), isa_->k, 0, c.data() + tile, accumulate});
+    }
+    EXPECT_EQ(c, std::vector<float>(c.size(), 7.0f));
+  }
+}
+
 TEST_P(CpuIsa, MultipliesExactly) {
   Random random(4);
   for (int round = 0; round < 150; ++round) {

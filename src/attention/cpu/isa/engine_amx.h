@@ -176,7 +176,7 @@ struct EngineAmx : AmxPanels<Parts> {
   static void add_products(const Element* m, std::ptrdiff_t m_stride, const Element* n, int steps, int panels,
                            float* c) {
     alignas(64) float sums[2][kM * kN];
-    if (steps == 0) return;
+    if (steps == 0 || panels == 0) return;
     for (int i = 0; i < panels; ++i, m += m_stride) {
       clear_sums();
       multiply_chunk(m, n);
