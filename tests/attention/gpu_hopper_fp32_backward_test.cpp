@@ -3,15 +3,13 @@
 // time.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "support/compare.h"
-#include "support/grid.h"
-#include "support/lanes.h"
+#include "support/hopper_fp32.h"
 #include "support/selection.h"
 #include "support/spread.h"
 
@@ -20,65 +18,13 @@ namespace {
 
 constexpr GpuRunOptions kInOrder{.kernel = "hopper"}, kAnyOrder{.kernel = "hopper", .deterministic = false};
 
-class GpuHopperFp32Backward : public GpuTest {
- protected:
-  void SetUp() override {
-    GpuTest::SetUp();
-    if (IsSkipped()) return;
-    const ConstView view = view_bhsd<const void>(nullptr, DType::fp32, {1, 1, 512, 64});
-    for (const Verdict& verdict :
-         explain({.q = view, .k = view, .v = view}, Pass::backward, {.device = Device::cuda})) {
-      if (verdict.kernel == "hopper" && !verdict.refusal.empty()) GTEST_SKIP() << verdict.refusal;
-    }
-  }
-};
-
-// Empty, or what breaks the rule in most draws of values; one draw may favour `standard`.
-std::string exactness_of_many(Case c, const GpuRunOptions& options, GpuLane& lane) {
-  Draws draws;
-  bool drawn = false;
-  for (int draw = 0; draw < Draws::kCount; ++draw) {
-    ++c.seed;
-    const Data data(c);
-    GpuCase on_gpu(data, lane);
-    if (!on_gpu.refusal("hopper").empty()) continue;  // lengths are drawn too
-    drawn = true;
-    const Results standard = on_gpu.run({.kernel = "standard"}).results;
-    draws.add(exactness_by_output(c, oracle(data, 1), standard, on_gpu.run(options).results));
-  }
-  return drawn ? draws.verdict() : "  the rule is broken, and no other draw is taken\n";
-}
-
-std::string examine(const Case& c, GpuLane& lane) {
-  const Data data(c);
-  GpuCase on_gpu(data, lane);
-  const Results reference = oracle(data, 1), standard = on_gpu.run({.kernel = "standard"}).results;
-  std::string text;
-  for (const GpuRunOptions& options : {kInOrder, kAnyOrder}) {
-    const Outcome outcome = on_gpu.run(options);
-    text += outcome.complaint;
-    if (!exactness(c, reference, standard, outcome.results).empty()) text += exactness_of_many(c, options, lane);
-  }
-  return text.empty() ? text : describe(c) + "\n" + text;
-}
+using GpuHopperFp32Backward = HopperFp32Test<Pass::backward>;
 
 TEST_F(GpuHopperFp32Backward, Grid) {
-  std::vector<Case> cases;
-  for (std::int64_t index = 0; index < kGridSize; ++index) {
-    if (Case c = grid_case(index); selected(index) && c.dtype == DType::fp32) cases.push_back(std::move(c));
-  }
-  std::atomic<int> examined{0};
-  const auto failures = over_lanes(static_cast<std::int64_t>(cases.size()), [&](GpuLane& lane, std::int64_t index) {
-    const Case& c = cases[static_cast<std::size_t>(index)];
-    const Data data(c);
-    if (!GpuCase(data, lane).refusal("hopper").empty()) return std::string();
-    ++examined;
-    return examine(c, lane);
-  });
-  for (const std::string& failure : failures) ADD_FAILURE() << failure;
-  RecordProperty("cases", examined);
-  if (cases.size() > 100) {
-    EXPECT_GT(examined, 1);  // most have options, few rows, or rows that are not whole multiples of 16 bytes
+  const auto [cases, taken] = HopperFp32(Pass::backward, {kInOrder, kAnyOrder}).examine_grid();
+  RecordProperty("cases", taken);
+  if (cases > 100) {
+    EXPECT_GT(taken, 1);  // most have options, few rows, or rows that are not whole multiples of 16 bytes
   }
 }
 
@@ -114,16 +60,7 @@ std::vector<Case> shapes() {
   return all;
 }
 
-TEST_F(GpuHopperFp32Backward, EveryFeature) {
-  const std::vector<Case> cases = shapes();
-  const auto failures = over_lanes(static_cast<std::int64_t>(cases.size()), [&](GpuLane& lane, std::int64_t index) {
-    const Case& c = cases[static_cast<std::size_t>(index)];
-    const Data data(c);
-    const std::string refusal = GpuCase(data, lane).refusal("hopper");
-    return refusal.empty() ? examine(c, lane) : describe(c) + " is refused: " + refusal;
-  });
-  for (const std::string& failure : failures) ADD_FAILURE() << failure;
-}
+TEST_F(GpuHopperFp32Backward, EveryFeature) { HopperFp32(Pass::backward, {kInOrder, kAnyOrder}).examine_all(shapes()); }
 
 // What tensor cores cut off sums shows where all have one sign.
 TEST_F(GpuHopperFp32Backward, SumsOfOneSignDoNotDrift) {

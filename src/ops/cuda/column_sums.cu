@@ -1,6 +1,7 @@
 // Blocks take a stretch of columns and every so many-th group of rows; where several share a stretch, a second kernel
 // adds up what they found in one order.
 #include <algorithm>
+#include <string>
 
 #include "device/cuda/check.h"
 #include "device/gpu_facts.h"
@@ -72,6 +73,23 @@ std::int64_t shares_of(const Place& place, const ColumnSums& shape, std::int64_t
 }
 
 }  // namespace
+
+PartialSums partial_sums(const Place& place, const char* what, std::int64_t rows, std::int64_t width, int kinds) {
+  constexpr std::int64_t kMostOfProcessor = 8;
+  constexpr std::size_t kMostShared = 47 << 10;  // that a kernel has without asking, but for sums over the block
+  const std::size_t bytes = static_cast<std::size_t>(kinds) * static_cast<std::size_t>(width) * sizeof(float);
+  const auto most = std::min<std::int64_t>(kMostOfProcessor * current_gpu().facts.multiprocessors,
+                                           static_cast<std::int64_t>(place.workspace_bytes / bytes));
+  if (most < 1) {
+    throw Error(ErrorCode::invalid_argument, std::string("ops: ") + what + "'s gradient of width " +
+                                                 std::to_string(width) + " needs a workspace of " +
+                                                 std::to_string(bytes) + " bytes at least; the place has " +
+                                                 std::to_string(place.workspace_bytes));
+  }
+  return {.partial = static_cast<float*>(place.workspace),
+          .blocks = static_cast<unsigned>(std::min(rows, most)),
+          .shared_bytes = bytes <= kMostShared ? bytes : 0};
+}
 
 void add_partial_sums(const Place& place, const float* partial, int count, std::int64_t width, float* sums, Into into) {
   add_partial<<<static_cast<unsigned>((width + kColumns - 1) / kColumns), dim3(kColumns, kLanesOfRows), 0,

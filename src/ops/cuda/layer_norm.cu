@@ -1,10 +1,8 @@
 // A block a row forward; backward, blocks take rows in turns and keep sums of the parameters' gradients of their own,
 // which a second kernel adds up in one order.
 #include <algorithm>
-#include <string>
 
 #include "device/cuda/check.h"
-#include "device/gpu_facts.h"
 #include "ops/cuda/element.cuh"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/partial_sums.h"
@@ -14,8 +12,6 @@ namespace strobe::ops::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kBlocksPerProcessor = 8;
-constexpr std::size_t kMostShared = 47 << 10;  // bytes that a kernel has without asking, but for sums over the block
 
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads) layer_norm_rows(LayerNorm norm, LayerNormTensors t) {
@@ -135,33 +131,23 @@ void layer_norm(const Place& place, const LayerNorm& norm, const LayerNormTensor
 }
 
 void layer_norm_backward(const Place& place, const LayerNorm& norm, const LayerNormGradients& t) {
-  const std::size_t sums_bytes = 2 * static_cast<std::size_t>(norm.width) * sizeof(float);
-  const auto most = std::min<std::int64_t>(std::int64_t{kBlocksPerProcessor} * current_gpu().facts.multiprocessors,
-                                           static_cast<std::int64_t>(place.workspace_bytes / sums_bytes));
-  if (most < 1) {
-    throw Error(ErrorCode::invalid_argument, "ops: LayerNorm's gradient of width " + std::to_string(norm.width) +
-                                                 " needs a workspace of " + std::to_string(sums_bytes) +
-                                                 " bytes at least; the place has " +
-                                                 std::to_string(place.workspace_bytes));
-  }
-  const auto blocks = static_cast<unsigned>(std::min(norm.rows, most));
-  auto* const partial = static_cast<float*>(place.workspace);
-  if (blocks > 0) {
-    const bool shared = sums_bytes <= kMostShared;
+  const auto sums = partial_sums(place, "LayerNorm", norm.rows, norm.width, 2);
+  if (sums.blocks > 0) {
+    const bool shared = sums.shared_bytes > 0;
     with_element(norm.dtype, [&]<class T>(T*) {
-      const bool fits = fits_lanes<T>(norm.width, t.x, t.weight, t.dy, t.dx, partial);
+      const bool fits = fits_lanes<T>(norm.width, t.x, t.weight, t.dy, t.dx, sums.partial);
       with_lanes<T>(fits, [&]<int N>(std::integral_constant<int, N>) {
         layer_norm_rows_backward<T, N>
-            <<<blocks, kThreads, shared ? sums_bytes : 0, static_cast<cudaStream_t>(place.stream)>>>(norm, t, partial,
-                                                                                                     shared);
+            <<<sums.blocks, kThreads, sums.shared_bytes, static_cast<cudaStream_t>(place.stream)>>>(
+                norm, t, sums.partial, shared);
       });
     });
     strobe::cuda::check_launch("layer_norm_backward");
   }
-  const int count = static_cast<int>(blocks);
-  add_partial_sums(place, partial, count, norm.width, t.dweight, t.parameters_into);
-  add_partial_sums(place, partial + static_cast<std::int64_t>(blocks) * norm.width, count, norm.width, t.dbias,
-                   t.parameters_into);
+  const int count = static_cast<int>(sums.blocks);
+  add_partial_sums(place, sums.partial, count, norm.width, t.dweight, t.parameters_into);
+  add_partial_sums(place, sums.partial + static_cast<std::int64_t>(sums.blocks) * norm.width, count, norm.width,
+                   t.dbias, t.parameters_into);
 }
 
 }  // namespace strobe::ops::cuda

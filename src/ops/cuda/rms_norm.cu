@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "device/cuda/check.h"
-#include "device/gpu_facts.h"
 #include "ops/cuda/element.cuh"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/partial_sums.h"
@@ -13,8 +12,6 @@ namespace strobe::ops::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kBlocksPerProcessor = 8;
-constexpr std::size_t kMostShared = 48 << 10;  // bytes that a kernel has without asking
 
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads)
@@ -107,29 +104,20 @@ void rms_norm(const Place& place, const RmsNorm& norm, const void* x, const floa
 }
 
 void rms_norm_backward(const Place& place, const RmsNorm& norm, const RmsNormGradients& t) {
-  const auto stream = static_cast<cudaStream_t>(place.stream);
-  const std::size_t row_bytes = static_cast<std::size_t>(norm.width) * sizeof(float);
-  const auto most = std::min<std::int64_t>(std::int64_t{kBlocksPerProcessor} * current_gpu().facts.multiprocessors,
-                                           static_cast<std::int64_t>(place.workspace_bytes / row_bytes));
-  if (most < 1) {
-    throw Error(ErrorCode::invalid_argument, "ops: RMSNorm's gradient of width " + std::to_string(norm.width) +
-                                                 " needs a workspace of " + std::to_string(row_bytes) +
-                                                 " bytes at least; the place has " +
-                                                 std::to_string(place.workspace_bytes));
-  }
-  const auto blocks = static_cast<unsigned>(std::min(norm.rows, most));
-  auto* const partial = static_cast<float*>(place.workspace);
-  if (blocks > 0) {
-    const bool shared = row_bytes <= kMostShared - 1024;  // what sums over the block take
+  const auto sums = partial_sums(place, "RMSNorm", norm.rows, norm.width);
+  if (sums.blocks > 0) {
+    const bool shared = sums.shared_bytes > 0;
     with_element(norm.dtype, [&]<class T>(T*) {
-      with_lanes<T>(fits_lanes<T>(norm.width, t.x, t.weight, t.dy, t.dx, partial), [&]<int N>(
-                                                                                       std::integral_constant<int, N>) {
-        rms_norm_rows_backward<T, N><<<blocks, kThreads, shared ? row_bytes : 0, stream>>>(norm, t, partial, shared);
-      });
+      with_lanes<T>(fits_lanes<T>(norm.width, t.x, t.weight, t.dy, t.dx, sums.partial),
+                    [&]<int N>(std::integral_constant<int, N>) {
+                      rms_norm_rows_backward<T, N>
+                          <<<sums.blocks, kThreads, sums.shared_bytes, static_cast<cudaStream_t>(place.stream)>>>(
+                              norm, t, sums.partial, shared);
+                    });
     });
     strobe::cuda::check_launch("rms_norm_backward");
   }
-  add_partial_sums(place, partial, static_cast<int>(blocks), norm.width, t.dweight, t.dweight_into);
+  add_partial_sums(place, sums.partial, static_cast<int>(sums.blocks), norm.width, t.dweight, t.dweight_into);
 }
 
 }  // namespace strobe::ops::cuda
