@@ -150,6 +150,8 @@ Child::~Child() {
   close_quietly(errors_);
 }
 
+void Child::close_input() { close_quietly(input_); }
+
 std::optional<int> Child::wait_status() const {
   if (lent_) return wait_status_of_other(pid_);
   int status = 0;
@@ -158,7 +160,7 @@ std::optional<int> Child::wait_status() const {
 
 int Child::wait_or_kill(double seconds) {
   const double deadline = now_seconds() + seconds;
-  std::optional<int> status = wait_status();
+  std::optional<int> status = ended_ ? ended_ : wait_status();
   while (!status) {
     if (now_seconds() >= deadline) {
       kill(-pid_, SIGKILL);  // its group: what it started too
@@ -168,12 +170,13 @@ int Child::wait_or_kill(double seconds) {
     status = wait_status();
   }
   pid_ = -1;
+  ended_.reset();
   return *status;
 }
 
 bool Child::is_running() {
-  if (pid_ > 0 && wait_status()) pid_ = -1;
-  return pid_ > 0;
+  if (pid_ > 0 && !ended_) ended_ = wait_status();
+  return pid_ > 0 && !ended_;
 }
 
 std::string Child::last_error_line() const {
@@ -247,6 +250,23 @@ Json Child::request(const Json& message, double timeout_seconds) {
   } catch (const Error&) {
     throw ImplementationError(Status::crashed, fmt::format("{} answered \"{}\"", name_, printable(answer)));
   }
+}
+
+Printed run_to_end(const std::vector<std::string>& command, double most_seconds) {
+  Child child(command, {});
+  child.close_input();
+  std::string text, line;
+  for (const double begin = now_seconds();;) {
+    const bool running = child.is_running();
+    const Child::Heard heard = child.hear(line, running ? 1 : 0.2);  // what it wrote is there at once
+    if (heard == Child::Heard::line) text += line + "\n";
+    if (heard == Child::Heard::end || (heard == Child::Heard::nothing && !running)) break;
+    if (now_seconds() - begin > most_seconds) {
+      child.end(0);
+      fail(ErrorCode::runtime, "{} took longer than {} s", command.front(), most_seconds);
+    }
+  }
+  return {std::move(text), child.end(10)};
 }
 
 }  // namespace strobe::bench

@@ -68,6 +68,8 @@ class Child {
   // last line that it wrote to its error output).
   Json request(const Json& message, double timeout_seconds);
 
+  void close_input();  // for a child that is told nothing: one that reads would wait
+
   // Waits for the next line that the child writes. After `end`, which a line that is too long is too, call end().
   enum class Heard { line, nothing, end };
   Heard hear(std::string& line, double seconds);
@@ -79,7 +81,7 @@ class Child {
   std::vector<int> descriptors() const { return {input_, output_, errors_}; }
 
   bool is_running();
-  pid_t pid() const { return pid_; }  // negative once it has ended
+  pid_t pid() const { return ended_ ? -1 : pid_; }  // negative once it has ended
 
  private:
   [[noreturn]] void report_end();
@@ -90,12 +92,21 @@ class Child {
   std::string name_;
   bool lent_ = false;  // by the parent of this process, which waits for its end
   pid_t pid_ = -1;
-  int input_ = -1;   // we write
-  int output_ = -1;  // we read
-  int errors_ = -1;  // an unnamed file that takes its error output
+  std::optional<int> ended_;  // with this wait status, which end() has still to tell
+  int input_ = -1;            // we write
+  int output_ = -1;           // we read
+  int errors_ = -1;           // an unnamed file that takes its error output
   std::size_t longest_line_;
   std::string pending_;       // read, but not yet handed out
   std::size_t searched_ = 0;  // so much of it has no end of line
 };
+
+// What a command that is told nothing prints, and how it ends. Its own end counts, not that of its output, which a
+// helper that it leaves behind may hold open. Throws Error(runtime) where it takes longer, and ends it.
+struct Printed {
+  std::string text;
+  ChildEnd end;
+};
+Printed run_to_end(const std::vector<std::string>& command, double most_seconds);
 
 }  // namespace strobe::bench

@@ -122,10 +122,12 @@ std::vector<Json> measure(const Request& request) {
   RowFile file(request.output, "--output");
   std::vector<Json> rows = run_lab(command, file);
   if (!request.profile) return rows;
-  for (Json& row : profile_rungs(command.front(), rows)) {
+  std::vector<Json> profiles;
+  profile_rungs(command.front(), rows, [&](Json row) {
     file.add(row.dump());
-    rows.push_back(std::move(row));
-  }
+    profiles.push_back(std::move(row));
+  });
+  rows.insert(rows.end(), profiles.begin(), profiles.end());
   return rows;
 }
 

@@ -11,23 +11,12 @@
 namespace strobe::cli {
 namespace {
 
-constexpr int kLaunches = 20;         // of a rung that has many: the rest are like them
+constexpr int kLaunches = 8;          // of a rung that has many: the rest are like them
 constexpr double kMostSeconds = 300;  // of one rung
 
 // What ncu prints, or an error with the reason why not.
 std::string run_ncu(const std::vector<std::string>& command) {
-  bench::Child child(command, {});
-  std::string text, line;
-  for (double waited = 0;;) {
-    const bench::Child::Heard heard = child.hear(line, 1);
-    if (heard == bench::Child::Heard::end) break;
-    if (heard == bench::Child::Heard::line) text += line + "\n";
-    if (heard == bench::Child::Heard::nothing && ++waited > kMostSeconds) {
-      child.end(0);
-      throw Error(ErrorCode::runtime, fmt::format("ncu took longer than {} s", kMostSeconds));
-    }
-  }
-  const bench::ChildEnd end = child.end(10);
+  const auto [text, end] = bench::run_to_end(command, kMostSeconds);
   const bool fine = end.signal == 0 && end.code == 0;
   if (!fine && text.find("==ERROR==") == std::string::npos && text.find("\"ID\"") == std::string::npos)
     throw Error(ErrorCode::runtime, "ncu " + end.text());
@@ -75,15 +64,13 @@ Json profile_rung(const std::string& lab, const Json& row) {
 
 }  // namespace
 
-std::vector<Json> profile_rungs(const std::string& lab, const std::vector<Json>& rows) {
-  std::vector<Json> profiles;
+void profile_rungs(const std::string& lab, const std::vector<Json>& rows, const std::function<void(Json)>& take) {
   for (const Json& row : rows) {
     if (row.at("kind").as_string() != "rung" || row.at("device").as_string() != "gpu") continue;
     show_progress(fmt::format("ncu: {}", row.at("rung").as_string()));
-    profiles.push_back(profile_rung(lab, row));
+    take(profile_rung(lab, row));
   }
   show_progress("");
-  return profiles;
 }
 
 }  // namespace strobe::cli
