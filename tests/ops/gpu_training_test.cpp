@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "ops/differences.h"
@@ -27,7 +28,8 @@ double distance(const std::vector<double>& found, const std::vector<double>& exp
 }
 
 TEST_F(GpuTraining, AllThreeProductsOfALinearLayer) {
-  for (const auto& [deterministic, tf32] : {std::pair(true, false), std::pair(true, true), std::pair(false, false)}) {
+  for (const auto& [deterministic, tf32] :
+       {std::pair(true, false), std::pair(true, true), std::pair(false, false), std::pair(false, true)}) {
     const Gpu gpu(deterministic, tf32);
     for (const DType dtype : kTypes) {
       for (const Linear& size : {Linear{19, 33, 12}, Linear{1, 64, 64}, Linear{256, 768, 2304}, Linear{34, 32, 37}}) {
@@ -69,6 +71,36 @@ TEST_F(GpuTraining, AllThreeProductsOfALinearLayer) {
         }
       }
     }
+  }
+}
+
+// Large enough that other tiles than the heuristic's are tried. The sums are whole numbers that every type holds.
+TEST_F(GpuTraining, TheFastestTilesHaveTheSameSums) {
+  const Gpu timed(false), plain(true);
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
+    SCOPED_TRACE(name_of(dtype));
+    const Linear shape{520, 656, 1600, dtype};
+    const auto signs = [&](std::int64_t rows, std::int64_t cols, unsigned seed) {
+      std::vector<double> values = normal_values(static_cast<std::size_t>(rows * cols), seed);
+      for (double& value : values) value = value > 1.5 ? 1 : value < -1.5 ? -1 : 0;
+      return Values(dtype, values);
+    };
+    const Values x = signs(shape.rows, shape.in, 1), weight = signs(shape.out, shape.in, 2),
+                 dy = signs(shape.rows, shape.out, 3);
+    const auto products = [&](const Gpu& gpu) {
+      const OnGpu gx(gpu, x), gweight(gpu, weight), gdy(gpu, dy), gy(gpu, dy), gdx(gpu, x),
+          gdweight(gpu, std::vector<float>(weight.size()));
+      linear(gpu.place(), shape, gx.data(), gweight.data(), gy.data(), {.addend = gdy.data()});
+      linear_backward_input(gpu.place(), shape, gdy.data(), gweight.data(), gdx.data(), Into::set);
+      linear_backward_weight(gpu.place(), shape, gdy.data(), gx.data(), gdweight.as<float>(), Into::set);
+      Values y(dtype, dy.size()), dx(dtype, x.size());
+      std::vector<float> dweight(weight.size());
+      gy.read(y);
+      gdx.read(dx);
+      gdweight.read(dweight);
+      return std::tuple(y.widened(), dx.widened(), dweight);
+    };
+    EXPECT_TRUE(products(timed) == products(plain));
   }
 }
 

@@ -1,50 +1,30 @@
 // Products by cuBLASLt: the heuristic is asked once for each shape, and its answer kept with the descriptors. Where the
-// place need not be deterministic, its first answers are timed once, and the fastest is kept: which one that is may
-// change from run to run, and with it the order of sums.
-// Tensor cores read tf32 along k alone. Where both operands lie across it, as in a weight's gradient, cuBLASLt's
-// kernels turn them around piece by piece and reach half the rate (docs/notes/2026-11-15-lm-cuda.md): they are copied
-// first, transposed, where that is little beside the product and the workspace has the room.
+// place need not be deterministic, its answers and other tiles are timed once, and the fastest is kept: which one that
+// is may change from run to run, and with it the order of sums. Tensor cores read tf32 along k alone. Where both
+// operands lie across it, as in a weight's gradient, cuBLASLt's kernels turn them around piece by piece and reach half
+// the rate (docs/notes/2026-11-15-lm-cuda.md): they are copied first, transposed, where that is little beside the
+// product and the workspace has the room.
 #include <cublasLt.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "core/fail.h"
 #include "device/cuda/check.h"
+#include "ops/cuda/algorithms.h"
 #include "ops/cuda/launch.h"
 
 namespace strobe::ops::cuda {
 
 namespace {
 
-void check(cublasStatus_t status, const char* what) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  fail(status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorCode::out_of_memory : ErrorCode::runtime, "cuda: {} failed: {} ({})",
-       what, cublasGetStatusString(status), cublasGetStatusName(status));
-}
-
 cudaDataType_t type_of(DType dtype) {
   return dtype == DType::fp32 ? CUDA_R_32F : dtype == DType::fp16 ? CUDA_R_16F : CUDA_R_16BF;
 }
-
-// cuBLASLt reads column by column, where our matrices are their transposes: d^T = b^T a^T. So its A is our b.
-struct Shape {
-  std::int64_t m = 0, n = 0, k = 0;  // columns of d, rows of d, what is summed over
-  std::int64_t lda = 0, ldb = 0;
-  bool a_transposed = false, b_transposed = false;
-  DType in = DType::fp32, out = DType::fp32;
-  bool adds = false, tf32 = false, timed = false;
-  unsigned bias_alignment = 0;          // bytes; 0: no bias
-  std::array<unsigned, 4> alignment{};  // bytes, of a, b, c, d
-  std::size_t workspace = 0;
-  int device = 0;
-
-  auto operator<=>(const Shape&) const = default;
-};
 
 unsigned alignment_of(const void* pointer) {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
@@ -80,57 +60,12 @@ Shape shape_of(const Place& place, const Product& p) {
   return s;
 }
 
-// Kept for the process's life, as at exit the driver may be gone before a destructor runs.
-struct Plan {
-  cublasLtMatmulDesc_t product = nullptr;
-  cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
-  cublasLtMatmulAlgo_t algorithm{};
-};
-
 cublasLtMatrixLayout_t layout(DType dtype, std::int64_t rows, std::int64_t cols, std::int64_t lead) {
   cublasLtMatrixLayout_t made = nullptr;
   check(cublasLtMatrixLayoutCreate(&made, type_of(dtype), static_cast<std::uint64_t>(rows),
                                    static_cast<std::uint64_t>(cols), lead),
         "cublasLtMatrixLayoutCreate");
   return made;
-}
-
-template <class Value>
-void prefer(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t which, const Value& value) {
-  check(cublasLtMatmulPreferenceSetAttribute(preference, which, &value, sizeof value),
-        "cublasLtMatmulPreferenceSetAttribute");
-}
-
-// The best first. Sums that are split are added up in fp32, in the workspace, in one order.
-std::vector<cublasLtMatmulAlgo_t> ask_heuristic(cublasLtHandle_t handle, const Shape& s, const Plan& plan) {
-  cublasLtMatmulPreference_t preference = nullptr;
-  check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
-  prefer(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, s.workspace);
-  prefer(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-  constexpr cublasLtMatmulPreferenceAttributes_t kAlignments[] = {
-      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
-  for (std::size_t i = 0; i < 4; ++i) prefer(preference, kAlignments[i], std::uint32_t{s.alignment[i]});
-  constexpr int kTimed = 32;
-  std::array<cublasLtMatmulHeuristicResult_t, kTimed> results{};
-  int found = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-      handle, plan.product, plan.a, plan.b, plan.d, plan.d, preference, s.timed ? kTimed : 1, results.data(), &found);
-  cublasLtMatmulPreferenceDestroy(preference);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0)) {
-    fail(ErrorCode::unsupported, "cuda: cuBLASLt has no product [{} x {}] [{} x {}] of {} to {}{}", s.n, s.k, s.k, s.m,
-         name_of(s.in), name_of(s.out), s.bias_alignment > 0 ? " with a bias" : "");
-  }
-  check(status, "cublasLtMatmulAlgoGetHeuristic");
-  std::vector<cublasLtMatmulAlgo_t> algorithms;
-  for (int i = 0; i < found; ++i) {
-    if (results[static_cast<std::size_t>(i)].state == CUBLAS_STATUS_SUCCESS) {
-      algorithms.push_back(results[static_cast<std::size_t>(i)].algo);
-    }
-  }
-  if (algorithms.empty()) check(results[0].state, "cublasLtMatmulAlgoGetHeuristic");
-  return algorithms;
 }
 
 void point_to_bias(cublasLtMatmulDesc_t product, const void* bias) {
@@ -177,44 +112,88 @@ bool is_capturing(const Place& place) {
   return capture != cudaStreamCaptureStatusNone;
 }
 
-// Milliseconds of a launch, the best of a few; infinity where cuBLASLt refuses.
-float time_launches(cublasLtHandle_t handle, const Place& place, const Product& p, const Plan& plan) {
-  constexpr int kRounds = 3, kLaunches = 4;
-  const auto stream = static_cast<cudaStream_t>(place.stream);
-  cudaEvent_t begin = nullptr, end = nullptr;
-  STROBE_CUDA_CHECK(cudaEventCreate(&begin));
-  STROBE_CUDA_CHECK(cudaEventCreate(&end));
-  float best = std::numeric_limits<float>::infinity();
-  bool runs = launch(handle, place, p, plan) == CUBLAS_STATUS_SUCCESS;  // loads the kernel
-  for (int round = 0; round < kRounds && runs; ++round) {
-    STROBE_CUDA_CHECK(cudaEventRecord(begin, stream));
-    for (int i = 0; i < kLaunches; ++i) runs &= launch(handle, place, p, plan) == CUBLAS_STATUS_SUCCESS;
-    STROBE_CUDA_CHECK(cudaEventRecord(end, stream));
-    STROBE_CUDA_CHECK(cudaEventSynchronize(end));
-    float milliseconds = 0;
-    STROBE_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, begin, end));
-    if (runs) best = std::min(best, milliseconds / kLaunches);
+// Memory to write over before a launch, so that operands come from memory as they do in a step, and not from the cache:
+// a tile that is fast with weights in the cache need not be so without. Null where there is no room for it.
+struct CacheFlush {
+  void* memory = nullptr;
+  std::size_t bytes = 0;
+
+  explicit CacheFlush(int device) {
+    int cache = 0;
+    STROBE_CUDA_CHECK(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, device));
+    bytes = 2 * static_cast<std::size_t>(cache);
+    if (cudaMalloc(&memory, bytes) == cudaSuccess) return;
+    memory = nullptr;
+    cudaGetLastError();  // not the next call's
   }
-  cudaEventDestroy(begin);
-  cudaEventDestroy(end);
-  return best;
+  CacheFlush(const CacheFlush&) = delete;
+  ~CacheFlush() { cudaFree(memory); }
+};
+
+class Stopwatch {
+ public:
+  Stopwatch(cublasLtHandle_t handle, const Place& place, const Product& product, int device)
+      : handle_(handle), place_(place), product_(product), flush_(device) {
+    STROBE_CUDA_CHECK(cudaEventCreate(&begin_));
+    STROBE_CUDA_CHECK(cudaEventCreate(&end_));
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  ~Stopwatch() {
+    cudaEventDestroy(begin_);
+    cudaEventDestroy(end_);
+  }
+
+  // Milliseconds of a launch, the least of a few; infinity where cuBLASLt refuses.
+  float time(const Plan& plan, int rounds) {
+    const auto stream = static_cast<cudaStream_t>(place_.stream);
+    float least = std::numeric_limits<float>::infinity();
+    if (launch(handle_, place_, product_, plan) != CUBLAS_STATUS_SUCCESS) return least;  // loads the kernel
+    for (int round = 0; round < rounds; ++round) {
+      if (flush_.memory) STROBE_CUDA_CHECK(cudaMemsetAsync(flush_.memory, 0, flush_.bytes, stream));
+      STROBE_CUDA_CHECK(cudaEventRecord(begin_, stream));
+      check(launch(handle_, place_, product_, plan), "cublasLtMatmul");
+      STROBE_CUDA_CHECK(cudaEventRecord(end_, stream));
+      STROBE_CUDA_CHECK(cudaEventSynchronize(end_));
+      float milliseconds = 0;
+      STROBE_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, begin_, end_));
+      least = std::min(least, milliseconds);
+    }
+    return least;
+  }
+
+ private:
+  cublasLtHandle_t handle_;
+  const Place& place_;
+  const Product& product_;
+  CacheFlush flush_;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+};
+
+// A few launches of all, then more of the fastest.
+cublasLtMatmulAlgo_t fastest(const Algorithms& algorithms, Plan plan, Stopwatch& watch) {
+  constexpr int kFirst = 2, kAgain = 10;
+  constexpr std::size_t kFinalists = 8;
+  std::vector<std::pair<float, std::size_t>> times;
+  const auto time = [&](std::size_t i, int rounds) {
+    plan.algorithm = algorithms[i];
+    return watch.time(plan, rounds);
+  };
+  for (std::size_t i = 0; i < algorithms.size(); ++i) times.emplace_back(time(i, kFirst), i);
+  std::sort(times.begin(), times.end());
+  times.resize(std::min(times.size(), kFinalists));
+  for (auto& [milliseconds, i] : times) milliseconds = time(i, kAgain);
+  return algorithms[std::min_element(times.begin(), times.end())->second];
 }
 
 cublasLtMatmulAlgo_t choose(cublasLtHandle_t handle, const Place& place, const Product& p, const Shape& shape,
-                            Plan plan) {
-  const std::vector<cublasLtMatmulAlgo_t> algorithms = ask_heuristic(handle, shape, plan);
-  if (algorithms.size() == 1 || is_capturing(place)) return algorithms.front();
-  cublasLtMatmulAlgo_t fastest = algorithms.front();
-  float least = std::numeric_limits<float>::infinity();
-  for (const cublasLtMatmulAlgo_t& algorithm : algorithms) {
-    plan.algorithm = algorithm;
-    const float time = time_launches(handle, place, p, plan);
-    if (time < least) {
-      least = time;
-      fastest = algorithm;
-    }
-  }
-  return fastest;
+                            const Plan& plan) {
+  Algorithms algorithms = ask_heuristic(handle, shape, plan);
+  if (!shape.timed || is_capturing(place)) return algorithms.front();
+  const Algorithms others = vary_tiles(handle, shape, plan, algorithms.front());
+  algorithms.insert(algorithms.end(), others.begin(), others.end());
+  if (algorithms.size() == 1) return algorithms.front();
+  Stopwatch watch(handle, place, p, shape.device);
+  return fastest(algorithms, plan, watch);
 }
 
 struct Known {
