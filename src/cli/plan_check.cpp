@@ -2,21 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
 
 #include "cli/commands.h"
-#include "cli/lm_bench_options.h"
 #include "cli/plan_machine.h"
 #include "cli/plan_rows.h"
+#include "cli/plan_steps.h"
 #include "core/fail.h"
 #include "core/short_number.h"
 #include "core/statistics.h"
 #include "core/text_table.h"
-#include "device/host/thread_pool.h"
+#include "lm/plan/device_memory.h"
 #include "lm/plan/step_time.h"
-#include "lm/predicted_memory.h"
 
 namespace strobe::cli {
 namespace {
@@ -36,77 +36,42 @@ Checked check_collective(const lm::LinkSample& sample, const lm::Machine& machin
           "call ms", 1e3 * sample.seconds, 1e3 * seconds};
 }
 
-struct MeasuredStep {
-  LmBenchCell cell;
-  std::optional<double> forward, backward, update, whole;  // seconds; whole: of a step
-  std::optional<double> peak;                              // bytes of a step on a CPU
-};
-
 struct Measured {
   std::vector<MeasuredStep> steps;
   std::vector<lm::LinkSample> calls;
 };
 
-// The size and case of a row of `strobe lm bench`.
-LmBenchCell cell_of(const Json& row) {
-  const std::string& size = row.at("size").as_string();
-  lm::BenchCase one{.shape = lm::shape_of(size),
-                    .batch = row.at("batch").as_integer(),
-                    .precision = lm::precision_of(row.at("precision").as_string())};
-  if (const Json* arch = row.find("arch")) one.shape.architecture = lm::architecture_of(arch->as_string());
-  one.shape.context = row.at("context").as_integer();
-  lm::check(one.shape);
-  if (one.batch < 1 || one.batch > 1 << 20) fail(ErrorCode::invalid_argument, "batch {}; valid: 1 to 2^20", one.batch);
-  const std::string& attention = row.at("attention").as_string();
-  one.attention = attention == "auto" ? "" : attention;
-  if (const Json* recompute = row.find("recompute")) one.recompute = lm::recompute_of(recompute->as_string());
-  const std::int64_t threads = row.at("threads").as_integer();
-  if (threads < 1 || threads > kMaxThreads) {
-    fail(ErrorCode::invalid_argument, "threads {}; valid: 1 to {}", threads, kMaxThreads);
-  }
-  one.place.threads = static_cast<int>(threads);
-  one.place.deterministic = row.at("deterministic").as_bool();
-  return {size, one};
-}
-
-MeasuredStep step_of(const Json& row) {
-  MeasuredStep step{.cell = cell_of(row),
-                    .forward = seconds_of(row, "forward"),
-                    .backward = seconds_of(row, "backward"),
-                    .update = seconds_of(row, "update"),
-                    .whole = {},
-                    .peak = {}};
-  if (row.at("pass").as_string() != "step") return step;
-  step.whole = seconds_of(row, "whole");
-  // A GPU's workspace is known on that GPU alone.
-  if (row.at("device").as_string() == "cpu") step.peak = positive(row.at("whole"), "peak(B)");
-  return step;
-}
-
 void take_row(const Json& row, Measured& measured) {
   if (is_collective(row)) {
     if (const std::optional<lm::LinkSample> sample = link_sample(row)) measured.calls.push_back(*sample);
-  } else if (row.is_object() && row.find("whole")) {
-    measured.steps.push_back(step_of(row));
+  } else if (is_step(row)) {
+    measured.steps.push_back(measured_step(row));
   } else if (!row.is_object() || !row.find("error")) {  // that is of a cell that did not fit
     fail(ErrorCode::invalid_argument, "a row that is neither of strobe lm bench nor of strobe comm");
   }
 }
 
+// Seconds by the formulas; what begins after backward hides behind nothing.
+lm::StepTime predicted_time(const MeasuredStep& step, const lm::Machine& machine) {
+  lm::StepTime time = lm::step_time(step.shared, machine, step.bucket_bytes);
+  if (step.start == lm::Start::after_backward) time.exposed = time.backward_exchange;
+  return time;
+}
+
 void check_step(const MeasuredStep& step, const lm::Machine& machine, std::vector<Checked>& checked) {
-  const lm::BenchCase& one = step.cell.one;
-  const lm::StepTime time = lm::step_time({.one = one}, machine);
+  const lm::StepTime time = predicted_time(step, machine);
   const auto add = [&](const char* figure, const std::optional<double>& seconds, double predicted) {
-    if (seconds) checked.push_back({title_of(step.cell), figure, 1e3 * *seconds, 1e3 * predicted});
+    if (seconds) checked.push_back({step.title, figure, 1e3 * *seconds, 1e3 * predicted});
   };
-  const bool again = one.recompute != lm::Recompute::none;  // computed twice, which no plan counts
-  add("forward ms", step.forward, time.forward);
-  if (!again) add("backward ms", step.backward, time.backward);
-  add("update ms", step.update, time.update);
+  const bool again = step.shared.one.recompute != lm::Recompute::none;  // computed twice, which no plan counts
+  add("forward ms", step.phases.forward, time.forward);
+  if (!again) add("backward ms", step.phases.backward, time.backward);
+  add("update ms", step.phases.update, time.update);
+  if (!again) add("exposed ms", step.exposed, time.waiting());
   if (!again) add("step ms", step.whole, time.step());
-  if (!step.peak) return;
-  checked.push_back({title_of(step.cell), "memory MiB", *step.peak / (1 << 20),
-                     static_cast<double>(lm::predicted_bytes(one)) / (1 << 20)});
+  if (!step.bytes) return;
+  const auto predicted = static_cast<double>(lm::device_memory(step.shared, step.workspace).total());
+  checked.push_back({step.title, "memory MiB", *step.bytes / (1 << 20), predicted / (1 << 20)});
 }
 
 std::string table_text(const std::vector<Checked>& checked) {
@@ -140,12 +105,13 @@ int check_plan(const PlanOptions& options) {
   for (const std::string& file : options.checks) {
     each_result(file, [&](const Json& row) { take_row(row, measured); });
   }
-  const std::int64_t devices = measured.calls.empty() ? 1 : 2;
+  std::int64_t devices = measured.calls.empty() ? 1 : 2;
+  for (const MeasuredStep& step : measured.steps) devices = std::max(devices, step.shared.mesh.devices());
   const PlanMachine links = plan_links(options.machine, devices);
   std::map<lm::Precision, PlanMachine> machines;
   std::vector<Checked> checked;
   for (const MeasuredStep& step : measured.steps) {
-    const lm::Precision precision = step.cell.one.precision;
+    const lm::Precision precision = step.shared.one.precision;
     if (!machines.contains(precision)) machines[precision] = plan_machine(options.machine, precision, devices);
     check_step(step, machines[precision].machine, checked);
   }

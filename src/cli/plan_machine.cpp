@@ -6,6 +6,7 @@
 
 #include "bench/ceilings.h"
 #include "cli/plan_rows.h"
+#include "cli/plan_steps.h"
 #include "core/fail.h"
 #include "core/short_number.h"
 #include "core/statistics.h"

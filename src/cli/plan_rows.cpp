@@ -6,19 +6,13 @@
 #include <set>
 
 #include "core/fail.h"
-#include "lm/plan/step_time.h"
 
 namespace strobe::cli {
-namespace {
 
-bool is(const Json& row, const char* key, std::string_view value) {
+bool says(const Json& row, const char* key, std::string_view value) {
   const Json* found = row.is_object() ? row.find(key) : nullptr;
   return found && found->is_string() && found->as_string() == value;
 }
-
-bool recomputes(const Json& row) { return row.find("recompute") && !is(row, "recompute", "none"); }
-
-}  // namespace
 
 double positive(const Json& row, const char* key) {
   const double value = row.at(key).as_number();
@@ -47,12 +41,12 @@ void each_result(const std::string& path, const report::TakeRow& take) {
   });
 }
 
-bool is_collective(const Json& row) { return is(row, "kind", "collective"); }
+bool is_collective(const Json& row) { return says(row, "kind", "collective"); }
 
 std::optional<lm::LinkSample> link_sample(const Json& row) {
-  if (!is_collective(row) || !is(row, "status", "ok") || !row.find("statistics")) return {};
+  if (!is_collective(row) || !says(row, "status", "ok") || !row.find("statistics")) return {};
   for (const comm::Kind kind : {comm::Kind::all_reduce, comm::Kind::reduce_scatter, comm::Kind::all_gather}) {
-    if (!is(row, "operation", comm::name_of(kind))) continue;
+    if (!says(row, "operation", comm::name_of(kind))) continue;
     const std::int64_t ranks = row.at("ranks").as_integer();
     if (ranks < 2 || ranks > 1 << 20) return {};
     return lm::LinkSample{kind, ranks, positive(row, "bytes"), positive(row.at("statistics"), "median(s)")};
@@ -86,24 +80,6 @@ std::vector<lm::LinkSample> link_samples(const std::string& path, std::optional<
   }
   std::erase_if(found, [&](const lm::LinkSample& sample) { return sample.ranks != wanted; });
   return found;
-}
-
-StepRates step_rates(const std::string& path, lm::Precision precision) {
-  StepRates rates;
-  each_result(path, [&](const Json& row) {
-    if (!is(row, "precision", name_of(precision)) || !is(row, "status", "ok")) return;
-    const std::optional<double> forward = seconds_of(row, "forward"), backward = seconds_of(row, "backward"),
-                                update = seconds_of(row, "update");
-    if (!forward || !backward) return;
-    if (!recomputes(row)) rates.flops.push_back(positive(row, "FLOP") / (*forward + *backward));
-    if (update) rates.update.push_back(positive(row, "parameters") * lm::update_bytes(precision) / *update);
-  });
-  if (rates.flops.empty()) {
-    fail(ErrorCode::invalid_argument,
-         "--bench {}: no step in {} with times; valid: rows of strobe lm bench that recompute nothing", path,
-         name_of(precision));
-  }
-  return rates;
 }
 
 }  // namespace strobe::cli

@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/json.h"
 #include "lm/plan/collective_cost.h"
-#include "lm/precision.h"
 #include "report/each_row.h"
 
 namespace strobe::cli {
@@ -19,7 +19,9 @@ void each_result(const std::string& path, const report::TakeRow& take);
 
 double positive(const Json& row, const char* key);  // throws Error(invalid_argument) for a figure that is not above 0
 
-// The median of "forward", "backward", "update" or "whole" of a row of `strobe lm bench`; none where it was not timed.
+bool says(const Json& row, const char* key, std::string_view value);  // an object that says so
+
+// The median of "forward", "whole" and so on of a row of `strobe lm bench`; none where it was not timed.
 std::optional<double> seconds_of(const Json& row, const char* phase);
 
 bool is_collective(const Json& row);
@@ -30,14 +32,5 @@ std::optional<lm::LinkSample> link_sample(const Json& row);
 // Those of a file of so many ranks, or of the most that there are. Throws Error(invalid_argument) where there are none,
 // or of more than one engine and memory.
 std::vector<lm::LinkSample> link_samples(const std::string& path, std::optional<std::int64_t> ranks);
-
-// Of each row of `strobe lm bench` in a precision that has them.
-struct StepRates {
-  std::vector<double> flops;   // FLOP/s of forward and backward together, where nothing is recomputed
-  std::vector<double> update;  // bytes a second, by lm::update_bytes
-};
-
-// Throws Error(invalid_argument) where no row has a forward and a backward that recompute nothing.
-StepRates step_rates(const std::string& path, lm::Precision precision);
 
 }  // namespace strobe::cli
