@@ -28,6 +28,11 @@ double gradient_bytes(const SharedStep& step) {
   return sizeof(float) * static_cast<double>(count_of(parameters_of_a_device(step.one.shape, step.mesh.tensor)));
 }
 
+// Of the gradient that backward makes last. No bucket cuts a tensor, so the last call takes as many at least.
+double embedding_bytes(const SharedStep& step) {
+  return sizeof(float) * static_cast<double>(parameters_of_a_device(step.one.shape, step.mesh.tensor).front().count());
+}
+
 double bucket_of(const std::function<Cost(double)>& call, double total) {
   const double overhead = call(0).seconds, rest = call(total).seconds - overhead;
   const double best = rest > 0 ? best_bucket_bytes(total, total / rest, overhead) : total;
@@ -41,8 +46,8 @@ double update_bytes(Precision precision) {
   return 7 * sizeof(float) + (dtype == DType::fp32 ? 0 : static_cast<double>(size_of(dtype)));
 }
 
-double exposed_seconds(double calls, double call, double seconds) {
-  return std::max(0.0, (calls - 1) * call - (1 - 1 / calls) * seconds) + call;
+double exposed_seconds(double calls, double all, double last, double seconds) {
+  return std::max(0.0, all - last - (1 - 1 / calls) * seconds) + last;
 }
 
 double best_bucket_bytes(double total_bytes, double bandwidth, double overhead) {
@@ -89,12 +94,13 @@ StepTime step_time(const SharedStep& step, const Machine& machine, std::optional
     const Cost gathered = weights(element * count / time.calls), both = gathered + call;
     time.forward_exchange = time.calls * gathered.seconds;
     time.backward_exchange = time.calls * both.seconds;
-    time.exposed = exposed_seconds(time.calls, gathered.seconds, time.forward) +
-                   exposed_seconds(time.calls, both.seconds, time.backward);
+    time.exposed = exposed_seconds(time.calls, time.forward_exchange, gathered.seconds, time.forward) +
+                   exposed_seconds(time.calls, time.backward_exchange, both.seconds, time.backward);
     sent += time.calls * (gathered + both);
   } else if (time.calls > 0) {
     time.backward_exchange = time.calls * call.seconds;
-    time.exposed = exposed_seconds(time.calls, call.seconds, time.backward);
+    const double last = gradient_call(step, machine, std::max(time.call_bytes, embedding_bytes(step))).seconds;
+    time.exposed = exposed_seconds(time.calls, time.backward_exchange, last, time.backward);
     sent += time.calls * call;
   }
   if (sharding == Sharding::optimizer || sharding == Sharding::gradients) {

@@ -40,10 +40,10 @@ StepTime step_time(const SharedStep& step, const Machine& machine, std::optional
 // products read.
 double update_bytes(Precision precision);
 
-// Calls of the same size whose data becomes known evenly over `seconds` of computing, one after the other: what remains
-// when computing has ended. That is max(0, (calls - 1) call - (1 - 1 / calls) seconds) + call: all but the last can
-// hide, from when the first is known.
-double exposed_seconds(double calls, double call, double seconds);
+// Calls one after the other whose data becomes known evenly over `seconds` of computing: what remains when computing
+// has ended. That is max(0, all - last - (1 - 1 / calls) seconds) + last: all but the last can hide, from when the
+// first is known. all: of the calls together, seconds; last: of the last of them.
+double exposed_seconds(double calls, double all, double last, double seconds);
 
 // sqrt(total x bandwidth x overhead), in bytes: larger, and the last bucket is waited for longer; smaller, and there
 // are more calls. Exact where computing takes as long as the bytes do. bandwidth: bytes a second of the vector, that is

@@ -46,12 +46,26 @@ TEST(StepTime, DataParallelIsOneAllReduceABucket) {
   EXPECT_EQ(time.gather, 0);
 }
 
-// Calls of 2 s: known after 3, 6, 9, 12 s.
+// Calls known after 3, 6, 9, 12 s.
 TEST(StepTime, ExposedIsTheLastCallAndWhatDidNotHide) {
-  EXPECT_DOUBLE_EQ(exposed_seconds(4, 2, 12), 2);       // 3..5, 6..8, 9..11, 12..14
-  EXPECT_DOUBLE_EQ(exposed_seconds(4, 4, 12), 16 - 9);  // from 3 s on without a pause
-  EXPECT_DOUBLE_EQ(exposed_seconds(1, 4, 12), 4);       // after all computing
-  EXPECT_DOUBLE_EQ(exposed_seconds(3, 0, 12), 0);
+  EXPECT_DOUBLE_EQ(exposed_seconds(4, 8, 2, 12), 2);        // 3..5, 6..8, 9..11, 12..14
+  EXPECT_DOUBLE_EQ(exposed_seconds(4, 8, 5, 12), 5);        // 3..4, 6..7, 9..10, 12..17
+  EXPECT_DOUBLE_EQ(exposed_seconds(4, 16, 4, 12), 16 - 9);  // from 3 s on without a pause
+  EXPECT_DOUBLE_EQ(exposed_seconds(1, 4, 4, 12), 4);        // after all computing
+  EXPECT_DOUBLE_EQ(exposed_seconds(3, 0, 0, 12), 0);
+}
+
+// Backward is long: all hide but the last call, which is the embedding's or a bucket, whichever is larger.
+TEST(StepTime, TheLastCallIsTheEmbeddingsAtLeast) {
+  SharedStep step = step_of({.data = 8});
+  step.one.batch = 64;
+  const ModelShape& shape = step.one.shape;
+  const double embedding = 4.0 * static_cast<double>(shape.vocabulary * shape.d_model);
+  const auto call = [](double bytes) { return 6 * 1e-5 + 2 * 7.0 / 8 * bytes / 1e10; };
+  const StepTime small = step_time(step, kMachine, embedding / 10), large = step_time(step, kMachine, 3 * embedding);
+  EXPECT_DOUBLE_EQ(small.exposed, call(embedding));
+  EXPECT_GT(large.call_bytes, embedding);
+  EXPECT_DOUBLE_EQ(large.exposed, call(large.call_bytes));
 }
 
 // Where backward takes as long as the bytes do, no other bucket waits less.
