@@ -160,14 +160,26 @@ Json summary_json(const Summary& s) {
                        {"confidence", s.confidence}});
 }
 
+// Of every step.
+Json steps_json(const lm::ParallelTimes& rank, double lm::ParallelStep::*part) {
+  Json samples = Json::array();
+  for (const lm::ParallelStep& step : rank.steps) samples.push_back(1e3 * step.*part);
+  return samples;
+}
+
+// Each rank's means, and under "samples" its steps one by one.
 Json ranks_json(const ParallelRow& row) {
   Json ranks = Json::array();
   for (const lm::ParallelTimes& times : row.ranks) {
     Json rank = Json::object({{"step(ms)", 1e3 * mean_of(times, &lm::ParallelStep::whole)}});
+    Json samples = Json::object({{"step(ms)", steps_json(times, &lm::ParallelStep::whole)}});
     for (std::size_t i = 0; i < std::size(kParts); ++i) {
-      rank.set(std::string(kPartNames[i]) + "(ms)", 1e3 * mean_of(times, kParts[i]));
+      const std::string name = std::string(kPartNames[i]) + "(ms)";
+      rank.set(name, 1e3 * mean_of(times, kParts[i]));
+      samples.set(name, steps_json(times, kParts[i]));
     }
-    ranks.push_back(std::move(rank.set("optimizer(B)", times.optimizer_bytes)));
+    rank.set("optimizer(B)", times.optimizer_bytes).set("samples", std::move(samples));
+    ranks.push_back(std::move(rank));
   }
   return ranks;
 }

@@ -45,6 +45,13 @@ TEST_F(LmBenchDdp, EveryStrategyIsARowBesideOneProcess) {
     EXPECT_LE(row.at("optimizer(B)").as_integer(), (sharded ? 1 : 2) * bytes + 8 * row.at("buckets").as_integer());
     EXPECT_GE(row.at("optimizer(B)").as_integer(), (sharded ? 1 : 2) * bytes) << name;
     EXPECT_EQ(row.at("by_rank").as_array().size(), alone ? 1u : 2u);
+    for (const Json& rank : row.at("by_rank").as_array()) {
+      for (const char* key : {"step(ms)", "forward(ms)", "exposed(ms)", "hidden(ms)"}) {
+        double sum = 0;
+        for (const Json& sample : rank.at("samples").at(key).as_array()) sum += sample.as_number();
+        EXPECT_NEAR(sum / 3, rank.at(key).as_number(), 1e-9 + 1e-9 * sum) << name << " " << key;
+      }
+    }
     EXPECT_NEAR(row.at("loss").as_number(), rows[0].at("loss").as_number(), 1e-4) << name;
     EXPECT_EQ(row.at("step").at("n").as_integer(), 3);
     EXPECT_GT(row.at("seconds_per_million_tokens").as_number(), 0);
@@ -60,6 +67,13 @@ TEST_F(LmBenchDdp, EveryStrategyIsARowBesideOneProcess) {
   EXPECT_EQ(by_name.at("flat")->at("calls").as_integer(), 1);
   EXPECT_EQ(by_name.at("bucketed")->at("calls").as_integer(), 1) << "of 1000 MB, the last";
   EXPECT_EQ(by_name.at("naive")->at("exposed_less_than_naive(%)").as_number(), 0);
+
+  // A plan takes what was written: every row but that of one process has an exchange.
+  const Program plan =
+      run_program("plan --machine here --bench out.json --bandwidth 2 --latency 10 --check out.json", scratch_);
+  EXPECT_EQ(plan.code, 0) << plan.errors;
+  EXPECT_NE(plan.output.find("tiny, context 8, batch 2, fp32, sharded-rs of 1000 MB, 2 ranks"), std::string::npos)
+      << plan.output;
 
   // In the trace of each step: phases, and as many calls as the row tells.
   std::map<std::string, double> calls;
