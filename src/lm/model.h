@@ -70,6 +70,7 @@ class Model {
   Model& operator=(const Model&) = delete;
 
   void begin(std::uint64_t seed);  // parameters as their table says, gradients and optimizer state zero
+  void begin_at_zero();            // parameters too: for where nothing depends on them, as drawing takes a while
 
   // tokens and targets: [batch, context], each in [0, vocabulary), on the host. The mean loss.
   double loss(const std::int32_t* tokens, const std::int32_t* targets);
@@ -197,6 +198,7 @@ class Model {
   void receive() const;
   const GpuStream* replayed_on() const;                     // null: work is called
   void apply_gradients();                                   // as the placed Update says
+  void begin_state();                                       // all but the parameters
   void update_beside(std::size_t first, std::size_t last);  // parameters [first, last), where updates do not come later
   void limit_gradients() const;
   void update_parameters() const;

@@ -105,6 +105,15 @@ void Model::begin(std::uint64_t seed) {
     begin_values(parameter, seed, place_.threads, values.data());
     values_.write(bytes_of(parameter.first, DType::fp32), values.data(), bytes_of(parameter.count(), DType::fp32));
   }
+  begin_state();
+}
+
+void Model::begin_at_zero() {
+  values_.clear();
+  begin_state();
+}
+
+void Model::begin_state() {
   clear_gradients();
   mean_.clear();
   variance_.clear();

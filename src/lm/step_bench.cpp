@@ -100,13 +100,13 @@ std::vector<std::int32_t> bench_tokens(const BenchCase& one, std::uint64_t seed)
   return tokens;
 }
 
-PassRun::PassRun(const BenchCase& one, GradientMemory gradients)
+PassRun::PassRun(const BenchCase& one, GradientMemory gradients, Parameters parameters)
     : one_(check_memory(one)),
       model_(one.shape, one.batch, dtype_of(one.precision), place_of(one),
              {.attention = one.attention, .gradients = gradients, .recompute = one.recompute}),
       tokens_(bench_tokens(one, 1)),
       targets_(bench_tokens(one, 2)) {
-  model_.begin(1);
+  parameters == Parameters::drawn ? model_.begin(1) : model_.begin_at_zero();
 }
 
 double PassRun::run() {

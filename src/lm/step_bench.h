@@ -49,8 +49,10 @@ std::vector<std::int32_t> bench_tokens(const BenchCase& one, std::uint64_t seed)
 // A model, random tokens and the pass over them that the case asks for.
 class PassRun {
  public:
+  enum class Parameters { drawn, zero };  // times and losses depend on them, memory does not
+
   // Throws Error(out_of_memory) with the bytes asked for and free, on the CPU before anything is allocated.
-  PassRun(const BenchCase& one, GradientMemory gradients);
+  PassRun(const BenchCase& one, GradientMemory gradients, Parameters parameters = Parameters::drawn);
   double run();  // the loss
   Model& model() { return model_; }
 
