@@ -35,7 +35,20 @@ std::uint32_t poison_of(DType dtype) {
   return dtype == DType::fp32 ? 0x7fc0ffeeu : dtype == DType::fp16 ? 0x7e0fu : 0x7fcfu;
 }
 
-void put(char* at, DType dtype, std::uint32_t bits) { std::memcpy(at, &bits, size_of(dtype)); }
+// Elements of `size` bytes with these bits. By copies of what is filled already: the longest loop of the tests.
+void fill(char* at, std::int64_t bytes, std::uint32_t bits, std::int64_t size) {
+  if (bytes == 0) return;
+  std::memcpy(at, &bits, static_cast<std::size_t>(size));
+  for (std::int64_t done = size; done < bytes; done *= 2) {
+    std::memcpy(at + done, at, static_cast<std::size_t>(std::min(done, bytes - done)));
+  }
+}
+
+// Whether memory is elements of `size` bytes with these bits and nothing else.
+bool filled(const char* at, std::int64_t bytes, std::uint32_t bits, std::int64_t size) {
+  return bytes == 0 || (std::memcmp(at, &bits, static_cast<std::size_t>(size)) == 0 &&
+                        std::memcmp(at, at + size, static_cast<std::size_t>(bytes - size)) == 0);
+}
 
 }  // namespace
 
@@ -55,39 +68,73 @@ GuardedBuffer::GuardedBuffer(DType dtype, std::int64_t count, std::int64_t misal
 #endif
   bytes_.resize(static_cast<std::size_t>(front + count * size + kBack));
   first_ = bytes_.data() + front;
-  owned_.assign(static_cast<std::size_t>(count), false);
-  poison();
+}
+
+void GuardedBuffer::own(const View& view) {
+  if (count_of(view.shape) == 0) return;
+  const auto [batch, heads, rows, d] = view.shape;
+  const auto& stride = view.stride;
+  const auto size = static_cast<std::int64_t>(size_of(dtype_));
+  const std::int64_t first = (static_cast<char*>(view.data) - first_) / size;
+  const std::int64_t width = 1 + (d - 1) * stride[3];  // the last stride is 1 or 0
+  for_each({batch, heads, rows, 1}, [&](auto b, auto h, auto s, auto) {
+    const std::int64_t begin = first + b * stride[0] + h * stride[1] + s * stride[2];
+    if (!owned_.empty() && owned_.back().end == begin) {
+      owned_.back().end += width;
+    } else {
+      owned_.push_back({begin, begin + width});
+    }
+  });
+  std::sort(owned_.begin(), owned_.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  std::size_t joined = 0;  // spans before the one that later ones may still lengthen
+  for (const Span& span : owned_) {
+    if (span.begin <= owned_[joined].end) {
+      owned_[joined].end = std::max(owned_[joined].end, span.end);
+    } else {
+      owned_[++joined] = span;
+    }
+  }
+  owned_.resize(joined + 1);
+}
+
+// visit(begin, end) for the elements between those owned, guards included: indices from before 0 to past the last.
+template <class Visit>
+void GuardedBuffer::for_each_gap(Visit&& visit) const {
+  const auto size = static_cast<std::int64_t>(size_of(dtype_));
+  std::int64_t begin = (bytes_.data() - first_) / size;
+  for (const Span& span : owned_) {
+    visit(begin, span.begin);
+    begin = span.end;
+  }
+  visit(begin, (bytes_.data() + bytes_.size() - first_) / size);
 }
 
 void GuardedBuffer::poison() {
   const auto size = static_cast<std::int64_t>(size_of(dtype_));
-  const std::int64_t phase = (first_ - bytes_.data()) % size;  // the canary is in step with the elements
-  for (std::int64_t at = phase; at + size <= static_cast<std::int64_t>(bytes_.size()); at += size) {
-    put(bytes_.data() + at, dtype_, canary_of(dtype_));
-  }
-  for (std::int64_t i = 0; i < count_; ++i) {
-    if (owned_[static_cast<std::size_t>(i)]) put(first_ + i * size, dtype_, poison_of(dtype_));
-  }
+  const auto set = [&](std::int64_t begin, std::int64_t end, std::uint32_t bits) {
+    fill(first_ + begin * size, (end - begin) * size, bits, size);
+  };
+  for_each_gap([&](auto begin, auto end) { set(begin, end, canary_of(dtype_)); });
+  for (const Span& span : owned_) set(span.begin, span.end, poison_of(dtype_));
 }
 
 std::string GuardedBuffer::stray_write() const {
   const auto size = static_cast<std::int64_t>(size_of(dtype_));
-  const std::int64_t phase = (first_ - bytes_.data()) % size;
-  const std::uint32_t canary = canary_of(dtype_);
-  for (std::int64_t at = phase; at + size <= static_cast<std::int64_t>(bytes_.size()); at += size) {
-    const std::int64_t element = (at - (first_ - bytes_.data())) / size;
-    const bool inside = bytes_.data() + at >= first_ && element < count_;
-    if (inside && owned_[static_cast<std::size_t>(element)]) continue;
-    if (std::memcmp(bytes_.data() + at, &canary, static_cast<std::size_t>(size)) != 0) {
-      return fmt::format("memory outside of the tensor was written: element {} of {}", element, count_);
-    }
-  }
-  return {};
+  const auto untouched = [&](std::int64_t begin, std::int64_t end) {
+    return filled(first_ + begin * size, (end - begin) * size, canary_of(dtype_), size);
+  };
+  std::string text;
+  for_each_gap([&](std::int64_t begin, std::int64_t end) {
+    if (!text.empty() || untouched(begin, end)) return;
+    while (untouched(begin, begin + 1)) ++begin;
+    text = fmt::format("memory outside of the tensor was written: element {} of {}", begin, count_);
+  });
+  return text;
 }
 
 std::string GuardedBuffer::changed() const {
-  const auto [was, is] = std::mismatch(memory_.begin(), memory_.end(), bytes_.begin());
-  if (was == memory_.end()) return {};
+  if (memory_.empty() || std::memcmp(memory_.data(), bytes_.data(), memory_.size()) == 0) return {};
+  const auto was = std::mismatch(memory_.begin(), memory_.end(), bytes_.begin()).first;
   const std::int64_t byte = (was - memory_.begin()) - (first_ - bytes_.data());
   return fmt::format("an input was written: element {} of {}", byte / static_cast<std::int64_t>(size_of(dtype_)),
                      count_);
@@ -102,9 +149,13 @@ void Tensor::set(std::int64_t b, std::int64_t h, std::int64_t s, std::int64_t c,
 }
 
 std::vector<double> Tensor::gather() const {
-  std::vector<double> values;
-  values.reserve(static_cast<std::size_t>(count_of(view.shape)));
-  for_each(view.shape, [&](auto b, auto h, auto s, auto c) { values.push_back(at(b, h, s, c)); });
+  std::vector<double> values(static_cast<std::size_t>(count_of(view.shape)));
+  const auto [batch, heads, rows, d] = view.shape;
+  double* to = values.data();
+  for_each({batch, heads, rows, 1}, [&, d = d](auto b, auto h, auto s, auto) {
+    std::int64_t from = index(b, h, s, 0);
+    for (std::int64_t c = 0; c < d; ++c, from += view.stride[3]) *to++ = load_element(view.data, view.dtype, from);
+  });
   return values;
 }
 
@@ -146,7 +197,7 @@ Tensor make_tensor(const TensorOptions& options) {
   Tensor tensor;
   tensor.buffer = std::make_shared<GuardedBuffer>(options.dtype, count, options.misalign);
   tensor.view = {tensor.buffer->data(), options.dtype, options.shape, stride};
-  for_each(options.shape, [&](auto b, auto h, auto s, auto c) { tensor.buffer->own(tensor.index(b, h, s, c)); });
+  tensor.buffer->own(tensor.view);
   tensor.buffer->poison();
   return tensor;
 }
@@ -163,7 +214,7 @@ std::vector<Tensor> make_fused(DType dtype, const Shape& shape, const std::vecto
     char* data = static_cast<char*>(buffer->data()) + first * d * static_cast<std::int64_t>(size_of(dtype));
     const Shape part = {batch, h, rows, d};
     Tensor tensor{{data, dtype, part, {rows * all * d, d, all * d, 1}}, buffer};
-    for_each(part, [&](auto b, auto hh, auto s, auto c) { buffer->own(first * d + tensor.index(b, hh, s, c)); });
+    buffer->own(tensor.view);
     tensors.push_back(tensor);
     first += h;
   }

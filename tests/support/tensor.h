@@ -20,7 +20,7 @@ inline std::int64_t count_of(const Shape& shape) { return shape[0] * shape[1] * 
 // One allocation, which several views may share (packed QKV).
 class GuardedBuffer {
  public:
-  // `count` elements whose first lies `misalign` elements past a multiple of 64 bytes.
+  // `count` elements whose first lies `misalign` elements past a multiple of 64 bytes. Nothing is owned yet.
   GuardedBuffer(DType dtype, std::int64_t count, std::int64_t misalign);
   GuardedBuffer(const GuardedBuffer&) = delete;
   GuardedBuffer& operator=(const GuardedBuffer&) = delete;
@@ -32,7 +32,8 @@ class GuardedBuffer {
   std::vector<char>& bytes() { return bytes_; }
   const std::vector<char>& bytes() const { return bytes_; }
 
-  void own(std::int64_t index) { owned_[static_cast<std::size_t>(index)] = true; }
+  // Counts the elements of a view of this buffer as owned: those that a kernel may write. poison() comes next.
+  void own(const View& view);
 
   // Owned elements become a NaN of their own kind, all other bytes the canary.
   void poison();
@@ -44,10 +45,16 @@ class GuardedBuffer {
   std::string changed() const;
 
  private:
+  struct Span {
+    std::int64_t begin, end;  // elements
+  };
+  template <class Visit>
+  void for_each_gap(Visit&& visit) const;
+
   DType dtype_;
   std::vector<char> bytes_;
   std::vector<char> memory_;
-  std::vector<bool> owned_;
+  std::vector<Span> owned_;  // in order, apart from each other
   char* first_ = nullptr;
   std::int64_t count_ = 0;
 };
