@@ -16,6 +16,9 @@ namespace {
 // tensor in the floor, so each is checked by itself.
 constexpr double kHuge = 1e30;
 
+// A finite value of a finite reference below this is right in kind: every type holds the reference.
+constexpr double kOrdinary = 65504;  // the largest fp16
+
 // Times the rule's limit. An output of one value, where standard's error may happen to be almost 0, was seen at 20.
 constexpr double kGross = 64;
 
@@ -36,29 +39,25 @@ double largest_score(const Results& reference) {
   return largest;
 }
 
-// What errs by more than times_limit times the rule, its floor counted in `unit`.
-std::vector<std::string> beyond(double times_limit, double unit, const Case& c, const Results& reference,
-                                const Results& standard, const Results& candidate) {
-  std::vector<std::string> lines;
-  for (const auto& [name, member] : kOutputs) {
-    const bool wide = member == &Results::lse || member == &Results::dbias || member == &Results::dsinks;
-    const DType stored = wide ? DType::fp32 : c.dtype;
-    const Deviation theirs = deviation(reference.*member, standard.*member, stored);
-    const Deviation ours = deviation(reference.*member, candidate.*member, stored);
-    std::string text;
-    if (!theirs.mismatch.empty()) text += fmt::format("  {} of standard: {}\n", name, theirs.mismatch);
-    if (!ours.mismatch.empty()) text += fmt::format("  {}: {}\n", name, ours.mismatch);
-    const auto rule = [&, name = name](const char* which, double error, double standard, double floor, double size) {
-      const double limit = times_limit * (2 * standard + floor);
-      if (error <= limit) return;
-      text += fmt::format("  {}: {} error {:.3g} > {:.3g} (standard's {:.3g}, {} |ref| {:.3g})\n", name, which, error,
-                          limit, standard, which, size);
-    };
-    rule("max", ours.max, theirs.max, 4 * unit * ours.reference_max, ours.reference_max);
-    rule("mean", ours.mean, theirs.mean, unit * ours.reference_mean, ours.reference_mean);
-    lines.push_back(std::move(text));
-  }
-  return lines;
+DType stored_type(const Case& c, std::vector<double> Results::*output) {
+  const bool wide = output == &Results::lse || output == &Results::dbias || output == &Results::dsinks;
+  return wide ? DType::fp32 : c.dtype;
+}
+
+// What of an output errs by more than times_limit times the rule, its floor counted in `unit`.
+std::string beyond(double times_limit, double unit, const char* name, const Deviation& theirs, const Deviation& ours) {
+  std::string text;
+  if (!theirs.mismatch.empty()) text += fmt::format("  {} of standard: {}\n", name, theirs.mismatch);
+  if (!ours.mismatch.empty()) text += fmt::format("  {}: {}\n", name, ours.mismatch);
+  const auto rule = [&](const char* which, double error, double standard, double floor, double size) {
+    const double limit = times_limit * (2 * standard + floor);
+    if (error <= limit) return;
+    text += fmt::format("  {}: {} error {:.3g} > {:.3g} (standard's {:.3g}, {} |ref| {:.3g})\n", name, which, error,
+                        limit, standard, which, size);
+  };
+  rule("max", ours.max, theirs.max, 4 * unit * ours.reference_max, ours.reference_max);
+  rule("mean", ours.mean, theirs.mean, unit * ours.reference_mean, ours.reference_mean);
+  return text;
 }
 
 }  // namespace
@@ -73,7 +72,8 @@ Deviation deviation(const std::vector<double>& reference, const std::vector<doub
   }
   std::size_t measured = 0;
   for (std::size_t i = 0; i < reference.size(); ++i) {
-    if (!same_kind(reference[i], values[i], stored)) {
+    const bool ordinary = std::abs(reference[i]) < kOrdinary && std::isfinite(values[i]);
+    if (!ordinary && !same_kind(reference[i], values[i], stored)) {
       if (result.mismatch.empty())
         result.mismatch = fmt::format("[{}] is {} instead of {}", i, values[i], reference[i]);
       continue;
@@ -93,22 +93,40 @@ Deviation deviation(const std::vector<double>& reference, const std::vector<doub
   return result;
 }
 
+std::string Judgement::all_broken() const {
+  std::string text;
+  for (const std::string& line : broken) text += line;
+  return text;
+}
+
+Rule::Rule(const Case& c, const Results& reference, const Results& standard)
+    : c_(c),
+      reference_(reference),
+      gross_unit_(std::max(unit_roundoff(c.dtype), unit_roundoff(DType::fp32) * largest_score(reference))) {
+  for (std::size_t i = 0; i < kOutputs.size(); ++i) {
+    const auto member = kOutputs[i].second;
+    standard_[i] = deviation(reference.*member, standard.*member, stored_type(c, member));
+  }
+}
+
+Judgement Rule::judge(const Results& candidate) const {
+  Judgement judgement;
+  for (std::size_t i = 0; i < kOutputs.size(); ++i) {
+    const auto& [name, member] = kOutputs[i];
+    const Deviation ours = deviation(reference_.*member, candidate.*member, stored_type(c_, member));
+    judgement.broken.push_back(beyond(1, unit_roundoff(c_.dtype), name, standard_[i], ours));
+    judgement.gross += beyond(kGross, gross_unit_, name, standard_[i], ours);
+  }
+  return judgement;
+}
+
 std::vector<std::string> exactness_by_output(const Case& c, const Results& reference, const Results& standard,
                                              const Results& candidate) {
-  return beyond(1, unit_roundoff(c.dtype), c, reference, standard, candidate);
+  return Rule(c, reference, standard).judge(candidate).broken;
 }
 
 std::string exactness(const Case& c, const Results& reference, const Results& standard, const Results& candidate) {
-  std::string text;
-  for (const std::string& line : exactness_by_output(c, reference, standard, candidate)) text += line;
-  return text;
-}
-
-std::string gross_errors(const Case& c, const Results& reference, const Results& standard, const Results& candidate) {
-  std::string text;
-  const double unit = std::max(unit_roundoff(c.dtype), unit_roundoff(DType::fp32) * largest_score(reference));
-  for (const std::string& line : beyond(kGross, unit, c, reference, standard, candidate)) text += line;
-  return text;
+  return Rule(c, reference, standard).judge(candidate).all_broken();
 }
 
 void Draws::add(const std::vector<std::string>& by_output) {

@@ -23,14 +23,33 @@ struct Deviation {
 // `stored` is the type of the output: a reference beyond its range must come out as an infinity.
 Deviation deviation(const std::vector<double>& reference, const std::vector<double>& values, DType stored);
 
-// The rule for each output in the order of kOutputs: empty, or a line for what breaks it.
+// What the rule says of a kernel's results.
+struct Judgement {
+  std::vector<std::string> broken;  // for each output in the order of kOutputs: empty, or lines for what breaks it
+  // The lines of what no other draw of values excuses: errors far beyond what the rule allows, and values that are not
+  // finite on one side only.
+  std::string gross;
+
+  std::string all_broken() const;
+};
+
+// The rule for one case. The errors of `standard` are measured once, however many kernels are held to them.
+class Rule {
+ public:
+  Rule(const Case& c, const Results& reference, const Results& standard);  // case and reference stay where they are
+  Judgement judge(const Results& candidate) const;
+
+ private:
+  const Case& c_;
+  const Results& reference_;
+  std::array<Deviation, kOutputs.size()> standard_;  // of the outputs
+  double gross_unit_;                                // a roundoff, of the largest score where that is more
+};
+
+// For one kernel: Judgement::broken, and all its lines.
 std::vector<std::string> exactness_by_output(const Case& c, const Results& reference, const Results& standard,
                                              const Results& candidate);
-// All those lines.
 std::string exactness(const Case& c, const Results& reference, const Results& standard, const Results& candidate);
-// The lines of what no other draw of values excuses: errors far beyond what the rule allows, and values that are
-// not finite on one side only.
-std::string gross_errors(const Case& c, const Results& reference, const Results& standard, const Results& candidate);
 
 // The rule compares two roundings of the same values, and one draw of values may favour either: a kernel with exactly
 // standard's error breaks it now and then. A case that breaks it is drawn anew, many times, and each output must keep
