@@ -15,15 +15,12 @@
 #include "attention/kernel.h"
 #include "attention/validate.h"
 #include "core/half.h"
+#include "support/sanitized.h"
 
 namespace strobe {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kTries = 100000;  // a sanitizer makes each ten times as long
-#else
-constexpr std::uint64_t kTries = 1000000;
-#endif
+constexpr std::uint64_t kTries = test::kSanitized ? 100000 : 1000000;  // a sanitizer makes each ten times as long
 
 using Shape = std::array<std::int64_t, 4>;
 

@@ -16,18 +16,13 @@
 #include "support/check.h"
 #include "support/isa_scope.h"
 #include "support/run.h"
+#include "support/sanitized.h"
 
 namespace strobe::test {
 namespace {
 
 constexpr DType kDTypes[] = {DType::fp32, DType::fp16, DType::bf16};
 constexpr std::size_t kMegabyte = 1 << 20;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 // One head of s rows and keys, without memory: for queries.
 Attention bare(DType dtype, std::int64_t s, std::int64_t d) {

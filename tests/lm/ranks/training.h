@@ -10,11 +10,12 @@
 #include "lm/data_parallel/parallel_model.h"
 #include "lm/memory.h"
 #include "lm/text.h"
+#include "support/sanitized.h"
 
 namespace strobe::test {
 
 inline constexpr std::int64_t kBatch = 4;
-inline constexpr int kSteps = 5;
+inline constexpr int kSteps = kSanitized ? 2 : 5;
 inline constexpr std::int64_t kBucketBytes = 200'000;  // several buckets; some calls are rings, some MPI's own
 
 // 0.14 M parameters.
