@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "support/check.h"
 #include "support/compare.h"
 #include "support/isa_scope.h"
 #include "support/run.h"
@@ -102,7 +103,7 @@ TEST_P(Determinism, AnyNumberOfThreads) {
     const Data data(c);
     for (const char* kernel : {"flash2", "standard", "reference"}) {
       for (const std::string& isa :
-           std::string(kernel) == "flash2" ? available_isas() : std::vector<std::string>{"generic"}) {
+           std::string(kernel) == "flash2" ? isas_for(c.dtype) : std::vector<std::string>{"generic"}) {
         const IsaScope scope(isa);
         const Results one = kSanitized ? Results{} : run(data, {.kernel = kernel, .threads = 1}).results;
         for (const int threads : kThreads) {
@@ -136,7 +137,7 @@ TEST_P(Determinism, Repeated) {
   const auto repeat = [](const Case& c, int times) {
     SCOPED_TRACE(describe(c));
     const Data data(c);
-    for (const std::string& isa : available_isas()) {
+    for (const std::string& isa : isas_for(c.dtype)) {
       const IsaScope scope(isa);
       const Results first = run(data, {.kernel = "flash2", .threads = 3}).results;
       for (int i = 1; i < times; ++i) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attention/cpu/isa.h"
 #include "support/compare.h"
 #include "support/isa_scope.h"
 
@@ -40,6 +41,12 @@ void expect_near(const Case& c, const Results& reference, const Results& results
   }
 }
 
+std::vector<std::string> isas_for(DType dtype) {
+  std::vector<std::string> names = available_isas();
+  std::erase_if(names, [&](const std::string& name) { return name != cpu::choose_isa(dtype, name.c_str()).name; });
+  return names;
+}
+
 void check(const Data& data, Kernels kernels, double limit) {
   SCOPED_TRACE(describe(data.c));
   const Results reference = oracle(data);
@@ -50,7 +57,7 @@ void check(const Data& data, Kernels kernels, double limit) {
   };
   expect({.kernel = "reference"}, "reference");
   if (kernels == Kernels::all) expect({.kernel = "standard", .threads = 2}, "standard");
-  for (const std::string& isa : available_isas()) {
+  for (const std::string& isa : isas_for(data.c.dtype)) {
     const IsaScope scope(isa);
     expect({.kernel = "flash2", .threads = 2, .own_workspace = true}, "flash2 " + isa);
   }
