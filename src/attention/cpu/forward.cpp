@@ -1,9 +1,11 @@
 // flash2's forward pass on the CPU: for each group of units, pack K and V once, then work off row blocks, then
-// combine ranges of keys where a row block was split. Order and blocks do not depend on the number of threads.
+// combine ranges of keys where a row block was split. Where units are many, each is one thread's alone. Blocks, and the
+// order within a row, do not depend on the number of threads.
 #include <cmath>
 #include <limits>
 
 #include "attention/cpu/flash2.h"
+#include "attention/cpu/step_flow.h"
 #include "device/host/thread_pool.h"
 
 namespace strobe::cpu {
@@ -18,8 +20,9 @@ struct Scratch {
   float* o;              // O^T                             [panels][dv_rows][n]
   float* max;            //                                 [panels][n]
   float* sum;            //                                 [panels][n]
-  float* scores;         //                                 [block_keys][n]
-  char* weights;         // N operand, where converted      [block_keys][n]
+  float* scores;         //                                 [copies][block_keys][n]
+  char* weights;         // N operand, where converted      [copies][block_keys][n]
+  float* shrink;         //                                 [copies][n]
   std::uint32_t* words;  // with dropout                    [block_keys][n]
   char* k;               // one block, where not prepacked  [block_keys][d_steps]
   char* v;               //                                 [dv_rows][block_keys]
@@ -38,7 +41,7 @@ struct Workspace {
 };
 
 Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
-  const std::int64_t n = plan.isa->n, block = plan.block_keys, e = plan.element;
+  const std::int64_t n = plan.isa->n, block = plan.block_keys, e = plan.element, copies = StepFlow::copies(plan);
   Workspace w{};
   w.scratch = carver.take<Scratch>(plan.threads);
   for (int thread = 0; thread < plan.threads; ++thread) {
@@ -47,8 +50,9 @@ Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
     s.o = carver.take<float>(plan.panels * plan.dv_rows * n);
     s.max = carver.take<float>(plan.panels * n);
     s.sum = carver.take<float>(plan.panels * n);
-    s.scores = carver.take<float>(block * n);
-    s.weights = e == 4 ? nullptr : carver.bytes(block * n * e);
+    s.scores = carver.take<float>(copies * block * n);
+    s.weights = e == 4 ? nullptr : carver.bytes(copies * block * n * e);
+    s.shrink = carver.take<float>(copies * n);
     s.words = problem.dropout.p > 0 ? carver.take<std::uint32_t>(block * n) : nullptr;
     s.k = plan.prepack ? nullptr : carver.bytes(block * plan.d_steps * e);
     s.v = plan.prepack ? nullptr : carver.bytes(block * plan.dv_rows * e);
@@ -77,6 +81,16 @@ class Forward {
       : problem_(problem), plan_(plan), isa_(*plan.isa), workspace_(workspace), pack_(isa_) {}
 
   bool run() {
+    if (plan_.unit_tasks) {
+      parallel_for(plan_.threads, plan_.units, [&](int thread, std::int64_t unit) {
+        Scratch& s = workspace_.scratch[thread];
+        for (std::int64_t b = 0; b < plan_.key_blocks; ++b)
+          pack_block(s, unit_at(problem_, unit), b, packed(thread, b));
+        for (std::int64_t index = 0; index < plan_.row_blocks && pack_.fits(); ++index)
+          attend(s, unit, thread, index, 0);
+      });
+      return pack_.fits();
+    }
     for (std::int64_t first = 0; first < plan_.units; first += plan_.group_units) {
       const std::int64_t units = std::min(plan_.group_units, plan_.units - first);
       if (plan_.prepack) {
@@ -86,11 +100,11 @@ class Forward {
         });
       }
       if (!pack_.fits()) return false;
-      // The last rows of a causal mask see most keys: longest first.
+      // Unit by unit, so that K and V stay in cache; the last rows of a causal mask see most keys: longest first.
       const std::int64_t tasks = units * plan_.row_blocks * plan_.splits;
       parallel_for(plan_.threads, tasks, [&](int thread, std::int64_t task) {
-        const std::int64_t u = task % units, split = task / units % plan_.splits;
-        const std::int64_t index = plan_.row_blocks - 1 - task / (units * plan_.splits);
+        const std::int64_t of_unit = plan_.row_blocks * plan_.splits, u = task / of_unit;
+        const std::int64_t split = task % plan_.splits, index = plan_.row_blocks - 1 - task % of_unit / plan_.splits;
         attend(workspace_.scratch[thread], first + u, u, index, split);
       });
       if (plan_.splits > 1) {
@@ -143,16 +157,19 @@ class Forward {
     }
     const std::int64_t first = std::max(split * plan_.split_blocks, lo / std::int64_t{plan_.block_keys});
     const std::int64_t last = std::min((split + 1) * plan_.split_blocks, ceil_div(hi, plan_.block_keys));
+    StepFlow flow(plan_, s.scores, s.weights, s.shrink);
     for (std::int64_t b = first; b < last; ++b) {
       std::uint8_t v_odd = 0;
       KvBlock kv{s.k, s.v, &v_odd};
       if (plan_.prepack) {
         kv = packed(u, b);
       } else {
+        flow.drain();
         pack_block(s, unit, b, kv);
       }
-      attend_block(s, unit, options, panels, b, kv);
+      attend_block(s, unit, options, panels, b, kv, flow);
     }
+    flow.drain();
     for (int p = 0; p < panels; ++p) {
       float* const o = s.o + p * plan_.dv_rows * isa_.n;
       const float* const max = s.max + p * isa_.n;
@@ -178,7 +195,7 @@ class Forward {
   }
 
   void attend_block(Scratch& s, const Unit& unit, const ScoreOptions& options, int panels, std::int64_t b,
-                    const KvBlock& kv) const {
+                    const KvBlock& kv, StepFlow& flow) const {
     const std::int64_t first = b * plan_.block_keys;
     ForwardStep step{};
     step.k = kv.k;
@@ -189,8 +206,6 @@ class Forward {
     step.d_steps = plan_.d_steps;
     step.dv_rows = plan_.dv_rows;
     step.options = &options;
-    step.scores = s.scores;
-    step.weights = s.weights;
     step.words = s.words;
     step.dtype = problem_.dtype;
     step.dv = static_cast<int>(problem_.dv);
@@ -205,7 +220,7 @@ class Forward {
       step.o = s.o + p * plan_.dv_rows * isa_.n;
       step.max = s.max + p * isa_.n;
       step.sum = s.sum + p * isa_.n;
-      isa_.forward_step(step);
+      flow.push(step);
     }
   }
 

@@ -108,6 +108,7 @@ struct ForwardStep {
   float* sum;                 // running sum of exp(score - max)                   [n]
   float* scores;              // scratch                                           [block_keys][n]
   void* weights;              // scratch, the weights as N operand                 [block_keys][n]
+  float* shrink;              // scratch, where steps flow: what o is multiplied with before output is added  [n]
   std::uint32_t* words;       // scratch, with dropout only                        [block_keys][n]
   const void* const* v_rows;  // rows of V in the caller's memory, where some are not finite; else null
   DType dtype;
@@ -198,6 +199,9 @@ struct Isa {
   void (*multiply_n)(const Multiply&);
   void (*multiply_cols)(const Multiply&);
   void (*forward_step)(const ForwardStep&);
+  // Of three neighbours in the order of steps, the output of the first, the weights of the second and the scores of the
+  // third; null where there is none, and the function itself where the instruction set gains nothing from it.
+  void (*forward_flow)(const ForwardStep*, const ForwardStep*, const ForwardStep*);
   void (*backward_step)(const BackwardStep&);
   void (*store_lanes)(const StoreLanes&);
   void (*store_cols)(const StoreCols&);

@@ -62,6 +62,7 @@ struct EngineAmx : AmxPanels<Parts> {
   static constexpr int kCols = 32;
   static constexpr int kK = 32;
   static constexpr int kP = 2;
+  static constexpr int kProductsOfChunk = Parts == 1 ? 1 : 6;
 
   static void begin() {
     static constexpr TileConfig kConfig;
@@ -76,16 +77,37 @@ struct EngineAmx : AmxPanels<Parts> {
     products<Width>(m, 0, n, steps, 1, c, accumulate);
   }
 
-  template <int Width>
-  static void products(const Element* m, std::ptrdiff_t m_stride, const Element* n, int steps, int panels, float* c,
-                       bool accumulate) {
+  // meanwhile() is called kProductsOfChunk times a chunk, for vectors to work while tiles are multiplied.
+  struct Nothing {
+    STROBE_INLINE void operator()() const {}
+  };
+  template <int Width, class Meanwhile = Nothing>
+  STROBE_INLINE static void products(const Element* m, std::ptrdiff_t m_stride, const Element* n, int steps, int panels,
+                                     float* c, bool accumulate, Meanwhile&& meanwhile = {}) {
     static_assert(Width == 32);
-    if (accumulate && Parts > 1) return add_products(m, m_stride, n, steps, panels, c);
+    if (accumulate && Parts > 1) return add_products(m, m_stride, n, steps, panels, c, kOnes, meanwhile);
     for (int i = 0; i < panels; ++i, m += m_stride, c += kM * Width) {
       accumulate ? load_sums(c) : clear_sums();
-      for (int t = 0; t < steps; t += kK) multiply_chunk(m + t * kM, n + t * kN);
+      for (int t = 0; t < steps; t += kK) multiply_chunk(m + t * kM, n + t * kN, meanwhile);
       store_sums(c);
     }
+  }
+
+  // C_i = C_i * factor + M_i N, a factor [32] for each lane. C is added at the end: begun with it, each product of
+  // parts would be rounded to its size. A panel's sums are added while the next panel's first chunk is multiplied.
+  template <class Meanwhile>
+  STROBE_INLINE static void add_products(const Element* m, std::ptrdiff_t m_stride, const Element* n, int steps,
+                                         int panels, float* c, const float* factor, Meanwhile&& meanwhile) {
+    alignas(64) float sums[2][kM * kN];
+    if (steps == 0 || panels == 0) return;
+    for (int i = 0; i < panels; ++i, m += m_stride) {
+      clear_sums();
+      multiply_chunk(m, n, meanwhile);
+      if (i > 0) add(sums[(i - 1) % 2], factor, c + (i - 1) * kM * kN);
+      for (int t = kK; t < steps; t += kK) multiply_chunk(m + t * kM, n + t * kN, meanwhile);
+      store_sums(sums[i % 2]);
+    }
+    add(sums[(panels - 1) % 2], factor, c + (panels - 1) * kM * kN);
   }
 
   STROBE_INLINE static void lanes_to_m(const F32 (&rows)[2], int r, int v, Element* out) {
@@ -118,6 +140,8 @@ struct EngineAmx : AmxPanels<Parts> {
   }
 
  private:
+  alignas(64) static constexpr float kOnes[kN] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                                  1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   static constexpr std::ptrdiff_t kRowM = kK * 2, kRowN = kN * kP * 2, kRowC = kN * 4;  // bytes
 
   static std::uint16_t* words(Element* at) { return reinterpret_cast<std::uint16_t*>(at); }
@@ -171,27 +195,17 @@ struct EngineAmx : AmxPanels<Parts> {
     tile_store<3>(c + 16 * kN + 16, kRowC);
   }
 
-  // In parts, C is added at the end: begun with it, each product of parts would be rounded to its size. A panel's sums
-  // are added while the next panel's first chunk is multiplied.
-  static void add_products(const Element* m, std::ptrdiff_t m_stride, const Element* n, int steps, int panels,
-                           float* c) {
-    alignas(64) float sums[2][kM * kN];
-    if (steps == 0 || panels == 0) return;
-    for (int i = 0; i < panels; ++i, m += m_stride) {
-      clear_sums();
-      multiply_chunk(m, n);
-      if (i > 0) add(sums[(i - 1) % 2], c + (i - 1) * kM * kN);
-      for (int t = kK; t < steps; t += kK) multiply_chunk(m + t * kM, n + t * kN);
-      store_sums(sums[i % 2]);
+  STROBE_INLINE static void add(const float* sums, const float* factor, float* c) {
+    const F32 low = load(factor), high = load(factor + kLanes);
+    for (int i = 0; i < kM * kN; i += kN) {
+      store(c + i, fma(load(c + i), low, load(sums + i)));
+      store(c + i + kLanes, fma(load(c + i + kLanes), high, load(sums + i + kLanes)));
     }
-    add(sums[(panels - 1) % 2], c + (panels - 1) * kM * kN);
-  }
-  STROBE_INLINE static void add(const float* sums, float* c) {
-    for (int i = 0; i < kM * kN; i += kLanes) store(c + i, load(c + i) + load(sums + i));
   }
 
   // Small products before large ones, as far as each step changes one operand.
-  STROBE_INLINE static void multiply_chunk(const Element* m_chunk, const Element* n_chunk) {
+  template <class Meanwhile>
+  STROBE_INLINE static void multiply_chunk(const Element* m_chunk, const Element* n_chunk, Meanwhile& meanwhile) {
     const auto* m = reinterpret_cast<const std::uint16_t*>(m_chunk);
     const auto* n = reinterpret_cast<const std::uint16_t*>(n_chunk);
     constexpr int kPartM = kM * kK, kPartN = kN * kK;
@@ -200,20 +214,27 @@ struct EngineAmx : AmxPanels<Parts> {
       load_m(m + 2 * kPartM);
       load_n(n);
       multiply_tiles();
+      meanwhile();
       load_m(m + kPartM);
       multiply_tiles();
+      meanwhile();
       load_n(n + kPartN);
       multiply_tiles();
+      meanwhile();
       load_m(m);
       multiply_tiles();
+      meanwhile();
       load_n(n + 2 * kPartN);
       multiply_tiles();
+      meanwhile();
       load_n(n);
       multiply_tiles();
+      meanwhile();
     } else {
       load_m(m);
       load_n(n);
       multiply_tiles();
+      meanwhile();
     }
   }
 };

@@ -114,18 +114,25 @@ void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
   }
 }
 
-template <class Engine, bool Convert>
-void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
+// Whether some lane is not near.
+template <class Engine>
+bool any_far(const ForwardStep& a, float unit) {
   I32 far{};
   for (int v = 0; v < Engine::kN / kLanes; ++v) {
     far |= ~near_lanes(*a.options, finite_max(load(a.max + v * kLanes)) * unit);
   }
+  return any(far);
+}
+
+template <class Engine, bool Convert>
+void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
+  const bool far = any_far<Engine>(a, unit);
   if (a.options->dropout) {
-    any(far) ? exponentiate<Engine, false, Convert, true>(a, range, unit)
-             : exponentiate<Engine, true, Convert, true>(a, range, unit);
+    far ? exponentiate<Engine, false, Convert, true>(a, range, unit)
+        : exponentiate<Engine, true, Convert, true>(a, range, unit);
   } else {
-    any(far) ? exponentiate<Engine, false, Convert, false>(a, range, unit)
-             : exponentiate<Engine, true, Convert, false>(a, range, unit);
+    far ? exponentiate<Engine, false, Convert, false>(a, range, unit)
+        : exponentiate<Engine, true, Convert, false>(a, range, unit);
   }
 }
 
@@ -143,14 +150,23 @@ void accumulate_isolated(const ForwardStep& a, const TileRange& range) {
   }
 }
 
+// Rows of the block's tile that some lane sees, at the grain of products.
+struct KeyRange {
+  int first, last;
+};
+template <class Engine>
+KeyRange key_range(const ForwardStep& a) {
+  const int first = clamp(a.lanes->lo_min - a.key_begin, 0, a.block_keys) / kStep<Engine> * kStep<Engine>;
+  const int seen = clamp(a.lanes->hi_max - a.key_begin, 0, a.key_count);
+  return {first, first < seen ? round_up(seen, kStep<Engine>) : first};
+}
+
 template <class Engine>
 void forward_step(const ForwardStep& a) {
   using Element = typename Engine::Element;
   constexpr int kM = Engine::kM, kN = Engine::kN, kV = kN / kLanes;
-  const int first = clamp(a.lanes->lo_min - a.key_begin, 0, a.block_keys) / kStep<Engine> * kStep<Engine>;
-  const int seen = clamp(a.lanes->hi_max - a.key_begin, 0, a.key_count);
-  if (first >= seen) return;
-  const int last = round_up(seen, kStep<Engine>);
+  const auto [first, last] = key_range<Engine>(a);
+  if (first >= last) return;
   const TileRange range = tile_range(*a.lanes, a.key_begin, first, last);
   const ScoreOptions& options = *a.options;
   const ProductScope<Engine> scope;

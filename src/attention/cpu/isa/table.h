@@ -19,6 +19,7 @@
 
 #include "attention/cpu/isa.h"
 #include "attention/cpu/isa/backward_step.h"
+#include "attention/cpu/isa/forward_flow.h"
 #include "attention/cpu/isa/forward_step.h"
 #include "attention/cpu/isa/pack.h"
 #include "attention/cpu/isa/store.h"
@@ -71,6 +72,8 @@ constexpr Isa make_isa(const char* name) {
   isa.multiply_n = multiply<Engine, Engine::kN>;
   isa.multiply_cols = multiply<Engine, Engine::kCols>;
   isa.forward_step = forward_step<Engine>;
+  isa.forward_flow = nullptr;
+  if constexpr (requires { Engine::kProductsOfChunk; }) isa.forward_flow = forward_flow<Engine>;
   isa.backward_step = backward_step<Engine>;
   isa.store_lanes = store_lanes<Engine>;
   isa.store_cols = store_cols<Engine>;

@@ -1,0 +1,179 @@
+// Three forward steps at once, for engines whose products leave the vector units free: the output of one, the weights
+// of the next, the scores of the one after. Weights are made row by row between the multiplies of tiles, so that both
+// kinds of units work at the same time. Each alone does what forward_step.h does.
+#pragma once
+
+#include "attention/cpu/isa/forward_step.h"
+
+namespace strobe::cpu {
+namespace {
+
+// 2^x of several vectors as exp2 in simd.h, step by step for all of them: one after the other, the chains of dependent
+// operations would fill the scheduler.
+template <int Degree, int Count>
+STROBE_INLINE void exp2_together(F32 (&x)[Count]) {
+  constexpr const Coefficient* c = kExp2<Degree>;
+  const F32 magic = broadcast(0x1.8p23f + 127);
+  F32 shifted[Count], y[Count];
+  const auto each = [](auto&& body) STROBE_INLINE_LAMBDA {
+#pragma GCC unroll 8
+    for (int i = 0; i < Count; ++i) body(i);
+  };
+  each([&](int i) STROBE_INLINE_LAMBDA { x[i] = max_keep_nan(broadcast(-127.0f), x[i]); });
+  each([&](int i) STROBE_INLINE_LAMBDA { shifted[i] = x[i] + magic; });
+  each([&](int i) STROBE_INLINE_LAMBDA { y[i] = shifted[i] - magic; });
+  each([&](int i) STROBE_INLINE_LAMBDA { x[i] -= y[i]; });
+  each([&](int i) STROBE_INLINE_LAMBDA { y[i] = horner(broadcast(c[0].lanes[0]), x[i], c[1]); });
+#pragma GCC unroll 6
+  for (int k = 2; k <= Degree; ++k) {
+    each([&](int i) STROBE_INLINE_LAMBDA { y[i] = horner(y[i], x[i], c[k]); });
+  }
+  each([&](int i) STROBE_INLINE_LAMBDA { x[i] = y[i] * as_float(as_bits(shifted[i]) << 23); });
+}
+
+// Scores of a step become weights, two rows at a time, and their sum is added to the row's. For rows that are near
+// (forward_step.h), without dropout.
+template <class Engine>
+class WeightRows {
+ public:
+  WeightRows(const ForwardStep& a, const TileRange& range, float unit)
+      : scores_(a.scores),
+        out_(static_cast<Element*>(a.weights) - range.first * kN),
+        sums_(a.sum),
+        row_(range.first),
+        last_(range.last),
+        factor_(broadcast(unit)) {
+    for (int v = 0; v < kV; ++v) minus_exponent_[v] = finite_max(load(a.max + v * kLanes)) * -unit;
+  }
+
+  int groups() const { return (last_ - row_) / kRows; }
+
+  STROBE_INLINE void advance() {
+    F32 weight[kRows * kV];
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows * kV; ++i) {
+      weight[i] =
+          fma(load(scores_ + (row_ + i % kRows) * kN + i / kRows * kLanes), factor_, minus_exponent_[i / kRows]);
+    }
+    exp2_together<kDegree>(weight);
+#pragma GCC unroll 2
+    for (int v = 0; v < kV; ++v) {
+      const F32* const of_v = weight + v * kRows;
+#pragma GCC unroll 4
+      for (int i = 0; i < kRows; i += 2) {
+        const F32 pair[2] = {of_v[i], of_v[i + 1]};
+        Engine::lanes_to_n(pair, row_ + i, v, out_);
+        sum_[v] += sum_all(pair);
+      }
+    }
+    row_ += kRows;
+    if (kCareful && row_ % 32 == 0) {  // a long plain sum of like weights drifts by several units
+#pragma GCC unroll 2
+      for (int v = 0; v < kV; ++v) {
+        total_[v].add(sum_[v]);
+        sum_[v] = F32{};
+      }
+    }
+  }
+
+  STROBE_INLINE void finish() {
+    while (row_ < last_) advance();
+    for (int v = 0; v < kV; ++v) {
+      total_[v].add(sum_[v]);
+      store(sums_ + v * kLanes, load(sums_ + v * kLanes) + total_[v].value);
+    }
+  }
+
+ private:
+  using Element = typename Engine::Element;
+  static constexpr int kN = Engine::kN, kV = kN / kLanes, kRows = 2;
+  static constexpr bool kCareful = Engine::kCompute == DType::fp32;
+  static constexpr int kDegree = kCareful ? 6 : 3;
+  static_assert(kV == 2);
+
+  const float* scores_;
+  Element* out_;
+  float* sums_;
+  std::ptrdiff_t row_, last_;
+  F32 factor_, minus_exponent_[kV], sum_[kV]{};
+  CarefulSum total_[kV]{{F32{}}, {F32{}}};
+};
+
+// Called between multiplies, `calls` times: makes an even share of the rows each time.
+template <class Rows>
+class Interleaved {
+ public:
+  Interleaved(Rows& rows, int calls) : rows_(rows), share_(calls > 0 ? rows.groups() * kOne / calls : 0) {}
+  STROBE_INLINE void operator()() {
+    for (credit_ += share_; credit_ >= kOne; credit_ -= kOne) rows_.advance();
+  }
+
+ private:
+  static constexpr int kOne = 1 << 12;
+  Rows& rows_;
+  int share_, credit_ = 0;
+};
+
+template <class Engine>
+int chunks_of(const ForwardStep* a, int other) {
+  if (!a) return 0;
+  const KeyRange keys = key_range<Engine>(*a);
+  return (keys.last - keys.first) / Engine::kM * other / Engine::kK;
+}
+
+template <class Engine, class Meanwhile>
+STROBE_INLINE void score_products(const ForwardStep& a, Meanwhile&& meanwhile) {
+  using Element = typename Engine::Element;
+  constexpr int kM = Engine::kM, kN = Engine::kN;
+  const KeyRange keys = key_range<Engine>(a);
+  Engine::template products<kN>(static_cast<const Element*>(a.k) + static_cast<std::ptrdiff_t>(keys.first) * a.d_steps,
+                                static_cast<std::ptrdiff_t>(kM) * a.d_steps, static_cast<const Element*>(a.q),
+                                a.d_steps, (keys.last - keys.first) / kM, a.scores + keys.first * kN, false, meanwhile);
+}
+
+template <class Engine, class Meanwhile>
+STROBE_INLINE void output_products(const ForwardStep& a, Meanwhile&& meanwhile) {
+  using Element = typename Engine::Element;
+  constexpr int kM = Engine::kM;
+  const KeyRange keys = key_range<Engine>(a);
+  Engine::add_products(static_cast<const Element*>(a.v) + keys.first * kM,
+                       static_cast<std::ptrdiff_t>(kM) * a.block_keys, static_cast<const Element*>(a.weights),
+                       keys.last - keys.first, a.dv_rows / kM, a.o, a.shrink, meanwhile);
+}
+
+// Any of the three may be null. Each step has keys that a lane sees; neighbours have other scores, weights and shrink.
+template <class Engine>
+void forward_flow(const ForwardStep* before, const ForwardStep* step, const ForwardStep* next) {
+  const ProductScope<Engine> scope;
+  const auto products = [&](auto&& meanwhile) STROBE_INLINE_LAMBDA {
+    if (before) output_products<Engine>(*before, meanwhile);
+    if (next) score_products<Engine>(*next, meanwhile);
+  };
+  const auto nothing = [] {};
+  if (!step) return products(nothing);
+
+  const ForwardStep& a = *step;
+  const ScoreOptions& options = *a.options;
+  const KeyRange keys = key_range<Engine>(a);
+  const TileRange range = tile_range(*a.lanes, a.key_begin, keys.first, keys.last);
+  const float unit = options.exponent_factor();
+  if (!options.plain) {
+    apply_options<Engine>(options, *a.lanes, a.key_begin, a.key_count, range, a.scores, nullptr);
+  }
+  update_max<Engine>(a, range, unit, a.shrink);
+  for (int v = 0; v < Engine::kN; v += kLanes) store(a.sum + v, load(a.sum + v) * load(a.shrink + v));
+
+  if (options.dropout || any_far<Engine>(a, unit)) {
+    if (options.dropout) draw_words<Engine>(options, *a.lanes, a.key_begin, keys.first, keys.last, a.words);
+    exponentiate<Engine, true>(a, range, unit);
+    return products(nothing);
+  }
+  WeightRows<Engine> rows(a, range, unit);
+  const int chunks =
+      chunks_of<Engine>(before, before ? before->dv_rows : 0) + chunks_of<Engine>(next, next ? next->d_steps : 0);
+  products(Interleaved(rows, chunks * Engine::kProductsOfChunk));
+  rows.finish();
+}
+
+}  // namespace
+}  // namespace strobe::cpu

@@ -1,0 +1,61 @@
+// The forward steps of a row block, one after the other, or, where the instruction set has it, three neighbours at once
+// (Isa::forward_flow). Called by forward.cpp; one for each thread.
+#pragma once
+
+#include <algorithm>
+
+#include "attention/cpu/plan.h"
+
+namespace strobe::cpu {
+
+class StepFlow {
+ public:
+  // Where steps flow, neighbours have scratch of their own.
+  static int copies(const Plan& plan) { return flows(plan) ? 2 : 1; }
+
+  // Scratch [copies][block_keys][n], shrink [copies][n].
+  StepFlow(const Plan& plan, float* scores, char* weights, float* shrink)
+      : plan_(plan), flows_(flows(plan)), scores_(scores), weights_(weights), shrink_(shrink) {}
+
+  // All of the step but its scratch is given, and stays as it is until drain().
+  void push(const ForwardStep& given) {
+    if (std::max(given.lanes->lo_min, given.key_begin) >=
+        std::min(given.lanes->hi_max, given.key_begin + given.key_count)) {
+      return;  // no lane sees a key
+    }
+    const bool alone = !flows_ || given.v_rows;
+    if (alone) drain();
+    ForwardStep& step = steps_[count_ % 3];
+    step = given;
+    const std::int64_t copy = flows_ ? count_ % 2 : 0, tile = std::int64_t{plan_.block_keys} * plan_.isa->n;
+    step.scores = scores_ + copy * tile;
+    step.weights = weights_ ? weights_ + copy * tile * plan_.element : nullptr;
+    step.shrink = shrink_ + copy * plan_.isa->n;
+    if (alone) return plan_.isa->forward_step(step);
+    plan_.isa->forward_flow(back(2), back(1), &step);
+    ++count_;
+  }
+
+  // Finishes the steps in flight.
+  void drain() {
+    if (count_ == 0) return;
+    plan_.isa->forward_flow(back(2), back(1), nullptr);
+    plan_.isa->forward_flow(back(1), nullptr, nullptr);
+    count_ = 0;
+  }
+
+ private:
+  static bool flows(const Plan& plan) { return plan.isa->forward_flow && plan.piece == kLongPiece; }
+
+  const ForwardStep* back(std::int64_t by) const { return by <= count_ ? &steps_[(count_ - by) % 3] : nullptr; }
+
+  const Plan& plan_;
+  bool flows_;
+  float* scores_;
+  char* weights_;
+  float* shrink_;
+  ForwardStep steps_[3];
+  std::int64_t count_ = 0;  // since the last drain
+};
+
+}  // namespace strobe::cpu
