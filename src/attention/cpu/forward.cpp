@@ -231,14 +231,16 @@ class Forward {
     const std::int64_t first = block.first + p * n;
     float divisor[kMaxLanes];
     for (int lane = 0; lane < n; ++lane) {
-      const std::int64_t row = first + std::min(lane, count - 1), head = unit.head_of(problem_, row);
-      const std::int64_t i = row % unit.extent.q_length;
-      const Interval seen = problem_.allowed(unit.extent, i);
+      const std::int64_t row = first + std::min(lane, count - 1);
       double largest = max[lane], total = sum[lane], shrink = 1;
-      if (problem_.sinks && seen.lo < seen.hi) {  // a row without keys keeps LSE -inf
-        largest = std::max(largest, static_cast<double>(problem_.sinks[head]));
-        shrink = total == 0 ? 0 : std::exp(max[lane] - largest);
-        total = total * shrink + (largest == -kInfinity ? 0 : std::exp(problem_.sinks[head] - largest));
+      if (problem_.sinks) {
+        const Interval seen = problem_.allowed(unit.extent, row % unit.extent.q_length);
+        if (seen.lo < seen.hi) {  // a row without keys keeps LSE -inf
+          const double sink = problem_.sinks[unit.head_of(problem_, row)];
+          largest = std::max(largest, sink);
+          shrink = total == 0 ? 0 : std::exp(max[lane] - largest);
+          total = total * shrink + (largest == -kInfinity ? 0 : std::exp(sink - largest));
+        }
       }
       divisor[lane] = static_cast<float>(total * (1.0 - problem_.dropout.p) / shrink) * isa_.boost;
       if (total == 0) {  // fully masked, whatever V holds
@@ -246,6 +248,7 @@ class Forward {
         divisor[lane] = 1;
       }
       if (problem_.lse && lane < count) {
+        const std::int64_t head = unit.head_of(problem_, row), i = row % unit.extent.q_length;
         problem_.lse[problem_.lse_index(unit.b, head, unit.extent.q_begin, i)] =
             total == 0 ? -kInfinity : static_cast<float>(largest + std::log(total));
       }

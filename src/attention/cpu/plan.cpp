@@ -41,7 +41,8 @@ bool whole_rows(const Problem& problem, const Isa& isa, const Extent& longest) {
   return problem.pass == Pass::backward && longest.k_length <= (few_rows ? 2304 : 384);
 }
 
-int piece_of_scores(const Problem& problem, const Extent& longest) {
+int piece_of_scores(const Problem& problem, const Isa& isa, const Extent& longest) {
+  if (isa.compute != DType::fp32 || isa.parts > 1) return kLongPiece;
   const std::int64_t tile = std::min(longest.q_length, kSmallProduct) * std::min(longest.k_length, kSmallProduct);
   return tile * std::max(problem.d, problem.dv) <= kSmallProduct ? kShortPiece : kLongPiece;
 }
@@ -135,7 +136,7 @@ Plan make_plan(const Problem& problem, Parts parts) {
   plan.key_blocks = ceil_div(problem.max_k, plan.block_keys);
   set_panels(problem, panels_per_block(problem, isa, plan.units), plan);
   plan.whole_rows = whole_rows(problem, isa, longest);
-  plan.piece = piece_of_scores(problem, longest);
+  plan.piece = piece_of_scores(problem, isa, longest);
   set_prepack(problem, plan);
   const std::int64_t bytes = unit_bytes(problem, plan);
   plan.group_units =
@@ -191,10 +192,12 @@ void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, in
   lanes.hi_min = std::numeric_limits<std::int32_t>::max();
   const std::int64_t offset = problem.offset(unit.extent);
   const bool options = problem.has_bias || problem.alibi_slopes || problem.sinks || problem.dropout.p > 0;
+  std::int64_t head = unit.head_of(problem, first), i = first % unit.extent.q_length;
   for (int lane = 0; lane < n; ++lane) {
-    const std::int64_t row = first + std::min(lane, count - 1);
-    const std::int64_t head = unit.head_of(problem, row);
-    const std::int64_t i = row % unit.extent.q_length;
+    if (lane > 0 && lane < count && ++i == unit.extent.q_length) {
+      ++head;
+      i = 0;
+    }
     Interval seen = problem.allowed(unit.extent, i);
     // A bias may mask a whole row; nothing of such a row, and nothing that it reads, may show in a gradient.
     if (problem.lse_in && problem.lse_in[problem.lse_index(unit.b, head, unit.extent.q_begin, i)] ==
@@ -228,15 +231,10 @@ void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, in
 
 void query_rows(const Problem& problem, const Unit& unit, const ConstView& view, std::int64_t first, int count,
                 int padded, const void** rows) {
-  std::int64_t head = -1;
-  Rows of_head{};
-  for (int r = 0; r < count; ++r) {
-    const std::int64_t next = unit.head_of(problem, first + r);
-    if (next != head) {
-      head = next;
-      of_head = problem.rows(view, unit.b, head, unit.extent.q_begin);
-    }
-    rows[r] = of_head[(first + r) % unit.extent.q_length];
+  const std::int64_t length = unit.extent.q_length;
+  for (int r = 0; r < count;) {  // head by head
+    const Rows of_head = problem.rows(view, unit.b, unit.head_of(problem, first + r), unit.extent.q_begin);
+    for (std::int64_t i = (first + r) % length; i < length && r < count; ++i, ++r) rows[r] = of_head[i];
   }
   std::fill(rows + count, rows + padded, nullptr);
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "attention/cpu/isa/engine_avx512bf16.h"
+#include "attention/cpu/isa/exp2_together.h"
 
 namespace strobe::cpu {
 namespace {
@@ -51,11 +52,13 @@ template <>
 struct AmxPanels<1> : PairPack<Bf16Reader, 32, 32> {
   using Element = std::uint16_t;
   static constexpr DType kCompute = DType::bf16;
+  static constexpr float kBoost = 1;
 };
 
 template <int Parts>
 struct EngineAmx : AmxPanels<Parts> {
   using Element = typename AmxPanels<Parts>::Element;
+  using AmxPanels<Parts>::kBoost;
   static constexpr int kParts = Parts;
   static constexpr int kM = 32;
   static constexpr int kN = 32;
@@ -117,8 +120,8 @@ struct EngineAmx : AmxPanels<Parts> {
   STROBE_INLINE static void rows_to_m(const F32 (&rows)[2][2], int r, Element* out) {
     std::uint16_t* at = words(out) + r * kK;
     F32 low[Parts][2], high[Parts][2];
-    split_pair(rows[0], low);
-    split_pair(rows[1], high);
+    split_pair({rows[0][0] * kBoost, rows[0][1] * kBoost}, low);
+    split_pair({rows[1][0] * kBoost, rows[1][1] * kBoost}, high);
 #pragma GCC unroll 3
     for (int i = 0; i < Parts; ++i, at += kM * kK) {
       _mm512_storeu_si512(at, upper_halves((__m512i)low[i][0], (__m512i)high[i][0]));
@@ -126,6 +129,21 @@ struct EngineAmx : AmxPanels<Parts> {
     }
   }
   STROBE_INLINE static void lanes_to_n(const F32 (&rows)[2], std::ptrdiff_t t, int v, Element* out) {
+    const F32 boosted[2] = {rows[0] * kBoost, rows[1] * kBoost};
+    boosted_to_n(boosted, t, v, out);
+  }
+
+  // For forward_flow.h: 2^x * kBoost, and those as lanes_to_n has them.
+  template <int Count>
+  STROBE_INLINE static void exponentiate(F32 (&x)[Count]) {
+    if constexpr (Parts == 1) {
+      exp2_by_polynomial<3>(x);
+    } else {
+      static_assert(kBoost == 0x1p32f);
+      exp2_by_table<32>(x);
+    }
+  }
+  STROBE_INLINE static void boosted_to_n(const F32 (&rows)[2], std::ptrdiff_t t, int v, Element* out) {
     if constexpr (Parts == 1) {
       pair_to_n(rows, v, out + t * kN);
     } else {
@@ -155,7 +173,7 @@ struct EngineAmx : AmxPanels<Parts> {
 #pragma GCC unroll 2
     for (int row = 0; row < 2; ++row) {
       F32 of_row[Parts];
-      split_quickly(rows[row] * AmxPanels<Parts>::kBoost, of_row);
+      split_quickly(rows[row], of_row);
 #pragma GCC unroll 3
       for (int i = 0; i < Parts; ++i) parts[i][row] = of_row[i];
     }

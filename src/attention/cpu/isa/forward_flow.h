@@ -8,29 +8,6 @@
 namespace strobe::cpu {
 namespace {
 
-// 2^x of several vectors as exp2 in simd.h, step by step for all of them: one after the other, the chains of dependent
-// operations would fill the scheduler.
-template <int Degree, int Count>
-STROBE_INLINE void exp2_together(F32 (&x)[Count]) {
-  constexpr const Coefficient* c = kExp2<Degree>;
-  const F32 magic = broadcast(0x1.8p23f + 127);
-  F32 shifted[Count], y[Count];
-  const auto each = [](auto&& body) STROBE_INLINE_LAMBDA {
-#pragma GCC unroll 8
-    for (int i = 0; i < Count; ++i) body(i);
-  };
-  each([&](int i) STROBE_INLINE_LAMBDA { x[i] = max_keep_nan(broadcast(-127.0f), x[i]); });
-  each([&](int i) STROBE_INLINE_LAMBDA { shifted[i] = x[i] + magic; });
-  each([&](int i) STROBE_INLINE_LAMBDA { y[i] = shifted[i] - magic; });
-  each([&](int i) STROBE_INLINE_LAMBDA { x[i] -= y[i]; });
-  each([&](int i) STROBE_INLINE_LAMBDA { y[i] = horner(broadcast(c[0].lanes[0]), x[i], c[1]); });
-#pragma GCC unroll 6
-  for (int k = 2; k <= Degree; ++k) {
-    each([&](int i) STROBE_INLINE_LAMBDA { y[i] = horner(y[i], x[i], c[k]); });
-  }
-  each([&](int i) STROBE_INLINE_LAMBDA { x[i] = y[i] * as_float(as_bits(shifted[i]) << 23); });
-}
-
 // Scores of a step become weights, two rows at a time, and their sum is added to the row's. For rows that are near
 // (forward_step.h), without dropout.
 template <class Engine>
@@ -55,14 +32,14 @@ class WeightRows {
       weight[i] =
           fma(load(scores_ + (row_ + i % kRows) * kN + i / kRows * kLanes), factor_, minus_exponent_[i / kRows]);
     }
-    exp2_together<kDegree>(weight);
+    Engine::exponentiate(weight);
 #pragma GCC unroll 2
     for (int v = 0; v < kV; ++v) {
       const F32* const of_v = weight + v * kRows;
 #pragma GCC unroll 4
       for (int i = 0; i < kRows; i += 2) {
         const F32 pair[2] = {of_v[i], of_v[i + 1]};
-        Engine::lanes_to_n(pair, row_ + i, v, out_);
+        Engine::boosted_to_n(pair, row_ + i, v, out_);
         sum_[v] += sum_all(pair);
       }
     }
@@ -80,7 +57,7 @@ class WeightRows {
     while (row_ < last_) advance();
     for (int v = 0; v < kV; ++v) {
       total_[v].add(sum_[v]);
-      store(sums_ + v * kLanes, load(sums_ + v * kLanes) + total_[v].value);
+      store(sums_ + v * kLanes, fma(total_[v].value, broadcast(1 / Engine::kBoost), load(sums_ + v * kLanes)));
     }
   }
 
@@ -88,7 +65,6 @@ class WeightRows {
   using Element = typename Engine::Element;
   static constexpr int kN = Engine::kN, kV = kN / kLanes, kRows = 2;
   static constexpr bool kCareful = Engine::kCompute == DType::fp32;
-  static constexpr int kDegree = kCareful ? 6 : 3;
   static_assert(kV == 2);
 
   const float* scores_;

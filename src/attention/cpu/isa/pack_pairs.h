@@ -48,19 +48,31 @@ struct Bf16Reader {
 template <int Parts>
 struct SplitReader {
   static constexpr int kParts = Parts;
+  static constexpr int kAhead = 24;  // rows
   const Pack& pack;
   __m512i largest = _mm512_setzero_si512();  // bits of |x|
 
-  STROBE_INLINE Words<Parts> row(int r, int col) {
-    Words<Parts> words;
+  STROBE_INLINE Words<Parts> row(int r, int col) { return in_parts(half_row(r, col), half_row(r, col + 16)); }
+
+  // 16 neighbours of a row.
+  STROBE_INLINE F32 half_row(int r, int col) {
     const int count = pack.cols - col;
-    if (r >= pack.count || count <= 0 || !pack.rows[r]) {
-      for (__m512i& part : words.part) part = _mm512_setzero_si512();
-      return words;
+    if (r >= pack.count || count <= 0 || !pack.rows[r]) return F32{};
+    const auto* from = static_cast<const float*>(pack.rows[r]);
+    if (r + kAhead < pack.count && pack.rows[r + kAhead]) {
+      __builtin_prefetch(static_cast<const float*>(pack.rows[r + kAhead]) + col);
     }
+    const __mmask16 given = first_floats(count);
+    const __m512 x = pack.col_stride == 0 ? _mm512_maskz_mov_ps(given, _mm512_set1_ps(*from))
+                                          : _mm512_maskz_loadu_ps(given, from + col);
+    largest = _mm512_max_epu32(largest, _mm512_castps_si512(_mm512_abs_ps(x)));
+    return (F32)x;
+  }
+  static STROBE_INLINE Words<Parts> in_parts(F32 low_half, F32 high_half) {
     F32 low[Parts], high[Parts];
-    split(floats(r, col, count), low);
-    split(floats(r, col + 16, count - 16), high);
+    split(low_half, low);
+    split(high_half, high);
+    Words<Parts> words;
     for (int i = 0; i < Parts; ++i) words.part[i] = (__m512i)_mm512_cvtne2ps_pbh((__m512)high[i], (__m512)low[i]);
     return words;
   }
@@ -68,16 +80,6 @@ struct SplitReader {
     const unsigned bits = _mm512_reduce_max_epu32(largest);
     const float value = as_float(broadcast(bits))[0];
     return bits != 0 && !(value >= kLeastOfPanel && value <= kMostOfPanel);
-  }
-
- private:
-  STROBE_INLINE F32 floats(int r, int col, int count) {
-    const auto* from = static_cast<const float*>(pack.rows[r]);
-    const __mmask16 given = first_floats(count);
-    const __m512 x = pack.col_stride == 0 ? _mm512_maskz_mov_ps(given, _mm512_set1_ps(*from))
-                                          : _mm512_maskz_loadu_ps(given, from + col);
-    largest = _mm512_max_epu32(largest, _mm512_castps_si512(_mm512_abs_ps(x)));
-    return (F32)x;
   }
 };
 
@@ -105,6 +107,11 @@ struct PairPack {
     const int steps = round_up(a.count, K), rows = round_up(a.cols, M);
     for (int t = 0; t < steps; t += 32) {
       for (int r = 0; r < rows; r += 32) {
+        if constexpr (kParts > 1) {  // transposed before it is split: a third of the shuffles
+          put_transposed(a, in, steps, r, t);
+          put_transposed(a, in, steps, r + 16, t);
+          continue;
+        }
         // Pairs of steps of four columns of every eight, then of the other four.
         F32 low[kParts][16], high[kParts][16];
         for (int i = 0; i < 16; ++i) {
@@ -183,6 +190,19 @@ struct PairPack {
       if (t + 8 < steps) _mm_storeu_si128(chunk + M, _mm512_extracti32x4_epi32(x, 1));
       if (t + 16 < steps) _mm_storeu_si128(chunk + 2 * M, _mm512_extracti32x4_epi32(x, 2));
       if (t + 24 < steps) _mm_storeu_si128(chunk + 3 * M, _mm512_extracti32x4_epi32(x, 3));
+    }
+  }
+
+  // Steps [t, t + 32) of the columns [r, r + 16), in parts.
+  static void put_transposed(const Pack& a, Reader& in, int steps, int r, int t) {
+    F32 low[16], high[16];
+    for (int i = 0; i < 16; ++i) low[i] = in.half_row(t + i, r);
+    for (int i = 0; i < 16; ++i) high[i] = in.half_row(t + 16 + i, r);
+    transpose(low);
+    transpose(high);
+    for (int i = 0; i < 16; ++i) {
+      const Words<kParts> words = Reader::in_parts(low[i], high[i]);
+      for (int part = 0; part < kParts; ++part) put_m(a, steps, r + i, t, part, words.part[part]);
     }
   }
 

@@ -14,7 +14,9 @@
 //   kBoost                      by what lanes_to_n and lanes_to_m multiply
 //   kLongerPieces               how many times longer than others' its pieces of a sum may be; see products in scores.h
 // Optionally: products<Width>(m, m_stride, n, steps, panels, c, accumulate) for a run of M panels; pack_m, pack_mt,
-// pack_n and pack_nt, all four, where it packs faster than pack.h; begin(), end() around every use of products.
+// pack_n and pack_nt, all four, where it packs faster than pack.h; begin(), end() around every use of products;
+// kProductsOfChunk, add_products, exponentiate and boosted_to_n, where weights are made while it multiplies
+// (forward_flow.h).
 #pragma once
 
 #include "attention/cpu/isa.h"
