@@ -216,12 +216,26 @@ void clear_masked(const BackwardStep& a, const TileRange& range, float score) {
 template <class Engine>
 void add_to_bias_gradient(const BackwardStep& a, const TileRange& range) {
   constexpr int kN = Engine::kN;
-  for (int lane = 0; lane < a.lanes->count; ++lane) {
-    float* row = a.lanes->dbias[lane];
-    if (!row) continue;
-    const int first = clamp(a.lanes->lo[lane] - a.key_begin, range.first, range.last);
-    const int last = clamp(a.lanes->hi[lane] - a.key_begin, range.first, range.last);
-    for (int r = first; r < last; ++r) row[a.key_begin + r] += a.d_scores[r * kN + lane];
+  const Lanes& lanes = *a.lanes;
+  for (int lane = 0; lane < lanes.count; lane += kLanes) {
+    for (int r = range.first; r < range.last; r += kLanes) {
+      const int end = r + kLanes < range.last ? r + kLanes : range.last;
+      F32 square[kLanes];
+      for (int i = 0; i < kLanes; ++i) square[i] = r + i < end ? load(a.d_scores + (r + i) * kN + lane) : F32{};
+      transpose(square);
+      for (int i = 0; i < kLanes && lane + i < lanes.count; ++i) {
+        float* const row = lanes.dbias[lane + i];
+        if (!row) continue;
+        float* const at = row + a.key_begin + r;
+        const int first = clamp(lanes.lo[lane + i] - a.key_begin, r, end) - r;
+        const int last = clamp(lanes.hi[lane + i] - a.key_begin, r, end) - r;
+        if (last - first == kLanes) {
+          store(at, load(at) + square[i]);
+        } else {
+          for (int key = first; key < last; ++key) at[key] += square[i][key];
+        }
+      }
+    }
   }
 }
 

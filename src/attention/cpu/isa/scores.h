@@ -7,6 +7,7 @@
 #include "attention/cpu/isa/exp2_rows.h"
 #include "attention/cpu/isa/tanh.h"
 #include "core/simd.h"
+#include "core/simd_memory.h"
 
 namespace strobe::cpu {
 namespace {
@@ -181,6 +182,30 @@ void cap_scores(const ScoreOptions& options, const TileRange& range, float* tile
   }
 }
 
+// Scores times `scale` plus each lane's row of the bias, in rows [first, end): squares of both, transposed in
+// registers.
+template <class Engine>
+void add_bias(const ScoreOptions& options, const Lanes& lanes, F32 scale, int key_begin, int first, int end,
+              float* tile) {
+  constexpr int kN = Engine::kN;
+  for (int lane = 0; lane < kN; lane += kLanes) {
+    for (int r = first; r < end; r += kLanes) {
+      const int keys = end - r < kLanes ? end - r : kLanes;
+      F32 square[kLanes];
+      for (int i = 0; i < kLanes; ++i) {
+        const void* const row = lanes.bias[lane + i];
+        square[i] = keys == kLanes ? load_as(row, options.bias_dtype, key_begin + r)
+                                   : load_some(row, options.bias_dtype, key_begin + r, keys);
+      }
+      transpose(square);
+      for (int i = 0; i < keys; ++i) {
+        float* const at = tile + (r + i) * kN + lane;
+        store(at, fma(load(at), scale, square[i]));
+      }
+    }
+  }
+}
+
 // Scores q.k in rows [first, last) become logits in options.unit. Where `slopes` is given, it receives the derivative
 // of the cap. Rows past the sequence hold anything afterwards; the mask follows.
 template <class Engine>
@@ -206,16 +231,12 @@ void apply_options(const ScoreOptions& options, const Lanes& lanes, int key_begi
         store(at, fma(far, minus_slope, load(at) * scale));
       }
     }
-  } else if (scale[0] != options.unit) {
+  } else if (!options.bias && scale[0] != options.unit) {
     for (int at = first * kN; at < last * kN; at += kLanes) store(tile + at, load(tile + at) * scale);
   }
   if (options.bias) {
     const int end = last < key_count ? last : key_count;
-    for (int lane = 0; lane < kN; ++lane) {
-      for (int r = first; r < end; ++r) {
-        tile[r * kN + lane] += bias_element(lanes.bias[lane], options.bias_dtype, key_begin + r);
-      }
-    }
+    add_bias<Engine>(options, lanes, options.alibi ? broadcast(1.0f) : scale, key_begin, first, end, tile);
   }
 }
 
