@@ -129,8 +129,8 @@ struct EngineAmx : AmxPanels<Parts> {
     }
   }
   STROBE_INLINE static void lanes_to_n(const F32 (&rows)[2], std::ptrdiff_t t, int v, Element* out) {
-    const F32 boosted[2] = {rows[0] * kBoost, rows[1] * kBoost};
-    boosted_to_n(boosted, t, v, out);
+    if constexpr (Parts == 1) return pair_to_n(rows, v, out + t * kN);
+    boosted_to_n({rows[0] * kBoost, rows[1] * kBoost}, t, v, out);
   }
 
   // For forward_flow.h: 2^x * kBoost, and those as lanes_to_n has them.
@@ -144,8 +144,10 @@ struct EngineAmx : AmxPanels<Parts> {
     }
   }
   STROBE_INLINE static void boosted_to_n(const F32 (&rows)[2], std::ptrdiff_t t, int v, Element* out) {
-    if constexpr (Parts == 1) {
-      pair_to_n(rows, v, out + t * kN);
+    if constexpr (Parts ==
+                  1) {  // halves are rounded up, which takes less than to nearest even; a row's sum carries NaN
+      const auto rounded = [&](int i) STROBE_INLINE_LAMBDA { return (__m512i)(as_bits(rows[i]) + 0x8000u); };
+      _mm512_storeu_si512(out + t * kN + v * 32, upper_halves(rounded(0), rounded(1)));
     } else {
       F32 parts[Parts][2];
       split_pair(rows, parts);

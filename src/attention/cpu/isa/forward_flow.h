@@ -119,8 +119,7 @@ STROBE_INLINE void output_products(const ForwardStep& a, Meanwhile&& meanwhile) 
 
 // Any of the three may be null. Each step has keys that a lane sees; neighbours have other scores, weights and shrink.
 template <class Engine>
-void forward_flow(const ForwardStep* before, const ForwardStep* step, const ForwardStep* next) {
-  const ProductScope<Engine> scope;
+void flow_once(const ForwardStep* before, const ForwardStep* step, const ForwardStep* next) {
   const auto products = [&](auto&& meanwhile) STROBE_INLINE_LAMBDA {
     if (before) output_products<Engine>(*before, meanwhile);
     if (next) score_products<Engine>(*next, meanwhile);
@@ -149,6 +148,14 @@ void forward_flow(const ForwardStep* before, const ForwardStep* step, const Forw
       chunks_of<Engine>(before, before ? before->dv_rows : 0) + chunks_of<Engine>(next, next ? next->d_steps : 0);
   products(Interleaved(rows, chunks * Engine::kProductsOfChunk));
   rows.finish();
+}
+
+// The first call has a third step only, the last a first one: to set tiles up takes as long as a few of their products.
+template <class Engine>
+void forward_flow(const ForwardStep* before, const ForwardStep* step, const ForwardStep* next) {
+  if (!before && !step) Engine::begin();
+  flow_once<Engine>(before, step, next);
+  if (!step && !next) Engine::end();
 }
 
 }  // namespace
