@@ -8,9 +8,9 @@
 namespace strobe::cpu {
 namespace {
 
-// Scores of a step become weights, two rows at a time, and their sum is added to the row's. For rows that are near
-// (forward_step.h), without dropout.
-template <class Engine>
+// Scores of a step become weights, two rows at a time, and their sum is added to the row's. AllNear: all lanes are
+// (forward_step.h), else none. Without dropout.
+template <class Engine, bool AllNear>
 class WeightRows {
  public:
   WeightRows(const ForwardStep& a, const TileRange& range, float unit)
@@ -20,7 +20,10 @@ class WeightRows {
         row_(range.first),
         last_(range.last),
         factor_(broadcast(unit)) {
-    for (int v = 0; v < kV; ++v) minus_exponent_[v] = finite_max(load(a.max + v * kLanes)) * -unit;
+    for (int v = 0; v < kV; ++v) {
+      const F32 max = finite_max(load(a.max + v * kLanes));
+      zero_[v] = AllNear ? max * -unit : max;
+    }
   }
 
   int groups() const { return (last_ - row_) / kRows; }
@@ -29,8 +32,8 @@ class WeightRows {
     F32 weight[kRows * kV];
 #pragma GCC unroll 8
     for (int i = 0; i < kRows * kV; ++i) {
-      weight[i] =
-          fma(load(scores_ + (row_ + i % kRows) * kN + i / kRows * kLanes), factor_, minus_exponent_[i / kRows]);
+      const F32 score = load(scores_ + (row_ + i % kRows) * kN + i / kRows * kLanes), zero = zero_[i / kRows];
+      weight[i] = AllNear ? fma(score, factor_, zero) : (score - zero) * factor_;
     }
     Engine::exponentiate(weight);
 #pragma GCC unroll 2
@@ -71,7 +74,7 @@ class WeightRows {
   Element* out_;
   float* sums_;
   std::ptrdiff_t row_, last_;
-  F32 factor_, minus_exponent_[kV], sum_[kV]{};
+  F32 factor_, zero_[kV], sum_[kV]{};
   CarefulSum total_[kV]{{F32{}}, {F32{}}};
 };
 
@@ -138,16 +141,22 @@ void flow_once(const ForwardStep* before, const ForwardStep* step, const Forward
   update_max<Engine>(a, range, unit, a.shrink);
   for (int v = 0; v < Engine::kN; v += kLanes) store(a.sum + v, load(a.sum + v) * load(a.shrink + v));
 
-  if (options.dropout || any_far<Engine>(a, unit)) {
-    if (options.dropout) draw_words<Engine>(options, *a.lanes, a.key_begin, keys.first, keys.last, a.words);
-    exponentiate<Engine, true>(a, range, unit);
-    return products(nothing);
-  }
-  WeightRows<Engine> rows(a, range, unit);
   const int chunks =
       chunks_of<Engine>(before, before ? before->dv_rows : 0) + chunks_of<Engine>(next, next ? next->d_steps : 0);
-  products(Interleaved(rows, chunks * Engine::kProductsOfChunk));
-  rows.finish();
+  const auto make_weights = [&](auto&& rows) STROBE_INLINE_LAMBDA {
+    products(Interleaved(rows, chunks * Engine::kProductsOfChunk));
+    rows.finish();
+  };
+  const bool far = any_far<Engine>(a, unit);
+  if (options.dropout || (far && options.bounded())) {
+    if (options.dropout) draw_words<Engine>(options, *a.lanes, a.key_begin, keys.first, keys.last, a.words);
+    exponentiate<Engine, true>(a, range, unit);
+    products(nothing);
+  } else if (far) {
+    make_weights(WeightRows<Engine, false>(a, range, unit));
+  } else {
+    make_weights(WeightRows<Engine, true>(a, range, unit));
+  }
 }
 
 // The first call has a third step only, the last a first one: to set tiles up takes as long as a few of their products.
