@@ -33,18 +33,23 @@ bool update_max(const ForwardStep& a, const TileRange& range, float unit, float*
       store(at, sees(*a.lanes, v, a.key_begin + r) ? load(at) : nothing);
     }
   });
-  // Two chains a vector, to hide the latency of max; `last` may be odd (then the last row is taken twice).
-  F32 largest[kV], other[kV];
-  for (int v = 0; v < kV; ++v) largest[v] = other[v] = load(a.max + v * kLanes);
-  for (int r = range.first; r < range.last; r += 2) {
-    const float* row = a.scores + r * kN;
-    const float* next = r + 1 < range.last ? row + kN : row;
-    for (int v = 0; v < kV; ++v) {
-      largest[v] = max(largest[v], load(row + v * kLanes));
-      other[v] = max(other[v], load(next + v * kLanes));
+  // Several chains a vector, to hide the latency of max.
+  constexpr int kChains = kStep<Engine> % 4 == 0 ? 4 : 2;
+  F32 largest[kV], chain[kChains][kV];
+  for (int v = 0; v < kV; ++v) {
+    for (int i = 0; i < kChains; ++i) chain[i][v] = load(a.max + v * kLanes);
+  }
+  for (int r = range.first; r < range.last; r += kChains) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kChains; ++i) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kV; ++v) chain[i][v] = max(chain[i][v], load(a.scores + (r + i) * kN + v * kLanes));
     }
   }
-  for (int v = 0; v < kV; ++v) largest[v] = max(largest[v], other[v]);
+  for (int v = 0; v < kV; ++v) {
+    largest[v] = chain[0][v];
+    for (int i = 1; i < kChains; ++i) largest[v] = max(largest[v], chain[i][v]);
+  }
   I32 grew{};
   for (int v = 0; v < kV; ++v) {
     const F32 before = load(a.max + v * kLanes), after = finite_max(largest[v]);

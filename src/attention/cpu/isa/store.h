@@ -11,13 +11,18 @@ template <class Engine>
 void store_lanes(const StoreLanes& a) {
   constexpr int kN = Engine::kN;
   for (int first = 0; first < a.lanes; first += kLanes) {
-    const F32 divisor = load(a.divisor + first);
+    const F32 divisor = load(a.divisor + first), inverse = a.factor / divisor;
     const int lanes = a.lanes - first < kLanes ? a.lanes - first : kLanes;
     for (int c = 0; c < a.cols; c += kLanes) {
       const int cols = a.cols - c < kLanes ? a.cols - c : kLanes;
       F32 v[kLanes];
       for (int i = 0; i < kLanes; ++i) {
-        v[i] = i < cols ? load(a.c + (c + i) * kN + first) * a.factor / divisor : F32{};
+        if (i >= cols) {
+          v[i] = F32{};
+        } else {  // halves do not show what an inverse rounds off
+          const F32 x = load(a.c + (c + i) * kN + first);
+          v[i] = a.dtype == DType::fp32 ? x * a.factor / divisor : x * inverse;
+        }
       }
       transpose(v);
       for (int lane = 0; lane < lanes; ++lane) {
