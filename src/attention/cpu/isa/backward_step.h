@@ -214,32 +214,6 @@ void clear_masked(const BackwardStep& a, const TileRange& range, float score) {
 }
 
 template <class Engine>
-void add_to_bias_gradient(const BackwardStep& a, const TileRange& range) {
-  constexpr int kN = Engine::kN;
-  const Lanes& lanes = *a.lanes;
-  for (int lane = 0; lane < lanes.count; lane += kLanes) {
-    for (int r = range.first; r < range.last; r += kLanes) {
-      const int end = r + kLanes < range.last ? r + kLanes : range.last;
-      F32 square[kLanes];
-      for (int i = 0; i < kLanes; ++i) square[i] = r + i < end ? load(a.d_scores + (r + i) * kN + lane) : F32{};
-      transpose(square);
-      for (int i = 0; i < kLanes && lane + i < lanes.count; ++i) {
-        float* const row = lanes.dbias[lane + i];
-        if (!row) continue;
-        float* const at = row + a.key_begin + r;
-        const int first = clamp(lanes.lo[lane + i] - a.key_begin, r, end) - r;
-        const int last = clamp(lanes.hi[lane + i] - a.key_begin, r, end) - r;
-        if (last - first == kLanes) {
-          store(at, load(at) + square[i]);
-        } else {
-          for (int key = first; key < last; ++key) at[key] += square[i][key];
-        }
-      }
-    }
-  }
-}
-
-template <class Engine>
 void backward_step(const BackwardStep& a) {
   using Element = typename Engine::Element;
   constexpr int kM = Engine::kM, kN = Engine::kN;
@@ -280,7 +254,7 @@ void backward_step(const BackwardStep& a) {
     a.far ? softmax_gradient<Engine, Far>(a, first, last) : softmax_gradient<Engine, Near>(a, first, last);
   }
   clear_masked<Engine>(a, range, 0.0f);
-  add_to_bias_gradient<Engine>(a, range);
+  add_to_bias_gradient<Engine>(*a.lanes, a.key_begin, range.first, range.last, a.d_scores);
   if (options.softcap != 0) {
     // A masked slope may be NaN; dS is 0 there and stays so.
     for (int at = first * kN; at < last * kN; at += kLanes) {

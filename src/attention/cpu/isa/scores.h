@@ -4,10 +4,10 @@
 
 #include "attention/cpu/isa.h"
 #include "attention/cpu/isa/arithmetic.h"
+#include "attention/cpu/isa/bias.h"
 #include "attention/cpu/isa/exp2_rows.h"
 #include "attention/cpu/isa/tanh.h"
 #include "core/simd.h"
-#include "core/simd_memory.h"
 
 namespace strobe::cpu {
 namespace {
@@ -144,12 +144,6 @@ STROBE_INLINE I32 sees(const Lanes& lanes, int v, int key) {
   return (at >= load(lanes.lo + v * kLanes)) & (at < load(lanes.hi + v * kLanes));
 }
 
-inline float bias_element(const void* row, DType dtype, int key) {
-  if (dtype == DType::fp32) return static_cast<const float*>(row)[key];
-  const std::uint16_t bits = static_cast<const std::uint16_t*>(row)[key];
-  return (dtype == DType::fp16 ? from_fp16(U16{} + bits) : from_bf16(U16{} + bits))[0];
-}
-
 template <class Engine>
 STROBE_INLINE auto tanh_for() {
   if constexpr (Engine::kCompute == DType::bf16) {
@@ -179,30 +173,6 @@ void cap_scores(const ScoreOptions& options, const TileRange& range, float* tile
       store(tile + at + i * kLanes, value[i]);
       if constexpr (Slope) store(slopes + at + i * kLanes, slope[i]);
     });
-  }
-}
-
-// Scores times `scale` plus each lane's row of the bias, in rows [first, end): squares of both, transposed in
-// registers.
-template <class Engine>
-void add_bias(const ScoreOptions& options, const Lanes& lanes, F32 scale, int key_begin, int first, int end,
-              float* tile) {
-  constexpr int kN = Engine::kN;
-  for (int lane = 0; lane < kN; lane += kLanes) {
-    for (int r = first; r < end; r += kLanes) {
-      const int keys = end - r < kLanes ? end - r : kLanes;
-      F32 square[kLanes];
-      for (int i = 0; i < kLanes; ++i) {
-        const void* const row = lanes.bias[lane + i];
-        square[i] = keys == kLanes ? load_as(row, options.bias_dtype, key_begin + r)
-                                   : load_some(row, options.bias_dtype, key_begin + r, keys);
-      }
-      transpose(square);
-      for (int i = 0; i < keys; ++i) {
-        float* const at = tile + (r + i) * kN + lane;
-        store(at, fma(load(at), scale, square[i]));
-      }
-    }
   }
 }
 

@@ -1,0 +1,78 @@
+// An additive bias and its gradient. Both have rows of keys in the caller's memory, a tile has keys of rows: squares of
+// kLanes rows and kLanes keys are transposed in registers. Used by scores.h and backward_step.h.
+#pragma once
+
+#include "attention/cpu/isa.h"
+#include "attention/cpu/isa/arithmetic.h"
+#include "core/simd_memory.h"
+
+namespace strobe::cpu {
+namespace {
+
+inline float bias_element(const void* row, DType dtype, int key) {
+  if (dtype == DType::fp32) return static_cast<const float*>(row)[key];
+  const std::uint16_t bits = static_cast<const std::uint16_t*>(row)[key];
+  return (dtype == DType::fp16 ? from_fp16(U16{} + bits) : from_bf16(U16{} + bits))[0];
+}
+
+// Scores times `scale` plus each lane's row of the bias, in rows [first, end): squares of both, transposed in
+// registers.
+template <class Engine>
+void add_bias(const ScoreOptions& options, const Lanes& lanes, F32 scale, int key_begin, int first, int end,
+              float* tile) {
+  constexpr int kN = Engine::kN;
+  for (int lane = 0; lane < kN; lane += kLanes) {
+    for (int r = first; r < end; r += kLanes) {
+      const int keys = end - r < kLanes ? end - r : kLanes;
+      F32 square[kLanes];
+      for (int i = 0; i < kLanes; ++i) {
+        const void* const row = lanes.bias[lane + i];
+        square[i] = keys == kLanes ? load_as(row, options.bias_dtype, key_begin + r)
+                                   : load_some(row, options.bias_dtype, key_begin + r, keys);
+      }
+      transpose(square);
+      for (int i = 0; i < keys; ++i) {
+        float* const at = tile + (r + i) * kN + lane;
+        store(at, fma(load(at), scale, square[i]));
+      }
+    }
+  }
+}
+
+// Whether the lanes' rows of the gradient are all there and none is another's.
+inline bool rows_apart(float* const* rows, int count) {
+  bool apart = rows[0] != nullptr;
+  for (int i = 1; i < count; ++i) apart &= rows[i - 1] < rows[i];
+  return apart;
+}
+
+// Adds tile rows [first, last), where a lane sees them, to each lane's row of the gradient.
+template <class Engine>
+void add_to_bias_gradient(const Lanes& lanes, int key_begin, int first, int last, const float* tile) {
+  constexpr int kN = Engine::kN;
+  for (int lane = 0; lane < lanes.count; lane += kLanes) {
+    const int count = lanes.count - lane < kLanes ? lanes.count - lane : kLanes;
+    float* const* const rows = lanes.dbias + lane;
+    const bool apart = rows_apart(rows, count);
+    for (int r = first; r < last; r += kLanes) {
+      const int key = key_begin + r, keys = last - r < kLanes ? last - r : kLanes;
+      F32 square[kLanes];
+      for (int i = 0; i < kLanes; ++i) square[i] = i < keys ? load(tile + (r + i) * kN + lane) : F32{};
+      transpose(square);
+      if (apart && key >= lanes.lo_max && key + kLanes <= lanes.hi_min) {
+        // All loads before all stores: rows are often pages apart, and a load waits for a store to where its page has
+        // it.
+        for (int i = 0; i < count; ++i) square[i] += load(rows[i] + key);
+        for (int i = 0; i < count; ++i) store(rows[i] + key, square[i]);
+        continue;
+      }
+      for (int i = 0; i < count; ++i) {
+        const int from = clamp(lanes.lo[lane + i] - key, 0, keys), to = clamp(lanes.hi[lane + i] - key, 0, keys);
+        for (int at = from; rows[i] && at < to; ++at) rows[i][key + at] += square[i][at];
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace strobe::cpu
