@@ -15,18 +15,23 @@ inline float bias_element(const void* row, DType dtype, int key) {
   return (dtype == DType::fp16 ? from_fp16(U16{} + bits) : from_bf16(U16{} + bits))[0];
 }
 
+// Rows are too many streams for the hardware to fetch ahead.
+inline constexpr int kAheadBytes = 192;
+
 // Scores times `scale` plus each lane's row of the bias, in rows [first, end): squares of both, transposed in
 // registers.
 template <class Engine>
 void add_bias(const ScoreOptions& options, const Lanes& lanes, F32 scale, int key_begin, int first, int end,
               float* tile) {
   constexpr int kN = Engine::kN;
+  const std::ptrdiff_t size = options.bias_dtype == DType::fp32 ? 4 : 2;
   for (int lane = 0; lane < kN; lane += kLanes) {
     for (int r = first; r < end; r += kLanes) {
       const int keys = end - r < kLanes ? end - r : kLanes;
       F32 square[kLanes];
       for (int i = 0; i < kLanes; ++i) {
         const void* const row = lanes.bias[lane + i];
+        __builtin_prefetch(static_cast<const char*>(row) + (key_begin + r) * size + kAheadBytes);
         square[i] = keys == kLanes ? load_as(row, options.bias_dtype, key_begin + r)
                                    : load_some(row, options.bias_dtype, key_begin + r, keys);
       }
