@@ -215,12 +215,8 @@ class Forward {
       step.v_rows = s.rows;
     }
     for (int p = 0; p < panels; ++p) {
-      step.q = q_panel(s, p);
-      step.lanes = &s.lanes[p];
-      step.o = s.o + p * plan_.dv_rows * isa_.n;
-      step.max = s.max + p * isa_.n;
-      step.sum = s.sum + p * isa_.n;
-      flow.push(step);
+      const std::int64_t rows = p * isa_.n;
+      flow.push(step, {q_panel(s, p), &s.lanes[p], s.o + rows * plan_.dv_rows, s.max + rows, s.sum + rows});
     }
   }
 

@@ -17,17 +17,30 @@ class StepFlow {
   StepFlow(const Plan& plan, float* scores, char* weights, float* shrink)
       : plan_(plan), flows_(flows(plan)), scores_(scores), weights_(weights), shrink_(shrink) {}
 
-  // All of the step but its scratch is given, and stays as it is until drain().
-  void push(const ForwardStep& given) {
-    if (std::max(given.lanes->lo_min, given.key_begin) >=
-        std::min(given.lanes->hi_max, given.key_begin + given.key_count)) {
+  // What a step has of its panel of rows; see ForwardStep.
+  struct Panel {
+    const void* q;
+    const Lanes* lanes;
+    float *o, *max, *sum;
+  };
+
+  // A step of one panel; `block` has what panels share but for scratch. What pointers lead to stays until drain().
+  // (Copied whole and then written: the other way round, the copy would wait for the writes.)
+  void push(const ForwardStep& block, const Panel& panel) {
+    if (std::max(panel.lanes->lo_min, block.key_begin) >=
+        std::min(panel.lanes->hi_max, block.key_begin + block.key_count)) {
       return;  // no lane sees a key
     }
-    const bool alone = !flows_ || given.v_rows;
+    const bool alone = !flows_ || block.v_rows;
     if (alone) drain();
-    ForwardStep& step = steps_[count_ % 3];
-    step = given;
     const std::int64_t copy = flows_ ? count_ % 2 : 0, tile = std::int64_t{plan_.block_keys} * plan_.isa->n;
+    ForwardStep& step = steps_[count_ % 3];
+    step = block;
+    step.q = panel.q;
+    step.lanes = panel.lanes;
+    step.o = panel.o;
+    step.max = panel.max;
+    step.sum = panel.sum;
     step.scores = scores_ + copy * tile;
     step.weights = weights_ ? weights_ + copy * tile * plan_.element : nullptr;
     step.shrink = shrink_ + copy * plan_.isa->n;
