@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::int64_t kGroupBytes = 40 << 20;  // kept at a time: packed operands and sums of as many units as fit
 constexpr std::int64_t kUnitBytes = 24 << 20;   // a unit that would keep more packs anew as it goes
+constexpr std::int64_t kCoreBytes = 2 << 20;    // a unit that keeps no more stays in the cache of a core
 constexpr std::int64_t kManyRows = 576;         // of a row block that packs K and V anew: then that is hardly seen
 constexpr std::int64_t kTileElements = 6144;    // of a score tile: 24 KB; in parts twice that
 constexpr std::int64_t kMostKeys = 512;         // of a block in backward
@@ -154,7 +155,8 @@ Plan make_plan(const Problem& problem, Parts parts) {
   const std::int64_t most = plan.group_units * std::max(plan.key_blocks, plan.row_blocks * plan.splits);
   plan.threads = static_cast<int>(std::clamp<std::int64_t>(most, 1, problem.threads));
   plan.unit_tasks = problem.pass == Pass::forward && plan.prepack && plan.splits == 1 &&
-                    plan.units >= kUnitsPerThread * problem.threads;
+                    plan.units >= kUnitsPerThread * problem.threads &&
+                    bytes <= std::min(kCoreBytes, kGroupBytes / problem.threads);
   if (plan.unit_tasks) plan.group_units = plan.threads = problem.threads;
   return plan;
 }
