@@ -7,22 +7,26 @@
 namespace strobe::cpu {
 namespace {
 
+// a / b by the rounded inverse of b and one correction: the division's own result where nothing is subnormal, in a
+// quarter of its time.
+STROBE_INLINE F32 corrected_quotient(F32 a, F32 b, F32 inverse) {
+  const F32 quotient = a * inverse, rest = fma(-quotient, b, a);
+  return rest == rest ? fma(rest, inverse, quotient) : quotient;  // infinite a or b leave no rest
+}
+
 template <class Engine>
 void store_lanes(const StoreLanes& a) {
   constexpr int kN = Engine::kN;
   for (int first = 0; first < a.lanes; first += kLanes) {
-    const F32 divisor = load(a.divisor + first), inverse = a.factor / divisor;
+    const F32 divisor = load(a.divisor + first), inverse = 1.0f / divisor;
+    const bool corrects = kFused && a.dtype != DType::fp32;
     const int lanes = a.lanes - first < kLanes ? a.lanes - first : kLanes;
     for (int c = 0; c < a.cols; c += kLanes) {
       const int cols = a.cols - c < kLanes ? a.cols - c : kLanes;
       F32 v[kLanes];
       for (int i = 0; i < kLanes; ++i) {
-        if (i >= cols) {
-          v[i] = F32{};
-        } else {  // halves do not show what an inverse rounds off
-          const F32 x = load(a.c + (c + i) * kN + first);
-          v[i] = a.dtype == DType::fp32 ? x * a.factor / divisor : x * inverse;
-        }
+        const F32 x = i < cols ? load(a.c + (c + i) * kN + first) * a.factor : F32{};
+        v[i] = corrects ? corrected_quotient(x, divisor, inverse) : x / divisor;
       }
       transpose(v);
       for (int lane = 0; lane < lanes; ++lane) {
