@@ -1,0 +1,178 @@
+// Forward steps in flow (attention/cpu/step_flow.h) against the same steps one after the other, on every instruction
+// set whose steps flow.
+#include "attention/cpu/step_flow.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/half.h"
+#include "support/random.h"
+
+namespace strobe::cpu {
+namespace {
+
+using test::Random;
+
+constexpr int kPanels = 3, kBlocks = 4, kKeys = 64, kDim = 64;  // keys of a block
+
+// Memory aligned as a workspace is.
+class Buffer {
+ public:
+  explicit Buffer(std::int64_t bytes)
+      : data_(static_cast<char*>(std::aligned_alloc(64, static_cast<std::size_t>(round_up(bytes, 64)))), std::free) {}
+  char* bytes() { return data_.get(); }
+  float* floats() { return reinterpret_cast<float*>(data_.get()); }
+
+ private:
+  std::unique_ptr<char, void (*)(void*)> data_;
+};
+
+// K, V and Q of a row block, packed; scores of later blocks are larger, so that the maximum grows.
+struct Operands {
+  explicit Operands(const Isa& isa)
+      : k(kBlocks * kKeys * kDim * isa.element),
+        v(kBlocks * kKeys * kDim * isa.element),
+        q(kPanels * isa.n * kDim * isa.element) {
+    Random random(3);
+    for (int b = 0; b < kBlocks; ++b) {
+      const std::int64_t at = std::int64_t{b} * kKeys * kDim * isa.element;
+      pack(isa, isa.pack_m, random, kKeys, static_cast<float>(1 + b), k.bytes() + at);
+      pack(isa, isa.pack_mt, random, kKeys, 1, v.bytes() + at);
+    }
+    for (int p = 0; p < kPanels; ++p) pack(isa, isa.pack_n, random, isa.n, 1, q_panel(isa, p));
+  }
+  char* q_panel(const Isa& isa, int p) { return q.bytes() + std::int64_t{p} * isa.n * kDim * isa.element; }
+
+  Buffer k, v, q;
+
+ private:
+  static void pack(const Isa& isa, bool (*to)(const Pack&), Random& random, int count, float size, void* out) {
+    Buffer source(count * kDim * 4);
+    std::vector<const void*> rows;
+    for (int r = 0; r < count; ++r) rows.push_back(source.bytes() + r * kDim * size_of(isa.compute));
+    for (int i = 0; i < count * kDim; ++i) store_element(source.bytes(), isa.compute, i, size * random.normal());
+    ASSERT_FALSE(to({rows.data(), count, kDim, isa.compute, 1, out}));
+  }
+};
+
+// What the steps of a row block leave: O, the maximum and the sum of each lane.
+struct Outcome {
+  explicit Outcome(const Isa& isa)
+      : o(static_cast<std::size_t>(kPanels * kDim * isa.n), 0.0f),
+        max(static_cast<std::size_t>(kPanels * isa.n), -std::numeric_limits<float>::infinity()),
+        sum(static_cast<std::size_t>(kPanels * isa.n), 0.0f) {}
+  std::vector<float> o, max, sum;
+};
+
+// Later rows see more keys, from 1 to all: the first panels do not see the last blocks.
+std::vector<Lanes> lanes_of(const Isa& isa) {
+  std::vector<Lanes> all(kPanels);
+  for (int p = 0; p < kPanels; ++p) {
+    Lanes& lanes = all[static_cast<std::size_t>(p)];
+    lanes = {};
+    lanes.count = isa.n;
+    for (int lane = 0; lane < isa.n; ++lane) lanes.hi[lane] = 1 + (p * isa.n + lane) * (kBlocks * kKeys - 1) / 95;
+    lanes.hi_min = lanes.hi[0];
+    lanes.hi_max = lanes.hi[isa.n - 1];
+  }
+  return all;
+}
+
+template <class Push>
+void for_each_step(const Isa& isa, const ScoreOptions& options, Operands& operands, const std::vector<Lanes>& lanes,
+                   Outcome& outcome, Push push) {
+  for (int b = 0; b < kBlocks; ++b) {
+    ForwardStep step{};
+    step.k = operands.k.bytes() + std::int64_t{b} * kKeys * kDim * isa.element;
+    step.v = operands.v.bytes() + std::int64_t{b} * kKeys * kDim * isa.element;
+    step.block_keys = step.key_count = kKeys;
+    step.key_begin = b * kKeys;
+    step.d_steps = step.dv_rows = step.dv = kDim;
+    step.options = &options;
+    step.dtype = isa.compute;
+    for (int p = 0; p < kPanels; ++p) {
+      const int at = p * isa.n;
+      push(step, StepFlow::Panel{operands.q_panel(isa, p), &lanes[static_cast<std::size_t>(p)],
+                                 outcome.o.data() + at * kDim, outcome.max.data() + at, outcome.sum.data() + at});
+    }
+  }
+}
+
+void expect_same_as_steps(const Isa& isa, const ScoreOptions& options) {
+  Operands operands(isa);
+  const std::vector<Lanes> lanes = lanes_of(isa);
+  Plan plan{};
+  plan.isa = &isa;
+  plan.element = isa.element;
+  plan.block_keys = kKeys;
+  plan.piece = kLongPiece;
+  ASSERT_EQ(StepFlow::copies(plan), 2);
+  Buffer scores(2 * kKeys * isa.n * 4), weights(2 * kKeys * isa.n * isa.element), shrink(2 * isa.n * 4);
+
+  Outcome flowing(isa), stepping(isa);
+  StepFlow flow(plan, scores.floats(), weights.bytes(), shrink.floats());
+  for_each_step(isa, options, operands, lanes, flowing,
+                [&](const ForwardStep& step, const StepFlow::Panel& panel) { flow.push(step, panel); });
+  flow.drain();
+  for_each_step(isa, options, operands, lanes, stepping, [&](ForwardStep step, const StepFlow::Panel& panel) {
+    step.q = panel.q;
+    step.lanes = panel.lanes;
+    step.o = panel.o;
+    step.max = panel.max;
+    step.sum = panel.sum;
+    step.scores = scores.floats();
+    step.weights = weights.bytes();
+    isa.forward_step(step);
+  });
+
+  EXPECT_EQ(flowing.max, stepping.max);
+  const float tolerance = isa.compute == DType::fp32 ? 1e-6f : 0x1p-8f;
+  for (std::size_t i = 0; i < flowing.sum.size(); ++i) {
+    EXPECT_NEAR(flowing.sum[i], stepping.sum[i], tolerance * stepping.sum[i]) << "lane " << i;
+  }
+  for (std::size_t i = 0; i < flowing.o.size(); ++i) {  // relative to the sum of the lane's weights
+    const std::size_t n = static_cast<std::size_t>(isa.n), lane = i / (n * kDim) * n + i % n;
+    EXPECT_NEAR(flowing.o[i], stepping.o[i], 8 * tolerance * stepping.sum[lane] * isa.boost) << "element " << i;
+  }
+}
+
+class CpuFlow : public ::testing::TestWithParam<DType> {
+ protected:
+  void SetUp() override {
+    isa_ = find_isa("amx", GetParam());
+    if (!isa_ || !isa_->forward_flow) GTEST_SKIP() << "no instruction set of this machine has steps that flow";
+    options_.scale = options_.unit = 0.125f;
+    options_.plain = true;
+  }
+  const Isa* isa_ = nullptr;
+  ScoreOptions options_{};
+};
+
+TEST_P(CpuFlow, GivesWhatStepsGive) { expect_same_as_steps(*isa_, options_); }
+
+TEST_P(CpuFlow, GivesWhatStepsGiveWithASoftcap) {
+  options_.plain = false;
+  options_.softcap = options_.unit = 5;
+  expect_same_as_steps(*isa_, options_);
+}
+
+// Weights are relative to the maximum before they are scaled: logits may be of any size.
+TEST_P(CpuFlow, GivesWhatStepsGiveWithAlibi) {
+  options_.plain = false;
+  options_.alibi = true;
+  options_.unit = 1;
+  expect_same_as_steps(*isa_, options_);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, CpuFlow, ::testing::Values(DType::fp32, DType::bf16),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
+
+}  // namespace
+}  // namespace strobe::cpu
