@@ -25,7 +25,7 @@ using test::Random;
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-int round_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
+int rounded_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 // Small integers: exact in every type, and so are their products and sums.
 float small_integer(Random& random) { return static_cast<float>(random.between(-8, 8)); }
@@ -182,12 +182,12 @@ class CpuIsa : public testing::TestWithParam<Table> {
   }
   void expect_all_packs(const Matrix& matrix, bool non_finite) {
     const int m = isa_->m, n = isa_->n, w = isa_->cols, k = isa_->k;
-    const int row_steps = round_up(matrix.rows, k), col_steps = round_up(matrix.cols, k);
-    expect_packed("pack_m", isa_->pack_m, matrix, round_up(matrix.rows, m), col_steps, non_finite,
+    const int row_steps = rounded_up(matrix.rows, k), col_steps = rounded_up(matrix.cols, k);
+    expect_packed("pack_m", isa_->pack_m, matrix, rounded_up(matrix.rows, m), col_steps, non_finite,
                   [&](int r, int c) { return in_m(r, c, col_steps); });
-    expect_packed("pack_mt", isa_->pack_mt, matrix, row_steps, round_up(matrix.cols, m), non_finite,
+    expect_packed("pack_mt", isa_->pack_mt, matrix, row_steps, rounded_up(matrix.cols, m), non_finite,
                   [&](int r, int c) { return in_m(c, r, row_steps); });
-    expect_packed("pack_nt", isa_->pack_nt, matrix, row_steps, round_up(matrix.cols, w), non_finite,
+    expect_packed("pack_nt", isa_->pack_nt, matrix, row_steps, rounded_up(matrix.cols, w), non_finite,
                   [&](int r, int c) { return in_n(c, row_step(r), row_steps, w); });
     if (matrix.rows > n) return;
     expect_packed("pack_n", isa_->pack_n, matrix, n, col_steps, non_finite,
@@ -315,7 +315,7 @@ TEST_P(CpuIsa, MultipliesExactly) {
 
 TEST_P(CpuIsa, MultipliesRealNumbers) {
   Random random(5);
-  const int steps = round_up(256, isa_->k), m = isa_->m, n = isa_->n;
+  const int steps = rounded_up(256, isa_->k), m = isa_->m, n = isa_->n;
   Panels left(*isa_, steps * m, m * isa_->k), right(*isa_, steps * n, n * isa_->k);
   Guarded c(DType::fp32, m * n);
   for (int i = 0; i < steps * m; ++i) left.set(i, random.normal());
@@ -345,7 +345,7 @@ TEST_P(CpuIsa, MultipliesRealNumbers) {
 TEST_P(CpuIsa, MultipliesPartsAsFp32) {
   if (isa_->parts == 1) GTEST_SKIP() << "its elements are of one part";
   Random random(9);
-  const int steps = round_up(128, isa_->k), m = isa_->m, n = isa_->n;
+  const int steps = rounded_up(128, isa_->k), m = isa_->m, n = isa_->n;
   Matrix rows(DType::fp32, m, steps), lanes(DType::fp32, n, steps);
   rows.fill(random);
   lanes.fill(random);
@@ -390,7 +390,7 @@ TEST_P(CpuIsa, PartsTellOfValuesThatTheyCannotHold) {
       for (int c = 0; c < matrix.cols; ++c) matrix.set(r, c, 0.5f * size * static_cast<float>(random.uniform()));
     }
     matrix.set(static_cast<int>(random.between(0, matrix.rows - 1)), static_cast<int>(random.between(0, 44)), -size);
-    Panels out(*isa_, 2L * isa_->n * round_up(45, isa_->k), isa_->m * isa_->k);
+    Panels out(*isa_, 2L * isa_->n * rounded_up(45, isa_->k), isa_->m * isa_->k);
     for (auto* pack : {isa_->pack_m, isa_->pack_mt, isa_->pack_n, isa_->pack_nt}) {
       EXPECT_EQ(pack({matrix.pointers.data(), matrix.rows, 45, DType::fp32, 1, out.data()}), told) << size;
     }
@@ -402,7 +402,7 @@ TEST_P(CpuIsa, StoresLanes) {
   for (int round = 0; round < 90; ++round) {
     const DType dtype = random.pick({DType::fp32, DType::fp16, DType::bf16});
     const int lanes = static_cast<int>(random.between(1, isa_->n)), cols = static_cast<int>(random.between(1, 70));
-    Guarded c(DType::fp32, round_up(cols, isa_->m) * isa_->n), divisor(DType::fp32, isa_->n);
+    Guarded c(DType::fp32, rounded_up(cols, isa_->m) * isa_->n), divisor(DType::fp32, isa_->n);
     const auto factor = static_cast<float>(random.normal());
     for (int i = 0; i < cols * isa_->n; ++i) c.set(i, random.chance(0.01) ? kNaN : random.normal());
     for (int lane = 0; lane < isa_->n; ++lane) divisor.set(lane, random.normal());
@@ -432,7 +432,7 @@ TEST_P(CpuIsa, StoresColumns) {
   for (int round = 0; round < 90; ++round) {
     const DType dtype = random.pick({DType::fp32, DType::fp16, DType::bf16});
     const int count = static_cast<int>(random.between(1, 20)), cols = static_cast<int>(random.between(1, 70));
-    const int width = isa_->cols, panels = round_up(cols, width) / width;
+    const int width = isa_->cols, panels = rounded_up(cols, width) / width;
     const std::ptrdiff_t stride = (count + random.between(0, 5)) * width;
     Guarded c(DType::fp32, panels * stride);
     for (std::ptrdiff_t i = 0; i < panels * stride; ++i) c.set(i, random.chance(0.01) ? kInf : random.normal());

@@ -17,8 +17,6 @@ namespace {
 constexpr int kRepeats = kSanitized ? 10 : 250;
 const std::vector<int> kThreads = kSanitized ? std::vector{3} : std::vector{2, 3, 5, 8};
 
-constexpr DType kDTypes[] = {DType::fp32, DType::fp16, DType::bf16};
-
 // Problems whose work is shared out in different ways.
 std::vector<Case> shapes() {
   return {

@@ -20,10 +20,8 @@
 namespace strobe::test {
 namespace {
 
-constexpr DType kDTypes[] = {DType::fp32, DType::fp16, DType::bf16};
-
 // Problems whose work is shared out in different ways; those of determinism_test.cpp.
-std::vector<Case> shapes() {
+std::vector<Case> contract_shapes() {
   return {
       {.seed = 11, .sq = 700, .sk = 700, .d = 64, .dv = 64},
       {.seed = 12,
@@ -71,7 +69,7 @@ class GpuContract : public GpuTest {};
 
 // visit(passes, what) for every kernel, type and shape.
 template <class Visit>
-void for_all(const GpuRunOptions& options, Visit&& visit, const std::vector<Case>& cases = shapes()) {
+void for_all(const GpuRunOptions& options, Visit&& visit, const std::vector<Case>& cases = contract_shapes()) {
   GpuLane lane;
   for (const std::string& kernel : gpu_kernels()) {
     for (const DType dtype : kDTypes) {
@@ -128,7 +126,7 @@ TEST_F(GpuContract, GraphsReplayBitByBit) {
       ASSERT_EQ(first_difference(plain, passes.outputs()), "") << what << ", replay " << replay;
     }
   };
-  auto cases = shapes();
+  auto cases = contract_shapes();
   // With so many heads hopper's backward is three kernels instead of two.
   cases.push_back({.seed = 17, .heads_q = 560, .heads_kv = 4, .sq = 8, .sk = 140, .d = 64, .dv = 64});
   for_all({.kernel = ""}, replays, cases);
@@ -136,7 +134,7 @@ TEST_F(GpuContract, GraphsReplayBitByBit) {
 
 TEST_F(GpuContract, ThreadsOnStreamsOfTheirOwn) {
   for (const std::string& kernel : gpu_kernels()) {
-    auto cases = shapes();
+    auto cases = contract_shapes();
     for (Case& c : cases) c.dtype = DType::bf16;
     std::vector<Bytes> alone(cases.size());
     const auto all_of = [&](std::size_t first, auto&& use) {
@@ -184,7 +182,7 @@ TEST_F(GpuContract, NothingIsAllocated) {
 }
 
 TEST_F(GpuContract, AMissingWorkspaceIsAnErrorWithTheBytes) {
-  const Data data(shapes()[0]);
+  const Data data(contract_shapes()[0]);
   GpuLane lane;
   GpuCase on_gpu(data, lane);
   const Execution execution{.device = Device::cuda, .kernel = "standard", .stream = lane.stream.handle()};
@@ -216,7 +214,7 @@ TEST_F(GpuContract, TheBackwardOfFlash2NeedsTheSumOfDqAndDelta) {
 }
 
 TEST_F(GpuContract, ABiasOverPackedSequencesNeedsBounds) {
-  Case c = shapes().back();
+  Case c = contract_shapes().back();
   c.bias = true;
   const Data data(c);
   GpuLane lane;

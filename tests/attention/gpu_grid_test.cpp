@@ -17,8 +17,8 @@
 namespace strobe::test {
 namespace {
 
-constexpr std::int64_t kShards = 24;
-constexpr std::int64_t kPerShard = kGridSize / kShards;
+constexpr std::int64_t kGpuShards = 24;
+constexpr std::int64_t kGpuPerShard = kGridSize / kGpuShards;
 
 // Half of the cases sum dQ in any order.
 bool is_deterministic(const Case& c) { return c.seed % 2 == 0; }
@@ -80,7 +80,7 @@ class GpuGrid : public GpuTest, public testing::WithParamInterface<std::int64_t>
 
 TEST_P(GpuGrid, Exact) {
   std::vector<std::int64_t> cases;
-  for (std::int64_t index = GetParam() * kPerShard; index < (GetParam() + 1) * kPerShard; ++index) {
+  for (std::int64_t index = GetParam() * kGpuPerShard; index < (GetParam() + 1) * kGpuPerShard; ++index) {
     if (selected(index)) cases.push_back(index);
   }
   RecordProperty("cases", static_cast<int>(cases.size()));
@@ -91,7 +91,7 @@ TEST_P(GpuGrid, Exact) {
   for (const std::string& failure : failures) ADD_FAILURE() << failure;
 }
 
-INSTANTIATE_TEST_SUITE_P(Shards, GpuGrid, testing::Range(std::int64_t{0}, kShards));
+INSTANTIATE_TEST_SUITE_P(Shards, GpuGrid, testing::Range(std::int64_t{0}, kGpuShards));
 
 }  // namespace
 }  // namespace strobe::test

@@ -28,15 +28,16 @@ TEST_F(GpuHopperFp32Backward, Grid) {
   }
 }
 
-Case case_of(std::int64_t d, std::int64_t sq, std::int64_t sk) {
+Case backward_case(std::int64_t d, std::int64_t sq, std::int64_t sk) {
   return {.seed = 71, .heads_q = 4, .heads_kv = 2, .sq = sq, .sk = sk, .d = d, .dv = d};
 }
 
 // Several tiles of rows and of keys, the last ones not full; more tiles than stages.
-std::vector<Case> shapes() {
+std::vector<Case> backward_shapes() {
   std::vector<Case> all;
   for (const std::int64_t d : {64, 128}) {
-    Case full = case_of(d, 300, 500), causal = full, tall = case_of(d, 500, 300), square = case_of(d, 420, 420);
+    Case full = backward_case(d, 300, 500), causal = full, tall = backward_case(d, 500, 300),
+         square = backward_case(d, 420, 420);
     Case window = square, behind = square, packed = full, padded = full, many = square;
     causal.causal = true, causal.alignment = Alignment::bottom_right;
     tall.causal = true, tall.alignment = Alignment::bottom_right;  // rows without keys
@@ -49,7 +50,7 @@ std::vector<Case> shapes() {
     padded.batch = 4, padded.lengths = Lengths::both;
     padded.lengths_q = {150, 64, 0, 20}, padded.lengths_k = {129, 500, 70, 0};
     many.heads_q = 280, many.sq = 40, many.sk = 200, many.causal = true, many.alignment = Alignment::bottom_right;
-    Case narrow = case_of(d - 24, 200, 300), uneven = narrow, strided = square;
+    Case narrow = backward_case(d - 24, 200, 300), uneven = narrow, strided = square;
     uneven.dv = d / 2;
     strided.layout_q = strided.layout_k = strided.layout_v = strided.layout_out = Layout::bshd;
     Case large = full;
@@ -60,14 +61,16 @@ std::vector<Case> shapes() {
   return all;
 }
 
-TEST_F(GpuHopperFp32Backward, EveryFeature) { HopperFp32(Pass::backward, {kInOrder, kAnyOrder}).examine_all(shapes()); }
+TEST_F(GpuHopperFp32Backward, EveryFeature) {
+  HopperFp32(Pass::backward, {kInOrder, kAnyOrder}).examine_all(backward_shapes());
+}
 
 // What tensor cores cut off sums shows where all have one sign.
 TEST_F(GpuHopperFp32Backward, SumsOfOneSignDoNotDrift) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
     for (const std::int64_t size : {256, 2048}) {
-      Case c = case_of(d, size, size);
+      Case c = backward_case(d, size, size);
       c.heads_q = c.heads_kv = 1;
       SCOPED_TRACE(describe(c));
       Data data(c);
@@ -84,7 +87,7 @@ TEST_F(GpuHopperFp32Backward, RowsOfAllSizes) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
     for (const bool causal : {false, true}) {
-      Case c = case_of(d, 200, 300);
+      Case c = backward_case(d, 200, 300);
       c.causal = causal;
       if (causal) c.alignment = Alignment::bottom_right;
       for (const auto& [name, kind] : kSpreads) {
@@ -105,7 +108,7 @@ TEST_F(GpuHopperFp32Backward, RowsOfAllSizes) {
 // Which kernels ran shows in the last bits of the gradients: those of the first of two sequences, where a row of the
 // second is multiplied by the factor.
 std::vector<double> dk_of_first(GpuLane& lane, std::int64_t d, Tensor Data::*tensor, float factor) {
-  Case c = case_of(d, 200, 300);
+  Case c = backward_case(d, 200, 300);
   c.batch = 2;
   Data data(c);
   Tensor& changed = data.*tensor;
@@ -145,7 +148,7 @@ TEST_F(GpuHopperFp32Backward, LargeScoresTakeThreeParts) {
 TEST_F(GpuHopperFp32Backward, UnusedRowsHaveNoSay) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
-    Case c = case_of(d, 100, 300);
+    Case c = backward_case(d, 100, 300);
     c.causal = true, c.alignment = Alignment::top_left;  // keys from 100 on are of no use
     const Data ordinary(c);
     const Results expected = GpuCase(ordinary, lane).run(kInOrder).results;
@@ -163,7 +166,7 @@ TEST_F(GpuHopperFp32Backward, RepeatsBitByBit) {
   const auto repeats = static_cast<int>(number_from("STROBE_TEST_REPEATS", 250));
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
-    Case full = case_of(d, 700, 700), causal = full, window = full;
+    Case full = backward_case(d, 700, 700), causal = full, window = full;
     causal.causal = true, causal.batch = 3;
     window.window = {100, 60};
     for (const Case& c : {full, causal, window}) {

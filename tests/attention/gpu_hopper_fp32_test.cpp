@@ -30,15 +30,16 @@ TEST_F(GpuHopperFp32, Grid) {
   }
 }
 
-Case case_of(std::int64_t d, std::int64_t sq, std::int64_t sk) {
+Case forward_case(std::int64_t d, std::int64_t sq, std::int64_t sk) {
   return {.seed = 61, .heads_q = 4, .heads_kv = 2, .sq = sq, .sk = sk, .d = d, .dv = d};
 }
 
 // Several tiles of rows and of keys, the last ones not full; more tiles than stages.
-std::vector<Case> shapes() {
+std::vector<Case> forward_shapes() {
   std::vector<Case> all;
   for (const std::int64_t d : {64, 128}) {
-    Case full = case_of(d, 300, 700), causal = full, tall = case_of(d, 700, 300), square = case_of(d, 520, 520);
+    Case full = forward_case(d, 300, 700), causal = full, tall = forward_case(d, 700, 300),
+         square = forward_case(d, 520, 520);
     Case window = square, packed = full, padded = full, sinks = square, sections = square;
     causal.causal = true, causal.alignment = Alignment::bottom_right;
     tall.causal = true, tall.alignment = Alignment::bottom_right;  // rows without keys
@@ -52,9 +53,9 @@ std::vector<Case> shapes() {
     sinks.sinks = true;
     sections.heads_q = 280, sections.sq = 40, sections.sk = 200, sections.causal = true;
     sections.alignment = Alignment::bottom_right;
-    Case split = case_of(d, 70, 4000), split_causal = split;
+    Case split = forward_case(d, 70, 4000), split_causal = split;
     split_causal.causal = true, split_causal.alignment = Alignment::bottom_right;
-    Case narrow = case_of(d - 24, 200, 300), uneven = narrow, strided = square;
+    Case narrow = forward_case(d - 24, 200, 300), uneven = narrow, strided = square;
     uneven.dv = d / 2;
     strided.layout_q = strided.layout_k = strided.layout_v = strided.layout_out = Layout::bshd;
     Case large = full;
@@ -65,12 +66,12 @@ std::vector<Case> shapes() {
   return all;
 }
 
-TEST_F(GpuHopperFp32, EveryFeature) { HopperFp32(Pass::forward, {kHopper}).examine_all(shapes()); }
+TEST_F(GpuHopperFp32, EveryFeature) { HopperFp32(Pass::forward, {kHopper}).examine_all(forward_shapes()); }
 
 TEST_F(GpuHopperFp32, SumsOfOneSignDoNotDrift) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
-    Case c = case_of(d, 128, 4096);
+    Case c = forward_case(d, 128, 4096);
     SCOPED_TRACE(describe(c));
     Data data(c);
     change_inputs(data, [](int, std::int64_t, float value) { return std::abs(value); });
@@ -88,7 +89,7 @@ TEST_F(GpuHopperFp32, RowsOfAllSizes) {
   GpuLane lane;
   for (const std::int64_t d : {32, 64, 128}) {
     for (const bool causal : {false, true}) {
-      Case c = case_of(d, 200, 300);
+      Case c = forward_case(d, 200, 300);
       c.causal = causal;
       if (causal) c.alignment = Alignment::bottom_right;
       for (const auto& [name, kind] : kSpreads) {
@@ -110,7 +111,7 @@ TEST_F(GpuHopperFp32, RowsOfAllSizes) {
 TEST_F(GpuHopperFp32, UnusedRowsHaveNoSay) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
-    Case c = case_of(d, 100, 300);
+    Case c = forward_case(d, 100, 300);
     c.causal = true, c.alignment = Alignment::top_left;  // keys from 100 on are of no use
     const Data ordinary(c);
     const Results expected = GpuCase(ordinary, lane).run(kHopper).results;
@@ -129,7 +130,7 @@ TEST_F(GpuHopperFp32, ValuesThatAreNotFiniteStayWhereTheyAreUsed) {
   constexpr float kInfinite = std::numeric_limits<float>::infinity();
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
-    const Case c = case_of(d, 200, 300);
+    const Case c = forward_case(d, 200, 300);
     const Data clean(c);
     const std::vector<double> plain = GpuCase(clean, lane).run(kHopper).results.o;
     const auto expect = [&](const Data& data, auto&& is_spoiled) {
@@ -192,7 +193,7 @@ std::string difference_to_exact(const Data& data, const std::vector<double>& o) 
 // A register that is used again under an asynchronous product, a tile that is read too early, a key too many: all show.
 TEST_F(GpuHopperFp32, WholeNumbersAreExact) {
   GpuLane lane;
-  for (Case c : shapes()) {
+  for (Case c : forward_shapes()) {
     if (c.sinks || c.lengths != Lengths::none || c.values != Values::normal) continue;
     c.sq = std::min<std::int64_t>(c.sq, 440), c.sk = std::min<std::int64_t>(c.sk, 440);  // else keys are split
     c.scale = 0.6931472f;
@@ -217,7 +218,7 @@ TEST_F(GpuHopperFp32, RepeatsBitByBit) {
   const auto repeats = static_cast<int>(number_from("STROBE_TEST_REPEATS", 250));
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
-    Case full = case_of(d, 700, 700), causal = full, split = case_of(d, 70, 3000);
+    Case full = forward_case(d, 700, 700), causal = full, split = forward_case(d, 70, 3000);
     causal.causal = true, causal.batch = 3;
     for (const Case& c : {full, causal, split}) {
       const Data data(c);

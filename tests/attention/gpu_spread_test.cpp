@@ -25,7 +25,7 @@ Case case_of(std::int64_t dim) {
   return c;
 }
 
-std::vector<Case> cases() {
+std::vector<Case> spread_cases() {
   std::vector<Case> all;
   for (const std::int64_t dim : {16, 32, 64}) {
     Case c = case_of(dim);
@@ -46,7 +46,7 @@ std::vector<Case> cases() {
 // Below 2^16 the kernels with scales do it themselves.
 TEST_F(GpuSpread, KeepsTheRule) {
   GpuLane lane;
-  for (const Case& c : cases()) {
+  for (const Case& c : spread_cases()) {
     for (const auto& [name, kind] : kSpreads) {
       for (const int powers : {12, 15, 17, 24, 36}) {
         if (kind == Spread::all && powers != 12) continue;
@@ -191,7 +191,7 @@ TEST_F(GpuSpread, GraphsDecideInEveryReplay) {
 
 TEST_F(GpuSpread, RepeatsBitByBit) {
   GpuLane lane;
-  for (const Case& c : cases()) {
+  for (const Case& c : spread_cases()) {
     SCOPED_TRACE(describe(c));
     Data data(c);
     spread(data, Spread::all, 0);

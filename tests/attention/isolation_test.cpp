@@ -13,10 +13,6 @@
 namespace strobe::test {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr DType kDTypes[] = {DType::fp32, DType::fp16, DType::bf16};
-
 // One bad row of an input; what it may reach is what the oracle says, for every kernel that isolates rows.
 class IsolationOf : public testing::TestWithParam<DType> {};
 

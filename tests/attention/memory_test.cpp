@@ -21,7 +21,6 @@
 namespace strobe::test {
 namespace {
 
-constexpr DType kDTypes[] = {DType::fp32, DType::fp16, DType::bf16};
 constexpr std::size_t kMegabyte = 1 << 20;
 
 // One head of s rows and keys, without memory: for queries.

@@ -3,13 +3,13 @@
 
 #include <limits>
 
+#include "support/case.h"
+
 namespace strobe::test {
 
 namespace {
 
 constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
 
 const std::int32_t kOther[2] = {5, 0};
 const std::int32_t kOffsetsQ[3] = {0, 1, 3};

@@ -23,10 +23,6 @@
 namespace strobe::test {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr DType kDTypes[] = {DType::fp32, DType::fp16, DType::bf16};
-
 void check_all_types(Case c, double limit = 64) {
   for (const DType dtype : kDTypes) {
     c.dtype = dtype;

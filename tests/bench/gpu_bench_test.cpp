@@ -10,7 +10,7 @@ namespace {
 
 class GpuBench : public test::GpuTest {};
 
-Case tiny() {
+Case tiny_on_gpu() {
   Case one{.batch = 2, .heads = 4, .kv_heads = 2, .seq_q = 96, .seq_k = 96, .head_dim = 64, .dtype = DType::fp16};
   one.device = Device::cuda;
   one.causal = true;
@@ -20,19 +20,19 @@ Case tiny() {
 TEST_F(GpuBench, MeasuresEveryKernel) {
   Implementations implementations;
   for (const std::string& kernel : test::gpu_kernels()) {
-    if (kernel.empty() || !test::gpu_refusal(attention_of(tiny()), kernel).empty()) continue;
+    if (kernel.empty() || !test::gpu_refusal(attention_of(tiny_on_gpu()), kernel).empty()) continue;
     implementations.push_back(make_implementation(kernel, {.device = Device::cuda}));
   }
   RunOptions options;
   options.rule.repeats = 5;
-  const std::vector<Row> rows = run_case(tiny(), implementations, options);
+  const std::vector<Row> rows = run_case(tiny_on_gpu(), implementations, options);
   ASSERT_EQ(rows.size(), implementations.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
     EXPECT_EQ(row.status, Status::ok) << row.reason;
     EXPECT_EQ(row.gate->fault, "") << row.implementation;
-    EXPECT_EQ(row.peak_bytes, implementations[i]->predicted_bytes(tiny())) << row.implementation;
-    EXPECT_EQ(row.kept_bytes.value_or(0), tensor_bytes(tiny()).forward()) << row.implementation;
+    EXPECT_EQ(row.peak_bytes, implementations[i]->predicted_bytes(tiny_on_gpu())) << row.implementation;
+    EXPECT_EQ(row.kept_bytes.value_or(0), tensor_bytes(tiny_on_gpu()).forward()) << row.implementation;
     for (const Region region : kRegions) {
       ASSERT_EQ(row.series(region).samples.size(), 5u);
       for (const double seconds : row.series(region).samples) {
@@ -52,7 +52,7 @@ TEST_F(GpuBench, EveryScoreOptionPassesTheGateAndIsMetered) {
   const ScoreOptions every[] = {{.softcap = 5},  {.alibi = true},   {.bias = "1hqk", .bias_gradient = true},
                                 {.sinks = true}, {.dropout = 0.25}, {.lengths = {96, 41}}};
   for (const ScoreOptions& some : every) {
-    Case one = tiny();
+    Case one = tiny_on_gpu();
     one.options = some;
     const Row row = run_case(one, implementations, options).at(0);
     EXPECT_EQ(row.status, Status::ok) << row.reason;
@@ -74,7 +74,7 @@ TEST_F(GpuBench, MemoryOfTheReportsConfiguration) {
 TEST_F(GpuBench, ReferenceIsNotOnTheGpu) {
   Implementations implementations;
   implementations.push_back(make_implementation("reference", {.device = Device::cuda}));
-  const std::vector<Row> rows = run_case(tiny(), implementations, {});
+  const std::vector<Row> rows = run_case(tiny_on_gpu(), implementations, {});
   EXPECT_EQ(rows.at(0).status, Status::unsupported);
   EXPECT_NE(rows.at(0).reason.find("no such kernel on device cuda"), std::string::npos) << rows.at(0).reason;
 }

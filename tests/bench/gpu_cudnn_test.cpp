@@ -21,7 +21,7 @@ class GpuCudnn : public test::GpuTest {
   }
 };
 
-Case tiny() {
+Case tiny_for_cudnn() {
   Case one{.batch = 2, .heads = 4, .kv_heads = 2, .seq_q = 128, .seq_k = 128, .head_dim = 64, .dtype = DType::fp16};
   one.device = Device::cuda;
   return one;
@@ -52,7 +52,7 @@ TEST_F(GpuCudnn, PassesTheGateInBothTypes) {
   for (const DType dtype : {DType::fp16, DType::bf16}) {
     for (const std::int64_t head_dim : {64, 128}) {
       for (const Passes passes : {Passes::forward, Passes::backward, Passes::both}) {
-        Case one = tiny();
+        Case one = tiny_for_cudnn();
         one.dtype = dtype;
         one.head_dim = head_dim;
         one.passes = passes;
@@ -71,7 +71,7 @@ TEST_F(GpuCudnn, PassesTheGateWithEveryMask) {
                              Shape{128, 256, Alignment::top_left}, Shape{256, 128, Alignment::top_left},
                              Shape{128, 256, Alignment::bottom_right}, Shape{100, 213, Alignment::bottom_right}}) {
     for (const bool causal : {false, true}) {
-      Case one = tiny();
+      Case one = tiny_for_cudnn();
       one.seq_q = shape.seq_q;
       one.seq_k = shape.seq_k;
       one.alignment = shape.alignment;
@@ -83,7 +83,7 @@ TEST_F(GpuCudnn, PassesTheGateWithEveryMask) {
 
 TEST_F(GpuCudnn, PassesTheGateWithAnyGrouping) {
   for (const std::int64_t kv_heads : {1, 2, 4}) {
-    Case one = tiny();
+    Case one = tiny_for_cudnn();
     one.kv_heads = kv_heads;
     one.causal = true;
     expect_right(one);
@@ -91,7 +91,7 @@ TEST_F(GpuCudnn, PassesTheGateWithAnyGrouping) {
 }
 
 TEST_F(GpuCudnn, IsTimedBesideOurs) {
-  Case one = tiny();
+  Case one = tiny_for_cudnn();
   one.causal = true;
   const std::vector<Row> rows = run(one, {"flash2", "cudnn"});
   for (const Row& row : rows) {
@@ -101,12 +101,12 @@ TEST_F(GpuCudnn, IsTimedBesideOurs) {
 }
 
 TEST_F(GpuCudnn, RefusesInTheWordsOfCudnn) {
-  Case one = tiny();
+  Case one = tiny_for_cudnn();
   one.head_dim = 36;
   const Row odd = run(one, {"cudnn"}).at(0);
   EXPECT_EQ(odd.status, Status::unsupported);
   EXPECT_NE(odd.reason.find("multiple of 8"), std::string::npos) << odd.reason;
-  one = tiny();
+  one = tiny_for_cudnn();
   one.seq_q = 256;
   one.causal = true;
   one.alignment = Alignment::bottom_right;
@@ -121,7 +121,7 @@ TEST_F(GpuCudnn, PlansAnewForAnotherCase) {
   implementations.push_back(make_implementation("cudnn", {.device = Device::cuda}));
   RunOptions options;
   options.rule.repeats = 1;
-  Case one = tiny();
+  Case one = tiny_for_cudnn();
   for (int step = 0; step < 4; ++step) {
     if (step == 1) one.causal = true;
     if (step == 2) one.seq_k = one.seq_q = 320;

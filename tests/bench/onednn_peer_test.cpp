@@ -9,7 +9,7 @@
 namespace strobe::bench {
 namespace {
 
-Case small() {
+Case onednn_case() {
   return {.batch = 2,
           .heads = 4,
           .kv_heads = 2,
@@ -31,12 +31,12 @@ Row run(const Case& one) {
 bool is_missing(const Row& row) { return row.reason.find("this build has no oneDNN 2; install") != std::string::npos; }
 
 TEST(OnednnPeer, PassesTheGateWithEveryMask) {
-  Case causal = small(), window = small(), corner = small(), forward = small();
+  Case causal = onednn_case(), window = onednn_case(), corner = onednn_case(), forward = onednn_case();
   causal.causal = true;
   window.window = {7, 3};
   corner.causal = true, corner.seq_q = 9, corner.alignment = Alignment::bottom_right;
   forward.passes = Passes::forward;
-  for (const Case& one : {small(), causal, window, corner, forward}) {
+  for (const Case& one : {onednn_case(), causal, window, corner, forward}) {
     const Row row = run(one);
     if (is_missing(row)) {
       EXPECT_EQ(row.status, Status::unsupported);
@@ -55,13 +55,13 @@ TEST(OnednnPeer, PassesTheGateWithEveryMask) {
 }
 
 TEST(OnednnPeer, RefusesWithAReason) {
-  if (const Row row = run(small()); is_missing(row)) GTEST_SKIP() << row.reason;
+  if (const Row row = run(onednn_case()); is_missing(row)) GTEST_SKIP() << row.reason;
   const auto refused = [](const Case& one, const char* says) {
     const Row row = run(one);
     EXPECT_EQ(row.status, Status::unsupported);
     EXPECT_NE(row.reason.find(says), std::string::npos) << row.reason;
   };
-  Case softcap = small(), empty_row = small();
+  Case softcap = onednn_case(), empty_row = onednn_case();
   softcap.options.softcap = 5;
   empty_row.seq_q = 80, empty_row.causal = true, empty_row.alignment = Alignment::bottom_right;
   refused(softcap, "score options, softcap 5");

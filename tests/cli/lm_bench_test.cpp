@@ -7,11 +7,11 @@
 namespace strobe::test {
 namespace {
 
-constexpr const char* kSmall = "lm bench --size tiny --context 8 --batch 1 --threads 1 --quick --warmup 1 --steps 3 ";
+constexpr const char* kLmBench = "lm bench --size tiny --context 8 --batch 1 --threads 1 --quick --warmup 1 --steps 3 ";
 
 TEST(LmBench, EveryCombinationIsARowWithItsPhases) {
   const Scratch scratch;
-  const Program program = run_program(std::string(kSmall) + "--precision bf16,fp32 --output out.json", scratch);
+  const Program program = run_program(std::string(kLmBench) + "--precision bf16,fp32 --output out.json", scratch);
   EXPECT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.output.find("tokens/s"), std::string::npos) << program.output;
   const Json document = Json::parse(scratch.read("out.json"));
@@ -35,11 +35,11 @@ TEST(LmBench, EveryCombinationIsARowWithItsPhases) {
 
 TEST(LmBench, PassesHaveThePhasesThatTheyRun) {
   const Scratch scratch;
-  EXPECT_EQ(run_program(std::string(kSmall) + "--pass forward --output out.json", scratch).code, 0);
+  EXPECT_EQ(run_program(std::string(kLmBench) + "--pass forward --output out.json", scratch).code, 0);
   Json document = Json::parse(scratch.read("out.json"));
   const Json forward = document.at("rows").as_array().at(0);
   EXPECT_TRUE(forward.at("backward").is_null());
-  EXPECT_EQ(run_program(std::string(kSmall) + "--pass forward_backward --output out.json", scratch).code, 0);
+  EXPECT_EQ(run_program(std::string(kLmBench) + "--pass forward_backward --output out.json", scratch).code, 0);
   document = Json::parse(scratch.read("out.json"));
   const Json both = document.at("rows").as_array().at(0);
   EXPECT_GT(both.at("backward").at("mean(ms)").as_number(), 0);
@@ -50,7 +50,7 @@ TEST(LmBench, PassesHaveThePhasesThatTheyRun) {
 TEST(LmBench, EveryRecomputationIsARowWithTheSameLoss) {
   const Scratch scratch;
   const Program program =
-      run_program(std::string(kSmall) + "--recompute none,attention,block --output out.json", scratch);
+      run_program(std::string(kLmBench) + "--recompute none,attention,block --output out.json", scratch);
   EXPECT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.errors.find("tiny, context 8, batch 1, fp32, recompute block: "), std::string::npos);
   const Json document = Json::parse(scratch.read("out.json"));

@@ -9,9 +9,9 @@
 namespace strobe::test {
 namespace {
 
-constexpr const char* kSmall = "bench --batch_size 1 --seq_len 48 --num_heads 2 --emb_dim 32 --quick --repeats 3 ";
+constexpr const char* kSmallBench = "bench --batch_size 1 --seq_len 48 --num_heads 2 --emb_dim 32 --quick --repeats 3 ";
 
-std::string small(const std::string& more) { return kSmall + more; }
+std::string small(const std::string& more) { return kSmallBench + more; }
 
 TEST(Bench, AFlagThatChangesNothingIsSaidSo) {
   const Scratch scratch;

@@ -11,7 +11,7 @@
 namespace strobe::test {
 namespace {
 
-constexpr const char* kSmall = "'" STROBE_TEST_DATA "/results/small.jsonl'";
+constexpr const char* kSmallResults = "'" STROBE_TEST_DATA "/results/small.jsonl'";
 
 void write(const Scratch& scratch, const std::string& name, const std::string& text) {
   std::ofstream(scratch.path() / name) << text;
@@ -70,7 +70,7 @@ TEST(ReportCommand, WaitsForNoPipeAndReadsTheStandardInput) {
 TEST(ReportCommand, WritesPageTablesAndCharts) {
   if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
   const Scratch scratch;
-  const Program program = run_program(std::string("report ") + kSmall + " --output out", scratch);
+  const Program program = run_program(std::string("report ") + kSmallResults + " --output out", scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
   const std::string page = scratch.read("out/report.html");
   EXPECT_TRUE(page.starts_with("<!doctype html>"));
@@ -91,7 +91,7 @@ TEST(ReportCommand, ChartsOfAnEarlierReportGoAndNothingElse) {
   write(scratch, "out/report.html", "<title>of another program</title>");
   write(scratch, "out/charts/notes.txt", "mine");
   const std::string command = "report --output out ";
-  ASSERT_EQ(run_program(command + kSmall, scratch).code, 0);
+  ASSERT_EQ(run_program(command + kSmallResults, scratch).code, 0);
   const std::filesystem::path chart = scratch.path() / "out/charts/time-seq_len-forward-fp32-causal-on.svg";
   EXPECT_TRUE(std::filesystem::exists(chart));
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "out/charts/mine.svg"));
@@ -105,7 +105,8 @@ TEST(ReportCommand, APageAloneFromSeveralFiles) {
   if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
   const Scratch scratch;
   write(scratch, "more.json", "[" + row_text({.machine = "elsewhere"}) + "]");
-  const Program program = run_program(std::string("report more.json ") + kSmall + " --output page.html", scratch);
+  const Program program =
+      run_program(std::string("report more.json ") + kSmallResults + " --output page.html", scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
   EXPECT_EQ(scratch.entries(), 2u);
   EXPECT_NE(scratch.read("page.html").find("elsewhere"), std::string::npos);

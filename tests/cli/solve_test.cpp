@@ -42,7 +42,7 @@ Program run_hw4(const std::string& arguments, const Scratch& scratch) {
 }
 
 // Bad input or a failure: the exit code, one line, and of the folder only what was there before.
-void expect_refusal(const Program& program, int code, const std::string& part) {
+void expect_refused(const Program& program, int code, const std::string& part) {
   EXPECT_EQ(program.code, code) << program.errors;
   EXPECT_EQ(std::count(program.errors.begin(), program.errors.end(), '\n'), 1) << program.errors;
   EXPECT_NE(program.errors.find(part), std::string::npos) << program.errors;
@@ -97,10 +97,10 @@ TEST(Solve, ByARungOfTheLadder) {
                            found = floats_in(scratch.read("out"));
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-5) << i;
-  expect_refusal(run_program("solve " + input + " other --rung nonsense", scratch), 2, "nonsense");
-  expect_refusal(run_program("solve " + input + " other --rung ''", scratch), 2, "--rung: the value is empty");
-  expect_refusal(run_program("cases gen other --subset ''", scratch), 2, "--subset: the value is empty");
-  expect_refusal(run_program("solve " + input + " other --rung sequential --impl flash2", scratch), 2,
+  expect_refused(run_program("solve " + input + " other --rung nonsense", scratch), 2, "nonsense");
+  expect_refused(run_program("solve " + input + " other --rung ''", scratch), 2, "--rung: the value is empty");
+  expect_refused(run_program("cases gen other --subset ''", scratch), 2, "--subset: the value is empty");
+  expect_refused(run_program("solve " + input + " other --rung sequential --impl flash2", scratch), 2,
                  "--rung sequential: a rung is its own kernel and knows its device; leave out --impl");
   EXPECT_EQ(scratch.entries(), 1u);
 }
@@ -132,28 +132,28 @@ TEST(Solve, RefusesBadInputAndLeavesNothing) {
                                                         {"folder", "is a folder"},
                                                         {"/dev/zero", "is no plain file"}}) {
     SCOPED_TRACE(name);
-    expect_refusal(run_program("solve " + name + " out --device cpu", scratch), 2, part);
-    expect_refusal(run_hw4(name + " out", scratch), 2, part);
+    expect_refused(run_program("solve " + name + " out --device cpu", scratch), 2, part);
+    expect_refused(run_hw4(name + " out", scratch), 2, part);
   }
-  expect_refusal(run_program("solve good missing/out", scratch), 2, "output missing/out: cannot be written");
-  expect_refusal(run_program("solve good folder", scratch), 2, "is a folder");
-  expect_refusal(run_program("solve good", scratch), 2, "solve takes two files, INPUT and OUTPUT; 1 given");
-  expect_refusal(run_program("solve good out --impl flash3 --device cpu", scratch), 2, "flash3");
-  expect_refusal(run_program("solve good out --device tpu", scratch), 2, "cpu");
-  expect_refusal(run_program("solve good out --device cuda", scratch), 2, "cuda");
-  expect_refusal(run_hw4("good", scratch), 2, "hw4: two arguments are needed, INPUT and OUTPUT; 1 given");
-  expect_refusal(run_hw4("good out --timing", scratch), 2, "3 given");
+  expect_refused(run_program("solve good missing/out", scratch), 2, "output missing/out: cannot be written");
+  expect_refused(run_program("solve good folder", scratch), 2, "is a folder");
+  expect_refused(run_program("solve good", scratch), 2, "solve takes two files, INPUT and OUTPUT; 1 given");
+  expect_refused(run_program("solve good out --impl flash3 --device cpu", scratch), 2, "flash3");
+  expect_refused(run_program("solve good out --device tpu", scratch), 2, "cpu");
+  expect_refused(run_program("solve good out --device cuda", scratch), 2, "cuda");
+  expect_refused(run_hw4("good", scratch), 2, "hw4: two arguments are needed, INPUT and OUTPUT; 1 given");
+  expect_refused(run_hw4("good out --timing", scratch), 2, "3 given");
   EXPECT_EQ(scratch.entries(), before);
 }
 
 TEST(Solve, FullDiskIsAFailureThatLeavesNothing) {
   const Scratch scratch;
   write_problem(scratch, "in", {20, 512, 64}, 3 * 20 * 512 * 64);
-  expect_refusal(run_program("solve in /dev/full --device cpu", scratch), 3, "No space left on device");
+  expect_refused(run_program("solve in /dev/full --device cpu", scratch), 3, "No space left on device");
   // A file that may not grow beyond 100 KB, of the 2.6 MB of the answer.
   const Program limited =
       run_command("(ulimit -f 100; CUDA_VISIBLE_DEVICES= '" STROBE_PROGRAM "' solve in out --device cpu)", scratch);
-  expect_refusal(limited, 3, "File too large");
+  expect_refused(limited, 3, "File too large");
   EXPECT_EQ(scratch.entries(), 1u);
 }
 
@@ -231,19 +231,19 @@ TEST(Cases, VerdictsOfOtherPrograms) {
 TEST(Cases, BadInputIsRefused) {
   const Scratch scratch;
   const std::size_t before = scratch.entries();
-  expect_refusal(run_program("cases nope", scratch), 2, "\"cases nope\": unknown command; valid: gen, check, judge");
-  expect_refusal(run_program("cases gen", scratch), 2, "takes one folder; 0 given");
-  expect_refusal(run_program("cases gen dir --subset t31", scratch), 2, "\"t31\" is no case; valid are t01 to t30");
-  expect_refusal(run_program("cases gen dir --scale 2", scratch), 2, "up to 1");
-  expect_refusal(run_program("cases gen dir --scale 0", scratch), 2, "above 0");
-  expect_refusal(run_program("cases judge dir", scratch), 2, "has no cases");
-  expect_refusal(run_program("cases judge dir --limits 1,2", scratch), 2, "three of seconds");
+  expect_refused(run_program("cases nope", scratch), 2, "\"cases nope\": unknown command; valid: gen, check, judge");
+  expect_refused(run_program("cases gen", scratch), 2, "takes one folder; 0 given");
+  expect_refused(run_program("cases gen dir --subset t31", scratch), 2, "\"t31\" is no case; valid are t01 to t30");
+  expect_refused(run_program("cases gen dir --scale 2", scratch), 2, "up to 1");
+  expect_refused(run_program("cases gen dir --scale 0", scratch), 2, "above 0");
+  expect_refused(run_program("cases judge dir", scratch), 2, "has no cases");
+  expect_refused(run_program("cases judge dir --limits 1,2", scratch), 2, "three of seconds");
   EXPECT_EQ(scratch.entries(), before);
   ASSERT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
-  expect_refusal(run_program("cases judge dir --program ./missing", scratch), 2, "cannot start ./missing");
-  expect_refusal(run_program("cases judge dir --json missing/x.json", scratch), 2, "--json missing/x.json");
+  expect_refused(run_program("cases judge dir --program ./missing", scratch), 2, "cannot start ./missing");
+  expect_refused(run_program("cases judge dir --json missing/x.json", scratch), 2, "--json missing/x.json");
   std::filesystem::remove(scratch.path() / "dir" / "t01.out");
-  expect_refusal(run_program("cases judge dir", scratch), 2, "t01.out: is missing");
+  expect_refused(run_program("cases judge dir", scratch), 2, "t01.out: is missing");
 }
 
 }  // namespace

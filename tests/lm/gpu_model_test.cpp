@@ -13,13 +13,13 @@ namespace {
 
 using GpuModel = test::GpuTest;
 
-constexpr ModelShape kShape{.d_model = 128, .d_ff = 320, .layers = 3, .heads = 2, .vocabulary = 101, .context = 70};
-constexpr std::int64_t kBatch = 3;
+constexpr ModelShape kGpuShape{.d_model = 128, .d_ff = 320, .layers = 3, .heads = 2, .vocabulary = 101, .context = 70};
+constexpr std::int64_t kGpuBatch = 3;
 
 std::vector<double> losses_of(Model& model, int steps, double clip = 1) {
   std::vector<double> losses;
   for (int step = 1; step <= steps; ++step) {
-    const Text text(kShape, kBatch, static_cast<unsigned>(step));
+    const Text text(kGpuShape, kGpuBatch, static_cast<unsigned>(step));
     losses.push_back(model.step(text.tokens.data(), text.targets.data(), {.adamw = {.step = step}, .clip = clip}).loss);
   }
   return losses;
@@ -33,7 +33,7 @@ std::vector<float> values_of(const Model& model) {
 
 TEST_F(GpuModel, StepsAsOnTheCpuInEveryType) {
   for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
-    Model cpu(kShape, kBatch, dtype, {.threads = 2}), gpu(kShape, kBatch, dtype, {.device = Device::cuda});
+    Model cpu(kGpuShape, kGpuBatch, dtype, {.threads = 2}), gpu(kGpuShape, kGpuBatch, dtype, {.device = Device::cuda});
     cpu.begin(5);
     gpu.begin(5);
     EXPECT_EQ(values_of(cpu), values_of(gpu));
@@ -49,8 +49,8 @@ TEST_F(GpuModel, TwoRunsHaveTheSameBits) {
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     for (const GradientMemory memory : {GradientMemory::own, GradientMemory::shared}) {
       const ModelOptions options{.gradients = memory};
-      Model one(kShape, kBatch, dtype, {.device = Device::cuda}, options);
-      Model two(kShape, kBatch, dtype, {.device = Device::cuda}, options);
+      Model one(kGpuShape, kGpuBatch, dtype, {.device = Device::cuda}, options);
+      Model two(kGpuShape, kGpuBatch, dtype, {.device = Device::cuda}, options);
       one.begin(5);
       two.begin(5);
       EXPECT_EQ(losses_of(one, 6), losses_of(two, 6));
@@ -61,7 +61,7 @@ TEST_F(GpuModel, TwoRunsHaveTheSameBits) {
 
 // The first step of a model runs without a graph, the second captures one, the third replays it.
 TEST_F(GpuModel, AReplayedGraphDoesWhatTheFirstStepDoes) {
-  Model model(kShape, kBatch, DType::bf16, {.device = Device::cuda});
+  Model model(kGpuShape, kGpuBatch, DType::bf16, {.device = Device::cuda});
   model.begin(5);
   const std::vector<double> first = losses_of(model, 1);
   const std::vector<float> values = values_of(model);
@@ -75,20 +75,20 @@ TEST_F(GpuModel, AReplayedGraphDoesWhatTheFirstStepDoes) {
 // A graph updates parameters beside the backward where nothing is cut; launched one by one the update comes after it.
 // The second shape's matrices are not aligned to four elements.
 TEST_F(GpuModel, UpdatesBesideTheBackwardHaveTheSameBits) {
-  ModelShape gpt2 = kShape, odd{.d_model = 30, .d_ff = 10, .layers = 2, .heads = 5, .vocabulary = 7, .context = 3};
+  ModelShape gpt2 = kGpuShape, odd{.d_model = 30, .d_ff = 10, .layers = 2, .heads = 5, .vocabulary = 7, .context = 3};
   gpt2.architecture = odd.architecture = Architecture::gpt2;
-  for (const ModelShape& shape : {kShape, gpt2, odd}) {
+  for (const ModelShape& shape : {kGpuShape, gpt2, odd}) {
     for (const DType dtype : {DType::fp32, DType::bf16}) {
       for (const Recompute recompute : {Recompute::none, Recompute::attention, Recompute::block}) {
         const auto state_after_steps = [&](Launches launches, bool needs_norm) {
-          Model model(shape, kBatch, dtype, {.device = Device::cuda},
+          Model model(shape, kGpuBatch, dtype, {.device = Device::cuda},
                       {.gradients = GradientMemory::shared, .recompute = recompute});
           model.set_launches(launches);
           model.begin(5);
           std::vector<float> state(3 * static_cast<std::size_t>(parameter_count(shape)) + 1);
           double norm = 0;
           for (int step = 1; step <= 5; ++step) {
-            const Text text(shape, kBatch, static_cast<unsigned>(step));
+            const Text text(shape, kGpuBatch, static_cast<unsigned>(step));
             norm =
                 model.step(text.tokens.data(), text.targets.data(), {.adamw = {.step = step}, .needs_norm = needs_norm})
                     .gradient_norm;
@@ -111,11 +111,11 @@ TEST_F(GpuModel, UpdatesBesideTheBackwardHaveTheSameBits) {
 }
 
 TEST_F(GpuModel, LearnsABatchByHeartInEveryPrecision) {
-  const Text text(kShape, kBatch, 4);
+  const Text text(kGpuShape, kGpuBatch, 4);
   for (const bool tf32 : {false, true}) {
     for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
       for (const bool deterministic : {true, false}) {
-        Model model(kShape, kBatch, dtype, {.device = Device::cuda, .deterministic = deterministic, .tf32 = tf32},
+        Model model(kGpuShape, kGpuBatch, dtype, {.device = Device::cuda, .deterministic = deterministic, .tf32 = tf32},
                     {.gradients = GradientMemory::shared});
         model.begin(7);
         StepResult last;
@@ -134,8 +134,8 @@ TEST_F(GpuModel, LearnsABatchByHeartInEveryPrecision) {
 
 // A scale that no gradient survives: nothing changes, and it is halved until one does.
 TEST_F(GpuModel, StepsThatOverflowAreSkippedAndCounted) {
-  const Text text(kShape, kBatch, 4);
-  Model model(kShape, kBatch, DType::fp16, {.device = Device::cuda});
+  const Text text(kGpuShape, kGpuBatch, 4);
+  Model model(kGpuShape, kGpuBatch, DType::fp16, {.device = Device::cuda});
   model.begin(7);
   model.set_loss_scale({.scale = 0x1p40});
   const std::vector<float> before = values_of(model);
@@ -153,10 +153,10 @@ TEST_F(GpuModel, StepsThatOverflowAreSkippedAndCounted) {
 
 // Clipped to a norm that no gradient reaches: each phase's work is that of a step.
 TEST_F(GpuModel, PhasesMakeAStep) {
-  const Text text(kShape, kBatch, 3);
+  const Text text(kGpuShape, kGpuBatch, 3);
   for (const double clip : {0.0, 1e6}) {
-    Model whole(kShape, kBatch, DType::bf16, {.device = Device::cuda});
-    Model parts(kShape, kBatch, DType::bf16, {.device = Device::cuda});
+    Model whole(kGpuShape, kGpuBatch, DType::bf16, {.device = Device::cuda});
+    Model parts(kGpuShape, kGpuBatch, DType::bf16, {.device = Device::cuda});
     const StepOptions options{.adamw = {.step = 1}, .clip = clip, .needs_norm = false};
     for (Model* const model : {&whole, &parts}) {
       model->begin(1);

@@ -9,7 +9,7 @@ namespace {
 
 using GpuTrainer = test::GpuTest;
 
-constexpr const char* kText = STROBE_TEST_DATA "/lm/lighthouse.txt";
+constexpr const char* kGpuText = STROBE_TEST_DATA "/lm/lighthouse.txt";
 
 Settings small_settings(const TokenFile& data, Precision precision) {
   Settings settings;
@@ -24,14 +24,14 @@ Settings small_settings(const TokenFile& data, Precision precision) {
 }
 
 TEST_F(GpuTrainer, ResumesBitForBit) {
-  const TokenFile data(kText, DataFormat::text, "--data");
+  const TokenFile data(kGpuText, DataFormat::text, "--data");
   for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16}) {
     expect_resumes_bit_for_bit(small_settings(data, precision), data);
   }
 }
 
 TEST_F(GpuTrainer, TrainsAsOnTheCpu) {
-  const TokenFile data(kText, DataFormat::text, "--data");
+  const TokenFile data(kGpuText, DataFormat::text, "--data");
   Settings settings = small_settings(data, Precision::fp32);
   Trainer gpu(settings, data, 2);
   settings.device = Device::cpu;

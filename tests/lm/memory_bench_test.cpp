@@ -19,7 +19,7 @@ BenchCase small_case(Precision precision, BenchPass pass) {
           .place = {.threads = 2}};
 }
 
-constexpr Recompute kModes[] = {Recompute::none, Recompute::attention, Recompute::block};
+constexpr Recompute kRecomputations[] = {Recompute::none, Recompute::attention, Recompute::block};
 
 std::size_t in(const ByCategory& bytes, Category category) { return bytes[static_cast<std::size_t>(category)]; }
 
@@ -31,7 +31,7 @@ TEST(MemoryBench, CategoriesAddUpToWhatTheAllocatorCounted) {
           BenchCase one = small_case(precision, pass);
           one.shape.architecture = kArchitectures[i / 3];
           one.attention = kernel;
-          one.recompute = kModes[i % 3];
+          one.recompute = kRecomputations[i % 3];
           const MemoryFigures figures = measure_memory(one);
           EXPECT_EQ(figures.timeline.peak(), figures.counted);
           EXPECT_EQ(figures.predicted, figures.counted) << name_of(precision) << " " << kernel;
@@ -68,7 +68,7 @@ TEST(MemoryBench, TensorsThatLiveAtOnceDoNotOverlap) {
   for (int i = 0; i < 12; ++i) {
     BenchCase one = small_case(i % 6 < 3 ? Precision::fp32 : Precision::bf16, BenchPass::step);
     one.shape.architecture = kArchitectures[i / 6];
-    one.recompute = kModes[i % 3];
+    one.recompute = kRecomputations[i % 3];
     const MemoryTimeline timeline = measure_memory(one).timeline;
     for (const Life& a : timeline.tensors) {
       for (const Life& b : timeline.tensors) {
@@ -109,7 +109,7 @@ TEST(MemoryBench, ATensorLivesFromItsWriteToItsLastRead) {
 // Kept is all of the plan but the gradients; of what blocks share, the last block's.
 TEST(MemoryBench, RecomputationKeepsWhatThePlanSays) {
   std::size_t most = std::numeric_limits<std::size_t>::max();
-  for (const Recompute recompute : kModes) {
+  for (const Recompute recompute : kRecomputations) {
     BenchCase one = small_case(Precision::fp32, BenchPass::step);
     one.recompute = recompute;
     const MemoryTimeline timeline = measure_memory(one).timeline;

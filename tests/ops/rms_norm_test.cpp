@@ -9,27 +9,29 @@
 namespace strobe::ops {
 namespace {
 
-constexpr std::int64_t kWidth = 7;
+constexpr std::int64_t kRmsWidth = 7;
 
 std::vector<double> norm_of(const std::vector<double>& x, const std::vector<double>& weight) {
   std::vector<double> y(x.size());
-  for (std::size_t r = 0; r < x.size() / kWidth; ++r) {
-    rms_norm_row(x.data() + r * kWidth, weight.data(), y.data() + r * kWidth, kWidth, 1e-5);
+  for (std::size_t r = 0; r < x.size() / kRmsWidth; ++r) {
+    rms_norm_row(x.data() + r * kRmsWidth, weight.data(), y.data() + r * kRmsWidth, kRmsWidth, 1e-5);
   }
   return y;
 }
 
 TEST(RmsNorm, GradientsByFiniteDifferences) {
   const std::size_t rows = 3;
-  const std::vector<double> x = normal_values(rows * kWidth, 1), weight = normal_values(kWidth, 2),
-                            dy = normal_values(rows * kWidth, 3);
-  std::vector<double> y(x.size()), dx(x.size()), dweight(kWidth), inverse(rows);
+  const std::vector<double> x = normal_values(rows * kRmsWidth, 1), weight = normal_values(kRmsWidth, 2),
+                            dy = normal_values(rows * kRmsWidth, 3);
+  std::vector<double> y(x.size()), dx(x.size()), dweight(kRmsWidth), inverse(rows);
   for (std::size_t r = 0; r < rows; ++r) {
-    const std::size_t at = r * kWidth;
-    inverse[r] = rms_norm_row(x.data() + at, weight.data(), y.data() + at, kWidth, 1e-5);
-    rms_norm_row_backward(x.data() + at, weight.data(), inverse[r], dy.data() + at, dx.data() + at, Into::set, kWidth);
+    const std::size_t at = r * kRmsWidth;
+    inverse[r] = rms_norm_row(x.data() + at, weight.data(), y.data() + at, kRmsWidth, 1e-5);
+    rms_norm_row_backward(x.data() + at, weight.data(), inverse[r], dy.data() + at, dx.data() + at, Into::set,
+                          kRmsWidth);
   }
-  rms_norm_weight_backward(x.data(), inverse.data(), dy.data(), dweight.data(), std::int64_t{rows}, kWidth, 0, kWidth);
+  rms_norm_weight_backward(x.data(), inverse.data(), dy.data(), dweight.data(), std::int64_t{rows}, kRmsWidth, 0,
+                           kRmsWidth);
   expect_gradient("dx", x, dx, [&](const auto& at) { return dot(norm_of(at, weight), dy); });
   expect_gradient("dweight", weight, dweight, [&](const auto& at) { return dot(norm_of(x, at), dy); });
 }

@@ -26,7 +26,7 @@ std::string refusal(const std::string& text) {
   return "accepted";
 }
 
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
+std::string with_replaced(std::string text, const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   return text.replace(at, from.size(), to);
@@ -62,16 +62,16 @@ TEST(Result, FiguresAreTakenOver) {
 TEST(Result, IdentityDoesNotDependOnTheOrderOfKeysOrOnHowARowWasMade) {
   const std::string row = row_text({});
   const auto identity = [](const std::string& text) { return parse_results(text, "f")[0].config.identity; };
-  const std::string other = replaced(replaced(row, R"("batch_size":2,)", ""), R"("threads":1)",
-                                     R"("threads":1,"scaled":true,"batch_size":2)");
+  const std::string other = with_replaced(with_replaced(row, R"("batch_size":2,)", ""), R"("threads":1)",
+                                          R"("threads":1,"scaled":true,"batch_size":2)");
   EXPECT_EQ(identity(row), identity(other));
-  EXPECT_NE(identity(row), identity(replaced(row, R"("threads":1)", R"("threads":2)")));
+  EXPECT_NE(identity(row), identity(with_replaced(row, R"("threads":1)", R"("threads":2)")));
 }
 
 TEST(Result, FaultsAreNamedWithFileAndLine) {
   const std::string row = row_text({});
   const auto second_line = [&](const std::string& from, const std::string& to) {
-    return refusal(row + "\n" + replaced(row, from, to));
+    return refusal(row + "\n" + with_replaced(row, from, to));
   };
   EXPECT_EQ(refusal(""), "f.json: no result in it");
   EXPECT_EQ(refusal("hello"), "f.json, line 1: not JSON: not a number at byte 0 of 5");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,10 @@
 #include "support/tensor.h"
 
 namespace strobe::test {
+
+inline constexpr DType kDTypes[] = {DType::fp32, DType::fp16, DType::bf16};
+inline constexpr float kInf = std::numeric_limits<float>::infinity();
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 // Which dimensions of the bias [B, Hq, Sq, Sk] are not broadcast.
 struct BiasShape {

@@ -10,9 +10,6 @@
 namespace strobe::test {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
-
 std::vector<std::int64_t> cumulative(const std::vector<std::int64_t>& lengths) {
   std::vector<std::int64_t> offsets = {0};
   for (const std::int64_t length : lengths) offsets.push_back(offsets.back() + length);

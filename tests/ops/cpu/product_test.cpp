@@ -11,7 +11,7 @@
 namespace strobe::ops {
 namespace {
 
-constexpr std::size_t kGuard = 64;
+constexpr std::size_t kProductGuard = 64;
 constexpr float kCanary = 1234567;
 
 std::vector<float> integers(std::size_t count, unsigned seed) {
@@ -54,16 +54,16 @@ void expect_exact(const Case& t) {
   }
   enum { kNone, kOther, kItself };
   for (const int added : {kNone, kOther, kItself}) {
-    std::vector<float> c(count + 2 * kGuard, kCanary);
-    float* const out = c.data() + kGuard;
+    std::vector<float> c(count + 2 * kProductGuard, kCanary);
+    float* const out = c.data() + kProductGuard;
     if (added == kItself) std::copy(addend.begin(), addend.end(), out);
     multiply(2, a, b, added == kNone ? nullptr : added == kOther ? addend.data() : out, out);
     for (std::size_t i = 0; i < count; ++i) {
       ASSERT_EQ(out[i], exact[i] + (added == kNone ? 0 : addend[i])) << "element " << i << ", addend " << added;
     }
-    for (std::size_t i = 0; i < kGuard; ++i) {
+    for (std::size_t i = 0; i < kProductGuard; ++i) {
       ASSERT_EQ(c[i], kCanary) << "before c";
-      ASSERT_EQ(c[kGuard + count + i], kCanary) << "behind c";
+      ASSERT_EQ(c[kProductGuard + count + i], kCanary) << "behind c";
     }
   }
 }
