@@ -220,7 +220,7 @@ Child::Heard Child::hear(std::string& line, double seconds) {
     if (pending_.size() > longest_line_) return Heard::end;
     const double left = deadline - now_seconds();
     pollfd entry{.fd = output_, .events = POLLIN, .revents = 0};
-    const int ready = left <= 0 ? 0 : poll(&entry, 1, static_cast<int>(std::min(left, 1e5) * 1000) + 1);
+    const int ready = poll(&entry, 1, left <= 0 ? 0 : static_cast<int>(std::min(left, 1e5) * 1000) + 1);
     if (ready < 0 && errno == EINTR) continue;
     if (ready == 0 && now_seconds() < deadline) continue;
     if (ready == 0) return Heard::nothing;
@@ -233,7 +233,7 @@ Child::Heard Child::hear(std::string& line, double seconds) {
 }
 
 Json Child::request(const Json& message, double timeout_seconds) {
-  if (pid_ < 0) throw ImplementationError(Status::crashed, fmt::format("{} has ended already", name_));
+  if (pid() < 0) throw ImplementationError(Status::crashed, fmt::format("{} has ended already", name_));
   const std::string line = message.dump() + "\n";
   // Requests are far smaller than a pipe's buffer, so that this does not block.
   if (write(input_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) report_end();
@@ -258,15 +258,20 @@ Printed run_to_end(const std::vector<std::string>& command, double most_seconds)
   std::string text, line;
   for (const double begin = now_seconds();;) {
     const bool running = child.is_running();
-    const Child::Heard heard = child.hear(line, running ? 1 : 0.2);  // what it wrote is there at once
-    if (heard == Child::Heard::line) text += line + "\n";
-    if (heard == Child::Heard::end || (heard == Child::Heard::nothing && !running)) break;
+    const Child::Heard heard = child.hear(line, running ? 0.1 : 0);
+    if (heard == Child::Heard::line) {
+      text += line + "\n";
+    } else if (!running) {
+      break;
+    } else if (heard == Child::Heard::end) {  // of its output
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     if (now_seconds() - begin > most_seconds) {
       child.end(0);
       fail(ErrorCode::runtime, "{} took longer than {} s", command.front(), most_seconds);
     }
   }
-  return {std::move(text), child.end(10)};
+  return {text + child.unended_line(), child.end(0)};
 }
 
 }  // namespace strobe::bench

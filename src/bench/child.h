@@ -70,9 +70,11 @@ class Child {
 
   void close_input();  // for a child that is told nothing: one that reads would wait
 
-  // Waits for the next line that the child writes. After `end`, which a line that is too long is too, call end().
+  // Waits for the next line that the child writes; one that is there is heard even where no time is left. After `end`,
+  // which a line that is too long is too, call end().
   enum class Heard { line, nothing, end };
   Heard hear(std::string& line, double seconds);
+  const std::string& unended_line() const { return pending_; }  // after `end`: what it wrote behind the last line
 
   // Gives the child so many seconds to end by itself, then kills it.
   ChildEnd end(double patience_seconds);

@@ -64,9 +64,8 @@ void run_program(const std::string& program, const std::string& input, const std
   bench::Child child({program, input, output}, {});
   const auto left = [&] { return std::max(0.0, begin + judged.limit - now_seconds()); };
   std::string line;
-  bench::Child::Heard heard;
-  while ((heard = child.hear(line, left())) == bench::Child::Heard::line) {
-  }
+  bench::Child::Heard heard = bench::Child::Heard::line;
+  while (heard == bench::Child::Heard::line && left() > 0) heard = child.hear(line, left());
   const bench::ChildEnd end = child.end(heard == bench::Child::Heard::nothing ? 0 : left());
   judged.seconds = now_seconds() - begin;
   if (judged.seconds > judged.limit) {
