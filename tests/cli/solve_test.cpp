@@ -210,13 +210,15 @@ TEST(Cases, VerdictsOfOtherPrograms) {
   scratch.program("failing", "#!/bin/sh\necho 'no luck' >&2\nexit 7\n");
   scratch.program("crashing", "#!/bin/sh\nkill -SEGV $$\n");
   scratch.program("slow", "#!/bin/sh\necho part > \"$2.tmp\"\nsleep 60\n");
+  scratch.program("talkative", "#!/bin/sh\nexec yes\n");
   for (const auto& [name, verdict, part] :
        std::vector<std::tuple<std::string, std::string, std::string>>{{"wrong", "WA", "elements are off"},
                                                                       {"silent", "WA", "it wrote no output"},
                                                                       {"short", "WA", "2 bytes instead of 12288"},
                                                                       {"failing", "RE", "exit code 7: no luck"},
                                                                       {"crashing", "RE", "signal 11"},
-                                                                      {"slow", "TLE", ""}}) {
+                                                                      {"slow", "TLE", ""},
+                                                                      {"talkative", "TLE", ""}}) {
     const std::string limits = verdict == "TLE" ? "1,1,1" : "50,50,50";
     const Program program = run_program("cases judge dir --limits " + limits + " --program ./" + name, scratch);
     EXPECT_EQ(program.code, 1) << name;
