@@ -54,7 +54,7 @@ int equals_one_process(comm::Communicator& communicator, const ops::Place& place
         expect(std::abs(together.norms[step] - alone.norms[step]) < 1e-5 * alone.norms[step],
                fmt::format("step {}: norm {}, not {}", step + 1, together.norms[step], alone.norms[step]));
       }
-      if (!training.frozen.empty()) {
+      if (!training.frozen.empty()) {  // one of the trainings, that with the most parts to it
         expect(train_together(communicator, place, strategy, training) == together, "other bits when run again");
       }
       std::vector<float> first = together.values;  // rank 0's
