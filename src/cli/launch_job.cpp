@@ -115,6 +115,7 @@ class RunningJob {
     for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
     pointers.push_back(nullptr);
     setenv("STROBE_JOB", job_.id.c_str(), 1);
+    setenv("STROBE_RANKS", std::to_string(job_.ranks).c_str(), 1);
     setenv("STROBE_RESTARTS", std::to_string(job_.restarts).c_str(), 1);
     if (!getenv("MASTER_ADDR") || job_.restarts > 0) {
       const comm::Listener free(comm::Listener::Reach::this_host);

@@ -76,7 +76,7 @@ const char* name_of(EngineKind kind) {
 
 EngineKind engine_for(EngineKind asked, const World& world) {
   if (asked != EngineKind::automatic) return asked;
-  return world.size == 1 ? EngineKind::single : EngineKind::mpi;
+  return world.size == 1 && world.started <= 1 ? EngineKind::single : EngineKind::mpi;  // MPI knows who is right
 }
 
 Limits limits_from(const Variable& variable) {

@@ -54,6 +54,9 @@ std::string Communicator::State::place() const {
 }
 
 void Communicator::State::begin() {
+  if (kind != EngineKind::mpi && world.size == 1 && world.started > 1)
+    fail(ErrorCode::invalid_argument, "{} tells 1 rank and strobe launch has started {}", world.launcher,
+         world.started);
   switch (kind) {
     case EngineKind::automatic:
     case EngineKind::single:

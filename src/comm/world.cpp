@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string_view>
@@ -60,7 +61,8 @@ World world_from(const Variable& variable) {
     world.size = size.value_or(0);
     world.local_rank = number(variable, launcher.local_rank).value_or(world.rank);
     world.local_size = number(variable, launcher.local_size).value_or(0);
-    if (launcher.size && world.rank >= world.size)
+    world.started = number(variable, "STROBE_RANKS").value_or(0);
+    if (launcher.size && world.rank >= std::max(world.size, world.started))  // else the engine tells all ranks
       fail(ErrorCode::invalid_argument, "{} is {} and {} is {}: valid ranks are 0 to {} of at least 1", launcher.rank,
            world.rank, launcher.size, world.size, world.size - 1);
     return world;

@@ -11,6 +11,7 @@ struct World {
   int size = 1;        // 0: the launcher does not tell, MPI will
   int local_rank = 0;  // among those on this host
   int local_size = 1;  // 0: not told
+  int started = 0;     // ranks of the job, as `strobe launch` says; 0: started otherwise
   std::string host;
   std::string launcher;        // "Open MPI", "Slurm", ...; empty: this process was started alone
   std::string master_address;  // where rank 0 listens, if the variables say so

@@ -41,6 +41,24 @@ TEST(World, ItsRanksTakeTheGpusOfAHostInTurns) {
   EXPECT_EQ(comm::ranks_on_gpu_of(world, 1), 1);
 }
 
+// Where the launcher's variables say one rank and `strobe launch` several, it is MPI that knows.
+TEST(World, OfSeveralStartedRanksIsNeverOneAlone) {
+  const std::map<std::string, std::string> one{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}};
+  const auto engine = [&](const char* started) {
+    std::map<std::string, std::string> variables = one;
+    variables["STROBE_RANKS"] = started;
+    return comm::engine_for(comm::EngineKind::automatic, world_of(variables));
+  };
+  EXPECT_EQ(comm::engine_for(comm::EngineKind::automatic, world_of(one)), comm::EngineKind::single);
+  EXPECT_EQ(engine("1"), comm::EngineKind::single);
+  EXPECT_EQ(engine("2"), comm::EngineKind::mpi);
+  const std::map<std::string, std::string> second{{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "1"}};
+  EXPECT_THROW(world_of(second), Error);
+  std::map<std::string, std::string> started = second;
+  started["STROBE_RANKS"] = "2";
+  EXPECT_EQ(world_of(started).rank, 1);
+}
+
 TEST(World, IsFoundFromEachLauncher) {
   const World mpi = world_of({{"OMPI_COMM_WORLD_RANK", "3"},
                               {"OMPI_COMM_WORLD_SIZE", "4"},

@@ -17,6 +17,28 @@ namespace {
 
 constexpr std::int64_t kRingBytes = 1 << 17;  // from here on reductions are our own
 
+// What a launcher's variables tell a rank, as all ranks get to know it.
+struct Told {
+  int size = 0;  // 0: they do not tell
+  char host[256] = "";
+};
+
+// MPI's own size is right. A rank that was told another one would end alone, and the others wait for it.
+void check_told(const World& world, int size) {
+  Told own;
+  own.size = size;
+  world.host.copy(own.host, sizeof(own.host) - 1);
+  std::vector<Told> all(static_cast<std::size_t>(world.size));
+  check_mpi(MPI_Allgather(&own, sizeof(own), MPI_BYTE, all.data(), sizeof(own), MPI_BYTE, MPI_COMM_WORLD),
+            "MPI_Allgather");
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].size == 0 || all[rank].size == world.size) continue;
+    fail(ErrorCode::invalid_argument,
+         "the ranks differ: rank {} ({}) is told of {} ranks and MPI has {}; start all with the mpirun of the same MPI",
+         rank, all[rank].host, all[rank].size, world.size);
+  }
+}
+
 class MpiEngine final : public Engine {
  public:
   MpiEngine(World& world, std::int64_t chunk) : chunk_(chunk) {
@@ -30,9 +52,7 @@ class MpiEngine final : public Engine {
     const int told = world.size;
     MPI_Comm_rank(MPI_COMM_WORLD, &world.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &world.size);
-    if (told > 0 && told != world.size)
-      fail(ErrorCode::invalid_argument, "mpi: {} tells {} ranks and MPI {}: start with the mpirun of the same MPI",
-           world.launcher.empty() ? "no launcher" : world.launcher, told, world.size);
+    check_told(world, told);
     rank_ = world.rank;
     size_ = world.size;
     ring_.emplace(rank_, size_);
