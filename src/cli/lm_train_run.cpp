@@ -20,6 +20,15 @@ Json row_of(const lm::TrainStep& step, double seconds) {
                            {"lr", step.rate},
                            {"seconds", seconds}});
   if (step.skipped) row.set("skipped", true);
+  if (const std::optional<lm::StepSplit>& split = step.split) {
+    row.set("split", Json::object({{"forward", split->forward},
+                                   {"backward", split->backward},
+                                   {"exposed", split->exposed},
+                                   {"hidden", split->hidden},
+                                   {"optimizer", split->optimizer},
+                                   {"calls", split->calls},
+                                   {"bytes", split->bytes}}));
+  }
   return row;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "lm/loss_scale.h"
@@ -10,6 +11,13 @@
 #include "lm/settings.h"
 
 namespace strobe::lm {
+
+// What a step of a rank was spent on, in seconds: hidden communication lies within backward, the others follow one
+// another. Calls of a step, and the bytes that they were about.
+struct StepSplit {
+  double forward = 0, backward = 0, exposed = 0, hidden = 0, optimizer = 0;
+  std::int64_t calls = 0, bytes = 0;
+};
 
 // Of several ranks, all call the same functions in the same order with the same arguments, but for what is said of
 // rank 0.
@@ -24,6 +32,7 @@ class Learner {
   // tokens and targets: [batch, context] of the whole batch, of which loss and norm are too.
   virtual StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options) = 0;
   virtual double loss(const std::int32_t* tokens, const std::int32_t* targets) = 0;
+  virtual std::optional<StepSplit> split() const { return std::nullopt; }  // the last step's, as this rank saw it
 
   // Elements of a state from `first` on, in the order of the table. What is read is for rank 0. What is written is
   // rank 0's; the others give as much memory, which then holds it.

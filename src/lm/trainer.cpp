@@ -65,6 +65,7 @@ TrainStep Trainer::step() {
   taken.loss = result.loss;
   taken.gradient_norm = result.gradient_norm;
   taken.skipped = result.skipped;
+  taken.split = learner_->split();
   if (!may_skip && !(std::isfinite(taken.loss) && std::isfinite(taken.gradient_norm))) {
     fail(ErrorCode::runtime, "step {}: the loss is {} and the gradient's norm {}; a lower --lr or --clip may help",
          taken.step, taken.loss, taken.gradient_norm);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,8 @@ namespace strobe::lm {
 struct TrainStep {
   std::int64_t step = 0;  // from 1
   double loss = 0, gradient_norm = 0, rate = 0;
-  bool skipped = false;  // fp16: the gradient overflowed, nothing was updated
+  bool skipped = false;              // fp16: the gradient overflowed, nothing was updated
+  std::optional<StepSplit> split{};  // of ranks
 };
 
 class Trainer {

@@ -8,6 +8,7 @@
 #include "comm/agreement.h"
 #include "core/clock.h"
 #include "lm/data_parallel/parallel_model.h"
+#include "lm/data_parallel/phase_watch.h"
 #include "lm/memory.h"
 #include "lm/predicted_memory.h"
 #include "strobe/error.h"
@@ -15,49 +16,6 @@
 namespace strobe::lm {
 
 namespace {
-
-// When the phases of a step began, and what was held at the end of backward. On CUDA the host is ahead of the GPU:
-// events tell when that came to a phase, and the clock when it was given the first.
-class PhaseWatch : public Recorder {
- public:
-  explicit PhaseWatch(const GpuStream* stream) : stream_(stream) {
-    if (stream) {
-      for (std::optional<GpuEvent>& event : events_) event.emplace();
-    }
-  }
-  void begin(const Operation& operation) override {
-    const bool first = !begun_ || phase_ != operation.phase;
-    phase_ = operation.phase;
-    begun_ = true;
-    if (first) mark(static_cast<std::size_t>(phase_));
-  }
-  void end() override {
-    if (phase_ == Phase::backward) held = allocator_of(stream_).statistics().current;
-  }
-  void begin_step() {
-    begun_ = false;
-    mark(kStep);
-    step_began_ = now_seconds();
-  }
-  // Of a step that is over.
-  double began(Phase phase) const {
-    const auto at = static_cast<std::size_t>(phase);
-    return stream_ ? step_began_ + events_[at]->seconds_since(*events_[kStep]) : moments_[at];
-  }
-  double step_began() const { return step_began_; }
-
-  std::size_t held = 0;
-
- private:
-  void mark(std::size_t at) { stream_ ? events_[at]->record(*stream_) : void(moments_[at] = now_seconds()); }
-
-  static constexpr std::size_t kStep = 3;  // after the phases
-  const GpuStream* stream_;
-  Phase phase_ = Phase::forward;
-  bool begun_ = false;
-  double step_began_ = 0, moments_[kStep + 1] = {};
-  std::optional<GpuEvent> events_[kStep + 1];
-};
 
 // What is put on a step's time, and how it was split.
 struct OneStep {

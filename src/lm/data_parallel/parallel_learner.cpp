@@ -29,7 +29,10 @@ ParallelLearner::ParallelLearner(comm::Communicator& communicator, const Setting
       model_(training_model(settings, batch_of_a_rank(settings.batch, communicator.size()),
                             among(communicator, settings.device, options), OptimizerMemory::outside,
                             state_bytes_of(settings.shape, exchange.strategy, communicator.size()))),
-      together_(model_, communicator, {.exchange = exchange}) {}
+      together_(model_, communicator, {.exchange = exchange}),
+      watch_(model_.stream()) {
+  model_.record(&watch_);
+}
 
 void ParallelLearner::begin(std::uint64_t seed, const LossScale& loss_scale) {
   model_.begin(seed);
@@ -38,7 +41,18 @@ void ParallelLearner::begin(std::uint64_t seed, const LossScale& loss_scale) {
 }
 
 StepResult ParallelLearner::step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options) {
-  return together_.step(tokens, targets, options);
+  watch_.begin_step();
+  const StepResult result = together_.step(tokens, targets, options);
+  const StepRecord& record = together_.exchange().record();
+  const double backward_began = watch_.began(Phase::backward);
+  split_ = {.forward = backward_began - watch_.step_began(),
+            .backward = record.backward_ended - backward_began,
+            .exposed = record.exposed,
+            .hidden = record.hidden,
+            .optimizer = record.optimizer,
+            .calls = record.calls,
+            .bytes = record.bytes};
+  return result;
 }
 
 double ParallelLearner::loss(const std::int32_t* tokens, const std::int32_t* targets) {

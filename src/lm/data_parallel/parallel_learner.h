@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lm/data_parallel/parallel_model.h"
+#include "lm/data_parallel/phase_watch.h"
 #include "lm/learner.h"
 
 namespace strobe::lm {
@@ -17,6 +18,7 @@ class ParallelLearner : public Learner {
   void begin(std::uint64_t seed, const LossScale& loss_scale) override;
   StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options) override;
   double loss(const std::int32_t* tokens, const std::int32_t* targets) override;
+  std::optional<StepSplit> split() const override { return split_; }
   void read_state(State which, std::int64_t first, std::span<float> out) override;
   void write_state(State which, std::int64_t first, std::span<float> in) override;
   bool leads() const override { return communicator_.rank() == 0; }
@@ -26,6 +28,8 @@ class ParallelLearner : public Learner {
   comm::Communicator& communicator_;
   Model model_;
   ParallelModel together_;
+  PhaseWatch watch_;
+  std::optional<StepSplit> split_;
 };
 
 }  // namespace strobe::lm
