@@ -1,4 +1,4 @@
-// How gradients are exchanged: calls, bytes, what happens before backward ends, tied tensors, refusals.
+// How gradients are exchanged: calls, bytes, what happens before backward ends, tied and frozen tensors, refusals.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -100,65 +100,106 @@ int order_of_events(comm::Communicator& communicator, const ops::Place& place) {
 
 namespace {
 
-constexpr std::int64_t kTied = 6;  // elements of a and of b
+constexpr std::int64_t kWidth = 6;  // elements of each tensor
 
-// y = a b a x, element by element, with one a, whose gradient is final after both uses; one x for each sample.
-// The values, then each step's norm: AdamW hides a gradient that is wrong by a factor, its norm does not.
-std::vector<double> train_tied(comm::Communicator& ranks, const lm::Strategy& strategy, std::span<const int> samples,
-                               Faults& faults) {
-  std::vector<float> values(2 * kTied, 0.9f), gradients(2 * kTied);
-  const float *const a = values.data(), *const b = a + kTied;
-  float *const da = gradients.data(), *const db = da + kTied;
+// Four tensors side by side: one that is tied, one frozen, one that is neither, one that is both.
+enum : std::size_t { kTied, kFrozen, kPlain, kTiedFrozen, kTensors };
+
+// What training leaves behind. AdamW hides a gradient that is wrong by a factor, its norm does not.
+struct TiedRun {
+  std::vector<float> values;  // [kTensors, kWidth]
+  std::vector<double> norms;  // of each step
+};
+
+// y = t u f p u t x, element by element, with one t and one u, whose gradients are final after both uses; one x for
+// each sample. f and u are frozen. The ranks begin with different values.
+TiedRun train_tied(comm::Communicator& ranks, const lm::Strategy& strategy, std::span<const int> samples,
+                   Faults& faults) {
+  const auto expect = [&](bool holds, const char* what) {
+    faults.expect(holds, std::string(strategy.name) + ": " + what);
+  };
+  const float rank_0[] = {0.9f, 1.1f, 0.8f, 1.2f};  // of each tensor
+  std::vector<float> values(kTensors * kWidth), gradients(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = rank_0[i / kWidth] + 0.5f * static_cast<float>(ranks.rank());
+  }
+  const auto of = [](std::vector<float>& all, std::size_t tensor) { return all.data() + tensor * kWidth; };
+  const auto tensor = [](std::size_t which, int uses, bool frozen) {
+    return lm::Tensor{
+        .first = static_cast<std::int64_t>(which) * kWidth, .count = kWidth, .uses = uses, .frozen = frozen};
+  };
   const lm::Replica replica{.values = values.data(),
                             .gradients = gradients.data(),
-                            .count = 2 * kTied,
-                            .tensors = {{.first = 0, .count = kTied, .uses = 2}, {.first = kTied, .count = kTied}}};
+                            .count = static_cast<std::int64_t>(values.size()),
+                            .tensors = {tensor(kTied, 2, false), tensor(kFrozen, 1, true), tensor(kPlain, 1, false),
+                                        tensor(kTiedFrozen, 2, true)}};
   lm::DataParallel exchange(ranks, replica, {.strategy = strategy, .bucket_bytes = 30});
   exchange.begin();
-  std::vector<double> norms;
+  const float *const t = of(values, kTied), *const f = of(values, kFrozen), *const p = of(values, kPlain),
+                     *const u = of(values, kTiedFrozen);
+  const auto as_begun = [&](std::size_t which) {
+    return std::all_of(of(values, which), of(values, which) + kWidth, [&](float v) { return v == rank_0[which]; });
+  };
+  for (const std::size_t which : {kTied, kFrozen, kPlain, kTiedFrozen}) expect(as_begun(which), "not rank 0's values");
+  TiedRun run;
   for (int step = 1; step <= kSteps; ++step) {
     std::fill(gradients.begin(), gradients.end(), 0.0f);
-    const auto each = [&](auto add) {  // add(i, x, dy)
+    // One use of a tensor: its gradient is the product of all others and of what comes from above.
+    const auto use = [&](std::size_t which) {
       for (const int sample : samples) {
-        for (std::int64_t i = 0; i < kTied; ++i) {
+        for (std::int64_t i = 0; i < kWidth; ++i) {
           const float x = 0.5f + 0.1f * static_cast<float>(3 * sample + i);
-          add(i, x, (a[i] * b[i] * a[i] * x - 1) / static_cast<float>(samples.size()));
+          const float y = t[i] * u[i] * f[i] * p[i] * u[i] * t[i] * x;
+          of(gradients, which)[i] += (y - 1) / static_cast<float>(samples.size()) * y / of(values, which)[i];
         }
       }
+      exchange.ready(which);
     };
-    each([&](std::int64_t i, float x, float dy) { da[i] += dy * b[i] * a[i] * x; });
-    exchange.ready(0);
-    each([&](std::int64_t i, float x, float dy) { db[i] += dy * a[i] * a[i] * x; });
-    exchange.ready(1);
-    each([&](std::int64_t i, float x, float dy) { da[i] += dy * a[i] * b[i] * x; });
-    exchange.ready(0);
-    norms.push_back(exchange.finish({.rate = 0.01, .step = step}, 0.1));
-    std::size_t next = 0;  // that of b is first
+    for (const std::size_t which : {kTied, kTiedFrozen, kFrozen, kPlain, kTiedFrozen, kTied}) use(which);
+    const std::vector<float> own = gradients;
+    run.norms.push_back(exchange.finish({.rate = 0.01, .step = step}, 0.1));
+    double squares = 0;
+    for (const std::size_t which : {kTied, kPlain}) {
+      for (std::size_t i = which * kWidth; i < (which + 1) * kWidth; ++i)
+        squares += static_cast<double>(own[i]) * own[i];
+    }
+    expect(ranks.size() > 1 || std::abs(run.norms.back() - std::sqrt(squares)) < 1e-5 * std::sqrt(squares),
+           "the norm is not that of what is trained");
+    std::size_t started = 0;  // that of the plain one is first
     for (const ParallelEvent& event : exchange.record().events) {
       if (event.kind != ParallelEvent::Kind::bucket_started) continue;
-      faults.expect(event.bucket == next++, std::string(strategy.name) + ": a was exchanged before its second use");
+      expect(event.bucket == started++, "a tied tensor was exchanged before its second use");
     }
+    expect(started == 2, "frozen tensors are exchanged");
+    const auto untouched = [&](std::size_t which) {
+      const auto first = static_cast<std::ptrdiff_t>(which) * kWidth;
+      return std::equal(own.begin() + first, own.begin() + first + kWidth, gradients.begin() + first);
+    };
+    expect(untouched(kFrozen) && untouched(kTiedFrozen), "gradients of frozen tensors are summed");
   }
-  std::vector<double> result(values.begin(), values.end());
-  result.insert(result.end(), norms.begin(), norms.end());
-  return result;
+  expect(as_begun(kFrozen) && as_begun(kTiedFrozen), "frozen tensors changed");
+  expect(!as_begun(kTied) && !as_begun(kPlain), "trained tensors stayed");
+  run.values = values;
+  return run;
 }
 
 }  // namespace
 
-int tied_tensor(comm::Communicator& communicator) {
+int tied_and_frozen(comm::Communicator& communicator) {
   Faults faults(communicator);
   comm::Communicator alone(comm::world_from([](const char*) -> const char* { return nullptr; }));
   std::vector<int> all(static_cast<std::size_t>(communicator.size()));
   std::iota(all.begin(), all.end(), 0);
   const int own[] = {communicator.rank()};
   for (const lm::Strategy& strategy : lm::strategies()) {
-    const std::vector<double> wanted = train_tied(alone, strategy, all, faults);
-    const std::vector<double> found = train_tied(communicator, strategy, own, faults);
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      faults.expect(std::abs(found[i] - wanted[i]) < 1e-5 * std::abs(wanted[i]),
-                    fmt::format("{}: element {} is {}, not {}", strategy.name, i, found[i], wanted[i]));
-    }
+    const TiedRun wanted = train_tied(alone, strategy, all, faults);
+    const TiedRun found = train_tied(communicator, strategy, own, faults);
+    const auto compare = [&](const char* what, std::size_t i, double value, double other) {
+      faults.expect(std::abs(value - other) < 1e-5 * std::abs(other),
+                    fmt::format("{}: {} {} is {}, not {}", strategy.name, what, i, value, other));
+    };
+    for (std::size_t i = 0; i < wanted.values.size(); ++i) compare("element", i, found.values[i], wanted.values[i]);
+    for (std::size_t i = 0; i < wanted.norms.size(); ++i) compare("norm", i, found.norms[i], wanted.norms[i]);
   }
   return faults.count();
 }

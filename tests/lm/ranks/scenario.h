@@ -15,7 +15,7 @@ using Scenario = int(comm::Communicator& communicator, const ops::Place& place);
 
 Scenario equals_one_process, shared_optimizer, shared_gradients, first_broadcast, order_of_events, calls_and_bytes,
     averages;
-int tied_tensor(comm::Communicator& communicator);
+int tied_and_frozen(comm::Communicator& communicator);
 int refusals(comm::Communicator& communicator);
 
 // Counts what is not so, and tells it.
