@@ -115,9 +115,11 @@ class LmDdpDisturbed : public LmDdp {
     int limit = 2;  // seconds
     for (;; limit *= 2) {
       ASSERT_LE(limit, 64) << program.errors;
-      program = disturbed({.act = act,
-                           .flags = "--grace 0.1",
-                           .before = fmt::format("[ $rank = {} ] && export STROBE_COMM_SILENCE={}", left, limit)});
+      program = disturbed(
+          {.act = act,
+           .flags = "--grace 0.1",
+           .before = fmt::format("export STROBE_COMM_TIMEOUT=60\n[ $rank = {} ] && export STROBE_COMM_SILENCE={}", left,
+                                 limit)});
       if (std::filesystem::exists(scratch_.path() / "stopped")) break;
       std::filesystem::remove_all(scratch_.path() / "run");
     }
