@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <functional>
-#include <optional>
 
 #include "comm/agreement.h"
 #include "core/clock.h"
