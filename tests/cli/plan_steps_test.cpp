@@ -66,7 +66,7 @@ Json file_of(std::initializer_list<Exchange> exchanges) {
   return Json::object({{"rows", std::move(rows)}});
 }
 
-void put(const Scratch& scratch, const char* name, const Json& json) {
+void put_json(const Scratch& scratch, const char* name, const Json& json) {
   std::ofstream(scratch.path() / name) << json.dump();
 }
 
@@ -79,15 +79,15 @@ TEST(PlanSteps, EveryStrategyIsPredictedByItsCallsAndWhenTheyBegin) {
   const lm::ModelShape shape = small_case(1).shape;
   const auto embedding = 4 * static_cast<double>(shape.vocabulary * shape.d_model);
   const Scratch scratch;
-  put(scratch, "ddp.json",
-      file_of({{"one process", 0, 1, 0, update},
-               {"naive", 39, 2, 39 * all_reduce(kGradients / 39), update},
-               {"flat", 1, 2, all_reduce(kGradients), update},
-               {"overlap", 39, 2, all_reduce(embedding), update},  // backward is long: all hide but the last
-               {"bucketed", 5, 2, all_reduce(bucket), update},
-               {"sharded", 1, 2, all_reduce(kGradients) + half_of_it(kGradients), update / 2},
-               {"sharded-overlap", 5, 2, all_reduce(bucket) + 5 * half_of_it(bucket), update / 2},
-               {"sharded-rs", 5, 2, 6 * half_of_it(bucket), update / 2}}));
+  put_json(scratch, "ddp.json",
+           file_of({{"one process", 0, 1, 0, update},
+                    {"naive", 39, 2, 39 * all_reduce(kGradients / 39), update},
+                    {"flat", 1, 2, all_reduce(kGradients), update},
+                    {"overlap", 39, 2, all_reduce(embedding), update},  // backward is long: all hide but the last
+                    {"bucketed", 5, 2, all_reduce(bucket), update},
+                    {"sharded", 1, 2, all_reduce(kGradients) + half_of_it(kGradients), update / 2},
+                    {"sharded-overlap", 5, 2, all_reduce(bucket) + 5 * half_of_it(bucket), update / 2},
+                    {"sharded-rs", 5, 2, 6 * half_of_it(bucket), update / 2}}));
   const Program program = run_program(std::string(kFlags) + "ddp.json", scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
   for (const char* const says :
@@ -111,9 +111,9 @@ TEST(PlanSteps, MemoryOfARankIsThatOfItsShare) {
     return row.set("device", "cpu").set("memory", Json::object({{"after_step(B)", rest + averages}}));
   };
   const Scratch scratch;
-  put(scratch, "ddp.json",
-      Json::object({{"rows", Json::array({held("flat", 2 * kGradients), held("sharded", kGradients),
-                                          held("sharded-rs", kGradients)})}}));
+  put_json(scratch, "ddp.json",
+           Json::object({{"rows", Json::array({held("flat", 2 * kGradients), held("sharded", kGradients),
+                                               held("sharded-rs", kGradients)})}}));
   const Program program = run_program(std::string(kFlags) + "ddp.json", scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.output.find("% in the median of 2, "), std::string::npos) << program.output;
@@ -129,7 +129,7 @@ TEST(PlanSteps, MemoryOfARankIsThatOfItsShare) {
 // The rate is that of the process that was alone; what ranks took says nothing of a device.
 TEST(PlanSteps, RatesAreThoseOfOneProcess) {
   const Scratch scratch;
-  put(scratch, "ddp.json", file_of({{"one process", 0, 1, 0, 7 * kGradients / kMemory}, {"naive", 39, 2, 1, 1}}));
+  put_json(scratch, "ddp.json", file_of({{"one process", 0, 1, 0, 7 * kGradients / kMemory}, {"naive", 39, 2, 1, 1}}));
   const Program program =
       run_program("plan --machine here --bandwidth 2 --latency 10 --bench ddp.json --check ddp.json", scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
@@ -154,7 +154,7 @@ TEST(PlanSteps, RowsThatNobodyWroteAreRefusedInOneLine) {
   };
   const Scratch scratch;
   for (const auto& [row, says] : cases) {
-    put(scratch, "ddp.json", row);
+    put_json(scratch, "ddp.json", row);
     const Program program = run_program(std::string(kFlags) + "ddp.json", scratch);
     EXPECT_EQ(program.code, 2) << says;
     EXPECT_EQ(program.errors.substr(0, 8 + std::string(says).size()), std::string("strobe: ") + says);
