@@ -28,12 +28,11 @@ std::int64_t whole_number(const Json& row, const char* key, std::int64_t most) {
 LmBenchCell cell_of(const Json& row, const char* threads) {
   const std::string& size = row.at("size").as_string();
   lm::BenchCase one{.shape = lm::shape_of(size),
-                    .batch = row.at("batch").as_integer(),
+                    .batch = whole_number(row, "batch", 1 << 20),
                     .precision = lm::precision_of(row.at("precision").as_string())};
   if (const Json* arch = row.find("arch")) one.shape.architecture = lm::architecture_of(arch->as_string());
   one.shape.context = row.at("context").as_integer();
   lm::check(one.shape);
-  if (one.batch < 1 || one.batch > 1 << 20) fail(ErrorCode::invalid_argument, "batch {}; valid: 1 to 2^20", one.batch);
   if (const Json* recompute = row.find("recompute")) one.recompute = lm::recompute_of(recompute->as_string());
   one.place.threads = static_cast<int>(whole_number(row, threads, kMaxThreads));
   return {size, one};
