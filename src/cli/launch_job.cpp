@@ -168,6 +168,7 @@ class RunningJob {
     rank.number = news->rank;
     if (news->kind == RankNews::Kind::started) {
       rank.pid = news->value;
+      if (end_.signal) kill(-rank.pid, end_.signal);  // which came before there was a rank to pass it on to
     } else if (news->kind == RankNews::Kind::lost_output) {
       if (end_.lost_output == 0) end_.lost_output = news->value;
     } else {

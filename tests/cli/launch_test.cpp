@@ -104,6 +104,18 @@ TEST_F(Launch, PassesSignalsOn) {
   EXPECT_TRUE(appears("ended0") && appears("ended1"));
 }
 
+// An mpirun that has the launcher told before it starts the ranks.
+TEST_F(Launch, PassesOnASignalThatCameBeforeTheRanks) {
+  const std::string command = script("sleep 15; echo > whole$OMPI_COMM_WORLD_RANK");
+  const Program program = run_command(
+      "mkdir early && printf '#!/bin/sh\\nkill -TERM $PPID\\nexec '$(command -v mpirun)' \"$@\"\\n' > early/mpirun && "
+      "chmod +x early/mpirun && PATH=$PWD/early:$PATH '" STROBE_PROGRAM "' launch -n 2 -- " +
+          command,
+      scratch_);
+  EXPECT_EQ(program.code, 128 + SIGTERM) << program.errors;
+  for (const char* file : {"whole0", "whole1"}) EXPECT_FALSE(std::filesystem::exists(scratch_.path() / file)) << file;
+}
+
 // Without --grace they have longer after a signal than after a failure, since they may have much to save: a rank that
 // needs more than that is not asked again, though the other one has ended long before it.
 TEST_F(Launch, LeavesTimeToSaveAfterASignal) {
