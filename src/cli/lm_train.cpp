@@ -160,7 +160,9 @@ int run_lm_train(Arguments arguments) {
     lm::write_upkeep(folder->upkeep(), begin.upkeep);  // from here on a restart goes on from the newest that is left
     print(settings_table(begin, flags, threads, ranks.get()));
     print(note_lines(begin.notes));
-    set_last_words("lm train: ended by a second signal before it had saved; --resume goes on from the last checkpoint");
+    set_last_words(
+        "lm train: ended by a second signal before it had saved; --resume goes on from the last checkpoint, if there "
+        "is one");
   }
   remember_first_signal();
   std::optional<double> ceiling;

@@ -10,7 +10,7 @@ namespace strobe {
 void end_cleanly_on_signals(const char* program, void (*last_words)() noexcept = nullptr);
 
 // From now on, the first of those three signals is remembered and nothing more: whoever works asks between two pieces
-// of work, and saves. A second one ends the program as above.
+// of work, and saves. One that comes more than a second later ends the program as above.
 void remember_first_signal();
 int remembered_signal();  // its number; 0: none came
 

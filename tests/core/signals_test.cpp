@@ -1,0 +1,35 @@
+#include "core/signals.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+namespace strobe {
+namespace {
+
+// In processes of their own, whose handlers are theirs.
+TEST(SignalsDeathTest, TwoAtOnceAreOneRequest) {
+  EXPECT_EXIT(
+      {
+        remember_first_signal();
+        raise(SIGTERM);
+        raise(SIGINT);
+        _exit(remembered_signal() == SIGTERM ? 7 : 8);
+      },
+      testing::ExitedWithCode(7), "");
+}
+
+TEST(SignalsDeathTest, ASecondRequestEnds) {
+  EXPECT_EXIT(
+      {
+        remember_first_signal();
+        raise(SIGTERM);
+        usleep(1'100'000);
+        raise(SIGINT);
+        _exit(7);
+      },
+      testing::ExitedWithCode(128 + SIGINT), "");
+}
+
+}  // namespace
+}  // namespace strobe
