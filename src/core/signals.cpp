@@ -2,14 +2,13 @@
 #include "core/signals.h"
 
 #include <signal.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdint>
 #include <cstring>
 
 #include "core/atomic_file.h"
+#include "core/clock.h"
 
 namespace strobe {
 namespace {
@@ -18,7 +17,7 @@ constexpr int kRuntimeFailure = 3;
 
 const char* program_name = "";
 std::atomic<int> first_signal{0};
-std::atomic<std::int64_t> first_at{0};  // nanoseconds of the steady clock
+std::atomic<double> first_at{0};  // by now_seconds()
 void (*say_at_the_end)() noexcept = nullptr;
 
 void say(const char* text) { static_cast<void>(!write(STDERR_FILENO, text, std::strlen(text))); }
@@ -29,19 +28,13 @@ extern "C" void end_on_signal(int number) {
   _exit(128 + number);
 }
 
-std::int64_t nanoseconds() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
 // Who tells a process and its group tells it twice, as timeout(1) does: within a second that is one request.
 extern "C" void remember_or_end(int number) {
-  constexpr std::int64_t kOneRequest = 1'000'000'000;
+  constexpr double kOneRequest = 1;  // seconds
   int none = 0;
   if (first_signal.compare_exchange_strong(none, number)) {
-    first_at = nanoseconds();
-  } else if (first_at != 0 && nanoseconds() - first_at > kOneRequest) {
+    first_at = now_seconds();
+  } else if (first_at != 0 && now_seconds() - first_at > kOneRequest) {
     end_on_signal(number);
   }
 }

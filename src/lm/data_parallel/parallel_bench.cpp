@@ -102,17 +102,18 @@ ParallelTimes time_parallel_step(comm::Communicator& communicator, const BenchCa
     const double begin = watch.step_began();
     const StepResult result = together.step(tokens.data(), targets.data(), bench_step(one, step));
     if (stream) stream->synchronize();  // values are rounded last
-    const double whole = now_seconds() - begin, backward_began = watch.began(Phase::backward);
+    const double whole = now_seconds() - begin;
     const StepRecord& record = together.exchange().record();
-    times.calls = record.calls;
-    times.bytes = record.bytes;
-    times.spans = spans_of(record, begin, backward_began);
+    const StepSplit split = split_of(watch, record);
+    times.calls = split.calls;
+    times.bytes = split.bytes;
+    times.spans = spans_of(record, begin, watch.began(Phase::backward));
     return OneStep{{.whole = whole,
-                    .forward = backward_began - begin,
-                    .backward = record.backward_ended - backward_began,
-                    .exposed = record.exposed,
-                    .hidden = record.hidden,
-                    .optimizer = record.optimizer},
+                    .forward = split.forward,
+                    .backward = split.backward,
+                    .exposed = split.exposed,
+                    .hidden = split.hidden,
+                    .optimizer = split.optimizer},
                    result.loss};
   });
   model.record(nullptr);

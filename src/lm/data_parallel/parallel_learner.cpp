@@ -43,15 +43,7 @@ void ParallelLearner::begin(std::uint64_t seed, const LossScale& loss_scale) {
 StepResult ParallelLearner::step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options) {
   watch_.begin_step();
   const StepResult result = together_.step(tokens, targets, options);
-  const StepRecord& record = together_.exchange().record();
-  const double backward_began = watch_.began(Phase::backward);
-  split_ = {.forward = backward_began - watch_.step_began(),
-            .backward = record.backward_ended - backward_began,
-            .exposed = record.exposed,
-            .hidden = record.hidden,
-            .optimizer = record.optimizer,
-            .calls = record.calls,
-            .bytes = record.bytes};
+  split_ = split_of(watch_, together_.exchange().record());
   return result;
 }
 

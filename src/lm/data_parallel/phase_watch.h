@@ -6,6 +6,8 @@
 
 #include "core/clock.h"
 #include "device/gpu_stream.h"
+#include "lm/data_parallel/data_parallel.h"
+#include "lm/learner.h"
 #include "lm/memory.h"
 #include "lm/operation.h"
 
@@ -53,5 +55,17 @@ class PhaseWatch : public Recorder {
   double step_began_ = 0, moments_[kStep + 1] = {};
   std::optional<GpuEvent> events_[kStep + 1];
 };
+
+// Of a step that is over.
+inline StepSplit split_of(const PhaseWatch& watch, const StepRecord& record) {
+  const double backward_began = watch.began(Phase::backward);
+  return {.forward = backward_began - watch.step_began(),
+          .backward = record.backward_ended - backward_began,
+          .exposed = record.exposed,
+          .hidden = record.hidden,
+          .optimizer = record.optimizer,
+          .calls = record.calls,
+          .bytes = record.bytes};
+}
 
 }  // namespace strobe::lm

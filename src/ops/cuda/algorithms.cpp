@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/fail.h"
-#include "device/cuda/check.h"
+#include "device/gpu_facts.h"
 #include "ops/cuda/tiles.h"
 
 namespace strobe::ops::cuda {
@@ -89,8 +89,7 @@ std::uint32_t last_option_of(const cublasLtMatmulAlgo_t& algorithm) {
 
 // Those that the algorithm has, by what they should reach.
 std::vector<cublasLtMatmulTile_t> best_tiles(const Shape& s, const cublasLtMatmulAlgo_t& algorithm) {
-  int multiprocessors = 0;
-  STROBE_CUDA_CHECK(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, s.device));
+  const int multiprocessors = current_gpu().facts.multiprocessors;
   const std::vector<std::uint32_t> has = tiles_of(algorithm);
   std::vector<std::pair<double, cublasLtMatmulTile_t>> ranked;
   for (const NamedTile& one : kTiles) {

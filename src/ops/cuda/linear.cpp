@@ -15,6 +15,7 @@
 
 #include "core/fail.h"
 #include "device/cuda/check.h"
+#include "device/device_info.h"
 #include "ops/cuda/algorithms.h"
 #include "ops/cuda/launch.h"
 
@@ -118,10 +119,7 @@ struct CacheFlush {
   void* memory = nullptr;
   std::size_t bytes = 0;
 
-  explicit CacheFlush(int device) {
-    int cache = 0;
-    STROBE_CUDA_CHECK(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, device));
-    bytes = 2 * static_cast<std::size_t>(cache);
+  CacheFlush() : bytes(2 * current_gpu_info().l2_bytes) {
     if (cudaMalloc(&memory, bytes) == cudaSuccess) return;
     memory = nullptr;
     cudaGetLastError();  // not the next call's
@@ -132,8 +130,8 @@ struct CacheFlush {
 
 class Stopwatch {
  public:
-  Stopwatch(cublasLtHandle_t handle, const Place& place, const Product& product, int device)
-      : handle_(handle), place_(place), product_(product), flush_(device) {
+  Stopwatch(cublasLtHandle_t handle, const Place& place, const Product& product)
+      : handle_(handle), place_(place), product_(product) {
     STROBE_CUDA_CHECK(cudaEventCreate(&begin_));
     STROBE_CUDA_CHECK(cudaEventCreate(&end_));
   }
@@ -193,7 +191,7 @@ cublasLtMatmulAlgo_t choose(cublasLtHandle_t handle, const Place& place, const P
   const Algorithms others = vary_tiles(handle, shape, plan, algorithms.front());
   algorithms.insert(algorithms.end(), others.begin(), others.end());
   if (algorithms.size() == 1) return algorithms.front();
-  Stopwatch watch(handle, place, p, shape.device);
+  Stopwatch watch(handle, place, p);
   return fastest(algorithms, plan, watch);
 }
 

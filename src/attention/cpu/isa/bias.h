@@ -9,12 +9,6 @@
 namespace strobe::cpu {
 namespace {
 
-inline float bias_element(const void* row, DType dtype, int key) {
-  if (dtype == DType::fp32) return static_cast<const float*>(row)[key];
-  const std::uint16_t bits = static_cast<const std::uint16_t*>(row)[key];
-  return (dtype == DType::fp16 ? from_fp16(U16{} + bits) : from_bf16(U16{} + bits))[0];
-}
-
 // Rows are too many streams for the hardware to fetch ahead.
 inline constexpr int kAheadBytes = 192;
 

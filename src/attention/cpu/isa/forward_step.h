@@ -35,6 +35,7 @@ bool update_max(const ForwardStep& a, const TileRange& range, float unit, float*
   });
   // Several chains a vector, to hide the latency of max.
   constexpr int kChains = kStep<Engine> % 4 == 0 ? 4 : 2;
+  static_assert(kStep<Engine> % kChains == 0);  // as are the ends of the range
   F32 largest[kV], chain[kChains][kV];
   for (int v = 0; v < kV; ++v) {
     for (int i = 0; i < kChains; ++i) chain[i][v] = load(a.max + v * kLanes);
@@ -141,6 +142,12 @@ void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
   }
 }
 
+inline float element_of(const void* row, DType dtype, int at) {
+  if (dtype == DType::fp32) return static_cast<const float*>(row)[at];
+  const std::uint16_t bits = static_cast<const std::uint16_t*>(row)[at];
+  return (dtype == DType::fp16 ? from_fp16(U16{} + bits) : from_bf16(U16{} + bits))[0];
+}
+
 // O += P V over the pairs that the mask allows and no others: 0 * NaN would spread to rows that may not use the key.
 template <class Engine>
 void accumulate_isolated(const ForwardStep& a, const TileRange& range) {
@@ -150,7 +157,7 @@ void accumulate_isolated(const ForwardStep& a, const TileRange& range) {
     const int last = clamp(a.lanes->hi[lane] - a.key_begin, range.first, range.last);
     for (int r = first; r < last; ++r) {
       const float weight = a.scores[r * kN + lane];
-      for (int c = 0; c < a.dv; ++c) a.o[c * kN + lane] += weight * bias_element(a.v_rows[r], a.dtype, c);
+      for (int c = 0; c < a.dv; ++c) a.o[c * kN + lane] += weight * element_of(a.v_rows[r], a.dtype, c);
     }
   }
 }
