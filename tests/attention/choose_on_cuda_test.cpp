@@ -119,18 +119,6 @@ TEST_F(ChooseOnCuda, HopperHasItsOwnKernels) {
   expect(decode, "flash2 is faster");
 }
 
-// explain() says in how many kernels hopper's backward runs, which follows from the problem and the card.
-TEST_F(ChooseOnCuda, HopperTellsItsKernels) {
-  const Problem full = problem_of(64, DType::bf16, Pass::backward, kHopper);
-  if (hopper_refusal(full).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(full);
-  const auto says = [](const Problem& problem, const char* words) {
-    const std::string text = choose(problem, "hopper").configuration(problem);
-    EXPECT_NE(text.find(words), std::string::npos) << text;
-  };
-  says(full, "two kernels");
-  says(problem_of(64, DType::bf16, Pass::backward, {90, 227 << 10, 20}), "three kernels");
-}
-
 // In fp32 there is a forward up to head dimension 128; where it is small flash2 goes before it.
 TEST_F(ChooseOnCuda, HopperTakesFp32) {
   const Problem plain = problem_of(64, DType::fp32, Pass::forward, kHopper);

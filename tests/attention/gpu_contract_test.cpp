@@ -127,7 +127,7 @@ TEST_F(GpuContract, GraphsReplayBitByBit) {
     }
   };
   auto cases = contract_shapes();
-  // With so many heads hopper's backward is three kernels instead of two.
+  // More tiles of rows than the GPU has multiprocessors.
   cases.push_back({.seed = 17, .heads_q = 560, .heads_kv = 4, .sq = 8, .sk = 140, .d = 64, .dv = 64});
   for_all({.kernel = ""}, replays, cases);
 }

@@ -4,6 +4,7 @@
 #include "attention/cuda/sm90/forward/config.h"
 #include "attention/cuda/sm90/forward/order.h"
 #include "attention/cuda/sm90/forward_fp32/config.h"
+#include "attention/cuda/sm90/sections.h"
 
 #include <gtest/gtest.h>
 
@@ -82,25 +83,24 @@ TEST(HopperConfig, ACounterHandsOutMoreTilesThanBlocks) {
 
 TEST(HopperConfig, TheBackwardFitsTheCard) {
   for (int d = 8; d <= 256; d += 8) {
-    const BackwardConfig config = backward_config({.d = d, .dv = 8, .heads = 1, .max_q = 100, .multiprocessors = 132});
+    const BackwardConfig config = backward_config(d);
     EXPECT_LE(d, config.d);
     EXPECT_LE(config.shared_bytes, kSharedBytes) << d;
-    EXPECT_EQ(config.d, backward_config({.d = 8, .dv = d, .heads = 1, .max_q = 100, .multiprocessors = 132}).d) << d;
   }
 }
 
-// Tests on a GPU count on both: gpu_integers_test.cpp, gpu_families_test.cpp, gpu_contract_test.cpp.
-TEST(HopperConfig, FewTilesOfRowsAreRoundedByTheMainKernel) {
-  for (const int d : {64, 128, 256}) {
-    const auto rounds = [&](std::int64_t heads, std::int64_t max_q, int multiprocessors) {
-      return backward_config({.d = d, .dv = d, .heads = heads, .max_q = max_q, .multiprocessors = multiprocessors})
-          .rounds_dq;
-    };
-    EXPECT_TRUE(rounds(2, 256, 132)) << d << ", what `strobe env` times";
-    EXPECT_TRUE(rounds(280, 8, 132)) << d;
-    EXPECT_FALSE(rounds(560, 8, 132)) << d;
-    EXPECT_FALSE(rounds(280, 8, 66)) << d;
-    EXPECT_FALSE(rounds(16, 16384, 132)) << d;
+TEST(HopperConfig, SectionsAreAsManyHeadsAsFitAndAlike) {
+  EXPECT_EQ(section_heads(0, 100, 1000), 1);
+  EXPECT_EQ(section_heads(7, 0, 1000), 7) << "nothing to be kept";
+  EXPECT_EQ(section_heads(7, 5000, 1000), 1) << "not even one fits";
+  EXPECT_EQ(section_heads(10, 100, 1000), 10);
+  EXPECT_EQ(section_heads(11, 100, 1000), 6) << "10 and 1 would leave blocks idle";
+  EXPECT_EQ(section_heads(101, 100, 1000), 8) << "ten of 10, and 1 at the end";
+  for (std::int64_t heads = 1; heads < 200; ++heads) {
+    const std::int64_t section = section_heads(heads, 10, 1000), last = heads - (heads - 1) / section * section;
+    EXPECT_LE(section, 100);
+    EXPECT_GE(section, std::min<std::int64_t>(heads, 50));
+    EXPECT_GE(2 * last, section) << heads;
   }
 }
 
@@ -115,12 +115,9 @@ TEST(HopperConfig, EveryFp32ShapeFitsTheCard) {
 
 TEST(HopperConfig, TheFp32BackwardFitsTheCard) {
   for (int d = 4; d <= kMostFp32BackwardDim; d += 4) {
-    const BackwardConfig config =
-        fp32_backward_config({.d = d, .dv = 4, .heads = 1, .max_q = 100, .multiprocessors = 132});
+    const BackwardConfig config = fp32_backward_config(d);
     EXPECT_EQ(config.d, d <= 64 ? 64 : 128);
     EXPECT_LE(config.shared_bytes, kSharedBytes) << d;
-    EXPECT_EQ(config.d, fp32_backward_config({.d = 4, .dv = d, .heads = 1, .max_q = 100, .multiprocessors = 132}).d);
-    EXPECT_FALSE(config.rounds_dq) << "it has a kernel of its own";
   }
 }
 

@@ -52,13 +52,13 @@ def run_example(program, environment):
     return result
 
 
-def run_tests(folder, environment):
-    """Sums over all of them; ok where none failed and some ran."""
+def run_tests(folder, environment, binaries="test_*"):
+    """Sums over all of these; ok where none failed and some ran."""
     started = time.monotonic()
     parts = run_grid(folder / "bin/test_attention", environment)
     grid_seconds = round(time.monotonic() - started, 1)
     say(f"  grid: {sum(part['cases'] for part in parts)} cases in {grid_seconds} s")
-    parts += [gtest(binary, OTHERS, environment) for binary in sorted((folder / "bin").glob("test_*"))]
+    parts += [gtest(binary, OTHERS, environment) for binary in sorted((folder / "bin").glob(binaries))]
     parts += [run_example(program, environment) for program in sorted((folder / "examples").glob("example_cuda_*"))]
     total = {key: sum((part[key] for part in parts), [] if key == "failures" else 0) for key in parts[0]}
     return {**total, "grid_seconds": grid_seconds, "ok": total["failed"] == 0 and total["passed"] > 0}

@@ -63,12 +63,8 @@ sm90::Fp32ForwardLaunch fp32_launch_of(const Problem& problem) {
 }
 
 sm90::BackwardConfig backward_config_of(const Problem& problem) {
-  const sm90::BackwardFacts facts{.d = static_cast<int>(problem.d),
-                                  .dv = static_cast<int>(problem.dv),
-                                  .heads = problem.batch * problem.heads_q,
-                                  .max_q = problem.max_q,
-                                  .multiprocessors = problem.gpu.multiprocessors};
-  return is_fp32(problem) ? sm90::fp32_backward_config(facts) : sm90::backward_config(facts);
+  const auto d = static_cast<int>(std::max(problem.d, problem.dv));
+  return is_fp32(problem) ? sm90::fp32_backward_config(d) : sm90::backward_config(d);
 }
 
 sm90::BackwardLaunch backward_launch_of(const Problem& problem) {
@@ -190,7 +186,7 @@ std::string configuration(const Problem& problem) {
         fmt::format("wgmma, head dimension {}, tiles of {} rows x {} keys, {} warpgroups, {} stages, dQ {}", config.d,
                     config.shape.rows, config.shape.keys, sm90::kBackwardConsumers, sm90::kBackwardStages,
                     problem.deterministic ? "added in order" : "added in any order");
-    if (!is_fp32(problem)) return text + (config.rounds_dq ? ", two kernels" : ", three kernels");
+    if (!is_fp32(problem)) return text;
     text +=
         ", two scaled fp16 parts an element, or three bf16 ones where rows differ too much in size "
         "or LSE is large";

@@ -283,4 +283,19 @@ __device__ __forceinline__ void store_accumulators(std::uint32_t tile, int row, 
   }
 }
 
+// Transposes 4 x 4 registers over the four lanes of a quad: lane q ends with what lane j held as x[q] in x[j].
+__device__ __forceinline__ void transpose_quad(std::uint32_t (&x)[4]) {
+  const int lane = lane_index();
+#pragma unroll
+  for (int step = 1; step <= 2; step *= 2) {
+    const bool upper = (lane & step) != 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (i & step) continue;
+      const std::uint32_t got = shuffle_xor(upper ? x[i] : x[i + step], step);
+      (upper ? x[i] : x[i + step]) = got;
+    }
+  }
+}
+
 }  // namespace strobe::cuda

@@ -10,7 +10,7 @@
 
 namespace strobe::cuda::sm90 {
 
-// Tiles of rows, in all three kernels.
+// Tiles of rows, in every kernel.
 struct RowTilesArgs {
   Batch params;
   std::int32_t row_tiles = 0;       // of the longest sequence
@@ -36,7 +36,7 @@ struct RoundDqArgs : RowTilesArgs {
 struct KeyTilesArgs : RoundDqArgs {
   std::int32_t key_tiles = 0;       // of the longest sequence
   std::int32_t section_heads = 1;   // KV heads whose tiles are worked off together, so that dQ stays in the L2 cache
-  std::uint32_t rounded_tiles = 0;  // tiles of rows whose dQ is rounded here, after all tiles of keys: all or none
+  std::uint32_t rounded_tiles = 0;  // tiles of rows whose dQ is rounded after all tiles of keys
   Tensor dk, dv;
 };
 

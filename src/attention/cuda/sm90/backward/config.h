@@ -46,31 +46,17 @@ struct BackwardConfig {
   int d = 0;  // padded, of Q and K as of V
   BackwardShape shape{};
   std::size_t shared_bytes = 0;
-  bool rounds_dq = false;  // whether the blocks that multiply round dQ too, or leave it to a kernel of its own
 };
 
-// Tiles of rows a multiprocessor up to which they do. A launch less costs the host less, which counts while the GPU
-// waits for it; with many tiles the other kernel has more loads under way.
-inline constexpr std::int64_t kMostRoundedTiles = 4;
-
-struct BackwardFacts {
-  int d = 0, dv = 0;
-  std::int64_t heads = 0;  // of q, of all sequences
-  std::int64_t max_q = 0;
-  int multiprocessors = 1;
-};
-
-// Head dimensions of at most 256.
-constexpr BackwardConfig backward_config(const BackwardFacts& facts) {
+// d: the larger head dimension, at most 256.
+constexpr BackwardConfig backward_config(int d) {
   BackwardConfig config;
   for (const int dim : kBackwardDims) {
     config.d = dim;
-    if (std::max(facts.d, facts.dv) <= dim) break;
+    if (d <= dim) break;
   }
   config.shape = backward_shape(config.d);
   config.shared_bytes = backward_shared_bytes(config.d, config.shape);
-  const std::int64_t tiles = facts.heads * ((facts.max_q + config.shape.rows - 1) / config.shape.rows);
-  config.rounds_dq = tiles <= kMostRoundedTiles * facts.multiprocessors;
   return config;
 }
 

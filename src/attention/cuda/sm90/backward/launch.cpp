@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "attention/cuda/sm90/sections.h"
 #include "attention/cuda/sm90/tensor_map.h"
 
 namespace strobe::cuda::sm90 {
@@ -11,15 +12,10 @@ namespace {
 
 // Of what tiles of keys share, the sum of dQ, Q and dO; of 50 MB of L2.
 constexpr std::int64_t kSectionBytes = 24 << 20;
+constexpr std::int64_t kElementBytes = 4 + 2 + 2;
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::size_t whole(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
-
-std::int32_t section_heads(const Params& p, int d) {
-  const std::int64_t bytes = std::max<std::int64_t>(1, std::int64_t{p.max_q} * p.group * d * (4 + 2 + 2));
-  const std::int64_t all = std::int64_t{p.batch} * p.heads_kv;
-  return static_cast<std::int32_t>(std::clamp<std::int64_t>(kSectionBytes / bytes, 1, std::max<std::int64_t>(1, all)));
-}
 
 // Bytes of the parts, in their order.
 struct Workspace {
@@ -57,10 +53,10 @@ BackwardArgs backward_args(const BackwardLaunch& launch, const RowTilesArgs& til
   static_cast<RowTilesArgs&>(args) = tiles;
   args.dq = p.dq;
   args.key_tiles = static_cast<std::int32_t>(ceil_div(p.max_k, shape.keys));
-  args.section_heads = section_heads(p, launch.config.d);
-  if (launch.config.rounds_dq) {
-    args.rounded_tiles = static_cast<std::uint32_t>(std::int64_t{p.batch} * p.heads_q * tiles.row_tiles);
-  }
+  args.section_heads = static_cast<std::int32_t>(
+      section_heads(std::int64_t{p.batch} * p.heads_kv,
+                    std::int64_t{p.max_q} * p.group * launch.config.d * kElementBytes, kSectionBytes));
+  args.rounded_tiles = static_cast<std::uint32_t>(std::int64_t{p.batch} * p.heads_q * tiles.row_tiles);
   args.dk = p.dk;
   args.dv = p.dv;
   args.q_map = tensor_map(p.q, q_sizes(p), shape.rows);

@@ -23,10 +23,6 @@ void launch_backward_kernels(const BackwardLaunch& launch, const RowFactsArgs& f
                  {"hopper backward", std::min<std::int64_t>(blocks, launch.multiprocessors), kBackwardThreads,
                   launch.config.shared_bytes, launch.stream},
                  args, Waits::in_kernel);
-    if (args.rounded_tiles > 0) return;
-    start_kernel<RoundDqArgs>(round_dq_kernel<T, kD>,
-                              {"hopper backward, dQ", row_tiles, DqPiece<kD>::kThreads, 0, launch.stream}, args,
-                              Waits::in_kernel);
   };
   if (launch.dtype == DType::fp16) {
     start.template operator()<Fp16>();

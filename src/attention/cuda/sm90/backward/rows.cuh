@@ -1,6 +1,5 @@
-// What the Hopper backward does row by row: before the tiles, LSE and delta as they take them; after them, dQ rounded,
-// by the blocks of the main kernel or by a kernel of its own. In the kernels here a block has a tile of rows of one
-// query head.
+// What the Hopper backward does row by row: before the tiles, LSE and delta as they take them, in a kernel of its own;
+// after them, dQ rounded, by the blocks of the main kernel.
 #pragma once
 
 #include "attention/cuda/device/delta.cuh"
@@ -15,7 +14,8 @@
 
 namespace strobe::cuda::sm90 {
 
-// A warp takes 16 rows. Sums and counters begin at zero: a memset would cost a launch more.
+// A block has a tile of rows of one query head, a warp 16 rows. Sums and counters begin at zero: a memset would cost a
+// launch more.
 template <class T, int kD>
 __global__ void __launch_bounds__(2 * backward_shape(kD).rows)
     row_facts_kernel(const __grid_constant__ RowFactsArgs args) {
@@ -48,41 +48,43 @@ __global__ void __launch_bounds__(2 * backward_shape(kD).rows)
   }
 }
 
-// By DqPiece<kD>::kThreads threads. Sums were made in the L2 cache, so that is where they are read from.
-template <class T, int kD>
-__device__ __forceinline__ void round_dq(const RoundDqArgs& args, const RowTile& place, int thread) {
+// What a thread has of a tile's sum. Sums were made in the L2 cache, so that is where they are read from. Tiles past
+// the sequence's end have none.
+template <int kD>
+__device__ __forceinline__ void load_dq_sum(const RowTilesArgs& args, const RowTile& place, int thread,
+                                            float (&sum)[DqPiece<kD>::kCount]) {
   using Dq = DqPiece<kD>;
-  constexpr int kRows = Dq::kRows;
+  const Sequence sequence(args.params, place.b);
+  if (place.tile * Dq::kRows >= sequence.q_length) return;
+  const float* const from =
+      args.dq_sum + row_tile_index(args, sequence, place.b, place.head, place.tile, Dq::kRows) * (Dq::kRows * kD);
+#pragma unroll
+  for (int i = 0; i < Dq::kCount / 4; ++i) {
+    const float4 four = __ldcg(reinterpret_cast<const float4*>(from + Dq::offset(i, thread)));
+    sum[4 * i] = four.x, sum[4 * i + 1] = four.y, sum[4 * i + 2] = four.z, sum[4 * i + 3] = four.w;
+  }
+}
+
+// Rows past the length get zeros.
+template <class T, int kD>
+__device__ __forceinline__ void store_dq(const RoundDqArgs& args, const RowTile& place, int thread,
+                                         float (&sum)[DqPiece<kD>::kCount]) {
+  using Dq = DqPiece<kD>;
   const Batch& p = args.params;
   const Sequence sequence(p, place.b);
-  const int first_row = place.tile * kRows;
+  const int first_row = place.tile * Dq::kRows;
   const int rows_written = sequence.rows_written(p) - first_row;
   if (rows_written <= 0) return;
   const int consumer = thread / 128;
   const int row = Dq::first_row(consumer) + thread % 128 / 32 * 16 + lane_index() / 4;  // and 8 below
   const int column = Dq::first_column(consumer);
-  const float* sum =
-      args.dq_sum + row_tile_index(args, sequence, place.b, place.head, place.tile, kRows) * (kRows * kD);
-  const bool valid[2] = {first_row + row < sequence.q_length, first_row + row + 8 < sequence.q_length};
-  float dq[Dq::kCount];
 #pragma unroll
-  for (int i = 0; i < Dq::kCount / 4; ++i) {
-    float4 four = make_float4(0, 0, 0, 0);
-    if (valid[0]) four = __ldcg(reinterpret_cast<const float4*>(sum + Dq::offset(i, thread)));
-    dq[4 * i] = four.x * p.scale;
-    dq[4 * i + 1] = four.y * p.scale;
-    dq[4 * i + 2] = valid[1] ? four.z * p.scale : 0;
-    dq[4 * i + 3] = valid[1] ? four.w * p.scale : 0;
+  for (int i = 0; i < Dq::kCount; ++i) {
+    sum[i] = first_row + row + i / 2 % 2 * 8 < sequence.q_length ? sum[i] * p.scale : 0;
   }
   std::uint16_t* to = static_cast<std::uint16_t*>(args.dq.data) +
                       head_offset(args.dq, place.b, place.head, sequence.q_begin + first_row) + column;
-  store_two_rows<T, Dq::kColumns>(dq, to, args.dq.row, p.d - column, row, rows_written);
-}
-
-template <class T, int kD>
-__global__ void __launch_bounds__(DqPiece<kD>::kThreads) round_dq_kernel(const __grid_constant__ RoundDqArgs args) {
-  await_kernel_before();
-  round_dq<T, kD>(args, RowTile(args, blockIdx.x), static_cast<int>(threadIdx.x));
+  store_two_rows<T, Dq::kColumns>(sum, to, args.dq.row, p.d - column, row, rows_written);
 }
 
 }  // namespace strobe::cuda::sm90

@@ -45,10 +45,10 @@ constexpr std::size_t fp32_backward_shared_bytes(int d, const BackwardShape& sha
          kBackwardConsumers * 2 * kFp32GradientBytes + kBackwardStages * fp32_fact_bytes(shape) + 256;
 }
 
-// d <= kMostFp32BackwardDim. rounds_dq stays false: a kernel of its own writes dQ.
-constexpr BackwardConfig fp32_backward_config(const BackwardFacts& facts) {
+// d: the larger head dimension, at most kMostFp32BackwardDim.
+constexpr BackwardConfig fp32_backward_config(int d) {
   BackwardConfig config;
-  config.d = std::max(facts.d, facts.dv) <= 64 ? 64 : kMostFp32BackwardDim;
+  config.d = d <= 64 ? 64 : kMostFp32BackwardDim;
   config.shape = fp32_backward_shape(config.d);
   config.shared_bytes = fp32_backward_shared_bytes(config.d, config.shape);
   return config;

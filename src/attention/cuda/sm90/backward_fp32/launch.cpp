@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "attention/cuda/sm80/backward/launch.h"
+#include "attention/cuda/sm90/sections.h"
 #include "attention/cuda/zero.h"
 
 namespace strobe::cuda::sm90 {
@@ -13,6 +14,7 @@ namespace {
 
 // Of what tiles of keys share, the sum of dQ and the parts of Q and dO; of 50 MB of L2.
 constexpr std::int64_t kSectionBytes = 24 << 20;
+constexpr std::int64_t kElementBytes = 4 + 4 + 4;
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::size_t whole(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
@@ -68,12 +70,6 @@ struct Workspace {
   }
 };
 
-std::int32_t section_heads(const Params& p, int d) {
-  const std::int64_t bytes = std::max<std::int64_t>(1, std::int64_t{p.max_q} * p.group * d * (4 + 4 + 4));
-  const std::int64_t all = std::int64_t{p.batch} * p.heads_kv;
-  return static_cast<std::int32_t>(std::clamp<std::int64_t>(kSectionBytes / bytes, 1, std::max<std::int64_t>(1, all)));
-}
-
 }  // namespace
 
 std::size_t fp32_backward_workspace_bytes(const BackwardLaunch& launch, const Params& params) {
@@ -119,7 +115,9 @@ void launch_fp32_backward(const BackwardLaunch& launch, const Params& params, vo
   args.tiles_per_head = rows.of_head;
   args.key_tiles = static_cast<std::int32_t>(keys.of_sequence);
   args.parts.key_tiles_per_head = keys.of_head;
-  args.section_heads = section_heads(params, launch.config.d);
+  args.section_heads = static_cast<std::int32_t>(
+      section_heads(std::int64_t{params.batch} * params.heads_kv,
+                    std::int64_t{params.max_q} * params.group * launch.config.d * kElementBytes, kSectionBytes));
   args.facts = exact.args.row_facts;
   args.q = params.q, args.k = params.k, args.v = params.v, args.d_o = params.d_o, args.lse = params.lse;
   args.dq = params.dq, args.dk = params.dk, args.dv = params.dv;

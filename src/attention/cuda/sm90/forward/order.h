@@ -1,12 +1,12 @@
 // How the tiles of a forward call are handed out, whatever their elements are.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "attention/cuda/params.h"
 #include "attention/cuda/sm90/device/tile_order.h"
+#include "attention/cuda/sm90/sections.h"
 
 namespace strobe::cuda::sm90 {
 
@@ -29,9 +29,8 @@ inline bool by_counter(const TileOrder& order, bool uneven, int multiprocessors)
 
 // Query heads whose K and V the cache holds.
 inline std::uint32_t forward_section(const Params& p, int element_bytes) {
-  const std::int64_t bytes = std::max<std::int64_t>(1, std::int64_t{p.max_k} * (p.d + p.dv_dim) * element_bytes);
-  const std::int64_t all = std::int64_t{p.batch} * p.heads_kv;
-  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(kSectionBytes / bytes, 1, all) * p.group);
+  const std::int64_t bytes = std::int64_t{p.max_k} * (p.d + p.dv_dim) * element_bytes;
+  return static_cast<std::uint32_t>(section_heads(std::int64_t{p.batch} * p.heads_kv, bytes, kSectionBytes) * p.group);
 }
 
 }  // namespace strobe::cuda::sm90
