@@ -66,6 +66,21 @@ TEST_F(GpuSpread, KeepsTheRule) {
   }
 }
 
+// A weight near 1 shows how its score was rounded: rows with a large LSE take three parts.
+TEST_F(GpuSpread, LargeScoresKeepTheRule) {
+  GpuLane lane;
+  for (const Case& c : spread_cases()) {
+    for (const float factor : {5.f, 6.f, 7.f, 9.f, 60.f}) {
+      SCOPED_TRACE(testing::Message() << describe(c) << ", Q times " << factor);
+      Data data(c);
+      change_inputs(data, [&](int tensor, std::int64_t, float value) { return tensor == 0 ? value * factor : value; });
+      GpuCase on_gpu(data, lane);
+      const Results standard = on_gpu.run({.kernel = "standard"}).results;
+      EXPECT_EQ(exactness(c, oracle(data), standard, on_gpu.run({.kernel = "flash2"}).results), "");
+    }
+  }
+}
+
 // tf32 keeps 11 bits of every element, however small: nothing of an output is lost altogether.
 TEST_F(GpuSpread, Tf32KeepsSmallRows) {
   GpuLane lane;
@@ -140,10 +155,10 @@ TEST_F(GpuSpread, OrdinaryRowsTakeTwoParts) {
       return of_first_sequence(GpuCase(data, lane).run({.kernel = "flash2"}).results);
     };
     const Results ordinary = gradients(1);
-    for (const float factor : {0.0f, 0x1p-10f, 0x1p8f, std::numeric_limits<float>::infinity()}) {
+    for (const float factor : {0.0f, 0x1p-10f, 2.0f, std::numeric_limits<float>::infinity()}) {
       EXPECT_EQ(first_difference(ordinary, gradients(factor)), "") << factor;
     }
-    for (const float factor : {0x1p-20f, 0x1p20f}) {
+    for (const float factor : {0x1p-20f, 0x1p8f, 0x1p20f}) {
       const Results exact = gradients(factor);
       EXPECT_EQ(exact.o, ordinary.o);
       EXPECT_NE(exact.dk, ordinary.dk) << factor;

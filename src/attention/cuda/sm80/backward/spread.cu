@@ -1,9 +1,10 @@
-// Whether rows that share a scale (groups.cuh) differ too much in size for it: then the kernels with scales leave the
-// problem to those without. Read before the tiles, so that only one of the two computes anything.
+// Whether rows that share a scale (groups.cuh) differ too much in size for it, or scores are large: then the kernels
+// with scales leave the problem to those without. Read before the tiles, so that only one of the two computes anything.
 #include <climits>
 
 #include "attention/cuda/device/copy.cuh"
 #include "attention/cuda/device/sequence.cuh"
+#include "attention/cuda/device/softmax.cuh"
 #include "attention/cuda/launch_kernel.cuh"
 #include "attention/cuda/sm80/backward/groups.cuh"
 #include "attention/cuda/sm80/backward/launch.h"
@@ -19,6 +20,7 @@ struct SpreadArgs {
   BackwardArgs backward;
   int row_groups, key_groups;  // of the longest sequence, each a warp's
   int most;                    // powers of two between the largest of a group and the largest of a chunk
+  bool any_lse;                // tf32 shows more than a large LSE does
 };
 
 // A group of rows of a tensor, from `first` on; `used` of them matter. A chunk of zeros has no size.
@@ -60,7 +62,10 @@ __global__ void __launch_bounds__(kSpreadWarps* kWarpLanes) spread_kernel(const 
     return is_spread(rows, first, used, args.most);
   };
   const bool a = differ(is_rows ? p.q : p.k, p.d), c = differ(is_rows ? p.d_o : p.v, p.dv_dim);
-  if (a || c) *args.backward.spread = 1;  // whoever writes, writes this
+  const int row = first + lane_index();
+  const bool large = is_rows && !args.any_lse && lane_index() < kGroupRows && row >= used.lo && row < used.hi &&
+                     is_large_lse(p.lse[lse_index(p, sequence, static_cast<int>(b), head, row)]);
+  if (a || c || large) *args.backward.spread = 1;  // whoever writes, writes this
 }
 
 }  // namespace
@@ -68,7 +73,8 @@ __global__ void __launch_bounds__(kSpreadWarps* kWarpLanes) spread_kernel(const 
 void launch_spread(const BackwardLaunch& launch) {
   const Params& p = launch.args.params;
   const auto groups = [](std::int64_t rows) { return static_cast<int>((rows + kGroupRows - 1) / kGroupRows); };
-  const SpreadArgs args{launch.args, groups(p.max_q), groups(p.max_k), kept_powers(launch.config.parts)};
+  const SpreadArgs args{launch.args, groups(p.max_q), groups(p.max_k), kept_powers(launch.config.parts),
+                        launch.config.parts == Parts::rounded};
   const std::int64_t warps =
       std::int64_t{p.batch} * p.heads_q * args.row_groups + std::int64_t{p.batch} * p.heads_kv * args.key_groups;
   launch_kernel(spread_kernel,

@@ -4,6 +4,7 @@
 
 #include "attention/cuda/device/ptx.cuh"
 #include "attention/cuda/sm90/backward/config.h"
+#include "attention/cuda/sm90/backward/work.cuh"
 
 namespace strobe::cuda::sm90 {
 
@@ -29,5 +30,12 @@ struct DqPiece {
     }
   }
 };
+
+// The sum of a tile of rows that the sequence reaches into.
+template <int kD>
+__device__ __forceinline__ float* dq_sum_of(const RowTilesArgs& args, const Sequence& sequence, const RowTile& place) {
+  constexpr int kRows = DqPiece<kD>::kRows;
+  return args.dq_sum + row_tile_index(args, sequence, place.b, place.head, place.tile, kRows) * (kRows * kD);
+}
 
 }  // namespace strobe::cuda::sm90

@@ -46,7 +46,9 @@ struct BackwardConsumer {
     const unsigned tiles = backward_tiles(args);
     unsigned ticket = next_ticket();
     for (; ticket < tiles; ticket = next_ticket()) add_keys(Work(args, ticket));
-    round_from(ticket);
+    for (; ticket < backward_tickets(args); ticket = next_ticket()) {
+      round_dq<T, kD>(args, RowTile(args, ticket - tiles), consumer_thread());
+    }
   }
 
  private:
@@ -71,32 +73,6 @@ struct BackwardConsumer {
     }
     meet();
     if (consumer_thread() == 0) count_up(keys_done_of(args, work.b, work.head));
-  }
-
-  // While one tile is rounded and stored, the next one's sum is on its way.
-  __device__ __forceinline__ void round_from(unsigned ticket) {
-    const unsigned tiles = backward_tiles(args), end = backward_tickets(args);
-    float one[Dq::kCount], other[Dq::kCount];
-    const auto round = [&](float(&sum)[Dq::kCount], float(&next)[Dq::kCount]) {
-      const unsigned following = next_ticket();
-      if (following < end) load_sum(RowTile(args, following - tiles), next);
-      store_dq<T, kD>(args, RowTile(args, ticket - tiles), consumer_thread(), sum);
-      ticket = following;
-    };
-    if (ticket < end) load_sum(RowTile(args, ticket - tiles), one);
-    while (ticket < end) {
-      round(one, other);
-      if (ticket < end) round(other, one);
-    }
-  }
-
-  __device__ __forceinline__ void load_sum(const RowTile& place, float (&sum)[Dq::kCount]) const {
-    if (consumer_thread() == 0) {
-      await_count(keys_done_of(args, place.b, place.head / args.params.group),
-                  static_cast<std::uint32_t>(args.key_tiles));
-    }
-    meet();
-    load_dq_sum<kD>(args, place, consumer_thread(), sum);
   }
 
   __device__ __forceinline__ void add_to_dv(float (&dv)[kColumns / 2], const std::uint32_t (&weights)[kScoreRows / 4],

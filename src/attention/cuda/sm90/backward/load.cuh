@@ -5,6 +5,7 @@
 
 #include "attention/cuda/device/ptx.cuh"
 #include "attention/cuda/device/tile.cuh"
+#include "attention/cuda/sm90/backward/dq.cuh"
 #include "attention/cuda/sm90/backward/memory.cuh"
 #include "attention/cuda/sm90/backward/work.cuh"
 #include "attention/cuda/sm90/device/load.cuh"
@@ -25,24 +26,41 @@ struct BackwardLoader {
   const int lane = lane_index();
 
   __device__ __forceinline__ void run() {
-    for (bool more = true; more;) {
-      unsigned ticket = 0;
-      if (lane == 0) ticket = take_ticket(args.ticket);
-      ticket = same_for_warp(ticket);
-      memory.ticket_free(ticket_at.stage).wait(ticket_at.parity ^ 1);
-      if (lane == 0) {
-        store_shared(memory.ticket(ticket_at.stage), ticket);
-        memory.ticket_full(ticket_at.stage).arrive();
-      }
-      ticket_at.move();
-      more = ticket < backward_tickets(args);
-      if (ticket >= backward_tiles(args)) continue;  // for rounding dQ the consumers load themselves
+    const unsigned tiles = backward_tiles(args);
+    unsigned ticket = take();
+    for (; ticket < tiles; ticket = take()) {
+      hand_on(ticket);
       const Work work(args, ticket);
       if (work.begin < work.end) load(work);
     }
+    for (; ticket < backward_tickets(args); ticket = take()) {
+      if (lane == 0) await_sum(RowTile(args, ticket - tiles));
+      hand_on(ticket);
+    }
+    hand_on(ticket);
   }
 
  private:
+  __device__ __forceinline__ unsigned take() const { return same_for_warp(lane == 0 ? take_ticket(args.ticket) : 0u); }
+
+  __device__ __forceinline__ void hand_on(unsigned ticket) {
+    memory.ticket_free(ticket_at.stage).wait(ticket_at.parity ^ 1);
+    if (lane == 0) {
+      store_shared(memory.ticket(ticket_at.stage), ticket);
+      memory.ticket_full(ticket_at.stage).arrive();
+    }
+    ticket_at.move();
+  }
+
+  // For rounding dQ the consumers load themselves. When they hear of a tile, all is added to its sum, which is on its
+  // way to the L2 cache if it is not there.
+  __device__ __forceinline__ void await_sum(const RowTile& place) const {
+    await_count(keys_done_of(args, place.b, place.head / args.params.group),
+                static_cast<std::uint32_t>(args.key_tiles));
+    const Sequence sequence(args.params, place.b);
+    if (place.tile * kRows < sequence.q_length) prefetch(dq_sum_of<kD>(args, sequence, place), kRows * kD * 4);
+  }
+
   // What is needed first comes first; Q and dO of a block's next keys come while it is at its last ones.
   __device__ __forceinline__ void load(const Work& work) {
     const int first_head = work.head * args.params.group;

@@ -48,43 +48,35 @@ __global__ void __launch_bounds__(2 * backward_shape(kD).rows)
   }
 }
 
-// What a thread has of a tile's sum. Sums were made in the L2 cache, so that is where they are read from. Tiles past
-// the sequence's end have none.
-template <int kD>
-__device__ __forceinline__ void load_dq_sum(const RowTilesArgs& args, const RowTile& place, int thread,
-                                            float (&sum)[DqPiece<kD>::kCount]) {
-  using Dq = DqPiece<kD>;
-  const Sequence sequence(args.params, place.b);
-  if (place.tile * Dq::kRows >= sequence.q_length) return;
-  const float* const from =
-      args.dq_sum + row_tile_index(args, sequence, place.b, place.head, place.tile, Dq::kRows) * (Dq::kRows * kD);
-#pragma unroll
-  for (int i = 0; i < Dq::kCount / 4; ++i) {
-    const float4 four = __ldcg(reinterpret_cast<const float4*>(from + Dq::offset(i, thread)));
-    sum[4 * i] = four.x, sum[4 * i + 1] = four.y, sum[4 * i + 2] = four.z, sum[4 * i + 3] = four.w;
-  }
-}
-
-// Rows past the length get zeros.
+// By DqPiece<kD>::kThreads threads, when all is added to the sum (BackwardLoader::await_sum). Sums were made in the L2
+// cache, so that is where they are read from. Rows past the length get zeros.
 template <class T, int kD>
-__device__ __forceinline__ void store_dq(const RoundDqArgs& args, const RowTile& place, int thread,
-                                         float (&sum)[DqPiece<kD>::kCount]) {
+__device__ __forceinline__ void round_dq(const RoundDqArgs& args, const RowTile& place, int thread) {
   using Dq = DqPiece<kD>;
+  constexpr int kRows = Dq::kRows;
   const Batch& p = args.params;
   const Sequence sequence(p, place.b);
-  const int first_row = place.tile * Dq::kRows;
+  const int first_row = place.tile * kRows;
   const int rows_written = sequence.rows_written(p) - first_row;
   if (rows_written <= 0) return;
   const int consumer = thread / 128;
   const int row = Dq::first_row(consumer) + thread % 128 / 32 * 16 + lane_index() / 4;  // and 8 below
   const int column = Dq::first_column(consumer);
+  const float* sum = dq_sum_of<kD>(args, sequence, place);
+  const bool valid[2] = {first_row + row < sequence.q_length, first_row + row + 8 < sequence.q_length};
+  float dq[Dq::kCount];
 #pragma unroll
-  for (int i = 0; i < Dq::kCount; ++i) {
-    sum[i] = first_row + row + i / 2 % 2 * 8 < sequence.q_length ? sum[i] * p.scale : 0;
+  for (int i = 0; i < Dq::kCount / 4; ++i) {
+    float4 four = make_float4(0, 0, 0, 0);
+    if (valid[0]) four = __ldcg(reinterpret_cast<const float4*>(sum + Dq::offset(i, thread)));
+    dq[4 * i] = four.x * p.scale;
+    dq[4 * i + 1] = four.y * p.scale;
+    dq[4 * i + 2] = valid[1] ? four.z * p.scale : 0;
+    dq[4 * i + 3] = valid[1] ? four.w * p.scale : 0;
   }
   std::uint16_t* to = static_cast<std::uint16_t*>(args.dq.data) +
                       head_offset(args.dq, place.b, place.head, sequence.q_begin + first_row) + column;
-  store_two_rows<T, Dq::kColumns>(sum, to, args.dq.row, p.d - column, row, rows_written);
+  store_two_rows<T, Dq::kColumns>(dq, to, args.dq.row, p.d - column, row, rows_written);
 }
 
 }  // namespace strobe::cuda::sm90

@@ -17,8 +17,6 @@
 namespace strobe::cuda::sm90 {
 
 inline constexpr int kSplitThreads = 256;
-// From this LSE on weights near 1 would show that scores come from two parts, and the sum of weights from three.
-inline constexpr float kLargeLse = 16;
 inline constexpr int kMostPowers = kept_powers(Parts::scaled);  // of two, that a tile's sizes may be apart
 
 // Index of a tile of keys of a KV head among all, as row_tile_index().
@@ -150,8 +148,7 @@ __global__ void __launch_bounds__(kSplitThreads) fp32_split_kernel(const __grid_
     const int first = tile * kRows;
     if (first >= sequence.q_length) return;
     if (const int row = first + static_cast<int>(threadIdx.x); threadIdx.x < kRows && row < sequence.q_length) {
-      const float size = fabsf(args.lse[lse_index(p, sequence, b, head, row)]);
-      if (size >= kLargeLse && size < -kMinusInfinity) *to.spread = 1;
+      if (is_large_lse(args.lse[lse_index(p, sequence, b, head, row)])) *to.spread = 1;
     }
     const std::int64_t at = row_tile_index(args, sequence, b, head, tile, kRows);
     const Keys used = sequence.rows_of(0, sequence.k_length - 1);
