@@ -22,54 +22,76 @@ namespace {
 
 using GpuOps = test::GpuTest;
 
+void expect_rms_norm(const Gpu& gpu, DType dtype, const Size& size) {
+  const auto& [rows, width, skip] = size;
+  SCOPED_TRACE(testing::Message() << name_of(dtype) << ' ' << rows << " x " << width);
+  const auto count = static_cast<std::size_t>(rows * width);
+  const ops::RmsNorm norm{.rows = rows, .width = width, .dtype = dtype};
+  const Values x(dtype, normal_values(count, 1)), dy(dtype, normal_values(count, 2));
+  const std::vector<float> weight = floats(static_cast<std::size_t>(width), 3);
+  Values y(dtype, count), y_gpu = y;
+  std::vector<float> inverse(static_cast<std::size_t>(rows)), inverse_gpu = inverse;
+  rms_norm({}, norm, x.data(), weight.data(), y.data(), inverse.data());
+  const OnGpu gx(gpu, x, skip), gdy(gpu, dy, skip), gweight(gpu, weight, skip), gy(gpu, y_gpu, skip),
+      ginverse(gpu, inverse_gpu);
+  rms_norm(gpu.place(), norm, gx.data(), gweight.as<float>(), gy.data(), ginverse.as<float>());
+  gy.read(y_gpu);
+  ginverse.read(inverse_gpu);
+  expect_close("y", y_gpu, y, 2);
+  expect_close("inverse", inverse_gpu, inverse, 1);
+  for (const Into into : {Into::set, Into::sum}) {
+    Values dx(dtype, normal_values(count, 4)), dx_gpu = dx;
+    std::vector<float> dweight = floats(static_cast<std::size_t>(width), 5), dweight_gpu = dweight;
+    const OnGpu gdx(gpu, dx_gpu, skip), gdweight(gpu, dweight_gpu);
+    RmsNormGradients tensors{.x = x.data(),
+                             .weight = weight.data(),
+                             .inverse = inverse.data(),
+                             .dy = dy.data(),
+                             .dx = dx.data(),
+                             .dx_into = into,
+                             .dweight = dweight.data(),
+                             .dweight_into = into};
+    rms_norm_backward({}, norm, tensors);
+    tensors = {.x = gx.data(),
+               .weight = gweight.as<float>(),
+               .inverse = ginverse.as<float>(),
+               .dy = gdy.data(),
+               .dx = gdx.data(),
+               .dx_into = into,
+               .dweight = gdweight.as<float>(),
+               .dweight_into = into};
+    rms_norm_backward(gpu.place(), norm, tensors);
+    gdx.read(dx_gpu);
+    gdweight.read(dweight_gpu);
+    expect_close("dx", dx_gpu, dx, 4);
+    expect_close("dweight", dweight_gpu, dweight, 25);
+  }
+}
+
 TEST_F(GpuOps, RmsNorm) {
   const Gpu gpu;
   for (const DType dtype : kTypes) {
-    for (const auto& [rows, width, skip] : kSizes) {
-      SCOPED_TRACE(testing::Message() << name_of(dtype) << ' ' << rows << " x " << width);
-      const auto count = static_cast<std::size_t>(rows * width);
-      const ops::RmsNorm norm{.rows = rows, .width = width, .dtype = dtype};
-      const Values x(dtype, normal_values(count, 1)), dy(dtype, normal_values(count, 2));
-      const std::vector<float> weight = floats(static_cast<std::size_t>(width), 3);
-      Values y(dtype, count), y_gpu = y;
-      std::vector<float> inverse(static_cast<std::size_t>(rows)), inverse_gpu = inverse;
-      rms_norm({}, norm, x.data(), weight.data(), y.data(), inverse.data());
-      const OnGpu gx(gpu, x, skip), gdy(gpu, dy, skip), gweight(gpu, weight, skip), gy(gpu, y_gpu, skip),
-          ginverse(gpu, inverse_gpu);
-      rms_norm(gpu.place(), norm, gx.data(), gweight.as<float>(), gy.data(), ginverse.as<float>());
-      gy.read(y_gpu);
-      ginverse.read(inverse_gpu);
-      expect_close("y", y_gpu, y, 2);
-      expect_close("inverse", inverse_gpu, inverse, 1);
-      for (const Into into : {Into::set, Into::sum}) {
-        Values dx(dtype, normal_values(count, 4)), dx_gpu = dx;
-        std::vector<float> dweight = floats(static_cast<std::size_t>(width), 5), dweight_gpu = dweight;
-        const OnGpu gdx(gpu, dx_gpu, skip), gdweight(gpu, dweight_gpu);
-        RmsNormGradients tensors{.x = x.data(),
-                                 .weight = weight.data(),
-                                 .inverse = inverse.data(),
-                                 .dy = dy.data(),
-                                 .dx = dx.data(),
-                                 .dx_into = into,
-                                 .dweight = dweight.data(),
-                                 .dweight_into = into};
-        rms_norm_backward({}, norm, tensors);
-        tensors = {.x = gx.data(),
-                   .weight = gweight.as<float>(),
-                   .inverse = ginverse.as<float>(),
-                   .dy = gdy.data(),
-                   .dx = gdx.data(),
-                   .dx_into = into,
-                   .dweight = gdweight.as<float>(),
-                   .dweight_into = into};
-        rms_norm_backward(gpu.place(), norm, tensors);
-        gdx.read(dx_gpu);
-        gdweight.read(dweight_gpu);
-        expect_close("dx", dx_gpu, dx, 4);
-        expect_close("dweight", dweight_gpu, dweight, 25);
-      }
-    }
+    for (const Size& size : kSizes) expect_rms_norm(gpu, dtype, size);
   }
+}
+
+// Room for the sums of two blocks, so that each takes several turns.
+TEST_F(GpuOps, RmsNormInTurns) {
+  for (const Size& size : {Size{37, 1600, 0}, Size{35, 1608, 0}, Size{9, 131, 0}, Size{17, 64, 1}, Size{5, 13000, 0}}) {
+    const Gpu gpu(true, false, static_cast<std::size_t>(2 * size.width) * sizeof(float));
+    for (const DType dtype : kTypes) expect_rms_norm(gpu, dtype, size);
+  }
+}
+
+TEST_F(GpuOps, RmsNormOfNoRows) {
+  const Gpu gpu;
+  std::vector<float> dweight(64, 3.0f);
+  const OnGpu gdweight(gpu, dweight);
+  rms_norm(gpu.place(), {.rows = 0, .width = 64}, nullptr, nullptr, nullptr, nullptr);
+  rms_norm_backward(gpu.place(), {.rows = 0, .width = 64},
+                    {.dweight = gdweight.as<float>(), .dweight_into = Into::set});
+  gdweight.read(dweight);
+  EXPECT_EQ(dweight, std::vector<float>(64, 0.0f));
 }
 
 TEST_F(GpuOps, Rope) {

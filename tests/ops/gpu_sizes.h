@@ -41,8 +41,10 @@ struct Size {
   std::int64_t rows, width;
   std::size_t skip;
 };
-inline constexpr Size kSizes[] = {{1, 1, 0},  {1, 768, 0},  {37, 131, 0},  {33, 1600, 0},
-                                  {9, 64, 1}, {700, 24, 0}, {2, 12032, 0}, {3, 13000, 0}};
+inline constexpr Size kSizes[] = {{1, 1, 0},    {1, 768, 0},  {37, 131, 0}, {33, 1600, 0}, {9, 64, 1},
+                                  {700, 24, 0}, {5, 7, 0},    {5, 8, 0},    {6, 1608, 0},  {7, 512, 1},
+                                  {3, 513, 0},  {4, 2048, 0}, {3, 2056, 0}, {5, 2560, 0},  {2, 4096, 0},
+                                  {2, 4104, 0}, {3, 6400, 0}, {1, 6400, 1}, {2, 12032, 0}, {3, 13000, 0}};
 
 inline std::vector<float> floats(std::size_t count, unsigned seed) {
   const std::vector<double> values = normal_values(count, seed);

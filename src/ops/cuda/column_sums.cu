@@ -74,7 +74,7 @@ std::int64_t shares_of(const Place& place, const ColumnSums& shape, std::int64_t
 
 }  // namespace
 
-PartialSums partial_sums(const Place& place, const char* what, std::int64_t rows, std::int64_t width, int kinds) {
+PartialSums partial_sums(const Place& place, const char* what, std::int64_t wanted, std::int64_t width, int kinds) {
   constexpr std::int64_t kMostOfProcessor = 8;
   constexpr std::size_t kMostShared = 47 << 10;  // that a kernel has without asking, but for sums over the block
   const std::size_t bytes = static_cast<std::size_t>(kinds) * static_cast<std::size_t>(width) * sizeof(float);
@@ -87,7 +87,7 @@ PartialSums partial_sums(const Place& place, const char* what, std::int64_t rows
                                                  std::to_string(place.workspace_bytes));
   }
   return {.partial = static_cast<float*>(place.workspace),
-          .blocks = static_cast<unsigned>(std::min(rows, most)),
+          .blocks = static_cast<unsigned>(std::min(wanted, most)),
           .shared_bytes = bytes <= kMostShared ? bytes : 0};
 }
 

@@ -20,8 +20,21 @@ struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Pack {
 };
 
 template <int N, class T>
+__device__ __forceinline__ Pack<T, N> pack_at(const T* from) {
+  return *reinterpret_cast<const Pack<T, N>*>(from);
+}
+
+// What is widened after this is widened again: the compiler would keep both halves of a word as floats meanwhile.
+template <class T, int N>
+__device__ __forceinline__ void stay_packed(Pack<T, N>& pack) {
+  if constexpr (sizeof(pack) == 16 && sizeof(T) == 2) {
+    for (unsigned& word : reinterpret_cast<unsigned(&)[4]>(pack)) asm volatile("" : "+r"(word));
+  }
+}
+
+template <int N, class T>
 __device__ __forceinline__ void load(const T* from, float (&to)[N]) {
-  const Pack<T, N> pack = *reinterpret_cast<const Pack<T, N>*>(from);
+  const Pack<T, N> pack = pack_at<N>(from);
 #pragma unroll
   for (int n = 0; n < N; ++n) to[n] = widened(pack.at[n]);
 }

@@ -12,12 +12,13 @@ namespace strobe::ops::cuda {
 // memory where they fit.
 struct PartialSums {
   float* partial;
-  unsigned blocks;           // 0: there are no rows
+  unsigned blocks;           // 0: none are wanted
   std::size_t shared_bytes;  // 0: they do not fit
 };
 
-// kinds: sums of `width` floats that a block keeps. what: for people, "RMSNorm".
-PartialSums partial_sums(const Place& place, const char* what, std::int64_t rows, std::int64_t width, int kinds = 1);
+// wanted: blocks, of which there are as many as the workspace and the GPU have room for. kinds: sums of `width` floats
+// that a block keeps. what: for people, "RMSNorm".
+PartialSums partial_sums(const Place& place, const char* what, std::int64_t wanted, std::int64_t width, int kinds = 1);
 
 // sums [width] = the sum of partial [count, width], fp32, over its rows, as `into` says.
 void add_partial_sums(const Place& place, const float* partial, int count, std::int64_t width, float* sums, Into into);

@@ -1,8 +1,10 @@
-// A block a row forward; backward, blocks take rows in turns and keep the sums of the weight's gradient of their own,
-// which a second kernel adds up in one order.
+// Blocks take a few rows at a time and keep them in registers, a vector a thread, or rows one by one where they are too
+// wide for that. Backward, blocks keep the sums of the weight's gradient of their own, which a second kernel adds up in
+// one order.
 #include <algorithm>
 
 #include "device/cuda/check.h"
+#include "device/gpu_facts.h"
 #include "ops/cuda/element.cuh"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/partial_sums.h"
@@ -11,7 +13,122 @@ namespace strobe::ops::cuda {
 
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kThreads = 128;      // of a block that takes rows one by one
+constexpr int kMostThreads = 512;  // of one that keeps rows, with up to 128 registers each: all of a multiprocessor's
+constexpr int kRows = 4;           // that it keeps
+
+// Each over kCount lanes of a warp.
+template <int kCount>
+__device__ __forceinline__ void sum_over_lanes(float (&values)[kRows]) {
+#pragma unroll
+  for (int step = kCount / 2; step > 0; step /= 2) {
+#pragma unroll
+    for (float& value : values) value += __shfl_xor_sync(0xffffffffu, value, step);
+  }
+}
+
+// Each over all threads of the block, in one order; every thread gets them, and all must call.
+__device__ __forceinline__ void sum_over_block(float (&values)[kRows]) {
+  constexpr int kMostWarps = kMostThreads / 32;
+  __shared__ __align__(16) float parts[kMostWarps][kRows];
+  const unsigned of_warp = threadIdx.x % kMostWarps;
+  sum_over_lanes<32>(values);
+  __syncthreads();  // those who still read what an earlier call left
+  if (threadIdx.x % 32 == 0) store(parts[threadIdx.x / 32], values);
+  __syncthreads();
+#pragma unroll
+  for (float& value : values) value = 0;
+  if (of_warp * 32 < blockDim.x) load(parts[of_warp], values);
+  sum_over_lanes<kMostWarps>(values);
+}
+
+template <class T, int N>
+__global__ void __launch_bounds__(kMostThreads)
+    rms_norm_kept(RmsNorm norm, const T* x, const float* weight, T* y, float* inverse) {
+  const int width = static_cast<int>(norm.width), i = static_cast<int>(threadIdx.x) * N;
+  const std::int64_t first = std::int64_t{blockIdx.x} * kRows;
+  const int rows = i < width ? static_cast<int>(min(std::int64_t{kRows}, norm.rows - first)) : 0;
+  const std::int64_t at = first * width + i;
+  Pack<T, N> kept[kRows] = {};
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    if (r < rows) kept[r] = pack_at<N>(x + at + r * width);
+  }
+  float weights[N] = {};
+  if (rows > 0) load(weight + i, weights);
+  float squares[kRows] = {};
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+    for (int n = 0; n < N; ++n) squares[r] += widened(kept[r].at[n]) * widened(kept[r].at[n]);
+  }
+  sum_over_block(squares);
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const float factor = 1 / sqrtf(squares[r] / static_cast<float>(width) + norm.eps);
+    if (r >= rows) continue;
+    if (i == 0) inverse[first + r] = factor;
+    stay_packed(kept[r]);
+    float values[N];
+#pragma unroll
+    for (int n = 0; n < N; ++n) values[n] = widened(kept[r].at[n]) * factor * weights[n];
+    store(y + at + r * width, values);
+  }
+}
+
+// partial: [blocks, width].
+template <class T, int N>
+__global__ void __launch_bounds__(kMostThreads)
+    rms_norm_kept_backward(RmsNorm norm, RmsNormGradients t, float* partial) {
+  const int width = static_cast<int>(norm.width), i = static_cast<int>(threadIdx.x) * N;
+  const float share = 1 / static_cast<float>(width);
+  float weights[N] = {}, sums[N] = {};
+  if (i < width) load(t.weight + i, weights);
+  for (std::int64_t first = std::int64_t{blockIdx.x} * kRows; first < norm.rows;
+       first += std::int64_t{gridDim.x} * kRows) {
+    const int rows = i < width ? static_cast<int>(min(std::int64_t{kRows}, norm.rows - first)) : 0;
+    const std::int64_t at = first * width + i;
+    const T* const from = static_cast<const T*>(t.x) + at;
+    const T* const gradient_from = static_cast<const T*>(t.dy) + at;
+    T* const to = static_cast<T*>(t.dx) + at;
+    Pack<T, N> x[kRows] = {}, dy[kRows] = {}, dx[kRows] = {};
+    float inverse[kRows] = {}, dots[kRows] = {};
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      if (r >= rows) continue;
+      x[r] = pack_at<N>(from + r * width);
+      dy[r] = pack_at<N>(gradient_from + r * width);
+      if (t.dx_into == Into::sum) dx[r] = pack_at<N>(to + r * width);
+      inverse[r] = t.inverse[first + r];
+    }
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+      for (int n = 0; n < N; ++n) {
+        const float gradient = widened(dy[r].at[n]), normed = widened(x[r].at[n]) * inverse[r];
+        dots[r] += gradient * weights[n] * normed;
+        sums[n] += gradient * normed;
+      }
+    }
+    sum_over_block(dots);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      if (r >= rows) continue;
+      stay_packed(x[r]);
+      stay_packed(dy[r]);
+      stay_packed(dx[r]);
+      const float mean = dots[r] * share;
+      float out[N];
+#pragma unroll
+      for (int n = 0; n < N; ++n) {
+        const float normed = widened(x[r].at[n]) * inverse[r];
+        out[n] = widened(dx[r].at[n]) + inverse[r] * (widened(dy[r].at[n]) * weights[n] - normed * mean);
+      }
+      store(to + r * width, out);
+    }
+  }
+  if (i < width) store(partial + std::int64_t{blockIdx.x} * width + i, sums);
+}
 
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads)
@@ -90,33 +207,55 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// A vector a thread.
+template <int N>
+unsigned threads_of(const RmsNorm& norm) {
+  return static_cast<unsigned>((norm.width / N + 31) / 32 * 32);
+}
+
+std::int64_t groups_of_rows(const RmsNorm& norm) { return (norm.rows + kRows - 1) / kRows; }
+
 }  // namespace
 
 void rms_norm(const Place& place, const RmsNorm& norm, const void* x, const float* weight, void* y, float* inverse) {
   if (norm.rows == 0) return;
+  const auto stream = static_cast<cudaStream_t>(place.stream);
   with_element(norm.dtype, [&]<class T>(T*) {
     with_lanes<T>(fits_lanes<T>(norm.width, x, weight, y), [&]<int N>(std::integral_constant<int, N>) {
-      rms_norm_rows<T, N><<<static_cast<unsigned>(norm.rows), kThreads, 0, static_cast<cudaStream_t>(place.stream)>>>(
-          norm, static_cast<const T*>(x), weight, static_cast<T*>(y), inverse);
+      const auto* const from = static_cast<const T*>(x);
+      auto* const to = static_cast<T*>(y);
+      if (norm.width <= N * kMostThreads) {
+        rms_norm_kept<T, N><<<static_cast<unsigned>(groups_of_rows(norm)), threads_of<N>(norm), 0, stream>>>(
+            norm, from, weight, to, inverse);
+      } else {
+        rms_norm_rows<T, N><<<static_cast<unsigned>(norm.rows), kThreads, 0, stream>>>(norm, from, weight, to, inverse);
+      }
     });
   });
   strobe::cuda::check_launch("rms_norm");
 }
 
 void rms_norm_backward(const Place& place, const RmsNorm& norm, const RmsNormGradients& t) {
-  const auto sums = partial_sums(place, "RMSNorm", norm.rows, norm.width);
-  if (sums.blocks > 0) {
-    const bool shared = sums.shared_bytes > 0;
-    with_element(norm.dtype, [&]<class T>(T*) {
-      with_lanes<T>(fits_lanes<T>(norm.width, t.x, t.weight, t.dy, t.dx, sums.partial),
-                    [&]<int N>(std::integral_constant<int, N>) {
-                      rms_norm_rows_backward<T, N>
-                          <<<sums.blocks, kThreads, sums.shared_bytes, static_cast<cudaStream_t>(place.stream)>>>(
-                              norm, t, sums.partial, shared);
-                    });
-    });
-    strobe::cuda::check_launch("rms_norm_backward");
-  }
+  const auto stream = static_cast<cudaStream_t>(place.stream);
+  PartialSums sums{};
+  with_element(norm.dtype, [&]<class T>(T*) {
+    with_lanes<T>(fits_lanes<T>(norm.width, t.x, t.weight, t.dy, t.dx, place.workspace),
+                  [&]<int N>(std::integral_constant<int, N>) {
+                    if (norm.width <= N * kMostThreads) {
+                      const unsigned threads = threads_of<N>(norm);
+                      const std::int64_t resident = kMostThreads / threads * current_gpu().facts.multiprocessors;
+                      sums = partial_sums(place, "RMSNorm", std::min(groups_of_rows(norm), resident), norm.width);
+                      if (sums.blocks == 0) return;
+                      rms_norm_kept_backward<T, N><<<sums.blocks, threads, 0, stream>>>(norm, t, sums.partial);
+                    } else {
+                      sums = partial_sums(place, "RMSNorm", norm.rows, norm.width);
+                      if (sums.blocks == 0) return;
+                      rms_norm_rows_backward<T, N><<<sums.blocks, kThreads, sums.shared_bytes, stream>>>(
+                          norm, t, sums.partial, sums.shared_bytes > 0);
+                    }
+                  });
+  });
+  strobe::cuda::check_launch("rms_norm_backward");
   add_partial_sums(place, sums.partial, static_cast<int>(sums.blocks), norm.width, t.dweight, t.dweight_into);
 }
 
