@@ -66,6 +66,12 @@ void with_lanes(bool fits, Body&& body) {
   }
 }
 
+// Where the thread's columns begin in a RowGrid (row_grid.h).
+template <int N>
+__device__ __forceinline__ std::int64_t first_column() {
+  return (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * N;
+}
+
 struct Sum {
   template <class C>
   __device__ C operator()(C a, C b) const {

@@ -1,33 +1,39 @@
-// A block a token.
+// A vector of a token a thread.
 #include "device/cuda/check.h"
 #include "ops/cuda/element.cuh"
 #include "ops/cuda/launch.h"
+#include "ops/cuda/row_grid.h"
 
 namespace strobe::ops::cuda {
 
 namespace {
 
-constexpr int kThreads = 128;
-
 // N elements of one head at a time: pairs of neighbours.
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads) turn_pairs(Rope shape, const float* table, T* x, float sign) {
-  const std::int64_t token = blockIdx.x, position = shape.first_position + token % shape.context;
-  const int dim = static_cast<int>(shape.head_dim), columns = static_cast<int>(shape.heads) * dim;
-  x += token * shape.stride;
-  table += position * dim;
-  for (int i = static_cast<int>(threadIdx.x) * N; i < columns; i += kThreads * N) {
+__global__ void __launch_bounds__(kMostRowThreads) turn_pairs(Rope shape, const float* table, T* x, float sign) {
+  const int dim = static_cast<int>(shape.head_dim), i = static_cast<int>(first_column<N>());
+  if (i >= static_cast<int>(shape.heads) * dim) return;
+  table += shape.first_position * dim + i % dim;
+  for (unsigned token = blockIdx.y; token < shape.tokens; token += gridDim.y) {
+    T* const at = x + token * shape.stride + i;
     float values[N], turns[N];
-    load(x + i, values);
-    load(table + i % dim, turns);
+    load(at, values);
+    load(table + std::int64_t{token % static_cast<unsigned>(shape.context)} * dim, turns);
 #pragma unroll
     for (int n = 0; n < N; n += 2) {
       const float cosine = turns[n], sine = sign * turns[n + 1], even = values[n], odd = values[n + 1];
       values[n] = even * cosine - odd * sine;
       values[n + 1] = even * sine + odd * cosine;
     }
-    store(x + i, values);
+    store(at, values);
   }
+}
+
+template <class T, int N>
+void turn_tokens(const Place& place, const Rope& shape, const float* table, T* x, float sign) {
+  const RowGrid grid = row_grid(shape.tokens, shape.heads * shape.head_dim / N);
+  turn_pairs<T, N><<<dim3(grid.parts, grid.rows), grid.threads, 0, static_cast<cudaStream_t>(place.stream)>>>(
+      shape, table, x, sign);
 }
 
 }  // namespace
@@ -38,14 +44,12 @@ void rope(const Place& place, const Rope& shape, const float* table, void* x, Tu
   Rope full = shape;
   if (full.stride == 0) full.stride = full.heads * full.head_dim;
   const float sign = turn == Turn::forward ? 1.0f : -1.0f;
-  const auto stream = static_cast<cudaStream_t>(place.stream);
-  const auto blocks = static_cast<unsigned>(shape.tokens);
   with_element(shape.dtype, [&]<class T>(T*) {
     auto* const to = static_cast<T*>(x);
     if (fits_lanes<T>(full.head_dim, x, table) && full.stride % kLanes<T> == 0) {
-      turn_pairs<T, kLanes<T>><<<blocks, kThreads, 0, stream>>>(full, table, to, sign);
+      turn_tokens<T, kLanes<T>>(place, full, table, to, sign);
     } else if (full.stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(x) % (2 * sizeof(T)) == 0) {
-      turn_pairs<T, 2><<<blocks, kThreads, 0, stream>>>(full, table, to, sign);
+      turn_tokens<T, 2>(place, full, table, to, sign);
     } else {
       throw Error(ErrorCode::unsupported,
                   "ops: RoPE on CUDA takes tokens an even number of elements apart, aligned to "

@@ -2,18 +2,11 @@
 #include "device/cuda/check.h"
 #include "ops/cuda/element.cuh"
 #include "ops/cuda/launch.h"
+#include "ops/cuda/row_grid.h"
 
 namespace strobe::ops::cuda {
 
 namespace {
-
-constexpr int kThreads = 128;
-
-// Where the thread's columns begin: blockIdx.x is the row, blockIdx.y a part of it.
-template <int N>
-__device__ __forceinline__ std::int64_t first_column() {
-  return (static_cast<std::int64_t>(blockIdx.y) * kThreads + threadIdx.x) * N;
-}
 
 // 1 / (1 + exp(-x)); within two units of fp32 where elements are rounded to 16 bits, which then costs less than memory.
 template <class T>
@@ -23,39 +16,40 @@ __device__ __forceinline__ float sigmoid(float x) {
 }
 
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads) gate(std::int64_t width, const T* ab, T* y) {
-  const std::int64_t row = blockIdx.x, i = first_column<N>();
-  if (i >= width) return;
-  float a[N], b[N];
-  load(ab + row * 2 * width + i, a);
-  load(ab + row * 2 * width + width + i, b);
+__global__ void __launch_bounds__(kMostRowThreads) gate(Swiglu shape, const T* ab, T* y) {
+  const std::int64_t i = first_column<N>();
+  if (i >= shape.width) return;
+  for (std::int64_t row = blockIdx.y; row < shape.rows; row += gridDim.y) {
+    const T* const from = ab + row * 2 * shape.width + i;
+    float a[N], b[N];
+    load(from, a);
+    load(from + shape.width, b);
 #pragma unroll
-  for (int n = 0; n < N; ++n) a[n] = a[n] * sigmoid<T>(a[n]) * b[n];
-  store(y + row * width + i, a);
+    for (int n = 0; n < N; ++n) a[n] = a[n] * sigmoid<T>(a[n]) * b[n];
+    store(y + row * shape.width + i, a);
+  }
 }
 
 // silu'(x) = s + x s (1 - s), s = 1 / (1 + exp(-x)). dab may be ab.
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads) gate_backward(std::int64_t width, const T* ab, const T* dy, T* dab) {
-  const std::int64_t row = blockIdx.x, i = first_column<N>();
-  if (i >= width) return;
-  float a[N], b[N], gradient[N];
-  load(ab + row * 2 * width + i, a);
-  load(ab + row * 2 * width + width + i, b);
-  load(dy + row * width + i, gradient);
+__global__ void __launch_bounds__(kMostRowThreads) gate_backward(Swiglu shape, const T* ab, const T* dy, T* dab) {
+  const std::int64_t i = first_column<N>();
+  if (i >= shape.width) return;
+  for (std::int64_t row = blockIdx.y; row < shape.rows; row += gridDim.y) {
+    const std::int64_t at = row * 2 * shape.width + i;
+    float a[N], b[N], gradient[N];
+    load(ab + at, a);
+    load(ab + at + shape.width, b);
+    load(dy + row * shape.width + i, gradient);
 #pragma unroll
-  for (int n = 0; n < N; ++n) {
-    const float x = a[n], s = sigmoid<T>(x);
-    a[n] = gradient[n] * b[n] * (s + x * s * (1 - s));
-    b[n] = gradient[n] * x * s;
+    for (int n = 0; n < N; ++n) {
+      const float x = a[n], s = sigmoid<T>(x);
+      a[n] = gradient[n] * b[n] * (s + x * s * (1 - s));
+      b[n] = gradient[n] * x * s;
+    }
+    store(dab + at, a);
+    store(dab + at + shape.width, b);
   }
-  store(dab + row * 2 * width + i, a);
-  store(dab + row * 2 * width + width + i, b);
-}
-
-template <int N>
-dim3 grid_of(const Swiglu& shape) {
-  return {static_cast<unsigned>(shape.rows), static_cast<unsigned>((shape.width + N * kThreads - 1) / (N * kThreads))};
 }
 
 }  // namespace
@@ -64,8 +58,9 @@ void swiglu(const Place& place, const Swiglu& shape, const void* ab, void* y) {
   if (shape.rows == 0) return;
   with_element(shape.dtype, [&]<class T>(T*) {
     with_lanes<T>(fits_lanes<T>(shape.width, ab, y), [&]<int N>(std::integral_constant<int, N>) {
-      gate<T, N><<<grid_of<N>(shape), kThreads, 0, static_cast<cudaStream_t>(place.stream)>>>(
-          shape.width, static_cast<const T*>(ab), static_cast<T*>(y));
+      const RowGrid grid = row_grid(shape.rows, shape.width / N);
+      gate<T, N><<<dim3(grid.parts, grid.rows), grid.threads, 0, static_cast<cudaStream_t>(place.stream)>>>(
+          shape, static_cast<const T*>(ab), static_cast<T*>(y));
     });
   });
   strobe::cuda::check_launch("swiglu");
@@ -75,8 +70,9 @@ void swiglu_backward(const Place& place, const Swiglu& shape, const void* ab, co
   if (shape.rows == 0) return;
   with_element(shape.dtype, [&]<class T>(T*) {
     with_lanes<T>(fits_lanes<T>(shape.width, ab, dy, dab), [&]<int N>(std::integral_constant<int, N>) {
-      gate_backward<T, N><<<grid_of<N>(shape), kThreads, 0, static_cast<cudaStream_t>(place.stream)>>>(
-          shape.width, static_cast<const T*>(ab), static_cast<const T*>(dy), static_cast<T*>(dab));
+      const RowGrid grid = row_grid(shape.rows, shape.width / N);
+      gate_backward<T, N><<<dim3(grid.parts, grid.rows), grid.threads, 0, static_cast<cudaStream_t>(place.stream)>>>(
+          shape, static_cast<const T*>(ab), static_cast<const T*>(dy), static_cast<T*>(dab));
     });
   });
   strobe::cuda::check_launch("swiglu_backward");
