@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <string>
 
-#include "device/cuda/check.h"
 #include "device/gpu_facts.h"
 #include "ops/cuda/element.cuh"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/partial_sums.h"
+#include "ops/cuda/start_kernel.cuh"
 
 namespace strobe::ops::cuda {
 
@@ -20,6 +20,7 @@ constexpr int kBlocksPerProcessor = 4;
 template <class T, int N>
 __global__ void __launch_bounds__(kLanesAcross* kRowsAtOnce)
     sum_rows(std::int64_t rows, std::int64_t columns, const T* x, float* out, Into into) {
+  await_kernel_before();
   __shared__ float shared[kRowsAtOnce][kLanesAcross * N];
   const std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kLanesAcross + threadIdx.x) * N;
   float sums[N] = {};
@@ -49,6 +50,7 @@ constexpr int kColumns = 32, kLanesOfRows = 32;
 // 32 columns a block, in 32 interleaved sums.
 __global__ void __launch_bounds__(kColumns* kLanesOfRows)
     add_partial(const float* partial, int count, std::int64_t width, float* out, Into into) {
+  await_kernel_before();
   __shared__ float sums[kLanesOfRows][kColumns + 1];
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * kColumns + threadIdx.x;
   float sum = 0;
@@ -92,9 +94,9 @@ PartialSums partial_sums(const Place& place, const char* what, std::int64_t want
 }
 
 void add_partial_sums(const Place& place, const float* partial, int count, std::int64_t width, float* sums, Into into) {
-  add_partial<<<static_cast<unsigned>((width + kColumns - 1) / kColumns), dim3(kColumns, kLanesOfRows), 0,
-                static_cast<cudaStream_t>(place.stream)>>>(partial, count, width, sums, into);
-  strobe::cuda::check_launch("add_partial_sums");
+  start_kernel(place, "add_partial_sums",
+               {static_cast<unsigned>((width + kColumns - 1) / kColumns), dim3(kColumns, kLanesOfRows)}, add_partial,
+               partial, count, width, sums, into);
 }
 
 void column_sums(const Place& place, const ColumnSums& shape, const void* x, float* sums, Into into) {
@@ -105,10 +107,9 @@ void column_sums(const Place& place, const ColumnSums& shape, const void* x, flo
       const std::int64_t shares = shares_of(place, shape, stretches);
       auto* const partial = static_cast<float*>(place.workspace);
       const dim3 grid(static_cast<unsigned>(stretches), static_cast<unsigned>(shares));
-      sum_rows<T, N><<<grid, dim3(kLanesAcross, kRowsAtOnce), 0, static_cast<cudaStream_t>(place.stream)>>>(
-          shape.rows, shape.columns, static_cast<const T*>(x), shares == 1 ? sums : partial,
-          shares == 1 ? into : Into::set);
-      strobe::cuda::check_launch("column_sums");
+      start_kernel(place, "column_sums", {grid, dim3(kLanesAcross, kRowsAtOnce)}, sum_rows<T, N>, shape.rows,
+                   shape.columns, static_cast<const T*>(x), shares == 1 ? sums : partial,
+                   shares == 1 ? into : Into::set);
       if (shares > 1) add_partial_sums(place, partial, static_cast<int>(shares), shape.columns, sums, into);
     });
   });

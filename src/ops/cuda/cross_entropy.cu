@@ -1,9 +1,9 @@
 // A block a row: logits are read once, kept in shared memory where they fit, and written once as their gradient.
 #include <cmath>
 
-#include "device/cuda/check.h"
 #include "ops/cuda/element.cuh"
 #include "ops/cuda/launch.h"
+#include "ops/cuda/start_kernel.cuh"
 
 namespace strobe::ops::cuda {
 
@@ -21,6 +21,7 @@ struct Online {
 template <class T, int N, bool kKeeps>
 __global__ void __launch_bounds__(kThreads)
     cross_entropy_rows(CrossEntropy shape, T* logits, const std::int32_t* target, float* losses, LogitsBecome become) {
+  await_kernel_before();
   extern __shared__ __align__(16) unsigned char shared[];
   T* const kept = reinterpret_cast<T*>(shared);
   const int count = static_cast<int>(shape.vocabulary), first = static_cast<int>(threadIdx.x) * N;
@@ -61,7 +62,6 @@ __global__ void __launch_bounds__(kThreads)
 void cross_entropy(const Place& place, const CrossEntropy& shape, void* logits, const std::int32_t* target,
                    float* losses, LogitsBecome become) {
   if (shape.rows == 0) return;
-  const auto stream = static_cast<cudaStream_t>(place.stream);
   const auto blocks = static_cast<unsigned>(shape.rows);
   const std::size_t row_bytes = static_cast<std::size_t>(shape.vocabulary) * size_of(shape.dtype);
   const bool keeps = become == LogitsBecome::gradient && row_bytes <= kMostShared;
@@ -69,13 +69,14 @@ void cross_entropy(const Place& place, const CrossEntropy& shape, void* logits, 
     with_lanes<T>(fits_lanes<T>(shape.vocabulary, logits), [&]<int N>(std::integral_constant<int, N>) {
       auto* const at = static_cast<T*>(logits);
       if (keeps) {
-        cross_entropy_rows<T, N, true><<<blocks, kThreads, row_bytes, stream>>>(shape, at, target, losses, become);
+        start_kernel(place, "cross_entropy", {blocks, kThreads, row_bytes}, cross_entropy_rows<T, N, true>, shape, at,
+                     target, losses, become);
       } else {
-        cross_entropy_rows<T, N, false><<<blocks, kThreads, 0, stream>>>(shape, at, target, losses, become);
+        start_kernel(place, "cross_entropy", {blocks, kThreads}, cross_entropy_rows<T, N, false>, shape, at, target,
+                     losses, become);
       }
     });
   });
-  strobe::cuda::check_launch("cross_entropy");
 }
 
 }  // namespace strobe::ops::cuda

@@ -1,8 +1,8 @@
 // A vector a thread.
-#include "device/cuda/check.h"
 #include "ops/cuda/element.cuh"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/row_grid.h"
+#include "ops/cuda/start_kernel.cuh"
 
 namespace strobe::ops::cuda {
 
@@ -12,6 +12,7 @@ constexpr float kPeak = 0.3989422804f;  // 1 / sqrt(2 pi), of the normal density
 
 template <class T, int N>
 __global__ void __launch_bounds__(kMostRowThreads) activate(Gelu shape, const T* x, T* y) {
+  await_kernel_before();
   const std::int64_t i = first_column<N>();
   if (i >= shape.width) return;
   for (std::int64_t row = blockIdx.y; row < shape.rows; row += gridDim.y) {
@@ -26,6 +27,7 @@ __global__ void __launch_bounds__(kMostRowThreads) activate(Gelu shape, const T*
 // dx may be x.
 template <class T, int N>
 __global__ void __launch_bounds__(kMostRowThreads) activate_backward(Gelu shape, const T* x, const T* dy, T* dx) {
+  await_kernel_before();
   const std::int64_t i = first_column<N>();
   if (i >= shape.width) return;
   for (std::int64_t row = blockIdx.y; row < shape.rows; row += gridDim.y) {
@@ -49,11 +51,10 @@ void gelu(const Place& place, const Gelu& shape, const void* x, void* y) {
   with_element(shape.dtype, [&]<class T>(T*) {
     with_lanes<T>(fits_lanes<T>(shape.width, x, y), [&]<int N>(std::integral_constant<int, N>) {
       const RowGrid grid = row_grid(shape.rows, shape.width / N);
-      activate<T, N><<<dim3(grid.parts, grid.rows), grid.threads, 0, static_cast<cudaStream_t>(place.stream)>>>(
-          shape, static_cast<const T*>(x), static_cast<T*>(y));
+      start_kernel(place, "gelu", {dim3(grid.parts, grid.rows), grid.threads}, activate<T, N>, shape,
+                   static_cast<const T*>(x), static_cast<T*>(y));
     });
   });
-  strobe::cuda::check_launch("gelu");
 }
 
 void gelu_backward(const Place& place, const Gelu& shape, const void* x, const void* dy, void* dx) {
@@ -61,12 +62,10 @@ void gelu_backward(const Place& place, const Gelu& shape, const void* x, const v
   with_element(shape.dtype, [&]<class T>(T*) {
     with_lanes<T>(fits_lanes<T>(shape.width, x, dy, dx), [&]<int N>(std::integral_constant<int, N>) {
       const RowGrid grid = row_grid(shape.rows, shape.width / N);
-      activate_backward<T, N>
-          <<<dim3(grid.parts, grid.rows), grid.threads, 0, static_cast<cudaStream_t>(place.stream)>>>(
-              shape, static_cast<const T*>(x), static_cast<const T*>(dy), static_cast<T*>(dx));
+      start_kernel(place, "gelu_backward", {dim3(grid.parts, grid.rows), grid.threads}, activate_backward<T, N>, shape,
+                   static_cast<const T*>(x), static_cast<const T*>(dy), static_cast<T*>(dx));
     });
   });
-  strobe::cuda::check_launch("gelu_backward");
 }
 
 }  // namespace strobe::ops::cuda

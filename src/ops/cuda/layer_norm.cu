@@ -2,10 +2,10 @@
 // which a second kernel adds up in one order.
 #include <algorithm>
 
-#include "device/cuda/check.h"
 #include "ops/cuda/element.cuh"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/partial_sums.h"
+#include "ops/cuda/start_kernel.cuh"
 
 namespace strobe::ops::cuda {
 
@@ -15,6 +15,7 @@ constexpr int kThreads = 128;
 
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads) layer_norm_rows(LayerNorm norm, LayerNormTensors t) {
+  await_kernel_before();
   const int width = static_cast<int>(norm.width), first = static_cast<int>(threadIdx.x) * N;
   const std::int64_t row = blockIdx.x;
   const T* const x = static_cast<const T*>(t.x) + row * width;
@@ -56,6 +57,7 @@ __global__ void __launch_bounds__(kThreads) layer_norm_rows(LayerNorm norm, Laye
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads)
     layer_norm_rows_backward(LayerNorm norm, LayerNormGradients t, float* partial, bool sums_are_shared) {
+  await_kernel_before();
   extern __shared__ __align__(16) float shared_sums[];
   const int width = static_cast<int>(norm.width), first = static_cast<int>(threadIdx.x) * N;
   float* const my_weight = partial + static_cast<std::int64_t>(blockIdx.x) * width;
@@ -123,11 +125,9 @@ void layer_norm(const Place& place, const LayerNorm& norm, const LayerNormTensor
   if (norm.rows == 0) return;
   with_element(norm.dtype, [&]<class T>(T*) {
     with_lanes<T>(fits_lanes<T>(norm.width, t.x, t.weight, t.bias, t.y), [&]<int N>(std::integral_constant<int, N>) {
-      layer_norm_rows<T, N>
-          <<<static_cast<unsigned>(norm.rows), kThreads, 0, static_cast<cudaStream_t>(place.stream)>>>(norm, t);
+      start_kernel(place, "layer_norm", {static_cast<unsigned>(norm.rows), kThreads}, layer_norm_rows<T, N>, norm, t);
     });
   });
-  strobe::cuda::check_launch("layer_norm");
 }
 
 void layer_norm_backward(const Place& place, const LayerNorm& norm, const LayerNormGradients& t) {
@@ -137,12 +137,10 @@ void layer_norm_backward(const Place& place, const LayerNorm& norm, const LayerN
     with_element(norm.dtype, [&]<class T>(T*) {
       const bool fits = fits_lanes<T>(norm.width, t.x, t.weight, t.dy, t.dx, sums.partial);
       with_lanes<T>(fits, [&]<int N>(std::integral_constant<int, N>) {
-        layer_norm_rows_backward<T, N>
-            <<<sums.blocks, kThreads, sums.shared_bytes, static_cast<cudaStream_t>(place.stream)>>>(
-                norm, t, sums.partial, shared);
+        start_kernel(place, "layer_norm_backward", {sums.blocks, kThreads, sums.shared_bytes},
+                     layer_norm_rows_backward<T, N>, norm, t, sums.partial, shared);
       });
     });
-    strobe::cuda::check_launch("layer_norm_backward");
   }
   const int count = static_cast<int>(sums.blocks);
   add_partial_sums(place, sums.partial, count, norm.width, t.dweight, t.parameters_into);

@@ -3,11 +3,11 @@
 // one order.
 #include <algorithm>
 
-#include "device/cuda/check.h"
 #include "device/gpu_facts.h"
 #include "ops/cuda/element.cuh"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/partial_sums.h"
+#include "ops/cuda/start_kernel.cuh"
 
 namespace strobe::ops::cuda {
 
@@ -45,6 +45,7 @@ __device__ __forceinline__ void sum_over_block(float (&values)[kRows]) {
 template <class T, int N>
 __global__ void __launch_bounds__(kMostThreads)
     rms_norm_kept(RmsNorm norm, const T* x, const float* weight, T* y, float* inverse) {
+  await_kernel_before();
   const int width = static_cast<int>(norm.width), i = static_cast<int>(threadIdx.x) * N;
   const std::int64_t first = std::int64_t{blockIdx.x} * kRows;
   const int rows = i < width ? static_cast<int>(min(std::int64_t{kRows}, norm.rows - first)) : 0;
@@ -80,6 +81,7 @@ __global__ void __launch_bounds__(kMostThreads)
 template <class T, int N>
 __global__ void __launch_bounds__(kMostThreads)
     rms_norm_kept_backward(RmsNorm norm, RmsNormGradients t, float* partial) {
+  await_kernel_before();
   const int width = static_cast<int>(norm.width), i = static_cast<int>(threadIdx.x) * N;
   const float share = 1 / static_cast<float>(width);
   float weights[N] = {}, sums[N] = {};
@@ -133,6 +135,7 @@ __global__ void __launch_bounds__(kMostThreads)
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads)
     rms_norm_rows(RmsNorm norm, const T* x, const float* weight, T* y, float* inverse) {
+  await_kernel_before();
   const int width = static_cast<int>(norm.width);
   const std::int64_t row = blockIdx.x;
   x += row * width;
@@ -161,6 +164,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads)
     rms_norm_rows_backward(RmsNorm norm, RmsNormGradients t, float* partial, bool sums_are_shared) {
+  await_kernel_before();
   extern __shared__ __align__(16) float shared_sums[];
   const int width = static_cast<int>(norm.width), first = static_cast<int>(threadIdx.x) * N;
   float* const mine = partial + static_cast<std::int64_t>(blockIdx.x) * width;
@@ -219,24 +223,22 @@ std::int64_t groups_of_rows(const RmsNorm& norm) { return (norm.rows + kRows - 1
 
 void rms_norm(const Place& place, const RmsNorm& norm, const void* x, const float* weight, void* y, float* inverse) {
   if (norm.rows == 0) return;
-  const auto stream = static_cast<cudaStream_t>(place.stream);
   with_element(norm.dtype, [&]<class T>(T*) {
     with_lanes<T>(fits_lanes<T>(norm.width, x, weight, y), [&]<int N>(std::integral_constant<int, N>) {
       const auto* const from = static_cast<const T*>(x);
       auto* const to = static_cast<T*>(y);
       if (norm.width <= N * kMostThreads) {
-        rms_norm_kept<T, N><<<static_cast<unsigned>(groups_of_rows(norm)), threads_of<N>(norm), 0, stream>>>(
-            norm, from, weight, to, inverse);
+        start_kernel(place, "rms_norm", {static_cast<unsigned>(groups_of_rows(norm)), threads_of<N>(norm)},
+                     rms_norm_kept<T, N>, norm, from, weight, to, inverse);
       } else {
-        rms_norm_rows<T, N><<<static_cast<unsigned>(norm.rows), kThreads, 0, stream>>>(norm, from, weight, to, inverse);
+        start_kernel(place, "rms_norm", {static_cast<unsigned>(norm.rows), kThreads}, rms_norm_rows<T, N>, norm, from,
+                     weight, to, inverse);
       }
     });
   });
-  strobe::cuda::check_launch("rms_norm");
 }
 
 void rms_norm_backward(const Place& place, const RmsNorm& norm, const RmsNormGradients& t) {
-  const auto stream = static_cast<cudaStream_t>(place.stream);
   PartialSums sums{};
   with_element(norm.dtype, [&]<class T>(T*) {
     with_lanes<T>(fits_lanes<T>(norm.width, t.x, t.weight, t.dy, t.dx, place.workspace),
@@ -246,16 +248,16 @@ void rms_norm_backward(const Place& place, const RmsNorm& norm, const RmsNormGra
                       const std::int64_t resident = kMostThreads / threads * current_gpu().facts.multiprocessors;
                       sums = partial_sums(place, "RMSNorm", std::min(groups_of_rows(norm), resident), norm.width);
                       if (sums.blocks == 0) return;
-                      rms_norm_kept_backward<T, N><<<sums.blocks, threads, 0, stream>>>(norm, t, sums.partial);
+                      start_kernel(place, "rms_norm_backward", {sums.blocks, threads}, rms_norm_kept_backward<T, N>,
+                                   norm, t, sums.partial);
                     } else {
                       sums = partial_sums(place, "RMSNorm", norm.rows, norm.width);
                       if (sums.blocks == 0) return;
-                      rms_norm_rows_backward<T, N><<<sums.blocks, kThreads, sums.shared_bytes, stream>>>(
-                          norm, t, sums.partial, sums.shared_bytes > 0);
+                      start_kernel(place, "rms_norm_backward", {sums.blocks, kThreads, sums.shared_bytes},
+                                   rms_norm_rows_backward<T, N>, norm, t, sums.partial, sums.shared_bytes > 0);
                     }
                   });
   });
-  strobe::cuda::check_launch("rms_norm_backward");
   add_partial_sums(place, sums.partial, static_cast<int>(sums.blocks), norm.width, t.dweight, t.dweight_into);
 }
 

@@ -1,8 +1,8 @@
 // A vector of a token a thread.
-#include "device/cuda/check.h"
 #include "ops/cuda/element.cuh"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/row_grid.h"
+#include "ops/cuda/start_kernel.cuh"
 
 namespace strobe::ops::cuda {
 
@@ -11,6 +11,7 @@ namespace {
 // N elements of one head at a time: pairs of neighbours.
 template <class T, int N>
 __global__ void __launch_bounds__(kMostRowThreads) turn_pairs(Rope shape, const float* table, T* x, float sign) {
+  await_kernel_before();
   const int dim = static_cast<int>(shape.head_dim), i = static_cast<int>(first_column<N>());
   if (i >= static_cast<int>(shape.heads) * dim) return;
   table += shape.first_position * dim + i % dim;
@@ -32,8 +33,7 @@ __global__ void __launch_bounds__(kMostRowThreads) turn_pairs(Rope shape, const 
 template <class T, int N>
 void turn_tokens(const Place& place, const Rope& shape, const float* table, T* x, float sign) {
   const RowGrid grid = row_grid(shape.tokens, shape.heads * shape.head_dim / N);
-  turn_pairs<T, N><<<dim3(grid.parts, grid.rows), grid.threads, 0, static_cast<cudaStream_t>(place.stream)>>>(
-      shape, table, x, sign);
+  start_kernel(place, "rope", {dim3(grid.parts, grid.rows), grid.threads}, turn_pairs<T, N>, shape, table, x, sign);
 }
 
 }  // namespace
@@ -57,7 +57,6 @@ void rope(const Place& place, const Rope& shape, const float* table, void* x, Tu
                       std::to_string(full.stride));
     }
   });
-  strobe::cuda::check_launch("rope");
 }
 
 }  // namespace strobe::ops::cuda

@@ -1,8 +1,8 @@
 // A vector a thread.
-#include "device/cuda/check.h"
 #include "ops/cuda/element.cuh"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/row_grid.h"
+#include "ops/cuda/start_kernel.cuh"
 
 namespace strobe::ops::cuda {
 
@@ -17,6 +17,7 @@ __device__ __forceinline__ float sigmoid(float x) {
 
 template <class T, int N>
 __global__ void __launch_bounds__(kMostRowThreads) gate(Swiglu shape, const T* ab, T* y) {
+  await_kernel_before();
   const std::int64_t i = first_column<N>();
   if (i >= shape.width) return;
   for (std::int64_t row = blockIdx.y; row < shape.rows; row += gridDim.y) {
@@ -33,6 +34,7 @@ __global__ void __launch_bounds__(kMostRowThreads) gate(Swiglu shape, const T* a
 // silu'(x) = s + x s (1 - s), s = 1 / (1 + exp(-x)). dab may be ab.
 template <class T, int N>
 __global__ void __launch_bounds__(kMostRowThreads) gate_backward(Swiglu shape, const T* ab, const T* dy, T* dab) {
+  await_kernel_before();
   const std::int64_t i = first_column<N>();
   if (i >= shape.width) return;
   for (std::int64_t row = blockIdx.y; row < shape.rows; row += gridDim.y) {
@@ -59,11 +61,10 @@ void swiglu(const Place& place, const Swiglu& shape, const void* ab, void* y) {
   with_element(shape.dtype, [&]<class T>(T*) {
     with_lanes<T>(fits_lanes<T>(shape.width, ab, y), [&]<int N>(std::integral_constant<int, N>) {
       const RowGrid grid = row_grid(shape.rows, shape.width / N);
-      gate<T, N><<<dim3(grid.parts, grid.rows), grid.threads, 0, static_cast<cudaStream_t>(place.stream)>>>(
-          shape, static_cast<const T*>(ab), static_cast<T*>(y));
+      start_kernel(place, "swiglu", {dim3(grid.parts, grid.rows), grid.threads}, gate<T, N>, shape,
+                   static_cast<const T*>(ab), static_cast<T*>(y));
     });
   });
-  strobe::cuda::check_launch("swiglu");
 }
 
 void swiglu_backward(const Place& place, const Swiglu& shape, const void* ab, const void* dy, void* dab) {
@@ -71,11 +72,10 @@ void swiglu_backward(const Place& place, const Swiglu& shape, const void* ab, co
   with_element(shape.dtype, [&]<class T>(T*) {
     with_lanes<T>(fits_lanes<T>(shape.width, ab, dy, dab), [&]<int N>(std::integral_constant<int, N>) {
       const RowGrid grid = row_grid(shape.rows, shape.width / N);
-      gate_backward<T, N><<<dim3(grid.parts, grid.rows), grid.threads, 0, static_cast<cudaStream_t>(place.stream)>>>(
-          shape, static_cast<const T*>(ab), static_cast<const T*>(dy), static_cast<T*>(dab));
+      start_kernel(place, "swiglu_backward", {dim3(grid.parts, grid.rows), grid.threads}, gate_backward<T, N>, shape,
+                   static_cast<const T*>(ab), static_cast<const T*>(dy), static_cast<T*>(dab));
     });
   });
-  strobe::cuda::check_launch("swiglu_backward");
 }
 
 }  // namespace strobe::ops::cuda
