@@ -1,12 +1,10 @@
-// Starts the kernels of this folder. From Hopper on a kernel may be brought onto the GPU while the one before it ends;
+// Starts the kernels of this folder. On Hopper a kernel may be brought onto the GPU while the one before it ends;
 // it then waits by itself, for which every thread calls await_kernel_before() before anything else. Such a kernel never
 // ends before the other does, so that whoever waits for it has waited for all before it.
 #pragma once
 
 #include <cuda_runtime.h>
 
-#include <cstdlib>
-#include <cstring>
 #include <type_traits>
 
 #include "device/cuda/check.h"
@@ -20,15 +18,23 @@ struct Grid {
   std::size_t shared_bytes = 0;
 };
 
-inline bool kernels_wait_themselves() {
-  static const char* const asked = std::getenv("STROBE_TRY_PDL");
-  return current_gpu().facts.compute_capability >= 90 && !(asked && std::strcmp(asked, "0") == 0);
+// Whether the code that this GPU runs waits: not what it makes of compute_80's, in which await_kernel_before() is
+// empty. All kernels of the folder are compiled alike, so that one is asked.
+inline bool waits_itself(const void* kernel) {
+  if (current_gpu().facts.compute_capability != 90) return false;
+  static const bool waits = [&] {
+    cudaFuncAttributes code{};
+    STROBE_CUDA_CHECK(cudaFuncGetAttributes(&code, kernel));
+    return code.ptxVersion >= 90;
+  }();
+  return waits;
 }
 
 // what: for people, "rms_norm".
 template <class... Parameters>
 void start_kernel(const Place& place, const char* what, const Grid& grid, void (*kernel)(Parameters...),
                   std::type_identity_t<Parameters>... arguments) {
+  const auto* const function = reinterpret_cast<const void*>(kernel);
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
@@ -38,9 +44,9 @@ void start_kernel(const Place& place, const char* what, const Grid& grid, void (
   config.dynamicSmemBytes = grid.shared_bytes;
   config.stream = static_cast<cudaStream_t>(place.stream);
   config.attrs = &attribute;
-  config.numAttrs = kernels_wait_themselves() ? 1 : 0;
+  config.numAttrs = waits_itself(function) ? 1 : 0;
   void* pointers[] = {&arguments...};
-  strobe::cuda::check(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), pointers), what);
+  strobe::cuda::check(cudaLaunchKernelExC(&config, function, pointers), what);
 }
 
 __device__ __forceinline__ void await_kernel_before() {

@@ -46,8 +46,11 @@ struct BackwardConsumer {
     const unsigned tiles = backward_tiles(args);
     unsigned ticket = next_ticket();
     for (; ticket < tiles; ticket = next_ticket()) add_keys(Work(args, ticket));
-    for (; ticket < backward_tickets(args); ticket = next_ticket()) {
-      round_dq<T, kD>(args, RowTile(args, ticket - tiles), consumer_thread());
+    while (ticket < backward_tickets(args)) {
+      const RowTile place(args, ticket - tiles);
+      ticket = next_ticket();
+      if (ticket < backward_tickets(args)) fetch_dq_sum<kD>(args, RowTile(args, ticket - tiles), consumer_thread());
+      round(place);
     }
   }
 
@@ -73,6 +76,17 @@ struct BackwardConsumer {
     }
     meet();
     if (consumer_thread() == 0) count_up(keys_done_of(args, work.b, work.head));
+  }
+
+  // The warp that loads must not wait here in the place of these: a thread that asks without pause seems to keep fences
+  // of others on its multiprocessor from ending, among them the one before this block's own count.
+  __device__ __forceinline__ void round(const RowTile& place) const {
+    if (consumer_thread() == 0) {
+      await_count(keys_done_of(args, place.b, place.head / args.params.group),
+                  static_cast<std::uint32_t>(args.key_tiles));
+    }
+    meet();
+    round_dq<T, kD>(args, place, consumer_thread());
   }
 
   __device__ __forceinline__ void add_to_dv(float (&dv)[kColumns / 2], const std::uint32_t (&weights)[kScoreRows / 4],

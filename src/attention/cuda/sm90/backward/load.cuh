@@ -5,7 +5,6 @@
 
 #include "attention/cuda/device/ptx.cuh"
 #include "attention/cuda/device/tile.cuh"
-#include "attention/cuda/sm90/backward/dq.cuh"
 #include "attention/cuda/sm90/backward/memory.cuh"
 #include "attention/cuda/sm90/backward/work.cuh"
 #include "attention/cuda/sm90/device/load.cuh"
@@ -33,10 +32,7 @@ struct BackwardLoader {
       const Work work(args, ticket);
       if (work.begin < work.end) load(work);
     }
-    for (; ticket < backward_tickets(args); ticket = take()) {
-      if (lane == 0) await_sum(RowTile(args, ticket - tiles));
-      hand_on(ticket);
-    }
+    for (; ticket < backward_tickets(args); ticket = take()) hand_on(ticket);  // for dQ the consumers load themselves
     hand_on(ticket);
   }
 
@@ -50,15 +46,6 @@ struct BackwardLoader {
       memory.ticket_full(ticket_at.stage).arrive();
     }
     ticket_at.move();
-  }
-
-  // For rounding dQ the consumers load themselves. When they hear of a tile, all is added to its sum, which is on its
-  // way to the L2 cache if it is not there.
-  __device__ __forceinline__ void await_sum(const RowTile& place) const {
-    await_count(keys_done_of(args, place.b, place.head / args.params.group),
-                static_cast<std::uint32_t>(args.key_tiles));
-    const Sequence sequence(args.params, place.b);
-    if (place.tile * kRows < sequence.q_length) prefetch(dq_sum_of<kD>(args, sequence, place), kRows * kD * 4);
   }
 
   // What is needed first comes first; Q and dO of a block's next keys come while it is at its last ones.

@@ -48,8 +48,22 @@ __global__ void __launch_bounds__(2 * backward_shape(kD).rows)
   }
 }
 
-// By DqPiece<kD>::kThreads threads, when all is added to the sum (BackwardLoader::await_sum). Sums were made in the L2
-// cache, so that is where they are read from. Rows past the length get zeros.
+// A tile's sum on its way to the L2 cache, a line a thread at a time; more may be added to it meanwhile.
+template <int kD>
+__device__ __forceinline__ void fetch_dq_sum(const RowTilesArgs& args, const RowTile& place, int thread) {
+  using Dq = DqPiece<kD>;
+  constexpr int kLine = 128 / sizeof(float);
+  const Sequence sequence(args.params, place.b);
+  if (place.tile * Dq::kRows >= sequence.q_length) return;
+  const float* const sum = dq_sum_of<kD>(args, sequence, place);
+#pragma unroll
+  for (int i = 0; i < Dq::kRows * kD; i += Dq::kThreads * kLine) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(sum + i + thread * kLine));
+  }
+}
+
+// By DqPiece<kD>::kThreads threads. Sums were made in the L2 cache, so that is where they are read from. Rows past the
+// length get zeros.
 template <class T, int kD>
 __device__ __forceinline__ void round_dq(const RoundDqArgs& args, const RowTile& place, int thread) {
   using Dq = DqPiece<kD>;

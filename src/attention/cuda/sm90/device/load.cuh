@@ -1,4 +1,4 @@
-// Tiles from a tensor map to shared memory, in slabs of 64 columns, as wgmma.cuh reads them; others to the L2 cache.
+// Tiles from a tensor map to shared memory, in slabs of 64 columns, as wgmma.cuh reads them.
 #pragma once
 
 #include "attention/cuda/sm90/device/barrier.cuh"
@@ -15,11 +15,6 @@ __device__ __forceinline__ void copy_tile(std::uint32_t to, const CUtensorMap& m
     copy_box(to + c / 64 * kSlabBytes<kTileRows>, map, c, row, head, batch, barrier);
   }
   barrier.arrive_expecting(kSlabsBytes<kTileRows, kColumns>);
-}
-
-// `bytes`, a multiple of 16, to the L2 cache.
-__device__ __forceinline__ void prefetch(const float* from, std::uint32_t bytes) {
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
 }
 
 }  // namespace strobe::cuda::sm90
