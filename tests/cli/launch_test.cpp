@@ -226,5 +226,16 @@ TEST_F(Launch, TellsOfFlagsForPeopleAlone) {
   EXPECT_EQ(run_program("launch --n 1 -- " + script("exit 0"), scratch_).code, 0);
 }
 
+TEST(KillTools, WithoutAProgramAreOneLine) {
+  const Scratch scratch;
+  for (const char* tool : {"ddp-kill", "lm-kill"}) {
+    const Program program =
+        run_command(std::string("python3 '" STROBE_SOURCE_DIR "/tools/") + tool + "' --program none", scratch);
+    EXPECT_EQ(program.code, 2) << program.errors;
+    EXPECT_EQ(program.errors,
+              tool + std::string(": --program none: no program there; ./strobe builds build/release/bin/strobe\n"));
+  }
+}
+
 }  // namespace
 }  // namespace strobe::test
