@@ -162,6 +162,7 @@ int run_bench(Arguments arguments) {
     const Prepared prepared = prepare(options, cases, arguments, lent_python);
     return tell_events(cases.cases, prepared.implementations, run, prepared.record);
   }
+  if (!launch) set_last_words("bench: ended by a signal; nothing was written");
   check_apart("--output", options.output, "--cells", options.cells);
   Output output(options.output);
   if (options.launches > 1) {

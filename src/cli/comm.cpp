@@ -50,7 +50,7 @@ int tell(const CommOptions& options, const std::vector<Json>& rows) {
   for (report::Figure& figure : report::collective_figures(rows)) {
     charts.push_back({.suffix = "-" + figure.id, .figure = std::move(figure)});
   }
-  const std::vector<std::string> documents = write_documents(options.output, "Collectives", charts, {&table, 1});
+  const std::vector<std::string> documents = write_documents(options.output, kCommTitle, charts, {&table, 1});
   print(fmt::format("written: {}, {}\n", options.output, fmt::join(documents, ", ")));
   const auto wrong = [](const Json& row) { return row.at("status").as_string() == "wrong"; };
   return std::any_of(rows.begin(), rows.end(), wrong) ? kFailedCheck : kFine;
@@ -68,9 +68,10 @@ int measure(const CommOptions& options, const comm::World& world, const std::str
   const bool first = communicator.rank() == 0;
   std::optional<RowFile> file;
   const bool appends = options.rows_for == RowsFor::launcher_after_others;
-  if (first) file.emplace(options.output, "--output", appends ? RowFile::Begin::at_the_end : RowFile::Begin::anew);
+  if (first) file.emplace(options.output, kCommTitle, appends ? RowFile::Begin::at_the_end : RowFile::Begin::anew);
+  const bool tells = first && options.rows_for == RowsFor::people;  // the launcher has words of its own
+  if (tells) set_last_words(fmt::format("comm: {}", kEndedWithoutRows));
   std::vector<Json> rows;
-  std::size_t written = 0;  // of them: refused ones wait for the first that was measured
   for (const comm::Kind kind : options.operations) {
     for (const std::int64_t bytes : options.sizes) {
       const bool plain = options.plain && kind == comm::Kind::all_reduce && engine == comm::EngineKind::mpi &&
@@ -81,22 +82,26 @@ int measure(const CommOptions& options, const comm::World& world, const std::str
       if (!first) continue;
       Json row = bench::collective_json(result, communicator);
       row.set("environment", environment_json()).set("command", command);
-      rows.push_back(std::move(row));
-      if (written > 0 || result.status != "refused") {
-        for (; written < rows.size(); ++written) file->add(rows[written].dump());
+      if (result.status == "refused") {
+        file->add_refused(row.dump());
+      } else {
+        if (tells) set_last_words("comm: " + ended_with_rows(options.output));
+        file->add(row.dump());
       }
+      rows.push_back(std::move(row));
       show_progress(fmt::format("{} ranks, {} of {}: {}", communicator.size(), comm::name_of(kind),
                                 report::bytes_text(static_cast<std::size_t>(bytes)), result.status));
     }
   }
   show_progress("");
   if (!first) return kFine;
-  if (written == 0) {
+  const bool none = file->rows() == 0;
+  if (none) {
     complain(fmt::format("comm: nothing was measured on {}: {}", counted(communicator.size(), "rank"),
                          rows.back().at("reason").as_string()));
   }
   if (options.rows_for != RowsFor::people) return kFine;  // the launcher looks for rows
-  return written == 0 ? kFailedCheck : tell(options, rows);
+  return none ? kFailedCheck : tell(options, rows);
 }
 
 // One job after the other, whose rows come together in the output file.
@@ -105,14 +110,20 @@ int start_jobs(const CommOptions& options, Arguments arguments) {
   int code = kFine;
   const std::string before = contents_of(options.output);
   std::string rows;
+  const auto if_ended = [&] { return "comm: " + (rows.empty() ? kEndedWithoutRows : ended_with_rows(options.output)); };
+  set_last_words(if_ended());
   for (const comm::EngineKind engine : options.engines) {
     for (const int ranks : options.ranks) {
       std::vector<std::string> words{"comm", fmt::format("--{}={}", kRowsFlag, rows.empty() ? "anew" : "append"),
                                      comm::name_of(engine)};
       words.insert(words.end(), arguments.begin(), arguments.end());
       const JobEnd end = run_job({.ranks = ranks, .command = own_command(words), .output = RankOutput::plain});
-      if (end.signal) return end.code;
       if (std::string now = contents_of(options.output); now != before) rows = std::move(now);
+      set_last_words(if_ended());
+      if (end.signal) {
+        complain(if_ended());
+        return end.code;
+      }
       if (end.why.empty()) continue;
       complain(fmt::format("comm: {} on {} ranks: {}", comm::name_of(engine), ranks, end.why));
       if (code == kFine) code = end.code;

@@ -27,6 +27,8 @@ struct CommOptions {
   RowsFor rows_for = RowsFor::people;
 };
 
+inline constexpr const char* kCommTitle = "Collectives";  // of the document beside the rows
+
 OptionTable comm_option_table(CommOptions& options);
 
 // Of the ranks that `strobe comm` starts, in front of all other words: "anew" or "append", and the engine.

@@ -1,6 +1,8 @@
 // `strobe ladder`: runs strobe-lab, the ladder's own program, as a child; prints its tables and draws its charts.
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "bench/child.h"
 #include "cli/commands.h"
@@ -21,10 +23,14 @@ constexpr const char* kLadderIntroduction =
     "A teaching set apart from the library (lab/): from the course's sequential program to the library's kernel, each\n"
     "rung one idea further, all checked against float64 before they are timed. Rungs that need a GPU are refused "
     "where\n"
-    "there is none. Writes FILE.jsonl (a row when it is known), FILE.md and charts as SVG beside it.\n\n"
+    "there is none; where no rung can run, nothing is written and the exit code is 3. Writes FILE.jsonl (a row when "
+    "it\n"
+    "is known), FILE.md and charts as SVG beside it; so does --input FILE, beside the rows that it reads.\n\n"
     "  strobe ladder --case t28 --ablation --tiles --profile --output t28.jsonl\n"
     "  strobe ladder --case t10 --scale 0.1 --rungs sequential,cpu-library\n"
     "  strobe ladder --input t28.jsonl\n\n";
+
+constexpr const char* kLadderTitle = "The ladder";
 
 // Bad input that the child found is told as our own.
 [[noreturn]] void fail_like(const bench::ChildEnd& end) {
@@ -35,15 +41,37 @@ constexpr const char* kLadderIntroduction =
   fail(ErrorCode::runtime, "ladder: strobe-lab {}", end.text());
 }
 
-std::vector<Json> run_lab(const std::vector<std::string>& command, RowFile& file) {
+// "shared, pinned, --tiles: this build has no CUDA": of rows that all were refused.
+std::string refusals_text(const std::vector<Json>& rows) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;  // and who gave it, each once
+  for (const Json& row : rows) {
+    const Json* rung = row.find("rung");
+    const std::string who = rung ? rung->as_string() : "--" + row.at("kind").as_string();
+    const std::string& reason = row.at("reason").as_string();
+    auto found = std::find_if(by_reason.begin(), by_reason.end(), [&](const auto& one) { return one.first == reason; });
+    if (found == by_reason.end()) found = by_reason.insert(found, {reason, {}});
+    auto& names = found->second;
+    if (std::find(names.begin(), names.end(), who) == names.end()) names.push_back(who);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [reason, names] : by_reason) parts.push_back(fmt::format("{}: {}", fmt::join(names, ", "), reason));
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::vector<Json> run_lab(const std::vector<std::string>& command, RowFile& file, const std::string& output) {
   bench::Child child(command, {});
   std::vector<Json> rows;
   std::string line;
   for (bench::Child::Heard heard; (heard = child.hear(line, 1)) != bench::Child::Heard::end;) {
     if (heard == bench::Child::Heard::nothing) continue;
     rows.push_back(Json::parse(line));
-    file.add(line);
     const Json& row = rows.back();
+    if (row.at("status").as_string() == "refused") {
+      file.add_refused(line);
+    } else {
+      set_last_words("ladder: " + ended_with_rows(output));
+      file.add(line);
+    }
     const Json* rung = row.find("rung");
     show_progress(fmt::format("{} {}: {}", row.at("kind").as_string(), rung ? rung->as_string() : "",
                               row.at("status").as_string()));
@@ -51,6 +79,7 @@ std::vector<Json> run_lab(const std::vector<std::string>& command, RowFile& file
   show_progress("");
   const bench::ChildEnd end = child.end(10);
   if (end.signal != 0 || end.code != 0) fail_like(end);
+  if (file.rows() == 0) fail(ErrorCode::runtime, "ladder: nothing could be run: {}", refusals_text(rows));
   return rows;
 }
 
@@ -103,7 +132,9 @@ OptionTable option_table(Request& request) {
              .apply = [&](auto flag, auto value) { request.output = parse_text(flag, value); }});
   table.add({.name = "input",
              .placeholder = "FILE",
-             .help = "measure nothing: rows of an earlier run, with FILE's .md and .svg made anew",
+             .help =
+                 "measure nothing: show rows of an earlier run, and write FILE's .md and .svg beside it anew; takes no "
+                 "other flag",
              .apply = [&](auto flag, auto value) { request.input = parse_text(flag, value); }});
   return table;
 }
@@ -119,8 +150,9 @@ std::vector<Json> measure(const Request& request) {
   command.insert(command.end(), request.for_lab.begin(), request.for_lab.end());
   if (request.ablation) command.emplace_back("--ablation");
   if (request.tiles) command.emplace_back("--tiles");
-  RowFile file(request.output, "--output");
-  std::vector<Json> rows = run_lab(command, file);
+  RowFile file(request.output, kLadderTitle);
+  set_last_words(fmt::format("ladder: {}", kEndedWithoutRows));
+  std::vector<Json> rows = run_lab(command, file, request.output);
   if (!request.profile) return rows;
   std::vector<Json> profiles;
   profile_rungs(command.front(), rows, [&](Json row) {
@@ -151,7 +183,7 @@ int run_ladder(Arguments arguments) {
   const std::vector<report::NamedTable> tables = report::ladder_tables(rows);
   print(report::tables_text(tables));
   const std::string& file = reads ? request.input : request.output;
-  const std::vector<std::string> documents = write_documents(file, "The ladder", charts_of(rows), tables);
+  const std::vector<std::string> documents = write_documents(file, kLadderTitle, charts_of(rows), tables);
   print(fmt::format("written: {}{}\n", reads ? "" : file + ", ", fmt::join(documents, ", ")));
   return std::any_of(rows.begin(), rows.end(), is_wrong) ? kFailedCheck : kFine;
 }

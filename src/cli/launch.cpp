@@ -104,9 +104,13 @@ int run_launch(Arguments arguments) {
     fail(ErrorCode::invalid_argument, "launch: this process is rank {} of a job of {} already", world.rank,
          world.launcher);
   options.job.command = command_of(words);
+  set_last_words("launch: ended by a signal");  // one that comes when no ranks are there to get it
   for (;;) {
     const JobEnd end = run_job(options.job);
     if (end.lost_output != 0) note_lost_output(end.lost_output);
+    if (end.signal)
+      complain(
+          fmt::format("launch: ended by signal {} ({}), passed on to the ranks", end.signal, strsignal(end.signal)));
     if (end.why.empty() || end.signal) return end.code;
     const bool again = is_worth_a_restart(end) && options.job.restarts < options.max_restarts;
     complain(

@@ -23,12 +23,16 @@ std::string stem_of(const std::string& rows_file) {
 
 std::string head_of(const std::string& title) { return "# " + title + "\n\n"; }
 
-// Paths of the charts that a document of ours shows; of another one none.
-std::vector<std::string> charts_of(const std::string& document, const std::string& title) {
+// The document's text; empty where it is none of ours.
+std::string text_of(const std::string& document, const std::string& title) {
   std::ifstream file(document, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  return text.starts_with(head_of(title)) ? text : "";
+}
+
+// Paths of the charts that a document with this text shows.
+std::vector<std::string> charts_of(const std::string& document, const std::string& text) {
   std::vector<std::string> charts;
-  if (!text.starts_with(head_of(title))) return charts;
   const std::string begin = "](" + fs::path(document).stem().string(), end = ".svg)\n";
   for (std::size_t at = 0; (at = text.find(begin, at)) != std::string::npos; ++at) {
     const std::string line = text.substr(at + 2, text.find('\n', at) - at - 1);
@@ -38,14 +42,27 @@ std::vector<std::string> charts_of(const std::string& document, const std::strin
   return charts;
 }
 
+void remove_file(const std::string& name) {
+  std::error_code error;
+  fs::remove(name, error);
+  if (error) fail(ErrorCode::runtime, "--output: {}: an earlier run's file stays: {}", name, error.message());
+}
+
 }  // namespace
 
 std::string document_beside(const std::string& rows_file) { return stem_of(rows_file) + ".md"; }
 
+void remove_documents(const std::string& rows_file, const std::string& title) {
+  const std::string document = document_beside(rows_file), text = text_of(document, title);
+  if (text.empty()) return;
+  for (const std::string& chart : charts_of(document, text)) remove_file(chart);
+  remove_file(document);
+}
+
 std::vector<std::string> write_documents(const std::string& rows_file, const std::string& title,
                                          std::span<const Chart> charts, std::span<const report::NamedTable> tables) {
   const std::string document = document_beside(rows_file);
-  const std::vector<std::string> earlier = charts_of(document, title);
+  const std::vector<std::string> earlier = charts_of(document, text_of(document, title));
   std::vector<std::string> written;
   std::string markdown = head_of(title);
   for (const Chart& chart : charts) {
@@ -57,9 +74,7 @@ std::vector<std::string> write_documents(const std::string& rows_file, const std
   }
   AtomicFile(document, "--output").commit(markdown + report::tables_markdown(tables));
   for (const std::string& name : earlier) {
-    std::error_code error;
-    if (std::find(written.begin(), written.end(), name) == written.end()) fs::remove(name, error);
-    if (error) fail(ErrorCode::runtime, "--output: {}: an earlier run's chart stays: {}", name, error.message());
+    if (std::find(written.begin(), written.end(), name) == written.end()) remove_file(name);
   }
   written.push_back(document);
   return written;

@@ -8,14 +8,16 @@
 #include <cstring>
 #include <utility>
 
+#include "cli/row_documents.h"
 #include "core/atomic_file.h"
 #include "core/fail.h"
 #include "core/write_all.h"
 
 namespace strobe::cli {
 
-RowFile::RowFile(std::string path, const std::string& asked_by, Begin begin) : path_(std::move(path)), begin_(begin) {
-  const AtomicFile trial(path_, asked_by);
+RowFile::RowFile(std::string path, std::string title, Begin begin)
+    : path_(std::move(path)), title_(std::move(title)), begin_(begin) {
+  const AtomicFile trial(path_, "--output");
 }
 
 RowFile::~RowFile() {
@@ -23,17 +25,34 @@ RowFile::~RowFile() {
 }
 
 void RowFile::add(std::string_view row) {
+  write(waiting_ + std::string(row) + "\n");
+  rows_ += std::exchange(waiting_rows_, 0) + 1;
+  waiting_.clear();
+}
+
+void RowFile::add_refused(std::string_view row) {
+  if (rows_ > 0) return add(row);
+  waiting_ += std::string(row) + "\n";
+  ++waiting_rows_;
+}
+
+void RowFile::write(std::string_view lines) {
   const auto check = [&](bool fine) {
     if (!fine) fail(ErrorCode::runtime, "{}: cannot be written: {}", path_, std::strerror(errno));
   };
   if (descriptor_ < 0) {
+    if (begin_ == Begin::anew) remove_documents(path_, title_);
     const int begin = begin_ == Begin::at_the_end ? O_APPEND : O_TRUNC;
     descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | begin, 0666);
     check(descriptor_ >= 0);
   }
-  errno = write_all(descriptor_, std::string(row) + "\n");
+  errno = write_all(descriptor_, lines);
   check(errno == 0);
   check(fsync(descriptor_) == 0 || errno == EINVAL);
+}
+
+std::string ended_with_rows(const std::string& file) {
+  return fmt::format("ended by a signal; rows measured so far are in {}", file);
 }
 
 }  // namespace strobe::cli

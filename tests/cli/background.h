@@ -47,10 +47,12 @@ inline std::vector<std::string> words_in(const std::string& text) {
 
 class Background {  // killed where nobody waited for its end
  public:
-  Background(const std::string& arguments, const Scratch& scratch) : pid_(fork()) {
+  // `errors`: the file in the scratch folder that its standard error goes to; empty: nowhere.
+  Background(const std::string& arguments, const Scratch& scratch, const std::string& errors = "") : pid_(fork()) {
     if (pid_ != 0) return;
     const int nowhere = open("/dev/null", O_RDWR);
     for (const int stream : {0, 1, 2}) dup2(nowhere, stream);
+    if (!errors.empty()) dup2(open((scratch.path() / errors).c_str(), O_WRONLY | O_CREAT, 0666), STDERR_FILENO);
     become_program(arguments, scratch);
   }
 

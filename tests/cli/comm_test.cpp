@@ -1,6 +1,7 @@
 // `strobe comm` as a user runs it, on two real ranks that it starts itself.
 #include <gtest/gtest.h>
 
+#include "cli/background.h"
 #include "cli/run_program.h"
 #include "comm/engine.h"
 #include "core/json.h"
@@ -44,6 +45,22 @@ TEST(CommCommand, InsideAJobItMeasuresThatJob) {
   ASSERT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.output.find("[0] broadcast "), std::string::npos) << program.output;
   EXPECT_EQ(program.output.find("[1]"), std::string::npos) << program.output;
+}
+
+TEST(CommCommand, InterruptedItSaysWhereItsRowsAreAndMixesNoFiles) {
+  if (!has_ranks()) GTEST_SKIP() << "no MPI in this build, or no mpirun";
+  const Scratch scratch;
+  std::ofstream(scratch.path() / "out.jsonl") << "earlier\n";
+  std::ofstream(scratch.path() / "out.md") << "# Collectives\n\n![broadcast, all](out-broadcast.svg)\n\n";
+  std::ofstream(scratch.path() / "out-broadcast.svg") << "<svg/>";
+  // A row soon, the other in a minute.
+  Background program("comm --ranks 2 --operations broadcast --sizes 1K,100M --repeats 1000 --output out.jsonl", scratch,
+                     "errors");
+  ASSERT_TRUE(becomes([&] { return scratch.read("out.jsonl").find("ok") != std::string::npos; }));
+  program.send(SIGINT);
+  EXPECT_EQ(program.wait(), 130);
+  EXPECT_EQ(scratch.read("errors"), "strobe: comm: ended by a signal; rows measured so far are in out.jsonl\n");
+  EXPECT_EQ(scratch.entries(), 2u);
 }
 
 TEST(CommCommand, RefusesBadFlags) {

@@ -7,11 +7,14 @@
 #include <fstream>
 #include <vector>
 
+#include "cli/background.h"
 #include "cli/run_program.h"
 #include "core/json.h"
 
 namespace strobe::test {
 namespace {
+
+using namespace std::string_literals;
 
 TEST(LadderCommand, PrintsAndWritesTableChartAndRows) {
   const Scratch scratch;
@@ -55,16 +58,58 @@ TEST(LadderCommand, ChartsOfAnEarlierRunGo) {
   EXPECT_EQ(scratch.entries(), 3u);
 }
 
-// Whenever the signal comes: no file, or one with rows.
-TEST(LadderCommand, InterruptedItLeavesNoEmptyFile) {
+// What shows the rows of an earlier run, which are gone with the first new one.
+void put_earlier_ladder(const Scratch& scratch) {
+  std::ofstream(scratch.path() / "out.jsonl") << "earlier\n";
+  std::ofstream(scratch.path() / "out.md") << "# The ladder\n\n![The ladder, all](out.svg)\n\n";
+  std::ofstream(scratch.path() / "out.svg") << "<svg/>";
+}
+
+TEST(LadderCommand, InterruptedBeforeARowItLeavesEarlierFiles) {
   const Scratch scratch;
-  run_program("ladder --case t28 --rungs sequential --output out.jsonl", scratch, "timeout -s INT 1");
-  EXPECT_TRUE(!std::filesystem::exists(scratch.path() / "out.jsonl") || scratch.read("out.jsonl") != "");
+  put_earlier_ladder(scratch);
+  Background program("ladder --case t28 --limit 1000 --rungs sequential --output out.jsonl", scratch, "errors");
+  ASSERT_TRUE(becomes([&] { return processes_with("--json\0--case\0t28"s) >= 1; }));
+  program.send(SIGINT);
+  EXPECT_EQ(program.wait(), 130);
+  EXPECT_EQ(scratch.read("errors"), "strobe: ladder: ended by a signal; nothing was measured, no file was changed\n");
+  EXPECT_EQ(scratch.read("out.jsonl"), "earlier\n");
+  EXPECT_EQ(scratch.entries(), 4u);
+}
+
+TEST(LadderCommand, InterruptedItSaysWhereItsRowsAreAndMixesNoFiles) {
+  const Scratch scratch;
+  put_earlier_ladder(scratch);
+  // One rung soon, the other in minutes.
+  Background program(
+      "ladder --case 4,4096,64 --limit 1000 --repeats 9 --rungs cpu-library,sequential --output out.jsonl", scratch,
+      "errors");
+  ASSERT_TRUE(becomes([&] { return scratch.read("out.jsonl").find("cpu-library") != std::string::npos; }));
+  program.send(SIGINT);
+  EXPECT_EQ(program.wait(), 130);
+  EXPECT_EQ(scratch.read("errors"), "strobe: ladder: ended by a signal; rows measured so far are in out.jsonl\n");
+  EXPECT_EQ(scratch.entries(), 2u);
+  EXPECT_EQ(run_program("ladder --input out.jsonl", scratch).code, 0);
+}
+
+TEST(LadderCommand, WhereNothingCanBeRunEarlierFilesStay) {
+  const Scratch scratch;
+  put_earlier_ladder(scratch);
+  const Program program =
+      run_program("ladder --case 1,128,32 --rungs shared,pinned --tiles --output out.jsonl", scratch);
+  EXPECT_EQ(program.code, 3) << program.errors;
+  EXPECT_TRUE(program.errors.starts_with("strobe: ladder: nothing could be run: shared, pinned, --tiles: "))
+      << program.errors;
+  EXPECT_EQ(std::count(program.errors.begin(), program.errors.end(), '\n'), 1) << program.errors;
+  EXPECT_EQ(program.output, "");
+  EXPECT_EQ(scratch.read("out.jsonl"), "earlier\n");
+  EXPECT_EQ(scratch.entries(), 3u);
 }
 
 TEST(LadderCommand, ShowsCountersAsNotAvailable) {
   const Scratch scratch;
-  const Program program = run_program("ladder --case 1,128,32 --repeats 1 --rungs shared --profile", scratch);
+  const Program program =
+      run_program("ladder --case 1,128,32 --repeats 1 --rungs cpu-library,shared --profile", scratch);
   EXPECT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.output.find("achieved occupancy"), std::string::npos) << program.output;
   EXPECT_NE(program.output.find("not available"), std::string::npos) << program.output;

@@ -97,11 +97,13 @@ TEST_F(Launch, PassesSignalsOn) {
   const std::string command = script(
       "trap 'echo > ended$OMPI_COMM_WORLD_RANK; exit 0' TERM; echo > ready$OMPI_COMM_WORLD_RANK; "
       "while true; do sleep 0.05; done");
-  Background program("launch -n 2 -- " + command, scratch_);
+  Background program("launch -n 2 -- " + command, scratch_, "errors");
   ASSERT_TRUE(appears("ready0") && appears("ready1"));
   program.send(SIGTERM);
   EXPECT_EQ(program.wait(), 128 + SIGTERM);
   EXPECT_TRUE(appears("ended0") && appears("ended1"));
+  const std::string errors = scratch_.read("errors");  // the shells of the ranks may have had words too
+  EXPECT_TRUE(errors.ends_with("strobe: launch: ended by signal 15 (Terminated), passed on to the ranks\n")) << errors;
 }
 
 // An mpirun that has the launcher told before it starts the ranks.

@@ -155,7 +155,7 @@ TEST(PlanSteps, RowsThatNobodyWroteAreRefusedInOneLine) {
   const Scratch scratch;
   for (const auto& [row, says] : cases) {
     put_json(scratch, "ddp.json", row);
-    const Program program = run_program(std::string(kFlags) + "ddp.json", scratch);
+    const Program program = run_program(fmt::format("{}ddp.json", kFlags), scratch);
     EXPECT_EQ(program.code, 2) << says;
     EXPECT_EQ(program.errors.substr(0, 8 + std::string(says).size()), std::string("strobe: ") + says);
     EXPECT_EQ(std::count(program.errors.begin(), program.errors.end(), '\n'), 1) << program.errors;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "bench/fake_python.h"
+#include "cli/background.h"
 #include "cli/run_program.h"
 #include "core/json.h"
 
@@ -225,6 +226,17 @@ TEST(Bench, SignalsEndItWithNothingLeftBehind) {
     EXPECT_EQ(program.code, code);
     EXPECT_EQ(scratch.entries(), 0u);
   }
+}
+
+TEST(Bench, InterruptedItSaysThatNothingWasWritten) {
+  const Scratch scratch;
+  Background program("bench --quick --repeats 1000000 --batch_size 1 --seq_len 64 --output out.json", scratch,
+                     "errors");
+  ASSERT_TRUE(becomes([&] { return scratch.entries() == 2; }));  // the errors, and what would become out.json
+  program.send(SIGINT);
+  EXPECT_EQ(program.wait(), 130);
+  EXPECT_EQ(scratch.read("errors"), "strobe: bench: ended by a signal; nothing was written\n");
+  EXPECT_EQ(scratch.entries(), 1u);
 }
 
 TEST(Explain, PrintsVerdictsWorkAndMemory) {
