@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "cli/launch_refusals.h"
 #include "cli/launch_socket.h"
 #include "cli/signal_queue.h"
 #include "cli/single_copy.h"
@@ -105,6 +106,8 @@ class RunningJob {
         break;
     }
     if (end_.signal) end_.code = 128 + end_.signal;
+    if (const std::string refused = refusals_.text(job_.ranks); !refused.empty())
+      end_.why = end_.returned && end_.code == kBadInput ? refused : end_.why + "; " + refused;
     return end_;
   }
 
@@ -271,6 +274,7 @@ class RunningJob {
 
   const Job& job_;
   SignalQueue signals_;
+  const RankRefusals refusals_;
   std::string name_;
   int listener_ = -1, mpirun_output_ = -1;
   pid_t mpirun_ = -1;

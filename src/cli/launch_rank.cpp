@@ -15,7 +15,9 @@
 
 #include "cli/launch_job.h"
 #include "cli/launch_socket.h"
+#include "cli/launch_refusals.h"
 #include "comm/world.h"
+#include "cli/this_program.h"
 #include "core/fail.h"
 #include "core/write_all.h"
 #include "measure/quiet.h"
@@ -91,6 +93,7 @@ void keep_to_own_cores(const comm::World& world) {
   execvp(words[0], words.data());
   const std::string line = "cannot start " + command[0] + ": " + std::strerror(errno) + "\n";
   write_all(STDERR_FILENO, line);
+  if (command[0] == this_program()) pass_launchers_file_on();
   _exit(127);
 }
 

@@ -5,6 +5,7 @@
 
 #include "cli/command_list.h"
 #include "cli/commands.h"
+#include "cli/launch_refusals.h"
 #include "cli/options.h"
 #include "cli/program.h"
 #include "core/fail.h"
@@ -77,4 +78,7 @@ void check_command(std::string_view name) { find_command(kCommands, "", name); }
 
 }  // namespace strobe::cli
 
-int main(int count, char** words) { return strobe::cli::run_as_program("strobe", count, words, strobe::cli::dispatch); }
+int main(int count, char** words) {
+  strobe::cli::take_launchers_file();
+  return strobe::cli::run_as_program("strobe", count, words, strobe::cli::dispatch, strobe::cli::refuse_to_launcher);
+}

@@ -17,7 +17,8 @@ int exit_code(ErrorCode code) {
 
 }  // namespace
 
-int run_as_program(const char* name, int count, char** words, int (*run)(Arguments)) {
+int run_as_program(const char* name, int count, char** words, int (*run)(Arguments),
+                   bool (*refuse)(std::string_view line)) {
   set_program_name(name);
   end_cleanly_on_signals(name, say_last_words);
   const std::vector<std::string_view> arguments(words + 1, words + count);
@@ -26,8 +27,9 @@ int run_as_program(const char* name, int count, char** words, int (*run)(Argumen
     if (code == kFine) check_output();
     return code;
   } catch (const Error& error) {
-    complain(error.what());
-    return exit_code(error.code());
+    const int code = exit_code(error.code());
+    if (code != kBadInput || !refuse || !refuse(error.what())) complain(error.what());
+    return code;
   } catch (const std::bad_alloc&) {
     complain("out of memory");
     return kRuntimeFailure;

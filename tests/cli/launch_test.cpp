@@ -195,6 +195,24 @@ TEST_F(Launch, RefusesBadInput) {
           "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2");
 }
 
+// Found by each rank, told once; a script's own words and its code are told as they are.
+TEST_F(Launch, TellsOnceWhatAllRanksRefuse) {
+  const auto refused = [&](const std::string& arguments, const std::string& says) {
+    const Program program = run_program("launch " + arguments, scratch_);
+    EXPECT_EQ(program.code, 2) << program.errors;
+    EXPECT_EQ(program.errors, "strobe: launch: " + says);
+  };
+  const std::string unknown = "\"env\": version takes no arguments\n";
+  refused("-n 3 -- version env", "all 3 ranks: " + unknown);
+  refused("-n 1 -- version env", "rank 0: " + unknown);
+  refused("-n 2 -- launch -n 1 -- version",
+          "rank 0: launch: this process is rank 0 of a job of Open MPI already; "
+          "rank 1: launch: this process is rank 1 of a job of Open MPI already\n");
+  const Program other = run_program("launch -n 2 -- " + script("exec '" STROBE_PROGRAM "' version env"), scratch_);
+  for (const char* rank : {"[0]", "[1]"})
+    EXPECT_NE(other.errors.find(rank + (" strobe: " + unknown)), std::string::npos) << other.errors;
+}
+
 TEST_F(Launch, RefusesWhatCannotBeRunBeforeRanksAreStarted) {
   std::ofstream(scratch_.path() / "text") << "no program";
   std::filesystem::create_directory(scratch_.path() / "folder");
