@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -14,10 +15,10 @@
 #include <cstring>
 
 #include "cli/launch_job.h"
-#include "cli/launch_socket.h"
 #include "cli/launch_refusals.h"
-#include "comm/world.h"
+#include "cli/launch_socket.h"
 #include "cli/this_program.h"
+#include "comm/world.h"
 #include "core/fail.h"
 #include "core/write_all.h"
 #include "measure/quiet.h"
@@ -68,10 +69,13 @@ class Lines {
   bool ended_ = false;
 };
 
-// Each rank its share of the cores, where there is at least one for each: what a rank starts counts them.
+// Each rank its share of the cores, where there is at least one for each: what a rank starts counts them. Otherwise the
+// system shares them out, which exchanges large vectors faster than ranks kept to a core each, and a rank is told of
+// one.
 void keep_to_own_cores(const comm::World& world) {
   const std::vector<int> cores = own_cores();
   const auto size = static_cast<std::size_t>(world.size), rank = static_cast<std::size_t>(world.rank);
+  if (cores.size() < size) setenv("STROBE_THREADS", "1", 0);
   if (size == 0 || cores.size() < size) return;
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -89,11 +93,11 @@ void keep_to_own_cores(const comm::World& world) {
   std::vector<char*> words;
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
+  if (command[0] == this_program()) pass_launchers_file_on();
   signal(SIGPIPE, SIG_DFL);
   execvp(words[0], words.data());
   const std::string line = "cannot start " + command[0] + ": " + std::strerror(errno) + "\n";
   write_all(STDERR_FILENO, line);
-  if (command[0] == this_program()) pass_launchers_file_on();
   _exit(127);
 }
 

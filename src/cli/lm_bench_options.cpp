@@ -66,7 +66,7 @@ void add_rank_options(OptionTable& table, LmBenchOptions& options) {
 LmBenchOptions default_lm_bench_options() {
   LmBenchOptions options;
   options.device = current_gpu().reason.empty() ? Device::cuda : Device::cpu;
-  options.threads = std::min(available_cores(), kMaxThreads);
+  options.threads = default_threads();
   return options;
 }
 

@@ -4,12 +4,14 @@
 #include <fmt/ranges.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "comm/engine.h"
 #include "core/fail.h"
 #include "device/device_info.h"
 #include "device/gpu_facts.h"
+#include "device/host/thread_pool.h"
 #include "measure/environment.h"
 
 namespace strobe::cli {
@@ -28,9 +30,13 @@ std::vector<std::string> strategies_with_buckets() {
 }
 
 std::int64_t parse_bucket(std::string_view flag, std::string_view value) {
-  const auto bytes = static_cast<std::int64_t>(1e6 * parse_number(flag, value, 0, kMostMegabytes));
-  if (bytes < 4) fail(ErrorCode::invalid_argument, "{} {}: valid: 0.000004, one fp32, or more", flag, value);
-  return bytes;
+  return static_cast<std::int64_t>(1e6 * parse_number(flag, value, kLeastMegabytes, kMostMegabytes));
+}
+
+int default_threads() {
+  const char* const said = getenv("STROBE_THREADS");
+  if (said) return static_cast<int>(parse_integer("STROBE_THREADS", said, 1, kMaxThreads));
+  return std::min(available_cores(), kMaxThreads);
 }
 
 Option make_engine_option(comm::EngineKind& engine) {

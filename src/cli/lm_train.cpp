@@ -17,7 +17,6 @@
 #include "core/fail.h"
 #include "core/signals.h"
 #include "core/text_table.h"
-#include "device/host/thread_pool.h"
 #include "lm/checkpoint_folder.h"
 #include "lm/data_parallel/parallel_learner.h"
 #include "lm/sampler.h"
@@ -143,7 +142,7 @@ int run_lm_train(Arguments arguments) {
   const lm::Settings& settings = begin.settings;
   if (ranks)
     check_on_ranks(settings.device, settings.precision, flags.exchange.engine);  // a checkpoint may name others
-  const int threads = flags.threads > 0 ? flags.threads : std::min(available_cores(), kMaxThreads);
+  const int threads = flags.threads > 0 ? flags.threads : default_threads();
   if (ranks) take_gpu(*ranks, settings.device);
   lm::Trainer trainer(settings, data, make_learner(settings, flags, threads, ranks.get()));
   if (begin.progress) {

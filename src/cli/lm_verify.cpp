@@ -10,7 +10,6 @@
 #include "core/counted.h"
 #include "core/fail.h"
 #include "core/text_table.h"
-#include "device/host/thread_pool.h"
 #include "lm/data_parallel/verify.h"
 
 namespace strobe::cli {
@@ -87,7 +86,7 @@ int run_lm_verify(const TrainFlags& flags) {
   const lm::Settings settings = settings_from(few, identity);
   data.check_vocabulary(settings.shape.vocabulary);
   take_gpu(*ranks, settings.device);
-  const int threads = flags.threads > 0 ? flags.threads : std::min(available_cores(), kMaxThreads);
+  const int threads = flags.threads > 0 ? flags.threads : default_threads();
   const lm::Verification verifications[] = {
       lm::verify_language_model(*ranks, settings, data, {.threads = threads, .recompute = flags.recompute}, exchange),
       lm::verify_toy_mlp(*ranks, settings.steps, exchange)};

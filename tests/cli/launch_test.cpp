@@ -213,6 +213,20 @@ TEST_F(Launch, TellsOnceWhatAllRanksRefuse) {
     EXPECT_NE(other.errors.find(rank + (" strobe: " + unknown)), std::string::npos) << other.errors;
 }
 
+// On two cores, whatever the machine has: ranks find their own by counting, and the word for threads where they share.
+TEST_F(Launch, SharesOutTheCores) {
+  const std::string two = "env -u STROBE_THREADS -u OMP_NUM_THREADS taskset -c 0,1";
+  if (run_command(two + " true", scratch_).code != 0) GTEST_SKIP() << "no taskset, or no cores 0 and 1";
+  const auto told = [&](const std::string& ranks, const std::string& before) {
+    const std::string command = script("echo $(nproc) $STROBE_THREADS");
+    return run_program("launch --prefix=off -n " + ranks + " -- " + command, scratch_, before).output;
+  };
+  EXPECT_EQ(told("1", two), "2\n");
+  EXPECT_EQ(told("2", two), "1\n1\n");
+  EXPECT_EQ(told("3", two), "2 1\n2 1\n2 1\n");
+  EXPECT_EQ(told("3", two + " env STROBE_THREADS=4"), "2 4\n2 4\n2 4\n");
+}
+
 TEST_F(Launch, RefusesWhatCannotBeRunBeforeRanksAreStarted) {
   std::ofstream(scratch_.path() / "text") << "no program";
   std::filesystem::create_directory(scratch_.path() / "folder");

@@ -228,5 +228,19 @@ TEST(LmCheckpoint, PackageSafetensorsReadsIt) {
   EXPECT_NE(program.output.find("the package reads the same"), std::string::npos) << program.output;
 }
 
+TEST(LmTrain, TakesItsThreadsFromTheEnvironmentUnlessTold) {
+  const std::string train =
+      "lm train --quick --d-model 32 --d-ff 64 --layers 1 --heads 1 --context 8 --batch 1 --steps 1 "
+      "--sample-tokens 0 --data " +
+      kText + " --out ";
+  const Scratch scratch;
+  EXPECT_NE(run_program(train + "a", scratch, "STROBE_THREADS=3").output.find("cpu, 3 threads\n"), std::string::npos);
+  EXPECT_NE(run_program(train + "b --threads 2", scratch, "STROBE_THREADS=3").output.find("cpu, 2 threads\n"),
+            std::string::npos);
+  const Program bad = run_program(train + "c", scratch, "STROBE_THREADS=no");
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_EQ(bad.errors, "strobe: STROBE_THREADS no: not a whole number in the valid range 1..1024\n");
+}
+
 }  // namespace
 }  // namespace strobe::test
