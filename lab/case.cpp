@@ -36,7 +36,7 @@ Case parse_case(std::string_view text, double scale) {
          printable_value(text));
   };
   if (!(scale > 0 && scale <= 1))
-    fail(ErrorCode::invalid_argument, "scale {}: valid: above 0, at most 1 (a share of the work)", scale);
+    fail(ErrorCode::invalid_argument, "--scale {}: valid: above 0, at most 1 (a share of the work)", scale);
   Case found;
   for (const Case& one : course_cases()) {
     if (one.name == text) found = one;

@@ -17,7 +17,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr double kMostMegabytes = 1e6;
+constexpr double kLeastMegabytes = 4e-6, kMostMegabytes = 1e6;  // of a bucket: one fp32 or more
 
 }  // namespace
 
@@ -66,14 +66,14 @@ void add_exchange_options(OptionTable& table, ExchangeFlags& flags) {
 
 lm::ParallelOptions exchange_from(const ExchangeFlags& flags) {
   if (flags.bucket_bytes && flags.strategy.empty()) {
-    fail(ErrorCode::invalid_argument, "--bucket-mb: without --ddp nothing is exchanged; valid with --ddp {}",
-         fmt::join(strategies_with_buckets(), ", "));
+    fail(ErrorCode::invalid_argument, "--bucket-mb {}: without --ddp nothing is exchanged; valid with --ddp {}",
+         static_cast<double>(*flags.bucket_bytes) / 1e6, fmt::join(strategies_with_buckets(), ", "));
   }
   lm::ParallelOptions exchange{.strategy = lm::strategy_of(flags.strategy)};
   if (!flags.bucket_bytes) return exchange;
   if (exchange.strategy.grouping != lm::Grouping::buckets) {
-    fail(ErrorCode::invalid_argument, "--bucket-mb: --ddp {} has no buckets; valid with {}", flags.strategy,
-         fmt::join(strategies_with_buckets(), ", "));
+    fail(ErrorCode::invalid_argument, "--bucket-mb {}: --ddp {} has no buckets; valid with {}",
+         static_cast<double>(*flags.bucket_bytes) / 1e6, flags.strategy, fmt::join(strategies_with_buckets(), ", "));
   }
   exchange.bucket_bytes = *flags.bucket_bytes;
   return exchange;

@@ -112,12 +112,18 @@ void take_links(const MachineFlags& flags, std::int64_t devices, PlanMachine& pl
   if (!flags.comm.empty()) {
     const auto from_bytes = static_cast<double>(flags.comm_from.value_or(0));
     std::vector<lm::LinkSample> samples = link_samples(flags.comm, flags.ranks);
-    std::erase_if(samples, [&](const lm::LinkSample& one) { return one.bytes < from_bytes; });
-    if (samples.empty()) {
-      fail(ErrorCode::invalid_argument, "--comm-from {}: --comm {} has no rows of so many bytes", *flags.comm_from,
-           flags.comm);
+    double most = 0;  // bytes
+    for (const lm::LinkSample& one : samples) most = std::max(most, one.bytes);
+    if (from_bytes > most) {
+      fail(ErrorCode::invalid_argument, "--comm-from {}: --comm {} has rows of up to {} bytes; valid: up to that",
+           *flags.comm_from, flags.comm, most);
     }
-    machine.inside = lm::fit_link(samples);
+    std::erase_if(samples, [&](const lm::LinkSample& one) { return one.bytes < from_bytes; });
+    try {
+      machine.inside = lm::fit_link(samples);
+    } catch (const Error& error) {
+      fail(error.code(), "--comm {} from {} bytes on: {}", flags.comm, from_bytes, error.what());
+    }
     from = fmt::format(" (fitted to {} rows of {} ranks)", samples.size(), samples.front().ranks);
   }
   give(machine.inside, flags.bandwidth, flags.latency);

@@ -32,8 +32,8 @@ MeshFlag parse_mesh(std::string_view flag, std::string_view value) {
            printable_value(value), printable_value(part));
     }
     if (*target) refuse_repeat(flag, value, word);
-    *target =
-        parse_integer(fmt::format("{} {}", flag, word), std::string_view(part).substr(equals + 1), 1, kMostDevices);
+    *target = parse_integer(fmt::format("{} {}: {}", flag, printable_value(value), word),
+                            std::string_view(part).substr(equals + 1), 1, kMostDevices);
   }
   return mesh;
 }
@@ -106,13 +106,16 @@ std::vector<std::int64_t> devices_of(const PlanOptions& options) {
   for (const std::optional<std::int64_t>& part : {mesh.data, mesh.shard, mesh.tensor}) {
     product *= part.value_or(1);
     if (product > kMostDevices) {
-      fail(ErrorCode::invalid_argument, "--mesh {}: is more than {} devices", mesh.text, kMostDevices);
+      fail(ErrorCode::invalid_argument, "--mesh {}: is more than {} devices; valid: so many or fewer", mesh.text,
+           kMostDevices);
     }
   }
   if (mesh.data) {
     for (const std::int64_t wanted : options.devices) {
       if (wanted != product) {
-        fail(ErrorCode::invalid_argument, "--mesh {}: is {} devices, not --devices {}", mesh.text, product, wanted);
+        fail(ErrorCode::invalid_argument,
+             "--mesh {0}: is {1} devices, not --devices {2}; valid: --devices {1}, or data left out", mesh.text,
+             product, wanted);
       }
     }
     return {product};
@@ -130,7 +133,8 @@ lm::Mesh mesh_for(const PlanOptions& options, std::int64_t devices, lm::Sharding
                              : flag.data                          ? flag.shard.value_or(1)
                                          : flag.shard.value_or(std::max<std::int64_t>(1, devices / tensor));
   if (devices % (shard * tensor) != 0) {
-    fail(ErrorCode::invalid_argument, "--mesh {}: {} does not divide --devices {}", flag.text, shard * tensor, devices);
+    fail(ErrorCode::invalid_argument, "--mesh {0}: {1} does not divide --devices {2}; valid: multiples of {1}",
+         flag.text, shard * tensor, devices);
   }
   return {.data = devices / (shard * tensor), .shard = shard, .tensor = tensor};
 }

@@ -90,15 +90,15 @@ TEST_F(LmDdp, RefusesWhatRanksDoNotDo) {
   };
   refused("", "lm train: this process is rank 1 of 2; valid: with --ddp naive|",
           "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2");
-  refused("--ddp flat --bucket-mb 3", "--bucket-mb: --ddp flat has no buckets; valid with bucketed, ");
-  refused("--ddp bucketed --bucket-mb 0", "--bucket-mb 0: valid: ");
+  refused("--ddp flat --bucket-mb 3", "--bucket-mb 3: --ddp flat has no buckets; valid with bucketed, ");
+  refused("--ddp bucketed --bucket-mb 0", "--bucket-mb 0: not a number in the valid range, 4e-06 to below 1000000");
   refused("--ddp flat --precision fp16", "--precision fp16: not with --ddp");
   refused("--ddp flat --device cuda", "--device cuda: ");  // there is none to be seen
   refused("--ddp flat --engine nccl --device cpu", "--engine nccl: ");
   refused("--ddp flat --engine ring", "--engine ring: valid: auto, mpi, nccl");
   refused("--engine mpi", "--engine: without --ddp");
   refused("--ddp none", "--ddp none: valid: naive, flat, overlap");
-  refused("--bucket-mb 3", "--bucket-mb: without --ddp");
+  refused("--bucket-mb 3", "--bucket-mb 3: without --ddp");
   refused("--verify", "--verify: of ranks; valid with --ddp");
   refused("--verify --ddp flat", "--out: with --verify nothing");
   const Program odd = launch(3, flags + "--ddp flat");
