@@ -132,6 +132,37 @@ TEST_F(GpuContract, GraphsReplayBitByBit) {
   for_all({.kernel = ""}, replays, cases);
 }
 
+// Blocks of a backward wait for each other: for their turn to add to dQ, and for its sum before it is rounded. With
+// several tiles for each multiprocessor, and much else to be written to memory, they all come to their end.
+TEST_F(GpuContract, ThousandsOfCallsOnAFullGpuEnd) {
+  const auto calls = static_cast<int>(number_from("STROBE_TEST_CALLS", 2000));
+  std::vector<Case> cases;
+  for (const std::int64_t d : {64, 128, 256}) {
+    cases.push_back({.seed = 18, .batch = 4, .heads_q = 25, .heads_kv = 25, .sq = 512, .sk = 512, .d = d, .dv = d});
+    cases.push_back(cases.back());
+    cases.back().causal = true;
+  }
+  GpuLane lane;
+  for (const std::string& kernel : gpu_kernels()) {
+    for (Case& c : cases) {
+      c.dtype = DType::bf16;
+      const Data data(c);
+      GpuCase on_gpu(data, lane);
+      if (kernel == "standard" || !on_gpu.refusal(kernel).empty()) continue;
+      for (const bool deterministic : {true, false}) {
+        GpuPasses passes(on_gpu, lane, {.kernel = kernel, .deterministic = deterministic});
+        Bytes first;
+        for (int i = 0; i < calls; ++i) {
+          if (i % 5 == 0) passes.poison();
+          passes.launch();
+          if (i == 0) first = passes.outputs();
+        }
+        EXPECT_EQ(first_difference(first, passes.outputs(), deterministic), "") << kernel << ": " << describe(c);
+      }
+    }
+  }
+}
+
 TEST_F(GpuContract, ThreadsOnStreamsOfTheirOwn) {
   for (const std::string& kernel : gpu_kernels()) {
     auto cases = contract_shapes();
