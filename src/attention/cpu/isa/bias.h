@@ -38,6 +38,12 @@ void add_bias(const ScoreOptions& options, const Lanes& lanes, F32 scale, int ke
   }
 }
 
+inline bool has_rows(float* const* rows, int count) {
+  bool any = false;
+  for (int i = 0; i < count; ++i) any |= rows[i] != nullptr;
+  return any;
+}
+
 // Whether the lanes' rows of the gradient are all there and none is another's.
 inline bool rows_apart(float* const* rows, int count) {
   bool apart = rows[0] != nullptr;
@@ -52,6 +58,7 @@ void add_to_bias_gradient(const Lanes& lanes, int key_begin, int first, int last
   for (int lane = 0; lane < lanes.count; lane += kLanes) {
     const int count = lanes.count - lane < kLanes ? lanes.count - lane : kLanes;
     float* const* const rows = lanes.dbias + lane;
+    if (!has_rows(rows, count)) continue;
     const bool apart = rows_apart(rows, count);
     for (int r = first; r < last; r += kLanes) {
       const int key = key_begin + r, keys = last - r < kLanes ? last - r : kLanes;
