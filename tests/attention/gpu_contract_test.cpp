@@ -6,10 +6,12 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <thread>
 
+#include "core/half.h"
 #include "device/device_info.h"
 #include "device/gpu_allocator.h"
 #include "support/compare.h"
@@ -98,6 +100,21 @@ std::string first_difference(const Bytes& a, const Bytes& b, bool deterministic 
   return "";
 }
 
+// How many bf16 elements differ by more than sums in another order do.
+std::size_t count_apart(const std::vector<char>& a, const std::vector<char>& b) {
+  const auto at = [](const std::vector<char>& bytes, std::size_t element) {
+    std::uint16_t bits;
+    std::memcpy(&bits, &bytes[2 * element], sizeof(bits));
+    return bf16_to_float(bits);
+  };
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < a.size() / 2; ++i) {
+    const float one = at(a, i), other = at(b, i);
+    count += !(std::abs(one - other) <= 0.02f * std::abs(one) + 0.005f);
+  }
+  return count;
+}
+
 TEST_F(GpuContract, RepeatsBitByBit) {
   const auto repeats = static_cast<int>(number_from("STROBE_TEST_REPEATS", 250));
   for (const bool deterministic : {true, false}) {
@@ -153,11 +170,16 @@ TEST_F(GpuContract, ThousandsOfCallsOnAFullGpuEnd) {
         GpuPasses passes(on_gpu, lane, {.kernel = kernel, .deterministic = deterministic});
         Bytes first;
         for (int i = 0; i < calls; ++i) {
-          if (i % 5 == 0) passes.poison();
+          const bool looks = i % 100 == 0 || i + 1 == calls;
+          if (looks || i % 5 == 0) passes.poison();
           passes.launch();
-          if (i == 0) first = passes.outputs();
+          if (!looks) continue;
+          const Bytes outputs = passes.outputs();
+          if (i == 0) first = outputs;
+          ASSERT_EQ(first_difference(first, outputs, deterministic), "") << kernel << ": " << describe(c) << ", " << i;
+          // One that was rounded too early lacks whole tiles of keys.
+          ASSERT_EQ(count_apart(first.at("dQ"), outputs.at("dQ")), 0u) << kernel << ": " << describe(c) << ", " << i;
         }
-        EXPECT_EQ(first_difference(first, passes.outputs(), deterministic), "") << kernel << ": " << describe(c);
       }
     }
   }

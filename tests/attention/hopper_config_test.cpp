@@ -95,6 +95,8 @@ TEST(HopperConfig, SectionsAreAsManyHeadsAsFitAndAlike) {
   EXPECT_EQ(section_heads(7, 5000, 1000), 1) << "not even one fits";
   EXPECT_EQ(section_heads(10, 100, 1000), 10);
   EXPECT_EQ(section_heads(11, 100, 1000), 6) << "10 and 1 would leave blocks idle";
+  EXPECT_EQ(section_heads(15, 100, 1000), 8) << "and 7";
+  EXPECT_EQ(section_heads(7, 100, 300), 3) << "and 3 and 1: 2 would be a third fewer";
   EXPECT_EQ(section_heads(101, 100, 1000), 8) << "ten of 10, and 1 at the end";
   for (std::int64_t heads = 1; heads < 200; ++heads) {
     const std::int64_t section = section_heads(heads, 10, 1000), last = heads - (heads - 1) / section * section;

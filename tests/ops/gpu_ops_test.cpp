@@ -99,7 +99,8 @@ TEST_F(GpuOps, Rope) {
   for (const DType dtype : kTypes) {
     for (const std::int64_t head_dim : {2, 6, 64, 80}) {
       for (const bool in_wider_rows : {false, true}) {
-        const std::int64_t heads = 4, tokens = 37, context = 19;
+        // More tokens than a grid has rows, once.
+        const std::int64_t heads = 4, tokens = head_dim == 2 ? 70'000 : 37, context = 19;
         const std::int64_t stride = in_wider_rows ? 6 * head_dim : 0;
         const auto count = static_cast<std::size_t>(tokens * (in_wider_rows ? 6 : 4) * head_dim);
         const ops::Rope shape{tokens, heads, head_dim, context, 2, stride, dtype};
@@ -121,7 +122,7 @@ TEST_F(GpuOps, Rope) {
 TEST_F(GpuOps, Swiglu) {
   const Gpu gpu;
   for (const DType dtype : kTypes) {
-    for (const auto& [rows, width, skip] : kSizes) {
+    for (const auto& [rows, width, skip] : sizes_with_many_rows()) {
       const ops::Swiglu shape{rows, width, dtype};
       const auto count = static_cast<std::size_t>(rows * width);
       Values ab(dtype, normal_values(2 * count, 1)), y(dtype, count), ab_gpu = ab, y_gpu = y;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "ops/differences.h"
@@ -45,6 +46,13 @@ inline constexpr Size kSizes[] = {{1, 1, 0},    {1, 768, 0},  {37, 131, 0}, {33,
                                   {700, 24, 0}, {5, 7, 0},    {5, 8, 0},    {6, 1608, 0},  {7, 512, 1},
                                   {3, 513, 0},  {4, 2048, 0}, {3, 2056, 0}, {5, 2560, 0},  {2, 4096, 0},
                                   {2, 4104, 0}, {3, 6400, 0}, {1, 6400, 1}, {2, 12032, 0}, {3, 13000, 0}};
+
+// And one with more rows than a grid has: blocks take several.
+inline std::vector<Size> sizes_with_many_rows() {
+  std::vector<Size> all(std::begin(kSizes), std::end(kSizes));
+  all.push_back({65'540, 8, 0});
+  return all;
+}
 
 inline std::vector<float> floats(std::size_t count, unsigned seed) {
   const std::vector<double> values = normal_values(count, seed);

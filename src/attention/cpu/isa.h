@@ -62,7 +62,7 @@ struct Lanes {
   std::int32_t diagonal[kMaxLanes];  // i + offset
   float slope[kMaxLanes];            // ALiBi
   const void* bias[kMaxLanes];       // first key's bias of the row
-  float* dbias[kMaxLanes];           // backward, optional; distinct lanes may share one
+  float* dbias[kMaxLanes];           // backward: of every lane, or null for all; distinct lanes may share one
 };
 
 // How q.k becomes a logit; the same for all rows of a problem.

@@ -5,7 +5,7 @@
 namespace strobe::ops::cuda {
 namespace {
 
-TEST(RowGrid, CoversEveryVectorOfEveryRow) {
+TEST(RowGrid, CoversEveryVectorOfARow) {
   for (const std::int64_t rows : {1, 5, 2048, 65535, 65536, 1'000'000}) {
     for (std::int64_t vectors = 1; vectors < 3000; ++vectors) {
       const RowGrid grid = row_grid(rows, vectors);

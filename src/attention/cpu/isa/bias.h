@@ -38,15 +38,9 @@ void add_bias(const ScoreOptions& options, const Lanes& lanes, F32 scale, int ke
   }
 }
 
-inline bool has_rows(float* const* rows, int count) {
-  bool any = false;
-  for (int i = 0; i < count; ++i) any |= rows[i] != nullptr;
-  return any;
-}
-
-// Whether the lanes' rows of the gradient are all there and none is another's.
+// Whether none of the lanes' rows of the gradient is another's.
 inline bool rows_apart(float* const* rows, int count) {
-  bool apart = rows[0] != nullptr;
+  bool apart = true;
   for (int i = 1; i < count; ++i) apart &= rows[i - 1] < rows[i];
   return apart;
 }
@@ -55,10 +49,10 @@ inline bool rows_apart(float* const* rows, int count) {
 template <class Engine>
 void add_to_bias_gradient(const Lanes& lanes, int key_begin, int first, int last, const float* tile) {
   constexpr int kN = Engine::kN;
+  if (!lanes.dbias[0]) return;
   for (int lane = 0; lane < lanes.count; lane += kLanes) {
     const int count = lanes.count - lane < kLanes ? lanes.count - lane : kLanes;
     float* const* const rows = lanes.dbias + lane;
-    if (!has_rows(rows, count)) continue;
     const bool apart = rows_apart(rows, count);
     for (int r = first; r < last; r += kLanes) {
       const int key = key_begin + r, keys = last - r < kLanes ? last - r : kLanes;
@@ -74,7 +68,7 @@ void add_to_bias_gradient(const Lanes& lanes, int key_begin, int first, int last
       }
       for (int i = 0; i < count; ++i) {
         const int from = clamp(lanes.lo[lane + i] - key, 0, keys), to = clamp(lanes.hi[lane + i] - key, 0, keys);
-        for (int at = from; rows[i] && at < to; ++at) rows[i][key + at] += square[i][at];
+        for (int at = from; at < to; ++at) rows[i][key + at] += square[i][at];
       }
     }
   }

@@ -6,8 +6,8 @@
 
 namespace strobe::cuda::sm90 {
 
-// As many as fit `section_bytes`, or a few less where the last section would be less than half of the others: its
-// tiles, long ones among them, would begin when most blocks have nothing left to do.
+// As many as fit `section_bytes`, cut alike, and up to a quarter fewer where the last section would be less than half
+// of the others: its tiles, long ones among them, would begin when most blocks have nothing left to do.
 constexpr std::int64_t section_heads(std::int64_t heads, std::int64_t bytes_a_head, std::int64_t section_bytes) {
   if (heads < 1) return 1;
   const std::int64_t most = std::clamp<std::int64_t>(section_bytes / std::max<std::int64_t>(1, bytes_a_head), 1, heads);

@@ -20,7 +20,7 @@ struct SpreadArgs {
   BackwardArgs backward;
   int row_groups, key_groups;  // of the longest sequence, each a warp's
   int most;                    // powers of two between the largest of a group and the largest of a chunk
-  bool any_lse;                // tf32 shows more than a large LSE does
+  bool looks_at_lse;           // not with tf32, which rounds by more than a large LSE shows
 };
 
 // A group of rows of a tensor, from `first` on; `used` of them matter. A chunk of zeros has no size.
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kSpreadWarps* kWarpLanes) spread_kernel(const 
   };
   const bool a = differ(is_rows ? p.q : p.k, p.d), c = differ(is_rows ? p.d_o : p.v, p.dv_dim);
   const int row = first + lane_index();
-  const bool large = is_rows && !args.any_lse && lane_index() < kGroupRows && row >= used.lo && row < used.hi &&
+  const bool large = is_rows && args.looks_at_lse && lane_index() < kGroupRows && row >= used.lo && row < used.hi &&
                      is_large_lse(p.lse[lse_index(p, sequence, static_cast<int>(b), head, row)]);
   if (a || c || large) *args.backward.spread = 1;  // whoever writes, writes this
 }
@@ -74,7 +74,7 @@ void launch_spread(const BackwardLaunch& launch) {
   const Params& p = launch.args.params;
   const auto groups = [](std::int64_t rows) { return static_cast<int>((rows + kGroupRows - 1) / kGroupRows); };
   const SpreadArgs args{launch.args, groups(p.max_q), groups(p.max_k), kept_powers(launch.config.parts),
-                        launch.config.parts == Parts::rounded};
+                        launch.config.parts != Parts::rounded};
   const std::int64_t warps =
       std::int64_t{p.batch} * p.heads_q * args.row_groups + std::int64_t{p.batch} * p.heads_kv * args.key_groups;
   launch_kernel(spread_kernel,

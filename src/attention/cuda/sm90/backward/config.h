@@ -1,7 +1,6 @@
-// Tiles of the Hopper backward: pure functions of the problem and the card, for kernel, launch, explain and tests.
+// Tiles of the Hopper backward: pure functions of the head dimension, for kernel, launch, explain and tests.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 

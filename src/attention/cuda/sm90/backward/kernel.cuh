@@ -78,8 +78,8 @@ struct BackwardConsumer {
     if (consumer_thread() == 0) count_up(keys_done_of(args, work.b, work.head));
   }
 
-  // The warp that loads must not wait here in the place of these: a thread that asks without pause seems to keep fences
-  // of others on its multiprocessor from ending, among them the one before this block's own count.
+  // Waited for here, where nothing else is left to do: a wait in the warp that loads, beside consumers that still had
+  // keys to add, hung one call in hundreds.
   __device__ __forceinline__ void round(const RowTile& place) const {
     if (consumer_thread() == 0) {
       await_count(keys_done_of(args, place.b, place.head / args.params.group),

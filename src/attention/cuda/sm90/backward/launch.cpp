@@ -1,8 +1,6 @@
 // Workspace of a Hopper backward.
 #include "attention/cuda/sm90/backward/launch.h"
 
-#include <algorithm>
-
 #include "attention/cuda/sm90/sections.h"
 #include "attention/cuda/sm90/tensor_map.h"
 

@@ -1,5 +1,5 @@
-// Starts the Hopper backward: rows first, then tiles of keys, then dQ rounded (d64.cu, d128.cu, d256.cu by padded head
-// dimension).
+// Starts the Hopper backward: rows first, then tiles of keys and, by the same blocks, dQ rounded (d64.cu, d128.cu,
+// d256.cu by padded head dimension).
 #pragma once
 
 #include <cstddef>

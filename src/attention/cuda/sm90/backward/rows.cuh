@@ -10,7 +10,6 @@
 #include "attention/cuda/sm90/backward/memory.cuh"
 #include "attention/cuda/sm90/backward/work.cuh"
 #include "attention/cuda/sm90/device/store.cuh"
-#include "attention/cuda/sm90/start_kernel.cuh"
 
 namespace strobe::cuda::sm90 {
 

@@ -1,6 +1,6 @@
 // What a block of the Hopper backward does next: tiles of keys are taken by tickets, so that blocks that are done
-// early take more, and so that with `deterministic` a tile only ever waits for tiles that were taken before it. Where
-// dQ is rounded by the same kernel, tiles of rows come after all tiles of keys, and wait for them likewise.
+// early take more, and so that with `deterministic` a tile only ever waits for tiles that were taken before it. In 16
+// bits tiles of rows, whose dQ is rounded, come after all tiles of keys, and wait for them likewise.
 #pragma once
 
 #include "attention/cuda/device/dq_tiles.cuh"

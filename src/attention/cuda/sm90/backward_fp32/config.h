@@ -2,7 +2,6 @@
 // element is held as two fp16 parts of itself times a power of two (device/parts.h).
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
