@@ -1,7 +1,6 @@
 // `strobe lm train`: flags to settings, then step by step with a line each, checkpoints, tests and a text at the end.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "cli/commands.h"
 #include "cli/lm_ranks.h"
 #include "comm/agreement.h"
