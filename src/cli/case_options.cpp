@@ -5,11 +5,11 @@
 #include <limits>
 
 #include "bench/implementation.h"
+#include "cli/threads.h"
 #include "core/fail.h"
 #include "core/printable.h"
 #include "device/device_info.h"
 #include "device/gpu_facts.h"
-#include "device/host/thread_pool.h"
 
 namespace strobe::cli {
 namespace {
@@ -169,12 +169,7 @@ void add_case_options(OptionTable& table, CaseOptions& options) {
              .placeholder = "cpu|cuda",
              .help = "default: cuda where there is a GPU",
              .apply = [&](auto flag, auto value) { options.device = parse_device(flag, value); }});
-  table.add({.name = "threads",
-             .placeholder = "N",
-             .help = "default: all cores of this process",
-             .apply = [&](auto flag, auto value) {
-               options.threads = static_cast<int>(parse_integer(flag, value, 1, kMaxThreads));
-             }});
+  table.add(make_threads_option("of the CPU", options.threads));
 }
 
 std::string place_of(const bench::Case& one) {
@@ -283,7 +278,7 @@ Cases cases_of(const CaseOptions& options) {
                          .alignment = options.alignment,
                          .window = options.window,
                          .passes = options.passes,
-                         .threads = options.threads.value_or(std::min(available_cores(), kMaxThreads)),
+                         .threads = threads_of(options.threads),
                          .device = device,
                          .cache = options.cache,
                          .options = scores,

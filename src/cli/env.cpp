@@ -1,14 +1,15 @@
 // `strobe env`: what this machine is and what it was just measured to do.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "bench/ceilings.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/threads.h"
 #include "core/text_table.h"
 #include "device/host/thread_pool.h"
 
@@ -172,16 +173,11 @@ std::string environment_text(const Json& environment, const std::string& load) {
 int run_env(Arguments arguments) {
   bool json = false;
   bool quick = false;
-  int threads = std::min(available_cores(), kMaxThreads);
+  std::optional<int> threads;
   OptionTable table;
   table.add(
       {.name = "json", .takes = Takes::nothing, .help = "the same as JSON", .apply = [&](auto, auto) { json = true; }});
-  table.add({.name = "threads",
-             .placeholder = "N",
-             .help = "for the measured rates; default: all cores of this process",
-             .apply = [&](auto flag, auto value) {
-               threads = static_cast<int>(parse_integer(flag, value, 1, kMaxThreads));
-             }});
+  table.add(make_threads_option("for the measured rates", threads));
   table.add({.name = "quick", .takes = Takes::nothing, .help = "measure nothing", .apply = [&](auto, auto) {
                quick = true;
              }});
@@ -191,7 +187,7 @@ int run_env(Arguments arguments) {
   }
   const std::string load = load_text();
   const bench::Depth depth = quick ? bench::Depth::none : bench::Depth::full;
-  Json environment = bench::full_environment(bench::measure_ceilings(threads, bench::kAllTypes, depth));
+  Json environment = bench::full_environment(bench::measure_ceilings(threads_of(threads), bench::kAllTypes, depth));
   if (!environment.at("gpu").at("gpus").as_array().empty()) {
     environment.set("gpu_ceilings", bench::gpu_ceilings_json(bench::measure_gpu_ceilings(bench::kAllTypes, depth)));
   }

@@ -11,6 +11,7 @@
 #include "cli/lm_bench_options.h"
 #include "cli/lm_bench_ranks.h"
 #include "cli/lm_ranks.h"
+#include "cli/threads.h"
 #include "core/atomic_file.h"
 #include "core/fail.h"
 #include "core/text_table.h"
@@ -62,7 +63,7 @@ Ceilings measure_ceilings(const LmBenchOptions& options) {
   const bench::Ceilings ceilings =
       options.device == Device::cuda
           ? bench::measure_gpu_ceilings(types, needs_tf32 ? bench::Depth::full : bench::Depth::brief)
-          : bench::measure_ceilings(options.threads, types, bench::Depth::brief);
+          : bench::measure_ceilings(threads_of(options.threads), types, bench::Depth::brief);
   for (const lm::Precision precision : options.precisions) {
     const auto rate = precision == lm::Precision::tf32 ? ceilings.tf32 : ceilings.product(dtype_of(precision));
     if (rate) found[precision] = *rate;

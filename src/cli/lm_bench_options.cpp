@@ -7,9 +7,9 @@
 #include "cli/case_options.h"
 #include "cli/lm_ranks.h"
 #include "cli/lm_shape_options.h"
+#include "cli/threads.h"
 #include "core/fail.h"
 #include "device/gpu_facts.h"
-#include "device/host/thread_pool.h"
 
 namespace strobe::cli {
 namespace {
@@ -66,7 +66,6 @@ void add_rank_options(OptionTable& table, LmBenchOptions& options) {
 LmBenchOptions default_lm_bench_options() {
   LmBenchOptions options;
   options.device = current_gpu().reason.empty() ? Device::cuda : Device::cpu;
-  options.threads = default_threads();
   return options;
 }
 
@@ -113,12 +112,7 @@ void add_lm_cell_options(OptionTable& table, LmBenchOptions& options) {
              .placeholder = "cpu|cuda",
              .help = "default: cuda where there is a GPU",
              .apply = [&](auto flag, auto value) { options.device = parse_device(flag, value); }});
-  table.add({.name = "threads",
-             .placeholder = "N",
-             .help = "of the CPU; default: all cores of this process",
-             .apply = [&](auto flag, auto value) {
-               options.threads = static_cast<int>(parse_integer(flag, value, 1, kMaxThreads));
-             }});
+  table.add(make_threads_option("of the CPU", options.threads));
 }
 
 Option make_warmup_option(LmBenchOptions& options) {
@@ -170,6 +164,7 @@ std::string title_of(const LmBenchCell& cell) {
 }
 
 std::vector<LmBenchCell> lm_bench_cells(const LmBenchOptions& options) {
+  const int threads = threads_of(options.threads);
   std::vector<LmBenchCell> cells;
   for (const std::string& size : options.sizes) {
     lm::ModelShape shape = lm::shape_of(size);
@@ -190,8 +185,7 @@ std::vector<LmBenchCell> lm_bench_cells(const LmBenchOptions& options) {
                 .steps = options.steps,
                 .attention = options.attention,
                 .clip = options.clip,
-                .place = {
-                    .device = options.device, .threads = options.threads, .deterministic = options.deterministic}};
+                .place = {.device = options.device, .threads = threads, .deterministic = options.deterministic}};
             one.shape.context = context;
             lm::check(one.shape);
             for (const lm::Recompute recompute : options.recomputes) {

@@ -19,7 +19,8 @@ struct LmBenchOptions {
   std::vector<std::int64_t> batches = {4}, warmups = {5};
   std::vector<lm::Precision> precisions = {lm::Precision::fp32};
   lm::BenchPass pass = lm::BenchPass::step;
-  int steps = 10, threads = 1;
+  int steps = 10;
+  std::optional<int> threads;
   std::string attention;
   std::vector<lm::Recompute> recomputes = {lm::Recompute::none};
   bool deterministic = true, quick = false;
@@ -32,7 +33,7 @@ struct LmBenchOptions {
   std::string output = "lm_bench_result.json";
 };
 
-// As the command begins: on a GPU where there is one, with all cores.
+// As the command begins: on a GPU where there is one.
 LmBenchOptions default_lm_bench_options();
 
 // What is run and where: size, arch, context, batch, precision, attention, recompute, deterministic, device, threads.

@@ -4,14 +4,12 @@
 #include <fmt/ranges.h>
 #include <stdlib.h>
 
-#include <algorithm>
 #include <vector>
 
 #include "comm/engine.h"
 #include "core/fail.h"
 #include "device/device_info.h"
 #include "device/gpu_facts.h"
-#include "device/host/thread_pool.h"
 #include "measure/environment.h"
 
 namespace strobe::cli {
@@ -31,12 +29,6 @@ std::vector<std::string> strategies_with_buckets() {
 
 std::int64_t parse_bucket(std::string_view flag, std::string_view value) {
   return static_cast<std::int64_t>(1e6 * parse_number(flag, value, kLeastMegabytes, kMostMegabytes));
-}
-
-int default_threads() {
-  const char* const said = getenv("STROBE_THREADS");
-  if (said) return static_cast<int>(parse_integer("STROBE_THREADS", said, 1, kMaxThreads));
-  return std::min(available_cores(), kMaxThreads);
 }
 
 Option make_engine_option(comm::EngineKind& engine) {

@@ -25,9 +25,6 @@ struct ExchangeFlags {
   comm::EngineKind engine = comm::EngineKind::automatic;
 };
 
-// What --threads is unless said: STROBE_THREADS, or the cores. Throws Error(invalid_argument) where that is no number.
-int default_threads();
-
 // --engine NAME.
 Option make_engine_option(comm::EngineKind& engine);
 

@@ -1,7 +1,6 @@
 // `strobe lm sample`: text from a checkpoint.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -10,9 +9,9 @@
 #include "cli/lm_shape_options.h"
 #include "cli/lm_text.h"
 #include "cli/options.h"
+#include "cli/threads.h"
 #include "core/fail.h"
 #include "core/printable.h"
-#include "device/host/thread_pool.h"
 #include "lm/checkpoint.h"
 #include "lm/checkpoint_folder.h"
 #include "lm/sampler.h"
@@ -41,7 +40,7 @@ int run_lm_sample(Arguments arguments) {
   lm::SampleOptions options;
   std::string path, prompt;
   std::optional<lm::Architecture> architecture;
-  int threads = std::min(available_cores(), kMaxThreads);
+  std::optional<int> threads;
   OptionTable table;
   table.add({.name = "checkpoint",
              .placeholder = "FILE|DIR",
@@ -70,12 +69,7 @@ int run_lm_sample(Arguments arguments) {
              .apply = [&](auto flag, auto value) {
                options.seed = static_cast<std::uint64_t>(parse_integer(flag, value, 0, INT64_MAX));
              }});
-  table.add({.name = "threads",
-             .placeholder = "N",
-             .help = "of the CPU; default: all cores",
-             .apply = [&](auto flag, auto value) {
-               threads = static_cast<int>(parse_integer(flag, value, 1, kMaxThreads));
-             }});
+  table.add(make_threads_option("of the CPU", threads));
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(kLmSampleIntroduction + table.help());
     return kFine;
@@ -90,7 +84,7 @@ int run_lm_sample(Arguments arguments) {
   const lm::DataFormat format = settings.data.format;
   if (prompt.empty()) prompt = format == lm::DataFormat::text ? "\n" : "0";
   std::vector<std::int32_t> tokens = tokens_of(prompt, format, settings.shape.vocabulary);
-  lm::Decoder decoder(settings.shape, checkpoint->state(lm::State::values), threads);
+  lm::Decoder decoder(settings.shape, checkpoint->state(lm::State::values), threads_of(threads));
   const std::vector<std::int32_t> drawn = lm::sample(decoder, tokens, options);
   tokens.insert(tokens.end(), drawn.begin(), drawn.end());
   print(text_of(tokens, format));

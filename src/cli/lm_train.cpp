@@ -12,6 +12,7 @@
 #include "cli/lm_train_options.h"
 #include "cli/lm_train_run.h"
 #include "cli/lm_verify.h"
+#include "cli/threads.h"
 #include "core/counted.h"
 #include "core/fail.h"
 #include "core/signals.h"
@@ -134,6 +135,7 @@ int run_lm_train(Arguments arguments) {
   }
   check_flags(flags);
   if (flags.verify) return run_lm_verify(flags);
+  const int threads = threads_of(flags.threads);
   const std::unique_ptr<comm::Communicator> ranks =
       flags.exchange.strategy.empty() ? nullptr : join_ranks("lm train", flags.exchange.engine);
   const lm::TokenFile data(flags.data, lm::data_format(flags.data_format, flags.data), "--data");
@@ -141,7 +143,6 @@ int run_lm_train(Arguments arguments) {
   const lm::Settings& settings = begin.settings;
   if (ranks)
     check_on_ranks(settings.device, settings.precision, flags.exchange.engine);  // a checkpoint may name others
-  const int threads = flags.threads > 0 ? flags.threads : default_threads();
   if (ranks) take_gpu(*ranks, settings.device);
   lm::Trainer trainer(settings, data, make_learner(settings, flags, threads, ranks.get()));
   if (begin.progress) {

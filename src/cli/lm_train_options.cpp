@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "cli/case_options.h"
+#include "cli/threads.h"
 #include "core/counted.h"
 #include "core/fail.h"
 #include "core/printable.h"
 #include "device/gpu_facts.h"
-#include "device/host/thread_pool.h"
 #include "lm/checkpoint_folder.h"
 
 namespace strobe::cli {
@@ -155,12 +155,7 @@ void add_train_options(OptionTable& table, TrainFlags& flags) {
   count("checkpoint-every", "steps between two checkpoints, 0: the last alone; default 500", 0, flags.checkpoint_every);
   count("keep", "newest checkpoints that stay, 0: all; default 3", 0, flags.keep);
   add_bits(table, flags);
-  table.add({.name = "threads",
-             .placeholder = "N",
-             .help = "of the CPU; the bits do not depend on it; default: all cores",
-             .apply = [&](auto flag, auto value) {
-               flags.threads = static_cast<int>(parse_integer(flag, value, 1, kMaxThreads));
-             }});
+  table.add(make_threads_option("of the CPU; the bits do not depend on it", flags.threads));
   table.add({.name = "recompute",
              .placeholder = "none|attention|block",
              .help = "what the backward makes again, to keep less; the bits do not depend on it; default none",

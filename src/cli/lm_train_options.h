@@ -35,7 +35,7 @@ struct TrainFlags {
   std::int64_t resume_step;                                                                  // lm::kNewest, unless said
   std::optional<std::int64_t> checkpoint_every, keep, validation_every, validation_batches;  // lm::Upkeep
   std::int64_t sample_tokens = 128;
-  int threads = 0;  // 0: all cores
+  std::optional<int> threads;
   lm::Recompute recompute = lm::Recompute::none;
   bool quick = false;
   ExchangeFlags exchange;

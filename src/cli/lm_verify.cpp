@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/lm_ranks.h"
+#include "cli/threads.h"
 #include "comm/agreement.h"
 #include "core/counted.h"
 #include "core/fail.h"
@@ -75,6 +76,7 @@ void check_verify_flags(const TrainFlags& flags) {
 int run_lm_verify(const TrainFlags& flags) {
   check_verify_flags(flags);
   const lm::ParallelOptions exchange = exchange_from(flags.exchange);
+  const int threads = threads_of(flags.threads);
   const std::unique_ptr<comm::Communicator> ranks = join_ranks("lm train --verify", flags.exchange.engine);
   const lm::TokenFile data(flags.data, lm::data_format(flags.data_format, flags.data), "--data");
   const lm::DataIdentity identity = lm::identity_of(data);
@@ -84,7 +86,6 @@ int run_lm_verify(const TrainFlags& flags) {
   const lm::Settings settings = settings_from(few, identity);
   data.check_vocabulary(settings.shape.vocabulary);
   take_gpu(*ranks, settings.device);
-  const int threads = flags.threads > 0 ? flags.threads : default_threads();
   const lm::Verification verifications[] = {
       lm::verify_language_model(*ranks, settings, data, {.threads = threads, .recompute = flags.recompute}, exchange),
       lm::verify_toy_mlp(*ranks, settings.steps, exchange)};

@@ -8,6 +8,7 @@
 #include "cli/plan_machine.h"
 #include "cli/plan_options.h"
 #include "cli/row_documents.h"
+#include "cli/threads.h"
 #include "core/atomic_file.h"
 #include "core/counted.h"
 #include "core/fail.h"
@@ -33,7 +34,8 @@ constexpr const char* kPlanIntroduction =
 // Of a device that is here all that one operation takes; of one that is not, what products take on any GPU.
 std::size_t workspace_of(const PlanOptions& options, lm::BenchCase one) {
   if (options.machine.name != "here") return ops::kWorkspaceBytes;
-  one.place = {.device = current_gpu().reason.empty() ? Device::cuda : Device::cpu, .threads = options.machine.threads};
+  one.place = {.device = current_gpu().reason.empty() ? Device::cuda : Device::cpu,
+               .threads = threads_of(options.machine.threads)};
   return lm::predicted_workspace(one);
 }
 
@@ -150,7 +152,7 @@ void tell(const std::string& output, AtomicFile& file, const std::vector<Json>& 
 }  // namespace
 
 int run_plan(Arguments arguments) {
-  PlanOptions options = default_plan_options();
+  PlanOptions options;
   const OptionTable table = plan_option_table(options);
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(kPlanIntroduction + table.help());

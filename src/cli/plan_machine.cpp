@@ -7,6 +7,7 @@
 #include "bench/ceilings.h"
 #include "cli/plan_rows.h"
 #include "cli/plan_steps.h"
+#include "cli/threads.h"
 #include "core/fail.h"
 #include "core/short_number.h"
 #include "core/statistics.h"
@@ -52,14 +53,15 @@ Peak measure_here(const MachineFlags& flags, lm::Precision precision, lm::Machin
   }
   const bench::Ceilings ceilings =
       on_gpu ? bench::measure_gpu_ceilings(types, tf32 ? bench::Depth::full : bench::Depth::brief)
-             : bench::measure_ceilings(flags.threads, types, bench::Depth::full);
+             : bench::measure_ceilings(threads_of(flags.threads), types, bench::Depth::full);
   const std::optional<double> product = tf32 ? ceilings.tf32 : ceilings.product(types[0]);
   if (!product || !ceilings.copy) {
     fail(ErrorCode::runtime, "--machine here: {} could not be measured; give --flops and --memory-bandwidth",
          product ? "copying" : "the matrix product");
   }
   machine.memory_bandwidth = *ceilings.copy;
-  return {*product, on_gpu ? "measured on this GPU" : fmt::format("measured here on {} threads", flags.threads)};
+  return {*product,
+          on_gpu ? "measured on this GPU" : fmt::format("measured here on {} threads", threads_of(flags.threads))};
 }
 
 void take_compute(const MachineFlags& flags, lm::Precision precision, PlanMachine& plan) {

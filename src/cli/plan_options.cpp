@@ -7,9 +7,9 @@
 #include <charconv>
 
 #include "cli/lm_bench_options.h"
+#include "cli/threads.h"
 #include "core/fail.h"
 #include "core/printable.h"
-#include "device/host/thread_pool.h"
 #include "lm/plan/machine.h"
 
 namespace strobe::cli {
@@ -92,12 +92,7 @@ void add_machine_options(OptionTable& table, MachineFlags& flags) {
         flags.node);
   number("node-bandwidth", "GB/s", "of a device to other nodes, each way", flags.node_bandwidth);
   number("node-latency", "US", "of a round of messages between nodes", flags.node_latency, 0);
-  table.add({.name = "threads",
-             .placeholder = "N",
-             .help = "of the CPU, where --machine here measures it; default: all cores",
-             .apply = [&](auto flag, auto value) {
-               flags.threads = static_cast<int>(parse_integer(flag, value, 1, kMaxThreads));
-             }});
+  table.add(make_threads_option("of the CPU, where --machine here measures it", flags.threads));
 }
 
 std::vector<std::int64_t> devices_of(const PlanOptions& options) {
@@ -153,12 +148,6 @@ std::vector<lm::Sharding> shardings_of(const PlanOptions& options) {
 }
 
 }  // namespace
-
-PlanOptions default_plan_options() {
-  PlanOptions options;
-  options.machine.threads = std::min(available_cores(), kMaxThreads);
-  return options;
-}
 
 OptionTable plan_option_table(PlanOptions& options) {
   OptionTable table;

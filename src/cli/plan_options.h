@@ -30,7 +30,7 @@ struct MachineFlags {
   std::optional<std::int64_t> ranks;                                       // of the rows in comm; none: the most
   std::optional<double> bandwidth, latency, node_bandwidth, node_latency;  // GB/s, us
   std::optional<std::int64_t> node;                                        // devices of one
-  int threads = 1;
+  std::optional<int> threads;
 };
 
 struct PlanOptions {
@@ -48,7 +48,6 @@ struct PlanOptions {
 
 inline constexpr const char* kPlannedSize = "xl";  // without --size
 
-PlanOptions default_plan_options();
 OptionTable plan_option_table(PlanOptions& options);
 
 // Throws Error(invalid_argument) for a flag that changes nothing beside the others.

@@ -240,6 +240,7 @@ TEST(LmTrain, TakesItsThreadsFromTheEnvironmentUnlessTold) {
   const Program bad = run_program(train + "c", scratch, "STROBE_THREADS=no");
   EXPECT_EQ(bad.code, 2);
   EXPECT_EQ(bad.errors, "strobe: STROBE_THREADS no: not a whole number in the valid range 1..1024\n");
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() / "c"));
 }
 
 }  // namespace
