@@ -165,9 +165,13 @@ int run_bench(Arguments arguments) {
   if (!launch) set_last_words("bench: ended by a signal; nothing was written");
   check_apart("--output", options.output, "--cells", options.cells);
   Output output(options.output);
+  const auto write = [&](const Json& json) {
+    if (!launch) set_last_words("bench: ended by a signal");  // with some or all of it written
+    output.write(json.dump(1) + "\n");
+  };
   if (options.launches > 1) {
     const LaunchedRows launched = run_launches(arguments, options.launches, repeat_command(arguments));
-    if (launched.code == kFine) output.write(launched.rows.dump(1) + "\n");
+    if (launched.code == kFine) write(launched.rows);
     return launched.code;
   }
   output.tell(note_lines(cases.notes));
@@ -204,7 +208,7 @@ int run_bench(Arguments arguments) {
   for (const bench::Row& row : all) json.push_back(row_json(row, record));
   const bool list = options.one.is_list || cases.cases.size() > 1;
   const int code = exit_code(all);
-  if (code == kFine) output.write((list ? json : json.as_array().at(0)).dump(1) + "\n");
+  if (code == kFine) write(list ? json : json.as_array().at(0));
   return code;
 }
 

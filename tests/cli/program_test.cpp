@@ -1,6 +1,8 @@
 // The program end to end: bench writes what the spec says, explain and env print what they promise, signals and
 // closed pipes leave nothing half-written.
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/stat.h>
 
 #include "bench/fake_python.h"
 #include "cli/background.h"
@@ -237,6 +239,24 @@ TEST(Bench, InterruptedItSaysThatNothingWasWritten) {
   EXPECT_EQ(program.wait(), 130);
   EXPECT_EQ(scratch.read("errors"), "strobe: bench: ended by a signal; nothing was written\n");
   EXPECT_EQ(scratch.entries(), 1u);
+}
+
+// A pipe that nobody reads, and that does not hold all that is to be written.
+TEST(Bench, InterruptedWhileItWritesItDoesNotSayThatNothingWas) {
+  for (const std::string launches : {"", " --launches 2"}) {
+    const Scratch scratch;
+    const std::string pipe = scratch.path() / "out.json";
+    ASSERT_EQ(mkfifo(pipe.c_str(), 0666), 0);
+    pollfd reader{.fd = open(pipe.c_str(), O_RDONLY | O_NONBLOCK), .events = POLLIN, .revents = 0};
+    ASSERT_GT(fcntl(reader.fd, F_SETPIPE_SZ, 4096), 0);
+    Background program(small("--causal=both --output out.json") + launches, scratch, "errors");
+    ASSERT_EQ(poll(&reader, 1, 60'000), 1);
+    program.send(SIGINT);
+    EXPECT_EQ(program.wait(), 130);
+    const std::string errors = scratch.read("errors");
+    EXPECT_TRUE(errors.ends_with("strobe: bench: ended by a signal\n")) << errors;
+    close(reader.fd);
+  }
 }
 
 TEST(Explain, PrintsVerdictsWorkAndMemory) {
