@@ -41,10 +41,12 @@ void RowFile::write(std::string_view lines) {
     if (!fine) fail(ErrorCode::runtime, "{}: cannot be written: {}", path_, std::strerror(errno));
   };
   if (descriptor_ < 0) {
-    if (begin_ == Begin::anew) remove_documents(path_, title_);
-    const int begin = begin_ == Begin::at_the_end ? O_APPEND : O_TRUNC;
-    descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | begin, 0666);
+    descriptor_ = open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     check(descriptor_ >= 0);
+    if (begin_ == Begin::anew) {
+      remove_documents(path_, title_);
+      check(ftruncate(descriptor_, 0) == 0 || errno == EINVAL);  // of what is no plain file
+    }
   }
   errno = write_all(descriptor_, lines);
   check(errno == 0);

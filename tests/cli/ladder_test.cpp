@@ -92,6 +92,21 @@ TEST(LadderCommand, InterruptedItSaysWhereItsRowsAreAndMixesNoFiles) {
   EXPECT_EQ(run_program("ladder --input out.jsonl", scratch).code, 0);
 }
 
+// A program that runs is not to be written, whoever asks.
+TEST(LadderCommand, WhereTheFileCannotBeOpenedEarlierDocumentsStay) {
+  const Scratch scratch;
+  put_earlier_ladder(scratch);
+  const Program program = run_command(
+      "rm out.jsonl && cp \"$(command -v sleep)\" out.jsonl && { ./out.jsonl 60 & "
+      "until cmp -s /proc/$!/exe out.jsonl; do sleep 0.01; done; '" STROBE_PROGRAM
+      "' ladder --case 1,128,32 --repeats 1 --rungs cpu-library --output out.jsonl; code=$?; kill $!; exit $code; }",
+      scratch);
+  EXPECT_EQ(program.code, 3) << program.errors;
+  EXPECT_EQ(program.errors, "strobe: out.jsonl: cannot be written: Text file busy\n");
+  EXPECT_EQ(scratch.read("out.svg"), "<svg/>");
+  EXPECT_EQ(scratch.entries(), 3u);
+}
+
 TEST(LadderCommand, WhereNothingCanBeRunEarlierFilesStay) {
   const Scratch scratch;
   put_earlier_ladder(scratch);
