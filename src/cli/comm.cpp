@@ -85,8 +85,9 @@ int measure(const CommOptions& options, const comm::World& world, const std::str
       if (result.status == "refused") {
         file->add_refused(row.dump());
       } else {
-        if (tells) set_last_words("comm: " + ended_with_rows(options.output));
+        const bool begins = file->rows() == 0;
         file->add(row.dump());
+        if (tells && begins) set_last_words("comm: " + ended_with_rows(options.output));
       }
       rows.push_back(std::move(row));
       show_progress(fmt::format("{} ranks, {} of {}: {}", communicator.size(), comm::name_of(kind),

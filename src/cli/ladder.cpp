@@ -69,8 +69,9 @@ std::vector<Json> run_lab(const std::vector<std::string>& command, RowFile& file
     if (row.at("status").as_string() == "refused") {
       file.add_refused(line);
     } else {
-      set_last_words("ladder: " + ended_with_rows(output));
+      const bool begins = file.rows() == 0;
       file.add(line);
+      if (begins) set_last_words("ladder: " + ended_with_rows(output));
     }
     const Json* rung = row.find("rung");
     show_progress(fmt::format("{} {}: {}", row.at("kind").as_string(), rung ? rung->as_string() : "",
