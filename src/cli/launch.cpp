@@ -111,8 +111,8 @@ int run_launch(Arguments arguments) {
     if (end.signal)
       complain(
           fmt::format("launch: ended by signal {} ({}), passed on to the ranks", end.signal, strsignal(end.signal)));
-    if (end.why.empty() || end.signal) return end.code;
-    const bool again = is_worth_a_restart(end) && options.job.restarts < options.max_restarts;
+    if (end.why.empty()) return end.code;
+    const bool again = !end.signal && is_worth_a_restart(end) && options.job.restarts < options.max_restarts;
     complain(
         fmt::format("launch: {}{}", end.why,
                     again ? fmt::format("; restart {} of {}", options.job.restarts + 1, options.max_restarts) : ""));

@@ -105,9 +105,13 @@ class RunningJob {
       if (mpirun_ < 0 && std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.pid == 0; }))
         break;
     }
+    const std::string refused = refusals_.text(job_.ranks);
+    const bool as_told = end_.signal && is_end_by_signal(end_.code);
+    const bool says_why = !refused.empty() && end_.returned && end_.code == kBadInput;
+    if (as_told || says_why) end_.why.clear();
+    if (!end_.why.empty() && !refused.empty()) end_.why += "; ";
+    end_.why += refused;
     if (end_.signal) end_.code = 128 + end_.signal;
-    if (const std::string refused = refusals_.text(job_.ranks); !refused.empty())
-      end_.why = end_.returned && end_.code == kBadInput ? refused : end_.why + "; " + refused;
     return end_;
   }
 

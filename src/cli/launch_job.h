@@ -27,7 +27,8 @@ struct Job {
 
 struct JobEnd {
   int code = kFine;       // of the first rank that failed by itself; 128 and the number of a signal
-  std::string why;        // "rank 1 died of signal 9 (Killed)", "all 2 ranks: --steps x: ..."; empty where none failed
+  std::string why;        // "rank 1 died of signal 9 (Killed)", "all 2 ranks: --steps x: ..."; empty where none failed,
+                          // or all ended by the signal that was passed on
   bool returned = false;  // the code is that rank's own exit code; it did not die of a signal
   int signal = 0;         // that this process got and passed on
   int lost_output = 0;    // errno of the first line of a rank's that could not be written; 0: none

@@ -213,6 +213,26 @@ TEST_F(Launch, TellsOnceWhatAllRanksRefuse) {
     EXPECT_NE(other.errors.find(rank + (" strobe: " + unknown)), std::string::npos) << other.errors;
 }
 
+// A rank, `ladder`, is refused by its strobe-lab, which has the launcher stopped and told to end until the rank has
+// ended: the launcher hears of both at once.
+TEST_F(Launch, TellsARefusalBesideASignal) {
+  script(R"(read launcher < launcher
+kill -STOP $launcher
+until grep -q '^State:.T' /proc/$launcher/status; do :; done
+kill -TERM $launcher
+setsid sh -c "while kill -0 $PPID; do sleep 0.01; done; kill -CONT $launcher" >/dev/null 2>&1 &
+echo 'strobe-lab: no such case' >&2
+exit 2)");
+  const Program program = run_command("mv ranks.sh strobe-lab && cp '" STROBE_PROGRAM
+                                      "' strobe && echo $$ > launcher && "
+                                      "exec ./strobe launch -n 1 --max-restarts 1 -- ladder",
+                                      scratch_);
+  EXPECT_EQ(program.code, 128 + SIGTERM);
+  EXPECT_EQ(program.errors,
+            "strobe: launch: ended by signal 15 (Terminated), passed on to the ranks\n"
+            "strobe: launch: rank 0: ladder: no such case\n");
+}
+
 // On two cores, whatever the machine has: ranks find their own by counting, and the word for threads where they share.
 TEST_F(Launch, SharesOutTheCores) {
   const std::string two = "env -u STROBE_THREADS -u OMP_NUM_THREADS taskset -c 0,1";
