@@ -203,7 +203,10 @@ std::string document(const std::vector<Row>& rows, const Ceilings& ceilings) {
 void check_rank_options(const LmBenchOptions& options) {
   if (options.strategies.empty()) {
     refuse_several_ranks("lm bench");
-    if (!options.buckets.empty()) exchange_from({.strategy = "", .bucket_bytes = options.buckets[0]});  // refuses
+    if (!options.buckets.empty()) {
+      exchange_from(
+          {.strategy = "", .bucket_bytes = options.buckets[0], .bucket_text = options.bucket_text});  // refuses
+    }
     if (options.engine != comm::EngineKind::automatic) {
       fail(ErrorCode::invalid_argument, "--engine: without --ddp nothing is exchanged; leave it out");
     }

@@ -55,7 +55,10 @@ void add_rank_options(OptionTable& table, LmBenchOptions& options) {
   table.add({.name = "bucket-mb",
              .placeholder = "N[,N]",
              .help = "MB of gradients exchanged in one call, where there are buckets; default 25",
-             .apply = [&](auto flag, auto value) { options.buckets = parse_list(flag, value, parse_bucket); }});
+             .apply = [&](auto flag, auto value) {
+               options.buckets = parse_list(flag, value, parse_bucket);
+               options.bucket_text = value;
+             }});
   table.add(make_engine_option(options.engine));
   table.add(
       make_file_option("trace", "with --ddp: the last step of each row on all ranks, for Perfetto", options.trace));

@@ -28,6 +28,7 @@ struct LmBenchOptions {
   Device device = Device::cpu;
   std::vector<std::string> strategies;                    // of several ranks, side by side; none: one process
   std::vector<std::int64_t> buckets;                      // bytes
+  std::string bucket_text;                                // --bucket-mb as it was given
   comm::EngineKind engine = comm::EngineKind::automatic;  // of ranks
   std::string trace;                                      // a file, of several ranks
   std::string output = "lm_bench_result.json";

@@ -32,9 +32,8 @@ std::vector<lm::ParallelOptions> exchanges_of(const LmBenchOptions& options) {
     for (const std::int64_t bytes : options.buckets) exchanges.push_back({.strategy = strategy, .bucket_bytes = bytes});
   }
   if (!options.buckets.empty() && !has_buckets) {
-    fail(ErrorCode::invalid_argument, "--bucket-mb {}: --ddp {} has no buckets; valid with {}",
-         static_cast<double>(options.buckets.front()) / 1e6, fmt::join(options.strategies, ","),
-         fmt::join(strategies_with_buckets(), ", "));
+    fail(ErrorCode::invalid_argument, "--bucket-mb {}: --ddp {} has no buckets; valid with {}", options.bucket_text,
+         fmt::join(options.strategies, ","), fmt::join(strategies_with_buckets(), ", "));
   }
   return exchanges;
 }

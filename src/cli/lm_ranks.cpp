@@ -52,20 +52,23 @@ void add_exchange_options(OptionTable& table, ExchangeFlags& flags) {
   table.add({.name = "bucket-mb",
              .placeholder = "N",
              .help = "MB of gradients exchanged in one call, where there are buckets; default 25",
-             .apply = [&](auto flag, auto value) { flags.bucket_bytes = parse_bucket(flag, value); }});
+             .apply = [&](auto flag, auto value) {
+               flags.bucket_bytes = parse_bucket(flag, value);
+               flags.bucket_text = value;
+             }});
   table.add(make_engine_option(flags.engine));
 }
 
 lm::ParallelOptions exchange_from(const ExchangeFlags& flags) {
   if (flags.bucket_bytes && flags.strategy.empty()) {
     fail(ErrorCode::invalid_argument, "--bucket-mb {}: without --ddp nothing is exchanged; valid with --ddp {}",
-         static_cast<double>(*flags.bucket_bytes) / 1e6, fmt::join(strategies_with_buckets(), ", "));
+         flags.bucket_text, fmt::join(strategies_with_buckets(), ", "));
   }
   lm::ParallelOptions exchange{.strategy = lm::strategy_of(flags.strategy)};
   if (!flags.bucket_bytes) return exchange;
   if (exchange.strategy.grouping != lm::Grouping::buckets) {
-    fail(ErrorCode::invalid_argument, "--bucket-mb {}: --ddp {} has no buckets; valid with {}",
-         static_cast<double>(*flags.bucket_bytes) / 1e6, flags.strategy, fmt::join(strategies_with_buckets(), ", "));
+    fail(ErrorCode::invalid_argument, "--bucket-mb {}: --ddp {} has no buckets; valid with {}", flags.bucket_text,
+         flags.strategy, fmt::join(strategies_with_buckets(), ", "));
   }
   exchange.bucket_bytes = *flags.bucket_bytes;
   return exchange;

@@ -22,6 +22,7 @@ std::int64_t parse_bucket(std::string_view flag, std::string_view value);
 struct ExchangeFlags {
   std::string strategy;  // empty: one process
   std::optional<std::int64_t> bucket_bytes;
+  std::string bucket_text;  // --bucket-mb as it was given
   comm::EngineKind engine = comm::EngineKind::automatic;
 };
 

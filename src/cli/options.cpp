@@ -33,6 +33,13 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+// A limit of a range; a small one without an exponent: "0.000004".
+std::string limit_text(double limit) {
+  char text[400];  // any double below 1
+  if (limit <= 0 || limit >= 1) return fmt::format("{}", limit);
+  return {text, std::to_chars(text, text + sizeof(text), limit, std::chars_format::fixed).ptr};
+}
+
 }  // namespace
 
 std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates) {
@@ -185,7 +192,7 @@ double parse_number(std::string_view flag, std::string_view value, double least,
   const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (code != std::errc() || end != value.data() + value.size() || !(number >= least && number < below)) {
     fail(ErrorCode::invalid_argument, "{} {}: not a number in the valid range, {} to below {}", flag,
-         printable_value(value), least, below);
+         printable_value(value), limit_text(least), below);
   }
   return number;
 }

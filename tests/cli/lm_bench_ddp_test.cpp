@@ -118,8 +118,8 @@ TEST_F(LmBenchDdp, RefusesWhatRanksDoNotDo) {
     EXPECT_EQ(scratch_.entries(), 0u);
   };
   refused("", "lm bench: this process is rank 1 of 3; valid: ", "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=3");
-  refused("--ddp flat --bucket-mb 3", "--bucket-mb 3: --ddp flat has no buckets; valid with bucketed, ");
-  refused("--bucket-mb 3", "--bucket-mb 3: without --ddp");
+  refused("--ddp flat --bucket-mb 3,1.0", "--bucket-mb 3,1.0: --ddp flat has no buckets; valid with bucketed, ");
+  refused("--bucket-mb 3,1.0", "--bucket-mb 3,1.0: without --ddp");
   refused("--ddp flat,ring", "--ddp ring: valid: naive, flat");
   refused("--ddp flat,all", "--ddp all: valid: naive, flat");
   refused("--ddp flat --quick", "--quick: with --ddp no ceiling is measured");

@@ -90,8 +90,9 @@ TEST_F(LmDdp, RefusesWhatRanksDoNotDo) {
   };
   refused("", "lm train: this process is rank 1 of 2; valid: with --ddp naive|",
           "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2");
-  refused("--ddp flat --bucket-mb 3", "--bucket-mb 3: --ddp flat has no buckets; valid with bucketed, ");
-  refused("--ddp bucketed --bucket-mb 0", "--bucket-mb 0: not a number in the valid range, 4e-06 to below 1000000");
+  refused("--ddp flat --bucket-mb 0.0000045",
+          "--bucket-mb 0.0000045: --ddp flat has no buckets; valid with bucketed, ");
+  refused("--ddp bucketed --bucket-mb 0", "--bucket-mb 0: not a number in the valid range, 0.000004 to below 1000000");
   refused("--ddp flat --precision fp16", "--precision fp16: not with --ddp");
   refused("--ddp flat --device cuda", "--device cuda: ");  // there is none to be seen
   refused("--ddp flat --engine nccl --device cpu", "--engine nccl: ");
