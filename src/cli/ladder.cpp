@@ -80,6 +80,7 @@ std::vector<Json> run_lab(const std::vector<std::string>& command, RowFile& file
   show_progress("");
   const bench::ChildEnd end = child.end(10);
   if (end.signal != 0 || end.code != 0) fail_like(end);
+  if (rows.empty()) fail(ErrorCode::runtime, "ladder: strobe-lab wrote no rows");
   if (file.rows() == 0) fail(ErrorCode::runtime, "ladder: nothing could be run: {}", refusals_text(rows));
   return rows;
 }

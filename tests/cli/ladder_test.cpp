@@ -121,6 +121,16 @@ TEST(LadderCommand, WhereNothingCanBeRunEarlierFilesStay) {
   EXPECT_EQ(scratch.entries(), 3u);
 }
 
+// Another strobe-lab beside the program.
+TEST(LadderCommand, TellsThatThereAreNoRows) {
+  const Scratch scratch;
+  const Program program = run_command(
+      "cp '" STROBE_PROGRAM "' strobe && cp \"$(command -v true)\" strobe-lab && ./strobe ladder --output out.jsonl",
+      scratch);
+  EXPECT_EQ(program.code, 3) << program.errors;
+  EXPECT_EQ(program.errors, "strobe: ladder: strobe-lab wrote no rows\n");
+}
+
 TEST(LadderCommand, ShowsCountersAsNotAvailable) {
   const Scratch scratch;
   const Program program =
