@@ -86,6 +86,7 @@ bool is_worth_a_restart(const JobEnd& end) {
 
 int run_launch(Arguments arguments) {
   LaunchOptions options;
+  options.job.ranks = 0;  // until it is told
   const OptionTable table = make_table(options);
   std::vector<std::string_view> flags;
   std::vector<std::string> words;
@@ -103,6 +104,7 @@ int run_launch(Arguments arguments) {
   if (const comm::World world = comm::this_world(); !world.launcher.empty())
     fail(ErrorCode::invalid_argument, "launch: this process is rank {} of a job of {} already", world.rank,
          world.launcher);
+  if (options.job.ranks == 0) fail(ErrorCode::invalid_argument, "launch: how many ranks? valid: -n 1 to -n 1024");
   options.job.command = command_of(words);
   set_last_words("launch: ended by a signal");  // one that comes when no ranks are there to get it
   for (;;) {

@@ -53,7 +53,7 @@ class Ranks : public testing::Test {
 };
 
 TEST_F(Ranks, EveryValue) {
-  for (const int ranks : {2, 4}) {
+  for (const int ranks : {1, 2, 4}) {
     const Program program = launch(ranks, "values");
     EXPECT_EQ(program.code, 0) << program.errors;
     EXPECT_EQ(program.errors, "");
@@ -61,7 +61,7 @@ TEST_F(Ranks, EveryValue) {
 }
 
 TEST_F(Ranks, EveryValueInChunks) {
-  for (const int ranks : {2, 3}) {
+  for (const int ranks : {1, 2, 3}) {
     const Program program = launch(ranks, "values 33334");  // 100,003 values: three pieces and one more value
     EXPECT_EQ(program.code, 0) << program.errors;
   }
