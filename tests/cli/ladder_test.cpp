@@ -127,8 +127,7 @@ TEST(LadderCommand, WhereNothingCanBeRunEarlierFilesStay) {
 TEST(LadderCommand, TellsThatThereAreNoRows) {
   const Scratch scratch;
   const Program program = run_command(
-      "cp '" STROBE_PROGRAM "' strobe && cp \"$(command -v true)\" strobe-lab && ./strobe ladder --output out.jsonl",
-      scratch);
+      "cp '" STROBE_PROGRAM "' strobe && cp /bin/true strobe-lab && ./strobe ladder --output out.jsonl", scratch);
   EXPECT_EQ(program.code, 3) << program.errors;
   EXPECT_EQ(program.errors, "strobe: ladder: strobe-lab wrote no rows\n");
 }

@@ -22,8 +22,6 @@ TEST(Threads, AFlagOrHelpNeedsNoVariable) {
 
 TEST(Threads, AreTheVariablesWhereNotTold) {
   const Scratch scratch;
-  const Json environment = Json::parse(run_program("env --quick --json", scratch, "STROBE_THREADS=3").output);
-  EXPECT_EQ(environment.at("ceilings").at("threads").as_integer(), 3);
   const std::string bench = "bench --quick --repeats 1 --batch_size 1 --seq_len 32 --output out.json";
   const Program measured = run_program(bench, scratch, "STROBE_THREADS=3");
   EXPECT_NE(measured.output.find("cpu, 3 threads"), std::string::npos) << measured.output << measured.errors;
