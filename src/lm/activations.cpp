@@ -12,10 +12,17 @@ namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 60;  // of a plan: with one tensor more no sum wraps
 
+constexpr std::int64_t kManyParameters = 2'000'000'000;
+
 }  // namespace
 
+GradientMemory step_memory(const ModelShape& shape, DType dtype) {
+  const bool compact = dtype != DType::fp32 && parameter_count(shape) >= kManyParameters;
+  return compact ? GradientMemory::over_copies : GradientMemory::shared;
+}
+
 ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DType dtype, Recompute recompute,
-                               std::int64_t parts) {
+                               GradientMemory memory, std::int64_t parts) {
   const bool is_gpt2 = shape.architecture == Architecture::gpt2;
   ActivationPlan plan;
   plan.architecture = shape.architecture;
@@ -54,6 +61,16 @@ ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DTyp
   plan.d_narrow = add("gradient of a norm or of o", wide, dtype);
   plan.d_wide = add(is_gpt2 ? "gradient of gelu or of qkv" : "gradient of gated or of qkv",
                     std::max(hidden, 3 * heads_wide), dtype);
+  const std::vector<Parameter> parameters = parameter_table(shape);
+  const auto add_copies = [&](const char* name, std::size_t begin, std::size_t end) {
+    if (memory != GradientMemory::over_copies) return;
+    const std::int64_t count = parameters[end - 1].first + parameters[end - 1].count() - parameters[begin].first;
+    plan.copies.push_back({begin, add(fmt::format("{} as products read it", name), count, dtype)});
+  };
+  const auto first_of = [&](std::int64_t layer) {
+    return block_places(shape.architecture, static_cast<std::size_t>(layer)).attention_norm;
+  };
+  add_copies("embedding", 0, first_of(0));
   plan.d_end = plan.bytes;
   BlockActivations shared{};
   if (recompute != Recompute::none) add_attention("block.", shared);
@@ -65,11 +82,13 @@ ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DTyp
     block.x = x;
     if (recompute == Recompute::none) add_attention(name, block);
     if (recompute != Recompute::block) add_feed_forward(name, block);
+    add_copies(fmt::format("layers.{}", layer).c_str(), first_of(layer), first_of(layer + 1));
     block.end = plan.bytes;
     plan.blocks.push_back(block);
     x = add(fmt::format("layers.{}.out", layer), wide, dtype);
   }
   plan.x = x;
+  add_copies("unembedding", first_of(shape.layers), parameters.size());
   plan.statistics = add_statistics("norm");
   plan.normed = add("norm", wide, dtype);
   plan.logits = add("logits", tokens * words, dtype);
@@ -79,7 +98,7 @@ ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DTyp
 std::size_t gradients_at(const ActivationPlan& plan, const std::vector<Parameter>& parameters, GradientMemory memory) {
   constexpr std::size_t kAlignment = 256;
   std::size_t first = plan.bytes;
-  if (memory == GradientMemory::shared) {
+  if (memory != GradientMemory::own) {
     // Gradients are written from the last to the first: those of a block from first(block) on, when what lies beyond
     // its own activations is read no more.
     const auto least = [&](std::size_t end, std::size_t parameter) {

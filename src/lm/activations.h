@@ -39,6 +39,11 @@ struct BlockActivations {
   std::size_t end;                  // of all these, and of those of the blocks before
 };
 
+// Weights as products read them, of the parameters from `parameter` on up to the next one's.
+struct Copies {
+  std::size_t parameter, at;
+};
+
 struct ActivationPlan {
   std::vector<Activation> table;
   std::vector<BlockActivations> blocks;
@@ -46,20 +51,28 @@ struct ActivationPlan {
   std::size_t x, statistics, normed, logits;  // after the last block; logits [T, vocabulary], then their gradient
   // Gradients, used by one block after the other: of x and of what a norm or attention gave, [T, d]; of what is wider,
   // activated [T, d_ff] and qkv [T, 3, d].
-  std::size_t d_x, d_narrow, d_wide, d_end;
+  std::size_t d_x, d_narrow, d_wide;
+  std::vector<Copies> copies;  // GradientMemory::over_copies: before the blocks, of each, after them; else empty
+  std::size_t d_end;           // from here on gradients of parameters may lie
   std::size_t bytes = 0;
 };
+
+enum class GradientMemory {
+  own,          // gradients of several batches can be added up
+  shared,       // gradients of parameters lie where activations did that the backward has read: those of one batch
+  over_copies,  // and where the weights' copies did, so that an update, from the first to the last, must follow
+};
+
+// What a step on one device takes: where there are copies and so many parameters that updates beside the backward,
+// which gradients over copies rule out, gain nothing (docs/notes/2026-11-15-lm-cuda.md), the memory.
+GradientMemory step_memory(const ModelShape& shape, DType dtype);
 
 // For a batch of sequences of shape.context tokens; dtype: of what products read and write. parts: devices that share
 // every layer, of which this is one: it has heads / parts, d_ff / parts and its part of the vocabulary, but x and norms
 // whole. Throws Error(invalid_argument) above 2^60 bytes.
 ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DType dtype,
-                               Recompute recompute = Recompute::none, std::int64_t parts = 1);
-
-enum class GradientMemory {
-  own,     // gradients of several batches can be added up
-  shared,  // gradients of parameters lie where activations did that the backward has read: those of one batch
-};
+                               Recompute recompute = Recompute::none, GradientMemory memory = GradientMemory::shared,
+                               std::int64_t parts = 1);
 
 // Where in one run of memory the gradients of the parameters begin, which lie at its end, as floats in the order of
 // their table; activations lie at its beginning.

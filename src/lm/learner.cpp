@@ -11,7 +11,7 @@ namespace {
 
 // Before anything is allocated: a system that promises more memory than it has would end the process later.
 void check_training(const Settings& settings, std::int64_t batch, const LearnerOptions& options,
-                    std::size_t state_bytes) {
+                    std::size_t state_bytes, GradientMemory gradients) {
   check(settings.shape);
   if (settings.precision == Precision::tf32 && settings.device == Device::cpu) {
     fail(ErrorCode::unsupported, "--precision tf32: a GPU's products alone; valid on the CPU: fp32, bf16, fp16");
@@ -20,10 +20,10 @@ void check_training(const Settings& settings, std::int64_t batch, const LearnerO
   if (on_gpu && options.processes == 1) return;  // its allocator says it by itself
   const DType dtype = dtype_of(settings.precision);
   const auto parameters = static_cast<std::size_t>(parameter_count(settings.shape));
-  const std::size_t copies = dtype == DType::fp32 ? 0 : size_of(dtype);
-  const ActivationPlan plan = activation_plan(settings.shape, batch, dtype, options.recompute);
+  const std::size_t copies = dtype == DType::fp32 || gradients == GradientMemory::over_copies ? 0 : size_of(dtype);
+  const ActivationPlan plan = activation_plan(settings.shape, batch, dtype, options.recompute, gradients);
   const std::size_t needed = parameters * (2 * sizeof(float) + copies) + state_bytes +
-                             gradients_at(plan, parameter_table(settings.shape), GradientMemory::shared);
+                             gradients_at(plan, parameter_table(settings.shape), gradients);
   // Of a GPU all that it has: what is free changes while ranks begin.
   const std::size_t there = (on_gpu ? current_gpu_info().memory_bytes : cpu_info().memory_bytes) /
                             static_cast<std::size_t>(options.processes);
@@ -39,13 +39,16 @@ void check_training(const Settings& settings, std::int64_t batch, const LearnerO
 Model training_model(const Settings& settings, std::int64_t batch, const LearnerOptions& options,
                      OptimizerMemory optimizer, std::size_t state_bytes) {
   const bool own = optimizer == OptimizerMemory::own;
-  check_training(settings, batch, options, own ? 2 * float_bytes(parameter_count(settings.shape)) : state_bytes);
-  return Model(settings.shape, batch, dtype_of(settings.precision),
+  const DType dtype = dtype_of(settings.precision);
+  const GradientMemory gradients = own ? step_memory(settings.shape, dtype) : GradientMemory::shared;
+  check_training(settings, batch, options, own ? 2 * float_bytes(parameter_count(settings.shape)) : state_bytes,
+                 gradients);
+  return Model(settings.shape, batch, dtype,
                {.device = settings.device,
                 .threads = options.threads,
                 .deterministic = settings.deterministic,
                 .tf32 = settings.precision == Precision::tf32},
-               {.gradients = GradientMemory::shared, .optimizer = optimizer, .recompute = options.recompute});
+               {.gradients = gradients, .optimizer = optimizer, .recompute = options.recompute});
 }
 
 }  // namespace strobe::lm

@@ -9,7 +9,6 @@ namespace strobe::lm {
 
 namespace {
 
-constexpr GradientMemory kGradients = GradientMemory::shared;  // as the bench trains
 constexpr auto kParameters = PassRun::Parameters::zero;
 
 }  // namespace
@@ -20,7 +19,7 @@ std::size_t residual_bytes(const BenchCase& one) {
 
 MemoryFigures measure_memory(const BenchCase& one) {
   const bool on_gpu = one.place.device == Device::cuda;
-  if (on_gpu) PassRun(one, kGradients, kParameters).run();
+  if (on_gpu) PassRun(one, kParameters).run();
   MemoryFigures figures;
   figures.predicted = predicted_bytes(one);
   const std::size_t free = on_gpu ? current_gpu_info().memory_free_bytes : 0;
@@ -28,7 +27,7 @@ MemoryFigures measure_memory(const BenchCase& one) {
   counter.reset_peak();
   const std::size_t before = counter.statistics().current;
   MemoryRecorder recorder(counter);
-  PassRun pass(one, kGradients, kParameters);
+  PassRun pass(one, kParameters);
   recorder.watch(pass.model());
   pass.run();
   figures.timeline = recorder.finish();

@@ -82,6 +82,12 @@ MemoryRecorder::MemoryRecorder(AllocationCounter& counter) : counter_(counter) {
 void MemoryRecorder::watch(Model& model) {
   model_ = &model;
   model.record(this);
+  for (const Copies& copies : model.plan().copies) {  // there from before the step to the last product that reads them
+    Life life = life_of(copies.at);
+    life.category = Category::parameters;
+    tenants_.emplace_back(copies.at, Tenant{timeline_.tensors.size(), Phase::update});
+    timeline_.tensors.push_back(std::move(life));
+  }
 }
 
 void MemoryRecorder::on(const AllocationEvent& event) {
@@ -140,6 +146,14 @@ void MemoryRecorder::read(std::size_t tensor, Phase phase) {
   }
 }
 
+void MemoryRecorder::read_copies(const Operation& operation) {
+  const std::vector<Copies>& all = model_->plan().copies;
+  const auto after =
+      std::upper_bound(all.begin(), all.end(), operation.parameter,
+                       [](std::size_t parameter, const Copies& one) { return parameter < one.parameter; });
+  if (after != all.begin()) read(after[-1].at, operation.phase);
+}
+
 void MemoryRecorder::write(const TensorUse& use, Phase phase) {
   Life life = life_of(use.at);
   if (use.bytes > 0) life.bytes = use.bytes;
@@ -166,6 +180,7 @@ void MemoryRecorder::begin(const Operation& operation) {
                 model_->first_gradient() + static_cast<std::size_t>(parameter.first) * sizeof(float)},
                operation.phase);
   }
+  if (operation.kind == OperationKind::product) read_copies(operation);
   if (operation.kind != OperationKind::optimizer) return;
   for (std::size_t i = 0; i < model_->parameters().size(); ++i) read(beyond + i, operation.phase);
 }

@@ -69,6 +69,7 @@ class MemoryRecorder : public Recorder {
   void begin_life(std::size_t key, Life life, Phase phase);
   void read(std::size_t tensor, Phase phase);
   void write(const TensorUse& use, Phase phase);
+  void read_copies(const Operation& operation);
   Life life_of(std::size_t tensor) const;
 
   AllocationCounter& counter_;

@@ -77,7 +77,8 @@ class Model {
   // The same, and gradients of the parameters, times gradient_scale, are added up: GradientMemory::own alone.
   double loss_with_gradients(const std::int32_t* tokens, const std::int32_t* targets, float gradient_scale = 1);
 
-  // The same, and gradients of these tokens alone are written, over any that were there.
+  // The same, and gradients of these tokens alone are written, over any that were there: not
+  // GradientMemory::over_copies.
   double loss_and_lone_gradients(const std::int32_t* tokens, const std::int32_t* targets);
 
   // One step of training: gradients of these tokens alone, cut to the norm, and the update. In fp16 the loss is scaled.
@@ -99,10 +100,11 @@ class Model {
   void set_loss_scale(const LossScale& loss_scale) { loss_scale_ = loss_scale; }
 
   void clear_gradients();
-  double gradient_norm(double scale = 1) const { return ops::gradient_norm(place_, trained_, scale); }
+  double gradient_norm(double scale = 1) const { return ops::gradient_norm(place_, {&whole_, 1}, scale); }
   void update(const ops::AdamW& options);
 
-  // A part of the step on what the last of the calls above was given; on CUDA not waited for. In the order of Phase.
+  // A part of the step on what the last of the calls above was given; on CUDA not waited for. In the order of Phase,
+  // and with GradientMemory::over_copies no forward between a backward and its update.
   void run_phase(Phase phase);
   const GpuStream* stream() const { return stream_ ? &*stream_ : nullptr; }  // CUDA; null on the CPU
 
@@ -136,7 +138,9 @@ class Model {
     return static_cast<float*>(at(gradients_at_)) + parameters_[parameter].first;
   }
   const Memory& memory(State which) const;
-  const void* weight(std::size_t parameter) const;  // as products read it
+  const void* weight(std::size_t parameter) const;                 // as products read it
+  void* copy_of(std::size_t parameter) const;                      // where its type is not fp32
+  ops::Trained trained(std::size_t begin, std::size_t end) const;  // parameters [begin, end), neighbours also as copies
   void* at(std::size_t offset) const { return run_.as<char>() + offset; }
   float* floats(std::size_t offset) const { return static_cast<float*>(at(offset)); }
 
@@ -224,8 +228,9 @@ class Model {
   Memory rope_, values_, mean_, variance_, copies_, run_;  // run_: activations and gradients
   Memory workspace_;
   Exchange exchange_;
-  LossScale loss_scale_;  // of fp16
-  std::vector<ops::Trained> trained_;
+  LossScale loss_scale_;               // of fp16
+  ops::Trained whole_;                 // all parameters, without copies where those lie apart
+  std::vector<ops::Trained> trained_;  // the same in parts whose copies lie side by side, to be updated in this order
   ops::Into gradients_into_ = ops::Into::sum;  // of the backward under way
   bool needs_norm_ = false;                    // of the last step
   Updates updates_ = Updates::later;           // likewise

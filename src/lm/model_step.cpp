@@ -31,7 +31,7 @@ Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops
       place_(place),
       attention_(options.attention),
       parameters_(parameter_table(shape)),
-      plan_(activation_plan(shape, batch, dtype, options.recompute)),
+      plan_(activation_plan(shape, batch, dtype, options.recompute, options.gradients)),
       gradient_memory_(options.gradients),
       optimizer_memory_(options.optimizer),
       recompute_(options.recompute),
@@ -42,10 +42,15 @@ Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops
       values_(stream(), bytes_of(parameter_count(shape), DType::fp32), kValuesTag),
       mean_(stream(), options.optimizer == OptimizerMemory::own ? values_.bytes() : 0, kMeanTag),
       variance_(stream(), mean_.bytes(), kVarianceTag),
-      copies_(stream(), dtype == DType::fp32 ? 0 : bytes_of(parameter_count(shape), dtype), kCopiesTag),
+      copies_(stream(), dtype == DType::fp32 || !plan_.copies.empty() ? 0 : bytes_of(parameter_count(shape), dtype),
+              kCopiesTag),
       run_(stream(), gradients_at_ + values_.bytes(), kRunTag),
       workspace_(stream(), workspace_bytes_of(), workspace_tag()),
       exchange_(stream(), tokens_) {
+  if (gradient_memory_ == GradientMemory::over_copies && optimizer_memory_ == OptimizerMemory::outside) {
+    fail(ErrorCode::invalid_argument,
+         "lm: gradients over copies, and an optimizer outside, which knows nothing of them");
+  }
   if (stream_) {
     beside_.emplace();
     place_.stream = stream_->handle();
@@ -53,13 +58,13 @@ Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops
     place_.workspace_bytes = workspace_.bytes();
   }
   if (shape.turns() > 0) rope_.write(0, ops::rope_table(shape.context, shape.head_dim()).data(), rope_.bytes());
-  trained_.push_back({.count = parameter_count(shape),
-                      .value = values_.as<float>(),
-                      .gradient = gradient(0),
-                      .mean = mean_.as<float>(),
-                      .variance = variance_.as<float>(),
-                      .copy = copies_.data(),
-                      .copy_dtype = dtype});
+  whole_ = trained(0, parameters_.size());
+  for (std::size_t part = 0; part < plan_.copies.size(); ++part) {
+    const bool is_last = part + 1 == plan_.copies.size();
+    trained_.push_back(
+        trained(plan_.copies[part].parameter, is_last ? parameters_.size() : plan_.copies[part + 1].parameter));
+  }
+  if (trained_.empty()) trained_.push_back(whole_);
 }
 
 std::size_t products_workspace_bytes(const ModelShape& shape, std::int64_t tokens, DType dtype,
@@ -153,18 +158,42 @@ void Model::write_state(State which, std::span<const float> in, std::int64_t fir
   if (which != State::values) check_optimizer("writing its averages");
   memory(which).write(checked_place(first, in.size()), in.data(), in.size_bytes());
   if (which != State::values || dtype_ == DType::fp32) return;
-  const ops::Trained part{.count = static_cast<std::int64_t>(in.size()),
-                          .value = values_.as<float>() + first,
-                          .copy = copies_.as<char>() + bytes_of(first, dtype_),
-                          .copy_dtype = dtype_};
-  ops::round_copies(place_, {&part, 1});
+  for (const ops::Trained& one : trained_) {
+    const std::int64_t at = one.value - values_.as<float>(), begin = std::max(first, at),
+                       end = std::min(first + static_cast<std::int64_t>(in.size()), at + one.count);
+    if (begin >= end) continue;
+    const ops::Trained part{.count = end - begin,
+                            .value = values_.as<float>() + begin,
+                            .copy = static_cast<char*>(one.copy) + bytes_of(begin - at, dtype_),
+                            .copy_dtype = dtype_};
+    ops::round_copies(place_, {&part, 1});
+  }
 }
 
 void Model::clear_gradients() { run_.clear(gradients_at_, run_.bytes() - gradients_at_); }
 
 const void* Model::weight(std::size_t parameter) const {
-  if (dtype_ == DType::fp32) return value(parameter);
-  return copies_.as<char>() + bytes_of(parameters_[parameter].first, dtype_);
+  return dtype_ == DType::fp32 ? value(parameter) : copy_of(parameter);
+}
+
+void* Model::copy_of(std::size_t parameter) const {
+  if (plan_.copies.empty()) return copies_.as<char>() + bytes_of(parameters_[parameter].first, dtype_);
+  const auto after = std::upper_bound(plan_.copies.begin(), plan_.copies.end(), parameter,
+                                      [](std::size_t one, const Copies& copies) { return one < copies.parameter; });
+  const Copies& copies = after[-1];
+  return static_cast<char*>(at(copies.at)) +
+         bytes_of(parameters_[parameter].first - parameters_[copies.parameter].first, dtype_);
+}
+
+ops::Trained Model::trained(std::size_t begin, std::size_t end) const {
+  const std::int64_t first = parameters_[begin].first;
+  return {.count = parameters_[end - 1].first + parameters_[end - 1].count() - first,
+          .value = values_.as<float>() + first,
+          .gradient = gradient(begin),
+          .mean = mean_.as<float>() + first,
+          .variance = variance_.as<float>() + first,
+          .copy = dtype_ == DType::fp32 ? nullptr : copy_of(begin),
+          .copy_dtype = dtype_};
 }
 
 // --- tokens in, losses out -------------------------------------------------------------------------------------------
@@ -220,7 +249,7 @@ double Model::loss(const std::int32_t* tokens, const std::int32_t* targets) {
 }
 
 double Model::loss_with_gradients(const std::int32_t* tokens, const std::int32_t* targets, float gradient_scale) {
-  if (gradient_memory_ == GradientMemory::shared) {
+  if (gradient_memory_ != GradientMemory::own) {
     fail(ErrorCode::unsupported, "lm: gradients that share memory with activations cannot be added up");
   }
   take(tokens, targets);
@@ -234,6 +263,9 @@ double Model::loss_with_gradients(const std::int32_t* tokens, const std::int32_t
 }
 
 double Model::loss_and_lone_gradients(const std::int32_t* tokens, const std::int32_t* targets) {
+  if (gradient_memory_ == GradientMemory::over_copies) {
+    fail(ErrorCode::unsupported, "lm: gradients that lie over what products read need an update; valid: step");
+  }
   take(tokens, targets);
   exchange_.host().update()->loss_scale = 1;
   run(lone_gradients_, [&] {
@@ -248,7 +280,7 @@ double Model::loss_and_lone_gradients(const std::int32_t* tokens, const std::int
 
 void Model::update(const ops::AdamW& options) {
   check_optimizer("update");
-  ops::adamw(place_, options, trained_);
+  for (const ops::Trained& part : trained_) ops::adamw(place_, options, {&part, 1});
 }
 
 StepResult Model::step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options) {
@@ -273,7 +305,7 @@ StepResult Model::step(const std::int32_t* tokens, const std::int32_t* targets, 
           forward();
           cross_entropy(LossOnly::no);
           // Where operations are looked at one by one, the update is one after all others.
-          const bool beside = replayed_on() && !is_limited && !recorder_;
+          const bool beside = replayed_on() && !is_limited && !recorder_ && plan_.copies.empty();
           backward(ops::Into::set, beside ? Updates::beside : Updates::later);
           if (!beside) return apply_gradients();
           beside_->join(*stream_);
@@ -294,16 +326,7 @@ void Model::update_beside(std::size_t first, std::size_t last) {
   if (updates_ == Updates::later) return;
   ops::Place place = place_;
   place.stream = beside_->fork(*stream_).handle();
-  const std::int64_t begin = parameters_[first].first,
-                     end = parameters_[last - 1].first + parameters_[last - 1].count();
-  const ops::Trained& all = trained_[0];
-  const ops::Trained part{.count = end - begin,
-                          .value = all.value + begin,
-                          .gradient = all.gradient + begin,
-                          .mean = all.mean + begin,
-                          .variance = all.variance + begin,
-                          .copy = all.copy ? static_cast<char*>(all.copy) + bytes_of(begin, dtype_) : nullptr,
-                          .copy_dtype = all.copy_dtype};
+  const ops::Trained part = trained(first, last);
   ops::adamw(place, exchange_.placed().update(), {&part, 1});
 }
 
@@ -315,13 +338,14 @@ void Model::apply_gradients() {
 
 void Model::limit_gradients() const {
   const Recorded scope = recorded_update("gradient norm", sizeof(float));
-  ops::limit_gradients(place_, trained_, exchange_.placed().update());
+  ops::limit_gradients(place_, {&whole_, 1}, exchange_.placed().update());
 }
 
-// Reads values, gradients and state; writes values, state and the copies.
+// Reads values, gradients and state; writes values, state and the copies: part by part, as those of a part may lie
+// where gradients of earlier ones did.
 void Model::update_parameters() const {
   const Recorded scope = recorded_update("adamw", 7 * sizeof(float) + (dtype_ == DType::fp32 ? 0 : size_of(dtype_)));
-  ops::adamw(place_, exchange_.placed().update(), trained_);
+  for (const ops::Trained& part : trained_) ops::adamw(place_, exchange_.placed().update(), {&part, 1});
 }
 
 void Model::run_phase(Phase phase) {

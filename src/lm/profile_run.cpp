@@ -172,7 +172,7 @@ Profile profile_step(const BenchCase& one) {
     const std::string reason = kernel_trace_refusal();
     if (!reason.empty()) fail(ErrorCode::unsupported, "lm profile: --device cuda: {}; valid: --device cpu", reason);
   }
-  PassRun pass(one, GradientMemory::shared);
+  PassRun pass(one);
   return is_on_gpu ? profile_on_gpu(pass, one) : profile_on_host(pass, one);
 }
 

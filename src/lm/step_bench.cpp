@@ -19,7 +19,7 @@ namespace {
 
 class StepBench {
  public:
-  explicit StepBench(const BenchCase& one) : one_(one), pass_(one, GradientMemory::shared), model_(pass_.model()) {}
+  explicit StepBench(const BenchCase& one) : one_(one), pass_(one), model_(pass_.model()) {}
 
   BenchTimes run() {
     BenchTimes times;
@@ -100,10 +100,15 @@ std::vector<std::int32_t> bench_tokens(const BenchCase& one, std::uint64_t seed)
   return tokens;
 }
 
-PassRun::PassRun(const BenchCase& one, GradientMemory gradients, Parameters parameters)
+GradientMemory gradient_memory_of(const BenchCase& one) {
+  if (one.gradients) return *one.gradients;
+  return one.pass == BenchPass::step ? step_memory(one.shape, dtype_of(one.precision)) : GradientMemory::shared;
+}
+
+PassRun::PassRun(const BenchCase& one, Parameters parameters)
     : one_(check_memory(one)),
       model_(one.shape, one.batch, dtype_of(one.precision), place_of(one),
-             {.attention = one.attention, .gradients = gradients, .recompute = one.recompute}),
+             {.attention = one.attention, .gradients = gradient_memory_of(one), .recompute = one.recompute}),
       tokens_(bench_tokens(one, 1)),
       targets_(bench_tokens(one, 2)) {
   parameters == Parameters::drawn ? model_.begin(1) : model_.begin_at_zero();

@@ -27,9 +27,11 @@ struct BenchCase {
   Recompute recompute = Recompute::none;
   double clip = 0;
   ops::Place place{};
+  std::optional<GradientMemory> gradients{};  // none: as training takes it
 };
 
 ops::Place place_of(const BenchCase& one);  // with what the precision says
+GradientMemory gradient_memory_of(const BenchCase& one);
 
 // Seconds, and bytes that were held at most.
 struct PhaseTimes {
@@ -52,7 +54,7 @@ class PassRun {
   enum class Parameters { drawn, zero };  // times and losses depend on them, memory does not
 
   // Throws Error(out_of_memory) with the bytes asked for and free, on the CPU before anything is allocated.
-  PassRun(const BenchCase& one, GradientMemory gradients, Parameters parameters = Parameters::drawn);
+  explicit PassRun(const BenchCase& one, Parameters parameters = Parameters::drawn);
   double run();  // the loss
   Model& model() { return model_; }
 

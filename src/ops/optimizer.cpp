@@ -61,7 +61,7 @@ void adamw(const Place& place, const AdamW& options, std::span<const Trained> te
 
 void adamw(const Place& place, const Update* update, std::span<const Trained> tensors) {
   if (place.device == Device::cuda) return cuda::adamw(place, update, tensors);
-  if (update->skip != 0) return;
+  if (update->skip != 0) return round_copies(place, tensors);
   const Isa& isa = chosen_isa();
   const std::vector<Chunk> chunks = chunks_of(tensors);
   parallel_for(place.threads, static_cast<std::int64_t>(chunks.size()), [&](int, std::int64_t task) {

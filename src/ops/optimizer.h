@@ -36,7 +36,7 @@ struct Update {
   float loss_scale = 1;            // what the loss was multiplied with, for cross_entropy(); gradient_scale undoes it
   float most = 0;                  // norm that limit_gradients leaves; 0: any
   std::int32_t skip_infinite = 0;  // whether limit_gradients turns `skip` on where a gradient is not finite
-  std::int32_t skip = 0;           // adamw() changes nothing
+  std::int32_t skip = 0;           // adamw() changes nothing, and writes copies of what is there
   double norm = 0;                 // limit_gradients: of the gradients times gradient_scale as it was
 };
 

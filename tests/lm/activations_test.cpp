@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "lm/architectures.h"
 #include "strobe/error.h"
 
@@ -76,7 +78,7 @@ TEST(Activations, MoreBytesThanAnyMachineHasAreRefused) {
 }
 
 // Gradients come after what is still read when they are written.
-TEST(Activations, GradientsShareOnlyWhatIsFree) {
+void expect_only_free_memory_shared(GradientMemory memory) {
   // With few tokens it is d_x and its like that they come after.
   ModelShape short_one = shape_of("small");
   short_one.context = 16;
@@ -84,9 +86,9 @@ TEST(Activations, GradientsShareOnlyWhatIsFree) {
                                   as(Architecture::gpt2, shape_of("tiny"))}) {
     const std::vector<Parameter> parameters = parameter_table(shape);
     for (const Recompute recompute : kModes) {
-      const ActivationPlan plan = activation_plan(shape, 4, DType::bf16, recompute);
+      const ActivationPlan plan = activation_plan(shape, 4, DType::bf16, recompute, memory);
       EXPECT_GE(gradients_at(plan, parameters, GradientMemory::own), plan.bytes);
-      const std::size_t shared = gradients_at(plan, parameters, GradientMemory::shared);
+      const std::size_t shared = gradients_at(plan, parameters, memory);
       EXPECT_LT(shared, plan.bytes);
       EXPECT_EQ(shared % 256, 0u);
       const auto begins = [&](std::size_t parameter) {
@@ -101,8 +103,50 @@ TEST(Activations, GradientsShareOnlyWhatIsFree) {
       }
       EXPECT_LE(plan.bytes, begins(block_places(shape.architecture, plan.blocks.size()).attention_norm))
           << "the final norm and the unembedding";
+      for (const Copies& copies : plan.copies) {
+        const auto found =
+            std::find_if(plan.table.begin(), plan.table.end(), [&](auto& one) { return one.first == copies.at; });
+        ASSERT_NE(found, plan.table.end());
+        EXPECT_LE(copies.at + found->bytes(), begins(copies.parameter))
+            << found->name << ": read by the backward, and written where later gradients are still to be read";
+      }
     }
   }
+}
+
+TEST(Activations, GradientsShareOnlyWhatIsFree) { expect_only_free_memory_shared(GradientMemory::shared); }
+
+TEST(Activations, GradientsLieOnlyOverCopiesThatWereRead) {
+  expect_only_free_memory_shared(GradientMemory::over_copies);
+}
+
+TEST(Activations, CopiesAreOfAllParameters) {
+  for (const Architecture architecture : kArchitectures) {
+    const ModelShape shape = as(architecture, shape_of("tiny"));
+    const ActivationPlan plan = activation_plan(shape, 4, DType::bf16, Recompute::none, GradientMemory::over_copies);
+    ASSERT_EQ(plan.copies.size(), static_cast<std::size_t>(shape.layers) + 2);
+    std::int64_t count = 0;
+    for (const Copies& copies : plan.copies) {
+      EXPECT_EQ(parameter_table(shape)[copies.parameter].first, count);
+      for (const Activation& one : plan.table) count += one.first == copies.at ? one.count : 0;
+    }
+    EXPECT_EQ(count, parameter_count(shape));
+    EXPECT_TRUE(activation_plan(shape, 4, DType::bf16).copies.empty());
+  }
+}
+
+// Two bytes of eighteen a parameter, but for a block or so.
+TEST(Activations, ManyParametersHaveGradientsOverCopies) {
+  EXPECT_EQ(step_memory(shape_of("xl"), DType::bf16), GradientMemory::shared);
+  const ModelShape shape = shape_of("2.7B");
+  EXPECT_EQ(step_memory(shape, DType::fp32), GradientMemory::shared);
+  ASSERT_EQ(step_memory(shape, DType::bf16), GradientMemory::over_copies);
+  const auto beyond = [&](GradientMemory memory) {
+    return gradients_at(activation_plan(shape, 4, DType::bf16, Recompute::none, memory), parameter_table(shape),
+                        memory);
+  };
+  const auto copies = static_cast<std::size_t>(parameter_count(shape)) * 2;
+  EXPECT_LT(beyond(GradientMemory::over_copies), beyond(GradientMemory::shared) + copies / 10);
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ TEST_F(GpuProfile, TheTraceParsesAndHasEveryRecord) {
 // What is launched kernel by kernel computes what a graph does.
 TEST_F(GpuProfile, DirectLaunchesGiveTheBitsOfAGraph) {
   const BenchCase one = traced_case(Precision::bf16);
-  PassRun replayed(one, GradientMemory::shared), direct(one, GradientMemory::shared);
+  PassRun replayed(one), direct(one);
   direct.model().set_launches(Launches::direct);
   for (int step = 0; step < 4; ++step) EXPECT_EQ(replayed.run(), direct.run()) << "step " << step + 1;
 }

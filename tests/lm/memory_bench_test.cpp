@@ -29,6 +29,9 @@ TEST(MemoryBench, CategoriesAddUpToWhatTheAllocatorCounted) {
       for (const char* const kernel : {"flash2", "standard"}) {
         for (int i = 0; i < 6; ++i) {
           BenchCase one = small_case(precision, pass);
+          if (i % 2 == 1 && precision == Precision::bf16 && pass == BenchPass::step) {
+            one.gradients = GradientMemory::over_copies;
+          }
           one.shape.architecture = kArchitectures[i / 3];
           one.attention = kernel;
           one.recompute = kRecomputations[i % 3];
@@ -63,11 +66,23 @@ TEST(MemoryBench, CategoriesAreThoseOfTheModel) {
   }
 }
 
+// A part's copies are there until the backward has read them, and make room for gradients.
+TEST(MemoryBench, GradientsOverCopiesTakeTheirPlace) {
+  BenchCase one = small_case(Precision::bf16, BenchPass::step);
+  one.gradients = GradientMemory::over_copies;
+  const auto parameters = static_cast<std::size_t>(parameter_count(one.shape));
+  const MemoryTimeline timeline = measure_memory(one).timeline;
+  EXPECT_EQ(in(timeline.moments.front(), Category::parameters), 6 * parameters);
+  EXPECT_EQ(in(timeline.moments.back(), Category::parameters), 4 * parameters);
+  EXPECT_EQ(in(timeline.moments.back(), Category::gradients), 4 * parameters);
+}
+
 // What the plan lets share memory is never in use at once: neither two activations, nor a gradient and an activation.
 TEST(MemoryBench, TensorsThatLiveAtOnceDoNotOverlap) {
-  for (int i = 0; i < 12; ++i) {
-    BenchCase one = small_case(i % 6 < 3 ? Precision::fp32 : Precision::bf16, BenchPass::step);
-    one.shape.architecture = kArchitectures[i / 6];
+  for (int i = 0; i < 18; ++i) {
+    BenchCase one = small_case(i % 6 < 3 && i < 12 ? Precision::fp32 : Precision::bf16, BenchPass::step);
+    one.shape.architecture = kArchitectures[i / 6 % 2];
+    if (i >= 12) one.gradients = GradientMemory::over_copies;
     one.recompute = kRecomputations[i % 3];
     const MemoryTimeline timeline = measure_memory(one).timeline;
     for (const Life& a : timeline.tensors) {

@@ -152,16 +152,32 @@ TEST(Model, StepsThatOverflowAreSkippedAndCounted) {
 
 void expect_shared_memory(const ModelShape& shape) {
   const Text text(shape, 2, 4);
-  Model own(shape, 2, DType::bf16, {.threads = 2});
-  Model shared(shape, 2, DType::bf16, {.threads = 2}, {.gradients = GradientMemory::shared});
-  for (Model* const model : {&own, &shared}) model->begin(7);
-  for (int step = 1; step <= 3; ++step) {
-    const StepOptions options{.adamw = {.step = step}, .clip = 1};
-    EXPECT_EQ(own.step(text.tokens.data(), text.targets.data(), options).loss,
-              shared.step(text.tokens.data(), text.targets.data(), options).loss);
+  for (const DType dtype : {DType::bf16, DType::fp16}) {
+    Model own(shape, 2, dtype, {.threads = 2});
+    Model shared(shape, 2, dtype, {.threads = 2}, {.gradients = GradientMemory::shared});
+    Model over(shape, 2, dtype, {.threads = 2}, {.gradients = GradientMemory::over_copies});
+    for (Model* const model : {&own, &shared, &over}) {
+      model->begin(7);
+      model->set_loss_scale({.scale = 0x1p30});  // that the first steps of fp16 do not survive
+    }
+    StepResult last;
+    for (int step = 1; step <= 30; ++step) {
+      const StepOptions options{.adamw = {.step = step}, .clip = step % 2 == 0 ? 1.0 : 0.0};
+      last = own.step(text.tokens.data(), text.targets.data(), options);
+      for (Model* const model : {&shared, &over}) {
+        EXPECT_EQ(model->step(text.tokens.data(), text.targets.data(), options).loss, last.loss) << step;
+      }
+    }
+    EXPECT_FALSE(last.skipped);
+    EXPECT_EQ(last.skipped_in_all > 0, dtype == DType::fp16);
+    const double loss = own.loss(text.tokens.data(), text.targets.data());
+    for (Model* const model : {&shared, &over}) {
+      EXPECT_TRUE(std::equal(own.values().begin(), own.values().end(), model->values().begin()));
+      EXPECT_EQ(model->loss(text.tokens.data(), text.targets.data()), loss);
+      EXPECT_THROW(model->loss_with_gradients(text.tokens.data(), text.targets.data()), Error);
+    }
+    EXPECT_THROW(over.loss_and_lone_gradients(text.tokens.data(), text.targets.data()), Error);
   }
-  EXPECT_TRUE(std::equal(own.values().begin(), own.values().end(), shared.values().begin()));
-  EXPECT_THROW(shared.loss_with_gradients(text.tokens.data(), text.targets.data()), Error);
 }
 
 TEST(Model, SharedGradientMemoryTakesOneBatchAlone) {
@@ -174,7 +190,8 @@ TEST(Model, GoesOnFromItsState) {
   const auto step = [&](Model& model, int number) {
     return model.step(text.tokens.data(), text.targets.data(), {.adamw = {.step = number}, .clip = 1}).loss;
   };
-  Model first(shape, 1, DType::bf16, {.threads = 1}), second(shape, 1, DType::bf16, {.threads = 1});
+  Model first(shape, 1, DType::bf16, {.threads = 1});
+  Model second(shape, 1, DType::bf16, {.threads = 1}, {.gradients = GradientMemory::over_copies});
   first.begin(1);
   second.begin(2);
   step(first, 1);

@@ -44,15 +44,19 @@ std::int64_t largest_unit(const ModelShape& shape, const std::vector<Parameter>&
 DeviceMemory device_memory(const SharedStep& step, std::size_t workspace, std::size_t bucket) {
   const auto& [one, mesh, sharding] = step;
   const DType dtype = dtype_of(one.precision);
-  const std::size_t copies = dtype == DType::fp32 ? 0 : size_of(dtype);
   const std::vector<Parameter> parameters = parameters_of_a_device(one.shape, mesh.tensor);
   const std::int64_t count = count_of(parameters), share = up(count, mesh.shard),
                      unit = largest_unit(one.shape, parameters);
   if (count > kMostParameters) {
     fail(ErrorCode::invalid_argument, "lm: {} parameters on a device; valid: up to 2^58", count);
   }
-  const ActivationPlan plan = activation_plan(one.shape, one.batch, dtype, one.recompute, mesh.tensor);
   const auto splits = [&](Sharding what) { return mesh.shard > 1 && sharding >= what; };
+  const bool is_alone = mesh.data * mesh.shard * mesh.tensor == 1;
+  const GradientMemory gradients = is_alone                      ? gradient_memory_of(one)
+                                   : splits(Sharding::gradients) ? GradientMemory::own
+                                                                 : GradientMemory::shared;
+  const ActivationPlan plan = activation_plan(one.shape, one.batch, dtype, one.recompute, gradients, mesh.tensor);
+  const std::size_t copies = dtype == DType::fp32 || gradients == GradientMemory::over_copies ? 0 : size_of(dtype);
 
   DeviceMemory memory;
   const std::int64_t held = splits(Sharding::weights) ? share : count;
@@ -64,8 +68,7 @@ DeviceMemory device_memory(const SharedStep& step, std::size_t workspace, std::s
   // larger, until its sums are away.
   memory.gradients =
       splits(Sharding::gradients) ? float_bytes(share) + std::max(float_bytes(unit), bucket) : float_bytes(count);
-  memory.activations =
-      gradients_at(plan, parameters, splits(Sharding::gradients) ? GradientMemory::own : GradientMemory::shared);
+  memory.activations = gradients_at(plan, parameters, gradients);
   memory.other = float_bytes(one.shape.turns()) + Exchange::bytes_for(one.batch * one.shape.context) + workspace;
   return memory;
 }

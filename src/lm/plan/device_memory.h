@@ -19,10 +19,10 @@ struct SharedStep {
 };
 
 struct DeviceMemory {
-  std::size_t weights = 0;      // fp32 values, a copy in the products' type, and what is gathered of other devices
+  std::size_t weights = 0;  // fp32 values, a copy in the products' type that lies apart, and what is gathered of others
   std::size_t gradients = 0;    // fp32
   std::size_t optimizer = 0;    // AdamW's two averages, fp32
-  std::size_t activations = 0;  // what the run of memory takes beyond the gradients that lie in it
+  std::size_t activations = 0;  // what the run of memory takes beyond the gradients that lie in it, over copies too
   std::size_t other = 0;        // tokens and losses, the table of RoPE, workspace
 
   std::size_t total() const { return weights + gradients + optimizer + activations + other; }

@@ -49,17 +49,9 @@ __device__ __forceinline__ std::int64_t first_element() {
   return (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
 }
 
+// Copies of the thread's values.
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads) adamw_step(const Update* update, Trained t) {
-  const Update u = *update;
-  if (u.skip != 0) return;
-  const std::int64_t i = first_element<N>();
-  if (i + N <= t.count) return update_columns<T, N>(u, t, i);
-  for (std::int64_t left = i; left < t.count; ++left) update_columns<T, 1>(u, t, left);
-}
-
-template <class T, int N>
-__global__ void __launch_bounds__(kThreads) round_values(Trained t) {
+__device__ __forceinline__ void round_columns(const Trained& t) {
   const std::int64_t i = first_element<N>();
   if (i + N <= t.count) {
     float values[N];
@@ -67,6 +59,23 @@ __global__ void __launch_bounds__(kThreads) round_values(Trained t) {
     return store(static_cast<T*>(t.copy) + i, values);
   }
   for (std::int64_t left = i; left < t.count; ++left) static_cast<T*>(t.copy)[left] = narrowed<T>(t.value[left]);
+}
+
+template <class T, int N>
+__global__ void __launch_bounds__(kThreads) adamw_step(const Update* update, Trained t) {
+  const Update u = *update;
+  if (u.skip != 0) {
+    if constexpr (!std::is_same_v<T, float>) round_columns<T, N>(t);
+    return;
+  }
+  const std::int64_t i = first_element<N>();
+  if (i + N <= t.count) return update_columns<T, N>(u, t, i);
+  for (std::int64_t left = i; left < t.count; ++left) update_columns<T, 1>(u, t, left);
+}
+
+template <class T, int N>
+__global__ void __launch_bounds__(kThreads) round_values(Trained t) {
+  round_columns<T, N>(t);
 }
 
 // squares [kNormBlocks]

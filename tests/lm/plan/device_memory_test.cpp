@@ -83,7 +83,7 @@ TEST(DeviceMemory, TensorPartsSplitMatricesAndWhatIsBetweenThem) {
   EXPECT_EQ(count_of(parameters_of_a_device(one.shape, 1)), parameter_count(one.shape));
   EXPECT_EQ(count_of(parameters_of_a_device(one.shape, 2)), 2 * 3 * 8 + (4 * 64 + 3 * 96) / 2 + 3 * 8);
   const ActivationPlan whole = activation_plan(one.shape, 1, DType::fp32),
-                       half = activation_plan(one.shape, 1, DType::fp32, Recompute::none, 2);
+                       half = activation_plan(one.shape, 1, DType::fp32, Recompute::none, GradientMemory::shared, 2);
   ASSERT_EQ(whole.table.size(), half.table.size());
   for (std::size_t i = 0; i < whole.table.size(); ++i) {
     const std::string& name = whole.table[i].name;
