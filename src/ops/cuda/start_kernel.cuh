@@ -1,6 +1,4 @@
-// Starts the kernels of this folder. On Hopper a kernel may be brought onto the GPU while the one before it ends;
-// it then waits by itself, for which every thread calls await_kernel_before() before anything else. Such a kernel never
-// ends before the other does, so that whoever waits for it has waited for all before it.
+// Starts the kernels of this folder: on Hopper every one waits by itself (device/cuda/start_kernel.h).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,15 +6,14 @@
 #include <type_traits>
 
 #include "device/cuda/check.h"
+#include "device/cuda/start_kernel.h"
 #include "device/gpu_facts.h"
 #include "ops/place.h"
 
 namespace strobe::ops::cuda {
 
-struct Grid {
-  dim3 blocks, threads;
-  std::size_t shared_bytes = 0;
-};
+using strobe::cuda::await_kernel_before;
+using strobe::cuda::Grid;
 
 // Whether the code that this GPU runs waits: not what it makes of compute_80's, in which await_kernel_before() is
 // empty. All kernels of the folder are compiled alike, so that one is asked.
@@ -34,25 +31,11 @@ inline bool waits_itself(const void* kernel) {
 template <class... Parameters>
 void start_kernel(const Place& place, const char* what, const Grid& grid, void (*kernel)(Parameters...),
                   std::type_identity_t<Parameters>... arguments) {
+  using strobe::cuda::Waits;
   const auto* const function = reinterpret_cast<const void*>(kernel);
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid.blocks;
-  config.blockDim = grid.threads;
-  config.dynamicSmemBytes = grid.shared_bytes;
-  config.stream = static_cast<cudaStream_t>(place.stream);
-  config.attrs = &attribute;
-  config.numAttrs = waits_itself(function) ? 1 : 0;
+  const Waits waits = waits_itself(function) ? Waits::in_kernel : Waits::in_launch;
   void* pointers[] = {&arguments...};
-  strobe::cuda::check(cudaLaunchKernelExC(&config, function, pointers), what);
-}
-
-__device__ __forceinline__ void await_kernel_before() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
+  strobe::cuda::check(strobe::cuda::start_kernel(function, grid, place.stream, pointers, waits), what);
 }
 
 }  // namespace strobe::ops::cuda

@@ -1,9 +1,9 @@
-// The driver makes the maps; its function is asked for once, so that the library need not be linked with the driver.
+// The driver makes the maps.
 #include "attention/cuda/sm90/tensor_map.h"
 
 #include <fmt/format.h>
 
-#include "device/cuda/check.h"
+#include "device/cuda/driver.h"
 
 namespace strobe::cuda::sm90 {
 
@@ -11,22 +11,6 @@ namespace {
 
 constexpr std::int64_t kMostSize = std::int64_t{1} << 31;         // of a dimension: boxes are named by signed 32 bits
 constexpr std::int64_t kMostStrideBytes = std::int64_t{1} << 40;  // between elements of one
-
-using Encode = decltype(&cuTensorMapEncodeTiled);
-
-Encode encode_function() {
-  static const Encode function = [] {
-    void* found = nullptr;
-    cudaDriverEntryPointQueryResult result{};
-    STROBE_CUDA_CHECK(
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result));
-    if (result != cudaDriverEntryPointSuccess || !found) {
-      throw Error(ErrorCode::unsupported, "cuda: the driver has no cuTensorMapEncodeTiled; it is older than CUDA 12");
-    }
-    return reinterpret_cast<Encode>(found);
-  }();
-  return function;
-}
 
 }  // namespace
 
@@ -54,10 +38,11 @@ CUtensorMap tensor_map(const Tensor& tensor, const TensorSizes& sizes, int box_r
                               static_cast<cuuint64_t>(sizes.heads), static_cast<cuuint64_t>(sizes.batch)};
   const cuuint64_t stride[3] = {bytes(tensor.row), bytes(tensor.head), bytes(tensor.batch)};
   const cuuint32_t box[4] = {64, static_cast<cuuint32_t>(box_rows), 1, 1}, step[4] = {1, 1, 1, 1};
+  static const auto encode = driver_function<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
   CUtensorMap map;
-  const CUresult result = encode_function()(&map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 4, tensor.data, size, stride, box,
-                                            step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult result = encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 4, tensor.data, size, stride, box, step,
+                                 CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
     throw Error(ErrorCode::runtime,
                 fmt::format("cuda: no tensor map of [{}, {}, {}, {}] with strides {}, {}, {}: driver error {}",

@@ -11,7 +11,7 @@
 #include "attention/cuda/sm90/backward/scores.cuh"
 #include "attention/cuda/sm90/device/clear.cuh"
 #include "attention/cuda/sm90/device/store.cuh"
-#include "attention/cuda/sm90/start_kernel.cuh"
+#include "device/cuda/start_kernel.h"
 
 namespace strobe::cuda::sm90 {
 

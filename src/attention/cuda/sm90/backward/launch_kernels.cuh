@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
+#include "attention/cuda/launch_kernel.cuh"
 #include "attention/cuda/sm90/backward/kernel.cuh"
 #include "attention/cuda/sm90/backward/launch.h"
 #include "attention/cuda/sm90/backward/rows.cuh"
-#include "attention/cuda/sm90/start_kernel.cuh"
 
 namespace strobe::cuda::sm90 {
 
@@ -18,11 +18,11 @@ void launch_backward_kernels(const BackwardLaunch& launch, const RowFactsArgs& f
   const std::int64_t key_tiles = std::int64_t{p.batch} * p.heads_kv * args.key_tiles;
   const std::int64_t blocks = std::max(key_tiles, std::int64_t{args.rounded_tiles});
   const auto start = [&]<class T>() {
-    start_kernel(row_facts_kernel<T, kD>, {"hopper backward, delta", row_tiles, 2 * kRows, 0, launch.stream}, facts);
-    start_kernel(backward_kernel<T, kD>,
-                 {"hopper backward", std::min<std::int64_t>(blocks, launch.multiprocessors), kBackwardThreads,
-                  launch.config.shared_bytes, launch.stream},
-                 args, Waits::in_kernel);
+    launch_kernel(row_facts_kernel<T, kD>, {"hopper backward, delta", row_tiles, 2 * kRows, 0, launch.stream}, facts);
+    launch_kernel(backward_kernel<T, kD>,
+                  {"hopper backward", std::min<std::int64_t>(blocks, launch.multiprocessors), kBackwardThreads,
+                   launch.config.shared_bytes, launch.stream},
+                  args, Waits::in_kernel);
   };
   if (launch.dtype == DType::fp16) {
     start.template operator()<Fp16>();

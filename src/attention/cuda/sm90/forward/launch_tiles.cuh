@@ -5,9 +5,9 @@
 #include <iterator>
 #include <utility>
 
+#include "attention/cuda/launch_kernel.cuh"
 #include "attention/cuda/sm90/forward/kernel.cuh"
 #include "attention/cuda/sm90/forward/launch.h"
-#include "attention/cuda/sm90/start_kernel.cuh"
 
 namespace strobe::cuda::sm90 {
 
@@ -21,7 +21,7 @@ void launch_forward_shape(const Launch& how, const ForwardShape& shape, const Fo
       if (kShape == shape) {
         using Tiles =
             ForwardTiles<kShape.consumers, kShape.keys, kShape.stages, kShape.q_stages, kShape.passes, kShape.splits>;
-        start_kernel(forward_kernel<T, kD, kDv, Tiles>, how, args);
+        launch_kernel(forward_kernel<T, kD, kDv, Tiles>, how, args);
         return true;
       }
     }

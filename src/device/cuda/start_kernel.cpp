@@ -1,0 +1,71 @@
+// A thread keeps what it knows of kernels, so that a start asks the runtime for nothing but the current device.
+#include "device/cuda/start_kernel.h"
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "device/cuda/driver.h"
+
+namespace strobe::cuda {
+
+namespace {
+
+constexpr std::size_t kAlwaysAllowed = 48 * 1024;  // bytes of dynamic shared memory
+
+struct Known {
+  const void* kernel;
+  int device;
+  bool roomy;           // may have all of the card's shared memory
+  cudaKernel_t handle;  // of any context
+};
+
+// Two kernels that share a place take it in turns.
+Known& place_of(const void* kernel) {
+  static thread_local Known table[128] = {};
+  return table[reinterpret_cast<std::uintptr_t>(kernel) / 16 % 128];
+}
+
+// As much as the card allows, whatever is asked for: the limit is the kernel's, and another thread may start it with
+// less.
+cudaError_t allow_shared_memory(const void* kernel, int device) {
+  int most = 0;
+  const cudaError_t status = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  if (status != cudaSuccess) return status;
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+}
+
+cudaError_t learn(Known& known, const void* kernel, int device, bool roomy) {
+  cudaKernel_t handle = nullptr;
+  cudaError_t status = cudaGetKernel(&handle, kernel);
+  if (status == cudaSuccess && roomy) status = allow_shared_memory(kernel, device);
+  if (status == cudaSuccess) known = {kernel, device, roomy, handle};
+  return status;
+}
+
+}  // namespace
+
+cudaError_t start_kernel(const void* kernel, const Grid& grid, void* stream, void** arguments, Waits waits) {
+  static const auto launch = driver_function<decltype(&cuLaunchKernelEx)>("cuLaunchKernelEx");
+  int device = 0;
+  if (const cudaError_t status = cudaGetDevice(&device); status != cudaSuccess) return status;
+  const bool roomy = grid.shared_bytes > kAlwaysAllowed;
+  Known& known = place_of(kernel);
+  if (known.kernel != kernel || known.device != device || known.roomy < roomy) {
+    if (const cudaError_t status = learn(known, kernel, device, roomy); status != cudaSuccess) return status;
+  }
+  CUlaunchAttribute serialization{};
+  serialization.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  serialization.value.programmaticStreamSerializationAllowed = 1;
+  CUlaunchConfig config{};
+  config.gridDimX = grid.blocks.x, config.gridDimY = grid.blocks.y, config.gridDimZ = grid.blocks.z;
+  config.blockDimX = grid.threads.x, config.blockDimY = grid.threads.y, config.blockDimZ = grid.threads.z;
+  config.sharedMemBytes = static_cast<unsigned>(grid.shared_bytes);
+  config.hStream = static_cast<CUstream>(stream);
+  config.attrs = &serialization;
+  config.numAttrs = waits == Waits::in_kernel ? 1 : 0;
+  // The runtime has the driver's errors by the same numbers.
+  return static_cast<cudaError_t>(launch(&config, reinterpret_cast<CUfunction>(known.handle), arguments, nullptr));
+}
+
+}  // namespace strobe::cuda
