@@ -9,6 +9,7 @@
 
 #include "core/fail.h"
 #include "measure/clock.h"
+#include "solve/case_files.h"
 #include "solve/problem_file.h"
 
 namespace strobe::lab {
@@ -25,6 +26,7 @@ std::string solve_file(const Rung& rung, const std::string& input, const std::st
   const std::string refusal = refusal_of(rung, problem);
   if (!refusal.empty()) fail(ErrorCode::unsupported, "rung {}: {}", rung.name, refusal);
 
+  solve::check_output_place(input, output);
   solve::AnswerFile answer(output, size);
   const auto total = static_cast<std::size_t>(size.total());
   std::vector<float> q(total), k(total), v(total), o(total);

@@ -68,18 +68,21 @@ int run_cases_gen(Arguments arguments) {
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(
         "usage: strobe cases gen DIR [--flag value ...]\n\nMakes problem files and answers. What is there already, of "
-        "the same seed and size, stays.\n\n" +
+        "the same seed and size, stays; of another it is refused.\n\n" +
         table.help());
     return kFine;
   }
   if (folders.size() != 1) {
     fail(ErrorCode::invalid_argument, "cases gen takes one folder; {} given", folders.size());
   }
-  const std::vector<solve::TestCase> cases =
+  std::vector<solve::TestCase> cases =
       subset.empty() ? solve::all_cases() : solve::select_cases(solve::all_cases(), subset);
-  make_folder(folders[0]);
-  for (solve::TestCase one : cases) {
+  for (solve::TestCase& one : cases) {
     one.size = solve::scaled(one.size, scale);
+    solve::check_not_another(folders[0], one, seed);
+  }
+  make_folder(folders[0]);
+  for (const solve::TestCase& one : cases) {
     const double begin = now_seconds();
     const solve::Made made = solve::make_case(
         folders[0], one, seed, [&](double done) { show_progress(fmt::format("{} {:.0f} %", one.name, 100 * done)); });

@@ -9,6 +9,7 @@
 #include "core/fail.h"
 #include "core/json.h"
 #include "core/philox.h"
+#include "core/printable.h"
 #include "device/host/thread_pool.h"
 #include "solve/float64_forward.h"
 
@@ -62,6 +63,11 @@ void note(const std::filesystem::path& folder, const std::string& name, const Js
   if (entry) cases.set(name, *entry);
   AtomicFile file(list_path(folder).string(), "cases:");
   file.commit(Json::object({{"file", kFile}, {"cases", std::move(cases)}}).dump(2) + "\n");
+}
+
+std::string text_of(const Json& entry) {
+  return fmt::format("({}, {}, {}), seed {}", entry.at("B").as_integer(), entry.at("N").as_integer(),
+                     entry.at("d").as_integer(), entry.at("seed").as_integer());
 }
 
 std::string_view bytes_of(const float* values, std::int64_t count) {
@@ -120,6 +126,28 @@ Made make_case(const std::filesystem::path& folder, const TestCase& one, std::ui
   const Json entry = entry_of(one, seed);
   note(folder, one.name, &entry);
   return Made::now;
+}
+
+void check_not_another(const std::filesystem::path& folder, const TestCase& one, std::uint64_t seed) {
+  const std::string path = problem_path(folder, one).string();
+  const Json list = read_list(folder);
+  const Json* there = list.at("cases").find(one.name);
+  const Json asked = entry_of(one, seed);
+  std::error_code error;
+  if (!there || there->dump() == asked.dump() || !std::filesystem::exists(path, error)) return;
+  fail(ErrorCode::invalid_argument, "{}: is there of {}, not of {}; valid: another folder, or remove {} first",
+       printable_value(path), text_of(*there), text_of(asked), printable_value(path));
+}
+
+void check_output_place(const std::string& input, const std::string& output) {
+  check_apart("output", output, "the input", input);
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::weakly_canonical(std::filesystem::absolute(output, error), error);
+  const std::filesystem::path name = path.extension() == ".out" ? path.stem() : path.filename();
+  const Json list = read_list(path.parent_path());
+  if (!list.at("cases").find(name.string())) return;
+  fail(ErrorCode::invalid_argument, "output {}: is a file of case {}, by the cases.json beside it; valid: another name",
+       printable_value(output), printable(name.string()));
 }
 
 }  // namespace strobe::solve

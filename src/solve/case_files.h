@@ -23,4 +23,11 @@ enum class Made { now, before };
 Made make_case(const std::filesystem::path& folder, const TestCase& one, std::uint64_t seed,
                const std::function<void(double done)>& progress = {});
 
+// Throws Error(invalid_argument) where the folder has the case of another seed or size, which make_case would replace.
+void check_not_another(const std::filesystem::path& folder, const TestCase& one, std::uint64_t seed);
+
+// Throws Error(invalid_argument) where the output would take the place of the input, or of a problem or an answer that
+// the cases.json beside it names.
+void check_output_place(const std::string& input, const std::string& output);
+
 }  // namespace strobe::solve

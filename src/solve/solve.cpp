@@ -1,10 +1,10 @@
 // Opens both files before any work, runs the solver of the device, commits.
 #include "solve/solve.h"
 
-#include "core/atomic_file.h"
 #include "core/fail.h"
 #include "device/gpu_facts.h"
 #include "measure/clock.h"
+#include "solve/case_files.h"
 
 namespace strobe::solve {
 namespace {
@@ -29,7 +29,7 @@ std::string chosen_kernel(const Solver& solver, Device device) {
 
 Solved solve_file(const std::string& input, const std::string& output, const SolveOptions& options) {
   const ProblemFile problem(input);
-  check_apart("output", output, "the input", input);
+  check_output_place(input, output);
   AnswerFile answer(output, problem.size());
   Solved solved{.size = problem.size(), .kernel = {}, .times = {}};
   const double begin = now_seconds();

@@ -200,6 +200,27 @@ TEST(Cases, MadeCheckedAndJudged) {
   EXPECT_LT(result.at("cases").as_array()[2].at("max_error").as_number(), 5e-5);
 }
 
+TEST(Cases, StayAsTheyWereMade) {
+  const Scratch scratch;
+  ASSERT_EQ(run_program("cases gen dir --subset t01,t02 --scale 0.05", scratch).code, 0);
+  std::filesystem::create_symlink("dir/t01.out", scratch.path() / "link");
+  const std::string problem = scratch.read("dir/t01"), answer = scratch.read("dir/t01.out");
+  expect_refused(run_program("solve dir/t01 dir/t01.out --device cpu", scratch), 2,
+                 "output dir/t01.out: is a file of case t01, by the cases.json beside it; valid: another name");
+  expect_refused(run_hw4("dir/t02 link", scratch), 2, "output link: is a file of case t01");
+  expect_refused(run_program("solve dir/t02 dir/t01 --rung sequential", scratch), 2, "dir/t01: is a file of case t01");
+  expect_refused(run_program("solve dir/t01 dir/t01 --rung sequential", scratch), 2, "is the file of the input too");
+  expect_refused(run_program("cases gen dir --subset t01 --scale 0.1", scratch), 2,
+                 "dir/t01: is there of (16, 6, 32), seed 1, not of (32, 13, 32), seed 1; valid: another folder, or "
+                 "remove dir/t01 first");
+  expect_refused(run_program("cases gen dir --subset t02-t03 --scale 0.05 --seed 2", scratch), 2, "dir/t02: is there");
+  EXPECT_TRUE(scratch.read("dir/t01") == problem);
+  EXPECT_TRUE(scratch.read("dir/t01.out") == answer);
+  EXPECT_EQ(run_program("solve dir/t01 dir/mine.out --device cpu", scratch).code, 0);
+  std::filesystem::remove(scratch.path() / "dir" / "t01");
+  EXPECT_EQ(run_program("cases gen dir --subset t01 --scale 0.1", scratch).code, 0);
+}
+
 TEST(Cases, VerdictsOfOtherPrograms) {
   const Scratch scratch;
   ASSERT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
