@@ -29,7 +29,9 @@ constexpr const char* kCommIntroduction =
     "the\n"
     "ranks itself, or measures the job that it finds itself in (mpirun, srun, strobe launch). Writes FILE.jsonl (a "
     "row\n"
-    "when it is known), FILE.md and a chart an operation as SVG beside it.\n\n"
+    "when it is known), FILE.md and a chart an operation as SVG beside it. Where no size fits the memory, nothing is "
+    "written\n"
+    "and the exit code is 3.\n\n"
     "  strobe comm --sizes 1M,100M --ranks 2,4 --operations all-reduce\n\n";
 
 std::string contents_of(const std::string& path) {
@@ -102,7 +104,7 @@ int measure(const CommOptions& options, const comm::World& world, const std::str
                          rows.back().at("reason").as_string()));
   }
   if (options.rows_for != RowsFor::people) return kFine;  // the launcher looks for rows
-  return none ? kFailedCheck : tell(options, rows);
+  return none ? kRuntimeFailure : tell(options, rows);
 }
 
 // One job after the other, whose rows come together in the output file.
@@ -130,7 +132,7 @@ int start_jobs(const CommOptions& options, Arguments arguments) {
       if (code == kFine) code = end.code;
     }
   }
-  if (rows.empty()) return code == kFine ? kFailedCheck : code;
+  if (rows.empty()) return code == kFine ? kRuntimeFailure : code;
   const int told = tell(options, rows_in(rows));
   return code == kFine ? told : code;
 }

@@ -109,7 +109,7 @@ void check_before_jobs(const CommOptions& options) {
   const int fewest = *std::min_element(options.ranks.begin(), options.ranks.end());
   const std::string why = bench::why_it_does_not_fit({.bytes = least}, fewest);
   if (why.empty()) return;
-  fail(ErrorCode::invalid_argument, "--sizes: none fits: {} on {}: {}",
+  fail(ErrorCode::out_of_memory, "--sizes: none fits: {} on {}: {}",
        report::bytes_text(static_cast<std::size_t>(least)), counted(fewest, "rank"), why);
 }
 

@@ -23,7 +23,7 @@ constexpr const char* kLadderIntroduction =
     "A teaching set apart from the library (lab/): from the course's sequential program to the library's kernel, each\n"
     "rung one idea further, all checked against float64 before they are timed. Rungs that need a GPU are refused "
     "where\n"
-    "there is none; where no rung can run, nothing is written and the exit code is 3. Writes FILE.jsonl (a row when "
+    "there is none; where no rung can run, nothing is written and the exit code is 2. Writes FILE.jsonl (a row when "
     "it\n"
     "is known), FILE.md and charts as SVG beside it; so does --input FILE, beside the rows that it reads.\n\n"
     "  strobe ladder --case t28 --ablation --tiles --profile --output t28.jsonl\n"
@@ -81,7 +81,7 @@ std::vector<Json> run_lab(const std::vector<std::string>& command, RowFile& file
   const bench::ChildEnd end = child.end(10);
   if (end.signal != 0 || end.code != 0) fail_like(end);
   if (rows.empty()) fail(ErrorCode::runtime, "ladder: strobe-lab wrote no rows");
-  if (file.rows() == 0) fail(ErrorCode::runtime, "ladder: nothing could be run: {}", refusals_text(rows));
+  if (file.rows() == 0) fail(ErrorCode::unsupported, "ladder: nothing could be run: {}", refusals_text(rows));
   return rows;
 }
 

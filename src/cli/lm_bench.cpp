@@ -24,8 +24,8 @@ constexpr const char* kLmBenchIntroduction =
     "usage: strobe lm bench [--flag value ...]\n\n"
     "A language model's training step: times of its phases (mean +- standard deviation), tokens/s and TFLOP/s of the\n"
     "whole pass by its mean, share of the machine's matrix-product rate (MFU), most memory held, speed-up over fp32.\n"
-    "Lists are measured in every combination; a cell that does not fit is a row `oom`, where none does\n"
-    "the code is 1.\n\n"
+    "Lists are measured in every combination; a cell that does not fit is a row `oom`; where none does,\n"
+    "nothing is written and the exit code is 3.\n\n"
     "  strobe lm bench --size small,medium --precision fp32,bf16 --deterministic off\n"
     "  strobe launch -n 2 -- lm bench --ddp all --bucket-mb 1,10,100 --trace trace.json\n\n";
 
@@ -240,8 +240,8 @@ int run_lm_bench(Arguments arguments) {
   }
   print(table_text(rows, ceilings));
   if (std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.times.has_value(); })) {
-    print(fmt::format("nothing was measured, nothing is written to {}\n", options.output));
-    return kFailedCheck;
+    complain(fmt::format("lm bench: no cell fits the memory; nothing is written to {}", options.output));
+    return kRuntimeFailure;
   }
   file.write(document(rows, ceilings));
   file.commit();

@@ -139,8 +139,8 @@ int run_lm_bench_on_ranks(const LmBenchOptions& options) {
   if (!first) return kFine;
   print(parallel_tables(rows, ranks->size()));
   if (std::none_of(rows.begin(), rows.end(), [](const ParallelRow& row) { return row.error.empty(); })) {
-    print(fmt::format("nothing was measured, nothing is written to {}\n", options.output));
-    return kFailedCheck;
+    complain(fmt::format("lm bench: no cell fits the memory; nothing is written to {}", options.output));
+    return kRuntimeFailure;
   }
   Json items = Json::array();
   for (const ParallelRow& row : rows) items.push_back(parallel_row_json(row, rows, ranks->size()));

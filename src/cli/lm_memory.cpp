@@ -1,6 +1,7 @@
 // `strobe lm memory`: flags to cells, each cell's memory to tables, to the output file and to a picture.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "cli/lm.h"
@@ -18,7 +19,8 @@ constexpr const char* kLmMemoryIntroduction =
     "category; the largest tensors; predicted from the shape beside counted by the allocator and, on a GPU, told by "
     "the\n"
     "driver. The page shows every tensor from the operation that writes it to the last that reads it.\n"
-    "Several --recompute are compared: what each buys in memory, and the time of its step.\n\n"
+    "Several --recompute are compared: what each buys in memory, and the time of its step.\n"
+    "A cell that does not fit is a row `oom`; where none does, nothing is written and the exit code is 3.\n\n"
     "  strobe lm memory --size small --context 128,256,512 --precision fp32,bf16\n"
     "  strobe lm memory --size tiny --recompute none,attention,block\n\n";
 
@@ -80,6 +82,10 @@ int run_lm_memory(Arguments arguments) {
     }
   }
   print(memory_tables(rows));
+  if (std::none_of(rows.begin(), rows.end(), [](const MemoryRow& row) { return row.figures.has_value(); })) {
+    complain(fmt::format("lm memory: no cell fits the memory; nothing is written to {} and {}", output, page));
+    return kRuntimeFailure;
+  }
   if (compares) print("\n" + recompute_table(rows));
   file.commit(memory_document(rows));
   page_file.commit(page_of(rows));

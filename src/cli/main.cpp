@@ -47,7 +47,9 @@ constexpr Command kCommands[] = {
 std::string program_help() {
   return "strobe: exact attention, measured.\n\nusage: strobe COMMAND [--flag value ...]\n\n" + lines_of(kCommands) +
          "\nstrobe COMMAND --help lists the flags of a command.\n"
-         "Exit codes: 0 fine, 1 failed check, 2 bad input, 3 failure at run time, 129/130/143 interrupted.\n";
+         "Exit codes: 0 fine, 1 failed check, 2 bad input or nothing that can run here, 3 failure at run time or "
+         "nothing\n"
+         "that fits the memory, 129/130/143 interrupted.\n";
 }
 
 int run_help(Arguments arguments) {

@@ -32,7 +32,7 @@ constexpr const char* kSweepIntroduction =
     "runs in a child process with its implementations in turns; a cell that fails costs its row only. Rows are "
     "written\n"
     "as they are known, as JSON lines; the same command goes on where the last one stopped, or with more --launches.\n"
-    "Exit code 1 where a result is wrong, 3 where no cell is ok.\n\n"
+    "Exit code 1 where a result is wrong, 2 where all cells are unsupported, else 3 where none is ok.\n\n"
     "  strobe sweep --grid lab5 --shrink 8\n"
     "  strobe sweep --seq_len 512,1024,2048 --dtype fp32,bf16 --causal both --impl Flash2,Pytorch --output "
     "mine.jsonl\n\n";
@@ -153,7 +153,9 @@ int exit_code(const KnownRows& known, const SweepPlan& plan) {
   const std::map<std::string, int>& statuses = known.statuses();
   if (statuses.contains("wrong")) return kFailedCheck;
   if (!statuses.empty() && !statuses.contains("ok")) {
-    fail(ErrorCode::runtime, "sweep: no cell is ok; the rows of {} have the reasons", plan.output);
+    const bool unsupported = statuses.size() == 1 && statuses.contains("unsupported");
+    fail(unsupported ? ErrorCode::unsupported : ErrorCode::runtime,
+         "sweep: no cell is ok; the rows of {} have the reasons", plan.output);
   }
   return kFine;
 }

@@ -62,6 +62,16 @@ TEST(LmMemory, ComparesRecomputations) {
   EXPECT_NE(alone.output.find("tiny, context 16, batch 2, fp32, recompute block, step"), std::string::npos);
 }
 
+TEST(LmMemory, WhereNothingFitsNothingIsWritten) {
+  const Scratch scratch;
+  const Program program = run_program("lm memory --size tiny --context 1024 --batch 1048576 --threads 1", scratch);
+  EXPECT_EQ(program.code, 3) << program.output;
+  EXPECT_EQ(program.errors,
+            "strobe: lm memory: no cell fits the memory; nothing is written to lm_memory_result.json and "
+            "lm_memory.html\n");
+  EXPECT_EQ(scratch.entries(), 0u);
+}
+
 TEST(LmMemory, RefusesWhatCannotRunBeforeAnythingDoes) {
   for (const char* const flags :
        {"--size huge", "--precision tf32", "--device cuda", "--steps 3", "--context 0", "--recompute all"}) {

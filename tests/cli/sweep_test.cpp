@@ -280,6 +280,12 @@ TEST(Sweep, NoCellThatIsOkIsExitCode3) {
   }
 }
 
+TEST(Sweep, CellsThatAreAllUnsupportedAreExitCode2AsInBench) {
+  const Scratch scratch;
+  EXPECT_EQ(run_program("sweep --batch 1 --heads 1 --emb 600 --seq_len 16 --dtype fp32 --quick", scratch).code, 2);
+  EXPECT_EQ(cells_in(scratch, "sweep.jsonl"), (std::multiset<std::string>{"16 flash2 unsupported"}));
+}
+
 TEST(Sweep, AWrongResultIsARowWithoutTimesAndExitCode1) {
   const FakePython zeros(R"(*\"results\"*) head -c 100000 /dev/zero >&3; echo '{"ok":true}' ;;)");
   const Scratch scratch;
