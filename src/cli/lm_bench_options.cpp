@@ -46,6 +46,14 @@ std::vector<std::string> parse_strategies(std::string_view flag, std::string_vie
   return parse_list(flag, value, [&](auto of, auto name) { return parse_word(of, name, lm::strategy_names()); });
 }
 
+// As the library would refuse it, but before anything is measured.
+void check_attention(const std::string& kernel, Device device) {
+  const std::vector<std::string> names = kernel_names(device);
+  if (kernel.empty() || std::find(names.begin(), names.end(), kernel) != names.end()) return;
+  fail(ErrorCode::unsupported, "--attention {}: not on device {}; valid: auto, {}", kernel, bench::name_of(device),
+       fmt::join(names, ", "));
+}
+
 void add_rank_options(OptionTable& table, LmBenchOptions& options) {
   table.add({.name = "ddp",
              .placeholder = "all|NAME[,NAME]",
@@ -167,6 +175,7 @@ std::string title_of(const LmBenchCell& cell) {
 }
 
 std::vector<LmBenchCell> lm_bench_cells(const LmBenchOptions& options) {
+  check_attention(options.attention, options.device);
   const int threads = threads_of(options.threads);
   std::vector<LmBenchCell> cells;
   for (const std::string& size : options.sizes) {
