@@ -8,6 +8,7 @@
 
 #include "cli/command_list.h"
 #include "cli/options.h"
+#include "core/counted.h"
 #include "core/fail.h"
 #include "core/printable.h"
 #include "measure/clock.h"
@@ -82,7 +83,10 @@ int run_cases_gen(Arguments arguments) {
     solve::check_not_another(folders[0], one, seed);
   }
   make_folder(folders[0]);
+  std::size_t there = 0;
   for (const solve::TestCase& one : cases) {
+    set_last_words(fmt::format("cases gen: ended by a signal; {} of {} in {}; the same command goes on", there++,
+                               counted(cases.size(), "case"), folders[0]));
     const double begin = now_seconds();
     const solve::Made made = solve::make_case(
         folders[0], one, seed, [&](double done) { show_progress(fmt::format("{} {:.0f} %", one.name, 100 * done)); });

@@ -232,6 +232,7 @@ int run_lm_bench(Arguments arguments) {
   if (!options.strategies.empty()) return run_lm_bench_on_ranks(options);
   const std::vector<LmBenchCell> cells = lm_bench_cells(options);
   AtomicFile file(options.output, "--output");
+  set_last_words("lm bench: ended by a signal; nothing was written");
   const Ceilings ceilings = measure_ceilings(options);
   std::vector<Row> rows;
   for (const LmBenchCell& cell : cells) {
@@ -243,8 +244,8 @@ int run_lm_bench(Arguments arguments) {
     complain(fmt::format("lm bench: no cell fits the memory; nothing is written to {}", options.output));
     return kRuntimeFailure;
   }
-  file.write(document(rows, ceilings));
-  file.commit();
+  set_last_words("lm bench: ended by a signal");  // with some or all of it written
+  file.commit(document(rows, ceilings));
   print(fmt::format("written: {}\n", options.output));
   return kFine;
 }

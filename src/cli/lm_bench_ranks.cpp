@@ -132,6 +132,7 @@ int run_lm_bench_on_ranks(const LmBenchOptions& options) {
   std::optional<AtomicFile> file, trace;
   if (first) file.emplace(options.output, "--output");
   if (first && !options.trace.empty()) trace.emplace(options.trace, "--trace");
+  if (first) set_last_words("lm bench: ended by a signal; nothing was written");
   std::vector<ParallelRow> rows;
   for (const LmBenchCell& cell : cells) {
     for (ParallelRow& row : measured(*ranks, cell, exchanges)) rows.push_back(std::move(row));
@@ -144,6 +145,7 @@ int run_lm_bench_on_ranks(const LmBenchOptions& options) {
   }
   Json items = Json::array();
   for (const ParallelRow& row : rows) items.push_back(parallel_row_json(row, rows, ranks->size()));
+  set_last_words("lm bench: ended by a signal");  // with some or all of it written
   file->commit(Json::object({{"environment", environment_json()}, {"rows", std::move(items)}}).dump(1) + "\n");
   if (trace) trace->commit(trace_of(rows));
   print(fmt::format("written: {}{}\n", options.output, trace ? ", " + options.trace : ""));

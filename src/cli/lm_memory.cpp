@@ -73,6 +73,7 @@ int run_lm_memory(Arguments arguments) {
   AtomicFile file(output, "--output"), page_file(page, "--page");
   std::optional<AtomicFile> svg_file;
   if (!svg.empty()) svg_file.emplace(svg, "--svg");
+  set_last_words("lm memory: ended by a signal; nothing was written");
   const bool compares = options.recomputes.size() > 1;
   std::vector<MemoryRow> rows;
   for (LmBenchCell cell : cells) {
@@ -87,6 +88,7 @@ int run_lm_memory(Arguments arguments) {
     return kRuntimeFailure;
   }
   if (compares) print("\n" + recompute_table(rows));
+  set_last_words("lm memory: ended by a signal");  // with some or all of it written
   file.commit(memory_document(rows));
   page_file.commit(page_of(rows));
   print(fmt::format("written: {}, {}", output, page));

@@ -44,6 +44,7 @@ int run_lm_profile(Arguments arguments) {
   const std::vector<LmBenchCell> cells = lm_bench_cells(options);
   check_apart("--trace", trace, "--output", options.output);
   AtomicFile file(options.output, "--output"), trace_file(trace, "--trace");
+  set_last_words("lm profile: ended by a signal; nothing was written");
   std::vector<lm::NamedProfile> profiles;
   Json rows = Json::array();
   for (const LmBenchCell& cell : cells) {
@@ -53,6 +54,7 @@ int run_lm_profile(Arguments arguments) {
     print(lm_profile_text(profiles.back()) + "\n");
     rows.push_back(lm_profile_json(cell, profiles.back().profile));
   }
+  set_last_words("lm profile: ended by a signal");  // with some or all of it written
   file.commit(Json::object({{"environment", environment_json()}, {"rows", rows}}).dump(1) + "\n");
   trace_file.commit(lm::trace_json(profiles).dump() + "\n");
   print(fmt::format("written: {}, {}\n", options.output, trace));

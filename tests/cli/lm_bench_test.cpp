@@ -1,6 +1,7 @@
 // `strobe lm bench` as a user runs it, on the CPU.
 #include <gtest/gtest.h>
 
+#include "cli/background.h"
 #include "cli/run_program.h"
 #include "core/json.h"
 
@@ -109,6 +110,21 @@ TEST(LmBench, WhatDoesNotFitIsARowWithItsBytes) {
       << none.errors;
   EXPECT_EQ(scratch.read("out"), before);
   EXPECT_EQ(scratch.entries(), 1u);
+}
+
+TEST(LmBench, InterruptedLmCommandsSayThatNothingWasWritten) {
+  for (const std::string command : {"lm bench", "lm profile", "lm memory"}) {
+    const Scratch scratch;
+    Background program(command + " --size tiny --context 512 --threads 1 --batch 20,21,22,23,24,25,26,27,28,29,30",
+                       scratch, "errors");                                   // a minute and more
+    ASSERT_TRUE(becomes([&] { return scratch.entries() > 1; })) << command;  // a temporary file is there
+    pause_for(0.1);
+    program.send(SIGTERM);
+    EXPECT_EQ(program.wait(), 143) << command;
+    const std::string errors = scratch.read("errors");
+    EXPECT_TRUE(errors.ends_with("strobe: " + command + ": ended by a signal; nothing was written\n")) << errors;
+    EXPECT_EQ(scratch.entries(), 1u) << command;
+  }
 }
 
 TEST(LmBench, HelpNamesEveryKernelThatItTakes) {

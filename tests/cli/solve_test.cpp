@@ -221,6 +221,20 @@ TEST(Cases, StayAsTheyWereMade) {
   EXPECT_EQ(run_program("cases gen dir --subset t01 --scale 0.1", scratch).code, 0);
 }
 
+TEST(Cases, InterruptedTheySayHowManyAreMade) {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch.path() / "dir");
+  Background making("cases gen dir --subset t01,t30", scratch, "errors");  // the second takes half a minute
+  ASSERT_TRUE(becomes([&] { return scratch.read("dir/cases.json").find("t01") != std::string::npos; }));
+  pause_for(0.3);
+  making.send(SIGINT);
+  EXPECT_EQ(making.wait(), 130);
+  EXPECT_EQ(scratch.read("errors"),
+            "strobe: cases gen: ended by a signal; 1 of 2 cases in dir; the same command goes on\n");
+  const std::filesystem::directory_iterator left(scratch.path() / "dir");
+  EXPECT_EQ(std::distance(begin(left), end(left)), 3);
+}
+
 TEST(Cases, VerdictsOfOtherPrograms) {
   const Scratch scratch;
   ASSERT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
