@@ -14,6 +14,7 @@
 #include "cli/quoted.h"
 #include "cli/row_documents.h"
 #include "cli/row_file.h"
+#include "comm/agreement.h"
 #include "core/counted.h"
 #include "core/fail.h"
 #include "measure/environment.h"
@@ -70,7 +71,9 @@ int measure(const CommOptions& options, const comm::World& world, const std::str
   const bool first = communicator.rank() == 0;
   std::optional<RowFile> file;
   const bool appends = options.rows_for == RowsFor::launcher_after_others;
-  if (first) file.emplace(options.output, kCommTitle, appends ? RowFile::Begin::at_the_end : RowFile::Begin::anew);
+  comm::on_first_rank(communicator, [&] {
+    file.emplace(options.output, kCommTitle, appends ? RowFile::Begin::at_the_end : RowFile::Begin::anew);
+  });
   const bool tells = first && options.rows_for == RowsFor::people;  // the launcher has words of its own
   if (tells) set_last_words(fmt::format("comm: {}", kEndedWithoutRows));
   std::vector<Json> rows;

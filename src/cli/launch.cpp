@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -18,7 +19,8 @@ namespace {
 constexpr const char* kLaunchIntroduction =
     "usage: strobe launch -n N [--flag value ...] -- COMMAND [WORDS...]\n\n"
     "Starts N ranks on this machine through mpirun, each on its share of the cores where there is one for each.\n"
-    "COMMAND is a subcommand of strobe, or a program where it has a slash. Lines of a rank begin with its number,\n"
+    "COMMAND is comm, lm bench or lm train of strobe, or a program where it has a slash. Lines of a rank begin with "
+    "its number,\n"
     "signals reach all ranks, and when one fails the others end too, stopped ones included. The exit code is that of\n"
     "the first rank that failed.\n\n"
     "  strobe launch -n 4 -- comm --sizes 1M\n"
@@ -67,12 +69,22 @@ void check_program(const std::string& path) {
   if (access(path.c_str(), X_OK) != 0) refuse("cannot be run: no permission");
 }
 
-std::vector<std::string> command_of(const std::vector<std::string>& words) {
+// Of others each rank would do the whole work, and write the same files.
+void check_shares_work(const std::vector<std::string>& words, int ranks) {
+  const std::vector<std::string> valid = {"comm", "lm bench", "lm train"};
+  const std::string name = words[0] == "lm" && words.size() > 1 ? "lm " + words[1] : words[0];
+  if (ranks == 1 || std::find(valid.begin(), valid.end(), name) != valid.end()) return;
+  fail(ErrorCode::invalid_argument, "launch: {} knows nothing of ranks; valid on {}: {}, or a program (with a slash)",
+       printable_value(name), ranks, fmt::join(valid, ", "));
+}
+
+std::vector<std::string> command_of(const std::vector<std::string>& words, int ranks) {
   if (words[0].find('/') != std::string::npos) {
     check_program(words[0]);
     return words;
   }
   check_command(words[0]);
+  check_shares_work(words, ranks);
   return own_command(words);
 }
 
@@ -105,7 +117,7 @@ int run_launch(Arguments arguments) {
     fail(ErrorCode::invalid_argument, "launch: this process is rank {} of a job of {} already", world.rank,
          world.launcher);
   if (options.job.ranks == 0) fail(ErrorCode::invalid_argument, "launch: how many ranks? valid: -n 1 to -n 1024");
-  options.job.command = command_of(words);
+  options.job.command = command_of(words, options.job.ranks);
   set_last_words("launch: ended by a signal");  // one that comes when no ranks are there to get it
   for (;;) {
     const JobEnd end = run_job(options.job);

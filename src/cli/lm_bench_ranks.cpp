@@ -130,8 +130,10 @@ int run_lm_bench_on_ranks(const LmBenchOptions& options) {
   for (const LmBenchCell& cell : cells) lm::batch_of_a_rank(cell.one.batch, ranks->size());  // refuses
   const bool first = ranks->rank() == 0;
   std::optional<AtomicFile> file, trace;
-  if (first) file.emplace(options.output, "--output");
-  if (first && !options.trace.empty()) trace.emplace(options.trace, "--trace");
+  comm::on_first_rank(*ranks, [&] {
+    file.emplace(options.output, "--output");
+    if (!options.trace.empty()) trace.emplace(options.trace, "--trace");
+  });
   if (first) set_last_words("lm bench: ended by a signal; nothing was written");
   std::vector<ParallelRow> rows;
   for (const LmBenchCell& cell : cells) {

@@ -4,9 +4,11 @@
 #include <fmt/ranges.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "comm/engine.h"
+#include "core/counted.h"
 #include "core/fail.h"
 #include "device/device_info.h"
 #include "device/gpu_facts.h"
@@ -106,8 +108,8 @@ void check_on_ranks(Device device, lm::Precision precision, comm::EngineKind eng
 void refuse_several_ranks(const std::string& command) {
   const comm::World world = comm::this_world();
   if (world.rank == 0 && world.size <= 1) return;  // 0: not told
-  fail(ErrorCode::invalid_argument, "{}: this process is rank {} of {}; valid: with --ddp {}, or one rank", command,
-       world.rank, world.size, fmt::join(lm::strategy_names(), "|"));
+  fail(ErrorCode::invalid_argument, "{}: {} without --ddp; valid: --ddp {}, or one rank", command,
+       counted(std::max(world.size, world.rank + 1), "rank"), fmt::join(lm::strategy_names(), "|"));
 }
 
 }  // namespace strobe::cli

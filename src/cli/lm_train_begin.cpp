@@ -142,8 +142,8 @@ TrainBegin begin_training(const TrainFlags& flags, const lm::TokenFile& data, co
   if (!ranks) return decided_begin(flags, data);
   comm::check_same_facts(*ranks, facts_of(flags, lm::identity_of(data)));
   TrainBegin begin;
+  comm::on_first_rank(*ranks, [&] { begin = decided_begin(flags, data); });
   if (ranks->rank() == 0) {
-    begin = decided_begin(flags, data);
     comm::broadcast_text(*ranks, text_of(begin));
   } else {
     begin = told_begin(flags, data, comm::broadcast_text(*ranks, ""));

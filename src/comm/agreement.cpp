@@ -21,6 +21,14 @@ std::string difference_of(const World& world, const Json& theirs, const Json& to
   return "";
 }
 
+[[noreturn]] void refuse_together(Communicator& communicator, const std::string& why) {
+  try {
+    communicator.barrier();  // by then all have the text; who has passed it gives up, which the others need not tell
+  } catch (const Error&) {
+  }
+  fail(ErrorCode::invalid_argument, "{}", why);
+}
+
 }  // namespace
 
 std::string broadcast_text(Communicator& communicator, std::string text, int root) {
@@ -42,13 +50,20 @@ void check_same_facts(Communicator& communicator, const Json& facts) {
   const Json told =
       Json::parse(broadcast_text(communicator, Json::object({{"host", world.host}, {"facts", facts}}).dump()));
   for (const std::string& difference : gather_texts(communicator, difference_of(world, facts, told))) {
-    if (difference.empty()) continue;
-    try {
-      communicator.barrier();  // by then all have the texts; who has passed it gives up, which the others need not tell
-    } catch (const Error&) {
-    }
-    fail(ErrorCode::invalid_argument, "{}", difference);
+    if (!difference.empty()) refuse_together(communicator, difference);
   }
+}
+
+void on_first_rank(Communicator& communicator, const std::function<void()>& work) {
+  std::string refusal;
+  try {
+    if (communicator.rank() == 0) work();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::invalid_argument && error.code() != ErrorCode::unsupported) throw;
+    refusal = error.what();
+  }
+  refusal = broadcast_text(communicator, refusal);
+  if (!refusal.empty()) refuse_together(communicator, refusal);
 }
 
 }  // namespace strobe::comm

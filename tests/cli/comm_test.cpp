@@ -96,6 +96,15 @@ TEST(CommCommand, RefusesBeforeRanksAreStarted) {
           3);
 }
 
+// Rank 0 alone opens the file.
+TEST(CommCommand, TellsOnceWhatRankZeroRefuses) {
+  if (!has_ranks()) GTEST_SKIP() << "no MPI in this build, or no mpirun";
+  const Program program = run_program("launch -n 2 -- comm --sizes 1K --output /nowhere/out.jsonl");
+  EXPECT_EQ(program.code, 2);
+  EXPECT_EQ(program.errors,
+            "strobe: launch: all 2 ranks: --output /nowhere/out.jsonl: cannot be written: No such file or directory\n");
+}
+
 TEST(CommCommand, WhereNothingIsMeasuredEarlierFilesStay) {
   if (!has_ranks()) GTEST_SKIP() << "no MPI in this build, or no mpirun";
   const Scratch scratch;

@@ -204,11 +204,14 @@ TEST_F(Launch, TellsOnceWhatAllRanksRefuse) {
     EXPECT_EQ(program.errors, "strobe: launch: " + says);
   };
   const std::string unknown = "\"env\": version takes no arguments\n";
-  refused("-n 3 -- version env", "all 3 ranks: " + unknown);
+  refused("-n 3 -- comm --sizes 3", "all 3 ranks: --sizes 3: valid: 4 bytes, one fp32, or more\n");
   refused("-n 1 -- version env", "rank 0: " + unknown);
-  refused("-n 2 -- launch -n 1 -- version",
-          "rank 0: launch: this process is rank 0 of a job of Open MPI already; "
-          "rank 1: launch: this process is rank 1 of a job of Open MPI already\n");
+  for (const char* command : {"lm train --data x --out y", "lm bench"}) {  // of which none says its number
+    const Program program = run_program(std::string("launch -n 2 -- ") + command, scratch_);
+    EXPECT_EQ(program.code, 2) << program.errors;
+    EXPECT_TRUE(program.errors.starts_with("strobe: launch: all 2 ranks: lm ")) << program.errors;
+    EXPECT_NE(program.errors.find(": 2 ranks without --ddp; valid: --ddp naive|flat|"), std::string::npos);
+  }
   const Program other = run_program("launch -n 2 -- " + script("exec '" STROBE_PROGRAM "' version env"), scratch_);
   for (const char* rank : {"[0]", "[1]"})
     EXPECT_NE(other.errors.find(rank + (" strobe: " + unknown)), std::string::npos) << other.errors;
@@ -260,6 +263,10 @@ TEST_F(Launch, RefusesWhatCannotBeRunBeforeRanksAreStarted) {
   refused("./not-there", "launch: ./not-there: No such file or directory; valid: a program, or a command of strobe");
   refused("./folder", "launch: ./folder: is a folder; valid: ");
   refused("./text", "launch: ./text: cannot be run: no permission; valid: ");
+  refused("env",
+          "launch: env knows nothing of ranks; valid on 2: comm, lm bench, lm train, or a program (with a slash)\n");
+  refused("lm memory --size tiny", "launch: lm memory knows nothing of ranks; ");
+  refused("launch -n 1 -- comm", "launch: launch knows nothing of ranks; ");
   refused("solvee --input x", "\"solvee\": unknown command; nearest: solve");
 }
 

@@ -117,7 +117,7 @@ TEST_F(LmBenchDdp, RefusesWhatRanksDoNotDo) {
     EXPECT_EQ(program.errors.substr(0, 8 + says.size()), "strobe: " + says);
     EXPECT_EQ(scratch_.entries(), 0u);
   };
-  refused("", "lm bench: this process is rank 1 of 3; valid: ", "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=3");
+  refused("", "lm bench: 3 ranks without --ddp; valid: ", "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=3");
   refused("--ddp flat --bucket-mb 3,1.0", "--bucket-mb 3,1.0: --ddp flat has no buckets; valid with bucketed, ");
   refused("--bucket-mb 3,1.0", "--bucket-mb 3,1.0: without --ddp");
   refused("--ddp flat,ring", "--ddp ring: valid: naive, flat");
@@ -131,6 +131,8 @@ TEST_F(LmBenchDdp, RefusesWhatRanksDoNotDo) {
   const Program odd = bench(3, "--ddp flat");
   EXPECT_EQ(odd.code, 2) << odd.errors;
   EXPECT_NE(odd.errors.find(": a batch of 2 sequences on 3 ranks"), std::string::npos) << odd.errors;
+  EXPECT_EQ(bench(2, "--ddp flat --trace /nowhere/trace.json").errors,  // by rank 0 alone, and told once
+            "strobe: launch: all 2 ranks: --trace /nowhere/trace.json: cannot be written: No such file or directory\n");
 }
 
 }  // namespace

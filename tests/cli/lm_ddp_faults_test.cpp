@@ -218,7 +218,7 @@ TEST_F(LmDdp, ATornCheckpointIsNamedAndARestartPassesItOver) {
   EXPECT_EQ(refused.code, 2) << refused.errors;
   EXPECT_NE(refused.errors.find("that of step 4: --resume=4 goes on from there\n"), std::string::npos)
       << refused.errors;
-  EXPECT_NE(refused.errors.find("[1] strobe: rank 1 of 2 on "), std::string::npos) << refused.errors;
+  EXPECT_TRUE(refused.errors.starts_with("strobe: launch: all 2 ranks: checkpoint run/")) << refused.errors;
   // As the launcher does it for a rank that it starts again.
   const Program again = launch(2, script("export STROBE_JOB=one STROBE_RESTARTS=1", flags));
   EXPECT_EQ(again.code, 0) << again.errors;

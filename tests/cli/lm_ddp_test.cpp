@@ -88,8 +88,7 @@ TEST_F(LmDdp, RefusesWhatRanksDoNotDo) {
     expect_refusal(run_program(flags + more, scratch_, before), 2, "strobe: " + says);
     EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "run"));
   };
-  refused("", "lm train: this process is rank 1 of 2; valid: with --ddp naive|",
-          "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2");
+  refused("", "lm train: 2 ranks without --ddp; valid: --ddp naive|", "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2");
   refused("--ddp flat --bucket-mb 0.0000045",
           "--bucket-mb 0.0000045: --ddp flat has no buckets; valid with bucketed, ");
   refused("--ddp bucketed --bucket-mb 0", "--bucket-mb 0: not a number in the valid range, 0.000004 to below 1000000");
@@ -106,6 +105,10 @@ TEST_F(LmDdp, RefusesWhatRanksDoNotDo) {
   EXPECT_EQ(odd.code, 2) << odd.errors;
   EXPECT_NE(odd.errors.find("a batch of 4 sequences on 3 ranks"), std::string::npos) << odd.errors;
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "run"));
+  std::filesystem::create_directories(scratch_.path() / "run" / "another's");
+  const Program taken = launch(2, flags + "--ddp flat");  // which rank 0 alone looks at
+  EXPECT_EQ(taken.code, 2);
+  EXPECT_TRUE(taken.errors.starts_with("strobe: launch: all 2 ranks: --out run: is not empty; ")) << taken.errors;
 }
 
 TEST_F(LmDdp, VerifiesAgainstOneProcess) {

@@ -2,6 +2,7 @@
 #include "comm/agreement.h"
 
 #include "comm/ranks/scenario.h"
+#include "strobe/error.h"
 
 namespace strobe::test {
 namespace {
@@ -30,6 +31,15 @@ int agreement(comm::Communicator& communicator) {
     ++faults, std::fprintf(stderr, "not the text of rank %d among all\n", other);
   }
   comm::check_same_facts(communicator, facts_of(4));
+  int worked = 0;
+  comm::on_first_rank(communicator, [&] { ++worked; });
+  if (worked != (rank == 0)) ++faults, std::fprintf(stderr, "work of rank 0 on another, or on none\n");
+  try {
+    comm::on_first_rank(communicator, [] { throw Error(ErrorCode::unsupported, "no such folder"); });
+    ++faults, std::fprintf(stderr, "a refusal of rank 0 that this one does not hear of\n");
+  } catch (const Error& error) {
+    if (std::string(error.what()) != "no such folder") ++faults, std::fprintf(stderr, "%s\n", error.what());
+  }
   if (faults > 0) return faults;
   comm::check_same_facts(communicator, facts_of(rank == 2 ? 5 : 4));
   std::fprintf(stderr, "facts that differ are taken for the same\n");
