@@ -117,6 +117,8 @@ int check_plan(const PlanOptions& options) {
   }
   for (const lm::LinkSample& sample : measured.calls) checked.push_back(check_collective(sample, links.machine));
   if (checked.empty()) fail(ErrorCode::invalid_argument, "--check: no row with times in it");
+  print(
+      fmt::format("machine: {} (--machine chooses it: {})\n", options.machine.name, fmt::join(machine_names(), ", ")));
   for (const auto& [precision, machine] : machines) {
     print(fmt::format("device in {}: {}\n", name_of(precision), machine.compute));
   }

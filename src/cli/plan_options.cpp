@@ -13,6 +13,12 @@
 #include "lm/plan/machine.h"
 
 namespace strobe::cli {
+std::vector<std::string> machine_names() {
+  std::vector<std::string> names{"here"};
+  for (const lm::KnownMachine& machine : lm::known_machines()) names.emplace_back(machine.name);
+  return names;
+}
+
 namespace {
 
 constexpr std::int64_t kMostDevices = 1 << 24;
@@ -36,12 +42,6 @@ MeshFlag parse_mesh(std::string_view flag, std::string_view value) {
                             std::string_view(part).substr(equals + 1), 1, kMostDevices);
   }
   return mesh;
-}
-
-std::vector<std::string> machine_names() {
-  std::vector<std::string> names{"here"};
-  for (const lm::KnownMachine& machine : lm::known_machines()) names.emplace_back(machine.name);
-  return names;
 }
 
 double parse_share(std::string_view flag, std::string_view value) {

@@ -48,6 +48,8 @@ struct PlanOptions {
 
 inline constexpr const char* kPlannedSize = "xl";  // without --size
 
+std::vector<std::string> machine_names();  // that --machine takes
+
 OptionTable plan_option_table(PlanOptions& options);
 
 // Throws Error(invalid_argument) for a flag that changes nothing beside the others.

@@ -256,6 +256,9 @@ TEST(PlanCommand, EachStepIsCheckedInItsOwnPrecision) {
   ASSERT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.output.find("device in fp32: 19.5 TFLOP/s"), std::string::npos) << program.output;
   EXPECT_NE(program.output.find("device in bf16: 312 TFLOP/s"), std::string::npos) << program.output;
+  EXPECT_TRUE(program.output.starts_with("machine: a100 (--machine chooses it: here, a100, h100, h200)\n"))
+      << program.output;
+  EXPECT_TRUE(run_program("plan --check bench.json", scratch).output.starts_with("machine: h100 ("));
 }
 
 TEST(PlanCommand, RefusesBadInputInOneLineAndWritesNothing) {
