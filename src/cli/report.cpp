@@ -21,7 +21,7 @@ constexpr const char* kReportIntroduction =
     "usage: strobe report FILE... [--output DIR|FILE.html]\n\n"
     "Draws result files of bench and sweep, all together: shards of a sweep, CPU and GPU, two builds. A folder gets\n"
     "report.html (one file, opens offline), report.md, cells.csv and charts/*.svg, in place of an earlier report's;\n"
-    "FILE.html gets the page alone.\n\n"
+    "FILE.html gets the page alone. Files that are there and of no report are not replaced.\n\n"
     "  strobe report results.jsonl --output report\n\n";
 
 void make_folder(const std::filesystem::path& folder) {
@@ -44,6 +44,17 @@ bool is_report(const std::filesystem::path& page) {
   std::string head(1024, '\0');
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
   return head.find("<title>Strobe report</title>") != std::string::npos;
+}
+
+// Files of others, which the report would take the place of; an empty one may be the place that somebody made for it.
+void check_replaced(const std::vector<std::filesystem::path>& written) {
+  if (is_report(written.front())) return;
+  for (const std::filesystem::path& path : written) {
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) == 0) continue;
+    fail(ErrorCode::invalid_argument, "--output: {}: is there, and not of a report of strobe; valid: {}", path.string(),
+         "another place, or remove it first");
+  }
 }
 
 // A chart that this report does not have would be taken for one of it. Nothing but SVG files goes.
@@ -101,6 +112,12 @@ int run_report(Arguments arguments) {
   if (files.empty()) fail(ErrorCode::invalid_argument, "report: no result file given: strobe report FILE...");
   if (output.empty()) fail(ErrorCode::invalid_argument, "--output \"\": valid: a folder, or a file that ends in .html");
   refuse_twice(files);
+  const std::filesystem::path folder = output;
+  if (output.ends_with(".html")) {
+    check_replaced({output});
+  } else {
+    check_replaced({folder / "report.html", folder / "report.md", folder / "cells.csv"});
+  }
   std::vector<report::Result> results;
   for (const std::string& file : files) {
     const std::vector<report::Result> rows = report::read_results(file);
@@ -114,7 +131,6 @@ int run_report(Arguments arguments) {
     print(fmt::format("{}, {}; written: {}\n", counted(cells.size(), "cell"), counted(results.size(), "row"), output));
     return kFine;
   }
-  const std::filesystem::path folder = output;
   const report::CellTable all = report::cell_table(cells);
   make_folder(folder);
   const bool had_report = is_report(folder / "report.html");

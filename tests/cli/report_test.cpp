@@ -88,7 +88,6 @@ TEST(ReportCommand, ChartsOfAnEarlierReportGoAndNothingElse) {
   write(scratch, "other.json", row_text({.dtype = "bf16"}));
   std::filesystem::create_directories(scratch.path() / "out" / "charts");
   write(scratch, "out/charts/mine.svg", "before any report");
-  write(scratch, "out/report.html", "<title>of another program</title>");
   write(scratch, "out/charts/notes.txt", "mine");
   const std::string command = "report --output out ";
   ASSERT_EQ(run_program(command + kSmallResults, scratch).code, 0);
@@ -99,6 +98,27 @@ TEST(ReportCommand, ChartsOfAnEarlierReportGoAndNothingElse) {
   EXPECT_FALSE(std::filesystem::exists(chart));
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "out/charts/notes.txt"));
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "out/cells.csv"));
+}
+
+TEST(ReportCommand, FilesOfOthersAreNotReplaced) {
+  if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
+  const Scratch scratch;
+  const std::string command = std::string("report ") + kSmallResults + " --output ";
+  std::filesystem::create_directories(scratch.path() / "out");
+  write(scratch, "out/cells.csv", "my cells");
+  write(scratch, "page.html", "<title>my page</title>");
+  for (const std::string where : {"out", "page.html"}) {
+    const Program program = run_program(command + where, scratch);
+    EXPECT_EQ(program.code, 2);
+    EXPECT_EQ(program.errors, "strobe: --output: " + (where == "out" ? "out/cells.csv" : where) +
+                                  ": is there, and not of a report of strobe; valid: another place, or remove it "
+                                  "first\n");
+  }
+  EXPECT_EQ(scratch.read("out/cells.csv"), "my cells");
+  EXPECT_EQ(scratch.read("page.html"), "<title>my page</title>");
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() / "out/report.html"));
+  write(scratch, "page.html", "");
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(run_program(command + "page.html", scratch).code, 0);  // over its own too
 }
 
 TEST(ReportCommand, APageAloneFromSeveralFiles) {
