@@ -95,7 +95,7 @@ int measure(const CommOptions& options, const comm::World& world, const std::str
         if (tells && begins) set_last_words("comm: " + ended_with_rows(options.output));
       }
       rows.push_back(std::move(row));
-      show_progress(fmt::format("{} ranks, {} of {}: {}", communicator.size(), comm::name_of(kind),
+      show_progress(fmt::format("{}, {} of {}: {}", counted(communicator.size(), "rank"), comm::name_of(kind),
                                 report::bytes_text(static_cast<std::size_t>(bytes)), result.status));
     }
   }
@@ -131,7 +131,7 @@ int start_jobs(const CommOptions& options, Arguments arguments) {
         return end.code;
       }
       if (end.why.empty()) continue;
-      complain(fmt::format("comm: {} on {} ranks: {}", comm::name_of(engine), ranks, end.why));
+      complain(fmt::format("comm: {} on {}: {}", comm::name_of(engine), counted(ranks, "rank"), end.why));
       if (code == kFine) code = end.code;
     }
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "core/counted.h"
 #include "core/statistics.h"
 #include "core/text_table.h"
 
@@ -203,7 +204,7 @@ std::string parallel_tables(const std::vector<ParallelRow>& rows, int ranks) {
     for (const LmBenchCell* cell = rows[i].cell; i < rows.size() && rows[i].cell == cell; ++i) {
       of_cell.push_back(&rows[i]);
     }
-    text += fmt::format("{}, {} ranks, {}\n", title_of(*of_cell[0]->cell), ranks, device_of(*of_cell[0]));
+    text += fmt::format("{}, {}, {}\n", title_of(*of_cell[0]->cell), counted(ranks, "rank"), device_of(*of_cell[0]));
     text += times_table(of_cell, rows) + "\n";
     std::erase_if(of_cell, [](const ParallelRow* row) { return !row->error.empty(); });
     if (!of_cell.empty()) text += exchange_table(of_cell) + "\n";

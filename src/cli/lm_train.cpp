@@ -56,14 +56,15 @@ std::string settings_table(const TrainBegin& begin, const TrainFlags& flags, int
   row("parameters", grouped(lm::parameter_count(shape)));
   row("data",
       fmt::format("{}: {} {} tokens", flags.data, grouped(settings.data.tokens), lm::name_of(settings.data.format)));
-  row("batch", fmt::format("{} sequences, {} tokens", settings.batch, grouped(settings.batch * shape.context)));
+  row("batch",
+      fmt::format("{}, {} tokens", counted(settings.batch, "sequence"), grouped(settings.batch * shape.context)));
   row("steps", fmt::format("{}, checkpoint every {}", settings.steps, begin.upkeep.checkpoint_every));
   row("learning rate", fmt::format("{} after {} of warm-up, then a cosine to {}", settings.rate,
                                    counted(settings.warmup, "step"), settings.least_rate));
   row("AdamW", fmt::format("betas {} and {}, eps {}, decay {}, clip {}", settings.beta1, settings.beta2, settings.eps,
                            settings.decay, settings.clip));
   row("precision", lm::name_of(settings.precision));
-  row("place", settings.device == Device::cuda ? "cuda" : fmt::format("cpu, {} threads", threads));
+  row("place", settings.device == Device::cuda ? "cuda" : "cpu, " + counted(threads, "thread"));
   if (ranks) row("ranks", ranks_text(*ranks, settings, flags.exchange));
   row("recompute", lm::name_of(flags.recompute));
   row("seed", std::to_string(settings.seed));

@@ -20,7 +20,7 @@ std::string losses_table(const lm::Verification& verification, int ranks) {
   TextTable table;
   table.add_column("step");
   table.add_column("one process");
-  table.add_column(fmt::format("{} ranks", ranks));
+  table.add_column(counted(ranks, "rank"));
   table.add_column("difference");
   for (std::size_t i = 0; i < verification.alone.size(); ++i) {
     table.add_row({std::to_string(i + 1), fmt::format("{:.9f}", verification.alone[i]),

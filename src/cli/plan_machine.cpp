@@ -8,6 +8,7 @@
 #include "cli/plan_rows.h"
 #include "cli/plan_steps.h"
 #include "cli/threads.h"
+#include "core/counted.h"
 #include "core/fail.h"
 #include "core/short_number.h"
 #include "core/statistics.h"
@@ -61,7 +62,7 @@ Peak measure_here(const MachineFlags& flags, lm::Precision precision, lm::Machin
   }
   machine.memory_bandwidth = *ceilings.copy;
   return {*product,
-          on_gpu ? "measured on this GPU" : fmt::format("measured here on {} threads", threads_of(flags.threads))};
+          on_gpu ? "measured on this GPU" : "measured here on " + counted(threads_of(flags.threads), "thread")};
 }
 
 void take_compute(const MachineFlags& flags, lm::Precision precision, PlanMachine& plan) {
@@ -86,8 +87,8 @@ void take_compute(const MachineFlags& flags, lm::Precision precision, PlanMachin
     const StepRates rates = step_rates(flags.bench, precision);
     machine.flop_rate = summarize(rates.flops).median;
     if (!flags.memory_bandwidth && !rates.update.empty()) machine.memory_bandwidth = summarize(rates.update).median;
-    plan.compute =
-        fmt::format("{}, the median of {} rows of lm bench", rate_text(machine.flop_rate), rates.flops.size());
+    plan.compute = fmt::format("{}, the median of {} of lm bench", rate_text(machine.flop_rate),
+                               counted(rates.flops.size(), "row"));
   }
   if (machine.memory_bandwidth <= 0) {
     fail(ErrorCode::invalid_argument, "--bench {}: no times of an update; give --memory-bandwidth GB/s", flags.bench);
@@ -126,7 +127,7 @@ void take_links(const MachineFlags& flags, std::int64_t devices, PlanMachine& pl
     } catch (const Error& error) {
       fail(error.code(), "--comm {} from {} bytes on: {}", flags.comm, from_bytes, error.what());
     }
-    from = fmt::format(" (fitted to {} rows of {} ranks)", samples.size(), samples.front().ranks);
+    from = fmt::format(" (fitted to {} of {})", counted(samples.size(), "row"), counted(samples.front().ranks, "rank"));
   }
   give(machine.inside, flags.bandwidth, flags.latency);
   give(machine.between, flags.node_bandwidth, flags.node_latency);

@@ -4,6 +4,7 @@
 
 #include "cli/lm_bench_options.h"
 #include "cli/plan_rows.h"
+#include "core/counted.h"
 #include "core/fail.h"
 #include "device/host/thread_pool.h"
 #include "lm/plan/step_time.h"
@@ -85,7 +86,7 @@ void take_exchange(const Json& row, MeasuredStep& step) {
   if (const Json* bucket = row.find("bucket(MB)"); bucket && bucket->is_number()) {
     step.title += fmt::format(" of {} MB", bucket->as_number());
   }
-  step.title += fmt::format(", {} ranks", ranks);
+  step.title += ", " + counted(ranks, "rank");
   if (ranks == 1) return;
   // As many calls as there were; a little more, so that rounding makes none of its own.
   const auto calls = static_cast<double>(whole_number(row, "buckets", 1 << 20));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/counted.h"
 #include "core/short_number.h"
 #include "report/memory_map.h"
 
@@ -23,7 +24,7 @@ std::string ratio_text(const Json& row) {
 
 std::string series_name(const Json& row) {
   const std::string memory = row.at("memory").as_string() == "gpu" ? ", GPU memory" : "";
-  return fmt::format("{}, {} ranks{}", row.at("engine").as_string(), row.at("ranks").as_integer(), memory);
+  return fmt::format("{}, {}{}", row.at("engine").as_string(), counted(row.at("ranks").as_integer(), "rank"), memory);
 }
 
 std::string caption_of(const Json& row) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/counted.h"
 #include "report/figure.h"
 
 namespace strobe::report {
@@ -47,7 +48,7 @@ std::string SeriesNames::name(const Cell& cell) const {
   std::string text = cell.implementation;
   if (machines_ && !cell.run.machine.empty()) text += ", " + cell.run.machine;
   if (devices_ && !machines_) text += ", " + cell.run.device;
-  if (threads_) text += fmt::format(", {} threads", cell.run.threads);
+  if (threads_) text += ", " + counted(cell.run.threads, "thread");
   if (revisions_) text += ", " + short_revision(cell.run.revision);
   return text;
 }

@@ -41,7 +41,9 @@ TEST(LmTrain, LossFallsBelowItsBound) {
 
 TEST(LmTrain, KeepsTheNewestAndTheLast) {
   const Scratch scratch;
-  ASSERT_EQ(run_program(kSmall + "--out run --steps 11 --checkpoint-every 2 --keep 2", scratch).code, 0);
+  const Program program = run_program(kSmall + "--out run --steps 11 --checkpoint-every 2 --keep 2", scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("cpu, 1 thread\n"), std::string::npos) << program.output;
   EXPECT_EQ(Scratch().entries(), 0u);
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(scratch.path() / "run")) {

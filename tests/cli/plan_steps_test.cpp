@@ -133,7 +133,7 @@ TEST(PlanSteps, RatesAreThoseOfOneProcess) {
   const Program program =
       run_program("plan --machine here --bandwidth 2 --latency 10 --bench ddp.json --check ddp.json", scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
-  EXPECT_NE(program.output.find("device in fp32: 4.00 GFLOP/s, the median of 1 rows of lm bench; memory 10.0 GB/s"),
+  EXPECT_NE(program.output.find("device in fp32: 4.00 GFLOP/s, the median of 1 row of lm bench; memory 10.0 GB/s"),
             std::string::npos)
       << program.output;
 }

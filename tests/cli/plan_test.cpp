@@ -234,7 +234,7 @@ TEST(PlanCommand, RowsThatRecomputeHaveAForwardAnUpdateAndMemory) {
   const Program program = run_program("plan --machine here --bench bench.json --check bench.json", scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
   // 3 GFLOP in 1 + 2 ms: the row that computes twice does not count.
-  EXPECT_NE(program.output.find("device in fp32: 1.00 TFLOP/s, the median of 1 rows of lm bench"), std::string::npos)
+  EXPECT_NE(program.output.find("device in fp32: 1.00 TFLOP/s, the median of 1 row of lm bench"), std::string::npos)
       << program.output;
   EXPECT_NE(program.output.find("tiny, context 16, batch 1, fp32, recompute block"), std::string::npos);
   for (const char* const says : {"forward ms: error", "update ms: error", "memory MiB: error"}) {
