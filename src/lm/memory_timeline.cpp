@@ -85,6 +85,7 @@ void MemoryRecorder::watch(Model& model) {
   for (const Copies& copies : model.plan().copies) {  // there from before the step to the last product that reads them
     Life life = life_of(copies.at);
     life.category = Category::parameters;
+    life.from = -1;
     tenants_.emplace_back(copies.at, Tenant{timeline_.tensors.size(), Phase::update});
     timeline_.tensors.push_back(std::move(life));
   }
@@ -111,7 +112,7 @@ void MemoryRecorder::on(const AllocationEvent& event) {
     top_ += bytes;
   };
   hold(event.tag, category_of(event.tag), event.bytes - for_attention, event.pointer);
-  if (for_attention > 0) hold("workspace of attention", Category::scores, for_attention, nullptr);
+  if (for_attention > 0) hold("workspace of attention", Category::scores, for_attention, this);
   if (now >= 0 && sum_of(held_) > sum_of(timeline_.moments.back())) timeline_.moments.back() = held_;
 }
 
@@ -193,10 +194,10 @@ MemoryTimeline MemoryRecorder::finish() {
   const int last = static_cast<int>(timeline_.operations.size()) - 1;
   for (std::size_t i = 0; i < timeline_.allocations.size(); ++i) {
     Life& life = timeline_.allocations[i];
-    if (pointers_[i] || life.to < life.from) life.to = last;
+    if (pointers_[i]) life.to = last;
   }
   for (const Life& life : timeline_.tensors) {
-    for (int at = life.from; at <= life.to; ++at) {
+    for (int at = std::max(0, life.from); at <= life.to; ++at) {
       ByCategory& moment = timeline_.moments[static_cast<std::size_t>(at)];
       of(moment, Category::idle) -= life.bytes;
       of(moment, life.category) += life.bytes;

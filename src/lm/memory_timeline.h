@@ -75,7 +75,7 @@ class MemoryRecorder : public Recorder {
   AllocationCounter& counter_;
   Model* model_ = nullptr;
   MemoryTimeline timeline_;
-  std::vector<const void*> pointers_;                    // of the allocations; null where freed
+  std::vector<const void*> pointers_;  // of the allocations; null where freed, this where nobody frees it by itself
   std::vector<std::pair<std::size_t, Tenant>> tenants_;  // by tensor's offset, or beyond all by parameter
   ByCategory held_{};
   std::size_t top_ = 0;  // bytes held: where the next allocation is drawn

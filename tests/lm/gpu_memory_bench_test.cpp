@@ -18,5 +18,17 @@ TEST_F(GpuMemoryBench, ThePeakIsWithinThreePercentOfTheDriver) {
   EXPECT_NEAR(static_cast<double>(figures.counted) / static_cast<double>(*figures.driver), 1, 0.03);
 }
 
+// fp32: with a workspace of which a part is attention's alone.
+TEST_F(GpuMemoryBench, EveryAllocationLastsToAnOperation) {
+  const BenchCase one{.shape = shape_of("medium"), .place = {.device = Device::cuda}};
+  const MemoryTimeline timeline = measure_memory(one).timeline;
+  bool is_shared = false;
+  for (const Life& life : timeline.allocations) {
+    EXPECT_GE(life.to, 0) << life.name;
+    is_shared |= life.name == "workspace of attention";
+  }
+  EXPECT_TRUE(is_shared);
+}
+
 }  // namespace
 }  // namespace strobe::lm

@@ -39,6 +39,7 @@ TEST(MemoryBench, CategoriesAddUpToWhatTheAllocatorCounted) {
           EXPECT_EQ(figures.timeline.peak(), figures.counted);
           EXPECT_EQ(figures.predicted, figures.counted) << name_of(precision) << " " << kernel;
           EXPECT_FALSE(figures.driver.has_value());
+          for (const Life& life : figures.timeline.allocations) EXPECT_GE(life.to, 0) << life.name;
         }
       }
     }
@@ -75,6 +76,12 @@ TEST(MemoryBench, GradientsOverCopiesTakeTheirPlace) {
   EXPECT_EQ(in(timeline.moments.front(), Category::parameters), 6 * parameters);
   EXPECT_EQ(in(timeline.moments.back(), Category::parameters), 4 * parameters);
   EXPECT_EQ(in(timeline.moments.back(), Category::gradients), 4 * parameters);
+  const auto copies = std::find_if(timeline.tensors.begin(), timeline.tensors.end(),
+                                   [](const Life& life) { return life.name == "layers.1 as products read it"; });
+  ASSERT_NE(copies, timeline.tensors.end());
+  EXPECT_EQ(copies->from, -1) << "there before the step";
+  EXPECT_EQ(timeline.operations.at(static_cast<std::size_t>(copies->to)),
+            "linear backward input layers.1.attention.q+k+v");
 }
 
 // What the plan lets share memory is never in use at once: neither two activations, nor a gradient and an activation.
