@@ -90,9 +90,9 @@ int measure(const CommOptions& options, const comm::World& world, const std::str
       if (result.status == "refused") {
         file->add_refused(row.dump());
       } else {
-        const bool begins = file->rows() == 0;
+        // Before, since the row is in the file long before it is on the disk.
+        if (tells && file->rows() == 0) set_last_words("comm: " + ended_with_rows(options.output));
         file->add(row.dump());
-        if (tells && begins) set_last_words("comm: " + ended_with_rows(options.output));
       }
       rows.push_back(std::move(row));
       show_progress(fmt::format("{}, {} of {}: {}", counted(communicator.size(), "rank"), comm::name_of(kind),

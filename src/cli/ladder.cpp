@@ -69,9 +69,9 @@ std::vector<Json> run_lab(const std::vector<std::string>& command, RowFile& file
     if (row.at("status").as_string() == "refused") {
       file.add_refused(line);
     } else {
-      const bool begins = file.rows() == 0;
+      // Before, since the row is in the file long before it is on the disk.
+      if (file.rows() == 0) set_last_words("ladder: " + ended_with_rows(output));
       file.add(line);
-      if (begins) set_last_words("ladder: " + ended_with_rows(output));
     }
     const Json* rung = row.find("rung");
     show_progress(fmt::format("{} {}: {}", row.at("kind").as_string(), rung ? rung->as_string() : "",
