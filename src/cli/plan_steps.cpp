@@ -99,6 +99,7 @@ MeasuredStep parallel_step(const Json& row) {
   const LmBenchCell cell = cell_of(row, "threads of a rank");
   MeasuredStep step{
       .title = title_of(cell), .shared = {.one = cell.one}, .phases = phases_of(row), .whole = seconds_of(row, "step")};
+  step.shared.one.gradients = lm::GradientMemory::shared;
   if (says(row, "strategy", kAlone)) {
     step.title += fmt::format(", {}", kAlone);
   } else {

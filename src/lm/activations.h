@@ -39,7 +39,8 @@ struct BlockActivations {
   std::size_t end;                  // of all these, and of those of the blocks before
 };
 
-// Weights as products read them, of the parameters from `parameter` on up to the next one's.
+// Weights as products read them, of the parameters from `parameter` on up to the next one's: a block's, and those after
+// the blocks. No product reads the embedding.
 struct Copies {
   std::size_t parameter, at;
 };
@@ -52,7 +53,7 @@ struct ActivationPlan {
   // Gradients, used by one block after the other: of x and of what a norm or attention gave, [T, d]; of what is wider,
   // activated [T, d_ff] and qkv [T, 3, d].
   std::size_t d_x, d_narrow, d_wide;
-  std::vector<Copies> copies;  // GradientMemory::over_copies: before the blocks, of each, after them; else empty
+  std::vector<Copies> copies;  // GradientMemory::over_copies where the type is not fp32; else empty
   std::size_t d_end;           // from here on gradients of parameters may lie
   std::size_t bytes = 0;
 };
@@ -63,16 +64,24 @@ enum class GradientMemory {
   over_copies,  // and where the weights' copies did, so that an update, from the first to the last, must follow
 };
 
-// What a step on one device takes: where there are copies and so many parameters that updates beside the backward,
-// which gradients over copies rule out, gain nothing (docs/notes/2026-11-15-lm-cuda.md), the memory.
+// What a step on one device takes: gradients over copies where there are many parameters, which rules updates beside
+// the backward out.
 GradientMemory step_memory(const ModelShape& shape, DType dtype);
+
+// Of copies that lie apart, for each parameter.
+constexpr std::size_t copy_bytes(DType dtype, GradientMemory memory) {
+  return dtype == DType::fp32 || memory == GradientMemory::over_copies ? 0 : size_of(dtype);
+}
 
 // For a batch of sequences of shape.context tokens; dtype: of what products read and write. parts: devices that share
 // every layer, of which this is one: it has heads / parts, d_ff / parts and its part of the vocabulary, but x and norms
-// whole. Throws Error(invalid_argument) above 2^60 bytes.
+// whole. Throws Error(invalid_argument) above 2^60 bytes, and for copies of parts.
 ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DType dtype,
                                Recompute recompute = Recompute::none, GradientMemory memory = GradientMemory::shared,
                                std::int64_t parts = 1);
+
+// The copies that the parameter's is among; null: none.
+const Copies* copies_with(const ActivationPlan& plan, std::size_t parameter);
 
 // Where in one run of memory the gradients of the parameters begin, which lie at its end, as floats in the order of
 // their table; activations lie at its beginning.

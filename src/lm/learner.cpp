@@ -20,9 +20,8 @@ void check_training(const Settings& settings, std::int64_t batch, const LearnerO
   if (on_gpu && options.processes == 1) return;  // its allocator says it by itself
   const DType dtype = dtype_of(settings.precision);
   const auto parameters = static_cast<std::size_t>(parameter_count(settings.shape));
-  const std::size_t copies = dtype == DType::fp32 || gradients == GradientMemory::over_copies ? 0 : size_of(dtype);
   const ActivationPlan plan = activation_plan(settings.shape, batch, dtype, options.recompute, gradients);
-  const std::size_t needed = parameters * (2 * sizeof(float) + copies) + state_bytes +
+  const std::size_t needed = parameters * (2 * sizeof(float) + copy_bytes(dtype, gradients)) + state_bytes +
                              gradients_at(plan, parameter_table(settings.shape), gradients);
   // Of a GPU all that it has: what is free changes while ranks begin.
   const std::size_t there = (on_gpu ? current_gpu_info().memory_bytes : cpu_info().memory_bytes) /

@@ -94,25 +94,26 @@ void MemoryRecorder::watch(Model& model) {
 void MemoryRecorder::on(const AllocationEvent& event) {
   const int now = static_cast<int>(timeline_.operations.size()) - 1;
   if (event.kind == AllocationEvent::Kind::free) {
-    const auto found = std::find(pointers_.rbegin(), pointers_.rend(), event.pointer);
-    if (found == pointers_.rend()) return;  // of somebody else, from before
-    Life& life = timeline_.allocations[static_cast<std::size_t>(pointers_.rend() - found) - 1];
-    *found = nullptr;
-    life.to = now;
-    of(held_, life.category) -= event.bytes;
-    top_ -= event.bytes;
+    for (std::size_t i = 0; i < pointers_.size(); ++i) {
+      if (pointers_[i] != event.pointer) continue;
+      Life& life = timeline_.allocations[i];
+      pointers_[i] = nullptr;
+      life.to = now;
+      of(held_, life.category) -= life.bytes;
+      top_ -= life.bytes;
+    }
     return;
   }
   const std::size_t for_attention = share_of_attention(event.tag, event.bytes);
-  const auto hold = [&](const char* name, Category category, std::size_t bytes, const void* pointer) {
+  const auto hold = [&](const char* name, Category category, std::size_t bytes) {
     if (category == Category::idle) timeline_.run_at = top_;
     timeline_.allocations.push_back({name, category, bytes, top_, now, -1});
-    pointers_.push_back(pointer);
+    pointers_.push_back(event.pointer);
     of(held_, category) += bytes;
     top_ += bytes;
   };
-  hold(event.tag, category_of(event.tag), event.bytes - for_attention, event.pointer);
-  if (for_attention > 0) hold("workspace of attention", Category::scores, for_attention, this);
+  hold(event.tag, category_of(event.tag), event.bytes - for_attention);
+  if (for_attention > 0) hold("workspace of attention", Category::scores, for_attention);
   if (now >= 0 && sum_of(held_) > sum_of(timeline_.moments.back())) timeline_.moments.back() = held_;
 }
 
@@ -147,14 +148,6 @@ void MemoryRecorder::read(std::size_t tensor, Phase phase) {
   }
 }
 
-void MemoryRecorder::read_copies(const Operation& operation) {
-  const std::vector<Copies>& all = model_->plan().copies;
-  const auto after =
-      std::upper_bound(all.begin(), all.end(), operation.parameter,
-                       [](std::size_t parameter, const Copies& one) { return parameter < one.parameter; });
-  if (after != all.begin()) read(after[-1].at, operation.phase);
-}
-
 void MemoryRecorder::write(const TensorUse& use, Phase phase) {
   Life life = life_of(use.at);
   if (use.bytes > 0) life.bytes = use.bytes;
@@ -181,7 +174,8 @@ void MemoryRecorder::begin(const Operation& operation) {
                 model_->first_gradient() + static_cast<std::size_t>(parameter.first) * sizeof(float)},
                operation.phase);
   }
-  if (operation.kind == OperationKind::product) read_copies(operation);
+  const Copies* const copies = copies_with(model_->plan(), operation.parameter);
+  if (copies && operation.kind == OperationKind::product) read(copies->at, operation.phase);
   if (operation.kind != OperationKind::optimizer) return;
   for (std::size_t i = 0; i < model_->parameters().size(); ++i) read(beyond + i, operation.phase);
 }

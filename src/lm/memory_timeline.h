@@ -69,13 +69,12 @@ class MemoryRecorder : public Recorder {
   void begin_life(std::size_t key, Life life, Phase phase);
   void read(std::size_t tensor, Phase phase);
   void write(const TensorUse& use, Phase phase);
-  void read_copies(const Operation& operation);
   Life life_of(std::size_t tensor) const;
 
   AllocationCounter& counter_;
   Model* model_ = nullptr;
   MemoryTimeline timeline_;
-  std::vector<const void*> pointers_;  // of the allocations; null where freed, this where nobody frees it by itself
+  std::vector<const void*> pointers_;                    // of the allocations; null where freed
   std::vector<std::pair<std::size_t, Tenant>> tenants_;  // by tensor's offset, or beyond all by parameter
   ByCategory held_{};
   std::size_t top_ = 0;  // bytes held: where the next allocation is drawn

@@ -100,7 +100,7 @@ class Model {
   void set_loss_scale(const LossScale& loss_scale) { loss_scale_ = loss_scale; }
 
   void clear_gradients();
-  double gradient_norm(double scale = 1) const { return ops::gradient_norm(place_, {&whole_, 1}, scale); }
+  double gradient_norm(double scale = 1) const;
   void update(const ops::AdamW& options);
 
   // A part of the step on what the last of the calls above was given; on CUDA not waited for. In the order of Phase,
@@ -124,10 +124,16 @@ class Model {
   const std::vector<Parameter>& parameters() const { return parameters_; }
   // On the CPU alone.
   std::span<float> values() const { return on_host(values_.as<float>()); }
-  std::span<float> gradients() const { return on_host(gradient(0)); }
+  std::span<float> gradients() const {
+    check_gradients_apart("gradients");
+    return on_host(gradient(0));
+  }
   // The same wherever they lie: in memory of the place.
   float* placed_values() const { return values_.as<float>(); }
-  float* placed_gradients() const { return gradient(0); }
+  float* placed_gradients() const {
+    check_gradients_apart("gradients");
+    return gradient(0);
+  }
   void copy_values() { ops::round_copies(place_, trained_); }  // after values were written from outside
 
  private:
@@ -138,8 +144,8 @@ class Model {
     return static_cast<float*>(at(gradients_at_)) + parameters_[parameter].first;
   }
   const Memory& memory(State which) const;
-  const void* weight(std::size_t parameter) const;                 // as products read it
-  void* copy_of(std::size_t parameter) const;                      // where its type is not fp32
+  const void* weight(std::size_t parameter) const;  // as products read it
+  void* copy_of(std::size_t parameter) const;       // where its type is not fp32; null where nobody reads one
   ops::Trained trained(std::size_t begin, std::size_t end) const;  // parameters [begin, end), neighbours also as copies
   void* at(std::size_t offset) const { return run_.as<char>() + offset; }
   float* floats(std::size_t offset) const { return static_cast<float*>(at(offset)); }
@@ -208,6 +214,7 @@ class Model {
   void update_parameters() const;
   double mean_loss() const;
   void check_optimizer(const char* what) const;
+  void check_gradients_apart(const char* what) const;
   std::size_t checked_place(std::int64_t first, std::size_t count) const;  // in bytes, of elements of a state
   std::size_t workspace_bytes_of() const;
   const char* workspace_tag() const;
@@ -229,7 +236,7 @@ class Model {
   Memory workspace_;
   Exchange exchange_;
   LossScale loss_scale_;               // of fp16
-  ops::Trained whole_;                 // all parameters, without copies where those lie apart
+  ops::Trained whole_;                 // all parameters; with their copies where those lie side by side too
   std::vector<ops::Trained> trained_;  // the same in parts whose copies lie side by side, to be updated in this order
   ops::Into gradients_into_ = ops::Into::sum;  // of the backward under way
   bool needs_norm_ = false;                    // of the last step

@@ -18,6 +18,13 @@ std::int64_t checked(std::int64_t batch) {
   return batch;
 }
 
+const ModelOptions& checked(const ModelOptions& options) {
+  if (options.gradients == GradientMemory::over_copies && options.optimizer == OptimizerMemory::outside) {
+    fail(ErrorCode::invalid_argument, "lm: gradients over copies, and an optimizer outside that knows nothing of them");
+  }
+  return options;
+}
+
 std::size_t bytes_of(std::int64_t count, DType dtype) { return static_cast<std::size_t>(count) * size_of(dtype); }
 
 }  // namespace
@@ -29,7 +36,7 @@ Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops
       tokens_(batch * shape.context),
       dtype_(dtype),
       place_(place),
-      attention_(options.attention),
+      attention_(checked(options).attention),
       parameters_(parameter_table(shape)),
       plan_(activation_plan(shape, batch, dtype, options.recompute, options.gradients)),
       gradient_memory_(options.gradients),
@@ -42,15 +49,10 @@ Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops
       values_(stream(), bytes_of(parameter_count(shape), DType::fp32), kValuesTag),
       mean_(stream(), options.optimizer == OptimizerMemory::own ? values_.bytes() : 0, kMeanTag),
       variance_(stream(), mean_.bytes(), kVarianceTag),
-      copies_(stream(), dtype == DType::fp32 || !plan_.copies.empty() ? 0 : bytes_of(parameter_count(shape), dtype),
-              kCopiesTag),
+      copies_(stream(), count() * copy_bytes(dtype, options.gradients), kCopiesTag),
       run_(stream(), gradients_at_ + values_.bytes(), kRunTag),
       workspace_(stream(), workspace_bytes_of(), workspace_tag()),
       exchange_(stream(), tokens_) {
-  if (gradient_memory_ == GradientMemory::over_copies && optimizer_memory_ == OptimizerMemory::outside) {
-    fail(ErrorCode::invalid_argument,
-         "lm: gradients over copies, and an optimizer outside, which knows nothing of them");
-  }
   if (stream_) {
     beside_.emplace();
     place_.stream = stream_->handle();
@@ -59,12 +61,12 @@ Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops
   }
   if (shape.turns() > 0) rope_.write(0, ops::rope_table(shape.context, shape.head_dim()).data(), rope_.bytes());
   whole_ = trained(0, parameters_.size());
-  for (std::size_t part = 0; part < plan_.copies.size(); ++part) {
-    const bool is_last = part + 1 == plan_.copies.size();
-    trained_.push_back(
-        trained(plan_.copies[part].parameter, is_last ? parameters_.size() : plan_.copies[part + 1].parameter));
+  std::size_t begin = 0;
+  for (const Copies& copies : plan_.copies) {
+    trained_.push_back(trained(begin, copies.parameter));
+    begin = copies.parameter;
   }
-  if (trained_.empty()) trained_.push_back(whole_);
+  trained_.push_back(trained(begin, parameters_.size()));
 }
 
 std::size_t products_workspace_bytes(const ModelShape& shape, std::int64_t tokens, DType dtype,
@@ -119,7 +121,7 @@ void Model::begin_at_zero() {
 }
 
 void Model::begin_state() {
-  clear_gradients();
+  if (gradient_memory_ != GradientMemory::over_copies) clear_gradients();
   mean_.clear();
   variance_.clear();
   copy_values();
@@ -139,6 +141,16 @@ void Model::check_optimizer(const char* what) const {
   fail(ErrorCode::unsupported, "lm: {}: the model keeps no optimizer state; valid: OptimizerMemory::own", what);
 }
 
+void Model::check_gradients_apart(const char* what) const {
+  if (gradient_memory_ != GradientMemory::over_copies) return;
+  fail(ErrorCode::unsupported, "lm: {}: gradients lie over what products read, and last within a step alone", what);
+}
+
+double Model::gradient_norm(double scale) const {
+  check_gradients_apart("the norm of gradients");
+  return ops::gradient_norm(place_, {&whole_, 1}, scale);
+}
+
 std::size_t Model::checked_place(std::int64_t first, std::size_t size) const {
   if (first < 0 || size > count() || static_cast<std::size_t>(first) > count() - size) {
     fail(ErrorCode::invalid_argument, "lm: {} floats of a state from {} on; valid: within {}", size, first, count());
@@ -149,6 +161,7 @@ std::size_t Model::checked_place(std::int64_t first, std::size_t size) const {
 void Model::read_state(State which, std::span<float> out, std::int64_t first) const {
   if (which == State::mean || which == State::variance) check_optimizer("reading its averages");
   const std::size_t place = checked_place(first, out.size());
+  if (which == State::gradients) check_gradients_apart("reading gradients");
   if (which == State::gradients) return run_.read(gradients_at_ + place, out.data(), out.size_bytes());
   memory(which).read(place, out.data(), out.size_bytes());
 }
@@ -161,7 +174,7 @@ void Model::write_state(State which, std::span<const float> in, std::int64_t fir
   for (const ops::Trained& one : trained_) {
     const std::int64_t at = one.value - values_.as<float>(), begin = std::max(first, at),
                        end = std::min(first + static_cast<std::int64_t>(in.size()), at + one.count);
-    if (begin >= end) continue;
+    if (begin >= end || !one.copy) continue;
     const ops::Trained part{.count = end - begin,
                             .value = values_.as<float>() + begin,
                             .copy = static_cast<char*>(one.copy) + bytes_of(begin - at, dtype_),
@@ -170,19 +183,23 @@ void Model::write_state(State which, std::span<const float> in, std::int64_t fir
   }
 }
 
-void Model::clear_gradients() { run_.clear(gradients_at_, run_.bytes() - gradients_at_); }
+void Model::clear_gradients() {
+  check_gradients_apart("clearing gradients");
+  run_.clear(gradients_at_, run_.bytes() - gradients_at_);
+}
 
 const void* Model::weight(std::size_t parameter) const {
   return dtype_ == DType::fp32 ? value(parameter) : copy_of(parameter);
 }
 
 void* Model::copy_of(std::size_t parameter) const {
-  if (plan_.copies.empty()) return copies_.as<char>() + bytes_of(parameters_[parameter].first, dtype_);
-  const auto after = std::upper_bound(plan_.copies.begin(), plan_.copies.end(), parameter,
-                                      [](std::size_t one, const Copies& copies) { return one < copies.parameter; });
-  const Copies& copies = after[-1];
-  return static_cast<char*>(at(copies.at)) +
-         bytes_of(parameters_[parameter].first - parameters_[copies.parameter].first, dtype_);
+  if (gradient_memory_ != GradientMemory::over_copies) {
+    return copies_.as<char>() + bytes_of(parameters_[parameter].first, dtype_);
+  }
+  const Copies* const copies = copies_with(plan_, parameter);
+  if (!copies) return nullptr;
+  return static_cast<char*>(at(copies->at)) +
+         bytes_of(parameters_[parameter].first - parameters_[copies->parameter].first, dtype_);
 }
 
 ops::Trained Model::trained(std::size_t begin, std::size_t end) const {
@@ -263,9 +280,7 @@ double Model::loss_with_gradients(const std::int32_t* tokens, const std::int32_t
 }
 
 double Model::loss_and_lone_gradients(const std::int32_t* tokens, const std::int32_t* targets) {
-  if (gradient_memory_ == GradientMemory::over_copies) {
-    fail(ErrorCode::unsupported, "lm: gradients that lie over what products read need an update; valid: step");
-  }
+  check_gradients_apart("gradients without an update");
   take(tokens, targets);
   exchange_.host().update()->loss_scale = 1;
   run(lone_gradients_, [&] {
@@ -280,7 +295,8 @@ double Model::loss_and_lone_gradients(const std::int32_t* tokens, const std::int
 
 void Model::update(const ops::AdamW& options) {
   check_optimizer("update");
-  for (const ops::Trained& part : trained_) ops::adamw(place_, options, {&part, 1});
+  check_gradients_apart("update");
+  ops::adamw(place_, options, trained_);
 }
 
 StepResult Model::step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options) {
@@ -305,7 +321,8 @@ StepResult Model::step(const std::int32_t* tokens, const std::int32_t* targets, 
           forward();
           cross_entropy(LossOnly::no);
           // Where operations are looked at one by one, the update is one after all others.
-          const bool beside = replayed_on() && !is_limited && !recorder_ && plan_.copies.empty();
+          const bool beside =
+              replayed_on() && !is_limited && !recorder_ && gradient_memory_ != GradientMemory::over_copies;
           backward(ops::Into::set, beside ? Updates::beside : Updates::later);
           if (!beside) return apply_gradients();
           beside_->join(*stream_);
@@ -341,11 +358,10 @@ void Model::limit_gradients() const {
   ops::limit_gradients(place_, {&whole_, 1}, exchange_.placed().update());
 }
 
-// Reads values, gradients and state; writes values, state and the copies: part by part, as those of a part may lie
-// where gradients of earlier ones did.
+// Reads values, gradients and state; writes values, state and the copies.
 void Model::update_parameters() const {
   const Recorded scope = recorded_update("adamw", 7 * sizeof(float) + (dtype_ == DType::fp32 ? 0 : size_of(dtype_)));
-  for (const ops::Trained& part : trained_) ops::adamw(place_, exchange_.placed().update(), {&part, 1});
+  ops::adamw(place_, exchange_.placed().update(), trained_);
 }
 
 void Model::run_phase(Phase phase) {

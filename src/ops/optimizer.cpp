@@ -63,12 +63,14 @@ void adamw(const Place& place, const Update* update, std::span<const Trained> te
   if (place.device == Device::cuda) return cuda::adamw(place, update, tensors);
   if (update->skip != 0) return round_copies(place, tensors);
   const Isa& isa = chosen_isa();
-  const std::vector<Chunk> chunks = chunks_of(tensors);
-  parallel_for(place.threads, static_cast<std::int64_t>(chunks.size()), [&](int, std::int64_t task) {
-    const auto [tensor, first, last] = chunks[static_cast<std::size_t>(task)];
-    isa.adamw(*update, *tensor, first, last);
-    if (tensor->copy) store_copy(isa, *tensor, first, last);
-  });
+  for (const Trained& one : tensors) {
+    const std::vector<Chunk> chunks = chunks_of({&one, 1});
+    parallel_for(place.threads, static_cast<std::int64_t>(chunks.size()), [&](int, std::int64_t task) {
+      const auto [tensor, first, last] = chunks[static_cast<std::size_t>(task)];
+      isa.adamw(*update, *tensor, first, last);
+      if (tensor->copy) store_copy(isa, *tensor, first, last);
+    });
+  }
 }
 
 void round_copies(const Place& place, std::span<const Trained> tensors) {

@@ -42,7 +42,8 @@ struct Update {
 
 Update update_of(const AdamW& options);
 
-// value -= rate (decay value + mean' / (sqrt(variance') + eps)), ' with the bias of the first steps taken out.
+// value -= rate (decay value + mean' / (sqrt(variance') + eps)), ' with the bias of the first steps taken out. One
+// tensor after the other: a copy may lie where the gradient of an earlier one does.
 void adamw(const Place& place, const AdamW& options, std::span<const Trained> tensors);
 void adamw(const Place& place, const Update* update, std::span<const Trained> tensors);
 

@@ -14,6 +14,7 @@
 #include "core/half.h"
 #include "device/device_info.h"
 #include "device/gpu_allocator.h"
+#include "device/gpu_buffer.h"
 #include "support/compare.h"
 #include "support/gpu.h"
 #include "support/gpu_passes.h"
@@ -217,6 +218,39 @@ TEST_F(GpuContract, ThreadsOnStreamsOfTheirOwn) {
     }
     for (std::thread& thread : threads) thread.join();
     for (const std::string& text : wrong) EXPECT_EQ(text, "") << kernel;
+  }
+}
+
+// A thread that has asked CUDA for nothing yet, on the stream that is everybody's.
+TEST_F(GpuContract, ANewThreadBeginsWithABackwardOnTheNullStream) {
+  GpuLane lane;
+  for (const std::string& kernel : gpu_kernels()) {
+    const Case c{.seed = 19,
+                 .dtype = DType::bf16,
+                 .batch = 2,
+                 .heads_q = 4,
+                 .heads_kv = 4,
+                 .sq = 256,
+                 .sk = 256,
+                 .d = 64,
+                 .dv = 64};
+    const Data data(c);
+    GpuCase on_gpu(data, lane);
+    if (!on_gpu.refusal(kernel).empty()) continue;
+    GpuPasses passes(on_gpu, lane, {.kernel = kernel});
+    passes.launch();
+    const Bytes first = passes.outputs();
+    std::string wrong;
+    std::thread([&] {
+      try {
+        passes.launch_backward(nullptr);
+      } catch (const std::exception& error) {
+        wrong = error.what();
+      }
+    }).join();
+    { const GpuBuffer freed(256); }  // waits for all of the card
+    EXPECT_EQ(wrong, "") << kernel;
+    EXPECT_EQ(first_difference(first, passes.outputs()), "") << kernel;
   }
 }
 

@@ -120,18 +120,24 @@ TEST(Activations, GradientsLieOnlyOverCopiesThatWereRead) {
   expect_only_free_memory_shared(GradientMemory::over_copies);
 }
 
-TEST(Activations, CopiesAreOfAllParameters) {
+TEST(Activations, CopiesAreOfAllThatProductsRead) {
   for (const Architecture architecture : kArchitectures) {
     const ModelShape shape = as(architecture, shape_of("tiny"));
     const ActivationPlan plan = activation_plan(shape, 4, DType::bf16, Recompute::none, GradientMemory::over_copies);
-    ASSERT_EQ(plan.copies.size(), static_cast<std::size_t>(shape.layers) + 2);
-    std::int64_t count = 0;
+    ASSERT_EQ(plan.copies.size(), static_cast<std::size_t>(shape.layers) + 1);
+    const std::size_t first_block = block_places(architecture, 0).attention_norm;
+    std::int64_t count = parameter_table(shape)[first_block].first;
+    EXPECT_EQ(copies_with(plan, first_block - 1), nullptr) << "the embedding, and positions";
+    EXPECT_EQ(copies_with(plan, first_block), &plan.copies[0]);
+    EXPECT_EQ(copies_with(plan, parameter_table(shape).size() - 1), &plan.copies.back());
     for (const Copies& copies : plan.copies) {
       EXPECT_EQ(parameter_table(shape)[copies.parameter].first, count);
       for (const Activation& one : plan.table) count += one.first == copies.at ? one.count : 0;
     }
     EXPECT_EQ(count, parameter_count(shape));
     EXPECT_TRUE(activation_plan(shape, 4, DType::bf16).copies.empty());
+    EXPECT_TRUE(activation_plan(shape, 4, DType::fp32, Recompute::none, GradientMemory::over_copies).copies.empty());
+    EXPECT_THROW(activation_plan(shape, 4, DType::bf16, Recompute::none, GradientMemory::over_copies, 2), Error);
   }
 }
 

@@ -177,6 +177,13 @@ void expect_shared_memory(const ModelShape& shape) {
       EXPECT_THROW(model->loss_with_gradients(text.tokens.data(), text.targets.data()), Error);
     }
     EXPECT_THROW(over.loss_and_lone_gradients(text.tokens.data(), text.targets.data()), Error);
+    EXPECT_THROW(over.clear_gradients(), Error);
+    EXPECT_THROW(over.gradient_norm(), Error);
+    EXPECT_THROW(over.gradients(), Error);
+    EXPECT_THROW(over.update({}), Error);
+    EXPECT_THROW(
+        Model(shape, 2, dtype, {}, {.gradients = GradientMemory::over_copies, .optimizer = OptimizerMemory::outside}),
+        Error);
   }
 }
 

@@ -47,9 +47,14 @@ class GpuPasses {
   }
 
   void launch() const {
-    auto* const lse = static_cast<float*>(lse_.data);
-    forward(attention_, {.o = o_, .lse = lse}, execution_);
-    backward(attention_, {.o = o_, .lse = lse, .d_o = d_o_}, gradients_, execution_);
+    forward(attention_, {.o = o_, .lse = static_cast<float*>(lse_.data)}, execution_);
+    launch_backward(execution_.stream);
+  }
+
+  void launch_backward(void* stream) const {
+    Execution execution = execution_;
+    execution.stream = stream;
+    backward(attention_, {.o = o_, .lse = static_cast<float*>(lse_.data), .d_o = d_o_}, gradients_, execution);
   }
 
   // The bytes of every output by name, once the stream has come to its end.

@@ -35,9 +35,13 @@ cudaError_t allow_shared_memory(const void* kernel, int device) {
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
 }
 
+// The driver starts on the stream's context or, where the stream is null, on the thread's, which a new thread does not
+// have before it asks the runtime for something of it: here the kernel's attributes.
 cudaError_t learn(Known& known, const void* kernel, int device, bool roomy) {
+  cudaFuncAttributes attributes{};
+  cudaError_t status = cudaFuncGetAttributes(&attributes, kernel);
   cudaKernel_t handle = nullptr;
-  cudaError_t status = cudaGetKernel(&handle, kernel);
+  if (status == cudaSuccess) status = cudaGetKernel(&handle, kernel);
   if (status == cudaSuccess && roomy) status = allow_shared_memory(kernel, device);
   if (status == cudaSuccess) known = {kernel, device, roomy, handle};
   return status;

@@ -13,9 +13,10 @@ struct Grid {
 };
 
 // Who sees to it that a kernel finds what was written before it: the launch, for all earlier work of the stream; or the
-// kernel, of which then every thread calls await_kernel_before() first. The latter is a third cheaper for the host, and
-// the kernel is brought onto the GPU while the one before it ends. It waits for one kernel only, so that a call's
-// first kernel, before which there may be anything, is started the first way. In a captured graph it is an edge.
+// kernel, of which then every thread calls await_kernel_before() first. The latter is cheaper for the host, and the
+// kernel is brought onto the GPU while the one before it ends. It waits for one kernel only: attention, before whose
+// first kernel there may be anything of the caller's, starts that the first way; before one of ops' stand kernels of
+// the same model, each of which ends after all before it. In a captured graph it is an edge.
 enum class Waits { in_launch, in_kernel };
 
 // arguments: the address of each of the kernel's. What it returns may be an error of earlier work.

@@ -55,12 +55,12 @@ std::vector<ParallelSpan> spans_of(const StepRecord& record, double begin, doubl
   return spans;
 }
 
+constexpr GradientMemory kGradients = GradientMemory::shared;  // also alone, to compare like with like
+
 Model model_for(const BenchCase& one, std::int64_t batch, OptimizerMemory optimizer) {
-  return Model(one.shape, batch, dtype_of(one.precision), place_of(one),
-               {.attention = one.attention,
-                .gradients = GradientMemory::shared,
-                .optimizer = optimizer,
-                .recompute = one.recompute});
+  return Model(
+      one.shape, batch, dtype_of(one.precision), place_of(one),
+      {.attention = one.attention, .gradients = kGradients, .optimizer = optimizer, .recompute = one.recompute});
 }
 
 }  // namespace
@@ -68,6 +68,7 @@ Model model_for(const BenchCase& one, std::int64_t batch, OptimizerMemory optimi
 std::string lacking_memory(comm::Communicator& communicator, const BenchCase& one) {
   BenchCase share = one;
   share.batch = batch_of_a_rank(one.batch, communicator.size());
+  share.gradients = kGradients;
   std::string own;
   try {
     check_shared_memory(share, ranks_that_share(communicator.world(), one.place.device));
@@ -163,7 +164,9 @@ int lone_steps(const BenchCase& one) {
 }
 
 ParallelTimes time_lone_step(const BenchCase& one, const std::function<void()>& after_step) {
-  check_memory(one);
+  BenchCase checked = one;
+  checked.gradients = kGradients;
+  check_memory(checked);
   const std::vector<std::int32_t> tokens = bench_tokens(one, 1), targets = bench_tokens(one, 2);
   Model model = model_for(one, one.batch, OptimizerMemory::own);
   model.begin(1);

@@ -51,16 +51,16 @@ DeviceMemory device_memory(const SharedStep& step, std::size_t workspace, std::s
     fail(ErrorCode::invalid_argument, "lm: {} parameters on a device; valid: up to 2^58", count);
   }
   const auto splits = [&](Sharding what) { return mesh.shard > 1 && sharding >= what; };
-  const bool is_alone = mesh.data * mesh.shard * mesh.tensor == 1;
-  const GradientMemory gradients = is_alone                      ? gradient_memory_of(one)
-                                   : splits(Sharding::gradients) ? GradientMemory::own
-                                                                 : GradientMemory::shared;
+  const auto memory_of_gradients = [&] {
+    if (mesh.devices() == 1) return gradient_memory_of(one);
+    return splits(Sharding::gradients) ? GradientMemory::own : GradientMemory::shared;
+  };
+  const GradientMemory gradients = memory_of_gradients();
   const ActivationPlan plan = activation_plan(one.shape, one.batch, dtype, one.recompute, gradients, mesh.tensor);
-  const std::size_t copies = dtype == DType::fp32 || gradients == GradientMemory::over_copies ? 0 : size_of(dtype);
 
   DeviceMemory memory;
   const std::int64_t held = splits(Sharding::weights) ? share : count;
-  memory.weights = float_bytes(held) + static_cast<std::size_t>(held) * copies;
+  memory.weights = float_bytes(held) + static_cast<std::size_t>(held) * copy_bytes(dtype, gradients);
   // One unit is computed with while the next is gathered.
   if (splits(Sharding::weights)) memory.weights += 2 * static_cast<std::size_t>(unit) * size_of(dtype);
   memory.optimizer = 2 * float_bytes(splits(Sharding::optimizer) ? share : count);

@@ -1,4 +1,4 @@
-// Starts the kernels of this folder: on Hopper every one waits by itself (device/cuda/start_kernel.h).
+// Starts the kernels of this folder that come often: on Hopper they wait by themselves (device/cuda/start_kernel.h).
 #pragma once
 
 #include <cuda_runtime.h>
