@@ -38,7 +38,8 @@ inline constexpr const char* kRowsFlag = "launcher-rows";
 void check_comm_options(const CommOptions& options);
 
 // What ranks would find out one after the other, before any is started. Throws Error(unsupported) where an engine needs
-// a GPU and there is none, Error(invalid_argument) where the output cannot be written or not even the least case fits.
+// a GPU and there is none, Error(invalid_argument) where the output cannot be written, Error(out_of_memory) where not
+// even the least case fits.
 void check_before_jobs(const CommOptions& options);
 
 }  // namespace strobe::cli
