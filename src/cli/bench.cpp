@@ -59,10 +59,12 @@ bool any_measured(const std::vector<bench::Row>& rows) {
   return std::any_of(rows.begin(), rows.end(), [](const bench::Row& row) { return row.status == bench::Status::ok; });
 }
 
-// 0 where any row was measured; else by why the first was not.
+// Of nothing measured, input is to blame only where all of it is unsupported.
 int exit_code(const std::vector<bench::Row>& rows) {
   if (any_measured(rows)) return kFine;
-  return rows.at(0).status == bench::Status::unsupported ? kBadInput : kRuntimeFailure;
+  const bool unsupported = std::all_of(rows.begin(), rows.end(),
+                                       [](const bench::Row& row) { return row.status == bench::Status::unsupported; });
+  return unsupported ? kBadInput : kRuntimeFailure;
 }
 
 // The JSON of a run: to a file, or for "-" to the standard output, beside which all text goes to the standard error.

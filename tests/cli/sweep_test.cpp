@@ -286,6 +286,17 @@ TEST(Sweep, CellsThatAreAllUnsupportedAreExitCode2AsInBench) {
   EXPECT_EQ(cells_in(scratch, "sweep.jsonl"), (std::multiset<std::string>{"16 flash2 unsupported"}));
 }
 
+TEST(Sweep, CellsOfWhichOneDoesNotFitAreExitCode3AsInBench) {
+  const Scratch scratch;
+  const std::string problem = "--heads 1 --emb 600 --seq_len 512 --dtype fp32 --quick --memory-limit 200K ";
+  for (const char* order : {"flash2,standard", "standard,flash2"}) {
+    EXPECT_EQ(run_program("bench --batch_size 1 " + problem + "--impl " + order, scratch).code, 3) << order;
+  }
+  EXPECT_EQ(run_program("sweep --batch 1 " + problem + "--impl flash2,standard", scratch).code, 3);
+  EXPECT_EQ(cells_in(scratch, "sweep.jsonl"),
+            (std::multiset<std::string>{"512 flash2 unsupported", "512 standard oom"}));
+}
+
 TEST(Sweep, AWrongResultIsARowWithoutTimesAndExitCode1) {
   const FakePython zeros(R"(*\"results\"*) head -c 100000 /dev/zero >&3; echo '{"ok":true}' ;;)");
   const Scratch scratch;
