@@ -21,12 +21,12 @@ std::string difference_of(const World& world, const Json& theirs, const Json& to
   return "";
 }
 
-[[noreturn]] void refuse_together(Communicator& communicator, const std::string& why) {
+[[noreturn]] void refuse_together(Communicator& communicator, ErrorCode code, const std::string& why) {
   try {
     communicator.barrier();  // by then all have the text; who has passed it gives up, which the others need not tell
   } catch (const Error&) {
   }
-  fail(ErrorCode::invalid_argument, "{}", why);
+  throw Error(code, why);
 }
 
 }  // namespace
@@ -50,20 +50,22 @@ void check_same_facts(Communicator& communicator, const Json& facts) {
   const Json told =
       Json::parse(broadcast_text(communicator, Json::object({{"host", world.host}, {"facts", facts}}).dump()));
   for (const std::string& difference : gather_texts(communicator, difference_of(world, facts, told))) {
-    if (!difference.empty()) refuse_together(communicator, difference);
+    if (!difference.empty()) refuse_together(communicator, ErrorCode::invalid_argument, difference);
   }
 }
 
 void on_first_rank(Communicator& communicator, const std::function<void()>& work) {
+  std::int64_t code = 0;
   std::string refusal;
   try {
     if (communicator.rank() == 0) work();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::invalid_argument && error.code() != ErrorCode::unsupported) throw;
+    code = static_cast<std::int64_t>(error.code());
     refusal = error.what();
   }
-  refusal = broadcast_text(communicator, refusal);
-  if (!refusal.empty()) refuse_together(communicator, refusal);
+  communicator.broadcast(elements(std::span(&code, 1)), 0);
+  if (code != 0) refuse_together(communicator, static_cast<ErrorCode>(code), broadcast_text(communicator, refusal));
 }
 
 }  // namespace strobe::comm
