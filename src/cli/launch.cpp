@@ -10,6 +10,7 @@
 #include "cli/launch_job.h"
 #include "cli/options.h"
 #include "comm/world.h"
+#include "core/counted.h"
 #include "core/fail.h"
 #include "core/printable.h"
 
@@ -74,8 +75,9 @@ void check_shares_work(const std::vector<std::string>& words, int ranks) {
   const std::vector<std::string> valid = {"comm", "lm bench", "lm train"};
   const std::string name = words[0] == "lm" && words.size() > 1 ? "lm " + words[1] : words[0];
   if (ranks == 1 || std::find(valid.begin(), valid.end(), name) != valid.end()) return;
-  fail(ErrorCode::invalid_argument, "launch: {} knows nothing of ranks; valid on {}: {}, or a program (with a slash)",
-       printable_value(name), ranks, fmt::join(valid, ", "));
+  fail(ErrorCode::invalid_argument, "launch: {} {}; valid on {}: {}, or a program (with a slash)",
+       printable_value(name), name == "lm" ? "needs a command of its own" : "knows nothing of ranks",
+       counted(ranks, "rank"), fmt::join(valid, ", "));
 }
 
 std::vector<std::string> command_of(const std::vector<std::string>& words, int ranks) {

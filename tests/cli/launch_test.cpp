@@ -264,7 +264,9 @@ TEST_F(Launch, RefusesWhatCannotBeRunBeforeRanksAreStarted) {
   refused("./folder", "launch: ./folder: is a folder; valid: ");
   refused("./text", "launch: ./text: cannot be run: no permission; valid: ");
   refused("env",
-          "launch: env knows nothing of ranks; valid on 2: comm, lm bench, lm train, or a program (with a slash)\n");
+          "launch: env knows nothing of ranks; valid on 2 ranks: comm, lm bench, lm train, or a program (with a "
+          "slash)\n");
+  refused("lm", "launch: lm needs a command of its own; valid on 2 ranks: comm, lm bench, lm train, or ");
   refused("lm memory --size tiny", "launch: lm memory knows nothing of ranks; ");
   refused("launch -n 1 -- comm", "launch: launch knows nothing of ranks; ");
   refused("solvee --input x", "\"solvee\": unknown command; nearest: solve");
