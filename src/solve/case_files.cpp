@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <vector>
 
@@ -65,14 +66,27 @@ void note(const std::filesystem::path& folder, const std::string& name, const Js
   file.commit(Json::object({{"file", kFile}, {"cases", std::move(cases)}}).dump(2) + "\n");
 }
 
-std::string text_of(const Json& entry) {
-  return fmt::format("({}, {}, {}), seed {}", entry.at("B").as_integer(), entry.at("N").as_integer(),
-                     entry.at("d").as_integer(), entry.at("seed").as_integer());
-}
-
 std::string_view bytes_of(const float* values, std::int64_t count) {
   return {reinterpret_cast<const char*>(values), static_cast<std::size_t>(count) * sizeof(float)};
 }
+
+struct Header {
+  std::int32_t batch, rows, dim;
+  bool operator==(const Header&) const = default;
+};
+static_assert(sizeof(Header) == kHeaderBytes);
+
+Header header_of(const ProblemSize& size) {
+  return {static_cast<std::int32_t>(size.batch), static_cast<std::int32_t>(size.rows),
+          static_cast<std::int32_t>(size.dim)};
+}
+
+// A problem file's header and first values, which tell its size and seed. No case has fewer values.
+struct Beginning {
+  Header header{};
+  float values[8]{};
+  bool operator==(const Beginning&) const = default;
+};
 
 }  // namespace
 
@@ -104,9 +118,8 @@ Made make_case(const std::filesystem::path& folder, const TestCase& one, std::ui
   AtomicFile problem(problem_path(folder, one).string(), "cases:");
   problem.check_room(kHeaderBytes + static_cast<std::uint64_t>(size.total()) * 16);  // with the answer
   AnswerFile answer(answer_path(folder, one).string(), size);
-  const std::int32_t header[3] = {static_cast<std::int32_t>(size.batch), static_cast<std::int32_t>(size.rows),
-                                  static_cast<std::int32_t>(size.dim)};
-  problem.write({reinterpret_cast<const char*>(header), sizeof(header)});
+  const Header header = header_of(size);
+  problem.write({reinterpret_cast<const char*>(&header), sizeof(header)});
 
   const std::int64_t elements = size.elements();
   const std::int64_t batches = std::clamp<std::int64_t>(kChunkElements / elements, 1, size.batch);
@@ -130,13 +143,17 @@ Made make_case(const std::filesystem::path& folder, const TestCase& one, std::ui
 
 void check_not_another(const std::filesystem::path& folder, const TestCase& one, std::uint64_t seed) {
   const std::string path = problem_path(folder, one).string();
-  const Json list = read_list(folder);
-  const Json* there = list.at("cases").find(one.name);
-  const Json asked = entry_of(one, seed);
   std::error_code error;
-  if (!there || there->dump() == asked.dump() || !std::filesystem::exists(path, error)) return;
-  fail(ErrorCode::invalid_argument, "{}: is there of {}, not of {}; valid: another folder, or remove {} first",
-       printable_value(path), text_of(*there), text_of(asked), printable_value(path));
+  if (!std::filesystem::exists(path, error)) return;
+  Beginning asked{.header = header_of(one.size)}, found;
+  uniform_values(seed, 0, std::ssize(asked.values), asked.values);
+  std::ifstream(path, std::ios::binary).read(reinterpret_cast<char*>(&found), sizeof(found));
+  if (found == asked) return;
+  fail(ErrorCode::invalid_argument,
+       "{}: is there, with the header ({}, {}, {}), and not the case of ({}, {}, {}), seed {}; valid: another folder, "
+       "or remove {} first",
+       printable_value(path), found.header.batch, found.header.rows, found.header.dim, one.size.batch, one.size.rows,
+       one.size.dim, seed, printable_value(path));
 }
 
 void check_output_place(const std::string& input, const std::string& output) {

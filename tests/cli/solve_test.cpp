@@ -211,12 +211,19 @@ TEST(Cases, StayAsTheyWereMade) {
   expect_refused(run_program("solve dir/t02 dir/t01 --rung sequential", scratch), 2, "dir/t01: is a file of case t01");
   expect_refused(run_program("solve dir/t01 dir/t01 --rung sequential", scratch), 2, "is the file of the input too");
   expect_refused(run_program("cases gen dir --subset t01 --scale 0.1", scratch), 2,
-                 "dir/t01: is there of (16, 6, 32), seed 1, not of (32, 13, 32), seed 1; valid: another folder, or "
-                 "remove dir/t01 first");
+                 "dir/t01: is there, with the header (16, 6, 32), and not the case of (32, 13, 32), seed 1; valid: "
+                 "another folder, or remove dir/t01 first");
   expect_refused(run_program("cases gen dir --subset t02-t03 --scale 0.05 --seed 2", scratch), 2, "dir/t02: is there");
   EXPECT_TRUE(scratch.read("dir/t01") == problem);
   EXPECT_TRUE(scratch.read("dir/t01.out") == answer);
   EXPECT_EQ(run_program("solve dir/t01 dir/mine.out --device cpu", scratch).code, 0);
+  for (const char* list : {R"({"file": 1, "cases": {"t01": {"B": "16"}}})", "{}"}) {  // damaged, or somebody else's
+    std::ofstream(scratch.path() / "dir/cases.json") << list;
+    expect_refused(run_program("cases gen dir --subset t01 --scale 0.1", scratch), 2, "dir/t01: is there");
+    expect_refused(run_program("cases gen dir --subset t01 --scale 0.05 --seed 2", scratch), 2, "dir/t01: is there");
+    EXPECT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
+  }
+  EXPECT_TRUE(scratch.read("dir/t01") == problem);
   std::filesystem::remove(scratch.path() / "dir" / "t01");
   EXPECT_EQ(run_program("cases gen dir --subset t01 --scale 0.1", scratch).code, 0);
 }
