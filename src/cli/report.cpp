@@ -38,23 +38,25 @@ void write_file(const std::filesystem::path& path, const std::string& contents) 
   file.commit(contents);
 }
 
-// Whether the page there is one of ours: charts beside another one are not to be touched.
-bool is_report(const std::filesystem::path& page) {
-  std::ifstream file(page, std::ios::binary);
+// What the files of a report have near their beginning.
+constexpr const char* kPageMark = "<title>Strobe report</title>";
+constexpr const char* kMarkdownMark = "# Attention: ";
+constexpr const char* kCsvMark = "implementation,machine,build,dtype,causal,status,";
+
+bool has_mark(const std::filesystem::path& path, const char* mark) {
+  std::ifstream file(path, std::ios::binary);
   std::string head(1024, '\0');
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
-  return head.find("<title>Strobe report</title>") != std::string::npos;
+  return head.find(mark) != std::string::npos;
 }
 
-// Files of others, which the report would take the place of; an empty one may be the place that somebody made for it.
-void check_replaced(const std::vector<std::filesystem::path>& written) {
-  if (is_report(written.front())) return;
-  for (const std::filesystem::path& path : written) {
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) == 0) continue;
-    fail(ErrorCode::invalid_argument, "--output: {}: is there, and not of a report of strobe; valid: {}", path.string(),
-         "another place, or remove it first");
-  }
+// A file of others would be lost to the report's; an empty one may be the place that somebody made for it.
+void check_replaced(const std::filesystem::path& path, const char* mark) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) == 0) return;
+  if (has_mark(path, mark)) return;
+  fail(ErrorCode::invalid_argument, "--output: {}: is there, and not of a report of strobe; valid: {}", path.string(),
+       "another place, or remove it first");
 }
 
 // A chart that this report does not have would be taken for one of it. Nothing but SVG files goes.
@@ -114,9 +116,11 @@ int run_report(Arguments arguments) {
   refuse_twice(files);
   const std::filesystem::path folder = output;
   if (output.ends_with(".html")) {
-    check_replaced({output});
+    check_replaced(output, kPageMark);
   } else {
-    check_replaced({folder / "report.html", folder / "report.md", folder / "cells.csv"});
+    check_replaced(folder / "report.html", kPageMark);
+    check_replaced(folder / "report.md", kMarkdownMark);
+    check_replaced(folder / "cells.csv", kCsvMark);
   }
   std::vector<report::Result> results;
   for (const std::string& file : files) {
@@ -133,7 +137,7 @@ int run_report(Arguments arguments) {
   }
   const report::CellTable all = report::cell_table(cells);
   make_folder(folder);
-  const bool had_report = is_report(folder / "report.html");
+  const bool had_report = has_mark(folder / "report.html", kPageMark);  // charts beside another one are not touched
   write_file(folder / "report.html", page);
   write_file(folder / "report.md", report_markdown(all, cells));
   write_file(folder / "cells.csv", table_csv(all));

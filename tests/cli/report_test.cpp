@@ -121,6 +121,22 @@ TEST(ReportCommand, FilesOfOthersAreNotReplaced) {
   for (int i = 0; i < 2; ++i) EXPECT_EQ(run_program(command + "page.html", scratch).code, 0);  // over its own too
 }
 
+TEST(ReportCommand, EachFileIsKnownByItself) {
+  if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
+  const Scratch scratch;
+  write(scratch, "row.json", row_text({}));
+  const std::string command = "report --output out row.json";
+  ASSERT_EQ(run_program(command, scratch).code, 0);
+  std::filesystem::remove(scratch.path() / "out/report.html");
+  EXPECT_EQ(run_program(command, scratch).code, 0);
+  for (const char* name : {"out/report.md", "out/cells.csv"}) {
+    write(scratch, name, "mine");
+    EXPECT_EQ(run_program(command, scratch).code, 2) << name;
+    EXPECT_EQ(scratch.read(name), "mine");
+    std::filesystem::remove(scratch.path() / name);
+  }
+}
+
 TEST(ReportCommand, APageAloneFromSeveralFiles) {
   if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
   const Scratch scratch;
