@@ -16,6 +16,8 @@ constexpr const char* kCompareIntroduction =
     "usage: strobe compare A B [--flag value ...]\n\n"
     "Compares two result files of bench or sweep: the ratio of times B / A of each cell that both have, with a 95 %\n"
     "bootstrap interval over process launches (several rows of one cell in a file are its launches), and a verdict.\n"
+    "A time here is the least over launches of their lower quartiles, which other work on the machine moves less than\n"
+    "the medians that bench prints.\n"
     "Exit code 1 where a slowdown beyond the threshold is proven, else 0.\n\n"
     "  strobe bench --launches 5 --output a.json     # then the same with the other build, to b.json; or sweep\n"
     "  strobe compare a.json b.json --threshold 5% --markdown comment.md\n\n";
@@ -57,6 +59,7 @@ int run_compare(Arguments arguments) {
     fail(ErrorCode::invalid_argument, "compare: {} file{} given; it takes two: strobe compare A B", files.size(),
          files.size() == 1 ? "" : "s");
   }
+  for (const std::string& file : files) check_apart("--markdown", markdown, "a result", file);
   const report::Side a{files[0], report::read_results(files[0])}, b{files[1], report::read_results(files[1])};
   std::optional<AtomicFile> output;
   if (!markdown.empty()) output.emplace(markdown, "--markdown");

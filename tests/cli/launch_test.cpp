@@ -190,6 +190,7 @@ TEST_F(Launch, RefusesBadInput) {
     EXPECT_EQ(program.errors, "strobe: " + says + "\n");
   };
   refused("-n 2", "launch: no command given: strobe launch -n N -- COMMAND");
+  refused("-n 2 lm bench", "launch: -- is missing before lm: strobe launch -n N -- COMMAND");
   refused("-- comm", "launch: how many ranks? valid: -n 1 to -n 1024");
   refused("-n two -- env", "--ranks two: not a whole number in the valid range 1..1024");
   refused("-n 2 -- env", "launch: this process is rank 0 of a job of Open MPI already",

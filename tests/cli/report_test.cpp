@@ -42,17 +42,21 @@ TEST(CompareCommand, BadInputIsOneLineAndLeavesNothing) {
   write(scratch, "a.json", five(0.010));
   write(scratch, "other.json", row_text({.seq = 4096}));
   write(scratch, "bad.json", "{\"forward\": ");
-  for (const char* arguments : {"compare", "compare a.json", "compare a.json a.json a.json", "compare a.json none.json",
-                                "compare a.json bad.json --markdown m.md", "compare a.json other.json --markdown m.md",
-                                "compare a.json a.json --threshold 5x", "compare a.json a.json --threshold 50",
-                                "compare a.json a.json --markdown /nowhere/m.md", "report", "report none.json",
-                                "report a.json ./a.json", "report a.json bad.json", "report a.json --output ''",
-                                "report a.json --output a.json/x", "report a.json --width 3", "bench --launches 0"}) {
+  for (const char* arguments :
+       {"compare", "compare a.json", "compare a.json a.json a.json", "compare a.json none.json",
+        "compare a.json bad.json --markdown m.md", "compare a.json other.json --markdown m.md",
+        "compare a.json a.json --threshold 5x", "compare a.json a.json --threshold 50",
+        "compare a.json a.json --markdown /nowhere/m.md", "compare a.json other.json --markdown ./a.json", "report",
+        "report none.json", "report a.json ./a.json", "report a.json bad.json", "report a.json --output ''",
+        "report a.json --output a.json/x", "report a.json --width 3", "bench --launches 0"}) {
     const Program program = run_program(arguments, scratch);
     EXPECT_EQ(program.code, 2) << arguments << "\n" << program.errors;
     EXPECT_EQ(std::count(program.errors.begin(), program.errors.end(), '\n'), 1) << arguments << "\n" << program.errors;
     EXPECT_EQ(scratch.entries(), 3u) << arguments;
   }
+  EXPECT_NE(
+      run_program("compare a.json a.json --markdown ./a.json", scratch).errors.find("is the file of a result too"),
+      std::string::npos);
   EXPECT_NE(run_program("compare a.json bad.json", scratch).errors.find("bad.json, line 1: "), std::string::npos);
 }
 

@@ -140,6 +140,8 @@ TEST(Solve, RefusesBadInputAndLeavesNothing) {
   expect_refused(run_program("solve good", scratch), 2, "solve takes two files, INPUT and OUTPUT; 1 given");
   expect_refused(run_program("solve good out --impl flash3 --device cpu", scratch), 2, "flash3");
   expect_refused(run_program("solve good out --device tpu", scratch), 2, "cpu");
+  expect_refused(run_program("solve good out --device cpu", scratch, "STROBE_CPU_ISA=bogus"), 2,
+                 "STROBE_CPU_ISA is 'bogus'");
   expect_refused(run_program("solve good out --device cuda", scratch), 2, "cuda");
   expect_refused(run_hw4("good", scratch), 2, "hw4: two arguments are needed, INPUT and OUTPUT; 1 given");
   expect_refused(run_hw4("good out --timing", scratch), 2, "3 given");
