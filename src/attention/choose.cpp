@@ -5,6 +5,7 @@
 
 #include "attention/kernel.h"
 #include "core/fail.h"
+#include "device/host/instruction_sets.h"
 
 namespace strobe {
 
@@ -28,7 +29,12 @@ std::string names_on(Device device) {
 
 }  // namespace
 
+// An instruction set that is not there is bad input: were it only flash2's refusal, a misspelt one would leave all work
+// to a slower kernel in silence. Who names a kernel has chosen.
 const Kernel& choose(const Problem& problem, std::string_view name) {
+  if (const std::string refusal = instruction_set_refusal(problem.cpu_isa.c_str()); name.empty() && !refusal.empty()) {
+    fail(ErrorCode::unsupported, "attention: {}", refusal);
+  }
   std::string refusals;
   for (const Kernel& kernel : kernels()) {
     if (kernel.device != problem.device || !(name.empty() || same_name(name, kernel.name))) continue;

@@ -3,7 +3,6 @@
 
 #include "core/fail.h"
 #include "device/gpu_facts.h"
-#include "device/host/instruction_sets.h"
 #include "measure/clock.h"
 #include "solve/case_files.h"
 
@@ -36,11 +35,6 @@ Solved solve_file(const std::string& input, const std::string& output, const Sol
   const double begin = now_seconds();
   solved.device = choose_device(options);
   const double choosing = now_seconds() - begin;
-  // A misspelt variable would leave the work to a slower kernel, in silence.
-  if (const std::string refusal = instruction_set_refusal(forced_instruction_set());
-      !refusal.empty() && solved.device == Device::cpu && options.kernel.empty()) {
-    fail(ErrorCode::invalid_argument, "{}", refusal);
-  }
   const Solver solver{problem, answer, options.kernel};
   solved.kernel = chosen_kernel(solver, solved.device);
   solved.times = solved.device == Device::cuda ? solve_on_cuda(solver) : solve_on_cpu(solver);

@@ -96,20 +96,24 @@ TEST(Choose, NoKernelOfADevice) {
   }
 }
 
-// An instruction set that is not there: flash2 refuses with the reason, and the next kernel takes over.
-TEST(Choose, UnknownInstructionSetIsARefusalOfFlash2) {
+// An instruction set that is not there: flash2 refuses with the reason, and no other takes over unless it is named.
+TEST(Choose, UnknownInstructionSetIsRefused) {
   const test::IsaScope scope("bogus");
   SmallProblem s;
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     const std::vector<Verdict> verdicts = explain(s.attention, pass, {});
     EXPECT_EQ(verdicts[0].refusal.rfind("STROBE_CPU_ISA is 'bogus'; this machine and build have generic", 0), 0u)
         << verdicts[0].refusal;
-    EXPECT_TRUE(verdicts[1].chosen) << verdicts[1].kernel;
-    EXPECT_NO_THROW(workspace_bytes(s.attention, pass, {}));
+    for (const Verdict& verdict : verdicts) EXPECT_FALSE(verdict.chosen) << verdict.kernel;
+    EXPECT_THROW(workspace_bytes(s.attention, pass, {}), Error);
+    for (const char* const kernel : {"", "flash2"}) {
+      s.execution.kernel = kernel;
+      EXPECT_THROW(pass == Pass::forward ? s.forward() : s.backward(), Error) << kernel;
+    }
+    s.execution.kernel = "standard";
+    EXPECT_NO_THROW(workspace_bytes(s.attention, pass, s.execution));
     EXPECT_NO_THROW(pass == Pass::forward ? s.forward() : s.backward());
   }
-  s.execution.kernel = "flash2";
-  EXPECT_THROW(s.forward(), Error);
 }
 
 TEST(Explain, AgreesWithWhatRuns) {
