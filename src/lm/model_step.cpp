@@ -161,8 +161,10 @@ std::size_t Model::checked_place(std::int64_t first, std::size_t size) const {
 void Model::read_state(State which, std::span<float> out, std::int64_t first) const {
   if (which == State::mean || which == State::variance) check_optimizer("reading its averages");
   const std::size_t place = checked_place(first, out.size());
-  if (which == State::gradients) check_gradients_apart("reading gradients");
-  if (which == State::gradients) return run_.read(gradients_at_ + place, out.data(), out.size_bytes());
+  if (which == State::gradients) {
+    check_gradients_apart("reading gradients");
+    return run_.read(gradients_at_ + place, out.data(), out.size_bytes());
+  }
   memory(which).read(place, out.data(), out.size_bytes());
 }
 
