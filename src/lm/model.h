@@ -169,6 +169,7 @@ class Model {
   // Of `parts` neighbours in the table, which lie side by side and so are one matrix.
   void linear(std::size_t parameter, int parts, std::size_t x, std::size_t y) const;
   void linear_onto(std::size_t parameter, std::size_t x, std::size_t addend, std::size_t y) const;
+  ops::Place backward_place() const;  // of products
   void linear_backward(std::size_t parameter, int parts, std::size_t dy, std::size_t x, std::size_t dx) const;
   std::optional<std::size_t> bias_behind(std::size_t parameter, int parts) const;
   const void* bias_of(std::size_t parameter, int parts) const;  // as products read it; null: none

@@ -32,19 +32,29 @@ void Model::linear_onto(std::size_t parameter, std::size_t x, std::size_t addend
               {.addend = at(addend), .bias = bias_of(parameter, 1)});
 }
 
+// Tiles that are fastest alone fill all multiprocessors, and leave AdamW none where it runs beside them; cuBLASLt's
+// first proposal, which a deterministic place gets, leaves some at its end. The product is slower, the step is faster
+// (docs/notes/2026-11-15-lm-cuda.md, "xl again").
+ops::Place Model::backward_place() const {
+  ops::Place place = place_;
+  if (updates_ == Updates::beside) place.deterministic = true;
+  return place;
+}
+
 void Model::linear_backward(std::size_t parameter, int parts, std::size_t dy, std::size_t x, std::size_t dx) const {
   const auto& [out, in] = parameters_[parameter].shape;
   const ops::Linear shape{tokens_, in, parts * out, dtype_};
+  const ops::Place place = backward_place();
   if (const std::optional<std::size_t> bias = bias_behind(parameter, parts)) bias_backward(*bias, parts, dy, shape.out);
   {
     const Recorded scope =
         recorded_product("linear backward weight", {parameter, parts, parts}, {rows(dy, shape.out), x}, {});
-    ops::linear_backward_weight(place_, shape, at(dy), at(x), gradient(parameter), gradients_into_);
+    ops::linear_backward_weight(place, shape, at(dy), at(x), gradient(parameter), gradients_into_);
   }
   tell_ready(parameter, parts);
   const Recorded scope =
       recorded_product("linear backward input", {parameter, parts}, {rows(dy, shape.out)}, {rows(dx, in)});
-  ops::linear_backward_input(place_, shape, at(dy), weight(parameter), at(dx), Into::set);
+  ops::linear_backward_input(place, shape, at(dy), weight(parameter), at(dx), Into::set);
 }
 
 // Where the first of the biases of `parts` neighbours stands.

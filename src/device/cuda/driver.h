@@ -17,4 +17,12 @@ Function driver_function(const char* name) {
   return reinterpret_cast<Function>(found);
 }
 
+// A new thread has no context before it asks the runtime for something of one, and functions of the driver refuse it
+// with CUDA_ERROR_INVALID_CONTEXT. Gives it its device's; only for such a thread, as it would replace a caller's own.
+inline void enter_context() {
+  int device = 0;
+  STROBE_CUDA_CHECK(cudaGetDevice(&device));
+  STROBE_CUDA_CHECK(cudaSetDevice(device));
+}
+
 }  // namespace strobe::cuda

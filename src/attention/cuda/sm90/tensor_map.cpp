@@ -40,9 +40,16 @@ CUtensorMap tensor_map(const Tensor& tensor, const TensorSizes& sizes, int box_r
   const cuuint32_t box[4] = {64, static_cast<cuuint32_t>(box_rows), 1, 1}, step[4] = {1, 1, 1, 1};
   static const auto encode = driver_function<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
   CUtensorMap map;
-  const CUresult result = encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 4, tensor.data, size, stride, box, step,
-                                 CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const auto make = [&] {
+    return encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 4, tensor.data, size, stride, box, step,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  };
+  CUresult result = make();
+  if (result == CUDA_ERROR_INVALID_CONTEXT) {
+    enter_context();
+    result = make();
+  }
   if (result != CUDA_SUCCESS) {
     throw Error(ErrorCode::runtime,
                 fmt::format("cuda: no tensor map of [{}, {}, {}, {}] with strides {}, {}, {}: driver error {}",
