@@ -19,10 +19,12 @@ const char* program_name = "";
 std::atomic<int> first_signal{0};
 std::atomic<double> first_at{0};  // by now_seconds()
 void (*say_at_the_end)() noexcept = nullptr;
+std::atomic_flag is_ending;
 
 void say(const char* text) { static_cast<void>(!write(STDERR_FILENO, text, std::strlen(text))); }
 
 extern "C" void end_on_signal(int number) {
+  if (is_ending.test_and_set()) return;  // a second signal, for another thread or in the midst of this
   remove_temporary_files();
   if (say_at_the_end) say_at_the_end();
   _exit(128 + number);

@@ -31,5 +31,18 @@ TEST(SignalsDeathTest, ASecondRequestEnds) {
       testing::ExitedWithCode(128 + SIGINT), "");
 }
 
+// timeout(1) tells a process and its group: the second comes while the first is being answered.
+TEST(SignalsDeathTest, LastWordsAreSaidOnce) {
+  EXPECT_EXIT(
+      {
+        end_cleanly_on_signals("test", []() noexcept {
+          static_cast<void>(!write(STDERR_FILENO, "words,", 6));
+          raise(SIGTERM);
+        });
+        raise(SIGINT);
+      },
+      testing::ExitedWithCode(128 + SIGINT), "^words,$");
+}
+
 }  // namespace
 }  // namespace strobe
