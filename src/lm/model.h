@@ -82,8 +82,8 @@ class Model {
   double loss_and_lone_gradients(const std::int32_t* tokens, const std::int32_t* targets);
 
   // One step of training: gradients of these tokens alone, cut to the norm, and the update. In fp16 the loss is scaled.
-  // On CUDA, where nothing is cut or scaled, a parameter is updated as soon as its gradient is final, beside the rest
-  // of the backward; a step that throws may then have updated some of them.
+  // On CUDA, in a graph whose update depends on no norm and is not over copies, a parameter is updated as soon as its
+  // gradient is final, beside the rest of the backward; a step that throws may then have updated some of them.
   StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options);
 
   // Called in every backward as soon as a parameter's gradient is final, with its place in the table: from the last to
@@ -241,7 +241,8 @@ class Model {
   std::vector<ops::Trained> trained_;  // the same in parts whose copies lie side by side, to be updated in this order
   ops::Into gradients_into_ = ops::Into::sum;  // of the backward under way
   bool needs_norm_ = false;                    // of the last step
-  Updates updates_ = Updates::later;           // likewise
+  bool updates_go_beside_ = false;             // likewise, as a graph: kernels are the same without one
+  Updates updates_ = Updates::later;           // of the backward under way
   Phase phase_ = Phase::forward;               // under way
   Recorder* recorder_ = nullptr;
   Launches launches_ = Launches::replayed;

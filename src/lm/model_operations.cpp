@@ -32,12 +32,12 @@ void Model::linear_onto(std::size_t parameter, std::size_t x, std::size_t addend
               {.addend = at(addend), .bias = bias_of(parameter, 1)});
 }
 
-// Tiles that are fastest alone fill all multiprocessors, and leave AdamW none where it runs beside them; cuBLASLt's
-// first proposal, which a deterministic place gets, leaves some at its end. The product is slower, the step is faster
+// Tiles that are fastest alone fill all multiprocessors and leave AdamW none where it runs beside them; those of
+// cuBLASLt's first proposal leave some at its end. The product is slower, the step is faster
 // (docs/notes/2026-11-15-lm-cuda.md, "xl again").
 ops::Place Model::backward_place() const {
   ops::Place place = place_;
-  if (updates_ == Updates::beside) place.deterministic = true;
+  place.searches_tiles = !updates_go_beside_;
   return place;
 }
 

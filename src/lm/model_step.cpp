@@ -86,7 +86,7 @@ std::size_t products_workspace_bytes(const ModelShape& shape, std::int64_t token
 // On CUDA what attention, products and sums need, one after the other; on the CPU they allocate themselves.
 std::size_t Model::workspace_bytes_of() const {
   if (!stream_) return 0;
-  Attention problem = attention(0);  // data does not matter, but it must not be null
+  const Attention problem = attention(0);  // data does not matter
   std::size_t most = products_workspace_bytes(shape_, tokens_, dtype_, place_);
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     most = std::max(most, strobe::workspace_bytes(problem, pass, execution()));
@@ -315,6 +315,7 @@ StepResult Model::step(const std::int32_t* tokens, const std::int32_t* targets, 
   update.norm = std::numeric_limits<double>::quiet_NaN();
   const bool is_limited = options.clip > 0 || is_scaled;  // the update depends on the norm
   needs_norm_ = options.needs_norm || is_limited;
+  updates_go_beside_ = stream_ && !is_limited && gradient_memory_ != GradientMemory::over_copies;
   try {
     run(is_limited    ? limited_step_
         : needs_norm_ ? step_with_norm_
@@ -323,8 +324,7 @@ StepResult Model::step(const std::int32_t* tokens, const std::int32_t* targets, 
           forward();
           cross_entropy(LossOnly::no);
           // Where operations are looked at one by one, the update is one after all others.
-          const bool beside =
-              replayed_on() && !is_limited && !recorder_ && gradient_memory_ != GradientMemory::over_copies;
+          const bool beside = updates_go_beside_ && replayed_on() && !recorder_;
           backward(ops::Into::set, beside ? Updates::beside : Updates::later);
           if (!beside) return apply_gradients();
           beside_->join(*stream_);

@@ -9,11 +9,12 @@ namespace strobe::ops {
 
 struct Place {
   Device device = Device::cpu;
-  int threads = 1;            // CPU; results are bitwise the same for any number
-  void* stream = nullptr;     // CUDA: a cudaStream_t
-  bool deterministic = true;  // results bitwise repeatable from run to run; always so on the CPU
-  bool tf32 = false;          // CUDA, fp32: products may round elements to the 11 bits of tf32
-  void* workspace = nullptr;  // CUDA: kWorkspaceBytes at least, aligned to 256; one call at a time uses it
+  int threads = 1;             // CPU; results are bitwise the same for any number
+  void* stream = nullptr;      // CUDA: a cudaStream_t
+  bool deterministic = true;   // results bitwise repeatable from run to run; always so on the CPU
+  bool searches_tiles = true;  // CUDA, not deterministic: a product's first call times many tiles and keeps the fastest
+  bool tf32 = false;           // CUDA, fp32: products may round elements to the 11 bits of tf32
+  void* workspace = nullptr;   // CUDA: kWorkspaceBytes at least, aligned to 256; one call at a time uses it
   std::size_t workspace_bytes = 0;
 };
 

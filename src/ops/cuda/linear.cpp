@@ -1,5 +1,5 @@
 // Products by cuBLASLt: the heuristic is asked once for each shape, and its answer kept with the descriptors. Where the
-// place need not be deterministic, its answers and other tiles are timed once, and the fastest is kept: which one that
+// place searches tiles, its answers and others are timed once, and the fastest is kept: which one that
 // is may change from run to run, and with it the order of sums. Tensor cores read tf32 along k alone. Where both
 // operands lie across it, as in a weight's gradient, cuBLASLt's kernels turn them around piece by piece and reach half
 // the rate (docs/notes/2026-11-15-lm-cuda.md): they are copied first, transposed, where that is little beside the
@@ -52,7 +52,8 @@ Shape shape_of(const Place& place, const Product& p) {
   s.out = p.out;
   s.adds = p.addend != nullptr;
   s.tf32 = place.tf32 && p.in == DType::fp32;
-  s.timed = !place.deterministic && p.addend != p.d;  // what is added to its own addend cannot be run twice
+  s.timed = !place.deterministic && place.searches_tiles &&
+            p.addend != p.d;  // what is added to its own addend cannot be run twice
   s.bias_alignment = p.bias ? alignment_of(p.bias) : 0;
   s.alignment = {alignment_of(p.b.data), alignment_of(p.a.data), alignment_of(p.addend ? p.addend : p.d),
                  alignment_of(p.d)};
