@@ -32,7 +32,8 @@ MemoryFigures measure_memory(const BenchCase& one) {
   pass.run();
   figures.timeline = recorder.finish();
   figures.counted = counter.statistics().peak - before;
-  if (on_gpu) figures.driver = free - current_gpu_info().memory_free_bytes;
+  const std::size_t left = on_gpu ? current_gpu_info().memory_free_bytes : 0;
+  if (left < free) figures.driver = free - left;  // or another process gave back more
   return figures;
 }
 
