@@ -221,36 +221,38 @@ TEST_F(GpuContract, ThreadsOnStreamsOfTheirOwn) {
   }
 }
 
-// A thread that has asked CUDA for nothing yet, on the stream that is everybody's.
-TEST_F(GpuContract, ANewThreadBeginsWithABackwardOnTheNullStream) {
+// Threads that have asked CUDA for nothing yet, on the stream that is everybody's.
+TEST_F(GpuContract, NewThreadsBeginWithAPassOnTheNullStream) {
   GpuLane lane;
+  const auto whole_card_ends = [] { const GpuBuffer freed(256); };
   for (const std::string& kernel : gpu_kernels()) {
-    const Case c{.seed = 19,
-                 .dtype = DType::bf16,
-                 .batch = 2,
-                 .heads_q = 4,
-                 .heads_kv = 4,
-                 .sq = 256,
-                 .sk = 256,
-                 .d = 64,
-                 .dv = 64};
-    const Data data(c);
-    GpuCase on_gpu(data, lane);
-    if (!on_gpu.refusal(kernel).empty()) continue;
-    GpuPasses passes(on_gpu, lane, {.kernel = kernel});
-    passes.launch();
-    const Bytes first = passes.outputs();
-    std::string wrong;
-    std::thread([&] {
-      try {
-        passes.launch_backward(nullptr);
-      } catch (const std::exception& error) {
-        wrong = error.what();
-      }
-    }).join();
-    { const GpuBuffer freed(256); }  // waits for all of the card
-    EXPECT_EQ(wrong, "") << kernel;
-    EXPECT_EQ(first_difference(first, passes.outputs()), "") << kernel;
+    for (const DType dtype : kDTypes) {
+      const Case c{
+          .seed = 19, .dtype = dtype, .batch = 2, .heads_q = 4, .heads_kv = 4, .sq = 256, .sk = 256, .d = 64, .dv = 64};
+      const Data data(c);
+      GpuCase on_gpu(data, lane);
+      if (!on_gpu.refusal(kernel).empty()) continue;
+      GpuPasses passes(on_gpu, lane, {.kernel = kernel});
+      passes.launch();
+      const Bytes first = passes.outputs();
+      passes.poison();
+      whole_card_ends();
+      std::string wrong;
+      const auto in_a_new_thread = [&](auto&& pass) {
+        std::thread([&] {
+          try {
+            pass();
+          } catch (const std::exception& error) {
+            wrong = error.what();
+          }
+        }).join();
+      };
+      in_a_new_thread([&] { passes.launch_forward(nullptr); });
+      in_a_new_thread([&] { passes.launch_backward(nullptr); });
+      whole_card_ends();
+      EXPECT_EQ(wrong, "") << kernel;
+      EXPECT_EQ(first_difference(first, passes.outputs()), "") << kernel << ": " << describe(c);
+    }
   }
 }
 

@@ -47,8 +47,14 @@ class GpuPasses {
   }
 
   void launch() const {
-    forward(attention_, {.o = o_, .lse = static_cast<float*>(lse_.data)}, execution_);
+    launch_forward(execution_.stream);
     launch_backward(execution_.stream);
+  }
+
+  void launch_forward(void* stream) const {
+    Execution execution = execution_;
+    execution.stream = stream;
+    forward(attention_, {.o = o_, .lse = static_cast<float*>(lse_.data)}, execution);
   }
 
   void launch_backward(void* stream) const {

@@ -157,8 +157,8 @@ std::string refusal(const Problem& problem) {
   const Params p = params_of(problem);
   std::string reason = input_refusal(problem, p);
   if (reason.empty() && outputs_are_known(problem)) reason = output_refusal(problem, p);
-  // Of rows, and in the backward of keys: in a packed batch max_q and max_k may be far above what there is.
-  // A backward counts both in one: by tickets, or in fp32, whose tiles have 32 rows or more, as blocks of a launch.
+  // Of rows or of keys: in a packed batch max_q and max_k may be far above what there is. A backward counts both in
+  // one: by tickets, or in fp32, whose tiles have 32 rows or more, as blocks of a launch.
   const std::int64_t least = is_fp32(problem) ? 32 : 64;
   const std::int64_t rows = problem.batch * problem.heads_q * ((problem.max_q + least - 1) / least);
   const std::int64_t keys = problem.batch * problem.heads_kv * ((problem.max_k + least - 1) / least);

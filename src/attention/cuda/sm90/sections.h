@@ -6,6 +6,10 @@
 
 namespace strobe::cuda::sm90 {
 
+// Of 50 MB of L2, beside what streams past: what tiles of rows share in a forward, K and V; what tiles of keys share in
+// a backward, the sum of dQ, Q and dO.
+inline constexpr std::int64_t kForwardSectionBytes = 32 << 20, kBackwardSectionBytes = 24 << 20;
+
 // As many as fit `section_bytes`, cut alike, and up to a quarter fewer where the last section would be less than half
 // of the others: its tiles, long ones among them, would begin when most blocks have nothing left to do.
 constexpr std::int64_t section_heads(std::int64_t heads, std::int64_t bytes_a_head, std::int64_t section_bytes) {

@@ -8,9 +8,7 @@ namespace strobe::cuda::sm90 {
 
 namespace {
 
-// Of what tiles of keys share, the sum of dQ, Q and dO; of 50 MB of L2.
-constexpr std::int64_t kSectionBytes = 24 << 20;
-constexpr std::int64_t kElementBytes = 4 + 2 + 2;
+constexpr std::int64_t kElementBytes = 4 + 2 + 2;  // of the sum of dQ, of Q and of dO
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::size_t whole(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
@@ -53,7 +51,7 @@ BackwardArgs backward_args(const BackwardLaunch& launch, const RowTilesArgs& til
   args.key_tiles = static_cast<std::int32_t>(ceil_div(p.max_k, shape.keys));
   args.section_heads = static_cast<std::int32_t>(
       section_heads(std::int64_t{p.batch} * p.heads_kv,
-                    std::int64_t{p.max_q} * p.group * launch.config.d * kElementBytes, kSectionBytes));
+                    std::int64_t{p.max_q} * p.group * launch.config.d * kElementBytes, kBackwardSectionBytes));
   args.rounded_tiles = static_cast<std::uint32_t>(std::int64_t{p.batch} * p.heads_q * tiles.row_tiles);
   args.dk = p.dk;
   args.dv = p.dv;

@@ -12,9 +12,7 @@ namespace strobe::cuda::sm90 {
 
 namespace {
 
-// Of what tiles of keys share, the sum of dQ and the parts of Q and dO; of 50 MB of L2.
-constexpr std::int64_t kSectionBytes = 24 << 20;
-constexpr std::int64_t kElementBytes = 4 + 4 + 4;
+constexpr std::int64_t kElementBytes = 4 + 4 + 4;  // of the sum of dQ, of Q and of dO, in parts
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::size_t whole(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
@@ -115,9 +113,9 @@ void launch_fp32_backward(const BackwardLaunch& launch, const Params& params, vo
   args.tiles_per_head = rows.of_head;
   args.key_tiles = static_cast<std::int32_t>(keys.of_sequence);
   args.parts.key_tiles_per_head = keys.of_head;
-  args.section_heads = static_cast<std::int32_t>(
-      section_heads(std::int64_t{params.batch} * params.heads_kv,
-                    std::int64_t{params.max_q} * params.group * launch.config.d * kElementBytes, kSectionBytes));
+  args.section_heads = static_cast<std::int32_t>(section_heads(
+      std::int64_t{params.batch} * params.heads_kv,
+      std::int64_t{params.max_q} * params.group * launch.config.d * kElementBytes, kBackwardSectionBytes));
   args.facts = exact.args.row_facts;
   args.q = params.q, args.k = params.k, args.v = params.v, args.d_o = params.d_o, args.lse = params.lse;
   args.dq = params.dq, args.dk = params.dk, args.dv = params.dv;

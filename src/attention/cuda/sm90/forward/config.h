@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 #include "attention/cuda/sm90/forward/rules.h"
 #include "attention/cuda/splits.h"
@@ -18,6 +19,14 @@ constexpr int consumer_registers(const ForwardShape& shape) {
   return shape.consumers == 4 ? 112 : shape.consumers == 3 ? 160 : 240;
 }
 constexpr int producer_registers(const ForwardShape& shape) { return shape.consumers == 3 ? 32 : 24; }
+
+// Whether a block starts with as many, or a warpgroup would wait for them without end.
+constexpr bool registers_suffice(const ForwardShape& shape) {
+  const int started_with = 65536 / threads_of(shape) / 8 * 8 * (shape.consumers + 1);
+  return shape.consumers * consumer_registers(shape) + producer_registers(shape) <= started_with;
+}
+static_assert(std::all_of(std::begin(kForwardRules), std::end(kForwardRules),
+                          [](const ForwardRule& rule) { return registers_suffice(rule.shape); }));
 
 // In shared memory: of a stage, one for "full" and one for "free".
 constexpr int forward_barriers(const ForwardShape& shape) { return 2 * shape.q_stages + 4 * shape.stages; }

@@ -11,7 +11,6 @@
 namespace strobe::cuda::sm90 {
 
 inline constexpr std::size_t kForwardCounterBytes = 256;  // tiles that take different times are handed out by a counter
-inline constexpr std::int64_t kSectionBytes = 32 << 20;   // of K and V, in the L2 cache beside what streams past
 
 // In turn; with a counter in `next`, by that.
 inline TileOrder forward_order(const Params& p, int tile_rows, int splits) {
@@ -30,7 +29,8 @@ inline bool by_counter(const TileOrder& order, bool uneven, int multiprocessors)
 // Query heads whose K and V the cache holds.
 inline std::uint32_t forward_section(const Params& p, int element_bytes) {
   const std::int64_t bytes = std::int64_t{p.max_k} * (p.d + p.dv_dim) * element_bytes;
-  return static_cast<std::uint32_t>(section_heads(std::int64_t{p.batch} * p.heads_kv, bytes, kSectionBytes) * p.group);
+  return static_cast<std::uint32_t>(section_heads(std::int64_t{p.batch} * p.heads_kv, bytes, kForwardSectionBytes) *
+                                    p.group);
 }
 
 }  // namespace strobe::cuda::sm90
