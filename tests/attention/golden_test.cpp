@@ -3,9 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,29 +11,15 @@
 #include "attention/reference/reference.h"
 #include "attention/validate.h"
 #include "strobe/attention.h"
+#include "support/fields.h"
 
 namespace strobe {
 namespace {
 
 using Values = std::vector<double>;
 
-// A file is a sequence of fields: name, count, that many numbers.
-std::map<std::string, Values> read_fields(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::map<std::string, Values> fields;
-  std::string name, number;
-  std::size_t count = 0;
-  while (file >> name >> count) {
-    Values& values = fields[name];
-    for (std::size_t i = 0; i < count && file >> number; ++i) values.push_back(std::strtod(number.c_str(), nullptr));
-    if (values.size() != count || !file) ADD_FAILURE() << path << ": " << name << " is cut short";
-  }
-  if (!file.eof()) ADD_FAILURE() << path << ": stops at a field that is not `name count`, after " << name;
-  return fields;
-}
-
 struct Golden {
-  explicit Golden(const std::filesystem::path& path) : fields(read_fields(path)), attention{} {
+  explicit Golden(const std::filesystem::path& path) : fields(test::read_fields(path)), attention{} {
     for (const auto& [name, values] : fields) floats[name].assign(values.begin(), values.end());
     batch = size("batch");
     packed = size("packed") != 0;
@@ -92,7 +76,7 @@ struct Golden {
     (packed ? attention.cu_seqlens_k : attention.lengths_k) = index(lengths_k);
   }
 
-  std::map<std::string, Values> fields;
+  test::Fields fields;
   std::map<std::string, std::vector<float>> floats;
   std::int64_t batch = 0;
   bool packed = false;
