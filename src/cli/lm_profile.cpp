@@ -16,11 +16,12 @@ constexpr const char* kLmProfileIntroduction =
     "Where the time of a training step goes: by kind and by operation, with calls, FLOP/s of products and attention "
     "and\n"
     "bytes/s of the tensors that are read and written; the share of matrix products; the sum of all operations beside\n"
-    "the wall clock. On CUDA steps are launched kernel by kernel and traced through CUPTI: kernels by name, how long "
-    "the\n"
-    "GPU was busy, and a step as a graph beside it. The trace opens in Perfetto (ui.perfetto.dev) and "
-    "chrome://tracing.\n\n"
+    "the wall clock. With --attention standard attention's softmax and each of its products are apart. On CUDA steps\n"
+    "are launched kernel by kernel and traced through CUPTI: kernels by name, how long the GPU was busy, and a step "
+    "as\n"
+    "a graph beside it. The trace opens in Perfetto (ui.perfetto.dev) and chrome://tracing.\n\n"
     "  strobe lm profile --size tiny --context 128 --precision fp32,bf16\n"
+    "  strobe lm profile --size tiny --attention standard\n"
     "  strobe lm profile --size small,xl --precision bf16 --device cuda\n\n";
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/text_table.h"
 #include "lm/profile_kernels.h"
 
@@ -88,17 +90,55 @@ std::string kernel_table(const lm::Profile& profile) {
   return table.text() + "\n";
 }
 
-// Where attention is several kernels, products and softmax apart.
+std::vector<lm::OperationSum> attention_sums(const lm::Profile& profile) {
+  std::vector<lm::OperationSum> sums = sums_by_name(profile);
+  std::erase_if(sums, [](const lm::OperationSum& sum) { return sum.kind != lm::OperationKind::attention; });
+  return sums;
+}
+
+// Whether a softmax of its own was seen: on the CPU as a part, on the GPU as a kernel.
+bool is_attention_fused(const lm::Profile& profile) {
+  const auto is_softmax = [](const auto& sum) { return sum.name.find("softmax") != std::string::npos; };
+  for (const lm::OperationSum& sum : attention_sums(profile)) {
+    if (std::ranges::any_of(sums_by_part(profile, sum.name), is_softmax)) return false;
+    if (std::ranges::any_of(sums_by_kernel(profile, sum.name), is_softmax)) return false;
+  }
+  return true;
+}
+
+std::string part_table(const lm::Profile& profile) {
+  std::vector<lm::OperationSum> parts;
+  for (const lm::OperationSum& sum : attention_sums(profile)) {
+    for (lm::OperationSum& part : sums_by_part(profile, sum.name)) {
+      part.name = sum.name + " " + part.name;
+      parts.push_back(std::move(part));
+    }
+  }
+  return parts.empty() ? "" : table_of("part of attention", parts, profile);
+}
+
+// "attention: softmax 50.0 %, score product 30.0 %": of the operation's time.
+template <class Sum>
+std::string shares_line(const lm::OperationSum& whole, const std::vector<Sum>& sums) {
+  std::string shares;
+  for (const Sum& sum : sums) {
+    shares += fmt::format("{}{} {:.1f} %", shares.empty() ? "" : ", ", lm::short_kernel_name(sum.name),
+                          100 * sum.seconds / whole.seconds);
+  }
+  return shares.empty() ? "" : fmt::format("{}: {}\n", whole.name, shares);
+}
+
+// What attention is made of: its kernels, or its parts on the CPU.
 std::string attention_lines(const lm::Profile& profile) {
   std::string text;
-  for (const lm::OperationSum& sum : sums_by_name(profile)) {
-    if (sum.kind != lm::OperationKind::attention) continue;
-    std::string parts;
-    for (const lm::KernelSum& kernel : sums_by_kernel(profile, sum.name)) {
-      parts += fmt::format("{}{} {:.1f} %", parts.empty() ? "" : ", ", lm::short_kernel_name(kernel.name),
-                           100 * kernel.seconds / sum.seconds);
-    }
-    text += fmt::format("{}: {}\n", sum.name, parts);
+  for (const lm::OperationSum& sum : attention_sums(profile)) {
+    text += is_traced(profile) ? shares_line(sum, sums_by_kernel(profile, sum.name))
+                               : shares_line(sum, sums_by_part(profile, sum.name));
+  }
+  if (is_attention_fused(profile)) {
+    text +=
+        "attention's products and softmax are fused and have no times of their own; --attention standard has them "
+        "apart\n";
   }
   return text;
 }
@@ -148,6 +188,17 @@ Json sums_json(const std::vector<lm::OperationSum>& sums, double steps) {
   return list;
 }
 
+Json parts_json(const std::vector<lm::OperationSum>& sums, double steps) {
+  Json list = Json::array();
+  for (const lm::OperationSum& sum : sums) {
+    list.push_back(Json::object({{"name", sum.name},
+                                 {"calls_a_step", sum.calls / steps},
+                                 {"ms_a_step", 1e3 * sum.seconds / steps},
+                                 {"FLOP_a_step", sum.flops / steps}}));
+  }
+  return list;
+}
+
 // Every kind's, by phase; ms a step.
 Json phases_json(const lm::Profile& profile) {
   Json phases = Json::object();
@@ -164,11 +215,14 @@ Json phases_json(const lm::Profile& profile) {
 Json operations_json(const lm::Profile& profile) {
   const std::vector<lm::OperationSum> sums = sums_by_name(profile);
   const Json plain = sums_json(sums, steps_of(profile));
-  if (!is_traced(profile)) return plain;
   Json list = Json::array();
   for (std::size_t i = 0; i < sums.size(); ++i) {
     Json one = plain.as_array()[i];
-    one.set("kernels", kernels_json(sums_by_kernel(profile, sums[i].name), steps_of(profile)));
+    if (is_traced(profile)) {
+      one.set("kernels", kernels_json(sums_by_kernel(profile, sums[i].name), steps_of(profile)));
+    } else if (const auto parts = sums_by_part(profile, sums[i].name); !parts.empty()) {
+      one.set("parts", parts_json(parts, steps_of(profile)));
+    }
     list.push_back(std::move(one));
   }
   return list;
@@ -193,7 +247,7 @@ std::string lm_profile_text(const lm::NamedProfile& named) {
   std::string text = named.name + "\n" + table_of("kind", sums_by_kind(profile), profile) + phase_table(profile) +
                      table_of("operation", sums_by_name(profile), profile) +
                      table_of("matrix product", sums_by_matrix(profile), profile);
-  if (is_traced(profile)) text += kernel_table(profile) + attention_lines(profile);
+  text += (is_traced(profile) ? kernel_table(profile) : part_table(profile)) + attention_lines(profile);
   text += fmt::format("matrix products: {:.1f} % of the forward, {:.1f} % of the backward, {:.1f} % of the step\n",
                       100 * product_share(profile, Phase::forward), 100 * product_share(profile, Phase::backward),
                       100 * product_share(profile));
@@ -223,6 +277,7 @@ Json lm_profile_json(const LmBenchCell& cell, const lm::Profile& profile) {
                            {"steps", cell.one.steps},
                            {"kinds", sums_json(sums_by_kind(profile), steps)},
                            {"operations", operations_json(profile)},
+                           {"attention_is_fused", is_attention_fused(profile)},
                            {"matrix_products", sums_json(sums_by_matrix(profile), steps)},
                            {"phases(ms)", phases},
                            {"kinds_of_phases(ms)", phases_json(profile)},

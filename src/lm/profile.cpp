@@ -10,9 +10,9 @@ namespace {
 
 // Those whose key is empty do not count.
 template <class Key>
-std::vector<OperationSum> sums_by(const Profile& profile, Key key) {
+std::vector<OperationSum> sums_by(const std::vector<TimedOperation>& operations, Key key) {
   std::map<std::string, OperationSum> sums;
-  for (const TimedOperation& one : profile.operations) {
+  for (const TimedOperation& one : operations) {
     const std::string name = key(one);
     if (name.empty()) continue;
     OperationSum& sum = sums[name];
@@ -62,17 +62,29 @@ void OperationSum::add(const TimedOperation& one) {
 }
 
 std::vector<OperationSum> sums_by_name(const Profile& profile) {
-  return sums_by(profile, [](const TimedOperation& one) { return one.name; });
+  return sums_by(profile.operations, [](const TimedOperation& one) { return one.name; });
 }
 
 std::vector<OperationSum> sums_by_kind(const Profile& profile) {
-  return sums_by(profile, [](const TimedOperation& one) { return std::string(name_of(one.kind)); });
+  return sums_by(profile.operations, [](const TimedOperation& one) { return std::string(name_of(one.kind)); });
 }
 
 std::vector<OperationSum> sums_by_matrix(const Profile& profile) {
-  return sums_by(profile, [](const TimedOperation& one) {
+  return sums_by(profile.operations, [](const TimedOperation& one) {
     return one.kind == OperationKind::product ? one.name + " " + std::string(matrix_of(one.of)) : "";
   });
+}
+
+std::vector<OperationSum> sums_by_part(const Profile& profile, const std::string& operation) {
+  std::vector<TimedOperation> parts;
+  for (const TimedPart& part : profile.parts) {
+    const TimedOperation& whole = profile.operations[part.operation];
+    if (whole.name != operation) continue;
+    parts.push_back({.name = part.name, .of = whole.of, .kind = whole.kind, .phase = whole.phase});
+    parts.back().seconds = part.seconds;
+    parts.back().flops = part.flops;
+  }
+  return sums_by(parts, [](const TimedOperation& one) { return one.name; });
 }
 
 double seconds_of(const Profile& profile, Phase phase, OperationKind kind) {

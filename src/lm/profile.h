@@ -2,9 +2,11 @@
 // kernels. `strobe lm profile` calls.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "device/host/parts.h"
 #include "device/kernel_trace.h"
 #include "lm/operation.h"
 #include "lm/step_bench.h"
@@ -25,6 +27,15 @@ struct TimedOperation {
   double flops = 0, bytes = 0;
 };
 
+// What an operation on the CPU names of itself, by the clock of the host; inside of its time, one after the other.
+struct TimedPart {
+  const char* name;
+  PartKind kind;
+  std::size_t operation;  // its place
+  double begin = 0, seconds = 0;
+  double flops = 0;  // the operation's, in equal shares of its products
+};
+
 struct TimedStep {
   double begin = 0, seconds = 0;
 };
@@ -33,7 +44,8 @@ struct Profile {
   Device device = Device::cpu;
   std::vector<TimedStep> steps;            // recorded, by the wall clock
   std::vector<TimedOperation> operations;  // of all of them, in order
-  double plain_seconds = 0;                // of a step that is not recorded, the mean of as many; on CUDA it is a graph
+  std::vector<TimedPart> parts;  // of operations, in order; none where attention's products and softmax are fused
+  double plain_seconds = 0;      // of a step that is not recorded, the mean of as many; on CUDA it is a graph
   // On CUDA alone:
   double direct_seconds = 0;       // likewise, of a step that is launched kernel by kernel, as those that are recorded
   std::vector<GpuRecord> records;  // by begin, which is since the first step; launcher: an operation's place, from 1
@@ -57,6 +69,7 @@ std::vector<OperationSum> sums_by_name(const Profile& profile);  // the longest 
 std::vector<OperationSum> sums_by_kind(const Profile& profile);  // likewise; those that occur
 // Likewise, matrix products alone, by function and matrix over all layers: "linear backward weight feed_forward.w2".
 std::vector<OperationSum> sums_by_matrix(const Profile& profile);
+std::vector<OperationSum> sums_by_part(const Profile& profile, const std::string& operation);  // likewise, of that one
 double seconds_of(const Profile& profile, Phase phase, OperationKind kind);
 double seconds_of(const Profile& profile, Phase phase);
 double seconds_of(const Profile& profile);

@@ -1,4 +1,5 @@
-// Steps that are recorded: on the CPU with a clock around each operation, on CUDA with a trace of what each launches.
+// Steps that are recorded: on the CPU with a clock around each operation and attention's parts, on CUDA with a trace of
+// what each launches.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -14,8 +15,9 @@ namespace strobe::lm {
 
 namespace {
 
-// Times each operation on the host; what is noted about it lies outside of its time.
-class Timer : public Recorder {
+// Times each operation on the host, and the parts that attention names. What is noted about either lies outside of its
+// own time; about a part, inside of its operation's.
+class Timer : public Recorder, public PartListener {
  public:
   Timer(Model& model, double begin) : begin_(begin) {
     for (const Activation& one : model.plan().table) bytes_[one.first] = static_cast<double>(one.bytes());
@@ -34,6 +36,8 @@ class Timer : public Recorder {
       }
     }
     operations.push_back(std::move(one));
+    first_part_ = parts.size();
+    if (operation.kind == OperationKind::attention) part_listener = this;
     operations.back().begin = now_seconds() - begin_;
   }
 
@@ -41,12 +45,30 @@ class Timer : public Recorder {
     TimedOperation& one = operations.back();
     one.host_seconds = now_seconds() - begin_ - one.begin;
     one.seconds = one.host_seconds;
+    part_listener = nullptr;
+    share_flops(one.flops);
   }
 
+  void begin_part(const char* name, PartKind kind) override {
+    parts.push_back({.name = name, .kind = kind, .operation = operations.size() - 1});
+    parts.back().begin = now_seconds() - begin_;
+  }
+  void end_part() override { parts.back().seconds = now_seconds() - begin_ - parts.back().begin; }
+
   std::vector<TimedOperation> operations;
+  std::vector<TimedPart> parts;
 
  private:
+  // Heads are all alike, and so are attention's products.
+  void share_flops(double flops) {
+    const auto begin = parts.begin() + static_cast<std::ptrdiff_t>(first_part_);
+    const auto is_product = [](const TimedPart& part) { return part.kind == PartKind::product; };
+    const auto products = static_cast<double>(std::count_if(begin, parts.end(), is_product));
+    std::for_each(begin, parts.end(), [&](TimedPart& part) { part.flops = is_product(part) ? flops / products : 0; });
+  }
+
   double begin_;
+  std::size_t first_part_ = 0;           // of the operation under way
   std::map<std::size_t, double> bytes_;  // of the plan's tensors, by where they begin
 };
 
@@ -123,6 +145,7 @@ Profile profile_on_host(PassRun& pass, const BenchCase& one) {
   profile.steps = timed_steps(pass, one.steps, begin, [] {});
   pass.model().record(nullptr);
   profile.operations = std::move(timer.operations);
+  profile.parts = std::move(timer.parts);
   profile.plain_seconds = mean_seconds(pass, one.steps);
   return profile;
 }

@@ -9,7 +9,7 @@ namespace strobe::lm {
 
 namespace {
 
-enum Track : int { kSteps = 1, kPhaseTrack, kOperations, kFirstStream };  // and the streams behind it
+enum Track : int { kSteps = 1, kPhaseTrack, kOperations, kParts, kFirstStream };  // and the streams behind it
 
 Json naming(const char* what, int process, int track, const std::string& name) {
   return Json::object(
@@ -44,6 +44,20 @@ void add_operations(Json& events, int process, const Profile& profile) {
     Json event = span_of(process, kOperations, one.name, one.begin, one.host_seconds);
     event.set("cat", name_of(one.kind));
     event.set("args", Json::object({{"of", one.of}, {"FLOP", one.flops}, {"bytes", one.bytes}}));
+    events.push_back(std::move(event));
+  }
+}
+
+void add_parts(Json& events, int process, const Profile& profile) {
+  if (profile.parts.empty()) return;
+  events.push_back(naming("thread_name", process, kParts, "parts"));
+  for (const TimedPart& part : profile.parts) {
+    const TimedOperation& one = profile.operations[part.operation];
+    Json event = span_of(process, kParts, part.name, part.begin, part.seconds);
+    event.set("cat", name_of(one.kind));
+    event.set(
+        "args",
+        Json::object({{"operation", one.name}, {"of", one.of}, {"phase", name_of(one.phase)}, {"FLOP", part.flops}}));
     events.push_back(std::move(event));
   }
 }
@@ -90,6 +104,7 @@ Json trace_json(std::span<const NamedProfile> profiles) {
     }
     add_phases(events, process, profile);
     add_operations(events, process, profile);
+    add_parts(events, process, profile);
     add_streams(events, process, profile);
   }
   return Json::object({{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}});

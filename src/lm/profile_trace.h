@@ -14,8 +14,8 @@ struct NamedProfile {
   Profile profile;
 };
 
-// A process for each profile, with a track of steps, one of phases and one of operations, as the host has them, and on
-// CUDA one of kernels and copies for each stream.
+// A process for each profile, with a track of steps, one of phases and one of operations, as the host has them, one of
+// their parts where there are some, and on CUDA one of kernels and copies for each stream.
 Json trace_json(std::span<const NamedProfile> profiles);
 
 }  // namespace strobe::lm

@@ -1,5 +1,5 @@
 // The baseline: its vector loops against the scalar conversions and the C library, the same bits for any number of
-// threads, a setting of OpenBLAS that it gives back, memory that it says it needs.
+// threads, a setting of OpenBLAS that it gives back, memory that it says it needs, parts that it names.
 #include "attention/standard/standard.h"
 
 #include <cblas.h>
@@ -7,10 +7,13 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "attention/standard/rows.h"
 #include "attention/validate.h"
+#include "device/host/parts.h"
 #include "support/compare.h"
 
 namespace strobe {
@@ -120,6 +123,42 @@ TEST(Standard, GivesTheSettingOfBlasBack) {
   test::run(test::Data(Case{}), {.kernel = "standard", .threads = 1});
   EXPECT_EQ(openblas_get_num_threads(), 2);
   openblas_set_num_threads(before);
+}
+
+class CountingListener : public PartListener {
+ public:
+  CountingListener() { part_listener = this; }
+  ~CountingListener() override { part_listener = nullptr; }
+  void begin_part(const char* name, PartKind kind) override {
+    ++(kind == PartKind::product ? products : others)[name];
+    EXPECT_EQ(open++, 0) << name << " begins inside of another part";
+  }
+  void end_part() override { --open; }
+
+  std::map<std::string, int> products, others;
+  int open = 0;
+};
+
+TEST(Standard, NamesItsPartsToWhoListens) {
+  constexpr int kHeads = 2 * 4;  // of both sequences
+  for (const int threads : {1, 3}) {
+    const test::Data data(everything(DType::bf16));
+    const test::Outcome unheard = test::run(data, {.kernel = "standard", .threads = threads});
+    const CountingListener listener;
+    const test::Outcome heard = test::run(data, {.kernel = "standard", .threads = threads});
+    EXPECT_EQ(test::first_difference(unheard.results, heard.results), "") << threads << " threads";
+    EXPECT_EQ(listener.open, 0);
+    EXPECT_EQ(listener.products, (std::map<std::string, int>{{"score product", 2 * kHeads},
+                                                             {"output product", kHeads},
+                                                             {"dV product", kHeads},
+                                                             {"dP product", kHeads},
+                                                             {"dQ product", kHeads},
+                                                             {"dK product", kHeads}}));
+    EXPECT_EQ(listener.others.at("softmax"), 2 * kHeads) << "the backward's own among them";
+    EXPECT_EQ(listener.others.at("softmax gradient"), kHeads);
+    EXPECT_EQ(listener.others.at("dropout"), 2 * kHeads);
+    EXPECT_GT(listener.others.at("copies"), 0);
+  }
 }
 
 TEST(Standard, MemoryGrowsWithTheScores) {

@@ -38,6 +38,32 @@ TEST(LmProfile, EveryCellHasItsKindsOperationsAndATrace) {
   EXPECT_GT(trace.at("traceEvents").size(), 2u * 2 * 90);
 }
 
+TEST(LmProfile, TellsAttentionsPartsApartOrThatTheyAreFused) {
+  const std::string command = "lm profile --context 8 --batch 1 --threads 1 --warmup 1 --steps 2 --attention ";
+  const std::string fused = "attention's products and softmax are fused and have no times of their own";
+  for (const std::string kernel : {"standard", "flash2"}) {
+    const Scratch scratch;
+    const Program program = run_program(command + kernel, scratch);
+    ASSERT_EQ(program.code, 0) << program.errors;
+    const bool is_apart = kernel == "standard";
+    EXPECT_EQ(program.output.find(fused) == std::string::npos, is_apart) << program.output;
+    for (const char* const words : {"part of attention", "attention backward softmax gradient ", "attention: "}) {
+      EXPECT_EQ(program.output.find(words) != std::string::npos, is_apart) << words << "\n" << program.output;
+    }
+    const Json document = Json::parse(scratch.read("lm_profile_result.json"));
+    const Json& row = document.at("rows").as_array().at(0);
+    EXPECT_EQ(row.at("attention_is_fused").as_bool(), !is_apart);
+    for (const Json& one : row.at("operations").as_array()) {
+      const Json* const parts = one.find("parts");
+      ASSERT_EQ(parts != nullptr, is_apart && one.at("kind").as_string() == "attention") << one.dump();
+      double ms = 0;
+      for (std::size_t i = 0; parts && i < parts->size(); ++i) ms += parts->as_array()[i].at("ms_a_step").as_number();
+      EXPECT_LE(ms, one.at("ms_a_step").as_number() * (1 + 1e-9));
+    }
+    EXPECT_EQ(scratch.read("lm_profile_trace.json").find("softmax gradient") != std::string::npos, is_apart);
+  }
+}
+
 TEST(LmProfile, RefusesWhatCannotRunBeforeAnythingDoes) {
   for (const char* const flags : {"--device cuda", "--size huge", "--steps 0", "--pass step"}) {
     const Scratch scratch;
@@ -79,6 +105,19 @@ TEST_F(GpuLmProfile, HasKernelsBesideOperations) {
     EXPECT_GE(one.at("kernels").size(), 1u) << one.at("name").as_string();
   }
   EXPECT_GT(Json::parse(scratch.read("lm_profile_trace.json")).at("traceEvents").size(), 200u);
+}
+
+TEST_F(GpuLmProfile, TellsAttentionsKernelsApartOrThatTheyAreFused) {
+  if (const std::string reason = kernel_trace_refusal(); !reason.empty()) GTEST_SKIP() << reason;
+  for (const std::string kernel : {"standard", "flash2"}) {
+    const Scratch scratch;
+    const Program program = run_command(
+        "'" STROBE_PROGRAM "' lm profile --size tiny --context 64 --batch 1 --steps 2 --attention " + kernel, scratch);
+    ASSERT_EQ(program.code, 0) << program.errors;
+    const Json document = Json::parse(scratch.read("lm_profile_result.json"));
+    EXPECT_EQ(document.at("rows").as_array().at(0).at("attention_is_fused").as_bool(), kernel == "flash2");
+    EXPECT_EQ(program.output.find("softmax are fused") != std::string::npos, kernel == "flash2") << program.output;
+  }
 }
 
 TEST_F(GpuLmProfile, IsRefusedWhereCuptiCannotBeOpened) {

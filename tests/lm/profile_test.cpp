@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "lm/profile_trace.h"
 #include "strobe/error.h"
@@ -124,6 +125,68 @@ TEST(Profile, OnTheHostAnOperationTakesWhatTheHostTook) {
   EXPECT_TRUE(profile.records.empty());
   EXPECT_EQ(profile.device, Device::cpu);
 }
+
+Profile profile_with(const char* attention) {
+  BenchCase one = small_case();
+  one.attention = attention;
+  one.place.threads = 2;
+  return profile_step(one);
+}
+
+TEST(Profile, AttentionHasItsPartsWhereTheyAreApart) {
+  const Profile profile = profile_with("standard");
+  constexpr int kHeads = 3 * 2 * 2 * 2;  // steps, layers, batch, heads
+  const std::map<std::string, std::map<std::string, int>> expected = {
+      {"attention", {{"score product", kHeads}, {"softmax", kHeads}, {"output product", kHeads}}},
+      {"attention backward",
+       {{"score product", kHeads},
+        {"softmax", kHeads},
+        {"dV product", kHeads},
+        {"dP product", kHeads},
+        {"softmax gradient", kHeads},
+        {"dQ product", kHeads},
+        {"dK product", kHeads}}}};
+  const std::vector<OperationSum> operations = sums_by_name(profile);
+  for (const auto& [operation, calls] : expected) {
+    double seconds = 0, flops = 0;
+    std::map<std::string, int> found;
+    for (const OperationSum& part : sums_by_part(profile, operation)) {
+      EXPECT_GT(part.seconds, 0) << operation << " " << part.name;
+      EXPECT_EQ(part.flops > 0, part.name.ends_with("product")) << part.name;
+      if (part.name != "copies") found[part.name] = part.calls;
+      seconds += part.seconds;
+      flops += part.flops;
+    }
+    EXPECT_EQ(found, calls) << operation;
+    EXPECT_LE(seconds, sum_of(operations, operation).seconds * (1 + 1e-9)) << operation;
+    EXPECT_NEAR(flops, sum_of(operations, operation).flops, 1e-6) << operation;
+  }
+  EXPECT_TRUE(sums_by_part(profile, "linear").empty());
+  EXPECT_EQ(part_listener, nullptr) << "nobody listens any more";
+}
+
+TEST(Profile, PartsLieOneAfterTheOtherInsideTheirOperations) {
+  const Profile profile = profile_with("standard");
+  constexpr double kRounding = 1e-9;  // of differences of clock readings
+  double last = 0;
+  for (const TimedPart& part : profile.parts) {
+    const TimedOperation& whole = profile.operations.at(part.operation);
+    EXPECT_GE(part.begin + kRounding, std::max(last, whole.begin)) << part.name;
+    last = part.begin + part.seconds;
+    EXPECT_LE(last, whole.begin + whole.seconds + kRounding) << part.name;
+  }
+  const NamedProfile named{"a case", profile};
+  std::size_t parts = 0;
+  const Json trace = trace_json({&named, 1});
+  for (const Json& event : trace.at("traceEvents").as_array()) {
+    if (event.at("ph").as_string() != "X" || event.at("tid").as_integer() != 4) continue;
+    EXPECT_TRUE(event.at("args").at("operation").as_string().starts_with("attention"));
+    ++parts;
+  }
+  EXPECT_EQ(parts, profile.parts.size());
+}
+
+TEST(Profile, FusedAttentionHasNoParts) { EXPECT_TRUE(profile_with("flash2").parts.empty()); }
 
 TEST(Profile, RefusesCudaWithTheReasonWhereThereIsNoGpu) {
   const std::string reason = kernel_trace_refusal();

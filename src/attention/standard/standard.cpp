@@ -11,6 +11,7 @@
 #include "attention/standard/rows.h"
 #include "core/philox.h"
 #include "device/host/blas.h"
+#include "device/host/parts.h"
 #include "device/host/thread_pool.h"
 
 namespace strobe {
@@ -55,6 +56,12 @@ Layout layout_of(const Problem& problem) {
   return layout;
 }
 
+void product(const char* name, int threads, const Matrix& a, const Matrix& b, float* c,
+             Accumulate accumulate = Accumulate::no) {
+  const Part part(name, PartKind::product);
+  multiply(threads, a, b, c, accumulate);
+}
+
 // body(i) for rows of `cols` elements, several rows a task.
 template <class Body>
 void for_rows(int threads, std::int64_t rows, std::int64_t cols, Body&& body) {
@@ -70,6 +77,7 @@ Matrix load(int threads, const ConstView& view, const Rows& rows, std::int64_t c
   if (view.dtype == DType::fp32 && view.stride[3] == 1 && view.stride[2] >= cols && view.stride[2] <= INT_MAX) {
     return {reinterpret_cast<const float*>(rows.data), count, cols, view.stride[2]};
   }
+  const Part part("copies");
   for_rows(threads, count, cols,
            [&](std::int64_t i) { widen_row(view.dtype, rows[i], view.stride[3], cols, buffer + i * cols); });
   return matrix(buffer, count, cols);
@@ -80,6 +88,7 @@ void store(const Problem& problem, const View& view, std::int64_t b, std::int64_
            std::int64_t count, const float* from) {
   const std::int64_t cols = view.shape[3];
   const std::int64_t written = problem.packed ? count : view.shape[2];
+  const Part part("copies");
   for_rows(problem.threads, written, cols, [&](std::int64_t i) {
     char* to = const_cast<char*>(problem.rows(view, b, h, begin + i).data);
     if (i < count) {
@@ -153,7 +162,8 @@ void apply_dropout(const Head& head, std::int64_t i, Interval keys, const float*
 // scores() = softmax(mask(options(Q K^T))), row by row; lse [rows] and, in backward, the weights of the sink [rows].
 void weigh(const Head& head, float* lse, float* sinks) {
   const Problem& problem = head.problem;
-  multiply(problem.threads, head.q, transposed(head.k), head.scores());
+  product("score product", problem.threads, head.q, transposed(head.k), head.scores());
+  const Part part("softmax");
   for_rows(problem.threads, head.rows(), head.keys(), [&](std::int64_t i) {
     const Interval keys = head.allowed(i);
     const std::int64_t n = keys.hi - keys.lo;
@@ -176,12 +186,13 @@ void forward_head(const Head& head) {
   float* o = head.workspace + head.layout.o;
   weigh(head, lse, nullptr);
   if (problem.dropout.p != 0) {
+    const Part part("dropout");
     for_rows(problem.threads, head.rows(), head.keys(), [&](std::int64_t i) {
       float* row = head.scores() + i * head.keys();
       apply_dropout(head, i, head.allowed(i), row, row);
     });
   }
-  multiply(problem.threads, matrix(head.scores(), head.rows(), head.keys()), head.v, o);
+  product("output product", problem.threads, matrix(head.scores(), head.rows(), head.keys()), head.v, o);
   store(problem, problem.o, head.b, head.hq, head.extent.q_begin, head.rows(), o);
   if (!problem.lse) return;
   const std::int64_t written = problem.packed ? head.rows() : problem.max_q;
@@ -259,6 +270,7 @@ void backward_head(const Head& head, Accumulate accumulate) {
   float* weights = head.scores();
   weigh(head, head.workspace + head.layout.lse, sinks);
   if (float* dropped = head.dropped()) {
+    const Part part("dropout");
     for_rows(threads, rows, keys, [&](std::int64_t i) {
       const std::int64_t first = i * keys;
       std::fill_n(dropped + first, keys, 0.0f);
@@ -266,15 +278,19 @@ void backward_head(const Head& head, Accumulate accumulate) {
     });
     weights = dropped;
   }
-  multiply(threads, transposed(matrix(weights, rows, keys)), head.d_o, head.workspace + head.layout.dv, accumulate);
-  multiply(threads, head.d_o, transposed(head.v), head.d_scores());
-  backward_softmax(head, sinks);
-  if (problem.dbias) add_dbias(head);
-  for (std::int64_t i = 0; i < rows && problem.dsinks; ++i) problem.dsinks[head.hq] += sinks[i];
-  backward_options(head);
+  product("dV product", threads, transposed(matrix(weights, rows, keys)), head.d_o, head.workspace + head.layout.dv,
+          accumulate);
+  product("dP product", threads, head.d_o, transposed(head.v), head.d_scores());
+  {
+    const Part part("softmax gradient");
+    backward_softmax(head, sinks);
+    if (problem.dbias) add_dbias(head);
+    for (std::int64_t i = 0; i < rows && problem.dsinks; ++i) problem.dsinks[head.hq] += sinks[i];
+    backward_options(head);
+  }
   const Matrix d_scores = matrix(head.d_scores(), rows, keys);
-  multiply(threads, d_scores, head.k, dq);
-  multiply(threads, transposed(d_scores), head.q, head.workspace + head.layout.dk, accumulate);
+  product("dQ product", threads, d_scores, head.k, dq);
+  product("dK product", threads, transposed(d_scores), head.q, head.workspace + head.layout.dk, accumulate);
   store(problem, problem.dq, head.b, head.hq, head.extent.q_begin, rows, dq);
 }
 
