@@ -162,22 +162,17 @@ const char* name_of_pass(lm::BenchPass pass) {
 
 Json row_json(const Row& row, const std::vector<Row>& rows, const Ceilings& ceilings) {
   const lm::BenchCase& one = row.cell->one;
-  Json json = Json::object({{"size", row.cell->size},
-                            {"arch", name_of(one.shape.architecture)},
-                            {"parameters", lm::parameter_count(one.shape)},
-                            {"context", one.shape.context},
-                            {"batch", one.batch},
-                            {"precision", name_of(one.precision)},
-                            {"recompute", name_of(one.recompute)},
-                            {"pass", name_of_pass(one.pass)},
-                            {"device", one.place.device == Device::cuda ? "cuda" : "cpu"},
-                            {"threads", one.place.threads},
-                            {"attention", one.attention.empty() ? "auto" : one.attention},
-                            {"deterministic", one.place.deterministic},
-                            {"clip", one.clip},
-                            {"warmup", one.warmup},
-                            {"steps", one.steps},
-                            {"status", row.times ? "ok" : "oom"}});
+  Json json = Json::object();
+  add_model(json, *row.cell);
+  json.set("pass", name_of_pass(one.pass))
+      .set("device", one.place.device == Device::cuda ? "cuda" : "cpu")
+      .set("threads", one.place.threads)
+      .set("attention", one.attention.empty() ? "auto" : one.attention)
+      .set("deterministic", one.place.deterministic)
+      .set("clip", one.clip)
+      .set("warmup", one.warmup)
+      .set("steps", one.steps)
+      .set("status", row.times ? "ok" : "oom");
   if (!row.times) return json.set("error", row.error);
   const auto number = [](std::optional<double> value) { return value ? Json(*value) : Json(); };
   json.set("forward", phase_json(row.times->forward));

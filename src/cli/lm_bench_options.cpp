@@ -6,7 +6,6 @@
 
 #include "cli/case_options.h"
 #include "cli/lm_ranks.h"
-#include "cli/lm_shape_options.h"
 #include "cli/threads.h"
 #include "core/fail.h"
 #include "device/gpu_facts.h"
@@ -83,16 +82,18 @@ LmBenchOptions default_lm_bench_options() {
 void add_lm_cell_options(OptionTable& table, LmBenchOptions& options) {
   table.add({.name = "size",
              .placeholder = "NAME[,NAME]",
-             .help = fmt::format("{}; default small", fmt::join(lm::size_names(), ", ")),
+             .help = fmt::format("{}; default small; the next seven change it, each of several sizes alike",
+                                 fmt::join(lm::size_names(), ", ")),
              .apply = [&](auto flag, auto value) {
                options.sizes =
                    parse_list(flag, value, [](auto of, auto name) { return parse_word(of, name, lm::size_names()); });
              }});
-  table.add(make_arch_option(options.architecture, "default: each size's own"));
+  table.add(make_arch_option(options.shape.architecture, "default: each size's own"));
   table.add({.name = "context",
              .placeholder = "N[,N]",
              .help = "tokens of a sequence; default: the size's own, 512 but for tiny",
              .apply = [&](auto flag, auto value) { options.contexts = parse_integers(flag, value, 1, 1 << 20); }});
+  add_dimension_options(table, options.shape, "the size's own");
   table.add(
       {.name = "batch", .placeholder = "N[,N]", .help = "sequences; default 4", .apply = [&](auto flag, auto value) {
          options.batches = parse_integers(flag, value, 1, 1 << 20);
@@ -164,7 +165,19 @@ OptionTable lm_bench_table(LmBenchOptions& options) {
   return table;
 }
 
-std::string model_text(const LmBenchCell& cell) { return model_text(cell.size, cell.one.shape.architecture); }
+std::string model_text(const LmBenchCell& cell) { return model_text(cell.size, cell.one.shape); }
+
+void add_model(Json& row, const LmBenchCell& cell) {
+  const lm::BenchCase& one = cell.one;
+  row.set("size", cell.size)
+      .set("arch", lm::name_of(one.shape.architecture))
+      .set("parameters", lm::parameter_count(one.shape));
+  for (const lm::Dimension& dimension : lm::dimensions()) row.set(dimension.name, one.shape.*dimension.value);
+  row.set("context", one.shape.context)
+      .set("batch", one.batch)
+      .set("precision", lm::name_of(one.precision))
+      .set("recompute", lm::name_of(one.recompute));
+}
 
 std::string title_of(const LmBenchCell& cell) {
   const lm::BenchCase& one = cell.one;
@@ -179,8 +192,7 @@ std::vector<LmBenchCell> lm_bench_cells(const LmBenchOptions& options) {
   const int threads = threads_of(options.threads);
   std::vector<LmBenchCell> cells;
   for (const std::string& size : options.sizes) {
-    lm::ModelShape shape = lm::shape_of(size);
-    shape.architecture = options.architecture.value_or(shape.architecture);
+    const lm::ModelShape shape = shape_from(options.shape, lm::shape_of(size));
     for (const std::int64_t context : options.contexts.empty() ? std::vector{shape.context} : options.contexts) {
       for (const std::int64_t batch : options.batches) {
         for (const std::int64_t warmup : options.warmups) {

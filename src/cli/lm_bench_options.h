@@ -6,16 +6,18 @@
 #include <string>
 #include <vector>
 
+#include "cli/lm_shape_options.h"
 #include "cli/options.h"
 #include "comm/communicator.h"
+#include "core/json.h"
 #include "lm/step_bench.h"
 
 namespace strobe::cli {
 
 struct LmBenchOptions {
   std::vector<std::string> sizes = {"small"};
-  std::optional<lm::Architecture> architecture;  // none: each size's own
-  std::vector<std::int64_t> contexts;            // none: each size's own
+  ShapeFlags shape;                    // what of each size is another; neither size nor context
+  std::vector<std::int64_t> contexts;  // none: each size's own
   std::vector<std::int64_t> batches = {4}, warmups = {5};
   std::vector<lm::Precision> precisions = {lm::Precision::fp32};
   lm::BenchPass pass = lm::BenchPass::step;
@@ -37,7 +39,8 @@ struct LmBenchOptions {
 // As the command begins: on a GPU where there is one.
 LmBenchOptions default_lm_bench_options();
 
-// What is run and where: size, arch, context, batch, precision, attention, recompute, deterministic, device, threads.
+// What is run and where: size and what changes it, batch, precision, attention, recompute, deterministic, device,
+// threads.
 void add_lm_cell_options(OptionTable& table, LmBenchOptions& options);
 Option make_warmup_option(LmBenchOptions& options);
 Option make_steps_option(LmBenchOptions& options);
@@ -50,8 +53,12 @@ struct LmBenchCell {
   lm::BenchCase one;
 };
 
-// "small", or "small (gpt2)" where it is another network than the size's own.
+// "small", or "small (gpt2, layers 2)" where it is another network than the size's own.
 std::string model_text(const LmBenchCell& cell);
+
+// What every row of a result says of its cell, into the row: size, arch, parameters, dimensions, context, batch,
+// precision and recompute.
+void add_model(Json& row, const LmBenchCell& cell);
 
 // "small, context 512, batch 4, bf16, recompute block"; that nothing is recomputed is not told.
 std::string title_of(const LmBenchCell& cell);

@@ -218,19 +218,13 @@ Json parallel_row_json(const ParallelRow& row, const std::vector<ParallelRow>& r
   Json json = Json::object({{"kind", "data parallel step"},
                             {"strategy", name_of(row)},
                             {"bucket(MB)", number(bucket_megabytes(row))},
-                            {"ranks", row.exchange ? ranks : 1},
-                            {"size", row.cell->size},
-                            {"arch", lm::name_of(one.shape.architecture)},
-                            {"parameters", lm::parameter_count(one.shape)},
-                            {"context", one.shape.context},
-                            {"batch", one.batch},
-                            {"precision", lm::name_of(one.precision)},
-                            {"recompute", lm::name_of(one.recompute)},
-                            {"device", device_of(row)},
-                            {"threads of a rank", one.place.threads},
-                            {"warmup", one.warmup},
-                            {"clip", one.clip},
-                            {"status", row.error.empty() ? "ok" : "oom"}});
+                            {"ranks", row.exchange ? ranks : 1}});
+  add_model(json, *row.cell);
+  json.set("device", device_of(row))
+      .set("threads of a rank", one.place.threads)
+      .set("warmup", one.warmup)
+      .set("clip", one.clip)
+      .set("status", row.error.empty() ? "ok" : "oom");
   if (!row.error.empty()) return json.set("error", row.error);
   const Summary step = slowest_steps(row);
   const lm::ParallelTimes& times = row.ranks[0];

@@ -98,18 +98,13 @@ Json lives_json(const std::vector<lm::Life>& lives) {
 
 Json row_json(const MemoryRow& row) {
   const lm::BenchCase& one = row.cell.one;
-  Json json = Json::object({{"size", row.cell.size},
-                            {"arch", name_of(one.shape.architecture)},
-                            {"parameters", lm::parameter_count(one.shape)},
-                            {"context", one.shape.context},
-                            {"batch", one.batch},
-                            {"precision", name_of(one.precision)},
-                            {"recompute", name_of(one.recompute)},
-                            {"pass", name_of_pass(row)},
-                            {"device", one.place.device == Device::cuda ? "cuda" : "cpu"},
-                            {"attention", one.attention.empty() ? "auto" : one.attention},
-                            {"residual_tensor(B)", lm::residual_bytes(one)},
-                            {"status", row.figures ? "ok" : "oom"}});
+  Json json = Json::object();
+  add_model(json, row.cell);
+  json.set("pass", name_of_pass(row))
+      .set("device", one.place.device == Device::cuda ? "cuda" : "cpu")
+      .set("attention", one.attention.empty() ? "auto" : one.attention)
+      .set("residual_tensor(B)", lm::residual_bytes(one))
+      .set("status", row.figures ? "ok" : "oom");
   if (!row.figures) return json.set("error", row.error);
   const lm::MemoryTimeline& timeline = row.figures->timeline;
   json.set("peak(B)", timeline.peak());

@@ -264,28 +264,24 @@ Json lm_profile_json(const LmBenchCell& cell, const lm::Profile& profile) {
   const double steps = steps_of(profile);
   Json phases = Json::object();
   for (const Phase phase : kPhasesInOrder) phases.set(name_of(phase), 1e3 * seconds_of(profile, phase) / steps);
-  Json row = Json::object({{"size", cell.size},
-                           {"arch", name_of(cell.one.shape.architecture)},
-                           {"context", cell.one.shape.context},
-                           {"batch", cell.one.batch},
-                           {"precision", name_of(cell.one.precision)},
-                           {"recompute", name_of(cell.one.recompute)},
-                           {"device", is_traced(profile) ? "cuda" : "cpu"},
-                           {"threads", cell.one.place.threads},
-                           {"attention", cell.one.attention.empty() ? "auto" : cell.one.attention},
-                           {"deterministic", cell.one.place.deterministic},
-                           {"steps", cell.one.steps},
-                           {"kinds", sums_json(sums_by_kind(profile), steps)},
-                           {"operations", operations_json(profile)},
-                           {"attention_is_fused", is_attention_fused(profile)},
-                           {"matrix_products", sums_json(sums_by_matrix(profile), steps)},
-                           {"phases(ms)", phases},
-                           {"kinds_of_phases(ms)", phases_json(profile)},
-                           {"product_share_of_forward", product_share(profile, Phase::forward)},
-                           {"product_share_of_step", product_share(profile)},
-                           {"operations(ms)", 1e3 * seconds_of(profile) / steps},
-                           {"wall(ms)", 1e3 * wall_of(profile) / steps},
-                           {"wall_without_profiler(ms)", 1e3 * profile.plain_seconds}});
+  Json row = Json::object();
+  add_model(row, cell);
+  row.set("device", is_traced(profile) ? "cuda" : "cpu")
+      .set("threads", cell.one.place.threads)
+      .set("attention", cell.one.attention.empty() ? "auto" : cell.one.attention)
+      .set("deterministic", cell.one.place.deterministic)
+      .set("steps", cell.one.steps)
+      .set("kinds", sums_json(sums_by_kind(profile), steps))
+      .set("operations", operations_json(profile))
+      .set("attention_is_fused", is_attention_fused(profile))
+      .set("matrix_products", sums_json(sums_by_matrix(profile), steps))
+      .set("phases(ms)", phases)
+      .set("kinds_of_phases(ms)", phases_json(profile))
+      .set("product_share_of_forward", product_share(profile, Phase::forward))
+      .set("product_share_of_step", product_share(profile))
+      .set("operations(ms)", 1e3 * seconds_of(profile) / steps)
+      .set("wall(ms)", 1e3 * wall_of(profile) / steps)
+      .set("wall_without_profiler(ms)", 1e3 * profile.plain_seconds);
   if (is_traced(profile)) add_gpu_figures(row, profile);
   return row;
 }

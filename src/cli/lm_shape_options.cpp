@@ -2,10 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+#include <vector>
+
 namespace strobe::cli {
 namespace {
 
 constexpr std::int64_t kMostSizeOfShape = std::int64_t{1} << 20;
+
+Option number_option(const char* name, std::vector<std::string> aliases, std::string help,
+                     std::optional<std::int64_t>& target) {
+  return {.name = name,
+          .aliases = std::move(aliases),
+          .placeholder = "N",
+          .help = std::move(help),
+          .apply = [&target](auto flag, auto value) { target = parse_integer(flag, value, 1, kMostSizeOfShape); }};
+}
 
 }  // namespace
 
@@ -19,33 +31,34 @@ Option make_arch_option(std::optional<lm::Architecture>& target, const char* oth
 }
 
 void add_shape_options(OptionTable& table, ShapeFlags& flags, const char* default_size) {
-  const auto add_number = [&](const char* name, std::vector<std::string> aliases, const char* help,
-                              std::optional<std::int64_t>& target) {
-    table.add(
-        {.name = name,
-         .aliases = std::move(aliases),
-         .placeholder = "N",
-         .help = help,
-         .apply = [&target](auto flag, auto value) { target = parse_integer(flag, value, 1, kMostSizeOfShape); }});
-  };
   table.add(
       {.name = "size",
        .placeholder = "NAME",
        .help = fmt::format("{}; default {}; the next seven change it", fmt::join(lm::size_names(), ", "), default_size),
        .apply = [&](auto flag, auto value) { flags.size = parse_word(flag, value, lm::size_names()); }});
   table.add(make_arch_option(flags.architecture, "default: the size's own"));
-  add_number("context", {"context-length"}, "tokens of a sequence", flags.context);
-  add_number("d-model", {}, "width of the residual stream", flags.d_model);
-  add_number("d-ff", {}, "width of the feed-forward layer", flags.d_ff);
-  add_number("layers", {"num-layers"}, "blocks", flags.layers);
-  add_number("heads", {"num-heads"}, "heads of attention; they divide the width", flags.heads);
-  add_number("vocabulary", {"vocab-size"},
-             "tokens that the model knows; default: the size's, or 256 of a text to train on", flags.vocabulary);
+  table.add(number_option("context", {"context-length"}, "tokens of a sequence", flags.context));
+  add_dimension_options(table, flags, "the size's, or 256 of a text to train on");
 }
 
-std::string model_text(const std::string& size, lm::Architecture architecture) {
-  if (architecture == lm::shape_of(size).architecture) return size;
-  return fmt::format("{} ({})", size, lm::name_of(architecture));
+void add_dimension_options(OptionTable& table, ShapeFlags& flags, const char* default_vocabulary) {
+  table.add(number_option("d-model", {}, "width of the residual stream", flags.d_model));
+  table.add(number_option("d-ff", {}, "width of the feed-forward layer", flags.d_ff));
+  table.add(number_option("layers", {"num-layers"}, "blocks", flags.layers));
+  table.add(number_option("heads", {"num-heads"}, "heads of attention; they divide the width", flags.heads));
+  table.add(number_option("vocabulary", {"vocab-size"},
+                          fmt::format("tokens that the model knows; default: {}", default_vocabulary),
+                          flags.vocabulary));
+}
+
+std::string model_text(const std::string& size, const lm::ModelShape& shape) {
+  const lm::ModelShape own = lm::shape_of(size);
+  std::vector<std::string> others;
+  if (shape.architecture != own.architecture) others.emplace_back(lm::name_of(shape.architecture));
+  for (const lm::Dimension& one : lm::dimensions()) {
+    if (shape.*one.value != own.*one.value) others.push_back(fmt::format("{} {}", one.name, shape.*one.value));
+  }
+  return others.empty() ? size : fmt::format("{} ({})", size, fmt::join(others, ", "));
 }
 
 lm::ModelShape shape_from(const ShapeFlags& flags, lm::ModelShape base) {

@@ -43,7 +43,7 @@ std::string work_text(const PlanOptions& options, const lm::BenchCase& one) {
   const ShapeFlags& flags = options.shape;
   const bool named = !flags.d_model && !flags.d_ff && !flags.layers && !flags.heads && !flags.vocabulary;
   const lm::Architecture architecture = one.shape.architecture;
-  const std::string model = named ? model_text(flags.size.value_or(kPlannedSize), architecture) + ", "
+  const std::string model = named ? model_text(flags.size.value_or(kPlannedSize), one.shape) + ", "
                             : architecture == lm::Architecture::llama ? ""
                                                                       : fmt::format("{}, ", name_of(architecture));
   return fmt::format("{}{} parameters, batch {} of {} tokens, {}", model, grouped(lm::parameter_count(one.shape)),

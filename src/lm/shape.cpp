@@ -40,6 +40,15 @@ const std::array<NamedShape, 7>& sizes() {
 
 }  // namespace
 
+std::span<const Dimension> dimensions() {
+  static constexpr Dimension kDimensions[] = {{"d_model", &ModelShape::d_model},
+                                              {"d_ff", &ModelShape::d_ff},
+                                              {"layers", &ModelShape::layers},
+                                              {"heads", &ModelShape::heads},
+                                              {"vocabulary", &ModelShape::vocabulary}};
+  return kDimensions;
+}
+
 std::vector<std::string> size_names() {
   std::vector<std::string> names;
   for (const NamedShape& one : sizes()) names.emplace_back(one.name);

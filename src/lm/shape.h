@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,13 @@ struct ModelShape {
   std::int64_t turns() const { return architecture == Architecture::llama ? context * head_dim() : 0; }
   bool operator==(const ModelShape&) const = default;
 };
+
+// A number of a shape that a size names, by its name in tables and files: all but the context.
+struct Dimension {
+  const char* name;
+  std::int64_t ModelShape::*value;
+};
+std::span<const Dimension> dimensions();  // d_model, d_ff, layers, heads, vocabulary
 
 // Names of the sizes: tiny, small, medium, large, xl, 2.7B, which are llama's, and ddp-small, which is gpt2's.
 std::vector<std::string> size_names();

@@ -65,6 +65,58 @@ TEST(LmBench, EveryRecomputationIsARowWithTheSameLoss) {
   EXPECT_EQ(rows[2].at("recompute").as_string(), "block");
 }
 
+// Any hyperparameters, of each size alike; a plan takes the row as the shape that ran.
+TEST(LmBench, FlagsChangeTheSizeAndTheRowsSaySo) {
+  const Scratch scratch;
+  const std::string changed = " --d-model 16 --d-ff 24 --layers 1 --heads 2 --vocabulary 11 --context 8 --batch 1";
+  const std::string few = changed + " --threads 1 --warmup 0 --steps 1";
+  const Program bench =
+      run_program("lm bench --size tiny,small --arch gpt2 --quick --output bench.json" + few, scratch);
+  ASSERT_EQ(bench.code, 0) << bench.errors;
+  for (const char* const size : {"tiny", "small"}) {
+    const std::string name = std::string(size) + " (gpt2, d_model 16, d_ff 24, layers 1, heads 2, vocabulary 11)";
+    EXPECT_NE(bench.output.find("\n" + name + " "), std::string::npos) << bench.output;
+    EXPECT_NE(bench.errors.find(name + ", context 8, batch 1, fp32: "), std::string::npos) << bench.errors;
+  }
+  ASSERT_EQ(run_program("lm profile --size tiny --arch gpt2 --output profile.json" + few, scratch).code, 0);
+  const Program memory =
+      run_program("lm memory --size tiny --arch gpt2 --threads 1 --output memory.json" + changed, scratch);
+  ASSERT_EQ(memory.code, 0) << memory.errors;
+  EXPECT_NE(memory.output.find("tiny (gpt2, d_model 16, "), std::string::npos) << memory.output;
+  for (const char* const file : {"bench.json", "profile.json", "memory.json"}) {
+    const Json document = Json::parse(scratch.read(file));
+    for (const Json& row : document.at("rows").as_array()) {
+      EXPECT_EQ(row.at("d_model").as_integer(), 16) << file;
+      EXPECT_EQ(row.at("d_ff").as_integer(), 24) << file;
+      EXPECT_EQ(row.at("layers").as_integer(), 1) << file;
+      EXPECT_EQ(row.at("heads").as_integer(), 2) << file;
+      EXPECT_EQ(row.at("vocabulary").as_integer(), 11) << file;
+      EXPECT_EQ(row.at("parameters").as_integer(), (2 * 11 + 8) * 16 + 4 * 256 + 2 * 16 * 24 + 9 * 16 + 24 + 2 * 16);
+    }
+  }
+  const Program plan = run_program("plan --machine here --bench bench.json --check bench.json", scratch);
+  ASSERT_EQ(plan.code, 0) << plan.errors;
+  EXPECT_NE(plan.output.find("memory MiB: error 0.0 % in the median of 2, 0.0 % at most"), std::string::npos)
+      << plan.output;
+}
+
+TEST(LmBench, RefusesShapesThatNoModelHas) {
+  for (const std::string command : {"lm bench", "lm profile", "lm memory"}) {
+    const auto refused = [&](const char* flags, const std::string& part) {
+      const Scratch scratch;
+      const Program program = run_program(command + " --size tiny " + flags, scratch);
+      EXPECT_EQ(program.code, 2) << command << flags;
+      EXPECT_EQ(program.errors, "strobe: " + part + "\n");
+      EXPECT_EQ(scratch.entries(), 0u) << command << flags;
+    };
+    refused("--heads 3", "lm: 3 heads do not divide d_model 128");
+    refused("--d-model 130 --heads 130",
+            "lm: d_model 130 over 130 heads is a head dimension of 1; valid: even, up to 256");
+    refused("--layers 100001", "lm: layers 100001; valid: 1 to 100000");
+    refused("--vocabulary 0", "--vocabulary 0: not a whole number in the valid range 1..1048576");
+  }
+}
+
 TEST(LmBench, RefusesWhatCannotRunBeforeAnythingDoes) {
   for (const char* const flags :
        {"--size huge", "--precision tf32", "--precision fp8", "--context 0", "--clip -1", "--attention fast",
