@@ -13,6 +13,7 @@
 #include "cli/lm_ranks.h"
 #include "cli/threads.h"
 #include "core/atomic_file.h"
+#include "core/counted.h"
 #include "core/fail.h"
 #include "core/text_table.h"
 #include "measure/environment.h"
@@ -99,8 +100,19 @@ std::optional<double> share_of_ceiling(const Row& row, const Ceilings& ceilings)
 }
 
 std::string line_of(const Row& row) {
-  return fmt::format("{}: {}\n", title_of(*row.cell),
-                     row.times ? fmt::format("{:.0f} tokens/s", tokens_per_second(row)) : "oom");
+  if (!row.times) return title_of(*row.cell) + ": oom\n";
+  return fmt::format("{}: {:.0f} tokens/s{}\n", title_of(*row.cell), tokens_per_second(row),
+                     row.times->skipped > 0 ? fmt::format(", {} skipped", counted(row.times->skipped, "step")) : "");
+}
+
+// Of fp16, "" where none was: what their times are mixed with.
+std::string skipped_note(const Row& row) {
+  const lm::BenchTimes& times = *row.times;
+  if (times.skipped == 0 && times.skipped_updates == 0) return "";
+  return fmt::format(
+      "skipped: {}: {} of {} and {} of the updates, whose gradient overflowed: they update nothing, and count in the "
+      "times above; a larger --warmup lowers the loss scale first\n",
+      title_of(*row.cell), times.skipped, counted(row.cell->one.steps, "step"), times.skipped_updates);
 }
 
 std::string phase_text(const std::optional<lm::PhaseTimes>& phase) {
@@ -136,6 +148,7 @@ std::string table_text(const std::vector<Row>& rows, const Ceilings& ceilings) {
       cells.push_back(fmt::format("{:.0f}", static_cast<double>(times.whole.peak_bytes) / (1 << 20)));
       cells.push_back(gain ? fmt::format("{:.2f}", *gain) : "-");
       cells.push_back(fmt::format("{:.4f}", times.loss));
+      notes += skipped_note(row);
     } else {
       cells.emplace_back("oom");
       notes += fmt::format("oom: {}: {}\n", title_of(*row.cell), row.error);
@@ -184,6 +197,8 @@ Json row_json(const Row& row, const std::vector<Row>& rows, const Ceilings& ceil
   json.set("FLOP/s", flop_rate(row));
   json.set("share_of_ceiling", number(share_of_ceiling(row, ceilings)));
   json.set("speedup_over_fp32", number(speedup(row, rows)));
+  json.set("skipped", row.times->skipped);
+  json.set("skipped_updates", row.times->skipped_updates);
   return json.set("loss", row.times->loss);
 }
 

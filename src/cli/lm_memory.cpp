@@ -32,7 +32,9 @@ MemoryRow measured(const LmBenchCell& cell, Timing timing) {
   try {
     row.figures = lm::measure_memory(cell.one);
     if (timing == Timing::of_steps && cell.one.pass == lm::BenchPass::step) {
-      row.seconds = lm::time_step(cell.one).whole.seconds.min;
+      const lm::BenchTimes times = lm::time_step(cell.one);
+      row.seconds = times.whole.seconds.min;
+      row.skipped = times.skipped;
     }
   } catch (const Error& error) {
     if (error.code() != ErrorCode::out_of_memory) throw;

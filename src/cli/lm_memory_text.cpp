@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "core/counted.h"
 #include "core/json.h"
 #include "core/text_table.h"
 #include "measure/environment.h"
@@ -112,7 +113,7 @@ Json row_json(const MemoryRow& row) {
   json.set("peak_by_category(B)", by_category_json(at_peak(timeline)));
   json.set("most_in_use(B)", timeline.most_in_use());
   json.set("most_saved(B)", timeline.most_saved());
-  if (row.seconds) json.set("step_min(ms)", 1e3 * *row.seconds);
+  if (row.seconds) json.set("step_min(ms)", 1e3 * *row.seconds).set("skipped", row.skipped);
   json.set("predicted(B)", row.figures->predicted);
   json.set("counted(B)", row.figures->counted);
   json.set("driver(B)", row.figures->driver ? Json(*row.figures->driver) : Json());
@@ -192,9 +193,14 @@ std::string recompute_table(const std::vector<MemoryRow>& rows) {
   for (const char* title : {"peak MiB", "of none", "saved MiB", "of none", "step ms", "of none"}) {
     table.add_column(title);
   }
+  std::string notes;
   for (const MemoryRow& row : rows) {
     const lm::BenchCase& one = row.cell.one;
     if (one.pass != lm::BenchPass::step) continue;
+    if (row.skipped > 0) {
+      notes += fmt::format("skipped: {}: {} of {}, whose gradient overflowed: they update nothing\n",
+                           title_of(row.cell), row.skipped, counted(one.steps, "step"));
+    }
     std::vector<std::string> cells = {model_text(row.cell), std::to_string(one.shape.context),
                                       std::to_string(one.batch), name_of(one.precision), name_of(one.recompute)};
     const MemoryRow* const none = same_without_recompute(row, rows);
@@ -214,7 +220,7 @@ std::string recompute_table(const std::vector<MemoryRow>& rows) {
     }
     table.add_row(std::move(cells));
   }
-  return table.text();
+  return table.text() + notes;
 }
 
 std::string memory_document(const std::vector<MemoryRow>& rows) {

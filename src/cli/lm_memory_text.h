@@ -1,6 +1,7 @@
 // What `strobe lm memory` found, for people, for programs and as a picture.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ struct MemoryRow {
   std::optional<lm::MemoryFigures> figures;
   std::string error;              // where there are none: out of memory
   std::optional<double> seconds;  // of the fastest step, where recomputations are compared
+  std::int64_t skipped = 0;       // fp16: of those steps, ones that updated nothing
 };
 
 // The peak by category, predicted beside counted, and the largest tensors of each row.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/counted.h"
 #include "core/text_table.h"
 #include "lm/profile_kernels.h"
 
@@ -16,6 +17,11 @@ constexpr Phase kPhasesInOrder[] = {Phase::forward, Phase::backward, Phase::upda
 
 bool is_traced(const lm::Profile& profile) { return profile.device == Device::cuda; }
 double steps_of(const lm::Profile& profile) { return static_cast<double>(profile.steps.size()); }
+
+std::int64_t skipped_steps(const lm::Profile& profile) {
+  return std::count_if(profile.steps.begin(), profile.steps.end(),
+                       [](const lm::TimedStep& step) { return step.skipped; });
+}
 
 double wall_of(const lm::Profile& profile) {
   double seconds = 0;
@@ -251,6 +257,10 @@ std::string lm_profile_text(const lm::NamedProfile& named) {
   text += fmt::format("matrix products: {:.1f} % of the forward, {:.1f} % of the backward, {:.1f} % of the step\n",
                       100 * product_share(profile, Phase::forward), 100 * product_share(profile, Phase::backward),
                       100 * product_share(profile));
+  if (const std::int64_t skipped = skipped_steps(profile); skipped > 0) {
+    text += fmt::format("skipped: {} of {}, whose gradient overflowed: they update nothing; {}\n", skipped,
+                        counted(profile.steps.size(), "step"), "a larger --warmup lowers the loss scale first");
+  }
   for (const Phase phase : kPhasesInOrder) {
     text += fmt::format("{} {:.3f} ms, ", name_of(phase), ms * seconds_of(profile, phase));
   }
@@ -271,6 +281,7 @@ Json lm_profile_json(const LmBenchCell& cell, const lm::Profile& profile) {
       .set("attention", cell.one.attention.empty() ? "auto" : cell.one.attention)
       .set("deterministic", cell.one.place.deterministic)
       .set("steps", cell.one.steps)
+      .set("skipped", skipped_steps(profile))
       .set("kinds", sums_json(sums_by_kind(profile), steps))
       .set("operations", operations_json(profile))
       .set("attention_is_fused", is_attention_fused(profile))

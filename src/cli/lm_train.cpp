@@ -172,7 +172,7 @@ int run_lm_train(Arguments arguments) {
   if (const int signal = run.go(); signal != 0) return 128 + signal;
   if (!folder) return kFine;
   const std::int64_t taken = trainer.progress().step;
-  print(fmt::format("done: {}, saved as {}\n", counted(taken, "step"), folder->file(taken)));
+  print(fmt::format("done: {}{}, saved as {}\n", counted(taken, "step"), skipped_text(trainer), folder->file(taken)));
   if (flags.sample_tokens > 0) print_sample(trainer, flags.sample_tokens, threads);
   return kFine;
 }

@@ -20,6 +20,7 @@ Json row_of(const lm::TrainStep& step, double seconds) {
                            {"lr", step.rate},
                            {"seconds", seconds}});
   if (step.skipped) row.set("skipped", true);
+  if (step.skipped_in_all) row.set("skipped_in_all", *step.skipped_in_all);
   if (const std::optional<lm::StepSplit>& split = step.split) {
     row.set("split", Json::object({{"forward", split->forward},
                                    {"backward", split->backward},
@@ -33,6 +34,11 @@ Json row_of(const lm::TrainStep& step, double seconds) {
 }
 
 }  // namespace
+
+std::string skipped_text(const lm::Trainer& trainer) {
+  if (trainer.settings().precision != lm::Precision::fp16) return "";
+  return fmt::format(", {} skipped", trainer.progress().loss_scale.skipped);
+}
 
 TrainRun::TrainRun(lm::Trainer& trainer, lm::CheckpointFolder* folder, const lm::Upkeep& upkeep,
                    const lm::TokenFile* validation, std::optional<double> ceiling)
@@ -87,8 +93,8 @@ int TrainRun::stop(int signal) {
   if (!folder_) return signal;
   show_progress("");
   print(step == 0 ? "stopped by a signal before the first step\n"
-                  : fmt::format("stopped by a signal after step {}, saved as {}; --resume goes on\n", step,
-                                folder_->file(step)));
+                  : fmt::format("stopped by a signal after step {}{}, saved as {}; --resume goes on\n", step,
+                                skipped_text(trainer_), folder_->file(step)));
   return signal;
 }
 
@@ -98,12 +104,12 @@ void TrainRun::tell(const lm::TrainStep& step, double seconds) const {
   const double flops = lm::flops_of({.shape = settings.shape, .batch = settings.batch});
   const std::string share = ceiling_ ? fmt::format("{:.1f} %", 100 * flops / seconds / *ceiling_) : "-";
   show_progress("");
-  print(fmt::format(
-      "step {}/{}  loss {:.5f}  norm {:.4f}  lr {:.3e}  {:.1f} ms  {:.0f} tokens/s  MFU {}{}\n", step.step,
-      settings.steps, step.loss, step.gradient_norm, step.rate, 1e3 * seconds, tokens / seconds, share,
-      step.skipped
-          ? fmt::format("  skipped: the gradient overflowed, loss scale now {}", trainer_.progress().loss_scale.scale)
-          : ""));
+  print(fmt::format("step {}/{}  loss {:.5f}  norm {:.4f}  lr {:.3e}  {:.1f} ms  {:.0f} tokens/s  MFU {}{}\n",
+                    step.step, settings.steps, step.loss, step.gradient_norm, step.rate, 1e3 * seconds,
+                    tokens / seconds, share,
+                    step.skipped ? fmt::format("  skipped, {} in all: the gradient overflowed, loss scale now {}",
+                                               *step.skipped_in_all, trainer_.progress().loss_scale.scale)
+                                 : ""));
   if (!shows_progress()) return;
   const double each = (now_seconds() - start_) / static_cast<double>(step.step - first_);
   show_fitting_progress(

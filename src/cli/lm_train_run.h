@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "lm/checkpoint_folder.h"
 #include "lm/step_log.h"
@@ -10,6 +11,9 @@
 #include "lm/upkeep.h"
 
 namespace strobe::cli {
+
+// ", 3 skipped": steps of an fp16 run whose gradient overflowed, in all; "" in other precisions.
+std::string skipped_text(const lm::Trainer& trainer);
 
 // A run from where it stands to its end, or to a signal.
 class TrainRun {

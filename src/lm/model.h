@@ -106,6 +106,12 @@ class Model {
   // A part of the step on what the last of the calls above was given; on CUDA not waited for. In the order of Phase,
   // and with GradientMemory::over_copies no forward between a backward and its update.
   void run_phase(Phase phase);
+  // fp16: whether the last update, of a step or a phase, was skipped as its gradient overflowed. Waits for the GPU.
+  bool update_skipped() const {
+    exchange_.receive();
+    if (stream_) stream_->synchronize();
+    return exchange_.host().update()->skip != 0;
+  }
   const GpuStream* stream() const { return stream_ ? &*stream_ : nullptr; }  // CUDA; null on the CPU
 
   // Told of every operation from here on; null: none. On CUDA of what is put on the stream, so that what is replayed as

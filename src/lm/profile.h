@@ -38,6 +38,7 @@ struct TimedPart {
 
 struct TimedStep {
   double begin = 0, seconds = 0;
+  bool skipped = false;  // fp16: its gradient overflowed, nothing was updated
 };
 
 struct Profile {

@@ -128,9 +128,10 @@ std::vector<TimedStep> timed_steps(PassRun& pass, int runs, double begin, After 
   std::vector<TimedStep> steps;
   for (int run = 0; run < runs; ++run) {
     const GpuRange range("step " + std::to_string(run + 1));
+    const std::int64_t skipped = pass.model().loss_scale().skipped;
     const double step = now_seconds() - begin;
     pass.run();
-    steps.push_back({step, now_seconds() - begin - step});
+    steps.push_back({step, now_seconds() - begin - step, pass.model().loss_scale().skipped > skipped});
     after();
   }
   return steps;

@@ -24,30 +24,43 @@ class StepBench {
   BenchTimes run() {
     BenchTimes times;
     double loss = 0;
-    times.whole = timed([&] { loss = pass_.run(); });
+    times.whole = timed([&] { loss = pass_.run(); }, times.skipped);
+    times.loss = loss;
     if (one_.pass == BenchPass::forward) {
       times.forward = times.whole;
     } else {
+      if (scales_loss()) take_fine_step();
       time_phases(times);
     }
-    times.loss = loss;
     return times;
   }
 
  private:
   AllocationCounter& counter() const { return allocator_of(model_.stream()); }
 
-  PhaseTimes timed(const std::function<void()>& work) {
-    PhaseTimes times;
+  bool scales_loss() const { return one_.pass == BenchPass::step && one_.precision == Precision::fp16; }
+
+  PhaseTimes timed(const std::function<void()>& work, std::int64_t& skipped) {
     counter().reset_peak();
     for (int run = 0; run < one_.warmup; ++run) work();
+    const std::int64_t before = model_.loss_scale().skipped;
     std::vector<double> samples;
     for (int run = 0; run < one_.steps; ++run) {
       const double begin = now_seconds();
       work();
       samples.push_back(now_seconds() - begin);
     }
+    skipped = model_.loss_scale().skipped - before;
     return {summarize(samples), counter().statistics().peak};
+  }
+
+  // Phases are run as the last step was, so that it must not be one that overflows.
+  void take_fine_step() {
+    std::int64_t before = 0;
+    do {
+      before = model_.loss_scale().skipped;
+      pass_.run();
+    } while (model_.loss_scale().skipped > before && model_.loss_scale().scale > LossScale::kLeast);
   }
 
   // One phase after the other, step by step. Events see what the GPU did; the host has put all of a step on the stream
@@ -74,8 +87,9 @@ class StepBench {
         }
         peak[i] = std::max(peak[i], counter().statistics().peak);
       }
+      if (!events.empty()) events[phases].synchronize();
+      if (counts && scales_loss() && model_.update_skipped()) ++times.skipped_updates;
       if (events.empty()) continue;
-      events[phases].synchronize();
       for (std::size_t i = 0; i < phases && counts; ++i) {
         samples[i].push_back(events[i + 1].seconds_since(events[i]));
       }

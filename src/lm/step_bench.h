@@ -43,6 +43,9 @@ struct BenchTimes {
   PhaseTimes whole;                                     // of the pass, by the clock of the host, waited for each time
   std::optional<PhaseTimes> forward, backward, update;  // on CUDA by events; update: with the norm where it clips
   double loss = 0;                                      // of the last step: that it is a number
+  // fp16: of the steps, and of the updates as a phase, those whose gradient overflowed: they update nothing, and their
+  // times are not those of training.
+  std::int64_t skipped = 0, skipped_updates = 0;
 };
 
 // Of the case's batch, random by the seed alone.

@@ -71,6 +71,7 @@ TrainStep Trainer::step() {
          taken.step, taken.loss, taken.gradient_norm);
   }
   progress_.loss_scale = learner_->model().loss_scale();
+  if (settings_.precision == Precision::fp16) taken.skipped_in_all = progress_.loss_scale.skipped;
   ++progress_.step;
   progress_.position += settings_.batch;
   return taken;

@@ -18,8 +18,9 @@ namespace strobe::lm {
 struct TrainStep {
   std::int64_t step = 0;  // from 1
   double loss = 0, gradient_norm = 0, rate = 0;
-  bool skipped = false;              // fp16: the gradient overflowed, nothing was updated
-  std::optional<StepSplit> split{};  // of ranks
+  bool skipped = false;                          // fp16: the gradient overflowed, nothing was updated
+  std::optional<std::int64_t> skipped_in_all{};  // fp16: of the run so far
+  std::optional<StepSplit> split{};              // of ranks
 };
 
 class Trainer {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/background.h"
+#include "cli/lm_run.h"
 #include "cli/run_program.h"
 #include "core/json.h"
 
@@ -98,6 +99,31 @@ TEST(LmBench, FlagsChangeTheSizeAndTheRowsSaySo) {
   ASSERT_EQ(plan.code, 0) << plan.errors;
   EXPECT_NE(plan.output.find("memory MiB: error 0.0 % in the median of 2, 0.0 % at most"), std::string::npos)
       << plan.output;
+}
+
+TEST(LmBench, SkippedStepsOfFp16AreCountedAndTold) {
+  const Scratch scratch;
+  const std::string few = kOverflowing + "--size tiny --steps 3 --output out ";
+  const auto skipped_of = [&] {
+    const Json document = Json::parse(scratch.read("out"));
+    return document.at("rows").as_array().at(0).at("skipped").as_integer();
+  };
+  const Program bench = run_program("lm bench --quick --warmup 0 " + few, scratch);
+  ASSERT_EQ(bench.code, 0) << bench.errors;
+  EXPECT_EQ(skipped_of(), 1);
+  EXPECT_NE(bench.output.find("fp16: 1 of 3 steps and 0 of the updates, whose gradient overflowed"), std::string::npos)
+      << bench.output;
+  EXPECT_NE(bench.errors.find(" tokens/s, 1 step skipped\n"), std::string::npos) << bench.errors;
+  const Program fine = run_program("lm bench --quick --warmup 1 " + few, scratch);
+  ASSERT_EQ(fine.code, 0) << fine.errors;
+  EXPECT_EQ(skipped_of(), 0);
+  EXPECT_EQ((fine.output + fine.errors).find("skipped"), std::string::npos) << fine.output << fine.errors;
+
+  const Program profile = run_program("lm profile --warmup 0 " + few, scratch);
+  ASSERT_EQ(profile.code, 0) << profile.errors;
+  EXPECT_EQ(skipped_of(), 1);
+  EXPECT_NE(profile.output.find("skipped: 1 of 3 steps, whose gradient overflowed"), std::string::npos)
+      << profile.output;
 }
 
 TEST(LmBench, RefusesShapesThatNoModelHas) {

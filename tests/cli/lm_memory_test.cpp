@@ -54,6 +54,7 @@ TEST(LmMemory, ComparesRecomputations) {
       continue;
     }
     EXPECT_GT(row.at("step_min(ms)").as_number(), 0);
+    EXPECT_EQ(row.at("skipped").as_integer(), 0);
     EXPECT_LT(row.at("most_saved(B)").as_integer(), saved);
     saved = row.at("most_saved(B)").as_integer();
   }

@@ -164,6 +164,23 @@ TEST(LmTrain, CountsOneStepAsOne) {
   EXPECT_NE(program.output.find("done: 1 step, saved as"), std::string::npos) << program.output;
 }
 
+TEST(LmTrain, SkippedStepsAreCountedToTheEnd) {
+  const Scratch scratch;
+  const Program program = run_program(
+      "lm train --quick --data " + kText + " --out run --steps 3 --sample-tokens 0 " + kOverflowing, scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("  skipped, 1 in all: the gradient overflowed, loss scale now 32768\nstep 2/3"),
+            std::string::npos)
+      << program.output;
+  EXPECT_NE(program.output.find("done: 3 steps, 1 skipped, saved as"), std::string::npos) << program.output;
+  std::istringstream lines(scratch.read("run/steps.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const Json row = Json::parse(line);
+    EXPECT_EQ(row.at("skipped_in_all").as_integer(), 1) << line;
+    EXPECT_EQ(row.find("skipped") != nullptr, row.at("step").as_integer() == 1) << line;
+  }
+}
+
 // The superuser may write everywhere; what refuses it is a file system that is mounted read-only.
 TEST(LmTrain, ReadOnlyFolderIsRefusedAtOnce) {
   const Scratch scratch;

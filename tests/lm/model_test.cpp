@@ -140,10 +140,12 @@ TEST(Model, StepsThatOverflowAreSkippedAndCounted) {
   const auto step = [&] { return model.step(text.tokens.data(), text.targets.data(), {}); };
   StepResult result = step();
   EXPECT_TRUE(result.skipped);
+  EXPECT_TRUE(model.update_skipped());
   EXPECT_EQ(model.loss_scale().scale, 0x1p39);
   EXPECT_TRUE(std::equal(before.begin(), before.end(), model.values().begin()));
   for (int more = 0; more < 40 && result.skipped; ++more) result = step();
   EXPECT_FALSE(result.skipped);
+  EXPECT_FALSE(model.update_skipped());
   EXPECT_EQ(result.skipped_in_all, model.loss_scale().skipped);
   EXPECT_GT(result.skipped_in_all, 1);
   EXPECT_TRUE(std::isfinite(result.gradient_norm));

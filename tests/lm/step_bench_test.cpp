@@ -50,6 +50,25 @@ TEST(StepBench, TimesEveryPhase) {
   for (const double clip : {0.0, 1.0}) expect_every_phase(small_case(Precision::bf16, clip, Device::cpu));
 }
 
+// One token among so many that its logit's gradient times 65536 is beyond fp16: the first step overflows, and no other.
+BenchCase overflowing_case(int warmup, Device device) {
+  return {.shape = {.d_model = 16, .d_ff = 24, .layers = 1, .heads = 2, .vocabulary = 20'000, .context = 1},
+          .batch = 1,
+          .precision = Precision::fp16,
+          .warmup = warmup,
+          .steps = 1,
+          .place = {.device = device}};
+}
+
+void expect_skipped_steps(Device device) {
+  const BenchTimes times = time_step(overflowing_case(0, device));
+  EXPECT_EQ(times.skipped, 1);
+  EXPECT_EQ(times.skipped_updates, 0) << "phases are those of a step that is not skipped";
+  EXPECT_EQ(time_step(overflowing_case(1, device)).skipped, 0);
+}
+
+TEST(StepBench, CountsSkippedStepsOfFp16) { expect_skipped_steps(Device::cpu); }
+
 TEST(StepBench, OnTheCpuTellsBytesAskedAndFreeBeforeItTakesAny) {
   host_allocator().reset_peak();
   const std::size_t held = host_allocator().statistics().peak;
@@ -71,6 +90,8 @@ TEST_F(GpuStepBench, TimesEveryPhase) {
     for (const double clip : {0.0, 1.0}) expect_every_phase(small_case(precision, clip, Device::cuda));
   }
 }
+
+TEST_F(GpuStepBench, CountsSkippedStepsOfFp16) { expect_skipped_steps(Device::cuda); }
 
 // What `strobe lm bench` makes a row `oom` of: no card holds these activations, and what was taken is given back.
 TEST_F(GpuStepBench, TellsBytesAskedAndFreeWhereMemoryEnds) {

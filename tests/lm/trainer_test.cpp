@@ -139,6 +139,7 @@ TEST(Trainer, Fp16SkipsWhatOverflows) {
   EXPECT_GT(skipped, 0) << "a scale of 2^24 overflows";
   EXPECT_LT(skipped, 24);
   EXPECT_EQ(trainer.progress().loss_scale.skipped, skipped);
+  EXPECT_EQ(step.skipped_in_all, skipped);
   EXPECT_EQ(trainer.progress().loss_scale.scale, std::ldexp(1.0, 24 - skipped));
   EXPECT_TRUE(std::isfinite(step.gradient_norm));
   EXPECT_TRUE(std::isfinite(step.loss));
