@@ -27,8 +27,10 @@ constexpr const char* kLmSampleIntroduction =
 
 std::unique_ptr<lm::Checkpoint> open_any(const std::string& path) {
   if (!std::filesystem::is_directory(path)) return std::make_unique<lm::Checkpoint>(path);
-  std::unique_ptr<lm::Checkpoint> newest =
-      lm::open_checkpoint(path, lm::kNewest, "--checkpoint " + path + "/step-{:08}.safetensors takes it");
+  std::unique_ptr<lm::Checkpoint> newest = lm::open_checkpoint(path, lm::kNewest, [&](std::int64_t step) {
+    const std::string file = lm::checkpoint_path(path, step);
+    return fmt::format("--checkpoint {} takes it", printable(file, std::string::npos));  // whole, to be given
+  });
   if (!newest) fail(ErrorCode::invalid_argument, "--checkpoint {}: has no checkpoint in it", printable_value(path));
   return newest;
 }

@@ -189,7 +189,7 @@ std::string checkpoint_path(const std::string& folder, std::int64_t step) {
   return (fs::path(folder) / fmt::format("{}{:08}{}", kBefore, step, kAfter)).string();
 }
 
-std::unique_ptr<Checkpoint> open_checkpoint(const std::string& folder, std::int64_t step, const std::string& how) {
+std::unique_ptr<Checkpoint> open_checkpoint(const std::string& folder, std::int64_t step, const HowToTake& how) {
   std::vector<std::int64_t> steps = checkpoint_steps(folder);
   if (step == kNewest) {
     if (steps.empty()) return nullptr;
@@ -207,7 +207,7 @@ std::unique_ptr<Checkpoint> open_checkpoint(const std::string& folder, std::int6
     }
     const std::string offer = steps.empty() ? "no checkpoint before it is whole"
                                             : fmt::format("the newest whole one before it is that of step {}: {}",
-                                                          steps.back(), fmt::format(fmt::runtime(how), steps.back()));
+                                                          steps.back(), how(steps.back()));
     fail(error.code(), "{}; {}", error.what(), offer);
   }
 }

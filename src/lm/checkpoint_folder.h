@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -52,8 +53,9 @@ std::string checkpoint_path(const std::string& folder, std::int64_t step);
 
 // The newest, or that of a step; null where the newest is asked for and there is none at all. Throws
 // Error(invalid_argument) where there is none of that step, with the steps that there are, or where it is not whole,
-// with the newest one before it that is, and `how` to take that one: a text with {} for the step.
-std::unique_ptr<Checkpoint> open_checkpoint(const std::string& folder, std::int64_t step, const std::string& how);
+// with the newest one before it that is, and `how` to take the one of that step.
+using HowToTake = std::function<std::string(std::int64_t step)>;
+std::unique_ptr<Checkpoint> open_checkpoint(const std::string& folder, std::int64_t step, const HowToTake& how);
 inline constexpr std::int64_t kNewest = -1;
 
 }  // namespace strobe::lm

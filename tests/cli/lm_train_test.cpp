@@ -222,6 +222,22 @@ TEST(LmTrain, TokenFilesGiveNumbers) {
   expect_refusal(run_program("lm sample --checkpoint run --prompt 0,1000", scratch), 2, "--prompt 1000");
 }
 
+// Whatever the folder is called: braces are no places for values, and a control character is not sent to a terminal.
+TEST(LmCheckpoint, DamagedOneInAnOddFolderIsNamedAndThePreviousOffered) {
+  const Scratch scratch;
+  ASSERT_EQ(run_program(kSmall + "--out made --steps 4 --checkpoint-every 2 --sample-tokens 0", scratch).code, 0);
+  std::filesystem::resize_file(scratch.path() / "made/step-00000004.safetensors", 1000);
+  for (const std::string folder : {"run{1}", "{}{", "a\x1b[7mb"}) {
+    std::filesystem::copy(scratch.path() / "made", scratch.path() / folder);
+    const std::string shown = folder[0] == 'a' ? "a\\x1b[7mb" : folder;
+    const Program sample = run_program("lm sample --checkpoint '" + folder + "'", scratch);
+    expect_refusal(sample, 2, "--checkpoint " + shown + "/step-00000002.safetensors takes it");
+    EXPECT_EQ(sample.errors.find('\x1b'), std::string::npos) << sample.errors;
+    const Program resumed = run_program(kSmall + "--resume --steps 4 --out '" + folder + "'", scratch);
+    expect_refusal(resumed, 2, "--resume=2 goes on from there");
+  }
+}
+
 TEST(LmCheckpoint, PlainPythonReadsIt) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out run --steps 2", scratch).code, 0);

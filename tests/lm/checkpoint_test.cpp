@@ -204,6 +204,8 @@ TEST_F(CheckpointTest, FolderOfStrangersIsNoRun) {
   EXPECT_FALSE(std::filesystem::exists(path("full/run.json.a1B2c3")));
 }
 
+std::string tell_step(std::int64_t step) { return "--resume=" + std::to_string(step) + " does"; }
+
 TEST_F(CheckpointTest, SetsLaterOnesAsideAndLosesNone) {
   const std::string folder = path("run");
   const CheckpointFolder run(folder, CheckpointFolder::Use::fresh);
@@ -217,7 +219,7 @@ TEST_F(CheckpointTest, SetsLaterOnesAsideAndLosesNone) {
     EXPECT_TRUE(std::filesystem::exists(folder + "/" + name)) << name;
   }
   EXPECT_TRUE(run.set_aside_after(10).empty());
-  EXPECT_THROW(open_checkpoint(folder, 30, "{}"), Error);
+  EXPECT_THROW(open_checkpoint(folder, 30, tell_step), Error);
 }
 
 TEST_F(CheckpointTest, FolderNamesListsAndKeeps) {
@@ -243,12 +245,12 @@ TEST_F(CheckpointTest, FolderNamesListsAndKeeps) {
 TEST_F(CheckpointTest, CorruptOneIsNamedAndThePreviousOffered) {
   const std::string folder = path("run");
   const CheckpointFolder run(folder, CheckpointFolder::Use::fresh);
-  EXPECT_EQ(open_checkpoint(folder, kNewest, "{}"), nullptr);
+  EXPECT_EQ(open_checkpoint(folder, kNewest, tell_step), nullptr);
   for (const std::int64_t step : {10, 20, 30}) write(run.file(step));
-  EXPECT_NE(open_checkpoint(folder, kNewest, "{}"), nullptr);
+  EXPECT_NE(open_checkpoint(folder, kNewest, tell_step), nullptr);
   for (const std::int64_t step : {20, 30}) std::filesystem::resize_file(run.file(step), 1000);
   try {
-    open_checkpoint(folder, kNewest, "--resume={} does");
+    open_checkpoint(folder, kNewest, tell_step);
     FAIL();
   } catch (const Error& error) {
     const std::string text = error.what();
@@ -256,7 +258,7 @@ TEST_F(CheckpointTest, CorruptOneIsNamedAndThePreviousOffered) {
     EXPECT_NE(text.find("the newest whole one before it is that of step 10: --resume=10 does"), std::string::npos)
         << text;
   }
-  EXPECT_NE(open_checkpoint(folder, 10, "{}"), nullptr);
+  EXPECT_NE(open_checkpoint(folder, 10, tell_step), nullptr);
 }
 
 }  // namespace
