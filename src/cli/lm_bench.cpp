@@ -23,8 +23,9 @@ namespace {
 
 constexpr const char* kLmBenchIntroduction =
     "usage: strobe lm bench [--flag value ...]\n\n"
-    "A language model's training step: times of its phases (mean +- standard deviation), tokens/s and TFLOP/s of the\n"
-    "whole pass by its mean, share of the machine's matrix-product rate (MFU), most memory held, speed-up over fp32.\n"
+    "A language model's training step: mean +- standard deviation, median and most memory held, of the whole pass and\n"
+    "of each phase; tokens/s and TFLOP/s by the mean, share of the machine's matrix-product rate (MFU), speed-up over\n"
+    "fp32.\n"
     "Lists are measured in every combination; a cell that does not fit is a row `oom`; where none does,\n"
     "nothing is written and the exit code is 3.\n\n"
     "  strobe lm bench --size small,medium --precision fp32,bf16 --deterministic off\n"
@@ -115,37 +116,70 @@ std::string skipped_note(const Row& row) {
       title_of(*row.cell), times.skipped, counted(row.cell->one.steps, "step"), times.skipped_updates);
 }
 
-std::string phase_text(const std::optional<lm::PhaseTimes>& phase) {
-  if (!phase) return "-";
-  return fmt::format("{:.3f} +-{:.3f}", 1e3 * phase->seconds.mean, 1e3 * phase->seconds.stddev);
+std::string mean_text(const lm::PhaseTimes& times) {
+  return fmt::format("{:.3f} +-{:.3f}", 1e3 * times.seconds.mean, 1e3 * times.seconds.stddev);
+}
+
+std::string peak_text(const lm::PhaseTimes& times) {
+  return fmt::format("{:.0f}", static_cast<double>(times.peak_bytes) / (1 << 20));
+}
+
+// Of a table that has a row, or several, for each cell.
+void add_cell_columns(TextTable& table) {
+  table.add_column("size", TextTable::Align::left);
+  for (const char* title : {"context", "batch", "warm-up"}) table.add_column(title);
+  for (const char* title : {"precision", "recompute"}) table.add_column(title, TextTable::Align::left);
+}
+
+std::vector<std::string> cell_columns(const LmBenchCell& cell) {
+  const lm::BenchCase& one = cell.one;
+  return {model_text(cell),          std::to_string(one.shape.context),
+          std::to_string(one.batch), std::to_string(one.warmup),
+          name_of(one.precision),    name_of(one.recompute)};
+}
+
+// A row for each phase of each cell, and for the whole.
+std::string phase_table(const std::vector<Row>& rows) {
+  TextTable table;
+  add_cell_columns(table);
+  table.add_column("phase", TextTable::Align::left);
+  for (const char* title : {"ms", "median ms", "peak MiB"}) table.add_column(title);
+  for (const Row& row : rows) {
+    if (!row.times) continue;
+    const lm::BenchTimes& times = *row.times;
+    const auto add = [&](const char* name, const std::optional<lm::PhaseTimes>& phase) {
+      if (!phase) return;
+      std::vector<std::string> cells = cell_columns(*row.cell);
+      cells.insert(cells.end(),
+                   {name, mean_text(*phase), fmt::format("{:.3f}", 1e3 * phase->seconds.median), peak_text(*phase)});
+      table.add_row(std::move(cells));
+    };
+    add("forward", times.forward);
+    add("backward", times.backward);
+    add("update", times.update);
+    add("whole", times.whole);
+  }
+  return table.empty() ? "" : "\n" + table.text();
 }
 
 std::string table_text(const std::vector<Row>& rows, const Ceilings& ceilings) {
   TextTable table;
-  table.add_column("size", TextTable::Align::left);
-  for (const char* title : {"context", "batch", "warm-up"}) table.add_column(title);
-  for (const char* title : {"precision", "recompute"}) table.add_column(title, TextTable::Align::left);
-  for (const char* title : {"forward ms", "backward ms", "update ms", "whole ms", "median ms", "tokens/s", "TFLOP/s",
-                            "MFU %", "peak MB", "over fp32", "loss"}) {
+  add_cell_columns(table);
+  for (const char* title : {"whole ms", "peak MiB", "tokens/s", "TFLOP/s", "MFU %", "over fp32", "loss"}) {
     table.add_column(title);
   }
   std::string notes;
   for (const Row& row : rows) {
-    const lm::BenchCase& one = row.cell->one;
-    std::vector<std::string> cells = {model_text(*row.cell),     std::to_string(one.shape.context),
-                                      std::to_string(one.batch), std::to_string(one.warmup),
-                                      name_of(one.precision),    name_of(one.recompute)};
+    std::vector<std::string> cells = cell_columns(*row.cell);
     if (row.times) {
       const lm::BenchTimes& times = *row.times;
       const auto mfu = share_of_ceiling(row, ceilings);
       const auto gain = speedup(row, rows);
-      for (const auto* phase : {&times.forward, &times.backward, &times.update}) cells.push_back(phase_text(*phase));
-      cells.push_back(phase_text(times.whole));
-      cells.push_back(fmt::format("{:.3f}", 1e3 * times.whole.seconds.median));
+      cells.push_back(mean_text(times.whole));
+      cells.push_back(peak_text(times.whole));
       cells.push_back(fmt::format("{:.0f}", tokens_per_second(row)));
       cells.push_back(fmt::format("{:.3g}", 1e-12 * flop_rate(row)));
       cells.push_back(mfu ? fmt::format("{:.1f}", 100 * *mfu) : "-");
-      cells.push_back(fmt::format("{:.0f}", static_cast<double>(times.whole.peak_bytes) / (1 << 20)));
       cells.push_back(gain ? fmt::format("{:.2f}", *gain) : "-");
       cells.push_back(fmt::format("{:.4f}", times.loss));
       notes += skipped_note(row);
@@ -155,7 +189,7 @@ std::string table_text(const std::vector<Row>& rows, const Ceilings& ceilings) {
     }
     table.add_row(std::move(cells));
   }
-  return table.text() + notes;
+  return table.text() + notes + phase_table(rows);
 }
 
 Json phase_json(const std::optional<lm::PhaseTimes>& phase) {

@@ -1,5 +1,9 @@
 // `strobe lm bench` as a user runs it, on the CPU.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <regex>
+#include <sstream>
 
 #include "cli/background.h"
 #include "cli/lm_run.h"
@@ -10,6 +14,22 @@ namespace strobe::test {
 namespace {
 
 constexpr const char* kLmBench = "lm bench --size tiny --context 8 --batch 1 --threads 1 --quick --warmup 1 --steps 3 ";
+
+// Below the cells, each phase with the figures of the file; no line is wider than a terminal may be.
+void expect_phase_rows(const std::string& output, const std::vector<Json>& rows) {
+  for (const Json& row : rows) {
+    for (const char* const phase : {"forward", "backward", "update", "whole"}) {
+      const Json& figures = row.at(phase);
+      const std::regex line(fmt::format("tiny +8 +1 +1 +{} +none +{} +{:.3f} \\+-{:.3f} +{:.3f} +{:.0f}\n",
+                                        row.at("precision").as_string(), phase, figures.at("mean(ms)").as_number(),
+                                        figures.at("stddev(ms)").as_number(), figures.at("median(ms)").as_number(),
+                                        figures.at("peak(B)").as_number() / (1 << 20)));
+      EXPECT_TRUE(std::regex_search(output, line)) << phase << "\n" << output;
+    }
+  }
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 140u) << line;
+}
 
 TEST(LmBench, EveryCombinationIsARowWithItsPhases) {
   const Scratch scratch;
@@ -31,6 +51,7 @@ TEST(LmBench, EveryCombinationIsARowWithItsPhases) {
       EXPECT_GT(row.at(phase).at("peak(B)").as_integer(), 16 * row.at("parameters").as_integer()) << phase;
     }
   }
+  expect_phase_rows(program.output, rows);
   EXPECT_EQ(rows[1].at("speedup_over_fp32").as_number(), 1);
   EXPECT_GT(rows[0].at("speedup_over_fp32").as_number(), 0);
 }
