@@ -69,11 +69,14 @@ std::string largest_text(const MemoryRow& row) {
   table.add_column("largest of " + title_of(row), TextTable::Align::left);
   table.add_column("MiB");
   table.add_column("times");
+  table.add_column("type", TextTable::Align::left);
   table.add_column("category", TextTable::Align::left);
   table.add_column("comes from", TextTable::Align::left);
   for (const Group& group : largest(row.figures->timeline)) {
+    const std::string& type = group.first.type;
     table.add_row({of_any_layer(group.first.name), mib(group.first.bytes), std::to_string(group.count),
-                   name_of(group.first.category), of_any_layer(operation_of(row.figures->timeline, group.first.from))});
+                   type.empty() ? "-" : type, name_of(group.first.category),
+                   of_any_layer(operation_of(row.figures->timeline, group.first.from))});
   }
   return "\n" + table.text();
 }
@@ -89,6 +92,7 @@ Json lives_json(const std::vector<lm::Life>& lives) {
   for (const lm::Life& life : lives) {
     list.push_back(Json::object({{"name", life.name},
                                  {"category", name_of(life.category)},
+                                 {"dtype", life.type.empty() ? Json() : Json(life.type)},
                                  {"bytes", life.bytes},
                                  {"at", life.at},
                                  {"from", life.from},
@@ -249,7 +253,7 @@ report::MemoryMap memory_map(const MemoryRow& row) {
   }
   const auto add = [&](const lm::Life& life, std::size_t above) {
     if (life.to < 0) return;  // given back before the first operation
-    map.blocks.push_back({.name = life.name,
+    map.blocks.push_back({.name = life.type.empty() ? life.name : fmt::format("{} ({})", life.name, life.type),
                           .category = static_cast<std::size_t>(life.category),
                           .at = above + life.at,
                           .bytes = life.bytes,

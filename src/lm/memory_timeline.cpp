@@ -28,6 +28,16 @@ Category category_of(const char* tag) {
   return Category::workspace;
 }
 
+// Of an allocation's elements. copies: the type of those that products read.
+std::string type_of(const std::string& tag, DType copies) {
+  if (tag == kCopiesTag) return name_of(copies);
+  if (tag == kExchangeTag) return "int32, fp32";
+  for (const char* const fp32 : {kValuesTag, kMeanTag, kVarianceTag, kRopeTag}) {
+    if (tag == fp32) return name_of(DType::fp32);
+  }
+  return {};
+}
+
 // Of a workspace that products and attention share, what is there for attention alone.
 std::size_t share_of_attention(const char* tag, std::size_t bytes) {
   if (std::strcmp(tag, kWorkspaceTag) != 0) return 0;
@@ -121,7 +131,7 @@ void MemoryRecorder::on(const AllocationEvent& event) {
 
 Life MemoryRecorder::life_of(std::size_t tensor) const {
   for (const Activation& one : model_->plan().table) {
-    if (one.first == tensor) return {one.name, Category::passing, one.bytes(), tensor, 0, 0};
+    if (one.first == tensor) return {one.name, Category::passing, one.bytes(), tensor, 0, 0, name_of(one.dtype)};
   }
   return {};
 }
@@ -169,9 +179,11 @@ void MemoryRecorder::begin(const Operation& operation) {
   for (std::size_t i = 0; i < operation.gradients; ++i) {
     const Parameter& parameter = model_->parameters()[operation.parameter + i];
     begin_life(beyond + operation.parameter + i,
-               {"gradient of " + parameter.name, Category::gradients,
-                static_cast<std::size_t>(parameter.count()) * sizeof(float),
-                model_->first_gradient() + static_cast<std::size_t>(parameter.first) * sizeof(float)},
+               {.name = "gradient of " + parameter.name,
+                .category = Category::gradients,
+                .bytes = static_cast<std::size_t>(parameter.count()) * sizeof(float),
+                .at = model_->first_gradient() + static_cast<std::size_t>(parameter.first) * sizeof(float),
+                .type = name_of(DType::fp32)},
                operation.phase);
   }
   const Copies* const copies = copies_with(model_->plan(), operation.parameter);
@@ -189,6 +201,7 @@ MemoryTimeline MemoryRecorder::finish() {
   for (std::size_t i = 0; i < timeline_.allocations.size(); ++i) {
     Life& life = timeline_.allocations[i];
     if (pointers_[i]) life.to = last;
+    life.type = type_of(life.name, model_->dtype());
   }
   for (const Life& life : timeline_.tensors) {
     for (int at = std::max(0, life.from); at <= life.to; ++at) {

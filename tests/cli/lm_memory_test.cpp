@@ -29,6 +29,21 @@ TEST(LmMemory, EveryCellHasAForwardAndAStepWhoseCategoriesAddUp) {
     EXPECT_EQ(row.at("residual_tensor(B)").as_integer(), row.at("context").as_integer() * 128 * element);
     EXPECT_EQ(row.at("operations").size(), row.at("held_by_operation_and_category(B)").size());
   }
+  const auto type_of = [&](const Json& row, const char* list, const std::string& name) {
+    for (const Json& life : row.at(list).as_array()) {
+      if (life.at("name").as_string() == name)
+        return life.at("dtype").is_null() ? "none" : life.at("dtype").as_string();
+    }
+    return std::string("no such life");
+  };
+  const Json& bf16 = rows.back();
+  EXPECT_EQ(type_of(bf16, "allocations", "AdamW's mean"), "fp32");
+  EXPECT_EQ(type_of(bf16, "allocations", "parameters, as products read them"), "bf16");
+  EXPECT_EQ(type_of(bf16, "allocations", "activations and gradients"), "none");
+  EXPECT_EQ(type_of(bf16, "tensors_of_the_run", "layers.0.feed_forward.w1w3"), "bf16");
+  EXPECT_EQ(type_of(bf16, "tensors_of_the_run", "gradient of norm.weight"), "fp32");
+  EXPECT_NE(program.output.find("  MiB  times  type  category"), std::string::npos) << program.output;
+  EXPECT_NE(scratch.read("lm_memory.html").find("layers.0.feed_forward.w1w3 (bf16)"), std::string::npos);
   EXPECT_NE(scratch.read("lm_memory.html").find("tiny, context 16, batch 1, bf16, step"), std::string::npos);
   EXPECT_NE(scratch.read("a.svg").find("gradient of layers.3.attention.q.weight"), std::string::npos);
 }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <string>
 
 #include "lm/architectures.h"
 
@@ -142,6 +144,34 @@ TEST(MemoryBench, RecomputationKeepsWhatThePlanSays) {
     EXPECT_EQ(timeline.most_saved(), kept) << name_of(recompute);
     EXPECT_LT(kept, most) << name_of(recompute);
     most = kept;
+  }
+}
+
+// Mixed precision as it is held: what products read and write is bf16, all else fp32.
+TEST(MemoryBench, EveryTensorTellsItsType) {
+  for (const GradientMemory memory : {GradientMemory::shared, GradientMemory::over_copies}) {
+    BenchCase one = small_case(Precision::bf16, BenchPass::step);
+    one.gradients = memory;
+    const MemoryTimeline timeline = measure_memory(one).timeline;
+    std::map<std::string, std::string> types;
+    for (const auto* lives : {&timeline.allocations, &timeline.tensors}) {
+      for (const Life& life : *lives) types[life.name] = life.type;
+    }
+    for (const char* const name :
+         {"parameters", "AdamW's mean", "AdamW's variance", "table of RoPE", "gradient of embedding.weight",
+          "gradient of layers.1.feed_forward.w2.weight", "layers.1.attention.lse"}) {
+      ASSERT_TRUE(types.contains(name)) << name;
+      EXPECT_EQ(types[name], "fp32") << name;
+    }
+    const bool over = memory == GradientMemory::over_copies;
+    for (const char* const name : {over ? "layers.1 as products read it" : "parameters, as products read them",
+                                   "layers.1.attention.qkv", "layers.1.feed_forward.gated", "logits"}) {
+      ASSERT_TRUE(types.contains(name)) << name;
+      EXPECT_EQ(types[name], "bf16") << name;
+    }
+    EXPECT_EQ(types["tokens and losses"], "int32, fp32");
+    EXPECT_EQ(types["activations and gradients"], "") << "its tensors have theirs";
+    for (const Life& life : timeline.tensors) EXPECT_NE(life.type, "") << life.name;
   }
 }
 
