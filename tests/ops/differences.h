@@ -35,7 +35,30 @@ inline void expect_gradient(const char* what, std::vector<double> x, const std::
   }
 }
 
-inline double dot(const std::vector<double>& a, const std::vector<double>& b) {
+// Whole numbers from -4 to 4: sums of a few products of theirs are exact.
+inline std::vector<float> whole_values(std::size_t count, unsigned seed) {
+  std::mt19937 rng(seed);
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(rng() % 9) - 4;
+  return values;
+}
+
+// The same for a loss that is linear in x, of the operation itself in fp32: with whole numbers steps of 1 are exact.
+inline void expect_linear_gradient(const char* what, std::vector<float> x, const std::vector<float>& gradient,
+                                   const std::function<double(const std::vector<float>&)>& loss) {
+  ASSERT_EQ(x.size(), gradient.size()) << what;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] += 1;
+    const double above = loss(x);
+    x[i] -= 2;
+    const double below = loss(x);
+    x[i] += 1;
+    EXPECT_EQ(gradient[i], (above - below) / 2) << what << ' ' << i;
+  }
+}
+
+template <class T>
+double dot(const std::vector<T>& a, const std::vector<T>& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
   return sum;

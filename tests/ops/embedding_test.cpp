@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ops/column_sums.h"
 #include "ops/differences.h"
 #include "ops/tensors.h"
 
@@ -19,6 +20,23 @@ TEST(Embedding, GathersAndAddsUpRepeatedTokens) {
   float dtable[6] = {0, 0, 7, 7, 0, 0.5f};
   embedding_backward({}, shape, token, dy, dtable);
   EXPECT_EQ(std::vector<float>(dtable, dtable + 6), (std::vector<float>{100, 1000, 7, 7, 3, 30.5f}));
+}
+
+TEST(Embedding, GradientsByFiniteDifferences) {
+  const std::int32_t token[] = {2, 0, 2, 1, 2, 3};  // two sequences of three
+  const Embedding shape{.tokens = 6, .vocabulary = 5, .width = 4};
+  const std::vector<float> table = whole_values(5 * 4, 1), positions = whole_values(3 * 4, 2),
+                           dy = whole_values(6 * 4, 3);
+  const auto loss = [&](const std::vector<float>& table, const std::vector<float>& positions) {
+    std::vector<float> y(dy.size());
+    embedding({}, shape, token, table.data(), y.data(), {.table = positions.data(), .context = 3});
+    return dot(dy, y);
+  };
+  std::vector<float> dtable(table.size(), 9), dpositions(positions.size());
+  embedding_backward({}, shape, token, dy.data(), dtable.data(), Into::set);
+  column_sums({}, {.rows = 2, .columns = 3 * 4}, dy.data(), dpositions.data(), Into::set);
+  expect_linear_gradient("table", table, dtable, [&](const auto& at) { return loss(at, positions); });
+  expect_linear_gradient("positions", positions, dpositions, [&](const auto& at) { return loss(table, at); });
 }
 
 TEST(Embedding, PositionsBeginAnewWithEverySequence) {

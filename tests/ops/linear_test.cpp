@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ops/column_sums.h"
 #include "ops/differences.h"
 #include "ops/tensors.h"
 
@@ -46,6 +47,25 @@ TEST(Linear, AllThreeProductsInEveryType) {
     linear_backward_input(place, shape, dy.data(), weight.data(), dx.data(), Into::set);
     for (std::size_t i = 0; i < dx.size(); ++i) EXPECT_NEAR(dx[i], exact.dx[i], 32 * unit) << i;
   }
+}
+
+TEST(Linear, GradientsByFiniteDifferences) {
+  const std::size_t rows = 5, in = 7, out = 3;
+  const Linear shape{.rows = rows, .in = in, .out = out};
+  const std::vector<float> x = whole_values(rows * in, 1), weight = whole_values(out * in, 2),
+                           bias = whole_values(out, 3), dy = whole_values(rows * out, 4);
+  const auto loss = [&](const std::vector<float>& x, const std::vector<float>& weight, const std::vector<float>& bias) {
+    std::vector<float> y(rows * out);
+    linear({}, shape, x.data(), weight.data(), y.data(), {.bias = bias.data()});
+    return dot(dy, y);
+  };
+  std::vector<float> dx(x.size()), dweight(weight.size()), dbias(bias.size());
+  linear_backward_input({}, shape, dy.data(), weight.data(), dx.data(), Into::set);
+  linear_backward_weight({}, shape, dy.data(), x.data(), dweight.data(), Into::set);
+  column_sums({}, {.rows = rows, .columns = out}, dy.data(), dbias.data(), Into::set);
+  expect_linear_gradient("x", x, dx, [&](const auto& at) { return loss(at, weight, bias); });
+  expect_linear_gradient("weight", weight, dweight, [&](const auto& at) { return loss(x, at, bias); });
+  expect_linear_gradient("bias", bias, dbias, [&](const auto& at) { return loss(x, weight, at); });
 }
 
 TEST(Linear, OntoAnotherTensorAndWeightsWrittenOver) {
