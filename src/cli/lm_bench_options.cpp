@@ -80,14 +80,15 @@ LmBenchOptions default_lm_bench_options() {
 }
 
 void add_lm_cell_options(OptionTable& table, LmBenchOptions& options) {
-  table.add({.name = "size",
-             .placeholder = "NAME[,NAME]",
-             .help = fmt::format("{}; default small; the next seven change it, each of several sizes alike",
-                                 fmt::join(lm::size_names(), ", ")),
-             .apply = [&](auto flag, auto value) {
-               options.sizes =
-                   parse_list(flag, value, [](auto of, auto name) { return parse_word(of, name, lm::size_names()); });
-             }});
+  table.add(
+      {.name = "size",
+       .placeholder = "NAME[,NAME]",
+       .help = fmt::format("{}; default small, on the CPU tiny; the next seven change it, each of several sizes alike",
+                           fmt::join(lm::size_names(), ", ")),
+       .apply = [&](auto flag, auto value) {
+         options.sizes =
+             parse_list(flag, value, [](auto of, auto name) { return parse_word(of, name, lm::size_names()); });
+       }});
   table.add(make_arch_option(options.shape.architecture, "default: each size's own"));
   table.add({.name = "context",
              .placeholder = "N[,N]",
@@ -191,7 +192,8 @@ std::vector<LmBenchCell> lm_bench_cells(const LmBenchOptions& options) {
   check_attention(options.attention, options.device);
   const int threads = threads_of(options.threads);
   std::vector<LmBenchCell> cells;
-  for (const std::string& size : options.sizes) {
+  const std::vector<std::string> by_default = {options.device == Device::cuda ? "small" : "tiny"};
+  for (const std::string& size : options.sizes.empty() ? by_default : options.sizes) {
     const lm::ModelShape shape = shape_from(options.shape, lm::shape_of(size));
     for (const std::int64_t context : options.contexts.empty() ? std::vector{shape.context} : options.contexts) {
       for (const std::int64_t batch : options.batches) {

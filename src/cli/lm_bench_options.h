@@ -15,7 +15,7 @@
 namespace strobe::cli {
 
 struct LmBenchOptions {
-  std::vector<std::string> sizes = {"small"};
+  std::vector<std::string> sizes{};    // empty: small, on the CPU tiny
   ShapeFlags shape;                    // what of each size is another; neither size nor context
   std::vector<std::int64_t> contexts;  // none: each size's own
   std::vector<std::int64_t> batches = {4}, warmups = {5};

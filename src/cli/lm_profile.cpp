@@ -19,16 +19,22 @@ constexpr const char* kLmProfileIntroduction =
     "the wall clock. With --attention standard attention's softmax and each of its products are apart. On CUDA steps\n"
     "are launched kernel by kernel and traced through CUPTI: kernels by name, how long the GPU was busy, and a step "
     "as\n"
-    "a graph beside it. The trace opens in Perfetto (ui.perfetto.dev) and chrome://tracing.\n\n"
+    "a graph beside it. The trace opens in Perfetto (ui.perfetto.dev) and chrome://tracing.\n"
+    "A cell that does not fit is a row `oom`; where none does, nothing is written and the exit code is 3.\n\n"
     "  strobe lm profile --size tiny --context 128 --precision fp32,bf16\n"
     "  strobe lm profile --size tiny --attention standard\n"
     "  strobe lm profile --size small,xl --precision bf16 --device cuda\n\n";
+
+// Those of a list of warm-ups differ by that alone.
+std::string named(const LmBenchCell& cell, const LmBenchOptions& options) {
+  const std::string name = title_of(cell);
+  return options.warmups.size() > 1 ? fmt::format("{}, warm-up {}", name, cell.one.warmup) : name;
+}
 
 }  // namespace
 
 int run_lm_profile(Arguments arguments) {
   LmBenchOptions options = default_lm_bench_options();
-  options.sizes = {};
   options.output = "lm_profile_result.json";
   std::string trace = "lm_profile_trace.json";
   OptionTable table;
@@ -41,7 +47,6 @@ int run_lm_profile(Arguments arguments) {
     print(kLmProfileIntroduction + table.help());
     return kFine;
   }
-  if (options.sizes.empty()) options.sizes = {options.device == Device::cuda ? "small" : "tiny"};
   const std::vector<LmBenchCell> cells = lm_bench_cells(options);
   check_apart("--trace", trace, "--output", options.output);
   AtomicFile file(options.output, "--output"), trace_file(trace, "--trace");
@@ -49,11 +54,24 @@ int run_lm_profile(Arguments arguments) {
   std::vector<lm::NamedProfile> profiles;
   Json rows = Json::array();
   for (const LmBenchCell& cell : cells) {
-    show_progress(title_of(cell) + " ...");
-    profiles.push_back({title_of(cell), lm::profile_step(cell.one)});
+    const std::string name = named(cell, options);
+    show_progress(name + " ...");
+    try {
+      profiles.push_back({name, lm::profile_step(cell.one)});
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::out_of_memory) throw;
+      show_progress("");
+      print(fmt::format("oom: {}: {}\n\n", name, error.what()));
+      rows.push_back(lm_profile_oom_json(cell, error.what()));
+      continue;
+    }
     show_progress("");
     print(lm_profile_text(profiles.back()) + "\n");
     rows.push_back(lm_profile_json(cell, profiles.back().profile));
+  }
+  if (profiles.empty()) {
+    complain(fmt::format("lm profile: no cell fits the memory; nothing is written to {}", options.output));
+    return kRuntimeFailure;
   }
   set_last_words("lm profile: ended by a signal");  // with some or all of it written
   file.commit(Json::object({{"environment", environment_json()}, {"rows", rows}}).dump(1) + "\n");

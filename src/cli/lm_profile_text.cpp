@@ -270,6 +270,12 @@ std::string lm_profile_text(const lm::NamedProfile& named) {
                             1e3 * profile.plain_seconds);
 }
 
+Json lm_profile_oom_json(const LmBenchCell& cell, const std::string& error) {
+  Json row = Json::object();
+  add_model(row, cell);
+  return row.set("status", "oom").set("error", error);
+}
+
 Json lm_profile_json(const LmBenchCell& cell, const lm::Profile& profile) {
   const double steps = steps_of(profile);
   Json phases = Json::object();
@@ -281,6 +287,7 @@ Json lm_profile_json(const LmBenchCell& cell, const lm::Profile& profile) {
       .set("attention", cell.one.attention.empty() ? "auto" : cell.one.attention)
       .set("deterministic", cell.one.place.deterministic)
       .set("steps", cell.one.steps)
+      .set("status", "ok")
       .set("skipped", skipped_steps(profile))
       .set("kinds", sums_json(sums_by_kind(profile), steps))
       .set("operations", operations_json(profile))

@@ -11,5 +11,6 @@ namespace strobe::cli {
 
 std::string lm_profile_text(const lm::NamedProfile& named);
 Json lm_profile_json(const LmBenchCell& cell, const lm::Profile& profile);
+Json lm_profile_oom_json(const LmBenchCell& cell, const std::string& error);  // of one that does not fit
 
 }  // namespace strobe::cli

@@ -142,6 +142,12 @@ int run_lm_train(Arguments arguments) {
   const lm::TokenFile data(flags.data, lm::data_format(flags.data_format, flags.data), "--data");
   TrainBegin begin = begin_training(flags, data, ranks.get());
   const lm::Settings& settings = begin.settings;
+  if (begin.folder) {
+    set_last_words(
+        "lm train: ended by a second signal before it had saved; --resume goes on from the last checkpoint, if there "
+        "is one");
+  }
+  remember_first_signal();
   if (ranks)
     check_on_ranks(settings.device, settings.precision, flags.exchange.engine);  // a checkpoint may name others
   if (ranks) take_gpu(*ranks, settings.device);
@@ -160,11 +166,7 @@ int run_lm_train(Arguments arguments) {
     lm::write_upkeep(folder->upkeep(), begin.upkeep);  // from here on a restart goes on from the newest that is left
     print(settings_table(begin, flags, threads, ranks.get()));
     print(note_lines(begin.notes));
-    set_last_words(
-        "lm train: ended by a second signal before it had saved; --resume goes on from the last checkpoint, if there "
-        "is one");
   }
-  remember_first_signal();
   std::optional<double> ceiling;
   if (!flags.quick) ceiling = ceiling_of(settings, threads);  // of all ranks at a time
   if (ceiling && ranks) *ceiling *= ranks->size();

@@ -98,8 +98,10 @@ TrainBegin decided_begin(const TrainFlags& flags, const lm::TokenFile& data) {
   begin.upkeep = upkeep_from(flags, begin.upkeep);
   begin.upkeep.job = own_job();
   const lm::DataIdentity identity = lm::identity_of(data);
-  begin.settings = begin.checkpoint ? settings_from(flags, identity, begin.checkpoint->settings(), begin.notes)
-                                    : settings_from(flags, identity);
+  if (begin.checkpoint) begin.upkeep.settings = begin.checkpoint->settings();
+  begin.settings = begin.upkeep.settings ? settings_from(flags, identity, *begin.upkeep.settings, begin.notes)
+                                         : settings_from(flags, identity);
+  begin.upkeep.settings = begin.settings;
   if (begin.checkpoint) {
     begin.progress = begin.checkpoint->progress();
     check_steps(begin.settings, *begin.progress);

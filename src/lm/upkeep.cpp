@@ -27,17 +27,19 @@ Json to_json(const Upkeep& upkeep) {
                             {"val_every", upkeep.validation_every},
                             {"val_batches", upkeep.validation_batches}});
   if (!upkeep.job.empty()) json.set("job", upkeep.job);
+  if (upkeep.settings) json.set("settings", to_json(*upkeep.settings));
   return json;
 }
 
 Upkeep upkeep_from(const Json& json) {
-  const Json* const job = json.find("job");
+  const Json *const job = json.find("job"), *const settings = json.find("settings");
   return {.checkpoint_every = whole_in(json, "checkpoint_every", 0),
           .keep = whole_in(json, "keep", 0),
           .validation = json.at("val_data").as_string(),
           .validation_every = whole_in(json, "val_every", 0),
           .validation_batches = whole_in(json, "val_batches", 1),
-          .job = job ? job->as_string() : ""};
+          .job = job ? job->as_string() : "",
+          .settings = settings ? std::optional(settings_from(*settings)) : std::nullopt};
 }
 
 Upkeep read_upkeep(const std::string& path) {

@@ -1,11 +1,14 @@
 // What a training run leaves on its way and is tested on, in run.json beside its checkpoints: a run that goes on goes
-// on with it. No bit of the model depends on it, so that checkpoints do not hold it. Beside that, whose run it is.
+// on with it. No bit of the model depends on it, so that checkpoints do not hold it. Beside that, whose run it is, and
+// its settings, for one that ended before its first checkpoint.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "core/json.h"
+#include "lm/settings.h"
 
 namespace strobe::lm {
 
@@ -13,7 +16,8 @@ struct Upkeep {
   std::int64_t checkpoint_every = 500, keep = 3;  // steps, 0: the last alone; newest checkpoints that stay, 0: all
   std::string validation;                         // a path as it was given; empty: no tests
   std::int64_t validation_every = 0, validation_batches = 8;  // every 0: with each checkpoint
-  std::string job;  // of `strobe launch` that trains in the folder, or did last; empty: none
+  std::string job;                     // of `strobe launch` that trains in the folder, or did last; empty: none
+  std::optional<Settings> settings{};  // none in files from before they were kept
 
   bool operator==(const Upkeep&) const = default;
 };

@@ -64,6 +64,27 @@ TEST(LmProfile, TellsAttentionsPartsApartOrThatTheyAreFused) {
   }
 }
 
+TEST(LmProfile, ACellThatDoesNotFitIsARow) {
+  const Scratch scratch;
+  const std::string flags =
+      "lm profile --size tiny --layers 1 --context 1024 --steps 1 --warmup 0 --device cpu --batch ";
+  const Program program = run_program(flags + "1,1048576", scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("oom: tiny (layers 1), context 1024, batch 1048576, fp32: cannot allocate "),
+            std::string::npos)
+      << program.output;
+  const Json document = Json::parse(scratch.read("lm_profile_result.json"));
+  const Json::Array& rows = document.at("rows").as_array();
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].at("status").as_string(), "ok");
+  EXPECT_EQ(rows[1].at("status").as_string(), "oom");
+  const Scratch other;
+  const Program none = run_program(flags + "1048576", other);
+  EXPECT_EQ(none.code, 3);
+  EXPECT_NE(none.errors.find("no cell fits the memory; nothing is written"), std::string::npos) << none.errors;
+  EXPECT_EQ(other.entries(), 0u);
+}
+
 TEST(LmProfile, RefusesWhatCannotRunBeforeAnythingDoes) {
   for (const char* const flags : {"--device cuda", "--size huge", "--steps 0", "--pass step"}) {
     const Scratch scratch;

@@ -150,12 +150,25 @@ TEST(LmTrain, RefusedRunLeavesNoFolder) {
   const std::string large = "lm train --quick --device cpu --data " + kText + " --batch 100000000 --out ";
   for (const char* folder : {"run", "a/b/c/", "kept/run"}) {
     std::filesystem::create_directory(scratch.path() / "kept");
-    expect_refusal(run_program(large + folder, scratch), 3, "bytes; this machine has");
+    expect_refusal(run_program(large + folder, scratch), 3, "are free");
     EXPECT_EQ(scratch.entries(), 1u) << folder;
     EXPECT_TRUE(std::filesystem::is_empty(scratch.path() / "kept")) << folder;
   }
-  expect_refusal(run_program(large + "kept", scratch), 3, "bytes; this machine has");
+  expect_refusal(run_program(large + "kept", scratch), 3, "are free");
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "kept")) << "it was there before";
+}
+
+TEST(LmTrain, WithoutACheckpointYetResumeKeepsTheRunsSettings) {
+  const Scratch scratch;
+  ASSERT_EQ(run_program(kSmall + "--out run --steps 3 --seed 5 --precision bf16 --sample-tokens 0", scratch).code, 0);
+  const std::vector<double> losses = losses_in(scratch, "run");
+  ASSERT_TRUE(std::filesystem::remove(scratch.path() / "run/step-00000003.safetensors"));
+  const std::string resume = "lm train --resume --quick --threads 1 --sample-tokens 0 --out run --data " + kText;
+  expect_refusal(run_program(resume + " --seed 6", scratch), 2, "--seed 6: ");
+  const Program resumed = run_program(resume, scratch);
+  ASSERT_EQ(resumed.code, 0) << resumed.errors;
+  EXPECT_NE(resumed.output.find("no checkpoint in run yet: begins at step 0"), std::string::npos) << resumed.output;
+  EXPECT_EQ(losses_in(scratch, "run"), losses);
 }
 
 TEST(LmTrain, CountsOneStepAsOne) {

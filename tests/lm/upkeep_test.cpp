@@ -33,12 +33,21 @@ class UpkeepTest : public testing::Test {
   test::Scratch scratch_;
 };
 
+Settings unusual_settings() {
+  Settings settings;
+  settings.shape = shape_of("tiny");
+  settings.seed = 7;
+  settings.precision = Precision::bf16;
+  return settings;
+}
+
 const Upkeep kUnusual = {.checkpoint_every = 7,
                          .keep = 0,
                          .validation = "a \"b\".txt",
                          .validation_every = 5,
                          .validation_batches = 2,
-                         .job = "0123abcd"};
+                         .job = "0123abcd",
+                         .settings = unusual_settings()};
 
 TEST_F(UpkeepTest, IsReadAsItWasWritten) {
   write_upkeep(path(), kUnusual);
