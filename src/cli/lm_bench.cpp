@@ -38,15 +38,8 @@ struct Row {
 };
 
 Row measured(const LmBenchCell& cell) {
-  show_progress(title_of(cell) + " ...");
   Row row{.cell = &cell, .times = {}, .error = {}};
-  try {
-    row.times = lm::time_step(cell.one);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::out_of_memory) throw;
-    row.error = error.what();
-  }
-  show_progress("");
+  row.error = oom_of(title_of(cell), [&] { row.times = lm::time_step(cell.one); }).value_or("");
   return row;
 }
 
@@ -285,8 +278,7 @@ int run_lm_bench(Arguments arguments) {
   }
   print(table_text(rows, ceilings));
   if (std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.times.has_value(); })) {
-    complain(fmt::format("lm bench: no cell fits the memory; nothing is written to {}", options.output));
-    return kRuntimeFailure;
+    return tell_that_none_fits("lm bench", options.output);
   }
   set_last_words("lm bench: ended by a signal");  // with some or all of it written
   file.commit(document(rows, ceilings));

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/case_options.h"
+#include "cli/commands.h"
 #include "cli/lm_ranks.h"
 #include "cli/threads.h"
 #include "core/fail.h"
@@ -186,6 +187,24 @@ std::string title_of(const LmBenchCell& cell) {
                                   lm::name_of(one.precision));
   if (one.recompute != lm::Recompute::none) title += fmt::format(", recompute {}", lm::name_of(one.recompute));
   return title;
+}
+
+std::optional<std::string> oom_of(const std::string& name, const std::function<void()>& run) {
+  std::optional<std::string> oom;
+  show_progress(name + " ...");
+  try {
+    run();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::out_of_memory) throw;
+    oom = error.what();
+  }
+  show_progress("");
+  return oom;
+}
+
+int tell_that_none_fits(const char* command, const std::string& files) {
+  complain(fmt::format("{}: no cell fits the memory; nothing is written to {}", command, files));
+  return kRuntimeFailure;
 }
 
 std::vector<LmBenchCell> lm_bench_cells(const LmBenchOptions& options) {

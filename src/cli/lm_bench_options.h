@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -66,5 +67,9 @@ std::string title_of(const LmBenchCell& cell);
 // Every combination, precisions and in them recomputations innermost so that they stand side by side. Refuses what
 // cannot run before anything does.
 std::vector<LmBenchCell> lm_bench_cells(const LmBenchOptions& options);
+
+// Runs a cell under its name as progress. What it says where it does not fit the memory, else nothing.
+std::optional<std::string> oom_of(const std::string& name, const std::function<void()>& run);
+int tell_that_none_fits(const char* command, const std::string& files);  // the exit code
 
 }  // namespace strobe::cli

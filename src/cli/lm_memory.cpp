@@ -27,20 +27,16 @@ constexpr const char* kLmMemoryIntroduction =
 enum class Timing { none, of_steps };
 
 MemoryRow measured(const LmBenchCell& cell, Timing timing) {
-  show_progress(title_of(cell) + " ...");
   MemoryRow row{.cell = cell, .figures = {}, .error = {}, .seconds = {}};
-  try {
+  const auto measure = [&] {
     row.figures = lm::measure_memory(cell.one);
     if (timing == Timing::of_steps && cell.one.pass == lm::BenchPass::step) {
       const lm::BenchTimes times = lm::time_step(cell.one);
       row.seconds = times.whole.seconds.min;
       row.skipped = times.skipped;
     }
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::out_of_memory) throw;
-    row.error = error.what();
-  }
-  show_progress("");
+  };
+  row.error = oom_of(title_of(cell), measure).value_or("");
   return row;
 }
 
@@ -86,8 +82,7 @@ int run_lm_memory(Arguments arguments) {
   }
   print(memory_tables(rows));
   if (std::none_of(rows.begin(), rows.end(), [](const MemoryRow& row) { return row.figures.has_value(); })) {
-    complain(fmt::format("lm memory: no cell fits the memory; nothing is written to {} and {}", output, page));
-    return kRuntimeFailure;
+    return tell_that_none_fits("lm memory", output + " and " + page);
   }
   if (compares) print("\n" + recompute_table(rows));
   set_last_words("lm memory: ended by a signal");  // with some or all of it written

@@ -55,24 +55,16 @@ int run_lm_profile(Arguments arguments) {
   Json rows = Json::array();
   for (const LmBenchCell& cell : cells) {
     const std::string name = named(cell, options);
-    show_progress(name + " ...");
-    try {
-      profiles.push_back({name, lm::profile_step(cell.one)});
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::out_of_memory) throw;
-      show_progress("");
-      print(fmt::format("oom: {}: {}\n\n", name, error.what()));
-      rows.push_back(lm_profile_oom_json(cell, error.what()));
+    const auto profile = [&] { profiles.push_back({name, lm::profile_step(cell.one)}); };
+    if (const std::optional<std::string> oom = oom_of(name, profile)) {
+      print(fmt::format("oom: {}: {}\n\n", name, *oom));
+      rows.push_back(lm_profile_oom_json(cell, *oom));
       continue;
     }
-    show_progress("");
     print(lm_profile_text(profiles.back()) + "\n");
     rows.push_back(lm_profile_json(cell, profiles.back().profile));
   }
-  if (profiles.empty()) {
-    complain(fmt::format("lm profile: no cell fits the memory; nothing is written to {}", options.output));
-    return kRuntimeFailure;
-  }
+  if (profiles.empty()) return tell_that_none_fits("lm profile", options.output + " and " + trace);
   set_last_words("lm profile: ended by a signal");  // with some or all of it written
   file.commit(Json::object({{"environment", environment_json()}, {"rows", rows}}).dump(1) + "\n");
   trace_file.commit(lm::trace_json(profiles).dump() + "\n");
