@@ -32,6 +32,14 @@ struct BiasRows {
   }
 };
 
+// Weights that dropout keeps, a bit each.
+template <int kMt, int kNt>
+struct Kept {
+  static_assert(kNt <= 8);
+  std::uint32_t bits[kMt] = {};  // bit 4 n + e
+  __device__ __forceinline__ bool at(int m, int n, int e) const { return bits[m] >> (4 * n + e) & 1; }
+};
+
 // The options of one (sequence, query head). Branches are the same for the whole block and stand outside of the loops
 // over accumulators, whose rows are row + 16 m + 8 h and whose keys are column + 8 n + e for this lane.
 struct ScoreOptions {
@@ -106,16 +114,40 @@ struct ScoreOptions {
   template <int kMt, int kNt, class Keep>
   __device__ __forceinline__ void drop(const float (&)[kMt][kNt][4], int row, int column, Keep&& keep) const {
     Philox::Row rows[2 * kMt];
-#pragma unroll
-    for (int r = 0; r < 2 * kMt; ++r) rows[r] = philox.row(row + r * 8);
+    philox.rows(rows, row);
 #pragma unroll
     for (int n = 0; n < kNt; ++n) {
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        std::uint32_t words[2 * kMt];
-        philox.words(words, rows, philox.key(column + n * 8 + e));
+        const Philox::Key key[1] = {philox.key(column + n * 8 + e)};
+        std::uint32_t words[2 * kMt][1];
+        philox.words(words, rows, key);
 #pragma unroll
-        for (int r = 0; r < 2 * kMt; ++r) keep(r / 2, n, r % 2 * 2 + e, words[r] >= threshold);
+        for (int r = 0; r < 2 * kMt; ++r) keep(r / 2, n, r % 2 * 2 + e, words[r][0] >= threshold);
+      }
+    }
+  }
+
+  // The same ahead of the scores, while their registers are free. A loop that is not unrolled has eight words in
+  // flight: left alone, the compiler saves registers and lets few products overlap.
+  template <int kMt, int kNt>
+  __device__ __forceinline__ void draw(Kept<kMt, kNt>& kept, int row, int column) const {
+    static_assert(kMt == 2);
+    Philox::Row rows[2 * kMt];
+    philox.rows(rows, row);
+#pragma unroll 1
+    for (int n = kNt - 1; n >= 0; --n) {
+      const Philox::Key keys[2] = {philox.key(column + n * 8), philox.key(column + n * 8 + 1)};
+      std::uint32_t words[2 * kMt][2];
+      philox.words(words, rows, keys);
+#pragma unroll
+      for (int m = 0; m < kMt; ++m) {
+        std::uint32_t four = 0;
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          if (words[2 * m + e / 2][e % 2] >= threshold) four |= 1u << e;
+        }
+        kept.bits[m] = kept.bits[m] << 4 | four;
       }
     }
   }

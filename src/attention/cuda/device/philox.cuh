@@ -43,41 +43,55 @@ struct Philox {
             low(third)};
   }
 
+  // Rows from i on, eight apart.
+  template <int kRows>
+  __device__ __forceinline__ void rows(Row (&out)[kRows], int i) const {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) out[r] = row(i + r * 8);
+  }
+
   __device__ __forceinline__ Key key(int j) const {
     const std::uint64_t product = std::uint64_t{kM1} * (high_b ^ static_cast<std::uint32_t>(j) ^ p.philox_keys[0][1]);
     return {high(product), low(product)};
   }
 
-  // The words of one key and several rows, round by round: a word alone is one chain of dependent products.
-  template <int kRows>
-  __device__ __forceinline__ void words(std::uint32_t (&out)[kRows], const Row (&rows)[kRows], const Key& k) const {
-    std::uint32_t c[kRows][4];
+  // The words of some rows and keys, round by round: a word alone is one chain of dependent products.
+  template <int kRows, int kKeys>
+  __device__ __forceinline__ void words(std::uint32_t (&out)[kRows][kKeys], const Row (&rows)[kRows],
+                                        const Key (&keys)[kKeys]) const {
+    std::uint32_t c[kRows][kKeys][4];
+    const auto for_all = [](auto&& pair) {
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      const std::uint64_t third = std::uint64_t{kM0} * (k.high ^ rows[r].x1);
-      c[r][0] = k.low ^ rows[r].x0, c[r][1] = rows[r].x4;
-      c[r][2] = high(third) ^ rows[r].x3, c[r][3] = low(third);
-    }
+      for (int k = 0; k < kKeys; ++k) {
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) pair(r, k);
+      }
+    };
+    for_all([&](int r, int k) {
+      const std::uint64_t third = std::uint64_t{kM0} * (keys[k].high ^ rows[r].x1);
+      c[r][k][0] = keys[k].low ^ rows[r].x0, c[r][k][1] = rows[r].x4;
+      c[r][k][2] = high(third) ^ rows[r].x3, c[r][k][3] = low(third);
+    });
 #pragma unroll
     for (int round = 3; round < 10; ++round) {
-#pragma unroll
-      for (int r = 0; r < kRows; ++r) {
-        const std::uint64_t product0 = std::uint64_t{kM0} * c[r][0], product1 = std::uint64_t{kM1} * c[r][2];
-        c[r][0] = high(product1) ^ c[r][1] ^ p.philox_keys[round][0];
-        c[r][1] = low(product1);
-        c[r][2] = high(product0) ^ c[r][3] ^ p.philox_keys[round][1];
-        c[r][3] = low(product0);
-      }
+      for_all([&](int r, int k) {
+        std::uint32_t(&x)[4] = c[r][k];
+        const std::uint64_t product0 = std::uint64_t{kM0} * x[0], product1 = std::uint64_t{kM1} * x[2];
+        x[0] = high(product1) ^ x[1] ^ p.philox_keys[round][0];
+        x[1] = low(product1);
+        x[2] = high(product0) ^ x[3] ^ p.philox_keys[round][1];
+        x[3] = low(product0);
+      });
     }
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) out[r] = c[r][0];
+    for_all([&](int r, int k) { out[r][k] = c[r][k][0]; });
   }
 
-  __device__ __forceinline__ std::uint32_t word(const Row& row, const Key& k) const {
+  __device__ __forceinline__ std::uint32_t word(const Row& row, const Key& key) const {
     const Row rows[1] = {row};
-    std::uint32_t out[1];
-    words(out, rows, k);
-    return out[0];
+    const Key keys[1] = {key};
+    std::uint32_t out[1][1];
+    words(out, rows, keys);
+    return out[0][0];
   }
 };
 
