@@ -107,7 +107,7 @@ void fill_with_zeros(const Problem& problem) {
 void forward(const Attention& attention, const ForwardOutputs& outputs, const Execution& execution) {
   const Problem problem = validate_forward(attention, outputs, execution);
   const Kernel& kernel = choose(problem, execution.kernel);
-  if (problem.device == Device::cuda) throw_earlier_gpu_error();
+  if (problem.device == Device::cuda) begin_gpu_work();
   if (!has_no_rows(problem)) run(kernel, problem, execution);
 }
 
@@ -115,7 +115,7 @@ void backward(const Attention& attention, const BackwardInputs& inputs, const Gr
               const Execution& execution) {
   const Problem problem = validate_backward(attention, inputs, gradients, execution);
   const Kernel& kernel = choose(problem, execution.kernel);
-  if (problem.device == Device::cuda) throw_earlier_gpu_error();
+  if (problem.device == Device::cuda) begin_gpu_work();
   if (has_no_rows(problem)) {
     fill_with_zeros(problem);
   } else {

@@ -1,5 +1,5 @@
-// Small pieces of work on the caller's stream that the library does itself, and the question whether the GPU is still
-// usable. Called by attention.cpp; nothing here waits for the GPU.
+// Small pieces of work on the caller's stream that the library does itself, and what comes before any of it. Called by
+// attention.cpp; nothing here waits for the GPU.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,10 @@
 
 namespace strobe {
 
-// Throws where an earlier CUDA call of this thread failed and nobody asked: it is not to be taken for a failure of
-// what comes next. An error that leaves the GPU usable is reported once.
-void throw_earlier_gpu_error();
+// Makes this thread ready for work on the GPU, also where it is its first. Throws where an earlier CUDA call of it
+// failed and nobody asked: that is not to be taken for a failure of what comes next. An error that leaves the GPU
+// usable is reported once.
+void begin_gpu_work();
 
 // Elements of a strided tensor in the memory of the GPU.
 struct GpuElements {

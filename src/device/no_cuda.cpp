@@ -58,7 +58,7 @@ GpuGraph::GpuGraph(const GpuStream&, const std::function<void()>&) { refuse(); }
 GpuGraph::~GpuGraph() = default;
 void GpuGraph::launch(const GpuStream&) const { refuse(); }
 
-void throw_earlier_gpu_error() {}
+void begin_gpu_work() {}
 void clear_on_gpu(const GpuElements&, void*) { refuse(); }
 
 }  // namespace strobe

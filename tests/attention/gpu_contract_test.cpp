@@ -256,6 +256,36 @@ TEST_F(GpuContract, NewThreadsBeginWithAPassOnTheNullStream) {
   }
 }
 
+// What a thread keeps of a tensor's place in memory is not taken for another tensor of that place.
+TEST_F(GpuContract, MemoryIsReadAnewInAnotherShape) {
+  constexpr std::size_t kElements = 2 * 512 * 64;
+  std::vector<std::uint16_t> values(kElements);
+  for (std::size_t i = 0; i < kElements; ++i) {
+    values[i] = float_to_bf16(static_cast<float>(static_cast<int>(i * 7919 % 257) - 128) / 64);
+  }
+  GpuBuffer inputs[3];
+  for (GpuBuffer& input : inputs) {
+    input = GpuBuffer(kElements * 2);
+    input.copy_from_host(values.data(), kElements * 2);
+  }
+  const auto outputs_of = [&](const std::array<std::int64_t, 4>& shape) {
+    GpuBuffer o(kElements * 2), workspace(1 << 20);
+    const auto in = [&](int i) { return view_bhsd<const void>(inputs[i].data(), DType::bf16, shape); };
+    forward({.q = in(0), .k = in(1), .v = in(2)}, {.o = view_bhsd(o.data(), DType::bf16, shape)},
+            {.device = Device::cuda, .workspace = workspace.data(), .workspace_bytes = workspace.bytes()});
+    std::vector<std::uint16_t> read(kElements);
+    o.copy_to_host(read.data(), kElements * 2);
+    return read;
+  };
+  const std::array<std::int64_t, 4> shapes[] = {{1, 2, 512, 64}, {1, 1, 512, 128}, {2, 2, 256, 64}, {1, 4, 128, 128}};
+  for (const auto& shape : shapes) {
+    const std::vector<std::uint16_t> here = outputs_of(shape);
+    std::vector<std::uint16_t> elsewhere;
+    std::thread([&] { elsewhere = outputs_of(shape); }).join();
+    EXPECT_EQ(here, elsewhere) << fmt::format("[{}, {}, {}, {}]", shape[0], shape[1], shape[2], shape[3]);
+  }
+}
+
 TEST_F(GpuContract, NothingIsAllocated) {
   for_all({.kernel = ""}, [](GpuPasses& passes, GpuLane&, const std::string& what) {
     passes.launch();

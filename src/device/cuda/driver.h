@@ -1,6 +1,8 @@
 // Functions of the driver by name, so that the library need not be linked with it.
 #pragma once
 
+#include <cuda.h>
+
 #include "device/cuda/check.h"
 
 namespace strobe::cuda {
@@ -17,9 +19,12 @@ Function driver_function(const char* name) {
   return reinterpret_cast<Function>(found);
 }
 
-// A new thread has no context before it asks the runtime for something of one, and functions of the driver refuse it
-// with CUDA_ERROR_INVALID_CONTEXT. Gives it its device's; only for such a thread, as it would replace a caller's own.
+// A new thread has no context before it asks the runtime for something of one, and neither the driver nor cuBLAS works
+// without. Gives it its device's; a context that a caller has set stays.
 inline void enter_context() {
+  static const auto ask = driver_function<decltype(&cuCtxGetCurrent)>("cuCtxGetCurrent");
+  CUcontext current = nullptr;
+  if (ask(&current) == CUDA_SUCCESS && current) return;
   int device = 0;
   STROBE_CUDA_CHECK(cudaGetDevice(&device));
   STROBE_CUDA_CHECK(cudaSetDevice(device));

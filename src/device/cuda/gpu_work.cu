@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "device/cuda/check.h"
+#include "device/cuda/driver.h"
 
 namespace strobe {
 
@@ -26,9 +27,10 @@ __global__ void clear_elements(GpuElements at, std::int64_t count) {
 
 }  // namespace
 
-void throw_earlier_gpu_error() {
+void begin_gpu_work() {
   const cudaError_t status = cudaGetLastError();
   if (status != cudaSuccess) cuda::fail_earlier(status);
+  cuda::enter_context();
 }
 
 void clear_on_gpu(const GpuElements& elements, void* stream) {
