@@ -2,6 +2,7 @@
 
 #include "core/fail.h"
 #include "device/device_info.h"
+#include "lm/plan/device_memory.h"
 #include "lm/predicted_memory.h"
 
 namespace strobe::lm {
@@ -9,21 +10,17 @@ namespace strobe::lm {
 namespace {
 
 // Ranks that share a device, each with this state of the optimizer.
-void check_ranks_memory(const Settings& settings, std::int64_t batch, const LearnerOptions& options,
-                        std::size_t state_bytes, GradientMemory gradients) {
-  const bool on_gpu = settings.device == Device::cuda;
-  const DType dtype = dtype_of(settings.precision);
-  const auto parameters = static_cast<std::size_t>(parameter_count(settings.shape));
-  const ActivationPlan plan = activation_plan(settings.shape, batch, dtype, options.recompute, gradients);
-  const std::size_t needed = parameters * (2 * sizeof(float) + copy_bytes(dtype, gradients)) + state_bytes +
-                             gradients_at(plan, parameter_table(settings.shape), gradients);
+void check_ranks_memory(const BenchCase& one, int processes, std::size_t state_bytes) {
+  const bool on_gpu = one.place.device == Device::cuda;
+  const DeviceMemory memory = device_memory({.one = one}, 0);
+  const std::size_t needed = memory.weights + memory.gradients + state_bytes + memory.activations;
   // All that there is: what is free changes while ranks begin.
-  const std::size_t there = (on_gpu ? current_gpu_info().memory_bytes : cpu_info().memory_bytes) /
-                            static_cast<std::size_t>(options.processes);
+  const std::size_t there =
+      (on_gpu ? current_gpu_info().memory_bytes : cpu_info().memory_bytes) / static_cast<std::size_t>(processes);
   if (there > 0 && needed > there) {
     fail(ErrorCode::out_of_memory,
          "lm train: parameters, their state and activations take {} bytes; this {} has {} for each of its {} ranks",
-         needed, on_gpu ? "GPU" : "machine", there, options.processes);
+         needed, on_gpu ? "GPU" : "machine", there, processes);
   }
 }
 
@@ -34,13 +31,14 @@ void check_training(const Settings& settings, std::int64_t batch, const LearnerO
   if (settings.precision == Precision::tf32 && settings.device == Device::cpu) {
     fail(ErrorCode::unsupported, "--precision tf32: a GPU's products alone; valid on the CPU: fp32, bf16, fp16");
   }
-  if (options.processes > 1) return check_ranks_memory(settings, batch, options, state_bytes, gradients);
-  check_memory({.shape = settings.shape,
-                .batch = batch,
-                .precision = settings.precision,
-                .recompute = options.recompute,
-                .place = {.device = settings.device, .threads = options.threads},
-                .gradients = gradients});
+  const BenchCase one{.shape = settings.shape,
+                      .batch = batch,
+                      .precision = settings.precision,
+                      .recompute = options.recompute,
+                      .place = {.device = settings.device, .threads = options.threads},
+                      .gradients = gradients};
+  if (options.processes > 1) return check_ranks_memory(one, options.processes, state_bytes);
+  check_memory(one);
 }
 
 }  // namespace
