@@ -1,0 +1,187 @@
+"""The Hopper backward in 16 bits, sm90/backward."""
+import random
+
+from play_barriers.world import Barrier, Broken, Ring, World
+
+
+class Sums:
+    """What blocks share where they round dQ too: additions to each tile of rows, by warps; tiles of keys that are
+    done."""
+
+    def __init__(self, row_tiles, version):
+        self.additions, self.done, self.version = [0] * row_tiles, 0, version
+
+
+def backward(world, tickets, splits_keys, counter=None, turns=None, name="", clears=False, one_ticket=False, sums=None):
+    """tickets: [(keys written, [row tiles])]; with a shared counter and turns several blocks play `deterministic`, with
+    shared Sums they round dQ too, a ticket for each tile of rows after those of keys."""
+    stages, consumers = 2, 2
+    bars = {}
+    for what in ("q", "d_o"):
+        for stage in range(stages):
+            bars[what, "full", stage] = Barrier(f"{name}{what}_full[{stage}]", 1)
+            each = 4 if what == "q" else 1  # warps of a warpgroup that give it back
+            bars[what, "free", stage] = Barrier(f"{name}{what}_free[{stage}]", consumers * each)
+    for what in ("k", "v"):
+        bars[what, "full"] = Barrier(f"{name}{what}_full", 1)
+    bars["keys", "free"] = Barrier(f"{name}keys_free", consumers)
+    for stage in range(2):
+        bars["ticket", "full", stage] = Barrier(f"{name}ticket_full[{stage}]", 1)
+        bars["ticket", "free", stage] = Barrier(f"{name}ticket_free[{stage}]", consumers * (1 if one_ticket else 4))
+    counter = counter if counter is not None else [0]
+    last = len(tickets) + (len(sums.additions) if sums else 0)
+    data = lambda *place: (name, *place)
+
+    def loader():
+        at, ticket_at, keys = {"q": Ring(stages), "d_o": Ring(stages)}, Ring(2), 0
+
+        def load(what, tag):
+            ring = at[what]
+            yield world.wait(bars[what, "free", ring.stage], ring.round)
+            world.load(data(what, ring.stage), tag, bars[what, "full", ring.stage])
+            yield world.pause()
+            bars[what, "full", ring.stage].arrive(1)
+            ring.move()
+
+        def load_keys(what, tag):
+            world.load(data(what), tag, bars[what, "full"])
+            bars[what, "full"].arrive(1)
+        while True:
+            ticket = counter[0]
+            counter[0] += 1
+            yield world.wait(bars["ticket", "free", ticket_at.stage], ticket_at.round)
+            world.data[data("ticket", ticket_at.stage)] = ticket
+            bars["ticket", "full", ticket_at.stage].arrive()
+            ticket_at.move()
+            if ticket >= last:
+                return
+            if ticket >= len(tickets):
+                continue
+            rows = tickets[ticket][1]
+            for i, tile in enumerate(rows):
+                yield from load("q", (ticket, tile))
+                if i == 0:
+                    yield world.wait(bars["keys", "free"], keys)
+                    keys += 1
+                    load_keys("k", ticket)
+                yield from load("d_o", (ticket, tile))
+                if i == 0:
+                    load_keys("v", ticket)
+
+    def warp_of(group, warp):
+        ticket_at, at, keys, turn, number, rounds = Ring(2), Ring(stages), 0, 0, 0, None
+        speaks = warp == 0
+        me = f"{name}{group}"
+
+        def start(reads):
+            nonlocal number
+            number += 1
+            return world.product(me, warp, number, reads)
+
+        def meet():
+            return world.meet((name, "meet"), 8)
+        while True:
+            yield world.wait(bars["ticket", "full", ticket_at.stage], ticket_at.round + 1)
+            ticket = world.data[data("ticket", ticket_at.stage)]
+            if warp == 0 or not one_ticket:
+                bars["ticket", "free", ticket_at.stage].arrive()
+            ticket_at.move()
+            if rounds is not None:  # the tile of the ticket before, once this one is known
+                if group == 0 and warp == 0 and sums.version != "hasty":
+                    yield lambda: sums.done >= len(tickets), "keys that are done"
+                yield meet()
+                expected = 8 * sum(rounds in rows for _, rows in tickets)
+                if sums.additions[rounds] != expected:
+                    raise Broken(f"dQ rounded after {sums.additions[rounds]} of {expected} additions")
+                rounds = None
+            if ticket >= last:
+                return
+            if ticket >= len(tickets):
+                rounds = ticket - len(tickets)
+                continue
+            written, rows = tickets[ticket]
+            if rows:
+                keys += 1
+                yield world.wait(bars["k", "full"], keys)
+                yield world.wait(bars["v", "full"], keys)
+                if clears:
+                    yield world.meet((name, "clear"), 8)
+                dk, before, added = None, None, None
+                for tile in rows:
+                    stage = at.stage
+                    q, d_o = {data("q", stage): (ticket, tile)}, {data("d_o", stage): (ticket, tile)}
+                    yield world.wait(bars["q", "full", stage], at.round + 1)
+                    if clears:
+                        yield world.wait(bars["d_o", "full", stage], at.round + 1)
+                        yield world.meet((name, "clear"), 8)
+                    scores = start({**q, data("k"): ticket})
+                    if dk:
+                        yield dk
+                        bars["q", "free", before].arrive()
+                    before = stage
+                    yield world.wait(bars["d_o", "full", stage], at.round + 1)
+                    gradients = start({**d_o, data("v"): ticket})
+                    at.move()
+                    yield scores
+                    dv = start(d_o) if splits_keys else None
+                    yield gradients
+                    world.data[data("exchange", turn, group, warp)] = (ticket, tile)
+                    yield meet()
+                    if turns is not None and added is not None and group == 0 and warp == 0:
+                        turns[added[0]] = max(turns[added[0]], added[1] + 1)
+                    added = turns and (tile, turn_of(tickets, ticket, tile))
+                    exchange = {data("exchange", turn, g, w): (ticket, tile) for g in range(2) for w in range(4)}
+                    if not splits_keys:
+                        dv = start({**exchange, **d_o})
+                    dq = start({**exchange, data("k"): ticket})
+                    dk = start(q if splits_keys else {**exchange, **q})
+                    turn ^= 1
+                    yield dv
+                    yield dq
+                    if speaks:
+                        bars["d_o", "free", stage].arrive()
+                    if turns is not None:
+                        yield (lambda a=added: turns[a[0]] >= a[1]), f"turn {added}"
+                        yield world.pause()
+                    if sums:
+                        sums.additions[tile] += 1
+                yield dk
+                bars["q", "free", before].arrive()
+                if speaks:
+                    bars["keys", "free"].arrive()
+                if turns is not None:
+                    yield meet()
+                    if group == 0 and warp == 0:
+                        turns[added[0]] = max(turns[added[0]], added[1] + 1)
+            if written:
+                yield world.pause()  # store
+            if sums:
+                if sums.version != "unmet":
+                    yield meet()
+                if group == 0 and warp == 0:
+                    sums.done += 1
+
+    world.spawn(f"{name}loader", loader())
+    for group in range(consumers):
+        for warp in range(4):
+            world.spawn(f"{name}warp {group}.{warp}", warp_of(group, warp))
+
+
+def turn_of(tickets, ticket, tile):
+    return sum(tile in rows for _, rows in tickets[:ticket])
+
+
+def try_backward(seed, splits_keys, deterministic, lockstep, one_ticket=False, rounds=None):
+    rng = random.Random(seed)
+    world = World(rng, lockstep)
+    most = rng.randint(1, 4)
+    tickets = []
+    for _ in range(rng.randint(1, 7)):
+        first = rng.randrange(most)
+        rows = list(range(first, most)) if rng.random() < 0.8 else []
+        tickets.append((bool(rows) or rng.random() < 0.5, rows))
+    counter, turns = [0], [0] * most if deterministic else None
+    sums = Sums(most, rounds) if rounds else None
+    for block in range(rng.choice([1, 2, 3]) if deterministic or sums else 1):
+        backward(world, tickets, splits_keys, counter, turns, f"b{block} ", rng.random() < 0.3, one_ticket, sums)
+    world.run(2000000)
