@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -268,21 +269,38 @@ TEST_F(GpuContract, MemoryIsReadAnewInAnotherShape) {
     input = GpuBuffer(kElements * 2);
     input.copy_from_host(values.data(), kElements * 2);
   }
-  const auto outputs_of = [&](const std::array<std::int64_t, 4>& shape) {
+  const auto outputs_of = [&](const Attention& attention) {
     GpuBuffer o(kElements * 2), workspace(1 << 20);
-    const auto in = [&](int i) { return view_bhsd<const void>(inputs[i].data(), DType::bf16, shape); };
-    forward({.q = in(0), .k = in(1), .v = in(2)}, {.o = view_bhsd(o.data(), DType::bf16, shape)},
+    View out{.data = o.data(), .dtype = DType::bf16, .shape = attention.q.shape, .stride = attention.q.stride};
+    forward(attention, {.o = out},
             {.device = Device::cuda, .workspace = workspace.data(), .workspace_bytes = workspace.bytes()});
     std::vector<std::uint16_t> read(kElements);
     o.copy_to_host(read.data(), kElements * 2);
     return read;
   };
-  const std::array<std::int64_t, 4> shapes[] = {{1, 2, 512, 64}, {1, 1, 512, 128}, {2, 2, 256, 64}, {1, 4, 128, 128}};
-  for (const auto& shape : shapes) {
-    const std::vector<std::uint16_t> here = outputs_of(shape);
-    std::vector<std::uint16_t> elsewhere;
-    std::thread([&] { elsewhere = outputs_of(shape); }).join();
-    EXPECT_EQ(here, elsewhere) << fmt::format("[{}, {}, {}, {}]", shape[0], shape[1], shape[2], shape[3]);
+  const auto all_of = [&](auto&& view, bool in_one_place) {
+    return Attention{.q = view(inputs[0]), .k = view(inputs[in_one_place ? 0 : 1]), .v = view(inputs[2])};
+  };
+  // The same place in other sizes, in other strides, and in boxes of rows of Q and of keys.
+  for (const std::array<std::int64_t, 4>& shape :
+       {std::array<std::int64_t, 4>{1, 2, 512, 64}, {1, 1, 512, 128}, {2, 2, 256, 64}, {1, 4, 128, 128}}) {
+    const auto heads_first = [&](const GpuBuffer& at) { return view_bhsd<const void>(at.data(), DType::bf16, shape); };
+    const auto rows_first = [&](const GpuBuffer& at) { return view_bshd<const void>(at.data(), DType::bf16, shape); };
+    for (const Attention& attention :
+         {all_of(heads_first, false), all_of(rows_first, false), all_of(heads_first, true)}) {
+      const std::vector<std::uint16_t> here = outputs_of(attention);
+      std::vector<std::uint16_t> elsewhere;
+      std::string wrong;
+      std::thread([&] {
+        try {
+          elsewhere = outputs_of(attention);
+        } catch (const std::exception& error) {
+          wrong = error.what();
+        }
+      }).join();
+      EXPECT_EQ(wrong, "");
+      EXPECT_EQ(here, elsewhere) << fmt::format("[{}, {}, {}, {}]", shape[0], shape[1], shape[2], shape[3]);
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 // both orders of dQ, fp32's planes and its fallbacks, `standard`'s own kernels. What tools/gpu-check runs under
 // compute-sanitizer, since nothing larger ends there in time; each case has several tiles and a part of one. A kernel
 // that gives back a stage wrongly may still pass where each stage is filled once: hopper's have a case for that.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -120,7 +121,7 @@ std::vector<Family> families() {
     Case rings{.seed = 25, .dtype = bf16, .heads_q = 280, .heads_kv = 2, .sq = 8, .sk = 400, .d = d, .dv = d};
     rings.causal = d != 128, rings.alignment = Alignment::bottom_right;
     on_hopper("rings", rings, d != 64);
-    Case heads = rings;  // so many that dQ is rounded by a kernel of its own
+    Case heads = rings;  // so many that a block rounds several tiles of dQ
     heads.heads_q = 560, heads.heads_kv = 4, heads.sk = 140;
     on_hopper("heads", heads, d == 128);
     if (d == 256) continue;
@@ -133,6 +134,20 @@ std::vector<Family> families() {
     split.heads_q = 2, split.sq = 70;
     on_hopper("split", split, true);
   }
+  // Head dimensions that the forward alone has a kernel for, and the options that it alone takes.
+  const std::pair<std::int64_t, std::int64_t> forward_dims[] = {{96, 96}, {192, 128}, {192, 192}};
+  for (const auto& [d, dv] : forward_dims) {
+    Case wide = plain(bf16, d);
+    wide.dv = dv, wide.causal = d == dv, wide.alignment = Alignment::bottom_right;
+    Family family{fmt::format("hopper_plain_{}_{}", d, dv), wide, "", "", false};
+    family.kernel = "hopper";
+    all.push_back(family);
+  }
+  Case capped = plain(fp16, 128);
+  capped.softcap = 5, capped.sinks = true;
+  Family options{"hopper_softcap_sinks", capped};
+  options.kernel = "hopper", options.forward_only = true;
+  all.push_back(options);
   for (const std::int64_t d : {64, 128}) {
     const auto in_fp32 = [&](const char* name, const Case& c, bool is_spread = false) {
       Family family{"hopper_fp32_" + (name + ("_" + std::to_string(d))), c};

@@ -35,7 +35,6 @@ struct BiasRows {
 // Weights that dropout keeps, a bit each.
 template <int kMt, int kNt>
 struct Kept {
-  static_assert(kNt <= 8);
   std::uint32_t bits[kMt] = {};  // bit 4 n + e
   __device__ __forceinline__ bool at(int m, int n, int e) const { return bits[m] >> (4 * n + e) & 1; }
 };
@@ -132,7 +131,7 @@ struct ScoreOptions {
   // flight: left alone, the compiler saves registers and lets few products overlap.
   template <int kMt, int kNt>
   __device__ __forceinline__ void draw(Kept<kMt, kNt>& kept, int row, int column) const {
-    static_assert(kMt == 2);
+    static_assert(kMt == 2 && kNt <= 8);
     Philox::Row rows[2 * kMt];
     philox.rows(rows, row);
 #pragma unroll 1
