@@ -18,6 +18,7 @@ namespace {
 constexpr double kTurn = 0.03;       // seconds of samples of one region in a turn, where calls are shorter
 constexpr double kTurnShare = 0.05;  // of the slowest contender's call, where that is longer: it waits anyway
 constexpr int kMostInATurn = 8;
+constexpr double kTelling = 2;    // seconds of first calls, in which loading a library counts little
 constexpr double kRewarm = 0.05;  // calls shorter than this are made once untimed at the start of a turn
 
 struct Contender {
@@ -165,6 +166,34 @@ void take_turn(Contender& contender, std::span<const Region> regions, std::span<
   }
 }
 
+// Seconds of the calls that must come after the first of each region, by those; 0 where they were too short to tell.
+double calls_left(const Case& one, std::span<const Contender> contenders, const StoppingRule& rule) {
+  double calls = 0;
+  for (const Contender& contender : contenders) {
+    if (has_forward(one.passes)) calls += contender.estimate[0];
+    if (has_backward(one.passes)) calls += contender.estimate[1];
+  }
+  if (calls < kTelling) return 0;
+  const int both = one.passes == Passes::both ? 1 : 0;  // as one region besides
+  const int samples = rule.repeats > 0 ? (1 + both) * rule.repeats : rule.least_at_limit + both;
+  constexpr int kWarmUps = 1;
+  return (kWarmUps + samples) * calls;
+}
+
+// Of the samples that every series gets, how many there will be for each that it has; 0 where all have enough.
+double rounds_left(std::span<const Region> open, std::span<Contender> contenders, const StoppingRule& rule) {
+  const int wanted = rule.repeats > 0 ? rule.repeats : rule.least_at_limit;
+  double most = 0;
+  for (const Region region : open) {
+    if (rule.repeats == 0 && region == Region::both) continue;  // goes on beside the others only
+    for (Contender& contender : contenders) {
+      const auto taken = static_cast<double>(contender.row->series(region).samples.size());
+      most = std::max(most, (wanted - taken) / taken);
+    }
+  }
+  return most;
+}
+
 }  // namespace
 
 std::optional<Case> nearest_that_fits(const Case& one, const std::function<bool(const Case&)>& fits) {
@@ -224,6 +253,7 @@ std::vector<Row> run_case(const Case& one, const Implementations& implementation
     contenders = std::move(passed);
   };
   each("check", [&](Contender& contender) { examine(one, inputs, gate ? &*gate : nullptr, contender); });
+  if (options.left) options.left(calls_left(one, contenders, options.rule));
   each("warm up", [&](Contender& contender) {
     contender.implementation->prepare(one, inputs);
     warm_up(one, contender, options.rule.time_limit / 4);
@@ -238,6 +268,7 @@ std::vector<Row> run_case(const Case& one, const Implementations& implementation
       take_turn(contender, open, contenders, options.rule);
       if (!alone) contender.implementation->settle();
     });
+    if (options.left) options.left((now_seconds() - start) * rounds_left(open, contenders, options.rule));
   }
   for (Contender& contender : contenders) contender.implementation->release();
   return rows;

@@ -22,11 +22,13 @@ struct RunOptions {
   std::optional<std::int64_t> memory_limit;  // bytes: imitates a smaller machine
   std::uint64_t seed = 1;
 
-  // Both may be empty. The step that begins ("check") and the implementation that it is about, "" where it is about
+  // Each may be empty. The step that begins ("check") and the implementation that it is about, "" where it is about
   // all.
   std::function<void(const std::string& step, const std::string& implementation)> progress;
   // A row that will have no times, the moment this is known; those with times are known when run_case returns.
   std::function<void(const Row&)> failed;
+  // After the check and after each round of samples: the seconds that calls which must come will take, by those so far.
+  std::function<void(double seconds)> left;
 };
 
 using Implementations = std::vector<std::unique_ptr<Implementation>>;

@@ -10,10 +10,12 @@
 #include "bench/ceilings.h"
 #include "bench/python_child.h"
 #include "bench/runner.h"
+#include "bench/sweep/prediction.h"
 #include "bench/table.h"
 #include "cli/bench_events.h"
 #include "cli/bench_options.h"
 #include "cli/commands.h"
+#include "cli/forecast.h"
 #include "cli/launches.h"
 #include "cli/quoted.h"
 #include "core/atomic_file.h"
@@ -105,6 +107,16 @@ class Neighbours {
   double start_ = now_seconds();
 };
 
+// Of the time that cases take by prediction, that of those after number `at` over its own.
+double later_over_this(const std::vector<bench::Case>& cases, std::size_t at, const BenchOptions& options) {
+  const auto predicted = [&](const bench::Case& one) {
+    return bench::predicted_seconds({one, options.one.implementations, {}}, options.how.run.rule);
+  };
+  double later = 0;
+  for (std::size_t i = at + 1; i < cases.size(); ++i) later += predicted(cases[i]);
+  return later / predicted(cases[at]);
+}
+
 // What is made once a run, after everything was found to be valid.
 struct Prepared {
   bench::Ceilings ceilings;
@@ -188,9 +200,16 @@ int run_bench(Arguments arguments) {
     show_progress(step == "measure" || implementation.empty() ? step : step + " " + implementation);
   };
 
+  Forecast forecast(launch ? " of this launch" : "");
   std::vector<bench::Row> all;
-  for (const bench::Case& one : cases.cases) {
+  for (std::size_t i = 0; i < cases.cases.size(); ++i) {
+    const bench::Case& one = cases.cases[i];
+    const double begin = now_seconds(), later = later_over_this(cases.cases, i, options);
+    run.left = [&](double seconds) {
+      if (seconds > Forecast::kLong) forecast.tell(seconds + later * (now_seconds() - begin + seconds));
+    };
     const std::vector<bench::Row> rows = bench::run_case(one, implementations, run);
+    forecast.tell(later * (now_seconds() - begin));
     show_progress("");
     for (const bench::Row& row : rows) {
       if (row.status != bench::Status::wrong) continue;

@@ -12,7 +12,9 @@
 #include <cstring>
 
 #include "cli/commands.h"
+#include "cli/forecast.h"
 #include "core/fail.h"
+#include "measure/clock.h"
 
 namespace strobe::cli {
 namespace {
@@ -62,10 +64,13 @@ LaunchedRows run_launches(Arguments arguments, int launches, const std::string& 
   words.insert(words.end(), arguments.begin(), arguments.end());
   words.push_back("--" + std::string(kLaunchFlag));
   LaunchedRows out{.code = kFine, .rows = Json::array()};
+  Forecast forecast;
   for (int i = 0; i < launches; ++i) {
     print_aside(fmt::format("launch {} of {}\n", i + 1, launches));
+    const double begin = now_seconds();
     const Ended ended = run_self(words);
     if (ended.code != kFine) return {.code = ended.code, .rows = {}};
+    forecast.tell((launches - 1 - i) * (now_seconds() - begin));
     Json answer = Json::parse(ended.output);
     if (!answer.is_array()) answer = Json::array({answer});
     for (Json row : answer.as_array()) {

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "bench/ceilings.h"
+#include "cli/forecast.h"
 #include "cli/lm.h"
 #include "cli/lm_bench_options.h"
 #include "cli/lm_bench_ranks.h"
@@ -37,9 +38,15 @@ struct Row {
   std::string error;  // where there are none
 };
 
-Row measured(const LmBenchCell& cell) {
+double flops_of_all_passes(const LmBenchCell& cell) {
+  return static_cast<double>(lm::passes_of(cell.one)) * lm::flops_of(cell.one);
+}
+
+Row measured(const LmBenchCell& cell, WorkForecast& forecast) {
   Row row{.cell = &cell, .times = {}, .error = {}};
-  row.error = oom_of(title_of(cell), [&] { row.times = lm::time_step(cell.one); }).value_or("");
+  const auto after_run = [&](double seconds) { forecast.done(lm::flops_of(cell.one), seconds); };
+  row.error = oom_of(title_of(cell), [&] { row.times = lm::time_step(cell.one, after_run); }).value_or("");
+  if (!row.times) forecast.done(flops_of_all_passes(cell), 0);
   return row;
 }
 
@@ -271,9 +278,12 @@ int run_lm_bench(Arguments arguments) {
   AtomicFile file(options.output, "--output");
   set_last_words("lm bench: ended by a signal; nothing was written");
   const Ceilings ceilings = measure_ceilings(options);
+  double work = 0;
+  for (const LmBenchCell& cell : cells) work += flops_of_all_passes(cell);
+  WorkForecast forecast(work);
   std::vector<Row> rows;
   for (const LmBenchCell& cell : cells) {
-    rows.push_back(measured(cell));
+    rows.push_back(measured(cell, forecast));
     print_aside(line_of(rows.back()));  // so that they are known should a later one fail
   }
   print(table_text(rows, ceilings));

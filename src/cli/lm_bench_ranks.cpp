@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "cli/commands.h"
+#include "cli/forecast.h"
 #include "cli/lm_bench_ranks_text.h"
 #include "cli/lm_ranks.h"
 #include "comm/agreement.h"
@@ -13,6 +14,7 @@
 #include "core/fail.h"
 #include "lm/data_parallel/parallel_model.h"
 #include "lm/data_parallel/parallel_trace.h"
+#include "measure/clock.h"
 #include "measure/environment.h"
 
 namespace strobe::cli {
@@ -80,24 +82,31 @@ ParallelRow measured_alone(comm::Communicator& ranks, const LmBenchCell& cell) {
   return row;
 }
 
+// Of one row.
+double flops_of_all_steps(const LmBenchCell& cell) {
+  return (cell.one.warmup + cell.one.steps) * lm::flops_of(cell.one);
+}
+
 // One process, then every exchange on all ranks. On rank 0 the rows.
 std::vector<ParallelRow> measured(comm::Communicator& ranks, const LmBenchCell& cell,
-                                  const std::vector<lm::ParallelOptions>& exchanges) {
+                                  const std::vector<lm::ParallelOptions>& exchanges, WorkForecast& forecast) {
   const bool first = ranks.rank() == 0;
   std::vector<ParallelRow> rows;
-  const auto told = [&](ParallelRow row) {
+  const auto told = [&](ParallelRow row, double seconds) {
     if (!first) return;
     rows.push_back(std::move(row));
     print_aside(line_of(rows.back()));  // so that they are known should a later one fail
+    forecast.done(flops_of_all_steps(cell), seconds);
   };
-  told(measured_alone(ranks, cell));
+  told(measured_alone(ranks, cell), 0);  // which tells nothing of the exchanges
   for (const lm::ParallelOptions& exchange : exchanges) {
     if (const std::string lacking = lm::lacking_memory(ranks, cell.one); !lacking.empty()) {
-      told({.cell = &cell, .exchange = exchange, .ranks = {}, .error = lacking});
+      told({.cell = &cell, .exchange = exchange, .ranks = {}, .error = lacking}, 0);
       continue;
     }
+    const double begin = now_seconds();
     const lm::ParallelTimes own = lm::time_parallel_step(ranks, cell.one, exchange);
-    told({.cell = &cell, .exchange = exchange, .ranks = times_of_all(ranks, own)});
+    told({.cell = &cell, .exchange = exchange, .ranks = times_of_all(ranks, own)}, now_seconds() - begin);
   }
   return rows;
 }
@@ -135,9 +144,12 @@ int run_lm_bench_on_ranks(const LmBenchOptions& options) {
     if (!options.trace.empty()) trace.emplace(options.trace, "--trace");
   });
   if (first) set_last_words("lm bench: ended by a signal; nothing was written");
+  double work = 0;
+  for (const LmBenchCell& cell : cells) work += static_cast<double>(1 + exchanges.size()) * flops_of_all_steps(cell);
+  WorkForecast forecast(work);
   std::vector<ParallelRow> rows;
   for (const LmBenchCell& cell : cells) {
-    for (ParallelRow& row : measured(*ranks, cell, exchanges)) rows.push_back(std::move(row));
+    for (ParallelRow& row : measured(*ranks, cell, exchanges, forecast)) rows.push_back(std::move(row));
   }
   if (!first) return kFine;
   print(parallel_tables(rows, ranks->size()));

@@ -1,6 +1,5 @@
 #include "lm/step_bench.h"
 
-#include <functional>
 #include <vector>
 
 #include "core/philox.h"
@@ -19,7 +18,8 @@ namespace {
 
 class StepBench {
  public:
-  explicit StepBench(const BenchCase& one) : one_(one), pass_(one), model_(pass_.model()) {}
+  StepBench(const BenchCase& one, const std::function<void(double)>& after_run)
+      : one_(one), after_run_(after_run), pass_(one), model_(pass_.model()) {}
 
   BenchTimes run() {
     BenchTimes times;
@@ -42,13 +42,15 @@ class StepBench {
 
   PhaseTimes timed(const std::function<void()>& work, std::int64_t& skipped) {
     counter().reset_peak();
-    for (int run = 0; run < one_.warmup; ++run) work();
-    const std::int64_t before = model_.loss_scale().skipped;
+    std::int64_t before = model_.loss_scale().skipped;
     std::vector<double> samples;
-    for (int run = 0; run < one_.steps; ++run) {
+    for (int run = 0; run < one_.warmup + one_.steps; ++run) {
+      if (run == one_.warmup) before = model_.loss_scale().skipped;
       const double begin = now_seconds();
       work();
-      samples.push_back(now_seconds() - begin);
+      const double seconds = now_seconds() - begin;
+      if (run >= one_.warmup) samples.push_back(seconds);
+      if (after_run_) after_run_(seconds);
     }
     skipped = model_.loss_scale().skipped - before;
     return {summarize(samples), counter().statistics().peak};
@@ -75,6 +77,7 @@ class StepBench {
     }
     for (int run = 0; run < one_.warmup + one_.steps; ++run) {
       const bool counts = run >= one_.warmup;
+      const double run_begin = now_seconds();
       if (!events.empty()) events[0].record(*model_.stream());
       for (std::size_t i = 0; i < phases; ++i) {
         counter().reset_peak();
@@ -89,6 +92,7 @@ class StepBench {
       }
       if (!events.empty()) events[phases].synchronize();
       if (counts && scales_loss() && model_.update_skipped()) ++times.skipped_updates;
+      if (after_run_) after_run_(now_seconds() - run_begin);
       if (events.empty()) continue;
       for (std::size_t i = 0; i < phases && counts; ++i) {
         samples[i].push_back(events[i + 1].seconds_since(events[i]));
@@ -99,6 +103,7 @@ class StepBench {
   }
 
   const BenchCase& one_;
+  const std::function<void(double)>& after_run_;
   PassRun pass_;
   Model& model_;
 };
@@ -141,7 +146,13 @@ double PassRun::run() {
       .loss;
 }
 
-BenchTimes time_step(const BenchCase& one) { return StepBench(one).run(); }
+BenchTimes time_step(const BenchCase& one, const std::function<void(double)>& after_run) {
+  return StepBench(one, after_run).run();
+}
+
+std::int64_t passes_of(const BenchCase& one) {
+  return std::int64_t{one.warmup + one.steps} * (one.pass == BenchPass::forward ? 1 : 2);
+}
 
 double flops_of(const BenchCase& one) {
   const ModelShape& shape = one.shape;

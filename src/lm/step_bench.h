@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -68,8 +69,11 @@ class PassRun {
   std::int64_t step_ = 0;
 };
 
-// Throws Error(out_of_memory) with the bytes asked for and free.
-BenchTimes time_step(const BenchCase& one);
+// Throws Error(out_of_memory) with the bytes asked for and free. after_run is called passes_of times.
+BenchTimes time_step(const BenchCase& one, const std::function<void(double seconds)>& after_run = {});
+
+// That time_step runs: those that warm up and those that count, and again phase by phase where there are several.
+std::int64_t passes_of(const BenchCase& one);
 
 // FLOPs of the matrix products: 2 for every parameter that products read and token, and of the causal half of the
 // scores 2 S d a layer and token for each of the two products; the backward's are twice the forward's. What a backward

@@ -46,6 +46,17 @@ TEST(Runner, TakesExactlyTheRepeatsOfEachRegion) {
   }
 }
 
+TEST(Runner, TellsTheTimeThatIsLeftUntilNoneIs) {
+  RunOptions options = few(100);
+  std::vector<double> told;
+  options.left = [&](double seconds) { told.push_back(seconds); };
+  run(tiny(), {"flash2", "reference"}, options);
+  ASSERT_GT(told.size(), 2u);
+  EXPECT_EQ(told.front(), 0) << "of first calls that are short";
+  EXPECT_GT(told[1], 0);
+  EXPECT_EQ(told.back(), 0);
+}
+
 TEST(Runner, PeakMemoryIsThatOfEachAlone) {
   Case one = tiny();
   one.seq_q = one.seq_k = 512;

@@ -50,6 +50,18 @@ TEST(StepBench, TimesEveryPhase) {
   for (const double clip : {0.0, 1.0}) expect_every_phase(small_case(Precision::bf16, clip, Device::cpu));
 }
 
+TEST(StepBench, TellsOfEveryPass) {
+  for (const BenchPass pass : {BenchPass::forward, BenchPass::forward_backward, BenchPass::step}) {
+    BenchCase one = small_case(Precision::fp32, 0, Device::cpu);
+    one.warmup = 2;
+    one.pass = pass;
+    std::int64_t passes = 0;
+    time_step(one, [&](double seconds) { passes += seconds > 0 ? 1 : 0; });
+    EXPECT_EQ(passes, pass == BenchPass::forward ? 5 : 10);
+    EXPECT_EQ(passes, passes_of(one));
+  }
+}
+
 // One token among so many that its logit's gradient times 65536 is beyond fp16: the first step overflows, and no other.
 BenchCase overflowing_case(int warmup, Device device) {
   return {.shape = {.d_model = 16, .d_ff = 24, .layers = 1, .heads = 2, .vocabulary = 20'000, .context = 1},

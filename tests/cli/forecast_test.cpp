@@ -1,0 +1,56 @@
+// cli/forecast: what bench and lm bench say of the time that they will take.
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "cli/background.h"
+
+namespace strobe::test {
+namespace {
+
+// Of a command that is ended once it has said something.
+std::string forecast_of(const std::string& arguments, const Scratch& scratch) {
+  const Background program(arguments, scratch, "errors");
+  const auto said = [&] { return scratch.read("errors"); };
+  EXPECT_TRUE(becomes([&] { return said().find("at the rate so far\n") != std::string::npos || program.has_ended(); }));
+  return said();
+}
+
+constexpr const char* kForecast = "note: about \\d+ (h|min) \\d+ (min|s) left, at the rate so far\n";
+constexpr const char* kShort = "bench --seq_len 64 --num_heads 1 --emb_dim 32 --quick --threads 1 ";
+
+TEST(Forecast, BenchTellsOfManySamples) {
+  const Scratch scratch;
+  const std::string said = forecast_of(std::string(kShort) + "--impl reference --repeats 1000000", scratch);
+  EXPECT_TRUE(std::regex_match(said, std::regex(kForecast))) << said;
+}
+
+TEST(Forecast, BenchTellsOfCellsToComeByTheFirst) {
+  const Scratch scratch;
+  std::ofstream(scratch.path() / "cells") << "--seq_len 64\n--seq_len 16384\n";
+  const std::string said =
+      forecast_of("bench --batch_size 32 --impl reference --quick --threads 1 --repeats 2 --cells cells", scratch);
+  EXPECT_TRUE(std::regex_match(said, std::regex(kForecast))) << said;
+}
+
+TEST(Forecast, BenchTellsOfLaunchesByTheFirst) {
+  const Scratch scratch;
+  const std::string said = forecast_of(std::string(kShort) + "--repeats 2 --launches 1000", scratch);
+  EXPECT_TRUE(std::regex_search(said, std::regex(std::string(kForecast) + "(launch 2 of 1000\n|$)"))) << said;
+}
+
+TEST(Forecast, LmBenchTellsOfManySteps) {
+  const Scratch scratch;
+  const std::string said = forecast_of("lm bench --size tiny --quick --threads 1 --steps 1000000", scratch);
+  EXPECT_TRUE(std::regex_match(said, std::regex(kForecast))) << said;
+}
+
+TEST(Forecast, NothingIsSaidOfSeconds) {
+  const Scratch scratch;
+  EXPECT_EQ(run_program(std::string(kShort) + "--repeats 2", scratch).errors, "");
+  const Program program = run_program("lm bench --size tiny --context 8 --threads 1 --quick --steps 1", scratch);
+  EXPECT_EQ(program.errors.find("left"), std::string::npos) << program.errors;
+}
+
+}  // namespace
+}  // namespace strobe::test
