@@ -96,7 +96,7 @@ void MemoryRecorder::watch(Model& model) {
     Life life = life_of(copies.at);
     life.category = Category::parameters;
     life.from = -1;
-    tenants_.emplace_back(copies.at, Tenant{timeline_.tensors.size(), Phase::update});
+    tenants_[copies.at] = {timeline_.tensors.size(), Phase::update};
     timeline_.tensors.push_back(std::move(life));
   }
 }
@@ -104,10 +104,11 @@ void MemoryRecorder::watch(Model& model) {
 void MemoryRecorder::on(const AllocationEvent& event) {
   const int now = static_cast<int>(timeline_.operations.size()) - 1;
   if (event.kind == AllocationEvent::Kind::free) {
-    for (std::size_t i = 0; i < pointers_.size(); ++i) {
-      if (pointers_[i] != event.pointer) continue;
-      Life& life = timeline_.allocations[i];
-      pointers_[i] = nullptr;
+    std::size_t end = pointers_.size();  // from there: the last one is mostly the first to go
+    while (end > 0 && pointers_[end - 1] != event.pointer) --end;
+    for (; end > 0 && pointers_[end - 1] == event.pointer; --end) {  // two, of a workspace with attention's share
+      Life& life = timeline_.allocations[end - 1];
+      pointers_[end - 1] = nullptr;
       life.to = now;
       of(held_, life.category) -= life.bytes;
       top_ -= life.bytes;
@@ -130,32 +131,27 @@ void MemoryRecorder::on(const AllocationEvent& event) {
 // --- operations ------------------------------------------------------------------------------------------------------
 
 Life MemoryRecorder::life_of(std::size_t tensor) const {
-  for (const Activation& one : model_->plan().table) {
-    if (one.first == tensor) return {one.name, Category::passing, one.bytes(), tensor, 0, 0, name_of(one.dtype)};
-  }
-  return {};
+  const std::vector<Activation>& table = model_->plan().table;  // in the order of their places
+  const auto one = std::lower_bound(table.begin(), table.end(), tensor,
+                                    [](const Activation& a, std::size_t place) { return a.first < place; });
+  if (one == table.end() || one->first != tensor) return {};
+  return {one->name, Category::passing, one->bytes(), tensor, 0, 0, name_of(one->dtype)};
 }
 
 void MemoryRecorder::begin_life(std::size_t key, Life life, Phase phase) {
   const int now = static_cast<int>(timeline_.operations.size()) - 1;
   life.from = life.to = now;
-  const Tenant tenant{timeline_.tensors.size(), phase};
+  tenants_[key] = {timeline_.tensors.size(), phase};
   timeline_.tensors.push_back(std::move(life));
-  const auto found = std::find_if(tenants_.begin(), tenants_.end(), [&](const auto& one) { return one.first == key; });
-  if (found == tenants_.end()) {
-    tenants_.emplace_back(key, tenant);
-  } else {
-    found->second = tenant;
-  }
 }
 
 void MemoryRecorder::read(std::size_t tensor, Phase phase) {
-  for (const auto& [key, tenant] : tenants_) {
-    if (key != tensor) continue;
-    Life& life = timeline_.tensors[tenant.life];
-    life.to = static_cast<int>(timeline_.operations.size()) - 1;
-    if (tenant.written == Phase::forward && phase == Phase::backward) life.category = Category::saved;
-  }
+  const auto found = tenants_.find(tensor);
+  if (found == tenants_.end()) return;
+  const Tenant& tenant = found->second;
+  Life& life = timeline_.tensors[tenant.life];
+  life.to = static_cast<int>(timeline_.operations.size()) - 1;
+  if (tenant.written == Phase::forward && phase == Phase::backward) life.category = Category::saved;
 }
 
 void MemoryRecorder::write(const TensorUse& use, Phase phase) {
@@ -203,14 +199,27 @@ MemoryTimeline MemoryRecorder::finish() {
     if (pointers_[i]) life.to = last;
     life.type = type_of(life.name, model_->dtype());
   }
-  for (const Life& life : timeline_.tensors) {
-    for (int at = std::max(0, life.from); at <= life.to; ++at) {
-      ByCategory& moment = timeline_.moments[static_cast<std::size_t>(at)];
-      of(moment, Category::idle) -= life.bytes;
-      of(moment, life.category) += life.bytes;
-    }
-  }
+  add_tensors_to_moments();
   return std::move(timeline_);
+}
+
+// In time that grows with lives and operations, not with their product.
+void MemoryRecorder::add_tensors_to_moments() {
+  std::vector<ByCategory> begun(timeline_.moments.size()), ended(timeline_.moments.size() + 1);  // bytes
+  for (const Life& life : timeline_.tensors) {
+    if (life.to < 0) continue;
+    of(begun[static_cast<std::size_t>(std::max(0, life.from))], life.category) += life.bytes;
+    of(ended[static_cast<std::size_t>(life.to) + 1], life.category) += life.bytes;
+  }
+  ByCategory living{};
+  for (std::size_t at = 0; at < timeline_.moments.size(); ++at) {
+    ByCategory& moment = timeline_.moments[at];
+    for (std::size_t i = 0; i < kCategories; ++i) {
+      living[i] += begun[at][i] - ended[at][i];
+      moment[i] += living[i];
+    }
+    of(moment, Category::idle) -= sum_of(living);
+  }
 }
 
 }  // namespace strobe::lm

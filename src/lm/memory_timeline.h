@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "device/allocation_counter.h"
@@ -71,12 +72,13 @@ class MemoryRecorder : public Recorder {
   void read(std::size_t tensor, Phase phase);
   void write(const TensorUse& use, Phase phase);
   Life life_of(std::size_t tensor) const;
+  void add_tensors_to_moments();
 
   AllocationCounter& counter_;
   Model* model_ = nullptr;
   MemoryTimeline timeline_;
-  std::vector<const void*> pointers_;                    // of the allocations; null where freed
-  std::vector<std::pair<std::size_t, Tenant>> tenants_;  // by tensor's offset, or beyond all by parameter
+  std::vector<const void*> pointers_;                // of the allocations; null where freed
+  std::unordered_map<std::size_t, Tenant> tenants_;  // by tensor's offset, or beyond all by parameter
   ByCategory held_{};
   std::size_t top_ = 0;  // bytes held: where the next allocation is drawn
 };

@@ -68,6 +68,25 @@ TEST(MemoryBench, CategoriesAreThoseOfTheModel) {
   }
 }
 
+TEST(MemoryBench, MomentsHoldTheTensorsThatLiveThen) {
+  for (const GradientMemory memory : {GradientMemory::shared, GradientMemory::over_copies}) {
+    BenchCase one = small_case(Precision::bf16, BenchPass::step);
+    one.gradients = memory;
+    const MemoryTimeline timeline = measure_memory(one).timeline;
+    for (std::size_t at = 0; at < timeline.moments.size(); ++at) {
+      ByCategory living{};
+      for (const Life& life : timeline.tensors) {
+        if (life.from <= static_cast<int>(at) && static_cast<int>(at) <= life.to) {
+          living[static_cast<std::size_t>(life.category)] += life.bytes;
+        }
+      }
+      for (const Category category : {Category::gradients, Category::saved, Category::passing}) {
+        EXPECT_EQ(in(timeline.moments[at], category), in(living, category)) << timeline.operations[at];
+      }
+    }
+  }
+}
+
 // A part's copies are there until the backward has read them, and make room for gradients.
 TEST(MemoryBench, GradientsOverCopiesTakeTheirPlace) {
   BenchCase one = small_case(Precision::bf16, BenchPass::step);
