@@ -91,10 +91,11 @@ void add_lm_cell_options(OptionTable& table, LmBenchOptions& options) {
              parse_list(flag, value, [](auto of, auto name) { return parse_word(of, name, lm::size_names()); });
        }});
   table.add(make_arch_option(options.shape.architecture, "default: each size's own"));
-  table.add({.name = "context",
-             .placeholder = "N[,N]",
-             .help = "tokens of a sequence; default: the size's own, 512 but for tiny",
-             .apply = [&](auto flag, auto value) { options.contexts = parse_integers(flag, value, 1, 1 << 20); }});
+  table.add(
+      {.name = "context",
+       .placeholder = "N[,N]",
+       .help = "tokens of a sequence; default: the size's own, 512 but for tiny",
+       .apply = [&](auto flag, auto value) { options.contexts = parse_integers(flag, value, 1, lm::kMostOfShape); }});
   add_dimension_options(table, options.shape, "the size's own");
   table.add(
       {.name = "batch", .placeholder = "N[,N]", .help = "sequences; default 4", .apply = [&](auto flag, auto value) {

@@ -8,15 +8,13 @@
 namespace strobe::cli {
 namespace {
 
-constexpr std::int64_t kMostSizeOfShape = std::int64_t{1} << 20;
-
 Option number_option(const char* name, std::vector<std::string> aliases, std::string help,
-                     std::optional<std::int64_t>& target) {
+                     std::optional<std::int64_t>& target, std::int64_t most = lm::kMostOfShape) {
   return {.name = name,
           .aliases = std::move(aliases),
           .placeholder = "N",
           .help = std::move(help),
-          .apply = [&target](auto flag, auto value) { target = parse_integer(flag, value, 1, kMostSizeOfShape); }};
+          .apply = [&target, most](auto flag, auto value) { target = parse_integer(flag, value, 1, most); }};
 }
 
 }  // namespace
@@ -44,7 +42,7 @@ void add_shape_options(OptionTable& table, ShapeFlags& flags, const char* defaul
 void add_dimension_options(OptionTable& table, ShapeFlags& flags, const char* default_vocabulary) {
   table.add(number_option("d-model", {}, "width of the residual stream", flags.d_model));
   table.add(number_option("d-ff", {}, "width of the feed-forward layer", flags.d_ff));
-  table.add(number_option("layers", {"num-layers"}, "blocks", flags.layers));
+  table.add(number_option("layers", {"num-layers"}, "blocks", flags.layers, lm::kMostLayers));
   table.add(number_option("heads", {"num-heads"}, "heads of attention; they divide the width", flags.heads));
   table.add(number_option("vocabulary", {"vocab-size"},
                           fmt::format("tokens that the model knows; default: {}", default_vocabulary),

@@ -15,8 +15,7 @@ struct NamedShape {
   ModelShape shape;
 };
 
-constexpr std::int64_t kMost = std::int64_t{1} << 20;  // of every size, so that counts of parameters fit 63 bits
-constexpr std::int64_t kMostLayers = 100'000, kMostHeadDim = 256;
+constexpr std::int64_t kMostHeadDim = 256;
 
 const std::array<NamedShape, 7>& sizes() {
   static const std::array<NamedShape, 7> table{{
@@ -66,9 +65,9 @@ void check(const ModelShape& shape) {
   const struct {
     const char* name;
     std::int64_t value, most;
-  } limits[] = {{"d_model", shape.d_model, kMost},       {"d_ff", shape.d_ff, kMost},
-                {"layers", shape.layers, kMostLayers},   {"heads", shape.heads, kMost},
-                {"vocabulary", shape.vocabulary, kMost}, {"context", shape.context, kMost}};
+  } limits[] = {{"d_model", shape.d_model, kMostOfShape},       {"d_ff", shape.d_ff, kMostOfShape},
+                {"layers", shape.layers, kMostLayers},          {"heads", shape.heads, kMostOfShape},
+                {"vocabulary", shape.vocabulary, kMostOfShape}, {"context", shape.context, kMostOfShape}};
   for (const auto& [name, value, most] : limits) {
     if (value < 1 || value > most) {
       fail(ErrorCode::invalid_argument, "lm: {} {}; valid: 1 to {}", name, value, most);

@@ -11,6 +11,9 @@
 
 namespace strobe::lm {
 
+// Of every number of a shape, but of layers; with these, counts of parameters fit 63 bits.
+inline constexpr std::int64_t kMostOfShape = std::int64_t{1} << 20, kMostLayers = 100'000;
+
 struct ModelShape {
   std::int64_t d_model = 0, d_ff = 0, layers = 0, heads = 0;
   std::int64_t vocabulary = 10'000;

@@ -159,7 +159,8 @@ TEST(LmBench, RefusesShapesThatNoModelHas) {
     refused("--heads 3", "lm: 3 heads do not divide d_model 128");
     refused("--d-model 130 --heads 130",
             "lm: d_model 130 over 130 heads is a head dimension of 1; valid: even, up to 256");
-    refused("--layers 100001", "lm: layers 100001; valid: 1 to 100000");
+    refused("--layers 100001", "--layers 100001: not a whole number in the valid range 1..100000");
+    refused("--layers 1048577", "--layers 1048577: not a whole number in the valid range 1..100000");
     refused("--vocabulary 0", "--vocabulary 0: not a whole number in the valid range 1..1048576");
   }
 }
