@@ -105,11 +105,10 @@ int run_launch(Arguments arguments) {
   std::vector<std::string_view> flags;
   std::vector<std::string> words;
   std::size_t i = 0;
-  for (; i < arguments.size() && arguments[i] != "--"; ++i)
-    flags.push_back(arguments[i] == "-n" ? "--ranks" : arguments[i]);
+  for (; i < arguments.size() && arguments[i] != "--"; ++i) flags.push_back(arguments[i]);
   const bool is_apart = i < arguments.size();
   for (++i; i < arguments.size(); ++i) words.emplace_back(arguments[i]);
-  if (!is_apart && flags.size() > 2 && flags[0] == "--ranks" && !flags[2].starts_with("-")) {
+  if (!is_apart && flags.size() > 2 && (flags[0] == "-n" || flags[0] == "--ranks") && !flags[2].starts_with("-")) {
     fail(ErrorCode::invalid_argument, "launch: -- is missing before {}: strobe launch -n N -- COMMAND",
          printable(flags[2]));
   }

@@ -83,41 +83,47 @@ void OptionTable::refuse_unknown(std::string_view flag) const {
 }
 
 OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> arguments, Again again) const {
-  std::vector<std::pair<const Option*, std::string_view>> given;
-  const auto apply = [&](const Option& option, std::string_view value) {
-    const std::string shown = "--" + option.name;
-    for (const auto& [other, before] : given) {
-      if (other != &option || again == Again::replaces) continue;
-      const std::string values = before.empty() && value.empty()
-                                     ? ""
-                                     : fmt::format(", with {} and {}", printable_value(before), printable_value(value));
-      fail(ErrorCode::invalid_argument, "{}: given twice{}; valid: once", shown, values);
+  struct Given {
+    const Option* option;
+    std::string_view shown, value;
+  };
+  std::vector<Given> given;
+  const auto apply = [&](const Option& option, std::string_view shown, std::string_view value) {
+    for (const Given& before : given) {
+      if (before.option != &option || again == Again::replaces) continue;
+      const std::string values =
+          before.value.empty() && value.empty()
+              ? ""
+              : fmt::format(", with {} and {}", printable_value(before.value), printable_value(value));
+      fail(ErrorCode::invalid_argument, "{}{}: given twice{}; valid: once", shown,
+           before.shown == shown ? "" : fmt::format(", the same as {}", before.shown), values);
     }
-    given.emplace_back(&option, value);
+    given.push_back({&option, shown, value});
     option.apply(shown, value);
   };
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string_view word = arguments[i];
     if (word == "-h" || word == "--help") return Outcome::help;
-    if (take_word_ && !word.starts_with("--")) {
+    const bool is_short = word.size() == 2 && word[0] == '-' && find(word.substr(1));
+    if (take_word_ && !word.starts_with("--") && !is_short) {
       take_word_(word);
       continue;
     }
-    if (!word.starts_with("--") || word.size() == 2) {
+    if (!is_short && (!word.starts_with("--") || word.size() == 2)) {
       fail(ErrorCode::invalid_argument, "\"{}\": not a flag; flags start with -- (see --help)", printable(word));
     }
     const std::size_t equals = word.find('=');
     const bool has_equals = equals != std::string_view::npos;
-    const std::string_view flag = word.substr(2, has_equals ? equals - 2 : std::string_view::npos);
+    const std::string_view shown = word.substr(0, equals);  // errors name the flag as it was written
+    const std::string_view flag = shown.substr(is_short ? 1 : 2);
     const Option* option = find(flag);
     if (!option) refuse_unknown(flag);
-    const std::string shown = "--" + option->name;
     if (has_equals) {
       if (option->takes == Takes::nothing) {
         fail(ErrorCode::invalid_argument, "{}: takes no value, but \"{}\" was given", shown,
              printable(word.substr(equals + 1)));
       }
-      apply(*option, word.substr(equals + 1));
+      apply(*option, shown, word.substr(equals + 1));
       continue;
     }
     const bool has_next = i + 1 < arguments.size();
@@ -131,7 +137,7 @@ OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> argume
     if (takes_next && !has_next) {
       fail(ErrorCode::invalid_argument, "{}: needs a value ({})", shown, option->placeholder);
     }
-    apply(*option, takes_next ? arguments[++i] : std::string_view());
+    apply(*option, shown, takes_next ? arguments[++i] : std::string_view());
   }
   return Outcome::run;
 }

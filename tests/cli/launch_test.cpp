@@ -192,7 +192,10 @@ TEST_F(Launch, RefusesBadInput) {
   refused("-n 2", "launch: no command given: strobe launch -n N -- COMMAND");
   refused("-n 2 lm bench", "launch: -- is missing before lm: strobe launch -n N -- COMMAND");
   refused("-- comm", "launch: how many ranks? valid: -n 1 to -n 1024");
-  refused("-n two -- env", "--ranks two: not a whole number in the valid range 1..1024");
+  refused("-n 0 -- env", "-n 0: not a whole number in the valid range 1..1024");
+  refused("-n", "-n: needs a value (N)");
+  refused("-n 2 --ranks 3 -- env", "--ranks, the same as -n: given twice, with 2 and 3; valid: once");
+  refused("--ranks two -- env", "--ranks two: not a whole number in the valid range 1..1024");
   refused("-n 2 -- env", "launch: this process is rank 0 of a job of Open MPI already",
           "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2");
 }
