@@ -18,6 +18,10 @@ using lm::Category;
 
 constexpr std::size_t kLargest = 6;  // told of each row
 
+// Short ones, for tables.
+constexpr const char* kCategoryTitles[lm::kCategories] = {"parameters", "gradients", "optimizer", "saved", "passing",
+                                                          "scores",     "workspace", "data",      "idle"};
+
 std::string mib(std::size_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20)); }
 
 const char* name_of_pass(const MemoryRow& row) {
@@ -66,7 +70,7 @@ std::vector<Group> largest(const lm::MemoryTimeline& timeline) {
 
 std::string largest_text(const MemoryRow& row) {
   TextTable table;
-  table.add_column("largest of " + title_of(row), TextTable::Align::left);
+  table.add_column("tensor", TextTable::Align::left);
   table.add_column("MiB");
   table.add_column("times");
   table.add_column("type", TextTable::Align::left);
@@ -75,10 +79,10 @@ std::string largest_text(const MemoryRow& row) {
   for (const Group& group : largest(row.figures->timeline)) {
     const std::string& type = group.first.type;
     table.add_row({of_any_layer(group.first.name), mib(group.first.bytes), std::to_string(group.count),
-                   type.empty() ? "-" : type, name_of(group.first.category),
+                   type.empty() ? "-" : type, kCategoryTitles[static_cast<std::size_t>(group.first.category)],
                    of_any_layer(operation_of(row.figures->timeline, group.first.from))});
   }
-  return "\n" + table.text();
+  return "\nlargest of " + title_of(row) + "\n" + table.text();
 }
 
 Json by_category_json(const lm::ByCategory& bytes) {
@@ -146,6 +150,35 @@ const MemoryRow* same_without_recompute(const MemoryRow& row, const std::vector<
   return nullptr;
 }
 
+// Of a table with a row for each pass.
+void add_row_columns(TextTable& table) {
+  table.add_column("size", TextTable::Align::left);
+  table.add_column("context");
+  for (const char* title : {"precision", "recompute", "pass"}) table.add_column(title, TextTable::Align::left);
+}
+
+std::vector<std::string> row_columns(const MemoryRow& row) {
+  const lm::BenchCase& one = row.cell.one;
+  return {model_text(row.cell), std::to_string(one.shape.context), name_of(one.precision), name_of(one.recompute),
+          name_of_pass(row)};
+}
+
+// What the peak is made of, in MiB.
+std::string category_table(const std::vector<MemoryRow>& rows) {
+  TextTable table;
+  add_row_columns(table);
+  for (const char* title : kCategoryTitles) table.add_column(title);
+  for (const MemoryRow& row : rows) {
+    if (!row.figures) continue;
+    std::vector<std::string> cells = row_columns(row);
+    for (const std::size_t bytes : at_peak(row.figures->timeline)) cells.push_back(mib(bytes));
+    table.add_row(std::move(cells));
+  }
+  if (table.empty()) return "";
+  return "\n" + table.text() +
+         "MiB at the peak; idle: of the run of activations and gradients, where no tensor lives then\n";
+}
+
 std::optional<std::size_t> of_timeline(const MemoryRow& row, std::size_t (lm::MemoryTimeline::*figure)() const) {
   if (!row.figures) return {};
   return (row.figures->timeline.*figure)();
@@ -155,26 +188,18 @@ std::optional<std::size_t> of_timeline(const MemoryRow& row, std::size_t (lm::Me
 
 std::string memory_tables(const std::vector<MemoryRow>& rows) {
   TextTable table;
-  table.add_column("size", TextTable::Align::left);
-  table.add_column("context");
-  for (const char* title : {"precision", "recompute", "pass"}) table.add_column(title, TextTable::Align::left);
-  for (const char* title : {"parameters", "gradients", "optimizer", "saved", "passing", "scores", "workspace", "data",
-                            "idle", "peak MiB", "predicted", "driver", "in use", "residual"}) {
-    table.add_column(title);
-  }
+  add_row_columns(table);
+  for (const char* title : {"peak MiB", "predicted", "driver", "in use", "residual"}) table.add_column(title);
   std::string notes, details;
   for (const MemoryRow& row : rows) {
-    const lm::BenchCase& one = row.cell.one;
-    std::vector<std::string> cells = {model_text(row.cell), std::to_string(one.shape.context), name_of(one.precision),
-                                      name_of(one.recompute), name_of_pass(row)};
+    std::vector<std::string> cells = row_columns(row);
     if (row.figures) {
       const lm::MemoryTimeline& timeline = row.figures->timeline;
-      for (const std::size_t bytes : at_peak(timeline)) cells.push_back(mib(bytes));
       cells.push_back(mib(timeline.peak()));
       cells.push_back(mib(row.figures->predicted));
       cells.push_back(row.figures->driver ? mib(*row.figures->driver) : "-");
       cells.push_back(mib(timeline.most_in_use()));
-      cells.push_back(mib(lm::residual_bytes(one)));
+      cells.push_back(mib(lm::residual_bytes(row.cell.one)));
       details += largest_text(row);
     } else {
       cells.emplace_back("oom");
@@ -183,9 +208,8 @@ std::string memory_tables(const std::vector<MemoryRow>& rows) {
     table.add_row(std::move(cells));
   }
   return table.text() + notes +
-         "idle: of the run of activations and gradients, where no tensor lives at the peak; in use: most at any moment "
-         "without it; residual: one tensor of the residual stream\n" +
-         details;
+         "in use: most at any moment, without what is idle; residual: one tensor of the residual stream\n" +
+         category_table(rows) + details;
 }
 
 std::string recompute_table(const std::vector<MemoryRow>& rows) {

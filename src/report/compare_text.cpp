@@ -1,6 +1,9 @@
 // A comparison as a table for a terminal and as Markdown for a pull request.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "core/printable.h"
 #include "core/text_table.h"
 #include "report/compare.h"
@@ -25,6 +28,21 @@ std::string summary_line(const Comparison& comparison) {
 const std::vector<std::string> kTitles = {"cell",          "pass",     "A ms",         "B ms",   "B / A",
                                           "95 % interval", "launches", "memory B / A", "verdict"};
 constexpr std::size_t kTextColumns = 2;  // the first ones; numbers follow
+constexpr std::size_t kLaunches = 6, kMemory = 7;
+
+// ", 5 launches each", or the fewest and the most of a cell; "" where nothing was compared.
+std::string launches_text(const Comparison& comparison) {
+  std::size_t fewest = std::numeric_limits<std::size_t>::max(), most = 0;
+  for (const CellComparison& cell : comparison.cells) {
+    for (const PassComparison& one : cell.passes) {
+      fewest = std::min(fewest, one.ratio.launches);
+      most = std::max(most, one.ratio.launches);
+    }
+  }
+  if (most == 0) return "";
+  return fmt::format(", {}{} launch{} each", fewest < most ? fmt::format("{} to ", fewest) : "", most,
+                     most == 1 ? "" : "es");
+}
 
 std::vector<std::vector<std::string>> table_rows(const Comparison& comparison) {
   std::vector<std::vector<std::string>> rows;
@@ -68,14 +86,18 @@ std::vector<std::string> remarks(const Comparison& comparison) {
 std::string comparison_table(const Comparison& comparison) {
   TextTable table;
   for (std::size_t i = 0; i < kTitles.size(); ++i) {
+    if (i == kLaunches) continue;  // the last line has them: a terminal is narrow
     const bool text = i < kTextColumns || i + 1 == kTitles.size();
-    table.add_column(kTitles[i], text ? TextTable::Align::left : TextTable::Align::right);
+    table.add_column(i == kMemory ? "of memory" : kTitles[i], text ? TextTable::Align::left : TextTable::Align::right);
   }
-  for (std::vector<std::string>& row : table_rows(comparison)) table.add_row(std::move(row));
+  for (std::vector<std::string>& row : table_rows(comparison)) {
+    row.erase(row.begin() + kLaunches);
+    table.add_row(std::move(row));
+  }
   std::string text = fmt::format("A: {}\nB: {}\n{}", printable(comparison.name_a, std::string_view::npos),
                                  printable(comparison.name_b, std::string_view::npos), table.text());
   for (const std::string& remark : remarks(comparison)) text += "note: " + remark + "\n";
-  return text + summary_line(comparison) + "\n";
+  return text + summary_line(comparison) + launches_text(comparison) + "\n";
 }
 
 std::string comparison_markdown(const Comparison& comparison) {

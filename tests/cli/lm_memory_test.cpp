@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <sstream>
 
 #include "cli/run_program.h"
 #include "core/json.h"
@@ -15,6 +16,10 @@ TEST(LmMemory, EveryCellHasAForwardAndAStepWhoseCategoriesAddUp) {
       "lm memory --size tiny --context 8,16 --batch 1 --threads 1 --precision fp32,bf16 --svg a.svg", scratch);
   EXPECT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.output.find("layers.*.feed_forward.w1w3"), std::string::npos) << program.output;
+  EXPECT_NE(program.output.find("pass     peak MiB  predicted  driver  in use  residual\n"), std::string::npos);
+  EXPECT_NE(program.output.find("parameters  gradients  optimizer  saved  passing"), std::string::npos);
+  std::istringstream lines(program.output);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 140u) << line;
   const Json document = Json::parse(scratch.read("lm_memory_result.json"));
   const auto& rows = document.at("rows").as_array();
   ASSERT_EQ(rows.size(), 8u);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "report/rows.h"
 #include "strobe/error.h"
 
@@ -53,6 +55,18 @@ TEST(Compare, SaysWhatHasNoPartnerWhatFailedAndWhatWeakensIt) {
                            "only 1 launch of some cells; one launch proves no difference", "threshold 5 %"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
+}
+
+TEST(Compare, ATerminalOf140ColumnsHasRoomForTheTable) {
+  const test::RowText one{
+      .implementation = "torch-sdpa", .batch = 16, .seq = 16384, .heads = 32, .emb = 4096, .causal = true};
+  const Side a = side("a", joined(launches(one, 1.5), launches({}, 1.5, 2)));
+  const std::string text = comparison_table(compare(a, a, 0.05));
+  const std::size_t begin = text.find("cell "), end = text.find("note: ");
+  std::istringstream lines(text.substr(begin, end - begin));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 140u) << line;
+  EXPECT_NE(text.find("  95 % interval  of memory  verdict\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("; threshold 5 %, 2 to 5 launches each\n"), std::string::npos) << text;
 }
 
 TEST(Compare, ATerminalGetsNoControlBytesOfAFile) {
