@@ -47,7 +47,7 @@ bool guarded(Row& row, Body&& body) {
   return false;
 }
 
-std::string bytes_text(std::int64_t bytes) { return fmt::format("{:.1f} MB", static_cast<double>(bytes) / (1 << 20)); }
+std::string bytes_text(std::int64_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20)); }
 
 void refuse_what_does_not_fit(const Case& one, Implementation& implementation, Row& row, const RunOptions& options) {
   row.predicted_bytes = implementation.predicted_bytes(one);

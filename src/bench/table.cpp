@@ -35,7 +35,7 @@ std::string milliseconds(double seconds) {
   return fmt::format("{:.{}f}", ms, ms < 1 ? 4 : ms < 100 ? 2 : 1);
 }
 
-std::string megabytes(const std::optional<std::int64_t>& bytes) {
+std::string mebibytes(const std::optional<std::int64_t>& bytes) {
   return bytes ? fmt::format("{:.1f}", static_cast<double>(*bytes) / (1 << 20)) : "-";
 }
 
@@ -58,8 +58,8 @@ std::string rows_table(std::span<const Row> rows, const Ceilings& ceilings) {
   table.add_column("backward ms");
   table.add_column("min");
   table.add_column(unit);
-  table.add_column("memory MB");
-  table.add_column("kept MB");
+  table.add_column("memory MiB");
+  table.add_column("kept MiB");
   table.add_column(reference ? "x " + reference->implementation : "ratio");
   table.add_column("of product rate");
   table.add_column("kernel", TextTable::Align::left);
@@ -81,8 +81,8 @@ std::string rows_table(std::span<const Row> rows, const Ceilings& ceilings) {
       ratios.push_back(quotient(median_of(*reference, region), median, 1, "{:.2f}"));
       shares.push_back(quotient(rate, ceilings.product(row.one.dtype), 100, "{:.0f} %"));
     }
-    cells.push_back(megabytes(row.peak_bytes));
-    cells.push_back(megabytes(row.kept_bytes));
+    cells.push_back(mebibytes(row.peak_bytes));
+    cells.push_back(mebibytes(row.kept_bytes));
     cells.push_back(fmt::format("{}", fmt::join(ratios, " / ")));
     cells.push_back(fmt::format("{}", fmt::join(shares, " / ")));
     cells.push_back(row.configuration.empty() ? row.kernel : row.configuration);

@@ -33,7 +33,7 @@ std::string help_on_flags(const OptionTable& table) {
   return shown.help();
 }
 
-std::string megabytes(std::int64_t bytes) {
+std::string mebibytes(std::int64_t bytes) {
   const double value = static_cast<double>(bytes) / (1 << 20);
   const bool whole = bytes % (1 << 20) == 0;
   return fmt::format("{:.{}f}", value, whole || value >= 100 ? 0 : value >= 1 ? 1 : 3);
@@ -47,7 +47,7 @@ std::string verdicts_text(const bench::Case& one, Pass pass) {
   TextTable table;
   table.add_column(pass == Pass::forward ? "forward" : "backward", TextTable::Align::left);
   table.add_column("verdict", TextTable::Align::left);
-  table.add_column("workspace MB");
+  table.add_column("workspace MiB");
   table.add_column("configuration", TextTable::Align::left);
   const Attention attention = bench::attention_of(one);
   for (const Verdict& verdict : explain(attention, pass, bench::execution_of(one))) {
@@ -56,7 +56,7 @@ std::string verdicts_text(const bench::Case& one, Pass pass) {
                    verdict.chosen ? "chosen"
                    : fine         ? "supported"
                                   : "refuses: " + verdict.refusal,
-                   fine ? megabytes(static_cast<std::int64_t>(verdict.workspace_bytes)) : "-", verdict.configuration});
+                   fine ? mebibytes(static_cast<std::int64_t>(verdict.workspace_bytes)) : "-", verdict.configuration});
   }
   return table.text();
 }
@@ -69,7 +69,7 @@ std::int64_t least_traffic(const bench::Case& one, Pass pass) {
 
 std::string work_text(const bench::Case& one, const bench::Ceilings& ceilings) {
   TextTable table;
-  for (const char* title : {"pass", "nominal work", "least traffic MB", "FLOP/byte", "best time ms", "bound by"}) {
+  for (const char* title : {"pass", "nominal work", "least traffic MiB", "FLOP/byte", "best time ms", "bound by"}) {
     table.add_column(title, TextTable::Align::left);
   }
   for (const Pass pass : {Pass::forward, Pass::backward}) {
@@ -86,7 +86,7 @@ std::string work_text(const bench::Case& one, const bench::Ceilings& ceilings) {
       bound = compute >= memory ? fmt::format("fastest {} product, {:.0f} GFLOP/s", name_of(one.dtype), *rate * 1e-9)
                                 : fmt::format("copy, {:.1f} GB/s", *ceilings.copy * 1e-9);
     }
-    table.add_row({is_forward ? "forward" : "backward", flops_text(flops), megabytes(static_cast<std::int64_t>(bytes)),
+    table.add_row({is_forward ? "forward" : "backward", flops_text(flops), mebibytes(static_cast<std::int64_t>(bytes)),
                    bytes > 0 ? fmt::format("{:.0f}", flops / bytes) : "-", time, bound});
   }
   return table.text();
@@ -95,7 +95,7 @@ std::string work_text(const bench::Case& one, const bench::Ceilings& ceilings) {
 std::string items_text(const std::vector<bench::MemoryItem>& items) {
   std::string text;
   for (const bench::MemoryItem& item : items) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : " + ", item.name, megabytes(item.bytes));
+    text += fmt::format("{}{} {}", text.empty() ? "" : " + ", item.name, mebibytes(item.bytes));
   }
   return text;
 }
@@ -107,14 +107,14 @@ std::string memory_text(const bench::Case& one) {
   }
   models.push_back(bench::predict_plain(one));
   TextTable table;
-  table.add_column("memory, MB", TextTable::Align::left);
+  table.add_column("memory, MiB", TextTable::Align::left);
   table.add_column("total");
   table.add_column("items", TextTable::Align::left);
   std::string notes;
   for (const bench::MemoryModel& model : models) {
-    table.add_row({model.implementation + " forward", megabytes(model.forward_bytes()), items_text(model.forward)});
+    table.add_row({model.implementation + " forward", mebibytes(model.forward_bytes()), items_text(model.forward)});
     if (has_backward(one.passes)) {
-      table.add_row({model.implementation + " backward extra", megabytes(model.backward_bytes()),
+      table.add_row({model.implementation + " backward extra", mebibytes(model.backward_bytes()),
                      items_text(model.backward_extra)});
     }
     if (!model.note.empty()) notes += fmt::format("{}: {}\n", model.implementation, model.note);

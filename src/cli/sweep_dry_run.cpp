@@ -56,7 +56,7 @@ std::string dry_run_text(const SweepPlan& plan,
   table.add_column("implementation", TextTable::Align::left);
   table.add_column("call ms");
   table.add_column("cell s");
-  table.add_column("memory MB");
+  table.add_column("memory MiB");
   table.add_column("note", TextTable::Align::left);
   ProductRates rates(plan.how.quick);
   const StoppingRule& rule = plan.how.run.rule;

@@ -31,7 +31,7 @@ std::string row_text(const Json& row, const bench::Problem& problem) {
   if (status != "ok") return text + row.at("reason").as_string();
   text += fmt::format("forward {}, backward {}", milliseconds(row, "forward"), milliseconds(row, "backward"));
   const Json& memory = row.at("peak_memory_usage(MB)");
-  return memory.is_null() ? text : text + fmt::format(", {:.1f} MB", memory.as_number());
+  return memory.is_null() ? text : text + fmt::format(", {:.1f} MiB", memory.as_number());
 }
 
 SweepProgress::SweepProgress(std::size_t total, const std::vector<bench::Problem>& left, const StoppingRule& rule)

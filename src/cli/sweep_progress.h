@@ -35,7 +35,7 @@ class SweepProgress {
   const bench::Problem* problem_ = nullptr;
 };
 
-// "ok flash2 batch 1, ...: forward 1.2 ms, backward 3.4 ms, 5.6 MB"
+// "ok flash2 batch 1, ...: forward 1.2 ms, backward 3.4 ms, 5.6 MiB"
 std::string row_text(const Json& row, const bench::Problem& problem);
 
 }  // namespace strobe::cli

@@ -171,7 +171,7 @@ TEST(Standard, MemoryGrowsWithTheScores) {
   EXPECT_LT(bytes(Pass::forward), scores + 4u * 4u * 4096u * 65u);
   EXPECT_GT(bytes(Pass::backward), 2 * scores);
   const Problem problem = validate_query(attention, Pass::forward, {});
-  EXPECT_EQ(kStandardCpu.configuration(problem), "OpenBLAS sgemm, scores of one head materialised: 32.0 MB");
+  EXPECT_EQ(kStandardCpu.configuration(problem), "OpenBLAS sgemm, scores of one head materialised: 32.0 MiB");
 }
 
 TEST(Standard, RefusesWhatBlasCannotCount) {

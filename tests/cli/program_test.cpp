@@ -63,7 +63,7 @@ TEST(Bench, SeveralAreAListInTheOrderOfTheFlag) {
   EXPECT_EQ(json.as_array()[0].at("implementation").as_string(), "reference");
   EXPECT_EQ(json.as_array()[1].at("implementation").as_string(), "standard");
   EXPECT_EQ(json.as_array()[2].at("implementation").as_string(), "flash2");
-  for (const char* title : {"implementation", "forward ms", "GFLOP/s", "backward ms", "memory MB", "kernel"}) {
+  for (const char* title : {"implementation", "forward ms", "GFLOP/s", "backward ms", "memory MiB", "kernel"}) {
     EXPECT_NE(program.output.find(title), std::string::npos) << title;
   }
 }

@@ -355,7 +355,7 @@ std::string refusal(const Problem& problem) {
 
 std::string configuration(const Problem& problem) {
   const double bytes = 4.0 * static_cast<double>(problem.max_q) * static_cast<double>(problem.max_k);
-  return fmt::format("OpenBLAS sgemm, scores of one head materialised: {:.1f} MB", bytes / (1 << 20));
+  return fmt::format("OpenBLAS sgemm, scores of one head materialised: {:.1f} MiB", bytes / (1 << 20));
 }
 
 }  // namespace
