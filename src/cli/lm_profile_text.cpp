@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/counted.h"
+#include "core/short_number.h"
 #include "core/text_table.h"
 #include "lm/profile_kernels.h"
 
@@ -54,7 +55,7 @@ std::string table_of(const char* title, const std::vector<lm::OperationSum>& sum
   for (const char* column : {"calls", "ms a step", "share %", "GFLOP/s", "GB/s"}) table.add_column(column);
   const double steps = steps_of(profile);
   for (const lm::OperationSum& sum : sums) {
-    table.add_row({sum.name, fmt::format("{:g}", sum.calls / steps), fmt::format("{:.3f}", 1e3 * sum.seconds / steps),
+    table.add_row({sum.name, count_text(sum.calls / steps), fmt::format("{:.3f}", 1e3 * sum.seconds / steps),
                    fmt::format("{:.1f}", 100 * sum.seconds / seconds_of(profile)),
                    rate(sum.flops, sum.seconds, "{:.1f}"), rate(sum.bytes, sum.seconds, "{:.2f}")});
   }
@@ -87,7 +88,7 @@ std::string kernel_table(const lm::Profile& profile) {
   double until_here = 0;
   for (const lm::KernelSum& sum : sums_by_kernel(profile)) {
     until_here += sum.seconds;
-    table.add_row({lm::short_kernel_name(sum.name), fmt::format("{:g}", sum.calls / steps_of(profile)),
+    table.add_row({lm::short_kernel_name(sum.name), count_text(sum.calls / steps_of(profile)),
                    fmt::format("{:.2f}", 1e6 * sum.seconds / sum.calls),
                    fmt::format("{:.3f}", 1e3 * sum.seconds / steps_of(profile)),
                    fmt::format("{:.1f}", 100 * sum.seconds / all), fmt::format("{:.1f}", 100 * until_here / all),
@@ -152,9 +153,9 @@ std::string attention_lines(const lm::Profile& profile) {
 std::string gpu_lines(const lm::Profile& profile) {
   const double ms = 1e3 / steps_of(profile);
   const double busy = ms * busy_seconds(profile), plain = 1e3 * profile.plain_seconds;
-  std::string text =
-      fmt::format("GPU: {:g} kernels and copies, {:.3f} ms in all, busy {:.3f} ms",
-                  static_cast<double>(profile.records.size()) / steps_of(profile), ms * record_seconds(profile), busy);
+  std::string text = fmt::format("GPU: {} kernels and copies, {:.3f} ms in all, busy {:.3f} ms",
+                                 count_text(static_cast<double>(profile.records.size()) / steps_of(profile)),
+                                 ms * record_seconds(profile), busy);
   if (outside_seconds(profile) > 0) {
     text += fmt::format(", {:.3f} ms of them outside of operations", ms * outside_seconds(profile));
   }

@@ -1,4 +1,4 @@
-// As many decimals as three digits need.
+// As many decimals as are needed.
 #include "core/short_number.h"
 
 #include <fmt/format.h>
@@ -13,5 +13,7 @@ std::string short_number(double value) {
   const int digits = static_cast<int>(std::floor(std::log10(std::fabs(value))));
   return fmt::format("{:.{}f}", value, std::clamp(2 - digits, 0, 9));
 }
+
+std::string count_text(double mean) { return fmt::format("{:.{}f}", mean, mean == std::floor(mean) ? 0 : 2); }
 
 }  // namespace strobe

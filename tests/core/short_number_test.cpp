@@ -1,4 +1,4 @@
-// core/short_number: three digits for any size, no exponent.
+// core/short_number: three digits for any size, whole counts, no exponent.
 #include "core/short_number.h"
 
 #include <gtest/gtest.h>
@@ -17,6 +17,13 @@ TEST(ShortNumber, ThreeDigitsAndNoExponent) {
   EXPECT_EQ(short_number(-1.5), "-1.50");
   EXPECT_EQ(short_number(0), "0");
   EXPECT_EQ(short_number(std::numeric_limits<double>::infinity()), "0");
+}
+
+TEST(ShortNumber, CountsAreWholeWhateverTheirSize) {
+  EXPECT_EQ(count_text(36), "36");
+  EXPECT_EQ(count_text(1'200'001), "1200001");
+  EXPECT_EQ(count_text(0), "0");
+  EXPECT_EQ(count_text(1.0 / 3), "0.33");
 }
 
 }  // namespace
