@@ -188,7 +188,7 @@ double rounds_left(std::span<const Region> open, std::span<Contender> contenders
     if (rule.repeats == 0 && region == Region::both) continue;  // goes on beside the others only
     for (Contender& contender : contenders) {
       const auto taken = static_cast<double>(contender.row->series(region).samples.size());
-      most = std::max(most, (wanted - taken) / taken);
+      if (taken > 0) most = std::max(most, (wanted - taken) / taken);
     }
   }
   return most;

@@ -268,7 +268,7 @@ std::string configuration(const Problem& problem) {
                        static_cast<double>(problem.batch * problem.heads_q) * static_cast<double>(problem.max_q) *
                        static_cast<double>(padded(problem.max_k));
   return fmt::format("cuBLAS{}, scores of all heads materialised: {:.1f} MiB", problem.tf32 ? " in tf32" : "",
-                     bytes / 1e6);
+                     bytes / (1 << 20));
 }
 
 }  // namespace
