@@ -23,7 +23,7 @@ OptionTable make_table(BenchOptions& options) {
       {.name = "cells",
        .placeholder = "FILE",
        .help = "several configurations in one run: a line each, of flags that describe one; other flags hold for all",
-       .apply = [&](auto, auto value) { options.cells = value; }});
+       .apply = [&](auto flag, auto value) { options.cells = parse_text(flag, value); }});
   return table;
 }
 

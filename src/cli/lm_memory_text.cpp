@@ -218,7 +218,7 @@ std::string recompute_table(const std::vector<MemoryRow>& rows) {
   table.add_column("context");
   table.add_column("batch");
   for (const char* title : {"precision", "recompute"}) table.add_column(title, TextTable::Align::left);
-  for (const char* title : {"peak MiB", "of none", "saved MiB", "of none", "step ms", "of none"}) {
+  for (const char* title : {"peak MiB", "of none", "most saved", "of none", "step ms", "of none"}) {
     table.add_column(title);
   }
   std::string notes;

@@ -48,8 +48,9 @@ std::vector<std::string> nearest(std::string_view word, const std::vector<std::s
   for (const std::string& candidate : candidates) {
     const std::string spelled = normal(candidate);
     std::size_t distance = edit_distance(wanted, spelled);
-    if (wanted.size() >= 3 && spelled.starts_with(wanted)) distance = 1;  // cut short
-    if (distance <= std::max<std::size_t>(2, wanted.size() / 3)) ranked.emplace_back(distance, candidate);
+    if (wanted.size() >= 3 && spelled.starts_with(wanted)) distance = 1;     // cut short
+    const bool shares = distance < std::max(wanted.size(), spelled.size());  // a letter
+    if (shares && distance <= std::max<std::size_t>(2, wanted.size() / 3)) ranked.emplace_back(distance, candidate);
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   if (ranked.size() > 3) ranked.resize(3);
@@ -110,7 +111,7 @@ OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> argume
       continue;
     }
     if (!is_short && (!word.starts_with("--") || word.size() == 2)) {
-      fail(ErrorCode::invalid_argument, "\"{}\": not a flag; flags start with -- (see --help)", printable(word));
+      fail(ErrorCode::invalid_argument, "\"{}\": not a flag; one is --NAME (see --help)", printable(word));
     }
     const std::size_t equals = word.find('=');
     const bool has_equals = equals != std::string_view::npos;
@@ -189,7 +190,7 @@ std::int64_t parse_integer(std::string_view flag, std::string_view value, std::i
 }
 
 std::string parse_text(std::string_view flag, std::string_view value) {
-  if (value.empty()) fail(ErrorCode::invalid_argument, "{}: the value is empty; leave the flag out instead", flag);
+  if (value.empty()) fail(ErrorCode::invalid_argument, "{}: the value is empty", flag);
   return std::string(value);
 }
 

@@ -153,7 +153,7 @@ void add_sweep_options(OptionTable& table, SweepOptions& options) {
   table.add({.name = "grid",
              .placeholder = "NAME|FILE",
              .help = "a named grid (below) or a file with a slash in its path; flags replace what it says",
-             .apply = [&](auto, auto value) { options.grid = value; }});
+             .apply = [&](auto flag, auto value) { options.grid = parse_text(flag, value); }});
   table.add({.name = "dry-run",
              .takes = Takes::nothing,
              .help = "list the cells with predicted time and memory; measure and write nothing",

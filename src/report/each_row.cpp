@@ -69,6 +69,7 @@ void each_row(std::string_view text, const std::string& name, const TakeRow& tak
 }
 
 void each_row_of_file(const std::string& path, const TakeRow& take) {
+  if (path.empty()) fail(ErrorCode::invalid_argument, "\"\": not the name of a file");
   check_kind(path);
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(ErrorCode::invalid_argument, "{}: cannot be read: {}", path, std::strerror(errno));

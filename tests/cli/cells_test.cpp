@@ -96,7 +96,7 @@ TEST(Cells, AFileThatIsNoTextIsQuotedWithoutItsControlBytes) {
   EXPECT_EQ(program.code, 2);
   const std::string rest(80 - std::string("\\x7fELF\\x00\\x1b[2J").size(), 'x');
   EXPECT_EQ(program.errors, "strobe: cells:1: \"\\x7fELF\\x00\\x1b[2J" + rest +
-                                "...\": not a flag; flags start with -- (see --help)\n");
+                                "...\": not a flag; one is --NAME (see --help)\n");
 }
 
 TEST(Cells, EndlessFilesAreNotReadToTheirEnd) {

@@ -28,7 +28,11 @@ INSTANTIATE_TEST_SUITE_P(
                  "valid: bench, sweep, compare, report, explain, solve, cases, ladder, lm, precision, comm, launch, "
                  "plan, env, version, help"},
         BadInput{"bench --batch_sise 3", "--batch_sise: unknown flag; nearest: --batch_size"},
-        BadInput{"bench stray", "\"stray\": not a flag"},
+        BadInput{"bench stray", "\"stray\": not a flag"}, BadInput{"bench --", "\"--\": not a flag; one is --NAME"},
+        BadInput{"-x", "\"-x\": unknown command; valid: bench, sweep"},
+        BadInput{"bench --cells ''", "--cells: the value is empty"},
+        BadInput{"sweep --grid ''", "--grid: the value is empty"},
+        BadInput{"compare '' ''", "\"\": not the name of a file"},
         BadInput{"bench \"$(printf '\\033[2J')\"", "\"\\x1b[2J\": not a flag"},
         BadInput{"bench --dtype \"$(printf 'fp\\n8')\"", "--dtype fp\\x0a8: valid"},
         BadInput{"bench --seq x", "--seq x: not a whole number"},
