@@ -257,7 +257,7 @@ TEST_F(GpuContract, NewThreadsBeginWithAPassOnTheNullStream) {
   }
 }
 
-// What a thread keeps of a tensor's place in memory is not taken for another tensor of that place.
+// Nothing that a thread has learnt of a place in memory is taken for another tensor of that place.
 TEST_F(GpuContract, MemoryIsReadAnewInAnotherShape) {
   constexpr std::size_t kElements = 2 * 512 * 64;
   std::vector<std::uint16_t> values(kElements);

@@ -1,4 +1,4 @@
-// The driver makes the maps; a thread keeps those of late, which a loop of calls asks for again and again.
+// The driver makes the maps.
 #include "attention/cuda/sm90/tensor_map.h"
 
 #include <fmt/format.h>
@@ -11,42 +11,6 @@ namespace {
 
 constexpr std::int64_t kMostSize = std::int64_t{1} << 31;         // of a dimension: boxes are named by signed 32 bits
 constexpr std::int64_t kMostStrideBytes = std::int64_t{1} << 40;  // between elements of one
-
-// All that a map is made of.
-struct Source {
-  void* data;
-  cuuint64_t size[4], stride[3];  // stride: bytes
-  cuuint32_t rows;                // of a box
-  bool operator==(const Source&) const = default;
-};
-
-CUtensorMap make(const Source& source) {
-  static const auto encode = driver_function<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
-  const cuuint32_t box[4] = {64, source.rows, 1, 1}, step[4] = {1, 1, 1, 1};
-  CUtensorMap map;
-  const CUresult result = encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 4, source.data, source.size, source.stride, box,
-                                 step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result == CUDA_SUCCESS) return map;
-  throw Error(
-      ErrorCode::runtime,
-      fmt::format("cuda: no tensor map of [{}, {}, {}, {}] with strides of {}, {} and {} bytes: driver error {}",
-                  source.size[3], source.size[2], source.size[1], source.size[0], source.stride[2], source.stride[1],
-                  source.stride[0], static_cast<int>(result)));
-}
-
-// Two sources that share a place take it in turns.
-const CUtensorMap& kept(const Source& source) {
-  struct Kept {
-    Source source;
-    CUtensorMap map;
-  };
-  static thread_local Kept table[32] = {};
-  const auto mixed = (reinterpret_cast<std::uintptr_t>(source.data) / 16 + source.rows) * 0x9E3779B97F4A7C15u;
-  Kept& place = table[mixed >> 59];
-  if (place.source != source) place = {source, make(source)};
-  return place.map;
-}
 
 }  // namespace
 
@@ -69,12 +33,21 @@ std::string map_refusal(const char* name, const Tensor& tensor, const TensorSize
 }
 
 CUtensorMap tensor_map(const Tensor& tensor, const TensorSizes& sizes, int box_rows) {
-  const auto count = [](std::int64_t size) { return static_cast<cuuint64_t>(size); };
+  static const auto encode = driver_function<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
   const auto bytes = [](std::int64_t stride) { return static_cast<cuuint64_t>(stride == 0 ? 16 : stride * 2); };
-  return kept({.data = tensor.data,
-               .size = {count(sizes.columns), count(sizes.rows), count(sizes.heads), count(sizes.batch)},
-               .stride = {bytes(tensor.row), bytes(tensor.head), bytes(tensor.batch)},
-               .rows = static_cast<cuuint32_t>(box_rows)});
+  const cuuint64_t size[4] = {static_cast<cuuint64_t>(sizes.columns), static_cast<cuuint64_t>(sizes.rows),
+                              static_cast<cuuint64_t>(sizes.heads), static_cast<cuuint64_t>(sizes.batch)};
+  const cuuint64_t stride[3] = {bytes(tensor.row), bytes(tensor.head), bytes(tensor.batch)};
+  const cuuint32_t box[4] = {64, static_cast<cuuint32_t>(box_rows), 1, 1}, step[4] = {1, 1, 1, 1};
+  CUtensorMap map;
+  const CUresult result = encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 4, tensor.data, size, stride, box, step,
+                                 CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result == CUDA_SUCCESS) return map;
+  throw Error(ErrorCode::runtime,
+              fmt::format("cuda: no tensor map of [{}, {}, {}, {}] with strides {}, {}, {}: driver error {}",
+                          sizes.batch, sizes.heads, sizes.rows, sizes.columns, tensor.batch, tensor.head, tensor.row,
+                          static_cast<int>(result)));
 }
 
 }  // namespace strobe::cuda::sm90

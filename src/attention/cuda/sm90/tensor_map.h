@@ -18,7 +18,7 @@ struct TensorSizes {
 // Why the copy engine cannot take the tensor; empty: it can. `name` is the tensor's, for the text.
 std::string map_refusal(const char* name, const Tensor& tensor, const TensorSizes& sizes);
 
-// Kept for the calls that follow with the same tensor; allocates nothing.
+// Made on the stack: nothing is allocated or kept.
 CUtensorMap tensor_map(const Tensor& tensor, const TensorSizes& sizes, int box_rows);
 
 inline TensorSizes q_sizes(const Params& p) { return {p.packed ? 1 : p.batch, p.heads_q, p.total_q, p.d}; }
