@@ -112,6 +112,48 @@ TEST_P(GpuHopperTiles, BothPasses) {
   expect_near(c, oracle(data, kOracleThreads), outcome.results, 8, "hopper");
 }
 
+// With dropout the backward is flash2's.
+std::vector<Tiles> dropping_tiles() {
+  std::vector<Tiles> all;
+  for (const auto& [d, dv] : cuda::sm90::kDroppingDims) {
+    Case full{.seed = 33, .dtype = DType::bf16, .heads_q = 68, .heads_kv = 2, .sq = 201, .sk = 421, .d = d, .dv = dv};
+    full.dropout = 0.2f;
+    Case causal = full, packed = full, split = full, narrow = full;
+    causal.dtype = DType::fp16, causal.causal = true, causal.alignment = Alignment::bottom_right;
+    packed.lengths = Lengths::packed, packed.batch = 3;
+    packed.lengths_q = {201, 0, 77}, packed.lengths_k = {421, 31, 128};
+    split.heads_q = 4, split.sq = 70, split.sk = 4000;
+    narrow.d = narrow.dv = d - 24, narrow.dropout = 0.5f;
+    const std::pair<const char*, Case> named[] = {
+        {"full", full}, {"causal", causal}, {"packed", packed}, {"split", split}, {"narrow", narrow}};
+    for (const auto& [name, c] : named) all.push_back({fmt::format("drops_d{}_{}", d, name), c});
+  }
+  return all;
+}
+
+class GpuHopperDropout : public GpuTest, public testing::WithParamInterface<Tiles> {};
+
+TEST_P(GpuHopperDropout, BothPasses) {
+  const Case& c = GetParam().c;
+  const Data data(c);
+  GpuLane lane;
+  GpuCase on_gpu(data, lane);
+  for (const Verdict& verdict : explain(on_gpu.attention(), Pass::forward, {.device = Device::cuda})) {
+    if (verdict.kernel != "hopper") continue;
+    for (const char* words : {"sm_90a", "compute capability", "shared memory"}) {
+      if (verdict.refusal.find(words) != std::string::npos) GTEST_SKIP() << verdict.refusal;
+    }
+    ASSERT_EQ(verdict.refusal, "");
+    EXPECT_TRUE(verdict.chosen);
+  }
+  const Outcome outcome = on_gpu.run({.kernel = ""});
+  EXPECT_EQ(outcome.complaint, "");
+  expect_near(c, oracle(data, kOracleThreads), outcome.results, 8, "hopper, then flash2");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuHopperDropout, testing::ValuesIn(dropping_tiles()),
+                         [](const auto& instance) { return instance.param.name; });
+
 INSTANTIATE_TEST_SUITE_P(All, GpuHopperTiles, testing::ValuesIn(all_tiles()),
                          [](const auto& instance) { return instance.param.name; });
 

@@ -42,7 +42,8 @@ sm90::ForwardFacts forward_facts_of(const Problem& problem) {
           .max_q = problem.max_q,
           .max_k = problem.max_k,
           .multiprocessors = problem.gpu.multiprocessors,
-          .uneven = is_uneven(problem)};
+          .uneven = is_uneven(problem),
+          .drops = problem.dropout.p != 0};
 }
 
 sm90::ForwardLaunch forward_launch_of(const Problem& problem) {
@@ -94,7 +95,11 @@ const char* option_of(const Problem& problem) {
   if (is_fp32(problem) && problem.softcap != 0) return "a softcap in fp32";
   if (problem.alibi_slopes) return "ALiBi slopes";
   if (problem.has_bias) return "a bias";
-  if (problem.dropout.p != 0) return "dropout";
+  if (problem.dropout.p != 0) {
+    if (problem.pass == Pass::backward) return "dropout in the backward pass";
+    if (is_fp32(problem)) return "dropout in fp32";
+    if (std::max(problem.d, problem.dv) > sm90::kMostDroppingDim) return "dropout with head dimensions beyond 128";
+  }
   if (!(problem.scale > 0)) return "a scale that is not positive";
   return nullptr;
 }

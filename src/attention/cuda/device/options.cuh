@@ -1,7 +1,7 @@
 // What changes a score between q.k and the mask, and dropout: the order and the bits of the specification.
 #pragma once
 
-#include "attention/cuda/device/philox.cuh"
+#include "attention/cuda/device/dropout.cuh"
 #include "attention/cuda/device/sequence.cuh"
 #include "attention/cuda/device/tile.cuh"
 
@@ -32,13 +32,6 @@ struct BiasRows {
   }
 };
 
-// Weights that dropout keeps, a bit each.
-template <int kMt, int kNt>
-struct Kept {
-  std::uint32_t bits[kMt] = {};  // bit 4 n + e
-  __device__ __forceinline__ bool at(int m, int n, int e) const { return bits[m] >> (4 * n + e) & 1; }
-};
-
 // The options of one (sequence, query head). Branches are the same for the whole block and stand outside of the loops
 // over accumulators, whose rows are row + 16 m + 8 h and whose keys are column + 8 n + e for this lane.
 struct ScoreOptions {
@@ -60,7 +53,7 @@ struct ScoreOptions {
         bias_fp32(p.bias_fp32),
         bias_pairs(reinterpret_cast<std::uintptr_t>(bias.data) % (p.bias_fp32 ? 8 : 4) == 0 && bias.row % 2 == 0),
         threshold(p.dropout_threshold),
-        philox(p, static_cast<std::uint32_t>(batch), static_cast<std::uint32_t>(head)) {}
+        philox(p.philox_keys, static_cast<std::uint32_t>(batch), static_cast<std::uint32_t>(head)) {}
 
   // Whether scores are kept in natural units: with a bias, which may be -FLT_MAX, with a scale that would turn their
   // order around, and where a row with one key must get a weight of exactly 1 in the backward pass.
@@ -127,28 +120,12 @@ struct ScoreOptions {
     }
   }
 
-  // The same ahead of the scores, while their registers are free. A loop that is not unrolled has eight words in
-  // flight: left alone, the compiler saves registers and lets few products overlap.
+  // The same ahead of the scores.
   template <int kMt, int kNt>
-  __device__ __forceinline__ void draw(Kept<kMt, kNt>& kept, int row, int column) const {
-    static_assert(kMt == 2 && kNt <= 8);
+  __device__ __forceinline__ void draw_first(Kept<kMt, kNt>& kept, int row, int column) const {
     Philox::Row rows[2 * kMt];
     philox.rows(rows, row);
-#pragma unroll 1
-    for (int n = kNt - 1; n >= 0; --n) {
-      const Philox::Key keys[2] = {philox.key(column + n * 8), philox.key(column + n * 8 + 1)};
-      std::uint32_t words[2 * kMt][2];
-      philox.words(words, rows, keys);
-#pragma unroll
-      for (int m = 0; m < kMt; ++m) {
-        std::uint32_t four = 0;
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          if (words[2 * m + e / 2][e % 2] >= threshold) four |= 1u << e;
-        }
-        kept.bits[m] = kept.bits[m] << 4 | four;
-      }
-    }
+    draw(kept, philox, threshold, rows, column);
   }
 
   // Adds the bias straight from global memory. Rows and keys beyond the sequence have none.

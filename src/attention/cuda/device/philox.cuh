@@ -3,8 +3,6 @@
 
 #include <cstdint>
 
-#include "attention/cuda/params.h"
-
 namespace strobe::cuda {
 
 // Philox4x32-10 for the counter (b, h, i, j), its first word, the same as core/philox.h gives. What depends on the row
@@ -20,10 +18,11 @@ struct Philox {
     std::uint32_t high, low;
   };
 
-  const Params& p;
+  const std::uint32_t (&round_keys)[10][2];
   std::uint32_t high_b, low_b, h;
 
-  __device__ __forceinline__ Philox(const Params& params, std::uint32_t b, std::uint32_t head) : p(params), h(head) {
+  __device__ __forceinline__ Philox(const std::uint32_t (&keys)[10][2], std::uint32_t b, std::uint32_t head)
+      : round_keys(keys), h(head) {
     const std::uint64_t product = std::uint64_t{kM0} * b;
     high_b = high(product), low_b = low(product);
   }
@@ -37,10 +36,9 @@ struct Philox {
 
   __device__ __forceinline__ Row row(int i) const {
     const std::uint64_t first = std::uint64_t{kM1} * static_cast<std::uint32_t>(i);
-    const std::uint64_t second = std::uint64_t{kM0} * (high(first) ^ h ^ p.philox_keys[0][0]);
-    const std::uint64_t third = std::uint64_t{kM1} * (high(second) ^ low_b ^ p.philox_keys[1][1]);
-    return {high(third) ^ p.philox_keys[2][0], low(first) ^ p.philox_keys[1][0], low(second) ^ p.philox_keys[2][1],
-            low(third)};
+    const std::uint64_t second = std::uint64_t{kM0} * (high(first) ^ h ^ round_keys[0][0]);
+    const std::uint64_t third = std::uint64_t{kM1} * (high(second) ^ low_b ^ round_keys[1][1]);
+    return {high(third) ^ round_keys[2][0], low(first) ^ round_keys[1][0], low(second) ^ round_keys[2][1], low(third)};
   }
 
   // Rows from i on, eight apart.
@@ -51,7 +49,7 @@ struct Philox {
   }
 
   __device__ __forceinline__ Key key(int j) const {
-    const std::uint64_t product = std::uint64_t{kM1} * (high_b ^ static_cast<std::uint32_t>(j) ^ p.philox_keys[0][1]);
+    const std::uint64_t product = std::uint64_t{kM1} * (high_b ^ static_cast<std::uint32_t>(j) ^ round_keys[0][1]);
     return {high(product), low(product)};
   }
 
@@ -77,9 +75,9 @@ struct Philox {
       for_all([&](int r, int k) {
         std::uint32_t(&x)[4] = c[r][k];
         const std::uint64_t product0 = std::uint64_t{kM0} * x[0], product1 = std::uint64_t{kM1} * x[2];
-        x[0] = high(product1) ^ x[1] ^ p.philox_keys[round][0];
+        x[0] = high(product1) ^ x[1] ^ round_keys[round][0];
         x[1] = low(product1);
-        x[2] = high(product0) ^ x[3] ^ p.philox_keys[round][1];
+        x[2] = high(product0) ^ x[3] ^ round_keys[round][1];
         x[3] = low(product0);
       });
     }

@@ -144,7 +144,7 @@ struct Scores {
               natural ? LseUnits::natural : LseUnits::exponent);
     Kept<kMt, kNt> kept;
     if constexpr (kDrawsFirst) {
-      if (options.threshold != 0) options.draw(kept, row_of(0, 0), key_of(0, 0));
+      if (options.threshold != 0) options.draw_first(kept, row_of(0, 0), key_of(0, 0));
     }
     if constexpr (kOptions && !kBiasTile) {
       options.template prefetch_bias<kMt, kNt>(row_of(0, 0), key_of(0, 0), sequence);

@@ -28,4 +28,11 @@ struct ForwardArgs {
   Splits splits;
 };
 
+// With dropout: as in Params.
+struct DroppingForwardArgs : ForwardArgs {
+  std::uint32_t threshold = 0;
+  float scale = 1;
+  std::uint32_t philox_keys[10][2] = {};
+};
+
 }  // namespace strobe::cuda::sm90

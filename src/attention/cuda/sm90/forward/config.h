@@ -34,6 +34,14 @@ constexpr int forward_barriers(const ForwardShape& shape) { return 2 * shape.q_s
 // Head dimensions that have a kernel; smaller ones are padded to the next, by the copy engine.
 inline constexpr HeadDims kForwardDims[] = {{64, 64}, {96, 96}, {128, 128}, {192, 128}, {192, 192}, {256, 256}};
 
+// With dropout one shape each: what it draws is most of the work, whatever the tiles.
+inline constexpr HeadDims kDroppingDims[] = {{64, 64}, {128, 128}};
+constexpr ForwardShape dropping_shape(HeadDims dims) {
+  return dims.d == 64 ? ForwardShape{3, 64, 4, 2, true, true} : ForwardShape{2, 128, 2, 2, false, true};
+}
+static_assert(registers_suffice(dropping_shape({64, 64})) && registers_suffice(dropping_shape({128, 128})));
+inline constexpr int kMostDroppingDim = 128;
+
 // The stages of Q, those of K, of V, the barriers, then 16 bytes for each tile of Q.
 constexpr std::size_t forward_shared_bytes(HeadDims dims, const ForwardShape& shape) {
   const auto slabs = [](int columns) { return static_cast<std::size_t>((columns + 63) / 64 * 128); };
@@ -47,6 +55,7 @@ struct ForwardFacts {
   std::int64_t max_q = 0, max_k = 0;
   int multiprocessors = 1;
   bool uneven = false;  // as in ForwardRule
+  bool drops = false;
 };
 
 struct ForwardConfig {
@@ -84,14 +93,18 @@ constexpr int forward_splits(const ForwardFacts& facts, int rows, int keys) {
   return static_cast<int>((key_tiles + share - 1) / share);  // no split without a tile
 }
 
-// Head dimensions of at most 256.
+// Head dimensions of at most 256, or kMostDroppingDim.
 constexpr ForwardConfig forward_config(const ForwardFacts& facts) {
   ForwardConfig config;
-  for (const HeadDims dims : kForwardDims) {
-    config.dims = dims;
-    if (facts.d <= dims.d && facts.dv <= dims.dv) break;
-  }
+  const auto pad = [&](const auto& all) {
+    for (const HeadDims dims : all) {
+      config.dims = dims;
+      if (facts.d <= dims.d && facts.dv <= dims.dv) break;
+    }
+  };
+  facts.drops ? pad(kDroppingDims) : pad(kForwardDims);
   const auto find = [&](bool splits) {
+    if (facts.drops) return dropping_shape(config.dims);
     for (const ForwardRule& rule : kForwardRules) {
       if (rule.dims == config.dims && rule.uneven == facts.uneven && (rule.shape.splits || !splits) &&
           (splits || facts.max_k >= rule.least_keys)) {

@@ -2,4 +2,5 @@
 
 namespace strobe::cuda::sm90 {
 template void launch_forward_tiles<64, 64>(const ForwardLaunch&, const ForwardArgs&);
-}
+template void launch_dropping_tiles<64>(const ForwardLaunch&, const DroppingForwardArgs&);
+}  // namespace strobe::cuda::sm90

@@ -4,6 +4,7 @@
 // first.
 #pragma once
 
+#include "attention/cuda/device/dropout.cuh"
 #include "attention/cuda/sm90/device/clear.cuh"
 #include "attention/cuda/sm90/device/store.cuh"
 #include "attention/cuda/sm90/forward/load.cuh"
@@ -23,10 +24,11 @@ __device__ __forceinline__ void store_partial(const Splits& splits, std::int64_t
   }
 }
 
-// Normalises and writes O and LSE of this thread's two rows, or what a split leaves of them.
+// Normalises and writes O and LSE of this thread's two rows, or what a split leaves of them. more: what O is multiplied
+// with beside.
 template <class T, int kDv, bool kSplits, class Work>
 __device__ __forceinline__ void finish_tile(const ForwardArgs& args, const TilePlace& place, const Work& work, int row,
-                                            const TwoRows& softmax, float unit, float (&o)[kDv / 2]) {
+                                            const TwoRows& softmax, float unit, float more, float (&o)[kDv / 2]) {
   const ForwardParams& p = args.params;
   const Sequence& sequence = work.sequence;
   const bool whole = !kSplits || args.splits.count == 1;
@@ -38,10 +40,11 @@ __device__ __forceinline__ void finish_tile(const ForwardArgs& args, const TileP
     const bool has_keys = i < sequence.q_length && keys.lo < keys.hi;
     const float* sink = p.sinks && whole ? p.sinks + place.head : nullptr;
     const RowResult result = finish_row(multiply_rounded(softmax.maximum[h], unit), sum, has_keys, sink);
+    const float inverse = result.inverse * more;
 #pragma unroll
     for (int c = 0; c < kDv / 8; ++c) {
-      o[4 * c + 2 * h] = result.inverse == 0 ? 0 : o[4 * c + 2 * h] * result.inverse;
-      o[4 * c + 2 * h + 1] = result.inverse == 0 ? 0 : o[4 * c + 2 * h + 1] * result.inverse;
+      o[4 * c + 2 * h] = inverse == 0 ? 0 : o[4 * c + 2 * h] * inverse;
+      o[4 * c + 2 * h + 1] = inverse == 0 ? 0 : o[4 * c + 2 * h + 1] * inverse;
     }
     if (i < 0 || i >= work.rows_written) continue;
     const std::int64_t index = lse_index(p, sequence, place.b, place.head, i);
@@ -56,15 +59,18 @@ __device__ __forceinline__ void finish_tile(const ForwardArgs& args, const TileP
   store_two_rows<T, kDv>(o, to, p.o.row, p.dv_dim, row, work.rows_written);
 }
 
-template <class T, int kD, int kDv, ForwardShape kShape>
-__device__ __forceinline__ void attend_tiles(const ForwardArgs& args, const ForwardMemory<kD, kDv, kShape>& memory,
+template <class T, int kD, int kDv, ForwardShape kShape, class Args>
+__device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemory<kD, kDv, kShape>& memory,
                                              int consumer) {
+  constexpr bool kDrops = std::is_same_v<Args, DroppingForwardArgs>;
   using Memory = ForwardMemory<kD, kDv, kShape>;
   constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kConsumers = kShape.consumers;
   using Work = ForwardWork<kRows, kKeys, kShape.passes, kShape.splits>;
   const ForwardParams& p = args.params;
   // Scores, capped or not, times this are logits.
   const float unit = p.softcap != 0 ? p.softcap : p.scale, factor = unit * kLog2E;
+  float more = 1;
+  if constexpr (kDrops) more = args.scale;
   const int lane = lane_index(), thread = static_cast<int>(threadIdx.x) % 128;
   const int lane_row = consumer * 64 + thread / 32 * 16 + lane / 4;  // and 8 below
   // One thread speaks for its warpgroup at the producer's barriers: a product runs when all four warps have started it,
@@ -134,9 +140,34 @@ __device__ __forceinline__ void attend_tiles(const ForwardArgs& args, const Forw
     }
     if (work.begin == end) {
       release_q();
-      finish_tile<T, kDv, kShape.splits>(args, place, work, row, softmax, unit, o);
+      finish_tile<T, kDv, kShape.splits>(args, place, work, row, softmax, unit, more, o);
       continue;
     }
+    // Drawn while products run.
+    constexpr int kParts = kDrops ? kKeys / 64 : 0;
+    static_assert(!kDrops || kKeys % 64 == 0);
+    Kept<1, 8> kept[kParts + 1];
+    const auto draw_tile = [&](int tile) {
+      if constexpr (kDrops) {
+        const Philox philox(args.philox_keys, static_cast<std::uint32_t>(place.b),
+                            static_cast<std::uint32_t>(place.head));
+        Philox::Row rows[2];
+        philox.rows(rows, row);
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) {
+          draw(kept[part], philox, args.threshold, rows, tile * kKeys + part * 64 + lane % 4 * 2);
+        }
+      }
+    };
+    const auto round_weights = [&] {
+      if constexpr (kDrops) {
+#pragma unroll
+        for (int i = 0; i < kKeys / 2; ++i) {
+          if (!kept[i / 32].at(0, i / 4 % 8, i % 4)) s[i] = 0;
+        }
+      }
+      round_to_operand<T>(weights, s);
+    };
     const Keys unmasked = sequence.all(first, last);  // keys that all of this warpgroup's rows may use
     float shrink[2];
     const auto weigh = [&](int tile) {
@@ -153,15 +184,17 @@ __device__ __forceinline__ void attend_tiles(const ForwardArgs& args, const Forw
     };
 
     start_scores();
+    draw_tile(end - 1);
     wgmma_wait<0>(s);
     release_k();
     weigh(end - 1);
-    round_to_operand<T>(weights, s);
+    round_weights();
     bool accumulate = false;
     for (int tile = end - 2; tile >= work.begin; --tile) {
       start_scores();
       start_output(accumulate);
       accumulate = true;
+      draw_tile(tile);
       wgmma_wait<1>(s);
       release_k();
       weigh(tile);
@@ -169,13 +202,13 @@ __device__ __forceinline__ void attend_tiles(const ForwardArgs& args, const Forw
       release_v();
 #pragma unroll
       for (int i = 0; i < kDv / 2; ++i) o[i] *= shrink[i / 2 % 2];
-      round_to_operand<T>(weights, s);
+      round_weights();
     }
     release_q();
     start_output(accumulate);
     wgmma_wait<0>(o, weights);
     release_v();
-    finish_tile<T, kDv, kShape.splits>(args, place, work, row, softmax, unit, o);
+    finish_tile<T, kDv, kShape.splits>(args, place, work, row, softmax, unit, more, o);
   }
 }
 
@@ -185,9 +218,8 @@ struct ForwardTiles {
   static constexpr ForwardShape kShape{kConsumers, kKeys, kStages, kQStages, kPasses, kSplits};
 };
 
-template <class T, int kD, int kDv, class Tiles>
-__global__ void __launch_bounds__(threads_of(Tiles::kShape), 1)
-    forward_kernel(const __grid_constant__ ForwardArgs args) {
+template <class T, int kD, int kDv, class Tiles, class Args>
+__global__ void __launch_bounds__(threads_of(Tiles::kShape), 1) forward_kernel(const __grid_constant__ Args args) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using Memory = ForwardMemory<kD, kDv, Tiles::kShape>;
   const Memory memory;

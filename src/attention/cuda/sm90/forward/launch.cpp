@@ -1,6 +1,8 @@
 // From a problem's parameters to the instance for its head dimensions.
 #include "attention/cuda/sm90/forward/launch.h"
 
+#include <algorithm>
+
 #include "attention/cuda/sm90/forward/order.h"
 #include "attention/cuda/sm90/tensor_map.h"
 #include "device/cuda/check.h"
@@ -35,6 +37,13 @@ std::size_t forward_workspace_bytes(const ForwardLaunch& launch) {
 void launch_forward(const ForwardLaunch& launch, const Params& params, void* workspace) {
   const ForwardConfig& config = launch.config;
   const ForwardArgs args = begin_forward(launch, params, workspace);
+  if (params.dropout_threshold != 0) {
+    DroppingForwardArgs dropping{args, params.dropout_threshold, params.dropout_scale};
+    std::copy(&params.philox_keys[0][0], &params.philox_keys[0][0] + 20, &dropping.philox_keys[0][0]);
+    const auto tiles = config.dims.d == 64 ? launch_dropping_tiles<64> : launch_dropping_tiles<128>;
+    tiles(launch, dropping);
+    return combine_splits(params, args.splits, launch.dtype, launch.stream);
+  }
   const auto tiles = config.dims.d == 64     ? launch_forward_tiles<64, 64>
                      : config.dims.d == 96   ? launch_forward_tiles<96, 96>
                      : config.dims.d == 128  ? launch_forward_tiles<128, 128>

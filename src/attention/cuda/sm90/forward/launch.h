@@ -27,5 +27,7 @@ void launch_forward(const ForwardLaunch& launch, const Params& params, void* wor
 // One pair of head dimensions each, in d<d>.cu.
 template <int kD, int kDv>
 void launch_forward_tiles(const ForwardLaunch& launch, const ForwardArgs& args);
+template <int kD>
+void launch_dropping_tiles(const ForwardLaunch& launch, const DroppingForwardArgs& args);
 
 }  // namespace strobe::cuda::sm90

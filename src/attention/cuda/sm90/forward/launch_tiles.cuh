@@ -21,7 +21,7 @@ void launch_forward_shape(const Launch& how, const ForwardShape& shape, const Fo
       if (kShape == shape) {
         using Tiles =
             ForwardTiles<kShape.consumers, kShape.keys, kShape.stages, kShape.q_stages, kShape.passes, kShape.splits>;
-        launch_kernel(forward_kernel<T, kD, kDv, Tiles>, how, args);
+        launch_kernel(forward_kernel<T, kD, kDv, Tiles, ForwardArgs>, how, args);
         return true;
       }
     }
@@ -32,17 +32,34 @@ void launch_forward_shape(const Launch& how, const ForwardShape& shape, const Fo
   }
 }
 
+inline Launch blocks_of(const ForwardLaunch& launch, const ForwardArgs& args) {
+  const std::int64_t tiles = std::int64_t{args.order.units} * args.order.tiles;
+  return {"hopper forward", std::min<std::int64_t>(tiles, launch.multiprocessors), threads_of(launch.config.shape),
+          launch.config.shared_bytes, launch.stream};
+}
+
 template <int kD, int kDv>
 void launch_forward_tiles(const ForwardLaunch& launch, const ForwardArgs& args) {
   const ForwardShape& shape = launch.config.shape;
-  const std::int64_t tiles = std::int64_t{args.order.units} * args.order.tiles;
-  const Launch how{"hopper forward", std::min<std::int64_t>(tiles, launch.multiprocessors), threads_of(shape),
-                   launch.config.shared_bytes, launch.stream};
+  const Launch how = blocks_of(launch, args);
   constexpr auto kRules = std::make_index_sequence<std::size(kForwardRules)>();
   if (launch.dtype == DType::fp16) {
     launch_forward_shape<Fp16, kD, kDv>(how, shape, args, kRules);
   } else {
     launch_forward_shape<Bf16, kD, kDv>(how, shape, args, kRules);
+  }
+}
+
+template <int kD>
+void launch_dropping_tiles(const ForwardLaunch& launch, const DroppingForwardArgs& args) {
+  constexpr ForwardShape kShape = dropping_shape({kD, kD});
+  using Tiles =
+      ForwardTiles<kShape.consumers, kShape.keys, kShape.stages, kShape.q_stages, kShape.passes, kShape.splits>;
+  const Launch how = blocks_of(launch, args);
+  if (launch.dtype == DType::fp16) {
+    launch_kernel(forward_kernel<Fp16, kD, kD, Tiles, DroppingForwardArgs>, how, args);
+  } else {
+    launch_kernel(forward_kernel<Bf16, kD, kD, Tiles, DroppingForwardArgs>, how, args);
   }
 }
 
