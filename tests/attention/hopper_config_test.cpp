@@ -1,5 +1,6 @@
 // Tiles of the Hopper kernels and what is chosen from them; no GPU needed.
 #include "attention/cuda/sm90/backward/config.h"
+#include "attention/cuda/sm90/backward/tile_count.h"
 #include "attention/cuda/sm90/backward_fp32/config.h"
 #include "attention/cuda/sm90/forward/config.h"
 #include "attention/cuda/sm90/forward/order.h"
@@ -86,6 +87,19 @@ TEST(HopperConfig, TheBackwardFitsTheCard) {
     EXPECT_LE(d, config.d);
     EXPECT_LE(config.shared_bytes, kSharedBytes) << d;
   }
+}
+
+TEST(HopperConfig, TheBackwardHasATileMoreForEverySequenceOfAPackedHead) {
+  Params p;
+  p.batch = 3, p.heads_q = 4, p.heads_kv = 2, p.max_q = 130, p.max_k = 200, p.total_q = 130, p.total_k = 200;
+  EXPECT_EQ(row_tiles(p, 64).of_sequence, 3);
+  EXPECT_EQ(row_tiles(p, 64).all, 4 * 3 * 3);
+  EXPECT_EQ(key_tiles(p, 128).all, 2 * 3 * 2);
+  p.packed = true, p.total_q = 300, p.total_k = 500;
+  EXPECT_EQ(row_tiles(p, 64).of_sequence, 3);
+  EXPECT_EQ(row_tiles(p, 64).of_head, 4 + 3);
+  EXPECT_EQ(row_tiles(p, 64).all, 4 * (4 + 3));
+  EXPECT_EQ(key_tiles(p, 128).all, 2 * (3 + 3));
 }
 
 TEST(HopperConfig, SectionsAreAsManyHeadsAsFitAndAlike) {

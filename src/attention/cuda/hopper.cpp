@@ -69,15 +69,9 @@ sm90::BackwardConfig backward_config_of(const Problem& problem) {
 }
 
 sm90::BackwardLaunch backward_launch_of(const Problem& problem) {
-  const sm90::BackwardConfig config = backward_config_of(problem);
-  const std::int64_t tiles = (problem.max_q + config.shape.rows - 1) / config.shape.rows;
-  return {.config = config,
+  return {.config = backward_config_of(problem),
           .dtype = problem.dtype,
           .deterministic = problem.deterministic,
-          .row_tiles =
-              problem.heads_q * (problem.packed ? backward_tiles_per_head(config.shape, problem.total_q, problem.batch)
-                                                : problem.batch * tiles),
-          .heads_kv = problem.batch * problem.heads_kv,
           .multiprocessors = problem.gpu.multiprocessors,
           .stream = problem.stream};
 }
@@ -227,7 +221,7 @@ std::size_t workspace_bytes(const Problem& problem) {
           ? (forward ? sm90::fp32_forward_workspace_bytes(fp32_launch_of(problem))
                      : sm90::fp32_backward_workspace_bytes(backward_launch_of(problem), params_of(problem)))
           : (forward ? sm90::forward_workspace_bytes(forward_launch_of(problem))
-                     : sm90::backward_workspace_bytes(backward_launch_of(problem)));
+                     : sm90::backward_workspace_bytes(backward_launch_of(problem), params_of(problem)));
   return outputs_are_known(problem) ? own : std::max(own, kFlash2Cuda.workspace_bytes(problem));
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 namespace strobe::cuda::sm90 {
 
@@ -57,12 +56,6 @@ constexpr BackwardConfig backward_config(int d) {
   config.shape = backward_shape(config.d);
   config.shared_bytes = backward_shared_bytes(config.d, config.shape);
   return config;
-}
-
-// Places for tiles of rows of a query head of a packed batch: a sequence may begin within a tile.
-constexpr std::int64_t backward_tiles_per_head(const BackwardShape& shape, std::int64_t total_q,
-                                               std::int64_t sequences) {
-  return total_q / shape.rows + sequences;
 }
 
 }  // namespace strobe::cuda::sm90

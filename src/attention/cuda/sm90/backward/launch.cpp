@@ -1,6 +1,7 @@
 // Workspace of a Hopper backward.
 #include "attention/cuda/sm90/backward/launch.h"
 
+#include "attention/cuda/sm90/backward/tile_count.h"
 #include "attention/cuda/sm90/sections.h"
 #include "attention/cuda/sm90/tensor_map.h"
 
@@ -10,7 +11,6 @@ namespace {
 
 constexpr std::int64_t kElementBytes = 4 + 2 + 2;  // of the sum of dQ, of Q and of dO
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::size_t whole(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
 
 // Bytes of the parts, in their order.
@@ -19,26 +19,29 @@ struct Workspace {
   std::size_t total() const { return dq_sum + counters + row_facts; }
 };
 
-Workspace workspace_of(const BackwardLaunch& launch) {
+std::int64_t all_heads_kv(const Params& p) { return std::int64_t{p.batch} * p.heads_kv; }
+
+Workspace workspace_of(const BackwardLaunch& launch, const Params& p) {
   const auto rows = static_cast<std::size_t>(launch.config.shape.rows), d = static_cast<std::size_t>(launch.config.d);
-  const auto tiles = static_cast<std::size_t>(launch.row_tiles);
-  const std::size_t counters = 1 + static_cast<std::size_t>(launch.heads_kv) + (launch.deterministic ? tiles : 0);
+  const auto tiles = static_cast<std::size_t>(row_tiles(p, launch.config.shape.rows).all);
+  const std::size_t counters = 1 + static_cast<std::size_t>(all_heads_kv(p)) + (launch.deterministic ? tiles : 0);
   return {.dq_sum = tiles * rows * d * sizeof(float),
           .counters = whole(counters * sizeof(std::uint32_t)),
           .row_facts = tiles * 2 * rows * sizeof(float)};
 }
 
 RowTilesArgs row_tiles_args(const BackwardLaunch& launch, const Params& p, void* workspace) {
-  const Workspace bytes = workspace_of(launch);
+  const Workspace bytes = workspace_of(launch, p);
+  const TileCount tiles = row_tiles(p, launch.config.shape.rows);
   auto* const at = static_cast<char*>(workspace);
   RowTilesArgs args;
   args.params = Batch(p);
-  args.row_tiles = static_cast<std::int32_t>(ceil_div(p.max_q, launch.config.shape.rows));
-  args.tiles_per_head = backward_tiles_per_head(launch.config.shape, p.total_q, p.batch);
+  args.row_tiles = static_cast<std::int32_t>(tiles.of_sequence);
+  args.tiles_per_head = tiles.of_head;
   args.dq_sum = reinterpret_cast<float*>(at);
   args.ticket = reinterpret_cast<std::uint32_t*>(at + bytes.dq_sum);
   args.keys_done = args.ticket + 1;
-  args.turns = launch.deterministic ? args.keys_done + launch.heads_kv : nullptr;
+  args.turns = launch.deterministic ? args.keys_done + all_heads_kv(p) : nullptr;
   args.row_facts = reinterpret_cast<float*>(at + bytes.dq_sum + bytes.counters);
   return args;
 }
@@ -48,10 +51,9 @@ BackwardArgs backward_args(const BackwardLaunch& launch, const RowTilesArgs& til
   BackwardArgs args;
   static_cast<RowTilesArgs&>(args) = tiles;
   args.dq = p.dq;
-  args.key_tiles = static_cast<std::int32_t>(ceil_div(p.max_k, shape.keys));
-  args.section_heads = static_cast<std::int32_t>(
-      section_heads(std::int64_t{p.batch} * p.heads_kv,
-                    std::int64_t{p.max_q} * p.group * launch.config.d * kElementBytes, kBackwardSectionBytes));
+  args.key_tiles = static_cast<std::int32_t>(key_tiles(p, shape.keys).of_sequence);
+  args.section_heads = static_cast<std::int32_t>(section_heads(
+      all_heads_kv(p), std::int64_t{p.max_q} * p.group * launch.config.d * kElementBytes, kBackwardSectionBytes));
   args.rounded_tiles = static_cast<std::uint32_t>(std::int64_t{p.batch} * p.heads_q * tiles.row_tiles);
   args.dk = p.dk;
   args.dv = p.dv;
@@ -64,7 +66,9 @@ BackwardArgs backward_args(const BackwardLaunch& launch, const RowTilesArgs& til
 
 }  // namespace
 
-std::size_t backward_workspace_bytes(const BackwardLaunch& launch) { return workspace_of(launch).total(); }
+std::size_t backward_workspace_bytes(const BackwardLaunch& launch, const Params& params) {
+  return workspace_of(launch, params).total();
+}
 
 void launch_backward(const BackwardLaunch& launch, const Params& params, void* workspace) {
   const RowTilesArgs tiles = row_tiles_args(launch, params, workspace);

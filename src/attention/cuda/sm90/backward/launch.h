@@ -16,13 +16,11 @@ struct BackwardLaunch {
   BackwardConfig config;
   DType dtype = DType::fp16;
   bool deterministic = true;
-  std::int64_t row_tiles = 0;  // of all query heads, as the workspace counts them
-  std::int64_t heads_kv = 0;   // of all sequences
   int multiprocessors = 1;
   void* stream = nullptr;
 };
 
-std::size_t backward_workspace_bytes(const BackwardLaunch& launch);
+std::size_t backward_workspace_bytes(const BackwardLaunch& launch, const Params& params);
 
 void launch_backward(const BackwardLaunch& launch, const Params& params, void* workspace);
 

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "attention/cuda/sm80/backward/launch.h"
+#include "attention/cuda/sm90/backward/tile_count.h"
 #include "attention/cuda/sm90/sections.h"
 #include "attention/cuda/zero.h"
 
@@ -14,21 +15,7 @@ namespace {
 
 constexpr std::int64_t kElementBytes = 4 + 4 + 4;  // of the sum of dQ, of Q and of dO, in parts
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::size_t whole(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
-
-// Of `tile` rows, or keys: of one sequence at most, of all sequences of a head of a packed batch, and in all.
-struct TileCount {
-  std::int64_t of_sequence, of_head, all;
-
-  TileCount(const Params& p, int tile, std::int64_t heads, std::int64_t longest, std::int64_t total)
-      : of_sequence(ceil_div(longest, tile)),
-        of_head(total / tile + p.batch),
-        all(heads * (p.packed ? of_head : p.batch * of_sequence)) {}
-};
-
-TileCount row_tiles(const Params& p, int rows) { return {p, rows, p.heads_q, p.max_q, p.total_q}; }
-TileCount key_tiles(const Params& p, int keys) { return {p, keys, p.heads_kv, p.max_k, p.total_k}; }
 
 // flash2's launch with three parts: it finds the facts of rows and takes over where one scale a tile does not do.
 sm80::BackwardLaunch exact_launch(const BackwardLaunch& launch, const Params& params) {
