@@ -34,9 +34,9 @@ struct RoundDqArgs : RowTilesArgs {
 
 // Tiles of keys, that blocks take by tickets.
 struct KeyTilesArgs : RoundDqArgs {
-  std::int32_t key_tiles = 0;       // of the longest sequence
-  std::int32_t section_heads = 1;   // KV heads whose tiles are worked off together, so that dQ stays in the L2 cache
-  std::uint32_t rounded_tiles = 0;  // tiles of rows whose dQ is rounded after all tiles of keys
+  std::int32_t key_tiles = 0;      // of the longest sequence
+  std::int32_t section_heads = 1;  // KV heads whose tiles are worked off together, so that dQ stays in the L2 cache
+  std::uint32_t dq_tickets = 0;    // after those of all tiles of keys, each to round dQ of a tile of rows; fp32: none
   Tensor dk, dv;
 };
 

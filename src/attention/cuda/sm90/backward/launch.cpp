@@ -54,7 +54,7 @@ BackwardArgs backward_args(const BackwardLaunch& launch, const RowTilesArgs& til
   args.key_tiles = static_cast<std::int32_t>(key_tiles(p, shape.keys).of_sequence);
   args.section_heads = static_cast<std::int32_t>(section_heads(
       all_heads_kv(p), std::int64_t{p.max_q} * p.group * launch.config.d * kElementBytes, kBackwardSectionBytes));
-  args.rounded_tiles = static_cast<std::uint32_t>(std::int64_t{p.batch} * p.heads_q * tiles.row_tiles);
+  args.dq_tickets = static_cast<std::uint32_t>(std::int64_t{p.batch} * p.heads_q * tiles.row_tiles);
   args.dk = p.dk;
   args.dv = p.dv;
   args.q_map = tensor_map(p.q, q_sizes(p), shape.rows);

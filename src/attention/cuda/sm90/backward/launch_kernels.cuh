@@ -16,7 +16,7 @@ void launch_backward_kernels(const BackwardLaunch& launch, const RowFactsArgs& f
   const Batch& p = args.params;
   const std::int64_t row_tiles = std::int64_t{p.batch} * p.heads_q * args.row_tiles;
   const std::int64_t key_tiles = std::int64_t{p.batch} * p.heads_kv * args.key_tiles;
-  const std::int64_t blocks = std::max(key_tiles, std::int64_t{args.rounded_tiles});
+  const std::int64_t blocks = std::max(key_tiles, row_tiles);
   const auto start = [&]<class T>() {
     launch_kernel(row_facts_kernel<T, kD>, {"hopper backward, delta", row_tiles, 2 * kRows, 0, launch.stream}, facts);
     launch_kernel(backward_kernel<T, kD>,

@@ -13,7 +13,7 @@ __device__ __forceinline__ unsigned backward_tiles(const KeyTilesArgs& args) {
 }
 
 __device__ __forceinline__ unsigned backward_tickets(const KeyTilesArgs& args) {
-  return backward_tiles(args) + args.rounded_tiles;
+  return backward_tiles(args) + args.dq_tickets;
 }
 
 // The index-th tile of rows of all query heads.
