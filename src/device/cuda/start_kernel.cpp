@@ -20,10 +20,16 @@ struct Known {
   cudaKernel_t handle;  // of any context
 };
 
-// Two kernels that share a place take it in turns.
+// Where a kernel is kept, or will be: one of four places. Which four is mixed from its address, since kernels lie at
+// regular distances. A fifth of the same four takes turns with whichever has the first.
 Known& place_of(const void* kernel) {
-  static thread_local Known table[128] = {};
-  return table[reinterpret_cast<std::uintptr_t>(kernel) / 16 % 128];
+  static thread_local Known table[32][4] = {};
+  const auto mixed = reinterpret_cast<std::uintptr_t>(kernel) / 4 * 0x9E3779B97F4A7C15u;
+  Known(&places)[4] = table[mixed >> 59];
+  for (Known& known : places) {
+    if (known.kernel == kernel || !known.kernel) return known;
+  }
+  return places[0];
 }
 
 // As much as the card allows, whatever is asked for: the limit is the kernel's, and another thread may start it with
