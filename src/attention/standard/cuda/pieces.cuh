@@ -70,7 +70,7 @@ __device__ inline std::int32_t first_key(const Row& row) {
 }
 
 __device__ inline bool keeps(const Params& params, const Row& row, std::int32_t j) {
-  const cuda::Philox philox(params, row.b, row.h);
+  const cuda::Philox philox(params.philox_keys, static_cast<std::uint32_t>(row.b), static_cast<std::uint32_t>(row.h));
   return philox.word(philox.row(row.i), philox.key(j)) >= params.dropout_threshold;
 }
 
