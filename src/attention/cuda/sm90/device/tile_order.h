@@ -19,7 +19,7 @@ struct TileOrder {
   std::uint32_t* next = nullptr;
 
 #if defined(__CUDACC__)
-  // The number of this block's n-th tile, for one thread of it. Asked for ahead: it may come from memory.
+  // The number of this block's n-th tile, for one thread of it. It may come from memory.
   __device__ __forceinline__ std::uint32_t index(std::uint32_t n) const {
     if (n == 0 || !next) return n * gridDim.x + blockIdx.x;
     return gridDim.x + atomicAdd(next, 1u);

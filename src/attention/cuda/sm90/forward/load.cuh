@@ -18,7 +18,6 @@ __device__ __forceinline__ void load_tiles(const ForwardArgs& args, const Forwar
   std::uint32_t index = args.order.index(0);
   for (std::uint32_t n = 1;; ++n) {
     const TilePlace place = args.order.at(index);
-    if (place.b >= 0) index = args.order.index(n);
     const auto begin_tile = [&] {
       memory.q_free(q_at.stage).wait(q_at.parity ^ 1);
       store_place(memory.place(q_at.stage), place);
@@ -33,6 +32,7 @@ __device__ __forceinline__ void load_tiles(const ForwardArgs& args, const Forwar
       begin_tile();
       memory.q_full(q_at.stage).arrive();
       q_at.move();
+      index = args.order.index(n);
       continue;
     }
     const int batch = p.packed ? 0 : place.b, head_kv = place.head / p.group;
@@ -58,6 +58,9 @@ __device__ __forceinline__ void load_tiles(const ForwardArgs& args, const Forwar
       load_k(tile);
       load_v(tile + 1);
     }
+    // As late as this, or a block with a long tile would hold the next one that another has time for. The number comes
+    // while the last copy waits for room.
+    index = args.order.index(n);
     load_v(work.begin);
   }
 }
