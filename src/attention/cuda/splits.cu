@@ -1,5 +1,4 @@
-// Adds up what the blocks of a split left for each row: one warp for 32 columns of a row, since decoding has few rows
-// and each may have a hundred splits to wait for.
+// Adds up what the blocks of a split left for each row: one warp for 128 columns of a row.
 #include "attention/cuda/splits.h"
 
 #include "attention/cuda/device/sequence.cuh"
@@ -11,18 +10,21 @@ namespace strobe::cuda {
 namespace {
 
 constexpr int kCombineWarps = 4;
+constexpr int kLaneColumns = 4;  // 16 bytes
+constexpr int kWarpColumns = kWarpLanes * kLaneColumns;
 
 struct CombineArgs {
   Params params;
   Splits splits;
-  int row_parts;    // of kWarpLanes columns each
+  int row_parts;    // of kWarpColumns columns each
   int head_blocks;  // of kCombineWarps parts of rows, in the longest sequence
 };
 
 // O = sum_s exp(lse_s - lse) O_s, with lse over the splits and the sink. Lanes share out the splits for their weights;
-// then each lane has a column, and its loads over the splits are under way together.
+// then each lane has four columns, and its loads over the splits are under way together.
 template <class T>
 __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(const __grid_constant__ CombineArgs args) {
+  await_kernel_before();
   const Params& p = args.params;
   const Splits& partial = args.splits;
   unsigned index = blockIdx.x;
@@ -31,7 +33,7 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
   const int head = static_cast<int>(index % p.heads_q);
   const int b = static_cast<int>(index / p.heads_q);
   const int i = part / args.row_parts;
-  const int column = part % args.row_parts * kWarpLanes + lane_index();
+  const int column = part % args.row_parts * kWarpColumns + lane_index() * kLaneColumns;
   const Sequence sequence(p, b);
   if (i >= sequence.rows_written(p)) return;
   const std::int64_t row = lse_index(p, sequence, b, head, i);
@@ -55,6 +57,7 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
   float sum = 0;
 #pragma unroll
   for (int n = 0; n < kOfALane; ++n) {
+    if (n * kWarpLanes >= splits) break;
     const float weight = exp2f((lse[n] - base) * kLog2E);
     store_shared(weights + static_cast<std::uint32_t>((n * kWarpLanes + lane_index()) * 4), float_to_bits(weight));
     sum += weight;
@@ -66,35 +69,51 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
   warp_sync();
   if (column >= p.dv_dim) return;
 
-  float o = 0;
+  float o[kLaneColumns] = {};
 #pragma unroll 8
   for (int s = 0; s < splits; ++s) {
     const float weight = bits_to_float(load_shared(weights + static_cast<std::uint32_t>(s * 4)));
+    const float4 left = *reinterpret_cast<const float4*>(partial.o + (s * partial.rows + row) * partial.d + column);
     // 0 times what is not finite would be NaN.
-    o += weight == 0 ? 0 : weight * partial.o[(s * partial.rows + row) * partial.d + column];
+    const float more[kLaneColumns] = {left.x, left.y, left.z, left.w};
+#pragma unroll
+    for (int c = 0; c < kLaneColumns; ++c) o[c] += weight == 0 ? 0 : weight * more[c];
   }
-  const float value = result.inverse == 0 ? 0 : o * result.inverse;
-  auto* to = static_cast<ElementType<T>*>(p.o.data) + head_offset(p.o, b, head, sequence.q_begin + i) + column;
-  if constexpr (!kIsFp32<T>) {
-    *to = static_cast<std::uint16_t>(pack<T>(value, 0));
-  } else {
-    *to = value;
+  auto* const to = static_cast<ElementType<T>*>(p.o.data) + head_offset(p.o, b, head, sequence.q_begin + i) + column;
+#pragma unroll
+  for (int c = 0; c < kLaneColumns; ++c) o[c] = result.inverse == 0 ? 0 : o[c] * result.inverse;
+  if (p.o.vectors && column + kLaneColumns <= p.dv_dim) {
+    if constexpr (!kIsFp32<T>) {
+      *reinterpret_cast<uint2*>(to) = make_uint2(pack<T>(o[0], o[1]), pack<T>(o[2], o[3]));
+    } else {
+      *reinterpret_cast<float4*>(to) = make_float4(o[0], o[1], o[2], o[3]);
+    }
+    return;
+  }
+#pragma unroll
+  for (int c = 0; c < kLaneColumns; ++c) {
+    if (column + c >= p.dv_dim) return;
+    if constexpr (!kIsFp32<T>) {
+      to[c] = static_cast<std::uint16_t>(pack<T>(o[c], 0));
+    } else {
+      to[c] = o[c];
+    }
   }
 }
 
 }  // namespace
 
-void combine_splits(const Params& p, const Splits& splits, DType dtype, void* stream) {
+void combine_splits(const Params& p, const Splits& splits, DType dtype, void* stream, Waits waits) {
   if (splits.count == 1) return;
-  const int row_parts = (p.dv_dim + kWarpLanes - 1) / kWarpLanes;
+  const int row_parts = (p.dv_dim + kWarpColumns - 1) / kWarpColumns;
   const int head_blocks = (p.max_q * row_parts + kCombineWarps - 1) / kCombineWarps;
   const CombineArgs args{p, splits, row_parts, head_blocks};
   const Launch start{"forward, combine", std::int64_t{p.batch} * p.heads_q * head_blocks, kCombineWarps * kWarpLanes,
                      kCombineWarps * kMostSplits * sizeof(float), stream};
   switch (dtype) {
-    case DType::fp16: return launch_kernel(combine_kernel<Fp16>, start, args);
-    case DType::bf16: return launch_kernel(combine_kernel<Bf16>, start, args);
-    case DType::fp32: return launch_kernel(combine_kernel<Fp32>, start, args);
+    case DType::fp16: return launch_kernel(combine_kernel<Fp16>, start, args, waits);
+    case DType::bf16: return launch_kernel(combine_kernel<Bf16>, start, args, waits);
+    case DType::fp32: return launch_kernel(combine_kernel<Fp32>, start, args, waits);
   }
 }
 

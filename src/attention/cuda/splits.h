@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "attention/cuda/params.h"
+#include "device/cuda/start_kernel.h"
 #include "strobe/dtype.h"
 
 namespace strobe::cuda {
@@ -33,7 +34,7 @@ inline Splits splits_in(void* workspace, int count, std::int64_t rows, int d) {
   return splits;
 }
 
-// O and LSE from what the blocks left; nothing where rows are whole.
-void combine_splits(const Params& params, const Splits& splits, DType dtype, void* stream);
+// O and LSE from what the blocks left; nothing where rows are whole. waits: in the kernel where its code is Hopper's.
+void combine_splits(const Params& params, const Splits& splits, DType dtype, void* stream, Waits waits);
 
 }  // namespace strobe::cuda

@@ -19,7 +19,7 @@ void launch_forward(ForwardLaunch launch, std::int64_t rows, void* workspace) {
     case 192: launch_forward_tiles<192>(launch); break;
     default: launch_forward_tiles<256>(launch); break;
   }
-  combine_splits(args.params, args.splits, launch.dtype, launch.stream);
+  combine_splits(args.params, args.splits, launch.dtype, launch.stream, Waits::in_launch);
 }
 
 }  // namespace strobe::cuda::sm80

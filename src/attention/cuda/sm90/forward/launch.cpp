@@ -42,7 +42,7 @@ void launch_forward(const ForwardLaunch& launch, const Params& params, void* wor
     std::copy(&params.philox_keys[0][0], &params.philox_keys[0][0] + 20, &dropping.philox_keys[0][0]);
     const auto tiles = config.dims.d == 64 ? launch_dropping_tiles<64> : launch_dropping_tiles<128>;
     tiles(launch, dropping);
-    return combine_splits(params, args.splits, launch.dtype, launch.stream);
+    return combine_splits(params, args.splits, launch.dtype, launch.stream, Waits::in_kernel);
   }
   const auto tiles = config.dims.d == 64     ? launch_forward_tiles<64, 64>
                      : config.dims.d == 96   ? launch_forward_tiles<96, 96>
@@ -51,7 +51,7 @@ void launch_forward(const ForwardLaunch& launch, const Params& params, void* wor
                      : config.dims.dv == 128 ? launch_forward_tiles<192, 128>
                                              : launch_forward_tiles<192, 192>;
   tiles(launch, args);
-  combine_splits(params, args.splits, launch.dtype, launch.stream);
+  combine_splits(params, args.splits, launch.dtype, launch.stream, Waits::in_kernel);
 }
 
 }  // namespace strobe::cuda::sm90

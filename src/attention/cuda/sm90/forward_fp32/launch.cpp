@@ -40,7 +40,7 @@ void launch_fp32_forward(const Fp32ForwardLaunch& launch, const Params& params, 
   const Fp32ForwardArgs args = args_of(launch, params, workspace);
   const auto tiles = launch.config.d == 64 ? launch_fp32_forward_tiles<64> : launch_fp32_forward_tiles<128>;
   tiles(launch, args);
-  combine_splits(params, args.splits, DType::fp32, launch.stream);
+  combine_splits(params, args.splits, DType::fp32, launch.stream, Waits::in_kernel);
 }
 
 }  // namespace strobe::cuda::sm90
