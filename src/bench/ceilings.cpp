@@ -107,10 +107,14 @@ Json gpu_ceilings_json(const Ceilings& ceilings) {
                             {"copy(B/s)", rate_json(ceilings.copy)},
                             {"timed_least(s)", rate_json(ceilings.timed_least)}});
   if (ceilings.call) {
-    json.set("host_call(s)", Json::object({{"first", ceilings.call->first},
-                                           {"forward", ceilings.call->forward},
-                                           {"backward", ceilings.call->backward},
-                                           {"large_backward", ceilings.call->large_backward}}));
+    const CallCost& call = *ceilings.call;
+    json.set("host_call(s)", Json::object({{"first", call.first},
+                                           {"forward", call.forward.least},
+                                           {"forward_median", call.forward.median},
+                                           {"backward", call.backward.least},
+                                           {"backward_median", call.backward.median},
+                                           {"large_backward", call.large_backward.least},
+                                           {"large_backward_median", call.large_backward.median}}));
   }
   return json;
 }

@@ -6,7 +6,9 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <vector>
 
+#include "core/statistics.h"
 #include "device/gpu_buffer.h"
 #include "device/gpu_stream.h"
 #include "strobe/attention.h"
@@ -15,7 +17,7 @@ namespace strobe::bench {
 
 namespace {
 
-constexpr int kCalls = 10, kTries = 100;
+constexpr int kCalls = 10, kTries = 1000;
 
 double seconds_of(const auto& work) {
   const auto start = std::chrono::steady_clock::now();
@@ -44,18 +46,19 @@ class Calls {
                      {.dq = out(5), .dk = out(6), .dv = out(7)}, execution());
   }
 
-  // Seconds a call, of many in a row that nothing waits for.
-  double cost(void (Calls::*run)()) {
+  CallTime cost(void (Calls::*run)()) {
     (this->*run)();
-    double least = 1;
-    for (int i = 0; i < kTries; ++i) {
+    std::vector<double> seconds(kTries);
+    for (double& each : seconds) {
       stream_.synchronize();
-      least = std::min(least, seconds_of([&] {
-                         for (int call = 0; call < kCalls; ++call) (this->*run)();
-                       }));
+      each = seconds_of([&] {
+        for (int call = 0; call < kCalls; ++call) (this->*run)();
+      });
+      each /= kCalls;
     }
     stream_.synchronize();
-    return least / kCalls;
+    const Summary found = summarize(seconds);
+    return {found.min, found.median};
   }
 
  private:

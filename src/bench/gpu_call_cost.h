@@ -3,10 +3,16 @@
 
 namespace strobe::bench {
 
+// Seconds a call, of ten in a row that nothing waits for, a thousand times: by the fastest ten, which no neighbour on
+// the machine has slowed down, and by the median.
+struct CallTime {
+  double least, median;
+};
+
 struct CallCost {
-  double first;              // seconds of a process's first forward call on a warm GPU: kernels are loaded then
-  double forward, backward;  // seconds a call, of many in a row that nothing waits for
-  double large_backward;     // likewise where dQ takes a kernel of its own
+  double first;  // seconds of a process's first forward call on a warm GPU: kernels are loaded then
+  CallTime forward, backward;
+  CallTime large_backward;
 };
 
 // Causal bf16 problems, workspace given: 2 heads of 256 rows, and 512 of 512. Throws Error where there is no GPU.

@@ -96,6 +96,8 @@ void add_gpu_rates(TextTable& table, const Json& ceilings) {
     table.add_row({"a call, on the host",
                    fmt::format("{:.3g} us forward, {:.3g} us backward, {:.3g} us a large backward, the first {:.3g} us",
                                us("forward"), us("backward"), us("large_backward"), us("first"))});
+    table.add_row({"", fmt::format("by medians {:.3g}, {:.3g} and {:.3g} us", us("forward_median"),
+                                   us("backward_median"), us("large_backward_median"))});
   }
 }
 
