@@ -119,6 +119,31 @@ TEST_F(ChooseOnCuda, HopperHasItsOwnKernels) {
   expect(decode, "flash2 is faster");
 }
 
+TEST_F(ChooseOnCuda, HopperDropsInTheForwardUpToHeadDimension128) {
+  const auto dropping = [](std::int64_t d, DType dtype, Pass pass, float p) {
+    Problem problem = problem_of(d, dtype, pass, kHopper);
+    problem.dropout.p = p;
+    return problem;
+  };
+  const Problem plain = problem_of(64, DType::bf16, Pass::forward, kHopper);
+  if (hopper_refusal(plain).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(plain);
+  for (std::int64_t d = 8; d <= 128; d += 8) {
+    EXPECT_STREQ(choose(dropping(d, DType::fp16, Pass::forward, 0.2f)).name, "hopper") << d;
+  }
+  const auto expect = [&](const Problem& problem, const char* words) {
+    EXPECT_NE(hopper_refusal(problem).find(words), std::string::npos) << hopper_refusal(problem);
+    EXPECT_STREQ(choose(problem).name, "flash2");
+  };
+  expect(dropping(136, DType::bf16, Pass::forward, 0.2f), "dropout with head dimensions beyond 128");
+  expect(dropping(64, DType::bf16, Pass::backward, 0.2f), "dropout in the backward");
+  expect(dropping(64, DType::fp32, Pass::forward, 0.2f), "dropout in fp32");
+  // The kernels' threshold is 0 then: the tiles must be those of no dropout too.
+  const Problem hardly = dropping(64, DType::bf16, Pass::forward, 0x1p-33f);
+  EXPECT_EQ(choose(hardly).configuration(hardly), choose(plain).configuration(plain));
+  const Problem least = dropping(64, DType::bf16, Pass::forward, 0x1p-32f);
+  EXPECT_NE(choose(least).configuration(least), choose(plain).configuration(plain));
+}
+
 // In fp32 there is a forward up to head dimension 128; where it is small flash2 goes before it.
 TEST_F(ChooseOnCuda, HopperTakesFp32) {
   const Problem plain = problem_of(64, DType::fp32, Pass::forward, kHopper);

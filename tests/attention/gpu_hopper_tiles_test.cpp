@@ -118,14 +118,15 @@ std::vector<Tiles> dropping_tiles() {
   for (const auto& [d, dv] : cuda::sm90::kDroppingDims) {
     Case full{.seed = 33, .dtype = DType::bf16, .heads_q = 68, .heads_kv = 2, .sq = 201, .sk = 421, .d = d, .dv = dv};
     full.dropout = 0.2f;
-    Case causal = full, packed = full, split = full, narrow = full;
+    Case causal = full, packed = full, split = full, narrow = full, hardly = full;
     causal.dtype = DType::fp16, causal.causal = true, causal.alignment = Alignment::bottom_right;
     packed.lengths = Lengths::packed, packed.batch = 3;
     packed.lengths_q = {201, 0, 77}, packed.lengths_k = {421, 31, 128};
     split.heads_q = 4, split.sq = 70, split.sk = 4000;
     narrow.d = narrow.dv = d - 24, narrow.dropout = 0.5f;
-    const std::pair<const char*, Case> named[] = {
-        {"full", full}, {"causal", causal}, {"packed", packed}, {"split", split}, {"narrow", narrow}};
+    hardly.dropout = 0x1p-33f;  // none: the threshold is 0
+    const std::pair<const char*, Case> named[] = {{"full", full},   {"causal", causal}, {"packed", packed},
+                                                  {"split", split}, {"narrow", narrow}, {"hardly", hardly}};
     for (const auto& [name, c] : named) all.push_back({fmt::format("drops_d{}_{}", d, name), c});
   }
   return all;

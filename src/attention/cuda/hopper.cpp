@@ -1,4 +1,4 @@
-// The kernels for Hopper as a row of the kernel list, all on wgmma, no score options: fp16 and bf16 with the copy
+// The kernels for Hopper as a row of the kernel list, all on wgmma, with few score options: fp16 and bf16 with the copy
 // engine, and fp32 in two parts an element.
 #include <fmt/format.h>
 
@@ -11,6 +11,7 @@
 #include "attention/cuda/sm90/forward_fp32/launch.h"
 #include "attention/cuda/sm90/tensor_map.h"
 #include "attention/kernel_list.h"
+#include "core/philox.h"
 
 namespace strobe {
 
@@ -35,6 +36,9 @@ bool is_uneven(const Problem& problem) {
 
 bool is_fp32(const Problem& problem) { return problem.dtype == DType::fp32; }
 
+// Whether a weight may be dropped, as the kernels see it: with p below 2^-32 none is.
+bool drops(const Problem& problem) { return dropout_threshold(problem.dropout.p) != 0; }
+
 sm90::ForwardFacts forward_facts_of(const Problem& problem) {
   return {.d = static_cast<int>(problem.d),
           .dv = static_cast<int>(problem.dv),
@@ -43,7 +47,7 @@ sm90::ForwardFacts forward_facts_of(const Problem& problem) {
           .max_k = problem.max_k,
           .multiprocessors = problem.gpu.multiprocessors,
           .uneven = is_uneven(problem),
-          .drops = problem.dropout.p != 0};
+          .drops = drops(problem)};
 }
 
 sm90::ForwardLaunch forward_launch_of(const Problem& problem) {
@@ -89,7 +93,7 @@ const char* option_of(const Problem& problem) {
   if (is_fp32(problem) && problem.softcap != 0) return "a softcap in fp32";
   if (problem.alibi_slopes) return "ALiBi slopes";
   if (problem.has_bias) return "a bias";
-  if (problem.dropout.p != 0) {
+  if (drops(problem)) {
     if (problem.pass == Pass::backward) return "dropout in the backward pass";
     if (is_fp32(problem)) return "dropout in fp32";
     if (std::max(problem.d, problem.dv) > sm90::kMostDroppingDim) return "dropout with head dimensions beyond 128";
