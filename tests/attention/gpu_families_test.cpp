@@ -149,6 +149,13 @@ std::vector<Family> families() {
   options.kernel = "hopper", options.forward_only = true;
   all.push_back(options);
   for (const std::int64_t d : {64, 128}) {
+    Case dropped{.seed = 29, .dtype = bf16, .heads_q = 280, .heads_kv = 2, .sq = 8, .sk = 400, .d = d, .dv = d};
+    dropped.causal = d == 64, dropped.alignment = Alignment::bottom_right, dropped.dropout = 0.2f;
+    Family family{"hopper_dropout_" + std::to_string(d), dropped};
+    family.kernel = "hopper", family.forward_only = true;
+    all.push_back(family);
+  }
+  for (const std::int64_t d : {64, 128}) {
     const auto in_fp32 = [&](const char* name, const Case& c, bool is_spread = false) {
       Family family{"hopper_fp32_" + (name + ("_" + std::to_string(d))), c};
       family.kernel = "hopper", family.forward_only = true, family.spread = is_spread;

@@ -41,6 +41,22 @@ TEST(HopperConfig, EveryProblemHasTiles) {
   }
 }
 
+TEST(HopperConfig, EveryProblemWithDropoutHasTiles) {
+  for (int d = 8; d <= kMostDroppingDim; d += 8) {
+    ForwardFacts facts = facts_of(d, d, 1000, 1000, 1000, false);
+    facts.drops = true;
+    const ForwardConfig config = forward_config(facts);
+    EXPECT_EQ(config.dims.d, d <= 64 ? 64 : 128) << d;
+    EXPECT_EQ(config.shape, dropping_shape(config.dims)) << d;
+    EXPECT_LE(config.shared_bytes, kSharedBytes) << d;
+    facts.heads = 2;
+    EXPECT_GT(forward_config(facts).splits, 1) << d;
+  }
+  ForwardFacts wide_v = facts_of(64, 128, 1000, 1000, 1000, false);
+  wide_v.drops = true;
+  EXPECT_EQ(forward_config(wide_v).dims.d, 128) << "there is no kernel for 64 and 128";
+}
+
 TEST(HopperConfig, LongRulesComeFirst) {
   EXPECT_NE(forward_config(facts_of(64, 64, 1000, 1000, 1024, true)).shape,
             forward_config(facts_of(64, 64, 1000, 1000, 16384, true)).shape);
