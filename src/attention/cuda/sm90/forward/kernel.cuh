@@ -4,6 +4,8 @@
 // first.
 #pragma once
 
+#include <type_traits>
+
 #include "attention/cuda/device/dropout.cuh"
 #include "attention/cuda/sm90/device/clear.cuh"
 #include "attention/cuda/sm90/device/store.cuh"

@@ -1,7 +1,7 @@
 // From a problem's parameters to the instance for its head dimensions.
 #include "attention/cuda/sm90/forward/launch.h"
 
-#include <algorithm>
+#include <cstring>
 
 #include "attention/cuda/sm90/forward/order.h"
 #include "attention/cuda/sm90/tensor_map.h"
@@ -39,7 +39,7 @@ void launch_forward(const ForwardLaunch& launch, const Params& params, void* wor
   const ForwardArgs args = begin_forward(launch, params, workspace);
   if (params.dropout_threshold != 0) {
     DroppingForwardArgs dropping{args, params.dropout_threshold, params.dropout_scale};
-    std::copy(&params.philox_keys[0][0], &params.philox_keys[0][0] + 20, &dropping.philox_keys[0][0]);
+    std::memcpy(dropping.philox_keys, params.philox_keys, sizeof(params.philox_keys));
     const auto tiles = config.dims.d == 64 ? launch_dropping_tiles<64> : launch_dropping_tiles<128>;
     tiles(launch, dropping);
     return combine_splits(params, args.splits, launch.dtype, launch.stream, Waits::in_kernel);
