@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "attention/cuda/sm90/forward/config.h"
+#include "core/philox.h"
 #include "device/gpu_facts.h"
 #include "support/check.h"
 #include "support/gpu.h"
@@ -154,6 +155,55 @@ TEST_P(GpuHopperDropout, BothPasses) {
 
 INSTANTIATE_TEST_SUITE_P(All, GpuHopperDropout, testing::ValuesIn(dropping_tiles()),
                          [](const auto& instance) { return instance.param.name; });
+
+// All weights are alike, and keys e, e + D and e + 2 D are 1, 2 and 4 in column e of V alone: O tells which are kept.
+class GpuHopperMask : public GpuTest, public testing::WithParamInterface<int> {};
+
+TEST_P(GpuHopperMask, IsTheSpecificationsBitForBit) {
+  const std::int64_t d = GetParam();
+  Case c{.seed = 34, .dtype = DType::bf16, .batch = 2, .heads_q = 4, .heads_kv = 2, .sq = 201, .sk = 3 * d};
+  c.d = c.dv = d, c.dropout = 0.5f;
+  c.lengths = Lengths::packed, c.lengths_q = {201, 130}, c.lengths_k = {3 * d, 3 * d};
+  Data data(c);
+  const Shape q = data.shape_q(), v = data.shape_v();
+  for (std::int64_t h = 0; h < c.heads_q; ++h) {
+    for (std::int64_t i = 0; i < q[2]; ++i) {
+      for (std::int64_t e = 0; e < d; ++e) data.q.set(0, h, i, e, 0);
+    }
+  }
+  for (std::int64_t h = 0; h < c.heads_kv; ++h) {
+    for (std::int64_t row = 0; row < v[2]; ++row) {
+      const std::int64_t j = row % (3 * d);
+      for (std::int64_t e = 0; e < d; ++e) data.v.set(0, h, row, e, e == j % d ? static_cast<float>(1 << j / d) : 0);
+    }
+  }
+  data.remember();
+  GpuLane lane;
+  GpuCase on_gpu(data, lane);
+  const std::string refusal = on_gpu.refusal("hopper", Pass::forward);
+  for (const char* words : {"sm_90a", "compute capability", "shared memory"}) {
+    if (refusal.find(words) != std::string::npos) GTEST_SKIP() << refusal;
+  }
+  ASSERT_EQ(refusal, "");
+  const std::vector<double> o = on_gpu.run({.kernel = "hopper", .forward_only = true}).results.o;
+  const std::uint64_t seed = data.attention().dropout.seed;
+  const std::uint32_t threshold = dropout_threshold(c.dropout);
+  for (std::int64_t b = 0; b < c.batch; ++b) {
+    for (std::int64_t h = 0; h < c.heads_q; ++h) {
+      for (std::int64_t i = 0; i < c.length_q(b); ++i) {
+        for (std::int64_t e = 0; e < d; ++e) {
+          long kept = 0;
+          for (int t = 0; t < 3; ++t) kept |= long{dropout_keeps(seed, threshold, b, h, i, e + t * d)} << t;
+          const std::int64_t at = ((h * q[2] + data.begin_q(b) + i) * d) + e;
+          const double sum = o[static_cast<std::size_t>(at)] * (1 - c.dropout) * static_cast<double>(3 * d);
+          ASSERT_EQ(std::lround(sum), kept) << "b " << b << " head " << h << " row " << i << " key " << e;
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuHopperMask, testing::Values(64, 128));
 
 INSTANTIATE_TEST_SUITE_P(All, GpuHopperTiles, testing::ValuesIn(all_tiles()),
                          [](const auto& instance) { return instance.param.name; });
