@@ -5,10 +5,11 @@
 #include <cstdint>
 
 #include "attention/cuda/params.h"
-#include "device/cuda/start_kernel.h"
 #include "strobe/dtype.h"
 
 namespace strobe::cuda {
+
+enum class Waits;  // in device/cuda/start_kernel.h, whose includes a build without CUDA does not have
 
 inline constexpr std::int64_t kMostSplits = 128;
 

@@ -1,6 +1,8 @@
 // The choice of a forward pass's instance.
 #include "attention/cuda/sm80/forward/launch.h"
 
+#include "device/cuda/start_kernel.h"
+
 namespace strobe::cuda::sm80 {
 
 void launch_forward(ForwardLaunch launch, std::int64_t rows, void* workspace) {

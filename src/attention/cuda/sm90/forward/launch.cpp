@@ -6,6 +6,7 @@
 #include "attention/cuda/sm90/forward/order.h"
 #include "attention/cuda/sm90/tensor_map.h"
 #include "device/cuda/check.h"
+#include "device/cuda/start_kernel.h"
 
 namespace strobe::cuda::sm90 {
 

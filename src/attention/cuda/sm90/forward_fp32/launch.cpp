@@ -3,6 +3,7 @@
 
 #include "attention/cuda/sm90/forward/order.h"
 #include "device/cuda/check.h"
+#include "device/cuda/start_kernel.h"
 
 namespace strobe::cuda::sm90 {
 
