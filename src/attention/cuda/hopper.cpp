@@ -21,6 +21,7 @@ using namespace cuda;
 
 constexpr int kHopper = 90;
 static_assert(sm90::kMostFp32Dim <= sm90::kMostFp32BackwardDim);  // one limit refuses for both passes
+static_assert(sm90::kMostDroppingDim == 128);                     // as a refusal says
 constexpr std::int64_t kFewRows = 64;  // of a group's heads: flash2 puts them into one tile and splits the keys
 
 #ifdef STROBE_SM90A

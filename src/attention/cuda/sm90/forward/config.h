@@ -40,7 +40,7 @@ constexpr ForwardShape dropping_shape(HeadDims dims) {
   return dims.d == 64 ? ForwardShape{3, 64, 4, 2, true, true} : ForwardShape{2, 128, 2, 2, false, true};
 }
 static_assert(registers_suffice(dropping_shape({64, 64})) && registers_suffice(dropping_shape({128, 128})));
-inline constexpr int kMostDroppingDim = 128;
+inline constexpr int kMostDroppingDim = std::rbegin(kDroppingDims)->d;
 
 // The stages of Q, those of K, of V, the barriers, then 16 bytes for each tile of Q.
 constexpr std::size_t forward_shared_bytes(HeadDims dims, const ForwardShape& shape) {

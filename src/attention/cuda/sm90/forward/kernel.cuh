@@ -26,11 +26,11 @@ __device__ __forceinline__ void store_partial(const Splits& splits, std::int64_t
   }
 }
 
-// Normalises and writes O and LSE of this thread's two rows, or what a split leaves of them. more: what O is multiplied
-// with beside.
+// Normalises and writes O and LSE of this thread's two rows, or what a split leaves of them.
 template <class T, int kDv, bool kSplits, class Work>
 __device__ __forceinline__ void finish_tile(const ForwardArgs& args, const TilePlace& place, const Work& work, int row,
-                                            const TwoRows& softmax, float unit, float more, float (&o)[kDv / 2]) {
+                                            const TwoRows& softmax, float unit, float dropout_scale,
+                                            float (&o)[kDv / 2]) {
   const ForwardParams& p = args.params;
   const Sequence& sequence = work.sequence;
   const bool whole = !kSplits || args.splits.count == 1;
@@ -42,7 +42,7 @@ __device__ __forceinline__ void finish_tile(const ForwardArgs& args, const TileP
     const bool has_keys = i < sequence.q_length && keys.lo < keys.hi;
     const float* sink = p.sinks && whole ? p.sinks + place.head : nullptr;
     const RowResult result = finish_row(multiply_rounded(softmax.maximum[h], unit), sum, has_keys, sink);
-    const float inverse = result.inverse * more;
+    const float inverse = result.inverse * dropout_scale;
 #pragma unroll
     for (int c = 0; c < kDv / 8; ++c) {
       o[4 * c + 2 * h] = inverse == 0 ? 0 : o[4 * c + 2 * h] * inverse;
@@ -71,8 +71,8 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
   const ForwardParams& p = args.params;
   // Scores, capped or not, times this are logits.
   const float unit = p.softcap != 0 ? p.softcap : p.scale, factor = unit * kLog2E;
-  float more = 1;
-  if constexpr (kDrops) more = args.scale;
+  float dropout_scale = 1;
+  if constexpr (kDrops) dropout_scale = args.scale;
   const int lane = lane_index(), thread = static_cast<int>(threadIdx.x) % 128;
   const int lane_row = consumer * 64 + thread / 32 * 16 + lane / 4;  // and 8 below
   // One thread speaks for its warpgroup at the producer's barriers: a product runs when all four warps have started it,
@@ -142,7 +142,7 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
     }
     if (work.begin == end) {
       release_q();
-      finish_tile<T, kDv, kShape.splits>(args, place, work, row, softmax, unit, more, o);
+      finish_tile<T, kDv, kShape.splits>(args, place, work, row, softmax, unit, dropout_scale, o);
       continue;
     }
     // Drawn while products run.
@@ -210,7 +210,7 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
     start_output(accumulate);
     wgmma_wait<0>(o, weights);
     release_v();
-    finish_tile<T, kDv, kShape.splits>(args, place, work, row, softmax, unit, more, o);
+    finish_tile<T, kDv, kShape.splits>(args, place, work, row, softmax, unit, dropout_scale, o);
   }
 }
 

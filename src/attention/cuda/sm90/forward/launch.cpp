@@ -35,23 +35,35 @@ std::size_t forward_workspace_bytes(const ForwardLaunch& launch) {
   return launch.uneven || partial > 0 ? kForwardCounterBytes + partial : 0;
 }
 
+namespace {
+
+void launch_plain(const ForwardLaunch& launch, const ForwardArgs& args) {
+  const HeadDims dims = launch.config.dims;
+  const auto tiles = dims.d == 64     ? launch_forward_tiles<64, 64>
+                     : dims.d == 96   ? launch_forward_tiles<96, 96>
+                     : dims.d == 128  ? launch_forward_tiles<128, 128>
+                     : dims.d == 256  ? launch_forward_tiles<256, 256>
+                     : dims.dv == 128 ? launch_forward_tiles<192, 128>
+                                      : launch_forward_tiles<192, 192>;
+  tiles(launch, args);
+}
+
+void launch_dropping(const ForwardLaunch& launch, const ForwardArgs& args, const Params& params) {
+  DroppingForwardArgs dropping{args, params.dropout_threshold, params.dropout_scale};
+  std::memcpy(dropping.philox_keys, params.philox_keys, sizeof(params.philox_keys));
+  const auto tiles = launch.config.dims.d == 64 ? launch_dropping_tiles<64> : launch_dropping_tiles<128>;
+  tiles(launch, dropping);
+}
+
+}  // namespace
+
 void launch_forward(const ForwardLaunch& launch, const Params& params, void* workspace) {
-  const ForwardConfig& config = launch.config;
   const ForwardArgs args = begin_forward(launch, params, workspace);
   if (params.dropout_threshold != 0) {
-    DroppingForwardArgs dropping{args, params.dropout_threshold, params.dropout_scale};
-    std::memcpy(dropping.philox_keys, params.philox_keys, sizeof(params.philox_keys));
-    const auto tiles = config.dims.d == 64 ? launch_dropping_tiles<64> : launch_dropping_tiles<128>;
-    tiles(launch, dropping);
-    return combine_splits(params, args.splits, launch.dtype, launch.stream, Waits::in_kernel);
+    launch_dropping(launch, args, params);
+  } else {
+    launch_plain(launch, args);
   }
-  const auto tiles = config.dims.d == 64     ? launch_forward_tiles<64, 64>
-                     : config.dims.d == 96   ? launch_forward_tiles<96, 96>
-                     : config.dims.d == 128  ? launch_forward_tiles<128, 128>
-                     : config.dims.d == 256  ? launch_forward_tiles<256, 256>
-                     : config.dims.dv == 128 ? launch_forward_tiles<192, 128>
-                                             : launch_forward_tiles<192, 192>;
-  tiles(launch, args);
   combine_splits(params, args.splits, launch.dtype, launch.stream, Waits::in_kernel);
 }
 
