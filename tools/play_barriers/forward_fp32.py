@@ -11,6 +11,7 @@ def forward_fp32(world, shape, tiles, version):
     the pieces they hold is finished when the stream has said which comes next."""
     stages, q_stages, pieces, q_pieces, held = shape
     consumers, warps = 2, 3
+    late = world.rng.choice([2 * pieces, 1000])  # items before a tile's end the next is found: by a counter, in turn
     # Where the pieces held are tiles without keys, each needs a place; so do the tile begun next and the one after.
     rows_held, sizes_held = (held + 1 if version == "few-rows" else 4), (1 if version == "one-size" else 2)
     held = 3 if version == "far-ahead" else held
@@ -76,12 +77,14 @@ def forward_fp32(world, shape, tiles, version):
 
         for n in range(len(tiles) + 1):
             world.holds(me, ("rows", n % rows_held), n)
-            if n < len(tiles):
-                if warp == 0:
-                    yield from world.write(("rows", (n + 1) % rows_held), n + 1)
-                yield world.meet("split", warps)
-                world.holds(me, ("rows", (n + 1) % rows_held), n + 1)
-            for after in items(n):
+            order = items(n)
+            for step, after in enumerate(order):
+                if n < len(tiles) and step == max(0, len(order) - late):
+                    if warp == 0:
+                        yield from world.write(("rows", (n + 1) % rows_held), n + 1)
+                    if version != "rows-unmet":
+                        yield world.meet("split", warps)
+                    world.holds(me, ("rows", (n + 1) % rows_held), n + 1)
                 if len(begun) == held:
                     yield from finish(*begun.pop(0))
                 begun.append((n, *after))

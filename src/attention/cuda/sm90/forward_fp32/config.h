@@ -54,7 +54,7 @@ constexpr std::size_t fp32_scale_bytes(const Fp32Shape& shape) {
          static_cast<std::size_t>(2 * 16) * shape.stages;
 }
 constexpr int fp32_barriers(const Fp32Shape& shape) { return 2 * shape.q_stages + 4 * shape.stages; }
-inline constexpr std::size_t kFp32ExchangeBytes = 8 * 64 + 16;  // what those who split tell each other
+inline constexpr std::size_t kFp32ExchangeBytes = 8 * 64;  // what those who split tell each other
 constexpr std::size_t fp32_shared_bytes(int d, const Fp32Shape& shape) {
   return fp32_tile_bytes(d, shape) + fp32_scale_bytes(shape) + kFp32ExchangeBytes +
          static_cast<std::size_t>(8 * fp32_barriers(shape) + 16 * shape.q_stages);

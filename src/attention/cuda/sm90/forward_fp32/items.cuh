@@ -71,16 +71,16 @@ class ItemStream {
 
   __device__ __forceinline__ ItemStream(const Fp32ForwardArgs& args, const Memory& memory)
       : args_(args), memory_(memory) {
-    if (threadIdx.x == 0) {
-      find_rows(args_.order.index(0), 0);
-      store_shared(memory_.next_index(), args_.order.index(1));
-    }
-    barrier_sync(1, Memory::kThreads);
+    find_rows(0);
   }
 
   // For all splitting threads together.
   __device__ __forceinline__ Item next() {
     if (left_ == 0) begin_rows();
+    if (left_ == find_at_) {
+      find_rows(turn_ + 1);
+      fetch_rows(Fp32Rows::load(memory_.rows(turn_ + 1)));
+    }
     const int step = count_of(rows_) - left_--;
     if (!rows_.has_keys()) return {.kind = rows_.end < 0 ? ItemKind::end : ItemKind::no_keys};
     // K, Q, V, K of the tile before, V of that, ...
@@ -110,25 +110,29 @@ class ItemStream {
   }
 
  private:
+  // Items left, a tile of keys, when a counter is asked for the next tile of rows: earlier, and a block with a long one
+  // would hold another that others have time for. Where they are taken in turn, the next is found at once.
+  static constexpr int kLate = 2 * kPieces;
+
   __device__ static __forceinline__ int count_of(const Fp32Rows& rows) {
     return rows.has_keys() ? kQPieces + 2 * kPieces * (rows.end - rows.begin) : 1;
   }
 
-  // The tile of rows after this one, which was found before; the one after it is found.
+  // The tile of rows after this one, which was found before.
   __device__ __forceinline__ void begin_rows() {
     ++turn_;
     rows_ = Fp32Rows::load(memory_.rows(turn_));
     left_ = count_of(rows_);
-    if (rows_.end < 0) return;
-    if (threadIdx.x == 0) {
-      find_rows(load_shared(memory_.next_index()), turn_ + 1);
-      store_shared(memory_.next_index(), args_.order.index(static_cast<std::uint32_t>(turn_) + 2));
-    }
-    barrier_sync(1, Memory::kThreads);  // of four tiles that are held, no one reads the one that is written next
-    fetch_rows(Fp32Rows::load(memory_.rows(turn_ + 1)));
+    find_at_ = rows_.end < 0 ? 0 : args_.order.next ? min(left_, kLate) : left_;
   }
 
-  __device__ __forceinline__ void find_rows(std::uint32_t index, int turn) const {
+  // By one thread for all.
+  __device__ __forceinline__ void find_rows(int turn) const {
+    if (threadIdx.x == 0) store_rows(args_.order.index(static_cast<std::uint32_t>(turn)), turn);
+    barrier_sync(1, Memory::kThreads);  // of four tiles that are held, no one reads the one that is written next
+  }
+
+  __device__ __forceinline__ void store_rows(std::uint32_t index, int turn) const {
     const Params& p = args_.params;
     const TilePlace place = args_.order.at(index);
     if (place.b < 0) return Fp32Rows{.begin = -1, .end = -1}.store(memory_.rows(turn), place);
@@ -177,8 +181,9 @@ class ItemStream {
 
   const Fp32ForwardArgs& args_;
   const Memory& memory_;
-  int turn_ = -1;  // of tiles of rows
-  int left_ = 0;   // items of this one
+  int turn_ = -1;    // of tiles of rows
+  int left_ = 0;     // items of this one
+  int find_at_ = 0;  // so many left, the next tile of rows is found; 0: there is none
   Fp32Rows rows_;
 };
 

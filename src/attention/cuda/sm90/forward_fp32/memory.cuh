@@ -43,11 +43,9 @@ struct Fp32Memory {
   // By piece: what brings all its rows back; 0 where each has a scale of its own.
   __device__ __forceinline__ std::uint32_t k_piece_scales(int stage) const { return at(kPieceScales + stage * 16); }
   __device__ __forceinline__ std::uint32_t v_piece_scales(int stage) const { return k_piece_scales(kStages + stage); }
-  // Among those who split, four of each: sizes, by warp; tiles of rows. And the index of the tile that comes after
-  // them.
+  // Among those who split, four of each: sizes, by warp; tiles of rows.
   __device__ __forceinline__ std::uint32_t sizes(int index) const { return at(kExchange + index * 64); }
   __device__ __forceinline__ std::uint32_t rows(int turn) const { return sizes(4 + turn % 4); }
-  __device__ __forceinline__ std::uint32_t next_index() const { return sizes(8); }
   // "full": all threads that split have written, all pieces of K and V. "free": all threads that multiply have read.
   __device__ __forceinline__ Barrier q_full(int stage) const { return barrier(stage); }
   __device__ __forceinline__ Barrier q_free(int stage) const { return barrier(kQStages + stage); }
