@@ -1,6 +1,6 @@
-// Every line of the Hopper forward's table of tiles on a GPU, both passes against float64: the grid's cases are too
-// short for the lines that begin at 1536 keys and more. Scores are large enough that a row hangs on few keys: one tile
-// too many or too few changes it by its own size. Keys that blocks share come last.
+// Every shape of the Hopper forward's tiles on a GPU, both passes against float64: the lines of its table, for which
+// the grid's cases are too short and have too few heads, then the small ones, with keys that blocks share last. Scores
+// are large enough that a row hangs on few keys: one tile too many or too few changes it by its own size.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -21,33 +21,35 @@ namespace {
 using cuda::sm90::forward_config;
 using cuda::sm90::ForwardConfig;
 using cuda::sm90::ForwardRule;
+using cuda::sm90::ForwardShape;
 using cuda::sm90::kForwardRules;
+using cuda::sm90::small_shape;
 
 constexpr int kOracleThreads = 16;
 
 struct Tiles {
   std::string name;
   Case c;
-  const ForwardRule* rule = nullptr;  // null: keys are split
+  ForwardShape shape{};
+  bool split = false;
 };
 
 std::ostream& operator<<(std::ostream& stream, const Tiles& tiles) { return stream << tiles.name; }
 
-bool is_uneven(const Case& c) {
-  return c.causal || c.window.left >= 0 || c.window.right >= 0 || c.lengths != Lengths::none;
-}
-
-// Two tiles of rows, the second a part of one, of enough heads that the card is full and keys stay whole.
-Case full_card(const ForwardRule& rule, DType dtype) {
-  Case c{.seed = 31, .dtype = dtype, .heads_q = 68, .heads_kv = 2, .d = rule.dims.d, .dv = rule.dims.dv};
-  c.sq = rule.least_keys > 4096 ? 77 : rows_of(rule.shape) + 9;  // the oracle's time
+// Two tiles of rows, the second a part of one. How many heads there must be for a line's shape the test finds out. An
+// even seed: bounds of packed sequences are told.
+Case two_tiles(const ForwardRule& rule, DType dtype) {
+  Case c{.seed = 30, .dtype = dtype, .heads_q = 2, .heads_kv = 2, .d = rule.dims.d, .dv = rule.dims.dv};
+  // Tiles of 192 rows that are not nearly full lose to smaller ones; 77: the oracle's time.
+  const int rows = rows_of(rule.shape);
+  c.sq = rule.least_keys > 4096 ? 77 : rule.shape.consumers == 3 ? 2 * rows - 9 : rows + 9;
   c.sk = std::max<std::int64_t>(rule.least_keys, 3 * rule.shape.keys) + 37;
   c.scale = 4 / std::sqrt(static_cast<float>(c.d));
   return c;
 }
 
 std::vector<Case> uneven_cases(const ForwardRule& rule) {
-  Case causal = full_card(rule, DType::bf16), window = full_card(rule, DType::fp16), packed = causal;
+  Case causal = two_tiles(rule, DType::bf16), window = two_tiles(rule, DType::fp16), packed = causal;
   causal.causal = true, causal.alignment = Alignment::bottom_right;
   window.window = {2 * rule.shape.keys + 5, 33}, window.alignment = Alignment::bottom_right;
   packed.lengths = Lengths::packed, packed.batch = 3;
@@ -62,12 +64,24 @@ std::vector<Case> uneven_cases(const ForwardRule& rule) {
 std::vector<Tiles> all_tiles() {
   std::vector<Tiles> all;
   for (const ForwardRule& rule : kForwardRules) {
-    if (rule.least_keys == cuda::sm90::kSplitsOnly) continue;
     const char* const names[] = {"causal", "window", "packed", "padded"};
-    const auto cases = rule.uneven ? uneven_cases(rule) : std::vector{full_card(rule, DType::bf16)};
+    const auto cases = rule.uneven ? uneven_cases(rule) : std::vector{two_tiles(rule, DType::bf16)};
     for (std::size_t i = 0; i < cases.size(); ++i) {
       const char* const kind = rule.uneven ? names[i] : "full";
-      all.push_back({fmt::format("d{}_{}_{}_{}", rule.dims.d, rule.dims.dv, kind, rule.least_keys), cases[i], &rule});
+      all.push_back(
+          {fmt::format("d{}_{}_{}_{}", rule.dims.d, rule.dims.dv, kind, rule.least_keys), cases[i], rule.shape});
+    }
+  }
+  for (const cuda::sm90::HeadDims dims : cuda::sm90::kForwardDims) {
+    for (const int rows : {64, 128}) {
+      const ForwardShape shape = small_shape(dims, rows);
+      const ForwardRule rule{dims, true, 0, shape};
+      const char* const names[] = {"causal", "window", "packed", "padded", "full"};
+      auto cases = uneven_cases(rule);
+      cases.push_back(two_tiles(rule, DType::bf16));
+      for (std::size_t i = 0; i < cases.size(); ++i) {
+        all.push_back({fmt::format("small{}_d{}_{}_{}", rows, dims.d, dims.dv, names[i]), cases[i], shape});
+      }
     }
   }
   for (const auto& [d, dv] : cuda::sm90::kForwardDims) {
@@ -78,17 +92,41 @@ std::vector<Tiles> all_tiles() {
     packed.lengths = Lengths::packed, packed.batch = 3;
     packed.lengths_q = {70, 1, 0}, packed.lengths_k = {4000, 31, 500};  // the second ends in the first split
     const std::string dims = fmt::format("split_d{}_{}_", d, dv);
-    all.push_back({dims + "full", full});
-    all.push_back({dims + "causal", causal});
-    all.push_back({dims + "packed", packed});
+    const ForwardShape shape = small_shape({d, dv}, 64);
+    all.push_back({dims + "full", full, shape, true});
+    all.push_back({dims + "causal", causal, shape, true});
+    all.push_back({dims + "packed", packed, shape, true});
+    // Several tiles of rows to a block, which fill every stage several times, with none, one, two and more of keys.
+    Case rings = packed;
+    rings.heads_q = 100, rings.batch = 6, rings.sq = 8, rings.sk = 1000;
+    rings.lengths_q = {8, 8, 8, 8, 8, 7}, rings.lengths_k = {1000, 31, 0, 300, 140, 999};
+    all.push_back({fmt::format("rings_d{}_{}", d, dv), rings, shape});
   }
   return all;
+}
+
+ForwardConfig config_of(const Case& c) {
+  return forward_config({.d = static_cast<int>(c.d),
+                         .dv = static_cast<int>(c.dv),
+                         .heads = c.batch * c.heads_q,
+                         .max_q = c.sq,
+                         .max_k = c.sk,
+                         .window = c.window.left < 0 || c.window.right < 0 ? 0 : c.window.left + c.window.right + 1,
+                         .multiprocessors = current_gpu().facts.multiprocessors,
+                         .uneven = c.uneven()});
 }
 
 class GpuHopperTiles : public GpuTest, public testing::WithParamInterface<Tiles> {};
 
 TEST_P(GpuHopperTiles, BothPasses) {
-  const auto& [name, c, rule] = GetParam();
+  const auto& [name, given, shape, split] = GetParam();
+  Case c = given;
+  const auto reached = [&] {
+    const ForwardConfig config = config_of(c);
+    return config.shape == shape && (config.splits > 1) == split;
+  };
+  while (!reached() && c.heads_q < 1024) c.heads_q += 2;
+  ASSERT_TRUE(reached());
   const Data data(c);
   GpuLane lane;
   GpuCase on_gpu(data, lane);
@@ -97,17 +135,12 @@ TEST_P(GpuHopperTiles, BothPasses) {
     if (refusal.find(words) != std::string::npos) GTEST_SKIP() << refusal;
   }
   ASSERT_EQ(refusal, "");
-  const ForwardConfig config = forward_config({.d = static_cast<int>(c.d),
-                                               .dv = static_cast<int>(c.dv),
-                                               .heads = c.batch * c.heads_q,
-                                               .max_q = c.sq,
-                                               .max_k = c.sk,
-                                               .multiprocessors = current_gpu().facts.multiprocessors,
-                                               .uneven = is_uneven(c)});
-  if (rule) {
-    EXPECT_EQ(config.shape, rule->shape) << "the case does not reach its line";
+  for (const Verdict& verdict : explain(on_gpu.attention(), Pass::forward, {.device = Device::cuda})) {
+    if (verdict.kernel != "hopper") continue;
+    const std::string& said = verdict.configuration;
+    EXPECT_NE(said.find(fmt::format("tiles of {} rows x {} keys,", rows_of(shape), shape.keys)), said.npos) << said;
+    EXPECT_EQ(said.find("keys split") != said.npos, split) << said;
   }
-  EXPECT_EQ(config.splits == 1, rule != nullptr);
   const Outcome outcome = on_gpu.run({.kernel = "hopper"});
   EXPECT_EQ(outcome.complaint, "");
   expect_near(c, oracle(data, kOracleThreads), outcome.results, 8, "hopper");
@@ -119,15 +152,23 @@ std::vector<Tiles> dropping_tiles() {
   for (const auto& [d, dv] : cuda::sm90::kDroppingDims) {
     Case full{.seed = 33, .dtype = DType::bf16, .heads_q = 68, .heads_kv = 2, .sq = 201, .sk = 421, .d = d, .dv = dv};
     full.dropout = 0.2f;
-    Case causal = full, packed = full, split = full, narrow = full, hardly = full;
+    Case causal = full, packed = full, split = full, narrow = full, hardly = full, window = full, capped = full;
     causal.dtype = DType::fp16, causal.causal = true, causal.alignment = Alignment::bottom_right;
     packed.lengths = Lengths::packed, packed.batch = 3;
     packed.lengths_q = {201, 0, 77}, packed.lengths_k = {421, 31, 128};
     split.heads_q = 4, split.sq = 70, split.sk = 4000;
     narrow.d = narrow.dv = d - 24, narrow.dropout = 0.5f;
     hardly.dropout = 0x1p-33f;  // none: the threshold is 0
-    const std::pair<const char*, Case> named[] = {{"full", full},   {"causal", causal}, {"packed", packed},
-                                                  {"split", split}, {"narrow", narrow}, {"hardly", hardly}};
+    window.window = {150, 33}, window.alignment = Alignment::bottom_right;
+    capped.softcap = 5, capped.sinks = true;
+    Case padded = packed, loud = causal, thin_v = causal;
+    padded.lengths = Lengths::both, padded.causal = true, padded.alignment = Alignment::top_left;
+    loud.scale = 4 / std::sqrt(static_cast<float>(d));
+    thin_v.dv = d - 40;
+    const std::pair<const char*, Case> named[] = {{"full", full},     {"causal", causal}, {"packed", packed},
+                                                  {"split", split},   {"narrow", narrow}, {"hardly", hardly},
+                                                  {"window", window}, {"capped", capped}, {"padded", padded},
+                                                  {"loud", loud},     {"thin_v", thin_v}};
     for (const auto& [name, c] : named) all.push_back({fmt::format("drops_d{}_{}", d, name), c});
   }
   return all;
@@ -147,6 +188,8 @@ TEST_P(GpuHopperDropout, BothPasses) {
     }
     ASSERT_EQ(verdict.refusal, "");
     EXPECT_TRUE(verdict.chosen);
+    const bool splits = verdict.configuration.find("keys split") != std::string::npos;
+    EXPECT_EQ(splits, GetParam().name.ends_with("_split")) << verdict.configuration;
   }
   const Outcome outcome = on_gpu.run({.kernel = ""});
   EXPECT_EQ(outcome.complaint, "");

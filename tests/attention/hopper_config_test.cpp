@@ -25,6 +25,13 @@ TEST(HopperConfig, EveryRuleFitsTheCard) {
     EXPECT_LE(forward_shared_bytes(rule.dims, rule.shape), kSharedBytes) << rule.dims.d << ' ' << rule.shape.keys;
     EXPECT_EQ(rule.shape.keys % 16, 0) << rule.shape.keys;
   }
+  for (const HeadDims dims : kForwardDims) {
+    for (const int rows : {64, 128}) {
+      const ForwardShape shape = small_shape(dims, rows);
+      EXPECT_EQ(rows_of(shape), rows);
+      EXPECT_LE(forward_shared_bytes(dims, shape), kSharedBytes) << dims.d << ' ' << rows;
+    }
+  }
 }
 
 TEST(HopperConfig, EveryProblemHasTiles) {
@@ -50,7 +57,8 @@ TEST(HopperConfig, EveryProblemWithDropoutHasTiles) {
     EXPECT_EQ(config.shape, dropping_shape(config.dims)) << d;
     EXPECT_LE(config.shared_bytes, kSharedBytes) << d;
     facts.heads = 2;
-    EXPECT_GT(forward_config(facts).splits, 1) << d;
+    EXPECT_GT(forward_config(facts).splits, 1) << d << ": few heads";
+    EXPECT_TRUE(config.shape.splits) << d;
   }
   ForwardFacts wide_v = facts_of(64, 128, 1000, 1000, 1000, false);
   wide_v.drops = true;
@@ -68,7 +76,49 @@ TEST(HopperConfig, LongRulesComeFirst) {
   }
 }
 
-// Few rows and many keys: every block gets at least four tiles of keys, none gets nothing, the card is not overfull.
+const ForwardShape& rule_of(const ForwardFacts& facts) {
+  for (const ForwardRule& rule : kForwardRules) {
+    if (rule.dims.d == facts.d && rule.uneven == facts.uneven && facts.max_k >= rule.least_keys) return rule.shape;
+  }
+  ADD_FAILURE();
+  return kForwardRules[0].shape;
+}
+
+// What the rules were measured with.
+TEST(HopperConfig, AFullCardKeepsToTheRules) {
+  for (const int d : {64, 128, 256}) {
+    for (std::int64_t length = 512; length <= 16384; length *= 2) {
+      for (const bool uneven : {false, true}) {
+        const ForwardFacts facts = facts_of(d, d, 16384 / length * 2048 / d, length, length, uneven);
+        EXPECT_EQ(forward_config(facts).shape, rule_of(facts)) << d << ' ' << length << ' ' << uneven;
+        EXPECT_EQ(forward_config(facts).splits, 1);
+      }
+    }
+  }
+}
+
+TEST(HopperConfig, FewHeadsGetSmallTiles) {
+  for (const HeadDims dims : kForwardDims) {
+    for (const bool uneven : {false, true}) {
+      const ForwardConfig config = forward_config(facts_of(dims.d, dims.dv, 1, 4096, 4096, uneven));
+      EXPECT_EQ(config.shape, small_shape(dims, 64)) << dims.d;
+      EXPECT_EQ(config.splits, uneven ? 4 : 2) << dims.d << ": 64 tiles of rows, a triangle half as long on the mean";
+    }
+  }
+  EXPECT_EQ(forward_config(facts_of(64, 64, 4, 4096, 4096, false)).shape, small_shape({64, 64}, 128)) << "128 tiles";
+  EXPECT_EQ(forward_config(facts_of(128, 128, 2, 4096, 4096, false)).shape, small_shape({128, 128}, 64)) << "128 tiles";
+  EXPECT_EQ(forward_config(facts_of(128, 128, 2, 4096, 4096, false)).splits, 1);
+}
+
+TEST(HopperConfig, AWindowHasFewKeysToSplit) {
+  ForwardFacts facts = facts_of(128, 128, 1, 4096, 4096, true);
+  facts.window = 256;
+  EXPECT_EQ(forward_config(facts).splits, 1);
+  facts.window = 3000;
+  EXPECT_GT(forward_config(facts).splits, 1);
+}
+
+// Few rows and many keys: no block gets nothing, and the card is full, though not overfull.
 TEST(HopperConfig, SplitsFillTheCard) {
   for (const int d : {64, 96, 128, 192, 256}) {
     for (const bool uneven : {false, true}) {
@@ -78,8 +128,7 @@ TEST(HopperConfig, SplitsFillTheCard) {
       const std::int64_t key_tiles = (65536 + config.shape.keys - 1) / config.shape.keys;
       const std::int64_t share = (key_tiles + config.splits - 1) / config.splits;
       EXPECT_GT(config.splits * tiles, 132 / 2) << d;
-      EXPECT_LE(config.splits * tiles, 132) << d;
-      EXPECT_GE(share, 4) << d;
+      EXPECT_LE(config.splits * tiles, uneven ? 2 * 132 : 132) << d;
       EXPECT_LT((config.splits - 1) * share, key_tiles) << d << ": a split without a tile";
     }
   }
@@ -99,9 +148,33 @@ TEST(HopperConfig, ACounterHandsOutMoreTilesThanBlocks) {
 
 TEST(HopperConfig, TheBackwardFitsTheCard) {
   for (int d = 8; d <= 256; d += 8) {
-    const BackwardConfig config = backward_config(d);
-    EXPECT_LE(d, config.d);
-    EXPECT_LE(config.shared_bytes, kSharedBytes) << d;
+    for (const std::int64_t heads : {1, 1000}) {
+      const BackwardConfig config = backward_config({d, heads, 1024, 132});
+      EXPECT_LE(d, config.d);
+      EXPECT_LE(config.shared_bytes, kSharedBytes) << d;
+      EXPECT_EQ(config.shape.rows, backward_rows(config.d)) << "the workspace is by tiles of rows";
+    }
+  }
+}
+
+TEST(HopperConfig, TheBackwardTakesShortTilesWhereTheyLeaveTheCardEmpty) {
+  for (const bool uneven : {false, true}) {
+    const auto shape = [&](int d, std::int64_t heads, std::int64_t max_k) {
+      return backward_config({d, heads, max_k, 132, uneven}).shape;
+    };
+    const std::int64_t most = uneven ? 264 : 132;
+    for (const int d : {64, 128}) {
+      const BackwardShape few = shape(d, 1, 64 * most), many = shape(d, 1, 64 * most + 1);
+      EXPECT_EQ(few, backward_shape(d, Share::tiles));
+      EXPECT_EQ(few.keys, 64);
+      EXPECT_EQ(many, backward_shape(d, Share::keys));
+      EXPECT_EQ(many.keys, 128);
+      EXPECT_EQ(shape(d, most, 33), few);
+      EXPECT_EQ(shape(d, most + 1, 33), many);
+      EXPECT_EQ(shape(d - 8, 1, 1024), few);
+    }
+    EXPECT_EQ(shape(256, 1, 64).share, Share::columns);
+    EXPECT_EQ(shape(256, 1000, 4096).share, Share::columns);
   }
 }
 

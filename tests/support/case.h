@@ -67,6 +67,8 @@ struct Case {
   bool own_workspace = false;  // the test hands in exactly workspace_bytes
 
   bool packed() const { return lengths == Lengths::packed; }
+  // Whether rows may see different numbers of keys.
+  bool uneven() const { return causal || window.left >= 0 || window.right >= 0 || lengths != Lengths::none; }
   std::int64_t length_q(std::int64_t b) const {
     return lengths_q.empty() ? sq : lengths_q[static_cast<std::size_t>(b)];
   }

@@ -12,19 +12,24 @@ class Sums:
         self.additions, self.done, self.version = [0] * row_tiles, 0, version
 
 
-def backward(world, tickets, splits_keys, counter=None, turns=None, name="", clears=False, one_ticket=False, sums=None):
+def backward(world, tickets, share, counter=None, turns=None, name="", clears=False, one_ticket=False, sums=None,
+             hasty=False):
     """tickets: [(keys written, [row tiles])]; with a shared counter and turns several blocks play `deterministic`, with
-    shared Sums they round dQ too, a ticket for each tile of rows after those of keys."""
-    stages, consumers = 2, 2
+    shared Sums they round dQ too, a ticket for each tile of rows after those of keys. share: as config.h has it; with
+    "tiles" and hasty K's place is given back before dK is read from it."""
+    consumers = 2
+    alternates = share == "tiles"
+    stages, readers = (4, 1) if alternates else (2, consumers)
     bars = {}
     for what in ("q", "d_o"):
         for stage in range(stages):
             bars[what, "full", stage] = Barrier(f"{name}{what}_full[{stage}]", 1)
             each = 4 if what == "q" else 1  # warps of a warpgroup that give it back
-            bars[what, "free", stage] = Barrier(f"{name}{what}_free[{stage}]", consumers * each)
+            bars[what, "free", stage] = Barrier(f"{name}{what}_free[{stage}]", readers * each)
     for what in ("k", "v"):
         bars[what, "full"] = Barrier(f"{name}{what}_full", 1)
-    bars["keys", "free"] = Barrier(f"{name}keys_free", consumers)
+    bars["exchanged"] = Barrier(f"{name}exchanged", 4 * consumers)
+    bars["keys", "free"] = Barrier(f"{name}keys_free", consumers * (4 if alternates else 1))
     for stage in range(2):
         bars["ticket", "full", stage] = Barrier(f"{name}ticket_full[{stage}]", 1)
         bars["ticket", "free", stage] = Barrier(f"{name}ticket_free[{stage}]", consumers * (1 if one_ticket else 4))
@@ -71,6 +76,7 @@ def backward(world, tickets, splits_keys, counter=None, turns=None, name="", cle
     def warp_of(group, warp):
         ticket_at, at, keys, turn, number, rounds = Ring(2), Ring(stages), 0, 0, 0, None
         speaks = warp == 0
+        leads = warp == 0 and (alternates or group == 0)
         me = f"{name}{group}"
 
         def start(reads):
@@ -80,6 +86,24 @@ def backward(world, tickets, splits_keys, counter=None, turns=None, name="", cle
 
         def meet():
             return world.meet((name, "meet"), 8)
+
+        def meet_at_rows():
+            return world.meet((name, "rows", group), 4) if alternates else meet()
+
+        def add_up(ticket):
+            given, taken = data("exchange", 0, 0, warp), data("k")
+            if group == 1:
+                given, taken = taken, given
+            yield meet()
+            world.data[given] = "sum", ticket
+            bars["exchanged"].arrive()
+            yield world.wait(bars["exchanged"], keys)
+            if hasty:
+                bars["keys", "free"].arrive()
+            yield world.pause()
+            world.holds(me, taken, ("sum", ticket))
+            if not hasty:
+                bars["keys", "free"].arrive()
         while True:
             yield world.wait(bars["ticket", "full", ticket_at.stage], ticket_at.round + 1)
             ticket = world.data[data("ticket", ticket_at.stage)]
@@ -90,7 +114,7 @@ def backward(world, tickets, splits_keys, counter=None, turns=None, name="", cle
                 if group == 0 and warp == 0 and sums.version != "hasty":
                     yield lambda: sums.done >= len(tickets), "keys that are done"
                 yield meet()
-                expected = 8 * sum(rounds in rows for _, rows in tickets)
+                expected = 4 * readers * sum(rounds in rows for _, rows in tickets)
                 if sums.additions[rounds] != expected:
                     raise Broken(f"dQ rounded after {sums.additions[rounds]} of {expected} additions")
                 rounds = None
@@ -107,13 +131,16 @@ def backward(world, tickets, splits_keys, counter=None, turns=None, name="", cle
                 if clears:
                     yield world.meet((name, "clear"), 8)
                 dk, before, added = None, None, None
-                for tile in rows:
+                for i, tile in enumerate(rows):
+                    if alternates and (len(rows) - i) % 2 == group:
+                        at.move()
+                        continue
                     stage = at.stage
                     q, d_o = {data("q", stage): (ticket, tile)}, {data("d_o", stage): (ticket, tile)}
                     yield world.wait(bars["q", "full", stage], at.round + 1)
                     if clears:
                         yield world.wait(bars["d_o", "full", stage], at.round + 1)
-                        yield world.meet((name, "clear"), 8)
+                        yield meet_at_rows()
                     scores = start({**q, data("k"): ticket})
                     if dk:
                         yield dk
@@ -123,43 +150,53 @@ def backward(world, tickets, splits_keys, counter=None, turns=None, name="", cle
                     gradients = start({**d_o, data("v"): ticket})
                     at.move()
                     yield scores
-                    dv = start(d_o) if splits_keys else None
+                    dv = start(d_o) if share != "columns" else None
                     yield gradients
                     world.data[data("exchange", turn, group, warp)] = (ticket, tile)
-                    yield meet()
-                    if turns is not None and added is not None and group == 0 and warp == 0:
+                    yield meet_at_rows()
+                    if turns is not None and added is not None and leads:
                         turns[added[0]] = max(turns[added[0]], added[1] + 1)
                     added = turns and (tile, turn_of(tickets, ticket, tile))
-                    exchange = {data("exchange", turn, g, w): (ticket, tile) for g in range(2) for w in range(4)}
-                    if not splits_keys:
+                    groups = [group] if alternates else range(2)
+                    exchange = {data("exchange", turn, g, w): (ticket, tile) for g in groups for w in range(4)}
+                    if share == "columns":
                         dv = start({**exchange, **d_o})
+                    if alternates:  # dQ in two pieces
+                        piece = start({**exchange, data("k"): ticket})
+                        yield dv
+                        yield piece
+                        if turns is not None:
+                            yield (lambda a=added: turns[a[0]] >= a[1]), f"turn {added}"
                     dq = start({**exchange, data("k"): ticket})
-                    dk = start(q if splits_keys else {**exchange, **q})
+                    dk = start({**exchange, **q} if share == "columns" else q)
                     turn ^= 1
                     yield dv
                     yield dq
                     if speaks:
                         bars["d_o", "free", stage].arrive()
                     if turns is not None:
-                        yield (lambda a=added: turns[a[0]] >= a[1]), f"turn {added}"
+                        if not alternates:
+                            yield (lambda a=added: turns[a[0]] >= a[1]), f"turn {added}"
                         yield world.pause()
                     if sums:
                         sums.additions[tile] += 1
-                yield dk
-                bars["q", "free", before].arrive()
-                if speaks:
+                if dk:
+                    yield dk
+                    bars["q", "free", before].arrive()
+                if speaks and not alternates:
                     bars["keys", "free"].arrive()
                 if turns is not None:
-                    yield meet()
-                    if group == 0 and warp == 0:
+                    yield meet_at_rows()
+                    if leads and added is not None:
                         turns[added[0]] = max(turns[added[0]], added[1] + 1)
+                if alternates:
+                    yield from add_up(ticket)
             if written:
                 yield world.pause()  # store
-            if sums:
-                if sums.version != "unmet":
-                    yield meet()
-                if group == 0 and warp == 0:
-                    sums.done += 1
+            if not (sums and sums.version == "unmet"):
+                yield meet()
+            if sums and group == 0 and warp == 0:
+                sums.done += 1
 
     world.spawn(f"{name}loader", loader())
     for group in range(consumers):
@@ -171,10 +208,10 @@ def turn_of(tickets, ticket, tile):
     return sum(tile in rows for _, rows in tickets[:ticket])
 
 
-def try_backward(seed, splits_keys, deterministic, lockstep, one_ticket=False, rounds=None):
+def try_backward(seed, share, deterministic, lockstep, one_ticket=False, rounds=None, hasty=False):
     rng = random.Random(seed)
     world = World(rng, lockstep)
-    most = rng.randint(1, 4)
+    most = rng.randint(1, 9 if share == "tiles" else 4)
     tickets = []
     for _ in range(rng.randint(1, 7)):
         first = rng.randrange(most)
@@ -183,5 +220,5 @@ def try_backward(seed, splits_keys, deterministic, lockstep, one_ticket=False, r
     counter, turns = [0], [0] * most if deterministic else None
     sums = Sums(most, rounds) if rounds else None
     for block in range(rng.choice([1, 2, 3]) if deterministic or sums else 1):
-        backward(world, tickets, splits_keys, counter, turns, f"b{block} ", rng.random() < 0.3, one_ticket, sums)
+        backward(world, tickets, share, counter, turns, f"b{block} ", rng.random() < 0.3, one_ticket, sums, hasty)
     world.run(2000000)

@@ -33,15 +33,14 @@ class Barrier:
 
 
 class Ring:
-    """A place in a ring of stages; `round` counts how often it went round."""
+    """A place in a ring of stages, of which `first` is the first; `round` counts how often it went round."""
 
-    def __init__(self, stages):
-        self.stages, self.stage, self.round = stages, 0, 0
+    def __init__(self, stages, first=0):
+        self.stages, self.first, self.stage, self.round = stages, first, first, 0
 
-    def move(self):
-        self.stage += 1
-        if self.stage == self.stages:
-            self.stage, self.round = 0, self.round + 1
+    def move(self, by=1):
+        rounds, place = divmod(self.stage - self.first + by, self.stages)
+        self.stage, self.round = self.first + place, self.round + rounds
 
 
 class Meeting:

@@ -163,10 +163,10 @@ void measure(const Cell& cell) {
     const ForwardShape& shape = chosen[i]->shape;
     const double time = median(seconds[i]);
     fmt::print(
-        "{{\"dims\": [{}, {}], \"length\": {}, \"causal\": {}, \"shape\": [{}, {}, {}, {}, {}, {}], \"right\": {}, "
+        "{{\"dims\": [{}, {}], \"length\": {}, \"causal\": {}, \"shape\": [{}, {}, {}, {}, {}], \"right\": {}, "
         "\"ms\": {:.5f}, \"tflops\": {:.1f}}}\n",
         cell.dims.d, cell.dims.dv, cell.length, cell.causal, shape.consumers, shape.keys, shape.stages, shape.q_stages,
-        shape.passes, shape.splits, static_cast<bool>(right[i]), time * 1e3, cell.operations() / time * 1e-12);
+        shape.passes, static_cast<bool>(right[i]), time * 1e3, cell.operations() / time * 1e-12);
   }
   std::fflush(stdout);
 }

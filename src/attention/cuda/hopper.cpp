@@ -40,12 +40,20 @@ bool is_fp32(const Problem& problem) { return problem.dtype == DType::fp32; }
 // Whether a weight may be dropped, as the kernels see it: with p below 2^-32 none is.
 bool drops(const Problem& problem) { return dropout_threshold(problem.dropout.p) != 0; }
 
+// Keys that a row sees at most; 0: as many as there are.
+std::int64_t window_of(const Problem& problem) {
+  const std::int64_t left = problem.window.left, right = problem.causal ? 0 : problem.window.right;
+  const bool ends = left >= 0 && right >= 0 && left < problem.max_k && right < problem.max_k;
+  return ends && left + right + 1 < problem.max_k ? left + right + 1 : 0;
+}
+
 sm90::ForwardFacts forward_facts_of(const Problem& problem) {
   return {.d = static_cast<int>(problem.d),
           .dv = static_cast<int>(problem.dv),
           .heads = problem.batch * problem.heads_q,
           .max_q = problem.max_q,
           .max_k = problem.max_k,
+          .window = window_of(problem),
           .multiprocessors = problem.gpu.multiprocessors,
           .uneven = is_uneven(problem),
           .drops = drops(problem)};
@@ -70,7 +78,12 @@ sm90::Fp32ForwardLaunch fp32_launch_of(const Problem& problem) {
 
 sm90::BackwardConfig backward_config_of(const Problem& problem) {
   const auto d = static_cast<int>(std::max(problem.d, problem.dv));
-  return is_fp32(problem) ? sm90::fp32_backward_config(d) : sm90::backward_config(d);
+  if (is_fp32(problem)) return sm90::fp32_backward_config(d);
+  return sm90::backward_config({.d = d,
+                                .heads = problem.batch * problem.heads_kv,
+                                .max_k = problem.max_k,
+                                .multiprocessors = problem.gpu.multiprocessors,
+                                .uneven = is_uneven(problem)});
 }
 
 sm90::BackwardLaunch backward_launch_of(const Problem& problem) {
@@ -188,8 +201,9 @@ std::string configuration(const Problem& problem) {
   if (problem.pass == Pass::backward) {
     const sm90::BackwardConfig config = backward_config_of(problem);
     std::string text =
-        fmt::format("wgmma, head dimension {}, tiles of {} rows x {} keys, {} warpgroups, {} stages, dQ {}", config.d,
-                    config.shape.rows, config.shape.keys, sm90::kBackwardConsumers, sm90::kBackwardStages,
+        fmt::format("wgmma, head dimension {}, tiles of {} rows x {} keys, {} warpgroups{}, {} stages, dQ {}", config.d,
+                    config.shape.rows, config.shape.keys, sm90::kBackwardConsumers,
+                    config.shape.share == sm90::Share::tiles ? " in turns" : "", sm90::stages_of(config.shape),
                     problem.deterministic ? "added in order" : "added in any order");
     if (!is_fp32(problem)) return text;
     text +=
@@ -210,10 +224,14 @@ std::string configuration(const Problem& problem) {
     return text;
   }
   const sm90::ForwardConfig config = forward_launch_of(problem).config;
-  std::string text = fmt::format(
-      "wgmma, head dimensions {} and {}, tiles of {} rows x {} keys, {} warpgroups{}, {} stages, {} of Q",
-      config.dims.d, config.dims.dv, rows_of(config.shape), config.shape.keys, config.shape.consumers,
-      config.shape.passes ? " that pass tiles they do not use" : "", config.shape.stages, config.shape.q_stages);
+  std::string text =
+      fmt::format("wgmma, head dimensions {} and {}, tiles of {} rows x {} keys, {} warpgroup{}, {} stages, {} of Q",
+                  config.dims.d, config.dims.dv, rows_of(config.shape), config.shape.keys, config.shape.consumers,
+                  config.shape.shares           ? "s in turns"
+                  : config.shape.passes         ? "s that pass tiles they do not use"
+                  : config.shape.consumers == 1 ? ""
+                                                : "s",
+                  config.shape.stages, config.shape.q_stages);
   if (config.splits > 1) text += fmt::format(", keys split {} ways", config.splits);
   return text;
 }

@@ -1,19 +1,29 @@
-// Tiles of the Hopper backward: pure functions of the head dimension, for kernel, launch, explain and tests.
+// Tiles of the Hopper backward: pure functions of the problem, for kernel, launch, explain and tests.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace strobe::cuda::sm90 {
 
-// A block owns `keys` keys and walks tiles of `rows` rows. Two warpgroups multiply; one warp more loads for both.
-// With 128 keys each warpgroup has 64 of them: weights and their gradients are left operands as they lie in its
-// registers. With 64, for which a warpgroup's registers hold dK and dV of half the head dimension only, each computes
-// the scores of half the rows, and they exchange them through shared memory.
+// What the two warpgroups that multiply divide among them.
+// keys: of 128 each has 64. Weights and their gradients are left operands as they lie in its registers.
+// columns: of dK and dV, of which registers hold no more than half. Each computes the scores of half the rows, and they
+// exchange them through shared memory.
+// tiles: of rows, in turns, all with the same 64 keys, so that a walk takes half the time. Each has dK and dV of its
+// own; they are added at the end.
+enum class Share { keys, columns, tiles };
+
+// A block owns `keys` keys and walks tiles of `rows` rows. One warp more loads for both warpgroups.
 struct BackwardShape {
   int rows, keys;
+  Share share = Share::keys;
+
+  friend constexpr bool operator==(const BackwardShape&, const BackwardShape&) = default;
 };
 
-inline constexpr int kBackwardConsumers = 2, kBackwardStages = 2;  // tiles of Q, and of dO, in flight
+// Stages: tiles of Q, and of dO, in flight for each tile of rows that is worked on.
+inline constexpr int kBackwardConsumers = 2, kBackwardStages = 2;
 inline constexpr int kBackwardThreads = 128 * (kBackwardConsumers + 1);
 // Registers of a thread that multiplies, and of one that loads: together no more than what the block starts with, 168 a
 // thread, or a warpgroup would wait for them without end.
@@ -24,20 +34,26 @@ static_assert(kBackwardConsumers * kBackwardConsumerRegisters + kBackwardProduce
 // Head dimensions that have a kernel; smaller ones are padded to the next by the copy engine, with zeros.
 inline constexpr int kBackwardDims[] = {64, 128, 256};
 
-constexpr BackwardShape backward_shape(int d) {
-  if (d <= 64) return {128, 128};
-  if (d <= 128) return {64, 128};
-  return {64, 64};
+// Of a tile, whatever the warpgroups share: sums of dQ lie by it.
+constexpr int backward_rows(int d) { return d <= 64 ? 128 : 64; }
+
+constexpr BackwardShape backward_shape(int d, Share share) {
+  return {backward_rows(d), share == Share::keys ? 128 : 64, share};
 }
 
-constexpr bool splits_keys(const BackwardShape& shape) { return shape.keys == 128; }
+// Warpgroups that work on the same tile of rows.
+constexpr int sharers_of(const BackwardShape& shape) { return shape.share == Share::tiles ? 1 : kBackwardConsumers; }
 
-// Shared memory: K, V, the stages of Q, those of dO, then twice the gradients of scores (and the weights, where they
-// are exchanged), LSE and delta of the stages' rows, barriers.
+constexpr int stages_of(const BackwardShape& shape) { return kBackwardStages * kBackwardConsumers / sharers_of(shape); }
+
+// Of gradients of scores, two for each warpgroup that does not share them; or of these and of weights.
+constexpr int score_places(const BackwardShape& shape) { return shape.share == Share::keys ? 2 : 4; }
+
+// Shared memory: K, V, the stages of Q, those of dO, places for scores, LSE and delta of the stages' rows, barriers.
 constexpr std::size_t backward_shared_bytes(int d, const BackwardShape& shape) {
-  const int exchanged = splits_keys(shape) ? 1 : 2;
-  return static_cast<std::size_t>(2 * d * (2 * shape.keys + 2 * kBackwardStages * shape.rows) +
-                                  2 * 2 * exchanged * shape.rows * shape.keys + kBackwardStages * 8 * shape.rows + 256);
+  const int stages = stages_of(shape);
+  return static_cast<std::size_t>(2 * d * (2 * shape.keys + 2 * stages * shape.rows) +
+                                  2 * score_places(shape) * shape.rows * shape.keys + stages * 8 * shape.rows + 256);
 }
 
 struct BackwardConfig {
@@ -46,14 +62,28 @@ struct BackwardConfig {
   std::size_t shared_bytes = 0;
 };
 
-// d: the larger head dimension, at most 256.
-constexpr BackwardConfig backward_config(int d) {
+struct BackwardFacts {
+  int d = 0;               // the larger head dimension, at most 256
+  std::int64_t heads = 0;  // of K and V, of all sequences
+  std::int64_t max_k = 0;
+  int multiprocessors = 1;
+  bool uneven = false;  // rows see different numbers of keys: a mask, or lengths
+};
+
+// So few tiles of 64 keys that the longest walk is what a call takes, which 64 keys halve. Measured on an H200: one to
+// a multiprocessor, or two where walks differ.
+constexpr bool leaves_card_empty(const BackwardFacts& facts) {
+  return facts.heads * ((facts.max_k + 63) / 64) <= std::int64_t{facts.uneven ? 2 : 1} * facts.multiprocessors;
+}
+
+constexpr BackwardConfig backward_config(const BackwardFacts& facts) {
   BackwardConfig config;
   for (const int dim : kBackwardDims) {
     config.d = dim;
-    if (d <= dim) break;
+    if (facts.d <= dim) break;
   }
-  config.shape = backward_shape(config.d);
+  const Share share = config.d > 128 ? Share::columns : leaves_card_empty(facts) ? Share::tiles : Share::keys;
+  config.shape = backward_shape(config.d, share);
   config.shared_bytes = backward_shared_bytes(config.d, config.shape);
   return config;
 }

@@ -8,16 +8,17 @@
 
 namespace strobe::cuda::sm90 {
 
-// Each warpgroup has 64 rows of the tile, or all 64 rows and half of the columns.
+// One of two: 64 rows of the tile, or all 64 rows and half of the columns. Each warpgroup has one, or, where they share
+// tiles of rows, both.
 template <int kD>
 struct DqPiece {
   static constexpr int kThreads = kBackwardConsumers * 128;
-  static constexpr int kRows = backward_shape(kD).rows;  // of the tile
+  static constexpr int kRows = backward_rows(kD);  // of the tile
   static constexpr bool kSplitsRows = kRows == 128;
   static constexpr int kColumns = kSplitsRows ? kD : kD / 2, kCount = kColumns / 2;
 
-  __device__ static __forceinline__ int first_row(int consumer) { return kSplitsRows ? consumer * 64 : 0; }
-  __device__ static __forceinline__ int first_column(int consumer) { return kSplitsRows ? 0 : consumer * kColumns; }
+  __device__ static __forceinline__ int first_row(int piece) { return kSplitsRows ? piece * 64 : 0; }
+  __device__ static __forceinline__ int first_column(int piece) { return kSplitsRows ? 0 : piece * kColumns; }
 
   // thread: of the consumers.
   __device__ static __forceinline__ int offset(int group, int thread) { return (group * kThreads + thread) * 4; }

@@ -16,14 +16,14 @@
 namespace strobe::cuda::sm90 {
 
 // One of the two warpgroups that multiply.
-template <class T, int kD>
+template <class T, int kD, BackwardShape kShape>
 struct BackwardConsumer {
-  using Memory = BackwardMemory<kD>;
+  using Memory = BackwardMemory<kD, kShape>;
   using Dq = DqPiece<kD>;
   static constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kStages = Memory::kStages;
-  static constexpr bool kSplitsKeys = Memory::kSplitsKeys;
+  static constexpr bool kExchanges = kShape.share == Share::columns, kAlternates = kShape.share == Share::tiles;
   // Its part of the scores, [64 keys][kScoreRows], and of dK and dV, [64 keys][kColumns].
-  static constexpr int kScoreRows = kSplitsKeys ? kRows : kRows / 2, kColumns = kSplitsKeys ? kD : kD / 2;
+  static constexpr int kScoreRows = kExchanges ? kRows / 2 : kRows, kColumns = kExchanges ? kD / 2 : kD;
   using Work = BackwardWork<kRows, kKeys>;
   // Whether registers do not suffice for scores, their gradients and rounded weights at a time, so that dV must wait.
   static constexpr bool kRoundsLate = kScoreRows > 64;
@@ -32,13 +32,13 @@ struct BackwardConsumer {
   const Memory& memory;
   const int consumer;
   const int thread = static_cast<int>(threadIdx.x) % 128;
-  const int score_key = kSplitsKeys ? consumer * 64 : 0, score_row = kSplitsKeys ? 0 : consumer * kScoreRows;
-  const int column = kSplitsKeys ? 0 : consumer * kColumns;
+  const int score_key = kShape.share == Share::keys ? consumer * 64 : 0;
+  const int score_row = kExchanges ? consumer * kScoreRows : 0, column = kExchanges ? consumer * kColumns : 0;
   const bool speaks = thread == 0;  // for the warpgroup, at barriers of the producer
   RingPlace<2> ticket_at{};
   RingPlace<kStages> at{};  // of Q and of dO
   std::uint32_t keys_parity = 0;
-  int turn = 0;  // of the two places for what is exchanged
+  int turn = kAlternates ? 2 * consumer : 0;  // of the two places for gradients of scores
 
   // Tiles of rows come after all tiles of keys: in a loop of their own, so that nothing of it takes registers in
   // theirs.
@@ -66,12 +66,20 @@ struct BackwardConsumer {
   __device__ __forceinline__ void meet() const { barrier_sync(1, kBackwardConsumers * 128); }
   __device__ __forceinline__ int consumer_thread() const { return consumer * 128 + thread; }
 
+  // Those that work on the same tile of rows.
+  __device__ __forceinline__ int rows_barrier() const { return kAlternates ? 2 + consumer : 1; }
+  __device__ __forceinline__ void meet_at_rows() const { barrier_sync(rows_barrier(), Memory::kReaders * 128); }
+  __device__ __forceinline__ int rows_thread() const { return kAlternates ? thread : consumer_thread(); }
+
   __device__ __forceinline__ void add_keys(const Work& work) {
     if (work.keys_written > 0) {
       float dk[kColumns / 2], dv[kColumns / 2];
 #pragma unroll
       for (int i = 0; i < kColumns / 2; ++i) dk[i] = dv[i] = 0;
-      if (work.begin < work.end) walk(work, dk, dv);
+      if (work.begin < work.end) {
+        walk(work, dk, dv);
+        if constexpr (kAlternates) add_up(dk, dv);
+      }
       store(work, dk, dv);
     }
     meet();
@@ -106,6 +114,12 @@ struct BackwardConsumer {
     return more;
   }
 
+  __device__ __forceinline__ void multiply_dq(float (&dq)[Dq::kCount], int piece) const {
+    const auto rows = static_cast<std::uint32_t>(Dq::first_row(piece) / 64) * kSlabBytes<kKeys>,
+               columns = static_cast<std::uint32_t>(Dq::first_column(piece) / 64) * kSlabBytes<kKeys>;
+    multiply_tn<T, Dq::kColumns, kKeys>(dq, memory.gradients(turn) + rows, memory.k() + columns, false);
+  }
+
   __device__ __forceinline__ void walk(const Work& work, float (&dk)[kColumns / 2], float (&dv)[kColumns / 2]) {
     const Batch& p = args.params;
     const Sequence& sequence = work.sequence;
@@ -122,23 +136,31 @@ struct BackwardConsumer {
     const std::uint32_t own_keys = static_cast<std::uint32_t>(score_key) * 128;
     const std::uint32_t own_rows = static_cast<std::uint32_t>(score_row) * 128;
     const std::uint32_t own_columns = static_cast<std::uint32_t>(column / 64) * kSlabBytes<kRows>;
-    const std::uint32_t dq_keys =
-        memory.k() + static_cast<std::uint32_t>(Dq::first_column(consumer) / 64) * kSlabBytes<kKeys>;
-    const std::uint32_t dq_rows = static_cast<std::uint32_t>(Dq::first_row(consumer) / 64) * kSlabBytes<kKeys>;
 
     std::uint32_t* added = nullptr;  // the tile of rows before, whose addition is to be told
     std::uint32_t added_turn = 0;
     std::uint32_t gradients[kScoreRows / 4];  // left operand of dK, if it is not exchanged
-    int before = -1;                          // stage of the tile before, which dK is reading
+    int before = -1;                          // stage of its tile before, which dK is reading
     int head = work.head * p.group, tile = work.begin;
+    const auto next_tile = [&] {
+      if (++tile == work.end) {
+        tile = work.begin;
+        ++head;
+      }
+    };
     for (int left = p.group * (work.end - work.begin); left > 0; --left) {
+      if (kAlternates && left % 2 == consumer) {  // the other's
+        at.move();
+        next_tile();
+        continue;
+      }
       const int stage = at.stage, first_row = tile * kRows;
       float s[kScoreRows / 2], d[kScoreRows / 2];
       memory.q_full(stage).wait(at.parity);
       if (const int rows_left = sequence.q_length - first_row; rows_end && rows_left < kRows) {
         memory.d_o_full(stage).wait(at.parity);
-        clear_rows_from<kRows, kD, kBackwardConsumers>(memory.q(stage), rows_left, consumer_thread());
-        clear_rows_from<kRows, kD, kBackwardConsumers>(memory.d_o(stage), rows_left, consumer_thread());
+        clear_rows_from<kRows, kD, Memory::kReaders>(memory.q(stage), rows_left, rows_thread(), rows_barrier());
+        clear_rows_from<kRows, kD, Memory::kReaders>(memory.d_o(stage), rows_left, rows_thread(), rows_barrier());
       }
       wgmma_begin();
       multiply_nt<T, kScoreRows, kD, kKeys, kRows>(s, memory.k() + own_keys, memory.q(stage) + own_rows, false);
@@ -160,7 +182,7 @@ struct BackwardConsumer {
         mask_weights<kScoreRows>(s, sequence, first_key + thread / 32 * 16 + lane_index() / 4, first_row + score_row);
       }
       std::uint32_t weights[kScoreRows / 4];
-      if constexpr (kSplitsKeys && !kRoundsLate) {
+      if constexpr (!kExchanges && !kRoundsLate) {
         round_to_operand<T>(weights, s);
         add_to_dv(dv, weights, stage);
         wgmma_wait<1>(d);
@@ -173,18 +195,18 @@ struct BackwardConsumer {
         settle(gradients);  // before the weights
         settle(s);
       }
-      if constexpr (kSplitsKeys && kRoundsLate) {
+      if constexpr (!kExchanges && kRoundsLate) {
         round_to_operand<T>(weights, s);
         add_to_dv(dv, weights, stage);
       }
-      if constexpr (!kSplitsKeys) {
+      if constexpr (kExchanges) {
         round_to_operand<T>(weights, s);
         store_operand<kKeys>(memory.weights(turn), weights, 0, score_row, thread);
       }
       store_operand<kKeys>(memory.gradients(turn), gradients, score_key, score_row, thread);
       publish_stores();
-      meet();
-      if (args.turns && added && consumer_thread() == 0) release(added, added_turn + 1);
+      meet_at_rows();
+      if (args.turns && added && rows_thread() == 0) release(added, added_turn + 1);
       const std::int64_t tile_index = row_tile_index(args, sequence, work.b, head, tile, kRows);
       std::uint32_t seen = 0;
       if (args.turns) {
@@ -193,40 +215,84 @@ struct BackwardConsumer {
         seen = watch(added);
       }
 
+      const auto await_turn = [&] {
+        if (args.turns) {
+          while (static_cast<int>(seen - added_turn) < 0) seen = watch(added);
+        }
+      };
+
       float more[Dq::kCount == kScoreRows / 2 ? 1 : Dq::kCount];
       float(&dq)[Dq::kCount] = dq_registers(s, more);
+      float* const sum = args.dq_sum + tile_index * (kRows * kD);
+      if constexpr (kAlternates) {  // there are registers for one piece at a time
+        wgmma_begin();
+        multiply_dq(dq, 0);
+        wgmma_commit();
+        wgmma_wait<0>(dv, weights, dq);
+        await_turn();
+        Dq::add(sum, dq, thread);
+      }
       wgmma_begin();
-      if constexpr (!kSplitsKeys) {
+      if constexpr (kExchanges) {
         multiply_nn<T, kColumns, kRows>(dv, memory.weights(turn), memory.d_o(stage) + own_columns, true);
         wgmma_commit();
       }
-      multiply_tn<T, Dq::kColumns, kKeys>(dq, memory.gradients(turn) + dq_rows, dq_keys, false);
+      multiply_dq(dq, kAlternates ? 1 : consumer);
       wgmma_commit();
-      if constexpr (kSplitsKeys) {
-        multiply_nn<T, kColumns, kRows>(dk, gradients, memory.q(stage), true);
-      } else {
+      if constexpr (kExchanges) {
         multiply_nn<T, kColumns, kRows>(dk, memory.gradients(turn), memory.q(stage) + own_columns, true);
+      } else {
+        multiply_nn<T, kColumns, kRows>(dk, gradients, memory.q(stage), true);
       }
       wgmma_commit();
       turn ^= 1;
       wgmma_wait<1>(dv, weights, dq);
       if (speaks) memory.d_o_free(stage).arrive();
-      if (args.turns) {
-        while (static_cast<int>(seen - added_turn) < 0) seen = watch(added);
-      }
-      Dq::add(args.dq_sum + tile_index * (kRows * kD), dq, consumer_thread());
-      if (++tile == work.end) {
-        tile = work.begin;
-        ++head;
-      }
+      if constexpr (!kAlternates) await_turn();
+      Dq::add(sum, dq, kAlternates ? 128 + thread : consumer_thread());
+      next_tile();
     }
     wgmma_wait<0>(dk, gradients);
-    memory.q_free(before).arrive();
-    if (speaks) memory.keys_free().arrive();
+    if (!kAlternates || before >= 0) memory.q_free(before).arrive();
+    if (!kAlternates && speaks) memory.keys_free().arrive();
     if (args.turns) {
-      meet();
-      if (consumer_thread() == 0) release(added, added_turn + 1);
+      meet_at_rows();
+      if ((!kAlternates || added) && rows_thread() == 0) release(added, added_turn + 1);
     }
+  }
+
+  // Share::tiles: the first warpgroup gets the sum of dK, through the place of K and V, the second that of dV, through
+  // that of gradients of scores.
+  __device__ __forceinline__ void add_up(float (&dk)[kD / 2], float (&dv)[kD / 2]) const {
+    static_assert(2 * Memory::kKeyBytes >= kD * 256 && 4 * Memory::kScoreBytes >= kD * 256);
+    const auto give = [&](const float(&c)[kD / 2], std::uint32_t place) {
+#pragma unroll
+      for (int i = 0; i < kD / 8; ++i) store_four(place, i, thread, c + 4 * i);
+    };
+    const auto take = [&](float(&c)[kD / 2], std::uint32_t place) {
+#pragma unroll
+      for (int i = 0; i < kD / 8; ++i) {
+        float four[4];
+        load_four(four, place, i, thread);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) c[4 * i + e] += four[e];
+      }
+    };
+    meet();  // no product reads either place any more
+    if (consumer == 0) {
+      give(dv, memory.gradients(0));
+    } else {
+      give(dk, memory.k());
+    }
+    memory.exchanged().arrive();
+    memory.exchanged().wait(keys_parity ^ 1);  // walk() has turned it
+    if (consumer == 0) {
+      take(dk, memory.k());
+    } else {
+      take(dv, memory.gradients(0));
+    }
+    publish_stores();
+    memory.keys_free().arrive();
   }
 
   // Keys past the length get zeros.
@@ -243,16 +309,25 @@ struct BackwardConsumer {
       return static_cast<std::uint16_t*>(tensor.data) +
              head_offset(tensor, work.b, work.head, work.sequence.k_begin + work.first_key) + column;
     };
-    store_two_rows<T, kColumns>(dk, rows_to(args.dk), args.dk.row, p.d - column, row, work.keys_written);
-    store_two_rows<T, kColumns>(dv, rows_to(args.dv), args.dv.row, p.dv_dim - column, row, work.keys_written);
+    if (!kAlternates || consumer == 0) {
+      store_two_rows<T, kColumns>(dk, rows_to(args.dk), args.dk.row, p.d - column, row, work.keys_written);
+    }
+    if (!kAlternates || consumer == 1) {
+      store_two_rows<T, kColumns>(dv, rows_to(args.dv), args.dv.row, p.dv_dim - column, row, work.keys_written);
+    }
   }
 };
 
-template <class T, int kD>
+// nvcc takes no struct as a template argument of a kernel, and calls no function of the host's in one.
+template <int kD, Share kShare>
+inline constexpr BackwardShape kBackwardShape = backward_shape(kD, kShare);
+
+template <class T, int kD, Share kShare>
 __global__ void __launch_bounds__(kBackwardThreads, 1) backward_kernel(const __grid_constant__ BackwardArgs args) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  constexpr BackwardShape kShape = kBackwardShape<kD, kShare>;
   await_kernel_before();
-  const BackwardMemory<kD> memory;
+  const BackwardMemory<kD, kShape> memory;
   if (threadIdx.x == 0) {
     prefetch_map(args.q_map);
     prefetch_map(args.k_map);
@@ -264,10 +339,10 @@ __global__ void __launch_bounds__(kBackwardThreads, 1) backward_kernel(const __g
   const int warpgroup = same_for_warp(static_cast<int>(threadIdx.x) / 128);
   if (warpgroup == 0) {
     give_registers<kBackwardProducerRegisters>();
-    if (threadIdx.x < 32) BackwardLoader<kD>{args, memory}.run();
+    if (threadIdx.x < 32) BackwardLoader<kD, kShape>{args, memory}.run();
   } else {
     take_registers<kBackwardConsumerRegisters>();
-    BackwardConsumer<T, kD>{args, memory, warpgroup - 1}.run();
+    BackwardConsumer<T, kD, kShape>{args, memory, warpgroup - 1}.run();
   }
 #endif
 }

@@ -11,9 +11,9 @@
 
 namespace strobe::cuda::sm90 {
 
-template <int kD>
+template <int kD, BackwardShape kShape>
 struct BackwardLoader {
-  using Memory = BackwardMemory<kD>;
+  using Memory = BackwardMemory<kD, kShape>;
   static constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kStages = Memory::kStages;
   using Work = BackwardWork<kRows, kKeys>;
 

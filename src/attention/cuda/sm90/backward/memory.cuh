@@ -7,11 +7,10 @@
 
 namespace strobe::cuda::sm90 {
 
-template <int kD>
+template <int kD, BackwardShape kShape>
 struct BackwardMemory {
-  static constexpr BackwardShape kShape = backward_shape(kD);
-  static constexpr int kRows = kShape.rows, kKeys = kShape.keys, kStages = kBackwardStages;
-  static constexpr bool kSplitsKeys = splits_keys(kShape);
+  static constexpr int kRows = kShape.rows, kKeys = kShape.keys, kStages = stages_of(kShape);
+  static constexpr int kReaders = sharers_of(kShape);  // of a stage: warpgroups
   static constexpr std::uint32_t kKeyBytes = kSlabsBytes<kKeys, kD>, kRowBytes = kSlabsBytes<kRows, kD>,
                                  kScoreBytes = kSlabsBytes<kKeys, kRows>, kFactBytes = kRows * 8;
   std::uint32_t base = shared_base();
@@ -21,14 +20,14 @@ struct BackwardMemory {
   // [rows][kD]
   __device__ __forceinline__ std::uint32_t q(int stage) const { return base + kRowsAt + stage * kRowBytes; }
   __device__ __forceinline__ std::uint32_t d_o(int stage) const { return q(kStages + stage); }
-  // Of scores, [keys][rows]; written in turns.
+  // Of scores, [keys][rows]; written in turns. Share::tiles: 2 and 3 are the second warpgroup's.
   __device__ __forceinline__ std::uint32_t gradients(int turn) const { return base + kScoresAt + turn * kScoreBytes; }
   __device__ __forceinline__ std::uint32_t weights(int turn) const { return gradients(2 + turn); }
   __device__ __forceinline__ std::uint32_t lse(int stage) const { return base + kFactsAt + stage * kFactBytes; }
   __device__ __forceinline__ std::uint32_t delta(int stage) const { return lse(stage) + kRows * 4; }
-  __device__ __forceinline__ std::uint32_t ticket(int stage) const { return base + kBarriersAt + 128 + stage * 4; }
+  __device__ __forceinline__ std::uint32_t ticket(int stage) const { return base + kBarriersAt + 192 + stage * 4; }
 
-  // "full": bytes have come. "free": all consumers have read.
+  // "full": bytes have come. "free": all readers have read.
   __device__ __forceinline__ Barrier k_full() const { return barrier(0); }
   __device__ __forceinline__ Barrier v_full() const { return barrier(1); }
   __device__ __forceinline__ Barrier keys_free() const { return barrier(2); }
@@ -39,28 +38,34 @@ struct BackwardMemory {
   __device__ __forceinline__ Barrier ticket_full(int stage) const { return barrier(3 + 4 * kStages + stage); }
   __device__ __forceinline__ Barrier ticket_free(int stage) const { return barrier(5 + 4 * kStages + stage); }
 
+  // Share::tiles: every thread has left the other warpgroup its sums. Not a barrier by number: after one racecheck
+  // reported some of the reads, in packed batches alone, while it follows every thread's arrival here.
+  __device__ __forceinline__ Barrier exchanged() const { return barrier(7 + 4 * kStages); }
+
   __device__ __forceinline__ void begin_barriers() const {
     k_full().begin(1);
     v_full().begin(1);
-    keys_free().begin(kBackwardConsumers);
+    // Share::tiles exchanges sums there: every thread, as at q_free.
+    keys_free().begin(kBackwardConsumers * (kShape.share == Share::tiles ? 128 : 1));
     for (int stage = 0; stage < kStages; ++stage) {
-      q_full(stage).begin(33);                        // the copy, and a warp's ordinary stores
-      q_free(stage).begin(kBackwardConsumers * 128);  // every thread, for racecheck: it follows no arrival for others
+      q_full(stage).begin(33);              // the copy, and a warp's ordinary stores
+      q_free(stage).begin(kReaders * 128);  // every thread, for racecheck: it follows no arrival for others
       d_o_full(stage).begin(1);
-      d_o_free(stage).begin(kBackwardConsumers);
+      d_o_free(stage).begin(kReaders);
     }
     for (int stage = 0; stage < 2; ++stage) {
       ticket_full(stage).begin(1);
       ticket_free(stage).begin(kBackwardConsumers * 128);
     }
+    exchanged().begin(kBackwardConsumers * 128);
     publish_barriers();
   }
 
  private:
   static constexpr std::uint32_t kRowsAt = 2 * kKeyBytes, kScoresAt = kRowsAt + 2 * kStages * kRowBytes,
-                                 kFactsAt = kScoresAt + (kSplitsKeys ? 2 : 4) * kScoreBytes,
+                                 kFactsAt = kScoresAt + score_places(kShape) * kScoreBytes,
                                  kBarriersAt = kFactsAt + kStages * kFactBytes;
-  static_assert(kBarriersAt + 256 == backward_shared_bytes(kD, kShape) && 7 + 4 * kStages <= 16);
+  static_assert(kBarriersAt + 256 == backward_shared_bytes(kD, kShape) && 8 + 4 * kStages <= 24);
 
   __device__ __forceinline__ Barrier barrier(int index) const {
     return {base + kBarriersAt + static_cast<std::uint32_t>(index) * 8};

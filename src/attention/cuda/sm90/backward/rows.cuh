@@ -7,7 +7,6 @@
 #include "attention/cuda/device/softmax.cuh"
 #include "attention/cuda/sm90/backward/args.h"
 #include "attention/cuda/sm90/backward/dq.cuh"
-#include "attention/cuda/sm90/backward/memory.cuh"
 #include "attention/cuda/sm90/backward/work.cuh"
 #include "attention/cuda/sm90/device/store.cuh"
 
@@ -15,10 +14,8 @@ namespace strobe::cuda::sm90 {
 
 // A block has a tile of rows of one query head, a warp 16 rows. Sums and counters begin at zero: a memset would cost a
 // launch more.
-template <class T, int kD>
-__global__ void __launch_bounds__(2 * backward_shape(kD).rows)
-    row_facts_kernel(const __grid_constant__ RowFactsArgs args) {
-  constexpr int kRows = BackwardMemory<kD>::kRows;
+template <class T, int kD, int kRows = backward_rows(kD)>
+__global__ void __launch_bounds__(2 * kRows) row_facts_kernel(const __grid_constant__ RowFactsArgs args) {
   const Batch& p = args.params;
   const int thread = static_cast<int>(threadIdx.x);
   if (blockIdx.x == 0 && thread == 0) *args.ticket = 0;

@@ -34,6 +34,21 @@ __device__ __forceinline__ void store_two_rows(const float (&c)[kN / 2], std::ui
   }
 }
 
+// The i-th four accumulators of each thread of a warpgroup to shared memory, as they are: 2 KB a four.
+__device__ __forceinline__ std::uint32_t four_at(std::uint32_t place, int i, int thread) {
+  return place + static_cast<std::uint32_t>(i * 128 + thread) * 16;
+}
+__device__ __forceinline__ void store_four(std::uint32_t place, int i, int thread, const float* c) {
+  const std::uint32_t four[4] = {float_to_bits(c[0]), float_to_bits(c[1]), float_to_bits(c[2]), float_to_bits(c[3])};
+  store_shared(four_at(place, i, thread), four);
+}
+__device__ __forceinline__ void load_four(float (&c)[4], std::uint32_t place, int i, int thread) {
+  std::uint32_t four[4];
+  load_shared(four, four_at(place, i, thread));
+#pragma unroll
+  for (int e = 0; e < 4; ++e) c[e] = bits_to_float(four[e]);
+}
+
 // Four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void store_matrices(std::uint32_t address, const std::uint32_t* r) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r[0]), "r"(r[1]),

@@ -11,10 +11,11 @@
 
 namespace strobe::cuda::sm90 {
 
-constexpr int rows_of(const ForwardShape& shape) { return 64 * shape.consumers; }
 constexpr int threads_of(const ForwardShape& shape) { return 128 * (shape.consumers + 1); }
 
-// Registers of a thread that multiplies, and of one that loads: 64 K in all.
+// Registers of a thread that multiplies, and of one that loads: 64 K in all. A single warpgroup starts with all that a
+// thread can have.
+constexpr bool moves_registers(const ForwardShape& shape) { return shape.consumers > 1; }
 constexpr int consumer_registers(const ForwardShape& shape) {
   return shape.consumers == 4 ? 112 : shape.consumers == 3 ? 160 : 240;
 }
@@ -37,22 +38,43 @@ inline constexpr HeadDims kForwardDims[] = {{64, 64}, {96, 96}, {128, 128}, {192
 // With dropout one shape each: what it draws is most of the work, whatever the tiles.
 inline constexpr HeadDims kDroppingDims[] = {{64, 64}, {128, 128}};
 constexpr ForwardShape dropping_shape(HeadDims dims) {
-  return dims.d == 64 ? ForwardShape{3, 64, 4, 2, true, true} : ForwardShape{2, 128, 2, 2, false, true};
+  return dims.d == 64 ? ForwardShape{3, 64, 4, 2, true, false, true} : ForwardShape{2, 128, 2, 2, false, false, true};
 }
 static_assert(registers_suffice(dropping_shape({64, 64})) && registers_suffice(dropping_shape({128, 128})));
 inline constexpr int kMostDroppingDim = std::rbegin(kDroppingDims)->d;
 
-// The stages of Q, those of K, of V, the barriers, then 16 bytes for each tile of Q.
+// With 64 rows or 128, for problems that leave much of the card empty: the fewer rows a tile has, the sooner the last
+// one is done. As many keys and stages as fit. Above 128 columns of O a warpgroup has no registers to add another's.
+constexpr ForwardShape small_shape(HeadDims dims, int rows) {
+  const bool few = rows == 64;
+  if (dims.d == 64) return few ? ForwardShape{2, 128, 6, 2, false, true, true} : ForwardShape{2, 128, 5, 2, false};
+  if (dims.d <= 128) return few ? ForwardShape{2, 80, 4, 2, false, true, true} : ForwardShape{2, 128, 2, 2, false};
+  if (dims.dv == 128) return few ? ForwardShape{2, 64, 4, 1, false, true, true} : ForwardShape{2, 128, 2, 1, false};
+  if (dims.d == 192) return few ? ForwardShape{1, 112, 2, 2, false, false, true} : ForwardShape{2, 112, 2, 1, false};
+  return few ? ForwardShape{1, 80, 2, 1, false, false, true} : ForwardShape{2, 80, 2, 1, false};
+}
+static_assert(std::all_of(std::begin(kForwardDims), std::end(kForwardDims), [](HeadDims dims) {
+  return registers_suffice(small_shape(dims, 64)) && registers_suffice(small_shape(dims, 128));
+}));
+
+// What one warpgroup leaves the other of shared rows: O in fp32, and maximum and sum of a thread's two rows.
+constexpr std::size_t shared_rows_bytes(HeadDims dims, const ForwardShape& shape) {
+  return shape.shares ? static_cast<std::size_t>(64 * 4 * dims.dv + 128 * 16) : 0;
+}
+
+// The stages of Q, those of K, of V, the barriers, 16 bytes for each tile of Q, then what shared rows need.
 constexpr std::size_t forward_shared_bytes(HeadDims dims, const ForwardShape& shape) {
   const auto slabs = [](int columns) { return static_cast<std::size_t>((columns + 63) / 64 * 128); };
   return slabs(dims.d) * (shape.q_stages * rows_of(shape) + shape.stages * shape.keys) +
-         slabs(dims.dv) * shape.stages * shape.keys + forward_barriers(shape) * 8 + shape.q_stages * 16;
+         slabs(dims.dv) * shape.stages * shape.keys + forward_barriers(shape) * 8 + shape.q_stages * 16 +
+         shared_rows_bytes(dims, shape);
 }
 
 struct ForwardFacts {
   int d = 0, dv = 0;
   std::int64_t heads = 0;  // of all sequences
   std::int64_t max_q = 0, max_k = 0;
+  std::int64_t window = 0;  // keys that a row sees at most; 0: as many as there are
   int multiprocessors = 1;
   bool uneven = false;  // as in ForwardRule
   bool drops = false;
@@ -65,32 +87,96 @@ struct ForwardConfig {
   int splits = 1;  // of the keys, each for a block of its own
 };
 
-// Whether every problem has a rule, and one where its keys are split.
+// Whether every problem has a rule.
 constexpr bool forward_rules_are_whole() {
   for (const HeadDims dims : kForwardDims) {
     for (const bool uneven : {false, true}) {
-      bool found = false, splits = false;
-      for (const ForwardRule& rule : kForwardRules) {
-        if (rule.dims != dims || rule.uneven != uneven) continue;
-        found = found || rule.least_keys == 0;
-        splits = splits || rule.shape.splits;
+      if (std::none_of(std::begin(kForwardRules), std::end(kForwardRules), [&](const ForwardRule& rule) {
+            return rule.dims == dims && rule.uneven == uneven && rule.least_keys == 0;
+          })) {
+        return false;
       }
-      if (!found || !splits) return false;
     }
   }
   return true;
 }
 static_assert(forward_rules_are_whole());
 
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
 // Splits that fill the card, each with at least four tiles of keys, where whole rows leave half of it empty.
 // rows, keys: of a tile.
-constexpr int forward_splits(const ForwardFacts& facts, int rows, int keys) {
-  const std::int64_t tiles = facts.heads * ((facts.max_q + rows - 1) / rows);
-  const std::int64_t key_tiles = (facts.max_k + keys - 1) / keys;
+constexpr int filling_splits(const ForwardFacts& facts, int rows, int keys) {
+  const std::int64_t tiles = facts.heads * ceil_div(facts.max_q, rows), key_tiles = ceil_div(facts.max_k, keys);
   if (tiles == 0 || tiles * 2 > facts.multiprocessors || key_tiles < 8) return 1;
   const std::int64_t most = std::min<std::int64_t>({key_tiles / 4, facts.multiprocessors / tiles, kMostSplits});
-  const std::int64_t share = (key_tiles + most - 1) / most;
-  return static_cast<int>((key_tiles + share - 1) / share);  // no split without a tile
+  return static_cast<int>(ceil_div(key_tiles, ceil_div(key_tiles, most)));  // no split without a tile
+}
+
+// Clocks that the tensor cores and the exp2 unit of one multiprocessor need for a tile of keys, and how long it takes,
+// by measurements on an H200 (docs/notes/2026-11-15-hopper.md, "Few heads"): several warpgroups hide most of the
+// exponentials, two that share rows less, one alone nothing. more: what a tile of rows takes beside.
+struct StepClocks {
+  double step, more;
+};
+constexpr StepClocks step_clocks(HeadDims dims, const ForwardShape& shape) {
+  const double scores = rows_of(shape) * shape.keys;
+  const double products = scores * 2 * (dims.d + dims.dv) / 4096, exponentials = scores / 16;
+  if (shape.consumers == 1) return {products + 2.9 * exponentials, products + 12 * exponentials};
+  const double shown = exponentials * exponentials / products;
+  if (shape.shares) return {products + 1.25 * shown, 2500 + 30.0 * dims.dv};
+  return {products + 0.86 * shown, 3.4 * products};
+}
+
+// Clocks from the first block's first product to the last one's end. Where rows see different numbers of keys but no
+// window, they have half of them on the mean.
+constexpr double forward_clocks(const ForwardFacts& facts, const ForwardConfig& config) {
+  const ForwardShape& shape = config.shape;
+  const auto [step, more] = step_clocks(config.dims, shape);
+  const std::int64_t tiles = facts.heads * ceil_div(facts.max_q, rows_of(shape)) * config.splits;
+  const std::int64_t keys = facts.window > 0 ? std::min(facts.max_k, facts.window + rows_of(shape)) : facts.max_k;
+  const auto key_tiles = static_cast<double>(ceil_div(ceil_div(keys, shape.keys), config.splits));
+  const auto each = static_cast<double>(tiles) / facts.multiprocessors;
+  const double clocks = facts.uneven && facts.window == 0
+                            ? std::max(key_tiles * step + more, each * ((key_tiles + 1) / 2 * step + more))
+                            : static_cast<double>(ceil_div(tiles, facts.multiprocessors)) * (key_tiles * step + more);
+  const double adding = 3400 + static_cast<double>(facts.heads * facts.max_q * config.splits * config.dims.dv) / 330;
+  return clocks + (config.splits > 1 ? adding : 0);
+}
+
+// Small tiles where they are faster by what such an estimate can tell, and keys split likewise; not where the rule's
+// tiles, full of rows, fill the card more than a few times, as they did when the rules were measured.
+inline constexpr double kSmallTilesGain = 1.045;
+inline constexpr std::int64_t kRuleRounds = 4;
+
+constexpr ForwardConfig with_small_tiles(const ForwardFacts& facts, const ForwardConfig& rule) {
+  const auto tiles_of = [&](const ForwardConfig& config) {
+    return facts.heads * ceil_div(facts.max_q, rows_of(config.shape));
+  };
+  const bool fills_a_tile = facts.max_q >= rows_of(rule.shape);
+  if (fills_a_tile && tiles_of(rule) > kRuleRounds * facts.multiprocessors) return rule;
+  ForwardConfig best = rule;
+  double least = forward_clocks(facts, rule) / kSmallTilesGain;
+  const auto consider = [&](const ForwardConfig& tried) {
+    const double clocks = forward_clocks(facts, tried);
+    if (clocks < least) least = clocks, best = tried;
+  };
+  ForwardConfig two = rule, one = rule;
+  two.shape = small_shape(rule.dims, 128);
+  one.shape = small_shape(rule.dims, 64);
+  consider(two);
+  consider(one);
+  // Splits that fill the card, or half of it, and so on.
+  least /= kSmallTilesGain;
+  const std::int64_t tiles = tiles_of(one);
+  const std::int64_t key_tiles = ceil_div(facts.max_k, one.shape.keys);
+  if (tiles == 0) return best;
+  const std::int64_t filling = (facts.uneven ? 2 : 1) * facts.multiprocessors / tiles;
+  for (std::int64_t splits = std::min({filling, key_tiles, kMostSplits}); splits > 1; splits /= 2) {
+    one.splits = static_cast<int>(ceil_div(key_tiles, ceil_div(key_tiles, splits)));  // none without a tile
+    consider(one);
+  }
+  return best;
 }
 
 // Head dimensions of at most 256, or kMostDroppingDim.
@@ -103,21 +189,15 @@ constexpr ForwardConfig forward_config(const ForwardFacts& facts) {
     }
   };
   facts.drops ? pad(kDroppingDims) : pad(kForwardDims);
-  const auto find = [&](bool splits) {
-    if (facts.drops) return dropping_shape(config.dims);
+  if (facts.drops) {
+    config.shape = dropping_shape(config.dims);
+    config.splits = filling_splits(facts, rows_of(config.shape), config.shape.keys);
+  } else {
     for (const ForwardRule& rule : kForwardRules) {
-      if (rule.dims == config.dims && rule.uneven == facts.uneven && (rule.shape.splits || !splits) &&
-          (splits || facts.max_k >= rule.least_keys)) {
-        return rule.shape;
-      }
+      config.shape = rule.shape;
+      if (rule.dims == config.dims && rule.uneven == facts.uneven && facts.max_k >= rule.least_keys) break;
     }
-    return ForwardShape{};
-  };
-  config.shape = find(false);
-  const ForwardShape splitting = find(true);
-  if (const int splits = forward_splits(facts, rows_of(splitting), splitting.keys); splits > 1) {
-    config.shape = splitting;
-    config.splits = splits;
+    config = with_small_tiles(facts, config);
   }
   config.shared_bytes = forward_shared_bytes(config.dims, config.shape);
   return config;

@@ -1,7 +1,7 @@
-// Forward on wgmma and the copy engine. One warp loads tiles of Q, K and V; two to four warpgroups multiply, each with
-// 64 rows of the block's tile. A warpgroup starts the scores of the next tile of keys before the output product of the
-// last one, so that its exponentials run under that product. Keys are visited from the right, so that masked tiles come
-// first.
+// Forward on wgmma and the copy engine. One warp loads tiles of Q, K and V; one to four warpgroups multiply, each with
+// 64 rows of the block's tile, or two with the same 64 and tiles of keys in turns. A warpgroup starts the scores of the
+// next tile of keys before the output product of the last one, so that its exponentials run under that product. Keys
+// are visited from the right, so that masked tiles come first.
 #pragma once
 
 #include <type_traits>
@@ -61,10 +61,43 @@ __device__ __forceinline__ void finish_tile(const ForwardArgs& args, const TileP
   store_two_rows<T, kDv>(o, to, p.o.row, p.dv_dim, row, work.rows_written);
 }
 
+// Of rows that two warpgroups share: the second leaves what it has of them, the first adds it to its own.
+template <int kDv, class Memory>
+__device__ __forceinline__ void give_rows(const Memory& memory, int thread, const TwoRows& softmax,
+                                          const float (&o)[kDv / 2]) {
+  const float rows[4] = {softmax.maximum[0], softmax.maximum[1], softmax.sum[0], softmax.sum[1]};
+  store_four(memory.shared_rows(), 0, thread, rows);
+#pragma unroll
+  for (int i = 0; i < kDv / 8; ++i) store_four(memory.shared_rows(), 1 + i, thread, o + 4 * i);
+}
+template <int kDv, class Memory>
+__device__ __forceinline__ void take_rows(const Memory& memory, int thread, float factor, TwoRows& softmax,
+                                          float (&o)[kDv / 2]) {
+  float four[4];
+  load_four(four, memory.shared_rows(), 0, thread);
+  float mine[2], its[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const float other = four[h], highest = fmaxf(softmax.maximum[h], other);
+    const float base = highest == kMinusInfinity ? 0 : highest;
+    mine[h] = exp2_fast((softmax.maximum[h] - base) * factor);
+    its[h] = exp2_fast((other - base) * factor);
+    softmax.maximum[h] = highest;
+    softmax.sum[h] = softmax.sum[h] * mine[h] + four[2 + h] * its[h];
+  }
+#pragma unroll
+  for (int i = 0; i < kDv / 8; ++i) {
+    load_four(four, memory.shared_rows(), 1 + i, thread);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) o[4 * i + e] = o[4 * i + e] * mine[e / 2] + four[e] * its[e / 2];
+  }
+}
+
 template <class T, int kD, int kDv, ForwardShape kShape, class Args>
 __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemory<kD, kDv, kShape>& memory,
                                              int consumer) {
-  constexpr bool kDrops = std::is_same_v<Args, DroppingForwardArgs>;
+  constexpr bool kDrops = std::is_same_v<Args, DroppingForwardArgs>, kShares = kShape.shares;
+  constexpr int kStep = kShares ? 2 : 1;  // from one of this warpgroup's tiles of keys to the next
   using Memory = ForwardMemory<kD, kDv, kShape>;
   constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kConsumers = kShape.consumers;
   using Work = ForwardWork<kRows, kKeys, kShape.passes, kShape.splits>;
@@ -74,26 +107,28 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
   float dropout_scale = 1;
   if constexpr (kDrops) dropout_scale = args.scale;
   const int lane = lane_index(), thread = static_cast<int>(threadIdx.x) % 128;
-  const int lane_row = consumer * 64 + thread / 32 * 16 + lane / 4;  // and 8 below
+  const int first_lane_row = kShares ? 0 : consumer * 64;
+  const int lane_row = first_lane_row + thread / 32 * 16 + lane / 4;  // and 8 below
   // One thread speaks for its warpgroup at the producer's barriers: a product runs when all four warps have started it,
   // so once it is done none of them has yet to see the stages that it read come. Where there is no product, they meet,
   // and each warp tells by itself that it has read a tile's place.
   const bool speaks = thread == 0;
   const auto meet = [&] { barrier_sync(1 + consumer, 128); };
   RingPlace<Memory::kQStages> q_at;
-  RingPlace<Memory::kStages> k_at, v_at;
+  RingPlace<Memory::kRingStages> k_at, v_at;
+  const int ring = kShares ? consumer * Memory::kRingStages : 0;  // its first stage
 
   float s[kKeys / 2], o[kDv / 2];
   std::uint32_t weights[kKeys / 4];
   const auto start_scores = [&] {
-    memory.k_full(k_at.stage).wait(k_at.parity);
+    memory.k_full(ring + k_at.stage).wait(k_at.parity);
     wgmma_begin();
-    multiply_nt<T, kKeys, kD, kRows>(s, memory.q(q_at.stage) + static_cast<std::uint32_t>(consumer) * 64 * 128,
-                                     memory.k(k_at.stage), false);
+    multiply_nt<T, kKeys, kD, kRows>(s, memory.q(q_at.stage) + static_cast<std::uint32_t>(first_lane_row) * 128,
+                                     memory.k(ring + k_at.stage), false);
     wgmma_commit();
   };
   const auto release_k = [&] {
-    if (speaks) memory.k_free(k_at.stage).arrive();
+    if (speaks) memory.k_free(ring + k_at.stage).arrive();
     k_at.move();
   };
   const auto release_q = [&] {
@@ -101,13 +136,13 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
     q_at.move();
   };
   const auto start_output = [&](bool accumulate) {
-    memory.v_full(v_at.stage).wait(v_at.parity);
+    memory.v_full(ring + v_at.stage).wait(v_at.parity);
     wgmma_begin();
-    multiply_nn<T, kDv, kKeys>(o, weights, memory.v(v_at.stage), accumulate);
+    multiply_nn<T, kDv, kKeys>(o, weights, memory.v(ring + v_at.stage), accumulate);
     wgmma_commit();
   };
   const auto release_v = [&] {
-    if (speaks) memory.v_free(v_at.stage).arrive();
+    if (speaks) memory.v_free(ring + v_at.stage).arrive();
     v_at.move();
   };
 
@@ -121,12 +156,12 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
     const Work work(args, place);
     const Sequence& sequence = work.sequence;
     const int row = work.first_row + lane_row;
-    const int first = work.first_row + consumer * 64, last = min(first + 63, sequence.q_length - 1);
+    const int first = work.first_row + first_lane_row, last = min(first + 63, sequence.q_length - 1);
     TwoRows softmax;
     const int keys_left = sequence.k_length - (work.end - 1) * kKeys;
-    if (work.begin < work.end && keys_left < kKeys && (p.packed || p.lengths_k.data)) {
+    if (work.begin < work.end && keys_left < kKeys && (p.packed || p.lengths_k.data) && !(kShares && consumer > 0)) {
       memory.v_full(v_at.stage).wait(v_at.parity);
-      clear_rows_from<kKeys, kDv, kConsumers>(memory.v(v_at.stage), keys_left, consumer * 128 + thread);
+      clear_rows_from<kKeys, kDv, kShares ? 1 : kConsumers>(memory.v(v_at.stage), keys_left, consumer * 128 + thread);
     }
     int end = work.end;
     if constexpr (kShape.passes) {
@@ -140,7 +175,12 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
         release_v();
       }
     }
-    if (work.begin == end) {
+    const int key_tiles = end - work.begin;
+    if (kShares && consumer == 1 && key_tiles < 2) {  // the first is the other's
+      release_q();
+      continue;
+    }
+    if (key_tiles == 0) {
       release_q();
       finish_tile<T, kDv, kShape.splits>(args, place, work, row, softmax, unit, dropout_scale, o);
       continue;
@@ -185,14 +225,15 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
       softmax.weigh(s, factor, shrink);
     };
 
+    int tile = end - 1 - (kShares ? consumer : 0);
     start_scores();
-    draw_tile(end - 1);
+    draw_tile(tile);
     wgmma_wait<0>(s);
     release_k();
-    weigh(end - 1);
+    weigh(tile);
     round_weights();
     bool accumulate = false;
-    for (int tile = end - 2; tile >= work.begin; --tile) {
+    for (tile -= kStep; tile >= work.begin; tile -= kStep) {
       start_scores();
       start_output(accumulate);
       accumulate = true;
@@ -210,14 +251,24 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
     start_output(accumulate);
     wgmma_wait<0>(o, weights);
     release_v();
+    if constexpr (kShares) {
+      if (key_tiles > 1) {  // both meet at the same instructions, as synccheck wants it
+        if (consumer == 1) give_rows<kDv>(memory, thread, softmax, o);
+        barrier_sync(6, 256);
+        if (consumer == 0) take_rows<kDv>(memory, thread, factor, softmax, o);
+        barrier_sync(7, 256);
+      }
+      if (consumer == 1) continue;
+    }
     finish_tile<T, kDv, kShape.splits>(args, place, work, row, softmax, unit, dropout_scale, o);
   }
 }
 
 // A kernel's name cannot have a ForwardShape in it: nvcc 13.0 writes host code then that does not compile.
-template <int kConsumers, int kKeys, int kStages, int kQStages, bool kPasses, bool kSplits>
+template <int kConsumers, int kKeys, int kStages, int kQStages, bool kPasses, bool kShares = false,
+          bool kSplits = false>
 struct ForwardTiles {
-  static constexpr ForwardShape kShape{kConsumers, kKeys, kStages, kQStages, kPasses, kSplits};
+  static constexpr ForwardShape kShape{kConsumers, kKeys, kStages, kQStages, kPasses, kShares, kSplits};
 };
 
 template <class T, int kD, int kDv, class Tiles, class Args>
@@ -233,12 +284,13 @@ __global__ void __launch_bounds__(threads_of(Tiles::kShape), 1) forward_kernel(c
   }
   block_sync();
   int warpgroup = static_cast<int>(threadIdx.x) / 128;
-  if constexpr (Tiles::kShape.passes) warpgroup = same_for_warp(warpgroup);  // the number of its steps follows from it
+  // The number of its steps follows from it there.
+  if constexpr (Tiles::kShape.passes || Tiles::kShape.shares) warpgroup = same_for_warp(warpgroup);
   if (warpgroup == 0) {
-    give_registers<Memory::kProducerRegisters>();
+    if constexpr (Memory::kMovesRegisters) give_registers<Memory::kProducerRegisters>();
     if (threadIdx.x < 32 && elect()) load_tiles(args, memory);
   } else {
-    take_registers<Memory::kConsumerRegisters>();
+    if constexpr (Memory::kMovesRegisters) take_registers<Memory::kConsumerRegisters>();
     attend_tiles<T>(args, memory, warpgroup - 1);
   }
 #endif

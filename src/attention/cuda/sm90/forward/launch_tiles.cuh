@@ -11,17 +11,36 @@
 
 namespace strobe::cuda::sm90 {
 
+// nvcc takes no ForwardShape for a template's argument in host code, but a type that has one.
+template <int kD, int kDv, int kRows>
+struct Small {
+  static constexpr ForwardShape kShape = small_shape({kD, kDv}, kRows);
+};
+template <int kD>
+struct Dropping {
+  static constexpr ForwardShape kShape = dropping_shape({kD, kD});
+};
+template <std::size_t kRule>
+struct OfRule {
+  static constexpr ForwardShape kShape = kForwardRules[kRule].shape;
+};
+
+template <class T, int kD, int kDv, class Shape, class Args>
+void launch_forward_kernel(const Launch& how, const Args& args) {
+  using Tiles = ForwardTiles<Shape::kShape.consumers, Shape::kShape.keys, Shape::kShape.stages, Shape::kShape.q_stages,
+                             Shape::kShape.passes, Shape::kShape.shares, Shape::kShape.splits>;
+  launch_kernel(forward_kernel<T, kD, kDv, Tiles, Args>, how, args);
+}
+
 template <class T, int kD, int kDv, std::size_t... kRule>
 void launch_forward_shape(const Launch& how, const ForwardShape& shape, const ForwardArgs& args,
                           std::index_sequence<kRule...>) {
+  if (shape == Small<kD, kDv, 64>::kShape) return launch_forward_kernel<T, kD, kDv, Small<kD, kDv, 64>>(how, args);
+  if (shape == Small<kD, kDv, 128>::kShape) return launch_forward_kernel<T, kD, kDv, Small<kD, kDv, 128>>(how, args);
   const auto starts = [&]<std::size_t kIndex>() {
-    constexpr ForwardRule kTried = kForwardRules[kIndex];
-    if constexpr (kTried.dims == HeadDims{kD, kDv}) {
-      constexpr ForwardShape kShape = kTried.shape;
-      if (kShape == shape) {
-        using Tiles =
-            ForwardTiles<kShape.consumers, kShape.keys, kShape.stages, kShape.q_stages, kShape.passes, kShape.splits>;
-        launch_kernel(forward_kernel<T, kD, kDv, Tiles, ForwardArgs>, how, args);
+    if constexpr (kForwardRules[kIndex].dims == HeadDims{kD, kDv}) {
+      if (shape == OfRule<kIndex>::kShape) {
+        launch_forward_kernel<T, kD, kDv, OfRule<kIndex>>(how, args);
         return true;
       }
     }
@@ -52,14 +71,11 @@ void launch_forward_tiles(const ForwardLaunch& launch, const ForwardArgs& args) 
 
 template <int kD>
 void launch_dropping_tiles(const ForwardLaunch& launch, const DroppingForwardArgs& args) {
-  constexpr ForwardShape kShape = dropping_shape({kD, kD});
-  using Tiles =
-      ForwardTiles<kShape.consumers, kShape.keys, kShape.stages, kShape.q_stages, kShape.passes, kShape.splits>;
   const Launch how = blocks_of(launch, args);
   if (launch.dtype == DType::fp16) {
-    launch_kernel(forward_kernel<Fp16, kD, kD, Tiles, DroppingForwardArgs>, how, args);
+    launch_forward_kernel<Fp16, kD, kD, Dropping<kD>>(how, args);
   } else {
-    launch_kernel(forward_kernel<Bf16, kD, kD, Tiles, DroppingForwardArgs>, how, args);
+    launch_forward_kernel<Bf16, kD, kD, Dropping<kD>>(how, args);
   }
 }
 

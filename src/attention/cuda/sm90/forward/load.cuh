@@ -14,7 +14,7 @@ __device__ __forceinline__ void load_tiles(const ForwardArgs& args, const Forwar
   constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys;
   const ForwardParams& p = args.params;
   RingPlace<Memory::kQStages> q_at;
-  RingPlace<Memory::kStages> k_at, v_at;
+  RingPlace<Memory::kRingStages> k_at[Memory::kRings], v_at[Memory::kRings];
   std::uint32_t index = args.order.index(0);
   for (std::uint32_t n = 1;; ++n) {
     const TilePlace place = args.order.at(index);
@@ -38,30 +38,42 @@ __device__ __forceinline__ void load_tiles(const ForwardArgs& args, const Forwar
     const int batch = p.packed ? 0 : place.b, head_kv = place.head / p.group;
     const int q_row = static_cast<int>(work.sequence.q_begin) + work.first_row;
     const int k_row = static_cast<int>(work.sequence.k_begin);
-    const auto load_k = [&](int tile) {
-      memory.k_free(k_at.stage).wait(k_at.parity ^ 1);
-      copy_tile<kKeys, kD>(memory.k(k_at.stage), args.k, k_row + tile * kKeys, head_kv, batch,
-                           memory.k_full(k_at.stage));
-      k_at.move();
+    const auto load_k = [&]<int kRing>(int tile) {
+      const int stage = kRing * Memory::kRingStages + k_at[kRing].stage;
+      memory.k_free(stage).wait(k_at[kRing].parity ^ 1);
+      copy_tile<kKeys, kD>(memory.k(stage), args.k, k_row + tile * kKeys, head_kv, batch, memory.k_full(stage));
+      k_at[kRing].move();
     };
-    const auto load_v = [&](int tile) {
-      memory.v_free(v_at.stage).wait(v_at.parity ^ 1);
-      copy_tile<kKeys, kDv>(memory.v(v_at.stage), args.v, k_row + tile * kKeys, head_kv, batch,
-                            memory.v_full(v_at.stage));
-      v_at.move();
+    const auto load_v = [&]<int kRing>(int tile) {
+      const int stage = kRing * Memory::kRingStages + v_at[kRing].stage;
+      memory.v_free(stage).wait(v_at[kRing].parity ^ 1);
+      copy_tile<kKeys, kDv>(memory.v(stage), args.v, k_row + tile * kKeys, head_kv, batch, memory.v_full(stage));
+      v_at[kRing].move();
     };
-    load_k(work.end - 1);
+    // The first tile of keys, the last of the sequence, is the first ring's; then in turns.
+    constexpr int kOther = Memory::kRings - 1;
+    const auto is_other = [&](int tile) { return kOther > 0 && (work.end - 1 - tile) % 2 > 0; };
+    load_k.template operator()<0>(work.end - 1);
     begin_tile();
     copy_tile<kRows, kD>(memory.q(q_at.stage), args.q, q_row, place.head, batch, memory.q_full(q_at.stage));
     q_at.move();
     for (int tile = work.end - 2; tile >= work.begin; --tile) {
-      load_k(tile);
-      load_v(tile + 1);
+      if (is_other(tile)) {
+        load_k.template operator()<kOther>(tile);
+        load_v.template operator()<0>(tile + 1);
+      } else {
+        load_k.template operator()<0>(tile);
+        load_v.template operator()<kOther>(tile + 1);
+      }
     }
     // As late as this, or a block with a long tile would hold the next one that another has time for. The number comes
     // while the last copy waits for room.
     index = args.order.index(n);
-    load_v(work.begin);
+    if (is_other(work.begin)) {
+      load_v.template operator()<kOther>(work.begin);
+    } else {
+      load_v.template operator()<0>(work.begin);
+    }
   }
 }
 

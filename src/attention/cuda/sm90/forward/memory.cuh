@@ -11,16 +11,20 @@ template <int kD, int kDv, ForwardShape kShape>
 struct ForwardMemory {
   static constexpr int kRows = rows_of(kShape), kKeys = kShape.keys, kStages = kShape.stages;
   static constexpr int kQStages = kShape.q_stages;
+  static constexpr bool kMovesRegisters = moves_registers(kShape);
   static constexpr int kConsumerRegisters = consumer_registers(kShape), kProducerRegisters = producer_registers(kShape);
   static constexpr std::uint32_t kQBytes = kSlabsBytes<kRows, kD>, kKBytes = kSlabsBytes<kKeys, kD>,
                                  kVBytes = kSlabsBytes<kKeys, kDv>;
   static constexpr std::uint32_t kBarrierBytes = forward_barriers(kShape) * 8;
+  // Of K and of V: warpgroups that share rows have one each, of half the stages.
+  static constexpr int kRings = kShape.shares ? 2 : 1, kRingStages = kStages / kRings;
+  static_assert(!kShape.shares || (kShape.consumers == 2 && kStages % 2 == 0 && !kShape.passes));
   std::uint32_t base = shared_base();
 
   __device__ __forceinline__ std::uint32_t q(int stage) const { return base + stage * kQBytes; }
   __device__ __forceinline__ std::uint32_t k(int stage) const { return q(kQStages) + stage * kKBytes; }
   __device__ __forceinline__ std::uint32_t v(int stage) const { return k(kStages) + stage * kVBytes; }
-  // "full": bytes have come. "free": all consumers have read.
+  // "full": bytes have come. "free": all consumers of the ring have read.
   __device__ __forceinline__ Barrier q_full(int stage) const { return barrier(stage); }
   __device__ __forceinline__ Barrier q_free(int stage) const { return barrier(kQStages + stage); }
   __device__ __forceinline__ Barrier k_full(int stage) const { return barrier(2 * kQStages + stage); }
@@ -32,6 +36,9 @@ struct ForwardMemory {
     return v(kStages) + kBarrierBytes + static_cast<std::uint32_t>(stage) * 16;
   }
 
+  // For shared rows, in fours: maxima and sums, then O.
+  __device__ __forceinline__ std::uint32_t shared_rows() const { return place(kQStages); }
+
   __device__ __forceinline__ void begin_barriers() const {
     for (int stage = 0; stage < kQStages; ++stage) {
       q_full(stage).begin(1);
@@ -40,8 +47,8 @@ struct ForwardMemory {
     for (int stage = 0; stage < kStages; ++stage) {
       k_full(stage).begin(1);
       v_full(stage).begin(1);
-      k_free(stage).begin(kShape.consumers);
-      v_free(stage).begin(kShape.consumers);
+      k_free(stage).begin(kShape.consumers / kRings);
+      v_free(stage).begin(kShape.consumers / kRings);
     }
     publish_barriers();
   }

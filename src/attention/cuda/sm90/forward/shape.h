@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 
 namespace strobe::cuda::sm90 {
 
@@ -12,23 +11,22 @@ struct HeadDims {
   friend constexpr bool operator==(const HeadDims&, const HeadDims&) = default;
 };
 
-// Two to four warpgroups multiply, one warp more loads for all of them.
+// One to four warpgroups multiply, one warp more loads for all of them.
 struct ForwardShape {
-  int consumers;  // warpgroups that multiply, each with 64 rows
-  int keys;       // of a tile
-  int stages;     // tiles of K, and of V, in shared memory
-  int q_stages;   // tiles of Q likewise: with two the next one comes while the last is worked on
-  bool passes;    // whether a warpgroup lets tiles of keys pass that the block's other rows alone use
-  bool splits;    // whether the keys of a row may be split over blocks; some shapes have no register left for that
+  int consumers;        // warpgroups that multiply, each with 64 rows of its own
+  int keys;             // of a tile
+  int stages;           // tiles of K, and of V, in shared memory
+  int q_stages;         // tiles of Q likewise: with two the next one comes while the last is worked on
+  bool passes;          // whether a warpgroup lets tiles of keys pass that the block's other rows alone use
+  bool shares = false;  // whether two warpgroups have the same 64 rows, and tiles of keys in turns
+  bool splits = false;  // whether a row's keys may be split over blocks
 
   friend constexpr bool operator==(const ForwardShape&, const ForwardShape&) = default;
 };
 
-// Of ForwardRule::least_keys: a rule for problems whose keys are split, no others.
-inline constexpr std::int64_t kSplitsOnly = std::numeric_limits<std::int64_t>::max();
+constexpr int rows_of(const ForwardShape& shape) { return 64 * (shape.shares ? 1 : shape.consumers); }
 
-// What a problem gets: of the rules for its head dimensions the first that applies; where its keys are to be split, the
-// first whose shape does that.
+// What a problem gets that fills the card: of the rules for its head dimensions the first that applies.
 struct ForwardRule {
   HeadDims dims;
   bool uneven;              // rows see different numbers of keys: a mask, or lengths

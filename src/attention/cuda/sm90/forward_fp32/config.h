@@ -76,7 +76,7 @@ constexpr Fp32Config fp32_config(const ForwardFacts& facts) {
     if (rule.d == config.d) config.shape = rule.shape;
   }
   config.shared_bytes = fp32_shared_bytes(config.d, config.shape);
-  config.splits = forward_splits(facts, rows_of(config.shape), config.shape.keys);
+  config.splits = filling_splits(facts, rows_of(config.shape), config.shape.keys);
   return config;
 }
 

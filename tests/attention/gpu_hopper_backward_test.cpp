@@ -1,0 +1,123 @@
+// Both ways in which two warpgroups of the Hopper backward share a tile of keys up to head dimension 128, on a GPU,
+// against float64 and bit by bit: with few heads they take tiles of rows in turns, with many each has keys of its own.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "attention/cuda/sm90/backward/config.h"
+#include "device/gpu_facts.h"
+#include "support/check.h"
+#include "support/compare.h"
+#include "support/gpu.h"
+#include "support/selection.h"
+
+namespace strobe::test {
+namespace {
+
+using cuda::sm90::backward_config;
+using cuda::sm90::Share;
+
+Share share_of(const Case& c) {
+  return backward_config({.d = static_cast<int>(std::max(c.d, c.dv)),
+                          .heads = c.batch * c.heads_kv,
+                          .max_k = c.sk,
+                          .multiprocessors = current_gpu().facts.multiprocessors,
+                          .uneven = c.uneven()})
+      .shape.share;
+}
+
+// A case of one KV head with as many as the share takes.
+Case shared(Case c, Share share) {
+  const std::int64_t group = c.heads_q;
+  while (share == Share::keys && share_of(c) != Share::keys) ++c.heads_kv;
+  c.heads_q = group * c.heads_kv;
+  return c;
+}
+
+// Several tiles of rows and of keys, the last ones not full; more tiles than stages, odd numbers of them, one alone,
+// which leaves a warpgroup without one.
+std::vector<std::pair<std::string, Case>> named_cases(std::int64_t d) {
+  Case full{.seed = 41, .dtype = DType::bf16, .heads_q = 1, .heads_kv = 1, .sq = 600, .sk = 300, .d = d, .dv = d};
+  full.scale = 0.3f;
+  Case causal = full, tall = full, window = full, behind = full, packed = full, padded = full, narrow = full;
+  full.heads_q = tall.heads_q = 2, padded.heads_q = 3;
+  causal.dtype = DType::fp16, causal.sq = 700, causal.sk = 720;
+  causal.causal = true, causal.alignment = Alignment::bottom_right;
+  tall.causal = true, tall.alignment = Alignment::bottom_right;  // rows without keys
+  window.sq = window.sk = 650, window.window = {70, 33};
+  behind.dtype = DType::fp16, behind.sq = behind.sk = 420, behind.window = {50, -1};
+  packed.batch = 4, packed.lengths = Lengths::packed, packed.causal = true, packed.alignment = Alignment::bottom_right;
+  packed.sq = 700, packed.lengths_q = {700, 0, 3, 77}, packed.lengths_k = {300, 31, 40, 128};
+  padded.batch = 4, padded.lengths = Lengths::both;
+  padded.lengths_q = {599, 64, 0, 20}, padded.lengths_k = {129, 300, 70, 0};
+  narrow.d = d - 24, narrow.dv = d / 2, narrow.sq = 130;
+  Case strided = narrow;
+  strided.layout_q = strided.layout_k = strided.layout_v = strided.layout_out = Layout::bshd;
+  return {{"full", full},     {"causal", causal}, {"tall", tall},     {"window", window},  {"behind", behind},
+          {"packed", packed}, {"padded", padded}, {"narrow", narrow}, {"strided", strided}};
+}
+
+class GpuHopperBackward : public GpuTest {
+ protected:
+  // For both shares of the cases of these names, or of all; skips where hopper does not take them.
+  template <class Visit>
+  void for_all(const std::vector<std::string>& names, Visit&& visit) {
+    GpuLane lane;
+    for (const std::int64_t d : {64, 128}) {
+      for (const Share share : {Share::tiles, Share::keys}) {
+        for (const auto& [name, base] : named_cases(d)) {
+          if (!names.empty() && std::find(names.begin(), names.end(), name) == names.end()) continue;
+          const Case c = shared(base, share);
+          ASSERT_EQ(share_of(c), share) << describe(c);
+          const Data data(c);
+          GpuCase on_gpu(data, lane);
+          const std::string refusal = on_gpu.refusal("hopper");
+          for (const char* words : {"sm_90a", "compute capability", "shared memory"}) {
+            if (refusal.find(words) != std::string::npos) GTEST_SKIP() << refusal;
+          }
+          ASSERT_EQ(refusal, "") << describe(c);
+          visit(c, data, on_gpu, fmt::format("d {}, {}, {}", d, share == Share::tiles ? "in turns" : "by keys", name));
+        }
+      }
+    }
+  }
+};
+
+TEST_F(GpuHopperBackward, EveryFeature) {
+  for_all({}, [](const Case& c, const Data& data, GpuCase& on_gpu, const std::string& name) {
+    const Results reference = oracle(data, 16);
+    for (const bool deterministic : {true, false}) {
+      const Outcome outcome = on_gpu.run({.kernel = "hopper", .deterministic = deterministic});
+      EXPECT_EQ(outcome.complaint, "") << name;
+      expect_near(c, reference, outcome.results, 8, name + (deterministic ? ", in order" : ", in any order"));
+    }
+  });
+}
+
+TEST_F(GpuHopperBackward, ExplainTellsTheTiles) {
+  for_all({"full"}, [](const Case& c, const Data&, GpuCase& on_gpu, const std::string& name) {
+    for (const Verdict& verdict : explain(on_gpu.attention(), Pass::backward, {.device = Device::cuda})) {
+      if (verdict.kernel != "hopper") continue;
+      const char* const words = share_of(c) == Share::tiles ? "x 64 keys, 2 warpgroups in turns, 4 stages"
+                                                            : "x 128 keys, 2 warpgroups, 2 stages";
+      EXPECT_NE(verdict.configuration.find(words), std::string::npos) << name << ": " << verdict.configuration;
+    }
+  });
+}
+
+TEST_F(GpuHopperBackward, RepeatsBitByBit) {
+  const auto repeats = static_cast<int>(number_from("STROBE_TEST_REPEATS", 250));
+  for_all({"causal", "packed"}, [&](const Case&, const Data&, GpuCase& on_gpu, const std::string& name) {
+    const Results first = on_gpu.run({.kernel = "hopper"}).results;
+    for (int i = 1; i < repeats; ++i) {
+      ASSERT_EQ(first_difference(first, on_gpu.run({.kernel = "hopper"}).results), "") << name << ", repetition " << i;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace strobe::test
