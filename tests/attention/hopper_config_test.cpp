@@ -110,6 +110,17 @@ TEST(HopperConfig, FewHeadsGetSmallTiles) {
   EXPECT_EQ(forward_config(facts_of(128, 128, 2, 4096, 4096, false)).splits, 1);
 }
 
+TEST(HopperConfig, TilesCanBeForced) {
+  const ForwardFacts facts = facts_of(128, 128, 2, 1024, 1000, true);
+  EXPECT_EQ(forced_config(facts, 0, 1).shape, rule_of(facts));
+  EXPECT_EQ(forced_config(facts, 0, 8).splits, 1) << "the table's do not split";
+  EXPECT_EQ(forced_config(facts, 128, 1).shape, small_shape({128, 128}, 128));
+  EXPECT_EQ(forced_config(facts, 64, 8).shape, small_shape({128, 128}, 64));
+  EXPECT_EQ(forced_config(facts, 64, 8).splits, 8);
+  EXPECT_EQ(forced_config(facts, 64, 100).splits, 12) << "tiles of 80 keys";
+  EXPECT_EQ(forced_config(facts, 64, 8).shared_bytes, forward_shared_bytes({128, 128}, small_shape({128, 128}, 64)));
+}
+
 TEST(HopperConfig, AWindowHasFewKeysToSplit) {
   ForwardFacts facts = facts_of(128, 128, 1, 4096, 4096, true);
   facts.window = 256;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 
 #include "attention/cuda/params.h"
 #include "attention/cuda/sm90/backward/launch.h"
@@ -11,6 +13,7 @@
 #include "attention/cuda/sm90/forward_fp32/launch.h"
 #include "attention/cuda/sm90/tensor_map.h"
 #include "attention/kernel_list.h"
+#include "core/fail.h"
 #include "core/philox.h"
 
 namespace strobe {
@@ -59,8 +62,26 @@ sm90::ForwardFacts forward_facts_of(const Problem& problem) {
           .drops = drops(problem)};
 }
 
+// As chosen, or as STROBE_HOPPER_TILES says.
+sm90::ForwardConfig forward_config_of(const Problem& problem) {
+  const sm90::ForwardFacts facts = forward_facts_of(problem);
+  const char* const tiles = std::getenv("STROBE_HOPPER_TILES");
+  if (!tiles || facts.drops) return sm90::forward_config(facts);
+  int rows = 0, splits = 1;
+  std::sscanf(tiles, "%dx%d", &rows, &splits);
+  const std::string read = rows == 0     ? "table"
+                           : splits == 1 ? fmt::format("{}", rows)
+                                         : fmt::format("{}x{}", rows, splits);
+  const bool splits_fit = splits == 1 || (rows == 64 && splits > 1 && splits <= kMostSplits);
+  if (read != tiles || (rows != 0 && rows != 64 && rows != 128) || !splits_fit) {
+    fail(ErrorCode::invalid_argument, "cuda: STROBE_HOPPER_TILES is '{}'; valid are table, 128, 64, and 64x2 to 64x{}",
+         tiles, kMostSplits);
+  }
+  return sm90::forced_config(facts, rows, splits);
+}
+
 sm90::ForwardLaunch forward_launch_of(const Problem& problem) {
-  return {.config = sm90::forward_config(forward_facts_of(problem)),
+  return {.config = forward_config_of(problem),
           .dtype = problem.dtype,
           .uneven = is_uneven(problem),
           .rows = rows_of(problem),

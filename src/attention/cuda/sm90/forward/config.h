@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <iterator>
 
+#include "attention/cuda/sm90/forward/estimate.h"
 #include "attention/cuda/sm90/forward/rules.h"
 #include "attention/cuda/splits.h"
 
@@ -70,23 +71,6 @@ constexpr std::size_t forward_shared_bytes(HeadDims dims, const ForwardShape& sh
          shared_rows_bytes(dims, shape);
 }
 
-struct ForwardFacts {
-  int d = 0, dv = 0;
-  std::int64_t heads = 0;  // of all sequences
-  std::int64_t max_q = 0, max_k = 0;
-  std::int64_t window = 0;  // keys that a row sees at most; 0: as many as there are
-  int multiprocessors = 1;
-  bool uneven = false;  // as in ForwardRule
-  bool drops = false;
-};
-
-struct ForwardConfig {
-  HeadDims dims{};  // padded
-  ForwardShape shape{};
-  std::size_t shared_bytes = 0;
-  int splits = 1;  // of the keys, each for a block of its own
-};
-
 // Whether every problem has a rule.
 constexpr bool forward_rules_are_whole() {
   for (const HeadDims dims : kForwardDims) {
@@ -102,8 +86,6 @@ constexpr bool forward_rules_are_whole() {
 }
 static_assert(forward_rules_are_whole());
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 // Splits that fill the card, each with at least four tiles of keys, where whole rows leave half of it empty.
 // rows, keys: of a tile.
 constexpr int filling_splits(const ForwardFacts& facts, int rows, int keys) {
@@ -113,52 +95,21 @@ constexpr int filling_splits(const ForwardFacts& facts, int rows, int keys) {
   return static_cast<int>(ceil_div(key_tiles, ceil_div(key_tiles, most)));  // no split without a tile
 }
 
-// Clocks that the tensor cores and the exp2 unit of one multiprocessor need for a tile of keys, and how long it takes,
-// by measurements on an H200 (docs/notes/2026-11-15-hopper.md, "Few heads"): several warpgroups hide most of the
-// exponentials, two that share rows less, one alone nothing. more: what a tile of rows takes beside.
-struct StepClocks {
-  double step, more;
-};
-constexpr StepClocks step_clocks(HeadDims dims, const ForwardShape& shape) {
-  const double scores = rows_of(shape) * shape.keys;
-  const double products = scores * 2 * (dims.d + dims.dv) / 4096, exponentials = scores / 16;
-  if (shape.consumers == 1) return {products + 2.9 * exponentials, products + 12 * exponentials};
-  const double shown = exponentials * exponentials / products;
-  if (shape.shares) return {products + 1.25 * shown, 2500 + 30.0 * dims.dv};
-  return {products + 0.86 * shown, 3.4 * products};
-}
-
-// Clocks from the first block's first product to the last one's end. Where rows see different numbers of keys but no
-// window, they have half of them on the mean.
-constexpr double forward_clocks(const ForwardFacts& facts, const ForwardConfig& config) {
-  const ForwardShape& shape = config.shape;
-  const auto [step, more] = step_clocks(config.dims, shape);
-  const std::int64_t tiles = facts.heads * ceil_div(facts.max_q, rows_of(shape)) * config.splits;
-  const std::int64_t keys = facts.window > 0 ? std::min(facts.max_k, facts.window + rows_of(shape)) : facts.max_k;
-  const auto key_tiles = static_cast<double>(ceil_div(ceil_div(keys, shape.keys), config.splits));
-  const auto each = static_cast<double>(tiles) / facts.multiprocessors;
-  const double clocks = facts.uneven && facts.window == 0
-                            ? std::max(key_tiles * step + more, each * ((key_tiles + 1) / 2 * step + more))
-                            : static_cast<double>(ceil_div(tiles, facts.multiprocessors)) * (key_tiles * step + more);
-  const double adding = 3400 + static_cast<double>(facts.heads * facts.max_q * config.splits * config.dims.dv) / 330;
-  return clocks + (config.splits > 1 ? adding : 0);
-}
-
-// Small tiles where they are faster by what such an estimate can tell, and keys split likewise; not where the rule's
+// Small tiles where they are faster by what the estimate can tell, and keys split likewise; not where the rule's
 // tiles, full of rows, fill the card more than a few times, as they did when the rules were measured.
-inline constexpr double kSmallTilesGain = 1.045;
 inline constexpr std::int64_t kRuleRounds = 4;
 
-constexpr ForwardConfig with_small_tiles(const ForwardFacts& facts, const ForwardConfig& rule) {
+constexpr ForwardConfig with_small_tiles(const ForwardFacts& facts, const ForwardConfig& rule,
+                                         const ForwardClocks& fitted) {
   const auto tiles_of = [&](const ForwardConfig& config) {
     return facts.heads * ceil_div(facts.max_q, rows_of(config.shape));
   };
   const bool fills_a_tile = facts.max_q >= rows_of(rule.shape);
   if (fills_a_tile && tiles_of(rule) > kRuleRounds * facts.multiprocessors) return rule;
   ForwardConfig best = rule;
-  double least = forward_clocks(facts, rule) / kSmallTilesGain;
+  double least = forward_clocks(facts, rule, fitted) / fitted.gain;
   const auto consider = [&](const ForwardConfig& tried) {
-    const double clocks = forward_clocks(facts, tried);
+    const double clocks = forward_clocks(facts, tried, fitted);
     if (clocks < least) least = clocks, best = tried;
   };
   ForwardConfig two = rule, one = rule;
@@ -167,7 +118,7 @@ constexpr ForwardConfig with_small_tiles(const ForwardFacts& facts, const Forwar
   consider(two);
   consider(one);
   // Splits that fill the card, or half of it, and so on.
-  least /= kSmallTilesGain;
+  least /= fitted.gain;
   const std::int64_t tiles = tiles_of(one);
   const std::int64_t key_tiles = ceil_div(facts.max_k, one.shape.keys);
   if (tiles == 0) return best;
@@ -179,8 +130,8 @@ constexpr ForwardConfig with_small_tiles(const ForwardFacts& facts, const Forwar
   return best;
 }
 
-// Head dimensions of at most 256, or kMostDroppingDim.
-constexpr ForwardConfig forward_config(const ForwardFacts& facts) {
+// Those of the table. Head dimensions of at most 256, or kMostDroppingDim.
+constexpr ForwardConfig rule_config(const ForwardFacts& facts) {
   ForwardConfig config;
   const auto pad = [&](const auto& all) {
     for (const HeadDims dims : all) {
@@ -197,8 +148,23 @@ constexpr ForwardConfig forward_config(const ForwardFacts& facts) {
       config.shape = rule.shape;
       if (rule.dims == config.dims && rule.uneven == facts.uneven && facts.max_k >= rule.least_keys) break;
     }
-    config = with_small_tiles(facts, config);
   }
+  return config;
+}
+
+constexpr ForwardConfig forward_config(const ForwardFacts& facts, const ForwardClocks& fitted = {}) {
+  ForwardConfig config = rule_config(facts);
+  if (!facts.drops) config = with_small_tiles(facts, config, fitted);
+  config.shared_bytes = forward_shared_bytes(config.dims, config.shape);
+  return config;
+}
+
+// For measurements: tiles of 128 or 64 rows, or with rows 0 the table's; keys split as often as they fill tiles.
+constexpr ForwardConfig forced_config(const ForwardFacts& facts, int rows, int splits) {
+  ForwardConfig config = rule_config(facts);
+  if (rows > 0) config.shape = small_shape(config.dims, rows);
+  const std::int64_t most = config.shape.splits ? facts.max_k / config.shape.keys : 1;
+  config.splits = static_cast<int>(std::clamp<std::int64_t>(most, 1, splits));
   config.shared_bytes = forward_shared_bytes(config.dims, config.shape);
   return config;
 }

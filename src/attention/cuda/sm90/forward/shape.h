@@ -1,6 +1,7 @@
-// Tiles of the Hopper forward as kernels are made for them.
+// Tiles of the Hopper forward as kernels are made for them, and problems that get them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace strobe::cuda::sm90 {
@@ -32,6 +33,24 @@ struct ForwardRule {
   bool uneven;              // rows see different numbers of keys: a mask, or lengths
   std::int64_t least_keys;  // of a sequence
   ForwardShape shape;
+};
+
+// What the choice of tiles depends on.
+struct ForwardFacts {
+  int d = 0, dv = 0;
+  std::int64_t heads = 0;  // of all sequences
+  std::int64_t max_q = 0, max_k = 0;
+  std::int64_t window = 0;  // keys that a row sees at most; 0: as many as there are
+  int multiprocessors = 1;
+  bool uneven = false;  // as in ForwardRule
+  bool drops = false;
+};
+
+struct ForwardConfig {
+  HeadDims dims{};  // padded
+  ForwardShape shape{};
+  std::size_t shared_bytes = 0;
+  int splits = 1;  // of the keys, each for a block of its own
 };
 
 }  // namespace strobe::cuda::sm90

@@ -1,0 +1,60 @@
+// How long tiles of the Hopper forward take, by an estimate that tells which are best for few heads.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "attention/cuda/sm90/forward/shape.h"
+
+namespace strobe::cuda::sm90 {
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Fitted to measurements on an H200 (docs/notes/2026-11-15-hopper.md, "Few heads") by tools/fit-few-heads. Of the
+// exponentials of a tile of keys several warpgroups hide most, two that share rows less, one alone nothing; a tile of
+// rows takes something beside, and so do splits that are added up.
+struct ForwardClocks {
+  double several = 0.86, several_rows = 3.4;  // of shown exponentials, of products
+  double sharing = 1.25, sharing_rows = 2500,
+         sharing_column = 30;                 // of shown exponentials, clocks, clocks a column of O
+  double alone = 2.9, alone_rows = 12;        // of exponentials
+  double adding = 3400, added_a_clock = 330;  // clocks, elements
+  double gain = 1.045;                        // by which small tiles or splits must be faster
+};
+
+// Of a tile of keys, and beside them of a tile of rows.
+struct TileClocks {
+  double keys, rows;
+};
+constexpr TileClocks tile_clocks(HeadDims dims, const ForwardShape& shape, const ForwardClocks& fitted) {
+  const double scores = rows_of(shape) * shape.keys;
+  // What the tensor cores and the exp2 unit of a multiprocessor need.
+  const double products = scores * 2 * (dims.d + dims.dv) / 4096, exponentials = scores / 16;
+  if (shape.consumers == 1) {
+    return {products + fitted.alone * exponentials, products + fitted.alone_rows * exponentials};
+  }
+  const double shown = exponentials * exponentials / products;
+  if (shape.shares) {
+    return {products + fitted.sharing * shown, fitted.sharing_rows + fitted.sharing_column * dims.dv};
+  }
+  return {products + fitted.several * shown, fitted.several_rows * products};
+}
+
+// From the first block's first product to the last one's end. Where rows see different numbers of keys but no window,
+// they have half of them on the mean.
+constexpr double forward_clocks(const ForwardFacts& facts, const ForwardConfig& config, const ForwardClocks& fitted) {
+  const ForwardShape& shape = config.shape;
+  const TileClocks tile = tile_clocks(config.dims, shape, fitted);
+  const std::int64_t tiles = facts.heads * ceil_div(facts.max_q, rows_of(shape)) * config.splits;
+  const std::int64_t keys = facts.window > 0 ? std::min(facts.max_k, facts.window + rows_of(shape)) : facts.max_k;
+  const auto key_tiles = static_cast<double>(ceil_div(ceil_div(keys, shape.keys), config.splits));
+  const auto each = static_cast<double>(tiles) / facts.multiprocessors;
+  const double longest = key_tiles * tile.keys + tile.rows;
+  const double clocks = facts.uneven && facts.window == 0
+                            ? std::max(longest, each * ((key_tiles + 1) / 2 * tile.keys + tile.rows))
+                            : static_cast<double>(ceil_div(tiles, facts.multiprocessors)) * longest;
+  const auto added = static_cast<double>(facts.heads * facts.max_q * config.splits * config.dims.dv);
+  return clocks + (config.splits > 1 ? fitted.adding + added / fitted.added_a_clock : 0);
+}
+
+}  // namespace strobe::cuda::sm90

@@ -1,0 +1,143 @@
+// Fits the estimate that chooses the Hopper forward's tiles for few heads (forward/estimate.h) to a table of what was
+// measured; tools/fit-few-heads compiles and starts it. Prints how much slower than the fastest tiles those are that
+// the library's constants choose, and those of constants that a random search finds.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "attention/cuda/sm90/forward/config.h"
+
+namespace {
+
+using namespace strobe::cuda::sm90;
+
+constexpr int kMultiprocessors = 132;
+constexpr double kClocksPerMicrosecond = 1755, kCallMicroseconds = 5.7;  // beside what is estimated
+
+struct Option {
+  int rows, splits;  // as forced_config() takes them
+};
+constexpr std::array<Option, 6> kOptions = {{{0, 1}, {128, 1}, {64, 1}, {64, 2}, {64, 4}, {64, 8}}};
+
+struct Cell {
+  ForwardFacts facts;
+  std::array<double, kOptions.size()> microseconds;
+
+  double fastest() const { return *std::min_element(microseconds.begin(), microseconds.end()); }
+};
+
+std::vector<Cell> read_cells(const char* path) {
+  std::vector<Cell> cells;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line[0] < '0' || line[0] > '9') continue;
+    std::replace(line.begin(), line.end(), ',', ' ');
+    std::istringstream words(line);
+    Cell cell{};
+    ForwardFacts& facts = cell.facts;
+    words >> facts.d >> facts.uneven >> facts.heads >> facts.max_k;
+    for (double& time : cell.microseconds) words >> time;
+    if (!words) {
+      std::fprintf(stderr, "fit-few-heads: not a line of ten numbers: %s\n", line.c_str());
+      std::exit(2);
+    }
+    facts.dv = facts.d, facts.max_q = facts.max_k, facts.multiprocessors = kMultiprocessors;
+    cells.push_back(cell);
+  }
+  return cells;
+}
+
+// Of what was measured the nearest to what is chosen.
+std::size_t chosen(const Cell& cell, const ForwardClocks& fitted) {
+  const ForwardConfig config = forward_config(cell.facts, fitted);
+  if (config.splits == 1 && config.shape == rule_config(cell.facts).shape) return 0;
+  if (rows_of(config.shape) == 128) return 1;
+  const long power = std::lround(std::log2(config.splits));
+  return static_cast<std::size_t>(2 + std::min(power, 3L));
+}
+
+struct Regret {
+  double mean = 0, worst = 0;  // as factors
+  Cell worst_cell{};
+};
+Regret regret(const std::vector<Cell>& cells, const ForwardClocks& fitted) {
+  Regret result;
+  for (const Cell& cell : cells) {
+    const double factor = cell.microseconds[chosen(cell, fitted)] / cell.fastest();
+    result.mean += std::log(factor) / static_cast<double>(cells.size());
+    if (factor > result.worst) result.worst = factor, result.worst_cell = cell;
+  }
+  result.mean = std::exp(result.mean);
+  return result;
+}
+
+// What the search makes small: wrong choices, large ones most, and a little of how wrong the times are.
+double loss(const std::vector<Cell>& cells, const ForwardClocks& fitted) {
+  double sum = 0;
+  for (const Cell& cell : cells) {
+    const double wrong = std::log(cell.microseconds[chosen(cell, fitted)] / cell.fastest());
+    sum += wrong * wrong + 0.3 * wrong;
+    for (std::size_t i = 0; i < kOptions.size(); ++i) {
+      const double clocks =
+          forward_clocks(cell.facts, forced_config(cell.facts, kOptions[i].rows, kOptions[i].splits), fitted);
+      const double off = std::log((clocks / kClocksPerMicrosecond + kCallMicroseconds) / cell.microseconds[i]);
+      sum += 0.05 / kOptions.size() * off * off;
+    }
+  }
+  return sum / static_cast<double>(cells.size());
+}
+
+constexpr double ForwardClocks::*kFactors[] = {
+    &ForwardClocks::several,      &ForwardClocks::several_rows,   &ForwardClocks::sharing,
+    &ForwardClocks::sharing_rows, &ForwardClocks::sharing_column, &ForwardClocks::alone,
+    &ForwardClocks::alone_rows,   &ForwardClocks::adding,         &ForwardClocks::added_a_clock};
+
+ForwardClocks search(const std::vector<Cell>& cells) {
+  std::mt19937 random(1);
+  std::normal_distribution<double> step(0, 0.1);
+  ForwardClocks best;
+  double least = loss(cells, best);
+  for (int i = 0; i < 6000; ++i) {
+    ForwardClocks tried = best;
+    for (int n = 1 + static_cast<int>(random() % 3); n > 0; --n) {
+      tried.*kFactors[random() % std::size(kFactors)] *= std::exp(step(random));
+    }
+    if (random() % 4 == 0) tried.gain = std::max(1.0, tried.gain + 0.1 * step(random));
+    if (const double found = loss(cells, tried); found < least) least = found, best = tried;
+  }
+  return best;
+}
+
+void show(const char* whose, const std::vector<Cell>& cells, const ForwardClocks& c) {
+  const Regret found = regret(cells, c);
+  const ForwardFacts& worst = found.worst_cell.facts;
+  std::printf("%s: %.4f times the fastest on the mean, %.3f at worst (D %d, %lld heads, S %lld%s)\n", whose, found.mean,
+              found.worst, worst.d, static_cast<long long>(worst.heads), static_cast<long long>(worst.max_k),
+              worst.uneven ? ", causal" : "");
+  std::printf("  several %.3g %.3g, sharing %.3g %.4g %.3g, alone %.3g %.3g, adding %.4g %.4g, gain %.4g\n", c.several,
+              c.several_rows, c.sharing, c.sharing_rows, c.sharing_column, c.alone, c.alone_rows, c.adding,
+              c.added_a_clock, c.gain);
+}
+
+}  // namespace
+
+// FILE [MOST]: fails where the library's constants are more than MOST times the fastest on the mean.
+int main(int count, char** words) {
+  const std::vector<Cell> cells = count > 1 ? read_cells(words[1]) : std::vector<Cell>{};
+  if (cells.empty()) {
+    std::fprintf(stderr, "fit-few-heads: no cells in %s\n", count > 1 ? words[1] : "no file");
+    return 2;
+  }
+  std::printf("%zu cells\n", cells.size());
+  const ForwardClocks now;
+  show("the library's constants", cells, now);
+  if (count > 2) return regret(cells, now).mean <= std::atof(words[2]) ? 0 : 1;
+  show("fitted to these", cells, search(cells));
+}
