@@ -3,10 +3,15 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <string>
+#include <utility>
+
 #include "attention/kernel.h"
 #include "attention/small_problem.h"
 #include "attention/validate.h"
 #include "device/device_info.h"
+#include "strobe/error.h"
 
 namespace strobe {
 namespace {
@@ -142,6 +147,33 @@ TEST_F(ChooseOnCuda, HopperDropsInTheForwardUpToHeadDimension128) {
   EXPECT_EQ(choose(hardly).configuration(hardly), choose(plain).configuration(plain));
   const Problem least = dropping(64, DType::bf16, Pass::forward, 0x1p-32f);
   EXPECT_NE(choose(least).configuration(least), choose(plain).configuration(plain));
+}
+
+TEST_F(ChooseOnCuda, HoppersTilesCanBeForced) {
+  const Problem plain = problem_of(64, DType::bf16, Pass::forward, kHopper);
+  if (hopper_refusal(plain).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(plain);
+  const auto said = [&](const char* tiles) {
+    ::setenv("STROBE_HOPPER_TILES", tiles, 1);
+    std::string text;
+    try {
+      text = choose(plain).configuration(plain);
+    } catch (const Error& error) {
+      text = error.what();
+    }
+    ::unsetenv("STROBE_HOPPER_TILES");
+    return text;
+  };
+  const std::pair<const char*, const char*> cases[] = {{"table", "tiles of 256 rows x 64 keys"},
+                                                       {"128", "tiles of 128 rows x 128 keys"},
+                                                       {"64", "2 warpgroups in turns"},
+                                                       {"64x4", "keys split 4 ways"},
+                                                       {"64x128", "keys split 7 ways"}};
+  for (const auto& [tiles, words] : cases) EXPECT_NE(said(tiles).find(words), std::string::npos) << said(tiles);
+  EXPECT_EQ(said(""), choose(plain).configuration(plain));
+  for (const char* tiles : {"0", "64x", "64x1", "64x129", "128x2", "192", "64x4 ", "-64", "tables"}) {
+    EXPECT_EQ(said(tiles),
+              fmt::format("cuda: STROBE_HOPPER_TILES is '{}'; valid are table, 128, 64, and 64x2 to 64x128", tiles));
+  }
 }
 
 // In fp32 there is a forward up to head dimension 128; where it is small flash2 goes before it.

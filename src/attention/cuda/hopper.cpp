@@ -66,7 +66,7 @@ sm90::ForwardFacts forward_facts_of(const Problem& problem) {
 sm90::ForwardConfig forward_config_of(const Problem& problem) {
   const sm90::ForwardFacts facts = forward_facts_of(problem);
   const char* const tiles = std::getenv("STROBE_HOPPER_TILES");
-  if (!tiles || facts.drops) return sm90::forward_config(facts);
+  if (!tiles || !*tiles || facts.drops) return sm90::forward_config(facts);
   int rows = 0, splits = 1;
   std::sscanf(tiles, "%dx%d", &rows, &splits);
   const std::string read = rows == 0     ? "table"
