@@ -1,4 +1,4 @@
-// POSIX: mkstemp beside the target, write, fsync, rename, fsync of the folder.
+// POSIX: a new name beside the target, write, fsync, rename, fsync of the folder.
 #include "core/atomic_file.h"
 
 #include <fcntl.h>
@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <random>
 #include <utility>
 
 #include "core/fail.h"
@@ -42,12 +43,6 @@ bool names_descriptor(const std::string& path) {
   return path == "/dev/stdout" || path == "/dev/stderr" || path.starts_with("/dev/fd/") || path.starts_with("/proc/");
 }
 
-mode_t mode_of_new_file() {
-  const mode_t mask = umask(0);
-  umask(mask);
-  return 0666 & ~mask;
-}
-
 // Names of temporary files for remove_temporary_files(): fixed room, since a signal handler must not allocate.
 struct Slot {
   std::atomic<bool> taken{false};
@@ -72,6 +67,15 @@ void forget_name(int& slot) {
   slots[slot].named = false;
   slots[slot].taken = false;
   slot = -1;
+}
+
+// Six letters that no other file has, but by a chance of one in 10^10.
+std::string random_suffix() {
+  constexpr std::string_view kLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  std::random_device random;
+  std::string suffix = ".";
+  for (int i = 0; i < 6; ++i) suffix += kLetters[random() % kLetters.size()];
+  return suffix;
 }
 
 }  // namespace
@@ -111,15 +115,20 @@ AtomicFile::AtomicFile(std::string path, std::string asked_by) : path_(std::move
     if (!S_ISREG(status.st_mode) || names_descriptor(path_)) return;  // commit writes to it
   }
   path_ = behind_links(std::move(path_), shown_);
-  temporary_ = path_ + ".XXXXXX";
-  descriptor_ = mkstemp(temporary_.data());
+  // Registered before it is there, so that a signal at any time removes it.
+  do {
+    forget_name(slot_);
+    temporary_ = path_ + random_suffix();
+    slot_ = register_name(temporary_);
+    descriptor_ = open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  } while (descriptor_ < 0 && errno == EEXIST);
   if (descriptor_ < 0) {
     const int error = errno;
+    forget_name(slot_);
     temporary_.clear();
     refuse(error);
   }
-  fchmod(descriptor_, exists ? status.st_mode & 0777 : mode_of_new_file());
-  slot_ = register_name(temporary_);
+  if (exists) fchmod(descriptor_, status.st_mode & 0777);
 }
 
 AtomicFile::~AtomicFile() {

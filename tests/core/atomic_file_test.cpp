@@ -3,13 +3,16 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "core/signals.h"
 #include "strobe/error.h"
 #include "support/scratch.h"
 
@@ -61,6 +64,23 @@ TEST_F(AtomicFileTest, SignalHandlerRemovesWhatIsOpen) {
   EXPECT_EQ(entries(), 1u);
   remove_temporary_files();
   EXPECT_EQ(entries(), 0u);
+}
+
+// Whenever it comes, in the constructor too.
+TEST_F(AtomicFileTest, NoSignalLeavesAFile) {
+  const std::string name = (folder_ / "a.json").string();
+  for (int kill_after = 0; kill_after < 100; ++kill_after) {
+    const pid_t child = fork();
+    if (child == 0) {
+      end_cleanly_on_signals("child");
+      for (;;) AtomicFile file(name);
+    }
+    usleep(static_cast<useconds_t>(1000 + 17 * kill_after));
+    kill(child, SIGTERM);
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_EQ(entries(), 0u) << kill_after;
+  }
 }
 
 TEST_F(AtomicFileTest, LinksStayAndWhatTheyLeadToIsReplaced) {
