@@ -1,6 +1,8 @@
 // Asks explain() about a case.
 #include "bench/verdict.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/fail.h"
@@ -13,7 +15,8 @@ Verdict verdict_of(const std::string& kernel, const Case& one, Pass pass) {
     if (!verdict.refusal.empty()) fail(ErrorCode::unsupported, "{}: {}", kernel, verdict.refusal);
     return verdict;
   }
-  fail(ErrorCode::unsupported, "{}: no such kernel on device {}", kernel, name_of(one.device));
+  fail(ErrorCode::unsupported, "{}: no such kernel on device {}; there are {}", kernel, name_of(one.device),
+       fmt::join(kernel_names(one.device), ", "));
 }
 
 std::size_t workspace_of(const std::string& kernel, const Case& one) {

@@ -43,7 +43,8 @@ void parse_implementations(CaseOptions& options, std::string_view value) {
     const std::string canonical = bench::canonical_name(name);
     for (const std::string& known : options.implementations) {
       if (known == canonical)
-        fail(ErrorCode::invalid_argument, "--impl {}: {} is named twice", printable(value), canonical);
+        fail(ErrorCode::invalid_argument, "--impl {}: {} is named twice; valid: each once", printable(value),
+             canonical);
     }
     options.implementations.push_back(canonical);
   }
@@ -257,8 +258,8 @@ Cases cases_of(const CaseOptions& options) {
   check_heads(options, heads, emb);
   const std::int64_t kv_heads = options.kv_heads.value_or(heads);
   if (heads % kv_heads != 0) {
-    fail(ErrorCode::invalid_argument, "--num_kv_heads {}: does not divide {}--num_heads {}", kv_heads,
-         options.heads ? "" : "the default of ", heads);
+    fail(ErrorCode::invalid_argument, "--num_kv_heads {}: does not divide {}--num_heads {}; valid: its divisors",
+         kv_heads, options.heads ? "" : "the default of ", heads);
   }
   const std::int64_t seq = options.seq.value_or(1024);
   const std::int64_t seq_k = options.seq_k.value_or(seq);

@@ -47,7 +47,8 @@ std::vector<TestCase> select_cases(const std::vector<TestCase>& cases, std::stri
     const std::size_t first = index_of(cases, item.substr(0, dash), subset);
     const std::size_t last = dash == std::string_view::npos ? first : index_of(cases, item.substr(dash + 1), subset);
     if (last < first) {
-      fail(ErrorCode::invalid_argument, "--subset {}: \"{}\" goes backwards", printable_value(subset), printable(item));
+      fail(ErrorCode::invalid_argument, "--subset {}: \"{}\" goes backwards; valid: {}-{}", printable_value(subset),
+           printable(item), cases[last].name, cases[first].name);
     }
     std::fill(wanted.begin() + static_cast<std::ptrdiff_t>(first),
               wanted.begin() + static_cast<std::ptrdiff_t>(last) + 1, true);
