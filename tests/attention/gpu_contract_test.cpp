@@ -160,6 +160,8 @@ TEST_F(GpuContract, ThousandsOfCallsOnAFullGpuEnd) {
     cases.push_back({.seed = 18, .batch = 4, .heads_q = 25, .heads_kv = 25, .sq = 512, .sk = 512, .d = d, .dv = d});
     cases.push_back(cases.back());
     cases.back().causal = true;
+    cases.push_back({.seed = 18, .heads_q = 4, .heads_kv = 4, .sq = 1000, .sk = 1000, .d = d, .dv = d});  // not full
+    cases.back().causal = true;
   }
   GpuLane lane;
   for (const std::string& kernel : gpu_kernels()) {
