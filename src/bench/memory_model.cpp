@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "device/device_info.h"
+#include "measure/system_info.h"
+
 namespace strobe::bench {
 namespace {
 
@@ -48,6 +51,12 @@ MemoryModel predict_plain(const Case& one) {
                     .note = "all heads' scores at once, softmax in place; dO, dQ, dK and dV not counted"};
   if (has_backward(one.passes)) model.backward_extra = {{"gradient of the scores", scores}};
   return model;
+}
+
+std::int64_t free_bytes(Device device) {
+  const std::int64_t known = device == Device::cuda ? static_cast<std::int64_t>(current_gpu_info().memory_free_bytes)
+                                                    : read_memory_info().available;
+  return known > 0 ? known : INT64_MAX;
 }
 
 }  // namespace strobe::bench

@@ -30,4 +30,7 @@ MemoryModel predict_kernel(const Case& one, const std::string& kernel);
 // Attention as one writes it first in a framework that keeps what backward needs: all scores of all heads at once.
 MemoryModel predict_plain(const Case& one);
 
+// Bytes that are free now; INT64_MAX where that is not known.
+std::int64_t free_bytes(Device device);
+
 }  // namespace strobe::bench

@@ -7,10 +7,9 @@
 
 #include <algorithm>
 
+#include "bench/memory_model.h"
 #include "core/fail.h"
-#include "device/device_info.h"
 #include "measure/clock.h"
-#include "measure/system_info.h"
 
 namespace strobe::bench {
 namespace {
@@ -52,10 +51,7 @@ std::string bytes_text(std::int64_t bytes) { return fmt::format("{:.1f} MiB", st
 void refuse_what_does_not_fit(const Case& one, Implementation& implementation, Row& row, const RunOptions& options) {
   row.predicted_bytes = implementation.predicted_bytes(one);
   const std::int64_t asked = implementation.needed_bytes(one);
-  const std::int64_t available = one.device == Device::cuda
-                                     ? static_cast<std::int64_t>(current_gpu_info().memory_free_bytes)
-                                     : read_memory_info().available;
-  const std::int64_t free = options.memory_limit.value_or(available > 0 ? available : INT64_MAX);
+  const std::int64_t free = options.memory_limit.value_or(free_bytes(one.device));
   if (asked <= free) return;
   row.asked = asked;
   row.free = free;

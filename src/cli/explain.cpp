@@ -111,6 +111,7 @@ std::string memory_text(const bench::Case& one) {
   table.add_column("total");
   table.add_column("items", TextTable::Align::left);
   std::string notes;
+  const std::int64_t free = bench::free_bytes(one.device);
   for (const bench::MemoryModel& model : models) {
     table.add_row({model.implementation + " forward", mebibytes(model.forward_bytes()), items_text(model.forward)});
     if (has_backward(one.passes)) {
@@ -118,6 +119,11 @@ std::string memory_text(const bench::Case& one) {
                      items_text(model.backward_extra)});
     }
     if (!model.note.empty()) notes += fmt::format("{}: {}\n", model.implementation, model.note);
+    const std::int64_t held = model.forward_bytes() + (has_backward(one.passes) ? model.backward_bytes() : 0);
+    if (held > free) {
+      notes += fmt::format("{}: does not fit, {} MiB where {} are free\n", model.implementation, mebibytes(held),
+                           mebibytes(free));
+    }
   }
   return table.text() + notes;
 }

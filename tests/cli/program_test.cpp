@@ -144,6 +144,14 @@ TEST(Explain, KnowsScoreOptions) {
   EXPECT_NE(program.output.find("score options"), std::string::npos) << program.output;
 }
 
+TEST(Explain, TellsWhatDoesNotFit) {
+  const Program program =
+      run_program("explain --quick --pass forward --batch_size 100000 --seq_len 1000000 --device cpu");
+  ASSERT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("flash2: does not fit, "), std::string::npos) << program.output;
+  EXPECT_EQ(run_program("explain --quick --seq_len 32 --device cpu").output.find("does not fit"), std::string::npos);
+}
+
 TEST(Bench, WrongResultIsExitCode1AndNoFile) {
   const FakePython zeros(R"(*\"results\"*) head -c 100000 /dev/zero >&3; echo '{"ok":true}' ;;)");
   const Scratch scratch;
