@@ -170,7 +170,7 @@ TEST_F(ChooseOnCuda, HoppersTilesCanBeForced) {
                                                        {"64x128", "keys split 7 ways"}};
   for (const auto& [tiles, words] : cases) EXPECT_NE(said(tiles).find(words), std::string::npos) << said(tiles);
   EXPECT_EQ(said(""), choose(plain).configuration(plain));
-  for (const char* tiles : {"0", "64x", "64x1", "64x129", "128x2", "192", "64x4 ", "-64", "tables"}) {
+  for (const char* tiles : {"0", "64x", "64x1", "64x129", "64x99999999999", "128x2", "192", "64x4 ", "-64", "tables"}) {
     EXPECT_EQ(said(tiles),
               fmt::format("cuda: STROBE_HOPPER_TILES is '{}'; valid are table, 128, 64, and 64x2 to 64x128", tiles));
   }

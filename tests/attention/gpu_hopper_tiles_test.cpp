@@ -131,9 +131,7 @@ TEST_P(GpuHopperTiles, BothPasses) {
   GpuLane lane;
   GpuCase on_gpu(data, lane);
   const std::string refusal = on_gpu.refusal("hopper");
-  for (const char* words : {"sm_90a", "compute capability", "shared memory"}) {
-    if (refusal.find(words) != std::string::npos) GTEST_SKIP() << refusal;
-  }
+  if (needs_hopper(refusal)) GTEST_SKIP() << refusal;
   ASSERT_EQ(refusal, "");
   for (const Verdict& verdict : explain(on_gpu.attention(), Pass::forward, {.device = Device::cuda})) {
     if (verdict.kernel != "hopper") continue;
@@ -183,9 +181,7 @@ TEST_P(GpuHopperDropout, BothPasses) {
   GpuCase on_gpu(data, lane);
   for (const Verdict& verdict : explain(on_gpu.attention(), Pass::forward, {.device = Device::cuda})) {
     if (verdict.kernel != "hopper") continue;
-    for (const char* words : {"sm_90a", "compute capability", "shared memory"}) {
-      if (verdict.refusal.find(words) != std::string::npos) GTEST_SKIP() << verdict.refusal;
-    }
+    if (needs_hopper(verdict.refusal)) GTEST_SKIP() << verdict.refusal;
     ASSERT_EQ(verdict.refusal, "");
     EXPECT_TRUE(verdict.chosen);
     const bool splits = verdict.configuration.find("keys split") != std::string::npos;
@@ -224,9 +220,7 @@ TEST_P(GpuHopperMask, IsTheSpecificationsBitForBit) {
   GpuLane lane;
   GpuCase on_gpu(data, lane);
   const std::string refusal = on_gpu.refusal("hopper", Pass::forward);
-  for (const char* words : {"sm_90a", "compute capability", "shared memory"}) {
-    if (refusal.find(words) != std::string::npos) GTEST_SKIP() << refusal;
-  }
+  if (needs_hopper(refusal)) GTEST_SKIP() << refusal;
   ASSERT_EQ(refusal, "");
   const std::vector<double> o = on_gpu.run({.kernel = "hopper", .forward_only = true}).results.o;
   const std::uint64_t seed = data.attention().dropout.seed;

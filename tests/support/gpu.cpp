@@ -50,6 +50,13 @@ std::string gpu_refusal(const Attention& attention, std::string_view kernel) {
   return {};
 }
 
+bool needs_hopper(std::string_view refusal) {
+  for (const char* words : {"sm_90a", "compute capability", "shared memory"}) {
+    if (refusal.find(words) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
 GpuArena::GpuArena(std::size_t bytes) : is_separate_(std::getenv("STROBE_TEST_SEPARATE") != nullptr) {
   if (!is_separate_) block_ = GpuBuffer(bytes);
 }

@@ -29,6 +29,9 @@ std::vector<std::string> gpu_kernels();
 // Empty, or why the kernel refuses a pass. What depends on outputs is not looked at.
 std::string gpu_refusal(const Attention& attention, std::string_view kernel);
 
+// Whether hopper's refusal is of the card or the build, not of the problem.
+bool needs_hopper(std::string_view refusal);
+
 // GPU memory for one case after another. One large block, since giving memory back waits for the whole GPU; with
 // STROBE_TEST_SEPARATE set every piece is an allocation of its own, so that compute-sanitizer sees its ends.
 class GpuArena {

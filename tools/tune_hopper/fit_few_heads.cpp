@@ -10,6 +10,7 @@
 #include <random>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "attention/cuda/sm90/forward/config.h"
@@ -18,7 +19,6 @@ namespace {
 
 using namespace strobe::cuda::sm90;
 
-constexpr int kMultiprocessors = 132;
 constexpr double kClocksPerMicrosecond = 1755, kCallMicroseconds = 5.7;  // beside what is estimated
 
 struct Option {
@@ -34,9 +34,12 @@ struct Cell {
 };
 
 std::vector<Cell> read_cells(const char* path) {
+  constexpr std::string_view kCard = "multiprocessors,";
   std::vector<Cell> cells;
   std::ifstream file(path);
+  int multiprocessors = 0;
   for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(kCard)) multiprocessors = std::atoi(line.c_str() + kCard.size());
     if (line.empty() || line[0] < '0' || line[0] > '9') continue;
     std::replace(line.begin(), line.end(), ',', ' ');
     std::istringstream words(line);
@@ -44,11 +47,13 @@ std::vector<Cell> read_cells(const char* path) {
     ForwardFacts& facts = cell.facts;
     words >> facts.d >> facts.uneven >> facts.heads >> facts.max_k;
     for (double& time : cell.microseconds) words >> time;
-    if (!words) {
-      std::fprintf(stderr, "fit-few-heads: not a line of ten numbers: %s\n", line.c_str());
+    if (!words || multiprocessors < 1) {
+      std::fprintf(stderr,
+                   "fit-few-heads: %s: valid are lines of ten numbers, after one that says multiprocessors,132\n",
+                   line.c_str());
       std::exit(2);
     }
-    facts.dv = facts.d, facts.max_q = facts.max_k, facts.multiprocessors = kMultiprocessors;
+    facts.dv = facts.d, facts.max_q = facts.max_k, facts.multiprocessors = multiprocessors;
     cells.push_back(cell);
   }
   return cells;

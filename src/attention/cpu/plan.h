@@ -8,10 +8,10 @@
 
 #include "attention/cpu/isa.h"
 #include "attention/problem.h"
+#include "core/divide.h"
 
 namespace strobe::cpu {
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
 // Lays out a workspace: the same calls give its size (base null) and its pointers.

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <charconv>
 #include <cstdlib>
+#include <string_view>
 
 #include "attention/cuda/params.h"
 #include "attention/cuda/sm90/backward/launch.h"
@@ -67,17 +68,18 @@ sm90::ForwardConfig forward_config_of(const Problem& problem) {
   const sm90::ForwardFacts facts = forward_facts_of(problem);
   const char* const tiles = std::getenv("STROBE_HOPPER_TILES");
   if (!tiles || !*tiles || facts.drops) return sm90::forward_config(facts);
-  int rows = 0, splits = 1;
-  std::sscanf(tiles, "%dx%d", &rows, &splits);
-  const std::string read = rows == 0     ? "table"
-                           : splits == 1 ? fmt::format("{}", rows)
-                                         : fmt::format("{}x{}", rows, splits);
-  const bool splits_fit = splits == 1 || (rows == 64 && splits > 1 && splits <= kMostSplits);
-  if (read != tiles || (rows != 0 && rows != 64 && rows != 128) || !splits_fit) {
+  const std::string_view name = tiles;
+  if (name == "table") return sm90::forced_config(facts, 0, 1);
+  if (name == "128") return sm90::forced_config(facts, 128, 1);
+  if (name == "64") return sm90::forced_config(facts, 64, 1);
+  int splits = 0;
+  const char* const end = name.data() + name.size();
+  const bool read = name.starts_with("64x") && std::from_chars(name.data() + 3, end, splits).ptr == end;
+  if (!read || splits < 2 || splits > kMostSplits) {
     fail(ErrorCode::invalid_argument, "cuda: STROBE_HOPPER_TILES is '{}'; valid are table, 128, 64, and 64x2 to 64x{}",
-         tiles, kMostSplits);
+         name, kMostSplits);
   }
-  return sm90::forced_config(facts, rows, splits);
+  return sm90::forced_config(facts, 64, splits);
 }
 
 sm90::ForwardLaunch forward_launch_of(const Problem& problem) {

@@ -1,10 +1,12 @@
 // Rows whose keys are split over blocks: what each block leaves of them, and the kernel that adds it up (splits.cu).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "attention/cuda/params.h"
+#include "core/divide.h"
 #include "strobe/dtype.h"
 
 namespace strobe::cuda {
@@ -12,6 +14,18 @@ namespace strobe::cuda {
 enum class Waits;  // in device/cuda/start_kernel.h, whose includes a build without CUDA does not have
 
 inline constexpr std::int64_t kMostSplits = 128;
+
+// At most `most`, but so many that each has a tile.
+constexpr int splits_with_tiles(std::int64_t key_tiles, std::int64_t most) {
+  return static_cast<int>(ceil_div(key_tiles, ceil_div(key_tiles, most)));
+}
+
+// Splits that fill the card's `slots`, each with at least four tiles of keys, where `tiles` of whole rows leave half of
+// them empty.
+constexpr int filling_splits(std::int64_t tiles, std::int64_t key_tiles, std::int64_t slots) {
+  if (tiles == 0 || tiles * 2 > slots || key_tiles < 8) return 1;
+  return splits_with_tiles(key_tiles, std::min<std::int64_t>({key_tiles / 4, slots / tiles, kMostSplits}));
+}
 
 struct Splits {
   std::int32_t count = 1;  // 1: rows are whole, and the rest is not there

@@ -4,12 +4,12 @@
 #include <algorithm>
 
 #include "attention/cuda/zero.h"
+#include "core/divide.h"
 
 namespace strobe::cuda::sm80 {
 
 namespace {
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::size_t whole(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
 
 std::int64_t all_row_tiles(const BackwardArgs& args) {

@@ -4,12 +4,11 @@
 #include <algorithm>
 
 #include "attention/cuda/splits.h"
+#include "core/divide.h"
 
 namespace strobe::cuda::sm80 {
 
 namespace {
-
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 template <std::size_t kCount>
 int padded(const int (&dims)[kCount], int d) {
@@ -34,16 +33,11 @@ int best_stages(int d, const ForwardShape& shape, Parts parts, std::size_t more,
   return resident_blocks(shape, two, limit) >= resident_blocks(shape, one, limit) ? 2 : 1;
 }
 
-// Splits that fill the card, each with at least four tiles of keys, where whole rows leave half of it empty.
 int best_splits(const ForwardFacts& facts, const ForwardConfig& config, std::int64_t tiles) {
   const ForwardShape& shape = config.shape;
   const std::int64_t slots =
       std::int64_t{facts.multiprocessors} * resident_blocks(shape, config.shared_bytes, facts.shared_bytes_per_block);
-  const std::int64_t key_tiles = ceil_div(facts.max_k, shape.keys);
-  if (facts.unsplittable || tiles == 0 || tiles * 2 > slots || key_tiles < 8) return 1;
-  const std::int64_t most = std::min<std::int64_t>({key_tiles / 4, slots / tiles, kMostSplits});
-  if (most <= 1) return 1;
-  return static_cast<int>(ceil_div(key_tiles, ceil_div(key_tiles, most)));  // no split without a tile
+  return facts.unsplittable ? 1 : filling_splits(tiles, ceil_div(facts.max_k, shape.keys), slots);
 }
 
 }  // namespace

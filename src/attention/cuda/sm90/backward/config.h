@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/divide.h"
+
 namespace strobe::cuda::sm90 {
 
 // What the two warpgroups that multiply divide among them.
@@ -73,7 +75,7 @@ struct BackwardFacts {
 // So few tiles of 64 keys that the longest walk is what a call takes, which 64 keys halve. Measured on an H200: one to
 // a multiprocessor, or two where walks differ.
 constexpr bool leaves_card_empty(const BackwardFacts& facts) {
-  return facts.heads * ((facts.max_k + 63) / 64) <= std::int64_t{facts.uneven ? 2 : 1} * facts.multiprocessors;
+  return facts.heads * ceil_div(facts.max_k, 64) <= std::int64_t{facts.uneven ? 2 : 1} * facts.multiprocessors;
 }
 
 constexpr BackwardConfig backward_config(const BackwardFacts& facts) {

@@ -86,26 +86,14 @@ constexpr bool forward_rules_are_whole() {
 }
 static_assert(forward_rules_are_whole());
 
-// Splits that fill the card, each with at least four tiles of keys, where whole rows leave half of it empty.
-// rows, keys: of a tile.
-constexpr int filling_splits(const ForwardFacts& facts, int rows, int keys) {
-  const std::int64_t tiles = facts.heads * ceil_div(facts.max_q, rows), key_tiles = ceil_div(facts.max_k, keys);
-  if (tiles == 0 || tiles * 2 > facts.multiprocessors || key_tiles < 8) return 1;
-  const std::int64_t most = std::min<std::int64_t>({key_tiles / 4, facts.multiprocessors / tiles, kMostSplits});
-  return static_cast<int>(ceil_div(key_tiles, ceil_div(key_tiles, most)));  // no split without a tile
-}
-
 // Small tiles where they are faster by what the estimate can tell, and keys split likewise; not where the rule's
 // tiles, full of rows, fill the card more than a few times, as they did when the rules were measured.
 inline constexpr std::int64_t kRuleRounds = 4;
 
 constexpr ForwardConfig with_small_tiles(const ForwardFacts& facts, const ForwardConfig& rule,
                                          const ForwardClocks& fitted) {
-  const auto tiles_of = [&](const ForwardConfig& config) {
-    return facts.heads * ceil_div(facts.max_q, rows_of(config.shape));
-  };
   const bool fills_a_tile = facts.max_q >= rows_of(rule.shape);
-  if (fills_a_tile && tiles_of(rule) > kRuleRounds * facts.multiprocessors) return rule;
+  if (fills_a_tile && tiles_of(facts, rule) > kRuleRounds * facts.multiprocessors) return rule;
   ForwardConfig best = rule;
   double least = forward_clocks(facts, rule, fitted) / fitted.gain;
   const auto consider = [&](const ForwardConfig& tried) {
@@ -119,12 +107,12 @@ constexpr ForwardConfig with_small_tiles(const ForwardFacts& facts, const Forwar
   consider(one);
   // Splits that fill the card, or half of it, and so on.
   least /= fitted.gain;
-  const std::int64_t tiles = tiles_of(one);
+  const std::int64_t tiles = tiles_of(facts, one);
   const std::int64_t key_tiles = ceil_div(facts.max_k, one.shape.keys);
   if (tiles == 0) return best;
   const std::int64_t filling = (facts.uneven ? 2 : 1) * facts.multiprocessors / tiles;
   for (std::int64_t splits = std::min({filling, key_tiles, kMostSplits}); splits > 1; splits /= 2) {
-    one.splits = static_cast<int>(ceil_div(key_tiles, ceil_div(key_tiles, splits)));  // none without a tile
+    one.splits = splits_with_tiles(key_tiles, splits);
     consider(one);
   }
   return best;
@@ -142,7 +130,8 @@ constexpr ForwardConfig rule_config(const ForwardFacts& facts) {
   facts.drops ? pad(kDroppingDims) : pad(kForwardDims);
   if (facts.drops) {
     config.shape = dropping_shape(config.dims);
-    config.splits = filling_splits(facts, rows_of(config.shape), config.shape.keys);
+    config.splits =
+        filling_splits(tiles_of(facts, config), ceil_div(facts.max_k, config.shape.keys), facts.multiprocessors);
   } else {
     for (const ForwardRule& rule : kForwardRules) {
       config.shape = rule.shape;

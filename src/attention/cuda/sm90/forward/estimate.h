@@ -5,10 +5,9 @@
 #include <cstdint>
 
 #include "attention/cuda/sm90/forward/shape.h"
+#include "core/divide.h"
 
 namespace strobe::cuda::sm90 {
-
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Fitted to measurements on an H200 (docs/notes/2026-11-15-hopper.md, "Few heads") by tools/fit-few-heads. Of the
 // exponentials of a tile of keys several warpgroups hide most, two that share rows less, one alone nothing; a tile of
@@ -21,6 +20,11 @@ struct ForwardClocks {
   double adding = 3400, added_a_clock = 330;  // clocks, elements
   double gain = 1.045;                        // by which small tiles or splits must be faster
 };
+
+// Of rows, whole ones.
+constexpr std::int64_t tiles_of(const ForwardFacts& facts, const ForwardConfig& config) {
+  return facts.heads * ceil_div(facts.max_q, rows_of(config.shape));
+}
 
 // Of a tile of keys, and beside them of a tile of rows.
 struct TileClocks {
@@ -45,7 +49,7 @@ constexpr TileClocks tile_clocks(HeadDims dims, const ForwardShape& shape, const
 constexpr double forward_clocks(const ForwardFacts& facts, const ForwardConfig& config, const ForwardClocks& fitted) {
   const ForwardShape& shape = config.shape;
   const TileClocks tile = tile_clocks(config.dims, shape, fitted);
-  const std::int64_t tiles = facts.heads * ceil_div(facts.max_q, rows_of(shape)) * config.splits;
+  const std::int64_t tiles = tiles_of(facts, config) * config.splits;
   const std::int64_t keys = facts.window > 0 ? std::min(facts.max_k, facts.window + rows_of(shape)) : facts.max_k;
   const auto key_tiles = static_cast<double>(ceil_div(ceil_div(keys, shape.keys), config.splits));
   const auto each = static_cast<double>(tiles) / facts.multiprocessors;

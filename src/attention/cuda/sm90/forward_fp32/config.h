@@ -76,7 +76,8 @@ constexpr Fp32Config fp32_config(const ForwardFacts& facts) {
     if (rule.d == config.d) config.shape = rule.shape;
   }
   config.shared_bytes = fp32_shared_bytes(config.d, config.shape);
-  config.splits = filling_splits(facts, rows_of(config.shape), config.shape.keys);
+  config.splits = filling_splits(facts.heads * ceil_div(facts.max_q, rows_of(config.shape)),
+                                 ceil_div(facts.max_k, config.shape.keys), facts.multiprocessors);
   return config;
 }
 
