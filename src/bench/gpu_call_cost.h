@@ -10,7 +10,8 @@ struct CallTime {
 };
 
 struct CallCost {
-  double first;  // seconds of a process's first forward call on a warm GPU: kernels are loaded then
+  double loading;  // seconds of a process's first forward call on a warm GPU: the kernel's module is loaded then
+  double first;    // of the first call of another kernel of that module
   CallTime forward, backward;
   CallTime large_backward;
 };

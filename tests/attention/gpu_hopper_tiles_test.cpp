@@ -53,7 +53,8 @@ std::vector<Case> uneven_cases(const ForwardRule& rule) {
   causal.causal = true, causal.alignment = Alignment::bottom_right;
   window.window = {2 * rule.shape.keys + 5, 33}, window.alignment = Alignment::bottom_right;
   packed.lengths = Lengths::packed, packed.batch = 3;
-  packed.lengths_q = {packed.sq, 0, 77}, packed.lengths_k = {packed.sk, 31, rule.shape.keys};
+  packed.lengths_q = {packed.sq, 0, std::min<std::int64_t>(77, packed.sq)};
+  packed.lengths_k = {packed.sk, 31, rule.shape.keys};
   Case padded = packed;
   padded.lengths = Lengths::both, padded.batch = 2;
   padded.lengths_q.pop_back(), padded.lengths_k.pop_back();

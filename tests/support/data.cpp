@@ -1,18 +1,25 @@
 // Draws the inputs of a test case.
 #include "support/data.h"
 
+#include <fmt/format.h>
+
 #include <cfloat>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 #include "support/random.h"
 
 namespace strobe::test {
 namespace {
 
-std::vector<std::int64_t> cumulative(const std::vector<std::int64_t>& lengths) {
+// Where sequences of these lengths begin in a packed batch, and where the last one ends.
+std::vector<std::int64_t> offsets_of(const std::vector<std::int64_t>& lengths, std::int64_t longest) {
   std::vector<std::int64_t> offsets = {0};
-  for (const std::int64_t length : lengths) offsets.push_back(offsets.back() + length);
+  for (const std::int64_t length : lengths) {
+    if (length > longest) throw std::logic_error(fmt::format("a sequence of {}, but none is over {}", length, longest));
+    offsets.push_back(offsets.back() + length);
+  }
   return offsets;
 }
 
@@ -80,8 +87,8 @@ Data::Data(const Case& description) : c(description) {
   d_o = make_tensor({c.dtype, shape_o(), c.layout_do, c.misalign});
 
   if (c.lengths != Lengths::none) {
-    const auto indices_q = c.packed() ? cumulative(c.lengths_q) : c.lengths_q;
-    const auto indices_k = c.packed() ? cumulative(c.lengths_k) : c.lengths_k;
+    const auto indices_q = c.packed() ? offsets_of(c.lengths_q, c.sq) : c.lengths_q;
+    const auto indices_k = c.packed() ? offsets_of(c.lengths_k, c.sk) : c.lengths_k;
     index_q64 = indices_q, index_k64 = indices_k;
     index_q32.assign(indices_q.begin(), indices_q.end());
     index_k32.assign(indices_k.begin(), indices_k.end());
