@@ -32,11 +32,13 @@ function(strobe_folder name)
   # Optimised where it counts: -Og takes half the time to compile what draws and parses, -O1 two thirds.
   if(name STREQUAL "report")
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Og>)
-  elseif(name MATCHES "^(bench|lm)$")
+  elseif(name MATCHES "^(bench|lm|comm|solve)$")
     target_compile_options(${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
   endif()
   if(name MATCHES "^(core|measure|solve|comm|bench|lm|report)$")  # numeric code is compiled file by file
     strobe_in_batches(${target})
+  else()
+    strobe_precompiled(${target})
   endif()
   set_property(GLOBAL APPEND PROPERTY STROBE_FOLDERS ${target})
 endfunction()
@@ -48,6 +50,18 @@ endfunction()
 # with what it includes itself.
 function(strobe_in_batches target)
   if(STROBE_BATCHES)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
+  endif()
+endfunction()
+
+# strobe_precompiled(<target>)
+#
+# Has what nearly every file includes parsed once: 0.8 of a small file's 1.4 s, for 2 s a target. A file with options of
+# its own (SKIP_PRECOMPILE_HEADERS) could not use the result. STROBE_BATCHES as above.
+function(strobe_precompiled target)
+  if(STROBE_BATCHES)
+    set(headers <fmt/format.h> <algorithm> <optional> <span> <string> <vector>)
+    list(TRANSFORM headers REPLACE "(.+)" "$<$<COMPILE_LANGUAGE:CXX>:\\1>")
+    target_precompile_headers(${target} PRIVATE ${headers})
   endif()
 endfunction()

@@ -29,7 +29,7 @@ function(strobe_instruction_sets target)
     if(EXISTS ${source})
       set_property(TARGET ${target} APPEND PROPERTY STROBE_ISA_BUILT ${name})
       target_sources(${target} PRIVATE ${source})
-      set_source_files_properties(${source} PROPERTIES
+      set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON
         COMPILE_OPTIONS "${isa_optimised};-fno-math-errno;-fno-trapping-math;-fno-exceptions;${isa_${name}}")
     endif()
   endforeach()
