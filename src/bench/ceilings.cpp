@@ -108,8 +108,8 @@ Json gpu_ceilings_json(const Ceilings& ceilings) {
                             {"timed_least(s)", rate_json(ceilings.timed_least)}});
   if (ceilings.call) {
     const CallCost& call = *ceilings.call;
-    json.set("host_call(s)", Json::object({{"loading", call.loading},
-                                           {"first", call.first},
+    json.set("host_call(s)", Json::object({{"first", call.first},
+                                           {"first_loaded", call.first_loaded},
                                            {"forward", call.forward.least},
                                            {"forward_median", call.forward.median},
                                            {"backward", call.backward.least},

@@ -98,8 +98,8 @@ void add_gpu_rates(TextTable& table, const Json& ceilings) {
                                             us("forward"), us("backward"), us("large_backward"))});
     table.add_row({"", fmt::format("by medians {:.3g}, {:.3g} and {:.3g} us", us("forward_median"),
                                    us("backward_median"), us("large_backward_median"))});
-    table.add_row({"", fmt::format("{:.3g} us the first of a kernel, {:.3g} us of a module that is loaded for it",
-                                   us("first"), us("loading"))});
+    table.add_row(
+        {"", fmt::format("the first {:.3g} us, {:.3g} us with its module to load", us("first_loaded"), us("first"))});
   }
 }
 
