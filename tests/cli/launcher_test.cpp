@@ -26,8 +26,11 @@ TEST(Launcher, RefusesWhatItDoesNotKnowAndLeavesNothing) {
   // What ctest knows gets as far as the preset.
   refused("", "test --foo: not a flag of ctest that is taken here; valid: -R -E ", "test --foo");
   refused("", "test -Z: not a flag of ctest", "test -R cli -j 2 -Z");
+  refused("", "test -Z: not a flag of ctest", "test --repeat=until-pass:2 -Z");
+  refused("", "test cli: not a flag; valid: -R cli, ", "test cli");
+  refused("", "test -R: needs a value", "test -j 2 -R");
   refused("STROBE_PRESET=nope", "STROBE_PRESET is 'nope'; it",
-          "test -R -x -LE slow -j4 -VV --repeat until-fail:3 --show-only=json-v1 --output-on-failure cli");
+          "test -R -x -LE slow -j4 -VV --repeat until-fail:3 --show-only=json-v1 --output-on-failure");
 }
 
 // .ci/run looks for nvcc where the launcher does. Its stage `install` ends at once where nothing is built, and says of
