@@ -20,6 +20,7 @@
 #include "cli/this_program.h"
 #include "core/counted.h"
 #include "core/fail.h"
+#include "device/host/instruction_sets.h"
 #include "measure/environment.h"
 
 namespace strobe::cli {
@@ -53,6 +54,16 @@ std::vector<std::string_view> with_grid_flag(Arguments arguments) {
 
 // A row of which a second try may say more: what does not fit or is not supported stays so.
 bool is_failure(const std::string& status) { return status != "ok" && status != "oom" && status != "unsupported"; }
+
+// A mistyped STROBE_CPU_ISA would leave flash2 rows that say so, which every later sweep keeps.
+void check_instruction_set(const SweepPlan& plan) {
+  const std::string reason = instruction_set_refusal(forced_instruction_set());
+  if (reason.empty()) return;
+  for (const bench::Problem& problem : plan.problems) {
+    const bool needs_one = std::ranges::find(problem.implementations, "flash2") != problem.implementations.end();
+    if (needs_one && problem.one.device == Device::cpu) fail(ErrorCode::invalid_argument, "sweep: {}", reason);
+  }
+}
 
 // What the result file has already, as it is read: only rows of this sweep may be in it, and each once.
 class KnownRows {
@@ -207,6 +218,7 @@ int run_sweep(Arguments arguments) {
   }
   const std::string program = options.program.empty() ? self : checked_program(options.program);
   const SweepPlan plan = make_plan(options, self);
+  check_instruction_set(plan);
   const std::string settings = fmt::format("{}", fmt::join(plan.run_words, " "));
   KnownRows known(plan, settings, options.retry ? KnownRows::Failures::retry : KnownRows::Failures::keep);
   const auto accept = [&](const Json& row, int line) { known.accept(row, line); };

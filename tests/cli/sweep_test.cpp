@@ -280,6 +280,18 @@ TEST(Sweep, NoCellThatIsOkIsExitCode3) {
   }
 }
 
+TEST(Sweep, AnUnknownInstructionSetIsRefusedBeforeAnythingIsWritten) {
+  const Scratch scratch;
+  const Program program = run_program(tiny("--seq_len 16"), scratch, "STROBE_CPU_ISA=bogus");
+  EXPECT_EQ(program.code, 2);
+  EXPECT_EQ(program.output, "");
+  EXPECT_EQ(program.errors.rfind("strobe: sweep: STROBE_CPU_ISA is 'bogus'; this machine and build have generic", 0),
+            0u)
+      << program.errors;
+  EXPECT_EQ(scratch.entries(), 0u);
+  EXPECT_EQ(run_program(tiny("--seq_len 16 --impl standard"), scratch, "STROBE_CPU_ISA=bogus").code, 0);
+}
+
 TEST(Sweep, CellsThatAreAllUnsupportedAreExitCode2AsInBench) {
   const Scratch scratch;
   EXPECT_EQ(run_program("sweep --batch 1 --heads 1 --emb 600 --seq_len 16 --dtype fp32 --quick", scratch).code, 2);
