@@ -17,8 +17,9 @@ namespace {
 std::vector<std::int64_t> offsets_of(const std::vector<std::int64_t>& lengths, std::int64_t longest) {
   std::vector<std::int64_t> offsets = {0};
   for (const std::int64_t length : lengths) {
-    if (length > longest)
+    if (length > longest) {
       throw std::logic_error(fmt::format("a packed sequence of {}, but {} is the longest", length, longest));
+    }
     offsets.push_back(offsets.back() + length);
   }
   return offsets;

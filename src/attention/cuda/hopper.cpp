@@ -14,6 +14,7 @@
 #include "attention/cuda/sm90/forward_fp32/launch.h"
 #include "attention/cuda/sm90/tensor_map.h"
 #include "attention/kernel_list.h"
+#include "core/divide.h"
 #include "core/fail.h"
 #include "core/philox.h"
 
@@ -200,8 +201,8 @@ std::string refusal(const Problem& problem) {
   // Of rows or of keys: in a packed batch max_q and max_k may be far above what there is. A backward counts both in
   // one: by tickets, or in fp32, whose tiles have 32 rows or more, as blocks of a launch.
   const std::int64_t least = is_fp32(problem) ? 32 : 64;
-  const std::int64_t rows = problem.batch * problem.heads_q * ((problem.max_q + least - 1) / least);
-  const std::int64_t keys = problem.batch * problem.heads_kv * ((problem.max_k + least - 1) / least);
+  const std::int64_t rows = problem.batch * problem.heads_q * ceil_div(problem.max_q, least);
+  const std::int64_t keys = problem.batch * problem.heads_kv * ceil_div(problem.max_k, least);
   const std::int64_t tiles = problem.pass == Pass::backward ? rows + keys : std::max(rows, keys);
   if (reason.empty() && tiles >= std::int64_t{1} << 31) reason = fmt::format("{} tiles; it counts in 31 bits", tiles);
   return reason;
