@@ -87,10 +87,6 @@ std::string text_of(const std::array<std::int64_t, 4>& values) {
   return fmt::format("[{}, {}, {}, {}]", values[0], values[1], values[2], values[3]);
 }
 
-bool has_elements(const ConstView& view) {
-  return std::all_of(view.shape.begin(), view.shape.end(), [](std::int64_t size) { return size != 0; });
-}
-
 void check_size(const char* what, std::int64_t size) {
   if (size > kMaxSize) {
     fail(ErrorCode::invalid_argument, "attention: {} is {}; the most is {}", what, size, kMaxSize);
@@ -119,7 +115,7 @@ void check_sizes(const ConstView& view, const char* name) {
 }
 
 std::array<std::int64_t, 4> check_memory(const ConstView& view, const ViewRule& rule) {
-  if (!has_elements(view)) return {0, 0, 0, 1};
+  if (!has_elements(view.shape)) return {0, 0, 0, 1};
   const std::int64_t last = view.stride[3];
   if (view.shape[3] > 1 && last != 1 && !(last == 0 && rule.use == Use::expanded_input)) {
     fail(ErrorCode::invalid_argument, "attention: {} has stride {} in its last dimension (strides {}); it must be {}",

@@ -34,7 +34,9 @@ struct ViewRule {
 
 std::string text_of(const std::array<std::int64_t, 4>& values);  // "[2, 8, 128, 64]"
 
-bool has_elements(const ConstView& view);
+inline bool has_elements(const std::array<std::int64_t, 4>& shape) {
+  return shape[0] != 0 && shape[1] != 0 && shape[2] != 0 && shape[3] != 0;
+}
 
 // Type known, sizes not negative and not absurd. The sequence dimension of a packed batch is only bounded by the
 // number of elements; check_size() bounds its sequences.

@@ -252,20 +252,23 @@ std::int64_t count_of_rows(const Problem& problem) {
   return q[0] * q[1] * q[2];
 }
 
+// Where a tensor or an array begins; null where it has no elements.
 struct Named {
   const char* name;
-  ConstView view;
-};
+  const void* data;
 
-Named named_array(const char* name, const float* data, std::int64_t count) {
-  return {name, view_bhsd<const void>(data, DType::fp32, {1, 1, 1, count})};
-}
+  template <class Void>
+  Named(const char* tensor, const BasicView<Void>& view)
+      : name(tensor), data(has_elements(view.shape) ? view.data : nullptr) {}
+  Named(const char* array, const float* values, std::int64_t count)
+      : name(array), data(count != 0 ? values : nullptr) {}
+};
 
 // An output that begins where another tensor does would be overwritten while it is read.
 void check_apart(std::initializer_list<Named> outputs, std::initializer_list<Named> inputs) {
   const auto collide = [](const Named& a, const Named& b) {
-    if (a.view.data != b.view.data || !a.view.data || !has_elements(a.view) || !has_elements(b.view)) return;
-    fail(kInvalid, "attention: {} and {} are the same memory, at {}", a.name, b.name, a.view.data);
+    if (a.data != b.data || !a.data) return;
+    fail(kInvalid, "attention: {} and {} are the same memory, at {}", a.name, b.name, a.data);
   };
   for (auto output = outputs.begin(); output != outputs.end(); ++output) {
     for (auto other = output + 1; other != outputs.end(); ++other) collide(*output, *other);
@@ -307,13 +310,13 @@ Problem validate_forward(const Attention& attention, const ForwardOutputs& outpu
   problem.o = checked(outputs.o, {"O", Use::output}, shape_of_o(problem), problem);
   if (outputs.lse) check_array({"LSE", outputs.lse, count_of_rows(problem), 4});
   problem.lse = outputs.lse;
-  check_apart({{"O", problem.o}, named_array("LSE", problem.lse, count_of_rows(problem))},
+  check_apart({{"O", problem.o}, {"LSE", problem.lse, count_of_rows(problem)}},
               {{"Q", problem.q},
                {"K", problem.k},
                {"V", problem.v},
                {"bias", problem.bias},
-               named_array("alibi_slopes", problem.alibi_slopes, problem.heads_q),
-               named_array("sinks", problem.sinks, problem.heads_q)});
+               {"alibi_slopes", problem.alibi_slopes, problem.heads_q},
+               {"sinks", problem.sinks, problem.heads_q}});
   return problem;
 }
 
@@ -333,16 +336,16 @@ Problem validate_backward(const Attention& attention, const BackwardInputs& inpu
                {"dK", problem.dk},
                {"dV", problem.dv_out},
                {"dbias", problem.dbias},
-               named_array("dsinks", problem.dsinks, problem.heads_q)},
+               {"dsinks", problem.dsinks, problem.heads_q}},
               {{"Q", problem.q},
                {"K", problem.k},
                {"V", problem.v},
                {"O", problem.o_in},
                {"dO", problem.d_o},
                {"bias", problem.bias},
-               named_array("LSE", problem.lse_in, count_of_rows(problem)),
-               named_array("alibi_slopes", problem.alibi_slopes, problem.heads_q),
-               named_array("sinks", problem.sinks, problem.heads_q)});
+               {"LSE", problem.lse_in, count_of_rows(problem)},
+               {"alibi_slopes", problem.alibi_slopes, problem.heads_q},
+               {"sinks", problem.sinks, problem.heads_q}});
   return problem;
 }
 

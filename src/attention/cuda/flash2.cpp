@@ -1,5 +1,6 @@
 // flash2 on CUDA as a row of the kernel list: from a Problem to a plan and a launch.
 #include "attention/cuda/fp32/launch.h"
+#include "attention/cuda/in_vectors.h"
 #include "attention/cuda/params.h"
 #include "attention/cuda/sm80/backward/launch.h"
 #include "attention/cuda/sm80/forward/launch.h"
@@ -42,9 +43,9 @@ bool has_options(const Problem& problem) {
          !(problem.scale > 0);
 }
 
-template <class... Tensors>
-bool all_take_vectors(const Tensors&... tensors) {
-  return (tensors.vectors && ...);
+template <class... Views>
+bool all_in_vectors(const Views&... views) {
+  return (in_vectors(views) && ...);
 }
 
 bool has_few_keys(const Problem& problem) { return problem.max_k <= kFewKeys; }
@@ -60,9 +61,8 @@ bool bias_takes_vectors(const Problem& problem) {
 
 // fp32 goes through registers in the forward pass, whatever its rows are.
 bool forward_is_general(const Problem& problem) {
-  const Params p = params_of(problem);
   return has_few_keys(problem) || !bias_takes_vectors(problem) ||
-         (problem.dtype != DType::fp32 && !all_take_vectors(p.q, p.k, p.v, p.o));
+         (problem.dtype != DType::fp32 && !all_in_vectors(problem.q, problem.k, problem.v, problem.o));
 }
 
 ForwardConfig forward_config_of(const Problem& problem, bool general) {
@@ -87,9 +87,8 @@ ForwardConfig forward_config_of(const Problem& problem, bool general) {
 }
 
 bool backward_is_general(const Problem& problem) {
-  const Params p = params_of(problem);
-  return has_few_keys(problem) || !bias_takes_vectors(problem) ||
-         !all_take_vectors(p.q, p.k, p.v, p.d_o, p.dq, p.dk, p.dv);
+  const Problem& p = problem;
+  return has_few_keys(p) || !bias_takes_vectors(p) || !all_in_vectors(p.q, p.k, p.v, p.d_o, p.dq, p.dk, p.dv_out);
 }
 
 BackwardConfig backward_config_of(const Problem& problem, bool general) {

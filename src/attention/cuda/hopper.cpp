@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "attention/cuda/in_vectors.h"
 #include "attention/cuda/params.h"
 #include "attention/cuda/sm90/backward/launch.h"
 #include "attention/cuda/sm90/backward_fp32/launch.h"
@@ -25,6 +26,7 @@ namespace {
 using namespace cuda;
 
 constexpr int kHopper = 90;
+constexpr std::size_t kHopperSharedBytes = 227 << 10;             // a block's, at most
 static_assert(sm90::kMostFp32Dim <= sm90::kMostFp32BackwardDim);  // one limit refuses for both passes
 static_assert(sm90::kMostDroppingDim == 128);                     // as a refusal says
 constexpr std::int64_t kFewRows = 64;  // of a group's heads: flash2 puts them into one tile and splits the keys
@@ -145,30 +147,31 @@ bool outputs_are_known(const Problem& problem) {
   return problem.pass == Pass::forward ? problem.o.data != nullptr : problem.dq.data != nullptr;
 }
 
+std::string rows_refusal(const char* in_parts) {
+  return in_parts ? fmt::format("{} has rows that are not whole multiples of 16 bytes", in_parts) : "";
+}
+
 // In fp32 threads load the elements, and the copy engine has no say.
-std::string input_refusal(const Problem& problem, const Params& p) {
-  if (is_fp32(problem)) {
-    const char* const in_parts = !p.q.vectors ? "q" : !p.k.vectors ? "k" : !p.v.vectors ? "v" : nullptr;
-    return in_parts ? fmt::format("{} has rows that are not whole multiples of 16 bytes", in_parts) : "";
+std::string input_refusal(const Problem& p) {
+  if (is_fp32(p)) {
+    return rows_refusal(!in_vectors(p.q) ? "q" : !in_vectors(p.k) ? "k" : !in_vectors(p.v) ? "v" : nullptr);
   }
-  std::string reason = sm90::map_refusal("q", p.q, sm90::q_sizes(p));
-  if (reason.empty()) reason = sm90::map_refusal("k", p.k, sm90::k_sizes(p));
-  if (reason.empty()) reason = sm90::map_refusal("v", p.v, sm90::v_sizes(p));
+  std::string reason = sm90::map_refusal("q", p.q);
+  if (reason.empty()) reason = sm90::map_refusal("k", p.k);
+  if (reason.empty()) reason = sm90::map_refusal("v", p.v);
   return reason;
 }
 
-std::string output_refusal(const Problem& problem, const Params& p) {
-  const bool forward = problem.pass == Pass::forward;
-  if (!forward && !is_fp32(problem)) {
-    if (std::string reason = sm90::map_refusal("dO", p.d_o, sm90::o_sizes(p)); !reason.empty()) return reason;
+std::string output_refusal(const Problem& p) {
+  if (p.pass == Pass::forward) return rows_refusal(in_vectors(p.o) ? nullptr : "o");
+  if (!is_fp32(p)) {
+    if (std::string reason = sm90::map_refusal("dO", p.d_o); !reason.empty()) return reason;
   }
-  const char* const in_parts = forward          ? (p.o.vectors ? nullptr : "o")
-                               : !p.d_o.vectors ? "dO"
-                               : !p.dq.vectors  ? "dQ"
-                               : !p.dk.vectors  ? "dK"
-                               : !p.dv.vectors  ? "dV"
-                                                : nullptr;
-  return in_parts ? fmt::format("{} has rows that are not whole multiples of 16 bytes", in_parts) : "";
+  return rows_refusal(!in_vectors(p.d_o)      ? "dO"
+                      : !in_vectors(p.dq)     ? "dQ"
+                      : !in_vectors(p.dk)     ? "dK"
+                      : !in_vectors(p.dv_out) ? "dV"
+                                              : nullptr);
 }
 
 std::string refusal(const Problem& problem) {
@@ -190,14 +193,13 @@ std::string refusal(const Problem& problem) {
     return fmt::format("{} rows of a group of heads; for up to {} flash2 is faster", problem.max_q * problem.group,
                        kFewRows);
   }
-  const std::size_t needed = shared_bytes_of(problem);
-  if (needed > problem.gpu.shared_bytes_per_block) {
-    return fmt::format("it needs {} bytes of shared memory a block; the GPU has {}", needed,
-                       problem.gpu.shared_bytes_per_block);
+  // No tile needs more than a Hopper has; a card of less is one that STROBE_CUDA_SHARED_KB or a test made up.
+  const std::size_t had = problem.gpu.shared_bytes_per_block;
+  if (const std::size_t needed = had < kHopperSharedBytes ? shared_bytes_of(problem) : 0; needed > had) {
+    return fmt::format("it needs {} bytes of shared memory a block; the GPU has {}", needed, had);
   }
-  const Params p = params_of(problem);
-  std::string reason = input_refusal(problem, p);
-  if (reason.empty() && outputs_are_known(problem)) reason = output_refusal(problem, p);
+  std::string reason = input_refusal(problem);
+  if (reason.empty() && outputs_are_known(problem)) reason = output_refusal(problem);
   // Of rows or of keys: in a packed batch max_q and max_k may be far above what there is. A backward counts both in
   // one: by tickets, or in fp32, whose tiles have 32 rows or more, as blocks of a launch.
   const std::int64_t least = is_fp32(problem) ? 32 : 64;
@@ -268,7 +270,7 @@ std::size_t workspace_bytes(const Problem& problem) {
           ? (forward ? sm90::fp32_forward_workspace_bytes(fp32_launch_of(problem))
                      : sm90::fp32_backward_workspace_bytes(backward_launch_of(problem), params_of(problem)))
           : (forward ? sm90::forward_workspace_bytes(forward_launch_of(problem))
-                     : sm90::backward_workspace_bytes(backward_launch_of(problem), params_of(problem)));
+                     : sm90::backward_workspace_bytes(backward_launch_of(problem), problem));
   return outputs_are_known(problem) ? own : std::max(own, kFlash2Cuda.workspace_bytes(problem));
 }
 

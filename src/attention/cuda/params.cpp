@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "attention/cuda/in_vectors.h"
 #include "attention/problem.h"
 #include "core/philox.h"
 
@@ -16,16 +17,6 @@ namespace {
 constexpr int kOldestCard = 80;  // Ampere: the oldest that the build has machine code or PTX for
 // Rows plus keys: kernels add a row, an offset and a window in 32 bits.
 constexpr std::int64_t kMostPositions = std::int64_t{1} << 30;
-
-// Whether every row begins at a multiple of 16 bytes and is a whole number of them. Strides of dimensions of size 1 do
-// not count: validate.cpp has put the head dimension there.
-template <class Void>
-bool in_vectors(const BasicView<Void>& view) {
-  const auto bytes = static_cast<std::int64_t>(size_of(view.dtype));
-  const auto whole = [&](std::int64_t elements) { return elements * bytes % 16 == 0; };
-  return reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0 && view.stride[3] == 1 && whole(view.shape[3]) &&
-         whole(view.stride[0]) && whole(view.stride[1]) && whole(view.stride[2]);
-}
 
 template <class Void>
 Tensor tensor_of(const Problem& problem, const BasicView<Void>& view) {
@@ -65,11 +56,15 @@ Params params_of(const Problem& problem) {
   params.k = tensor_of(problem, problem.k);
   params.v = tensor_of(problem, problem.v);
   const bool backward = problem.pass == Pass::backward;
-  params.o = backward ? tensor_of(problem, problem.o_in) : tensor_of(problem, problem.o);
-  params.d_o = tensor_of(problem, problem.d_o);
-  params.dq = tensor_of(problem, problem.dq);
-  params.dk = tensor_of(problem, problem.dk);
-  params.dv = tensor_of(problem, problem.dv_out);
+  if (backward) {
+    params.o = tensor_of(problem, problem.o_in);
+    params.d_o = tensor_of(problem, problem.d_o);
+    params.dq = tensor_of(problem, problem.dq);
+    params.dk = tensor_of(problem, problem.dk);
+    params.dv = tensor_of(problem, problem.dv_out);
+  } else {
+    params.o = tensor_of(problem, problem.o);
+  }
   if (problem.has_bias) params.bias = bias_of(problem.bias);
   if (problem.wants_dbias) params.dbias = bias_of(problem.dbias);
   params.lse = backward ? const_cast<float*>(problem.lse_in) : problem.lse;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "attention/cuda/in_vectors.h"
 #include "device/cuda/driver.h"
 
 namespace strobe::cuda::sm90 {
@@ -14,17 +15,15 @@ constexpr std::int64_t kMostStrideBytes = std::int64_t{1} << 40;  // between ele
 
 }  // namespace
 
-std::string map_refusal(const char* name, const Tensor& tensor, const TensorSizes& sizes) {
-  if (!tensor.vectors) return fmt::format("{} has rows that are not whole multiples of 16 bytes", name);
-  const auto expanded = [](std::int64_t stride, std::int64_t size) { return stride == 0 && size > 1; };
-  if (expanded(tensor.row, sizes.rows) || expanded(tensor.head, sizes.heads) || expanded(tensor.batch, sizes.batch)) {
-    return fmt::format("{} is expanded (stride 0)", name);
-  }
-  for (const std::int64_t size : {sizes.batch, sizes.heads, sizes.rows, sizes.columns}) {
+std::string map_refusal(const char* name, const ConstView& view) {
+  if (!in_vectors(view)) return fmt::format("{} has rows that are not whole multiples of 16 bytes", name);
+  for (const std::int64_t size : view.shape) {
     if (size < 1) return fmt::format("{} has no elements", name);
     if (size >= kMostSize) return fmt::format("{} has {} elements along a dimension; fewer than 2^31 do", name, size);
   }
-  for (const std::int64_t stride : {tensor.batch, tensor.head, tensor.row}) {
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::int64_t stride = view.stride[i];
+    if (stride == 0 && view.shape[i] > 1) return fmt::format("{} is expanded (stride 0)", name);
     if (stride < 0 || stride * 2 >= kMostStrideBytes) {
       return fmt::format("{} has a stride of {} elements; 0 to 2^39 - 1 do", name, stride);
     }

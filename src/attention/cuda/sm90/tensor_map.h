@@ -8,6 +8,7 @@
 #include <string>
 
 #include "attention/cuda/params.h"
+#include "strobe/view.h"
 
 namespace strobe::cuda::sm90 {
 
@@ -16,7 +17,7 @@ struct TensorSizes {
 };
 
 // Why the copy engine cannot take the tensor; empty: it can. `name` is the tensor's, for the text.
-std::string map_refusal(const char* name, const Tensor& tensor, const TensorSizes& sizes);
+std::string map_refusal(const char* name, const ConstView& view);
 
 // Made on the stack: nothing is allocated or kept.
 CUtensorMap tensor_map(const Tensor& tensor, const TensorSizes& sizes, int box_rows);

@@ -4,6 +4,7 @@
 #include "attention/cuda/sm90/backward/tile_count.h"
 #include "attention/cuda/sm90/sections.h"
 #include "attention/cuda/sm90/tensor_map.h"
+#include "attention/problem.h"
 
 namespace strobe::cuda::sm90 {
 
@@ -19,9 +20,14 @@ struct Workspace {
   std::size_t total() const { return dq_sum + counters + row_facts; }
 };
 
-std::int64_t all_heads_kv(const Params& p) { return std::int64_t{p.batch} * p.heads_kv; }
+template <class Sizes>
+std::int64_t all_heads_kv(const Sizes& p) {
+  return std::int64_t{p.batch} * p.heads_kv;
+}
 
-Workspace workspace_of(const BackwardLaunch& launch, const Params& p) {
+// `p` is Params or, before there are any, the Problem.
+template <class Sizes>
+Workspace workspace_of(const BackwardLaunch& launch, const Sizes& p) {
   const auto rows = static_cast<std::size_t>(launch.config.shape.rows), d = static_cast<std::size_t>(launch.config.d);
   const auto tiles = static_cast<std::size_t>(row_tiles(p, launch.config.shape.rows).all);
   const std::size_t counters = 1 + static_cast<std::size_t>(all_heads_kv(p)) + (launch.deterministic ? tiles : 0);
@@ -66,8 +72,8 @@ BackwardArgs backward_args(const BackwardLaunch& launch, const RowTilesArgs& til
 
 }  // namespace
 
-std::size_t backward_workspace_bytes(const BackwardLaunch& launch, const Params& params) {
-  return workspace_of(launch, params).total();
+std::size_t backward_workspace_bytes(const BackwardLaunch& launch, const Problem& problem) {
+  return workspace_of(launch, problem).total();
 }
 
 void launch_backward(const BackwardLaunch& launch, const Params& params, void* workspace) {

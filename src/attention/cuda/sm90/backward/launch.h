@@ -20,7 +20,7 @@ struct BackwardLaunch {
   void* stream = nullptr;
 };
 
-std::size_t backward_workspace_bytes(const BackwardLaunch& launch, const Params& params);
+std::size_t backward_workspace_bytes(const BackwardLaunch& launch, const Problem& problem);
 
 void launch_backward(const BackwardLaunch& launch, const Params& params, void* workspace);
 

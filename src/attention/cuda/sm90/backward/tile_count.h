@@ -4,22 +4,28 @@
 #include <cstdint>
 
 #include "attention/cuda/params.h"
+#include "core/divide.h"
 
 namespace strobe::cuda::sm90 {
 
-// Of rows, or of keys. A packed batch has one more for every sequence of a head: it may begin within a tile.
+// Of rows, or of keys. A packed batch has one more for every sequence of a head: it may begin within a tile. `p` is
+// Params or, before there are any, the Problem.
 struct TileCount {
   std::int64_t of_sequence;  // the longest
   std::int64_t of_head;      // all sequences of a packed batch
   std::int64_t all;          // places in the workspace
 
-  TileCount(const Params& p, int tile, std::int64_t heads, std::int64_t longest, std::int64_t total)
-      : of_sequence((longest + tile - 1) / tile),
+  template <class Sizes>
+  TileCount(const Sizes& p, int tile, std::int64_t heads, std::int64_t longest, std::int64_t total)
+      : of_sequence(ceil_div(longest, tile)),
         of_head(total / tile + p.batch),
         all(heads * (p.packed ? of_head : p.batch * of_sequence)) {}
 };
 
-inline TileCount row_tiles(const Params& p, int rows) { return {p, rows, p.heads_q, p.max_q, p.total_q}; }
+template <class Sizes>
+TileCount row_tiles(const Sizes& p, int rows) {
+  return {p, rows, p.heads_q, p.max_q, p.total_q};
+}
 inline TileCount key_tiles(const Params& p, int keys) { return {p, keys, p.heads_kv, p.max_k, p.total_k}; }
 
 }  // namespace strobe::cuda::sm90
