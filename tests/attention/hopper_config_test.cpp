@@ -184,6 +184,8 @@ TEST(HopperConfig, TheBackwardTakesShortTilesWhereTheyLeaveTheCardEmpty) {
       EXPECT_EQ(shape(d, most + 1, 33), many);
       EXPECT_EQ(shape(d - 8, 1, 1024), few);
     }
+    const BackwardFacts in_order{64, 1, 1024, 132, uneven, true};
+    EXPECT_EQ(backward_config(in_order).shape, backward_shape(64, Share::keys)) << "tiles that wait for each other";
     EXPECT_EQ(shape(256, 1, 64).share, Share::columns);
     EXPECT_EQ(shape(256, 1000, 4096).share, Share::columns);
   }

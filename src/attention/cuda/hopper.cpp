@@ -109,7 +109,8 @@ sm90::BackwardConfig backward_config_of(const Problem& problem) {
                                 .heads = problem.batch * problem.heads_kv,
                                 .max_k = problem.max_k,
                                 .multiprocessors = problem.gpu.multiprocessors,
-                                .uneven = is_uneven(problem)});
+                                .uneven = is_uneven(problem),
+                                .deterministic = problem.deterministic});
 }
 
 sm90::BackwardLaunch backward_launch_of(const Problem& problem) {

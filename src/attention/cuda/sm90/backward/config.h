@@ -69,7 +69,8 @@ struct BackwardFacts {
   std::int64_t heads = 0;  // of K and V, of all sequences
   std::int64_t max_k = 0;
   int multiprocessors = 1;
-  bool uneven = false;  // rows see different numbers of keys: a mask, or lengths
+  bool uneven = false;         // rows see different numbers of keys: a mask, or lengths
+  bool deterministic = false;  // parts of dQ are added in order
 };
 
 // So few tiles of 64 keys that the longest walk is what a call takes, which 64 keys halve. Measured on an H200: one to
@@ -84,7 +85,9 @@ constexpr BackwardConfig backward_config(const BackwardFacts& facts) {
     config.d = dim;
     if (facts.d <= dim) break;
   }
-  const Share share = config.d > 128 ? Share::columns : leaves_card_empty(facts) ? Share::tiles : Share::keys;
+  // In order, each tile of keys waits for the one before it: fewer, larger ones take less, however few there are.
+  const bool in_turns = leaves_card_empty(facts) && !facts.deterministic;
+  const Share share = config.d > 128 ? Share::columns : in_turns ? Share::tiles : Share::keys;
   config.shape = backward_shape(config.d, share);
   config.shared_bytes = backward_shared_bytes(config.d, config.shape);
   return config;
