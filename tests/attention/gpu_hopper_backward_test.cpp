@@ -5,20 +5,25 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "attention/cuda/sm90/backward/config.h"
+#include "attention/kernel.h"
 #include "device/gpu_facts.h"
 #include "support/check.h"
 #include "support/compare.h"
 #include "support/gpu.h"
+#include "support/gpu_passes.h"
 #include "support/selection.h"
 
 namespace strobe::test {
 namespace {
 
+using namespace std::string_view_literals;
 using cuda::sm90::backward_config;
 using cuda::sm90::Share;
 
@@ -127,6 +132,35 @@ TEST_F(GpuHopperBackward, RepeatsBitByBit) {
       }
     }
   });
+}
+
+// A card that is made up has more multiprocessors than the GPU, as has one of which others use a part. Blocks are then
+// more than can be there together, or at all at a time, and the result is the same to the bit.
+TEST_F(GpuHopperBackward, BlocksThatFindNoRoomComeLater) {
+  const std::span<const Kernel> all = kernels();
+  const auto hopper = std::find_if(all.begin(), all.end(), [](const Kernel& k) { return k.name == "hopper"sv; });
+  ASSERT_NE(hopper, all.end());
+  GpuLane lane;
+  for (const std::int64_t d : {64, 128, 256}) {
+    Case c{.seed = 43, .dtype = DType::bf16, .batch = 3, .heads_q = 120, .heads_kv = 60, .sq = 200, .sk = 170, .d = d};
+    c.dv = d;
+    const Data data(c);
+    GpuCase on_gpu(data, lane);
+    const std::string refusal = on_gpu.refusal("hopper");
+    if (needs_hopper(refusal)) GTEST_SKIP() << refusal;
+    ASSERT_EQ(refusal, "") << describe(c);
+    GpuPasses passes(on_gpu, lane, {.kernel = "hopper"});
+    passes.launch();
+    const auto expected = passes.outputs();
+    for (const int multiprocessors : {1, 100'000}) {
+      passes.poison();
+      passes.launch_forward(lane.stream.handle());
+      Problem problem = passes.backward_problem();
+      problem.gpu.multiprocessors = multiprocessors;
+      hopper->run(problem, passes.workspace());
+      EXPECT_TRUE(passes.outputs() == expected) << d << ", " << multiprocessors << " multiprocessors";
+    }
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "attention/validate.h"
 #include "support/gpu.h"
 
 namespace strobe::test {
@@ -62,6 +63,13 @@ class GpuPasses {
     execution.stream = stream;
     backward(attention_, {.o = o_, .lse = static_cast<float*>(lse_.data), .d_o = d_o_}, gradients_, execution);
   }
+
+  // As launch_backward() gives it to a kernel, which takes workspace() with it.
+  Problem backward_problem() const {
+    return validate_backward(attention_, {.o = o_, .lse = static_cast<float*>(lse_.data), .d_o = d_o_}, gradients_,
+                             execution_);
+  }
+  void* workspace() const { return execution_.workspace; }
 
   // The bytes of every output by name, once the stream has come to its end.
   std::map<std::string, std::vector<char>> outputs() const {

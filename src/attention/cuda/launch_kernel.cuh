@@ -25,13 +25,29 @@ inline std::string described(const Launch& launch) {
 }
 
 template <class Args>
-void launch_kernel(void (*kernel)(Args), const Launch& launch, const Args& args, Waits waits = Waits::in_launch) {
-  if (launch.blocks == 0) return;
+cudaError_t start(void (*kernel)(Args), const Launch& launch, const Args& args, Waits waits, bool together) {
   if (launch.blocks > kMostBlocks) throw Error(ErrorCode::unsupported, "cuda: too many blocks: " + described(launch));
   void* arguments[] = {const_cast<Args*>(&args)};
-  const Grid grid{static_cast<unsigned>(launch.blocks), static_cast<unsigned>(launch.threads), launch.shared_bytes};
-  const cudaError_t status = start_kernel(reinterpret_cast<const void*>(kernel), grid, launch.stream, arguments, waits);
+  const Grid grid{static_cast<unsigned>(launch.blocks), static_cast<unsigned>(launch.threads), launch.shared_bytes,
+                  together};
+  return start_kernel(reinterpret_cast<const void*>(kernel), grid, launch.stream, arguments, waits);
+}
+
+template <class Args>
+void launch_kernel(void (*kernel)(Args), const Launch& launch, const Args& args, Waits waits = Waits::in_launch) {
+  if (launch.blocks == 0) return;
+  const cudaError_t status = start(kernel, launch, args, waits, false);
   if (status != cudaSuccess) check(status, described(launch).c_str());
+}
+
+// With all blocks on the GPU at once. False, and nothing has happened: there is no room for them, though there may be
+// multiprocessors, of which others have their share.
+template <class Args>
+bool launch_together(void (*kernel)(Args), const Launch& launch, const Args& args) {
+  const cudaError_t status = start(kernel, launch, args, Waits::in_launch, true);
+  if (status == cudaErrorCooperativeLaunchTooLarge) return false;
+  if (status != cudaSuccess) check(status, described(launch).c_str());
+  return true;
 }
 
 }  // namespace strobe::cuda

@@ -64,16 +64,23 @@ cudaError_t start_kernel(const void* kernel, const Grid& grid, void* stream, voi
   if (known.kernel != kernel || known.device != device || known.roomy < roomy) {
     if (const cudaError_t status = learn(known, kernel, device, roomy); status != cudaSuccess) return status;
   }
-  CUlaunchAttribute serialization{};
-  serialization.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-  serialization.value.programmaticStreamSerializationAllowed = 1;
+  CUlaunchAttribute attributes[2] = {};
+  unsigned count = 0;
+  if (waits == Waits::in_kernel) {
+    attributes[count].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    attributes[count++].value.programmaticStreamSerializationAllowed = 1;
+  }
+  if (grid.together) {
+    attributes[count].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+    attributes[count++].value.cooperative = 1;
+  }
   CUlaunchConfig config{};
   config.gridDimX = grid.blocks.x, config.gridDimY = grid.blocks.y, config.gridDimZ = grid.blocks.z;
   config.blockDimX = grid.threads.x, config.blockDimY = grid.threads.y, config.blockDimZ = grid.threads.z;
   config.sharedMemBytes = static_cast<unsigned>(grid.shared_bytes);
   config.hStream = static_cast<CUstream>(stream);
-  config.attrs = &serialization;
-  config.numAttrs = waits == Waits::in_kernel ? 1 : 0;
+  config.attrs = attributes;
+  config.numAttrs = count;
   // The runtime has the driver's errors by the same numbers.
   return static_cast<cudaError_t>(launch(&config, reinterpret_cast<CUfunction>(known.handle), arguments, nullptr));
 }

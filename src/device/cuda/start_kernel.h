@@ -10,6 +10,9 @@ namespace strobe::cuda {
 struct Grid {
   dim3 blocks, threads;
   std::size_t shared_bytes = 0;  // dynamic; as much as the card allows
+  // All blocks are on the GPU at once, so that they may wait for each other. Where there is no room for that,
+  // start_kernel returns cudaErrorCooperativeLaunchTooLarge, and nothing has happened.
+  bool together = false;
 };
 
 // Who sees to it that a kernel finds what was written before it: the launch, for all earlier work of the stream; or the

@@ -28,8 +28,9 @@ struct DeltaInputs {
 
 // The rows [first, first + 16) of a head, by a warp: as the diagonal of dO O^T, so that delta is rounded in the way in
 // which tiles round dO V^T; a row that has one key only, for which O is V, then gets a gradient of 0. A lane that holds
-// two, of rows r and r + 8 of the 16, returns r; the others -1. Past the sequence's end delta is 0.
-template <class T>
+// two, of rows r and r + 8 of the 16, returns r; the others -1. Past the sequence's end delta is 0. kAtOnce: 32 columns
+// are loaded at a time, or so many times that.
+template <class T, int kAtOnce = 1>
 __device__ __forceinline__ int delta_of_16(const DeltaInputs& in, const Sequence& sequence, int b, int head, int first,
                                            float (&delta)[2]) {
   const int row = lane_index() / 4;
@@ -45,25 +46,31 @@ __device__ __forceinline__ int delta_of_16(const DeltaInputs& in, const Sequence
   float diagonal[2][4] = {};  // of the upper and of the lower 8 rows
   // 16 bytes a lane, four times as many as products take at a time, then exchanged as they take them.
   const int vector_columns = in.o.vectors && in.d_o.vectors ? in.columns : 0;
-#pragma unroll 2
-  for (int k = 0; k < vector_columns; k += 32) {
-    const int column = k + lane_index() % 4 * 8;
-    std::uint32_t left[2][4], right[2][4];
+#pragma unroll kAtOnce == 1 ? 2 : 1
+  for (int k = 0; k < vector_columns; k += 32 * kAtOnce) {
+    std::uint32_t left[kAtOnce][2][4], right[kAtOnce][2][4];
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      load_8(d_o[h] + column, valid[h] && column < in.columns, left[h]);
-      load_8(o[h] + column, valid[h] && column < in.columns, right[h]);
+    for (int g = 0; g < kAtOnce; ++g) {
+      const int column = k + g * 32 + lane_index() % 4 * 8;
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        load_8(d_o[h] + column, valid[h] && column < in.columns, left[g][h]);
+        load_8(o[h] + column, valid[h] && column < in.columns, right[g][h]);
+      }
     }
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      transpose_quad(left[h]);
-      transpose_quad(right[h]);
-    }
+    for (int g = 0; g < kAtOnce; ++g) {
 #pragma unroll
-    for (int c = 0; c < 4; c += 2) {
-      const std::uint32_t a[4] = {left[0][c], left[1][c], left[0][c + 1], left[1][c + 1]};
+      for (int h = 0; h < 2; ++h) {
+        transpose_quad(left[g][h]);
+        transpose_quad(right[g][h]);
+      }
 #pragma unroll
-      for (int h = 0; h < 2; ++h) mma<T>(diagonal[h], a, right[h][c], right[h][c + 1]);
+      for (int c = 0; c < 4; c += 2) {
+        const std::uint32_t a[4] = {left[g][0][c], left[g][1][c], left[g][0][c + 1], left[g][1][c + 1]};
+#pragma unroll
+        for (int h = 0; h < 2; ++h) mma<T>(diagonal[h], a, right[g][h][c], right[g][h][c + 1]);
+      }
     }
   }
   for (int k = vector_columns; k < in.columns; k += 16) {

@@ -1,4 +1,4 @@
-// What the Hopper backward kernels are started with. Each has what it reads and no more: see batch.h.
+// What the Hopper backward kernels are started with: what they read and no more, see batch.h.
 #pragma once
 
 #include <cuda.h>
@@ -23,11 +23,6 @@ struct RowTilesArgs {
   std::uint32_t* turns = nullptr;  // [tiles of rows]: how many blocks have added to the tile; null: not `deterministic`
 };
 
-struct RowFactsArgs : RowTilesArgs {
-  Tensor o, d_o;
-  const float* lse = nullptr;
-};
-
 struct RoundDqArgs : RowTilesArgs {
   Tensor dq;
 };
@@ -40,7 +35,18 @@ struct KeyTilesArgs : RoundDqArgs {
   Tensor dk, dv;
 };
 
+// What is done row by row before any tile of keys, in pieces that warps take.
+struct RowFactsArgs {
+  Tensor o, d_o;
+  const float* lse = nullptr;
+  // The next piece, and behind it how many are done; both begin at 0. Null: all blocks are on the GPU together.
+  std::uint32_t* ticket = nullptr;
+  std::uint32_t pieces = 0, strips_of_piece = 1;
+  std::int64_t strips = 0;  // of 16 rows of a tile
+};
+
 struct BackwardArgs : KeyTilesArgs {
+  RowFactsArgs rows;
   CUtensorMap q_map, d_o_map, k_map, v_map;  // boxes of 64 columns x the rows, or keys, of a tile
 };
 

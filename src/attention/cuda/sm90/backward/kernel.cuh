@@ -11,7 +11,6 @@
 #include "attention/cuda/sm90/backward/scores.cuh"
 #include "attention/cuda/sm90/device/clear.cuh"
 #include "attention/cuda/sm90/device/store.cuh"
-#include "device/cuda/start_kernel.h"
 
 namespace strobe::cuda::sm90 {
 
@@ -326,7 +325,6 @@ template <class T, int kD, Share kShare>
 __global__ void __launch_bounds__(kBackwardThreads, 1) backward_kernel(const __grid_constant__ BackwardArgs args) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   constexpr BackwardShape kShape = kBackwardShape<kD, kShare>;
-  await_kernel_before();
   const BackwardMemory<kD, kShape> memory;
   if (threadIdx.x == 0) {
     prefetch_map(args.q_map);
@@ -335,7 +333,7 @@ __global__ void __launch_bounds__(kBackwardThreads, 1) backward_kernel(const __g
     prefetch_map(args.v_map);
     memory.begin_barriers();
   }
-  block_sync();
+  prepare_rows<T, kD>(args);  // begins and ends together
   const int warpgroup = same_for_warp(static_cast<int>(threadIdx.x) / 128);
   if (warpgroup == 0) {
     give_registers<kBackwardProducerRegisters>();

@@ -1,16 +1,24 @@
 // Workspace of a Hopper backward.
 #include "attention/cuda/sm90/backward/launch.h"
 
+#include <algorithm>
+
 #include "attention/cuda/sm90/backward/tile_count.h"
 #include "attention/cuda/sm90/sections.h"
 #include "attention/cuda/sm90/tensor_map.h"
 #include "attention/problem.h"
+#include "core/divide.h"
+#include "device/cuda/check.h"
 
 namespace strobe::cuda::sm90 {
 
 namespace {
 
 constexpr std::int64_t kElementBytes = 4 + 2 + 2;  // of the sum of dQ, of Q and of dO
+
+constexpr std::size_t kRowCounters = 2;  // the only ones that are zero before the kernel begins
+// Pieces of rows for each warp of a full card: enough that blocks end alike, so few that tickets cost nothing.
+constexpr std::int64_t kPiecesOfWarp = 4;
 
 constexpr std::size_t whole(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
 
@@ -30,7 +38,8 @@ template <class Sizes>
 Workspace workspace_of(const BackwardLaunch& launch, const Sizes& p) {
   const auto rows = static_cast<std::size_t>(launch.config.shape.rows), d = static_cast<std::size_t>(launch.config.d);
   const auto tiles = static_cast<std::size_t>(row_tiles(p, launch.config.shape.rows).all);
-  const std::size_t counters = 1 + static_cast<std::size_t>(all_heads_kv(p)) + (launch.deterministic ? tiles : 0);
+  const std::size_t counters =
+      kRowCounters + 1 + static_cast<std::size_t>(all_heads_kv(p)) + (launch.deterministic ? tiles : 0);
   return {.dq_sum = tiles * rows * d * sizeof(float),
           .counters = whole(counters * sizeof(std::uint32_t)),
           .row_facts = tiles * 2 * rows * sizeof(float)};
@@ -45,17 +54,33 @@ RowTilesArgs row_tiles_args(const BackwardLaunch& launch, const Params& p, void*
   args.row_tiles = static_cast<std::int32_t>(tiles.of_sequence);
   args.tiles_per_head = tiles.of_head;
   args.dq_sum = reinterpret_cast<float*>(at);
-  args.ticket = reinterpret_cast<std::uint32_t*>(at + bytes.dq_sum);
+  args.ticket = reinterpret_cast<std::uint32_t*>(at + bytes.dq_sum) + kRowCounters;
   args.keys_done = args.ticket + 1;
   args.turns = launch.deterministic ? args.keys_done + all_heads_kv(p) : nullptr;
   args.row_facts = reinterpret_cast<float*>(at + bytes.dq_sum + bytes.counters);
   return args;
 }
 
-BackwardArgs backward_args(const BackwardLaunch& launch, const RowTilesArgs& tiles, const Params& p) {
+RowFactsArgs row_facts_args(const BackwardLaunch& launch, const RowTilesArgs& tiles, const Params& p) {
+  const std::int64_t strips = std::int64_t{p.batch} * p.heads_q * tiles.row_tiles * (launch.config.shape.rows / 16);
+  const std::int64_t warps = std::int64_t{launch.multiprocessors} * (kBackwardThreads / 32);
+  const std::int64_t of_piece = std::max<std::int64_t>(1, strips / (warps * kPiecesOfWarp));
+  RowFactsArgs args;
+  args.o = p.o;
+  args.d_o = p.d_o;
+  args.lse = p.lse;
+  args.pieces = static_cast<std::uint32_t>(ceil_div(strips, of_piece));
+  args.strips_of_piece = static_cast<std::uint32_t>(of_piece);
+  args.strips = strips;
+  return args;
+}
+
+BackwardArgs backward_args(const BackwardLaunch& launch, const Params& p, void* workspace) {
   const BackwardShape& shape = launch.config.shape;
+  const RowTilesArgs tiles = row_tiles_args(launch, p, workspace);
   BackwardArgs args;
   static_cast<RowTilesArgs&>(args) = tiles;
+  args.rows = row_facts_args(launch, tiles, p);
   args.dq = p.dq;
   args.key_tiles = static_cast<std::int32_t>(key_tiles(p, shape.keys).of_sequence);
   args.section_heads = static_cast<std::int32_t>(section_heads(
@@ -76,13 +101,19 @@ std::size_t backward_workspace_bytes(const BackwardLaunch& launch, const Problem
   return workspace_of(launch, problem).total();
 }
 
+std::uint32_t* begin_row_pieces(const BackwardLaunch& launch, const BackwardArgs& args) {
+  std::uint32_t* const counters = args.ticket - kRowCounters;
+  STROBE_CUDA_CHECK(
+      cudaMemsetAsync(counters, 0, kRowCounters * sizeof(*counters), static_cast<cudaStream_t>(launch.stream)));
+  return counters;
+}
+
 void launch_backward(const BackwardLaunch& launch, const Params& params, void* workspace) {
-  const RowTilesArgs tiles = row_tiles_args(launch, params, workspace);
-  const RowFactsArgs facts{tiles, params.o, params.d_o, params.lse};
-  const auto kernels = launch.config.d == 64    ? launch_backward_kernels<64>
-                       : launch.config.d == 128 ? launch_backward_kernels<128>
-                                                : launch_backward_kernels<256>;
-  kernels(launch, facts, backward_args(launch, tiles, params));
+  BackwardArgs args = backward_args(launch, params, workspace);
+  const auto kernel = launch.config.d == 64    ? launch_backward_kernel<64>
+                      : launch.config.d == 128 ? launch_backward_kernel<128>
+                                               : launch_backward_kernel<256>;
+  kernel(launch, args);
 }
 
 }  // namespace strobe::cuda::sm90

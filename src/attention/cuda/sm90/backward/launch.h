@@ -1,5 +1,5 @@
-// Starts the Hopper backward: rows first, then tiles of keys and, by the same blocks, dQ rounded (d64.cu, d128.cu,
-// d256.cu by padded head dimension).
+// Starts the Hopper backward, one kernel: rows first, then tiles of keys, then dQ rounded (d64.cu, d128.cu, d256.cu by
+// padded head dimension).
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,15 @@ std::size_t backward_workspace_bytes(const BackwardLaunch& launch, const Problem
 
 void launch_backward(const BackwardLaunch& launch, const Params& params, void* workspace);
 
-// All kernels of one padded head dimension. `facts` and `args` agree in what they share.
+// Blocks that are started together, so that no counter must be zero before: so few that they find room beside another
+// kernel, such as one that sends gradients, instead of waiting for its end.
+constexpr std::int64_t most_together(int multiprocessors) { return multiprocessors * 3 / 4; }
+
+// The counters of pieces of rows, zero when the next kernel begins.
+std::uint32_t* begin_row_pieces(const BackwardLaunch& launch, const BackwardArgs& args);
+
+// `args` as for blocks that are started together.
 template <int kD>
-void launch_backward_kernels(const BackwardLaunch& launch, const RowFactsArgs& facts, const BackwardArgs& args);
+void launch_backward_kernel(const BackwardLaunch& launch, BackwardArgs& args);
 
 }  // namespace strobe::cuda::sm90

@@ -1,4 +1,4 @@
-// The launches of one padded head dimension; each d<d>.cu instantiates them, so that they compile side by side.
+// The launch of one padded head dimension; each d<d>.cu instantiates it, so that they compile side by side.
 #pragma once
 
 #include <algorithm>
@@ -20,24 +20,17 @@ constexpr auto kernel_of(Share share) {
 }
 
 template <int kD>
-void launch_backward_kernels(const BackwardLaunch& launch, const RowFactsArgs& facts, const BackwardArgs& args) {
-  constexpr int kRows = backward_rows(kD);
+void launch_backward_kernel(const BackwardLaunch& launch, BackwardArgs& args) {
   const Batch& p = args.params;
   const std::int64_t row_tiles = std::int64_t{p.batch} * p.heads_q * args.row_tiles;
   const std::int64_t key_tiles = std::int64_t{p.batch} * p.heads_kv * args.key_tiles;
-  const std::int64_t blocks = std::max(key_tiles, row_tiles);
-  const auto start = [&]<class T>() {
-    launch_kernel(row_facts_kernel<T, kD>, {"hopper backward, delta", row_tiles, 2 * kRows, 0, launch.stream}, facts);
-    launch_kernel(kernel_of<T, kD>(launch.config.shape.share),
-                  {"hopper backward", std::min<std::int64_t>(blocks, launch.multiprocessors), kBackwardThreads,
-                   launch.config.shared_bytes, launch.stream},
-                  args, Waits::in_kernel);
-  };
-  if (launch.dtype == DType::fp16) {
-    start.template operator()<Fp16>();
-  } else {
-    start.template operator()<Bf16>();
-  }
+  const std::int64_t blocks = std::min<std::int64_t>(std::max(key_tiles, row_tiles), launch.multiprocessors);
+  const Launch how{"hopper backward", blocks, kBackwardThreads, launch.config.shared_bytes, launch.stream};
+  const auto kernel = launch.dtype == DType::fp16 ? kernel_of<Fp16, kD>(launch.config.shape.share)
+                                                  : kernel_of<Bf16, kD>(launch.config.shape.share);
+  if (blocks <= most_together(launch.multiprocessors) && launch_together(kernel, how, args)) return;
+  args.rows.ticket = begin_row_pieces(launch, args);
+  launch_kernel(kernel, how, args);
 }
 
 }  // namespace strobe::cuda::sm90

@@ -1,6 +1,7 @@
-// What the Hopper backward does row by row: before the tiles, LSE and delta as they take them, in a kernel of its own;
-// after them, dQ rounded, by the blocks of the main kernel.
+// What the Hopper backward does row by row: before the tiles, LSE and delta as they take them; after them, dQ rounded.
 #pragma once
+
+#include <cooperative_groups.h>
 
 #include "attention/cuda/device/delta.cuh"
 #include "attention/cuda/device/dq_tiles.cuh"
@@ -12,36 +13,70 @@
 
 namespace strobe::cuda::sm90 {
 
-// A block has a tile of rows of one query head, a warp 16 rows. Sums and counters begin at zero: a memset would cost a
-// launch more.
-template <class T, int kD, int kRows = backward_rows(kD)>
-__global__ void __launch_bounds__(2 * kRows) row_facts_kernel(const __grid_constant__ RowFactsArgs args) {
+// 16 rows of a tile, by a warp. Sums and counters begin at zero here.
+template <class T, int kD>
+__device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int64_t strip) {
+  constexpr int kRows = DqPiece<kD>::kRows, kStrips = kRows / 16;
   const Batch& p = args.params;
-  const int thread = static_cast<int>(threadIdx.x);
-  if (blockIdx.x == 0 && thread == 0) *args.ticket = 0;
-  // There is a block for each of them.
-  if (blockIdx.x < static_cast<unsigned>(p.batch * p.heads_kv) && thread == 0) args.keys_done[blockIdx.x] = 0;
-  const RowTile place(args, blockIdx.x);
+  const int lane = lane_index();
+  if (lane == 0) {
+    if (strip == 0) *args.ticket = 0;
+    if (strip < std::int64_t{p.batch} * p.heads_kv) args.keys_done[strip] = 0;  // there is a strip for each of them
+  }
+  const RowTile place(args, static_cast<unsigned>(strip / kStrips));
+  const int of_tile = static_cast<int>(strip % kStrips), first = of_tile * 16;
   const Sequence sequence(p, place.b);
   if (place.tile * kRows >= sequence.q_length) return;
   const std::int64_t index = row_tile_index(args, sequence, place.b, place.head, place.tile, kRows);
-  if (args.turns && thread == 0) args.turns[index] = 0;
-  auto* const sum = reinterpret_cast<float4*>(args.dq_sum + index * (kRows * kD));
+  if (args.turns && lane == 0 && of_tile == 0) args.turns[index] = 0;
+  float lse[2];  // of rows lane / 4 and 8 below, as delta; on its way while that is computed
 #pragma unroll
-  for (int i = 0; i < kD / 8; ++i) sum[i * 2 * kRows + thread] = make_float4(0, 0, 0, 0);
-  const int first = warp_index() * 16;
+  for (int h = 0; h < 2; ++h) {
+    const int i = place.tile * kRows + first + lane / 4 + 8 * h;
+    lse[h] = i < sequence.q_length ? args.rows.lse[lse_index(p, sequence, place.b, place.head, i)] : kMinusInfinity;
+  }
+  auto* const sum = reinterpret_cast<float4*>(args.dq_sum + index * (kRows * kD) + first * kD);
+#pragma unroll
+  for (int i = 0; i < kD / 8; ++i) sum[i * 32 + lane] = make_float4(0, 0, 0, 0);
   float delta[2];
-  const int row =
-      delta_of_16<T>({args.o, args.d_o, p.dv_dim}, sequence, place.b, place.head, place.tile * kRows + first, delta);
+  constexpr int kAtOnce = kD < 128 ? kD / 32 : 4;
+  const int row = delta_of_16<T, kAtOnce>({args.rows.o, args.rows.d_o, p.dv_dim}, sequence, place.b, place.head,
+                                          place.tile * kRows + first, delta);
   if (row < 0) return;
   float* facts = args.row_facts + index * (2 * kRows) + first;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    const int i = place.tile * kRows + first + row + 8 * h;
-    const float lse = i < sequence.q_length ? args.lse[lse_index(p, sequence, place.b, place.head, i)] : kMinusInfinity;
-    facts[row + 8 * h] = lse == kMinusInfinity ? -kMinusInfinity : lse * kLog2E;  // weights become 0
+    facts[row + 8 * h] = lse[h] == kMinusInfinity ? -kMinusInfinity : lse[h] * kLog2E;  // weights become 0
     facts[kRows + row + 8 * h] = delta[h];
   }
+}
+
+// All rows, by all warps of all blocks; no block goes on before all is done. Where the blocks are on the GPU together,
+// warps share the pieces evenly. Else tickets do, and the pieces are counted: whoever has one works on it and waits for
+// nobody, so that this ends however few of the blocks there is room for at a time.
+template <class T, int kD>
+__device__ __forceinline__ void prepare_rows(const BackwardArgs& args) {
+  const RowFactsArgs& rows = args.rows;
+  const bool together = !rows.ticket;
+  // Tells the first lane. A warp asks once after the last piece.
+  const auto ask = [&] { return lane_index() == 0 ? ask_for_ticket(rows.ticket, rows.pieces | 1u << 31) : 0u; };
+  const unsigned warps = gridDim.x * (kBackwardThreads / 32);
+  unsigned done = 0;
+  for (unsigned piece = together ? blockIdx.x * (kBackwardThreads / 32) + warp_index() : same_for_warp(ask());
+       piece < rows.pieces;) {
+    const unsigned next = together ? piece + warps : ask();  // on its way while this one is worked on
+    const std::int64_t first = std::int64_t{piece} * rows.strips_of_piece;
+    const std::int64_t end = min(first + rows.strips_of_piece, rows.strips);
+    for (std::int64_t strip = first; strip < end; ++strip) prepare_strip<T, kD>(args, strip);
+    ++done;
+    piece = same_for_warp(next);
+  }
+  if (together) return cooperative_groups::this_grid().sync();
+  warp_sync();
+  if (lane_index() == 0) count_up(rows.ticket + 1, done);
+  block_sync();  // a thread that asks without pause beside others that count hung calls before
+  if (threadIdx.x == 0) await_count(rows.ticket + 1, rows.pieces);
+  block_sync();
 }
 
 // A tile's sum on its way to the L2 cache, a line a thread at a time; more may be added to it meanwhile.

@@ -60,14 +60,22 @@ __device__ __forceinline__ void barrier_arrive(int number, int threads) {
 
 // A counter of other blocks' work: whoever sees it counted up sees what was written, and added, before it by the thread
 // that counts and by those that it met before.
-__device__ __forceinline__ void count_up(std::uint32_t* counter) {
-  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+__device__ __forceinline__ void count_up(std::uint32_t* counter, std::uint32_t by = 1) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(by) : "memory");
 }
 __device__ __forceinline__ void await_count(const std::uint32_t* counter, std::uint32_t count) {
   std::uint32_t seen;
   do {
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
   } while (seen < count);
+}
+
+// A ticket that may be on its way while the thread does other things; `never` is one that is not reached. Not by an
+// addition: of that ptxas makes one for the warp, and has the lanes exchange, hence wait for, what they get.
+__device__ __forceinline__ std::uint32_t ask_for_ticket(std::uint32_t* counter, std::uint32_t never) {
+  std::uint32_t ticket;
+  asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(ticket) : "l"(counter), "r"(never) : "memory");
+  return ticket;
 }
 
 // What ordinary stores wrote to shared memory is there for products and the copy engine after this and a barrier.
