@@ -39,48 +39,64 @@ STROBE_INLINE F32 ordered_power(F32 shifted) {
   return shifted;
 }
 
-// The steps of exp2 in simd.h, on four vectors at a time.
+// The steps of exp2 in simd.h, on four vectors at a time: 2^x is y times the power in `shifted`.
 template <int Degree>
 struct Exp2Group {
-  F32 fraction[4], shifted[4];
+  F32 fraction[4], shifted[4], y[4];
 
   struct Constants {
     F32 magic = broadcast(0x1.8p23f + 127), lowest = broadcast(-127.0f);
     F32 first = broadcast(kExp2<Degree>[0].lanes[0]);
   };
 
-  // y = 2^x for this group; meanwhile put_previous() and `next` of the arguments that next_x(i) gives, with what is
-  // left of them without their integer parts by next_rest (see exp2_rows).
+  // y and the power of this group, while `other` ends and begins anew: what it held becomes 2^x, which put_previous()
+  // takes; then it is of the arguments that next_x(i) gives, with what is left of them without their integer parts by
+  // next_rest (see exp2_rows).
   template <class NextX, class NextRest, class PutPrevious>
-  STROBE_INLINE void finish(const Constants& c, F32 (&y)[4], Exp2Group& next, NextX next_x, NextRest next_rest,
-                            PutPrevious put_previous) {
+  STROBE_INLINE void evaluate(const Constants& c, Exp2Group& other, NextX next_x, NextRest next_rest,
+                              PutPrevious put_previous) {
     F32 floor[4];
-    polynomial_step<1>(c, y);
+    each([&](int i) STROBE_INLINE_LAMBDA {
+      polynomial_step<1>(c, i);
+      other.fraction[i] = next_x(i);
+    });
+    each([&](int i) STROBE_INLINE_LAMBDA {
+      polynomial_step<2>(c, i);
+      other.y[i] = ordered_multiply(other.y[i], other.shifted[i]);
+    });
+    each([&](int i) STROBE_INLINE_LAMBDA {
+      if constexpr (Degree >= 5) polynomial_step<3>(c, i);
+      other.fraction[i] = ordered_max(c.lowest, other.fraction[i]);
+    });
     put_previous();
-    each([&](int i) STROBE_INLINE_LAMBDA { next.fraction[i] = next_x(i); });
-    polynomial_step<2>(c, y);
-    each([&](int i) STROBE_INLINE_LAMBDA { next.fraction[i] = ordered_max(c.lowest, next.fraction[i]); });
-    if constexpr (Degree >= 5) polynomial_step<3>(c, y);
-    each([&](int i) STROBE_INLINE_LAMBDA { next.shifted[i] = ordered_add(next.fraction[i], c.magic); });
-    if constexpr (Degree >= 5) polynomial_step<4>(c, y);
-    each([&](int i) STROBE_INLINE_LAMBDA { floor[i] = ordered_subtract(next.shifted[i], c.magic); });
-    if constexpr (Degree >= 6) polynomial_step<5>(c, y);
-    each([&](int i) STROBE_INLINE_LAMBDA { next.fraction[i] = next_rest.first(i, next.fraction[i], floor[i]); });
-    polynomial_step<Degree>(c, y);
-    each([&](int i) STROBE_INLINE_LAMBDA { next.fraction[i] = next_rest.second(i, next.fraction[i]); });
-    each([&](int i) STROBE_INLINE_LAMBDA { shifted[i] = ordered_power(shifted[i]); });
-    each([&](int i) STROBE_INLINE_LAMBDA { next.fraction[i] = next_rest.third(i, next.fraction[i]); });
-    each([&](int i) STROBE_INLINE_LAMBDA { y[i] = ordered_multiply(y[i], shifted[i]); });
-    each([&](int i) STROBE_INLINE_LAMBDA { next.fraction[i] = next_rest.fourth(i, next.fraction[i]); });
+    each([&](int i) STROBE_INLINE_LAMBDA {
+      if constexpr (Degree >= 5) polynomial_step<4>(c, i);
+      other.shifted[i] = ordered_add(other.fraction[i], c.magic);
+    });
+    each([&](int i) STROBE_INLINE_LAMBDA {
+      if constexpr (Degree >= 6) polynomial_step<5>(c, i);
+      floor[i] = ordered_subtract(other.shifted[i], c.magic);
+      shifted[i] = ordered_power(shifted[i]);
+    });
+    each([&](int i) STROBE_INLINE_LAMBDA { other.fraction[i] = next_rest.first(i, other.fraction[i], floor[i]); });
+    each([&](int i) STROBE_INLINE_LAMBDA {
+      polynomial_step<Degree>(c, i);
+      other.fraction[i] = next_rest.second(i, other.fraction[i]);
+    });
+    each([&](int i) STROBE_INLINE_LAMBDA { other.fraction[i] = next_rest.third(i, other.fraction[i]); });
+    each([&](int i) STROBE_INLINE_LAMBDA { other.fraction[i] = next_rest.fourth(i, other.fraction[i]); });
   }
-  STROBE_INLINE void finish(const Constants& c, F32 (&y)[4]) {
-    polynomial_step<1>(c, y);
-    polynomial_step<2>(c, y);
-    if constexpr (Degree >= 5) polynomial_step<3>(c, y);
-    if constexpr (Degree >= 5) polynomial_step<4>(c, y);
-    if constexpr (Degree >= 6) polynomial_step<5>(c, y);
-    polynomial_step<Degree>(c, y);
-    each([&](int i) STROBE_INLINE_LAMBDA { y[i] = y[i] * ordered_power(shifted[i]); });
+  STROBE_INLINE void evaluate(const Constants& c) {
+    each([&](int i) STROBE_INLINE_LAMBDA { polynomial_step<1>(c, i); });
+    each([&](int i) STROBE_INLINE_LAMBDA { polynomial_step<2>(c, i); });
+    if constexpr (Degree >= 5) each([&](int i) STROBE_INLINE_LAMBDA { polynomial_step<3>(c, i); });
+    if constexpr (Degree >= 5) each([&](int i) STROBE_INLINE_LAMBDA { polynomial_step<4>(c, i); });
+    if constexpr (Degree >= 6) each([&](int i) STROBE_INLINE_LAMBDA { polynomial_step<5>(c, i); });
+    each([&](int i) STROBE_INLINE_LAMBDA { polynomial_step<Degree>(c, i); });
+    each([&](int i) STROBE_INLINE_LAMBDA { shifted[i] = ordered_power(shifted[i]); });
+  }
+  STROBE_INLINE void finish() {
+    each([&](int i) STROBE_INLINE_LAMBDA { y[i] = y[i] * shifted[i]; });
   }
   template <class X, class Rest>
   STROBE_INLINE void begin(const Constants& c, X x, Rest rest) {
@@ -98,9 +114,8 @@ struct Exp2Group {
     for (int i = 0; i < 4; ++i) body(i);
   }
   template <int Step>
-  STROBE_INLINE void polynomial_step(const Constants& c, F32 (&y)[4]) {
-    constexpr const Coefficient* table = kExp2<Degree>;
-    each([&](int i) STROBE_INLINE_LAMBDA { y[i] = horner(Step == 1 ? c.first : y[i], fraction[i], table[Step]); });
+  STROBE_INLINE void polynomial_step(const Constants& c, int i) {
+    y[i] = horner(Step == 1 ? c.first : y[i], fraction[i], kExp2<Degree>[Step]);
   }
 };
 #else
@@ -138,32 +153,32 @@ STROBE_INLINE void exp2_rows(std::ptrdiff_t first, std::ptrdiff_t last, X x, Put
   static_assert(Rows == 4);
   if (first >= last) return;
   const typename Exp2Group<Degree>::Constants constants;
-  Exp2Group<Degree> even, odd;
-  F32 y_even[4], y_odd[4];
+  Exp2Group<Degree> even, odd{};
   const auto x_from = [&](std::ptrdiff_t r)
                           STROBE_INLINE_LAMBDA { return [&x, r](int i) STROBE_INLINE_LAMBDA { return x(r + i); }; };
-  even.begin(constants, x_from(first), RestFrom<Rest>{rest, first});
-  if (first + 4 >= last) {
-    even.finish(constants, y_even);
-    return put(first, y_even);
-  }
-  even.finish(constants, y_even, odd, x_from(first + 4), RestFrom<Rest>{rest, first + 4}, []() STROBE_INLINE_LAMBDA {});
-  for (std::ptrdiff_t r = first + 4;; r += 8) {
-    if (r + 4 >= last) {
-      put(r - 4, y_even);
-      odd.finish(constants, y_odd);
-      return put(r, y_odd);
+  std::ptrdiff_t r = first;
+  even.begin(constants, x_from(r), RestFrom<Rest>{rest, r});
+  // One loop without exits: with some in its middle GCC stores all of a group each time.
+  if (r + 8 <= last) {
+    even.evaluate(constants, odd, x_from(r + 4), RestFrom<Rest>{rest, r + 4}, []() STROBE_INLINE_LAMBDA {});
+    for (; r + 16 <= last; r += 8) {
+      odd.evaluate(constants, even, x_from(r + 8), RestFrom<Rest>{rest, r + 8},
+                   [&]() STROBE_INLINE_LAMBDA { put(r, even.y); });
+      even.evaluate(constants, odd, x_from(r + 12), RestFrom<Rest>{rest, r + 12},
+                    [&]() STROBE_INLINE_LAMBDA { put(r + 4, odd.y); });
     }
-    odd.finish(constants, y_odd, even, x_from(r + 4), RestFrom<Rest>{rest, r + 4},
-               [&]() STROBE_INLINE_LAMBDA { put(r - 4, y_even); });
-    if (r + 8 >= last) {
-      put(r, y_odd);
-      even.finish(constants, y_even);
-      return put(r + 4, y_even);
-    }
-    even.finish(constants, y_even, odd, x_from(r + 8), RestFrom<Rest>{rest, r + 8},
-                [&]() STROBE_INLINE_LAMBDA { put(r, y_odd); });
+    even.finish();
+    put(r, even.y);
+    odd.evaluate(constants);
+    odd.finish();
+    put(r + 4, odd.y);
+    r += 8;
+    if (r == last) return;
+    even.begin(constants, x_from(r), RestFrom<Rest>{rest, r});
   }
+  even.evaluate(constants);
+  even.finish();
+  put(r, even.y);
 #else
   for (std::ptrdiff_t r = first; r < last; r += Rows) {
     F32 y[Rows];
