@@ -15,26 +15,14 @@
       "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29",   \
       "v30", "v31"
 
-// Store 8 accumulators, or add C to them, 128 bytes from `at`. C is added at the end: begun with it, every step of a
-// long sum would be rounded to the size of the whole.
-#define STROBE_NEON_STORE8(a, b, c, d, e, f, g, h, at)                                         \
-  "stp q" #a ", q" #b ", [%[c], #" #at "]\n stp q" #c ", q" #d ", [%[c], #" #at "+32]\n"       \
-  "stp q" #e ", q" #f ", [%[c], #" #at "+64]\n stp q" #g ", q" #h ", [%[c], #" #at "+96]\n"
-#define STROBE_NEON_ADD8(a, b, c, d, e, f, g, h, at)                                           \
-  "ldp q0, q1, [%[c], #" #at "]\n ldp q2, q3, [%[c], #" #at "+32]\n"                           \
-  "ldp q4, q5, [%[c], #" #at "+64]\n ldp q6, q7, [%[c], #" #at "+96]\n"                        \
-  "fadd v" #a ".4s, v" #a ".4s, v0.4s\n fadd v" #b ".4s, v" #b ".4s, v1.4s\n"                  \
-  "fadd v" #c ".4s, v" #c ".4s, v2.4s\n fadd v" #d ".4s, v" #d ".4s, v3.4s\n"                  \
-  "fadd v" #e ".4s, v" #e ".4s, v4.4s\n fadd v" #f ".4s, v" #f ".4s, v5.4s\n"                  \
-  "fadd v" #g ".4s, v" #g ".4s, v6.4s\n fadd v" #h ".4s, v" #h ".4s, v7.4s\n"
-#define STROBE_NEON_C16(op) op(8, 9, 10, 11, 12, 13, 14, 15, 0) op(16, 17, 18, 19, 20, 21, 22, 23, 128)
-#define STROBE_NEON_C24(op) STROBE_NEON_C16(op) op(24, 25, 26, 27, 28, 29, 30, 31, 256)
-#define STROBE_NEON_ZERO8(a, b, c, d, e, f, g, h)                                                        \
-  "movi v" #a ".2d, #0\n movi v" #b ".2d, #0\n movi v" #c ".2d, #0\n movi v" #d ".2d, #0\n movi v" #e ".2d, #0\n" \
-  "movi v" #f ".2d, #0\n movi v" #g ".2d, #0\n movi v" #h ".2d, #0\n"
-#define STROBE_NEON_ZERO16 \
-  STROBE_NEON_ZERO8(8, 9, 10, 11, 12, 13, 14, 15) STROBE_NEON_ZERO8(16, 17, 18, 19, 20, 21, 22, 23)
-#define STROBE_NEON_ZERO24 STROBE_NEON_ZERO16 STROBE_NEON_ZERO8(24, 25, 26, 27, 28, 29, 30, 31)
+// Two neighbouring sums to C, `at` bytes from its beginning; or C added to them first. C is added at the end: begun with
+// it, every step of a long sum would be rounded to the size of the whole.
+#define STROBE_NEON_STORE2(a, b, at) "stp q" #a ", q" #b ", [%[c], #" #at "]\n"
+#define STROBE_NEON_ADD2(a, b, at)                                                                       \
+  "ldp q5, q6, [%[c], #" #at "]\n fadd v" #a ".4s, v" #a ".4s, v5.4s\n fadd v" #b ".4s, v" #b ".4s, v6.4s\n" \
+  STROBE_NEON_STORE2(a, b, at)
+// Nothing is stored: of a run's first tile.
+#define STROBE_NEON_KEEP2(a, b, at)
 
 // One row: its accumulators += the columns in v0.. times element `lane` of register m.
 #define STROBE_FMLA(a, n, m, lane) "fmla v" #a ".4s, v" #n ".4s, v" #m ".s[" #lane "]\n"
@@ -49,6 +37,25 @@
   STROBE_ROW8(8, 9, m0, 0) STROBE_ROW8(10, 11, m0, 1) STROBE_ROW8(12, 13, m0, 2) STROBE_ROW8(14, 15, m0, 3) \
   STROBE_ROW8(16, 17, m1, 0) STROBE_ROW8(18, 19, m1, 1) STROBE_ROW8(20, 21, m1, 2) STROBE_ROW8(22, 23, m1, 3)
 
+// The first step of a tile, rows 0..3 in v3 and 4..7 in v4: each pair of sums of the tile before is put where it belongs
+// as it is begun anew.
+#define STROBE_FMUL(a, n, m, lane) "fmul v" #a ".4s, v" #n ".4s, v" #m ".s[" #lane "]\n"
+#define STROBE_BEGIN_ROWS12(put, a, b, c, d, e, f, m, lane, next, at)                                    \
+  put(a, b, at) STROBE_FMUL(a, 0, m, lane) STROBE_FMUL(b, 1, m, lane)                                    \
+  put(c, d, at + 32) STROBE_FMUL(c, 2, m, lane) STROBE_FMUL(d, 0, m, next)                               \
+  put(e, f, at + 64) STROBE_FMUL(e, 1, m, next) STROBE_FMUL(f, 2, m, next)
+#define STROBE_BEGIN12(put)                                                                              \
+  STROBE_BEGIN_ROWS12(put, 8, 9, 10, 11, 12, 13, 3, 0, 1, 0)                                             \
+  STROBE_BEGIN_ROWS12(put, 14, 15, 16, 17, 18, 19, 3, 2, 3, 96)                                          \
+  STROBE_BEGIN_ROWS12(put, 20, 21, 22, 23, 24, 25, 4, 0, 1, 192)                                         \
+  STROBE_BEGIN_ROWS12(put, 26, 27, 28, 29, 30, 31, 4, 2, 3, 288)
+#define STROBE_BEGIN_ROW8(put, a, b, m, lane, at) put(a, b, at) STROBE_FMUL(a, 0, m, lane) STROBE_FMUL(b, 1, m, lane)
+#define STROBE_BEGIN8(put)                                                                               \
+  STROBE_BEGIN_ROW8(put, 8, 9, 3, 0, 0) STROBE_BEGIN_ROW8(put, 10, 11, 3, 1, 32)                         \
+  STROBE_BEGIN_ROW8(put, 12, 13, 3, 2, 64) STROBE_BEGIN_ROW8(put, 14, 15, 3, 3, 96)                      \
+  STROBE_BEGIN_ROW8(put, 16, 17, 4, 0, 128) STROBE_BEGIN_ROW8(put, 18, 19, 4, 1, 160)                    \
+  STROBE_BEGIN_ROW8(put, 20, 21, 4, 2, 192) STROBE_BEGIN_ROW8(put, 22, 23, 4, 3, 224)
+
 // clang-format on
 
 namespace strobe::cpu {
@@ -59,15 +66,26 @@ struct NeonEngine : NeonPack {
   static constexpr DType kCompute = DType::fp32;
   static constexpr int kM = 8, kN = 12, kCols = 8, kK = 1, kP = 1;
 
-  // Four steps at a time, then one by one. 93 % of the FMLA rate at 64 steps, 95 % at 256.
+  // C_i (+)= M_i N for a run of M panels. Of the steps the first begins the sums; then come four at a time, then single
+  // ones. A tile's sums are stored while the next tile begins. Stores take slots of the pipes that multiply, and a
+  // store that waits for its sum holds up all that comes after. At 64 steps 98 % of Neoverse-N1's FMLA rate.
   template <int Width>
-  static void product(const float* m, const float* n, int steps, float* c, bool accumulate) {
-    std::int64_t i = 0;
-    const std::int64_t count = steps, add_c = accumulate;
+  static void products(const float* m, std::ptrdiff_t m_stride, const float* n, int steps, int panels, float* c,
+                       bool accumulate) {
+    if (panels <= 0) return;
+    if (steps == 0) {
+      for (int at = 0; !accumulate && at < panels * kM * Width; at += kLanes) store(c + at, F32{});
+      return;
+    }
+    std::int64_t i, left = panels;
+    const std::int64_t rest = steps - 1, add_c = accumulate;
+    const float* next_m = m;
     if constexpr (Width == 12) {
       asm volatile(
-          STROBE_NEON_ZERO24
-          "lsr %[i], %[count], #2\n"
+          "ldp q3, q4, [%[m]], #32\n ldp q0, q1, [%[n]]\n ldr q2, [%[n], #32]\n add %[n], %[n], #48\n"
+          STROBE_BEGIN12(STROBE_NEON_KEEP2)
+          "2: lsr %[i], %[rest], #2\n"
+          "add %[next_m], %[next_m], %[stride]\n"
           "cbz %[i], 4f\n"
           "3: ldp q0, q1, [%[n]]\n ldp q3, q4, [%[m]]\n ldr q2, [%[n], #32]\n ldp q5, q6, [%[m], #32]\n"
           "subs %[i], %[i], #1\n" STROBE_STEP12(3, 4)
@@ -76,21 +94,29 @@ struct NeonEngine : NeonPack {
           "ldp q0, q1, [%[n], #144]\n ldr q2, [%[n], #176]\n"
           "add %[m], %[m], #128\n add %[n], %[n], #192\n" STROBE_STEP12(5, 6)
           "b.ne 3b\n"
-          "4: ands %[i], %[count], #3\n"
+          "4: ands %[i], %[rest], #3\n"
           "b.eq 6f\n"
           "5: ldp q3, q4, [%[m]], #32\n ldp q0, q1, [%[n]]\n ldr q2, [%[n], #32]\n"
           "add %[n], %[n], #48\n subs %[i], %[i], #1\n" STROBE_STEP12(3, 4)
           "b.ne 5b\n"
-          "6: cbz %[add], 7f\n" STROBE_NEON_C24(STROBE_NEON_ADD8)
-          "7:\n" STROBE_NEON_C24(STROBE_NEON_STORE8)
-          : [m] "+r"(m), [n] "+r"(n), [i] "+r"(i)
-          : [c] "r"(c), [count] "r"(count), [add] "r"(add_c)
+          // The first step of the next tile; after the last one, of the first tile again, for nothing.
+          "6: subs %[left], %[left], #1\n"
+          "csel %[m], %[next_m], %[first_m], ne\n"
+          "ldp q3, q4, [%[m]], #32\n ldp q0, q1, [%[first_n]]\n ldr q2, [%[first_n], #32]\n add %[n], %[first_n], #48\n"
+          "cbnz %[add], 7f\n" STROBE_BEGIN12(STROBE_NEON_STORE2)
+          "b 8f\n"
+          "7:\n" STROBE_BEGIN12(STROBE_NEON_ADD2)
+          "8: add %[c], %[c], #384\n"
+          "cbnz %[left], 2b\n"
+          : [m] "+&r"(m), [n] "+&r"(n), [i] "=&r"(i), [left] "+&r"(left), [next_m] "+&r"(next_m), [c] "+&r"(c)
+          : [rest] "r"(rest), [add] "r"(add_c), [first_n] "r"(n), [stride] "r"(m_stride * 4), [first_m] "r"(m)
           : STROBE_NEON_CLOBBERS);
     } else {
       static_assert(Width == 8);
       asm volatile(
-          STROBE_NEON_ZERO16
-          "lsr %[i], %[count], #2\n"
+          "ldp q3, q4, [%[m]], #32\n ldp q0, q1, [%[n]], #32\n" STROBE_BEGIN8(STROBE_NEON_KEEP2)
+          "2: lsr %[i], %[rest], #2\n"
+          "add %[next_m], %[next_m], %[stride]\n"
           "cbz %[i], 4f\n"
           "3: ldp q0, q1, [%[n]]\n ldp q3, q4, [%[m]]\n ldp q5, q6, [%[m], #32]\n"
           "subs %[i], %[i], #1\n" STROBE_STEP8(3, 4)
@@ -98,14 +124,20 @@ struct NeonEngine : NeonPack {
           "ldp q0, q1, [%[n], #64]\n ldp q5, q6, [%[m], #96]\n" STROBE_STEP8(3, 4)
           "ldp q0, q1, [%[n], #96]\n add %[m], %[m], #128\n add %[n], %[n], #128\n" STROBE_STEP8(5, 6)
           "b.ne 3b\n"
-          "4: ands %[i], %[count], #3\n"
+          "4: ands %[i], %[rest], #3\n"
           "b.eq 6f\n"
           "5: ldp q3, q4, [%[m]], #32\n ldp q0, q1, [%[n]], #32\n subs %[i], %[i], #1\n" STROBE_STEP8(3, 4)
           "b.ne 5b\n"
-          "6: cbz %[add], 7f\n" STROBE_NEON_C16(STROBE_NEON_ADD8)
-          "7:\n" STROBE_NEON_C16(STROBE_NEON_STORE8)
-          : [m] "+r"(m), [n] "+r"(n), [i] "+r"(i)
-          : [c] "r"(c), [count] "r"(count), [add] "r"(add_c)
+          "6: subs %[left], %[left], #1\n"
+          "csel %[m], %[next_m], %[first_m], ne\n"
+          "ldp q3, q4, [%[m]], #32\n ldp q0, q1, [%[first_n]]\n add %[n], %[first_n], #32\n"
+          "cbnz %[add], 7f\n" STROBE_BEGIN8(STROBE_NEON_STORE2)
+          "b 8f\n"
+          "7:\n" STROBE_BEGIN8(STROBE_NEON_ADD2)
+          "8: add %[c], %[c], #256\n"
+          "cbnz %[left], 2b\n"
+          : [m] "+&r"(m), [n] "+&r"(n), [i] "=&r"(i), [left] "+&r"(left), [next_m] "+&r"(next_m), [c] "+&r"(c)
+          : [rest] "r"(rest), [add] "r"(add_c), [first_n] "r"(n), [stride] "r"(m_stride * 4), [first_m] "r"(m)
           : STROBE_NEON_CLOBBERS);
     }
   }
