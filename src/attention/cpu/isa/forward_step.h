@@ -37,8 +37,10 @@ bool update_max(const ForwardStep& a, const TileRange& range, float unit, float*
   constexpr int kChains = kStep<Engine> % 4 == 0 ? 4 : 2;
   static_assert(kStep<Engine> % kChains == 0);  // as are the ends of the range
   F32 largest[kV], chain[kChains][kV];
-  for (int v = 0; v < kV; ++v) {
-    for (int i = 0; i < kChains; ++i) chain[i][v] = load(a.max + v * kLanes);
+#pragma GCC unroll 4
+  for (int i = 0; i < kChains; ++i) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kV; ++v) chain[i][v] = load(a.max + v * kLanes);
   }
   for (int r = range.first; r < range.last; r += kChains) {
 #pragma GCC unroll 4
@@ -47,8 +49,10 @@ bool update_max(const ForwardStep& a, const TileRange& range, float unit, float*
       for (int v = 0; v < kV; ++v) chain[i][v] = max(chain[i][v], load(a.scores + (r + i) * kN + v * kLanes));
     }
   }
+#pragma GCC unroll 4
   for (int v = 0; v < kV; ++v) {
     largest[v] = chain[0][v];
+#pragma GCC unroll 4
     for (int i = 1; i < kChains; ++i) largest[v] = max(largest[v], chain[i][v]);
   }
   I32 grew{};
