@@ -20,12 +20,14 @@ struct NeonReader {
     for (int r = first; whole && r < first + count; ++r) whole = pack.rows[r] != nullptr;
     return whole;
   }
-  // Four columns of a row that has them.
-  STROBE_INLINE F32 whole(int r, int col) {
-    const F32 x = load_as(pack.rows[r], Source, col);
-    probe[r & 1] = fma(x, F32{}, probe[r & 1]);
+  // Four columns of a row that has them. `seen` is the caller's probe, in registers, and noted at the end: what is
+  // written to a panel might lie in this struct for all that the compiler knows.
+  STROBE_INLINE static F32 whole(const void* row, int col, F32& seen) {
+    const F32 x = load_as(row, Source, col);
+    seen = fma(x, F32{}, seen);
     return x;
   }
+  STROBE_INLINE void note(F32 seen) { probe[0] += seen; }
   // Four columns of any row; zeros beyond the source.
   F32 padded(int r, int col) {
     const int count = pack.cols - col < 4 ? pack.cols - col : 4;
@@ -74,14 +76,19 @@ struct NeonPack {
     const int cols = in.pack.cols;
     int c = 0;
     if (in.whole_rows(first, Rows)) {
-      for (; c + 4 <= cols; c += 4) {
-        for (int r = 0; r < Rows; r += 4) {
+      const int whole_cols = cols / 4 * 4;
+      F32 seen[4] = {};
+      for (int r = 0; r < Rows; r += 4) {
+        const void* row[4];
+        for (int i = 0; i < 4; ++i) row[i] = in.pack.rows[first + r + i];
+        for (c = 0; c < whole_cols; c += 4) {
           F32 v[4];
-          for (int i = 0; i < 4; ++i) v[i] = in.whole(first + r + i, c);
+          for (int i = 0; i < 4; ++i) v[i] = Reader::whole(row[i], c, seen[i]);
           transpose(v);
           for (int i = 0; i < 4; ++i) store(out + (c + i) * Rows + r, v[i]);
         }
       }
+      in.note(sum_all(seen));
     }
     for (; c < cols; c += 4) {
       for (int r = 0; r < Rows; r += 4) {
@@ -96,6 +103,7 @@ struct NeonPack {
   // Panels [count][8] of eight columns each. Eight rows at a time: whole cache lines are written to each panel.
   template <class Reader>
   static void copy_columns(Reader& in, const Pack& a) {
+    F32 seen[2] = {};
     for (int first = 0; first < a.count; first += 8) {
       const int rows = a.count - first < 8 ? a.count - first : 8;
       const bool whole = in.whole_rows(first, rows);
@@ -103,8 +111,9 @@ struct NeonPack {
         float* out = static_cast<float*>(a.out) + static_cast<std::ptrdiff_t>(c) * a.count + first * 8;
         if (whole && c + 8 <= a.cols) {
           for (int r = 0; r < rows; ++r) {
-            store(out + r * 8, in.whole(first + r, c));
-            store(out + r * 8 + 4, in.whole(first + r, c + 4));
+            const void* const row = a.rows[first + r];
+            store(out + r * 8, Reader::whole(row, c, seen[0]));
+            store(out + r * 8 + 4, Reader::whole(row, c + 4, seen[1]));
           }
         } else {
           for (int r = 0; r < rows; ++r) {
@@ -114,6 +123,7 @@ struct NeonPack {
         }
       }
     }
+    in.note(sum_all(seen));
   }
 };
 
