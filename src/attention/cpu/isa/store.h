@@ -14,14 +14,51 @@ STROBE_INLINE F32 corrected_quotient(F32 a, F32 b, F32 inverse) {
   return rest == rest ? fma(rest, inverse, quotient) : quotient;  // infinite a or b leave no rest
 }
 
+// fp32 of a whole vector of lanes, from `first` on, without its last columns; returns the columns stored. Two squares
+// at a time, step by step: one after the other, their chains of dependent operations would fill Neoverse's queues. None
+// where a value is not finite, since then a correction may be NaN.
+template <class Engine>
+int store_squares(const StoreLanes& a, int first) {
+  constexpr int kN = Engine::kN, kAtOnce = kLanes == 4 ? 2 * kLanes : kLanes;
+  const F32 factor = broadcast(a.factor), divisor = load(a.divisor + first), inverse = 1.0f / divisor;
+  const float* const from = a.c + first;
+  float* row[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) row[lane] = static_cast<float*>(a.rows[first + lane]);
+  const int cols = a.cols / kAtOnce * kAtOnce;
+  F32 probe[kLanes] = {};  // sums of x * 0
+  for (int c = 0; c < cols; c += kAtOnce) {
+    F32 x[kAtOnce], quotient[kAtOnce];
+    for (int i = 0; i < kAtOnce; ++i) x[i] = load(from + (c + i) * kN) * factor;
+    for (int i = 0; i < kAtOnce; ++i) quotient[i] = x[i] * inverse;
+    for (int i = 0; i < kAtOnce; ++i) x[i] = fma(-quotient[i], divisor, x[i]);
+    for (int i = 0; i < kAtOnce; ++i) quotient[i] = fma(x[i], inverse, quotient[i]);
+    for (int i = 0; i < kAtOnce; ++i) probe[i % kLanes] = fma(quotient[i], F32{}, probe[i % kLanes]);
+    for (int square = 0; square < kAtOnce; square += kLanes) {
+      F32 v[kLanes];
+      for (int i = 0; i < kLanes; ++i) v[i] = quotient[square + i];
+      transpose(v);
+      for (int lane = 0; lane < kLanes; ++lane) store(row[lane] + c + square, v[lane]);
+    }
+  }
+  const F32 all = sum_all(probe);
+  return any(all != all) ? 0 : cols;
+}
+
 template <class Engine>
 void store_lanes(const StoreLanes& a) {
   constexpr int kN = Engine::kN;
+  // Rows are written a vector at a time: their lines come meanwhile.
+  const int bytes = a.cols * (a.dtype == DType::fp32 ? 4 : 2);
+  for (int lane = 0; lane < a.lanes; ++lane) {
+    for (int at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<char*>(a.rows[lane]) + at, 1);
+  }
   for (int first = 0; first < a.lanes; first += kLanes) {
     const F32 divisor = load(a.divisor + first), inverse = 1.0f / divisor;
     const bool corrects = kFused && a.dtype != DType::fp32;
     const int lanes = a.lanes - first < kLanes ? a.lanes - first : kLanes;
-    for (int c = 0; c < a.cols; c += kLanes) {
+    int c = 0;
+    if (kFused && a.dtype == DType::fp32 && lanes == kLanes) c = store_squares<Engine>(a, first);
+    for (; c < a.cols; c += kLanes) {
       const int cols = a.cols - c < kLanes ? a.cols - c : kLanes;
       F32 v[kLanes];
       for (int i = 0; i < kLanes; ++i) {
