@@ -206,13 +206,17 @@ void forward_step(const ForwardStep& a) {
   const bool begun = any_weight<Engine>(a);
   float shrink[kMaxLanes];
   if (update_max<Engine>(a, range, unit, shrink) && begun) {
+    F32 factor[kV];
+#pragma GCC unroll 4
     for (int v = 0; v < kV; ++v) {
-      const F32 factor = load(shrink + v * kLanes);
-      store(a.sum + v * kLanes, load(a.sum + v * kLanes) * factor);
-      for (int c = 0; c < a.dv_rows; ++c) {
-        float* at = a.o + c * kN + v * kLanes;
-        store(at, load(at) * factor);
-      }
+      factor[v] = load(shrink + v * kLanes);
+      store(a.sum + v * kLanes, load(a.sum + v * kLanes) * factor[v]);
+    }
+    float* const o = a.o;  // of its own: the compiler must assume that the stores change what `a` points to
+    const int end = a.dv_rows * kN;
+    for (int at = 0; at < end; at += kN) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kV; ++v) store(o + at + v * kLanes, load(o + at + v * kLanes) * factor[v]);
     }
   }
   const bool isolate = a.v_rows && (range.free_first > first || range.free_last < last);
