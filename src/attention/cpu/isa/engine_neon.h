@@ -16,13 +16,17 @@
       "v30", "v31"
 
 // Two neighbouring sums to C, `at` bytes from its beginning; or C added to them first. C is added at the end: begun with
-// it, every step of a long sum would be rounded to the size of the whole.
-#define STROBE_NEON_STORE2(a, b, at) "stp q" #a ", q" #b ", [%[c], #" #at "]\n"
-#define STROBE_NEON_ADD2(a, b, at)                                                                       \
+// it, every step of a long sum would be rounded to the size of the whole. Or the larger of each and the maximum of its
+// column, in register x or y, besides.
+#define STROBE_NEON_STORE2(a, b, at, x, y) "stp q" #a ", q" #b ", [%[c], #" #at "]\n"
+#define STROBE_NEON_ADD2(a, b, at, x, y)                                                                 \
   "ldp q5, q6, [%[c], #" #at "]\n fadd v" #a ".4s, v" #a ".4s, v5.4s\n fadd v" #b ".4s, v" #b ".4s, v6.4s\n" \
-  STROBE_NEON_STORE2(a, b, at)
+  STROBE_NEON_STORE2(a, b, at, x, y)
+#define STROBE_NEON_MAX2(a, b, at, x, y)                                                                 \
+  "fmaxnm v" #x ".4s, v" #x ".4s, v" #a ".4s\n fmaxnm v" #y ".4s, v" #y ".4s, v" #b ".4s\n"              \
+  STROBE_NEON_STORE2(a, b, at, x, y)
 // Nothing is stored: of a run's first tile.
-#define STROBE_NEON_KEEP2(a, b, at)
+#define STROBE_NEON_KEEP2(a, b, at, x, y)
 
 // One row: its accumulators += the columns in v0.. times element `lane` of register m.
 #define STROBE_FMLA(a, n, m, lane) "fmla v" #a ".4s, v" #n ".4s, v" #m ".s[" #lane "]\n"
@@ -41,15 +45,15 @@
 // as it is begun anew.
 #define STROBE_FMUL(a, n, m, lane) "fmul v" #a ".4s, v" #n ".4s, v" #m ".s[" #lane "]\n"
 #define STROBE_BEGIN_ROWS12(put, a, b, c, d, e, f, m, lane, next, at)                                    \
-  put(a, b, at) STROBE_FMUL(a, 0, m, lane) STROBE_FMUL(b, 1, m, lane)                                    \
-  put(c, d, at + 32) STROBE_FMUL(c, 2, m, lane) STROBE_FMUL(d, 0, m, next)                               \
-  put(e, f, at + 64) STROBE_FMUL(e, 1, m, next) STROBE_FMUL(f, 2, m, next)
+  put(a, b, at, 5, 6) STROBE_FMUL(a, 0, m, lane) STROBE_FMUL(b, 1, m, lane)                              \
+  put(c, d, at + 32, 7, 5) STROBE_FMUL(c, 2, m, lane) STROBE_FMUL(d, 0, m, next)                         \
+  put(e, f, at + 64, 6, 7) STROBE_FMUL(e, 1, m, next) STROBE_FMUL(f, 2, m, next)
 #define STROBE_BEGIN12(put)                                                                              \
   STROBE_BEGIN_ROWS12(put, 8, 9, 10, 11, 12, 13, 3, 0, 1, 0)                                             \
   STROBE_BEGIN_ROWS12(put, 14, 15, 16, 17, 18, 19, 3, 2, 3, 96)                                          \
   STROBE_BEGIN_ROWS12(put, 20, 21, 22, 23, 24, 25, 4, 0, 1, 192)                                         \
   STROBE_BEGIN_ROWS12(put, 26, 27, 28, 29, 30, 31, 4, 2, 3, 288)
-#define STROBE_BEGIN_ROW8(put, a, b, m, lane, at) put(a, b, at) STROBE_FMUL(a, 0, m, lane) STROBE_FMUL(b, 1, m, lane)
+#define STROBE_BEGIN_ROW8(put, a, b, m, lane, at) put(a, b, at, 5, 6) STROBE_FMUL(a, 0, m, lane) STROBE_FMUL(b, 1, m, lane)
 #define STROBE_BEGIN8(put)                                                                               \
   STROBE_BEGIN_ROW8(put, 8, 9, 3, 0, 0) STROBE_BEGIN_ROW8(put, 10, 11, 3, 1, 32)                         \
   STROBE_BEGIN_ROW8(put, 12, 13, 3, 2, 64) STROBE_BEGIN_ROW8(put, 14, 15, 3, 3, 96)                      \
@@ -71,7 +75,7 @@ struct NeonEngine : NeonPack {
   // store that waits for its sum holds up all that comes after. At 64 steps 98 % of Neoverse-N1's FMLA rate.
   template <int Width>
   static void products(const float* m, std::ptrdiff_t m_stride, const float* n, int steps, int panels, float* c,
-                       bool accumulate) {
+                       bool accumulate, float* largest = nullptr) {
     if (panels <= 0) return;
     if (steps == 0) {
       for (int at = 0; !accumulate && at < panels * kM * Width; at += kLanes) store(c + at, F32{});
@@ -103,13 +107,17 @@ struct NeonEngine : NeonPack {
           "6: subs %[left], %[left], #1\n"
           "csel %[m], %[next_m], %[first_m], ne\n"
           "ldp q3, q4, [%[m]], #32\n ldp q0, q1, [%[first_n]]\n ldr q2, [%[first_n], #32]\n add %[n], %[first_n], #48\n"
+          "cbnz %[largest], 9f\n"
           "cbnz %[add], 7f\n" STROBE_BEGIN12(STROBE_NEON_STORE2)
           "b 8f\n"
           "7:\n" STROBE_BEGIN12(STROBE_NEON_ADD2)
+          "b 8f\n"
+          "9: ldp q5, q6, [%[largest]]\n ldr q7, [%[largest], #32]\n" STROBE_BEGIN12(STROBE_NEON_MAX2)
+          "stp q5, q6, [%[largest]]\n str q7, [%[largest], #32]\n"
           "8: add %[c], %[c], #384\n"
           "cbnz %[left], 2b\n"
           : [m] "+&r"(m), [n] "+&r"(n), [i] "=&r"(i), [left] "+&r"(left), [next_m] "+&r"(next_m), [c] "+&r"(c)
-          : [rest] "r"(rest), [add] "r"(add_c), [first_n] "r"(n), [stride] "r"(m_stride * 4), [first_m] "r"(m)
+          : [rest] "r"(rest), [add] "r"(add_c), [first_n] "r"(n), [stride] "r"(m_stride * 4), [first_m] "r"(m), [largest] "r"(largest)
           : STROBE_NEON_CLOBBERS);
     } else {
       static_assert(Width == 8);

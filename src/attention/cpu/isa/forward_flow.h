@@ -138,7 +138,9 @@ void flow_once(const ForwardStep* before, const ForwardStep* step, const Forward
   if (!options.plain) {
     apply_options<Engine>(options, *a.lanes, a.key_begin, a.key_count, range, a.scores, nullptr);
   }
-  update_max<Engine>(a, range, unit, a.shrink);
+  float largest[kMaxLanes];
+  find_max<Engine>(a, range, largest);
+  update_max<Engine>(a, largest, unit, a.shrink);
   for (int v = 0; v < Engine::kN; v += kLanes) store(a.sum + v, load(a.sum + v) * load(a.shrink + v));
 
   const int chunks =

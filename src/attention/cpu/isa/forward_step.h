@@ -21,10 +21,9 @@ STROBE_INLINE F32 rounding_of_exponent(const ScoreOptions& options, F32 m, float
   return near_lanes(options, exponent) ? -fma(m, broadcast(factor), -exponent) : F32{};
 }
 
-// Masked scores become -inf, then `max` becomes the largest score so far. Returns whether some lane's grew; the
-// factor by which older sums shrink goes to `shrink`.
+// The largest score of each lane and what `max` holds. Masked scores become -inf first.
 template <class Engine>
-bool update_max(const ForwardStep& a, const TileRange& range, float unit, float* shrink) {
+void find_max(const ForwardStep& a, const TileRange& range, float* found) {
   constexpr int kN = Engine::kN, kV = kN / kLanes;
   const F32 nothing = broadcast(-__builtin_inff());
   for_each_masked_row<Engine>(range, [&](int r) {
@@ -36,7 +35,7 @@ bool update_max(const ForwardStep& a, const TileRange& range, float unit, float*
   // Several chains a vector, to hide the latency of max.
   constexpr int kChains = kStep<Engine> % 4 == 0 ? 4 : 2;
   static_assert(kStep<Engine> % kChains == 0);  // as are the ends of the range
-  F32 largest[kV], chain[kChains][kV];
+  F32 chain[kChains][kV];
 #pragma GCC unroll 4
   for (int i = 0; i < kChains; ++i) {
 #pragma GCC unroll 4
@@ -51,18 +50,26 @@ bool update_max(const ForwardStep& a, const TileRange& range, float unit, float*
   }
 #pragma GCC unroll 4
   for (int v = 0; v < kV; ++v) {
-    largest[v] = chain[0][v];
+    F32 largest = chain[0][v];
 #pragma GCC unroll 4
-    for (int i = 1; i < kChains; ++i) largest[v] = max(largest[v], chain[i][v]);
+    for (int i = 1; i < kChains; ++i) largest = max(largest, chain[i][v]);
+    store(found + v * kLanes, largest);
   }
+}
+
+// `max` becomes the largest score so far. Returns whether some lane's grew; the factor by which older sums shrink goes
+// to `shrink`.
+template <class Engine>
+bool update_max(const ForwardStep& a, const float* found, float unit, float* shrink) {
+  constexpr int kV = Engine::kN / kLanes;
   I32 grew{};
   for (int v = 0; v < kV; ++v) {
-    const F32 before = load(a.max + v * kLanes), after = finite_max(largest[v]);
-    grew |= largest[v] > before;
+    const F32 before = load(a.max + v * kLanes), largest = load(found + v * kLanes), after = finite_max(largest);
+    grew |= largest > before;
     const F32 rounding =
         rounding_of_exponent(*a.options, finite_max(before), unit) - rounding_of_exponent(*a.options, after, unit);
     store(shrink + v * kLanes, exp2<5>((before - after) * unit + rounding));
-    store(a.max + v * kLanes, largest[v]);
+    store(a.max + v * kLanes, largest);
   }
   return any(grew);
 }
@@ -185,6 +192,12 @@ KeyRange key_range(const ForwardStep& a) {
   return {first, first < seen ? round_up(seen, kStep<Engine>) : first};
 }
 
+// Whether an engine's products tell the largest value of each column.
+template <class Engine>
+inline constexpr bool kFindsMax = requires(float* c) {
+  Engine::template products<Engine::kN>(c, 0, c, 0, 0, c, false, c);
+};
+
 template <class Engine>
 void forward_step(const ForwardStep& a) {
   using Element = typename Engine::Element;
@@ -195,17 +208,30 @@ void forward_step(const ForwardStep& a) {
   const ScoreOptions& options = *a.options;
   const ProductScope<Engine> scope;
 
-  products<Engine, kN>(static_cast<const Element*>(a.k) + static_cast<std::ptrdiff_t>(first) * a.d_steps,
-                       static_cast<std::ptrdiff_t>(kM) * a.d_steps, static_cast<const Element*>(a.q), a.d_steps,
-                       (last - first) / kM, a.scores + first * kN, false, a.piece);
-  if (!options.plain) {
-    apply_options<Engine>(options, *a.lanes, a.key_begin, a.key_count, range, a.scores, nullptr);
+  float largest[kMaxLanes];
+  bool found = false;
+  const auto* const k = static_cast<const Element*>(a.k) + static_cast<std::ptrdiff_t>(first) * a.d_steps;
+  if constexpr (kFindsMax<Engine>) {
+    found = options.plain && range.free_first == first && range.free_last == last && a.d_steps <= a.piece;
+    if (found) {
+      for (int v = 0; v < kV; ++v) store(largest + v * kLanes, load(a.max + v * kLanes));
+      Engine::template products<kN>(k, static_cast<std::ptrdiff_t>(kM) * a.d_steps, static_cast<const Element*>(a.q),
+                                    a.d_steps, (last - first) / kM, a.scores + first * kN, false, largest);
+    }
+  }
+  if (!found) {
+    products<Engine, kN>(k, static_cast<std::ptrdiff_t>(kM) * a.d_steps, static_cast<const Element*>(a.q), a.d_steps,
+                         (last - first) / kM, a.scores + first * kN, false, a.piece);
+    if (!options.plain) {
+      apply_options<Engine>(options, *a.lanes, a.key_begin, a.key_count, range, a.scores, nullptr);
+    }
+    find_max<Engine>(a, range, largest);
   }
 
   const float unit = options.exponent_factor();
   const bool begun = any_weight<Engine>(a);
   float shrink[kMaxLanes];
-  if (update_max<Engine>(a, range, unit, shrink) && begun) {
+  if (update_max<Engine>(a, largest, unit, shrink) && begun) {
     F32 factor[kV];
 #pragma GCC unroll 4
     for (int v = 0; v < kV; ++v) {

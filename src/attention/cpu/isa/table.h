@@ -1,8 +1,10 @@
 // Turns an engine into the function table that the driver calls. An engine is a struct of static members:
 //   Element, kCompute           type of packed panels
 //   kM, kN, kCols, kK, kP       geometry, see isa.h; kN is a multiple of kLanes and of kK
-//   product<Width>(m, n, steps, c, accumulate)   C[kM][Width] (+)= M N, Width is kN or kCols; or, for a run of M
-//   panels, products<Width>(m, m_stride, n, steps, panels, c, accumulate)
+//   product<Width>(m, n, steps, c, accumulate)   C[kM][Width] (+)= M N, Width is kN or kCols; or instead
+//   products<Width>(m, m_stride, n, steps, panels, c, accumulate)   for a run of M panels. It may take
+//                               an argument more, largest [kN], for products with Width kN that do not accumulate:
+//                               what it holds, or the largest value of its column where that is more
 // fp32 engines:
 //   tile_to_m(tile, out)        fp32 tile [kM][kN] -> kN steps of an M panel (as N panel, a tile serves as it is)
 // other engines, for vector v of kP neighbouring rows of a tile:
@@ -15,9 +17,8 @@
 //   kBoost                      by what lanes_to_n and lanes_to_m multiply
 //   kLongerPieces               how many times longer than others' its pieces of a sum may be; see products in scores.h
 // Optionally: pack_m, pack_mt, pack_n and pack_nt, all four, where it packs faster than pack.h; begin(), end() around
-// every use of products;
-// kProductsOfChunk, add_products, exponentiate and boosted_to_n, where weights are made while it multiplies
-// (forward_flow.h).
+// every use of products; kProductsOfChunk, add_products, exponentiate and boosted_to_n, where weights are made while it
+// multiplies (forward_flow.h).
 #pragma once
 
 #include "attention/cpu/isa.h"
