@@ -167,7 +167,7 @@ class Forward {
         flow.drain();
         pack_block(s, unit, b, kv);
       }
-      attend_block(s, unit, options, panels, b, kv, flow);
+      attend_block(s, unit, options, panels, b, b == first, kv, flow);
     }
     flow.drain();
     for (int p = 0; p < panels; ++p) {
@@ -194,7 +194,7 @@ class Forward {
     std::fill_n(s.sum + p * n, n, 0.0f);
   }
 
-  void attend_block(Scratch& s, const Unit& unit, const ScoreOptions& options, int panels, std::int64_t b,
+  void attend_block(Scratch& s, const Unit& unit, const ScoreOptions& options, int panels, std::int64_t b, bool begins,
                     const KvBlock& kv, StepFlow& flow) const {
     const std::int64_t first = b * plan_.block_keys;
     ForwardStep step{};
@@ -210,6 +210,7 @@ class Forward {
     step.dtype = problem_.dtype;
     step.dv = static_cast<int>(problem_.dv);
     step.piece = plan_.piece;
+    step.begins = begins;
     if (*kv.v_odd) {
       key_rows(problem_, unit, problem_.v, first, step.key_count, step.key_count, s.rows);
       step.v_rows = s.rows;

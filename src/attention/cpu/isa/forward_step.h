@@ -131,14 +131,6 @@ void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
   }
 }
 
-// Whether some lane has a sum already, be it NaN; if not, O is zeros.
-template <class Engine>
-bool any_weight(const ForwardStep& a) {
-  I32 some{};
-  for (int v = 0; v < Engine::kN / kLanes; ++v) some |= load(a.sum + v * kLanes) != 0.0f;
-  return any(some);
-}
-
 // Whether some lane is not near.
 template <class Engine>
 bool any_far(const ForwardStep& a, float unit) {
@@ -229,9 +221,8 @@ void forward_step(const ForwardStep& a) {
   }
 
   const float unit = options.exponent_factor();
-  const bool begun = any_weight<Engine>(a);
   float shrink[kMaxLanes];
-  if (update_max<Engine>(a, largest, unit, shrink) && begun) {
+  if (update_max<Engine>(a, largest, unit, shrink) && !a.begins) {
     F32 factor[kV];
 #pragma GCC unroll 4
     for (int v = 0; v < kV; ++v) {
@@ -256,7 +247,7 @@ void forward_step(const ForwardStep& a) {
   }
   exponentiate<Engine, kConverts<Engine>>(a, range, unit);
   products<Engine, kN>(static_cast<const Element*>(a.v) + first * kM, static_cast<std::ptrdiff_t>(kM) * a.block_keys,
-                       weights, last - first, a.dv_rows / kM, a.o, begun, kLongPiece);
+                       weights, last - first, a.dv_rows / kM, a.o, !a.begins, kLongPiece);
 }
 
 }  // namespace
