@@ -397,6 +397,47 @@ TEST_P(CpuIsa, PartsTellOfValuesThatTheyCannotHold) {
   }
 }
 
+// Of whole numbers, so that scores are exact; found with the products where every lane sees all keys, and else after.
+TEST_P(CpuIsa, AStepFindsTheLargestScores) {
+  Random random(11);
+  const int keys = 3 * isa_->step, d = 40, steps = rounded_up(d, isa_->k), n = isa_->n;
+  Matrix q(isa_->compute, n, d), k(isa_->compute, keys, d);
+  const auto fill = [&](Matrix& matrix) {
+    for (int r = 0; r < matrix.rows; ++r) {
+      for (int c = 0; c < d; ++c) matrix.set(r, c, static_cast<float>(random.between(-3, 3)));
+    }
+  };
+  fill(q), fill(k);
+  Panels q_panel(*isa_, steps * n, n * isa_->k), k_panels(*isa_, steps * keys, isa_->m * isa_->k);
+  EXPECT_FALSE(isa_->pack_n({q.pointers.data(), n, d, isa_->compute, 1, q_panel.data()}));
+  EXPECT_FALSE(isa_->pack_m({k.pointers.data(), keys, d, isa_->compute, 1, k_panels.data()}));
+  ScoreOptions options{};
+  options.plain = true, options.scale = options.unit = 0.125f;
+  for (const int hidden : {0, 1, keys / 2}) {  // keys that the last lane does not see
+    Lanes lanes{};
+    lanes.count = n, lanes.hi_max = keys, lanes.hi_min = keys - hidden;
+    std::fill_n(lanes.hi, n, keys), lanes.hi[n - 1] = keys - hidden;
+    Guarded max(DType::fp32, n), sum(DType::fp32, n), scores(DType::fp32, keys * n);
+    Panels weights(*isa_, keys * n, n * isa_->k);
+    for (int lane = 0; lane < n; ++lane) max.set(lane, lane == 2 ? 1e6f : -kInf), sum.set(lane, 0);
+    ForwardStep step{};
+    step.k = k_panels.data(), step.block_keys = step.key_count = keys, step.d_steps = steps;
+    step.q = q_panel.data(), step.lanes = &lanes, step.options = &options, step.dtype = isa_->compute;
+    step.max = max.floats(), step.sum = sum.floats(), step.scores = scores.floats(), step.weights = weights.data();
+    isa_->forward_step(step);
+    for (int lane = 0; lane < n; ++lane) {
+      float largest = lane == 2 ? 1e6f : -kInf;
+      for (int r = 0; r < lanes.hi[lane]; ++r) {
+        float score = 0;
+        for (int c = 0; c < d; ++c) score += q.at(lane, c) * k.at(r, c);
+        largest = std::max(largest, score);
+      }
+      EXPECT_EQ(max[lane], largest) << "lane " << lane << ", " << hidden << " keys hidden";
+    }
+    EXPECT_TRUE(max.intact() && sum.intact() && scores.intact() && weights.intact());
+  }
+}
+
 TEST_P(CpuIsa, StoresLanes) {
   Random random(6);
   for (int round = 0; round < 90; ++round) {

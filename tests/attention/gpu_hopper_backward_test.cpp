@@ -134,16 +134,19 @@ TEST_F(GpuHopperBackward, RepeatsBitByBit) {
   });
 }
 
-// A card that is made up has more multiprocessors than the GPU, as has one of which others use a part. Blocks are then
-// more than can be there together, or at all at a time, and the result is the same to the bit.
+// Of cards that are made up one has more multiprocessors than the GPU, as has one of which a context has a part: blocks
+// are then more than can be there together, or at all at a time. The other has one: a block does all, in pieces of
+// which the last is short. The result is the same to the bit.
 TEST_F(GpuHopperBackward, BlocksThatFindNoRoomComeLater) {
   const std::span<const Kernel> all = kernels();
   const auto hopper = std::find_if(all.begin(), all.end(), [](const Kernel& k) { return k.name == "hopper"sv; });
   ASSERT_NE(hopper, all.end());
   GpuLane lane;
   for (const std::int64_t d : {64, 128, 256}) {
-    Case c{.seed = 43, .dtype = DType::bf16, .batch = 3, .heads_q = 120, .heads_kv = 60, .sq = 200, .sk = 170, .d = d};
-    c.dv = d;
+    Case c{.seed = 43, .dtype = DType::bf16, .heads_q = 350, .heads_kv = 175, .sq = 200, .sk = 170, .d = d, .dv = d};
+    const std::int64_t least_blocks = c.heads_q * 2;  // tiles of up to 128 rows
+    ASSERT_GT(least_blocks, current_gpu().facts.multiprocessors);
+    ASSERT_LE(2 * least_blocks, cuda::sm90::most_together(100'000));
     const Data data(c);
     GpuCase on_gpu(data, lane);
     const std::string refusal = on_gpu.refusal("hopper");

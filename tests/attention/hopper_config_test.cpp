@@ -191,6 +191,12 @@ TEST(HopperConfig, TheBackwardTakesShortTilesWhereTheyLeaveTheCardEmpty) {
   }
 }
 
+TEST(HopperConfig, TheBackwardsBlocksComeTogetherWhereTheyLeaveRoom) {
+  EXPECT_EQ(most_together(132), 99);
+  EXPECT_EQ(most_together(1), 0);
+  EXPECT_EQ(most_together(2'000'000'000), 1'500'000'000);
+}
+
 TEST(HopperConfig, TheBackwardHasATileMoreForEverySequenceOfAPackedHead) {
   Params p;
   p.batch = 3, p.heads_q = 4, p.heads_kv = 2, p.max_q = 130, p.max_k = 200, p.total_q = 130, p.total_k = 200;

@@ -190,6 +190,26 @@ TEST_P(IsolationOf, RowsMaskedByBiasUseNothing) {
   }
 }
 
+// Where the first block of keys has no weight, what it spoils stays spoilt: a weight of zero times NaN.
+TEST_P(IsolationOf, FirstKeysWithoutWeightSpoilToo) {
+  const Case c{.seed = 213,
+               .dtype = GetParam(),
+               .heads_q = 2,
+               .heads_kv = 1,
+               .sq = 20,
+               .sk = 1300,
+               .d = 8,
+               .dv = 8,
+               .bias = true,
+               .bias_shape = {false, false, true}};
+  Data data = with_bad_element(c, &Data::v, 6, kNan);
+  for_each(data.bias.view.shape, [&](auto b, auto h, auto i, auto j) {
+    if (j < 1200) data.bias.set(b, h, i, j, -kInf);
+  });
+  data.remember();
+  check(data, Kernels::isolating, 128);
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, IsolationOf, testing::ValuesIn(kDTypes),
                          [](const auto& info) { return std::string(strobe::name_of(info.param)); });
 

@@ -114,7 +114,7 @@ struct ForwardStep {
   DType dtype;
   int dv;
   int piece = kLongPiece;
-  bool begins = false;  // o and sum are zeros: output is written there, not added
+  bool begins = false;  // o and sum are zeros, so that output may be written there instead of added
 };
 
 // One panel of rows against one block of keys: P and dS from S and dP. Products with them are made by Multiply.

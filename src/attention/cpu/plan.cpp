@@ -70,8 +70,9 @@ int panels_per_block(const Problem& problem, const Isa& isa, std::int64_t units)
   const std::int64_t rows = problem.group * std::max<std::int64_t>(problem.max_q, 1);
   const std::int64_t of_unit = ceil_div(rows, isa.n), all = std::max<std::int64_t>(1, units) * of_unit;
   const std::int64_t most = std::min(wanted, of_unit);
-  // Forward shares row blocks out: at the end threads wait for the last of them.
-  const std::int64_t blocks = (problem.pass == Pass::forward ? 3 : 2) * kEnoughTasks;
+  // Forward shares row blocks out, and at the end threads wait for the last of them: smaller ones where panels are
+  // narrow (NEON's; with wider ones it was not measured).
+  const std::int64_t blocks = (problem.pass == Pass::forward && isa.n < 16 ? 3 : 2) * kEnoughTasks;
   return static_cast<int>(std::clamp<std::int64_t>(all / blocks, std::min<std::int64_t>(2, most), most));
 }
 

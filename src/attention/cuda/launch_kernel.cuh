@@ -40,12 +40,13 @@ void launch_kernel(void (*kernel)(Args), const Launch& launch, const Args& args,
   if (status != cudaSuccess) check(status, described(launch).c_str());
 }
 
-// With all blocks on the GPU at once. False, and nothing has happened: there is no room for them, though there may be
-// multiprocessors, of which others have their share.
+// With all blocks on the GPU at once. False, and nothing has happened: they are more than this context's
+// multiprocessors hold, which may be a part of the card's, or it has no such launches.
 template <class Args>
 bool launch_together(void (*kernel)(Args), const Launch& launch, const Args& args) {
+  if (launch.blocks == 0) return true;
   const cudaError_t status = start(kernel, launch, args, Waits::in_launch, true);
-  if (status == cudaErrorCooperativeLaunchTooLarge) return false;
+  if (status == cudaErrorCooperativeLaunchTooLarge || status == cudaErrorNotSupported) return false;
   if (status != cudaSuccess) check(status, described(launch).c_str());
   return true;
 }

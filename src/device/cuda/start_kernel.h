@@ -10,8 +10,8 @@ namespace strobe::cuda {
 struct Grid {
   dim3 blocks, threads;
   std::size_t shared_bytes = 0;  // dynamic; as much as the card allows
-  // All blocks are on the GPU at once, so that they may wait for each other. Where there is no room for that,
-  // start_kernel returns cudaErrorCooperativeLaunchTooLarge, and nothing has happened.
+  // All blocks are on the GPU at once, so that they may wait for each other. Where that cannot be, start_kernel returns
+  // cudaErrorCooperativeLaunchTooLarge or cudaErrorNotSupported, and nothing has happened.
   bool together = false;
 };
 

@@ -26,7 +26,7 @@
   "fmaxnm v" #x ".4s, v" #x ".4s, v" #a ".4s\n fmaxnm v" #y ".4s, v" #y ".4s, v" #b ".4s\n"              \
   STROBE_NEON_STORE2(a, b, at, x, y)
 // Nothing is stored: of a run's first tile.
-#define STROBE_NEON_KEEP2(a, b, at, x, y)
+#define STROBE_NEON_NOTHING2(a, b, at, x, y)
 
 // One row: its accumulators += the columns in v0.. times element `lane` of register m.
 #define STROBE_FMLA(a, n, m, lane) "fmla v" #a ".4s, v" #n ".4s, v" #m ".s[" #lane "]\n"
@@ -87,7 +87,7 @@ struct NeonEngine : NeonPack {
     if constexpr (Width == 12) {
       asm volatile(
           "ldp q3, q4, [%[m]], #32\n ldp q0, q1, [%[n]]\n ldr q2, [%[n], #32]\n add %[n], %[n], #48\n"
-          STROBE_BEGIN12(STROBE_NEON_KEEP2)
+          STROBE_BEGIN12(STROBE_NEON_NOTHING2)
           "2: lsr %[i], %[rest], #2\n"
           "add %[next_m], %[next_m], %[stride]\n"
           "cbz %[i], 4f\n"
@@ -122,7 +122,7 @@ struct NeonEngine : NeonPack {
     } else {
       static_assert(Width == 8);
       asm volatile(
-          "ldp q3, q4, [%[m]], #32\n ldp q0, q1, [%[n]], #32\n" STROBE_BEGIN8(STROBE_NEON_KEEP2)
+          "ldp q3, q4, [%[m]], #32\n ldp q0, q1, [%[n]], #32\n" STROBE_BEGIN8(STROBE_NEON_NOTHING2)
           "2: lsr %[i], %[rest], #2\n"
           "add %[next_m], %[next_m], %[stride]\n"
           "cbz %[i], 4f\n"

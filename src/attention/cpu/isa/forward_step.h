@@ -201,17 +201,17 @@ void forward_step(const ForwardStep& a) {
   const ProductScope<Engine> scope;
 
   float largest[kMaxLanes];
-  bool found = false;
+  bool knows_largest = false;
   const auto* const k = static_cast<const Element*>(a.k) + static_cast<std::ptrdiff_t>(first) * a.d_steps;
   if constexpr (kFindsMax<Engine>) {
-    found = options.plain && range.free_first == first && range.free_last == last && a.d_steps <= a.piece;
-    if (found) {
+    knows_largest = options.plain && range.free_first == first && range.free_last == last && a.d_steps <= a.piece;
+    if (knows_largest) {
       for (int v = 0; v < kV; ++v) store(largest + v * kLanes, load(a.max + v * kLanes));
       Engine::template products<kN>(k, static_cast<std::ptrdiff_t>(kM) * a.d_steps, static_cast<const Element*>(a.q),
                                     a.d_steps, (last - first) / kM, a.scores + first * kN, false, largest);
     }
   }
-  if (!found) {
+  if (!knows_largest) {
     products<Engine, kN>(k, static_cast<std::ptrdiff_t>(kM) * a.d_steps, static_cast<const Element*>(a.q), a.d_steps,
                          (last - first) / kM, a.scores + first * kN, false, a.piece);
     if (!options.plain) {

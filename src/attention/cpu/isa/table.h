@@ -4,7 +4,7 @@
 //   product<Width>(m, n, steps, c, accumulate)   C[kM][Width] (+)= M N, Width is kN or kCols; or instead
 //   products<Width>(m, m_stride, n, steps, panels, c, accumulate)   for a run of M panels. It may take
 //                               an argument more, largest [kN], for products with Width kN that do not accumulate:
-//                               what it holds, or the largest value of its column where that is more
+//                               what it holds, or the largest value of its column where that is more; steps > 0
 // fp32 engines:
 //   tile_to_m(tile, out)        fp32 tile [kM][kN] -> kN steps of an M panel (as N panel, a tile serves as it is)
 // other engines, for vector v of kP neighbouring rows of a tile:

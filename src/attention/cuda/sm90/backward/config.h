@@ -86,11 +86,15 @@ constexpr BackwardConfig backward_config(const BackwardFacts& facts) {
     if (facts.d <= dim) break;
   }
   // In order, each tile of keys waits for the one before it: fewer, larger ones take less, however few there are.
-  const bool in_turns = leaves_card_empty(facts) && !facts.deterministic;
-  const Share share = config.d > 128 ? Share::columns : in_turns ? Share::tiles : Share::keys;
+  const bool alternates = leaves_card_empty(facts) && !facts.deterministic;
+  const Share share = config.d > 128 ? Share::columns : alternates ? Share::tiles : Share::keys;
   config.shape = backward_shape(config.d, share);
   config.shared_bytes = backward_shared_bytes(config.d, config.shape);
   return config;
 }
+
+// So many blocks at most are started together, so that no counter must be zero before. They find room beside another
+// kernel, such as one that sends gradients, instead of waiting for its end.
+constexpr std::int64_t most_together(int multiprocessors) { return std::int64_t{multiprocessors} * 3 / 4; }
 
 }  // namespace strobe::cuda::sm90

@@ -207,6 +207,7 @@ struct BackwardConsumer {
       meet_at_rows();
       if (args.turns && added && rows_thread() == 0) release(added, added_turn + 1);
       const std::int64_t tile_index = row_tile_index(args, sequence, work.b, head, tile, kRows);
+      // Never with kAlternates (backward_config). The branches stay: without them ptxas spills at D 64.
       std::uint32_t seen = 0;
       if (args.turns) {
         added = args.turns + tile_index;
@@ -333,7 +334,7 @@ __global__ void __launch_bounds__(kBackwardThreads, 1) backward_kernel(const __g
     prefetch_map(args.v_map);
     memory.begin_barriers();
   }
-  prepare_rows<T, kD>(args);  // begins and ends together
+  prepare_rows<T, kD>(args);  // its last barrier shows every thread those of begin_barriers() too
   const int warpgroup = same_for_warp(static_cast<int>(threadIdx.x) / 128);
   if (warpgroup == 0) {
     give_registers<kBackwardProducerRegisters>();

@@ -24,10 +24,6 @@ std::size_t backward_workspace_bytes(const BackwardLaunch& launch, const Problem
 
 void launch_backward(const BackwardLaunch& launch, const Params& params, void* workspace);
 
-// Blocks that are started together, so that no counter must be zero before: so few that they find room beside another
-// kernel, such as one that sends gradients, instead of waiting for its end.
-constexpr std::int64_t most_together(int multiprocessors) { return multiprocessors * 3 / 4; }
-
 // The counters of pieces of rows, zero when the next kernel begins.
 std::uint32_t* begin_row_pieces(const BackwardLaunch& launch, const BackwardArgs& args);
 

@@ -6,7 +6,6 @@
 #include "attention/cuda/launch_kernel.cuh"
 #include "attention/cuda/sm90/backward/kernel.cuh"
 #include "attention/cuda/sm90/backward/launch.h"
-#include "attention/cuda/sm90/backward/rows.cuh"
 
 namespace strobe::cuda::sm90 {
 

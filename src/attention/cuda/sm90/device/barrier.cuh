@@ -70,8 +70,9 @@ __device__ __forceinline__ void await_count(const std::uint32_t* counter, std::u
   } while (seen < count);
 }
 
-// A ticket that may be on its way while the thread does other things; `never` is one that is not reached. Not by an
-// addition: of that ptxas makes one for the warp, and has the lanes exchange, hence wait for, what they get.
+// A ticket that may be on its way while the thread does other things; `never` is one that is not reached, and not a
+// constant. Of an addition, or of a limit that it knows, ptxas makes one for the warp, and has the lanes exchange,
+// hence wait for, what they get.
 __device__ __forceinline__ std::uint32_t ask_for_ticket(std::uint32_t* counter, std::uint32_t never) {
   std::uint32_t ticket;
   asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(ticket) : "l"(counter), "r"(never) : "memory");
