@@ -108,7 +108,7 @@ TEST_F(ChooseOnCuda, HopperHasItsOwnKernels) {
   expect(keyless, "k has no elements");
   Problem many = problem_of(64, DType::bf16, Pass::forward, kHopper);
   many.packed = true;
-  many.total_q = std::int64_t{1} << 31;
+  many.total_q = many.q.shape[2] = std::int64_t{1} << 31;
   expect(many, "fewer than 2^31");
   Problem ragged = problem_of(64, DType::bf16, Pass::backward, kHopper);
   ragged.packed = true;
