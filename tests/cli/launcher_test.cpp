@@ -31,6 +31,12 @@ TEST(Launcher, RefusesWhatItDoesNotKnowAndLeavesNothing) {
   refused("", "test -R: needs a value", "test -j 2 -R");
   refused("STROBE_PRESET=nope", "STROBE_PRESET is 'nope'; it",
           "test -R -x -LE slow -j4 -VV --repeat until-fail:3 --show-only=json-v1 --output-on-failure");
+
+  const Program help = run_command("./strobe test --help", scratch);
+  EXPECT_EQ(help.code, 0);
+  EXPECT_EQ(help.errors, "");
+  EXPECT_EQ(help.output.find("usage: ./strobe test [CTEST FLAGS...]\n"), 0u) << help.output;
+  EXPECT_EQ(scratch.entries(), 2u);
 }
 
 // .ci/run looks for nvcc where the launcher does. Its stage `install` ends at once where nothing is built, and says of
