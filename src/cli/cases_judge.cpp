@@ -12,6 +12,7 @@
 #include "cli/this_program.h"
 #include "core/fail.h"
 #include "core/printable.h"
+#include "core/signals.h"
 #include "core/text_table.h"
 #include "measure/clock.h"
 #include "measure/environment.h"
@@ -20,6 +21,8 @@
 
 namespace strobe::cli {
 namespace {
+
+constexpr double kSignalSeconds = 0.1;  // how long a signal may wait until it is looked for
 
 struct Judged {
   solve::TestCase one;
@@ -58,15 +61,17 @@ std::vector<solve::TestCase> cases_in(const std::string& folder, const std::stri
   return found;
 }
 
-// Runs the program; gives a verdict where it did not end well.
+// Runs the program; gives a verdict where it did not end well. A signal for this one ends it.
 void run_program(const std::string& program, const std::string& input, const std::string& output, Judged& judged) {
   const double begin = now_seconds();
   bench::Child child({program, input, output}, {});
   const auto left = [&] { return std::max(0.0, begin + judged.limit - now_seconds()); };
   std::string line;
-  bench::Child::Heard heard = bench::Child::Heard::line;
-  while (heard == bench::Child::Heard::line && left() > 0) heard = child.hear(line, left());
-  const bench::ChildEnd end = child.end(heard == bench::Child::Heard::nothing ? 0 : left());
+  bench::Child::Heard heard = bench::Child::Heard::nothing;
+  while (heard != bench::Child::Heard::end && left() > 0 && remembered_signal() == 0) {
+    heard = child.hear(line, std::min(left(), kSignalSeconds));
+  }
+  const bench::ChildEnd end = child.end(heard == bench::Child::Heard::end ? left() : 0);
   judged.seconds = now_seconds() - begin;
   if (judged.seconds > judged.limit) {
     judged.verdict = "TLE";
@@ -176,12 +181,19 @@ int run_cases_judge(Arguments arguments) {
   std::optional<AtomicFile> file;
   if (!json.empty()) file.emplace(json, "--json");
   if (program.empty()) program = this_program().parent_path() / "hw4";
+  constexpr const char* kEnded = "cases judge: ended by a signal; nothing was written";
+  set_last_words(kEnded);
+  remember_first_signal();  // what a program that is killed leaves is removed after it
   std::vector<Judged> all;
   int accepted = 0;
   for (const solve::TestCase& one : cases) {
     show_progress(fmt::format("{} of {}: {}", all.size() + 1, cases.size(), one.name));
     all.push_back(judge_case(folders[0], one, program, limits.at(static_cast<std::size_t>(one.group))));
     accepted += all.back().verdict == "AC" ? 1 : 0;
+    if (const int signal = remembered_signal(); signal != 0) {
+      complain(kEnded);
+      return 128 + signal;
+    }
   }
   show_progress("");
   TextTable scores;

@@ -79,7 +79,9 @@ int run_solve(Arguments arguments) {
     become_lab(std::move(words));
   }
   if (!kernel.empty()) options.kernel = parse_word("--impl", kernel, kernel_names_of(options.device));
+  set_last_words("solve: ended by a signal; nothing was written");
   const solve::Solved solved = solve::solve_file(files[0], files[1], options);
+  set_last_words("solve: ended by a signal");  // with all of it written
   print(solve_lines(solved));
   if (timing) print(timing_lines(solved, start));
   return kFine;

@@ -164,12 +164,16 @@ TEST(Solve, SignalsInTheMiddleLeaveNothing) {
   write_problem(scratch, "in", {4, 65536, 8}, 3 * 4 * 65536 * 8);  // a minute and more of `reference`
   // SIGBUS is how a mapped file that became shorter is told.
   for (const auto& [signal, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}, std::pair{SIGBUS, 3}}) {
-    Background solving("solve in out --device cpu --impl reference", scratch);
-    ASSERT_TRUE(becomes([&] { return scratch.entries() == 2; }));  // its temporary file is there
+    Background solving("solve in out --device cpu --impl reference", scratch, "errors");
+    ASSERT_TRUE(becomes([&] { return scratch.entries() == 3; }));  // its temporary file is there
     pause_for(0.05);
     solving.send(signal);
     EXPECT_EQ(solving.wait(), code);
-    EXPECT_EQ(scratch.entries(), 1u);
+    EXPECT_EQ(scratch.read("errors"), signal == SIGBUS
+                                          ? "strobe: a file that is being read became shorter, or its disk failed\n"
+                                          : "strobe: solve: ended by a signal; nothing was written\n");
+    EXPECT_EQ(scratch.entries(), 2u);
+    std::filesystem::remove(scratch.path() / "errors");
   }
 }
 
@@ -242,6 +246,27 @@ TEST(Cases, InterruptedTheySayHowManyAreMade) {
             "strobe: cases gen: ended by a signal; 1 of 2 cases in dir; the same command goes on\n");
   const std::filesystem::directory_iterator left(scratch.path() / "dir");
   EXPECT_EQ(std::distance(begin(left), end(left)), 3);
+}
+
+// What the program that is judged could not remove, since it is killed, is removed too.
+TEST(Cases, InterruptedTheJudgeLeavesNothing) {
+  const Scratch scratch;
+  ASSERT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
+  scratch.program("slow", "#!/bin/sh\necho part > \"$2.tmp\"\nsleep 60\n");
+  const auto files = [&] {
+    const std::filesystem::directory_iterator left(scratch.path() / "dir");
+    return std::distance(begin(left), end(left));
+  };
+  for (const auto& [signal, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}}) {
+    Background judging("cases judge dir --limits 50,50,50 --program ./slow --json j.json", scratch, "errors");
+    ASSERT_TRUE(becomes([&] { return files() > 3; }));  // what the program writes is there
+    judging.send(signal);
+    EXPECT_EQ(judging.wait(), code);
+    EXPECT_EQ(scratch.read("errors"), "strobe: cases judge: ended by a signal; nothing was written\n");
+    EXPECT_EQ(files(), 3);
+    EXPECT_EQ(scratch.entries(), 3u) << "the cases, the program, its errors";
+    std::filesystem::remove(scratch.path() / "errors");
+  }
 }
 
 TEST(Cases, VerdictsOfOtherPrograms) {
