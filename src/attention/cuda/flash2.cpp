@@ -86,8 +86,7 @@ ForwardConfig forward_config_of(const Problem& problem, bool general) {
   return sm80::forward_config(facts);
 }
 
-bool backward_is_general(const Problem& problem) {
-  const Problem& p = problem;
+bool backward_is_general(const Problem& p) {
   return has_few_keys(p) || !bias_takes_vectors(p) || !all_in_vectors(p.q, p.k, p.v, p.d_o, p.dq, p.dk, p.dv_out);
 }
 

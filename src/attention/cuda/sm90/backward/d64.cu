@@ -1,5 +1,5 @@
 #include "attention/cuda/sm90/backward/launch_kernels.cuh"
 
 namespace strobe::cuda::sm90 {
-template void launch_backward_kernel<64>(const BackwardLaunch&, BackwardArgs&);
+template bool launch_backward_kernel<64>(const BackwardLaunch&, const BackwardArgs&, std::int64_t);
 }

@@ -61,8 +61,9 @@ RowTilesArgs row_tiles_args(const BackwardLaunch& launch, const Params& p, void*
   return args;
 }
 
-RowFactsArgs row_facts_args(const BackwardLaunch& launch, const RowTilesArgs& tiles, const Params& p) {
-  const std::int64_t strips = std::int64_t{p.batch} * p.heads_q * tiles.row_tiles * (launch.config.shape.rows / 16);
+// As for blocks that are started together.
+RowFactsArgs row_facts_args(const BackwardLaunch& launch, std::int64_t tiles, const Params& p) {
+  const std::int64_t strips = tiles * (launch.config.shape.rows / 16);
   const std::int64_t warps = std::int64_t{launch.multiprocessors} * (kBackwardThreads / 32);
   const std::int64_t of_piece = std::max<std::int64_t>(1, strips / (warps * kPiecesOfWarp));
   RowFactsArgs args;
@@ -77,15 +78,15 @@ RowFactsArgs row_facts_args(const BackwardLaunch& launch, const RowTilesArgs& ti
 
 BackwardArgs backward_args(const BackwardLaunch& launch, const Params& p, void* workspace) {
   const BackwardShape& shape = launch.config.shape;
-  const RowTilesArgs tiles = row_tiles_args(launch, p, workspace);
   BackwardArgs args;
-  static_cast<RowTilesArgs&>(args) = tiles;
-  args.rows = row_facts_args(launch, tiles, p);
+  static_cast<RowTilesArgs&>(args) = row_tiles_args(launch, p, workspace);
   args.dq = p.dq;
   args.key_tiles = static_cast<std::int32_t>(key_tiles(p, shape.keys).of_sequence);
   args.section_heads = static_cast<std::int32_t>(section_heads(
       all_heads_kv(p), std::int64_t{p.max_q} * p.group * launch.config.d * kElementBytes, kBackwardSectionBytes));
-  args.dq_tickets = static_cast<std::uint32_t>(std::int64_t{p.batch} * p.heads_q * tiles.row_tiles);
+  const std::int64_t all_row_tiles = std::int64_t{p.batch} * p.heads_q * args.row_tiles;
+  args.rows = row_facts_args(launch, all_row_tiles, p);
+  args.dq_tickets = static_cast<std::uint32_t>(all_row_tiles);
   args.dk = p.dk;
   args.dv = p.dv;
   args.q_map = tensor_map(p.q, q_sizes(p), shape.rows);
@@ -101,19 +102,18 @@ std::size_t backward_workspace_bytes(const BackwardLaunch& launch, const Problem
   return workspace_of(launch, problem).total();
 }
 
-std::uint32_t* begin_row_pieces(const BackwardLaunch& launch, const BackwardArgs& args) {
-  std::uint32_t* const counters = args.ticket - kRowCounters;
-  STROBE_CUDA_CHECK(
-      cudaMemsetAsync(counters, 0, kRowCounters * sizeof(*counters), static_cast<cudaStream_t>(launch.stream)));
-  return counters;
-}
-
 void launch_backward(const BackwardLaunch& launch, const Params& params, void* workspace) {
   BackwardArgs args = backward_args(launch, params, workspace);
   const auto kernel = launch.config.d == 64    ? launch_backward_kernel<64>
                       : launch.config.d == 128 ? launch_backward_kernel<128>
                                                : launch_backward_kernel<256>;
-  kernel(launch, args);
+  const std::int64_t tiles = std::max<std::int64_t>(args.dq_tickets, all_heads_kv(params) * args.key_tiles);
+  const std::int64_t blocks = std::min<std::int64_t>(tiles, launch.multiprocessors);
+  if (blocks <= most_together(launch.multiprocessors) && kernel(launch, args, blocks)) return;
+  args.rows.ticket = args.ticket - kRowCounters;
+  STROBE_CUDA_CHECK(cudaMemsetAsync(args.rows.ticket, 0, kRowCounters * sizeof(std::uint32_t),
+                                    static_cast<cudaStream_t>(launch.stream)));
+  kernel(launch, args, blocks);
 }
 
 }  // namespace strobe::cuda::sm90

@@ -24,11 +24,9 @@ std::size_t backward_workspace_bytes(const BackwardLaunch& launch, const Problem
 
 void launch_backward(const BackwardLaunch& launch, const Params& params, void* workspace);
 
-// The counters of pieces of rows, zero when the next kernel begins.
-std::uint32_t* begin_row_pieces(const BackwardLaunch& launch, const BackwardArgs& args);
-
-// `args` as for blocks that are started together.
+// Starts the kernel, all blocks together where rows have no tickets. False, and nothing has happened: they find no
+// room.
 template <int kD>
-void launch_backward_kernel(const BackwardLaunch& launch, BackwardArgs& args);
+bool launch_backward_kernel(const BackwardLaunch& launch, const BackwardArgs& args, std::int64_t blocks);
 
 }  // namespace strobe::cuda::sm90

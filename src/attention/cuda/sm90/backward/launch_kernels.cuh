@@ -1,8 +1,6 @@
 // The launch of one padded head dimension; each d<d>.cu instantiates it, so that they compile side by side.
 #pragma once
 
-#include <algorithm>
-
 #include "attention/cuda/launch_kernel.cuh"
 #include "attention/cuda/sm90/backward/kernel.cuh"
 #include "attention/cuda/sm90/backward/launch.h"
@@ -19,17 +17,13 @@ constexpr auto kernel_of(Share share) {
 }
 
 template <int kD>
-void launch_backward_kernel(const BackwardLaunch& launch, BackwardArgs& args) {
-  const Batch& p = args.params;
-  const std::int64_t row_tiles = std::int64_t{p.batch} * p.heads_q * args.row_tiles;
-  const std::int64_t key_tiles = std::int64_t{p.batch} * p.heads_kv * args.key_tiles;
-  const std::int64_t blocks = std::min<std::int64_t>(std::max(key_tiles, row_tiles), launch.multiprocessors);
+bool launch_backward_kernel(const BackwardLaunch& launch, const BackwardArgs& args, std::int64_t blocks) {
   const Launch how{"hopper backward", blocks, kBackwardThreads, launch.config.shared_bytes, launch.stream};
   const auto kernel = launch.dtype == DType::fp16 ? kernel_of<Fp16, kD>(launch.config.shape.share)
                                                   : kernel_of<Bf16, kD>(launch.config.shape.share);
-  if (blocks <= most_together(launch.multiprocessors) && launch_together(kernel, how, args)) return;
-  args.rows.ticket = begin_row_pieces(launch, args);
+  if (!args.rows.ticket) return launch_together(kernel, how, args);
   launch_kernel(kernel, how, args);
+  return true;
 }
 
 }  // namespace strobe::cuda::sm90
