@@ -9,7 +9,7 @@ namespace strobe::ops::cuda {
 
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kEntropyThreads = 256;
 constexpr std::size_t kMostShared = 47 << 10;  // bytes that a kernel has without asking, less what sums take
 
 // The largest logit so far and the sum of exp(logit - largest).
@@ -19,7 +19,7 @@ struct Online {
 
 // kKeeps: a copy of the row fits in shared memory.
 template <class T, int N, bool kKeeps>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kEntropyThreads)
     cross_entropy_rows(CrossEntropy shape, T* logits, const std::int32_t* target, float* losses, LogitsBecome become) {
   await_kernel_before();
   extern __shared__ __align__(16) unsigned char shared[];
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kThreads)
   const int wanted = target[row];
   const float wanted_logit = widened(at[wanted]);  // before anybody writes: over_block waits for all
   Online online{-INFINITY, 0};
-  for (int i = first; i < count; i += kThreads * N) {
+  for (int i = first; i < count; i += kEntropyThreads * N) {
     const Pack<T, N> pack = *reinterpret_cast<const Pack<T, N>*>(at + i);
     if constexpr (kKeeps) *reinterpret_cast<Pack<T, N>*>(kept + i) = pack;
     float largest = online.largest;
@@ -41,14 +41,14 @@ __global__ void __launch_bounds__(kThreads)
     for (int n = 0; n < N; ++n) sum += expf(widened(pack.at[n]) - largest);
     online = {largest, sum};
   }
-  const float largest = over_block<kThreads, Largest>(online.largest);
-  const float sum = over_block<kThreads, Sum>(online.sum * expf(online.largest - largest));
+  const float largest = over_block<kEntropyThreads, Largest>(online.largest);
+  const float sum = over_block<kEntropyThreads, Sum>(online.sum * expf(online.largest - largest));
   const float log_sum = largest + logf(sum);
   if (threadIdx.x == 0) losses[row] = log_sum - wanted_logit;
   if (become == LogitsBecome::untouched) return;
   const float scale =
       shape.gradient_scale * (shape.loss_scale ? *shape.loss_scale : 1.0f) / static_cast<float>(shape.rows);
-  for (int i = first; i < count; i += kThreads * N) {  // each thread what it read itself
+  for (int i = first; i < count; i += kEntropyThreads * N) {  // each thread what it read itself
     float values[N];
     load(kKeeps ? kept + i : at + i, values);
 #pragma unroll
@@ -69,11 +69,11 @@ void cross_entropy(const Place& place, const CrossEntropy& shape, void* logits, 
     with_lanes<T>(fits_lanes<T>(shape.vocabulary, logits), [&]<int N>(std::integral_constant<int, N>) {
       auto* const at = static_cast<T*>(logits);
       if (keeps) {
-        start_kernel(place, "cross_entropy", {blocks, kThreads, row_bytes}, cross_entropy_rows<T, N, true>, shape, at,
-                     target, losses, become);
+        start_kernel(place, "cross_entropy", {blocks, kEntropyThreads, row_bytes}, cross_entropy_rows<T, N, true>,
+                     shape, at, target, losses, become);
       } else {
-        start_kernel(place, "cross_entropy", {blocks, kThreads}, cross_entropy_rows<T, N, false>, shape, at, target,
-                     losses, become);
+        start_kernel(place, "cross_entropy", {blocks, kEntropyThreads}, cross_entropy_rows<T, N, false>, shape, at,
+                     target, losses, become);
       }
     });
   });

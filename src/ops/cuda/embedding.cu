@@ -8,15 +8,15 @@ namespace strobe::ops::cuda {
 
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kTokenThreads = 128;
 
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kTokenThreads)
     gather(int width, const std::int32_t* token, const float* table, T* y, Positions positions) {
   const std::int64_t t = blockIdx.x;
   const float* const from = table + static_cast<std::int64_t>(token[t]) * width;
   const float* const position = positions.table ? positions.table + t % positions.context * width : nullptr;
-  for (int i = static_cast<int>(threadIdx.x) * N; i < width; i += kThreads * N) {
+  for (int i = static_cast<int>(threadIdx.x) * N; i < width; i += kTokenThreads * N) {
     float values[N];
     load(from + i, values);
     if (position) {
@@ -32,20 +32,20 @@ __global__ void __launch_bounds__(kThreads)
 // Whether any of token[0, count) is `wanted`; all threads call and get the answer.
 __device__ bool occurs(const std::int32_t* token, int count, std::int32_t wanted) {
   bool found = false;
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) found |= token[i] == wanted;
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kTokenThreads) found |= token[i] == wanted;
   return __syncthreads_or(found);
 }
 
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kTokenThreads)
     scatter_in_order(int tokens, int width, const std::int32_t* token, const T* dy, float* dtable) {
-  __shared__ int warp_count[kThreads / 32];
-  __shared__ int equal[kThreads];  // of a stretch of kThreads tokens, those that are this one, in order
+  __shared__ int warp_count[kTokenThreads / 32];
+  __shared__ int equal[kTokenThreads];  // of a stretch of kTokenThreads tokens, those that are this one, in order
   const int t = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
   const std::int32_t mine = token[t];
   if (occurs(token, t, mine)) return;
   float* const to = dtable + static_cast<std::int64_t>(mine) * width;
-  for (int begin = t; begin < tokens; begin += kThreads) {
+  for (int begin = t; begin < tokens; begin += kTokenThreads) {
     const int at = begin + thread;
     const bool is_equal = at < tokens && token[at] == mine;
     const unsigned ballot = __ballot_sync(0xffffffffu, is_equal);
@@ -53,14 +53,14 @@ __global__ void __launch_bounds__(kThreads)
     if (thread % 32 == 0) warp_count[thread / 32] = __popc(ballot);
     __syncthreads();
     int before = 0, count = 0;
-    for (int warp = 0; warp < kThreads / 32; ++warp) {
+    for (int warp = 0; warp < kTokenThreads / 32; ++warp) {
       if (warp < thread / 32) before += warp_count[warp];
       count += warp_count[warp];
     }
     if (is_equal) equal[before + __popc(ballot & ((1u << (thread % 32)) - 1))] = at;
     __syncthreads();
     if (count == 0) continue;
-    for (int i = thread * N; i < width; i += kThreads * N) {
+    for (int i = thread * N; i < width; i += kTokenThreads * N) {
       float sums[N];
       load(to + i, sums);
       for (int n = 0; n < count; ++n) {
@@ -75,11 +75,12 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kTokenThreads)
     scatter_by_atomics(int width, const std::int32_t* token, const T* dy, float* dtable) {
   const std::int64_t t = blockIdx.x;
   float* const to = dtable + static_cast<std::int64_t>(token[t]) * width;
-  for (int i = static_cast<int>(threadIdx.x); i < width; i += kThreads) atomicAdd(to + i, widened(dy[t * width + i]));
+  for (int i = static_cast<int>(threadIdx.x); i < width; i += kTokenThreads)
+    atomicAdd(to + i, widened(dy[t * width + i]));
 }
 
 }  // namespace
@@ -89,7 +90,7 @@ void embedding(const Place& place, const Embedding& shape, const std::int32_t* t
   if (shape.tokens == 0) return;
   with_element(shape.dtype, [&]<class T>(T*) {
     with_lanes<T>(fits_lanes<T>(shape.width, table, y, positions.table), [&]<int N>(std::integral_constant<int, N>) {
-      gather<T, N><<<static_cast<unsigned>(shape.tokens), kThreads, 0, static_cast<cudaStream_t>(place.stream)>>>(
+      gather<T, N><<<static_cast<unsigned>(shape.tokens), kTokenThreads, 0, static_cast<cudaStream_t>(place.stream)>>>(
           static_cast<int>(shape.width), token, table, static_cast<T*>(y), positions);
     });
   });
@@ -107,12 +108,12 @@ void embedding_backward(const Place& place, const Embedding& shape, const std::i
   with_element(shape.dtype, [&]<class T>(T*) {
     const auto* const from = static_cast<const T*>(dy);
     if (!place.deterministic) {
-      scatter_by_atomics<<<blocks, kThreads, 0, stream>>>(width, token, from, dtable);
+      scatter_by_atomics<<<blocks, kTokenThreads, 0, stream>>>(width, token, from, dtable);
       return;
     }
     with_lanes<T>(fits_lanes<T>(shape.width, dy, dtable), [&]<int N>(std::integral_constant<int, N>) {
       scatter_in_order<T, N>
-          <<<blocks, kThreads, 0, stream>>>(static_cast<int>(shape.tokens), width, token, from, dtable);
+          <<<blocks, kTokenThreads, 0, stream>>>(static_cast<int>(shape.tokens), width, token, from, dtable);
     });
   });
   strobe::cuda::check_launch("embedding_backward");

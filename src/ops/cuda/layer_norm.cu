@@ -11,37 +11,37 @@ namespace strobe::ops::cuda {
 
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kLayerNormThreads = 128;
 
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads) layer_norm_rows(LayerNorm norm, LayerNormTensors t) {
+__global__ void __launch_bounds__(kLayerNormThreads) layer_norm_rows(LayerNorm norm, LayerNormTensors t) {
   await_kernel_before();
   const int width = static_cast<int>(norm.width), first = static_cast<int>(threadIdx.x) * N;
   const std::int64_t row = blockIdx.x;
   const T* const x = static_cast<const T*>(t.x) + row * width;
   T* const y = static_cast<T*>(t.y) + row * width;
   float sum = 0;
-  for (int i = first; i < width; i += kThreads * N) {
+  for (int i = first; i < width; i += kLayerNormThreads * N) {
     float values[N];
     load(x + i, values);
 #pragma unroll
     for (int n = 0; n < N; ++n) sum += values[n];
   }
-  const float mean = over_block<kThreads, Sum>(sum) / static_cast<float>(width);
+  const float mean = over_block<kLayerNormThreads, Sum>(sum) / static_cast<float>(width);
   float squares = 0;
-  for (int i = first; i < width; i += kThreads * N) {
+  for (int i = first; i < width; i += kLayerNormThreads * N) {
     float values[N];
     load(x + i, values);
 #pragma unroll
     for (int n = 0; n < N; ++n) squares += (values[n] - mean) * (values[n] - mean);
   }
-  const float variance = over_block<kThreads, Sum>(squares) / static_cast<float>(width);
+  const float variance = over_block<kLayerNormThreads, Sum>(squares) / static_cast<float>(width);
   const float inverse = 1 / sqrtf(variance + norm.eps);
   if (threadIdx.x == 0) {
     t.statistics[2 * row] = mean;
     t.statistics[2 * row + 1] = inverse;
   }
-  for (int i = first; i < width; i += kThreads * N) {
+  for (int i = first; i < width; i += kLayerNormThreads * N) {
     float values[N], weights[N], biases[N];
     load(x + i, values);
     load(t.weight + i, weights);
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kThreads) layer_norm_rows(LayerNorm norm, Laye
 // Columns [i, i + N) of a thread are its own in every row, so that sums need no atomics. sums: [2, width], of the
 // weight's gradient and of the bias's, in shared memory or in the block's part of `partial`, [2, blocks, width].
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kLayerNormThreads)
     layer_norm_rows_backward(LayerNorm norm, LayerNormGradients t, float* partial, bool sums_are_shared) {
   await_kernel_before();
   extern __shared__ __align__(16) float shared_sums[];
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kThreads)
   float* const of_weight = sums_are_shared ? shared_sums : my_weight;
   float* const of_bias = sums_are_shared ? shared_sums + width : my_bias;
   const float nothing[N] = {};
-  for (int i = first; i < width; i += kThreads * N) {
+  for (int i = first; i < width; i += kLayerNormThreads * N) {
     store(of_weight + i, nothing);
     store(of_bias + i, nothing);
   }
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kThreads)
     T* const dx = static_cast<T*>(t.dx) + row * width;
     const float mean = t.statistics[2 * row], inverse = t.statistics[2 * row + 1];
     float sum = 0, dot = 0;
-    for (int i = first; i < width; i += kThreads * N) {
+    for (int i = first; i < width; i += kLayerNormThreads * N) {
       float values[N], gradients[N], weights[N], weight_sums[N], bias_sums[N];
       load(x + i, values);
       load(dy + i, gradients);
@@ -93,9 +93,9 @@ __global__ void __launch_bounds__(kThreads)
       store(of_weight + i, weight_sums);
       store(of_bias + i, bias_sums);
     }
-    const float of_gradient = over_block<kThreads, Sum>(sum) / static_cast<float>(width);
-    const float of_product = over_block<kThreads, Sum>(dot) / static_cast<float>(width);
-    for (int i = first; i < width; i += kThreads * N) {
+    const float of_gradient = over_block<kLayerNormThreads, Sum>(sum) / static_cast<float>(width);
+    const float of_product = over_block<kLayerNormThreads, Sum>(dot) / static_cast<float>(width);
+    for (int i = first; i < width; i += kLayerNormThreads * N) {
       float values[N], gradients[N], weights[N], out[N] = {};
       load(x + i, values);
       load(dy + i, gradients);
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   if (!sums_are_shared) return;
-  for (int i = first; i < width; i += kThreads * N) {
+  for (int i = first; i < width; i += kLayerNormThreads * N) {
     float columns[N];
     load(of_weight + i, columns);
     store(my_weight + i, columns);
@@ -125,7 +125,8 @@ void layer_norm(const Place& place, const LayerNorm& norm, const LayerNormTensor
   if (norm.rows == 0) return;
   with_element(norm.dtype, [&]<class T>(T*) {
     with_lanes<T>(fits_lanes<T>(norm.width, t.x, t.weight, t.bias, t.y), [&]<int N>(std::integral_constant<int, N>) {
-      start_kernel(place, "layer_norm", {static_cast<unsigned>(norm.rows), kThreads}, layer_norm_rows<T, N>, norm, t);
+      start_kernel(place, "layer_norm", {static_cast<unsigned>(norm.rows), kLayerNormThreads}, layer_norm_rows<T, N>,
+                   norm, t);
     });
   });
 }
@@ -137,7 +138,7 @@ void layer_norm_backward(const Place& place, const LayerNorm& norm, const LayerN
     with_element(norm.dtype, [&]<class T>(T*) {
       const bool fits = fits_lanes<T>(norm.width, t.x, t.weight, t.dy, t.dx, sums.partial);
       with_lanes<T>(fits, [&]<int N>(std::integral_constant<int, N>) {
-        start_kernel(place, "layer_norm_backward", {sums.blocks, kThreads, sums.shared_bytes},
+        start_kernel(place, "layer_norm_backward", {sums.blocks, kLayerNormThreads, sums.shared_bytes},
                      layer_norm_rows_backward<T, N>, norm, t, sums.partial, shared);
       });
     });

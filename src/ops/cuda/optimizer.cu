@@ -9,7 +9,7 @@ namespace strobe::ops::cuda {
 
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kUpdateThreads = 256;
 constexpr int kNormBlocks = 1024;  // of a tensor's norm; the order of sums depends on this and on nothing else
 
 template <int N>
@@ -46,7 +46,7 @@ __device__ __forceinline__ void update_columns(const Update& u, const Trained& t
 // N elements a thread; the last thread takes what is left one by one.
 template <int N>
 __device__ __forceinline__ std::int64_t first_element() {
-  return (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
+  return (static_cast<std::int64_t>(blockIdx.x) * kUpdateThreads + threadIdx.x) * N;
 }
 
 // Copies of the thread's values.
@@ -62,7 +62,7 @@ __device__ __forceinline__ void round_columns(const Trained& t) {
 }
 
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads) adamw_step(const Update* update, Trained t) {
+__global__ void __launch_bounds__(kUpdateThreads) adamw_step(const Update* update, Trained t) {
   const Update u = *update;
   if (u.skip != 0) {
     if constexpr (!std::is_same_v<T, float>) round_columns<T, N>(t);
@@ -74,13 +74,14 @@ __global__ void __launch_bounds__(kThreads) adamw_step(const Update* update, Tra
 }
 
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads) round_values(Trained t) {
+__global__ void __launch_bounds__(kUpdateThreads) round_values(Trained t) {
   round_columns<T, N>(t);
 }
 
 // squares [kNormBlocks]
-__global__ void __launch_bounds__(kThreads) add_squares(const float* gradient, std::int64_t count, double* squares) {
-  constexpr std::int64_t kStep = std::int64_t{kNormBlocks} * kThreads * 4;
+__global__ void __launch_bounds__(kUpdateThreads)
+    add_squares(const float* gradient, std::int64_t count, double* squares) {
+  constexpr std::int64_t kStep = std::int64_t{kNormBlocks} * kUpdateThreads * 4;
   double sum = 0;
   for (std::int64_t i = first_element<4>(); i < count; i += kStep) {
     float values[4] = {};
@@ -92,20 +93,20 @@ __global__ void __launch_bounds__(kThreads) add_squares(const float* gradient, s
 #pragma unroll
     for (int n = 0; n < 4; ++n) sum += static_cast<double>(values[n]) * values[n];
   }
-  sum = over_block<kThreads, Sum>(sum);
+  sum = over_block<kUpdateThreads, Sum>(sum);
   if (threadIdx.x == 0) squares[blockIdx.x] = sum;
 }
 
-__global__ void __launch_bounds__(kThreads) finish_norm(const double* squares, int count, Update* update) {
+__global__ void __launch_bounds__(kUpdateThreads) finish_norm(const double* squares, int count, Update* update) {
   double sum = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) sum += squares[i];
-  sum = over_block<kThreads, Sum>(sum);
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kUpdateThreads) sum += squares[i];
+  sum = over_block<kUpdateThreads, Sum>(sum);
   if (threadIdx.x == 0) apply_norm(*update, sqrt(sum) * update->gradient_scale);
 }
 
 template <int N>
 unsigned blocks_of(std::int64_t count) {
-  return static_cast<unsigned>((count + N * kThreads - 1) / (N * kThreads));
+  return static_cast<unsigned>((count + N * kUpdateThreads - 1) / (N * kUpdateThreads));
 }
 
 // For four elements at a time.
@@ -128,9 +129,9 @@ void adamw(const Place& place, const Update* update, std::span<const Trained> te
     if (t.count == 0) continue;
     with_element(t.copy ? t.copy_dtype : DType::fp32, [&]<class T>(T*) {
       if (is_aligned(t)) {
-        adamw_step<T, 4><<<blocks_of<4>(t.count), kThreads, 0, stream>>>(update, t);
+        adamw_step<T, 4><<<blocks_of<4>(t.count), kUpdateThreads, 0, stream>>>(update, t);
       } else {
-        adamw_step<T, 1><<<blocks_of<1>(t.count), kThreads, 0, stream>>>(update, t);
+        adamw_step<T, 1><<<blocks_of<1>(t.count), kUpdateThreads, 0, stream>>>(update, t);
       }
     });
     strobe::cuda::check_launch("adamw");
@@ -148,11 +149,11 @@ void limit_gradients(const Place& place, std::span<const Trained> tensors, Updat
   }
   int blocks = 0;
   for (const Trained& t : tensors) {
-    add_squares<<<kNormBlocks, kThreads, 0, stream>>>(t.gradient, t.count, squares + blocks);
+    add_squares<<<kNormBlocks, kUpdateThreads, 0, stream>>>(t.gradient, t.count, squares + blocks);
     strobe::cuda::check_launch("add_squares");
     blocks += kNormBlocks;
   }
-  finish_norm<<<1, kThreads, 0, stream>>>(squares, blocks, update);
+  finish_norm<<<1, kUpdateThreads, 0, stream>>>(squares, blocks, update);
   strobe::cuda::check_launch("finish_norm");
 }
 
@@ -162,9 +163,9 @@ void round_copies(const Place& place, std::span<const Trained> tensors) {
     if (!t.copy || t.count == 0) continue;
     with_element(t.copy_dtype, [&]<class T>(T*) {
       if (is_aligned(t)) {
-        round_values<T, 4><<<blocks_of<4>(t.count), kThreads, 0, stream>>>(t);
+        round_values<T, 4><<<blocks_of<4>(t.count), kUpdateThreads, 0, stream>>>(t);
       } else {
-        round_values<T, 1><<<blocks_of<1>(t.count), kThreads, 0, stream>>>(t);
+        round_values<T, 1><<<blocks_of<1>(t.count), kUpdateThreads, 0, stream>>>(t);
       }
     });
     strobe::cuda::check_launch("round_copies");

@@ -13,7 +13,7 @@ namespace strobe::ops::cuda {
 
 namespace {
 
-constexpr int kThreads = 128;      // of a block that takes rows one by one
+constexpr int kRmsNormThreads = 128;  // of a block that takes rows one by one
 constexpr int kMostThreads = 512;  // of one that keeps rows, with up to 128 registers each: all of a multiprocessor's
 constexpr int kRows = 4;           // that it keeps
 
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(kMostThreads)
 }
 
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kRmsNormThreads)
     rms_norm_rows(RmsNorm norm, const T* x, const float* weight, T* y, float* inverse) {
   await_kernel_before();
   const int width = static_cast<int>(norm.width);
@@ -141,16 +141,16 @@ __global__ void __launch_bounds__(kThreads)
   x += row * width;
   y += row * width;
   float squares = 0;
-  for (int i = static_cast<int>(threadIdx.x) * N; i < width; i += kThreads * N) {
+  for (int i = static_cast<int>(threadIdx.x) * N; i < width; i += kRmsNormThreads * N) {
     float values[N];
     load(x + i, values);
 #pragma unroll
     for (int n = 0; n < N; ++n) squares += values[n] * values[n];
   }
-  const float mean = over_block<kThreads, Sum>(squares) / static_cast<float>(width);
+  const float mean = over_block<kRmsNormThreads, Sum>(squares) / static_cast<float>(width);
   const float factor = 1 / sqrtf(mean + norm.eps);
   if (threadIdx.x == 0) inverse[row] = factor;
-  for (int i = static_cast<int>(threadIdx.x) * N; i < width; i += kThreads * N) {
+  for (int i = static_cast<int>(threadIdx.x) * N; i < width; i += kRmsNormThreads * N) {
     float values[N], weights[N];
     load(x + i, values);
     load(weight + i, weights);
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(kThreads)
 
 // Columns [i, i + N) of a thread are its own in every row, so that sums need no atomics.
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kRmsNormThreads)
     rms_norm_rows_backward(RmsNorm norm, RmsNormGradients t, float* partial, bool sums_are_shared) {
   await_kernel_before();
   extern __shared__ __align__(16) float shared_sums[];
@@ -170,14 +170,14 @@ __global__ void __launch_bounds__(kThreads)
   float* const mine = partial + static_cast<std::int64_t>(blockIdx.x) * width;
   float* const sums = sums_are_shared ? shared_sums : mine;
   const float nothing[N] = {};
-  for (int i = first; i < width; i += kThreads * N) store(sums + i, nothing);
+  for (int i = first; i < width; i += kRmsNormThreads * N) store(sums + i, nothing);
   for (std::int64_t row = blockIdx.x; row < norm.rows; row += gridDim.x) {
     const T* const x = static_cast<const T*>(t.x) + row * width;
     const T* const dy = static_cast<const T*>(t.dy) + row * width;
     T* const dx = static_cast<T*>(t.dx) + row * width;
     const float inverse = t.inverse[row];
     float dot = 0;
-    for (int i = first; i < width; i += kThreads * N) {
+    for (int i = first; i < width; i += kRmsNormThreads * N) {
       float values[N], gradients[N], weights[N], columns[N];
       load(x + i, values);
       load(dy + i, gradients);
@@ -191,8 +191,8 @@ __global__ void __launch_bounds__(kThreads)
       }
       store(sums + i, columns);
     }
-    const float mean = over_block<kThreads, Sum>(dot) / static_cast<float>(width);
-    for (int i = first; i < width; i += kThreads * N) {
+    const float mean = over_block<kRmsNormThreads, Sum>(dot) / static_cast<float>(width);
+    for (int i = first; i < width; i += kRmsNormThreads * N) {
       float values[N], gradients[N], weights[N], out[N] = {};
       load(x + i, values);
       load(dy + i, gradients);
@@ -204,7 +204,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   if (!sums_are_shared) return;
-  for (int i = first; i < width; i += kThreads * N) {
+  for (int i = first; i < width; i += kRmsNormThreads * N) {
     float columns[N];
     load(sums + i, columns);
     store(mine + i, columns);
@@ -231,8 +231,8 @@ void rms_norm(const Place& place, const RmsNorm& norm, const void* x, const floa
         start_kernel(place, "rms_norm", {static_cast<unsigned>(groups_of_rows(norm)), threads_of<N>(norm)},
                      rms_norm_kept<T, N>, norm, from, weight, to, inverse);
       } else {
-        start_kernel(place, "rms_norm", {static_cast<unsigned>(norm.rows), kThreads}, rms_norm_rows<T, N>, norm, from,
-                     weight, to, inverse);
+        start_kernel(place, "rms_norm", {static_cast<unsigned>(norm.rows), kRmsNormThreads}, rms_norm_rows<T, N>, norm,
+                     from, weight, to, inverse);
       }
     });
   });
@@ -253,7 +253,7 @@ void rms_norm_backward(const Place& place, const RmsNorm& norm, const RmsNormGra
                     } else {
                       sums = partial_sums(place, "RMSNorm", norm.rows, norm.width);
                       if (sums.blocks == 0) return;
-                      start_kernel(place, "rms_norm_backward", {sums.blocks, kThreads, sums.shared_bytes},
+                      start_kernel(place, "rms_norm_backward", {sums.blocks, kRmsNormThreads, sums.shared_bytes},
                                    rms_norm_rows_backward<T, N>, norm, t, sums.partial, sums.shared_bytes > 0);
                     }
                   });

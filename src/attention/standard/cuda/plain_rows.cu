@@ -171,8 +171,6 @@ bool is_plain(const Params& params) {
          params.dropout_threshold == 0;
 }
 
-std::int64_t rows_of(const Params& params) { return std::int64_t{params.batch} * params.heads_q * params.max_q; }
-
 unsigned blocks_of(std::int64_t rows, int threads) {
   const std::int64_t of_a_block = threads < kLeastThreads ? kLeastThreads / threads : 1;
   return blocks_for((rows + of_a_block - 1) / of_a_block);

@@ -80,7 +80,7 @@ __global__ void softmax_rows(Params params, Scores scores, std::int64_t rows, bo
 
 void softmax(DType dtype, const Params& params, const Scores& scores, bool write_lse, void* stream) {
   if (plain_softmax(dtype, params, scores, write_lse, stream)) return;
-  const std::int64_t rows = std::int64_t{params.batch} * params.heads_q * params.max_q;
+  const std::int64_t rows = rows_of(params);
   with_element(dtype, [&]<class T>(T*) {
     softmax_rows<T><<<blocks_for(rows), threads_for(params.max_k), 0, static_cast<cudaStream_t>(stream)>>>(
         params, scores, rows, write_lse);

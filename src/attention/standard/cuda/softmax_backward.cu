@@ -108,8 +108,6 @@ __global__ void sum_dsinks_heads(Params params, const float* parts) {
   }
 }
 
-std::int64_t rows_of(const Params& params) { return std::int64_t{params.batch} * params.heads_q * params.max_q; }
-
 }  // namespace
 
 void softmax_backward(DType dtype, const Params& params, const ScoreGradients& scores, void* stream) {
