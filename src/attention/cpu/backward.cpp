@@ -1,6 +1,6 @@
 // flash2's backward pass on the CPU. For each group of units: prepare (delta = sum of dO * O; Q and dO packed, where
 // that is not too much to keep), then one task per block of keys, which keeps its dK and dV and adds to dQ, then dQ to
-// the caller's rows.
+// the caller's rows. Where each thread gets units of its own, all of that for one unit after the other.
 // Tasks add to the dQ of a row block strictly in the order of their key blocks (`turn`), whatever thread runs them:
 // five products instead of the seven of a second pass, no atomics on data, and bitwise the same for any thread count.
 #include <thread>
@@ -20,13 +20,39 @@ class Backward : BackwardTiles {
 
   bool run() {
     clear_extra_gradients();
+    plan_.unit_tasks ? run_units() : run_groups();
+    return pack_.fits();
+  }
+
+ private:
+  void run_units() {
+    const RowPreparation rows(problem_, plan_, workspace_, pack_);
+    work_off_units(
+        workspace_.in_work, plan_.threads, plan_.units, plan_.key_blocks,
+        [&](int thread, std::int64_t unit) {
+          for (std::int64_t index = 0; index < plan_.row_blocks && pack_.fits(); ++index) {
+            rows.prepare(workspace_.scratch[thread], unit_at(problem_, unit), thread, index);
+          }
+          return pack_.fits();
+        },
+        [&](int thread, int owner, std::int64_t unit, std::int64_t key_block) {
+          work(workspace_.scratch[thread], unit, owner, key_block);
+        },
+        [&](int thread, int owner, std::int64_t unit) {
+          for (std::int64_t index = 0; index < plan_.row_blocks; ++index) {
+            finish(workspace_.scratch[thread], unit_at(problem_, unit), owner, index);
+          }
+        });
+  }
+
+  void run_groups() {
     const RowPreparation rows(problem_, plan_, workspace_, pack_);
     for (std::int64_t first = 0; first < plan_.units; first += plan_.group_units) {
       const std::int64_t units = std::min(plan_.group_units, plan_.units - first);
       parallel_for(plan_.threads, units * plan_.row_blocks, [&](int thread, std::int64_t task) {
         rows.prepare(workspace_.scratch[thread], unit_at(problem_, first + task % units), task % units, task / units);
       });
-      if (!pack_.fits()) return false;
+      if (!pack_.fits()) return;
       // Key block by key block over all units: the first ones of a causal mask meet most rows, and neighbours in the
       // order belong to different units, so that they seldom wait for each other's turn.
       if (bias_gradient_shared()) {
@@ -46,10 +72,8 @@ class Backward : BackwardTiles {
       });
       if (problem_.dsinks) add_to_sink_gradients(first, units);
     }
-    return pack_.fits();
   }
 
- private:
   // Whether several units add to the same element of dbias; then one task does a key block for all of them in order.
   bool bias_gradient_shared() const { return sequences_share_dbias() || heads_share_dbias(); }
   bool sequences_share_dbias() const {

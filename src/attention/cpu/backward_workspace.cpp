@@ -34,6 +34,7 @@ BackwardWorkspace carve_backward(const Problem& problem, const Plan& plan, Carve
     s.rows = carver.take<const void*>(std::max(rows, keys));
     if (w.scratch) w.scratch[thread] = s;
   }
+  w.in_work = plan.unit_tasks ? carver.take<UnitInWork>(plan.threads) : nullptr;
   const std::int64_t blocks = plan.group_units * plan.row_blocks;
   w.info = carver.take<RowInfo>(blocks);
   w.q = plan.prepack ? carver.bytes(blocks * rows * plan.d_steps * e) : nullptr;

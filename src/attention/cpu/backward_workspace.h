@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "attention/cpu/plan.h"
+#include "attention/cpu/units_in_work.h"
 
 namespace strobe::cpu {
 
@@ -43,6 +44,7 @@ struct RowInfo {
 
 struct BackwardWorkspace {
   BackwardScratch* scratch;  // [threads]
+  UnitInWork* in_work;       // where units are tasks [threads]
   RowInfo* info;             // [group_units][row_blocks]
   char* q;                   // N panels, steps d, where prepacked [group_units][row_blocks][panels][d_steps][n]
   char* d_o;                 // N panels, steps dv    [group_units][row_blocks][panels][dv_steps][n]

@@ -1,11 +1,12 @@
 // flash2's forward pass on the CPU: for each group of units, pack K and V once, then work off row blocks, then
-// combine ranges of keys where a row block was split. Where units are many, each is one thread's alone. Blocks, and the
-// order within a row, do not depend on the number of threads.
+// combine ranges of keys where a row block was split. Where each thread gets units of its own, it packs and works off
+// one after the other. Blocks, and the order within a row, do not depend on the number of threads.
 #include <cmath>
 #include <limits>
 
 #include "attention/cpu/flash2.h"
 #include "attention/cpu/step_flow.h"
+#include "attention/cpu/units_in_work.h"
 #include "device/host/thread_pool.h"
 
 namespace strobe::cpu {
@@ -32,6 +33,7 @@ struct Scratch {
 
 struct Workspace {
   Scratch* scratch;     // [threads]
+  UnitInWork* in_work;  // where units are tasks             [threads]
   char* k;              // [group_units][key_blocks][block_keys][d_steps]
   char* v;              // [group_units][key_blocks][dv_rows][block_keys]
   std::uint8_t* v_odd;  // whether a block of V holds a value that is not finite  [group_units][key_blocks]
@@ -60,6 +62,7 @@ Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
     s.rows = carver.take<const void*>(std::max<std::int64_t>(plan.block_rows, block));
     if (w.scratch) w.scratch[thread] = s;
   }
+  if (plan.unit_tasks) w.in_work = carver.take<UnitInWork>(plan.threads);
   if (plan.prepack) {
     const std::int64_t blocks = plan.group_units * plan.key_blocks;
     w.k = carver.bytes(blocks * block * plan.d_steps * e);
@@ -81,16 +84,27 @@ class Forward {
       : problem_(problem), plan_(plan), isa_(*plan.isa), workspace_(workspace), pack_(isa_) {}
 
   bool run() {
-    if (plan_.unit_tasks) {
-      parallel_for(plan_.threads, plan_.units, [&](int thread, std::int64_t unit) {
-        Scratch& s = workspace_.scratch[thread];
-        for (std::int64_t b = 0; b < plan_.key_blocks; ++b)
-          pack_block(s, unit_at(problem_, unit), b, packed(thread, b));
-        for (std::int64_t index = 0; index < plan_.row_blocks && pack_.fits(); ++index)
-          attend(s, unit, thread, index, 0);
-      });
-      return pack_.fits();
-    }
+    plan_.unit_tasks ? run_units() : run_groups();
+    return pack_.fits();
+  }
+
+ private:
+  void run_units() {
+    work_off_units(
+        workspace_.in_work, plan_.threads, plan_.units, plan_.row_blocks,
+        [&](int thread, std::int64_t unit) {
+          for (std::int64_t b = 0; b < plan_.key_blocks && pack_.fits(); ++b) {
+            pack_block(workspace_.scratch[thread], unit_at(problem_, unit), b, packed(thread, b));
+          }
+          return pack_.fits();
+        },
+        [&](int thread, int owner, std::int64_t unit, std::int64_t block) {
+          attend(workspace_.scratch[thread], unit, owner, plan_.row_blocks - 1 - block, 0);
+        },
+        [](int, int, std::int64_t) {});
+  }
+
+  void run_groups() {
     for (std::int64_t first = 0; first < plan_.units; first += plan_.group_units) {
       const std::int64_t units = std::min(plan_.group_units, plan_.units - first);
       if (plan_.prepack) {
@@ -99,7 +113,7 @@ class Forward {
           pack_block(workspace_.scratch[thread], unit_at(problem_, first + u), block, packed(u, block));
         });
       }
-      if (!pack_.fits()) return false;
+      if (!pack_.fits()) return;
       // Unit by unit, so that K and V stay in cache; the last rows of a causal mask see most keys: longest first.
       const std::int64_t tasks = units * plan_.row_blocks * plan_.splits;
       parallel_for(plan_.threads, tasks, [&](int thread, std::int64_t task) {
@@ -113,10 +127,8 @@ class Forward {
         });
       }
     }
-    return pack_.fits();
   }
 
- private:
   struct KvBlock {
     char* k;
     char* v;

@@ -18,7 +18,6 @@ constexpr std::int64_t kManyRows = 576;         // of a row block that packs K a
 constexpr std::int64_t kTileElements = 6144;    // of a score tile: 24 KB; in parts twice that
 constexpr std::int64_t kMostKeys = 512;         // of a block in backward
 constexpr std::int64_t kEnoughTasks = 16;       // blocks to share, on small machines and large ones
-constexpr std::int64_t kUnitsPerThread = 16;  // with so many, threads that take whole units end at about the same time
 
 // Scores of small products are summed in short pieces: they take no time anyway, and a BLAS has exact kernels for these
 // sizes, so that `standard` would be the more exact one.
@@ -157,8 +156,9 @@ Plan make_plan(const Problem& problem, Parts parts) {
   plan.splits = std::max<std::int64_t>(1, ceil_div(plan.key_blocks, plan.split_blocks));
   const std::int64_t most = plan.group_units * std::max(plan.key_blocks, plan.row_blocks * plan.splits);
   plan.threads = static_cast<int>(std::clamp<std::int64_t>(most, 1, problem.threads));
-  plan.unit_tasks = problem.pass == Pass::forward && plan.prepack && plan.splits == 1 &&
-                    plan.units >= kUnitsPerThread * problem.threads &&
+  // Several may add to the same gradients of a bias or of sinks.
+  const bool units_apart = problem.pass == Pass::forward || (!problem.has_bias && !problem.sinks);
+  plan.unit_tasks = plan.prepack && plan.splits == 1 && units_apart && plan.units >= problem.threads &&
                     bytes <= std::min(kCoreBytes, kGroupBytes / problem.threads);
   if (plan.unit_tasks) plan.group_units = plan.threads = problem.threads;
   return plan;

@@ -54,7 +54,7 @@ struct Plan {
   std::int64_t key_blocks;    // of the longest sequence
   std::int64_t row_blocks;    // of the unit with most rows
   std::int64_t group_units;   // units worked on at a time, so that the workspace stays bounded
-  bool unit_tasks;            // forward: a thread packs a unit and works it off alone, K and V staying in its cache
+  bool unit_tasks;            // a thread packs a unit and works it off, what it keeps staying in its cache
   std::int64_t splits;        // forward: ranges of keys per row block, combined at the end
   std::int64_t split_blocks;  // forward: key blocks of a split
   int piece;                  // steps of one piece of a score's sum in fp32

@@ -1,0 +1,101 @@
+// Units as tasks (attention/cpu/units_in_work.h): every block once, each unit's in order and between its beginning and
+// its end, by one thread and by several, with blocks that others help with.
+#include "attention/cpu/units_in_work.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace strobe::cpu {
+namespace {
+
+constexpr int kMostThreads = 8;
+
+// What was seen of one unit.
+struct Seen {
+  std::atomic<int> begun{0}, ended{0};
+  std::atomic<int> owner{-1};
+  std::atomic<std::int64_t> started{0}, done{0};
+};
+
+class Units : public testing::TestWithParam<int> {
+ protected:
+  // Unit `refused` is not gone on with.
+  std::vector<Seen> work_off(std::int64_t units, std::int64_t blocks, std::int64_t refused = -1) {
+    std::vector<Seen> seen(static_cast<std::size_t>(units));
+    const auto at = [&](std::int64_t unit) -> Seen& { return seen[static_cast<std::size_t>(unit)]; };
+    work_off_units(
+        slots(), GetParam(), units, blocks,
+        [&](int thread, std::int64_t unit) {
+          EXPECT_EQ(at(unit).begun++, 0);
+          at(unit).owner = thread;
+          return unit != refused;
+        },
+        [&](int, int owner, std::int64_t unit, std::int64_t index) {
+          EXPECT_EQ(at(unit).owner, owner);
+          EXPECT_EQ(at(unit).ended, 0);
+          // Another thread may have taken a later one before this one says so, but never more than there are threads.
+          EXPECT_NEAR(static_cast<double>(at(unit).started++), static_cast<double>(index), GetParam() - 1);
+          ++at(unit).done;
+        },
+        [&](int, int owner, std::int64_t unit) {
+          EXPECT_EQ(at(unit).owner, owner);
+          EXPECT_EQ(at(unit).done, blocks);
+          ++at(unit).ended;
+        });
+    return seen;
+  }
+
+  UnitInWork* slots() { return reinterpret_cast<UnitInWork*>(memory_); }
+
+ private:
+  alignas(UnitInWork) char memory_[kMostThreads * sizeof(UnitInWork)];
+};
+
+TEST_P(Units, EveryBlockOnceBetweenBeginningAndEnd) {
+  for (const std::int64_t units : {1, 2, 5, 16, 33}) {
+    for (const std::int64_t blocks : {0, 1, 2, 7}) {
+      SCOPED_TRACE(testing::Message() << units << " units of " << blocks << " blocks");
+      for (const Seen& seen : work_off(units, blocks)) {
+        EXPECT_EQ(seen.begun, 1);
+        EXPECT_EQ(seen.done, blocks);
+        EXPECT_EQ(seen.ended, 1);
+      }
+    }
+  }
+}
+
+TEST_P(Units, OneThatIsNotGoneOnWithHasNoBlocks) {
+  const std::vector<Seen> seen = work_off(9, 4, 8);
+  for (std::size_t unit = 0; unit < 8; ++unit) EXPECT_EQ(seen[unit].done, 4);
+  EXPECT_EQ(seen[8].begun, 1);
+  EXPECT_EQ(seen[8].done, 0);
+  EXPECT_EQ(seen[8].ended, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, Units, testing::Values(1, 2, 3, kMostThreads),
+                         [](const auto& info) { return "of_" + std::to_string(info.param); });
+
+// Two threads and one unit, whose blocks wait for each other.
+TEST(UnitsInWork, AThreadWithoutAUnitHelps) {
+  alignas(UnitInWork) char memory[2 * sizeof(UnitInWork)];
+  std::atomic<int> inside{0};
+  std::atomic<bool> together{false};
+  work_off_units(
+      reinterpret_cast<UnitInWork*>(memory), 2, 1, 2, [](int, std::int64_t) { return true; },
+      [&](int, int, std::int64_t, std::int64_t) {
+        if (++inside == 2) together = true;
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        while (!together && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+        --inside;
+      },
+      [](int, int, std::int64_t) {});
+  EXPECT_TRUE(together);
+}
+
+}  // namespace
+}  // namespace strobe::cpu
