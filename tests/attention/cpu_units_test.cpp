@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,29 +19,35 @@ constexpr int kMostThreads = 8;
 
 // What was seen of one unit.
 struct Seen {
-  std::atomic<int> begun{0}, ended{0};
-  std::atomic<int> owner{-1};
-  std::atomic<std::int64_t> started{0}, done{0};
+  explicit Seen(std::int64_t blocks) : times(static_cast<std::size_t>(blocks)) {}
+  std::atomic<int> begun{0}, ended{0}, owner{-1};
+  std::atomic<std::int64_t> done{0};
+  std::vector<std::atomic<int>> times;  // of each block
+  std::int64_t last[kMostThreads];      // block of each thread
 };
 
 class Units : public testing::TestWithParam<int> {
  protected:
   // Unit `refused` is not gone on with.
-  std::vector<Seen> work_off(std::int64_t units, std::int64_t blocks, std::int64_t refused = -1) {
-    std::vector<Seen> seen(static_cast<std::size_t>(units));
+  std::deque<Seen> work_off(std::int64_t units, std::int64_t blocks, std::int64_t refused = -1) {
+    std::deque<Seen> seen;
+    for (std::int64_t unit = 0; unit < units; ++unit) {
+      std::fill_n(seen.emplace_back(blocks).last, kMostThreads, std::int64_t{-1});
+    }
     const auto at = [&](std::int64_t unit) -> Seen& { return seen[static_cast<std::size_t>(unit)]; };
     work_off_units(
-        slots(), GetParam(), units, blocks,
+        {slots(), GetParam(), units, blocks},
         [&](int thread, std::int64_t unit) {
           EXPECT_EQ(at(unit).begun++, 0);
           at(unit).owner = thread;
           return unit != refused;
         },
-        [&](int, int owner, std::int64_t unit, std::int64_t index) {
+        [&](int thread, int owner, std::int64_t unit, std::int64_t index) {
           EXPECT_EQ(at(unit).owner, owner);
           EXPECT_EQ(at(unit).ended, 0);
-          // Another thread may have taken a later one before this one says so, but never more than there are threads.
-          EXPECT_NEAR(static_cast<double>(at(unit).started++), static_cast<double>(index), GetParam() - 1);
+          EXPECT_GT(index, at(unit).last[thread]);
+          at(unit).last[thread] = index;
+          ++at(unit).times[static_cast<std::size_t>(index)];
           ++at(unit).done;
         },
         [&](int, int owner, std::int64_t unit) {
@@ -62,7 +70,7 @@ TEST_P(Units, EveryBlockOnceBetweenBeginningAndEnd) {
       SCOPED_TRACE(testing::Message() << units << " units of " << blocks << " blocks");
       for (const Seen& seen : work_off(units, blocks)) {
         EXPECT_EQ(seen.begun, 1);
-        EXPECT_EQ(seen.done, blocks);
+        for (const std::atomic<int>& times : seen.times) EXPECT_EQ(times, 1);
         EXPECT_EQ(seen.ended, 1);
       }
     }
@@ -70,7 +78,7 @@ TEST_P(Units, EveryBlockOnceBetweenBeginningAndEnd) {
 }
 
 TEST_P(Units, OneThatIsNotGoneOnWithHasNoBlocks) {
-  const std::vector<Seen> seen = work_off(9, 4, 8);
+  const std::deque<Seen> seen = work_off(9, 4, 8);
   for (std::size_t unit = 0; unit < 8; ++unit) EXPECT_EQ(seen[unit].done, 4);
   EXPECT_EQ(seen[8].begun, 1);
   EXPECT_EQ(seen[8].done, 0);
@@ -86,7 +94,7 @@ TEST(UnitsInWork, AThreadWithoutAUnitHelps) {
   std::atomic<int> inside{0};
   std::atomic<bool> together{false};
   work_off_units(
-      reinterpret_cast<UnitInWork*>(memory), 2, 1, 2, [](int, std::int64_t) { return true; },
+      {reinterpret_cast<UnitInWork*>(memory), 2, 1, 2}, [](int, std::int64_t) { return true; },
       [&](int, int, std::int64_t, std::int64_t) {
         if (++inside == 2) together = true;
         const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);

@@ -31,7 +31,8 @@ std::vector<Case> shapes() {
        .dv = 24,
        .causal = true,
        .alignment = Alignment::bottom_right},
-      // One thread takes whole units, more share their blocks.
+      // Threads take whole units, up to as many as there are.
+      {.seed = 20, .heads_q = 4, .heads_kv = 4, .sq = 100, .sk = 900, .d = 32, .dv = 32},
       {.seed = 19, .batch = 4, .heads_q = 4, .heads_kv = 4, .sq = 110, .sk = 210, .d = 32, .dv = 32},
       {.seed = 13, .heads_q = 2, .heads_kv = 1, .sq = 1, .sk = 3000, .d = 64, .dv = 64},  // split over keys
       {.seed = 14,

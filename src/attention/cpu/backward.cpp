@@ -7,6 +7,7 @@
 
 #include "attention/cpu/flash2.h"
 #include "attention/cpu/row_preparation.h"
+#include "attention/cpu/units_in_work.h"
 #include "core/half.h"
 #include "device/host/thread_pool.h"
 
@@ -28,7 +29,7 @@ class Backward : BackwardTiles {
   void run_units() {
     const RowPreparation rows(problem_, plan_, workspace_, pack_);
     work_off_units(
-        workspace_.in_work, plan_.threads, plan_.units, plan_.key_blocks,
+        {workspace_.in_work, plan_.threads, plan_.units, plan_.key_blocks},
         [&](int thread, std::int64_t unit) {
           for (std::int64_t index = 0; index < plan_.row_blocks && pack_.fits(); ++index) {
             rows.prepare(workspace_.scratch[thread], unit_at(problem_, unit), thread, index);

@@ -91,7 +91,7 @@ class Forward {
  private:
   void run_units() {
     work_off_units(
-        workspace_.in_work, plan_.threads, plan_.units, plan_.row_blocks,
+        {workspace_.in_work, plan_.threads, plan_.units, plan_.row_blocks},
         [&](int thread, std::int64_t unit) {
           for (std::int64_t b = 0; b < plan_.key_blocks && pack_.fits(); ++b) {
             pack_block(workspace_.scratch[thread], unit_at(problem_, unit), b, packed(thread, b));
@@ -99,7 +99,7 @@ class Forward {
           return pack_.fits();
         },
         [&](int thread, int owner, std::int64_t unit, std::int64_t block) {
-          attend(workspace_.scratch[thread], unit, owner, plan_.row_blocks - 1 - block, 0);
+          if (pack_.fits()) attend(workspace_.scratch[thread], unit, owner, plan_.row_blocks - 1 - block, 0);
         },
         [](int, int, std::int64_t) {});
   }

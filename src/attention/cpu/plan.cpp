@@ -156,7 +156,8 @@ Plan make_plan(const Problem& problem, Parts parts) {
   plan.splits = std::max<std::int64_t>(1, ceil_div(plan.key_blocks, plan.split_blocks));
   const std::int64_t most = plan.group_units * std::max(plan.key_blocks, plan.row_blocks * plan.splits);
   plan.threads = static_cast<int>(std::clamp<std::int64_t>(most, 1, problem.threads));
-  // Several may add to the same gradients of a bias or of sinks.
+  // Several units may add to the same gradients of a bias or of sinks. (Not wants_dbias: a query for the workspace
+  // counts what a call may leave out.)
   const bool units_apart = problem.pass == Pass::forward || (!problem.has_bias && !problem.sinks);
   plan.unit_tasks = plan.prepack && plan.splits == 1 && units_apart && plan.units >= problem.threads &&
                     bytes <= std::min(kCoreBytes, kGroupBytes / problem.threads);

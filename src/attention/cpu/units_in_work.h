@@ -15,47 +15,66 @@ namespace strobe::cpu {
 // The unit of one thread.
 struct alignas(64) UnitInWork {
   std::int64_t unit;
-  std::atomic<std::int64_t> next;  // block for who asks next: below 0 while the unit is begun, past the last if none
+  std::atomic<std::int64_t> next;  // block for who asks next: below 0 while the unit is being begun
   std::atomic<std::int64_t> left;  // blocks that have not ended
 };
 
+struct UnitTasks {
+  UnitInWork* slots;  // [threads], raw memory
+  int threads;
+  std::int64_t units;
+  std::int64_t blocks;  // of each unit
+};
+
 // For each unit begin(thread, unit), which returns whether to go on with it; block(thread, owner, unit, index) for each
-// of its blocks, started in increasing order; when all have ended end(thread, owner, unit). `owner` is the thread that
-// began it, whose memory is the unit's. slots [threads], raw memory.
+// of its blocks, started in increasing order, so that one may wait for an earlier one; when all have ended end(thread,
+// owner, unit). `owner` is the thread that began it, whose memory is the unit's. None of them may throw: others wait.
 template <class Begin, class Block, class End>
-void work_off_units(UnitInWork* slots, int threads, std::int64_t units, std::int64_t blocks, const Begin& begin,
-                    const Block& block, const End& end) {
-  constexpr std::int64_t kBegun = std::numeric_limits<std::int64_t>::min();
-  for (int thread = 0; thread < threads; ++thread) new (&slots[thread]) UnitInWork{0, blocks, 0};
-  const auto take_blocks = [&](int thread, int owner) {
-    UnitInWork& slot = slots[owner];
-    for (;;) {
-      const std::int64_t index = slot.next.fetch_add(1, std::memory_order_acquire);
-      if (index >= blocks) return;
-      if (index < 0) {
-        std::this_thread::yield();
-        continue;
+void work_off_units(const UnitTasks& tasks, const Begin& begin, const Block& block, const End& end) {
+  constexpr std::int64_t kBeginning = std::numeric_limits<std::int64_t>::min();
+  for (int thread = 0; thread < tasks.threads; ++thread) new (&tasks.slots[thread]) UnitInWork{0, tasks.blocks, 0};
+  std::atomic<std::int64_t> begun{0};  // units that their slots show
+
+  enum class Found { block, nothing, nothing_yet };
+  const auto take_block = [&](int thread, int owner) {
+    UnitInWork& slot = tasks.slots[owner];
+    const std::int64_t index = slot.next.fetch_add(1, std::memory_order_acquire);
+    if (index < 0) return Found::nothing_yet;
+    if (index >= tasks.blocks) return Found::nothing;
+    block(thread, owner, slot.unit, index);
+    if (slot.left.fetch_sub(1, std::memory_order_acq_rel) == 1) end(thread, owner, slot.unit);
+    return Found::block;
+  };
+  const auto own_unit = [&](int thread, std::int64_t unit) {
+    UnitInWork& own = tasks.slots[thread];
+    own.next.store(kBeginning, std::memory_order_relaxed);
+    begun.fetch_add(1, std::memory_order_release);
+    own.left.store(tasks.blocks, std::memory_order_relaxed);
+    own.unit = unit;
+    const bool goes_on = begin(thread, unit);
+    own.next.store(goes_on ? 0 : tasks.blocks, std::memory_order_release);
+    while (take_block(thread, thread) == Found::block) {
+    }
+    if (goes_on && tasks.blocks == 0) end(thread, thread, unit);
+  };
+  // Once all units are shown no owner begins another one, so that nobody has a block of a unit that is replaced.
+  const auto help = [&](int thread) {
+    while (begun.load(std::memory_order_acquire) < tasks.units) std::this_thread::yield();
+    for (bool more = true; more;) {
+      more = false;
+      for (int other = 1; other < tasks.threads; ++other) {
+        Found found;
+        do {
+          found = take_block(thread, (thread + other) % tasks.threads);
+        } while (found == Found::block);
+        more |= found == Found::nothing_yet;
       }
-      block(thread, owner, slot.unit, index);
-      if (slot.left.fetch_sub(1, std::memory_order_acq_rel) == 1) end(thread, owner, slot.unit);
+      if (more) std::this_thread::yield();
     }
   };
-  // The last tasks, one a thread, are to help. They start when no unit is left to be begun, so nobody has a block of a
-  // unit whose owner begins another one.
-  parallel_for(threads, units + threads, [&](int thread, std::int64_t task) {
-    if (task >= units) {
-      for (int other = 1; other < threads; ++other) take_blocks(thread, (thread + other) % threads);
-      return;
-    }
-    UnitInWork& own = slots[thread];
-    own.next.store(kBegun, std::memory_order_relaxed);
-    own.left.store(blocks, std::memory_order_relaxed);
-    own.unit = task;
-    const bool goes_on = begin(thread, task);
-    own.next.store(goes_on ? 0 : blocks, std::memory_order_release);
-    take_blocks(thread, thread);
-    if (goes_on && blocks == 0) end(thread, thread, task);
-  });
+  // The tasks after the units are to help: they start when no unit is left to be taken.
+  parallel_for(tasks.threads, tasks.units + tasks.threads,
+               [&](int thread, std::int64_t task) { task < tasks.units ? own_unit(thread, task) : help(thread); });
 }
 
 }  // namespace strobe::cpu
