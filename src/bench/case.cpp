@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "core/counted.h"
+#include "core/divide.h"
 #include "core/fail.h"
 #include "core/half.h"
 #include "core/philox.h"
@@ -42,7 +43,7 @@ struct Normal {
 };
 void fill_normal(void* data, std::int64_t count, const Normal& normal, int threads) {
   constexpr std::int64_t kBlock = 1 << 14;
-  parallel_for(threads, (count + kBlock - 1) / kBlock, [&](int, std::int64_t block) {
+  parallel_for(threads, ceil_div(count, kBlock), [&](int, std::int64_t block) {
     const std::int64_t end = std::min(count, (block + 1) * kBlock);
     for (std::int64_t i = block * kBlock; i < end; i += 4) {
       const auto words =

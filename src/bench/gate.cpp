@@ -13,6 +13,7 @@
 #include <span>
 
 #include "bench/gate_scores.h"
+#include "core/divide.h"
 #include "core/fail.h"
 #include "core/half.h"
 #include "device/host/thread_pool.h"
@@ -57,7 +58,7 @@ std::string find_nan(const char* name, const ConstView& view, int threads) {
   const std::int64_t count = view.shape[0] * view.shape[1] * view.shape[2] * view.shape[3];
   constexpr std::int64_t kBlock = 1 << 16;
   std::atomic<std::int64_t> found = -1;
-  parallel_for(threads, (count + kBlock - 1) / kBlock, [&](int, std::int64_t block) {
+  parallel_for(threads, ceil_div(count, kBlock), [&](int, std::int64_t block) {
     for (std::int64_t i = block * kBlock; i < std::min(count, (block + 1) * kBlock); ++i) {
       if (std::isnan(load_element(view.data, view.dtype, i))) found = i;
     }
@@ -201,7 +202,7 @@ void Gate::compute_head(const Inputs& inputs, std::int64_t batch, std::int64_t k
   for (Key& key : keys_) {
     if (key.batch == batch && key.kv_head == kv_head) head.keys.push_back(&key);
   }
-  const std::int64_t blocks = (case_.seq_q + kBlockRows - 1) / kBlockRows;
+  const std::int64_t blocks = ceil_div(case_.seq_q, kBlockRows);
   parallel_for(case_.threads, group * blocks, [&](int, std::int64_t task) {
     const std::int64_t hq = kv_head * group + task / blocks;
     const std::int64_t first = task % blocks * kBlockRows;

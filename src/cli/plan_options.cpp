@@ -8,6 +8,7 @@
 
 #include "cli/lm_bench_options.h"
 #include "cli/threads.h"
+#include "core/divide.h"
 #include "core/fail.h"
 #include "core/printable.h"
 #include "lm/plan/machine.h"
@@ -116,7 +117,7 @@ std::vector<std::int64_t> devices_of(const PlanOptions& options) {
     return {product};
   }
   if (!options.devices.empty()) return options.devices;
-  std::vector<std::int64_t> devices{(kFirst + product - 1) / product * product};
+  std::vector<std::int64_t> devices{round_up(kFirst, product)};
   while (2 * devices.back() <= kLast) devices.push_back(2 * devices.back());
   return devices;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/divide.h"
 #include "device/gpu_buffer.h"
 #include "device/gpu_stream.h"
 
@@ -70,7 +71,7 @@ void StagedEngine::run_whole(const Collective& collective, const Stopped& stoppe
     return Elements{memory.as<char>(), count(i), out.element};
   };
   stage_->pipeline(
-      (out.count + most - 1) / most, stopped,
+      ceil_div(out.count, most), stopped,
       [&](std::int64_t i, Stage::Slot& slot) { stage_->copy(slot_part(i, slot.in), in.part(i * most, count(i))); },
       [&](std::int64_t i, Stage::Slot& slot) {
         Collective piece = collective;
@@ -115,19 +116,20 @@ void StagedEngine::run_shares(const Collective& collective, const Stopped& stopp
     return Elements{memory.as<char>(), total(i), whole.element};
   };
   const std::int64_t largest = share_of(whole.count, 0, size_).count;
-  stage_->pipeline((largest + columns - 1) / columns, stopped,
-                   [&](std::int64_t i, Stage::Slot& slot) {
-                     scatters ? copy_whole(i, slot.in, true) : stage_->copy(own_slot(i, slot.in), own_part(i));
-                   },
-                   [&](std::int64_t i, Stage::Slot& slot) {
-                     Collective piece{.kind = collective.kind,
-                                      .in = scatters ? whole_slot(i, slot.in) : own_slot(i, slot.in),
-                                      .out = scatters ? own_slot(i, slot.out) : whole_slot(i, slot.out)};
-                     host_->run(piece, stopped);
-                   },
-                   [&](std::int64_t i, Stage::Slot& slot) {
-                     scatters ? stage_->copy(own_part(i), own_slot(i, slot.out)) : copy_whole(i, slot.out, false);
-                   });
+  stage_->pipeline(
+      ceil_div(largest, columns), stopped,
+      [&](std::int64_t i, Stage::Slot& slot) {
+        scatters ? copy_whole(i, slot.in, true) : stage_->copy(own_slot(i, slot.in), own_part(i));
+      },
+      [&](std::int64_t i, Stage::Slot& slot) {
+        Collective piece{.kind = collective.kind,
+                         .in = scatters ? whole_slot(i, slot.in) : own_slot(i, slot.in),
+                         .out = scatters ? own_slot(i, slot.out) : whole_slot(i, slot.out)};
+        host_->run(piece, stopped);
+      },
+      [&](std::int64_t i, Stage::Slot& slot) {
+        scatters ? stage_->copy(own_part(i), own_slot(i, slot.out)) : copy_whole(i, slot.out, false);
+      });
 }
 
 }  // namespace strobe::comm

@@ -1,4 +1,4 @@
-// Division of whole numbers upwards.
+// Division and rounding of whole numbers upwards.
 #pragma once
 
 #include <cstdint>
@@ -6,5 +6,6 @@
 namespace strobe {
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
 }  // namespace strobe

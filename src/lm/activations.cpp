@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/divide.h"
 #include "core/fail.h"
 
 namespace strobe::lm {
@@ -43,7 +44,7 @@ ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DTyp
   };
   const std::int64_t tokens = batch * shape.context, wide = tokens * shape.d_model;
   const std::int64_t heads = shape.heads / parts, heads_wide = tokens * heads * shape.head_dim();
-  const std::int64_t hidden = tokens * (shape.d_ff / parts), words = (shape.vocabulary + parts - 1) / parts;
+  const std::int64_t hidden = tokens * (shape.d_ff / parts), words = ceil_div(shape.vocabulary, parts);
   const auto add_statistics = [&](const std::string& norm) {
     return is_gpt2 ? add(norm + ".statistics", 2 * tokens, DType::fp32) : add(norm + ".inverse", tokens, DType::fp32);
   };
@@ -121,7 +122,7 @@ std::size_t gradients_at(const ActivationPlan& plan, const std::vector<Parameter
     }
     least(plan.bytes, block_places(plan.architecture, plan.blocks.size()).attention_norm);
   }
-  return (first + kAlignment - 1) / kAlignment * kAlignment;
+  return round_up(first, kAlignment);
 }
 
 }  // namespace strobe::lm

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/divide.h"
 #include "core/philox.h"
 #include "device/host/thread_pool.h"
 
@@ -96,7 +97,7 @@ void begin_values(const Parameter& parameter, std::uint64_t seed, int threads, f
     return;
   }
   const double deviation = deviation_of(parameter);
-  parallel_for(threads, (count + kElements - 1) / kElements, [&](int, std::int64_t task) {
+  parallel_for(threads, ceil_div(count, kElements), [&](int, std::int64_t task) {
     for (std::int64_t i = task * kElements; i < std::min(count, (task + 1) * kElements); ++i) {
       values[i] = static_cast<float>(deviation * cut_normal(seed, static_cast<std::uint64_t>(parameter.first + i)));
     }

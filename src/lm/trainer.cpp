@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/divide.h"
 #include "core/fail.h"
 
 namespace strobe::lm {
@@ -79,7 +80,7 @@ TrainStep Trainer::step() {
 
 double Trainer::validation_loss(const TokenFile& data, std::int64_t most_batches) {
   const std::int64_t context = settings_.shape.context, windows = data.windows(context);
-  const std::int64_t apart = (windows + context - 1) / context;  // windows that share no token
+  const std::int64_t apart = ceil_div(windows, context);  // windows that share no token
   const std::int64_t batches = std::clamp(apart / settings_.batch, std::int64_t{1}, most_batches);
   double sum = 0;
   for (std::int64_t batch = 0; batch < batches; ++batch) {

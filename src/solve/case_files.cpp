@@ -7,6 +7,7 @@
 #include <sstream>
 #include <vector>
 
+#include "core/divide.h"
 #include "core/fail.h"
 #include "core/json.h"
 #include "core/philox.h"
@@ -92,7 +93,7 @@ struct Beginning {
 
 void uniform_values(std::uint64_t seed, std::uint64_t first, std::int64_t count, float* values) {
   constexpr std::int64_t kTask = 1 << 16;
-  parallel_for(available_cores(), (count + kTask - 1) / kTask, [&](int, std::int64_t task) {
+  parallel_for(available_cores(), ceil_div(count, kTask), [&](int, std::int64_t task) {
     for (std::int64_t i = task * kTask; i < std::min(count, (task + 1) * kTask); ++i) {
       const std::uint64_t at = first + static_cast<std::uint64_t>(i);
       const std::uint64_t block = at / 4;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/divide.h"
 #include "device/host/allocator.h"
 #include "measure/clock.h"
 #include "solve/pipeline.h"
@@ -21,7 +22,7 @@ StageTimes solve_on_cpu(const Solver& solver) {
   const ProblemSize& size = problem.size();
   const std::int64_t bytes = size.elements() * 4;
   const std::int64_t batches = std::clamp<std::int64_t>(kChunkBytes / bytes, 1, size.batch);
-  const std::int64_t chunks = (size.batch + batches - 1) / batches;
+  const std::int64_t chunks = ceil_div(size.batch, batches);
 
   Execution execution{.device = Device::cpu, .kernel = solver.kernel};
   const Buffer workspace(chunk_workspace(size, batches, execution));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/divide.h"
 #include "core/fail.h"
 #include "device/device_info.h"
 #include "device/gpu_buffer.h"
@@ -62,7 +63,7 @@ std::int64_t choose_batches(const Solver& solver) {
   const int index = current_gpu().index;
   const std::size_t free = inventory.gpus.at(static_cast<std::size_t>(index)).memory_free_bytes;
   for (;; batches = (batches + 1) / 2) {
-    const std::int64_t slots = std::min(kOnGpu, (size.batch + batches - 1) / batches);
+    const std::int64_t slots = std::min(kOnGpu, ceil_div(size.batch, batches));
     const double needed =
         static_cast<double>(workspace_of(solver, size, batches)) +
         static_cast<double>(slots) * static_cast<double>(batches) * static_cast<double>(16 * size.elements());
@@ -87,7 +88,7 @@ class CudaSolver {
       : solver_(solver),
         size_(solver.problem.size()),
         batches_(choose_batches(solver)),
-        chunks_((size_.batch + batches_ - 1) / batches_) {
+        chunks_(ceil_div(size_.batch, batches_)) {
     const double begin = now_seconds();
     const std::int64_t elements = batches_ * size_.elements();  // of O
     workspace_ = GpuBuffer(
@@ -177,7 +178,7 @@ class CudaSolver {
   void store(std::int64_t chunk) {
     const Slot& from = slot(chunk);
     const std::int64_t floats = count(chunk) * size_.elements();
-    const std::int64_t pieces = (floats + kPieceFloats - 1) / kPieceFloats;
+    const std::int64_t pieces = ceil_div(floats, kPieceFloats);
     const auto piece_of = [&](std::int64_t i) -> Piece& { return out_[static_cast<std::size_t>(i % kPieces)]; };
     const auto length_of = [&](std::int64_t i) { return std::min(kPieceFloats, floats - i * kPieceFloats); };
     const auto fetch = [&](std::int64_t i) {

@@ -11,6 +11,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/divide.h"
 #include "device/host/thread_pool.h"
 
 namespace strobe::solve {
@@ -22,8 +23,6 @@ constexpr std::int64_t kStripe = 256;  // rows of a task
 constexpr std::int64_t kKeys = 256;    // of a block
 
 using Pair = double __attribute__((vector_size(16), aligned(8)));
-
-std::int64_t padded(std::int64_t count, std::int64_t to) { return (count + to - 1) / to * to; }
 
 // c [4][cols] += a [4][inner] b [inner][cols]; cols is a multiple of kCols, and b lies in panels [cols / 8][inner][8].
 void multiply_add(const double* a, std::int64_t lda, const double* b, std::int64_t cols, std::int64_t inner, double* c,
@@ -75,7 +74,7 @@ struct Room {
   std::vector<double> q, k, v, scores, o, max, sum;
 
   explicit Room(std::int64_t d) {
-    const auto wide = static_cast<std::size_t>(padded(d, kCols));
+    const auto wide = static_cast<std::size_t>(round_up(d, kCols));
     q.resize(kStripe * static_cast<std::size_t>(d));
     k.resize(static_cast<std::size_t>(d) * kKeys);  // K^T [d][kKeys] in panels
     v.resize(kKeys * wide);                         // [kKeys][wide] in panels
@@ -119,7 +118,7 @@ void weigh(double* scores, std::int64_t keys, double scale, double& max, double&
 // Rows [begin, begin + rows) of one batch.
 void stripe(Room& room, const ProblemSize& size, const float* inputs, std::int64_t begin, std::int64_t rows,
             float* outputs) {
-  const std::int64_t d = size.dim, wide = padded(d, kCols);
+  const std::int64_t d = size.dim, wide = round_up(d, kCols);
   const double scale = 1 / std::sqrt(static_cast<double>(d));
   std::fill(room.q.begin(), room.q.end(), 0.0);
   std::copy(inputs + begin * d, inputs + (begin + rows) * d, room.q.begin());
@@ -152,7 +151,7 @@ void stripe(Room& room, const ProblemSize& size, const float* inputs, std::int64
 }  // namespace
 
 void float64_forward(const ProblemSize& size, const float* inputs, float* outputs) {
-  const std::int64_t stripes = (size.rows + kStripe - 1) / kStripe;
+  const std::int64_t stripes = ceil_div(size.rows, kStripe);
   const int threads = available_cores();
   std::vector<Room> rooms(static_cast<std::size_t>(threads), Room(size.dim));
   parallel_for(threads, size.batch * stripes, [&](int thread, std::int64_t task) {

@@ -12,8 +12,6 @@
 
 namespace strobe::cpu {
 
-constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
-
 // Lays out a workspace: the same calls give its size (base null) and its pointers.
 class Carver {
  public:

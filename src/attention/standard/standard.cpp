@@ -9,6 +9,7 @@
 #include <climits>
 
 #include "attention/standard/rows.h"
+#include "core/divide.h"
 #include "core/philox.h"
 #include "device/host/blas.h"
 #include "device/host/parts.h"
@@ -66,7 +67,7 @@ void product(const char* name, int threads, const Matrix& a, const Matrix& b, fl
 template <class Body>
 void for_rows(int threads, std::int64_t rows, std::int64_t cols, Body&& body) {
   const std::int64_t chunk = std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, cols));
-  parallel_for(threads, (rows + chunk - 1) / chunk, [&](int, std::int64_t task) {
+  parallel_for(threads, ceil_div(rows, chunk), [&](int, std::int64_t task) {
     for (std::int64_t i = task * chunk; i < std::min(rows, (task + 1) * chunk); ++i) body(i);
   });
 }
@@ -233,7 +234,7 @@ void add_dbias(const Head& head) {
   constexpr std::int64_t kColumns = 512;
   const auto& stride = problem.dbias.stride;
   float* dbias = static_cast<float*>(problem.dbias.data) + head.b * stride[0] + head.hq * stride[1];
-  parallel_for(problem.threads, (head.keys() + kColumns - 1) / kColumns, [&](int, std::int64_t task) {
+  parallel_for(problem.threads, ceil_div(head.keys(), kColumns), [&](int, std::int64_t task) {
     for (std::int64_t i = 0; i < head.rows(); ++i) {
       const float* from = head.d_scores() + i * head.keys();
       float* to = dbias + i * stride[2];

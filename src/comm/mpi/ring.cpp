@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "comm/sum.h"
+#include "core/divide.h"
 
 namespace strobe::comm {
 namespace {
@@ -37,8 +38,8 @@ bool Ring::exchange(const Exchange& step, const Stopped& stopped) {
   const std::int64_t piece = kPieceBytes / size_of(element);
   const bool adds = step.own.count > 0;
   const int next = (rank_ + 1) % size_, before = (rank_ + size_ - 1) % size_;
-  const std::int64_t out_pieces = (step.sent.count + piece - 1) / piece;
-  const std::int64_t in_pieces = (step.arrives.count + piece - 1) / piece;
+  const std::int64_t out_pieces = ceil_div(step.sent.count, piece);
+  const std::int64_t in_pieces = ceil_div(step.arrives.count, piece);
   const Elements slots{adds ? scratch(arrived_, kAhead * kPieceBytes) : nullptr, kAhead * piece, element};
   const auto part = [&](const Elements& of, std::int64_t i) {
     return of.part(i * piece, std::min(piece, of.count - i * piece));

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/divide.h"
 #include "device/host/thread_pool.h"
 
 namespace strobe::blas {
@@ -48,7 +49,7 @@ void multiply(int threads, const Matrix& a, const Matrix& b, float* c, Accumulat
   }
   const std::int64_t block = a.rows >= 1024 ? 256 : 64;
   const double work = static_cast<double>(a.rows) * static_cast<double>(a.cols) * static_cast<double>(b.cols);
-  parallel_for(work < kSmall ? 1 : threads, (a.rows + block - 1) / block, [&](int, std::int64_t task) {
+  parallel_for(work < kSmall ? 1 : threads, ceil_div(a.rows, block), [&](int, std::int64_t task) {
     const std::int64_t first = task * block;
     const Matrix part = rows_of(a, first, std::min(block, a.rows - first));
     multiply_block(part, b, c + first * b.cols, accumulate == Accumulate::yes ? 1.0f : 0.0f);

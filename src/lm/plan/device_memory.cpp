@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/divide.h"
 #include "core/fail.h"
 #include "lm/activations.h"
 #include "lm/exchange.h"
@@ -13,7 +14,6 @@ namespace {
 
 constexpr std::int64_t kMostParameters = std::int64_t{1} << 58;  // at 18 bytes each no sum wraps
 
-std::int64_t up(std::int64_t count, std::int64_t parts) { return (count + parts - 1) / parts; }
 }  // namespace
 
 std::vector<Parameter> parameters_of_a_device(const ModelShape& shape, std::int64_t tensor) {
@@ -21,9 +21,9 @@ std::vector<Parameter> parameters_of_a_device(const ModelShape& shape, std::int6
   std::int64_t next = 0;
   for (Parameter& parameter : parameters) {
     if (parameter.role == Role::linear || parameter.role == Role::embedding) {
-      parameter.shape[0] = up(parameter.shape[0], tensor);
+      parameter.shape[0] = ceil_div(parameter.shape[0], tensor);
     }
-    if (is_inner_bias(parameter.role)) parameter.shape[1] = up(parameter.shape[1], tensor);
+    if (is_inner_bias(parameter.role)) parameter.shape[1] = ceil_div(parameter.shape[1], tensor);
     parameter.first = next;
     next += parameter.count();
   }
@@ -45,7 +45,7 @@ DeviceMemory device_memory(const SharedStep& step, std::size_t workspace, std::s
   const auto& [one, mesh, sharding] = step;
   const DType dtype = dtype_of(one.precision);
   const std::vector<Parameter> parameters = parameters_of_a_device(one.shape, mesh.tensor);
-  const std::int64_t count = count_of(parameters), share = up(count, mesh.shard),
+  const std::int64_t count = count_of(parameters), share = ceil_div(count, mesh.shard),
                      unit = largest_unit(one.shape, parameters);
   if (count > kMostParameters) {
     fail(ErrorCode::invalid_argument, "lm: {} parameters on a device; valid: up to 2^58", count);
