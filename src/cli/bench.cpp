@@ -17,12 +17,11 @@
 #include "cli/commands.h"
 #include "cli/forecast.h"
 #include "cli/launches.h"
+#include "cli/neighbours.h"
 #include "cli/quoted.h"
 #include "core/atomic_file.h"
 #include "device/host/thread_pool.h"
 #include "measure/clock.h"
-#include "measure/core_time.h"
-#include "measure/quiet.h"
 
 namespace strobe::cli {
 namespace {
@@ -85,26 +84,6 @@ class Output {
  private:
   std::string name_;
   std::optional<AtomicFile> file_;
-};
-
-// What others did on this process's cores during its life.
-class Neighbours {
- public:
-  std::vector<std::string> notes() const {
-    constexpr double kShare = 0.2;   // of the cores: less than this is on every machine
-    constexpr double kLeast = 0.25;  // seconds: ticks are hundredths
-    const double seconds = now_seconds() - start_;
-    const double others = cores_of_others(before_, core_time(cores_), seconds);
-    const auto count = static_cast<double>(cores_.size());
-    if (seconds < kLeast || others < kShare * count) return {};
-    return {fmt::format("others used {:.1f} of {} cores meanwhile; trust ratios and minima more than times", others,
-                        cores_.size())};
-  }
-
- private:
-  std::vector<int> cores_ = own_cores();  // before this process keeps to some of them
-  CoreTime before_ = core_time(cores_);
-  double start_ = now_seconds();
 };
 
 // Of the time that cases take by prediction, that of those after number `at` over its own.
@@ -194,7 +173,7 @@ int run_bench(Arguments arguments) {
   show_progress("measure the machine's ceilings");
   const auto [ceilings, record, implementations] = prepare(options, cases, arguments);
   if (any_fp32(cases) && ceilings.disturbed()) {
-    output.tell(note_lines({"OpenBLAS sgemm was not left alone: shares of its rate are too high here"}));
+    output.tell(note_lines({kSgemmNotAlone}));
   }
   run.progress = [](const std::string& step, const std::string& implementation) {
     show_progress(step == "measure" || implementation.empty() ? step : step + " " + implementation);

@@ -12,6 +12,7 @@
 #include "cli/lm_bench_options.h"
 #include "cli/lm_bench_ranks.h"
 #include "cli/lm_ranks.h"
+#include "cli/neighbours.h"
 #include "cli/threads.h"
 #include "core/atomic_file.h"
 #include "core/counted.h"
@@ -66,6 +67,9 @@ Ceilings measure_ceilings(const LmBenchOptions& options) {
       options.device == Device::cuda
           ? bench::measure_gpu_ceilings(types, needs_tf32 ? bench::Depth::full : bench::Depth::brief)
           : bench::measure_ceilings(threads_of(options.threads), types, bench::Depth::brief);
+  if (ceilings.disturbed() && std::ranges::find(options.precisions, lm::Precision::fp32) != options.precisions.end()) {
+    print(note_lines({kSgemmNotAlone}));
+  }
   for (const lm::Precision precision : options.precisions) {
     const auto rate = precision == lm::Precision::tf32 ? ceilings.tf32 : ceilings.product(dtype_of(precision));
     if (rate) found[precision] = *rate;
@@ -277,6 +281,7 @@ int run_lm_bench(Arguments arguments) {
   const std::vector<LmBenchCell> cells = lm_bench_cells(options);
   AtomicFile file(options.output, "--output");
   set_last_words("lm bench: ended by a signal; nothing was written");
+  const Neighbours neighbours;
   const Ceilings ceilings = measure_ceilings(options);
   double work = 0;
   for (const LmBenchCell& cell : cells) work += flops_of_all_passes(cell);
@@ -287,6 +292,7 @@ int run_lm_bench(Arguments arguments) {
     print_aside(line_of(rows.back()));  // so that they are known should a later one fail
   }
   print(table_text(rows, ceilings));
+  if (options.device == Device::cpu) print(note_lines(neighbours.notes()));
   if (std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.times.has_value(); })) {
     return tell_that_none_fits("lm bench", options.output);
   }

@@ -2,13 +2,17 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <regex>
 #include <sstream>
+#include <thread>
+#include <vector>
 
 #include "cli/background.h"
 #include "cli/lm_run.h"
 #include "cli/run_program.h"
 #include "core/json.h"
+#include "device/host/thread_pool.h"
 
 namespace strobe::test {
 namespace {
@@ -54,6 +58,23 @@ TEST(LmBench, EveryCombinationIsARowWithItsPhases) {
   expect_phase_rows(program.output, rows);
   EXPECT_EQ(rows[1].at("speedup_over_fp32").as_number(), 1);
   EXPECT_GT(rows[0].at("speedup_over_fp32").as_number(), 0);
+}
+
+TEST(LmBench, TellsThatOthersUsedTheCores) {
+  const Scratch scratch;
+  std::atomic<bool> ended{false};
+  std::vector<std::jthread> others;
+  for (int core = 0; core < available_cores(); ++core) {
+    others.emplace_back([&] {
+      while (!ended) {
+      }
+    });
+  }
+  const Program program =
+      run_program("lm bench --size tiny --context 64 --batch 1 --threads 1 --quick --warmup 1 --steps 20", scratch);
+  ended = true;
+  EXPECT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("\nnote: others used "), std::string::npos) << program.output;
 }
 
 TEST(LmBench, PassesHaveThePhasesThatTheyRun) {
