@@ -3,11 +3,12 @@
 #include "attention/cpu/product_rate.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <vector>
 
 #include "attention/cpu/isa.h"
+#include "core/clock.h"
+#include "core/divide.h"
 #include "core/half.h"
 #include "device/host/allocator.h"
 #include "device/host/instruction_sets.h"
@@ -21,17 +22,13 @@ constexpr int kSteps = 256;
 constexpr int kPanels = 16;
 constexpr double kWindow = 1e-3;  // seconds: long against a clock tick, short against a neighbour's time slice
 
-int rounded_up(int value, int grain) { return (value + grain - 1) / grain * grain; }
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
 // Both operands packed, and room for the results of one thread.
 class Product {
  public:
   Product(const cpu::Isa& isa, DType dtype)
       : isa_(isa),
-        rows_(rounded_up(kRows, isa.m)),
-        steps_(rounded_up(kSteps, isa.k)),
+        rows_(static_cast<int>(round_up(kRows, isa.m))),
+        steps_(static_cast<int>(round_up(kSteps, isa.k))),
         element_(static_cast<std::size_t>(isa.element)),
         m_(elements(rows_) * element_),
         n_(elements(kPanels * isa.n) * element_),
@@ -89,13 +86,13 @@ std::optional<double> matrix_product_rate(DType dtype, int threads, double secon
     const Product product(isa, dtype);
     product.run();
     double best = 0;
-    const double start = now();
+    const double start = now_seconds();
     for (double begin = start, end = start; begin - start < seconds; begin = end) {
       int calls = 0;
       do {
         product.run();
         ++calls;
-        end = now();
+        end = now_seconds();
       } while (end - begin < kWindow);
       best = std::max(best, calls * product.flops() / (end - begin));
     }
