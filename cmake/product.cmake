@@ -8,7 +8,7 @@ list(TRANSFORM folders REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE ob
 
 set(private_libraries OpenBLAS::OpenBLAS Threads::Threads)
 if(STROBE_HAS_CUDA)
-  list(APPEND private_libraries CUDA::cublas CUDA::cudart_static)
+  list(APPEND private_libraries CUDA::cudart_static)
 endif()
 
 add_library(strobe_static STATIC ${objects})
@@ -17,7 +17,7 @@ if(STROBE_SHARED)
   add_library(strobe SHARED ${objects})
   set_target_properties(strobe PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
-    INSTALL_RPATH_USE_LINK_PATH ON  # cuBLAS, where CUDA lies outside of the system's library path
+    INSTALL_RPATH_USE_LINK_PATH ON  # OpenBLAS, where it lies outside of the system's library path
     LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
   target_link_options(strobe PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
   list(APPEND products strobe)
@@ -49,7 +49,7 @@ install(FILES
 file(RELATIVE_PATH pc_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 set(pc_private "-lstdc++ -lm -pthread")
 if(STROBE_HAS_CUDA)
-  string(APPEND pc_private " -L${CUDAToolkit_LIBRARY_DIR} -lcublas -lcudart_static -ldl -lrt")
+  string(APPEND pc_private " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl -lrt")
 endif()
 configure_file(cmake/strobe.pc.in ${PROJECT_BINARY_DIR}/strobe.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/strobe.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

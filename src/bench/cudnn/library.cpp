@@ -2,12 +2,12 @@
 #include "bench/cudnn/library.h"
 
 #include <cuda_runtime_api.h>
-#include <dlfcn.h>
 
 #include <cstdlib>
 #include <vector>
 
 #include "core/fail.h"
+#include "device/shared_library.h"
 
 // Read by cudnn-frontend, which calls cuDNN through it alone (NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING).
 namespace cudnn_frontend {
@@ -19,35 +19,26 @@ namespace {
 
 constexpr int kCudaMajor = CUDART_VERSION / 1000;
 
-// The first of the files that can be opened; it stays open.
-void* open_first(const std::vector<std::string>& files, const std::string& advice) {
-  std::string reasons;
-  for (const std::string& file : files) {
-    if (file.empty()) continue;
-    if (void* const opened = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) return opened;
-    reasons += fmt::format("{}{}", reasons.empty() ? "" : "; ", dlerror());
-  }
-  fail(ErrorCode::unsupported, "cudnn: {}: {}", advice, reasons);
-}
-
-void* open_cudnn() {
-  const char* named = std::getenv("STROBE_CUDNN");
-  const char* advice = "no library; install cuDNN 9, or name its libcudnn.so.9 with STROBE_CUDNN";
-  if (named && *named) return open_first({named}, advice);
-  return open_first({"libcudnn.so.9", STROBE_CUDNN_LIBRARY}, advice);
+SharedLibrary open_cudnn() {
+  const char* const named = std::getenv("STROBE_CUDNN");
+  std::vector<std::string> files = {"libcudnn.so.9", STROBE_CUDNN_LIBRARY};
+  if (named && *named) files = {named};
+  return SharedLibrary(files, "cudnn: no library; install cuDNN 9, or name its libcudnn.so.9 with STROBE_CUDNN");
 }
 
 // cudnn-frontend calls the CUDA runtime too and opens it by its short name. That finds what is open already, also where
 // the toolkit lies outside of the system's search path.
 void open_cuda_runtime() {
   const std::string name = fmt::format("libcudart.so.{}", kCudaMajor);
-  open_first({name, fmt::format("{}/{}", STROBE_CUDA_LIBRARY_DIR, name)}, "no CUDA runtime as a shared library");
+  const std::string files[] = {name, fmt::format("{}/{}", STROBE_CUDA_LIBRARY_DIR, name)};
+  SharedLibrary(files, "cudnn: no CUDA runtime as a shared library");
 }
 
 template <class Function>
-Function* symbol(void* library, const char* name) {
-  if (void* const found = dlsym(library, name)) return reinterpret_cast<Function*>(found);
-  fail(ErrorCode::unsupported, "cudnn: its library has no {}", name);
+Function* symbol(const SharedLibrary& library, const char* name) {
+  Function* found = nullptr;
+  library.find(name, found);
+  return found;
 }
 
 std::string version_text(std::size_t version) {  // 10000 major + 100 minor + patch, from cuDNN 9 on
@@ -55,7 +46,7 @@ std::string version_text(std::size_t version) {  // 10000 major + 100 minor + pa
 }
 
 CudnnLibrary open_library() {
-  void* const library = open_cudnn();
+  const SharedLibrary library = open_cudnn();
   const std::size_t version = symbol<decltype(cudnnGetVersion)>(library, "cudnnGetVersion")();
   if (version < 90000) fail(ErrorCode::unsupported, "cudnn: version {}; 9.0.0 or later is needed", version);
   open_cuda_runtime();
@@ -65,7 +56,7 @@ CudnnLibrary open_library() {
     const auto text = symbol<decltype(cudnnGetErrorString)>(library, "cudnnGetErrorString");
     fail(ErrorCode::unsupported, "cudnn: version {} cannot use the GPU: {}", version_text(version), text(status));
   }
-  cudnn_frontend::cudnn_dlhandle = library;
+  cudnn_frontend::cudnn_dlhandle = library.handle();
   return {handle, version_text(version)};
 }
 

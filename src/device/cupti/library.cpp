@@ -2,12 +2,12 @@
 #include "device/cupti/library.h"
 
 #include <cuda.h>
-#include <dlfcn.h>
 
 #include <cstdlib>
 #include <vector>
 
 #include "core/fail.h"
+#include "device/shared_library.h"
 
 namespace strobe::cupti {
 
@@ -15,40 +15,28 @@ namespace {
 
 constexpr int kCudaMajor = CUDA_VERSION / 1000;
 
-void* open_cupti() {
+SharedLibrary open_cupti() {
   const std::string short_name = fmt::format("libcupti.so.{}", kCudaMajor);
   const char* const named = std::getenv("STROBE_CUPTI");
   std::vector<std::string> files = {short_name, STROBE_CUPTI_LIBRARY};
   if (named && *named) files = {named};
-  std::string reasons;
-  for (const std::string& file : files) {
-    if (file.empty()) continue;
-    if (void* const opened = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) return opened;
-    reasons += fmt::format("{}{}", reasons.empty() ? "" : "; ", dlerror());
-  }
-  fail(ErrorCode::unsupported, "no CUPTI; install the toolkit's, or name its {} with STROBE_CUPTI: {}", short_name,
-       reasons);
-}
-
-template <class Function>
-void find(void* opened, const char* name, Function*& function) {
-  function = reinterpret_cast<Function*>(dlsym(opened, name));
-  if (!function) fail(ErrorCode::unsupported, "the CUPTI that was opened has no {}", name);
+  return SharedLibrary(files,
+                       fmt::format("no CUPTI; install the toolkit's, or name its {} with STROBE_CUPTI", short_name));
 }
 
 Library open_library() {
-  void* const opened = open_cupti();
+  const SharedLibrary opened = open_cupti();
   Library found{};
-  find(opened, "cuptiActivityRegisterCallbacks", found.register_callbacks);
-  find(opened, "cuptiActivityEnable", found.enable);
-  find(opened, "cuptiActivityDisable", found.disable);
-  find(opened, "cuptiActivityFlushAll", found.flush_all);
-  find(opened, "cuptiActivityGetNextRecord", found.next_record);
-  find(opened, "cuptiActivityGetNumDroppedRecords", found.dropped_records);
-  find(opened, "cuptiActivityPushExternalCorrelationId", found.push_id);
-  find(opened, "cuptiActivityPopExternalCorrelationId", found.pop_id);
-  find(opened, "cuptiGetTimestamp", found.timestamp);
-  find(opened, "cuptiGetResultString", found.result_string);
+  opened.find("cuptiActivityRegisterCallbacks", found.register_callbacks);
+  opened.find("cuptiActivityEnable", found.enable);
+  opened.find("cuptiActivityDisable", found.disable);
+  opened.find("cuptiActivityFlushAll", found.flush_all);
+  opened.find("cuptiActivityGetNextRecord", found.next_record);
+  opened.find("cuptiActivityGetNumDroppedRecords", found.dropped_records);
+  opened.find("cuptiActivityPushExternalCorrelationId", found.push_id);
+  opened.find("cuptiActivityPopExternalCorrelationId", found.pop_id);
+  opened.find("cuptiGetTimestamp", found.timestamp);
+  opened.find("cuptiGetResultString", found.result_string);
   return found;
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/fail.h"
 #include "device/gpu_facts.h"
+#include "ops/cuda/cublas_lt_library.h"
 #include "ops/cuda/tiles.h"
 
 namespace strobe::ops::cuda {
@@ -58,21 +59,19 @@ constexpr NamedTile kTiles[] = {STROBE_TILE(128, 128), STROBE_TILE(128, 160), ST
 
 template <class Value>
 void prefer(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t which, const Value& value) {
-  check(cublasLtMatmulPreferenceSetAttribute(preference, which, &value, sizeof value),
-        "cublasLtMatmulPreferenceSetAttribute");
+  check(cublas_lt().preference_set(preference, which, &value, sizeof value), "cublasLtMatmulPreferenceSetAttribute");
 }
 
 // False where the algorithm has no such choice.
 template <class Value>
 bool configure(cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t which, Value value) {
-  return cublasLtMatmulAlgoConfigSetAttribute(&algorithm, which, &value, sizeof value) == CUBLAS_STATUS_SUCCESS;
+  return cublas_lt().algorithm_set(&algorithm, which, &value, sizeof value) == CUBLAS_STATUS_SUCCESS;
 }
 
 std::vector<std::uint32_t> tiles_of(const cublasLtMatmulAlgo_t& algorithm) {
   std::size_t bytes = 0;
   const auto get = [&](void* to, std::size_t room) {
-    return cublasLtMatmulAlgoCapGetAttribute(&algorithm, CUBLASLT_ALGO_CAP_TILE_IDS, to, room, &bytes) ==
-           CUBLAS_STATUS_SUCCESS;
+    return cublas_lt().algorithm_get(&algorithm, CUBLASLT_ALGO_CAP_TILE_IDS, to, room, &bytes) == CUBLAS_STATUS_SUCCESS;
   };
   if (!get(nullptr, 0)) return {};
   std::vector<std::uint32_t> tiles(bytes / sizeof(std::uint32_t));
@@ -83,7 +82,7 @@ std::uint32_t last_option_of(const cublasLtMatmulAlgo_t& algorithm) {
   std::uint32_t last = 0;
   std::size_t bytes = 0;
   const cublasStatus_t status =
-      cublasLtMatmulAlgoCapGetAttribute(&algorithm, CUBLASLT_ALGO_CAP_CUSTOM_OPTION_MAX, &last, sizeof last, &bytes);
+      cublas_lt().algorithm_get(&algorithm, CUBLASLT_ALGO_CAP_CUSTOM_OPTION_MAX, &last, sizeof last, &bytes);
   return status == CUBLAS_STATUS_SUCCESS ? last : 0;
 }
 
@@ -104,7 +103,7 @@ std::vector<cublasLtMatmulTile_t> best_tiles(const Shape& s, const cublasLtMatmu
 
 bool runs(cublasLtHandle_t handle, const Shape& s, const Plan& plan, const cublasLtMatmulAlgo_t& algorithm) {
   cublasLtMatmulHeuristicResult_t result{};
-  return cublasLtMatmulAlgoCheck(handle, plan.product, plan.a, plan.b, plan.d, plan.d, &algorithm, &result) ==
+  return cublas_lt().algorithm_check(handle, plan.product, plan.a, plan.b, plan.d, plan.d, &algorithm, &result) ==
              CUBLAS_STATUS_SUCCESS &&
          result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= s.workspace;
 }
@@ -114,12 +113,12 @@ bool runs(cublasLtHandle_t handle, const Shape& s, const Plan& plan, const cubla
 void check(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   fail(status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorCode::out_of_memory : ErrorCode::runtime, "cuda: {} failed: {} ({})",
-       what, cublasGetStatusString(status), cublasGetStatusName(status));
+       what, cublas_lt().status_text(status), cublas_lt().status_name(status));
 }
 
 Algorithms ask_heuristic(cublasLtHandle_t handle, const Shape& s, const Plan& plan) {
   cublasLtMatmulPreference_t preference = nullptr;
-  check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
+  check(cublas_lt().preference_create(&preference), "cublasLtMatmulPreferenceCreate");
   prefer(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, s.workspace);
   prefer(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
@@ -130,9 +129,9 @@ Algorithms ask_heuristic(cublasLtHandle_t handle, const Shape& s, const Plan& pl
   constexpr int kTimed = 32;
   std::array<cublasLtMatmulHeuristicResult_t, kTimed> results{};
   int found = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-      handle, plan.product, plan.a, plan.b, plan.d, plan.d, preference, s.timed ? kTimed : 1, results.data(), &found);
-  cublasLtMatmulPreferenceDestroy(preference);
+  const cublasStatus_t status = cublas_lt().heuristic(handle, plan.product, plan.a, plan.b, plan.d, plan.d, preference,
+                                                      s.timed ? kTimed : 1, results.data(), &found);
+  cublas_lt().preference_destroy(preference);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0)) {
     fail(ErrorCode::unsupported, "cuda: cuBLASLt has no product [{} x {}] [{} x {}] of {} to {}{}", s.n, s.k, s.k, s.m,
          name_of(s.in), name_of(s.out), s.bias_alignment > 0 ? " with a bias" : "");

@@ -4,8 +4,6 @@
 // operands lie across it, as in a weight's gradient, cuBLASLt's kernels turn them around piece by piece and reach half
 // the rate (docs/notes/2026-11-15-lm-cuda.md): they are copied first, transposed, where that is little beside the
 // product and the workspace has the room.
-#include <cublasLt.h>
-
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -17,6 +15,7 @@
 #include "device/cuda/check.h"
 #include "device/device_info.h"
 #include "ops/cuda/algorithms.h"
+#include "ops/cuda/cublas_lt_library.h"
 #include "ops/cuda/launch.h"
 
 namespace strobe::ops::cuda {
@@ -64,14 +63,14 @@ Shape shape_of(const Place& place, const Product& p) {
 
 cublasLtMatrixLayout_t layout(DType dtype, std::int64_t rows, std::int64_t cols, std::int64_t lead) {
   cublasLtMatrixLayout_t made = nullptr;
-  check(cublasLtMatrixLayoutCreate(&made, type_of(dtype), static_cast<std::uint64_t>(rows),
-                                   static_cast<std::uint64_t>(cols), lead),
+  check(cublas_lt().layout_create(&made, type_of(dtype), static_cast<std::uint64_t>(rows),
+                                  static_cast<std::uint64_t>(cols), lead),
         "cublasLtMatrixLayoutCreate");
   return made;
 }
 
 void point_to_bias(cublasLtMatmulDesc_t product, const void* bias) {
-  check(cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
+  check(cublas_lt().product_set(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
         "cublasLtMatmulDescSetAttribute");
 }
 
@@ -79,17 +78,16 @@ void point_to_bias(cublasLtMatmulDesc_t product, const void* bias) {
 Plan make_plan(const Shape& s, const void* bias) {
   Plan plan;
   const cublasComputeType_t compute = s.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-  check(cublasLtMatmulDescCreate(&plan.product, compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
+  check(cublas_lt().product_create(&plan.product, compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
   const auto transpose = [&](cublasLtMatmulDescAttributes_t which, bool transposed) {
     const cublasOperation_t operation = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    check(cublasLtMatmulDescSetAttribute(plan.product, which, &operation, sizeof operation),
-          "cublasLtMatmulDescSetAttribute");
+    check(cublas_lt().product_set(plan.product, which, &operation, sizeof operation), "cublasLtMatmulDescSetAttribute");
   };
   transpose(CUBLASLT_MATMUL_DESC_TRANSA, s.a_transposed);
   transpose(CUBLASLT_MATMUL_DESC_TRANSB, s.b_transposed);
   if (bias) {  // one for each row of cuBLASLt's d, which is our column
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
-    check(cublasLtMatmulDescSetAttribute(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
+    check(cublas_lt().product_set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
           "cublasLtMatmulDescSetAttribute");
     point_to_bias(plan.product, bias);
   }
@@ -103,9 +101,10 @@ cublasStatus_t launch(cublasLtHandle_t handle, const Place& place, const Product
   const float one = 1, beta = p.addend ? 1 : 0;
   cublasLtMatmulDescOpaque_t product = *plan.product;  // its own: other threads launch the plan with other biases
   if (p.bias) point_to_bias(&product, p.bias);
-  return cublasLtMatmul(handle, &product, &one, p.b.data, plan.a, p.a.data, plan.b, &beta, p.addend ? p.addend : p.d,
-                        plan.d, p.d, plan.d, &plan.algorithm, place.workspace,
-                        std::min(place.workspace_bytes, kWorkspaceBytes), static_cast<cudaStream_t>(place.stream));
+  return cublas_lt().multiply(handle, &product, &one, p.b.data, plan.a, p.a.data, plan.b, &beta,
+                              p.addend ? p.addend : p.d, plan.d, p.d, plan.d, &plan.algorithm, place.workspace,
+                              std::min(place.workspace_bytes, kWorkspaceBytes),
+                              static_cast<cudaStream_t>(place.stream));
 }
 
 bool is_capturing(const Place& place) {
@@ -215,7 +214,7 @@ struct Prepared {
 Prepared prepare(const Place& place, const Product& p, const Shape& shape) {
   const std::lock_guard lock(known().mutex);
   cublasLtHandle_t& handle = known().handles[shape.device];
-  if (!handle) check(cublasLtCreate(&handle), "cublasLtCreate");
+  if (!handle) check(cublas_lt().create(&handle), "cublasLtCreate");
   auto found = known().plans.find(shape);
   if (found == known().plans.end()) {
     Plan plan = make_plan(shape, p.bias);

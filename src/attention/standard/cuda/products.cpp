@@ -1,14 +1,13 @@
 // Products by cublasGemmStridedBatchedEx: what lies at one stride is one call, the rest is a loop on the host.
 #include "attention/standard/cuda/products.h"
 
-#include <cublas_v2.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
 #include <mutex>
 #include <vector>
 
+#include "attention/standard/cuda/cublas_library.h"
 #include "core/fail.h"
 #include "device/cuda/check.h"
 
@@ -29,7 +28,7 @@ void check(cublasStatus_t status, const char* what, void* stream) {
   if (cuda::is_asynchronous(earlier)) cuda::fail_earlier(earlier);
   cudaGetLastError();
   fail(status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorCode::out_of_memory : ErrorCode::runtime, "cuda: {} failed: {} ({})",
-       what, cublasGetStatusString(status), cublasGetStatusName(status));
+       what, cublas_library().status_text(status), cublas_library().status_name(status));
 }
 
 // Handles that no call is using, by GPU.
@@ -45,10 +44,11 @@ Pool& pool() {
 
 // A handle's creation allocates; in the relaxed mode that is allowed while the caller captures a graph.
 cublasHandle_t create(void* stream) {
+  const CublasLibrary& cublas = cublas_library();  // may throw, which must not be in that mode
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   STROBE_CUDA_CHECK(cudaThreadExchangeStreamCaptureMode(&mode));
   cublasHandle_t handle = nullptr;
-  const cublasStatus_t status = cublasCreate(&handle);
+  const cublasStatus_t status = cublas.create(&handle);
   STROBE_CUDA_CHECK(cudaThreadExchangeStreamCaptureMode(&mode));
   check(status, "cublasCreate", stream);
   return handle;
@@ -118,11 +118,11 @@ Cublas::Cublas(DType dtype, void* stream, void* workspace, std::size_t bytes, Fp
   handle_ = handle;
   try {
     // In this order: a new stream resets the workspace to cuBLAS's own.
-    check(cublasSetStream(handle, static_cast<cudaStream_t>(stream)), "cublasSetStream", stream);
-    check(cublasSetWorkspace(handle, workspace, bytes), "cublasSetWorkspace", stream);
+    check(cublas_library().set_stream(handle, static_cast<cudaStream_t>(stream)), "cublasSetStream", stream);
+    check(cublas_library().set_workspace(handle, workspace, bytes), "cublasSetWorkspace", stream);
     const int mode = (math == Fp32Math::tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH) |
                      CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
-    check(cublasSetMathMode(handle, static_cast<cublasMath_t>(mode)), "cublasSetMathMode", stream);
+    check(cublas_library().set_math_mode(handle, static_cast<cublasMath_t>(mode)), "cublasSetMathMode", stream);
   } catch (...) {
     give_back(device_, handle);
     throw;
@@ -148,10 +148,10 @@ void Cublas::multiply(const Product& p) const {
         const std::int64_t c = x * outer.c + y * middle.c + z * inner.c;
         const std::int64_t count = std::min(kMostInACall, inner.count - z);
         // cuBLAS reads column by column, where our matrices are their transposes: c^T = b^T a^T.
-        check(cublasGemmStridedBatchedEx_64(static_cast<cublasHandle_t>(handle_), order(p.b_stored), order(p.a_stored),
-                                            p.cols, p.rows, p.inner, &p.factor, at(p.b, b), type, p.b.row, inner.b,
-                                            at(p.a, a), type, p.a.row, inner.a, &zero, at(p.c, c), type, p.c.row,
-                                            inner.c, count, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+        check(cublas_library().gemm_strided_batched(
+                  static_cast<cublasHandle_t>(handle_), order(p.b_stored), order(p.a_stored), p.cols, p.rows, p.inner,
+                  &p.factor, at(p.b, b), type, p.b.row, inner.b, at(p.a, a), type, p.a.row, inner.a, &zero, at(p.c, c),
+                  type, p.c.row, inner.c, count, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
               "cublasGemmStridedBatchedEx", stream_);
       }
     }

@@ -1,0 +1,31 @@
+// A library that is opened when it is first needed, not linked: for what a machine may lack, and for what takes long to
+// load (cuBLASLt: 76 ms of every start).
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace strobe {
+
+class SharedLibrary {
+ public:
+  // The first of `files` that can be opened; it stays open. Empty names are passed over. Throws Error(unsupported) with
+  // `advice` and the loader's reasons where there is none.
+  SharedLibrary(std::span<const std::string> files, const std::string& advice);
+
+  void* handle() const { return handle_; }
+
+  // Throws Error(unsupported) where the library has none of that name.
+  template <class Function>
+  void find(const char* name, Function*& function) const {
+    function = reinterpret_cast<Function*>(address_of(name));
+  }
+
+ private:
+  void* address_of(const char* name) const;
+
+  std::string file_;
+  void* handle_ = nullptr;
+};
+
+}  // namespace strobe

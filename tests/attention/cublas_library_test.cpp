@@ -1,0 +1,15 @@
+// No linker looks at the names of functions that are found at run time. Needs the toolkit, not a GPU.
+#include "attention/standard/cuda/cublas_library.h"
+
+#include <gtest/gtest.h>
+
+namespace strobe::standard {
+namespace {
+
+TEST(CublasLibrary, HasEveryFunction) {
+  EXPECT_STREQ(cublas_library().status_name(CUBLAS_STATUS_NOT_SUPPORTED), "CUBLAS_STATUS_NOT_SUPPORTED");
+  EXPECT_STRNE(cublas_library().status_text(CUBLAS_STATUS_NOT_SUPPORTED), "");
+}
+
+}  // namespace
+}  // namespace strobe::standard
