@@ -6,7 +6,7 @@ get_property(folders GLOBAL PROPERTY STROBE_FOLDERS)
 list(FILTER folders INCLUDE REGEX "^strobe_(core|device|attention)$")
 list(TRANSFORM folders REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
 
-set(private_libraries OpenBLAS::OpenBLAS Threads::Threads)
+set(private_libraries OpenBLAS::OpenBLAS Threads::Threads ${CMAKE_DL_LIBS})
 if(STROBE_HAS_CUDA)
   list(APPEND private_libraries CUDA::cudart_static)
 endif()
@@ -47,9 +47,9 @@ install(FILES
 
 # pkg-config strobe; the prefix follows from where the file lies, so that the tree may be moved.
 file(RELATIVE_PATH pc_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
-set(pc_private "-lstdc++ -lm -pthread")
+set(pc_private "-lstdc++ -lm -pthread -ldl")
 if(STROBE_HAS_CUDA)
-  string(APPEND pc_private " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl -lrt")
+  string(APPEND pc_private " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lrt")
 endif()
 configure_file(cmake/strobe.pc.in ${PROJECT_BINARY_DIR}/strobe.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/strobe.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

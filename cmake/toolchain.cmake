@@ -63,7 +63,7 @@ else()
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>  # g++ 12 finds fault with "text" + std::string
     $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>)
 endif()
-if(STROBE_WERROR AND NOT STROBE_SANITIZE)
+if(STROBE_WERROR)
   target_compile_options(strobe_options INTERFACE
     $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>
     # Guesses along inlined paths, which change with the optimisation level: warnings only.

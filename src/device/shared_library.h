@@ -1,5 +1,5 @@
 // A library that is opened when it is first needed, not linked: for what a machine may lack, and for what takes long to
-// load (cuBLASLt: 76 ms of every start).
+// load.
 #pragma once
 
 #include <span>

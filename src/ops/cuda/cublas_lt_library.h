@@ -1,4 +1,5 @@
-// cuBLASLt's functions, found in libcublasLt when the first product needs them: loading it takes 76 ms of a start.
+// cuBLASLt's functions, found in libcublasLt when the first product needs them: a start does not wait for it to be
+// loaded.
 #pragma once
 
 #include <cublasLt.h>

@@ -1,5 +1,5 @@
 // cuBLAS's functions, found in libcublas when the first product needs them: a start does not wait for it to be loaded,
-// and a machine without it runs all but `standard`.
+// and the other kernels need none.
 #pragma once
 
 #include <cublas_v2.h>
