@@ -7,9 +7,6 @@
 set(isa_optimised -O3)
 if(STROBE_SANITIZE)
   set(isa_optimised -O1)
-  if(STROBE_SANITIZE MATCHES "address")  # a third of the time to compile; hardly a local's address is taken
-    list(APPEND isa_optimised -fno-sanitize-address-use-after-scope)
-  endif()
 endif()
 set(isa_generic "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")

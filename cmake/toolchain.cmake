@@ -52,17 +52,12 @@ if(CMAKE_CUDA_COMPILER)
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
 endif()
 
-# Warnings and sanitizers for our own targets, never for what we include. Under sanitizers no warnings: other builds have
-# them, and they are a twentieth of the time to compile.
+# Warnings and sanitizers for our own targets, never for what we include.
 add_library(strobe_options INTERFACE)
-if(STROBE_SANITIZE)
-  target_compile_options(strobe_options INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-w>)
-else()
-  target_compile_options(strobe_options INTERFACE
-    $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra>
-    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>  # g++ 12 finds fault with "text" + std::string
-    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>)
-endif()
+target_compile_options(strobe_options INTERFACE
+  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra>
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>  # g++ 12 finds fault with "text" + std::string
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>)
 if(STROBE_WERROR)
   target_compile_options(strobe_options INTERFACE
     $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>
