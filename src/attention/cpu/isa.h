@@ -74,6 +74,7 @@ struct ScoreOptions {
   bool alibi;
   bool bias;
   DType bias_dtype;
+  bool exact_max = false;  // the weight of a row's largest score is 1 exactly: the slower way, for LSE anew
   bool dropout;
   std::uint32_t dropout_threshold;  // a weight is dropped where its Philox word is below
   float dropout_scale;              // 1 / (1 - p)
@@ -82,6 +83,8 @@ struct ScoreOptions {
 
   // Whether logits are no larger than scores of q.k may be: a bias may hold anything.
   bool bounded() const { return !alibi && !bias; }
+  // Whether weights may be taken from s * factor - m * factor, where that is near (kNearExponent).
+  bool may_be_near() const { return bounded() && !exact_max; }
   // What a tile's scores are multiplied with to be exponents of 2.
   float exponent_factor() const {
     const float factor = unit * 1.44269504088896340736f;

@@ -186,7 +186,7 @@ ScoreOptions score_options(const Problem& problem, std::int64_t batch) {
 double logit_of_max(const Isa& isa, const ScoreOptions& options, float max) {
   const double logit = static_cast<double>(max) * options.unit;
   const float factor = options.exponent_factor(), m = max * factor;
-  if (!isa.fused || !options.bounded() || !(std::abs(m) < kNearExponent)) return logit;
+  if (!isa.fused || !options.may_be_near() || !(std::abs(m) < kNearExponent)) return logit;
   return logit + (m - static_cast<double>(max) * factor) * 0.693147180559945309417;
 }
 

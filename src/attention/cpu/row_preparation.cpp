@@ -80,7 +80,8 @@ bool RowPreparation::wants_refined_lse(const Lanes& lanes, const double* lse, co
 void RowPreparation::refine_lse(BackwardScratch& s, const Unit& unit, std::int64_t block, int panels, std::int32_t lo,
                                 std::int32_t hi, RowStatistics& statistics) const {
   ScoreOptions options = score_options(problem_, unit.b);
-  options.dropout = false;  // it follows the sum
+  options.dropout = false;   // it follows the sum
+  options.exact_max = true;  // else a weight that outweighs all others is 1 less its power's rounding, and dS not 0
   float max[kMaxPanels * kMaxLanes], sum[kMaxPanels * kMaxLanes];
   std::fill_n(max, plan_.block_rows, -kInfinity);
   std::fill_n(sum, plan_.block_rows, 0.0f);

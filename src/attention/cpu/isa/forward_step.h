@@ -10,7 +10,7 @@ namespace {
 // Lanes whose exponents are s * factor - m * factor with the second product rounded: exact where products are fused but
 // for a share common to the row, which logit_of_max (plan.h) knows. `exponent` is m * factor.
 STROBE_INLINE I32 near_lanes(const ScoreOptions& options, F32 exponent) {
-  if (!kFused || !options.bounded()) return I32{};
+  if (!kFused || !options.may_be_near()) return I32{};
   return (exponent < kNearExponent) & (exponent > -kNearExponent);
 }
 STROBE_INLINE F32 finite_max(F32 m) { return m == -__builtin_inff() ? F32{} : m; }
