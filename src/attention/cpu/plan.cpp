@@ -22,6 +22,7 @@ constexpr std::int64_t kEnoughTasks = 16;       // blocks to share, on small mac
 // Scores of small products are summed in short pieces: they take no time anyway, and a BLAS has exact kernels for these
 // sizes, so that `standard` would be the more exact one.
 constexpr int kShortPiece = 8;
+constexpr int kScorePiece = 128;                   // of other products: head dimensions up to 192 stay whole
 constexpr std::int64_t kSmallProduct = 1'200'000;  // rows * keys * head dimension
 
 // Rows and keys of the longest sequences: max_q and max_k, or less where lengths are given.
@@ -44,7 +45,7 @@ bool whole_rows(const Problem& problem, const Isa& isa, const Extent& longest) {
 int piece_of_scores(const Problem& problem, const Isa& isa, const Extent& longest) {
   if (isa.compute != DType::fp32 || isa.parts > 1) return kLongPiece;
   const std::int64_t tile = std::min(longest.q_length, kSmallProduct) * std::min(longest.k_length, kSmallProduct);
-  return tile * std::max(problem.d, problem.dv) <= kSmallProduct ? kShortPiece : kLongPiece;
+  return tile * std::max(problem.d, problem.dv) <= kSmallProduct ? kShortPiece : kScorePiece;
 }
 
 // The tile of scores [keys][n] stays in L1 beside what streams past it, dK and dV of a block (backward) in L2. Both

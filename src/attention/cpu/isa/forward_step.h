@@ -204,7 +204,8 @@ void forward_step(const ForwardStep& a) {
   bool knows_largest = false;
   const auto* const k = static_cast<const Element*>(a.k) + static_cast<std::ptrdiff_t>(first) * a.d_steps;
   if constexpr (kFindsMax<Engine>) {
-    knows_largest = options.plain && range.free_first == first && range.free_last == last && a.d_steps <= a.piece;
+    knows_largest =
+        options.plain && range.free_first == first && range.free_last == last && a.d_steps <= in_one_piece(a.piece);
     if (knows_largest) {
       for (int v = 0; v < kV; ++v) store(largest + v * kLanes, load(a.max + v * kLanes));
       Engine::template products<kN>(k, static_cast<std::ptrdiff_t>(kM) * a.d_steps, static_cast<const Element*>(a.q),

@@ -38,15 +38,16 @@ STROBE_INLINE void whole_products(const typename Engine::Element* m, std::ptrdif
   }
 }
 
-// The same; in fp32, a sum of more than `piece` steps is added up in pieces, which keeps its rounding small. An engine
-// that rounds less often may take longer ones.
+// The same; in fp32, a sum of more than `piece` steps and a half is added up in pieces, which keeps its rounding small.
+// An engine that rounds less often may take longer ones.
+constexpr int in_one_piece(int piece) { return piece + piece / 2; }
 template <class Engine, int Width>
 STROBE_INLINE void products(const typename Engine::Element* m, std::ptrdiff_t m_stride,
                             const typename Engine::Element* n, int steps, int panels, float* c, bool accumulate,
                             int piece) {
   if constexpr (Engine::kCompute == DType::fp32) {
     if constexpr (requires { Engine::kLongerPieces; }) piece *= Engine::kLongerPieces;
-    for (; steps > piece + piece / 2; steps -= piece, m += piece * Engine::kM, n += piece * Width) {
+    for (; steps > in_one_piece(piece); steps -= piece, m += piece * Engine::kM, n += piece * Width) {
       whole_products<Engine, Width>(m, m_stride, n, piece, panels, c, accumulate);
       accumulate = true;
     }
