@@ -114,10 +114,11 @@ void expect_same_as_steps(const Isa& isa, const ScoreOptions& options) {
   plan.block_keys = kKeys;
   plan.piece = kLongPiece;
   ASSERT_EQ(StepFlow::copies(plan), 2);
-  Buffer scores(2 * kKeys * isa.n * 4), weights(2 * kKeys * isa.n * isa.element), shrink(2 * isa.n * 4);
+  Buffer scores(2 * kKeys * isa.n * 4), weights(2 * kKeys * isa.n * isa.element), shrink(2 * isa.n * 4),
+      largest(2 * isa.n * 4);
 
   Outcome flowing(isa), stepping(isa);
-  StepFlow flow(plan, scores.floats(), weights.bytes(), shrink.floats());
+  StepFlow flow(plan, scores.floats(), weights.bytes(), shrink.floats(), largest.floats());
   for_each_step(isa, options, operands, lanes, flowing,
                 [&](const ForwardStep& step, const StepFlow::Panel& panel) { flow.push(step, panel); });
   flow.drain();

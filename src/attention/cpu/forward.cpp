@@ -24,6 +24,7 @@ struct Scratch {
   float* scores;         //                                 [copies][block_keys][n]
   char* weights;         // N operand, where converted      [copies][block_keys][n]
   float* shrink;         //                                 [copies][n]
+  float* largest;        //                                 [copies][n]
   std::uint32_t* words;  // with dropout                    [block_keys][n]
   char* k;               // one block, where not prepacked  [block_keys][d_steps]
   char* v;               //                                 [dv_rows][block_keys]
@@ -55,6 +56,7 @@ Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
     s.scores = carver.take<float>(copies * block * n);
     s.weights = e == 4 ? nullptr : carver.bytes(copies * block * n * e);
     s.shrink = carver.take<float>(copies * n);
+    s.largest = carver.take<float>(copies * n);
     s.words = problem.dropout.p > 0 ? carver.take<std::uint32_t>(block * n) : nullptr;
     s.k = plan.prepack ? nullptr : carver.bytes(block * plan.d_steps * e);
     s.v = plan.prepack ? nullptr : carver.bytes(block * plan.dv_rows * e);
@@ -169,7 +171,7 @@ class Forward {
     }
     const std::int64_t first = std::max(split * plan_.split_blocks, lo / std::int64_t{plan_.block_keys});
     const std::int64_t last = std::min((split + 1) * plan_.split_blocks, ceil_div(hi, plan_.block_keys));
-    StepFlow flow(plan_, s.scores, s.weights, s.shrink);
+    StepFlow flow(plan_, s.scores, s.weights, s.shrink, s.largest);
     for (std::int64_t b = first; b < last; ++b) {
       std::uint8_t v_odd = 0;
       KvBlock kv{s.k, s.v, &v_odd};

@@ -112,6 +112,7 @@ struct ForwardStep {
   float* scores;              // scratch                                           [block_keys][n]
   void* weights;              // scratch, the weights as N operand                 [block_keys][n]
   float* shrink;              // scratch, where steps flow: what o is multiplied with before output is added  [n]
+  float* largest;             // scratch, where steps flow: the largest of max and the block's scores          [n]
   std::uint32_t* words;       // scratch, with dropout only                        [block_keys][n]
   const void* const* v_rows;  // rows of V in the caller's memory, where some are not finite; else null
   DType dtype;

@@ -15,7 +15,7 @@ constexpr std::int64_t kGroupBytes = 40 << 20;  // kept at a time: packed operan
 constexpr std::int64_t kUnitBytes = 24 << 20;   // a unit that would keep more packs anew as it goes
 constexpr std::int64_t kCoreBytes = 2 << 20;    // a unit that keeps no more stays in the cache of a core
 constexpr std::int64_t kManyRows = 576;         // of a row block that packs K and V anew: then that is hardly seen
-constexpr std::int64_t kTileElements = 6144;    // of a score tile: 24 KB; in parts twice that
+constexpr std::int64_t kTileElements = 6144;    // of a score tile: 24 KB
 constexpr std::int64_t kMostKeys = 512;         // of a block in backward
 constexpr std::int64_t kEnoughTasks = 16;       // blocks to share, on small machines and large ones
 
@@ -48,11 +48,13 @@ int piece_of_scores(const Problem& problem, const Isa& isa, const Extent& longes
   return tile * std::max(problem.d, problem.dv) <= kSmallProduct ? kShortPiece : kScorePiece;
 }
 
-// The tile of scores [keys][n] stays in L1 beside what streams past it, dK and dV of a block (backward) in L2. Both
-// passes gain from long blocks. Backward shares its work by key blocks, so it takes shorter ones where they are few.
+// The tile of scores [keys][n] stays in L1 beside what streams past it, unless steps flow; dK and dV of a block
+// (backward) stay in L2. Both passes gain from long blocks. Backward shares its work by key blocks, so it takes shorter
+// ones where they are few.
 int block_keys(const Problem& problem, const Isa& isa, const Extent& longest, std::int64_t units) {
-  const std::int64_t tile = isa.parts > 1 ? 2 * kTileElements : kTileElements;
-  std::int64_t wanted = problem.pass == Pass::forward ? tile / isa.n : kMostKeys;
+  const std::int64_t flowing = isa.parts > 1 ? 384 : 512;  // measured
+  std::int64_t wanted = kMostKeys;
+  if (problem.pass == Pass::forward) wanted = isa.forward_flow ? flowing : kTileElements / isa.n;
   if (whole_rows(problem, isa, longest)) {
     wanted = std::max<std::int64_t>(longest.k_length, isa.step) + isa.step;
   } else if (problem.pass == Pass::backward) {

@@ -13,9 +13,9 @@ class StepFlow {
   // Where steps flow, neighbours have scratch of their own.
   static int copies(const Plan& plan) { return flows(plan) ? 2 : 1; }
 
-  // Scratch [copies][block_keys][n], shrink [copies][n].
-  StepFlow(const Plan& plan, float* scores, char* weights, float* shrink)
-      : plan_(plan), flows_(flows(plan)), scores_(scores), weights_(weights), shrink_(shrink) {}
+  // Scratch [copies][block_keys][n], shrink and largest [copies][n].
+  StepFlow(const Plan& plan, float* scores, char* weights, float* shrink, float* largest)
+      : plan_(plan), flows_(flows(plan)), scores_(scores), weights_(weights), shrink_(shrink), largest_(largest) {}
 
   // What a step has of its panel of rows; see ForwardStep.
   struct Panel {
@@ -44,6 +44,7 @@ class StepFlow {
     step.scores = scores_ + copy * tile;
     step.weights = weights_ ? weights_ + copy * tile * plan_.element : nullptr;
     step.shrink = shrink_ + copy * plan_.isa->n;
+    step.largest = largest_ + copy * plan_.isa->n;
     if (alone) return plan_.isa->forward_step(step);
     plan_.isa->forward_flow(back(2), back(1), &step);
     ++count_;
@@ -66,7 +67,7 @@ class StepFlow {
   bool flows_;
   float* scores_;
   char* weights_;
-  float* shrink_;
+  float *shrink_, *largest_;
   ForwardStep steps_[3];
   std::int64_t count_ = 0;  // since the last drain
 };

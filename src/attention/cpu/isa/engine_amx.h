@@ -80,18 +80,23 @@ struct EngineAmx : AmxPanels<Parts> {
     products<Width>(m, 0, n, steps, 1, c, accumulate);
   }
 
-  // meanwhile() is called kProductsOfChunk times a chunk, for vectors to work while tiles are multiplied.
+  // For vectors to work while tiles are multiplied: meanwhile() is called kProductsOfChunk times a chunk, stored(i) for
+  // each panel but the last, once it is in memory and the first chunk of the next one is on its way.
   struct Nothing {
     STROBE_INLINE void operator()() const {}
+    STROBE_INLINE void operator()(int) const {}
   };
-  template <int Width, class Meanwhile = Nothing>
+  template <int Width, class Meanwhile = Nothing, class Stored = Nothing>
   STROBE_INLINE static void products(const Element* m, std::ptrdiff_t m_stride, const Element* n, int steps, int panels,
-                                     float* c, bool accumulate, Meanwhile&& meanwhile = {}) {
+                                     float* c, bool accumulate, Meanwhile&& meanwhile = {}, Stored&& stored = {}) {
     static_assert(Width == 32);
     if (accumulate && Parts > 1) return add_products(m, m_stride, n, steps, panels, c, kOnes, meanwhile);
     for (int i = 0; i < panels; ++i, m += m_stride, c += kM * Width) {
       accumulate ? load_sums(c) : clear_sums();
-      for (int t = 0; t < steps; t += kK) multiply_chunk(m + t * kM, n + t * kN, meanwhile);
+      for (int t = 0; t < steps; t += kK) {
+        multiply_chunk(m + t * kM, n + t * kN, meanwhile);
+        if (t == 0 && i > 0) stored(i - 1);
+      }
       store_sums(c);
     }
   }

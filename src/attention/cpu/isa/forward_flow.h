@@ -1,6 +1,6 @@
 // Three forward steps at once, for engines whose products leave the vector units free: the output of one, the weights
-// of the next, the scores of the one after. Weights are made row by row between the multiplies of tiles, so that both
-// kinds of units work at the same time. Each alone does what forward_step.h does.
+// of the next, the scores and logits of the one after. Weights are made row by row between the multiplies of tiles, so
+// that both kinds of units work at the same time. Each alone does what forward_step.h does.
 #pragma once
 
 #include "attention/cpu/isa/forward_step.h"
@@ -94,10 +94,33 @@ class Interleaved {
 };
 
 template <class Engine>
+int panels_of(const ForwardStep& a) {
+  const KeyRange keys = key_range<Engine>(a);
+  return (keys.last - keys.first) / Engine::kM;
+}
+
+template <class Engine>
 int chunks_of(const ForwardStep* a, int other) {
-  if (!a) return 0;
-  const KeyRange keys = key_range<Engine>(*a);
-  return (keys.last - keys.first) / Engine::kM * other / Engine::kK;
+  return a ? panels_of<Engine>(*a) * other / Engine::kK : 0;
+}
+
+// Scores of the key panels [first, last) become logits, and `largest` grows to theirs.
+template <class Engine>
+void make_logits(const ForwardStep& a, int first, int last) {
+  const KeyRange keys = key_range<Engine>(a);
+  const TileRange range = part_of(tile_range(*a.lanes, a.key_begin, keys.first, keys.last),
+                                  keys.first + first * Engine::kM, keys.first + last * Engine::kM);
+  if (!a.options->plain) {
+    apply_options<Engine>(*a.options, *a.lanes, a.key_begin, a.key_count, range, a.scores, nullptr);
+  }
+  find_max<Engine>(a, range, a.largest);
+}
+
+// Panels become logits while they are in L1 and the next one is multiplied; of the last one, and of all where that is
+// the slower way, it is done when the step's weights are due: fp32's tanh wants both multipliers (tiles take one).
+template <class Engine>
+int early_panels(const ForwardStep& a) {
+  return Engine::kCompute == DType::fp32 && a.options->softcap != 0 ? 0 : panels_of<Engine>(a) - 1;
 }
 
 template <class Engine, class Meanwhile>
@@ -105,9 +128,14 @@ STROBE_INLINE void score_products(const ForwardStep& a, Meanwhile&& meanwhile) {
   using Element = typename Engine::Element;
   constexpr int kM = Engine::kM, kN = Engine::kN;
   const KeyRange keys = key_range<Engine>(a);
+  for (int v = 0; v < kN; v += kLanes) store(a.largest + v, load(a.max + v));
+  const int early = early_panels<Engine>(a);
+  const auto stored = [&](int panel) STROBE_INLINE_LAMBDA {
+    if (panel < early) make_logits<Engine>(a, panel, panel + 1);
+  };
   Engine::template products<kN>(static_cast<const Element*>(a.k) + static_cast<std::ptrdiff_t>(keys.first) * a.d_steps,
                                 static_cast<std::ptrdiff_t>(kM) * a.d_steps, static_cast<const Element*>(a.q),
-                                a.d_steps, (keys.last - keys.first) / kM, a.scores + keys.first * kN, false, meanwhile);
+                                a.d_steps, panels_of<Engine>(a), a.scores + keys.first * kN, false, meanwhile, stored);
 }
 
 template <class Engine, class Meanwhile>
@@ -135,12 +163,8 @@ void flow_once(const ForwardStep* before, const ForwardStep* step, const Forward
   const KeyRange keys = key_range<Engine>(a);
   const TileRange range = tile_range(*a.lanes, a.key_begin, keys.first, keys.last);
   const float unit = options.exponent_factor();
-  if (!options.plain) {
-    apply_options<Engine>(options, *a.lanes, a.key_begin, a.key_count, range, a.scores, nullptr);
-  }
-  float largest[kMaxLanes];
-  find_max<Engine>(a, range, largest);
-  update_max<Engine>(a, largest, unit, a.shrink);
+  make_logits<Engine>(a, early_panels<Engine>(a), panels_of<Engine>(a));
+  update_max<Engine>(a, a.largest, unit, a.shrink);
   for (int v = 0; v < Engine::kN; v += kLanes) store(a.sum + v, load(a.sum + v) * load(a.shrink + v));
 
   const int chunks =

@@ -21,9 +21,9 @@ STROBE_INLINE F32 rounding_of_exponent(const ScoreOptions& options, F32 m, float
   return near_lanes(options, exponent) ? -fma(m, broadcast(factor), -exponent) : F32{};
 }
 
-// The largest score of each lane and what `max` holds. Masked scores become -inf first.
+// What `largest` holds grows to each lane's largest score in the range. Masked scores become -inf first.
 template <class Engine>
-void find_max(const ForwardStep& a, const TileRange& range, float* found) {
+void find_max(const ForwardStep& a, const TileRange& range, float* largest) {
   constexpr int kN = Engine::kN, kV = kN / kLanes;
   const F32 nothing = broadcast(-__builtin_inff());
   for_each_masked_row<Engine>(range, [&](int r) {
@@ -39,7 +39,7 @@ void find_max(const ForwardStep& a, const TileRange& range, float* found) {
 #pragma GCC unroll 4
   for (int i = 0; i < kChains; ++i) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kV; ++v) chain[i][v] = load(a.max + v * kLanes);
+    for (int v = 0; v < kV; ++v) chain[i][v] = load(largest + v * kLanes);
   }
   for (int r = range.first; r < range.last; r += kChains) {
 #pragma GCC unroll 4
@@ -50,10 +50,10 @@ void find_max(const ForwardStep& a, const TileRange& range, float* found) {
   }
 #pragma GCC unroll 4
   for (int v = 0; v < kV; ++v) {
-    F32 largest = chain[0][v];
+    F32 of_all = chain[0][v];
 #pragma GCC unroll 4
-    for (int i = 1; i < kChains; ++i) largest = max(largest, chain[i][v]);
-    store(found + v * kLanes, largest);
+    for (int i = 1; i < kChains; ++i) of_all = max(of_all, chain[i][v]);
+    store(largest + v * kLanes, of_all);
   }
 }
 
@@ -201,13 +201,13 @@ void forward_step(const ForwardStep& a) {
   const ProductScope<Engine> scope;
 
   float largest[kMaxLanes];
+  for (int v = 0; v < kV; ++v) store(largest + v * kLanes, load(a.max + v * kLanes));
   bool knows_largest = false;
   const auto* const k = static_cast<const Element*>(a.k) + static_cast<std::ptrdiff_t>(first) * a.d_steps;
   if constexpr (kFindsMax<Engine>) {
     knows_largest =
         options.plain && range.free_first == first && range.free_last == last && a.d_steps <= in_one_piece(a.piece);
     if (knows_largest) {
-      for (int v = 0; v < kV; ++v) store(largest + v * kLanes, load(a.max + v * kLanes));
       Engine::template products<kN>(k, static_cast<std::ptrdiff_t>(kM) * a.d_steps, static_cast<const Element*>(a.q),
                                     a.d_steps, (last - first) / kM, a.scores + first * kN, false, largest);
     }

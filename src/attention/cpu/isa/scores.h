@@ -7,6 +7,9 @@
 #include "attention/cpu/isa/bias.h"
 #include "attention/cpu/isa/exp2_rows.h"
 #include "attention/cpu/isa/tanh.h"
+#if defined(__AVX512F__)
+#include "attention/cpu/isa/tanh_table.h"
+#endif
 #include "core/simd.h"
 
 namespace strobe::cpu {
@@ -133,6 +136,11 @@ inline TileRange tile_range(const Lanes& lanes, int key_begin, int first, int la
   return {first, last, free_first, free_last};
 }
 
+// The part of it in rows [first, last).
+inline TileRange part_of(const TileRange& range, int first, int last) {
+  return {first, last, clamp(range.free_first, first, last), clamp(range.free_last, first, last)};
+}
+
 template <class Engine, class Body>
 STROBE_INLINE void for_each_masked_row(const TileRange& range, Body&& body) {
   for (int r = range.first; r < range.free_first; ++r) body(r);
@@ -147,10 +155,14 @@ STROBE_INLINE I32 sees(const Lanes& lanes, int v, int key) {
 
 template <class Engine>
 STROBE_INLINE auto tanh_for() {
-  if constexpr (Engine::kCompute == DType::bf16) {
-    return ShortTanh{};
-  } else {
+  if constexpr (Engine::kCompute != DType::bf16) {
     return AccurateTanh{};
+  } else {
+#if defined(__AVX512F__)
+    return TableTanh{};
+#else
+    return ShortTanh{};
+#endif
   }
 }
 
@@ -159,8 +171,8 @@ template <class Engine, bool Slope>
 void cap_scores(const ScoreOptions& options, const TileRange& range, float* tile, float* slopes) {
   constexpr int kN = Engine::kN, kAtOnce = kTanhAtOnce * kLanes;
   static_assert(kStep<Engine> * kN % kAtOnce == 0);
-  const F32 inner = broadcast(options.scale / options.softcap);
   auto tanh = tanh_for<Engine>();
+  const F32 inner = broadcast(options.scale / options.softcap * tanh.kScale);
   const auto begin = [&](int at) STROBE_INLINE_LAMBDA {
     tanh.begin([&](int i) STROBE_INLINE_LAMBDA { return load(tile + at + i * kLanes) * inner; });
   };

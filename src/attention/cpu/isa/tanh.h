@@ -29,6 +29,7 @@ STROBE_INLINE void polynomial(const Coefficient (&c)[Count], const F32 (&x)[kTan
 // To fp32 accuracy, by r = 1 / (exp(2 |x|) + 1): tanh = 1 - 2 r, and the slope 4 r (1 - r) does not cancel near
 // saturation, as 1 - tanh^2 would. Near 0, where 1 - 2 r cancels, by an odd polynomial (that of Cephes' tanhf).
 struct AccurateTanh {
+  static constexpr float kScale = 1;  // of the argument
   F32 x[kTanhAtOnce], divisor[kTanhAtOnce], near_zero[kTanhAtOnce];
 
   template <class X>
@@ -69,6 +70,7 @@ struct AccurateTanh {
 // For weights that are rounded to bf16: x P(x^2) / Q(x^2), relative error 2e-6 (fitted on [0, 7]). Half the work, but
 // the slope is good to 4e-6 of 1 only, not of itself; beyond 7, where it is less than that, it is 0.
 struct ShortTanh {
+  static constexpr float kScale = 1;
   F32 x[kTanhAtOnce], numerator[kTanhAtOnce], divisor[kTanhAtOnce];
 
   template <class X>
