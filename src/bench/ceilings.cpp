@@ -11,6 +11,7 @@
 #include "device/host/thread_pool.h"
 #include "measure/environment.h"
 #include "measure/rates.h"
+#include "strobe/error.h"
 
 namespace strobe::bench {
 namespace {
@@ -33,6 +34,16 @@ bool Ceilings::disturbed() const { return sgemm && fma_all && *sgemm < 0.5 * *fm
 
 std::optional<double> Ceilings::fastest(DType dtype) const {
   return std::max(product(dtype), packed[static_cast<int>(dtype)]);  // nothing measured counts as least
+}
+
+std::optional<double> rate_where_supported(const std::function<double()>& measure, std::string& refusal) {
+  try {
+    return measure();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unsupported) throw;
+    refusal = error.what();
+    return std::nullopt;
+  }
 }
 
 Ceilings measure_ceilings(int threads, std::span<const DType> types, Depth depth) {
@@ -62,8 +73,11 @@ Ceilings measure_gpu_ceilings(std::span<const DType> types, Depth depth) {
   ceilings.copy = gpu_copy_rate();
   ceilings.timed_least = gpu_timed_nothing();
   if (depth == Depth::full) ceilings.call = gpu_call_cost();
-  for (const DType type : types) ceilings.cublas[static_cast<int>(type)] = gpu_product_rate(type);
-  if (depth == Depth::full) ceilings.tf32 = gpu_tf32_product_rate();
+  for (const DType type : types) {
+    ceilings.cublas[static_cast<int>(type)] =
+        rate_where_supported([type] { return gpu_product_rate(type); }, ceilings.cublas_refusal);
+  }
+  if (depth == Depth::full) ceilings.tf32 = rate_where_supported(gpu_tf32_product_rate, ceilings.cublas_refusal);
   return ceilings;
 }
 
@@ -106,6 +120,7 @@ Json gpu_ceilings_json(const Ceilings& ceilings) {
   Json json = Json::object({{"cublas(FLOP/s)", product},
                             {"copy(B/s)", rate_json(ceilings.copy)},
                             {"timed_least(s)", rate_json(ceilings.timed_least)}});
+  if (!ceilings.cublas_refusal.empty()) json.set("cublas_refusal", ceilings.cublas_refusal);
   if (ceilings.call) {
     const CallCost& call = *ceilings.call;
     json.set("host_call(s)", Json::object({{"first", call.first},

@@ -1,6 +1,7 @@
 // The measured ceilings of this machine that results are held against: `strobe env` and every bench result.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,6 +27,7 @@ struct Ceilings {
   std::optional<double> packed[3];          // flash2's inner product on packed panels in cache, by dtype, FLOP/s
   std::optional<double> cublas[3];          // CUDA: cuBLAS's product, by dtype, FLOP/s
   std::optional<double> tf32;               // CUDA: the same of fp32 through tf32
+  std::string cublas_refusal;               // CUDA: why these are absent, where they are
   std::optional<double> copy;               // bytes read and written a second, all threads
   std::optional<double> timed_least;        // seconds shown for a wait of 1 us; CUDA: for the smallest kernel
   std::optional<CallCost> call;             // CUDA: what a call costs the host
@@ -47,6 +49,10 @@ enum class Depth {
   brief,  // what a bench row needs, about half a second
   full,   // everything, about three seconds
 };
+
+// The rate, or nothing and why where that is refused, as a GPU's is where there is no cuBLAS. Other errors are passed
+// on.
+std::optional<double> rate_where_supported(const std::function<double()>& measure, std::string& refusal);
 
 // Of the CPU, in these types and fp32.
 Ceilings measure_ceilings(int threads, std::span<const DType> types, Depth depth);

@@ -89,6 +89,7 @@ void add_gpu_rates(TextTable& table, const Json& ceilings) {
     table.add_row({fmt::format("cuBLAS {}", type),
                    rate_text(rate, 1e12, "TFLOP/s") + (rate.is_null() ? "" : fmt::format(", product at {}", size))});
   }
+  if (const Json* refusal = ceilings.find("cublas_refusal")) table.add_row({"", refusal->as_string()});
   table.add_row({"copy on the GPU", rate_text(ceilings.at("copy(B/s)"), 1e9, "GB/s read and written")});
   table.add_row({"the smallest kernel", timed_text(ceilings.at("timed_least(s)"))});
   if (const Json* call = ceilings.find("host_call(s)")) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "strobe/error.h"
+
 namespace strobe::bench {
 namespace {
 
@@ -38,6 +40,18 @@ TEST(Ceilings, EveryTypeAmongTheCasesIsMeasured) {
   EXPECT_TRUE(ceilings.product(DType::fp32));
   EXPECT_TRUE(ceilings.product(DType::bf16));
   EXPECT_FALSE(ceilings.product(DType::fp16));
+}
+
+// A GPU without cuBLAS has no matrix-product rate, and everything else.
+TEST(Ceilings, WhatIsRefusedIsLeftOut) {
+  const auto throws = [](ErrorCode code, const char* what) { return [=]() -> double { throw Error(code, what); }; };
+  Ceilings ceilings;
+  ceilings.device = Device::cuda;
+  EXPECT_EQ(rate_where_supported([] { return 7.0; }, ceilings.cublas_refusal), 7.0);
+  EXPECT_FALSE(gpu_ceilings_json(ceilings).find("cublas_refusal"));
+  EXPECT_FALSE(rate_where_supported(throws(ErrorCode::unsupported, "no such library"), ceilings.cublas_refusal));
+  EXPECT_EQ(gpu_ceilings_json(ceilings).at("cublas_refusal").as_string(), "no such library");
+  EXPECT_THROW(rate_where_supported(throws(ErrorCode::out_of_memory, "too much"), ceilings.cublas_refusal), Error);
 }
 
 TEST(Ceilings, YardstickOfAGpuIsCublas) {

@@ -7,7 +7,7 @@
 namespace strobe {
 
 // cuBLAS's product of two matrices of random normal numbers, 8192 x 8192 (fp32: 4096 x 4096, without tf32), in FLOP/s:
-// the best of ten runs. Throws Error(unsupported) where there is no GPU.
+// the best of ten runs. Throws Error(unsupported) where there is no GPU or no cuBLAS.
 double gpu_product_rate(DType dtype);
 
 // The same of fp32 matrices of 8192 x 8192 through tf32: what it would gain, at what flash2 never does to fp32.
