@@ -20,7 +20,10 @@ namespace {
 
 using test::Random;
 
-constexpr int kPanels = 3, kBlocks = 4, kKeys = 64, kDim = 64;  // keys of a block
+constexpr int kPanels = 3, kBlocks = 4, kKeys = 160, kDim = 64;  // keys of a block
+constexpr int kAllKeys = kBlocks * kKeys - 10;                   // the last block is not full
+
+int keys_of(int block) { return std::min(kKeys, kAllKeys - block * kKeys); }
 
 // Memory aligned as a workspace is.
 class Buffer {
@@ -43,22 +46,25 @@ struct Operands {
     Random random(3);
     for (int b = 0; b < kBlocks; ++b) {
       const std::int64_t at = std::int64_t{b} * kKeys * kDim * isa.element;
-      pack(isa, isa.pack_m, random, kKeys, static_cast<float>(1 + b), k.bytes() + at);
-      pack(isa, isa.pack_mt, random, kKeys, 1, v.bytes() + at);
+      pack(isa, isa.pack_m, random, keys_of(b), kKeys, static_cast<float>(1 + b), k.bytes() + at);
+      pack(isa, isa.pack_mt, random, keys_of(b), kKeys, 1, v.bytes() + at);
     }
-    for (int p = 0; p < kPanels; ++p) pack(isa, isa.pack_n, random, isa.n, 1, q_panel(isa, p));
+    for (int p = 0; p < kPanels; ++p) pack(isa, isa.pack_n, random, isa.n, isa.n, 1, q_panel(isa, p));
   }
   char* q_panel(const Isa& isa, int p) { return q.bytes() + std::int64_t{p} * isa.n * kDim * isa.element; }
 
   Buffer k, v, q;
 
  private:
-  static void pack(const Isa& isa, bool (*to)(const Pack&), Random& random, int count, float size, void* out) {
+  static void pack(const Isa& isa, bool (*to)(const Pack&), Random& random, int count, int padded, float size,
+                   void* out) {
     Buffer source(count * kDim * 4);
-    std::vector<const void*> rows;
-    for (int r = 0; r < count; ++r) rows.push_back(source.bytes() + r * kDim * size_of(isa.compute));
+    std::vector<const void*> rows(static_cast<std::size_t>(padded), nullptr);
+    for (int r = 0; r < count; ++r) {
+      rows[static_cast<std::size_t>(r)] = source.bytes() + r * kDim * size_of(isa.compute);
+    }
     for (int i = 0; i < count * kDim; ++i) store_element(source.bytes(), isa.compute, i, size * random.normal());
-    ASSERT_FALSE(to({rows.data(), count, kDim, isa.compute, 1, out}));
+    ASSERT_FALSE(to({rows.data(), padded, kDim, isa.compute, 1, out}));
   }
 };
 
@@ -71,14 +77,20 @@ struct Outcome {
   std::vector<float> o, max, sum;
 };
 
-// Later rows see more keys, from 1 to all: the first panels do not see the last blocks.
+// A window of 250 keys that slides from the first key to the last: panels of keys are whole, cut at either end or not
+// seen at all, and so are blocks.
 std::vector<Lanes> lanes_of(const Isa& isa) {
   std::vector<Lanes> all(kPanels);
   for (int p = 0; p < kPanels; ++p) {
     Lanes& lanes = all[static_cast<std::size_t>(p)];
     lanes = {};
     lanes.count = isa.n;
-    for (int lane = 0; lane < isa.n; ++lane) lanes.hi[lane] = 1 + (p * isa.n + lane) * (kBlocks * kKeys - 1) / 95;
+    for (int lane = 0; lane < isa.n; ++lane) {
+      lanes.hi[lane] = 1 + (p * isa.n + lane) * (kAllKeys - 1) / (kPanels * isa.n - 1);
+      lanes.lo[lane] = std::max(0, lanes.hi[lane] - 250);
+    }
+    lanes.lo_min = lanes.lo[0];
+    lanes.lo_max = lanes.lo[isa.n - 1];
     lanes.hi_min = lanes.hi[0];
     lanes.hi_max = lanes.hi[isa.n - 1];
   }
@@ -92,7 +104,8 @@ void for_each_step(const Isa& isa, const ScoreOptions& options, Operands& operan
     ForwardStep step{};
     step.k = operands.k.bytes() + std::int64_t{b} * kKeys * kDim * isa.element;
     step.v = operands.v.bytes() + std::int64_t{b} * kKeys * kDim * isa.element;
-    step.block_keys = step.key_count = kKeys;
+    step.block_keys = kKeys;
+    step.key_count = keys_of(b);
     step.key_begin = b * kKeys;
     step.d_steps = step.dv_rows = step.dv = kDim;
     step.options = &options;
@@ -105,9 +118,16 @@ void for_each_step(const Isa& isa, const ScoreOptions& options, Operands& operan
   }
 }
 
-void expect_same_as_steps(const Isa& isa, const ScoreOptions& options) {
+// bias: of each key, for all rows but the sixth of each panel, to which all keys are lost.
+void expect_same_as_steps(const Isa& isa, const ScoreOptions& options, const std::vector<float>& bias = {}) {
   Operands operands(isa);
-  const std::vector<Lanes> lanes = lanes_of(isa);
+  std::vector<Lanes> lanes = lanes_of(isa);
+  const std::vector<float> lost(kAllKeys, -std::numeric_limits<float>::infinity());
+  if (!bias.empty()) {
+    for (Lanes& of_panel : lanes) {
+      for (int lane = 0; lane < isa.n; ++lane) of_panel.bias[lane] = lane == 5 ? lost.data() : bias.data();
+    }
+  }
   Plan plan{};
   plan.isa = &isa;
   plan.element = isa.element;
@@ -170,6 +190,17 @@ TEST_P(CpuFlow, GivesWhatStepsGiveWithAlibi) {
   options_.alibi = true;
   options_.unit = 1;
   expect_same_as_steps(*isa_, options_);
+}
+
+TEST_P(CpuFlow, GivesWhatStepsGiveWithABias) {
+  options_.plain = false;
+  options_.bias = true;
+  options_.bias_dtype = DType::fp32;
+  options_.unit = 1;
+  Random random(4);
+  std::vector<float> bias(kAllKeys);
+  for (float& x : bias) x = 3 * random.normal();
+  expect_same_as_steps(*isa_, options_, bias);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, CpuFlow, ::testing::Values(DType::fp32, DType::bf16),

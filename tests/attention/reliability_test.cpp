@@ -236,12 +236,72 @@ TEST(Reliability, RowsOfOneWeightHaveNoGradient) {
 }
 
 TEST(Reliability, LeastAndMostSoftcap) {
-  for (const float softcap : {1e-30f, 1e30f}) {
-    for (const std::int64_t keys : {40, 700}) {
-      const Case c{
-          .seed = 174, .heads_q = 2, .heads_kv = 1, .sq = 33, .sk = keys, .d = 16, .dv = 16, .softcap = softcap};
-      check(Data(c), Kernels::all);
+  for (const DType dtype : kDTypes) {
+    for (const float softcap : {1e-30f, 1e30f}) {
+      for (const std::int64_t keys : {40, 700}) {
+        const Case c{.seed = 174,
+                     .dtype = dtype,
+                     .heads_q = 2,
+                     .heads_kv = 1,
+                     .sq = 33,
+                     .sk = keys,
+                     .d = 16,
+                     .dv = 16,
+                     .softcap = softcap};
+        check(Data(c), dtype == DType::fp32 ? Kernels::all : Kernels::isolating);  // standard rounds capped scores
+      }
     }
+  }
+}
+
+// The logit of a single key is LSE: a sweep of the cap through all bf16 numbers from 2^-9 to 16, and what is not
+// finite.
+TEST(Reliability, SoftcapIsTanh) {
+  std::vector<std::uint16_t> q;
+  for (std::uint16_t bits = float_to_bf16(0x1p-9f); bits <= float_to_bf16(16); ++bits) {
+    q.push_back(bits);
+    q.push_back(bits | 0x8000u);
+  }
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const float odd : {0.0f, kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()})
+    q.push_back(float_to_bf16(odd));
+  const auto rows = static_cast<std::int64_t>(q.size());
+  const std::uint16_t one = float_to_bf16(1);
+  std::vector<std::uint16_t> o(q.size());
+  std::vector<float> lse(q.size());
+  for (const float softcap : {1.0f, 0.25f}) {
+    for (const std::string& isa : available_isas()) {
+      const IsaScope scope(isa);
+      forward({.q = view_bhsd(static_cast<const void*>(q.data()), DType::bf16, {1, 1, rows, 1}),
+               .k = view_bhsd(static_cast<const void*>(&one), DType::bf16, {1, 1, 1, 1}),
+               .v = view_bhsd(static_cast<const void*>(&one), DType::bf16, {1, 1, 1, 1}),
+               .scale = 1.0f,
+               .softcap = softcap},
+              {.o = view_bhsd(static_cast<void*>(o.data()), DType::bf16, {1, 1, rows, 1}), .lse = lse.data()},
+              {.kernel = "flash2"});
+      for (std::size_t i = 0; i + 1 < q.size(); ++i) {
+        const double wanted = softcap * std::tanh(bf16_to_float(q[i]) / softcap);
+        EXPECT_NEAR(lse[i], wanted, 2e-5 * std::abs(wanted))
+            << isa << ": " << bf16_to_float(q[i]) << ", cap " << softcap;
+      }
+      EXPECT_TRUE(std::isnan(lse.back())) << isa;
+    }
+  }
+}
+
+// Rows of keys in several blocks on every instruction set, the last one cut.
+TEST(Reliability, SeveralBlocksOfKeys) {
+  for (const std::int64_t sk : {513, 1100, 1537}) {
+    check_all_types({.seed = 176, .sq = 70, .sk = sk, .d = 40, .dv = 24});
+    check_all_types({.seed = 177,
+                     .sq = 70,
+                     .sk = sk,
+                     .d = 40,
+                     .dv = 24,
+                     .window = {600, 70},
+                     .alignment = Alignment::bottom_right,
+                     .softcap = 3,
+                     .bias = true});
   }
 }
 

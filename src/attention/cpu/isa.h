@@ -65,7 +65,7 @@ struct Lanes {
   float* dbias[kMaxLanes];           // backward: of every lane, or null for all; distinct lanes may share one
 };
 
-// How q.k becomes a logit; the same for all rows of a problem.
+// How q.k becomes a logit and that a weight; the same for all rows of a problem.
 struct ScoreOptions {
   bool plain;  // only a positive scale: the fast path, scores stay in units of q.k
   float scale;
@@ -93,7 +93,7 @@ struct ScoreOptions {
 };
 
 // Exponents of 2 below this are near: a float of their size still resolves a sixteenth. Weights of rows whose largest
-// logit is near are taken from s * factor - m * factor, of others from (s - m) * factor.
+// logit is near are taken from s * factor - m * factor where they may be, of others from (s - m) * factor.
 inline constexpr float kNearExponent = 0x1p20f;
 
 // One panel of rows against one block of keys.
@@ -204,7 +204,7 @@ struct Isa {
   void (*multiply_n)(const Multiply&);
   void (*multiply_cols)(const Multiply&);
   void (*forward_step)(const ForwardStep&);
-  // Of three neighbours in the order of steps, the output of the first, the weights of the second and the scores of the
+  // Of three neighbours in the order of steps, the output of the first, the weights of the second and the logits of the
   // third; null where there is none, and the function itself where the instruction set gains nothing from it.
   void (*forward_flow)(const ForwardStep*, const ForwardStep*, const ForwardStep*);
   void (*backward_step)(const BackwardStep&);

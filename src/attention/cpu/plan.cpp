@@ -16,8 +16,10 @@ constexpr std::int64_t kUnitBytes = 24 << 20;   // a unit that would keep more p
 constexpr std::int64_t kCoreBytes = 2 << 20;    // a unit that keeps no more stays in the cache of a core
 constexpr std::int64_t kManyRows = 576;         // of a row block that packs K and V anew: then that is hardly seen
 constexpr std::int64_t kTileElements = 6144;    // of a score tile: 24 KB
-constexpr std::int64_t kMostKeys = 512;         // of a block in backward
-constexpr std::int64_t kEnoughTasks = 16;       // blocks to share, on small machines and large ones
+constexpr std::int64_t kFlowingKeys = 512;      // of a block where steps flow (docs/notes/2026-11-16-cpu-amx-flow.md)
+constexpr std::int64_t kFlowingKeysInParts = 384;
+constexpr std::int64_t kMostKeys = 512;    // of a block in backward
+constexpr std::int64_t kEnoughTasks = 16;  // blocks to share, on small machines and large ones
 
 // Scores of small products are summed in short pieces: they take no time anyway, and a BLAS has exact kernels for these
 // sizes, so that `standard` would be the more exact one.
@@ -52,7 +54,7 @@ int piece_of_scores(const Problem& problem, const Isa& isa, const Extent& longes
 // (backward) stay in L2. Both passes gain from long blocks. Backward shares its work by key blocks, so it takes shorter
 // ones where they are few.
 int block_keys(const Problem& problem, const Isa& isa, const Extent& longest, std::int64_t units) {
-  const std::int64_t flowing = isa.parts > 1 ? 384 : 512;  // measured
+  const std::int64_t flowing = isa.parts > 1 ? kFlowingKeysInParts : kFlowingKeys;
   std::int64_t wanted = kMostKeys;
   if (problem.pass == Pass::forward) wanted = isa.forward_flow ? flowing : kTileElements / isa.n;
   if (whole_rows(problem, isa, longest)) {

@@ -55,7 +55,7 @@ struct Plan {
   bool unit_tasks;            // a thread packs a unit and works it off, what it keeps staying in its cache
   std::int64_t splits;        // forward: ranges of keys per row block, combined at the end
   std::int64_t split_blocks;  // forward: key blocks of a split
-  int piece;                  // steps of one piece of a score's sum in fp32
+  int piece;                  // steps of one piece of a sum of scores or dP in fp32
   bool whole_rows;            // backward: a block holds all keys of a sequence
   int threads;                // as asked for, but no more than there are tasks at a time: each has its scratch
   bool prepack;               // K and V (forward) or Q and dO (backward) of a unit are packed once and kept

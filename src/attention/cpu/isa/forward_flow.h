@@ -107,6 +107,7 @@ int chunks_of(const ForwardStep* a, int other) {
 // Scores of the key panels [first, last) become logits, and `largest` grows to theirs.
 template <class Engine>
 void make_logits(const ForwardStep& a, int first, int last) {
+  static_assert(kStep<Engine> == Engine::kM);  // ranges of panels are ranges of steps
   const KeyRange keys = key_range<Engine>(a);
   const TileRange range = part_of(tile_range(*a.lanes, a.key_begin, keys.first, keys.last),
                                   keys.first + first * Engine::kM, keys.first + last * Engine::kM);
@@ -148,7 +149,8 @@ STROBE_INLINE void output_products(const ForwardStep& a, Meanwhile&& meanwhile) 
                        keys.last - keys.first, a.dv_rows / kM, a.o, a.shrink, meanwhile);
 }
 
-// Any of the three may be null. Each step has keys that a lane sees; neighbours have other scores, weights and shrink.
+// Any of the three may be null. Each step has keys that a lane sees; neighbours have other scores, weights, shrink
+// and largest.
 template <class Engine>
 void flow_once(const ForwardStep* before, const ForwardStep* step, const ForwardStep* next) {
   const auto products = [&](auto&& meanwhile) STROBE_INLINE_LAMBDA {

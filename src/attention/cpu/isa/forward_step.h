@@ -205,8 +205,8 @@ void forward_step(const ForwardStep& a) {
   bool knows_largest = false;
   const auto* const k = static_cast<const Element*>(a.k) + static_cast<std::ptrdiff_t>(first) * a.d_steps;
   if constexpr (kFindsMax<Engine>) {
-    knows_largest =
-        options.plain && range.free_first == first && range.free_last == last && a.d_steps <= in_one_piece(a.piece);
+    knows_largest = options.plain && range.free_first == first && range.free_last == last &&
+                    a.d_steps <= most_of_one_piece(a.piece);
     if (knows_largest) {
       Engine::template products<kN>(k, static_cast<std::ptrdiff_t>(kM) * a.d_steps, static_cast<const Element*>(a.q),
                                     a.d_steps, (last - first) / kM, a.scores + first * kN, false, largest);

@@ -41,16 +41,18 @@ STROBE_INLINE void whole_products(const typename Engine::Element* m, std::ptrdif
   }
 }
 
-// The same; in fp32, a sum of more than `piece` steps and a half is added up in pieces, which keeps its rounding small.
-// An engine that rounds less often may take longer ones.
-constexpr int in_one_piece(int piece) { return piece + piece / 2; }
+// The most steps of a sum that stays whole where longer ones are added up in pieces.
+constexpr int most_of_one_piece(int piece) { return piece + piece / 2; }
+
+// As whole_products; in fp32, a sum of more than one and a half pieces is added up in pieces, which keeps its rounding
+// small. An engine that rounds less often may take longer ones.
 template <class Engine, int Width>
 STROBE_INLINE void products(const typename Engine::Element* m, std::ptrdiff_t m_stride,
                             const typename Engine::Element* n, int steps, int panels, float* c, bool accumulate,
                             int piece) {
   if constexpr (Engine::kCompute == DType::fp32) {
     if constexpr (requires { Engine::kLongerPieces; }) piece *= Engine::kLongerPieces;
-    for (; steps > in_one_piece(piece); steps -= piece, m += piece * Engine::kM, n += piece * Width) {
+    for (; steps > most_of_one_piece(piece); steps -= piece, m += piece * Engine::kM, n += piece * Width) {
       whole_products<Engine, Width>(m, m_stride, n, piece, panels, c, accumulate);
       accumulate = true;
     }
@@ -172,7 +174,9 @@ void cap_scores(const ScoreOptions& options, const TileRange& range, float* tile
   constexpr int kN = Engine::kN, kAtOnce = kTanhAtOnce * kLanes;
   static_assert(kStep<Engine> * kN % kAtOnce == 0);
   auto tanh = tanh_for<Engine>();
-  const F32 inner = broadcast(options.scale / options.softcap * tanh.kScale);
+  constexpr float kMost = 0x1.fffffep127f;  // infinity times a score of 0 would be NaN
+  const float factor = options.scale / options.softcap * tanh.kScale;
+  const F32 inner = broadcast(factor > kMost ? kMost : factor < -kMost ? -kMost : factor);
   const auto begin = [&](int at) STROBE_INLINE_LAMBDA {
     tanh.begin([&](int i) STROBE_INLINE_LAMBDA { return load(tile + at + i * kLanes) * inner; });
   };

@@ -17,8 +17,8 @@
 //   kBoost                      by what lanes_to_n and lanes_to_m multiply
 //   kLongerPieces               how many times longer than others' its pieces of a sum may be; see products in scores.h
 // Optionally: pack_m, pack_mt, pack_n and pack_nt, all four, where it packs faster than pack.h; begin(), end() around
-// every use of products; kProductsOfChunk, add_products, exponentiate and boosted_to_n, where weights are made while it
-// multiplies (forward_flow.h).
+// every use of products; kProductsOfChunk, add_products, exponentiate, boosted_to_n and arguments meanwhile and stored
+// of products, where weights and logits are made while it multiplies (forward_flow.h).
 #pragma once
 
 #include "attention/cpu/isa.h"
