@@ -257,12 +257,15 @@ std::vector<Row> run_case(const Case& one, const Implementations& implementation
   });
   const bool alone = contenders.size() == 1;
   const double start = now_seconds();
+  double waited = 0;  // does not count as measuring
   for (;;) {
-    const std::vector<Region> open = open_regions(one, contenders, options.rule, now_seconds() - start);
+    const std::vector<Region> open = open_regions(one, contenders, options.rule, now_seconds() - start - waited);
     if (open.empty()) break;
     each("measure", [&](Contender& contender) {
       take_turn(contender, open, contenders, options.rule);
+      const double before = now_seconds();
       if (!alone) contender.implementation->settle();
+      waited += now_seconds() - before;
     });
     if (options.left) options.left((now_seconds() - start) * rounds_left(open, contenders, options.rule));
   }

@@ -1,4 +1,4 @@
-// Linux: affinity masks, and the nanoseconds on a core that the scheduler keeps for every thread.
+// Linux: affinity masks, and the state that /proc tells of every thread.
 #include "measure/quiet.h"
 
 #include <sched.h>
@@ -8,7 +8,6 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <string>
 #include <thread>
 
@@ -18,24 +17,24 @@ namespace strobe {
 namespace {
 
 constexpr double kPoll = 1e-3;
-constexpr double kLongest = 50e-3;
-constexpr double kQuietShare = 0.1;
+constexpr double kLongest = 0.25;  // Intel's OpenMP spins for 0.2 s
 
-// Seconds that all threads of a process, the caller's excepted, have run so far.
-std::optional<double> seconds_on_core(pid_t process) {
+// Whether a thread of a process, the caller's excepted, is on a core or waits for one. (The time that it has run would
+// not tell: the scheduler adds it up at its ticks, which are up to 10 ms apart.)
+bool any_runs(pid_t process) {
   std::error_code error;
   const std::string own = std::to_string(gettid());
-  double nanoseconds = 0;
   const std::filesystem::directory_iterator tasks("/proc/" + std::to_string(process) + "/task", error);
-  if (error) return std::nullopt;
+  if (error) return false;
   for (auto task = begin(tasks); task != end(tasks); task.increment(error)) {
-    if (error) return std::nullopt;
     if (task->path().filename() == own) continue;
-    std::ifstream file(task->path() / "schedstat");
-    double ran = 0;
-    if (file >> ran) nanoseconds += ran;
+    std::ifstream file(task->path() / "stat");
+    std::string line;
+    std::getline(file, line);
+    const std::size_t name_end = line.rfind(')');  // "12 (name) R ..."
+    if (name_end != std::string::npos && line.compare(name_end, 3, ") R") == 0) return true;
   }
-  return nanoseconds * 1e-9;
+  return false;
 }
 
 }  // namespace
@@ -70,18 +69,12 @@ std::vector<int> pin_to_cores(int count) {
   return cores;
 }
 
-void wait_until_quiet(pid_t process) {
-  const double start = now_seconds();
-  double then = start;
-  std::optional<double> before = seconds_on_core(process);
-  while (before && then - start < kLongest) {
+bool wait_until_quiet(pid_t process) {
+  for (const double start = now_seconds(); any_runs(process);) {
+    if (now_seconds() - start > kLongest) return false;
     std::this_thread::sleep_for(std::chrono::duration<double>(kPoll));
-    const std::optional<double> after = seconds_on_core(process);
-    const double now = now_seconds();
-    if (!after || *after - *before < kQuietShare * (now - then)) return;
-    before = after;
-    then = now;
   }
+  return true;
 }
 
 }  // namespace strobe

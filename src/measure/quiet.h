@@ -14,8 +14,8 @@ std::vector<int> pin_to_cores(int count);
 // The cores that this process may use, in order.
 std::vector<int> own_cores();
 
-// Waits until the threads of a process use less than a tenth of a core (OpenMP and BLAS workers spin for some
-// milliseconds after a call and would slow down whoever is measured next), at most 50 ms.
-void wait_until_quiet(pid_t process);
+// Waits until no thread of a process but the caller's wants a core: OpenMP and BLAS workers spin after a call, most for
+// milliseconds, and would slow down whoever is measured next. False where one still does after a quarter of a second.
+bool wait_until_quiet(pid_t process);
 
 }  // namespace strobe

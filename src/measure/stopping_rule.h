@@ -9,7 +9,7 @@ struct StoppingRule {
   int repeats = 0;         // exactly that many samples; 0: until the interval is narrow enough
   int least_samples = 30;  // before the interval counts
   double interval = 0.01;  // half width of the median's 95 % interval, relative to the median
-  double time_limit = 20;  // seconds for all series of a configuration together
+  double time_limit = 20;  // seconds for all series of a configuration together, waits between them not counted
   int least_at_limit = 3;  // samples that are taken even where the limit has passed
 };
 

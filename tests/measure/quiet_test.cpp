@@ -1,0 +1,55 @@
+// Waiting for threads that spin.
+#include "measure/quiet.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "measure/clock.h"
+
+namespace strobe {
+namespace {
+
+// Several times, for lengths on both sides of the scheduler's ticks, which are 1 to 10 ms apart.
+TEST(Quiet, WaitsForAThreadThatSpins) {
+  for (const double seconds : {2e-3, 5e-3, 11e-3, 3e-3, 7e-3, 16e-3, 4e-3, 9e-3}) {
+    std::atomic<bool> begun{false}, ended{false};
+    std::thread spins([&] {
+      const double start = now_seconds();
+      begun = true;
+      while (now_seconds() - start < seconds) {
+      }
+      ended = true;
+    });
+    while (!begun) std::this_thread::yield();
+    EXPECT_TRUE(wait_until_quiet(getpid()));
+    EXPECT_TRUE(ended) << seconds;
+    spins.join();
+  }
+}
+
+TEST(Quiet, GivesUpOnAThreadThatGoesOn) {
+  std::atomic<bool> stop{false};
+  std::thread spins([&] {
+    while (!stop) {
+    }
+  });
+  EXPECT_FALSE(wait_until_quiet(getpid()));
+  stop = true;
+  spins.join();
+}
+
+TEST(Quiet, ThreadsThatSleepAndUnknownProcessesAreQuiet) {
+  std::atomic<bool> go{false};
+  std::thread sleeps([&] { go.wait(false); });
+  EXPECT_TRUE(wait_until_quiet(getpid()));
+  EXPECT_TRUE(wait_until_quiet(-1));
+  go = true;
+  go.notify_one();
+  sleeps.join();
+}
+
+}  // namespace
+}  // namespace strobe
