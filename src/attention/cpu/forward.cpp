@@ -192,7 +192,7 @@ class Forward {
       } else {
         double logits[kMaxLanes];
         for (int lane = 0; lane < isa_.n; ++lane) logits[lane] = logit_of_max(isa_, options, max[lane]);
-        finish_panel(s, unit, block, p, o, logits, s.sum + p * isa_.n);
+        finish_panel(s, unit, block.first + p * isa_.n, s.lanes[p], o, logits, s.sum + p * isa_.n);
       }
     }
   }
@@ -235,23 +235,19 @@ class Forward {
     }
   }
 
-  // Counts the sink in, normalises and writes O and LSE of a panel. max (of logits) and sum [n] as after all keys.
-  void finish_panel(Scratch& s, const Unit& unit, const RowBlock& block, int p, float* o, const double* max,
+  // Counts the sink in, normalises and writes O and LSE of a panel, whose first row is `first`. max (of logits) and sum
+  // [n] as after all keys.
+  void finish_panel(Scratch& s, const Unit& unit, std::int64_t first, const Lanes& lanes, float* o, const double* max,
                     const float* sum) const {
-    const int n = isa_.n, count = std::min(n, block.count - p * n);
-    const std::int64_t first = block.first + p * n;
+    const int n = isa_.n, count = lanes.count;
     float divisor[kMaxLanes];
     for (int lane = 0; lane < n; ++lane) {
-      const std::int64_t row = first + std::min(lane, count - 1);
       double largest = max[lane], total = sum[lane], shrink = 1;
-      if (problem_.sinks) {
-        const Interval seen = problem_.allowed(unit.extent, row % unit.extent.q_length);
-        if (seen.lo < seen.hi) {  // a row without keys keeps LSE -inf
-          const double sink = problem_.sinks[unit.head_of(problem_, row)];
-          largest = std::max(largest, sink);
-          shrink = total == 0 ? 0 : std::exp(max[lane] - largest);
-          total = total * shrink + (largest == -kInfinity ? 0 : std::exp(sink - largest));
-        }
+      if (problem_.sinks && lanes.lo[lane] < lanes.hi[lane]) {  // a row without keys keeps LSE -inf
+        const double sink = problem_.sinks[lanes.head[lane]];
+        largest = std::max(largest, sink);
+        shrink = total == 0 ? 0 : std::exp(max[lane] - largest);
+        total = total * shrink + (largest == -kInfinity ? 0 : std::exp(sink - largest));
       }
       divisor[lane] = static_cast<float>(total * (1.0 - problem_.dropout.p) / shrink) * isa_.boost;
       if (total == 0) {  // fully masked, whatever V holds
@@ -259,8 +255,7 @@ class Forward {
         divisor[lane] = 1;
       }
       if (problem_.lse && lane < count) {
-        const std::int64_t head = unit.head_of(problem_, row), i = row % unit.extent.q_length;
-        problem_.lse[problem_.lse_index(unit.b, head, unit.extent.q_begin, i)] =
+        problem_.lse[problem_.lse_index(unit.b, lanes.head[lane], unit.extent.q_begin, lanes.row[lane])] =
             total == 0 ? -kInfinity : static_cast<float>(largest + std::log(total));
       }
     }
@@ -313,7 +308,9 @@ class Forward {
         }
         for (int at = 0; at < plan_.dv_rows * n; ++at) s.o[at] += o[at] * weight[at % n];
       }
-      finish_panel(s, unit, block, p, s.o, max, sum);
+      const std::int64_t first = block.first + p * n;
+      fill_lanes(problem_, unit, first, std::min(n, block.count - p * n), n, s.lanes[0]);
+      finish_panel(s, unit, first, s.lanes[0], s.o, max, sum);
     }
   }
 

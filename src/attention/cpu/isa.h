@@ -55,10 +55,11 @@ struct Lanes {
   int count;                   // rows that exist
   std::int32_t lo[kMaxLanes];  // keys [lo, hi) of the sequence
   std::int32_t hi[kMaxLanes];
-  std::int32_t lo_min, hi_max;       // no lane sees a key outside of this; lo_min >= hi_max: no lane sees any
-  std::int32_t lo_max, hi_min;       // every lane sees the keys inside of this
-  std::int32_t row[kMaxLanes];       // i, index of the row in its sequence
-  std::int32_t head[kMaxLanes];      // hq
+  std::int32_t lo_min, hi_max;   // no lane sees a key outside of this; lo_min >= hi_max: no lane sees any
+  std::int32_t lo_max, hi_min;   // every lane sees the keys inside of this
+  std::int32_t row[kMaxLanes];   // i, index of the row in its sequence
+  std::int32_t head[kMaxLanes];  // hq
+  // Where there are a bias, ALiBi or dropout:
   std::int32_t diagonal[kMaxLanes];  // i + offset
   float slope[kMaxLanes];            // ALiBi
   const void* bias[kMaxLanes];       // first key's bias of the row

@@ -202,7 +202,7 @@ void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, in
   lanes.lo_max = 0;
   lanes.hi_min = std::numeric_limits<std::int32_t>::max();
   const std::int64_t offset = problem.offset(unit.extent);
-  const bool options = problem.has_bias || problem.alibi_slopes || problem.sinks || problem.dropout.p > 0;
+  const bool options = problem.has_bias || problem.alibi_slopes || problem.dropout.p > 0;
   std::int64_t head = unit.head_of(problem, first), i = first % unit.extent.q_length;
   for (int lane = 0; lane < n; ++lane) {
     if (lane > 0 && lane < count && ++i == unit.extent.q_length) {
@@ -223,9 +223,9 @@ void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, in
       lanes.lo_min = std::min(lanes.lo_min, lanes.lo[lane]);
       lanes.hi_max = std::max(lanes.hi_max, lanes.hi[lane]);
     }
-    if (!options) continue;
     lanes.row[lane] = static_cast<std::int32_t>(i);
     lanes.head[lane] = static_cast<std::int32_t>(head);
+    if (!options) continue;
     lanes.diagonal[lane] = static_cast<std::int32_t>(i + offset);
     lanes.slope[lane] = problem.alibi_slopes ? problem.alibi_slopes[head] : 0.0f;
     const auto at = [&](const auto& view) {

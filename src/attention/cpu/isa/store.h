@@ -47,6 +47,34 @@ int store_squares(const StoreLanes& a, int first) {
   return any(all != all) ? 0 : cols;
 }
 
+#if defined(__AVX512BF16__)
+// bf16 of a whole vector of lanes, from `first` on, without its last columns; returns the columns stored. Neighbours
+// become one 32-bit element before they are transposed, in half of the shuffles.
+template <class Engine>
+int store_pairs(const StoreLanes& a, int first, F32 divisor, F32 inverse) {
+  constexpr int kAtOnce = 2 * kLanes;
+  // Word 2 i is word i of the lower half, word 2 i + 1 that of the upper one.
+  const __m512i in_turns = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                                            21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  const auto column = [&](int c) STROBE_INLINE_LAMBDA {
+    return (__m512)corrected_quotient(load(a.c + c * Engine::kN + first) * a.factor, divisor, inverse);
+  };
+  int c = 0;
+  for (; c + kAtOnce <= a.cols; c += kAtOnce) {
+    F32 v[kLanes];
+    for (int i = 0; i < kLanes; ++i) {
+      const auto pair = (__m512i)_mm512_cvtne2ps_pbh(column(c + 2 * i + 1), column(c + 2 * i));
+      v[i] = (F32)_mm512_permutexvar_epi16(in_turns, pair);
+    }
+    transpose(v);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      _mm512_storeu_si512(static_cast<std::uint16_t*>(a.rows[first + lane]) + c, (__m512i)v[lane]);
+    }
+  }
+  return c;
+}
+#endif
+
 template <class Engine>
 void store_lanes(const StoreLanes& a) {
   constexpr int kN = Engine::kN;
@@ -64,6 +92,9 @@ void store_lanes(const StoreLanes& a) {
     if constexpr (kStoresSquares) {
       if (a.dtype == DType::fp32 && lanes == kLanes) c = store_squares<Engine>(a, first);
     }
+#if defined(__AVX512BF16__)
+    if (a.dtype == DType::bf16 && lanes == kLanes) c = store_pairs<Engine>(a, first, divisor, inverse);
+#endif
     for (; c < a.cols; c += kLanes) {
       const int cols = a.cols - c < kLanes ? a.cols - c : kLanes;
       F32 v[kLanes];
