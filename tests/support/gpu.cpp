@@ -18,10 +18,6 @@ constexpr std::size_t kGuard = 1024;             // bytes behind a workspace
 
 std::size_t rounded_up(std::size_t bytes, std::size_t multiple) { return (bytes + multiple - 1) / multiple * multiple; }
 
-void add_complaint(std::string& text, std::string_view where, const std::string& what) {
-  if (!what.empty()) text += fmt::format("  {}: {}\n", where, what);
-}
-
 }  // namespace
 
 void GpuTest::SetUp() {
@@ -211,15 +207,15 @@ Outcome GpuCase::run(const GpuRunOptions& options) {
     Execution pass = execution;
     const Workspace workspace(attention_, Pass::forward, pass, lane_);
     forward(attention_, {.o = o_view, .lse = lse_data}, pass);
-    add_complaint(out.complaint, "forward workspace", workspace.overrun(lane_));
+    out.complain("forward workspace", workspace.overrun(lane_));
   }
   download(o), download(lse);
-  add_complaint(out.complaint, "O", o.buffer->stray_write());
-  add_complaint(out.complaint, "LSE", lse.buffer->stray_write());
+  out.complain("O", o.buffer->stray_write());
+  out.complain("LSE", lse.buffer->stray_write());
   out.results.o = o.gather();
   out.results.lse = lse.gather();
   if (options.forward_only) {
-    add_complaint(out.complaint, "forward", changed_input());
+    out.complain("forward", changed_input());
     places_.erase(o.buffer.get()), places_.erase(lse.buffer.get());
     return out;
   }
@@ -247,12 +243,12 @@ Outcome GpuCase::run(const GpuRunOptions& options) {
     Execution pass = execution;
     const Workspace workspace(attention_, Pass::backward, pass, lane_);
     backward(attention_, {.o = o_view, .lse = lse_data, .d_o = d_o_}, gradients, pass);
-    add_complaint(out.complaint, "backward workspace", workspace.overrun(lane_));
+    out.complain("backward workspace", workspace.overrun(lane_));
   }
   download(o), download(lse);
-  add_complaint(out.complaint, "backward", changed_input());
-  add_complaint(out.complaint, "backward, O", o.buffer->changed());
-  add_complaint(out.complaint, "backward, LSE", lse.buffer->changed());
+  out.complain("backward", changed_input());
+  out.complain("backward, O", o.buffer->changed());
+  out.complain("backward, LSE", lse.buffer->changed());
   const std::pair<Tensor*, std::vector<double> Results::*> written[] = {
       {&dq, &Results::dq},       {&dk, &Results::dk},         {&dv, &Results::dv},
       {&dbias, &Results::dbias}, {&dsinks, &Results::dsinks},
@@ -260,7 +256,7 @@ Outcome GpuCase::run(const GpuRunOptions& options) {
   for (const auto& [gradient, member] : written) {
     if (!gradient->buffer) continue;
     download(*gradient);
-    add_complaint(out.complaint, "gradients", gradient->buffer->stray_write());
+    out.complain("gradients", gradient->buffer->stray_write());
     out.results.*member = gradient->gather();
   }
   for (const Tensor* made : {&o, &lse, &dq, &dk, &dv, &dbias, &dsinks}) {  // their addresses may come again

@@ -22,11 +22,11 @@ struct Workspace {
   Tensor tensor;
 };
 
-void add_complaint(std::string& text, std::string_view where, const std::string& what) {
-  if (!what.empty()) text += fmt::format("  {}: {}\n", where, what);
-}
-
 }  // namespace
+
+void Outcome::complain(std::string_view where, const std::string& what) {
+  if (!what.empty()) complaint += fmt::format("  {}: {}\n", where, what);
+}
 
 Outcome run(const Data& data, const RunOptions& options) {
   const Case& c = data.c;
@@ -46,11 +46,11 @@ Outcome run(const Data& data, const RunOptions& options) {
     std::optional<Workspace> workspace;
     if (options.own_workspace) workspace.emplace(attention, Pass::forward, pass);
     forward(attention, {.o = o.view, .lse = lse_data}, pass);
-    if (workspace) add_complaint(out.complaint, "forward workspace", workspace->tensor.buffer->stray_write());
+    if (workspace) out.complain("forward workspace", workspace->tensor.buffer->stray_write());
   }
-  add_complaint(out.complaint, "O", o.buffer->stray_write());
-  add_complaint(out.complaint, "LSE", lse.buffer->stray_write());
-  add_complaint(out.complaint, "forward", data.changed());
+  out.complain("O", o.buffer->stray_write());
+  out.complain("LSE", lse.buffer->stray_write());
+  out.complain("forward", data.changed());
   out.results.o = o.gather();
   out.results.lse = lse.gather();
 
@@ -78,18 +78,18 @@ Outcome run(const Data& data, const RunOptions& options) {
     std::optional<Workspace> workspace;
     if (options.own_workspace) workspace.emplace(attention, Pass::backward, pass);
     backward(attention, {.o = o.view, .lse = lse_data, .d_o = data.d_o.view}, gradients, pass);
-    if (workspace) add_complaint(out.complaint, "backward workspace", workspace->tensor.buffer->stray_write());
+    if (workspace) out.complain("backward workspace", workspace->tensor.buffer->stray_write());
   }
-  add_complaint(out.complaint, "backward", data.changed());
-  add_complaint(out.complaint, "backward, O", o.buffer->changed());
-  add_complaint(out.complaint, "backward, LSE", lse.buffer->changed());
+  out.complain("backward", data.changed());
+  out.complain("backward, O", o.buffer->changed());
+  out.complain("backward, LSE", lse.buffer->changed());
   const std::pair<const Tensor*, std::vector<double> Results::*> written[] = {
       {&dq, &Results::dq},       {&dk, &Results::dk},         {&dv, &Results::dv},
       {&dbias, &Results::dbias}, {&dsinks, &Results::dsinks},
   };
   for (const auto& [gradient, member] : written) {
     if (!gradient->buffer) continue;
-    add_complaint(out.complaint, "gradients", gradient->buffer->stray_write());
+    out.complain("gradients", gradient->buffer->stray_write());
     out.results.*member = gradient->gather();
   }
   return out;

@@ -38,6 +38,9 @@ struct RunOptions {
 struct Outcome {
   Results results;
   std::string complaint;
+
+  // Adds a line, none where `what` is empty.
+  void complain(std::string_view where, const std::string& what);
 };
 
 Outcome run(const Data& data, const RunOptions& options);
