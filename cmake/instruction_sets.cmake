@@ -6,7 +6,7 @@
 # that is inlined this deeply takes minutes to optimise.
 set(isa_optimised -O3)
 if(STROBE_SANITIZE)
-  set(isa_optimised -O1)
+  set(isa_optimised -Og)
 endif()
 set(isa_generic "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")

@@ -17,8 +17,8 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 # -O3 only where it pays: src/attention and src/measure ask for it.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
-# Sanitizer builds: fast enough to run the suite, line numbers in reports, assertions on. With -O1, which inner code asks
-# for itself, they take half as long again to compile, and the tests of attention run a tenth faster.
+# Sanitizer builds: fast enough to run the suite, line numbers in reports, assertions on. -O1 takes half as long again to
+# compile.
 foreach(language C CXX)
   set(CMAKE_${language}_FLAGS_SANITIZE "-Og -g1 -fno-omit-frame-pointer")
 endforeach()
@@ -50,6 +50,10 @@ if(CMAKE_CUDA_COMPILER)
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+  # Hopper's kernels do without: unoptimised, their products are serialised. (Older compilers were not tried.)
+  if(STROBE_QUICK_CUDA AND CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    set(STROBE_QUICK_CUDA_OPTIONS --Ofast-compile=max)
+  endif()
 endif()
 
 # Warnings and sanitizers for our own targets, never for what we include.

@@ -103,6 +103,8 @@ TEST_P(Determinism, AnyNumberOfThreads) {
     SCOPED_TRACE(describe(c));
     const Data data(c);
     for (const char* kernel : {"flash2", "standard", "reference"}) {
+      // It computes in float64 whatever the type, and takes half a minute under a sanitizer: one type is enough.
+      if (kSanitized && std::string(kernel) == "reference" && c.dtype != DType::fp32) continue;
       for (const std::string& isa :
            std::string(kernel) == "flash2" ? isas_for(c.dtype) : std::vector<std::string>{"generic"}) {
         const IsaScope scope(isa);

@@ -84,7 +84,7 @@ TEST(LadderCommand, InterruptedItSaysWhereItsRowsAreAndMixesNoFiles) {
   put_earlier_ladder(scratch);
   // One rung soon, the other long after.
   Background program(
-      "ladder --case 1,4096,64 --limit 1000 --repeats 9 --rungs cpu-library,sequential --output out.jsonl", scratch,
+      "ladder --case 1,2048,64 --limit 1000 --repeats 40 --rungs cpu-library,sequential --output out.jsonl", scratch,
       "errors");
   ASSERT_TRUE(becomes([&] { return scratch.read("out.jsonl").find("cpu-library") != std::string::npos; }));
   program.send(SIGINT);

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 
 #include "cli/background.h"
 #include "cli/lm_run.h"

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kBytes = 2e9, kRound = 1e-5;   // of a link: bytes a second, seconds of a round of messages
 constexpr double kFlops = 4e9, kMemory = 1e10;  // of a device
-constexpr const char* kFlags =
+constexpr const char* kPlanCheck =
     "plan --machine here --flops 0.004 --mfu 1 --memory-bandwidth 10 --bandwidth 2 --latency 10 --check ";
 
 lm::BenchCase small_case(std::int64_t batch) {
@@ -88,7 +88,7 @@ TEST(PlanSteps, EveryStrategyIsPredictedByItsCallsAndWhenTheyBegin) {
                     {"sharded", 1, 2, all_reduce(kGradients) + half_of_it(kGradients), update / 2},
                     {"sharded-overlap", 5, 2, all_reduce(bucket) + 5 * half_of_it(bucket), update / 2},
                     {"sharded-rs", 5, 2, 6 * half_of_it(bucket), update / 2}}));
-  const Program program = run_program(std::string(kFlags) + "ddp.json", scratch);
+  const Program program = run_program(std::string(kPlanCheck) + "ddp.json", scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
   for (const char* const says :
        {"tiny, context 16, batch 4, fp32, one process ", "tiny, context 16, batch 4, fp32, naive, 2 ranks ",
@@ -114,7 +114,7 @@ TEST(PlanSteps, MemoryOfARankIsThatOfItsShare) {
   put_json(scratch, "ddp.json",
            Json::object({{"rows", Json::array({held("flat", 2 * kGradients), held("sharded", kGradients),
                                                held("sharded-rs", kGradients)})}}));
-  const Program program = run_program(std::string(kFlags) + "ddp.json", scratch);
+  const Program program = run_program(std::string(kPlanCheck) + "ddp.json", scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.output.find("% in the median of 2, "), std::string::npos) << program.output;
   const auto predicted = [&](const char* strategy) {
@@ -155,7 +155,7 @@ TEST(PlanSteps, RowsThatNobodyWroteAreRefusedInOneLine) {
   const Scratch scratch;
   for (const auto& [row, says] : cases) {
     put_json(scratch, "ddp.json", row);
-    const Program program = run_program(fmt::format("{}ddp.json", kFlags), scratch);
+    const Program program = run_program(fmt::format("{}ddp.json", kPlanCheck), scratch);
     EXPECT_EQ(program.code, 2) << says;
     EXPECT_EQ(program.errors.substr(0, 8 + std::string(says).size()), std::string("strobe: ") + says);
     EXPECT_EQ(std::count(program.errors.begin(), program.errors.end(), '\n'), 1) << program.errors;

@@ -452,7 +452,7 @@ TEST(Sweep, ATerminalShowsABarWithTheTimeLeft) {
 TEST(SlowSweep, TheWholeOfLab5Shrunk) {
   const Scratch scratch;
   const Program program =
-      run_program("sweep --grid lab5 --shrink 16 --repeats 3 --time-limit 0.2 --json-dir cells", scratch);
+      run_program("sweep --grid lab5 --shrink 16 --repeats 3 --time-limit 0.05 --json-dir cells", scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.output.find("\n96 cells: 96 ok\n"), std::string::npos) << program.output;
   std::set<std::string> cells;
