@@ -21,10 +21,15 @@ constexpr std::int64_t kFlowingKeysInParts = 384;
 constexpr std::int64_t kMostKeys = 512;    // of a block in backward
 constexpr std::int64_t kEnoughTasks = 16;  // blocks to share, on small machines and large ones
 
-// Scores of small products are summed in short pieces: they take no time anyway, and a BLAS has exact kernels for these
-// sizes, so that `standard` would be the more exact one.
+constexpr int kScorePiece = 128;  // of a sum of scores: head dimensions up to 192 stay whole
+
+// On x86 OpenBLAS has exact kernels for small products, so that `standard` would be the more exact one: there their
+// scores are summed in short pieces. (On Neoverse-N1 that costs 9 % of a call, and whole sums are the more exact ones.)
+#if defined(__x86_64__)
 constexpr int kShortPiece = 8;
-constexpr int kScorePiece = 128;                   // of other products: head dimensions up to 192 stay whole
+#else
+constexpr int kShortPiece = kScorePiece;
+#endif
 constexpr std::int64_t kSmallProduct = 1'200'000;  // rows * keys * head dimension
 
 // Rows and keys of the longest sequences: max_q and max_k, or less where lengths are given.
