@@ -1,6 +1,7 @@
 // flash2's forward pass on the CPU: for each group of units, pack K and V once, then work off row blocks, then
 // combine ranges of keys where a row block was split. Where each thread gets units of its own, it packs and works off
 // one after the other. Blocks, and the order within a row, do not depend on the number of threads.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -29,7 +30,7 @@ struct Scratch {
   char* k;               // one block, where not prepacked  [block_keys][d_steps]
   char* v;               //                                 [dv_rows][block_keys]
   Lanes* lanes;          //                                 [panels]
-  const void** rows;     //                                 [max(block_rows, block_keys)]
+  const void** rows;     // of Q or O, or of K and V        [max(block_rows, 2 * block_keys)]
 };
 
 struct Workspace {
@@ -61,7 +62,7 @@ Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
     s.k = plan.prepack ? nullptr : carver.bytes(block * plan.d_steps * e);
     s.v = plan.prepack ? nullptr : carver.bytes(block * plan.dv_rows * e);
     s.lanes = carver.take<Lanes>(plan.panels);
-    s.rows = carver.take<const void*>(std::max<std::int64_t>(plan.block_rows, block));
+    s.rows = carver.take<const void*>(std::max<std::int64_t>(plan.block_rows, 2 * block));
     if (w.scratch) w.scratch[thread] = s;
   }
   if (plan.unit_tasks) w.in_work = carver.take<UnitInWork>(plan.threads);
@@ -148,12 +149,10 @@ class Forward {
     const int count = static_cast<int>(std::min<std::int64_t>(plan_.block_keys, unit.extent.k_length - first));
     if (count <= 0) return;
     const int padded = static_cast<int>(round_up(count, isa_.step));
-    const auto rows = [&](const ConstView& view, char* out) {
-      key_rows(problem_, unit, view, first, count, padded, s.rows);
-      return Pack{s.rows, padded, static_cast<int>(view.shape[3]), problem_.dtype, 1, out};
-    };
-    pack_(isa_.pack_m, rows(problem_.k, to.k));
-    *to.v_odd = pack_(isa_.pack_mt, rows(problem_.v, to.v));
+    key_rows(problem_, unit, problem_.k, first, count, padded, s.rows);
+    key_rows(problem_, unit, problem_.v, first, count, padded, s.rows + padded);
+    pack_(isa_.pack_m, {s.rows, padded, static_cast<int>(problem_.d), problem_.dtype, 1, to.k, padded});
+    *to.v_odd = pack_(isa_.pack_mt, {s.rows + padded, padded, static_cast<int>(problem_.dv), problem_.dtype, 1, to.v});
   }
 
   // One row block against one range of keys.
@@ -164,6 +163,7 @@ class Forward {
     const ScoreOptions options = score_options(problem_, unit.b);
     const int panels = static_cast<int>(ceil_div(block.count, isa_.n));
     std::int32_t lo = std::numeric_limits<std::int32_t>::max(), hi = 0;
+    query_rows(problem_, unit, problem_.q, block.first, block.count, panels * isa_.n, s.rows);
     for (int p = 0; p < panels; ++p) {
       begin_panel(s, unit, block, p);
       lo = std::min(lo, s.lanes[p].lo_min);
@@ -191,18 +191,19 @@ class Forward {
         keep_split(o, max, s.sum + p * isa_.n, split_piece(u, index, split, p));
       } else {
         double logits[kMaxLanes];
-        for (int lane = 0; lane < isa_.n; ++lane) logits[lane] = logit_of_max(isa_, options, max[lane]);
+        std::transform(max, max + isa_.n, logits, LogitOfMax(isa_, options));
         finish_panel(s, unit, block.first + p * isa_.n, s.lanes[p], o, logits, s.sum + p * isa_.n);
       }
     }
   }
 
+  // s.rows are those of Q of the whole block.
   void begin_panel(Scratch& s, const Unit& unit, const RowBlock& block, int p) {
     const int n = isa_.n, count = std::min(n, block.count - p * n);
     const std::int64_t first = block.first + p * n;
     fill_lanes(problem_, unit, first, count, n, s.lanes[p]);
-    query_rows(problem_, unit, problem_.q, first, count, n, s.rows);
-    pack_(isa_.pack_n, {s.rows, n, static_cast<int>(problem_.d), problem_.dtype, 1, q_panel(s, p)});
+    const int following = std::max(0, block.count - (p + 1) * n);
+    pack_(isa_.pack_n, {s.rows + p * n, n, static_cast<int>(problem_.d), problem_.dtype, 1, q_panel(s, p), following});
     std::fill_n(s.o + p * plan_.dv_rows * n, plan_.dv_rows * n, 0.0f);
     std::fill_n(s.max + p * n, n, -kInfinity);
     std::fill_n(s.sum + p * n, n, 0.0f);
@@ -240,16 +241,18 @@ class Forward {
   void finish_panel(Scratch& s, const Unit& unit, std::int64_t first, const Lanes& lanes, float* o, const double* max,
                     const float* sum) const {
     const int n = isa_.n, count = lanes.count;
+    const double kept = 1.0 - problem_.dropout.p;
     float divisor[kMaxLanes];
     for (int lane = 0; lane < n; ++lane) {
-      double largest = max[lane], total = sum[lane], shrink = 1;
-      if (problem_.sinks && lanes.lo[lane] < lanes.hi[lane]) {  // a row without keys keeps LSE -inf
+      double largest = max[lane], total = sum[lane], total_of_o = total;  // the latter beside O's sums: with their max
+      if (problem_.sinks && lanes.lo[lane] < lanes.hi[lane]) {            // a row without keys keeps LSE -inf
         const double sink = problem_.sinks[lanes.head[lane]];
         largest = std::max(largest, sink);
-        shrink = total == 0 ? 0 : std::exp(max[lane] - largest);
+        const double shrink = total == 0 ? 0 : std::exp(max[lane] - largest);
         total = total * shrink + (largest == -kInfinity ? 0 : std::exp(sink - largest));
+        total_of_o = total / shrink;
       }
-      divisor[lane] = static_cast<float>(total * (1.0 - problem_.dropout.p) / shrink) * isa_.boost;
+      divisor[lane] = static_cast<float>(total_of_o * kept) * isa_.boost;
       if (total == 0) {  // fully masked, whatever V holds
         for (int c = 0; c < plan_.dv_rows; ++c) o[c * n + lane] = 0;
         divisor[lane] = 1;
@@ -285,7 +288,7 @@ class Forward {
     if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
     const RowBlock block = row_block(problem_, plan_, unit.extent.q_length, index);
     const int n = isa_.n;
-    const ScoreOptions options = score_options(problem_, unit.b);
+    const LogitOfMax logit_of_max(isa_, score_options(problem_, unit.b));
     for (int p = 0; p * n < block.count; ++p) {
       double max[kMaxLanes];
       float* sum = s.sum;
@@ -294,7 +297,7 @@ class Forward {
       std::fill_n(sum, n, 0.0f);
       for (std::int64_t split = 0; split < plan_.splits; ++split) {
         const float* part = workspace_.split_max + split_piece(u, index, split, p) * n;
-        for (int lane = 0; lane < n; ++lane) max[lane] = std::max(max[lane], logit_of_max(isa_, options, part[lane]));
+        for (int lane = 0; lane < n; ++lane) max[lane] = std::max(max[lane], logit_of_max(part[lane]));
       }
       for (std::int64_t split = 0; split < plan_.splits; ++split) {
         const std::int64_t piece = split_piece(u, index, split, p);
@@ -302,8 +305,7 @@ class Forward {
         float weight[kMaxLanes];
         for (int lane = 0; lane < n; ++lane) {
           const float part = workspace_.split_max[piece * n + lane];
-          weight[lane] =
-              part == -kInfinity ? 0.0f : static_cast<float>(std::exp(logit_of_max(isa_, options, part) - max[lane]));
+          weight[lane] = part == -kInfinity ? 0.0f : static_cast<float>(std::exp(logit_of_max(part) - max[lane]));
           sum[lane] += workspace_.split_sum[piece * n + lane] * weight[lane];
         }
         for (int at = 0; at < plan_.dv_rows * n; ++at) s.o[at] += o[at] * weight[at % n];

@@ -37,6 +37,7 @@ struct Pack {
   DType dtype;     // of the source
   int col_stride;  // 1, or 0 for an expanded last dimension
   void* out;
+  int following = 0;  // rows after these that are packed next: to be fetched
 };
 
 // C_i (+)= M_i N for `panels` M panels.

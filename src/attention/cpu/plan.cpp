@@ -122,6 +122,30 @@ void set_prepack(const Problem& problem, Plan& plan) {
   }
 }
 
+// Row and head of each lane; those past the last row repeat it.
+void number_rows(const Problem& problem, const Unit& unit, std::int64_t first, int n, Lanes& lanes) {
+  std::int64_t head = unit.head_of(problem, first), i = first % unit.extent.q_length;
+  for (int lane = 0; lane < n; ++lane) {
+    lanes.row[lane] = static_cast<std::int32_t>(i);
+    lanes.head[lane] = static_cast<std::int32_t>(head);
+    if (lane + 1 < lanes.count && ++i == unit.extent.q_length) {
+      ++head;
+      i = 0;
+    }
+  }
+}
+
+// Without mask and options: short sequences would spend a part of their time on one lane after the other.
+void see_all_keys(const Unit& unit, int n, Lanes& lanes) {
+  const auto keys = static_cast<std::int32_t>(unit.extent.k_length);
+  std::fill_n(lanes.lo, n, 0);
+  std::fill_n(lanes.hi, n, keys);
+  std::fill_n(lanes.dbias, n, nullptr);
+  lanes.lo_min = keys > 0 ? 0 : std::numeric_limits<std::int32_t>::max();
+  lanes.lo_max = 0;
+  lanes.hi_min = lanes.hi_max = keys;
+}
+
 // Panels in parts hold P and dS times Isa::boost, which the scale takes off again at the end: not one at the edge of
 // what a float holds. Where their tiles of 32 x 32 would be half empty they are the slower ones, to be had by name.
 bool suits_parts(const Problem& problem) {
@@ -193,27 +217,18 @@ ScoreOptions score_options(const Problem& problem, std::int64_t batch) {
   return options;
 }
 
-double logit_of_max(const Isa& isa, const ScoreOptions& options, float max) {
-  const double logit = static_cast<double>(max) * options.unit;
-  const float factor = options.exponent_factor(), m = max * factor;
-  if (!isa.fused || !options.may_be_near() || !(std::abs(m) < kNearExponent)) return logit;
-  return logit + (m - static_cast<double>(max) * factor) * 0.693147180559945309417;
-}
-
 void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, int count, int n, Lanes& lanes) {
   lanes.count = count;
+  number_rows(problem, unit, first, n, lanes);
+  const bool options = problem.has_bias || problem.alibi_slopes || problem.dropout.p > 0;
+  if (!problem.masked() && !problem.lse_in && !options) return see_all_keys(unit, n, lanes);
   lanes.lo_min = std::numeric_limits<std::int32_t>::max();
   lanes.hi_max = 0;
   lanes.lo_max = 0;
   lanes.hi_min = std::numeric_limits<std::int32_t>::max();
   const std::int64_t offset = problem.offset(unit.extent);
-  const bool options = problem.has_bias || problem.alibi_slopes || problem.dropout.p > 0;
-  std::int64_t head = unit.head_of(problem, first), i = first % unit.extent.q_length;
   for (int lane = 0; lane < n; ++lane) {
-    if (lane > 0 && lane < count && ++i == unit.extent.q_length) {
-      ++head;
-      i = 0;
-    }
+    const std::int64_t head = lanes.head[lane], i = lanes.row[lane];
     Interval seen = problem.allowed(unit.extent, i);
     // A bias may mask a whole row; nothing of such a row, and nothing that it reads, may show in a gradient.
     if (problem.lse_in && problem.lse_in[problem.lse_index(unit.b, head, unit.extent.q_begin, i)] ==
@@ -228,8 +243,6 @@ void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, in
       lanes.lo_min = std::min(lanes.lo_min, lanes.lo[lane]);
       lanes.hi_max = std::max(lanes.hi_max, lanes.hi[lane]);
     }
-    lanes.row[lane] = static_cast<std::int32_t>(i);
-    lanes.head[lane] = static_cast<std::int32_t>(head);
     if (!options) continue;
     lanes.diagonal[lane] = static_cast<std::int32_t>(i + offset);
     lanes.slope[lane] = problem.alibi_slopes ? problem.alibi_slopes[head] : 0.0f;

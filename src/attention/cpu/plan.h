@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -120,7 +121,22 @@ ScoreOptions score_options(const Problem& problem, std::int64_t batch);
 
 // The logit that stands behind a running maximum of the forward step. Its weights are 2^(score * unit - m), where m is
 // the maximum times unit, rounded; where the rest is not, that is counted here, or LSE would err by it.
-double logit_of_max(const Isa& isa, const ScoreOptions& options, float max);
+class LogitOfMax {
+ public:
+  LogitOfMax(const Isa& isa, const ScoreOptions& options)
+      : unit_(options.unit), factor_(options.exponent_factor()), may_be_near_(isa.fused && options.may_be_near()) {}
+
+  double operator()(float max) const {
+    const double logit = static_cast<double>(max) * unit_;
+    const float m = max * factor_;
+    if (!may_be_near_ || !(std::abs(m) < kNearExponent)) return logit;
+    return logit + (m - static_cast<double>(max) * factor_) * 0.693147180559945309417;
+  }
+
+ private:
+  float unit_, factor_;
+  bool may_be_near_;
+};
 
 // The lanes of one panel: rows [first, first + count) of a unit, count <= n; hull bounds included.
 void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, int count, int n, Lanes& lanes);

@@ -111,11 +111,12 @@ void RowPreparation::refine_lse(BackwardScratch& s, const Unit& unit, std::int64
       isa_.forward_step(step);
     }
   }
+  const LogitOfMax logit_of_max(isa_, options);
   for (int p = 0; p < panels; ++p) {
     for (int lane = 0; lane < s.lanes[p].count; ++lane) {
       const int r = p * isa_.n + lane;
       if (!std::isfinite(statistics.lse[r])) continue;
-      const double top = logit_of_max(isa_, options, max[r]);
+      const double top = logit_of_max(max[r]);
       double beyond = std::log(double{sum[r]});  // of LSE, beyond the largest logit, which may be huge
       if (problem_.sinks) {
         const double sink = problem_.sinks[s.lanes[p].head[lane]] - top, largest = std::max(sink, beyond);

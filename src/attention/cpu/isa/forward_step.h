@@ -8,7 +8,7 @@ namespace strobe::cpu {
 namespace {
 
 // Lanes whose exponents are s * factor - m * factor with the second product rounded: exact where products are fused but
-// for a share common to the row, which logit_of_max (plan.h) knows. `exponent` is m * factor.
+// for a share common to the row, which LogitOfMax (plan.h) knows. `exponent` is m * factor.
 STROBE_INLINE I32 near_lanes(const ScoreOptions& options, F32 exponent) {
   if (!kFused || !options.may_be_near()) return I32{};
   return (exponent < kNearExponent) & (exponent > -kNearExponent);

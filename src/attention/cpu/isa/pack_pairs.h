@@ -59,7 +59,7 @@ struct SplitReader {
     const int count = pack.cols - col;
     if (r >= pack.count || count <= 0 || !pack.rows[r]) return F32{};
     const auto* from = static_cast<const float*>(pack.rows[r]);
-    if (r + kAhead < pack.count && pack.rows[r + kAhead]) {
+    if (r + kAhead < pack.count + pack.following && pack.rows[r + kAhead]) {
       __builtin_prefetch(static_cast<const float*>(pack.rows[r + kAhead]) + col);
     }
     const __mmask16 given = first_floats(count);

@@ -14,7 +14,7 @@ STROBE_INLINE F32 corrected_quotient(F32 a, F32 b, F32 inverse) {
   return rest == rest ? fma(rest, inverse, quotient) : quotient;  // infinite a or b leave no rest
 }
 
-// On NEON; other sets divide faster, and were not measured.
+// On NEON, whose queues are short; on other sets it was not measured.
 inline constexpr bool kStoresSquares = kFused && kLanes == 4;
 
 // fp32 of a whole vector of lanes, from `first` on, without its last columns; returns the columns stored. Two squares
@@ -86,7 +86,6 @@ void store_lanes(const StoreLanes& a) {
   }
   for (int first = 0; first < a.lanes; first += kLanes) {
     const F32 divisor = load(a.divisor + first), inverse = 1.0f / divisor;
-    const bool corrects = kFused && a.dtype != DType::fp32;
     const int lanes = a.lanes - first < kLanes ? a.lanes - first : kLanes;
     int c = 0;
     if constexpr (kStoresSquares) {
@@ -100,7 +99,7 @@ void store_lanes(const StoreLanes& a) {
       F32 v[kLanes];
       for (int i = 0; i < kLanes; ++i) {
         const F32 x = i < cols ? load(a.c + (c + i) * kN + first) * a.factor : F32{};
-        v[i] = corrects ? corrected_quotient(x, divisor, inverse) : x / divisor;
+        v[i] = kFused ? corrected_quotient(x, divisor, inverse) : x / divisor;
       }
       transpose(v);
       for (int lane = 0; lane < lanes; ++lane) {
