@@ -244,8 +244,9 @@ class Forward {
     const double kept = 1.0 - problem_.dropout.p;
     float divisor[kMaxLanes];
     for (int lane = 0; lane < n; ++lane) {
-      double largest = max[lane], total = sum[lane], total_of_o = total;  // the latter beside O's sums: with their max
-      if (problem_.sinks && lanes.lo[lane] < lanes.hi[lane]) {            // a row without keys keeps LSE -inf
+      // total is relative to the largest logit, total_of_o to that of keys, as O's sums are.
+      double largest = max[lane], total = sum[lane], total_of_o = total;
+      if (problem_.sinks && lanes.lo[lane] < lanes.hi[lane]) {  // a row without keys keeps LSE -inf
         const double sink = problem_.sinks[lanes.head[lane]];
         largest = std::max(largest, sink);
         const double shrink = total == 0 ? 0 : std::exp(max[lane] - largest);

@@ -37,7 +37,7 @@ struct Pack {
   DType dtype;     // of the source
   int col_stride;  // 1, or 0 for an expanded last dimension
   void* out;
-  int following = 0;  // rows after these that are packed next: to be fetched
+  int following = 0;  // elements of `rows` after these, null or packed next: packing may fetch them (pack_pairs.h does)
 };
 
 // C_i (+)= M_i N for `panels` M panels.
@@ -196,6 +196,7 @@ struct Isa {
   int m, n, cols, k, p;  // see the head of this file
   bool fused;            // multiplies and adds with one rounding
   int step;              // least common multiple of m and k: the grain of key ranges
+  int small_piece;       // steps of a piece of a small product's scores, in fp32
   float boost;  // P and dS as operands are multiplied with this, so that products with them are too large by it
   // Each returns whether a value that is not finite was met; in parts, also whether the rows' values are so large or so
   // small that their parts or products with them would be lost (isa/parts.h).

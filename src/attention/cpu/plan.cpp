@@ -21,15 +21,7 @@ constexpr std::int64_t kFlowingKeysInParts = 384;
 constexpr std::int64_t kMostKeys = 512;    // of a block in backward
 constexpr std::int64_t kEnoughTasks = 16;  // blocks to share, on small machines and large ones
 
-constexpr int kScorePiece = 128;  // of a sum of scores: head dimensions up to 192 stay whole
-
-// On x86 OpenBLAS has exact kernels for small products, so that `standard` would be the more exact one: there their
-// scores are summed in short pieces. (On Neoverse-N1 that costs 9 % of a call, and whole sums are the more exact ones.)
-#if defined(__x86_64__)
-constexpr int kShortPiece = 8;
-#else
-constexpr int kShortPiece = kScorePiece;
-#endif
+constexpr int kScorePiece = 128;                   // of a sum of scores: head dimensions up to 192 stay whole
 constexpr std::int64_t kSmallProduct = 1'200'000;  // rows * keys * head dimension
 
 // Rows and keys of the longest sequences: max_q and max_k, or less where lengths are given.
@@ -52,7 +44,7 @@ bool whole_rows(const Problem& problem, const Isa& isa, const Extent& longest) {
 int piece_of_scores(const Problem& problem, const Isa& isa, const Extent& longest) {
   if (isa.compute != DType::fp32 || isa.parts > 1) return kLongPiece;
   const std::int64_t tile = std::min(longest.q_length, kSmallProduct) * std::min(longest.k_length, kSmallProduct);
-  return tile * std::max(problem.d, problem.dv) <= kSmallProduct ? kShortPiece : kScorePiece;
+  return tile * std::max(problem.d, problem.dv) <= kSmallProduct ? isa.small_piece : kScorePiece;
 }
 
 // The tile of scores [keys][n] stays in L1 beside what streams past it, unless steps flow; dK and dV of a block
@@ -135,12 +127,11 @@ void number_rows(const Problem& problem, const Unit& unit, std::int64_t first, i
   }
 }
 
-// Without mask and options: short sequences would spend a part of their time on one lane after the other.
+// Forward without mask and options: every lane sees every key. (Lane by lane, that would show in short sequences.)
 void see_all_keys(const Unit& unit, int n, Lanes& lanes) {
   const auto keys = static_cast<std::int32_t>(unit.extent.k_length);
   std::fill_n(lanes.lo, n, 0);
   std::fill_n(lanes.hi, n, keys);
-  std::fill_n(lanes.dbias, n, nullptr);
   lanes.lo_min = keys > 0 ? 0 : std::numeric_limits<std::int32_t>::max();
   lanes.lo_max = 0;
   lanes.hi_min = lanes.hi_max = keys;

@@ -48,7 +48,7 @@ struct Bf16Reader {
 template <int Parts>
 struct SplitReader {
   static constexpr int kParts = Parts;
-  static constexpr int kAhead = 24;  // rows
+  static constexpr int kAhead = 24;  // rows; of narrower ones that follow, columns past their end are fetched in vain
   const Pack& pack;
   __m512i largest = _mm512_setzero_si512();  // bits of |x|
 

@@ -8,11 +8,13 @@ namespace strobe::cpu {
 namespace {
 
 // a / b by the rounded inverse of b and one correction: the division's own result where neither quotient nor rest is
-// subnormal, but for the sign of a zero, in a quarter of its time.
+// subnormal, but for the sign of a zero, in a quarter of its time. NaN where one of a, b, inverse and a * inverse is
+// not finite: who finds one divides.
 STROBE_INLINE F32 corrected_quotient(F32 a, F32 b, F32 inverse) {
-  const F32 quotient = a * inverse, rest = fma(-quotient, b, a);
-  return rest == rest ? fma(rest, inverse, quotient) : quotient;  // infinite a or b leave no rest
+  const F32 quotient = a * inverse;
+  return fma(fma(-quotient, b, a), inverse, quotient);
 }
+STROBE_INLINE bool has_nan(F32 sum) { return any(sum != sum); }
 
 // On NEON, whose queues are short; on other sets it was not measured.
 inline constexpr bool kStoresSquares = kFused && kLanes == 4;
@@ -43,13 +45,12 @@ int store_squares(const StoreLanes& a, int first) {
       for (int lane = 0; lane < kLanes; ++lane) store(row[lane] + c + square, v[lane]);
     }
   }
-  const F32 all = sum_all(probe);
-  return any(all != all) ? 0 : cols;
+  return has_nan(sum_all(probe)) ? 0 : cols;
 }
 
 #if defined(__AVX512BF16__)
 // bf16 of a whole vector of lanes, from `first` on, without its last columns; returns the columns stored. Neighbours
-// become one 32-bit element before they are transposed, in half of the shuffles.
+// become one 32-bit element before they are transposed, in half of the shuffles. Stops where it would have to divide.
 template <class Engine>
 int store_pairs(const StoreLanes& a, int first, F32 divisor, F32 inverse) {
   constexpr int kAtOnce = 2 * kLanes;
@@ -57,15 +58,17 @@ int store_pairs(const StoreLanes& a, int first, F32 divisor, F32 inverse) {
   const __m512i in_turns = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
                                             21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   const auto column = [&](int c) STROBE_INLINE_LAMBDA {
-    return (__m512)corrected_quotient(load(a.c + c * Engine::kN + first) * a.factor, divisor, inverse);
+    return corrected_quotient(load(a.c + c * Engine::kN + first) * a.factor, divisor, inverse);
   };
   int c = 0;
   for (; c + kAtOnce <= a.cols; c += kAtOnce) {
-    F32 v[kLanes];
+    F32 v[kLanes], sums[4]{};
     for (int i = 0; i < kLanes; ++i) {
-      const auto pair = (__m512i)_mm512_cvtne2ps_pbh(column(c + 2 * i + 1), column(c + 2 * i));
-      v[i] = (F32)_mm512_permutexvar_epi16(in_turns, pair);
+      const F32 even = column(c + 2 * i), odd = column(c + 2 * i + 1);
+      v[i] = (F32)_mm512_permutexvar_epi16(in_turns, (__m512i)_mm512_cvtne2ps_pbh((__m512)odd, (__m512)even));
+      sums[i % 4] += even + odd;
     }
+    if (has_nan(sum_all(sums))) break;
     transpose(v);
     for (int lane = 0; lane < kLanes; ++lane) {
       _mm512_storeu_si512(static_cast<std::uint16_t*>(a.rows[first + lane]) + c, (__m512i)v[lane]);
@@ -96,10 +99,15 @@ void store_lanes(const StoreLanes& a) {
 #endif
     for (; c < a.cols; c += kLanes) {
       const int cols = a.cols - c < kLanes ? a.cols - c : kLanes;
+      const auto column = [&](int i) STROBE_INLINE_LAMBDA {
+        return i < cols ? load(a.c + (c + i) * kN + first) * a.factor : F32{};
+      };
       F32 v[kLanes];
-      for (int i = 0; i < kLanes; ++i) {
-        const F32 x = i < cols ? load(a.c + (c + i) * kN + first) * a.factor : F32{};
-        v[i] = kFused ? corrected_quotient(x, divisor, inverse) : x / divisor;
+      if constexpr (kFused) {
+        for (int i = 0; i < kLanes; ++i) v[i] = corrected_quotient(column(i), divisor, inverse);
+      }
+      if (!kFused || has_nan(sum_all(v))) {
+        for (int i = 0; i < kLanes; ++i) v[i] = column(i) / divisor;
       }
       transpose(v);
       for (int lane = 0; lane < lanes; ++lane) {

@@ -7,6 +7,7 @@
 //                               what it holds, or the largest value of its column where that is more; steps > 0
 // fp32 engines:
 //   tile_to_m(tile, out)        fp32 tile [kM][kN] -> kN steps of an M panel (as N panel, a tile serves as it is)
+//   kSmallPiece                 optional: Isa::small_piece, where it is not 8
 // other engines, for vector v of kP neighbouring rows of a tile:
 //   lanes_to_n(rows, t, v, out) steps t .. t + kP - 1 of the N panel that begins at `out`
 //   lanes_to_m(rows, r, v, out) rows r .. r + kP - 1 of the kN steps of an M panel that begin at `out`; or instead,
@@ -58,6 +59,9 @@ constexpr Isa make_isa(const char* name) {
   isa.parts = 1;
   isa.interleaved = false;
   isa.boost = 1;
+  // OpenBLAS has exact kernels for small products on x86-64, so that `standard` would be the more exact one.
+  isa.small_piece = 8;
+  if constexpr (requires { Engine::kSmallPiece; }) isa.small_piece = Engine::kSmallPiece;
   if constexpr (requires { Engine::kParts; }) isa.parts = Engine::kParts;
   if constexpr (requires { Engine::kBoost; }) isa.boost = Engine::kBoost;
   if constexpr (requires { Engine::kInterleaved; }) isa.interleaved = Engine::kInterleaved;
