@@ -1,6 +1,8 @@
 // `strobe-lab`: the ladder's driver. `strobe ladder` runs it as a child and reads its rows.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -11,6 +13,7 @@
 #include "core/fail.h"
 #include "core/printable.h"
 #include "core/signals.h"
+#include "core/write_all.h"
 #include "lab/experiments.h"
 #include "lab/options.h"
 #include "lab/solve_file.h"
@@ -24,6 +27,20 @@ void print(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     fail(ErrorCode::runtime, "standard output: {}", std::strerror(errno));
   }
+}
+
+// What a signal is answered with; null: nothing, as the parent speaks.
+std::atomic<const char*> last_words{nullptr};
+
+void say_last_words() noexcept {
+  if (const char* const words = last_words) static_cast<void>(write_all(STDERR_FILENO, words));
+}
+
+void solve_and_tell(const Options& options) {
+  last_words = "strobe-lab: ended by a signal; nothing was written\n";
+  const std::string lines = solve_file(*options.rungs[0], options.input, options.output, options.timing);
+  last_words = "strobe-lab: ended by a signal\n";
+  print(lines);
 }
 
 void list_rungs() {
@@ -130,8 +147,7 @@ void run(const std::vector<std::string>& words) {
   const Options options = parse_options(words);
   if (options.help) return print(kHelp);
   if (options.list) return list_rungs();
-  if (!options.input.empty())
-    return print(solve_file(*options.rungs[0], options.input, options.output, options.timing));
+  if (!options.input.empty()) return solve_and_tell(options);
   if (options.once) return run_once(options);
   Rows rows(options.json, fmt::format("strobe-lab {}", fmt::join(words, " ")));
   for (const Case& size : options.cases) {
@@ -147,7 +163,7 @@ void run(const std::vector<std::string>& words) {
 }  // namespace strobe::lab
 
 int main(int count, char** words) {
-  strobe::end_cleanly_on_signals("strobe-lab");
+  strobe::end_cleanly_on_signals("strobe-lab", strobe::lab::say_last_words);
   try {
     strobe::lab::run({words + 1, words + count});
     return 0;

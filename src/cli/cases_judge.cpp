@@ -40,7 +40,13 @@ std::vector<double> parse_limits(std::string_view flag, std::string_view value) 
        printable_value(value));
 }
 
-// Cases whose problem is in the folder; one of `wanted` that is not there, and a missing answer, are bad input.
+void check_is_there(const std::string& path) {
+  if (std::filesystem::exists(path)) return;
+  fail(ErrorCode::invalid_argument, "{}: is missing; strobe cases gen makes it", printable_value(path));
+}
+
+// Cases whose problem is in the folder; one of `wanted` that is not there, and an answer that is missing or of
+// another size, are bad input.
 std::vector<solve::TestCase> cases_in(const std::string& folder, const std::string& subset) {
   const std::vector<solve::TestCase> wanted =
       subset.empty() ? solve::all_cases() : solve::select_cases(solve::all_cases(), subset);
@@ -48,10 +54,14 @@ std::vector<solve::TestCase> cases_in(const std::string& folder, const std::stri
   for (solve::TestCase one : wanted) {
     const std::string problem = solve::problem_path(folder, one);
     if (subset.empty() && !std::filesystem::exists(problem)) continue;
+    check_is_there(problem);
     one.size = solve::ProblemFile(problem).size();
-    const std::filesystem::path answer = solve::answer_path(folder, one);
-    if (!std::filesystem::exists(answer)) {
-      fail(ErrorCode::invalid_argument, "{}: is missing; strobe cases gen makes it", printable_value(answer.string()));
+    const std::string answer = solve::answer_path(folder, one);
+    check_is_there(answer);
+    const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(answer)), needed = 4 * one.size.total();
+    if (bytes != needed) {
+      fail(ErrorCode::invalid_argument, "{}: has {} bytes instead of {}; strobe cases gen makes it anew",
+           printable_value(answer), bytes, needed);
     }
     found.push_back(std::move(one));
   }

@@ -161,6 +161,7 @@ std::vector<Json> measure(const Request& request) {
     file.add(row.dump());
     profiles.push_back(std::move(row));
   });
+  if (profiles.empty()) print_aside("note: --profile: none of these rungs runs on a GPU, whose counters it reads\n");
   rows.insert(rows.end(), profiles.begin(), profiles.end());
   return rows;
 }

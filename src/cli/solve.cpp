@@ -69,6 +69,9 @@ int run_solve(Arguments arguments) {
   if (files.size() != 2) {
     fail(ErrorCode::invalid_argument, "solve takes two files, INPUT and OUTPUT; {} given", files.size());
   }
+  for (const std::string& file : files) {
+    if (file.empty()) fail(ErrorCode::invalid_argument, "solve INPUT OUTPUT: \"\" is no file; valid: a file's name");
+  }
   if (!rung.empty()) {
     if (!kernel.empty() || options.device) {
       fail(ErrorCode::invalid_argument, "--rung {}: a rung is its own kernel and knows its device; leave out {}", rung,

@@ -41,7 +41,9 @@ PlotScale::PlotScale(const Axis& axis, std::vector<double> values, double from, 
     high_ = *most > 0 ? 1.08 * *most : 1;
     return;
   }
-  const double room = std::max(0.08 * std::log(*most / *least), 0.12);
+  const double range = std::log(*most / *least), two_ticks = std::log(6.25);  // neighbours are 2.5 times apart at most
+  double room = std::max(0.08 * range, 0.12);
+  if (axis.ticks.empty()) room = std::max(room, 0.5 * (two_ticks - range));
   low_ = std::log(*least) - room;
   high_ = std::log(*most) + room;
 }

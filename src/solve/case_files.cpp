@@ -1,6 +1,9 @@
 // Both files of a case grow together, some batches at a time, and appear at the end; then cases.json names them.
 #include "solve/case_files.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -20,6 +23,15 @@ namespace {
 
 constexpr std::int64_t kChunkElements = 4 << 20;  // of O, 16 MB; the inputs are three times that
 constexpr std::int64_t kFile = 1;                 // cases.json's own version
+
+// Lines that a program prints would be mixed with the answer.
+void check_not_standard_output(const std::string& output) {
+  struct stat file, standard;
+  if (stat(output.c_str(), &file) != 0 || fstat(STDOUT_FILENO, &standard) != 0) return;
+  if (file.st_dev != standard.st_dev || file.st_ino != standard.st_ino || S_ISCHR(file.st_mode)) return;
+  fail(ErrorCode::invalid_argument, "output {}: is the standard output, where the lines go; valid: another file",
+       printable_value(output));
+}
 
 std::filesystem::path list_path(const std::filesystem::path& folder) { return folder / "cases.json"; }
 
@@ -159,6 +171,7 @@ void check_not_another(const std::filesystem::path& folder, const TestCase& one,
 
 void check_output_place(const std::string& input, const std::string& output) {
   check_apart("output", output, "the input", input);
+  check_not_standard_output(output);
   std::error_code error;
   const std::filesystem::path path = std::filesystem::weakly_canonical(std::filesystem::absolute(output, error), error);
   const std::filesystem::path name = path.extension() == ".out" ? path.stem() : path.filename();

@@ -141,6 +141,13 @@ TEST(LadderCommand, ShowsCountersAsNotAvailable) {
   EXPECT_NE(program.output.find("not available"), std::string::npos) << program.output;
 }
 
+TEST(LadderCommand, SaysThatThereAreNoCountersToRead) {
+  const Scratch scratch;
+  const Program program = run_program("ladder --case 1,128,32 --repeats 1 --rungs cpu-library --profile", scratch);
+  EXPECT_EQ(program.code, 0) << program.errors;
+  EXPECT_EQ(program.errors, "note: --profile: none of these rungs runs on a GPU, whose counters it reads\n");
+}
+
 TEST(LadderCommand, BadInputIsOneLineAndLeavesNothing) {
   const Scratch scratch;
   for (const char* flags : {"--case t31",

@@ -144,7 +144,14 @@ TEST(Solve, RefusesBadInputAndLeavesNothing) {
                  "STROBE_CPU_ISA is 'bogus'");
   expect_refused(run_program("solve good out --device cuda", scratch), 2, "cuda");
   expect_refused(run_hw4("good", scratch), 2, "hw4: two arguments are needed, INPUT and OUTPUT; 1 given");
-  expect_refused(run_hw4("good out --timing", scratch), 2, "3 given");
+  expect_refused(run_hw4("good out third", scratch), 2, "3 given");
+  expect_refused(run_hw4("good --timing", scratch), 2, "hw4: --timing: there are no flags here");
+  expect_refused(run_program("solve good '' --rung sequential", scratch), 2, "\"\" is no file");
+  // Lines that are printed would be in the answer.
+  expect_refused(run_program("solve good /dev/stdout --device cpu", scratch), 2, "is the standard output");
+  const Program piped = run_command("('" STROBE_PROGRAM "' solve good /dev/stdout --device cpu | cat)", scratch);
+  EXPECT_NE(piped.errors.find("output /dev/stdout: is the standard output"), std::string::npos) << piped.errors;
+  EXPECT_EQ(piped.output, "");
   EXPECT_EQ(scratch.entries(), before);
 }
 
@@ -174,6 +181,22 @@ TEST(Solve, SignalsInTheMiddleLeaveNothing) {
                                           : "strobe: solve: ended by a signal; nothing was written\n");
     EXPECT_EQ(scratch.entries(), 2u);
     std::filesystem::remove(scratch.path() / "errors");
+  }
+}
+
+// hw4 and the ladder's program are programs of their own.
+TEST(Solve, OtherProgramsSayTheirLastWordsToo) {
+  const Scratch scratch;
+  write_problem(scratch, "in", {1, 65536, 64}, 3 * 65536 * 64);
+  const std::string lab = "\"$(dirname '" STROBE_PROGRAM "')/strobe-lab\" --rung sequential --input in --output out";
+  for (const auto& [command, name] :
+       {std::pair<std::string, std::string>{"'" STROBE_HW4 "' in out", "hw4"}, {lab, "strobe-lab"}}) {
+    const Program ended = run_command(
+        "(CUDA_VISIBLE_DEVICES= " + command + " & until ls | grep -q out; do sleep 0.02; done; kill $!; wait $!)",
+        scratch);
+    EXPECT_EQ(ended.code, 143) << ended.errors;
+    EXPECT_EQ(ended.errors, name + ": ended by a signal; nothing was written\n");
+    EXPECT_EQ(scratch.entries(), 1u);
   }
 }
 
@@ -313,6 +336,9 @@ TEST(Cases, BadInputIsRefused) {
   ASSERT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
   expect_refused(run_program("cases judge dir --program ./missing", scratch), 2, "cannot start ./missing");
   expect_refused(run_program("cases judge dir --json missing/x.json", scratch), 2, "--json missing/x.json");
+  expect_refused(run_program("cases judge dir --subset t02", scratch), 2, "t02: is missing; strobe cases gen makes it");
+  std::filesystem::resize_file(scratch.path() / "dir" / "t01.out", 100);
+  expect_refused(run_program("cases judge dir", scratch), 2, "t01.out: has 100 bytes instead of 12288");
   std::filesystem::remove(scratch.path() / "dir" / "t01.out");
   expect_refused(run_program("cases judge dir", scratch), 2, "t01.out: is missing");
 }

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "report/ladder.h"
+#include "report/plot_scale.h"
 #include "report/svg.h"
 #include "strobe/error.h"
 #include "support/scratch.h"
@@ -148,6 +149,16 @@ TEST(LadderFigures, PublishedTimesStandBesideCase28Alone) {
   EXPECT_DOUBLE_EQ(figures[0].series[1].points[1].x, 142.9);
   EXPECT_EQ(figures[1].series.size(), 1u);
   EXPECT_NE(figure_svg(figures[0]).find("GTX 1080"), std::string::npos);
+}
+
+// Whatever the time of a single rung, at least two ticks say how long it is.
+TEST(LadderFigures, OneRungHasTicks) {
+  for (const double seconds : {0.0103, 0.03, 0.45, 1.4, 3.3, 7.0}) {
+    const std::vector<Figure> figures = ladder_figures({{rung("sequential", kSmall, seconds)}});
+    const std::vector<PlotScale::Tick> ticks = PlotScale(figures[0].x, {seconds}, 0, 100).ticks();
+    ASSERT_GE(ticks.size(), 2u) << seconds;
+    for (const PlotScale::Tick& tick : ticks) EXPECT_TRUE(tick.at >= 0 && tick.at <= 100) << seconds;
+  }
 }
 
 TEST(LadderFigures, CountersOfSeveralCasesAreDrawnAgainstSize) {

@@ -2,15 +2,25 @@
 #include "cli/program.h"
 #include "cli/solve_lines.h"
 #include "core/fail.h"
+#include "core/printable.h"
 
 namespace strobe::cli {
 namespace {
 
 int run_hw4(Arguments arguments) {
+  for (const std::string_view word : arguments) {
+    if (word.starts_with("--"))  // `strobe solve --help` has the layout of both files
+      fail(ErrorCode::invalid_argument,
+           "{}: there are no flags here; valid: hw4 INPUT OUTPUT, or strobe solve, which has some",
+           printable_value(word));
+  }
   if (arguments.size() != 2) {
     fail(ErrorCode::invalid_argument, "two arguments are needed, INPUT and OUTPUT; {} given", arguments.size());
   }
-  print(solve_lines(solve::solve_file(std::string(arguments[0]), std::string(arguments[1]))));
+  set_last_words("ended by a signal; nothing was written");
+  const solve::Solved solved = solve::solve_file(std::string(arguments[0]), std::string(arguments[1]));
+  set_last_words("ended by a signal");  // with all of it written
+  print(solve_lines(solved));
   return kFine;
 }
 
