@@ -38,7 +38,7 @@ void say_last_words() noexcept {
 
 void solve_and_tell(const Options& options) {
   last_words = "strobe-lab: ended by a signal; nothing was written\n";
-  const std::string lines = solve_file(*options.rungs[0], options.input, options.output, options.timing);
+  const std::string lines = solve_file(*options.rungs[0], *options.input, *options.output, options.timing);
   last_words = "strobe-lab: ended by a signal\n";
   print(lines);
 }
@@ -147,7 +147,7 @@ void run(const std::vector<std::string>& words) {
   const Options options = parse_options(words);
   if (options.help) return print(kHelp);
   if (options.list) return list_rungs();
-  if (!options.input.empty()) return solve_and_tell(options);
+  if (options.input) return solve_and_tell(options);
   if (options.once) return run_once(options);
   Rows rows(options.json, fmt::format("strobe-lab {}", fmt::join(words, " ")));
   for (const Case& size : options.cases) {

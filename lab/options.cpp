@@ -88,7 +88,7 @@ std::vector<const Rung*> parse_rungs(std::string_view text) {
 }
 
 void check_together(const Options& options, bool one_rung) {
-  if (one_rung != !options.input.empty() || one_rung != !options.output.empty())
+  if (one_rung != options.input.has_value() || one_rung != options.output.has_value())
     fail(ErrorCode::invalid_argument, "--rung, --input and --output go together");
   const bool nothing = options.rungs.empty() && !options.ablation && !options.tiles;
   if (nothing && !options.help && !options.list)

@@ -1,6 +1,7 @@
 // The command line of strobe-lab. main.cpp calls.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@ struct Options {
   std::vector<Case> cases{};
   std::vector<const Rung*> rungs{};
   Settings settings{};
-  std::string input{}, output{};  // one rung, file in, file out
+  std::optional<std::string> input{}, output{};  // one rung, file in, file out; both or none
   bool help = false, list = false, json = false, once = false, ablation = false, tiles = false, timing = false;
 };
 

@@ -69,9 +69,6 @@ int run_solve(Arguments arguments) {
   if (files.size() != 2) {
     fail(ErrorCode::invalid_argument, "solve takes two files, INPUT and OUTPUT; {} given", files.size());
   }
-  for (const std::string& file : files) {
-    if (file.empty()) fail(ErrorCode::invalid_argument, "solve INPUT OUTPUT: \"\" is no file; valid: a file's name");
-  }
   if (!rung.empty()) {
     if (!kernel.empty() || options.device) {
       fail(ErrorCode::invalid_argument, "--rung {}: a rung is its own kernel and knows its device; leave out {}", rung,
@@ -82,9 +79,7 @@ int run_solve(Arguments arguments) {
     become_lab(std::move(words));
   }
   if (!kernel.empty()) options.kernel = parse_word("--impl", kernel, kernel_names_of(options.device));
-  set_last_words("solve: ended by a signal; nothing was written");
-  const solve::Solved solved = solve::solve_file(files[0], files[1], options);
-  set_last_words("solve: ended by a signal");  // with all of it written
+  const solve::Solved solved = solve_with_last_words("solve: ", files[0], files[1], options);
   print(solve_lines(solved));
   if (timing) print(timing_lines(solved, start));
   return kFine;

@@ -173,6 +173,7 @@ TEST(Memory, AllocatorSeesWhatTheQuerySays) {
         const AllocationStatistics after = host_allocator().statistics();
         EXPECT_EQ(after.peak - before, brings_memory ? 0 : promised) << strobe::name_of(dtype);
         EXPECT_EQ(after.current, before);
+        EXPECT_LT(promised, 32 * kMegabyte);
         if (!kSanitized) {
           EXPECT_LT(promised, static_cast<std::size_t>(c.sq * c.sk) * size_of(dtype)) << "scores are kept";
         }

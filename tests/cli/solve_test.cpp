@@ -146,7 +146,7 @@ TEST(Solve, RefusesBadInputAndLeavesNothing) {
   expect_refused(run_hw4("good", scratch), 2, "hw4: two arguments are needed, INPUT and OUTPUT; 1 given");
   expect_refused(run_hw4("good out third", scratch), 2, "3 given");
   expect_refused(run_hw4("good --timing", scratch), 2, "hw4: --timing: there are no flags here");
-  expect_refused(run_program("solve good '' --rung sequential", scratch), 2, "\"\" is no file");
+  expect_refused(run_program("solve good '' --rung sequential", scratch), 2, "output \"\": a file name is needed");
   // Lines that are printed would be in the answer.
   expect_refused(run_program("solve good /dev/stdout --device cpu", scratch), 2, "is the standard output");
   const Program piped = run_command("('" STROBE_PROGRAM "' solve good /dev/stdout --device cpu | cat)", scratch);

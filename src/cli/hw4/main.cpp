@@ -17,10 +17,7 @@ int run_hw4(Arguments arguments) {
   if (arguments.size() != 2) {
     fail(ErrorCode::invalid_argument, "two arguments are needed, INPUT and OUTPUT; {} given", arguments.size());
   }
-  set_last_words("ended by a signal; nothing was written");
-  const solve::Solved solved = solve::solve_file(std::string(arguments[0]), std::string(arguments[1]));
-  set_last_words("ended by a signal");  // with all of it written
-  print(solve_lines(solved));
+  print(solve_lines(solve_with_last_words("", std::string(arguments[0]), std::string(arguments[1]))));
   return kFine;
 }
 
