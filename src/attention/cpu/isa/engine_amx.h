@@ -6,6 +6,7 @@
 
 #include "attention/cpu/isa/engine_avx512bf16.h"
 #include "attention/cpu/isa/exp2_together.h"
+#include "attention/cpu/isa/pack_parts.h"
 
 namespace strobe::cpu {
 namespace {
@@ -40,7 +41,7 @@ static_assert(sizeof(TileConfig) == 64);
 
 // What panels hold: bf16, or fp32 in bf16 parts (then a unit to count offsets in; a chunk is laid out part by part).
 template <int Parts>
-struct AmxPanels : PairPack<SplitReader<Parts>, 32, 32> {
+struct AmxPanels : PartsPack<Parts> {
   struct Element {
     std::uint16_t part[Parts];
   };
@@ -49,7 +50,7 @@ struct AmxPanels : PairPack<SplitReader<Parts>, 32, 32> {
   static constexpr int kLongerPieces = 4;  // a chunk's 32 steps are rounded six times to the size of a piece
 };
 template <>
-struct AmxPanels<1> : PairPack<Bf16Reader, 32, 32> {
+struct AmxPanels<1> : PairPack<32, 32> {
   using Element = std::uint16_t;
   static constexpr DType kCompute = DType::bf16;
   static constexpr float kBoost = 1;
@@ -171,11 +172,6 @@ struct EngineAmx : AmxPanels<Parts> {
 
   static std::uint16_t* words(Element* at) { return reinterpret_cast<std::uint16_t*>(at); }
 
-  // Of each lane, the upper half of `even`'s below that of `odd`'s.
-  STROBE_INLINE static __m512i upper_halves(__m512i even, __m512i odd) {
-    const __m512i down = _mm512_set4_epi32(0x0f0e0f0e, 0x0b0a0b0a, 0x07060706, 0x03020302);
-    return _mm512_mask_shuffle_epi8(odd, 0x3333333333333333, even, down);
-  }
   STROBE_INLINE static void split_pair(const F32 (&rows)[2], F32 (&parts)[Parts][2]) {
 #pragma GCC unroll 2
     for (int row = 0; row < 2; ++row) {

@@ -39,7 +39,7 @@ STROBE_INLINE void pair_to_n(const F32 (&rows)[2], int v, std::uint16_t* out) {
   _mm512_storeu_si512(out + v * 32, _mm512_permutexvar_epi16(interleave, narrow(rows)));
 }
 
-struct EngineAvx512Bf16 : PairPack<Bf16Reader, 8, 8> {
+struct EngineAvx512Bf16 : PairPack<8, 8> {
   using Element = std::uint16_t;
   static constexpr DType kCompute = DType::bf16;
   static constexpr int kM = 8;

@@ -1,189 +1,120 @@
-// Packing for engines on AVX-512 that multiply bf16, whose N panels hold pairs of steps: blocks of 32 x 32 elements,
-// transposed in registers as 32-bit pairs. bf16 as it is, the same results as pack.h, faster; or fp32 in parts
-// (parts.h), where a chunk is that of the first parts, then that of the second and so on. Engines inherit it.
+// Packing of bf16 for engines on AVX-512 that multiply it, whose N panels hold pairs of steps: blocks of 32 x 32
+// elements, transposed in registers as 32-bit pairs. The same results as pack.h, faster. Engines inherit it.
 #pragma once
 
 #include "attention/cpu/isa.h"
 #include "attention/cpu/isa/arithmetic.h"
-#include "attention/cpu/isa/parts.h"
-#include "attention/cpu/isa/store.h"
 #include "core/simd.h"
+#include "core/simd_memory.h"
 
 namespace strobe::cpu {
 namespace {
 
-// 32 neighbours of a row.
-template <int Parts>
-struct Words {
-  __m512i part[Parts];
-};
-
-// The first `count` of 32 or 16 lanes.
-STROBE_INLINE __mmask32 first_words(int count) { return count >= 32 ? ~__mmask32{0} : (__mmask32{1} << count) - 1; }
-STROBE_INLINE __mmask16 first_floats(int count) {
-  return static_cast<__mmask16>(count >= 16 ? 0xffff : count <= 0 ? 0 : (1 << count) - 1);
-}
-
-// A bf16 source, zeros beyond its ends; remembers whether something was not finite.
+// A bf16 source; remembers whether something was not finite.
 struct Bf16Reader {
-  static constexpr int kParts = 1;
   const Pack& pack;
   __mmask32 met = 0;
 
-  STROBE_INLINE Words<1> row(int r, int col) {
-    const int count = pack.cols - col;
-    if (r >= pack.count || count <= 0 || !pack.rows[r]) return {_mm512_setzero_si512()};
-    const auto* from = static_cast<const std::uint16_t*>(pack.rows[r]);
-    const __mmask32 given = first_words(count);
-    const __m512i x = pack.col_stride == 0 ? _mm512_maskz_set1_epi16(given, static_cast<short>(*from))
-                                           : _mm512_maskz_loadu_epi16(given, from + col);
+  // Whether rows [r, r + count), a multiple of 8, and columns [col, col + 32) are all given.
+  STROBE_INLINE bool given(int r, int count, int col) const {
+    if (pack.col_stride != 1 || r + count > pack.count || col + 32 > pack.cols) return false;
+    for (int i = r; i < r + count; i += 8) {
+      const __m512i rows = _mm512_loadu_si512(pack.rows + i);
+      if (_mm512_test_epi64_mask(rows, rows) != 0xff) return false;
+    }
+    return true;
+  }
+
+  // 32 neighbours of a row. Given: as given() said of it; else zeros stand for what is not there.
+  template <bool Given>
+  STROBE_INLINE __m512i row(int r, int col) {
+    const __m512i x = Given ? _mm512_loadu_si512(static_cast<const std::uint16_t*>(pack.rows[r]) + col) : some(r, col);
     const __m512i exponent = _mm512_set1_epi16(0x7f80);
     met |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(x, exponent), exponent);
-    return {x};
+    return x;
   }
   bool odd() const { return met != 0; }
-};
 
-// An fp32 source in parts, likewise; remembers the largest value. What is not finite counts as larger than any.
-template <int Parts>
-struct SplitReader {
-  static constexpr int kParts = Parts;
-  static constexpr int kAhead = 24;  // rows; of narrower ones that follow, columns past their end are fetched in vain
-  const Pack& pack;
-  __m512i largest = _mm512_setzero_si512();  // bits of |x|
-
-  STROBE_INLINE Words<Parts> row(int r, int col) { return in_parts(half_row(r, col), half_row(r, col + 16)); }
-
-  // 16 neighbours of a row.
-  STROBE_INLINE F32 half_row(int r, int col) {
+ private:
+  STROBE_INLINE __m512i some(int r, int col) const {
     const int count = pack.cols - col;
-    if (r >= pack.count || count <= 0 || !pack.rows[r]) return F32{};
-    const auto* from = static_cast<const float*>(pack.rows[r]);
-    if (r + kAhead < pack.count + pack.following && pack.rows[r + kAhead]) {
-      __builtin_prefetch(static_cast<const float*>(pack.rows[r + kAhead]) + col);
-    }
-    const __mmask16 given = first_floats(count);
-    const __m512 x = pack.col_stride == 0 ? _mm512_maskz_mov_ps(given, _mm512_set1_ps(*from))
-                                          : _mm512_maskz_loadu_ps(given, from + col);
-    largest = _mm512_max_epu32(largest, _mm512_castps_si512(_mm512_abs_ps(x)));
-    return (F32)x;
-  }
-  static STROBE_INLINE Words<Parts> in_parts(F32 low_half, F32 high_half) {
-    F32 low[Parts], high[Parts];
-    split(low_half, low);
-    split(high_half, high);
-    Words<Parts> words;
-    for (int i = 0; i < Parts; ++i) words.part[i] = (__m512i)_mm512_cvtne2ps_pbh((__m512)high[i], (__m512)low[i]);
-    return words;
-  }
-  bool odd() const {
-    const unsigned bits = _mm512_reduce_max_epu32(largest);
-    const float value = as_float(broadcast(bits))[0];
-    return bits != 0 && !(value >= kLeastOfPanel && value <= kMostOfPanel);
+    if (r >= pack.count || count <= 0 || !pack.rows[r]) return _mm512_setzero_si512();
+    const auto* from = static_cast<const std::uint16_t*>(pack.rows[r]);
+    const __mmask32 there = count >= 32 ? ~__mmask32{0} : (__mmask32{1} << count) - 1;
+    return pack.col_stride == 0 ? _mm512_maskz_set1_epi16(there, static_cast<short>(*from))
+                                : _mm512_maskz_loadu_epi16(there, from + col);
   }
 };
 
-template <class Reader, int M, int K>
+template <int M, int K>
 struct PairPack {
-  static constexpr int kParts = Reader::kParts;
-  static constexpr bool kInterleaved = kParts > 1;  // as rows of tiles are quick to split (engine_amx.h)
   static_assert(K == 8 || K == 32);
-  static_assert(kParts == 1 || (M == 32 && K == 32));
+  static_assert(M % 8 == 0);
 
   static bool pack_m(const Pack& a) {
-    Reader in{a};
+    Bf16Reader in{a};
     const int steps = round_up(a.cols, K), rows = round_up(a.count, M);
-    for (int r = 0; r < rows; ++r) {
+    for (int r = 0; r < rows; r += 8) {
       for (int t = 0; t < steps; t += 32) {
-        const Words<kParts> words = in.row(r, t);
-        for (int part = 0; part < kParts; ++part) put_m(a, steps, r, t, part, words.part[part]);
+        in.given(r, 8, t) ? put_rows<true>(a, in, steps, r, t) : put_rows<false>(a, in, steps, r, t);
       }
     }
     return in.odd();
   }
 
   static bool pack_mt(const Pack& a) {
-    Reader in{a};
+    Bf16Reader in{a};
     const int steps = round_up(a.count, K), rows = round_up(a.cols, M);
     for (int t = 0; t < steps; t += 32) {
       for (int r = 0; r < rows; r += 32) {
-        if constexpr (kParts > 1) {  // transposed before it is split: a third of the shuffles
-          put_transposed(a, in, steps, r, t);
-          put_transposed(a, in, steps, r + 16, t);
-          continue;
-        }
-        // Pairs of steps of four columns of every eight, then of the other four.
-        F32 low[kParts][16], high[kParts][16];
-        for (int i = 0; i < 16; ++i) {
-          const Words<kParts> even = in.row(t + 2 * i, r), odd = in.row(t + 2 * i + 1, r);
-          for (int part = 0; part < kParts; ++part) {
-            low[part][i] = (F32)_mm512_unpacklo_epi16(even.part[part], odd.part[part]);
-            high[part][i] = (F32)_mm512_unpackhi_epi16(even.part[part], odd.part[part]);
-          }
-        }
-        for (int part = 0; part < kParts; ++part) {
-          put_columns(a, steps, rows, r, t, part, low[part]);
-          put_columns(a, steps, rows, r + 4, t, part, high[part]);
-        }
+        in.given(t, 32, r) ? put_transposed<true>(a, in, steps, rows, r, t)
+                           : put_transposed<false>(a, in, steps, rows, r, t);
       }
     }
     return in.odd();
   }
 
   static bool pack_n(const Pack& a) {
-    Reader in{a};
+    Bf16Reader in{a};
     const int steps = round_up(a.cols, K);
     for (int t = 0; t < steps; t += 32) {
       for (int first = 0; first < 32; first += 16) {
-        F32 v[kParts][16];
-        for (int i = 0; i < 16; ++i) {
-          const Words<kParts> words = in.row(first + i, t);
-          for (int part = 0; part < kParts; ++part) v[part][i] = (F32)words.part[part];
+        F32 v[16];
+        if (in.given(first, 16, t)) {
+          for (int i = 0; i < 16; ++i) v[i] = (F32)in.row<true>(first + i, t);
+        } else {
+          for (int i = 0; i < 16; ++i) v[i] = (F32)in.row<false>(first + i, t);
         }
-        for (int part = 0; part < kParts; ++part) {
-          transpose(v[part]);
-          for (int i = 0; i < 16 && t + 2 * i < steps; ++i) {
-            put(a, (t + 2 * i) * 32 + first * 2, part, (__m512i)v[part][i]);
-          }
-        }
+        transpose(v);
+        for (int i = 0; i < 16 && t + 2 * i < steps; ++i) put(a, (t + 2 * i) * 32 + first * 2, (__m512i)v[i]);
       }
     }
     return in.odd();
   }
 
   static bool pack_nt(const Pack& a) {
-    Reader in{a};
-    // Word 2 i from column i of the even step, word 2 i + 1 from the odd one; then the same 16 columns later.
-    const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
-                                         5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+    Bf16Reader in{a};
     const int steps = round_up(a.count, K), cols = round_up(a.cols, 32);
     for (int c = 0; c < cols; c += 32) {
-      for (int t = 0; t < steps; t += 2) {
-        const int step = kInterleaved ? t - t % K / 2 : t;
-        const Words<kParts> even = in.row(step, c), odd = in.row(step + (kInterleaved ? K / 2 : 1), c);
+      for (int t = 0; t < steps; t += 8) {
         const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(c) * steps + t * 32;
-        for (int part = 0; part < kParts; ++part) {
-          put(a, at, part, _mm512_permutex2var_epi16(even.part[part], low, odd.part[part]));
-          put(a, at + 32, part, _mm512_permutex2var_epi16(even.part[part], high, odd.part[part]));
-        }
+        in.given(t, 8, c) ? put_steps<true>(a, in, t, c, at) : put_steps<false>(a, in, t, c, at);
       }
     }
     return in.odd();
   }
 
  private:
-  // One part of the elements from `at` on.
-  STROBE_INLINE static void put(const Pack& a, std::ptrdiff_t at, int part, __m512i x) {
-    if constexpr (kParts > 1) at += (at / (M * K) * (kParts - 1) + part) * (M * K);
+  // The elements from `at` on.
+  STROBE_INLINE static void put(const Pack& a, std::ptrdiff_t at, __m512i x) {
     _mm512_storeu_si512(static_cast<std::uint16_t*>(a.out) + at, x);
   }
 
   // Steps [t, t + 32) of row r of the M panels; those from `steps` on do not exist.
-  STROBE_INLINE static void put_m(const Pack& a, int steps, int r, int t, int part, __m512i x) {
+  STROBE_INLINE static void put_m(const Pack& a, int steps, int r, int t, __m512i x) {
     const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(r / M) * steps * M + t * M + r % M * K;
     if constexpr (K == 32) {
-      put(a, at, part, x);
+      put(a, at, x);
     } else {
       auto* chunk = static_cast<__m128i_u*>(static_cast<void*>(static_cast<std::uint16_t*>(a.out) + at));
       _mm_storeu_si128(chunk, _mm512_castsi512_si128(x));
@@ -193,25 +124,46 @@ struct PairPack {
     }
   }
 
-  // Steps [t, t + 32) of the columns [r, r + 16), in parts.
-  static void put_transposed(const Pack& a, Reader& in, int steps, int r, int t) {
-    F32 low[16], high[16];
-    for (int i = 0; i < 16; ++i) low[i] = in.half_row(t + i, r);
-    for (int i = 0; i < 16; ++i) high[i] = in.half_row(t + 16 + i, r);
-    transpose(low);
-    transpose(high);
-    for (int i = 0; i < 16; ++i) {
-      const Words<kParts> words = Reader::in_parts(low[i], high[i]);
-      for (int part = 0; part < kParts; ++part) put_m(a, steps, r + i, t, part, words.part[part]);
+  // 8 rows, 32 steps of each, of M panels.
+  template <bool Given>
+  STROBE_INLINE static void put_rows(const Pack& a, Bf16Reader& in, int steps, int r, int t) {
+    for (int i = r; i < r + 8; ++i) put_m(a, steps, i, t, in.row<Given>(i, t));
+  }
+
+  // 8 steps, 32 columns of each, of an N panel, to where `at` is.
+  template <bool Given>
+  STROBE_INLINE static void put_steps(const Pack& a, Bf16Reader& in, int t, int c, std::ptrdiff_t at) {
+    // Word 2 i from column i of the even step, word 2 i + 1 from the odd one; then the same 16 columns later.
+    const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
+                                         5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+    for (int i = 0; i < 8; i += 2) {
+      const __m512i even = in.row<Given>(t + i, c), odd = in.row<Given>(t + i + 1, c);
+      put(a, at + i * 32, _mm512_permutex2var_epi16(even, low, odd));
+      put(a, at + i * 32 + 32, _mm512_permutex2var_epi16(even, high, odd));
     }
   }
 
+  // Rows [r, r + 32) of M panels whose steps are rows of the source, [t, t + 32) of them.
+  template <bool Given>
+  static void put_transposed(const Pack& a, Bf16Reader& in, int steps, int rows, int r, int t) {
+    // Pairs of steps of four columns of every eight, then of the other four.
+    F32 low[16], high[16];
+    for (int i = 0; i < 16; ++i) {
+      const __m512i even = in.row<Given>(t + 2 * i, r), odd = in.row<Given>(t + 2 * i + 1, r);
+      low[i] = (F32)_mm512_unpacklo_epi16(even, odd);
+      high[i] = (F32)_mm512_unpackhi_epi16(even, odd);
+    }
+    put_columns(a, steps, rows, r, t, low);
+    put_columns(a, steps, rows, r + 4, t, high);
+  }
+
   // Transposes 16 pairs of steps of the columns r, r + 1, r + 2, r + 3, r + 8, ... and stores each as a row.
-  static void put_columns(const Pack& a, int steps, int rows, int r, int t, int part, F32 (&v)[16]) {
+  static void put_columns(const Pack& a, int steps, int rows, int r, int t, F32 (&v)[16]) {
     transpose(v);
     for (int i = 0; i < 16; ++i) {
       const int row = r + i / 4 * 8 + i % 4;
-      if (row < rows) put_m(a, steps, row, t, part, (__m512i)v[i]);
+      if (row < rows) put_m(a, steps, row, t, (__m512i)v[i]);
     }
   }
 };

@@ -1,0 +1,212 @@
+// Packing of fp32 as a sum of bf16 parts (parts.h) for engines on AVX-512 with chunks of 32 x 32 elements, each of
+// which is that of the first parts, then that of the second and so on. Squares of 16 x 16 are read, transposed where
+// the layout asks for it, and then split; where all of a square is given, without masks. Engines inherit it.
+#pragma once
+
+#include "attention/cpu/isa.h"
+#include "attention/cpu/isa/arithmetic.h"
+#include "attention/cpu/isa/parts.h"
+#include "core/simd.h"
+#include "core/simd_memory.h"
+
+namespace strobe::cpu {
+namespace {
+
+// Of each lane, the upper half of `even`'s below that of `odd`'s.
+STROBE_INLINE __m512i upper_halves(__m512i even, __m512i odd) {
+  const __m512i down = _mm512_set4_epi32(0x0f0e0f0e, 0x0b0a0b0a, 0x07060706, 0x03020302);
+  return _mm512_mask_shuffle_epi8(odd, 0x3333333333333333, even, down);
+}
+
+// 32 bf16 of each part.
+template <int Parts>
+struct PartWords {
+  __m512i part[Parts];
+};
+
+// An fp32 source; remembers the largest value. What is not finite counts as larger than any.
+class SquareReader {
+ public:
+  explicit SquareReader(const Pack& pack) : pack_(pack) {}
+
+  // Whether rows [r, r + 16) and columns [col, col + cols) are all given. Where they are, rows packed later are
+  // fetched.
+  STROBE_INLINE bool given(int r, int col, int cols) const {
+    if (pack_.col_stride != 1 || r + 16 > pack_.count || col + cols > pack_.cols) return false;
+    const __m512i first = _mm512_loadu_si512(pack_.rows + r), last = _mm512_loadu_si512(pack_.rows + r + 8);
+    if ((_mm512_test_epi64_mask(first, first) & _mm512_test_epi64_mask(last, last)) != 0xff) return false;
+    for (int at = 0; at < cols; at += 16) fetch_after(r, col + at);
+    return true;
+  }
+
+  // Columns [col, col + 16) of row r. Given: as given() said of it; else zeros stand for what is not there.
+  template <bool Given>
+  STROBE_INLINE F32 row(int r, int col) {
+    const __m512 x = Given ? _mm512_loadu_ps(static_cast<const float*>(pack_.rows[r]) + col) : some_of_row(r, col);
+    largest_ = _mm512_max_epu32(largest_, _mm512_castps_si512(_mm512_abs_ps(x)));
+    return (F32)x;
+  }
+
+  // Rows [r, r + 16) of columns [col, col + 16), transposed: v[c][i] is column col + c of row r + i.
+  STROBE_INLINE void transposed(int r, int col, F32 (&v)[16]) {
+    if (given(r, col, 16)) {
+#pragma GCC unroll 16
+      for (int i = 0; i < 16; ++i) v[i] = row<true>(r + i, col);
+    } else {
+      for (int i = 0; i < 16; ++i) v[i] = row<false>(r + i, col);
+    }
+    transpose(v);
+  }
+
+  bool odd() const {
+    const unsigned bits = _mm512_reduce_max_epu32(largest_);
+    const float value = as_float(broadcast(bits))[0];
+    return bits != 0 && !(value >= kLeastOfPanel && value <= kMostOfPanel);
+  }
+
+ private:
+  // A null row is fetched in vain, and so are, of narrower ones that follow, columns past their end.
+  STROBE_INLINE void fetch_after(int r, int col) const {
+    constexpr int kAhead = 24;  // rows
+    if (r + kAhead + 16 > pack_.count + pack_.following) return;
+    const void* const* const rows = pack_.rows + r + kAhead;
+    const std::uintptr_t offset = static_cast<std::uintptr_t>(col) * sizeof(float);
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) {
+      __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(rows[i]) + offset));
+    }
+  }
+
+  STROBE_INLINE __m512 some_of_row(int r, int col) const {
+    const int count = pack_.cols - col;
+    if (r >= pack_.count || count <= 0 || !pack_.rows[r]) return _mm512_setzero_ps();
+    const auto* const from = static_cast<const float*>(pack_.rows[r]);
+    const auto there = static_cast<__mmask16>(count >= 16 ? 0xffff : (1 << count) - 1);
+    return pack_.col_stride == 0 ? _mm512_maskz_mov_ps(there, _mm512_set1_ps(*from))
+                                 : _mm512_maskz_loadu_ps(there, from + col);
+  }
+
+  const Pack& pack_;
+  __m512i largest_ = _mm512_setzero_si512();  // bits of |x|
+};
+
+template <int Parts>
+struct PartsPack {
+  static constexpr bool kInterleaved = true;  // as rows of tiles are quick to split (engine_amx.h)
+
+  static bool pack_m(const Pack& a) {
+    SquareReader in(a);
+    const int steps = round_up(a.cols, kChunk), rows = round_up(a.count, kChunk);
+    for (int r = 0; r < rows; r += 16) {
+      for (int t = 0; t < steps; t += kChunk) {
+        std::uint16_t* const out = rows_of_m(a, steps, r, t);
+        in.given(r, t, kChunk) ? put_rows<true>(in, r, t, out) : put_rows<false>(in, r, t, out);
+      }
+    }
+    return in.odd();
+  }
+
+  static bool pack_mt(const Pack& a) {
+    SquareReader in(a);
+    const int steps = round_up(a.count, kChunk), rows = round_up(a.cols, kChunk);
+    for (int t = 0; t < steps; t += kChunk) {
+      for (int r = 0; r < rows; r += 16) {
+        F32 low[16], high[16];
+        in.transposed(t, r, low);
+        in.transposed(t + 16, r, high);
+        std::uint16_t* const out = rows_of_m(a, steps, r, t);
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; ++i) put(neighbours(low[i], high[i]), out + i * kChunk);
+      }
+    }
+    return in.odd();
+  }
+
+  static bool pack_n(const Pack& a) {
+    SquareReader in(a);
+    const int steps = round_up(a.cols, kChunk);
+    for (int t = 0; t < steps; t += 16) {
+      for (int first = 0; first < kChunk; first += 16) {
+        F32 step[16];
+        in.transposed(first, t, step);
+        std::uint16_t* const out = words(a, t) + t % kChunk * kChunk + first * 2;
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i += 2) put(pairs(step[i], step[i + 1]), out + i * kChunk);
+      }
+    }
+    return in.odd();
+  }
+
+  static bool pack_nt(const Pack& a) {
+    SquareReader in(a);
+    const int steps = round_up(a.count, kChunk), cols = round_up(a.cols, kChunk);
+    for (int c = 0; c < cols; c += 16) {
+      for (int t = 0; t < steps; t += kChunk) {
+        std::uint16_t* const out = words(a, static_cast<std::ptrdiff_t>(c / kChunk) * steps + t) + c % kChunk * 2;
+        const bool given = in.given(t, c, 16) && in.given(t + 16, c, 16);
+        given ? put_steps<true>(in, t, c, out) : put_steps<false>(in, t, c, out);
+      }
+    }
+    return in.odd();
+  }
+
+ private:
+  static constexpr int kChunk = 32;                     // rows or columns, and steps
+  static constexpr int kWordsOfPart = kChunk * kChunk;  // in a chunk
+
+  // The chunk that holds step `step` of panels that follow each other.
+  STROBE_INLINE static std::uint16_t* words(const Pack& a, std::ptrdiff_t step) {
+    return static_cast<std::uint16_t*>(a.out) + step / kChunk * kWordsOfPart * Parts;
+  }
+  // Steps [t, t + 32) of the rows from r on, of M panels.
+  STROBE_INLINE static std::uint16_t* rows_of_m(const Pack& a, int steps, int r, int t) {
+    return words(a, static_cast<std::ptrdiff_t>(r / kChunk) * steps + t) + r % kChunk * kChunk;
+  }
+
+  // 16 rows, 32 steps of each, of an M panel.
+  template <bool Given>
+  STROBE_INLINE static void put_rows(SquareReader& in, int r, int t, std::uint16_t* out) {
+    for (int i = 0; i < 16; ++i) {
+      const F32 low = in.row<Given>(r + i, t), high = in.row<Given>(r + i, t + 16);
+      put(neighbours(low, high), out + i * kChunk);
+    }
+  }
+
+  // 32 steps, 16 columns of each, of an N panel; steps t and t + 16 are a pair.
+  template <bool Given>
+  STROBE_INLINE static void put_steps(SquareReader& in, int t, int c, std::uint16_t* out) {
+    for (int i = 0; i < 16; ++i) {
+      const F32 even = in.row<Given>(t + i, c), odd = in.row<Given>(t + 16 + i, c);
+      put(pairs(even, odd), out + i * 2 * kChunk);
+    }
+  }
+
+  // Parts of low's lanes, then of high's.
+  STROBE_INLINE static PartWords<Parts> neighbours(F32 low_half, F32 high_half) {
+    F32 low[Parts], high[Parts];
+    split(low_half, low);
+    split(high_half, high);
+    PartWords<Parts> words;
+#pragma GCC unroll 3
+    for (int i = 0; i < Parts; ++i) words.part[i] = (__m512i)_mm512_cvtne2ps_pbh((__m512)high[i], (__m512)low[i]);
+    return words;
+  }
+  // Parts of their lanes in turns.
+  STROBE_INLINE static PartWords<Parts> pairs(F32 even_lanes, F32 odd_lanes) {
+    F32 even[Parts], odd[Parts];
+    split(even_lanes, even);
+    split(odd_lanes, odd);
+    PartWords<Parts> words;
+#pragma GCC unroll 3
+    for (int i = 0; i < Parts; ++i) words.part[i] = upper_halves((__m512i)even[i], (__m512i)odd[i]);
+    return words;
+  }
+
+  STROBE_INLINE static void put(const PartWords<Parts>& words, std::uint16_t* out) {
+#pragma GCC unroll 3
+    for (int i = 0; i < Parts; ++i) _mm512_storeu_si512(out + i * kWordsOfPart, words.part[i]);
+  }
+};
+
+}  // namespace
+}  // namespace strobe::cpu
