@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "attention/cpu/flash2.h"
 #include "attention/cpu/step_flow.h"
 #include "attention/cpu/units_in_work.h"
+#include "core/natural_log.h"
 #include "device/host/thread_pool.h"
 
 namespace strobe::cpu {
@@ -171,6 +173,7 @@ class Forward {
     }
     const std::int64_t first = std::max(split * plan_.split_blocks, lo / std::int64_t{plan_.block_keys});
     const std::int64_t last = std::min((split + 1) * plan_.split_blocks, ceil_div(hi, plan_.block_keys));
+    std::optional<Soon> soon = soon_wanted(unit_index);
     StepFlow flow(plan_, s.scores, s.weights, s.shrink, s.largest);
     for (std::int64_t b = first; b < last; ++b) {
       std::uint8_t v_odd = 0;
@@ -181,7 +184,7 @@ class Forward {
         flow.drain();
         pack_block(s, unit, b, kv);
       }
-      attend_block(s, unit, options, panels, b, b == first, kv, flow);
+      attend_block(s, unit, options, panels, b, b == first, kv, soon ? &*soon : nullptr, flow);
     }
     flow.drain();
     for (int p = 0; p < panels; ++p) {
@@ -191,10 +194,38 @@ class Forward {
         keep_split(o, max, s.sum + p * isa_.n, split_piece(u, index, split, p));
       } else {
         double logits[kMaxLanes];
-        std::transform(max, max + isa_.n, logits, LogitOfMax(isa_, options));
+        if (problem_.lse || problem_.sinks) std::transform(max, max + isa_.n, logits, LogitOfMax(isa_, options));
         finish_panel(s, unit, block.first + p * isa_.n, s.lanes[p], o, logits, s.sum + p * isa_.n);
       }
     }
+  }
+
+  // While a unit is worked off that is a single row block: where its output goes, and what this thread is likely to
+  // pack next. Of memory that nobody has touched a core gets but a few bytes a clock, so it had better ask early. For
+  // tensors of one shape, whose rows follow each other.
+  std::optional<Soon> soon_wanted(std::int64_t unit_index) const {
+    const Unit unit = unit_at(problem_, unit_index);
+    const std::int64_t rows = unit.extent.q_length, cols = problem_.d;
+    const bool alike = problem_.group == 1 && unit.extent.k_length == rows && problem_.dv == cols;
+    const auto in_a_row = [&](const auto& view) { return view.stride[2] == cols; };
+    if (!isa_.forward_flow || plan_.row_blocks > 1 || rows == 0 || !alike || !in_a_row(problem_.q) ||
+        !in_a_row(problem_.k) || !in_a_row(problem_.v) || !in_a_row(problem_.o)) {
+      return std::nullopt;
+    }
+    const auto begin = [&](const auto& view, const Unit& of, std::int64_t row) {
+      return problem_.rows(view, of.b, of.h, row).data;
+    };
+    const char* const o = begin(problem_.o, unit, unit.extent.q_begin);
+    const std::int64_t lines = ceil_div(rows * cols * static_cast<std::int64_t>(size_of(problem_.dtype)), 64);
+    const std::int64_t times = std::max<std::int64_t>(rows * rows / kScoresOfFetch, 1);
+    Soon soon{{o, o, o, o}, 0, ceil_div(lines, times) * 64, (lines - 1) * 64};
+    if (unit_index + plan_.threads < plan_.units) {
+      const Unit next = unit_at(problem_, unit_index + plan_.threads);
+      soon.tensors[1] = begin(problem_.q, next, next.extent.q_begin);
+      soon.tensors[2] = begin(problem_.k, next, next.extent.k_begin);
+      soon.tensors[3] = begin(problem_.v, next, next.extent.k_begin);
+    }
+    return soon;
   }
 
   // s.rows are those of Q of the whole block.
@@ -210,7 +241,7 @@ class Forward {
   }
 
   void attend_block(Scratch& s, const Unit& unit, const ScoreOptions& options, int panels, std::int64_t b, bool begins,
-                    const KvBlock& kv, StepFlow& flow) const {
+                    const KvBlock& kv, Soon* soon, StepFlow& flow) const {
     const std::int64_t first = b * plan_.block_keys;
     ForwardStep step{};
     step.k = kv.k;
@@ -226,6 +257,7 @@ class Forward {
     step.dv = static_cast<int>(problem_.dv);
     step.piece = plan_.piece;
     step.begins = begins;
+    step.soon = soon;
     if (*kv.v_odd) {
       key_rows(problem_, unit, problem_.v, first, step.key_count, step.key_count, s.rows);
       step.v_rows = s.rows;
@@ -236,36 +268,45 @@ class Forward {
     }
   }
 
-  // Counts the sink in, normalises and writes O and LSE of a panel, whose first row is `first`. max (of logits) and sum
-  // [n] as after all keys.
-  void finish_panel(Scratch& s, const Unit& unit, std::int64_t first, const Lanes& lanes, float* o, const double* max,
+  // Counts the sink in, normalises and writes O and LSE of a panel, whose first row is `first`. sum [n] as after all
+  // keys, and so is max [n], of logits, where there are sinks or LSE is wanted.
+  void finish_panel(Scratch& s, const Unit& unit, std::int64_t first, const Lanes& lanes, float* o, double* max,
                     const float* sum) const {
     const int n = isa_.n, count = lanes.count;
     const double kept = 1.0 - problem_.dropout.p;
-    float divisor[kMaxLanes];
-    for (int lane = 0; lane < n; ++lane) {
-      // total is relative to the largest logit, total_of_o to that of keys, as O's sums are.
-      double largest = max[lane], total = sum[lane], total_of_o = total;
-      if (problem_.sinks && lanes.lo[lane] < lanes.hi[lane]) {  // a row without keys keeps LSE -inf
-        const double sink = problem_.sinks[lanes.head[lane]];
-        largest = std::max(largest, sink);
-        const double shrink = total == 0 ? 0 : std::exp(max[lane] - largest);
-        total = total * shrink + (largest == -kInfinity ? 0 : std::exp(sink - largest));
-        total_of_o = total / shrink;
-      }
-      divisor[lane] = static_cast<float>(total_of_o * kept) * isa_.boost;
-      if (total == 0) {  // fully masked, whatever V holds
-        for (int c = 0; c < plan_.dv_rows; ++c) o[c * n + lane] = 0;
-        divisor[lane] = 1;
-      }
-      if (problem_.lse && lane < count) {
-        problem_.lse[problem_.lse_index(unit.b, lanes.head[lane], unit.extent.q_begin, lanes.row[lane])] =
-            total == 0 ? -kInfinity : static_cast<float>(largest + std::log(total));
-      }
+    // total is relative to the largest logit, total_of_o to that of keys, as O's sums are.
+    double total[kMaxLanes], total_of_o[kMaxLanes];
+    std::copy_n(sum, n, total);
+    std::copy_n(sum, n, total_of_o);
+    for (int lane = 0; problem_.sinks && lane < n; ++lane) {
+      if (lanes.lo[lane] >= lanes.hi[lane]) continue;  // a row without keys keeps LSE -inf
+      const double sink = problem_.sinks[lanes.head[lane]], largest = std::max(max[lane], sink);
+      const double shrink = total[lane] == 0 ? 0 : std::exp(max[lane] - largest);
+      total[lane] = total[lane] * shrink + (largest == -kInfinity ? 0 : std::exp(sink - largest));
+      total_of_o[lane] = total[lane] / shrink;
+      max[lane] = largest;
     }
+    float divisor[kMaxLanes];
+    for (int lane = 0; lane < n; ++lane) divisor[lane] = static_cast<float>(total_of_o[lane] * kept) * isa_.boost;
+    for (int lane = 0; lane < n; ++lane) {
+      if (total[lane] != 0) continue;  // else fully masked, whatever V holds
+      for (int c = 0; c < plan_.dv_rows; ++c) o[c * n + lane] = 0;
+      divisor[lane] = 1;
+    }
+    if (problem_.lse) store_lse(unit, lanes, max, total);
     query_rows(problem_, unit, problem_.o, first, count, count, s.rows);
     isa_.store_lanes(
         {o, const_cast<void* const*>(s.rows), count, static_cast<int>(problem_.dv), 1.0f, divisor, problem_.dtype});
+  }
+
+  // max and total [n] as in finish_panel.
+  void store_lse(const Unit& unit, const Lanes& lanes, const double* max, const double* total) const {
+    float lse[kMaxLanes];
+    for (int lane = 0; lane < isa_.n; ++lane) lse[lane] = static_cast<float>(max[lane] + natural_log(total[lane]));
+    for (int lane = 0; lane < lanes.count; ++lane) {
+      problem_.lse[problem_.lse_index(unit.b, lanes.head[lane], unit.extent.q_begin, lanes.row[lane])] =
+          total[lane] == 0 ? -kInfinity : lse[lane];
+    }
   }
 
   char* q_panel(const Scratch& s, int p) const {

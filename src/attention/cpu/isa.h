@@ -98,6 +98,15 @@ struct ScoreOptions {
 // logit is near are taken from s * factor - m * factor where they may be, of others from (s - m) * factor.
 inline constexpr float kNearExponent = 0x1p20f;
 
+// Memory that is wanted soon: steps that flow fetch a line of each tensor for every kScoresOfFetch scores.
+inline constexpr int kScoresOfFetch = 64;
+struct Soon {
+  const char* tensors[4];
+  std::ptrdiff_t at;    // bytes from a tensor's beginning to the line in turn
+  std::ptrdiff_t step;  // to the one after it
+  std::ptrdiff_t last;  // the last one, fetched again and again when all have been
+};
+
 // One panel of rows against one block of keys.
 struct ForwardStep {
   const void* k;             // M panels of the block, steps d                    [keys / m][d][m]
@@ -121,6 +130,7 @@ struct ForwardStep {
   int dv;
   int piece = kLongPiece;
   bool begins = false;  // o and sum are zeros, so that output may be written there instead of added
+  Soon* soon = nullptr;
 };
 
 // One panel of rows against one block of keys: P and dS from S and dP. Products with them are made by Multiply.

@@ -8,13 +8,20 @@
 namespace strobe::cpu {
 namespace {
 
+STROBE_INLINE void fetch(Soon& soon) {
+#pragma GCC unroll 4
+  for (const char* const tensor : soon.tensors) __builtin_prefetch(tensor + soon.at, 0, 2);
+  soon.at = soon.at + soon.step < soon.last ? soon.at + soon.step : soon.last;
+}
+
 // Scores of a step become weights, two rows at a time, and their sum is added to the row's. AllNear: all lanes are
 // (forward_step.h), else none. Without dropout.
 template <class Engine, bool AllNear>
 class WeightRows {
  public:
   WeightRows(const ForwardStep& a, const TileRange& range, float unit)
-      : scores_(a.scores),
+      : soon_(a.soon),
+        scores_(a.scores),
         out_(static_cast<Element*>(a.weights) - range.first * kN),
         sums_(a.sum),
         row_(range.first),
@@ -29,6 +36,8 @@ class WeightRows {
   int groups() const { return (last_ - row_) / kRows; }
 
   STROBE_INLINE void advance() {
+    static_assert(kRows * kN == kScoresOfFetch);
+    if (soon_) fetch(*soon_);
     F32 weight[kRows * kV];
 #pragma GCC unroll 8
     for (int i = 0; i < kRows * kV; ++i) {
@@ -70,6 +79,7 @@ class WeightRows {
   static constexpr bool kCareful = Engine::kCompute == DType::fp32;
   static_assert(kV == 2);
 
+  Soon* soon_;
   const float* scores_;
   Element* out_;
   float* sums_;

@@ -1,0 +1,34 @@
+#include "core/natural_log.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace strobe {
+namespace {
+
+double error_at(double x) {
+  const double expected = std::log(x);
+  return std::abs(natural_log(x) - expected) / std::max(1.0, std::abs(expected));
+}
+
+TEST(NaturalLog, IsThatOfTheLibrary) {
+  for (double x = 0x1p-1022; x < 0x1p1020; x *= 1.37) EXPECT_LT(error_at(x), 1e-11) << x;
+  for (double x = 0.5; x < 2.1; x += 1.0 / 4096) EXPECT_LT(error_at(x), 1e-11) << x;
+  EXPECT_LT(error_at(std::numeric_limits<double>::max()), 1e-11);
+}
+
+TEST(NaturalLog, IsExactAtPowersThatMatter) {
+  EXPECT_EQ(natural_log(1.0), 0.0);  // a row with one key
+  EXPECT_EQ(natural_log(2.0), std::log(2.0));
+}
+
+TEST(NaturalLog, TellsWhatIsNotFinite) {
+  EXPECT_TRUE(std::isnan(natural_log(std::numeric_limits<double>::infinity())));
+  EXPECT_TRUE(std::isnan(natural_log(std::numeric_limits<double>::quiet_NaN())));
+}
+
+}  // namespace
+}  // namespace strobe
