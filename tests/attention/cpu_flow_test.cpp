@@ -112,7 +112,7 @@ void for_each_step(const Isa& isa, const ScoreOptions& options, Operands& operan
     step.dtype = isa.compute;
     for (int p = 0; p < kPanels; ++p) {
       const int at = p * isa.n;
-      push(step, StepFlow::Panel{operands.q_panel(isa, p), &lanes[static_cast<std::size_t>(p)],
+      push(step, StepFlow::Panel{isa.forward_step, operands.q_panel(isa, p), &lanes[static_cast<std::size_t>(p)],
                                  outcome.o.data() + at * kDim, outcome.max.data() + at, outcome.sum.data() + at});
     }
   }

@@ -1,10 +1,11 @@
-// attention/cpu/plan: what a running maximum stands for.
+// attention/cpu/plan: what a running maximum stands for, and how rows become panels.
 #include "attention/cpu/plan.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+#include <string>
 
 namespace strobe::cpu {
 namespace {
@@ -55,6 +56,44 @@ TEST(LogitOfMax, IsTheMaximumWhereDifferencesAreTaken) {
   EXPECT_EQ(LogitOfMax(isa_that_fuses(true), biased)(max), max * 0.125);
   EXPECT_NE(LogitOfMax(isa_that_fuses(true), options)(max), max * 0.125);
   EXPECT_EQ(LogitOfMax(isa_that_fuses(true), options)(far), far * 0.125);
+}
+
+// Lanes of a row block's panels, as in "12 12 8".
+std::string lanes_of(int wide, int narrow, int rows) {
+  Isa isa{};
+  isa.n = wide;
+  isa.narrow.n = narrow;
+  const PanelsOfBlock panels(isa, rows);
+  std::string all;
+  int next = 0;
+  for (int p = 0; p < panels.count(); ++p) {
+    EXPECT_EQ(panels.first(p), next) << rows;
+    next += panels.at(p).n;
+    all += (p ? " " : "") + std::to_string(panels.at(p).n);
+  }
+  EXPECT_EQ(panels.lanes(), next) << rows;
+  EXPECT_GE(next, rows);
+  EXPECT_LE(next, panels.count() * wide) << "more than there is room for";
+  return all;
+}
+
+TEST(PanelsOfBlock, EndsWithNarrowOnesWhereThoseHaveFewerLanes) {
+  EXPECT_EQ(lanes_of(12, 8, 12), "12");
+  EXPECT_EQ(lanes_of(12, 8, 24), "12 12");
+  EXPECT_EQ(lanes_of(12, 8, 23), "12 12");
+  EXPECT_EQ(lanes_of(12, 8, 21), "12 12");
+  EXPECT_EQ(lanes_of(12, 8, 20), "12 8");
+  EXPECT_EQ(lanes_of(12, 8, 17), "12 8");
+  EXPECT_EQ(lanes_of(12, 8, 16), "8 8");
+  EXPECT_EQ(lanes_of(12, 8, 13), "8 8");
+  EXPECT_EQ(lanes_of(12, 8, 64), "12 12 12 12 8 8");
+  EXPECT_EQ(lanes_of(12, 8, 8), "8");
+  EXPECT_EQ(lanes_of(12, 8, 1), "8");
+}
+
+TEST(PanelsOfBlock, AreAllWideWhereThereIsNothingElse) {
+  EXPECT_EQ(lanes_of(16, 0, 1), "16");
+  EXPECT_EQ(lanes_of(16, 0, 40), "16 16 16");
 }
 
 }  // namespace

@@ -163,11 +163,11 @@ class Forward {
     if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
     const RowBlock block = row_block(problem_, plan_, unit.extent.q_length, index);
     const ScoreOptions options = score_options(problem_, unit.b);
-    const int panels = static_cast<int>(ceil_div(block.count, isa_.n));
+    const PanelsOfBlock panels(isa_, block.count);
     std::int32_t lo = std::numeric_limits<std::int32_t>::max(), hi = 0;
-    query_rows(problem_, unit, problem_.q, block.first, block.count, panels * isa_.n, s.rows);
-    for (int p = 0; p < panels; ++p) {
-      begin_panel(s, unit, block, p);
+    query_rows(problem_, unit, problem_.q, block.first, block.count, panels.lanes(), s.rows);
+    for (int p = 0; p < panels.count(); ++p) {
+      begin_panel(s, unit, block, panels, p);
       lo = std::min(lo, s.lanes[p].lo_min);
       hi = std::max(hi, s.lanes[p].hi_max);
     }
@@ -187,15 +187,18 @@ class Forward {
       attend_block(s, unit, options, panels, b, b == first, kv, soon ? &*soon : nullptr, flow);
     }
     flow.drain();
-    for (int p = 0; p < panels; ++p) {
-      float* const o = s.o + p * plan_.dv_rows * isa_.n;
-      const float* const max = s.max + p * isa_.n;
+    for (int p = 0; p < panels.count(); ++p) {
+      const RowPanel panel = panels.at(p);
+      const int at = panels.first(p);
+      float* const o = s.o + at * plan_.dv_rows;
       if (plan_.splits > 1) {
-        keep_split(o, max, s.sum + p * isa_.n, split_piece(u, index, split, p));
+        keep_split(panel.n, o, s.max + at, s.sum + at, split_piece(u, index, split, p));
       } else {
         double logits[kMaxLanes];
-        if (problem_.lse || problem_.sinks) std::transform(max, max + isa_.n, logits, LogitOfMax(isa_, options));
-        finish_panel(s, unit, block.first + p * isa_.n, s.lanes[p], o, logits, s.sum + p * isa_.n);
+        if (problem_.lse || problem_.sinks) {
+          std::transform(s.max + at, s.max + at + panel.n, logits, LogitOfMax(isa_, options));
+        }
+        finish_panel(s, unit, panel, block.first + at, s.lanes[p], o, logits, s.sum + at);
       }
     }
   }
@@ -229,19 +232,19 @@ class Forward {
   }
 
   // s.rows are those of Q of the whole block.
-  void begin_panel(Scratch& s, const Unit& unit, const RowBlock& block, int p) {
-    const int n = isa_.n, count = std::min(n, block.count - p * n);
-    const std::int64_t first = block.first + p * n;
-    fill_lanes(problem_, unit, first, count, n, s.lanes[p]);
-    const int following = std::max(0, block.count - (p + 1) * n);
-    pack_(isa_.pack_n, {s.rows + p * n, n, static_cast<int>(problem_.d), problem_.dtype, 1, q_panel(s, p), following});
-    std::fill_n(s.o + p * plan_.dv_rows * n, plan_.dv_rows * n, 0.0f);
-    std::fill_n(s.max + p * n, n, -kInfinity);
-    std::fill_n(s.sum + p * n, n, 0.0f);
+  void begin_panel(Scratch& s, const Unit& unit, const RowBlock& block, const PanelsOfBlock& panels, int p) {
+    const RowPanel panel = panels.at(p);
+    const int n = panel.n, at = panels.first(p), left = block.count - at;
+    fill_lanes(problem_, unit, block.first + at, std::min(n, left), n, s.lanes[p]);
+    const int d = static_cast<int>(problem_.d), following = std::max(0, left - n);
+    pack_(panel.pack_n, {s.rows + at, n, d, problem_.dtype, 1, q_panel(s, at), following});
+    std::fill_n(s.o + at * plan_.dv_rows, plan_.dv_rows * n, 0.0f);
+    std::fill_n(s.max + at, n, -kInfinity);
+    std::fill_n(s.sum + at, n, 0.0f);
   }
 
-  void attend_block(Scratch& s, const Unit& unit, const ScoreOptions& options, int panels, std::int64_t b, bool begins,
-                    const KvBlock& kv, Soon* soon, StepFlow& flow) const {
+  void attend_block(Scratch& s, const Unit& unit, const ScoreOptions& options, const PanelsOfBlock& panels,
+                    std::int64_t b, bool begins, const KvBlock& kv, Soon* soon, StepFlow& flow) const {
     const std::int64_t first = b * plan_.block_keys;
     ForwardStep step{};
     step.k = kv.k;
@@ -262,17 +265,18 @@ class Forward {
       key_rows(problem_, unit, problem_.v, first, step.key_count, step.key_count, s.rows);
       step.v_rows = s.rows;
     }
-    for (int p = 0; p < panels; ++p) {
-      const std::int64_t rows = p * isa_.n;
-      flow.push(step, {q_panel(s, p), &s.lanes[p], s.o + rows * plan_.dv_rows, s.max + rows, s.sum + rows});
+    for (int p = 0; p < panels.count(); ++p) {
+      const int at = panels.first(p);
+      flow.push(step, {panels.at(p).forward_step, q_panel(s, at), &s.lanes[p], s.o + at * plan_.dv_rows, s.max + at,
+                       s.sum + at});
     }
   }
 
   // Counts the sink in, normalises and writes O and LSE of a panel, whose first row is `first`. sum [n] as after all
   // keys, and so is max [n], of logits, where there are sinks or LSE is wanted.
-  void finish_panel(Scratch& s, const Unit& unit, std::int64_t first, const Lanes& lanes, float* o, double* max,
-                    const float* sum) const {
-    const int n = isa_.n, count = lanes.count;
+  void finish_panel(Scratch& s, const Unit& unit, const RowPanel& panel, std::int64_t first, const Lanes& lanes,
+                    float* o, double* max, const float* sum) const {
+    const int n = panel.n, count = lanes.count;
     const double kept = 1.0 - problem_.dropout.p;
     // total is relative to the largest logit, total_of_o to that of keys, as O's sums are.
     double total[kMaxLanes], total_of_o[kMaxLanes];
@@ -293,35 +297,34 @@ class Forward {
       for (int c = 0; c < plan_.dv_rows; ++c) o[c * n + lane] = 0;
       divisor[lane] = 1;
     }
-    if (problem_.lse) store_lse(unit, lanes, max, total);
+    if (problem_.lse) store_lse(unit, lanes, n, max, total);
     query_rows(problem_, unit, problem_.o, first, count, count, s.rows);
-    isa_.store_lanes(
+    panel.store_lanes(
         {o, const_cast<void* const*>(s.rows), count, static_cast<int>(problem_.dv), 1.0f, divisor, problem_.dtype});
   }
 
   // max and total [n] as in finish_panel.
-  void store_lse(const Unit& unit, const Lanes& lanes, const double* max, const double* total) const {
+  void store_lse(const Unit& unit, const Lanes& lanes, int n, const double* max, const double* total) const {
     float lse[kMaxLanes];
-    for (int lane = 0; lane < isa_.n; ++lane) lse[lane] = static_cast<float>(max[lane] + natural_log(total[lane]));
+    for (int lane = 0; lane < n; ++lane) lse[lane] = static_cast<float>(max[lane] + natural_log(total[lane]));
     for (int lane = 0; lane < lanes.count; ++lane) {
       problem_.lse[problem_.lse_index(unit.b, lanes.head[lane], unit.extent.q_begin, lanes.row[lane])] =
           total[lane] == 0 ? -kInfinity : lse[lane];
     }
   }
 
-  char* q_panel(const Scratch& s, int p) const {
-    return s.q + std::int64_t{p} * plan_.d_steps * isa_.n * plan_.element;
-  }
+  // The panel whose first lane in its row block is `lane`.
+  char* q_panel(const Scratch& s, int lane) const { return s.q + std::int64_t{lane} * plan_.d_steps * plan_.element; }
 
   std::int64_t split_piece(std::int64_t u, std::int64_t index, std::int64_t split, int p) const {
     return ((u * plan_.row_blocks + index) * plan_.splits + split) * plan_.panels + p;
   }
 
-  void keep_split(const float* o, const float* max, const float* sum, std::int64_t piece) const {
-    const int n = isa_.n;
-    std::copy_n(o, plan_.dv_rows * n, workspace_.split_o + piece * plan_.dv_rows * n);
-    std::copy_n(max, n, workspace_.split_max + piece * n);
-    std::copy_n(sum, n, workspace_.split_sum + piece * n);
+  // n lanes; a piece has room for those of a wide panel.
+  void keep_split(int n, const float* o, const float* max, const float* sum, std::int64_t piece) const {
+    std::copy_n(o, plan_.dv_rows * n, workspace_.split_o + piece * plan_.dv_rows * isa_.n);
+    std::copy_n(max, n, workspace_.split_max + piece * isa_.n);
+    std::copy_n(sum, n, workspace_.split_sum + piece * isa_.n);
   }
 
   // Adds up the splits of a row block in their order, weighted by exp(max of the split - largest).
@@ -329,32 +332,34 @@ class Forward {
     const Unit unit = unit_at(problem_, unit_index);
     if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
     const RowBlock block = row_block(problem_, plan_, unit.extent.q_length, index);
-    const int n = isa_.n;
     const LogitOfMax logit_of_max(isa_, score_options(problem_, unit.b));
-    for (int p = 0; p * n < block.count; ++p) {
+    const PanelsOfBlock panels(isa_, block.count);
+    for (int p = 0; p < panels.count(); ++p) {
+      const RowPanel panel = panels.at(p);
+      const int n = panel.n;
       double max[kMaxLanes];
       float* sum = s.sum;
       std::fill_n(s.o, plan_.dv_rows * n, 0.0f);
       std::fill_n(max, n, -std::numeric_limits<double>::infinity());
       std::fill_n(sum, n, 0.0f);
       for (std::int64_t split = 0; split < plan_.splits; ++split) {
-        const float* part = workspace_.split_max + split_piece(u, index, split, p) * n;
+        const float* part = workspace_.split_max + split_piece(u, index, split, p) * isa_.n;
         for (int lane = 0; lane < n; ++lane) max[lane] = std::max(max[lane], logit_of_max(part[lane]));
       }
       for (std::int64_t split = 0; split < plan_.splits; ++split) {
-        const std::int64_t piece = split_piece(u, index, split, p);
-        const float* o = workspace_.split_o + piece * plan_.dv_rows * n;
+        const std::int64_t piece = split_piece(u, index, split, p) * isa_.n;
+        const float* o = workspace_.split_o + piece * plan_.dv_rows;
         float weight[kMaxLanes];
         for (int lane = 0; lane < n; ++lane) {
-          const float part = workspace_.split_max[piece * n + lane];
+          const float part = workspace_.split_max[piece + lane];
           weight[lane] = part == -kInfinity ? 0.0f : static_cast<float>(std::exp(logit_of_max(part) - max[lane]));
-          sum[lane] += workspace_.split_sum[piece * n + lane] * weight[lane];
+          sum[lane] += workspace_.split_sum[piece + lane] * weight[lane];
         }
         for (int at = 0; at < plan_.dv_rows * n; ++at) s.o[at] += o[at] * weight[at % n];
       }
-      const std::int64_t first = block.first + p * n;
-      fill_lanes(problem_, unit, first, std::min(n, block.count - p * n), n, s.lanes[0]);
-      finish_panel(s, unit, first, s.lanes[0], s.o, max, sum);
+      const int at = panels.first(p);
+      fill_lanes(problem_, unit, block.first + at, std::min(n, block.count - at), n, s.lanes[0]);
+      finish_panel(s, unit, panel, block.first + at, s.lanes[0], s.o, max, sum);
     }
   }
 

@@ -197,6 +197,14 @@ struct DotRows {
   float* out;
 };
 
+// Query rows as lanes of a forward.
+struct RowPanel {
+  int n;
+  bool (*pack_n)(const Pack&);  // one N panel of up to n rows, steps = columns
+  void (*forward_step)(const ForwardStep&);
+  void (*store_lanes)(const StoreLanes&);
+};
+
 struct Isa {
   const char* name;      // as in STROBE_CPU_ISA
   DType compute;         // what an element of packed panels holds: fp32 or bf16
@@ -224,6 +232,11 @@ struct Isa {
   void (*store_lanes)(const StoreLanes&);
   void (*store_cols)(const StoreCols&);
   void (*dot_rows)(const DotRows&);
+  // For the last rows of a forward's row block, where a panel of n would be half empty: lanes that are fewer, and
+  // nothing else that differs. Its n is 0 where there is none.
+  RowPanel narrow;
+
+  RowPanel wide() const { return {n, pack_n, forward_step, store_lanes}; }
 };
 
 // The best instruction set of this machine for a type, or the named one where the name is not "". Of those in parts

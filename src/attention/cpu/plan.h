@@ -37,6 +37,25 @@ struct RowBlock {
   int count;
 };
 
+// The lanes of a row block, panel by panel: wide ones, and at the end one or two narrow ones where those hold the rows
+// that are left, or those and the ones of the last wide panel, in fewer lanes. As many panels as wide ones would be.
+class PanelsOfBlock {
+ public:
+  PanelsOfBlock(const Isa& isa, int rows) : isa_(isa), count_(static_cast<int>(ceil_div(rows, isa.n))), wide_(count_) {
+    const int rest = rows % isa.n, narrow = isa.narrow.n;
+    if (rest == 0 || rest > narrow) return;
+    wide_ -= rows > isa.n && isa.n + rest <= 2 * narrow ? 2 : 1;
+  }
+  int count() const { return count_; }
+  RowPanel at(int p) const { return p < wide_ ? isa_.wide() : isa_.narrow; }
+  int first(int p) const { return p < wide_ ? p * isa_.n : wide_ * isa_.n + (p - wide_) * isa_.narrow.n; }
+  int lanes() const { return first(count_); }
+
+ private:
+  const Isa& isa_;
+  int count_, wide_;
+};
+
 inline constexpr int kMaxPanels = 32;  // of a row block in backward, with any instruction set
 
 // A unit is one KV head of one sequence with all query heads that share it.

@@ -19,6 +19,7 @@ class StepFlow {
 
   // What a step has of its panel of rows; see ForwardStep.
   struct Panel {
+    void (*step)(const ForwardStep&);  // where they do not flow
     const void* q;
     const Lanes* lanes;
     float *o, *max, *sum;
@@ -45,7 +46,7 @@ class StepFlow {
     step.weights = weights_ ? weights_ + copy * tile * plan_.element : nullptr;
     step.shrink = shrink_ + copy * plan_.isa->n;
     step.largest = largest_ + copy * plan_.isa->n;
-    if (alone) return plan_.isa->forward_step(step);
+    if (alone) return panel.step(step);
     plan_.isa->forward_flow(back(2), back(1), &step);
     ++count_;
   }

@@ -65,8 +65,11 @@
 namespace strobe::cpu {
 namespace {
 
-struct NeonEngine : NeonPack {
+struct NarrowNeonEngine;
+
+struct NeonEngine : NeonPack<12> {
   using Element = float;
+  using Narrow = NarrowNeonEngine;
   static constexpr DType kCompute = DType::fp32;
   static constexpr int kM = 8, kN = 12, kCols = 8, kK = 1, kP = 1;
   static constexpr int kSmallPiece =
@@ -141,13 +144,17 @@ struct NeonEngine : NeonPack {
           "6: subs %[left], %[left], #1\n"
           "csel %[m], %[next_m], %[first_m], ne\n"
           "ldp q3, q4, [%[m]], #32\n ldp q0, q1, [%[first_n]]\n add %[n], %[first_n], #32\n"
+          "cbnz %[largest], 9f\n"
           "cbnz %[add], 7f\n" STROBE_BEGIN8(STROBE_NEON_STORE2)
           "b 8f\n"
           "7:\n" STROBE_BEGIN8(STROBE_NEON_ADD2)
+          "b 8f\n"
+          "9: ldp q5, q6, [%[largest]]\n" STROBE_BEGIN8(STROBE_NEON_MAX2)
+          "stp q5, q6, [%[largest]]\n"
           "8: add %[c], %[c], #256\n"
           "cbnz %[left], 2b\n"
           : [m] "+&r"(m), [n] "+&r"(n), [i] "=&r"(i), [left] "+&r"(left), [next_m] "+&r"(next_m), [c] "+&r"(c)
-          : [rest] "r"(rest), [add] "r"(add_c), [first_n] "r"(n), [stride] "r"(m_stride * 4), [first_m] "r"(m)
+          : [rest] "r"(rest), [add] "r"(add_c), [first_n] "r"(n), [stride] "r"(m_stride * 4), [first_m] "r"(m), [largest] "r"(largest)
           : STROBE_NEON_CLOBBERS);
     }
   }
@@ -162,6 +169,19 @@ struct NeonEngine : NeonPack {
         for (int i = 0; i < 4; ++i) store(out + (lane + i) * kM + r, v[i]);
       }
     }
+  }
+};
+
+// Eight lanes. (16 rows are two such panels, but two of twelve with a third of their lanes empty.)
+struct NarrowNeonEngine : NeonPack<8> {
+  using Element = float;
+  static constexpr DType kCompute = DType::fp32;
+  static constexpr int kM = NeonEngine::kM, kN = 8, kCols = NeonEngine::kCols, kK = 1, kP = 1;
+
+  template <int Width>
+  static void products(const float* m, std::ptrdiff_t m_stride, const float* n, int steps, int panels, float* c,
+                       bool accumulate, float* largest = nullptr) {
+    NeonEngine::products<Width>(m, m_stride, n, steps, panels, c, accumulate, largest);
   }
 };
 

@@ -42,6 +42,8 @@ struct NeonReader {
   bool met_non_finite() const { return any((probe[0] != probe[0]) | (probe[1] != probe[1])); }
 };
 
+// For panels of N query lanes.
+template <int N>
 struct NeonPack {
   static bool pack_m(const Pack& a) {
     return by_source(a, [](auto& in, const Pack& a) {
@@ -50,7 +52,7 @@ struct NeonPack {
     });
   }
   static bool pack_n(const Pack& a) {
-    return by_source(a, [](auto& in, const Pack& a) { transpose_rows<12>(in, 0, static_cast<float*>(a.out)); });
+    return by_source(a, [](auto& in, const Pack& a) { transpose_rows<N>(in, 0, static_cast<float*>(a.out)); });
   }
   static bool pack_mt(const Pack& a) {
     return by_source(a, [](auto& in, const Pack& a) { copy_columns(in, a); });

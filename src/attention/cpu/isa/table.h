@@ -17,9 +17,10 @@
 //   kParts                      how many
 //   kBoost                      by what lanes_to_n and lanes_to_m multiply
 //   kLongerPieces               how many times longer than others' its pieces of a sum may be; see products in scores.h
-// Optionally: pack_m, pack_mt, pack_n and pack_nt, all four, where it packs faster than pack.h; begin(), end() around
-// every use of products; kProductsOfChunk, add_products, exponentiate, boosted_to_n and arguments meanwhile and stored
-// of products, where weights and logits are made while it multiplies (forward_flow.h).
+// Optionally: Narrow, an engine with fewer lanes and the same M panels, for Isa::narrow; pack_m, pack_mt, pack_n and
+// pack_nt, all four, where it packs faster than pack.h; begin(), end() around every use of products; kProductsOfChunk,
+// add_products, exponentiate, boosted_to_n and arguments meanwhile and stored of products, where weights and logits are
+// made while it multiplies (forward_flow.h).
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -49,6 +50,11 @@ requires requires { &Engine::pack_m; }
 struct PacksOf<Engine> {
   using Type = Engine;
 };
+
+template <class Engine>
+constexpr RowPanel make_row_panel() {
+  return {Engine::kN, PacksOf<Engine>::Type::pack_n, forward_step<Engine>, store_lanes<Engine>};
+}
 
 template <class Engine>
 constexpr Isa make_isa(const char* name) {
@@ -86,6 +92,7 @@ constexpr Isa make_isa(const char* name) {
   isa.store_lanes = store_lanes<Engine>;
   isa.store_cols = store_cols<Engine>;
   isa.dot_rows = dot_rows;
+  if constexpr (requires { typename Engine::Narrow; }) isa.narrow = make_row_panel<typename Engine::Narrow>();
   return isa;
 }
 

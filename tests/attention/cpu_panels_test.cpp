@@ -1,0 +1,69 @@
+// A row's result does not depend on the panel that it lies in, wide or narrow, nor on what its neighbours are.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "strobe/attention.h"
+#include "support/isa_scope.h"
+
+namespace strobe::test {
+namespace {
+
+constexpr int kDim = 20;
+
+std::vector<float> random(int rows) {
+  std::mt19937 generator(7);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(static_cast<std::size_t>(rows) * kDim);
+  for (float& value : values) value = normal(generator);
+  return values;
+}
+
+struct Answer {
+  std::vector<float> o, lse;
+};
+
+struct Keys {
+  int count;
+  bool causal;
+};
+
+Answer attend(int rows, const Keys& keys) {
+  const std::vector<float> q = random(rows), k = random(keys.count), v = random(keys.count + 1);
+  Answer answer{std::vector<float>(q.size()), std::vector<float>(static_cast<std::size_t>(rows))};
+  const auto in = [](const std::vector<float>& of, std::int64_t count) {
+    return view_bhsd<const void>(of.data(), DType::fp32, {1, 1, count, kDim});
+  };
+  Attention attention{.q = in(q, rows), .k = in(k, keys.count), .v = in(v, keys.count)};
+  attention.causal = keys.causal;
+  attention.alignment = Alignment::top_left;
+  forward(attention, {.o = view_bhsd<void>(answer.o.data(), DType::fp32, {1, 1, rows, kDim}), .lse = answer.lse.data()},
+          {.kernel = "flash2", .threads = 1});
+  return answer;
+}
+
+class CpuPanels : public testing::TestWithParam<Keys> {};
+
+TEST_P(CpuPanels, GiveARowTheSameResult) {
+  for (const std::string& isa : available_isas()) {
+    const IsaScope scope(isa.c_str());
+    const Answer most = attend(64, GetParam());
+    for (int rows = 1; rows < 64; ++rows) {
+      const Answer some = attend(rows, GetParam());
+      const std::size_t elements = some.o.size();
+      EXPECT_EQ(some.o, std::vector<float>(most.o.begin(), most.o.begin() + static_cast<std::ptrdiff_t>(elements)))
+          << isa << ", " << rows << " rows";
+      EXPECT_EQ(some.lse, std::vector<float>(most.lse.begin(), most.lse.begin() + rows))
+          << isa << ", " << rows << " rows";
+    }
+  }
+}
+
+// Some engines find maxima as they multiply, where all lanes see all keys of whole tiles.
+INSTANTIATE_TEST_SUITE_P(, CpuPanels, testing::Values(Keys{45, false}, Keys{48, false}, Keys{48, true}));
+
+}  // namespace
+}  // namespace strobe::test
