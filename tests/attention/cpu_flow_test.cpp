@@ -137,11 +137,17 @@ void expect_same_as_steps(const Isa& isa, const ScoreOptions& options, const std
   Buffer scores(2 * kKeys * isa.n * 4), weights(2 * kKeys * isa.n * isa.element), shrink(2 * isa.n * 4),
       largest(2 * isa.n * 4);
 
+  const std::vector<char> memory(1024);  // fetched meanwhile
+  Soon soon{{memory.data(), memory.data(), memory.data(), memory.data()}, 0, 128, 960};
   Outcome flowing(isa), stepping(isa);
   StepFlow flow(plan, scores.floats(), weights.bytes(), shrink.floats(), largest.floats());
-  for_each_step(isa, options, operands, lanes, flowing,
-                [&](const ForwardStep& step, const StepFlow::Panel& panel) { flow.push(step, panel); });
+  for_each_step(isa, options, operands, lanes, flowing, [&](ForwardStep step, const StepFlow::Panel& panel) {
+    step.soon = &soon;
+    flow.push(step, panel);
+  });
   flow.drain();
+  EXPECT_LE(soon.at, soon.last);
+  EXPECT_EQ(soon.at % 64, 0);
   for_each_step(isa, options, operands, lanes, stepping, [&](ForwardStep step, const StepFlow::Panel& panel) {
     step.q = panel.q;
     step.lanes = panel.lanes;

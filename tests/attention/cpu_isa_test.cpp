@@ -161,12 +161,16 @@ class CpuIsa : public testing::TestWithParam<Table> {
   void expect_packed(const char* what, bool (*pack)(const Pack&), const Matrix& matrix, int rows, int cols,
                      bool non_finite, Index index) {
     Panels out(*isa_, static_cast<std::ptrdiff_t>(rows) * cols, isa_->m * isa_->k);
-    const Pack request{.rows = matrix.pointers.data(),
+    std::vector<const void*> all = matrix.pointers;  // and those that follow
+    for (int i = 0; i < matrix.rows % 3 * 25; ++i) all.push_back(i % 4 == 1 ? nullptr : matrix.blocks[0].get());
+    all.shrink_to_fit();
+    const Pack request{.rows = all.data(),
                        .count = matrix.rows,
                        .cols = matrix.cols,
                        .dtype = matrix.dtype,
                        .col_stride = matrix.col_stride,
-                       .out = out.data()};
+                       .out = out.data(),
+                       .following = static_cast<int>(all.size()) - matrix.rows};
     const std::string title = std::string(what) + " of " + std::to_string(matrix.rows) + " x " +
                               std::to_string(matrix.cols) + " " + name_of(matrix.dtype) + ", column stride " +
                               std::to_string(matrix.col_stride);
@@ -180,8 +184,13 @@ class CpuIsa : public testing::TestWithParam<Table> {
       }
     }
   }
+  std::vector<RowPanel> row_panels() const {
+    std::vector<RowPanel> panels{isa_->wide()};
+    if (isa_->narrow.n > 0) panels.push_back(isa_->narrow);
+    return panels;
+  }
   void expect_all_packs(const Matrix& matrix, bool non_finite) {
-    const int m = isa_->m, n = isa_->n, w = isa_->cols, k = isa_->k;
+    const int m = isa_->m, w = isa_->cols, k = isa_->k;
     const int row_steps = rounded_up(matrix.rows, k), col_steps = rounded_up(matrix.cols, k);
     expect_packed("pack_m", isa_->pack_m, matrix, rounded_up(matrix.rows, m), col_steps, non_finite,
                   [&](int r, int c) { return in_m(r, c, col_steps); });
@@ -189,9 +198,88 @@ class CpuIsa : public testing::TestWithParam<Table> {
                   [&](int r, int c) { return in_m(c, r, row_steps); });
     expect_packed("pack_nt", isa_->pack_nt, matrix, row_steps, rounded_up(matrix.cols, w), non_finite,
                   [&](int r, int c) { return in_n(c, row_step(r), row_steps, w); });
-    if (matrix.rows > n) return;
-    expect_packed("pack_n", isa_->pack_n, matrix, n, col_steps, non_finite,
-                  [&](int r, int c) { return in_n(r, c, col_steps, n); });
+    for (const RowPanel& panel : row_panels()) {
+      if (matrix.rows > panel.n) continue;
+      expect_packed("pack_n", panel.pack_n, matrix, panel.n, col_steps, non_finite,
+                    [&](int r, int c) { return in_n(r, c, col_steps, panel.n); });
+    }
+  }
+
+  // Of whole numbers, so that scores are exact; found with the products where every lane sees all keys, and else after.
+  void expect_largest_scores(const RowPanel& panel) {
+    Random random(11);
+    const int keys = 3 * isa_->step, d = 40, steps = rounded_up(d, isa_->k), n = panel.n;
+    Matrix q(isa_->compute, n, d), k(isa_->compute, keys, d);
+    const auto fill = [&](Matrix& matrix) {
+      for (int r = 0; r < matrix.rows; ++r) {
+        for (int c = 0; c < d; ++c) matrix.set(r, c, static_cast<float>(random.between(-3, 3)));
+      }
+    };
+    fill(q), fill(k);
+    Panels q_panel(*isa_, steps * n, n * isa_->k), k_panels(*isa_, steps * keys, isa_->m * isa_->k);
+    EXPECT_FALSE(panel.pack_n({q.pointers.data(), n, d, isa_->compute, 1, q_panel.data()}));
+    EXPECT_FALSE(isa_->pack_m({k.pointers.data(), keys, d, isa_->compute, 1, k_panels.data()}));
+    ScoreOptions options{};
+    options.plain = true, options.scale = options.unit = 0.125f;
+    for (const int hidden : {0, 1, keys / 2}) {  // keys that the last lane does not see
+      Lanes lanes{};
+      lanes.count = n, lanes.hi_max = keys, lanes.hi_min = keys - hidden;
+      std::fill_n(lanes.hi, n, keys), lanes.hi[n - 1] = keys - hidden;
+      Guarded max(DType::fp32, n), sum(DType::fp32, n), scores(DType::fp32, keys * n);
+      Panels weights(*isa_, keys * n, n * isa_->k);
+      for (int lane = 0; lane < n; ++lane) max.set(lane, lane == 2 ? 1e6f : -kInf), sum.set(lane, 0);
+      ForwardStep step{};
+      step.k = k_panels.data(), step.block_keys = step.key_count = keys, step.d_steps = steps;
+      step.q = q_panel.data(), step.lanes = &lanes, step.options = &options, step.dtype = isa_->compute;
+      step.max = max.floats(), step.sum = sum.floats(), step.scores = scores.floats(), step.weights = weights.data();
+      panel.forward_step(step);
+      for (int lane = 0; lane < n; ++lane) {
+        float largest = lane == 2 ? 1e6f : -kInf;
+        for (int r = 0; r < lanes.hi[lane]; ++r) {
+          float score = 0;
+          for (int c = 0; c < d; ++c) score += q.at(lane, c) * k.at(r, c);
+          largest = std::max(largest, score);
+        }
+        EXPECT_EQ(max[lane], largest) << "lane " << lane << ", " << hidden << " keys hidden";
+      }
+      EXPECT_TRUE(max.intact() && sum.intact() && scores.intact() && weights.intact());
+    }
+  }
+
+  void expect_lanes_stored(const RowPanel& panel) {
+    Random random(6);
+    for (int round = 0; round < 90; ++round) {
+      const DType dtype = random.pick({DType::fp32, DType::fp16, DType::bf16});
+      const int lanes = static_cast<int>(random.between(1, panel.n)), cols = static_cast<int>(random.between(1, 70));
+      Guarded c(DType::fp32, rounded_up(cols, isa_->m) * panel.n), divisor(DType::fp32, panel.n);
+      const auto factor = static_cast<float>(random.normal());
+      // With 3e38, also quotients and inverses that are not finite though both operands are; at times none is odd.
+      const bool odd = random.chance(0.7);
+      for (int i = 0; i < cols * panel.n; ++i) {
+        c.set(i, odd && random.chance(0.01) ? random.pick({kNaN, kInf, -kInf, 3e38f, -3e38f}) : random.normal());
+      }
+      for (int lane = 0; lane < panel.n; ++lane) {
+        divisor.set(lane, odd && random.chance(0.02) ? random.pick({kInf, 1e-39f, 0.5f}) : random.normal());
+      }
+      std::vector<Guarded> rows;
+      std::vector<void*> pointers;
+      for (int lane = 0; lane < lanes; ++lane) pointers.push_back(rows.emplace_back(dtype, cols).data());
+      panel.store_lanes({.c = c.floats(),
+                         .rows = pointers.data(),
+                         .lanes = lanes,
+                         .cols = cols,
+                         .factor = factor,
+                         .divisor = divisor.floats(),
+                         .dtype = dtype});
+      for (int lane = 0; lane < lanes; ++lane) {
+        Guarded& row = rows[static_cast<std::size_t>(lane)];
+        EXPECT_TRUE(row.intact()) << "lane " << lane << " of " << cols << " columns";
+        for (int i = 0; i < cols; ++i) {
+          ASSERT_TRUE(same(row[i], round_to(dtype, c[i * panel.n + lane] * factor / divisor[lane])))
+              << "lane " << lane << ", column " << i;
+        }
+      }
+    }
   }
 
   const Isa* isa_ = nullptr;
@@ -205,12 +293,14 @@ TEST_P(CpuIsa, SaysWhatItIs) {
   EXPECT_EQ(isa_->k % isa_->p, 0);
   EXPECT_EQ(isa_->n % isa_->k, 0);  // a panel's lanes are steps of dK and dV
   EXPECT_LE(isa_->n, kMaxLanes);
+  EXPECT_LT(isa_->narrow.n, isa_->n);
+  EXPECT_EQ(isa_->narrow.n % isa_->k, 0);
 }
 
 TEST_P(CpuIsa, PacksRandomShapes) {
   Random random(1);
   for (int round = 0; round < 120; ++round) {
-    const int rows = static_cast<int>(random.between(1, random.pick({isa_->n, 3 * isa_->step + 5})));
+    const int rows = static_cast<int>(random.between(1, random.pick({isa_->n, 3 * isa_->step + 5, 2 * isa_->n + 13})));
     const int cols = static_cast<int>(random.between(1, random.pick({9, 40, 150})));
     Matrix matrix(random.pick_from(sources()), rows, cols, random.chance(0.2) ? 0 : 1);
     matrix.fill(random);
@@ -224,7 +314,7 @@ TEST_P(CpuIsa, PacksHeadDimensions) {
   Random random(2);
   for (const DType dtype : sources()) {
     for (const int cols : {1, 2, 3, 16, 64, 80, 96, 128, 192, 255, 256}) {
-      for (const int rows : {isa_->n, 4 * isa_->step}) {
+      for (const int rows : {isa_->n, 4 * isa_->step, 45}) {
         Matrix matrix(dtype, rows, cols);
         matrix.fill(random);
         expect_all_packs(matrix, false);
@@ -397,81 +487,12 @@ TEST_P(CpuIsa, PartsTellOfValuesThatTheyCannotHold) {
   }
 }
 
-// Of whole numbers, so that scores are exact; found with the products where every lane sees all keys, and else after.
 TEST_P(CpuIsa, AStepFindsTheLargestScores) {
-  Random random(11);
-  const int keys = 3 * isa_->step, d = 40, steps = rounded_up(d, isa_->k), n = isa_->n;
-  Matrix q(isa_->compute, n, d), k(isa_->compute, keys, d);
-  const auto fill = [&](Matrix& matrix) {
-    for (int r = 0; r < matrix.rows; ++r) {
-      for (int c = 0; c < d; ++c) matrix.set(r, c, static_cast<float>(random.between(-3, 3)));
-    }
-  };
-  fill(q), fill(k);
-  Panels q_panel(*isa_, steps * n, n * isa_->k), k_panels(*isa_, steps * keys, isa_->m * isa_->k);
-  EXPECT_FALSE(isa_->pack_n({q.pointers.data(), n, d, isa_->compute, 1, q_panel.data()}));
-  EXPECT_FALSE(isa_->pack_m({k.pointers.data(), keys, d, isa_->compute, 1, k_panels.data()}));
-  ScoreOptions options{};
-  options.plain = true, options.scale = options.unit = 0.125f;
-  for (const int hidden : {0, 1, keys / 2}) {  // keys that the last lane does not see
-    Lanes lanes{};
-    lanes.count = n, lanes.hi_max = keys, lanes.hi_min = keys - hidden;
-    std::fill_n(lanes.hi, n, keys), lanes.hi[n - 1] = keys - hidden;
-    Guarded max(DType::fp32, n), sum(DType::fp32, n), scores(DType::fp32, keys * n);
-    Panels weights(*isa_, keys * n, n * isa_->k);
-    for (int lane = 0; lane < n; ++lane) max.set(lane, lane == 2 ? 1e6f : -kInf), sum.set(lane, 0);
-    ForwardStep step{};
-    step.k = k_panels.data(), step.block_keys = step.key_count = keys, step.d_steps = steps;
-    step.q = q_panel.data(), step.lanes = &lanes, step.options = &options, step.dtype = isa_->compute;
-    step.max = max.floats(), step.sum = sum.floats(), step.scores = scores.floats(), step.weights = weights.data();
-    isa_->forward_step(step);
-    for (int lane = 0; lane < n; ++lane) {
-      float largest = lane == 2 ? 1e6f : -kInf;
-      for (int r = 0; r < lanes.hi[lane]; ++r) {
-        float score = 0;
-        for (int c = 0; c < d; ++c) score += q.at(lane, c) * k.at(r, c);
-        largest = std::max(largest, score);
-      }
-      EXPECT_EQ(max[lane], largest) << "lane " << lane << ", " << hidden << " keys hidden";
-    }
-    EXPECT_TRUE(max.intact() && sum.intact() && scores.intact() && weights.intact());
-  }
+  for (const RowPanel& panel : row_panels()) expect_largest_scores(panel);
 }
 
 TEST_P(CpuIsa, StoresLanes) {
-  Random random(6);
-  for (int round = 0; round < 90; ++round) {
-    const DType dtype = random.pick({DType::fp32, DType::fp16, DType::bf16});
-    const int lanes = static_cast<int>(random.between(1, isa_->n)), cols = static_cast<int>(random.between(1, 70));
-    Guarded c(DType::fp32, rounded_up(cols, isa_->m) * isa_->n), divisor(DType::fp32, isa_->n);
-    const auto factor = static_cast<float>(random.normal());
-    // With 3e38, also quotients and inverses that are not finite though both operands are; at times none is odd.
-    const bool odd = random.chance(0.7);
-    for (int i = 0; i < cols * isa_->n; ++i) {
-      c.set(i, odd && random.chance(0.01) ? random.pick({kNaN, kInf, -kInf, 3e38f, -3e38f}) : random.normal());
-    }
-    for (int lane = 0; lane < isa_->n; ++lane) {
-      divisor.set(lane, odd && random.chance(0.02) ? random.pick({kInf, 1e-39f, 0.5f}) : random.normal());
-    }
-    std::vector<Guarded> rows;
-    std::vector<void*> pointers;
-    for (int lane = 0; lane < lanes; ++lane) pointers.push_back(rows.emplace_back(dtype, cols).data());
-    isa_->store_lanes({.c = c.floats(),
-                       .rows = pointers.data(),
-                       .lanes = lanes,
-                       .cols = cols,
-                       .factor = factor,
-                       .divisor = divisor.floats(),
-                       .dtype = dtype});
-    for (int lane = 0; lane < lanes; ++lane) {
-      Guarded& row = rows[static_cast<std::size_t>(lane)];
-      EXPECT_TRUE(row.intact()) << "lane " << lane << " of " << cols << " columns";
-      for (int i = 0; i < cols; ++i) {
-        ASSERT_TRUE(same(row[i], round_to(dtype, c[i * isa_->n + lane] * factor / divisor[lane])))
-            << "lane " << lane << ", column " << i;
-      }
-    }
-  }
+  for (const RowPanel& panel : row_panels()) expect_lanes_stored(panel);
 }
 
 TEST_P(CpuIsa, StoresColumns) {

@@ -67,9 +67,9 @@ std::string lanes_of(int wide, int narrow, int rows) {
   std::string all;
   int next = 0;
   for (int p = 0; p < panels.count(); ++p) {
-    EXPECT_EQ(panels.first(p), next) << rows;
-    next += panels.at(p).n;
-    all += (p ? " " : "") + std::to_string(panels.at(p).n);
+    EXPECT_EQ(panels.first_lane(p), next) << rows;
+    next += panels.panel(p).n;
+    all += (p ? " " : "") + std::to_string(panels.panel(p).n);
   }
   EXPECT_EQ(panels.lanes(), next) << rows;
   EXPECT_GE(next, rows);

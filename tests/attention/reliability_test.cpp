@@ -303,6 +303,10 @@ TEST(Reliability, SeveralBlocksOfKeys) {
                      .softcap = 3,
                      .bias = true});
   }
+  // Split, with last panels that are narrow where an instruction set has those.
+  for (const std::int64_t sq : {64, 68}) {
+    check_all_types({.seed = 178, .sq = sq, .sk = 1537, .d = 40, .dv = 24, .sinks = true});
+  }
 }
 
 // Weights that backward takes from an LSE of some hundreds in fp32: good to |LSE| units, not to a few.

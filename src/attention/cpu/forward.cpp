@@ -18,7 +18,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Scratch of one thread.
+// Scratch of one thread. Of narrow panels (PanelsOfBlock) each array is as much shorter, and the next one begins there.
 struct Scratch {
   char* q;               // N panels                        [panels][d_steps][n]
   float* o;              // O^T                             [panels][dv_rows][n]
@@ -41,9 +41,10 @@ struct Workspace {
   char* k;              // [group_units][key_blocks][block_keys][d_steps]
   char* v;              // [group_units][key_blocks][dv_rows][block_keys]
   std::uint8_t* v_odd;  // whether a block of V holds a value that is not finite  [group_units][key_blocks]
-  float* split_o;       // O^T of a split, not normalised    [group_units][row_blocks][splits][panels][dv_rows][n]
-  float* split_max;     //                                   [group_units][row_blocks][splits][panels][n]
-  float* split_sum;     //                                   [group_units][row_blocks][splits][panels][n]
+  // Of narrow panels the beginning of each piece.
+  float* split_o;    // O^T of a split, not normalised    [group_units][row_blocks][splits][panels][dv_rows][n]
+  float* split_max;  //                                   [group_units][row_blocks][splits][panels][n]
+  float* split_sum;  //                                   [group_units][row_blocks][splits][panels][n]
 };
 
 Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
@@ -188,8 +189,8 @@ class Forward {
     }
     flow.drain();
     for (int p = 0; p < panels.count(); ++p) {
-      const RowPanel panel = panels.at(p);
-      const int at = panels.first(p);
+      const RowPanel panel = panels.panel(p);
+      const int at = panels.first_lane(p);
       float* const o = s.o + at * plan_.dv_rows;
       if (plan_.splits > 1) {
         keep_split(panel.n, o, s.max + at, s.sum + at, split_piece(u, index, split, p));
@@ -233,8 +234,8 @@ class Forward {
 
   // s.rows are those of Q of the whole block.
   void begin_panel(Scratch& s, const Unit& unit, const RowBlock& block, const PanelsOfBlock& panels, int p) {
-    const RowPanel panel = panels.at(p);
-    const int n = panel.n, at = panels.first(p), left = block.count - at;
+    const RowPanel panel = panels.panel(p);
+    const int n = panel.n, at = panels.first_lane(p), left = block.count - at;
     fill_lanes(problem_, unit, block.first + at, std::min(n, left), n, s.lanes[p]);
     const int d = static_cast<int>(problem_.d), following = std::max(0, left - n);
     pack_(panel.pack_n, {s.rows + at, n, d, problem_.dtype, 1, q_panel(s, at), following});
@@ -266,14 +267,14 @@ class Forward {
       step.v_rows = s.rows;
     }
     for (int p = 0; p < panels.count(); ++p) {
-      const int at = panels.first(p);
-      flow.push(step, {panels.at(p).forward_step, q_panel(s, at), &s.lanes[p], s.o + at * plan_.dv_rows, s.max + at,
+      const int at = panels.first_lane(p);
+      flow.push(step, {panels.panel(p).forward_step, q_panel(s, at), &s.lanes[p], s.o + at * plan_.dv_rows, s.max + at,
                        s.sum + at});
     }
   }
 
   // Counts the sink in, normalises and writes O and LSE of a panel, whose first row is `first`. sum [n] as after all
-  // keys, and so is max [n], of logits, where there are sinks or LSE is wanted.
+  // keys, and so is max [n], of logits, where there are sinks or LSE is wanted; it becomes that with the sink.
   void finish_panel(Scratch& s, const Unit& unit, const RowPanel& panel, std::int64_t first, const Lanes& lanes,
                     float* o, double* max, const float* sum) const {
     const int n = panel.n, count = lanes.count;
@@ -335,7 +336,7 @@ class Forward {
     const LogitOfMax logit_of_max(isa_, score_options(problem_, unit.b));
     const PanelsOfBlock panels(isa_, block.count);
     for (int p = 0; p < panels.count(); ++p) {
-      const RowPanel panel = panels.at(p);
+      const RowPanel panel = panels.panel(p);
       const int n = panel.n;
       double max[kMaxLanes];
       float* sum = s.sum;
@@ -357,7 +358,7 @@ class Forward {
         }
         for (int at = 0; at < plan_.dv_rows * n; ++at) s.o[at] += o[at] * weight[at % n];
       }
-      const int at = panels.first(p);
+      const int at = panels.first_lane(p);
       fill_lanes(problem_, unit, block.first + at, std::min(n, block.count - at), n, s.lanes[0]);
       finish_panel(s, unit, panel, block.first + at, s.lanes[0], s.o, max, sum);
     }

@@ -37,7 +37,7 @@ struct Pack {
   DType dtype;     // of the source
   int col_stride;  // 1, or 0 for an expanded last dimension
   void* out;
-  int following = 0;  // elements of `rows` after these, null or packed next: packing may fetch them (pack_pairs.h does)
+  int following = 0;  // elements of `rows` after these, null or packed next: packing may fetch them (pack_parts.h does)
 };
 
 // C_i (+)= M_i N for `panels` M panels.
@@ -98,16 +98,17 @@ struct ScoreOptions {
 // logit is near are taken from s * factor - m * factor where they may be, of others from (s - m) * factor.
 inline constexpr float kNearExponent = 0x1p20f;
 
-// Memory that is wanted soon: steps that flow fetch a line of each tensor for every kScoresOfFetch scores.
+// Memory that is wanted soon: steps that flow fetch a line of each tensor for every kScoresOfFetch scores. Where there
+// are more lines than that, those between are left to the hardware, which brings neighbours. Lines may lie past an end.
 inline constexpr int kScoresOfFetch = 64;
 struct Soon {
-  const char* tensors[4];
-  std::ptrdiff_t at;    // bytes from a tensor's beginning to the line in turn
-  std::ptrdiff_t step;  // to the one after it
-  std::ptrdiff_t last;  // the last one, fetched again and again when all have been
+  const char* tensors[4];  // O, and Q, K and V of the unit after it
+  std::ptrdiff_t at;       // bytes from a tensor's beginning to the line in turn
+  std::ptrdiff_t step;     // to the one after it
+  std::ptrdiff_t last;     // at the end fetched again and again
 };
 
-// One panel of rows against one block of keys.
+// One panel of rows against one block of keys; n is the panel's, which may be a narrow one (Isa::narrow).
 struct ForwardStep {
   const void* k;             // M panels of the block, steps d                    [keys / m][d][m]
   const void* v;             // M panels of its transpose, rows dv, steps keys    [dv / m][block_keys][m]
@@ -232,8 +233,8 @@ struct Isa {
   void (*store_lanes)(const StoreLanes&);
   void (*store_cols)(const StoreCols&);
   void (*dot_rows)(const DotRows&);
-  // For the last rows of a forward's row block, where a panel of n would be half empty: lanes that are fewer, and
-  // nothing else that differs. Its n is 0 where there is none.
+  // For the last rows of a forward's row block, where panels of n would have more empty lanes: nothing but n differs.
+  // Its n is 0 where there is none.
   RowPanel narrow;
 
   RowPanel wide() const { return {n, pack_n, forward_step, store_lanes}; }

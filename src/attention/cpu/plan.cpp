@@ -66,7 +66,7 @@ int block_keys(const Problem& problem, const Isa& isa, const Extent& longest, st
 // Enough row blocks to share among many cores, and panels enough in each that a key block is worth fetching.
 int panels_per_block(const Problem& problem, const Isa& isa, std::int64_t units) {
   // Each thread of a backward holds P and dS of a block as operands: fewer rows where those are wider.
-  // A forward whose steps flow takes more, since each block fills and drains the flow.
+  // A forward whose steps flow takes more, since each block fills and drains the flow. (Measured without a mask.)
   const int forward_rows = isa.forward_flow ? 256 : 192, backward_rows = isa.element == 2 ? 144 : 384 / isa.element;
   const int most_rows = problem.pass == Pass::forward ? forward_rows : backward_rows;
   const std::int64_t wanted = std::clamp(most_rows / isa.n, 1, kMaxPanels);

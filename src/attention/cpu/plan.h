@@ -47,9 +47,9 @@ class PanelsOfBlock {
     wide_ -= rows > isa.n && isa.n + rest <= 2 * narrow ? 2 : 1;
   }
   int count() const { return count_; }
-  RowPanel at(int p) const { return p < wide_ ? isa_.wide() : isa_.narrow; }
-  int first(int p) const { return p < wide_ ? p * isa_.n : wide_ * isa_.n + (p - wide_) * isa_.narrow.n; }
-  int lanes() const { return first(count_); }
+  RowPanel panel(int p) const { return p < wide_ ? isa_.wide() : isa_.narrow; }
+  int first_lane(int p) const { return p < wide_ ? p * isa_.n : wide_ * isa_.n + (p - wide_) * isa_.narrow.n; }
+  int lanes() const { return first_lane(count_); }
 
  private:
   const Isa& isa_;

@@ -19,7 +19,7 @@ class StepFlow {
 
   // What a step has of its panel of rows; see ForwardStep.
   struct Panel {
-    void (*step)(const ForwardStep&);  // where they do not flow
+    void (*step)(const ForwardStep&);  // for one that does not flow
     const void* q;
     const Lanes* lanes;
     float *o, *max, *sum;

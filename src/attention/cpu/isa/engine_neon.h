@@ -1,5 +1,5 @@
-// fp32 on NEON: an 8 x 12 (query lanes) or 8 x 8 (columns) tile of accumulators, FMLA by element. In assembly, because
-// GCC 12 spills the 24 accumulators. Used by neon.cpp; neonbf16.cpp shares the clobber list.
+// fp32 on NEON: an 8 x 12 (query lanes) or 8 x 8 (columns, or the last lanes) tile of accumulators, FMLA by element. In
+// assembly, because GCC 12 spills the 24 accumulators. Used by neon.cpp; neonbf16.cpp shares the clobber list.
 #pragma once
 
 #include "attention/cpu/isa.h"

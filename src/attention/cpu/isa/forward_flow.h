@@ -10,7 +10,9 @@ namespace {
 
 STROBE_INLINE void fetch(Soon& soon) {
 #pragma GCC unroll 4
-  for (const char* const tensor : soon.tensors) __builtin_prefetch(tensor + soon.at, 0, 2);
+  for (const char* const tensor : soon.tensors) {
+    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(tensor) + soon.at), 0, 2);
+  }
   soon.at = soon.at + soon.step < soon.last ? soon.at + soon.step : soon.last;
 }
 

@@ -1,5 +1,5 @@
 // Packing for NEON's fp32 panels: 4 x 4 blocks, widened on load and transposed in registers where the layout asks for
-// it. The same results as pack.h, faster. NeonEngine inherits it.
+// it. The same results as pack.h, faster. engine_neon.h's engines inherit it.
 #pragma once
 
 #include "attention/cpu/isa.h"

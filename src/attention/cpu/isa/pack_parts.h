@@ -1,6 +1,7 @@
 // Packing of fp32 as a sum of bf16 parts (parts.h) for engines on AVX-512 with chunks of 32 x 32 elements, each of
 // which is that of the first parts, then that of the second and so on. Squares of 16 x 16 are read, transposed where
-// the layout asks for it, and then split; where all of a square is given, without masks. Engines inherit it.
+// the layout asks for it, and then split; where all of one, or of two that make a chunk's row, is given, without masks.
+// Engines inherit it.
 #pragma once
 
 #include "attention/cpu/isa.h"

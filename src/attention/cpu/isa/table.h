@@ -23,6 +23,8 @@
 // made while it multiplies (forward_flow.h).
 #pragma once
 
+#include <type_traits>
+
 #include "attention/cpu/isa.h"
 #include "attention/cpu/isa/backward_step.h"
 #include "attention/cpu/isa/forward_flow.h"
@@ -92,7 +94,15 @@ constexpr Isa make_isa(const char* name) {
   isa.store_lanes = store_lanes<Engine>;
   isa.store_cols = store_cols<Engine>;
   isa.dot_rows = dot_rows;
-  if constexpr (requires { typename Engine::Narrow; }) isa.narrow = make_row_panel<typename Engine::Narrow>();
+  if constexpr (requires { typename Engine::Narrow; }) {
+    using Narrow = typename Engine::Narrow;
+    static_assert(Narrow::kM == Engine::kM && Narrow::kK == Engine::kK && Narrow::kP == Engine::kP);
+    static_assert(Narrow::kN < Engine::kN && Narrow::kCompute == Engine::kCompute);
+    static_assert(std::is_same_v<typename Narrow::Element, typename Engine::Element>);
+    static_assert(
+        !requires { Engine::kProductsOfChunk; }, "steps that flow have lanes of one number");
+    isa.narrow = make_row_panel<Narrow>();
+  }
   return isa;
 }
 
