@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kDim = 20;
 
-std::vector<float> random(Random& random, int rows) {
+std::vector<float> normal_rows(Random& random, int rows) {
   std::vector<float> values(static_cast<std::size_t>(rows) * kDim);
   for (float& value : values) value = random.normal();
   return values;
@@ -33,7 +33,8 @@ struct Keys {
 
 Answer attend(int rows, const Keys& keys) {
   Random of_keys(7), of_rows(8);
-  const std::vector<float> k = random(of_keys, keys.count), v = random(of_keys, keys.count), q = random(of_rows, rows);
+  const std::vector<float> k = normal_rows(of_keys, keys.count), v = normal_rows(of_keys, keys.count);
+  const std::vector<float> q = normal_rows(of_rows, rows);
   Answer answer{std::vector<float>(q.size()), std::vector<float>(static_cast<std::size_t>(rows))};
   const auto in = [](const std::vector<float>& of, std::int64_t count) {
     return view_bhsd<const void>(of.data(), DType::fp32, {1, 1, count, kDim});

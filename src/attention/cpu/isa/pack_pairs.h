@@ -4,6 +4,7 @@
 
 #include "attention/cpu/isa.h"
 #include "attention/cpu/isa/arithmetic.h"
+#include "attention/cpu/isa/given_rows.h"
 #include "core/simd.h"
 #include "core/simd_memory.h"
 
@@ -15,17 +16,7 @@ struct Bf16Reader {
   const Pack& pack;
   __mmask32 met = 0;
 
-  // Whether rows [r, r + count), a multiple of 8, and columns [col, col + 32) are all given.
-  STROBE_INLINE bool given(int r, int count, int col) const {
-    if (pack.col_stride != 1 || r + count > pack.count || col + 32 > pack.cols) return false;
-    for (int i = r; i < r + count; i += 8) {
-      const __m512i rows = _mm512_loadu_si512(pack.rows + i);
-      if (_mm512_test_epi64_mask(rows, rows) != 0xff) return false;
-    }
-    return true;
-  }
-
-  // 32 neighbours of a row. Given: as given() said of it; else zeros stand for what is not there.
+  // 32 neighbours of a row. Given: as all_given() said of it; else zeros stand for what is not there.
   template <bool Given>
   STROBE_INLINE __m512i row(int r, int col) {
     const __m512i x = Given ? _mm512_loadu_si512(static_cast<const std::uint16_t*>(pack.rows[r]) + col) : some(r, col);
@@ -56,7 +47,7 @@ struct PairPack {
     const int steps = round_up(a.cols, K), rows = round_up(a.count, M);
     for (int r = 0; r < rows; r += 8) {
       for (int t = 0; t < steps; t += 32) {
-        in.given(r, 8, t) ? put_rows<true>(a, in, steps, r, t) : put_rows<false>(a, in, steps, r, t);
+        all_given(a, r, 8, t, 32) ? put_rows<true>(a, in, steps, r, t) : put_rows<false>(a, in, steps, r, t);
       }
     }
     return in.odd();
@@ -67,8 +58,8 @@ struct PairPack {
     const int steps = round_up(a.count, K), rows = round_up(a.cols, M);
     for (int t = 0; t < steps; t += 32) {
       for (int r = 0; r < rows; r += 32) {
-        in.given(t, 32, r) ? put_transposed<true>(a, in, steps, rows, r, t)
-                           : put_transposed<false>(a, in, steps, rows, r, t);
+        all_given(a, t, 32, r, 32) ? put_transposed<true>(a, in, steps, rows, r, t)
+                                   : put_transposed<false>(a, in, steps, rows, r, t);
       }
     }
     return in.odd();
@@ -80,7 +71,7 @@ struct PairPack {
     for (int t = 0; t < steps; t += 32) {
       for (int first = 0; first < 32; first += 16) {
         F32 v[16];
-        if (in.given(first, 16, t)) {
+        if (all_given(a, first, 16, t, 32)) {
           for (int i = 0; i < 16; ++i) v[i] = (F32)in.row<true>(first + i, t);
         } else {
           for (int i = 0; i < 16; ++i) v[i] = (F32)in.row<false>(first + i, t);
@@ -98,7 +89,7 @@ struct PairPack {
     for (int c = 0; c < cols; c += 32) {
       for (int t = 0; t < steps; t += 8) {
         const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(c) * steps + t * 32;
-        in.given(t, 8, c) ? put_steps<true>(a, in, t, c, at) : put_steps<false>(a, in, t, c, at);
+        all_given(a, t, 8, c, 32) ? put_steps<true>(a, in, t, c, at) : put_steps<false>(a, in, t, c, at);
       }
     }
     return in.odd();

@@ -6,6 +6,7 @@
 
 #include "attention/cpu/isa.h"
 #include "attention/cpu/isa/arithmetic.h"
+#include "attention/cpu/isa/given_rows.h"
 #include "attention/cpu/isa/parts.h"
 #include "core/simd.h"
 #include "core/simd_memory.h"
@@ -33,9 +34,7 @@ class SquareReader {
   // Whether rows [r, r + 16) and columns [col, col + cols) are all given. Where they are, rows packed later are
   // fetched.
   STROBE_INLINE bool given(int r, int col, int cols) const {
-    if (pack_.col_stride != 1 || r + 16 > pack_.count || col + cols > pack_.cols) return false;
-    const __m512i first = _mm512_loadu_si512(pack_.rows + r), last = _mm512_loadu_si512(pack_.rows + r + 8);
-    if ((_mm512_test_epi64_mask(first, first) & _mm512_test_epi64_mask(last, last)) != 0xff) return false;
+    if (!all_given(pack_, r, 16, col, cols)) return false;
     for (int at = 0; at < cols; at += 16) fetch_after(r, col + at);
     return true;
   }
@@ -182,25 +181,28 @@ struct PartsPack {
     }
   }
 
-  // Parts of low's lanes, then of high's.
-  STROBE_INLINE static PartWords<Parts> neighbours(F32 low_half, F32 high_half) {
-    F32 low[Parts], high[Parts];
-    split(low_half, low);
-    split(high_half, high);
+  // Of each part, both vectors' lanes as `join` makes 32 words of them.
+  template <class Join>
+  STROBE_INLINE static PartWords<Parts> split_and_join(F32 a, F32 b, Join join) {
+    F32 of_a[Parts], of_b[Parts];
+    split(a, of_a);
+    split(b, of_b);
     PartWords<Parts> words;
 #pragma GCC unroll 3
-    for (int i = 0; i < Parts; ++i) words.part[i] = (__m512i)_mm512_cvtne2ps_pbh((__m512)high[i], (__m512)low[i]);
+    for (int i = 0; i < Parts; ++i) words.part[i] = join(of_a[i], of_b[i]);
     return words;
   }
-  // Parts of their lanes in turns.
-  STROBE_INLINE static PartWords<Parts> pairs(F32 even_lanes, F32 odd_lanes) {
-    F32 even[Parts], odd[Parts];
-    split(even_lanes, even);
-    split(odd_lanes, odd);
-    PartWords<Parts> words;
-#pragma GCC unroll 3
-    for (int i = 0; i < Parts; ++i) words.part[i] = upper_halves((__m512i)even[i], (__m512i)odd[i]);
-    return words;
+  // Low's lanes, then high's.
+  STROBE_INLINE static PartWords<Parts> neighbours(F32 low, F32 high) {
+    return split_and_join(low, high, [](F32 of_low, F32 of_high) STROBE_INLINE_LAMBDA {
+      return (__m512i)_mm512_cvtne2ps_pbh((__m512)of_high, (__m512)of_low);
+    });
+  }
+  // Their lanes in turns.
+  STROBE_INLINE static PartWords<Parts> pairs(F32 even, F32 odd) {
+    return split_and_join(even, odd, [](F32 of_even, F32 of_odd) STROBE_INLINE_LAMBDA {
+      return upper_halves((__m512i)of_even, (__m512i)of_odd);
+    });
   }
 
   STROBE_INLINE static void put(const PartWords<Parts>& words, std::uint16_t* out) {
