@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "attention/cpu/flash2.h"
+#include "attention/cpu/soon_wanted.h"
 #include "attention/cpu/step_flow.h"
 #include "attention/cpu/units_in_work.h"
 #include "core/natural_log.h"
@@ -174,7 +175,7 @@ class Forward {
     }
     const std::int64_t first = std::max(split * plan_.split_blocks, lo / std::int64_t{plan_.block_keys});
     const std::int64_t last = std::min((split + 1) * plan_.split_blocks, ceil_div(hi, plan_.block_keys));
-    std::optional<Soon> soon = soon_wanted(unit_index);
+    std::optional<Soon> soon = soon_wanted(problem_, plan_, unit_index);
     StepFlow flow(plan_, s.scores, s.weights, s.shrink, s.largest);
     for (std::int64_t b = first; b < last; ++b) {
       std::uint8_t v_odd = 0;
@@ -202,34 +203,6 @@ class Forward {
         finish_panel(s, unit, panel, block.first + at, s.lanes[p], o, logits, s.sum + at);
       }
     }
-  }
-
-  // While a unit is worked off that is a single row block: where its output goes, and what this thread is likely to
-  // pack next. Of memory that nobody has touched a core gets but a few bytes a clock, so it had better ask early. For
-  // tensors of one shape, whose rows follow each other.
-  std::optional<Soon> soon_wanted(std::int64_t unit_index) const {
-    const Unit unit = unit_at(problem_, unit_index);
-    const std::int64_t rows = unit.extent.q_length, cols = problem_.d;
-    const bool alike = problem_.group == 1 && unit.extent.k_length == rows && problem_.dv == cols;
-    const auto in_a_row = [&](const auto& view) { return view.stride[2] == cols; };
-    if (!isa_.forward_flow || plan_.row_blocks > 1 || rows == 0 || !alike || !in_a_row(problem_.q) ||
-        !in_a_row(problem_.k) || !in_a_row(problem_.v) || !in_a_row(problem_.o)) {
-      return std::nullopt;
-    }
-    const auto begin = [&](const auto& view, const Unit& of, std::int64_t row) {
-      return problem_.rows(view, of.b, of.h, row).data;
-    };
-    const char* const o = begin(problem_.o, unit, unit.extent.q_begin);
-    const std::int64_t lines = ceil_div(rows * cols * static_cast<std::int64_t>(size_of(problem_.dtype)), 64);
-    const std::int64_t times = std::max<std::int64_t>(rows * rows / kScoresOfFetch, 1);
-    Soon soon{{o, o, o, o}, 0, ceil_div(lines, times) * 64, (lines - 1) * 64};
-    if (unit_index + plan_.threads < plan_.units) {
-      const Unit next = unit_at(problem_, unit_index + plan_.threads);
-      soon.tensors[1] = begin(problem_.q, next, next.extent.q_begin);
-      soon.tensors[2] = begin(problem_.k, next, next.extent.k_begin);
-      soon.tensors[3] = begin(problem_.v, next, next.extent.k_begin);
-    }
-    return soon;
   }
 
   // s.rows are those of Q of the whole block.

@@ -1,0 +1,92 @@
+// attention/cpu/soon_wanted: what is fetched while a unit is worked off, and when nothing is.
+#include "attention/cpu/soon_wanted.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace strobe::cpu {
+namespace {
+
+struct SoonCall {
+  static constexpr std::int64_t kUnits = 6, kRows = 128, kDim = 32;
+  std::vector<float> q = std::vector<float>(kUnits * kRows * kDim), k = q, v = q, o = q;
+  Isa isa{};
+  Problem problem;
+  Plan plan{};
+
+  SoonCall() {
+    isa.forward_flow = [](const ForwardStep*, const ForwardStep*, const ForwardStep*) {};
+    problem.batch = kUnits;
+    problem.heads_q = problem.heads_kv = problem.group = 1;
+    problem.max_q = problem.max_k = kRows;
+    problem.d = problem.dv = kDim;
+    const std::array<std::int64_t, 4> shape{kUnits, 1, kRows, kDim};
+    problem.q = view_bhsd<const void>(q.data(), DType::fp32, shape);
+    problem.k = view_bhsd<const void>(k.data(), DType::fp32, shape);
+    problem.v = view_bhsd<const void>(v.data(), DType::fp32, shape);
+    problem.o = view_bhsd<void>(o.data(), DType::fp32, shape);
+    plan.isa = &isa;
+    plan.row_blocks = 1;
+    plan.threads = 2;
+    plan.units = kUnits;
+  }
+  std::optional<Soon> soon(std::int64_t unit) const { return soon_wanted(problem, plan, unit); }
+  static const char* of_unit(const std::vector<float>& tensor, std::int64_t unit) {
+    return reinterpret_cast<const char*>(tensor.data() + unit * kRows * kDim);
+  }
+};
+
+TEST(SoonWanted, IsThisOutputAndWhatTheThreadPacksNext) {
+  const SoonCall call;
+  const std::optional<Soon> soon = call.soon(1);
+  ASSERT_TRUE(soon);
+  EXPECT_EQ(soon->tensors[0], SoonCall::of_unit(call.o, 1));
+  EXPECT_EQ(soon->tensors[1], SoonCall::of_unit(call.q, 3));
+  EXPECT_EQ(soon->tensors[2], SoonCall::of_unit(call.k, 3));
+  EXPECT_EQ(soon->tensors[3], SoonCall::of_unit(call.v, 3));
+  EXPECT_EQ(soon->at, 0);
+}
+
+TEST(SoonWanted, IsTheOutputAloneOfTheLastUnits) {
+  const SoonCall call;
+  const std::optional<Soon> soon = call.soon(SoonCall::kUnits - 1);
+  ASSERT_TRUE(soon);
+  for (const char* tensor : soon->tensors) EXPECT_EQ(tensor, SoonCall::of_unit(call.o, SoonCall::kUnits - 1));
+}
+
+// All of a unit by the time that its scores have become weights: 256 lines, and 256 times 64 scores.
+TEST(SoonWanted, ReachesTheLastLineInTime) {
+  SoonCall call;
+  std::optional<Soon> soon = call.soon(0);
+  ASSERT_TRUE(soon);
+  EXPECT_EQ(soon->step, 64);
+  EXPECT_EQ(soon->last, SoonCall::kRows * SoonCall::kDim * 4 - 64);
+  call.problem.max_q = call.problem.max_k = SoonCall::kRows / 2;  // half the lines, a quarter of the scores
+  soon = call.soon(0);
+  ASSERT_TRUE(soon);
+  EXPECT_EQ(soon->step, 128);
+  EXPECT_EQ(soon->last, SoonCall::kRows / 2 * SoonCall::kDim * 4 - 64);
+}
+
+TEST(SoonWanted, IsNothingWhereItWouldNotFit) {
+  const auto refused = [](auto&& change) {
+    SoonCall call;
+    change(call);
+    return !call.soon(0);
+  };
+  EXPECT_FALSE(refused([](SoonCall&) {}));
+  EXPECT_TRUE(refused([](SoonCall& call) { call.isa.forward_flow = nullptr; }));
+  EXPECT_TRUE(refused([](SoonCall& call) { call.plan.row_blocks = 2; }));
+  EXPECT_TRUE(refused([](SoonCall& call) { call.problem.group = 2; }));
+  EXPECT_TRUE(refused([](SoonCall& call) { call.problem.max_k = SoonCall::kRows + 1; }));
+  EXPECT_TRUE(refused([](SoonCall& call) { call.problem.dv = SoonCall::kDim / 2; }));
+  EXPECT_TRUE(refused([](SoonCall& call) { call.problem.v.stride[2] = 2 * SoonCall::kDim; }));
+  EXPECT_TRUE(refused([](SoonCall& call) { call.problem.max_q = call.problem.max_k = 0; }));
+}
+
+}  // namespace
+}  // namespace strobe::cpu
