@@ -16,9 +16,10 @@ def backward(world, tickets, share, counter=None, turns=None, name="", clears=Fa
              hasty=False):
     """tickets: [(keys written, [row tiles])]; with a shared counter and turns several blocks play `deterministic`, with
     shared Sums they round dQ too, a ticket for each tile of rows after those of keys. share: as config.h has it; with
-    "tiles" and hasty K's place is given back before dK is read from it."""
+    "tiles" and hasty K's place is given back before dK is read from it. With "keys" a reducer adds dQ from shared memory;
+    the loader posts the next row tile. hasty: the reducer frees dQ's buffer before it has read it."""
     consumers = 2
-    alternates = share == "tiles"
+    alternates, bulk = share == "tiles", share == "keys"
     stages, readers = (4, 1) if alternates else (2, consumers)
     bars = {}
     for what in ("q", "d_o"):
@@ -33,12 +34,19 @@ def backward(world, tickets, share, counter=None, turns=None, name="", clears=Fa
     for stage in range(2):
         bars["ticket", "full", stage] = Barrier(f"{name}ticket_full[{stage}]", 1)
         bars["ticket", "free", stage] = Barrier(f"{name}ticket_free[{stage}]", consumers * (1 if one_ticket else 4))
+    if bulk:
+        for i in range(2):
+            bars["dq", "full", i] = Barrier(f"{name}dq_full[{i}]", 4)
+            bars["dq", "free", i] = Barrier(f"{name}dq_free[{i}]", 1)
+            bars["note", "full", i] = Barrier(f"{name}note_full[{i}]", 1)
+            bars["note", "free", i] = Barrier(f"{name}note_free[{i}]", 1)
     counter = counter if counter is not None else [0]
     last = len(tickets) + (len(sums.additions) if sums else 0)
     data = lambda *place: (name, *place)
 
     def loader():
         at, ticket_at, keys = {"q": Ring(stages), "d_o": Ring(stages)}, Ring(2), 0
+        note_at = Ring(2)
 
         def load(what, tag):
             ring = at[what]
@@ -47,6 +55,13 @@ def backward(world, tickets, share, counter=None, turns=None, name="", clears=Fa
             yield world.pause()
             bars[what, "full", ring.stage].arrive(1)
             ring.move()
+
+        def note(content):
+            if bulk:
+                yield world.wait(bars["note", "free", note_at.stage], note_at.round)
+                world.data[data("note", note_at.stage)] = content
+                bars["note", "full", note_at.stage].arrive()
+                note_at.move()
 
         def load_keys(what, tag):
             world.load(data(what), tag, bars[what, "full"])
@@ -59,12 +74,16 @@ def backward(world, tickets, share, counter=None, turns=None, name="", clears=Fa
             bars["ticket", "full", ticket_at.stage].arrive()
             ticket_at.move()
             if ticket >= last:
+                yield from note(None)
                 return
             if ticket >= len(tickets):
                 continue
             rows = tickets[ticket][1]
+            if bulk and sums and not rows:
+                sums.done += 1
             for i, tile in enumerate(rows):
                 yield from load("q", (ticket, tile))
+                yield from note((ticket, tile, i + 1 == len(rows)))
                 if i == 0:
                     yield world.wait(bars["keys", "free"], keys)
                     keys += 1
@@ -73,8 +92,41 @@ def backward(world, tickets, share, counter=None, turns=None, name="", clears=Fa
                 if i == 0:
                     load_keys("v", ticket)
 
+    def reducer():
+        note_at, reads = Ring(2), 0
+        while True:
+            yield world.wait(bars["note", "full", note_at.stage], note_at.round + 1)
+            note = world.data[data("note", note_at.stage)]
+            bars["note", "free", note_at.stage].arrive()
+            note_at.move()
+            if note is None:
+                return
+            ticket, tile, ends = note
+            if turns is not None:
+                turn = turn_of(tickets, ticket, tile)
+                yield (lambda: turns[tile] >= turn), f"turn {turn} of {tile}"
+            reads += 1
+            for group in range(consumers):
+                yield world.wait(bars["dq", "full", group], reads)
+                if hasty:
+                    bars["dq", "free", group].arrive()
+                yield world.pause()
+                for warp in range(4):
+                    world.holds("reducer", data("dq", group, warp), (ticket, tile))
+                if not hasty:
+                    bars["dq", "free", group].arrive()
+            if sums and ends and sums.version == "unmet":
+                sums.done += 1
+            yield world.pause()
+            if sums:
+                sums.additions[tile] += 4 * readers
+            if turns is not None:
+                turns[tile] = max(turns[tile], turn + 1)
+            if sums and ends and sums.version != "unmet":
+                sums.done += 1
+
     def warp_of(group, warp):
-        ticket_at, at, keys, turn, number, rounds = Ring(2), Ring(stages), 0, 0, 0, None
+        ticket_at, at, keys, turn, number, rounds, handed = Ring(2), Ring(stages), 0, 0, 0, None, 0
         speaks = warp == 0
         leads = warp == 0 and (alternates or group == 0)
         me = f"{name}{group}"
@@ -154,7 +206,7 @@ def backward(world, tickets, share, counter=None, turns=None, name="", clears=Fa
                     yield gradients
                     world.data[data("exchange", turn, group, warp)] = (ticket, tile)
                     yield meet_at_rows()
-                    if turns is not None and added is not None and leads:
+                    if not bulk and turns is not None and added is not None and leads:
                         turns[added[0]] = max(turns[added[0]], added[1] + 1)
                     added = turns and (tile, turn_of(tickets, ticket, tile))
                     groups = [group] if alternates else range(2)
@@ -174,6 +226,12 @@ def backward(world, tickets, share, counter=None, turns=None, name="", clears=Fa
                     yield dq
                     if speaks:
                         bars["d_o", "free", stage].arrive()
+                    if bulk:
+                        yield world.wait(bars["dq", "free", group], handed)
+                        handed += 1
+                        yield from world.write(data("dq", group, warp), (ticket, tile))
+                        bars["dq", "full", group].arrive()
+                        continue
                     if turns is not None:
                         if not alternates:
                             yield (lambda a=added: turns[a[0]] >= a[1]), f"turn {added}"
@@ -185,7 +243,7 @@ def backward(world, tickets, share, counter=None, turns=None, name="", clears=Fa
                     bars["q", "free", before].arrive()
                 if speaks and not alternates:
                     bars["keys", "free"].arrive()
-                if turns is not None:
+                if turns is not None and not bulk:
                     yield meet_at_rows()
                     if leads and added is not None:
                         turns[added[0]] = max(turns[added[0]], added[1] + 1)
@@ -193,12 +251,16 @@ def backward(world, tickets, share, counter=None, turns=None, name="", clears=Fa
                     yield from add_up(ticket)
             if written:
                 yield world.pause()  # store
+            if bulk:
+                continue
             if not (sums and sums.version == "unmet"):
                 yield meet()
             if sums and group == 0 and warp == 0:
                 sums.done += 1
 
     world.spawn(f"{name}loader", loader())
+    if bulk:
+        world.spawn(f"{name}reducer", reducer())
     for group in range(consumers):
         for warp in range(4):
             world.spawn(f"{name}warp {group}.{warp}", warp_of(group, warp))

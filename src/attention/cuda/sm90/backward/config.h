@@ -51,11 +51,18 @@ constexpr int stages_of(const BackwardShape& shape) { return kBackwardStages * k
 // Of gradients of scores, two for each warpgroup that does not share them; or of these and of weights.
 constexpr int score_places(const BackwardShape& shape) { return shape.share == Share::keys ? 2 : 4; }
 
-// Shared memory: K, V, the stages of Q, those of dO, places for scores, LSE and delta of the stages' rows, barriers.
+// dQ of a row tile leaves the consumers through shared memory, and one thread of the producer warpgroup adds it to
+// global memory by bulk reduction. Otherwise the consumers add it by vector reductions: there is no shared memory left,
+// or each warpgroup has row tiles of its own.
+constexpr bool reduces_in_bulk(const BackwardShape& shape) { return shape.share == Share::keys; }
+
+// Shared memory: K, V, the stages of Q, those of dO, places for scores, dQ in fp32, LSE and delta of the stages' rows,
+// barriers.
 constexpr std::size_t backward_shared_bytes(int d, const BackwardShape& shape) {
   const int stages = stages_of(shape);
   return static_cast<std::size_t>(2 * d * (2 * shape.keys + 2 * stages * shape.rows) +
-                                  2 * score_places(shape) * shape.rows * shape.keys + stages * 8 * shape.rows + 256);
+                                  2 * score_places(shape) * shape.rows * shape.keys +
+                                  (reduces_in_bulk(shape) ? 4 * shape.rows * d : 0) + stages * 8 * shape.rows + 256);
 }
 
 struct BackwardConfig {

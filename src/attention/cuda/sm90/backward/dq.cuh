@@ -1,5 +1,5 @@
 // dQ of a tile of rows as the consumers of the Hopper backward hold it, and its fp32 sum in global memory, which lies
-// in the order of their registers: [group of four accumulators][thread of the consumers][4].
+// in the order of their registers: [consumer][group of four accumulators][thread of the warpgroup][4].
 #pragma once
 
 #include "attention/cuda/device/ptx.cuh"
@@ -20,14 +20,16 @@ struct DqPiece {
   __device__ static __forceinline__ int first_row(int piece) { return kSplitsRows ? piece * 64 : 0; }
   __device__ static __forceinline__ int first_column(int piece) { return kSplitsRows ? 0 : piece * kColumns; }
 
-  // thread: of the consumers.
-  __device__ static __forceinline__ int offset(int group, int thread) { return (group * kThreads + thread) * 4; }
+  // thread: of the warpgroup.
+  __device__ static __forceinline__ int offset(int piece, int group, int thread) {
+    return piece * (kRows * kD / 2) + (group * 128 + thread) * 4;
+  }
 
-  __device__ static __forceinline__ void add(float* sum, const float (&dq)[kCount], int thread) {
+  __device__ static __forceinline__ void add(float* sum, const float (&dq)[kCount], int piece, int thread) {
 #pragma unroll
     for (int i = 0; i < kCount / 4; ++i) {
       const float four[4] = {dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]};
-      reduce_add(sum + offset(i, thread), four);
+      reduce_add(sum + offset(piece, i, thread), four);
     }
   }
 };

@@ -1,12 +1,14 @@
-// Backward on wgmma and the copy engine. A block takes tiles of keys of a KV head one after another and walks the tiles
-// of rows that use them, for every query head of the group: dK and dV stay in registers, dQ is added in global memory
-// in fp32. Scores are computed transposed, [keys][rows], so that weights and their gradients lie in registers as the
-// left operands of dV and dK; only the gradients go through shared memory, for dQ. Every product is started before the
-// last one's result is waited for, so that exponentials and additions to dQ run under products.
+// Backward on wgmma and TMA. A block takes key tiles of a KV head one after another and iterates over the row tiles
+// that use them, for every query head of the group. dK and dV stay in registers. dQ goes through shared memory and is
+// added to global memory in fp32 by one thread of the producer warpgroup (reduce.cuh); shapes without room for that add
+// it from registers. Scores are computed transposed, [keys][rows], so that P and dS are the register A operands of dV
+// and dK. Only dS goes through shared memory, for dQ. Each matmul is issued before the previous one's result is
+// awaited, so that exponentials run under matmuls.
 #pragma once
 
 #include "attention/cuda/sm90/backward/dq.cuh"
 #include "attention/cuda/sm90/backward/load.cuh"
+#include "attention/cuda/sm90/backward/reduce.cuh"
 #include "attention/cuda/sm90/backward/rows.cuh"
 #include "attention/cuda/sm90/backward/scores.cuh"
 #include "attention/cuda/sm90/device/clear.cuh"
@@ -26,6 +28,8 @@ struct BackwardConsumer {
   using Work = BackwardWork<kRows, kKeys>;
   // Whether registers do not suffice for scores, their gradients and rounded weights at a time, so that dV must wait.
   static constexpr bool kRoundsLate = kScoreRows > 64;
+  // `deterministic` is ordered here, and not by the reducer.
+  static constexpr bool kOrders = !Memory::kReducesInBulk;
 
   const BackwardArgs& args;
   const Memory& memory;
@@ -81,8 +85,10 @@ struct BackwardConsumer {
       }
       store(work, dk, dv);
     }
-    meet();
-    if (consumer_thread() == 0) count_up(keys_done_of(args, work.b, work.head));
+    if constexpr (!Memory::kReducesInBulk) {
+      meet();
+      if (consumer_thread() == 0) count_up(keys_done_of(args, work.b, work.head));
+    }
   }
 
   // Waited for here, where nothing else is left to do: a wait in the warp that loads, beside consumers that still had
@@ -205,18 +211,18 @@ struct BackwardConsumer {
       store_operand<kKeys>(memory.gradients(turn), gradients, score_key, score_row, thread);
       publish_stores();
       meet_at_rows();
-      if (args.turns && added && rows_thread() == 0) release(added, added_turn + 1);
+      if (kOrders && args.turns && added && rows_thread() == 0) release(added, added_turn + 1);
       const std::int64_t tile_index = row_tile_index(args, sequence, work.b, head, tile, kRows);
       // Never with kAlternates (backward_config). The branches stay: without them ptxas spills at D 64.
       std::uint32_t seen = 0;
-      if (args.turns) {
+      if (kOrders && args.turns) {
         added = args.turns + tile_index;
         added_turn = turn_of<kRows, kKeys>(sequence, tile, work.tile);
         seen = watch(added);
       }
 
       const auto await_turn = [&] {
-        if (args.turns) {
+        if (kOrders && args.turns) {
           while (static_cast<int>(seen - added_turn) < 0) seen = watch(added);
         }
       };
@@ -230,7 +236,7 @@ struct BackwardConsumer {
         wgmma_commit();
         wgmma_wait<0>(dv, weights, dq);
         await_turn();
-        Dq::add(sum, dq, thread);
+        Dq::add(sum, dq, 0, thread);
       }
       wgmma_begin();
       if constexpr (kExchanges) {
@@ -248,14 +254,23 @@ struct BackwardConsumer {
       turn ^= 1;
       wgmma_wait<1>(dv, weights, dq);
       if (speaks) memory.d_o_free(stage).arrive();
-      if constexpr (!kAlternates) await_turn();
-      Dq::add(sum, dq, kAlternates ? 128 + thread : consumer_thread());
+      if constexpr (Memory::kReducesInBulk) {
+        // `turn` has flipped already, so it is the parity of the phase before this row tile's.
+        memory.dq_free(consumer).wait(static_cast<std::uint32_t>(turn));
+#pragma unroll
+        for (int i = 0; i < Dq::kCount / 4; ++i) store_four(memory.dq(consumer), i, thread, dq + 4 * i);
+        publish_stores();
+        memory.dq_full(consumer).arrive();
+      } else {
+        if constexpr (!kAlternates) await_turn();
+        Dq::add(sum, dq, kAlternates ? 1 : consumer, thread);
+      }
       next_tile();
     }
     wgmma_wait<0>(dk, gradients);
     if (!kAlternates || before >= 0) memory.q_free(before).arrive();
     if (!kAlternates && speaks) memory.keys_free().arrive();
-    if (args.turns) {
+    if (kOrders && args.turns) {
       meet_at_rows();
       if ((!kAlternates || added) && rows_thread() == 0) release(added, added_turn + 1);
     }
@@ -338,7 +353,11 @@ __global__ void __launch_bounds__(kBackwardThreads, 1) backward_kernel(const __g
   const int warpgroup = same_for_warp(static_cast<int>(threadIdx.x) / 128);
   if (warpgroup == 0) {
     give_registers<kBackwardProducerRegisters>();
-    if (threadIdx.x < 32) BackwardLoader<kD, kShape>{args, memory}.run();
+    const int warp = same_for_warp(static_cast<int>(threadIdx.x) / 32);
+    if (warp == 0) BackwardLoader<kD, kShape>{args, memory}.run();
+    if constexpr (BackwardMemory<kD, kShape>::kReducesInBulk) {
+      if (warp == 1 && elect()) BackwardReducer<kD, kShape>{args, memory}.run();
+    }
   } else {
     take_registers<kBackwardConsumerRegisters>();
     BackwardConsumer<T, kD, kShape>{args, memory, warpgroup - 1}.run();

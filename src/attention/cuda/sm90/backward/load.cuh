@@ -6,6 +6,7 @@
 #include "attention/cuda/device/ptx.cuh"
 #include "attention/cuda/device/tile.cuh"
 #include "attention/cuda/sm90/backward/memory.cuh"
+#include "attention/cuda/sm90/backward/reduce.cuh"
 #include "attention/cuda/sm90/backward/work.cuh"
 #include "attention/cuda/sm90/device/load.cuh"
 
@@ -21,6 +22,7 @@ struct BackwardLoader {
   const Memory& memory;
   RingPlace<2> ticket_at{};
   RingPlace<kStages> q_at{}, d_o_at{};
+  RingPlace<2> note_at{};
   std::uint32_t keys_parity = 0;
   const int lane = lane_index();
 
@@ -30,10 +32,15 @@ struct BackwardLoader {
     for (; ticket < tiles; ticket = take()) {
       hand_on(ticket);
       const Work work(args, ticket);
-      if (work.begin < work.end) load(work);
+      if (work.begin < work.end) {
+        load(work);
+      } else if (Memory::kReducesInBulk && lane == 0) {
+        count_up(keys_done_of(args, work.b, work.head));
+      }
     }
     for (; ticket < backward_tickets(args); ticket = take()) hand_on(ticket);  // for dQ the consumers load themselves
     hand_on(ticket);
+    if constexpr (Memory::kReducesInBulk) note({.tile = RowTileNote::kEnd});
   }
 
  private:
@@ -98,7 +105,22 @@ struct BackwardLoader {
       store_shared(memory.lse(q_at.stage) + static_cast<std::uint32_t>(lane + 32 * i) * 16, words);
     }
     full.arrive();
+    if constexpr (Memory::kReducesInBulk) {
+      const bool last = tile + 1 == work.end && head + 1 == (work.head + 1) * args.params.group;
+      note({.tile = static_cast<std::uint32_t>(index),
+            .turn = args.turns ? turn_of<kRows, kKeys>(work.sequence, tile, work.tile) : 0,
+            .unit = last ? work.b * args.params.heads_kv + work.head : -1});
+    }
     q_at.move();
+  }
+
+  __device__ __forceinline__ void note(const RowTileNote& note) {
+    memory.note_free(note_at.stage).wait(note_at.parity ^ 1);
+    if (lane == 0) {
+      store_shared(memory.note(note_at.stage), {note.tile, note.turn, static_cast<std::uint32_t>(note.unit), 0});
+      memory.note_full(note_at.stage).arrive();
+    }
+    note_at.move();
   }
 
   __device__ __forceinline__ void load_d_o(const Work& work, int head, int tile) {

@@ -13,6 +13,8 @@ struct BackwardMemory {
   static constexpr int kReaders = sharers_of(kShape);  // of a stage: warpgroups
   static constexpr std::uint32_t kKeyBytes = kSlabsBytes<kKeys, kD>, kRowBytes = kSlabsBytes<kRows, kD>,
                                  kScoreBytes = kSlabsBytes<kKeys, kRows>, kFactBytes = kRows * 8;
+  static constexpr bool kReducesInBulk = reduces_in_bulk(kShape);
+  static constexpr std::uint32_t kDqBytes = kReducesInBulk ? kRows * kD * 4 / kBackwardConsumers : 0;  // of a consumer
   std::uint32_t base = shared_base();
 
   __device__ __forceinline__ std::uint32_t k() const { return base; }              // [keys][kD]
@@ -23,6 +25,10 @@ struct BackwardMemory {
   // Of scores, [keys][rows]; written in turns. Share::tiles: 2 and 3 are the second warpgroup's.
   __device__ __forceinline__ std::uint32_t gradients(int turn) const { return base + kScoresAt + turn * kScoreBytes; }
   __device__ __forceinline__ std::uint32_t weights(int turn) const { return gradients(2 + turn); }
+  // dQ of the row tile, a consumer's part, in register order.
+  __device__ __forceinline__ std::uint32_t dq(int consumer) const {
+    return base + kDqAt + static_cast<std::uint32_t>(consumer) * kDqBytes;
+  }
   __device__ __forceinline__ std::uint32_t lse(int stage) const { return base + kFactsAt + stage * kFactBytes; }
   __device__ __forceinline__ std::uint32_t delta(int stage) const { return lse(stage) + kRows * 4; }
   __device__ __forceinline__ std::uint32_t ticket(int stage) const { return base + kBarriersAt + 192 + stage * 4; }
@@ -42,6 +48,15 @@ struct BackwardMemory {
   // reported some of the reads, in packed batches alone, while it follows every thread's arrival here.
   __device__ __forceinline__ Barrier exchanged() const { return barrier(7 + 4 * kStages); }
 
+  // kReducesInBulk: a consumer has written its part of dQ; the bulk reduction has read it.
+  __device__ __forceinline__ Barrier dq_full(int consumer) const { return barrier(8 + 4 * kStages + consumer); }
+  __device__ __forceinline__ Barrier dq_free(int consumer) const { return barrier(10 + 4 * kStages + consumer); }
+
+  // kReducesInBulk: RowTileNotes from the producer to the reducer, two in flight.
+  __device__ __forceinline__ Barrier note_full(int stage) const { return barrier(12 + 4 * kStages + stage); }
+  __device__ __forceinline__ Barrier note_free(int stage) const { return barrier(14 + 4 * kStages + stage); }
+  __device__ __forceinline__ std::uint32_t note(int stage) const { return base + kBarriersAt + 208 + stage * 16; }
+
   __device__ __forceinline__ void begin_barriers() const {
     k_full().begin(1);
     v_full().begin(1);
@@ -58,14 +73,24 @@ struct BackwardMemory {
       ticket_free(stage).begin(kBackwardConsumers * 128);
     }
     exchanged().begin(kBackwardConsumers * 128);
+    if constexpr (kReducesInBulk) {
+      for (int consumer = 0; consumer < kBackwardConsumers; ++consumer) {
+        dq_full(consumer).begin(128);
+        dq_free(consumer).begin(1);
+        note_full(consumer).begin(1);
+        note_free(consumer).begin(1);
+      }
+    }
     publish_barriers();
   }
 
  private:
   static constexpr std::uint32_t kRowsAt = 2 * kKeyBytes, kScoresAt = kRowsAt + 2 * kStages * kRowBytes,
-                                 kFactsAt = kScoresAt + score_places(kShape) * kScoreBytes,
+                                 kDqAt = kScoresAt + score_places(kShape) * kScoreBytes,
+                                 kFactsAt = kDqAt + kBackwardConsumers * kDqBytes,
                                  kBarriersAt = kFactsAt + kStages * kFactBytes;
-  static_assert(kBarriersAt + 256 == backward_shared_bytes(kD, kShape) && 8 + 4 * kStages <= 24);
+  static_assert(kBarriersAt + 256 == backward_shared_bytes(kD, kShape) &&
+                (kReducesInBulk ? 16 : 8) + 4 * kStages <= 24);
 
   __device__ __forceinline__ Barrier barrier(int index) const {
     return {base + kBarriersAt + static_cast<std::uint32_t>(index) * 8};

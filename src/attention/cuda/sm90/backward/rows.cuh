@@ -113,7 +113,7 @@ __device__ __forceinline__ void round_dq(const RoundDqArgs& args, const RowTile&
 #pragma unroll
   for (int i = 0; i < Dq::kCount / 4; ++i) {
     float4 four = make_float4(0, 0, 0, 0);
-    if (valid[0]) four = __ldcg(reinterpret_cast<const float4*>(sum + Dq::offset(i, thread)));
+    if (valid[0]) four = __ldcg(reinterpret_cast<const float4*>(sum + Dq::offset(consumer, i, thread % 128)));
     dq[4 * i] = four.x * p.scale;
     dq[4 * i + 1] = four.y * p.scale;
     dq[4 * i + 2] = valid[1] ? four.z * p.scale : 0;

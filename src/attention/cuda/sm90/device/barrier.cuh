@@ -130,6 +130,25 @@ __device__ __forceinline__ void copy_bytes(std::uint32_t to, const void* from, s
                : "memory");
 }
 
+// Adds `bytes` bytes of fp32 in shared memory to global memory, as a bulk group of its own; a multiple of 16. The
+// caller orders the ordinary stores before it by publish_stores() and a barrier.
+__device__ __forceinline__ void bulk_reduce_add(float* to, std::uint32_t from, std::uint32_t bytes) {
+  asm volatile(
+      "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;\n"
+      "cp.async.bulk.commit_group;" ::"l"(to),
+      "r"(from), "r"(bytes)
+      : "memory");
+}
+// Waits until all but this thread's newest kLeft bulk groups have read shared memory.
+template <int kLeft>
+__device__ __forceinline__ void bulk_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kLeft) : "memory");
+}
+// Waits until this thread's bulk groups are complete: what a later release of this thread publishes includes them.
+__device__ __forceinline__ void bulk_wait() {
+  asm volatile("cp.async.bulk.wait_group 0;\nfence.proxy.async;" ::: "memory");
+}
+
 __device__ __forceinline__ void prefetch_map(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }

@@ -1,0 +1,70 @@
+// The thread that adds dQ to global memory in the Hopper backward: for each row tile it adds both consumers' parts from
+// shared memory by bulk reduction (cp.reduce.async.bulk), so that the consumers issue no global reductions and wait for
+// none. `deterministic` orders the additions here.
+#pragma once
+
+#include "attention/cuda/device/ptx.cuh"
+#include "attention/cuda/sm90/backward/memory.cuh"
+#include "attention/cuda/sm90/backward/work.cuh"
+
+namespace strobe::cuda::sm90 {
+
+// A row tile, from the producer to the reducer.
+struct RowTileNote {
+  static constexpr std::uint32_t kEnd = ~0u;  // no more row tiles
+  std::uint32_t tile = 0;                     // its index among all, row_tile_index()
+  std::uint32_t turn = 0;                     // `deterministic`: additions to the tile before this one
+  std::int32_t unit = -1;                     // the last row tile of a key tile: that of batch and KV head, else -1
+};
+
+template <int kD, BackwardShape kShape>
+struct BackwardReducer {
+  using Memory = BackwardMemory<kD, kShape>;
+  static_assert(kBackwardConsumers == 2);
+
+  const BackwardArgs& args;
+  const Memory& memory;
+  RingPlace<2> note_at{};
+  std::uint32_t parity = 0;  // of dQ
+
+  __device__ __forceinline__ void run() {
+    for (RowTileNote note; (note = next_note()).tile != RowTileNote::kEnd;) {
+      if (args.turns) await_turn(note);
+      add(args.dq_sum + std::int64_t{note.tile} * (Memory::kRows * kD));
+      if (args.turns || note.unit >= 0) bulk_wait();
+      if (args.turns) release(args.turns + note.tile, note.turn + 1);
+      if (note.unit >= 0) count_up(args.keys_done + note.unit);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ RowTileNote next_note() {
+    memory.note_full(note_at.stage).wait(note_at.parity);
+    std::uint32_t words[4];
+    load_shared(words, memory.note(note_at.stage));
+    memory.note_free(note_at.stage).arrive();
+    note_at.move();
+    return {words[0], words[1], static_cast<std::int32_t>(words[2])};
+  }
+
+  __device__ __forceinline__ void await_turn(const RowTileNote& note) const {
+    while (static_cast<int>(watch(args.turns + note.tile) - note.turn) < 0) {
+    }
+    asm volatile("fence.proxy.async;" ::: "memory");
+  }
+
+  __device__ __forceinline__ void add(float* sum) {
+#pragma unroll
+    for (int consumer = 0; consumer < kBackwardConsumers; ++consumer) {
+      memory.dq_full(consumer).wait(parity);
+      bulk_reduce_add(sum + consumer * (Memory::kDqBytes / 4), memory.dq(consumer), Memory::kDqBytes);
+    }
+    parity ^= 1;
+    bulk_wait_read<1>();
+    memory.dq_free(0).arrive();
+    bulk_wait_read<0>();
+    memory.dq_free(1).arrive();
+  }
+};
+
+}  // namespace strobe::cuda::sm90
