@@ -205,6 +205,8 @@ def backward(world, tickets, share, counter=None, turns=None, name="", clears=Fa
                     dv = start(d_o) if share != "columns" else None
                     yield gradients
                     world.data[data("exchange", turn, group, warp)] = (ticket, tile)
+                    if bulk and i > 0:  # one fence publishes dS and dQ of the row tile before
+                        bars["dq", "full", group].arrive()
                     yield meet_at_rows()
                     if not bulk and turns is not None and added is not None and leads:
                         turns[added[0]] = max(turns[added[0]], added[1] + 1)
@@ -230,7 +232,6 @@ def backward(world, tickets, share, counter=None, turns=None, name="", clears=Fa
                         yield world.wait(bars["dq", "free", group], handed)
                         handed += 1
                         yield from world.write(data("dq", group, warp), (ticket, tile))
-                        bars["dq", "full", group].arrive()
                         continue
                     if turns is not None:
                         if not alternates:
@@ -238,6 +239,8 @@ def backward(world, tickets, share, counter=None, turns=None, name="", clears=Fa
                         yield world.pause()
                     if sums:
                         sums.additions[tile] += 1
+                if bulk:
+                    bars["dq", "full", group].arrive()
                 if dk:
                     yield dk
                     bars["q", "free", before].arrive()
