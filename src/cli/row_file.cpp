@@ -15,6 +15,18 @@
 #include "core/write_all.h"
 
 namespace strobe::cli {
+namespace {
+
+// Throws Error(runtime): the constructor has checked the path, so it has changed since.
+Descriptor open_rows(const std::string& path) {
+  try {
+    return open_regular(path, O_WRONLY | O_APPEND | O_CREAT, path);
+  } catch (const Error& error) {
+    fail(ErrorCode::runtime, "{}", error.what());
+  }
+}
+
+}  // namespace
 
 RowFile::RowFile(std::string path, std::string title, Begin begin)
     : path_(std::move(path)), title_(std::move(title)), begin_(begin) {
@@ -39,8 +51,7 @@ void RowFile::write(std::string_view lines) {
     if (!fine) fail(ErrorCode::runtime, "{}: cannot be written: {}", path_, std::strerror(errno));
   };
   if (!file_) {
-    file_ = is_device_ ? Descriptor(open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC))
-                       : open_regular(path_, O_WRONLY | O_APPEND | O_CREAT, "--output " + path_);
+    file_ = is_device_ ? Descriptor(open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC)) : open_rows(path_);
     check(static_cast<bool>(file_));
     if (begin_ == Begin::anew) {
       remove_documents(path_, title_);

@@ -14,6 +14,8 @@
 #include "cli/run_program.h"
 #include "core/descriptor.h"
 #include "core/json.h"
+#include "core/temporary_file.h"
+#include "support/sanitized.h"
 
 namespace strobe::test {
 namespace {
@@ -195,6 +197,36 @@ TEST(Solve, SigkillLeavesNothing) {
   const Descriptor unnamed(open(scratch.path().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
   if (!unnamed) GTEST_SKIP() << "this file system has no O_TMPFILE";
   EXPECT_EQ(scratch.entries(), 1u);
+}
+
+// On a file system without O_TMPFILE.
+TEST(Solve, TheNextRunRemovesTheNamedFileThatSigkillLeft) {
+  if (kSanitized) GTEST_SKIP() << "its runtime must be the first library";
+  const Scratch scratch;
+  write_problem(scratch, "in", {4, 65536, 8}, 3 * 4 * 65536 * 8);
+  std::ofstream(scratch.path() / "state") << std::string(16, '\0');
+  const std::string library = std::filesystem::path(STROBE_PROGRAM).parent_path() / "fail_writes.so";
+  for (const auto& [name, value] : {std::pair<const char*, std::string>{"LD_PRELOAD", library},
+                                    {"STROBE_FAIL_STATE", scratch.path() / "state"},
+                                    {"STROBE_FAIL_UNNAMED", "1"}}) {
+    setenv(name, value.c_str(), 1);
+  }
+  Background solving("solve in out --device cpu --impl reference", scratch);
+  for (const char* name : {"LD_PRELOAD", "STROBE_FAIL_STATE", "STROBE_FAIL_UNNAMED"}) unsetenv(name);
+  const auto temporaries = [&] {
+    const std::filesystem::directory_iterator all(scratch.path());
+    return std::count_if(begin(all), end(all), [](const auto& entry) {
+      return stem_of_temporary(entry.path().filename().string()) == "out";
+    });
+  };
+  ASSERT_TRUE(becomes([&] { return temporaries() == 1; }));
+  EXPECT_EQ(run_program("solve '" STROBE_TEST_DATA "/solve/plain.in' out --device cpu", scratch).code, 0);
+  EXPECT_EQ(temporaries(), 1) << "a living process holds it";
+  solving.send(SIGKILL);
+  solving.wait();
+  EXPECT_EQ(temporaries(), 1);
+  EXPECT_EQ(run_program("solve '" STROBE_TEST_DATA "/solve/plain.in' out --device cpu", scratch).code, 0);
+  EXPECT_EQ(temporaries(), 0);
 }
 
 TEST(Solve, OutputNamesOf255CharactersWork) {
