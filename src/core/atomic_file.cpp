@@ -33,7 +33,7 @@ std::string behind_links(std::string path, const std::string& shown) {
   fail(ErrorCode::invalid_argument, "{}: cannot be written: {}", shown, std::strerror(ELOOP));
 }
 
-// A descriptor under a file's name: replacing the file behind it would not reach whoever reads the descriptor.
+// A descriptor under a file's name: its reader would not see a file that replaces the one behind it.
 bool names_descriptor(const std::string& path) {
   return path == "/dev/stdout" || path == "/dev/stderr" || path.starts_with("/dev/fd/") || path.starts_with("/proc/");
 }

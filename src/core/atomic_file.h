@@ -15,8 +15,8 @@ namespace strobe {
 
 class AtomicFile {
  public:
-  // What happens where the path is a symbolic link. `follow`: the link stays, the file it points to is replaced; for
-  // names that the user gave. `refuse`: for names that the program chose inside a folder.
+  // A path that is a symbolic link. `follow`: the link stays, the file it points to is replaced; for names that the
+  // user gave. `refuse`: throws; for names that the program chose inside a folder.
   enum class Links { follow, refuse };
 
   // Opens the temporary file at once, so that an unwritable place is known before any work is done.
@@ -63,7 +63,7 @@ class AtomicFile {
   bool is_device_ = false;
   Descriptor file_;
   std::string temporary_;  // empty: the file has no name yet
-  RemovalEntry removal_;   // of that name
+  RemovalEntry removal_;   // removes that name on a signal
 };
 
 // Throws Error(invalid_argument) if two names are one regular file, existing or not: writing `path`, asked for by
