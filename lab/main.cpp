@@ -13,6 +13,7 @@
 #include "core/fail.h"
 #include "core/printable.h"
 #include "core/signals.h"
+#include "core/standard_descriptors.h"
 #include "core/write_all.h"
 #include "lab/experiments.h"
 #include "lab/options.h"
@@ -29,7 +30,12 @@ void print(std::string_view text) {
   }
 }
 
-// What a signal is answered with; null: nothing, as the parent speaks.
+// Prints one line to standard error. A failed write is ignored: there is no other place for it.
+void complain(std::string_view text) {
+  static_cast<void>(write_all(STDERR_FILENO, fmt::format("strobe-lab: {}\n", printable(text, std::string_view::npos))));
+}
+
+// The line printed on a signal; null: none, the parent process prints one.
 std::atomic<const char*> last_words{nullptr};
 
 void say_last_words() noexcept {
@@ -163,20 +169,21 @@ void run(const std::vector<std::string>& words) {
 }  // namespace strobe::lab
 
 int main(int count, char** words) {
+  strobe::secure_standard_descriptors();
   strobe::end_cleanly_on_signals("strobe-lab", strobe::lab::say_last_words);
   try {
     strobe::lab::run({words + 1, words + count});
     return 0;
   } catch (const strobe::Error& error) {
-    fmt::print(stderr, "strobe-lab: {}\n", strobe::printable(error.what(), std::string_view::npos));
+    strobe::lab::complain(error.what());
     const bool input =
         error.code() == strobe::ErrorCode::invalid_argument || error.code() == strobe::ErrorCode::unsupported;
     return input ? 2 : 3;
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "strobe-lab: out of memory\n");
+    strobe::lab::complain("out of memory");
     return 3;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "strobe-lab: {}\n", error.what());
+    strobe::lab::complain(error.what());
     return 3;
   }
 }

@@ -123,7 +123,7 @@ void remove_outputs(const std::string& folder, const solve::TestCase& one) {
 Judged judge_case(const std::string& folder, const solve::TestCase& one, const std::string& program, double limit) {
   Judged judged{.one = one, .verdict = {}, .limit = limit};
   // The name of a temporary file that goes when this ends, by a signal too; the program may replace it.
-  const AtomicFile place(solve::problem_path(folder, one).string() + ".judged", "cases:");
+  AtomicFile place(solve::problem_path(folder, one).string() + ".judged", "cases:");
   const std::string output = place.temporary();
   remove_outputs(folder, one);
   run_program(program, solve::problem_path(folder, one), output, judged);

@@ -10,6 +10,7 @@
 #include "cli/program.h"
 #include "core/fail.h"
 #include "core/printable.h"
+#include "core/standard_descriptors.h"
 #include "measure/environment.h"
 
 namespace strobe::cli {
@@ -81,6 +82,7 @@ void check_command(std::string_view name) { find_command(kCommands, "", name); }
 }  // namespace strobe::cli
 
 int main(int count, char** words) {
+  strobe::secure_standard_descriptors();
   strobe::cli::take_launchers_file();
   return strobe::cli::run_as_program("strobe", count, words, strobe::cli::dispatch, strobe::cli::refuse_to_launcher);
 }

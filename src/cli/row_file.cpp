@@ -1,4 +1,4 @@
-// Plain writes, each synced: a row is worth seconds of measuring.
+// Plain writes, each synced: a row takes seconds to measure.
 #include "cli/row_file.h"
 
 #include <fcntl.h>
@@ -11,17 +11,27 @@
 #include "cli/row_documents.h"
 #include "core/atomic_file.h"
 #include "core/fail.h"
+#include "core/regular_file.h"
 #include "core/write_all.h"
 
 namespace strobe::cli {
+namespace {
+
+// Throws Error(runtime): the constructor has checked the path, so it has changed since.
+Descriptor open_rows(const std::string& path) {
+  try {
+    return open_regular(path, O_WRONLY | O_APPEND | O_CREAT, path);
+  } catch (const Error& error) {
+    fail(ErrorCode::runtime, "{}", error.what());
+  }
+}
+
+}  // namespace
 
 RowFile::RowFile(std::string path, std::string title, Begin begin)
     : path_(std::move(path)), title_(std::move(title)), begin_(begin) {
-  const AtomicFile trial(path_, "--output");
-}
-
-RowFile::~RowFile() {
-  if (descriptor_ >= 0) close(descriptor_);
+  is_device_ = AtomicFile(path_, "--output").is_device();
+  if (!is_device_) refuse_link(path_, "--output " + path_);
 }
 
 void RowFile::add(std::string_view row) {
@@ -40,17 +50,17 @@ void RowFile::write(std::string_view lines) {
   const auto check = [&](bool fine) {
     if (!fine) fail(ErrorCode::runtime, "{}: cannot be written: {}", path_, std::strerror(errno));
   };
-  if (descriptor_ < 0) {
-    descriptor_ = open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-    check(descriptor_ >= 0);
+  if (!file_) {
+    file_ = is_device_ ? Descriptor(open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC)) : open_rows(path_);
+    check(static_cast<bool>(file_));
     if (begin_ == Begin::anew) {
       remove_documents(path_, title_);
-      check(ftruncate(descriptor_, 0) == 0 || errno == EINVAL);  // of what is no plain file
+      check(ftruncate(file_.get(), 0) == 0 || errno == EINVAL);  // EINVAL: a device
     }
   }
-  errno = write_all(descriptor_, lines);
+  errno = write_all(file_.get(), lines);
   check(errno == 0);
-  check(fsync(descriptor_) == 0 || errno == EINVAL);
+  check(fsync(file_.get()) == 0 || errno == EINVAL);
 }
 
 std::string ended_with_rows(const std::string& file) {

@@ -1,22 +1,21 @@
-// A file of rows, each on the disk when it is known. `strobe ladder` and `strobe comm` write one.
+// A file of rows, each synced as soon as it is known. `strobe ladder` and `strobe comm` write one.
 #pragma once
 
 #include <string>
 #include <string_view>
+
+#include "core/descriptor.h"
 
 namespace strobe::cli {
 
 class RowFile {
  public:
   enum class Begin { anew, at_the_end };
-  // For --output. Throws Error(invalid_argument) where a file cannot be written there. Nothing is made, and what is
-  // there stays, until the first row that was measured, or, at the end, for good: however a process ends before it, it
-  // leaves no empty file. Begun anew, that row takes the place of the earlier file and of the documents of this title
-  // beside it, which show other rows.
+  // For --output. Throws Error(invalid_argument) if a file cannot be written there or the path is a symbolic link.
+  // Devices such as /dev/stdout are written to. No file is created, and an earlier one stays, until the first measured
+  // row: a process that ends before it leaves no empty file. With `anew` that row replaces the earlier file and removes
+  // the documents of this title next to it, which show other rows. With `at_the_end` the earlier rows stay.
   RowFile(std::string path, std::string title, Begin begin = Begin::anew);
-  ~RowFile();
-  RowFile(const RowFile&) = delete;
-  RowFile& operator=(const RowFile&) = delete;
 
   // Both without the end of line; throw Error(runtime) where the disk refuses.
   void add(std::string_view row);
@@ -28,7 +27,8 @@ class RowFile {
 
   std::string path_, title_;
   Begin begin_;
-  int descriptor_ = -1;  // open from the first row on
+  bool is_device_ = false;
+  Descriptor file_;      // open from the first row on
   std::string waiting_;  // refused rows, each with its end of line
   int waiting_rows_ = 0, rows_ = 0;
 };

@@ -1,32 +1,27 @@
-// POSIX: a new name beside the target, write, fsync, rename, fsync of the folder.
+// POSIX: O_TMPFILE and linkat where the file system has them, else a named temporary file; fsync, rename.
 #include "core/atomic_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <random>
 #include <utility>
 
 #include "core/fail.h"
+#include "core/regular_file.h"
+#include "core/sync_folder.h"
+#include "core/temporary_file.h"
 #include "core/write_all.h"
 
 namespace strobe {
 namespace {
 
-std::string folder_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
-// The file that a chain of symbolic links leads to, whether it exists or not.
+// Follows a chain of symbolic links to a file, which need not exist.
 std::string behind_links(std::string path, const std::string& shown) {
   for (int links = 0; links < 40; ++links) {
     char target[4096];
@@ -38,44 +33,42 @@ std::string behind_links(std::string path, const std::string& shown) {
   fail(ErrorCode::invalid_argument, "{}: cannot be written: {}", shown, std::strerror(ELOOP));
 }
 
-// A descriptor of some process under a file's name: what is behind it belongs to whoever opened it.
+// A descriptor under a file's name: its reader would not see a file that replaces the one behind it.
 bool names_descriptor(const std::string& path) {
   return path == "/dev/stdout" || path == "/dev/stderr" || path.starts_with("/dev/fd/") || path.starts_with("/proc/");
 }
 
-// Names of temporary files for remove_temporary_files(): fixed room, since a signal handler must not allocate.
-struct Slot {
-  std::atomic<bool> taken{false};
-  std::atomic<bool> named{false};
-  char name[4096];
-};
-Slot slots[8];
+std::string file_name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-int register_name(const std::string& name) {
-  if (name.size() >= sizeof(Slot::name)) return -1;
-  for (int i = 0; i < 8; ++i) {
-    if (slots[i].taken.exchange(true)) continue;
-    std::memcpy(slots[i].name, name.c_str(), name.size() + 1);
-    slots[i].named = true;
-    return i;
+std::string name_in_proc(int descriptor) { return fmt::format("/proc/self/fd/{}", descriptor); }
+
+// Gives an unnamed file a name. Never replaces: EEXIST.
+bool link_unnamed(int descriptor, const std::string& to) {
+  if (linkat(descriptor, "", AT_FDCWD, to.c_str(), AT_EMPTY_PATH) == 0) return true;
+  if (errno != ENOENT && errno != EPERM && errno != EINVAL) return false;  // else: no right to use AT_EMPTY_PATH
+  return linkat(AT_FDCWD, name_in_proc(descriptor).c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW) == 0;
+}
+
+// A file without a name that link_unnamed() can name; none where the file system or /proc is missing what it takes.
+Descriptor open_unnamed(const std::string& folder) {
+  Descriptor file(open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
+  if (file && access(name_in_proc(file.get()).c_str(), F_OK) != 0) file.reset();
+  return file;
+}
+
+// Marks the file as held by a living process. File systems without locks are left without: there, stale files stay.
+void hold(int descriptor) {
+  while (flock(descriptor, LOCK_EX) != 0 && errno == EINTR) {
   }
-  return -1;
 }
 
-void forget_name(int& slot) {
-  if (slot < 0) return;
-  slots[slot].named = false;
-  slots[slot].taken = false;
-  slot = -1;
+bool has_a_name(int descriptor) {
+  struct stat status {};
+  return fstat(descriptor, &status) != 0 || status.st_nlink > 0;
 }
 
-// Six letters that no other file has, but by a chance of one in 10^10.
-std::string random_suffix() {
-  constexpr std::string_view kLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-  std::random_device random;
-  std::string suffix = ".";
-  for (int i = 0; i < 6; ++i) suffix += kLetters[random() % kLetters.size()];
-  return suffix;
+[[noreturn]] void refuse_path(const std::string& shown, int error) {
+  fail(ErrorCode::invalid_argument, "{}: cannot be written: {}", shown, std::strerror(error));
 }
 
 }  // namespace
@@ -95,46 +88,76 @@ void check_apart(std::string_view what, const std::string& path, std::string_vie
   fail(ErrorCode::invalid_argument, "{} {}: is the file of {} too; valid: one of its own", what, path, other_what);
 }
 
-void remove_temporary_files() noexcept {
-  for (Slot& slot : slots) {
-    if (slot.named) unlink(slot.name);
-  }
-}
+void remove_temporary_files() noexcept { remove_listed_files(); }
 
-AtomicFile::AtomicFile(std::string path, std::string asked_by) : path_(std::move(path)) {
-  const auto refuse = [&](int error) {
-    fail(ErrorCode::invalid_argument, "{}: cannot be written: {}", shown_, std::strerror(error));
-  };
+AtomicFile::AtomicFile(std::string path, std::string asked_by, Links links) : path_(std::move(path)) {
   shown_ = asked_by + " " + (path_.empty() ? "\"\"" : path_);
   if (path_.empty()) fail(ErrorCode::invalid_argument, "{}: a file name is needed", shown_);
+  if (links == Links::refuse) refuse_link(path_, shown_);
   struct stat status {};
   const bool exists = stat(path_.c_str(), &status) == 0;
+  if (!exists && errno != ENOENT) refuse_path(shown_, errno);
   if (exists) {
     if (S_ISDIR(status.st_mode)) fail(ErrorCode::invalid_argument, "{}: is a folder; a file name is needed", shown_);
-    if (access(path_.c_str(), W_OK) != 0) refuse(errno);
-    if (!S_ISREG(status.st_mode) || names_descriptor(path_)) return;  // commit writes to it
+    if (access(path_.c_str(), W_OK) != 0) refuse_path(shown_, errno);
+    is_device_ = !S_ISREG(status.st_mode) || names_descriptor(path_);
+    if (is_device_) return;
   }
   path_ = behind_links(std::move(path_), shown_);
-  // Registered before it is there, so that a signal at any time removes it.
+  open_temporary();
+  if (exists) fchmod(file_.get(), status.st_mode & 0777);
+}
+
+void AtomicFile::open_temporary() {
+  const std::string folder = folder_of(path_), stem = temporary_stem(file_name_of(path_));
+  remove_stale_temporaries(folder, [&](std::string_view found) { return found == stem; });
+  file_ = open_unnamed(folder);
+  if (file_) return hold(file_.get());
+  create_named();
+}
+
+void AtomicFile::create_named() {
+  const std::string folder = folder_of(path_);
   do {
-    forget_name(slot_);
-    temporary_ = path_ + random_suffix();
-    slot_ = register_name(temporary_);
-    descriptor_ = open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  } while (descriptor_ < 0 && errno == EEXIST);
-  if (descriptor_ < 0) {
+    // In the list before it exists, so that a signal at any time removes it.
+    temporary_ = folder + "/" + temporary_name(file_name_of(path_));
+    removal_.set(temporary_);
+    file_.reset(open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (!file_ && errno == EEXIST) continue;
+    if (!file_) {
+      const int error = errno;
+      removal_.clear();
+      temporary_.clear();
+      refuse_path(shown_, error);
+    }
+    hold(file_.get());
+  } while (!file_ || !has_a_name(file_.get()));  // another process may take it for stale before it is held
+}
+
+void AtomicFile::name_temporary() {
+  const std::string folder = folder_of(path_);
+  for (;;) {
+    const std::string name = folder + "/" + temporary_name(file_name_of(path_));
+    removal_.set(name);
+    if (link_unnamed(file_.get(), name)) {
+      temporary_ = name;
+      return;
+    }
     const int error = errno;
-    forget_name(slot_);
-    temporary_.clear();
-    refuse(error);
+    removal_.clear();
+    errno = error;
+    check(errno == EEXIST, "naming the temporary file");
   }
-  if (exists) fchmod(descriptor_, status.st_mode & 0777);
 }
 
 AtomicFile::~AtomicFile() {
-  if (descriptor_ >= 0) close(descriptor_);
+  file_.reset();
   if (!temporary_.empty()) unlink(temporary_.c_str());
-  forget_name(slot_);
+}
+
+const std::string& AtomicFile::temporary() {
+  if (!is_device_ && temporary_.empty()) name_temporary();
+  return temporary_;
 }
 
 void AtomicFile::check(bool fine, const char* step) const {
@@ -142,31 +165,31 @@ void AtomicFile::check(bool fine, const char* step) const {
 }
 
 void AtomicFile::write(std::string_view contents) {
-  if (descriptor_ < 0) {
-    descriptor_ = open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-    check(descriptor_ >= 0, "opening");
+  if (is_device_ && !file_) {
+    file_.reset(open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+    check(static_cast<bool>(file_), "opening");
   }
-  errno = write_all(descriptor_, contents);
+  errno = write_all(file_.get(), contents);
   check(errno == 0, "writing");
 }
 
 void AtomicFile::commit() {
-  if (temporary_.empty()) return;
-  check(fsync(descriptor_) == 0, "syncing");
-  check(close(std::exchange(descriptor_, -1)) == 0, "closing");
-  check(rename(temporary_.c_str(), path_.c_str()) == 0, "renaming");
-  temporary_.clear();
-  forget_name(slot_);
-  const int folder = open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder >= 0) {
-    fsync(folder);
-    close(folder);
+  if (is_device_) return;
+  check(fsync(file_.get()) == 0, "syncing");
+  if (!temporary_.empty() || !link_unnamed(file_.get(), path_)) {
+    if (temporary_.empty()) check(errno == EEXIST, "linking");
+    check(rename(temporary().c_str(), path_.c_str()) == 0, "renaming");
+    temporary_.clear();
+    removal_.clear();
   }
+  file_.reset();
+  errno = sync_folder(folder_of(path_));
+  check(errno == 0, "the file is in place, but syncing its folder");
 }
 
 void AtomicFile::check_room(std::uint64_t bytes) const {
   struct statvfs disk {};
-  if (temporary_.empty() || fstatvfs(descriptor_, &disk) != 0 || disk.f_blocks == 0) return;  // it does not say
+  if (is_device_ || fstatvfs(file_.get(), &disk) != 0 || disk.f_blocks == 0) return;  // not reported
   const std::uint64_t free = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
   if (free >= bytes) return;
   fail(ErrorCode::runtime, "{}: needs {} bytes, of which the disk has {} free", shown_, bytes, free);

@@ -1,56 +1,76 @@
-// Files that are either the old one or the whole new one: temporary file in the same folder, fsync, rename.
+// Files that hold either the old contents or all of the new ones: temporary file in the same folder, fsync, rename.
+//
+// A process that is killed leaves at most a file NAME.strobe-tmp-XXXXXX (temporary_file.h), and that only where the
+// file system has no O_TMPFILE or in the moment of a rename. The next AtomicFile for the same NAME removes it.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "core/descriptor.h"
+#include "core/removal_list.h"
+
 namespace strobe {
 
 class AtomicFile {
  public:
-  // Creates the temporary file at once, so that an unwritable place is known before any work is done. A symbolic link
-  // stays one: the file it leads to is replaced. A new file keeps the permissions of the one that it replaces. What is
-  // not a plain file, /dev/stdout, /dev/stderr, /dev/fd and /proc are written to instead, at their end.
+  // A path that is a symbolic link. `follow`: the link stays, the file it points to is replaced; for names that the
+  // user gave. `refuse`: throws; for names that the program chose inside a folder.
+  enum class Links { follow, refuse };
+
+  // Opens the temporary file at once, so that an unwritable place is known before any work is done.
+  // A new file keeps the permissions of the one that it replaces; owner and extended attributes are not kept, and other
+  // hard links keep the old contents. Devices, FIFOs, /dev/stdout, /dev/stderr, /dev/fd and /proc are not replaced:
+  // text is appended to them.
   // Throws Error(invalid_argument) with the system's reason; `asked_by`, such as a flag, stands before the path in it.
-  explicit AtomicFile(std::string path, std::string asked_by = "output");
-  ~AtomicFile();  // removes the temporary file where commit was not reached
+  explicit AtomicFile(std::string path, std::string asked_by = "output", Links links = Links::follow);
+  ~AtomicFile();  // removes the temporary file if commit was not reached
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  // Its temporary file, for whoever wants a name that is removed at every end; empty for a device.
-  const std::string& temporary() const { return temporary_; }
+  // The path is a device, FIFO or descriptor: text is appended to it, and nothing is replaced.
+  bool is_device() const { return is_device_; }
 
-  // Appends to the temporary file. Throws Error(runtime) where the disk refuses; the old file then stays, as it does
-  // after every failure below. What is written to a device (see above) is gone at once.
+  // Name of the temporary file, which is given one if it has none. It is removed at every end of the process except
+  // SIGKILL. Empty for a device. Throws Error(runtime).
+  const std::string& temporary();
+
+  // Appends to the temporary file. Throws Error(runtime) on a failed write; the old file then stays, as it does after
+  // every failure below. Text for a device (see above) is written at once.
   void write(std::string_view contents);
 
-  // Syncs and renames: what was written is the file now.
+  // Syncs and renames: what was written is the file now. Throws Error(runtime). If only the last step fails, the sync
+  // of the folder (sync_folder.h), the new file is in place, but a power failure may bring the old one back.
   void commit();
   void commit(std::string_view contents) {
     write(contents);
     commit();
   }
 
-  // Throws Error(runtime) where the disk says that it has fewer bytes free than that, so that a large result is not
-  // computed for nothing.
+  // Throws Error(runtime) if the disk reports fewer bytes free than that, so that a large result is not computed for
+  // nothing.
   void check_room(std::uint64_t bytes) const;
 
  private:
   void check(bool fine, const char* step) const;  // throws with errno's reason
+  void open_temporary();                          // throws as the constructor does
+  void create_named();
+  void name_temporary();
 
-  std::string shown_;  // who asked and the path as it was given
-  std::string path_;   // behind any links
-  std::string temporary_;
-  int descriptor_ = -1;
-  int slot_ = -1;  // in the table that a signal handler reads
+  std::string shown_;  // asked_by and the path as it was given
+  std::string path_;   // with links resolved
+  bool is_device_ = false;
+  Descriptor file_;
+  std::string temporary_;  // empty: the file has no name yet
+  RemovalEntry removal_;   // removes that name on a signal
 };
 
-// Throws Error(invalid_argument) where two names lead to one plain file, there or not yet: `path`, asked for by `what`,
-// would take the place of `other`. "-" is none.
+// Throws Error(invalid_argument) if two names are one regular file, existing or not: writing `path`, asked for by
+// `what`, would replace `other`. "-" is no file.
 void check_apart(std::string_view what, const std::string& path, std::string_view other_what, const std::string& other);
 
-// Removes the temporary files of all AtomicFiles that are open. Safe inside a signal handler.
+// Removes the temporary files of all open AtomicFiles. Safe inside a signal handler.
 void remove_temporary_files() noexcept;
 
 }  // namespace strobe

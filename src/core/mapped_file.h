@@ -1,30 +1,33 @@
-// A plain file in memory as it is on disk: problem files, token files and checkpoints are read through here.
+// A regular file mapped into memory: problem files, token files, checkpoints and logs are read through here.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
 
+#include "core/descriptor.h"
+
 namespace strobe {
 
 class MappedFile {
  public:
-  // Nothing is read yet. Throws Error(invalid_argument), with `shown` before the reason, for what cannot be opened or
-  // is no plain file; Error(out_of_memory) where it cannot be mapped. A pipe is refused without waiting for its other
-  // end.
+  // Maps without reading. Throws Error(invalid_argument), with `shown` before the reason, if the file cannot be opened
+  // or is no regular file; Error(out_of_memory) if it cannot be mapped. Symbolic links are followed. A FIFO is refused
+  // without waiting for its other end.
   MappedFile(const std::string& path, const std::string& shown);
+  MappedFile(Descriptor file, const std::string& shown);  // an open file
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
-  // Aligned to a page; null for an empty file. Where the file becomes shorter, reading it raises SIGBUS (signals.h).
+  // Aligned to a page; null for an empty file. Reading raises SIGBUS if the file has become shorter (signals.h).
   const void* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
   std::string_view text() const { return {static_cast<const char*>(data_), bytes_}; }
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return file_.get(); }
 
  private:
-  int descriptor_ = -1;
+  Descriptor file_;
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
 };

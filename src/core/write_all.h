@@ -1,11 +1,11 @@
-// A whole text to a descriptor, however the system cuts it.
+// Writes a whole text to a descriptor: repeats short and interrupted writes.
 #pragma once
 
 #include <string_view>
 
 namespace strobe {
 
-// 0, or the errno of what went wrong.
+// Returns 0, or the errno of the write that failed.
 int write_all(int descriptor, std::string_view text);
 
 }  // namespace strobe

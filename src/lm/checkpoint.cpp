@@ -147,7 +147,7 @@ void write_checkpoint(const std::string& path, const StatePiece& read, const Set
                      {"loss_scale", to_json(progress.loss_scale).dump()},
                      {"settings", to_json(settings).dump()}};
   const std::string header = header_of(layout);
-  AtomicFile file(path, "checkpoint");
+  AtomicFile file(path, "checkpoint", AtomicFile::Links::refuse);
   file.check_room(header.size() + layout.data_bytes());
   std::uint32_t checksum = crc32(header);
   file.write(header);

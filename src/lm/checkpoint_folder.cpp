@@ -1,4 +1,4 @@
-// POSIX: an advisory lock on the folder itself, which ends with the process.
+// POSIX: an advisory lock on the folder itself, which is released when the process ends.
 #include "lm/checkpoint_folder.h"
 
 #include <fcntl.h>
@@ -11,11 +11,16 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "core/fail.h"
 #include "core/printable.h"
+#include "core/regular_file.h"
+#include "core/sync_folder.h"
+#include "core/temporary_file.h"
 #include "lm/checkpoint.h"
+#include "lm/step_log.h"
 
 namespace strobe::lm {
 
@@ -24,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kBefore = "step-", kAfter = ".safetensors", kUpkeep = "run.json";
-constexpr std::size_t kLeastDigits = 8, kTemporaryLetters = 7;  // a temporary file ends in a dot and six letters
+constexpr std::size_t kLeastDigits = 8;
 
 std::string shown(const std::string& path) { return "--out " + printable_value(path); }
 
@@ -38,13 +43,17 @@ std::int64_t step_of(std::string_view name) {
   return code == std::errc() && end == digits.data() + digits.size() ? step : -1;
 }
 
-bool is_temporary(std::string_view name) {
-  if (name.size() <= kTemporaryLetters) return false;
-  const std::string_view target = name.substr(0, name.size() - kTemporaryLetters);
-  return name[target.size()] == '.' && (step_of(target) >= 0 || target == kUpkeep);
+bool is_written_by_a_run(std::string_view name) { return step_of(name) >= 0 || name == kUpkeep; }
+
+// A temporary file of such a name: a regular file, whose name has exactly the form of temporary_file.h.
+bool is_temporary(const fs::directory_entry& entry) {
+  std::error_code ignored;
+  const std::string name = entry.path().filename().string();
+  const std::optional<std::string_view> stem = stem_of_temporary(name);
+  return stem && is_written_by_a_run(*stem) && fs::is_regular_file(entry.symlink_status(ignored));
 }
 
-// Folders that making `path` would make, innermost first.
+// Folders that creating `path` would create, innermost first.
 std::vector<std::string> missing_folders(const std::string& path) {
   std::vector<std::string> missing;
   std::error_code ignored;
@@ -96,7 +105,7 @@ CheckpointFolder::CheckpointFolder(std::string path, Use use) : path_(std::move(
     if (access(path_.c_str(), W_OK | X_OK) != 0) {
       fail(ErrorCode::invalid_argument, "{}: cannot be written: {}", shown(path_), std::strerror(errno));
     }
-    remove_temporary_files();
+    remove_stale_temporaries(path_, is_written_by_a_run);
     if (use == Use::resume) check_contents(use);
   } catch (...) {
     close(descriptor_);
@@ -117,14 +126,14 @@ void CheckpointFolder::remove_what_was_made() const {
 }
 
 void CheckpointFolder::check_contents(Use use) const {
-  const bool empty = std::all_of(fs::directory_iterator(path_), {}, [](const fs::directory_entry& entry) {
-    return is_temporary(entry.path().filename().string());
-  });
+  const bool empty = std::all_of(fs::directory_iterator(path_), {}, is_temporary);
   if (empty) return;
   if (use == Use::fresh) {
     fail(ErrorCode::invalid_argument, "{}: is not empty; --resume goes on in a run's folder, another one begins anew",
          shown(path_));
   }
+  check_step_log(step_log());
+  refuse_link(upkeep(), printable_value(upkeep()));
   if (!checkpoint_steps(path_).empty() || fs::exists(step_log()) || fs::exists(upkeep())) return;
   const std::string found = fs::directory_iterator(path_)->path().filename().string();
   fail(ErrorCode::invalid_argument,
@@ -138,15 +147,6 @@ void CheckpointFolder::lock() {
        errno == EWOULDBLOCK ? "another process trains in it" : std::strerror(errno));
 }
 
-void CheckpointFolder::remove_temporary_files() const {
-  std::vector<fs::path> left;
-  for (const auto& entry : fs::directory_iterator(path_)) {
-    if (is_temporary(entry.path().filename().string())) left.push_back(entry.path());
-  }
-  std::error_code ignored;
-  for (const fs::path& path : left) fs::remove(path, ignored);
-}
-
 std::string CheckpointFolder::step_log() const { return (fs::path(path_) / "steps.jsonl").string(); }
 
 std::string upkeep_path(const std::string& folder) { return (fs::path(folder) / kUpkeep).string(); }
@@ -156,7 +156,7 @@ std::string CheckpointFolder::file(std::int64_t step) const { return checkpoint_
 void CheckpointFolder::keep_newest(std::int64_t count, std::int64_t step) const {
   std::vector<std::int64_t> steps = checkpoint_steps(path_);
   std::erase_if(steps, [&](std::int64_t one) { return one > step; });
-  std::error_code ignored;  // a file too many is no reason to stop
+  std::error_code ignored;  // one file too many is no reason to stop
   for (std::size_t i = 0; i + static_cast<std::size_t>(count) < steps.size(); ++i) fs::remove(file(steps[i]), ignored);
 }
 
@@ -170,7 +170,8 @@ std::vector<std::int64_t> CheckpointFolder::set_aside_after(std::int64_t step) c
     if (rename(from.c_str(), to.c_str()) == 0) continue;
     fail(ErrorCode::runtime, "{}: cannot be set aside: {}", printable_value(from), std::strerror(errno));
   }
-  fsync(descriptor_);
+  const int error = sync_folder(descriptor_);
+  if (error != 0) fail(ErrorCode::runtime, "{}: syncing failed: {}", shown(path_), std::strerror(error));
   return steps;
 }
 

@@ -1,5 +1,5 @@
-// The folder of a training run: step-00000100.safetensors and so on, of which the newest few stay, steps.jsonl
-// (step_log.h), run.json (upkeep.h), and a lock, so that two processes do not train in one.
+// The folder of a training run: the newest few of step-00000100.safetensors and so on, steps.jsonl (step_log.h) and
+// run.json (upkeep.h). A lock keeps a second process out.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,13 @@ std::string upkeep_path(const std::string& folder);  // run.json
 class CheckpointFolder {
  public:
   enum class Use { fresh, resume };
-  // Made where it is not there yet (fresh). Throws Error(invalid_argument) with `path` where it holds anything but
-  // temporary files of a process that was killed (fresh), is not there or holds other things than a run's (resume),
-  // cannot be written to, or another process trains in it. Such temporary files are removed.
+  // Creates the folder if it does not exist (fresh). Throws Error(invalid_argument) with `path`
+  // - fresh: if it holds anything but temporary files of a killed process (temporary_file.h);
+  // - resume: if it does not exist, holds other things than a run's, or has a damaged steps.jsonl (step_log.h);
+  // - if it cannot be written to, or another process trains in it.
+  // Temporary files of checkpoints and of run.json that no process holds are removed, and no other file.
   CheckpointFolder(std::string path, Use use);
-  ~CheckpointFolder();  // a folder that it made and that is still empty goes, too
+  ~CheckpointFolder();  // removes a folder that it created and that is still empty
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
@@ -31,19 +33,18 @@ class CheckpointFolder {
   std::string upkeep() const { return upkeep_path(path_); }
   void keep_newest(std::int64_t count, std::int64_t step) const;  // of those up to this step; removes the others
 
-  // Renames the checkpoints of later steps, newest first, to step-00000170.safetensors.abandoned (.abandoned.2 where
-  // that is there), so that none of them is taken for the newest of the run that goes on from `step`. Their steps,
-  // ascending. Throws Error(runtime) where the disk refuses.
+  // Renames the checkpoints of later steps, newest first, to step-00000170.safetensors.abandoned (.abandoned.2 if that
+  // exists), so that none of them is taken for the newest of the run that resumes from `step`. Returns their steps,
+  // ascending. Throws Error(runtime) if a rename or the sync of the folder fails.
   std::vector<std::int64_t> set_aside_after(std::int64_t step) const;
 
  private:
   void lock();
-  void remove_temporary_files() const;
   void check_contents(Use use) const;
   void remove_what_was_made() const;
 
   std::string path_;
-  std::vector<std::string> made_;  // folders that were not there before, innermost first
+  std::vector<std::string> made_;  // folders that did not exist before, innermost first
   int descriptor_ = -1;
 };
 

@@ -1,29 +1,39 @@
-// steps.jsonl of a training run: one JSON object a step with its exact loss, so that curves can be drawn and compared.
+// steps.jsonl of a training run: one JSON object per step with its exact loss, so that curves can be drawn and
+// compared.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
+#include "core/descriptor.h"
 #include "core/json.h"
 
 namespace strobe::lm {
 
+// Returns the bytes of the rows up to the step `last`. Rows of later steps and a torn last line may follow; both may be
+// cut. Checks the whole text. Throws Error(invalid_argument), `shown` first, with the number of a line that is no row
+// or whose step is below that of the line before it, and what to do: such a log is damaged and must not be shortened.
+std::size_t kept_log_bytes(std::string_view text, std::int64_t last, const std::string& shown);
+
+// Throws Error(invalid_argument) as above and if the file is not a regular one. A log that does not exist is fine.
+void check_step_log(const std::string& path);
+
 class StepLog {
  public:
-  // Rows of steps after `last`, and a torn last line, are cut off: they will be taken again. Throws
-  // Error(invalid_argument) where the file cannot be written.
+  // Creates the file, or cuts off the rows of steps after `last` and a torn last line: these steps are taken again.
+  // Throws Error(invalid_argument) as check_step_log does, and if the file cannot be written. Symbolic links are not
+  // followed.
   StepLog(const std::string& path, std::int64_t last);
-  ~StepLog();
-  StepLog(const StepLog&) = delete;
-  StepLog& operator=(const StepLog&) = delete;
 
-  // In one write, so that a killed process leaves whole lines. Throws Error(runtime) where the disk refuses.
+  // Appends in one write, so that a killed process leaves whole lines. Throws Error(runtime).
   void append(const Json& row);
-  void sync();  // to the disk
+  void sync();  // to the disk; throws Error(runtime)
 
  private:
   std::string path_;
-  int descriptor_ = -1;
+  Descriptor file_;
 };
 
 }  // namespace strobe::lm

@@ -57,7 +57,7 @@ Upkeep read_upkeep(const std::string& path) {
 }
 
 void write_upkeep(const std::string& path, const Upkeep& upkeep) {
-  AtomicFile(path, "--out").commit(to_json(upkeep).dump() + "\n");
+  AtomicFile(path, "--out", AtomicFile::Links::refuse).commit(to_json(upkeep).dump() + "\n");
 }
 
 }  // namespace strobe::lm

@@ -66,6 +66,16 @@ class Background {  // killed where nobody waited for its end
 
   void send(int signal) const { kill(pid_, signal); }
 
+  // Has a temporary file open: one without a name ("/tmp/#1234 (deleted)") or with one of temporary_file.h.
+  bool has_temporary_file() const {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(pid_) + "/fd", error)) {
+      const std::string target = std::filesystem::read_symlink(entry, error).string();
+      if (target.find("/#") != std::string::npos || target.find(".strobe-tmp-") != std::string::npos) return true;
+    }
+    return false;
+  }
+
   bool has_ended() const {
     siginfo_t end{};
     return waitid(P_PID, static_cast<id_t>(pid_), &end, WEXITED | WNOHANG | WNOWAIT) != 0 || end.si_pid != 0;

@@ -61,11 +61,11 @@ TEST_F(LmRestart, BeginsWhereNothingWasBegun) {
   // Killed while it made its first file.
   std::filesystem::remove_all(scratch_.path() / "run");
   std::filesystem::create_directory(scratch_.path() / "run");
-  std::ofstream(file("run.json.AbCdEf")) << "{";
+  std::ofstream(file("run.json.strobe-tmp-AbCdEf")) << "{";
   const Program again = train("mine", 2, "--steps 4");
   ASSERT_EQ(again.code, 0) << again.errors;
   EXPECT_EQ(scratch_.read("run/" + kStep4), whole);
-  EXPECT_FALSE(std::filesystem::exists(file("run.json.AbCdEf")));
+  EXPECT_FALSE(std::filesystem::exists(file("run.json.strobe-tmp-AbCdEf")));
   // Killed before its first checkpoint.
   std::filesystem::remove(file(kStep4));
   const Program third = train("mine", 3, "--steps 4");

@@ -12,7 +12,10 @@
 
 #include "cli/background.h"
 #include "cli/run_program.h"
+#include "core/descriptor.h"
 #include "core/json.h"
+#include "core/temporary_file.h"
+#include "support/sanitized.h"
 
 namespace strobe::test {
 namespace {
@@ -172,7 +175,7 @@ TEST(Solve, SignalsInTheMiddleLeaveNothing) {
   // SIGBUS is how a mapped file that became shorter is told.
   for (const auto& [signal, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}, std::pair{SIGBUS, 3}}) {
     Background solving("solve in out --device cpu --impl reference", scratch, "errors");
-    ASSERT_TRUE(becomes([&] { return scratch.entries() == 3; }));  // its temporary file is there
+    ASSERT_TRUE(becomes([&] { return solving.has_temporary_file(); }));
     pause_for(0.05);
     solving.send(signal);
     EXPECT_EQ(solving.wait(), code);
@@ -184,6 +187,64 @@ TEST(Solve, SignalsInTheMiddleLeaveNothing) {
   }
 }
 
+TEST(Solve, SigkillLeavesNothing) {
+  const Scratch scratch;
+  write_problem(scratch, "in", {4, 65536, 8}, 3 * 4 * 65536 * 8);
+  Background solving("solve in out --device cpu --impl reference", scratch);
+  ASSERT_TRUE(becomes([&] { return solving.has_temporary_file(); }));
+  solving.send(SIGKILL);
+  EXPECT_EQ(solving.wait(), 128 + SIGKILL);
+  const Descriptor unnamed(open(scratch.path().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
+  if (!unnamed) GTEST_SKIP() << "this file system has no O_TMPFILE";
+  EXPECT_EQ(scratch.entries(), 1u);
+}
+
+// On a file system without O_TMPFILE.
+TEST(Solve, TheNextRunRemovesTheNamedFileThatSigkillLeft) {
+  if (kSanitized) GTEST_SKIP() << "its runtime must be the first library";
+  const Scratch scratch;
+  write_problem(scratch, "in", {4, 65536, 8}, 3 * 4 * 65536 * 8);
+  std::ofstream(scratch.path() / "state") << std::string(16, '\0');
+  const std::string library = std::filesystem::path(STROBE_PROGRAM).parent_path() / "fail_writes.so";
+  for (const auto& [name, value] : {std::pair<const char*, std::string>{"LD_PRELOAD", library},
+                                    {"STROBE_FAIL_STATE", scratch.path() / "state"},
+                                    {"STROBE_FAIL_UNNAMED", "1"}}) {
+    setenv(name, value.c_str(), 1);
+  }
+  Background solving("solve in out --device cpu --impl reference", scratch);
+  for (const char* name : {"LD_PRELOAD", "STROBE_FAIL_STATE", "STROBE_FAIL_UNNAMED"}) unsetenv(name);
+  const auto temporaries = [&] {
+    const std::filesystem::directory_iterator all(scratch.path());
+    return std::count_if(begin(all), end(all), [](const auto& entry) {
+      return stem_of_temporary(entry.path().filename().string()) == "out";
+    });
+  };
+  ASSERT_TRUE(becomes([&] { return temporaries() == 1; }));
+  EXPECT_EQ(run_program("solve '" STROBE_TEST_DATA "/solve/plain.in' out --device cpu", scratch).code, 0);
+  EXPECT_EQ(temporaries(), 1) << "a living process holds it";
+  solving.send(SIGKILL);
+  solving.wait();
+  EXPECT_EQ(temporaries(), 1);
+  EXPECT_EQ(run_program("solve '" STROBE_TEST_DATA "/solve/plain.in' out --device cpu", scratch).code, 0);
+  EXPECT_EQ(temporaries(), 0);
+}
+
+TEST(Solve, OutputNamesOf255CharactersWork) {
+  const Scratch scratch;
+  for (const std::size_t length : {249u, 255u}) {
+    const std::string name(length, 'o');
+    for (int i = 0; i < 2; ++i) {  // created, then replaced
+      const Program solve =
+          run_program("solve '" STROBE_TEST_DATA "/solve/plain.in' " + name + " --device cpu", scratch);
+      EXPECT_EQ(solve.code, 0) << solve.errors;
+      EXPECT_EQ(scratch.read(name).size(), 3u * 19 * 8 * 4);
+    }
+  }
+  EXPECT_EQ(scratch.entries(), 2u);
+  expect_refused(run_program("solve '" STROBE_TEST_DATA "/solve/plain.in' " + std::string(256, 'o'), scratch), 2,
+                 "File name too long");
+}
+
 // hw4 and the ladder's program are programs of their own.
 TEST(Solve, OtherProgramsSayTheirLastWordsToo) {
   const Scratch scratch;
@@ -191,9 +252,10 @@ TEST(Solve, OtherProgramsSayTheirLastWordsToo) {
   const std::string lab = "\"$(dirname '" STROBE_PROGRAM "')/strobe-lab\" --rung sequential --input in --output out";
   for (const auto& [command, name] :
        {std::pair<std::string, std::string>{"'" STROBE_HW4 "' in out", "hw4"}, {lab, "strobe-lab"}}) {
-    const Program ended = run_command(
-        "(CUDA_VISIBLE_DEVICES= " + command + " & until ls | grep -q out; do sleep 0.02; done; kill $!; wait $!)",
-        scratch);
+    const Program ended =
+        run_command("(CUDA_VISIBLE_DEVICES= " + command +
+                        " & until ls -l /proc/$!/fd | grep -qE '/#|strobe-tmp'; do sleep 0.02; done; kill $!; wait $!)",
+                    scratch);
     EXPECT_EQ(ended.code, 143) << ended.errors;
     EXPECT_EQ(ended.errors, name + ": ended by a signal; nothing was written\n");
     EXPECT_EQ(scratch.entries(), 1u);

@@ -7,6 +7,7 @@
 
 #include "cli/background.h"
 #include "core/json.h"
+#include "core/temporary_file.h"
 
 namespace strobe::test {
 namespace {
@@ -68,7 +69,7 @@ TEST(SweepKilled, EndsWithExactlyOneRowACell) {
     EXPECT_EQ(whole_rows(before), kCells);
     std::size_t files = 0;
     for (const auto& entry : std::filesystem::directory_iterator(scratch.path() / "cells")) {
-      if (entry.path().extension() != ".json") continue;  // a killed process leaves temporary files
+      if (stem_of_temporary(entry.path().filename().string())) continue;  // a kill in the moment of a rename
       Json::parse(scratch.read("cells/" + entry.path().filename().string()));
       ++files;
     }

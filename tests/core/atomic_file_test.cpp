@@ -1,4 +1,4 @@
-// core/atomic_file: the old file or the whole new one, and an unwritable place is known at once.
+// core/atomic_file: the old file or all of the new one, no leftovers, and an unwritable place is known at once.
 #include "core/atomic_file.h"
 
 #include <fcntl.h>
@@ -10,7 +10,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
+#include <vector>
 
 #include "core/signals.h"
 #include "strobe/error.h"
@@ -59,28 +61,123 @@ TEST_F(AtomicFileTest, LeavesNothingWithoutCommit) {
   EXPECT_EQ(entries(), 0u);
 }
 
-TEST_F(AtomicFileTest, SignalHandlerRemovesWhatIsOpen) {
-  AtomicFile file((folder_ / "a.json").string());
-  EXPECT_EQ(entries(), 1u);
+TEST_F(AtomicFileTest, SignalHandlerRemovesEveryOpenFile) {
+  std::vector<std::unique_ptr<AtomicFile>> files;
+  for (int i = 0; i < 20; ++i) {
+    files.push_back(std::make_unique<AtomicFile>((folder_ / std::to_string(i)).string()));
+    EXPECT_TRUE(std::filesystem::exists(files.back()->temporary()));
+  }
+  EXPECT_EQ(entries(), 20u);
   remove_temporary_files();
   EXPECT_EQ(entries(), 0u);
 }
 
-// Whenever it comes, in the constructor too.
+// At any moment: in the constructor, while the file has a name, between link and rename.
 TEST_F(AtomicFileTest, NoSignalLeavesAFile) {
   const std::string name = (folder_ / "a.json").string();
+  std::ofstream(name) << "old";
   for (int kill_after = 0; kill_after < 100; ++kill_after) {
     const pid_t child = fork();
     if (child == 0) {
       end_cleanly_on_signals("child");
-      for (;;) AtomicFile file(name);
+      for (int i = 0;; ++i) {
+        AtomicFile file(name);
+        if (i % 2 == 0) file.temporary();
+        if (i % 4 < 2) file.commit("new");
+      }
     }
     usleep(static_cast<useconds_t>(1000 + 17 * kill_after));
     kill(child, SIGTERM);
     int status = 0;
     waitpid(child, &status, 0);
-    ASSERT_EQ(entries(), 0u) << kill_after;
+    ASSERT_EQ(entries(), 1u) << kill_after;
   }
+}
+
+bool has_unnamed_files(const std::filesystem::path& folder) {
+  return static_cast<bool>(Descriptor(open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666)));
+}
+
+TEST_F(AtomicFileTest, SigkillLeavesNothingBeforeCommit) {
+  if (!has_unnamed_files(folder_)) GTEST_SKIP() << "this file system has no O_TMPFILE";
+  std::ofstream(folder_ / "existing") << "old";
+  int ready[2];
+  ASSERT_EQ(pipe2(ready, O_CLOEXEC), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    AtomicFile fresh((folder_ / "fresh").string()), existing((folder_ / "existing").string());
+    fresh.write("half");
+    existing.write("half");
+    if (write(ready[1], "x", 1) == 1) pause();
+    _exit(1);
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  for (const int end : ready) close(end);
+  EXPECT_EQ(entries(), 1u);
+  EXPECT_EQ(read("existing"), "old");
+}
+
+TEST_F(AtomicFileTest, TheNextWriterRemovesStaleTemporaryFilesOfItsTarget) {
+  for (const char* name : {"a.json.strobe-tmp-AAAAAA", "b.json.strobe-tmp-AAAAAA", "a.json.backup", "a.json.AAAAAA",
+                           "a.json.strobe-tmp-AAAAAAA"}) {
+    std::ofstream(folder_ / name) << name;
+  }
+  AtomicFile held((folder_ / "a.json").string());
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "a.json.strobe-tmp-AAAAAA"));
+  EXPECT_EQ(entries(), 4u);
+  const std::string temporary = held.temporary();
+  AtomicFile((folder_ / "a.json").string()).commit("other");
+  EXPECT_TRUE(std::filesystem::exists(temporary)) << "a living process holds it";
+  held.commit("held");
+  EXPECT_EQ(read("a.json"), "held");
+  EXPECT_EQ(entries(), 5u);
+}
+
+TEST_F(AtomicFileTest, TwoWritersOfOneNewFileBothSucceed) {
+  AtomicFile first((folder_ / "a.json").string()), second((folder_ / "a.json").string());
+  first.commit("first");
+  second.commit("second");
+  EXPECT_EQ(read("a.json"), "second");
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(AtomicFileTest, NamesOfUpTo255CharactersWork) {
+  for (std::size_t length = 230; length <= 255; ++length) {
+    const std::string path = (folder_ / std::string(length, 'n')).string();
+    for (const char* contents : {"created", "replaced", "named"}) {
+      AtomicFile file(path);
+      if (contents == std::string("named")) {
+        const std::string temporary = file.temporary();
+        EXPECT_TRUE(std::filesystem::exists(temporary)) << length;
+        EXPECT_NE(temporary, path);
+      }
+      file.commit(contents);
+      EXPECT_EQ(read(std::string(length, 'n')), contents) << length;
+    }
+    std::filesystem::remove(path);
+    EXPECT_EQ(entries(), 0u);
+  }
+  EXPECT_THROW(AtomicFile((folder_ / std::string(256, 'n')).string()), Error) << "before any work";
+}
+
+TEST_F(AtomicFileTest, LinksAreRefusedWhereTheProgramChoseTheName) {
+  std::ofstream(folder_ / "victim") << "old";
+  std::filesystem::create_symlink("victim", folder_ / "link");
+  std::filesystem::create_symlink("missing", folder_ / "dangling");
+  for (const char* name : {"link", "dangling"}) {
+    try {
+      AtomicFile file((folder_ / name).string(), "--json-dir", AtomicFile::Links::refuse);
+      ADD_FAILURE() << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_NE(std::string(error.what()).find("is a symbolic link"), std::string::npos) << error.what();
+    }
+  }
+  AtomicFile((folder_ / "victim").string(), "--json-dir", AtomicFile::Links::refuse).commit("new");
+  EXPECT_EQ(read("victim"), "new");
 }
 
 TEST_F(AtomicFileTest, LinksStayAndWhatTheyLeadToIsReplaced) {

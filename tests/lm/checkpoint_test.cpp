@@ -199,9 +199,9 @@ TEST_F(CheckpointTest, FolderOfStrangersIsNoRun) {
   EXPECT_NO_THROW(resume()) << "a run that was killed before its first checkpoint";
   std::filesystem::rename(path("full/steps.jsonl"), path("full/run.json"));
   EXPECT_NO_THROW(resume()) << "and one before its first step";
-  std::filesystem::rename(path("full/run.json"), path("full/run.json.a1B2c3"));
+  std::filesystem::rename(path("full/run.json"), path("full/run.json.strobe-tmp-a1B2c3"));
   EXPECT_THROW(resume(), Error) << "before it had begun";
-  EXPECT_FALSE(std::filesystem::exists(path("full/run.json.a1B2c3")));
+  EXPECT_FALSE(std::filesystem::exists(path("full/run.json.strobe-tmp-a1B2c3")));
 }
 
 std::string tell_step(std::int64_t step) { return "--resume=" + std::to_string(step) + " does"; }
@@ -228,7 +228,7 @@ TEST_F(CheckpointTest, FolderNamesListsAndKeeps) {
     CheckpointFolder run(folder, CheckpointFolder::Use::fresh);
     EXPECT_EQ(run.file(40), folder + "/step-00000040.safetensors");
     for (const std::int64_t step : {7, 40, 123456789, 50}) write(run.file(step));
-    std::ofstream(folder + "/step-00000060.safetensors.aB3dEf") << "left by a kill";
+    std::ofstream(folder + "/step-00000060.safetensors.strobe-tmp-aB3dEf") << "left by a kill";
     std::ofstream(folder + "/step-x.safetensors") << "a stranger's";
     EXPECT_EQ(checkpoint_steps(folder), (std::vector<std::int64_t>{7, 40, 50, 123456789}));
     run.keep_newest(2, 50);  // what is later than this step is not touched
@@ -237,7 +237,7 @@ TEST_F(CheckpointTest, FolderNamesListsAndKeeps) {
   }
   EXPECT_THROW(CheckpointFolder(folder, CheckpointFolder::Use::fresh), Error) << "it is not empty";
   const CheckpointFolder again(folder, CheckpointFolder::Use::resume);
-  EXPECT_FALSE(std::filesystem::exists(folder + "/step-00000060.safetensors.aB3dEf"));
+  EXPECT_FALSE(std::filesystem::exists(folder + "/step-00000060.safetensors.strobe-tmp-aB3dEf"));
   EXPECT_TRUE(std::filesystem::exists(folder + "/step-x.safetensors"));
   EXPECT_THROW(CheckpointFolder(path("missing"), CheckpointFolder::Use::resume), Error);
 }

@@ -51,7 +51,9 @@ std::string JsonFolder::path_of(const Json& row) const {
   return path_ + "/" + source_file_name(row.at("config"), row.at("implementation").as_string());
 }
 
-void JsonFolder::write(const Json& row) const { AtomicFile(path_of(row), "--json-dir").commit(row.dump(1) + "\n"); }
+void JsonFolder::write(const Json& row) const {
+  AtomicFile(path_of(row), "--json-dir", AtomicFile::Links::refuse).commit(row.dump(1) + "\n");
+}
 
 void JsonFolder::write_if_missing(const Json& row) const {
   if (!std::filesystem::exists(path_of(row))) write(row);

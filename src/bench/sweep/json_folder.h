@@ -1,5 +1,4 @@
-// One JSON file a cell, with the names that the source reports' script gave them, so that their plotting code finds
-// them.
+// One JSON file per cell, under the names of the source reports' script, so that their plotting code finds them.
 #pragma once
 
 #include <string>
@@ -14,12 +13,14 @@ std::string source_file_name(const Json& config, const std::string& implementati
 
 class JsonFolder {
  public:
-  // Throws Error(invalid_argument) where the folder is not there and cannot be created, where it cannot be written to,
-  // and where two cells would have the same name: type, device and the like are not part of it.
+  // Throws Error(invalid_argument) if the folder does not exist and cannot be created, if it cannot be written to, and
+  // if two cells would have the same name: type, device and the like are not part of it.
   JsonFolder(std::string path, const std::vector<Problem>& problems);
 
-  void create() const;                // where it is missing
-  void write(const Json& row) const;  // whole or not at all
+  void create() const;  // if it is missing
+
+  // Replaces the file of a cell as a whole. Throws Error(invalid_argument) if its name is a symbolic link.
+  void write(const Json& row) const;
   void write_if_missing(const Json& row) const;
 
  private:

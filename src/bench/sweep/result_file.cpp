@@ -9,12 +9,15 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <thread>
 #include <utility>
 
 #include "core/atomic_file.h"
 #include "core/fail.h"
+#include "core/json_lines.h"
+#include "core/mapped_file.h"
+#include "core/regular_file.h"
+#include "core/sync_folder.h"
 
 namespace strobe::bench {
 namespace {
@@ -29,12 +32,6 @@ std::string shown(const std::string& path) { return "--output " + (path.empty() 
   fail(ErrorCode::invalid_argument, "{}: cannot be written: {}", shown(path), std::strerror(error));
 }
 
-void check_kind(const std::string& path, const struct stat& status) {
-  if (S_ISREG(status.st_mode)) return;
-  fail(ErrorCode::invalid_argument, "{}: {}; a plain file is needed, so that a sweep can go on where it stopped",
-       shown(path), S_ISDIR(status.st_mode) ? "is a folder" : "is not a plain file");
-}
-
 [[noreturn]] void refuse_busy(const std::string& path) {
   fail(ErrorCode::invalid_argument, "{}: another sweep writes to it; each needs a file of its own", shown(path));
 }
@@ -47,84 +44,61 @@ void lock_file(int descriptor, const std::string& path) {
   }
 }
 
-// So that a new file's name is on disk as its first row is.
-void sync_folder(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  fsync(descriptor);
-  close(descriptor);
+// A second descriptor of the same open file, for MappedFile.
+MappedFile mapped(const Descriptor& file, const std::string& path) {
+  return MappedFile(Descriptor(fcntl(file.get(), F_DUPFD_CLOEXEC, 0)), shown(path));
 }
 
 }  // namespace
 
-std::int64_t read_rows(const std::string& path, const AcceptRow& accept) {
-  struct stat status {};
-  if (stat(path.c_str(), &status) != 0) {
-    if (errno == ENOENT) return 0;
-    refuse(path, errno);
-  }
-  check_kind(path, status);
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail(ErrorCode::invalid_argument, "{}: cannot be read", shown(path));
-  std::int64_t whole = 0;
-  int number = 0;
-  for (std::string line; std::getline(file, line);) {
-    if (file.eof()) break;  // no end of line: torn
-    ++number;
+std::size_t parse_rows(std::string_view text, const std::string& shown, const AcceptRow& accept) {
+  return for_each_whole_line(text, kRowBegin, shown, [&](std::string_view line, int number) {
     Json row;
     try {
       row = Json::parse(line);
     } catch (const Error& error) {
-      fail(ErrorCode::invalid_argument, "{}: line {} is not a row of a sweep: {}", shown(path), number, error.what());
+      fail(ErrorCode::invalid_argument, "{}: line {} is not a row of a sweep: {}", shown, number, error.what());
     }
     accept(row, number);
-    whole += static_cast<std::int64_t>(line.size()) + 1;
-  }
-  return whole;
+  });
+}
+
+void read_rows(const std::string& path, const AcceptRow& accept) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0 && errno == ENOENT) return;
+  parse_rows(MappedFile(path, shown(path)).text(), shown(path), accept);
 }
 
 void ResultFile::open_locked() {
-  descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) refuse(path_, errno);
-  lock_file(descriptor_, path_);
+  file_ = open_regular(path_, O_RDWR | O_CREAT, shown(path_));
+  lock_file(file_.get(), path_);
   struct stat opened {
   }, named{};
-  if (fstat(descriptor_, &opened) != 0 || stat(path_.c_str(), &named) != 0) refuse(path_, errno);
-  if (opened.st_ino != named.st_ino) refuse_busy(path_);  // put aside by drop() of another sweep
+  if (fstat(file_.get(), &opened) != 0 || stat(path_.c_str(), &named) != 0) refuse(path_, errno);
+  if (opened.st_ino != named.st_ino) refuse_busy(path_);  // replaced by drop() of another sweep
 }
 
 ResultFile::ResultFile(std::string path, const AcceptRow& accept) : path_(std::move(path)) {
   if (path_.empty()) fail(ErrorCode::invalid_argument, "{}: a file name is needed", shown(path_));
-  struct stat status {};
-  if (stat(path_.c_str(), &status) == 0) check_kind(path_, status);
-  try {
-    open_locked();
-    if (fstat(descriptor_, &status) != 0) refuse(path_, errno);
-    size_ = read_rows(path_, accept);
-    torn_ = status.st_size - size_;
-    if (torn_ > 0 && (ftruncate(descriptor_, size_) != 0 || fsync(descriptor_) != 0)) refuse(path_, errno);
-    if (size_ == 0) sync_folder(path_);
-  } catch (...) {
-    if (descriptor_ >= 0) close(descriptor_);
-    throw;
+  open_locked();
+  {
+    const MappedFile contents = mapped(file_, path_);
+    size_ = static_cast<std::int64_t>(parse_rows(contents.text(), shown(path_), accept));
+    torn_ = static_cast<std::int64_t>(contents.bytes()) - size_;
   }
-}
-
-ResultFile::~ResultFile() {
-  if (descriptor_ >= 0) close(descriptor_);
+  if (torn_ > 0 && (ftruncate(file_.get(), size_) != 0 || fsync(file_.get()) != 0)) refuse(path_, errno);
+  if (size_ > 0) return;
+  const int error = sync_folder(folder_of(path_));  // a new file's name is on disk before its first row
+  if (error != 0) fail(ErrorCode::runtime, "{}: syncing its folder failed: {}", shown(path_), std::strerror(error));
 }
 
 void ResultFile::drop(const std::function<bool(const Json& row)>& is_dropped) {
-  std::ifstream file(path_, std::ios::binary);
   std::string kept;
-  for (std::string line; std::getline(file, line);) {
-    if (!is_dropped(Json::parse(line))) kept += line + "\n";
-  }
-  if (file.bad()) fail(ErrorCode::runtime, "{}: cannot be read", shown(path_));
-  AtomicFile(path_, "--output").commit(kept);
-  close(std::exchange(descriptor_, -1));  // of the file that was replaced
+  for_each_whole_line(mapped(file_, path_).text(), kRowBegin, shown(path_), [&](std::string_view line, int) {
+    if (!is_dropped(Json::parse(line))) kept.append(line) += '\n';
+  });
+  AtomicFile(path_, "--output", AtomicFile::Links::refuse).commit(kept);
+  file_.reset();
   open_locked();
   size_ = static_cast<std::int64_t>(kept.size());
 }
@@ -133,18 +107,19 @@ void ResultFile::append(const Json& row) {
   const std::string line = row.dump() + "\n";
   const auto give_up = [&](const char* step) {
     const int error = errno;
-    const bool cut = ftruncate(descriptor_, size_) == 0;
+    const bool cut = ftruncate(file_.get(), size_) == 0;
     fail(ErrorCode::runtime, "{}: {} failed: {}{}", shown(path_), step, std::strerror(error),
          cut ? "" : "; its last line is not whole");
   };
   for (std::size_t done = 0; done < line.size();) {
-    const ssize_t written = pwrite(descriptor_, line.data() + done, line.size() - done,
+    const ssize_t written = pwrite(file_.get(), line.data() + done, line.size() - done,
                                    static_cast<off_t>(size_) + static_cast<off_t>(done));
     if (written < 0 && errno == EINTR) continue;
+    if (written == 0) errno = ENOSPC;
     if (written <= 0) give_up("writing");
     done += static_cast<std::size_t>(written);
   }
-  if (fdatasync(descriptor_) != 0) give_up("syncing");
+  if (fdatasync(file_.get()) != 0) give_up("syncing");
   size_ += static_cast<std::int64_t>(line.size());
 }
 

@@ -3,6 +3,7 @@
 #include "cli/solve_lines.h"
 #include "core/fail.h"
 #include "core/printable.h"
+#include "core/standard_descriptors.h"
 
 namespace strobe::cli {
 namespace {
@@ -24,4 +25,7 @@ int run_hw4(Arguments arguments) {
 }  // namespace
 }  // namespace strobe::cli
 
-int main(int count, char** words) { return strobe::cli::run_as_program("hw4", count, words, strobe::cli::run_hw4); }
+int main(int count, char** words) {
+  strobe::secure_standard_descriptors();
+  return strobe::cli::run_as_program("hw4", count, words, strobe::cli::run_hw4);
+}

@@ -2,10 +2,12 @@
 #include "bench/sweep/result_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "bench/row.h"
 #include "strobe/error.h"
 #include "support/scratch.h"
 
@@ -44,10 +46,10 @@ TEST_F(ResultFileTest, RowsAreLinesAndAReaderSeesThem) {
 }
 
 TEST_F(ResultFileTest, EveryTornEndIsCutOff) {
-  const std::string whole = "{\"a\":1}\n{\"a\":2}\n";
+  const std::string row = "{\"forward\":1}\n", whole = row + row;
   for (std::size_t length = 0; length <= whole.size(); ++length) {
     write(whole.substr(0, length));
-    const std::size_t kept = length == whole.size() ? length : length >= 8 ? 8 : 0;
+    const std::size_t kept = length / row.size() * row.size();
     ResultFile file(path_, kAny);
     EXPECT_EQ(file.torn_bytes(), static_cast<std::int64_t>(length - kept));
     EXPECT_EQ(read(), whole.substr(0, kept));
@@ -74,6 +76,50 @@ TEST_F(ResultFileTest, ARowThatIsNotAcceptedIsRefusedAndNothingIsChanged) {
   const AcceptRow none = [](const Json&, int) { throw Error(ErrorCode::invalid_argument, "no"); };
   EXPECT_THROW(ResultFile(path_, none), Error);
   EXPECT_EQ(read(), "{\"a\":1}\n{\"a\":");
+}
+
+TEST_F(ResultFileTest, AForeignFileWithoutANewlineIsRefusedAndNothingIsChanged) {
+  for (const std::string& text : {std::string("my thesis: three months of work"), std::string("{\"a\":1}"),
+                                  std::string("{\n", 1) + " ", std::string(100000, '\0')}) {
+    write(text);
+    for (const bool only_read : {false, true}) {
+      try {
+        only_read ? read_rows(path_, kAny) : static_cast<void>(ResultFile(path_, kAny));
+        ADD_FAILURE() << text.substr(0, 40);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+        EXPECT_NE(std::string(error.what()).find("--output " + path_ + ": is not a file of rows"), std::string::npos)
+            << error.what();
+      }
+    }
+    EXPECT_EQ(read(), text);
+  }
+}
+
+TEST_F(ResultFileTest, RowsOfABenchBeginAsRowsDo) {
+  Row row;
+  row.implementation = "flash2";
+  EXPECT_EQ(row_json(row, {}).dump().find(kRowBegin), 0u);
+}
+
+TEST_F(ResultFileTest, LinksAndFifosAreRefusedAtOnce) {
+  const std::string victim = (scratch_.path() / "victim").string();
+  std::ofstream(victim) << "{\"forward\":";
+  std::filesystem::create_symlink("victim", path_);
+  EXPECT_THROW(ResultFile(path_, kAny), Error);
+  EXPECT_EQ(scratch_.read("victim"), "{\"forward\":");
+  std::filesystem::remove(path_);
+  ASSERT_EQ(mkfifo(path_.c_str(), 0666), 0);
+  EXPECT_THROW(ResultFile(path_, kAny), Error);
+}
+
+TEST_F(ResultFileTest, DropsRowsAndContinues) {
+  ResultFile file(path_, kAny);
+  for (const int i : {1, 2, 3}) file.append(Json::object({{"a", i}}));
+  file.drop([](const Json& row) { return row.at("a").as_integer() == 2; });
+  file.append(Json::object({{"a", 4}}));
+  EXPECT_EQ(read(), "{\"a\":1}\n{\"a\":3}\n{\"a\":4}\n");
+  EXPECT_EQ(scratch_.entries(), 1u);
 }
 
 TEST_F(ResultFileTest, TwoDoNotWriteToOneFile) {

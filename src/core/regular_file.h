@@ -1,0 +1,23 @@
+// Opens files that are written in place.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "core/descriptor.h"
+
+namespace strobe {
+
+// Opens a regular file with open(2)'s `flags`; O_CREAT creates it with mode 0666. The last component may not be a
+// symbolic link, and a FIFO, device or socket is refused without waiting for its other end. Links among the folders of
+// the path are followed. Throws Error(invalid_argument) with `shown` before the reason.
+Descriptor open_regular(const std::string& path, int flags, const std::string& shown);
+
+// Throws Error(invalid_argument) as open_regular does where `path` is a symbolic link, dangling ones included.
+void refuse_link(const std::string& path, const std::string& shown);
+
+// Throws Error(invalid_argument) with `shown` before the reason unless `mode` (st_mode) is that of a regular file.
+void check_regular(mode_t mode, const std::string& shown);
+
+}  // namespace strobe

@@ -1,0 +1,30 @@
+// Names of files that a signal handler removes.
+#pragma once
+
+#include <string>
+
+namespace strobe {
+
+struct RemovalNode;
+
+// One entry in the list. set() before the file is created, clear() after it was renamed or removed: a signal at any
+// time then leaves no file. The list has no bound and takes no lock; nodes are reused and never freed.
+class RemovalEntry {
+ public:
+  RemovalEntry() = default;
+  ~RemovalEntry() { clear(); }
+  RemovalEntry(const RemovalEntry&) = delete;
+  RemovalEntry& operator=(const RemovalEntry&) = delete;
+
+  // Throws std::bad_alloc. A path that is longer than PATH_MAX names no file and is not kept.
+  void set(const std::string& path);
+  void clear() noexcept;
+
+ private:
+  RemovalNode* node_ = nullptr;
+};
+
+// Removes every file in the list. Safe inside a signal handler.
+void remove_listed_files() noexcept;
+
+}  // namespace strobe

@@ -1,0 +1,18 @@
+// Makes names durable: a created, renamed or removed file is on the disk once its folder is synced.
+#pragma once
+
+#include <string>
+
+namespace strobe {
+
+// The folder of a path: "." where it has none.
+std::string folder_of(const std::string& path);
+
+// fsync of an open folder: 0, or its errno. EINVAL, EROFS and EOPNOTSUPP count as 0: such a file system cannot sync a
+// folder at all (PostgreSQL and SQLite ignore them too). EIO and ENOSPC are failures.
+int sync_folder(int descriptor);
+
+// The same for a folder by name. EACCES counts as 0 too: a folder that may be written but not read cannot be opened.
+int sync_folder(const std::string& folder);
+
+}  // namespace strobe

@@ -1,0 +1,159 @@
+// Files that are damaged, foreign or not what their names say, and descriptors that are closed: no byte of the user's
+// is changed.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "cli/lm_run.h"
+#include "cli/run_program.h"
+#include "core/json.h"
+
+namespace strobe::test {
+namespace {
+
+const std::string kTinySweep =
+    "sweep --seq_len 16,32 --batch 1 --num_heads 1 --emb_dim 16 --dtype fp32 --repeats 1 --time-limit 0.01 --quick ";
+
+// The shell's redirection comes last, and so takes effect.
+Program run_redirected(const std::string& command, const std::string& redirection, const Scratch& scratch) {
+  return run_command("{ CUDA_VISIBLE_DEVICES= " + command + " " + redirection + "; }", scratch);
+}
+
+const std::string kStrobeProgram = "'" STROBE_PROGRAM "' ";
+const std::string kLabProgram = "\"$(dirname '" STROBE_PROGRAM "')/strobe-lab\" ";
+
+TEST(ClosedDescriptors, ASweepDoesNotWriteItsProgressIntoTheResultFile) {
+  const Scratch scratch;
+  ASSERT_EQ(run_program(kTinySweep + "--output s.jsonl", scratch).code, 0);
+  const std::string before = scratch.read("s.jsonl");
+  for (const std::string redirection : {">&-", "<&- >&- 2>&-", "2>&-"}) {
+    const Program closed = run_redirected(kStrobeProgram + kTinySweep + "--output s.jsonl", redirection, scratch);
+    EXPECT_EQ(closed.code, redirection == "2>&-" ? 0 : 3) << redirection;
+    EXPECT_EQ(scratch.read("s.jsonl"), before) << redirection;
+  }
+  EXPECT_EQ(run_program(kTinySweep + "--output s.jsonl", scratch).code, 0);
+}
+
+TEST(ClosedDescriptors, AResultThatIsNotPrintedIsAFailure) {
+  const Scratch scratch;
+  const std::string line = "strobe: standard output: cannot be written: Bad file descriptor\n";
+  for (const std::string arguments : {"version", "bench --help", "explain --quick --seq_len 32"}) {
+    const Program closed = run_redirected(kStrobeProgram + arguments, ">&-", scratch);
+    EXPECT_EQ(closed.code, 3) << arguments;
+    EXPECT_EQ(closed.errors, line) << arguments;
+  }
+  const Program bench = run_redirected(
+      kStrobeProgram +
+          "bench --quick --repeats 1 --batch_size 1 --seq_len 16 --num_heads 1 --emb_dim 16 --output b.json",
+      ">&-", scratch);
+  EXPECT_EQ(bench.code, 3);
+  EXPECT_EQ(bench.errors, line);
+  EXPECT_TRUE(Json::parse(scratch.read("b.json")).is_object()) << "the file is not lost with it";
+}
+
+TEST(ClosedDescriptors, TheOtherProgramsWriteTheirAnswersWhole) {
+  const Scratch scratch;
+  const std::string input = "'" STROBE_TEST_DATA "/solve/plain.in' ";
+  ASSERT_EQ(run_program("solve " + input + "answer --device cpu", scratch).code, 0);
+  for (const std::string redirection : {">&-", "<&- >&- 2>&-"}) {
+    EXPECT_EQ(run_redirected("'" STROBE_HW4 "' " + input + "hw4", redirection, scratch).code, 3);
+    EXPECT_EQ(
+        run_redirected(kLabProgram + "--rung sequential --input " + input + "--output lab", redirection, scratch).code,
+        3);
+    EXPECT_EQ(scratch.read("hw4"), scratch.read("answer"));
+    EXPECT_EQ(scratch.read("lab").size(), scratch.read("answer").size());
+    EXPECT_EQ(run_redirected(kLabProgram + "--list", redirection, scratch).code, 3);
+    EXPECT_EQ(run_redirected(kLabProgram + "--nonsense", redirection, scratch).code, 2);
+  }
+}
+
+TEST(ForeignFiles, ASweepRefusesAFileWithoutRows) {
+  const Scratch scratch;
+  for (const std::string& text :
+       {std::string("my thesis: three months of work"), std::string("{\"a\":1}"), std::string(100000, '\0')}) {
+    std::ofstream(scratch.path() / "t.txt") << text;
+    for (const char* more : {"", "--dry-run"}) {
+      expect_refusal(run_program(kTinySweep + "--output t.txt " + more, scratch), 2,
+                     "--output t.txt: is not a file of rows");
+      EXPECT_EQ(scratch.read("t.txt"), text);
+    }
+  }
+  std::ofstream(scratch.path() / "t.txt") << "{\"forward\":{\"time";
+  const Program torn = run_program(kTinySweep + "--output t.txt", scratch);
+  EXPECT_EQ(torn.code, 0) << torn.errors;
+  EXPECT_NE(torn.output.find("torn and is cut off, 17 bytes"), std::string::npos) << torn.output;
+}
+
+TEST(ForeignFiles, ASweepFollowsNoLink) {
+  const Scratch scratch;
+  std::ofstream(scratch.path() / "victim") << "{\"forward\":";
+  std::filesystem::create_symlink("victim", scratch.path() / "link");
+  expect_refusal(run_program(kTinySweep + "--output link", scratch), 2, "--output link: is a symbolic link");
+  ASSERT_EQ(mkfifo((scratch.path() / "fifo").c_str(), 0666), 0);
+  expect_refusal(run_program(kTinySweep + "--output fifo", scratch), 2, "--output fifo: is no plain file");
+  std::filesystem::create_directory(scratch.path() / "cells");
+  std::filesystem::create_symlink("../victim", scratch.path() / "cells/result_bs1_sl16_nh1_ed16_Flash2_causal.json");
+  expect_refusal(run_program(kTinySweep + "--output s.jsonl --json-dir cells", scratch), 2, "is a symbolic link");
+  EXPECT_EQ(scratch.read("victim"), "{\"forward\":");
+}
+
+class RunFolder : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(run_program(kSmall + "--steps 4 --out run", scratch_).code, 0); }
+  Program resume() const {
+    return run_program(kSmall + "--steps 5 --out run --resume", scratch_, "timeout -s KILL 30");
+  }
+  std::string log() const { return scratch_.read("run/steps.jsonl"); }
+  std::filesystem::path file(const std::string& name) const { return scratch_.path() / "run" / name; }
+
+  const Scratch scratch_;
+};
+
+TEST_F(RunFolder, BackupsStay) {
+  const std::vector<std::string> backups = {"step-00000004.safetensors.backup", "step-00000004.safetensors.sha256",
+                                            "run.json.backup", "steps.jsonl.backup"};
+  for (const std::string& name : backups) std::ofstream(file(name)) << name;
+  std::filesystem::create_directory(file("run.json.folder"));
+  const Program resumed = resume();
+  EXPECT_EQ(resumed.code, 0) << resumed.errors;
+  for (const std::string& name : backups) EXPECT_EQ(scratch_.read("run/" + name), name);
+  EXPECT_TRUE(std::filesystem::exists(file("run.json.folder")));
+}
+
+TEST_F(RunFolder, AFreshRunRefusesAFolderWithABackup) {
+  std::filesystem::create_directory(scratch_.path() / "other");
+  std::filesystem::copy(file("step-00000004.safetensors"), scratch_.path() / "other/step-00000004.safetensors.backup");
+  expect_refusal(run_program(kSmall + "--steps 4 --out other", scratch_), 2, "--out other: is not empty");
+  EXPECT_TRUE(std::filesystem::exists(scratch_.path() / "other/step-00000004.safetensors.backup"));
+}
+
+TEST_F(RunFolder, ADamagedLogIsRefusedAndStays) {
+  std::string text = log();
+  text[text.find('\n') + 1] ^= 1;
+  std::ofstream(file("steps.jsonl")) << text;
+  expect_refusal(resume(), 2, "run/steps.jsonl: line 2 is damaged");
+  EXPECT_EQ(log(), text);
+  std::filesystem::rename(file("steps.jsonl"), file("steps.jsonl.damaged"));  // what the line says
+  EXPECT_EQ(resume().code, 0);
+  EXPECT_EQ(log().find("{\"step\":5,"), 0u);
+}
+
+TEST_F(RunFolder, ALinkedLogIsRefusedAndItsTargetStays) {
+  std::ofstream(scratch_.path() / "victim.txt") << log();
+  const std::string before = log();
+  std::filesystem::remove(file("steps.jsonl"));
+  std::filesystem::create_symlink("../victim.txt", file("steps.jsonl"));
+  expect_refusal(resume(), 2, "run/steps.jsonl: is a symbolic link; a plain file is needed");
+  EXPECT_EQ(scratch_.read("victim.txt"), before);
+}
+
+TEST_F(RunFolder, AFifoForALogIsRefusedAtOnce) {
+  std::filesystem::remove(file("steps.jsonl"));
+  ASSERT_EQ(mkfifo(file("steps.jsonl").c_str(), 0666), 0);
+  expect_refusal(resume(), 2, "run/steps.jsonl: is no plain file; a plain file is needed");
+}
+
+}  // namespace
+}  // namespace strobe::test

@@ -1,0 +1,27 @@
+#include "core/sync_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "support/scratch.h"
+
+namespace strobe {
+namespace {
+
+TEST(SyncFolder, FolderOfAPath) {
+  EXPECT_EQ(folder_of("a"), ".");
+  EXPECT_EQ(folder_of("/a"), "/");
+  EXPECT_EQ(folder_of("b/c/a"), "b/c");
+}
+
+TEST(SyncFolder, FailuresAreReportedUnlessTheFileSystemCannotSync) {
+  const test::Scratch scratch;
+  EXPECT_EQ(sync_folder(scratch.path().string()), 0);
+  EXPECT_EQ(sync_folder(std::string("/proc")), 0) << "EINVAL";
+  EXPECT_EQ(sync_folder((scratch.path() / "missing").string()), ENOENT);
+  EXPECT_EQ(sync_folder(-1), EBADF);
+}
+
+}  // namespace
+}  // namespace strobe
