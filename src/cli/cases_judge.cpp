@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <optional>
 #include <system_error>
+#include <thread>
 
 #include "bench/child.h"
 #include "cli/cases.h"
@@ -27,7 +29,8 @@
 namespace strobe::cli {
 namespace {
 
-constexpr double kPollSeconds = 0.02;  // between two looks for a signal, and for the end of the program
+// Between two looks for a signal and for the end of the program, while its standard output is open and afterwards.
+constexpr double kPollSeconds = 0.02, kQuietPollSeconds = 0.001;
 
 // All that a verdict needs from before the program runs.
 struct Judge {
@@ -90,12 +93,16 @@ void run_program(const Judge& judge, const JudgeFolder& folder, Judged& judged) 
   bench::Child child({judge.program, folder.input(), folder.output()}, {.folder = folder.path()});
   const auto left = [&] { return std::max(0.0, begin + judged.limit - now_seconds()); };
   std::string line;
-  bench::Child::Heard heard = bench::Child::Heard::nothing;
-  while (heard != bench::Child::Heard::end && left() > 0 && remembered_signal() == 0) {
-    heard = child.hear(line, std::min(left(), kPollSeconds));
-    if (heard == bench::Child::Heard::nothing && !child.is_running()) break;
+  bool talks = true;  // its standard output is open
+  while (child.is_running() && left() > 0 && remembered_signal() == 0) {
+    const double wait = std::min(left(), kPollSeconds);
+    if (talks) {
+      talks = child.hear(line, wait) != bench::Child::Heard::end;
+    } else {
+      std::this_thread::sleep_for(std::chrono::duration<double>(std::min(wait, kQuietPollSeconds)));
+    }
   }
-  const bench::ChildEnd end = child.end(heard == bench::Child::Heard::end ? left() : 0);
+  const bench::ChildEnd end = child.end(0);
   judged.seconds = now_seconds() - begin;
   judge.processes.end_all();
   if (judged.seconds > judged.limit) {
