@@ -16,7 +16,7 @@ class CaseFilesWatch {
 
   // The first file that changed since the last call, or since the construction; empty: none did.
   std::string newly_changed();
-  // Whether the file is as it was at the construction.
+  // The file is as it was at the construction.
   bool is_original(const std::string& path) const;
 
  private:

@@ -34,13 +34,13 @@ void add_bits(OptionTable& table, TrainFlags& flags) {
                }});
   };
   add_shape_options(table, flags.shape);
-  whole("batch", "sequences a step; default 8", lm::kBatchRange, flags.batch);
-  whole("steps", "steps in all; default 1000", lm::kStepsRange, flags.steps);
-  whole("seed", "of the first parameters, the order of the data and the sample; default 1", lm::kSeedRange, flags.seed);
+  whole("batch", "sequences per step; default 8", lm::kBatchRange, flags.batch);
+  whole("steps", "total steps; default 1000", lm::kStepsRange, flags.steps);
+  whole("seed", "random seed of the parameters, the data order and the sample; default 1", lm::kSeedRange, flags.seed);
   number("lr", "learning rate after the warm-up; default 0.001", lm::kRateRange, flags.rate);
-  number("lr-min", "that of the last step; default a tenth of --lr", lm::kLeastRateRange, flags.least_rate);
-  whole("lr-warmup", "steps in which the rate rises; default a tenth of --steps, at most 100", lm::kWarmupRange,
-        flags.warmup);
+  number("lr-min", "learning rate of the last step; default a tenth of --lr", lm::kLeastRateRange, flags.least_rate);
+  whole("lr-warmup", "warm-up steps, in which the rate rises; default a tenth of --steps, at most 100",
+        lm::kWarmupRange, flags.warmup);
   number("clip", "largest norm of the gradient, 0: any; default 1", lm::kClipRange, flags.clip);
   number("beta1", "AdamW; default 0.9", lm::kBeta1Range, flags.beta1);
   number("beta2", "AdamW; default 0.999", lm::kBeta2Range, flags.beta2);
@@ -72,7 +72,7 @@ template <class T>
 void expect_same(const char* flag, const std::optional<T>& given, const T& kept, const char* otherwise = "") {
   if (!given || *given == kept) return;
   fail(ErrorCode::invalid_argument,
-       "{} {}: the checkpoint was trained with {}; leave it out, or begin anew elsewhere{}", flag, *given, kept,
+       "{} {}: the checkpoint was trained with {}; leave it out, or begin in another folder{}", flag, *given, kept,
        otherwise);
 }
 
@@ -122,11 +122,11 @@ void expect_same_shape(const ShapeFlags& flags, const lm::ModelShape& kept) {
   said.vocabulary = kept.vocabulary;
   said.context = kept.context;
   if (said == kept) return;
-  fail(
-      ErrorCode::invalid_argument,
-      "--size {}: the checkpoint was trained with {}, d_model {}, d_ff {}, layers {}, heads {}; leave it out, or begin "
-      "anew elsewhere",
-      *flags.size, lm::name_of(kept.architecture), kept.d_model, kept.d_ff, kept.layers, kept.heads);
+  fail(ErrorCode::invalid_argument,
+       "--size {}: the checkpoint was trained with {}, d_model {}, d_ff {}, layers {}, heads {}; leave it out, or "
+       "begin in "
+       "another folder",
+       *flags.size, lm::name_of(kept.architecture), kept.d_model, kept.d_ff, kept.layers, kept.heads);
 }
 
 }  // namespace
@@ -144,33 +144,33 @@ void add_train_options(OptionTable& table, TrainFlags& flags) {
                  target = parse_integer(flag, value, range.least, range.most);
                }});
   };
-  text("data", "FILE", "what it learns from; needed", flags.data);
-  text("out", "DIR", "where checkpoints and steps.jsonl go; needed; must be empty or not there, but for --resume",
-       flags.out);
+  text("data", "FILE", "training data; required", flags.data);
+  text("out", "DIR", "folder for checkpoints and steps.jsonl; required; new or empty unless --resume", flags.out);
   table.add({.name = "data-format",
              .placeholder = "auto|text|tokens",
              .help = "text: each byte a token; tokens: uint16 words; auto: tokens for .bin and .tokens, else text",
              .apply = [&](auto flag, auto value) {
                flags.data_format = parse_word(flag, value, {"auto", "text", "tokens"});
              }});
-  text("val-data", "FILE", "what it is tested on with every checkpoint; of the same format; none: not any more",
+  text("val-data", "FILE", "validation data of the same format, for every checkpoint; none: no validation",
        flags.validation);
-  count("val-every", "steps between two tests; default 0: with every checkpoint", lm::kValidationEveryRange,
+  count("val-every", "steps between two validations; default 0: with every checkpoint", lm::kValidationEveryRange,
         flags.validation_every);
-  count("val-batches", "batches of a test, at most; default 8", lm::kValidationBatchesRange, flags.validation_batches);
-  table.add({.name = "resume",
-             .takes = Takes::optional_value,
-             .placeholder = "STEP",
-             .help =
-                 "continue from DIR's newest checkpoint, or from that of a step, with its flags; with a step, --lr, "
-                 "--lr-min and --clip may change",
-             .apply = [&](auto flag, auto value) {
-               flags.resume = true;
-               if (!value.empty()) flags.resume_step = parse_integer(flag, value, 0, lm::kMostSteps);
-             }});
-  count("checkpoint-every", "steps between two checkpoints, 0: the last alone; default 500", lm::kCheckpointEveryRange,
+  count("val-batches", "batches per validation, at most; default 8", lm::kValidationBatchesRange,
+        flags.validation_batches);
+  table.add(
+      {.name = "resume",
+       .takes = Takes::optional_value,
+       .placeholder = "STEP",
+       .help = "continue from the newest checkpoint, or from that of STEP, where --lr, --lr-min and --clip may change",
+       .apply = [&](auto flag, auto value) {
+         flags.resume = true;
+         if (!value.empty()) flags.resume_step = parse_integer(flag, value, 0, lm::kMostSteps);
+       }});
+  count("checkpoint-every", "steps between two checkpoints, 0: only the last; default 500", lm::kCheckpointEveryRange,
         flags.checkpoint_every);
-  count("keep", "newest checkpoints that stay, 0: all; default 3", lm::kKeepRange, flags.keep);
+  count("keep", "checkpoints kept: the newest N, and the newest known to be good; 0: all; default 3", lm::kKeepRange,
+        flags.keep);
   add_bits(table, flags);
   table.add(make_threads_option("of the CPU; the bits do not depend on it", flags.threads));
   table.add({.name = "recompute",

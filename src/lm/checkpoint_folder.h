@@ -32,8 +32,8 @@ class CheckpointFolder {
   std::string file(std::int64_t step) const;
   std::string step_log() const;  // steps.jsonl
   std::string upkeep() const { return upkeep_path(path_); }
-  // Of the checkpoints up to `step`, removes all but the newest `count` and the newest known good one: its step is
-  // below `finite_step`, the last step whose loss was finite. Unless given, every checkpoint is good.
+  // Removes the checkpoints up to `step` except the newest `count` and the newest known good one. A checkpoint is known
+  // to be good where its step is below `finite_step`, the last step whose loss was finite; by default all are.
   void keep_newest(std::int64_t count, std::int64_t step, std::int64_t finite_step = kAllGood) const;
   std::optional<std::int64_t> newest_good(std::int64_t finite_step) const;  // its step; empty: there is none
 

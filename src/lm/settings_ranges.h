@@ -31,7 +31,7 @@ inline constexpr IntegerRange kBatchRange{"batch", 1, 100'000'000}, kStepsRange{
 inline constexpr NumberRange kRateRange{"lr", 0, 1e6}, kLeastRateRange{"lr_min", 0, 1e6}, kBeta1Range{"beta1", 0, 1},
     kBeta2Range{"beta2", 0, 1}, kEpsRange{"eps", 0, 1, true}, kDecayRange{"decay", 0, 1e6}, kClipRange{"clip", 0, 1e30};
 
-// Who gave a value: errors name a field as in the file, "lr_min", or as a flag, "--lr-min".
+// Origin of a value: errors name a field as in the file, "lr_min", or as a flag, "--lr-min".
 enum class Source { file, flag };
 std::string shown(const char* field, Source source);
 

@@ -139,7 +139,7 @@ TEST_F(CompareAnswers, NothingThatIsNotFinitePasses) {
   EXPECT_EQ(compare({nan}, {1}).largest, std::numeric_limits<double>::infinity());
 }
 
-// What was read before counts, whatever happens to the answer's file.
+// A later change of the answer's file has no effect.
 TEST_F(CompareAnswers, WithAnAnswerThatWasReadBefore) {
   const std::vector<float> answer = read_answer(write("answer", {1, 2, 3}));
   write("answer", {9, 9, 9});
