@@ -124,8 +124,7 @@ void expect_same_shape(const ShapeFlags& flags, const lm::ModelShape& kept) {
   if (said == kept) return;
   fail(ErrorCode::invalid_argument,
        "--size {}: the checkpoint was trained with {}, d_model {}, d_ff {}, layers {}, heads {}; leave it out, or "
-       "begin in "
-       "another folder",
+       "begin in another folder",
        *flags.size, lm::name_of(kept.architecture), kept.d_model, kept.d_ff, kept.layers, kept.heads);
 }
 
