@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,7 @@ std::string upkeep_path(const std::string& folder);  // run.json
 
 class CheckpointFolder {
  public:
+  static constexpr std::int64_t kAllGood = std::numeric_limits<std::int64_t>::max();
   enum class Use { fresh, resume };
   // Creates the folder if it does not exist (fresh). Throws Error(invalid_argument) with `path`
   // - fresh: if it holds anything but temporary files of a killed process (temporary_file.h);
@@ -31,7 +34,10 @@ class CheckpointFolder {
   std::string file(std::int64_t step) const;
   std::string step_log() const;  // steps.jsonl
   std::string upkeep() const { return upkeep_path(path_); }
-  void keep_newest(std::int64_t count, std::int64_t step) const;  // of those up to this step; removes the others
+  // Removes the checkpoints up to `step` except the newest `count` and the newest known good one. A checkpoint is known
+  // to be good where its step is below `finite_step`, the last step whose loss was finite; by default all are.
+  void keep_newest(std::int64_t count, std::int64_t step, std::int64_t finite_step = kAllGood) const;
+  std::optional<std::int64_t> newest_good(std::int64_t finite_step) const;  // its step; empty: there is none
 
   // Renames the checkpoints of later steps, newest first, to step-00000170.safetensors.abandoned (.abandoned.2 if that
   // exists), so that none of them is taken for the newest of the run that resumes from `step`. Returns their steps,
