@@ -1,4 +1,6 @@
 // Reads a file of the ladder's rows. Files are not trusted: the range of every number is checked.
+#include <set>
+
 #include "core/fail.h"
 #include "core/printable.h"
 #include "report/each_row.h"
@@ -9,6 +11,7 @@ namespace strobe::report {
 namespace {
 
 constexpr std::size_t kMostLadderRows = 10'000;
+constexpr std::size_t kMostNames = 256;  // of cases and of rungs: tables have a cell for each pair
 constexpr std::int64_t kMostCaseSize = std::int64_t{1} << 40;
 
 struct RangedKey {
@@ -87,13 +90,18 @@ Json checked_row(const Json& row) {
 
 std::vector<Json> read_ladder_rows(const std::string& path) {
   std::vector<Json> rows;
+  std::set<std::string> cases, rungs;
   each_row_of_file(path, [&](const Json& row) {
-    if (rows.size() == kMostLadderRows)
-      fail(ErrorCode::invalid_argument, "more than {} rows; valid: up to that", kMostLadderRows);
     try {
       rows.push_back(checked_row(row));
     } catch (const Error& error) {
       fail(ErrorCode::invalid_argument, "not a row of strobe ladder: {}", error.what());
+    }
+    cases.insert(case_text(row.at("case")));
+    if (const Json* rung = row.find("rung")) rungs.insert(rung->as_string());
+    if (rows.size() > kMostLadderRows || cases.size() > kMostNames || rungs.size() > kMostNames) {
+      fail(ErrorCode::invalid_argument, "{} rows of {} cases and {} rungs; valid: up to {} of {} and {}", rows.size(),
+           cases.size(), rungs.size(), kMostLadderRows, kMostNames, kMostNames);
     }
   });
   return rows;

@@ -105,6 +105,26 @@ TEST(LadderRows, NumbersOutOfRangeAreRefused) {
   EXPECT_NE(refusal(tiles).find("no key \"shared_bytes\""), std::string::npos) << refusal(tiles);
 }
 
+TEST(LadderRows, TooManyCasesAreRefused) {
+  const test::Scratch scratch;
+  const std::string path = (scratch.path() / "rows.jsonl").string();
+  std::ofstream file(path);
+  for (int i = 1; i <= 257; ++i) {
+    file << Json(refused("shared", kSmall))
+                .set("case", Json::object({{"name", ""}, {"batch", i}, {"rows", 1}, {"dim", 1}}))
+                .dump()
+         << "\n";
+  }
+  file.close();
+  try {
+    read_ladder_rows(path);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()),
+              path + ", line 257: 257 rows of 257 cases and 1 rungs; valid: up to 10000 of 256 and 256");
+  }
+}
+
 TEST(NamedTables, MarkdownOfARowCannotMakeMarkup) {
   const std::vector<Json> rows = {refused("<script>![x](y)@me\\u001b", kSmall)};
   const std::string text = tables_markdown(ladder_tables(rows));
