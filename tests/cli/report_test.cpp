@@ -156,6 +156,14 @@ TEST(ReportCommand, AFailedWriteLeavesTheOldReportComplete) {
     EXPECT_EQ(std::count(program.errors.begin(), program.errors.end(), '\n'), 1) << program.errors;
     EXPECT_EQ(snapshot(), before) << blocks;
   }
+  // The last chart cannot be written.
+  const std::filesystem::path chart = scratch.path() / "out/charts/roofline-forward-bf16-causal-off.svg";
+  std::filesystem::remove(chart);
+  std::filesystem::create_directory(chart);
+  const auto with_folder = snapshot();
+  const Program program = run_program("report --output out other.json", scratch);
+  EXPECT_EQ(program.code, 2) << program.errors;
+  EXPECT_EQ(snapshot(), with_folder);
 }
 
 // Values that once made the ticks of a chart endless.
