@@ -9,6 +9,7 @@
 #include "cli/lm_memory_text.h"
 #include "core/atomic_file.h"
 #include "core/fail.h"
+#include "core/file_set.h"
 
 namespace strobe::cli {
 namespace {
@@ -68,9 +69,9 @@ int run_lm_memory(Arguments arguments) {
   check_apart("--page", page, "--output", output);
   check_apart("--svg", svg, "--output", output);
   check_apart("--svg", svg, "--page", page);
-  AtomicFile file(output, "--output"), page_file(page, "--page");
-  std::optional<AtomicFile> svg_file;
-  if (!svg.empty()) svg_file.emplace(svg, "--svg");
+  const AtomicFile trial(output, "--output"), page_trial(page, "--page");  // refuse early what cannot be written
+  std::optional<AtomicFile> svg_trial;
+  if (!svg.empty()) svg_trial.emplace(svg, "--svg");
   set_last_words("lm memory: ended by a signal; nothing was written");
   const bool compares = options.recomputes.size() > 1;
   std::vector<MemoryRow> rows;
@@ -86,14 +87,13 @@ int run_lm_memory(Arguments arguments) {
   }
   if (compares) print("\n" + recompute_table(rows));
   set_last_words("lm memory: ended by a signal");  // with some or all of it written
-  file.commit(memory_document(rows));
-  page_file.commit(page_of(rows));
-  print(fmt::format("written: {}, {}", output, page));
-  if (svg_file && rows.back().figures) {
-    svg_file->commit(report::memory_map_svg(memory_map(rows.back())));
-    print(fmt::format(", {}", svg));
-  }
-  print("\n");
+  FileSet files;
+  files.add(output, memory_document(rows));
+  files.add(page, page_of(rows));
+  const bool draws = !svg.empty() && rows.back().figures;
+  if (draws) files.add(svg, report::memory_map_svg(memory_map(rows.back())));
+  files.commit();
+  print(fmt::format("written: {}, {}{}\n", output, page, draws ? ", " + svg : ""));
   return kFine;
 }
 

@@ -5,6 +5,7 @@
 #include "cli/lm_bench_options.h"
 #include "cli/lm_profile_text.h"
 #include "core/atomic_file.h"
+#include "core/file_set.h"
 #include "lm/profile_trace.h"
 #include "measure/environment.h"
 
@@ -49,7 +50,7 @@ int run_lm_profile(Arguments arguments) {
   }
   const std::vector<LmBenchCell> cells = lm_bench_cells(options);
   check_apart("--trace", trace, "--output", options.output);
-  AtomicFile file(options.output, "--output"), trace_file(trace, "--trace");
+  const AtomicFile trial(options.output, "--output"), trace_trial(trace, "--trace");  // refuse early
   set_last_words("lm profile: ended by a signal; nothing was written");
   std::vector<lm::NamedProfile> profiles;
   Json rows = Json::array();
@@ -66,8 +67,10 @@ int run_lm_profile(Arguments arguments) {
   }
   if (profiles.empty()) return tell_that_none_fits("lm profile", options.output + " and " + trace);
   set_last_words("lm profile: ended by a signal");  // with some or all of it written
-  file.commit(Json::object({{"environment", environment_json()}, {"rows", rows}}).dump(1) + "\n");
-  trace_file.commit(lm::trace_json(profiles).dump() + "\n");
+  FileSet files;
+  files.add(options.output, Json::object({{"environment", environment_json()}, {"rows", rows}}).dump(1) + "\n");
+  files.add(trace, lm::trace_json(profiles).dump() + "\n");
+  files.commit();
   print(fmt::format("written: {}, {}\n", options.output, trace));
   return kFine;
 }

@@ -23,6 +23,8 @@
 namespace strobe::cli {
 namespace {
 
+constexpr const char* kPlanTitle = "Plan";
+
 constexpr const char* kPlanIntroduction =
     "usage: strobe plan [--flag value ...]\n\n"
     "Memory and time of a training step on many devices: bytes of each device, communication and what of it hides\n"
@@ -132,8 +134,8 @@ Json machine_json(const PlanMachine& machine) {
                        {"between", link(figures.between)}});
 }
 
-// The rows into `file`, which is at `output`; people's documents beside it: plan.md, plan-time.svg, plan-memory.svg.
-void tell(const std::string& output, AtomicFile& file, const std::vector<Json>& rows, const PlanMachine& machine) {
+// Writes the rows to `output` and documents next to it, as a set: plan.md, plan-time.svg, plan-memory.svg.
+void write_plan(const std::string& output, const std::vector<Json>& rows, const PlanMachine& machine) {
   std::vector<report::NamedTable> tables = report::plan_tables(rows);
   tables.insert(tables.begin(), settings_table(rows[0].at("work").as_string(), machine));
   std::vector<Chart> charts;
@@ -142,11 +144,16 @@ void tell(const std::string& output, AtomicFile& file, const std::vector<Json>& 
   }
   Json items = Json::array();
   for (const Json& row : rows) items.push_back(row);
-  file.commit(
-      Json::object({{"environment", environment_json()}, {"machine", machine_json(machine)}, {"rows", items}}).dump(1) +
-      "\n");
+  const Json document =
+      Json::object({{"environment", environment_json()}, {"machine", machine_json(machine)}, {"rows", items}});
+  const std::vector<WrittenFile> earlier = charts_of_document(output, kPlanTitle);
+  FileSet files("--output");
+  files.add(output, document.dump(1) + "\n");
+  const std::vector<std::string> written = add_documents(files, output, kPlanTitle, charts, tables);
+  files.commit();
+  remove_other_charts(output, earlier, written);
   print(report::tables_text(tables));
-  print(fmt::format("written: {}, {}\n", output, fmt::join(write_documents(output, "Plan", charts, tables), ", ")));
+  print(fmt::format("written: {}, {}\n", output, fmt::join(written, ", ")));
 }
 
 }  // namespace
@@ -165,11 +172,11 @@ int run_plan(Arguments arguments) {
     fail(ErrorCode::invalid_argument, "--output {}: valid: a file that ends in .json", printable_value(output));
   }
   const std::vector<lm::SharedStep> steps = planned_steps(options);
-  AtomicFile file(output, "--output");
+  { const AtomicFile trial(output, "--output"); }  // an output that cannot be written is refused before measuring
   const PlanMachine machine = plan_machine(options.machine, steps[0].one.precision, steps.back().mesh.devices());
   std::vector<Json> rows;
   for (const lm::SharedStep& step : steps) rows.push_back(row_json(options, step, machine));
-  tell(output, file, rows, machine);
+  write_plan(output, rows, machine);
   return kFine;
 }
 

@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::int64_t kMostDevices = 1 << 24;
 constexpr std::int64_t kFirst = 8, kLast = 16384;
+constexpr double kLeastShare = 1e-6;  // of --mfu
 
 MeshFlag parse_mesh(std::string_view flag, std::string_view value) {
   MeshFlag mesh{.data = {}, .shard = {}, .tensor = {}, .text = std::string(value)};
@@ -48,8 +49,8 @@ MeshFlag parse_mesh(std::string_view flag, std::string_view value) {
 double parse_share(std::string_view flag, std::string_view value) {
   double share = 0;
   const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), share);
-  if (code != std::errc() || end != value.data() + value.size() || !(share > 0 && share <= 1)) {
-    fail(ErrorCode::invalid_argument, "{} {}: valid: a number above 0, up to 1", flag, printable_value(value));
+  if (code != std::errc() || end != value.data() + value.size() || !(share >= kLeastShare && share <= 1)) {
+    fail(ErrorCode::invalid_argument, "{} {}: valid: {:g} to 1", flag, printable_value(value), kLeastShare);
   }
   return share;
 }
@@ -75,7 +76,7 @@ void add_machine_options(OptionTable& table, MachineFlags& flags) {
   number("flops", "TFLOP/s", "of a device's products at best, in this precision", flags.flops);
   table.add({.name = "mfu",
              .placeholder = "SHARE",
-             .help = "of these, what a step's products reach, above 0 to 1; default 0.4",
+             .help = "share of --flops that a step reaches, 1e-6 to 1; default 0.4",
              .apply = [&](auto flag, auto value) { flags.mfu = parse_share(flag, value); }});
   table.add(make_file_option(
       "bench", "rows of strobe lm bench: their rates in place of --flops, --mfu and --memory-bandwidth", flags.bench));

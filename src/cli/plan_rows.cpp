@@ -14,16 +14,14 @@ bool says(const Json& row, const char* key, std::string_view value) {
   return found && found->is_string() && found->as_string() == value;
 }
 
-double positive(const Json& row, const char* key) {
-  const double value = row.at(key).as_number();
-  if (!(value > 0)) fail(ErrorCode::invalid_argument, "{} is {}; valid: above 0", key, value);
-  return value;
+double figure_in(const Json& row, const char* key, const report::Range& range) {
+  return report::checked_number(key, row.at(key), range);
 }
 
 std::optional<double> seconds_of(const Json& row, const char* phase) {
   const Json* times = row.find(phase);
   if (!times || !times->is_object()) return {};
-  return 1e-3 * positive(*times, "median(ms)");
+  return 1e-3 * figure_in(*times, "median(ms)", report::kMillisecondsRange);
 }
 
 void each_result(const std::string& path, const report::TakeRow& take) {
@@ -49,7 +47,8 @@ std::optional<lm::LinkSample> link_sample(const Json& row) {
     if (!says(row, "operation", comm::name_of(kind))) continue;
     const std::int64_t ranks = row.at("ranks").as_integer();
     if (ranks < 2 || ranks > 1 << 20) return {};
-    return lm::LinkSample{kind, ranks, positive(row, "bytes"), positive(row.at("statistics"), "median(s)")};
+    return lm::LinkSample{kind, ranks, figure_in(row, "bytes", report::kBytesRange),
+                          figure_in(row.at("statistics"), "median(s)", report::kSecondsRange)};
   }
   return {};
 }

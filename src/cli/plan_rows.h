@@ -10,6 +10,7 @@
 #include "core/json.h"
 #include "lm/plan/collective_cost.h"
 #include "report/each_row.h"
+#include "report/ranges.h"
 
 namespace strobe::cli {
 
@@ -17,7 +18,8 @@ namespace strobe::cli {
 // it throws becomes Error(invalid_argument) with file, line and row.
 void each_result(const std::string& path, const report::TakeRow& take);
 
-double positive(const Json& row, const char* key);  // throws Error(invalid_argument) for a figure that is not above 0
+// Throws Error(invalid_argument) if the row's figure is not a number in the range.
+double figure_in(const Json& row, const char* key, const report::Range& range);
 
 bool says(const Json& row, const char* key, std::string_view value);  // an object that says so
 

@@ -14,6 +14,7 @@ namespace strobe::cli {
 namespace {
 
 constexpr std::string_view kAlone = "one process";  // the row of --ddp that exchanges nothing
+constexpr report::Range kStepFlops{1, 1e30, false, "FLOP"}, kParameters{1, 1e15, false, "parameters"};
 
 bool is_parallel_step(const Json& row) { return says(row, "kind", "data parallel step"); }
 
@@ -53,7 +54,8 @@ PhaseSeconds phases_of(const Json& row) {
 
 // Of forward and backward.
 double flops_in(const Json& row) {
-  return is_parallel_step(row) ? lm::flops_of(cell_of(row, "threads of a rank").one) : positive(row, "FLOP");
+  return is_parallel_step(row) ? lm::flops_of(cell_of(row, "threads of a rank").one)
+                               : figure_in(row, "FLOP", kStepFlops);
 }
 
 MeasuredStep lone_step(const Json& row) {
@@ -65,7 +67,7 @@ MeasuredStep lone_step(const Json& row) {
   if (row.at("pass").as_string() != "step") return step;
   step.whole = seconds_of(row, "whole");
   if (!on_cpu(row)) return step;
-  step.bytes = positive(row.at("whole"), "peak(B)");
+  step.bytes = figure_in(row.at("whole"), "peak(B)", report::kBytesRange);
   step.workspace = lm::predicted_workspace(cell.one);
   return step;
 }
@@ -110,7 +112,7 @@ MeasuredStep parallel_step(const Json& row) {
   }
   // sharded-rs keeps gradients whole beside its share, which no plan does.
   if (on_cpu(row) && step.shared.sharding <= lm::Sharding::optimizer) {
-    step.bytes = positive(row.at("memory"), "after_step(B)");
+    step.bytes = figure_in(row.at("memory"), "after_step(B)", report::kBytesRange);
   }
   return step;
 }
@@ -132,7 +134,7 @@ StepRates step_rates(const std::string& path, lm::Precision precision) {
     if (!phases.forward || !phases.backward) return;
     if (!recomputes(row)) rates.flops.push_back(flops_in(row) / (*phases.forward + *phases.backward));
     if (!phases.update) return;
-    rates.update.push_back(positive(row, "parameters") * lm::update_bytes(precision) / *phases.update);
+    rates.update.push_back(figure_in(row, "parameters", kParameters) * lm::update_bytes(precision) / *phases.update);
   });
   if (rates.flops.empty()) {
     fail(ErrorCode::invalid_argument,

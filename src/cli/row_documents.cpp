@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
-#include "core/atomic_file.h"
 #include "core/fail.h"
+#include "report/escape.h"
 #include "report/svg.h"
 
 namespace strobe::cli {
@@ -23,30 +24,39 @@ std::string stem_of(const std::string& rows_file) {
 
 std::string head_of(const std::string& title) { return "# " + title + "\n\n"; }
 
-// The document's text; empty where it is none of ours.
+// The document's text; empty if this program did not write it.
 std::string text_of(const std::string& document, const std::string& title) {
   std::ifstream file(document, std::ios::binary);
   std::string text(std::istreambuf_iterator<char>(file), {});
   return text.starts_with(head_of(title)) ? text : "";
 }
 
-// Paths of the charts that a document with this text shows.
-std::vector<std::string> charts_of(const std::string& document, const std::string& text) {
-  std::vector<std::string> charts;
-  const std::string begin = "](" + fs::path(document).stem().string(), end = ".svg)\n";
-  for (std::size_t at = 0; (at = text.find(begin, at)) != std::string::npos; ++at) {
-    const std::string line = text.substr(at + 2, text.find('\n', at) - at - 1);
-    if (!line.ends_with(end) || line.find('/') != std::string::npos) continue;
-    charts.push_back((fs::path(document).parent_path() / line.substr(0, line.size() - 2)).string());
+// The last line of a document lists its charts, each as "SUFFIX.svg CRC32", and is not shown.
+constexpr std::string_view kListBegin = "<!-- strobe charts:", kListEnd = " -->\n";
+
+std::string list_line(const std::string& stem, std::span<const WrittenFile> charts) {
+  std::string line(kListBegin);
+  for (const WrittenFile& chart : charts)
+    line += fmt::format(" {} {:08x};", chart.name.substr(stem.size()), chart.crc32);
+  return line.append(kListEnd);
+}
+
+// Charts that a document with this text lists; none if an older version wrote it.
+std::vector<WrittenFile> charts_in(const std::string& stem, std::string_view text) {
+  std::vector<WrittenFile> charts;
+  const std::size_t begin = text.rfind(kListBegin);
+  if (begin == std::string_view::npos || !text.ends_with(kListEnd)) return charts;
+  std::istringstream words(std::string(text.substr(begin + kListBegin.size())));
+  for (std::string suffix, crc; words >> suffix && suffix != "-->" && words >> crc;) {
+    WrittenFile chart{.name = stem + suffix};
+    std::from_chars(crc.data(), crc.data() + crc.size(), chart.crc32, 16);
+    if (suffix.ends_with(".svg")) charts.push_back(std::move(chart));
   }
   return charts;
 }
 
-void remove_file(const std::string& name) {
-  std::error_code error;
-  fs::remove(name, error);
-  if (error) fail(ErrorCode::runtime, "--output: {}: an earlier run's file stays: {}", name, error.message());
-}
+std::string folder_of_document(const std::string& document) { return fs::path(document).parent_path().string(); }
+std::string stem_in_folder(const std::string& rows_file) { return fs::path(rows_file).stem().string(); }
 
 }  // namespace
 
@@ -54,29 +64,50 @@ std::string document_beside(const std::string& rows_file) { return stem_of(rows_
 
 void remove_documents(const std::string& rows_file, const std::string& title) {
   const std::string document = document_beside(rows_file), text = text_of(document, title);
-  if (text.empty()) return;
-  for (const std::string& chart : charts_of(document, text)) remove_file(chart);
-  remove_file(document);
+  if (!text.ends_with(kListEnd) || text.rfind(kListBegin) == std::string::npos) return;
+  remove_superseded(folder_of_document(document), charts_in(stem_in_folder(rows_file), text), {});
+  std::error_code error;
+  fs::remove(document, error);
+  if (error) fail(ErrorCode::runtime, "--output: {}: cannot be removed: {}", document, error.message());
+}
+
+std::vector<std::string> add_documents(FileSet& files, const std::string& rows_file, const std::string& title,
+                                       std::span<const Chart> charts, std::span<const report::NamedTable> tables) {
+  const std::string stem = stem_in_folder(rows_file), document = document_beside(rows_file);
+  std::vector<std::string> paths;
+  std::vector<WrittenFile> written;
+  std::string markdown = head_of(title);
+  for (const Chart& chart : charts) {
+    const std::string name = stem + chart.suffix + ".svg", svg = report::figure_svg(chart.figure);
+    paths.push_back(stem_of(rows_file) + chart.suffix + ".svg");
+    written.push_back(written_file(name, svg));
+    files.add(paths.back(), svg);
+    markdown += fmt::format("![{}, {}]({})\n\n", report::markdown_text(chart.figure.title),
+                            report::markdown_text(chart.figure.view), report::markdown_target(name));
+  }
+  files.add(document, markdown + report::tables_markdown(tables) + "\n" + list_line(stem, written));
+  paths.push_back(document);
+  return paths;
+}
+
+void remove_other_charts(const std::string& rows_file, std::span<const WrittenFile> earlier,
+                         std::span<const std::string> written) {
+  std::vector<WrittenFile> kept;
+  for (const std::string& path : written) kept.push_back({.name = fs::path(path).filename().string()});
+  remove_superseded(folder_of_document(document_beside(rows_file)), earlier, kept);
+}
+
+std::vector<WrittenFile> charts_of_document(const std::string& rows_file, const std::string& title) {
+  return charts_in(stem_in_folder(rows_file), text_of(document_beside(rows_file), title));
 }
 
 std::vector<std::string> write_documents(const std::string& rows_file, const std::string& title,
                                          std::span<const Chart> charts, std::span<const report::NamedTable> tables) {
-  const std::string document = document_beside(rows_file);
-  const std::vector<std::string> earlier = charts_of(document, text_of(document, title));
-  std::vector<std::string> written;
-  std::string markdown = head_of(title);
-  for (const Chart& chart : charts) {
-    const std::string name = stem_of(rows_file) + chart.suffix + ".svg";
-    AtomicFile(name, "--output").commit(report::figure_svg(chart.figure));
-    markdown +=
-        fmt::format("![{}, {}]({})\n\n", chart.figure.title, chart.figure.view, fs::path(name).filename().string());
-    written.push_back(name);
-  }
-  AtomicFile(document, "--output").commit(markdown + report::tables_markdown(tables));
-  for (const std::string& name : earlier) {
-    if (std::find(written.begin(), written.end(), name) == written.end()) remove_file(name);
-  }
-  written.push_back(document);
+  const std::vector<WrittenFile> earlier = charts_of_document(rows_file, title);
+  FileSet files("--output");
+  std::vector<std::string> written = add_documents(files, rows_file, title, charts, tables);
+  files.commit();
+  remove_other_charts(rows_file, earlier, written);
   return written;
 }
 

@@ -1,11 +1,13 @@
-// What people see of a file of rows: FILE.md with tables, and charts as SVG beside it. `strobe ladder`, `strobe
-// comm` and `strobe plan` write them.
+// Documents next to a file of rows: FILE.md with tables, and charts as SVG. `strobe ladder`, `strobe comm` and `strobe
+// plan` write them.
 #pragma once
 
 #include <span>
 #include <string>
 #include <vector>
 
+#include "cli/written_files.h"
+#include "core/file_set.h"
 #include "report/figure.h"
 #include "report/named_table.h"
 
@@ -18,13 +20,21 @@ struct Chart {
 
 std::string document_beside(const std::string& rows_file);  // "out/comm.jsonl": out/comm.md
 
-// Removes the document of this title, and the charts that it shows: before the file that they are of changes. Another
-// document stays. Throws Error(runtime) where the disk refuses.
+// Removes the document of this title and the charts that it lists, before the rows that they show change. Documents
+// that this program did not write stay, and so do charts that were changed. Throws Error(runtime) if the disk refuses.
 void remove_documents(const std::string& rows_file, const std::string& title);
 
-// Their names, the document's last. Charts that an earlier document of this title shows and this one does not are
-// removed: they would be taken for this one's. Throws Error where the disk refuses.
+// Writes charts and document as a set and returns their names, the document's last. Removes charts that an earlier
+// document of this title lists and this one does not. Throws Error if the disk refuses; the old files then stay.
 std::vector<std::string> write_documents(const std::string& rows_file, const std::string& title,
                                          std::span<const Chart> charts, std::span<const report::NamedTable> tables);
+
+// The parts of write_documents, for a set that has further files: before commit(), ...
+std::vector<WrittenFile> charts_of_document(const std::string& rows_file, const std::string& title);
+std::vector<std::string> add_documents(FileSet& files, const std::string& rows_file, const std::string& title,
+                                       std::span<const Chart> charts, std::span<const report::NamedTable> tables);
+// ... and after it.
+void remove_other_charts(const std::string& rows_file, std::span<const WrittenFile> earlier,
+                         std::span<const std::string> written);
 
 }  // namespace strobe::cli

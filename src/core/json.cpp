@@ -1,8 +1,7 @@
-// Writes and reads JSON (RFC 8259). The reader is strict: no comments, no trailing commas, bounded depth.
+// Values of JSON and their text. The reader is json_reader.cpp.
 #include "core/json.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "core/fail.h"
@@ -12,9 +11,7 @@
 namespace strobe {
 namespace {
 
-constexpr int kMaxDepth = 200;
-
-// A byte that is not part of valid UTF-8 becomes U+FFFD: strict readers refuse a text that has any.
+// Replaces a byte that is not part of valid UTF-8 by U+FFFD: strict readers refuse a text that has any.
 void append_string(std::string& out, std::string_view text) {
   out += '"';
   for (std::size_t i = 0; i < text.size();) {
@@ -40,191 +37,6 @@ void append_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
-class Parser {
- public:
-  Parser(std::string_view text, std::size_t& position) : text_(text), position_(position) {}
-
-  Json next() {
-    Json value = parse_value(0);
-    skip_space();
-    return value;
-  }
-
-  Json whole() {
-    Json value = next();
-    if (position_ != text_.size()) refuse("text after the value");
-    return value;
-  }
-
- private:
-  [[noreturn]] void refuse(std::string_view what) const {
-    fail(ErrorCode::invalid_argument, "json: {} at byte {} of {}", what, position_, text_.size());
-  }
-
-  void skip_space() {
-    while (position_ < text_.size() && std::string_view(" \t\r\n").find(text_[position_]) != std::string_view::npos) {
-      ++position_;
-    }
-  }
-
-  bool take(char c) {
-    if (position_ >= text_.size() || text_[position_] != c) return false;
-    ++position_;
-    return true;
-  }
-
-  void expect_word(std::string_view word) {
-    if (text_.substr(position_, word.size()) != word) refuse("unknown word");
-    position_ += word.size();
-  }
-
-  Json parse_value(int depth) {
-    if (depth > kMaxDepth) refuse("nested too deep");
-    skip_space();
-    if (position_ >= text_.size()) refuse("end of text where a value was expected");
-    switch (text_[position_]) {
-      case '{': return parse_object(depth);
-      case '[': return parse_array(depth);
-      case '"': return parse_string();
-      case 't': expect_word("true"); return true;
-      case 'f': expect_word("false"); return false;
-      case 'n': expect_word("null"); return nullptr;
-      default: return parse_number();
-    }
-  }
-
-  Json parse_object(int depth) {
-    take('{');
-    Json::Object members;
-    skip_space();
-    if (take('}')) return Json::object();
-    do {
-      skip_space();
-      if (position_ >= text_.size() || text_[position_] != '"') refuse("no key where one was expected");
-      std::string key = parse_string();
-      skip_space();
-      if (!take(':')) refuse("no colon after a key");
-      members.emplace_back(std::move(key), parse_value(depth + 1));
-      skip_space();
-    } while (take(','));
-    if (!take('}')) refuse("no closing brace");
-    return Json::object(std::move(members));
-  }
-
-  Json parse_array(int depth) {
-    take('[');
-    Json::Array items;
-    skip_space();
-    if (take(']')) return Json::array();
-    do {
-      items.push_back(parse_value(depth + 1));
-      skip_space();
-    } while (take(','));
-    if (!take(']')) refuse("no closing bracket");
-    return Json::array(std::move(items));
-  }
-
-  Json parse_number() {
-    const std::size_t begin = position_;
-    while (position_ < text_.size() &&
-           std::string_view("+-.eE0123456789").find(text_[position_]) != std::string_view::npos) {
-      ++position_;
-    }
-    const std::string_view digits = text_.substr(begin, position_ - begin);
-    const std::string_view magnitude = digits.substr(digits.starts_with('-') ? 1 : 0);
-    const bool leading_zero = magnitude.size() > 1 && magnitude[0] == '0' && magnitude[1] >= '0' && magnitude[1] <= '9';
-    if (magnitude.empty() || magnitude[0] < '0' || magnitude[0] > '9' || leading_zero || digits.back() == '.') {
-      position_ = begin;
-      refuse("not a number");
-    }
-    const char* end = digits.data() + digits.size();
-    std::int64_t integer = 0;
-    if (const auto [stop, code] = std::from_chars(digits.data(), end, integer); code == std::errc() && stop == end) {
-      return integer;
-    }
-    double number = 0;
-    const auto [stop, code] = std::from_chars(digits.data(), end, number);
-    if (code != std::errc() || stop != end) {
-      position_ = begin;
-      refuse("not a number");
-    }
-    return number;
-  }
-
-  unsigned parse_hex4() {
-    unsigned code = 0;
-    const std::string_view digits = text_.substr(position_, 4);
-    const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
-    if (digits.size() != 4 || error != std::errc() || stop != digits.data() + 4) refuse("bad \\u escape");
-    position_ += 4;
-    return code;
-  }
-
-  void append_utf8(std::string& out, unsigned code) {
-    if (code < 0x80) {
-      out += static_cast<char>(code);
-    } else if (code < 0x800) {
-      out += static_cast<char>(0xc0 | code >> 6);
-      out += static_cast<char>(0x80 | (code & 0x3f));
-    } else if (code < 0x10000) {
-      out += static_cast<char>(0xe0 | code >> 12);
-      out += static_cast<char>(0x80 | (code >> 6 & 0x3f));
-      out += static_cast<char>(0x80 | (code & 0x3f));
-    } else {
-      out += static_cast<char>(0xf0 | code >> 18);
-      out += static_cast<char>(0x80 | (code >> 12 & 0x3f));
-      out += static_cast<char>(0x80 | (code >> 6 & 0x3f));
-      out += static_cast<char>(0x80 | (code & 0x3f));
-    }
-  }
-
-  void parse_escape(std::string& out) {
-    if (position_ >= text_.size()) refuse("unfinished escape");
-    const char c = text_[position_++];
-    switch (c) {
-      case '"':
-      case '\\':
-      case '/': out += c; return;
-      case 'b': out += '\b'; return;
-      case 'f': out += '\f'; return;
-      case 'n': out += '\n'; return;
-      case 'r': out += '\r'; return;
-      case 't': out += '\t'; return;
-      case 'u': break;
-      default: refuse("unknown escape");
-    }
-    unsigned code = parse_hex4();
-    if (code >= 0xd800 && code < 0xdc00) {  // first half of a surrogate pair
-      if (!take('\\') || !take('u')) refuse("half of a surrogate pair");
-      const unsigned low = parse_hex4();
-      if (low < 0xdc00 || low > 0xdfff) refuse("half of a surrogate pair");
-      code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
-    } else if (code >= 0xdc00 && code < 0xe000) {
-      refuse("half of a surrogate pair");
-    }
-    append_utf8(out, code);
-  }
-
-  std::string parse_string() {
-    take('"');
-    std::string out;
-    while (position_ < text_.size()) {
-      const char c = text_[position_++];
-      if (c == '"') return out;
-      if (static_cast<unsigned char>(c) < 0x20) refuse("control character in a string");
-      if (c == '\\') {
-        parse_escape(out);
-      } else {
-        out += c;
-      }
-    }
-    refuse("unfinished string");
-  }
-
-  std::string_view text_;
-  std::size_t& position_;
-};
-
 [[noreturn]] void wrong_kind(const char* wanted, const Json& value) {
   fail(ErrorCode::invalid_argument, "json: {} is not {}", printable(value.dump(), 60), wanted);
 }
@@ -233,13 +45,13 @@ class Parser {
 
 Json Json::array(Array items) {
   Json json;
-  json.value_ = std::move(items);
+  json.value_ = Boxed<Array>(std::move(items));
   return json;
 }
 
 Json Json::object(Object members) {
   Json json;
-  json.value_ = std::move(members);
+  json.value_ = Boxed<Object>(std::move(members));
   return json;
 }
 
@@ -261,27 +73,27 @@ std::int64_t Json::as_integer() const {
 
 const std::string& Json::as_string() const {
   if (!is_string()) wrong_kind("a string", *this);
-  return std::get<std::string>(value_);
+  return std::get<Boxed<std::string>>(value_).get();
 }
 
 const Json::Array& Json::as_array() const {
   if (!is_array()) wrong_kind("an array", *this);
-  return std::get<Array>(value_);
+  return std::get<Boxed<Array>>(value_).get();
 }
 
 const Json::Object& Json::as_object() const {
   if (!is_object()) wrong_kind("an object", *this);
-  return std::get<Object>(value_);
+  return std::get<Boxed<Object>>(value_).get();
 }
 
 void Json::push_back(Json item) {
   if (!is_array()) wrong_kind("an array", *this);
-  std::get<Array>(value_).push_back(std::move(item));
+  std::get<Boxed<Array>>(value_).writable().push_back(std::move(item));
 }
 
 Json& Json::set(std::string key, Json value) {
   if (!is_object()) wrong_kind("an object", *this);
-  auto& members = std::get<Object>(value_);
+  Object& members = std::get<Boxed<Object>>(value_).writable();
   for (auto& [name, old] : members) {
     if (name == key) {
       old = std::move(value);
@@ -294,7 +106,7 @@ Json& Json::set(std::string key, Json value) {
 
 const Json* Json::find(std::string_view key) const {
   if (!is_object()) return nullptr;
-  for (const auto& [name, value] : std::get<Object>(value_)) {
+  for (const auto& [name, value] : as_object()) {
     if (name == key) return &value;
   }
   return nullptr;
@@ -306,18 +118,18 @@ const Json& Json::at(std::string_view key) const {
   return *value;
 }
 
-std::size_t Json::size() const { return is_object() ? std::get<Object>(value_).size() : as_array().size(); }
+std::size_t Json::size() const { return is_object() ? as_object().size() : as_array().size(); }
 
 bool Json::fits_one_line() const {
   if (is_object()) {
-    const auto& members = std::get<Object>(value_);
+    const Object& members = as_object();
     if (members.size() > 4) return false;
     for (const auto& [name, value] : members) {
       if (value.is_object() || value.is_array()) return false;
       if (value.is_string() && value.as_string().size() > 40) return false;
     }
   } else if (is_array()) {
-    for (const Json& item : std::get<Array>(value_)) {
+    for (const Json& item : as_array()) {
       if (item.is_object() || item.is_array() || item.is_string()) return false;
     }
   }
@@ -336,9 +148,9 @@ void Json::dump_to(std::string& out, int indent, int depth) const {
   } else if (is_integer()) {
     out += std::to_string(std::get<std::int64_t>(value_));
   } else if (is_string()) {
-    append_string(out, std::get<std::string>(value_));
+    append_string(out, as_string());
   } else if (is_array()) {
-    const auto& items = std::get<Array>(value_);
+    const Array& items = as_array();
     out += '[';
     for (std::size_t i = 0; i < items.size(); ++i) {
       if (i) out += lines || indent == 0 ? "," : ", ";
@@ -348,7 +160,7 @@ void Json::dump_to(std::string& out, int indent, int depth) const {
     if (!items.empty()) new_line(depth);
     out += ']';
   } else if (is_object()) {
-    const auto& members = std::get<Object>(value_);
+    const Object& members = as_object();
     out += '{';
     for (std::size_t i = 0; i < members.size(); ++i) {
       if (i) out += lines || indent == 0 ? "," : ", ";
@@ -361,7 +173,11 @@ void Json::dump_to(std::string& out, int indent, int depth) const {
     out += '}';
   } else {
     const double number = std::get<double>(value_);
-    out += std::isfinite(number) ? fmt::format("{}", number) : "null";
+    if (number == 0 && std::signbit(number)) {
+      out += "-0.0";  // "-0" would be read as the integer 0
+    } else {
+      out += std::isfinite(number) ? fmt::format("{}", number) : "null";
+    }
   }
 }
 
@@ -370,12 +186,5 @@ std::string Json::dump(int indent) const {
   dump_to(out, indent, 0);
   return out;
 }
-
-Json Json::parse(std::string_view text) {
-  std::size_t position = 0;
-  return Parser(text, position).whole();
-}
-
-Json Json::parse_next(std::string_view text, std::size_t& position) { return Parser(text, position).next(); }
 
 }  // namespace strobe

@@ -1,9 +1,10 @@
-// JSON values: what result files, `--json` and the protocol of the Python peers are made of.
-// Objects keep the order in which keys were added; numbers that are not finite are written as null, and bytes that are
-// not UTF-8 as U+FFFD.
+// JSON values: result files, `--json`, and the messages of ranks and of Python peers.
+// Objects keep the order in which keys were added. The writer replaces a number that is not finite by null and a byte
+// that is not UTF-8 by U+FFFD. The reader accepts neither, so a value that was read is written unchanged.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,11 @@ class Json {
   using Array = std::vector<Json>;
   using Object = std::vector<std::pair<std::string, Json>>;
 
+  // Limits of one text that is read. They bound memory: a value takes at most 96 bytes plus its characters.
+  static constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+  static constexpr std::size_t kMostValues = std::size_t{1} << 22;
+  static constexpr int kMostDepth = 200;
+
   Json() = default;
   Json(std::nullptr_t) {}
   Json(bool value) : value_(value) {}
@@ -24,9 +30,9 @@ class Json {
   Json(std::int64_t value) : value_(value) {}
   Json(std::size_t value) : value_(static_cast<std::int64_t>(value)) {}
   Json(double value) : value_(value) {}
-  Json(const char* value) : value_(std::string(value)) {}
-  Json(std::string_view value) : value_(std::string(value)) {}
-  Json(std::string value) : value_(std::move(value)) {}
+  Json(const char* value) : Json(std::string(value)) {}
+  Json(std::string_view value) : Json(std::string(value)) {}
+  Json(std::string value) : value_(Boxed<std::string>(std::move(value))) {}
 
   static Json array(Array items = {});
   static Json object(Object members = {});
@@ -35,11 +41,11 @@ class Json {
   bool is_bool() const { return std::holds_alternative<bool>(value_); }
   bool is_number() const { return is_integer() || std::holds_alternative<double>(value_); }
   bool is_integer() const { return std::holds_alternative<std::int64_t>(value_); }
-  bool is_string() const { return std::holds_alternative<std::string>(value_); }
-  bool is_array() const { return std::holds_alternative<Array>(value_); }
-  bool is_object() const { return std::holds_alternative<Object>(value_); }
+  bool is_string() const { return std::holds_alternative<Boxed<std::string>>(value_); }
+  bool is_array() const { return std::holds_alternative<Boxed<Array>>(value_); }
+  bool is_object() const { return std::holds_alternative<Boxed<Object>>(value_); }
 
-  // Each throws Error(invalid_argument) where the value is of another kind.
+  // Each throws Error(invalid_argument) if the value has another type.
   bool as_bool() const;
   double as_number() const;
   std::int64_t as_integer() const;
@@ -50,24 +56,65 @@ class Json {
   void push_back(Json item);               // arrays
   Json& set(std::string key, Json value);  // objects; replaces; returns *this
   const Json* find(std::string_view key) const;
-  const Json& at(std::string_view key) const;  // throws where there is no such key
+  const Json& at(std::string_view key) const;  // throws if there is no such key
   std::size_t size() const;                    // of an array or object
 
   // indent 0: one line. Otherwise arrays of numbers and small objects still stay on one line.
   std::string dump(int indent = 0) const;
 
-  // The whole text must be one value. Throws Error(invalid_argument) with the position of the first fault.
+  // The whole text must be one value within the limits above. Throws Error(invalid_argument) with the position of the
+  // first fault.
   static Json parse(std::string_view text);
 
-  // The value that begins at `position`, which is moved past it and the space behind it: for several values in a text.
-  // Throws likewise; `position` is then where the fault is.
+  // Reads the value that begins at `position` and moves `position` past it and the space after it. Throws as parse
+  // does; `position` is then where the fault is.
   static Json parse_next(std::string_view text, std::size_t& position);
 
  private:
+  // Owns a T on the heap, none while it is empty, and is copied with it. Keeps Json at 16 bytes.
+  template <typename T>
+  class Boxed {
+   public:
+    explicit Boxed(T value);
+    Boxed(const Boxed& other);
+    Boxed(Boxed&& other) noexcept = default;
+    Boxed& operator=(Boxed other) noexcept {
+      held_.swap(other.held_);
+      return *this;
+    }
+    ~Boxed() = default;
+
+    const T& get() const;
+    T& writable();
+
+   private:
+    std::unique_ptr<T> held_;
+  };
+
   void dump_to(std::string& out, int indent, int depth) const;
   bool fits_one_line() const;
 
-  std::variant<std::monostate, bool, std::int64_t, double, std::string, Array, Object> value_;
+  std::variant<std::monostate, bool, std::int64_t, double, Boxed<std::string>, Boxed<Array>, Boxed<Object>> value_;
 };
+
+template <typename T>
+Json::Boxed<T>::Boxed(T value) : held_(value.empty() ? nullptr : std::make_unique<T>(std::move(value))) {}
+
+template <typename T>
+Json::Boxed<T>::Boxed(const Boxed& other) : held_(other.held_ ? std::make_unique<T>(*other.held_) : nullptr) {}
+
+template <typename T>
+const T& Json::Boxed<T>::get() const {
+  static const T empty;
+  return held_ ? *held_ : empty;
+}
+
+template <typename T>
+T& Json::Boxed<T>::writable() {
+  if (!held_) held_ = std::make_unique<T>();
+  return *held_;
+}
+
+static_assert(sizeof(Json) == 16);
 
 }  // namespace strobe

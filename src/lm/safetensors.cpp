@@ -17,7 +17,8 @@ static_assert(std::endian::native == std::endian::little, "lengths and tensors a
 
 constexpr const char* kMetadata = "__metadata__";
 constexpr std::size_t kLengthBytes = 8;
-constexpr std::uint64_t kMostHeader = 100'000'000;  // bytes, the format's own limit
+constexpr std::uint64_t kMostHeader = Json::kMostBytes;  // below the limit of the format
+constexpr std::uint64_t kMostInTheFormat = 100'000'000;  // bytes
 
 constexpr std::pair<const char*, std::int64_t> kTypes[] = {{"F32", 4}, {"F16", 2}, {"BF16", 2}, {"F64", 8}, {"I64", 8},
                                                            {"I32", 4}, {"I16", 2}, {"I8", 1},   {"U8", 1},  {"U16", 2},
@@ -158,9 +159,12 @@ SafeTensors parse_safetensors(std::string_view file, std::string_view shown) {
   }
   std::uint64_t length = 0;
   std::memcpy(&length, file.data(), kLengthBytes);
-  if (length > kMostHeader) {
+  if (length > kMostInTheFormat) {
     fail(ErrorCode::invalid_argument, "{}: is no safetensors file: it does not begin with the length of a header",
          shown);
+  }
+  if (length > kMostHeader) {
+    fail(ErrorCode::invalid_argument, "{}: its header has {} bytes; valid: up to {}", shown, length, kMostHeader);
   }
   if (length > file.size() - kLengthBytes) {
     fail(ErrorCode::invalid_argument,

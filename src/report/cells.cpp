@@ -82,10 +82,10 @@ std::size_t Cell::samples() const {
   return count;
 }
 
-std::vector<Cell> cells_of(std::span<const Result> results) {
+std::vector<Cell> cells_of(std::vector<Result> results) {
   std::vector<Cell> cells;
   std::map<std::string, std::size_t> known;  // identity -> index
-  for (const Result& result : results) {
+  for (Result& result : results) {
     const Run run{result.machine, result.config.device, result.revision, result.config.threads};
     const std::string identity =
         result.config.identity + '\n' + result.implementation + '\n' + run.machine + '\n' + run.revision;
@@ -106,7 +106,7 @@ std::vector<Cell> cells_of(std::span<const Result> results) {
       cell.status = result.status;
       cell.reason = result.reason;
     }
-    if (result.status == "ok") cell.launches.push_back(result);
+    if (result.status == "ok") cell.launches.push_back(std::move(result));
   }
   return cells;
 }

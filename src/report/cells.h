@@ -41,7 +41,7 @@ struct Cell {
   std::size_t samples() const;                 // of the forward (else the backward), over all launches
 };
 
-// In the order in which cells first appear.
-std::vector<Cell> cells_of(std::span<const Result> results);
+// In the order in which cells first appear. Each result is moved into its cell.
+std::vector<Cell> cells_of(std::vector<Result> results);
 
 }  // namespace strobe::report

@@ -40,8 +40,9 @@ std::string fixed_text(const Config& config, const SizeAxis& axis) {
 
 // The same for sequences whose batch shrinks as they grow (the `paper` grid), with the tokens fixed.
 std::string fixed_tokens_text(const Config& config) {
-  return fmt::format("{} tokens in all, heads {}, embedding dimension {}{}", config.batch * config.seq, config.heads,
-                     config.emb, config.rest.empty() ? "" : ", " + config.rest);
+  return fmt::format("{:.0f} tokens in all, heads {}, embedding dimension {}{}",
+                     static_cast<double>(config.batch) * static_cast<double>(config.seq), config.heads, config.emb,
+                     config.rest.empty() ? "" : ", " + config.rest);
 }
 
 struct View {

@@ -21,7 +21,7 @@ void add_point(const ChartInput& input, const Cell& cell, Point point, std::vect
   found->points.push_back(std::move(point));
 }
 
-struct Range {
+struct Extent {
   double least = HUGE_VAL, most = 0;
   void include(double value) {
     least = std::min(least, value);
@@ -40,7 +40,7 @@ void add_memory(const ChartInput& input, const Choice& choice, std::vector<Figur
                 .x = {"predicted MB", Scale::logarithmic},
                 .y = {"measured peak MB", Scale::logarithmic},
                 .series = {}};
-  Range range;
+  Extent range;
   double worst = 0;
   for (const Cell* cell : choice.cells) {
     const std::optional<double> predicted = cell->predicted_mb(), measured = cell->peak_mb();
@@ -65,8 +65,9 @@ void add_memory(const ChartInput& input, const Choice& choice, std::vector<Figur
 // Bytes that a pass must move whatever the kernel: each tensor once (Q, K, V, O, LSE; backward also dO and gradients).
 double least_bytes(const Config& config, Pass pass) {
   const double element = config.dtype == "fp32" ? 4 : 2;
-  const auto rows = static_cast<double>(config.batch * config.heads * config.seq);
-  const auto keys = static_cast<double>(config.batch * config.kv_heads * config.seq_k);
+  const auto batch = static_cast<double>(config.batch);  // products of the sizes may not fit 63 bits
+  const double rows = batch * static_cast<double>(config.heads) * static_cast<double>(config.seq);
+  const double keys = batch * static_cast<double>(config.kv_heads) * static_cast<double>(config.seq_k);
   const double q = rows * static_cast<double>(config.head_dim) * element;
   const double kv = 2 * keys * static_cast<double>(config.head_dim) * element, lse = 4 * rows;
   const double forward = 2 * q + kv + lse, backward = 4 * q + 2 * kv + lse;
@@ -83,7 +84,7 @@ std::vector<Ceiling> ceilings_of(std::span<const Cell* const> cells) {
   std::map<std::string, Ceiling> ceilings;
   for (const Cell* cell : cells) {
     for (const Result& launch : cell->launches) {
-      if (!launch.product_rate || !launch.copy_rate) continue;
+      if (launch.product_rate.value_or(0) <= 0 || launch.copy_rate.value_or(0) <= 0) continue;
       Ceiling& ceiling = ceilings[fmt::format("{} {}", cell->run.machine, cell->run.threads)];
       ceiling.machine = cell->run.machine;
       ceiling.product = std::max(ceiling.product, *launch.product_rate);
@@ -112,7 +113,7 @@ void add_roofline(const ChartInput& input, const Choice& choice, Pass pass, std:
                 .x = {"FLOP per byte that must be moved", Scale::logarithmic},
                 .y = {fmt::format("{} {}", name_of(pass), unit.name), Scale::logarithmic},
                 .series = {}};
-  Range range;
+  Extent range;
   for (const Cell* cell : choice.cells) {
     const std::optional<double> rate = cell->flop_rate(pass), seconds = cell->seconds(pass);
     const double bytes = least_bytes(cell->config, pass);

@@ -7,6 +7,7 @@
 #include "core/printable.h"
 #include "core/text_table.h"
 #include "report/compare.h"
+#include "report/escape.h"
 #include "report/markdown.h"
 
 namespace strobe::report {
@@ -104,18 +105,19 @@ std::string comparison_markdown(const Comparison& comparison) {
   const char* title = comparison.count(Verdict::slower)      ? "Slower"
                       : comparison.count(Verdict::ambiguous) ? "No slowdown proven"
                                                              : "No slowdown";
-  std::string text = fmt::format("### {}\n\n{}. A is `{}`, B is `{}`; below 1 in B / A is faster.\n\n", title,
-                                 summary_line(comparison), comparison.name_a, comparison.name_b);
-  std::vector<std::vector<std::string>> rows = table_rows(comparison);
-  for (std::vector<std::string>& row : rows) {
-    if (row.back() == name_of(Verdict::slower) || row.back() == name_of(Verdict::faster)) {
-      row.back() = "**" + row.back() + "**";
-    }
+  std::string text =
+      fmt::format("### {}\n\n{}. A is {}, B is {}; below 1 in B / A is faster.\n\n", title, summary_line(comparison),
+                  markdown_text(comparison.name_a), markdown_text(comparison.name_b));
+  const std::vector<std::vector<std::string>> rows = table_rows(comparison);
+  std::vector<std::size_t> proven;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string& verdict = rows[i].back();
+    if (verdict == name_of(Verdict::slower) || verdict == name_of(Verdict::faster)) proven.push_back(i);
   }
-  text += markdown_table(kTitles, rows, kTextColumns);
+  text += markdown_table(kTitles, rows, kTextColumns, proven);
   const std::vector<std::string> notes = remarks(comparison);
   if (!notes.empty()) text += "\n";
-  for (const std::string& note : notes) text += "- " + markdown_text(note) + "\n";
+  for (const std::string& note : notes) text += "- " + markdown_line(note) + "\n";
   return text;
 }
 

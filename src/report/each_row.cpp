@@ -1,4 +1,4 @@
-// Takes files of rows apart. Files are not trusted: a fault names file and line.
+// Reads files row by row. Files are not trusted: a fault names file and line.
 #include "report/each_row.h"
 
 #include <algorithm>
@@ -7,16 +7,16 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "core/fail.h"
+#include "report/row_splitter.h"
 
 namespace strobe::report {
 namespace {
 
 constexpr std::uintmax_t kMostBytes = std::uintmax_t{1} << 30;
 
-// Opening a pipe that nobody writes to would wait for ever; one that the shell has opened is fine.
+// Opening a pipe without a writer would block. One that the shell has opened is fine.
 void check_kind(const std::string& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
@@ -26,46 +26,69 @@ void check_kind(const std::string& path) {
        std::filesystem::is_directory(status) ? "is a folder" : "is not a plain file");
 }
 
+// Parses rows and gives them to `take`; every fault becomes "FILE, line N: what is wrong".
+class RowReader {
+ public:
+  RowReader(const std::string& name, const TakeRow& take)
+      : name_(name), take_(take), splitter_([this](const RowSplitter::Row& row) { take_row(row); }) {}
+
+  void add(std::string_view block) {
+    guarded([&] { splitter_.add(block); });
+  }
+
+  void finish() {
+    guarded([&] { splitter_.finish(); });
+    if (!any_) fail(ErrorCode::invalid_argument, "{}: no result in it", name_);
+  }
+
+ private:
+  void take_row(const RowSplitter::Row& row) {
+    Json value;
+    std::size_t position = 0;
+    fault_line_ = row.line;
+    try {
+      value = parse(row.text, position);
+    } catch (const Error& error) {
+      const std::string_view before = row.text.substr(0, position);
+      fault_line_ = row.line + static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n'));
+      std::string_view why = error.what();
+      if (why.starts_with("json: ")) why.remove_prefix(6);
+      fail(ErrorCode::invalid_argument, "not JSON: {}", why);
+    }
+    any_ = true;
+    take_(value);
+    fault_line_ = 0;
+  }
+
+  static Json parse(std::string_view text, std::size_t& position) {
+    Json value = Json::parse_next(text, position);
+    if (position < text.size()) fail(ErrorCode::invalid_argument, "text after the value");
+    return value;
+  }
+
+  void guarded(const std::function<void()>& work) const {
+    try {
+      work();
+    } catch (const Error& error) {
+      const std::size_t line = fault_line_ > 0 ? fault_line_ : splitter_.line(), item = splitter_.list_item();
+      fail(ErrorCode::invalid_argument, "{}, line {}{}: {}", name_, line,
+           item > 0 ? fmt::format(", item {} of the list", item) : "", error.what());
+    }
+  }
+
+  const std::string& name_;
+  const TakeRow& take_;
+  RowSplitter splitter_;
+  std::size_t fault_line_ = 0;  // of the row that is taken; 0: between rows
+  bool any_ = false;
+};
+
 }  // namespace
 
 void each_row(std::string_view text, const std::string& name, const TakeRow& take) {
-  std::size_t position = std::min(text.find_first_not_of(" \t\r\n"), text.size());
-  std::size_t fault = 0;      // byte that an error is told at: where the text is wrong, or where the value begins
-  std::size_t list_item = 0;  // from 1 on inside a list
-  bool any = false;
-  const auto take_one = [&](const Json& row) {
-    any = true;
-    take(row);
-  };
-  try {
-    while (position < text.size()) {
-      const std::size_t begin = position;
-      list_item = 0;
-      Json value;
-      try {
-        value = Json::parse_next(text, position);
-      } catch (const Error& error) {
-        fault = position;
-        std::string_view why = error.what();
-        if (why.starts_with("json: ")) why.remove_prefix(6);
-        fail(ErrorCode::invalid_argument, "not JSON: {}", why);
-      }
-      fault = begin;
-      if (!value.is_array()) {
-        take_one(value);
-        continue;
-      }
-      for (const Json& row : value.as_array()) {
-        ++list_item;
-        take_one(row);
-      }
-    }
-  } catch (const Error& error) {
-    const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(fault), '\n');
-    const std::string item = list_item > 0 ? fmt::format(", item {} of the list", list_item) : "";
-    fail(ErrorCode::invalid_argument, "{}, line {}{}: {}", name, line, item, error.what());
-  }
-  if (!any) fail(ErrorCode::invalid_argument, "{}: no result in it", name);
+  RowReader reader(name, take);
+  reader.add(text);
+  reader.finish();
 }
 
 void each_row_of_file(const std::string& path, const TakeRow& take) {
@@ -73,16 +96,16 @@ void each_row_of_file(const std::string& path, const TakeRow& take) {
   check_kind(path);
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(ErrorCode::invalid_argument, "{}: cannot be read: {}", path, std::strerror(errno));
-  std::ostringstream text;
+  RowReader reader(path, take);
   char block[1 << 16];
   std::uintmax_t bytes = 0;
   while (file.read(block, sizeof(block)) || file.gcount() > 0) {
     bytes += static_cast<std::uintmax_t>(file.gcount());
-    if (bytes > kMostBytes) fail(ErrorCode::invalid_argument, "{}: more than 1 GB is not a result file", path);
-    text.write(block, file.gcount());
+    if (bytes > kMostBytes) fail(ErrorCode::invalid_argument, "{}: more than 1 GiB; valid: up to that", path);
+    reader.add({block, static_cast<std::size_t>(file.gcount())});
   }
   if (file.bad()) fail(ErrorCode::invalid_argument, "{}: cannot be read", path);
-  each_row(text.view(), path, take);
+  reader.finish();
 }
 
 }  // namespace strobe::report

@@ -1,5 +1,5 @@
-// Files of rows, taken apart: JSON objects and lists of such, any number one after the other. Readers of results and of
-// the ladder's rows call.
+// Reads files of rows: JSON objects and lists of them, any number one after the other. One row at a time is in memory.
+// Readers of results and of the ladder's rows call this.
 #pragma once
 
 #include <functional>
@@ -12,11 +12,12 @@ namespace strobe::report {
 
 using TakeRow = std::function<void(const Json& row)>;
 
-// Gives `take` each row in turn. What it throws, and text that is no JSON, becomes Error(invalid_argument), "FILE, line
-// N: what is wrong"; so does a text without any row. `name` stands for the file in errors.
+// Calls `take` for each row in turn. An Error from it, and text that is not JSON, becomes Error(invalid_argument),
+// "FILE, line N: what is wrong"; so does a text without any row. Rows before a fault have been taken. `name` is the
+// file in errors.
 void each_row(std::string_view text, const std::string& name, const TakeRow& take);
 
-// The same of a file; throws likewise where there is no plain one that can be read.
+// Reads a plain file, or /dev/stdin, of up to 1 GiB. Throws as each_row does, and if the file cannot be read.
 void each_row_of_file(const std::string& path, const TakeRow& take);
 
 }  // namespace strobe::report

@@ -1,4 +1,5 @@
-// Text for HTML and SVG: result files are written by others, and nothing in them may become a tag or a script.
+// Text in HTML, SVG, Markdown and CSV. Result files are written by others: nothing in them may become a tag, a script,
+// a link, a mention or a formula.
 #pragma once
 
 #include <string>
@@ -6,31 +7,23 @@
 
 namespace strobe::report {
 
-inline std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return out;
-}
+std::string escaped(std::string_view text);  // HTML and SVG, in attributes too
 
 // JSON inside <script>: "</script>" and "<!--" cannot occur in it.
-inline std::string script_json(std::string_view json) {
-  std::string out;
-  for (const char c : json) {
-    if (c == '<')
-      out += "\\u003c";
-    else
-      out += c;
-  }
-  return out;
-}
+std::string script_json(std::string_view json);
+
+// Plain text inside a line of Markdown or a cell of a table. It cannot become markup, HTML, an image, a link, a mention
+// or a reference to an issue. Control characters and bytes that are not UTF-8 become \xNN.
+std::string markdown_text(std::string_view text);
+
+// The same at the beginning of a line, where it cannot become a heading, a list or a rule either.
+std::string markdown_line(std::string_view text);
+
+// A file name as the target of a Markdown link: every byte but letters, digits and -._~ is percent-encoded.
+std::string markdown_target(std::string_view name);
+
+// A cell of text in CSV (RFC 4180), quoted if it must be. A text that a spreadsheet would take for a formula gets an
+// apostrophe in front, as OWASP recommends. Numbers are written as they are.
+std::string csv_text(std::string_view text);
 
 }  // namespace strobe::report

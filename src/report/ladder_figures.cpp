@@ -12,6 +12,7 @@
 #include "report/assets.h"
 #include "report/ladder.h"
 #include "report/ncu_csv.h"
+#include "report/ranges.h"
 
 namespace strobe::report {
 namespace {
@@ -107,7 +108,7 @@ std::vector<PublishedTime> read_published(std::string_view csv) {
     double seconds = 0;
     const std::string_view value = comma == std::string_view::npos ? "" : line.substr(comma + 1);
     const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), seconds);
-    if (code != std::errc() || end != value.data() + value.size() || !(seconds > 0))
+    if (code != std::errc() || end != value.data() + value.size() || !holds(kSecondsRange, seconds))
       fail(ErrorCode::invalid_argument, "published times, line {}: {}: not a rung and its seconds", line_number,
            printable_value(line));
     times.push_back({std::string(line.substr(0, comma)), seconds});

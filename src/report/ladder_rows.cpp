@@ -1,31 +1,108 @@
-// Reads a file of the ladder's rows, which is not trusted.
+// Reads a file of the ladder's rows. Files are not trusted: the range of every number is checked.
+#include <set>
+
 #include "core/fail.h"
 #include "core/printable.h"
 #include "report/each_row.h"
 #include "report/ladder.h"
+#include "report/ranges.h"
 
 namespace strobe::report {
 namespace {
 
-void check_row(const Json& row) {
-  const std::span<const Json> alone(&row, 1);
-  ladder_figures(alone);  // where a row lacks something, these two say so
-  if (ladder_tables(alone).empty())
+constexpr std::size_t kMostLadderRows = 10'000;
+constexpr std::size_t kMostNames = 256;  // of cases and of rungs: tables have a cell for each pair
+constexpr std::int64_t kMostCaseSize = std::int64_t{1} << 40;
+
+struct RangedKey {
+  const char* key;
+  Range range;
+};
+constexpr RangedKey kRowNumbers[] = {
+    {"seconds", kSecondsRange}, {"flops", kFlopsRange},     {"max_error", kErrorRange},    {"blocks", kCountRange},
+    {"occupancy", kShareRange}, {"registers", kCountRange}, {"shared_bytes", kCountRange}, {"launches", kCountRange},
+    {"br", kCountRange},        {"bc", kCountRange}};
+
+// Keys of a row that tables and charts read; the rest is not kept.
+constexpr const char* kRowWords[] = {"kind", "rung", "status", "reason", "device", "without", "case", "scaled_from"};
+
+void check_case(const Json& size) {
+  for (const char* key : {"batch", "rows", "dim"}) {
+    const Json& value = size.at(key);
+    if (value.is_integer() && value.as_integer() >= 1 && value.as_integer() <= kMostCaseSize) continue;
+    fail(ErrorCode::invalid_argument, "{} of the case is {}; valid: 1 to 2^40", key, printable(value.dump(), 40));
+  }
+}
+
+void check_numbers(const Json& object, const Range& range) {
+  for (const auto& [key, value] : object.as_object()) {
+    if (!value.is_null()) checked_number(key, value, range);
+  }
+}
+
+void check_ranges(const Json& row) {
+  check_case(row.at("case"));
+  if (const Json* from = row.find("scaled_from")) check_case(*from);
+  for (const auto& [key, range] : kRowNumbers) {
+    const Json* value = row.find(key);
+    if (value && !value->is_null()) checked_number(key, *value, range);
+  }
+  if (const Json* split = row.find("split")) check_numbers(*split, kSpanRange);
+  if (const Json* counters = row.find("counters")) check_numbers(*counters, kCounterRange);
+}
+
+// The names of the machine in a row's environment.
+Json compact_environment(const Json& environment) {
+  Json gpus = Json::array();
+  for (const Json& gpu : environment.at("gpu").at("gpus").as_array()) {
+    gpus.push_back(Json::object({{"name", gpu.at("name")}}));
+  }
+  return Json::object({{"gpu", Json::object({{"gpus", std::move(gpus)}})},
+                       {"cpu", Json::object({{"model", environment.at("cpu").at("model")}})},
+                       {"date", environment.at("date")}});
+}
+
+Json compact_row(const Json& row) {
+  Json kept = Json::object();
+  const auto keep = [&](const char* key) {
+    if (const Json* value = row.find(key)) kept.set(key, *value);
+  };
+  for (const char* key : kRowWords) keep(key);
+  for (const RangedKey& number : kRowNumbers) keep(number.key);
+  keep("split");
+  keep("counters");
+  if (const Json* environment = row.find("environment")) kept.set("environment", compact_environment(*environment));
+  return kept;
+}
+
+Json checked_row(const Json& row) {
+  check_ranges(row);
+  Json kept = compact_row(row);
+  const std::span<const Json> rows(&kept, 1);
+  ladder_figures(rows);  // these two throw if the row lacks a key that its kind needs
+  if (ladder_tables(rows).empty())
     fail(ErrorCode::invalid_argument, "kind is {}; valid: rung, ablation, tiles, profile",
          printable_value(row.at("kind").as_string()));
+  return kept;
 }
 
 }  // namespace
 
 std::vector<Json> read_ladder_rows(const std::string& path) {
   std::vector<Json> rows;
+  std::set<std::string> cases, rungs;
   each_row_of_file(path, [&](const Json& row) {
     try {
-      check_row(row);
+      rows.push_back(checked_row(row));
     } catch (const Error& error) {
       fail(ErrorCode::invalid_argument, "not a row of strobe ladder: {}", error.what());
     }
-    rows.push_back(row);
+    cases.insert(case_text(row.at("case")));
+    if (const Json* rung = row.find("rung")) rungs.insert(rung->as_string());
+    if (rows.size() > kMostLadderRows || cases.size() > kMostNames || rungs.size() > kMostNames) {
+      fail(ErrorCode::invalid_argument, "{} rows of {} cases and {} rungs; valid: up to {} of {} and {}", rows.size(),
+           cases.size(), rungs.size(), kMostLadderRows, kMostNames, kMostNames);
+    }
   });
   return rows;
 }

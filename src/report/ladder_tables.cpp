@@ -1,4 +1,4 @@
-// Tables of the ladder. Times are in milliseconds_if_known.
+// Tables of the ladder. Times are in milliseconds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -106,7 +106,7 @@ NamedTable rung_table(const std::string& size, const Rows& rows) {
 }
 
 NamedTable ablation_table(const std::string& size, const Rows& rows) {
-  NamedTable table{size + ": all ideas of `pinned` but one",
+  NamedTable table{size + ": all ideas of pinned but one",
                    {"without", "total ms", "kernel", "total x all", "kernel x all", "max error", "remark"},
                    {}};
   std::optional<double> all, all_kernel;
@@ -132,7 +132,9 @@ NamedTable tile_table(const std::string& size, const Rows& rows) {
   for (const Json* row : rows) {
     const std::optional<double> blocks = number(*row, "blocks"), occupancy = number(*row, "occupancy");
     const bool known = blocks.has_value();
-    const auto integer = [&](const char* key) { return known ? fmt::format("{:.0f}", *number(*row, key)) : kNone; };
+    const auto integer = [&](const char* key) {
+      return known ? fmt::format("{:.0f}", row->at(key).as_number()) : kNone;
+    };
     table.cells.push_back(
         {known ? fmt::format("{} x {}", row->at("br").as_integer(), row->at("bc").as_integer()) : kNone,
          integer("shared_bytes"), integer("registers"), integer("blocks"),

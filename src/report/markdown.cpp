@@ -1,36 +1,29 @@
-// Escaping is for what a result file may hold: names and reasons that were written by others.
 #include "report/markdown.h"
+
+#include <algorithm>
+
+#include "report/escape.h"
 
 namespace strobe::report {
 
-std::string markdown_text(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '|')
-      out += "\\|";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '\n' || c == '\r')
-      out += ' ';
-    else
-      out += c;
-  }
-  return out;
-}
-
 std::string markdown_table(const std::vector<std::string>& titles, const std::vector<std::vector<std::string>>& rows,
-                           std::size_t text_columns) {
+                           std::size_t text_columns, std::span<const std::size_t> bold_ends) {
   std::string out;
-  const auto add_line = [&](const std::vector<std::string>& cells) {
+  const auto add_line = [&](const std::vector<std::string>& cells, bool bold_end) {
     out += "|";
-    for (const std::string& cell : cells) out += " " + markdown_text(cell) + " |";
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const std::string text = markdown_text(cells[i]);
+      out += bold_end && i + 1 == cells.size() ? " **" + text + "** |" : " " + text + " |";
+    }
     out += "\n";
   };
-  add_line(titles);
+  add_line(titles, false);
   out += "|";
   for (std::size_t i = 0; i < titles.size(); ++i) out += i < text_columns ? " --- |" : " ---: |";
   out += "\n";
-  for (const std::vector<std::string>& row : rows) add_line(row);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    add_line(rows[i], std::find(bold_ends.begin(), bold_ends.end(), i) != bold_ends.end());
+  }
   return out;
 }
 

@@ -1,17 +1,15 @@
 // Markdown tables, for compare and report.
 #pragma once
 
+#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace strobe::report {
 
-// Text that cannot become a column, a line or a tag of its own.
-std::string markdown_text(std::string_view text);
-
-// The first `text_columns` are set to the left, the others to the right.
+// All cells are plain text and are escaped. The first `text_columns` are aligned to the left, the others to the right.
+// The last cell of each row in `bold_ends`, sorted or not, is bold.
 std::string markdown_table(const std::vector<std::string>& titles, const std::vector<std::vector<std::string>>& rows,
-                           std::size_t text_columns);
+                           std::size_t text_columns, std::span<const std::size_t> bold_ends = {});
 
 }  // namespace strobe::report

@@ -5,6 +5,7 @@
 
 #include "core/printable.h"
 #include "core/text_table.h"
+#include "report/escape.h"
 #include "report/markdown.h"
 
 namespace strobe::report {

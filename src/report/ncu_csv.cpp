@@ -1,15 +1,18 @@
-// The raw page is a row of names, a row of units, and a row a launch; ncu's own words before it begin with "==".
-// Shared memory is counted in wavefronts, of 128 bytes at most each: a bank conflict makes more of them, so its
-// throughput is what the memory did, not what the program needed.
+// The raw page is a row of names, a row of units, and one row per launch; messages of ncu before it begin with "==".
+// Shared memory is counted in wavefronts of at most 128 bytes. A bank conflict adds wavefronts, so the throughput is
+// that of the memory, not of the program's requests.
 #include "report/ncu_csv.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <vector>
 
 #include "core/fail.h"
 #include "core/printable.h"
+#include "report/ranges.h"
 
 namespace strobe::report {
 namespace {
@@ -26,6 +29,11 @@ constexpr const char* kThreads = "smsp__thread_inst_executed_per_inst_executed.r
 constexpr const char* kAdds = "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum";
 constexpr const char* kMultiplies = "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum";
 constexpr const char* kFused = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum";
+
+constexpr const char* kAllMetrics[] = {kTime,        kOccupancy, kActive,  kGlobalLoad, kGlobalStore, kSharedLoad,
+                                       kSharedStore, kConflicts, kThreads, kAdds,       kMultiplies,  kFused};
+constexpr std::string_view kErrorMark = "==ERROR==";
+constexpr Range kMetricRange{1e-15, 1e18, true, "in seconds, bytes or counts"};
 
 constexpr double kWavefrontBytes = 128;
 constexpr int kWarp = 32;
@@ -47,12 +55,14 @@ std::vector<std::string> split_line(std::string_view line) {
   return cells;
 }
 
-// "1,234.5" is a number; "", "n/a" and "nan" are none.
+// "1,234.5" is a number; "", "n/a", "nan" and "inf" are none.
 std::optional<double> parse_value(std::string text) {
   std::erase(text, ',');
   double value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || code != std::errc() || end != text.data() + text.size() || value != value) return std::nullopt;
+  if (text.empty() || code != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
+    return std::nullopt;
+  }
   return value;
 }
 
@@ -71,44 +81,75 @@ double factor_of(std::string_view unit) {
   }
 }
 
+bool is_counted(std::string_view name) {
+  return std::find(std::begin(kAllMetrics), std::end(kAllMetrics), name) != std::end(kAllMetrics);
+}
+
 using Metrics = std::map<std::string, double, std::less<>>;  // metric -> value in base units
 
-std::vector<Metrics> read_launches(std::string_view text) {
-  std::vector<std::string> names, units;
-  std::vector<Metrics> launches;
-  std::string reason;
-  while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), line.size() + 1));
-    if (line.starts_with("==ERROR==") && reason.empty()) reason = line.substr(std::string_view("==ERROR== ").size());
-    if (line.starts_with("\"ID\"")) {
-      names = split_line(line);
-      units.clear();
-      continue;
+// The table of one ncu run: a line of names, a line of units, and one line per kernel launch.
+class LaunchReader {
+ public:
+  void take(std::string_view line) {
+    ++line_;
+    if (line.starts_with(kErrorMark) && reason_.empty()) {
+      const std::size_t text = line.find_first_not_of(' ', kErrorMark.size());
+      reason_ = text == std::string_view::npos ? "failed without a reason" : printable(line.substr(text), 200);
     }
-    if (names.empty() || !line.starts_with('"')) continue;
-    const std::vector<std::string> cells = split_line(line);
-    if (cells.size() != names.size())
-      fail(ErrorCode::invalid_argument, "ncu: a row of {} cells under {} names: {}", cells.size(), names.size(),
-           printable_value(line));
-    if (units.empty() && cells.front().empty()) {
-      units = cells;
-      continue;
+    if (line.starts_with("\"ID\"")) {
+      names_ = split_line(line);
+      units_.clear();
+    } else if (!names_.empty() && line.starts_with('"')) {
+      take_cells(split_line(line), line);
+    }
+  }
+
+  std::vector<Metrics> launches() {
+    if (launches_.empty()) {
+      fail(ErrorCode::invalid_argument, "ncu: {}", reason_.empty() ? "no table of counters in its output" : reason_);
+    }
+    return std::move(launches_);
+  }
+
+ private:
+  void take_cells(std::vector<std::string> cells, std::string_view line) {
+    if (cells.size() != names_.size())
+      fail(ErrorCode::invalid_argument, "ncu: line {}: a row of {} cells under {} names: {}", line_, cells.size(),
+           names_.size(), printable_value(line));
+    if (units_.empty() && cells.front().empty()) {
+      units_ = std::move(cells);
+      return;
     }
     Metrics launch;
     for (std::size_t i = 0; i < cells.size(); ++i) {
       const std::optional<double> value = parse_value(cells[i]);
-      if (value) launch[names[i]] = *value * (units.empty() ? 1 : factor_of(units[i]));
+      if (!value || !is_counted(names_[i])) continue;
+      const double scaled = *value * (units_.empty() ? 1 : factor_of(units_[i]));
+      if (!holds(kMetricRange, scaled))
+        fail(ErrorCode::invalid_argument, "ncu: line {}: {} is {}; valid: {}", line_, printable(names_[i]),
+             printable_value(cells[i]), range_text(kMetricRange));
+      launch[names_[i]] = scaled;
     }
-    launches.push_back(std::move(launch));
+    launches_.push_back(std::move(launch));
   }
-  if (launches.empty())
-    fail(ErrorCode::invalid_argument, "ncu: {}",
-         reason.empty() ? "no table of counters in its output" : printable(reason, 200));
-  return launches;
+
+  std::size_t line_ = 0;
+  std::vector<std::string> names_, units_;
+  std::vector<Metrics> launches_;
+  std::string reason_;
+};
+
+std::vector<Metrics> read_launches(std::string_view text) {
+  LaunchReader reader;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    reader.take(line);
+  }
+  return reader.launches();
 }
 
-// Of all launches, or nothing where one lacks it.
+// Sum over all launches; none if one lacks the metric.
 std::optional<double> sum(const std::vector<Metrics>& launches, const char* metric) {
   double total = 0;
   for (const Metrics& launch : launches) {
@@ -155,8 +196,7 @@ std::span<const Counter> counters() {
 
 std::string ncu_metrics() {
   std::string list;
-  for (const char* metric : {kTime, kOccupancy, kActive, kGlobalLoad, kGlobalStore, kSharedLoad, kSharedStore,
-                             kConflicts, kThreads, kAdds, kMultiplies, kFused}) {
+  for (const char* metric : kAllMetrics) {
     list += (list.empty() ? "" : ",") + std::string(metric);
   }
   return list;

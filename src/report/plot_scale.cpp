@@ -4,10 +4,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/fail.h"
+#include "core/printable.h"
 #include "core/short_number.h"
 
 namespace strobe::report {
 namespace {
+
+constexpr int kMostTicks = 20;
+constexpr double kMostValue = 1e100, kLeastOnLogarithms = 1e-100;
 
 // 1, 2 or 5 times a power of ten, so that about `count` steps make `range`.
 double round_step(double range, int count) {
@@ -28,24 +33,36 @@ std::string tick_text(double value) {
 
 }  // namespace
 
-PlotScale::PlotScale(const Axis& axis, std::vector<double> values, double from, double to)
+PlotScale::PlotScale(const Axis& axis, const std::vector<double>& values, double from, double to)
     : axis_(axis), from_(from), to_(to) {
   if (axis.scale == Scale::words) {
     low_ = -0.5;
     high_ = static_cast<double>(axis.words.size()) - 0.5;
     return;
   }
+  check(values);
+  check(axis.ticks);
   if (values.empty()) return;
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
   if (axis.scale == Scale::linear) {
     high_ = *most > 0 ? 1.08 * *most : 1;
     return;
   }
-  const double range = std::log(*most / *least), two_ticks = std::log(6.25);  // neighbours are 2.5 times apart at most
+  const double range = std::log(*most) - std::log(*least);
+  const double two_ticks = std::log(6.25);  // neighbours are 2.5 times apart at most
   double room = std::max(0.08 * range, 0.12);
   if (axis.ticks.empty()) room = std::max(room, 0.5 * (two_ticks - range));
   low_ = std::log(*least) - room;
   high_ = std::log(*most) + room;
+}
+
+void PlotScale::check(const std::vector<double>& values) const {
+  const bool logarithmic = axis_.scale == Scale::logarithmic;
+  for (const double value : values) {
+    if (std::fabs(value) <= kMostValue && (!logarithmic || value >= kLeastOnLogarithms)) continue;
+    fail(ErrorCode::invalid_argument, "chart: {} on the axis \"{}\"; valid: {:g} to {:g}", value,
+         printable(axis_.title), logarithmic ? kLeastOnLogarithms : -kMostValue, kMostValue);
+  }
 }
 
 double PlotScale::at(double value) const {
@@ -55,26 +72,38 @@ double PlotScale::at(double value) const {
 
 double PlotScale::step() const { return std::fabs(to_ - from_) / (high_ - low_); }
 
+std::vector<double> PlotScale::linear_ticks() const {
+  std::vector<double> ticks;
+  const double step = round_step(high_, 5);
+  for (int i = 0; i < kMostTicks && i * step <= high_; ++i) ticks.push_back(i * step);
+  return ticks;
+}
+
+std::vector<double> PlotScale::logarithmic_ticks() const {
+  std::vector<double> ticks;
+  const bool wide = high_ - low_ > std::log(500.0);
+  const int first = static_cast<int>(std::floor(low_ / std::log(10))),
+            last = static_cast<int>(std::floor(high_ / std::log(10)));
+  const int stride = 1 + (last - first) / kMostTicks;
+  for (int power = first; power <= last; power += stride) {
+    for (const double factor : {1., 2., 5.}) {
+      const double tick = factor * std::pow(10, power);
+      if (std::log(tick) >= low_ && std::log(tick) <= high_ && (factor == 1 || !wide)) ticks.push_back(tick);
+    }
+  }
+  return ticks;
+}
+
 std::vector<PlotScale::Tick> PlotScale::ticks() const {
   std::vector<Tick> out;
   if (axis_.scale == Scale::words) {
     for (std::size_t i = 0; i < axis_.words.size(); ++i) out.push_back({at(static_cast<double>(i)), axis_.words[i]});
-  } else if (!axis_.ticks.empty()) {
-    for (const double tick : axis_.ticks) out.push_back({at(tick), tick_text(tick)});
-  } else if (axis_.scale == Scale::linear) {
-    const double step = round_step(high_, 5);
-    for (double tick = 0; tick <= high_; tick += step) out.push_back({at(tick), tick_text(tick)});
-  } else {
-    const bool wide = high_ - low_ > std::log(500.0);
-    for (double power = std::pow(10, std::floor(low_ / std::log(10))); std::log(power) <= high_; power *= 10) {
-      for (const double factor : {1., 2., 5.}) {
-        const double tick = factor * power;
-        if (std::log(tick) >= low_ && std::log(tick) <= high_ && (factor == 1 || !wide)) {
-          out.push_back({at(tick), tick_text(tick)});
-        }
-      }
-    }
+    return out;
   }
+  const std::vector<double> values = !axis_.ticks.empty()           ? axis_.ticks
+                                     : axis_.scale == Scale::linear ? linear_ticks()
+                                                                    : logarithmic_ticks();
+  for (const double value : values) out.push_back({at(value), tick_text(value)});
   return out;
 }
 

@@ -10,8 +10,9 @@ namespace strobe::report {
 
 class PlotScale {
  public:
-  // `from` and `to` are pixels of the axis' two ends; `values` are all that must be on it.
-  PlotScale(const Axis& axis, std::vector<double> values, double from, double to);
+  // `from` and `to` are the pixels of the two ends; all `values` are on the axis. Throws Error(invalid_argument) for a
+  // value or tick that is not finite, beyond 1e100, or below 1e-100 on a logarithmic axis.
+  PlotScale(const Axis& axis, const std::vector<double>& values, double from, double to);
 
   double at(double value) const;
   double step() const;  // pixels between neighbouring words
@@ -20,9 +21,13 @@ class PlotScale {
     double at;
     std::string text;
   };
-  std::vector<Tick> ticks() const;
+  std::vector<Tick> ticks() const;  // on a scale without words or ticks of its own, at most 60
 
  private:
+  void check(const std::vector<double>& values) const;
+  std::vector<double> linear_ticks() const;
+  std::vector<double> logarithmic_ticks() const;
+
   Axis axis_;
   double low_ = 0, high_ = 1, from_, to_;
 };

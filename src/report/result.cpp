@@ -1,19 +1,21 @@
-// What a row of a result file says. Files are not trusted: every kind and range is checked.
+// Reads a row of a result file. Files are not trusted: the type and range (ranges.h) of every value is checked.
 #include "report/result.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/counted.h"
 #include "core/fail.h"
 #include "core/printable.h"
 #include "core/statistics.h"
 #include "report/each_row.h"
+#include "report/ranges.h"
 
 namespace strobe::report {
 namespace {
 
 constexpr std::int64_t kMostSize = std::int64_t{1} << 40;
+constexpr std::size_t kLongestText = 4096;     // bytes of a name or reason
+constexpr std::size_t kLongestConfig = 65536;  // bytes of a configuration
 
 // Members that say how a row was made, not what it measures.
 constexpr std::string_view kNotIdentity[] = {"scaled", "shrink", "unmasked_scores"};
@@ -49,18 +51,17 @@ std::int64_t size_of(const Json& config, std::string_view key, std::optional<std
 std::string text_of(const Json& object, std::string_view key, std::string_view otherwise = "") {
   const Json* value = object.find(key);
   if (!value || value->is_null()) return std::string(otherwise);
-  if (!value->is_string()) refuse(key, *value, "a text");
-  return printable(value->as_string(), std::string_view::npos);  // it ends up on terminals
+  if (!value->is_string() || value->as_string().size() > kLongestText) {
+    refuse(key, *value, fmt::format("a text of up to {} bytes", kLongestText));
+  }
+  return printable(value->as_string(), std::string_view::npos);  // it is printed on terminals
 }
 
-// Absent and null are none; anything else must be a number from 0 on.
-std::optional<double> number_of(const Json& object, std::string_view key) {
+// None if the key is absent or null. Any other value must be a number in the range.
+std::optional<double> number_of(const Json& object, std::string_view key, const Range& range) {
   const Json* value = object.find(key);
   if (!value || value->is_null()) return std::nullopt;
-  if (!value->is_number() || !(value->as_number() >= 0) || !std::isfinite(value->as_number())) {
-    refuse(key, *value, "a number from 0 on, or null");
-  }
-  return value->as_number();
+  return checked_number(key, *value, range);
 }
 
 // "window [128,0], alibi": what a plain configuration does not have.
@@ -101,6 +102,9 @@ Config config_of(const Json& json) {
   }
   std::sort(members.begin(), members.end());
   config.identity = fmt::format("{}", fmt::join(members, ";"));
+  if (config.identity.size() > kLongestConfig) {
+    refuse("config", json, fmt::format("an object of up to {} bytes", kLongestConfig));
+  }
   return config;
 }
 
@@ -110,10 +114,7 @@ std::vector<double> samples_of(const Json& statistics) {
   if (!list || list->is_null()) return samples;
   if (!list->is_array()) refuse("samples(s)", *list, "a list of seconds");
   for (const Json& one : list->as_array()) {
-    if (!one.is_number() || !(one.as_number() > 0) || !std::isfinite(one.as_number())) {
-      refuse("a value of samples(s)", one, "seconds above 0");
-    }
-    samples.push_back(one.as_number());
+    samples.push_back(checked_number("a value of samples(s)", one, kSecondsRange));
   }
   return samples;
 }
@@ -122,12 +123,12 @@ std::optional<Timing> timing_of(const Json& row, std::string_view pass) {
   const Json* region = row.find(pass);
   if (!region || region->is_null()) return std::nullopt;
   if (!region->is_object()) refuse(pass, *region, "an object with \"time(s)\"");
-  const std::optional<double> seconds = number_of(*region, "time(s)");
-  if (!seconds) return std::nullopt;
-  if (*seconds <= 0) refuse(fmt::format("{}.time(s)", pass), *region->find("time(s)"), "seconds above 0, or null");
+  const Json* time = region->find("time(s)");
+  if (!time || time->is_null()) return std::nullopt;
+  const double seconds = checked_number(fmt::format("{}.time(s)", pass), *time, kSecondsRange);
   Timing timing;
-  timing.mean = timing.median = timing.low = timing.high = *seconds;
-  timing.flop_rate = number_of(*region, "FLOPS(TFLOPs/s)").value_or(0) * 1e12;
+  timing.mean = timing.median = timing.low = timing.high = seconds;
+  timing.flop_rate = number_of(*region, "FLOPS(TFLOPs/s)", kTeraflopsRange).value_or(0) * 1e12;
   const Json* statistics = row.find("statistics");
   const Json* series = statistics ? statistics->find(pass) : nullptr;
   if (series && series->is_object()) timing.samples = samples_of(*series);
@@ -158,9 +159,10 @@ void read_environment(const Json& environment, Result& result) {
     result.machine = text_of(gpus->as_array()[0], "name");
   }
   if (const Json* rates = find_path(environment, {"ceilings", "matrix_product(FLOP/s)"})) {
-    result.product_rate = number_of(*rates, result.config.dtype);
+    result.product_rate = number_of(*rates, result.config.dtype, kFlopRateRange);
   }
-  if (const Json* ceilings = environment.find("ceilings")) result.copy_rate = number_of(*ceilings, "copy(B/s)");
+  if (const Json* ceilings = environment.find("ceilings"))
+    result.copy_rate = number_of(*ceilings, "copy(B/s)", kByteRateRange);
 }
 
 Result result_of(const Json& row) {
@@ -179,12 +181,12 @@ Result result_of(const Json& row) {
          fmt::join(kStatuses, ", "));
   }
   if (const Json* environment = row.find("environment")) read_environment(*environment, result);
-  if (result.status != "ok") return result;  // without one of ok, figures mean nothing
+  if (result.status != "ok") return result;  // a failed run has no figures
   result.forward = timing_of(row, "forward");
   result.backward = timing_of(row, "backward");
-  result.peak_mb = number_of(row, "peak_memory_usage(MB)");
-  result.kept_mb = number_of(row, "memory_before_backward(MB)");
-  result.predicted_mb = number_of(row, "predicted_memory(MB)");
+  result.peak_mb = number_of(row, "peak_memory_usage(MB)", kMegabytesRange);
+  result.kept_mb = number_of(row, "memory_before_backward(MB)", kMegabytesRange);
+  result.predicted_mb = number_of(row, "predicted_memory(MB)", kMegabytesRange);
   if (!result.forward && !result.backward) {
     fail(ErrorCode::invalid_argument, "status is \"ok\", but neither forward nor backward has a time");
   }
@@ -199,9 +201,13 @@ std::vector<Result> parse_results(std::string_view text, const std::string& name
   return results;
 }
 
+void read_results(const std::string& path, std::vector<Result>& results) {
+  each_row_of_file(path, [&](const Json& row) { results.push_back(result_of(row)); });
+}
+
 std::vector<Result> read_results(const std::string& path) {
   std::vector<Result> results;
-  each_row_of_file(path, [&](const Json& row) { results.push_back(result_of(row)); });
+  read_results(path, results);
   return results;
 }
 

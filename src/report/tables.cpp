@@ -25,13 +25,6 @@ std::string interval(const Cell& cell, Pass pass) {
   return short_number(1e3 * timing->low) + " .. " + short_number(1e3 * timing->high);
 }
 
-std::string quoted_csv(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + "\"";
-}
-
 }  // namespace
 
 CellTable cell_table(std::span<const Cell> cells) {
@@ -92,7 +85,9 @@ CellTable cell_table(std::span<const Cell> cells) {
 std::string table_csv(const CellTable& table) {
   std::string out;
   const auto add = [&](const std::vector<std::string>& cells) {
-    for (std::size_t i = 0; i < cells.size(); ++i) out += (i ? "," : "") + quoted_csv(cells[i]);
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      out += (i ? "," : "") + (i < table.text_columns ? csv_text(cells[i]) : cells[i]);
+    }
     out += "\n";
   };
   add(table.titles);
@@ -126,7 +121,7 @@ std::string report_markdown(const CellTable& table, std::span<const Cell> cells)
              "# Attention: {}\n\n{}.\n\nTimes are medians; intervals are of the median, 95 %; of fewer than 6 samples, "
              "their "
              "range.\n\n",
-             counted(cells.size(), "cell"), markdown_text(caption_of(all))) +
+             counted(cells.size(), "cell"), markdown_line(caption_of(all))) +
          markdown_table(table.titles, table.rows, table.text_columns);
 }
 

@@ -4,6 +4,7 @@
 #include "cli/background.h"
 #include "cli/run_program.h"
 #include "comm/engine.h"
+#include "core/crc32.h"
 #include "core/json.h"
 
 namespace strobe::test {
@@ -51,7 +52,9 @@ TEST(CommCommand, InterruptedItSaysWhereItsRowsAreAndMixesNoFiles) {
   if (!has_ranks()) GTEST_SKIP() << "no MPI in this build, or no mpirun";
   const Scratch scratch;
   std::ofstream(scratch.path() / "out.jsonl") << "earlier\n";
-  std::ofstream(scratch.path() / "out.md") << "# Collectives\n\n![broadcast, all](out-broadcast.svg)\n\n";
+  std::ofstream(scratch.path() / "out.md") << fmt::format(
+      "# Collectives\n\n![broadcast, all](out-broadcast.svg)\n\n<!-- strobe charts: -broadcast.svg {:08x}; -->\n",
+      crc32("<svg/>"));
   std::ofstream(scratch.path() / "out-broadcast.svg") << "<svg/>";
   // A row soon, the other in a minute.
   Background program("comm --ranks 2 --operations broadcast --sizes 1K,100M --repeats 1000 --output out.jsonl", scratch,

@@ -9,6 +9,7 @@
 
 #include "cli/background.h"
 #include "cli/run_program.h"
+#include "core/crc32.h"
 #include "core/json.h"
 
 namespace strobe::test {
@@ -58,10 +59,11 @@ TEST(LadderCommand, ChartsOfAnEarlierRunGo) {
   EXPECT_EQ(scratch.entries(), 3u);
 }
 
-// What shows the rows of an earlier run, which are gone with the first new one.
+// Documents of an earlier run, which are removed before the first new row is written.
 void put_earlier_ladder(const Scratch& scratch) {
   std::ofstream(scratch.path() / "out.jsonl") << "earlier\n";
-  std::ofstream(scratch.path() / "out.md") << "# The ladder\n\n![The ladder, all](out.svg)\n\n";
+  std::ofstream(scratch.path() / "out.md") << fmt::format(
+      "# The ladder\n\n![The ladder, all](out.svg)\n\n<!-- strobe charts: .svg {:08x}; -->\n", crc32("<svg/>"));
   std::ofstream(scratch.path() / "out.svg") << "<svg/>";
 }
 
@@ -92,6 +94,26 @@ TEST(LadderCommand, InterruptedItSaysWhereItsRowsAreAndMixesNoFiles) {
   EXPECT_EQ(scratch.read("errors"), "strobe: ladder: ended by a signal; rows measured so far are in out.jsonl\n");
   EXPECT_EQ(scratch.entries(), 2u);
   EXPECT_EQ(run_program("ladder --input out.jsonl", scratch).code, 0);
+}
+
+// A chart that the user put next to the rows, and one that the user changed, stay.
+TEST(LadderCommand, RemovesOnlyChartsThatItWroteItself) {
+  const Scratch scratch;
+  ASSERT_EQ(run_program("ladder --case 1,64,32 --repeats 1 --rungs cpu-library --output out.jsonl", scratch).code, 0);
+  std::string document = scratch.read("out.md");
+  const std::size_t list = document.rfind("<!-- strobe charts:");
+  ASSERT_NE(list, std::string::npos);
+  std::ofstream(scratch.path() / "out-mine.svg") << "<svg/>";
+  std::ofstream(scratch.path() / "out-changed.svg") << "<svg>changed</svg>";
+  std::ofstream(scratch.path() / "out-old.svg") << "<svg/>";
+  document.insert(list, "![mine](out-mine.svg)\n\n");
+  document.replace(document.rfind(" -->"), 4,
+                   fmt::format(" -old.svg {0:08x}; -changed.svg {0:08x}; -->", crc32("<svg/>")));
+  std::ofstream(scratch.path() / "out.md") << document;
+  ASSERT_EQ(run_program("ladder --input out.jsonl", scratch).code, 0);
+  EXPECT_TRUE(std::filesystem::exists(scratch.path() / "out-mine.svg"));
+  EXPECT_TRUE(std::filesystem::exists(scratch.path() / "out-changed.svg"));
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() / "out-old.svg"));
 }
 
 // A program that runs is not to be written, whoever asks.

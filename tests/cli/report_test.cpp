@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 
 #include "cli/run_program.h"
 #include "core/json.h"
@@ -102,6 +103,94 @@ TEST(ReportCommand, ChartsOfAnEarlierReportGoAndNothingElse) {
   EXPECT_FALSE(std::filesystem::exists(chart));
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "out/charts/notes.txt"));
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "out/cells.csv"));
+}
+
+// An old report without a list, and a list that others wrote, remove nothing.
+TEST(ReportCommand, RemovesOnlyChartsThatItWroteItself) {
+  if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
+  const Scratch scratch;
+  write(scratch, "other.json", row_text({.dtype = "bf16"}));
+  const std::string command = "report --output out ";
+  ASSERT_EQ(run_program(command + kSmallResults, scratch).code, 0);
+  const std::filesystem::path charts = scratch.path() / "out/charts", list = scratch.path() / "out/.strobe-report.json";
+  const char *stale = "time-seq_len-forward-fp32-causal-on.svg", *edited = "rate-seq_len-forward-fp32-causal-on.svg";
+  ASSERT_TRUE(std::filesystem::exists(charts / edited));
+  write(scratch, "out/charts/mine.svg", "<svg>mine</svg>");
+  std::ofstream(charts / edited, std::ios::app) << "<!-- edited -->";
+  const std::string kept = scratch.read("out/.strobe-report.json");
+  std::filesystem::remove(list);
+  ASSERT_EQ(run_program(command + "other.json", scratch).code, 0);
+  EXPECT_TRUE(std::filesystem::exists(charts / stale));
+  write(scratch, "out/keep.svg", scratch.read(std::string("out/charts/") + stale));
+  write(scratch, "out/.strobe-report.json", kept);
+  ASSERT_EQ(run_program(command + "other.json", scratch).code, 0);
+  EXPECT_FALSE(std::filesystem::exists(charts / stale));
+  EXPECT_TRUE(std::filesystem::exists(charts / edited));
+  EXPECT_EQ(scratch.read("out/charts/mine.svg"), "<svg>mine</svg>");
+  for (const char* bad :
+       {"[]", "{", R"({"charts":[{"name":"../keep.svg","crc32":0}]})", R"({"charts":[{"name":1}]})"}) {
+    write(scratch, "out/.strobe-report.json", bad);
+    EXPECT_EQ(run_program(command + "other.json", scratch).code, 0) << bad;
+  }
+  EXPECT_TRUE(std::filesystem::exists(scratch.path() / "out/keep.svg"));
+}
+
+TEST(ReportCommand, AFailedWriteLeavesTheOldReportComplete) {
+  if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
+  const Scratch scratch;
+  write(scratch, "other.json", row_text({.dtype = "bf16"}));
+  ASSERT_EQ(run_program(std::string("report --output out ") + kSmallResults, scratch).code, 0);
+  const auto snapshot = [&] {
+    std::map<std::string, std::string> all;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(scratch.path() / "out")) {
+      const std::string name = std::filesystem::relative(entry.path(), scratch.path()).string();
+      all[name] = entry.is_regular_file() ? scratch.read(name) : "";
+    }
+    return all;
+  };
+  const auto before = snapshot();
+  for (const int blocks : {1, 4, 64}) {  // of 512 or 1024 bytes; the page is larger
+    const Program program = run_command(
+        fmt::format("ulimit -f {} && '" STROBE_PROGRAM "' report --output out other.json", blocks), scratch);
+    EXPECT_EQ(program.code, 3) << program.errors;
+    EXPECT_EQ(std::count(program.errors.begin(), program.errors.end(), '\n'), 1) << program.errors;
+    EXPECT_EQ(snapshot(), before) << blocks;
+  }
+  // The last chart cannot be written.
+  const std::filesystem::path chart = scratch.path() / "out/charts/roofline-forward-bf16-causal-off.svg";
+  std::filesystem::remove(chart);
+  std::filesystem::create_directory(chart);
+  const auto with_folder = snapshot();
+  const Program program = run_program("report --output out other.json", scratch);
+  EXPECT_EQ(program.code, 2) << program.errors;
+  EXPECT_EQ(snapshot(), with_folder);
+}
+
+// Values that once made the ticks of a chart endless.
+TEST(ReportCommand, HugeAndTinyTimesAreRefusedAtOnce) {
+  const Scratch scratch;
+  std::string row = row_text({});
+  const std::string time = "\"time(s)\":0.01";
+  for (const char* seconds : {"1e306", "1e-320"}) {
+    std::string bad = row;
+    bad.replace(bad.find(time), time.size(), std::string("\"time(s)\":") + seconds);
+    write(scratch, "bad.json", bad);
+    for (const char* command : {"report bad.json --output out", "compare bad.json bad.json"}) {
+      const Program program =
+          run_command(std::string("ulimit -v 2000000; timeout 20 '" STROBE_PROGRAM "' ") + command, scratch);
+      EXPECT_EQ(program.code, 2) << program.errors;
+      EXPECT_TRUE(program.errors.starts_with("strobe: bad.json, line 1: forward.time(s) is ")) << program.errors;
+    }
+  }
+  EXPECT_EQ(scratch.entries(), 1u);
+}
+
+TEST(CompareCommand, MarkdownKeepsNamesOfFilesAsText) {
+  const Scratch scratch;
+  write(scratch, "`![x](y)@me.json", five(0.010));
+  ASSERT_EQ(run_program("compare '`![x](y)@me.json' '`![x](y)@me.json' --markdown m.md", scratch).code, 0);
+  const std::string text = scratch.read("m.md");
+  EXPECT_NE(text.find(R"(A is \`!\[x\](y)@&#8203;me.json, B is )"), std::string::npos) << text;
 }
 
 TEST(ReportCommand, FilesOfOthersAreNotReplaced) {

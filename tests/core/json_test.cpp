@@ -1,6 +1,7 @@
 // core/json: what is written is what a strict reader reads, and bad text is refused with its position.
 #include "core/json.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -88,9 +89,90 @@ TEST(Json, RefusesBadTextWithItsPosition) {
   }
 }
 
+TEST(Json, RefusesBytesThatAreNotUtf8) {
+  const struct {
+    const char* bytes;
+    std::size_t fault;
+  } table[] = {{"\"a\xff\"", 2},          {"\"\xc3\"", 1},         {"\"\xc0\xaf\"", 1},
+               {"\"\xe0\x9f\xbf\"", 1},   {"\"\xed\xa0\x80\"", 1}, {"\"\xf4\x90\x80\x80\"", 1},
+               {"{\"\xe2\x82x\": 1}", 2}, {"\"abc\x80", 4}};
+  for (const auto& row : table) {
+    try {
+      Json::parse(row.bytes);
+      ADD_FAILURE() << row.bytes;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(fmt::format("not UTF-8 at byte {} of", row.fault)), std::string::npos)
+          << error.what();
+    }
+  }
+}
+
+// A value that was read is written, and read again as the same.
+TEST(Json, WhatIsReadIsWrittenAsTheSame) {
+  for (const char* text : {R"("é€😀 \u0000 \u001f \ud83d\ude00 \uffff")", "-0.0", "-0", "1e5", "1E-7", "0.1",
+                           "12345678901234567890", R"({"":[[],{},""," "],"a":{"a":null}})", "[true,false,null]"}) {
+    const std::string once = Json::parse(text).dump();
+    EXPECT_EQ(Json::parse(once).dump(), once) << text;
+  }
+  EXPECT_TRUE(std::signbit(Json::parse(Json(-0.0).dump()).as_number()));
+}
+
+TEST(Json, NumbersFollowTheStandardAndTheRangeOfADouble) {
+  for (const char* text : {"1.e5", "-01", "00", "1e", "1e+", "--1", "1.5.2", "0x10", "1e999", "-1e999", "1e-999", "-.5",
+                           "Infinity", "-"}) {
+    EXPECT_THROW(Json::parse(text), Error) << text;
+  }
+  EXPECT_THROW(Json::parse(std::string(400, '9')), Error);
+  EXPECT_EQ(Json::parse("0e0").as_number(), 0);
+  EXPECT_FALSE(Json::parse("9223372036854775808").is_integer());
+}
+
 TEST(Json, RefusesBottomlessNesting) {
+  const auto nested = [](int depth) {
+    const auto levels = static_cast<std::size_t>(depth);
+    return std::string(levels, '[') + std::string(levels, ']');
+  };
   EXPECT_THROW(Json::parse(std::string(100000, '[')), Error);
-  EXPECT_NO_THROW(Json::parse(std::string(100, '[') + std::string(100, ']')));
+  EXPECT_NO_THROW(Json::parse(nested(Json::kMostDepth + 1)));
+  EXPECT_THROW(Json::parse(nested(Json::kMostDepth + 2)), Error);
+}
+
+TEST(Json, RefusesADocumentOverTheLimits) {
+  const auto refusal = [](const std::string& text) -> std::string {
+    try {
+      Json::parse(text);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string most = "[\"" + std::string(Json::kMostBytes - 4, 'x') + "\"]";
+  EXPECT_EQ(refusal(most), "");
+  EXPECT_EQ(refusal(most + " "), "json: a document of 67108865 bytes or more; valid: up to 67108864");
+  std::string many = "[0";
+  for (std::size_t i = 0; i < Json::kMostValues; ++i) many += ",0";
+  EXPECT_EQ(refusal(many + "]"), "json: a document of more than 4194304 values; valid: up to that");
+  const std::string two = "1 " + most + " 2";  // the limit is of each value, not of the text
+  std::size_t position = 0;
+  EXPECT_EQ(Json::parse_next(two, position).as_integer(), 1);
+  EXPECT_EQ(Json::parse_next(two, position).size(), 1u);
+  EXPECT_EQ(Json::parse_next(two, position).as_integer(), 2);
+}
+
+TEST(Json, CopiesAndMovesKeepTheirContents) {
+  Json json = Json::parse(R"({"a": [1, "two"], "b": "text"})");
+  Json copy = json;
+  copy.set("b", 3);
+  EXPECT_EQ(json.dump(), R"({"a":[1,"two"],"b":"text"})");
+  EXPECT_EQ(copy.dump(), R"({"a":[1,"two"],"b":3})");
+  json = json.at("a");  // a part of itself
+  EXPECT_EQ(json.dump(), R"([1,"two"])");
+  const Json taken = std::move(json);
+  EXPECT_EQ(taken.size(), 2u);
+  Json empty = Json::array();
+  empty.push_back("");
+  EXPECT_EQ(empty.as_array()[0].as_string(), "");
+  EXPECT_EQ(Json::object().set("k", Json::object()).dump(), R"({"k":{}})");
 }
 
 TEST(Json, WrongKindsAndMissingKeysAreErrors) {

@@ -89,7 +89,7 @@ TEST(Compare, MarkdownIsATableThatNamesCannotBreak) {
              b = side("b", launches({.implementation = "x|<b>"}, 0.02));
   const std::string text = comparison_markdown(compare(a, b, 0.05));
   EXPECT_TRUE(text.starts_with("### Slower\n")) << text;
-  EXPECT_NE(text.find("| x\\|&lt;b>: batch 2"), std::string::npos) << text;
+  EXPECT_NE(text.find("| x\\|&lt;b&gt;: batch 2"), std::string::npos) << text;
   EXPECT_NE(text.find("| **slower** |"), std::string::npos) << text;
 }
 

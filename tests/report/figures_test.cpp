@@ -154,6 +154,57 @@ TEST(Svg, IsWellFormedAndHoldsTheMarks) {
   }
 }
 
+// A row with these figures; `size` is of every dimension.
+std::string extreme_row(const std::string& name, std::int64_t size, double seconds, double rate, double megabytes,
+                        double ceiling) {
+  return fmt::format(
+      R"j({{"forward":{{"time(s)":{1},"FLOPS(TFLOPs/s)":{2}}},"backward":{{"time(s)":{1},"FLOPS(TFLOPs/s)":{2}}},)j"
+      R"j("peak_memory_usage(MB)":{3},"memory_before_backward(MB)":{3},"predicted_memory(MB)":{3},"status":"ok",)j"
+      R"j("implementation":"{0}","config":{{"batch_size":{5},"seq_len":{5},"num_heads":{6},"emb_dim":{5},"causal":true,)j"
+      R"j("dtype":"fp32"}},"statistics":{{"forward":{{"samples(s)":[{1},{1}]}}}},"environment":{{"ceilings":)j"
+      R"j({{"copy(B/s)":{4},"matrix_product(FLOP/s)":{{"fp32":{4}}}}}}}}})j",
+      name, seconds, rate, megabytes, ceiling, size, std::max<std::int64_t>(1, size));
+}
+
+// Every combination of the ends of every range gives charts with finite coordinates.
+TEST(Svg, RowsAtTheEndsOfEveryRangeHaveFiniteCoordinates) {
+  std::string text;
+  for (const std::int64_t size : {std::int64_t{0}, std::int64_t{1}, std::int64_t{1} << 40}) {
+    for (const double seconds : {1e-12, 1e9}) {
+      for (const double rate : {0.0, 1e-24, 1e9}) {
+        for (const double megabytes : {0.0, 1e-7, 1e12}) {
+          for (const double ceiling : {0.0, 1e-12, 1e18}) {
+            const std::string name = fmt::format("i-{}-{}-{}-{}", seconds, rate, megabytes, ceiling);
+            text += extreme_row(name, size, seconds, rate, megabytes, ceiling) + "\n";
+          }
+        }
+      }
+    }
+  }
+  const std::vector<Cell> cells = cells_of(parse_results(text, "f"));
+  const std::vector<Figure> figures = make_figures(cells);
+  ASSERT_GT(figures.size(), 50u);
+  for (const Figure& figure : figures) {
+    const std::string svg = figure_svg(figure);
+    for (const char* wrong : {"nan", "inf\"", "inf ", "-inf"}) {
+      EXPECT_EQ(svg.find(wrong), std::string::npos) << figure.id << " " << figure.view;
+    }
+    EXPECT_LT(svg.size(), 1u << 20) << figure.id;
+    EXPECT_EQ(figure_json(figure).dump().find("null"), std::string::npos) << figure.id;
+  }
+}
+
+TEST(Tables, MarkdownAndCsvKeepTextOfFilesAsText) {
+  const std::vector<Cell> cells = cells_of(
+      parse_results(row_text({.implementation = "=HYPERLINK(1)", .machine = "![x](http://evil) @me <img>"}), "f"));
+  const CellTable table = cell_table(cells);
+  EXPECT_NE(table_csv(table).find("\n\"'=HYPERLINK(1)\","), std::string::npos) << table_csv(table);
+  const std::string markdown = report_markdown(table, cells);
+  for (const char* part : {"![x]", "@me", "<img", "http://"}) {
+    EXPECT_EQ(markdown.find(part), std::string::npos) << part << "\n" << markdown;
+  }
+}
+
 TEST(Html, TextOfFilesStaysText) {
   if (kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
   std::string text;

@@ -63,15 +63,74 @@ TEST(NamedTables, PrintNothingThatATerminalObeys) {
   EXPECT_NE(text.find("shared\\x1b[2J"), std::string::npos) << text;
 }
 
-TEST(LadderRows, AreReadAsTheyWereWritten) {
+TEST(LadderRows, KeepWhatTablesAndChartsShow) {
   const test::Scratch scratch;
   const std::string path = (scratch.path() / "rows.jsonl").string();
-  const std::vector<Json> rows = {rung("sequential", kCase28, 80), refused("shared", kSmall)};
+  Json long_row = rung("sequential", kCase28, 80);
+  long_row.set("samples(s)", Json::array({80, 81, 82}));
+  const std::vector<Json> rows = {long_row, refused("shared", kSmall)};
   std::ofstream(path) << rows[0].dump() << "\n" << rows[1].dump() << "\n";
   const std::vector<Json> read = read_ladder_rows(path);
   ASSERT_EQ(read.size(), 2u);
-  EXPECT_EQ(read[0].dump(), rows[0].dump());
-  EXPECT_EQ(read[1].dump(), rows[1].dump());
+  EXPECT_EQ(tables_text(ladder_tables(read)), tables_text(ladder_tables(rows)));
+  EXPECT_EQ(read[0].find("samples(s)"), nullptr);
+}
+
+TEST(LadderRows, NumbersOutOfRangeAreRefused) {
+  const test::Scratch scratch;
+  const std::string path = (scratch.path() / "rows.jsonl").string();
+  const auto refusal = [&](Json row) -> std::string {
+    std::ofstream(path) << row.dump() << "\n";
+    try {
+      read_ladder_rows(path);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const Json row = rung("sequential", kSmall, 1);
+  EXPECT_EQ(refusal(row), "");
+  for (const double seconds : {1e-320, 0.0, -1.0, 1e306}) {
+    EXPECT_EQ(refusal(Json(row).set("seconds", seconds)),
+              fmt::format("{}, line 1: not a row of strobe ladder: seconds is {}; valid: 1e-12 to 1e+09 seconds", path,
+                          seconds));
+  }
+  EXPECT_NE(refusal(Json(row).set("split", Json::object({{"kernel", 1e300}}))), "");
+  EXPECT_NE(refusal(Json(row).set("flops", 1e300)), "");
+  EXPECT_NE(refusal(Json(row).set("case", Json::parse(R"({"name":"","batch":0,"rows":1,"dim":1})"))), "");
+  EXPECT_NE(refusal(Json(row).set("case", Json::parse(R"({"name":"","batch":9000000000000000000,"rows":1,"dim":1})"))),
+            "");
+  const Json tiles = Json::parse(
+      R"({"kind":"tiles","case":{"name":"","batch":1,"rows":1,"dim":1},"status":"ok","flops":1,"blocks":2,"br":1,"bc":1})");
+  EXPECT_NE(refusal(tiles).find("no key \"shared_bytes\""), std::string::npos) << refusal(tiles);
+}
+
+TEST(LadderRows, TooManyCasesAreRefused) {
+  const test::Scratch scratch;
+  const std::string path = (scratch.path() / "rows.jsonl").string();
+  std::ofstream file(path);
+  for (int i = 1; i <= 257; ++i) {
+    file << Json(refused("shared", kSmall))
+                .set("case", Json::object({{"name", ""}, {"batch", i}, {"rows", 1}, {"dim", 1}}))
+                .dump()
+         << "\n";
+  }
+  file.close();
+  try {
+    read_ladder_rows(path);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()),
+              path + ", line 257: 257 rows of 257 cases and 1 rungs; valid: up to 10000 of 256 and 256");
+  }
+}
+
+TEST(NamedTables, MarkdownOfARowCannotMakeMarkup) {
+  const std::vector<Json> rows = {refused("<script>![x](y)@me\\u001b", kSmall)};
+  const std::string text = tables_markdown(ladder_tables(rows));
+  for (const char* part : {"<script", "![x]", "@me", "\x1b"}) EXPECT_EQ(text.find(part), std::string::npos) << text;
+  const NamedTable titled{"<script>\x1b[2J [a](b)", {"x"}, {}};
+  EXPECT_EQ(tables_markdown({&titled, 1}).substr(0, 43), "### &lt;script&gt;\\\\x1b\\[2J \\[a\\](b)\n\n| x |");
 }
 
 TEST(LadderRows, ThatAreNoneAreRefusedWithTheirLine) {

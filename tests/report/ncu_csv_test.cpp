@@ -81,5 +81,42 @@ TEST(NcuCsv, AsksForEveryMetricOfTheSample) {
   }
 }
 
+std::string ncu_refusal(const std::string& text) {
+  try {
+    read_ncu_csv(text);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(NcuCsv, AnErrorWithoutTextIsOneLine) {
+  EXPECT_EQ(ncu_refusal("==ERROR=="), "ncu: failed without a reason");
+  EXPECT_EQ(ncu_refusal("==ERROR==\n"), "ncu: failed without a reason");
+  EXPECT_EQ(ncu_refusal("==ERROR==   "), "ncu: failed without a reason");
+  EXPECT_EQ(ncu_refusal("==ERROR==x"), "ncu: x");
+  EXPECT_EQ(ncu_refusal("==ERROR== no permission"), "ncu: no permission");
+}
+
+TEST(NcuCsv, BadRowsAreNamedWithTheirLine) {
+  const std::string head = "==PROF== x\n\"ID\",\"gpu__time_duration.sum\"\n\"\",\"ns\"\n";
+  EXPECT_EQ(ncu_refusal(head + "\"0\""), "ncu: line 4: a row of 1 cells under 2 names: \"0\"");
+  EXPECT_EQ(ncu_refusal(head + "\"0\",\"5\"\n\"1\",\"1e300\"\n"),
+            "ncu: line 5: gpu__time_duration.sum is 1e300; valid: 0, or 1e-15 to 1e+18 in seconds, bytes or counts");
+  EXPECT_EQ(ncu_refusal(head + "\"0\",\"-5\"\n"),
+            "ncu: line 4: gpu__time_duration.sum is -5; valid: 0, or 1e-15 to 1e+18 in seconds, bytes or counts");
+  EXPECT_EQ(ncu_refusal(head + "\"0\",\"inf\"\n"), "");  // not available
+}
+
+// Any beginning of a file is refused in one line, or read.
+TEST(NcuCsv, EveryCutIsReadOrRefused) {
+  const std::string whole = sample("two_launches.csv");
+  for (std::size_t size = 0; size <= whole.size(); ++size) {
+    const std::string why = ncu_refusal(whole.substr(0, size));
+    EXPECT_EQ(why.find('\n'), std::string::npos) << size;
+  }
+}
+
 }  // namespace
 }  // namespace strobe::report

@@ -68,6 +68,26 @@ TEST(Result, IdentityDoesNotDependOnTheOrderOfKeysOrOnHowARowWasMade) {
   EXPECT_NE(identity(row), identity(with_replaced(row, R"("threads":1)", R"("threads":2)")));
 }
 
+TEST(Result, NumbersOutOfRangeAreRefused) {
+  const std::string row = row_text({});
+  const auto with = [&](const std::string& from, const std::string& to) {
+    return refusal(with_replaced(row, from, to));
+  };
+  for (const char* seconds : {"1e306", "1e-320", "1.1e9", "9e-13", "-1", "0"}) {
+    EXPECT_EQ(with("\":0.01,", std::string("\":") + seconds + ","),
+              fmt::format("f.json, line 1: forward.time(s) is {}; valid: 1e-12 to 1e+09 seconds",
+                          Json::parse(seconds).dump()));
+    EXPECT_NE(with("[0.01,", std::string("[") + seconds + ","), "") << seconds;
+  }
+  EXPECT_EQ(with("TFLOPs/s)\":0.1", "TFLOPs/s)\":1e300"),
+            "f.json, line 1: FLOPS(TFLOPs/s) is 1e+300; valid: 0, or 1e-24 to 1e+09 TFLOP/s");
+  EXPECT_EQ(with("usage(MB)\":4.5", "usage(MB)\":1e-300"),
+            "f.json, line 1: peak_memory_usage(MB) is 1e-300; valid: 0, or 1e-07 to 1e+12 MB");
+  EXPECT_EQ(with("\"environment\":{", "\"environment\":{\"ceilings\":{\"copy(B/s)\":1e300},"),
+            "f.json, line 1: copy(B/s) is 1e+300; valid: 0, or 1e-12 to 1e+18 bytes/s");
+  EXPECT_NE(with("\"flash2\"", "\"" + std::string(5000, 'x') + "\""), "");
+}
+
 TEST(Result, FaultsAreNamedWithFileAndLine) {
   const std::string row = row_text({});
   const auto second_line = [&](const std::string& from, const std::string& to) {
@@ -79,7 +99,7 @@ TEST(Result, FaultsAreNamedWithFileAndLine) {
   EXPECT_EQ(refusal("{\"a\": 1}"),
             "f.json, line 1: no \"implementation\": not a row of `strobe bench` or `strobe sweep`");
   EXPECT_EQ(refusal(row + "\n3"), "f.json, line 2: a row is 3; valid: an object");
-  EXPECT_EQ(refusal("[" + row + ",\n7]"), "f.json, line 1, item 2 of the list: a row is 7; valid: an object");
+  EXPECT_EQ(refusal("[" + row + ",\n7]"), "f.json, line 2, item 2 of the list: a row is 7; valid: an object");
   EXPECT_EQ(second_line(R"("batch_size":2)", R"("batch_size":-2)"),
             "f.json, line 2: config.batch_size is -2; valid: a whole number from 0 to 2^40");
   EXPECT_EQ(second_line(R"("num_heads":4)", R"("num_heads":0)"),
@@ -88,7 +108,8 @@ TEST(Result, FaultsAreNamedWithFileAndLine) {
             "f.json, line 2: config.causal is \"no\"; valid: true or false");
   EXPECT_EQ(second_line(R"("status":"ok")", R"("status":"fine")"),
             "f.json, line 2: status is \"fine\"; valid: ok, oom, unsupported, wrong, timeout, crashed");
-  EXPECT_EQ(second_line("[0.01,", "[-1,"), "f.json, line 2: a value of samples(s) is -1; valid: seconds above 0");
+  EXPECT_EQ(second_line("[0.01,", "[-1,"),
+            "f.json, line 2: a value of samples(s) is -1; valid: 1e-12 to 1e+09 seconds");
   EXPECT_EQ(second_line("\":0.01,", "\":null,"),
             "f.json, line 2: status is \"ok\", but neither forward nor backward has a time");
   const std::string cut = refusal(row + "\n" + row.substr(0, 50));

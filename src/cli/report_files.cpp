@@ -1,0 +1,113 @@
+#include "cli/report_files.h"
+
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include "cli/written_files.h"
+#include "core/fail.h"
+#include "core/file_set.h"
+#include "core/json.h"
+
+namespace strobe::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Text near the beginning of each file of a report.
+constexpr const char* kPageMark = "<title>Strobe report</title>";
+constexpr const char* kMarkdownMark = "# Attention: ";
+constexpr const char* kCsvMark = "implementation,machine,build,dtype,causal,status,";
+constexpr const char* kChartMark = "font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\"";
+constexpr const char* kListName = ".strobe-report.json";
+constexpr std::uintmax_t kLongestList = 1 << 24;  // bytes
+
+bool has_mark(const fs::path& path, const char* mark) {
+  std::ifstream file(path, std::ios::binary);
+  std::string head(1024, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  return head.find(mark) != std::string::npos;
+}
+
+// An empty file may be a place that somebody made for the report.
+void check_replaced(const fs::path& path, const char* mark) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error) || fs::file_size(path, error) == 0) return;
+  if (has_mark(path, mark)) return;
+  fail(ErrorCode::invalid_argument, "--output: {}: is there, and not of a report of strobe; valid: {}", path.string(),
+       "another place, or remove it first");
+}
+
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error || !fs::is_directory(folder)) {
+    fail(ErrorCode::invalid_argument, "--output {}: not a folder, and none can be made: {}", folder.string(),
+         error ? error.message() : "a file is there");
+  }
+}
+
+// Charts of the last report; none if there is no list, or one that this program did not write.
+std::vector<WrittenFile> read_list(const fs::path& folder) {
+  std::error_code error;
+  const fs::path path = folder / kListName;
+  if (fs::symlink_status(path, error).type() != fs::file_type::regular || fs::file_size(path, error) > kLongestList) {
+    return {};
+  }
+  std::ifstream file(path, std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  std::vector<WrittenFile> charts;
+  try {
+    const Json list = Json::parse(text);
+    for (const Json& chart : list.at("charts").as_array()) {
+      charts.push_back({chart.at("name").as_string(), static_cast<std::uint32_t>(chart.at("crc32").as_integer())});
+    }
+  } catch (const Error&) {
+    return {};
+  }
+  return charts;
+}
+
+std::string list_text(std::span<const WrittenFile> charts, std::span<const WrittenFile> more = {}) {
+  Json list = Json::array();
+  for (const auto& part : {charts, more}) {
+    for (const WrittenFile& chart : part) {
+      list.push_back(Json::object({{"name", chart.name}, {"crc32", std::int64_t{chart.crc32}}}));
+    }
+  }
+  return Json::object({{"written_by", "strobe report"}, {"charts", std::move(list)}}).dump(1) + "\n";
+}
+
+}  // namespace
+
+void check_report_page(const fs::path& page) { check_replaced(page, kPageMark); }
+
+void check_report_folder(const fs::path& folder) {
+  check_replaced(folder / "report.html", kPageMark);
+  check_replaced(folder / "report.md", kMarkdownMark);
+  check_replaced(folder / "cells.csv", kCsvMark);
+}
+
+void write_report(const fs::path& folder, const ReportFiles& files) {
+  const fs::path charts = folder / "charts", list = folder / kListName;
+  const std::vector<WrittenFile> earlier = read_list(folder);
+  std::vector<WrittenFile> written;
+  for (const auto& [name, contents] : files.charts) {
+    check_replaced(charts / name, kChartMark);
+    written.push_back(written_file(name, contents));
+  }
+  make_folder(charts);
+  FileSet set("--output");
+  set.add(list.string(), list_text(written, earlier));  // first: a killed run leaves no chart that is not in it
+  for (const auto& [name, contents] : files.charts) set.add((charts / name).string(), contents);
+  set.add((folder / "cells.csv").string(), files.csv);
+  set.add((folder / "report.md").string(), files.markdown);
+  set.add((folder / "report.html").string(), files.page);
+  set.commit();
+  remove_superseded(charts.string(), earlier, written);
+  FileSet last("--output");
+  last.add(list.string(), list_text(written));
+  last.commit();
+}
+
+}  // namespace strobe::cli

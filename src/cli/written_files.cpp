@@ -1,0 +1,53 @@
+#include "cli/written_files.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "core/crc32.h"
+#include "core/fail.h"
+
+namespace strobe::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
+
+bool is_unchanged(const fs::path& path, std::uint32_t crc) {
+  std::error_code error;
+  if (fs::symlink_status(path, error).type() != fs::file_type::regular) return false;
+  std::ifstream file(path, std::ios::binary);
+  std::uint32_t found = 0;
+  char block[1 << 16];
+  while (file.read(block, sizeof block) || file.gcount() > 0) {
+    found = crc32({block, static_cast<std::size_t>(file.gcount())}, found);
+  }
+  return !file.bad() && found == crc;
+}
+
+}  // namespace
+
+WrittenFile written_file(std::string name, std::string_view contents) { return {std::move(name), crc32(contents)}; }
+
+void remove_superseded(const std::string& folder, std::span<const WrittenFile> earlier,
+                       std::span<const WrittenFile> kept) {
+  for (const WrittenFile& one : earlier) {
+    const auto same = [&](const WrittenFile& other) { return other.name == one.name; };
+    if (!is_plain_name(one.name) || std::any_of(kept.begin(), kept.end(), same)) continue;
+    const fs::path path = fs::path(folder.empty() ? "." : folder) / one.name;
+    if (!is_unchanged(path, one.crc32)) continue;
+    std::error_code error;
+    fs::remove(path, error);
+    if (error) {
+      fail(ErrorCode::runtime, "--output: {}: a file of an earlier run cannot be removed: {}", path.string(),
+           error.message());
+    }
+  }
+}
+
+}  // namespace strobe::cli

@@ -1,0 +1,178 @@
+// POSIX: mkdtemp, flock, write, fsync, rename.
+#include "core/file_set.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "core/atomic_file.h"
+#include "core/fail.h"
+#include "core/write_all.h"
+
+namespace strobe {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kStaging = ".strobe-tmp-";
+constexpr std::size_t kRandomLetters = 6;  // of mkdtemp
+
+bool is_staging_name(std::string_view name) {
+  return name.starts_with(kStaging) && name.size() == kStaging.size() + kRandomLetters;
+}
+
+// A folder of ours holds plain files that are named by numbers.
+bool is_staged_name(const std::string& name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::string folder_name(const fs::path& path) {
+  const std::string folder = path.parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+// The path behind a chain of symbolic links.
+fs::path behind_symlinks(fs::path path, const std::string& shown) {
+  std::error_code error;
+  for (int links = 0; links < 40; ++links) {
+    if (!fs::is_symlink(path, error)) return path;
+    const fs::path next = fs::read_symlink(path, error);
+    if (error) break;
+    path = next.is_absolute() ? next : path.parent_path() / next;
+  }
+  fail(ErrorCode::invalid_argument, "{}: cannot be written: {}", shown, std::strerror(ELOOP));
+}
+
+void sync_folder(const std::string& folder, const std::string& shown) {
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool fine = descriptor >= 0 && (fsync(descriptor) == 0 || errno == EINVAL);
+  const int error = errno;
+  if (descriptor >= 0) close(descriptor);
+  if (!fine) fail(ErrorCode::runtime, "{}: syncing its folder failed: {}", shown, std::strerror(error));
+}
+
+void write_synced(const std::string& path, std::string_view contents, mode_t mode, const std::string& shown) {
+  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+  int error = descriptor < 0 ? errno : write_all(descriptor, contents);
+  if (descriptor >= 0 && error == 0 && mode != 0 && fchmod(descriptor, mode) != 0) error = errno;
+  if (descriptor >= 0 && error == 0 && fsync(descriptor) != 0) error = errno;
+  if (descriptor >= 0 && close(descriptor) != 0 && error == 0) error = errno;
+  if (error != 0) fail(ErrorCode::runtime, "{}: writing failed: {}", shown, std::strerror(error));
+}
+
+enum class Lock { taken, busy, gone, unsupported };
+
+// Opens a staging folder and locks it. The descriptor is closed if the folder is busy or gone.
+Lock lock_folder(const std::string& path, int& descriptor) {
+  descriptor = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (descriptor < 0) return Lock::gone;
+  Lock lock = Lock::taken;
+  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) lock = errno == EWOULDBLOCK ? Lock::busy : Lock::unsupported;
+  struct stat opened {
+  }, named{};
+  const bool same = fstat(descriptor, &opened) == 0 && lstat(path.c_str(), &named) == 0 &&
+                    opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+  if (!same) lock = Lock::gone;
+  if (lock == Lock::busy || lock == Lock::gone) close(std::exchange(descriptor, -1));
+  return lock;
+}
+
+}  // namespace
+
+void remove_stale_staging(const std::string& folder) {
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (is_staging_name(entry->path().filename().string())) found.push_back(entry->path());
+  }
+  for (const fs::path& path : found) {
+    int descriptor = -1;
+    const Lock lock = lock_folder(path.string(), descriptor);
+    if (lock == Lock::unsupported) close(descriptor);
+    if (lock != Lock::taken) continue;
+    std::vector<fs::path> files;
+    for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
+      if (is_staged_name(entry->path().filename().string())) files.push_back(entry->path());
+    }
+    for (const fs::path& file : files) unlink(file.c_str());
+    rmdir(path.c_str());  // stays if somebody else put a file into it
+    close(descriptor);
+  }
+}
+
+FileSet::~FileSet() { remove_staged(); }
+
+void FileSet::remove_staged() noexcept {
+  for (const Staged& file : staged_) unlink(file.temporary.c_str());
+  staged_.clear();
+  for (auto& [name, folder] : folders_) {
+    rmdir(folder.path.c_str());
+    close(folder.descriptor);
+  }
+  folders_.clear();
+}
+
+FileSet::Folder& FileSet::staging_in(const std::string& folder, const std::string& shown) {
+  if (const auto found = folders_.find(folder); found != folders_.end()) return found->second;
+  remove_stale_staging(folder);
+  Folder made;
+  while (made.descriptor < 0) {  // again if another process removed the folder before it was locked
+    made.path = folder + "/" + std::string(kStaging) + std::string(kRandomLetters, 'X');
+    if (!mkdtemp(made.path.data())) {
+      fail(ErrorCode::invalid_argument, "{}: cannot be written: {}", shown, std::strerror(errno));
+    }
+    if (lock_folder(made.path, made.descriptor) == Lock::gone && errno != ENOENT) {
+      const int error = errno;
+      rmdir(made.path.c_str());
+      fail(ErrorCode::runtime, "{}: opening its temporary folder failed: {}", shown, std::strerror(error));
+    }
+  }
+  return folders_.emplace(folder, std::move(made)).first->second;
+}
+
+void FileSet::add(const std::string& path, std::string_view contents) {
+  const std::string shown = asked_by_ + " " + (path.empty() ? "\"\"" : path);
+  if (path.empty()) fail(ErrorCode::invalid_argument, "{}: a file name is needed", shown);
+  struct stat status {};
+  const bool exists = stat(path.c_str(), &status) == 0;
+  const bool plain = !exists || S_ISREG(status.st_mode);
+  if (exists && S_ISDIR(status.st_mode)) {
+    fail(ErrorCode::invalid_argument, "{}: is a folder; a file name is needed", shown);
+  }
+  if (exists && access(path.c_str(), W_OK) != 0) {
+    fail(ErrorCode::invalid_argument, "{}: cannot be written: {}", shown, std::strerror(errno));
+  }
+  if (!plain || path.starts_with("/dev/") || path.starts_with("/proc/")) {
+    devices_.push_back({path, std::string(contents)});
+    return;
+  }
+  const fs::path target = behind_symlinks(path, shown);
+  const Folder& folder = staging_in(folder_name(target), shown);
+  std::string temporary = folder.path + "/" + std::to_string(staged_.size());
+  staged_.push_back({temporary, target.string(), shown});
+  write_synced(temporary, contents, exists ? status.st_mode & 0777 : 0, shown);
+}
+
+void FileSet::commit() {
+  for (const Staged& file : staged_) {
+    if (rename(file.temporary.c_str(), file.target.c_str()) != 0) {
+      fail(ErrorCode::runtime, "{}: renaming failed: {}", file.shown, std::strerror(errno));
+    }
+  }
+  std::vector<std::string> targets;
+  for (const auto& [name, folder] : folders_) targets.push_back(name);
+  remove_staged();
+  for (const std::string& folder : targets) sync_folder(folder, asked_by_ + " " + folder);
+  for (const Device& device : devices_) AtomicFile(device.path, asked_by_).commit(device.contents);
+  devices_.clear();
+}
+
+}  // namespace strobe

@@ -1,0 +1,52 @@
+// Files that are replaced together: all are written and synced under temporary names before the first one is renamed.
+// A failure before commit() leaves every old file as it was.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace strobe {
+
+class FileSet {
+ public:
+  // `asked_by`, such as a flag, stands before the path in errors.
+  explicit FileSet(std::string asked_by = "output") : asked_by_(std::move(asked_by)) {}
+  ~FileSet();  // removes all temporary files
+  FileSet(const FileSet&) = delete;
+  FileSet& operator=(const FileSet&) = delete;
+
+  // Writes and syncs a temporary file in a folder ".strobe-tmp-XXXXXX" next to the target. Only one descriptor per
+  // target folder stays open. Follows links, keeps permissions and appends to devices as AtomicFile does. Throws
+  // Error(invalid_argument) if the target cannot be written, Error(runtime) if the disk refuses.
+  void add(const std::string& path, std::string_view contents);
+
+  // Renames in the order of add(). Throws Error(runtime) if the system refuses; files renamed before stay.
+  void commit();
+
+ private:
+  struct Staged {
+    std::string temporary, target, shown;
+  };
+  struct Folder {
+    std::string path;
+    int descriptor = -1;  // holds the lock that marks the folder as in use
+  };
+  struct Device {
+    std::string path, contents;
+  };
+
+  Folder& staging_in(const std::string& folder, const std::string& shown);
+  void remove_staged() noexcept;
+
+  std::string asked_by_;
+  std::map<std::string, Folder> folders_;  // by the folder of their targets
+  std::vector<Staged> staged_;
+  std::vector<Device> devices_;
+};
+
+// Removes staging folders in `folder` that killed processes left. Those of running processes are locked and stay.
+void remove_stale_staging(const std::string& folder);
+
+}  // namespace strobe

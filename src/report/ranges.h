@@ -1,0 +1,41 @@
+// Ranges of numbers that are read from files. Charts, ratios and sums of values in these ranges stay finite.
+#pragma once
+
+#include <string_view>
+
+#include "core/json.h"
+
+namespace strobe::report {
+
+struct Range {
+  double least, most;
+  bool zero = false;  // 0 is valid too: none
+  const char* unit;
+};
+
+inline constexpr Range kSecondsRange{1e-12, 1e9, false, "seconds"};
+inline constexpr Range kSpanRange{1e-12, 1e9, true, "seconds"};  // of a part that may take no time
+inline constexpr Range kMillisecondsRange{1e-9, 1e12, false, "milliseconds"};
+inline constexpr Range kMegabytesRange{1e-7, 1e12, true, "MB"};
+inline constexpr Range kBytesRange{1, 1e18, false, "bytes"};
+inline constexpr Range kTeraflopsRange{1e-24, 1e9, true, "TFLOP/s"};
+inline constexpr Range kFlopRateRange{1e-12, 1e21, true, "FLOP/s"};
+inline constexpr Range kByteRateRange{1e-12, 1e18, true, "bytes/s"};
+inline constexpr Range kFlopsRange{1, 1e30, true, "FLOP"};
+inline constexpr Range kCountRange{1, 1e18, true, ""};
+inline constexpr Range kCounterRange{1e-12, 1e18, true, ""};  // of a profiler
+inline constexpr Range kShareRange{1e-12, 1, true, ""};
+inline constexpr Range kErrorRange{1e-300, 1e300, true, ""};
+
+constexpr bool holds(const Range& range, double value) {
+  return (range.zero && value == 0) || (value >= range.least && value <= range.most);
+}
+
+// "0, or 1e-07 to 1e+12 MB"
+std::string range_text(const Range& range);
+
+// Throws Error(invalid_argument), "NAME is 1e+306; valid: 1e-12 to 1e+09 seconds", if the value is not a number in the
+// range.
+double checked_number(std::string_view name, const Json& value, const Range& range);
+
+}  // namespace strobe::report
