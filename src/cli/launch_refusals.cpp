@@ -9,10 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <vector>
 
 #include "comm/world.h"
+#include "core/fail.h"
 #include "core/printable.h"
 #include "core/write_all.h"
 
@@ -47,12 +50,13 @@ std::string path_of(int descriptor) { return fmt::format("/proc/{}/fd/{}", getpi
 }  // namespace
 
 RankRefusals::RankRefusals() : descriptor_(memfd_create("strobe-refusals", MFD_CLOEXEC)) {
-  if (descriptor_ >= 0) setenv(kVariable, path_of(descriptor_).c_str(), 1);
+  if (descriptor_ < 0) fail(ErrorCode::runtime, "launch: no unnamed file: {}", std::strerror(errno));
+  setenv(kVariable, path_of(descriptor_).c_str(), 1);
 }
 
 RankRefusals::~RankRefusals() {
   unsetenv(kVariable);
-  if (descriptor_ >= 0) close(descriptor_);
+  close(descriptor_);
 }
 
 std::string RankRefusals::text(int ranks) const {

@@ -1,10 +1,13 @@
 // Collectives on Open MPI. Calls are the non-blocking ones, driven by MPI_Test: so a rank whose peer is gone can stop,
 // and what is under way makes progress, since the thread that is here does nothing else.
 #include <mpi.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "comm/engine.h"
@@ -17,17 +20,28 @@ namespace {
 
 constexpr std::int64_t kRingBytes = 1 << 17;  // from here on reductions are our own
 
-// What a launcher's variables tell a rank, as all ranks get to know it.
+// One rank's view of the job, gathered on all ranks.
 struct Told {
-  int size = 0;  // 0: they do not tell
+  int size = 0;  // ranks by its launcher's variables; 0: unknown
   char host[256] = "";
+  char network[256] = "";  // network namespace of the running kernel: ranks with the same one share loopback
 };
 
-// MPI's own size is right. A rank that was told another one would end alone, and the others wait for it.
-void check_told(const World& world, int size) {
+std::string network_identity() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  char space[64] = "";
+  static_cast<void>(!readlink("/proc/self/ns/net", space, sizeof(space) - 1));
+  return boot + " " + space;
+}
+
+// MPI's own size is right. A rank with another one would end early, and the others would wait for it. Sets
+// world.one_host.
+void compare_ranks(World& world, int size) {
   Told own;
   own.size = size;
   world.host.copy(own.host, sizeof(own.host) - 1);
+  network_identity().copy(own.network, sizeof(own.network) - 1);
   std::vector<Told> all(static_cast<std::size_t>(world.size));
   check_mpi(MPI_Allgather(&own, sizeof(own), MPI_BYTE, all.data(), sizeof(own), MPI_BYTE, MPI_COMM_WORLD),
             "MPI_Allgather");
@@ -37,6 +51,9 @@ void check_told(const World& world, int size) {
          "the ranks differ: rank {} ({}) is told of {} ranks and MPI has {}; start all with the mpirun of the same MPI",
          rank, all[rank].host, all[rank].size, world.size);
   }
+  world.one_host = std::all_of(all.begin(), all.end(), [&](const Told& one) {
+    return std::string_view(one.network) == own.network && std::string_view(one.host) == own.host;
+  });
 }
 
 class MpiEngine final : public Engine {
@@ -52,7 +69,7 @@ class MpiEngine final : public Engine {
     const int told = world.size;
     MPI_Comm_rank(MPI_COMM_WORLD, &world.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &world.size);
-    check_told(world, told);
+    compare_ranks(world, told);
     rank_ = world.rank;
     size_ = world.size;
     ring_.emplace(rank_, size_);
