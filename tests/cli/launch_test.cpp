@@ -146,11 +146,11 @@ TEST_F(Launch, LeavesTimeToSaveAfterASignalToOneRank) {
 
 TEST_F(Launch, StartsAgainWhatMayEndOtherwise) {
   const auto ends = [&](const std::string& text, int code, const std::string& errors) {
-    const Program program = run_program("launch -n 1 --max-restarts 1 -- " + script(text), scratch_);
+    const Program program = run_program("launch -n 1 --max-restarts 1 --restart-delay 0 -- " + script(text), scratch_);
     EXPECT_EQ(program.code, code) << text;
     EXPECT_EQ(program.errors, "strobe: launch: rank 0 " + errors) << text;
   };
-  for (const int code : {2, 129, 130, 143}) {
+  for (const int code : {2, 129, 130, 138, 140, 142, 143, 152}) {
     const std::string number = std::to_string(code);
     ends("exit " + number, code, "ended with exit code " + number + "\n");
   }
@@ -163,7 +163,9 @@ TEST_F(Launch, NamesAJobOnceForAllItsStarts) {
   const auto name = [&] {
     std::filesystem::remove(scratch_.path() / "jobs");
     const std::string command = script("echo $STROBE_JOB >> jobs; exit 9");
-    EXPECT_EQ(run_program("launch -n 1 --max-restarts 1 -- " + command, scratch_, "STROBE_JOB=outer").code, 9);
+    EXPECT_EQ(
+        run_program("launch -n 1 --max-restarts 1 --restart-delay 0 -- " + command, scratch_, "STROBE_JOB=outer").code,
+        9);
     const std::vector<std::string> names = words_in(scratch_.read("jobs"));
     EXPECT_EQ(names.size(), 2u);
     EXPECT_EQ(names.front(), names.back());
@@ -289,7 +291,8 @@ TEST_F(Launch, TellsThatItsOutputIsFull) {
 
 TEST_F(Launch, TellsOfFlagsForPeopleAlone) {
   const Program program = run_program("launch --x", scratch_);
-  EXPECT_EQ(program.errors, "strobe: --x: unknown flag; valid: --ranks, --max-restarts, --grace, --prefix\n");
+  EXPECT_EQ(program.errors,
+            "strobe: --x: unknown flag; valid: --ranks, --max-restarts, --restart-delay, --grace, --prefix\n");
   EXPECT_EQ(run_program("launch --help").output.find("as-rank"), std::string::npos);
   EXPECT_EQ(run_program("launch --n 1 -- " + script("exit 0"), scratch_).code, 0);
 }
