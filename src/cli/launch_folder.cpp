@@ -40,9 +40,13 @@ int lock_folder(const std::string& path) {
   return -1;
 }
 
+// Processes of the job that are about to end may add or remove files meanwhile.
 void remove_folder(const std::filesystem::path& path) {
-  std::error_code ignored;
-  std::filesystem::remove_all(path, ignored);
+  std::error_code error;
+  for (int tries = 0; tries < 3; ++tries) {
+    std::filesystem::remove_all(path, error);
+    if (!error) return;
+  }
 }
 
 bool is_private_folder(const char* path) {
