@@ -2,16 +2,25 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "core/sha256.h"
+#include "core/utf8.h"
 
 namespace strobe::comm {
 namespace {
 
+bool is_text(const Json& value, std::size_t longest) {
+  if (!value.is_string() || value.as_string().size() > longest) return false;
+  for (std::string_view rest = value.as_string(); !rest.empty();) {
+    const std::size_t length = utf8_length(rest);
+    if (length == 0) return false;
+    rest.remove_prefix(length);
+  }
+  return true;
+}
+
 std::optional<std::string> text_in(const Json& message, const char* key, std::size_t longest) {
   const Json* value = message.is_object() ? message.find(key) : nullptr;
-  if (!value || !value->is_string() || value->as_string().size() > longest) return std::nullopt;
+  if (!value || !is_text(*value, longest)) return std::nullopt;
   return value->as_string();
 }
 
@@ -124,7 +133,7 @@ std::optional<Welcome> parse_welcome(const Json& message, int ranks) {
   if (!hosts || !shared) return std::nullopt;
   Welcome welcome{.hosts = {}, .shared = *shared};
   for (const Json& host : *hosts) {
-    if (!host.is_string() || host.as_string().size() > kLongestHost) return std::nullopt;
+    if (!is_text(host, kLongestHost)) return std::nullopt;
     welcome.hosts.push_back(host.as_string());
   }
   return welcome;

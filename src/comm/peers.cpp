@@ -30,7 +30,7 @@ Presentation presentation_of(const World& world, const Facts& facts) {
   return {.proof = "",
           .rank = world.rank,
           .size = world.size,
-          .host = world.host.substr(0, kLongestHost),
+          .host = printable(world.host, kLongestHost / 4),
           .build = printable(facts.build, kExcerpt),
           .fingerprint = printable(facts.fingerprint, kExcerpt),
           .facts_digest = hex_of(sha256(size + "|" + facts.build + facts.fingerprint))};
