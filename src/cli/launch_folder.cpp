@@ -49,6 +49,18 @@ void remove_folder(const std::filesystem::path& path) {
   }
 }
 
+// False where the folder holds anything that a job does not make: it may be the user's.
+bool holds_only_job_files(const std::filesystem::path& path) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+    const std::string name = entry.path().filename().string();
+    const auto begins = [&](std::string_view text) { return name.starts_with(text); };
+    if (name != "socket" && !begins("ompi.") && !begins("pmix") && !begins("vader_segment.") && !begins(kPrefix))
+      return false;
+  }
+  return !error;
+}
+
 bool is_private_folder(const char* path) {
   struct stat status {};
   return stat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
@@ -92,7 +104,7 @@ void remove_dead_folders(const std::filesystem::path& base) {
     const std::filesystem::path path = base / name;
     const int lock = lock_folder(path.string());
     if (lock < 0) continue;
-    remove_folder(path);
+    if (holds_only_job_files(path)) remove_folder(path);
     close(lock);
   }
 }

@@ -21,7 +21,7 @@ class LockedFolder {
   int lock_ = -1;
 };
 
-// Removes such folders in `base` that belong to this user and that no process has locked.
+// Removes such folders in `base` that belong to this user, hold only files of a job, and are not locked.
 void remove_dead_folders(const std::filesystem::path& base);
 
 // First of $XDG_RUNTIME_DIR (if it is this user's own and private), $TMPDIR and /tmp that is writable and short enough

@@ -44,4 +44,17 @@ std::string LoopbackLibrary::preload() const {
   return others && others[0] ? own + ":" + others : own;
 }
 
+void remove_loopback_library() {
+  const char* const variable = getenv("LD_PRELOAD");
+  const std::string all = variable ? variable : "";
+  const std::size_t end = all.find(':');
+  const std::string_view first = std::string_view(all).substr(0, end);
+  if (!first.starts_with("/proc/") || first.find("/fd/") == std::string_view::npos) return;
+  if (end == std::string::npos) {
+    unsetenv("LD_PRELOAD");
+  } else {
+    setenv("LD_PRELOAD", all.substr(end + 1).c_str(), 1);
+  }
+}
+
 }  // namespace strobe::cli

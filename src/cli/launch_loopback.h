@@ -19,4 +19,7 @@ class LoopbackLibrary {
   int descriptor_;
 };
 
+// In a supervisor: removes the library from LD_PRELOAD, if mpirun has not done so.
+void remove_loopback_library();
+
 }  // namespace strobe::cli

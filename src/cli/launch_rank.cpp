@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "cli/launch_job.h"
+#include "cli/launch_loopback.h"
 #include "cli/launch_refusals.h"
 #include "cli/launch_socket.h"
 #include "cli/this_program.h"
@@ -166,6 +167,7 @@ Launcher join_launcher(std::string_view socket_path, int rank) {
   const char* const variable = getenv(kLaunchToken);
   const std::string token = variable ? variable : "";
   unsetenv(kLaunchToken);
+  remove_loopback_library();
   const int socket = connect_to_launcher(socket_path);
   send_introduction(socket, token, rank);
   const auto descriptors = receive_descriptors(socket);

@@ -1,5 +1,5 @@
-// An unnamed file of the launcher's, with a line a rank: "2 --steps x: ...". Ranks are on the launcher's machine and
-// find it in /proc.
+// The launcher's unnamed file, with one line per rank: "2 --steps x: ...". Ranks are on the same host and open it
+// through /proc.
 #include "cli/launch_refusals.h"
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ namespace {
 constexpr const char* kVariable = "STROBE_REFUSALS";
 std::string launchers_file;  // empty: none
 
-// What several ranks say, in the order of the first of them.
+// One line and the ranks that reported it.
 struct Refusal {
   std::string line;
   std::vector<int> ranks;

@@ -102,7 +102,7 @@ void Communicator::State::fail_call(std::string why) {
   if (failure.empty()) failure = std::move(why);
 }
 
-// What a call takes is counted from here on: a caller may be far ahead of its GPU.
+// The time of a call starts here: a caller may be far ahead of its GPU.
 void Communicator::State::await_memory(Pending::Call& call) {
   if (call.what.out.memory != Memory::gpu) return;
   use_gpu(call.gpu);

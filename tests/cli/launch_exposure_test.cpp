@@ -1,4 +1,4 @@
-// What a job opens and leaves behind: listening sockets, MASTER_PORT, files of Open MPI.
+// A job's listening sockets, MASTER_PORT, and the files of Open MPI that it leaves behind.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -161,8 +161,13 @@ TEST_F(LaunchExposure, RemovesTheFoldersOfAKilledLauncher) {
     EXPECT_TRUE(becomes([&] { return !std::filesystem::exists("/proc/" + std::to_string(process)); }));
   }
   EXPECT_EQ(count_with(scratch_.path(), "strobe-launch-"), 1);
+  const std::filesystem::path own = scratch_.path() / "strobe-launch-backup";  // the user's own
+  std::filesystem::create_directory(own);
+  std::filesystem::permissions(own, std::filesystem::perms::owner_all);
+  std::ofstream(own / "notes") << "mine";
   EXPECT_EQ(wait(start("launch -n 1 -- /bin/true")), 0);
-  EXPECT_EQ(count_with(scratch_.path(), "strobe-launch-"), 0);
+  EXPECT_EQ(count_with(scratch_.path(), "strobe-launch-"), 1);
+  EXPECT_TRUE(std::filesystem::exists(own / "notes"));
   EXPECT_FALSE(std::filesystem::exists(shared)) << shared;
 }
 

@@ -1,7 +1,9 @@
 /* Preloaded into mpirun by the launcher: a socket that would be bound to all interfaces is bound to the loopback
- * interface. Open MPI 4.1's out-of-band listener has no option for this. The library removes itself from LD_PRELOAD, so
- * that ranks do not load it. The program embeds the built file (launch_loopback.cpp). */
+ * interface. Open MPI 4.1's out-of-band listener has no option for this. In mpirun, not in a script around it, the
+ * library removes itself from LD_PRELOAD, so that ranks do not load it. The program embeds the built file
+ * (launch_loopback.cpp). */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +11,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+static int is_mpirun(void) {
+  const char* const names[] = {"mpirun", "orterun", "mpiexec"};
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i)
+    if (strncmp(program_invocation_short_name, names[i], strlen(names[i])) == 0) return 1;
+  return 0;
+}
+
 __attribute__((constructor)) static void leave_environment(void) {
+  if (!is_mpirun()) return;
   const char* all = getenv("LD_PRELOAD");
   const char* others = all ? strchr(all, ':') : NULL; /* ours is the first */
   if (others)

@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t kRingBytes = 1 << 17;  // from here on reductions are our own
 
 // One rank's view of the job, gathered on all ranks.
-struct Told {
+struct RankView {
   int size = 0;  // ranks by its launcher's variables; 0: unknown
   char host[256] = "";
   char network[256] = "";  // network namespace of the running kernel: ranks with the same one share loopback
@@ -38,11 +38,11 @@ std::string network_identity() {
 // MPI's own size is right. A rank with another one would end early, and the others would wait for it. Sets
 // world.one_host.
 void compare_ranks(World& world, int size) {
-  Told own;
+  RankView own;
   own.size = size;
   world.host.copy(own.host, sizeof(own.host) - 1);
   network_identity().copy(own.network, sizeof(own.network) - 1);
-  std::vector<Told> all(static_cast<std::size_t>(world.size));
+  std::vector<RankView> all(static_cast<std::size_t>(world.size));
   check_mpi(MPI_Allgather(&own, sizeof(own), MPI_BYTE, all.data(), sizeof(own), MPI_BYTE, MPI_COMM_WORLD),
             "MPI_Allgather");
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -51,7 +51,7 @@ void compare_ranks(World& world, int size) {
          "the ranks differ: rank {} ({}) is told of {} ranks and MPI has {}; start all with the mpirun of the same MPI",
          rank, all[rank].host, all[rank].size, world.size);
   }
-  world.one_host = std::all_of(all.begin(), all.end(), [&](const Told& one) {
+  world.one_host = std::all_of(all.begin(), all.end(), [&](const RankView& one) {
     return std::string_view(one.network) == own.network && std::string_view(one.host) == own.host;
   });
 }
@@ -66,10 +66,10 @@ class MpiEngine final : public Engine {
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &given), "MPI_Init_thread");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     if (given < MPI_THREAD_SERIALIZED) fail(ErrorCode::unsupported, "mpi: this MPI has no MPI_THREAD_SERIALIZED");
-    const int told = world.size;
+    const int announced = world.size;
     MPI_Comm_rank(MPI_COMM_WORLD, &world.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &world.size);
-    compare_ranks(world, told);
+    compare_ranks(world, announced);
     rank_ = world.rank;
     size_ = world.size;
     ring_.emplace(rank_, size_);
