@@ -1,4 +1,5 @@
 // `strobe launch -n N -- COMMAND`: N local ranks of a subcommand or a program.
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,7 +10,9 @@
 #include "cli/commands.h"
 #include "cli/launch_job.h"
 #include "cli/options.h"
+#include "cli/signal_queue.h"
 #include "comm/world.h"
+#include "core/clock.h"
 #include "core/counted.h"
 #include "core/fail.h"
 #include "core/printable.h"
@@ -30,6 +33,7 @@ constexpr const char* kLaunchIntroduction =
 struct LaunchOptions {
   Job job;
   int max_restarts = 0;
+  double restart_delay = 1;  // seconds before the first restart
   bool prefix = true;
   std::string as_rank;
 };
@@ -45,20 +49,25 @@ OptionTable make_table(LaunchOptions& options) {
              }});
   table.add({.name = "max-restarts",
              .placeholder = "K",
-             .help = "start all ranks again, up to K times, unless one ended with 2, 129, 130 or 143; default 0",
+             .help = "start all ranks again, up to K times, unless one ended with 2 or 128 + signal; default 0",
              .apply = [&](auto flag, auto value) {
                options.max_restarts = static_cast<int>(parse_integer(flag, value, 0, 1000000));
              }});
+  table.add(
+      {.name = "restart-delay",
+       .placeholder = "SECONDS",
+       .help = "pause before the first restart, doubled for each further one up to 30; default 1",
+       .apply = [&](auto flag, auto value) { options.restart_delay = value == "0" ? 0 : parse_seconds(flag, value); }});
   table.add({.name = "grace",
              .placeholder = "SECONDS",
-             .help = "what ranks have to end by themselves; default 5 once one has failed, 60 after a signal",
+             .help = "time for ranks to end by themselves; default 5 after a failure, 60 after a signal",
              .apply = [&](auto flag, auto value) { options.job.grace = parse_seconds(flag, value); }});
   table.add(make_switch("prefix", "a rank's number before its lines; default on", options.prefix));
   table.add({.name = kRankFlag, .apply = [&](auto, auto value) { options.as_rank = value; }});
   return table;
 }
 
-// Known before ranks are started, and not from each of them.
+// Refused before ranks are started, once.
 void check_program(const std::string& path) {
   const auto refuse = [&](const char* why) {
     fail(ErrorCode::invalid_argument, "launch: {}: {}; valid: a program, or a command of strobe (without a slash)",
@@ -70,7 +79,7 @@ void check_program(const std::string& path) {
   if (access(path.c_str(), X_OK) != 0) refuse("cannot be run: no permission");
 }
 
-// Of others each rank would do the whole work, and write the same files.
+// With another command each rank would do the whole work and write the same files.
 void check_shares_work(const std::vector<std::string>& words, int ranks) {
   const std::vector<std::string> valid = {"comm", "lm bench", "lm train"};
   const std::string name = words[0] == "lm" && words.size() > 1 ? "lm " + words[1] : words[0];
@@ -90,17 +99,71 @@ std::vector<std::string> command_of(const std::vector<std::string>& words, int r
   return own_command(words);
 }
 
-// Whether another start might end otherwise: not where input was bad or a signal told a rank to end. Code 1 is what
-// many programs end with by an accident.
+// False where input was bad or a signal asked a rank to end: another start would end in the same way.
 bool is_worth_a_restart(const JobEnd& end) {
   return !end.returned || (end.code != kBadInput && !is_end_by_signal(end.code));
+}
+
+// Seconds before each restart: doubled each time up to 30, and from the beginning after a job that ran for a minute.
+class RestartDelay {
+ public:
+  explicit RestartDelay(double first) : first_(first), next_(first) {}
+
+  double after_run_of(double seconds) {
+    constexpr double kLongest = 30, kLongRun = 60;
+    if (seconds > kLongRun) next_ = first_;
+    const double delay = next_;
+    next_ = std::max(first_, std::min(2 * next_, kLongest));
+    return delay;
+  }
+
+ private:
+  double first_, next_;
+};
+
+// The signal that ended the pause; 0: none.
+int pause_for(double seconds) {
+  const SignalQueue signals;
+  const double until = now_seconds() + seconds;
+  for (double left; (left = until - now_seconds()) > 0;) {
+    pollfd entry{.fd = signals.descriptor(), .events = POLLIN, .revents = 0};
+    poll(&entry, 1, static_cast<int>(std::min(left, 1e5) * 1000) + 1);
+    if (const int signal = signals.next()) return signal;
+  }
+  return 0;
+}
+
+int run_with_restarts(LaunchOptions& options) {
+  RestartDelay delays(options.restart_delay);
+  for (;;) {
+    const double begin = now_seconds();
+    const JobEnd end = run_job(options.job);
+    if (end.lost_output != 0) note_lost_output(end.lost_output);
+    if (end.signal)
+      complain(
+          fmt::format("launch: ended by signal {} ({}), passed on to the ranks", end.signal, strsignal(end.signal)));
+    if (end.why.empty()) return end.code;
+    const bool again = !end.signal && is_worth_a_restart(end) && options.job.restarts < options.max_restarts;
+    if (!again) {
+      complain("launch: " + end.why);
+      return end.code;
+    }
+    const double delay = delays.after_run_of(now_seconds() - begin);
+    ++options.job.restarts;
+    complain(fmt::format("launch: {}; restart {} of {}{}", end.why, options.job.restarts, options.max_restarts,
+                         delay > 0 ? fmt::format(" in {:g} s", delay) : ""));
+    if (const int signal = pause_for(delay)) {
+      complain(fmt::format("launch: ended by signal {} ({}) before a restart", signal, strsignal(signal)));
+      return 128 + signal;
+    }
+  }
 }
 
 }  // namespace
 
 int run_launch(Arguments arguments) {
   LaunchOptions options;
-  options.job.ranks = 0;  // until it is told
+  options.job.ranks = 0;  // must be given
   const OptionTable table = make_table(options);
   std::vector<std::string_view> flags;
   std::vector<std::string> words;
@@ -124,21 +187,8 @@ int run_launch(Arguments arguments) {
          world.launcher);
   if (options.job.ranks == 0) fail(ErrorCode::invalid_argument, "launch: how many ranks? valid: -n 1 to -n 1024");
   options.job.command = command_of(words, options.job.ranks);
-  set_last_words("launch: ended by a signal");  // one that comes when no ranks are there to get it
-  for (;;) {
-    const JobEnd end = run_job(options.job);
-    if (end.lost_output != 0) note_lost_output(end.lost_output);
-    if (end.signal)
-      complain(
-          fmt::format("launch: ended by signal {} ({}), passed on to the ranks", end.signal, strsignal(end.signal)));
-    if (end.why.empty()) return end.code;
-    const bool again = !end.signal && is_worth_a_restart(end) && options.job.restarts < options.max_restarts;
-    complain(
-        fmt::format("launch: {}{}", end.why,
-                    again ? fmt::format("; restart {} of {}", options.job.restarts + 1, options.max_restarts) : ""));
-    if (!again) return end.code;
-    ++options.job.restarts;
-  }
+  set_last_words("launch: ended by a signal");  // one that comes before or after a job
+  return run_with_restarts(options);
 }
 
 }  // namespace strobe::cli

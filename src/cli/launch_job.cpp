@@ -1,24 +1,26 @@
-// The launcher's side: mpirun with its settings, signals, the first failure, and the end of all ranks.
+// The launcher of one job: starts mpirun, passes signals on, notes the first failure, ends all ranks.
 #include "cli/launch_job.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <set>
 
+#include "cli/launch_folder.h"
+#include "cli/launch_loopback.h"
+#include "cli/launch_mpirun.h"
 #include "cli/launch_refusals.h"
-#include "cli/launch_socket.h"
+#include "cli/launch_supervisors.h"
 #include "cli/signal_queue.h"
-#include "cli/single_copy.h"
 #include "cli/this_program.h"
 #include "comm/channel.h"
 #include "core/clock.h"
@@ -29,59 +31,66 @@ namespace strobe::cli {
 namespace {
 
 constexpr double kStartLimit = 60;   // seconds for mpirun to start all ranks
-constexpr double kKillDelay = 2;     // from asking a rank to end to ending it, and then to ending the process around it
-constexpr int kLookEvery = 100;      // milliseconds without news after which limits are looked at
-constexpr double kWakeEvery = 1;     // seconds between two wake-ups of the processes around ranks
-constexpr double kMpirunLimit = 10;  // for mpirun to end once all ranks have
+constexpr double kKillDelay = 2;     // from SIGTERM to SIGKILL of a rank, and then to SIGKILL of its supervisor
+constexpr int kPollPeriod = 100;     // milliseconds between two looks at the limits
+constexpr double kWakePeriod = 1;    // seconds between two SIGCONT to the supervisors
+constexpr double kMpirunLimit = 10;  // for mpirun to end after all ranks
+constexpr double kBlameWindow = 1;   // ranks that fail this shortly before mpirun is found killed failed because of it
 
-std::string make_socket_name() { return fmt::format("strobe-launch-{}-{}", getpid(), random_word()); }
-
-// On one host, as many ranks as asked for, as whoever calls; no ssh, no batch system. A rank that is lost is our
-// business (recovery), and ranks that wait leave their core to others.
-std::vector<std::string> mpirun_words(const Job& job, const std::string& socket_name) {
-  std::vector<std::string> words{"mpirun",
-                                 "--allow-run-as-root",
-                                 "--oversubscribe",
-                                 "--bind-to",
-                                 "none",
-                                 "--enable-recovery",
-                                 "-q",
-                                 "--mca",
-                                 "plm",
-                                 "isolated",
-                                 "--mca",
-                                 "ras",
-                                 "^slurm,tm,gridengine",
-                                 "--mca",
-                                 "mpi_yield_when_idle",
-                                 "1"};
-  if (!single_copy_works()) words.insert(words.end(), {"--mca", "btl_vader_single_copy_mechanism", "none"});
-  words.insert(words.end(), {"-n", std::to_string(job.ranks), this_program().string(), "launch",
-                             fmt::format("--{}={}", kRankFlag, socket_name),
-                             job.output == RankOutput::prefixed ? "--prefix=on" : "--prefix=off", "--"});
-  words.insert(words.end(), job.command.begin(), job.command.end());
-  return words;
+int make_memory_file(const char* name) {
+  const int descriptor = memfd_create(name, MFD_CLOEXEC);
+  if (descriptor < 0) fail(ErrorCode::runtime, "launch: no unnamed file: {}", std::strerror(errno));
+  return descriptor;
 }
 
-struct Rank {
-  int socket = -1;
-  pid_t around = 0;  // the process that tells of the rank
-  int number = -1;   // known with the first news
-  pid_t pid = 0;     // 0: not started, or ended
+struct Descriptor {
+  int value;
+  explicit Descriptor(int descriptor) : value(descriptor) {}
+  ~Descriptor() { close(value); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
 };
+
+// Orphans of the job become children of this process instead of init's, which keeps their numbers from being reused.
+struct ChildSubreaper {
+  ChildSubreaper() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
+  ~ChildSubreaper() { prctl(PR_SET_CHILD_SUBREAPER, 0); }
+  ChildSubreaper(const ChildSubreaper&) = delete;
+  ChildSubreaper& operator=(const ChildSubreaper&) = delete;
+};
+
+// With MASTER_ADDR set by the user, rank 0 listens there itself.
+std::optional<comm::Listener> make_master_listener() {
+  if (getenv("MASTER_ADDR")) return std::nullopt;
+  return std::optional<comm::Listener>(std::in_place, comm::kLoopback);
+}
 
 class RunningJob {
  public:
-  explicit RunningJob(const Job& job) : job_(job), name_(make_socket_name()), listener_(listen_for_ranks(name_)) {
-    mpirun_output_ = memfd_create("strobe-mpirun", MFD_CLOEXEC);
+  RunningJob(const Job& job, const std::filesystem::path& mpirun)
+      : job_(job),
+        folder_(job_folder_base()),
+        shared_memory_(shared_memory_base(folder_.path())),
+        master_(make_master_listener()),
+        settings_{.program = mpirun,
+                  .socket = folder_.path() / "socket",
+                  .sessions = folder_.path(),
+                  .shared_memory = shared_memory_.path(),
+                  .launch_token = random_hex(),
+                  .rank_token = random_hex(),
+                  .preload = library_.preload(),
+                  .master_port = master_ ? master_->port() : 0},
+        mpirun_output_(make_memory_file("strobe-mpirun")),
+        supervisors_(settings_.socket.string(), settings_.launch_token, job.ranks,
+                     master_ ? master_->descriptor() : -1),
+        runs_(static_cast<std::size_t>(job.ranks), false) {
     start_mpirun();
   }
   ~RunningJob() {
-    end_ranks(SIGKILL);
+    supervisors_.signal_ranks(SIGKILL);
     if (mpirun_ > 0) wait_for_mpirun();
-    for (const Rank& rank : ranks_) close(rank.socket);
-    close(listener_);
-    close(mpirun_output_);
+    if (lost_supervisors_) end_orphans();
+    reap_orphans();
   }
   RunningJob(const RunningJob&) = delete;
   RunningJob& operator=(const RunningJob&) = delete;
@@ -89,203 +98,205 @@ class RunningJob {
   JobEnd run() {
     const double started = now_seconds();
     while (ended_ < job_.ranks) {
-      hear_news(kLookEvery);
+      handle_messages(kPollPeriod);
       pass_signals_on();
-      wake_tellers();
-      if (mpirun_ended()) {
-        while (hear_news(0)) {  // whoever mpirun waited for has told all by now: none of it may be unread
+      wake_supervisors();
+      if (lost_supervisors_) end_orphans();
+      reap_orphans();
+      if (mpirun_ < 0) {
+        while (handle_messages(0)) {  // the ranks that mpirun waited for have sent everything
         }
-        if (ended_ < job_.ranks) note_failure(kRuntimeFailure, mpirun_complaint(), false);
+        if (ended_ < job_.ranks) note_failure(kRuntimeFailure, mpirun_failure(), false);
       }
-      if (static_cast<int>(ranks_.size()) < job_.ranks && now_seconds() > started + kStartLimit)
-        note_failure(kRuntimeFailure,
-                     fmt::format("mpirun started {} of {} ranks in {} s", ranks_.size(), job_.ranks, kStartLimit),
-                     false);
+      if (supervisors_.accepted() < job_.ranks && now_seconds() > started + kStartLimit)
+        note_failure(
+            kRuntimeFailure,
+            fmt::format("mpirun started {} of {} ranks in {} s", supervisors_.accepted(), job_.ranks, kStartLimit),
+            false);
       end_in_steps();
-      if (mpirun_ < 0 && std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.pid == 0; }))
-        break;
+      if (mpirun_ < 0 && std::none_of(runs_.begin(), runs_.end(), [](bool runs) { return runs; })) break;
     }
+    return conclude();
+  }
+
+ private:
+  JobEnd conclude() {
+    if (!end_.signal && passed_on_.contains(end_.code - 128)) end_.signal = end_.code - 128;
     const std::string refused = refusals_.text(job_.ranks);
-    const bool as_told = end_.signal && is_end_by_signal(end_.code);
+    const bool ended_by_signal = end_.signal && is_end_by_signal(end_.code);
     const bool says_why = !refused.empty() && end_.returned && end_.code == kBadInput;
-    if (as_told || says_why) end_.why.clear();
+    if (ended_by_signal || says_why) end_.why.clear();
     if (!end_.why.empty() && !refused.empty()) end_.why += "; ";
     end_.why += refused;
     if (end_.signal) end_.code = 128 + end_.signal;
     return end_;
   }
 
- private:
   void start_mpirun() {
-    const std::vector<std::string> words = mpirun_words(job_, name_);
+    const std::vector<std::string> words = mpirun_words(job_, settings_);
     std::vector<char*> pointers;
     for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
     pointers.push_back(nullptr);
-    setenv("STROBE_JOB", job_.id.c_str(), 1);
-    setenv("STROBE_RANKS", std::to_string(job_.ranks).c_str(), 1);
-    setenv("STROBE_RESTARTS", std::to_string(job_.restarts).c_str(), 1);
-    if (!getenv("MASTER_ADDR") || job_.restarts > 0) {
-      const comm::Listener free(comm::Listener::Reach::this_host);
-      setenv("MASTER_ADDR", "127.0.0.1", 1);
-      setenv("MASTER_PORT", std::to_string(free.port()).c_str(), 1);
-    }
     mpirun_ = fork();
     if (mpirun_ < 0) fail(ErrorCode::runtime, "launch: no process: {}", std::strerror(errno));
+    supervisors_.set_mpirun(mpirun_);
     if (mpirun_ > 0) return;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    setpgid(0, 0);  // a terminal's Ctrl-C is the launcher's to pass on
+    setpgid(0, 0);  // a terminal's Ctrl-C reaches the launcher only, which passes it on
+    set_mpirun_environment(job_, settings_);
     signals_.restore();
-    for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) dup2(mpirun_output_, stream);
+    for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) dup2(mpirun_output_.value, stream);
     dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
-    execvp(pointers[0], pointers.data());
+    execv(pointers[0], pointers.data());
     _exit(127);
   }
 
-  // Whether there was any, of a rank, in so many milliseconds.
-  bool hear_news(int milliseconds) {
-    std::vector<pollfd> entries{{.fd = listener_, .events = POLLIN, .revents = 0},
-                                {.fd = signals_.descriptor(), .events = POLLIN, .revents = 0}};
-    for (const Rank& rank : ranks_) entries.push_back({.fd = rank.socket, .events = POLLIN, .revents = 0});
-    bool any = false;
-    if (poll(entries.data(), entries.size(), milliseconds) <= 0) return any;
-    for (std::size_t i = 0; i + 2 < entries.size(); ++i) {
-      if (!entries[i + 2].revents) continue;
-      hear(ranks_[i]);
-      any = true;
-    }
-    if (entries[0].revents) {
-      const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-      if (socket < 0) return any;
-      ranks_.push_back({.socket = socket, .around = process_behind(socket)});
-      send_streams(socket);
-      any = true;
-    }
-    return any;
+  // False where nothing came in so many milliseconds.
+  bool handle_messages(int milliseconds) {
+    const std::vector<Supervisors::Event> events = supervisors_.wait(signals_.descriptor(), milliseconds);
+    for (const Supervisors::Event& event : events) handle(event);
+    return !events.empty();
   }
 
-  void hear(Rank& rank) {
-    const std::optional<RankNews> news = receive_news(rank.socket);
-    if (!news) {
-      close(std::exchange(rank.socket, -1));
-      if (rank.pid == 0) return;
-      kill(-rank.pid, SIGKILL);
-      end_of(rank, SIGKILL);
-      return;
-    }
-    rank.number = news->rank;
-    if (news->kind == RankNews::Kind::started) {
-      rank.pid = news->value;
-      if (end_.signal) kill(-rank.pid, end_.signal);  // which came before there was a rank to pass it on to
-    } else if (news->kind == RankNews::Kind::lost_output) {
-      if (end_.lost_output == 0) end_.lost_output = news->value;
-    } else {
-      end_of(rank, news->value);
+  void handle(const Supervisors::Event& event) {
+    const auto runs = runs_.begin() + event.rank;
+    if (!event.status) {  // the kernel kills the rank with its supervisor (PR_SET_PDEATHSIG)
+      if (!*runs) return;
+      lost_supervisors_ = true;
+      end_of(event.rank, SIGKILL);
+    } else if (event.status->kind == RankStatus::Kind::started) {
+      *runs = true;
+      if (end_.signal) supervisors_.signal_rank(event.rank, end_.signal);  // it came before the rank was started
+    } else if (event.status->kind == RankStatus::Kind::lost_output) {
+      if (end_.lost_output == 0) end_.lost_output = event.status->value;
+    } else if (*runs) {
+      end_of(event.rank, event.status->value);
     }
   }
 
-  void end_of(Rank& rank, int status) {
-    rank.pid = 0;
+  void end_of(int rank, int status) {
+    runs_[static_cast<std::size_t>(rank)] = false;
     ++ended_;
     if (WIFSIGNALED(status)) {
       const int signal = WTERMSIG(status);
-      note_failure(128 + signal, fmt::format("rank {} died of signal {} ({})", rank.number, signal, strsignal(signal)),
-                   false);
+      note_failure(128 + signal, fmt::format("rank {} died of signal {} ({})", rank, signal, strsignal(signal)), false);
     } else if (WEXITSTATUS(status) != 0) {
       const int code = WEXITSTATUS(status);
-      note_failure(code, fmt::format("rank {} ended with exit code {}", rank.number, code), true);
+      note_failure(code, fmt::format("rank {} ended with exit code {}", rank, code), true);
     }
   }
 
-  // The first failure that is told of, but for one thing: ranks that a peer's end has ended (kRuntimeFailure) may be
-  // heard of before that peer.
+  // Keeps the first failure, with one exception: ranks that end because of a peer (kRuntimeFailure) may report before
+  // that peer does.
   void note_failure(int code, std::string why, bool returned) {
-    const bool cause = end_.code == kRuntimeFailure && code != kRuntimeFailure && !asked_;
+    const bool cause = end_.code == kRuntimeFailure && code != kRuntimeFailure && !asked_ && !mpirun_killed_;
     if (!end_.why.empty() && !cause) return;
     end_.code = code;
     end_.why = std::move(why);
     end_.returned = returned;
-    const bool told_to = end_.signal != 0 || (returned && is_end_by_signal(code));
-    be_patient_for(told_to ? kSignalGrace : kFailureGrace);
+    failed_at_ = now_seconds();
+    const bool by_signal = end_.signal != 0 || (returned && is_end_by_signal(code));
+    allow_grace(by_signal ? kSignalGrace : kFailureGrace);
   }
 
-  void be_patient_for(double unless_said) {
-    ask_at_ = std::min(ask_at_, now_seconds() + job_.grace.value_or(unless_said));
-  }
+  void allow_grace(double seconds) { ask_at_ = std::min(ask_at_, now_seconds() + job_.grace.value_or(seconds)); }
 
+  // SIGUSR1 and SIGUSR2 may mean anything to a program: they start no grace period.
   void pass_signals_on() {
     while (const int signal = signals_.next()) {
-      end_ranks(signal);
+      supervisors_.signal_ranks(signal);
+      passed_on_.insert(signal);
       if (signal == SIGUSR1 || signal == SIGUSR2) continue;
       end_.signal = signal;
-      be_patient_for(kSignalGrace);
+      allow_grace(kSignalGrace);
     }
   }
 
-  // After a failure or a signal: patience, then a request, then the end, which stopped processes cannot put off.
+  // After the grace period: SIGTERM to the ranks, SIGKILL to the ranks, SIGKILL to their supervisors.
   void end_in_steps() {
     const double now = now_seconds();
     if (now < ask_at_) return;
-    if (!asked_) end_ranks(SIGTERM);
+    if (!asked_) supervisors_.signal_ranks(SIGTERM);
     asked_ = true;
-    if (now > ask_at_ + kKillDelay) end_ranks(SIGKILL);
-    if (now > ask_at_ + 2 * kKillDelay) signal_tellers(SIGKILL);
-    if (now > ask_at_ + kKillDelay && mpirun_ > 0 && ranks_.empty()) kill(mpirun_, SIGKILL);
+    if (now > ask_at_ + kKillDelay) supervisors_.signal_ranks(SIGKILL);
+    if (now > ask_at_ + 2 * kKillDelay) supervisors_.signal_supervisors(SIGKILL);
+    if (now > ask_at_ + kKillDelay && mpirun_ > 0 && !supervisors_.any_connected()) kill(mpirun_, SIGKILL);
   }
 
-  void end_ranks(int signal) {
-    for (const Rank& rank : ranks_) {
-      if (rank.pid > 0) kill(-rank.pid, signal);
-    }
-  }
-
-  // A rank may be stopped and go on, but the process around it would keep the rank's lines and its end to itself.
-  void wake_tellers() {
+  // A stopped supervisor would hold back its rank's output and end.
+  void wake_supervisors() {
     const double now = now_seconds();
     if (now < wake_at_) return;
-    wake_at_ = now + kWakeEvery;
-    signal_tellers(SIGCONT);
+    wake_at_ = now + kWakePeriod;
+    supervisors_.signal_supervisors(SIGCONT);
   }
 
-  void signal_tellers(int signal) {
-    for (const Rank& rank : ranks_) {
-      if (rank.socket >= 0 && rank.around > 0) kill(rank.around, signal);
+  // A rank whose supervisor was killed is now a child of this process (ChildSubreaper). Ends its process group while
+  // this process has not waited for it.
+  void end_orphans() {
+    for (const pid_t child : own_children()) {
+      if (child != mpirun_ && !supervisors_.holds(child) && getpgid(child) == child) kill(-child, SIGKILL);
     }
   }
 
-  bool mpirun_ended() {
-    if (mpirun_ < 0) return true;
-    if (waitpid(mpirun_, nullptr, WNOHANG) != mpirun_) return false;
+  void reap_orphans() {
+    for (;;) {
+      siginfo_t ended{};
+      if (waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid == 0) return;
+      int status = 0;
+      waitpid(ended.si_pid, &status, 0);
+      if (ended.si_pid == mpirun_) note_end_of_mpirun(status);
+    }
+  }
+
+  void note_end_of_mpirun(int status) {
     mpirun_ = -1;
-    return true;
+    if (!WIFSIGNALED(status) || asked_ || end_.signal) return;
+    mpirun_killed_ = WTERMSIG(status);
+    if (end_.why.empty() || now_seconds() > failed_at_ + kBlameWindow) return;
+    end_.why = mpirun_failure();
+    end_.code = kRuntimeFailure;
+    end_.returned = false;
   }
 
   void wait_for_mpirun() {
     const double until = now_seconds() + kMpirunLimit;
-    while (!mpirun_ended()) {
+    while (reap_orphans(), mpirun_ > 0) {
       if (now_seconds() > until) kill(mpirun_, SIGKILL);
       usleep(2'000);
     }
   }
 
-  std::string mpirun_complaint() const {
+  std::string mpirun_failure() const {
+    if (mpirun_killed_)
+      return fmt::format("mpirun was killed by signal {} ({})", mpirun_killed_, strsignal(mpirun_killed_));
     char text[2048];
-    const ssize_t got = pread(mpirun_output_, text, sizeof(text), 0);
-    std::string said(text, got > 0 ? static_cast<std::size_t>(got) : 0);
-    std::replace(said.begin(), said.end(), '\n', ' ');
-    if (said.empty()) return "mpirun could not be started (Debian: openmpi-bin) or said nothing";
-    return "mpirun ended before its ranks: " + printable(said, 300);
+    const ssize_t got = pread(mpirun_output_.value, text, sizeof(text), 0);
+    std::string output(text, got > 0 ? static_cast<std::size_t>(got) : 0);
+    std::replace(output.begin(), output.end(), '\n', ' ');
+    if (output.empty()) return "mpirun ended before its ranks, without a message";
+    return "mpirun ended before its ranks: " + printable(output, 300);
   }
 
   const Job& job_;
-  SignalQueue signals_;
+  const SignalQueue signals_;
+  const ChildSubreaper subreaper_;
   const RankRefusals refusals_;
-  std::string name_;
-  int listener_ = -1, mpirun_output_ = -1;
+  const LockedFolder folder_, shared_memory_;
+  const LoopbackLibrary library_;
+  const std::optional<comm::Listener> master_;  // holds MASTER_PORT from before the start to the end
+  const MpirunSettings settings_;
+  const Descriptor mpirun_output_;
+  Supervisors supervisors_;
   pid_t mpirun_ = -1;
-  std::vector<Rank> ranks_;
+  int mpirun_killed_ = 0;   // the signal
+  std::vector<bool> runs_;  // by rank
   int ended_ = 0;
+  bool lost_supervisors_ = false;
+  std::set<int> passed_on_;
   JobEnd end_;
-  double ask_at_ = 1e300;  // when the ranks that are left are asked to end
+  double failed_at_ = 0;
+  double ask_at_ = 1e300;  // end of the grace period
   double wake_at_ = 0;
   bool asked_ = false;
 };
@@ -298,12 +309,25 @@ std::vector<std::string> own_command(const std::vector<std::string>& words) {
   return command;
 }
 
-bool is_end_by_signal(int code) { return code == 128 + SIGHUP || code == 128 + SIGINT || code == 128 + SIGTERM; }
+bool is_end_by_signal(int code) {
+  switch (code - 128) {
+    case SIGHUP:
+    case SIGINT:
+    case SIGTERM:
+    case SIGUSR1:
+    case SIGUSR2:
+    case SIGXCPU:
+    case SIGALRM: return true;
+  }
+  return false;
+}
 
 JobEnd run_job(const Job& job) {
-  if (std::system("command -v mpirun >/dev/null 2>&1") != 0)
-    fail(ErrorCode::unsupported, "launch: no mpirun in PATH (Debian: openmpi-bin)");
-  RunningJob running(job);
+  const std::filesystem::path mpirun = find_mpirun();
+  check_descriptor_limit(job.ranks);
+  const std::filesystem::path base = job_folder_base();
+  for (const std::filesystem::path& one : {base, shared_memory_base(base)}) remove_dead_folders(one);
+  RunningJob running(job, mpirun);
   return running.run();
 }
 

@@ -1,6 +1,6 @@
-// The process around a rank: mpirun starts it, it starts the rank, passes its lines on under the rank's number, and
-// tells the launcher how it ended. mpirun itself never sees a failure, and so leaves the other ranks time to say
-// theirs.
+// The supervisor of a rank: mpirun starts it and it starts the rank. It copies the rank's lines under its number, sends
+// signals to it on the launcher's request, and reports its end. It always exits with 0, so that mpirun lets the other
+// ranks finish.
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
@@ -13,8 +13,12 @@
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
+#include <mutex>
+#include <thread>
 
 #include "cli/launch_job.h"
+#include "cli/launch_loopback.h"
 #include "cli/launch_refusals.h"
 #include "cli/launch_socket.h"
 #include "cli/this_program.h"
@@ -26,17 +30,17 @@
 namespace strobe::cli {
 namespace {
 
-constexpr std::size_t kLongestLine = 1 << 16;  // what is longer is cut into several
+constexpr std::size_t kLongestLine = 1 << 16;  // longer ones are split
 
-// One stream of the rank on its way to the launcher's.
+// Copies one stream of the rank to the launcher's, with the rank's number before each line.
 class Lines {
  public:
   Lines(int from, int to, std::string prefix) : from_(from), to_(to), prefix_(std::move(prefix)) {}
 
   int source() const { return ended_ ? -1 : from_; }
-  int error() const { return error_; }  // errno of the first line that could not be written; 0: none
+  int error() const { return error_; }  // errno of the first failed write; 0: none
 
-  void pass_on() {
+  void copy() {
     char block[1 << 14];
     const ssize_t got = read(from_, block, sizeof(block));
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
@@ -69,9 +73,42 @@ class Lines {
   bool ended_ = false;
 };
 
-// Each rank its share of the cores, where there is at least one for each: what a rank starts counts them. Otherwise the
-// system shares them out, which exchanges large vectors faster than ranks kept to a core each, and a rank is told of
-// one.
+// The rank's process group. A signal and the wait for the rank exclude each other: as long as the rank was not waited
+// for, its number is its own.
+class RankProcess {
+ public:
+  explicit RankProcess(pid_t pid) : pid_(pid) {}
+
+  void send(int signal) {
+    const std::lock_guard lock(mutex_);
+    if (!waited_) kill(-pid_, signal);
+  }
+
+  bool has_ended() {
+    const std::lock_guard lock(mutex_);
+    waited_ = waited_ || waitpid(pid_, &status_, WNOHANG) != 0;
+    return waited_;
+  }
+
+  int status() const { return status_; }
+
+ private:
+  const pid_t pid_;
+  std::mutex mutex_;
+  bool waited_ = false;
+  int status_ = 0;
+};
+
+// In a thread of its own, since the supervisor may hang in a write that nothing reads.
+void obey_launcher(int launcher, const std::shared_ptr<RankProcess>& rank) {
+  std::thread([launcher, rank] {
+    while (const std::optional<int> signal = receive_signal(launcher)) rank->send(*signal);
+    rank->send(SIGKILL);  // the launcher is gone
+  }).detach();
+}
+
+// Restricts the rank to its share of the cores if there is at least one per rank. Otherwise the scheduler places the
+// ranks, which exchanges large vectors faster, and STROBE_THREADS is 1.
 void keep_to_own_cores(const comm::World& world) {
   const std::vector<int> cores = own_cores();
   const auto size = static_cast<std::size_t>(world.size), rank = static_cast<std::size_t>(world.rank);
@@ -84,19 +121,30 @@ void keep_to_own_cores(const comm::World& world) {
   sched_setaffinity(0, sizeof(set), &set);
 }
 
-[[noreturn]] void become(const std::vector<std::string>& command, int output, int errors, pid_t parent) {
+struct RankStart {
+  const std::vector<std::string>& command;
+  int output, errors;
+  int listener;  // of MASTER_PORT; -1: none
+  pid_t supervisor;
+};
+
+[[noreturn]] void become(const RankStart& start) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);
+  if (getppid() != start.supervisor) _exit(127);
   setpgid(0, 0);
-  dup2(output, STDOUT_FILENO);
-  dup2(errors, STDERR_FILENO);
+  dup2(start.output, STDOUT_FILENO);
+  dup2(start.errors, STDERR_FILENO);
+  if (start.listener >= 0) {
+    fcntl(start.listener, F_SETFD, 0);
+    setenv(comm::kListenerVariable, std::to_string(start.listener).c_str(), 1);
+  }
   std::vector<char*> words;
-  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  for (const std::string& word : start.command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
-  if (command[0] == this_program()) pass_launchers_file_on();
+  if (start.command[0] == this_program()) pass_launchers_file_on();
   signal(SIGPIPE, SIG_DFL);
   execvp(words[0], words.data());
-  const std::string line = "cannot start " + command[0] + ": " + std::strerror(errno) + "\n";
+  const std::string line = "cannot start " + start.command[0] + ": " + std::strerror(errno) + "\n";
   write_all(STDERR_FILENO, line);
   _exit(127);
 }
@@ -110,48 +158,72 @@ Ends make_pipe() {
   return {ends[0], ends[1]};
 }
 
-}  // namespace
+struct Launcher {
+  int socket;
+  RankDescriptors descriptors;
+};
 
-int run_rank(std::string_view socket_name, RankOutput output, const std::vector<std::string>& command) {
-  const comm::World world = comm::this_world();
-  const int launcher = connect_to_launcher(socket_name);
-  const auto streams = receive_streams(launcher);
-  if (!streams) fail(ErrorCode::runtime, "launch: rank {}: the launcher gave no streams", world.rank);
-  const bool prefixed = output == RankOutput::prefixed;
-  const Ends out = make_pipe(), errors = make_pipe();
-  keep_to_own_cores(world);
-  const pid_t self = getpid(), child = fork();
-  if (child < 0) fail(ErrorCode::runtime, "launch: rank {}: no process: {}", world.rank, std::strerror(errno));
-  if (child == 0) become(command, prefixed ? out.write : (*streams)[0], prefixed ? errors.write : (*streams)[1], self);
-  setpgid(child, child);
-  close(out.write);
-  close(errors.write);
-  send_news(launcher, {RankNews::Kind::started, world.rank, child});
+Launcher join_launcher(std::string_view socket_path, int rank) {
+  const char* const variable = getenv(kLaunchToken);
+  const std::string token = variable ? variable : "";
+  unsetenv(kLaunchToken);
+  remove_loopback_library();
+  const int socket = connect_to_launcher(socket_path);
+  send_introduction(socket, token, rank);
+  const auto descriptors = receive_descriptors(socket);
+  if (!descriptors) fail(ErrorCode::runtime, "launch: rank {}: the launcher does not accept this process", rank);
+  return {socket, *descriptors};
+}
 
-  const std::string prefix = "[" + std::to_string(world.rank) + "] ";
-  Lines lines[] = {{out.read, (*streams)[0], prefix}, {errors.read, (*streams)[1], prefix}};
-  const int ended = static_cast<int>(syscall(SYS_pidfd_open, child, 0));  // -1 on old systems: looked at every 20 ms
-  int status = 0;
+// Until the rank has ended and everything that it wrote is copied.
+void copy_lines(Lines (&streams)[2], pid_t child, RankProcess& rank) {
+  const int ended = static_cast<int>(syscall(SYS_pidfd_open, child, 0));  // -1 on old kernels: polled every 20 ms
   for (bool running = true; running;) {
-    pollfd entries[] = {{.fd = lines[0].source(), .events = POLLIN, .revents = 0},
-                        {.fd = lines[1].source(), .events = POLLIN, .revents = 0},
-                        {.fd = launcher, .events = POLLIN, .revents = 0},
+    pollfd entries[] = {{.fd = streams[0].source(), .events = POLLIN, .revents = 0},
+                        {.fd = streams[1].source(), .events = POLLIN, .revents = 0},
                         {.fd = ended, .events = POLLIN, .revents = 0}};
-    poll(entries, 4, ended < 0 ? 20 : -1);
-    if (entries[2].revents) kill(-child, SIGKILL);  // the launcher says nothing: it is gone
-    running = waitpid(child, &status, WNOHANG) == 0;
-    for (Lines& one : lines) {  // what is there; after the end, all that there is
+    poll(entries, 3, ended < 0 ? 20 : -1);
+    running = !rank.has_ended();
+    for (Lines& one : streams) {
       pollfd entry{.fd = one.source(), .events = POLLIN, .revents = 0};
       while (poll(&entry, 1, 0) > 0) {
-        one.pass_on();
+        one.copy();
         entry.fd = one.source();
         if (running) break;
       }
       if (!running) one.finish();
     }
   }
-  if (lines[0].error() != 0) send_news(launcher, {RankNews::Kind::lost_output, world.rank, lines[0].error()});
-  send_news(launcher, {RankNews::Kind::ended, world.rank, status});
+}
+
+}  // namespace
+
+int run_rank(std::string_view socket_path, RankOutput output, const std::vector<std::string>& command) {
+  const comm::World world = comm::this_world();
+  const auto [launcher, given] = join_launcher(socket_path, world.rank);
+  const bool prefixed = output == RankOutput::prefixed;
+  const Ends out = make_pipe(), errors = make_pipe();
+  keep_to_own_cores(world);
+  const RankStart start{.command = command,
+                        .output = prefixed ? out.write : given.output,
+                        .errors = prefixed ? errors.write : given.errors,
+                        .listener = given.listener,
+                        .supervisor = getpid()};
+  const pid_t child = fork();
+  if (child < 0) fail(ErrorCode::runtime, "launch: rank {}: no process: {}", world.rank, std::strerror(errno));
+  if (child == 0) become(start);
+  setpgid(child, child);
+  for (const int descriptor : {out.write, errors.write, given.listener}) {
+    if (descriptor >= 0) close(descriptor);
+  }
+  send_status(launcher, {RankStatus::Kind::started, 0});
+  const auto rank = std::make_shared<RankProcess>(child);
+  obey_launcher(launcher, rank);
+  const std::string prefix = "[" + std::to_string(world.rank) + "] ";
+  Lines streams[] = {{out.read, given.output, prefix}, {errors.read, given.errors, prefix}};
+  copy_lines(streams, child, *rank);
+  if (streams[0].error() != 0) send_status(launcher, {RankStatus::Kind::lost_output, streams[0].error()});
+  send_status(launcher, {RankStatus::Kind::ended, rank->status()});
   return kFine;
 }
 

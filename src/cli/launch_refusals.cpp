@@ -1,5 +1,5 @@
-// An unnamed file of the launcher's, with a line a rank: "2 --steps x: ...". Ranks are on the launcher's machine and
-// find it in /proc.
+// The launcher's unnamed file, with one line per rank: "2 --steps x: ...". Ranks are on the same host and open it
+// through /proc.
 #include "cli/launch_refusals.h"
 
 #include <fcntl.h>
@@ -9,10 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <vector>
 
 #include "comm/world.h"
+#include "core/fail.h"
 #include "core/printable.h"
 #include "core/write_all.h"
 
@@ -22,7 +25,7 @@ namespace {
 constexpr const char* kVariable = "STROBE_REFUSALS";
 std::string launchers_file;  // empty: none
 
-// What several ranks say, in the order of the first of them.
+// One line and the ranks that reported it.
 struct Refusal {
   std::string line;
   std::vector<int> ranks;
@@ -47,12 +50,13 @@ std::string path_of(int descriptor) { return fmt::format("/proc/{}/fd/{}", getpi
 }  // namespace
 
 RankRefusals::RankRefusals() : descriptor_(memfd_create("strobe-refusals", MFD_CLOEXEC)) {
-  if (descriptor_ >= 0) setenv(kVariable, path_of(descriptor_).c_str(), 1);
+  if (descriptor_ < 0) fail(ErrorCode::runtime, "launch: no unnamed file: {}", std::strerror(errno));
+  setenv(kVariable, path_of(descriptor_).c_str(), 1);
 }
 
 RankRefusals::~RankRefusals() {
   unsetenv(kVariable);
-  if (descriptor_ >= 0) close(descriptor_);
+  close(descriptor_);
 }
 
 std::string RankRefusals::text(int ranks) const {

@@ -1,4 +1,4 @@
-// Bad input as the ranks of a job find it, mostly all of them the same: the launcher collects it and tells it once.
+// Bad input that the ranks of a job find, mostly the same on all: the launcher collects it and reports it once.
 #pragma once
 
 #include <string>
@@ -13,19 +13,18 @@ class RankRefusals {
   RankRefusals(const RankRefusals&) = delete;
   RankRefusals& operator=(const RankRefusals&) = delete;
 
-  // "all 4 ranks: --steps x: ...", "ranks 0, 2: ...; rank 1: ..."; empty where no rank has told of any.
+  // "all 4 ranks: --steps x: ...", "ranks 0, 2: ...; rank 1: ..."; empty where no rank has reported any.
   std::string text(int ranks) const;
 
  private:
   int descriptor_;
 };
 
-// First of all in a program: takes the launcher's file from the environment, so that it is this process's alone and not
-// that of whatever it starts.
+// Called first in a program: takes the launcher's file from the environment, so that child processes do not get it.
 void take_launchers_file();
-void pass_launchers_file_on();  // to the rank that this process becomes
+void pass_launchers_file_on();  // to the rank that this process becomes by exec
 
-// On a rank: whether the launcher has it now. Otherwise, as without a launcher, it is the caller's to tell.
+// On a rank: true where the launcher has the line now. Otherwise the caller prints it.
 bool refuse_to_launcher(std::string_view line);
 
 }  // namespace strobe::cli

@@ -1,33 +1,57 @@
-// What the launcher and the process around each rank say to each other, over a local socket that keeps messages apart.
+// Messages between the launcher and the supervisor of each rank: a Unix socket in the job's private folder. The
+// launcher authenticates a supervisor by its user id and the job's token before it sends a byte or a descriptor.
 #pragma once
-
-#include <sys/types.h>
 
 #include <array>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "core/token.h"
+
 namespace strobe::cli {
 
-struct RankNews {
-  enum class Kind : int { started, lost_output, ended } kind;
+// The environment variable that hands the token to supervisors, which remove it before they start their rank.
+inline constexpr const char* kLaunchToken = "STROBE_LAUNCH_TOKEN";
+
+// First message of a supervisor.
+struct Introduction {
+  std::array<char, 2 * kTokenBytes> token;
   int rank;
-  int value;  // process id, errno or wait status
 };
 
-std::string random_word();  // 16 digits and letters that nobody else has; throws Error(runtime)
+struct RankStatus {
+  enum class Kind : int { started, lost_output, ended } kind;
+  int value;  // 0, errno or wait status
+};
 
-// Both in the abstract namespace; throw Error(runtime).
-int listen_for_ranks(const std::string& name);
-int connect_to_launcher(std::string_view name);
-pid_t process_behind(int socket);  // that connected; 0 where the system does not say
+// Standard output and error of the launcher; for rank 0 also the listening socket of MASTER_PORT, else -1.
+struct RankDescriptors {
+  int output = -1, errors = -1, listener = -1;
+};
 
-// The standard output and error of the launcher, to be written to by a rank.
-bool send_streams(int socket);
-std::optional<std::array<int, 2>> receive_streams(int socket);
+// Listens on a socket file. Throws Error(runtime).
+int listen_for_supervisors(const std::string& path);
+int connect_to_launcher(std::string_view path);
 
-bool send_news(int socket, const RankNews& news);
-std::optional<RankNews> receive_news(int socket);  // nothing where the other end is gone
+bool is_own_user(int socket);  // the peer's user id is the effective one of this process
+
+bool send_introduction(int socket, std::string_view token, int rank);
+// `hung_up` where the peer is gone or the message is malformed; neither where nothing has come yet.
+struct ReceivedIntroduction {
+  std::optional<Introduction> value;
+  bool hung_up = false;
+};
+ReceivedIntroduction receive_introduction(int socket);
+
+bool send_descriptors(int socket, const RankDescriptors& descriptors);
+std::optional<RankDescriptors> receive_descriptors(int socket);
+
+bool send_status(int socket, const RankStatus& status);
+std::optional<RankStatus> receive_status(int socket);  // nothing where the peer is gone or the message is malformed
+
+// The launcher asks a supervisor to signal its rank. Does not block.
+bool send_signal(int socket, int signal);
+std::optional<int> receive_signal(int socket);  // waits; nothing where the launcher is gone
 
 }  // namespace strobe::cli

@@ -3,15 +3,23 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <initializer_list>
+
+#include "core/fail.h"
 
 namespace strobe::cli {
 
 SignalQueue::SignalQueue() {
   sigemptyset(&set_);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&set_, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM}) sigaddset(&set_, signal);
   sigprocmask(SIG_BLOCK, &set_, &before_);
   descriptor_ = signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (descriptor_ >= 0) return;
+  const int error = errno;
+  restore();
+  fail(ErrorCode::runtime, "launch: no descriptor for signals: {}", std::strerror(error));
 }
 
 SignalQueue::~SignalQueue() {

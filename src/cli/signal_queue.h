@@ -1,21 +1,21 @@
-// Signals of this process as things to read. The launcher passes them on to its ranks.
+// Signals of this process, read from a descriptor. The launcher passes them on to its ranks.
 #pragma once
 
 #include <signal.h>
 
 namespace strobe::cli {
 
-// SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 wait here for as long as this lives.
+// Blocks and queues SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU and SIGALRM while this object lives.
 class SignalQueue {
  public:
-  SignalQueue();
+  SignalQueue();  // throws Error(runtime)
   ~SignalQueue();
   SignalQueue(const SignalQueue&) = delete;
   SignalQueue& operator=(const SignalQueue&) = delete;
 
-  int descriptor() const { return descriptor_; }  // readable where there is one
-  int next() const;                               // 0: none
-  void restore() const;                           // signals act as they did before, in a child too
+  int descriptor() const { return descriptor_; }  // readable where a signal is queued
+  int next() const;                               // the next one's number; 0: none
+  void restore() const;                           // unblocks them, for a forked child
 
  private:
   sigset_t set_, before_;

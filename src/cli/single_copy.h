@@ -1,4 +1,4 @@
-// Whether one process may read another's memory here, which Open MPI takes for granted and containers often forbid.
+// Tests if one process may read another's memory: Open MPI assumes it, and containers often forbid it.
 #pragma once
 
 namespace strobe::cli {

@@ -14,23 +14,22 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
-#include <sstream>
-#include <thread>
+#include <vector>
 
+#include "comm/world.h"
 #include "core/clock.h"
 #include "core/fail.h"
+#include "core/printable.h"
 
 namespace strobe::comm {
-namespace {
-
-constexpr std::size_t kLongestMessage = 1 << 20;
 
 int milliseconds_until(double until) {
   const double left = until - now_seconds();
   return left <= 0 ? 0 : static_cast<int>(std::min(left, 1e5) * 1000) + 1;
 }
+
+namespace {
 
 bool wait_for(int descriptor, short events, double until) {
   for (;;) {
@@ -57,9 +56,43 @@ int try_connect(const addrinfo& address, double until) {
   return -1;
 }
 
+struct Interface {
+  std::string name, address;
+  bool is_loopback;
+};
+
+std::vector<Interface> own_interfaces() {
+  std::vector<Interface> interfaces;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return interfaces;
+  for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
+    if (!entry->ifa_addr || entry->ifa_addr->sa_family != AF_INET || !(entry->ifa_flags & IFF_UP)) continue;
+    char number[INET_ADDRSTRLEN] = "";
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr, number, sizeof(number));
+    interfaces.push_back({entry->ifa_name, number, (entry->ifa_flags & IFF_LOOPBACK) != 0});
+  }
+  freeifaddrs(list);
+  return interfaces;
+}
+
+struct AddressList {
+  addrinfo* first = nullptr;
+  AddressList(const std::string& name, const char* port) {
+    addrinfo hints{};
+    hints.ai_family = AF_INET;
+    hints.ai_socktype = SOCK_STREAM;
+    if (getaddrinfo(name.c_str(), port, &hints, &first) != 0) first = nullptr;
+  }
+  ~AddressList() {
+    if (first) freeaddrinfo(first);
+  }
+  AddressList(const AddressList&) = delete;
+  AddressList& operator=(const AddressList&) = delete;
+};
+
 }  // namespace
 
-Channel::Channel(int descriptor) : descriptor_(descriptor) {
+Channel::Channel(int descriptor, std::size_t longest) : descriptor_(descriptor), longest_(longest) {
   const int on = 1;
   setsockopt(descriptor_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   fcntl(descriptor_, F_SETFL, fcntl(descriptor_, F_GETFL) | O_NONBLOCK);
@@ -71,7 +104,7 @@ Channel::~Channel() {
 
 bool Channel::send(const Json& message) {
   const std::string line = message.dump() + "\n";
-  const double until = now_seconds() + 2;  // a peer that does not read any more is found out by its silence
+  const double until = now_seconds() + 2;  // a peer that does not read is found by its silence
   for (std::string_view left = line; !left.empty();) {
     const ssize_t sent = ::send(descriptor_, left.data(), left.size(), MSG_NOSIGNAL);
     if (sent > 0) left.remove_prefix(static_cast<std::size_t>(sent));
@@ -83,21 +116,23 @@ bool Channel::send(const Json& message) {
 
 std::optional<Json> Channel::next() {
   for (;;) {
+    if (malformed_) return std::nullopt;
     if (const std::size_t end = pending_.find('\n'); end != std::string::npos) {
       const std::string line = pending_.substr(0, end);
       pending_.erase(0, end + 1);
       try {
         return Json::parse(line);
-      } catch (const Error&) {  // not one of ours
-        ended_ = true;
+      } catch (const Error&) {
+        refuse();
       }
     }
+    if (pending_.size() > longest_) refuse();
     if (ended_) return std::nullopt;
     char block[4096];
     const ssize_t got = recv(descriptor_, block, sizeof(block), 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return std::nullopt;
-    if (got <= 0 || pending_.size() > kLongestMessage) {
+    if (got <= 0) {
       ended_ = true;
       return std::nullopt;
     }
@@ -112,67 +147,90 @@ std::optional<Json> Channel::next(double until) {
   }
 }
 
-Listener::Listener(Reach reach, int port) {
-  descriptor_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+Listener::Listener(const std::string& address, int port) {
+  descriptor_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const int on = 1;
   setsockopt(descriptor_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  address.sin_addr.s_addr = htonl(reach == Reach::this_host ? INADDR_LOOPBACK : INADDR_ANY);
-  socklen_t size = sizeof(address);
-  auto* plain = reinterpret_cast<sockaddr*>(&address);
-  if (descriptor_ < 0 || bind(descriptor_, plain, size) != 0 || listen(descriptor_, 1024) != 0 ||
+  sockaddr_in bound{};
+  bound.sin_family = AF_INET;
+  bound.sin_port = htons(static_cast<std::uint16_t>(port));
+  const bool is_number = inet_pton(AF_INET, address.c_str(), &bound.sin_addr) == 1;
+  socklen_t size = sizeof(bound);
+  auto* plain = reinterpret_cast<sockaddr*>(&bound);
+  if (!is_number) errno = EINVAL;
+  if (!is_number || descriptor_ < 0 || bind(descriptor_, plain, size) != 0 || listen(descriptor_, 1024) != 0 ||
       getsockname(descriptor_, plain, &size) != 0) {
     const int error = errno;
     if (descriptor_ >= 0) close(descriptor_);
-    fail(ErrorCode::runtime, "rank 0 cannot listen on port {}: {}", port, std::strerror(error));
+    fail(ErrorCode::runtime, "rank 0 cannot listen on {} port {}: {}", printable(address), port, std::strerror(error));
   }
-  port_ = ntohs(address.sin_port);
+  port_ = ntohs(bound.sin_port);
 }
 
-Listener::~Listener() { close(descriptor_); }
+Listener Listener::adopt(int descriptor, int port) {
+  int listens = 0;
+  socklen_t listens_size = sizeof(listens);
+  sockaddr_in bound{};
+  socklen_t size = sizeof(bound);
+  if (getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &listens_size) != 0 || !listens ||
+      getsockname(descriptor, reinterpret_cast<sockaddr*>(&bound), &size) != 0 || bound.sin_family != AF_INET ||
+      ntohs(bound.sin_port) != port)
+    fail(ErrorCode::runtime, "descriptor {} does not listen on port {}", descriptor, port);
+  fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+  fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK);
+  Listener listener;
+  listener.descriptor_ = descriptor;
+  listener.port_ = port;
+  return listener;
+}
 
-std::optional<Channel> Listener::accept(double until) {
-  while (wait_for(descriptor_, POLLIN, until)) {
-    const int descriptor = accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (descriptor >= 0) return Channel(descriptor);
-  }
-  return std::nullopt;
+Listener::~Listener() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+std::optional<Channel> Listener::accept(std::size_t longest) {
+  const int descriptor = accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC);
+  if (descriptor < 0) return std::nullopt;
+  return Channel(descriptor, longest);
 }
 
 std::string own_addresses() {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return "";
   std::string text;
-  for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
-    if (!entry->ifa_addr || entry->ifa_addr->sa_family != AF_INET) continue;
-    if ((entry->ifa_flags & IFF_LOOPBACK) || !(entry->ifa_flags & IFF_UP)) continue;
-    char number[INET_ADDRSTRLEN] = "";
-    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr, number, sizeof(number));
-    text += (text.empty() ? "" : " ") + std::string(number);
+  for (const Interface& one : own_interfaces()) {
+    if (!one.is_loopback) text += (text.empty() ? "" : " ") + one.address;
   }
-  freeifaddrs(list);
   return text;
 }
 
-std::optional<Channel> connect_to(const std::string& addresses, int port, double until) {
-  do {
-    std::istringstream words(addresses);
-    for (std::string name; words >> name;) {
-      addrinfo hints{};
-      hints.ai_family = AF_INET;
-      hints.ai_socktype = SOCK_STREAM;
-      addrinfo* found = nullptr;
-      if (getaddrinfo(name.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) continue;
-      int descriptor = -1;
-      for (const addrinfo* one = found; one && descriptor < 0; one = one->ai_next)
-        descriptor = try_connect(*one, until);
-      freeaddrinfo(found);
-      if (descriptor >= 0) return Channel(descriptor);
+std::string address_of_interface(const std::string& interface) {
+  std::string valid;
+  for (const Interface& one : own_interfaces()) {
+    if (one.name == interface || one.address == interface) return one.address;
+    valid += fmt::format("{}{} ({})", valid.empty() ? "" : ", ", one.name, one.address);
+  }
+  fail(ErrorCode::invalid_argument, "{} is {}: no interface of this host; valid: {}", kInterfaceVariable,
+       printable_value(interface), valid);
+}
+
+std::string own_address_of(const std::string& name) {
+  const std::vector<Interface> interfaces = own_interfaces();
+  const AddressList found(name, nullptr);
+  for (const addrinfo* one = found.first; one; one = one->ai_next) {
+    char number[INET_ADDRSTRLEN] = "";
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(one->ai_addr)->sin_addr, number, sizeof(number));
+    for (const Interface& own : interfaces) {
+      if (own.address == number && !own.is_loopback) return number;
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // rank 0 may not be there yet
-  } while (now_seconds() < until);
+  }
+  return "";
+}
+
+std::optional<Channel> connect_once(const std::string& address, int port, double until) {
+  const AddressList found(address, std::to_string(port).c_str());
+  for (const addrinfo* one = found.first; one; one = one->ai_next) {
+    const int descriptor = try_connect(*one, until);
+    if (descriptor >= 0) return Channel(descriptor);
+  }
   return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
-// Lines of JSON over TCP: how ranks talk beside the collectives. peers.cpp calls.
+// Lines of JSON over TCP: the ranks' control connections. handshake.cpp and peers.cpp call.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,54 +10,84 @@
 
 namespace strobe::comm {
 
+inline constexpr std::size_t kLongestLine = 1 << 20;  // bytes of a message
+
 // One end of a connection. A message is small and is sent whole.
 class Channel {
  public:
   Channel() = default;
-  explicit Channel(int descriptor);
+  explicit Channel(int descriptor, std::size_t longest = kLongestLine);
   Channel(Channel&& other) noexcept
-      : descriptor_(std::exchange(other.descriptor_, -1)), pending_(std::move(other.pending_)), ended_(other.ended_) {}
+      : descriptor_(std::exchange(other.descriptor_, -1)),
+        longest_(other.longest_),
+        pending_(std::move(other.pending_)),
+        ended_(other.ended_),
+        malformed_(other.malformed_) {}
   Channel& operator=(Channel&& other) noexcept {
     std::swap(descriptor_, other.descriptor_);
+    std::swap(longest_, other.longest_);
     std::swap(pending_, other.pending_);
     std::swap(ended_, other.ended_);
+    std::swap(malformed_, other.malformed_);
     return *this;
   }
   ~Channel();
 
   bool send(const Json& message);          // false where the other end is gone
-  std::optional<Json> next();              // what has come, without waiting
+  std::optional<Json> next();              // does not wait
   std::optional<Json> next(double until);  // waits until that moment of the steady clock
-  bool ended() const { return ended_; }    // the other end is gone, and all that it sent was handed out
+  void set_longest(std::size_t bytes) { longest_ = bytes; }
+  // The caller found the last message malformed: nothing more is read.
+  void refuse() { ended_ = malformed_ = true; }
+  bool ended() const { return ended_; }          // nothing more will come, and every message was returned
+  bool malformed() const { return malformed_; }  // because something came that is no message
   int descriptor() const { return descriptor_; }
 
  private:
   int descriptor_ = -1;
+  std::size_t longest_ = kLongestLine;
   std::string pending_;
-  bool ended_ = false;
+  bool ended_ = false, malformed_ = false;
 };
 
-// Where rank 0 waits for the others.
+inline constexpr const char* kLoopback = "127.0.0.1";
+inline constexpr const char* kAllInterfaces = "0.0.0.0";
+
+// The listening socket of rank 0.
 class Listener {
  public:
-  enum class Reach { this_host, any_host };
-  // port 0: any that is free. Throws Error(runtime) where the port cannot be had.
-  explicit Listener(Reach reach, int port = 0);
+  // `address`: numeric IPv4. port 0: any free one. Throws Error(runtime).
+  explicit Listener(const std::string& address, int port = 0);
+  // Takes over a socket that listens on this port, inherited from the launcher. Throws Error(runtime).
+  static Listener adopt(int descriptor, int port);
+  Listener(Listener&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)), port_(other.port_) {}
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
   int port() const { return port_; }
-  std::optional<Channel> accept(double until);
+  int descriptor() const { return descriptor_; }
+  std::optional<Channel> accept(std::size_t longest);  // does not wait
 
  private:
+  Listener() = default;
   int descriptor_ = -1, port_ = 0;
 };
 
-// "192.0.2.7 10.0.0.1", those of this host that others may reach.
+// IPv4 addresses of this host's interfaces that are up, without loopback: "192.0.2.7 10.0.0.1".
 std::string own_addresses();
 
-// Tries the addresses (names or numbers, separated by spaces) in turn until one answers. Nothing where none does.
-std::optional<Channel> connect_to(const std::string& addresses, int port, double until);
+// IPv4 address of an interface by its name, or the address itself where this host has it. Throws
+// Error(invalid_argument) with the names that there are.
+std::string address_of_interface(const std::string& interface);
+
+// IPv4 address of a name that this host has and that is not loopback; empty where there is none.
+std::string own_address_of(const std::string& name);
+
+// For poll: until a moment of the steady clock, rounded up.
+int milliseconds_until(double until);
+
+// Tries an address (name or number) once. Nothing where it does not answer.
+std::optional<Channel> connect_once(const std::string& address, int port, double until);
 
 }  // namespace strobe::comm

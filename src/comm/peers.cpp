@@ -1,4 +1,4 @@
-// A star of connections around rank 0, one thread a process.
+// A star of connections around rank 0, with one thread per process.
 #include "comm/peers.h"
 
 #include <poll.h>
@@ -7,18 +7,34 @@
 
 #include <algorithm>
 
+#include "comm/handshake.h"
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/printable.h"
+#include "core/sha256.h"
 
 namespace strobe::comm {
 namespace {
 
-constexpr double kLastWords = 0.5;  // seconds that a failed rank 0 stays for the others to hear why
+constexpr double kFailureLinger = 0.5;  // seconds that a failed rank 0 stays, so that the others receive the reason
+constexpr std::size_t kExcerpt = 400;   // characters of a fact in a message
+constexpr const char* kSilentEnd = "ended without a word";
+constexpr const char* kMalformed = "sent a malformed message";
 
 double beat_period(const Limits& limits) { return std::min(1.0, limits.silence / 5); }
 
-std::string text_of(const Json& message, const char* key) { return printable(message.at(key).as_string(), 400); }
+std::string host_text(const std::string& host) { return host.empty() ? "unknown-host" : printable(host, kLongestHost); }
+
+Presentation presentation_of(const World& world, const Facts& facts) {
+  const std::string size = std::to_string(facts.build.size());  // keeps the two texts apart
+  return {.proof = "",
+          .rank = world.rank,
+          .size = world.size,
+          .host = printable(world.host, kLongestHost / 4),
+          .build = printable(facts.build, kExcerpt),
+          .fingerprint = printable(facts.fingerprint, kExcerpt),
+          .facts_digest = hex_of(sha256(size + "|" + facts.build + facts.fingerprint))};
+}
 
 }  // namespace
 
@@ -35,13 +51,34 @@ Peers::Peers(const World& world, const Facts& facts, const Limits& limits, const
 }
 
 Peers::~Peers() {
-  const double until = now_seconds() + kLastWords;
-  // The last one to close takes nothing away from those that still read.
+  const double until = now_seconds() + kFailureLinger;
   while (world_.rank == 0 && failed() && !closed_ && now_seconds() < until) usleep(10'000);
   quit_ = true;
   wake();
   if (thread_.joinable()) thread_.join();
   if (wake_ >= 0) close(wake_);
+}
+
+std::string Peers::reason_to_refuse(const Presentation& other) const {
+  const auto differ = [&](const char* what, const std::string& theirs, const std::string& ours) {
+    return fmt::format("the ranks differ: {} is \"{}\" on rank {} ({}) and \"{}\" on rank 0 ({})", what,
+                       printable(theirs, kExcerpt), other.rank, printable(other.host), ours, world_.host);
+  };
+  const Presentation own = presentation_of(world_, facts_);
+  if (other.size != world_.size)
+    return differ("the size of the world", std::to_string(other.size), std::to_string(world_.size));
+  if (other.build != own.build) return differ("the build", other.build, own.build);
+  if (other.fingerprint != own.fingerprint || other.facts_digest != own.facts_digest)
+    return differ("the fingerprint", other.fingerprint, own.fingerprint);
+  if (other.rank < 1 || other.rank >= world_.size || !hosts_[static_cast<std::size_t>(other.rank)].empty())
+    return fmt::format("rank {} ({}) came twice or is none of 1 to {}", other.rank, printable(other.host),
+                       world_.size - 1);
+  return "";
+}
+
+void Peers::refuse_all(const Refusal& refusal) {
+  send_all(json_of(refusal));
+  fail(refusal.is_bad_input ? ErrorCode::invalid_argument : ErrorCode::runtime, "{}", refusal.reason);
 }
 
 // Rank 0's side of the handshake.
@@ -50,64 +87,39 @@ void Peers::greet(Listener& listener) {
   hosts_[0] = world_.host;
   double until = now_seconds() + limits_.operation;
   std::string refusal;
-  while (static_cast<int>(members_.size()) + 1 < world_.size) {
-    std::optional<Channel> channel = listener.accept(until);
-    if (!channel) break;
-    const std::optional<Json> hello = channel->next(std::min(until, now_seconds() + 5));
-    if (!hello || !hello->find("rank")) continue;  // not one of ours
-    const auto rank = static_cast<int>(hello->at("rank").as_integer());
-    const std::string host = text_of(*hello, "host");
-    const auto differ = [&](const char* what, const std::string& theirs, const std::string& ours) {
-      if (refusal.empty() && theirs != ours)
-        refusal = fmt::format("the ranks differ: {} is \"{}\" on rank {} ({}) and \"{}\" on rank 0 ({})", what, theirs,
-                              rank, host, ours, world_.host);
-    };
-    differ("the size of the world", std::to_string(hello->at("size").as_integer()), std::to_string(world_.size));
-    differ("the build", text_of(*hello, "build"), printable(facts_.build, 400));
-    differ("the fingerprint", text_of(*hello, "fingerprint"), printable(facts_.fingerprint, 400));
-    const bool fits = rank > 0 && rank < world_.size;
-    if (refusal.empty() && (!fits || !hosts_[static_cast<std::size_t>(rank)].empty()))
-      refusal = fmt::format("rank {} ({}) came twice or is none of 1 to {}", rank, host, world_.size - 1);
-    if (refusal.empty()) hosts_[static_cast<std::size_t>(rank)] = host;
-    members_.push_back({.rank = rank, .channel = std::move(*channel)});
-    if (!refusal.empty()) until = std::min(until, now_seconds() + limits_.silence);  // others that come are told too
+  Reception reception(listener, world_);
+  while (static_cast<int>(members_.size()) + 1 < world_.size && now_seconds() < until) {
+    for (Guest& guest : reception.wait(until)) {
+      if (refusal.empty()) refusal = reason_to_refuse(guest.presentation);
+      if (refusal.empty())
+        hosts_[static_cast<std::size_t>(guest.presentation.rank)] = host_text(guest.presentation.host);
+      members_.push_back({.rank = guest.presentation.rank, .channel = std::move(guest.channel)});
+    }
+    if (!refusal.empty())
+      until = std::min(until, now_seconds() + limits_.silence);  // ranks that come later learn it too
   }
-  if (!refusal.empty()) {
-    tell_all(Json::object({{"refused", refusal}}));
-    fail(ErrorCode::invalid_argument, "{}", refusal);
-  }
+  if (!refusal.empty()) refuse_all({.reason = refusal, .is_bad_input = true});
   for (int rank = 1; rank < world_.size; ++rank) {
-    if (!hosts_[static_cast<std::size_t>(rank)].empty()) continue;
-    const std::string missing = fmt::format("rank {} did not come in {} s", rank, limits_.operation);
-    tell_all(Json::object({{"refused", missing}}));
-    fail(ErrorCode::runtime, "{}", missing);
+    if (hosts_[static_cast<std::size_t>(rank)].empty())
+      refuse_all({.reason = fmt::format("rank {} did not come in {} s", rank, limits_.operation)});
   }
-  Json hosts = Json::array();
-  for (const std::string& host : hosts_) hosts.push_back(host);
-  tell_all(Json::object({{"hosts", hosts}, {"shared", shared_}}));
+  send_all(json_of(Welcome{.hosts = hosts_, .shared = shared_}));
 }
 
 void Peers::join(const std::string& addresses, int port) {
   const double until = now_seconds() + limits_.operation;
-  std::optional<Channel> channel = connect_to(addresses, port, until);
-  if (!channel)
-    fail(ErrorCode::runtime, "rank 0 is not reached at {} port {} in {} s", printable(addresses), port,
-         limits_.operation);
-  channel->send(Json::object({{"rank", world_.rank},
-                              {"size", world_.size},
-                              {"host", world_.host},
-                              {"build", facts_.build},
-                              {"fingerprint", facts_.fingerprint}}));
-  const std::optional<Json> answer = channel->next(until + 2);
-  if (!answer) fail(ErrorCode::runtime, "rank 0 {}", channel->ended() ? "ended without a word" : "does not answer");
-  if (answer->find("refused")) {
-    const std::string refusal = text_of(*answer, "refused");
-    const bool differ = refusal.find("did not come") == std::string::npos;
-    fail(differ ? ErrorCode::invalid_argument : ErrorCode::runtime, "{}", refusal);
-  }
-  for (const Json& host : answer->at("hosts").as_array()) hosts_.push_back(printable(host.as_string()));
-  shared_ = answer->at("shared").as_string();
-  members_.push_back({.rank = 0, .channel = std::move(*channel)});
+  Channel channel = join_rank_0(world_, presentation_of(world_, facts_),
+                                {.addresses = addresses, .port = port, .until = until, .patience = limits_.silence});
+  const std::optional<Json> answer = channel.next(until + 2);
+  if (!answer) fail(ErrorCode::runtime, "rank 0 {}", channel.ended() ? kSilentEnd : "does not answer");
+  if (const std::optional<Refusal> refusal = parse_refusal(*answer))
+    fail(refusal->is_bad_input ? ErrorCode::invalid_argument : ErrorCode::runtime, "{}",
+         printable(refusal->reason, kLongestReason));
+  const std::optional<Welcome> welcome = parse_welcome(*answer, world_.size);
+  if (!welcome) fail(ErrorCode::runtime, "rank 0 {}", kMalformed);
+  for (const std::string& host : welcome->hosts) hosts_.push_back(host_text(host));
+  shared_ = welcome->shared;
+  members_.push_back({.rank = 0, .channel = std::move(channel)});
 }
 
 void Peers::start() {
@@ -115,7 +127,7 @@ void Peers::start() {
   left_.assign(hosts_.size(), false);
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_ < 0) fail(ErrorCode::runtime, "no eventfd for the thread that watches the other ranks");
-  for (Member& member : members_) member.heard = now_seconds();  // before, ranks may have waited for others
+  for (Member& member : members_) member.heard = now_seconds();
   thread_ = std::thread([this] { attend(); });
 }
 
@@ -125,8 +137,17 @@ void Peers::wake() const {
 }
 
 void Peers::attend() {
+  try {
+    attend_until_closed();
+    report_own_end();                      // give_up may have come as late as that
+  } catch (const std::exception& error) {  // out of memory
+    set_failure(fmt::format("the thread that watches the other ranks failed: {}", error.what()));
+  }
+}
+
+void Peers::attend_until_closed() {
   double next_beat = 0;
-  bool told_leaving = false;
+  bool announced = false;
   while (!quit_ && !closed_) {
     std::vector<pollfd> entries{{.fd = wake_, .events = POLLIN, .revents = 0}};
     for (const Member& member : members_) {
@@ -137,12 +158,12 @@ void Peers::attend() {
     std::uint64_t ignored = 0;
     static_cast<void>(!read(wake_, &ignored, sizeof(ignored)));
 
-    tell_own_end();
-    if (leaving_ && !told_leaving && !failed()) {
-      told_leaving = true;
+    report_own_end();
+    if (leaving_ && !announced && !failed()) {
+      announced = true;
       const std::lock_guard lock(mutex_);
       left_[static_cast<std::size_t>(world_.rank)] = true;
-      next_beat = 0;  // which says so
+      next_beat = 0;  // the beat announces it
     }
     if (now_seconds() >= next_beat) {
       beat();
@@ -151,10 +172,9 @@ void Peers::attend() {
     for (Member& member : members_) hear(member);
     check_members();
   }
-  tell_own_end();  // a reason may be as late as that
 }
 
-void Peers::tell_own_end() {
+void Peers::report_own_end() {
   std::string reason;
   {
     const std::lock_guard lock(mutex_);
@@ -164,71 +184,65 @@ void Peers::tell_own_end() {
 }
 
 void Peers::hear(Member& member) {
+  const std::size_t calls = world_.rank == 0 ? 1 : hosts_.size();
   while (const std::optional<Json> message = member.channel.next()) {
     member.heard = now_seconds();
-    handle(member, *message);
+    const std::optional<News> news = parse_news(*message, calls);
+    if (!news) return member.channel.refuse();  // check_members reports the rank as lost
+    handle(member, *news);
   }
 }
 
-// {"failed": text}, {"closed": true}, or {"calls": [...] of all or of the sender, "left": bool}
-void Peers::handle(Member& member, const Json& message) {
-  if (const Json* text = message.find("failed")) {
-    if (!failed()) {
-      if (world_.rank == 0) tell_all(message);
-      const std::lock_guard lock(mutex_);
-      failure_ = printable(text->as_string(), 600);
-      failed_.store(true, std::memory_order_release);
+void Peers::handle(Member& member, const News& news) {
+  if (const auto* failed = std::get_if<Failed>(&news)) {
+    if (this->failed()) return;
+    if (world_.rank == 0) send_all(json_of(news));
+    set_failure(printable(failed->reason, 600));
+  } else if (const auto* beat = std::get_if<Beat>(&news)) {
+    const std::lock_guard lock(mutex_);
+    if (world_.rank == 0) {
+      calls_of_[static_cast<std::size_t>(member.rank)] = beat->calls[0];
+    } else {
+      calls_of_ = beat->calls;
     }
-    return;
-  }
-  if (message.find("closed")) {
+    member.left = beat->left;
+    left_[static_cast<std::size_t>(member.rank)] = member.left;
+  } else if (world_.rank != 0) {  // only rank 0 closes
     closed_ = true;
-    return;
   }
-  const Json* calls = message.find("calls");
-  if (!calls) return;
-  const std::lock_guard lock(mutex_);
-  if (calls->is_array()) {
-    for (std::size_t i = 0; i < calls_of_.size() && i < calls->size(); ++i)
-      calls_of_[i] = calls->as_array()[i].as_integer();
-  } else {
-    calls_of_[static_cast<std::size_t>(member.rank)] = calls->as_integer();
-  }
-  member.left = message.at("left").as_bool();
-  left_[static_cast<std::size_t>(member.rank)] = member.left;
 }
 
 void Peers::beat() {
-  Json message = Json::object();
+  Beat beat;
   {
     const std::lock_guard lock(mutex_);
-    calls_of_[static_cast<std::size_t>(world_.rank)] = calls_;
-    if (world_.rank == 0) {
-      Json calls = Json::array();
-      for (const std::int64_t call : calls_of_) calls.push_back(call);
-      message.set("calls", calls);
-    } else {
-      message.set("calls", calls_.load());
-    }
-    message.set("left", static_cast<bool>(left_[static_cast<std::size_t>(world_.rank)]));
+    const auto own = static_cast<std::size_t>(world_.rank);
+    calls_of_[own] = calls_;
+    beat.calls = world_.rank == 0 ? calls_of_ : std::vector<std::int64_t>{calls_of_[own]};
+    beat.left = left_[own];
   }
-  tell_all(message);
+  send_all(json_of(beat));
 }
 
-// Who is gone, silent, or has left while others need it; and, on rank 0, whether all have left.
+// Finds members that are gone or silent.
 void Peers::check_members() {
-  if (failed()) {  // rank 0 stays until all others have gone
-    const bool alone = std::all_of(members_.begin(), members_.end(),
-                                   [&](const Member& m) { return m.channel.ended() || m.rank == lost_; });
-    if (world_.rank == 0 && alone) closed_ = true;
+  if (failed()) {  // rank 0 stays until all others are gone
+    const bool is_last = std::all_of(members_.begin(), members_.end(),
+                                     [&](const Member& m) { return m.channel.ended() || m.rank == lost_; });
+    if (world_.rank == 0 && is_last) closed_ = true;
     return;
   }
   for (const Member& member : members_) {
-    if (member.channel.ended() && !closed_) return lose(member.rank, "ended without a word");
+    if (member.channel.ended() && !closed_)
+      return lose(member.rank, member.channel.malformed() ? kMalformed : kSilentEnd);
     if (now_seconds() - member.heard > limits_.silence)
       return lose(member.rank, fmt::format("gave no sign of life for {:g} s", limits_.silence));
   }
-  if (world_.rank != 0) return;
+  if (world_.rank == 0) check_leaving();
+}
+
+// On rank 0: closes once all ranks have left. A rank that has left while others need it counts as lost.
+void Peers::check_leaving() {
   int early = -1;
   bool all = true;
   std::int64_t done = 0;
@@ -242,11 +256,11 @@ void Peers::check_members() {
   }
   if (early >= 0) return lose(early, fmt::format("left after {} calls", done));
   if (!all) return;
-  tell_all(Json::object({{"closed", true}}));
+  send_all(json_of(Closed{}));
   closed_ = true;
 }
 
-void Peers::tell_all(const Json& message) {
+void Peers::send_all(const Json& message) {
   for (Member& member : members_) {
     if (!member.channel.ended()) member.channel.send(message);
   }
@@ -256,7 +270,11 @@ void Peers::lose(int rank, const std::string& why) {
   if (failed()) return;
   lost_ = rank;
   const std::string text = name_of_rank(rank) + " " + why;
-  tell_all(Json::object({{"failed", text}}));  // before anybody here acts on it and ends
+  send_all(json_of(Failed{text}));  // before a caller here sees the failure and ends
+  set_failure(text);
+}
+
+void Peers::set_failure(const std::string& text) {
   const std::lock_guard lock(mutex_);
   failure_ = text;
   failed_.store(true, std::memory_order_release);

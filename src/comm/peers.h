@@ -1,5 +1,5 @@
-// Who else is there: the handshake at the start, and news of ranks that die, hang, give up or leave. Ranks tell rank 0,
-// rank 0 tells all; this works beside whatever moves the data, so that a wait for data never outlasts a dead peer.
+// Failure detection between ranks: the handshake at the start, then messages about ranks that die, hang, give up or
+// leave. Ranks send to rank 0 and rank 0 to all, independently of the engine, so that no wait outlasts a dead peer.
 #pragma once
 
 #include <atomic>
@@ -11,24 +11,25 @@
 #include <vector>
 
 #include "comm/channel.h"
+#include "comm/peer_messages.h"
 #include "comm/world.h"
 
 namespace strobe::comm {
 
 struct Limits {
-  double silence = 30;     // seconds without a sign of life after which a rank counts as lost
-  double operation = 600;  // seconds for one call, during which the other ranks must come to it too
+  double silence = 30;     // seconds without a message after which a rank counts as lost
+  double operation = 600;  // seconds for one call, in which the other ranks must enter it too
 };
 
-// What all ranks must agree on, beside the size of the world.
+// Must be equal on all ranks, as the size of the world must.
 struct Facts {
-  std::string build;        // of the program
-  std::string fingerprint;  // the caller's: model, options, whatever must be the same
+  std::string build;        // revision of the program
+  std::string fingerprint;  // the caller's: model and options
 };
 
 class Peers {
  public:
-  // Rank 0: waits for all others. `shared` is a text for them.
+  // Rank 0: waits for all others. `shared` is a text for them. world.token must be the same on all ranks.
   Peers(const World& world, const Facts& facts, const Limits& limits, Listener& listener, std::string shared);
   // The others. `addresses` and `port` are rank 0's.
   Peers(const World& world, const Facts& facts, const Limits& limits, const std::string& addresses, int port);
@@ -43,32 +44,37 @@ class Peers {
   std::string failure() const;  // "rank 2 on HOST ended without a word"
 
   void entered(std::int64_t call) { calls_.store(call, std::memory_order_relaxed); }
-  // Those that have not come to this call: ", not reached by rank 2 on HOST"; empty where all have.
+  // Ranks that have not entered this call: ", not reached by rank 2 on HOST"; empty where all have.
   std::string late_for(std::int64_t call) const;
 
-  void give_up(const std::string& reason);  // tells all that this rank is lost
+  void give_up(const std::string& reason);  // reports this rank as lost to all
 
-  // Says that this rank needs nothing more, and waits for all others to say so. False where one was lost.
+  // Announces that this rank needs nothing more, and waits for all others to do so. False where one was lost.
   bool leave();
 
  private:
   struct Member {  // a rank that this one is connected to
     int rank;
     Channel channel;
-    double heard = 0;  // when; counts from the moment on that the thread is started
+    double heard = 0;  // moment of the last message; starts when the thread does
     bool left = false;
   };
 
   void greet(Listener& listener);
+  std::string reason_to_refuse(const Presentation& other) const;  // empty: none
+  [[noreturn]] void refuse_all(const Refusal& refusal);
   void join(const std::string& addresses, int port);
   void start();
   void attend();  // the thread
-  void tell_own_end();
+  void attend_until_closed();
+  void report_own_end();
   void hear(Member& member);
-  void handle(Member& member, const Json& message);
+  void handle(Member& member, const News& news);
   void beat();
   void check_members();
-  void tell_all(const Json& message);
+  void check_leaving();
+  void send_all(const Json& message);
+  void set_failure(const std::string& text);
   void lose(int rank, const std::string& why);
   void wake() const;
   std::string name_of_rank(int rank) const;
@@ -78,17 +84,17 @@ class Peers {
   Limits limits_;
   std::string shared_;
   std::vector<std::string> hosts_;  // of all ranks
-  std::vector<Member> members_;     // the thread's, once it runs
-  int lost_ = -1;                   // the rank that this one found lost; the thread's too
+  std::vector<Member> members_;     // only the thread uses it, once it runs
+  int lost_ = -1;                   // the rank that this one found lost; likewise
   int wake_ = -1;                   // an eventfd
   std::thread thread_;
 
   std::atomic<bool> failed_{false}, leaving_{false}, closed_{false}, quit_{false};
   std::atomic<std::int64_t> calls_{0};
-  mutable std::mutex mutex_;  // of what is below
+  mutable std::mutex mutex_;  // guards the members below
   std::string failure_;
-  std::string reason_;                  // to give up for, not yet told
-  std::vector<std::int64_t> calls_of_;  // the last call that each rank is known to have come to
+  std::string reason_;                  // to give up, not sent yet
+  std::vector<std::int64_t> calls_of_;  // the last call that each rank is known to have entered
   std::vector<bool> left_;
 };
 

@@ -1,46 +1,65 @@
 // The thread's work, call by call.
 #include "comm/worker.h"
 
-#include <stdlib.h>
-#include <sys/random.h>
-
 #include "comm/staging.h"
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/json.h"
+#include "core/token.h"
 #include "device/gpu_facts.h"
 #include "device/gpu_stream.h"
 
 namespace strobe::comm {
 namespace {
 
-Listener::Reach reach_of(const World& world) {
-  return world.local_size == world.size ? Listener::Reach::this_host : Listener::Reach::any_host;
+// The address that rank 0 listens on: the chosen interface, loopback on one host, otherwise all interfaces.
+std::string listening_address(const World& world) {
+  if (!world.interface.empty()) return address_of_interface(world.interface);
+  return world.is_on_one_host() ? kLoopback : kAllInterfaces;
 }
 
-// Rank 0 listens wherever it can and MPI tells the others where.
-std::unique_ptr<Peers> meet_through(Engine& engine, const World& world, const CommunicatorOptions& options) {
+// Rank 0 listens on any free port, and MPI broadcasts where. It also broadcasts a token, unless the launcher has handed
+// one to each rank.
+std::unique_ptr<Peers> meet_through(Engine& engine, World& world, const CommunicatorOptions& options) {
   if (world.rank == 0) {
-    Listener listener(reach_of(world));
-    engine.share_text(
-        Json::object({{"host", world.host}, {"addresses", own_addresses()}, {"port", listener.port()}}).dump());
+    const std::string address = listening_address(world);
+    Listener listener(address);
+    Json meeting = Json::object({{"addresses", address == kAllInterfaces ? own_addresses() : address},
+                                 {"host", world.host},
+                                 {"port", listener.port()}});
+    if (world.token.empty()) meeting.set("token", world.token = random_hex());
+    engine.share_text(meeting.dump());
     return std::make_unique<Peers>(world, options.facts, options.limits, listener, "");
   }
-  const Json told = Json::parse(engine.share_text(""));
-  const bool same_host = told.at("host").as_string() == world.host;
-  const std::string addresses = (same_host ? "127.0.0.1 " : "") + told.at("addresses").as_string();
+  const Json meeting = Json::parse(engine.share_text(""));
+  if (const Json* token = meeting.find("token")) world.token = token->as_string();
+  const bool same_host = meeting.at("host").as_string() == world.host;
+  const std::string addresses = (same_host ? std::string(kLoopback) + " " : "") + meeting.at("addresses").as_string();
   return std::make_unique<Peers>(world, options.facts, options.limits, addresses,
-                                 static_cast<int>(told.at("port").as_integer()));
+                                 static_cast<int>(meeting.at("port").as_integer()));
 }
 
-// Rank 0 listens where MASTER_ADDR and MASTER_PORT say. `shared` is rank 0's text for all.
+// The socket that the launcher has held from the start on, or one on the interface of MASTER_ADDR.
+Listener listener_at_master(const World& world) {
+  if (world.master_listener >= 0) return Listener::adopt(world.master_listener, world.master_port);
+  std::string address = listening_address(world);
+  if (const std::string own = own_address_of(world.master_address); address == kAllInterfaces && !own.empty())
+    address = own;
+  return Listener(address, world.master_port);
+}
+
+// Ranks meet at MASTER_ADDR and MASTER_PORT. `shared` is rank 0's text for all.
 std::unique_ptr<Peers> meet_at_master(const World& world, const CommunicatorOptions& options, std::string shared) {
   if (world.master_address.empty() || world.master_port == 0)
     fail(ErrorCode::invalid_argument,
          "nccl: {} ranks find each other by MASTER_ADDR and MASTER_PORT, which are not set (strobe launch sets them)",
          world.size);
+  if (world.token.empty())
+    fail(ErrorCode::invalid_argument,
+         "nccl: {} is not set: {} ranks need one random word, the same on all of them (strobe launch sets it)",
+         kTokenVariable, world.size);
   if (world.rank == 0) {
-    Listener listener(reach_of(world), world.master_port);
+    Listener listener = listener_at_master(world);
     return std::make_unique<Peers>(world, options.facts, options.limits, listener, std::move(shared));
   }
   return std::make_unique<Peers>(world, options.facts, options.limits, world.master_address, world.master_port);
@@ -83,7 +102,7 @@ void Communicator::State::fail_call(std::string why) {
   if (failure.empty()) failure = std::move(why);
 }
 
-// What a call takes is counted from here on: a caller may be far ahead of its GPU.
+// The time of a call starts here: a caller may be far ahead of its GPU.
 void Communicator::State::await_memory(Pending::Call& call) {
   if (call.what.out.memory != Memory::gpu) return;
   use_gpu(call.gpu);

@@ -1,4 +1,4 @@
-// One row a launcher.
+// One row per launcher.
 #include "comm/world.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ namespace strobe::comm {
 namespace {
 
 struct Launcher {
-  const char *name, *rank, *size, *local_rank, *local_size;  // size may be null: MPI tells
+  const char *name, *rank, *size, *local_rank, *local_size;  // size null: MPI knows it
 };
 
 // Slurm's own batch script has SLURM_PROCID too, but no step with tasks: it is no rank.
@@ -39,6 +39,15 @@ std::optional<int> number(const Variable& variable, const char* name) {
   return number;
 }
 
+std::string token_from(const Variable& variable) {
+  const char* const text = variable(kTokenVariable);
+  const std::string token = text ? text : "";
+  if (!token.empty() && (token.size() < kShortestToken || token.size() > kLongestToken))
+    fail(ErrorCode::invalid_argument, "{} has {} characters; valid: {} to {}, random and the same on all ranks",
+         kTokenVariable, token.size(), kShortestToken, kLongestToken);
+  return token;
+}
+
 std::string host_name() {
   char name[256] = "";
   if (gethostname(name, sizeof(name) - 1) != 0 || !name[0]) return "unknown-host";
@@ -52,6 +61,9 @@ World world_from(const Variable& variable) {
   world.host = host_name();
   if (const char* address = variable("MASTER_ADDR")) world.master_address = address;
   world.master_port = number(variable, "MASTER_PORT").value_or(0);
+  world.master_listener = number(variable, kListenerVariable).value_or(-1);
+  world.token = token_from(variable);
+  if (const char* interface = variable(kInterfaceVariable)) world.interface = interface;
   for (const Launcher& launcher : kLaunchers) {
     const std::optional<int> rank = number(variable, launcher.rank);
     const std::optional<int> size = number(variable, launcher.size);
@@ -62,7 +74,7 @@ World world_from(const Variable& variable) {
     world.local_rank = number(variable, launcher.local_rank).value_or(world.rank);
     world.local_size = number(variable, launcher.local_size).value_or(0);
     world.started = number(variable, "STROBE_RANKS").value_or(0);
-    if (launcher.size && world.rank >= std::max(world.size, world.started))  // else the engine tells all ranks
+    if (launcher.size && world.rank >= std::max(world.size, world.started))  // else the engine reports it on all ranks
       fail(ErrorCode::invalid_argument, "{} is {} and {} is {}: valid ranks are 0 to {} of at least 1", launcher.rank,
            world.rank, launcher.size, world.size, world.size - 1);
     return world;

@@ -1,31 +1,45 @@
-// Which rank this process is, as the variables of its launcher tell.
+// This process's rank, size and meeting point, from the environment variables of its launcher.
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace strobe::comm {
 
+inline constexpr const char* kTokenVariable = "STROBE_TOKEN";        // the job's secret; `strobe launch` sets it
+inline constexpr const char* kListenerVariable = "STROBE_LISTENER";  // rank 0's inherited listening socket
+inline constexpr const char* kInterfaceVariable = "STROBE_INTERFACE";
+inline constexpr std::size_t kShortestToken = 16, kLongestToken = 1024;  // characters
+
 struct World {
   int rank = 0;
-  int size = 1;        // 0: the launcher does not tell, MPI will
-  int local_rank = 0;  // among those on this host
-  int local_size = 1;  // 0: not told
-  int started = 0;     // ranks of the job, as `strobe launch` says; 0: started otherwise
+  int size = 1;        // 0: unknown until MPI has started
+  int local_rank = 0;  // among the ranks of this host
+  int local_size = 1;  // 0: unknown
+  int started = 0;     // ranks that `strobe launch` has started; 0: another launcher
   std::string host;
-  std::string launcher;        // "Open MPI", "Slurm", ...; empty: this process was started alone
-  std::string master_address;  // where rank 0 listens, if the variables say so
+  std::string launcher;        // "Open MPI", "Slurm", ...; empty: no job
+  std::string master_address;  // MASTER_ADDR; empty: not set
   int master_port = 0;
+  int master_listener = -1;  // descriptor that listens on master_port, inherited from `strobe launch`; -1: none
+  std::string token;         // secret that the ranks of a job share; empty: not set
+  std::string interface;     // name or address that rank 0 listens on; empty: loopback, or all if hosts are several
+
+  std::optional<bool> one_host;  // all ranks share one loopback interface; MPI finds out
+
+  bool is_on_one_host() const { return one_host.value_or(local_size > 0 && local_size == size); }
 };
 
 using Variable = std::function<const char*(const char* name)>;
 
-// Knows Open MPI's mpirun, Slurm's srun, RANK/WORLD_SIZE (torchrun's names) and PMIx alone, in this order. Throws
-// Error(invalid_argument) where a variable is no number or rank and size do not fit.
+// Recognises Open MPI's mpirun, Slurm's srun, RANK/WORLD_SIZE (torchrun's names) and PMIx, in this order. Throws
+// Error(invalid_argument) where a variable is no number, rank and size do not fit, or the token is too short or long.
 World world_from(const Variable& variable);
 World this_world();  // from the environment
 
-// Ranks of a host take its GPUs in turns: the one of this rank, and the ranks that have the same, with this one.
+// Ranks of a host take its GPUs round-robin: the GPU of this rank, and the number of ranks that share it.
 int gpu_of(const World& world, int gpus);
 int ranks_on_gpu_of(const World& world, int gpus);
 

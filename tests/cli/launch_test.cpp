@@ -106,7 +106,80 @@ TEST_F(Launch, PassesSignalsOn) {
   EXPECT_TRUE(errors.ends_with("strobe: launch: ended by signal 15 (Terminated), passed on to the ranks\n")) << errors;
 }
 
-// An mpirun that has the launcher told before it starts the ranks.
+// As batch systems send them: ranks that save and end by such a signal end the job, which is not started again.
+TEST_F(Launch, EndsByTheSignalsOfBatchSystems) {
+  std::string traps;
+  for (const int signal : {SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM})
+    traps += "trap 'exit " + std::to_string(128 + signal) + "' " + std::to_string(signal) + "\n";
+  const std::string command = script(traps + "echo > ready$OMPI_COMM_WORLD_RANK; while true; do sleep 0.05; done");
+  for (const int signal : {SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM}) {
+    for (const char* file : {"ready0", "ready1", "errors"}) std::filesystem::remove(scratch_.path() / file);
+    Background program("launch -n 2 --max-restarts 2 -- " + command, scratch_, "errors");
+    ASSERT_TRUE(appears("ready0") && appears("ready1"));
+    program.send(signal);
+    EXPECT_EQ(program.wait(), 128 + signal);
+    EXPECT_TRUE(scratch_.read("errors").ends_with(", passed on to the ranks\n")) << scratch_.read("errors");
+  }
+}
+
+// A program may use SIGUSR1 for something else: no grace period begins.
+TEST_F(Launch, LetsRanksContinueAfterUsr1) {
+  const std::string command = script(
+      "trap 'echo > seen$OMPI_COMM_WORLD_RANK' USR1; trap 'echo > asked; exit 1' TERM\n"
+      "echo > ready$OMPI_COMM_WORLD_RANK; until [ -e seen0 ] && [ -e seen1 ]; do sleep 0.05; done; sleep 1");
+  Background program("launch -n 2 --grace 0.1 -- " + command, scratch_);
+  ASSERT_TRUE(appears("ready0") && appears("ready1"));
+  program.send(SIGUSR1);
+  EXPECT_EQ(program.wait(), 0);
+  EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "asked"));
+}
+
+// A rank's children end with it, also where its supervisor is killed.
+TEST_F(Launch, EndsTheChildrenOfARankWhoseSupervisorIsKilled) {
+  const std::string mark = "strobe-launch-orphan-" + std::to_string(getpid());
+  const std::string command = script("[ $OMPI_COMM_WORLD_RANK = 1 ] && { sh -c 'sleep 100; echo " + mark +
+                                     "' & echo $PPID > supervisor; }; sleep 100");
+  Background program("launch -n 2 --grace 0.1 -- " + command, scratch_, "errors");
+  ASSERT_TRUE(becomes([&] { return !words_in(scratch_.read("supervisor")).empty(); }));
+  ASSERT_TRUE(becomes([&] { return processes_with(mark) > 0; }));
+  kill(std::stoi(scratch_.read("supervisor")), SIGKILL);
+  EXPECT_EQ(program.wait(), 128 + SIGKILL);
+  EXPECT_EQ(scratch_.read("errors"), "strobe: launch: rank 1 died of signal 9 (Killed)\n");
+  EXPECT_EQ(processes_with(mark), 0);
+}
+
+TEST_F(Launch, PausesLongerBeforeEachRestart) {
+  const std::string command = script("date +%s%N >> starts; exit 9");
+  const Program program = run_program("launch -n 1 --max-restarts 3 --restart-delay 0.1 -- " + command, scratch_);
+  EXPECT_EQ(program.code, 9);
+  EXPECT_EQ(program.errors,
+            "strobe: launch: rank 0 ended with exit code 9; restart 1 of 3 in 0.1 s\n"
+            "strobe: launch: rank 0 ended with exit code 9; restart 2 of 3 in 0.2 s\n"
+            "strobe: launch: rank 0 ended with exit code 9; restart 3 of 3 in 0.4 s\n"
+            "strobe: launch: rank 0 ended with exit code 9\n");
+  const std::vector<std::string> starts = words_in(scratch_.read("starts"));
+  ASSERT_EQ(starts.size(), 4u);
+  for (const std::size_t i : {1u, 2u, 3u})
+    EXPECT_GE(std::stoll(starts[i]) - std::stoll(starts[i - 1]), 50'000'000LL << i) << i;
+}
+
+TEST_F(Launch, EndsAtOnceByASignalBeforeARestart) {
+  Background program("launch -n 1 --max-restarts 1 --restart-delay 1000 -- " + script("exit 9"), scratch_, "errors");
+  ASSERT_TRUE(becomes([&] { return scratch_.read("errors").ends_with("restart 1 of 1 in 1000 s\n"); }));
+  program.send(SIGTERM);
+  EXPECT_EQ(program.wait(), 128 + SIGTERM);
+  EXPECT_TRUE(scratch_.read("errors").ends_with("launch: ended by signal 15 (Terminated) before a restart\n"));
+}
+
+TEST_F(Launch, ReportsTooFewDescriptors) {
+  const Program program =
+      run_command("(ulimit -n 8; '" STROBE_PROGRAM "' launch -n 2 -- " + script("exit 0") + ")", scratch_);
+  EXPECT_EQ(program.code, 3);
+  EXPECT_EQ(program.errors,
+            "strobe: launch: 2 ranks need 30 file descriptors and the limit is 8; raise it with ulimit -n\n");
+}
+
+// An mpirun that sends the launcher a signal before it starts the ranks.
 TEST_F(Launch, PassesOnASignalThatCameBeforeTheRanks) {
   const std::string command = script("sleep 15; echo > whole$OMPI_COMM_WORLD_RANK");
   const Program program = run_command(
@@ -146,11 +219,11 @@ TEST_F(Launch, LeavesTimeToSaveAfterASignalToOneRank) {
 
 TEST_F(Launch, StartsAgainWhatMayEndOtherwise) {
   const auto ends = [&](const std::string& text, int code, const std::string& errors) {
-    const Program program = run_program("launch -n 1 --max-restarts 1 -- " + script(text), scratch_);
+    const Program program = run_program("launch -n 1 --max-restarts 1 --restart-delay 0 -- " + script(text), scratch_);
     EXPECT_EQ(program.code, code) << text;
     EXPECT_EQ(program.errors, "strobe: launch: rank 0 " + errors) << text;
   };
-  for (const int code : {2, 129, 130, 143}) {
+  for (const int code : {2, 129, 130, 138, 140, 142, 143, 152}) {
     const std::string number = std::to_string(code);
     ends("exit " + number, code, "ended with exit code " + number + "\n");
   }
@@ -163,7 +236,9 @@ TEST_F(Launch, NamesAJobOnceForAllItsStarts) {
   const auto name = [&] {
     std::filesystem::remove(scratch_.path() / "jobs");
     const std::string command = script("echo $STROBE_JOB >> jobs; exit 9");
-    EXPECT_EQ(run_program("launch -n 1 --max-restarts 1 -- " + command, scratch_, "STROBE_JOB=outer").code, 9);
+    EXPECT_EQ(
+        run_program("launch -n 1 --max-restarts 1 --restart-delay 0 -- " + command, scratch_, "STROBE_JOB=outer").code,
+        9);
     const std::vector<std::string> names = words_in(scratch_.read("jobs"));
     EXPECT_EQ(names.size(), 2u);
     EXPECT_EQ(names.front(), names.back());
@@ -289,7 +364,8 @@ TEST_F(Launch, TellsThatItsOutputIsFull) {
 
 TEST_F(Launch, TellsOfFlagsForPeopleAlone) {
   const Program program = run_program("launch --x", scratch_);
-  EXPECT_EQ(program.errors, "strobe: --x: unknown flag; valid: --ranks, --max-restarts, --grace, --prefix\n");
+  EXPECT_EQ(program.errors,
+            "strobe: --x: unknown flag; valid: --ranks, --max-restarts, --restart-delay, --grace, --prefix\n");
   EXPECT_EQ(run_program("launch --help").output.find("as-rank"), std::string::npos);
   EXPECT_EQ(run_program("launch --n 1 -- " + script("exit 0"), scratch_).code, 0);
 }

@@ -27,7 +27,7 @@ class LmDdpDiffering : public LmDdp {
   void expect_refused(const std::string& flags, const std::string& says, const std::string& before = "",
                       const std::string& train = kSmall) const {
     const std::string command = script(before, kSteps8 + "--ddp flat --out run " + flags, train);
-    const Program program = launch(2, command, "--max-restarts 2");
+    const Program program = launch(2, command, "--max-restarts 2 --restart-delay 0");
     EXPECT_EQ(program.code, 2) << program.errors;
     for (const int rank : {0, 1}) {
       const std::string start = fmt::format("[{}] ", rank);
@@ -162,7 +162,8 @@ TEST_F(LmDdpDisturbed, ASignalSavesAfterTheSameStepOnAllRanks) {
 
 // One of the ranks alone is told, not the launcher.
 TEST_F(LmDdpDisturbed, ASignalToOneRankStopsAll) {
-  const Program program = disturbed({.act = "kill -TERM $(cat rank1.pid)", .flags = "--grace 60 --max-restarts 2"});
+  const Program program =
+      disturbed({.act = "kill -TERM $(cat rank1.pid)", .flags = "--grace 60 --max-restarts 2 --restart-delay 0"});
   EXPECT_EQ(program.code, 128 + 15) << program.errors;
   EXPECT_EQ(program.errors.find("restart"), std::string::npos) << program.errors;
   EXPECT_NE(program.output.find("[0] stopped by a signal after step "), std::string::npos) << program.output;
@@ -198,7 +199,7 @@ TEST_F(LmDdpDisturbed, StartsAgainFromTheLastCheckpoint) {
       "  while [ $(checkpoints) -le $before ] && kill -0 $!; do sleep 0.01; done\n"
       "  kill -9 $!; exit 9\n"
       "fi";
-  const Program program = launch(2, script(killed, flags + "--steps $last"), "--max-restarts 2");
+  const Program program = launch(2, script(killed, flags + "--steps $last"), "--max-restarts 2 --restart-delay 0");
   EXPECT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.errors.find("restart 2 of 2\n"), std::string::npos) << program.errors;
   const std::string goes_on = "[0] note: goes on after step ";

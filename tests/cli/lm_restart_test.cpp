@@ -49,10 +49,10 @@ TEST_F(LmRestart, OfTheLauncherDoesNotTakeOverAnotherRun) {
                                                 "' " +
                                                     kSmall + "--sample-tokens 0 --steps 4 --out $1\n";
   std::filesystem::permissions(scratch_.path() / "rank.sh", std::filesystem::perms::owner_all);
-  const Program refused = run_program("launch -n 1 --max-restarts 3 -- ./rank.sh run", scratch_);
+  const Program refused = run_program("launch -n 1 --max-restarts 3 --restart-delay 0 -- ./rank.sh run", scratch_);
   EXPECT_EQ(refused.code, 2);
   EXPECT_NE(refused.errors.find("[0] strobe: --out run: is not empty; "), std::string::npos) << refused.errors;
-  EXPECT_EQ(run_program("launch -n 1 --max-restarts 3 -- ./rank.sh own", scratch_).code, 0);
+  EXPECT_EQ(run_program("launch -n 1 --max-restarts 3 --restart-delay 0 -- ./rank.sh own", scratch_).code, 0);
 }
 
 TEST_F(LmRestart, BeginsWhereNothingWasBegun) {

@@ -22,6 +22,7 @@ comm::World world_of(int rank, int size) {
   world.rank = rank;
   world.size = size;
   world.host = "host" + std::to_string(rank);
+  world.token = "a token of the tests";
   return world;
 }
 
@@ -32,7 +33,7 @@ constexpr comm::Limits kImpatient{.silence = 1, .operation = 60};  // where the 
 // `other` and then does `act`.
 std::string error_of_rank_0(const comm::World& own, const comm::World& other, const std::function<void(Peers&)>& act,
                             const comm::Limits& limits = kPatient) {
-  Listener listener(Listener::Reach::this_host);
+  Listener listener(comm::kLoopback);
   const pid_t child = fork();
   if (child == 0) {
     try {
@@ -75,7 +76,7 @@ TEST(Peers, OfDifferentWorldsAreRefusedOnBothSides) {
 
 // Rank 2 comes when rank 1 has long been found to differ.
 TEST(Peers, ThatComeLaterAreRefusedToo) {
-  Listener listener(Listener::Reach::this_host);
+  Listener listener(comm::kLoopback);
   pid_t children[2];
   for (const int rank : {1, 2}) {
     pid_t& child = children[rank - 1] = fork();
@@ -108,7 +109,7 @@ TEST(Peers, ThatStopEndOrGiveUpAreNoticed) {
 }
 
 TEST(Peers, ShareRankZerosTextAndLeaveTogether) {
-  Listener listener(Listener::Reach::this_host);
+  Listener listener(comm::kLoopback);
   const pid_t child = fork();
   if (child == 0) {
     Peers peers(world_of(1, 2), {}, kPatient, "127.0.0.1", listener.port());
@@ -124,7 +125,7 @@ TEST(Peers, ShareRankZerosTextAndLeaveTogether) {
 }
 
 TEST(Peers, WhoDoesNotComeIsNamed) {
-  Listener listener(Listener::Reach::this_host);
+  Listener listener(comm::kLoopback);
   try {
     Peers peers(world_of(0, 2), {}, {.silence = 1, .operation = 0.2}, listener, "");
     FAIL();

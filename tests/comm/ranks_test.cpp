@@ -144,11 +144,11 @@ TEST_F(Ranks, TextsAndFactsOfFour) {
 }
 
 TEST_F(Ranks, StartAgainAfterAFailure) {
-  const Program program = launch(2, "restart", "--max-restarts 5");
+  const Program program = launch(2, "restart", "--max-restarts 5 --restart-delay 0");
   EXPECT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.errors.find("launch: rank 1 ended with exit code 9; restart 2 of 5\n"), std::string::npos)
       << program.errors;
-  const Program once = launch(2, "restart", "--max-restarts 1");
+  const Program once = launch(2, "restart", "--max-restarts 1 --restart-delay 0");
   EXPECT_EQ(once.code, 9) << once.errors;
 }
 

@@ -90,6 +90,27 @@ TEST(World, IsFoundFromEachLauncher) {
   EXPECT_EQ(pmix.size, 0);
 }
 
+TEST(World, HasTheTokenAndTheSocketOfItsLauncher) {
+  const World world = world_of({{"OMPI_COMM_WORLD_RANK", "0"},
+                                {"OMPI_COMM_WORLD_SIZE", "2"},
+                                {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                                {"STROBE_TOKEN", "0123456789abcdef"},
+                                {"STROBE_LISTENER", "6"},
+                                {"STROBE_INTERFACE", "eth0"}});
+  EXPECT_EQ(world.token, "0123456789abcdef");
+  EXPECT_EQ(world.master_listener, 6);
+  EXPECT_EQ(world.interface, "eth0");
+  EXPECT_TRUE(world.is_on_one_host());
+  EXPECT_THROW(world_of({{"STROBE_TOKEN", "short"}}), Error);
+}
+
+TEST(World, IsOnOneHostOnlyWhereThatIsKnown) {
+  World slurm = world_of({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_LOCALID", "0"}});
+  EXPECT_FALSE(slurm.is_on_one_host());
+  slurm.one_host = true;  // as MPI finds
+  EXPECT_TRUE(slurm.is_on_one_host());
+}
+
 TEST(World, ABatchScriptOfSlurmIsNoRank) {
   EXPECT_EQ(world_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}).launcher, "");
 }

@@ -1,10 +1,13 @@
 // Collectives on Open MPI. Calls are the non-blocking ones, driven by MPI_Test: so a rank whose peer is gone can stop,
 // and what is under way makes progress, since the thread that is here does nothing else.
 #include <mpi.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "comm/engine.h"
@@ -17,18 +20,29 @@ namespace {
 
 constexpr std::int64_t kRingBytes = 1 << 17;  // from here on reductions are our own
 
-// What a launcher's variables tell a rank, as all ranks get to know it.
-struct Told {
-  int size = 0;  // 0: they do not tell
+// One rank's view of the job, gathered on all ranks.
+struct RankView {
+  int size = 0;  // ranks by its launcher's variables; 0: unknown
   char host[256] = "";
+  char network[256] = "";  // network namespace of the running kernel: ranks with the same one share loopback
 };
 
-// MPI's own size is right. A rank that was told another one would end alone, and the others wait for it.
-void check_told(const World& world, int size) {
-  Told own;
+std::string network_identity() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  char space[64] = "";
+  static_cast<void>(!readlink("/proc/self/ns/net", space, sizeof(space) - 1));
+  return boot + " " + space;
+}
+
+// MPI's own size is right. A rank with another one would end early, and the others would wait for it. Sets
+// world.one_host.
+void compare_ranks(World& world, int size) {
+  RankView own;
   own.size = size;
   world.host.copy(own.host, sizeof(own.host) - 1);
-  std::vector<Told> all(static_cast<std::size_t>(world.size));
+  network_identity().copy(own.network, sizeof(own.network) - 1);
+  std::vector<RankView> all(static_cast<std::size_t>(world.size));
   check_mpi(MPI_Allgather(&own, sizeof(own), MPI_BYTE, all.data(), sizeof(own), MPI_BYTE, MPI_COMM_WORLD),
             "MPI_Allgather");
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -37,6 +51,9 @@ void check_told(const World& world, int size) {
          "the ranks differ: rank {} ({}) is told of {} ranks and MPI has {}; start all with the mpirun of the same MPI",
          rank, all[rank].host, all[rank].size, world.size);
   }
+  world.one_host = std::all_of(all.begin(), all.end(), [&](const RankView& one) {
+    return std::string_view(one.network) == own.network && std::string_view(one.host) == own.host;
+  });
 }
 
 class MpiEngine final : public Engine {
@@ -49,10 +66,10 @@ class MpiEngine final : public Engine {
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &given), "MPI_Init_thread");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     if (given < MPI_THREAD_SERIALIZED) fail(ErrorCode::unsupported, "mpi: this MPI has no MPI_THREAD_SERIALIZED");
-    const int told = world.size;
+    const int announced = world.size;
     MPI_Comm_rank(MPI_COMM_WORLD, &world.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &world.size);
-    check_told(world, told);
+    compare_ranks(world, announced);
     rank_ = world.rank;
     size_ = world.size;
     ring_.emplace(rank_, size_);

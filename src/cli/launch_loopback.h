@@ -1,0 +1,25 @@
+// A library that keeps mpirun's listening sockets on the loopback interface. launch_mpirun.cpp calls.
+#pragma once
+
+#include <string>
+
+namespace strobe::cli {
+
+// loopback_bind/ as an unnamed file, for LD_PRELOAD of a child process while this object lives.
+class LoopbackLibrary {
+ public:
+  LoopbackLibrary();  // throws Error(runtime)
+  ~LoopbackLibrary();
+  LoopbackLibrary(const LoopbackLibrary&) = delete;
+  LoopbackLibrary& operator=(const LoopbackLibrary&) = delete;
+
+  std::string preload() const;  // value of LD_PRELOAD: this library before those that the user has set
+
+ private:
+  int descriptor_;
+};
+
+// In a supervisor: removes the library from LD_PRELOAD, if mpirun has not done so.
+void remove_loopback_library();
+
+}  // namespace strobe::cli

@@ -1,0 +1,80 @@
+// Messages between rank 0 and the other ranks, as JSON. Each parser is a pure function that checks every field and
+// returns nothing where one is missing, of another kind, too long or out of range. handshake.cpp and peers.cpp call.
+//
+//   rank r -> rank 0   Greeting
+//   rank 0 -> rank r   Challenge     rank 0 proves first that it knows the token
+//   rank r -> rank 0   Presentation  with the proof of rank r
+//   rank 0 -> rank r   Welcome or Refusal
+//   both, afterwards   News
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "core/json.h"
+
+namespace strobe::comm {
+
+inline constexpr int kMostRanks = 1 << 20;
+inline constexpr std::size_t kLongestHost = 256, kLongestFact = 4096, kLongestReason = 4096;  // bytes
+inline constexpr std::size_t kLongestShared = 1 << 16;
+inline constexpr std::size_t kNonceDigits = 32, kProofDigits = 64;  // lower-case hexadecimal
+inline constexpr std::size_t kLongestHandshakeLine = 1 << 15;       // of a peer that has not proved itself
+
+struct Greeting {
+  std::string nonce;
+};
+struct Challenge {
+  std::string nonce, proof;
+};
+// `facts_digest` covers build and fingerprint in full; their texts here are excerpts for an error message.
+struct Presentation {
+  std::string proof;
+  int rank = 0, size = 0;
+  std::string host, build, fingerprint, facts_digest;
+};
+struct Welcome {
+  std::vector<std::string> hosts;  // one per rank
+  std::string shared;              // rank 0's text for all
+};
+struct Refusal {
+  std::string reason;
+  bool is_bad_input = false;  // ranks differ; otherwise a rank did not come
+};
+
+struct Failed {
+  std::string reason;
+};
+struct Closed {};
+// Calls that each rank has come to: of all ranks from rank 0, of the sender from another one.
+struct Beat {
+  std::vector<std::int64_t> calls;
+  bool left = false;
+};
+using News = std::variant<Failed, Closed, Beat>;
+
+Json json_of(const Greeting& message);
+Json json_of(const Challenge& message);
+Json json_of(const Presentation& message);
+Json json_of(const Welcome& message);
+Json json_of(const Refusal& message);
+Json json_of(const News& message);
+
+std::optional<Greeting> parse_greeting(const Json& message);
+std::optional<Challenge> parse_challenge(const Json& message);
+std::optional<Presentation> parse_presentation(const Json& message);
+std::optional<Welcome> parse_welcome(const Json& message, int ranks);
+std::optional<Refusal> parse_refusal(const Json& message);
+std::optional<News> parse_news(const Json& message, std::size_t calls);  // `calls`: how many a beat must have
+
+// Proofs bind both nonces, the sender's role and rank 0's port, so that none can be replayed or reflected.
+enum class Role { rank_0, member };
+std::string proof_of(std::string_view token, Role role, std::string_view greeting_nonce,
+                     std::string_view challenge_nonce, int port, int rank);
+
+}  // namespace strobe::comm
