@@ -36,6 +36,7 @@ struct Job {
 
   void run(int thread) noexcept {
     const Inside inside;
+    const DefaultFloatMode mode;
     try {
       body(context, thread);
     } catch (...) {
