@@ -72,6 +72,8 @@ struct Attention {
   std::int64_t max_seqlen_k = 0;
 };
 
+// An output shares no memory with an input, another output or the workspace. Interleaved tensors in one allocation are
+// fine as long as no element is shared.
 struct ForwardOutputs {
   View o;                // [B, Hq, Sq, Dv]
   float* lse = nullptr;  // [B, Hq, Sq], contiguous; natural log of the sum of exp(score); optional

@@ -71,6 +71,7 @@ void run(const Kernel& kernel, const Problem& problem, const Execution& executio
     fail(ErrorCode::invalid_argument, "attention: workspace at {} is not aligned to {} bytes", execution.workspace,
          alignment);
   }
+  check_workspace_apart(problem, execution.workspace, needed);
   launch(kernel, problem, execution.workspace);
 }
 
