@@ -68,6 +68,7 @@ int run_help(Arguments arguments) {
 }
 
 int dispatch(Arguments arguments) {
+  take_launchers_file();
   if (arguments.empty()) return run_help({});
   if (asks_for_help(arguments[0])) return run_help(arguments.subspan(1));
   if (arguments[0] == "--version") return run_version(arguments.subspan(1));
@@ -81,6 +82,5 @@ void check_command(std::string_view name) { find_command(kCommands, "", name); }
 }  // namespace strobe::cli
 
 int main(int count, char** words) {
-  strobe::cli::take_launchers_file();
   return strobe::cli::run_as_program("strobe", count, words, strobe::cli::dispatch, strobe::cli::refuse_to_launcher);
 }

@@ -51,6 +51,8 @@ int product_of(int callers) {
   }
 }
 
+#ifndef STROBE_OPENBLAS_LINKED  // a static OpenBLAS starts its threads with the program
+
 TEST(Blas, NoAddressSpaceIsAnError) {
   for (const std::size_t megabytes : {1, 8, 32, 64, 127}) {
     const int code = exit_code_of([&] {
@@ -73,6 +75,8 @@ TEST(Blas, FewerCallersWhereFewerBuffersFit) {
 TEST(Blas, LoadsWithoutThreadsOfItsOwn) {
   EXPECT_EQ(exit_code_of([] { return blas_library().get_num_threads(); }), 1);
 }
+
+#endif
 
 TEST(Blas, ASessionRestoresTheThreadCount) {
   EXPECT_EQ(exit_code_of([] {
