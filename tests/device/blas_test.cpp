@@ -7,22 +7,12 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <thread>
-#include <vector>
 
 #include "strobe/error.h"
+#include "support/sanitized.h"
 
 namespace strobe::blas {
 namespace {
-
-// Lets this process map `bytes` more than it has.
-void limit_to(std::size_t bytes) {
-  std::size_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  const rlim_t most = pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) + bytes;
-  const rlimit limit{most, most};
-  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
-}
 
 // The exit code of a child that runs `body`, -1 where it does not end by itself in 10 s.
 template <class Body>
@@ -35,6 +25,17 @@ int exit_code_of(Body&& body) {
   int status = 0;
   waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+#ifndef STROBE_OPENBLAS_LINKED  // a static OpenBLAS starts its threads with the program
+
+// Lets this process map `bytes` more than it has.
+void limit_to(std::size_t bytes) {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlim_t most = pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) + bytes;
+  const rlimit limit{most, most};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
 }
 
 // Two by two, through a session of `callers`.
@@ -51,9 +52,8 @@ int product_of(int callers) {
   }
 }
 
-#ifndef STROBE_OPENBLAS_LINKED  // a static OpenBLAS starts its threads with the program
-
 TEST(Blas, NoAddressSpaceIsAnError) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer maps terabytes";
   for (const std::size_t megabytes : {1, 8, 32, 64, 127}) {
     const int code = exit_code_of([&] {
       limit_to(megabytes << 20);
@@ -64,6 +64,7 @@ TEST(Blas, NoAddressSpaceIsAnError) {
 }
 
 TEST(Blas, FewerCallersWhereFewerBuffersFit) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer maps terabytes";
   EXPECT_EQ(exit_code_of([&] {
               blas_library();
               limit_to(2 * kBufferBytes);
