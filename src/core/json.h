@@ -18,6 +18,16 @@ class Json {
   using Object = std::vector<std::pair<std::string, Json>>;
 
   Json() = default;
+  // Member by member: libstdc++ 12 destroys garbage if the copy of a variant of strings and vectors throws.
+  Json(const Json& other) {
+    std::visit([&](const auto& held) { value_ = std::decay_t<decltype(held)>(held); }, other.value_);
+  }
+  Json(Json&&) noexcept = default;
+  Json& operator=(Json other) noexcept {
+    value_ = std::move(other.value_);
+    return *this;
+  }
+  ~Json() = default;
   Json(std::nullptr_t) {}
   Json(bool value) : value_(value) {}
   Json(int value) : value_(std::int64_t{value}) {}
