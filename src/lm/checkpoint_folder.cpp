@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "core/fail.h"
+#include "core/file_names.h"
 #include "core/printable.h"
 #include "lm/checkpoint.h"
 
@@ -117,19 +118,18 @@ void CheckpointFolder::remove_what_was_made() const {
 }
 
 void CheckpointFolder::check_contents(Use use) const {
-  const bool empty = std::all_of(fs::directory_iterator(path_), {}, [](const fs::directory_entry& entry) {
-    return is_temporary(entry.path().filename().string());
-  });
-  if (empty) return;
+  std::error_code error;
+  const std::vector<std::string> names = file_names(path_, error);
+  if (error) fail(ErrorCode::runtime, "{}: {}", shown(path_), error.message());
+  if (std::all_of(names.begin(), names.end(), is_temporary)) return;
   if (use == Use::fresh) {
     fail(ErrorCode::invalid_argument, "{}: is not empty; --resume goes on in a run's folder, another one begins anew",
          shown(path_));
   }
   if (!checkpoint_steps(path_).empty() || fs::exists(step_log()) || fs::exists(upkeep())) return;
-  const std::string found = fs::directory_iterator(path_)->path().filename().string();
   fail(ErrorCode::invalid_argument,
        "{}: holds no run to go on with, but {}; valid: a folder of lm train, or an empty one", shown(path_),
-       printable_value(found));
+       printable_value(names.front()));
 }
 
 void CheckpointFolder::lock() {
@@ -139,12 +139,10 @@ void CheckpointFolder::lock() {
 }
 
 void CheckpointFolder::remove_temporary_files() const {
-  std::vector<fs::path> left;
-  for (const auto& entry : fs::directory_iterator(path_)) {
-    if (is_temporary(entry.path().filename().string())) left.push_back(entry.path());
-  }
   std::error_code ignored;
-  for (const fs::path& path : left) fs::remove(path, ignored);
+  for (const std::string& name : file_names(path_, ignored)) {
+    if (is_temporary(name)) fs::remove(fs::path(path_) / name, ignored);
+  }
 }
 
 std::string CheckpointFolder::step_log() const { return (fs::path(path_) / "steps.jsonl").string(); }
@@ -177,8 +175,8 @@ std::vector<std::int64_t> CheckpointFolder::set_aside_after(std::int64_t step) c
 std::vector<std::int64_t> checkpoint_steps(const std::string& folder) {
   std::vector<std::int64_t> steps;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::int64_t step = step_of(entry.path().filename().string());
+  for (const std::string& name : file_names(folder, error)) {
+    const std::int64_t step = step_of(name);
     if (step >= 0) steps.push_back(step);
   }
   std::sort(steps.begin(), steps.end());
