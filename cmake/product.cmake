@@ -6,7 +6,7 @@ get_property(folders GLOBAL PROPERTY STROBE_FOLDERS)
 list(FILTER folders INCLUDE REGEX "^strobe_(core|device|attention)$")
 list(TRANSFORM folders REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
 
-set(private_libraries OpenBLAS::OpenBLAS Threads::Threads ${CMAKE_DL_LIBS})
+set(private_libraries ${STROBE_LINKED_BLAS} Threads::Threads ${CMAKE_DL_LIBS})
 if(STROBE_HAS_CUDA)
   list(APPEND private_libraries CUDA::cudart_static)
 endif()
@@ -17,7 +17,7 @@ if(STROBE_SHARED)
   add_library(strobe SHARED ${objects})
   set_target_properties(strobe PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
-    INSTALL_RPATH_USE_LINK_PATH ON  # OpenBLAS, where it lies outside of the system's library path
+    INSTALL_RPATH_USE_LINK_PATH ON  # libraries outside of the system's library path
     LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
   target_link_options(strobe PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
   list(APPEND products strobe)
@@ -50,6 +50,10 @@ file(RELATIVE_PATH pc_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INST
 set(pc_private "-lstdc++ -lm -pthread -ldl")
 if(STROBE_HAS_CUDA)
   string(APPEND pc_private " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lrt")
+endif()
+set(pc_requires)
+if(STROBE_LINKED_BLAS)
+  set(pc_requires openblas)
 endif()
 configure_file(cmake/strobe.pc.in ${PROJECT_BINARY_DIR}/strobe.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/strobe.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

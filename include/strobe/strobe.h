@@ -6,7 +6,8 @@
  *   strobe_forward_outputs outputs = {.size = sizeof outputs, .o = strobe_bhsd(o, STROBE_FP32, B, H, S, D)};
  *   if (strobe_forward(&attention, &outputs, NULL) != STROBE_OK) puts(strobe_last_error());
  *
- * No function prints, ends the process or lets a C++ exception out. What the fields mean is said in attention.h. */
+ * No function prints, ends the process or lets a C++ exception out. attention.h documents the fields. The calling
+ * thread's floating-point mode has no effect on results and is restored before a function returns. */
 #pragma once
 
 #include <stddef.h>

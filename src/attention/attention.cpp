@@ -10,6 +10,7 @@
 #include "core/fail.h"
 #include "device/gpu_work.h"
 #include "device/host/allocator.h"
+#include "device/host/float_mode.h"
 
 namespace strobe {
 
@@ -70,6 +71,7 @@ void run(const Kernel& kernel, const Problem& problem, const Execution& executio
     fail(ErrorCode::invalid_argument, "attention: workspace at {} is not aligned to {} bytes", execution.workspace,
          alignment);
   }
+  check_workspace_apart(problem, execution.workspace, needed);
   launch(kernel, problem, execution.workspace);
 }
 
@@ -105,6 +107,7 @@ void fill_with_zeros(const Problem& problem) {
 }  // namespace
 
 void forward(const Attention& attention, const ForwardOutputs& outputs, const Execution& execution) {
+  const DefaultFloatMode mode;
   const Problem problem = validate_forward(attention, outputs, execution);
   const Kernel& kernel = choose(problem, execution.kernel);
   if (problem.device == Device::cuda) begin_gpu_work();
@@ -113,6 +116,7 @@ void forward(const Attention& attention, const ForwardOutputs& outputs, const Ex
 
 void backward(const Attention& attention, const BackwardInputs& inputs, const Gradients& gradients,
               const Execution& execution) {
+  const DefaultFloatMode mode;
   const Problem problem = validate_backward(attention, inputs, gradients, execution);
   const Kernel& kernel = choose(problem, execution.kernel);
   if (problem.device == Device::cuda) begin_gpu_work();
@@ -124,6 +128,7 @@ void backward(const Attention& attention, const BackwardInputs& inputs, const Gr
 }
 
 std::size_t workspace_bytes(const Attention& attention, Pass pass, const Execution& execution) {
+  const DefaultFloatMode mode;
   const Problem problem = validate_query(attention, pass, execution);
   return workspace_of(choose(problem, execution.kernel), problem);
 }
@@ -137,6 +142,7 @@ std::vector<std::string> kernel_names(Device device) {
 }
 
 std::vector<Verdict> explain(const Attention& attention, Pass pass, const Execution& execution) {
+  const DefaultFloatMode mode;
   const Problem problem = validate_query(attention, pass, execution);
   const Kernel* chosen = nullptr;
   try {

@@ -1,10 +1,11 @@
-// The rules of the problem table, one function a row or two. Order: the machine, sizes, options, lengths, memory.
+// The rules of the problem table, one function per row or two. Order: the machine, sizes, options, lengths, memory.
 #include "attention/validate.h"
 
+#include <array>
 #include <cmath>
-#include <initializer_list>
 
 #include "attention/check_lengths.h"
+#include "attention/check_overlap.h"
 #include "attention/check_view.h"
 #include "core/fail.h"
 #include "device/gpu_facts.h"
@@ -252,30 +253,6 @@ std::int64_t count_of_rows(const Problem& problem) {
   return q[0] * q[1] * q[2];
 }
 
-// Where a tensor or an array begins; null where it has no elements.
-struct Named {
-  const char* name;
-  const void* data;
-
-  template <class Void>
-  Named(const char* tensor, const BasicView<Void>& view)
-      : name(tensor), data(has_elements(view.shape) ? view.data : nullptr) {}
-  Named(const char* array, const float* values, std::int64_t count)
-      : name(array), data(count != 0 ? values : nullptr) {}
-};
-
-// An output that begins where another tensor does would be overwritten while it is read.
-void check_apart(std::initializer_list<Named> outputs, std::initializer_list<Named> inputs) {
-  const auto collide = [](const Named& a, const Named& b) {
-    if (a.data != b.data || !a.data) return;
-    fail(kInvalid, "attention: {} and {} are the same memory, at {}", a.name, b.name, a.data);
-  };
-  for (auto output = outputs.begin(); output != outputs.end(); ++output) {
-    for (auto other = output + 1; other != outputs.end(); ++other) collide(*output, *other);
-    for (const Named& input : inputs) collide(*output, input);
-  }
-}
-
 void check_dbias(const Attention& attention, const Gradients& gradients, Problem& problem) {
   const ConstView dbias = gradients.dbias;
   if (!given(dbias)) return;
@@ -303,20 +280,47 @@ View contiguous(const std::array<std::int64_t, 4>& shape, DType dtype) {
   return view_bhsd(static_cast<void*>(nullptr), dtype, shape);
 }
 
+// Tensors of the other pass are null, and so have no bytes.
+std::array<Memory, 13> inputs_of(const Problem& problem) {
+  return {{{"Q", problem.q},
+           {"K", problem.k},
+           {"V", problem.v},
+           {"O", problem.o_in},
+           {"LSE", problem.lse_in, count_of_rows(problem)},
+           {"dO", problem.d_o},
+           {"bias", problem.bias},
+           {"alibi_slopes", problem.alibi_slopes, problem.heads_q},
+           {"sinks", problem.sinks, problem.heads_q},
+           {"lengths_q", problem.lengths_q},
+           {"lengths_k", problem.lengths_k},
+           {"cu_seqlens_q", problem.cu_seqlens_q},
+           {"cu_seqlens_k", problem.cu_seqlens_k}}};
+}
+
+std::array<Memory, 7> outputs_of(const Problem& problem) {
+  return {{{"O", problem.o},
+           {"LSE", problem.lse, count_of_rows(problem)},
+           {"dQ", problem.dq},
+           {"dK", problem.dk},
+           {"dV", problem.dv_out},
+           {"dbias", problem.dbias},
+           {"dsinks", problem.dsinks, problem.heads_q}}};
+}
+
 }  // namespace
+
+void check_workspace_apart(const Problem& problem, const void* workspace, std::size_t bytes) {
+  const Memory scratch[] = {{"workspace", workspace, bytes}};
+  check_apart(scratch, outputs_of(problem));
+  check_apart(scratch, inputs_of(problem));
+}
 
 Problem validate_forward(const Attention& attention, const ForwardOutputs& outputs, const Execution& execution) {
   Problem problem = validate_attention(attention, Pass::forward, execution, Pointers::required);
   problem.o = checked(outputs.o, {"O", Use::output}, shape_of_o(problem), problem);
   if (outputs.lse) check_array({"LSE", outputs.lse, count_of_rows(problem), 4});
   problem.lse = outputs.lse;
-  check_apart({{"O", problem.o}, {"LSE", problem.lse, count_of_rows(problem)}},
-              {{"Q", problem.q},
-               {"K", problem.k},
-               {"V", problem.v},
-               {"bias", problem.bias},
-               {"alibi_slopes", problem.alibi_slopes, problem.heads_q},
-               {"sinks", problem.sinks, problem.heads_q}});
+  check_apart(outputs_of(problem), inputs_of(problem));
   return problem;
 }
 
@@ -332,20 +336,7 @@ Problem validate_backward(const Attention& attention, const BackwardInputs& inpu
   problem.dv_out = checked(gradients.dv, {"dV", Use::output}, problem.v.shape, problem);
   check_dbias(attention, gradients, problem);
   check_dsinks(gradients, problem);
-  check_apart({{"dQ", problem.dq},
-               {"dK", problem.dk},
-               {"dV", problem.dv_out},
-               {"dbias", problem.dbias},
-               {"dsinks", problem.dsinks, problem.heads_q}},
-              {{"Q", problem.q},
-               {"K", problem.k},
-               {"V", problem.v},
-               {"O", problem.o_in},
-               {"dO", problem.d_o},
-               {"bias", problem.bias},
-               {"LSE", problem.lse_in, count_of_rows(problem)},
-               {"alibi_slopes", problem.alibi_slopes, problem.heads_q},
-               {"sinks", problem.sinks, problem.heads_q}});
+  check_apart(outputs_of(problem), inputs_of(problem));
   return problem;
 }
 

@@ -1,5 +1,5 @@
-// From what the caller wrote to a Problem that kernels can trust, or an Error with the offending values.
-// Called by attention.cpp, before anything else.
+// Turns what the caller gave into a Problem that kernels can trust, or throws an Error with the offending values.
+// Called by attention.cpp first.
 #pragma once
 
 #include "attention/problem.h"
@@ -14,5 +14,8 @@ Problem validate_backward(const Attention& attention, const BackwardInputs& inpu
 // For workspace_bytes() and explain(): data pointers may be null, those of lengths and offsets excepted. Outputs count
 // as contiguous, and the gradients of bias and sinks as wanted wherever the problem has them.
 Problem validate_query(const Attention& attention, Pass pass, const Execution& execution);
+
+// Throws if the bytes of the workspace that a kernel uses overlap a tensor or an array of the call.
+void check_workspace_apart(const Problem& problem, const void* workspace, std::size_t bytes);
 
 }  // namespace strobe

@@ -2,8 +2,6 @@
 // rows, and each row's part of dK and dV of the sampled keys.
 #include "bench/gate.h"
 
-#include <cblas.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -16,6 +14,7 @@
 #include "core/divide.h"
 #include "core/fail.h"
 #include "core/half.h"
+#include "device/host/blas.h"
 #include "device/host/thread_pool.h"
 
 namespace strobe::bench {
@@ -48,9 +47,10 @@ std::vector<double> widen(const ConstView& view, std::int64_t b, std::int64_t h,
 }
 
 // C[m x n] = A[m x k] B[n x k]^T
-void multiply_transposed(std::int64_t m, std::int64_t n, std::int64_t k, const double* a, const double* b, double* c) {
-  cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k), 1,
-              a, static_cast<int>(k), b, static_cast<int>(k), 0, c, static_cast<int>(n));
+void multiply_transposed(const blas::BlasLibrary& library, std::int64_t m, std::int64_t n, std::int64_t k,
+                         const double* a, const double* b, double* c) {
+  library.dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k),
+                1, a, static_cast<int>(k), b, static_cast<int>(k), 0, c, static_cast<int>(n));
 }
 
 // A NaN of a tensor, as text; empty where there is none.
@@ -98,6 +98,7 @@ double gate_tolerance(DType dtype, bool tf32) {
 
 // One KV head: its keys and values in float64, and which of its samples are where.
 struct Gate::Head {
+  const blas::BlasLibrary& library;
   const Case& one;
   const Inputs& inputs;
   std::int64_t batch;
@@ -116,10 +117,10 @@ struct Gate::Head {
     std::vector<double> weights(size);
     std::vector<double> d_weights(backward ? size : 0);
     std::vector<double> d_o;
-    multiply_transposed(count, sk, d, q.data(), k.data(), weights.data());
+    multiply_transposed(library, count, sk, d, q.data(), k.data(), weights.data());
     if (backward) {
       d_o = widen(inputs.d_o_view, batch, hq, first, count);
-      multiply_transposed(count, sk, d, d_o.data(), v.data(), d_weights.data());
+      multiply_transposed(library, count, sk, d, d_o.data(), v.data(), d_weights.data());
     }
     std::vector<double> kept(static_cast<std::size_t>(sk));
     std::vector<double> slopes(static_cast<std::size_t>(sk));
@@ -189,9 +190,11 @@ struct Gate::Head {
   }
 };
 
-void Gate::compute_head(const Inputs& inputs, std::int64_t batch, std::int64_t kv_head) {
+void Gate::compute_head(const blas::BlasSession& session, const Inputs& inputs, std::int64_t batch,
+                        std::int64_t kv_head) {
   const std::int64_t group = case_.heads / case_.kv_heads;
-  Head head{.one = case_,
+  Head head{.library = session.library(),
+            .one = case_,
             .inputs = inputs,
             .batch = batch,
             .k = widen(inputs.attention.k, batch, kv_head, 0, case_.seq_k),
@@ -203,7 +206,7 @@ void Gate::compute_head(const Inputs& inputs, std::int64_t batch, std::int64_t k
     if (key.batch == batch && key.kv_head == kv_head) head.keys.push_back(&key);
   }
   const std::int64_t blocks = ceil_div(case_.seq_q, kBlockRows);
-  parallel_for(case_.threads, group * blocks, [&](int, std::int64_t task) {
+  parallel_for(session.callers(), group * blocks, [&](int, std::int64_t task) {
     const std::int64_t hq = kv_head * group + task / blocks;
     const std::int64_t first = task % blocks * kBlockRows;
     const std::int64_t count = std::min(kBlockRows, case_.seq_q - first);
@@ -235,10 +238,8 @@ Gate::Gate(const Case& one, const Inputs& inputs) : case_(one) {
     if (!has_backward(one.passes)) continue;
     for (const std::int64_t key : sample_positions(one.seq_k, 8)) keys_.push_back({batch, kv_head, key, zeros, zeros});
   }
-  const int threads = openblas_get_num_threads();
-  openblas_set_num_threads(1);  // the blocks of rows are what runs side by side
-  for (const auto& [batch, kv_head] : heads) compute_head(inputs, batch, kv_head);
-  openblas_set_num_threads(threads);
+  const blas::BlasSession session(one.threads);
+  for (const auto& [batch, kv_head] : heads) compute_head(session, inputs, batch, kv_head);
 }
 
 GateResult Gate::check(const Results& results) const {

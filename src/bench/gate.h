@@ -7,6 +7,10 @@
 
 #include "bench/implementation.h"
 
+namespace strobe::blas {
+class BlasSession;
+}
+
 namespace strobe::bench {
 
 // What one tensor's comparison gave.
@@ -48,7 +52,7 @@ class Gate {
   };
   struct Head;  // one KV head being computed
 
-  void compute_head(const Inputs& inputs, std::int64_t batch, std::int64_t kv_head);
+  void compute_head(const blas::BlasSession& session, const Inputs& inputs, std::int64_t batch, std::int64_t kv_head);
 
   Case case_;
   std::vector<Row> rows_;

@@ -53,7 +53,7 @@ std::string note_lines(const std::vector<std::string>& notes);
 void set_program_name(std::string_view name);
 
 // A line to the standard error, with "strobe: " before it.
-void complain(std::string_view text);
+void complain(std::string_view text) noexcept;
 
 // What a signal that ends the program says: a line to the standard error, in place of the one before.
 void set_last_words(std::string_view text);

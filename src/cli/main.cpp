@@ -69,6 +69,7 @@ int run_help(Arguments arguments) {
 }
 
 int dispatch(Arguments arguments) {
+  take_launchers_file();
   if (arguments.empty()) return run_help({});
   if (asks_for_help(arguments[0])) return run_help(arguments.subspan(1));
   if (arguments[0] == "--version") return run_version(arguments.subspan(1));
@@ -83,6 +84,5 @@ void check_command(std::string_view name) { find_command(kCommands, "", name); }
 
 int main(int count, char** words) {
   strobe::secure_standard_descriptors();
-  strobe::cli::take_launchers_file();
   return strobe::cli::run_as_program("strobe", count, words, strobe::cli::dispatch, strobe::cli::refuse_to_launcher);
 }

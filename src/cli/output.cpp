@@ -55,9 +55,14 @@ std::string note_lines(const std::vector<std::string>& notes) {
 
 void set_program_name(std::string_view name) { program_name = name; }
 
-void complain(std::string_view text) {
-  show_progress("");
-  write_all(STDERR_FILENO, program_name + ": " + printable(text, std::string_view::npos) + "\n");
+// Without memory for the line, a line that needs none.
+void complain(std::string_view text) noexcept {
+  try {
+    show_progress("");
+    write_all(STDERR_FILENO, program_name + ": " + printable(text, std::string_view::npos) + "\n");
+  } catch (const std::exception&) {
+    write_all(STDERR_FILENO, "strobe: out of memory\n");
+  }
 }
 
 void set_last_words(std::string_view text) {

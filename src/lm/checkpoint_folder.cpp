@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "core/fail.h"
+#include "core/file_names.h"
 #include "core/printable.h"
 #include "core/regular_file.h"
 #include "core/sync_folder.h"
@@ -46,11 +47,10 @@ std::int64_t step_of(std::string_view name) {
 bool is_written_by_a_run(std::string_view name) { return step_of(name) >= 0 || name == kUpkeep; }
 
 // A temporary file of such a name: a regular file, whose name has exactly the form of temporary_file.h.
-bool is_temporary(const fs::directory_entry& entry) {
+bool is_temporary(const std::string& folder, const std::string& name) {
   std::error_code ignored;
-  const std::string name = entry.path().filename().string();
   const std::optional<std::string_view> stem = stem_of_temporary(name);
-  return stem && is_written_by_a_run(*stem) && fs::is_regular_file(entry.symlink_status(ignored));
+  return stem && is_written_by_a_run(*stem) && fs::is_regular_file(fs::symlink_status(fs::path(folder) / name, ignored));
 }
 
 // Folders that creating `path` would create, innermost first.
@@ -126,8 +126,10 @@ void CheckpointFolder::remove_what_was_made() const {
 }
 
 void CheckpointFolder::check_contents(Use use) const {
-  const bool empty = std::all_of(fs::directory_iterator(path_), {}, is_temporary);
-  if (empty) return;
+  std::error_code error;
+  const std::vector<std::string> names = file_names(path_, error);
+  if (error) fail(ErrorCode::runtime, "{}: {}", shown(path_), error.message());
+  if (std::all_of(names.begin(), names.end(), [&](const std::string& name) { return is_temporary(path_, name); })) return;
   if (use == Use::fresh) {
     fail(ErrorCode::invalid_argument, "{}: is not empty; --resume goes on in a run's folder, another one begins anew",
          shown(path_));
@@ -135,10 +137,9 @@ void CheckpointFolder::check_contents(Use use) const {
   check_step_log(step_log());
   refuse_link(upkeep(), printable_value(upkeep()));
   if (!checkpoint_steps(path_).empty() || fs::exists(step_log()) || fs::exists(upkeep())) return;
-  const std::string found = fs::directory_iterator(path_)->path().filename().string();
   fail(ErrorCode::invalid_argument,
        "{}: holds no run to go on with, but {}; valid: a folder of lm train, or an empty one", shown(path_),
-       printable_value(found));
+       printable_value(names.front()));
 }
 
 void CheckpointFolder::lock() {
@@ -189,8 +190,8 @@ std::vector<std::int64_t> CheckpointFolder::set_aside_after(std::int64_t step) c
 std::vector<std::int64_t> checkpoint_steps(const std::string& folder) {
   std::vector<std::int64_t> steps;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::int64_t step = step_of(entry.path().filename().string());
+  for (const std::string& name : file_names(folder, error)) {
+    const std::int64_t step = step_of(name);
     if (step >= 0) steps.push_back(step);
   }
   std::sort(steps.begin(), steps.end());

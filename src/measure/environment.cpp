@@ -1,7 +1,6 @@
 // Collects what moves a figure. STROBE_REVISION and STROBE_VERSION come from the build, by revision.h.
 #include "measure/environment.h"
 
-#include <cblas.h>
 #include <fmt/format.h>
 #include <stdlib.h>
 #include <time.h>
@@ -9,6 +8,7 @@
 #include <sstream>
 
 #include "device/device_info.h"
+#include "device/host/blas_library.h"
 #include "measure/revision.h"
 #include "measure/system_info.h"
 
@@ -82,11 +82,12 @@ std::string build_compiler() {
 
 std::string blas_version() {
   // "OpenBLAS 0.3.21 NO_LAPACKE ... NEOVERSEV1 MAX_THREADS=64"
-  std::istringstream words(openblas_get_config());
+  const blas::BlasLibrary& library = blas::blas_library();
+  std::istringstream words(library.get_config());
   std::string name;
   std::string version;
   words >> name >> version;
-  return fmt::format("{} ({})", version, openblas_get_corename());
+  return fmt::format("{} ({})", version, library.get_corename());
 }
 
 Json environment_json() {

@@ -1,13 +1,12 @@
 // The ceilings that libraries reach: OpenBLAS's product and memcpy.
 #include "measure/rates.h"
 
-#include <cblas.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "core/statistics.h"
 #include "device/host/allocator.h"
+#include "device/host/blas.h"
 #include "device/host/thread_pool.h"
 #include "measure/clock.h"
 
@@ -47,13 +46,11 @@ double blas_product_rate(int threads, double seconds) {
   Buffer c(count * sizeof(float));
   fill(a.as<float>(), count);
   fill(b.as<float>(), count);
-  const int before = openblas_get_num_threads();
-  openblas_set_num_threads(threads);
+  const blas::BlasSession session(1, threads);
   const double rate = best_rate(2.0 * n * n * n, seconds, [&] {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1, a.as<float>(), n, b.as<float>(), n, 0,
-                c.as<float>(), n);
+    session.library().sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1, a.as<float>(), n, b.as<float>(), n,
+                            0, c.as<float>(), n);
   });
-  openblas_set_num_threads(before);
   return rate;
 }
 

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 
@@ -26,6 +27,8 @@ class Pipeline {
     } catch (const std::system_error& error) {
       end(std::make_exception_ptr(
           Error(ErrorCode::runtime, fmt::format("solve: cannot start a thread: {}", error.what()))));
+    } catch (const std::bad_alloc&) {  // the loader may run already: it must be joined
+      end(std::current_exception());
     }
     if (loader.joinable()) loader.join();
     if (storer.joinable()) storer.join();

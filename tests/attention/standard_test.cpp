@@ -2,7 +2,6 @@
 // threads, a setting of OpenBLAS that it gives back, memory that it says it needs, parts that it names.
 #include "attention/standard/standard.h"
 
-#include <cblas.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,6 +12,7 @@
 
 #include "attention/standard/rows.h"
 #include "attention/validate.h"
+#include "device/host/blas_library.h"
 #include "device/host/parts.h"
 #include "support/compare.h"
 
@@ -118,11 +118,12 @@ TEST(Standard, TakesHeadDimensionsThatNoTileHolds) {
 }
 
 TEST(Standard, GivesTheSettingOfBlasBack) {
-  const int before = openblas_get_num_threads();
-  openblas_set_num_threads(2);
+  const blas::BlasLibrary& library = blas::blas_library();
+  const int before = library.get_num_threads();
+  library.set_num_threads(2);
   test::run(test::Data(Case{}), {.kernel = "standard", .threads = 1});
-  EXPECT_EQ(openblas_get_num_threads(), 2);
-  openblas_set_num_threads(before);
+  EXPECT_EQ(library.get_num_threads(), 2);
+  library.set_num_threads(before);
 }
 
 class CountingListener : public PartListener {

@@ -110,6 +110,30 @@ TEST(Validate, RefusesForwardOutputs) {
       {"LSE is K",
        [](SmallProblem& s) { s.outputs.lse = static_cast<float*>(const_cast<void*>(s.attention.k.data)); },
        {"LSE and K are the same memory"}},
+      {"O from the second row of K on",
+       [](SmallProblem& s) { s.outputs.o.data = static_cast<float*>(const_cast<void*>(s.attention.k.data)) + 8; },
+       {"O and K overlap"}},
+      {"O ends in the first element of V",
+       [](SmallProblem& s) { s.outputs.o.data = static_cast<float*>(const_cast<void*>(s.attention.v.data)) - 143; },
+       {"O and "}},
+      {"LSE inside V",
+       [](SmallProblem& s) { s.outputs.lse = static_cast<float*>(const_cast<void*>(s.attention.v.data)) + 90; },
+       {"LSE and V overlap"}},
+      {"O over the lengths",
+       [](SmallProblem& s) {
+         auto* const lengths = static_cast<std::int32_t*>(s.outputs.o.data) + 3;
+         lengths[0] = lengths[1] = 2;
+         s.attention.lengths_k = view_index(lengths, 2);
+       },
+       {"O and lengths_k overlap"}},
+      {"workspace over Q",
+       [](SmallProblem& s) {
+         s.execution.kernel = "reference";
+         auto address = reinterpret_cast<std::uintptr_t>(s.attention.q.data);
+         s.execution.workspace = reinterpret_cast<void*>((address + 64) / 64 * 64);
+         s.execution.workspace_bytes = std::size_t{1} << 20;
+       },
+       {"workspace and Q overlap"}},
       {"LSE is sinks",
        [](SmallProblem& s) {
          s.add_sinks();
@@ -144,6 +168,24 @@ TEST(Validate, RefusesBackwardTensors) {
       {"dK is dQ",
        [](SmallProblem& s) { s.gradients.dk.data = s.gradients.dq.data; },
        {"dQ and dK are the same memory"}},
+      {"dV reaches into dK",
+       [](SmallProblem& s) { s.gradients.dv.data = static_cast<float*>(s.gradients.dk.data) + 159; },
+       {"dK and dV overlap"}},
+      {"dQ reaches into dO",
+       [](SmallProblem& s) { s.gradients.dq.data = static_cast<float*>(const_cast<void*>(s.inputs.d_o.data)) + 1; },
+       {"dQ and dO overlap"}},
+      {"dK over O, backwards",
+       [](SmallProblem& s) {
+         s.gradients.dk.data = static_cast<float*>(const_cast<void*>(s.inputs.o.data)) + 33;
+         s.gradients.dk.stride[2] = -8;
+       },
+       {"dK and O overlap"}},
+      {"dbias inside bias",
+       [](SmallProblem& s) {
+         s.add_bias({1, 1, 3, 5});
+         s.gradients.dbias.data = static_cast<float*>(const_cast<void*>(s.attention.bias.data)) + 14;
+       },
+       {"dbias and bias overlap"}},
       {"dV is dO",
        [](SmallProblem& s) { s.gradients.dv.data = const_cast<void*>(s.inputs.d_o.data); },
        {"dV and dO are the same memory"}},

@@ -57,10 +57,10 @@ Layout layout_of(const Problem& problem) {
   return layout;
 }
 
-void product(const char* name, int threads, const Matrix& a, const Matrix& b, float* c,
+void product(const char* name, const BlasSession& session, const Matrix& a, const Matrix& b, float* c,
              Accumulate accumulate = Accumulate::no) {
   const Part part(name, PartKind::product);
-  multiply(threads, a, b, c, accumulate);
+  multiply(session, a, b, c, accumulate);
 }
 
 // body(i) for rows of `cols` elements, several rows a task.
@@ -102,6 +102,7 @@ void store(const Problem& problem, const View& view, std::int64_t b, std::int64_
 
 // One query head of one sequence, with its tensors as fp32 matrices.
 struct Head {
+  const BlasSession& blas;
   const Problem& problem;
   const Layout layout;
   float* workspace;
@@ -163,7 +164,7 @@ void apply_dropout(const Head& head, std::int64_t i, Interval keys, const float*
 // scores() = softmax(mask(options(Q K^T))), row by row; lse [rows] and, in backward, the weights of the sink [rows].
 void weigh(const Head& head, float* lse, float* sinks) {
   const Problem& problem = head.problem;
-  product("score product", problem.threads, head.q, transposed(head.k), head.scores());
+  product("score product", head.blas, head.q, transposed(head.k), head.scores());
   const Part part("softmax");
   for_rows(problem.threads, head.rows(), head.keys(), [&](std::int64_t i) {
     const Interval keys = head.allowed(i);
@@ -193,7 +194,7 @@ void forward_head(const Head& head) {
       apply_dropout(head, i, head.allowed(i), row, row);
     });
   }
-  product("output product", problem.threads, matrix(head.scores(), head.rows(), head.keys()), head.v, o);
+  product("output product", head.blas, matrix(head.scores(), head.rows(), head.keys()), head.v, o);
   store(problem, problem.o, head.b, head.hq, head.extent.q_begin, head.rows(), o);
   if (!problem.lse) return;
   const std::int64_t written = problem.packed ? head.rows() : problem.max_q;
@@ -279,9 +280,9 @@ void backward_head(const Head& head, Accumulate accumulate) {
     });
     weights = dropped;
   }
-  product("dV product", threads, transposed(matrix(weights, rows, keys)), head.d_o, head.workspace + head.layout.dv,
+  product("dV product", head.blas, transposed(matrix(weights, rows, keys)), head.d_o, head.workspace + head.layout.dv,
           accumulate);
-  product("dP product", threads, head.d_o, transposed(head.v), head.d_scores());
+  product("dP product", head.blas, head.d_o, transposed(head.v), head.d_scores());
   {
     const Part part("softmax gradient");
     backward_softmax(head, sinks);
@@ -290,8 +291,8 @@ void backward_head(const Head& head, Accumulate accumulate) {
     backward_options(head);
   }
   const Matrix d_scores = matrix(head.d_scores(), rows, keys);
-  product("dQ product", threads, d_scores, head.k, dq);
-  product("dK product", threads, transposed(d_scores), head.q, head.workspace + head.layout.dk, accumulate);
+  product("dQ product", head.blas, d_scores, head.k, dq);
+  product("dK product", head.blas, transposed(d_scores), head.q, head.workspace + head.layout.dk, accumulate);
   store(problem, problem.dq, head.b, head.hq, head.extent.q_begin, rows, dq);
 }
 
@@ -310,9 +311,9 @@ void clear_sums(const Problem& problem) {
 }
 
 void run(const Problem& problem, void* memory) {
-  const BlasThreads blas;
+  const BlasSession blas(problem.threads);
   const bool backward = problem.pass == Pass::backward;
-  Head head{problem, layout_of(problem), static_cast<float*>(memory), 0, 0, {}};
+  Head head{blas, problem, layout_of(problem), static_cast<float*>(memory), 0, 0, {}};
   const Layout& at = head.layout;
   const auto load_head = [&](const ConstView& view, std::int64_t h, std::int64_t begin, std::int64_t count,
                              std::int64_t buffer) {

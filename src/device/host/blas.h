@@ -1,24 +1,35 @@
-// Matrix products through OpenBLAS, shared over threads so that results do not depend on their number.
-// `standard` and the operations of a language model call.
+// Matrix products through OpenBLAS, split over Strobe's threads so that results do not depend on their number. Every
+// call of OpenBLAS is made inside a BlasSession.
 #pragma once
 
 #include <cstdint>
 #include <mutex>
 
+#include "device/host/blas_library.h"
+
 namespace strobe::blas {
 
-// OpenBLAS with one thread of its own while this lives; afterwards as before. The setting is one for the whole
-// process, so calls take turns.
-class BlasThreads {
+// Holds OpenBLAS for one caller at a time. Sets OpenBLAS's own thread count for the session, which is a setting of the
+// whole process, and restores it afterwards.
+class BlasSession {
  public:
-  BlasThreads();
-  ~BlasThreads();
-  BlasThreads(const BlasThreads&) = delete;
-  BlasThreads& operator=(const BlasThreads&) = delete;
+  // Maps packing buffers for `callers` threads, since OpenBLAS would wait forever for one that cannot be mapped.
+  // Throws Error(out_of_memory) if there is not even one.
+  explicit BlasSession(int callers, int own_threads = 1);
+  ~BlasSession();
+  BlasSession(const BlasSession&) = delete;
+  BlasSession& operator=(const BlasSession&) = delete;
+
+  const BlasLibrary& library() const { return library_; }
+
+  // Threads that may call OpenBLAS at once: at most what the constructor was given, at least 1.
+  int callers() const { return callers_; }
 
  private:
   std::unique_lock<std::mutex> lock_;
-  int before_;
+  const BlasLibrary& library_;
+  int callers_;
+  int own_before_, own_;
 };
 
 // A matrix [rows x cols], or the transpose of one that is stored so.
@@ -35,7 +46,8 @@ inline Matrix transposed(const Matrix& m) { return {m.data, m.cols, m.rows, m.st
 
 enum class Accumulate { no, yes };
 
-// c (+)= a b; c is contiguous, [a.rows x b.cols]. Needs a living BlasThreads.
-void multiply(int threads, const Matrix& a, const Matrix& b, float* c, Accumulate accumulate = Accumulate::no);
+// c (+)= a b; c is contiguous, [a.rows x b.cols].
+void multiply(const BlasSession& session, const Matrix& a, const Matrix& b, float* c,
+              Accumulate accumulate = Accumulate::no);
 
 }  // namespace strobe::blas

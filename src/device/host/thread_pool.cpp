@@ -10,6 +10,7 @@
 #include <chrono>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -36,6 +37,7 @@ struct Job {
 
   void run(int thread) noexcept {
     const Inside inside;
+    const DefaultFloatMode mode;
     try {
       body(context, thread);
     } catch (...) {
@@ -132,6 +134,8 @@ class ThreadPool {
   }
 
   void grow(int threads) {
+    workers_.reserve(
+        static_cast<std::size_t>(threads - 1));  // no exception between the start of a thread and its place
     while (static_cast<int>(workers_.size()) < threads - 1) {
       auto worker = std::make_unique<Worker>();
       const int index = static_cast<int>(workers_.size()) + 1;
@@ -164,8 +168,13 @@ class ThreadPool {
 // The process's pool. A child of fork() has none of the threads: it forgets the pool and builds its own.
 std::atomic<ThreadPool*> the_pool{nullptr};
 
+bool forget_pool_in_children() {
+  if (pthread_atfork(nullptr, nullptr, [] { the_pool.store(nullptr); }) != 0) throw std::bad_alloc();
+  return true;
+}
+
 ThreadPool& pool() {
-  static const int registered = pthread_atfork(nullptr, nullptr, [] { the_pool.store(nullptr); });
+  static const bool registered = forget_pool_in_children();
   static_cast<void>(registered);
   if (ThreadPool* existing = the_pool.load(std::memory_order_acquire)) return *existing;
   auto fresh = std::make_unique<ThreadPool>();

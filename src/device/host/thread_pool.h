@@ -1,5 +1,6 @@
 // Threads of the CPU path: workers that live as long as the process, woken for each call. Kernels call parallel_for
-// (tasks handed out by a counter) or parallel (one body a thread).
+// (tasks handed out by a counter) or parallel (one body per thread). Bodies run in the IEEE default floating-point
+// mode, on the caller's thread too.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +8,8 @@
 #include <cstdint>
 #include <memory>
 #include <type_traits>
+
+#include "device/host/float_mode.h"
 
 namespace strobe {
 
@@ -24,7 +27,10 @@ void run_parallel(int threads, Late late, ParallelBody body, void* context);
 
 template <class F>
 void parallel(int threads, Late late, F& body) {
-  if (threads <= 1) return static_cast<void>(body(0));
+  if (threads <= 1) {
+    const DefaultFloatMode mode;
+    return static_cast<void>(body(0));
+  }
   run_parallel(
       threads, late, [](void* context, int thread) { (*static_cast<F*>(context))(thread); },
       const_cast<void*>(static_cast<const void*>(std::addressof(body))));

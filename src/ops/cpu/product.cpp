@@ -46,8 +46,8 @@ void multiply_by_blas(int threads, const blas::Matrix& a, const blas::Matrix& b,
     }
   }
   if (addend && addend != c) std::copy_n(addend, a.rows * b.cols, c);
-  const blas::BlasThreads one;
-  blas::multiply(threads, a, b, c, addend ? blas::Accumulate::yes : blas::Accumulate::no);
+  const blas::BlasSession session(threads);
+  blas::multiply(session, a, b, c, addend ? blas::Accumulate::yes : blas::Accumulate::no);
 }
 
 }  // namespace

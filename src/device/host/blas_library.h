@@ -1,0 +1,31 @@
+// OpenBLAS's functions. A shared OpenBLAS is opened by the first call that needs it, not linked: its start-up code
+// allocates memory and never returns where there is none.
+#pragma once
+
+#include <cblas.h>
+
+namespace strobe::blas {
+
+struct BlasLibrary {
+  decltype(cblas_sgemm)* sgemm;
+  decltype(cblas_dgemm)* dgemm;
+  decltype(openblas_get_num_threads)* get_num_threads;
+  decltype(openblas_set_num_threads)* set_num_threads;
+  decltype(openblas_get_config)* get_config;
+  decltype(openblas_get_corename)* get_corename;
+  // OpenBLAS's internal packing buffers. Level 3 functions take one per call; freed ones stay mapped for the next call.
+  void* (*take_buffer)(int purpose);
+  void (*give_buffer)(void* buffer);
+};
+
+// Address space that OpenBLAS maps for one packing buffer, at most: 32 to 128 MiB, by version and processor.
+inline constexpr std::size_t kBufferBytes = std::size_t{128} << 20;
+
+// True if the process can map `bytes` more. OpenBLAS retries a failed mapping forever, so ask this before it maps.
+bool can_map(std::size_t bytes) noexcept;
+
+// Thread-safe. Throws Error(out_of_memory) if there is no room to load OpenBLAS, Error(unsupported) if there is no
+// OpenBLAS. A later call tries again.
+const BlasLibrary& blas_library();
+
+}  // namespace strobe::blas

@@ -1,0 +1,95 @@
+// Sessions of OpenBLAS, and what becomes of them without address space. Each limit is set in a child process.
+#include "device/host/blas.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "strobe/error.h"
+#include "support/sanitized.h"
+
+namespace strobe::blas {
+namespace {
+
+// The exit code of a child that runs `body`, -1 where it does not end by itself in 10 s.
+template <class Body>
+int exit_code_of(Body&& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(10);
+    _exit(body());
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+#ifndef STROBE_OPENBLAS_LINKED  // a static OpenBLAS starts its threads with the program
+
+// Lets this process map `bytes` more than it has.
+void limit_to(std::size_t bytes) {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlim_t most = pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) + bytes;
+  const rlimit limit{most, most};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+}
+
+// Two by two, through a session of `callers`.
+int product_of(int callers) {
+  try {
+    const BlasSession session(callers);
+    if (session.callers() < 1 || session.callers() > callers) return 4;
+    const float a[4] = {1, 2, 3, 4};
+    float c[4];
+    multiply(session, matrix(a, 2, 2), matrix(a, 2, 2), c);
+    return c[0] == 7 && c[3] == 22 ? 0 : 4;
+  } catch (const Error& error) {
+    return static_cast<int>(error.code());
+  }
+}
+
+TEST(Blas, NoAddressSpaceIsAnError) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer maps terabytes";
+  for (const std::size_t megabytes : {1, 8, 32, 64, 127}) {
+    const int code = exit_code_of([&] {
+      limit_to(megabytes << 20);
+      return product_of(64);
+    });
+    EXPECT_EQ(code, static_cast<int>(ErrorCode::out_of_memory)) << megabytes << " MiB";
+  }
+}
+
+TEST(Blas, FewerCallersWhereFewerBuffersFit) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer maps terabytes";
+  EXPECT_EQ(exit_code_of([&] {
+              blas_library();
+              limit_to(2 * kBufferBytes);
+              return product_of(64);
+            }),
+            0);
+}
+
+TEST(Blas, LoadsWithoutThreadsOfItsOwn) {
+  EXPECT_EQ(exit_code_of([] { return blas_library().get_num_threads(); }), 1);
+}
+
+#endif
+
+TEST(Blas, ASessionRestoresTheThreadCount) {
+  EXPECT_EQ(exit_code_of([] {
+              const int before = blas_library().get_num_threads();
+              {
+                const BlasSession session(1, 2);
+                if (session.library().get_num_threads() != 2) return 4;
+              }
+              return blas_library().get_num_threads() == before ? 0 : 4;
+            }),
+            0);
+}
+
+}  // namespace
+}  // namespace strobe::blas
