@@ -6,10 +6,12 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/printable.h"
 #include "support/json_mutator.h"
 
 namespace strobe::test {
@@ -37,7 +39,8 @@ std::vector<std::string> accepted_seeds(const std::string& name, Harness&& harne
   return accepted;
 }
 
-// Runs `harness` on `rounds` mutations of the seeds, which are JSON documents. Returns how many it accepted.
+// Runs `harness` on `rounds` mutations of the seeds, which are JSON documents. Returns how many it accepted. Throws
+// with the input where a rule is broken.
 template <class Harness>
 int accepted_json_mutations(const std::string& name, int rounds, Harness&& harness) {
   const std::map<std::string, Bytes> seeds = corpus(name);
@@ -48,7 +51,11 @@ int accepted_json_mutations(const std::string& name, int rounds, Harness&& harne
     for (unsigned change = 0; change <= static_cast<unsigned>(round) % 3; ++change) {
       text = mutated_json(text, 7919 * static_cast<unsigned>(round) + change);
     }
-    if (harness(reinterpret_cast<const std::uint8_t*>(text.data()), text.size())) ++accepted;
+    try {
+      if (harness(reinterpret_cast<const std::uint8_t*>(text.data()), text.size())) ++accepted;
+    } catch (const std::exception& error) {
+      throw std::runtime_error(std::string(error.what()) + " by " + printable(text, 2000));
+    }
   }
   return accepted;
 }

@@ -22,7 +22,9 @@ class FuzzBytes {
     return value;
   }
 
-  std::int64_t between(std::int64_t least, std::int64_t most) { return least + take<std::uint8_t>() % (most - least + 1); }
+  std::int64_t between(std::int64_t least, std::int64_t most) {
+    return least + take<std::uint8_t>() % (most - least + 1);
+  }
   bool one_in(int count) { return take<std::uint8_t>() % count == 1; }
 
   template <class List>

@@ -42,7 +42,7 @@ inline void require_axes(const std::vector<bench::Axis>& axes) {
   require(!accepted || combinations == count, "the product has one combination per choice of values");
 }
 
-// Returns true for a grid. Ends the process where a rule is broken.
+// Returns true for a grid.
 inline bool fuzz_grid_file(const std::uint8_t* data, std::size_t bytes) {
   bench::Grid grid;
   if (!is_accepted([&] { grid = bench::parse_grid("fuzz", text_of(data, bytes)); })) return false;

@@ -32,7 +32,7 @@ inline bool same_json(const Json& a, const Json& b) {
   return a.is_null() && b.is_null();
 }
 
-// Returns true for a document. Ends the process where a rule is broken.
+// Returns true for a document.
 inline bool fuzz_json(const std::uint8_t* data, std::size_t bytes) {
   const std::string_view text = text_of(data, bytes);
   Json value;

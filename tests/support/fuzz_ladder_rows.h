@@ -15,7 +15,7 @@
 
 namespace strobe::test {
 
-// Returns true for rows of the ladder. Ends the process where a rule is broken.
+// Returns true for rows of the ladder.
 inline bool fuzz_ladder_rows(const std::uint8_t* data, std::size_t bytes) {
   std::vector<Json> rows;
   const auto take = [&](const Json& row) { rows.push_back(row); };

@@ -10,7 +10,7 @@
 
 namespace strobe::test {
 
-// Returns true for a table of counters. Ends the process where a rule is broken.
+// Returns true for a table of counters.
 inline bool fuzz_ncu_csv(const std::uint8_t* data, std::size_t bytes) {
   Json read;
   if (!is_accepted([&] { read = report::read_ncu_csv(text_of(data, bytes)); })) return false;

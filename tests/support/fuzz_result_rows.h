@@ -70,7 +70,8 @@ inline void require_figures(const std::vector<report::Cell>& cells) {
     require_svg(svg);
     require(is_printable(report::figure_json(figure).dump()), "the data of a figure is one line");
     const std::string name = report::file_name(figure);
-    require(!name.empty() && name.find('/') == std::string::npos && name.size() < 200, "a figure has a plain file name");
+    require(!name.empty() && name.find('/') == std::string::npos && name.size() < 200,
+            "a figure has a plain file name");
   }
 }
 
@@ -85,7 +86,7 @@ inline void require_result(const report::Result& result) {
   }
 }
 
-// Returns true for a result file. Ends the process where a rule is broken.
+// Returns true for a result file.
 inline bool fuzz_result_rows(const std::uint8_t* data, std::size_t bytes) {
   std::vector<report::Result> results;
   if (!is_accepted([&] { results = report::parse_results(text_of(data, bytes), "file"); })) return false;

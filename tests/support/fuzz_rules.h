@@ -1,10 +1,11 @@
-// Rules that every fuzz harness checks. A broken rule is printed and ends the process, so that libFuzzer keeps the input.
+// Rules that every fuzz harness checks. A broken rule throws BrokenRule: libFuzzer does not catch it and keeps the
+// input, a replay test reports it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
+#include <stdexcept>
+#include <string>
 #include <string_view>
 
 #include "core/utf8.h"
@@ -12,10 +13,12 @@
 
 namespace strobe::test {
 
+struct BrokenRule : std::logic_error {
+  explicit BrokenRule(const std::string& rule) : std::logic_error("broken rule: " + rule) {}
+};
+
 inline void require(bool holds, const char* rule) {
-  if (holds) return;
-  std::fprintf(stderr, "broken rule: %s\n", rule);
-  std::abort();
+  if (!holds) throw BrokenRule(rule);
 }
 
 inline std::string_view text_of(const std::uint8_t* data, std::size_t bytes) {
@@ -45,7 +48,7 @@ inline void require_refusal(const Error& error) {
   require(line.size() <= kLongestRefusal, "the length of a refusal is bounded");
 }
 
-// Runs `read`; false where it refuses its input. Any other exception ends the process.
+// Runs `read`; false where it refuses its input. Any other exception passes through.
 template <class Read>
 bool is_accepted(Read&& read) {
   try {

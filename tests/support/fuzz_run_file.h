@@ -10,7 +10,7 @@
 
 namespace strobe::test {
 
-// Returns true for a run file. Ends the process where a rule is broken.
+// Returns true for a run file.
 inline bool fuzz_run_file(const std::uint8_t* data, std::size_t bytes) {
   lm::Upkeep upkeep;
   if (!is_accepted([&] { upkeep = lm::upkeep_from(Json::parse(text_of(data, bytes))); })) return false;

@@ -11,7 +11,7 @@
 
 namespace strobe::test {
 
-// Returns true for a safetensors file. Ends the process where a rule is broken.
+// Returns true for a safetensors file.
 inline bool fuzz_safetensors(const std::uint8_t* data, std::size_t bytes) {
   const std::string_view file = text_of(data, bytes);
   lm::SafeTensors parsed;

@@ -149,10 +149,36 @@ class JsonMutator {
   }
 
   Json changed_string(std::string text) {
-    static constexpr const char* kPieces[] = {
-        "",       "=1+1",          "@user", "<script>", "]]>", "|",      "![a](http://b)", "`", "\x1b[31m", "\n",
-        "\r",     "\xc2\x85",      "-",     "../",      "/",   "cuda",   "cpu",            ",", "\"",       "\x01",
-        "\u202e", "\xf0\x9f\x98\x80", "&amp;", "%s",    "nan", "step-1", "fp16",           "*", "_",        "\\"};
+    static constexpr const char* kPieces[] = {"",
+                                              "=1+1",
+                                              "@user",
+                                              "<script>",
+                                              "]]>",
+                                              "|",
+                                              "![a](http://b)",
+                                              "`",
+                                              "\x1b[31m",
+                                              "\n",
+                                              "\r",
+                                              "\xc2\x85",
+                                              "-",
+                                              "../",
+                                              "/",
+                                              "cuda",
+                                              "cpu",
+                                              ",",
+                                              "\"",
+                                              "\x01",
+                                              "\u202e",
+                                              "\xf0\x9f\x98\x80",
+                                              "&amp;",
+                                              "%s",
+                                              "nan",
+                                              "step-1",
+                                              "fp16",
+                                              "*",
+                                              "_",
+                                              "\\"};
     switch (below(4)) {
       case 0: return pick(kPieces);
       case 1: return text.substr(0, below(text.size() + 1));
@@ -182,7 +208,8 @@ class JsonMutator {
                                                  std::int64_t{1} << 62,
                                                  std::numeric_limits<std::int64_t>::max(),
                                                  std::numeric_limits<std::int64_t>::min()};
-    static constexpr double kNumbers[] = {0.0, 0.5, -0.0, -1.5, 1e-12, 1e-320, 5e-324, 1e9, 1e20, 1e306, 1.7e308, -1e308};
+    static constexpr double kNumbers[] = {0.0,    0.5, -0.0, -1.5,  1e-12,   1e-320,
+                                          5e-324, 1e9, 1e20, 1e306, 1.7e308, -1e308};
     if (below(2) == 0) return pick(kIntegers);
     return pick(kNumbers);
   }
