@@ -166,7 +166,7 @@ class CApiCall {
   void describe_execution() {
     static constexpr const char* kKernels[] = {nullptr, "", "flash2", "standard", "reference", "unknown"};
     execution().kernel = bytes_.pick(kKernels);
-    execution().threads = static_cast<std::int32_t>(bytes_.between(0, 2));
+    execution().threads = bytes_.one_in(8) ? 2 : 1;
     if (bytes_.one_in(4)) {
       execution().workspace = at<void>(kWorkspace);
       execution().workspace_bytes = kBufferBytes - static_cast<std::size_t>(bytes_.between(0, 255));
