@@ -34,7 +34,8 @@ void close_quietly(int& descriptor) {
 
 // After fork: only calls that are safe there. Descriptor i of the list becomes number i: input, output, errors, and
 // what else passes on. Reports the error of exec through `report`.
-[[noreturn]] void become(char* const* arguments, std::span<int> descriptors, int report, pid_t parent) {
+[[noreturn]] void become(char* const* arguments, const char* folder, std::span<int> descriptors, int report,
+                         pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it died before it could be watched
   setpgid(0, 0);
@@ -45,7 +46,7 @@ void close_quietly(int& descriptor) {
   const int high_report = fcntl(report, F_DUPFD_CLOEXEC, count);
   for (int i = 0; i < count; ++i) dup2(descriptors[static_cast<std::size_t>(i)], i);
   close_range(static_cast<unsigned>(count), ~0u, CLOSE_RANGE_CLOEXEC);  // nothing else of ours passes on
-  execvp(arguments[0], arguments);
+  if (*folder == '\0' || chdir(folder) == 0) execvp(arguments[0], arguments);
   const int error = errno;
   if (write(high_report, &error, sizeof(error)) < 0) _exit(126);
   _exit(127);
@@ -121,7 +122,7 @@ Child::Child(const std::vector<std::string>& command, const ChildOptions& option
   descriptors.insert(descriptors.end(), options.descriptors.begin(), options.descriptors.end());
   pid_ = fork();
   if (pid_ < 0) fail(ErrorCode::runtime, "bench: fork: {}", std::strerror(errno));
-  if (pid_ == 0) become(arguments.data(), descriptors, report.write, parent);
+  if (pid_ == 0) become(arguments.data(), options.folder.c_str(), descriptors, report.write, parent);
   close_quietly(report.write);
   int error = 0;
   if (read(report.read, &error, sizeof(error)) == sizeof(error)) {

@@ -44,6 +44,7 @@ struct ChildEnd {
 
 struct ChildOptions {
   std::vector<int> descriptors{};                   // that the child finds as 3, 4 and so on
+  std::string folder{};                             // its working folder; empty: that of this process
   std::size_t longest_line = std::size_t{1} << 20;  // a child that writes a longer one has failed
 };
 

@@ -1,13 +1,20 @@
-// `strobe cases judge DIR`: runs a program on each case as the course's judge does, and tells verdicts and times.
+// `strobe cases judge DIR`: runs a program on each case as the course's judge does, and prints verdicts and times.
+#include <unistd.h>
+
 #include <algorithm>
-#include <charconv>
-#include <cmath>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <system_error>
+#include <thread>
 
 #include "bench/child.h"
 #include "cli/cases.h"
+#include "cli/cases_judge_files.h"
+#include "cli/cases_judge_folder.h"
+#include "cli/cases_judge_processes.h"
 #include "cli/options.h"
 #include "cli/this_program.h"
 #include "core/fail.h"
@@ -22,7 +29,15 @@
 namespace strobe::cli {
 namespace {
 
-constexpr double kSignalSeconds = 0.1;  // how long a signal may wait until it is looked for
+// Between two looks for a signal and for the end of the program, while its standard output is open and afterwards.
+constexpr double kPollSeconds = 0.02, kQuietPollSeconds = 0.001;
+
+// All that a verdict needs from before the program runs.
+struct Judge {
+  std::string folder, program;  // of the cases; an absolute path, or a name in PATH
+  const JudgedProcesses& processes;
+  CaseFilesWatch& files;
+};
 
 struct Judged {
   solve::TestCase one;
@@ -71,18 +86,25 @@ std::vector<solve::TestCase> cases_in(const std::string& folder, const std::stri
   return found;
 }
 
-// Runs the program; gives a verdict where it did not end well. A signal for this one ends it.
-void run_program(const std::string& program, const std::string& input, const std::string& output, Judged& judged) {
+// Runs the program and ends all of its processes; sets a verdict where it did not end well. A signal that is remembered
+// ends it. Its own end counts, not that of its standard output, which a process that it started may hold open.
+void run_program(const Judge& judge, const JudgeFolder& folder, Judged& judged) {
   const double begin = now_seconds();
-  bench::Child child({program, input, output}, {});
+  bench::Child child({judge.program, folder.input(), folder.output()}, {.folder = folder.path()});
   const auto left = [&] { return std::max(0.0, begin + judged.limit - now_seconds()); };
   std::string line;
-  bench::Child::Heard heard = bench::Child::Heard::nothing;
-  while (heard != bench::Child::Heard::end && left() > 0 && remembered_signal() == 0) {
-    heard = child.hear(line, std::min(left(), kSignalSeconds));
+  bool talks = true;  // its standard output is open
+  while (child.is_running() && left() > 0 && remembered_signal() == 0) {
+    const double wait = std::min(left(), kPollSeconds);
+    if (talks) {
+      talks = child.hear(line, wait) != bench::Child::Heard::end;
+    } else {
+      std::this_thread::sleep_for(std::chrono::duration<double>(std::min(wait, kQuietPollSeconds)));
+    }
   }
-  const bench::ChildEnd end = child.end(heard == bench::Child::Heard::end ? left() : 0);
+  const bench::ChildEnd end = child.end(0);
   judged.seconds = now_seconds() - begin;
+  judge.processes.end_all();
   if (judged.seconds > judged.limit) {
     judged.verdict = "TLE";
   } else if (end.signal != 0 || end.code != 0) {
@@ -91,13 +113,12 @@ void run_program(const std::string& program, const std::string& input, const std
   }
 }
 
-void compare(const std::string& output, const std::string& answer, Judged& judged) {
+void compare(const JudgeFolder& folder, const std::vector<float>& answer, Judged& judged) {
   judged.verdict = "WA";
-  if (!std::filesystem::is_regular_file(output)) {
-    judged.detail = "it wrote no output";
-    return;
-  }
-  const solve::Comparison result = solve::compare_answers(output, answer, solve::kTolerance);
+  const int output = folder.open_output(judged.detail);
+  if (output < 0) return;
+  const solve::Comparison result = solve::compare_with_answer(output, answer, solve::kTolerance);
+  close(output);
   if (!result.same_size()) {
     judged.detail = fmt::format("{} bytes instead of {}", result.output_bytes, result.answer_bytes);
     return;
@@ -110,26 +131,60 @@ void compare(const std::string& output, const std::string& answer, Judged& judge
   }
 }
 
-// What outputs of a case leave behind: a program that was killed could not remove its own temporary files.
-void remove_outputs(const std::string& folder, const solve::TestCase& one) {
-  std::error_code error;
-  std::vector<std::filesystem::path> stale;
-  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    if (entry->path().filename().string().starts_with(one.name + ".judged.")) stale.push_back(entry->path());
+// The answer is read before the program runs, and the program gets a copy of the problem: it can change neither.
+Judged judge_case(const Judge& judge, const solve::TestCase& one, double limit) {
+  Judged judged{.one = one, .verdict = {}, .limit = limit};
+  const std::string problem = solve::problem_path(judge.folder, one), answer = solve::answer_path(judge.folder, one);
+  for (const std::string& path : {problem, answer}) {
+    if (judge.files.is_original(path)) continue;
+    judged.verdict = "WA";
+    judged.detail = fmt::format("{} was changed after judging began; strobe cases gen makes it again", path);
+    return judged;
   }
-  for (const std::filesystem::path& path : stale) std::filesystem::remove(path, error);
+  const std::vector<float> expected = solve::read_answer(answer);
+  const JudgeFolder folder(problem);
+  if (remembered_signal() != 0) return judged;
+  run_program(judge, folder, judged);
+  if (const std::string changed = judge.files.newly_changed(); !changed.empty()) {
+    judged.verdict = "WA";
+    judged.detail = fmt::format("{} was changed while it ran; strobe cases gen makes it again", changed);
+  }
+  if (judged.verdict.empty()) compare(folder, expected, judged);
+  return judged;
 }
 
-Judged judge_case(const std::string& folder, const solve::TestCase& one, const std::string& program, double limit) {
-  Judged judged{.one = one, .verdict = {}, .limit = limit};
-  // The name of a temporary file that goes when this ends, by a signal too; the program may replace it.
-  const AtomicFile place(solve::problem_path(folder, one).string() + ".judged", "cases:");
-  const std::string output = place.temporary();
-  remove_outputs(folder, one);
-  run_program(program, solve::problem_path(folder, one), output, judged);
-  if (judged.verdict.empty()) compare(output, solve::answer_path(folder, one), judged);
-  remove_outputs(folder, one);
-  return judged;
+// As it is started from another folder. Throws Error(unsupported) where it cannot be started.
+std::string absolute_program(const std::string& program) {
+  if (program.find('/') == std::string::npos) return program;  // by PATH
+  if (access(program.c_str(), X_OK) != 0) {
+    fail(ErrorCode::unsupported, "cannot start {}: {}", printable_value(program), std::strerror(errno));
+  }
+  return std::filesystem::absolute(program).lexically_normal().string();
+}
+
+CaseFilesWatch watch_files(const std::string& folder, const std::vector<solve::TestCase>& cases) {
+  std::vector<std::string> paths;
+  for (const solve::TestCase& one : cases) {
+    paths.push_back(solve::problem_path(folder, one));
+    paths.push_back(solve::answer_path(folder, one));
+  }
+  return CaseFilesWatch(paths);
+}
+
+std::string score_table(const std::vector<Judged>& all) {
+  TextTable scores;
+  scores.add_column("case", TextTable::Align::left);
+  for (const char* title : {"B", "N", "d"}) scores.add_column(title);
+  scores.add_column("verdict", TextTable::Align::left);
+  for (const char* title : {"seconds", "limit", "max error"}) scores.add_column(title);
+  scores.add_column("", TextTable::Align::left);
+  for (const Judged& judged : all) {
+    scores.add_row({judged.one.name, std::to_string(judged.one.size.batch), std::to_string(judged.one.size.rows),
+                    std::to_string(judged.one.size.dim), judged.verdict, fmt::format("{:.3f}", judged.seconds),
+                    fmt::format("{:g}", judged.limit), judged.error ? fmt::format("{:.2g}", *judged.error) : "-",
+                    printable(judged.detail, 200)});
+  }
+  return scores.text();
 }
 
 Json json_of(const std::vector<Judged>& all, const std::string& program, int accepted) {
@@ -179,8 +234,10 @@ int run_cases_judge(Arguments arguments) {
              .apply = [&](auto flag, auto value) { json = parse_text(flag, value); }});
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(
-        "usage: strobe cases judge DIR [--flag value ...]\n\nRuns a program on each case. Verdicts: AC (every element "
-        "within 0.005), WA, TLE, RE. Exit code 0 where all are AC, else 1.\n\n" +
+        "usage: strobe cases judge DIR [--flag value ...]\n\nRuns a program on each case, in a folder of its own below "
+        "TMPDIR that holds a copy of the\nproblem. When it ends, all processes that it started end. Verdicts: AC "
+        "(every "
+        "element within 0.005),\nWA, TLE, RE. Exit code 0 where all are AC, else 1.\n\n" +
         table.help());
     return kFine;
   }
@@ -193,12 +250,15 @@ int run_cases_judge(Arguments arguments) {
   if (program.empty()) program = this_program().parent_path() / "hw4";
   constexpr const char* kEnded = "cases judge: ended by a signal; nothing was written";
   set_last_words(kEnded);
-  remember_first_signal();  // what a program that is killed leaves is removed after it
+  remember_first_signal();  // the program and its folder are removed first
+  const JudgedProcesses processes;
+  CaseFilesWatch files = watch_files(folders[0], cases);
+  const Judge judge{folders[0], absolute_program(program), processes, files};
   std::vector<Judged> all;
   int accepted = 0;
   for (const solve::TestCase& one : cases) {
     show_progress(fmt::format("{} of {}: {}", all.size() + 1, cases.size(), one.name));
-    all.push_back(judge_case(folders[0], one, program, limits.at(static_cast<std::size_t>(one.group))));
+    all.push_back(judge_case(judge, one, limits.at(static_cast<std::size_t>(one.group))));
     accepted += all.back().verdict == "AC" ? 1 : 0;
     if (const int signal = remembered_signal(); signal != 0) {
       complain(kEnded);
@@ -206,19 +266,7 @@ int run_cases_judge(Arguments arguments) {
     }
   }
   show_progress("");
-  TextTable scores;
-  scores.add_column("case", TextTable::Align::left);
-  for (const char* title : {"B", "N", "d"}) scores.add_column(title);
-  scores.add_column("verdict", TextTable::Align::left);
-  for (const char* title : {"seconds", "limit", "max error"}) scores.add_column(title);
-  scores.add_column("", TextTable::Align::left);
-  for (const Judged& judged : all) {
-    scores.add_row({judged.one.name, std::to_string(judged.one.size.batch), std::to_string(judged.one.size.rows),
-                    std::to_string(judged.one.size.dim), judged.verdict, fmt::format("{:.3f}", judged.seconds),
-                    fmt::format("{:g}", judged.limit), judged.error ? fmt::format("{:.2g}", *judged.error) : "-",
-                    printable(judged.detail, 200)});
-  }
-  print(scores.text());
+  print(score_table(all));
   print(fmt::format("score: {} of {} accepted\n", accepted, all.size()));
   if (file) {
     file->commit(json_of(all, program, accepted).dump(2) + "\n");

@@ -1,4 +1,4 @@
-// `strobe lm train`: flags to settings, then step by step with a line each, checkpoints, tests and a text at the end.
+// `strobe lm train`: flags to settings, then the steps with checkpoints and validation, and a sample at the end.
 #include <fmt/format.h>
 
 #include <memory>
@@ -27,8 +27,10 @@ namespace {
 
 constexpr const char* kLmTrainIntroduction =
     "usage: strobe lm train --data FILE --out DIR [--flag value ...]\n\n"
-    "Trains a decoder language model. DIR gets step-00000500.safetensors and so on, the last step's always, and\n"
-    "steps.jsonl with every step's exact loss. Ctrl-C and SIGTERM save and end; --resume then goes on bit for bit.\n\n"
+    "Trains a decoder language model. DIR gets step-00000500.safetensors and so on, always one of the last step, and\n"
+    "steps.jsonl with every step's exact loss. Ctrl-C, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU and SIGALRM save "
+    "and\n"
+    "end with 128 + signal (Slurm: #SBATCH --signal=USR1@120); --resume then continues bit for bit.\n\n"
     "  strobe lm train --data book.txt --out run --steps 2000 --val-data other.txt\n"
     "  strobe launch -n 4 --max-restarts 3 -- lm train --ddp bucketed --data book.txt --out run\n\n";
 
@@ -95,7 +97,7 @@ void print_sample(const lm::Trainer& trainer, std::int64_t tokens, int threads) 
 }
 
 // "2 later checkpoints set aside, named run/step-00000160.safetensors.abandoned to that of step 170"
-std::string told_aside(const lm::CheckpointFolder& folder, const std::vector<std::int64_t>& steps) {
+std::string aside_text(const lm::CheckpointFolder& folder, const std::vector<std::int64_t>& steps) {
   return fmt::format("{} set aside, named {}.abandoned{}", counted(steps.size(), "later checkpoint"),
                      folder.file(steps.front()),
                      steps.size() > 1 ? fmt::format(" to that of step {}", steps.back()) : "");
@@ -144,7 +146,7 @@ int run_lm_train(Arguments arguments) {
   const lm::Settings& settings = begin.settings;
   if (begin.folder) {
     set_last_words(
-        "lm train: ended by a second signal before it had saved; --resume goes on from the last checkpoint, if there "
+        "lm train: ended by a second signal before it had saved; --resume continues from the last checkpoint, if there "
         "is one");
   }
   remember_first_signal();
@@ -162,8 +164,8 @@ int run_lm_train(Arguments arguments) {
   lm::CheckpointFolder* const folder = begin.folder.get();  // null on ranks that follow
   if (folder) {
     const std::vector<std::int64_t> aside = folder->set_aside_after(trainer.progress().step);
-    if (!aside.empty()) begin.notes.push_back(told_aside(*folder, aside));
-    lm::write_upkeep(folder->upkeep(), begin.upkeep);  // from here on a restart goes on from the newest that is left
+    if (!aside.empty()) begin.notes.push_back(aside_text(*folder, aside));
+    lm::write_upkeep(folder->upkeep(), begin.upkeep);  // from here on a restart continues from the newest that is left
     print(settings_table(begin, flags, threads, ranks.get()));
     print(note_lines(begin.notes));
   }

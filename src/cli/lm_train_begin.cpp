@@ -127,7 +127,7 @@ TrainBegin told_begin(const TrainFlags& flags, const lm::TokenFile& data, const 
   TrainBegin begin;
   begin.settings = lm::settings_from(told.at("settings"));
   begin.upkeep = lm::upkeep_from(told.at("upkeep"));
-  if (!told.at("progress").is_null()) begin.progress = lm::progress_from(told.at("progress"));
+  if (!told.at("progress").is_null()) begin.progress = lm::progress_from(told.at("progress"), begin.settings);
   check_data(data, begin.settings);
   begin.validation = open_validation(flags, begin.upkeep, begin.settings);
   return begin;

@@ -16,34 +16,36 @@
 namespace strobe::cli {
 namespace {
 
-constexpr std::int64_t kMostSteps = 100'000'000;
+constexpr lm::IntegerRange kSampleRange{"sample_tokens", 0, 100'000'000};
 constexpr double kFall = 10;  // from the highest rate to that of the last step
 constexpr std::int64_t kMostWarmup = 100;
 
 void add_bits(OptionTable& table, TrainFlags& flags) {
-  const auto whole = [&](const char* name, const char* help, std::int64_t least, auto& target) {
-    table.add({.name = name, .placeholder = "N", .help = help, .apply = [&target, least](auto flag, auto value) {
+  const auto whole = [&](const char* name, const char* help, const lm::IntegerRange& range, auto& target) {
+    table.add({.name = name, .placeholder = "N", .help = help, .apply = [&target, range](auto flag, auto value) {
                  target = static_cast<typename std::remove_reference_t<decltype(target)>::value_type>(
-                     parse_integer(flag, value, least, kMostSteps));
+                     parse_integer(flag, value, range.least, range.most));
                }});
   };
-  const auto number = [&](const char* name, const char* help, double most, std::optional<double>& target) {
-    table.add({.name = name, .placeholder = "X", .help = help, .apply = [&target, most](auto flag, auto value) {
-                 target = parse_number(flag, value, 0, most);
+  const auto number = [&](const char* name, const char* help, const lm::NumberRange& range,
+                          std::optional<double>& target) {
+    table.add({.name = name, .placeholder = "X", .help = help, .apply = [&target, range](auto flag, auto value) {
+                 target = parse_number(flag, value, range.least, range.below);
                }});
   };
   add_shape_options(table, flags.shape);
-  whole("batch", "sequences a step; default 8", 1, flags.batch);
-  whole("steps", "steps in all; default 1000", 1, flags.steps);
-  whole("seed", "of the first parameters, the order of the data and the sample; default 1", 0, flags.seed);
-  number("lr", "learning rate after the warm-up; default 0.001", 1e6, flags.rate);
-  number("lr-min", "that of the last step; default a tenth of --lr", 1e6, flags.least_rate);
-  whole("lr-warmup", "steps in which the rate rises; default a tenth of --steps, at most 100", 0, flags.warmup);
-  number("clip", "largest norm of the gradient, 0: any; default 1", 1e30, flags.clip);
-  number("beta1", "AdamW; default 0.9", 1, flags.beta1);
-  number("beta2", "AdamW; default 0.999", 1, flags.beta2);
-  number("eps", "AdamW; default 1e-8", 1, flags.eps);
-  number("decay", "AdamW's decay of parameters; default 0.01", 1e6, flags.decay);
+  whole("batch", "sequences a step; default 8", lm::kBatchRange, flags.batch);
+  whole("steps", "steps in all; default 1000", lm::kStepsRange, flags.steps);
+  whole("seed", "of the first parameters, the order of the data and the sample; default 1", lm::kSeedRange, flags.seed);
+  number("lr", "learning rate after the warm-up; default 0.001", lm::kRateRange, flags.rate);
+  number("lr-min", "that of the last step; default a tenth of --lr", lm::kLeastRateRange, flags.least_rate);
+  whole("lr-warmup", "steps in which the rate rises; default a tenth of --steps, at most 100", lm::kWarmupRange,
+        flags.warmup);
+  number("clip", "largest norm of the gradient, 0: any; default 1", lm::kClipRange, flags.clip);
+  number("beta1", "AdamW; default 0.9", lm::kBeta1Range, flags.beta1);
+  number("beta2", "AdamW; default 0.999", lm::kBeta2Range, flags.beta2);
+  number("eps", "AdamW; default 1e-8", lm::kEpsRange, flags.eps);
+  number("decay", "AdamW's decay of parameters; default 0.01", lm::kDecayRange, flags.decay);
   table.add({.name = "precision",
              .placeholder = "NAME",
              .help = "fp32, tf32 (on a GPU), bf16 or fp16 with loss scaling; parameters stay fp32; default fp32",
@@ -65,12 +67,35 @@ void add_bits(OptionTable& table, TrainFlags& flags) {
              .words = {"on", "off"}});
 }
 
-// Refuses a flag that says otherwise than the checkpoint.
+// Refuses a flag that differs from the checkpoint.
 template <class T>
-void expect_same(const char* flag, const std::optional<T>& said, const T& kept) {
-  if (!said || *said == kept) return;
-  fail(ErrorCode::invalid_argument, "{} {}: the checkpoint was trained with {}; leave it out, or begin anew elsewhere",
-       flag, *said, kept);
+void expect_same(const char* flag, const std::optional<T>& given, const T& kept, const char* otherwise = "") {
+  if (!given || *given == kept) return;
+  fail(ErrorCode::invalid_argument,
+       "{} {}: the checkpoint was trained with {}; leave it out, or begin anew elsewhere{}", flag, *given, kept,
+       otherwise);
+}
+
+// --resume=STEP branches off at a checkpoint, with another learning rate or clip where flags give one; --resume
+// repeats the run bit for bit and refuses them.
+void change_rates(const TrainFlags& flags, lm::Settings& settings, std::vector<std::string>& notes) {
+  if (flags.resume_step == lm::kNewest) {
+    constexpr const char* kBranch = "; --resume=STEP may change it";
+    expect_same("--lr", flags.rate, settings.rate, kBranch);
+    expect_same("--lr-min", flags.least_rate, settings.least_rate, kBranch);
+    expect_same("--clip", flags.clip, settings.clip, kBranch);
+    return;
+  }
+  const auto change = [&](const char* flag, const std::optional<double>& given, double& value) {
+    if (!given || *given == value) return;
+    notes.push_back(fmt::format("{} {} instead of {} from here on", flag, *given, value));
+    value = *given;
+  };
+  const std::optional<double> least =
+      flags.rate && *flags.rate != settings.rate ? flags.least_rate.value_or(*flags.rate / kFall) : flags.least_rate;
+  change("--lr", flags.rate, settings.rate);
+  change("--lr-min", least, settings.least_rate);
+  change("--clip", flags.clip, settings.clip);
 }
 
 void expect_same_data(const std::string& path, const lm::DataIdentity& data, const lm::DataIdentity& kept) {
@@ -104,18 +129,6 @@ void expect_same_shape(const ShapeFlags& flags, const lm::ModelShape& kept) {
       *flags.size, lm::name_of(kept.architecture), kept.d_model, kept.d_ff, kept.layers, kept.heads);
 }
 
-void check_schedule(const lm::Settings& settings) {
-  if (settings.warmup > settings.steps) {
-    fail(ErrorCode::invalid_argument, "--lr-warmup {}: more than the {}", settings.warmup,
-         counted(settings.steps, "step"));
-  }
-  if (settings.least_rate > settings.rate) {
-    fail(ErrorCode::invalid_argument, "--lr-min {}: above --lr, {}; valid: 0 to {}", settings.least_rate, settings.rate,
-         settings.rate);
-  }
-  if (settings.eps == 0) fail(ErrorCode::invalid_argument, "--eps 0: valid: above 0 to below 1");
-}
-
 }  // namespace
 
 TrainFlags::TrainFlags() : resume_step(lm::kNewest) {}
@@ -126,9 +139,9 @@ void add_train_options(OptionTable& table, TrainFlags& flags) {
                  target = parse_text(flag, value);
                }});
   };
-  const auto count = [&](const char* name, const char* help, std::int64_t least, auto& target) {
-    table.add({.name = name, .placeholder = "N", .help = help, .apply = [&target, least](auto flag, auto value) {
-                 target = parse_integer(flag, value, least, kMostSteps);
+  const auto count = [&](const char* name, const char* help, const lm::IntegerRange& range, auto& target) {
+    table.add({.name = name, .placeholder = "N", .help = help, .apply = [&target, range](auto flag, auto value) {
+                 target = parse_integer(flag, value, range.least, range.most);
                }});
   };
   text("data", "FILE", "what it learns from; needed", flags.data);
@@ -142,18 +155,22 @@ void add_train_options(OptionTable& table, TrainFlags& flags) {
              }});
   text("val-data", "FILE", "what it is tested on with every checkpoint; of the same format; none: not any more",
        flags.validation);
-  count("val-every", "steps between two tests; default 0: with every checkpoint", 0, flags.validation_every);
-  count("val-batches", "batches of a test, at most; default 8", 1, flags.validation_batches);
+  count("val-every", "steps between two tests; default 0: with every checkpoint", lm::kValidationEveryRange,
+        flags.validation_every);
+  count("val-batches", "batches of a test, at most; default 8", lm::kValidationBatchesRange, flags.validation_batches);
   table.add({.name = "resume",
              .takes = Takes::optional_value,
              .placeholder = "STEP",
-             .help = "go on from DIR's newest checkpoint, or from that of a step; flags left out are its own",
+             .help =
+                 "continue from DIR's newest checkpoint, or from that of a step, with its flags; with a step, --lr, "
+                 "--lr-min and --clip may change",
              .apply = [&](auto flag, auto value) {
                flags.resume = true;
-               if (!value.empty()) flags.resume_step = parse_integer(flag, value, 0, kMostSteps);
+               if (!value.empty()) flags.resume_step = parse_integer(flag, value, 0, lm::kMostSteps);
              }});
-  count("checkpoint-every", "steps between two checkpoints, 0: the last alone; default 500", 0, flags.checkpoint_every);
-  count("keep", "newest checkpoints that stay, 0: all; default 3", 0, flags.keep);
+  count("checkpoint-every", "steps between two checkpoints, 0: the last alone; default 500", lm::kCheckpointEveryRange,
+        flags.checkpoint_every);
+  count("keep", "newest checkpoints that stay, 0: all; default 3", lm::kKeepRange, flags.keep);
   add_bits(table, flags);
   table.add(make_threads_option("of the CPU; the bits do not depend on it", flags.threads));
   table.add({.name = "recompute",
@@ -165,7 +182,7 @@ void add_train_options(OptionTable& table, TrainFlags& flags) {
   add_exchange_options(table, flags.exchange);
   table.add(make_switch("verify", "with --ddp: 5 steps on the ranks and on one process, weights compared; no --out",
                         flags.verify));
-  count("sample-tokens", "tokens of the text at the end; default 128", 0, flags.sample_tokens);
+  count("sample-tokens", "tokens of the text at the end; default 128", kSampleRange, flags.sample_tokens);
   table.add(
       make_switch("quick", "do not measure the machine's ceiling, of which MFU is a share; default off", flags.quick));
 }
@@ -213,7 +230,7 @@ Json facts_of(const TrainFlags& flags, const lm::DataIdentity& data) {
 
 lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data) {
   const lm::Settings settings = said_by(flags, data);
-  check_schedule(settings);
+  lm::check(settings, lm::Source::flag);
   return settings;
 }
 
@@ -222,20 +239,18 @@ lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data
   expect_same_shape(flags.shape, kept.shape);
   expect_same("--batch", flags.batch, kept.batch);
   expect_same("--seed", flags.seed, kept.seed);
-  expect_same("--lr", flags.rate, kept.rate);
-  expect_same("--lr-min", flags.least_rate, kept.least_rate);
   expect_same("--lr-warmup", flags.warmup, kept.warmup);
   expect_same("--beta1", flags.beta1, kept.beta1);
   expect_same("--beta2", flags.beta2, kept.beta2);
   expect_same("--eps", flags.eps, kept.eps);
   expect_same("--decay", flags.decay, kept.decay);
-  expect_same("--clip", flags.clip, kept.clip);
   if (flags.precision) {
     expect_same<std::string>("--precision", lm::name_of(*flags.precision), lm::name_of(kept.precision));
   }
   if (flags.deterministic) expect_same("--deterministic", flags.deterministic, kept.deterministic);
   expect_same_data(flags.data, data, kept.data);
   lm::Settings settings = kept;
+  change_rates(flags, settings, notes);
   settings.steps = flags.steps.value_or(kept.steps);
   if (settings.steps != kept.steps) {
     notes.push_back(fmt::format("--steps {} instead of {}: learning rates from here on are others than they would be",
@@ -247,6 +262,7 @@ lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data
   }
   settings.device = flags.device.value_or(kept.device);
   if (settings.device != kept.device) notes.push_back("another device than before: not bit for bit");
+  lm::check(settings, lm::Source::flag);
   return settings;
 }
 

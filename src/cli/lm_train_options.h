@@ -55,8 +55,8 @@ Json facts_of(const TrainFlags& flags, const lm::DataIdentity& data);
 // A new run's: what flags leave open has its default.
 lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data);
 
-// Those of a checkpoint. Throws Error(invalid_argument) where a flag or the data says otherwise than it; --steps,
-// --device and --threads may: the first two are told in `notes`.
+// Those of a checkpoint. Throws Error(invalid_argument) where a flag or the data differs from it. --steps, --device and
+// --threads may differ, and --lr, --lr-min and --clip with --resume=STEP; all but --threads are listed in `notes`.
 lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data, const lm::Settings& kept,
                            std::vector<std::string>& notes);
 

@@ -4,7 +4,10 @@
 
 #include "cli/commands.h"
 #include "cli/progress_bar.h"
+#include "core/counted.h"
+#include "core/fail.h"
 #include "core/json.h"
+#include "core/printable.h"
 #include "core/short_number.h"
 #include "core/signals.h"
 #include "lm/step_bench.h"
@@ -49,25 +52,51 @@ TrainRun::TrainRun(lm::Trainer& trainer, lm::CheckpointFolder* folder, const lm:
       ceiling_(ceiling),
       first_(trainer.progress().step),
       saved_(first_),
+      finite_step_(first_),
       start_(now_seconds()) {
   if (folder_) log_.emplace(folder_->step_log(), first_);
 }
 
 int TrainRun::go() {
+  try {
+    return run_steps();
+  } catch (const lm::DivergedError& error) {
+    show_progress("");
+    fail(ErrorCode::runtime, "{}{}", error.what(), way_back());
+  }
+}
+
+int TrainRun::run_steps() {
   while (!trainer_.done()) {
     if (const int signal = trainer_.learner().agreed_signal(remembered_signal()); signal != 0) return stop(signal);
-    const double begin = now_seconds();
-    const lm::TrainStep step = trainer_.step();
-    const double seconds = now_seconds() - begin;
-    if (log_) log_->append(row_of(step, seconds));
-    if (log_) tell(step, seconds);
-    const bool due = upkeep_.checkpoint_every > 0 && step.step % upkeep_.checkpoint_every == 0;
-    const bool tested = upkeep_.validation_every > 0 ? step.step % upkeep_.validation_every == 0 : due;
-    if (validation_ && (tested || trainer_.done())) test();
-    if (due || trainer_.done()) save();
+    take_step();
   }
   show_progress("");
   return 0;
+}
+
+void TrainRun::take_step() {
+  const double begin = now_seconds();
+  const lm::TrainStep step = trainer_.step();
+  const double seconds = now_seconds() - begin;
+  if (!step.skipped) finite_step_ = step.step;
+  if (log_) {
+    log_->append(row_of(step, seconds));
+    print_step(step, seconds);
+  }
+  if (newest_is_unproven_ && !step.skipped) {
+    newest_is_unproven_ = false;
+    remove_old_checkpoints();
+  }
+  const bool done = trainer_.done();
+  const bool due = upkeep_.checkpoint_every > 0 && step.step % upkeep_.checkpoint_every == 0;
+  const bool validates = upkeep_.validation_every > 0 ? step.step % upkeep_.validation_every == 0 : due;
+  if (validation_ && (validates || done)) validate();
+  if (done) {
+    trainer_.check_last_step();
+    finite_step_ = step.step + 1;
+  }
+  if (due || done) save();
 }
 
 void TrainRun::save() {
@@ -75,10 +104,29 @@ void TrainRun::save() {
   if (log_) log_->sync();
   trainer_.save(folder_ ? folder_->file(step) : "");
   saved_ = step;
-  if (folder_ && upkeep_.keep > 0) folder_->keep_newest(upkeep_.keep, step);
+  newest_is_unproven_ = step >= finite_step_;
+  remove_old_checkpoints();
 }
 
-void TrainRun::test() {
+void TrainRun::remove_old_checkpoints() {
+  if (folder_ && upkeep_.keep > 0) folder_->keep_newest(upkeep_.keep, saved_, finite_step_);
+}
+
+// "; run/step-00000100.safetensors is the newest checkpoint known to be good: ..."
+std::string TrainRun::way_back() const {
+  if (!folder_) return "";  // rank 0 names it
+  const std::optional<std::int64_t> good = folder_->newest_good(finite_step_);
+  if (!good) {
+    return "; no checkpoint is known to be good: train in another folder with a lower --lr or --clip";
+  }
+  const std::vector<std::int64_t> later = folder_->set_aside_after(*good);
+  const std::string aside =
+      later.empty() ? "" : fmt::format(", {} set aside as .abandoned", counted(later.size(), "later one"));
+  return fmt::format("; {} is the newest checkpoint known to be good{}: --resume={} --lr {} continues there",
+                     printable_value(folder_->file(*good)), aside, *good, trainer_.settings().rate / 10);
+}
+
+void TrainRun::validate() {
   const double loss = trainer_.validation_loss(*validation_, upkeep_.validation_batches);
   const std::int64_t step = trainer_.progress().step;
   if (!log_) return;
@@ -93,12 +141,12 @@ int TrainRun::stop(int signal) {
   if (!folder_) return signal;
   show_progress("");
   print(step == 0 ? "stopped by a signal before the first step\n"
-                  : fmt::format("stopped by a signal after step {}{}, saved as {}; --resume goes on\n", step,
+                  : fmt::format("stopped by a signal after step {}{}, saved as {}; --resume continues\n", step,
                                 skipped_text(trainer_), folder_->file(step)));
   return signal;
 }
 
-void TrainRun::tell(const lm::TrainStep& step, double seconds) const {
+void TrainRun::print_step(const lm::TrainStep& step, double seconds) const {
   const lm::Settings& settings = trainer_.settings();
   const double tokens = static_cast<double>(settings.batch * settings.shape.context);
   const double flops = lm::flops_of({.shape = settings.shape, .batch = settings.batch});

@@ -1,4 +1,4 @@
-// The steps of `strobe lm train`: a line each, tests and checkpoints on the way.
+// The steps of `strobe lm train`: one line per step, validation and checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,30 @@
 
 namespace strobe::cli {
 
-// ", 3 skipped": steps of an fp16 run whose gradient overflowed, in all; "" in other precisions.
+// ", 3 skipped": steps of an fp16 run whose gradient overflowed; "" in other precisions.
 std::string skipped_text(const lm::Trainer& trainer);
 
-// A run from where it stands to its end, or to a signal.
+// A run from its current step to its end, or to a signal.
 class TrainRun {
  public:
-  // All of it stays the caller's. folder: null on a rank that follows rank 0: it takes part, and neither writes nor
-  // prints. validation: null: no tests. ceiling: FLOP/s of which MFU is a share.
+  // The caller keeps ownership of everything. folder: null on ranks other than 0, which neither write nor print.
+  // validation: null for none. ceiling: FLOP/s at an MFU of 1.
   TrainRun(lm::Trainer& trainer, lm::CheckpointFolder* folder, const lm::Upkeep& upkeep,
            const lm::TokenFile* validation, std::optional<double> ceiling);
 
-  int go();  // the signal that ended it; 0: it is done
+  // The signal that ended it; 0: it is done. Throws Error(runtime) where the run diverges: the line names the newest
+  // checkpoint that is known to be good and how to resume from it; later ones are set aside.
+  int go();
 
  private:
+  int run_steps();
+  void take_step();
   void save();
-  void test();
+  void remove_old_checkpoints();
+  void validate();
   int stop(int signal);
-  void tell(const lm::TrainStep& step, double seconds) const;
+  void print_step(const lm::TrainStep& step, double seconds) const;
+  std::string way_back() const;
 
   lm::Trainer& trainer_;
   lm::CheckpointFolder* folder_;
@@ -37,8 +43,12 @@ class TrainRun {
   const lm::TokenFile* validation_;
   std::optional<double> ceiling_;
   std::optional<lm::StepLog> log_;  // where there is a folder
-  std::int64_t first_;              // step from which this process went on
+  std::int64_t first_;              // step from which this process started
   std::int64_t saved_;              // step of the newest checkpoint
+  // The last step with a finite loss and gradient. Checkpoints of earlier steps are known to be good: this step, or
+  // one before it, was computed from their parameters.
+  std::int64_t finite_step_;
+  bool newest_is_unproven_ = false;  // the newest checkpoint is not known to be good yet
   double start_;
 };
 

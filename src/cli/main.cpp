@@ -49,7 +49,7 @@ std::string program_help() {
          "\nstrobe COMMAND --help lists the flags of a command.\n"
          "Exit codes: 0 fine, 1 failed check, 2 bad input or nothing that can run here, 3 failure at run time or "
          "nothing\n"
-         "that fits the memory, 129/130/143 interrupted.\n";
+         "that fits the memory, 128 + signal interrupted (130 by Ctrl-C).\n";
 }
 
 int run_help(Arguments arguments) {

@@ -1,4 +1,4 @@
-// Handlers: what they call is safe in a signal.
+// Every function that a handler calls is safe inside a signal handler.
 #include "core/signals.h"
 
 #include <signal.h>
@@ -15,56 +15,73 @@ namespace {
 
 constexpr int kRuntimeFailure = 3;
 
+// Requests to end come from a person or a supervisor. Warnings come from batch systems (Slurm's --signal) and from the
+// kernel (RLIMIT_CPU, once per second).
+constexpr int kRequests[] = {SIGINT, SIGTERM, SIGHUP};
+constexpr int kWarnings[] = {SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
+
 const char* program_name = "";
 std::atomic<int> first_signal{0};
-std::atomic<double> first_at{0};  // by now_seconds()
-void (*say_at_the_end)() noexcept = nullptr;
+std::atomic<double> first_request_at{0};  // by now_seconds(); 0: none came
+void (*print_signal_message)() noexcept = nullptr;
 std::atomic_flag is_ending;
 
-void say(const char* text) { static_cast<void>(!write(STDERR_FILENO, text, std::strlen(text))); }
+void print_error(const char* text) { static_cast<void>(!write(STDERR_FILENO, text, std::strlen(text))); }
 
 extern "C" void end_on_signal(int number) {
-  if (is_ending.test_and_set()) return;  // a second signal, for another thread or in the midst of this
+  if (is_ending.test_and_set()) return;  // another thread is ending the program
   remove_temporary_files();
-  if (say_at_the_end) say_at_the_end();
+  if (print_signal_message) print_signal_message();
   _exit(128 + number);
 }
 
-// Who tells a process and its group tells it twice, as timeout(1) does: within a second that is one request.
+extern "C" void remember_warning(int number) {
+  int none = 0;
+  first_signal.compare_exchange_strong(none, number);
+}
+
+// timeout(1) signals a process and its group: two signals within a second are one request.
 extern "C" void remember_or_end(int number) {
   constexpr double kOneRequest = 1;  // seconds
-  int none = 0;
-  if (first_signal.compare_exchange_strong(none, number)) {
-    first_at = now_seconds();
-  } else if (first_at != 0 && now_seconds() - first_at > kOneRequest) {
-    end_on_signal(number);
-  }
+  remember_warning(number);
+  double none = 0;
+  const double now = now_seconds();
+  if (!first_request_at.compare_exchange_strong(none, now) && now - none > kOneRequest) end_on_signal(number);
 }
 
 extern "C" void end_on_lost_file(int) {
   remove_temporary_files();
-  say(program_name);
-  say(": a file that is being read became shorter, or its disk failed\n");
+  print_error(program_name);
+  print_error(": a file that is being read became shorter, or its disk failed\n");
   _exit(kRuntimeFailure);
+}
+
+bool is_ignored(int number) {
+  struct sigaction current {};
+  return sigaction(number, nullptr, &current) == 0 && current.sa_handler == SIG_IGN;
+}
+
+// A terminal's Ctrl-C and SIGTERM always end the program; the other signals stay ignored where they are (nohup).
+void handle(int number, void (*handler)(int)) {
+  if (number != SIGINT && number != SIGTERM && is_ignored(number)) return;
+  signal(number, handler);
 }
 
 }  // namespace
 
-void end_cleanly_on_signals(const char* program, void (*last_words)() noexcept) {
+void end_cleanly_on_signals(const char* program, void (*signal_message)() noexcept) {
   program_name = program;
-  say_at_the_end = last_words;
+  print_signal_message = signal_message;
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
   signal(SIGBUS, end_on_lost_file);
-  signal(SIGINT, end_on_signal);
-  signal(SIGTERM, end_on_signal);
-  if (signal(SIGHUP, end_on_signal) == SIG_IGN) signal(SIGHUP, SIG_IGN);  // nohup
+  for (const int number : kRequests) handle(number, end_on_signal);
+  for (const int number : kWarnings) handle(number, end_on_signal);
 }
 
 void remember_first_signal() {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-    if (signal(number, remember_or_end) == SIG_IGN) signal(number, SIG_IGN);
-  }
+  for (const int number : kRequests) handle(number, remember_or_end);
+  for (const int number : kWarnings) handle(number, remember_warning);
 }
 
 int remembered_signal() { return first_signal; }

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
+#include "core/checked_product.h"
 #include "core/divide.h"
 #include "core/fail.h"
 
@@ -11,11 +13,26 @@ namespace strobe::lm {
 
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 60;  // of a plan: with one tensor more no sum wraps
+constexpr std::size_t kMostBytes = std::size_t{1} << 60;  // per plan: no sum overflows with one tensor more
 
 // 2.7B, with 3.4 billion, is no slower than with updates beside its backward, and holds less than PyTorch; with fewer,
 // xl's 1,998,235,200 included, that was not measured or costs up to 2 % (docs/notes/2026-11-15-lm-cuda.md).
 constexpr std::int64_t kManyParameters = 2'000'000'000;
+
+[[noreturn]] void refuse_bytes(const ModelShape& shape, std::int64_t batch) {
+  fail(ErrorCode::invalid_argument, "lm: activations of batch {} of {} tokens take more than 2^60 bytes", batch,
+       shape.context);
+}
+
+// Tokens per batch. Throws where the widest tensor has more than 2^60 bytes, so that no other size overflows.
+std::int64_t checked_tokens(const ModelShape& shape, std::int64_t batch) {
+  const std::int64_t widest =
+      std::max({3 * shape.d_model, shape.hidden_parts() * shape.d_ff, shape.vocabulary, shape.heads});
+  const std::optional<std::int64_t> bytes =
+      checked_product({batch, shape.context, widest, static_cast<std::int64_t>(sizeof(float))});
+  if (!bytes || *bytes > static_cast<std::int64_t>(kMostBytes)) refuse_bytes(shape, batch);
+  return batch * shape.context;
+}
 
 }  // namespace
 
@@ -36,13 +53,10 @@ ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DTyp
     const std::size_t first = plan.bytes;
     plan.table.push_back({std::move(name), count, type, first});
     plan.bytes += (plan.table.back().bytes() + 63) / 64 * 64;
-    if (plan.bytes > kMostBytes) {
-      fail(ErrorCode::invalid_argument, "lm: activations of batch {} of {} tokens take more than 2^60 bytes", batch,
-           shape.context);
-    }
+    if (plan.bytes > kMostBytes) refuse_bytes(shape, batch);
     return first;
   };
-  const std::int64_t tokens = batch * shape.context, wide = tokens * shape.d_model;
+  const std::int64_t tokens = checked_tokens(shape, batch), wide = tokens * shape.d_model;
   const std::int64_t heads = shape.heads / parts, heads_wide = tokens * heads * shape.head_dim();
   const std::int64_t hidden = tokens * (shape.d_ff / parts), words = ceil_div(shape.vocabulary, parts);
   const auto add_statistics = [&](const std::string& norm) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "core/atomic_file.h"
@@ -58,30 +59,36 @@ std::int64_t whole(const SafeTensors& file, const char* key) {
   const std::string& text = metadata(file, key);
   std::int64_t value = -1;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc() || end != text.data() + text.size() || value < 0) {
-    fail(ErrorCode::invalid_argument, "its metadata's {} is {}; valid: 0 or more", key, printable_value(text));
+  if (code != std::errc() || end != text.data() + text.size()) {
+    fail(ErrorCode::invalid_argument, "its metadata's {} is {}; valid: a whole number", key, printable_value(text));
   }
   return value;
 }
 
-Json to_json(const LossScale& loss_scale) {
-  return Json::object(
-      {{"scale", loss_scale.scale}, {"fine_steps", loss_scale.fine_steps}, {"skipped", loss_scale.skipped}});
+Progress progress_of(const SafeTensors& file, const Settings& settings) {
+  const Progress progress{.step = whole(file, "step"),
+                          .position = whole(file, "data_position"),
+                          .loss_scale = loss_scale_from(Json::parse(metadata(file, "loss_scale")))};
+  check(progress, settings);
+  return progress;
 }
 
-LossScale loss_scale_from(const Json& json) {
-  return {.scale = json.at("scale").as_number(),
-          .fine_steps = json.at("fine_steps").as_integer(),
-          .skipped = json.at("skipped").as_integer()};
+// The first value of a state that is not finite, or negative in a variance, as text; empty: there is none. `first` is
+// the place of `values` in the state.
+std::string bad_value(const ModelShape& shape, State which, std::int64_t first, std::span<const float> values) {
+  const float least = which == State::variance ? 0 : -std::numeric_limits<float>::max();
+  const auto is_bad = [&](float value) { return !(value >= least && value <= std::numeric_limits<float>::max()); };
+  const auto found = std::find_if(values.begin(), values.end(), is_bad);
+  if (found == values.end()) return "";
+  const std::int64_t place = first + (found - values.begin());
+  const std::vector<Parameter> table = parameter_table(shape);
+  const auto holder =
+      std::find_if(table.begin(), table.end(), [&](const Parameter& one) { return place < one.first + one.count(); });
+  return fmt::format("{}{}: element {} is {}; valid: finite{}", prefix_of(which), holder->name, place - holder->first,
+                     *found, which == State::variance ? ", 0 or more" : "");
 }
 
-Progress progress_of(const SafeTensors& file) {
-  return {.step = whole(file, "step"),
-          .position = whole(file, "data_position"),
-          .loss_scale = loss_scale_from(Json::parse(metadata(file, "loss_scale")))};
-}
-
-// The bytes first: the names of a shape that its file does not hold could fill the memory.
+// Checks the number of bytes first: the tensor names of a forged shape could fill the memory.
 void check_tensors(const SafeTensors& file, const ModelShape& shape) {
   if (file.data_bytes() != checkpoint_bytes(shape)) {
     fail(ErrorCode::invalid_argument, "its tensors have {} bytes; its shape needs {}", file.data_bytes(),
@@ -111,17 +118,6 @@ void check_checksum(std::string_view file) {
 }
 
 }  // namespace
-
-Json to_json(const Progress& progress) {
-  return Json::object(
-      {{"step", progress.step}, {"data_position", progress.position}, {"loss_scale", to_json(progress.loss_scale)}});
-}
-
-Progress progress_from(const Json& json) {
-  return {.step = json.at("step").as_integer(),
-          .position = json.at("data_position").as_integer(),
-          .loss_scale = loss_scale_from(json.at("loss_scale"))};
-}
 
 std::size_t checkpoint_bytes(const ModelShape& shape) {
   return kStates.size() * sizeof(float) * static_cast<std::size_t>(parameter_count(shape)) + kChecksumBytes;
@@ -153,6 +149,9 @@ void write_checkpoint(const std::string& path, const StatePiece& read, const Set
   file.write(header);
   for_each_piece(settings.shape, [&](State which, std::int64_t first, std::span<float> piece) {
     read(which, first, piece);
+    if (const std::string bad = bad_value(settings.shape, which, first, piece); !bad.empty()) {
+      throw DivergedError(fmt::format("checkpoint {} is not written: {}", printable_value(path), bad));
+    }
     checksum = crc32(bytes_of(piece), checksum);
     file.write(bytes_of(piece));
   });
@@ -169,17 +168,22 @@ Checkpoint::Checkpoint(const std::string& path) : file_(path, "checkpoint " + pr
            format ? printable_value(*format) : "missing", kFormat);
     }
     settings_ = settings_from(Json::parse(metadata(parsed, "settings")));
-    progress_ = progress_of(parsed);
+    progress_ = progress_of(parsed, settings_);
     check_tensors(parsed, settings_.shape);
     if (parsed.data_begin % alignof(float) != 0) {
       fail(ErrorCode::invalid_argument, "its data begin at byte {}; valid: a multiple of {}", parsed.data_begin,
            alignof(float));
     }
     check_checksum(file_.text());
+    data_begin_ = parsed.data_begin;
+    for (const State which : kStates) {
+      if (const std::string bad = bad_value(settings_.shape, which, 0, state(which)); !bad.empty()) {
+        fail(ErrorCode::invalid_argument, "{}", bad);
+      }
+    }
   } catch (const Error& error) {
     fail(ErrorCode::invalid_argument, "{}: {}", shown, error.what());
   }
-  data_begin_ = parsed.data_begin;
 }
 
 std::span<const float> Checkpoint::state(State which) const {

@@ -1,6 +1,6 @@
 // A training run on disk, one safetensors file: the parameters under their names, AdamW's averages as adamw.mean.<name>
-// and adamw.variance.<name>, and a tensor `checksum`, the CRC-32 of all bytes before it. Step, place in the data, seed,
-// shape and options stand in the metadata. The bytes depend on the state alone.
+// and adamw.variance.<name>, and a tensor `checksum`, the CRC-32 of all bytes before it. The metadata hold step, data
+// position, seed, shape and options. The bytes depend on the state only.
 #pragma once
 
 #include <cstdint>
@@ -8,47 +8,42 @@
 #include <span>
 #include <string>
 
-#include "core/json.h"
 #include "core/mapped_file.h"
-#include "lm/loss_scale.h"
 #include "lm/model.h"
+#include "lm/progress.h"
 #include "lm/safetensors.h"
 #include "lm/settings.h"
+#include "strobe/error.h"
 
 namespace strobe::lm {
 
-// What training keeps beside the model. Random numbers come from counters (Philox, keyed by the seed), so that the seed
-// and these positions are the whole state of the generator.
-struct Progress {
-  std::int64_t step = 0;      // steps taken
-  std::int64_t position = 0;  // windows of the data that were seen, through all epochs
-  LossScale loss_scale;       // fp16 alone changes it
-
-  bool operator==(const Progress&) const = default;
-};
-
-Json to_json(const Progress& progress);
-Progress progress_from(const Json& json);
-
-// Bytes of a checkpoint but for its header.
+// Bytes of a checkpoint without its header.
 std::size_t checkpoint_bytes(const ModelShape& shape);
 
 // Reads or writes elements of a state from `first` on.
 using StatePiece = std::function<void(State which, std::int64_t first, std::span<float> piece)>;
 
-// The states of a checkpoint in its order, in pieces of a few MB, so that nobody holds a second copy of all of them.
+// The states of a checkpoint in its order, in chunks of a few MB, so that no second copy of all of them is held.
 // `use` is given memory to work in.
 void for_each_piece(const ModelShape& shape, const StatePiece& use);
 
-// The file appears whole or not at all (core/atomic_file.h). Throws Error(runtime) where the disk refuses.
+// The state of a run can no longer be trained: a loss, a gradient or a parameter is not finite.
+class DivergedError : public Error {
+ public:
+  explicit DivergedError(const std::string& what) : Error(ErrorCode::runtime, what) {}
+};
+
+// The file appears whole or not at all (core/atomic_file.h). Throws Error(runtime) where the disk refuses, and
+// DivergedError with the tensor's name for a state that Checkpoint would refuse.
 void write_checkpoint(const std::string& path, const StatePiece& read, const Settings& settings,
                       const Progress& progress);
 
-// A checkpoint that was read to its last byte and found whole.
+// A checkpoint that was read to its last byte and is whole.
 class Checkpoint {
  public:
-  // Throws Error(invalid_argument), one line with the path, for what cannot be read, is no safetensors file, is none of
-  // ours, has tensors other than its shape says, or bytes other than were written.
+  // Throws Error(invalid_argument), one line with the path: the file cannot be read, is no checkpoint, its checksum or
+  // tensors do not match, a setting is out of its range (settings_ranges.h), a value is not finite, or one of AdamW's
+  // variances is negative.
   explicit Checkpoint(const std::string& path);
 
   const Settings& settings() const { return settings_; }

@@ -153,11 +153,22 @@ std::string upkeep_path(const std::string& folder) { return (fs::path(folder) / 
 
 std::string CheckpointFolder::file(std::int64_t step) const { return checkpoint_path(path_, step); }
 
-void CheckpointFolder::keep_newest(std::int64_t count, std::int64_t step) const {
+std::optional<std::int64_t> CheckpointFolder::newest_good(std::int64_t finite_step) const {
+  std::optional<std::int64_t> newest;
+  for (const std::int64_t step : checkpoint_steps(path_)) {
+    if (step < finite_step) newest = step;
+  }
+  return newest;
+}
+
+void CheckpointFolder::keep_newest(std::int64_t count, std::int64_t step, std::int64_t finite_step) const {
   std::vector<std::int64_t> steps = checkpoint_steps(path_);
   std::erase_if(steps, [&](std::int64_t one) { return one > step; });
+  const std::optional<std::int64_t> good = newest_good(finite_step);
   std::error_code ignored;  // a file too many is no reason to stop
-  for (std::size_t i = 0; i + static_cast<std::size_t>(count) < steps.size(); ++i) fs::remove(file(steps[i]), ignored);
+  for (std::size_t i = 0; i + static_cast<std::size_t>(count) < steps.size(); ++i) {
+    if (steps[i] != good) fs::remove(file(steps[i]), ignored);
+  }
 }
 
 std::vector<std::int64_t> CheckpointFolder::set_aside_after(std::int64_t step) const {

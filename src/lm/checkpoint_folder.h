@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,7 @@ std::string upkeep_path(const std::string& folder);  // run.json
 
 class CheckpointFolder {
  public:
+  static constexpr std::int64_t kAllGood = std::numeric_limits<std::int64_t>::max();
   enum class Use { fresh, resume };
   // Made where it is not there yet (fresh). Throws Error(invalid_argument) with `path` where it holds anything but
   // temporary files of a process that was killed (fresh), is not there or holds other things than a run's (resume),
@@ -29,7 +32,10 @@ class CheckpointFolder {
   std::string file(std::int64_t step) const;
   std::string step_log() const;  // steps.jsonl
   std::string upkeep() const { return upkeep_path(path_); }
-  void keep_newest(std::int64_t count, std::int64_t step) const;  // of those up to this step; removes the others
+  // Of the checkpoints up to `step`, removes all but the newest `count` and the newest known good one: its step is
+  // below `finite_step`, the last step whose loss was finite. Unless given, every checkpoint is good.
+  void keep_newest(std::int64_t count, std::int64_t step, std::int64_t finite_step = kAllGood) const;
+  std::optional<std::int64_t> newest_good(std::int64_t finite_step) const;  // its step; empty: there is none
 
   // Renames the checkpoints of later steps, newest first, to step-00000170.safetensors.abandoned (.abandoned.2 where
   // that is there), so that none of them is taken for the newest of the run that goes on from `step`. Their steps,

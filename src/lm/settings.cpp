@@ -4,9 +4,54 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/counted.h"
 #include "core/fail.h"
+#include "core/printable.h"
 
 namespace strobe::lm {
+
+namespace {
+
+DataFormat format_in(const Json& json) {
+  const std::string& word = json.at("data_format").as_string();
+  for (const DataFormat format : {DataFormat::text, DataFormat::tokens}) {
+    if (word == name_of(format)) return format;
+  }
+  fail(ErrorCode::invalid_argument, "data_format {}: valid: text, tokens", printable_value(word));
+}
+
+Device device_in(const Json& json) {
+  const std::string& word = json.at("device").as_string();
+  if (word == "cpu") return Device::cpu;
+  if (word == "cuda") return Device::cuda;
+  fail(ErrorCode::invalid_argument, "device {}: valid: cpu, cuda", printable_value(word));
+}
+
+ModelShape shape_in(const Json& json) {
+  const auto whole = [&](const char* key) { return json.at(key).as_integer(); };
+  ModelShape shape{.d_model = whole("d_model"),
+                   .d_ff = whole("d_ff"),
+                   .layers = whole("layers"),
+                   .heads = whole("heads"),
+                   .vocabulary = whole("vocabulary"),
+                   .context = whole("context")};
+  // Checkpoints without the key are llama's.
+  if (const Json* architecture = json.find("arch")) shape.architecture = architecture_of(architecture->as_string());
+  return shape;
+}
+
+void check_schedule(const Settings& settings, Source source) {
+  if (settings.warmup > settings.steps) {
+    fail(ErrorCode::invalid_argument, "{} {}: more than the {}; valid: 0 to {}", shown(kWarmupRange.field, source),
+         settings.warmup, counted(settings.steps, "step"), settings.steps);
+  }
+  if (settings.least_rate > settings.rate) {
+    fail(ErrorCode::invalid_argument, "{} {}: above {}, {}; valid: 0 to {}", shown(kLeastRateRange.field, source),
+         settings.least_rate, shown(kRateRange.field, source), settings.rate, settings.rate);
+  }
+}
+
+}  // namespace
 
 DataIdentity identity_of(const TokenFile& file) { return {file.format(), file.count(), file.checksum()}; }
 
@@ -46,28 +91,31 @@ Json to_json(const Settings& settings) {
                        {"data_crc32", static_cast<std::int64_t>(settings.data.checksum)}});
 }
 
+void check(const Settings& settings, Source source) {
+  check(settings.shape);
+  checked(kBatchRange, settings.batch, source);
+  checked(kStepsRange, settings.steps, source);
+  checked(kSeedRange, static_cast<std::int64_t>(settings.seed), source);
+  checked(kRateRange, settings.rate, source);
+  checked(kLeastRateRange, settings.least_rate, source);
+  checked(kWarmupRange, settings.warmup, source);
+  checked(kBeta1Range, settings.beta1, source);
+  checked(kBeta2Range, settings.beta2, source);
+  checked(kEpsRange, settings.eps, source);
+  checked(kDecayRange, settings.decay, source);
+  checked(kClipRange, settings.clip, source);
+  checked(kTokensRange, settings.data.tokens, source);
+  check_schedule(settings, source);
+}
+
 Settings settings_from(const Json& json) {
-  const auto whole = [&](const char* key, std::int64_t least = 0) {
-    const std::int64_t value = json.at(key).as_integer();
-    if (value < least) fail(ErrorCode::invalid_argument, "{} {}: valid: {} or more", key, value, least);
-    return value;
-  };
+  const auto whole = [&](const char* key) { return json.at(key).as_integer(); };
   const auto number = [&](const char* key) { return json.at(key).as_number(); };
   Settings settings;
-  settings.shape = {.d_model = whole("d_model"),
-                    .d_ff = whole("d_ff"),
-                    .layers = whole("layers"),
-                    .heads = whole("heads"),
-                    .vocabulary = whole("vocabulary"),
-                    .context = whole("context")};
-  // Checkpoints from before there was a second one do not say.
-  if (const Json* architecture = json.find("arch")) {
-    settings.shape.architecture = architecture_of(architecture->as_string());
-  }
-  check(settings.shape);
-  settings.batch = whole("batch", 1);
-  settings.steps = whole("steps", 1);
-  settings.seed = static_cast<std::uint64_t>(whole("seed"));
+  settings.shape = shape_in(json);
+  settings.batch = whole("batch");
+  settings.steps = whole("steps");
+  settings.seed = static_cast<std::uint64_t>(checked(kSeedRange, whole("seed")));
   settings.rate = number("lr");
   settings.least_rate = number("lr_min");
   settings.warmup = whole("lr_warmup");
@@ -77,11 +125,12 @@ Settings settings_from(const Json& json) {
   settings.decay = number("decay");
   settings.clip = number("clip");
   settings.precision = precision_of(json.at("precision").as_string());
-  settings.device = json.at("device").as_string() == "cuda" ? Device::cuda : Device::cpu;
+  settings.device = device_in(json);
   settings.deterministic = json.at("deterministic").as_bool();
-  settings.data = {.format = data_format(json.at("data_format").as_string(), ""),
+  settings.data = {.format = format_in(json),
                    .tokens = whole("data_tokens"),
-                   .checksum = static_cast<std::uint32_t>(whole("data_crc32"))};
+                   .checksum = static_cast<std::uint32_t>(checked(kChecksumRange, whole("data_crc32")))};
+  check(settings, Source::file);
   return settings;
 }
 

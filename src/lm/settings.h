@@ -1,17 +1,18 @@
-// All that decides the bits of a training run, as flags say it and as its checkpoints keep it.
+// Everything that decides the bits of a training run, from flags or from a checkpoint.
 #pragma once
 
 #include <cstdint>
 
 #include "core/json.h"
 #include "lm/precision.h"
+#include "lm/settings_ranges.h"
 #include "lm/shape.h"
 #include "lm/token_file.h"
 #include "strobe/attention.h"
 
 namespace strobe::lm {
 
-// Which data: not where it lies, but what it holds.
+// The contents of the data, wherever the file is.
 struct DataIdentity {
   DataFormat format = DataFormat::text;
   std::int64_t tokens = 0;
@@ -26,10 +27,10 @@ struct Settings {
   ModelShape shape;
   std::int64_t batch = 8, steps = 1000;
   std::uint64_t seed = 1;
-  double rate = 1e-3, least_rate = 1e-4;  // the highest, after the warm-up, and the last
+  double rate = 1e-3, least_rate = 1e-4;  // after the warm-up, and at the last step
   std::int64_t warmup = 100;              // steps
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, decay = 0.01;
-  double clip = 1;  // the largest norm of the gradient; 0: any
+  double clip = 1;  // largest norm of the gradient; 0: any
   Precision precision = Precision::fp32;
   Device device = Device::cpu;
   bool deterministic = true;
@@ -41,8 +42,12 @@ struct Settings {
 // Rises from 0 in a line over the warm-up, then falls to least_rate at the last step as half a cosine. step: from 1.
 double learning_rate(const Settings& settings, std::int64_t step);
 
+// Throws Error(invalid_argument), one line with the field, its value and the valid range (settings_ranges.h), for
+// settings that no run can have. Settings from flags and from files both pass it.
+void check(const Settings& settings, Source source);
+
 Json to_json(const Settings& settings);
-// Throws Error(invalid_argument) where a key is missing, of another kind or out of its range.
+// Checked. Throws Error(invalid_argument) for a missing key and a value of another kind, too. Depends on `json` only.
 Settings settings_from(const Json& json);
 
 }  // namespace strobe::lm

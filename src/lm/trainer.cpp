@@ -1,11 +1,12 @@
 #include "lm/trainer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "core/divide.h"
-#include "core/fail.h"
 
 namespace strobe::lm {
 
@@ -28,7 +29,7 @@ void Trainer::begin() {
 
 void Trainer::resume(const Progress& progress, const Checkpoint* from) {
   progress_ = progress;
-  learner_->begin(settings_.seed, progress_.loss_scale);  // what no checkpoint keeps, such as gradients
+  learner_->begin(settings_.seed, progress_.loss_scale);  // clears what no checkpoint holds, such as gradients
   for_each_piece(settings_.shape, [&](State which, std::int64_t first, std::span<float> piece) {
     if (from) std::copy_n(from->state(which).data() + first, piece.size(), piece.data());
     learner_->write_state(which, first, piece);
@@ -40,7 +41,7 @@ void Trainer::save(const std::string& path) {
     learner_->read_state(which, first, piece);
   };
   if (learner_->leads()) return write_checkpoint(path, read, settings_, progress_);
-  for_each_piece(settings_.shape, read);  // what rank 0 needs of this one
+  for_each_piece(settings_.shape, read);  // sends this rank's part to rank 0
 }
 
 void Trainer::read_batch() {
@@ -68,8 +69,8 @@ TrainStep Trainer::step() {
   taken.skipped = result.skipped;
   taken.split = learner_->split();
   if (!may_skip && !(std::isfinite(taken.loss) && std::isfinite(taken.gradient_norm))) {
-    fail(ErrorCode::runtime, "step {}: the loss is {} and the gradient's norm {}; a lower --lr or --clip may help",
-         taken.step, taken.loss, taken.gradient_norm);
+    throw DivergedError(
+        fmt::format("step {}: the loss is {} and the gradient's norm {}", taken.step, taken.loss, taken.gradient_norm));
   }
   progress_.loss_scale = learner_->model().loss_scale();
   if (settings_.precision == Precision::fp16) taken.skipped_in_all = progress_.loss_scale.skipped;
@@ -78,13 +79,20 @@ TrainStep Trainer::step() {
   return taken;
 }
 
+void Trainer::check_last_step() {
+  read_batch();
+  const double loss = learner_->loss(tokens_.data(), targets_.data());
+  if (std::isfinite(loss)) return;
+  throw DivergedError(fmt::format("after step {}, the last, the loss is {}", progress_.step, loss));
+}
+
 double Trainer::validation_loss(const TokenFile& data, std::int64_t most_batches) {
   const std::int64_t context = settings_.shape.context, windows = data.windows(context);
   const std::int64_t apart = ceil_div(windows, context);  // windows that share no token
   const std::int64_t batches = std::clamp(apart / settings_.batch, std::int64_t{1}, most_batches);
   double sum = 0;
   for (std::int64_t batch = 0; batch < batches; ++batch) {
-    for (std::int64_t b = 0; b < settings_.batch; ++b) {  // data of less than one batch come round again
+    for (std::int64_t b = 0; b < settings_.batch; ++b) {  // data of less than one batch are repeated
       data.read_window((batch * settings_.batch + b) % apart * context, context, tokens_.data() + b * context,
                        targets_.data() + b * context);
     }

@@ -1,4 +1,4 @@
-// Training, step by step: the model, its place in the data and its schedule. The command draws it, tests compare it.
+// Training, step by step: the model, its position in the data and its schedule.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct TrainStep {
   std::int64_t step = 0;  // from 1
   double loss = 0, gradient_norm = 0, rate = 0;
   bool skipped = false;                          // fp16: the gradient overflowed, nothing was updated
-  std::optional<std::int64_t> skipped_in_all{};  // fp16: of the run so far
-  std::optional<StepSplit> split{};              // of ranks
+  std::optional<std::int64_t> skipped_in_all{};  // fp16: skipped steps of the run so far
+  std::optional<StepSplit> split{};              // with several ranks
 };
 
 class Trainer {
@@ -33,16 +33,20 @@ class Trainer {
   // learner: made for the same settings.
   Trainer(const Settings& settings, const TokenFile& data, std::unique_ptr<Learner> learner);
 
-  // What follows is the same on all ranks of a learner that has several.
+  // All ranks of a learner that has several call the functions below alike.
   void begin();  // at step 0
   void resume(const Checkpoint& from) { resume(from.progress(), &from); }
   void resume(const Progress& progress, const Checkpoint* from);  // from: rank 0's; null on the others
 
-  // Throws Error(runtime) where the loss or the gradient is not finite: the state is then lost, the checkpoints are
-  // not.
+  // Throws DivergedError where the loss or the gradient is not finite, unless fp16 can still lower its loss scale. The
+  // state is then lost.
   TrainStep step();
 
-  // Mean over the data from its start, window by window without overlap, at most so many batches; changes nothing.
+  // Throws DivergedError where the loss of the next batch is not finite; changes nothing. No later step checks the
+  // state of the last one.
+  void check_last_step();
+
+  // Mean over the data from its start, in windows without overlap, at most `most_batches`; changes nothing.
   double validation_loss(const TokenFile& data, std::int64_t most_batches);
 
   void save(const std::string& path);  // written by rank 0

@@ -7,18 +7,9 @@
 #include "core/json.h"
 #include "core/mapped_file.h"
 #include "core/printable.h"
+#include "lm/settings_ranges.h"
 
 namespace strobe::lm {
-
-namespace {
-
-std::int64_t whole_in(const Json& json, const char* key, std::int64_t least) {
-  const std::int64_t value = json.at(key).as_integer();
-  if (value < least) fail(ErrorCode::invalid_argument, "{} {}: valid: {} or more", key, value, least);
-  return value;
-}
-
-}  // namespace
 
 Json to_json(const Upkeep& upkeep) {
   Json json = Json::object({{"checkpoint_every", upkeep.checkpoint_every},
@@ -33,11 +24,12 @@ Json to_json(const Upkeep& upkeep) {
 
 Upkeep upkeep_from(const Json& json) {
   const Json *const job = json.find("job"), *const settings = json.find("settings");
-  return {.checkpoint_every = whole_in(json, "checkpoint_every", 0),
-          .keep = whole_in(json, "keep", 0),
+  const auto whole = [&](const IntegerRange& range) { return checked(range, json.at(range.field).as_integer()); };
+  return {.checkpoint_every = whole(kCheckpointEveryRange),
+          .keep = whole(kKeepRange),
           .validation = json.at("val_data").as_string(),
-          .validation_every = whole_in(json, "val_every", 0),
-          .validation_batches = whole_in(json, "val_batches", 1),
+          .validation_every = whole(kValidationEveryRange),
+          .validation_batches = whole(kValidationBatchesRange),
           .job = job ? job->as_string() : "",
           .settings = settings ? std::optional(settings_from(*settings)) : std::nullopt};
 }

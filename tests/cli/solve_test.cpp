@@ -169,8 +169,9 @@ TEST(Solve, FullDiskIsAFailureThatLeavesNothing) {
 TEST(Solve, SignalsInTheMiddleLeaveNothing) {
   const Scratch scratch;
   write_problem(scratch, "in", {4, 65536, 8}, 3 * 4 * 65536 * 8);  // a minute and more of `reference`
-  // SIGBUS is how a mapped file that became shorter is told.
-  for (const auto& [signal, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}, std::pair{SIGBUS, 3}}) {
+  // SIGBUS is raised where a mapped file became shorter.
+  for (const auto& [signal, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}, std::pair{SIGBUS, 3},
+                                     std::pair{SIGUSR1, 128 + SIGUSR1}, std::pair{SIGALRM, 128 + SIGALRM}}) {
     Background solving("solve in out --device cpu --impl reference", scratch, "errors");
     ASSERT_TRUE(becomes([&] { return scratch.entries() == 3; }));  // its temporary file is there
     pause_for(0.05);
@@ -271,25 +272,110 @@ TEST(Cases, InterruptedTheySayHowManyAreMade) {
   EXPECT_EQ(std::distance(begin(left), end(left)), 3);
 }
 
-// What the program that is judged could not remove, since it is killed, is removed too.
+std::size_t files_in(const std::filesystem::path& folder) {
+  const std::filesystem::directory_iterator all(folder);
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+// The line that a judged program wrote to a file in the scratch folder: the path of its own folder.
+std::string folder_noted_in(const Scratch& scratch, const std::string& name) {
+  std::string folder = scratch.read(name);
+  folder.erase(folder.find_last_not_of('\n') + 1);
+  return folder;
+}
+
+// The folder of a program that is killed goes with all that the program wrote there.
 TEST(Cases, InterruptedTheJudgeLeavesNothing) {
   const Scratch scratch;
   ASSERT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
-  scratch.program("slow", "#!/bin/sh\necho part > \"$2.tmp\"\nsleep 60\n");
-  const auto files = [&] {
-    const std::filesystem::directory_iterator left(scratch.path() / "dir");
-    return std::distance(begin(left), end(left));
-  };
-  for (const auto& [signal, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}}) {
+  scratch.program(
+      "slow", "#!/bin/sh\necho part > \"$2.tmp\"\ndirname \"$2\" > '" + scratch.path().string() + "/note'\nsleep 60\n");
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) {
     Background judging("cases judge dir --limits 50,50,50 --program ./slow --json j.json", scratch, "errors");
-    ASSERT_TRUE(becomes([&] { return files() > 3; }));  // what the program writes is there
+    ASSERT_TRUE(becomes([&] { return scratch.read("note").ends_with('\n'); }));
+    EXPECT_TRUE(std::filesystem::exists(folder_noted_in(scratch, "note") + "/output.tmp"));
     judging.send(signal);
-    EXPECT_EQ(judging.wait(), code);
+    EXPECT_EQ(judging.wait(), 128 + signal);
     EXPECT_EQ(scratch.read("errors"), "strobe: cases judge: ended by a signal; nothing was written\n");
-    EXPECT_EQ(files(), 3);
-    EXPECT_EQ(scratch.entries(), 3u) << "the cases, the program, its errors";
+    EXPECT_FALSE(std::filesystem::exists(folder_noted_in(scratch, "note")));
+    EXPECT_EQ(files_in(scratch.path() / "dir"), 3u);
+    EXPECT_EQ(scratch.entries(), 4u) << "the cases, the program, its note, its errors";
     std::filesystem::remove(scratch.path() / "errors");
+    std::filesystem::remove(scratch.path() / "note");
   }
+}
+
+// Each script tries to be accepted without an answer of its own. The second and third of a kind know where the case is.
+TEST(Cases, CheatingIsNotAccepted) {
+  const Scratch scratch;
+  ASSERT_EQ(run_program("cases gen dir --subset t01,t02 --scale 0.05", scratch).code, 0);
+  const std::string real = (scratch.path() / "dir/t01.out").string();
+  const std::string problem = scratch.read("dir/t01"), answer = scratch.read("dir/t01.out");
+  std::ofstream(scratch.path() / "dir/t01.judged.mine") << "notes";
+  const std::vector<std::pair<std::string, std::string>> scripts{
+      {"cp \"$1.out\" \"$2\" 2>/dev/null; exit 0", "it wrote no output"},
+      {"ln -sf \"$1.out\" \"$2\"", "its output is a symbolic link; valid: a plain file"},
+      {"head -c 12288 /dev/zero | tee \"$1.out\" > \"$2\"", "elements are off"},
+      {"ln -sf '" + real + "' \"$2\"", "its output is a symbolic link; valid: a plain file"},
+      {"ln -f '" + real + "' \"$2\"", "was changed while it ran"},
+      {"mkfifo \"$2\"", "its output is a FIFO; valid: a plain file"},
+      {"mkdir \"$2\"", "its output is a folder; valid: a plain file"},
+      {"echo x > \"$1.x\"; ln \"$1.x\" \"$2\"", "its output has 2 hard links; valid: a file of one name"},
+  };
+  for (const auto& [script, detail] : scripts) {
+    SCOPED_TRACE(script);
+    scratch.program("cheat", "#!/bin/sh\n" + script + "\n");
+    const Program judged = run_program("cases judge dir --subset t01 --limits 50,50,50 --program ./cheat", scratch);
+    EXPECT_EQ(judged.code, 1) << judged.errors;
+    EXPECT_NE(judged.output.find(" WA "), std::string::npos) << judged.output;
+    EXPECT_NE(judged.output.find(detail), std::string::npos) << judged.output;
+    EXPECT_TRUE(scratch.read("dir/t01") == problem && scratch.read("dir/t01.out") == answer);
+    EXPECT_EQ(scratch.read("dir/t01.judged.mine"), "notes");
+    EXPECT_EQ(files_in(scratch.path() / "dir"), 6u) << "two cases, their list and the user's file";
+  }
+}
+
+// One run that spoils the answer of a later case is not accepted, and neither is that case.
+TEST(Cases, AnswersThatAProgramOverwritesAreNotUsed) {
+  const Scratch scratch;
+  ASSERT_EQ(run_program("cases gen dir --subset t01,t02 --scale 0.05", scratch).code, 0);
+  const std::string folder = (scratch.path() / "dir").string();
+  scratch.program("zeros", "#!/bin/sh\nfor file in \"$2\" '" + folder + "'/t0?.out; do head -c 12288 /dev/zero > " +
+                               "\"$file\"; done\n");
+  const Program judged = run_program("cases judge dir --limits 50,50,50 --program ./zeros --json j.json", scratch);
+  EXPECT_EQ(judged.code, 1) << judged.errors;
+  EXPECT_NE(judged.output.find("dir/t01.out was changed while it ran"), std::string::npos) << judged.output;
+  EXPECT_NE(judged.output.find("dir/t02.out was changed after judging began"), std::string::npos) << judged.output;
+  EXPECT_EQ(Json::parse(scratch.read("j.json")).at("accepted").as_integer(), 0);
+}
+
+TEST(Cases, ProcessesOfAProgramEndWithIt) {
+  const Scratch scratch;
+  ASSERT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
+  // Processes in sessions of their own: one holds the standard output, one has lost its parent.
+  scratch.program("leaving",
+                  "#!/bin/sh\nsetsid sleep 54321 &\n(setsid sh -c 'sleep 54321; :' >/dev/null 2>&1 &)\n"
+                  "exec '" STROBE_HW4 "' \"$1\" \"$2\"\n");
+  const Program judged = run_program("cases judge dir --limits 50,50,50 --program ./leaving", scratch);
+  EXPECT_EQ(judged.code, 0) << judged.output << judged.errors;
+  EXPECT_EQ(processes_with(std::string("sleep\00054321", 11)), 0);
+  scratch.program("late", "#!/bin/sh\nsetsid sleep 54321 &\nsleep 54321\n");
+  const Program late = run_program("cases judge dir --limits 1,1,1 --program ./late", scratch);
+  EXPECT_NE(late.output.find(" TLE "), std::string::npos) << late.output;
+  EXPECT_EQ(processes_with(std::string("sleep\00054321", 11)), 0);
+}
+
+TEST(Cases, AProgramIsStartedInAFolderOfItsOwn) {
+  const Scratch scratch;
+  ASSERT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
+  scratch.program("look", "#!/bin/sh\n{ pwd; ls -A; stat -c %a . \"$1\"; } > '" + scratch.path().string() +
+                              "/note'\nmkdir -p a/b; chmod 0 a; exec '" STROBE_HW4 "' \"$1\" \"$2\"\n");
+  const Program judged = run_program("cases judge dir --limits 50,50,50 --program ./look", scratch, "TMPDIR=.");
+  EXPECT_EQ(judged.code, 0) << judged.output << judged.errors;
+  const std::string note = scratch.read("note");
+  EXPECT_EQ(note.find(std::filesystem::canonical(scratch.path()).string() + "/strobe-judge-"), 0u) << note;
+  EXPECT_NE(note.find("\ninput\n700\n400\n"), std::string::npos) << note;
+  EXPECT_EQ(scratch.entries(), 3u) << "the cases, the program, its note";
 }
 
 TEST(Cases, VerdictsOfOtherPrograms) {
@@ -317,8 +403,7 @@ TEST(Cases, VerdictsOfOtherPrograms) {
     EXPECT_NE(program.output.find(" " + verdict + " "), std::string::npos) << program.output;
     EXPECT_NE(program.output.find(part), std::string::npos) << program.output;
     EXPECT_NE(program.output.find("score: 0 of 1 accepted"), std::string::npos) << program.output;
-    const std::filesystem::directory_iterator left(scratch.path() / "dir");
-    EXPECT_EQ(static_cast<std::size_t>(std::distance(begin(left), end(left))), files) << name;
+    EXPECT_EQ(files_in(scratch.path() / "dir"), files) << name;
   }
 }
 

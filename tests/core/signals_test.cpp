@@ -7,7 +7,9 @@
 namespace strobe {
 namespace {
 
-// In processes of their own, whose handlers are theirs.
+constexpr int kWarnings[] = {SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
+
+// Each test body runs in a process of its own, whose handlers are its own.
 TEST(SignalsDeathTest, TwoAtOnceAreOneRequest) {
   EXPECT_EXIT(
       {
@@ -31,17 +33,59 @@ TEST(SignalsDeathTest, ASecondRequestEnds) {
       testing::ExitedWithCode(128 + SIGINT), "");
 }
 
-// timeout(1) tells a process and its group: the second comes while the first is being answered.
-TEST(SignalsDeathTest, LastWordsAreSaidOnce) {
+TEST(SignalsDeathTest, BatchSignalsEndTheProgramCleanly) {
+  for (const int number : kWarnings) {
+    EXPECT_EXIT(
+        {
+          end_cleanly_on_signals("test", []() noexcept { static_cast<void>(!write(STDERR_FILENO, "message,", 8)); });
+          raise(number);
+        },
+        testing::ExitedWithCode(128 + number), "^message,$")
+        << number;
+  }
+}
+
+// The kernel repeats SIGXCPU every second; Slurm sends SIGTERM some time after the warning.
+TEST(SignalsDeathTest, WarningsAreRememberedAndNeverEnd) {
+  EXPECT_EXIT(
+      {
+        remember_first_signal();
+        for (const int number : kWarnings) raise(number);
+        usleep(1'100'000);
+        for (const int number : kWarnings) raise(number);
+        raise(SIGTERM);
+        _exit(remembered_signal() == SIGUSR1 ? 7 : 8);
+      },
+      testing::ExitedWithCode(7), "");
+}
+
+TEST(SignalsDeathTest, WhatTheParentIgnoresStaysIgnored) {
+  for (const int number : {SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM}) {
+    EXPECT_EXIT(
+        {
+          signal(number, SIG_IGN);
+          end_cleanly_on_signals("test");
+          raise(number);
+          remember_first_signal();
+          raise(number);
+          _exit(remembered_signal() == 0 ? 7 : 8);
+        },
+        testing::ExitedWithCode(7), "")
+        << number;
+  }
+}
+
+// timeout(1) signals a process and its group: the second signal comes while the first is being handled.
+TEST(SignalsDeathTest, TheMessageIsPrintedOnce) {
   EXPECT_EXIT(
       {
         end_cleanly_on_signals("test", []() noexcept {
-          static_cast<void>(!write(STDERR_FILENO, "words,", 6));
+          static_cast<void>(!write(STDERR_FILENO, "message,", 8));
           raise(SIGTERM);
         });
         raise(SIGINT);
       },
-      testing::ExitedWithCode(128 + SIGINT), "^words,$");
+      testing::ExitedWithCode(128 + SIGINT), "^message,$");
 }
 
 }  // namespace

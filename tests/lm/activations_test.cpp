@@ -141,6 +141,22 @@ TEST(Activations, CopiesAreOfAllThatProductsRead) {
   }
 }
 
+// Sizes within their own ranges whose product is not.
+TEST(Activations, ProductsThatOverflowAreRefused) {
+  ModelShape shape = shape_of("tiny");
+  shape.d_model = shape.context = shape.vocabulary = shape.d_ff = kMostOfShape;
+  shape.heads = kMostOfShape / 256;
+  for (const std::int64_t batch : {std::int64_t{100'000'000}, std::int64_t{1} << 62}) {
+    try {
+      activation_plan(shape, batch, DType::fp32);
+      ADD_FAILURE() << batch;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_NE(std::string(error.what()).find("take more than 2^60 bytes"), std::string::npos) << error.what();
+    }
+  }
+}
+
 // Two bytes of eighteen a parameter, but for a block or so.
 TEST(Activations, ManyParametersHaveGradientsOverCopies) {
   EXPECT_EQ(step_memory(shape_of("xl"), DType::bf16), GradientMemory::shared);

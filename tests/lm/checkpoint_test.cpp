@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
 #include <fstream>
+#include <functional>
 #include <vector>
 
+#include "core/crc32.h"
 #include "lm/checkpoint_folder.h"
 #include "strobe/error.h"
 #include "support/scratch.h"
@@ -59,8 +63,11 @@ class CheckpointTest : public testing::Test {
     }
   }
 
-  // Changes words of the header to others of the same length; it is refused before the checksum is looked at.
+  // Changes words of the header to others of the same length; it is refused before the checksum is compared.
   void forge(const std::string& from, const std::string& to) const;
+  // Writes a checkpoint with another header or state and a checksum that matches.
+  void forge_whole(
+      const std::function<void(Json& settings, SafeTensors& layout, std::vector<float>& state)>& change) const;
 
   const test::Scratch scratch_;
   const Settings settings_ = small_settings();
@@ -136,6 +143,69 @@ void CheckpointTest::forge(const std::string& from, const std::string& to) const
   ASSERT_NE(place, std::string::npos) << from;
   ASSERT_EQ(from.size(), to.size());
   put(text.replace(place, from.size(), to));
+}
+
+void CheckpointTest::forge_whole(
+    const std::function<void(Json& settings, SafeTensors& layout, std::vector<float>& state)>& change) const {
+  write(path());
+  const std::string text = bytes();
+  SafeTensors layout = parse_safetensors(text, "a");
+  std::vector<float> state((layout.data_bytes() - 4) / sizeof(float));
+  std::memcpy(state.data(), text.data() + layout.data_begin, state.size() * sizeof(float));
+  const auto entry = std::find_if(layout.metadata.begin(), layout.metadata.end(),
+                                  [](const auto& one) { return one.first == "settings"; });
+  Json settings = Json::parse(entry->second);
+  change(settings, layout, state);
+  entry->second = settings.dump();
+  std::string forged = header_of(layout);
+  forged.append(reinterpret_cast<const char*>(state.data()), state.size() * sizeof(float));
+  const std::uint32_t checksum = crc32(forged);
+  put(forged.append(reinterpret_cast<const char*>(&checksum), sizeof(checksum)));
+}
+
+// A checksum is no signature: what a forger can write is in range, or is refused by the field's name.
+TEST_F(CheckpointTest, RefusesForgedValuesWithAMatchingChecksum) {
+  const auto keep = [](Json&, SafeTensors&, std::vector<float>&) {};
+  forge_whole(keep);
+  EXPECT_NO_THROW(Checkpoint{path()});
+  const auto metadata = [](const char* key, const char* value) {
+    return [=](Json&, SafeTensors& layout, std::vector<float>&) {
+      for (auto& [name, kept] : layout.metadata) kept = name == key ? value : kept;
+    };
+  };
+  forge_whole([](Json& settings, SafeTensors&, std::vector<float>&) { settings.set("batch", std::int64_t{1} << 62); });
+  expect_refusal("batch 4611686018427387904: valid: 1 to 100000000");
+  forge_whole([](Json& settings, SafeTensors&, std::vector<float>&) { settings.set("lr", -1e308); });
+  expect_refusal("lr -1e+308: valid: from 0 to below 1000000");
+  forge_whole(metadata("data_position", "9223372036854775807"));
+  expect_refusal("data_position 9223372036854775807: valid: 120, which is step 40 times batch 3");
+  forge_whole(metadata("loss_scale", R"({"scale":1024,"fine_steps":3,"skipped":-9223372036854775808})"));
+  expect_refusal("skipped -9223372036854775808: valid: 0 to 40");
+  forge_whole(metadata("loss_scale", R"({"scale":1024,"fine_steps":9223372036854775807,"skipped":0})"));
+  expect_refusal("fine_steps 9223372036854775807: valid: 0 to 1999");
+}
+
+TEST_F(CheckpointTest, RefusesStatesThatCannotBeTrained) {
+  const std::size_t count = model_.values().size();
+  const auto set = [](std::size_t place, float value) {
+    return [=](Json&, SafeTensors&, std::vector<float>& state) { state.at(place) = value; };
+  };
+  forge_whole(set(0, NAN));
+  expect_refusal("embedding.weight: element 0 is nan; valid: finite");
+  forge_whole(set(count + 9, INFINITY));
+  expect_refusal("adamw.mean.embedding.weight: element 9 is inf; valid: finite");
+  forge_whole(set(3 * count - 1, -1e-30f));
+  expect_refusal("adamw.variance.unembedding.weight: element 151 is -1e-30; valid: finite, 0 or more");
+  forge_whole(set(3 * count - 1, -0.0f));
+  EXPECT_NO_THROW(Checkpoint{path()});
+}
+
+TEST_F(CheckpointTest, IsNotWrittenWhereAValueIsNotFinite) {
+  std::vector<float> values(model_.values().begin(), model_.values().end());
+  values[5] = INFINITY;
+  model_.write_state(State::values, values);
+  EXPECT_THROW(write(path()), DivergedError);
+  EXPECT_EQ(scratch_.entries(), 0u) << "not even a temporary file";
 }
 
 TEST_F(CheckpointTest, RefusesForeignAndForgedHeaders) {

@@ -156,10 +156,39 @@ TEST(Trainer, StopsWhereTheLossIsLost) {
   try {
     while (!trainer.done()) trainer.step();
     FAIL() << "a rate of a million was no trouble";
-  } catch (const Error& error) {
+  } catch (const DivergedError& error) {
     EXPECT_EQ(error.code(), ErrorCode::runtime);
-    EXPECT_NE(std::string(error.what()).find("a lower --lr"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("the loss is "), std::string::npos) << error.what();
   }
+}
+
+// A step's own loss is of the parameters before it: those after the last step have to be checked once more.
+TEST(Trainer, ChecksTheParametersOfTheLastStep) {
+  const TokenFile data(kText, DataFormat::text, "--data");
+  Settings settings = small_settings(data);
+  Trainer trainer(settings, data, 1), other(settings, data, 1);
+  trainer.begin();
+  other.begin();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_NO_THROW(trainer.check_last_step());
+    EXPECT_EQ(trainer.step().loss, other.step().loss) << "it changes nothing";
+  }
+  settings.rate = settings.least_rate = 999999;
+  settings.warmup = 0;
+  settings.clip = 0;
+  Trainer wild(settings, data, 1);
+  wild.begin();
+  bool is_found = false;
+  for (int i = 0; i < 10 && !is_found; ++i) {
+    try {
+      wild.check_last_step();
+    } catch (const DivergedError&) {
+      is_found = true;
+      EXPECT_THROW(wild.step(), DivergedError) << "the same loss";
+    }
+    if (!is_found) wild.step();
+  }
+  EXPECT_TRUE(is_found);
 }
 
 TEST(Trainer, RefusesWhatTheMachineDoesNotHave) {

@@ -80,8 +80,8 @@ TEST_F(UpkeepTest, DamageIsNamedWithWhatToDo) {
   expect_refusal(whole + whole, "");
   expect_refusal("[]", "");
   expect_refusal(with("keep", "kept"), "\"keep\"");
-  expect_refusal(with("\"val_batches\":2", "\"val_batches\":0"), "val_batches 0: valid: 1 or more");
-  expect_refusal(with("\"keep\":0", "\"keep\":-1"), "keep -1: valid: 0 or more");
+  expect_refusal(with("\"val_batches\":2", "\"val_batches\":0"), "val_batches 0: valid: 1 to 100000000");
+  expect_refusal(with("\"keep\":0", "\"keep\":-1"), "keep -1: valid: 0 to 100000000");
   expect_refusal(with("\"keep\":0", "\"keep\":\"all\""), "");
   expect_refusal(with("\"0123abcd\"", "7"), "");
 }

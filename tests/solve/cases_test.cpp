@@ -1,7 +1,9 @@
 // The 30 cases, their files, and the comparison of answers.
 #include "solve/cases.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -135,6 +137,23 @@ TEST_F(CompareAnswers, NothingThatIsNotFinitePasses) {
   EXPECT_FALSE(compare({nan}, {nan}).passes());
   EXPECT_FALSE(compare({infinity}, {1}).passes());
   EXPECT_EQ(compare({nan}, {1}).largest, std::numeric_limits<double>::infinity());
+}
+
+// What was read before counts, whatever happens to the answer's file.
+TEST_F(CompareAnswers, WithAnAnswerThatWasReadBefore) {
+  const std::vector<float> answer = read_answer(write("answer", {1, 2, 3}));
+  write("answer", {9, 9, 9});
+  const auto compare_to = [&](const std::vector<float>& output) {
+    const int descriptor = open(write("out", output).c_str(), O_RDONLY | O_CLOEXEC);
+    const Comparison result = compare_with_answer(descriptor, answer, kTolerance);
+    close(descriptor);
+    return result;
+  };
+  EXPECT_TRUE(compare_to({1, 2, 3}).passes());
+  EXPECT_EQ(compare_to({1, 2, 9}).first.at(0).index, 2);
+  EXPECT_FALSE(compare_to({1, 2}).same_size());
+  EXPECT_THROW(read_answer((scratch_.path() / "missing").string()), Error);
+  EXPECT_THROW(compare_with_answer(-1, answer, kTolerance), Error);
 }
 
 TEST_F(CompareAnswers, LengthsMustBeTheSame) {

@@ -1,0 +1,19 @@
+// Products of sizes that may come from a file or a flag.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+
+namespace strobe {
+
+// The product of the factors; empty where a partial product does not fit 63 bits.
+constexpr std::optional<std::int64_t> checked_product(std::initializer_list<std::int64_t> factors) {
+  std::int64_t product = 1;
+  for (const std::int64_t factor : factors) {
+    if (__builtin_mul_overflow(product, factor, &product)) return std::nullopt;
+  }
+  return product;
+}
+
+}  // namespace strobe
