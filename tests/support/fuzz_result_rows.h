@@ -37,12 +37,17 @@ inline void require_markdown(std::string_view markdown, std::size_t columns) {
   }
 }
 
-// Records of a CSV have `columns` fields each; a quoted field may have commas and line ends.
+// Records of a CSV have `columns` fields each; a quoted field may have commas and line ends. No field is a formula.
 inline void require_csv(std::string_view csv, std::size_t columns) {
   std::size_t fields = 1;
-  bool quoted = false;
+  bool quoted = false, begins = true;
   for (const char c : csv) {
-    if (c == '"') quoted = !quoted;
+    if (c == '"') {
+      quoted = !quoted;
+      continue;
+    }
+    require(!begins || std::string_view("=+@\t").find(c) == std::string_view::npos, "a CSV field is not a formula");
+    begins = !quoted && (c == ',' || c == '\n');
     if (quoted) continue;
     if (c == ',') ++fields;
     if (c != '\n') continue;
@@ -52,13 +57,12 @@ inline void require_csv(std::string_view csv, std::size_t columns) {
   require(!quoted && fields == 1, "a CSV ends with a whole record");
 }
 
-// Markup whose texts came from a file: tags open and close, and no text has a tag of its own.
+// Texts of a file are escaped, and coordinates are numbers.
 inline void require_svg(std::string_view svg) {
   require(is_printable(svg, "\n"), "SVG is printable text");
-  require(svg.find("nan") == std::string_view::npos || svg.find("=\"nan") == std::string_view::npos,
-          "coordinates are numbers");
-  require(svg.find("=\"inf") == std::string_view::npos && svg.find("=\"-inf") == std::string_view::npos,
-          "coordinates are finite");
+  for (const char* number : {"=\"nan", "=\"-nan", "=\"inf", "=\"-inf"}) {
+    require(svg.find(number) == std::string_view::npos, "coordinates are finite");
+  }
   require(svg.find("<script") == std::string_view::npos, "SVG has no script");
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/json.h"
 #include "lm/checkpoint.h"
+#include "lm/progress.h"
 #include "lm/settings.h"
 #include "support/fuzz_rules.h"
 
@@ -27,8 +28,9 @@ inline void require_settings(const lm::Settings& settings) {
   }
 }
 
-inline void require_progress(lm::Progress progress) {
-  require(lm::progress_from(lm::to_json(progress)) == progress, "progress is written and read again as the same");
+inline void require_progress(lm::Progress progress, const lm::Settings& settings) {
+  require(lm::progress_from(lm::to_json(progress), settings) == progress,
+          "progress is written and read again as the same");
   require(progress.step >= 0 && progress.position >= 0, "steps and the data position are not negative");
   lm::LossScale& scale = progress.loss_scale;
   require(std::isfinite(scale.scale) && scale.scale > 0, "the loss scale is finite and above 0");
@@ -42,12 +44,13 @@ inline bool fuzz_settings(const std::uint8_t* data, std::size_t bytes) {
   Json metadata;
   if (!is_accepted([&] { metadata = Json::parse(text_of(data, bytes)); })) return false;
   lm::Settings settings;
-  const bool has_settings = is_accepted([&] { settings = lm::settings_from(metadata.at("settings")); });
-  if (has_settings) require_settings(settings);
+  if (!is_accepted([&] { settings = lm::settings_from(metadata.at("settings")); })) return false;
+  require_settings(settings);
   lm::Progress progress;
-  const bool has_progress = is_accepted([&] { progress = lm::progress_from(metadata.at("progress")); });
-  if (has_progress) require_progress(progress);
-  return has_settings && has_progress;
+  const auto read_progress = [&] { progress = lm::progress_from(metadata.at("progress"), settings); };
+  if (!is_accepted(read_progress)) return false;
+  require_progress(progress, settings);
+  return true;
 }
 
 }  // namespace strobe::test
