@@ -1,5 +1,5 @@
 // Changes one value of a text of JSON documents, so that the change gets past the JSON reader to the code behind it.
-// Fuzz harnesses of JSON formats use it beside libFuzzer's own mutations; the replay tests use it without libFuzzer.
+// Fuzz harnesses of JSON formats use it with libFuzzer's own mutations; the replay tests use it without libFuzzer.
 #pragma once
 
 #include <cstddef>
