@@ -65,8 +65,8 @@ target_compile_options(strobe_options INTERFACE
 if(STROBE_WERROR)
   target_compile_options(strobe_options INTERFACE
     $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>
-    # Guesses along inlined paths, which change with the optimisation level: warnings only.
-    $<$<COMPILE_LANGUAGE:C,CXX>:-Wno-error=array-bounds;-Wno-error=stringop-overflow;-Wno-error=maybe-uninitialized>
+    # g++ guesses along inlined paths, and the guesses change with the optimisation level: warnings only.
+    $<$<OR:$<COMPILE_LANG_AND_ID:C,GNU>,$<COMPILE_LANG_AND_ID:CXX,GNU>>:-Wno-error=array-bounds$<SEMICOLON>-Wno-error=stringop-overflow$<SEMICOLON>-Wno-error=maybe-uninitialized>
     $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -Xcompiler=-Werror>)
 endif()
 if(STROBE_SANITIZE)

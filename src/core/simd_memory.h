@@ -34,6 +34,17 @@ inline void store_some(void* to, DType dtype, int at, F32 v, int count) {
   __builtin_memcpy(static_cast<char*>(to) + at * size, copy, static_cast<std::size_t>(count * size));
 }
 
+// Lanes of a (0 to kLanes - 1) and b (from kLanes on) by index. clang has no shuffle by a vector.
+STROBE_INLINE F32 shuffle(F32 a, F32 b, I32 index) {
+#ifdef __clang__
+  F32 result{};
+  for (int l = 0; l < kLanes; ++l) result[l] = index[l] < kLanes ? a[index[l]] : b[index[l] - kLanes];
+  return result;
+#else
+  return __builtin_shuffle(a, b, index);
+#endif
+}
+
 // Square transpose in registers: log2(kLanes) rounds that swap off-diagonal blocks of pairs of vectors.
 template <int Half>
 STROBE_INLINE void swap_blocks(F32 (&v)[kLanes]) {
@@ -45,8 +56,8 @@ STROBE_INLINE void swap_blocks(F32 (&v)[kLanes]) {
   for (int i = 0; i < kLanes; ++i) {
     if (i & Half) continue;
     const F32 a = v[i], b = v[i + Half];
-    v[i] = __builtin_shuffle(a, b, upper);
-    v[i + Half] = __builtin_shuffle(a, b, lower);
+    v[i] = shuffle(a, b, upper);
+    v[i + Half] = shuffle(a, b, lower);
   }
 }
 STROBE_INLINE void transpose(F32 (&v)[kLanes]) {

@@ -62,7 +62,7 @@ class GpuGraph {
   void launch(const GpuStream& stream) const;
 
  private:
-  void* executable_ = nullptr;
+  [[maybe_unused]] void* executable_ = nullptr;
 };
 
 }  // namespace strobe

@@ -44,7 +44,7 @@ class KernelTrace {
  private:
   void end();
 
-  bool is_under_way_ = false;
+  [[maybe_unused]] bool is_under_way_ = false;
 };
 
 }  // namespace strobe

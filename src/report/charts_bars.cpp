@@ -44,7 +44,7 @@ void add_by_implementation(const ChartInput& input, const Choice& choice, Pass p
   if (times.names.empty()) return;
   std::vector<std::string> common;
   for (const auto& [problem, seconds] : times.by_name.at(times.names.front())) {
-    const auto has = [&](const std::string& name) { return times.by_name.at(name).contains(problem); };
+    const auto has = [&, &key = problem](const std::string& name) { return times.by_name.at(name).contains(key); };
     if (std::all_of(times.names.begin(), times.names.end(), has)) common.push_back(problem);
   }
   if (common.empty()) return;

@@ -1,4 +1,4 @@
-// libFuzzer's way into the reader of checkpoints' headers; built and run by tools/fuzz.
+// Entry point of libFuzzer; built and run by tools/fuzz.
 #include "support/fuzz_safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {

@@ -1,38 +1,32 @@
-// Any bytes as a safetensors file: they are refused as bad input in one line, or every tensor lies inside them. Called
-// by libFuzzer (tests/fuzz) and by the test that replays its corpus.
+// Any bytes as a safetensors file: refused in one line, or every tensor is inside the file. Called by libFuzzer
+// (tests/fuzz) and by the test that replays its corpus.
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "lm/safetensors.h"
-#include "strobe/error.h"
+#include "support/fuzz_rules.h"
 
 namespace strobe::test {
 
-// Whether they are a file. Ends the process where a rule is broken.
+// Returns true for a safetensors file.
 inline bool fuzz_safetensors(const std::uint8_t* data, std::size_t bytes) {
-  const std::string_view file(reinterpret_cast<const char*>(data), bytes);
+  const std::string_view file = text_of(data, bytes);
   lm::SafeTensors parsed;
-  try {
-    parsed = lm::parse_safetensors(file, "file");
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::invalid_argument) std::abort();
-    if (std::string_view(error.what()).find('\n') != std::string_view::npos) std::abort();
-    return false;
-  }
+  if (!is_accepted([&] { parsed = lm::parse_safetensors(file, "file"); })) return false;
   std::size_t next = 0;
   for (const lm::StoredTensor& tensor : parsed.tensors) {
-    if (tensor.begin != next || tensor.end < tensor.begin) std::abort();
+    require(tensor.begin == next && tensor.end >= tensor.begin, "tensors follow each other without a gap");
     next = tensor.end;
   }
-  if (parsed.data_begin > bytes || next != bytes - parsed.data_begin) std::abort();
-  lm::SafeTensors again = parsed;  // what was read can be written, and is the same then
+  require(parsed.data_begin <= bytes && next == bytes - parsed.data_begin, "tensors fill the rest of the file");
+  lm::SafeTensors again = parsed;
   const std::string written = lm::header_of(again) + std::string(file.substr(parsed.data_begin));
-  const lm::SafeTensors once_more = lm::parse_safetensors(written, "file");
-  if (once_more.tensors != parsed.tensors) std::abort();
+  const lm::SafeTensors reread = lm::parse_safetensors(written, "file");
+  require(reread.tensors == parsed.tensors && reread.metadata == parsed.metadata,
+          "a header that was read is written and read again as the same");
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/fail.h"
+#include "core/printable.h"
 
 namespace strobe::bench {
 namespace {
@@ -15,9 +16,12 @@ std::vector<std::string> items_of(const std::string& flag, std::string_view valu
   for (std::size_t begin = 0; begin <= value.size();) {
     const std::size_t end = std::min(value.find(',', begin), value.size());
     std::string item(value.substr(begin, end - begin));
-    if (item.empty()) fail(ErrorCode::invalid_argument, "--{} {}: an empty value in the list", flag, value);
+    if (item.empty()) {
+      fail(ErrorCode::invalid_argument, "--{} {}: an empty value in the list", printable(flag), printable(value));
+    }
     if (std::find(items.begin(), items.end(), item) != items.end()) {
-      fail(ErrorCode::invalid_argument, "--{} {}: {} is there twice", flag, value, item);
+      fail(ErrorCode::invalid_argument, "--{} {}: {} is there twice", printable(flag), printable(value),
+           printable(item));
     }
     items.push_back(std::move(item));
     begin = end + 1;

@@ -35,13 +35,13 @@ Grid read_grid(const std::filesystem::path& path, const std::string& name) {
   std::error_code error;
   std::ifstream file(path, std::ios::binary);
   if (!std::filesystem::is_regular_file(path, error) || !file) {
-    fail(ErrorCode::invalid_argument, "--grid {}: no file that can be read", name);
+    fail(ErrorCode::invalid_argument, "--grid {}: no file that can be read", printable_value(name));
   }
   std::string text(kMostBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
   if (text.size() > kMostBytes) {
-    fail(ErrorCode::invalid_argument, "--grid {}: longer than {} bytes, not a grid", name, kMostBytes);
+    fail(ErrorCode::invalid_argument, "--grid {}: longer than {} bytes, not a grid", printable_value(name), kMostBytes);
   }
   return parse_grid(name, text);
 }
@@ -53,7 +53,7 @@ Grid parse_grid(const std::string& name, std::string_view text) {
   std::vector<std::string> common;
   int number = 0;
   const auto refuse = [&](std::string_view why) {
-    fail(ErrorCode::invalid_argument, "--grid {}: line {}: {}", name, number, why);
+    fail(ErrorCode::invalid_argument, "--grid {}: line {}: {}", printable_value(name), number, why);
   };
   std::istringstream lines{std::string(text)};
   for (std::string line; std::getline(lines, line);) {
@@ -82,7 +82,7 @@ Grid parse_grid(const std::string& name, std::string_view text) {
     }
   }
   if (grid.blocks.empty()) {
-    fail(ErrorCode::invalid_argument, "--grid {}: no line of \"cells\" in it", name);
+    fail(ErrorCode::invalid_argument, "--grid {}: no line of \"cells\" in it", printable_value(name));
   }
   return grid;
 }

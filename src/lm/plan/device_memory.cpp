@@ -42,7 +42,9 @@ std::int64_t largest_unit(const ModelShape& shape, const std::vector<Parameter>&
 }
 
 DeviceMemory device_memory(const SharedStep& step, std::size_t workspace, std::size_t bucket) {
-  const auto& [one, mesh, sharding] = step;
+  const BenchCase& one = step.one;
+  const Mesh& mesh = step.mesh;
+  const Sharding sharding = step.sharding;
   const DType dtype = dtype_of(one.precision);
   const std::vector<Parameter> parameters = parameters_of_a_device(one.shape, mesh.tensor);
   const std::int64_t count = count_of(parameters), share = ceil_div(count, mesh.shard),

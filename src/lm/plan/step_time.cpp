@@ -63,7 +63,9 @@ double bucket_bytes_of(const SharedStep& step, const Machine& machine, std::opti
 }
 
 StepTime step_time(const SharedStep& step, const Machine& machine, std::optional<double> bucket_bytes) {
-  const auto& [one, mesh, sharding] = step;
+  const BenchCase& one = step.one;
+  const Mesh& mesh = step.mesh;
+  const Sharding sharding = step.sharding;
   const auto element = static_cast<double>(size_of(dtype_of(one.precision)));
   const double total = gradient_bytes(step), count = total / sizeof(float);
   const auto layers = static_cast<double>(one.shape.layers);

@@ -1,0 +1,8 @@
+// Entry point of libFuzzer; built and run by tools/fuzz.
+#include "fuzz/json_entry.h"
+#include "support/fuzz_settings.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
+  strobe::test::fuzz_settings(data, bytes);
+  return 0;
+}

@@ -1,0 +1,23 @@
+// The fuzzer's seeds, and mutations of them from fixed random seeds, without libFuzzer.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "support/corpus.h"
+#include "support/fuzz_ladder_rows.h"
+
+namespace strobe::report {
+namespace {
+
+TEST(LadderRowsFuzz, OnlyValidSeedsAreAccepted) {
+  const std::vector<std::string> valid{"counters", "heading", "rungs"};
+  EXPECT_EQ(test::accepted_seeds("ladder_rows", test::fuzz_ladder_rows), valid);
+}
+
+TEST(LadderRowsFuzz, MutationsAreRefusedOrValid) {
+  EXPECT_GT(test::accepted_json_mutations("ladder_rows", 150, test::fuzz_ladder_rows), 10);
+}
+
+}  // namespace
+}  // namespace strobe::report

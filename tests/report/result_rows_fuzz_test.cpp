@@ -1,0 +1,23 @@
+// The fuzzer's seeds, and mutations of them from fixed random seeds, without libFuzzer.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "support/corpus.h"
+#include "support/fuzz_result_rows.h"
+
+namespace strobe::report {
+namespace {
+
+TEST(ResultRowsFuzz, OnlyValidSeedsAreAccepted) {
+  const std::vector<std::string> valid{"gpu", "lines", "list", "markup", "one", "oom"};
+  EXPECT_EQ(test::accepted_seeds("result_rows", test::fuzz_result_rows), valid);
+}
+
+TEST(ResultRowsFuzz, MutationsAreRefusedOrValid) {
+  EXPECT_GT(test::accepted_json_mutations("result_rows", 150, test::fuzz_result_rows), 10);
+}
+
+}  // namespace
+}  // namespace strobe::report

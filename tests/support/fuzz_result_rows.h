@@ -1,0 +1,114 @@
+// Any text as a result file: refused in one line, or its tables and figures are finite, bounded and escaped. Called by
+// libFuzzer (tests/fuzz) and by the test that replays its corpus.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/cells.h"
+#include "report/compare.h"
+#include "report/figure.h"
+#include "report/result.h"
+#include "report/svg.h"
+#include "report/tables.h"
+#include "support/fuzz_rules.h"
+
+namespace strobe::test {
+
+// Lines of a Markdown table have `columns` cells each: one more bar than cells, apart from escaped bars.
+inline void require_markdown(std::string_view markdown, std::size_t columns) {
+  require(is_printable(markdown, "\n"), "Markdown is printable text");
+  while (!markdown.empty()) {
+    const std::string_view line = markdown.substr(0, markdown.find('\n'));
+    markdown.remove_prefix(std::min(markdown.size(), line.size() + 1));
+    if (!line.starts_with('|')) continue;
+    std::size_t bars = 0;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      if (line[i] == '\\')
+        ++i;
+      else if (line[i] == '|')
+        ++bars;
+    }
+    require(bars == columns + 1, "a Markdown row has one cell per column");
+    require(line.find('<') == std::string_view::npos, "a Markdown row has no tag");
+  }
+}
+
+// Records of a CSV have `columns` fields each; a quoted field may have commas and line ends. No field is a formula.
+inline void require_csv(std::string_view csv, std::size_t columns) {
+  std::size_t fields = 1;
+  bool quoted = false, begins = true;
+  for (const char c : csv) {
+    if (c == '"') {
+      quoted = !quoted;
+      continue;
+    }
+    require(!begins || std::string_view("=+@\t").find(c) == std::string_view::npos, "a CSV field is not a formula");
+    begins = !quoted && (c == ',' || c == '\n');
+    if (quoted) continue;
+    if (c == ',') ++fields;
+    if (c != '\n') continue;
+    require(fields == columns, "a CSV record has one field per column");
+    fields = 1;
+  }
+  require(!quoted && fields == 1, "a CSV ends with a whole record");
+}
+
+// Texts of a file are escaped, and coordinates are numbers.
+inline void require_svg(std::string_view svg) {
+  require(is_printable(svg, "\n"), "SVG is printable text");
+  for (const char* number : {"=\"nan", "=\"-nan", "=\"inf", "=\"-inf"}) {
+    require(svg.find(number) == std::string_view::npos, "coordinates are finite");
+  }
+  require(svg.find("<script") == std::string_view::npos, "SVG has no script");
+}
+
+inline void require_figures(const std::vector<report::Cell>& cells) {
+  constexpr std::size_t kMostBytes = 1 << 22;  // a figure of a few rows
+  for (const report::Figure& figure : report::make_figures(cells)) {
+    const std::string svg = report::figure_svg(figure);
+    require(svg.size() < kMostBytes, "the size of a figure is bounded");
+    require_svg(svg);
+    require(is_printable(report::figure_json(figure).dump()), "the data of a figure is one line");
+    const std::string name = report::file_name(figure);
+    require(!name.empty() && name.find('/') == std::string::npos && name.size() < 200,
+            "a figure has a plain file name");
+  }
+}
+
+inline void require_result(const report::Result& result) {
+  const report::Config& config = result.config;
+  require(config.heads >= 1 && config.batch >= 0 && config.seq >= 0 && config.emb >= 0, "sizes are in range");
+  require(is_printable(report::describe(config)), "a configuration is described in one line");
+  for (const auto& timing : {result.forward, result.backward}) {
+    if (!timing) continue;
+    require(std::isfinite(timing->median) && timing->median > 0, "times are finite and above 0");
+    require(std::isfinite(timing->flop_rate) && timing->flop_rate >= 0, "rates are finite and not negative");
+  }
+}
+
+// Returns true for a result file.
+inline bool fuzz_result_rows(const std::uint8_t* data, std::size_t bytes) {
+  std::vector<report::Result> results;
+  if (!is_accepted([&] { results = report::parse_results(text_of(data, bytes), "file"); })) return false;
+  require(!results.empty(), "a result file has a row");
+  for (const report::Result& result : results) require_result(result);
+  const std::vector<report::Cell> cells = report::cells_of(results);
+  require(!cells.empty() && cells.size() <= results.size(), "every row is in one cell");
+  const report::CellTable table = report::cell_table(cells);
+  require_markdown(report::report_markdown(table, cells), table.titles.size());
+  require_csv(report::table_csv(table), table.titles.size());
+  require(is_printable(report::table_html(table, cells), "\n"), "HTML is printable text");
+  require_figures(cells);
+  report::Comparison comparison;
+  if (is_accepted([&] { comparison = report::compare({"a", results}, {"b", results}, 0.05); })) {
+    require(is_printable(report::comparison_table(comparison), "\n"), "a comparison is printable text");
+    require(is_printable(report::comparison_markdown(comparison), "\n"), "a comparison is printable text");
+  }
+  return true;
+}
+
+}  // namespace strobe::test

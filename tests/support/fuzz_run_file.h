@@ -1,0 +1,24 @@
+// Any text as run.json: refused in one line, or written and read again as the same. Called by libFuzzer (tests/fuzz)
+// and by the test that replays its corpus.
+#pragma once
+
+#include <cstdint>
+
+#include "core/json.h"
+#include "lm/upkeep.h"
+#include "support/fuzz_rules.h"
+
+namespace strobe::test {
+
+// Returns true for a run file.
+inline bool fuzz_run_file(const std::uint8_t* data, std::size_t bytes) {
+  lm::Upkeep upkeep;
+  if (!is_accepted([&] { upkeep = lm::upkeep_from(Json::parse(text_of(data, bytes))); })) return false;
+  require(upkeep.checkpoint_every >= 0 && upkeep.keep >= 0, "intervals and counts are not negative");
+  require(upkeep.validation_every >= 0 && upkeep.validation_batches >= 1, "tests have at least one batch");
+  require(lm::upkeep_from(Json::parse(lm::to_json(upkeep).dump())) == upkeep,
+          "run.json is written and read again as the same");
+  return true;
+}
+
+}  // namespace strobe::test

@@ -1,0 +1,44 @@
+// Any bytes as steps.jsonl: opening it refuses in one line and changes nothing, or keeps whole rows of its beginning.
+// Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "core/json.h"
+#include "lm/step_log.h"
+#include "support/fuzz_rules.h"
+#include "support/scratch.h"
+
+namespace strobe::test {
+
+inline void require_rows_up_to(const std::string& log, std::int64_t last) {
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    require(Json::parse(line).at("step").as_integer() <= last, "rows that stay are of steps before");
+  }
+}
+
+// The first byte is the step that the run resumes after. Returns true where the log is accepted.
+inline bool fuzz_step_log(const std::uint8_t* data, std::size_t bytes) {
+  if (bytes == 0) return false;
+  const std::int64_t last = data[0];
+  const std::string before(text_of(data + 1, bytes - 1));
+  const Scratch folder;
+  const std::string path = folder.path() / "steps.jsonl";
+  std::ofstream(path, std::ios::binary) << before;
+  const bool accepted = is_accepted([&] { const lm::StepLog log(path, last); });
+  const std::string after = folder.read("steps.jsonl");
+  if (!accepted) {
+    require(after == before, "a log that is refused stays as it was");
+    return false;
+  }
+  require(before.starts_with(after), "only the end of a log is cut");
+  require(after.empty() || after.ends_with('\n'), "whole rows stay");
+  require_rows_up_to(after, last);
+  return true;
+}
+
+}  // namespace strobe::test
