@@ -1,4 +1,4 @@
-// POSIX: mkdtemp, flock, write, fsync, rename.
+// POSIX: mkdtemp, flock, write, fsync, link, rename.
 #include "core/file_set.h"
 
 #include <fcntl.h>
@@ -15,6 +15,8 @@
 
 #include "core/atomic_file.h"
 #include "core/fail.h"
+#include "core/file_names.h"
+#include "core/sync_folder.h"
 #include "core/write_all.h"
 
 namespace strobe {
@@ -23,20 +25,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kStaging = ".strobe-tmp-";
-constexpr std::size_t kRandomLetters = 6;  // of mkdtemp
+constexpr std::size_t kStagingLetters = 6;  // of mkdtemp
 
 bool is_staging_name(std::string_view name) {
-  return name.starts_with(kStaging) && name.size() == kStaging.size() + kRandomLetters;
+  return name.starts_with(kStaging) && name.size() == kStaging.size() + kStagingLetters;
 }
 
 // A folder of ours holds plain files that are named by numbers.
 bool is_staged_name(const std::string& name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-std::string folder_name(const fs::path& path) {
-  const std::string folder = path.parent_path().string();
-  return folder.empty() ? "." : folder;
 }
 
 // The path behind a chain of symbolic links.
@@ -49,14 +46,6 @@ fs::path behind_symlinks(fs::path path, const std::string& shown) {
     path = next.is_absolute() ? next : path.parent_path() / next;
   }
   fail(ErrorCode::invalid_argument, "{}: cannot be written: {}", shown, std::strerror(ELOOP));
-}
-
-void sync_folder(const std::string& folder, const std::string& shown) {
-  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const bool fine = descriptor >= 0 && (fsync(descriptor) == 0 || errno == EINVAL);
-  const int error = errno;
-  if (descriptor >= 0) close(descriptor);
-  if (!fine) fail(ErrorCode::runtime, "{}: syncing its folder failed: {}", shown, std::strerror(error));
 }
 
 void write_synced(const std::string& path, std::string_view contents, mode_t mode, const std::string& shown) {
@@ -89,20 +78,16 @@ Lock lock_folder(const std::string& path, int& descriptor) {
 
 void remove_stale_staging(const std::string& folder) {
   std::error_code error;
-  std::vector<fs::path> found;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    if (is_staging_name(entry->path().filename().string())) found.push_back(entry->path());
-  }
-  for (const fs::path& path : found) {
+  for (const std::string& name : file_names(folder, error)) {
+    if (!is_staging_name(name)) continue;
+    const std::string path = folder + "/" + name;
     int descriptor = -1;
-    const Lock lock = lock_folder(path.string(), descriptor);
+    const Lock lock = lock_folder(path, descriptor);
     if (lock == Lock::unsupported) close(descriptor);
     if (lock != Lock::taken) continue;
-    std::vector<fs::path> files;
-    for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
-      if (is_staged_name(entry->path().filename().string())) files.push_back(entry->path());
+    for (const std::string& file : file_names(path, error)) {
+      if (is_staged_name(file)) unlink((path + "/" + file).c_str());
     }
-    for (const fs::path& file : files) unlink(file.c_str());
     rmdir(path.c_str());  // stays if somebody else put a file into it
     close(descriptor);
   }
@@ -111,7 +96,10 @@ void remove_stale_staging(const std::string& folder) {
 FileSet::~FileSet() { remove_staged(); }
 
 void FileSet::remove_staged() noexcept {
-  for (const Staged& file : staged_) unlink(file.temporary.c_str());
+  for (const Staged& file : staged_) {
+    unlink(file.temporary.c_str());
+    if (!file.backup.empty()) unlink(file.backup.c_str());
+  }
   staged_.clear();
   for (auto& [name, folder] : folders_) {
     rmdir(folder.path.c_str());
@@ -125,7 +113,7 @@ FileSet::Folder& FileSet::staging_in(const std::string& folder, const std::strin
   remove_stale_staging(folder);
   Folder made;
   while (made.descriptor < 0) {  // again if another process removed the folder before it was locked
-    made.path = folder + "/" + std::string(kStaging) + std::string(kRandomLetters, 'X');
+    made.path = folder + "/" + std::string(kStaging) + std::string(kStagingLetters, 'X');
     if (!mkdtemp(made.path.data())) {
       fail(ErrorCode::invalid_argument, "{}: cannot be written: {}", shown, std::strerror(errno));
     }
@@ -155,22 +143,55 @@ void FileSet::add(const std::string& path, std::string_view contents) {
     return;
   }
   const fs::path target = behind_symlinks(path, shown);
-  const Folder& folder = staging_in(folder_name(target), shown);
+  const Folder& folder = staging_in(folder_of(target.string()), shown);
   std::string temporary = folder.path + "/" + std::to_string(staged_.size());
-  staged_.push_back({temporary, target.string(), shown});
+  staged_.push_back({.temporary = temporary, .target = target.string(), .shown = shown});
   write_synced(temporary, contents, exists ? status.st_mode & 0777 : 0, shown);
 }
 
+// A second name in the staging folder for the file that is about to be replaced.
+void FileSet::keep_old_file(Staged& file, std::size_t number) {
+  std::string backup = folder_of(file.temporary) + "/" + std::to_string(number);
+  if (link(file.target.c_str(), backup.c_str()) == 0) {
+    file.backup = std::move(backup);
+    return;
+  }
+  file.is_new = errno == ENOENT;
+  const bool has_no_links = errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK;
+  if (file.is_new || has_no_links) return;
+  fail(ErrorCode::runtime, "{}: keeping the old file failed: {}", file.shown, std::strerror(errno));
+}
+
+// The number of files that could not be restored.
+std::size_t FileSet::undo(std::size_t renamed) noexcept {
+  std::size_t lost = 0;
+  while (renamed-- > 0) {
+    const Staged& file = staged_[renamed];
+    const bool restored = file.is_new ? unlink(file.target.c_str()) == 0
+                                      : !file.backup.empty() && rename(file.backup.c_str(), file.target.c_str()) == 0;
+    lost += !restored;
+  }
+  return lost;
+}
+
 void FileSet::commit() {
-  for (const Staged& file : staged_) {
-    if (rename(file.temporary.c_str(), file.target.c_str()) != 0) {
-      fail(ErrorCode::runtime, "{}: renaming failed: {}", file.shown, std::strerror(errno));
-    }
+  for (std::size_t i = 0; i < staged_.size(); ++i) keep_old_file(staged_[i], staged_.size() + i);
+  for (std::size_t i = 0; i < staged_.size(); ++i) {
+    const Staged& file = staged_[i];
+    if (rename(file.temporary.c_str(), file.target.c_str()) == 0) continue;
+    const int error = errno;
+    const std::size_t lost = undo(i);
+    fail(ErrorCode::runtime, "{}: renaming failed: {}{}", file.shown, std::strerror(error),
+         lost == 0 ? "" : fmt::format("; {} of {} files are replaced already", lost, staged_.size()));
   }
   std::vector<std::string> targets;
   for (const auto& [name, folder] : folders_) targets.push_back(name);
   remove_staged();
-  for (const std::string& folder : targets) sync_folder(folder, asked_by_ + " " + folder);
+  for (const std::string& folder : targets) {
+    if (const int error = sync_folder(folder); error != 0) {
+      fail(ErrorCode::runtime, "{} {}: syncing its folder failed: {}", asked_by_, folder, std::strerror(error));
+    }
+  }
   for (const Device& device : devices_) AtomicFile(device.path, asked_by_).commit(device.contents);
   devices_.clear();
 }

@@ -1,5 +1,6 @@
-// Files that are replaced together: all are written and synced under temporary names before the first one is renamed.
-// A failure before commit() leaves every old file as it was.
+// Files that are replaced together: all are written and synced under temporary names before the first one is renamed,
+// and every old file is kept by a hard link until the last one is. A failure leaves every old file in place. A process
+// that is killed inside commit() may leave some old and some new files, each of them whole.
 #pragma once
 
 #include <map>
@@ -22,12 +23,15 @@ class FileSet {
   // Error(invalid_argument) if the target cannot be written, Error(runtime) if the disk refuses.
   void add(const std::string& path, std::string_view contents);
 
-  // Renames in the order of add(). Throws Error(runtime) if the system refuses; files renamed before stay.
+  // Renames in the order of add(). If the system refuses, restores the old files and throws Error(runtime). On file
+  // systems without hard links old files cannot be restored; the error says how many were replaced.
   void commit();
 
  private:
   struct Staged {
     std::string temporary, target, shown;
+    std::string backup;   // second name of the old file; empty if there is none
+    bool is_new = false;  // there was no old file
   };
   struct Folder {
     std::string path;
@@ -38,6 +42,8 @@ class FileSet {
   };
 
   Folder& staging_in(const std::string& folder, const std::string& shown);
+  void keep_old_file(Staged& file, std::size_t number);
+  std::size_t undo(std::size_t renamed) noexcept;
   void remove_staged() noexcept;
 
   std::string asked_by_;

@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <random>
 #include <vector>
 
 #include "core/crc32.h"
 #include "core/descriptor.h"
 #include "core/fail.h"
+#include "core/file_names.h"
 
 namespace strobe {
 namespace {
@@ -70,10 +70,9 @@ std::optional<std::string_view> stem_of_temporary(std::string_view name) {
 void remove_stale_temporaries(const std::string& folder, const std::function<bool(std::string_view stem)>& is_known) {
   std::error_code error;
   std::vector<std::string> found;
-  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
+  for (const std::string& name : file_names(folder, error)) {
     const std::optional<std::string_view> stem = stem_of_temporary(name);
-    if (stem && is_known(*stem)) found.push_back(entry->path().string());
+    if (stem && is_known(*stem)) found.push_back(folder + "/" + name);
   }
   for (const std::string& path : found) remove_unless_held(path);
 }

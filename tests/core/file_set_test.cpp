@@ -60,6 +60,27 @@ TEST(FileSet, AFailedWriteLeavesEveryOldFile) {
   EXPECT_EQ(scratch.entries(), 2u);
 }
 
+// The third target becomes a folder after add(), so its rename fails when two files have been replaced.
+TEST(FileSet, AFailedRenameRestoresEveryOldFile) {
+  const Scratch scratch;
+  put(scratch.path() / "a", "old a");
+  FileSet set("--output");
+  for (const char* name : {"a", "b", "c", "d"}) set.add((scratch.path() / name).string(), "new");
+  fs::create_directory(scratch.path() / "c");
+  put(scratch.path() / "c/mine", "x");
+  try {
+    set.commit();
+    ADD_FAILURE() << "renamed a file over a folder";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::runtime);
+    EXPECT_EQ(std::string(error.what()).find("replaced already"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(scratch.read("a"), "old a");
+  EXPECT_FALSE(fs::exists(scratch.path() / "b"));
+  EXPECT_FALSE(fs::exists(scratch.path() / "d"));
+  EXPECT_EQ(scratch.read("c/mine"), "x");
+}
+
 TEST(FileSet, RefusesAFolderAndAMissingFolderInOneLine) {
   const Scratch scratch;
   FileSet set("--output");

@@ -1,15 +1,15 @@
 // LD_PRELOAD library for tools/fail-writes: makes the Nth call that changes a file fail.
 //
-//   STROBE_FAIL_STATE    file with two 8-byte integers, shared by the program and its children: the number of calls,
-//   and
-//                        the kind of the one that failed (enum Call); unset: nothing is done
+//   STROBE_FAIL_STATE    file with two 8-byte integers, shared by the program and its children: the number of calls
+//                        and the kind of the one that failed (enum Call); unset: nothing is done
 //   STROBE_FAIL_AT       number of the call that fails, from 1; 0: calls are only counted
 //   STROBE_FAIL_ERRNO    its errno
-//   STROBE_FAIL_ALL      1: every later call fails too, as on a full disk; the first one, if it is a write, is short
+//   STROBE_FAIL_ALL      1: every later call fails too, as on a full disk; the first one, if it is a write, is short.
+//                        A later rename over an existing name passes: it needs no space
 //   STROBE_FAIL_UNNAMED  1: O_TMPFILE is not supported; such calls are not counted
 //
-// Counted: open for writing, write, pwrite, writev, fsync, fdatasync, ftruncate, rename, renameat, linkat, and close of
-// a file that is open for writing. Descriptors 0 to 2, pipes, sockets, memfds and devices are left out.
+// Counted: open for writing, write, pwrite, writev, fsync, fdatasync, ftruncate, rename, renameat, link, linkat, and
+// close of a file that is open for writing. Descriptors 0 to 2, pipes, sockets, memfds and devices are left out.
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -59,10 +59,11 @@ __attribute__((constructor)) void begin() {
   state = static_cast<State*>(mapped);
 }
 
-Verdict next_call(Call call) {
+Verdict next_call(Call call, bool needs_space = true) {
   if (!state) return Verdict::pass;
   const int64_t number = ++state->calls;
-  if (fail_at == 0 || number < fail_at || (number > fail_at && !fails_all)) return Verdict::pass;
+  if (fail_at == 0 || number < fail_at) return Verdict::pass;
+  if (number > fail_at && !(fails_all && needs_space)) return Verdict::pass;
   if (number == fail_at) state->failed = call;
   errno = fail_errno;
   return number == fail_at && fails_all ? Verdict::shorten : Verdict::fail;
@@ -85,6 +86,13 @@ bool is_counted(int descriptor) {
 }
 
 bool fails(Call call, bool counted = true) { return counted && next_call(call) != Verdict::pass; }
+
+bool rename_fails(int folder, const char* to) {
+  const int error = errno;
+  const bool replaces = syscall(SYS_faccessat, folder, to, F_OK) == 0;
+  errno = error;
+  return next_call(Call::rename, !replaces) != Verdict::pass;
+}
 
 bool is_for_writing(int flags) { return (flags & O_ACCMODE) != O_RDONLY; }
 
@@ -172,18 +180,23 @@ int ftruncate(int descriptor, off_t length) noexcept {
 int ftruncate64(int descriptor, off64_t length) noexcept { return ftruncate(descriptor, length); }
 
 int renameat(int from_folder, const char* from, int to_folder, const char* to) noexcept {
-  return fails(Call::rename) ? -1 : static_cast<int>(syscall(SYS_renameat2, from_folder, from, to_folder, to, 0));
+  return rename_fails(to_folder, to) ? -1
+                                     : static_cast<int>(syscall(SYS_renameat2, from_folder, from, to_folder, to, 0));
 }
 
 int rename(const char* from, const char* to) noexcept { return renameat(AT_FDCWD, from, AT_FDCWD, to); }
 
 int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) noexcept {
-  return fails(Call::rename) ? -1 : static_cast<int>(syscall(SYS_renameat2, from_folder, from, to_folder, to, flags));
+  return rename_fails(to_folder, to)
+             ? -1
+             : static_cast<int>(syscall(SYS_renameat2, from_folder, from, to_folder, to, flags));
 }
 
 int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) noexcept {
   return fails(Call::link) ? -1 : static_cast<int>(syscall(SYS_linkat, from_folder, from, to_folder, to, flags));
 }
+
+int link(const char* from, const char* to) noexcept { return linkat(AT_FDCWD, from, AT_FDCWD, to, 0); }
 
 // The descriptor is closed in any case, as on Linux.
 int close(int descriptor) {
