@@ -4,11 +4,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "core/divide.h"
 
 namespace strobe::lm {
+namespace {
+
+// The sign of a NaN depends on the processor and means nothing.
+double without_nan_sign(double value) { return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value; }
+
+}  // namespace
 
 Trainer::Trainer(const Settings& settings, const TokenFile& data, int threads, Recompute recompute)
     : Trainer(settings, data,
@@ -64,8 +71,8 @@ TrainStep Trainer::step() {
                             .clip = settings_.clip};
   const bool may_skip = settings_.precision == Precision::fp16 && progress_.loss_scale.scale > LossScale::kLeast;
   const StepResult result = learner_->step(tokens_.data(), targets_.data(), options);
-  taken.loss = result.loss;
-  taken.gradient_norm = result.gradient_norm;
+  taken.loss = without_nan_sign(result.loss);
+  taken.gradient_norm = without_nan_sign(result.gradient_norm);
   taken.skipped = result.skipped;
   taken.split = learner_->split();
   if (!may_skip && !(std::isfinite(taken.loss) && std::isfinite(taken.gradient_norm))) {
@@ -81,7 +88,7 @@ TrainStep Trainer::step() {
 
 void Trainer::check_last_step() {
   read_batch();
-  const double loss = learner_->loss(tokens_.data(), targets_.data());
+  const double loss = without_nan_sign(learner_->loss(tokens_.data(), targets_.data()));
   if (std::isfinite(loss)) return;
   throw DivergedError(fmt::format("after step {}, the last, the loss is {}", progress_.step, loss));
 }
