@@ -5,6 +5,7 @@
 
 #include "attention/kernel.h"
 #include "core/fail.h"
+#include "core/printable.h"
 #include "device/host/instruction_sets.h"
 
 namespace strobe {
@@ -45,7 +46,7 @@ const Kernel& choose(const Problem& problem, std::string_view name) {
     refusals += fmt::format("{}'{}' refuses: {}", refusals.empty() ? "" : "; ", kernel.name, refusal);
   }
   if (!name.empty()) {
-    fail(ErrorCode::invalid_argument, "attention: unknown kernel '{}' on device {}; valid are: {}", name,
+    fail(ErrorCode::invalid_argument, "attention: unknown kernel '{}' on device {}; valid are: {}", printable(name),
          name_of(problem.device), names_on(problem.device));
   }
   fail(ErrorCode::unsupported, "attention: no kernel on device {} takes this problem: {}", name_of(problem.device),

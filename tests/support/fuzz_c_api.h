@@ -211,7 +211,7 @@ class CApiCall {
     const bool is_name = which == 4 && offset == offsetof(strobe_execution, kernel);
     const void* pointer = nullptr;
     if (is_name) {
-      pointer = "no such kernel";
+      pointer = "no such kernel\n\x1b[31m";
     } else if (!bytes_.one_in(3)) {
       pointer = buffers_[bytes_.take<std::uint8_t>() % kBuffers].get() + bytes_.take<std::uint8_t>();
     }
