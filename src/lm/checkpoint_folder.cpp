@@ -50,7 +50,8 @@ bool is_written_by_a_run(std::string_view name) { return step_of(name) >= 0 || n
 bool is_temporary(const std::string& folder, const std::string& name) {
   std::error_code ignored;
   const std::optional<std::string_view> stem = stem_of_temporary(name);
-  return stem && is_written_by_a_run(*stem) && fs::is_regular_file(fs::symlink_status(fs::path(folder) / name, ignored));
+  return stem && is_written_by_a_run(*stem) &&
+         fs::is_regular_file(fs::symlink_status(fs::path(folder) / name, ignored));
 }
 
 // Folders that creating `path` would create, innermost first.
@@ -129,7 +130,8 @@ void CheckpointFolder::check_contents(Use use) const {
   std::error_code error;
   const std::vector<std::string> names = file_names(path_, error);
   if (error) fail(ErrorCode::runtime, "{}: {}", shown(path_), error.message());
-  if (std::all_of(names.begin(), names.end(), [&](const std::string& name) { return is_temporary(path_, name); })) return;
+  if (std::all_of(names.begin(), names.end(), [&](const std::string& name) { return is_temporary(path_, name); }))
+    return;
   if (use == Use::fresh) {
     fail(ErrorCode::invalid_argument, "{}: is not empty; --resume goes on in a run's folder, another one begins anew",
          shown(path_));

@@ -16,7 +16,8 @@ std::string tables_text(std::span<const NamedTable> tables) {
     TextTable text;
     for (std::size_t i = 0; i < table.columns.size(); ++i) {
       const bool words = i == 0 || i + 1 == table.columns.size();
-      text.add_column(table.columns[i], words ? TextTable::Align::left : TextTable::Align::right);
+      text.add_column(printable(table.columns[i], std::string_view::npos),
+                      words ? TextTable::Align::left : TextTable::Align::right);
     }
     for (std::vector<std::string> cells : table.cells) {
       for (std::string& cell : cells) cell = printable(cell, std::string_view::npos);
