@@ -12,14 +12,15 @@ __device__ __forceinline__ int sum_offset(int slot, int e, int thread) {
   return kReductionIsVector ? (slot * kThreads + thread) * 4 + e : (slot * 4 + e) * kThreads + thread;
 }
 
+// One address register serves all slots: the thread's offset is added first, the slot's is an immediate.
 template <int kThreads>
 __device__ __forceinline__ void add_to_sum(float* sum, int slot, const float (&c)[4]) {
-  const int thread = static_cast<int>(threadIdx.x);
+  float* const first = sum + sum_offset<kThreads>(0, 0, static_cast<int>(threadIdx.x));
   if constexpr (kReductionIsVector) {
-    reduce_add(sum + sum_offset<kThreads>(slot, 0, thread), c);
+    reduce_add(first + slot * kThreads * 4, c);
   } else {
 #pragma unroll
-    for (int e = 0; e < 4; ++e) reduce_add(sum + sum_offset<kThreads>(slot, e, thread), c[e]);
+    for (int e = 0; e < 4; ++e) reduce_add(first + (slot * 4 + e) * kThreads, c[e]);
   }
 }
 

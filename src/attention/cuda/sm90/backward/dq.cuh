@@ -26,10 +26,11 @@ struct DqPiece {
   }
 
   __device__ static __forceinline__ void add(float* sum, const float (&dq)[kCount], int piece, int thread) {
+    float* const first = sum + offset(piece, 0, thread);  // one address register, and immediate offsets from it
 #pragma unroll
     for (int i = 0; i < kCount / 4; ++i) {
       const float four[4] = {dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]};
-      reduce_add(sum + offset(piece, i, thread), four);
+      reduce_add(first + i * (128 * 4), four);
     }
   }
 };
