@@ -99,6 +99,18 @@ TEST(ForeignFiles, ASweepFollowsNoLink) {
   EXPECT_EQ(scratch.read("victim"), "{\"forward\":");
 }
 
+TEST(ForeignFiles, AFifoIsNotReadAsAGridOrAListOfCases) {
+  const Scratch scratch;
+  for (const char* name : {"grid.sweep", "cases.json"}) {
+    ASSERT_EQ(mkfifo((scratch.path() / name).c_str(), 0666), 0);
+  }
+  expect_refusal(run_program("sweep --grid ./grid.sweep --output s.jsonl", scratch, "timeout -s KILL 20"), 2,
+                 "--grid ./grid.sweep: no file that can be read");
+  const Program solved =
+      run_program("solve '" STROBE_TEST_DATA "/solve/plain.in' answer --device cpu", scratch, "timeout -s KILL 20");
+  EXPECT_EQ(solved.code, 0) << solved.errors;
+}
+
 // Commands choose the names of documents next to their rows.
 TEST(ForeignFiles, DocumentsOfTheUserAreNotReplaced) {
   const std::string plan = "plan --size small --devices 8,64 --machine a100 --output mine.json",
