@@ -65,7 +65,7 @@ TEST(Escape, CsvTextIsNoFormula) {
 }
 
 TEST(Escape, HtmlHasNoTagsAndScriptsNoEnd) {
-  EXPECT_EQ(escaped("<a href='x' title=\"y\">&\x1b"), "&lt;a href=&#39;x&#39; title=&quot;y&quot;&gt;&amp; ");
+  EXPECT_EQ(escaped("<a href='x' title=\"y\">&\x1b\x7f"), "&lt;a href=&#39;x&#39; title=&quot;y&quot;&gt;&amp;  ");
   EXPECT_EQ(script_json("\"</script>\""), "\"\\u003c/script>\"");
 }
 
