@@ -181,6 +181,7 @@ int run_ladder(Arguments arguments) {
          printable_value(request.input));
   if (request.output.empty()) request.output = "ladder.jsonl";
   check_extension(reads ? "--input" : "--output", reads ? request.input : request.output);
+  if (reads) check_documents(request.input, kLadderTitle);
 
   const std::vector<Json> rows = reads ? report::read_ladder_rows(request.input) : measure(request);
   const std::vector<report::NamedTable> tables = report::ladder_tables(rows);

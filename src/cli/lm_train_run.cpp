@@ -119,9 +119,13 @@ std::string TrainRun::way_back() const {
   if (!good) {
     return "; no checkpoint is known to be good: train in another folder with a lower --lr or --clip";
   }
-  const std::vector<std::int64_t> later = folder_->set_aside_after(*good);
-  const std::string aside =
-      later.empty() ? "" : fmt::format(", {} set aside as .abandoned", counted(later.size(), "later one"));
+  std::string aside;
+  try {
+    const std::vector<std::int64_t> later = folder_->set_aside_after(*good);
+    if (!later.empty()) aside = fmt::format(", {} set aside as .abandoned", counted(later.size(), "later one"));
+  } catch (const Error& error) {  // must not hide why the run ended
+    aside = fmt::format(", later ones stay ({})", error.what());
+  }
   return fmt::format("; {} is the newest checkpoint known to be good{}: --resume={} --lr {} continues there",
                      printable_value(folder_->file(*good)), aside, *good, trainer_.settings().rate / 10);
 }

@@ -172,6 +172,7 @@ int run_plan(Arguments arguments) {
     fail(ErrorCode::invalid_argument, "--output {}: valid: a file that ends in .json", printable_value(output));
   }
   const std::vector<lm::SharedStep> steps = planned_steps(options);
+  check_documents(output, kPlanTitle);
   { const AtomicFile trial(output, "--output"); }  // an output that cannot be written is refused before measuring
   const PlanMachine machine = plan_machine(options.machine, steps[0].one.precision, steps.back().mesh.devices());
   std::vector<Json> rows;

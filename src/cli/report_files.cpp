@@ -8,6 +8,7 @@
 #include "core/fail.h"
 #include "core/file_set.h"
 #include "core/json.h"
+#include "core/regular_file.h"
 
 namespace strobe::cli {
 namespace {
@@ -18,24 +19,14 @@ namespace fs = std::filesystem;
 constexpr const char* kPageMark = "<title>Strobe report</title>";
 constexpr const char* kMarkdownMark = "# Attention: ";
 constexpr const char* kCsvMark = "implementation,machine,build,dtype,causal,status,";
-constexpr const char* kChartMark = "font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\"";
+constexpr const char* kWriter = "a report of strobe";
 constexpr const char* kListName = ".strobe-report.json";
 constexpr std::uintmax_t kLongestList = 1 << 24;  // bytes
 
-bool has_mark(const fs::path& path, const char* mark) {
-  std::ifstream file(path, std::ios::binary);
-  std::string head(1024, '\0');
-  file.read(head.data(), static_cast<std::streamsize>(head.size()));
-  return head.find(mark) != std::string::npos;
-}
-
-// An empty file may be a place that somebody made for the report.
-void check_replaced(const fs::path& path, const char* mark) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error) || fs::file_size(path, error) == 0) return;
-  if (has_mark(path, mark)) return;
-  fail(ErrorCode::invalid_argument, "--output: {}: is there, and not of a report of strobe; valid: {}", path.string(),
-       "another place, or remove it first");
+// A name that the program chooses inside the folder. A link there is not followed.
+void check_inside(const fs::path& path, const char* mark) {
+  refuse_link(path.string(), "--output " + path.string());
+  check_replaced(path.string(), mark, kWriter);
 }
 
 void make_folder(const fs::path& folder) {
@@ -80,12 +71,13 @@ std::string list_text(std::span<const WrittenFile> charts, std::span<const Writt
 
 }  // namespace
 
-void check_report_page(const fs::path& page) { check_replaced(page, kPageMark); }
+void check_report_page(const fs::path& page) { check_replaced(page.string(), kPageMark, kWriter); }
 
 void check_report_folder(const fs::path& folder) {
-  check_replaced(folder / "report.html", kPageMark);
-  check_replaced(folder / "report.md", kMarkdownMark);
-  check_replaced(folder / "cells.csv", kCsvMark);
+  check_inside(folder / "report.html", kPageMark);
+  check_inside(folder / "report.md", kMarkdownMark);
+  check_inside(folder / "cells.csv", kCsvMark);
+  refuse_link((folder / kListName).string(), "--output " + (folder / kListName).string());
 }
 
 void write_report(const fs::path& folder, const ReportFiles& files) {
@@ -93,7 +85,7 @@ void write_report(const fs::path& folder, const ReportFiles& files) {
   const std::vector<WrittenFile> earlier = read_list(folder);
   std::vector<WrittenFile> written;
   for (const auto& [name, contents] : files.charts) {
-    check_replaced(charts / name, kChartMark);
+    check_inside(charts / name, kChartMark);
     written.push_back(written_file(name, contents));
   }
   make_folder(charts);

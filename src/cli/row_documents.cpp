@@ -22,13 +22,20 @@ std::string stem_of(const std::string& rows_file) {
   return (path.parent_path() / path.stem()).string();
 }
 
+constexpr const char* kWriter = "this command";
+
 std::string head_of(const std::string& title) { return "# " + title + "\n\n"; }
 
-// The document's text; empty if this program did not write it.
+// The document's text; empty if it does not begin with the title, and is not read then.
 std::string text_of(const std::string& document, const std::string& title) {
+  std::error_code error;
+  if (!fs::is_regular_file(document, error)) return "";
   std::ifstream file(document, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  return text.starts_with(head_of(title)) ? text : "";
+  std::string text = head_of(title);
+  std::string head(text.size(), '\0');
+  if (!file.read(head.data(), static_cast<std::streamsize>(head.size())) || head != text) return "";
+  text.append(std::istreambuf_iterator<char>(file), {});
+  return text;
 }
 
 // The last line of a document lists its charts, each as "SUFFIX.svg CRC32", and is not shown.
@@ -41,11 +48,13 @@ std::string list_line(const std::string& stem, std::span<const WrittenFile> char
   return line.append(kListEnd);
 }
 
+bool has_list(std::string_view text) { return text.ends_with(kListEnd) && text.rfind(kListBegin) != text.npos; }
+
 // Charts that a document with this text lists; none if an older version wrote it.
 std::vector<WrittenFile> charts_in(const std::string& stem, std::string_view text) {
   std::vector<WrittenFile> charts;
   const std::size_t begin = text.rfind(kListBegin);
-  if (begin == std::string_view::npos || !text.ends_with(kListEnd)) return charts;
+  if (!has_list(text)) return charts;
   std::istringstream words(std::string(text.substr(begin + kListBegin.size())));
   for (std::string suffix, crc; words >> suffix && suffix != "-->" && words >> crc;) {
     WrittenFile chart{.name = stem + suffix};
@@ -55,6 +64,12 @@ std::vector<WrittenFile> charts_in(const std::string& stem, std::string_view tex
   return charts;
 }
 
+// A document without a list is one of an older version if it shows a chart next to it.
+bool is_written_here(const std::string& stem, const std::string& text) {
+  return has_list(text) || text.find("](" + report::markdown_target(stem)) != std::string::npos ||
+         text.find("](" + stem) != std::string::npos;
+}
+
 std::string folder_of_document(const std::string& document) { return fs::path(document).parent_path().string(); }
 std::string stem_in_folder(const std::string& rows_file) { return fs::path(rows_file).stem().string(); }
 
@@ -62,9 +77,16 @@ std::string stem_in_folder(const std::string& rows_file) { return fs::path(rows_
 
 std::string document_beside(const std::string& rows_file) { return stem_of(rows_file) + ".md"; }
 
+void check_documents(const std::string& rows_file, const std::string& title) {
+  std::error_code error;
+  const std::string document = document_beside(rows_file);
+  if (!fs::exists(document, error) || (fs::is_regular_file(document, error) && fs::is_empty(document, error))) return;
+  if (!is_written_here(stem_in_folder(rows_file), text_of(document, title))) refuse_to_replace(document, kWriter);
+}
+
 void remove_documents(const std::string& rows_file, const std::string& title) {
   const std::string document = document_beside(rows_file), text = text_of(document, title);
-  if (!text.ends_with(kListEnd) || text.rfind(kListBegin) == std::string::npos) return;
+  if (!has_list(text)) return;
   remove_superseded(folder_of_document(document), charts_in(stem_in_folder(rows_file), text), {});
   std::error_code error;
   fs::remove(document, error);
@@ -73,6 +95,7 @@ void remove_documents(const std::string& rows_file, const std::string& title) {
 
 std::vector<std::string> add_documents(FileSet& files, const std::string& rows_file, const std::string& title,
                                        std::span<const Chart> charts, std::span<const report::NamedTable> tables) {
+  check_documents(rows_file, title);
   const std::string stem = stem_in_folder(rows_file), document = document_beside(rows_file);
   std::vector<std::string> paths;
   std::vector<WrittenFile> written;
@@ -80,6 +103,7 @@ std::vector<std::string> add_documents(FileSet& files, const std::string& rows_f
   for (const Chart& chart : charts) {
     const std::string name = stem + chart.suffix + ".svg", svg = report::figure_svg(chart.figure);
     paths.push_back(stem_of(rows_file) + chart.suffix + ".svg");
+    check_replaced(paths.back(), kChartMark, kWriter);
     written.push_back(written_file(name, svg));
     files.add(paths.back(), svg);
     markdown += fmt::format("![{}, {}]({})\n\n", report::markdown_text(chart.figure.title),

@@ -32,6 +32,7 @@ RowFile::RowFile(std::string path, std::string title, Begin begin)
     : path_(std::move(path)), title_(std::move(title)), begin_(begin) {
   is_device_ = AtomicFile(path_, "--output").is_device();
   if (!is_device_) refuse_link(path_, "--output " + path_);
+  check_documents(path_, title_);
 }
 
 void RowFile::add(std::string_view row) {

@@ -32,6 +32,20 @@ bool is_unchanged(const fs::path& path, std::uint32_t crc) {
 
 }  // namespace
 
+void refuse_to_replace(const std::string& path, std::string_view writer) {
+  fail(ErrorCode::invalid_argument, "--output: {}: is there, and not of {}; valid: another place, or remove it first",
+       path, writer);
+}
+
+void check_replaced(const std::string& path, std::string_view mark, std::string_view writer) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error) || fs::file_size(path, error) == 0) return;
+  std::ifstream file(path, std::ios::binary);
+  std::string head(1024, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  if (head.find(mark) == std::string::npos) refuse_to_replace(path, writer);
+}
+
 WrittenFile written_file(std::string name, std::string_view contents) { return {std::move(name), crc32(contents)}; }
 
 void remove_superseded(const std::string& folder, std::span<const WrittenFile> earlier,

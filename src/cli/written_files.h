@@ -1,5 +1,5 @@
-// Files that an earlier run wrote: only these, and only unchanged, may be removed. `strobe report` and the documents of
-// rows keep such a list.
+// Files under names that the program chooses. Only those that an earlier run wrote may be replaced, and only unchanged
+// ones removed. `strobe report` and the documents of rows keep a list of them.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,15 @@ struct WrittenFile {
 };
 
 WrittenFile written_file(std::string name, std::string_view contents);
+
+// Text near the beginning of every chart.
+inline constexpr const char* kChartMark = "font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\"";
+
+// Throws Error(invalid_argument) if `path` is a regular file that is not empty and lacks `mark` in its first 1024
+// bytes: somebody else's, which must not be replaced. An empty file may be a place that the user made for the output.
+// `writer`, such as "a report of strobe", stands in the error.
+void check_replaced(const std::string& path, std::string_view mark, std::string_view writer);
+[[noreturn]] void refuse_to_replace(const std::string& path, std::string_view writer);
 
 // Removes from `folder` each plain file of `earlier` that still has the contents it was written with and is not among
 // `kept`. Throws Error(runtime) if the system refuses.

@@ -8,7 +8,9 @@
 #if defined(__AVX2__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"  // GCC 12's own _mm512_undefined_ps() and the like
+#ifndef __clang__                                 // has no such warning
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <immintrin.h>
 #pragma GCC diagnostic pop
 #elif defined(__ARM_NEON)

@@ -180,7 +180,8 @@ std::vector<std::int64_t> CheckpointFolder::set_aside_after(std::int64_t step) c
   for (auto one = steps.rbegin(); one != steps.rend(); ++one) {
     const std::string from = file(*one);
     std::string to = from + ".abandoned";
-    for (int i = 2; fs::exists(to); ++i) to = fmt::format("{}.abandoned.{}", from, i);
+    std::error_code ignored;  // rename() reports it
+    for (int i = 2; fs::exists(to, ignored); ++i) to = fmt::format("{}.abandoned.{}", from, i);
     if (rename(from.c_str(), to.c_str()) == 0) continue;
     fail(ErrorCode::runtime, "{}: cannot be set aside: {}", printable_value(from), std::strerror(errno));
   }

@@ -22,6 +22,13 @@ bool begins_link(std::string_view text, std::size_t at) {
   return std::all_of(before.begin(), before.end(), [](char c) { return c == 'w' || c == 'W'; });
 }
 
+// "#12" and "GH-12" name issues.
+bool begins_number_of_issue(std::string_view text, std::size_t at) {
+  if (at + 1 >= text.size() || !is_digit(text[at + 1])) return false;
+  if (text[at] == '#') return true;
+  return text[at] == '-' && at >= 2 && (text[at - 2] | 0x20) == 'g' && (text[at - 1] | 0x20) == 'h';
+}
+
 // The byte before which a backslash keeps the line from becoming a list, a heading or a rule; npos: none is needed.
 std::size_t line_mark(std::string_view line) {
   if (line.empty()) return std::string_view::npos;
@@ -47,11 +54,11 @@ void append_markdown(std::string& out, std::string_view line, std::size_t at) {
     case '<': out += "&lt;"; return;
     case '>': out += "&gt;"; return;
     case '@': (out += c) += kInvisible; return;
-    case '#':
-      out += c;
-      if (at + 1 < line.size() && is_digit(line[at + 1])) out += kInvisible;
-      return;
     default: break;
+  }
+  if (begins_number_of_issue(line, at)) {
+    (out += c) += kInvisible;
+    return;
   }
   if (std::string_view("\\`*_[]|~$").find(c) != std::string_view::npos || begins_link(line, at)) out += '\\';
   out += c;
@@ -68,7 +75,7 @@ std::string escaped(std::string_view text) {
       case '>': out += "&gt;"; break;
       case '"': out += "&quot;"; break;
       case '\'': out += "&#39;"; break;
-      default: out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+      default: out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
     }
   }
   return out;

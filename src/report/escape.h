@@ -7,7 +7,7 @@
 
 namespace strobe::report {
 
-std::string escaped(std::string_view text);  // HTML and SVG, in attributes too
+std::string escaped(std::string_view text);  // HTML and SVG, in attributes too; control characters become spaces
 
 // JSON inside <script>: "</script>" and "<!--" cannot occur in it.
 std::string script_json(std::string_view json);

@@ -15,6 +15,9 @@ namespace strobe::report {
 // The rows of a file that `strobe ladder` wrote. Throws Error(invalid_argument), "FILE, line N: what is wrong".
 std::vector<Json> read_ladder_rows(const std::string& path);
 
+// The same for a text; `name` stands for the file in errors.
+std::vector<Json> parse_ladder_rows(std::string_view text, const std::string& name);
+
 // One table a case and kind of rows: rungs, ablation, tiles, counters; and with several cases the speed-up over the
 // sequential rung by case. What was not measured is "-", what no counter told "not available", nothing ever 0.
 // Throws Error(invalid_argument) for a row that lacks what every row of its kind has.

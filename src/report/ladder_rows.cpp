@@ -86,25 +86,42 @@ Json checked_row(const Json& row) {
   return kept;
 }
 
-}  // namespace
-
-std::vector<Json> read_ladder_rows(const std::string& path) {
-  std::vector<Json> rows;
-  std::set<std::string> cases, rungs;
-  each_row_of_file(path, [&](const Json& row) {
+// Collects rows, whose number and names are bounded.
+class RowCollector {
+ public:
+  void take(const Json& row) {
     try {
-      rows.push_back(checked_row(row));
+      rows_.push_back(checked_row(row));
     } catch (const Error& error) {
       fail(ErrorCode::invalid_argument, "not a row of strobe ladder: {}", error.what());
     }
-    cases.insert(case_text(row.at("case")));
-    if (const Json* rung = row.find("rung")) rungs.insert(rung->as_string());
-    if (rows.size() > kMostLadderRows || cases.size() > kMostNames || rungs.size() > kMostNames) {
-      fail(ErrorCode::invalid_argument, "{} rows of {} cases and {} rungs; valid: up to {} of {} and {}", rows.size(),
-           cases.size(), rungs.size(), kMostLadderRows, kMostNames, kMostNames);
+    cases_.insert(case_text(row.at("case")));
+    if (const Json* rung = row.find("rung")) rungs_.insert(rung->as_string());
+    if (rows_.size() > kMostLadderRows || cases_.size() > kMostNames || rungs_.size() > kMostNames) {
+      fail(ErrorCode::invalid_argument, "{} rows of {} cases and {} rungs; valid: up to {} of {} and {}", rows_.size(),
+           cases_.size(), rungs_.size(), kMostLadderRows, kMostNames, kMostNames);
     }
-  });
-  return rows;
+  }
+
+  std::vector<Json> rows() { return std::move(rows_); }
+
+ private:
+  std::vector<Json> rows_;
+  std::set<std::string> cases_, rungs_;
+};
+
+}  // namespace
+
+std::vector<Json> read_ladder_rows(const std::string& path) {
+  RowCollector collector;
+  each_row_of_file(path, [&](const Json& row) { collector.take(row); });
+  return collector.rows();
+}
+
+std::vector<Json> parse_ladder_rows(std::string_view text, const std::string& name) {
+  RowCollector collector;
+  each_row(text, name, [&](const Json& row) { collector.take(row); });
+  return collector.rows();
 }
 
 }  // namespace strobe::report

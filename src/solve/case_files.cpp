@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 #include <vector>
 
 #include "core/divide.h"
 #include "core/fail.h"
 #include "core/json.h"
+#include "core/mapped_file.h"
 #include "core/philox.h"
 #include "core/printable.h"
 #include "device/host/thread_pool.h"
@@ -40,13 +40,12 @@ Json entry_of(const TestCase& one, std::uint64_t seed) {
       {{"seed", static_cast<std::int64_t>(seed)}, {"B", one.size.batch}, {"N", one.size.rows}, {"d", one.size.dim}});
 }
 
-// What cases.json says; nothing where it is not there or not ours.
+// The contents of cases.json; an empty list if it is absent, not a plain file, or was not written by this version.
 Json read_list(const std::filesystem::path& folder) {
   const Json none = Json::object({{"file", kFile}, {"cases", Json::object()}});
-  std::ostringstream text;
-  text << std::ifstream(list_path(folder)).rdbuf();
   try {
-    Json list = Json::parse(text.str());
+    const MappedFile file(list_path(folder).string(), "cases.json");
+    Json list = Json::parse(file.text());
     return list.at("file").as_integer() == kFile && list.at("cases").is_object() ? list : none;
   } catch (const Error&) {
     return none;

@@ -99,6 +99,45 @@ TEST(ForeignFiles, ASweepFollowsNoLink) {
   EXPECT_EQ(scratch.read("victim"), "{\"forward\":");
 }
 
+TEST(ForeignFiles, AFifoIsNotReadAsAGridOrAListOfCases) {
+  const Scratch scratch;
+  for (const char* name : {"grid.sweep", "cases.json"}) {
+    ASSERT_EQ(mkfifo((scratch.path() / name).c_str(), 0666), 0);
+  }
+  expect_refusal(run_program("sweep --grid ./grid.sweep --output s.jsonl", scratch, "timeout -s KILL 20"), 2,
+                 "--grid ./grid.sweep: no file that can be read");
+  const Program solved =
+      run_program("solve '" STROBE_TEST_DATA "/solve/plain.in' answer --device cpu", scratch, "timeout -s KILL 20");
+  EXPECT_EQ(solved.code, 0) << solved.errors;
+}
+
+// Commands choose the names of documents next to their rows.
+TEST(ForeignFiles, DocumentsOfTheUserAreNotReplaced) {
+  const std::string plan = "plan --size small --devices 8,64 --machine a100 --output mine.json",
+                    ladder = "ladder --case 1,64,32 --repeats 1 --rungs cpu-library --output mine.jsonl";
+  const auto refused = [](const std::string& command, const std::string& name, const std::string& text) {
+    const Scratch scratch;
+    std::ofstream(scratch.path() / name) << text;
+    expect_refusal(
+        run_program(command, scratch), 2,
+        "--output: " + name + ": is there, and not of this command; valid: another place, or remove it first");
+    EXPECT_EQ(scratch.read(name), text);
+    return scratch.entries();
+  };
+  EXPECT_EQ(refused(plan, "mine.md", "# Plan\n\nFor next year.\n"), 1u);
+  EXPECT_EQ(refused(plan, "mine-time.svg", "<svg>mine</svg>"), 1u);
+  EXPECT_EQ(refused(ladder, "mine.md", "my notes"), 1u) << "refused before anything is measured";
+  EXPECT_EQ(refused(ladder, "mine.svg", "<svg>mine</svg>"), 2u) << "the rows are written";
+
+  const Scratch scratch;
+  std::ofstream(scratch.path() / "mine.md") << "# Plan\n\n![Time of a step](mine-time.svg)\n";  // of an older version
+  EXPECT_EQ(run_program(plan, scratch).code, 0);
+  EXPECT_EQ(run_program(plan, scratch).code, 0);
+  std::filesystem::remove(scratch.path() / "mine.md");
+  ASSERT_EQ(mkfifo((scratch.path() / "mine.md").c_str(), 0666), 0);
+  expect_refusal(run_program(plan, scratch, "timeout -s KILL 20"), 2, "--output: mine.md: is there");
+}
+
 class RunFolder : public testing::Test {
  protected:
   void SetUp() override { ASSERT_EQ(run_program(kSmall + "--steps 4 --out run", scratch_).code, 0); }

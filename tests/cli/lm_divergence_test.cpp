@@ -69,6 +69,21 @@ TEST(LmDivergence, LastStepIsNotSavedWhereItsParametersAreBad) {
   EXPECT_EQ(checkpoints_in(scratch), Names{"step-00000001.safetensors"});
 }
 
+// The name of a checkpoint that is set aside is longer than a path may be.
+TEST(LmDivergence, ACheckpointThatCannotBeSetAsideDoesNotHideTheReason) {
+  const Scratch scratch;
+  constexpr std::size_t kOutBytes = 4065;  // "/step-00000002.safetensors" fits PATH_MAX, with ".abandoned" it does not
+  std::string out = "run";
+  while (out.size() + 201 < kOutBytes) out += "/" + std::string(200, 'x');
+  out += "/" + std::string(kOutBytes - out.size() - 1, 'x');
+  std::string command = kDiverging + "--steps 20";
+  command.replace(command.find("--out run"), 9, "--out " + out);
+  const Program diverged = run_program(command, scratch);
+  expect_refusal(diverged, 3, "step 3: the loss is nan");
+  EXPECT_NE(diverged.errors.find("known to be good, later ones stay ("), std::string::npos) << diverged.errors;
+  EXPECT_NE(diverged.errors.find(": File name too long): --resume=1 --lr"), std::string::npos) << diverged.errors;
+}
+
 TEST(LmDivergence, BeforeAnyGoodCheckpointSaysSo) {
   const Scratch scratch;
   expect_refusal(run_program(kWild + "--steps 20 --checkpoint-every 2 --keep 1", scratch), 3,

@@ -214,6 +214,27 @@ TEST(ReportCommand, FilesOfOthersAreNotReplaced) {
   for (int i = 0; i < 2; ++i) EXPECT_EQ(run_program(command + "page.html", scratch).code, 0);  // over its own too
 }
 
+// Names that the program chooses inside the folder are not followed.
+TEST(ReportCommand, LinksInsideTheFolderAreRefused) {
+  if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
+  const Scratch scratch;
+  const std::string command = std::string("report --output out ") + kSmallResults;
+  ASSERT_EQ(run_program(command, scratch).code, 0);
+  const std::filesystem::path out = scratch.path() / "out";
+  for (const char* name :
+       {"report.html", "cells.csv", ".strobe-report.json", "charts/rate-seq_len-forward-fp32-causal-on.svg"}) {
+    std::filesystem::rename(out / name, out / "kept");
+    std::filesystem::create_symlink(scratch.path() / "victim", out / name);
+    const Program program = run_program(command, scratch);
+    EXPECT_EQ(program.code, 2) << name;
+    EXPECT_EQ(program.errors,
+              fmt::format("strobe: --output out/{}: is a symbolic link; a plain file is needed\n", name));
+    EXPECT_FALSE(std::filesystem::exists(scratch.path() / "victim")) << name;
+    std::filesystem::rename(out / "kept", out / name);
+  }
+  EXPECT_EQ(run_program(command, scratch).code, 0);
+}
+
 TEST(ReportCommand, EachFileIsKnownByItself) {
   if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
   const Scratch scratch;

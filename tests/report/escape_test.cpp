@@ -16,6 +16,7 @@ TEST(Escape, MarkdownTextIsNoMarkup) {
       {"@octocat", "@&#8203;octocat"},
       {"a@b.org", "a@&#8203;b.org"},
       {"fixes #12, # 3", "fixes #&#8203;12, # 3"},
+      {"GH-12 gh-3 H-4 GH-x", "GH-&#8203;12 gh-&#8203;3 H-4 GH-x"},
       {"www.evil.org", R"(www\.evil.org)"},
       {"HTTPS://evil", R"(HTTPS\://evil)"},
       {"<script>&lt;", "&lt;script&gt;&amp;lt;"},
@@ -64,7 +65,7 @@ TEST(Escape, CsvTextIsNoFormula) {
 }
 
 TEST(Escape, HtmlHasNoTagsAndScriptsNoEnd) {
-  EXPECT_EQ(escaped("<a href='x' title=\"y\">&\x1b"), "&lt;a href=&#39;x&#39; title=&quot;y&quot;&gt;&amp; ");
+  EXPECT_EQ(escaped("<a href='x' title=\"y\">&\x1b\x7f"), "&lt;a href=&#39;x&#39; title=&quot;y&quot;&gt;&amp;  ");
   EXPECT_EQ(script_json("\"</script>\""), "\"\\u003c/script>\"");
 }
 

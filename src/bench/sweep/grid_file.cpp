@@ -33,8 +33,9 @@ std::vector<std::string> names_in(const std::filesystem::path& folder) {
 
 Grid read_grid(const std::filesystem::path& path, const std::string& name) {
   std::error_code error;
-  std::ifstream file(path, std::ios::binary);
-  if (!std::filesystem::is_regular_file(path, error) || !file) {
+  const bool is_regular = std::filesystem::is_regular_file(path, error);  // opening a FIFO would wait for its writer
+  std::ifstream file(is_regular ? path : std::filesystem::path(), std::ios::binary);
+  if (!file) {
     fail(ErrorCode::invalid_argument, "--grid {}: no file that can be read", printable_value(name));
   }
   std::string text(kMostBytes + 1, '\0');

@@ -7,6 +7,8 @@
 #include "core/fail.h"
 
 #if defined(__x86_64__)
+#include <cpuid.h>
+
 #include "device/host/amx_permission.h"
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
@@ -17,9 +19,12 @@ namespace strobe {
 namespace {
 
 #if defined(__x86_64__)
-bool has_avx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+// clang 14 has no __builtin_cpu_supports("f16c").
+bool has_f16c() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
+bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c(); }
 bool has_avx512() {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
