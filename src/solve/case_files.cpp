@@ -1,11 +1,11 @@
 // Both files of a case grow together, some batches at a time, and appear at the end; then cases.json names them.
 #include "solve/case_files.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <vector>
 
@@ -15,6 +15,7 @@
 #include "core/mapped_file.h"
 #include "core/philox.h"
 #include "core/printable.h"
+#include "core/regular_file.h"
 #include "device/host/thread_pool.h"
 #include "solve/float64_forward.h"
 
@@ -64,6 +65,26 @@ bool is_made(const std::filesystem::path& folder, const TestCase& one, std::uint
   return entry && entry->dump() == entry_of(one, seed).dump() &&
          has_bytes(problem_path(folder, one), static_cast<std::int64_t>(kHeaderBytes) + 12 * one.size.total()) &&
          has_bytes(answer_path(folder, one), 4 * one.size.total());
+}
+
+bool is_list(const std::string& text) {
+  try {
+    const Json list = Json::parse(text);
+    return list.at("file").as_integer() > 0 && list.at("cases").is_object();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Throws Error(invalid_argument) unless cases.json is absent, empty, or a list that some version of this program wrote.
+void check_list(const std::filesystem::path& folder) {
+  const std::string path = list_path(folder).string(), shown = printable_value(path);
+  std::error_code error;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path, error))) return;
+  const MappedFile file(open_regular(path, O_RDONLY, shown), shown);
+  if (file.bytes() == 0 || is_list(std::string(file.text()))) return;
+  fail(ErrorCode::invalid_argument, "{}: is there, and no list of cases; valid: another folder, or remove it first",
+       shown);
 }
 
 // Sets or, without a value, removes the case's entry.
@@ -154,12 +175,14 @@ Made make_case(const std::filesystem::path& folder, const TestCase& one, std::ui
 }
 
 void check_not_another(const std::filesystem::path& folder, const TestCase& one, std::uint64_t seed) {
+  check_list(folder);
   const std::string path = problem_path(folder, one).string();
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return;
   Beginning asked{.header = header_of(one.size)}, found;
   uniform_values(seed, 0, std::ssize(asked.values), asked.values);
-  std::ifstream(path, std::ios::binary).read(reinterpret_cast<char*>(&found), sizeof(found));
+  const MappedFile file(path, printable_value(path));
+  file.text().copy(reinterpret_cast<char*>(&found), sizeof(found));
   if (found == asked) return;
   fail(ErrorCode::invalid_argument,
        "{}: is there, with the header ({}, {}, {}), and not the case of ({}, {}, {}), seed {}; valid: another folder, "

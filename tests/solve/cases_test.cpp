@@ -101,7 +101,7 @@ TEST(CaseFiles, AreMadeOnceForASeedAndASize) {
   EXPECT_EQ(make_case(scratch.path(), one, 1), Made::now);
   std::filesystem::remove(scratch.path() / "t01");
   EXPECT_EQ(make_case(scratch.path(), one, 1), Made::now);
-  std::ofstream(scratch.path() / "cases.json") << "{ torn";
+  std::ofstream(scratch.path() / "cases.json") << "";  // truncated
   EXPECT_EQ(make_case(scratch.path(), one, 1), Made::now);
   EXPECT_EQ(make_case(scratch.path(), one, 1), Made::before);
 }
