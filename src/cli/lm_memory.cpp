@@ -87,7 +87,7 @@ int run_lm_memory(Arguments arguments) {
   }
   if (compares) print("\n" + recompute_table(rows));
   set_last_words("lm memory: ended by a signal");  // with some or all of it written
-  FileSet files;
+  FileSet files("lm memory:");
   files.add(output, memory_document(rows));
   files.add(page, page_of(rows));
   const bool draws = !svg.empty() && rows.back().figures;

@@ -67,7 +67,7 @@ int run_lm_profile(Arguments arguments) {
   }
   if (profiles.empty()) return tell_that_none_fits("lm profile", options.output + " and " + trace);
   set_last_words("lm profile: ended by a signal");  // with some or all of it written
-  FileSet files;
+  FileSet files("lm profile:");
   files.add(options.output, Json::object({{"environment", environment_json()}, {"rows", rows}}).dump(1) + "\n");
   files.add(trace, lm::trace_json(profiles).dump() + "\n");
   files.commit();
