@@ -1,6 +1,8 @@
 // `strobe solve` and `hw4` as their users run them: right answers, exit codes, one line for what is wrong, and no
 // output left behind by anything that fails.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -309,15 +311,29 @@ TEST(Cases, StayAsTheyWereMade) {
   EXPECT_TRUE(scratch.read("dir/t01") == problem);
   EXPECT_TRUE(scratch.read("dir/t01.out") == answer);
   EXPECT_EQ(run_program("solve dir/t01 dir/mine.out --device cpu", scratch).code, 0);
-  for (const char* list : {R"({"file": 1, "cases": {"t01": {"B": "16"}}})", "{}"}) {  // damaged, or somebody else's
-    std::ofstream(scratch.path() / "dir/cases.json") << list;
-    expect_refused(run_program("cases gen dir --subset t01 --scale 0.1", scratch), 2, "dir/t01: is there");
-    expect_refused(run_program("cases gen dir --subset t01 --scale 0.05 --seed 2", scratch), 2, "dir/t01: is there");
-    EXPECT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
-  }
+  std::ofstream(scratch.path() / "dir/cases.json") << R"({"file": 1, "cases": {"t01": {"B": "16"}}})";  // damaged
+  expect_refused(run_program("cases gen dir --subset t01 --scale 0.1", scratch), 2, "dir/t01: is there");
+  expect_refused(run_program("cases gen dir --subset t01 --scale 0.05 --seed 2", scratch), 2, "dir/t01: is there");
+  EXPECT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
   EXPECT_TRUE(scratch.read("dir/t01") == problem);
   std::filesystem::remove(scratch.path() / "dir" / "t01");
   EXPECT_EQ(run_program("cases gen dir --subset t01 --scale 0.1", scratch).code, 0);
+}
+
+TEST(Cases, FilesOfOthersStay) {
+  const Scratch scratch;
+  const std::string gen = "cases gen dir --subset t01 --scale 0.05";
+  std::filesystem::create_directory(scratch.path() / "dir");
+  for (const char* text : {"{}", "my notes", R"({"cases": {}})"}) {
+    std::ofstream(scratch.path() / "dir/cases.json") << text;
+    expect_refused(run_program(gen, scratch), 2,
+                   "dir/cases.json: is there, and no list of cases; valid: another folder");
+    EXPECT_EQ(scratch.read("dir/cases.json"), text);
+  }
+  std::filesystem::remove(scratch.path() / "dir/cases.json");
+  ASSERT_EQ(mkfifo((scratch.path() / "dir/t01").c_str(), 0666), 0);
+  expect_refused(run_program(gen, scratch, "timeout -s KILL 20"), 2,
+                 "dir/t01: is no plain file; a plain file is needed");
 }
 
 TEST(Cases, InterruptedTheySayHowManyAreMade) {
@@ -414,17 +430,19 @@ TEST(Cases, AnswersThatAProgramOverwritesAreNotUsed) {
 TEST(Cases, ProcessesOfAProgramEndWithIt) {
   const Scratch scratch;
   ASSERT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
+  const std::string seconds = std::to_string(100000 + getpid());  // no other test has sleeps of this length
+  const std::string sleep = "sleep " + seconds, arguments = std::string("sleep\0", 6) + seconds;
   // Processes in sessions of their own: one holds the standard output, one has lost its parent.
-  scratch.program("leaving",
-                  "#!/bin/sh\nsetsid sleep 54321 &\n(setsid sh -c 'sleep 54321; :' >/dev/null 2>&1 &)\n"
-                  "exec '" STROBE_HW4 "' \"$1\" \"$2\"\n");
+  scratch.program("leaving", "#!/bin/sh\nsetsid " + sleep + " &\n(setsid sh -c '" + sleep +
+                                 "; :' >/dev/null 2>&1 &)\n"
+                                 "exec '" STROBE_HW4 "' \"$1\" \"$2\"\n");
   const Program judged = run_program("cases judge dir --limits 50,50,50 --program ./leaving", scratch);
   EXPECT_EQ(judged.code, 0) << judged.output << judged.errors;
-  EXPECT_EQ(processes_with(std::string("sleep\00054321", 11)), 0);
-  scratch.program("late", "#!/bin/sh\nsetsid sleep 54321 &\nsleep 54321\n");
+  EXPECT_EQ(processes_with(arguments), 0);
+  scratch.program("late", "#!/bin/sh\nsetsid " + sleep + " &\n" + sleep + "\n");
   const Program late = run_program("cases judge dir --limits 1,1,1 --program ./late", scratch);
   EXPECT_NE(late.output.find(" TLE "), std::string::npos) << late.output;
-  EXPECT_EQ(processes_with(std::string("sleep\00054321", 11)), 0);
+  EXPECT_EQ(processes_with(arguments), 0);
 }
 
 TEST(Cases, AProgramIsStartedInAFolderOfItsOwn) {
