@@ -19,6 +19,7 @@
 #include "cli/launches.h"
 #include "cli/neighbours.h"
 #include "cli/quoted.h"
+#include "cli/written_files.h"
 #include "core/atomic_file.h"
 #include "device/host/thread_pool.h"
 #include "measure/clock.h"
@@ -157,6 +158,7 @@ int run_bench(Arguments arguments) {
   }
   if (!launch) set_last_words("bench: ended by a signal; nothing was written");
   check_apart("--output", options.output, "--cells", options.cells);
+  check_default(options.output, "benchmark_result.json", "\"forward\"");
   Output output(options.output);
   const auto write = [&](const Json& json) {
     if (!launch) set_last_words("bench: ended by a signal");  // with some or all of it written

@@ -18,6 +18,7 @@
 #include "cli/options.h"
 #include "cli/this_program.h"
 #include "core/fail.h"
+#include "core/mapped_file.h"
 #include "core/printable.h"
 #include "core/signals.h"
 #include "core/text_table.h"
@@ -73,7 +74,8 @@ std::vector<solve::TestCase> cases_in(const std::string& folder, const std::stri
     one.size = solve::ProblemFile(problem).size();
     const std::string answer = solve::answer_path(folder, one);
     check_is_there(answer);
-    const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(answer)), needed = 4 * one.size.total();
+    const auto bytes = static_cast<std::int64_t>(MappedFile(answer, printable_value(answer)).bytes());
+    const std::int64_t needed = 4 * one.size.total();
     if (bytes != needed) {
       fail(ErrorCode::invalid_argument, "{}: has {} bytes instead of {}; strobe cases gen makes it anew",
            printable_value(answer), bytes, needed);

@@ -14,6 +14,7 @@
 #include "cli/lm_ranks.h"
 #include "cli/neighbours.h"
 #include "cli/threads.h"
+#include "cli/written_files.h"
 #include "core/atomic_file.h"
 #include "core/counted.h"
 #include "core/fail.h"
@@ -277,6 +278,7 @@ int run_lm_bench(Arguments arguments) {
     return kFine;
   }
   check_rank_options(options);
+  check_default(options.output, "lm_bench_result.json", "\"environment\"");
   if (!options.strategies.empty()) return run_lm_bench_on_ranks(options);
   const std::vector<LmBenchCell> cells = lm_bench_cells(options);
   AtomicFile file(options.output, "--output");

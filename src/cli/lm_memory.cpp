@@ -7,6 +7,7 @@
 #include "cli/lm.h"
 #include "cli/lm_bench_options.h"
 #include "cli/lm_memory_text.h"
+#include "cli/written_files.h"
 #include "core/atomic_file.h"
 #include "core/fail.h"
 #include "core/file_set.h"
@@ -69,6 +70,8 @@ int run_lm_memory(Arguments arguments) {
   check_apart("--page", page, "--output", output);
   check_apart("--svg", svg, "--output", output);
   check_apart("--svg", svg, "--page", page);
+  check_default(output, "lm_memory_result.json", "\"environment\"");
+  check_default(page, "lm_memory.html", "<title>Strobe");
   const AtomicFile trial(output, "--output"), page_trial(page, "--page");  // refuse early what cannot be written
   std::optional<AtomicFile> svg_trial;
   if (!svg.empty()) svg_trial.emplace(svg, "--svg");

@@ -4,6 +4,7 @@
 #include "cli/lm.h"
 #include "cli/lm_bench_options.h"
 #include "cli/lm_profile_text.h"
+#include "cli/written_files.h"
 #include "core/atomic_file.h"
 #include "core/file_set.h"
 #include "lm/profile_trace.h"
@@ -50,6 +51,8 @@ int run_lm_profile(Arguments arguments) {
   }
   const std::vector<LmBenchCell> cells = lm_bench_cells(options);
   check_apart("--trace", trace, "--output", options.output);
+  check_default(options.output, "lm_profile_result.json", "\"environment\"");
+  check_default(trace, "lm_profile_trace.json", "\"traceEvents\"");
   const AtomicFile trial(options.output, "--output"), trace_trial(trace, "--trace");  // refuse early
   set_last_words("lm profile: ended by a signal; nothing was written");
   std::vector<lm::NamedProfile> profiles;

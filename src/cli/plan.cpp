@@ -9,6 +9,7 @@
 #include "cli/plan_options.h"
 #include "cli/row_documents.h"
 #include "cli/threads.h"
+#include "cli/written_files.h"
 #include "core/atomic_file.h"
 #include "core/counted.h"
 #include "core/fail.h"
@@ -172,6 +173,7 @@ int run_plan(Arguments arguments) {
     fail(ErrorCode::invalid_argument, "--output {}: valid: a file that ends in .json", printable_value(output));
   }
   const std::vector<lm::SharedStep> steps = planned_steps(options);
+  check_default(output, "plan.json", "\"environment\"");
   check_documents(output, kPlanTitle);
   { const AtomicFile trial(output, "--output"); }  // an output that cannot be written is refused before measuring
   const PlanMachine machine = plan_machine(options.machine, steps[0].one.precision, steps.back().mesh.devices());

@@ -21,13 +21,10 @@ constexpr const char* kMarkdownMark = "# Attention: ";
 constexpr const char* kCsvMark = "implementation,machine,build,dtype,causal,status,";
 constexpr const char* kWriter = "a report of strobe";
 constexpr const char* kListName = ".strobe-report.json";
+constexpr const char* kListMark = "\"written_by\": \"strobe report\"";
 constexpr std::uintmax_t kLongestList = 1 << 24;  // bytes
 
-// A name that the program chooses inside the folder. A link there is not followed.
-void check_inside(const fs::path& path, const char* mark) {
-  refuse_link(path.string(), "--output " + path.string());
-  check_replaced(path.string(), mark, kWriter);
-}
+void check_inside(const fs::path& path, const char* mark) { check_chosen(path.string(), mark, kWriter); }
 
 void make_folder(const fs::path& folder) {
   std::error_code error;
@@ -77,7 +74,8 @@ void check_report_folder(const fs::path& folder) {
   check_inside(folder / "report.html", kPageMark);
   check_inside(folder / "report.md", kMarkdownMark);
   check_inside(folder / "cells.csv", kCsvMark);
-  refuse_link((folder / kListName).string(), "--output " + (folder / kListName).string());
+  check_inside(folder / kListName, kListMark);
+  refuse_link((folder / "charts").string(), "--output " + (folder / "charts").string());
 }
 
 void write_report(const fs::path& folder, const ReportFiles& files) {

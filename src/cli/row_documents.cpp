@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "core/fail.h"
+#include "core/printable.h"
 #include "report/escape.h"
 #include "report/svg.h"
 
@@ -23,13 +24,14 @@ std::string stem_of(const std::string& rows_file) {
 }
 
 constexpr const char* kWriter = "this command";
+constexpr std::size_t kLongestStem = 220;  // bytes; leaves 35 for a chart's suffix and ".svg"
 
 std::string head_of(const std::string& title) { return "# " + title + "\n\n"; }
 
 // The document's text; empty if it does not begin with the title, and is not read then.
 std::string text_of(const std::string& document, const std::string& title) {
   std::error_code error;
-  if (!fs::is_regular_file(document, error)) return "";
+  if (!fs::is_regular_file(fs::symlink_status(document, error))) return "";
   std::ifstream file(document, std::ios::binary);
   std::string text = head_of(title);
   std::string head(text.size(), '\0');
@@ -78,9 +80,16 @@ std::string stem_in_folder(const std::string& rows_file) { return fs::path(rows_
 std::string document_beside(const std::string& rows_file) { return stem_of(rows_file) + ".md"; }
 
 void check_documents(const std::string& rows_file, const std::string& title) {
+  if (stem_in_folder(rows_file).size() > kLongestStem) {
+    fail(ErrorCode::invalid_argument,
+         "--output {}: too long for the names of its charts; valid: at most {} bytes before {}",
+         printable_value(rows_file), kLongestStem, "the extension");
+  }
   std::error_code error;
   const std::string document = document_beside(rows_file);
-  if (!fs::exists(document, error) || (fs::is_regular_file(document, error) && fs::is_empty(document, error))) return;
+  const fs::file_status status = fs::symlink_status(document, error);
+  if (!fs::exists(status)) return;
+  if (fs::is_regular_file(status) && fs::is_empty(document, error)) return;
   if (!is_written_here(stem_in_folder(rows_file), text_of(document, title))) refuse_to_replace(document, kWriter);
 }
 
@@ -103,7 +112,7 @@ std::vector<std::string> add_documents(FileSet& files, const std::string& rows_f
   for (const Chart& chart : charts) {
     const std::string name = stem + chart.suffix + ".svg", svg = report::figure_svg(chart.figure);
     paths.push_back(stem_of(rows_file) + chart.suffix + ".svg");
-    check_replaced(paths.back(), kChartMark, kWriter);
+    check_chosen(paths.back(), kChartMark, kWriter);
     written.push_back(written_file(name, svg));
     files.add(paths.back(), svg);
     markdown += fmt::format("![{}, {}]({})\n\n", report::markdown_text(chart.figure.title),

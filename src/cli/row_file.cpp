@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/row_documents.h"
+#include "cli/written_files.h"
 #include "core/atomic_file.h"
 #include "core/fail.h"
 #include "core/regular_file.h"
@@ -32,6 +33,7 @@ RowFile::RowFile(std::string path, std::string title, Begin begin)
     : path_(std::move(path)), title_(std::move(title)), begin_(begin) {
   is_device_ = AtomicFile(path_, "--output").is_device();
   if (!is_device_) refuse_link(path_, "--output " + path_);
+  check_replaced(path_, "{\"kind\":", "this command");
   check_documents(path_, title_);
 }
 

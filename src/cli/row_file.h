@@ -11,8 +11,8 @@ namespace strobe::cli {
 class RowFile {
  public:
   enum class Begin { anew, at_the_end };
-  // For --output. Throws Error(invalid_argument) if a file cannot be written there, the path is a symbolic link, or a
-  // document next to it is not one of strobe.
+  // For --output. Throws Error(invalid_argument) if a file cannot be written there, the path is a symbolic link, or the
+  // file or a document next to it is not one of strobe.
   // Devices such as /dev/stdout are written to. No file is created, and an earlier one stays, until the first measured
   // row: a process that ends before it leaves no empty file. With `anew` that row replaces the earlier file and removes
   // the documents of this title next to it, which show other rows. With `at_the_end` the earlier rows stay.

@@ -1,5 +1,7 @@
 #include "cli/written_files.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -7,6 +9,7 @@
 
 #include "core/crc32.h"
 #include "core/fail.h"
+#include "core/regular_file.h"
 
 namespace strobe::cli {
 namespace {
@@ -44,6 +47,17 @@ void check_replaced(const std::string& path, std::string_view mark, std::string_
   std::string head(1024, '\0');
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
   if (head.find(mark) == std::string::npos) refuse_to_replace(path, writer);
+}
+
+void check_chosen(const std::string& path, std::string_view mark, std::string_view writer) {
+  struct stat status {};
+  if (lstat(path.c_str(), &status) != 0) return;
+  check_regular(status.st_mode, "--output " + path);
+  check_replaced(path, mark, writer);
+}
+
+void check_default(const std::string& path, std::string_view default_name, std::string_view mark) {
+  if (path == default_name) check_chosen(path, mark, "strobe");
 }
 
 WrittenFile written_file(std::string name, std::string_view contents) { return {std::move(name), crc32(contents)}; }

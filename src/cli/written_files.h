@@ -24,6 +24,13 @@ inline constexpr const char* kChartMark = "font-family=\"system-ui, 'Segoe UI', 
 // bytes: somebody else's, which must not be replaced. An empty file may be a place that the user made for the output.
 // `writer`, such as "a report of strobe", stands in the error.
 void check_replaced(const std::string& path, std::string_view mark, std::string_view writer);
+
+// The same for a name that the user did not give: links, FIFOs and devices are refused too.
+void check_chosen(const std::string& path, std::string_view mark, std::string_view writer);
+
+// The same for an output if it is the flag's default.
+void check_default(const std::string& path, std::string_view default_name, std::string_view mark);
+
 [[noreturn]] void refuse_to_replace(const std::string& path, std::string_view writer);
 
 // Removes from `folder` each plain file of `earlier` that still has the contents it was written with and is not among

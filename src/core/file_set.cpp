@@ -131,6 +131,8 @@ void FileSet::add(const std::string& path, std::string_view contents) {
   if (path.empty()) fail(ErrorCode::invalid_argument, "{}: a file name is needed", shown);
   struct stat status {};
   const bool exists = stat(path.c_str(), &status) == 0;
+  if (!exists && errno != ENOENT)
+    fail(ErrorCode::invalid_argument, "{}: cannot be written: {}", shown, std::strerror(errno));
   const bool plain = !exists || S_ISREG(status.st_mode);
   if (exists && S_ISDIR(status.st_mode)) {
     fail(ErrorCode::invalid_argument, "{}: is a folder; a file name is needed", shown);

@@ -10,10 +10,17 @@
 namespace strobe {
 namespace {
 
+// U+061C, U+200E, U+200F, U+202A to U+202E and U+2066 to U+2069 reorder the text around them.
+bool is_bidi_control(std::string_view character) {
+  if (character == "\u061c" || character == "\u200e" || character == "\u200f") return true;
+  return (character >= "\u202a" && character <= "\u202e") || (character >= "\u2066" && character <= "\u2069");
+}
+
 bool is_control(std::string_view character) {
   const auto first = static_cast<unsigned char>(character[0]);
   if (character.size() == 1) return first < 0x20 || first == 0x7f;
-  return first == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0;  // U+0080 to U+009F
+  if (first == 0xc2) return static_cast<unsigned char>(character[1]) < 0xa0;  // U+0080 to U+009F
+  return is_bidi_control(character);
 }
 
 }  // namespace

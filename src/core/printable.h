@@ -9,7 +9,8 @@ namespace strobe {
 
 inline constexpr std::size_t kLongestQuote = 80;  // bytes; enough to find the place
 
-// The text with \xNN for every byte that is a control character or not UTF-8, cut after about `most` bytes, with "...".
+// The text with \xNN for every byte that is a control character, reorders text (bidi) or is not UTF-8, cut after about
+// `most` bytes, with "...".
 std::string printable(std::string_view text, std::size_t most = kLongestQuote);
 
 // The same, and "" with its quotes where there is nothing to see.

@@ -20,6 +20,7 @@ struct NumberRange {
 };
 
 inline constexpr std::int64_t kMostSteps = 100'000'000;
+inline constexpr double kLeastEps = 0x1p-126;  // the least normal fp32 value: below it, AdamW could divide by zero
 
 inline constexpr IntegerRange kBatchRange{"batch", 1, 100'000'000}, kStepsRange{"steps", 1, kMostSteps},
     kSeedRange{"seed", 0, std::numeric_limits<std::int64_t>::max()}, kWarmupRange{"lr_warmup", 0, kMostSteps},
@@ -29,7 +30,8 @@ inline constexpr IntegerRange kBatchRange{"batch", 1, 100'000'000}, kStepsRange{
     kValidationEveryRange{"val_every", 0, kMostSteps}, kValidationBatchesRange{"val_batches", 1, kMostSteps};
 
 inline constexpr NumberRange kRateRange{"lr", 0, 1e6}, kLeastRateRange{"lr_min", 0, 1e6}, kBeta1Range{"beta1", 0, 1},
-    kBeta2Range{"beta2", 0, 1}, kEpsRange{"eps", 0, 1, true}, kDecayRange{"decay", 0, 1e6}, kClipRange{"clip", 0, 1e30};
+    kBeta2Range{"beta2", 0, 1}, kEpsRange{"eps", kLeastEps, 1}, kDecayRange{"decay", 0, 1e6},
+    kClipRange{"clip", 0, 1e30};
 
 // Origin of a value: errors name a field as in the file, "lr_min", or as a flag, "--lr-min".
 enum class Source { file, flag };

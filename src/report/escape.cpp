@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/printable.h"
 
@@ -115,9 +116,13 @@ std::string markdown_target(std::string_view name) {
 }
 
 std::string csv_text(std::string_view text) {
+  constexpr std::string_view kFullWidth[] = {"\uff1d", "\uff0b", "\uff0d", "\uff20"};  // = + - @
   std::string cell(text);
-  if (!cell.empty() && std::string_view("=+-@\t\r\n").find(cell[0]) != std::string_view::npos) cell.insert(0, "'");
-  if (cell.find_first_of(",\"\n\r'") == std::string::npos) return cell;
+  const bool is_formula =
+      (!cell.empty() && std::string_view("=+-@\t\r\n").find(cell[0]) != std::string_view::npos) ||
+      std::any_of(std::begin(kFullWidth), std::end(kFullWidth), [&](auto sign) { return text.starts_with(sign); });
+  if (is_formula) cell.insert(0, "'");
+  if (cell.find_first_of(",;\t\"\n\r'") == std::string::npos) return cell;  // ; and tab separate in some locales
   std::string out = "\"";
   for (const char c : cell) {
     if (c == '"') out += '"';

@@ -176,7 +176,12 @@ Made make_case(const std::filesystem::path& folder, const TestCase& one, std::ui
 
 void check_not_another(const std::filesystem::path& folder, const TestCase& one, std::uint64_t seed) {
   check_list(folder);
+  if (is_made(folder, one, seed)) return;
   const std::string path = problem_path(folder, one).string();
+  for (const std::string& name : {path, answer_path(folder, one).string()}) {
+    struct stat status {};
+    if (lstat(name.c_str(), &status) == 0) check_regular(status.st_mode, printable_value(name));
+  }
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return;
   Beginning asked{.header = header_of(one.size)}, found;

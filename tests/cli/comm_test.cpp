@@ -51,7 +51,7 @@ TEST(CommCommand, InsideAJobItMeasuresThatJob) {
 TEST(CommCommand, InterruptedItSaysWhereItsRowsAreAndMixesNoFiles) {
   if (!has_ranks()) GTEST_SKIP() << "no MPI in this build, or no mpirun";
   const Scratch scratch;
-  std::ofstream(scratch.path() / "out.jsonl") << "earlier\n";
+  std::ofstream(scratch.path() / "out.jsonl") << "{\"kind\":\"earlier\"}\n";
   std::ofstream(scratch.path() / "out.md") << fmt::format(
       "# Collectives\n\n![broadcast, all](out-broadcast.svg)\n\n<!-- strobe charts: -broadcast.svg {:08x}; -->\n",
       crc32("<svg/>"));
@@ -111,13 +111,13 @@ TEST(CommCommand, TellsOnceWhatRankZeroRefuses) {
 TEST(CommCommand, WhereNothingIsMeasuredEarlierFilesStay) {
   if (!has_ranks()) GTEST_SKIP() << "no MPI in this build, or no mpirun";
   const Scratch scratch;
-  std::ofstream(scratch.path() / "out.jsonl") << "earlier\n";
+  std::ofstream(scratch.path() / "out.jsonl") << "{\"kind\":\"earlier\"}\n";
   const Program program =
       run_program("launch -n 2 -- comm --operations broadcast --sizes 100T --output out.jsonl", scratch);
   EXPECT_EQ(program.code, 3) << program.errors;
   EXPECT_NE(program.errors.find("[0] strobe: comm: nothing was measured on 2 ranks: needs"), std::string::npos)
       << program.errors;
-  EXPECT_EQ(scratch.read("out.jsonl"), "earlier\n");
+  EXPECT_EQ(scratch.read("out.jsonl"), "{\"kind\":\"earlier\"}\n");
   EXPECT_EQ(scratch.entries(), 1u);
 }
 

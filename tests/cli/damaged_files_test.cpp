@@ -138,6 +138,73 @@ TEST(ForeignFiles, DocumentsOfTheUserAreNotReplaced) {
   expect_refusal(run_program(plan, scratch, "timeout -s KILL 20"), 2, "--output: mine.md: is there");
 }
 
+// The same for the names that a command has if no flag gives one, and for files of rows.
+TEST(ForeignFiles, DefaultOutputsOfTheUserAreNotReplaced) {
+  const std::string one = "--size tiny --context 16 --batch 1 --steps 1";
+  const std::vector<std::pair<std::string, std::string>> table = {
+      {"bench --seq_len 16 --emb_dim 16 --num_heads 1 --quick", "benchmark_result.json"},
+      {"lm bench " + one, "lm_bench_result.json"},
+      {"lm memory --size tiny --context 16 --batch 1", "lm_memory.html"},
+      {"lm memory --size tiny --context 16 --batch 1", "lm_memory_result.json"},
+      {"lm profile " + one, "lm_profile_trace.json"},
+      {"plan --size small --devices 8 --machine a100", "plan.json"},
+      {"ladder --case 1,64,32 --repeats 1 --rungs cpu-library", "ladder.jsonl"},
+      {"comm --ranks 1 --sizes 4K --time-limit 0.01", "comm.jsonl"}};
+  for (const auto& [command, name] : table) {
+    SCOPED_TRACE(name);
+    const Scratch scratch;
+    const std::filesystem::path path = scratch.path() / name;
+    std::ofstream(path) << "my notes";
+    expect_refusal(run_program(command, scratch), 2, "--output: " + name + ": is there, and not of ");
+    EXPECT_EQ(scratch.read(name), "my notes");
+    std::filesystem::rename(path, scratch.path() / "victim");
+    std::filesystem::create_symlink("victim", path);
+    expect_refusal(run_program(command, scratch), 2, name + ": is a symbolic link; a plain file is needed");
+    EXPECT_EQ(scratch.read("victim"), "my notes");
+  }
+}
+
+TEST(ForeignFiles, NamesThatACommandChoosesAreNoLinksOrFifos) {
+  const std::string report = "report '" STROBE_TEST_DATA "/results/small.jsonl' --output r",
+                    plan = "plan --size small --devices 8,64 --machine a100 --output p.json";
+  for (const auto& [command, name] :
+       std::vector<std::pair<std::string, std::string>>{{report, "r/report.html"},
+                                                        {report, "r/.strobe-report.json"},
+                                                        {plan, "p.md"},
+                                                        {plan, "p-time.svg"},
+                                                        {"cases gen r --subset t01 --scale 0.05", "r/t01.out"}}) {
+    SCOPED_TRACE(name);
+    const Scratch scratch;
+    std::filesystem::create_directory(scratch.path() / "r");
+    const std::filesystem::path path = scratch.path() / name;
+    std::filesystem::create_symlink(scratch.path() / "missing", path);
+    expect_refusal(run_program(command, scratch), 2, "p.md" == name ? "is there" : "is a symbolic link");
+    EXPECT_FALSE(std::filesystem::exists(scratch.path() / "missing"));
+    std::filesystem::remove(path);
+    ASSERT_EQ(mkfifo(path.c_str(), 0666), 0);
+    expect_refusal(run_program(command, scratch, "timeout -s KILL 20"), 2,
+                   "p.md" == name ? "is there" : "is no plain file");
+  }
+  const Scratch scratch;
+  std::filesystem::create_directories(scratch.path() / "outside");
+  std::filesystem::create_directories(scratch.path() / "r");
+  std::filesystem::create_symlink("../outside", scratch.path() / "r/charts");
+  expect_refusal(run_program(report, scratch), 2, "r/charts: is a symbolic link");
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path() / "outside"));
+  std::ofstream(scratch.path() / "r/.strobe-report.json") << "{\"mine\": 1}";
+  expect_refusal(run_program(report, scratch), 2, "r/.strobe-report.json: is there, and not of a report of strobe");
+}
+
+TEST(ForeignFiles, NamesTooLongForChartsAreRefusedBeforeMeasuring) {
+  const Scratch scratch;
+  const std::string stem(221, 'y');
+  for (const std::string& command : {"comm --ranks 1 --sizes 4K --output " + stem + ".jsonl",
+                                     "plan --size small --devices 8 --machine a100 --output " + stem + ".json"}) {
+    expect_refusal(run_program(command, scratch), 2, "too long for the names of its charts; valid: at most 220 bytes");
+  }
+  EXPECT_EQ(scratch.entries(), 0u);
+}
+
 class RunFolder : public testing::Test {
  protected:
   void SetUp() override { ASSERT_EQ(run_program(kSmall + "--steps 4 --out run", scratch_).code, 0); }

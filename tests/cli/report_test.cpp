@@ -128,7 +128,8 @@ TEST(ReportCommand, RemovesOnlyChartsThatItWroteItself) {
   EXPECT_TRUE(std::filesystem::exists(charts / edited));
   EXPECT_EQ(scratch.read("out/charts/mine.svg"), "<svg>mine</svg>");
   for (const char* bad :
-       {"[]", "{", R"({"charts":[{"name":"../keep.svg","crc32":0}]})", R"({"charts":[{"name":1}]})"}) {
+       {R"({"written_by": "strobe report", "charts":[{"name":"../keep.svg","crc32":0}]})",
+        R"({"written_by": "strobe report", "charts":[{"name":1}]})", R"({"written_by": "strobe report", )"}) {
     write(scratch, "out/.strobe-report.json", bad);
     EXPECT_EQ(run_program(command + "other.json", scratch).code, 0) << bad;
   }

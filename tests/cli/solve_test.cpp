@@ -294,6 +294,14 @@ TEST(Cases, MadeCheckedAndJudged) {
   EXPECT_LT(result.at("cases").as_array()[2].at("max_error").as_number(), 5e-5);
 }
 
+TEST(Cases, AFifoForAnAnswerIsRefused) {
+  const Scratch scratch;
+  ASSERT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
+  std::filesystem::remove(scratch.path() / "dir/t01.out");
+  ASSERT_EQ(mkfifo((scratch.path() / "dir/t01.out").c_str(), 0666), 0);
+  expect_refused(run_program("cases judge dir", scratch, "timeout -s KILL 20"), 2, "dir/t01.out: ");
+}
+
 TEST(Cases, StayAsTheyWereMade) {
   const Scratch scratch;
   ASSERT_EQ(run_program("cases gen dir --subset t01,t02 --scale 0.05", scratch).code, 0);

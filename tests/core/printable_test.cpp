@@ -22,6 +22,12 @@ TEST(Printable, EscapesControlBytesAndWhatIsNotUtf8) {
   EXPECT_EQ(printable("\xff|\xc3|\xc2\x9b|\xc2\xa0"), "\\xff|\\xc3|\\xc2\\x9b|\xc2\xa0");
 }
 
+TEST(Printable, EscapesWhatReordersText) {
+  EXPECT_EQ(printable("a\u202eb"), "a\\xe2\\x80\\xaeb");
+  EXPECT_EQ(printable("\u061c|\u200f|\u2066|\u2069"), "\\xd8\\x9c|\\xe2\\x80\\x8f|\\xe2\\x81\\xa6|\\xe2\\x81\\xa9");
+  EXPECT_EQ(printable("\u2026 \u2065 \u206a \u05d0"), "\u2026 \u2065 \u206a \u05d0");
+}
+
 TEST(Printable, CutsWhatIsLong) {
   const std::string longest(80, 'a');
   EXPECT_EQ(printable(longest), longest);

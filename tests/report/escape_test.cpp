@@ -60,6 +60,10 @@ TEST(Escape, CsvTextIsNoFormula) {
                {"a, b", "\"a, b\""},
                {"a\"b", "\"a\"\"b\""},
                {"a=b", "a=b"},
+               {"\uff1d1+1", "\"'\uff1d1+1\""},
+               {"\uff20SUM(A1)", "\"'\uff20SUM(A1)\""},
+               {"a;=1+1", "\"a;=1+1\""},
+               {"a\tb", "\"a\tb\""},
                {"", ""}};
   for (const auto& row : table) EXPECT_EQ(csv_text(row.text), row.written);
 }
