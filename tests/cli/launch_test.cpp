@@ -148,6 +148,18 @@ TEST_F(Launch, EndsTheChildrenOfARankWhoseSupervisorIsKilled) {
   EXPECT_EQ(processes_with(mark), 0);
 }
 
+// A shell may become the launcher by exec: its own background processes are no ranks.
+TEST_F(Launch, SparesTheChildrenThatItHadBefore) {
+  const std::string command = script(
+      "[ $OMPI_COMM_WORLD_RANK = 1 ] && echo $PPID > supervisor; until [ -s supervisor ]; do sleep 0.02; done\n"
+      "[ $OMPI_COMM_WORLD_RANK = 1 ] || kill -9 $(cat supervisor); sleep 100");
+  const Program program = run_command(
+      "(setsid sleep 100 & echo $! > server; exec '" STROBE_PROGRAM "' launch -n 2 --grace 0.1 -- " + command + ")",
+      scratch_);
+  EXPECT_EQ(program.code, 128 + SIGKILL) << program.errors;
+  EXPECT_EQ(kill(std::stoi(scratch_.read("server")), SIGKILL), 0);
+}
+
 TEST_F(Launch, PausesLongerBeforeEachRestart) {
   const std::string command = script("date +%s%N >> starts; exit 9");
   const Program program = run_program("launch -n 1 --max-restarts 3 --restart-delay 0.1 -- " + command, scratch_);
