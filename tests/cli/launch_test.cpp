@@ -160,6 +160,18 @@ TEST_F(Launch, SparesTheChildrenThatItHadBefore) {
   EXPECT_EQ(kill(std::stoi(scratch_.read("server")), SIGKILL), 0);
 }
 
+// nohup: the launcher does not end by a signal that its parent process ignores, and neither do the ranks.
+TEST_F(Launch, IgnoresWhatItsParentIgnores) {
+  const std::string command = script("echo > ready; until [ -e done ]; do sleep 0.05; done; echo > whole");
+  const Program program =
+      run_command("(trap '' HUP USR1; '" STROBE_PROGRAM "' launch -n 1 -- " + command +
+                      " & until [ -e ready ]; do sleep 0.05; done; kill -HUP $!; kill -USR1 $!; sleep 0.3; echo > done;"
+                      " wait $!)",
+                  scratch_);
+  EXPECT_EQ(program.code, 0) << program.errors;
+  EXPECT_TRUE(std::filesystem::exists(scratch_.path() / "whole"));
+}
+
 TEST_F(Launch, PausesLongerBeforeEachRestart) {
   const std::string command = script("date +%s%N >> starts; exit 9");
   const Program program = run_program("launch -n 1 --max-restarts 3 --restart-delay 0.1 -- " + command, scratch_);
