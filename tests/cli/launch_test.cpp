@@ -196,11 +196,12 @@ TEST_F(Launch, EndsAtOnceByASignalBeforeARestart) {
 }
 
 TEST_F(Launch, ReportsTooFewDescriptors) {
-  const Program program =
-      run_command("(ulimit -n 8; '" STROBE_PROGRAM "' launch -n 2 -- " + script("exit 0") + ")", scratch_);
+  const std::string command = "'" STROBE_PROGRAM "' launch -n 2 -- " + script("exit 0") + ")";
+  EXPECT_EQ(run_command("(ulimit -n 42; " + command, scratch_).code, 0);
+  const Program program = run_command("(ulimit -n 41; " + command, scratch_);
   EXPECT_EQ(program.code, 3);
   EXPECT_EQ(program.errors,
-            "strobe: launch: 2 ranks need 30 file descriptors and the limit is 8; raise it with ulimit -n\n");
+            "strobe: launch: 2 ranks need 42 file descriptors and the limit is 41; raise it with ulimit -n\n");
 }
 
 // An mpirun that sends the launcher a signal before it starts the ranks.
