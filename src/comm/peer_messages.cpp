@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "core/fail.h"
+#include "core/printable.h"
 #include "core/sha256.h"
 #include "core/utf8.h"
 
@@ -72,6 +74,11 @@ struct NewsJson {
 };
 
 }  // namespace
+
+void fail_as(const Refusal& refusal) {
+  fail(refusal.is_bad_input ? ErrorCode::invalid_argument : ErrorCode::runtime, "{}",
+       printable(refusal.reason, kLongestReason));
+}
 
 Json json_of(const Greeting& message) { return Json::object({{"nonce", message.nonce}}); }
 

@@ -58,6 +58,8 @@ struct Beat {
 };
 using News = std::variant<Failed, Closed, Beat>;
 
+[[noreturn]] void fail_as(const Refusal& refusal);  // throws Error(invalid_argument) or Error(runtime)
+
 Json json_of(const Greeting& message);
 Json json_of(const Challenge& message);
 Json json_of(const Presentation& message);

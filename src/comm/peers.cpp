@@ -78,7 +78,7 @@ std::string Peers::reason_to_refuse(const Presentation& other) const {
 
 void Peers::refuse_all(const Refusal& refusal) {
   send_all(json_of(refusal));
-  fail(refusal.is_bad_input ? ErrorCode::invalid_argument : ErrorCode::runtime, "{}", refusal.reason);
+  fail_as(refusal);
 }
 
 // Rank 0's side of the handshake.
@@ -112,9 +112,7 @@ void Peers::join(const std::string& addresses, int port) {
                                 {.addresses = addresses, .port = port, .until = until, .patience = limits_.silence});
   const std::optional<Json> answer = channel.next(until + 2);
   if (!answer) fail(ErrorCode::runtime, "rank 0 {}", channel.ended() ? kSilentEnd : "does not answer");
-  if (const std::optional<Refusal> refusal = parse_refusal(*answer))
-    fail(refusal->is_bad_input ? ErrorCode::invalid_argument : ErrorCode::runtime, "{}",
-         printable(refusal->reason, kLongestReason));
+  if (const std::optional<Refusal> refusal = parse_refusal(*answer)) fail_as(*refusal);
   const std::optional<Welcome> welcome = parse_welcome(*answer, world_.size);
   if (!welcome) fail(ErrorCode::runtime, "rank 0 {}", kMalformed);
   for (const std::string& host : welcome->hosts) hosts_.push_back(host_text(host));
