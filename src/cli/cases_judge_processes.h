@@ -1,16 +1,14 @@
 // The processes of a judged program: all of them end with it, those that left its process group or session too.
 #pragma once
 
-#include <sys/types.h>
-
-#include <vector>
+#include "cli/process_tree.h"
 
 namespace strobe::cli {
 
 // While it exists, orphaned descendants become children of this process, and every new child is the program's.
 class JudgedProcesses {
  public:
-  JudgedProcesses();
+  JudgedProcesses() = default;
   ~JudgedProcesses();
   JudgedProcesses(const JudgedProcesses&) = delete;
   JudgedProcesses& operator=(const JudgedProcesses&) = delete;
@@ -20,7 +18,7 @@ class JudgedProcesses {
   void end_all() const;
 
  private:
-  std::vector<pid_t> own_;  // children from before
+  ChildSubreaper subreaper_;
 };
 
 }  // namespace strobe::cli

@@ -1,6 +1,5 @@
 #include "cli/launch_folder.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -11,9 +10,9 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
-#include <vector>
 
 #include "core/fail.h"
+#include "core/file_names.h"
 #include "core/printable.h"
 
 namespace strobe::cli {
@@ -52,8 +51,7 @@ void remove_folder(const std::filesystem::path& path) {
 // False where the folder holds anything that a job does not make: it may be the user's.
 bool holds_only_job_files(const std::filesystem::path& path) {
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
-    const std::string name = entry.path().filename().string();
+  for (const std::string& name : file_names(path.string(), error)) {
     const auto begins = [&](std::string_view text) { return name.starts_with(text); };
     if (name != "socket" && !begins("ompi.") && !begins("pmix") && !begins("vader_segment.") && !begins(kPrefix))
       return false;
@@ -92,15 +90,9 @@ LockedFolder::~LockedFolder() {
 }
 
 void remove_dead_folders(const std::filesystem::path& base) {
-  DIR* const folder = opendir(base.c_str());
-  if (!folder) return;
-  std::vector<std::string> found;
-  while (const dirent* entry = readdir(folder)) {
-    const std::string_view name = entry->d_name;
-    if (name.starts_with(kPrefix) && name.size() == kPrefix.size() + kRandomDigits) found.emplace_back(name);
-  }
-  closedir(folder);
-  for (const std::string& name : found) {
+  std::error_code ignored;
+  for (const std::string& name : file_names(base.string(), ignored)) {
+    if (!name.starts_with(kPrefix) || name.size() != kPrefix.size() + kRandomDigits) continue;
     const std::filesystem::path path = base / name;
     const int lock = lock_folder(path.string());
     if (lock < 0) continue;

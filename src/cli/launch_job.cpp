@@ -20,10 +20,12 @@
 #include "cli/launch_mpirun.h"
 #include "cli/launch_refusals.h"
 #include "cli/launch_supervisors.h"
+#include "cli/process_tree.h"
 #include "cli/signal_queue.h"
 #include "cli/this_program.h"
 #include "comm/channel.h"
 #include "core/clock.h"
+#include "core/descriptor.h"
 #include "core/fail.h"
 #include "core/printable.h"
 
@@ -42,22 +44,6 @@ int make_memory_file(const char* name) {
   if (descriptor < 0) fail(ErrorCode::runtime, "launch: no unnamed file: {}", std::strerror(errno));
   return descriptor;
 }
-
-struct Descriptor {
-  int value;
-  explicit Descriptor(int descriptor) : value(descriptor) {}
-  ~Descriptor() { close(value); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-};
-
-// Orphans of the job become children of this process instead of init's, which keeps their numbers from being reused.
-struct ChildSubreaper {
-  ChildSubreaper() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
-  ~ChildSubreaper() { prctl(PR_SET_CHILD_SUBREAPER, 0); }
-  ChildSubreaper(const ChildSubreaper&) = delete;
-  ChildSubreaper& operator=(const ChildSubreaper&) = delete;
-};
 
 // With MASTER_ADDR set by the user, rank 0 listens there itself.
 std::optional<comm::Listener> make_master_listener() {
@@ -140,12 +126,13 @@ class RunningJob {
     mpirun_ = fork();
     if (mpirun_ < 0) fail(ErrorCode::runtime, "launch: no process: {}", std::strerror(errno));
     supervisors_.set_mpirun(mpirun_);
+    mpirun_group_ = mpirun_;
     if (mpirun_ > 0) return;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     setpgid(0, 0);  // a terminal's Ctrl-C reaches the launcher only, which passes it on
     set_mpirun_environment(job_, settings_);
     signals_.restore();
-    for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) dup2(mpirun_output_.value, stream);
+    for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) dup2(mpirun_output_.get(), stream);
     dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
     execv(pointers[0], pointers.data());
     _exit(127);
@@ -231,11 +218,16 @@ class RunningJob {
     supervisors_.signal_supervisors(SIGCONT);
   }
 
-  // A rank whose supervisor was killed is now a child of this process (ChildSubreaper). Ends its process group while
-  // this process has not waited for it.
+  // A rank whose supervisor was killed, or what it started if it has ended, is now a child of this process
+  // (ChildSubreaper): its group's number is not reused before this process has waited for the child. Ends its process
+  // group unless the group belongs to a rank whose supervisor is there.
   void end_orphans() {
     for (const pid_t child : own_children()) {
-      if (child != mpirun_ && !supervisors_.holds(child) && getpgid(child) == child) kill(-child, SIGKILL);
+      if (child == mpirun_ || supervisors_.holds(child) || subreaper_.had(child)) continue;
+      const pid_t group = getpgid(child);
+      if (group <= 1 || group == getpgrp() || group == mpirun_group_) continue;
+      const std::optional<ProcessStat> leader = stat_of(group);
+      if (!leader || leader->parent == getpid()) kill(-group, SIGKILL);
     }
   }
 
@@ -271,7 +263,7 @@ class RunningJob {
     if (mpirun_killed_)
       return fmt::format("mpirun was killed by signal {} ({})", mpirun_killed_, strsignal(mpirun_killed_));
     char text[2048];
-    const ssize_t got = pread(mpirun_output_.value, text, sizeof(text), 0);
+    const ssize_t got = pread(mpirun_output_.get(), text, sizeof(text), 0);
     std::string output(text, got > 0 ? static_cast<std::size_t>(got) : 0);
     std::replace(output.begin(), output.end(), '\n', ' ');
     if (output.empty()) return "mpirun ended before its ranks, without a message";
@@ -288,7 +280,7 @@ class RunningJob {
   const MpirunSettings settings_;
   const Descriptor mpirun_output_;
   Supervisors supervisors_;
-  pid_t mpirun_ = -1;
+  pid_t mpirun_ = -1, mpirun_group_ = -1;
   int mpirun_killed_ = 0;   // the signal
   std::vector<bool> runs_;  // by rank
   int ended_ = 0;

@@ -1,4 +1,4 @@
-// A library that keeps mpirun's listening sockets on the loopback interface. launch_mpirun.cpp calls.
+// A library that keeps mpirun's listening sockets on the loopback interface and to this user. launch_job.cpp calls.
 #pragma once
 
 #include <string>

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "cli/process_tree.h"
 #include "core/clock.h"
 #include "core/fail.h"
 

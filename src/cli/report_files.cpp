@@ -19,12 +19,12 @@ namespace fs = std::filesystem;
 constexpr const char* kPageMark = "<title>Strobe report</title>";
 constexpr const char* kMarkdownMark = "# Attention: ";
 constexpr const char* kCsvMark = "implementation,machine,build,dtype,causal,status,";
-constexpr const char* kWriter = "a report of strobe";
+constexpr const char* kReportWriter = "a report of strobe";
 constexpr const char* kListName = ".strobe-report.json";
 constexpr const char* kListMark = "\"written_by\": \"strobe report\"";
 constexpr std::uintmax_t kLongestList = 1 << 24;  // bytes
 
-void check_inside(const fs::path& path, const char* mark) { check_chosen(path.string(), mark, kWriter); }
+void check_inside(const fs::path& path, const char* mark) { check_chosen(path.string(), mark, kReportWriter); }
 
 void make_folder(const fs::path& folder) {
   std::error_code error;
@@ -68,7 +68,7 @@ std::string list_text(std::span<const WrittenFile> charts, std::span<const Writt
 
 }  // namespace
 
-void check_report_page(const fs::path& page) { check_replaced(page.string(), kPageMark, kWriter); }
+void check_report_page(const fs::path& page) { check_replaced(page.string(), kPageMark, kReportWriter); }
 
 void check_report_folder(const fs::path& folder) {
   check_inside(folder / "report.html", kPageMark);

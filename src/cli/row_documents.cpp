@@ -23,7 +23,7 @@ std::string stem_of(const std::string& rows_file) {
   return (path.parent_path() / path.stem()).string();
 }
 
-constexpr const char* kWriter = "this command";
+constexpr const char* kRowWriter = "this command";
 constexpr std::size_t kLongestStem = 220;  // bytes; leaves 35 for a chart's suffix and ".svg"
 
 std::string head_of(const std::string& title) { return "# " + title + "\n\n"; }
@@ -90,7 +90,7 @@ void check_documents(const std::string& rows_file, const std::string& title) {
   const fs::file_status status = fs::symlink_status(document, error);
   if (!fs::exists(status)) return;
   if (fs::is_regular_file(status) && fs::is_empty(document, error)) return;
-  if (!is_written_here(stem_in_folder(rows_file), text_of(document, title))) refuse_to_replace(document, kWriter);
+  if (!is_written_here(stem_in_folder(rows_file), text_of(document, title))) refuse_to_replace(document, kRowWriter);
 }
 
 void remove_documents(const std::string& rows_file, const std::string& title) {
@@ -112,7 +112,7 @@ std::vector<std::string> add_documents(FileSet& files, const std::string& rows_f
   for (const Chart& chart : charts) {
     const std::string name = stem + chart.suffix + ".svg", svg = report::figure_svg(chart.figure);
     paths.push_back(stem_of(rows_file) + chart.suffix + ".svg");
-    check_chosen(paths.back(), kChartMark, kWriter);
+    check_chosen(paths.back(), kChartMark, kRowWriter);
     written.push_back(written_file(name, svg));
     files.add(paths.back(), svg);
     markdown += fmt::format("![{}, {}]({})\n\n", report::markdown_text(chart.figure.title),

@@ -8,12 +8,16 @@
 #include <initializer_list>
 
 #include "core/fail.h"
+#include "core/signals.h"
 
 namespace strobe::cli {
 
 SignalQueue::SignalQueue() {
   sigemptyset(&set_);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM}) sigaddset(&set_, signal);
+  // The kernel queues a blocked signal even where it is ignored.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM}) {
+    if (is_handled(signal)) sigaddset(&set_, signal);
+  }
   sigprocmask(SIG_BLOCK, &set_, &before_);
   descriptor_ = signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK);
   if (descriptor_ >= 0) return;

@@ -5,7 +5,8 @@
 
 namespace strobe::cli {
 
-// Blocks and queues SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU and SIGALRM while this object lives.
+// Blocks and queues SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU and SIGALRM while this object lives, except
+// those that the parent process ignores (core/signals.h).
 class SignalQueue {
  public:
   SignalQueue();  // throws Error(runtime)

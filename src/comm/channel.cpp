@@ -194,8 +194,9 @@ std::optional<Channel> Listener::accept(std::size_t longest) {
   return Channel(descriptor, longest);
 }
 
-std::string own_addresses() {
-  std::string text;
+std::string addresses_of_listener(const std::string& address, From from) {
+  if (address != kAllInterfaces) return address;
+  std::string text = from == From::this_host ? kLoopback : "";
   for (const Interface& one : own_interfaces()) {
     if (!one.is_loopback) text += (text.empty() ? "" : " ") + one.address;
   }

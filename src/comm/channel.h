@@ -74,8 +74,11 @@ class Listener {
   int descriptor_ = -1, port_ = 0;
 };
 
-// IPv4 addresses of this host's interfaces that are up, without loopback: "192.0.2.7 10.0.0.1".
-std::string own_addresses();
+// IPv4 addresses, "192.0.2.7 10.0.0.1", at which this host's socket that listens on `address` is reached. From this
+// host that is loopback first if it listens on all interfaces. Otherwise another user may listen on loopback at its
+// port.
+enum class From { this_host, other_hosts };
+std::string addresses_of_listener(const std::string& address, From from);
 
 // IPv4 address of an interface by its name, or the address itself where this host has it. Throws
 // Error(invalid_argument) with the names that there are.

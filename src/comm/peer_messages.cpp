@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "core/fail.h"
+#include "core/printable.h"
 #include "core/sha256.h"
 #include "core/utf8.h"
 
@@ -49,7 +51,7 @@ const Json::Array* array_in(const Json& message, const char* key, std::size_t si
   return value && value->is_array() && value->size() == size ? &value->as_array() : nullptr;
 }
 
-std::optional<News> parse_beat(const Json& message, std::size_t count) {
+std::optional<Status> parse_beat(const Json& message, std::size_t count) {
   const Json::Array* calls = array_in(message, "calls", count);
   const auto left = bool_in(message, "left");
   if (!calls || !left) return std::nullopt;
@@ -61,7 +63,7 @@ std::optional<News> parse_beat(const Json& message, std::size_t count) {
   return beat;
 }
 
-struct NewsJson {
+struct StatusJson {
   Json operator()(const Failed& failed) const { return Json::object({{"failed", failed.reason}}); }
   Json operator()(const Closed&) const { return Json::object({{"closed", true}}); }
   Json operator()(const Beat& beat) const {
@@ -72,6 +74,11 @@ struct NewsJson {
 };
 
 }  // namespace
+
+void fail_as(const Refusal& refusal) {
+  fail(refusal.is_bad_input ? ErrorCode::invalid_argument : ErrorCode::runtime, "{}",
+       printable(refusal.reason, kLongestReason));
+}
 
 Json json_of(const Greeting& message) { return Json::object({{"nonce", message.nonce}}); }
 
@@ -97,7 +104,7 @@ Json json_of(const Refusal& message) {
   return Json::object({{"refused", message.reason}, {"bad_input", message.is_bad_input}});
 }
 
-Json json_of(const News& message) { return std::visit(NewsJson(), message); }
+Json json_of(const Status& message) { return std::visit(StatusJson(), message); }
 
 std::optional<Greeting> parse_greeting(const Json& message) {
   const auto nonce = hex_in(message, "nonce", kNonceDigits);
@@ -146,7 +153,7 @@ std::optional<Refusal> parse_refusal(const Json& message) {
   return Refusal{*reason, *is_bad_input};
 }
 
-std::optional<News> parse_news(const Json& message, std::size_t calls) {
+std::optional<Status> parse_status(const Json& message, std::size_t calls) {
   if (!message.is_object()) return std::nullopt;
   if (message.find("failed")) {
     const auto reason = text_in(message, "failed", kLongestReason);

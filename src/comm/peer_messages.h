@@ -5,7 +5,7 @@
 //   rank 0 -> rank r   Challenge     rank 0 proves first that it knows the token
 //   rank r -> rank 0   Presentation  with the proof of rank r
 //   rank 0 -> rank r   Welcome or Refusal
-//   both, afterwards   News
+//   both, afterwards   Status
 #pragma once
 
 #include <cstddef>
@@ -56,21 +56,23 @@ struct Beat {
   std::vector<std::int64_t> calls;
   bool left = false;
 };
-using News = std::variant<Failed, Closed, Beat>;
+using Status = std::variant<Failed, Closed, Beat>;
+
+[[noreturn]] void fail_as(const Refusal& refusal);  // throws Error(invalid_argument) or Error(runtime)
 
 Json json_of(const Greeting& message);
 Json json_of(const Challenge& message);
 Json json_of(const Presentation& message);
 Json json_of(const Welcome& message);
 Json json_of(const Refusal& message);
-Json json_of(const News& message);
+Json json_of(const Status& message);
 
 std::optional<Greeting> parse_greeting(const Json& message);
 std::optional<Challenge> parse_challenge(const Json& message);
 std::optional<Presentation> parse_presentation(const Json& message);
 std::optional<Welcome> parse_welcome(const Json& message, int ranks);
 std::optional<Refusal> parse_refusal(const Json& message);
-std::optional<News> parse_news(const Json& message, std::size_t calls);  // `calls`: how many a beat must have
+std::optional<Status> parse_status(const Json& message, std::size_t calls);  // `calls`: how many a beat must have
 
 // Proofs bind both nonces, the sender's role and rank 0's port, so that none can be replayed or reflected.
 enum class Role { rank_0, member };

@@ -78,7 +78,7 @@ std::string Peers::reason_to_refuse(const Presentation& other) const {
 
 void Peers::refuse_all(const Refusal& refusal) {
   send_all(json_of(refusal));
-  fail(refusal.is_bad_input ? ErrorCode::invalid_argument : ErrorCode::runtime, "{}", refusal.reason);
+  fail_as(refusal);
 }
 
 // Rank 0's side of the handshake.
@@ -112,9 +112,7 @@ void Peers::join(const std::string& addresses, int port) {
                                 {.addresses = addresses, .port = port, .until = until, .patience = limits_.silence});
   const std::optional<Json> answer = channel.next(until + 2);
   if (!answer) fail(ErrorCode::runtime, "rank 0 {}", channel.ended() ? kSilentEnd : "does not answer");
-  if (const std::optional<Refusal> refusal = parse_refusal(*answer))
-    fail(refusal->is_bad_input ? ErrorCode::invalid_argument : ErrorCode::runtime, "{}",
-         printable(refusal->reason, kLongestReason));
+  if (const std::optional<Refusal> refusal = parse_refusal(*answer)) fail_as(*refusal);
   const std::optional<Welcome> welcome = parse_welcome(*answer, world_.size);
   if (!welcome) fail(ErrorCode::runtime, "rank 0 {}", kMalformed);
   for (const std::string& host : welcome->hosts) hosts_.push_back(host_text(host));
@@ -187,18 +185,18 @@ void Peers::hear(Member& member) {
   const std::size_t calls = world_.rank == 0 ? 1 : hosts_.size();
   while (const std::optional<Json> message = member.channel.next()) {
     member.heard = now_seconds();
-    const std::optional<News> news = parse_news(*message, calls);
-    if (!news) return member.channel.refuse();  // check_members reports the rank as lost
-    handle(member, *news);
+    const std::optional<Status> status = parse_status(*message, calls);
+    if (!status) return member.channel.refuse();  // check_members reports the rank as lost
+    handle(member, *status);
   }
 }
 
-void Peers::handle(Member& member, const News& news) {
-  if (const auto* failed = std::get_if<Failed>(&news)) {
+void Peers::handle(Member& member, const Status& status) {
+  if (const auto* failed = std::get_if<Failed>(&status)) {
     if (this->failed()) return;
-    if (world_.rank == 0) send_all(json_of(news));
+    if (world_.rank == 0) send_all(json_of(status));
     set_failure(printable(failed->reason, 600));
-  } else if (const auto* beat = std::get_if<Beat>(&news)) {
+  } else if (const auto* beat = std::get_if<Beat>(&status)) {
     const std::lock_guard lock(mutex_);
     if (world_.rank == 0) {
       calls_of_[static_cast<std::size_t>(member.rank)] = beat->calls[0];

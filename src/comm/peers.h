@@ -69,7 +69,7 @@ class Peers {
   void attend_until_closed();
   void report_own_end();
   void hear(Member& member);
-  void handle(Member& member, const News& news);
+  void handle(Member& member, const Status& status);
   void beat();
   void check_members();
   void check_leaving();

@@ -18,24 +18,40 @@ std::string listening_address(const World& world) {
   return world.is_on_one_host() ? kLoopback : kAllInterfaces;
 }
 
+// The other ranks wait for rank 0's broadcast, so that they receive its failure, too.
+Listener listen_for_others(Engine& engine, const World& world) {
+  try {
+    return Listener(listening_address(world));
+  } catch (const Error& error) {
+    engine.share_text(json_of(Refusal{error.what(), error.code() == ErrorCode::invalid_argument}).dump());
+    throw;
+  }
+}
+
 // Rank 0 listens on any free port, and MPI broadcasts where. It also broadcasts a token, unless the launcher has handed
 // one to each rank.
-std::unique_ptr<Peers> meet_through(Engine& engine, World& world, const CommunicatorOptions& options) {
-  if (world.rank == 0) {
-    const std::string address = listening_address(world);
-    Listener listener(address);
-    Json meeting = Json::object({{"addresses", address == kAllInterfaces ? own_addresses() : address},
-                                 {"host", world.host},
-                                 {"port", listener.port()}});
-    if (world.token.empty()) meeting.set("token", world.token = random_hex());
-    engine.share_text(meeting.dump());
-    return std::make_unique<Peers>(world, options.facts, options.limits, listener, "");
-  }
+std::unique_ptr<Peers> meet_others(Engine& engine, World& world, const CommunicatorOptions& options) {
+  Listener listener = listen_for_others(engine, world);
+  const std::string address = listening_address(world);
+  Json meeting = Json::object({{"local_addresses", addresses_of_listener(address, From::this_host)},
+                               {"addresses", addresses_of_listener(address, From::other_hosts)},
+                               {"host", world.host},
+                               {"port", listener.port()}});
+  if (world.token.empty()) meeting.set("token", world.token = random_hex());
+  engine.share_text(meeting.dump());
+  return std::make_unique<Peers>(world, options.facts, options.limits, listener, "");
+}
+
+std::unique_ptr<Peers> meet_rank_0(Engine& engine, World& world, const CommunicatorOptions& options) {
   const Json meeting = Json::parse(engine.share_text(""));
+  if (const std::optional<Refusal> refusal = parse_refusal(meeting)) fail_as(*refusal);
   if (const Json* token = meeting.find("token")) world.token = token->as_string();
+  if (world.token.empty())
+    fail(ErrorCode::invalid_argument, "{} is set on rank 0 and not on rank {}; valid: the same on all ranks, or none",
+         kTokenVariable, world.rank);
   const bool same_host = meeting.at("host").as_string() == world.host;
-  const std::string addresses = (same_host ? std::string(kLoopback) + " " : "") + meeting.at("addresses").as_string();
-  return std::make_unique<Peers>(world, options.facts, options.limits, addresses,
+  return std::make_unique<Peers>(world, options.facts, options.limits,
+                                 meeting.at(same_host ? "local_addresses" : "addresses").as_string(),
                                  static_cast<int>(meeting.at("port").as_integer()));
 }
 
@@ -86,7 +102,8 @@ void Communicator::State::begin() {
       break;
     case EngineKind::mpi:
       engine = std::make_unique<StagedEngine>(make_mpi_engine(world, options.chunk), world);
-      if (world.size > 1) peers = meet_through(*engine, world, options);
+      if (world.size > 1)
+        peers = world.rank == 0 ? meet_others(*engine, world, options) : meet_rank_0(*engine, world, options);
       break;
     case EngineKind::nccl: {
       if (const char* why = why_no_nccl()) fail(ErrorCode::unsupported, "nccl: {}", why);
@@ -143,6 +160,9 @@ void Communicator::State::work() {
   } catch (const Error& error) {
     const std::lock_guard lock(mutex);
     code = error.code();
+    fail_call(error.what());
+  } catch (const std::exception& error) {  // no memory, no thread
+    const std::lock_guard lock(mutex);
     fail_call(error.what());
   }
   std::unique_lock lock(mutex);

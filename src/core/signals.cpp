@@ -56,18 +56,17 @@ extern "C" void end_on_lost_file(int) {
   _exit(kRuntimeFailure);
 }
 
-bool is_ignored(int number) {
-  struct sigaction current {};
-  return sigaction(number, nullptr, &current) == 0 && current.sa_handler == SIG_IGN;
-}
-
-// A terminal's Ctrl-C and SIGTERM always end the program; the other signals stay ignored where they are (nohup).
 void handle(int number, void (*handler)(int)) {
-  if (number != SIGINT && number != SIGTERM && is_ignored(number)) return;
-  signal(number, handler);
+  if (is_handled(number)) signal(number, handler);
 }
 
 }  // namespace
+
+bool is_handled(int number) {
+  if (number == SIGINT || number == SIGTERM) return true;
+  struct sigaction current {};
+  return sigaction(number, nullptr, &current) != 0 || current.sa_handler != SIG_IGN;
+}
 
 void end_cleanly_on_signals(const char* program, void (*signal_message)() noexcept) {
   program_name = program;

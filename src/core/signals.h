@@ -9,6 +9,10 @@ namespace strobe {
 // SIGBUS; both must outlive the process's work.
 void end_cleanly_on_signals(const char* program, void (*signal_message)() noexcept = nullptr);
 
+// False where the parent process ignores the signal (nohup), so that this one does too. A terminal's Ctrl-C (SIGINT)
+// and SIGTERM always end the program.
+bool is_handled(int number);
+
 // From now on the first of those signals is only remembered: the program asks between two steps, saves and ends.
 // SIGINT, SIGTERM or SIGHUP more than a second after the first of these three ends the program as above. The others are
 // warnings, which batch systems and the kernel repeat, and never end it.

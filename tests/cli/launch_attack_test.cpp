@@ -54,6 +54,13 @@ bool receives_anything(int descriptor) {
   return got > 0 || (got == 0 && CMSG_FIRSTHDR(&message));
 }
 
+// True where the other end closes a silent connection before it had time to introduce itself, which is 5 s.
+bool is_closed_at_once(int descriptor) {
+  pollfd entry{.fd = descriptor, .events = POLLIN, .revents = 0};
+  char byte;
+  return poll(&entry, 1, 2000) > 0 && recv(descriptor, &byte, 1, 0) <= 0;
+}
+
 struct Job {
   Scratch scratch;
   pid_t victim = fork_victim();
@@ -80,8 +87,8 @@ struct Job {
     for (;;) pause();
   }
 
-  // Two ranks that end once the file `done` is there.
-  void start() {
+  // Two ranks that end once the file `done` is there. An mpirun in `programs` is found first.
+  void start(const std::string& programs = "") {
     std::ofstream(scratch.path() / "rank.sh") << "#!/bin/sh\necho > ready$OMPI_COMM_WORLD_RANK\n"
                                                  "until [ -e done ]; do sleep 0.02; done\necho rank ends\n";
     std::filesystem::permissions(scratch.path() / "rank.sh", std::filesystem::perms::owner_all);
@@ -89,6 +96,7 @@ struct Job {
     if (launcher != 0) return;
     unsetenv("XDG_RUNTIME_DIR");
     setenv("TMPDIR", scratch.path().c_str(), 1);
+    if (!programs.empty()) setenv("PATH", (programs + ":" + getenv("PATH")).c_str(), 1);
     dup2(open((scratch.path() / "job.log").c_str(), O_WRONLY | O_APPEND), STDOUT_FILENO);
     dup2(open((scratch.path() / "errors").c_str(), O_WRONLY | O_CREAT, 0666), STDERR_FILENO);
     become_program("launch -n 2 -- ./rank.sh", scratch);
@@ -131,7 +139,7 @@ std::vector<std::string> hostile_messages(pid_t victim) {
   return {bytes(started), introduction, std::string(36, '\0'), "x", std::string(100000, 'y'), ""};
 }
 
-// In a child of its own, which may have become another user: 0 where everything was refused.
+// 0 where everything was refused.
 int attack(const Job& job) {
   for (const std::string& name : job.sockets()) {
     for (const std::string& message : hostile_messages(job.victim)) {
@@ -151,12 +159,11 @@ class LaunchAttack : public testing::Test {
     if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "no mpirun in PATH";
   }
 
-  static int run_attack(const Job& job, bool as_another_user) {
+  // The action's result, from a child that has become another user.
+  template <class Action>
+  static int as_another_user(Action action) {
     const pid_t child = fork();
-    if (child == 0) {
-      if (as_another_user && (setgid(kStranger) != 0 || setuid(kStranger) != 0)) _exit(77);
-      _exit(attack(job));
-    }
+    if (child == 0) _exit(setgid(kStranger) == 0 && setuid(kStranger) == 0 ? action() : 77);
     int status = 0;
     waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
@@ -169,17 +176,13 @@ TEST_F(LaunchAttack, AnotherUserIsRefused) {
   job.start();
   ASSERT_TRUE(job.is_ready());
   EXPECT_FALSE(job.sockets().empty());
-  const pid_t child = fork();
-  if (child == 0) {  // the folder keeps other users from the socket
-    if (setgid(kStranger) != 0 || setuid(kStranger) != 0) _exit(77);
+  const auto connections = [&] {  // the folder keeps other users from the socket
     int connected = 0;
     for (const std::string& name : job.sockets()) connected += connect_to(name) >= 0;
-    _exit(connected);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "connections: " << WEXITSTATUS(status);
-  EXPECT_EQ(run_attack(job, true), 0);
+    return connected;
+  };
+  EXPECT_EQ(as_another_user(connections), 0);
+  EXPECT_EQ(as_another_user([&] { return attack(job); }), 0);
   job.expect_unharmed();
 }
 
@@ -194,7 +197,9 @@ TEST_F(LaunchAttack, AnotherUserIsRefusedByItsUserId) {
     std::filesystem::permissions(std::filesystem::path(name).parent_path(), std::filesystem::perms::all);
     std::filesystem::permissions(name, std::filesystem::perms::all);
   }
-  EXPECT_EQ(run_attack(job, true), 0);
+  EXPECT_EQ(as_another_user([&] { return attack(job); }), 0);
+  const auto closed = [&] { return is_closed_at_once(connect_to(job.sockets().front())) ? 0 : 1; };
+  EXPECT_EQ(as_another_user(closed), 0) << "the launcher waits for a token of another user";
   job.expect_unharmed();
 }
 
@@ -202,7 +207,47 @@ TEST_F(LaunchAttack, TheSameUserWithoutTheTokenIsRefused) {
   Job job;
   job.start();
   ASSERT_TRUE(job.is_ready());
-  EXPECT_EQ(run_attack(job, false), 0);
+  EXPECT_EQ(attack(job), 0);
+  job.expect_unharmed();
+}
+
+// The token of another process of this user, stolen before any rank is there: only mpirun's descendants are ranks.
+TEST_F(LaunchAttack, AProcessOfAnotherParentIsRefusedInSpiteOfTheToken) {
+  Job job;
+  job.scratch.program("mpirun",
+                      "#!/bin/sh\necho $$ > held\nuntil [ -e go ]; do sleep 0.02; done\n"
+                      "PATH=${PATH#*:}\nexec mpirun \"$@\"\n");
+  job.start(job.scratch.path().string());
+  ASSERT_TRUE(becomes([&] { return job.scratch.read("held").ends_with('\n'); }));
+  std::ifstream variables("/proc/" + std::to_string(std::stoi(job.scratch.read("held"))) + "/environ");
+  const std::string name = "STROBE_LAUNCH_TOKEN=";
+  std::string introduction;
+  for (std::string variable; std::getline(variables, variable, '\0');)
+    if (variable.starts_with(name)) introduction = variable.substr(name.size());
+  ASSERT_EQ(introduction.size(), 32u);
+  introduction += std::string(sizeof(int), '\0');  // rank 0
+  const int descriptor = connect_to(job.sockets().front());
+  EXPECT_EQ(send(descriptor, introduction.data(), introduction.size(), MSG_NOSIGNAL), 36);
+  EXPECT_FALSE(receives_anything(descriptor));
+  close(descriptor);
+  std::ofstream(job.scratch.path() / "go") << "";
+  ASSERT_TRUE(job.is_ready());
+  job.expect_unharmed();
+}
+
+// A supervisor that mpirun's process starts, but with another token.
+TEST_F(LaunchAttack, ADescendantOfMpirunWithoutTheTokenIsRefused) {
+  Job job;
+  job.scratch.program("mpirun",
+                      "#!/bin/sh\nPATH=${PATH#*:}\n"
+                      "for word; do case $word in --as-rank=*) socket=$word; esac; done\n"
+                      "STROBE_LAUNCH_TOKEN=00000000000000000000000000000000 OMPI_COMM_WORLD_RANK=0 "
+                      "OMPI_COMM_WORLD_SIZE=2 '" STROBE_PROGRAM
+                      "' launch $socket -- /bin/echo stolen 2> refused\n"
+                      "exec mpirun \"$@\"\n");
+  job.start(job.scratch.path().string());
+  ASSERT_TRUE(job.is_ready());
+  EXPECT_EQ(job.scratch.read("refused"), "strobe: launch: rank 0: the launcher does not accept this process\n");
   job.expect_unharmed();
 }
 

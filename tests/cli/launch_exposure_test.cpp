@@ -1,11 +1,16 @@
 // A job's listening sockets, MASTER_PORT, and the files of Open MPI that it leaves behind.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
 
 #include <set>
 
 #include "cli/background.h"
 #include "cli/run_program.h"
 #include "comm/engine.h"
+#include "core/descriptor.h"
 
 namespace strobe::test {
 namespace {
@@ -72,6 +77,21 @@ bool is_loopback(const std::string& address) {
   return address.starts_with("0100007F:") || address.starts_with("00000000000000000000000001000000:");
 }
 
+// True where the other end of a connection to this address closes it within 2 s.
+bool is_refused_at(const std::string& address) {
+  const auto port = htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.find(':') + 1), nullptr, 16)));
+  const bool is_v6 = address.find(':') > 8;
+  sockaddr_in v4{.sin_family = AF_INET, .sin_port = port, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  sockaddr_in6 v6{};
+  v6.sin6_family = AF_INET6, v6.sin6_port = port, v6.sin6_addr = in6addr_loopback;
+  const auto* to = is_v6 ? reinterpret_cast<const sockaddr*>(&v6) : reinterpret_cast<const sockaddr*>(&v4);
+  const Descriptor connection(socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (connect(connection.get(), to, is_v6 ? sizeof(v6) : sizeof(v4)) != 0) return false;
+  pollfd entry{.fd = connection.get(), .events = POLLIN, .revents = 0};
+  char byte;
+  return poll(&entry, 1, 2000) > 0 && recv(connection.get(), &byte, 1, 0) <= 0;
+}
+
 int count_with(const std::filesystem::path& folder, const std::string& text) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
@@ -135,6 +155,27 @@ TEST_F(LaunchExposure, ListensOnLoopbackOnly) {
   EXPECT_EQ(wait(launcher), 128 + SIGINT);
 }
 
+// Open MPI believes the user id that a message holds.
+TEST_F(LaunchExposure, MpirunTakesNoConnectionOfAnotherUser) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  std::ofstream(scratch_.path() / "rank.sh") << "#!/bin/sh\necho > ready\nuntil [ -e done ]; do sleep 0.05; done\n";
+  std::filesystem::permissions(scratch_.path() / "rank.sh", std::filesystem::perms::owner_all);
+  const pid_t launcher = start("launch -n 1 -- ./rank.sh");
+  ASSERT_TRUE(becomes([&] { return std::filesystem::exists(scratch_.path() / "ready"); }));
+  std::vector<int> mpiruns = descendants_of(launcher);
+  std::erase_if(mpiruns, [](int process) { return name_of(process) != "mpirun" && name_of(process) != "orterun"; });
+  const std::vector<std::string> addresses = listening_addresses(mpiruns);
+  EXPECT_FALSE(addresses.empty());
+  const pid_t stranger = fork();
+  if (stranger == 0) {
+    if (setgid(65534) != 0 || setuid(65534) != 0) _exit(77);
+    _exit(std::all_of(addresses.begin(), addresses.end(), is_refused_at) ? 0 : 1);
+  }
+  EXPECT_EQ(wait(stranger), 0);
+  std::ofstream(scratch_.path() / "done") << "";
+  EXPECT_EQ(wait(launcher), 0) << scratch_.read("errors");
+}
+
 TEST_F(LaunchExposure, LeavesNoFileWhenMpirunIsKilled) {
   const int before = count_with("/dev/shm", "vader_segment");
   const pid_t launcher = start_collectives(2);
@@ -172,8 +213,6 @@ TEST_F(LaunchExposure, RemovesTheFoldersOfAKilledLauncher) {
 }
 
 TEST_F(LaunchExposure, HasAPrivateFolder) {
-  const pid_t launcher = start("launch -n 1 -- /bin/sh -c ls>list");
-  EXPECT_EQ(wait(launcher), 0);
   const pid_t sleeper = start("launch -n 1 -- /bin/sleep 100");
   std::filesystem::path folder;
   ASSERT_TRUE(becomes([&] {

@@ -148,6 +148,30 @@ TEST_F(Launch, EndsTheChildrenOfARankWhoseSupervisorIsKilled) {
   EXPECT_EQ(processes_with(mark), 0);
 }
 
+// A shell may become the launcher by exec: its own background processes are no ranks.
+TEST_F(Launch, SparesTheChildrenThatItHadBefore) {
+  const std::string command = script(
+      "[ $OMPI_COMM_WORLD_RANK = 1 ] && echo $PPID > supervisor; until [ -s supervisor ]; do sleep 0.02; done\n"
+      "[ $OMPI_COMM_WORLD_RANK = 1 ] || kill -9 $(cat supervisor); sleep 100");
+  const Program program = run_command(
+      "(setsid sleep 100 & echo $! > server; exec '" STROBE_PROGRAM "' launch -n 2 --grace 0.1 -- " + command + ")",
+      scratch_);
+  EXPECT_EQ(program.code, 128 + SIGKILL) << program.errors;
+  EXPECT_EQ(kill(std::stoi(scratch_.read("server")), SIGKILL), 0);
+}
+
+// nohup: the launcher does not end by a signal that its parent process ignores, and neither do the ranks.
+TEST_F(Launch, IgnoresWhatItsParentIgnores) {
+  const std::string command = script("echo > ready; until [ -e done ]; do sleep 0.05; done; echo > whole");
+  const Program program =
+      run_command("(trap '' HUP USR1; '" STROBE_PROGRAM "' launch -n 1 -- " + command +
+                      " & until [ -e ready ]; do sleep 0.05; done; kill -HUP $!; kill -USR1 $!; sleep 0.3; echo > done;"
+                      " wait $!)",
+                  scratch_);
+  EXPECT_EQ(program.code, 0) << program.errors;
+  EXPECT_TRUE(std::filesystem::exists(scratch_.path() / "whole"));
+}
+
 TEST_F(Launch, PausesLongerBeforeEachRestart) {
   const std::string command = script("date +%s%N >> starts; exit 9");
   const Program program = run_program("launch -n 1 --max-restarts 3 --restart-delay 0.1 -- " + command, scratch_);
@@ -172,11 +196,12 @@ TEST_F(Launch, EndsAtOnceByASignalBeforeARestart) {
 }
 
 TEST_F(Launch, ReportsTooFewDescriptors) {
-  const Program program =
-      run_command("(ulimit -n 8; '" STROBE_PROGRAM "' launch -n 2 -- " + script("exit 0") + ")", scratch_);
+  const std::string command = "'" STROBE_PROGRAM "' launch -n 2 -- " + script("exit 0") + ")";
+  EXPECT_EQ(run_command("(ulimit -n 42; " + command, scratch_).code, 0);
+  const Program program = run_command("(ulimit -n 41; " + command, scratch_);
   EXPECT_EQ(program.code, 3);
   EXPECT_EQ(program.errors,
-            "strobe: launch: 2 ranks need 30 file descriptors and the limit is 8; raise it with ulimit -n\n");
+            "strobe: launch: 2 ranks need 42 file descriptors and the limit is 41; raise it with ulimit -n\n");
 }
 
 // An mpirun that sends the launcher a signal before it starts the ranks.

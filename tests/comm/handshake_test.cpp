@@ -195,6 +195,17 @@ TEST(Listener, AdoptsOnlyASocketThatListensOnThePort) {
   EXPECT_EQ(Listener::adopt(copy, held.port()).port(), held.port());
 }
 
+// Another user may listen on loopback at the port of a socket that listens on one address.
+TEST(Listener, IsReachedOnLoopbackOnlyWhereItListensThere) {
+  using comm::From;
+  for (const From from : {From::this_host, From::other_hosts}) {
+    EXPECT_EQ(comm::addresses_of_listener("192.0.2.7", from), "192.0.2.7");
+    EXPECT_EQ(comm::addresses_of_listener(comm::kLoopback, from), comm::kLoopback);
+  }
+  EXPECT_TRUE(comm::addresses_of_listener(comm::kAllInterfaces, From::this_host).starts_with(comm::kLoopback));
+  EXPECT_EQ(comm::addresses_of_listener(comm::kAllInterfaces, From::other_hosts).find("127."), std::string::npos);
+}
+
 TEST(Listener, ListensOnTheChosenInterface) {
   EXPECT_EQ(comm::address_of_interface("lo"), "127.0.0.1");
   EXPECT_EQ(comm::address_of_interface("127.0.0.1"), "127.0.0.1");

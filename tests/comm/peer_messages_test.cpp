@@ -53,14 +53,14 @@ TEST(PeerMessages, TakeExactlyOneHostPerRank) {
 
 TEST(PeerMessages, TakeExactlyTheCallsThatAreExpected) {
   const Json beat = Json::parse(R"({"calls":[3,4],"left":true})");
-  const auto taken = comm::parse_news(beat, 2);
+  const auto taken = comm::parse_status(beat, 2);
   ASSERT_TRUE(taken && std::holds_alternative<comm::Beat>(*taken));
   EXPECT_EQ(std::get<comm::Beat>(*taken).calls, (std::vector<std::int64_t>{3, 4}));
-  EXPECT_FALSE(comm::parse_news(beat, 1));
-  EXPECT_FALSE(comm::parse_news(beat, 3));
+  EXPECT_FALSE(comm::parse_status(beat, 1));
+  EXPECT_FALSE(comm::parse_status(beat, 3));
   for (const char* text : {R"({"calls":"x"})", R"({"failed":1})", R"({"calls":1})", R"({"calls":[1]})",
                            R"({"calls":[-1],"left":true})", R"({"calls":[1],"left":1})", R"({"closed":1})", "{}", "[]"})
-    EXPECT_FALSE(comm::parse_news(Json::parse(text), 1)) << text;
+    EXPECT_FALSE(comm::parse_status(Json::parse(text), 1)) << text;
 }
 
 TEST(PeerMessages, ProofsDifferByEveryInput) {

@@ -19,9 +19,9 @@ class Ranks : public testing::Test {
   }
 
   Program launch(int ranks, const std::string& scenario, const std::string& flags = "") {
-    const std::string command = "STROBE_COMM_SILENCE=" + silence_ + " STROBE_COMM_TIMEOUT=" + timeout_ +
-                                " '" STROBE_PROGRAM "' launch -n " + std::to_string(ranks) + " --grace " + grace_ +
-                                " " + flags + " -- '" STROBE_COMM_RANKS "' " + scenario;
+    const std::string command = "STROBE_COMM_SILENCE=" + silence_ + " STROBE_COMM_TIMEOUT=" + timeout_ + " " +
+                                variables_ + " '" STROBE_PROGRAM "' launch -n " + std::to_string(ranks) + " --grace " +
+                                grace_ + " " + flags + " -- '" STROBE_COMM_RANKS "' " + scenario;
     return run_command(command, scratch_);
   }
 
@@ -50,6 +50,7 @@ class Ranks : public testing::Test {
   Scratch scratch_;
   // Seconds; long, for a busy machine, and shorter only where they are waited for.
   std::string silence_ = "15", timeout_ = "30", grace_ = "60";
+  std::string variables_;  // "NAME=value ..."
 };
 
 TEST_F(Ranks, EveryValue) {
@@ -141,6 +142,31 @@ TEST_F(Ranks, TextsAndFactsOfFour) {
                              ") and 4 on rank 0 (" + host + ")\n";
     EXPECT_NE(program.errors.find(line), std::string::npos) << line << "not in: " << program.errors;
   }
+}
+
+TEST_F(Ranks, MeetOnTheChosenInterface) {
+  variables_ = "STROBE_INTERFACE=lo";
+  EXPECT_EQ(launch(2, "values").code, 0);
+  variables_ = "STROBE_INTERFACE=nowhere0";
+  const Program program = launch(2, "values");
+  EXPECT_EQ(program.code, 2) << program.errors;
+  for (const char* rank : {"0", "1"}) {  // also that rank 1 is not left waiting
+    EXPECT_NE(program.errors.find("[" + std::string(rank) + "] strobe: rank " + rank + " of 2 on "), std::string::npos)
+        << program.errors;
+  }
+  EXPECT_NE(program.errors.find("STROBE_INTERFACE is nowhere0: no interface of this host"), std::string::npos);
+}
+
+TEST_F(Ranks, ARankWithoutTheTokenOfRankZeroIsRefused) {
+  const Program program = run_command(
+      "mpirun --allow-run-as-root --oversubscribe -n 1 env STROBE_TOKEN=0123456789abcdef '" STROBE_COMM_RANKS
+      "' values : -n 1 '" STROBE_COMM_RANKS "' values",
+      scratch_);
+  EXPECT_NE(program.code, 0);
+  EXPECT_NE(program.errors.find("STROBE_TOKEN is set on rank 0 and not on rank 1; valid: the same on all ranks, or "
+                                "none\n"),
+            std::string::npos)
+      << program.errors;
 }
 
 TEST_F(Ranks, StartAgainAfterAFailure) {

@@ -43,12 +43,12 @@ inline int taken_from_line(std::string_view line) {
     const auto welcome = [&](const Json& json) { return comm::parse_welcome(json, ranks); };
     if (const auto found = welcome(message)) require(found->hosts.size() == static_cast<std::size_t>(ranks));
     taken += taken_by(welcome(message), welcome);
-    const auto news = [&](const Json& json) { return comm::parse_news(json, static_cast<std::size_t>(ranks)); };
-    if (const auto found = news(message)) {
+    const auto status = [&](const Json& json) { return comm::parse_status(json, static_cast<std::size_t>(ranks)); };
+    if (const auto found = status(message)) {
       const auto* beat = std::get_if<comm::Beat>(&*found);
       require(!beat || beat->calls.size() == static_cast<std::size_t>(ranks));
     }
-    taken += taken_by(news(message), news);
+    taken += taken_by(status(message), status);
   }
   return taken;
 }

@@ -1,10 +1,12 @@
-/* Preloaded into mpirun by the launcher: a socket that would be bound to all interfaces is bound to the loopback
- * interface. Open MPI 4.1's out-of-band listener has no option for this. In mpirun, not in a script around it, the
- * library removes itself from LD_PRELOAD, so that ranks do not load it. The program embeds the built file
- * (launch_loopback.cpp). */
+/* Preloaded into mpirun by the launcher. Two things for which Open MPI 4.1 has no option:
+ *   bind    a socket that would be bound to all interfaces is bound to the loopback interface
+ *   accept  a connection of another user is closed: mpirun believes the user id that a message holds
+ * In mpirun, not in a script around it, the library removes itself from LD_PRELOAD, so that ranks do not load it. The
+ * program embeds the built file (launch_loopback.cpp). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -42,4 +44,44 @@ __attribute__((visibility("default"))) int bind(int descriptor, const struct soc
     return (int)syscall(SYS_bind, descriptor, &local, sizeof(local));
   }
   return (int)syscall(SYS_bind, descriptor, address, size);
+}
+
+/* The other end's row in /proc/net/tcp has our address as its remote one. A socket that its process has closed has user
+ * id 0 there, so only established ones count. */
+static int is_own_user(const struct sockaddr_in* own, const struct sockaddr_in* peer) {
+  FILE* const table = fopen("/proc/net/tcp", "re");
+  if (!table) return 0;
+  int found = 0;
+  char line[512];
+  while (!found && fgets(line, sizeof(line), table)) {
+    unsigned local, local_port, remote, remote_port, state, user;
+    const int fields = sscanf(line, " %*u: %x:%x %x:%x %x %*x:%*x %*x:%*x %*x %u", &local, &local_port, &remote,
+                              &remote_port, &state, &user);
+    found = fields == 6 && local == peer->sin_addr.s_addr && local_port == ntohs(peer->sin_port) &&
+            remote == own->sin_addr.s_addr && remote_port == ntohs(own->sin_port) && state == 1 && user == geteuid();
+  }
+  fclose(table);
+  return found;
+}
+
+/* Nothing of a job connects by IPv6. */
+static int is_allowed(int descriptor) {
+  struct sockaddr_storage own, peer;
+  socklen_t own_size = sizeof(own), peer_size = sizeof(peer);
+  if (getsockname(descriptor, (struct sockaddr*)&own, &own_size) != 0) return 0;
+  if (own.ss_family == AF_UNIX) return 1;
+  if (own.ss_family != AF_INET || getpeername(descriptor, (struct sockaddr*)&peer, &peer_size) != 0) return 0;
+  return is_own_user((const struct sockaddr_in*)&own, (const struct sockaddr_in*)&peer);
+}
+
+__attribute__((visibility("default"))) int accept4(int listener, struct sockaddr* address, socklen_t* size, int flags) {
+  const int descriptor = (int)syscall(SYS_accept4, listener, address, size, flags);
+  if (descriptor < 0 || is_allowed(descriptor)) return descriptor;
+  close(descriptor);
+  errno = EAGAIN;
+  return -1;
+}
+
+__attribute__((visibility("default"))) int accept(int listener, struct sockaddr* address, socklen_t* size) {
+  return accept4(listener, address, size, 0);
 }
