@@ -1,4 +1,4 @@
-// Which bytes are UTF-8. Called by the writer of JSON, whose strings may come from arguments and file names.
+// UTF-8: valid characters, and cuts between them. Called by JSON and by the report, whose text comes from files.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +24,13 @@ constexpr std::size_t utf8_length(std::string_view text) {
     if (byte(i) < 0x80 || byte(i) > 0xbf) return 0;
   }
   return length;
+}
+
+// At most the first `bytes` bytes of UTF-8 text, without a part of a character.
+constexpr std::string_view utf8_prefix(std::string_view text, std::size_t bytes) {
+  if (text.size() <= bytes) return text;
+  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) --bytes;
+  return text.substr(0, bytes);
 }
 
 }  // namespace strobe

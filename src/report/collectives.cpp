@@ -7,6 +7,7 @@
 
 #include "core/counted.h"
 #include "core/short_number.h"
+#include "core/utf8.h"
 #include "report/memory_map.h"
 
 namespace strobe::report {
@@ -33,7 +34,7 @@ std::string caption_of(const Json& row) {
   const Json& cpu = environment->at("cpu");
   return fmt::format("{}, {} cores; {}; {}; {}", cpu.at("model").as_string(), cpu.at("cores_online").as_integer(),
                      row.at("library").as_string(), row.at("link").as_string(),
-                     environment->at("date").as_string().substr(0, 10));
+                     utf8_prefix(environment->at("date").as_string(), 10));
 }
 
 Figure collective_figure(const std::string& operation) {

@@ -9,6 +9,7 @@
 #include "core/fail.h"
 #include "core/printable.h"
 #include "core/short_number.h"
+#include "core/utf8.h"
 #include "report/assets.h"
 #include "report/ladder.h"
 #include "report/ncu_csv.h"
@@ -24,7 +25,7 @@ std::string machine_of(const Json& row) {
   std::string text;
   for (const Json& gpu : environment->at("gpu").at("gpus").as_array()) text += gpu.at("name").as_string() + "; ";
   return text + environment->at("cpu").at("model").as_string() + "; " +
-         environment->at("date").as_string().substr(0, 10);
+         std::string(utf8_prefix(environment->at("date").as_string(), 10));
 }
 
 bool is_case_28(const Json& size) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/counted.h"
+#include "core/utf8.h"
 #include "report/figure.h"
 
 namespace strobe::report {
@@ -30,7 +31,7 @@ std::string joined(const std::set<std::string>& words) {
 }  // namespace
 
 std::string short_revision(const std::string& revision) {
-  return revision.substr(0, 10) + (revision.ends_with("+changes") ? "+" : "");
+  return std::string(utf8_prefix(revision, 10)) + (revision.ends_with("+changes") ? "+" : "");
 }
 
 SeriesNames::SeriesNames(std::span<const Cell> cells) {
@@ -64,7 +65,7 @@ std::string caption_of(std::span<const Cell* const> cells) {
       machine += fmt::format(", {} thread{}", cell->run.threads, cell->run.threads == 1 ? "" : "s");
     }
     machines.insert(machine);
-    if (!cell->date.empty()) days.insert(cell->date.substr(0, 10));
+    if (!cell->date.empty()) days.emplace(utf8_prefix(cell->date, 10));
     if (!cell->run.revision.empty()) revisions.insert(short_revision(cell->run.revision));
     if (cell->launches.empty()) continue;
     least = std::min(least, cell->samples());
