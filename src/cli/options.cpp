@@ -35,8 +35,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 // A limit of a range; a small one without an exponent: "0.000004".
 std::string limit_text(double limit) {
-  char text[400];  // any double below 1
-  if (limit <= 0 || limit >= 1) return fmt::format("{}", limit);
+  char text[32];
+  if (limit < 1e-9 || limit >= 1) return fmt::format("{}", limit);
   return {text, std::to_chars(text, text + sizeof(text), limit, std::chars_format::fixed).ptr};
 }
 

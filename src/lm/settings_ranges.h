@@ -20,7 +20,7 @@ struct NumberRange {
 };
 
 inline constexpr std::int64_t kMostSteps = 100'000'000;
-inline constexpr double kLeastEps = 0x1p-126;  // the least normal fp32 value: below it, AdamW could divide by zero
+inline constexpr double kLeastEps = 1e-37;  // a normal fp32 value: with a smaller one AdamW could divide by zero
 
 inline constexpr IntegerRange kBatchRange{"batch", 1, 100'000'000}, kStepsRange{"steps", 1, kMostSteps},
     kSeedRange{"seed", 0, std::numeric_limits<std::int64_t>::max()}, kWarmupRange{"lr_warmup", 0, kMostSteps},

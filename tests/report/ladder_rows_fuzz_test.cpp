@@ -11,7 +11,7 @@ namespace strobe::report {
 namespace {
 
 TEST(LadderRowsFuzz, OnlyValidSeedsAreAccepted) {
-  const std::vector<std::string> valid{"control_name", "counters", "heading", "rungs"};
+  const std::vector<std::string> valid{"control_name", "counters", "heading", "rungs", "split_date"};
   EXPECT_EQ(test::accepted_seeds("ladder_rows", test::fuzz_ladder_rows), valid);
 }
 
