@@ -30,8 +30,8 @@ class FileSet {
  private:
   struct Staged {
     std::string temporary, target, shown;
-    std::string backup;   // second name of the old file; empty if there is none
-    bool is_new = false;  // there was no old file
+    std::string backup{};  // second name of the old file; empty if there is none
+    bool is_new = false;   // there was no old file
   };
   struct Folder {
     std::string path;
