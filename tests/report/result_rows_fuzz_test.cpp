@@ -11,7 +11,7 @@ namespace strobe::report {
 namespace {
 
 TEST(ResultRowsFuzz, OnlyValidSeedsAreAccepted) {
-  const std::vector<std::string> valid{"gpu", "lines", "list", "markup", "one", "oom"};
+  const std::vector<std::string> valid{"gpu", "lines", "list", "markup", "one", "oom", "split_date"};
   EXPECT_EQ(test::accepted_seeds("result_rows", test::fuzz_result_rows), valid);
 }
 
