@@ -1,4 +1,4 @@
-// The library is a part of this program, so that it is there wherever the program is copied to.
+// The library is embedded in this program, so that a copy of the program needs no other file.
 #include "cli/launch_loopback.h"
 
 #include <stdlib.h>

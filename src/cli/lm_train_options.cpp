@@ -76,8 +76,8 @@ void expect_same(const char* flag, const std::optional<T>& given, const T& kept,
        otherwise);
 }
 
-// --resume=STEP branches off at a checkpoint, with another learning rate or clip where flags give one; --resume
-// repeats the run bit for bit and refuses them.
+// --resume=STEP branches off at a checkpoint; --lr, --lr-min and --clip may change the settings. --resume repeats the
+// run bit for bit and refuses changes.
 void change_rates(const TrainFlags& flags, lm::Settings& settings, std::vector<std::string>& notes) {
   if (flags.resume_step == lm::kNewest) {
     constexpr const char* kBranch = "; --resume=STEP may change it";

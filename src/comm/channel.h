@@ -84,13 +84,13 @@ std::string addresses_of_listener(const std::string& address, From from);
 // Error(invalid_argument) with the names that there are.
 std::string address_of_interface(const std::string& interface);
 
-// IPv4 address of a name that this host has and that is not loopback; empty where there is none.
+// IPv4 address of a name that this host has and that is not loopback; empty if there is none.
 std::string own_address_of(const std::string& name);
 
 // For poll: until a moment of the steady clock, rounded up.
 int milliseconds_until(double until);
 
-// Tries an address (name or number) once. Nothing where it does not answer.
+// Tries an address (name or number) once. None if it does not answer.
 std::optional<Channel> connect_once(const std::string& address, int port, double until);
 
 }  // namespace strobe::comm

@@ -1,5 +1,5 @@
 // Messages between rank 0 and the other ranks, as JSON. Each parser is a pure function that checks every field and
-// returns nothing where one is missing, of another kind, too long or out of range. handshake.cpp and peers.cpp call.
+// returns none if one is missing, of another kind, too long or out of range. handshake.cpp and peers.cpp call.
 //
 //   rank r -> rank 0   Greeting
 //   rank 0 -> rank r   Challenge     rank 0 proves first that it knows the token

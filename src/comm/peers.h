@@ -44,12 +44,12 @@ class Peers {
   std::string failure() const;  // "rank 2 on HOST ended without a word"
 
   void entered(std::int64_t call) { calls_.store(call, std::memory_order_relaxed); }
-  // Ranks that have not entered this call: ", not reached by rank 2 on HOST"; empty where all have.
+  // Ranks that have not entered this call: ", not reached by rank 2 on HOST"; empty if all have.
   std::string late_for(std::int64_t call) const;
 
   void give_up(const std::string& reason);  // reports this rank as lost to all
 
-  // Announces that this rank needs nothing more, and waits for all others to do so. False where one was lost.
+  // Announces that this rank needs nothing more, and waits for all others to do so. False if one was lost.
   bool leave();
 
  private:

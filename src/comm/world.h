@@ -35,7 +35,7 @@ struct World {
 using Variable = std::function<const char*(const char* name)>;
 
 // Recognises Open MPI's mpirun, Slurm's srun, RANK/WORLD_SIZE (torchrun's names) and PMIx, in this order. Throws
-// Error(invalid_argument) where a variable is no number, rank and size do not fit, or the token is too short or long.
+// Error(invalid_argument) if a variable is no number, rank and size do not fit, or the token is too short or long.
 World world_from(const Variable& variable);
 World this_world();  // from the environment
 

@@ -49,7 +49,7 @@ bool link_unnamed(int descriptor, const std::string& to) {
   return linkat(AT_FDCWD, name_in_proc(descriptor).c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW) == 0;
 }
 
-// A file without a name that link_unnamed() can name; none where the file system or /proc is missing what it takes.
+// A file without a name that link_unnamed() can name; none if the file system or /proc is missing what it takes.
 Descriptor open_unnamed(const std::string& folder) {
   Descriptor file(open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
   if (file && access(name_in_proc(file.get()).c_str(), F_OK) != 0) file.reset();

@@ -9,7 +9,7 @@ namespace strobe {
 // SIGBUS; both must outlive the process's work.
 void end_cleanly_on_signals(const char* program, void (*signal_message)() noexcept = nullptr);
 
-// False where the parent process ignores the signal (nohup), so that this one does too. A terminal's Ctrl-C (SIGINT)
+// False if the parent process ignores the signal (nohup), so that this one does too. A terminal's Ctrl-C (SIGINT)
 // and SIGTERM always end the program.
 bool is_handled(int number);
 

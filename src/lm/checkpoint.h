@@ -33,7 +33,7 @@ class DivergedError : public Error {
   explicit DivergedError(const std::string& what) : Error(ErrorCode::runtime, what) {}
 };
 
-// The file appears whole or not at all (core/atomic_file.h). Throws Error(runtime) where the disk refuses, and
+// The file appears whole or not at all (core/atomic_file.h). Throws Error(runtime) if the disk refuses, and
 // DivergedError with the tensor's name for a state that Checkpoint would refuse.
 void write_checkpoint(const std::string& path, const StatePiece& read, const Settings& settings,
                       const Progress& progress);

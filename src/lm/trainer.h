@@ -38,11 +38,11 @@ class Trainer {
   void resume(const Checkpoint& from) { resume(from.progress(), &from); }
   void resume(const Progress& progress, const Checkpoint* from);  // from: rank 0's; null on the others
 
-  // Throws DivergedError where the loss or the gradient is not finite, unless fp16 can still lower its loss scale. The
+  // Throws DivergedError if the loss or the gradient is not finite, unless fp16 can still lower its loss scale. The
   // state is then lost.
   TrainStep step();
 
-  // Throws DivergedError where the loss of the next batch is not finite; changes nothing. No later step checks the
+  // Throws DivergedError if the loss of the next batch is not finite; changes nothing. No later step checks the
   // state of the last one.
   void check_last_step();
 

@@ -32,7 +32,7 @@ Comparison compare_answers(const std::string& output, const std::string& answer,
 // All of an answer, so that a later change of its file does not matter. Throws as compare_answers().
 std::vector<float> read_answer(const std::string& answer);
 
-// The output is a plain file, open for reading; the caller closes it. Throws Error(runtime) where it cannot be read.
+// The output is a plain file, open for reading; the caller closes it. Throws Error(runtime) if it cannot be read.
 Comparison compare_with_answer(int output, std::span<const float> answer, double tolerance);
 
 }  // namespace strobe::solve

@@ -38,7 +38,7 @@ int connect_to(const std::string& name) {
   return -1;
 }
 
-// True where the other end sends a byte or a descriptor before it closes.
+// True if the other end sends a byte or a descriptor before it closes.
 bool receives_anything(int descriptor) {
   char bytes[256];
   char room[CMSG_SPACE(8 * sizeof(int))];
@@ -54,7 +54,7 @@ bool receives_anything(int descriptor) {
   return got > 0 || (got == 0 && CMSG_FIRSTHDR(&message));
 }
 
-// True where the other end closes a silent connection before it had time to introduce itself, which is 5 s.
+// True if the other end closes a silent connection before it had time to introduce itself, which is 5 s.
 bool is_closed_at_once(int descriptor) {
   pollfd entry{.fd = descriptor, .events = POLLIN, .revents = 0};
   char byte;

@@ -77,7 +77,7 @@ bool is_loopback(const std::string& address) {
   return address.starts_with("0100007F:") || address.starts_with("00000000000000000000000001000000:");
 }
 
-// True where the other end of a connection to this address closes it within 2 s.
+// True if the other end of a connection to this address closes it within 2 s.
 bool is_refused_at(const std::string& address) {
   const auto port = htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.find(':') + 1), nullptr, 16)));
   const bool is_v6 = address.find(':') > 8;

@@ -55,7 +55,7 @@ TEST(LmTrain, KeepsTheNewestAndTheLast) {
                                              "steps.jsonl"}));
 }
 
-// Returns false where the last step was taken before the signal came. Otherwise checks everything.
+// Returns false if the last step was taken before the signal came. Otherwise checks everything.
 bool goes_on_after(int signal, int code, std::size_t steps) {
   const Scratch scratch;
   const std::string train = fmt::format("{}--steps {} --seed 3 --out ", kSmall, steps);

@@ -36,7 +36,7 @@ class CApiCall {
     for (std::int64_t patches = bytes_.between(0, 3); patches > 0; --patches) patch();
   }
 
-  // Returns true where the call computed something.
+  // Returns true if the call computed something.
   bool run() {
     const std::int32_t pass = bytes_.one_in(2) ? STROBE_PASS_BACKWARD : STROBE_PASS_FORWARD;
     query(pass);
@@ -238,7 +238,7 @@ class CApiCall {
     return bytes_.pick(kValues);
   }
 
-  // Offsets of a tensor's elements in bytes, from the begin of its buffer; empty where it has none. False where the
+  // Offsets of a tensor's elements in bytes, from the begin of its buffer; empty if it has none. False if the
   // tensor leaves the buffer, is large, or has an unknown type.
   template <class View>
   bool elements(const View& view, std::vector<std::pair<const std::byte*, std::size_t>>* covered) {
@@ -297,7 +297,7 @@ class CApiCall {
     return buffer_of(static_cast<const std::byte*>(pointer)) == buffers_[kIndices].get();
   }
 
-  // True where everything that a call may touch is inside its buffer, so that a memory error is the library's.
+  // True if everything that a call may touch is inside its buffer, so that a memory error is the library's.
   bool is_small() {
     const strobe_attention& a = attention();
     bool holds = elements(a.q, nullptr) && elements(a.k, nullptr) && elements(a.v, nullptr) &&
@@ -408,7 +408,7 @@ class CApiCall {
   inline static const auto structs_ = blocks_of<5>(kStructBytes);
 };
 
-// Returns true where the call computed something.
+// Returns true if the call computed something.
 inline bool fuzz_c_api(const std::uint8_t* data, std::size_t bytes) { return CApiCall(FuzzBytes(data, bytes)).run(); }
 
 }  // namespace strobe::test

@@ -48,7 +48,7 @@ inline void require_refusal(const Error& error) {
   require(line.size() <= kLongestRefusal, "the length of a refusal is bounded");
 }
 
-// Runs `read`; false where it refuses its input. Any other exception passes through.
+// Runs `read`; false if it refuses its input. Any other exception passes through.
 template <class Read>
 bool is_accepted(Read&& read) {
   try {

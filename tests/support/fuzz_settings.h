@@ -39,7 +39,7 @@ inline void require_progress(lm::Progress progress, const lm::Settings& settings
   scale.overflowed();
 }
 
-// Returns true where both parts are accepted.
+// Returns true if both parts are accepted.
 inline bool fuzz_settings(const std::uint8_t* data, std::size_t bytes) {
   Json metadata;
   if (!is_accepted([&] { metadata = Json::parse(text_of(data, bytes)); })) return false;

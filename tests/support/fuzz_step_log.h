@@ -21,7 +21,7 @@ inline void require_rows_up_to(const std::string& log, std::int64_t last) {
   }
 }
 
-// The first byte is the step that the run resumes after. Returns true where the log is accepted.
+// The first byte is the step that the run resumes after. Returns true if the log is accepted.
 inline bool fuzz_step_log(const std::uint8_t* data, std::size_t bytes) {
   if (bytes == 0) return false;
   const std::int64_t last = data[0];
