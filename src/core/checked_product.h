@@ -1,4 +1,4 @@
-// Products of sizes that may come from a file or a flag.
+// Overflow-checked products of sizes from files and flags.
 #pragma once
 
 #include <cstdint>
