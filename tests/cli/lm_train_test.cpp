@@ -79,7 +79,7 @@ bool goes_on_after(int signal, int code, std::size_t steps) {
   return true;
 }
 
-// A training that ended before the signal came shows nothing: a longer one is tried.
+// If the training ended before the signal, tries a longer one.
 TEST(LmTrain, GoesOnBitForBitAfterSignals) {
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM}) {
     for (std::size_t steps = 150; !goes_on_after(signal, 128 + signal, steps); steps *= 4) {
