@@ -237,10 +237,10 @@ int run_cases_judge(Arguments arguments) {
              .apply = [&](auto flag, auto value) { json = parse_text(flag, value); }});
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(
-        "usage: strobe cases judge DIR [--flag value ...]\n\nRuns a program on each case, in a folder of its own below "
+        "usage: strobe cases judge DIR [--flag value ...]\n\nRuns a program on each case, in a private folder below "
         "TMPDIR that holds a copy of the\nproblem. When it ends, all processes that it started end. Verdicts: AC "
         "(every "
-        "element within 0.005),\nWA, TLE, RE. Exit code 0 where all are AC, else 1.\n\n" +
+        "element within 0.005),\nWA, TLE, RE. Exit code 0 if all are AC, else 1.\n\n" +
         table.help());
     return kFine;
   }

@@ -56,7 +56,7 @@ OptionTable make_table(LaunchOptions& options) {
   table.add(
       {.name = "restart-delay",
        .placeholder = "SECONDS",
-       .help = "pause before the first restart, doubled for each further one up to 30; default 1",
+       .help = "pause before the first restart, doubled for each later one, at most 30; default 1",
        .apply = [&](auto flag, auto value) { options.restart_delay = value == "0" ? 0 : parse_seconds(flag, value); }});
   table.add({.name = "grace",
              .placeholder = "SECONDS",

@@ -72,7 +72,8 @@ LockedFolder::LockedFolder(const std::filesystem::path& base) {
   for (int i = 0; i < kTries && lock_ < 0; ++i) {
     std::string name = (base / kPrefix).string() + std::string(kRandomDigits, 'X');
     if (!mkdtemp(name.data()))
-      fail(ErrorCode::runtime, "launch: no folder in {}: {}", printable_value(base.string()), std::strerror(errno));
+      fail(ErrorCode::runtime, "launch: cannot create a folder in {}: {}", printable_value(base.string()),
+           std::strerror(errno));
     lock_ = lock_folder(name);
     const int error = errno;
     if (lock_ >= 0) path_ = name;
@@ -81,7 +82,7 @@ LockedFolder::LockedFolder(const std::filesystem::path& base) {
     if (error == EWOULDBLOCK) continue;
     fail(ErrorCode::runtime, "launch: {}: {}", printable_value(name), std::strerror(error));
   }
-  if (lock_ < 0) fail(ErrorCode::runtime, "launch: no folder in {} could be locked", printable_value(base.string()));
+  if (lock_ < 0) fail(ErrorCode::runtime, "launch: cannot lock a folder in {}", printable_value(base.string()));
 }
 
 LockedFolder::~LockedFolder() {
@@ -112,7 +113,8 @@ std::filesystem::path job_folder_base() {
     tried += fmt::format("{}{} ({})", tried.empty() ? "" : ", ", printable(base),
                          fits ? std::strerror(errno) : "too long for a socket");
   }
-  fail(ErrorCode::runtime, "launch: no folder for the ranks' socket: {}; set TMPDIR to a short, writable one", tried);
+  fail(ErrorCode::runtime, "launch: no folder can hold the ranks' socket: {}; set TMPDIR to a short, writable one",
+       tried);
 }
 
 std::filesystem::path shared_memory_base(const std::filesystem::path& otherwise) {

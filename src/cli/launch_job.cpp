@@ -41,7 +41,7 @@ constexpr double kBlameWindow = 1;   // a killed mpirun is blamed for ranks that
 
 int make_memory_file(const char* name) {
   const int descriptor = memfd_create(name, MFD_CLOEXEC);
-  if (descriptor < 0) fail(ErrorCode::runtime, "launch: no unnamed file: {}", std::strerror(errno));
+  if (descriptor < 0) fail(ErrorCode::runtime, "launch: cannot create an unnamed file: {}", std::strerror(errno));
   return descriptor;
 }
 

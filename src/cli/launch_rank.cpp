@@ -209,7 +209,8 @@ int run_rank(std::string_view socket_path, RankOutput output, const std::vector<
                         .listener = given.listener,
                         .supervisor = getpid()};
   const pid_t child = fork();
-  if (child < 0) fail(ErrorCode::runtime, "launch: rank {}: no process: {}", world.rank, std::strerror(errno));
+  if (child < 0)
+    fail(ErrorCode::runtime, "launch: rank {}: cannot start a process: {}", world.rank, std::strerror(errno));
   if (child == 0) become(start);
   setpgid(child, child);
   for (const int descriptor : {out.write, errors.write, given.listener}) {

@@ -30,7 +30,7 @@ void make_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error || !fs::is_directory(folder)) {
-    fail(ErrorCode::invalid_argument, "--output {}: not a folder, and none can be made: {}", folder.string(),
+    fail(ErrorCode::invalid_argument, "--output {}: not a folder, and cannot be created: {}", folder.string(),
          error ? error.message() : "a file is there");
   }
 }

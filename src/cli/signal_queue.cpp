@@ -23,7 +23,7 @@ SignalQueue::SignalQueue() {
   if (descriptor_ >= 0) return;
   const int error = errno;
   restore();
-  fail(ErrorCode::runtime, "launch: no descriptor for signals: {}", std::strerror(error));
+  fail(ErrorCode::runtime, "launch: cannot create a signal descriptor: {}", std::strerror(error));
 }
 
 SignalQueue::~SignalQueue() {

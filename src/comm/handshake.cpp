@@ -120,7 +120,7 @@ Channel join_rank_0(const World& world, Presentation presentation, const Meeting
   if (answer == Answer::false_proof)
     fail(ErrorCode::runtime, "what listens at {} is not rank 0 of this job: it does not know {}", where(),
          kTokenVariable);
-  fail(ErrorCode::runtime, "rank 0 is not reached at {} in {:g} s", where(), now_seconds() - begin);
+  fail(ErrorCode::runtime, "cannot reach rank 0 at {} within {:g} s", where(), now_seconds() - begin);
 }
 
 }  // namespace strobe::comm
