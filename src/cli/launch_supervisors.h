@@ -1,4 +1,4 @@
-// The launcher's connections to the supervisors of its ranks. launch_job.cpp calls.
+// Connections from the launcher to the supervisors of its ranks. launch_job.cpp calls.
 #pragma once
 
 #include <sys/types.h>

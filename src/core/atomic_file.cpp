@@ -1,4 +1,4 @@
-// POSIX: O_TMPFILE and linkat where the file system has them, else a named temporary file; fsync, rename.
+// POSIX: O_TMPFILE and linkat if the file system supports them, else a named temporary file; fsync, rename.
 #include "core/atomic_file.h"
 
 #include <fcntl.h>

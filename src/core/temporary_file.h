@@ -9,7 +9,7 @@
 namespace strobe {
 
 // A new name for a temporary file of `target`, a file name without folders: stem + ".strobe-tmp-" + six random letters
-// or digits. The stem is the target; where the whole would exceed NAME_MAX, it is the target's beginning, "~" and the
+// or digits. The stem is the target. If the name would exceed NAME_MAX, the stem is the target's beginning, "~" and the
 // CRC-32 of the target in eight hexadecimal digits.
 std::string temporary_name(std::string_view target);
 std::string temporary_stem(std::string_view target);

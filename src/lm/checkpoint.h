@@ -41,9 +41,9 @@ void write_checkpoint(const std::string& path, const StatePiece& read, const Set
 // A checkpoint that was read completely and checked.
 class Checkpoint {
  public:
-  // Throws Error(invalid_argument), one line with the path, if the file cannot be read or is not a checkpoint, its
-  // checksum or tensors do not match, a setting is out of range (settings_ranges.h), a value is not finite, or a
-  // variance of AdamW is negative.
+  // Throws Error(invalid_argument), one line with the path, if the file cannot be read or is not a checkpoint, or its
+  // checksum or tensors do not match. Also if a setting is out of range (settings_ranges.h), a value is not finite, or
+  // a variance of AdamW is negative.
   explicit Checkpoint(const std::string& path);
 
   const Settings& settings() const { return settings_; }

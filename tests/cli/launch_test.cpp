@@ -134,7 +134,7 @@ TEST_F(Launch, LetsRanksContinueAfterUsr1) {
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "asked"));
 }
 
-// A rank's children end with it, also where its supervisor is killed.
+// A rank's children end with it, also if its supervisor is killed.
 TEST_F(Launch, EndsTheChildrenOfARankWhoseSupervisorIsKilled) {
   const std::string mark = "strobe-launch-orphan-" + std::to_string(getpid());
   const std::string command = script("[ $OMPI_COMM_WORLD_RANK = 1 ] && { sh -c 'sleep 100; echo " + mark +

@@ -174,7 +174,7 @@ TEST(Solve, FullDiskIsAFailureThatLeavesNothing) {
 TEST(Solve, SignalsInTheMiddleLeaveNothing) {
   const Scratch scratch;
   write_problem(scratch, "in", {4, 65536, 8}, 3 * 4 * 65536 * 8);  // a minute and more of `reference`
-  // SIGBUS is raised where a mapped file became shorter.
+  // Reading a mapped file that became shorter raises SIGBUS.
   for (const auto& [signal, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}, std::pair{SIGBUS, 3},
                                      std::pair{SIGUSR1, 128 + SIGUSR1}, std::pair{SIGALRM, 128 + SIGALRM}}) {
     Background solving("solve in out --device cpu --impl reference", scratch, "errors");

@@ -45,7 +45,7 @@ TEST(SignalsDeathTest, BatchSignalsEndTheProgramCleanly) {
   }
 }
 
-// The kernel repeats SIGXCPU every second; Slurm sends SIGTERM some time after the warning.
+// The kernel repeats SIGXCPU every second. Slurm sends SIGTERM some time after the warning.
 TEST(SignalsDeathTest, WarningsAreRememberedAndNeverEnd) {
   EXPECT_EXIT(
       {

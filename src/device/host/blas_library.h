@@ -1,5 +1,5 @@
 // OpenBLAS's functions. A shared OpenBLAS is opened by the first call that needs it, not linked: its start-up code
-// allocates memory and never returns where there is none.
+// allocates memory and never returns if there is none.
 #pragma once
 
 #include <cblas.h>

@@ -51,7 +51,7 @@ inline void set_float_control(FloatControl control) { asm volatile("msr fpcr, %0
 #endif
 
 // Sets the IEEE default mode for the scope, then restores the previous mode. Exception flags (FE_INEXACT and the like)
-// are unspecified afterwards. Costs one read of a register where the mode is the default already.
+// are unspecified afterwards. Costs one read of a register if the mode is already the default.
 class DefaultFloatMode {
  public:
   DefaultFloatMode() : before_(float_control()) {
