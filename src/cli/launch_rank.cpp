@@ -1,6 +1,6 @@
-// The supervisor of a rank. mpirun starts it, and it starts the rank. It prefixes the rank's output lines with the rank
-// number, forwards signals from the launcher and reports the rank's end. It always exits with 0, so that mpirun lets
-// the other ranks finish.
+// The supervisor of a rank. mpirun starts it, and it starts the rank. It forwards signals from the launcher and reports
+// the rank's end. With RankOutput::prefixed it also copies the rank's output, with the rank number before each line. It
+// always exits with 0, so that mpirun lets the other ranks finish.
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
