@@ -4,8 +4,8 @@
 //   strobe::forward(attention, {.o = view_bhsd(o, DType::fp32, {B, H, S, D}), .lse = lse});
 //
 // Every function throws strobe::Error for bad input, prints nothing and never ends the process. On the CPU all
-// arithmetic is in the IEEE default mode (round to nearest, subnormals kept, no traps), whatever mode the calling
-// thread has set; that mode is restored before the function returns. Exception flags are unspecified afterwards.
+// arithmetic uses the IEEE default mode (round to nearest, subnormals kept, no traps). The calling thread's mode is
+// restored before the function returns. Exception flags are unspecified afterwards.
 #pragma once
 
 #include <cstddef>
@@ -72,8 +72,8 @@ struct Attention {
   std::int64_t max_seqlen_k = 0;
 };
 
-// An output shares no memory with an input, another output or the workspace. Interleaved tensors in one allocation are
-// fine as long as no element is shared.
+// An output must share no memory with an input, another output or the workspace. Interleaved tensors in one allocation
+// are valid if they share no element.
 struct ForwardOutputs {
   View o;                // [B, Hq, Sq, Dv]
   float* lse = nullptr;  // [B, Hq, Sq], contiguous; natural log of the sum of exp(score); optional

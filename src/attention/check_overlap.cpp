@@ -10,7 +10,7 @@ namespace strobe {
 
 namespace {
 
-// Steps of the search after which two tensors count as overlapping. Nested dimensions take a few dozen.
+// Search steps before two tensors count as overlapping. Nested dimensions need a few dozen.
 constexpr int kMostSteps = 20000;
 
 // A stride times any integer in [low, high].
@@ -52,7 +52,7 @@ class Search {
     std::int64_t low = 0, high = 0;
   };
 
-  // Terms of equal stride become one: only the difference of two indices matters.
+  // Merges terms of equal stride: only the difference of two indices matters.
   void add(const Term& term) {
     for (std::size_t i = 0; i < count_; ++i) {
       if (terms_[i].stride != term.stride) continue;
@@ -65,7 +65,7 @@ class Search {
 
   std::array<Term, 8> terms_{};
   std::size_t count_ = 0;
-  std::array<Range, 9> reach_{};  // of the terms from each on
+  std::array<Range, 9> reach_{};  // [i]: range of the sum of terms i and later
   int steps_ = 0;
 };
 
@@ -116,7 +116,7 @@ Memory::Memory(const char* array, const IndexView& indices)
 
 bool overlap(const Memory& a, const Memory& b) {
   if (a.begin >= b.end || b.begin >= a.end) return false;
-  // A byte of a at a.begin + x + [0, a.run) is one of b at b.begin + y + [0, b.run) if x - y is in this interval.
+  // The runs a.begin + x + [0, a.run) and b.begin + y + [0, b.run) share a byte if x - y is in this interval.
   const auto difference = static_cast<std::int64_t>(b.begin - a.begin);
   return Search(a, b).finds(difference - a.run + 1, difference + b.run - 1);
 }

@@ -17,7 +17,7 @@ struct Memory {
   };
 
   const char* name;
-  std::uintptr_t begin = 0, end = 0;  // of all runs; equal where there is no element
+  std::uintptr_t begin = 0, end = 0;  // range of all runs; equal if there is no element
   std::int64_t run = 0;
   std::array<Dimension, 4> dimensions{};
   std::size_t dimension_count = 0;
@@ -29,8 +29,8 @@ struct Memory {
   Memory(const char* name, const IndexView& indices);
 };
 
-// True if both have a byte in common. Exact for views whose dimensions nest, such as slices, transposes and
-// interleaved tensors; other views that cannot be told apart with little work count as overlapping.
+// True if both share a byte. Exact for views whose dimensions nest, such as slices, transposes and interleaved tensors.
+// For other views the search is bounded; they count as overlapping if it reaches its limit.
 bool overlap(const Memory& a, const Memory& b);
 
 // Throws Error(invalid_argument) if an output overlaps another output or an input.

@@ -1,5 +1,5 @@
-// Turns what the caller gave into a Problem that kernels can trust, or throws an Error with the offending values.
-// Called by attention.cpp first.
+// Validates the arguments of a call and returns a Problem, or throws an Error with the offending values. Called by
+// attention.cpp first.
 #pragma once
 
 #include "attention/problem.h"

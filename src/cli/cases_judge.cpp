@@ -30,12 +30,13 @@
 namespace strobe::cli {
 namespace {
 
-// Between two looks for a signal and for the end of the program, while its standard output is open and afterwards.
+// Seconds between two checks for a signal and for the end of the program: while its standard output is open, and
+// afterwards.
 constexpr double kPollSeconds = 0.02, kQuietPollSeconds = 0.001;
 
-// All that a verdict needs from before the program runs.
+// State that is prepared before the program runs.
 struct Judge {
-  std::string folder, program;  // of the cases; an absolute path, or a name in PATH
+  std::string folder, program;  // the folder of the cases; an absolute path, or a name in PATH
   const JudgedProcesses& processes;
   CaseFilesWatch& files;
 };
@@ -88,8 +89,8 @@ std::vector<solve::TestCase> cases_in(const std::string& folder, const std::stri
   return found;
 }
 
-// Runs the program and ends all of its processes; sets a verdict where it did not end well. A signal that is remembered
-// ends it. Its own end counts, not that of its standard output, which a process that it started may hold open.
+// Runs the program and ends all of its processes; sets a verdict if it did not end well. A remembered signal ends it.
+// Waits for the program itself, not for the end of its standard output: a child of the program may hold that open.
 void run_program(const Judge& judge, const JudgeFolder& folder, Judged& judged) {
   const double begin = now_seconds();
   bench::Child child({judge.program, folder.input(), folder.output()}, {.folder = folder.path()});
@@ -133,7 +134,7 @@ void compare(const JudgeFolder& folder, const std::vector<float>& answer, Judged
   }
 }
 
-// The answer is read before the program runs, and the program gets a copy of the problem: it can change neither.
+// Reads the answer before the program runs and gives the program a copy of the problem, so it can change neither.
 Judged judge_case(const Judge& judge, const solve::TestCase& one, double limit) {
   Judged judged{.one = one, .verdict = {}, .limit = limit};
   const std::string problem = solve::problem_path(judge.folder, one), answer = solve::answer_path(judge.folder, one);
@@ -155,9 +156,9 @@ Judged judge_case(const Judge& judge, const solve::TestCase& one, double limit) 
   return judged;
 }
 
-// As it is started from another folder. Throws Error(unsupported) where it cannot be started.
+// Returns a path that is valid in another working folder. Throws Error(unsupported) if it cannot be started.
 std::string absolute_program(const std::string& program) {
-  if (program.find('/') == std::string::npos) return program;  // by PATH
+  if (program.find('/') == std::string::npos) return program;  // found through PATH
   if (access(program.c_str(), X_OK) != 0) {
     fail(ErrorCode::unsupported, "cannot start {}: {}", printable_value(program), std::strerror(errno));
   }
@@ -236,10 +237,10 @@ int run_cases_judge(Arguments arguments) {
              .apply = [&](auto flag, auto value) { json = parse_text(flag, value); }});
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(
-        "usage: strobe cases judge DIR [--flag value ...]\n\nRuns a program on each case, in a folder of its own below "
+        "usage: strobe cases judge DIR [--flag value ...]\n\nRuns a program on each case, in a private folder below "
         "TMPDIR that holds a copy of the\nproblem. When it ends, all processes that it started end. Verdicts: AC "
         "(every "
-        "element within 0.005),\nWA, TLE, RE. Exit code 0 where all are AC, else 1.\n\n" +
+        "element within 0.005),\nWA, TLE, RE. Exit code 0 if all are AC, else 1.\n\n" +
         table.help());
     return kFine;
   }

@@ -1,4 +1,4 @@
-// Problems and answers of the judged cases as they were before any program ran.
+// Detects changes of the judged cases' problems and answers.
 #pragma once
 
 #include <sys/types.h>
@@ -9,14 +9,14 @@
 
 namespace strobe::cli {
 
-// Notices a file that was written, replaced, linked or removed: inode, size and times of each are compared.
+// Detects a file that was written, replaced, linked or removed, by its inode, size and times.
 class CaseFilesWatch {
  public:
   explicit CaseFilesWatch(const std::vector<std::string>& paths);
 
-  // The first file that changed since the last call, or since the construction; empty: none did.
+  // The first file that changed since the last call or since construction; empty if none did.
   std::string newly_changed();
-  // The file is as it was at the construction.
+  // True if the file has not changed since construction.
   bool is_original(const std::string& path) const;
 
  private:

@@ -54,7 +54,7 @@ JudgeFolder::JudgeFolder(const std::string& problem) {
 
 JudgeFolder::~JudgeFolder() { remove(); }
 
-// The program may have taken permissions from folders that it made.
+// Restores permissions first: the program may have removed them from its folders.
 void JudgeFolder::remove() const {
   if (descriptor_ >= 0) close(descriptor_);
   std::error_code ignored;
@@ -76,7 +76,7 @@ void JudgeFolder::copy(const std::string& problem) const {
   for (std::size_t begin = 0; begin < file.bytes() && error == 0 && remembered_signal() == 0; begin += kChunk) {
     error = write_all(copied, file.text().substr(begin, kChunk));
   }
-  // Written back now, not while the program is timed.
+  // Syncs now, so that the write-back does not run while the program is timed.
   if (error == 0 && fdatasync(copied) != 0) error = errno;
   close(copied);
   if (error != 0) refuse(input(), "writing", error);

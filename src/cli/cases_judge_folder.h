@@ -1,4 +1,4 @@
-// The folder that a judged program gets: a copy of the problem and a place for its output, and nothing else.
+// The working folder of a judged program. It holds a copy of the problem and receives the output.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@ namespace strobe::cli {
 class JudgeFolder {
  public:
   // Makes a folder of mode 0700 below TMPDIR, or /tmp, with a read-only copy of the problem. Neither path leads to the
-  // case's own folder. Stops copying when a signal is remembered (core/signals.h). Throws Error(runtime) where there is
-  // no room, with the system's reason.
+  // case's own folder. Stops copying when a signal is remembered (core/signals.h). Throws Error(runtime) with the
+  // system's reason if the folder or the copy cannot be made.
   explicit JudgeFolder(const std::string& problem);
-  ~JudgeFolder();  // removes it with all that the program wrote
+  ~JudgeFolder();  // removes it with everything that the program wrote
   JudgeFolder(const JudgeFolder&) = delete;
   JudgeFolder& operator=(const JudgeFolder&) = delete;
 
@@ -19,8 +19,8 @@ class JudgeFolder {
   std::string input() const { return path_ + "/input"; }
   std::string output() const { return path_ + "/output"; }
 
-  // The output, opened for reading; the caller closes it. -1 with a reason where the program wrote no plain file of one
-  // name: a link could lead to an answer.
+  // Opens the output for reading; the caller closes it. Returns -1 and a reason unless the output is a regular file
+  // with one hard link: a link could lead to an answer.
   int open_output(std::string& reason) const;
 
  private:

@@ -1,5 +1,4 @@
-// Only this process waits for its children, so that a child's number cannot become that of another process before it is
-// killed.
+// Only this process waits for its children, so a child's pid cannot be reused before the child is killed.
 #include "cli/cases_judge_processes.h"
 
 #include <signal.h>
@@ -18,7 +17,7 @@ namespace {
 
 constexpr double kPatience = 10;  // seconds
 
-// A session of a descendant holds descendants only: one signal ends a group that keeps forking.
+// A descendant's session holds descendants only. One signal to the group ends a group that keeps forking.
 void kill_with_group(pid_t process) {
   if (getsid(process) > 0 && getsid(process) != getsid(0)) kill(-getpgid(process), SIGKILL);
   kill(process, SIGKILL);

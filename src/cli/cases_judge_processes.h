@@ -1,11 +1,11 @@
-// The processes of a judged program: all of them end with it, those that left its process group or session too.
+// Ends all processes of a judged program, including those that left its process group or session.
 #pragma once
 
 #include "cli/process_tree.h"
 
 namespace strobe::cli {
 
-// While it exists, orphaned descendants become children of this process, and every new child is the program's.
+// While it exists, this process is a child subreaper: orphaned descendants of the program become its children.
 class JudgedProcesses {
  public:
   JudgedProcesses() = default;
@@ -13,8 +13,8 @@ class JudgedProcesses {
   JudgedProcesses(const JudgedProcesses&) = delete;
   JudgedProcesses& operator=(const JudgedProcesses&) = delete;
 
-  // Kills children and waits for them until there are none: the orphans of each become children in turn. Throws
-  // Error(runtime) where some still run after ten seconds.
+  // Kills and reaps children until none is left: their orphans become children in turn. Throws Error(runtime) if some
+  // still run after ten seconds.
   void end_all() const;
 
  private:

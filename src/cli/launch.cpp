@@ -56,7 +56,7 @@ OptionTable make_table(LaunchOptions& options) {
   table.add(
       {.name = "restart-delay",
        .placeholder = "SECONDS",
-       .help = "pause before the first restart, doubled for each further one up to 30; default 1",
+       .help = "pause before the first restart, doubled for each later one, at most 30; default 1",
        .apply = [&](auto flag, auto value) { options.restart_delay = value == "0" ? 0 : parse_seconds(flag, value); }});
   table.add({.name = "grace",
              .placeholder = "SECONDS",
@@ -67,7 +67,7 @@ OptionTable make_table(LaunchOptions& options) {
   return table;
 }
 
-// Refused before ranks are started, once.
+// Refuses a program that cannot run, once, before ranks are started.
 void check_program(const std::string& path) {
   const auto refuse = [&](const char* why) {
     fail(ErrorCode::invalid_argument, "launch: {}: {}; valid: a program, or a command of strobe (without a slash)",
@@ -79,7 +79,7 @@ void check_program(const std::string& path) {
   if (access(path.c_str(), X_OK) != 0) refuse("cannot be run: no permission");
 }
 
-// With another command each rank would do the whole work and write the same files.
+// Refuses other commands: each rank would do the whole work and write the same files.
 void check_shares_work(const std::vector<std::string>& words, int ranks) {
   const std::vector<std::string> valid = {"comm", "lm bench", "lm train"};
   const std::string name = words[0] == "lm" && words.size() > 1 ? "lm " + words[1] : words[0];
@@ -99,12 +99,12 @@ std::vector<std::string> command_of(const std::vector<std::string>& words, int r
   return own_command(words);
 }
 
-// False where input was bad or a signal asked a rank to end: another start would end in the same way.
+// False if input was bad or a signal asked a rank to end: another start would end in the same way.
 bool is_worth_a_restart(const JobEnd& end) {
   return !end.returned || (end.code != kBadInput && !is_end_by_signal(end.code));
 }
 
-// Seconds before each restart: doubled each time up to 30, and from the beginning after a job that ran for a minute.
+// Seconds before each restart: doubled each time up to 30, and reset after a job that ran for a minute.
 class RestartDelay {
  public:
   explicit RestartDelay(double first) : first_(first), next_(first) {}
@@ -187,7 +187,7 @@ int run_launch(Arguments arguments) {
          world.launcher);
   if (options.job.ranks == 0) fail(ErrorCode::invalid_argument, "launch: how many ranks? valid: -n 1 to -n 1024");
   options.job.command = command_of(words, options.job.ranks);
-  set_last_words("launch: ended by a signal");  // one that comes before or after a job
+  set_last_words("launch: ended by a signal");  // for a signal before or after a job
   return run_with_restarts(options);
 }
 

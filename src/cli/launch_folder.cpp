@@ -19,10 +19,10 @@ namespace strobe::cli {
 namespace {
 
 constexpr std::string_view kPrefix = "strobe-launch-";
-constexpr std::size_t kRandomDigits = 6;                                     // as mkdtemp makes them
+constexpr std::size_t kRandomDigits = 6;                                     // of mkdtemp's template
 constexpr std::size_t kSocketName = 1 + kPrefix.size() + kRandomDigits + 7;  // "/strobe-launch-XXXXXX/socket"
 
-// The locked folder's descriptor, or -1 where it is gone, somebody else's, a link, or locked by another process.
+// Returns the locked folder's descriptor, or -1 if it is gone, another user's, a link, or locked by another process.
 int lock_folder(const std::string& path) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (descriptor < 0) return -1;
@@ -39,7 +39,7 @@ int lock_folder(const std::string& path) {
   return -1;
 }
 
-// Processes of the job that are about to end may add or remove files meanwhile.
+// Tries three times: processes of the job that are about to end may add or remove files meanwhile.
 void remove_folder(const std::filesystem::path& path) {
   std::error_code error;
   for (int tries = 0; tries < 3; ++tries) {
@@ -48,7 +48,7 @@ void remove_folder(const std::filesystem::path& path) {
   }
 }
 
-// False where the folder holds anything that a job does not make: it may be the user's.
+// False if the folder holds any other file: it may be the user's own.
 bool holds_only_job_files(const std::filesystem::path& path) {
   std::error_code error;
   for (const std::string& name : file_names(path.string(), error)) {
@@ -72,7 +72,8 @@ LockedFolder::LockedFolder(const std::filesystem::path& base) {
   for (int i = 0; i < kTries && lock_ < 0; ++i) {
     std::string name = (base / kPrefix).string() + std::string(kRandomDigits, 'X');
     if (!mkdtemp(name.data()))
-      fail(ErrorCode::runtime, "launch: no folder in {}: {}", printable_value(base.string()), std::strerror(errno));
+      fail(ErrorCode::runtime, "launch: cannot create a folder in {}: {}", printable_value(base.string()),
+           std::strerror(errno));
     lock_ = lock_folder(name);
     const int error = errno;
     if (lock_ >= 0) path_ = name;
@@ -81,7 +82,7 @@ LockedFolder::LockedFolder(const std::filesystem::path& base) {
     if (error == EWOULDBLOCK) continue;
     fail(ErrorCode::runtime, "launch: {}: {}", printable_value(name), std::strerror(error));
   }
-  if (lock_ < 0) fail(ErrorCode::runtime, "launch: no folder in {} could be locked", printable_value(base.string()));
+  if (lock_ < 0) fail(ErrorCode::runtime, "launch: cannot lock a folder in {}", printable_value(base.string()));
 }
 
 LockedFolder::~LockedFolder() {
@@ -112,7 +113,8 @@ std::filesystem::path job_folder_base() {
     tried += fmt::format("{}{} ({})", tried.empty() ? "" : ", ", printable(base),
                          fits ? std::strerror(errno) : "too long for a socket");
   }
-  fail(ErrorCode::runtime, "launch: no folder for the ranks' socket: {}; set TMPDIR to a short, writable one", tried);
+  fail(ErrorCode::runtime, "launch: no folder can hold the ranks' socket: {}; set TMPDIR to a short, writable one",
+       tried);
 }
 
 std::filesystem::path shared_memory_base(const std::filesystem::path& otherwise) {

@@ -34,14 +34,14 @@ namespace {
 
 constexpr double kStartLimit = 60;   // seconds for mpirun to start all ranks
 constexpr double kKillDelay = 2;     // from SIGTERM to SIGKILL of a rank, and then to SIGKILL of its supervisor
-constexpr int kPollPeriod = 100;     // milliseconds between two looks at the limits
+constexpr int kPollPeriod = 100;     // milliseconds between two checks of the limits
 constexpr double kWakePeriod = 1;    // seconds between two SIGCONT to the supervisors
 constexpr double kMpirunLimit = 10;  // for mpirun to end after all ranks
-constexpr double kBlameWindow = 1;   // ranks that fail this shortly before mpirun is found killed failed because of it
+constexpr double kBlameWindow = 1;   // a killed mpirun is blamed for ranks that failed within this time before
 
 int make_memory_file(const char* name) {
   const int descriptor = memfd_create(name, MFD_CLOEXEC);
-  if (descriptor < 0) fail(ErrorCode::runtime, "launch: no unnamed file: {}", std::strerror(errno));
+  if (descriptor < 0) fail(ErrorCode::runtime, "launch: cannot create an unnamed file: {}", std::strerror(errno));
   return descriptor;
 }
 
@@ -138,7 +138,7 @@ class RunningJob {
     _exit(127);
   }
 
-  // False where nothing came in so many milliseconds.
+  // False if no message came in that time.
   bool handle_messages(int milliseconds) {
     const std::vector<Supervisors::Event> events = supervisors_.wait(signals_.descriptor(), milliseconds);
     for (const Supervisors::Event& event : events) handle(event);
@@ -153,7 +153,7 @@ class RunningJob {
       end_of(event.rank, SIGKILL);
     } else if (event.status->kind == RankStatus::Kind::started) {
       *runs = true;
-      if (end_.signal) supervisors_.signal_rank(event.rank, end_.signal);  // it came before the rank was started
+      if (end_.signal) supervisors_.signal_rank(event.rank, end_.signal);  // it came before the rank started
     } else if (event.status->kind == RankStatus::Kind::lost_output) {
       if (end_.lost_output == 0) end_.lost_output = event.status->value;
     } else if (*runs) {
@@ -188,7 +188,7 @@ class RunningJob {
 
   void allow_grace(double seconds) { ask_at_ = std::min(ask_at_, now_seconds() + job_.grace.value_or(seconds)); }
 
-  // SIGUSR1 and SIGUSR2 may mean anything to a program: they start no grace period.
+  // A program may use SIGUSR1 and SIGUSR2 for its own purposes: they start no grace period.
   void pass_signals_on() {
     while (const int signal = signals_.next()) {
       supervisors_.signal_ranks(signal);
@@ -210,7 +210,7 @@ class RunningJob {
     if (now > ask_at_ + kKillDelay && mpirun_ > 0 && !supervisors_.any_connected()) kill(mpirun_, SIGKILL);
   }
 
-  // A stopped supervisor would hold back its rank's output and end.
+  // A stopped supervisor would delay its rank's output and the report of its end.
   void wake_supervisors() {
     const double now = now_seconds();
     if (now < wake_at_) return;
@@ -218,9 +218,9 @@ class RunningJob {
     supervisors_.signal_supervisors(SIGCONT);
   }
 
-  // A rank whose supervisor was killed, or what it started if it has ended, is now a child of this process
-  // (ChildSubreaper): its group's number is not reused before this process has waited for the child. Ends its process
-  // group unless the group belongs to a rank whose supervisor is there.
+  // Kills the process groups of ranks whose supervisor was killed. Such a rank, or its children if it has ended, is now
+  // a child of this process (ChildSubreaper). Its group id is not reused before this process has waited for the child.
+  // Groups of ranks that have a supervisor are spared.
   void end_orphans() {
     for (const pid_t child : own_children()) {
       if (child == mpirun_ || supervisors_.holds(child) || subreaper_.had(child)) continue;
@@ -288,7 +288,7 @@ class RunningJob {
   std::set<int> passed_on_;
   JobEnd end_;
   double failed_at_ = 0;
-  double ask_at_ = 1e300;  // end of the grace period
+  double ask_at_ = 1e300;  // when the grace period ends
   double wake_at_ = 0;
   bool asked_ = false;
 };

@@ -31,19 +31,19 @@ struct JobEnd {
   std::string why;        // "rank 1 died of signal 9 (Killed)", "all 2 ranks: --steps x: ..."; empty where none failed,
                           // or all ended by the signal that was passed on
   bool returned = false;  // the code is that rank's own exit code; it did not die of a signal
-  int signal = 0;         // received by this process, passed on, and the reason for the end
+  int signal = 0;         // the signal that this process received, passed on, and ended by; 0: none
   int lost_output = 0;    // errno of the first line of a rank that could not be written; 0: none
 };
 
 // Passes signals on to the ranks: SIGINT, SIGTERM, SIGHUP, SIGXCPU and SIGALRM end the job, SIGUSR1 and SIGUSR2 do so
-// if a rank ends by them. Throws Error(unsupported) where there is no mpirun, Error(runtime) where a resource is
+// only if a rank ends by them. Throws Error(unsupported) if there is no mpirun, Error(runtime) if a resource is
 // missing.
 JobEnd run_job(const Job& job);
 
-// A subcommand of strobe as a command: this program and the words.
+// The command line that runs a subcommand of strobe: the path of this program, then the words.
 std::vector<std::string> own_command(const std::vector<std::string>& words);
 
-// True for the exit code of a rank that a signal asked to end and that ended in good order: 128 + signal.
+// True for 128 + signal: the exit code of a rank that ended in good order because a signal asked it to.
 bool is_end_by_signal(int code);
 
 // Internal flag, hidden from --help: makes a child of mpirun the supervisor of a rank. Its value is the path of the

@@ -1,4 +1,4 @@
-// The library is a part of this program, so that it is there wherever the program is copied to.
+// The library is embedded in this program, so that a copy of the program needs no other file.
 #include "cli/launch_loopback.h"
 
 #include <stdlib.h>
@@ -28,12 +28,12 @@ extern "C" const char strobe_loopback_begin[], strobe_loopback_end[];
 namespace strobe::cli {
 
 LoopbackLibrary::LoopbackLibrary() : descriptor_(memfd_create("strobe-loopback", MFD_CLOEXEC)) {
-  if (descriptor_ < 0) fail(ErrorCode::runtime, "launch: no unnamed file: {}", std::strerror(errno));
+  if (descriptor_ < 0) fail(ErrorCode::runtime, "launch: cannot create an unnamed file: {}", std::strerror(errno));
   const auto bytes = static_cast<std::size_t>(strobe_loopback_end - strobe_loopback_begin);
   const int error = write_all(descriptor_, std::string_view(strobe_loopback_begin, bytes));
   if (error == 0) return;
   close(descriptor_);
-  fail(ErrorCode::runtime, "launch: an unnamed file of {} bytes: {}", bytes, std::strerror(error));
+  fail(ErrorCode::runtime, "launch: cannot write an unnamed file of {} bytes: {}", bytes, std::strerror(error));
 }
 
 LoopbackLibrary::~LoopbackLibrary() { close(descriptor_); }

@@ -1,11 +1,11 @@
-// A library that keeps mpirun's listening sockets on the loopback interface and to this user. launch_job.cpp calls.
+// A library that restricts mpirun's listening sockets to the loopback interface and to this user. launch_job.cpp calls.
 #pragma once
 
 #include <string>
 
 namespace strobe::cli {
 
-// loopback_bind/ as an unnamed file, for LD_PRELOAD of a child process while this object lives.
+// The library of loopback_bind/ as a memfd, for LD_PRELOAD of a child process while this object lives.
 class LoopbackLibrary {
  public:
   LoopbackLibrary();  // throws Error(runtime)

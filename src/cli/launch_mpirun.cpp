@@ -28,7 +28,7 @@ std::filesystem::path find_mpirun() {
 }
 
 void check_descriptor_limit(int ranks) {
-  constexpr rlim_t kForTheJob = 32, kPerRank = 5;  // of mpirun, which hangs with less and needs more than the launcher
+  constexpr rlim_t kForTheJob = 32, kPerRank = 5;  // mpirun needs the most, and hangs with less
   const rlim_t needed = kForTheJob + kPerRank * static_cast<rlim_t>(ranks);
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;

@@ -1,5 +1,4 @@
-// Processes of a job, held so that a signal never reaches another process that got the same number. launch_job.cpp
-// calls.
+// Handles of a job's processes. A signal never reaches another process that reuses the pid. launch_job.cpp calls.
 #pragma once
 
 #include <sys/types.h>
@@ -8,10 +7,10 @@
 
 namespace strobe::cli {
 
-// A process by its pidfd. On kernels without pidfds it is a number, which is checked before each signal.
+// A process by its pidfd. On kernels without pidfds: by its pid, which is checked before each signal.
 class ProcessHandle {
  public:
-  // The process that connected this Unix socket, as the kernel knows it.
+  // The process that connected this Unix socket, according to the kernel.
   static ProcessHandle of_peer(int socket);
 
   explicit operator bool() const { return pid_ > 0; }

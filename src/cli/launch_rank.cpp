@@ -1,6 +1,6 @@
-// The supervisor of a rank: mpirun starts it and it starts the rank. It copies the rank's lines under its number, sends
-// signals to it on the launcher's request, and reports its end. It always exits with 0, so that mpirun lets the other
-// ranks finish.
+// The supervisor of a rank. mpirun starts it, and it starts the rank. It forwards signals from the launcher and reports
+// the rank's end. With RankOutput::prefixed it also copies the rank's output, with the rank number before each line. It
+// always exits with 0, so that mpirun lets the other ranks finish.
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
@@ -32,7 +32,7 @@ namespace {
 
 constexpr std::size_t kLongestLine = 1 << 16;  // longer ones are split
 
-// Copies one stream of the rank to the launcher's, with the rank's number before each line.
+// Copies one stream of the rank to the launcher's stream and prefixes each line with the rank number.
 class Lines {
  public:
   Lines(int from, int to, std::string prefix) : from_(from), to_(to), prefix_(std::move(prefix)) {}
@@ -73,8 +73,7 @@ class Lines {
   bool ended_ = false;
 };
 
-// The rank's process group. A signal and the wait for the rank exclude each other: as long as the rank was not waited
-// for, its number is its own.
+// The rank's process group. The mutex keeps signals and waitpid() apart: the pid cannot be reused before waitpid().
 class RankProcess {
  public:
   explicit RankProcess(pid_t pid) : pid_(pid) {}
@@ -99,7 +98,7 @@ class RankProcess {
   int status_ = 0;
 };
 
-// In a thread of its own, since the supervisor may hang in a write that nothing reads.
+// Forwards signals in a separate thread: the supervisor may block in a write that nothing reads.
 void obey_launcher(int launcher, const std::shared_ptr<RankProcess>& rank) {
   std::thread([launcher, rank] {
     while (const std::optional<int> signal = receive_signal(launcher)) rank->send(*signal);
@@ -124,7 +123,7 @@ void keep_to_own_cores(const comm::World& world) {
 struct RankStart {
   const std::vector<std::string>& command;
   int output, errors;
-  int listener;  // of MASTER_PORT; -1: none
+  int listener;  // listening socket of MASTER_PORT; -1: none
   pid_t supervisor;
 };
 
@@ -175,7 +174,7 @@ Launcher join_launcher(std::string_view socket_path, int rank) {
   return {socket, *descriptors};
 }
 
-// Until the rank has ended and everything that it wrote is copied.
+// Returns after the rank has ended and all of its output is copied.
 void copy_lines(Lines (&streams)[2], pid_t child, RankProcess& rank) {
   const int ended = static_cast<int>(syscall(SYS_pidfd_open, child, 0));  // -1 on old kernels: polled every 20 ms
   for (bool running = true; running;) {
@@ -210,7 +209,8 @@ int run_rank(std::string_view socket_path, RankOutput output, const std::vector<
                         .listener = given.listener,
                         .supervisor = getpid()};
   const pid_t child = fork();
-  if (child < 0) fail(ErrorCode::runtime, "launch: rank {}: no process: {}", world.rank, std::strerror(errno));
+  if (child < 0)
+    fail(ErrorCode::runtime, "launch: rank {}: cannot start a process: {}", world.rank, std::strerror(errno));
   if (child == 0) become(start);
   setpgid(child, child);
   for (const int descriptor : {out.write, errors.write, given.listener}) {

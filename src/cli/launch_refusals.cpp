@@ -50,7 +50,7 @@ std::string path_of(int descriptor) { return fmt::format("/proc/{}/fd/{}", getpi
 }  // namespace
 
 RankRefusals::RankRefusals() : descriptor_(memfd_create("strobe-refusals", MFD_CLOEXEC)) {
-  if (descriptor_ < 0) fail(ErrorCode::runtime, "launch: no unnamed file: {}", std::strerror(errno));
+  if (descriptor_ < 0) fail(ErrorCode::runtime, "launch: cannot create an unnamed file: {}", std::strerror(errno));
   setenv(kVariable, path_of(descriptor_).c_str(), 1);
 }
 

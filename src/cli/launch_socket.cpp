@@ -88,7 +88,7 @@ int connect_to_launcher(std::string_view path) {
   if (connect(descriptor, plain(address), sizeof(address)) != 0) {
     const int error = errno;
     close(descriptor);
-    fail(ErrorCode::runtime, "launch: the launcher is not reached: {}", std::strerror(error));
+    fail(ErrorCode::runtime, "launch: cannot connect to the launcher: {}", std::strerror(error));
   }
   return descriptor;
 }

@@ -11,7 +11,7 @@
 
 namespace strobe::cli {
 
-// The environment variable that hands the token to supervisors, which remove it before they start their rank.
+// Environment variable with the token for supervisors. They remove it before they start their rank.
 inline constexpr const char* kLaunchToken = "STROBE_LAUNCH_TOKEN";
 
 // First message of a supervisor.
@@ -37,7 +37,7 @@ int connect_to_launcher(std::string_view path);
 bool is_own_user(int socket);  // the peer's user id is the effective one of this process
 
 bool send_introduction(int socket, std::string_view token, int rank);
-// `hung_up` where the peer is gone or the message is malformed; neither where nothing has come yet.
+// `hung_up`: the peer is gone or the message is malformed. Neither member is set if nothing has come yet.
 struct ReceivedIntroduction {
   std::optional<Introduction> value;
   bool hung_up = false;
@@ -48,10 +48,10 @@ bool send_descriptors(int socket, const RankDescriptors& descriptors);
 std::optional<RankDescriptors> receive_descriptors(int socket);
 
 bool send_status(int socket, const RankStatus& status);
-std::optional<RankStatus> receive_status(int socket);  // nothing where the peer is gone or the message is malformed
+std::optional<RankStatus> receive_status(int socket);  // none if the peer is gone or the message is malformed
 
 // The launcher asks a supervisor to signal its rank. Does not block.
 bool send_signal(int socket, int signal);
-std::optional<int> receive_signal(int socket);  // waits; nothing where the launcher is gone
+std::optional<int> receive_signal(int socket);  // waits; none if the launcher is gone
 
 }  // namespace strobe::cli

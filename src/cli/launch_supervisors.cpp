@@ -63,7 +63,7 @@ void Supervisors::accept_pending() {
   for (;;) {
     const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     if (socket < 0 && (errno == EMFILE || errno == ENFILE))
-      fail(ErrorCode::runtime, "launch: the connection of a rank: {}", std::strerror(errno));
+      fail(ErrorCode::runtime, "launch: cannot accept the connection of a rank: {}", std::strerror(errno));
     if (socket < 0) return;
     if (!is_own_user(socket)) {
       close(socket);

@@ -1,4 +1,4 @@
-// The launcher's connections to the supervisors of its ranks. launch_job.cpp calls.
+// Connections from the launcher to the supervisors of its ranks. launch_job.cpp calls.
 #pragma once
 
 #include <sys/types.h>
@@ -28,20 +28,20 @@ class Supervisors {
     std::optional<RankStatus> status;  // nothing: the supervisor is gone
   };
   // Waits until a supervisor has sent something, `other` is readable, or the time is over. Accepts supervisors and
-  // closes other connections. Throws Error(runtime) where descriptors run out.
+  // closes other connections. Throws Error(runtime) if descriptors run out.
   std::vector<Event> wait(int other, int milliseconds);
 
   int accepted() const { return accepted_; }  // so far
   bool any_connected() const { return !members_.empty(); }
   bool holds(pid_t process) const;
 
-  // A supervisor signals its rank's process group: it is the parent, so that the group's number is still the rank's.
+  // A supervisor signals its rank's process group: as the parent it knows that the group id is not reused.
   void signal_rank(int rank, int signal) const;
   void signal_ranks(int signal) const;
   void signal_supervisors(int signal) const;
 
  private:
-  struct Pending {  // has not proved yet who it is
+  struct Pending {  // not authenticated yet
     int socket;
     double until;
   };

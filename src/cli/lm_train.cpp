@@ -165,7 +165,7 @@ int run_lm_train(Arguments arguments) {
   if (folder) {
     const std::vector<std::int64_t> aside = folder->set_aside_after(trainer.progress().step);
     if (!aside.empty()) begin.notes.push_back(aside_text(*folder, aside));
-    lm::write_upkeep(folder->upkeep(), begin.upkeep);  // from here on a restart continues from the newest that is left
+    lm::write_upkeep(folder->upkeep(), begin.upkeep);  // from now on a restart resumes from the newest one left
     print(settings_table(begin, flags, threads, ranks.get()));
     print(note_lines(begin.notes));
   }

@@ -41,7 +41,7 @@ void add_bits(OptionTable& table, TrainFlags& flags) {
   number("lr-min", "learning rate of the last step; default a tenth of --lr", lm::kLeastRateRange, flags.least_rate);
   whole("lr-warmup", "warm-up steps, in which the rate rises; default a tenth of --steps, at most 100",
         lm::kWarmupRange, flags.warmup);
-  number("clip", "largest norm of the gradient, 0: any; default 1", lm::kClipRange, flags.clip);
+  number("clip", "largest gradient norm, 0: no clipping; default 1", lm::kClipRange, flags.clip);
   number("beta1", "AdamW; default 0.9", lm::kBeta1Range, flags.beta1);
   number("beta2", "AdamW; default 0.999", lm::kBeta2Range, flags.beta2);
   number("eps", "AdamW; default 1e-8", lm::kEpsRange, flags.eps);
@@ -76,8 +76,8 @@ void expect_same(const char* flag, const std::optional<T>& given, const T& kept,
        otherwise);
 }
 
-// --resume=STEP branches off at a checkpoint, with another learning rate or clip where flags give one; --resume
-// repeats the run bit for bit and refuses them.
+// --resume=STEP branches off at a checkpoint; --lr, --lr-min and --clip may change the settings. --resume repeats the
+// run bit for bit and refuses changes.
 void change_rates(const TrainFlags& flags, lm::Settings& settings, std::vector<std::string>& notes) {
   if (flags.resume_step == lm::kNewest) {
     constexpr const char* kBranch = "; --resume=STEP may change it";

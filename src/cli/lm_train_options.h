@@ -52,11 +52,12 @@ Device device_of(const TrainFlags& flags);
 // What all ranks of a run must be told alike: settings, data and how they exchange gradients.
 Json facts_of(const TrainFlags& flags, const lm::DataIdentity& data);
 
-// A new run's: what flags leave open has its default.
+// Settings of a new run. Flags that are not given have their defaults.
 lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data);
 
-// Those of a checkpoint. Throws Error(invalid_argument) where a flag or the data differs from it. --steps, --device and
-// --threads may differ, and --lr, --lr-min and --clip with --resume=STEP; all but --threads are listed in `notes`.
+// Settings of a resumed run: those of the checkpoint. Throws Error(invalid_argument) if a flag or the data differs.
+// --steps, --device and --threads may differ, with --resume=STEP also --lr, --lr-min and --clip. All changes except
+// --threads are listed in `notes`.
 lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data, const lm::Settings& kept,
                            std::vector<std::string>& notes);
 

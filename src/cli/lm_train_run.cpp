@@ -123,7 +123,7 @@ std::string TrainRun::way_back() const {
   try {
     const std::vector<std::int64_t> later = folder_->set_aside_after(*good);
     if (!later.empty()) aside = fmt::format(", {} set aside as .abandoned", counted(later.size(), "later one"));
-  } catch (const Error& error) {  // must not hide why the run ended
+  } catch (const Error& error) {  // must not replace the reason why the run ended
     aside = fmt::format(", later ones stay ({})", error.what());
   }
   return fmt::format("; {} is the newest checkpoint known to be good{}: --resume={} --lr {} continues there",

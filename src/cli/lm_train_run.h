@@ -15,7 +15,7 @@ namespace strobe::cli {
 // ", 3 skipped": steps of an fp16 run whose gradient overflowed; "" in other precisions.
 std::string skipped_text(const lm::Trainer& trainer);
 
-// A run from its current step to its end, or to a signal.
+// Trains from the current step to the last one, or until a signal.
 class TrainRun {
  public:
   // The caller keeps ownership of everything. folder: null on ranks other than 0, which neither write nor print.
@@ -23,8 +23,8 @@ class TrainRun {
   TrainRun(lm::Trainer& trainer, lm::CheckpointFolder* folder, const lm::Upkeep& upkeep,
            const lm::TokenFile* validation, std::optional<double> ceiling);
 
-  // The signal that ended it; 0: it is done. Throws Error(runtime) where the run diverges: the line names the newest
-  // checkpoint that is known to be good and how to resume from it; later ones are set aside.
+  // Returns the signal that ended the run; 0: all steps are done. Throws Error(runtime) if the run diverges. Its line
+  // names the newest checkpoint that is known to be good and how to resume from it; later ones are set aside.
   int go();
 
  private:

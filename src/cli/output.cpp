@@ -55,7 +55,7 @@ std::string note_lines(const std::vector<std::string>& notes) {
 
 void set_program_name(std::string_view name) { program_name = name; }
 
-// Without memory for the line, a line that needs none.
+// Out of memory: prints a constant line instead.
 void complain(std::string_view text) noexcept {
   try {
     show_progress("");

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::int64_t kMostDevices = 1 << 24;
 constexpr std::int64_t kFirst = 8, kLast = 16384;
-constexpr double kLeastShare = 1e-6;  // of --mfu
+constexpr double kLeastShare = 1e-6;  // lower bound of --mfu
 
 MeshFlag parse_mesh(std::string_view flag, std::string_view value) {
   MeshFlag mesh{.data = {}, .shard = {}, .tensor = {}, .text = std::string(value)};

@@ -1,4 +1,4 @@
-// Parents and children of processes, as /proc names them. `launch` and `cases judge` call.
+// Parents and children of processes, from /proc. `launch` and `cases judge` call.
 #pragma once
 
 #include <sys/types.h>
@@ -17,7 +17,7 @@ std::optional<ProcessStat> stat_of(pid_t process);  // none: no such process
 
 bool is_descendant(pid_t process, pid_t ancestor);
 
-// Live or ended children of this process that it has not waited for. Their numbers cannot be reused meanwhile.
+// Running and zombie children of this process. Their pids cannot be reused before it waits for them.
 std::vector<pid_t> own_children();
 
 // While it exists, orphaned descendants become children of this process instead of init's.
@@ -28,7 +28,7 @@ class ChildSubreaper {
   ChildSubreaper(const ChildSubreaper&) = delete;
   ChildSubreaper& operator=(const ChildSubreaper&) = delete;
 
-  // Children that this process had before: those of a shell that became this program by exec.
+  // True for a child that this process had before: one of the shell that became this program by exec.
   bool had(pid_t child) const;
 
  private:

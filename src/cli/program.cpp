@@ -15,7 +15,7 @@ int exit_code(ErrorCode code) {
   return code == ErrorCode::invalid_argument || code == ErrorCode::unsupported ? kBadInput : kRuntimeFailure;
 }
 
-// Bad input goes to the launcher where there is one.
+// Reports bad input to the launcher, if there is one.
 int end_with(int code, const char* line, bool (*refuse)(std::string_view line)) noexcept {
   try {
     if (code == kBadInput && refuse && refuse(line)) return code;

@@ -35,7 +35,7 @@ std::vector<std::pair<std::string, std::string>> charts_of(const std::vector<rep
   return charts;
 }
 
-// A file that is given twice would count as two launches of each cell.
+// Refuses a file that is given twice: it would count as two launches of each cell.
 void refuse_twice(const std::vector<std::string>& files) {
   std::error_code error;
   for (std::size_t i = 0; i < files.size(); ++i) {

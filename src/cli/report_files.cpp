@@ -30,7 +30,7 @@ void make_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error || !fs::is_directory(folder)) {
-    fail(ErrorCode::invalid_argument, "--output {}: not a folder, and none can be made: {}", folder.string(),
+    fail(ErrorCode::invalid_argument, "--output {}: not a folder, and cannot be created: {}", folder.string(),
          error ? error.message() : "a file is there");
   }
 }
@@ -88,7 +88,7 @@ void write_report(const fs::path& folder, const ReportFiles& files) {
   }
   make_folder(charts);
   FileSet set("--output");
-  set.add(list.string(), list_text(written, earlier));  // first: a killed run leaves no chart that is not in it
+  set.add(list.string(), list_text(written, earlier));  // first, so that every chart of a killed run is listed
   for (const auto& [name, contents] : files.charts) set.add((charts / name).string(), contents);
   set.add((folder / "cells.csv").string(), files.csv);
   set.add((folder / "report.md").string(), files.markdown);

@@ -28,7 +28,7 @@ constexpr std::size_t kLongestStem = 220;  // bytes; leaves 35 for a chart's suf
 
 std::string head_of(const std::string& title) { return "# " + title + "\n\n"; }
 
-// The document's text; empty if it does not begin with the title, and is not read then.
+// The document's text; empty if it does not begin with the title. The rest is then not read.
 std::string text_of(const std::string& document, const std::string& title) {
   std::error_code error;
   if (!fs::is_regular_file(fs::symlink_status(document, error))) return "";
@@ -40,7 +40,7 @@ std::string text_of(const std::string& document, const std::string& title) {
   return text;
 }
 
-// The last line of a document lists its charts, each as "SUFFIX.svg CRC32", and is not shown.
+// The last line of a document is hidden and lists its charts, each as "SUFFIX.svg CRC32".
 constexpr std::string_view kListBegin = "<!-- strobe charts:", kListEnd = " -->\n";
 
 std::string list_line(const std::string& stem, std::span<const WrittenFile> charts) {
@@ -66,7 +66,7 @@ std::vector<WrittenFile> charts_in(const std::string& stem, std::string_view tex
   return charts;
 }
 
-// A document without a list is one of an older version if it shows a chart next to it.
+// A document without a list was written by an older version if it shows a chart next to it.
 bool is_written_here(const std::string& stem, const std::string& text) {
   return has_list(text) || text.find("](" + report::markdown_target(stem)) != std::string::npos ||
          text.find("](" + stem) != std::string::npos;

@@ -20,17 +20,16 @@ struct Chart {
 
 std::string document_beside(const std::string& rows_file);  // "out/comm.jsonl": out/comm.md
 
-// Throws Error(invalid_argument) if there is a document that this program did not write, so that it is refused before
-// anything is measured.
+// Throws Error(invalid_argument) if this program did not write the existing document. Called before measuring.
 void check_documents(const std::string& rows_file, const std::string& title);
 
-// Removes the document of this title and the charts that it lists, before the rows that they show change. Documents
-// that this program did not write stay, and so do charts that were changed. Throws Error(runtime) if the disk refuses.
+// Removes the document of this title and the charts that it lists, before the rows that they show change. Keeps
+// documents that this program did not write, and changed charts. Throws Error(runtime) if the disk refuses.
 void remove_documents(const std::string& rows_file, const std::string& title);
 
 // Writes charts and document as a set and returns their names, the document's last. Removes charts that an earlier
-// document of this title lists and this one does not. Throws Error(invalid_argument) if a file of others has one of the
-// names, Error(runtime) if the disk refuses; the old files then stay.
+// document of this title lists and this one does not. Throws Error(invalid_argument) if a file that this program did
+// not write has one of the names, Error(runtime) if a write fails; the old files then stay.
 std::vector<std::string> write_documents(const std::string& rows_file, const std::string& title,
                                          std::span<const Chart> charts, std::span<const report::NamedTable> tables);
 

@@ -18,7 +18,7 @@
 namespace strobe::cli {
 namespace {
 
-// Throws Error(runtime): the constructor has checked the path, so it has changed since.
+// Throws Error(runtime): the constructor has checked the path, so the path has changed since.
 Descriptor open_rows(const std::string& path) {
   try {
     return open_regular(path, O_WRONLY | O_APPEND | O_CREAT, path);

@@ -1,4 +1,4 @@
-// A file of rows, each synced as soon as it is known. `strobe ladder` and `strobe comm` write one.
+// A file of rows, each synced as soon as it is written. `strobe ladder` and `strobe comm` write one.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ namespace strobe::cli {
 class RowFile {
  public:
   enum class Begin { anew, at_the_end };
-  // For --output. Throws Error(invalid_argument) if a file cannot be written there, the path is a symbolic link, or the
-  // file or a document next to it is not one of strobe.
-  // Devices such as /dev/stdout are written to. No file is created, and an earlier one stays, until the first measured
-  // row: a process that ends before it leaves no empty file. With `anew` that row replaces the earlier file and removes
-  // the documents of this title next to it, which show other rows. With `at_the_end` the earlier rows stay.
+  // For --output. Throws Error(invalid_argument) if a file cannot be written there, the path is a symbolic link, or
+  // strobe did not write the file or a document next to it.
+  // Devices such as /dev/stdout are written to. The first measured row creates the file, so an earlier exit leaves no
+  // empty file. With Begin::anew that row replaces an earlier file and removes the documents of this title next to it,
+  // which show other rows. With Begin::at_the_end the earlier rows stay.
   RowFile(std::string path, std::string title, Begin begin = Begin::anew);
 
   // Both without the end of line; throw Error(runtime) where the disk refuses.

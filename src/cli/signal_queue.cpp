@@ -14,7 +14,7 @@ namespace strobe::cli {
 
 SignalQueue::SignalQueue() {
   sigemptyset(&set_);
-  // The kernel queues a blocked signal even where it is ignored.
+  // The kernel queues a blocked signal even if it is ignored.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM}) {
     if (is_handled(signal)) sigaddset(&set_, signal);
   }
@@ -23,7 +23,7 @@ SignalQueue::SignalQueue() {
   if (descriptor_ >= 0) return;
   const int error = errno;
   restore();
-  fail(ErrorCode::runtime, "launch: no descriptor for signals: {}", std::strerror(error));
+  fail(ErrorCode::runtime, "launch: cannot create a signal descriptor: {}", std::strerror(error));
 }
 
 SignalQueue::~SignalQueue() {

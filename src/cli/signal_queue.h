@@ -14,8 +14,8 @@ class SignalQueue {
   SignalQueue(const SignalQueue&) = delete;
   SignalQueue& operator=(const SignalQueue&) = delete;
 
-  int descriptor() const { return descriptor_; }  // readable where a signal is queued
-  int next() const;                               // the next one's number; 0: none
+  int descriptor() const { return descriptor_; }  // readable if a signal is queued
+  int next() const;                               // number of the next signal; 0: none
   void restore() const;                           // unblocks them, for a forked child
 
  private:

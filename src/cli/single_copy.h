@@ -1,4 +1,4 @@
-// Tests if one process may read another's memory: Open MPI assumes it, and containers often forbid it.
+// Tests whether one process may read another's memory: Open MPI assumes it, and containers often forbid it.
 #pragma once
 
 namespace strobe::cli {

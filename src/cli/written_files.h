@@ -21,8 +21,8 @@ WrittenFile written_file(std::string name, std::string_view contents);
 inline constexpr const char* kChartMark = "font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\"";
 
 // Throws Error(invalid_argument) if `path` is a regular file that is not empty and lacks `mark` in its first 1024
-// bytes: somebody else's, which must not be replaced. An empty file may be a place that the user made for the output.
-// `writer`, such as "a report of strobe", stands in the error.
+// bytes: strobe did not write it. An empty file is accepted: the user may have created it for the output. `writer`,
+// such as "a report of strobe", is part of the error.
 void check_replaced(const std::string& path, std::string_view mark, std::string_view writer);
 
 // The same for a name that the user did not give: links, FIFOs and devices are refused too.
@@ -33,8 +33,8 @@ void check_default(const std::string& path, std::string_view default_name, std::
 
 [[noreturn]] void refuse_to_replace(const std::string& path, std::string_view writer);
 
-// Removes from `folder` each plain file of `earlier` that still has the contents it was written with and is not among
-// `kept`. Throws Error(runtime) if the system refuses.
+// Removes each regular file of `earlier` from `folder` unless it was changed or is among `kept`. Throws Error(runtime)
+// if the system refuses.
 void remove_superseded(const std::string& folder, std::span<const WrittenFile> earlier,
                        std::span<const WrittenFile> kept);
 

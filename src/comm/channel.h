@@ -40,7 +40,7 @@ class Channel {
   // The caller found the last message malformed: nothing more is read.
   void refuse() { ended_ = malformed_ = true; }
   bool ended() const { return ended_; }          // nothing more will come, and every message was returned
-  bool malformed() const { return malformed_; }  // because something came that is no message
+  bool malformed() const { return malformed_; }  // ended because of invalid data
   int descriptor() const { return descriptor_; }
 
  private:
@@ -74,23 +74,23 @@ class Listener {
   int descriptor_ = -1, port_ = 0;
 };
 
-// IPv4 addresses, "192.0.2.7 10.0.0.1", at which this host's socket that listens on `address` is reached. From this
-// host that is loopback first if it listens on all interfaces. Otherwise another user may listen on loopback at its
+// IPv4 addresses, "192.0.2.7 10.0.0.1", that reach the socket of this host that listens on `address`. Loopback comes
+// first from this host if the socket listens on all interfaces. Otherwise another user may listen on loopback at its
 // port.
 enum class From { this_host, other_hosts };
 std::string addresses_of_listener(const std::string& address, From from);
 
-// IPv4 address of an interface by its name, or the address itself where this host has it. Throws
-// Error(invalid_argument) with the names that there are.
+// IPv4 address of an interface by its name, or the address itself if this host has it. Otherwise throws
+// Error(invalid_argument) with the valid names.
 std::string address_of_interface(const std::string& interface);
 
-// IPv4 address of a name that this host has and that is not loopback; empty where there is none.
+// IPv4 address of a name that this host has and that is not loopback; empty if there is none.
 std::string own_address_of(const std::string& name);
 
 // For poll: until a moment of the steady clock, rounded up.
 int milliseconds_until(double until);
 
-// Tries an address (name or number) once. Nothing where it does not answer.
+// Tries an address (name or number) once. None if it does not answer.
 std::optional<Channel> connect_once(const std::string& address, int port, double until);
 
 }  // namespace strobe::comm

@@ -19,7 +19,7 @@ constexpr std::size_t kSpareStrangers = 64;
 
 enum class Answer { none, false_proof };
 
-// Greets, checks rank 0's proof, presents this rank.
+// Sends the greeting, checks rank 0's proof, sends the presentation.
 bool prove(Channel& channel, const World& world, Presentation& presentation, const Meeting& meeting, Answer& answer) {
   const std::string nonce = random_hex();
   channel.send(json_of(Greeting{nonce}));
@@ -52,7 +52,7 @@ void Reception::accept_all() {
   }
 }
 
-// Reads the stranger's next messages. Refuses its channel at the first one that does not fit.
+// Reads the stranger's next messages. Refuses its channel at the first invalid one.
 std::optional<Guest> Reception::hear(Stranger& stranger) {
   while (const std::optional<Json> message = stranger.channel.next()) {
     const bool is_first = stranger.own_nonce.empty();
@@ -120,7 +120,7 @@ Channel join_rank_0(const World& world, Presentation presentation, const Meeting
   if (answer == Answer::false_proof)
     fail(ErrorCode::runtime, "what listens at {} is not rank 0 of this job: it does not know {}", where(),
          kTokenVariable);
-  fail(ErrorCode::runtime, "rank 0 is not reached at {} in {:g} s", where(), now_seconds() - begin);
+  fail(ErrorCode::runtime, "cannot reach rank 0 at {} within {:g} s", where(), now_seconds() - begin);
 }
 
 }  // namespace strobe::comm

@@ -1,5 +1,5 @@
-// How ranks find each other at rank 0's listening socket and prove to each other that they belong to one job.
-// peers.cpp calls.
+// The handshake: ranks connect to rank 0's listening socket and authenticate each other with the job's token. peers.cpp
+// calls.
 #pragma once
 
 #include <optional>
@@ -12,19 +12,19 @@
 
 namespace strobe::comm {
 
-// A rank that has proved itself.
+// An authenticated rank.
 struct Guest {
   Presentation presentation;
   Channel channel;
 };
 
-// Rank 0's side. Handles all connections at once; one that is silent, malformed or without the token is closed and
-// delays no rank. At most one connection per rank and 64 more are open without a proof.
+// Rank 0's side. Handles all connections concurrently. Connections that are silent, malformed or without the token are
+// closed and delay no rank. At most one unauthenticated connection per rank and 64 more are open.
 class Reception {
  public:
   Reception(Listener& listener, const World& world);
 
-  // Ranks that have proved themselves since the last call; waits for one until that moment.
+  // Returns the ranks authenticated since the last call. Waits for one, at most until `until`.
   std::vector<Guest> wait(double until);
 
  private:
@@ -45,8 +45,8 @@ class Reception {
 };
 
 // The other ranks' side: connects, checks that rank 0 knows the token, and presents this rank. Tries the addresses
-// (separated by spaces) in turn until `until`. `patience`: seconds for an answer, and for retries after a false one.
-// Throws Error(runtime).
+// (separated by spaces) in turn until `until`. `patience`: seconds to wait for an answer, and to retry after a wrong
+// one. Throws Error(runtime).
 struct Meeting {
   std::string addresses;
   int port = 0;

@@ -1,5 +1,6 @@
-// Messages between rank 0 and the other ranks, as JSON. Each parser is a pure function that checks every field and
-// returns nothing where one is missing, of another kind, too long or out of range. handshake.cpp and peers.cpp call.
+// Messages between rank 0 and the other ranks, as JSON. Each parser is a pure function that checks every field. It
+// returns nullopt if a field is missing, has the wrong type, is too long or is out of range. handshake.cpp and
+// peers.cpp call.
 //
 //   rank r -> rank 0   Greeting
 //   rank 0 -> rank r   Challenge     rank 0 proves first that it knows the token
@@ -24,7 +25,7 @@ inline constexpr int kMostRanks = 1 << 20;
 inline constexpr std::size_t kLongestHost = 256, kLongestFact = 4096, kLongestReason = 4096;  // bytes
 inline constexpr std::size_t kLongestShared = 1 << 16;
 inline constexpr std::size_t kNonceDigits = 32, kProofDigits = 64;  // lower-case hexadecimal
-inline constexpr std::size_t kLongestHandshakeLine = 1 << 15;       // of a peer that has not proved itself
+inline constexpr std::size_t kLongestHandshakeLine = 1 << 15;       // from an unauthenticated peer
 
 struct Greeting {
   std::string nonce;
@@ -44,14 +45,14 @@ struct Welcome {
 };
 struct Refusal {
   std::string reason;
-  bool is_bad_input = false;  // ranks differ; otherwise a rank did not come
+  bool is_bad_input = false;  // the ranks differ; otherwise a rank is missing
 };
 
 struct Failed {
   std::string reason;
 };
 struct Closed {};
-// Calls that each rank has come to: of all ranks from rank 0, of the sender from another one.
+// Latest call that each rank has entered. Rank 0 sends those of all ranks, another rank only its own.
 struct Beat {
   std::vector<std::int64_t> calls;
   bool left = false;
@@ -72,7 +73,7 @@ std::optional<Challenge> parse_challenge(const Json& message);
 std::optional<Presentation> parse_presentation(const Json& message);
 std::optional<Welcome> parse_welcome(const Json& message, int ranks);
 std::optional<Refusal> parse_refusal(const Json& message);
-std::optional<Status> parse_status(const Json& message, std::size_t calls);  // `calls`: how many a beat must have
+std::optional<Status> parse_status(const Json& message, std::size_t calls);  // a beat must have `calls` calls
 
 // Proofs bind both nonces, the sender's role and rank 0's port, so that none can be replayed or reflected.
 enum class Role { rank_0, member };

@@ -16,7 +16,7 @@
 namespace strobe::comm {
 namespace {
 
-constexpr double kFailureLinger = 0.5;  // seconds that a failed rank 0 stays, so that the others receive the reason
+constexpr double kFailureLinger = 0.5;  // seconds that a failed rank 0 waits, so that the others receive the reason
 constexpr std::size_t kExcerpt = 400;   // characters of a fact in a message
 constexpr const char* kSilentEnd = "ended without a word";
 constexpr const char* kMalformed = "sent a malformed message";
@@ -96,7 +96,7 @@ void Peers::greet(Listener& listener) {
       members_.push_back({.rank = guest.presentation.rank, .channel = std::move(guest.channel)});
     }
     if (!refusal.empty())
-      until = std::min(until, now_seconds() + limits_.silence);  // ranks that come later learn it too
+      until = std::min(until, now_seconds() + limits_.silence);  // ranks that connect later receive it too
   }
   if (!refusal.empty()) refuse_all({.reason = refusal, .is_bad_input = true});
   for (int rank = 1; rank < world_.size; ++rank) {
@@ -137,7 +137,7 @@ void Peers::wake() const {
 void Peers::attend() {
   try {
     attend_until_closed();
-    report_own_end();                      // give_up may have come as late as that
+    report_own_end();                      // give_up() may have been called in the meantime
   } catch (const std::exception& error) {  // out of memory
     set_failure(fmt::format("the thread that watches the other ranks failed: {}", error.what()));
   }
@@ -222,7 +222,7 @@ void Peers::beat() {
   send_all(json_of(beat));
 }
 
-// Finds members that are gone or silent.
+// Detects members that are gone or silent.
 void Peers::check_members() {
   if (failed()) {  // rank 0 stays until all others are gone
     const bool is_last = std::all_of(members_.begin(), members_.end(),

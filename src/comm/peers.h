@@ -1,5 +1,6 @@
 // Failure detection between ranks: the handshake at the start, then messages about ranks that die, hang, give up or
-// leave. Ranks send to rank 0 and rank 0 to all, independently of the engine, so that no wait outlasts a dead peer.
+// leave. Ranks send to rank 0 and rank 0 to all, independently of the engine, so that no rank waits forever for a dead
+// peer.
 #pragma once
 
 #include <atomic>
@@ -21,19 +22,19 @@ struct Limits {
   double operation = 600;  // seconds for one call, in which the other ranks must enter it too
 };
 
-// Must be equal on all ranks, as the size of the world must.
+// Must be equal on all ranks. So must the size of the world.
 struct Facts {
   std::string build;        // revision of the program
-  std::string fingerprint;  // the caller's: model and options
+  std::string fingerprint;  // set by the caller: model and options
 };
 
 class Peers {
  public:
-  // Rank 0: waits for all others. `shared` is a text for them. world.token must be the same on all ranks.
+  // Rank 0: waits for all others and sends them `shared`. world.token must be the same on all ranks.
   Peers(const World& world, const Facts& facts, const Limits& limits, Listener& listener, std::string shared);
-  // The others. `addresses` and `port` are rank 0's.
+  // The other ranks. `addresses` and `port` are rank 0's.
   Peers(const World& world, const Facts& facts, const Limits& limits, const std::string& addresses, int port);
-  // Both throw Error(invalid_argument) on every rank where ranks differ, Error(runtime) where one does not come.
+  // Both throw on every rank: Error(invalid_argument) if ranks differ, Error(runtime) if a rank is missing.
   ~Peers();
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
@@ -44,12 +45,12 @@ class Peers {
   std::string failure() const;  // "rank 2 on HOST ended without a word"
 
   void entered(std::int64_t call) { calls_.store(call, std::memory_order_relaxed); }
-  // Ranks that have not entered this call: ", not reached by rank 2 on HOST"; empty where all have.
+  // Ranks that have not entered this call: ", not reached by rank 2 on HOST"; empty if all have.
   std::string late_for(std::int64_t call) const;
 
   void give_up(const std::string& reason);  // reports this rank as lost to all
 
-  // Announces that this rank needs nothing more, and waits for all others to do so. False where one was lost.
+  // Announces that this rank is done and waits until all others are. Returns false if a rank was lost.
   bool leave();
 
  private:
@@ -85,7 +86,7 @@ class Peers {
   std::string shared_;
   std::vector<std::string> hosts_;  // of all ranks
   std::vector<Member> members_;     // only the thread uses it, once it runs
-  int lost_ = -1;                   // the rank that this one found lost; likewise
+  int lost_ = -1;                   // the rank that this one found lost; only the thread uses it
   int wake_ = -1;                   // an eventfd
   std::thread thread_;
 

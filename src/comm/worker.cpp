@@ -18,7 +18,7 @@ std::string listening_address(const World& world) {
   return world.is_on_one_host() ? kLoopback : kAllInterfaces;
 }
 
-// The other ranks wait for rank 0's broadcast, so that they receive its failure, too.
+// The other ranks wait for rank 0's broadcast. On failure it sends them the error.
 Listener listen_for_others(Engine& engine, const World& world) {
   try {
     return Listener(listening_address(world));
@@ -28,8 +28,8 @@ Listener listen_for_others(Engine& engine, const World& world) {
   }
 }
 
-// Rank 0 listens on any free port, and MPI broadcasts where. It also broadcasts a token, unless the launcher has handed
-// one to each rank.
+// Rank 0 listens on any free port and broadcasts address and port by MPI. It also broadcasts a token, unless the
+// launcher has set one on each rank.
 std::unique_ptr<Peers> meet_others(Engine& engine, World& world, const CommunicatorOptions& options) {
   Listener listener = listen_for_others(engine, world);
   const std::string address = listening_address(world);
@@ -55,7 +55,7 @@ std::unique_ptr<Peers> meet_rank_0(Engine& engine, World& world, const Communica
                                  static_cast<int>(meeting.at("port").as_integer()));
 }
 
-// The socket that the launcher has held from the start on, or one on the interface of MASTER_ADDR.
+// The socket inherited from the launcher, or a new one on the interface of MASTER_ADDR.
 Listener listener_at_master(const World& world) {
   if (world.master_listener >= 0) return Listener::adopt(world.master_listener, world.master_port);
   std::string address = listening_address(world);
@@ -64,7 +64,7 @@ Listener listener_at_master(const World& world) {
   return Listener(address, world.master_port);
 }
 
-// Ranks meet at MASTER_ADDR and MASTER_PORT. `shared` is rank 0's text for all.
+// Ranks meet at MASTER_ADDR and MASTER_PORT. `shared` is rank 0's text for all ranks.
 std::unique_ptr<Peers> meet_at_master(const World& world, const CommunicatorOptions& options, std::string shared) {
   if (world.master_address.empty() || world.master_port == 0)
     fail(ErrorCode::invalid_argument,

@@ -16,7 +16,7 @@ namespace strobe::comm {
 namespace {
 
 struct Launcher {
-  const char *name, *rank, *size, *local_rank, *local_size;  // size null: MPI knows it
+  const char *name, *rank, *size, *local_rank, *local_size;  // size null: taken from MPI
 };
 
 // Slurm's own batch script has SLURM_PROCID too, but no step with tasks: it is no rank.

@@ -25,9 +25,9 @@ struct World {
   int master_port = 0;
   int master_listener = -1;  // descriptor that listens on master_port, inherited from `strobe launch`; -1: none
   std::string token;         // secret that the ranks of a job share; empty: not set
-  std::string interface;     // name or address that rank 0 listens on; empty: loopback, or all if hosts are several
+  std::string interface;     // name or address that rank 0 listens on; empty: loopback, or all with several hosts
 
-  std::optional<bool> one_host;  // all ranks share one loopback interface; MPI finds out
+  std::optional<bool> one_host;  // all ranks share one loopback interface; set by the MPI engine
 
   bool is_on_one_host() const { return one_host.value_or(local_size > 0 && local_size == size); }
 };
@@ -35,7 +35,7 @@ struct World {
 using Variable = std::function<const char*(const char* name)>;
 
 // Recognises Open MPI's mpirun, Slurm's srun, RANK/WORLD_SIZE (torchrun's names) and PMIx, in this order. Throws
-// Error(invalid_argument) where a variable is no number, rank and size do not fit, or the token is too short or long.
+// Error(invalid_argument) if a variable is not a number, rank and size contradict, or the token is too short or long.
 World world_from(const Variable& variable);
 World this_world();  // from the environment
 

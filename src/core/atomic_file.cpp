@@ -1,4 +1,4 @@
-// POSIX: O_TMPFILE and linkat where the file system has them, else a named temporary file; fsync, rename.
+// POSIX: O_TMPFILE and linkat if the file system supports them, else a named temporary file; fsync, rename.
 #include "core/atomic_file.h"
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ std::string behind_links(std::string path, const std::string& shown) {
   fail(ErrorCode::invalid_argument, "{}: cannot be written: {}", shown, std::strerror(ELOOP));
 }
 
-// A descriptor under a file's name: its reader would not see a file that replaces the one behind it.
+// True for names of descriptors. They are appended to: a reader of the descriptor would not see a replaced file.
 bool names_descriptor(const std::string& path) {
   return path == "/dev/stdout" || path == "/dev/stderr" || path.starts_with("/dev/fd/") || path.starts_with("/proc/");
 }
@@ -45,18 +45,18 @@ std::string name_in_proc(int descriptor) { return fmt::format("/proc/self/fd/{}"
 // Gives an unnamed file a name. Never replaces: EEXIST.
 bool link_unnamed(int descriptor, const std::string& to) {
   if (linkat(descriptor, "", AT_FDCWD, to.c_str(), AT_EMPTY_PATH) == 0) return true;
-  if (errno != ENOENT && errno != EPERM && errno != EINVAL) return false;  // else: no right to use AT_EMPTY_PATH
+  if (errno != ENOENT && errno != EPERM && errno != EINVAL) return false;  // else: AT_EMPTY_PATH is not permitted
   return linkat(AT_FDCWD, name_in_proc(descriptor).c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW) == 0;
 }
 
-// A file without a name that link_unnamed() can name; none where the file system or /proc is missing what it takes.
+// Opens an unnamed file (O_TMPFILE) for link_unnamed(). Empty if the file system or /proc does not support it.
 Descriptor open_unnamed(const std::string& folder) {
   Descriptor file(open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
   if (file && access(name_in_proc(file.get()).c_str(), F_OK) != 0) file.reset();
   return file;
 }
 
-// Marks the file as held by a living process. File systems without locks are left without: there, stale files stay.
+// Locks the file: a living process holds it. On file systems without locks, stale files stay.
 void hold(int descriptor) {
   while (flock(descriptor, LOCK_EX) != 0 && errno == EINTR) {
   }
@@ -119,7 +119,7 @@ void AtomicFile::open_temporary() {
 void AtomicFile::create_named() {
   const std::string folder = folder_of(path_);
   do {
-    // In the list before it exists, so that a signal at any time removes it.
+    // Listed before the file exists, so that a signal at any time removes it.
     temporary_ = folder + "/" + temporary_name(file_name_of(path_));
     removal_.set(temporary_);
     file_.reset(open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
@@ -131,7 +131,7 @@ void AtomicFile::create_named() {
       refuse_path(shown_, error);
     }
     hold(file_.get());
-  } while (!file_ || !has_a_name(file_.get()));  // another process may take it for stale before it is held
+  } while (!file_ || !has_a_name(file_.get()));  // another process may remove it as stale before the lock
 }
 
 void AtomicFile::name_temporary() {

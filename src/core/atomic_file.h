@@ -1,7 +1,7 @@
 // Files that hold either the old contents or all of the new ones: temporary file in the same folder, fsync, rename.
 //
-// A process that is killed leaves at most a file NAME.strobe-tmp-XXXXXX (temporary_file.h), and that only where the
-// file system has no O_TMPFILE or in the moment of a rename. The next AtomicFile for the same NAME removes it.
+// A process that is killed leaves at most one file NAME.strobe-tmp-XXXXXX (temporary_file.h): if the file system has no
+// O_TMPFILE, or during a rename. The next AtomicFile for the same NAME removes it.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,16 @@ namespace strobe {
 
 class AtomicFile {
  public:
-  // A path that is a symbolic link. `follow`: the link stays, the file it points to is replaced; for names that the
+  // Handling of a path that is a symbolic link. `follow`: keeps the link and replaces its target; for names that the
   // user gave. `refuse`: throws; for names that the program chose inside a folder.
   enum class Links { follow, refuse };
 
-  // Opens the temporary file at once, so that an unwritable place is known before any work is done.
+  // Opens the temporary file at once, so that an unwritable path fails before any work is done.
   // A new file keeps the permissions of the one that it replaces; owner and extended attributes are not kept, and other
   // hard links keep the old contents. Devices, FIFOs, /dev/stdout, /dev/stderr, /dev/fd and /proc are not replaced:
   // text is appended to them.
-  // Throws Error(invalid_argument) with the system's reason; `asked_by`, such as a flag, stands before the path in it.
+  // Throws Error(invalid_argument) with the system's reason; `asked_by`, such as a flag, precedes the path in the
+  // message.
   explicit AtomicFile(std::string path, std::string asked_by = "output", Links links = Links::follow);
   ~AtomicFile();  // removes the temporary file if commit was not reached
   AtomicFile(const AtomicFile&) = delete;
@@ -32,24 +33,23 @@ class AtomicFile {
   // The path is a device, FIFO or descriptor: text is appended to it, and nothing is replaced.
   bool is_device() const { return is_device_; }
 
-  // Name of the temporary file, which is given one if it has none. It is removed at every end of the process except
-  // SIGKILL. Empty for a device. Throws Error(runtime).
+  // Returns the name of the temporary file, and names it first if needed. The file is removed at every end of the
+  // process except SIGKILL. Empty for a device. Throws Error(runtime).
   const std::string& temporary();
 
   // Appends to the temporary file. Throws Error(runtime) on a failed write; the old file then stays, as it does after
   // every failure below. Text for a device (see above) is written at once.
   void write(std::string_view contents);
 
-  // Syncs and renames: what was written is the file now. Throws Error(runtime). If only the last step fails, the sync
-  // of the folder (sync_folder.h), the new file is in place, but a power failure may bring the old one back.
+  // Syncs, then renames over the target. Throws Error(runtime). If only the last step fails, the sync of the folder
+  // (sync_folder.h), the new file is in place, but a power failure may restore the old one.
   void commit();
   void commit(std::string_view contents) {
     write(contents);
     commit();
   }
 
-  // Throws Error(runtime) if the disk reports fewer bytes free than that, so that a large result is not computed for
-  // nothing.
+  // Throws Error(runtime) if fewer than `bytes` are free on the disk. Called before a large result is computed.
   void check_room(std::uint64_t bytes) const;
 
  private:
@@ -58,7 +58,7 @@ class AtomicFile {
   void create_named();
   void name_temporary();
 
-  std::string shown_;  // asked_by and the path as it was given
+  std::string shown_;  // asked_by and the path as given
   std::string path_;   // with links resolved
   bool is_device_ = false;
   Descriptor file_;
@@ -67,7 +67,7 @@ class AtomicFile {
 };
 
 // Throws Error(invalid_argument) if two names are one regular file, existing or not: writing `path`, asked for by
-// `what`, would replace `other`. "-" is no file.
+// `what`, would replace `other`. "-" is not a file.
 void check_apart(std::string_view what, const std::string& path, std::string_view other_what, const std::string& other);
 
 // Removes the temporary files of all open AtomicFiles. Safe inside a signal handler.

@@ -1,4 +1,4 @@
-// Products of sizes that may come from a file or a flag.
+// Overflow-checked products of sizes from files and flags.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace strobe {
 
-// The product of the factors; empty where a partial product does not fit 63 bits.
+// The product of the factors; empty if a partial product does not fit 63 bits.
 constexpr std::optional<std::int64_t> checked_product(std::initializer_list<std::int64_t> factors) {
   std::int64_t product = 1;
   for (const std::int64_t factor : factors) {

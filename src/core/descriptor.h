@@ -21,7 +21,7 @@ class Descriptor {
   int get() const { return number_; }
   explicit operator bool() const { return number_ >= 0; }
 
-  // Closes without a check. Data must have been synced before: close reports nothing that fsync does not.
+  // Ignores errors of close(). Data must have been synced before: fsync() reports the same errors.
   void reset(int number = -1) {
     if (number_ >= 0) close(number_);
     number_ = number;

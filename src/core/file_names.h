@@ -1,4 +1,4 @@
-// The names in a folder, in place of std::filesystem::directory_iterator: that of libstdc++ 12 ends the process where
+// Lists the names in a folder. Replaces std::filesystem::directory_iterator, which in libstdc++ 12 ends the process if
 // an allocation fails.
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace strobe {
 
-// Without "." and "..", in no particular order. Sets `error` and returns what was read so far if the folder cannot be
-// read. Throws std::bad_alloc without memory.
+// Omits "." and "..". The order is unspecified. If the folder cannot be read, sets `error` and returns the names read
+// so far. Throws std::bad_alloc.
 std::vector<std::string> file_names(const std::string& folder, std::error_code& error);
 
 }  // namespace strobe

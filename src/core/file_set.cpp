@@ -25,18 +25,18 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kStaging = ".strobe-tmp-";
-constexpr std::size_t kStagingLetters = 6;  // of mkdtemp
+constexpr std::size_t kStagingLetters = 6;  // random letters of mkdtemp
 
 bool is_staging_name(std::string_view name) {
   return name.starts_with(kStaging) && name.size() == kStaging.size() + kStagingLetters;
 }
 
-// A folder of ours holds plain files that are named by numbers.
+// A staging folder holds regular files with decimal names.
 bool is_staged_name(const std::string& name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// The path behind a chain of symbolic links.
+// Resolves a chain of symbolic links.
 fs::path behind_symlinks(fs::path path, const std::string& shown) {
   std::error_code error;
   for (int links = 0; links < 40; ++links) {
@@ -88,7 +88,7 @@ void remove_stale_staging(const std::string& folder) {
     for (const std::string& file : file_names(path, error)) {
       if (is_staged_name(file)) unlink((path + "/" + file).c_str());
     }
-    rmdir(path.c_str());  // stays if somebody else put a file into it
+    rmdir(path.c_str());  // fails if another process put a file into it
     close(descriptor);
   }
 }
@@ -151,7 +151,7 @@ void FileSet::add(const std::string& path, std::string_view contents) {
   write_synced(temporary, contents, exists ? status.st_mode & 0777 : 0, shown);
 }
 
-// A second name in the staging folder for the file that is about to be replaced.
+// Hard-links the file that is about to be replaced into the staging folder.
 void FileSet::keep_old_file(Staged& file, std::size_t number) {
   std::string backup = folder_of(file.temporary) + "/" + std::to_string(number);
   if (link(file.target.c_str(), backup.c_str()) == 0) {
@@ -164,7 +164,7 @@ void FileSet::keep_old_file(Staged& file, std::size_t number) {
   fail(ErrorCode::runtime, "{}: keeping the old file failed: {}", file.shown, std::strerror(errno));
 }
 
-// The number of files that could not be restored.
+// Returns the number of files that could not be restored.
 std::size_t FileSet::undo(std::size_t renamed) noexcept {
   std::size_t lost = 0;
   while (renamed-- > 0) {

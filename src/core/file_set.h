@@ -12,7 +12,7 @@ namespace strobe {
 
 class FileSet {
  public:
-  // `asked_by`, such as a flag, stands before the path in errors.
+  // `asked_by`, such as a flag, precedes the path in errors.
   explicit FileSet(std::string asked_by = "output") : asked_by_(std::move(asked_by)) {}
   ~FileSet();  // removes all temporary files
   FileSet(const FileSet&) = delete;
@@ -20,7 +20,7 @@ class FileSet {
 
   // Writes and syncs a temporary file in a folder ".strobe-tmp-XXXXXX" next to the target. Only one descriptor per
   // target folder stays open. Follows links, keeps permissions and appends to devices as AtomicFile does. Throws
-  // Error(invalid_argument) if the target cannot be written, Error(runtime) if the disk refuses.
+  // Error(invalid_argument) if the target cannot be written, Error(runtime) if a write or sync fails.
   void add(const std::string& path, std::string_view contents);
 
   // Renames in the order of add(). If the system refuses, restores the old files and throws Error(runtime). On file

@@ -62,16 +62,16 @@ class Json {
   // indent 0: one line. Otherwise arrays of numbers and small objects still stay on one line.
   std::string dump(int indent = 0) const;
 
-  // The whole text must be one value within the limits above. Throws Error(invalid_argument) with the position of the
-  // first fault.
+  // Parses the whole text, which must be one value within the limits above. Throws Error(invalid_argument) with the
+  // position of the first error.
   static Json parse(std::string_view text);
 
-  // Reads the value that begins at `position` and moves `position` past it and the space after it. Throws as parse
-  // does; `position` is then where the fault is.
+  // Reads the value that begins at `position` and moves `position` past it and the space after it. Throws as parse()
+  // does; `position` is then that of the error.
   static Json parse_next(std::string_view text, std::size_t& position);
 
  private:
-  // Owns a T on the heap, none while it is empty, and is copied with it. Keeps Json at 16 bytes.
+  // Owns an optional T on the heap and copies it deeply. Keeps Json at 16 bytes.
   template <typename T>
   class Boxed {
    public:

@@ -8,10 +8,9 @@
 
 namespace strobe {
 
-// Calls `take` for each line that ends in a newline, with its number from 1. Returns the bytes of these lines; what
-// follows is a torn line. A tail is one only if it follows a line, or begins as rows do: with `row_begin`, or with part
-// of it. Throws Error(invalid_argument), `shown` first, for any other tail: such a file is not ours and must stay as it
-// is.
+// Calls `take` for each line that ends in a newline, with its number from 1. Returns the size of these lines in bytes.
+// The rest is a torn line if it follows a line or begins with `row_begin` or a prefix of it. Otherwise throws
+// Error(invalid_argument), prefixed with `shown`: strobe did not write the file and must not change it.
 std::size_t for_each_whole_line(std::string_view text, std::string_view row_begin, const std::string& shown,
                                 const std::function<void(std::string_view line, int number)>& take);
 

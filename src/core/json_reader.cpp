@@ -15,9 +15,9 @@ constexpr std::string_view kSpace = " \t\r\n";
   fail(ErrorCode::invalid_argument, "json: a document of {} bytes or more; valid: up to {}", bytes, Json::kMostBytes);
 }
 
-// Items of each container in the value at the beginning of `text`, in the order in which containers open. Lets the
-// parser allocate each container once, and refuses a document over the limits before anything is allocated. A text
-// that is not JSON gives any numbers: the parser refuses it.
+// Items of each container in the value at the beginning of `text`, in the order in which containers open. The parser
+// then allocates each container once. A document over the limits is refused before anything is allocated. For text that
+// is not JSON the counts are arbitrary: the parser refuses it.
 std::vector<std::uint32_t> count_items(std::string_view text) {
   std::vector<std::uint32_t> counts;
   std::vector<std::size_t> open;  // indices of counts
@@ -112,7 +112,7 @@ class Parser {
     }
   }
 
-  // Items of the container that opens now.
+  // Number of items of the container that begins here.
   std::size_t next_count() { return opened_ < counts_.size() ? counts_[opened_++] : 0; }
 
   Json parse_object(int depth) {

@@ -1,4 +1,4 @@
-// A regular file mapped into memory: problem files, token files, checkpoints and logs are read through here.
+// A regular file mapped into memory. Reads problem files, token files, checkpoints and logs.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace strobe {
 class MappedFile {
  public:
   // Maps without reading. Throws Error(invalid_argument), with `shown` before the reason, if the file cannot be opened
-  // or is no regular file; Error(out_of_memory) if it cannot be mapped. Symbolic links are followed. A FIFO is refused
-  // without waiting for its other end.
+  // or is not a regular file; Error(out_of_memory) if it cannot be mapped. Symbolic links are followed. A FIFO is
+  // refused without waiting for its other end.
   MappedFile(const std::string& path, const std::string& shown);
   MappedFile(Descriptor file, const std::string& shown);  // an open file
   ~MappedFile();

@@ -9,8 +9,8 @@ namespace strobe {
 
 inline constexpr std::size_t kLongestQuote = 80;  // bytes; enough to find the place
 
-// The text with \xNN for every byte that is a control character, reorders text (bidi) or is not UTF-8, cut after about
-// `most` bytes, with "...".
+// Returns the text with \xNN for each byte of control characters, bidirectional controls and invalid UTF-8. Cuts it
+// after about `most` bytes and appends "...".
 std::string printable(std::string_view text, std::size_t most = kLongestQuote);
 
 // The same, and "" with its quotes where there is nothing to see.

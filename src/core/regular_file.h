@@ -1,4 +1,4 @@
-// Opens files that are written in place.
+// Opens regular files that are written in place.
 #pragma once
 
 #include <sys/types.h>
@@ -14,7 +14,7 @@ namespace strobe {
 // the path are followed. Throws Error(invalid_argument) with `shown` before the reason.
 Descriptor open_regular(const std::string& path, int flags, const std::string& shown);
 
-// Throws Error(invalid_argument) as open_regular does where `path` is a symbolic link, dangling ones included.
+// Throws Error(invalid_argument) as open_regular does if `path` is a symbolic link, even a dangling one.
 void refuse_link(const std::string& path, const std::string& shown);
 
 // Throws Error(invalid_argument) with `shown` before the reason unless `mode` (st_mode) is that of a regular file.

@@ -17,7 +17,7 @@ struct RemovalNode {
 
 namespace {
 
-std::atomic<RemovalNode*> first_node{nullptr};  // nodes are pushed and stay
+std::atomic<RemovalNode*> first_node{nullptr};  // nodes are only pushed, never removed
 
 RemovalNode* take_node() {
   for (RemovalNode* node = first_node; node; node = node->next) {

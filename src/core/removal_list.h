@@ -1,4 +1,4 @@
-// Names of files that a signal handler removes.
+// A list of files that a signal handler removes.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@ namespace strobe {
 
 struct RemovalNode;
 
-// One entry in the list. set() before the file is created, clear() after it was renamed or removed: a signal at any
-// time then leaves no file. The list has no bound and takes no lock; nodes are reused and never freed.
+// One entry in the list. Call set() before the file is created and clear() after it was renamed or removed. A signal
+// then leaves no file. The list has no bound and takes no lock; nodes are reused and never freed.
 class RemovalEntry {
  public:
   RemovalEntry() = default;
@@ -16,7 +16,7 @@ class RemovalEntry {
   RemovalEntry(const RemovalEntry&) = delete;
   RemovalEntry& operator=(const RemovalEntry&) = delete;
 
-  // Throws std::bad_alloc. A path that is longer than PATH_MAX names no file and is not kept.
+  // Throws std::bad_alloc. Ignores a path longer than PATH_MAX: it cannot name a file.
   void set(const std::string& path);
   void clear() noexcept;
 

@@ -29,7 +29,7 @@ std::atomic_flag is_ending;
 void print_error(const char* text) { static_cast<void>(!write(STDERR_FILENO, text, std::strlen(text))); }
 
 extern "C" void end_on_signal(int number) {
-  if (is_ending.test_and_set()) return;  // another thread is ending the program
+  if (is_ending.test_and_set()) return;  // another thread already ends the program
   remove_temporary_files();
   if (print_signal_message) print_signal_message();
   _exit(128 + number);

@@ -1,21 +1,21 @@
-// How a program ends on a signal: temporary files are removed, one line is printed. Each main calls this once.
+// Ends a program on a signal: removes temporary files and prints one line. Each main calls this once.
 #pragma once
 
 namespace strobe {
 
-// SIGINT and SIGTERM, and SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU and SIGALRM unless the parent process ignores them, end the
-// program with 128 + number, after signal_message(). SIGBUS, a mapped file that became shorter or whose disk failed,
-// ends with 3. A closed pipe and a file that may not grow are errors of write instead. `program` precedes the line of
-// SIGBUS; both must outlive the process's work.
+// On SIGINT and SIGTERM the program calls signal_message() and ends with 128 + number. So it does on SIGHUP, SIGUSR1,
+// SIGUSR2, SIGXCPU and SIGALRM unless the parent process ignores them. On SIGBUS (a mapped file became shorter or its
+// disk failed) it ends with 3. SIGPIPE and SIGXFSZ are ignored, so write() reports them. `program` is the prefix of
+// SIGBUS's line; both arguments must outlive the process's work.
 void end_cleanly_on_signals(const char* program, void (*signal_message)() noexcept = nullptr);
 
-// False where the parent process ignores the signal (nohup), so that this one does too. A terminal's Ctrl-C (SIGINT)
+// False if the parent process ignores the signal (nohup), so that this one does too. A terminal's Ctrl-C (SIGINT)
 // and SIGTERM always end the program.
 bool is_handled(int number);
 
-// From now on the first of those signals is only remembered: the program asks between two steps, saves and ends.
+// From now on the first of those signals is only stored: the program checks it between two steps, saves and ends.
 // SIGINT, SIGTERM or SIGHUP more than a second after the first of these three ends the program as above. The others are
-// warnings, which batch systems and the kernel repeat, and never end it.
+// warnings that batch systems and the kernel repeat; they never end it.
 void remember_first_signal();
 int remembered_signal();  // its number; 0: none came
 

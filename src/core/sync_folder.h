@@ -1,11 +1,11 @@
-// Makes names durable: a created, renamed or removed file is on the disk once its folder is synced.
+// Makes names durable: a created, renamed or removed name survives a power failure once its folder is synced.
 #pragma once
 
 #include <string>
 
 namespace strobe {
 
-// The folder of a path: "." where it has none.
+// The folder of a path; "." if it has none.
 std::string folder_of(const std::string& path);
 
 // fsync of an open folder: 0, or its errno. EINVAL, EROFS and EOPNOTSUPP count as 0: such a file system cannot sync a

@@ -1,4 +1,4 @@
-// Temporary files of AtomicFile: their names, and the removal of those that a killed process left.
+// Temporary files of AtomicFile: names them and removes those that a killed process left.
 #pragma once
 
 #include <functional>
@@ -9,12 +9,12 @@
 namespace strobe {
 
 // A new name for a temporary file of `target`, a file name without folders: stem + ".strobe-tmp-" + six random letters
-// or digits. The stem is the target; where the whole would exceed NAME_MAX, it is the target's beginning, "~" and the
+// or digits. The stem is the target. If the name would exceed NAME_MAX, the stem is the target's beginning, "~" and the
 // CRC-32 of the target in eight hexadecimal digits.
 std::string temporary_name(std::string_view target);
 std::string temporary_stem(std::string_view target);
 
-// The stem of a name of exactly that form; none for any other name. The only judge of what may be removed.
+// The stem of a name of exactly that form; none for any other name. Decides which files may be removed.
 std::optional<std::string_view> stem_of_temporary(std::string_view name);
 
 // Removes the regular files in `folder` that have such a name, whose stem `is_known` accepts, and that no living

@@ -1,4 +1,4 @@
-// Random tokens that processes of one job prove to each other.
+// Random tokens that authenticate the processes of a job to each other.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ inline constexpr std::size_t kTokenBytes = 16;  // 128 bits, 32 hexadecimal digi
 // Hexadecimal digits of random bytes from the kernel. Throws Error(runtime).
 std::string random_hex(std::size_t bytes = kTokenBytes);
 
-// Compares in a time that depends on the lengths only.
+// Constant-time comparison: the time depends on the lengths only.
 bool equal_in_constant_time(std::string_view a, std::string_view b);
 
 }  // namespace strobe

@@ -1,4 +1,4 @@
-// UTF-8: valid characters, and cuts between them. Called by JSON and by the report, whose text comes from files.
+// Validates UTF-8 and cuts it between characters. JSON and the report call this.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ constexpr std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
-// At most the first `bytes` bytes of UTF-8 text, without a part of a character.
+// At most the first `bytes` bytes of UTF-8 text, cut between characters.
 constexpr std::string_view utf8_prefix(std::string_view text, std::size_t bytes) {
   if (text.size() <= bytes) return text;
   while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) --bytes;

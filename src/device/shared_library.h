@@ -10,7 +10,7 @@ namespace strobe {
 class SharedLibrary {
  public:
   // Opens the first of `files` that can be opened; it stays open. Skips empty names. If none can be opened, throws
-  // Error(unsupported), or Error(out_of_memory) where memory was the reason, with `advice` and the loader's reasons.
+  // Error(unsupported), or Error(out_of_memory) if memory was the reason, with `advice` and the loader's reasons.
   SharedLibrary(std::span<const std::string> files, const std::string& advice);
 
   void* handle() const { return handle_; }

@@ -13,7 +13,7 @@ namespace strobe::lm {
 
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 60;  // per plan: no sum overflows with one tensor more
+constexpr std::size_t kMostBytes = std::size_t{1} << 60;  // per plan: adding one tensor cannot overflow
 
 // 2.7B, with 3.4 billion, is no slower than with updates beside its backward, and holds less than PyTorch; with fewer,
 // xl's 1,998,235,200 included, that was not measured or costs up to 2 % (docs/notes/2026-11-15-lm-cuda.md).
@@ -24,7 +24,7 @@ constexpr std::int64_t kManyParameters = 2'000'000'000;
        shape.context);
 }
 
-// Tokens per batch. Throws where the widest tensor has more than 2^60 bytes, so that no other size overflows.
+// Tokens per batch. Throws if the widest tensor has more than 2^60 bytes, so that no other size overflows.
 std::int64_t checked_tokens(const ModelShape& shape, std::int64_t batch) {
   const std::int64_t widest =
       std::max({3 * shape.d_model, shape.hidden_parts() * shape.d_ff, shape.vocabulary, shape.heads});

@@ -73,8 +73,8 @@ Progress progress_of(const SafeTensors& file, const Settings& settings) {
   return progress;
 }
 
-// The first value of a state that is not finite, or negative in a variance, as text; empty: there is none. `first` is
-// the place of `values` in the state.
+// Returns the first value that is not finite, or negative in a variance, as text; empty if there is none. `first` is
+// the index of values[0] in the state.
 std::string bad_value(const ModelShape& shape, State which, std::int64_t first, std::span<const float> values) {
   const float least = which == State::variance ? 0 : -std::numeric_limits<float>::max();
   const auto is_bad = [&](float value) { return !(value >= least && value <= std::numeric_limits<float>::max()); };

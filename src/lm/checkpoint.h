@@ -1,4 +1,4 @@
-// A training run on disk, one safetensors file: the parameters under their names, AdamW's averages as adamw.mean.<name>
+// A checkpoint: one safetensors file. It holds the parameters under their names, AdamW's moments as adamw.mean.<name>
 // and adamw.variance.<name>, and a tensor `checksum`, the CRC-32 of all bytes before it. The metadata hold step, data
 // position, seed, shape and options. The bytes depend on the state only.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace strobe::lm {
 
-// Bytes of a checkpoint without its header.
+// Size of a checkpoint without its header, in bytes.
 std::size_t checkpoint_bytes(const ModelShape& shape);
 
 // Reads or writes elements of a state from `first` on.
@@ -27,23 +27,23 @@ using StatePiece = std::function<void(State which, std::int64_t first, std::span
 // `use` is given memory to work in.
 void for_each_piece(const ModelShape& shape, const StatePiece& use);
 
-// The state of a run can no longer be trained: a loss, a gradient or a parameter is not finite.
+// The run diverged: a loss, a gradient or a parameter is not finite.
 class DivergedError : public Error {
  public:
   explicit DivergedError(const std::string& what) : Error(ErrorCode::runtime, what) {}
 };
 
-// The file appears whole or not at all (core/atomic_file.h). Throws Error(runtime) where the disk refuses, and
+// Atomic: the file appears whole or not at all (core/atomic_file.h). Throws Error(runtime) if a write fails, and
 // DivergedError with the tensor's name for a state that Checkpoint would refuse.
 void write_checkpoint(const std::string& path, const StatePiece& read, const Settings& settings,
                       const Progress& progress);
 
-// A checkpoint that was read to its last byte and is whole.
+// A checkpoint that was read completely and checked.
 class Checkpoint {
  public:
-  // Throws Error(invalid_argument), one line with the path: the file cannot be read, is no checkpoint, its checksum or
-  // tensors do not match, a setting is out of its range (settings_ranges.h), a value is not finite, or one of AdamW's
-  // variances is negative.
+  // Throws Error(invalid_argument), one line with the path, if the file cannot be read or is not a checkpoint, or its
+  // checksum or tensors do not match. Also if a setting is out of range (settings_ranges.h), a value is not finite, or
+  // a variance of AdamW is negative.
   explicit Checkpoint(const std::string& path);
 
   const Settings& settings() const { return settings_; }

@@ -46,7 +46,7 @@ std::int64_t step_of(std::string_view name) {
 
 bool is_written_by_a_run(std::string_view name) { return step_of(name) >= 0 || name == kUpkeep; }
 
-// A temporary file of such a name: a regular file, whose name has exactly the form of temporary_file.h.
+// True for a regular file whose name has exactly the form of temporary_file.h.
 bool is_temporary(const std::string& folder, const std::string& name) {
   std::error_code ignored;
   const std::optional<std::string_view> stem = stem_of_temporary(name);

@@ -1,5 +1,5 @@
 // The folder of a training run: the newest few of step-00000100.safetensors and so on, steps.jsonl (step_log.h) and
-// run.json (upkeep.h). A lock keeps a second process out.
+// run.json (upkeep.h). A lock refuses a second process.
 #pragma once
 
 #include <cstdint>
@@ -35,13 +35,13 @@ class CheckpointFolder {
   std::string step_log() const;  // steps.jsonl
   std::string upkeep() const { return upkeep_path(path_); }
   // Removes the checkpoints up to `step` except the newest `count` and the newest known good one. A checkpoint is known
-  // to be good where its step is below `finite_step`, the last step whose loss was finite; by default all are.
+  // to be good if its step is below `finite_step`, the last step whose loss was finite. By default all are.
   void keep_newest(std::int64_t count, std::int64_t step, std::int64_t finite_step = kAllGood) const;
   std::optional<std::int64_t> newest_good(std::int64_t finite_step) const;  // its step; empty: there is none
 
   // Renames the checkpoints of later steps, newest first, to step-00000170.safetensors.abandoned (.abandoned.2 if that
-  // exists), so that none of them is taken for the newest of the run that resumes from `step`. Returns their steps,
-  // ascending. Throws Error(runtime) if a rename or the sync of the folder fails.
+  // exists). A run that resumes from `step` then does not find them. Returns their steps, ascending. Throws
+  // Error(runtime) if a rename or the sync of the folder fails.
   std::vector<std::int64_t> set_aside_after(std::int64_t step) const;
 
  private:

@@ -1,4 +1,4 @@
-// How far a training run has come: with the settings and the state of the model, all that a checkpoint holds.
+// The position of a training run. A checkpoint holds this, the settings and the state of the model.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace strobe::lm {
 // state.
 struct Progress {
   std::int64_t step = 0;      // steps taken
-  std::int64_t position = 0;  // windows of the data that were read, through all epochs: step * batch
+  std::int64_t position = 0;  // data windows read so far, over all epochs: step * batch
   LossScale loss_scale;       // changes in fp16 only
 
   bool operator==(const Progress&) const = default;
@@ -22,12 +22,12 @@ struct Progress {
 Json to_json(const LossScale& loss_scale);
 Json to_json(const Progress& progress);
 
-// Throws Error(invalid_argument) with the field, the value and the valid range where a run with these settings cannot
-// have come there.
+// Throws Error(invalid_argument) with the field, the value and the valid range if no run with these settings can be
+// there.
 void check(const Progress& progress, const Settings& settings);
 
-LossScale loss_scale_from(const Json& json);  // kinds of values only; check() has the ranges
-// Checked. Throws Error(invalid_argument) for a missing key and a value of another kind, too.
+LossScale loss_scale_from(const Json& json);  // checks types only; check() checks ranges
+// Calls check(). Also throws Error(invalid_argument) for a missing key and a value of another type.
 Progress progress_from(const Json& json, const Settings& settings);
 
 }  // namespace strobe::lm

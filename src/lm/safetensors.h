@@ -1,6 +1,6 @@
-// The header of a safetensors file: eight bytes of length (little-endian), JSON with the place of each tensor and a
-// table of strings, then the tensors' bytes. Checkpoints are written and read here; no header is trusted. The format
-// allows a header of 100 MB; the reader takes 64 MiB, the limit of every JSON document.
+// Reads and writes safetensors files: a length of eight bytes (little-endian), a JSON header with each tensor's
+// position and a table of strings, then the tensors' bytes. Checkpoints are written and read here; no header is
+// trusted. The format allows a header of 100 MB; the reader takes 64 MiB, the limit of every JSON document.
 #pragma once
 
 #include <cstddef>

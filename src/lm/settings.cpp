@@ -35,7 +35,7 @@ ModelShape shape_in(const Json& json) {
                    .heads = whole("heads"),
                    .vocabulary = whole("vocabulary"),
                    .context = whole("context")};
-  // Checkpoints without the key are llama's.
+  // A checkpoint without the key has architecture llama.
   if (const Json* architecture = json.find("arch")) shape.architecture = architecture_of(architecture->as_string());
   return shape;
 }

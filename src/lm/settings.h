@@ -1,4 +1,4 @@
-// Everything that decides the bits of a training run, from flags or from a checkpoint.
+// All settings that affect the bits of a training run, from flags or from a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace strobe::lm {
 
-// The contents of the data, wherever the file is.
+// Identifies the contents of the data, not the file.
 struct DataIdentity {
   DataFormat format = DataFormat::text;
   std::int64_t tokens = 0;
@@ -30,7 +30,7 @@ struct Settings {
   double rate = 1e-3, least_rate = 1e-4;  // after the warm-up, and at the last step
   std::int64_t warmup = 100;              // steps
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, decay = 0.01;
-  double clip = 1;  // largest norm of the gradient; 0: any
+  double clip = 1;  // largest gradient norm; 0: no clipping
   Precision precision = Precision::fp32;
   Device device = Device::cpu;
   bool deterministic = true;
@@ -43,11 +43,12 @@ struct Settings {
 double learning_rate(const Settings& settings, std::int64_t step);
 
 // Throws Error(invalid_argument), one line with the field, its value and the valid range (settings_ranges.h), for
-// settings that no run can have. Settings from flags and from files both pass it.
+// invalid settings. Settings from flags and from files both pass this check.
 void check(const Settings& settings, Source source);
 
 Json to_json(const Settings& settings);
-// Checked. Throws Error(invalid_argument) for a missing key and a value of another kind, too. Depends on `json` only.
+// Calls check(). Also throws Error(invalid_argument) for a missing key and a value of another type. Depends on `json`
+// only.
 Settings settings_from(const Json& json);
 
 }  // namespace strobe::lm

@@ -1,4 +1,4 @@
-// Valid ranges of a run's settings: flags and files are checked against the same table.
+// Valid ranges of a run's settings. Flags and files are checked against the same table.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct IntegerRange {
   std::int64_t least, most;
 };
 
-// Values in [least, below), without `least` where it is excluded.
+// Values in [least, below), or in (least, below) if `least` is excluded.
 struct NumberRange {
   const char* field;
   double least, below;
@@ -33,7 +33,7 @@ inline constexpr NumberRange kRateRange{"lr", 0, 1e6}, kLeastRateRange{"lr_min",
     kBeta2Range{"beta2", 0, 1}, kEpsRange{"eps", kLeastEps, 1}, kDecayRange{"decay", 0, 1e6},
     kClipRange{"clip", 0, 1e30};
 
-// Origin of a value: errors name a field as in the file, "lr_min", or as a flag, "--lr-min".
+// Source of a value. Errors name a field as in the file, "lr_min", or as a flag, "--lr-min".
 enum class Source { file, flag };
 std::string shown(const char* field, Source source);
 

@@ -12,9 +12,9 @@
 
 namespace strobe::lm {
 
-// Returns the bytes of the rows up to the step `last`. Rows of later steps and a torn last line may follow; both may be
-// cut. Checks the whole text. Throws Error(invalid_argument), `shown` first, with the number of a line that is no row
-// or whose step is below that of the line before it, and what to do: such a log is damaged and must not be shortened.
+// Returns the size of the rows up to the step `last`, in bytes. Rows of later steps and a torn last line may follow;
+// both may be cut. Checks the whole text. Throws Error(invalid_argument), prefixed with `shown`, with the number of a
+// line that is not a row or has a lower step than the line before. Such a log is damaged and must not be shortened.
 std::size_t kept_log_bytes(std::string_view text, std::int64_t last, const std::string& shown);
 
 // Throws Error(invalid_argument) as above and if the file is not a regular one. A log that does not exist is fine.
@@ -22,9 +22,8 @@ void check_step_log(const std::string& path);
 
 class StepLog {
  public:
-  // Creates the file, or cuts off the rows of steps after `last` and a torn last line: these steps are taken again.
-  // Throws Error(invalid_argument) as check_step_log does, and if the file cannot be written. Symbolic links are not
-  // followed.
+  // Creates the file, or cuts off a torn last line and the rows of steps after `last`, which are computed again. Throws
+  // Error(invalid_argument) as check_step_log does, and if the file cannot be written. Symbolic links are not followed.
   StepLog(const std::string& path, std::int64_t last);
 
   // Appends in one write, so that a killed process leaves whole lines. Throws Error(runtime).

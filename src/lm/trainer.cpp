@@ -12,7 +12,7 @@
 namespace strobe::lm {
 namespace {
 
-// The sign of a NaN depends on the processor and means nothing.
+// The sign of a NaN depends on the processor and has no meaning.
 double without_nan_sign(double value) { return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value; }
 
 }  // namespace

@@ -33,17 +33,17 @@ class Trainer {
   // learner: made for the same settings.
   Trainer(const Settings& settings, const TokenFile& data, std::unique_ptr<Learner> learner);
 
-  // All ranks of a learner that has several call the functions below alike.
+  // With several ranks, the functions below are collective: all ranks call them.
   void begin();  // at step 0
   void resume(const Checkpoint& from) { resume(from.progress(), &from); }
   void resume(const Progress& progress, const Checkpoint* from);  // from: rank 0's; null on the others
 
-  // Throws DivergedError where the loss or the gradient is not finite, unless fp16 can still lower its loss scale. The
+  // Throws DivergedError if the loss or the gradient is not finite, unless fp16 can still lower its loss scale. The
   // state is then lost.
   TrainStep step();
 
-  // Throws DivergedError where the loss of the next batch is not finite; changes nothing. No later step checks the
-  // state of the last one.
+  // Throws DivergedError if the loss of the next batch is not finite; changes nothing. Checks the state after the last
+  // step, which no later step checks.
   void check_last_step();
 
   // Mean over the data from its start, in windows without overlap, at most `most_batches`; changes nothing.

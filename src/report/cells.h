@@ -41,7 +41,7 @@ struct Cell {
   std::size_t samples() const;                 // of the forward (else the backward), over all launches
 };
 
-// In the order in which cells first appear. Each result is moved into its cell.
+// Keeps the order in which cells first appear. Moves each result into its cell.
 std::vector<Cell> cells_of(std::vector<Result> results);
 
 }  // namespace strobe::report

@@ -1,4 +1,4 @@
-// Reads files row by row. Files are not trusted: a fault names file and line.
+// Reads files row by row. Files are not trusted: errors name the file and the line.
 #include "report/each_row.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uintmax_t kMostBytes = std::uintmax_t{1} << 30;
 
-// Opening a pipe without a writer would block. One that the shell has opened is fine.
+// Opening a FIFO without a writer would block. A pipe that the shell has opened is fine.
 void check_kind(const std::string& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
@@ -26,7 +26,7 @@ void check_kind(const std::string& path) {
        std::filesystem::is_directory(status) ? "is a folder" : "is not a plain file");
 }
 
-// Parses rows and gives them to `take`; every fault becomes "FILE, line N: what is wrong".
+// Parses rows and passes them to `take`. Every error becomes "FILE, line N: what is wrong".
 class RowReader {
  public:
   RowReader(const std::string& name, const TakeRow& take)
@@ -79,7 +79,7 @@ class RowReader {
   const std::string& name_;
   const TakeRow& take_;
   RowSplitter splitter_;
-  std::size_t fault_line_ = 0;  // of the row that is taken; 0: between rows
+  std::size_t fault_line_ = 0;  // line of the current row; 0: between rows
   bool any_ = false;
 };
 

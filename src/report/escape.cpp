@@ -13,9 +13,9 @@ namespace {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-constexpr std::string_view kInvisible = "&#8203;";  // breaks a mention and is not seen
+constexpr std::string_view kInvisible = "&#8203;";  // zero-width space: breaks a mention
 
-// "www." and "://" make links without any bracket.
+// "www." and "://" make links without brackets.
 bool begins_link(std::string_view text, std::size_t at) {
   if (text[at] == ':') return text.substr(at, 3) == "://";
   if (text[at] != '.' || at < 3) return false;
@@ -30,7 +30,7 @@ bool begins_number_of_issue(std::string_view text, std::size_t at) {
   return text[at] == '-' && at >= 2 && (text[at - 2] | 0x20) == 'g' && (text[at - 1] | 0x20) == 'h';
 }
 
-// The byte before which a backslash keeps the line from becoming a list, a heading or a rule; npos: none is needed.
+// Position where a backslash keeps the line from becoming a list, a heading or a rule; npos: not needed.
 std::size_t line_mark(std::string_view line) {
   if (line.empty()) return std::string_view::npos;
   if (std::string_view("-+=#").find(line[0]) != std::string_view::npos) return 0;

@@ -1,5 +1,5 @@
-// Text in HTML, SVG, Markdown and CSV. Result files are written by others: nothing in them may become a tag, a script,
-// a link, a mention or a formula.
+// Escapes text for HTML, SVG, Markdown and CSV. Result files are not trusted: nothing in them may become a tag, a
+// script, a link, a mention or a formula.
 #pragma once
 
 #include <string>
@@ -12,18 +12,18 @@ std::string escaped(std::string_view text);  // HTML and SVG, in attributes too;
 // JSON inside <script>: "</script>" and "<!--" cannot occur in it.
 std::string script_json(std::string_view json);
 
-// Plain text inside a line of Markdown or a cell of a table. It cannot become markup, HTML, an image, a link, a mention
-// or a reference to an issue. Control characters and bytes that are not UTF-8 become \xNN.
+// Escapes text inside a line of Markdown or a table cell. It cannot become markup, HTML, an image, a link, a mention or
+// a reference to an issue. Control characters and bytes that are not UTF-8 become \xNN.
 std::string markdown_text(std::string_view text);
 
 // The same at the beginning of a line, where it cannot become a heading, a list or a rule either.
 std::string markdown_line(std::string_view text);
 
-// A file name as the target of a Markdown link: every byte but letters, digits and -._~ is percent-encoded.
+// Escapes a file name as the target of a Markdown link: percent-encodes every byte except letters, digits and -._~.
 std::string markdown_target(std::string_view name);
 
-// A cell of text in CSV (RFC 4180), quoted if it must be. A text that a spreadsheet would take for a formula gets an
-// apostrophe in front, as OWASP recommends. Numbers are written as they are.
+// Escapes a text cell of CSV (RFC 4180), with quotes only if needed. Text that a spreadsheet would read as a formula
+// gets an apostrophe in front, as OWASP recommends. Numbers need no escaping.
 std::string csv_text(std::string_view text);
 
 }  // namespace strobe::report

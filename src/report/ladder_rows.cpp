@@ -1,4 +1,4 @@
-// Reads a file of the ladder's rows. Files are not trusted: the range of every number is checked.
+// Reads a file of the ladder's rows. Files are not trusted: checks the range of every number.
 #include <set>
 
 #include "core/fail.h"
@@ -11,7 +11,7 @@ namespace strobe::report {
 namespace {
 
 constexpr std::size_t kMostLadderRows = 10'000;
-constexpr std::size_t kMostNames = 256;  // of cases and of rungs: tables have a cell for each pair
+constexpr std::size_t kMostNames = 256;  // cases, and rungs: tables have one cell per pair
 constexpr std::int64_t kMostCaseSize = std::int64_t{1} << 40;
 
 struct RangedKey {
@@ -23,7 +23,7 @@ constexpr RangedKey kRowNumbers[] = {
     {"occupancy", kShareRange}, {"registers", kCountRange}, {"shared_bytes", kCountRange}, {"launches", kCountRange},
     {"br", kCountRange},        {"bc", kCountRange}};
 
-// Keys of a row that tables and charts read; the rest is not kept.
+// Keys of a row that tables and charts read. All others are dropped.
 constexpr const char* kRowWords[] = {"kind", "rung", "status", "reason", "device", "without", "case", "scaled_from"};
 
 void check_case(const Json& size) {
@@ -51,7 +51,7 @@ void check_ranges(const Json& row) {
   if (const Json* counters = row.find("counters")) check_numbers(*counters, kCounterRange);
 }
 
-// The names of the machine in a row's environment.
+// Names of the machine, from a row's environment.
 Json compact_environment(const Json& environment) {
   Json gpus = Json::array();
   for (const Json& gpu : environment.at("gpu").at("gpus").as_array()) {
@@ -86,7 +86,7 @@ Json checked_row(const Json& row) {
   return kept;
 }
 
-// Collects rows, whose number and names are bounded.
+// Collects rows and limits their number and names.
 class RowCollector {
  public:
   void take(const Json& row) {

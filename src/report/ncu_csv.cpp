@@ -1,6 +1,6 @@
 // The raw page is a row of names, a row of units, and one row per launch; messages of ncu before it begin with "==".
-// Shared memory is counted in wavefronts of at most 128 bytes. A bank conflict adds wavefronts, so the throughput is
-// that of the memory, not of the program's requests.
+// Shared memory is counted in wavefronts of at most 128 bytes. A bank conflict adds wavefronts. So this is the
+// throughput of the memory, not of the program's requests.
 #include "report/ncu_csv.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ std::vector<std::string> split_line(std::string_view line) {
   return cells;
 }
 
-// "1,234.5" is a number; "", "n/a", "nan" and "inf" are none.
+// "1,234.5" is a number; "", "n/a", "nan" and "inf" are not.
 std::optional<double> parse_value(std::string text) {
   std::erase(text, ',');
   double value = 0;

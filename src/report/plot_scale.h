@@ -21,7 +21,7 @@ class PlotScale {
     double at;
     std::string text;
   };
-  std::vector<Tick> ticks() const;  // on a scale without words or ticks of its own, at most 60
+  std::vector<Tick> ticks() const;  // at most 60; for a scale without given labels or ticks
 
  private:
   void check(const std::vector<double>& values) const;

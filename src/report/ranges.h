@@ -9,12 +9,12 @@ namespace strobe::report {
 
 struct Range {
   double least, most;
-  bool zero = false;  // 0 is valid too: none
+  bool zero = false;  // 0 is valid too
   const char* unit;
 };
 
 inline constexpr Range kSecondsRange{1e-12, 1e9, false, "seconds"};
-inline constexpr Range kSpanRange{1e-12, 1e9, true, "seconds"};  // of a part that may take no time
+inline constexpr Range kSpanRange{1e-12, 1e9, true, "seconds"};  // a part may take no time
 inline constexpr Range kMillisecondsRange{1e-9, 1e12, false, "milliseconds"};
 inline constexpr Range kMegabytesRange{1e-7, 1e12, true, "MB"};
 inline constexpr Range kBytesRange{1, 1e18, false, "bytes"};
@@ -23,7 +23,7 @@ inline constexpr Range kFlopRateRange{1e-12, 1e21, true, "FLOP/s"};
 inline constexpr Range kByteRateRange{1e-12, 1e18, true, "bytes/s"};
 inline constexpr Range kFlopsRange{1, 1e30, true, "FLOP"};
 inline constexpr Range kCountRange{1, 1e18, true, ""};
-inline constexpr Range kCounterRange{1e-12, 1e18, true, ""};  // of a profiler
+inline constexpr Range kCounterRange{1e-12, 1e18, true, ""};  // profiler counters
 inline constexpr Range kShareRange{1e-12, 1, true, ""};
 inline constexpr Range kErrorRange{1e-300, 1e300, true, ""};
 

@@ -1,4 +1,4 @@
-// Reads a row of a result file. Files are not trusted: the type and range (ranges.h) of every value is checked.
+// Reads a row of a result file. Files are not trusted: checks the type and range (ranges.h) of every value.
 #include "report/result.h"
 
 #include <algorithm>

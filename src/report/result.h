@@ -47,7 +47,7 @@ inline constexpr const char* kStatuses[] = {"ok", "oom", "unsupported", "wrong",
 // outputs of several launches appended). Throws Error(invalid_argument), "FILE, line N: what is wrong", and where there
 // is no plain file.
 std::vector<Result> read_results(const std::string& path);
-void read_results(const std::string& path, std::vector<Result>& results);  // adds to them
+void read_results(const std::string& path, std::vector<Result>& results);  // appends
 
 // The same of a text; `name` stands for the file in errors.
 std::vector<Result> parse_results(std::string_view text, const std::string& name);

@@ -12,7 +12,7 @@ bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; 
 
 bool ends_word(char c) { return is_space(c) || std::string_view(",]}[{\"").find(c) != std::string_view::npos; }
 
-// Characters that may end a string or a container, or count as a line.
+// Characters that may end a string or a container, or end a line.
 constexpr std::array<bool, 256> kMarks = [] {
   std::array<bool, 256> marks{};
   for (const char c : {'"', '\\', '{', '}', '[', ']', '\n'}) marks[static_cast<unsigned char>(c)] = true;

@@ -1,5 +1,5 @@
-// Splits a stream of JSON into the texts of its rows, so that one row at a time is in memory: values one after the
-// other, and the items of a list at the top level.
+// Splits a stream of JSON into the texts of its rows: consecutive values, and the items of top-level lists. One row at
+// a time is in memory.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,16 @@ namespace strobe::report {
 class RowSplitter {
  public:
   struct Row {
-    std::string_view text;  // one value, or text that the JSON reader refuses
-    std::size_t line;       // of its first character, from 1
+    std::string_view text;  // one value, or invalid text, which the JSON reader refuses
+    std::size_t line;       // line of the first character, from 1
     std::size_t list_item;  // from 1; 0 outside a list
   };
   using Take = std::function<void(const Row&)>;
 
   explicit RowSplitter(Take take) : take_(std::move(take)) {}
 
-  // Calls `take` for each row that is complete. Throws Error(invalid_argument) for text that cannot follow, and for a
-  // row above Json::kMostBytes.
+  // Calls `take` for each complete row. Throws Error(invalid_argument) for text that cannot follow, and for a row of
+  // more than Json::kMostBytes.
   void add(std::string_view block);
   void finish();  // the end of the text
 
@@ -43,7 +43,7 @@ class RowSplitter {
   Place place_ = Place::between;
   InList in_list_ = InList::no;
   std::size_t line_ = 1, first_line_ = 1, list_item_ = 0;
-  std::size_t depth_ = 0;  // of containers in the row
+  std::size_t depth_ = 0;  // open containers in the row
   bool quoted_ = false, escaped_ = false;
 };
 

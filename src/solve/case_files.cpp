@@ -41,7 +41,7 @@ Json entry_of(const TestCase& one, std::uint64_t seed) {
       {{"seed", static_cast<std::int64_t>(seed)}, {"B", one.size.batch}, {"N", one.size.rows}, {"d", one.size.dim}});
 }
 
-// The contents of cases.json; an empty list if it is absent, not a plain file, or was not written by this version.
+// The contents of cases.json; an empty list if it is absent, not a regular file, or was not written by this version.
 Json read_list(const std::filesystem::path& folder) {
   const Json none = Json::object({{"file", kFile}, {"cases", Json::object()}});
   try {

@@ -23,8 +23,8 @@ enum class Made { now, before };
 Made make_case(const std::filesystem::path& folder, const TestCase& one, std::uint64_t seed,
                const std::function<void(double done)>& progress = {});
 
-// Throws Error(invalid_argument) if make_case would replace a file that is not one of its own: one of the case's name
-// that does not begin as the case of that seed and size, or a cases.json that is no list of cases.
+// Throws Error(invalid_argument) if make_case would replace a file that it did not write. Such a file has the case's
+// name but does not begin like the case of that seed and size, or is a cases.json that is not a list of cases.
 void check_not_another(const std::filesystem::path& folder, const TestCase& one, std::uint64_t seed);
 
 // Throws Error(invalid_argument) where the output would take the place of the input, or of a problem or an answer that

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kChunk = 1 << 20;  // floats
 
-// A descriptor of a plain file of floats.
+// A descriptor of a regular file of floats.
 class FloatFile {
  public:
   explicit FloatFile(const std::string& path)
@@ -47,7 +47,7 @@ class FloatFile {
 
   std::int64_t bytes() const { return bytes_; }
 
-  // The next values.
+  // Reads the next values.
   void read(std::span<float> values) const {
     char* place = reinterpret_cast<char*>(values.data());
     for (std::size_t left = values.size_bytes(); left > 0;) {

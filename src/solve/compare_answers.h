@@ -1,4 +1,4 @@
-// Outputs and answers, element by element. `strobe cases check` and `judge` call.
+// Compares outputs with answers, element by element. `strobe cases check` and `judge` call.
 #pragma once
 
 #include <cstdint>
@@ -29,10 +29,10 @@ struct Comparison {
 // Throws Error(invalid_argument) where a file cannot be read or the answer is no whole number of floats.
 Comparison compare_answers(const std::string& output, const std::string& answer, double tolerance);
 
-// All of an answer, so that a later change of its file does not matter. Throws as compare_answers().
+// Reads a whole answer, so that a later change of its file has no effect. Throws as compare_answers() does.
 std::vector<float> read_answer(const std::string& answer);
 
-// The output is a plain file, open for reading; the caller closes it. Throws Error(runtime) where it cannot be read.
+// `output` is a regular file, open for reading; the caller closes it. Throws Error(runtime) if it cannot be read.
 Comparison compare_with_answer(int output, std::span<const float> answer, double tolerance);
 
 }  // namespace strobe::solve

@@ -27,7 +27,7 @@ class Pipeline {
     } catch (const std::system_error& error) {
       end(std::make_exception_ptr(
           Error(ErrorCode::runtime, fmt::format("solve: cannot start a thread: {}", error.what()))));
-    } catch (const std::bad_alloc&) {  // the loader may run already: it must be joined
+    } catch (const std::bad_alloc&) {  // the loader may already run and must be joined
       end(std::current_exception());
     }
     if (loader.joinable()) loader.join();

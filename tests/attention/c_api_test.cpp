@@ -202,8 +202,8 @@ TEST(CApi, LongTextsAreCut) {
   EXPECT_LT(last_error().size(), 300u);
 }
 
-// An expanded problem whose scores no machine holds, for the kernel that stores them. No output is touched before the
-// workspace is allocated, so O may claim more memory than it has.
+// An expanded problem with scores larger than any memory, for the kernel that stores them. No output is touched before
+// the workspace is allocated, so O may claim more memory than it has.
 TEST(CApi, OutOfMemoryIsAStatus) {
   SmallProblem s;
   Twin c(s);

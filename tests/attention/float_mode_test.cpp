@@ -1,4 +1,4 @@
-// The caller's floating-point mode has no effect on results, and is the caller's again after each call.
+// The caller's floating-point mode has no effect on results and is restored after each call.
 #include "support/float_mode.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,4 @@
-// Files that are damaged, foreign or not what their names say, and descriptors that are closed: no byte of the user's
-// is changed.
+// Damaged files, files of other programs, links, FIFOs and closed descriptors: no byte of the user's files is changed.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -16,7 +15,7 @@ namespace {
 const std::string kTinySweep =
     "sweep --seq_len 16,32 --batch 1 --num_heads 1 --emb_dim 16 --dtype fp32 --repeats 1 --time-limit 0.01 --quick ";
 
-// The shell's redirection comes last, and so takes effect.
+// The shell's redirection comes last, so it takes effect.
 Program run_redirected(const std::string& command, const std::string& redirection, const Scratch& scratch) {
   return run_command("{ CUDA_VISIBLE_DEVICES= " + command + " " + redirection + "; }", scratch);
 }
@@ -130,7 +129,7 @@ TEST(ForeignFiles, DocumentsOfTheUserAreNotReplaced) {
   EXPECT_EQ(refused(ladder, "mine.svg", "<svg>mine</svg>"), 2u) << "the rows are written";
 
   const Scratch scratch;
-  std::ofstream(scratch.path() / "mine.md") << "# Plan\n\n![Time of a step](mine-time.svg)\n";  // of an older version
+  std::ofstream(scratch.path() / "mine.md") << "# Plan\n\n![Time of a step](mine-time.svg)\n";  // an older version
   EXPECT_EQ(run_program(plan, scratch).code, 0);
   EXPECT_EQ(run_program(plan, scratch).code, 0);
   std::filesystem::remove(scratch.path() / "mine.md");
@@ -138,7 +137,7 @@ TEST(ForeignFiles, DocumentsOfTheUserAreNotReplaced) {
   expect_refusal(run_program(plan, scratch, "timeout -s KILL 20"), 2, "--output: mine.md: is there");
 }
 
-// The same for the names that a command has if no flag gives one, and for files of rows.
+// The same for a command's default names, and for files of rows.
 TEST(ForeignFiles, DefaultOutputsOfTheUserAreNotReplaced) {
   const std::string one = "--size tiny --context 16 --batch 1 --steps 1";
   const std::vector<std::pair<std::string, std::string>> table = {
@@ -241,7 +240,7 @@ TEST_F(RunFolder, ADamagedLogIsRefusedAndStays) {
   std::ofstream(file("steps.jsonl")) << text;
   expect_refusal(resume(), 2, "run/steps.jsonl: line 2 is damaged");
   EXPECT_EQ(log(), text);
-  std::filesystem::rename(file("steps.jsonl"), file("steps.jsonl.damaged"));  // what the line says
+  std::filesystem::rename(file("steps.jsonl"), file("steps.jsonl.damaged"));  // as the error line suggests
   EXPECT_EQ(resume().code, 0);
   EXPECT_EQ(log().find("{\"step\":5,"), 0u);
 }

@@ -116,7 +116,8 @@ TEST(LadderCommand, RemovesOnlyChartsThatItWroteItself) {
   EXPECT_FALSE(std::filesystem::exists(scratch.path() / "out-old.svg"));
 }
 
-// A running program cannot be written. Bytes 8 to 15 of an ELF file are padding; there it begins as rows do.
+// A running program cannot be written. Bytes 8 to 15 of an ELF file are padding; the test puts the beginning of a row
+// there.
 TEST(LadderCommand, WhereTheFileCannotBeOpenedEarlierDocumentsStay) {
   const Scratch scratch;
   put_earlier_ladder(scratch);

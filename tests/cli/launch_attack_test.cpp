@@ -1,5 +1,5 @@
-// Strangers at the launcher's socket: another user, and this user without the job's token. A job of two ranks runs to
-// its end meanwhile; nothing is received, nothing is killed, no output is lost.
+// Strangers at the launcher's socket: another user, and this user without the job's token. Meanwhile a job of two ranks
+// runs to its end. Strangers receive nothing, no process is killed, no output is lost.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -25,7 +25,7 @@ std::vector<std::string> sockets_with(const std::vector<std::string>& texts) {
   return names;
 }
 
-// -1 where it is refused.
+// -1 if it is refused.
 int connect_to(const std::string& name) {
   const int descriptor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
@@ -38,7 +38,7 @@ int connect_to(const std::string& name) {
   return -1;
 }
 
-// True where the other end sends a byte or a descriptor before it closes.
+// True if the other end sends a byte or a descriptor before it closes.
 bool receives_anything(int descriptor) {
   char bytes[256];
   char room[CMSG_SPACE(8 * sizeof(int))];
@@ -54,7 +54,7 @@ bool receives_anything(int descriptor) {
   return got > 0 || (got == 0 && CMSG_FIRSTHDR(&message));
 }
 
-// True where the other end closes a silent connection before it had time to introduce itself, which is 5 s.
+// True if the other end closes a silent connection before the introduction limit of 5 s.
 bool is_closed_at_once(int descriptor) {
   pollfd entry{.fd = descriptor, .events = POLLIN, .revents = 0};
   char byte;
@@ -77,7 +77,7 @@ struct Job {
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  static pid_t fork_victim() {  // a process group that is none of the launcher's business
+  static pid_t fork_victim() {  // a process group that does not belong to the job
     const pid_t child = fork();
     if (child != 0) {
       setpgid(child, child);
@@ -108,7 +108,7 @@ struct Job {
     });
   }
 
-  // This launcher's only; @strobe-launch-PID was its name in the abstract namespace.
+  // Counts sockets of this launcher only, with abstract names (@strobe-launch-PID) too.
   std::vector<std::string> sockets() const {
     return sockets_with({scratch.path().string(), "strobe-launch-" + std::to_string(launcher) + "-"});
   }
@@ -128,7 +128,7 @@ struct Job {
   }
 };
 
-// {started, rank, process group}, which an earlier protocol believed, and introductions with false tokens.
+// Sends {started, rank, process group}, a message of an earlier protocol, and introductions with false tokens.
 std::vector<std::string> hostile_messages(pid_t victim) {
   const auto bytes = [](const auto& value) {
     return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
@@ -139,7 +139,7 @@ std::vector<std::string> hostile_messages(pid_t victim) {
   return {bytes(started), introduction, std::string(36, '\0'), "x", std::string(100000, 'y'), ""};
 }
 
-// 0 where everything was refused.
+// 0 if everything was refused.
 int attack(const Job& job) {
   for (const std::string& name : job.sockets()) {
     for (const std::string& message : hostile_messages(job.victim)) {
@@ -159,7 +159,7 @@ class LaunchAttack : public testing::Test {
     if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "no mpirun in PATH";
   }
 
-  // The action's result, from a child that has become another user.
+  // Runs the action in a child process as another user. Returns its result.
   template <class Action>
   static int as_another_user(Action action) {
     const pid_t child = fork();
@@ -186,7 +186,7 @@ TEST_F(LaunchAttack, AnotherUserIsRefused) {
   job.expect_unharmed();
 }
 
-// The user id is checked too: here the folder lets the stranger in.
+// The user id is checked too: here the folder's mode lets the stranger connect.
 TEST_F(LaunchAttack, AnotherUserIsRefusedByItsUserId) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   Job job;
@@ -211,7 +211,7 @@ TEST_F(LaunchAttack, TheSameUserWithoutTheTokenIsRefused) {
   job.expect_unharmed();
 }
 
-// The token of another process of this user, stolen before any rank is there: only mpirun's descendants are ranks.
+// Another process of this user steals the token before any rank connects: only mpirun's descendants are accepted.
 TEST_F(LaunchAttack, AProcessOfAnotherParentIsRefusedInSpiteOfTheToken) {
   Job job;
   job.scratch.program("mpirun",
@@ -235,7 +235,7 @@ TEST_F(LaunchAttack, AProcessOfAnotherParentIsRefusedInSpiteOfTheToken) {
   job.expect_unharmed();
 }
 
-// A supervisor that mpirun's process starts, but with another token.
+// A supervisor that mpirun starts, but with another token.
 TEST_F(LaunchAttack, ADescendantOfMpirunWithoutTheTokenIsRefused) {
   Job job;
   job.scratch.program("mpirun",
@@ -251,7 +251,7 @@ TEST_F(LaunchAttack, ADescendantOfMpirunWithoutTheTokenIsRefused) {
   job.expect_unharmed();
 }
 
-// Connected while mpirun starts the ranks: the launcher accepts the supervisors all the same.
+// Strangers connect while mpirun starts the ranks: the launcher still accepts the supervisors.
 TEST_F(LaunchAttack, SilentConnectionsDelayNothing) {
   Job job;
   job.start();

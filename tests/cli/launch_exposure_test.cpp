@@ -1,4 +1,4 @@
-// A job's listening sockets, MASTER_PORT, and the files of Open MPI that it leaves behind.
+// A job's listening sockets, MASTER_PORT, and leftover files of Open MPI.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -59,7 +59,7 @@ std::set<std::string> socket_inodes_of(const std::vector<int>& processes) {
   return inodes;
 }
 
-// Local addresses, as the kernel writes them, of these processes' listening TCP sockets.
+// Local addresses of these processes' listening TCP sockets, in the kernel's format.
 std::vector<std::string> listening_addresses(const std::vector<int>& processes) {
   const std::set<std::string> inodes = socket_inodes_of(processes);
   std::vector<std::string> addresses;
@@ -77,7 +77,7 @@ bool is_loopback(const std::string& address) {
   return address.starts_with("0100007F:") || address.starts_with("00000000000000000000000001000000:");
 }
 
-// True where the other end of a connection to this address closes it within 2 s.
+// True if the other end of a connection to this address closes it within 2 s.
 bool is_refused_at(const std::string& address) {
   const auto port = htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.find(':') + 1), nullptr, 16)));
   const bool is_v6 = address.find(':') > 8;
@@ -114,7 +114,7 @@ class LaunchExposure : public testing::Test {
     if (comm::why_no_mpi()) GTEST_SKIP() << "no MPI in this build";
   }
 
-  // In the scratch folder, which TMPDIR names, so that leftovers are this job's.
+  // Uses the scratch folder as TMPDIR, so that all leftovers are this job's.
   pid_t start(const std::string& arguments) {
     const pid_t child = fork();
     if (child != 0) return child;
@@ -127,7 +127,7 @@ class LaunchExposure : public testing::Test {
     become_program(arguments, scratch_);
   }
 
-  // Collectives that have begun and take a minute.
+  // Starts collectives that take a minute.
   pid_t start_collectives(int ranks) {
     const pid_t launcher = start("launch -n " + std::to_string(ranks) +
                                  " -- comm --operations broadcast --sizes 1K,100M --repeats 1000 --output out.jsonl");
@@ -155,7 +155,7 @@ TEST_F(LaunchExposure, ListensOnLoopbackOnly) {
   EXPECT_EQ(wait(launcher), 128 + SIGINT);
 }
 
-// Open MPI believes the user id that a message holds.
+// Open MPI trusts the user id in a message.
 TEST_F(LaunchExposure, MpirunTakesNoConnectionOfAnotherUser) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   std::ofstream(scratch_.path() / "rank.sh") << "#!/bin/sh\necho > ready\nuntil [ -e done ]; do sleep 0.05; done\n";
@@ -190,7 +190,7 @@ TEST_F(LaunchExposure, LeavesNoFileWhenMpirunIsKilled) {
   EXPECT_LE(count_with("/dev/shm", "vader_segment"), before);
 }
 
-// A launcher that is killed cannot clean up; the next one of this user does.
+// A killed launcher cannot clean up. The next launcher of this user does.
 TEST_F(LaunchExposure, RemovesTheFoldersOfAKilledLauncher) {
   const pid_t launcher = start_collectives(2);
   const std::vector<int> processes = descendants_of(launcher);
@@ -225,7 +225,7 @@ TEST_F(LaunchExposure, HasAPrivateFolder) {
   EXPECT_EQ(wait(sleeper), 128 + SIGTERM);
 }
 
-// Rank 0 has the socket of MASTER_PORT from before its start: at no time could another process take the port.
+// Rank 0 inherits the socket of MASTER_PORT: at no time could another process take the port.
 TEST_F(LaunchExposure, HoldsMasterPortFromTheStart) {
   std::ofstream(scratch_.path() / "rank.sh") << "#!/bin/sh\n[ $OMPI_COMM_WORLD_RANK = 0 ] || exit 0\n"
                                                 "readlink /proc/self/fd/$STROBE_LISTENER > socket\n"

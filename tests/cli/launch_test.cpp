@@ -106,7 +106,7 @@ TEST_F(Launch, PassesSignalsOn) {
   EXPECT_TRUE(errors.ends_with("strobe: launch: ended by signal 15 (Terminated), passed on to the ranks\n")) << errors;
 }
 
-// As batch systems send them: ranks that save and end by such a signal end the job, which is not started again.
+// Signals of batch systems: ranks that save and end on such a signal end the job, which is not restarted.
 TEST_F(Launch, EndsByTheSignalsOfBatchSystems) {
   std::string traps;
   for (const int signal : {SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM})
@@ -134,7 +134,7 @@ TEST_F(Launch, LetsRanksContinueAfterUsr1) {
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "asked"));
 }
 
-// A rank's children end with it, also where its supervisor is killed.
+// A rank's children end with it, also if its supervisor is killed.
 TEST_F(Launch, EndsTheChildrenOfARankWhoseSupervisorIsKilled) {
   const std::string mark = "strobe-launch-orphan-" + std::to_string(getpid());
   const std::string command = script("[ $OMPI_COMM_WORLD_RANK = 1 ] && { sh -c 'sleep 100; echo " + mark +
@@ -148,7 +148,7 @@ TEST_F(Launch, EndsTheChildrenOfARankWhoseSupervisorIsKilled) {
   EXPECT_EQ(processes_with(mark), 0);
 }
 
-// A shell may become the launcher by exec: its own background processes are no ranks.
+// A shell may become the launcher by exec: its background processes are not ranks.
 TEST_F(Launch, SparesTheChildrenThatItHadBefore) {
   const std::string command = script(
       "[ $OMPI_COMM_WORLD_RANK = 1 ] && echo $PPID > supervisor; until [ -s supervisor ]; do sleep 0.02; done\n"
@@ -160,7 +160,7 @@ TEST_F(Launch, SparesTheChildrenThatItHadBefore) {
   EXPECT_EQ(kill(std::stoi(scratch_.read("server")), SIGKILL), 0);
 }
 
-// nohup: the launcher does not end by a signal that its parent process ignores, and neither do the ranks.
+// nohup: a signal that the parent process ignores ends neither the launcher nor the ranks.
 TEST_F(Launch, IgnoresWhatItsParentIgnores) {
   const std::string command = script("echo > ready; until [ -e done ]; do sleep 0.05; done; echo > whole");
   const Program program =

@@ -1,4 +1,4 @@
-// Runs of `strobe lm train` that diverge: what is left of them can be trained further.
+// Runs of `strobe lm train` that diverge: training can resume from a good checkpoint.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -40,7 +40,7 @@ TEST(LmDivergence, LeavesTheLastGoodCheckpoint) {
       << diverged.errors;
   EXPECT_EQ(checkpoints_in(scratch), (Names{"step-00000001.safetensors", "step-00000002.abandoned"}));
 
-  // --resume repeats the run, bit for bit, with its rate.
+  // --resume repeats the run bit for bit, with the same rate.
   expect_refusal(run_program(kResume + "--resume --lr 0.001", scratch), 2, "; --resume=STEP may change it");
   expect_refusal(run_program(kResume + "--resume", scratch), 3, "step 3: the loss is nan");
 
@@ -51,7 +51,7 @@ TEST(LmDivergence, LeavesTheLastGoodCheckpoint) {
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "run/step-00000020.safetensors"));
 }
 
-// Saved by a signal, or by a version that saved it: the first step of this process is the one that fails.
+// The checkpoint was saved on a signal or by an older version. The first step of this process fails.
 TEST(LmDivergence, ResumedFromABadCheckpointNamesAnOlderOne) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kDiverging + "--steps 20", scratch).code, 3);
@@ -69,7 +69,7 @@ TEST(LmDivergence, LastStepIsNotSavedWhereItsParametersAreBad) {
   EXPECT_EQ(checkpoints_in(scratch), Names{"step-00000001.safetensors"});
 }
 
-// The name of a checkpoint that is set aside is longer than a path may be.
+// The name of a checkpoint that is set aside would exceed PATH_MAX.
 TEST(LmDivergence, ACheckpointThatCannotBeSetAsideDoesNotHideTheReason) {
   const Scratch scratch;
   constexpr std::size_t kOutBytes = 4065;  // "/step-00000002.safetensors" fits PATH_MAX, with ".abandoned" it does not

@@ -55,7 +55,7 @@ TEST(LmTrain, KeepsTheNewestAndTheLast) {
                                              "steps.jsonl"}));
 }
 
-// Returns false where the last step was taken before the signal came. Otherwise checks everything.
+// Returns false if the last step was taken before the signal came. Otherwise checks everything.
 bool goes_on_after(int signal, int code, std::size_t steps) {
   const Scratch scratch;
   const std::string train = fmt::format("{}--steps {} --seed 3 --out ", kSmall, steps);
@@ -79,7 +79,7 @@ bool goes_on_after(int signal, int code, std::size_t steps) {
   return true;
 }
 
-// A training that ended before the signal came shows nothing: a longer one is tried.
+// If the training ended before the signal, tries a longer one.
 TEST(LmTrain, GoesOnBitForBitAfterSignals) {
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM}) {
     for (std::size_t steps = 150; !goes_on_after(signal, 128 + signal, steps); steps *= 4) {

@@ -105,7 +105,7 @@ TEST(ReportCommand, ChartsOfAnEarlierReportGoAndNothingElse) {
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "out/cells.csv"));
 }
 
-// An old report without a list, and a list that others wrote, remove nothing.
+// An old report without a list, or a list that strobe did not write: nothing is removed.
 TEST(ReportCommand, RemovesOnlyChartsThatItWroteItself) {
   if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
   const Scratch scratch;
@@ -150,7 +150,7 @@ TEST(ReportCommand, AFailedWriteLeavesTheOldReportComplete) {
     return all;
   };
   const auto before = snapshot();
-  for (const int blocks : {1, 4, 64}) {  // of 512 or 1024 bytes; the page is larger
+  for (const int blocks : {1, 4, 64}) {  // blocks of 512 or 1024 bytes; the page is larger
     const Program program = run_command(
         fmt::format("ulimit -f {} && '" STROBE_PROGRAM "' report --output out other.json", blocks), scratch);
     EXPECT_EQ(program.code, 3) << program.errors;
@@ -167,7 +167,7 @@ TEST(ReportCommand, AFailedWriteLeavesTheOldReportComplete) {
   EXPECT_EQ(snapshot(), with_folder);
 }
 
-// Values that once made the ticks of a chart endless.
+// Values for which an axis could get endless ticks.
 TEST(ReportCommand, HugeAndTinyTimesAreRefusedAtOnce) {
   const Scratch scratch;
   std::string row = row_text({});

@@ -174,7 +174,7 @@ TEST(Solve, FullDiskIsAFailureThatLeavesNothing) {
 TEST(Solve, SignalsInTheMiddleLeaveNothing) {
   const Scratch scratch;
   write_problem(scratch, "in", {4, 65536, 8}, 3 * 4 * 65536 * 8);  // a minute and more of `reference`
-  // SIGBUS is raised where a mapped file became shorter.
+  // Reading a mapped file that became shorter raises SIGBUS.
   for (const auto& [signal, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}, std::pair{SIGBUS, 3},
                                      std::pair{SIGUSR1, 128 + SIGUSR1}, std::pair{SIGALRM, 128 + SIGALRM}}) {
     Background solving("solve in out --device cpu --impl reference", scratch, "errors");
@@ -363,14 +363,14 @@ std::size_t files_in(const std::filesystem::path& folder) {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-// The line that a judged program wrote to a file in the scratch folder: the path of its own folder.
+// The path of a judged program's folder, which the program wrote to a file in the scratch folder.
 std::string folder_noted_in(const Scratch& scratch, const std::string& name) {
   std::string folder = scratch.read(name);
   folder.erase(folder.find_last_not_of('\n') + 1);
   return folder;
 }
 
-// The folder of a program that is killed goes with all that the program wrote there.
+// The folder of a killed program is removed with everything in it.
 TEST(Cases, InterruptedTheJudgeLeavesNothing) {
   const Scratch scratch;
   ASSERT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
@@ -391,7 +391,7 @@ TEST(Cases, InterruptedTheJudgeLeavesNothing) {
   }
 }
 
-// Each script tries to be accepted without an answer of its own. The second and third of a kind know where the case is.
+// Each script tries to be accepted without computing an answer. The second and third of a kind know where the case is.
 TEST(Cases, CheatingIsNotAccepted) {
   const Scratch scratch;
   ASSERT_EQ(run_program("cases gen dir --subset t01,t02 --scale 0.05", scratch).code, 0);
@@ -421,7 +421,7 @@ TEST(Cases, CheatingIsNotAccepted) {
   }
 }
 
-// One run that spoils the answer of a later case is not accepted, and neither is that case.
+// A run that changes the answer of a later case is not accepted, and neither is that case.
 TEST(Cases, AnswersThatAProgramOverwritesAreNotUsed) {
   const Scratch scratch;
   ASSERT_EQ(run_program("cases gen dir --subset t01,t02 --scale 0.05", scratch).code, 0);
@@ -438,9 +438,9 @@ TEST(Cases, AnswersThatAProgramOverwritesAreNotUsed) {
 TEST(Cases, ProcessesOfAProgramEndWithIt) {
   const Scratch scratch;
   ASSERT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
-  const std::string seconds = std::to_string(100000 + getpid());  // no other test has sleeps of this length
+  const std::string seconds = std::to_string(100000 + getpid());  // no other test sleeps this long
   const std::string sleep = "sleep " + seconds, arguments = std::string("sleep\0", 6) + seconds;
-  // Processes in sessions of their own: one holds the standard output, one has lost its parent.
+  // Processes in separate sessions: one holds the standard output open, one is an orphan.
   scratch.program("leaving", "#!/bin/sh\nsetsid " + sleep + " &\n(setsid sh -c '" + sleep +
                                  "; :' >/dev/null 2>&1 &)\n"
                                  "exec '" STROBE_HW4 "' \"$1\" \"$2\"\n");

@@ -69,7 +69,7 @@ TEST(SweepKilled, EndsWithExactlyOneRowACell) {
     EXPECT_EQ(whole_rows(before), kCells);
     std::size_t files = 0;
     for (const auto& entry : std::filesystem::directory_iterator(scratch.path() / "cells")) {
-      if (stem_of_temporary(entry.path().filename().string())) continue;  // a kill in the moment of a rename
+      if (stem_of_temporary(entry.path().filename().string())) continue;  // killed during a rename
       Json::parse(scratch.read("cells/" + entry.path().filename().string()));
       ++files;
     }

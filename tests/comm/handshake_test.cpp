@@ -1,4 +1,4 @@
-// Strangers at rank 0's port, a false rank 0, and members that send anything: no rank is disturbed or deceived.
+// Strangers at rank 0's port, a false rank 0, and members that send invalid messages: no rank is disturbed or deceived.
 #include "comm/handshake.h"
 
 #include <arpa/inet.h>
@@ -104,7 +104,7 @@ TEST(Handshake, AMemberWithAnotherTokenNeverJoins) {
   EXPECT_NE(end_of_member(member), 0);
 }
 
-// Answers as rank 0 does, without the token: the member sends nothing more than its nonce, and says why it ends.
+// Answers like rank 0, but without the token. The member sends only its nonce and ends with the reason.
 TEST(Handshake, AFalseRankZeroIsNotBelieved) {
   Listener listener(comm::kLoopback);
   std::string sent;

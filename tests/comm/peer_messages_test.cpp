@@ -1,4 +1,4 @@
-// Every field of every message between ranks: kinds, ranges, lengths.
+// Every field of every message between ranks: types, ranges, lengths.
 #include "comm/peer_messages.h"
 
 #include <gtest/gtest.h>

@@ -150,7 +150,7 @@ TEST_F(Ranks, MeetOnTheChosenInterface) {
   variables_ = "STROBE_INTERFACE=nowhere0";
   const Program program = launch(2, "values");
   EXPECT_EQ(program.code, 2) << program.errors;
-  for (const char* rank : {"0", "1"}) {  // also that rank 1 is not left waiting
+  for (const char* rank : {"0", "1"}) {  // rank 1 must not keep waiting
     EXPECT_NE(program.errors.find("[" + std::string(rank) + "] strobe: rank " + rank + " of 2 on "), std::string::npos)
         << program.errors;
   }

@@ -107,7 +107,7 @@ TEST(World, HasTheTokenAndTheSocketOfItsLauncher) {
 TEST(World, IsOnOneHostOnlyWhereThatIsKnown) {
   World slurm = world_of({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_LOCALID", "0"}});
   EXPECT_FALSE(slurm.is_on_one_host());
-  slurm.one_host = true;  // as MPI finds
+  slurm.one_host = true;  // as MPI reports
   EXPECT_TRUE(slurm.is_on_one_host());
 }
 

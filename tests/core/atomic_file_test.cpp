@@ -1,4 +1,4 @@
-// core/atomic_file: the old file or all of the new one, no leftovers, and an unwritable place is known at once.
+// core/atomic_file: the old file or all of the new one, no leftovers, and an unwritable path fails at once.
 #include "core/atomic_file.h"
 
 #include <fcntl.h>

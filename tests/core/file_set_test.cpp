@@ -121,7 +121,7 @@ TEST(FileSet, ManyFilesNeedFewDescriptors) {
   EXPECT_EQ(scratch.entries(), 100u);
 }
 
-// The next set in a folder removes what a killed process left, and nothing of a running one or of others.
+// The next set in a folder removes staging folders of killed processes, and no others.
 TEST(FileSet, RemovesStagingThatIsNotInUse) {
   const Scratch scratch;
   const fs::path killed = scratch.path() / ".strobe-tmp-abcDEF", running = scratch.path() / ".strobe-tmp-123456",

@@ -107,7 +107,7 @@ TEST(Json, RefusesBytesThatAreNotUtf8) {
   }
 }
 
-// A value that was read is written, and read again as the same.
+// A value that was read, written and read again is the same.
 TEST(Json, WhatIsReadIsWrittenAsTheSame) {
   for (const char* text : {R"("é€😀 \u0000 \u001f \ud83d\ude00 \uffff")", "-0.0", "-0", "1e5", "1E-7", "0.1",
                            "12345678901234567890", R"({"":[[],{},""," "],"a":{"a":null}})", "[true,false,null]"}) {
@@ -152,7 +152,7 @@ TEST(Json, RefusesADocumentOverTheLimits) {
   std::string many = "[0";
   for (std::size_t i = 0; i < Json::kMostValues; ++i) many += ",0";
   EXPECT_EQ(refusal(many + "]"), "json: a document of more than 4194304 values; valid: up to that");
-  const std::string two = "1 " + most + " 2";  // the limit is of each value, not of the text
+  const std::string two = "1 " + most + " 2";  // the limit applies per value, not per text
   std::size_t position = 0;
   EXPECT_EQ(Json::parse_next(two, position).as_integer(), 1);
   EXPECT_EQ(Json::parse_next(two, position).size(), 1u);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kWarnings[] = {SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
 
-// Each test body runs in a process of its own, whose handlers are its own.
+// Each test body runs in a separate process with its own handlers.
 TEST(SignalsDeathTest, TwoAtOnceAreOneRequest) {
   EXPECT_EXIT(
       {
@@ -45,7 +45,7 @@ TEST(SignalsDeathTest, BatchSignalsEndTheProgramCleanly) {
   }
 }
 
-// The kernel repeats SIGXCPU every second; Slurm sends SIGTERM some time after the warning.
+// The kernel repeats SIGXCPU every second. Slurm sends SIGTERM some time after the warning.
 TEST(SignalsDeathTest, WarningsAreRememberedAndNeverEnd) {
   EXPECT_EXIT(
       {

@@ -10,7 +10,7 @@
 namespace strobe {
 namespace {
 
-// In a child process with these descriptors closed: the number of the first check that fails, 0 if all hold.
+// Runs checks in a child process with these descriptors closed. Returns the number of the first that fails; 0: none.
 int check_with_closed(bool input, bool output, bool errors) {
   const bool closed[] = {input, output, errors};
   const pid_t child = fork();

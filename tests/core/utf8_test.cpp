@@ -1,4 +1,4 @@
-// core/utf8: cuts between characters.
+// core/utf8: text is cut between characters.
 #include "core/utf8.h"
 
 #include <gtest/gtest.h>

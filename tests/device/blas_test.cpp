@@ -1,4 +1,4 @@
-// Sessions of OpenBLAS, and what becomes of them without address space. Each limit is set in a child process.
+// Sessions of OpenBLAS, with enough address space and without. Each limit is set in a child process.
 #include "device/host/blas.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace strobe::blas {
 namespace {
 
-// The exit code of a child that runs `body`, -1 where it does not end by itself in 10 s.
+// The exit code of a child that runs `body`; -1 if it does not end by itself within 10 s.
 template <class Body>
 int exit_code_of(Body&& body) {
   const pid_t child = fork();
@@ -29,7 +29,7 @@ int exit_code_of(Body&& body) {
 
 #ifndef STROBE_OPENBLAS_LINKED  // a static OpenBLAS starts its threads with the program
 
-// Lets this process map `bytes` more than it has.
+// Limits the address space of this process to `bytes` more than it uses.
 void limit_to(std::size_t bytes) {
   std::size_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
@@ -38,7 +38,7 @@ void limit_to(std::size_t bytes) {
   ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
 }
 
-// Two by two, through a session of `callers`.
+// A 2 x 2 matmul through a session of `callers` threads.
 int product_of(int callers) {
   try {
     const BlasSession session(callers);

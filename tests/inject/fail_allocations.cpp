@@ -1,12 +1,11 @@
-// Preloaded into a program (LD_PRELOAD), makes chosen allocations fail: malloc, calloc, realloc, the aligned ones,
-// anonymous mmap and pthread_create. operator new and the loader allocate through malloc. tools/fail-allocations uses
-// it.
+// LD_PRELOAD library for tools/fail-allocations: makes chosen allocations fail. It covers malloc, calloc, realloc, the
+// aligned ones, anonymous mmap and pthread_create; operator new and the loader allocate through malloc.
 //   STROBE_FAIL_FIRST  the first allocation that fails, counted from 1; 0 or unset: none
 //   STROBE_FAIL_COUNT  how many fail in a row; default 1
 //   STROBE_FAIL_STATE  a file of at least sizeof(State) bytes that receives the counts
 // Counting begins with main(), or with strobe_count_allocations(1) in a program that defines strobe_counts_itself. A
-// dlopen counts as one allocation. What the loader and the constructors of a library allocate inside it does not count:
-// libgfortran's, which OpenBLAS brings along, end the process where malloc fails.
+// dlopen counts as one allocation. Allocations of the loader and of library constructors inside dlopen do not count:
+// libgfortran, which OpenBLAS needs, ends the process if malloc fails.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -13,7 +13,7 @@
 
 enum { B = 1, H = 2, S = 80, D = 16, COUNT = B * H * S * D, ROWS = B * H * S };
 
-char strobe_counts_itself = 1; /* fail_allocations leaves it to this program when to count */
+char strobe_counts_itself = 1; /* read by fail_allocations: this program starts the count */
 void strobe_count_allocations(int on) __attribute__((weak));
 
 static float q[COUNT], k[COUNT], v[COUNT], d_o[COUNT], o[COUNT], lse[ROWS];

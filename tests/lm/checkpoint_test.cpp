@@ -63,7 +63,7 @@ class CheckpointTest : public testing::Test {
     }
   }
 
-  // Changes words of the header to others of the same length; it is refused before the checksum is compared.
+  // Replaces words of the header by others of the same length. The file is refused before the checksum is compared.
   void forge(const std::string& from, const std::string& to) const;
   // Writes a checkpoint with another header or state and a checksum that matches.
   void forge_whole(
@@ -163,7 +163,7 @@ void CheckpointTest::forge_whole(
   put(forged.append(reinterpret_cast<const char*>(&checksum), sizeof(checksum)));
 }
 
-// A checksum is no signature: what a forger can write is in range, or is refused by the field's name.
+// A checksum is not a signature: a forged value is in range, or is refused with the field's name.
 TEST_F(CheckpointTest, RefusesForgedValuesWithAMatchingChecksum) {
   const auto keep = [](Json&, SafeTensors&, std::vector<float>&) {};
   forge_whole(keep);

@@ -162,7 +162,7 @@ TEST(Trainer, StopsWhereTheLossIsLost) {
   }
 }
 
-// A step's own loss is of the parameters before it: those after the last step have to be checked once more.
+// A step's loss is that of the parameters before the step. So the parameters after the last step need a separate check.
 TEST(Trainer, ChecksTheParametersOfTheLastStep) {
   const TokenFile data(kText, DataFormat::text, "--data");
   Settings settings = small_settings(data);

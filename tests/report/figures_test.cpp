@@ -154,7 +154,7 @@ TEST(Svg, IsWellFormedAndHoldsTheMarks) {
   }
 }
 
-// A row with these figures; `size` is of every dimension.
+// A row with these values; every dimension has `size`.
 std::string extreme_row(const std::string& name, std::int64_t size, double seconds, double rate, double megabytes,
                         double ceiling) {
   return fmt::format(

@@ -109,7 +109,7 @@ TEST(NcuCsv, BadRowsAreNamedWithTheirLine) {
   EXPECT_EQ(ncu_refusal(head + "\"0\",\"inf\"\n"), "");  // not available
 }
 
-// Any beginning of a file is refused in one line, or read.
+// Every prefix of a file is read, or refused in one line.
 TEST(NcuCsv, EveryCutIsReadOrRefused) {
   const std::string whole = sample("two_launches.csv");
   for (std::size_t size = 0; size <= whole.size(); ++size) {

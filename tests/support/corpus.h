@@ -1,4 +1,4 @@
-// The fuzzers' seeds in tests/data/NAME_corpus, for tests that replay them without libFuzzer.
+// Reads the fuzzers' seeds in tests/data/NAME_corpus, for tests that replay them without libFuzzer.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace strobe::test {
 
 using Bytes = std::vector<std::uint8_t>;
 
-// Seeds by file name. make_corpus.py, which wrote some of them, is none.
+// Seeds by file name. Skips make_corpus.py, which wrote some of them.
 inline std::map<std::string, Bytes> corpus(const std::string& name) {
   std::map<std::string, Bytes> files;
   for (const auto& entry : std::filesystem::directory_iterator(STROBE_TEST_DATA "/" + name + "_corpus")) {
@@ -40,7 +40,7 @@ std::vector<std::string> accepted_seeds(const std::string& name, Harness&& harne
 }
 
 // Runs `harness` on `rounds` mutations of the seeds, which are JSON documents. Returns how many it accepted. Throws
-// with the input where a rule is broken.
+// with the input if a rule is broken.
 template <class Harness>
 int accepted_json_mutations(const std::string& name, int rounds, Harness&& harness) {
   const std::map<std::string, Bytes> seeds = corpus(name);

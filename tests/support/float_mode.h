@@ -1,4 +1,4 @@
-// Floating-point modes that a caller may have set, for tests that Strobe computes in its own.
+// Floating-point modes that a caller may have set. Tests check that Strobe computes in the default mode.
 #pragma once
 
 #include <vector>
@@ -24,7 +24,7 @@ inline std::vector<FloatControl> foreign_modes() {
   return modes;
 }
 
-// The calling thread's mode until the end of the scope.
+// Sets the calling thread's mode for the scope.
 class ForeignMode {
  public:
   explicit ForeignMode(FloatControl mode) { set_float_control(mode); }

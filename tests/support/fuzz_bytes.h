@@ -1,4 +1,4 @@
-// Choices made from the bytes of a fuzzer's input; zero where they have run out.
+// Makes choices from the bytes of a fuzzer's input; zero after the last byte.
 #pragma once
 
 #include <cstddef>

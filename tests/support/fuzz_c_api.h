@@ -1,9 +1,9 @@
-// Any bytes as the structs of the C ABI: a call is refused in one line, or writes only to its outputs. Called by
-// libFuzzer (tests/fuzz) and by the test that replays its corpus.
+// Interprets any bytes as structs of the C ABI. A call must be refused in one line, or write only to its outputs.
+// Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
 //
 // The input describes a small valid problem and then overwrites fields of its structs. Pointers are chosen from real
-// buffers, never made of bytes. A description whose tensors leave their buffers is only queried (workspace, explain):
-// the library cannot know the size of the caller's memory.
+// buffers, never made of bytes. If a tensor exceeds its buffer, only queries run (workspace, explain): the library
+// cannot know the size of the caller's memory.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace strobe::test {
 
-// Blocks of exactly this size, so that AddressSanitizer sees the first byte past each.
+// Blocks of exactly this size, so that AddressSanitizer detects an access to the first byte past each.
 template <std::size_t Count>
 std::array<std::unique_ptr<std::byte[]>, Count> blocks_of(std::size_t bytes) {
   std::array<std::unique_ptr<std::byte[]>, Count> made;
@@ -36,7 +36,7 @@ class CApiCall {
     for (std::int64_t patches = bytes_.between(0, 3); patches > 0; --patches) patch();
   }
 
-  // Returns true where the call computed something.
+  // Returns true if the call computed something.
   bool run() {
     const std::int32_t pass = bytes_.one_in(2) ? STROBE_PASS_BACKWARD : STROBE_PASS_FORWARD;
     query(pass);
@@ -45,7 +45,7 @@ class CApiCall {
   }
 
  private:
-  // Which buffer a tensor has. Small vectors and index lists share the tail.
+  // Index of each tensor's buffer. Small vectors and index lists share the tail.
   enum Buffer {
     kQ,
     kK,
@@ -66,8 +66,8 @@ class CApiCall {
     kBuffers
   };
   static constexpr std::size_t kBufferBytes = 1 << 12;
-  static constexpr std::size_t kStructBytes = (1 << 16) + 64;  // the largest `size` that the library believes
-  static constexpr std::int64_t kMostElements = 1024;          // of a tensor that is computed on
+  static constexpr std::size_t kStructBytes = (1 << 16) + 64;  // more than the largest `size` that the library accepts
+  static constexpr std::int64_t kMostElements = 1024;          // per tensor of a call that computes
 
   template <class T>
   T* at(Buffer which) {
@@ -173,7 +173,7 @@ class CApiCall {
     }
   }
 
-  // Overwrites eight or four bytes of a struct. Where a pointer is, another buffer's address takes its place.
+  // Overwrites eight or four bytes of a struct. A pointer is replaced by the address of another buffer.
   void patch() {
     struct Place {
       std::size_t bytes;
@@ -238,8 +238,8 @@ class CApiCall {
     return bytes_.pick(kValues);
   }
 
-  // Offsets of a tensor's elements in bytes, from the begin of its buffer; empty where it has none. False where the
-  // tensor leaves the buffer, is large, or has an unknown type.
+  // Offsets of a tensor's elements in bytes, from the beginning of its buffer; empty if it has none. False if the
+  // tensor exceeds the buffer, is large, or has an unknown type.
   template <class View>
   bool elements(const View& view, std::vector<std::pair<const std::byte*, std::size_t>>* covered) {
     if (view.data == nullptr) return true;
@@ -288,7 +288,7 @@ class CApiCall {
     return !is_index(values) && has_room(values, count, sizeof(float));
   }
 
-  // Lengths have a buffer of their own: outputs that overwrite them are the caller's fault.
+  // Lengths have a separate buffer: outputs that overwrite them would be the caller's error.
   bool has_room(const strobe_index_view& view) const {
     return view.data == nullptr || (is_index(view.data) && has_room(view.data, view.count, view.bits == 64 ? 8 : 4));
   }
@@ -297,7 +297,7 @@ class CApiCall {
     return buffer_of(static_cast<const std::byte*>(pointer)) == buffers_[kIndices].get();
   }
 
-  // True where everything that a call may touch is inside its buffer, so that a memory error is the library's.
+  // True if everything that a call may touch is inside its buffer. A memory error is then the library's.
   bool is_small() {
     const strobe_attention& a = attention();
     bool holds = elements(a.q, nullptr) && elements(a.k, nullptr) && elements(a.v, nullptr) &&
@@ -351,7 +351,7 @@ class CApiCall {
 
   using Covered = std::vector<std::pair<const std::byte*, std::size_t>>;
 
-  // Every byte outside of the outputs and the workspace is as before.
+  // No byte outside the outputs and the workspace has changed.
   void require_untouched(const std::vector<std::byte>& before, const Covered& written) const {
     std::vector<std::byte> after = snapshot();
     const auto restore = [&](const std::byte* from, std::size_t bytes) {
@@ -408,7 +408,7 @@ class CApiCall {
   inline static const auto structs_ = blocks_of<5>(kStructBytes);
 };
 
-// Returns true where the call computed something.
+// Returns true if the call computed something.
 inline bool fuzz_c_api(const std::uint8_t* data, std::size_t bytes) { return CApiCall(FuzzBytes(data, bytes)).run(); }
 
 }  // namespace strobe::test

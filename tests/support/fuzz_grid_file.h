@@ -1,5 +1,5 @@
-// Any text as a grid of a sweep: refused in one line, or its blocks are lists of printable words whose axes can be
-// multiplied. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
+// Reads any text as a grid of a sweep. It must be refused in one line, or give blocks of printable words whose axes can
+// be multiplied. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace strobe::test {
 
-// The axes of a block as the command line makes them: "--flag value" and "--flag=value".
+// The axes of a block in the command line's form: "--flag value" and "--flag=value".
 inline std::vector<bench::Axis> axes_of(const std::vector<std::string>& words) {
   std::vector<bench::Axis> axes;
   for (std::size_t i = 0; i < words.size(); ++i) {

@@ -1,5 +1,5 @@
-// Any bytes as a JSON document: refused in one line, or written and read again as the same value. Called by libFuzzer
-// (tests/fuzz) and by the test that replays its corpus.
+// Reads any bytes as a JSON document. It must be refused in one line, or be the same value after writing and reading.
+// Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Any text as rows of the ladder: refused in one line, or its tables and figures are bounded and escaped. Called by
-// libFuzzer (tests/fuzz) and by the test that replays its corpus.
+// Reads any text as rows of the ladder. It must be refused in one line, or give bounded and escaped tables and figures.
+// Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Any text as the output of ncu: refused in one line, or every counter is null or a number. Called by libFuzzer
-// (tests/fuzz) and by the test that replays its corpus.
+// Reads any text as the output of ncu. It must be refused in one line, or give counters that are null or numbers.
+// Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
 #pragma once
 
 #include <cstdint>

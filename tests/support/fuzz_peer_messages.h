@@ -1,5 +1,5 @@
-// Any bytes as lines of a peer: each parser refuses them, or returns a message within its limits that is the same after
-// it was written and read again. Called by the fuzz harness and by a test that replays the corpus.
+// Reads any bytes as lines of a peer. Each parser must refuse them, or return a message within its limits that is the
+// same after writing and reading. Called by the fuzz harness and by a test that replays the corpus.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Any text as a result file: refused in one line, or its tables and figures are finite, bounded and escaped. Called by
-// libFuzzer (tests/fuzz) and by the test that replays its corpus.
+// Reads any text as a result file. It must be refused in one line, or give finite, bounded and escaped tables and
+// figures. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
 #pragma once
 
 #include <cmath>
@@ -18,7 +18,7 @@
 
 namespace strobe::test {
 
-// Lines of a Markdown table have `columns` cells each: one more bar than cells, apart from escaped bars.
+// Every line of a Markdown table has `columns` cells: one more bar than cells, not counting escaped bars.
 inline void require_markdown(std::string_view markdown, std::size_t columns) {
   require(is_printable(markdown, "\n"), "Markdown is printable text");
   while (!markdown.empty()) {
@@ -37,7 +37,7 @@ inline void require_markdown(std::string_view markdown, std::size_t columns) {
   }
 }
 
-// Records of a CSV have `columns` fields each; a quoted field may have commas and line ends. No field is a formula.
+// Every record of a CSV has `columns` fields; a quoted field may contain commas and line ends. No field is a formula.
 inline void require_csv(std::string_view csv, std::size_t columns) {
   std::size_t fields = 1;
   bool quoted = false, begins = true;
@@ -57,7 +57,7 @@ inline void require_csv(std::string_view csv, std::size_t columns) {
   require(!quoted && fields == 1, "a CSV ends with a whole record");
 }
 
-// Texts of a file are escaped, and coordinates are numbers.
+// Texts from the file are escaped, and coordinates are numbers.
 inline void require_svg(std::string_view svg) {
   require(is_printable(svg, "\n"), "SVG is printable text");
   for (const char* number : {"=\"nan", "=\"-nan", "=\"inf", "=\"-inf"}) {

@@ -1,5 +1,5 @@
-// Any text as run.json: refused in one line, or written and read again as the same. Called by libFuzzer (tests/fuzz)
-// and by the test that replays its corpus.
+// Reads any text as run.json. It must be refused in one line, or be the same after writing and reading. Called by
+// libFuzzer (tests/fuzz) and by the test that replays its corpus.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Any bytes as a safetensors file: refused in one line, or every tensor is inside the file. Called by libFuzzer
-// (tests/fuzz) and by the test that replays its corpus.
+// Reads any bytes as a safetensors file. It must be refused in one line, or have all tensors inside the file. Called by
+// libFuzzer (tests/fuzz) and by the test that replays its corpus.
 #pragma once
 
 #include <cstdint>

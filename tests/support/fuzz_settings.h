@@ -1,5 +1,6 @@
-// Any text as the metadata of a checkpoint, {"settings": ..., "progress": ...}: refused in one line, or within the
-// ranges that training relies on. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
+// Reads any text as the metadata of a checkpoint, {"settings": ..., "progress": ...}. It must be refused in one line,
+// or be within the ranges that training relies on. Called by libFuzzer (tests/fuzz) and by the test that replays its
+// corpus.
 #pragma once
 
 #include <algorithm>
@@ -35,11 +36,11 @@ inline void require_progress(lm::Progress progress, const lm::Settings& settings
   lm::LossScale& scale = progress.loss_scale;
   require(std::isfinite(scale.scale) && scale.scale > 0, "the loss scale is finite and above 0");
   require(scale.skipped >= 0 && scale.fine_steps >= 0, "counts of the loss scale are not negative");
-  scale.fine();  // neither overflows
+  scale.fine();  // must not overflow
   scale.overflowed();
 }
 
-// Returns true where both parts are accepted.
+// Returns true if both parts are accepted.
 inline bool fuzz_settings(const std::uint8_t* data, std::size_t bytes) {
   Json metadata;
   if (!is_accepted([&] { metadata = Json::parse(text_of(data, bytes)); })) return false;

@@ -1,4 +1,4 @@
-// Any bytes as steps.jsonl: opening it refuses in one line and changes nothing, or keeps whole rows of its beginning.
+// Opens any bytes as steps.jsonl. It must be refused in one line and stay unchanged, or be cut to its first whole rows.
 // Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
 #pragma once
 
@@ -21,7 +21,7 @@ inline void require_rows_up_to(const std::string& log, std::int64_t last) {
   }
 }
 
-// The first byte is the step that the run resumes after. Returns true where the log is accepted.
+// The first byte is the step after which the run resumes. Returns true if the log is accepted.
 inline bool fuzz_step_log(const std::uint8_t* data, std::size_t bytes) {
   if (bytes == 0) return false;
   const std::int64_t last = data[0];

@@ -1,5 +1,6 @@
-// Changes one value of a text of JSON documents, so that the change gets past the JSON reader to the code behind it.
-// Fuzz harnesses of JSON formats use it with libFuzzer's own mutations; the replay tests use it without libFuzzer.
+// Changes one value in a text of JSON documents. The result is valid JSON, so it reaches the code behind the JSON
+// reader. Fuzz harnesses of JSON formats use it with libFuzzer's own mutations; the replay tests use it without
+// libFuzzer.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@ class JsonMutator {
  public:
   explicit JsonMutator(unsigned seed) : random_(seed) {}
 
-  // The documents of the text one per line, with one value changed. The text itself where it is not JSON.
+  // Returns the documents, one per line, with one value changed; returns text that is not JSON unchanged.
   std::string mutated(std::string_view text) {
     std::vector<Json> documents;
     try {
@@ -84,7 +85,7 @@ class JsonMutator {
     return rebuilt(root, index);
   }
 
-  // A copy in which the node of this index, counted in the order of the text, is changed.
+  // Returns a copy with one node changed: that of this index, in the order of the text.
   Json rebuilt(const Json& value, std::size_t& index) {
     if (index-- == 0) return changed(value);
     if (value.is_array()) {
@@ -231,7 +232,7 @@ class JsonMutator {
 
 inline std::string mutated_json(std::string_view text, unsigned seed) { return JsonMutator(seed).mutated(text); }
 
-// For LLVMFuzzerCustomMutator: changes `data` in place and returns its new size, or 0 where the result is too long.
+// For LLVMFuzzerCustomMutator: changes `data` in place and returns its new size, or 0 if the result is too long.
 inline std::size_t mutate_json(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed) {
   const std::string text = mutated_json({reinterpret_cast<const char*>(data), size}, seed);
   if (text.size() > most) return 0;

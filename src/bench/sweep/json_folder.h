@@ -13,11 +13,11 @@ std::string source_file_name(const Json& config, const std::string& implementati
 
 class JsonFolder {
  public:
-  // Throws Error(invalid_argument) if the folder does not exist and cannot be created, if it cannot be written to, and
-  // if two cells would have the same name: type, device and the like are not part of it.
+  // Throws Error(invalid_argument) if the folder does not exist and cannot be created, if it cannot be written to, or
+  // if two cells would have the same file name, which omits type, device and others.
   JsonFolder(std::string path, const std::vector<Problem>& problems);
 
-  void create() const;  // if it is missing
+  void create() const;  // does nothing if it exists
 
   // Replaces the file of a cell as a whole. Throws Error(invalid_argument) if its name is a symbolic link.
   void write(const Json& row) const;

@@ -13,31 +13,32 @@
 
 namespace strobe::bench {
 
-// Checks a row that the file has already; throws Error(invalid_argument) if it does not belong there.
+// Checks a row that is already in the file. Throws Error(invalid_argument) if the row does not belong there.
 using AcceptRow = std::function<void(const Json& row, int line)>;
 
-// Every row begins so (row_json). A file without a newline that begins otherwise is not one of a sweep.
+// First characters of every row (row_json). A file without a newline that begins otherwise is not a sweep's file.
 inline constexpr std::string_view kRowBegin = "{\"forward\":";
 
-// Passes every whole line to `accept` and returns the bytes of the whole lines; a torn line may follow them. Throws
-// Error(invalid_argument), `shown` first, with the number of a line that is not JSON, and if a text without lines is
-// not the beginning of a row.
+// Passes every whole line to `accept`. Returns the size of the whole lines in bytes; a torn line may follow them.
+// Throws Error(invalid_argument), prefixed with `shown`, if a line is not JSON (with its number) or if a text without
+// lines is not the beginning of a row.
 std::size_t parse_rows(std::string_view text, const std::string& shown, const AcceptRow& accept);
 
-// The same for a file, which is only read. A file that does not exist has no rows. Throws Error(invalid_argument) if it
-// is no regular file.
+// The same for a file, which is opened for reading only. A file that does not exist has no rows. Throws
+// Error(invalid_argument) if it is not a regular file.
 void read_rows(const std::string& path, const AcceptRow& accept);
 
 class ResultFile {
  public:
-  // Creates the file or continues it, with a lock for this process. Nothing is changed before `accept` has seen every
-  // row; a torn last line is cut off then. Throws Error(invalid_argument) as read_rows, if the file cannot be written
-  // or is a symbolic link, and if another process has locked it.
+  // Creates or continues the file and locks it for this process. Cuts off a torn last line after `accept` has seen
+  // every row, and changes nothing before. Throws Error(invalid_argument) as read_rows does, or if the file cannot be
+  // written, is a symbolic link, or is locked by another process.
   ResultFile(std::string path, const AcceptRow& accept);
 
   std::int64_t torn_bytes() const { return torn_; }  // that were cut off
 
-  // Removes the rows for which `is_dropped` holds. A process that is killed meanwhile leaves the old or the new file.
+  // Removes the rows for which `is_dropped` holds. If the process is killed meanwhile, the file is the old or the new
+  // one.
   void drop(const std::function<bool(const Json& row)>& is_dropped);
 
   // Writes and syncs a line. Throws Error(runtime) if that fails; the file then ends with the line before.

@@ -1,6 +1,6 @@
-/* Preloaded into mpirun by the launcher. Two things for which Open MPI 4.1 has no option:
+/* Preloaded into mpirun by the launcher. Provides two features that Open MPI 4.1 lacks:
  *   bind    a socket that would be bound to all interfaces is bound to the loopback interface
- *   accept  a connection of another user is closed: mpirun believes the user id that a message holds
+ *   accept  a connection of another user is closed: mpirun trusts the user id in a message
  * In mpirun, not in a script around it, the library removes itself from LD_PRELOAD, so that ranks do not load it. The
  * program embeds the built file (launch_loopback.cpp). */
 #define _GNU_SOURCE
@@ -46,8 +46,8 @@ __attribute__((visibility("default"))) int bind(int descriptor, const struct soc
   return (int)syscall(SYS_bind, descriptor, address, size);
 }
 
-/* The other end's row in /proc/net/tcp has our address as its remote one. A socket that its process has closed has user
- * id 0 there, so only established ones count. */
+/* Finds the peer's row in /proc/net/tcp: its remote address is ours. Only established sockets count,
+ * since a socket that its process has closed has user id 0 there. */
 static int is_own_user(const struct sockaddr_in* own, const struct sockaddr_in* peer) {
   FILE* const table = fopen("/proc/net/tcp", "re");
   if (!table) return 0;

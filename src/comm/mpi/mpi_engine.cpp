@@ -22,7 +22,7 @@ constexpr std::int64_t kRingBytes = 1 << 17;  // from here on reductions are our
 
 // One rank's view of the job, gathered on all ranks.
 struct RankView {
-  int size = 0;  // ranks by its launcher's variables; 0: unknown
+  int size = 0;  // ranks according to the launcher's variables; 0: unknown
   char host[256] = "";
   char network[256] = "";  // network namespace of the running kernel: ranks with the same one share loopback
 };
@@ -35,8 +35,8 @@ std::string network_identity() {
   return boot + " " + space;
 }
 
-// MPI's own size is right. A rank with another one would end early, and the others would wait for it. Sets
-// world.one_host.
+// Compares the launcher's size with MPI's, which is right. A rank with another size would end early, and the others
+// would wait for it. Sets world.one_host.
 void compare_ranks(World& world, int size) {
   RankView own;
   own.size = size;

@@ -1,5 +1,5 @@
-// Products in blocks of rows, one sgemm per block. The blocks depend only on the shape: OpenBLAS's own threads would
-// split a product by their number, and round accordingly.
+// GEMM in blocks of rows, one sgemm per block. The blocks depend only on the shape. With OpenBLAS's own threads the
+// split, and so the rounding, would depend on the number of threads.
 #include "device/host/blas.h"
 
 #include <algorithm>
@@ -15,14 +15,14 @@ namespace strobe::blas {
 namespace {
 
 constexpr double kSmall = 1 << 18;  // multiplications below which a second thread does not pay
-constexpr std::size_t kThreadBytes = kBufferBytes + (std::size_t{16} << 20);  // a thread of OpenBLAS: buffer and stack
+constexpr std::size_t kThreadBytes = kBufferBytes + (std::size_t{16} << 20);  // per OpenBLAS thread: buffer and stack
 
 std::mutex& session_mutex() {
   static std::mutex one;
   return one;
 }
 
-// Callers at once that OpenBLAS was compiled for; it has twice as many buffers. More end in a null buffer.
+// Concurrent callers that OpenBLAS was compiled for. It has twice as many buffers; more callers get a null buffer.
 int most_callers(const BlasLibrary& library) {
   constexpr std::string_view key = "MAX_THREADS=";
   const std::string_view config = library.get_config();

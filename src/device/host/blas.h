@@ -13,8 +13,8 @@ namespace strobe::blas {
 // whole process, and restores it afterwards.
 class BlasSession {
  public:
-  // Maps packing buffers for `callers` threads, since OpenBLAS would wait forever for one that cannot be mapped.
-  // Throws Error(out_of_memory) if there is not even one.
+  // Maps packing buffers for `callers` threads, since OpenBLAS would retry a failed mapping forever. Throws
+  // Error(out_of_memory) if not even one can be mapped.
   explicit BlasSession(int callers, int own_threads = 1);
   ~BlasSession();
   BlasSession(const BlasSession&) = delete;
@@ -22,7 +22,7 @@ class BlasSession {
 
   const BlasLibrary& library() const { return library_; }
 
-  // Threads that may call OpenBLAS at once: at most what the constructor was given, at least 1.
+  // Threads that may call OpenBLAS concurrently: 1 to the constructor's `callers`.
   int callers() const { return callers_; }
 
  private:

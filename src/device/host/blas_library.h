@@ -1,5 +1,5 @@
 // OpenBLAS's functions. A shared OpenBLAS is opened by the first call that needs it, not linked: its start-up code
-// allocates memory and never returns where there is none.
+// allocates memory and never returns if there is none.
 #pragma once
 
 #include <cblas.h>
@@ -21,11 +21,11 @@ struct BlasLibrary {
 // Address space that OpenBLAS maps for one packing buffer, at most: 32 to 128 MiB, by version and processor.
 inline constexpr std::size_t kBufferBytes = std::size_t{128} << 20;
 
-// True if the process can map `bytes` more. OpenBLAS retries a failed mapping forever, so ask this before it maps.
+// True if the process can map `bytes` more. Check this before OpenBLAS maps: it retries a failed mapping forever.
 bool can_map(std::size_t bytes) noexcept;
 
-// Thread-safe. Throws Error(out_of_memory) if there is no room to load OpenBLAS, Error(unsupported) if there is no
-// OpenBLAS. A later call tries again.
+// Thread-safe. Throws Error(out_of_memory) if OpenBLAS cannot be loaded for lack of memory, Error(unsupported) if it is
+// not found. A later call tries again.
 const BlasLibrary& blas_library();
 
 }  // namespace strobe::blas

@@ -6,7 +6,7 @@
 
 namespace strobe {
 
-// The control registers as the processor holds them.
+// The processor's control registers.
 struct FloatControl {
 #if defined(__x86_64__)
   std::uint32_t mxcsr;
@@ -50,8 +50,8 @@ inline void set_float_control(FloatControl control) { asm volatile("msr fpcr, %0
 #error "float_mode.h: this processor's floating-point control register is not known"
 #endif
 
-// IEEE default mode until the end of the scope, then the mode of before. Exception flags (FE_INEXACT and the like) are
-// unspecified afterwards. Costs one read of a register where the mode is the default already.
+// Sets the IEEE default mode for the scope, then restores the previous mode. Exception flags (FE_INEXACT and the like)
+// are unspecified afterwards. Costs one read of a register if the mode is already the default.
 class DefaultFloatMode {
  public:
   DefaultFloatMode() : before_(float_control()) {

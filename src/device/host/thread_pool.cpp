@@ -134,8 +134,7 @@ class ThreadPool {
   }
 
   void grow(int threads) {
-    workers_.reserve(
-        static_cast<std::size_t>(threads - 1));  // no exception between the start of a thread and its place
+    workers_.reserve(static_cast<std::size_t>(threads - 1));  // push_back must not throw after a thread has started
     while (static_cast<int>(workers_.size()) < threads - 1) {
       auto worker = std::make_unique<Worker>();
       const int index = static_cast<int>(workers_.size()) + 1;
