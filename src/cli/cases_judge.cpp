@@ -248,6 +248,11 @@ int run_cases_judge(Arguments arguments) {
     fail(ErrorCode::invalid_argument, "cases judge takes one folder; {} given", folders.size());
   }
   const std::vector<solve::TestCase> cases = cases_in(folders[0], subset);
+  check_apart("--json", json, "the list of cases", solve::list_path(folders[0]));
+  for (const solve::TestCase& one : cases) {
+    check_apart("--json", json, "case " + one.name, solve::problem_path(folders[0], one));
+    check_apart("--json", json, "the answer of " + one.name, solve::answer_path(folders[0], one));
+  }
   std::optional<AtomicFile> file;
   if (!json.empty()) file.emplace(json, "--json");
   if (program.empty()) program = this_program().parent_path() / "hw4";

@@ -36,10 +36,20 @@ const char* kind_of(mode_t mode) {
   return S_ISDIR(mode) ? "a folder" : "no plain file";
 }
 
+std::string place_in_environment() {
+  const char* const place = std::getenv("TMPDIR");
+  return place ? place : "/tmp";
+}
+
 }  // namespace
 
 JudgeFolder::JudgeFolder(const std::string& problem) {
-  std::string name = (fs::absolute(fs::temp_directory_path()) / "strobe-judge-XXXXXX").string();
+  std::error_code error;
+  const fs::path place = fs::temp_directory_path(error);
+  if (error)
+    fail(ErrorCode::invalid_argument, "TMPDIR {}: {}; valid: a folder", printable_value(place_in_environment()),
+         error.message());
+  std::string name = (fs::absolute(place) / "strobe-judge-XXXXXX").string();
   if (!mkdtemp(name.data())) refuse(name, "making a folder", errno);
   path_ = name;
   try {

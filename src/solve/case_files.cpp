@@ -34,8 +34,6 @@ void check_not_standard_output(const std::string& output) {
        printable_value(output));
 }
 
-std::filesystem::path list_path(const std::filesystem::path& folder) { return folder / "cases.json"; }
-
 Json entry_of(const TestCase& one, std::uint64_t seed) {
   return Json::object(
       {{"seed", static_cast<std::int64_t>(seed)}, {"B", one.size.batch}, {"N", one.size.rows}, {"d", one.size.dim}});
@@ -139,6 +137,8 @@ void uniform_values(std::uint64_t seed, std::uint64_t first, std::int64_t count,
 std::filesystem::path problem_path(const std::filesystem::path& folder, const TestCase& one) {
   return folder / one.name;
 }
+
+std::filesystem::path list_path(const std::filesystem::path& folder) { return folder / "cases.json"; }
 
 std::filesystem::path answer_path(const std::filesystem::path& folder, const TestCase& one) {
   return folder / (one.name + ".out");

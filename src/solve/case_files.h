@@ -15,6 +15,7 @@ void uniform_values(std::uint64_t seed, std::uint64_t first, std::int64_t count,
 
 std::filesystem::path problem_path(const std::filesystem::path& folder, const TestCase& one);
 std::filesystem::path answer_path(const std::filesystem::path& folder, const TestCase& one);
+std::filesystem::path list_path(const std::filesystem::path& folder);  // cases.json
 
 enum class Made { now, before };
 

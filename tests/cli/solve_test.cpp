@@ -302,6 +302,18 @@ TEST(Cases, AFifoForAnAnswerIsRefused) {
   expect_refused(run_program("cases judge dir", scratch, "timeout -s KILL 20"), 2, "dir/t01.out: ");
 }
 
+TEST(Cases, TheJudgeRefusesItsOwnFilesAndAMissingTmpdir) {
+  const Scratch scratch;
+  ASSERT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
+  for (const std::string name : {"t01", "t01.out", "cases.json"}) {
+    const std::string before = scratch.read("dir/" + name);
+    expect_refused(run_program("cases judge dir --json dir/" + name, scratch), 2,
+                   "--json dir/" + name + ": is the file of");
+    EXPECT_EQ(scratch.read("dir/" + name), before);
+  }
+  expect_refused(run_program("cases judge dir", scratch, "TMPDIR=/missing"), 2, "TMPDIR /missing: ");
+}
+
 TEST(Cases, StayAsTheyWereMade) {
   const Scratch scratch;
   ASSERT_EQ(run_program("cases gen dir --subset t01,t02 --scale 0.05", scratch).code, 0);
