@@ -241,7 +241,7 @@ TEST_F(LaunchAttack, ADescendantOfMpirunWithoutTheTokenIsRefused) {
   job.scratch.program("mpirun",
                       "#!/bin/sh\nPATH=${PATH#*:}\n"
                       "for word; do case $word in --as-rank=*) socket=$word; esac; done\n"
-                      "STROBE_LAUNCH_TOKEN=00000000000000000000000000000000 OMPI_COMM_WORLD_RANK=0 "
+                      "LD_PRELOAD= STROBE_LAUNCH_TOKEN=00000000000000000000000000000000 OMPI_COMM_WORLD_RANK=0 "
                       "OMPI_COMM_WORLD_SIZE=2 '" STROBE_PROGRAM
                       "' launch $socket -- /bin/echo stolen 2> refused\n"
                       "exec mpirun \"$@\"\n");

@@ -40,7 +40,10 @@ void fill_on(void* data, std::size_t bytes, std::uint32_t word, cudaStream_t str
 
 GpuBuffer::GpuBuffer(std::size_t bytes, const char* tag) : data_(gpu_allocator().allocate(bytes, tag)), bytes_(bytes) {}
 
-GpuBuffer::~GpuBuffer() { gpu_allocator().free(data_, bytes_); }
+// The first call of gpu_allocator() allocates, which a destructor may not fail in.
+GpuBuffer::~GpuBuffer() {
+  if (data_) gpu_allocator().free(data_, bytes_);
+}
 
 void GpuBuffer::copy_from_host(const void* source, std::size_t bytes) {
   check_span("copy", bytes, bytes_);
