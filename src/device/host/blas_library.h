@@ -4,6 +4,8 @@
 
 #include <cblas.h>
 
+#include <cstddef>
+
 namespace strobe::blas {
 
 struct BlasLibrary {
