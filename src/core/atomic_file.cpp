@@ -134,17 +134,16 @@ void AtomicFile::create_named() {
   } while (!file_ || !has_a_name(file_.get()));  // another process may remove it as stale before the lock
 }
 
+// temporary_ is set before the file has the name, so that the destructor removes it at any exception.
 void AtomicFile::name_temporary() {
   const std::string folder = folder_of(path_);
   for (;;) {
-    const std::string name = folder + "/" + temporary_name(file_name_of(path_));
-    removal_.set(name);
-    if (link_unnamed(file_.get(), name)) {
-      temporary_ = name;
-      return;
-    }
+    temporary_ = folder + "/" + temporary_name(file_name_of(path_));
+    removal_.set(temporary_);
+    if (link_unnamed(file_.get(), temporary_)) return;
     const int error = errno;
     removal_.clear();
+    temporary_.clear();
     errno = error;
     check(errno == EEXIST, "naming the temporary file");
   }
