@@ -1,5 +1,5 @@
-// Beside the ladder: what the best hand-written kernel loses without one of its ideas, and which tiles suit it.
-// cuda/ablation.cpp and cuda/tiles.cu have them; a build without CUDA has none (no_cuda.cpp).
+// Experiments on the best hand-written kernel: without one of its ideas (cuda/ablation.cpp), and with other tile sizes
+// (cuda/tiles.cu). A build without CUDA has none (no_cuda.cpp).
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,20 @@
 namespace strobe::lab {
 
 struct Variant {
-  std::string_view without;  // the name of the rung whose idea is left out; "" for the first: nothing is
+  std::string_view without;  // name of the rung whose idea is left out; "" for the complete kernel
   Run run;
 };
 
-// All that rung `pinned` has, then all but one thing, in the order of the ladder. Sizes as Sizes::tiles.
+// Rung `pinned` with all ideas first, then without one each, in the order of the ladder. Takes Sizes::tiles.
 std::span<const Variant> ablation();
 
-// What a kernel of the tiles Br x Bc takes of a multiprocessor of the current GPU, for a head dimension.
+// Resources of a kernel with tiles Br x Bc on the current GPU, for a head dimension.
 struct TileFacts {
-  std::size_t shared_bytes = 0;  // of a block
-  int threads = 0;               // of a block
-  int registers = 0;             // of a thread
-  int blocks = 0;                // that a multiprocessor holds at once; 0: the GPU has too little shared memory
-  double occupancy = 0;          // threads of these blocks, of all that it could hold
+  std::size_t shared_bytes = 0;  // per block
+  int threads = 0;               // per block
+  int registers = 0;             // per thread
+  int blocks = 0;                // resident per SM; 0: the GPU has too little shared memory
+  double occupancy = 0;          // resident threads per SM / maximum
 };
 
 struct Tiles {

@@ -1,4 +1,4 @@
-// Goes up from a small case until the next one would take too long.
+// Grows a small case until the next one would take too long.
 #include "lab/fitting.h"
 
 #include <algorithm>
@@ -8,12 +8,12 @@ namespace strobe::lab {
 Case fitting_case(const Case& full, double limit, const std::function<double(const Case&)>& seconds_of) {
   Case probe{"", 1, std::min(128, full.rows), full.dim};
   while (true) {
-    const double a_score = seconds_of(probe) / probe.scores();
-    if (a_score * full.scores() <= limit) return full;
+    const double seconds_per_score = seconds_of(probe) / probe.scores();
+    if (seconds_per_score * full.scores() <= limit) return full;
     Case next = probe;
-    next.batch = std::min(2 * probe.batch, full.batch);
-    if (next.batch == probe.batch) next.rows = std::min(2 * probe.rows, full.rows);
-    if (next.scores() == probe.scores() || a_score * next.scores() > limit) return probe;
+    next.rows = std::min(2 * probe.rows, full.rows);
+    if (next.rows == probe.rows) next.batch = std::min(2 * probe.batch, full.batch);
+    if (next.scores() == probe.scores() || seconds_per_score * next.scores() > limit) return probe;
     probe = next;
   }
 }

@@ -1,4 +1,4 @@
-// Which smaller case stands for one that would take too long. The driver (measure.cpp) calls.
+// Chooses a smaller case in place of one that would take too long. The driver (measure.cpp) calls.
 #pragma once
 
 #include <functional>
@@ -7,9 +7,10 @@
 
 namespace strobe::lab {
 
-// The largest case up to `full` that `seconds_of` does within the limit, found by going up from a small one: all
-// batches first, then twice the rows. A kernel that gives each batch a block does batches side by side, so that a case
-// of fewer would not tell its time; time is taken to grow with the number of scores.
+// Returns the largest case up to `full` that `seconds_of` runs within the limit, starting from one batch of 128 rows:
+// rows are doubled first, then batches. The rungs from `shared` to `registers` compute batches one after the other,
+// with N / 32 blocks per launch. So a case of fewer batches is as fast per score as the full one, and a case of fewer
+// rows is slower if its blocks do not fill the GPU. Time is assumed to grow with the number of scores.
 Case fitting_case(const Case& full, double limit, const std::function<double(const Case&)>& seconds_of);
 
 }  // namespace strobe::lab

@@ -56,7 +56,7 @@ void list_rungs() {
   }
 }
 
-// Takes rows as they come: to the standard output, or into tables at the end.
+// Prints rows as JSON lines at once, or as tables at the end.
 class Rows {
  public:
   Rows(bool json, std::string command) : json_(json), command_(std::move(command)) {}
@@ -68,7 +68,7 @@ class Rows {
     print(row.dump() + "\n");
   }
 
-  // A row that was not run, with its reason.
+  // Adds a row that was not run, with the reason.
   void refuse(Json row, const Case& size, const std::string& reason) {
     row.set("case", case_json(size)).set("flops", size.flops()).set("status", "refused").set("reason", reason);
     add(std::move(row));
@@ -85,7 +85,7 @@ class Rows {
   std::vector<Json> all_;
 };
 
-// A rung that takes what the kernels of the experiments take; so it says why these cannot run.
+// The experiments take the sizes that `pinned` takes.
 std::string experiment_refusal(const Case& size) {
   return refusal_of(find_rung("pinned"), {size.batch, size.rows, size.dim});
 }

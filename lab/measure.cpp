@@ -1,4 +1,4 @@
-// Correct first, then warm-up, then samples; what is slow beyond patience is measured on a smaller case.
+// Checks the result, warms up, then takes samples. A case that would take too long is replaced by a smaller one.
 #include "lab/measure.h"
 
 #include <limits>
@@ -25,7 +25,7 @@ Sample run_once(Run run, const Problem& problem, std::vector<float>& o) {
   return {split, now_seconds() - start};
 }
 
-// The case that is run in the place of `full`.
+// Returns the case to run instead of `full`: `full` itself if it is fast enough.
 Case fitting(Run run, const Case& full, Subjects& subjects, double limit) {
   bool first = true;
   return fitting_case(full, limit, [&](const Case& probe) {
@@ -42,7 +42,7 @@ struct Timing {
   const char* stop;
 };
 
-// `first` was the call whose result was checked. Where one call takes all the time there is, it is the sample.
+// `first` is the call whose result was checked. If it took the whole time limit, it is the only sample.
 Timing sample(Run run, const Problem& problem, std::vector<float>& o, const Sample& first, const StoppingRule& rule) {
   if (rule.repeats == 0 && first.wall >= rule.time_limit) return {{first}, "one call"};
   std::vector<double> calls{first.wall};
@@ -68,8 +68,7 @@ double median_of(const std::vector<Sample>& samples, double Split::*part) {
   return summarize(values).median;
 }
 
-// From the case that was run to the one that was asked for: kernels go with the scores, copies with the rows, and what
-// is done once stays.
+// Scales times from the case that ran to the requested one: kernels by scores, copies by rows, the rest not.
 struct Growth {
   double scores = 1, rows = 1;
 
@@ -104,6 +103,8 @@ void add_times(Json& row, Timing timing, const Growth& growth) {
       {"to_device", &Split::to_device}, {"kernel", &Split::kernel}, {"to_host", &Split::to_host}};
   for (const auto& [name, part] : parts) split.set(name, median_of(timing.samples, part));
   row.set("split", split);
+  const Launches& launches = timing.samples.front().split.launches;
+  if (launches.count > 0) row.set("launches", launches.count).set("shared_bytes", launches.shared_bytes);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Checks a rung against float64, then times it: one JSON row. The driver (main.cpp) calls for every rung in turn.
+// Checks a rung against float64, then times it: one JSON row. The driver (main.cpp) calls it for each rung.
 #pragma once
 
 #include <map>
@@ -16,11 +16,11 @@
 namespace strobe::lab {
 
 struct Settings {
-  double limit = 30;  // seconds: a run that would take longer is done on a smaller case, and its time said to be scaled
+  double limit = 30;  // seconds; a longer run is replaced by one of a smaller case, whose time is scaled up
   StoppingRule rule{.time_limit = 5};
 };
 
-// A case with its answer, made once and used by all rungs.
+// A case with its answer, computed once and used by all rungs.
 struct Subject {
   explicit Subject(const Case& size) : inputs(size), answer(inputs.problem()) {}
   Inputs inputs;
@@ -35,14 +35,14 @@ class Subjects {
   std::map<std::tuple<int, int, int>, std::unique_ptr<Subject>> made_;
 };
 
-// What is run and how its row begins ("kind" and whatever names it).
+// A function to measure and the first keys of its row: "kind" and its name.
 struct Candidate {
   Json row;
   Run run;
 };
 
-// `row` with "case", "status" and, by status: ok, with the figures; wrong, with the error alone; failed, with the
-// reason.
+// Returns `row` with "case", "status" and, if ok, the figures; if wrong, the error; if failed, the reason. "launches"
+// and "shared_bytes" are those of the case that ran, which is "scaled_from" if that is given.
 Json measure(const Candidate& candidate, const Case& size, Subjects& subjects, const Settings& settings);
 
 Json case_json(const Case& size);

@@ -1,4 +1,4 @@
-// Flags with a value and flags without; what names cases and rungs is checked here, before anything runs.
+// Parses flags. Names of cases and rungs are checked here, before anything runs.
 #include "lab/options.h"
 
 #include <fmt/format.h>
@@ -17,19 +17,19 @@ const char* const kHelp =
     "usage: strobe-lab [--flag value ...]\n\n"
     "Checks each rung of the ladder against float64 on a case, then times it.\n\n"
     "  --list           the rungs, in order\n"
-    "  --case C         t01 to t30, several of them (t01,t28), all, or B,N,d; default t28\n"
-    "  --scale F        that share of a case's work, above 0 to 1\n"
-    "  --rungs A,B      those alone, or none; default all\n"
-    "  --ablation       also the best kernel without each of its ideas\n"
-    "  --tiles          also a sweep over tiles, with shared memory and occupancy\n"
-    "  --limit S        a run that would take longer is done on a smaller case; default 30\n"
-    "  --repeats N      exactly that many samples\n"
+    "  --case C         t01 to t30, a list (t01,t28) or range (t01-t10), all, or B,N,d; default t28\n"
+    "  --scale F        this share of a case's work, above 0 and at most 1\n"
+    "  --rungs A,B      only these, or none; default all\n"
+    "  --ablation       also measures the best kernel without each of its ideas\n"
+    "  --tiles          also measures tile sizes, with shared memory and occupancy\n"
+    "  --limit S        replaces a run that would take longer by a smaller case; default 30\n"
+    "  --repeats N      exactly N samples\n"
     "  --time-limit S   for the samples of a rung; default 5\n"
-    "  --json           rows as JSON lines, each when it is known, in place of tables\n"
-    "  --once           one run of each rung, neither checked nor timed: for a profiler\n"
+    "  --json           prints rows as JSON lines, each when it is measured, instead of tables\n"
+    "  --once           runs each rung once, unchecked and untimed, for a profiler\n"
     "or\n"
     "  --rung NAME --input FILE --output FILE [--timing]\n"
-    "                   a problem file of `strobe solve` in, its answer out, by that rung\n";
+    "                   solves a problem file of `strobe solve` by that rung\n";
 
 namespace {
 
@@ -48,8 +48,8 @@ int parse_count(std::string_view flag, std::string_view value) {
   return static_cast<int>(number);
 }
 
-// The items of a comma list, none of them twice.
-std::vector<std::string> split(std::string_view flag, std::string_view text) {
+// The items of a comma list.
+std::vector<std::string> split(std::string_view text) {
   std::vector<std::string> parts{""};
   for (const char c : text) {
     if (c == ',')
@@ -57,22 +57,38 @@ std::vector<std::string> split(std::string_view flag, std::string_view text) {
     else
       parts.back() += c;
   }
-  for (auto one = parts.begin(); one != parts.end(); ++one) {
-    if (std::find(parts.begin(), one, *one) != one)
-      fail(ErrorCode::invalid_argument, "{} {}: {} is there twice", flag, printable(text), printable(*one));
-  }
   return parts;
 }
 
-std::vector<Case> parse_cases(std::string_view text, double scale) {
-  std::vector<Case> cases;
-  if (text == "all") {
-    for (const Case& one : course_cases()) cases.push_back(parse_case(one.name, scale));
-  } else if (text.starts_with('t')) {
-    for (const std::string& name : split("--case", text)) cases.push_back(parse_case(name, scale));
-  } else {
-    cases.push_back(parse_case(text, scale));
+// Refuses a name that is in `names` twice.
+void check_distinct(std::string_view flag, std::string_view text, const std::vector<std::string>& names) {
+  for (auto one = names.begin(); one != names.end(); ++one) {
+    if (std::find(names.begin(), one, *one) != one)
+      fail(ErrorCode::invalid_argument, "{} {}: {} is there twice", flag, printable(text), printable(*one));
   }
+}
+
+// Appends the cases of a range such as t01-t10, or `item` itself.
+void add_case_names(const std::string& item, std::vector<std::string>& names) {
+  const std::size_t dash = item.find('-');
+  if (dash == std::string::npos) return names.push_back(item);
+  const std::span<const Case> cases = course_cases();
+  const auto named = [&](const std::string& name) {
+    return std::find_if(cases.begin(), cases.end(), [&](const Case& one) { return one.name == name; });
+  };
+  const auto first = named(item.substr(0, dash)), last = named(item.substr(dash + 1));
+  if (first == cases.end() || last == cases.end() || first > last)
+    fail(ErrorCode::invalid_argument, "--case {}: valid: a range such as t01-t10", printable_value(item));
+  for (auto one = first; one <= last; ++one) names.push_back(one->name);
+}
+
+std::vector<Case> parse_cases(std::string_view text, double scale) {
+  if (!text.starts_with('t') && text != "all") return {parse_case(text, scale)};
+  std::vector<std::string> names;
+  for (const std::string& item : split(text == "all" ? "t01-t30" : text)) add_case_names(item, names);
+  check_distinct("--case", text, names);
+  std::vector<Case> cases;
+  for (const std::string& name : names) cases.push_back(parse_case(name, scale));
   return cases;
 }
 
@@ -83,7 +99,9 @@ std::vector<const Rung*> parse_rungs(std::string_view text) {
     for (const Rung& rung : rungs()) chosen.push_back(&rung);
     return chosen;
   }
-  for (const std::string& name : split("--rungs", text)) chosen.push_back(&find_rung(name));
+  const std::vector<std::string> names = split(text);
+  check_distinct("--rungs", text, names);
+  for (const std::string& name : names) chosen.push_back(&find_rung(name));
   return chosen;
 }
 

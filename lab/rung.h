@@ -1,7 +1,8 @@
-// The ladder's one interface: what every rung computes, how it tells its time, and what is known of it beforehand.
-// Rungs are in cpu/ and cuda/, one file each; rungs.cpp lists them; measure.cpp checks and times them.
+// Interface of a rung: the problem that it computes, the times that it returns, and the sizes that it takes. Rungs are
+// in cpu/ and cuda/, one file each; rungs.cpp lists them; measure.cpp checks and times them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -9,26 +10,33 @@
 
 namespace strobe::lab {
 
-// O = softmax(Q K^T / sqrt(dim)) V for every batch, fp32. All in the host's memory, contiguous.
+// O = softmax(Q K^T / sqrt(dim)) V for every batch, fp32. All in host memory, contiguous.
 struct Problem {
   int batch = 0, rows = 0, dim = 0;
   const float* q = nullptr;  // [batch, rows, dim]
-  const float* k = nullptr;  // likewise
-  const float* v = nullptr;
+  const float* k = nullptr;  // [batch, rows, dim]
+  const float* v = nullptr;  // [batch, rows, dim]
 
   std::int64_t elements() const { return std::int64_t{batch} * rows * dim; }  // of one of Q, K, V, O
 };
 
-// Where the time of one run went, in seconds. Where a rung lets copies and kernels overlap, the parts of `total` add up
-// to more than it; on the CPU `kernel` is all of it.
+// Kernel launches of one run. count is 0 on the CPU and for `library`, whose launches are the library's own.
+struct Launches {
+  std::int64_t count = 0;
+  std::size_t shared_bytes = 0;  // dynamic shared memory of a block
+};
+
+// Times of one run, in seconds. If copies and kernels overlap, the parts of `total` add up to more than it. On the CPU
+// `kernel` equals `total`.
 struct Split {
-  double total = 0;  // from the first copy to the last; none of the next three
+  double total = 0;  // from the first copy to the last; without the next three
   double allocate = 0;
   double create = 0;  // streams and events
-  double pin = 0;     // getting page-locked memory, and copies to it
+  double pin = 0;     // allocating page-locked memory, and copies to it
   double to_device = 0;
   double kernel = 0;
   double to_host = 0;
+  Launches launches{};
 };
 
 using Run = Split (*)(const Problem& problem, float* o);  // o [batch, rows, dim]; throws strobe::Error
@@ -38,22 +46,22 @@ enum class Sizes { any, tiles };  // tiles: dim 32 or 64, rows a multiple of 32
 
 struct Rung {
   std::string_view name;
-  std::string_view idea;  // by which it differs from the one before
+  std::string_view idea;  // the one difference from the rung before
   Place place;
   Sizes sizes;
   Run run;  // null: not in this build
 };
 
-// In the order of the ladder; the first is the sequential program that all others are compared with.
+// In the order of the ladder. The first is the sequential program, the base of all speed-ups.
 std::span<const Rung> rungs();
 
 // Throws Error(invalid_argument) with the valid names.
 const Rung& find_rung(std::string_view name);
 
-// Why a rung cannot run this here: not in this build, no GPU, sizes. Empty where it can.
+// Why a rung cannot run this problem: not in this build, no GPU, sizes. Empty if it can.
 std::string refusal_of(const Rung& rung, const Problem& problem);
 
-// The GPU rung of that name; null where there is none (no_cuda.cpp: always).
+// The GPU rung of that name; null if there is none. no_cuda.cpp always returns null.
 Run gpu_run(std::string_view name);
 
 }  // namespace strobe::lab

@@ -1,4 +1,4 @@
-// The list of the rungs and what keeps one from running. Called by the driver; the order is that of the lesson.
+// The list of rungs in the order of the ladder, and the reasons to refuse one. The driver calls.
 #include <fmt/format.h>
 
 #include <vector>
@@ -23,18 +23,18 @@ std::span<const Rung> rungs() {
   static const std::vector<Rung> kRungs = {
       on_cpu("sequential", run_sequential, "one thread, 32 x 32 tiles, keys in the outer loop"),
       on_cpu("cpu-library", run_cpu_library, "all cores and vectors: the library on the CPU"),
-      on_gpu("five-kernels", "the five steps as kernels, of one thread each"),
-      on_gpu("shared", "one kernel, a block a batch, tiles in shared memory"),
-      on_gpu("padded", "33 floats a row of a tile: no bank conflicts"),
-      on_gpu("pitched", "rows of a 2D allocation, each aligned"),
+      on_gpu("five-kernels", "the five steps as kernels of one thread each"),
+      on_gpu("shared", "one fused kernel, tiles in shared memory; one launch per batch and tile of keys"),
+      on_gpu("padded", "33 floats per row of a tile: no bank conflicts"),
+      on_gpu("pitched", "2D allocations: every row aligned"),
       on_gpu("unrolled", "loops of known length, unrolled"),
-      on_gpu("coalesced", "neighbouring threads load neighbouring floats"),
+      on_gpu("coalesced", "adjacent threads load adjacent floats"),
       on_gpu("registers", "running max, sum and output in registers"),
-      on_gpu("q-stationary", "rows outside, keys inside: a block a tile of rows, grid (N / 32, B)"),
-      on_gpu("float4", "four floats a load"),
+      on_gpu("q-stationary", "keys looped over in the kernel: one launch, grid (N / 32, B)"),
+      on_gpu("float4", "four floats per load"),
       on_gpu("fast-math", "the same source compiled with --use_fast_math"),
       on_gpu("one-stream", "copies and kernel queued on one stream, one wait"),
-      on_gpu("four-streams", "a copy stream each for Q, K, V and O, batches in chunks"),
+      on_gpu("four-streams", "one copy stream each for Q, K, V and O, batches in chunks"),
       on_gpu("pinned", "page-locked host memory: copies overlap"),
       on_gpu("library", "the library's kernel: tensor cores", Sizes::any),
   };

@@ -1,4 +1,4 @@
-// The variants: what `pinned` does on the host, with one thing left out there or in the kernel.
+// Variants of rung `pinned` with one idea left out, in the host code or in the kernel.
 #include "lab/cuda/ablation.h"
 
 #include "lab/experiments.h"
@@ -12,7 +12,7 @@ Split run_without(const Problem& problem, float* o) {
                         .pinned = kWithout != Idea::pinned,
                         .layout = kWithout == Idea::pitched ? Layout::packed : Layout::pitched};
   return run_on_streams(problem, o, streams, [](const Tensors& t, cudaStream_t stream) {
-    kWithout == Idea::fast_math ? launch_without_fast_math(t, stream) : launch_without(kWithout, t, stream);
+    return kWithout == Idea::fast_math ? launch_without_fast_math(t, stream) : launch_without(kWithout, t, stream);
   });
 }
 

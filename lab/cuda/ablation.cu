@@ -1,9 +1,9 @@
-// The kernels of the ablation, compiled with --use_fast_math as rung `fast-math` is.
+// Kernels of the ablation, compiled with --use_fast_math like rung `fast-math`.
 #include "lab/cuda/ablation_kernel.cuh"
 
 namespace strobe::lab {
 
-void launch_without(Idea idea, const Tensors& t, cudaStream_t stream) {
+Launches launch_without(Idea idea, const Tensors& t, cudaStream_t stream) {
   switch (idea) {
     case Idea::padded: return launch_kernel_without<Idea::padded>(t, stream);
     case Idea::unrolled: return launch_kernel_without<Idea::unrolled>(t, stream);

@@ -1,4 +1,4 @@
-// The ideas of the best hand-written kernel and of what goes on around it. ablation.cpp calls the launchers.
+// Ideas of the best hand-written rung: of its kernel and of its host code. ablation.cpp calls the launchers.
 #pragma once
 
 #include "lab/cuda/host.h"
@@ -19,7 +19,10 @@ enum class Idea {
   pinned
 };
 
-void launch_without(Idea idea, const Tensors& tensors, cudaStream_t stream);  // compiled with --use_fast_math
-void launch_without_fast_math(const Tensors& tensors, cudaStream_t stream);   // the whole kernel, without
+// The kernel without that idea, compiled with --use_fast_math.
+Launches launch_without(Idea idea, const Tensors& tensors, cudaStream_t stream);
+
+// The kernel with all ideas, compiled without --use_fast_math.
+Launches launch_without_fast_math(const Tensors& tensors, cudaStream_t stream);
 
 }  // namespace strobe::lab

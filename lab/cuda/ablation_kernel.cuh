@@ -1,9 +1,10 @@
-// The kernel of rung `float4` with a switch for each idea before it. With all of them on it is that kernel; with one
-// off, the rest stay as they are. The ladder's own files are for reading; this one is for leaving out. In an unnamed
-// namespace: ablation.cu and ablation_precise.cu compile it with different flags.
+// The kernel of rung `float4` with a switch for each idea before it. With all ideas on it computes what that kernel
+// does; a variant turns one off. In an unnamed namespace: ablation.cu and ablation_precise.cu compile it with different
+// flags.
 #pragma once
 
 #include "lab/cuda/ablation.h"
+#include "lab/cuda/key_tiles.cuh"
 #include "lab/cuda/warp.cuh"
 
 namespace strobe::lab {
@@ -18,16 +19,16 @@ struct Block {
   static constexpr int kPad = kPadded ? (kFloat4 ? 4 : 1) : 0;
   static constexpr int kStride = kDim + kPad, kWidth = kTile + kPad, kSquares = kDim / kTile;
   static constexpr int kUnroll = kWithout != Idea::unrolled ? kDim : 1;
-  // Floats: Q, K, V [32][kStride], P [32][kWidth]; without registers also O, S, m and l.
+  // In floats: Q, K, V [32][kStride] and P [32][kWidth]; without `registers` also O, S, m and l.
   static constexpr int kShared =
       kTile * (3 * kStride + kWidth) + (kRegisters ? 0 : kTile * (kStride + kWidth) + 2 * kTile);
 
   float *q, *k, *v, *p;
-  float *o, *s, *m, *l;  // of the state, where it does not stay in registers
+  float *o, *s, *m, *l;  // State in shared memory, without `registers`
   int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
   float scale;
 
-  // Row y's: largest score, sum of weights, and columns x, x + 32 of the output, not yet divided by the sum.
+  // Running maximum and sum of row y, and columns x, x + 32 of its output.
   struct State {
     float m = -INFINITY, l = 0, o[kSquares] = {};
   };
@@ -60,7 +61,7 @@ struct Block {
     }
   }
 
-  // Of row y and key x.
+  // Score of row y and key x.
   __device__ float score() const {
     float sum = 0;
     const float *row = q + y * kStride, *key = k + x * kStride;
@@ -90,7 +91,7 @@ struct Block {
     return largest;
   }
 
-  // P holds the weights already.
+  // Reads the weights from P, which this warp has written.
   __device__ float row_sum(float weight) const {
     float sum = 0;
     if constexpr (kRegisters) {
@@ -102,37 +103,46 @@ struct Block {
     return sum;
   }
 
-  // One tile of keys.
-  __device__ void attend(State& state) const {
-    const float value = score();
-    const float highest = fmaxf(state.m, row_max(value));
-    const float before = expf(state.m - highest), weight = expf(value - highest);
-    p[y * kWidth + x] = weight;
-    __syncwarp();  // row y is this warp's alone
-    state.l = before * state.l + row_sum(weight);
-    state.m = highest;
+  // Columns x, x + 32 of row y of P V.
+  __device__ void weighted_sums(float (&pv)[kSquares]) const {
+    const float *weights = p + y * kWidth, *values = v + x;
+    if constexpr (kFloat4) {
+#pragma unroll(kUnroll)
+      for (int key = 0; key < kTile; key += 4) {
+        const float4 four = *reinterpret_cast<const float4*>(weights + key);
 #pragma unroll
-    for (int h = 0; h < kSquares; ++h) {
-      float pv = 0;
-      const float *weights = p + y * kWidth, *values = v + h * kTile + x;
-      if constexpr (kFloat4) {
-#pragma unroll(kUnroll)
-        for (int key = 0; key < kTile; key += 4) {
-          const float4 four = *reinterpret_cast<const float4*>(weights + key);
-          pv += four.x * values[key * kStride] + four.y * values[(key + 1) * kStride] +
-                four.z * values[(key + 2) * kStride] + four.w * values[(key + 3) * kStride];
+        for (int h = 0; h < kSquares; ++h) {
+          const float* column = values + key * kStride + h * kTile;
+          pv[h] += four.x * column[0] + four.y * column[kStride] + four.z * column[2 * kStride] +
+                   four.w * column[3 * kStride];
         }
-      } else {
-#pragma unroll(kUnroll)
-        for (int key = 0; key < kTile; ++key) pv += weights[key] * values[key * kStride];
       }
-      state.o[h] = before * state.o[h] + pv;
+    } else {
+#pragma unroll(kUnroll)
+      for (int key = 0; key < kTile; ++key) {
+#pragma unroll
+        for (int h = 0; h < kSquares; ++h) pv[h] += weights[key] * values[key * kStride + h * kTile];
+      }
     }
-    __syncwarp();
   }
 
-  // Without registers the state lies in shared memory between the tiles.
-  __device__ void put_away(const State& state) const {
+  // Updates the state with the tile of keys in k and v.
+  __device__ void attend(State& state) const {
+    const float value = score(), tile_m = row_max(value), weight = expf(value - tile_m);
+    p[y * kWidth + x] = weight;
+    __syncwarp();  // only this warp writes and reads row y of P
+    const float new_m = fmaxf(state.m, tile_m), tile_weight = expf(tile_m - new_m);
+    const float old_l = state.l * expf(state.m - new_m), new_l = old_l + tile_weight * row_sum(weight);
+    float pv[kSquares] = {};
+    weighted_sums(pv);
+#pragma unroll
+    for (int h = 0; h < kSquares; ++h) state.o[h] = (old_l * state.o[h] + tile_weight * pv[h]) / new_l;
+    state.m = new_m;
+    state.l = new_l;
+  }
+
+  // Without `registers` the state is in shared memory between tiles.
+  __device__ void store_state(const State& state) const {
     if constexpr (!kRegisters) {
 #pragma unroll
       for (int h = 0; h < kSquares; ++h) o[y * kStride + h * kTile + x] = state.o[h];
@@ -143,7 +153,7 @@ struct Block {
       __syncwarp();
     }
   }
-  __device__ void take_out(State& state) const {
+  __device__ void load_state(State& state) const {
     if constexpr (!kRegisters) {
       state.m = m[y];
       state.l = l[y];
@@ -155,78 +165,69 @@ struct Block {
 };
 
 template <int kDim, Idea kWithout>
-__device__ void rows_outside(const Block<kDim, kWithout>& block, const Tensors& t) {
-  const std::int64_t head = std::int64_t{blockIdx.y} * t.rows, first_row = head + std::int64_t{blockIdx.x} * kTile;
+__global__ void __launch_bounds__(kTile* kTile, 2) attend_without(Tensors t) {
+  extern __shared__ __align__(16) float memory[];
+  const Block<kDim, kWithout> block(memory, t.scale);
+  const std::int64_t batch_row = std::int64_t{blockIdx.y} * t.rows;
+  const std::int64_t first_row = batch_row + std::int64_t{blockIdx.x} * kTile;
   block.load(block.q, t.q + first_row * t.pitch, t.pitch);
   typename Block<kDim, kWithout>::State state;
-  block.put_away(state);
-  for (int j = 0; j < t.rows; j += kTile) {
+  block.store_state(state);
+  for (int first_key = 0; first_key < t.rows; first_key += kTile) {
+    __syncthreads();  // every warp has used the previous K and V
+    block.load(block.k, t.k + (batch_row + first_key) * t.pitch, t.pitch);
+    block.load(block.v, t.v + (batch_row + first_key) * t.pitch, t.pitch);
     __syncthreads();
-    block.load(block.k, t.k + (head + j) * t.pitch, t.pitch);
-    block.load(block.v, t.v + (head + j) * t.pitch, t.pitch);
-    __syncthreads();
-    block.take_out(state);
+    block.load_state(state);
     block.attend(state);
-    block.put_away(state);
+    block.store_state(state);
   }
   float* out = t.o + (first_row + block.y) * t.pitch + block.x;
 #pragma unroll
-  for (int h = 0; h < kDim / kTile; ++h) out[h * kTile] = state.o[h] / state.l;
+  for (int h = 0; h < kDim / kTile; ++h) out[h * kTile] = state.o[h];
 }
 
-// A block a batch; the state of a tile of rows goes to global memory and back for each tile of keys.
-template <int kDim, Idea kWithout>
-__device__ void keys_outside(const Block<kDim, kWithout>& block, const Tensors& t) {
-  const std::int64_t head = std::int64_t{blockIdx.x} * t.rows;
-  for (int j = 0; j < t.rows; j += kTile) {
-    __syncthreads();
-    block.load(block.k, t.k + (head + j) * t.pitch, t.pitch);
-    block.load(block.v, t.v + (head + j) * t.pitch, t.pitch);
-    for (int i = 0; i < t.rows; i += kTile) {
-      const std::int64_t row = head + i + block.y;
-      float* out = t.o + row * t.pitch + block.x;
-      __syncthreads();
-      block.load(block.q, t.q + (head + i) * t.pitch, t.pitch);
-      typename Block<kDim, kWithout>::State state;
-      if (j > 0) {
-        state.m = t.m[row];
-        state.l = t.l[row];
-#pragma unroll
-        for (int h = 0; h < kDim / kTile; ++h) state.o[h] = out[h * kTile];
-      }
-      block.put_away(state);
-      __syncthreads();
-      block.take_out(state);
-      block.attend(state);
-      const float divisor = j + kTile == t.rows ? state.l : 1;
-#pragma unroll
-      for (int h = 0; h < kDim / kTile; ++h) out[h * kTile] = state.o[h] / divisor;
-      if (block.x == 0) {
-        t.m[row] = state.m;
-        t.l[row] = state.l;
-      }
-    }
-  }
-}
-
-template <int kDim, Idea kWithout>
-__global__ void __launch_bounds__(kTile* kTile) attend_without(Tensors t) {
+// Without `q-stationary`: one launch per batch and tile of keys; the state is in global memory between launches.
+template <int kDim>
+__global__ void __launch_bounds__(kTile* kTile, 2) attend_key_tile(Tensors t, int first_key) {
   extern __shared__ __align__(16) float memory[];
-  const Block<kDim, kWithout> block(memory, t.scale);
-  if constexpr (kWithout != Idea::q_stationary)
-    rows_outside(block, t);
-  else
-    keys_outside(block, t);
+  using TileBlock = Block<kDim, Idea::q_stationary>;
+  const TileBlock block(memory, t.scale);
+  const std::int64_t first_row = std::int64_t{blockIdx.x} * kTile, row = first_row + block.y;
+  float* out = t.o + row * t.pitch + block.x;
+  block.load(block.q, t.q + first_row * t.pitch, t.pitch);
+  typename TileBlock::State state;
+  if (first_key > 0) {
+    state.m = t.m[row];
+    state.l = t.l[row];
+#pragma unroll
+    for (int h = 0; h < kDim / kTile; ++h) state.o[h] = out[h * kTile];
+  }
+  block.load(block.k, t.k + first_key * t.pitch, t.pitch);
+  block.load(block.v, t.v + first_key * t.pitch, t.pitch);
+  __syncthreads();
+  block.attend(state);
+  if (block.x == 0) {
+    t.m[row] = state.m;
+    t.l[row] = state.l;
+  }
+#pragma unroll
+  for (int h = 0; h < kDim / kTile; ++h) out[h * kTile] = state.o[h];
 }
 
 template <Idea kWithout>
-void launch_kernel_without(const Tensors& t, cudaStream_t stream) {
-  const auto kernel = t.dim == 32 ? attend_without<32, kWithout> : attend_without<64, kWithout>;
-  const std::size_t floats = t.dim == 32 ? Block<32, kWithout>::kShared : Block<64, kWithout>::kShared;
-  const auto batch = static_cast<unsigned>(t.batch), tiles = static_cast<unsigned>(t.rows / kTile);
-  const dim3 grid = kWithout != Idea::q_stationary ? dim3(tiles, batch) : dim3(batch);
-  kernel<<<grid, dim3(kTile, kTile), floats * sizeof(float), stream>>>(t);
-  STROBE_CUDA_CHECK(cudaGetLastError());
+Launches launch_kernel_without(const Tensors& t, cudaStream_t stream) {
+  const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(t.dim == 32 ? Block<32, kWithout>::kShared
+                                                                                 : Block<64, kWithout>::kShared);
+  if constexpr (kWithout == Idea::q_stationary) {
+    return launch_per_key_tile(t.dim == 32 ? attend_key_tile<32> : attend_key_tile<64>, t, bytes, stream);
+  } else {
+    const auto kernel = t.dim == 32 ? attend_without<32, kWithout> : attend_without<64, kWithout>;
+    const dim3 grid(static_cast<unsigned>(t.rows / kTile), static_cast<unsigned>(t.batch));
+    kernel<<<grid, dim3(kTile, kTile), bytes, stream>>>(t);
+    STROBE_CUDA_CHECK(cudaGetLastError());
+    return {.count = 1, .shared_bytes = bytes};
+  }
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 namespace strobe::lab {
 
-void launch_without_fast_math(const Tensors& t, cudaStream_t stream) { launch_kernel_without<Idea::none>(t, stream); }
+Launches launch_without_fast_math(const Tensors& t, cudaStream_t stream) {
+  return launch_kernel_without<Idea::none>(t, stream);
+}
 
 }  // namespace strobe::lab

@@ -1,8 +1,8 @@
-// Rung `five-kernels`: the five steps of the sequential program, each a kernel, on the GPU's memory.
+// Rung `five-kernels`: the five steps of the sequential program as five kernels, on tensors in the GPU's memory.
 //
-// As the course has it, naively: each kernel is launched as <<<1, 1>>>, so one thread of the whole GPU does a step of a
-// tile, and a tile costs five launches. What is gained is nothing; what is learnt is that a GPU's thread is slow.
-// S and the tile's maxima and sums lie in global memory between the steps.
+// As in the source, each kernel is launched as <<<1, 1>>>: one GPU thread computes a step of a tile, and a tile costs
+// five launches. Nothing is gained; the rung shows how slow a single GPU thread is. S and the tile's maxima and sums
+// are in global memory between the steps.
 #include "lab/cuda/host.h"
 #include "lab/cuda/runs.h"
 
@@ -30,7 +30,7 @@ __global__ void row_max(const float* s, float* m) {
   }
 }
 
-// 3. P_ij = exp(S_ij - m_i), in the place of S
+// 3. P_ij = exp(S_ij - m_i), overwriting S
 __global__ void weigh(float* s, const float* m) {
   for (int i = 0; i < kTile; ++i) {
     for (int j = 0; j < kTile; ++j) s[i * kTile + j] = expf(s[i * kTile + j] - m[i]);
@@ -49,7 +49,7 @@ struct Running {
   float *m, *l, *o;  // [32], [32], [32, dim]
 };
 
-// 5. The running m, l and O take the tile in. On the first tile of keys they hold nothing yet.
+// 5. Updates the running m, l and O with the tile. On the first tile of keys they are not written yet.
 __global__ void update(const float* p, const float* tile_m, const float* tile_l, const float* v, Running running,
                        int dim, bool first) {
   for (int i = 0; i < kTile; ++i) {
@@ -71,6 +71,7 @@ __global__ void update(const float* p, const float* tile_m, const float* tile_l,
 
 Split run_five_kernels(const Problem& problem, float* o) {
   return run_in_turn(problem, o, Layout::packed, [](const Tensors& t) {
+    Launches launches;
     float* scratch = nullptr;  // S or P [32, 32], then m [32] and l [32] of the tile
     STROBE_CUDA_CHECK(cudaMalloc(&scratch, (kTile * kTile + 2 * kTile) * sizeof(float)));
     float *s = scratch, *m = s + kTile * kTile, *l = m + kTile;
@@ -83,11 +84,13 @@ Split run_five_kernels(const Problem& problem, float* o) {
           weigh<<<1, 1>>>(s, m);
           row_sum<<<1, 1>>>(s, l);
           update<<<1, 1>>>(s, m, l, t.v + key * t.dim, {t.m + row, t.l + row, t.o + row * t.dim}, t.dim, j == 0);
+          launches.count += 5;
         }
       }
     }
     STROBE_CUDA_CHECK(cudaGetLastError());
     STROBE_CUDA_CHECK(cudaFree(scratch));  // waits for the kernels
+    return launches;
   });
 }
 

@@ -1,5 +1,5 @@
-// The host's half of the GPU rungs: memory, copies and clocks. Every rung's run() calls one of the two functions below;
-// what differs from rung to rung is in the rungs' own files.
+// Host side of the GPU rungs: memory, copies and clocks. Every rung calls one of the two run functions below with a
+// function that launches its kernels.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,32 +12,45 @@
 
 namespace strobe::lab {
 
-// A problem, or some of its batches, in the GPU's memory.
+// A problem, or a range of its batches, in the GPU's memory.
 struct Tensors {
   int batch = 0, rows = 0, dim = 0;
-  std::int64_t pitch = 0;                                // floats from a row to the next: dim, or more
+  std::int64_t pitch = 0;                                // floats between rows: dim or more
   const float *q = nullptr, *k = nullptr, *v = nullptr;  // [batch, rows, pitch]
   float* o = nullptr;                                    // likewise
   float *m = nullptr, *l = nullptr;                      // [batch, rows]: running largest score and sum
   float scale = 0;                                       // 1 / sqrt(dim)
 };
 
+inline Tensors batch_of(Tensors t, int batch) {
+  const std::int64_t row = std::int64_t{batch} * t.rows;
+  t.batch = 1;
+  t.q += row * t.pitch;
+  t.k += row * t.pitch;
+  t.v += row * t.pitch;
+  t.o += row * t.pitch;
+  t.m += row;
+  t.l += row;
+  return t;
+}
+
 enum class Layout { packed, pitched };  // pitched: cudaMallocPitch, each row at an aligned address
 
-// Allocates, copies in, launches, waits, copies out: one after the other on the default stream.
-Split run_in_turn(const Problem& problem, float* o, Layout layout, const std::function<void(const Tensors&)>& launch);
+// Allocates, copies in, launches, waits and copies out, one after the other on the default stream.
+Split run_in_turn(const Problem& problem, float* o, Layout layout,
+                  const std::function<Launches(const Tensors&)>& launch);
 
 struct Streams {
-  int count = 1;        // 1: everything on it; 4: copies of Q, K, V and O on one each, kernels on a fifth
-  bool pinned = false;  // through page-locked memory, where the caller's inputs are copied to before the clock starts
+  int count = 1;        // 1, or 4: one each for copies of Q, K, V and O, and a fifth for kernels
+  bool pinned = false;  // through page-locked memory, into which inputs are copied before the clock starts
   Layout layout = Layout::pitched;
 };
 
 inline constexpr int kMostChunks = 8;
 
-// The same queued on streams and waited for once. With 4 streams the batches go in min(batch, kMostChunks) chunks that
-// differ by one batch at most, so that there is something to copy while a kernel runs.
+// Queues the same work on streams and waits once. With 4 streams, batches are copied and computed in
+// min(batch, kMostChunks) chunks whose sizes differ by at most one batch, so that copies overlap with kernels.
 Split run_on_streams(const Problem& problem, float* o, const Streams& streams,
-                     const std::function<void(const Tensors&, cudaStream_t)>& launch);
+                     const std::function<Launches(const Tensors&, cudaStream_t)>& launch);
 
 }  // namespace strobe::lab

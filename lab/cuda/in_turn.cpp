@@ -1,10 +1,11 @@
-// One thing after the other: what all rungs before the streams do around their kernels.
+// Copies and kernels one after the other: the host code of every rung before the streams.
 #include "lab/cuda/memory.h"
 #include "measure/clock.h"
 
 namespace strobe::lab {
 
-Split run_in_turn(const Problem& problem, float* o, Layout layout, const std::function<void(const Tensors&)>& launch) {
+Split run_in_turn(const Problem& problem, float* o, Layout layout,
+                  const std::function<Launches(const Tensors&)>& launch) {
   const double start = now_seconds();
   const Memory memory(problem, layout);
   STROBE_CUDA_CHECK(cudaDeviceSynchronize());
@@ -14,7 +15,7 @@ Split run_in_turn(const Problem& problem, float* o, Layout layout, const std::fu
   memory.send_v(problem.v, 0, problem.batch, nullptr);
   STROBE_CUDA_CHECK(cudaDeviceSynchronize());
   const double sent = now_seconds();
-  launch(memory.tensors(0, problem.batch));
+  const Launches launches = launch(memory.tensors(0, problem.batch));
   STROBE_CUDA_CHECK(cudaGetLastError());
   STROBE_CUDA_CHECK(cudaDeviceSynchronize());
   const double computed = now_seconds();
@@ -25,7 +26,8 @@ Split run_in_turn(const Problem& problem, float* o, Layout layout, const std::fu
           .allocate = allocated - start,
           .to_device = sent - allocated,
           .kernel = computed - sent,
-          .to_host = received - computed};
+          .to_host = received - computed,
+          .launches = launches};
 }
 
 }  // namespace strobe::lab

@@ -1,5 +1,5 @@
-// Rung `library`: what `pinned` does, with the library's kernel in the place of ours. It computes fp32 products exactly
-// on tensor cores, several 16-bit products for one (docs/architecture.md, "flash2 on CUDA").
+// Rung `library`: `pinned` with the library's kernel. It computes fp32 matmuls exactly on tensor cores, as several
+// 16-bit matmuls (docs/architecture.md, "flash2 on CUDA").
 #include <algorithm>
 
 #include "lab/cuda/memory.h"
@@ -18,7 +18,7 @@ Attention attention_of(const Tensors& t) {
   return {.q = input(t.q), .k = input(t.k), .v = input(t.v)};
 }
 
-// Enough for a chunk of either size that run_on_streams makes: fewer batches may be split over keys and need more.
+// Enough for both chunk sizes of run_on_streams. The smaller one may be split over keys and need more.
 std::size_t most_workspace_bytes(const Problem& problem) {
   Tensors chunk{.batch = std::max(1, problem.batch / kMostChunks), .rows = problem.rows, .dim = problem.dim};
   chunk.pitch = problem.dim;
@@ -48,6 +48,7 @@ Split run_library(const Problem& problem, float* o) {
     forward(
         attention, {.o = out},
         {.device = Device::cuda, .stream = stream, .workspace = workspace.data, .workspace_bytes = workspace.bytes});
+    return Launches{};  // the library does not report its launches
   });
   split.allocate += allocated;
   return split;

@@ -1,4 +1,4 @@
-// The GPU's memory of one run, given back with it. host.cpp calls.
+// GPU memory of one run, freed with this object. in_turn.cpp and streams.cpp call.
 #pragma once
 
 #include <memory>

@@ -1,79 +1,75 @@
-// Rung `padded`: a row of a square takes 33 floats in place of 32. Nothing else differs from `shared`.
+// Rung `padded`: rows of a square are 33 floats apart instead of 32. Nothing else differs from `shared`.
 //
-// Shared memory has 32 banks, and float number i lies in bank i % 32. Reading K for S, thread x of a warp wants row x:
-// with rows 32 floats apart all 32 want one bank, and take turns; 33 apart each wants a bank of its own. Filling a tile
-// by rows is cured alike. The price is a float a row: ten squares of 32 x 33 floats are 42,240 bytes at dim 64, the
-// figure of the course's report. A GTX 1080 has 96 KB a multiprocessor: two such blocks, which is all of its threads.
-#include "lab/cuda/host.h"
+// Shared memory has 32 banks; float i is in bank i % 32. When a warp reads K for S, thread x reads row x. With rows 32
+// floats apart all 32 addresses are in one bank and are read one after the other; 33 apart each is in a bank of its
+// own. The same holds for the writes that fill a tile. Padding costs one float per row: ten squares of 32 x 33 floats
+// are 42,240 bytes at dim 64, the figure of the source's report. An SM of a GTX 1080 has 96 KB: two such blocks, which
+// are also all the threads that it can hold.
+#include "lab/cuda/key_tiles.cuh"
 #include "lab/cuda/runs.h"
 
 namespace strobe::lab {
 namespace {
 
 constexpr int kTile = 32;
-constexpr int kWidth = 33;  // floats from a row of a square to the next
+constexpr int kWidth = 33;  // floats between rows of a square
 constexpr int kSquare = kTile * kWidth;
 
 __device__ int at(int row, int c) { return c / kTile * kSquare + row * kWidth + c % kTile; }
 
-// Thread (x, y) moves row x, columns y, y + 32: the way a person first writes it.
+// Thread (x, y) copies row x, columns y, y + 32: the first version that most people write.
 __device__ void load_tile(float* tile, const float* global, int dim) {
 #pragma unroll 1
   for (int c = threadIdx.y; c < dim; c += kTile) tile[at(threadIdx.x, c)] = global[threadIdx.x * dim + c];
 }
 
-__global__ void __launch_bounds__(kTile* kTile) attend(Tensors t) {
+__global__ void __launch_bounds__(kTile* kTile, 2) attend(Tensors t, int first_key) {
   extern __shared__ float memory[];
   const int x = threadIdx.x, y = threadIdx.y, squares = t.dim / kTile;
   float *q = memory, *k = q + squares * kSquare, *v = k + squares * kSquare, *o = v + squares * kSquare;
   float *s = o + squares * kSquare, *p = s + kSquare;
-  const std::int64_t head = std::int64_t{blockIdx.x} * t.rows;
-  for (int j = 0; j < t.rows; j += kTile) {
-    load_tile(k, t.k + (head + j) * t.dim, t.dim);
-    load_tile(v, t.v + (head + j) * t.dim, t.dim);
-    for (int i = 0; i < t.rows; i += kTile) {
-      const std::int64_t row = head + i;
-      load_tile(q, t.q + row * t.dim, t.dim);
-      if (j > 0) load_tile(o, t.o + row * t.dim, t.dim);
-      __syncthreads();
+  const bool first = first_key == 0;  // m, l and O are not written yet
+  const std::int64_t row = std::int64_t{blockIdx.x} * kTile, key_offset = std::int64_t{first_key} * t.dim;
+  load_tile(q, t.q + row * t.dim, t.dim);
+  load_tile(k, t.k + key_offset, t.dim);
+  load_tile(v, t.v + key_offset, t.dim);
+  if (!first) load_tile(o, t.o + row * t.dim, t.dim);
+  __syncthreads();
 
-      float score = 0;  // of row y and key x
+  float score = 0;  // of row y and key x
 #pragma unroll 1
-      for (int c = 0; c < t.dim; ++c) score += q[at(y, c)] * k[at(x, c)];
-      s[at(y, x)] = score * t.scale;
-      __syncthreads();
+  for (int c = 0; c < t.dim; ++c) score += q[at(y, c)] * k[at(x, c)];
+  s[at(y, x)] = score * t.scale;
+  __syncthreads();
 
-      float tile_m = s[at(y, 0)];  // every thread of a row finds its maximum and its sum for itself
+  float tile_m = s[at(y, 0)];  // each thread computes the maximum and the sum of its row
 #pragma unroll 1
-      for (int c = 1; c < kTile; ++c) tile_m = fmaxf(tile_m, s[at(y, c)]);
-      p[at(y, x)] = expf(s[at(y, x)] - tile_m);
-      __syncthreads();
-      float tile_l = 0;
+  for (int c = 1; c < kTile; ++c) tile_m = fmaxf(tile_m, s[at(y, c)]);
+  p[at(y, x)] = expf(s[at(y, x)] - tile_m);
+  __syncthreads();
+  float tile_l = 0;
 #pragma unroll 1
-      for (int c = 0; c < kTile; ++c) tile_l += p[at(y, c)];
+  for (int c = 0; c < kTile; ++c) tile_l += p[at(y, c)];
 
-      const float m = j > 0 ? t.m[row + y] : tile_m;
-      const float highest = fmaxf(m, tile_m), now = expf(tile_m - highest);
-      const float before = j > 0 ? t.l[row + y] * expf(m - highest) : 0;
-      const float sum = before + now * tile_l;
+  const float m = first ? tile_m : t.m[row + y];
+  const float new_m = fmaxf(m, tile_m), tile_weight = expf(tile_m - new_m);
+  const float old_l = first ? 0 : t.l[row + y] * expf(m - new_m);
+  const float new_l = old_l + tile_weight * tile_l;
 #pragma unroll 1
-      for (int c = x; c < t.dim; c += kTile) {
-        float pv = 0;
+  for (int c = x; c < t.dim; c += kTile) {
+    float pv = 0;
 #pragma unroll 1
-        for (int key = 0; key < kTile; ++key) pv += p[at(y, key)] * v[at(key, c)];
-        const float old = j > 0 ? before * o[at(y, c)] : 0;
-        o[at(y, c)] = (old + now * pv) / sum;
-      }
-      __syncthreads();
-      if (x == 0) {
-        t.m[row + y] = highest;
-        t.l[row + y] = sum;
-      }
-#pragma unroll 1
-      for (int c = y; c < t.dim; c += kTile) t.o[(row + x) * t.dim + c] = o[at(x, c)];
-      __syncthreads();
-    }
+    for (int key = 0; key < kTile; ++key) pv += p[at(y, key)] * v[at(key, c)];
+    const float old_o = first ? 0 : old_l * o[at(y, c)];
+    o[at(y, c)] = (old_o + tile_weight * pv) / new_l;
   }
+  __syncthreads();  // O is complete, and every thread has read m and l
+  if (x == 0) {
+    t.m[row + y] = new_m;
+    t.l[row + y] = new_l;
+  }
+#pragma unroll 1
+  for (int c = y; c < t.dim; c += kTile) t.o[(row + x) * t.dim + c] = o[at(x, c)];
 }
 
 }  // namespace
@@ -81,7 +77,7 @@ __global__ void __launch_bounds__(kTile* kTile) attend(Tensors t) {
 Split run_padded(const Problem& problem, float* o) {
   return run_in_turn(problem, o, Layout::packed, [](const Tensors& t) {
     const std::size_t bytes = static_cast<std::size_t>(4 * t.dim / kTile + 2) * kSquare * sizeof(float);
-    attend<<<static_cast<unsigned>(t.batch), dim3(kTile, kTile), bytes>>>(t);
+    return launch_per_key_tile(attend, t, bytes);
   });
 }
 

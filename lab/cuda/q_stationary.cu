@@ -1,9 +1,8 @@
-// Rung `q-stationary`: rows outside, keys inside. A block does one tile of rows against all keys: grid (N / 32, B).
+// Rung `q-stationary`: a block keeps its tile of Q and loops over all keys; one launch with a grid of (N / 32, B)
+// blocks computes all batches. The arithmetic is that of `registers`, operation by operation.
 //
-// Two things follow. The running m, l and O stay in registers from the first key to the last: O is written once, and
-// divided by l once, at the end; m and l never see global memory. And there are N / 32 times as many blocks: a case of
-// 4 batches kept 4 multiprocessors busy before, and now has 2048 blocks to hand out.
-// The price: every block reads all of K and V, which the L2 cache serves.
+// The loop over keys moves from the host into the kernel, and the batch into the grid. So m, l and O stay in registers
+// from the first key to the last, Q is read once, O is written once, and B N / 32 launches become one.
 #include "lab/cuda/host.h"
 #include "lab/cuda/runs.h"
 #include "lab/cuda/warp.cuh"
@@ -12,11 +11,12 @@ namespace strobe::lab {
 namespace {
 
 constexpr int kTile = 32;
-constexpr int kWidth = 33;  // floats from a row of a square to the next
+constexpr int kWidth = 33;  // floats between rows of a square
 constexpr int kSquare = kTile * kWidth;
 
 __device__ int at(int row, int c) { return c / kTile * kSquare + row * kWidth + c % kTile; }
 
+// Thread (x, y) copies row y, columns x, x + 32: adjacent threads access adjacent floats.
 template <int kDim>
 __device__ void load_tile(float* tile, const float* global, std::int64_t pitch) {
 #pragma unroll
@@ -26,39 +26,44 @@ __device__ void load_tile(float* tile, const float* global, std::int64_t pitch) 
 }
 
 template <int kDim>
-__global__ void __launch_bounds__(kTile* kTile) attend(Tensors t) {
+__global__ void __launch_bounds__(kTile* kTile, 2) attend(Tensors t) {
   extern __shared__ float memory[];
   constexpr int kSquares = kDim / kTile;
   const int x = threadIdx.x, y = threadIdx.y;
   float *q = memory, *k = q + kSquares * kSquare, *v = k + kSquares * kSquare, *p = v + kSquares * kSquare;
-  const std::int64_t head = std::int64_t{blockIdx.y} * t.rows, first_row = head + std::int64_t{blockIdx.x} * kTile;
+  const std::int64_t batch_row = std::int64_t{blockIdx.y} * t.rows;
+  const std::int64_t first_row = batch_row + std::int64_t{blockIdx.x} * kTile, row = first_row + y;
   load_tile<kDim>(q, t.q + first_row * t.pitch, t.pitch);
-  float m = -INFINITY, l = 0, o[kSquares] = {};  // o: columns x, x + 32 of row y, not yet divided by l
-  for (int j = 0; j < t.rows; j += kTile) {
-    __syncthreads();  // the last tile of keys was used
-    load_tile<kDim>(k, t.k + (head + j) * t.pitch, t.pitch);
-    load_tile<kDim>(v, t.v + (head + j) * t.pitch, t.pitch);
+  float m = -INFINITY, l = 0, o[kSquares] = {};  // o: columns x, x + 32 of row y
+  for (int first_key = 0; first_key < t.rows; first_key += kTile) {
+    __syncthreads();  // every warp has used the previous K and V
+    load_tile<kDim>(k, t.k + (batch_row + first_key) * t.pitch, t.pitch);
+    load_tile<kDim>(v, t.v + (batch_row + first_key) * t.pitch, t.pitch);
     __syncthreads();
 
     float score = 0;  // of row y and key x
 #pragma unroll
     for (int c = 0; c < kDim; ++c) score += q[at(y, c)] * k[at(x, c)];
     score *= t.scale;
-    const float highest = fmaxf(m, warp_max(score));
-    const float before = expf(m - highest), weight = expf(score - highest);
-    l = before * l + warp_sum(weight);
-    m = highest;
+    const float tile_m = warp_max(score), weight = expf(score - tile_m), tile_l = warp_sum(weight);
     p[at(y, x)] = weight;
-    __syncwarp();  // row y of P is written and read by this warp alone
+    __syncwarp();  // only this warp writes and reads row y of P
+
+    const float new_m = fmaxf(m, tile_m), tile_weight = expf(tile_m - new_m);
+    const float old_l = l * expf(m - new_m), new_l = old_l + tile_weight * tile_l;
+    float pv[kSquares] = {};
 #pragma unroll
-    for (int h = 0; h < kSquares; ++h) {
-      o[h] *= before;
+    for (int key = 0; key < kTile; ++key) {
 #pragma unroll
-      for (int key = 0; key < kTile; ++key) o[h] += p[at(y, key)] * v[at(key, h * kTile + x)];
+      for (int h = 0; h < kSquares; ++h) pv[h] += p[at(y, key)] * v[at(key, h * kTile + x)];
     }
+#pragma unroll
+    for (int h = 0; h < kSquares; ++h) o[h] = (old_l * o[h] + tile_weight * pv[h]) / new_l;
+    m = new_m;
+    l = new_l;
   }
 #pragma unroll
-  for (int h = 0; h < kSquares; ++h) t.o[(first_row + y) * t.pitch + h * kTile + x] = o[h] / l;
+  for (int h = 0; h < kSquares; ++h) t.o[row * t.pitch + h * kTile + x] = o[h];
 }
 
 }  // namespace
@@ -69,6 +74,7 @@ Split run_q_stationary(const Problem& problem, float* o) {
     const dim3 grid(static_cast<unsigned>(t.rows / kTile), static_cast<unsigned>(t.batch));
     const auto kernel = t.dim == 32 ? attend<32> : attend<64>;
     kernel<<<grid, dim3(kTile, kTile), bytes>>>(t);
+    return Launches{.count = 1, .shared_bytes = bytes};
   });
 }
 

@@ -1,10 +1,9 @@
-// Rung `registers`: the running maximum, sum and output of a row live in the registers of the warp that owns the row.
+// Rung `registers`: a row's maximum, sum and output are kept in the registers of the warp that computes the row.
 //
-// A warp is row y of a tile: its 32 threads hold one score each, and find the row's maximum and sum by shuffles in
-// place of reading 32 floats each from shared memory. O needs no tile: thread x keeps columns x, x + 32. Since keys are
-// still the outer loop, m, l and O must come from global memory and go back for every tile of keys. Shared memory:
-// tiles of Q, K, V and a square of P, at dim 64 seven squares: 29,568 bytes.
-#include "lab/cuda/host.h"
+// Warp y computes row y of a tile: each thread has one score, and shuffles give all of them the row's maximum and sum
+// without reading shared memory. O needs no tile: thread x keeps columns x, x + 32. Between launches m, l and O are
+// still in global memory. Shared memory: tiles of Q, K, V and a square of P, at dim 64 seven squares, 29,568 bytes.
+#include "lab/cuda/key_tiles.cuh"
 #include "lab/cuda/runs.h"
 #include "lab/cuda/warp.cuh"
 
@@ -12,11 +11,12 @@ namespace strobe::lab {
 namespace {
 
 constexpr int kTile = 32;
-constexpr int kWidth = 33;  // floats from a row of a square to the next
+constexpr int kWidth = 33;  // floats between rows of a square
 constexpr int kSquare = kTile * kWidth;
 
 __device__ int at(int row, int c) { return c / kTile * kSquare + row * kWidth + c % kTile; }
 
+// Thread (x, y) copies row y, columns x, x + 32: adjacent threads access adjacent floats.
 template <int kDim>
 __device__ void load_tile(float* tile, const float* global, std::int64_t pitch) {
 #pragma unroll
@@ -26,50 +26,51 @@ __device__ void load_tile(float* tile, const float* global, std::int64_t pitch) 
 }
 
 template <int kDim>
-__global__ void __launch_bounds__(kTile* kTile) attend(Tensors t) {
+__global__ void __launch_bounds__(kTile* kTile, 2) attend(Tensors t, int first_key) {
   extern __shared__ float memory[];
   constexpr int kSquares = kDim / kTile;
   const int x = threadIdx.x, y = threadIdx.y;
   float *q = memory, *k = q + kSquares * kSquare, *v = k + kSquares * kSquare, *p = v + kSquares * kSquare;
-  const std::int64_t head = std::int64_t{blockIdx.x} * t.rows;
-  for (int j = 0; j < t.rows; j += kTile) {
-    load_tile<kDim>(k, t.k + (head + j) * t.pitch, t.pitch);
-    load_tile<kDim>(v, t.v + (head + j) * t.pitch, t.pitch);
-    for (int i = 0; i < t.rows; i += kTile) {
-      const std::int64_t row = head + i + y;
-      load_tile<kDim>(q, t.q + (head + i) * t.pitch, t.pitch);
-      __syncthreads();
-
-      float score = 0;  // of row y and key x
+  const std::int64_t first_row = std::int64_t{blockIdx.x} * kTile, row = first_row + y;
+  load_tile<kDim>(q, t.q + first_row * t.pitch, t.pitch);
+  float m = -INFINITY, l = 0, o[kSquares] = {};  // o: columns x, x + 32 of row y
+  if (first_key > 0) {
+    m = t.m[row];
+    l = t.l[row];
 #pragma unroll
-      for (int c = 0; c < kDim; ++c) score += q[at(y, c)] * k[at(x, c)];
-      score *= t.scale;
-      const float tile_m = warp_max(score);
-      const float weight = expf(score - tile_m);
-      const float tile_l = warp_sum(weight);
-      p[at(y, x)] = weight;
-      __syncwarp();  // row y of P is written and read by this warp alone
-
-      const float m = j > 0 ? t.m[row] : tile_m;
-      const float highest = fmaxf(m, tile_m), now = expf(tile_m - highest);
-      const float before = j > 0 ? t.l[row] * expf(m - highest) : 0;
-      const float sum = before + now * tile_l;
-#pragma unroll
-      for (int h = 0; h < kDim; h += kTile) {
-        float pv = 0;
-#pragma unroll
-        for (int key = 0; key < kTile; ++key) pv += p[at(y, key)] * v[at(key, h + x)];
-        float& o = t.o[row * t.pitch + h + x];
-        o = ((j > 0 ? before * o : 0) + now * pv) / sum;
-      }
-      __syncwarp();  // all have read m and l
-      if (x == 0) {
-        t.m[row] = highest;
-        t.l[row] = sum;
-      }
-      __syncthreads();
-    }
+    for (int h = 0; h < kSquares; ++h) o[h] = t.o[row * t.pitch + h * kTile + x];
   }
+  load_tile<kDim>(k, t.k + first_key * t.pitch, t.pitch);
+  load_tile<kDim>(v, t.v + first_key * t.pitch, t.pitch);
+  __syncthreads();
+
+  float score = 0;  // of row y and key x
+#pragma unroll
+  for (int c = 0; c < kDim; ++c) score += q[at(y, c)] * k[at(x, c)];
+  score *= t.scale;
+  const float tile_m = warp_max(score), weight = expf(score - tile_m), tile_l = warp_sum(weight);
+  p[at(y, x)] = weight;
+  __syncwarp();  // only this warp writes and reads row y of P
+
+  const float new_m = fmaxf(m, tile_m), tile_weight = expf(tile_m - new_m);
+  const float old_l = l * expf(m - new_m), new_l = old_l + tile_weight * tile_l;
+  float pv[kSquares] = {};
+#pragma unroll
+  for (int key = 0; key < kTile; ++key) {
+#pragma unroll
+    for (int h = 0; h < kSquares; ++h) pv[h] += p[at(y, key)] * v[at(key, h * kTile + x)];
+  }
+#pragma unroll
+  for (int h = 0; h < kSquares; ++h) o[h] = (old_l * o[h] + tile_weight * pv[h]) / new_l;
+  m = new_m;
+  l = new_l;
+
+  if (x == 0) {
+    t.m[row] = m;
+    t.l[row] = l;
+  }
+#pragma unroll
+  for (int h = 0; h < kSquares; ++h) t.o[row * t.pitch + h * kTile + x] = o[h];
 }
 
 }  // namespace
@@ -77,8 +78,7 @@ __global__ void __launch_bounds__(kTile* kTile) attend(Tensors t) {
 Split run_registers(const Problem& problem, float* o) {
   return run_in_turn(problem, o, Layout::pitched, [](const Tensors& t) {
     const std::size_t bytes = static_cast<std::size_t>(3 * t.dim / kTile + 1) * kSquare * sizeof(float);
-    const auto kernel = t.dim == 32 ? attend<32> : attend<64>;
-    kernel<<<static_cast<unsigned>(t.batch), dim3(kTile, kTile), bytes>>>(t);
+    return launch_per_key_tile(t.dim == 32 ? attend<32> : attend<64>, t, bytes);
   });
 }
 

@@ -1,4 +1,4 @@
-// The rungs of the GPU. list.cpp names them.
+// The GPU rungs. list.cpp maps names to them.
 #pragma once
 
 #include "lab/cuda/host.h"
@@ -20,7 +20,7 @@ Split run_four_streams(const Problem& problem, float* o);
 Split run_pinned(const Problem& problem, float* o);
 Split run_library(const Problem& problem, float* o);
 
-// The kernel of rung `fast-math`, which the rungs of the streams queue.
-void launch_fast_math(const Tensors& tensors, cudaStream_t stream);
+// Launches the kernel of rung `fast-math`, which the stream rungs queue too.
+Launches launch_fast_math(const Tensors& tensors, cudaStream_t stream);
 
 }  // namespace strobe::lab

@@ -1,11 +1,11 @@
 // Rungs `one-stream`, `four-streams` and `pinned`: the kernel of `fast-math`, queued in three ways.
 //
-// One stream: nothing waits for anything but its turn, and the host waits once.
-// Four streams: copies of Q, K, V and O have a stream each and kernels a fifth, tied by events. Batches go in chunks,
-// so that chunk 2 arrives while chunk 1 is computed. From ordinary memory the driver copies through a buffer of its
-// own, and the call returns only when that has been filled: little can overlap. Pinned: the host's memory is
-// page-locked, the copy engine reads it by itself, and copies overlap with kernels and with those of the other
-// direction. Page-locking is slow and shown apart.
+// One stream: copies and the kernel are queued in order, and the host waits once.
+// Four streams: copies of Q, K, V and O have a stream each and kernels a fifth, ordered by events. Batches are
+// processed in chunks, so that chunk 2 is copied while chunk 1 is computed. Copies from pageable memory go through a
+// staging buffer of the driver, and the call returns only when the buffer is filled: little overlaps. Pinned: host
+// memory is page-locked, the GPU's copy engines read it directly, and copies overlap with kernels and with copies in
+// the other direction. Page-locking is slow; its time is shown separately.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -38,11 +38,11 @@ class Event {
 };
 
 struct ChunkEvents {
-  Event q, k, v;  // have arrived
+  Event q, k, v;  // copied to the GPU
   Event begun, computed, receiving, received;
 };
 
-// Streams of Q, K, V, O and the kernels; all the same one where there is one.
+// Streams of Q, K, V, O and the kernels: one stream for all, or five.
 class StreamSet {
  public:
   explicit StreamSet(int count) : made_(count == 1 ? 1 : 5) {
@@ -71,7 +71,7 @@ struct FreePinned {
 };
 using PinnedFloats = std::unique_ptr<float, FreePinned>;
 
-// Page-locked copies of the caller's inputs, and room for the output.
+// Page-locked copies of the caller's inputs, and page-locked memory for the output.
 class PinnedMemory {
  public:
   explicit PinnedMemory(const Problem& problem)
@@ -109,7 +109,7 @@ class PinnedMemory {
 }  // namespace
 
 Split run_on_streams(const Problem& caller, float* caller_o, const Streams& options,
-                     const std::function<void(const Tensors&, cudaStream_t)>& launch) {
+                     const std::function<Launches(const Tensors&, cudaStream_t)>& launch) {
   Split split;
   double start = now_seconds();
   const auto lap = [&] {
@@ -147,7 +147,8 @@ Split run_on_streams(const Problem& caller, float* caller_o, const Streams& opti
     event.v.record(streams.v());
     for (const Event* arrived : {&event.q, &event.k, &event.v}) arrived->hold(streams.kernels());
     event.begun.record(streams.kernels());
-    launch(memory.tensors(first, batches), streams.kernels());
+    const Launches launches = launch(memory.tensors(first, batches), streams.kernels());
+    split.launches = {split.launches.count + launches.count, launches.shared_bytes};
     event.computed.record(streams.kernels());
     event.computed.hold(streams.o());
     event.receiving.record(streams.o());

@@ -1,8 +1,9 @@
-// The sweep over tiles: rung `float4` with Br rows and Bc keys a tile, 16 warps a block.
+// Sweep over tile sizes: the kernel of rung `float4` with Br rows and Bc keys per tile and 16 warps per block. Unlike
+// the rungs it divides O by l once, after the last key.
 //
-// A warp owns Br / 16 rows, and a thread Bc / 32 keys of each: every float of K that is read serves Br / 16 rows, and
-// every float of Q serves Bc / 32 keys. Larger tiles read less and hold more: of shared memory, so that fewer blocks
-// fit a multiprocessor, and of registers. The sweep shows where that turns.
+// A warp computes Br / 16 rows, and a thread Bc / 32 keys of each: every float of K that is read serves Br / 16 rows,
+// and every float of Q serves Bc / 32 keys. Larger tiles read less, but need more registers and more shared memory, so
+// that fewer blocks fit on an SM.
 #include "lab/cuda/host.h"
 #include "lab/cuda/warp.cuh"
 #include "lab/experiments.h"
@@ -15,7 +16,7 @@ constexpr int kWarps = 16, kLanes = 32, kPad = 4;
 __device__ float4 four(const float* at) { return *reinterpret_cast<const float4*>(at); }
 __device__ float dot(float4 a, float4 b) { return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }
 
-// kRows rows of kDim floats to [kRows][kDim + kPad], by all threads.
+// Copies kRows rows of kDim floats to [kRows][kDim + kPad], with all threads.
 template <int kRows, int kDim>
 __device__ void load_tile(float* tile, const float* global, std::int64_t pitch) {
   constexpr int kPieces = kDim / 4;
@@ -33,7 +34,7 @@ template <int kDim, int kBr, int kBc>
 __global__ void __launch_bounds__(kWarps* kLanes) attend(Tensors t) {
   extern __shared__ __align__(16) float memory[];
   constexpr int kStride = kDim + kPad, kWidth = kBc + kPad;
-  constexpr int kRows = kBr / kWarps, kKeys = kBc / kLanes, kColumns = kDim / kLanes;  // of a thread
+  constexpr int kRows = kBr / kWarps, kKeys = kBc / kLanes, kColumns = kDim / kLanes;  // per thread
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
   float *q = memory, *k = q + kBr * kStride, *v = k + kBc * kStride, *p = v + kBc * kStride;
   float *my_q = q + y * kRows * kStride, *my_p = p + y * kRows * kWidth;
@@ -78,7 +79,7 @@ __global__ void __launch_bounds__(kWarps* kLanes) attend(Tensors t) {
 #pragma unroll
       for (int h = 0; h < kColumns; ++h) o[r][h] *= before;
     }
-    __syncwarp();  // these rows of P are this warp's alone
+    __syncwarp();  // only this warp writes and reads these rows of P
 #pragma unroll 2
     for (int key = 0; key < kBc; key += 4) {
       float4 value[kColumns];
@@ -119,13 +120,14 @@ std::size_t bytes_of(int dim) {
 
 template <int kBr, int kBc>
 Split run_tiles(const Problem& problem, float* o) {
-  return run_in_turn(problem, o, Layout::pitched, [](const Tensors& t) {
+  return run_in_turn(problem, o, Layout::pitched, [](const Tensors& t) -> Launches {
     const std::size_t bytes = bytes_of<kBr, kBc>(t.dim);
     const Kernel kernel = kernel_of<kBr, kBc>(t.dim);
     STROBE_CUDA_CHECK(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
     const dim3 grid(static_cast<unsigned>(t.rows / kBr), static_cast<unsigned>(t.batch));
     kernel<<<grid, dim3(kLanes, kWarps), bytes>>>(t);
+    return {.count = 1, .shared_bytes = bytes};
   });
 }
 

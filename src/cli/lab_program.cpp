@@ -1,4 +1,4 @@
-// By exec, so that signals and the exit code are its own.
+// exec, so that strobe-lab receives signals and sets the exit code.
 #include "cli/lab_program.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// The ladder's own program, strobe-lab, which lies beside this one. `ladder` runs it, `solve --rung` becomes it.
+// The ladder's program, strobe-lab, in the directory of this one. `ladder` runs it as a child; `solve --rung` execs it.
 #pragma once
 
 #include <string>
@@ -6,10 +6,10 @@
 
 namespace strobe::cli {
 
-// Its path. Throws Error(unsupported) where it was not built.
+// Path of strobe-lab. Throws Error(unsupported) if it was not built.
 std::string lab_program();
 
-// Goes on as strobe-lab with these arguments: its exit code is ours. Returns only by throwing Error(runtime).
+// Replaces this process by strobe-lab with these arguments. Throws Error(runtime) if that fails.
 [[noreturn]] void become_lab(std::vector<std::string> arguments);
 
 }  // namespace strobe::cli

@@ -7,6 +7,7 @@
 #include "bench/child.h"
 #include "cli/commands.h"
 #include "cli/lab_program.h"
+#include "cli/ladder_launches.h"
 #include "cli/ladder_profile.h"
 #include "cli/options.h"
 #include "cli/row_documents.h"
@@ -20,19 +21,18 @@ namespace {
 
 constexpr const char* kLadderIntroduction =
     "usage: strobe ladder [--flag value ...]\n\n"
-    "A teaching set apart from the library (lab/): from the course's sequential program to the library's kernel, each\n"
-    "rung one idea further, all checked against float64 before they are timed. Rungs that need a GPU are refused "
-    "where\n"
-    "there is none; where no rung can run, nothing is written and the exit code is 2. Writes FILE.jsonl (a row when "
-    "it\n"
-    "is known), FILE.md and charts as SVG beside it; so does --input FILE, beside the rows that it reads.\n\n"
+    "The teaching ladder (lab/): 16 rungs from the course's sequential program to the library's kernel, each with one\n"
+    "idea more. Every rung is checked against float64, then timed. GPU rungs are refused where there is no GPU; if no\n"
+    "rung can run, nothing is written and the exit code is 2. Writes each row to FILE.jsonl when it is measured, then\n"
+    "tables to FILE.md and charts to SVG files with the same name. --input FILE writes tables and charts again.\n\n"
     "  strobe ladder --case t28 --ablation --tiles --profile --output t28.jsonl\n"
+    "  strobe ladder --case t01-t10,t11,t15,t20,t24,t28 --rungs pinned --profile --output rising.jsonl\n"
     "  strobe ladder --case t10 --scale 0.1 --rungs sequential,cpu-library\n"
     "  strobe ladder --input t28.jsonl\n\n";
 
 constexpr const char* kLadderTitle = "The ladder";
 
-// Bad input that the child found is told as our own.
+// Reports bad input that strobe-lab refused as an error of this command.
 [[noreturn]] void fail_like(const bench::ChildEnd& end) {
   constexpr std::string_view kName = "strobe-lab: ";
   std::string text = end.last_error;
@@ -41,9 +41,9 @@ constexpr const char* kLadderTitle = "The ladder";
   fail(ErrorCode::runtime, "ladder: strobe-lab {}", end.text());
 }
 
-// "shared, pinned, --tiles: this build has no CUDA": of rows that all were refused.
+// "shared, pinned, --tiles: this build has no CUDA". All rows are refused ones.
 std::string refusals_text(const std::vector<Json>& rows) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;  // and who gave it, each once
+  std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;  // reason, distinct names
   for (const Json& row : rows) {
     const Json* rung = row.find("rung");
     const std::string who = rung ? rung->as_string() : "--" + row.at("kind").as_string();
@@ -85,7 +85,7 @@ std::vector<Json> run_lab(const std::vector<std::string>& command, RowFile& file
   return rows;
 }
 
-// With several charts of one kind their case or counter is in the name.
+// File suffixes: a number for the charts of further cases, the id for other charts.
 std::vector<Chart> charts_of(const std::vector<Json>& rows) {
   std::vector<Chart> charts;
   int ladders = 0;
@@ -102,9 +102,9 @@ bool is_wrong(const Json& row) {
   return status == "wrong" || status == "failed";
 }
 
-// What the flags ask for: a run of strobe-lab, or a file of rows.
+// The parsed flags: a run of strobe-lab, or a file of rows.
 struct Request {
-  std::vector<std::string> for_lab;  // flags of the child, which knows what is valid
+  std::vector<std::string> for_lab;  // flags for strobe-lab, which checks them
   bool ablation = false, tiles = false, profile = false;
   std::string input, output;
 
@@ -119,24 +119,22 @@ OptionTable option_table(Request& request) {
                  request.for_lab.emplace_back(value);
                }});
   };
-  pass_on("case", "CASE", "t01 to t30, several (t01,t28), all, or B,N,d; default t28");
-  pass_on("scale", "F", "that share of a case's work, above 0 to 1; for small machines");
-  pass_on("rungs", "A,B", "those alone, or none; default all (strobe-lab --list)");
-  pass_on("limit", "S", "a run that would take longer is done on a smaller case and scaled up; default 30");
-  pass_on("repeats", "N", "exactly that many samples");
+  pass_on("case", "CASE", "t01 to t30, a list (t01,t28) or range (t01-t10), all, or B,N,d; default t28");
+  pass_on("scale", "F", "this share of a case's work, above 0 and at most 1; for small machines");
+  pass_on("rungs", "A,B", "only these, or none; default all (strobe-lab --list)");
+  pass_on("limit", "S", "replaces a run that would take longer by a smaller case, scaled up; default 30");
+  pass_on("repeats", "N", "exactly N samples");
   pass_on("time-limit", "S", "for the samples of a rung; default 5");
-  table.add(make_switch("ablation", "also the best hand-written kernel without each of its ideas", request.ablation));
-  table.add(make_switch("tiles", "also a sweep over tiles Br x Bc, with shared memory and occupancy", request.tiles));
-  table.add(make_switch("profile", "also hardware counters of every rung, by ncu", request.profile));
+  table.add(make_switch("ablation", "also measures the best rung without each of its ideas", request.ablation));
+  table.add(make_switch("tiles", "also measures tiles Br x Bc, with shared memory and occupancy", request.tiles));
+  table.add(make_switch("profile", "also reads hardware counters of every rung, by ncu", request.profile));
   table.add({.name = "output",
              .placeholder = "FILE",
-             .help = "rows as JSON lines, with FILE's .md and .svg beside it; default ladder.jsonl",
+             .help = "rows as JSON lines; .md and .svg have the same name; default ladder.jsonl",
              .apply = [&](auto flag, auto value) { request.output = parse_text(flag, value); }});
   table.add({.name = "input",
              .placeholder = "FILE",
-             .help =
-                 "measure nothing: show rows of an earlier run, and write FILE's .md and .svg beside it anew; takes no "
-                 "other flag",
+             .help = "shows rows of an earlier run and writes its .md and .svg again; takes no other flag",
              .apply = [&](auto flag, auto value) { request.input = parse_text(flag, value); }});
   return table;
 }
@@ -184,7 +182,8 @@ int run_ladder(Arguments arguments) {
   if (reads) check_documents(request.input, kLadderTitle);
 
   const std::vector<Json> rows = reads ? report::read_ladder_rows(request.input) : measure(request);
-  const std::vector<report::NamedTable> tables = report::ladder_tables(rows);
+  std::vector<report::NamedTable> tables = report::ladder_tables(rows);
+  for (report::NamedTable& table : launch_tables(rows)) tables.push_back(std::move(table));
   print(report::tables_text(tables));
   const std::string& file = reads ? request.input : request.output;
   const std::vector<std::string> documents = write_documents(file, kLadderTitle, charts_of(rows), tables);

@@ -1,4 +1,4 @@
-// One process a rung: ncu slows what it looks at, and a failure costs that rung alone.
+// One process per rung and case, so that a failure of ncu costs one row.
 #include "cli/ladder_profile.h"
 
 #include <fmt/format.h>
@@ -11,10 +11,10 @@
 namespace strobe::cli {
 namespace {
 
-constexpr int kLaunches = 8;          // of a rung that has many: the rest are like them
-constexpr double kMostSeconds = 300;  // of one rung
+constexpr int kLaunches = 8;          // profiled per rung; further launches have the same shape
+constexpr double kMostSeconds = 300;  // per rung
 
-// What ncu prints, or an error with the reason why not.
+// Returns the output of ncu. Throws Error(runtime) if ncu fails without printing a reason.
 std::string run_ncu(const std::vector<std::string>& command) {
   const auto [text, end] = bench::run_to_end(command, kMostSeconds);
   const bool fine = end.signal == 0 && end.code == 0;
@@ -23,7 +23,7 @@ std::string run_ncu(const std::vector<std::string>& command) {
   return text;
 }
 
-// Rows that ran on a smaller case are looked at on that one.
+// A row that was scaled from a smaller case is profiled on that case.
 Json profile_rung(const std::string& lab, const Json& row) {
   const Json* scaled = row.find("scaled_from");
   const Json& size = scaled ? *scaled : row.at("case");

@@ -9,8 +9,8 @@
 
 namespace strobe::cli {
 
-// Gives `take` a row of kind "profile", when it is known, for every GPU rung among `rows`, on the case that it ran on.
-// Where it did not run, or ncu is not there, not allowed or says nothing, the row's status is "not available", with the
+// Calls `take` with a row of kind "profile" for every GPU rung in `rows`, as soon as ncu has run on its case. If the
+// rung did not run, or ncu is missing, not allowed or prints no counters, the status is "not available", with the
 // reason.
 void profile_rungs(const std::string& lab, const std::vector<Json>& rows, const std::function<void(Json)>& take);
 

@@ -49,6 +49,32 @@ TEST(LadderCommand, ShowsAnEarlierRunAgain) {
   EXPECT_EQ(scratch.read("out.svg"), chart);
 }
 
+TEST(LadderCommand, ShowsLaunchesOfRungsThatReportThem) {
+  const Scratch scratch;
+  const auto row = [](const char* rung, const char* launches, const char* name, const char* sizes) {
+    return fmt::format(
+        R"({{"kind":"rung","rung":"{}","device":"gpu","status":"ok","flops":1e9,{}"split":{{"kernel":0.064}},)"
+        R"("case":{{"name":"{}",{}}}}})"
+        "\n",
+        rung, launches, name, sizes);
+  };
+  constexpr const char* kT15 = R"("batch":2000,"rows":512,"dim":32)";
+  constexpr const char* kT20 = R"("batch":100,"rows":2048,"dim":64)";
+  std::ofstream(scratch.path() / "out.jsonl")
+      << row("padded", R"("launches":32000,"shared_bytes":25344,)", "t15", kT15)
+      << row("padded", R"("launches":6400,"shared_bytes":42240,)", "t20", kT20) << row("library", "", "t20", kT20)
+      << row("shared", R"("launches":0,)", "t20", kT20) << row("registers", R"("launches":null,)", "t20", kT20);
+  const Program program = run_program("ladder --input out.jsonl", scratch);
+  EXPECT_EQ(program.code, 0) << program.errors;
+  const std::string document = scratch.read("out.md");
+  EXPECT_NE(document.find("### t15 (2000, 512, 32): kernel launches"), std::string::npos) << document;
+  EXPECT_NE(document.find("| padded | 32000 | 2.00 | 25344 |  |"), std::string::npos) << document;
+  EXPECT_NE(document.find("| padded | 6400 | 10.0 | 42240 |  |"), std::string::npos) << document;
+  const std::string tables = document.substr(document.find("t15 (2000, 512, 32): kernel launches"));
+  for (const char* rung : {"| library", "| shared |", "| registers"})
+    EXPECT_EQ(tables.find(rung), std::string::npos) << tables;
+}
+
 TEST(LadderCommand, ChartsOfAnEarlierRunGo) {
   const Scratch scratch;
   const std::string command = "ladder --repeats 1 --scale 0.001 --rungs cpu-library --output out.jsonl --case ";
@@ -182,6 +208,8 @@ TEST(LadderCommand, BadInputIsOneLineAndLeavesNothing) {
                             "--rungs shraed",
                             "--rungs none",
                             "--case t01,t28,t01",
+                            "--case t10-t01",
+                            "--case t01-t03,t02",
                             "--rungs sequential,sequential",
                             "--repeats 0",
                             "--limit x",

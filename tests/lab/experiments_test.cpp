@@ -1,4 +1,4 @@
-// The ablation's kernels and those of every tile against float64, and that each idea is left out once.
+// Tests of the kernels of the ablation and of every tile size against float64, and of the list of ideas.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ double error_of(Run run, const Case& size) {
 }
 
 constexpr double kTileClose = 2e-5;
-constexpr double kVariantClose = 1e-3;  // of kernels that are compiled with --use_fast_math
+constexpr double kVariantClose = 1e-3;  // kernels compiled with --use_fast_math
 
 TEST(Ablation, LeavesOutEachIdeaOnceInTheOrderOfTheLadder) {
   if (!gpu_inventory().compiled_in) {

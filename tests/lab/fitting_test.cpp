@@ -1,4 +1,4 @@
-// Which smaller case is run in the place of a slow one.
+// Tests of the choice of a smaller case in place of a slow one.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -13,10 +13,15 @@ using BatchAndRows = std::tuple<int, int>;  // batch, rows
 
 BatchAndRows sizes_of(const Case& size) { return {size.batch, size.rows}; }
 
-// A batch after the other, 1 s for 1024 rows.
+// Proportional to scores: 1 s per batch of 1024 rows.
 double in_turn(const Case& size) { return size.scores() / (1024.0 * 1024); }
-// All batches at once.
-double side_by_side(const Case& size) { return in_turn(size) / size.batch; }
+
+// One launch per batch and tile of keys, of rows / 32 blocks: 1 s if the GPU holds them all at once.
+double in_launches(const Case& size) {
+  constexpr int kTile = 32, kBlocksAtOnce = 264;
+  const int blocks = size.rows / kTile, rounds = (blocks + kBlocksAtOnce - 1) / kBlocksAtOnce;
+  return 1.0 * size.batch * blocks * rounds;
+}
 
 constexpr int kBatch = 4, kRows = 4096;
 const Case kFull{"t", kBatch, kRows, 64};
@@ -27,22 +32,23 @@ TEST(FittingCase, IsTheFullOneWhereThatFits) {
   EXPECT_EQ(found.name, "t");
 }
 
-TEST(FittingCase, HasAllBatchesAndFewerRows) {
-  EXPECT_EQ(sizes_of(fitting_case(kFull, 20, in_turn)), BatchAndRows(kBatch, 2048));
-  EXPECT_EQ(sizes_of(fitting_case(kFull, 1, in_turn)), BatchAndRows(kBatch, 512));
-}
-
-// With fewer batches the time of the full case would be taken for four times what it is.
-TEST(FittingCase, ScalesTimesOfBatchesSideBySideRightly) {
-  const Case found = fitting_case(kFull, 5, side_by_side);
-  EXPECT_EQ(sizes_of(found), BatchAndRows(kBatch, 2048));
-  EXPECT_EQ(side_by_side(found) * kFull.scores() / found.scores(), side_by_side(kFull));
-  EXPECT_EQ(sizes_of(fitting_case(kFull, 17, side_by_side)), BatchAndRows(kBatch, kRows));
-}
-
-TEST(FittingCase, HasFewerBatchesWhereTheFewestRowsAreTooSlow) {
+TEST(FittingCase, HasAllRowsAndFewerBatches) {
+  EXPECT_EQ(sizes_of(fitting_case(kFull, 20, in_turn)), BatchAndRows(1, kRows));
+  EXPECT_EQ(sizes_of(fitting_case(kFull, 40, in_turn)), BatchAndRows(2, kRows));
   EXPECT_EQ(sizes_of(fitting_case({"", 9600, 128, 64}, 100, in_turn)), BatchAndRows(4096, 128));
+}
+
+TEST(FittingCase, HasFewerRowsIfOneBatchIsTooSlow) {
+  EXPECT_EQ(sizes_of(fitting_case(kFull, 5, in_turn)), BatchAndRows(1, 2048));
+  EXPECT_EQ(sizes_of(fitting_case(kFull, 1, in_turn)), BatchAndRows(1, 1024));
   EXPECT_EQ(sizes_of(fitting_case({"", 9600, 100, 64}, 1e-9, in_turn)), BatchAndRows(1, 100));
+}
+
+// With fewer rows the blocks of a launch would fill less of the GPU, and the scaled time would be too long.
+TEST(FittingCase, ScalesTimesOfLaunchesPerBatchExactly) {
+  const Case found = fitting_case(kFull, 300, in_launches);
+  EXPECT_EQ(sizes_of(found), BatchAndRows(2, kRows));
+  EXPECT_EQ(in_launches(found) * kFull.scores() / found.scores(), in_launches(kFull));
 }
 
 TEST(FittingCase, NeverTriesOneThatTakesLongerThanTheLimit) {

@@ -11,6 +11,7 @@
 #include "device/device_info.h"
 #include "lab/case.h"
 #include "lab/check.h"
+#include "lab/cpu/runs.h"
 #include "lab/measure.h"
 #include "lab/rung.h"
 #include "strobe/error.h"
@@ -63,8 +64,8 @@ TEST(Rungs, OfTheCpuAreRightForOddSizes) {
   }
 }
 
-// Two sizes of suites: compute-sanitizer (tools/gpu_check/sanitizers.py) goes over GpuRungs alone. It slows each
-// instruction, and the first rungs are kernels of one thread or of one block a batch.
+// Two suites by size: compute-sanitizer (tools/gpu_check/sanitizers.py) runs GpuRungs only. It slows every instruction,
+// and the first rungs are slow already.
 class GpuRungs : public testing::TestWithParam<Rung> {
  protected:
   void SetUp() override {
@@ -110,6 +111,41 @@ std::string test_name(const testing::TestParamInfo<Rung>& instance) {
 
 INSTANTIATE_TEST_SUITE_P(All, GpuRungs, testing::ValuesIn(gpu_rungs()), test_name);
 INSTANTIATE_TEST_SUITE_P(All, GpuLargerRungs, testing::ValuesIn(gpu_rungs()), test_name);
+
+class GpuLaunches : public testing::Test {
+ protected:
+  void SetUp() override {
+    const GpuInventory inventory = gpu_inventory();
+    if (inventory.gpus.empty()) GTEST_SKIP() << inventory.reason;
+  }
+
+  static Launches launches_of(std::string_view name, const Case& size) {
+    const Inputs inputs(size);
+    std::vector<float> o(static_cast<std::size_t>(inputs.problem().elements()));
+    return find_rung(name).run(inputs.problem(), o.data()).launches;
+  }
+};
+
+TEST_F(GpuLaunches, AreOnePerBatchAndTileOfKeysUntilQStationary) {
+  const Case size{"", 3, 128, 64};
+  for (const char* name : {"shared", "padded", "pitched", "unrolled", "coalesced", "registers"}) {
+    EXPECT_EQ(launches_of(name, size).count, 3 * 128 / 32) << name;
+  }
+  EXPECT_EQ(launches_of("five-kernels", size).count, 5 * 3 * 4 * 4);
+  EXPECT_EQ(launches_of("q-stationary", size).count, 1);
+  EXPECT_EQ(launches_of("pinned", size).count, 3);  // chunks of one batch
+  EXPECT_EQ(launches_of("library", size).count, 0);
+}
+
+// The figure of the source's report: ten squares of 32 x 33 floats.
+TEST_F(GpuLaunches, Have42240BytesOfSharedMemoryIfPadded) {
+  const Case size{"", 1, 32, 64};
+  EXPECT_EQ(launches_of("shared", size).shared_bytes, 40960u);
+  for (const char* name : {"padded", "pitched", "unrolled", "coalesced"}) {
+    EXPECT_EQ(launches_of(name, size).shared_bytes, 42240u) << name;
+  }
+  EXPECT_EQ(launches_of("q-stationary", size).shared_bytes, 29568u);
+}
 
 TEST(Rungs, RefuseSizesThatTheyDoNotTake) {
   Rung rung = rungs()[0];
@@ -164,7 +200,7 @@ TEST(Answer, SamplesRowsOfLargeCases) {
   EXPECT_EQ(answer.rows(), 10);
 }
 
-// What a rung gets wrong has no time.
+// A wrong result with a time, which must not be reported.
 Split run_wrongly(const Problem& problem, float* o) {
   std::fill(o, o + problem.elements(), 0.5f);
   return {.total = 1};
@@ -175,6 +211,24 @@ TEST(Measure, GivesNoTimeToAWrongRung) {
   const Json row = measure({Json::object(), run_wrongly}, {"", 2, 64, 8}, subjects, {});
   EXPECT_EQ(row.at("status").as_string(), "wrong");
   EXPECT_EQ(row.find("seconds"), nullptr);
+}
+
+Split run_with_launches(const Problem& problem, float* o) {
+  Split split = run_sequential(problem, o);
+  split.launches = {.count = 7, .shared_bytes = 640};
+  return split;
+}
+
+TEST(Measure, WritesLaunchesOnlyIfThereAreSome) {
+  Subjects subjects;
+  Settings settings;
+  settings.rule.repeats = 1;
+  const Json row = measure({Json::object(), run_with_launches}, {"", 1, 64, 8}, subjects, settings);
+  EXPECT_EQ(row.at("launches").as_integer(), 7);
+  EXPECT_EQ(row.at("shared_bytes").as_integer(), 640);
+  const Json without = measure({Json::object(), run_sequential}, {"", 1, 64, 8}, subjects, settings);
+  EXPECT_EQ(without.at("status").as_string(), "ok");
+  EXPECT_EQ(without.find("launches"), nullptr);
 }
 
 TEST(Measure, SaysWhatWasScaled) {

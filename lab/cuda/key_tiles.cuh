@@ -1,0 +1,29 @@
+// The host loop of the rungs from `shared` to `registers`, as the source has it: one launch per batch and tile of keys.
+#pragma once
+
+#include "lab/cuda/host.h"
+
+namespace strobe::lab {
+
+// Kernel of one launch. Block i updates rows 32 i to 32 i + 31 of the batch with keys `first_key` to `first_key` + 31.
+using KeyTileKernel = void (*)(Tensors batch, int first_key);
+
+// Every launch has rows / 32 blocks of 32 x 32 threads with `shared_bytes` of dynamic shared memory. Launches of a
+// stream run in order, so that m, l and O in global memory hold the result of the launch before.
+inline Launches launch_per_key_tile(KeyTileKernel kernel, const Tensors& t, std::size_t shared_bytes,
+                                    cudaStream_t stream = nullptr) {
+  constexpr int kTile = 32;
+  const dim3 grid(static_cast<unsigned>(t.rows / kTile)), block(kTile, kTile);
+  Launches launches{.shared_bytes = shared_bytes};
+  for (int b = 0; b < t.batch; ++b) {
+    const Tensors batch = batch_of(t, b);
+    for (int first_key = 0; first_key < t.rows; first_key += kTile) {
+      kernel<<<grid, block, shared_bytes, stream>>>(batch, first_key);
+      ++launches.count;
+    }
+  }
+  STROBE_CUDA_CHECK(cudaGetLastError());
+  return launches;
+}
+
+}  // namespace strobe::lab
