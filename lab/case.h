@@ -12,18 +12,18 @@
 namespace strobe::lab {
 
 struct Case {
-  std::string name;  // "t28", "t28 scaled", or "" for one given by its sizes
+  std::string name;  // "t28", "t28 scaled", or "" for a case given by its sizes
   int batch = 0, rows = 0, dim = 0;
 
-  double scores() const { return 1.0 * batch * rows * rows; }  // what a run's time is proportional to, for one dim
-  double flops() const { return 4.0 * scores() * dim; }        // nominal: two products
+  double scores() const { return 1.0 * batch * rows * rows; }  // time is proportional to this, for one dim
+  double flops() const { return 4.0 * scores() * dim; }        // nominal: two matmuls
 };
 
 // t01 .. t30
 std::span<const Case> course_cases();
 
-// "t28" or "B,N,d", each 1 or more. `scale` is the share of the work that is wanted, in (0, 1]: fewer batches, then
-// rows halved, never below 128. Throws Error(invalid_argument).
+// Parses "t28" or "B,N,d", each at least 1. `scale`, in (0, 1], is the share of the work: fewer batches, then half the
+// rows repeatedly, but at least 128. Throws Error(invalid_argument).
 Case parse_case(std::string_view text, double scale = 1);
 
 // Q, K and V uniform in [-3, 3], the same for the same sizes on every machine.

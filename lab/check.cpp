@@ -1,4 +1,4 @@
-// The definition, a row at a time, on all cores.
+// Computes the definition row by row, on all cores.
 #include "lab/check.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace strobe::lab {
 namespace {
 
-// Row `row` of [batch * rows] into out [dim].
+// Writes row `row` of [batch * rows] to out [dim].
 void answer_row(const Problem& problem, std::int64_t row, double* out) {
   const int n = problem.rows, d = problem.dim;
   const std::int64_t head = row / n * n * d;

@@ -1,5 +1,4 @@
-// The float64 answer of a case, on all of its rows or on a sample of them. measure.cpp asks it before anything is
-// timed.
+// The float64 answer of a case, on all rows or on a sample. measure.cpp checks a rung with it before timing.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +10,17 @@ namespace strobe::lab {
 
 class Answer {
  public:
-  // All rows where that takes up to `most_flops`; else so many as it allows, spread evenly, first and last among them.
+  // Computes all rows if that takes at most `most_flops`; otherwise evenly spaced rows, including the first and last.
   explicit Answer(const Problem& problem, double most_flops = 4e9);
 
-  // Largest |o - answer| over the rows that are known; infinite where an element is NaN.
+  // Largest |o - answer| over the computed rows; infinite if an element is NaN.
   double largest_error(const float* o) const;
 
   std::int64_t rows() const { return static_cast<std::int64_t>(rows_.size()); }
 
  private:
   int dim_;
-  std::vector<std::int64_t> rows_;  // of [batch * rows]
+  std::vector<std::int64_t> rows_;  // indices into [batch * rows]
   std::vector<double> values_;      // [rows(), dim]
 };
 

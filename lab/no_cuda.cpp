@@ -1,4 +1,4 @@
-// A build without CUDA knows the GPU's rungs by name only.
+// Stubs of a build without CUDA: GPU rungs have a name and no function.
 #include "lab/experiments.h"
 
 namespace strobe::lab {

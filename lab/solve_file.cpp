@@ -1,4 +1,4 @@
-// A file interleaves Q, K and V of each batch; rungs take each of them in one piece.
+// A file interleaves Q, K and V of each batch; rungs take each as one array.
 #include "lab/solve_file.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// One rung on a problem file: what `strobe solve --rung` runs. main.cpp calls.
+// Runs one rung on a problem file, for `strobe solve --rung`. main.cpp calls.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace strobe::lab {
 
-// What was done, for people: "(B, N, d): (...)", "Time: ... seconds" without file I/O, and with `timing` the split.
-// Throws Error; no output file is left behind then.
+// Returns the lines to print: "(B, N, d): (...)", "Time: ... seconds" without file I/O, and with `timing` the split.
+// Throws Error and then leaves no output file.
 std::string solve_file(const Rung& rung, const std::string& input, const std::string& output, bool timing);
 
 }  // namespace strobe::lab

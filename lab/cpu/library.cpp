@@ -1,5 +1,5 @@
-// Rung `cpu-library`: the library's kernel on the CPU, on all cores. Vectors of one lane a query row, packed tiles, and
-// row blocks handed to threads (docs/architecture.md, "flash2 on the CPU"): what the CPU side of the ladder ends in.
+// Rung `cpu-library`: the library's CPU kernel on all cores: SIMD, packed tiles, and row blocks distributed to threads
+// (docs/architecture.md, "flash2 on the CPU").
 #include "lab/cpu/runs.h"
 #include "measure/clock.h"
 #include "strobe/attention.h"

@@ -1,4 +1,4 @@
-// The rungs of the CPU. rungs.cpp lists them.
+// The CPU rungs. rungs.cpp lists them.
 #pragma once
 
 #include "lab/rung.h"

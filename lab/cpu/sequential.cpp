@@ -1,9 +1,9 @@
-// Rung `sequential`: one thread, 32 x 32 tiles, and the first FlashAttention's order: keys outside, rows inside.
+// Rung `sequential`: one thread, 32 x 32 tiles, and the loop order of the first FlashAttention: keys outside, rows
+// inside.
 //
-// A tile of K and V is loaded once and meets every tile of Q. So a row's maximum m, sum l and output O cannot stay
-// with it: they lie in memory and are loaded, corrected and stored once for every tile of keys. O is kept normalised:
-// after each tile it is the attention over the keys so far. The five steps are functions, which the next GPU rung
-// launches as kernels.
+// A tile of K and V is loaded once and used with every tile of Q. So the running maximum m, sum l and output O of a row
+// are in memory; they are loaded, updated and stored once per tile of keys. O is always normalised: after each tile it
+// is the attention over the keys so far. The five steps are functions, which the next GPU rung launches as kernels.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -20,7 +20,7 @@ constexpr int kTile = 32;
 struct Tile {
   int rows, keys, dim;       // rows, keys <= kTile: the last tile of either may be shorter
   float s[kTile][kTile];     // scores, then weights
-  float m[kTile], l[kTile];  // of this tile: largest score, sum of weights
+  float m[kTile], l[kTile];  // maximum and sum of the rows of this tile
 };
 
 // 1. S = Q K^T / sqrt(dim)
@@ -40,7 +40,7 @@ void row_max(Tile& tile) {
   for (int i = 0; i < tile.rows; ++i) tile.m[i] = *std::max_element(tile.s[i], tile.s[i] + tile.keys);
 }
 
-// 3. P_ij = exp(S_ij - m_i), in the place of S
+// 3. P_ij = exp(S_ij - m_i), overwriting S
 void weigh(Tile& tile) {
   for (int i = 0; i < tile.rows; ++i) {
     for (int j = 0; j < tile.keys; ++j) tile.s[i][j] = std::exp(tile.s[i][j] - tile.m[i]);
@@ -55,7 +55,7 @@ void row_sum(Tile& tile) {
   }
 }
 
-// 5. The running m, l and O take this tile in.
+// 5. Updates the running m, l and O with this tile.
 void update(const Tile& tile, const float* v, float* m, float* l, float* o) {
   for (int i = 0; i < tile.rows; ++i) {
     const float highest = std::max(m[i], tile.m[i]);

@@ -1,4 +1,4 @@
-// The GPU's rungs by name.
+// Maps names to GPU rungs.
 #include "lab/cuda/runs.h"
 
 namespace strobe::lab {

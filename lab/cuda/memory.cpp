@@ -1,4 +1,4 @@
-// Rows of a pitched tensor are copied as a rectangle: `dim` floats of each, from rows that lie back to back.
+// Copies between contiguous rows of the host and pitched rows of the GPU: `dim` floats of each row.
 #include "lab/cuda/memory.h"
 
 #include <cmath>

@@ -18,7 +18,7 @@ class Memory {
 
   Tensors tensors(int first_batch, int batches) const;
 
-  // Batches [first, first + batches) of a tensor of the host, [batch, rows, dim].
+  // Copy batches [first, first + batches) of a host tensor [batch, rows, dim].
   void send_q(const float* host, int first, int batches, cudaStream_t stream) const;
   void send_k(const float* host, int first, int batches, cudaStream_t stream) const;
   void send_v(const float* host, int first, int batches, cudaStream_t stream) const;

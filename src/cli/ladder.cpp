@@ -175,7 +175,7 @@ int run_ladder(Arguments arguments) {
   }
   const bool reads = !request.input.empty();
   if (reads && request.measures())
-    fail(ErrorCode::invalid_argument, "--input {}: nothing is measured; valid: no other flag beside it",
+    fail(ErrorCode::invalid_argument, "--input {}: nothing is measured; valid: no other flag",
          printable_value(request.input));
   if (request.output.empty()) request.output = "ladder.jsonl";
   check_extension(reads ? "--input" : "--output", reads ? request.input : request.output);

@@ -1,4 +1,4 @@
-// Every rung against float64, the list of them, the cases, and the check itself.
+// Tests of every rung against float64, of the list of rungs, the cases, and the check itself.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace strobe::lab {
 namespace {
 
-// Largest error of a rung on a case; rungs are tested far below the course's limit, which hides a lost key.
+// Largest error of a rung on a case. Tests use limits far below the course's, which would hide a lost key.
 double error_of(const Rung& rung, const Case& size) {
   const Subject subject(size);
   std::vector<float> o(static_cast<std::size_t>(subject.inputs.problem().elements()),
@@ -30,7 +30,7 @@ double error_of(const Rung& rung, const Case& size) {
 }
 
 constexpr double kClose = 2e-5;
-constexpr double kCloseFast = 1e-3;  // fast-math's own
+constexpr double kCloseFast = 1e-3;  // rungs compiled with --use_fast_math
 
 TEST(Rungs, AreThoseOfTheLessonInItsOrder) {
   const std::vector<std::string_view> lesson = {
