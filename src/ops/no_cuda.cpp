@@ -26,6 +26,8 @@ void gelu(const Place&, const Gelu&, const void*, void*) { refuse(); }
 void gelu_backward(const Place&, const Gelu&, const void*, const void*, void*) { refuse(); }
 void embedding(const Place&, const Embedding&, const std::int32_t*, const float*, void*, const Positions&) { refuse(); }
 void embedding_backward(const Place&, const Embedding&, const std::int32_t*, const void*, float*, Into) { refuse(); }
+void causal_softmax(const Place&, const ScoreRows&, void*) { refuse(); }
+void causal_softmax_backward(const Place&, const ScoreRows&, const void*, void*) { refuse(); }
 void cross_entropy(const Place&, const CrossEntropy&, void*, const std::int32_t*, float*, LogitsBecome) { refuse(); }
 void adamw(const Place&, const Update*, std::span<const Trained>) { refuse(); }
 void limit_gradients(const Place&, std::span<const Trained>, Update*) { refuse(); }

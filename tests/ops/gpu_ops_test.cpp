@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "ops/attention.h"
 #include "ops/cross_entropy.h"
 #include "ops/differences.h"
 #include "ops/embedding.h"
@@ -92,6 +93,53 @@ TEST_F(GpuOps, RmsNormOfNoRows) {
                     {.dweight = gdweight.as<float>(), .dweight_into = Into::set});
   gdweight.read(dweight);
   EXPECT_EQ(dweight, std::vector<float>(64, 0.0f));
+}
+
+void expect_attention(const Gpu& gpu, const MaterialisedAttention& shape) {
+  SCOPED_TRACE(testing::Message() << name_of(shape.dtype) << " context " << shape.context << " head_dim "
+                                  << shape.head_dim);
+  const auto count = static_cast<std::size_t>(shape.batch * shape.context * shape.heads * shape.head_dim),
+             scores = static_cast<std::size_t>(shape.batch * shape.heads * shape.context * shape.context);
+  const DType dtype = shape.dtype;
+  const Values qkv(dtype, normal_values(3 * count, 1)), d_o(dtype, normal_values(count, 2));
+  Values p(dtype, scores), o(dtype, count), d_scores(dtype, scores), d_qkv(dtype, 3 * count);
+  attention({.threads = 2}, shape, qkv.data(), p.data(), o.data());
+  const OnGpu gqkv(gpu, qkv), gd_o(gpu, d_o), gp(gpu, p), go(gpu, o), gd_scores(gpu, d_scores), gd_qkv(gpu, d_qkv);
+  attention(gpu.place(), shape, gqkv.data(), gp.data(), go.data());
+  Values p_gpu(dtype, scores), o_gpu(dtype, count), d_qkv_gpu(dtype, 3 * count);
+  gp.read(p_gpu);
+  go.read(o_gpu);
+  expect_close("probabilities", p_gpu, p, 4);
+  expect_close("o", o_gpu, o, 4);
+  attention_backward({.threads = 2}, shape,
+                     {.qkv = qkv.data(),
+                      .probabilities = p.data(),
+                      .d_o = d_o.data(),
+                      .d_scores = d_scores.data(),
+                      .d_qkv = d_qkv.data()});
+  attention_backward(gpu.place(), shape,
+                     {.qkv = gqkv.data(),
+                      .probabilities = gp.data(),
+                      .d_o = gd_o.data(),
+                      .d_scores = gd_scores.data(),
+                      .d_qkv = gd_qkv.data()});
+  gd_qkv.read(d_qkv_gpu);
+  expect_close("d_qkv", d_qkv_gpu, d_qkv, 16);
+}
+
+// Contexts that no vector divides, heads that are aligned to two elements, and one row.
+TEST_F(GpuOps, Attention) {
+  for (const bool deterministic : {true, false}) {
+    const Gpu gpu(deterministic);
+    for (const DType dtype : kTypes) {
+      for (const std::int64_t context : {1, 3, 70, 256, 1100}) {
+        for (const std::int64_t head_dim : {6, 64, 80}) {
+          const std::int64_t heads = head_dim == 80 ? 1 : 3;
+          expect_attention(gpu, {.batch = 2, .heads = heads, .context = context, .head_dim = head_dim, .dtype = dtype});
+        }
+      }
+    }
+  }
 }
 
 TEST_F(GpuOps, Rope) {

@@ -37,6 +37,8 @@ struct Loops {
   void (*gelu_backward)(const T* x, const T* dy, T* dx, std::int64_t count);
   float (*log_sum_exp)(const T* logits, std::int64_t count);
   void (*cross_entropy_gradient)(T* logits, std::int64_t count, std::int64_t target, float log_sum, float scale);
+  void (*softmax)(T* scores, std::int64_t count);
+  void (*softmax_backward)(const T* probabilities, T* gradient, std::int64_t count);
   float (*rms_norm)(const T* x, const float* weight, T* y, std::int64_t width, float eps);
   void (*rms_norm_backward)(const T* x, const float* weight, float inverse, const T* dy, T* dx, Into into,
                             std::int64_t width);

@@ -11,6 +11,7 @@ CublasLtLibrary open_library() {
   CublasLtLibrary found{};
   opened.find("cublasLtCreate", found.create);
   opened.find("cublasLtMatrixLayoutCreate", found.layout_create);
+  opened.find("cublasLtMatrixLayoutSetAttribute", found.layout_set);
   opened.find("cublasLtMatmulDescCreate", found.product_create);
   opened.find("cublasLtMatmulDescSetAttribute", found.product_set);
   opened.find("cublasLtMatmulPreferenceCreate", found.preference_create);

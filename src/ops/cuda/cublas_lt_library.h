@@ -9,6 +9,7 @@ namespace strobe::ops::cuda {
 struct CublasLtLibrary {
   decltype(cublasLtCreate)* create;
   decltype(cublasLtMatrixLayoutCreate)* layout_create;
+  decltype(cublasLtMatrixLayoutSetAttribute)* layout_set;
   decltype(cublasLtMatmulDescCreate)* product_create;
   decltype(cublasLtMatmulDescSetAttribute)* product_set;
   decltype(cublasLtMatmulPreferenceCreate)* preference_create;

@@ -19,20 +19,26 @@
 
 namespace strobe::ops::cuda {
 
-// A matrix, row by row in memory, and whether a product reads its transpose.
+// A matrix, row by row in memory, and whether a product reads its transpose. Strides in elements.
 struct Factor {
   const void* data = nullptr;
   std::int64_t rows = 0, cols = 0;  // as stored
   bool transposed = false;
+  std::int64_t row_stride = 0;     // 0: cols
+  std::int64_t matrix_stride = 0;  // from one matrix of a batch to the next
 };
 
-// d [rows, cols] = a b (+ addend, which may be d itself) (+ bias), sums in fp32.
+// d [rows, cols] = scale * a b (+ addend, which may be d itself) (+ bias), sums in fp32. A batch of `matrices` has
+// neither addend nor bias.
 struct Product {
   Factor a, b;
   DType in = DType::fp32, out = DType::fp32;
   const void* addend = nullptr;  // of d's type and shape; null: none
   const void* bias = nullptr;    // [cols] of d's type, to every row; null: none
   void* d = nullptr;
+  std::int64_t d_row_stride = 0, d_matrix_stride = 0;  // 0: cols; only in a batch
+  std::int64_t matrices = 1;
+  float scale = 1;
 };
 
 void multiply(const Place& place, const Product& product);
@@ -68,6 +74,16 @@ void embedding(const Place& place, const Embedding& shape, const std::int32_t* t
                const Positions& positions);
 void embedding_backward(const Place& place, const Embedding& shape, const std::int32_t* token, const void* dy,
                         float* dtable, Into into);
+
+// Rows of score matrices [context, context]; row i of each uses the keys [0, i].
+struct ScoreRows {
+  std::int64_t rows = 0, context = 0;
+  DType dtype = DType::fp32;
+};
+
+// In place; 0 above the diagonal. gradient: of the probabilities, then of the scores.
+void causal_softmax(const Place& place, const ScoreRows& shape, void* scores);
+void causal_softmax_backward(const Place& place, const ScoreRows& shape, const void* probabilities, void* gradient);
 
 enum class LogitsBecome { untouched, gradient };
 void cross_entropy(const Place& place, const CrossEntropy& shape, void* logits, const std::int32_t* target,

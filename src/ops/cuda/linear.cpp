@@ -33,6 +33,12 @@ unsigned alignment_of(const void* pointer) {
   return bytes;
 }
 
+// Alignment that every matrix and row of a batch has.
+unsigned alignment_of(const void* pointer, DType dtype, std::int64_t row_stride, std::int64_t matrix_stride) {
+  const auto strides = static_cast<std::uintptr_t>(row_stride | matrix_stride) * size_of(dtype);
+  return alignment_of(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(pointer) | strides));
+}
+
 void check_inner_sizes(const Product& p) {
   const std::int64_t a = p.a.transposed ? p.a.rows : p.a.cols, b = p.b.transposed ? p.b.cols : p.b.rows;
   if (a != b) fail(ErrorCode::invalid_argument, "ops: a product of inner sizes {} and {}", a, b);
@@ -43,8 +49,13 @@ Shape shape_of(const Place& place, const Product& p) {
   s.m = p.b.transposed ? p.b.rows : p.b.cols;
   s.n = p.a.transposed ? p.a.cols : p.a.rows;
   s.k = p.a.transposed ? p.a.rows : p.a.cols;
-  s.lda = p.b.cols;
-  s.ldb = p.a.cols;
+  s.lda = p.b.row_stride > 0 ? p.b.row_stride : p.b.cols;
+  s.ldb = p.a.row_stride > 0 ? p.a.row_stride : p.a.cols;
+  s.ldd = p.d_row_stride > 0 ? p.d_row_stride : s.m;
+  s.matrices = p.matrices;
+  s.a_stride = p.b.matrix_stride;
+  s.b_stride = p.a.matrix_stride;
+  s.d_stride = p.d_matrix_stride;
   s.a_transposed = p.b.transposed;
   s.b_transposed = p.a.transposed;
   s.in = p.in;
@@ -54,8 +65,10 @@ Shape shape_of(const Place& place, const Product& p) {
   s.timed = !place.deterministic && place.searches_tiles &&
             p.addend != p.d;  // what is added to its own addend cannot be run twice
   s.bias_alignment = p.bias ? alignment_of(p.bias) : 0;
-  s.alignment = {alignment_of(p.b.data), alignment_of(p.a.data), alignment_of(p.addend ? p.addend : p.d),
-                 alignment_of(p.d)};
+  s.alignment = {alignment_of(p.b.data, p.in, p.b.row_stride, p.b.matrix_stride),
+                 alignment_of(p.a.data, p.in, p.a.row_stride, p.a.matrix_stride),
+                 alignment_of(p.addend ? p.addend : p.d, p.out, p.d_row_stride, p.d_matrix_stride),
+                 alignment_of(p.d, p.out, p.d_row_stride, p.d_matrix_stride)};
   s.workspace = std::min(place.workspace_bytes, kWorkspaceBytes);
   STROBE_CUDA_CHECK(cudaGetDevice(&s.device));
   return s;
@@ -67,6 +80,14 @@ cublasLtMatrixLayout_t layout(DType dtype, std::int64_t rows, std::int64_t cols,
                                   static_cast<std::uint64_t>(cols), lead),
         "cublasLtMatrixLayoutCreate");
   return made;
+}
+
+void make_batch(cublasLtMatrixLayout_t layout, std::int64_t matrices, std::int64_t stride) {
+  const auto count = static_cast<std::int32_t>(matrices);
+  check(cublas_lt().layout_set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
+        "cublasLtMatrixLayoutSetAttribute");
+  check(cublas_lt().layout_set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride),
+        "cublasLtMatrixLayoutSetAttribute");
 }
 
 void point_to_bias(cublasLtMatmulDesc_t product, const void* bias) {
@@ -93,15 +114,20 @@ Plan make_plan(const Shape& s, const void* bias) {
   }
   plan.a = s.a_transposed ? layout(s.in, s.k, s.m, s.lda) : layout(s.in, s.m, s.k, s.lda);
   plan.b = s.b_transposed ? layout(s.in, s.n, s.k, s.ldb) : layout(s.in, s.k, s.n, s.ldb);
-  plan.d = layout(s.out, s.m, s.n, s.m);
+  plan.d = layout(s.out, s.m, s.n, s.ldd);
+  if (s.matrices > 1) {
+    make_batch(plan.a, s.matrices, s.a_stride);
+    make_batch(plan.b, s.matrices, s.b_stride);
+    make_batch(plan.d, s.matrices, s.d_stride);
+  }
   return plan;
 }
 
 cublasStatus_t launch(cublasLtHandle_t handle, const Place& place, const Product& p, const Plan& plan) {
-  const float one = 1, beta = p.addend ? 1 : 0;
+  const float alpha = p.scale, beta = p.addend ? 1 : 0;
   cublasLtMatmulDescOpaque_t product = *plan.product;  // its own: other threads launch the plan with other biases
   if (p.bias) point_to_bias(&product, p.bias);
-  return cublas_lt().multiply(handle, &product, &one, p.b.data, plan.a, p.a.data, plan.b, &beta,
+  return cublas_lt().multiply(handle, &product, &alpha, p.b.data, plan.a, p.a.data, plan.b, &beta,
                               p.addend ? p.addend : p.d, plan.d, p.d, plan.d, &plan.algorithm, place.workspace,
                               std::min(place.workspace_bytes, kWorkspaceBytes),
                               static_cast<cudaStream_t>(place.stream));
@@ -227,7 +253,8 @@ Prepared prepare(const Place& place, const Product& p, const Shape& shape) {
 // The same product with both operands along k, in the workspace behind what products use; as it is where that does not
 // pay.
 Product along_k(const Place& place, Product p) {
-  const bool across = place.tf32 && p.in == DType::fp32 && p.a.transposed && !p.b.transposed;
+  const bool is_dense = p.a.row_stride == 0 && p.b.row_stride == 0;
+  const bool across = is_dense && place.tf32 && p.in == DType::fp32 && p.a.transposed && !p.b.transposed;
   const std::size_t bytes = across ? transposed_bytes(p.a.rows, p.a.cols, p.b.cols) : 0;
   if (bytes == 0 || place.workspace_bytes < kWorkspaceBytes + bytes) return p;
   char* const behind = static_cast<char*>(place.workspace) + kWorkspaceBytes;

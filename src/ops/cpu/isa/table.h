@@ -9,6 +9,7 @@
 #include "ops/cpu/layer_norm.h"
 #include "ops/cpu/rms_norm.h"
 #include "ops/cpu/rope.h"
+#include "ops/cpu/softmax.h"
 #include "ops/cpu/swiglu.h"
 
 namespace strobe::ops {
@@ -25,6 +26,8 @@ constexpr Loops<T> make_loops() {
           .gelu_backward = gelu_range_backward<T>,
           .log_sum_exp = log_sum_exp<T>,
           .cross_entropy_gradient = cross_entropy_row_gradient<T>,
+          .softmax = softmax_row<T>,
+          .softmax_backward = softmax_row_backward<T>,
           .rms_norm = rms_norm_row<T>,
           .rms_norm_backward = rms_norm_row_backward<T>,
           .rms_norm_weight_backward = rms_norm_weight_backward<T>,

@@ -1,0 +1,34 @@
+// Causal self-attention as a tensor library computes it: matmul, softmax, matmul over materialised scores. The forward
+// leaves the probabilities in memory and the backward reads them. `--attention standard` of the language model.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ops/place.h"
+#include "strobe/dtype.h"
+
+namespace strobe::ops {
+
+struct MaterialisedAttention {
+  std::int64_t batch = 0, heads = 0, context = 0, head_dim = 0;
+  DType dtype = DType::fp32;  // of all tensors
+};
+
+// qkv: [batch, context, 3, heads, head_dim]. probabilities: [batch, heads, context, context], softmax of the scores
+// q k / sqrt(head_dim), 0 above the diagonal. o: [batch, context, heads, head_dim].
+void attention(const Place& place, const MaterialisedAttention& shape, const void* qkv, void* probabilities, void* o);
+
+struct AttentionGradients {
+  const void *qkv, *probabilities, *d_o;
+  void* d_scores;  // [batch, heads, context, context], scratch
+  void* d_qkv;
+};
+
+// No tensor that is written may overlap another.
+void attention_backward(const Place& place, const MaterialisedAttention& shape, const AttentionGradients& tensors);
+
+// Bytes that either allocates on the CPU, at most at one time.
+std::size_t attention_workspace_bytes(const MaterialisedAttention& shape);
+
+}  // namespace strobe::ops

@@ -1,0 +1,40 @@
+// One matmul per attention head: matrices inside larger tensors, at fixed strides. ops/attention.cpp calls it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ops/place.h"
+#include "strobe/dtype.h"
+
+namespace strobe::ops {
+
+// A matrix of each head, its rows contiguous; strides in elements. [batch, context, heads, head_dim] and
+// [batch, heads, rows, cols] both fit.
+struct HeadMatrices {
+  std::int64_t rows = 0, cols = 0;
+  std::int64_t row_stride = 0, head_stride = 0, batch_stride = 0;
+};
+
+struct HeadOperand {
+  const void* data = nullptr;
+  HeadMatrices matrices;    // as stored
+  bool transposed = false;  // the matmul reads the transpose
+};
+
+// c = scale * a b for every head of every sequence. Sums are fp32; c is rounded once.
+struct BatchedMatmul {
+  std::int64_t batch = 0, heads = 0;
+  DType dtype = DType::fp32;  // of a, b and c
+  float scale = 1;
+  HeadOperand a, b;
+  void* c = nullptr;
+  HeadMatrices c_matrices;
+};
+
+void batched_matmul(const Place& place, const BatchedMatmul& matmul);
+
+// Bytes that it allocates on the CPU: one head's operands and result in fp32 where it cannot use them in place.
+std::size_t batched_matmul_workspace_bytes(const BatchedMatmul& matmul);
+
+}  // namespace strobe::ops
