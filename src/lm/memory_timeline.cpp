@@ -78,8 +78,17 @@ std::size_t MemoryTimeline::most_in_use() const {
 }
 
 std::size_t MemoryTimeline::most_saved() const {
-  std::size_t most = 0;
-  for (ByCategory moment : moments) most = std::max(most, of(moment, Category::saved));
+  std::vector<std::size_t> begun(moments.size()), ended(moments.size() + 1);  // bytes
+  for (const Life& life : tensors) {
+    if (!life.is_saved) continue;
+    begun[static_cast<std::size_t>(life.from)] += life.bytes;
+    ended[static_cast<std::size_t>(life.to) + 1] += life.bytes;
+  }
+  std::size_t most = 0, saved = 0;
+  for (std::size_t at = 0; at < moments.size(); ++at) {
+    saved += begun[at] - ended[at];
+    most = std::max(most, saved);
+  }
   return most;
 }
 
@@ -93,10 +102,10 @@ void MemoryRecorder::watch(Model& model) {
   model_ = &model;
   model.record(this);
   for (const Copies& copies : model.plan().copies) {  // there from before the step to the last product that reads them
-    Life life = life_of(copies.at);
+    Life life = life_of(copies.tensor);
     life.category = Category::parameters;
     life.from = -1;
-    tenants_[copies.at] = {timeline_.tensors.size(), Phase::update};
+    tenants_[copies.tensor] = {timeline_.tensors.size(), Phase::update};
     timeline_.tensors.push_back(std::move(life));
   }
 }
@@ -131,11 +140,15 @@ void MemoryRecorder::on(const AllocationEvent& event) {
 // --- operations ------------------------------------------------------------------------------------------------------
 
 Life MemoryRecorder::life_of(std::size_t tensor) const {
-  const std::vector<Activation>& table = model_->plan().table;  // in the order of their places
-  const auto one = std::lower_bound(table.begin(), table.end(), tensor,
-                                    [](const Activation& a, std::size_t place) { return a.first < place; });
-  if (one == table.end() || one->first != tensor) return {};
-  return {one->name, Category::passing, one->bytes(), tensor, 0, 0, name_of(one->dtype)};
+  const Activation& one = model_->plan().table.at(tensor);
+  const Category category = one.kind == Activation::Kind::scores ? Category::scores : Category::passing;
+  return {.name = one.name,
+          .category = category,
+          .bytes = one.bytes(),
+          .at = one.first,
+          .from = 0,
+          .to = 0,
+          .type = name_of(one.dtype)};
 }
 
 void MemoryRecorder::begin_life(std::size_t key, Life life, Phase phase) {
@@ -151,13 +164,15 @@ void MemoryRecorder::read(std::size_t tensor, Phase phase) {
   const Tenant& tenant = found->second;
   Life& life = timeline_.tensors[tenant.life];
   life.to = static_cast<int>(timeline_.operations.size()) - 1;
-  if (tenant.written == Phase::forward && phase == Phase::backward) life.category = Category::saved;
+  if (tenant.written != Phase::forward || phase != Phase::backward) return;
+  life.is_saved = true;
+  if (life.category == Category::passing) life.category = Category::saved;
 }
 
 void MemoryRecorder::write(const TensorUse& use, Phase phase) {
-  Life life = life_of(use.at);
+  Life life = life_of(use.tensor);
   if (use.bytes > 0) life.bytes = use.bytes;
-  begin_life(use.at, std::move(life), phase);
+  begin_life(use.tensor, std::move(life), phase);
 }
 
 void MemoryRecorder::begin(const Operation& operation) {
@@ -165,13 +180,13 @@ void MemoryRecorder::begin(const Operation& operation) {
   timeline_.phases.push_back(operation.phase);
   timeline_.moments.push_back(held_);
   const auto reads = [&](std::size_t tensor) {
-    return std::any_of(operation.reads.begin(), operation.reads.end(), [&](auto& use) { return use.at == tensor; });
+    return std::any_of(operation.reads.begin(), operation.reads.end(), [&](auto& use) { return use.tensor == tensor; });
   };
-  for (const TensorUse& use : operation.reads) read(use.at, operation.phase);
+  for (const TensorUse& use : operation.reads) read(use.tensor, operation.phase);
   for (const TensorUse& use : operation.writes) {
-    if (!reads(use.at)) write(use, operation.phase);
+    if (!reads(use.tensor)) write(use, operation.phase);
   }
-  const std::size_t beyond = model_->plan().bytes;  // keys of gradients: no tensor of the plan begins there
+  const std::size_t beyond = model_->plan().table.size();  // keys of gradients: no index of the table
   for (std::size_t i = 0; i < operation.gradients; ++i) {
     const Parameter& parameter = model_->parameters()[operation.parameter + i];
     begin_life(beyond + operation.parameter + i,
@@ -183,7 +198,7 @@ void MemoryRecorder::begin(const Operation& operation) {
                operation.phase);
   }
   const Copies* const copies = copies_with(model_->plan(), operation.parameter);
-  if (copies && operation.kind == OperationKind::product) read(copies->at, operation.phase);
+  if (copies && operation.kind == OperationKind::product) read(copies->tensor, operation.phase);
   if (operation.kind != OperationKind::optimizer) return;
   for (std::size_t i = 0; i < model_->parameters().size(); ++i) read(beyond + i, operation.phase);
 }

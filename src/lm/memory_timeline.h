@@ -14,7 +14,8 @@
 namespace strobe::lm {
 
 // saved: written by the forward and read by the backward. passing: all other activations and their gradients. scores:
-// what attention holds for itself. idle: of the run, where no tensor lives at the moment.
+// attention's workspace and materialised scores, probabilities and their gradients. idle: the part of the run that
+// holds no live tensor at the moment.
 enum class Category { parameters, gradients, optimizer, saved, passing, scores, workspace, data, idle };
 inline constexpr std::size_t kCategories = 9;
 const char* name_of(Category category);
@@ -29,7 +30,8 @@ struct Life {
   std::size_t bytes = 0;
   std::size_t at = 0;  // byte: of a tensor in the run, of an allocation among all that are held
   int from = -1, to = -1;
-  std::string type{};  // of its elements: "bf16"; empty: bytes for whatever is put there
+  std::string type{};     // of its elements: "bf16"; empty: bytes for whatever is put there
+  bool is_saved = false;  // the forward wrote it and the backward reads it
 };
 
 struct MemoryTimeline {
@@ -78,7 +80,7 @@ class MemoryRecorder : public Recorder {
   Model* model_ = nullptr;
   MemoryTimeline timeline_;
   std::vector<const void*> pointers_;                // of the allocations; null where freed
-  std::unordered_map<std::size_t, Tenant> tenants_;  // by tensor's offset, or beyond all by parameter
+  std::unordered_map<std::size_t, Tenant> tenants_;  // by index of the tensor; beyond the table by parameter
   ByCategory held_{};
   std::size_t top_ = 0;  // bytes held: where the next allocation is drawn
 };

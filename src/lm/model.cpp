@@ -108,14 +108,17 @@ Execution Model::execution() const {
 }
 
 void Model::attend(std::size_t layer) const {
+  if (is_materialised()) return attend_materialised(layer);
   const BlockActivations& a = plan_.blocks[layer];
   const std::array<std::int64_t, 4> heads{batch_, shape_.heads, shape_.context, shape_.head_dim()};
-  const Recorded scope = recorded_attention(Pass::forward, layer, {a.qkv}, {a.o, a.lse});
+  const Recorded scope = a.lse == kNoTensor ? recorded_attention(Pass::forward, layer, {a.qkv}, {a.o})
+                                            : recorded_attention(Pass::forward, layer, {a.qkv}, {a.o, a.lse});
   strobe::forward(attention(a.qkv), {.o = view_bshd<void>(at(a.o), dtype_, heads), .lse = floats(a.lse)}, execution());
 }
 
 // d_narrow: of o; d_wide: of q, k and v.
 void Model::attend_backward(std::size_t layer) const {
+  if (is_materialised()) return attend_materialised_backward(layer);
   const BlockActivations& a = plan_.blocks[layer];
   const std::array<std::int64_t, 4> heads{batch_, shape_.heads, shape_.context, shape_.head_dim()};
   const auto in = [&](std::size_t tensor) { return view_bshd<const void>(at(tensor), dtype_, heads); };
@@ -124,6 +127,24 @@ void Model::attend_backward(std::size_t layer) const {
                                             {rows(plan_.d_wide, 3 * shape_.d_model)});
   strobe::backward(attention(a.qkv), {.o = in(a.o), .lse = floats(a.lse), .d_o = in(plan_.d_narrow)},
                    {.dq = out(0), .dk = out(1), .dv = out(2)}, execution());
+}
+
+void Model::attend_materialised(std::size_t layer) const {
+  const BlockActivations& a = plan_.blocks[layer];
+  const Recorded scope = recorded_attention(Pass::forward, layer, {a.qkv}, {a.probabilities, a.o});
+  ops::attention(place_, materialised_attention(shape_, batch_, dtype_), at(a.qkv), at(a.probabilities), at(a.o));
+}
+
+void Model::attend_materialised_backward(std::size_t layer) const {
+  const BlockActivations& a = plan_.blocks[layer];
+  const Recorded scope = recorded_attention(Pass::backward, layer, {a.qkv, a.probabilities, plan_.d_narrow},
+                                            {rows(plan_.d_wide, 3 * shape_.d_model), plan_.d_scores});
+  ops::attention_backward(backward_place(), materialised_attention(shape_, batch_, dtype_),
+                          {.qkv = at(a.qkv),
+                           .probabilities = at(a.probabilities),
+                           .d_o = at(plan_.d_narrow),
+                           .d_scores = at(plan_.d_scores),
+                           .d_qkv = at(plan_.d_wide)});
 }
 
 }  // namespace strobe::lm

@@ -19,6 +19,7 @@
 #include "lm/parameters.h"
 #include "lm/replay.h"
 #include "lm/side_stream.h"
+#include "ops/attention.h"
 #include "ops/optimizer.h"
 #include "ops/place.h"
 #include "ops/rope.h"
@@ -41,7 +42,7 @@ struct StepResult {
 // What training keeps of each parameter, fp32, in the order of the table; gradients only to be read.
 enum class State { values, mean, variance, gradients };
 
-// outside: the model has no averages of AdamW's; whoever updates its values keeps them (lm/data_parallel).
+// outside: the model does not keep AdamW's averages; the code that updates its values does (lm/data_parallel).
 enum class OptimizerMemory { own, outside };
 
 // How a call puts its work on a GPU: as one graph from its second time on, or kernel by kernel each time. On the CPU
@@ -49,15 +50,18 @@ enum class OptimizerMemory { own, outside };
 enum class Launches { replayed, direct };
 
 struct ModelOptions {
-  std::string attention{};  // a kernel's name; empty: the library chooses
-  GradientMemory gradients = GradientMemory::own;
+  std::string attention{};  // a kernel's name; empty: the library chooses. standard: ops/attention.h
+  GradientMemory gradients = GradientMemory::own;  // none: loss() only, and no optimizer state either
   OptimizerMemory optimizer = OptimizerMemory::own;
   Recompute recompute = Recompute::none;
 };
 
-// What the model's products use beside their tensors, the most of one at a time.
-std::size_t products_workspace_bytes(const ModelShape& shape, std::int64_t tokens, DType dtype,
-                                     const ops::Place& place);
+// Largest workspace of one of the model's products; of the forward's only where `gradients` is none.
+std::size_t products_workspace_bytes(const ModelShape& shape, std::int64_t tokens, DType dtype, const ops::Place& place,
+                                     GradientMemory gradients);
+
+// The model's attention as ops/attention.h takes it.
+ops::MaterialisedAttention materialised_attention(const ModelShape& shape, std::int64_t batch, DType dtype);
 
 class Model {
  public:
@@ -74,7 +78,7 @@ class Model {
 
   // tokens and targets: [batch, context], each in [0, vocabulary), on the host. The mean loss.
   double loss(const std::int32_t* tokens, const std::int32_t* targets);
-  // The same, and gradients of the parameters, times gradient_scale, are added up: GradientMemory::own alone.
+  // The same, and gradients of the parameters, times gradient_scale, are added up: GradientMemory::own only.
   double loss_with_gradients(const std::int32_t* tokens, const std::int32_t* targets, float gradient_scale = 1);
 
   // The same, and gradients of these tokens alone are written, over any that were there: not
@@ -147,14 +151,14 @@ class Model {
   std::span<float> on_host(float* data) const;
   const float* value(std::size_t parameter) const { return values_.as<float>() + parameters_[parameter].first; }
   float* gradient(std::size_t parameter) const {
-    return static_cast<float*>(at(gradients_at_)) + parameters_[parameter].first;
+    return reinterpret_cast<float*>(run_.as<char>() + gradients_at_) + parameters_[parameter].first;
   }
   const Memory& memory(State which) const;
   const void* weight(std::size_t parameter) const;  // as products read it
   void* copy_of(std::size_t parameter) const;       // where its type is not fp32; null where nobody reads one
   ops::Trained trained(std::size_t begin, std::size_t end) const;  // parameters [begin, end), neighbours also as copies
-  void* at(std::size_t offset) const { return run_.as<char>() + offset; }
-  float* floats(std::size_t offset) const { return static_cast<float*>(at(offset)); }
+  void* at(std::size_t tensor) const { return run_.as<char>() + plan_.table[tensor].first; }
+  float* floats(std::size_t tensor) const { return tensor == kNoTensor ? nullptr : static_cast<float*>(at(tensor)); }
 
   // --- model.cpp: the network
   void forward();
@@ -166,6 +170,9 @@ class Model {
   void backward_block(std::size_t layer);
   void attend(std::size_t layer) const;
   void attend_backward(std::size_t layer) const;
+  void attend_materialised(std::size_t layer) const;
+  void attend_materialised_backward(std::size_t layer) const;
+  bool is_materialised() const { return plan_.blocks[0].probabilities != kNoTensor; }
   Attention attention(std::size_t qkv) const;
   Execution execution() const;
   bool is_gpt2() const { return shape_.architecture == Architecture::gpt2; }
@@ -222,6 +229,7 @@ class Model {
   double mean_loss() const;
   void check_optimizer(const char* what) const;
   void check_gradients_apart(const char* what) const;
+  void check_has_backward(const char* what) const;
   std::size_t checked_place(std::int64_t first, std::size_t count) const;  // in bytes, of elements of a state
   std::size_t workspace_bytes_of() const;
   const char* workspace_tag() const;

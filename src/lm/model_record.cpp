@@ -41,10 +41,12 @@ Recorded Model::recorded_product(const char* name, Of of, Tensors reads, Tensors
            .other_bytes = count * (of.gradients > 0 ? sizeof(float) : size_of(dtype_))}};
 }
 
-// Of the causal half of the scores: two products forward; five backward, one of which is the forward's again.
+// FLOPs of the causal half of the scores: two matmuls forward; four backward, and a fifth where the scores are computed
+// again.
 Recorded Model::recorded_attention(Pass pass, std::size_t layer, Tensors reads, Tensors writes) const {
   if (!recorder_) return {};
   const double product = static_cast<double>(tokens_) * static_cast<double>(shape_.context * shape_.d_model);
+  const int matmuls = pass == Pass::forward ? 2 : is_materialised() ? 4 : 5;
   return {*recorder_,
           {.name = pass == Pass::forward ? "attention" : "attention backward",
            .kind = OperationKind::attention,
@@ -52,7 +54,7 @@ Recorded Model::recorded_attention(Pass pass, std::size_t layer, Tensors reads, 
            .of = "layers." + std::to_string(layer),
            .reads = reads,
            .writes = writes,
-           .flops = (pass == Pass::forward ? 2 : 5) * product}};
+           .flops = matmuls * product}};
 }
 
 // With the gradients of parameters where some are given.

@@ -38,19 +38,22 @@ Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops
       place_(place),
       attention_(checked(options).attention),
       parameters_(parameter_table(shape)),
-      plan_(activation_plan(shape, batch, dtype, options.recompute, options.gradients)),
+      plan_(activation_plan(shape, batch, dtype,
+                            {.recompute = options.recompute,
+                             .gradients = options.gradients,
+                             .attention = attention_memory_of(options.attention)})),
       gradient_memory_(options.gradients),
-      optimizer_memory_(options.optimizer),
+      optimizer_memory_(options.gradients == GradientMemory::none ? OptimizerMemory::outside : options.optimizer),
       recompute_(options.recompute),
       gradients_at_(gradients_at(plan_, parameters_, options.gradients)),
       stream_(place.device == Device::cuda ? std::optional<GpuStream>(std::in_place, GpuStream::Priority::first)
                                            : std::nullopt),
       rope_(stream(), bytes_of(shape.turns(), DType::fp32), kRopeTag),
       values_(stream(), bytes_of(parameter_count(shape), DType::fp32), kValuesTag),
-      mean_(stream(), options.optimizer == OptimizerMemory::own ? values_.bytes() : 0, kMeanTag),
+      mean_(stream(), optimizer_memory_ == OptimizerMemory::own ? values_.bytes() : 0, kMeanTag),
       variance_(stream(), mean_.bytes(), kVarianceTag),
       copies_(stream(), count() * copy_bytes(dtype, options.gradients), kCopiesTag),
-      run_(stream(), gradients_at_ + values_.bytes(), kRunTag),
+      run_(stream(), gradients_at_ + (gradient_memory_ == GradientMemory::none ? 0 : values_.bytes()), kRunTag),
       workspace_(stream(), workspace_bytes_of(), workspace_tag()),
       exchange_(stream(), tokens_) {
   if (stream_) {
@@ -69,8 +72,12 @@ Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops
   trained_.push_back(trained(begin, parameters_.size()));
 }
 
-std::size_t products_workspace_bytes(const ModelShape& shape, std::int64_t tokens, DType dtype,
-                                     const ops::Place& place) {
+ops::MaterialisedAttention materialised_attention(const ModelShape& shape, std::int64_t batch, DType dtype) {
+  return {.batch = batch, .heads = shape.heads, .context = shape.context, .head_dim = shape.head_dim(), .dtype = dtype};
+}
+
+std::size_t products_workspace_bytes(const ModelShape& shape, std::int64_t tokens, DType dtype, const ops::Place& place,
+                                     GradientMemory gradients) {
   const std::int64_t d = shape.d_model;
   std::size_t most = 0;
   for (const ops::Linear& product : {ops::Linear{tokens, d, 3 * d, dtype},
@@ -79,25 +86,29 @@ std::size_t products_workspace_bytes(const ModelShape& shape, std::int64_t token
                                      {tokens, shape.d_ff, d, dtype},
                                      {tokens, d, shape.vocabulary, dtype}}) {
     most = std::max(most, ops::linear_workspace_bytes(place, product));
+    if (gradients == GradientMemory::none) continue;
+    most = std::max(most, ops::linear_backward_workspace_bytes(place, product));
   }
   return most;
 }
 
-// On CUDA what attention, products and sums need, one after the other; on the CPU they allocate themselves.
+// On CUDA one workspace serves attention, products and sums, one after the other; on the CPU they allocate themselves.
 std::size_t Model::workspace_bytes_of() const {
   if (!stream_) return 0;
-  const Attention problem = attention(0);  // data does not matter
-  std::size_t most = products_workspace_bytes(shape_, tokens_, dtype_, place_);
+  std::size_t most = products_workspace_bytes(shape_, tokens_, dtype_, place_, gradient_memory_);
+  if (is_materialised()) return most;
+  const Attention problem = attention(plan_.blocks[0].qkv);  // data does not matter
   for (const Pass pass : {Pass::forward, Pass::backward}) {
+    if (pass == Pass::backward && gradient_memory_ == GradientMemory::none) continue;
     most = std::max(most, strobe::workspace_bytes(problem, pass, execution()));
   }
   return most;
 }
 
-// What products copy for themselves may be most of it, or what attention keeps.
+// Products may need more than kWorkspaceBytes for transposed copies, else the rest is attention's.
 const char* Model::workspace_tag() const {
-  return products_workspace_bytes(shape_, tokens_, dtype_, place_) > ops::kWorkspaceBytes ? kProductsTag
-                                                                                          : kWorkspaceTag;
+  const std::size_t products = products_workspace_bytes(shape_, tokens_, dtype_, place_, gradient_memory_);
+  return products > ops::kWorkspaceBytes ? kProductsTag : kWorkspaceTag;
 }
 
 std::span<float> Model::on_host(float* data) const {
@@ -121,7 +132,7 @@ void Model::begin_at_zero() {
 }
 
 void Model::begin_state() {
-  if (gradient_memory_ != GradientMemory::over_copies) clear_gradients();
+  if (gradient_memory_ == GradientMemory::own || gradient_memory_ == GradientMemory::shared) clear_gradients();
   mean_.clear();
   variance_.clear();
   copy_values();
@@ -141,7 +152,13 @@ void Model::check_optimizer(const char* what) const {
   fail(ErrorCode::unsupported, "lm: {}: the model keeps no optimizer state; valid: OptimizerMemory::own", what);
 }
 
+void Model::check_has_backward(const char* what) const {
+  if (gradient_memory_ != GradientMemory::none) return;
+  fail(ErrorCode::unsupported, "lm: {}: the model has no gradients; valid: loss()", what);
+}
+
 void Model::check_gradients_apart(const char* what) const {
+  check_has_backward(what);
   if (gradient_memory_ != GradientMemory::over_copies) return;
   fail(ErrorCode::unsupported, "lm: {}: gradients lie over what products read, and last within a step alone", what);
 }
@@ -200,7 +217,7 @@ void* Model::copy_of(std::size_t parameter) const {
   }
   const Copies* const copies = copies_with(plan_, parameter);
   if (!copies) return nullptr;
-  return static_cast<char*>(at(copies->at)) +
+  return static_cast<char*>(at(copies->tensor)) +
          bytes_of(parameters_[parameter].first - parameters_[copies->parameter].first, dtype_);
 }
 
@@ -208,7 +225,7 @@ ops::Trained Model::trained(std::size_t begin, std::size_t end) const {
   const std::int64_t first = parameters_[begin].first;
   return {.count = parameters_[end - 1].first + parameters_[end - 1].count() - first,
           .value = values_.as<float>() + first,
-          .gradient = gradient(begin),
+          .gradient = gradient_memory_ == GradientMemory::none ? nullptr : gradient(begin),
           .mean = mean_.as<float>() + first,
           .variance = variance_.as<float>() + first,
           .copy = dtype_ == DType::fp32 ? nullptr : copy_of(begin),
@@ -268,6 +285,7 @@ double Model::loss(const std::int32_t* tokens, const std::int32_t* targets) {
 }
 
 double Model::loss_with_gradients(const std::int32_t* tokens, const std::int32_t* targets, float gradient_scale) {
+  check_has_backward("gradients");
   if (gradient_memory_ != GradientMemory::own) {
     fail(ErrorCode::unsupported, "lm: gradients that share memory with activations cannot be added up");
   }
@@ -302,6 +320,7 @@ void Model::update(const ops::AdamW& options) {
 }
 
 StepResult Model::step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options) {
+  check_has_backward("step");
   check_optimizer("step");
   take(tokens, targets);
   ops::Update& update = *exchange_.host().update();
@@ -367,6 +386,7 @@ void Model::update_parameters() const {
 }
 
 void Model::run_phase(Phase phase) {
+  check_has_backward("phases of a step");
   if (phase == Phase::update) check_optimizer("update");
   const int with_norm = phase == Phase::update && needs_norm_ ? 1 : 0;
   phases_[static_cast<int>(phase) + with_norm].run(replayed_on(), [&] {

@@ -13,10 +13,10 @@ enum class Phase { forward, backward, update };
 
 enum class OperationKind { product, attention, norm, elementwise, loss, optimizer, copy };
 
-// A tensor of the activations' plan, by where it begins, and how much of it; 0: all.
+// A tensor of the memory plan, by its index in the table, and the bytes used of it; 0: all.
 struct TensorUse {
-  TensorUse(std::size_t tensor, std::size_t part = 0) : at(tensor), bytes(part) {}
-  std::size_t at, bytes;
+  TensorUse(std::size_t index, std::size_t part = 0) : tensor(index), bytes(part) {}
+  std::size_t tensor, bytes;
 };
 
 struct Operation {

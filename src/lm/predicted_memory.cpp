@@ -23,7 +23,12 @@ std::size_t predicted_model(const BenchCase& one) { return device_memory({.one =
 std::size_t predicted_workspace(const BenchCase& one) {
   const ModelShape& shape = one.shape;
   const DType dtype = dtype_of(one.precision);
-  const bool on_gpu = one.place.device == Device::cuda;
+  const GradientMemory gradients = gradient_memory_of(one);
+  std::size_t most = products_workspace_bytes(shape, one.batch * shape.context, dtype, place_of(one), gradients);
+  if (attention_memory_of(one.attention) == AttentionMemory::materialised) {
+    if (one.place.device == Device::cuda) return most;
+    return std::max(most, ops::attention_workspace_bytes(materialised_attention(shape, one.batch, dtype)));
+  }
   const std::array<std::int64_t, 4> heads{one.batch, shape.heads, shape.context, shape.head_dim()};
   const auto view = [&](int which) { return view_packed_qkv<const void>(nullptr, dtype, heads, which); };
   const Attention problem{.q = view(0), .k = view(1), .v = view(2), .causal = true};
@@ -32,9 +37,8 @@ std::size_t predicted_workspace(const BenchCase& one) {
                             .threads = one.place.threads,
                             .deterministic = one.place.deterministic,
                             .tf32 = one.precision == Precision::tf32};
-  std::size_t most = products_workspace_bytes(shape, one.batch * shape.context, dtype, place_of(one));
   for (const Pass pass : {Pass::forward, Pass::backward}) {
-    if (pass == Pass::backward && one.pass == BenchPass::forward && !on_gpu) continue;
+    if (pass == Pass::backward && gradients == GradientMemory::none) continue;
     most = std::max(most, strobe::workspace_bytes(problem, pass, execution));
   }
   return most;

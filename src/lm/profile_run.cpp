@@ -20,7 +20,7 @@ namespace {
 class Timer : public Recorder, public PartListener {
  public:
   Timer(Model& model, double begin) : begin_(begin) {
-    for (const Activation& one : model.plan().table) bytes_[one.first] = static_cast<double>(one.bytes());
+    for (const Activation& one : model.plan().table) bytes_.push_back(static_cast<double>(one.bytes()));
   }
 
   void begin(const Operation& operation) override {
@@ -32,7 +32,7 @@ class Timer : public Recorder, public PartListener {
                        .bytes = static_cast<double>(operation.other_bytes)};
     for (const auto* tensors : {&operation.reads, &operation.writes}) {
       for (const TensorUse& use : *tensors) {
-        one.bytes += use.bytes > 0 ? static_cast<double>(use.bytes) : bytes_.at(use.at);
+        one.bytes += use.bytes > 0 ? static_cast<double>(use.bytes) : bytes_.at(use.tensor);
       }
     }
     operations.push_back(std::move(one));
@@ -68,8 +68,8 @@ class Timer : public Recorder, public PartListener {
   }
 
   double begin_;
-  std::size_t first_part_ = 0;           // of the operation under way
-  std::map<std::size_t, double> bytes_;  // of the plan's tensors, by where they begin
+  std::size_t first_part_ = 0;  // of the operation under way
+  std::vector<double> bytes_;   // of the tensors of the plan's table
 };
 
 // Names phases and in them operations, for tools that look at the process from outside.

@@ -121,6 +121,7 @@ std::vector<std::int32_t> bench_tokens(const BenchCase& one, std::uint64_t seed)
 
 GradientMemory gradient_memory_of(const BenchCase& one) {
   if (one.gradients) return *one.gradients;
+  if (one.pass == BenchPass::forward) return GradientMemory::none;
   return one.pass == BenchPass::step ? step_memory(one.shape, dtype_of(one.precision)) : GradientMemory::shared;
 }
 

@@ -28,7 +28,7 @@ struct BenchCase {
   Recompute recompute = Recompute::none;
   double clip = 0;
   ops::Place place{};
-  std::optional<GradientMemory> gradients{};  // none: as training takes it
+  std::optional<GradientMemory> gradients{};  // absent: as the pass needs
 };
 
 ops::Place place_of(const BenchCase& one);  // with what the precision says

@@ -81,13 +81,16 @@ void multiply_to(const Place& place, DType dtype, const blas::Matrix& a, const b
 }  // namespace
 
 std::size_t linear_workspace_bytes(const Place& place, const Linear& shape) {
-  if (place.device == Device::cuda) {
-    const bool tf32 = place.tf32 && shape.dtype == DType::fp32;
-    return kWorkspaceBytes + (tf32 ? cuda::transposed_bytes(shape.rows, shape.out, shape.in) : 0);
-  }
+  if (place.device == Device::cuda) return kWorkspaceBytes;
   if (shape.dtype == DType::fp32) return 0;
   return sizeof(float) *
          static_cast<std::size_t>(shape.rows * shape.in + shape.in * shape.out + shape.rows * shape.out);
+}
+
+std::size_t linear_backward_workspace_bytes(const Place& place, const Linear& shape) {
+  const bool transposes = place.device == Device::cuda && place.tf32 && shape.dtype == DType::fp32;
+  return linear_workspace_bytes(place, shape) +
+         (transposes ? cuda::transposed_bytes(shape.rows, shape.out, shape.in) : 0);
 }
 
 void linear(const Place& place, const Linear& shape, const void* x, const void* weight, void* y, const Added& added) {

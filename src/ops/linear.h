@@ -31,8 +31,9 @@ void linear_backward_input(const Place& place, const Linear& shape, const void* 
 void linear_backward_weight(const Place& place, const Linear& shape, const void* dy, const void* x, float* dweight,
                             Into into = Into::sum);
 
-// The most that one of these uses for itself while it runs: on the CPU 16-bit operands and results as fp32, which it
-// allocates; on CUDA what the place's workspace should have. With less, down to kWorkspaceBytes, it is slower.
+// Workspace of linear(), and of the larger of its two gradients. On the CPU they allocate it, for 16-bit operands and
+// results as fp32. On CUDA the place's workspace should have it; with less, down to kWorkspaceBytes, they are slower.
 std::size_t linear_workspace_bytes(const Place& place, const Linear& shape);
+std::size_t linear_backward_workspace_bytes(const Place& place, const Linear& shape);
 
 }  // namespace strobe::ops

@@ -15,7 +15,7 @@ constexpr Recompute kModes[] = {Recompute::none, Recompute::attention, Recompute
 TEST(Activations, ThePlanHasNoOverlapsAndNoGaps) {
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     for (const Recompute recompute : kModes) {
-      const ActivationPlan plan = activation_plan(shape_of("tiny"), 3, dtype, recompute);
+      const ActivationPlan plan = activation_plan(shape_of("tiny"), 3, dtype, {.recompute = recompute});
       std::size_t next = 0;
       for (const Activation& one : plan.table) {
         EXPECT_EQ(one.first, next) << one.name;
@@ -30,7 +30,7 @@ TEST(Activations, ThePlanHasNoOverlapsAndNoGaps) {
 
 TEST(Activations, BlocksShareWhatIsMadeAgainAndNothingElse) {
   for (const Recompute recompute : kModes) {
-    const ActivationPlan plan = activation_plan(shape_of("tiny"), 3, DType::bf16, recompute);
+    const ActivationPlan plan = activation_plan(shape_of("tiny"), 3, DType::bf16, {.recompute = recompute});
     const BlockActivations &a = plan.blocks[0], &b = plan.blocks[1];
     EXPECT_NE(a.x, b.x);
     const bool attention = recompute != Recompute::none, rest = recompute == Recompute::block;
@@ -53,7 +53,7 @@ TEST(Activations, WhatIsKeptIsItsClosedForm) {
   const std::size_t T = 4 * 512, d = 768, L = 12, H = 12, e = 2;
   const std::size_t attention = T * (5 * d * e + 4 * (H + 1)), rest = T * (14 * d * e + 4), x = T * d * e;
   const auto kept = [&](Recompute recompute) {
-    const ActivationPlan plan = activation_plan(shape, 4, DType::bf16, recompute);
+    const ActivationPlan plan = activation_plan(shape, 4, DType::bf16, {.recompute = recompute});
     return plan.bytes - plan.d_end;
   };
   const std::size_t ends = 2 * x + T * (10'000 * e + 4);  // embedding, norm and its inverse, logits
@@ -86,7 +86,7 @@ void expect_only_free_memory_shared(GradientMemory memory) {
                                   as(Architecture::gpt2, shape_of("tiny"))}) {
     const std::vector<Parameter> parameters = parameter_table(shape);
     for (const Recompute recompute : kModes) {
-      const ActivationPlan plan = activation_plan(shape, 4, DType::bf16, recompute, memory);
+      const ActivationPlan plan = activation_plan(shape, 4, DType::bf16, {.recompute = recompute, .gradients = memory});
       EXPECT_GE(gradients_at(plan, parameters, GradientMemory::own), plan.bytes);
       const std::size_t shared = gradients_at(plan, parameters, memory);
       EXPECT_LT(shared, plan.bytes);
@@ -98,17 +98,17 @@ void expect_only_free_memory_shared(GradientMemory memory) {
       for (std::size_t layer = 0; layer < plan.blocks.size(); ++layer) {
         const BlockActivations& block = plan.blocks[layer];
         const std::size_t first = begins(block_places(shape.architecture, layer).attention_norm);
-        for (const std::size_t at : {block.x, block.qkv, block.activated}) EXPECT_LT(at, first) << layer;
+        for (const std::size_t tensor : {block.x, block.qkv, block.activated}) {
+          EXPECT_LT(plan.table.at(tensor).first, first) << layer;
+        }
         EXPECT_LE(block.end, first) << layer;
       }
       EXPECT_LE(plan.bytes, begins(block_places(shape.architecture, plan.blocks.size()).attention_norm))
           << "the final norm and the unembedding";
       for (const Copies& copies : plan.copies) {
-        const auto found =
-            std::find_if(plan.table.begin(), plan.table.end(), [&](auto& one) { return one.first == copies.at; });
-        ASSERT_NE(found, plan.table.end());
-        EXPECT_LE(copies.at + found->bytes(), begins(copies.parameter))
-            << found->name << ": read by the backward, and written where later gradients are still to be read";
+        const Activation& found = plan.table.at(copies.tensor);
+        EXPECT_LE(found.first + found.bytes(), begins(copies.parameter))
+            << found.name << ": read by the backward, and written where later gradients are still to be read";
       }
     }
   }
@@ -123,7 +123,7 @@ TEST(Activations, GradientsLieOnlyOverCopiesThatWereRead) {
 TEST(Activations, CopiesAreOfAllThatProductsRead) {
   for (const Architecture architecture : kArchitectures) {
     const ModelShape shape = as(architecture, shape_of("tiny"));
-    const ActivationPlan plan = activation_plan(shape, 4, DType::bf16, Recompute::none, GradientMemory::over_copies);
+    const ActivationPlan plan = activation_plan(shape, 4, DType::bf16, {.gradients = GradientMemory::over_copies});
     ASSERT_EQ(plan.copies.size(), static_cast<std::size_t>(shape.layers) + 1);
     const std::size_t first_block = block_places(architecture, 0).attention_norm;
     std::int64_t count = parameter_table(shape)[first_block].first;
@@ -132,12 +132,12 @@ TEST(Activations, CopiesAreOfAllThatProductsRead) {
     EXPECT_EQ(copies_with(plan, parameter_table(shape).size() - 1), &plan.copies.back());
     for (const Copies& copies : plan.copies) {
       EXPECT_EQ(parameter_table(shape)[copies.parameter].first, count);
-      for (const Activation& one : plan.table) count += one.first == copies.at ? one.count : 0;
+      count += plan.table.at(copies.tensor).count;
     }
     EXPECT_EQ(count, parameter_count(shape));
     EXPECT_TRUE(activation_plan(shape, 4, DType::bf16).copies.empty());
-    EXPECT_TRUE(activation_plan(shape, 4, DType::fp32, Recompute::none, GradientMemory::over_copies).copies.empty());
-    EXPECT_THROW(activation_plan(shape, 4, DType::bf16, Recompute::none, GradientMemory::over_copies, 2), Error);
+    EXPECT_TRUE(activation_plan(shape, 4, DType::fp32, {.gradients = GradientMemory::over_copies}).copies.empty());
+    EXPECT_THROW(activation_plan(shape, 4, DType::bf16, {.gradients = GradientMemory::over_copies, .parts = 2}), Error);
   }
 }
 
@@ -164,8 +164,7 @@ TEST(Activations, ManyParametersHaveGradientsOverCopies) {
   EXPECT_EQ(step_memory(shape, DType::fp32), GradientMemory::shared);
   ASSERT_EQ(step_memory(shape, DType::bf16), GradientMemory::over_copies);
   const auto beyond = [&](GradientMemory memory) {
-    return gradients_at(activation_plan(shape, 4, DType::bf16, Recompute::none, memory), parameter_table(shape),
-                        memory);
+    return gradients_at(activation_plan(shape, 4, DType::bf16, {.gradients = memory}), parameter_table(shape), memory);
   };
   const auto copies = static_cast<std::size_t>(parameter_count(shape)) * 2;
   EXPECT_LT(beyond(GradientMemory::over_copies), beyond(GradientMemory::shared) + copies / 10);

@@ -61,12 +61,15 @@ void expect_twenty_steps(Architecture architecture, const ops::Place& place, con
 }
 
 constexpr GradientMemory kMemories[] = {GradientMemory::own, GradientMemory::shared};
+constexpr const char* kKernels[] = {"", "standard"};
 
 TEST(Golden, TwentyStepsAsInPyTorch) {
   for (const Architecture architecture : kArchitectures) {
     for (const GradientMemory memory : kMemories) {
-      SCOPED_TRACE(name_of(architecture));
-      expect_twenty_steps(architecture, {.threads = 2}, {.gradients = memory}, 1e-5);
+      for (const char* const kernel : kKernels) {
+        SCOPED_TRACE(testing::Message() << name_of(architecture) << ' ' << kernel);
+        expect_twenty_steps(architecture, {.threads = 2}, {.attention = kernel, .gradients = memory}, 1e-5);
+      }
     }
   }
 }
@@ -77,9 +80,11 @@ TEST_F(GpuGolden, TwentyStepsAsInPyTorch) {
   for (const Architecture architecture : kArchitectures) {
     for (const bool deterministic : {true, false}) {
       for (const GradientMemory memory : kMemories) {
-        SCOPED_TRACE(name_of(architecture));
-        const ops::Place place{.device = Device::cuda, .threads = 2, .deterministic = deterministic};
-        expect_twenty_steps(architecture, place, {.gradients = memory}, 1e-4);
+        for (const char* const kernel : kKernels) {
+          SCOPED_TRACE(testing::Message() << name_of(architecture) << ' ' << kernel);
+          const ops::Place place{.device = Device::cuda, .threads = 2, .deterministic = deterministic};
+          expect_twenty_steps(architecture, place, {.attention = kernel, .gradients = memory}, 1e-4);
+        }
       }
     }
   }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "lm/memory_bench.h"
+#include "lm/predicted_memory.h"
 #include "support/gpu.h"
 
 namespace strobe::lm {
@@ -16,6 +17,37 @@ TEST_F(GpuMemoryBench, ThePeakIsWithinThreePercentOfTheDriver) {
   EXPECT_EQ(figures.predicted, figures.counted);
   ASSERT_TRUE(figures.driver.has_value());
   EXPECT_NEAR(static_cast<double>(figures.counted) / static_cast<double>(*figures.driver), 1, 0.03);
+}
+
+// Both passes, fused and materialised attention: the driver gives what was predicted, and a forward takes less.
+TEST_F(GpuMemoryBench, AForwardHoldsLessThanAStep) {
+  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
+    for (const char* const kernel : {"", "standard"}) {
+      BenchCase one{.shape = shape_of("small"),
+                    .batch = 1,
+                    .precision = precision,
+                    .attention = kernel,
+                    .place = {.device = Device::cuda}};
+      one.shape.context = 128;
+      std::size_t step = 0;
+      for (const BenchPass pass : {BenchPass::step, BenchPass::forward}) {
+        SCOPED_TRACE(testing::Message() << name_of(precision) << ' ' << kernel);
+        one.pass = pass;
+        const MemoryFigures figures = measure_memory(one);
+        EXPECT_EQ(figures.predicted, figures.counted);
+        EXPECT_EQ(figures.timeline.peak(), figures.counted);
+        ASSERT_TRUE(figures.driver.has_value());
+        EXPECT_NEAR(static_cast<double>(figures.counted) / static_cast<double>(*figures.driver), 1, 0.05);
+        if (pass == BenchPass::step) step = figures.counted;
+      }
+      const auto weights =
+          static_cast<std::size_t>(parameter_count(one.shape)) * (precision == Precision::bf16 ? 6 : sizeof(float));
+      const std::size_t forward = predicted_bytes(one);
+      EXPECT_GT(forward, weights);
+      EXPECT_LT(forward, weights + (std::size_t{64} << 20)) << "workspace of 32 MiB and one layer's activations";
+      EXPECT_LT(forward, step / 2);
+    }
+  }
 }
 
 // fp32: with a workspace of which a part is attention's alone.

@@ -46,6 +46,39 @@ TEST_F(GpuModel, StepsAsOnTheCpuInEveryType) {
   }
 }
 
+// Probabilities that the forward saved, also from a graph.
+TEST_F(GpuModel, StandardAttentionStepsAsFlash2) {
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    Model fused(kGpuShape, kGpuBatch, dtype, {.device = Device::cuda}),
+        standard(kGpuShape, kGpuBatch, dtype, {.device = Device::cuda}, {.attention = "standard"});
+    fused.begin(5);
+    standard.begin(5);
+    const std::vector<double> expected = losses_of(fused, 6), found = losses_of(standard, 6);
+    const double tolerance = dtype == DType::fp32 ? 1e-4 : 1e-2;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_NEAR(found[i] / expected[i], 1, tolerance) << name_of(dtype) << " step " << i;
+    }
+  }
+}
+
+// The same kernels on other memory.
+TEST_F(GpuModel, AForwardOnlyModelHasTheSameLoss) {
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    for (const char* const kernel : {"", "standard"}) {
+      const ops::Place place{.device = Device::cuda};
+      Model whole(kGpuShape, kGpuBatch, dtype, place, {.attention = kernel});
+      Model forward(kGpuShape, kGpuBatch, dtype, place, {.attention = kernel, .gradients = GradientMemory::none});
+      whole.begin(5);
+      forward.begin(5);
+      for (unsigned seed = 1; seed <= 3; ++seed) {  // directly, captured, replayed
+        const Text text(kGpuShape, kGpuBatch, seed);
+        EXPECT_EQ(forward.loss(text.tokens.data(), text.targets.data()),
+                  whole.loss(text.tokens.data(), text.targets.data()));
+      }
+    }
+  }
+}
+
 TEST_F(GpuModel, TwoRunsHaveTheSameBits) {
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     for (const GradientMemory memory : {GradientMemory::own, GradientMemory::shared}) {

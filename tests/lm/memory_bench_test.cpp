@@ -107,10 +107,12 @@ TEST(MemoryBench, GradientsOverCopiesTakeTheirPlace) {
 
 // What the plan lets share memory is never in use at once: neither two activations, nor a gradient and an activation.
 TEST(MemoryBench, TensorsThatLiveAtOnceDoNotOverlap) {
-  for (int i = 0; i < 24; ++i) {
-    BenchCase one = small_case(i % 6 < 3 && i < 12 ? Precision::fp32 : Precision::bf16, BenchPass::step);
+  for (int i = 0; i < 72; ++i) {
+    const BenchPass pass = i < 48 ? BenchPass::step : BenchPass::forward;
+    BenchCase one = small_case(i % 6 < 3 && i % 24 < 12 ? Precision::fp32 : Precision::bf16, pass);
     one.shape.architecture = kArchitectures[i / 6 % 2];
-    if (i >= 12) one.gradients = GradientMemory::over_copies;
+    if (i % 24 >= 12 && pass == BenchPass::step) one.gradients = GradientMemory::over_copies;
+    if (i >= 24) one.attention = "standard";
     one.recompute = kRecomputations[i % 3];
     const MemoryTimeline timeline = measure_memory(one).timeline;
     for (const Life& a : timeline.tensors) {
@@ -136,8 +138,10 @@ TEST(MemoryBench, ATensorLivesFromItsWriteToItsLastRead) {
   EXPECT_EQ(lives(BenchPass::step, "layers.1.feed_forward.gated"),
             std::tuple("swiglu layers.1.feed_forward.w1+w3", "linear backward weight layers.1.feed_forward.w2",
                        Category::saved));
-  EXPECT_EQ(lives(BenchPass::forward, "layers.1.feed_forward.gated"),
-            std::tuple("swiglu layers.1.feed_forward.w1+w3", "linear layers.1.feed_forward.w2", Category::passing));
+  EXPECT_EQ(lives(BenchPass::forward, "block.feed_forward.gated"),
+            std::tuple("swiglu layers.0.feed_forward.w1+w3", "linear layers.0.feed_forward.w2", Category::passing));
+  EXPECT_EQ(lives(BenchPass::forward, "block.x"),
+            std::tuple("embedding embedding", "rms_norm norm", Category::passing));
   EXPECT_EQ(lives(BenchPass::step, "gradient of norm.weight"),
             std::tuple("rms_norm backward norm", "adamw all parameters", Category::gradients));
   EXPECT_EQ(
@@ -157,7 +161,8 @@ TEST(MemoryBench, RecomputationKeepsWhatThePlanSays) {
     one.recompute = recompute;
     const MemoryTimeline timeline = measure_memory(one).timeline;
     std::size_t kept = 0;
-    for (const Activation& activation : activation_plan(one.shape, one.batch, DType::fp32, recompute).table) {
+    for (const Activation& activation :
+         activation_plan(one.shape, one.batch, DType::fp32, {.recompute = recompute}).table) {
       kept += activation.name.starts_with("gradient") ? 0 : activation.bytes();
     }
     EXPECT_EQ(timeline.most_saved(), kept) << name_of(recompute);
@@ -194,14 +199,71 @@ TEST(MemoryBench, EveryTensorTellsItsType) {
   }
 }
 
-TEST(MemoryBench, StandardAttentionHoldsItsScores) {
-  BenchCase one = small_case(Precision::fp32, BenchPass::step);
-  one.attention = "standard";
-  const MemoryTimeline timeline = measure_memory(one).timeline;
+std::size_t most_of(const MemoryTimeline& timeline, Category category) {
   std::size_t most = 0;
-  for (const ByCategory& moment : timeline.moments) most = std::max(most, in(moment, Category::scores));
-  EXPECT_GE(most, 24u * 24 * sizeof(float));
-  EXPECT_EQ(residual_bytes(one), 2u * 24 * 32 * sizeof(float));
+  for (const ByCategory& moment : timeline.moments) most = std::max(most, in(moment, category));
+  return most;
+}
+
+// Probabilities of every layer are saved; their gradient is there in one layer at a time.
+TEST(MemoryBench, StandardAttentionSavesItsProbabilities) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    const std::size_t scores = 2u * 2 * 24 * 24 * size_of(dtype_of(precision));  // batch, heads, context, context
+    BenchCase one = small_case(precision, BenchPass::step);
+    const std::size_t fused = measure_memory(one).timeline.most_saved();
+    one.attention = "standard";
+    const MemoryTimeline timeline = measure_memory(one).timeline;
+    EXPECT_EQ(most_of(timeline, Category::scores), (3 + 1) * scores);
+    const std::size_t lse = 3u * 2 * 2 * 24 * sizeof(float);
+    EXPECT_EQ(timeline.most_saved(), fused - lse + 3 * scores) << "and no LSE";
+    for (int layer = 0; layer < 3; ++layer) {
+      const std::string name = "layers." + std::to_string(layer) + ".attention.probabilities";
+      const auto found = std::find_if(timeline.tensors.begin(), timeline.tensors.end(),
+                                      [&](const Life& life) { return life.name == name; });
+      ASSERT_NE(found, timeline.tensors.end()) << name;
+      EXPECT_EQ(found->bytes, scores);
+      EXPECT_TRUE(found->is_saved);
+      EXPECT_NE(timeline.operations.at(static_cast<std::size_t>(found->to)).find("attention backward"),
+                std::string::npos);
+    }
+    for (const Recompute recompute : {Recompute::attention, Recompute::block}) {
+      one.recompute = recompute;
+      EXPECT_EQ(most_of(measure_memory(one).timeline, Category::scores), 2 * scores) << name_of(recompute);
+    }
+    one.pass = BenchPass::forward;
+    EXPECT_EQ(most_of(measure_memory(one).timeline, Category::scores), scores) << "of one layer";
+  }
+}
+
+// Parameters, their copies for products, tokens, RoPE and the tensors of one layer.
+TEST(MemoryBench, AForwardHoldsNoGradientsAndNoOptimizerState) {
+  for (const Architecture architecture : kArchitectures) {
+    for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+      for (const char* const kernel : {"flash2", "standard"}) {
+        BenchCase one = small_case(precision, BenchPass::forward);
+        one.shape.architecture = architecture;
+        one.attention = kernel;
+        const MemoryFigures forward = measure_memory(one);
+        for (const Category none : {Category::gradients, Category::optimizer, Category::saved}) {
+          EXPECT_EQ(most_of(forward.timeline, none), 0u) << name_of(none);
+        }
+        for (const Life& life : forward.timeline.allocations) {
+          EXPECT_TRUE(life.category != Category::optimizer || life.bytes == 0) << life.name;
+        }
+        one.shape.layers *= 2;
+        EXPECT_EQ(most_of(measure_memory(one).timeline, Category::passing),
+                  most_of(forward.timeline, Category::passing))
+            << "all layers share it";
+        one.shape.layers /= 2;
+        one.pass = BenchPass::step;
+        EXPECT_LT(forward.counted, measure_memory(one).counted);
+      }
+    }
+  }
+}
+
+TEST(MemoryBench, TheResidualTensorIsBatchContextWidth) {
+  EXPECT_EQ(residual_bytes(small_case(Precision::fp32, BenchPass::step)), 2u * 24 * 32 * sizeof(float));
 }
 
 }  // namespace

@@ -288,6 +288,70 @@ TEST(Model, TellsOfGradientsThatAreFinal) {
   for (const Architecture architecture : kArchitectures) expect_final_gradients(small_shape(architecture));
 }
 
+// The same operations on other memory.
+TEST(Model, AForwardOnlyModelHasTheSameLoss) {
+  for (const Architecture architecture : kArchitectures) {
+    for (const DType dtype : {DType::fp32, DType::bf16}) {
+      for (const char* const kernel : {"flash2", "standard"}) {
+        const ModelShape shape = small_shape(architecture);
+        Model whole(shape, 2, dtype, {.threads = 2}, {.attention = kernel});
+        Model forward(shape, 2, dtype, {.threads = 2}, {.attention = kernel, .gradients = GradientMemory::none});
+        whole.begin(3);
+        forward.begin(3);
+        for (unsigned seed = 1; seed < 3; ++seed) {
+          const Text text(shape, 2, seed);
+          EXPECT_EQ(forward.loss(text.tokens.data(), text.targets.data()),
+                    whole.loss(text.tokens.data(), text.targets.data()));
+        }
+      }
+    }
+  }
+}
+
+TEST(Model, AForwardOnlyModelRefusesABackward) {
+  const ModelShape shape = small_shape();
+  const Text text(shape, 2, 1);
+  Model model(shape, 2, DType::fp32, {}, {.gradients = GradientMemory::none});
+  model.begin(3);
+  const auto expect_refusal = [](const char* what, const std::function<void()>& call) {
+    try {
+      call();
+      ADD_FAILURE() << what;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::unsupported) << what;
+      EXPECT_NE(std::string(error.what()).find("the model has no gradients"), std::string::npos) << error.what();
+    }
+  };
+  const auto *tokens = text.tokens.data(), *targets = text.targets.data();
+  expect_refusal("loss_with_gradients", [&] { model.loss_with_gradients(tokens, targets); });
+  expect_refusal("loss_and_lone_gradients", [&] { model.loss_and_lone_gradients(tokens, targets); });
+  expect_refusal("step", [&] { model.step(tokens, targets, {}); });
+  expect_refusal("gradient_norm", [&] { model.gradient_norm(); });
+  expect_refusal("gradients", [&] { model.gradients(); });
+  expect_refusal("run_phase", [&] { model.run_phase(Phase::backward); });
+  std::vector<float> state(static_cast<std::size_t>(parameter_count(shape)));
+  EXPECT_THROW(model.read_state(State::mean, state), Error) << "no optimizer state either";
+  EXPECT_NO_THROW(model.read_state(State::values, state));
+}
+
+// Rounding apart, the probabilities that were saved give the gradients that flash2 computes from scores made again.
+TEST(Model, StandardAttentionHasTheGradientsOfFlash2) {
+  for (const Architecture architecture : kArchitectures) {
+    const ModelShape shape = small_shape(architecture);
+    const Text text(shape, 2, 1);
+    std::vector<std::vector<float>> gradients;
+    for (const char* const kernel : {"flash2", "standard"}) {
+      Model model(shape, 2, DType::fp32, {.threads = 2}, {.attention = kernel});
+      model.begin(3);
+      model.loss_with_gradients(text.tokens.data(), text.targets.data());
+      gradients.emplace_back(model.gradients().begin(), model.gradients().end());
+    }
+    for (std::size_t i = 0; i < gradients[0].size(); ++i) {
+      EXPECT_NEAR(gradients[0][i], gradients[1][i], 1e-6) << name_of(architecture) << ' ' << i;
+    }
+  }
+}
+
 TEST(Model, WithoutOptimizerStateRefusesToUpdate) {
   const ModelShape shape = small_shape();
   const Text text(shape, 1, 1);

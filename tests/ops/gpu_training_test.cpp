@@ -112,7 +112,7 @@ TEST_F(GpuTraining, WeightGradientsInTf32ByBothWays) {
       dy(DType::fp32, normal_values(static_cast<std::size_t>(shape.rows * shape.out), 2));
   std::vector<float> expected(count, 0.5f);
   linear_backward_weight({}, shape, dy.data(), x.data(), expected.data(), Into::sum);
-  const std::size_t bytes = linear_workspace_bytes({.device = Device::cuda, .tf32 = true}, shape);
+  const std::size_t bytes = linear_backward_workspace_bytes({.device = Device::cuda, .tf32 = true}, shape);
   ASSERT_GT(bytes, kWorkspaceBytes);
   for (const std::size_t workspace : {kWorkspaceBytes, bytes - 1, bytes}) {
     const Gpu gpu(true, true, workspace);

@@ -58,18 +58,24 @@ DeviceMemory device_memory(const SharedStep& step, std::size_t workspace, std::s
     return splits(Sharding::gradients) ? GradientMemory::own : GradientMemory::shared;
   };
   const GradientMemory gradients = memory_of_gradients();
-  const ActivationPlan plan = activation_plan(one.shape, one.batch, dtype, one.recompute, gradients, mesh.tensor);
+  const ActivationPlan plan = activation_plan(one.shape, one.batch, dtype,
+                                              {.recompute = one.recompute,
+                                               .gradients = gradients,
+                                               .attention = attention_memory_of(one.attention),
+                                               .parts = mesh.tensor});
 
   DeviceMemory memory;
   const std::int64_t held = splits(Sharding::weights) ? share : count;
   memory.weights = float_bytes(held) + static_cast<std::size_t>(held) * copy_bytes(dtype, gradients);
   // One unit is computed with while the next is gathered.
   if (splits(Sharding::weights)) memory.weights += 2 * static_cast<std::size_t>(unit) * size_of(dtype);
-  memory.optimizer = 2 * float_bytes(splits(Sharding::optimizer) ? share : count);
-  // Whole gradients lie where activations were; a share is kept beside them, and a unit or a bucket, whichever is
-  // larger, until its sums are away.
-  memory.gradients =
-      splits(Sharding::gradients) ? float_bytes(share) + std::max(float_bytes(unit), bucket) : float_bytes(count);
+  if (gradients != GradientMemory::none) {
+    memory.optimizer = 2 * float_bytes(splits(Sharding::optimizer) ? share : count);
+    // Whole gradients lie where activations were; a share is kept beside them, and a unit or a bucket, whichever is
+    // larger, until its sums are away.
+    memory.gradients =
+        splits(Sharding::gradients) ? float_bytes(share) + std::max(float_bytes(unit), bucket) : float_bytes(count);
+  }
   memory.activations = gradients_at(plan, parameters, gradients);
   memory.other = float_bytes(one.shape.turns()) + Exchange::bytes_for(one.batch * one.shape.context) + workspace;
   return memory;

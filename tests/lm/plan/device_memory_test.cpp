@@ -21,6 +21,24 @@ TEST(DeviceMemory, OfKnownSizesByHand) {
   EXPECT_EQ(device_memory({.one = one_of("xl", Precision::bf16), .mesh = {.data = 64}}, 0).total(), memory.total());
 }
 
+// T tokens: x and its norm, and the largest of w1, w3 and their gate, of q, k and v, and of the logits.
+TEST(DeviceMemory, OfAForwardByHand) {
+  BenchCase one = one_of("xl", Precision::fp32);
+  one.pass = BenchPass::forward;
+  one.shape.context = 128;
+  const std::size_t tokens = 2 * 128, d = 1600, d_ff = 6400;
+  const DeviceMemory memory = device_memory({.one = one}, 0);
+  EXPECT_EQ(memory.weights, 4ull * 1'998'235'200);
+  EXPECT_EQ(memory.gradients, 0u);
+  EXPECT_EQ(memory.optimizer, 0u);
+  EXPECT_EQ(memory.activations, 4 * tokens * (2 * d + 1 + 3 * d_ff));
+  EXPECT_LT(memory.total(), 7.7 * (1 << 30));
+  one.attention = "standard";
+  one.shape.context = 1024;
+  EXPECT_EQ(device_memory({.one = one}, 0).activations, 4 * 2048 * (2 * d + 1 + 3 * d + 25 * 1024))
+      << "probabilities of 25 heads are the largest";
+}
+
 TEST(DeviceMemory, OfGpt2ByHand) {
   const std::size_t count = 70'859'776;
   const DeviceMemory memory = device_memory({.one = one_of("ddp-small", Precision::fp32)}, 0);
@@ -83,7 +101,7 @@ TEST(DeviceMemory, TensorPartsSplitMatricesAndWhatIsBetweenThem) {
   EXPECT_EQ(count_of(parameters_of_a_device(one.shape, 1)), parameter_count(one.shape));
   EXPECT_EQ(count_of(parameters_of_a_device(one.shape, 2)), 2 * 3 * 8 + (4 * 64 + 3 * 96) / 2 + 3 * 8);
   const ActivationPlan whole = activation_plan(one.shape, 1, DType::fp32),
-                       half = activation_plan(one.shape, 1, DType::fp32, Recompute::none, GradientMemory::shared, 2);
+                       half = activation_plan(one.shape, 1, DType::fp32, {.parts = 2});
   ASSERT_EQ(whole.table.size(), half.table.size());
   for (std::size_t i = 0; i < whole.table.size(); ++i) {
     const std::string& name = whole.table[i].name;
