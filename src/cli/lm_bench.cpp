@@ -19,6 +19,8 @@
 #include "core/counted.h"
 #include "core/fail.h"
 #include "core/text_table.h"
+#include "lm/memory_bench.h"
+#include "lm/predicted_memory.h"
 #include "measure/environment.h"
 
 namespace strobe::cli {
@@ -167,6 +169,13 @@ std::string phase_table(const std::vector<Row>& rows) {
   return table.empty() ? "" : "\n" + table.text();
 }
 
+std::string oom_note(const Row& row) {
+  const lm::BenchCase& one = row.cell->one;
+  const auto mib = [](std::size_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20)); };
+  return fmt::format("oom: {}: {}; predicted {} MiB, residual-stream tensor {} MiB\n", title_of(*row.cell), row.error,
+                     mib(lm::predicted_bytes(one)), mib(lm::residual_bytes(one)));
+}
+
 std::string table_text(const std::vector<Row>& rows, const Ceilings& ceilings) {
   TextTable table;
   add_cell_columns(table);
@@ -190,7 +199,7 @@ std::string table_text(const std::vector<Row>& rows, const Ceilings& ceilings) {
       notes += skipped_note(row);
     } else {
       cells.emplace_back("oom");
-      notes += fmt::format("oom: {}: {}\n", title_of(*row.cell), row.error);
+      notes += oom_note(row);
     }
     table.add_row(std::move(cells));
   }
@@ -224,6 +233,8 @@ Json row_json(const Row& row, const std::vector<Row>& rows, const Ceilings& ceil
       .set("clip", one.clip)
       .set("warmup", one.warmup)
       .set("steps", one.steps)
+      .set("predicted(B)", lm::predicted_bytes(one))
+      .set("residual_tensor(B)", lm::residual_bytes(one))
       .set("status", row.times ? "ok" : "oom");
   if (!row.times) return json.set("error", row.error);
   const auto number = [](std::optional<double> value) { return value ? Json(*value) : Json(); };

@@ -1,4 +1,4 @@
-// `strobe lm memory`: flags to cells, each cell's memory to tables, to the output file and to a picture.
+// `strobe lm memory`: flags to cells, and the memory of each cell's two passes to tables, JSON and a picture.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,46 +6,57 @@
 
 #include "cli/lm.h"
 #include "cli/lm_bench_options.h"
+#include "cli/lm_memory_document.h"
 #include "cli/lm_memory_text.h"
 #include "cli/written_files.h"
 #include "core/atomic_file.h"
 #include "core/fail.h"
 #include "core/file_set.h"
+#include "lm/predicted_memory.h"
 
 namespace strobe::cli {
 namespace {
 
 constexpr const char* kLmMemoryIntroduction =
     "usage: strobe lm memory [--flag value ...]\n\n"
-    "What a language model holds over a forward pass and over a training step, at the moment of the peak and by\n"
-    "category; the largest tensors; predicted from the shape beside counted by the allocator and, on a GPU, told by "
-    "the\n"
-    "driver. The page shows every tensor from the operation that writes it to the last that reads it.\n"
-    "Several --recompute are compared: what each buys in memory, and the time of its step.\n"
-    "A cell that does not fit is a row `oom`; where none does, nothing is written and the exit code is 3.\n\n"
+    "Peak memory of a language model's forward pass and of its training step, counted by the allocator and predicted\n"
+    "from the shape, next to the size of one residual-stream tensor: one row per size, context and precision.\n"
+    "A forward pass holds no gradients, no optimizer state and nothing saved for a backward.\n"
+    "Below the table: what each peak consists of, by category, and the largest tensors. The page shows every tensor "
+    "from\n"
+    "the operation that writes it to the last that reads it.\n"
+    "Several --recompute are compared: the memory that each saves, and the time of its step.\n"
+    "A pass that does not fit is `oom`, with its predicted peak; if none fits, nothing is written and the exit code is "
+    "3.\n\n"
     "  strobe lm memory --size small --context 128,256,512 --precision fp32,bf16\n"
-    "  strobe lm memory --size tiny --recompute none,attention,block\n\n";
+    "  strobe lm memory --size tiny --attention standard --recompute none,attention,block\n\n";
 
 enum class Timing { none, of_steps };
 
-MemoryRow measured(const LmBenchCell& cell, Timing timing) {
-  MemoryRow row{.cell = cell, .figures = {}, .error = {}, .seconds = {}};
+MemoryRow measured(LmBenchCell cell, lm::BenchPass pass, Timing timing) {
+  cell.one.pass = pass;
+  MemoryRow row{.cell = cell, .predicted = lm::predicted_bytes(cell.one)};
   const auto measure = [&] {
     row.figures = lm::measure_memory(cell.one);
-    if (timing == Timing::of_steps && cell.one.pass == lm::BenchPass::step) {
+    if (timing == Timing::of_steps && pass == lm::BenchPass::step) {
       const lm::BenchTimes times = lm::time_step(cell.one);
       row.seconds = times.whole.seconds.min;
       row.skipped = times.skipped;
     }
   };
-  row.error = oom_of(title_of(cell), measure).value_or("");
+  row.error = oom_of(title_of(row), measure).value_or("");
+  if (!row.error.empty()) row.figures.reset();
   return row;
 }
 
-std::string page_of(const std::vector<MemoryRow>& rows) {
+bool fits(const MemoryCell& cell) { return cell.forward.figures || cell.step.figures; }
+
+std::string page_of(const std::vector<MemoryCell>& cells) {
   std::vector<report::MemoryMap> maps;
-  for (const MemoryRow& row : rows) {
-    if (row.figures) maps.push_back(memory_map(row));
+  for (const MemoryCell& cell : cells) {
+    for (const MemoryRow* const row : {&cell.forward, &cell.step}) {
+      if (row->figures) maps.push_back(memory_map(*row));
+    }
   }
   return report::memory_map_page(maps);
 }
@@ -77,24 +88,24 @@ int run_lm_memory(Arguments arguments) {
   if (!svg.empty()) svg_trial.emplace(svg, "--svg");
   set_last_words("lm memory: ended by a signal; nothing was written");
   const bool compares = options.recomputes.size() > 1;
-  std::vector<MemoryRow> rows;
-  for (LmBenchCell cell : cells) {
-    for (const lm::BenchPass pass : {lm::BenchPass::forward, lm::BenchPass::step}) {
-      cell.one.pass = pass;
-      rows.push_back(measured(cell, compares ? Timing::of_steps : Timing::none));
-    }
+  const Timing timing = compares ? Timing::of_steps : Timing::none;
+  std::vector<MemoryCell> measured_cells;
+  for (const LmBenchCell& cell : cells) {
+    measured_cells.push_back({.forward = measured(cell, lm::BenchPass::forward, timing),
+                              .step = measured(cell, lm::BenchPass::step, timing)});
   }
-  print(memory_tables(rows));
-  if (std::none_of(rows.begin(), rows.end(), [](const MemoryRow& row) { return row.figures.has_value(); })) {
+  print(peak_table(measured_cells) + memory_details(measured_cells));
+  if (std::none_of(measured_cells.begin(), measured_cells.end(), fits)) {
     return tell_that_none_fits("lm memory", output + " and " + page);
   }
-  if (compares) print("\n" + recompute_table(rows));
+  if (compares) print("\n" + recompute_table(measured_cells));
   set_last_words("lm memory: ended by a signal");  // with some or all of it written
   FileSet files("lm memory:");
-  files.add(output, memory_document(rows));
-  files.add(page, page_of(rows));
-  const bool draws = !svg.empty() && rows.back().figures;
-  if (draws) files.add(svg, report::memory_map_svg(memory_map(rows.back())));
+  files.add(output, memory_document(measured_cells));
+  files.add(page, page_of(measured_cells));
+  const MemoryRow& last = measured_cells.back().step;
+  const bool draws = !svg.empty() && last.figures;
+  if (draws) files.add(svg, report::memory_map_svg(memory_map(last)));
   files.commit();
   print(fmt::format("written: {}, {}{}\n", output, page, draws ? ", " + svg : ""));
   return kFine;

@@ -7,30 +7,20 @@
 #include <tuple>
 
 #include "core/counted.h"
-#include "core/json.h"
 #include "core/text_table.h"
-#include "measure/environment.h"
 
 namespace strobe::cli {
 namespace {
 
 using lm::Category;
 
-constexpr std::size_t kLargest = 6;  // told of each row
+constexpr std::size_t kLargest = 6;  // tensors listed for each pass
 
 // Short ones, for tables.
 constexpr const char* kCategoryTitles[lm::kCategories] = {"parameters", "gradients", "optimizer", "saved", "passing",
                                                           "scores",     "workspace", "data",      "idle"};
 
 std::string mib(std::size_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20)); }
-
-const char* name_of_pass(const MemoryRow& row) {
-  return row.cell.one.pass == lm::BenchPass::forward ? "forward" : "step";
-}
-
-std::string title_of(const MemoryRow& row) { return fmt::format("{}, {}", title_of(row.cell), name_of_pass(row)); }
-
-const lm::ByCategory& at_peak(const lm::MemoryTimeline& timeline) { return timeline.moments.at(timeline.peak_at()); }
 
 // "layers.*.attention.qkv": the same tensor of every layer.
 std::string of_any_layer(const std::string& name) {
@@ -49,7 +39,7 @@ struct Group {
   int count = 0;
 };
 
-// Allocations, and in place of the run the tensors in it; the largest first.
+// Allocations, with the run replaced by the tensors in it; the largest first.
 std::vector<Group> largest(const lm::MemoryTimeline& timeline) {
   std::map<std::string, Group> groups;
   const auto add = [&](const lm::Life& life) {
@@ -85,98 +75,77 @@ std::string largest_text(const MemoryRow& row) {
   return "\nlargest of " + title_of(row) + "\n" + table.text();
 }
 
-Json by_category_json(const lm::ByCategory& bytes) {
-  Json json = Json::object();
-  for (std::size_t i = 0; i < bytes.size(); ++i) json.set(name_of(static_cast<Category>(i)), bytes[i]);
-  return json;
-}
+const auto kPasses = {&MemoryCell::forward, &MemoryCell::step};
 
-Json lives_json(const std::vector<lm::Life>& lives) {
-  Json list = Json::array();
-  for (const lm::Life& life : lives) {
-    list.push_back(Json::object({{"name", life.name},
-                                 {"category", name_of(life.category)},
-                                 {"dtype", life.type.empty() ? Json() : Json(life.type)},
-                                 {"bytes", life.bytes},
-                                 {"at", life.at},
-                                 {"from", life.from},
-                                 {"to", life.to}}));
+// The columns that name a cell; batch and recompute only where they differ.
+class CellColumns {
+ public:
+  explicit CellColumns(const std::vector<MemoryCell>& cells) {
+    const auto differ = [&](auto value) {
+      return std::any_of(cells.begin(), cells.end(), [&](const MemoryCell& cell) {
+        return value(cell.step.cell.one) != value(cells.front().step.cell.one);
+      });
+    };
+    has_batch_ = differ([](const lm::BenchCase& one) { return one.batch; });
+    has_recompute_ = differ([](const lm::BenchCase& one) { return one.recompute; });
   }
-  return list;
-}
 
-Json row_json(const MemoryRow& row) {
-  const lm::BenchCase& one = row.cell.one;
-  Json json = Json::object();
-  add_model(json, row.cell);
-  json.set("pass", name_of_pass(row))
-      .set("device", one.place.device == Device::cuda ? "cuda" : "cpu")
-      .set("attention", one.attention.empty() ? "auto" : one.attention)
-      .set("residual_tensor(B)", lm::residual_bytes(one))
-      .set("status", row.figures ? "ok" : "oom");
-  if (!row.figures) return json.set("error", row.error);
-  const lm::MemoryTimeline& timeline = row.figures->timeline;
-  json.set("peak(B)", timeline.peak());
-  json.set("peak_operation", timeline.peak_at());
-  json.set("peak_by_category(B)", by_category_json(at_peak(timeline)));
-  json.set("most_in_use(B)", timeline.most_in_use());
-  json.set("most_saved(B)", timeline.most_saved());
-  if (row.seconds) json.set("step_min(ms)", 1e3 * *row.seconds).set("skipped", row.skipped);
-  json.set("predicted(B)", row.figures->predicted);
-  json.set("counted(B)", row.figures->counted);
-  json.set("driver(B)", row.figures->driver ? Json(*row.figures->driver) : Json());
-  Json operations = Json::array(), moments = Json::array();
-  for (const std::string& operation : timeline.operations) operations.push_back(operation);
-  for (const lm::ByCategory& moment : timeline.moments) {
-    Json bytes = Json::array();
-    for (const std::size_t one_category : moment) bytes.push_back(one_category);
-    moments.push_back(bytes);
+  bool has_batch() const { return has_batch_; }
+  void add_to(TextTable& table) const {
+    table.add_column("size", TextTable::Align::left);
+    table.add_column("context");
+    if (has_batch_) table.add_column("batch");
+    table.add_column("precision", TextTable::Align::left);
+    if (has_recompute_) table.add_column("recompute", TextTable::Align::left);
   }
-  json.set("operations", operations);
-  json.set("allocations", lives_json(timeline.allocations));
-  json.set("tensors_of_the_run", lives_json(timeline.tensors));
-  return json.set("held_by_operation_and_category(B)", moments);
-}
-
-// The step of the same model and precision that keeps everything; null where it was not asked for.
-const MemoryRow* same_without_recompute(const MemoryRow& row, const std::vector<MemoryRow>& rows) {
-  const auto key = [](const MemoryRow& of) {
-    const lm::BenchCase& one = of.cell.one;
-    return std::tuple(of.cell.size, one.shape.context, one.batch, one.precision, one.pass);
-  };
-  for (const MemoryRow& other : rows) {
-    if (other.cell.one.recompute == lm::Recompute::none && key(other) == key(row)) return &other;
+  std::vector<std::string> of(const LmBenchCell& cell) const {
+    const lm::BenchCase& one = cell.one;
+    std::vector<std::string> texts = {model_text(cell), std::to_string(one.shape.context)};
+    if (has_batch_) texts.push_back(std::to_string(one.batch));
+    texts.emplace_back(name_of(one.precision));
+    if (has_recompute_) texts.emplace_back(name_of(one.recompute));
+    return texts;
   }
-  return nullptr;
-}
 
-// Of a table with a row for each pass.
-void add_row_columns(TextTable& table) {
-  table.add_column("size", TextTable::Align::left);
-  table.add_column("context");
-  for (const char* title : {"precision", "recompute", "pass"}) table.add_column(title, TextTable::Align::left);
-}
+ private:
+  bool has_batch_ = false, has_recompute_ = false;
+};
 
-std::vector<std::string> row_columns(const MemoryRow& row) {
-  const lm::BenchCase& one = row.cell.one;
-  return {model_text(row.cell), std::to_string(one.shape.context), name_of(one.precision), name_of(one.recompute),
-          name_of_pass(row)};
-}
-
-// What the peak is made of, in MiB.
-std::string category_table(const std::vector<MemoryRow>& rows) {
+// What the peaks consist of, in MiB.
+std::string category_table(const std::vector<MemoryCell>& cells) {
+  const CellColumns columns(cells);
   TextTable table;
-  add_row_columns(table);
+  columns.add_to(table);
+  table.add_column("pass", TextTable::Align::left);
   for (const char* title : kCategoryTitles) table.add_column(title);
-  for (const MemoryRow& row : rows) {
-    if (!row.figures) continue;
-    std::vector<std::string> cells = row_columns(row);
-    for (const std::size_t bytes : at_peak(row.figures->timeline)) cells.push_back(mib(bytes));
-    table.add_row(std::move(cells));
+  for (const char* title : {"in use", "driver"}) table.add_column(title);
+  for (const MemoryCell& cell : cells) {
+    for (const auto pass : kPasses) {
+      const MemoryRow& row = cell.*pass;
+      if (!row.figures) continue;
+      std::vector<std::string> texts = columns.of(row.cell);
+      texts.emplace_back(name_of_pass(row));
+      for (const std::size_t bytes : at_peak(row.figures->timeline)) texts.push_back(mib(bytes));
+      texts.push_back(mib(row.figures->timeline.most_in_use()));
+      texts.push_back(row.figures->driver ? mib(*row.figures->driver) : "-");
+      table.add_row(std::move(texts));
+    }
   }
   if (table.empty()) return "";
   return "\n" + table.text() +
-         "MiB at the peak; idle: of the run of activations and gradients, where no tensor lives then\n";
+         "MiB at the peak; idle: activations' memory without a live tensor; in use: most at any moment without idle\n";
+}
+
+// The step of the same model and precision that keeps everything; null where it was not measured.
+const MemoryRow* same_without_recompute(const MemoryCell& cell, const std::vector<MemoryCell>& cells) {
+  const auto key = [](const MemoryRow& of) {
+    const lm::BenchCase& one = of.cell.one;
+    return std::tuple(of.cell.size, one.shape.context, one.batch, one.precision);
+  };
+  for (const MemoryCell& other : cells) {
+    if (other.step.cell.one.recompute == lm::Recompute::none && key(other.step) == key(cell.step)) return &other.step;
+  }
+  return nullptr;
 }
 
 std::optional<std::size_t> of_timeline(const MemoryRow& row, std::size_t (lm::MemoryTimeline::*figure)() const) {
@@ -186,33 +155,50 @@ std::optional<std::size_t> of_timeline(const MemoryRow& row, std::size_t (lm::Me
 
 }  // namespace
 
-std::string memory_tables(const std::vector<MemoryRow>& rows) {
-  TextTable table;
-  add_row_columns(table);
-  for (const char* title : {"peak MiB", "predicted", "driver", "in use", "residual"}) table.add_column(title);
-  std::string notes, details;
-  for (const MemoryRow& row : rows) {
-    std::vector<std::string> cells = row_columns(row);
-    if (row.figures) {
-      const lm::MemoryTimeline& timeline = row.figures->timeline;
-      cells.push_back(mib(timeline.peak()));
-      cells.push_back(mib(row.figures->predicted));
-      cells.push_back(row.figures->driver ? mib(*row.figures->driver) : "-");
-      cells.push_back(mib(timeline.most_in_use()));
-      cells.push_back(mib(lm::residual_bytes(row.cell.one)));
-      details += largest_text(row);
-    } else {
-      cells.emplace_back("oom");
-      notes += fmt::format("oom: {}: {}\n", title_of(row), row.error);
-    }
-    table.add_row(std::move(cells));
-  }
-  return table.text() + notes +
-         "in use: most at any moment, without what is idle; residual: one tensor of the residual stream\n" +
-         category_table(rows) + details;
+const char* name_of_pass(const MemoryRow& row) {
+  return row.cell.one.pass == lm::BenchPass::forward ? "forward" : "step";
 }
 
-std::string recompute_table(const std::vector<MemoryRow>& rows) {
+std::string title_of(const MemoryRow& row) { return fmt::format("{}, {}", title_of(row.cell), name_of_pass(row)); }
+
+const lm::ByCategory& at_peak(const lm::MemoryTimeline& timeline) { return timeline.moments.at(timeline.peak_at()); }
+
+std::string peak_table(const std::vector<MemoryCell>& cells) {
+  const CellColumns columns(cells);
+  TextTable table;
+  columns.add_to(table);
+  for (const char* title : {"forward", "predicted", "step", "predicted", "residual"}) table.add_column(title);
+  std::string notes;
+  for (const MemoryCell& cell : cells) {
+    std::vector<std::string> texts = columns.of(cell.step.cell);
+    for (const auto pass : kPasses) {
+      const MemoryRow& row = cell.*pass;
+      texts.push_back(row.figures ? mib(row.figures->timeline.peak()) : "oom");
+      texts.push_back(mib(row.predicted));
+      if (!row.figures) notes += fmt::format("oom: {}: {}\n", title_of(row), row.error);
+    }
+    texts.push_back(mib(lm::residual_bytes(cell.step.cell.one)));
+    table.add_row(std::move(texts));
+  }
+  const lm::BenchCase& one = cells.front().step.cell.one;
+  return table.text() + notes +
+         fmt::format("peak MiB on {}{}, attention {}; residual: one tensor of the residual stream\n",
+                     one.place.device == Device::cuda ? "cuda" : "cpu",
+                     columns.has_batch() ? "" : fmt::format(", batch {}", one.batch),
+                     one.attention.empty() ? "auto" : one.attention);
+}
+
+std::string memory_details(const std::vector<MemoryCell>& cells) {
+  std::string text = category_table(cells);
+  for (const MemoryCell& cell : cells) {
+    for (const auto pass : kPasses) {
+      if ((cell.*pass).figures) text += largest_text(cell.*pass);
+    }
+  }
+  return text;
+}
+
+std::string recompute_table(const std::vector<MemoryCell>& cells) {
   TextTable table;
   table.add_column("size", TextTable::Align::left);
   table.add_column("context");
@@ -222,21 +208,21 @@ std::string recompute_table(const std::vector<MemoryRow>& rows) {
     table.add_column(title);
   }
   std::string notes;
-  for (const MemoryRow& row : rows) {
+  for (const MemoryCell& cell : cells) {
+    const MemoryRow& row = cell.step;
     const lm::BenchCase& one = row.cell.one;
-    if (one.pass != lm::BenchPass::step) continue;
     if (row.skipped > 0) {
       notes += fmt::format("skipped: {}: {} of {}, whose gradient overflowed: they update nothing\n",
                            title_of(row.cell), row.skipped, counted(one.steps, "step"));
     }
-    std::vector<std::string> cells = {model_text(row.cell), std::to_string(one.shape.context),
+    std::vector<std::string> texts = {model_text(row.cell), std::to_string(one.shape.context),
                                       std::to_string(one.batch), name_of(one.precision), name_of(one.recompute)};
-    const MemoryRow* const none = same_without_recompute(row, rows);
+    const MemoryRow* const none = same_without_recompute(cell, cells);
     const auto add = [&](auto figure, auto text) {
       const auto own = figure(row);
       const auto other = none ? figure(*none) : std::nullopt;
-      cells.push_back(own ? text(*own) : "-");
-      cells.push_back(own && other ? fmt::format("{:.2f}", static_cast<double>(*own) / static_cast<double>(*other))
+      texts.push_back(own ? text(*own) : "-");
+      texts.push_back(own && other ? fmt::format("{:.2f}", static_cast<double>(*own) / static_cast<double>(*other))
                                    : "-");
     };
     if (row.figures) {
@@ -244,51 +230,11 @@ std::string recompute_table(const std::vector<MemoryRow>& rows) {
       add([](const MemoryRow& of) { return of_timeline(of, &lm::MemoryTimeline::most_saved); }, mib);
       add([](const MemoryRow& of) { return of.seconds; }, [](double s) { return fmt::format("{:.1f}", 1e3 * s); });
     } else {
-      cells.emplace_back("oom");
+      texts.emplace_back("oom");
     }
-    table.add_row(std::move(cells));
+    table.add_row(std::move(texts));
   }
   return table.text() + notes;
-}
-
-std::string memory_document(const std::vector<MemoryRow>& rows) {
-  Json items = Json::array(), categories = Json::array();
-  for (const MemoryRow& row : rows) items.push_back(row_json(row));
-  for (std::size_t i = 0; i < lm::kCategories; ++i) categories.push_back(name_of(static_cast<Category>(i)));
-  return Json::object({{"environment", environment_json()}, {"categories", categories}, {"rows", items}}).dump(1) +
-         "\n";
-}
-
-report::MemoryMap memory_map(const MemoryRow& row) {
-  const lm::MemoryTimeline& timeline = row.figures->timeline;
-  report::MemoryMap map;
-  map.title = title_of(row);
-  map.caption = fmt::format("most held {}, most in use {}, one tensor of the residual stream {}",
-                            report::bytes_text(timeline.peak()), report::bytes_text(timeline.most_in_use()),
-                            report::bytes_text(lm::residual_bytes(row.cell.one)));
-  map.operations = timeline.operations;
-  map.bytes = timeline.peak();
-  map.peak_at = timeline.peak_at();
-  for (std::size_t i = 0; i + 1 < lm::kCategories; ++i) map.categories.emplace_back(name_of(static_cast<Category>(i)));
-  static constexpr const char* kPhases[] = {"forward", "backward", "update"};
-  for (std::size_t i = 0; i < timeline.phases.size(); ++i) {
-    if (i > 0 && timeline.phases[i] == timeline.phases[i - 1]) continue;
-    map.parts.push_back({kPhases[static_cast<int>(timeline.phases[i])], static_cast<int>(i)});
-  }
-  const auto add = [&](const lm::Life& life, std::size_t above) {
-    if (life.to < 0) return;  // given back before the first operation
-    map.blocks.push_back({.name = life.type.empty() ? life.name : fmt::format("{} ({})", life.name, life.type),
-                          .category = static_cast<std::size_t>(life.category),
-                          .at = above + life.at,
-                          .bytes = life.bytes,
-                          .from = std::max(0, life.from),
-                          .to = life.to});
-  };
-  for (const lm::Life& life : timeline.allocations) {
-    if (life.category != Category::idle) add(life, 0);
-  }
-  for (const lm::Life& life : timeline.tensors) add(life, timeline.run_at);
-  return map;
 }
 
 }  // namespace strobe::cli

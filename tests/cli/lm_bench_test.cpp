@@ -83,12 +83,14 @@ TEST(LmBench, PassesHaveThePhasesThatTheyRun) {
   Json document = Json::parse(scratch.read("out.json"));
   const Json forward = document.at("rows").as_array().at(0);
   EXPECT_TRUE(forward.at("backward").is_null());
+  EXPECT_EQ(forward.at("whole").at("peak(B)").as_integer(), forward.at("predicted(B)").as_integer());
   EXPECT_EQ(run_program(std::string(kLmBench) + "--pass forward_backward --output out.json", scratch).code, 0);
   document = Json::parse(scratch.read("out.json"));
   const Json both = document.at("rows").as_array().at(0);
   EXPECT_GT(both.at("backward").at("mean(ms)").as_number(), 0);
   EXPECT_TRUE(both.at("update").is_null());
   EXPECT_EQ(both.at("FLOP").as_number(), 3 * forward.at("FLOP").as_number());
+  EXPECT_LT(forward.at("whole").at("peak(B)").as_integer(), both.at("whole").at("peak(B)").as_integer());
 }
 
 TEST(LmBench, EveryRecomputationIsARowWithTheSameLoss) {
@@ -219,6 +221,10 @@ TEST(LmBench, WhatDoesNotFitIsARowWithItsBytes) {
   const auto& rows = document.at("rows").as_array();
   EXPECT_EQ(rows.at(0).at("status").as_string(), "ok");
   EXPECT_EQ(rows.at(1).at("status").as_string(), "oom");
+  for (const Json& row : rows) {
+    EXPECT_GT(row.at("predicted(B)").as_integer(), row.at("residual_tensor(B)").as_integer());
+    EXPECT_GT(row.at("residual_tensor(B)").as_integer(), 0);
+  }
   const std::string& error = rows.at(1).at("error").as_string();
   EXPECT_EQ(error.find("cannot allocate "), 0u) << error;
   EXPECT_NE(error.find(" are free"), std::string::npos) << error;

@@ -15,8 +15,8 @@ TEST(LmMemory, EveryCellHasAForwardAndAStepWhoseCategoriesAddUp) {
   const Program program = run_program(
       "lm memory --size tiny --context 8,16 --batch 1 --threads 1 --precision fp32,bf16 --svg a.svg", scratch);
   EXPECT_EQ(program.code, 0) << program.errors;
-  EXPECT_NE(program.output.find("layers.*.feed_forward.w1w3"), std::string::npos) << program.output;
-  EXPECT_NE(program.output.find("pass     peak MiB  predicted  driver  in use  residual\n"), std::string::npos);
+  EXPECT_NE(program.output.find("block.feed_forward.w1w3"), std::string::npos) << program.output;
+  EXPECT_NE(program.output.find("gradient of layers.*.feed_forward.w1.weight"), std::string::npos) << program.output;
   EXPECT_NE(program.output.find("parameters  gradients  optimizer  saved  passing"), std::string::npos);
   std::istringstream lines(program.output);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 140u) << line;
@@ -51,6 +51,76 @@ TEST(LmMemory, EveryCellHasAForwardAndAStepWhoseCategoriesAddUp) {
   EXPECT_NE(scratch.read("lm_memory.html").find("layers.0.feed_forward.w1w3 (bf16)"), std::string::npos);
   EXPECT_NE(scratch.read("lm_memory.html").find("tiny, context 16, batch 1, bf16, step"), std::string::npos);
   EXPECT_NE(scratch.read("a.svg").find("gradient of layers.3.attention.q.weight"), std::string::npos);
+}
+
+// The source's table: one row per context and precision, the forward's peak below the step's, both as predicted.
+TEST(LmMemory, TheTableHasOneRowPerCell) {
+  const Scratch scratch;
+  const Program program =
+      run_program("lm memory --size tiny --context 8,16,32 --batch 1 --threads 1 --precision fp32,bf16", scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  std::istringstream lines(program.output);
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_EQ(line, "size  context  precision  forward  predicted   step  predicted  residual");
+  const Json table = Json::parse(scratch.read("lm_memory_result.json")).at("table");
+  ASSERT_EQ(table.size(), 6u);
+  for (const Json& row : table.as_array()) {
+    ASSERT_TRUE(std::getline(lines, line));
+    EXPECT_LE(line.size(), 80u) << line;
+    std::istringstream words(line);
+    std::string size, context, precision, forward, forward_predicted, step, step_predicted, residual;
+    words >> size >> context >> precision >> forward >> forward_predicted >> step >> step_predicted >> residual;
+    EXPECT_EQ(context, std::to_string(row.at("context").as_integer()));
+    EXPECT_EQ(precision, row.at("precision").as_string());
+    EXPECT_EQ(forward, forward_predicted);
+    EXPECT_EQ(step, step_predicted);
+    EXPECT_LT(row.at("forward_peak(B)").as_integer(), row.at("step_peak(B)").as_integer() / 2) << line;
+    EXPECT_EQ(row.at("forward_peak(B)").as_integer(), row.at("forward_predicted(B)").as_integer());
+    EXPECT_EQ(row.at("step_peak(B)").as_integer(), row.at("step_predicted(B)").as_integer());
+    EXPECT_NEAR(std::stod(forward), static_cast<double>(row.at("forward_peak(B)").as_integer()) / (1 << 20), 0.006);
+    const std::int64_t element = precision == "fp32" ? 4 : 2;
+    EXPECT_EQ(row.at("residual_tensor(B)").as_integer(), row.at("context").as_integer() * 128 * element);
+  }
+  std::getline(lines, line);
+  EXPECT_EQ(line, "peak MiB on cpu, batch 1, attention auto; residual: one tensor of the residual stream");
+}
+
+TEST(LmMemory, APassThatDoesNotFitHasItsPrediction) {
+  const Scratch scratch;
+  const Program program = run_program("lm memory --size tiny --context 512 --batch 1,1048576 --threads 1", scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  const Json document = Json::parse(scratch.read("lm_memory_result.json"));
+  ASSERT_EQ(document.at("rows").size(), 4u);
+  for (const std::size_t i : {2u, 3u}) {
+    const Json& row = document.at("rows").as_array().at(i);
+    EXPECT_EQ(row.at("status").as_string(), "oom");
+    EXPECT_EQ(row.at("residual_tensor(B)").as_integer(), std::int64_t{4} * 1048576 * 512 * 128);
+    EXPECT_GT(row.at("predicted(B)").as_integer(), 4 * row.at("residual_tensor(B)").as_integer());
+  }
+  const Json& last = document.at("table").as_array().at(1);
+  EXPECT_TRUE(last.at("step_peak(B)").is_null());
+  EXPECT_GT(last.at("step_predicted(B)").as_integer(), last.at("forward_predicted(B)").as_integer());
+  EXPECT_NE(program.output.find("tiny      512  1048576  fp32           oom"), std::string::npos) << program.output;
+  EXPECT_NE(program.output.find("oom: tiny, context 512, batch 1048576, fp32, step: cannot allocate"),
+            std::string::npos);
+}
+
+TEST(LmMemory, StandardAttentionSavesItsProbabilities) {
+  const Scratch scratch;
+  const std::string flags = "lm memory --size tiny --context 64 --batch 1 --threads 1 ";
+  ASSERT_EQ(run_program(flags + "--attention standard", scratch).code, 0);
+  const Json document = Json::parse(scratch.read("lm_memory_result.json"));
+  const Json& step = document.at("rows").as_array().at(1);
+  constexpr std::int64_t kScores = 4 * 64 * 64 * 4;  // heads, context, context, bytes
+  int saved = 0;
+  for (const Json& life : step.at("tensors_of_the_run").as_array()) {
+    if (!life.at("name").as_string().ends_with("attention.probabilities")) continue;
+    EXPECT_EQ(life.at("category").as_string(), "attention scores");
+    EXPECT_EQ(life.at("bytes").as_integer(), kScores);
+    saved += life.at("name").as_string().starts_with("layers.") ? 1 : 0;
+  }
+  EXPECT_EQ(saved, 4) << "one for each layer";
 }
 
 TEST(LmMemory, ComparesRecomputations) {
