@@ -111,7 +111,8 @@ void add_lm_cell_options(OptionTable& table, LmBenchOptions& options) {
              }});
   table.add({.name = "attention",
              .placeholder = "NAME",
-             .help = fmt::format("the kernel of attention: {}; default auto: the library chooses",
+             .help = fmt::format("attention kernel: {}; default auto: the library chooses; standard saves "
+                                 "probabilities",
                                  fmt::join(attention_words(), ", ")),
              .apply = [&](auto flag, auto value) { options.attention = parse_attention(flag, value); }});
   table.add({.name = "recompute",

@@ -78,19 +78,26 @@ void multiply_to(const Place& place, DType dtype, const blas::Matrix& a, const b
   });
 }
 
-}  // namespace
-
-std::size_t linear_workspace_bytes(const Place& place, const Linear& shape) {
-  if (place.device == Device::cuda) return kWorkspaceBytes;
-  if (shape.dtype == DType::fp32) return 0;
+// Both operands and the result.
+std::size_t bytes_as_fp32(const Linear& shape) {
   return sizeof(float) *
          static_cast<std::size_t>(shape.rows * shape.in + shape.in * shape.out + shape.rows * shape.out);
 }
 
+}  // namespace
+
+std::size_t linear_workspace_bytes(const Place& place, const Linear& shape) {
+  if (place.device == Device::cuda) return kWorkspaceBytes;
+  return shape.dtype == DType::fp32 ? 0 : bytes_as_fp32(shape);
+}
+
 std::size_t linear_backward_workspace_bytes(const Place& place, const Linear& shape) {
-  const bool transposes = place.device == Device::cuda && place.tf32 && shape.dtype == DType::fp32;
-  return linear_workspace_bytes(place, shape) +
-         (transposes ? cuda::transposed_bytes(shape.rows, shape.out, shape.in) : 0);
+  const bool is_fp32 = shape.dtype == DType::fp32;
+  if (place.device == Device::cuda) {
+    const bool transposes = place.tf32 && is_fp32;
+    return kWorkspaceBytes + (transposes ? cuda::transposed_bytes(shape.rows, shape.out, shape.in) : 0);
+  }
+  return is_fp32 ? 0 : bytes_as_fp32(shape);
 }
 
 void linear(const Place& place, const Linear& shape, const void* x, const void* weight, void* y, const Added& added) {

@@ -104,9 +104,10 @@ void expect_attention(const Gpu& gpu, const MaterialisedAttention& shape) {
   const Values qkv(dtype, normal_values(3 * count, 1)), d_o(dtype, normal_values(count, 2));
   Values p(dtype, scores), o(dtype, count), d_scores(dtype, scores), d_qkv(dtype, 3 * count);
   attention({.threads = 2}, shape, qkv.data(), p.data(), o.data());
-  const OnGpu gqkv(gpu, qkv), gd_o(gpu, d_o), gp(gpu, p), go(gpu, o), gd_scores(gpu, d_scores), gd_qkv(gpu, d_qkv);
-  attention(gpu.place(), shape, gqkv.data(), gp.data(), go.data());
   Values p_gpu(dtype, scores), o_gpu(dtype, count), d_qkv_gpu(dtype, 3 * count);
+  const OnGpu gqkv(gpu, qkv), gd_o(gpu, d_o), gp(gpu, p_gpu), go(gpu, o_gpu), gd_scores(gpu, d_scores),
+      gd_qkv(gpu, d_qkv);
+  attention(gpu.place(), shape, gqkv.data(), gp.data(), go.data());
   gp.read(p_gpu);
   go.read(o_gpu);
   expect_close("probabilities", p_gpu, p, 4);
