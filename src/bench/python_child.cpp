@@ -39,6 +39,20 @@ pid_t parent_of(pid_t process) {
 
 }  // namespace
 
+std::string torch_absence() {
+  constexpr double kMostSeconds = 60;
+  const std::string name = interpreter();
+  const std::string find = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)";
+  try {
+    const ChildEnd end = run_to_end({name, "-c", find}, kMostSeconds).end;
+    if (end.signal == 0 && end.code == 0) return {};
+    return end.signal == 0 && end.code == 1 && end.last_error.empty() ? fmt::format("no PyTorch in {}", name)
+                                                                      : fmt::format("{} {}", name, end.text());
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 PythonProcess::PythonProcess()
     : child({interpreter(), "-u", "-c", torch_peer_script()}, {.descriptors = {memory.descriptor()}}) {}
 

@@ -18,6 +18,10 @@ inline constexpr const char* kLentPythonFlag = "lent-python";
 
 const char* torch_peer_script();  // python/torch_peer.py
 
+// Why torch-* implementations cannot run: "no PyTorch in python3". Empty if the interpreter finds the module, which is
+// not imported.
+std::string torch_absence();
+
 // A running interpreter, and the memory that it shares with whoever asks it.
 struct PythonProcess {
   PythonProcess();                       // Throws Error(unsupported) where the interpreter cannot be started.

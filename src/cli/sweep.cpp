@@ -74,6 +74,7 @@ class KnownRows {
       : output_(plan.output), settings_(std::move(settings)), failures_(failures) {
     for (const bench::Problem& problem : plan.problems) {
       for (const std::string& name : problem.implementations) cells_.insert(bench::cell_key(problem, name));
+      for (const std::string& name : plan.absent_peers) cells_.insert(bench::cell_key(problem, name));
     }
   }
 

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
+#include "bench/python_child.h"
 #include "bench/sweep/grid_file.h"
 #include "cli/case_options.h"
 #include "core/counted.h"
@@ -147,6 +149,38 @@ std::string default_output(const SweepOptions& options) {
   return file + ".jsonl";
 }
 
+bool has_axis(const std::vector<bench::Axis>& axes, std::string_view flag) {
+  return std::ranges::any_of(axes, [&](const bench::Axis& axis) { return axis.flag == flag; });
+}
+
+void add_implementations(std::vector<bench::Axis>& axes, const std::vector<std::string>& names) {
+  if (!has_axis(axes, "impl")) bench::set_axis(axes, bench::make_axis("impl", "Flash2"));
+  for (bench::Axis& axis : axes) {
+    if (axis.flag == "impl") axis.values = {fmt::format("{},{}", axis.values[0], fmt::join(names, ","))};
+  }
+}
+
+// Adds the blocks of a grid. Its peers count unless --impl is given; without PyTorch they are left out with a note.
+void gather_grid(const bench::Grid& grid, const SweepOptions& options, Gatherer& gatherer, SweepPlan& plan) {
+  std::vector<std::string> peers;
+  if (!has_axis(options.axes, "impl")) peers = grid.peers;
+  const std::string reason = peers.empty() ? "" : bench::torch_absence();
+  if (!reason.empty()) plan.absent_peers = std::exchange(peers, {});
+  for (const std::vector<std::string>& block : grid.blocks) {
+    std::vector<bench::Axis> axes;
+    OptionTable table;
+    add_axes(table, axes);
+    parse_words(table, block);
+    for (const bench::Axis& axis : options.axes) bench::set_axis(axes, axis);
+    if (!peers.empty()) add_implementations(axes, peers);
+    gatherer.add_block(axes);
+  }
+  if (plan.absent_peers.empty()) return;
+  plan.notes.push_back(fmt::format("{}: {}: {} skipped; STROBE_PYTHON names another interpreter",
+                                   fmt::join(plan.absent_peers, ", "), reason,
+                                   counted(gatherer.problems().size() * plan.absent_peers.size(), "cell")));
+}
+
 }  // namespace
 
 void add_sweep_options(OptionTable& table, SweepOptions& options) {
@@ -207,6 +241,7 @@ void add_sweep_options(OptionTable& table, SweepOptions& options) {
 
 SweepPlan make_plan(const SweepOptions& options, const std::string& this_program) {
   Gatherer gatherer(options.shrink);
+  SweepPlan plan;
   GivenFlags run;
   if (options.grid.empty()) {
     gatherer.add_block(options.axes);
@@ -215,14 +250,7 @@ SweepPlan make_plan(const SweepOptions& options, const std::string& this_program
     OptionTable run_table;
     add_run_flags(run_table, run);
     parse_words(run_table, grid.run);
-    for (const std::vector<std::string>& block : grid.blocks) {
-      std::vector<bench::Axis> axes;
-      OptionTable table;
-      add_axes(table, axes);
-      parse_words(table, block);
-      for (const bench::Axis& axis : options.axes) bench::set_axis(axes, axis);
-      gatherer.add_block(axes);
-    }
+    gather_grid(grid, options, gatherer, plan);
   }
   if (options.launches > 1 && !options.json_dir.empty()) {
     fail(ErrorCode::invalid_argument, "--launches {}: --json-dir has one file a cell; valid with it: --launches 1",
@@ -231,7 +259,6 @@ SweepPlan make_plan(const SweepOptions& options, const std::string& this_program
   gatherer.check();
   for (const auto& [name, value] : options.run) set_flag(run, name, value);
   std::sort(run.begin(), run.end());  // the order of the flags makes no difference
-  SweepPlan plan;
   plan.run_words = words_of_flags(run);
   OptionTable run_table;
   add_run_options(run_table, plan.how);
@@ -240,7 +267,7 @@ SweepPlan make_plan(const SweepOptions& options, const std::string& this_program
   plan.problems = bench::launched(
       bench::share_of(gatherer.problems(), plan.how.run.rule, options.shard, options.shards), options.launches);
   plan.launches = options.launches;
-  plan.notes = gatherer.notes();
+  for (std::string& note : gatherer.notes()) plan.notes.push_back(std::move(note));
   plan.output = options.output.value_or(default_output(options));
   return plan;
 }

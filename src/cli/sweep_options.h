@@ -40,7 +40,8 @@ struct SweepPlan {
   std::vector<std::string> run_words;    // flags of bench for every problem
   RunFlags how;                          // the same, read
   std::string output;
-  std::vector<std::string> notes;  // what was skipped, and why
+  std::vector<std::string> notes;         // skipped cells with the reason, one line each
+  std::vector<std::string> absent_peers;  // of the grid: skipped because Python finds no PyTorch
 
   int launches = 1;
 

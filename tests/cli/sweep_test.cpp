@@ -79,6 +79,7 @@ TEST(Sweep, TheCommandOfARowRepeatsIt) {
 }
 
 TEST(Sweep, NamedGridsHaveTheirCells) {
+  const PythonScope without_python(std::nullopt);
   for (const auto& [name, cells] :
        {std::pair{"lab5", 96}, std::pair{"lab5-axes", 24}, std::pair{"lab5-small", 28}, std::pair{"paper", 72},
         std::pair{"attention", 40}, std::pair{"flash", 160}, std::pair{"leaderboard", 2}, std::pair{"cpu", 32}}) {
@@ -89,6 +90,43 @@ TEST(Sweep, NamedGridsHaveTheirCells) {
     EXPECT_NE(program.output.find(last), std::string::npos) << name << program.output.substr(program.output.size() / 2);
     EXPECT_EQ(scratch.entries(), 0u);
   }
+}
+
+TEST(Sweep, PeersOfAGridNeedPyTorch) {
+  const Scratch scratch;
+  const std::string flags = " --dry-run --quick";
+  {
+    const FakePython python("*none*) ;;");
+    const std::string all = run_program("sweep --grid attention" + flags, scratch).output;
+    EXPECT_NE(all.find("\n100 cells, 100 to measure"), std::string::npos) << all;
+    EXPECT_EQ(all.find("skipped"), std::string::npos) << all;
+    const std::string flash = run_program("sweep --grid flash" + flags, scratch).output;
+    EXPECT_NE(flash.find("\n320 cells, 320 to measure"), std::string::npos) << flash;
+    const std::string named = run_program("sweep --grid attention --impl Flash2" + flags, scratch).output;
+    EXPECT_NE(named.find("\n20 cells, 20 to measure"), std::string::npos) << named;
+  }
+  const PythonScope without_pytorch("#!/bin/sh\nexit 1\n");
+  const std::string rest = run_program("sweep --grid attention" + flags, scratch).output;
+  EXPECT_NE(rest.find("\n40 cells, 40 to measure"), std::string::npos) << rest;
+  EXPECT_NE(rest.find("note: torch-naive, torch-compile, torch-sdpa: no PyTorch in "), std::string::npos) << rest;
+  EXPECT_NE(rest.find(": 60 cells skipped; STROBE_PYTHON names another interpreter"), std::string::npos) << rest;
+}
+
+// Rows of peers stay valid in a file that is continued without PyTorch.
+TEST(Sweep, AFileWithRowsOfPeersIsContinuedWithoutPyTorch) {
+  const Scratch scratch;
+  std::ofstream(scratch.path() / "mine.grid") << "run --repeats 1 --time-limit 0.01 --quick --check=off\n"
+                                                 "peers torch-sdpa\ncells --batch 1 --heads 2 --emb 16 --seq 16,24\n";
+  {
+    const FakePython python("*none*) ;;");
+    ASSERT_EQ(run_program("sweep ./mine.grid", scratch).code, 0);
+  }
+  const std::multiset<std::string> cells = {"16 flash2 ok", "16 torch-sdpa ok", "24 flash2 ok", "24 torch-sdpa ok"};
+  EXPECT_EQ(cells_in(scratch, "sweep_mine.jsonl"), cells);
+  const Program again = run_program("sweep ./mine.grid", scratch, "STROBE_PYTHON=/nonexistent");
+  EXPECT_EQ(again.code, 0) << again.errors;
+  EXPECT_NE(again.output.find("0 of 2 cells to measure"), std::string::npos) << again.output;
+  EXPECT_EQ(cells_in(scratch, "sweep_mine.jsonl"), cells);
 }
 
 TEST(Sweep, DryRunShowsTimeMemoryAndWhatWillNotFit) {

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "bench/torch_peer.h"
 #include "core/fail.h"
 #include "core/printable.h"
 
@@ -16,6 +17,27 @@ namespace {
 constexpr const char* kSuffix = ".grid";
 constexpr std::size_t kMostBytes = 1 << 16;
 constexpr std::size_t kMostBlocks = 1000;
+
+std::vector<std::string> split_names(const std::string& list) {
+  std::vector<std::string> names;
+  std::istringstream stream(list);
+  for (std::string name; std::getline(stream, name, ',');) names.push_back(name);
+  return names;
+}
+
+// Empty if each name is a torch-* implementation that occurs once.
+std::string peers_fault(const std::vector<std::string>& names) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!is_torch_peer(names[i])) {
+      return fmt::format("\"{}\"; valid: {}", printable(names[i]), fmt::join(kTorchPeers, ", "));
+    }
+    if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
+        names.begin() + static_cast<std::ptrdiff_t>(i)) {
+      return fmt::format("{} is named twice", names[i]);
+    }
+  }
+  return {};
+}
 
 std::filesystem::path folder_beside(const std::string& program) {
   return std::filesystem::path(program).parent_path().parent_path() / "share" / "strobe" / "sweeps";
@@ -50,7 +72,7 @@ Grid read_grid(const std::filesystem::path& path, const std::string& name) {
 }  // namespace
 
 Grid parse_grid(const std::string& name, std::string_view text) {
-  Grid grid{.name = name, .about = {}, .run = {}, .blocks = {}};
+  Grid grid{.name = name, .about = {}, .run = {}, .peers = {}, .blocks = {}};
   std::vector<std::string> common;
   int number = 0;
   const auto refuse = [&](std::string_view why) {
@@ -65,8 +87,8 @@ Grid parse_grid(const std::string& name, std::string_view text) {
     std::string key;
     if (!(stream >> key) || key[0] == '#') continue;
     std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
-    if (key != "about" && key != "run" && key != "common" && key != "cells") {
-      refuse(fmt::format("\"{}\"; valid: about, run, common, cells, #", printable(key)));
+    if (key != "about" && key != "run" && key != "peers" && key != "common" && key != "cells") {
+      refuse(fmt::format("\"{}\"; valid: about, run, peers, common, cells, #", printable(key)));
     }
     if (words.empty()) refuse(fmt::format("nothing after \"{}\"", key));
     if (key == "about") {
@@ -74,6 +96,11 @@ Grid parse_grid(const std::string& name, std::string_view text) {
       grid.about = fmt::format("{}", fmt::join(words, " "));
     } else if (key == "run") {
       grid.run.insert(grid.run.end(), words.begin(), words.end());
+    } else if (key == "peers") {
+      if (!grid.peers.empty()) refuse("a second \"peers\"");
+      if (words.size() > 1) refuse(fmt::format("\"{}\" after the list", printable(words[1])));
+      grid.peers = split_names(words[0]);
+      if (const std::string fault = peers_fault(grid.peers); !fault.empty()) refuse(fault);
     } else if (key == "common") {
       common.insert(common.end(), words.begin(), words.end());
     } else {

@@ -1,11 +1,12 @@
-// Named grids: the text files of sweeps/, which lie in share/strobe/sweeps beside an installed program (and in a build
-// tree, as a link to the sources). Lines of a file:
-//   # ...            a remark
-//   about TEXT       what the grid is, in a line; once
-//   run FLAGS        how bench measures it, such as --time-limit 4; the command line has the last word
+// Named grids: the text files of sweeps/, installed in share/strobe/sweeps next to the program (in a build tree, a link
+// to the sources). Lines of a file:
+//   # ...            comment
+//   about TEXT       one-line description; once
+//   run FLAGS        how bench measures the grid, such as --time-limit 4; the command line overrides it
+//   peers NAME,...   torch-* implementations to measure too if Python finds PyTorch; --impl replaces them; once
 //   common FLAGS     for every later `cells`
-//   cells FLAGS      a block: the product of its lists; blocks are run one after the other
-// Flags are those of `strobe sweep`, where most take comma lists; a later one replaces an earlier one of the same name.
+//   cells FLAGS      a block: the product of its lists; blocks run one after the other
+// Flags are those of `strobe sweep`, most of which take comma lists; a later flag replaces an earlier one of that name.
 #pragma once
 
 #include <string>
@@ -18,6 +19,7 @@ struct Grid {
   std::string name;
   std::string about;
   std::vector<std::string> run;                  // words
+  std::vector<std::string> peers;                // torch-* implementations that are skipped without PyTorch
   std::vector<std::vector<std::string>> blocks;  // words of each `cells`, those of `common` before them
 };
 

@@ -35,8 +35,8 @@ TEST(GridFile, CommonGoesBeforeEveryLaterBlock) {
 
 TEST(GridFile, BadLinesAreNamed) {
   EXPECT_EQ(refusal_of("about x\ncell --seq 1\n"),
-            "--grid mine: line 2: \"cell\"; valid: about, run, common, cells, #");
-  EXPECT_EQ(refusal_of("garbage\n"), "--grid mine: line 1: \"garbage\"; valid: about, run, common, cells, #");
+            "--grid mine: line 2: \"cell\"; valid: about, run, peers, common, cells, #");
+  EXPECT_EQ(refusal_of("garbage\n"), "--grid mine: line 1: \"garbage\"; valid: about, run, peers, common, cells, #");
   EXPECT_EQ(refusal_of("cells\n"), "--grid mine: line 1: nothing after \"cells\"");
   EXPECT_EQ(refusal_of("about a\nabout b\n"), "--grid mine: line 2: a second \"about\"");
   EXPECT_EQ(refusal_of("about a\n"), "--grid mine: no line of \"cells\" in it");
@@ -46,6 +46,17 @@ TEST(GridFile, BadLinesAreNamed) {
   std::string many;
   for (int i = 0; i < 1001; ++i) many += "cells --seq 1\n";
   EXPECT_EQ(refusal_of(many), "--grid mine: line 1001: more than 1000 lines of cells");
+}
+
+TEST(GridFile, PeersAreTorchImplementations) {
+  EXPECT_EQ(parse_grid("mine", "peers torch-naive,torch-sdpa\ncells --seq 1\n").peers,
+            (std::vector<std::string>{"torch-naive", "torch-sdpa"}));
+  const std::string valid = "; valid: torch-sdpa, torch-math, torch-naive";
+  EXPECT_EQ(refusal_of("peers cudnn\n").find("--grid mine: line 1: \"cudnn\"" + valid), 0u);
+  EXPECT_EQ(refusal_of("peers torch-naive,,torch-sdpa\n").find("--grid mine: line 1: \"\"" + valid), 0u);
+  EXPECT_EQ(refusal_of("peers torch-naive,torch-naive\n"), "--grid mine: line 1: torch-naive is named twice");
+  EXPECT_EQ(refusal_of("peers torch-naive torch-sdpa\n"), "--grid mine: line 1: \"torch-sdpa\" after the list");
+  EXPECT_EQ(refusal_of("peers torch-naive\npeers torch-sdpa\n"), "--grid mine: line 2: a second \"peers\"");
 }
 
 TEST(GridFile, NamesAreFoundBesideTheProgramAndPathsAnywhere) {
