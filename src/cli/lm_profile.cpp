@@ -3,6 +3,7 @@
 
 #include "cli/lm.h"
 #include "cli/lm_bench_options.h"
+#include "cli/lm_matmul_text.h"
 #include "cli/lm_profile_text.h"
 #include "cli/written_files.h"
 #include "core/atomic_file.h"
@@ -15,14 +16,15 @@ namespace {
 
 constexpr const char* kLmProfileIntroduction =
     "usage: strobe lm profile [--flag value ...]\n\n"
-    "Where the time of a training step goes: by kind and by operation, with calls, FLOP/s of products and attention "
-    "and\n"
-    "bytes/s of the tensors that are read and written; the share of matrix products; the sum of all operations beside\n"
-    "the wall clock. With --attention standard attention's softmax and each of its products are apart. On CUDA steps\n"
-    "are launched kernel by kernel and traced through CUPTI: kernels by name, how long the GPU was busy, and a step "
-    "as\n"
-    "a graph beside it. The trace opens in Perfetto (ui.perfetto.dev) and chrome://tracing.\n"
-    "A cell that does not fit is a row `oom`; where none does, nothing is written and the exit code is 3.\n\n"
+    "Profiles a training step: time per operation and per phase, with calls, FLOP/s of matmuls and attention, and "
+    "bytes/s\n"
+    "of the tensors read and written; the share of matmuls in the forward and in the full step, without and with\n"
+    "attention; the sum of all operations compared with the wall clock. --attention standard times the matmuls and "
+    "the\n"
+    "softmax of attention apart. On CUDA, steps are launched kernel by kernel and traced through CUPTI: kernels by "
+    "name,\n"
+    "GPU busy time, and the step as a graph. The trace opens in Perfetto (ui.perfetto.dev) and chrome://tracing.\n"
+    "A cell that does not fit is a row `oom`; if none fits, nothing is written and the exit code is 3.\n\n"
     "  strobe lm profile --size tiny --context 128 --precision fp32,bf16\n"
     "  strobe lm profile --size tiny --attention standard\n"
     "  strobe lm profile --size small,xl --precision bf16 --device cuda\n\n";
@@ -68,6 +70,7 @@ int run_lm_profile(Arguments arguments) {
     print(lm_profile_text(profiles.back()) + "\n");
     rows.push_back(lm_profile_json(cell, profiles.back().profile));
   }
+  if (profiles.size() > 1) print(matmul_summary(profiles) + "\n");
   if (profiles.empty()) return tell_that_none_fits("lm profile", options.output + " and " + trace);
   set_last_words("lm profile: ended by a signal");  // with some or all of it written
   FileSet files("lm profile:");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/lm_matmul_text.h"
 #include "core/counted.h"
 #include "core/short_number.h"
 #include "core/text_table.h"
@@ -28,18 +29,6 @@ double wall_of(const lm::Profile& profile) {
   double seconds = 0;
   for (const lm::TimedStep& step : profile.steps) seconds += step.seconds;
   return seconds;
-}
-
-double product_share(const lm::Profile& profile, Phase phase) {
-  return seconds_of(profile, phase, lm::OperationKind::product) / seconds_of(profile, phase);
-}
-
-double product_share(const lm::Profile& profile) {
-  double products = 0;
-  for (const Phase phase : {Phase::forward, Phase::backward}) {
-    products += seconds_of(profile, phase, lm::OperationKind::product);
-  }
-  return products / seconds_of(profile);
 }
 
 double idle_share(const lm::Profile& profile) { return 1 - busy_seconds(profile) / wall_of(profile); }
@@ -103,16 +92,6 @@ std::vector<lm::OperationSum> attention_sums(const lm::Profile& profile) {
   return sums;
 }
 
-// Whether a softmax of its own was seen: on the CPU as a part, on the GPU as a kernel.
-bool is_attention_fused(const lm::Profile& profile) {
-  const auto is_softmax = [](const auto& sum) { return sum.name.find("softmax") != std::string::npos; };
-  for (const lm::OperationSum& sum : attention_sums(profile)) {
-    if (std::ranges::any_of(sums_by_part(profile, sum.name), is_softmax)) return false;
-    if (std::ranges::any_of(sums_by_kernel(profile, sum.name), is_softmax)) return false;
-  }
-  return true;
-}
-
 std::string part_table(const lm::Profile& profile) {
   std::vector<lm::OperationSum> parts;
   for (const lm::OperationSum& sum : attention_sums(profile)) {
@@ -135,17 +114,12 @@ std::string shares_line(const lm::OperationSum& whole, const std::vector<Sum>& s
   return shares.empty() ? "" : fmt::format("{}: {}\n", whole.name, shares);
 }
 
-// What attention is made of: its kernels, or its parts on the CPU.
+// Shares of attention's kernels, on the CPU of its parts.
 std::string attention_lines(const lm::Profile& profile) {
   std::string text;
   for (const lm::OperationSum& sum : attention_sums(profile)) {
     text += is_traced(profile) ? shares_line(sum, sums_by_kernel(profile, sum.name))
                                : shares_line(sum, sums_by_part(profile, sum.name));
-  }
-  if (is_attention_fused(profile)) {
-    text +=
-        "attention's products and softmax are fused and have no times of their own; --attention standard has them "
-        "apart\n";
   }
   return text;
 }
@@ -253,11 +227,9 @@ std::string lm_profile_text(const lm::NamedProfile& named) {
   const double ms = 1e3 / steps_of(profile);
   std::string text = named.name + "\n" + table_of("kind", sums_by_kind(profile), profile) + phase_table(profile) +
                      table_of("operation", sums_by_name(profile), profile) +
-                     table_of("matrix product", sums_by_matrix(profile), profile);
+                     table_of("matmul of a linear layer", sums_by_matrix(profile), profile);
   text += (is_traced(profile) ? kernel_table(profile) : part_table(profile)) + attention_lines(profile);
-  text += fmt::format("matrix products: {:.1f} % of the forward, {:.1f} % of the backward, {:.1f} % of the step\n",
-                      100 * product_share(profile, Phase::forward), 100 * product_share(profile, Phase::backward),
-                      100 * product_share(profile));
+  text += matmul_table(profile);
   if (const std::int64_t skipped = skipped_steps(profile); skipped > 0) {
     text += fmt::format("skipped: {} of {}, whose gradient overflowed: they update nothing; {}\n", skipped,
                         counted(profile.steps.size(), "step"), "a larger --warmup lowers the loss scale first");
@@ -296,8 +268,7 @@ Json lm_profile_json(const LmBenchCell& cell, const lm::Profile& profile) {
       .set("matrix_products", sums_json(sums_by_matrix(profile), steps))
       .set("phases(ms)", phases)
       .set("kinds_of_phases(ms)", phases_json(profile))
-      .set("product_share_of_forward", product_share(profile, Phase::forward))
-      .set("product_share_of_step", product_share(profile))
+      .set("matmul_shares", matmul_shares_json(profile))
       .set("operations(ms)", 1e3 * seconds_of(profile) / steps)
       .set("wall(ms)", 1e3 * wall_of(profile) / steps)
       .set("wall_without_profiler(ms)", 1e3 * profile.plain_seconds);

@@ -43,8 +43,8 @@ double seconds_where(const Profile& profile, Counts counts) {
 }  // namespace
 
 const char* name_of(OperationKind kind) {
-  static constexpr const char* kNames[kKinds] = {"matrix products", "attention", "norms", "elementwise", "loss",
-                                                 "optimizer",       "copies"};
+  static constexpr const char* kNames[kKinds] = {"matmul", "attention", "norms", "elementwise",
+                                                 "loss",   "optimizer", "copies"};
   return kNames[static_cast<int>(kind)];
 }
 

@@ -14,7 +14,7 @@
 namespace strobe::lm {
 
 inline constexpr int kKinds = 7, kPhases = 3;
-const char* name_of(OperationKind kind);  // "matrix products"
+const char* name_of(OperationKind kind);  // "matmul"
 const char* name_of(Phase phase);
 
 struct TimedOperation {
@@ -68,7 +68,7 @@ struct OperationSum {
 
 std::vector<OperationSum> sums_by_name(const Profile& profile);  // the longest first
 std::vector<OperationSum> sums_by_kind(const Profile& profile);  // likewise; those that occur
-// Likewise, matrix products alone, by function and matrix over all layers: "linear backward weight feed_forward.w2".
+// Likewise, matmuls of linear layers by function and matrix over all layers: "linear backward weight feed_forward.w2".
 std::vector<OperationSum> sums_by_matrix(const Profile& profile);
 std::vector<OperationSum> sums_by_part(const Profile& profile, const std::string& operation);  // likewise, of that one
 double seconds_of(const Profile& profile, Phase phase, OperationKind kind);

@@ -14,7 +14,8 @@ TEST(LmProfile, EveryCellHasItsKindsOperationsAndATrace) {
   const Program program =
       run_program("lm profile --context 8 --batch 1 --threads 1 --warmup 1 --steps 2 --precision fp32,bf16", scratch);
   EXPECT_EQ(program.code, 0) << program.errors;
-  for (const char* const words : {"matrix products:", "wall clock", "swiglu backward", "GFLOP/s"}) {
+  for (const char* const words :
+       {"matmuls of linear layers", "wall clock", "swiglu backward", "GFLOP/s", "share of matmuls, %"}) {
     EXPECT_NE(program.output.find(words), std::string::npos) << program.output;
   }
   const Json document = Json::parse(scratch.read("lm_profile_result.json"));
@@ -22,8 +23,15 @@ TEST(LmProfile, EveryCellHasItsKindsOperationsAndATrace) {
   ASSERT_EQ(rows.size(), 2u);
   for (const Json& row : rows) {
     EXPECT_LE(row.at("operations(ms)").as_number(), row.at("wall(ms)").as_number());
-    EXPECT_GT(row.at("product_share_of_forward").as_number(), 0);
-    EXPECT_LT(row.at("product_share_of_step").as_number(), 1);
+    const Json& shares = row.at("matmul_shares");
+    EXPECT_GT(shares.at("forward").at("linear").as_number(), 0);
+    EXPECT_LT(shares.at("step").at("with_attention").as_number(), 1);
+    EXPECT_GT(shares.at("step").at("with_attention").as_number(), shares.at("step").at("linear").as_number());
+    double all_classes = 0;
+    for (const char* const part : {"linear(ms)", "attention_matmuls(ms)", "attention_rest(ms)", "other(ms)"}) {
+      all_classes += shares.at("step").at(part).as_number();
+    }
+    EXPECT_NEAR(all_classes, row.at("operations(ms)").as_number(), 1e-6);
     EXPECT_EQ(row.at("kinds").size(), 7u);
     double all = 0;
     for (const auto& [phase, kinds] : row.at("kinds_of_phases(ms)").as_object()) {
@@ -40,7 +48,7 @@ TEST(LmProfile, EveryCellHasItsKindsOperationsAndATrace) {
 
 TEST(LmProfile, TellsAttentionsPartsApartOrThatTheyAreFused) {
   const std::string command = "lm profile --context 8 --batch 1 --threads 1 --warmup 1 --steps 2 --attention ";
-  const std::string fused = "attention's products and softmax are fused and have no times of their own";
+  const std::string fused = "fused attention computes its matmuls and softmax in one kernel";
   for (const std::string kernel : {"standard", "flash2"}) {
     const Scratch scratch;
     const Program program = run_program(command + kernel, scratch);
@@ -53,6 +61,8 @@ TEST(LmProfile, TellsAttentionsPartsApartOrThatTheyAreFused) {
     const Json document = Json::parse(scratch.read("lm_profile_result.json"));
     const Json& row = document.at("rows").as_array().at(0);
     EXPECT_EQ(row.at("attention_is_fused").as_bool(), !is_apart);
+    EXPECT_EQ(row.at("matmul_shares").at("forward").at("attention_matmuls(ms)").as_number() > 0, is_apart);
+    EXPECT_EQ(program.output.find("matmuls of attention") != std::string::npos, is_apart) << program.output;
     for (const Json& one : row.at("operations").as_array()) {
       const Json* const parts = one.find("parts");
       ASSERT_EQ(parts != nullptr, is_apart && one.at("kind").as_string() == "attention") << one.dump();
@@ -137,7 +147,9 @@ TEST_F(GpuLmProfile, TellsAttentionsKernelsApartOrThatTheyAreFused) {
     ASSERT_EQ(program.code, 0) << program.errors;
     const Json document = Json::parse(scratch.read("lm_profile_result.json"));
     EXPECT_EQ(document.at("rows").as_array().at(0).at("attention_is_fused").as_bool(), kernel == "flash2");
-    EXPECT_EQ(program.output.find("softmax are fused") != std::string::npos, kernel == "flash2") << program.output;
+    EXPECT_EQ(program.output.find("attention, fused") != std::string::npos, kernel == "flash2") << program.output;
+    const Json& forward = document.at("rows").as_array().at(0).at("matmul_shares").at("forward");
+    EXPECT_EQ(forward.at("attention_matmuls(ms)").as_number() > 0, kernel == "standard") << forward.dump();
   }
 }
 
