@@ -80,7 +80,7 @@ int run_report(Arguments arguments) {
     return kFine;
   }
   const report::CellTable all = report::cell_table(cells);
-  const ReportFiles written{std::move(page), report_markdown(all, cells), table_csv(all), charts_of(figures)};
+  const ReportFiles written{std::move(page), report_markdown(all, cells, figures), table_csv(all), charts_of(figures)};
   write_report(output, written);
   print(fmt::format("{}; written: {}/report.html, report.md, cells.csv and {} as SVG\n", summary, output,
                     counted(written.charts.size(), "chart")));

@@ -170,7 +170,12 @@ void add_ratios(const Choice& choice, const std::vector<MapGroup>& groups, std::
   }
 }
 
-void add_statuses(const Choice& choice, const std::vector<MapGroup>& groups, std::vector<Figure>& figures) {
+// The implementation with most cells that failed comes first.
+void add_statuses(const Choice& choice, std::vector<MapGroup> groups, std::vector<Figure>& figures) {
+  const auto failed = [](const MapGroup& group) {
+    return std::ranges::count_if(group.cells, [](const Cell* cell) { return cell->status != "ok"; });
+  };
+  std::ranges::stable_sort(groups, std::greater<>(), failed);
   const Layout layout(choice.cells);
   for (const MapGroup& group : groups) {
     Figure figure = map_figure("status", "What ran and what ran out of memory", choice, layout);

@@ -21,15 +21,36 @@ struct Frame {
   double left, right, top, bottom;
 };
 
+// Where the entry of a series in the legend begins; y counts from the first line.
+struct LegendPlace {
+  double x, y;
+};
+
+std::vector<LegendPlace> legend_places(const Figure& figure, double left) {
+  constexpr double kLine = 17;
+  std::vector<LegendPlace> places;
+  LegendPlace next{left, 0};
+  for (const Series& series : figure.series) {
+    const double width = 26 + 6.6 * static_cast<double>(series.name.size());
+    if (next.x > left && next.x + width > kWidth) next = {left, next.y + kLine};
+    places.push_back(next);
+    next.x += width;
+  }
+  return places;
+}
+
 class Drawing {
  public:
   explicit Drawing(const Figure& figure) : figure_(figure) {
     std::size_t longest = 0;
     for (const std::string& word : figure.y.words) longest = std::max(longest, word.size());
     const bool is_map = !figure.fields.empty();
+    const double left = std::max(kLeft, 24 + 6.3 * static_cast<double>(longest));
+    legend_ = legend_places(figure, left);
+    const double top = kTop + (legend_.empty() ? 0 : legend_.back().y);
     const double height =
-        is_map ? kTop + kBottom + kRowHeight * static_cast<double>(figure.y.words.size()) : kTop + kBottom + 300;
-    frame_ = {std::max(kLeft, 24 + 6.3 * static_cast<double>(longest)), kWidth - kRight, kTop, height - kBottom};
+        is_map ? top + kBottom + kRowHeight * static_cast<double>(figure.y.words.size()) : top + kBottom + 300;
+    frame_ = {left, kWidth - kRight, top, height - kBottom};
     out_ = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} "
         "{1:.0f}\" "
@@ -76,14 +97,12 @@ class Drawing {
   }
 
   void legend() {
-    double x = frame_.left;
-    for (const Series& series : figure_.series) {
-      const double width = 26 + 6.6 * static_cast<double>(series.name.size());
-      if (x > frame_.left && x + width > kWidth) break;  // the figure's own labels must do
-      out_ += fmt::format("<rect x=\"{:.1f}\" y=\"62\" width=\"12\" height=\"{}\" fill=\"{}\"/>\n", x,
+    for (std::size_t i = 0; i < legend_.size(); ++i) {
+      const Series& series = figure_.series[i];
+      const auto [x, y] = legend_[i];
+      out_ += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"12\" height=\"{}\" fill=\"{}\"/>\n", x, 62 + y,
                           series.mark == Mark::bar ? 10 : 3, color_of(series));
-      text(x + 17, 69, series.name, "");
-      x += width;
+      text(x + 17, 69 + y, series.name, "");
     }
   }
 
@@ -155,6 +174,7 @@ class Drawing {
   }
 
   const Figure& figure_;
+  std::vector<LegendPlace> legend_;  // of each series
   Frame frame_{};
   std::string out_;
 };

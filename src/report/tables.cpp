@@ -8,6 +8,7 @@
 #include "report/charts.h"
 #include "report/escape.h"
 #include "report/markdown.h"
+#include "report/problem_tables.h"
 #include "report/series_names.h"
 
 namespace strobe::report {
@@ -114,14 +115,14 @@ std::string table_html(const CellTable& table, std::span<const Cell> cells) {
   return out + "</tbody></table>\n";
 }
 
-std::string report_markdown(const CellTable& table, std::span<const Cell> cells) {
+std::string report_markdown(const CellTable& table, std::span<const Cell> cells, std::span<const Figure> figures) {
   std::vector<const Cell*> all;
   for (const Cell& cell : cells) all.push_back(&cell);
   return fmt::format(
-             "# Attention: {}\n\n{}.\n\nTimes are medians; intervals are of the median, 95 %; of fewer than 6 samples, "
-             "their "
-             "range.\n\n",
+             "# Attention: {}\n\n{}.\n\nTimes are medians. Intervals are 95 % intervals of the median, or the range of "
+             "fewer than 6 samples. D: head dimension.\n\n",
              counted(cells.size(), "cell"), markdown_line(caption_of(all))) +
+         problem_tables(cells) + map_tables(figures) + "## All cells\n\n" +
          markdown_table(table.titles, table.rows, table.text_columns);
 }
 

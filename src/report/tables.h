@@ -1,24 +1,25 @@
-// The table of all cells, as Markdown, CSV and HTML: the same columns and figures in each.
+// The table of all cells, as Markdown, CSV and HTML: the same columns and figures in each. The Markdown file begins
+// with the tables of problem_tables.h.
 #pragma once
 
 #include <span>
 #include <string>
 #include <vector>
 
-#include "report/cells.h"
+#include "report/figure.h"
 
 namespace strobe::report {
 
 struct CellTable {
   std::vector<std::string> titles;
   std::size_t text_columns;                    // the first ones; numbers follow
-  std::vector<std::vector<std::string>> rows;  // one a cell, in the order of the cells; "" where there is no figure
+  std::vector<std::vector<std::string>> rows;  // one per cell, in the order of the cells; "" if there is no figure
 };
 
 CellTable cell_table(std::span<const Cell> cells);
 
 std::string table_csv(const CellTable& table);
 std::string table_html(const CellTable& table, std::span<const Cell> cells);  // rows carry data-causal, data-dtype
-std::string report_markdown(const CellTable& table, std::span<const Cell> cells);
+std::string report_markdown(const CellTable& table, std::span<const Cell> cells, std::span<const Figure> figures);
 
 }  // namespace strobe::report

@@ -130,12 +130,27 @@ TEST(Figures, RatiosAreTakenInsideARun) {
                                              "flash2, three over flash2, one"}));
 }
 
+TEST(Figures, TheMapOfStatusesBeginsWithMostFailures) {
+  std::string text;
+  for (const char* status : {"ok", "oom"}) {
+    const int seq = std::string(status) == "ok" ? 128 : 256;
+    text += row_text({.seq = seq});
+    text += row_text({.implementation = "standard", .seq = seq, .status = status});
+  }
+  const std::vector<Figure> figures = make_figures(cells_of(parse_results(text, "f")));
+  const Figure& status = find(figures, "status");
+  EXPECT_EQ(status.view, "standard");
+  ASSERT_EQ(status.fields.size(), 2u);
+  EXPECT_EQ(status.fields[1].text, "oom");
+  EXPECT_EQ(status.fields[1].column, 1);
+}
+
 TEST(Figures, FewOrOddCellsDrawWhatTheyCan) {
   for (const std::string& text : {row_text({}), row_text({.status = "crashed"}), row_text({.seq = 0}),
                                   row_text({.forward = {0.01}}) + row_text({.seq = 256, .status = "timeout"})}) {
     const std::vector<Cell> cells = cells_of(parse_results(text, "f"));
     for (const Figure& figure : make_figures(cells)) EXPECT_NE(figure_svg(figure).find("</svg>"), std::string::npos);
-    EXPECT_NE(report_markdown(cell_table(cells), cells).find("flash2"), std::string::npos);
+    EXPECT_NE(report_markdown(cell_table(cells), cells, make_figures(cells)).find("flash2"), std::string::npos);
   }
 }
 
@@ -152,6 +167,21 @@ TEST(Svg, IsWellFormedAndHoldsTheMarks) {
     EXPECT_EQ(svg.find("nan"), std::string::npos) << figure.id;
     EXPECT_EQ(svg.find("inf\""), std::string::npos) << figure.id;
   }
+}
+
+TEST(Svg, TheLegendNamesEverySeries) {
+  std::string text;
+  for (const int seq : {128, 256, 512}) {
+    for (const char* name : {"flash2", "standard", "torch-naive", "torch-compile", "torch-sdpa", "torch-efficient"}) {
+      text += row_text({.implementation = name, .seq = seq});
+    }
+  }
+  const std::vector<Figure> figures = make_figures(cells_of(parse_results(text, "f")));
+  const std::string svg = figure_svg(find(figures, "time-seq_len"));
+  for (const char* name : {">flash2", ">torch-compile", ">torch-efficient"}) {
+    EXPECT_NE(svg.find(name), std::string::npos) << name << svg;
+  }
+  EXPECT_NE(svg.find("y=\"86.0\""), std::string::npos) << "the second line: " << svg;
 }
 
 // A row with these values; every dimension has `size`.
@@ -199,7 +229,7 @@ TEST(Tables, MarkdownAndCsvKeepTextOfFilesAsText) {
       parse_results(row_text({.implementation = "=HYPERLINK(1)", .machine = "![x](http://evil) @me <img>"}), "f"));
   const CellTable table = cell_table(cells);
   EXPECT_NE(table_csv(table).find("\n\"'=HYPERLINK(1)\","), std::string::npos) << table_csv(table);
-  const std::string markdown = report_markdown(table, cells);
+  const std::string markdown = report_markdown(table, cells, make_figures(cells));
   for (const char* part : {"![x]", "@me", "<img", "http://"}) {
     EXPECT_EQ(markdown.find(part), std::string::npos) << part << "\n" << markdown;
   }

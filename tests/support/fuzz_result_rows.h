@@ -18,23 +18,34 @@
 
 namespace strobe::test {
 
-// Every line of a Markdown table has `columns` cells: one more bar than cells, not counting escaped bars.
+// Bars of a line, not counting escaped ones: one more than its cells.
+inline std::size_t bars_of(std::string_view line) {
+  std::size_t bars = 0;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '\\')
+      ++i;
+    else if (line[i] == '|')
+      ++bars;
+  }
+  return bars;
+}
+
+// All rows of a table have as many cells as its first; the last table has `columns`. No line has a tag.
 inline void require_markdown(std::string_view markdown, std::size_t columns) {
   require(is_printable(markdown, "\n"), "Markdown is printable text");
+  std::size_t bars = 0, last = 0;  // of the table that the line is in; of the last table
   while (!markdown.empty()) {
     const std::string_view line = markdown.substr(0, markdown.find('\n'));
     markdown.remove_prefix(std::min(markdown.size(), line.size() + 1));
-    if (!line.starts_with('|')) continue;
-    std::size_t bars = 0;
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      if (line[i] == '\\')
-        ++i;
-      else if (line[i] == '|')
-        ++bars;
+    require(line.find('<') == std::string_view::npos, "a line of Markdown has no tag");
+    if (!line.starts_with('|')) {
+      bars = 0;
+      continue;
     }
-    require(bars == columns + 1, "a Markdown row has one cell per column");
-    require(line.find('<') == std::string_view::npos, "a Markdown row has no tag");
+    if (bars == 0) bars = last = bars_of(line);
+    require(bars_of(line) == bars, "a Markdown row has one cell per column");
   }
+  require(last == columns + 1, "the last table is that of all cells");
 }
 
 // Every record of a CSV has `columns` fields; a quoted field may contain commas and line ends. No field is a formula.
@@ -99,7 +110,7 @@ inline bool fuzz_result_rows(const std::uint8_t* data, std::size_t bytes) {
   const std::vector<report::Cell> cells = report::cells_of(results);
   require(!cells.empty() && cells.size() <= results.size(), "every row is in one cell");
   const report::CellTable table = report::cell_table(cells);
-  require_markdown(report::report_markdown(table, cells), table.titles.size());
+  require_markdown(report::report_markdown(table, cells, report::make_figures(cells)), table.titles.size());
   require_csv(report::table_csv(table), table.titles.size());
   require(is_printable(report::table_html(table, cells), "\n"), "HTML is printable text");
   require_figures(cells);
