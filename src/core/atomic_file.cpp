@@ -17,26 +17,10 @@
 #include "core/sync_folder.h"
 #include "core/temporary_file.h"
 #include "core/write_all.h"
+#include "core/write_target.h"
 
 namespace strobe {
 namespace {
-
-// Follows a chain of symbolic links to a file, which need not exist.
-std::string behind_links(std::string path, const std::string& shown) {
-  for (int links = 0; links < 40; ++links) {
-    char target[4096];
-    const ssize_t length = readlink(path.c_str(), target, sizeof target);
-    if (length < 0) return path;  // not a link
-    const std::string next(target, static_cast<std::size_t>(length));
-    path = next.starts_with('/') ? next : folder_of(path) + "/" + next;
-  }
-  fail(ErrorCode::invalid_argument, "{}: cannot be written: {}", shown, std::strerror(ELOOP));
-}
-
-// True for names of descriptors. They are appended to: a reader of the descriptor would not see a replaced file.
-bool names_descriptor(const std::string& path) {
-  return path == "/dev/stdout" || path == "/dev/stderr" || path.starts_with("/dev/fd/") || path.starts_with("/proc/");
-}
 
 std::string file_name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -67,10 +51,6 @@ bool has_a_name(int descriptor) {
   return fstat(descriptor, &status) != 0 || status.st_nlink > 0;
 }
 
-[[noreturn]] void refuse_path(const std::string& shown, int error) {
-  fail(ErrorCode::invalid_argument, "{}: cannot be written: {}", shown, std::strerror(error));
-}
-
 }  // namespace
 
 void check_apart(std::string_view what, const std::string& path, std::string_view other_what,
@@ -92,20 +72,13 @@ void remove_temporary_files() noexcept { remove_listed_files(); }
 
 AtomicFile::AtomicFile(std::string path, std::string asked_by, Links links) : path_(std::move(path)) {
   shown_ = asked_by + " " + (path_.empty() ? "\"\"" : path_);
-  if (path_.empty()) fail(ErrorCode::invalid_argument, "{}: a file name is needed", shown_);
-  if (links == Links::refuse) refuse_link(path_, shown_);
-  struct stat status {};
-  const bool exists = stat(path_.c_str(), &status) == 0;
-  if (!exists && errno != ENOENT) refuse_path(shown_, errno);
-  if (exists) {
-    if (S_ISDIR(status.st_mode)) fail(ErrorCode::invalid_argument, "{}: is a folder; a file name is needed", shown_);
-    if (access(path_.c_str(), W_OK) != 0) refuse_path(shown_, errno);
-    is_device_ = !S_ISREG(status.st_mode) || names_descriptor(path_);
-    if (is_device_) return;
-  }
-  path_ = behind_links(std::move(path_), shown_);
+  if (links == Links::refuse && !path_.empty()) refuse_link(path_, shown_);
+  WriteTarget target = find_write_target(path_, shown_);
+  path_ = std::move(target.path);
+  is_device_ = target.is_device;
+  if (is_device_) return;
   open_temporary();
-  if (exists) fchmod(file_.get(), status.st_mode & 0777);
+  if (target.mode) fchmod(file_.get(), *target.mode);
 }
 
 void AtomicFile::open_temporary() {
@@ -128,7 +101,7 @@ void AtomicFile::create_named() {
       const int error = errno;
       removal_.clear();
       temporary_.clear();
-      refuse_path(shown_, error);
+      refuse_write(shown_, error);
     }
     hold(file_.get());
   } while (!file_ || !has_a_name(file_.get()));  // another process may remove it as stale before the lock

@@ -10,7 +10,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
+#include <optional>
+#include <system_error>
 #include <utility>
 
 #include "core/atomic_file.h"
@@ -18,11 +19,10 @@
 #include "core/file_names.h"
 #include "core/sync_folder.h"
 #include "core/write_all.h"
+#include "core/write_target.h"
 
 namespace strobe {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::string_view kStaging = ".strobe-tmp-";
 constexpr std::size_t kStagingLetters = 6;  // random letters of mkdtemp
@@ -36,22 +36,11 @@ bool is_staged_name(const std::string& name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// Resolves a chain of symbolic links.
-fs::path behind_symlinks(fs::path path, const std::string& shown) {
-  std::error_code error;
-  for (int links = 0; links < 40; ++links) {
-    if (!fs::is_symlink(path, error)) return path;
-    const fs::path next = fs::read_symlink(path, error);
-    if (error) break;
-    path = next.is_absolute() ? next : path.parent_path() / next;
-  }
-  fail(ErrorCode::invalid_argument, "{}: cannot be written: {}", shown, std::strerror(ELOOP));
-}
-
-void write_synced(const std::string& path, std::string_view contents, mode_t mode, const std::string& shown) {
+void write_synced(const std::string& path, std::string_view contents, std::optional<mode_t> mode,
+                  const std::string& shown) {
   const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
   int error = descriptor < 0 ? errno : write_all(descriptor, contents);
-  if (descriptor >= 0 && error == 0 && mode != 0 && fchmod(descriptor, mode) != 0) error = errno;
+  if (descriptor >= 0 && error == 0 && mode && fchmod(descriptor, *mode) != 0) error = errno;
   if (descriptor >= 0 && error == 0 && fsync(descriptor) != 0) error = errno;
   if (descriptor >= 0 && close(descriptor) != 0 && error == 0) error = errno;
   if (error != 0) fail(ErrorCode::runtime, "{}: writing failed: {}", shown, std::strerror(error));
@@ -115,7 +104,7 @@ FileSet::Folder& FileSet::staging_in(const std::string& folder, const std::strin
   while (made.descriptor < 0) {  // again if another process removed the folder before it was locked
     made.path = folder + "/" + std::string(kStaging) + std::string(kStagingLetters, 'X');
     if (!mkdtemp(made.path.data())) {
-      fail(ErrorCode::invalid_argument, "{}: cannot be written: {}", shown, std::strerror(errno));
+      refuse_write(shown, errno);
     }
     if (lock_folder(made.path, made.descriptor) == Lock::gone && errno != ENOENT) {
       const int error = errno;
@@ -128,27 +117,15 @@ FileSet::Folder& FileSet::staging_in(const std::string& folder, const std::strin
 
 void FileSet::add(const std::string& path, std::string_view contents) {
   const std::string shown = asked_by_ + " " + (path.empty() ? "\"\"" : path);
-  if (path.empty()) fail(ErrorCode::invalid_argument, "{}: a file name is needed", shown);
-  struct stat status {};
-  const bool exists = stat(path.c_str(), &status) == 0;
-  if (!exists && errno != ENOENT)
-    fail(ErrorCode::invalid_argument, "{}: cannot be written: {}", shown, std::strerror(errno));
-  const bool plain = !exists || S_ISREG(status.st_mode);
-  if (exists && S_ISDIR(status.st_mode)) {
-    fail(ErrorCode::invalid_argument, "{}: is a folder; a file name is needed", shown);
-  }
-  if (exists && access(path.c_str(), W_OK) != 0) {
-    fail(ErrorCode::invalid_argument, "{}: cannot be written: {}", shown, std::strerror(errno));
-  }
-  if (!plain || path.starts_with("/dev/") || path.starts_with("/proc/")) {
+  const WriteTarget target = find_write_target(path, shown);
+  if (target.is_device) {
     devices_.push_back({path, std::string(contents)});
     return;
   }
-  const fs::path target = behind_symlinks(path, shown);
-  const Folder& folder = staging_in(folder_of(target.string()), shown);
+  const Folder& folder = staging_in(folder_of(target.path), shown);
   std::string temporary = folder.path + "/" + std::to_string(staged_.size());
-  staged_.push_back({.temporary = temporary, .target = target.string(), .shown = shown});
-  write_synced(temporary, contents, exists ? status.st_mode & 0777 : 0, shown);
+  staged_.push_back({.temporary = temporary, .target = target.path, .shown = shown});
+  write_synced(temporary, contents, target.mode, shown);
 }
 
 // Hard-links the file that is about to be replaced into the staging folder.
