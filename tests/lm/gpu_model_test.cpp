@@ -73,7 +73,8 @@ TEST_F(GpuModel, AForwardOnlyModelHasTheSameLoss) {
       for (unsigned seed = 1; seed <= 3; ++seed) {  // directly, captured, replayed
         const Text text(kGpuShape, kGpuBatch, seed);
         EXPECT_EQ(forward.loss(text.tokens.data(), text.targets.data()),
-                  whole.loss(text.tokens.data(), text.targets.data()));
+                  whole.loss(text.tokens.data(), text.targets.data()))
+            << name_of(dtype) << ' ' << kernel << " seed " << seed;
       }
     }
   }
