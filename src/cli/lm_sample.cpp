@@ -26,8 +26,9 @@ constexpr const char* kLmSampleIntroduction =
     "  strobe lm sample --checkpoint run --prompt \"The sea \" --tokens 200 --temperature 0.8 --top-k 40\n\n";
 
 std::unique_ptr<lm::Checkpoint> open_any(const std::string& path) {
-  if (!std::filesystem::is_directory(path)) return std::make_unique<lm::Checkpoint>(path);
-  std::unique_ptr<lm::Checkpoint> newest = lm::open_checkpoint(path, lm::kNewest, [&](std::int64_t step) {
+  constexpr auto kWeights = lm::CheckpointParts::weights;
+  if (!std::filesystem::is_directory(path)) return std::make_unique<lm::Checkpoint>(path, kWeights);
+  std::unique_ptr<lm::Checkpoint> newest = lm::open_checkpoint(path, lm::kNewest, kWeights, [&](std::int64_t step) {
     const std::string file = lm::checkpoint_path(path, step);
     return fmt::format("--checkpoint {} takes it", printable(file, std::string::npos));  // whole, to be given
   });
