@@ -36,9 +36,7 @@ void check_folder(const lm::CheckpointFolder& folder, const lm::Settings& settin
 
 void check_data(const lm::TokenFile& file, const lm::Settings& settings) {
   file.windows(settings.shape.context);
-  if (file.format() == lm::DataFormat::tokens || settings.shape.vocabulary < lm::kBytes) {
-    file.check_vocabulary(settings.shape.vocabulary);
-  }
+  file.check_vocabulary(settings.shape.vocabulary);
 }
 
 // What the run is tested on; null: nothing.

@@ -146,10 +146,10 @@ void add_train_options(OptionTable& table, TrainFlags& flags) {
   text("data", "FILE", "training data; required", flags.data);
   text("out", "DIR", "folder for checkpoints and steps.jsonl; required; new or empty unless --resume", flags.out);
   table.add({.name = "data-format",
-             .placeholder = "auto|text|tokens",
-             .help = "text: each byte a token; tokens: uint16 words; auto: tokens for .bin and .tokens, else text",
+             .placeholder = "auto|text|tokens|tokens32",
+             .help = "text: bytes; tokens: uint16; tokens32: uint32; auto: tokens for .bin and .tokens, else text",
              .apply = [&](auto flag, auto value) {
-               flags.data_format = parse_word(flag, value, {"auto", "text", "tokens"});
+               flags.data_format = parse_word(flag, value, {"auto", "text", "tokens", "tokens32"});
              }});
   text("val-data", "FILE", "validation data of the same format, for every checkpoint; none: no validation",
        flags.validation);
