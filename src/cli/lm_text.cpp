@@ -34,7 +34,11 @@ std::string text_of(std::span<const std::int32_t> tokens, lm::DataFormat format)
     bytes += token < lm::kBytes ? std::string(1, static_cast<char>(token)) : fmt::format("<{}>", token);
   }
   std::string shown;
-  for (const std::string& line : split(bytes, '\n')) shown += printable(line, std::string_view::npos) + "\n";
+  for (const std::string& line : split(bytes, '\n')) {
+    std::vector<std::string> fields = split(line, '\t');
+    for (std::string& field : fields) field = printable(field, std::string_view::npos);
+    shown += fmt::format("{}\n", fmt::join(fields, "\t"));
+  }
   return shown;
 }
 
