@@ -6,6 +6,7 @@
 
 #include "core/fail.h"
 #include "core/philox.h"
+#include "measure/clock.h"
 
 namespace strobe::lm {
 
@@ -67,19 +68,24 @@ std::int32_t draw(std::span<const float> logits, const SampleOptions& options, s
   return tokens[std::min(static_cast<std::size_t>(found - sums.begin()), tokens.size() - 1)];
 }
 
-std::vector<std::int32_t> sample(Decoder& decoder, std::span<const std::int32_t> prompt, const SampleOptions& options) {
+std::vector<std::int32_t> sample(Decoder& decoder, std::span<const std::int32_t> prompt, const SampleOptions& options,
+                                 SampleTimes* times) {
   if (prompt.empty()) fail(ErrorCode::invalid_argument, "lm sample: the prompt has no token; valid: one or more");
   const std::int64_t context = decoder.shape().context;
   std::vector<std::int32_t> text(prompt.begin(), prompt.end());
   std::size_t begin = 0;
   decoder.restart();
+  SampleTimes taken{.tokens = options.tokens - 1};
   for (std::int64_t i = 0; i < options.tokens; ++i) {
+    const double start = now_seconds();
     const std::size_t wanted = window_begin(text.size(), context);
     if (wanted != begin) decoder.restart();
     begin = wanted;
     const std::size_t cached = begin + static_cast<std::size_t>(decoder.length());
     text.push_back(draw(decoder.append(std::span(text).subspan(cached)), options, static_cast<std::uint64_t>(i)));
+    (i == 0 ? taken.prompt : taken.decode) += now_seconds() - start;
   }
+  if (times) *times = taken;
   return {text.begin() + static_cast<std::ptrdiff_t>(prompt.size()), text.end()};
 }
 

@@ -16,11 +16,18 @@ struct SampleOptions {
   std::uint64_t seed = 1;
 };
 
+struct SampleTimes {
+  double prompt = 0;        // seconds until the logits that follow it
+  double decode = 0;        // seconds of the tokens after the first one
+  std::int64_t tokens = 0;  // that `decode` counts
+};
+
 // Draw number `index` from the softmax of the logits. Of equal logits the lower token comes first.
 std::int32_t draw(std::span<const float> logits, const SampleOptions& options, std::uint64_t index);
 
 // options.tokens tokens after the prompt, which has at least one token and is decoded in one pass. When the context is
 // full, decoding continues from its later half.
-std::vector<std::int32_t> sample(Decoder& decoder, std::span<const std::int32_t> prompt, const SampleOptions& options);
+std::vector<std::int32_t> sample(Decoder& decoder, std::span<const std::int32_t> prompt, const SampleOptions& options,
+                                 SampleTimes* times = nullptr);
 
 }  // namespace strobe::lm
