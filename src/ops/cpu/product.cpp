@@ -13,9 +13,12 @@ namespace strobe::ops {
 
 namespace {
 
-constexpr std::int64_t kFewestRows = 16;                 // that pay for copying a panel
-constexpr double kMostWork = 1 << 28, kSmall = 1 << 18;  // multiplications; small: a second thread does not pay
-constexpr std::int64_t kBlock = 264;  // rows of a task, a multiple of every tile's; 64 to 256 KB of a piece of a
+constexpr std::int64_t kFewestRows = 16;  // that amortise packing a panel
+constexpr std::int64_t kPromptRows =
+    512;                               // up to here packing a weight costs OpenBLAS more than its faster kernel gains
+constexpr double kMostWork = 1 << 28;  // multiplications; beyond, OpenBLAS is faster
+constexpr double kSmall = 1 << 18;     // multiplications; below, a second thread does not pay
+constexpr std::int64_t kBlock = 264;   // rows of a task, a multiple of every tile's; 64 to 256 KB of a piece of a
 constexpr std::int64_t kMostSize = (1ll << 31) - 1;  // of what OpenBLAS counts in
 
 void multiply_in_panels(const Isa& isa, int threads, const blas::Matrix& a, const blas::Matrix& b, const float* addend,
@@ -75,7 +78,8 @@ void multiply(int threads, const blas::Matrix& a, const blas::Matrix& b, const f
     return multiply_single_row(isa, threads, a, b, addend, c);
   }
   const double work = static_cast<double>(a.rows) * static_cast<double>(a.cols) * static_cast<double>(b.cols);
-  if (isa.product_columns == 0 || a.rows < kFewestRows || work > kMostWork) {
+  const bool is_prompt = a.rows <= kPromptRows && !a.stored_transposed && b.stored_transposed;
+  if (isa.product_columns == 0 || a.rows < kFewestRows || (work > kMostWork && !is_prompt)) {
     return multiply_by_blas(threads, a, b, addend, c);
   }
   multiply_in_panels(isa, work < kSmall ? 1 : threads, a, b, addend, c);
