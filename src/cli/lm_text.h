@@ -11,11 +11,12 @@
 
 namespace strobe::cli {
 
-// The bytes of `text`, or the numbers of "15,27". Throws Error(invalid_argument) for what is no token below
-// `vocabulary`, or none at all.
+// The bytes of `text`, or the numbers of "15,27". Throws Error(invalid_argument) for an empty text and for a token
+// that is not below `vocabulary`.
 std::vector<std::int32_t> tokens_of(std::string_view text, lm::DataFormat format, std::int64_t vocabulary);
 
-// For a terminal: lines as they are, \xNN for control characters and what is not UTF-8; or "15,27". Ends a line.
+// Text for a terminal: newlines and tabs are kept, other control characters and invalid UTF-8 become \xNN. Tokens of a
+// token file: "15,27". Ends with a newline.
 std::string text_of(std::span<const std::int32_t> tokens, lm::DataFormat format);
 
 }  // namespace strobe::cli

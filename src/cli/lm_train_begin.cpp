@@ -36,9 +36,7 @@ void check_folder(const lm::CheckpointFolder& folder, const lm::Settings& settin
 
 void check_data(const lm::TokenFile& file, const lm::Settings& settings) {
   file.windows(settings.shape.context);
-  if (file.format() == lm::DataFormat::tokens || settings.shape.vocabulary < lm::kBytes) {
-    file.check_vocabulary(settings.shape.vocabulary);
-  }
+  file.check_vocabulary(settings.shape.vocabulary);
 }
 
 // What the run is tested on; null: nothing.
@@ -88,10 +86,11 @@ TrainBegin decided_begin(const TrainFlags& flags, const lm::TokenFile& data) {
   const bool restart = is_restart_in(flags.out);
   if (flags.resume || restart) {
     begin.folder = std::make_unique<lm::CheckpointFolder>(flags.out, lm::CheckpointFolder::Use::resume);
-    begin.checkpoint = restart ? newest_whole(flags.out, begin.notes)
-                               : lm::open_checkpoint(flags.out, flags.resume_step, [](std::int64_t step) {
-                                   return fmt::format("--resume={} goes on from there", step);
-                                 });
+    begin.checkpoint =
+        restart ? newest_whole(flags.out, begin.notes)
+                : lm::open_checkpoint(flags.out, flags.resume_step, lm::CheckpointParts::all, [](std::int64_t step) {
+                    return fmt::format("--resume={} goes on from there", step);
+                  });
     if (!begin.checkpoint) begin.notes.push_back("no checkpoint in " + flags.out + " yet: begins at step 0");
     begin.upkeep = lm::read_upkeep(begin.folder->upkeep());
   }

@@ -146,17 +146,17 @@ void add_train_options(OptionTable& table, TrainFlags& flags) {
   text("data", "FILE", "training data; required", flags.data);
   text("out", "DIR", "folder for checkpoints and steps.jsonl; required; new or empty unless --resume", flags.out);
   table.add({.name = "data-format",
-             .placeholder = "auto|text|tokens",
-             .help = "text: each byte a token; tokens: uint16 words; auto: tokens for .bin and .tokens, else text",
+             .placeholder = "auto|text|tokens|tokens32",
+             .help = "text: bytes; tokens: uint16; tokens32: uint32; auto: tokens for .bin and .tokens, else text",
              .apply = [&](auto flag, auto value) {
-               flags.data_format = parse_word(flag, value, {"auto", "text", "tokens"});
+               flags.data_format = parse_word(flag, value, {"auto", "text", "tokens", "tokens32"});
              }});
   text("val-data", "FILE", "validation data of the same format, for every checkpoint; none: no validation",
        flags.validation);
   count("val-every", "steps between two validations; default 0: with every checkpoint", lm::kValidationEveryRange,
         flags.validation_every);
-  count("val-batches", "batches per validation, at most; default 8", lm::kValidationBatchesRange,
-        flags.validation_batches);
+  count("val-tokens", "tokens per validation, spread through the file; 0: the whole file; default 131072",
+        lm::kValidationTokensRange, flags.validation_tokens);
   table.add(
       {.name = "resume",
        .takes = Takes::optional_value,
@@ -270,12 +270,12 @@ lm::Upkeep upkeep_from(const TrainFlags& flags, lm::Upkeep kept) {
   upkeep.checkpoint_every = flags.checkpoint_every.value_or(upkeep.checkpoint_every);
   upkeep.keep = flags.keep.value_or(upkeep.keep);
   upkeep.validation_every = flags.validation_every.value_or(upkeep.validation_every);
-  upkeep.validation_batches = flags.validation_batches.value_or(upkeep.validation_batches);
+  upkeep.validation_tokens = flags.validation_tokens.value_or(upkeep.validation_tokens);
   if (!flags.validation.empty()) upkeep.validation = flags.validation == kNoTests ? "" : flags.validation;
-  if (upkeep.validation.empty() && (flags.validation_every || flags.validation_batches)) {
+  if (upkeep.validation.empty() && (flags.validation_every || flags.validation_tokens)) {
     fail(ErrorCode::invalid_argument, "{} {}: there is nothing to test on; --val-data FILE gives it",
-         flags.validation_every ? "--val-every" : "--val-batches",
-         flags.validation_every ? upkeep.validation_every : upkeep.validation_batches);
+         flags.validation_every ? "--val-every" : "--val-tokens",
+         flags.validation_every ? upkeep.validation_every : upkeep.validation_tokens);
   }
   return upkeep;
 }

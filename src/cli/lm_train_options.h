@@ -30,10 +30,10 @@ struct TrainFlags {
 
   std::string data, out;
   std::string validation;            // empty: as it was; kNoTests
-  std::string data_format = "auto";  // auto, text or tokens
+  std::string data_format = "auto";  // auto, text, tokens or tokens32
   bool resume = false;
-  std::int64_t resume_step;                                                                  // lm::kNewest, unless said
-  std::optional<std::int64_t> checkpoint_every, keep, validation_every, validation_batches;  // lm::Upkeep
+  std::int64_t resume_step;                                                                 // lm::kNewest, unless said
+  std::optional<std::int64_t> checkpoint_every, keep, validation_every, validation_tokens;  // lm::Upkeep
   std::int64_t sample_tokens = 128;
   std::optional<int> threads;
   lm::Recompute recompute = lm::Recompute::none;

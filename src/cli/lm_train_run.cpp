@@ -131,12 +131,19 @@ std::string TrainRun::way_back() const {
 }
 
 void TrainRun::validate() {
-  const double loss = trainer_.validation_loss(*validation_, upkeep_.validation_batches);
+  const lm::Validation result = trainer_.validate(*validation_, upkeep_.validation_tokens);
   const std::int64_t step = trainer_.progress().step;
   if (!log_) return;
-  log_->append(Json::object({{"step", step}, {"validation_loss", loss}}));
+  const bool is_text = validation_->format() == lm::DataFormat::text;
+  log_->append(Json::object({{"step", step},
+                             {"validation_loss", result.loss},
+                             {"validation_tokens", result.tokens},
+                             {"perplexity", result.perplexity()},
+                             {is_text ? "bits_per_byte" : "bits_per_token", result.bits()}}));
   show_progress("");
-  print(fmt::format("step {}: validation loss {:.5f}\n", step, loss));
+  print(fmt::format("step {}: validation loss {:.5f}  perplexity {:.4g}  {:.4f} bits per {}  {} of {} tokens\n", step,
+                    result.loss, result.perplexity(), result.bits(), is_text ? "byte" : "token", result.tokens,
+                    result.of));
 }
 
 int TrainRun::stop(int signal) {

@@ -64,7 +64,7 @@ void check_verify_flags(const TrainFlags& flags) {
   refuse_if(flags.keep.has_value(), "--keep");
   refuse_if(!flags.validation.empty(), "--val-data");
   refuse_if(flags.validation_every.has_value(), "--val-every");
-  refuse_if(flags.validation_batches.has_value(), "--val-batches");
+  refuse_if(flags.validation_tokens.has_value(), "--val-tokens");
   if (flags.precision.value_or(lm::Precision::fp32) != lm::Precision::fp32) {
     fail(ErrorCode::invalid_argument, "--precision {}: weights are held to {:g} in fp32; valid with --verify: fp32",
          lm::name_of(*flags.precision), lm::kMostDifference);

@@ -8,13 +8,15 @@
 namespace strobe {
 namespace {
 
+constexpr std::uint32_t kPolynomial = 0xedb88320u;  // bit 31 is the coefficient of x^0
+
 using Tables = std::array<std::array<std::uint32_t, 256>, 8>;
 
 constexpr Tables make_tables() {
   Tables tables{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
     std::uint32_t rest = byte;
-    for (int bit = 0; bit < 8; ++bit) rest = (rest >> 1) ^ ((rest & 1) ? 0xedb88320u : 0u);
+    for (int bit = 0; bit < 8; ++bit) rest = (rest >> 1) ^ ((rest & 1) ? kPolynomial : 0u);
     tables[0][byte] = rest;
   }
   for (std::size_t k = 1; k < 8; ++k) {
@@ -28,6 +30,16 @@ constexpr Tables make_tables() {
 
 constexpr Tables kTables = make_tables();
 static_assert(std::endian::native == std::endian::little, "words are read as they lie in memory");
+
+// a b modulo the polynomial.
+constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t sum = 0;
+  for (; a != 0; a <<= 1) {
+    if (a >> 31) sum ^= b;
+    b = (b >> 1) ^ ((b & 1) ? kPolynomial : 0u);
+  }
+  return sum;
+}
 
 }  // namespace
 
@@ -43,6 +55,16 @@ std::uint32_t crc32(std::string_view bytes, std::uint32_t before) {
   }
   for (const char c : bytes) rest = (rest >> 8) ^ kTables[0][(rest ^ static_cast<unsigned char>(c)) & 0xff];
   return ~rest;
+}
+
+// Appending bytes multiplies the checksum by x^(8 bytes).
+std::uint32_t crc32_joined(std::uint32_t first, std::uint32_t second, std::uint64_t second_bytes) {
+  std::uint32_t power = 1u << 23;  // x^8, then its squares
+  for (; second_bytes != 0; second_bytes >>= 1) {
+    if (second_bytes & 1) first = multiply(first, power);
+    power = multiply(power, power);
+  }
+  return first ^ second;
 }
 
 }  // namespace strobe

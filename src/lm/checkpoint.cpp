@@ -19,6 +19,7 @@ namespace {
 constexpr const char* kFormat = "strobe lm checkpoint 1";
 constexpr const char* kGenerator = "philox4x32-10";
 constexpr std::array<State, 3> kStates{State::values, State::mean, State::variance};
+constexpr const char *kWeightsChecksum = "weights_checksum", *kChecksum = "checksum";
 constexpr std::size_t kChecksumBytes = 4;
 constexpr std::int64_t kPiece = 1 << 20;  // floats
 
@@ -26,8 +27,10 @@ const char* prefix_of(State which) {
   return which == State::values ? "" : which == State::mean ? "adamw.mean." : "adamw.variance.";
 }
 
+enum class Checksums { whole, weights_and_whole };  // whole: written by older versions
+
 // All tensors of a checkpoint in order, no metadata.
-SafeTensors layout_of(const ModelShape& shape) {
+SafeTensors layout_of(const ModelShape& shape, Checksums checksums) {
   SafeTensors layout;
   const std::vector<Parameter> table = parameter_table(shape);
   for (const State which : kStates) {
@@ -35,7 +38,8 @@ SafeTensors layout_of(const ModelShape& shape) {
       append(layout, prefix_of(which) + parameter.name, "F32", {parameter.shape[0], parameter.shape[1]});
     }
   }
-  append(layout, "checksum", "U8", {kChecksumBytes});
+  if (checksums == Checksums::weights_and_whole) append(layout, kWeightsChecksum, "U8", {kChecksumBytes});
+  append(layout, kChecksum, "U8", {kChecksumBytes});
   return layout;
 }
 
@@ -88,13 +92,19 @@ std::string bad_value(const ModelShape& shape, State which, std::int64_t first, 
                      *found, which == State::variance ? ", 0 or more" : "");
 }
 
+Checksums checksums_of(const SafeTensors& file) {
+  const auto is_weights_checksum = [](const StoredTensor& tensor) { return tensor.name == kWeightsChecksum; };
+  return std::any_of(file.tensors.begin(), file.tensors.end(), is_weights_checksum) ? Checksums::weights_and_whole
+                                                                                    : Checksums::whole;
+}
+
 // Checks the number of bytes first: the tensor names of a forged shape could fill the memory.
-void check_tensors(const SafeTensors& file, const ModelShape& shape) {
-  if (file.data_bytes() != checkpoint_bytes(shape)) {
-    fail(ErrorCode::invalid_argument, "its tensors have {} bytes; its shape needs {}", file.data_bytes(),
-         checkpoint_bytes(shape));
+void check_tensors(const SafeTensors& file, const ModelShape& shape, Checksums checksums) {
+  const std::size_t needed = checkpoint_bytes(shape) - (checksums == Checksums::whole ? kChecksumBytes : 0);
+  if (file.data_bytes() != needed) {
+    fail(ErrorCode::invalid_argument, "its tensors have {} bytes; its shape needs {}", file.data_bytes(), needed);
   }
-  const SafeTensors wanted = layout_of(shape);
+  const SafeTensors wanted = layout_of(shape, checksums);
   if (file.tensors.size() != wanted.tensors.size()) {
     fail(ErrorCode::invalid_argument, "has {} tensors; its shape needs {}", file.tensors.size(), wanted.tensors.size());
   }
@@ -107,11 +117,11 @@ void check_tensors(const SafeTensors& file, const ModelShape& shape) {
   }
 }
 
-void check_checksum(std::string_view file) {
-  const std::string_view before = file.substr(0, file.size() - kChecksumBytes);
+// stored: the bytes of the checksum of `bytes`.
+void check_checksum(std::string_view bytes, const char* stored) {
   std::uint32_t kept = 0;
-  std::memcpy(&kept, file.data() + before.size(), kChecksumBytes);
-  const std::uint32_t found = crc32(before);
+  std::memcpy(&kept, stored, kChecksumBytes);
+  const std::uint32_t found = crc32(bytes);
   if (found == kept) return;
   fail(ErrorCode::invalid_argument, "is corrupt: its bytes have the checksum {:08x}, but {:08x} was written", found,
        kept);
@@ -120,7 +130,7 @@ void check_checksum(std::string_view file) {
 }  // namespace
 
 std::size_t checkpoint_bytes(const ModelShape& shape) {
-  return kStates.size() * sizeof(float) * static_cast<std::size_t>(parameter_count(shape)) + kChecksumBytes;
+  return kStates.size() * sizeof(float) * static_cast<std::size_t>(parameter_count(shape)) + 2 * kChecksumBytes;
 }
 
 void for_each_piece(const ModelShape& shape, const StatePiece& use) {
@@ -135,7 +145,7 @@ void for_each_piece(const ModelShape& shape, const StatePiece& use) {
 
 void write_checkpoint(const std::string& path, const StatePiece& read, const Settings& settings,
                       const Progress& progress) {
-  SafeTensors layout = layout_of(settings.shape);
+  SafeTensors layout = layout_of(settings.shape, Checksums::weights_and_whole);
   layout.metadata = {{"format", kFormat},
                      {"step", std::to_string(progress.step)},
                      {"data_position", std::to_string(progress.position)},
@@ -145,7 +155,7 @@ void write_checkpoint(const std::string& path, const StatePiece& read, const Set
   const std::string header = header_of(layout);
   AtomicFile file(path, "checkpoint", AtomicFile::Links::refuse);
   file.check_room(header.size() + layout.data_bytes());
-  std::uint32_t checksum = crc32(header);
+  std::uint32_t checksum = crc32(header), weights_checksum = 0;
   file.write(header);
   for_each_piece(settings.shape, [&](State which, std::int64_t first, std::span<float> piece) {
     read(which, first, piece);
@@ -153,12 +163,15 @@ void write_checkpoint(const std::string& path, const StatePiece& read, const Set
       throw DivergedError(fmt::format("checkpoint {} is not written: {}", printable_value(path), bad));
     }
     checksum = crc32(bytes_of(piece), checksum);
+    if (which == State::values) weights_checksum = checksum;
     file.write(bytes_of(piece));
   });
-  file.commit(checksum_bytes(checksum));
+  const std::string stored = checksum_bytes(weights_checksum);
+  file.commit(stored + checksum_bytes(crc32(stored, checksum)));
 }
 
-Checkpoint::Checkpoint(const std::string& path) : file_(path, "checkpoint " + printable_value(path)) {
+Checkpoint::Checkpoint(const std::string& path, CheckpointParts parts)
+    : file_(path, "checkpoint " + printable_value(path)) {
   const std::string shown = "checkpoint " + printable_value(path);
   const SafeTensors parsed = parse_safetensors(file_.text(), shown);
   try {
@@ -169,14 +182,23 @@ Checkpoint::Checkpoint(const std::string& path) : file_(path, "checkpoint " + pr
     }
     settings_ = settings_from(Json::parse(metadata(parsed, "settings")));
     progress_ = progress_of(parsed, settings_);
-    check_tensors(parsed, settings_.shape);
+    const Checksums checksums = checksums_of(parsed);
+    check_tensors(parsed, settings_.shape, checksums);
     if (parsed.data_begin % alignof(float) != 0) {
       fail(ErrorCode::invalid_argument, "its data begin at byte {}; valid: a multiple of {}", parsed.data_begin,
            alignof(float));
     }
-    check_checksum(file_.text());
     data_begin_ = parsed.data_begin;
+    const std::string_view text = file_.text();
+    const char* const end = text.data() + text.size();
+    const bool weights_only = parts == CheckpointParts::weights && checksums == Checksums::weights_and_whole;
+    if (weights_only) {
+      check_checksum(text.substr(0, data_begin_ + state(State::values).size_bytes()), end - 2 * kChecksumBytes);
+    } else {
+      check_checksum(text.substr(0, text.size() - kChecksumBytes), end - kChecksumBytes);
+    }
     for (const State which : kStates) {
+      if (weights_only && which != State::values) continue;
       if (const std::string bad = bad_value(settings_.shape, which, 0, state(which)); !bad.empty()) {
         fail(ErrorCode::invalid_argument, "{}", bad);
       }

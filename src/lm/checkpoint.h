@@ -1,6 +1,7 @@
 // A checkpoint: one safetensors file. It holds the parameters under their names, AdamW's moments as adamw.mean.<name>
-// and adamw.variance.<name>, and a tensor `checksum`, the CRC-32 of all bytes before it. The metadata hold step, data
-// position, seed, shape and options. The bytes depend on the state only.
+// and adamw.variance.<name>, and two CRC-32: `weights_checksum` of all bytes before the moments, `checksum` of all
+// bytes before itself. The metadata hold step, data position, seed, shape and options. The bytes depend on the state
+// only.
 #pragma once
 
 #include <cstdint>
@@ -38,17 +39,22 @@ class DivergedError : public Error {
 void write_checkpoint(const std::string& path, const StatePiece& read, const Settings& settings,
                       const Progress& progress);
 
-// A checkpoint that was read completely and checked.
+// weights: the moments are neither read nor checked. A checkpoint without weights_checksum, which older versions wrote,
+// is checked whole.
+enum class CheckpointParts { all, weights };
+
+// A checkpoint that was read and checked.
 class Checkpoint {
  public:
   // Throws Error(invalid_argument), one line with the path, if the file cannot be read or is not a checkpoint, or its
   // checksum or tensors do not match. Also if a setting is out of range (settings_ranges.h), a value is not finite, or
   // a variance of AdamW is negative.
-  explicit Checkpoint(const std::string& path);
+  explicit Checkpoint(const std::string& path, CheckpointParts parts = CheckpointParts::all);
 
   const Settings& settings() const { return settings_; }
   const Progress& progress() const { return progress_; }
-  // parameter_count(shape) floats in the order of parameter_table(shape), in the file's mapping.
+  // parameter_count(shape) floats in the order of parameter_table(shape), in the file's mapping. Only State::values if
+  // the parts are the weights.
   std::span<const float> state(State which) const;
 
  private:

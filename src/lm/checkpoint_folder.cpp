@@ -205,7 +205,8 @@ std::string checkpoint_path(const std::string& folder, std::int64_t step) {
   return (fs::path(folder) / fmt::format("{}{:08}{}", kBefore, step, kAfter)).string();
 }
 
-std::unique_ptr<Checkpoint> open_checkpoint(const std::string& folder, std::int64_t step, const HowToTake& how) {
+std::unique_ptr<Checkpoint> open_checkpoint(const std::string& folder, std::int64_t step, CheckpointParts parts,
+                                            const HowToTake& how) {
   std::vector<std::int64_t> steps = checkpoint_steps(folder);
   if (step == kNewest) {
     if (steps.empty()) return nullptr;
@@ -216,7 +217,7 @@ std::unique_ptr<Checkpoint> open_checkpoint(const std::string& folder, std::int6
          steps.empty() ? ", nor of another" : "; valid: " + list_of(steps));
   }
   try {
-    return std::make_unique<Checkpoint>(checkpoint_path(folder, step));
+    return std::make_unique<Checkpoint>(checkpoint_path(folder, step), parts);
   } catch (const Error& error) {
     while (!steps.empty() && (steps.back() >= step || !reason_of(checkpoint_path(folder, steps.back())).empty())) {
       steps.pop_back();

@@ -13,6 +13,7 @@
 namespace strobe::lm {
 
 class Checkpoint;
+enum class CheckpointParts;
 
 std::string upkeep_path(const std::string& folder);  // run.json
 
@@ -62,7 +63,8 @@ std::string checkpoint_path(const std::string& folder, std::int64_t step);
 // Error(invalid_argument) where there is none of that step, with the steps that there are, or where it is not whole,
 // with the newest one before it that is, and `how` to take the one of that step.
 using HowToTake = std::function<std::string(std::int64_t step)>;
-std::unique_ptr<Checkpoint> open_checkpoint(const std::string& folder, std::int64_t step, const HowToTake& how);
+std::unique_ptr<Checkpoint> open_checkpoint(const std::string& folder, std::int64_t step, CheckpointParts parts,
+                                            const HowToTake& how);
 inline constexpr std::int64_t kNewest = -1;
 
 }  // namespace strobe::lm

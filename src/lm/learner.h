@@ -31,7 +31,8 @@ class Learner {
 
   // tokens and targets: [batch, context] of the whole batch, of which loss and norm are too.
   virtual StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options) = 0;
-  virtual double loss(const std::int32_t* tokens, const std::int32_t* targets) = 0;
+  // Mean loss of the first `counted` tokens, by the forward pass only.
+  virtual double loss_of_first(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t counted) = 0;
   virtual std::optional<StepSplit> split() const { return std::nullopt; }  // the last step's, as this rank saw it
 
   // Elements of a state from `first` on, in the order of the table. What is read is for rank 0. What is written is
@@ -67,7 +68,9 @@ class LoneLearner : public Learner {
   StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options) override {
     return model_.step(tokens, targets, options);
   }
-  double loss(const std::int32_t* tokens, const std::int32_t* targets) override { return model_.loss(tokens, targets); }
+  double loss_of_first(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t counted) override {
+    return model_.loss_of_first(tokens, targets, counted);
+  }
   void read_state(State which, std::int64_t first, std::span<float> out) override {
     model_.read_state(which, out, first);
   }

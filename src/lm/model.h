@@ -78,6 +78,8 @@ class Model {
 
   // tokens and targets: [batch, context], each in [0, vocabulary), on the host. The mean loss.
   double loss(const std::int32_t* tokens, const std::int32_t* targets);
+  // Mean loss of the first `counted` of them.
+  double loss_of_first(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t counted);
   // The same, and gradients of the parameters, times gradient_scale, are added up: GradientMemory::own only.
   double loss_with_gradients(const std::int32_t* tokens, const std::int32_t* targets, float gradient_scale = 1);
 

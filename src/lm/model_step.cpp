@@ -276,12 +276,16 @@ void Model::receive() const {
 double Model::mean_loss() const { return ops::mean_of(exchange_.host().losses(), tokens_); }
 
 double Model::loss(const std::int32_t* tokens, const std::int32_t* targets) {
+  return loss_of_first(tokens, targets, tokens_);
+}
+
+double Model::loss_of_first(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t counted) {
   take(tokens, targets);
   run(loss_, [&] {
     forward();
     cross_entropy(LossOnly::yes);
   });
-  return mean_loss();
+  return ops::mean_of(exchange_.host().losses(), counted);
 }
 
 double Model::loss_with_gradients(const std::int32_t* tokens, const std::int32_t* targets, float gradient_scale) {

@@ -6,12 +6,13 @@
 
 #include "core/fail.h"
 #include "core/philox.h"
+#include "measure/clock.h"
 
 namespace strobe::lm {
 
 namespace {
 
-constexpr std::uint32_t kSamplerStream = 0x64726177;  // apart from the other uses of the seed
+constexpr std::uint32_t kSamplerStream = 0x64726177;  // differs from the other uses of the seed
 
 double uniform(std::uint64_t seed, std::uint64_t index) {
   const auto words =
@@ -19,8 +20,8 @@ double uniform(std::uint64_t seed, std::uint64_t index) {
   return static_cast<double>(std::uint64_t{words[0]} << 21 ^ words[1] >> 11) * 0x1p-53;
 }
 
-// The likeliest first.
-std::vector<std::int32_t> ranked(std::span<const float> logits, std::size_t count) {
+// Candidates of a draw: the `count` tokens with the largest logits, the largest first.
+std::vector<std::int32_t> top(std::span<const float> logits, std::size_t count) {
   std::vector<std::int32_t> tokens(logits.size());
   std::iota(tokens.begin(), tokens.end(), 0);
   const auto before = [&](std::int32_t a, std::int32_t b) {
@@ -32,19 +33,34 @@ std::vector<std::int32_t> ranked(std::span<const float> logits, std::size_t coun
   return tokens;
 }
 
+std::vector<std::int32_t> all_of(std::span<const float> logits) {
+  std::vector<std::int32_t> tokens(logits.size());
+  std::iota(tokens.begin(), tokens.end(), 0);
+  return tokens;
+}
+
+// First token of the window that the decoder holds after `tokens` of the text. A full context is replaced by its later
+// half.
+std::size_t window_begin(std::size_t tokens, std::int64_t context) {
+  const auto full = static_cast<std::size_t>(context);
+  if (tokens <= full) return 0;
+  const std::size_t dropped = full + 1 - std::max<std::size_t>(1, full / 2);
+  return (tokens - full + dropped - 1) / dropped * dropped;
+}
+
 }  // namespace
 
 std::int32_t draw(std::span<const float> logits, const SampleOptions& options, std::uint64_t index) {
-  const bool likeliest = options.temperature == 0;
-  const std::size_t wanted = likeliest ? 1 : static_cast<std::size_t>(options.top_k);
+  const auto largest = std::max_element(logits.begin(), logits.end());
+  if (options.temperature == 0) return static_cast<std::int32_t>(largest - logits.begin());
+  const auto wanted = static_cast<std::size_t>(options.top_k);
   const std::vector<std::int32_t> tokens =
-      ranked(logits, wanted == 0 ? logits.size() : std::min(wanted, logits.size()));
-  if (likeliest) return tokens[0];
+      wanted == 0 || wanted >= logits.size() ? all_of(logits) : top(logits, wanted);
   std::vector<double> sums;  // running, of exp
-  const double most = logits[static_cast<std::size_t>(tokens[0])];
+  sums.reserve(tokens.size());
   double sum = 0;
   for (const std::int32_t token : tokens) {
-    sum += std::exp((static_cast<double>(logits[static_cast<std::size_t>(token)]) - most) / options.temperature);
+    sum += std::exp((static_cast<double>(logits[static_cast<std::size_t>(token)]) - *largest) / options.temperature);
     sums.push_back(sum);
   }
   if (!std::isfinite(sum)) fail(ErrorCode::runtime, "lm sample: the model's logits are not finite");
@@ -52,30 +68,25 @@ std::int32_t draw(std::span<const float> logits, const SampleOptions& options, s
   return tokens[std::min(static_cast<std::size_t>(found - sums.begin()), tokens.size() - 1)];
 }
 
-std::vector<std::int32_t> sample(Decoder& decoder, std::span<const std::int32_t> prompt, const SampleOptions& options) {
+std::vector<std::int32_t> sample(Decoder& decoder, std::span<const std::int32_t> prompt, const SampleOptions& options,
+                                 SampleTimes* times) {
   if (prompt.empty()) fail(ErrorCode::invalid_argument, "lm sample: the prompt has no token; valid: one or more");
-  std::vector<std::int32_t> all;
-  std::span<const float> logits;
-  const auto take = [&](std::int32_t token) {
-    all.push_back(token);
-    std::size_t fed = 1;
-    if (decoder.length() == decoder.shape().context) {
-      decoder.restart();
-      fed = static_cast<std::size_t>(std::max<std::int64_t>(1, decoder.shape().context / 2));
-    }
-    for (std::size_t i = all.size() - fed; i < all.size(); ++i) logits = decoder.next(all[i]);
-  };
+  const std::int64_t context = decoder.shape().context;
+  std::vector<std::int32_t> text(prompt.begin(), prompt.end());
+  std::size_t begin = 0;
   decoder.restart();
-  for (const std::int32_t token : prompt) take(token);
+  SampleTimes taken{.tokens = options.tokens - 1};
   for (std::int64_t i = 0; i < options.tokens; ++i) {
-    const std::int32_t token = draw(logits, options, static_cast<std::uint64_t>(i));
-    if (i + 1 == options.tokens) {
-      all.push_back(token);
-    } else {
-      take(token);
-    }
+    const double start = now_seconds();
+    const std::size_t wanted = window_begin(text.size(), context);
+    if (wanted != begin) decoder.restart();
+    begin = wanted;
+    const std::size_t cached = begin + static_cast<std::size_t>(decoder.length());
+    text.push_back(draw(decoder.append(std::span(text).subspan(cached)), options, static_cast<std::uint64_t>(i)));
+    (i == 0 ? taken.prompt : taken.decode) += now_seconds() - start;
   }
-  return {all.begin() + static_cast<std::ptrdiff_t>(prompt.size()), all.end()};
+  if (times) *times = taken;
+  return {text.begin() + static_cast<std::ptrdiff_t>(prompt.size()), text.end()};
 }
 
 }  // namespace strobe::lm

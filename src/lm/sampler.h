@@ -1,4 +1,4 @@
-// Text from a model: the next token drawn by seed from its logits, again and again.
+// Samples text from a model. lm sample, and lm train at its end, call it.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,23 @@ namespace strobe::lm {
 
 struct SampleOptions {
   std::int64_t tokens = 256;
-  double temperature = 1;  // what logits are divided by; 0: always the likeliest
-  std::int64_t top_k = 0;  // the likeliest so many alone; 0: all
+  double temperature = 1;  // divides the logits; 0: greedy
+  std::int64_t top_k = 0;  // 0: all tokens
   std::uint64_t seed = 1;
 };
 
-// Draw number `index` from the softmax of the logits; equal logits stand in the order of their tokens.
+struct SampleTimes {
+  double prompt = 0;        // seconds until the logits that follow it
+  double decode = 0;        // seconds of the tokens after the first one
+  std::int64_t tokens = 0;  // that `decode` counts
+};
+
+// Draw number `index` from the softmax of the logits. Of equal logits the lower token comes first.
 std::int32_t draw(std::span<const float> logits, const SampleOptions& options, std::uint64_t index);
 
-// options.tokens tokens after the prompt, which must have one at least. Where the context is full, the decoder begins
-// anew with its later half.
-std::vector<std::int32_t> sample(Decoder& decoder, std::span<const std::int32_t> prompt, const SampleOptions& options);
+// options.tokens tokens after the prompt, which has at least one token and is decoded in one pass. When the context is
+// full, decoding continues from its later half.
+std::vector<std::int32_t> sample(Decoder& decoder, std::span<const std::int32_t> prompt, const SampleOptions& options,
+                                 SampleTimes* times = nullptr);
 
 }  // namespace strobe::lm

@@ -14,10 +14,10 @@ namespace {
 
 DataFormat format_in(const Json& json) {
   const std::string& word = json.at("data_format").as_string();
-  for (const DataFormat format : {DataFormat::text, DataFormat::tokens}) {
+  for (const DataFormat format : {DataFormat::text, DataFormat::tokens, DataFormat::tokens32}) {
     if (word == name_of(format)) return format;
   }
-  fail(ErrorCode::invalid_argument, "data_format {}: valid: text, tokens", printable_value(word));
+  fail(ErrorCode::invalid_argument, "data_format {}: valid: text, tokens, tokens32", printable_value(word));
 }
 
 Device device_in(const Json& json) {

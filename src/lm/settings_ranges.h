@@ -27,7 +27,8 @@ inline constexpr IntegerRange kBatchRange{"batch", 1, 100'000'000}, kStepsRange{
     kTokensRange{"data_tokens", 0, std::numeric_limits<std::int64_t>::max()},
     kChecksumRange{"data_crc32", 0, std::numeric_limits<std::uint32_t>::max()},
     kCheckpointEveryRange{"checkpoint_every", 0, kMostSteps}, kKeepRange{"keep", 0, kMostSteps},
-    kValidationEveryRange{"val_every", 0, kMostSteps}, kValidationBatchesRange{"val_batches", 1, kMostSteps};
+    kValidationEveryRange{"val_every", 0, kMostSteps},
+    kValidationTokensRange{"val_tokens", 0, std::numeric_limits<std::int64_t>::max()};
 
 inline constexpr NumberRange kRateRange{"lr", 0, 1e6}, kLeastRateRange{"lr_min", 0, 1e6}, kBeta1Range{"beta1", 0, 1},
     kBeta2Range{"beta2", 0, 1}, kEpsRange{"eps", kLeastEps, 1}, kDecayRange{"decay", 0, 1e6},

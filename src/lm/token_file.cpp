@@ -1,53 +1,138 @@
 #include "lm/token_file.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <vector>
 
 #include "core/crc32.h"
+#include "core/divide.h"
 #include "core/fail.h"
 #include "core/printable.h"
+#include "device/host/thread_pool.h"
 
 namespace strobe::lm {
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "tokens are read as they lie in the file");
+static_assert(std::endian::native == std::endian::little, "tokens are read in the byte order of the file");
 
-constexpr std::size_t kTokenBytes = 2;
+constexpr std::int64_t kUint16Tokens = 65536;
+constexpr std::size_t kChunkBytes = std::size_t{1} << 20;  // of a scan's task; the second loop over it hits L2
+
+std::size_t bytes_of_a_token(DataFormat format) {
+  switch (format) {
+    case DataFormat::text: return 1;
+    case DataFormat::tokens: return 2;
+    case DataFormat::tokens32: return 4;
+  }
+  return 1;
+}
 
 }  // namespace
 
-const char* name_of(DataFormat format) { return format == DataFormat::text ? "text" : "tokens"; }
+const char* name_of(DataFormat format) {
+  switch (format) {
+    case DataFormat::text: return "text";
+    case DataFormat::tokens: return "tokens";
+    case DataFormat::tokens32: return "tokens32";
+  }
+  return "";
+}
 
 DataFormat data_format(std::string_view word, std::string_view path) {
-  if (word == "text") return DataFormat::text;
-  if (word == "tokens") return DataFormat::tokens;
+  for (const DataFormat format : {DataFormat::text, DataFormat::tokens, DataFormat::tokens32}) {
+    if (word == name_of(format)) return format;
+  }
   return path.ends_with(".bin") || path.ends_with(".tokens") ? DataFormat::tokens : DataFormat::text;
 }
 
 TokenFile::TokenFile(const std::string& path, DataFormat format, std::string_view flag)
     : shown_(fmt::format("{} {}", flag, printable_value(path))), format_(format), file_(path, shown_) {
-  if (format == DataFormat::tokens && file_.bytes() % kTokenBytes != 0) {
-    fail(ErrorCode::invalid_argument, "{}: its {} bytes are not whole tokens of 2; --data-format text reads bytes",
-         shown_, file_.bytes());
+  const std::size_t token = bytes_of_a_token(format);
+  if (file_.bytes() % token != 0) {
+    fail(ErrorCode::invalid_argument, "{}: its {} bytes are not whole tokens of {}; --data-format text reads bytes",
+         shown_, file_.bytes(), token);
   }
-  count_ = static_cast<std::int64_t>(format == DataFormat::text ? file_.bytes() : file_.bytes() / kTokenBytes);
+  count_ = static_cast<std::int64_t>(file_.bytes() / token);
 }
 
-std::int32_t TokenFile::at(std::int64_t index) const {
-  const char* const data = static_cast<const char*>(file_.data());
-  if (format_ == DataFormat::text) return static_cast<unsigned char>(data[index]);
-  std::uint16_t token = 0;
-  std::memcpy(&token, data + kTokenBytes * static_cast<std::size_t>(index), kTokenBytes);
+std::uint32_t TokenFile::at(std::int64_t index) const {
+  const std::size_t bytes = bytes_of_a_token(format_);
+  std::uint32_t token = 0;
+  std::memcpy(&token, static_cast<const char*>(file_.data()) + bytes * static_cast<std::size_t>(index), bytes);
   return token;
 }
 
-void TokenFile::check_vocabulary(std::int64_t vocabulary) const {
-  for (std::int64_t i = 0; i < count_; ++i) {
-    if (at(i) < vocabulary) continue;
-    fail(ErrorCode::invalid_argument, "{}: its token {} is {}; valid: 0 to {} (--vocabulary {})", shown_, i, at(i),
-         vocabulary - 1, vocabulary);
+// first_byte: a multiple of 4.
+TokenFile::Scan TokenFile::scan_chunk(std::size_t first_byte, std::size_t bytes) const {
+  const std::string_view chunk = file_.text().substr(first_byte, bytes);
+  Scan scan{.checksum = crc32(chunk)};
+  if (format_ == DataFormat::text) {
+    for (const char c : chunk) scan.largest = std::max<std::uint32_t>(scan.largest, static_cast<unsigned char>(c));
+    return scan;
   }
+  std::uint32_t largest_pair = 0;
+  for (std::size_t i = 0; i < chunk.size(); i += sizeof(std::uint32_t)) {
+    std::uint32_t pair = 0;  // the file's last uint16 may have no partner
+    std::memcpy(&pair, chunk.data() + i, std::min(sizeof(pair), chunk.size() - i));
+    scan.largest_even = std::max(scan.largest_even, pair & 0xffff);
+    scan.largest_odd = std::max(scan.largest_odd, pair >> 16);
+    largest_pair = std::max(largest_pair, pair);
+  }
+  scan.largest = format_ == DataFormat::tokens32 ? largest_pair : std::max(scan.largest_even, scan.largest_odd);
+  return scan;
+}
+
+const TokenFile::Scan& TokenFile::scan() const {
+  if (scan_) return *scan_;
+  const auto size_of_chunk = [&](std::size_t chunk) {
+    return std::min(kChunkBytes, file_.bytes() - chunk * kChunkBytes);
+  };
+  std::vector<Scan> chunks(static_cast<std::size_t>(
+      ceil_div(static_cast<std::int64_t>(file_.bytes()), static_cast<std::int64_t>(kChunkBytes))));
+  parallel_for(available_cores(), static_cast<std::int64_t>(chunks.size()), [&](int, std::int64_t task) {
+    const auto chunk = static_cast<std::size_t>(task);
+    chunks[chunk] = scan_chunk(chunk * kChunkBytes, size_of_chunk(chunk));
+  });
+  Scan whole;
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    whole.checksum = crc32_joined(whole.checksum, chunks[i].checksum, size_of_chunk(i));
+    whole.largest = std::max(whole.largest, chunks[i].largest);
+    whole.largest_even = std::max(whole.largest_even, chunks[i].largest_even);
+    whole.largest_odd = std::max(whole.largest_odd, chunks[i].largest_odd);
+  }
+  return scan_.emplace(whole);
+}
+
+// uint32 tokens read as uint16 alternate between the low half of a token and its high half, which a vocabulary keeps
+// near 0.
+void TokenFile::check_width(std::int64_t vocabulary) const {
+  constexpr std::int64_t kFewest = 16;         // words; fewer say nothing
+  constexpr std::uint32_t kTimesLarger = 256;  // uint16 tokens of the two parities differ far less
+  if (format_ != DataFormat::tokens) return;
+  if (vocabulary > kUint16Tokens) {
+    fail(
+        ErrorCode::invalid_argument,
+        "{}: uint16 tokens go up to {}, the vocabulary has {}; valid: --data-format tokens32, which reads uint32, or a "
+        "vocabulary of at most {}",
+        shown_, kUint16Tokens - 1, vocabulary, kUint16Tokens);
+  }
+  if (count_ < kFewest || kTimesLarger * scan().largest_odd >= scan().largest_even) return;
+  fail(
+      ErrorCode::invalid_argument,
+      "{}: its tokens are uint32, not uint16: every other uint16 word is at most {}; --data-format tokens32 reads them",
+      shown_, scan().largest_odd);
+}
+
+void TokenFile::check_vocabulary(std::int64_t vocabulary) const {
+  if (format_ == DataFormat::text && vocabulary >= kBytes) return;
+  check_width(vocabulary);
+  if (count_ == 0 || scan().largest < vocabulary) return;
+  std::int64_t first = 0;
+  while (at(first) < vocabulary) ++first;
+  fail(ErrorCode::invalid_argument, "{}: its token {} is {}; valid: 0 to {} (--vocabulary {})", shown_, first,
+       at(first), vocabulary - 1, vocabulary);
 }
 
 std::int64_t TokenFile::windows(std::int64_t context) const {
@@ -56,14 +141,12 @@ std::int64_t TokenFile::windows(std::int64_t context) const {
        context + 1);
 }
 
-void TokenFile::read_window(std::int64_t window, std::int64_t context, std::int32_t* tokens,
+void TokenFile::read_window(std::int64_t first, std::int64_t length, std::int32_t* tokens,
                             std::int32_t* targets) const {
-  for (std::int64_t t = 0; t < context; ++t) {
-    tokens[t] = at(window + t);
-    targets[t] = at(window + t + 1);
+  for (std::int64_t t = 0; t < length; ++t) {
+    tokens[t] = static_cast<std::int32_t>(at(first + t));
+    targets[t] = static_cast<std::int32_t>(at(first + t + 1));
   }
 }
-
-std::uint32_t TokenFile::checksum() const { return crc32(file_.text()); }
 
 }  // namespace strobe::lm

@@ -1,8 +1,9 @@
-// The file that a model learns from, mapped: text, each byte a token, or tokens, little-endian uint16 without a header,
-// as GPT-2's are kept.
+// Training or validation data, memory-mapped: text, where each byte is a token, or tokens as little-endian uint16 or
+// uint32 words without a header.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,44 +11,55 @@
 
 namespace strobe::lm {
 
-enum class DataFormat { text, tokens };
+enum class DataFormat { text, tokens, tokens32 };
 
-inline constexpr std::int64_t kBytes = 256;  // the vocabulary of text
+inline constexpr std::int64_t kBytes = 256;  // vocabulary of text
 
 const char* name_of(DataFormat format);
 
-// What `word` says: text or tokens; auto: tokens where the path ends in .bin or .tokens, else text. Contents are never
-// looked at.
+// Format named by `word`: text, tokens (uint16) or tokens32 (uint32). auto: tokens if the path ends in .bin or .tokens,
+// text otherwise.
 DataFormat data_format(std::string_view word, std::string_view path);
 
 class TokenFile {
  public:
-  // `flag`, such as --data, stands before the path in errors. Throws Error(invalid_argument) for what cannot be read or
-  // is half a token too long.
+  // Maps without reading. `flag`, such as --data, precedes the path in errors. Throws Error(invalid_argument) if the
+  // file cannot be opened or ends within a token.
   TokenFile(const std::string& path, DataFormat format, std::string_view flag);
 
   DataFormat format() const { return format_; }
   std::int64_t count() const { return count_; }  // tokens
 
-  // Reads every token. Throws Error(invalid_argument) for the first that is not below it, with its place.
+  // Throws Error(invalid_argument) if the file does not fit a vocabulary: at its first token beyond it, with position
+  // and value, or if its words have another width than the format.
   void check_vocabulary(std::int64_t vocabulary) const;
 
-  // Windows of context tokens, each with the token after it: one begins at every token, so that no place in the text is
-  // always the first of its window. Throws Error(invalid_argument) where there is not one.
+  // Windows of `context` tokens and their successors. One begins at every token. Throws Error(invalid_argument) if the
+  // file is too short for one.
   std::int64_t windows(std::int64_t context) const;
 
-  // tokens [context]: those of the window; targets [context]: each one's successor.
-  void read_window(std::int64_t window, std::int64_t context, std::int32_t* tokens, std::int32_t* targets) const;
+  // tokens [length]: those from `first` on; targets [length]: the successor of each.
+  void read_window(std::int64_t first, std::int64_t length, std::int32_t* tokens, std::int32_t* targets) const;
 
-  std::uint32_t checksum() const;  // of the file's bytes
+  std::uint32_t checksum() const { return scan().checksum; }  // of the file's bytes
 
  private:
-  std::int32_t at(std::int64_t index) const;
+  // What one pass over the file finds. It is made at the first need; the file is never read again as a whole.
+  struct Scan {
+    std::uint32_t checksum = 0;
+    std::uint32_t largest = 0;                        // token
+    std::uint32_t largest_even = 0, largest_odd = 0;  // uint16 word, by the parity of its index
+  };
+  const Scan& scan() const;
+  Scan scan_chunk(std::size_t first_byte, std::size_t bytes) const;
+  void check_width(std::int64_t vocabulary) const;
+  std::uint32_t at(std::int64_t index) const;
 
   std::string shown_;
   DataFormat format_;
   MappedFile file_;
   std::int64_t count_ = 0;
+  mutable std::optional<Scan> scan_;
 };
 
 }  // namespace strobe::lm

@@ -7,13 +7,15 @@
 #include <limits>
 #include <utility>
 
-#include "core/divide.h"
-
 namespace strobe::lm {
 namespace {
 
 // The sign of a NaN depends on the processor and has no meaning.
 double without_nan_sign(double value) { return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value; }
+
+const char* fp16_advice(Precision precision) {
+  return precision == Precision::fp16 ? " (fp16 overflows above 65504: --precision bf16 does not)" : "";
+}
 
 }  // namespace
 
@@ -69,15 +71,17 @@ TrainStep Trainer::step() {
                                       .decay = settings_.decay,
                                       .step = taken.step - progress_.loss_scale.skipped},
                             .clip = settings_.clip};
-  const bool may_skip = settings_.precision == Precision::fp16 && progress_.loss_scale.scale > LossScale::kLeast;
+  const bool can_lower_scale = settings_.precision == Precision::fp16 && progress_.loss_scale.scale > LossScale::kLeast;
   const StepResult result = learner_->step(tokens_.data(), targets_.data(), options);
   taken.loss = without_nan_sign(result.loss);
   taken.gradient_norm = without_nan_sign(result.gradient_norm);
   taken.skipped = result.skipped;
   taken.split = learner_->split();
-  if (!may_skip && !(std::isfinite(taken.loss) && std::isfinite(taken.gradient_norm))) {
-    throw DivergedError(
-        fmt::format("step {}: the loss is {} and the gradient's norm {}", taken.step, taken.loss, taken.gradient_norm));
+  // The forward pass does not use the loss scale: a lower one does not help where the loss itself is not finite.
+  const bool overflowed = std::isfinite(taken.loss) && can_lower_scale;
+  if (!overflowed && !(std::isfinite(taken.loss) && std::isfinite(taken.gradient_norm))) {
+    throw DivergedError(fmt::format("step {}: the loss is {} and the gradient's norm {}{}", taken.step, taken.loss,
+                                    taken.gradient_norm, fp16_advice(settings_.precision)));
   }
   progress_.loss_scale = learner_->model().loss_scale();
   if (settings_.precision == Precision::fp16) taken.skipped_in_all = progress_.loss_scale.skipped;
@@ -88,24 +92,11 @@ TrainStep Trainer::step() {
 
 void Trainer::check_last_step() {
   read_batch();
-  const double loss = without_nan_sign(learner_->loss(tokens_.data(), targets_.data()));
+  const double loss = without_nan_sign(
+      learner_->loss_of_first(tokens_.data(), targets_.data(), static_cast<std::int64_t>(tokens_.size())));
   if (std::isfinite(loss)) return;
-  throw DivergedError(fmt::format("after step {}, the last, the loss is {}", progress_.step, loss));
-}
-
-double Trainer::validation_loss(const TokenFile& data, std::int64_t most_batches) {
-  const std::int64_t context = settings_.shape.context, windows = data.windows(context);
-  const std::int64_t apart = ceil_div(windows, context);  // windows that share no token
-  const std::int64_t batches = std::clamp(apart / settings_.batch, std::int64_t{1}, most_batches);
-  double sum = 0;
-  for (std::int64_t batch = 0; batch < batches; ++batch) {
-    for (std::int64_t b = 0; b < settings_.batch; ++b) {  // data of less than one batch are repeated
-      data.read_window((batch * settings_.batch + b) % apart * context, context, tokens_.data() + b * context,
-                       targets_.data() + b * context);
-    }
-    sum += learner_->loss(tokens_.data(), targets_.data());
-  }
-  return sum / static_cast<double>(batches);
+  throw DivergedError(
+      fmt::format("after step {}, the last, the loss is {}{}", progress_.step, loss, fp16_advice(settings_.precision)));
 }
 
 }  // namespace strobe::lm

@@ -11,6 +11,7 @@
 #include "lm/learner.h"
 #include "lm/settings.h"
 #include "lm/token_file.h"
+#include "lm/validation.h"
 #include "lm/window_order.h"
 
 namespace strobe::lm {
@@ -46,8 +47,10 @@ class Trainer {
   // step, which no later step checks.
   void check_last_step();
 
-  // Mean over the data from its start, in windows without overlap, at most `most_batches`; changes nothing.
-  double validation_loss(const TokenFile& data, std::int64_t most_batches);
+  // Loss on `data` (validation.h); changes nothing.
+  Validation validate(const TokenFile& data, std::int64_t budget) {
+    return lm::validate(*learner_, settings_, data, budget);
+  }
 
   void save(const std::string& path);  // written by rank 0
 

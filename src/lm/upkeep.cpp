@@ -16,7 +16,7 @@ Json to_json(const Upkeep& upkeep) {
                             {"keep", upkeep.keep},
                             {"val_data", upkeep.validation},
                             {"val_every", upkeep.validation_every},
-                            {"val_batches", upkeep.validation_batches}});
+                            {"val_tokens", upkeep.validation_tokens}});
   if (!upkeep.job.empty()) json.set("job", upkeep.job);
   if (upkeep.settings) json.set("settings", to_json(*upkeep.settings));
   return json;
@@ -29,7 +29,8 @@ Upkeep upkeep_from(const Json& json) {
           .keep = whole(kKeepRange),
           .validation = json.at("val_data").as_string(),
           .validation_every = whole(kValidationEveryRange),
-          .validation_batches = whole(kValidationBatchesRange),
+          .validation_tokens =
+              json.find(kValidationTokensRange.field) ? whole(kValidationTokensRange) : Upkeep{}.validation_tokens,
           .job = job ? job->as_string() : "",
           .settings = settings ? std::optional(settings_from(*settings)) : std::nullopt};
 }

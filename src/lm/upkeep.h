@@ -15,7 +15,8 @@ namespace strobe::lm {
 struct Upkeep {
   std::int64_t checkpoint_every = 500, keep = 3;  // steps, 0: the last alone; newest checkpoints that stay, 0: all
   std::string validation;                         // a path as it was given; empty: no tests
-  std::int64_t validation_every = 0, validation_batches = 8;  // every 0: with each checkpoint
+  std::int64_t validation_every = 0;              // steps; 0: with each checkpoint
+  std::int64_t validation_tokens = 131'072;       // predicted tokens per validation, at most; 0: all of the file
   std::string job;                     // of `strobe launch` that trains in the folder, or did last; empty: none
   std::optional<Settings> settings{};  // none in files from before they were kept
 

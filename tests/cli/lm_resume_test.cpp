@@ -71,7 +71,7 @@ TEST(LmResume, CorruptCheckpointIsNamedAndThePreviousTaken) {
 TEST(LmResume, KeepsWritesAndTestsAsBefore) {
   const Scratch scratch;
   std::filesystem::copy(kText, scratch.path() / "other.txt");
-  const std::string flags = "--checkpoint-every 2 --keep 0 --val-data other.txt --val-every 3 --val-batches 1 ";
+  const std::string flags = "--checkpoint-every 2 --keep 0 --val-data other.txt --val-every 3 --val-tokens 32 ";
   ASSERT_EQ(run_program(kSmall + flags + "--out run --steps 12", scratch).code, 0);
   ASSERT_EQ(run_program(kSmall + flags + "--out whole --steps 12", scratch).code, 0);
   std::filesystem::remove(scratch.path() / "run" / checkpoint(12));
@@ -131,7 +131,7 @@ TEST(LmResume, AfterDamageGoesOnFromWhatWasTaken) {
 TEST(LmResume, BytesOfACheckpointDoNotDependOnUpkeep) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out one --steps 4", scratch).code, 0);
-  const std::string others = "--checkpoint-every 1 --keep 2 --val-data " + kText + " --val-every 3 --val-batches 1 ";
+  const std::string others = "--checkpoint-every 1 --keep 2 --val-data " + kText + " --val-every 3 --val-tokens 32 ";
   ASSERT_EQ(run_program(kSmall + others + "--out other --steps 4", scratch).code, 0);
   EXPECT_EQ(scratch.read("one/" + checkpoint(4)), scratch.read("other/" + checkpoint(4)));
   EXPECT_NE(scratch.read("one/run.json"), scratch.read("other/run.json"));

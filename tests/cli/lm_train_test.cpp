@@ -111,7 +111,7 @@ TEST(LmTrain, RefusesBadInputInOneLine) {
   refused("--data " + kText + " --out run --lr 0.1 --lr-min 0.2", "--lr-min 0.2: above --lr, 0.1; valid: 0 to 0.1");
   refused("--data " + kText + " --out run --eps 0", "--eps 0: not a number in the valid range, 1e-37 to below 1");
   refused("--data " + kText + " --out run --val-every 5", "--val-every 5: there is nothing to test on");
-  refused("--data " + kText + " --out run --val-batches 5", "--val-batches 5: there is nothing to test on");
+  refused("--data " + kText + " --out run --val-tokens 5", "--val-tokens 5: there is nothing to test on");
   refused("--data " + kText + " --out full --resume", "--out full: holds no run to go on with, but letter; valid: ");
   refused("--data " + kText + " --out run --lr -1", "--lr -1: not a number in the valid range");
   refused("--data " + kText + " --out run --precision fp8", "--precision fp8: valid: fp32, tf32, bf16, fp16");

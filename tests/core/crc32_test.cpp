@@ -20,6 +20,7 @@ TEST(Crc32, GoesOnAfterAnyCut) {
   for (char& c : bytes) c = static_cast<char>(random());
   for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
     EXPECT_EQ(crc32(bytes.substr(cut), crc32(bytes.substr(0, cut))), crc32(bytes)) << cut;
+    EXPECT_EQ(crc32_joined(crc32(bytes.substr(0, cut)), crc32(bytes.substr(cut)), bytes.size() - cut), crc32(bytes));
   }
 }
 

@@ -136,6 +136,45 @@ TEST_F(CheckpointTest, FindsEveryFlippedBitAndCut) {
   EXPECT_NO_THROW(Checkpoint{path()});
 }
 
+// A sampler needs no moments: neither their values nor the checksum of the whole file are looked at.
+TEST_F(CheckpointTest, WeightsAreReadWithoutTheMoments) {
+  write(path());
+  const std::string whole = bytes();
+  const std::size_t weights = parse_safetensors(whole, "a").data_begin + model_.values().size_bytes();
+  const auto with_flipped = [&](std::size_t byte) {
+    std::string changed = whole;
+    changed[byte] = static_cast<char>(changed[byte] ^ 1);
+    put(changed);
+  };
+  for (const std::size_t byte : {weights, whole.size() - 9, whole.size() - 1}) {
+    with_flipped(byte);
+    EXPECT_THROW(Checkpoint{path()}, Error) << byte;
+    const Checkpoint checkpoint(path(), CheckpointParts::weights);
+    const std::span<const float> read = checkpoint.state(State::values);
+    EXPECT_TRUE(std::equal(read.begin(), read.end(), model_.values().begin(), model_.values().end()));
+  }
+  for (const std::size_t byte : {weights - 1, weights / 2, whole.size() - 5}) {
+    with_flipped(byte);
+    EXPECT_THROW(Checkpoint(path(), CheckpointParts::weights), Error) << byte;
+  }
+}
+
+// Without weights_checksum. Such a file is checked whole for its weights too.
+TEST_F(CheckpointTest, OlderVersionsAreRead) {
+  forge_whole([](Json&, SafeTensors& layout, std::vector<float>& state) {
+    state.pop_back();
+    std::erase_if(layout.tensors, [](const StoredTensor& tensor) { return tensor.name == "weights_checksum"; });
+    layout.tensors.back().begin -= 4;
+    layout.tensors.back().end -= 4;
+  });
+  EXPECT_EQ(Checkpoint(path()).settings(), settings_);
+  EXPECT_EQ(Checkpoint(path(), CheckpointParts::weights).settings(), settings_);
+  std::string changed = bytes();
+  changed[changed.size() - 5] ^= 1;  // in a variance
+  put(changed);
+  EXPECT_THROW(Checkpoint(path(), CheckpointParts::weights), Error);
+}
+
 void CheckpointTest::forge(const std::string& from, const std::string& to) const {
   write(path());
   std::string text = bytes();
@@ -289,7 +328,7 @@ TEST_F(CheckpointTest, SetsLaterOnesAsideAndLosesNone) {
     EXPECT_TRUE(std::filesystem::exists(folder + "/" + name)) << name;
   }
   EXPECT_TRUE(run.set_aside_after(10).empty());
-  EXPECT_THROW(open_checkpoint(folder, 30, tell_step), Error);
+  EXPECT_THROW(open_checkpoint(folder, 30, CheckpointParts::all, tell_step), Error);
 }
 
 TEST_F(CheckpointTest, FolderNamesListsAndKeeps) {
@@ -315,12 +354,12 @@ TEST_F(CheckpointTest, FolderNamesListsAndKeeps) {
 TEST_F(CheckpointTest, CorruptOneIsNamedAndThePreviousOffered) {
   const std::string folder = path("run");
   const CheckpointFolder run(folder, CheckpointFolder::Use::fresh);
-  EXPECT_EQ(open_checkpoint(folder, kNewest, tell_step), nullptr);
+  EXPECT_EQ(open_checkpoint(folder, kNewest, CheckpointParts::all, tell_step), nullptr);
   for (const std::int64_t step : {10, 20, 30}) write(run.file(step));
-  EXPECT_NE(open_checkpoint(folder, kNewest, tell_step), nullptr);
+  EXPECT_NE(open_checkpoint(folder, kNewest, CheckpointParts::all, tell_step), nullptr);
   for (const std::int64_t step : {20, 30}) std::filesystem::resize_file(run.file(step), 1000);
   try {
-    open_checkpoint(folder, kNewest, tell_step);
+    open_checkpoint(folder, kNewest, CheckpointParts::all, tell_step);
     FAIL();
   } catch (const Error& error) {
     const std::string text = error.what();
@@ -328,7 +367,7 @@ TEST_F(CheckpointTest, CorruptOneIsNamedAndThePreviousOffered) {
     EXPECT_NE(text.find("the newest whole one before it is that of step 10: --resume=10 does"), std::string::npos)
         << text;
   }
-  EXPECT_NE(open_checkpoint(folder, 10, tell_step), nullptr);
+  EXPECT_NE(open_checkpoint(folder, 10, CheckpointParts::all, tell_step), nullptr);
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ void expect_the_whole_forward(Architecture architecture) {
       double sum = 0;
       for (std::int64_t n = 1; n <= kContext; ++n) {
         const auto at = static_cast<std::size_t>(n);
-        sum += cross_entropy(decoder.next(text[at - 1]), text[at]);
+        sum += cross_entropy(decoder.append(text[at - 1]), text[at]);
         Model model(as(architecture, shape_with(n)), 1, DType::fp32, {.threads = 1});
         copy_by_name(parameter_table(shape), values, model);
         EXPECT_NEAR(sum / static_cast<double>(n), model.loss(text.data(), text.data() + 1), 2e-6) << n;
@@ -76,12 +76,12 @@ TEST(Decoder, RefusesMoreThanItsContextAndUnknownTokens) {
   const ModelShape shape = shape_with(2);
   const std::vector<float> values = values_of(shape, 1);
   Decoder decoder(shape, values, 1);
-  EXPECT_THROW(decoder.next(19), Error);
-  EXPECT_THROW(decoder.next(-1), Error);
-  decoder.next(0);
-  decoder.next(18);
+  EXPECT_THROW(decoder.append(19), Error);
+  EXPECT_THROW(decoder.append(-1), Error);
+  decoder.append(0);
+  decoder.append(18);
   EXPECT_EQ(decoder.length(), 2);
-  EXPECT_THROW(decoder.next(0), Error);
+  EXPECT_THROW(decoder.append(0), Error);
   EXPECT_THROW(Decoder(shape, std::span(values).first(5), 1), Error);
 }
 

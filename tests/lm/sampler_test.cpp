@@ -58,8 +58,8 @@ TEST(Sample, SameSeedSameTextAndBeyondTheContext) {
   const std::vector<std::int32_t> drawn = sample(decoder, prompt, {.tokens = 6, .temperature = 0});
   all.insert(all.end(), drawn.begin(), drawn.end());
   decoder.restart();
-  for (const std::size_t i : {4u, 5u}) decoder.next(all[i]);
-  EXPECT_EQ(draw(decoder.next(all[6]), {.temperature = 0}, 0), all[7]);
+  for (const std::size_t i : {4u, 5u}) decoder.append(all[i]);
+  EXPECT_EQ(draw(decoder.append(all[6]), {.temperature = 0}, 0), all[7]);
 }
 
 }  // namespace

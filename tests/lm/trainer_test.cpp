@@ -110,7 +110,7 @@ TEST(Trainer, ValidationChangesNothing) {
   tested.begin();
   double first = 0, last = 0;
   for (int i = 0; i < 30; ++i) {
-    const double loss = tested.validation_loss(data, 2);
+    const double loss = tested.validate(data, 64).loss;
     if (i == 0) first = loss;
     last = loss;
     EXPECT_EQ(plain.step().loss, tested.step().loss);

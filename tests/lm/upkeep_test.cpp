@@ -45,7 +45,7 @@ const Upkeep kUnusual = {.checkpoint_every = 7,
                          .keep = 0,
                          .validation = "a \"b\".txt",
                          .validation_every = 5,
-                         .validation_batches = 2,
+                         .validation_tokens = 2,
                          .job = "0123abcd",
                          .settings = unusual_settings()};
 
@@ -80,7 +80,7 @@ TEST_F(UpkeepTest, DamageIsNamedWithWhatToDo) {
   expect_refusal(whole + whole, "");
   expect_refusal("[]", "");
   expect_refusal(with("keep", "kept"), "\"keep\"");
-  expect_refusal(with("\"val_batches\":2", "\"val_batches\":0"), "val_batches 0: valid: 1 to 100000000");
+  expect_refusal(with("\"val_tokens\":2", "\"val_tokens\":-1"), "val_tokens -1: valid: 0 to 9223372036854775807");
   expect_refusal(with("\"keep\":0", "\"keep\":-1"), "keep -1: valid: 0 to 100000000");
   expect_refusal(with("\"keep\":0", "\"keep\":\"all\""), "");
   expect_refusal(with("\"0123abcd\"", "7"), "");

@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "ops/column_sums.h"
 #include "ops/differences.h"
 #include "ops/tensors.h"
+#include "support/isa_scope.h"
 
 namespace strobe::ops {
 namespace {
@@ -46,6 +50,31 @@ TEST(Linear, AllThreeProductsInEveryType) {
     for (std::size_t i = 0; i < dweight.size(); ++i) EXPECT_NEAR(dweight[i], 2 + exact.dweight[i], 1e-4) << i;
     linear_backward_input(place, shape, dy.data(), weight.data(), dx.data(), Into::set);
     for (std::size_t i = 0; i < dx.size(); ++i) EXPECT_NEAR(dx[i], exact.dx[i], 32 * unit) << i;
+  }
+}
+
+// A single row has a kernel of its own. Widths below, at and beyond its vectors, and outputs that fill no group of
+// rows.
+TEST(Linear, SingleRowInEveryInstructionSet) {
+  for (const std::string& name : test::available_isas()) {
+    const test::IsaScope isa(name);
+    for (const std::size_t in : {1, 3, 16, 17, 100, 129}) {
+      for (const std::size_t out : {1, 4, 7, 700}) {
+        const Values x(DType::fp32, normal_values(in, 1)), weight(DType::fp32, normal_values(out * in, 2)),
+            added(DType::fp32, normal_values(out, 3)), bias(DType::fp32, normal_values(out, 4));
+        const Linear shape{.rows = 1, .in = static_cast<std::int64_t>(in), .out = static_cast<std::int64_t>(out)};
+        const Exact exact(1, in, out, x.widened(), weight.widened(), std::vector<double>(out));
+        std::vector<float> y(out + 1, 7), alone(out);
+        linear({.threads = 2}, shape, x.data(), weight.data(), y.data(), {.addend = added.data(), .bias = bias.data()});
+        for (std::size_t i = 0; i < out; ++i) {
+          EXPECT_NEAR(y[i], exact.y[i] + added[i] + bias[i], 1e-5 * std::sqrt(static_cast<double>(in))) << i;
+        }
+        EXPECT_EQ(y[out], 7) << "written past the end";
+        linear({.threads = 1}, shape, x.data(), weight.data(), alone.data(),
+               {.addend = added.data(), .bias = bias.data()});
+        EXPECT_TRUE(std::equal(alone.begin(), alone.end(), y.begin())) << "bits depend on the number of threads";
+      }
+    }
   }
 }
 

@@ -15,7 +15,8 @@ inline bool fuzz_run_file(const std::uint8_t* data, std::size_t bytes) {
   lm::Upkeep upkeep;
   if (!is_accepted([&] { upkeep = lm::upkeep_from(Json::parse(text_of(data, bytes))); })) return false;
   require(upkeep.checkpoint_every >= 0 && upkeep.keep >= 0, "intervals and counts are not negative");
-  require(upkeep.validation_every >= 0 && upkeep.validation_batches >= 1, "tests have at least one batch");
+  require(upkeep.validation_every >= 0 && upkeep.validation_tokens >= 0,
+          "validation intervals and budgets are not negative");
   require(lm::upkeep_from(Json::parse(lm::to_json(upkeep).dump())) == upkeep,
           "run.json is written and read again as the same");
   return true;

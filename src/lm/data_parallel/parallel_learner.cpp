@@ -47,8 +47,8 @@ StepResult ParallelLearner::step(const std::int32_t* tokens, const std::int32_t*
   return result;
 }
 
-double ParallelLearner::loss(const std::int32_t* tokens, const std::int32_t* targets) {
-  return together_.loss(tokens, targets);
+double ParallelLearner::loss_of_first(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t counted) {
+  return together_.loss_of_first(tokens, targets, counted);
 }
 
 void ParallelLearner::read_state(State which, std::int64_t first, std::span<float> out) {

@@ -17,7 +17,7 @@ class ParallelLearner : public Learner {
   const Model& model() const override { return model_; }
   void begin(std::uint64_t seed, const LossScale& loss_scale) override;
   StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options) override;
-  double loss(const std::int32_t* tokens, const std::int32_t* targets) override;
+  double loss_of_first(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t counted) override;
   std::optional<StepSplit> split() const override { return split_; }
   void read_state(State which, std::int64_t first, std::span<float> out) override;
   void write_state(State which, std::int64_t first, std::span<float> in) override;

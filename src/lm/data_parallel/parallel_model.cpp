@@ -72,9 +72,11 @@ std::int64_t ParallelModel::first_token() const {
   return communicator_.rank() * model_.batch() * model_.shape().context;
 }
 
-double ParallelModel::loss(const std::int32_t* tokens, const std::int32_t* targets) {
+double ParallelModel::loss_of_first(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t counted) {
   const std::int64_t first = first_token();
-  return exchange_.mean_of_ranks(model_.loss(tokens + first, targets + first));
+  const std::int64_t own = std::clamp(counted - first, std::int64_t{0}, model_.batch() * model_.shape().context);
+  const double sum = static_cast<double>(own) * model_.loss_of_first(tokens + first, targets + first, own);
+  return communicator_.size() * exchange_.mean_of_ranks(sum) / static_cast<double>(counted);
 }
 
 StepResult ParallelModel::step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options) {

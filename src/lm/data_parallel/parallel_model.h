@@ -37,7 +37,8 @@ class ParallelModel {
   // norm are those of the whole batch.
   StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options);
 
-  double loss(const std::int32_t* tokens, const std::int32_t* targets);  // likewise
+  // Mean loss of the first `counted` tokens of the whole batch.
+  double loss_of_first(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t counted);
 
   const DataParallel& exchange() const { return exchange_; }
   DataParallel& exchange() { return exchange_; }

@@ -25,6 +25,15 @@ struct ProductPanel {
   std::int64_t rows, cols, steps;
 };
 
+// y [out] = x W^T, plus the addend if there is one.
+struct RowProduct {
+  const float *x, *weight;  // [in], [out, in]
+  std::ptrdiff_t stride;    // elements from one row of the weight to the next
+  const float* addend;      // [out]; may be y; null: none
+  float* y;
+  std::int64_t in, out;
+};
+
 // Loops over elements of a type; what each computes is told where it is written, in ops/cpu/.
 template <class T>
 struct Loops {
@@ -57,6 +66,7 @@ struct Isa {
   const char* name;     // as in STROBE_CPU_ISA
   int product_columns;  // 0: no product here, OpenBLAS's is taken
   void (*multiply)(const ProductPanel&);
+  void (*multiply_row)(const RowProduct&);
   void (*adamw)(const Update&, const Trained&, std::int64_t first, std::int64_t last);
   Loops<float> fp32;
   Loops<Fp16> fp16;

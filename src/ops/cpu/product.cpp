@@ -1,5 +1,5 @@
-// Products of a middling size in panels of the instruction set's own; the others through OpenBLAS, which is made for
-// large matrices and has kernels for single rows.
+// Matmuls on the CPU: a single row and middle sizes by kernels per instruction set, the others by OpenBLAS, which
+// copies both factors and is faster for large matrices.
 #include "ops/cpu/product.h"
 
 #include <algorithm>
@@ -13,9 +13,12 @@ namespace strobe::ops {
 
 namespace {
 
-constexpr std::int64_t kFewestRows = 16;                 // that pay for copying a panel
-constexpr double kMostWork = 1 << 28, kSmall = 1 << 18;  // multiplications; small: a second thread does not pay
-constexpr std::int64_t kBlock = 264;  // rows of a task, a multiple of every tile's; 64 to 256 KB of a piece of a
+constexpr std::int64_t kFewestRows = 16;  // that amortise packing a panel
+constexpr std::int64_t kPromptRows =
+    512;                               // up to here packing a weight costs OpenBLAS more than its faster kernel gains
+constexpr double kMostWork = 1 << 28;  // multiplications; beyond, OpenBLAS is faster
+constexpr double kSmall = 1 << 18;     // multiplications; below, a second thread does not pay
+constexpr std::int64_t kBlock = 264;   // rows of a task, a multiple of every tile's; 64 to 256 KB of a piece of a
 constexpr std::int64_t kMostSize = (1ll << 31) - 1;  // of what OpenBLAS counts in
 
 void multiply_in_panels(const Isa& isa, int threads, const blas::Matrix& a, const blas::Matrix& b, const float* addend,
@@ -39,6 +42,23 @@ void multiply_in_panels(const Isa& isa, int threads, const blas::Matrix& a, cons
   });
 }
 
+// c [1 x out] = a b, where b is stored as [out, in].
+void multiply_single_row(const Isa& isa, int threads, const blas::Matrix& a, const blas::Matrix& b, const float* addend,
+                         float* c) {
+  constexpr std::int64_t kWeights = 32768;  // per task: 128 KB, a few microseconds of memory bandwidth
+  const std::int64_t share = std::max<std::int64_t>(1, kWeights / std::max<std::int64_t>(1, b.rows));
+  parallel_for(threads, tasks_of(b.cols, share), [&](int, std::int64_t task) {
+    const std::int64_t first = task * share;
+    isa.multiply_row({.x = a.data,
+                      .weight = b.data + first * b.stride,
+                      .stride = b.stride,
+                      .addend = addend ? addend + first : nullptr,
+                      .y = c + first,
+                      .in = b.rows,
+                      .out = std::min(share, b.cols - first)});
+  });
+}
+
 void multiply_by_blas(int threads, const blas::Matrix& a, const blas::Matrix& b, const float* addend, float* c) {
   for (const std::int64_t size : {a.rows, a.cols, b.cols}) {
     if (size > kMostSize) {
@@ -54,8 +74,12 @@ void multiply_by_blas(int threads, const blas::Matrix& a, const blas::Matrix& b,
 
 void multiply(int threads, const blas::Matrix& a, const blas::Matrix& b, const float* addend, float* c) {
   const Isa& isa = chosen_isa();
+  if (a.rows == 1 && !a.stored_transposed && b.stored_transposed) {
+    return multiply_single_row(isa, threads, a, b, addend, c);
+  }
   const double work = static_cast<double>(a.rows) * static_cast<double>(a.cols) * static_cast<double>(b.cols);
-  if (isa.product_columns == 0 || a.rows < kFewestRows || work > kMostWork) {
+  const bool is_prompt = a.rows <= kPromptRows && !a.stored_transposed && b.stored_transposed;
+  if (isa.product_columns == 0 || a.rows < kFewestRows || (work > kMostWork && !is_prompt)) {
     return multiply_by_blas(threads, a, b, addend, c);
   }
   multiply_in_panels(isa, work < kSmall ? 1 : threads, a, b, addend, c);

@@ -6,6 +6,7 @@
 #include "ops/cpu/cross_entropy.h"
 #include "ops/cpu/gelu.h"
 #include "ops/cpu/isa.h"
+#include "ops/cpu/isa/row_product.h"
 #include "ops/cpu/layer_norm.h"
 #include "ops/cpu/rms_norm.h"
 #include "ops/cpu/rope.h"
@@ -41,6 +42,7 @@ constexpr Isa make_isa(const char* name, int product_columns, void (*multiply)(c
   return {.name = name,
           .product_columns = product_columns,
           .multiply = multiply,
+          .multiply_row = multiply_row,
           .adamw = adamw_range,
           .fp32 = make_loops<float>(),
           .fp16 = make_loops<Fp16>(),

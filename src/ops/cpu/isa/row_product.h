@@ -1,0 +1,51 @@
+// One row times a transposed matrix (GEMV): each output is the dot product of x with a row of the weight, read once and
+// in place. Decoding one token is limited by this read.
+#pragma once
+
+#include "core/simd_memory.h"
+#include "ops/cpu/isa.h"
+
+namespace strobe::ops {
+namespace {
+
+using namespace strobe::cpu;
+
+// kRows outputs at once share the loads of x.
+template <int kRows>
+STROBE_INLINE void dot_rows(const RowProduct& p, std::int64_t first) {
+  constexpr int kSums = 8 / kRows;  // per row: with eight independent sums additions do not wait for each other
+  F32 sum[kRows][kSums] = {};
+  const float* const weight = p.weight + first * p.stride;
+  std::int64_t i = 0;
+  for (; i + kSums * kLanes <= p.in; i += kSums * kLanes) {
+#pragma GCC unroll 8
+    for (int s = 0; s < kSums; ++s) {
+      const F32 x = load(p.x + i + s * kLanes);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) add_product(sum[r][s], x, load(weight + r * p.stride + i + s * kLanes));
+    }
+  }
+  for (; i < p.in; i += kLanes) {
+    const int count = p.in - i < kLanes ? static_cast<int>(p.in - i) : kLanes;
+    const F32 x = load_some(p.x + i, DType::fp32, 0, count);
+    for (int r = 0; r < kRows; ++r) {
+      add_product(sum[r][0], x, load_some(weight + r * p.stride + i, DType::fp32, 0, count));
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    const F32 lanes = sum_all(sum[r]);
+    float total = 0;
+    for (int lane = 0; lane < kLanes; ++lane) total += lanes[lane];
+    p.y[first + r] = p.addend ? p.addend[first + r] + total : total;
+  }
+}
+
+inline void multiply_row(const RowProduct& p) {
+  constexpr int kRows = 4;
+  std::int64_t row = 0;
+  for (; row + kRows <= p.out; row += kRows) dot_rows<kRows>(p, row);
+  for (; row < p.out; ++row) dot_rows<1>(p, row);
+}
+
+}  // namespace
+}  // namespace strobe::ops
