@@ -92,7 +92,6 @@ TEST_F(LmDdp, RefusesWhatRanksDoNotDo) {
   refused("--ddp flat --bucket-mb 0.0000045",
           "--bucket-mb 0.0000045: --ddp flat has no buckets; valid with bucketed, ");
   refused("--ddp bucketed --bucket-mb 0", "--bucket-mb 0: not a number in the valid range, 0.000004 to below 1000000");
-  refused("--ddp flat --precision fp16", "--precision fp16: not with --ddp");
   refused("--ddp flat --device cuda", "--device cuda: ");  // there is none to be seen
   refused("--ddp flat --engine nccl --device cpu", "--engine nccl: ");
   refused("--ddp flat --engine ring", "--engine ring: valid: auto, mpi, nccl");
