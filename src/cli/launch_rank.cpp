@@ -107,7 +107,8 @@ void obey_launcher(int launcher, const std::shared_ptr<RankProcess>& rank) {
 }
 
 // Restricts the rank to its share of the cores if there is at least one per rank. Otherwise the scheduler places the
-// ranks, which exchanges large vectors faster, and STROBE_THREADS is 1.
+// ranks, which exchanges large vectors faster, and STROBE_THREADS is 1. The supervisor keeps all cores of the job,
+// where CoresOfParent (measure/quiet.h) finds them.
 void keep_to_own_cores(const comm::World& world) {
   const std::vector<int> cores = own_cores();
   const auto size = static_cast<std::size_t>(world.size), rank = static_cast<std::size_t>(world.rank);
@@ -122,6 +123,7 @@ void keep_to_own_cores(const comm::World& world) {
 
 struct RankStart {
   const std::vector<std::string>& command;
+  const comm::World& world;
   int output, errors;
   int listener;  // listening socket of MASTER_PORT; -1: none
   pid_t supervisor;
@@ -131,6 +133,7 @@ struct RankStart {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != start.supervisor) _exit(127);
   setpgid(0, 0);
+  keep_to_own_cores(start.world);
   dup2(start.output, STDOUT_FILENO);
   dup2(start.errors, STDERR_FILENO);
   if (start.listener >= 0) {
@@ -202,8 +205,8 @@ int run_rank(std::string_view socket_path, RankOutput output, const std::vector<
   const auto [launcher, given] = join_launcher(socket_path, world.rank);
   const bool prefixed = output == RankOutput::prefixed;
   const Ends out = make_pipe(), errors = make_pipe();
-  keep_to_own_cores(world);
   const RankStart start{.command = command,
+                        .world = world,
                         .output = prefixed ? out.write : given.output,
                         .errors = prefixed ? errors.write : given.errors,
                         .listener = given.listener,

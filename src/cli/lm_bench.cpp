@@ -9,6 +9,7 @@
 #include "bench/ceilings.h"
 #include "cli/forecast.h"
 #include "cli/lm.h"
+#include "cli/lm_bench_one_process.h"
 #include "cli/lm_bench_options.h"
 #include "cli/lm_bench_ranks.h"
 #include "cli/lm_ranks.h"
@@ -274,9 +275,7 @@ void check_rank_options(const LmBenchOptions& options) {
     return;
   }
   check_apart("--trace", options.trace, "--output", options.output);
-  for (const lm::Precision precision : options.precisions) {
-    check_on_ranks(options.device, precision, options.engine);
-  }
+  check_engine(options.device, options.engine);
 }
 
 }  // namespace
@@ -288,9 +287,10 @@ int run_lm_bench(Arguments arguments) {
     print(kLmBenchIntroduction + table.help());
     return kFine;
   }
+  if (!options.as_one_process.empty()) return run_as_one_process(options);
   check_rank_options(options);
   check_default(options.output, "lm_bench_result.json", "\"environment\"");
-  if (!options.strategies.empty()) return run_lm_bench_on_ranks(options);
+  if (!options.strategies.empty()) return run_lm_bench_on_ranks(options, arguments);
   const std::vector<LmBenchCell> cells = lm_bench_cells(options);
   AtomicFile file(options.output, "--output");
   set_last_words("lm bench: ended by a signal; nothing was written");

@@ -6,6 +6,7 @@
 
 #include "cli/case_options.h"
 #include "cli/commands.h"
+#include "cli/lm_bench_one_process.h"
 #include "cli/lm_ranks.h"
 #include "cli/threads.h"
 #include "core/fail.h"
@@ -68,6 +69,7 @@ void add_rank_options(OptionTable& table, LmBenchOptions& options) {
                options.bucket_text = value;
              }});
   table.add(make_engine_option(options.engine));
+  table.add({.name = kOneProcessFlag, .apply = [&](auto, auto value) { options.as_one_process = value; }});
   table.add(
       make_file_option("trace", "with --ddp: the last step of each row on all ranks, for Perfetto", options.trace));
 }

@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/forecast.h"
+#include "cli/lm_bench_one_process.h"
 #include "cli/lm_bench_ranks_text.h"
 #include "cli/lm_ranks.h"
 #include "comm/agreement.h"
@@ -40,7 +41,7 @@ std::vector<lm::ParallelOptions> exchanges_of(const LmBenchOptions& options) {
   return exchanges;
 }
 
-// What ranks must be told alike.
+// What must be the same on all ranks.
 Json facts_of(const std::vector<LmBenchCell>& cells, const std::vector<lm::ParallelOptions>& exchanges) {
   std::string measured;
   for (const LmBenchCell& cell : cells) {
@@ -52,6 +53,19 @@ Json facts_of(const std::vector<LmBenchCell>& cells, const std::vector<lm::Paral
   return Json::object({{"what is measured", measured}});
 }
 
+// What the child of rank 0 is started with: arguments of this command, and which of the cells it measures.
+struct ChildStart {
+  Arguments arguments;
+  std::size_t cell;
+};
+
+struct RanksBench {
+  const LmBenchOptions& options;
+  Arguments arguments;
+  std::vector<LmBenchCell> cells;
+  std::vector<lm::ParallelOptions> exchanges;
+};
+
 std::vector<lm::ParallelTimes> times_of_all(comm::Communicator& ranks, const lm::ParallelTimes& own) {
   std::vector<lm::ParallelTimes> all;
   for (const std::string& text : comm::gather_texts(ranks, lm::to_json(own).dump())) {
@@ -60,25 +74,15 @@ std::vector<lm::ParallelTimes> times_of_all(comm::Communicator& ranks, const lm:
   return all;
 }
 
-// One process on rank 0, while the others wait for each of its steps, so that no call lasts longer than one. On rank 0
-// the row.
-ParallelRow measured_alone(comm::Communicator& ranks, const LmBenchCell& cell) {
-  int left = lm::lone_steps(cell.one);
-  const auto meet = [&] {
-    ranks.barrier();
-    --left;
-  };
+// The row of one process, on rank 0.
+ParallelRow measured_alone(comm::Communicator& ranks, const LmBenchCell& cell, const ChildStart& start) {
+  std::optional<OneProcess> process;
+  if (ranks.rank() == 0) process.emplace(ranks, start.arguments, start.cell, cell.one.place.threads);
+  comm::while_others_sleep(ranks, [&] { return process->advance(); });
   ParallelRow row{.cell = &cell, .exchange = {}, .ranks = {}};
-  if (ranks.rank() == 0) {
-    try {
-      row.ranks = {lm::time_lone_step(cell.one, meet)};
-    } catch (const Error& error) {  // the whole batch need not fit where shares of it do
-      if (error.code() != ErrorCode::out_of_memory) throw;
-      row.error = error.what();
-    }
-  }
-  while (left > 0) meet();
-  ranks.barrier();  // its memory is free again
+  if (!process) return row;
+  row.error = process->error();
+  if (process->times()) row.ranks = {*process->times()};
   return row;
 }
 
@@ -88,7 +92,7 @@ double flops_of_all_steps(const LmBenchCell& cell) {
 }
 
 // One process, then every exchange on all ranks. On rank 0 the rows.
-std::vector<ParallelRow> measured(comm::Communicator& ranks, const LmBenchCell& cell,
+std::vector<ParallelRow> measured(comm::Communicator& ranks, const LmBenchCell& cell, const ChildStart& start,
                                   const std::vector<lm::ParallelOptions>& exchanges, WorkForecast& forecast) {
   const bool first = ranks.rank() == 0;
   std::vector<ParallelRow> rows;
@@ -98,7 +102,7 @@ std::vector<ParallelRow> measured(comm::Communicator& ranks, const LmBenchCell& 
     print_aside(line_of(rows.back()));  // so that they are known should a later one fail
     forecast.done(flops_of_all_steps(cell), seconds);
   };
-  told(measured_alone(ranks, cell), 0);  // which tells nothing of the exchanges
+  told(measured_alone(ranks, cell, start), 0);  // which tells nothing of the exchanges
   for (const lm::ParallelOptions& exchange : exchanges) {
     if (const std::string lacking = lm::lacking_memory(ranks, cell.one); !lacking.empty()) {
       told({.cell = &cell, .exchange = exchange, .ranks = {}, .error = lacking}, 0);
@@ -122,11 +126,55 @@ std::string trace_of(const std::vector<ParallelRow>& rows) {
   return lm::parallel_trace_json(steps).dump() + "\n";
 }
 
+std::vector<ParallelRow> measured_cells(comm::Communicator& ranks, const RanksBench& bench) {
+  double work = 0;
+  for (const LmBenchCell& cell : bench.cells) {
+    work += static_cast<double>(1 + bench.exchanges.size()) * flops_of_all_steps(cell);
+  }
+  WorkForecast forecast(work);
+  std::vector<ParallelRow> rows;
+  for (std::size_t i = 0; i < bench.cells.size(); ++i) {
+    for (ParallelRow& row : measured(ranks, bench.cells[i], {bench.arguments, i}, bench.exchanges, forecast)) {
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+std::string document(const std::vector<ParallelRow>& rows, int ranks) {
+  Json items = Json::array();
+  for (const ParallelRow& row : rows) items.push_back(parallel_row_json(row, rows, ranks));
+  return Json::object({{"environment", environment_json()}, {"rows", std::move(items)}}).dump(1) + "\n";
+}
+
+int measure_and_write(comm::Communicator& ranks, const RanksBench& bench) {
+  const LmBenchOptions& options = bench.options;
+  comm::check_same_facts(ranks, facts_of(bench.cells, bench.exchanges));
+  for (const LmBenchCell& cell : bench.cells) check_batch(ranks, cell.one.batch);
+  std::optional<AtomicFile> file, trace;
+  comm::on_first_rank(ranks, [&] {
+    file.emplace(options.output, "--output");
+    if (!options.trace.empty()) trace.emplace(options.trace, "--trace");
+  });
+  const bool first = ranks.rank() == 0;
+  if (first) set_last_words("lm bench: ended by a signal; nothing was written");
+  const std::vector<ParallelRow> rows = measured_cells(ranks, bench);
+  if (!first) return kFine;
+  print(parallel_tables(rows, ranks.size()));
+  if (std::none_of(rows.begin(), rows.end(), [](const ParallelRow& row) { return row.error.empty(); })) {
+    return tell_that_none_fits("lm bench", options.output);
+  }
+  set_last_words("lm bench: ended by a signal");  // with some or all of it written
+  file->commit(document(rows, ranks.size()));
+  if (trace) trace->commit(trace_of(rows));
+  print(fmt::format("written: {}{}\n", options.output, trace ? ", " + options.trace : ""));
+  return kFine;
+}
+
 }  // namespace
 
-int run_lm_bench_on_ranks(const LmBenchOptions& options) {
-  const std::vector<LmBenchCell> cells = lm_bench_cells(options);
-  const std::vector<lm::ParallelOptions> exchanges = exchanges_of(options);
+int run_lm_bench_on_ranks(const LmBenchOptions& options, Arguments arguments) {
+  const RanksBench bench{options, arguments, lm_bench_cells(options), exchanges_of(options)};
   if (options.pass != lm::BenchPass::step) {
     fail(ErrorCode::invalid_argument, "--pass: with --ddp whole steps are measured; valid: step");
   }
@@ -135,35 +183,7 @@ int run_lm_bench_on_ranks(const LmBenchOptions& options) {
   }
   const std::unique_ptr<comm::Communicator> ranks = join_ranks("lm bench", options.engine);
   take_gpu(*ranks, options.device);
-  comm::check_same_facts(*ranks, facts_of(cells, exchanges));
-  for (const LmBenchCell& cell : cells) lm::batch_of_a_rank(cell.one.batch, ranks->size());  // refuses
-  const bool first = ranks->rank() == 0;
-  std::optional<AtomicFile> file, trace;
-  comm::on_first_rank(*ranks, [&] {
-    file.emplace(options.output, "--output");
-    if (!options.trace.empty()) trace.emplace(options.trace, "--trace");
-  });
-  if (first) set_last_words("lm bench: ended by a signal; nothing was written");
-  double work = 0;
-  for (const LmBenchCell& cell : cells) work += static_cast<double>(1 + exchanges.size()) * flops_of_all_steps(cell);
-  WorkForecast forecast(work);
-  std::vector<ParallelRow> rows;
-  for (const LmBenchCell& cell : cells) {
-    for (ParallelRow& row : measured(*ranks, cell, exchanges, forecast)) rows.push_back(std::move(row));
-  }
-  if (!first) return kFine;
-  print(parallel_tables(rows, ranks->size()));
-  if (std::none_of(rows.begin(), rows.end(), [](const ParallelRow& row) { return row.error.empty(); })) {
-    complain(fmt::format("lm bench: no cell fits the memory; nothing is written to {}", options.output));
-    return kRuntimeFailure;
-  }
-  Json items = Json::array();
-  for (const ParallelRow& row : rows) items.push_back(parallel_row_json(row, rows, ranks->size()));
-  set_last_words("lm bench: ended by a signal");  // with some or all of it written
-  file->commit(Json::object({{"environment", environment_json()}, {"rows", std::move(items)}}).dump(1) + "\n");
-  if (trace) trace->commit(trace_of(rows));
-  print(fmt::format("written: {}{}\n", options.output, trace ? ", " + options.trace : ""));
-  return kFine;
+  return end_together(*ranks, [&] { return measure_and_write(*ranks, bench); });
 }
 
 }  // namespace strobe::cli

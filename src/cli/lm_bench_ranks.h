@@ -1,11 +1,13 @@
 // `strobe lm bench --ddp`: strategies of data parallel training side by side, beside one process.
 #pragma once
 
+#include "cli/commands.h"
 #include "cli/lm_bench_options.h"
 
 namespace strobe::cli {
 
-// On every rank of the job that this process is in; rank 0 writes and tells. The exit code.
-int run_lm_bench_on_ranks(const LmBenchOptions& options);
+// Called on every rank of the job that this process is in; rank 0 writes and prints. `arguments`: those of this
+// command, which its child takes again. Returns the exit code.
+int run_lm_bench_on_ranks(const LmBenchOptions& options, Arguments arguments);
 
 }  // namespace strobe::cli

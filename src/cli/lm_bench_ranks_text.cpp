@@ -66,6 +66,18 @@ std::optional<double> speedup(const ParallelRow& row, const std::vector<Parallel
   return slowest_steps(*alone).mean / slowest_steps(row).mean;
 }
 
+// Exposed communication in percent of the step: what is left of it on the critical path.
+std::optional<double> communication_share(const ParallelRow& row) {
+  if (!row.exchange) return {};
+  return 100 * part_of(row, &lm::ParallelStep::exposed).mean / part_of(row, &lm::ParallelStep::whole).mean;
+}
+
+std::optional<double> speedup_over_naive(const ParallelRow& row, const std::vector<ParallelRow>& rows) {
+  const ParallelRow* naive = find(row, rows, "naive");
+  if (!row.exchange || !naive) return {};
+  return slowest_steps(*naive).mean / slowest_steps(row).mean;
+}
+
 // Of the communication that nothing hides, against `naive`; in percent.
 std::optional<double> reduction(const ParallelRow& row, const std::vector<ParallelRow>& rows) {
   const ParallelRow* naive = find(row, rows, "naive");
@@ -104,11 +116,32 @@ constexpr double lm::ParallelStep::*const kParts[] = {&lm::ParallelStep::forward
                                                       &lm::ParallelStep::optimizer};
 constexpr const char* kPartNames[] = {"forward", "backward", "exposed", "hidden", "optimizer"};
 
+std::string skipped_note(const ParallelRow& row) {
+  const lm::ParallelTimes& times = row.ranks[0];
+  if (times.skipped == 0) return "";
+  return fmt::format(
+      "skipped: {}: {} of {}, whose gradient overflowed: they update nothing; a larger --warmup lowers the "
+      "loss scale first\n",
+      row.exchange ? title_of(*row.exchange) : name_of(row), times.skipped, counted(row.cell->one.steps, "step"));
+}
+
+// What one call for all gradients gains over one per parameter; empty unless both were measured.
+std::string flat_note(const ParallelRow& of_cell, const std::vector<ParallelRow>& rows) {
+  const ParallelRow *naive = find(of_cell, rows, "naive"), *flat = find(of_cell, rows, "flat");
+  if (!naive || !flat) return "";
+  return fmt::format(
+      "flat over naive: {:.2f} x: a step of {:.2f} ms instead of {:.2f}, communication {:.1f} % of it "
+      "instead of {:.1f}\n",
+      *speedup_over_naive(*flat, rows), 1e3 * slowest_steps(*flat).mean, 1e3 * slowest_steps(*naive).mean,
+      *communication_share(*flat), *communication_share(*naive));
+}
+
 std::string times_table(const std::vector<const ParallelRow*>& of_cell, const std::vector<ParallelRow>& rows) {
   TextTable table;
   table.add_column("strategy", TextTable::Align::left);
-  for (const char* title : {"bucket MB", "step ms", "forward ms", "backward ms", "exposed ms", "hidden ms",
-                            "optimizer ms", "samples/s", "over one", "exposed less %", "s/M tokens", "loss"}) {
+  for (const char* title :
+       {"bucket MB", "step ms", "forward ms", "backward ms", "exposed ms", "hidden ms", "optimizer ms", "comm %",
+        "samples/s", "over one", "over naive", "exposed less %", "s/M tokens", "loss"}) {
     table.add_column(title);
   }
   std::string notes;
@@ -121,15 +154,20 @@ std::string times_table(const std::vector<const ParallelRow*>& of_cell, const st
     const Summary step = slowest_steps(*row);
     std::vector<std::string> cells{name_of(*row), bucket_text(*row), milliseconds(step)};
     for (const auto part : kParts) cells.push_back(milliseconds(part_of(*row, part)));
-    const std::optional<double> gain = speedup(*row, rows), less = reduction(*row, rows);
+    const auto number = [](const char* format, std::optional<double> value) {
+      return value ? fmt::format(fmt::runtime(format), *value) : "-";
+    };
+    cells.push_back(number("{:.1f}", communication_share(*row)));
     cells.push_back(fmt::format("{:.1f}", static_cast<double>(row->cell->one.batch) / step.mean));
-    cells.push_back(gain ? fmt::format("{:.2f}", *gain) : "-");
-    cells.push_back(less ? fmt::format("{:.0f}", *less) : "-");
+    cells.push_back(number("{:.2f}", speedup(*row, rows)));
+    cells.push_back(number("{:.2f}", speedup_over_naive(*row, rows)));
+    cells.push_back(number("{:.0f}", reduction(*row, rows)));
     cells.push_back(fmt::format("{:.2f}", 1e6 * step.mean / tokens_of(*row)));
     cells.push_back(fmt::format("{:.4f}", row->ranks[0].loss));
     table.add_row(std::move(cells));
+    notes += skipped_note(*row);
   }
-  return table.text() + notes;
+  return table.text() + notes + flat_note(*of_cell[0], rows);
 }
 
 // Of rows that were measured.
@@ -237,13 +275,15 @@ Json parallel_row_json(const ParallelRow& row, const std::vector<ParallelRow>& r
   json.set("tokens/s", tokens_of(row) / step.mean);
   json.set("seconds_per_million_tokens", 1e6 * step.mean / tokens_of(row));
   json.set("speedup_over_one_process", number(speedup(row, rows)));
+  json.set("speedup_over_naive", number(speedup_over_naive(row, rows)));
+  json.set("communication_share(%)", number(communication_share(row)));
   json.set("exposed_less_than_naive(%)", number(reduction(row, rows)));
   json.set("calls", times.calls).set("buckets", times.buckets).set("exchanged(B)", times.bytes);
   json.set("optimizer(B)", optimizer_bytes(row));
   json.set("memory", Json::object({{"after_init(B)", memory.after_init},
                                    {"before_update(B)", memory.before_update},
                                    {"after_step(B)", memory.after_step}}));
-  json.set("loss", times.loss);
+  json.set("loss", times.loss).set("skipped", times.skipped);
   return json.set("by_rank", ranks_json(row));
 }
 

@@ -7,11 +7,15 @@
 #include <algorithm>
 #include <vector>
 
+#include "cli/commands.h"
+#include "cli/launch_refusals.h"
+#include "comm/agreement.h"
 #include "comm/engine.h"
 #include "core/counted.h"
 #include "core/fail.h"
 #include "device/device_info.h"
 #include "device/gpu_facts.h"
+#include "lm/data_parallel/parallel_model.h"
 #include "measure/environment.h"
 
 namespace strobe::cli {
@@ -36,7 +40,9 @@ std::int64_t parse_bucket(std::string_view flag, std::string_view value) {
 Option make_engine_option(comm::EngineKind& engine) {
   return {.name = "engine",
           .placeholder = "auto|mpi|nccl",
-          .help = "of --ddp: what moves the bytes; nccl: one rank per GPU; default auto: mpi, of one rank nothing",
+          .help =
+              "of --ddp: what moves the bytes; nccl: one rank per GPU, also under torchrun; default auto: mpi, which "
+              "torchrun cannot start, or nothing for one rank",
           .apply = [&](auto flag, auto value) {
             const std::string word = parse_word(flag, value, {"auto", "mpi", "nccl"});
             engine = word == "nccl"  ? comm::EngineKind::nccl
@@ -84,6 +90,20 @@ std::unique_ptr<comm::Communicator> join_ranks(const std::string& command, comm:
                                                     .facts = {.build = build_revision(), .fingerprint = command}});
 }
 
+void check_batch(comm::Communicator& ranks, std::int64_t batch) {
+  comm::on_first_rank(ranks, [&] { lm::batch_of_a_rank(batch, ranks.size()); });
+}
+
+int end_together(comm::Communicator& ranks, const std::function<int()>& work) {
+  try {
+    return work();
+  } catch (const comm::AgreedRefusal& refusal) {
+    if (!refuse_to_launcher(refusal.what()) && ranks.rank() == 0) complain(refusal.what());
+  }
+  ranks.barrier();  // the line is out before mpirun ends the job for the first exit code
+  return kBadInput;
+}
+
 void take_gpu(const comm::Communicator& ranks, Device device) {
   if (device != Device::cuda) return;
   const int gpus = gpu_count();  // not the inventory, which would leave a context of every rank on the first
@@ -91,17 +111,13 @@ void take_gpu(const comm::Communicator& ranks, Device device) {
   use_gpu(comm::gpu_of(ranks.world(), gpus));
 }
 
-void check_on_ranks(Device device, lm::Precision precision, comm::EngineKind engine) {
+void check_engine(Device device, comm::EngineKind engine) {
   const char* const why = engine == comm::EngineKind::nccl  ? comm::why_no_nccl()
                           : engine == comm::EngineKind::mpi ? comm::why_no_mpi()
                                                             : nullptr;
   if (why) fail(ErrorCode::unsupported, "--engine {}: {}", comm::name_of(engine), why);
   if (engine == comm::EngineKind::nccl && device != Device::cuda) {
     fail(ErrorCode::unsupported, "--engine nccl: moves the memory of GPUs; valid with --device cpu: mpi");
-  }
-  if (precision == lm::Precision::fp16) {
-    fail(ErrorCode::unsupported,
-         "--precision fp16: not with --ddp, which keeps no loss scale over ranks; valid: fp32, bf16");
   }
 }
 

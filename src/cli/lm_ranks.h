@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,7 +12,6 @@
 #include "cli/options.h"
 #include "comm/communicator.h"
 #include "lm/data_parallel/data_parallel.h"
-#include "lm/precision.h"
 #include "strobe/attention.h"
 
 namespace strobe::cli {
@@ -41,12 +41,18 @@ lm::ParallelOptions exchange_from(const ExchangeFlags& flags);
 // same on all.
 std::unique_ptr<comm::Communicator> join_ranks(const std::string& command, comm::EngineKind engine);
 
+// Throws AgreedRefusal(invalid_argument) on all ranks if they do not divide the batch.
+void check_batch(comm::Communicator& ranks, std::int64_t batch);
+
+// Runs `work`, which returns the exit code. A refusal that all ranks agree on is printed once, by the launcher or by
+// rank 0, and all ranks leave in order.
+int end_together(comm::Communicator& ranks, const std::function<int()>& work);
+
 // Where the work is on a GPU: this thread's is from now on the one that is this rank's turn.
 void take_gpu(const comm::Communicator& ranks, Device device);
 
-// Throws Error(unsupported) for what ranks do not train: fp16; and for an engine that is not built in or does not take
-// the device's memory.
-void check_on_ranks(Device device, lm::Precision precision, comm::EngineKind engine);
+// Throws Error(unsupported) for an engine that is not built in or does not take the device's memory.
+void check_engine(Device device, comm::EngineKind engine);
 
 // Throws Error(invalid_argument) where this process is one of several ranks: without --ddp each would do it all.
 void refuse_several_ranks(const std::string& command);

@@ -116,7 +116,7 @@ void check_flags(const TrainFlags& flags) {
     }
     return;
   }
-  check_on_ranks(device_of(flags), flags.precision.value_or(lm::Precision::fp32), flags.exchange.engine);
+  check_engine(device_of(flags), flags.exchange.engine);
 }
 
 std::unique_ptr<lm::Learner> make_learner(const lm::Settings& settings, const TrainFlags& flags, int threads,
@@ -124,6 +124,51 @@ std::unique_ptr<lm::Learner> make_learner(const lm::Settings& settings, const Tr
   const lm::LearnerOptions options{.threads = threads, .recompute = flags.recompute};
   if (!ranks) return std::make_unique<lm::LoneLearner>(settings, options);
   return std::make_unique<lm::ParallelLearner>(*ranks, settings, options, exchange_from(flags.exchange));
+}
+
+// ranks: null for one process.
+int train(const TrainFlags& flags, comm::Communicator* ranks) {
+  const int threads = threads_of(flags.threads);
+  const lm::TokenFile data(flags.data, lm::data_format(flags.data_format, flags.data), "--data");
+  TrainBegin begin = begin_training(flags, data, ranks);
+  const lm::Settings& settings = begin.settings;
+  if (begin.folder) {
+    set_last_words(
+        "lm train: ended by a second signal before it had saved; --resume continues from the last checkpoint, if there "
+        "is one");
+  }
+  remember_first_signal();
+  if (ranks) {
+    check_batch(*ranks, settings.batch);
+    check_engine(settings.device, flags.exchange.engine);  // a checkpoint may name another device
+    take_gpu(*ranks, settings.device);
+  }
+  lm::Trainer trainer(settings, data, make_learner(settings, flags, threads, ranks));
+  if (begin.progress) {
+    trainer.resume(*begin.progress, begin.checkpoint.get());
+    begin.checkpoint.reset();
+    begin.notes.push_back(fmt::format("goes on after step {}", trainer.progress().step));
+  } else {
+    trainer.begin();
+  }
+  lm::CheckpointFolder* const folder = begin.folder.get();  // null on ranks that follow
+  if (folder) {
+    const std::vector<std::int64_t> aside = folder->set_aside_after(trainer.progress().step);
+    if (!aside.empty()) begin.notes.push_back(aside_text(*folder, aside));
+    lm::write_upkeep(folder->upkeep(), begin.upkeep);  // from now on a restart resumes from the newest one left
+    print(settings_table(begin, flags, threads, ranks));
+    print(note_lines(begin.notes));
+  }
+  std::optional<double> ceiling;
+  if (!flags.quick) ceiling = ceiling_of(settings, threads);  // of all ranks at a time
+  if (ceiling && ranks) *ceiling *= ranks->size();
+  TrainRun run(trainer, folder, begin.upkeep, begin.validation.get(), ceiling);
+  if (const int signal = run.go(); signal != 0) return 128 + signal;
+  if (!folder) return kFine;
+  const std::int64_t taken = trainer.progress().step;
+  print(fmt::format("done: {}{}, saved as {}\n", counted(taken, "step"), skipped_text(trainer), folder->file(taken)));
+  if (flags.sample_tokens > 0) print_sample(trainer, flags.sample_tokens, threads);
+  return kFine;
 }
 
 }  // namespace
@@ -138,47 +183,10 @@ int run_lm_train(Arguments arguments) {
   }
   check_flags(flags);
   if (flags.verify) return run_lm_verify(flags);
-  const int threads = threads_of(flags.threads);
-  const std::unique_ptr<comm::Communicator> ranks =
-      flags.exchange.strategy.empty() ? nullptr : join_ranks("lm train", flags.exchange.engine);
-  const lm::TokenFile data(flags.data, lm::data_format(flags.data_format, flags.data), "--data");
-  TrainBegin begin = begin_training(flags, data, ranks.get());
-  const lm::Settings& settings = begin.settings;
-  if (begin.folder) {
-    set_last_words(
-        "lm train: ended by a second signal before it had saved; --resume continues from the last checkpoint, if there "
-        "is one");
-  }
-  remember_first_signal();
-  if (ranks)
-    check_on_ranks(settings.device, settings.precision, flags.exchange.engine);  // a checkpoint may name others
-  if (ranks) take_gpu(*ranks, settings.device);
-  lm::Trainer trainer(settings, data, make_learner(settings, flags, threads, ranks.get()));
-  if (begin.progress) {
-    trainer.resume(*begin.progress, begin.checkpoint.get());
-    begin.checkpoint.reset();
-    begin.notes.push_back(fmt::format("goes on after step {}", trainer.progress().step));
-  } else {
-    trainer.begin();
-  }
-  lm::CheckpointFolder* const folder = begin.folder.get();  // null on ranks that follow
-  if (folder) {
-    const std::vector<std::int64_t> aside = folder->set_aside_after(trainer.progress().step);
-    if (!aside.empty()) begin.notes.push_back(aside_text(*folder, aside));
-    lm::write_upkeep(folder->upkeep(), begin.upkeep);  // from now on a restart resumes from the newest one left
-    print(settings_table(begin, flags, threads, ranks.get()));
-    print(note_lines(begin.notes));
-  }
-  std::optional<double> ceiling;
-  if (!flags.quick) ceiling = ceiling_of(settings, threads);  // of all ranks at a time
-  if (ceiling && ranks) *ceiling *= ranks->size();
-  TrainRun run(trainer, folder, begin.upkeep, begin.validation.get(), ceiling);
-  if (const int signal = run.go(); signal != 0) return 128 + signal;
-  if (!folder) return kFine;
-  const std::int64_t taken = trainer.progress().step;
-  print(fmt::format("done: {}{}, saved as {}\n", counted(taken, "step"), skipped_text(trainer), folder->file(taken)));
-  if (flags.sample_tokens > 0) print_sample(trainer, flags.sample_tokens, threads);
-  return kFine;
+  threads_of(flags.threads);  // refuses STROBE_THREADS before ranks meet
+  if (flags.exchange.strategy.empty()) return train(flags, nullptr);
+  const std::unique_ptr<comm::Communicator> ranks = join_ranks("lm train", flags.exchange.engine);
+  return end_together(*ranks, [&] { return train(flags, ranks.get()); });
 }
 
 }  // namespace strobe::cli

@@ -42,9 +42,12 @@ std::string parameters_table(const lm::Verification& verification) {
 }
 
 std::string verdict_of(const lm::Verification& verification) {
-  std::string text =
-      fmt::format("{}: {}: largest relative difference from one process {:.1e}, at most {:g}", verification.model,
-                  verification.holds() ? "fine" : "WRONG", verification.relative, lm::kMostDifference);
+  std::string text = fmt::format("{}: {}: largest relative difference from one process, of losses {:.1e}, at most {:g}",
+                                 verification.model, verification.holds() ? "fine" : "WRONG", verification.losses,
+                                 verification.bounds.losses);
+  text += fmt::format(", of parameters {:.1e}", verification.weights);
+  if (verification.bounds.weights) text += fmt::format(", at most {:g}", *verification.bounds.weights);
+  if (verification.skipped > 0) text += fmt::format("; {} skipped", counted(verification.skipped, "step"));
   if (!verification.unsharded.empty()) {
     text += fmt::format("; largest difference from {} {:.1e}, at most {:g}", verification.unsharded,
                         verification.from_unsharded, verification.most_from_unsharded);
@@ -65,10 +68,29 @@ void check_verify_flags(const TrainFlags& flags) {
   refuse_if(!flags.validation.empty(), "--val-data");
   refuse_if(flags.validation_every.has_value(), "--val-every");
   refuse_if(flags.validation_tokens.has_value(), "--val-tokens");
-  if (flags.precision.value_or(lm::Precision::fp32) != lm::Precision::fp32) {
-    fail(ErrorCode::invalid_argument, "--precision {}: weights are held to {:g} in fp32; valid with --verify: fp32",
-         lm::name_of(*flags.precision), lm::kMostDifference);
+}
+
+int verify_on(comm::Communicator& ranks, const TrainFlags& flags, const lm::ParallelOptions& exchange, int threads) {
+  const lm::TokenFile data(flags.data, lm::data_format(flags.data_format, flags.data), "--data");
+  const lm::DataIdentity identity = lm::identity_of(data);
+  TrainFlags few = flags;
+  few.steps = flags.steps.value_or(kVerifySteps);
+  comm::check_same_facts(ranks, facts_of(few, identity));
+  const lm::Settings settings = settings_from(few, identity);
+  data.check_vocabulary(settings.shape.vocabulary);
+  check_batch(ranks, settings.batch);
+  take_gpu(ranks, settings.device);
+  const lm::Verification verifications[] = {
+      lm::verify_language_model(ranks, settings, data, {.threads = threads, .recompute = flags.recompute}, exchange),
+      lm::verify_toy_mlp(ranks, settings.steps, exchange)};
+  if (ranks.rank() != 0) return kFine;
+  bool holds = true;
+  for (const lm::Verification& one : verifications) {
+    print(one.model + "\n" + losses_table(one, ranks.size()) + parameters_table(one) + "\n");
+    holds = holds && one.holds();
   }
+  for (const lm::Verification& one : verifications) print(verdict_of(one));
+  return holds ? kFine : kFailedCheck;
 }
 
 }  // namespace
@@ -78,25 +100,7 @@ int run_lm_verify(const TrainFlags& flags) {
   const lm::ParallelOptions exchange = exchange_from(flags.exchange);
   const int threads = threads_of(flags.threads);
   const std::unique_ptr<comm::Communicator> ranks = join_ranks("lm train --verify", flags.exchange.engine);
-  const lm::TokenFile data(flags.data, lm::data_format(flags.data_format, flags.data), "--data");
-  const lm::DataIdentity identity = lm::identity_of(data);
-  TrainFlags few = flags;
-  few.steps = flags.steps.value_or(kVerifySteps);
-  comm::check_same_facts(*ranks, facts_of(few, identity));
-  const lm::Settings settings = settings_from(few, identity);
-  data.check_vocabulary(settings.shape.vocabulary);
-  take_gpu(*ranks, settings.device);
-  const lm::Verification verifications[] = {
-      lm::verify_language_model(*ranks, settings, data, {.threads = threads, .recompute = flags.recompute}, exchange),
-      lm::verify_toy_mlp(*ranks, settings.steps, exchange)};
-  if (ranks->rank() != 0) return kFine;
-  bool holds = true;
-  for (const lm::Verification& one : verifications) {
-    print(one.model + "\n" + losses_table(one, ranks->size()) + parameters_table(one) + "\n");
-    holds = holds && one.holds();
-  }
-  for (const lm::Verification& one : verifications) print(verdict_of(one));
-  return holds ? kFine : kFailedCheck;
+  return end_together(*ranks, [&] { return verify_on(*ranks, flags, exchange, threads); });
 }
 
 }  // namespace strobe::cli

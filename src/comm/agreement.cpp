@@ -23,10 +23,10 @@ std::string difference_of(const World& world, const Json& theirs, const Json& to
 
 [[noreturn]] void refuse_together(Communicator& communicator, ErrorCode code, const std::string& why) {
   try {
-    communicator.barrier();  // by then all have the text; who has passed it gives up, which the others need not tell
+    communicator.barrier();  // all ranks have the text before the first of them leaves
   } catch (const Error&) {
   }
-  throw Error(code, why);
+  throw AgreedRefusal(code, why);
 }
 
 }  // namespace
@@ -43,6 +43,14 @@ std::vector<std::string> gather_texts(Communicator& communicator, const std::str
   std::vector<std::string> texts;
   for (int rank = 0; rank < communicator.size(); ++rank) texts.push_back(broadcast_text(communicator, text, rank));
   return texts;
+}
+
+void while_others_sleep(Communicator& communicator, const std::function<bool()>& advance) {
+  for (std::int64_t done = 0; done == 0;) {
+    if (communicator.rank() == 0) done = advance() ? 1 : 0;
+    communicator.barrier_asleep();
+    communicator.broadcast(elements(std::span(&done, 1)));
+  }
 }
 
 void check_same_facts(Communicator& communicator, const Json& facts) {

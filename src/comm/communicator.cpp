@@ -186,6 +186,8 @@ Pending Communicator::start_all_gather(const Elements& in, const Elements& out) 
 }
 Pending Communicator::start_barrier() { return start({}); }
 
+const Limits& Communicator::limits() const { return state_->options.limits; }
+
 void Communicator::abort(std::string_view reason) {
   if (state_->peers) state_->peers->give_up(std::string(reason));
   const std::lock_guard lock(state_->mutex);

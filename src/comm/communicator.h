@@ -72,6 +72,7 @@ class Communicator {
   int rank() const { return world_.rank; }
   int size() const { return world_.size; }
   EngineKind engine() const { return kind_; }
+  const Limits& limits() const;
   Share share(std::int64_t total) const { return share_of(total, rank(), size()); }  // this rank's
 
   // Started now, done later, in memory of the calling thread's current GPU or of the host. `after`: GPU memory is ready
@@ -89,6 +90,8 @@ class Communicator {
   void reduce_scatter(const Elements& in, const Elements& out) { start_reduce_scatter(in, out).wait(); }
   void all_gather(const Elements& in, const Elements& out) { start_all_gather(in, out).wait(); }
   void barrier() { start_barrier().wait(); }
+  // The other ranks sleep until rank 0 has come. For work that rank 0 does while nothing may disturb it.
+  void barrier_asleep() { start({.waiting = Waiting::asleep}).wait(); }
 
   // Ends the work of all ranks: each one's next or current wait throws with this rank and the reason.
   void abort(std::string_view reason);

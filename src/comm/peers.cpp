@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "comm/handshake.h"
 #include "core/clock.h"
@@ -163,6 +164,7 @@ void Peers::attend_until_closed() {
       left_[static_cast<std::size_t>(world_.rank)] = true;
       next_beat = 0;  // the beat announces it
     }
+    if (beat_now_.exchange(false)) next_beat = 0;
     if (now_seconds() >= next_beat) {
       beat();
       next_beat = now_seconds() + beat_period(limits_);
@@ -205,6 +207,7 @@ void Peers::handle(Member& member, const Status& status) {
     }
     member.left = beat->left;
     left_[static_cast<std::size_t>(member.rank)] = member.left;
+    heard_.notify_all();
   } else if (world_.rank != 0) {  // only rank 0 closes
     closed_ = true;
   }
@@ -276,6 +279,7 @@ void Peers::set_failure(const std::string& text) {
   const std::lock_guard lock(mutex_);
   failure_ = text;
   failed_.store(true, std::memory_order_release);
+  heard_.notify_all();
 }
 
 std::string Peers::name_of_rank(int rank) const {
@@ -285,6 +289,16 @@ std::string Peers::name_of_rank(int rank) const {
 std::string Peers::failure() const {
   const std::lock_guard lock(mutex_);
   return failure_;
+}
+
+void Peers::await_rank_0(std::int64_t call, double until) {
+  if (world_.rank == 0) {
+    beat_now_ = true;
+    return wake();
+  }
+  std::unique_lock lock(mutex_);
+  heard_.wait_for(lock, std::chrono::duration<double>(until - now_seconds()),
+                  [&] { return failed() || calls_of_[0] >= call; });
 }
 
 std::string Peers::late_for(std::int64_t call) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -45,6 +46,8 @@ class Peers {
   std::string failure() const;  // "rank 2 on HOST ended without a word"
 
   void entered(std::int64_t call) { calls_.store(call, std::memory_order_relaxed); }
+  // Blocks until rank 0 has entered this call, a rank is lost or the moment has come. Rank 0 reports its call at once.
+  void await_rank_0(std::int64_t call, double until);
   // Ranks that have not entered this call: ", not reached by rank 2 on HOST"; empty if all have.
   std::string late_for(std::int64_t call) const;
 
@@ -91,8 +94,10 @@ class Peers {
   std::thread thread_;
 
   std::atomic<bool> failed_{false}, leaving_{false}, closed_{false}, quit_{false};
+  std::atomic<bool> beat_now_{false};
   std::atomic<std::int64_t> calls_{0};
-  mutable std::mutex mutex_;  // guards the members below
+  mutable std::mutex mutex_;       // guards the members below
+  std::condition_variable heard_;  // notified when calls_of_ or failure_ has changed
   std::string failure_;
   std::string reason_;                  // to give up, not sent yet
   std::vector<std::int64_t> calls_of_;  // the last call that each rank is known to have entered

@@ -140,6 +140,8 @@ void Communicator::State::perform(Pending::Call& call) {
   try {
     await_memory(call);
     if (peers) peers->entered(call.number);
+    if (peers && call.what.waiting == Waiting::asleep)
+      peers->await_rank_0(call.number, call.times.began + options.limits.operation);
     engine->run(call.what, stopped);
   } catch (const std::exception& error) {
     given_up = true;

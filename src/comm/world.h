@@ -11,6 +11,7 @@ namespace strobe::comm {
 inline constexpr const char* kTokenVariable = "STROBE_TOKEN";        // the job's secret; `strobe launch` sets it
 inline constexpr const char* kListenerVariable = "STROBE_LISTENER";  // rank 0's inherited listening socket
 inline constexpr const char* kInterfaceVariable = "STROBE_INTERFACE";
+inline constexpr const char* kTorchrun = "RANK and WORLD_SIZE";          // World::launcher, from torchrun's variables
 inline constexpr std::size_t kShortestToken = 16, kLongestToken = 1024;  // characters
 
 struct World {
@@ -34,8 +35,9 @@ struct World {
 
 using Variable = std::function<const char*(const char* name)>;
 
-// Recognises Open MPI's mpirun, Slurm's srun, RANK/WORLD_SIZE (torchrun's names) and PMIx, in this order. Throws
-// Error(invalid_argument) if a variable is not a number, rank and size contradict, or the token is too short or long.
+// Recognises Open MPI's mpirun, Slurm's srun, RANK/WORLD_SIZE (torchrun's names, for engine nccl only) and PMIx, in
+// this order. Throws Error(invalid_argument) if a variable is not a number, rank and size contradict, or the token is
+// too short or long.
 World world_from(const Variable& variable);
 World this_world();  // from the environment
 

@@ -83,9 +83,9 @@ class Model {
   // The same, and gradients of the parameters, times gradient_scale, are added up: GradientMemory::own only.
   double loss_with_gradients(const std::int32_t* tokens, const std::int32_t* targets, float gradient_scale = 1);
 
-  // The same, and gradients of these tokens alone are written, over any that were there: not
+  // The same, and gradients of these tokens alone, times gradient_scale, are written, over any that were there: not
   // GradientMemory::over_copies.
-  double loss_and_lone_gradients(const std::int32_t* tokens, const std::int32_t* targets);
+  double loss_and_lone_gradients(const std::int32_t* tokens, const std::int32_t* targets, float gradient_scale = 1);
 
   // One step of training: gradients of these tokens alone, cut to the norm, and the update. In fp16 the loss is scaled.
   // On CUDA, in a graph whose update depends on no norm and is not over copies, a parameter is updated as soon as its

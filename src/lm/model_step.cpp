@@ -303,10 +303,10 @@ double Model::loss_with_gradients(const std::int32_t* tokens, const std::int32_t
   return mean_loss();
 }
 
-double Model::loss_and_lone_gradients(const std::int32_t* tokens, const std::int32_t* targets) {
+double Model::loss_and_lone_gradients(const std::int32_t* tokens, const std::int32_t* targets, float gradient_scale) {
   check_gradients_apart("gradients without an update");
   take(tokens, targets);
-  exchange_.host().update()->loss_scale = 1;
+  exchange_.host().update()->loss_scale = gradient_scale;
   run(lone_gradients_, [&] {
     forward();
     cross_entropy(LossOnly::no);

@@ -50,6 +50,17 @@ std::vector<int> own_cores() {
   return cores;
 }
 
+CoresOfParent::CoresOfParent() {
+  cpu_set_t cores;
+  changed_ = sched_getaffinity(0, sizeof(before_), &before_) == 0 &&
+             sched_getaffinity(getppid(), sizeof(cores), &cores) == 0 &&
+             sched_setaffinity(0, sizeof(cores), &cores) == 0;
+}
+
+CoresOfParent::~CoresOfParent() {
+  if (changed_) sched_setaffinity(0, sizeof(before_), &before_);
+}
+
 std::vector<int> pin_to_cores(int count) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);

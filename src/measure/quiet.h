@@ -1,6 +1,7 @@
 // Keeps measurements apart: which cores the process runs on, and waiting until spinning threads have gone to sleep.
 #pragma once
 
+#include <sched.h>
 #include <sys/types.h>
 
 #include <vector>
@@ -13,6 +14,20 @@ std::vector<int> pin_to_cores(int count);
 
 // The cores that this process may use, in order.
 std::vector<int> own_cores();
+
+// Lets the calling thread use the cores of the parent process while it exists, and so a child that it starts. A
+// launcher restricts a rank to some of its own cores. Does nothing where the system refuses.
+class CoresOfParent {
+ public:
+  CoresOfParent();
+  ~CoresOfParent();
+  CoresOfParent(const CoresOfParent&) = delete;
+  CoresOfParent& operator=(const CoresOfParent&) = delete;
+
+ private:
+  cpu_set_t before_{};
+  bool changed_ = false;
+};
 
 // Waits until no thread of a process but the caller's wants a core: OpenMP and BLAS workers spin after a call, most for
 // milliseconds, and would slow down whoever is measured next. False where one still does after a quarter of a second.

@@ -79,6 +79,15 @@ TEST_F(GpuLmDdp, VerifiesAgainstOneProcess) {
   }
 }
 
+TEST_F(GpuLmDdp, VerifiesEveryPrecision) {
+  for (const char* precision : {"tf32", "bf16", "fp16"}) {
+    const Program program = launch(2, kSmall + "--device cuda --verify --ddp sharded --precision " + precision);
+    EXPECT_EQ(program.code, 0) << precision << program.errors << program.output;
+    EXPECT_NE(program.output.find("; largest difference from flat 0.0e+00, at most 0; all ranks"), std::string::npos)
+        << precision << program.output;
+  }
+}
+
 TEST_F(GpuLmDdp, OneRankOverNccl) {
   if (const char* why = comm::why_no_nccl()) GTEST_SKIP() << why;
   const Program program = launch(1, kSmall + "--device cuda --verify --ddp bucketed --engine nccl --bucket-mb 0.02");

@@ -67,6 +67,16 @@ TEST_F(LmBenchDdp, EveryStrategyIsARowBesideOneProcess) {
   EXPECT_EQ(by_name.at("flat")->at("calls").as_integer(), 1);
   EXPECT_EQ(by_name.at("bucketed")->at("calls").as_integer(), 1) << "of 1000 MB, the last";
   EXPECT_EQ(by_name.at("naive")->at("exposed_less_than_naive(%)").as_number(), 0);
+  EXPECT_EQ(by_name.at("naive")->at("speedup_over_naive").as_number(), 1);
+  for (const auto& [name, row] : by_name) {
+    if (name == "one process") continue;
+    const double exposed = row->at("part exposed").at("mean(ms)").as_number(),
+                 share = row->at("communication_share(%)").as_number();
+    double steps = 0;
+    for (const Json& rank : row->at("by_rank").as_array()) steps += rank.at("step(ms)").as_number() / 2;
+    EXPECT_NEAR(share, 100 * exposed / steps, 1e-6) << name;
+  }
+  EXPECT_NE(program.output.find("flat over naive: "), std::string::npos) << program.output;
 
   // A plan takes what was written: every row but that of one process has an exchange.
   const Program plan =
@@ -124,13 +134,19 @@ TEST_F(LmBenchDdp, RefusesWhatRanksDoNotDo) {
   refused("--ddp flat,all", "--ddp all: valid: naive, flat");
   refused("--ddp flat --quick", "--quick: with --ddp no ceiling is measured");
   refused("--ddp flat --pass forward", "--pass: with --ddp whole steps are measured");
-  refused("--ddp flat --precision fp16", "--precision fp16: not with --ddp");
   refused("--ddp flat --engine nccl --device cpu", "--engine nccl: ");
   refused("--engine mpi", "--engine: without --ddp");
+  refused("--ddp flat --as-one-process=1,1", "as-one-process 1: ");  // there is one cell, number 0
   refused("--trace trace.json", "--trace: of ranks alone; valid with --ddp");
   const Program odd = bench(3, "--ddp flat");
   EXPECT_EQ(odd.code, 2) << odd.errors;
-  EXPECT_NE(odd.errors.find(": a batch of 2 sequences on 3 ranks"), std::string::npos) << odd.errors;
+  EXPECT_EQ(odd.errors,
+            "strobe: launch: all 3 ranks: a batch of 2 sequences on 3 ranks; valid: a multiple of the ranks\n");
+  const Program plain = run_command(
+      "mpirun --allow-run-as-root --oversubscribe -q -n 3 '" STROBE_PROGRAM "' " + kFlags + "--ddp flat", scratch_);
+  const std::size_t line = plain.errors.find("strobe: a batch of 2 sequences on 3 ranks");
+  EXPECT_NE(line, std::string::npos) << plain.errors;
+  EXPECT_EQ(plain.errors.find("strobe: ", line + 1), std::string::npos) << "rank 0 alone prints: " << plain.errors;
   EXPECT_EQ(bench(2, "--ddp flat --trace /nowhere/trace.json").errors,  // by rank 0 alone, and told once
             "strobe: launch: all 2 ranks: --trace /nowhere/trace.json: cannot be written: No such file or directory\n");
 }

@@ -92,7 +92,6 @@ TEST_F(LmDdp, RefusesWhatRanksDoNotDo) {
   refused("--ddp flat --bucket-mb 0.0000045",
           "--bucket-mb 0.0000045: --ddp flat has no buckets; valid with bucketed, ");
   refused("--ddp bucketed --bucket-mb 0", "--bucket-mb 0: not a number in the valid range, 0.000004 to below 1000000");
-  refused("--ddp flat --precision fp16", "--precision fp16: not with --ddp");
   refused("--ddp flat --device cuda", "--device cuda: ");  // there is none to be seen
   refused("--ddp flat --engine nccl --device cpu", "--engine nccl: ");
   refused("--ddp flat --engine ring", "--engine ring: valid: auto, mpi, nccl");
@@ -103,7 +102,8 @@ TEST_F(LmDdp, RefusesWhatRanksDoNotDo) {
   refused("--verify --ddp flat", "--out: with --verify nothing");
   const Program odd = launch(3, flags + "--ddp flat");
   EXPECT_EQ(odd.code, 2) << odd.errors;
-  EXPECT_NE(odd.errors.find("a batch of 4 sequences on 3 ranks"), std::string::npos) << odd.errors;
+  EXPECT_EQ(odd.errors,
+            "strobe: launch: all 3 ranks: a batch of 4 sequences on 3 ranks; valid: a multiple of the ranks\n");
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "run"));
   std::filesystem::create_directories(scratch_.path() / "run" / "another's");
   const Program taken = launch(2, flags + "--ddp flat");  // which rank 0 alone looks at
@@ -127,6 +127,11 @@ TEST_F(LmDdp, VerifiesAgainstOneProcess) {
   EXPECT_NE(verified(2, "sharded-rs --bucket-mb 0.02 --steps 3").find("from bucketed "), std::string::npos);
   const std::string gpt2 = verified(2, "bucketed --bucket-mb 0.02 --arch gpt2");
   EXPECT_NE(gpt2.find("[0] layers.1.attention.k.bias "), std::string::npos) << gpt2;
+  for (const char* precision : {"bf16", "fp16"}) {
+    const std::string low = verified(2, std::string("sharded --steps 3 --precision ") + precision);
+    EXPECT_NE(low.find(", at most 0.002, "), std::string::npos) << low;
+    EXPECT_NE(low.find("; largest difference from flat 0.0e+00, at most 0; all ranks"), std::string::npos) << low;
+  }
   EXPECT_EQ(scratch_.entries(), 0u) << "nothing is written";
 }
 

@@ -76,6 +76,13 @@ TEST_F(Ranks, WorkGoesOnWhileACallIsUnderWay) {
   }
 }
 
+TEST_F(Ranks, SleepWhileRankZeroWorks) {
+  for (const int ranks : {1, 2, 4}) {
+    const Program program = launch(ranks, "asleep");
+    EXPECT_EQ(program.code, 0) << program.errors;
+  }
+}
+
 TEST_F(Ranks, ARankThatIsKilled) {
   for (const int ranks : {2, 4}) {
     const Program program = launch(ranks, "kill");

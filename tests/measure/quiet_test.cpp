@@ -1,7 +1,8 @@
-// Waiting for threads that spin.
+// Waiting for threads that spin, and the cores of a parent.
 #include "measure/quiet.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -49,6 +50,24 @@ TEST(Quiet, ThreadsThatSleepAndUnknownProcessesAreQuiet) {
   go = true;
   go.notify_one();
   sleeps.join();
+}
+
+TEST(Cores, OfTheParentAreThereForAWhile) {
+  const std::vector<int> all = own_cores();
+  if (all.size() < 2) GTEST_SKIP() << "one core";
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::vector<int> few = pin_to_cores(1);
+    bool fine = few.size() == 1 && own_cores() == few;
+    {
+      const CoresOfParent cores;
+      fine = fine && own_cores() == all;
+    }
+    _exit(fine && own_cores() == few ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 }  // namespace

@@ -35,6 +35,13 @@ std::string network_identity() {
   return boot + " " + space;
 }
 
+// torchrun starts no MPI job: every process finds itself alone.
+const char* way_to_start(const World& world) {
+  if (world.launcher != kTorchrun) return "start all with the mpirun of the same MPI";
+  return "RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT (torchrun) serve engine nccl only; start ranks of "
+         "engine mpi with strobe launch or mpirun";
+}
+
 // Compares the launcher's size with MPI's, which is right. A rank with another size would end early, and the others
 // would wait for it. Sets world.one_host.
 void compare_ranks(World& world, int size) {
@@ -47,9 +54,8 @@ void compare_ranks(World& world, int size) {
             "MPI_Allgather");
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].size == 0 || all[rank].size == world.size) continue;
-    fail(ErrorCode::invalid_argument,
-         "the ranks differ: rank {} ({}) is told of {} ranks and MPI has {}; start all with the mpirun of the same MPI",
-         rank, all[rank].host, all[rank].size, world.size);
+    fail(ErrorCode::invalid_argument, "the ranks differ: rank {} ({}) is told of {} ranks and MPI has {}; {}", rank,
+         all[rank].host, all[rank].size, world.size, way_to_start(world));
   }
   world.one_host = std::all_of(all.begin(), all.end(), [&](const RankView& one) {
     return std::string_view(one.network) == own.network && std::string_view(one.host) == own.host;

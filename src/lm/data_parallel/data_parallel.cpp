@@ -153,7 +153,7 @@ bool DataParallel::exchanged(std::size_t bucket) const {
   return groups_.at(bucket).started && groups_.at(bucket).sums.done();
 }
 
-double DataParallel::finish(const ops::AdamW& adamw, double clip) {
+ParallelUpdate DataParallel::finish(const ops::AdamW& adamw, double clip, Overflow overflow) {
   if (replica_.stream) replica_.stream->synchronize();  // backward ends when the GPU has done it
   const double backward_ended = now_seconds();
   for (std::size_t b = 0; b < groups_.size(); ++b) {
@@ -169,6 +169,7 @@ double DataParallel::finish(const ops::AdamW& adamw, double clip) {
   ops::Update update = ops::update_of(adamw);
   update.gradient_scale /= static_cast<float>(communicator_.size());  // sums become means
   update.most = static_cast<float>(clip);
+  update.skip_infinite = overflow == Overflow::skipped ? 1 : 0;
   limit(update);
   ops::adamw(replica_.place, update_.as<ops::Update>(), own_part());
   update_.read(0, &update, sizeof update);  // on CUDA waits for AdamW
@@ -179,7 +180,7 @@ double DataParallel::finish(const ops::AdamW& adamw, double clip) {
     for (const std::size_t tensor : buckets_[b].tensors) groups_[b].left += replica_.tensors[tensor].uses;
     groups_[b].started = false;
   }
-  return update.norm;
+  return {.norm = update.norm, .skipped = update.skip != 0};
 }
 
 void DataParallel::wait_for_sums() {
@@ -189,7 +190,8 @@ void DataParallel::wait_for_sums() {
   for (const Group& group : groups_) group.sums.wait();
 }
 
-// The norm is that of the whole gradient on every rank, so that all cut it alike.
+// Every rank has the norm of the whole gradient, from the same sums: all clip and skip alike. An infinity or a NaN of
+// one rank is in everyone's sums.
 void DataParallel::limit(ops::Update update) {
   if (strategy_.updates != Updates::scattered_share) {
     update_.write(0, &update, sizeof update);

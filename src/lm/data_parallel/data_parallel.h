@@ -55,6 +55,14 @@ struct StepRecord {
   std::vector<ParallelCall> all_calls;  // in their order
 };
 
+// What a gradient that is not finite does: its update is applied, or skipped on all ranks (fp16).
+enum class Overflow { applied, skipped };
+
+struct ParallelUpdate {
+  double norm = 0;       // of the mean gradient, before clipping; the same on all ranks
+  bool skipped = false;  // likewise
+};
+
 class DataParallel {
  public:
   // Memory and stream of the replica and the communicator must outlive it. Throws Error(invalid_argument) for tensors
@@ -69,10 +77,10 @@ class DataParallel {
   void begin();
 
   // In a step, in this order: ready for each use of each tensor, as backward ends with it (on CUDA: has put its
-  // gradient on the stream); then finish. All ranks in the same order. finish gives the norm of the mean gradient as it
-  // was before it was cut to `clip` (0: any).
+  // gradient on the stream); then finish. All ranks in the same order. finish clips the mean gradient to the norm
+  // `clip` (0: any).
   void ready(std::size_t tensor);
-  double finish(const ops::AdamW& adamw, double clip);
+  ParallelUpdate finish(const ops::AdamW& adamw, double clip, Overflow overflow = Overflow::applied);
 
   double mean_of_ranks(double value);
 

@@ -20,6 +20,7 @@ namespace {
 struct OneStep {
   ParallelStep seconds;
   double loss = 0;
+  bool skipped = false;
 };
 
 StepOptions bench_step(const BenchCase& one, std::int64_t step) {
@@ -31,7 +32,9 @@ void run_steps(const BenchCase& one, ParallelTimes& times, const std::function<O
   for (std::int64_t step = 1; step <= one.warmup + one.steps; ++step) {
     const OneStep taken = take(step);
     times.loss = taken.loss;
-    if (step > one.warmup) times.steps.push_back(taken.seconds);
+    if (step <= one.warmup) continue;
+    times.steps.push_back(taken.seconds);
+    times.skipped += taken.skipped ? 1 : 0;
   }
 }
 
@@ -55,13 +58,7 @@ std::vector<ParallelSpan> spans_of(const StepRecord& record, double begin, doubl
   return spans;
 }
 
-constexpr GradientMemory kGradients = GradientMemory::shared;  // also alone, to compare like with like
-
-Model model_for(const BenchCase& one, std::int64_t batch, OptimizerMemory optimizer) {
-  return Model(
-      one.shape, batch, dtype_of(one.precision), place_of(one),
-      {.attention = one.attention, .gradients = kGradients, .optimizer = optimizer, .recompute = one.recompute});
-}
+constexpr GradientMemory kGradients = GradientMemory::shared;
 
 }  // namespace
 
@@ -87,7 +84,11 @@ ParallelTimes time_parallel_step(comm::Communicator& communicator, const BenchCa
   BenchCase share = one;
   share.batch = batch_of_a_rank(one.batch, communicator.size());
   const std::vector<std::int32_t> tokens = bench_tokens(one, 1), targets = bench_tokens(one, 2);
-  Model model = model_for(one, share.batch, OptimizerMemory::outside);
+  Model model(one.shape, share.batch, dtype_of(one.precision), place_of(one),
+              {.attention = one.attention,
+               .gradients = kGradients,
+               .optimizer = OptimizerMemory::outside,
+               .recompute = one.recompute});
   model.begin(1);
   ParallelModel together(model, communicator, {.exchange = exchange});
   together.begin();
@@ -115,7 +116,8 @@ ParallelTimes time_parallel_step(comm::Communicator& communicator, const BenchCa
                     .exposed = split.exposed,
                     .hidden = split.hidden,
                     .optimizer = split.optimizer},
-                   result.loss};
+                   result.loss,
+                   result.skipped};
   });
   model.record(nullptr);
   times.memory.before_update = watch.held;
@@ -159,25 +161,18 @@ void time_lone_phases(Model& model, std::vector<ParallelStep>& steps, const std:
 
 }  // namespace
 
-int lone_steps(const BenchCase& one) {
-  return one.warmup + one.steps + (one.place.device == Device::cuda ? kPhaseWarmup + one.steps : 0);
-}
-
 ParallelTimes time_lone_step(const BenchCase& one, const std::function<void()>& after_step) {
-  BenchCase checked = one;
-  checked.gradients = kGradients;
-  check_memory(checked);
-  const std::vector<std::int32_t> tokens = bench_tokens(one, 1), targets = bench_tokens(one, 2);
-  Model model = model_for(one, one.batch, OptimizerMemory::own);
-  model.begin(1);
+  PassRun pass(one);
+  Model& model = pass.model();
   ParallelTimes times{.optimizer_bytes = 2 * float_bytes(parameter_count(one.shape))};
   const AllocationCounter& counter = allocator_of(model.stream());
   times.memory.after_init = counter.statistics().current;
   PhaseWatch watch(model.stream());
   if (!model.stream()) model.record(&watch);  // of a graph it would be told when that is made
-  run_steps(one, times, [&](std::int64_t step) {
-    const OneStep taken = timed_lone_step(
-        model, watch, [&] { return model.step(tokens.data(), targets.data(), bench_step(one, step)).loss; });
+  run_steps(one, times, [&](std::int64_t) {
+    const std::int64_t skipped = model.loss_scale().skipped;
+    OneStep taken = timed_lone_step(model, watch, [&] { return pass.run(); });
+    taken.skipped = model.loss_scale().skipped > skipped;
     after_step();
     return taken;
   });
@@ -214,6 +209,7 @@ Json to_json(const ParallelTimes& times) {
                        {"before_update", times.memory.before_update},
                        {"after_step", times.memory.after_step},
                        {"loss", times.loss},
+                       {"skipped", times.skipped},
                        {"spans", std::move(spans)}});
 }
 
@@ -224,7 +220,9 @@ ParallelTimes parallel_times_from(const Json& json) {
                       .buckets = json.at("buckets").as_integer(),
                       .optimizer_bytes = bytes("optimizer_bytes"),
                       .memory = {bytes("after_init"), bytes("before_update"), bytes("after_step")},
-                      .loss = json.at("loss").as_number()};
+                      .loss = json.at("loss").as_number(),
+                      .spans = {},
+                      .skipped = json.at("skipped").as_integer()};
   for (const Json& row : json.at("steps").as_array()) {
     const auto at = [&](std::size_t i) { return row.as_array().at(i).as_number(); };
     times.steps.push_back({at(0), at(1), at(2), at(3), at(4), at(5)});

@@ -40,6 +40,7 @@ struct ParallelTimes {
   ParallelMemory memory{};
   double loss = 0;                    // of the last step
   std::vector<ParallelSpan> spans{};  // of the last step
+  std::int64_t skipped = 0;           // fp16: steps whose gradient overflowed; they update nothing
 };
 
 // What the memory of some rank's device lacks for a case on all ranks that share it, by the formula of one process;
@@ -51,9 +52,8 @@ std::string lacking_memory(comm::Communicator& communicator, const BenchCase& on
 ParallelTimes time_parallel_step(comm::Communicator& communicator, const BenchCase& one,
                                  const ParallelOptions& exchange);
 
-// The whole batch on this process alone, with its own threads; after_step is called lone_steps times. Throws
+// The whole batch on this process, with the memory and the threads of time_step (step_bench.h). Throws
 // Error(out_of_memory).
-int lone_steps(const BenchCase& one);
 ParallelTimes time_lone_step(const BenchCase& one, const std::function<void()>& after_step);
 
 // Between ranks.

@@ -10,7 +10,7 @@ namespace strobe::lm {
 class ParallelLearner : public Learner {
  public:
   // All ranks with the same settings and options; the communicator outlives it. Throws Error(invalid_argument) where
-  // ranks do not divide the batch, Error(unsupported) for fp16, Error(out_of_memory).
+  // ranks do not divide the batch, Error(out_of_memory).
   ParallelLearner(comm::Communicator& communicator, const Settings& settings, const LearnerOptions& options,
                   const ParallelOptions& exchange);
 

@@ -11,9 +11,6 @@ namespace strobe::lm {
 namespace {
 
 Replica replica_of(Model& model, const std::vector<std::string>& frozen) {
-  if (model.dtype() == DType::fp16) {
-    fail(ErrorCode::unsupported, "data parallel: fp16's loss scale is not kept over ranks; valid: fp32, bf16");
-  }
   if (model.optimizer_memory() != OptimizerMemory::outside) {
     fail(ErrorCode::invalid_argument,
          "data parallel: the model has optimizer state that nobody updates; valid: OptimizerMemory::outside");
@@ -81,10 +78,25 @@ double ParallelModel::loss_of_first(const std::int32_t* tokens, const std::int32
 
 StepResult ParallelModel::step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options) {
   const std::int64_t first = first_token();
-  const double loss = model_.loss_and_lone_gradients(tokens + first, targets + first);
-  const double norm = exchange_.finish(options.adamw, options.clip);
+  const bool is_scaled = model_.dtype() == DType::fp16;
+  LossScale loss_scale = model_.loss_scale();
+  // A rank's mean is over fewer tokens than that of the whole batch: with its share of the scale, gradients have the
+  // size that they have in one process, and overflow where they do there.
+  const double scale = is_scaled ? loss_scale.scale / communicator_.size() : 1;
+  ops::AdamW adamw = options.adamw;
+  adamw.gradient_scale = 1 / scale;
+  const double loss = model_.loss_and_lone_gradients(tokens + first, targets + first, static_cast<float>(scale));
+  const ParallelUpdate update =
+      exchange_.finish(adamw, options.clip, is_scaled ? Overflow::skipped : Overflow::applied);
   model_.copy_values();
-  return {.loss = exchange_.mean_of_ranks(loss), .gradient_norm = norm};
+  if (is_scaled) {
+    update.skipped ? loss_scale.overflowed() : loss_scale.fine();
+    model_.set_loss_scale(loss_scale);
+  }
+  return {.loss = exchange_.mean_of_ranks(loss),
+          .gradient_norm = update.norm,
+          .skipped = update.skipped,
+          .skipped_in_all = loss_scale.skipped};
 }
 
 }  // namespace strobe::lm

@@ -23,9 +23,9 @@ struct ParallelModelOptions {
 
 class ParallelModel {
  public:
-  // model: fp32 or bf16, with OptimizerMemory::outside and a rank's batch; it outlives this. Values that
-  // ranks begin with become rank 0's. Throws Error(unsupported) for other models, Error(invalid_argument) for names
-  // that are no parameters.
+  // model: with OptimizerMemory::outside and a rank's batch; it outlives this. Its loss scale (fp16) must be the same
+  // on all ranks. Values that ranks begin with become rank 0's. Throws Error(invalid_argument) for a model with
+  // optimizer state, and for names that are no parameters.
   ParallelModel(Model& model, comm::Communicator& communicator, const ParallelModelOptions& options);
   ~ParallelModel();
   ParallelModel(const ParallelModel&) = delete;
@@ -34,7 +34,7 @@ class ParallelModel {
   void begin();  // rank 0's values, no optimizer state
 
   // tokens and targets: [ranks * model.batch(), context], the same on all ranks, each of which takes its rows. Loss and
-  // norm are those of the whole batch.
+  // norm are those of the whole batch. In fp16 all ranks skip a step in which the gradient of one overflows.
   StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options);
 
   // Mean loss of the first `counted` tokens of the whole batch.

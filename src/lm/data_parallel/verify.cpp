@@ -19,6 +19,7 @@ namespace {
 struct TrainedOnce {
   std::vector<double> losses;
   std::vector<float> values;
+  std::int64_t skipped = 0;
 };
 
 struct NamedRun {
@@ -69,12 +70,20 @@ std::optional<Strategy> unsharded_of(const Strategy& strategy) {
 using TrainWith = std::function<TrainedOnce(const ParallelOptions&)>;
 using AfterStep = std::function<void()>;
 
-Verification verify(comm::Communicator& communicator, std::string model, const ParallelOptions& exchange,
-                    const TrainWith& on_ranks, const std::function<TrainedOnce(const AfterStep&)>& alone,
-                    const std::vector<NamedRun>& runs) {
-  Verification result{.model = std::move(model)};
+struct Subject {
+  const char* model;
+  Precision precision;
+  std::vector<NamedRun> runs;
+  TrainWith on_ranks;
+  std::function<TrainedOnce(const AfterStep&)> alone;
+};
+
+Verification verify(comm::Communicator& communicator, const Subject& subject, const ParallelOptions& exchange) {
+  const auto& [model, precision, runs, on_ranks, alone] = subject;
+  Verification result{.model = model, .bounds = verify_bounds(precision)};
   const TrainedOnce found = on_ranks(exchange);
   result.ranks = found.losses;
+  result.skipped = found.skipped;
   result.other_ranks = ranks_that_differ(communicator, found.values);
   if (const std::optional<Strategy> unsharded = unsharded_of(exchange.strategy)) {
     const TrainedOnce other = on_ranks({.strategy = *unsharded, .bucket_bytes = exchange.bucket_bytes});
@@ -82,21 +91,21 @@ Verification verify(comm::Communicator& communicator, std::string model, const P
     for (const NamedRun& run : runs) {
       result.from_unsharded = larger(result.from_unsharded, difference_of(run, found.values, other.values).relative);
     }
-    if (exchange.strategy.updates == Updates::scattered_share) result.most_from_unsharded = kMostScatteredDifference;
+    if (exchange.strategy.updates == Updates::scattered_share) result.most_from_unsharded = result.bounds.scattered;
   }
-  // The others wait for each of its steps, so that no call lasts longer than one.
-  const auto meet = [&] { communicator.barrier(); };
+  // The others sleep until each of its steps is done, so that no call lasts longer than one.
+  const auto meet = [&] { communicator.barrier_asleep(); };
   if (communicator.rank() != 0) {
     for (std::size_t step = 0; step < found.losses.size(); ++step) meet();
   } else {
     const TrainedOnce wanted = alone(meet);
     result.alone = wanted.losses;
     for (std::size_t i = 0; i < wanted.losses.size(); ++i) {
-      result.relative = larger(result.relative, relative_difference(found.losses[i], wanted.losses[i]));
+      result.losses = larger(result.losses, relative_difference(found.losses[i], wanted.losses[i]));
     }
     for (const NamedRun& run : runs) {
       result.parameters.push_back(difference_of(run, found.values, wanted.values));
-      result.relative = larger(result.relative, result.parameters.back().relative);
+      result.weights = larger(result.weights, result.parameters.back().relative);
     }
   }
   return result;
@@ -112,6 +121,7 @@ TrainedOnce train(
     result.losses.push_back(trainer.step().loss);
     after_step();
   }
+  result.skipped = trainer.progress().loss_scale.skipped;
   result.values.resize(static_cast<std::size_t>(parameter_count(settings.shape)));
   trainer.model().read_state(State::values, result.values);
   return result;
@@ -165,21 +175,24 @@ TrainedOnce train_toy_alone(int ranks, std::int64_t steps, const AfterStep& afte
 
 }  // namespace
 
+VerifyBounds verify_bounds(Precision precision) {
+  if (precision == Precision::fp32) return {.losses = 1e-5, .weights = 1e-5, .scattered = 1e-6};
+  return {.losses = 2e-3, .weights = {}, .scattered = 2e-3};
+}
+
 Verification verify_language_model(comm::Communicator& communicator, const Settings& settings, const TokenFile& data,
                                    const LearnerOptions& options, const ParallelOptions& exchange) {
   std::vector<NamedRun> runs;
   for (const Parameter& parameter : parameter_table(settings.shape)) {
     runs.push_back({parameter.name, parameter.first, parameter.count()});
   }
-  return verify(
-      communicator, "language model", exchange,
-      [&](const ParallelOptions& by) {
-        return train(settings, data, std::make_unique<ParallelLearner>(communicator, settings, options, by));
-      },
-      [&](const AfterStep& after_step) {
-        return train(settings, data, std::make_unique<LoneLearner>(settings, options), after_step);
-      },
-      runs);
+  const auto on_ranks = [&](const ParallelOptions& by) {
+    return train(settings, data, std::make_unique<ParallelLearner>(communicator, settings, options, by));
+  };
+  const auto alone = [&](const AfterStep& after_step) {
+    return train(settings, data, std::make_unique<LoneLearner>(settings, options), after_step);
+  };
+  return verify(communicator, {"language model", settings.precision, runs, on_ranks, alone}, exchange);
 }
 
 Verification verify_toy_mlp(comm::Communicator& communicator, std::int64_t steps, const ParallelOptions& exchange) {
@@ -187,10 +200,11 @@ Verification verify_toy_mlp(comm::Communicator& communicator, std::int64_t steps
   for (const Tensor& tensor : ToyMlp::tensors()) {
     runs.push_back({ToyMlp::names()[runs.size()], tensor.first, tensor.count});
   }
-  return verify(
-      communicator, "toy MLP with biases", exchange,
-      [&](const ParallelOptions& by) { return train_toy(communicator, steps, by); },
-      [&](const AfterStep& after_step) { return train_toy_alone(communicator.size(), steps, after_step); }, runs);
+  const auto on_ranks = [&](const ParallelOptions& by) { return train_toy(communicator, steps, by); };
+  const auto alone = [&](const AfterStep& after_step) {
+    return train_toy_alone(communicator.size(), steps, after_step);
+  };
+  return verify(communicator, {"toy MLP with biases", Precision::fp32, runs, on_ranks, alone}, exchange);
 }
 
 }  // namespace strobe::lm

@@ -1,20 +1,29 @@
-// Whether ranks train to what one process does on the whole batch: both ways, then beside each other. `strobe lm train
-// --ddp --verify` calls.
+// Trains on ranks and in one process on the whole batch, and compares losses and weights. `strobe lm train --ddp
+// --verify` calls.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/communicator.h"
 #include "lm/data_parallel/data_parallel.h"
 #include "lm/learner.h"
+#include "lm/precision.h"
 #include "lm/settings.h"
 #include "lm/token_file.h"
 
 namespace strobe::lm {
 
-inline constexpr double kMostDifference = 1e-5;           // of a parameter's norm, and of a loss; fp32
-inline constexpr double kMostScatteredDifference = 1e-6;  // likewise, of scattered sums from those that were not
+// Largest relative differences that are accepted. AdamW turns the rounding of a gradient that is nearly 0 into a step
+// of either sign, so in lower precision only losses are bounded.
+struct VerifyBounds {
+  double losses;
+  std::optional<double> weights;  // of a parameter's norm
+  double scattered;               // weights by reduce-scatter from those by all-reduce
+};
+VerifyBounds verify_bounds(Precision precision);
 
 struct ParameterDifference {
   std::string name;
@@ -27,19 +36,21 @@ struct Verification {
   std::string model;                     // "language model"
   std::vector<double> alone{}, ranks{};  // losses
   std::vector<ParameterDifference> parameters{};
-  double relative = 0;           // the largest, of losses and parameters
-  std::int64_t other_ranks = 0;  // whose weights are not rank 0's, to the bit
-  std::string unsharded{};       // of a sharded strategy: the one that it is held to; else empty
-  double from_unsharded = 0;     // the largest: of a parameter, of its norm
+  VerifyBounds bounds;
+  double losses = 0, weights = 0;  // largest relative differences from one process
+  std::int64_t skipped = 0;        // fp16: steps of the ranks whose gradient overflowed
+  std::int64_t other_ranks = 0;    // whose weights are not rank 0's, to the bit
+  std::string unsharded{};         // of a sharded strategy: the one that it is held to; else empty
+  double from_unsharded = 0;       // the largest: of a parameter, of its norm
   double most_from_unsharded = 0;
 
   bool holds() const {
-    return relative <= kMostDifference && other_ranks == 0 && from_unsharded <= most_from_unsharded;
+    return losses <= bounds.losses && (!bounds.weights || weights <= *bounds.weights) && other_ranks == 0 &&
+           from_unsharded <= most_from_unsharded;
   }
 };
 
-// All ranks call; what rank 0 gets is complete. Settings: fp32. The toy model is always on
-// the CPU.
+// All ranks call; only rank 0 gets a complete result. The toy model is always fp32 on the CPU.
 Verification verify_language_model(comm::Communicator& communicator, const Settings& settings, const TokenFile& data,
                                    const LearnerOptions& options, const ParallelOptions& exchange);
 Verification verify_toy_mlp(comm::Communicator& communicator, std::int64_t steps, const ParallelOptions& exchange);

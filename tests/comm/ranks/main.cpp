@@ -49,6 +49,7 @@ int run(const std::string& scenario, std::int64_t chunk) {
   if (scenario == "values") return every_value(communicator);
   if (scenario == "overlap") return overlap(communicator);
   if (scenario == "many") return order_of_many(communicator);
+  if (scenario == "asleep") return asleep(communicator);
   if (scenario == "agreement") return agreement(communicator);
   if (scenario == "gpu" || scenario == "nccl") return on_the_gpu(communicator);
   if (scenario == "restart") {  // fails twice

@@ -1,9 +1,12 @@
-// Handles: what is under way is not done, other work goes on, then it completes; calls happen in their order.
+// Handles: what is under way is not done, other work goes on, then it completes; calls happen in their order. Ranks
+// that sleep while rank 0 works.
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <vector>
 
+#include "comm/agreement.h"
 #include "comm/ranks/scenario.h"
 #include "core/clock.h"
 
@@ -36,6 +39,33 @@ int overlap(comm::Communicator& communicator) {
   if (!(times.queued <= times.began && times.began <= times.ended))
     ++faults, std::fprintf(stderr, "times out of order\n");
   if (times.ended < go) ++faults, std::fprintf(stderr, "ended before the late rank came\n");
+  return faults;
+}
+
+// Rank 0 works for half a second; the others wait for all of it. A rank that polls is switched to thousands of times.
+int asleep(comm::Communicator& communicator) {
+  constexpr int kTurns = 5;
+  constexpr long kMostSwitches = 100;
+  const auto switches = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_nvcsw;
+  };
+  communicator.barrier();
+  const long before = switches();
+  int turns = 0;
+  comm::while_others_sleep(communicator, [&] {
+    usleep(100'000);
+    return ++turns == kTurns;
+  });
+  const long during = switches() - before;
+  std::int64_t taken = turns;  // of rank 0, whose work is over
+  communicator.broadcast(comm::elements(std::span(&taken, 1)));
+  int faults = 0;
+  if (taken != kTurns) ++faults, std::fprintf(stderr, "rank 0 has worked %d times\n", static_cast<int>(taken));
+  if (communicator.rank() != 0 && turns != 0) ++faults, std::fprintf(stderr, "another rank has worked\n");
+  if (communicator.rank() != 0 && during > kMostSwitches)
+    ++faults, std::fprintf(stderr, "rank %d: %ld switches while asleep\n", communicator.rank(), during);
   return faults;
 }
 

@@ -11,6 +11,7 @@ namespace strobe::test {
 int every_value(comm::Communicator& communicator);
 int overlap(comm::Communicator& communicator);
 int order_of_many(comm::Communicator& communicator);
+int asleep(comm::Communicator& communicator);
 int agreement(comm::Communicator& communicator);  // then throws: rank 2 was told otherwise
 int on_the_gpu(comm::Communicator& communicator);
 

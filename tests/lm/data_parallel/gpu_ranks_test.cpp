@@ -45,6 +45,8 @@ TEST_F(GpuDataParallelRanks, CallsAndBytesAreThoseOfTheStrategy) { expect_fine_s
 
 TEST_F(GpuDataParallelRanks, AveragesGoWhereTheyBelongAndComeBack) { expect_fine_sharing_a_card("averages"); }
 
+TEST_F(GpuDataParallelRanks, SkipAStepInWhichOneGradientOverflows) { expect_fine_sharing_a_card("loss-scale"); }
+
 // Shares that differ by one element.
 TEST_F(GpuDataParallelRanks, FourShareACard) {
   if (const char* why = comm::why_no_mpi()) GTEST_SKIP() << why;

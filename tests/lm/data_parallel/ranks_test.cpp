@@ -47,6 +47,8 @@ TEST_F(DataParallelRanks, CallsAndBytesAreThoseOfTheStrategy) { expect_fine("cal
 
 TEST_F(DataParallelRanks, AveragesGoWhereTheyBelongAndComeBack) { expect_fine("averages"); }
 
+TEST_F(DataParallelRanks, SkipAStepInWhichOneGradientOverflows) { expect_fine("loss-scale"); }
+
 TEST_F(DataParallelRanks, WhatCannotBeIsRefused) { expect_fine("refusals"); }
 
 }  // namespace

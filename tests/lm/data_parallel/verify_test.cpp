@@ -1,4 +1,4 @@
-// What a verification lets pass, and the gradients of the toy model that it trains.
+// The bounds of a verification, and the gradients of the toy model that it trains.
 #include "lm/data_parallel/verify.h"
 
 #include <gtest/gtest.h>
@@ -11,12 +11,21 @@ namespace strobe::lm {
 namespace {
 
 TEST(Verification, HoldsWithinItsBoundsAlone) {
-  EXPECT_TRUE((Verification{.model = "", .relative = 1e-5}.holds()));
-  EXPECT_FALSE((Verification{.model = "", .relative = 1.1e-5}.holds()));
-  EXPECT_FALSE((Verification{.model = "", .relative = std::numeric_limits<double>::infinity()}.holds()));
-  EXPECT_FALSE((Verification{.model = "", .other_ranks = 1}.holds()));
-  EXPECT_FALSE((Verification{.model = "", .unsharded = "flat", .from_unsharded = 1e-9}.holds()));
-  EXPECT_TRUE((Verification{.model = "", .from_unsharded = 1e-9, .most_from_unsharded = 1e-6}.holds()));
+  const VerifyBounds fp32 = verify_bounds(Precision::fp32);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  EXPECT_TRUE((Verification{.model = "", .bounds = fp32, .losses = 1e-5, .weights = 1e-5}.holds()));
+  EXPECT_FALSE((Verification{.model = "", .bounds = fp32, .losses = 1.1e-5}.holds()));
+  EXPECT_FALSE((Verification{.model = "", .bounds = fp32, .weights = 1.1e-5}.holds()));
+  EXPECT_FALSE((Verification{.model = "", .bounds = fp32, .losses = kInfinity}.holds()));
+  EXPECT_FALSE((Verification{.model = "", .bounds = fp32, .other_ranks = 1}.holds()));
+  EXPECT_FALSE((Verification{.model = "", .bounds = fp32, .unsharded = "flat", .from_unsharded = 1e-9}.holds()));
+  EXPECT_TRUE((Verification{.model = "", .bounds = fp32, .from_unsharded = 1e-9, .most_from_unsharded = 1e-6}.holds()));
+  for (const Precision precision : {Precision::tf32, Precision::bf16, Precision::fp16}) {
+    const VerifyBounds low = verify_bounds(precision);
+    EXPECT_TRUE((Verification{.model = "", .bounds = low, .losses = 2e-3, .weights = 1}.holds()));
+    EXPECT_FALSE((Verification{.model = "", .bounds = low, .losses = 2.1e-3}.holds()));
+    EXPECT_FALSE((Verification{.model = "", .bounds = low, .unsharded = "flat", .from_unsharded = 1e-9}.holds()));
+  }
 }
 
 // Of every parameter, by finite differences.

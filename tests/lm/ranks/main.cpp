@@ -21,6 +21,7 @@ int run(const std::string& scenario, const std::string& where) {
   if (scenario == "events") return order_of_events(communicator, place);
   if (scenario == "calls") return calls_and_bytes(communicator, place);
   if (scenario == "averages") return averages(communicator, place);
+  if (scenario == "loss-scale") return loss_scale(communicator, place);
   if (scenario == "tied") return tied_and_frozen(communicator);
   if (scenario == "refusals") return refusals(communicator);
   throw Error(ErrorCode::invalid_argument, "no such scenario: " + scenario);

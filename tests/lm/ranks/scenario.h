@@ -14,7 +14,7 @@ namespace strobe::test {
 using Scenario = int(comm::Communicator& communicator, const ops::Place& place);
 
 Scenario equals_one_process, shared_optimizer, shared_gradients, first_broadcast, order_of_events, calls_and_bytes,
-    averages;
+    averages, loss_scale;
 int tied_and_frozen(comm::Communicator& communicator);
 int refusals(comm::Communicator& communicator);
 
