@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "cli/common_options.h"
 #include "cli/lm.h"
 #include "cli/lm_shape_options.h"
 #include "cli/lm_text.h"
@@ -65,12 +66,7 @@ int run_lm_sample(Arguments arguments) {
              .placeholder = "N",
              .help = "the likeliest N tokens alone, 0: all; default 0",
              .apply = [&](auto flag, auto value) { options.top_k = parse_integer(flag, value, 0, kMostTokens); }});
-  table.add({.name = "seed",
-             .placeholder = "N",
-             .help = "the same seed gives the same text; default 1",
-             .apply = [&](auto flag, auto value) {
-               options.seed = static_cast<std::uint64_t>(parse_integer(flag, value, 0, INT64_MAX));
-             }});
+  table.add(make_seed_option([&options](std::uint64_t seed) { options.seed = seed; }));
   table.add(make_threads_option("of the CPU", threads));
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(kLmSampleIntroduction + table.help());

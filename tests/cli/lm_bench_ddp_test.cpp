@@ -122,7 +122,6 @@ TEST_F(LmBenchDdp, RefusesWhatRanksDoNotDo) {
   refused("--bucket-mb 3,1.0", "--bucket-mb 3,1.0: without --ddp");
   refused("--ddp flat,ring", "--ddp ring: valid: naive, flat");
   refused("--ddp flat,all", "--ddp all: valid: naive, flat");
-  refused("--ddp flat --quick", "--quick: with --ddp no ceiling is measured");
   refused("--ddp flat --pass forward", "--pass: with --ddp whole steps are measured");
   refused("--ddp flat --precision fp16", "--precision fp16: not with --ddp");
   refused("--ddp flat --engine nccl --device cpu", "--engine nccl: ");
