@@ -37,7 +37,4 @@ using Implementations = std::vector<std::unique_ptr<Implementation>>;
 // Throws only for what concerns all of them (the case is not valid, the inputs do not fit in memory).
 std::vector<Row> run_case(const Case& one, const Implementations& implementations, const RunOptions& options);
 
-// The largest batch, then sequence, at or below the case's (halving) for which `fits` holds; empty where none does.
-std::optional<Case> nearest_that_fits(const Case& one, const std::function<bool(const Case&)>& fits);
-
 }  // namespace strobe::bench

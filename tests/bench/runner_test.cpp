@@ -129,7 +129,9 @@ TEST(Runner, MemoryLimitGivesAnOomRowWithTheNearestThatFits) {
   EXPECT_EQ(rows[0].status, Status::oom);
   EXPECT_EQ(*rows[0].asked, whole);
   EXPECT_EQ(*rows[0].free, whole - 1);
-  EXPECT_NE(rows[0].reason.find("--batch_size 4 --seq_len 256 fits"), std::string::npos) << rows[0].reason;
+  EXPECT_NE(rows[0].reason.find("fits: --seq_len 255 (99.2 % of the work), --batch_size 7 (87.5 %), --num_heads "),
+            std::string::npos)
+      << rows[0].reason;
   EXPECT_TRUE(rows[0].forward.samples.empty());
 }
 
@@ -161,7 +163,9 @@ TEST(Peer, MemoryLimitHoldsForPeersToo) {
   const std::vector<Row> rows = run(one, {"torch-sdpa", "torch-math"}, options);
   EXPECT_EQ(rows[0].status, Status::oom) << rows[0].reason;
   EXPECT_EQ(rows[0].asked.value_or(0), twice);
-  EXPECT_NE(rows[0].reason.find("--batch_size 1 --seq_len 20 fits"), std::string::npos) << rows[0].reason;
+  EXPECT_NE(rows[0].reason.find("fits: --seq_len 39 (95.1 % of the work), --num_heads 1 --emb_dim 16 (50 %)"),
+            std::string::npos)
+      << rows[0].reason;
   EXPECT_EQ(rows[1].asked.value_or(0), twice + 4 * one.heads * one.seq_q * one.seq_k);
   one.batch = std::int64_t{1} << 30;  // inputs of 20 TB would throw bad_alloc for all
   EXPECT_EQ(run(one, {"torch-sdpa"}, few(1))[0].status, Status::oom);
