@@ -10,6 +10,7 @@
 #include "bench/memory_model.h"
 #include "bench/nearest.h"
 #include "core/fail.h"
+#include "device/device_info.h"
 #include "measure/clock.h"
 
 namespace strobe::bench {
@@ -60,6 +61,10 @@ void refuse_what_does_not_fit(const Case& one, Implementation& implementation, R
   throw ImplementationError(
       Status::oom, fmt::format("{}: out of memory: {} bytes ({}) asked, {} bytes ({}) free; {}", implementation.name(),
                                asked, bytes_text(asked), free, bytes_text(free), advice_on(one, fits)));
+}
+
+std::int64_t driver_free_bytes(const Case& one) {
+  return one.device == Device::cuda ? static_cast<std::int64_t>(current_gpu_info().memory_free_bytes) : 0;
 }
 
 // Step 1 for one implementation.
@@ -234,8 +239,10 @@ std::vector<Row> run_case(const Case& one, const Implementations& implementation
   each("check", [&](Contender& contender) { examine(one, inputs, gate ? &*gate : nullptr, contender); });
   if (options.left) options.left(calls_left(one, contenders, options.rule));
   each("warm up", [&](Contender& contender) {
+    const std::int64_t free = driver_free_bytes(one);
     contender.implementation->prepare(one, inputs);
     warm_up(one, contender, options.rule.time_limit / 4);
+    if (const std::int64_t left = driver_free_bytes(one); left < free) contender.row->driver_bytes = free - left;
     contender.implementation->settle();
   });
   const bool alone = contenders.size() == 1;
