@@ -28,7 +28,8 @@ struct Row {
   Series forward, backward, both;  // empty: not timed
   std::optional<std::int64_t> peak_bytes;
   std::optional<std::int64_t> kept_bytes;       // held between a forward and its backward
-  std::optional<std::int64_t> predicted_bytes;  // told before the run
+  std::optional<std::int64_t> driver_bytes;     // on a GPU: decrease of its free memory, see run_case
+  std::optional<std::int64_t> predicted_bytes;  // before the run
   std::optional<std::int64_t> asked, free;      // bytes, where out of memory
   std::optional<GateResult> gate;               // absent: --check=off
   std::int64_t gate_rows = 0, gate_keys = 0;

@@ -8,7 +8,9 @@
 #include <algorithm>
 
 #include "bench/memory_model.h"
+#include "bench/nearest.h"
 #include "core/fail.h"
+#include "device/device_info.h"
 #include "measure/clock.h"
 
 namespace strobe::bench {
@@ -56,12 +58,13 @@ void refuse_what_does_not_fit(const Case& one, Implementation& implementation, R
   row.asked = asked;
   row.free = free;
   const auto fits = [&](const Case& smaller) { return implementation.needed_bytes(smaller) <= free; };
-  const std::optional<Case> nearest = nearest_that_fits(one, fits);
-  const std::string advice = nearest ? fmt::format("--batch_size {} --seq_len {} fits", nearest->batch, nearest->seq_q)
-                                     : "no smaller batch or sequence fits";
   throw ImplementationError(
       Status::oom, fmt::format("{}: out of memory: {} bytes ({}) asked, {} bytes ({}) free; {}", implementation.name(),
-                               asked, bytes_text(asked), free, bytes_text(free), advice));
+                               asked, bytes_text(asked), free, bytes_text(free), advice_on(one, fits)));
+}
+
+std::int64_t driver_free_bytes(const Case& one) {
+  return one.device == Device::cuda ? static_cast<std::int64_t>(current_gpu_info().memory_free_bytes) : 0;
 }
 
 // Step 1 for one implementation.
@@ -192,21 +195,6 @@ double rounds_left(std::span<const Region> open, std::span<Contender> contenders
 
 }  // namespace
 
-std::optional<Case> nearest_that_fits(const Case& one, const std::function<bool(const Case&)>& fits) {
-  Case smaller = one;
-  while (smaller.batch > 1 || smaller.seq_q > 1 || smaller.seq_k > 1) {
-    if (smaller.batch > 1) {
-      smaller.batch /= 2;
-    } else {
-      smaller.seq_q = std::max<std::int64_t>(1, smaller.seq_q / 2);
-      smaller.seq_k = std::max<std::int64_t>(1, smaller.seq_k / 2);
-    }
-    fit_lengths(smaller);
-    if (fits(smaller)) return smaller;
-  }
-  return std::nullopt;
-}
-
 std::vector<Row> run_case(const Case& one, const Implementations& implementations, const RunOptions& options) {
   const auto tell = [&](const char* step, const std::string& implementation = {}) {
     if (options.progress) options.progress(step, implementation);
@@ -251,8 +239,10 @@ std::vector<Row> run_case(const Case& one, const Implementations& implementation
   each("check", [&](Contender& contender) { examine(one, inputs, gate ? &*gate : nullptr, contender); });
   if (options.left) options.left(calls_left(one, contenders, options.rule));
   each("warm up", [&](Contender& contender) {
+    const std::int64_t free = driver_free_bytes(one);
     contender.implementation->prepare(one, inputs);
     warm_up(one, contender, options.rule.time_limit / 4);
+    if (const std::int64_t left = driver_free_bytes(one); left < free) contender.row->driver_bytes = free - left;
     contender.implementation->settle();
   });
   const bool alone = contenders.size() == 1;

@@ -34,10 +34,11 @@ struct RunOptions {
 using Implementations = std::vector<std::unique_ptr<Implementation>>;
 
 // One row for each implementation, in order. What goes wrong with one costs its row: see Row::status.
-// Throws only for what concerns all of them (the case is not valid, the inputs do not fit in memory).
+// On a GPU Row::driver_bytes is the decrease of the driver's free memory (cudaMemGetInfo) from before an implementation
+// is prepared for the timed calls to after its warm-up. Kernels and library handles are loaded by then and do not
+// count; for torch-* PyTorch's cache does, and its 256 MiB that flush the L2 cache. It is empty if free memory did not
+// fall, and wrong if another process allocates meanwhile. Throws only for what concerns all of them (the case is not
+// valid, the inputs do not fit in memory).
 std::vector<Row> run_case(const Case& one, const Implementations& implementations, const RunOptions& options);
-
-// The largest batch, then sequence, at or below the case's (halving) for which `fits` holds; empty where none does.
-std::optional<Case> nearest_that_fits(const Case& one, const std::function<bool(const Case&)>& fits);
 
 }  // namespace strobe::bench

@@ -59,6 +59,7 @@ std::string rows_table(std::span<const Row> rows, const Ceilings& ceilings) {
   table.add_column("min");
   table.add_column(unit);
   table.add_column("memory MiB");
+  if (on_gpu) table.add_column("driver MiB");
   table.add_column("kept MiB");
   table.add_column(reference ? "x " + reference->implementation : "ratio");
   table.add_column("of product rate");
@@ -82,6 +83,7 @@ std::string rows_table(std::span<const Row> rows, const Ceilings& ceilings) {
       shares.push_back(quotient(rate, ceilings.product(row.one.dtype), 100, "{:.0f} %"));
     }
     cells.push_back(mebibytes(row.peak_bytes));
+    if (on_gpu) cells.push_back(mebibytes(row.driver_bytes));
     cells.push_back(mebibytes(row.kept_bytes));
     cells.push_back(fmt::format("{}", fmt::join(ratios, " / ")));
     cells.push_back(fmt::format("{}", fmt::join(shares, " / ")));

@@ -3,10 +3,10 @@
 
 #include <charconv>
 #include <filesystem>
-#include <limits>
 #include <system_error>
 
 #include "cli/command_list.h"
+#include "cli/common_options.h"
 #include "cli/options.h"
 #include "core/counted.h"
 #include "core/fail.h"
@@ -62,10 +62,7 @@ int run_cases_gen(Arguments arguments) {
              .placeholder = "F",
              .help = "B and N times F, for small machines; the work shrinks with F^3",
              .apply = [&](auto flag, auto value) { scale = parse_scale(flag, value); }});
-  table.add(
-      {.name = "seed", .placeholder = "N", .help = "of the values; default 1", .apply = [&](auto flag, auto value) {
-         seed = static_cast<std::uint64_t>(parse_integer(flag, value, 0, std::numeric_limits<std::int64_t>::max()));
-       }});
+  table.add(make_seed_option([&seed](std::uint64_t given) { seed = given; }));
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(
         "usage: strobe cases gen DIR [--flag value ...]\n\nMakes problem files and answers. What is there already, of "

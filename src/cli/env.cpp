@@ -8,6 +8,7 @@
 
 #include "bench/ceilings.h"
 #include "cli/commands.h"
+#include "cli/common_options.h"
 #include "cli/options.h"
 #include "cli/threads.h"
 #include "core/text_table.h"
@@ -183,9 +184,7 @@ int run_env(Arguments arguments) {
   table.add(
       {.name = "json", .takes = Takes::nothing, .help = "the same as JSON", .apply = [&](auto, auto) { json = true; }});
   table.add(make_threads_option("for the measured rates", threads));
-  table.add({.name = "quick", .takes = Takes::nothing, .help = "measure nothing", .apply = [&](auto, auto) {
-               quick = true;
-             }});
+  table.add(make_quick_option(quick));
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(kEnvIntroduction + table.help());
     return kFine;

@@ -6,6 +6,7 @@
 
 #include "cli/case_options.h"
 #include "cli/commands.h"
+#include "cli/common_options.h"
 #include "cli/lm_bench_one_process.h"
 #include "cli/lm_ranks.h"
 #include "cli/threads.h"
@@ -167,7 +168,7 @@ OptionTable lm_bench_table(LmBenchOptions& options) {
              .apply = [&](auto flag, auto value) { options.clip = parse_number(flag, value, 0, 1e30); }});
   add_rank_options(table, options);
   table.add(make_file_option("output", "JSON; default lm_bench_result.json", options.output));
-  table.add(make_switch("quick", "do not measure the machine's ceiling; default off", options.quick));
+  table.add(make_quick_option(options.quick));
   return table;
 }
 

@@ -178,9 +178,6 @@ int run_lm_bench_on_ranks(const LmBenchOptions& options, Arguments arguments) {
   if (options.pass != lm::BenchPass::step) {
     fail(ErrorCode::invalid_argument, "--pass: with --ddp whole steps are measured; valid: step");
   }
-  if (options.quick) {
-    fail(ErrorCode::invalid_argument, "--quick: with --ddp no ceiling is measured; leave it out");
-  }
   const std::unique_ptr<comm::Communicator> ranks = join_ranks("lm bench", options.engine);
   take_gpu(*ranks, options.device);
   return end_together(*ranks, [&] { return measure_and_write(*ranks, bench); });

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "cli/common_options.h"
 #include "cli/lm.h"
 #include "cli/lm_shape_options.h"
 #include "cli/lm_text.h"
@@ -76,12 +77,7 @@ void add_sample_options(OptionTable& table, SampleFlags& flags) {
              .help = "divides the logits, 0: greedy; default 1",
              .apply = [&](auto flag, auto value) { flags.options.temperature = parse_number(flag, value, 0, 1000); }});
   count("top-k", "only the N most likely tokens, 0: all; default 0", 0, flags.options.top_k);
-  table.add({.name = "seed",
-             .placeholder = "N",
-             .help = "the same seed gives the same text; default 1",
-             .apply = [&](auto flag, auto value) {
-               flags.options.seed = static_cast<std::uint64_t>(parse_integer(flag, value, 0, INT64_MAX));
-             }});
+  table.add(make_seed_option([&flags](std::uint64_t seed) { flags.options.seed = seed; }));
   table.add(make_threads_option("of the CPU", flags.threads));
   table.add(
       make_switch("rates", "print times of the prompt and per decoded token to stderr; default off", flags.rates));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/case_options.h"
+#include "cli/common_options.h"
 #include "cli/threads.h"
 #include "core/counted.h"
 #include "core/fail.h"
@@ -36,7 +37,7 @@ void add_bits(OptionTable& table, TrainFlags& flags) {
   add_shape_options(table, flags.shape);
   whole("batch", "sequences per step; default 8", lm::kBatchRange, flags.batch);
   whole("steps", "total steps; default 1000", lm::kStepsRange, flags.steps);
-  whole("seed", "random seed of the parameters, the data order and the sample; default 1", lm::kSeedRange, flags.seed);
+  table.add(make_seed_option([&flags](std::uint64_t seed) { flags.seed = seed; }));
   number("lr", "learning rate after the warm-up; default 0.001", lm::kRateRange, flags.rate);
   number("lr-min", "learning rate of the last step; default a tenth of --lr", lm::kLeastRateRange, flags.least_rate);
   whole("lr-warmup", "warm-up steps, in which the rate rises; default a tenth of --steps, at most 100",
@@ -182,8 +183,7 @@ void add_train_options(OptionTable& table, TrainFlags& flags) {
   table.add(make_switch("verify", "with --ddp: 5 steps on the ranks and on one process, weights compared; no --out",
                         flags.verify));
   count("sample-tokens", "tokens of the text at the end; default 128", kSampleRange, flags.sample_tokens);
-  table.add(
-      make_switch("quick", "do not measure the machine's ceiling, of which MFU is a share; default off", flags.quick));
+  table.add(make_quick_option(flags.quick));
 }
 
 Device device_of(const TrainFlags& flags) {

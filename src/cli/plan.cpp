@@ -36,30 +36,43 @@ constexpr const char* kPlanIntroduction =
 
 // Of a device that is here all that one operation takes; of one that is not, what products take on any GPU.
 std::size_t workspace_of(const PlanOptions& options, lm::BenchCase one) {
-  if (options.machine.name != "here") return ops::kWorkspaceBytes;
+  if (options.machine.name != "here" || options.network != lm::Network::decoder) return ops::kWorkspaceBytes;
   one.place = {.device = current_gpu().reason.empty() ? Device::cuda : Device::cpu,
                .threads = threads_of(options.machine.threads)};
   return lm::predicted_workspace(one);
 }
 
-std::string work_text(const PlanOptions& options, const lm::BenchCase& one) {
+std::string model_of(const PlanOptions& options, const lm::BenchCase& one) {
   const ShapeFlags& flags = options.shape;
+  if (options.network == lm::Network::feed_forward) {
+    return fmt::format("feed-forward, {} layers of {} x {}, ", one.shape.layers, one.shape.d_model, one.shape.d_ff);
+  }
   const bool named = !flags.d_model && !flags.d_ff && !flags.layers && !flags.heads && !flags.vocabulary;
   const lm::Architecture architecture = one.shape.architecture;
-  const std::string model = named ? model_text(flags.size.value_or(kPlannedSize), one.shape) + ", "
-                            : architecture == lm::Architecture::llama ? ""
-                                                                      : fmt::format("{}, ", name_of(architecture));
-  return fmt::format("{}{} parameters, batch {} of {} tokens, {}", model, grouped(lm::parameter_count(one.shape)),
-                     one.batch, one.shape.context, name_of(one.precision));
+  return named                                     ? model_text(flags.size.value_or(kPlannedSize), one.shape) + ", "
+         : architecture == lm::Architecture::llama ? ""
+                                                   : fmt::format("{}, ", name_of(architecture));
 }
 
-report::NamedTable settings_table(const std::string& work, const PlanMachine& machine) {
-  return {"Work and machine",
-          {"setting", "value"},
-          {{"work", work},
-           {"machine", machine.name},
-           {"device", machine.compute},
-           {"links", machine.links.empty() ? "none needed" : machine.links}}};
+std::string work_text(const PlanOptions& options, const lm::BenchCase& one) {
+  return fmt::format("{}{} parameters, batch {} of {} tokens, {}", model_of(options, one),
+                     grouped(lm::parameter_count(one.shape, options.network)), one.batch, one.shape.context,
+                     name_of(one.precision));
+}
+
+std::string pipeline_text(const lm::SharedStep& step) {
+  return fmt::format("{}, {} micro-batch{} of {}; memory of the fullest stage, time of the slowest",
+                     lm::stages_text(step.one.shape.layers, step.mesh.pipeline), step.micro_batches,
+                     step.micro_batches == 1 ? "" : "es", counted(step.one.batch / step.micro_batches, "sequence"));
+}
+
+report::NamedTable settings_table(const std::string& work, const lm::SharedStep& step, const PlanMachine& machine) {
+  report::NamedTable table{"Work and machine", {"setting", "value"}, {{"work", work}}};
+  if (step.mesh.pipeline > 1) table.cells.push_back({"pipeline", pipeline_text(step)});
+  table.cells.push_back({"machine", machine.name});
+  table.cells.push_back({"device", machine.compute});
+  table.cells.push_back({"links", machine.links.empty() ? "none needed" : machine.links});
+  return table;
 }
 
 std::optional<double> bucket_of(const PlanOptions& options) {
@@ -85,11 +98,19 @@ Json time_json(const lm::StepTime& time) {
                        {"exposed", time.exposed},
                        {"gather", time.gather},
                        {"tensor", time.tensor},
+                       {"bubble", time.bubble},
+                       {"pipeline", time.pipeline},
                        {"step", time.step()}});
 }
 
+Json mesh_json(const lm::Mesh& mesh) {
+  return Json::object(
+      {{"data", mesh.data}, {"shard", mesh.shard}, {"tensor", mesh.tensor}, {"pipeline", mesh.pipeline}});
+}
+
 Json row_json(const PlanOptions& options, const lm::SharedStep& step, const PlanMachine& machine) {
-  const auto& [one, mesh, sharding] = step;
+  const lm::BenchCase& one = step.one;
+  const lm::Mesh& mesh = step.mesh;
   const std::optional<double> bucket = bucket_of(options);
   const lm::StepTime time = lm::step_time(step, machine.machine, bucket);
   const lm::DeviceMemory memory = lm::device_memory(
@@ -99,14 +120,16 @@ Json row_json(const PlanOptions& options, const lm::SharedStep& step, const Plan
   return Json::object({{"kind", "plan"},
                        {"work", work_text(options, one)},
                        {"machine", machine.text()},
+                       {"network", name_of(step.network)},
                        {"arch", name_of(one.shape.architecture)},
-                       {"parameters", lm::parameter_count(one.shape)},
+                       {"parameters", lm::parameter_count(one.shape, step.network)},
                        {"context", one.shape.context},
                        {"batch", one.batch},
                        {"precision", name_of(one.precision)},
                        {"devices", mesh.devices()},
-                       {"mesh", Json::object({{"data", mesh.data}, {"shard", mesh.shard}, {"tensor", mesh.tensor}})},
-                       {"sharding", name_of(sharding)},
+                       {"mesh", mesh_json(mesh)},
+                       {"micro_batches", step.micro_batches},
+                       {"sharding", name_of(step.sharding)},
                        {"memory(B)", memory_json(memory)},
                        {"device_memory(B)", bytes > 0 ? Json(bytes) : Json()},
                        {"time(s)", time_json(time)},
@@ -136,9 +159,10 @@ Json machine_json(const PlanMachine& machine) {
 }
 
 // Writes the rows to `output` and documents next to it, as a set: plan.md, plan-time.svg, plan-memory.svg.
-void write_plan(const std::string& output, const std::vector<Json>& rows, const PlanMachine& machine) {
+void write_plan(const std::string& output, const std::vector<Json>& rows, const lm::SharedStep& first,
+                const PlanMachine& machine) {
   std::vector<report::NamedTable> tables = report::plan_tables(rows);
-  tables.insert(tables.begin(), settings_table(rows[0].at("work").as_string(), machine));
+  tables.insert(tables.begin(), settings_table(rows[0].at("work").as_string(), first, machine));
   std::vector<Chart> charts;
   for (report::Figure& figure : report::plan_figures(rows)) {
     charts.push_back({.suffix = "-" + figure.id, .figure = std::move(figure)});
@@ -179,7 +203,7 @@ int run_plan(Arguments arguments) {
   const PlanMachine machine = plan_machine(options.machine, steps[0].one.precision, steps.back().mesh.devices());
   std::vector<Json> rows;
   for (const lm::SharedStep& step : steps) rows.push_back(row_json(options, step, machine));
-  write_plan(output, rows, machine);
+  write_plan(output, rows, steps[0], machine);
   return kFine;
 }
 

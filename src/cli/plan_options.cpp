@@ -27,16 +27,18 @@ constexpr std::int64_t kFirst = 8, kLast = 16384;
 constexpr double kLeastShare = 1e-6;  // lower bound of --mfu
 
 MeshFlag parse_mesh(std::string_view flag, std::string_view value) {
-  MeshFlag mesh{.data = {}, .shard = {}, .tensor = {}, .text = std::string(value)};
+  MeshFlag mesh{.data = {}, .shard = {}, .tensor = {}, .pipeline = {}, .text = std::string(value)};
   for (const std::string& part : split(value, ',')) {
     const std::size_t equals = part.find('=');
     const std::string_view word = std::string_view(part).substr(0, equals);
-    std::optional<std::int64_t>* const target = word == "data"     ? &mesh.data
-                                                : word == "shard"  ? &mesh.shard
-                                                : word == "tensor" ? &mesh.tensor
-                                                                   : nullptr;
+    std::optional<std::int64_t>* const target = word == "data"       ? &mesh.data
+                                                : word == "shard"    ? &mesh.shard
+                                                : word == "tensor"   ? &mesh.tensor
+                                                : word == "pipeline" ? &mesh.pipeline
+                                                                     : nullptr;
     if (!target || equals == std::string::npos) {
-      fail(ErrorCode::invalid_argument, "{} {}: {}: valid: data=N, shard=N and tensor=N, with commas between", flag,
+      fail(ErrorCode::invalid_argument,
+           "{} {}: {}: valid: data=N, shard=N, tensor=N and pipeline=N, with commas between", flag,
            printable_value(value), printable_value(part));
     }
     if (*target) refuse_repeat(flag, value, word);
@@ -100,7 +102,7 @@ void add_machine_options(OptionTable& table, MachineFlags& flags) {
 std::vector<std::int64_t> devices_of(const PlanOptions& options) {
   const MeshFlag& mesh = options.mesh;
   std::int64_t product = 1;  // of what was named
-  for (const std::optional<std::int64_t>& part : {mesh.data, mesh.shard, mesh.tensor}) {
+  for (const std::optional<std::int64_t>& part : {mesh.data, mesh.shard, mesh.tensor, mesh.pipeline}) {
     product *= part.value_or(1);
     if (product > kMostDevices) {
       fail(ErrorCode::invalid_argument, "--mesh {}: is more than {} devices; valid: so many or fewer", mesh.text,
@@ -125,15 +127,16 @@ std::vector<std::int64_t> devices_of(const PlanOptions& options) {
 
 lm::Mesh mesh_for(const PlanOptions& options, std::int64_t devices, lm::Sharding sharding) {
   const MeshFlag& flag = options.mesh;
-  const std::int64_t tensor = flag.tensor.value_or(1);
+  const std::int64_t tensor = flag.tensor.value_or(1), stages = flag.stages();
   const std::int64_t shard = sharding == lm::Sharding::replicated ? 1
                              : flag.data                          ? flag.shard.value_or(1)
-                                         : flag.shard.value_or(std::max<std::int64_t>(1, devices / tensor));
-  if (devices % (shard * tensor) != 0) {
+                                         : flag.shard.value_or(std::max<std::int64_t>(1, devices / (tensor * stages)));
+  const std::int64_t copy = shard * tensor * stages;
+  if (devices % copy != 0) {
     fail(ErrorCode::invalid_argument, "--mesh {0}: {1} does not divide --devices {2}; valid: multiples of {1}",
-         flag.text, shard * tensor, devices);
+         flag.text, copy, devices);
   }
-  return {.data = devices / (shard * tensor), .shard = shard, .tensor = tensor};
+  return {.data = devices / copy, .shard = shard, .tensor = tensor, .pipeline = stages};
 }
 
 std::vector<lm::Sharding> shardings_of(const PlanOptions& options) {
@@ -154,6 +157,14 @@ std::vector<lm::Sharding> shardings_of(const PlanOptions& options) {
 OptionTable plan_option_table(PlanOptions& options) {
   OptionTable table;
   add_shape_options(table, options.shape, kPlannedSize);
+  table.add({.name = "network",
+             .placeholder = "NAME",
+             .help =
+                 "decoder, or feed-forward: blocks of two matrices and nothing else, by default d_model 16384, d_ff "
+                 "53248, 126 layers; default decoder",
+             .apply = [&](auto flag, auto value) {
+               options.network = lm::network_of(parse_word(flag, value, lm::network_names()));
+             }});
   table.add({.name = "batch",
              .placeholder = "N",
              .help = "sequences of a device, or of those that share its layers; default 8",
@@ -173,9 +184,13 @@ OptionTable plan_option_table(PlanOptions& options) {
                std::sort(options.devices.begin(), options.devices.end());
              }});
   table.add({.name = "mesh",
-             .placeholder = "data=N,shard=N,tensor=N",
-             .help = "any of them; default tensor=1, shard all where something is split, data the rest",
+             .placeholder = "data=N,shard=N,tensor=N,pipeline=N",
+             .help = "any of them; default tensor=1, pipeline=1, shard all where something is split, data the rest",
              .apply = [&](auto flag, auto value) { options.mesh = parse_mesh(flag, value); }});
+  table.add({.name = "micro-batches",
+             .placeholder = "N",
+             .help = "parts of the batch that follow one another through a pipeline; default: one per sequence",
+             .apply = [&](auto flag, auto value) { options.micro_batches = parse_integer(flag, value, 1, 1 << 20); }});
   table.add({.name = "sharding",
              .placeholder = "A,B",
              .help = "what is split: replicated (nothing), optimizer, gradients, weights; default all",
@@ -208,24 +223,28 @@ void refuse_idle_flags(const PlanOptions& options) {
   const bool plans = options.checks.empty(), fits = !machine.comm.empty();
   const bool has_nodes = machine.node || machine.name != "here";
   const char *const of_a_plan = "without --check", *const of_a_fit = "with --comm FILE",
-                    *const of_nodes = "with --devices-per-node N";
+                    *const of_nodes = "with --devices-per-node N", *const of_decoder = "with --network decoder";
+  const bool decodes = options.network == lm::Network::decoder;
   const struct {
     const char* flag;
     bool given, counts;
     const char* valid;
   } flags[] = {
       {"--size", shape.size.has_value(), plans, of_a_plan},
-      {"--arch", shape.architecture.has_value(), plans, of_a_plan},
+      {"--arch", shape.architecture.has_value(), plans && decodes, plans ? of_decoder : of_a_plan},
       {"--context", shape.context.has_value(), plans, of_a_plan},
       {"--d-model", shape.d_model.has_value(), plans, of_a_plan},
       {"--d-ff", shape.d_ff.has_value(), plans, of_a_plan},
       {"--layers", shape.layers.has_value(), plans, of_a_plan},
-      {"--heads", shape.heads.has_value(), plans, of_a_plan},
-      {"--vocabulary", shape.vocabulary.has_value(), plans, of_a_plan},
+      {"--heads", shape.heads.has_value(), plans && decodes, plans ? of_decoder : of_a_plan},
+      {"--vocabulary", shape.vocabulary.has_value(), plans && decodes, plans ? of_decoder : of_a_plan},
+      {"--network", !decodes, plans, of_a_plan},
       {"--batch", options.batch.has_value(), plans, of_a_plan},
       {"--precision", options.precision.has_value(), plans, "without --check, whose rows have their own"},
       {"--devices", !options.devices.empty(), plans, of_a_plan},
       {"--mesh", !options.mesh.text.empty(), plans, of_a_plan},
+      {"--micro-batches", options.micro_batches.has_value(), plans && options.mesh.stages() > 1,
+       plans ? "with --mesh pipeline=2 or more" : of_a_plan},
       {"--sharding", !options.shardings.empty(), plans, of_a_plan},
       {"--bucket-mb", options.bucket_mb.has_value(), plans, of_a_plan},
       {"--output", options.output.has_value(), plans, of_a_plan},
@@ -242,16 +261,37 @@ void refuse_idle_flags(const PlanOptions& options) {
   }
 }
 
+namespace {
+
+lm::ModelShape planned_shape(const PlanOptions& options) {
+  const ShapeFlags& flags = options.shape;
+  if (options.network == lm::Network::decoder) return shape_from(flags, lm::shape_of(kPlannedSize));
+  lm::ModelShape shape = flags.size ? lm::shape_of(*flags.size) : kFeedForwardShape;
+  shape.d_model = flags.d_model.value_or(shape.d_model);
+  shape.d_ff = flags.d_ff.value_or(shape.d_ff);
+  shape.layers = flags.layers.value_or(shape.layers);
+  shape.context = flags.context.value_or(shape.context);
+  return shape;
+}
+
+}  // namespace
+
 std::vector<lm::SharedStep> planned_steps(const PlanOptions& options) {
-  const lm::BenchCase one{.shape = shape_from(options.shape, lm::shape_of(kPlannedSize)),
+  const lm::BenchCase one{.shape = planned_shape(options),
                           .batch = options.batch.value_or(8),
                           .precision = options.precision.value_or(lm::Precision::bf16)};
-  lm::check({.tensor = options.mesh.tensor.value_or(1)}, one.shape);
+  const std::int64_t stages = options.mesh.stages();
+  lm::SharedStep step{.one = one, .network = options.network};
+  step.micro_batches = options.micro_batches.value_or(stages > 1 ? one.batch : 1);
+  step.mesh = {.tensor = options.mesh.tensor.value_or(1), .pipeline = stages};
+  lm::check(step);
   const std::vector<lm::Sharding> shardings = shardings_of(options);
   std::vector<lm::SharedStep> steps;
   for (const std::int64_t devices : devices_of(options)) {
     for (const lm::Sharding sharding : shardings) {
-      steps.push_back({one, mesh_for(options, devices, sharding), sharding});
+      step.mesh = mesh_for(options, devices, sharding);
+      step.sharding = sharding;
+      steps.push_back(step);
     }
   }
   return steps;

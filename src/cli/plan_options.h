@@ -16,7 +16,9 @@ namespace strobe::cli {
 
 // Directions that were named; the others follow from the number of devices.
 struct MeshFlag {
-  std::optional<std::int64_t> data, shard, tensor;
+  std::optional<std::int64_t> data, shard, tensor, pipeline;
+
+  std::int64_t stages() const { return pipeline.value_or(1); }
   std::string text;  // as it was given
 };
 
@@ -35,11 +37,13 @@ struct MachineFlags {
 
 struct PlanOptions {
   ShapeFlags shape;
+  lm::Network network = lm::Network::decoder;
   std::optional<std::int64_t> batch;       // none: 8
   std::optional<lm::Precision> precision;  // none: bf16; of rows that are checked their own
   std::vector<std::int64_t> devices;       // none: 8 to 16,384, in steps that the mesh divides
   MeshFlag mesh;
-  std::vector<lm::Sharding> shardings;  // none: all that the mesh has
+  std::optional<std::int64_t> micro_batches;  // none: one sequence each, with a pipeline
+  std::vector<lm::Sharding> shardings;        // none: all that the mesh has
   std::optional<double> bucket_mb;
   MachineFlags machine;
   std::vector<std::string> checks;
@@ -47,6 +51,9 @@ struct PlanOptions {
 };
 
 inline constexpr const char* kPlannedSize = "xl";  // without --size
+
+// The feed-forward model of the source's exercise, without --size.
+inline constexpr lm::ModelShape kFeedForwardShape{.d_model = 16384, .d_ff = 53248, .layers = 126};
 
 std::vector<std::string> machine_names();  // that --machine takes
 

@@ -1,6 +1,8 @@
 // How a configuration is measured, as flags.
 #include "cli/run_options.h"
 
+#include "cli/common_options.h"
+
 namespace strobe::cli {
 
 void add_run_options(OptionTable& table, RunFlags& options) {
@@ -25,14 +27,9 @@ void add_run_options(OptionTable& table, RunFlags& options) {
              .placeholder = "SECONDS",
              .help = "a peer that does not answer for so long has failed; default 600",
              .apply = [&](auto flag, auto value) { options.peer_timeout = parse_seconds(flag, value); }});
-  table.add({.name = "seed",
-             .placeholder = "N",
-             .help = "of the random inputs; default 1",
-             .apply = [&](auto flag, auto value) {
-               run.seed = static_cast<std::uint64_t>(parse_integer(flag, value, 0, INT64_MAX));
-             }});
+  table.add(make_seed_option([&run](std::uint64_t seed) { run.seed = seed; }));
   table.add(make_switch("pin", "keep to as many cores as threads; default on", options.pin));
-  table.add(make_switch("quick", "do not measure the machine's ceilings; default off", options.quick));
+  table.add(make_quick_option(options.quick));
 }
 
 }  // namespace strobe::cli

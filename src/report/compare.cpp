@@ -6,6 +6,8 @@
 #include <set>
 
 #include "core/fail.h"
+#include "core/printable.h"
+#include "report/difference.h"
 
 namespace strobe::report {
 namespace {
@@ -21,6 +23,12 @@ struct Group {
 struct Groups {
   std::vector<std::string> order;  // of first appearance
   std::map<std::string, Group> by_identity;
+
+  std::vector<const Result*> first_rows() const {
+    std::vector<const Result*> rows;
+    for (const std::string& identity : order) rows.push_back(by_identity.at(identity).first);
+    return rows;
+  }
 };
 
 void add_launch(std::vector<Launch>& launches, const std::optional<Timing>& timing) {
@@ -92,6 +100,17 @@ std::vector<std::string> notes_on(const Side& a, const Side& b, const Comparison
   return notes;
 }
 
+Unmatched unmatched(const Groups& here, const Groups& there) {
+  Unmatched only;
+  for (const std::string& identity : here.order) {
+    if (there.by_identity.contains(identity)) continue;
+    const Result& first = *here.by_identity.at(identity).first;
+    if (only.cells.empty()) only.difference = nearest_text(first, there.first_rows());
+    only.cells.push_back(title(first));
+  }
+  return only;
+}
+
 }  // namespace
 
 std::size_t Comparison::count(Verdict verdict) const {
@@ -109,21 +128,14 @@ Comparison compare(const Side& a, const Side& b, double threshold) {
   for (const std::string& identity : from.order) {
     const Group& one = from.by_identity.at(identity);
     const auto other = to.by_identity.find(identity);
-    if (other == to.by_identity.end()) {
-      comparison.only_a.push_back(title(*one.first));
-    } else {
-      comparison.cells.push_back(compare_cell(one, other->second, threshold));
-    }
-  }
-  for (const std::string& identity : to.order) {
-    if (!from.by_identity.contains(identity)) {
-      comparison.only_b.push_back(title(*to.by_identity.at(identity).first));
-    }
+    if (other != to.by_identity.end()) comparison.cells.push_back(compare_cell(one, other->second, threshold));
   }
   if (comparison.cells.empty()) {
-    fail(ErrorCode::invalid_argument, "{} and {} have no cell in common: A has {}; B has {}", a.name, b.name,
-         comparison.only_a.front(), comparison.only_b.front());
+    fail(ErrorCode::invalid_argument, "{} and {} have no cell in common; {}", printable(a.name), printable(b.name),
+         difference_text(from.first_rows(), to.first_rows()));
   }
+  comparison.only_a = unmatched(from, to);
+  comparison.only_b = unmatched(to, from);
   comparison.notes = notes_on(a, b, comparison);
   return comparison;
 }

@@ -26,12 +26,18 @@ struct CellComparison {
   std::optional<double> memory_ratio;  // B over A
 };
 
+// Cells of one side without a partner on the other.
+struct Unmatched {
+  std::vector<std::string> cells;  // described
+  std::string difference;          // of the first one from the other side's nearest: "threads 1 instead of 2"
+};
+
 struct Comparison {
   std::string name_a, name_b;  // of the files
   double threshold = 0.05;
   std::vector<CellComparison> cells;
-  std::vector<std::string> only_a, only_b;  // cells without a partner, described
-  std::vector<std::string> notes;           // what makes the comparison weaker than it could be
+  Unmatched only_a, only_b;
+  std::vector<std::string> notes;  // what makes the comparison weaker than it could be
 
   std::size_t count(Verdict verdict) const;  // of passes
 };
@@ -42,7 +48,7 @@ struct Side {
 };
 
 // Cells are matched by configuration and implementation; machines and builds may differ, and then a note says so.
-// Throws Error(invalid_argument) where the two have no cell in common.
+// Throws Error(invalid_argument) with the keys that differ if the two have no cell in common.
 Comparison compare(const Side& a, const Side& b, double threshold);
 
 std::string comparison_table(const Comparison& comparison);     // for a terminal

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/counted.h"
 #include "core/printable.h"
 #include "core/text_table.h"
 #include "report/compare.h"
@@ -71,13 +72,13 @@ std::vector<std::string> remarks(const Comparison& comparison) {
     lines.push_back(fmt::format("{}: {}: status was {}, is {}", cell.implementation, describe(cell.config),
                                 cell.status_a, cell.status_b));
   }
-  const auto unmatched = [&](const char* side, const std::vector<std::string>& cells) {
-    if (cells.empty()) return;
-    lines.push_back(fmt::format("{} cell{} in {} only, such as {}", cells.size(), cells.size() == 1 ? "" : "s", side,
-                                cells.front()));
+  const auto unmatched = [&](const char* side, const Unmatched& only, const char* other) {
+    if (only.cells.empty()) return;
+    lines.push_back(fmt::format("{} in {} only, such as {}; nearest in {}: {}", counted(only.cells.size(), "cell"),
+                                side, only.cells.front(), other, only.difference));
   };
-  unmatched("A", comparison.only_a);
-  unmatched("B", comparison.only_b);
+  unmatched("A", comparison.only_a, "B");
+  unmatched("B", comparison.only_b, "A");
   lines.insert(lines.end(), comparison.notes.begin(), comparison.notes.end());
   return lines;
 }

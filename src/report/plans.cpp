@@ -97,6 +97,8 @@ NamedTable time_parts(const PlanRows& rows) {
       {"exposed", ms("exposed"), "of it, does not"},
       {"gather", ms("gather"), "weights, waited for"},
       {"tensor", ms("tensor"), "activations, waited for"},
+      {"bubble", ms("bubble"), "waiting for other stages"},
+      {"pipeline", ms("pipeline"), "activations to other stages, waited for"},
       {"step", ms("step"), ""},
       {"tokens/s", [](const Json& row) { return short_number(row.at("tokens/s").as_number()); }, "of all devices"},
       {"computing",

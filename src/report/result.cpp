@@ -96,12 +96,11 @@ Config config_of(const Json& json) {
   config.dtype = text_of(json, "dtype", "fp16");
   config.device = text_of(json, "device", "cpu");
   config.rest = rest_of(json);
-  std::vector<std::string> members;
   for (const auto& [key, value] : json.as_object()) {
-    if (!contains(kNotIdentity, key)) members.push_back(key + "=" + value.dump());
+    if (!contains(kNotIdentity, key)) config.members.emplace_back(key, value.dump());
   }
-  std::sort(members.begin(), members.end());
-  config.identity = fmt::format("{}", fmt::join(members, ";"));
+  std::sort(config.members.begin(), config.members.end());
+  for (const auto& [key, value] : config.members) config.identity += fmt::format("{}={};", key, value);
   if (config.identity.size() > kLongestConfig) {
     refuse("config", json, fmt::format("an object of up to {} bytes", kLongestConfig));
   }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/json.h"
@@ -17,6 +18,7 @@ struct Config {
   bool causal = false;
   std::string dtype, device;
   std::string rest;
+  std::vector<std::pair<std::string, std::string>> members;  // keys and values that identify it, sorted by key
   std::string identity;  // equal for rows of the same configuration, however the file orders its keys
 };
 

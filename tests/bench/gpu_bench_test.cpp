@@ -44,6 +44,25 @@ TEST_F(GpuBench, MeasuresEveryKernel) {
   EXPECT_NE(rows_table(rows, {}).find("TFLOP/s"), std::string::npos);
 }
 
+// cudaMalloc takes pages of 2 MiB, so that tensors of 8 MiB each are the driver's figure to within a page per buffer.
+TEST_F(GpuBench, RowsHaveTheDriversMemory) {
+  Case one = tiny_on_gpu();
+  one.batch = 4;
+  one.heads = one.kv_heads = 8;
+  one.seq_q = one.seq_k = 2048;
+  Implementations implementations;
+  implementations.push_back(make_implementation("flash2", {.device = Device::cuda}));
+  RunOptions options;
+  options.rule.repeats = 1;
+  const std::vector<Row> rows = run_case(one, implementations, options);
+  ASSERT_EQ(rows[0].status, Status::ok) << rows[0].reason;
+  constexpr std::int64_t kSlack = 24 << 20;
+  EXPECT_NEAR(static_cast<double>(rows[0].driver_bytes.value_or(0)), static_cast<double>(*rows[0].peak_bytes), kSlack);
+  const Json json = row_json(rows[0], {.environment = Json::object(), .command = "strobe bench"});
+  EXPECT_GT(json.at("driver_memory(MB)").as_number(), 64.0);
+  EXPECT_NE(rows_table(rows, {}).find("driver MiB"), std::string::npos);
+}
+
 TEST_F(GpuBench, EveryScoreOptionPassesTheGateAndIsMetered) {
   Implementations implementations;
   implementations.push_back(make_implementation("flash2", {.device = Device::cuda}));

@@ -132,7 +132,6 @@ TEST_F(LmBenchDdp, RefusesWhatRanksDoNotDo) {
   refused("--bucket-mb 3,1.0", "--bucket-mb 3,1.0: without --ddp");
   refused("--ddp flat,ring", "--ddp ring: valid: naive, flat");
   refused("--ddp flat,all", "--ddp all: valid: naive, flat");
-  refused("--ddp flat --quick", "--quick: with --ddp no ceiling is measured");
   refused("--ddp flat --pass forward", "--pass: with --ddp whole steps are measured");
   refused("--ddp flat --engine nccl --device cpu", "--engine nccl: ");
   refused("--engine mpi", "--engine: without --ddp");

@@ -81,6 +81,27 @@ TEST(PlanCommand, TellsAndWritesThePlan) {
   EXPECT_EQ(scratch.entries(), 2u);
 }
 
+// 5 layers in 2 stages: the first has 3. 4 micro-batches: 5 slots, of which one is the bubble.
+TEST(PlanCommand, APipelineSpellsOutItsStagesAndWaitsForThem) {
+  const Scratch scratch;
+  const Program program = run_program(
+      "plan --network feed-forward --d-model 64 --d-ff 256 --layers 5 --mesh data=1,pipeline=2 --batch 4", scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  for (const char* line :
+       {"work      feed-forward, 5 layers of 64 x 256, 163,840 parameters, batch 4 of 512 tokens, bf16\n",
+        "pipeline  1 stage of 3 layers, 1 of 2, 4 micro-batches of 1 sequence; memory of the "}) {
+    EXPECT_NE(program.output.find(line), std::string::npos) << program.output;
+  }
+  const Json row = Json::parse(scratch.read("plan.json")).at("rows").as_array().at(0);
+  EXPECT_EQ(row.at("mesh").at("pipeline").as_integer(), 2);
+  EXPECT_EQ(row.at("micro_batches").as_integer(), 4);
+  EXPECT_EQ(row.at("network").as_string(), "feed-forward");
+  EXPECT_EQ(row.at("memory(B)").at("gradients").as_integer(), 4 * 3 * 2 * 64 * 256);
+  const Json& time = row.at("time(s)");
+  EXPECT_NEAR(time.at("bubble").as_number() / (time.at("forward").as_number() + time.at("backward").as_number()), 0.25,
+              1e-9);
+}
+
 TEST(PlanCommand, WithoutDevicesItBeginsWhereTheMeshDivides) {
   const Scratch scratch;
   ASSERT_EQ(run_program("plan --mesh tensor=5 --sharding replicated", scratch).code, 0);
@@ -271,7 +292,13 @@ TEST(PlanCommand, RefusesBadInputInOneLineAndWritesNothing) {
        "--mesh data=2,shard=2: is 4 devices, not --devices 8; valid: --devices 4, or data left out"},
       {"--mesh shard=3 --devices 8", "--mesh shard=3: 3 does not divide --devices 8; valid: multiples of 3"},
       {"--mesh tensor=4", "mesh tensor=4: does not divide 25 heads and d_ff 6400; valid: 1, 5, 25"},
-      {"--mesh pipe=2", "--mesh pipe=2: pipe=2: valid: data=N, shard=N and tensor=N, with commas between"},
+      {"--mesh pipe=2", "--mesh pipe=2: pipe=2: valid: data=N, shard=N, tensor=N and pipeline=N, with commas between"},
+      {"--mesh pipeline=49 --devices 49", "mesh pipeline=49: more stages than the model's 48 layers; valid: 1 to 48"},
+      {"--mesh pipeline=2 --micro-batches 3 --devices 8",
+       "3 micro-batches: do not divide a batch of 8; valid: a divisor of it"},
+      {"--micro-batches 4", "--micro-batches: changes nothing here; valid: with --mesh pipeline=2 or more"},
+      {"--network moe", "--network moe: valid: decoder, feed-forward"},
+      {"--network feed-forward --heads 4", "--heads: changes nothing here; valid: with --network decoder"},
       {"--mesh data=2,data=3", "--mesh data=2,data=3: data is there twice"},
       {"--mesh tensor=0", "--mesh tensor=0: tensor 0: not a whole number in the valid range 1..16777216"},
       {"--mesh data=8 --sharding weights",

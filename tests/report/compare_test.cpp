@@ -48,11 +48,12 @@ TEST(Compare, SaysWhatHasNoPartnerWhatFailedAndWhatWeakensIt) {
   const Side b = side("b", {{.seq = 128, .machine = "another"}, {.seq = 256, .status = "oom"}, {.seq = 64}});
   const Comparison comparison = compare(a, b, 0.05);
   EXPECT_EQ(comparison.cells.size(), 2u);
-  EXPECT_EQ(comparison.only_a, std::vector<std::string>{"flash2: batch 2, 4 heads x 16, sequence 512, fp32"});
-  EXPECT_EQ(comparison.only_b.size(), 1u);
+  EXPECT_EQ(comparison.only_a.cells, std::vector<std::string>{"flash2: batch 2, 4 heads x 16, sequence 512, fp32"});
+  EXPECT_EQ(comparison.only_b.cells.size(), 1u);
   const std::string text = comparison_table(comparison);
-  for (const char* part : {"status was ok, is oom", "1 cell in A only", "1 cell in B only", "different machines",
-                           "only 1 launch of some cells; one launch proves no difference", "threshold 5 %"}) {
+  for (const char* part :
+       {"status was ok, is oom", "1 cell in A only", "; nearest in B: seq_len 128 instead of 512", "1 cell in B only",
+        "different machines", "only 1 launch of some cells; one launch proves no difference", "threshold 5 %"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
 }
@@ -77,11 +78,30 @@ TEST(Compare, ATerminalGetsNoControlBytesOfAFile) {
   EXPECT_NE(text.find("x\\x1b[31m: batch 2"), std::string::npos) << text;
 }
 
-TEST(Compare, NothingInCommonIsRefused) {
-  const Side a = side("a", {{.seq = 128}}), b = side("b", {{.seq = 256}});
-  EXPECT_THROW(compare(a, b, 0.05), Error);
-  const Side other = side("c", {{.implementation = "standard", .seq = 128}});
-  EXPECT_THROW(compare(a, other, 0.05), Error);
+std::string refusal(const std::vector<test::RowText>& a, const std::vector<test::RowText>& b) {
+  try {
+    compare(side("a", a), side("b", b), 0.05);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Compare, NothingInCommonIsRefusedWithTheKeysThatDiffer) {
+  const std::string none = "a and b have no cell in common; ";
+  EXPECT_EQ(refusal({{.threads = 2}}, {{.threads = 1}}), none + "threads: 2 in A, 1 in B");
+  EXPECT_EQ(refusal({{.seq = 128}, {.seq = 64}}, {{.implementation = "standard", .seq = 128}}),
+            none + "implementation: flash2 in A, standard in B");
+  EXPECT_EQ(
+      refusal({{.dtype = "fp16", .threads = 2}, {.dtype = "fp32", .threads = 2}}, {{.dtype = "bf16", .threads = 1}}),
+      none + "dtype: \"fp16\", \"fp32\" in A, \"bf16\" in B; threads: 2 in A, 1 in B");
+}
+
+TEST(Compare, WithoutADisjointKeyTheNearestCellsAreCompared) {
+  const std::vector<test::RowText> a = {{.batch = 1, .seq = 64, .heads = 1}, {.batch = 2, .seq = 128}};
+  const std::vector<test::RowText> b = {{.batch = 2, .seq = 64, .heads = 4}, {.batch = 1, .seq = 128, .heads = 1}};
+  EXPECT_EQ(refusal(a, b), "a and b have no cell in common; seq_len: 64 in A, 128 in B");
 }
 
 TEST(Compare, MarkdownIsATableThatNamesCannotBreak) {

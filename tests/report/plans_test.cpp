@@ -28,6 +28,8 @@ Json row(int devices, const char* sharding, double gib, double step) {
                                                  {"exposed", step - 0.031},
                                                  {"gather", 0.0},
                                                  {"tensor", 0.0},
+                                                 {"bubble", 0.0},
+                                                 {"pipeline", 0.0},
                                                  {"step", step}})},
                        {"computing_share", 0.031 / step},
                        {"tokens/s", 1000.0 * devices},

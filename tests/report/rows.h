@@ -17,14 +17,15 @@ struct RowText {
   std::vector<double> forward{0.01, 0.01, 0.01};  // seconds
   std::string machine = "a machine";
   std::string revision = "0123456789ab";
+  int threads = 1;
 };
 
 // One line without its end.
 inline std::string row_text(const RowText& row) {
   const std::string config =
       fmt::format(R"j({{"batch_size":{},"seq_len":{},"num_heads":{},"emb_dim":{},"causal":{},"dtype":"{}",)j"
-                  R"j("device":"cpu","threads":1}})j",
-                  row.batch, row.seq, row.heads, row.emb, row.causal, row.dtype);
+                  R"j("device":"cpu","threads":{}}})j",
+                  row.batch, row.seq, row.heads, row.emb, row.causal, row.dtype, row.threads);
   const std::string environment =
       fmt::format(R"j({{"date":"2026-11-15T08:00:00Z","cpu":{{"model":"{}"}},"strobe":{{"revision":"{}"}}}})j",
                   row.machine, row.revision);

@@ -32,6 +32,14 @@ Cost collective_cost(const Machine& machine, comm::Kind kind, double bytes, cons
   return on_one_level(machine.inside, kind, bytes, near) + far;
 }
 
+Cost send_cost(const Machine& machine, double bytes, const Group& group) {
+  if (group.size <= 1) return {};
+  if (machine.node == 0 || group.size * group.stride <= machine.node) {
+    return {.seconds = machine.inside.latency + bytes / machine.inside.bandwidth, .inside = bytes};
+  }
+  return {.seconds = machine.between.latency + bytes / machine.between.bandwidth, .between = bytes};
+}
+
 Link fit_link(std::span<const LinkSample> samples) {
   // Of every sample: u latency + v / bandwidth = 1.
   double uu = 0, uv = 0, vv = 0, u_sum = 0, v_sum = 0;

@@ -34,35 +34,39 @@ std::int64_t count_of(const std::vector<Parameter>& parameters) {
   return parameters.back().first + parameters.back().count();
 }
 
-std::int64_t largest_unit(const ModelShape& shape, const std::vector<Parameter>& parameters) {
-  const auto first_of = [&](std::int64_t layer) {
-    return parameters[block_places(shape.architecture, static_cast<std::size_t>(layer)).attention_norm].first;
-  };
-  return std::max({first_of(0), first_of(1) - first_of(0), count_of(parameters) - first_of(shape.layers)});
+namespace {
+
+// Only a decoder that is not a pipeline reuses the memory of activations for gradients.
+GradientMemory gradient_memory(const SharedStep& step) {
+  if (step.network != Network::decoder || step.mesh.pipeline > 1) return GradientMemory::own;
+  if (step.mesh.devices() == 1) return gradient_memory_of(step.one);
+  return step.mesh.shard > 1 && step.sharding >= Sharding::gradients ? GradientMemory::own : GradientMemory::shared;
 }
 
-DeviceMemory device_memory(const SharedStep& step, std::size_t workspace, std::size_t bucket) {
+// Beyond the gradients that lie in them.
+std::size_t activations_of(const SharedStep& step, const Stage& stage, GradientMemory gradients) {
+  if (step.network != Network::decoder || step.mesh.pipeline > 1) return stage_activations(step, stage);
+  const BenchCase& one = step.one;
+  const ActivationPlan plan = activation_plan(one.shape, one.batch, dtype_of(one.precision),
+                                              {.recompute = one.recompute,
+                                               .gradients = gradients,
+                                               .attention = attention_memory_of(one.attention),
+                                               .parts = step.mesh.tensor});
+  return gradients_at(plan, parameters_of_a_device(one.shape, step.mesh.tensor), gradients);
+}
+
+DeviceMemory memory_of(const SharedStep& step, const Stage& stage, std::size_t workspace, std::size_t bucket) {
   const BenchCase& one = step.one;
   const Mesh& mesh = step.mesh;
   const Sharding sharding = step.sharding;
   const DType dtype = dtype_of(one.precision);
-  const std::vector<Parameter> parameters = parameters_of_a_device(one.shape, mesh.tensor);
-  const std::int64_t count = count_of(parameters), share = ceil_div(count, mesh.shard),
-                     unit = largest_unit(one.shape, parameters);
+  const StageParameters parameters = parameters_of(step, stage);
+  const std::int64_t count = parameters.count(), share = ceil_div(count, mesh.shard), unit = parameters.largest_unit();
   if (count > kMostParameters) {
     fail(ErrorCode::invalid_argument, "lm: {} parameters on a device; valid: up to 2^58", count);
   }
   const auto splits = [&](Sharding what) { return mesh.shard > 1 && sharding >= what; };
-  const auto memory_of_gradients = [&] {
-    if (mesh.devices() == 1) return gradient_memory_of(one);
-    return splits(Sharding::gradients) ? GradientMemory::own : GradientMemory::shared;
-  };
-  const GradientMemory gradients = memory_of_gradients();
-  const ActivationPlan plan = activation_plan(one.shape, one.batch, dtype,
-                                              {.recompute = one.recompute,
-                                               .gradients = gradients,
-                                               .attention = attention_memory_of(one.attention),
-                                               .parts = mesh.tensor});
+  const GradientMemory gradients = gradient_memory(step);
 
   DeviceMemory memory;
   const std::int64_t held = splits(Sharding::weights) ? share : count;
@@ -76,9 +80,23 @@ DeviceMemory device_memory(const SharedStep& step, std::size_t workspace, std::s
     memory.gradients =
         splits(Sharding::gradients) ? float_bytes(share) + std::max(float_bytes(unit), bucket) : float_bytes(count);
   }
-  memory.activations = gradients_at(plan, parameters, gradients);
-  memory.other = float_bytes(one.shape.turns()) + Exchange::bytes_for(one.batch * one.shape.context) + workspace;
+  memory.activations = activations_of(step, stage, gradients);
+  memory.other = workspace;
+  if (step.network == Network::decoder) {
+    memory.other += float_bytes(one.shape.turns()) + Exchange::bytes_for(one.batch * one.shape.context);
+  }
   return memory;
+}
+
+}  // namespace
+
+DeviceMemory device_memory(const SharedStep& step, std::size_t workspace, std::size_t bucket) {
+  DeviceMemory most;
+  for (const Stage& stage : stages_of(step)) {
+    const DeviceMemory memory = memory_of(step, stage, workspace, bucket);
+    if (memory.total() > most.total()) most = memory;
+  }
+  return most;
 }
 
 }  // namespace strobe::lm

@@ -6,17 +6,9 @@
 #include <vector>
 
 #include "lm/parameters.h"
-#include "lm/plan/mesh.h"
-#include "lm/step_bench.h"
+#include "lm/plan/shared_step.h"
 
 namespace strobe::lm {
-
-// A training step as its devices share it. one.batch: sequences of a tensor group.
-struct SharedStep {
-  BenchCase one;
-  Mesh mesh{};
-  Sharding sharding = Sharding::replicated;
-};
 
 struct DeviceMemory {
   std::size_t weights = 0;  // fp32 values, a copy in the products' type that lies apart, and what is gathered of others
@@ -33,12 +25,9 @@ struct DeviceMemory {
 std::vector<Parameter> parameters_of_a_device(const ModelShape& shape, std::int64_t tensor);
 std::int64_t count_of(const std::vector<Parameter>& parameters);
 
-// Elements of what is gathered at once where weights are split: the largest of the embedding with positions, a
-// block, and the norm and unembedding at the end.
-std::int64_t largest_unit(const ModelShape& shape, const std::vector<Parameter>& parameters);
-
-// bucket: bytes of whole gradients that one call of their exchange takes, by bucket_bytes_of (step_time.h).
-// Throws Error(invalid_argument) for more bytes than anybody counts, see activation_plan.
+// Of a device of the stage that holds most. bucket: bytes of whole gradients that one call of their exchange takes, by
+// bucket_bytes_of (step_time.h). Throws Error(invalid_argument) for more bytes than anybody counts, see
+// activation_plan.
 DeviceMemory device_memory(const SharedStep& step, std::size_t workspace, std::size_t bucket = 0);
 
 }  // namespace strobe::lm

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "core/fail.h"
@@ -34,11 +35,15 @@ Sharding sharding_of(std::string_view name) {
   fail(ErrorCode::invalid_argument, "--sharding {}: valid: {}", printable_value(name), fmt::join(kShardingNames, ", "));
 }
 
-void check(const Mesh& mesh, const ModelShape& shape) {
-  if (mesh.data < 1 || mesh.shard < 1 || mesh.tensor < 1) {
-    fail(ErrorCode::invalid_argument, "mesh data={},shard={},tensor={}; valid: 1 or more each", mesh.data, mesh.shard,
-         mesh.tensor);
+void check_sizes(const Mesh& mesh) {
+  if (std::min({mesh.data, mesh.shard, mesh.tensor, mesh.pipeline}) < 1) {
+    fail(ErrorCode::invalid_argument, "mesh data={},shard={},tensor={},pipeline={}; valid: 1 or more each", mesh.data,
+         mesh.shard, mesh.tensor, mesh.pipeline);
   }
+}
+
+void check(const Mesh& mesh, const ModelShape& shape) {
+  check_sizes(mesh);
   if (shape.heads % mesh.tensor != 0 || shape.d_ff % mesh.tensor != 0) {
     fail(ErrorCode::invalid_argument, "mesh tensor={}: does not divide {} heads and d_ff {}; valid: {}", mesh.tensor,
          shape.heads, shape.d_ff, fmt::join(divisors(std::gcd(shape.heads, shape.d_ff)), ", "));

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <tuple>
+#include <vector>
+
+#include "core/divide.h"
 
 namespace strobe::lm {
 
@@ -23,14 +27,8 @@ Cost gradient_call(const SharedStep& step, const Machine& machine, double bytes)
          collective_cost(machine, Kind::all_reduce, bytes / static_cast<double>(mesh.shard), mesh.data_group());
 }
 
-// Bytes of fp32 gradients of a device.
-double gradient_bytes(const SharedStep& step) {
-  return sizeof(float) * static_cast<double>(count_of(parameters_of_a_device(step.one.shape, step.mesh.tensor)));
-}
-
-// Of the gradient that backward makes last. No bucket cuts a tensor, so the last call takes as many at least.
-double embedding_bytes(const SharedStep& step) {
-  return sizeof(float) * static_cast<double>(parameters_of_a_device(step.one.shape, step.mesh.tensor).front().count());
+double gradient_bytes(const StageParameters& parameters) {
+  return sizeof(float) * static_cast<double>(parameters.count());
 }
 
 double bucket_of(const std::function<Cost(double)>& call, double total) {
@@ -54,73 +52,136 @@ double best_bucket_bytes(double total_bytes, double bandwidth, double overhead) 
   return std::sqrt(total_bytes * bandwidth * overhead);
 }
 
-double bucket_bytes_of(const SharedStep& step, const Machine& machine, std::optional<double> wanted) {
+namespace {
+
+double equal_buckets(const SharedStep& step, const StageParameters& parameters, const Machine& machine,
+                     std::optional<double> wanted) {
   if (step.mesh.batches() == 1) return 0;
-  const double total = gradient_bytes(step);
-  if (step.sharding == Sharding::weights) return total / static_cast<double>(step.one.shape.layers + 2);
+  const double total = gradient_bytes(parameters);
+  if (step.sharding == Sharding::weights) return total / static_cast<double>(parameters.units());
   const auto call = [&](double bytes) { return gradient_call(step, machine, bytes); };
   return total / std::ceil(total / std::min(wanted.value_or(bucket_of(call, total)), total));
 }
 
-StepTime step_time(const SharedStep& step, const Machine& machine, std::optional<double> bucket_bytes) {
+// Seconds of one micro-batch in the stage: forward and backward with their all-reduces.
+struct MicroBatch {
+  double forward = 0, backward = 0;
+  Cost tensor;
+
+  double seconds() const { return forward + backward + tensor.seconds; }
+};
+
+// Elements of the residual stream of a micro-batch, in bytes.
+double residual_bytes(const SharedStep& step) {
   const BenchCase& one = step.one;
-  const Mesh& mesh = step.mesh;
-  const Sharding sharding = step.sharding;
-  const auto element = static_cast<double>(size_of(dtype_of(one.precision)));
-  const double total = gradient_bytes(step), count = total / sizeof(float);
-  const auto layers = static_cast<double>(one.shape.layers);
-  Cost sent;
-  StepTime time;
+  return static_cast<double>(one.batch * one.shape.context * one.shape.d_model) /
+         static_cast<double>(step.micro_batches) * static_cast<double>(size_of(dtype_of(one.precision)));
+}
 
-  BenchCase all = one;
-  all.pass = BenchPass::forward;
-  time.forward = flops_of(all) / static_cast<double>(mesh.tensor) / machine.flop_rate;
-  time.backward = 2 * time.forward;
-  const double updated = sharding >= Sharding::optimizer ? count / static_cast<double>(mesh.shard) : count;
-  time.update = updated * update_bytes(one.precision) / machine.memory_bandwidth;
+MicroBatch micro_batch(const SharedStep& step, const Stage& stage, const Machine& machine) {
+  MicroBatch one;
+  one.forward =
+      forward_flops(step, stage) / static_cast<double>(step.micro_batches * step.mesh.tensor) / machine.flop_rate;
+  one.backward = 2 * one.forward;
+  one.tensor = static_cast<double>(tensor_calls(step, stage)) *
+               collective_cost(machine, Kind::all_reduce, residual_bytes(step), step.mesh.tensor_group());
+  return one;
+}
 
-  // After attention and after the feed-forward layer of each block, forward and backward, and at both ends.
-  const auto residual = static_cast<double>(one.batch * one.shape.context * one.shape.d_model) * element;
-  const Cost activations =
-      2 * (2 * layers + 1) * collective_cost(machine, Kind::all_reduce, residual, mesh.tensor_group());
-  time.tensor = activations.seconds;
-  sent += activations;
-
+// The exchange of gradients, and of weights if they are split; adds what it sends to `sent`.
+void take_exchange(const SharedStep& step, const StageParameters& parameters, const MicroBatch& one,
+                   const Machine& machine, StepTime& time, Cost& sent) {
+  const auto element = static_cast<double>(size_of(dtype_of(step.one.precision)));
+  const auto micro_batches = static_cast<double>(step.micro_batches);
   const auto weights = [&](double bytes) {
-    return collective_cost(machine, Kind::all_gather, bytes, mesh.shard_group());
+    return collective_cost(machine, Kind::all_gather, bytes, step.mesh.shard_group());
   };
-  time.call_bytes = bucket_bytes_of(step, machine, bucket_bytes);
-  time.calls = time.call_bytes > 0 ? std::round(total / time.call_bytes) : 0;
   const Cost call = gradient_call(step, machine, time.call_bytes);
-  if (time.calls > 0 && sharding == Sharding::weights) {
-    const Cost gathered = weights(element * count / time.calls), both = gathered + call;
-    time.forward_exchange = time.calls * gathered.seconds;
-    time.backward_exchange = time.calls * both.seconds;
-    time.exposed = exposed_seconds(time.calls, time.forward_exchange, gathered.seconds, time.forward) +
-                   exposed_seconds(time.calls, time.backward_exchange, both.seconds, time.backward);
-    sent += time.calls * (gathered + both);
-  } else if (time.calls > 0) {
-    time.backward_exchange = time.calls * call.seconds;
-    const double last = gradient_call(step, machine, std::max(time.call_bytes, embedding_bytes(step))).seconds;
-    time.exposed = exposed_seconds(time.calls, time.backward_exchange, last, time.backward);
-    sent += time.calls * call;
+  if (step.sharding == Sharding::weights) {  // gathered for every micro-batch, forward and backward
+    const Cost gathered = weights(element * static_cast<double>(parameters.count()) / time.calls),
+               both = gathered + call;
+    const double gathers = time.calls * gathered.seconds;
+    time.forward_exchange = micro_batches * gathers;
+    time.last_exchange = time.calls * both.seconds;
+    time.backward_exchange = (micro_batches - 1) * gathers + time.last_exchange;
+    time.exposed = micro_batches * exposed_seconds(time.calls, gathers, gathered.seconds, one.forward) +
+                   (micro_batches - 1) * exposed_seconds(time.calls, gathers, gathered.seconds, one.backward) +
+                   exposed_seconds(time.calls, time.last_exchange, both.seconds, one.backward);
+    sent += time.calls * ((2 * micro_batches) * gathered + call);
+    return;
   }
-  if (sharding == Sharding::optimizer || sharding == Sharding::gradients) {
-    const Cost gathered = time.calls * weights(time.call_bytes);
-    time.gather = gathered.seconds;
-    sent += gathered;
+  time.backward_exchange = time.last_exchange = time.calls * call.seconds;
+  const double last_bytes = sizeof(float) * static_cast<double>(parameters.last_gradient);  // no bucket cuts a tensor
+  const double last = gradient_call(step, machine, std::max(time.call_bytes, last_bytes)).seconds;
+  time.exposed = exposed_seconds(time.calls, time.last_exchange, last, one.backward);
+  sent += time.calls * call;
+  if (step.sharding == Sharding::replicated) return;
+  const Cost gathered = time.calls * weights(time.call_bytes);
+  time.gather = gathered.seconds;
+  sent += gathered;
+}
+
+// slot: seconds of a micro-batch in the slowest stage.
+StepTime time_of(const SharedStep& step, const Stage& stage, const Machine& machine, double slot,
+                 std::optional<double> bucket) {
+  const StageParameters parameters = parameters_of(step, stage);
+  const MicroBatch one = micro_batch(step, stage, machine);
+  const auto micro_batches = static_cast<double>(step.micro_batches), stages = static_cast<double>(step.mesh.pipeline);
+  const auto count = static_cast<double>(parameters.count());
+  StepTime time;
+  time.forward = micro_batches * one.forward;
+  time.backward = micro_batches * one.backward;
+  time.last_backward = one.backward;
+  const double updated = step.sharding >= Sharding::optimizer ? count / static_cast<double>(step.mesh.shard) : count;
+  time.update = updated * update_bytes(step.one.precision) / machine.memory_bandwidth;
+  Cost sent = micro_batches * one.tensor;
+  time.tensor = sent.seconds;
+  if (step.mesh.pipeline > 1) {
+    time.bubble = (micro_batches + stages - 1) * slot - micro_batches * one.seconds();
+    const Cost send = send_cost(machine, residual_bytes(step), step.mesh.pipeline_group());
+    time.pipeline = 2 * (micro_batches + stages - 2) * send.seconds;
+    const bool inner = !stage.embeds && !stage.unembeds;  // which sends activations on and gradients back
+    sent += (inner ? 2 : 1) * micro_batches * send;
   }
+  time.call_bytes = equal_buckets(step, parameters, machine, bucket);
+  time.calls = time.call_bytes > 0 ? std::round(gradient_bytes(parameters) / time.call_bytes) : 0;
+  if (time.calls > 0) take_exchange(step, parameters, one, machine, time, sent);
   time.inside = sent.inside;
   time.between = sent.between;
   return time;
 }
 
-std::int64_t least_batch(const SharedStep& step, const Machine& machine, std::optional<double> bucket_bytes) {
+}  // namespace
+
+double bucket_bytes_of(const SharedStep& step, const Machine& machine, std::optional<double> wanted) {
+  double most = 0;
+  for (const Stage& stage : stages_of(step)) {
+    most = std::max(most, equal_buckets(step, parameters_of(step, stage), machine, wanted));
+  }
+  return most;
+}
+
+StepTime step_time(const SharedStep& step, const Machine& machine, std::optional<double> bucket) {
+  const std::vector<Stage> stages = stages_of(step);
+  double slot = 0;
+  for (const Stage& stage : stages) slot = std::max(slot, micro_batch(step, stage, machine).seconds());
+  StepTime longest;
+  for (const Stage& stage : stages) {
+    const StepTime time = time_of(step, stage, machine, slot, bucket);
+    // Of equally long ones the one that computes or else sends most.
+    const auto rank = [](const StepTime& one) { return std::tuple(one.step(), one.forward, one.inside + one.between); };
+    if (rank(time) > rank(longest)) longest = time;
+  }
+  return longest;
+}
+
+std::int64_t least_batch(const SharedStep& step, const Machine& machine, std::optional<double> bucket) {
   SharedStep single = step;
-  single.one.batch = 1;  // computing grows with the batch, what can hide does not
-  const StepTime time = step_time(single, machine, bucket_bytes);
-  const double least = std::max(time.forward_exchange / time.forward, time.backward_exchange / time.backward);
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(std::ceil(least), kMostBatch)));
+  single.one.batch = 1;  // computing grows with the batch, what can hide does not; a micro-batch may be a share of it
+  const StepTime time = step_time(single, machine, bucket);
+  const double least = std::max(time.forward_exchange / time.forward, time.last_exchange / time.last_backward);
+  const double whole = std::ceil(std::max(1.0, std::min(least, kMostBatch)));
+  return round_up(static_cast<std::int64_t>(std::min(whole, kMostBatch)), step.micro_batches);
 }
 
 }  // namespace strobe::lm

@@ -10,22 +10,28 @@
 
 namespace strobe::lm {
 
+// Of the stage that takes longest; the other stages wait for it. A pipeline runs its micro-batches by the 1F1B
+// schedule.
 struct StepTime {
-  double forward = 0, backward = 0, update = 0;  // computing
+  double forward = 0, backward = 0, update = 0;  // computing, of all micro-batches
   double tensor = 0;                             // all-reduces of activations, every one waited for
+  double bubble = 0;    // waiting for other stages: (stages - 1) micro-batches, if all are equal
+  double pipeline = 0;  // activations and their gradients sent between stages, waited for
   // All calls one after the other: that can go on during forward (weights that are gathered), and during backward
   // (gradients, and weights once more).
   double forward_exchange = 0, backward_exchange = 0;
+  double last_exchange = 0;          // of backward_exchange, what goes on during the last micro-batch's backward
   double exposed = 0;                // of the two, what remains when forward and backward have ended
   double gather = 0;                 // of updated weights, waited for
   double inside = 0, between = 0;    // bytes that a device sends, within its node and to other nodes
+  double last_backward = 0;          // of the last micro-batch
   double calls = 0, call_bytes = 0;  // of the exchange in backward; bytes of one call's vector; 0: none
 
   double computing() const { return forward + backward + update; }
-  double waiting() const { return tensor + exposed + gather; }
+  double waiting() const { return tensor + bubble + pipeline + exposed + gather; }
   double step() const { return computing() + waiting(); }
-  // What can hide does, but for its last call.
-  bool hides() const { return forward_exchange <= forward && backward_exchange <= backward; }
+  // What can hide does, but for its last call. Gradients are added up over micro-batches and exchanged in the last one.
+  bool hides() const { return forward_exchange <= forward && last_exchange <= last_backward; }
 };
 
 // Bytes of gradients that each call of the exchange in backward takes: all of them in as many equal calls as buckets of

@@ -58,10 +58,14 @@ TEST(DeviceMemory, OfGpt2ByHand) {
   const std::int64_t ends = 2 * 3 * 8 + 16 * 8 + 2 * 8;
   EXPECT_EQ(count_of(parameters_of_a_device(shape, 2)), ends + split / 2 + 6 * 8);
   const std::int64_t embedding = 5 * 8 + 16 * 8, block = split + 6 * 8;
-  EXPECT_EQ(largest_unit(shape, parameter_table(shape)), std::max(embedding, block));
+  const auto largest = [](const ModelShape& of) {
+    const SharedStep step{.one = {.shape = of, .batch = 1}};
+    return parameters_of(step, stages_of(step).at(0)).largest_unit();
+  };
+  EXPECT_EQ(largest(shape), std::max(embedding, block));
   ModelShape long_one = shape;
   long_one.context = 1000;
-  EXPECT_EQ(largest_unit(long_one, parameter_table(long_one)), 1005 * 8) << "positions come with the embedding";
+  EXPECT_EQ(largest(long_one), 1005 * 8) << "positions come with the embedding";
 }
 
 TEST(DeviceMemory, ShardingSplitsOneThingMoreEachTime) {

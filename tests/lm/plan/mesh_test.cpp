@@ -16,6 +16,10 @@ TEST(Mesh, GroupsAreNearestInTheLastDirection) {
   EXPECT_EQ(mesh.data_group().stride, 16);
   EXPECT_EQ(mesh.batch_group().size, 32);
   EXPECT_EQ(mesh.batch_group().stride, 2);
+  const Mesh staged{.data = 4, .shard = 8, .tensor = 2, .pipeline = 3};
+  EXPECT_EQ(staged.devices(), 192);
+  EXPECT_EQ(staged.batches(), 32);
+  EXPECT_EQ(staged.pipeline_group().stride, 64);
 }
 
 std::string refusal(const Mesh& mesh, const ModelShape& shape) {
@@ -31,7 +35,7 @@ TEST(Mesh, RefusesWhatALayerCannotBeCutInto) {
   EXPECT_EQ(refusal({.data = 3, .tensor = 5}, shape_of("xl")), "");
   EXPECT_EQ(refusal({.tensor = 4}, shape_of("xl")),
             "mesh tensor=4: does not divide 25 heads and d_ff 6400; valid: 1, 5, 25");
-  EXPECT_EQ(refusal({.data = 0}, shape_of("xl")), "mesh data=0,shard=1,tensor=1; valid: 1 or more each");
+  EXPECT_EQ(refusal({.data = 0}, shape_of("xl")), "mesh data=0,shard=1,tensor=1,pipeline=1; valid: 1 or more each");
 }
 
 TEST(Mesh, ShardingsHaveNames) {

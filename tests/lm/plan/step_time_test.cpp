@@ -108,6 +108,53 @@ TEST(StepTime, TensorPartsComputeLessAndWaitForActivations) {
   EXPECT_EQ(parts.waiting(), parts.tensor);
 }
 
+SharedStep pipeline_of(std::int64_t layers, const Mesh& mesh, std::int64_t micro_batches) {
+  return {.one = {.shape = {.d_model = 64, .d_ff = 256, .layers = layers, .context = 128}, .batch = 16},
+          .mesh = mesh,
+          .network = Network::feed_forward,
+          .micro_batches = micro_batches};
+}
+
+TEST(StepTime, ThePipelinesBubbleIsItsShareOfMicroBatches) {
+  const double tokens = 16 * 128, flops = 3 * 4 * tokens * 64 * 256 * 2;  // two layers of each of four stages
+  for (const std::int64_t micro_batches : {1, 4, 8, 16}) {
+    const StepTime time = step_time(pipeline_of(8, {.pipeline = 4}, micro_batches), kMachine);
+    const auto m = static_cast<double>(micro_batches);
+    EXPECT_NEAR(time.forward + time.backward, flops / 1e12, 1e-15);
+    EXPECT_NEAR(time.bubble / (time.forward + time.backward + time.bubble), 3 / (m + 3), 1e-12);
+    const double bytes = 4 * tokens * 64 / m;
+    EXPECT_NEAR(time.pipeline, 2 * (m + 2) * (1e-5 + bytes / 1e10), 1e-12);
+    EXPECT_DOUBLE_EQ(time.inside, 2 * m * bytes) << "an inner stage sends activations on and gradients back";
+    EXPECT_DOUBLE_EQ(time.step(), time.forward + time.backward + time.bubble + time.pipeline + time.update);
+  }
+}
+
+TEST(StepTime, StagesOfAPipelineWaitForTheSlowestOne) {
+  const StepTime time = step_time(pipeline_of(5, {.pipeline = 2}, 4), kMachine);
+  const double layer = 3 * 4 * (16 * 128 / 4) * 64.0 * 256 / 1e12;
+  EXPECT_NEAR(time.forward + time.backward, 4 * 3 * layer, 1e-15) << "the first has three of the five layers";
+  EXPECT_NEAR(time.bubble, 3 * layer, 1e-15);
+  EXPECT_EQ(step_time(pipeline_of(4, {}, 1), kMachine).bubble, 0);
+}
+
+// Stages are the farthest neighbours: 2 stages of 8 devices are in two nodes.
+TEST(StepTime, GradientsOfAPipelineHideInTheLastMicroBatch) {
+  const SharedStep step = pipeline_of(4, {.data = 8, .pipeline = 2}, 4);
+  const StepTime time = step_time(step, kMachine, 1e9);
+  const double gradients = 4 * 2 * 2 * 64 * 256, call = 6 * 1e-5 + 2 * 7.0 / 8 * gradients / 1e10;
+  EXPECT_EQ(time.calls, 1);
+  EXPECT_DOUBLE_EQ(time.call_bytes, gradients);
+  EXPECT_DOUBLE_EQ(time.exposed, call);
+  EXPECT_DOUBLE_EQ(time.last_backward, time.backward / 4);
+  EXPECT_DOUBLE_EQ(time.between, 4 * 4.0 * (16 * 128 / 4) * 64) << "each stage sends one way";
+  EXPECT_TRUE(time.hides());
+  EXPECT_FALSE(step_time(pipeline_of(4, {.data = 8, .pipeline = 2}, 16), kMachine, 1e9).hides());
+  SharedStep split = pipeline_of(4, {.shard = 8, .pipeline = 2}, 4);
+  split.sharding = Sharding::weights;
+  const double gathered = 7.0 / 8 * gradients;  // fp32 weights
+  EXPECT_NEAR(step_time(split, kMachine).inside, 4 * 2 * gathered + gathered, 1) << "for every micro-batch again";
+}
+
 TEST(StepTime, ItIsComputeBoundFromTheLeastBatchOn) {
   Machine slow_links = kMachine;
   slow_links.inside.bandwidth = slow_links.between.bandwidth = 1e8;

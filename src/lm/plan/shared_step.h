@@ -1,0 +1,75 @@
+// A training step as devices share it, and what a plan counts of one stage of its pipeline: parameters, FLOPs,
+// activations. A step without a pipeline is one stage. Called by device_memory.h and step_time.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lm/plan/mesh.h"
+#include "lm/step_bench.h"
+
+namespace strobe::lm {
+
+enum class Network {
+  decoder,       // the shape's architecture, whole
+  feed_forward,  // blocks of two matrices [d_ff, d_model] and [d_model, d_ff] with an activation between them; nothing
+                 // else
+};
+
+std::vector<std::string> network_names();  // decoder, feed-forward
+const char* name_of(Network network);
+Network network_of(std::string_view name);  // throws Error(invalid_argument) for another
+
+// one.batch: sequences of a tensor group, or of all tensor groups of a pipeline, cut into equal micro-batches.
+struct SharedStep {
+  BenchCase one;
+  Mesh mesh{};
+  Sharding sharding = Sharding::replicated;
+  Network network = Network::decoder;
+  std::int64_t micro_batches = 1;
+};
+
+// Throws Error(invalid_argument) if a direction of the mesh is below 1, tensor does not divide what it splits, the
+// pipeline has more stages than layers, or the micro-batches do not divide the batch.
+void check(const SharedStep& step);
+
+std::int64_t parameter_count(const ModelShape& shape, Network network);
+
+// A stage of a pipeline. The first ones have a layer more where the stages do not divide the layers.
+struct Stage {
+  std::int64_t layers = 0;
+  std::int64_t in_flight = 1;           // micro-batches whose activations are held at once, by the 1F1B schedule
+  bool embeds = true, unembeds = true;  // first and last
+};
+
+// The first stage of each kind: no other stage holds more or takes longer than all of these.
+std::vector<Stage> stages_of(const SharedStep& step);
+
+// "4 stages of 12 layers" or "2 stages of 13 layers, 2 of 12".
+std::string stages_text(std::int64_t layers, std::int64_t stages);
+
+// Parameters of one device of a stage, by the units whose weights are gathered at once where they are split.
+struct StageParameters {
+  std::int64_t embedding = 0, block = 0, end = 0;  // embedding with positions; one block; last norm and unembedding
+  std::int64_t layers = 0;
+  std::int64_t last_gradient = 0;  // elements of the tensor whose gradient backward makes last
+
+  std::int64_t count() const { return embedding + layers * block + end; }
+  std::int64_t units() const { return layers + (embedding > 0) + (end > 0); }
+  std::int64_t largest_unit() const;
+};
+StageParameters parameters_of(const SharedStep& step, const Stage& stage);
+
+// FLOPs of one forward of the whole batch, of all devices of a tensor group.
+double forward_flops(const SharedStep& step, const Stage& stage);
+
+// All-reduces of a tensor group per micro-batch, forward and backward.
+std::int64_t tensor_calls(const SharedStep& step, const Stage& stage);
+
+// Bytes of activations at the stage's peak: what the micro-batches in flight have saved for backward, and the
+// gradients of activations and the output of one of them. Gradients of parameters lie elsewhere.
+std::size_t stage_activations(const SharedStep& step, const Stage& stage);
+
+}  // namespace strobe::lm
