@@ -21,7 +21,7 @@
 namespace strobe::cli {
 namespace {
 
-// Strategies with buckets once for each size of these.
+// Strategies with buckets occur once per bucket size.
 std::vector<lm::ParallelOptions> exchanges_of(const LmBenchOptions& options) {
   std::vector<lm::ParallelOptions> exchanges;
   bool has_buckets = false;
@@ -53,15 +53,9 @@ Json facts_of(const std::vector<LmBenchCell>& cells, const std::vector<lm::Paral
   return Json::object({{"what is measured", measured}});
 }
 
-// What the child of rank 0 is started with: arguments of this command, and which of the cells it measures.
-struct ChildStart {
-  Arguments arguments;
-  std::size_t cell;
-};
-
 struct RanksBench {
   const LmBenchOptions& options;
-  Arguments arguments;
+  Arguments arguments;  // of this command
   std::vector<LmBenchCell> cells;
   std::vector<lm::ParallelOptions> exchanges;
 };
@@ -74,10 +68,11 @@ std::vector<lm::ParallelTimes> times_of_all(comm::Communicator& ranks, const lm:
   return all;
 }
 
-// The row of one process, on rank 0.
-ParallelRow measured_alone(comm::Communicator& ranks, const LmBenchCell& cell, const ChildStart& start) {
+// The row of one process; empty on ranks other than 0.
+ParallelRow measured_alone(comm::Communicator& ranks, const RanksBench& bench, std::size_t index) {
+  const LmBenchCell& cell = bench.cells[index];
   std::optional<OneProcess> process;
-  if (ranks.rank() == 0) process.emplace(ranks, start.arguments, start.cell, cell.one.place.threads);
+  if (ranks.rank() == 0) process.emplace(ranks, bench.arguments, index, cell.one.place.threads);
   comm::while_others_sleep(ranks, [&] { return process->advance(); });
   ParallelRow row{.cell = &cell, .exchange = {}, .ranks = {}};
   if (!process) return row;
@@ -86,31 +81,32 @@ ParallelRow measured_alone(comm::Communicator& ranks, const LmBenchCell& cell, c
   return row;
 }
 
-// Of one row.
+// FLOPs of one row.
 double flops_of_all_steps(const LmBenchCell& cell) {
   return (cell.one.warmup + cell.one.steps) * lm::flops_of(cell.one);
 }
 
-// One process, then every exchange on all ranks. On rank 0 the rows.
-std::vector<ParallelRow> measured(comm::Communicator& ranks, const LmBenchCell& cell, const ChildStart& start,
-                                  const std::vector<lm::ParallelOptions>& exchanges, WorkForecast& forecast) {
+// One process, then every exchange on all ranks. Only rank 0 gets the rows.
+std::vector<ParallelRow> measured(comm::Communicator& ranks, const RanksBench& bench, std::size_t index,
+                                  WorkForecast& forecast) {
+  const LmBenchCell& cell = bench.cells[index];
   const bool first = ranks.rank() == 0;
   std::vector<ParallelRow> rows;
-  const auto told = [&](ParallelRow row, double seconds) {
+  const auto add = [&](ParallelRow row, double seconds) {
     if (!first) return;
     rows.push_back(std::move(row));
-    print_aside(line_of(rows.back()));  // so that they are known should a later one fail
+    print_aside(line_of(rows.back()));  // known even if a later one fails
     forecast.done(flops_of_all_steps(cell), seconds);
   };
-  told(measured_alone(ranks, cell, start), 0);  // which tells nothing of the exchanges
-  for (const lm::ParallelOptions& exchange : exchanges) {
+  add(measured_alone(ranks, bench, index), 0);  // its time predicts nothing about the exchanges
+  for (const lm::ParallelOptions& exchange : bench.exchanges) {
     if (const std::string lacking = lm::lacking_memory(ranks, cell.one); !lacking.empty()) {
-      told({.cell = &cell, .exchange = exchange, .ranks = {}, .error = lacking}, 0);
+      add({.cell = &cell, .exchange = exchange, .ranks = {}, .error = lacking}, 0);
       continue;
     }
     const double begin = now_seconds();
     const lm::ParallelTimes own = lm::time_parallel_step(ranks, cell.one, exchange);
-    told({.cell = &cell, .exchange = exchange, .ranks = times_of_all(ranks, own)}, now_seconds() - begin);
+    add({.cell = &cell, .exchange = exchange, .ranks = times_of_all(ranks, own)}, now_seconds() - begin);
   }
   return rows;
 }
@@ -134,9 +130,7 @@ std::vector<ParallelRow> measured_cells(comm::Communicator& ranks, const RanksBe
   WorkForecast forecast(work);
   std::vector<ParallelRow> rows;
   for (std::size_t i = 0; i < bench.cells.size(); ++i) {
-    for (ParallelRow& row : measured(ranks, bench.cells[i], {bench.arguments, i}, bench.exchanges, forecast)) {
-      rows.push_back(std::move(row));
-    }
+    for (ParallelRow& row : measured(ranks, bench, i, forecast)) rows.push_back(std::move(row));
   }
   return rows;
 }
