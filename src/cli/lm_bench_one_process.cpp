@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "cli/this_program.h"
 #include "core/clock.h"
 #include "core/fail.h"
