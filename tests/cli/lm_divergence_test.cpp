@@ -90,8 +90,8 @@ TEST(LmDivergence, BeforeAnyGoodCheckpointSaysSo) {
                  "; no checkpoint is known to be good: train in another folder with a lower --lr");
 }
 
-// A skipped step proves nothing: the checkpoint before it stays until a step has been taken.
-TEST(LmDivergence, Fp16KeepsAGoodCheckpointThroughSkippedSteps) {
+// A lower loss scale cannot make the loss finite, so no step with such a loss is skipped.
+TEST(LmDivergence, Fp16StopsAtTheFirstNanLoss) {
   const Scratch scratch;
   const Program diverged =
       run_program(kRun +
@@ -99,7 +99,10 @@ TEST(LmDivergence, Fp16KeepsAGoodCheckpointThroughSkippedSteps) {
                       "--lr-warmup 10000 --steps 10000 --checkpoint-every 1 --keep 1",
                   scratch);
   expect_refusal(diverged, 3, " is the newest checkpoint known to be good, 1 later one set aside as .abandoned");
-  EXPECT_NE(diverged.output.find("loss scale now 1\n"), std::string::npos) << "a step was skipped at every scale";
+  EXPECT_NE(diverged.errors.find("the loss is nan"), std::string::npos) << diverged.errors;
+  EXPECT_NE(diverged.errors.find("(fp16 overflows above 65504: --precision bf16 does not)"), std::string::npos);
+  EXPECT_EQ(diverged.output.find("loss nan"), std::string::npos) << "a step without a finite loss was taken";
+  EXPECT_NE(diverged.output.find("loss scale now 32768\n"), std::string::npos) << "an overflowed gradient is skipped";
   const std::vector<std::string> names = checkpoints_in(scratch);
   ASSERT_EQ(names.size(), 2u);
   const lm::Checkpoint good((scratch.path() / "run" / names[0]).string());

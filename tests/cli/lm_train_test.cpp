@@ -28,6 +28,7 @@ TEST(LmTrain, LossFallsBelowItsBound) {
   EXPECT_GT(losses[0], 5);
   EXPECT_LT(std::accumulate(losses.end() - 10, losses.end(), 0.0) / 10, 1.2);
   EXPECT_NE(program.output.find("step 300: validation loss "), std::string::npos);
+  EXPECT_NE(program.output.find(" bits per byte  3415 of 3415 tokens\n"), std::string::npos) << program.output;
   EXPECT_NE(program.output.find("parameters     139,584"), std::string::npos) << program.output;
   EXPECT_NE(program.output.find("sample, temperature"), std::string::npos);
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "run" / "step-00000300.safetensors"));
@@ -38,6 +39,45 @@ TEST(LmTrain, LossFallsBelowItsBound) {
   EXPECT_EQ(text.output.find("The sea "), 0u);
   EXPECT_EQ(run_program(sample, scratch).output, text.output);
   EXPECT_NE(run_program(sample + " --seed 2", scratch).output, text.output);
+}
+
+// uint32 tokens in a file that is read as uint16, for training or validation.
+TEST(LmTrain, RefusesTokensOfAnotherWidth) {
+  const Scratch scratch;
+  std::ofstream wide(scratch.path() / "wide.bin", std::ios::binary),
+      narrow(scratch.path() / "narrow.bin", std::ios::binary);
+  for (std::uint32_t i = 0; i < 200; ++i) {
+    const std::uint32_t token = i * 37 % 500;
+    wide.write(reinterpret_cast<const char*>(&token), 4);
+    narrow.write(reinterpret_cast<const char*>(&token), 2);
+  }
+  wide.close();
+  narrow.close();
+  const std::string flags =
+      " --out run --vocabulary 500 --d-model 16 --d-ff 24 --layers 1 --heads 2 --context 8 --batch 2 --steps 1 --quick "
+      "--threads 1 --sample-tokens 0";
+  const std::string refusal = "wide.bin: its tokens are uint32, not uint16: every other uint16 word is at most 0; ";
+  expect_refusal(run_program("lm train --data wide.bin" + flags, scratch), 2, refusal);
+  expect_refusal(run_program("lm train --data narrow.bin --val-data wide.bin" + flags, scratch), 2, refusal);
+  expect_refusal(run_program("lm train --data narrow.bin --data-format tokens32" + flags, scratch), 2,
+                 "; valid: 0 to 499 (--vocabulary 500)");
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() / "run"));
+  const Program program =
+      run_program("lm train --data wide.bin --val-data wide.bin --data-format tokens32" + flags, scratch);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.output.find("200 tokens32 tokens\n"), std::string::npos) << program.output;
+  EXPECT_NE(program.output.find(" bits per token  199 of 199 tokens\n"), std::string::npos) << program.output;
+}
+
+// The prompt is printed as the sampled text is.
+TEST(LmTrain, SampledTextKeepsTabsAndEscapesOtherControls) {
+  const Scratch scratch;
+  ASSERT_EQ(run_program(kSmall + "--out run --steps 1", scratch).code, 0);
+  const Program sampled = run_program(
+      "lm sample --checkpoint run --tokens 1 --rates --prompt '\ta\t\tb\n\x1b[31mc\r\b\x7f\xc2\x9b|'", scratch);
+  ASSERT_EQ(sampled.code, 0) << sampled.errors;
+  EXPECT_EQ(sampled.output.find("\ta\t\tb\n\\x1b[31mc\\x0d\\x08\\x7f\\xc2\\x9b|"), 0u) << sampled.output;
+  EXPECT_EQ(sampled.errors.find("prompt: 16 tokens in "), 0u) << sampled.errors;
 }
 
 TEST(LmTrain, KeepsTheNewestAndTheLast) {

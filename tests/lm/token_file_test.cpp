@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <random>
 #include <vector>
 
 #include "core/crc32.h"
@@ -79,7 +80,8 @@ std::string words(const std::vector<std::uint32_t>& tokens, std::size_t bytes) {
 // Tokens of a vocabulary, spread over it.
 std::vector<std::uint32_t> spread(std::size_t count, std::uint32_t vocabulary) {
   std::vector<std::uint32_t> tokens(count);
-  for (std::size_t i = 0; i < count; ++i) tokens[i] = static_cast<std::uint32_t>(i * 40'503 + 7) % vocabulary;
+  std::mt19937 random(7);
+  for (std::uint32_t& token : tokens) token = static_cast<std::uint32_t>(random()) % vocabulary;
   return tokens;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <memory>
 
 #include "lm/resume.h"
 #include "strobe/error.h"
@@ -116,6 +117,41 @@ TEST(Trainer, ValidationChangesNothing) {
     EXPECT_EQ(plain.step().loss, tested.step().loss);
   }
   EXPECT_LT(last, first - 1);
+}
+
+// Steps as told, without a model's work.
+class ToldLearner : public LoneLearner {
+ public:
+  ToldLearner(const Settings& settings, const StepResult& result)
+      : LoneLearner(settings, LearnerOptions{}), result_(result) {}
+  StepResult step(const std::int32_t*, const std::int32_t*, const StepOptions&) override { return result_; }
+
+ private:
+  StepResult result_;
+};
+
+// The loss scale is not part of the forward pass: lowering it cannot make a loss finite.
+TEST(Trainer, Fp16StopsWhereTheLossIsNotFinite) {
+  const TokenFile data(kText, DataFormat::text, "--data");
+  Settings settings = small_settings(data);
+  settings.precision = Precision::fp16;
+  const auto stepped = [&](double loss, double norm) {
+    Trainer trainer(
+        settings, data,
+        std::make_unique<ToldLearner>(settings, StepResult{.loss = loss, .gradient_norm = norm, .skipped = true}));
+    trainer.begin();
+    return trainer.step();
+  };
+  EXPECT_TRUE(stepped(5, INFINITY).skipped) << "a gradient that overflows at a scale of 65536";
+  for (const double loss : {NAN, INFINITY}) {
+    try {
+      stepped(loss, NAN);
+      ADD_FAILURE() << loss;
+    } catch (const DivergedError& error) {
+      EXPECT_NE(std::string(error.what()).find("step 1: the loss is "), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("--precision bf16"), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST(Trainer, Fp16SkipsWhatOverflows) {
