@@ -214,7 +214,7 @@ TEST(CApi, OutOfMemoryIsAStatus) {
   }
   c.outputs.o = strobe_bhsd(s.outputs.o.data, STROBE_FP32, 2, 4, kLong, 6);
   c.outputs.lse = nullptr;  // it would overlap O
-  c.execution.kernel = "standard";
+  c.execution.kernel = "frugal";
   size_t bytes = 0;
   ASSERT_EQ(strobe_workspace_bytes(&c.attention, STROBE_PASS_FORWARD, &c.execution, &bytes), STROBE_OK) << last_error();
   EXPECT_GE(bytes, std::size_t{1} << 58);
