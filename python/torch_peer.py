@@ -9,6 +9,7 @@ import contextlib
 import json
 import mmap
 import os
+import re
 import sys
 import time
 
@@ -31,6 +32,7 @@ class Peers:
 
     def __init__(self):
         self.prepared = {}
+        self.torch = self.limit = None
 
     def hello(self, request):
         """From whoever is going to ask; a sweep's problems do so one after the other."""
@@ -48,8 +50,31 @@ class Peers:
 
     def prepare(self, request):
         self.release(request)
+        self.limit_memory(request)
         peer = self.prepared[request["implementation"]] = Peer(self.torch)
         return peer.prepare(request)
+
+    def limit_memory(self, request):
+        """Limits the allocator of a GPU while one implementation is prepared. Timing holds several at once."""
+        cuda = self.torch.cuda
+        self.limit = request["memory_limit"]
+        if request["device"] != "cuda" or not cuda.is_available():
+            return
+        total = cuda.get_device_properties(0).total_memory
+        limited = self.limit is not None and not self.prepared
+        share = (self.limit + FLUSH_BYTES) / total if limited else 1.0
+        cuda.set_per_process_memory_fraction(min(1.0, share))
+
+    def memory_answer(self, error):
+        """Bytes asked and free when an allocation on a GPU failed; nothing if they are not known."""
+        found = re.search(r"[Tt]ried to allocate ([0-9.]+) (bytes|[KMGT]iB)", str(error))
+        cuda = self.torch.cuda
+        if not found or not cuda.is_available() or not cuda.is_initialized():
+            return {}
+        unit = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}[found.group(2)]
+        held = cuda.memory_allocated()
+        free = self.limit if self.limit is not None else cuda.mem_get_info()[0] + held
+        return {"asked": held + int(float(found.group(1)) * unit), "free": free}
 
     def ask(self, request):
         return getattr(self.prepared[request["implementation"]], request["command"])(request)
@@ -335,6 +360,8 @@ def main():
             text = (str(error).splitlines() or [""])[0]
             answer = {"ok": False, "status": status, "reason": f"{type(error).__name__}: {text}",
                       "unusable": peers.are_unusable()}
+            if status == "oom":
+                answer.update(peers.memory_answer(error))
         replies.write(json.dumps(answer) + "\n")
         replies.flush()
 

@@ -19,7 +19,7 @@ bool same_name(std::string_view a, std::string_view b) {
                     [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
-// "flash2, standard, reference": the kernels of a device.
+// "flash2, frugal, standard, reference": the kernels of a device.
 std::string names_on(Device device) {
   std::string names;
   for (const Kernel& kernel : kernels()) {

@@ -5,7 +5,8 @@
 namespace strobe {
 
 std::span<const Kernel> kernels() {
-  static const Kernel list[] = {kFlash2Cpu, kStandardCpu, kReferenceCpu, kHopperCuda, kFlash2Cuda, kStandardCuda};
+  static const Kernel list[] = {kFlash2Cpu,  kFrugalCpu,  kStandardCpu, kReferenceCpu,
+                                kHopperCuda, kFlash2Cuda, kFrugalCuda,  kStandardCuda};
   return list;
 }
 

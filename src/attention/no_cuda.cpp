@@ -23,6 +23,7 @@ constexpr Kernel absent(const char* name) {
 
 const Kernel kHopperCuda = absent("hopper");
 const Kernel kFlash2Cuda = absent("flash2");
+const Kernel kFrugalCuda = absent("frugal");
 const Kernel kStandardCuda = absent("standard");
 
 double gpu_product_rate(DType) { fail(ErrorCode::unsupported, "attention: {}", kReason); }

@@ -28,14 +28,22 @@ constexpr const char* name_of(Status status) {
   return "unknown";
 }
 
+// Bytes asked and free of what is out of memory, where they are known.
+struct MemoryShortage {
+  std::optional<std::int64_t> asked{}, free{};
+};
+
 // A failure of one implementation that costs its row, not the run.
 class ImplementationError : public Error {
  public:
-  ImplementationError(Status status, const std::string& what) : Error(ErrorCode::runtime, what), status_(status) {}
+  ImplementationError(Status status, const std::string& what, MemoryShortage memory = {})
+      : Error(ErrorCode::runtime, what), status_(status), memory_(memory) {}
   Status status() const { return status_; }
+  MemoryShortage memory() const { return memory_; }
 
  private:
   Status status_;
+  MemoryShortage memory_;
 };
 
 enum class Region { forward, backward, both };  // both: forward and backward as one timed region
@@ -104,7 +112,8 @@ std::string canonical_name(std::string_view name);
 
 struct ImplementationOptions {
   Device device = Device::cpu;
-  std::shared_ptr<PythonChild> python{};  // that peers are asked through; where there is none, each makes its own
+  std::shared_ptr<PythonChild> python{};       // that peers are asked through; where there is none, each makes its own
+  std::optional<std::int64_t> memory_limit{};  // bytes; peers limit the allocator of their child
 };
 std::unique_ptr<Implementation> make_implementation(const std::string& name, const ImplementationOptions& options);
 

@@ -53,6 +53,30 @@ MemoryModel predict_plain(const Case& one) {
   return model;
 }
 
+MemoryModel predict_torch_naive(const Case& one) {
+  constexpr std::int64_t kCublasBytes = std::int64_t{64} << 20;  // two workspaces, on a card of compute capability 9.0
+  const TensorBytes bytes = tensor_bytes(one);
+  const std::int64_t scores = score_bytes(one);
+  const std::int64_t group = one.heads / one.kv_heads;
+  const bool on_gpu = one.device == Device::cuda;
+  // Q, K and V of one shape are views of one tensor; a batched GEMM over heads copies them.
+  const bool copies = bytes.q == bytes.k && group == 1 && one.batch > 1 && one.heads > 1;
+  MemoryModel model{
+      .implementation = "torch-naive",
+      .forward = {{"Q, K, V", bytes.inputs()}, {"scores, probabilities", 2 * scores}, {"output", bytes.o}},
+      .backward_extra = {},
+      .note = {}};
+  if (one.masked()) model.forward.push_back({"mask", one.seq_q * one.seq_k});
+  if (group > 1) model.forward.push_back({"K, V of every head", group * (bytes.k + bytes.v)});
+  if (copies) model.forward.push_back({"contiguous Q, K", bytes.q + bytes.k});
+  if (on_gpu) model.forward.push_back({"cuBLAS workspaces", kCublasBytes});
+  if (has_backward(one.passes)) {
+    model.backward_extra = {
+        {"dO", bytes.o}, {"dV", group * bytes.v}, {"gradients of the scores", on_gpu ? 2 * scores : scores}};
+  }
+  return model;
+}
+
 std::int64_t free_bytes(Device device) {
   const std::int64_t known = device == Device::cuda ? static_cast<std::int64_t>(current_gpu_info().memory_free_bytes)
                                                     : read_memory_info().available;

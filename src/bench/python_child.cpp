@@ -106,12 +106,15 @@ Json PythonChild::ask(const Json& message) {
   Json answer;
   bool ok = false;
   std::string status, reason;
+  MemoryShortage memory;
   try {
     answer = process_->child.request(message, timeout_);
     ok = answer.at("ok").as_bool();
     if (!ok) {
       status = answer.at("status").as_string();
       reason = answer.at("reason").as_string();
+      if (const Json* asked = answer.find("asked")) memory.asked = asked->as_integer();
+      if (const Json* free = answer.find("free")) memory.free = free->as_integer();
     }
     const Json* unusable = answer.find("unusable");
     if (unusable && unusable->as_bool()) give_up();
@@ -124,7 +127,7 @@ Json PythonChild::ask(const Json& message) {
   }
   if (ok) return answer;
   if (status == "unsupported") fail(ErrorCode::unsupported, "{}", reason);
-  throw ImplementationError(status == "oom" ? Status::oom : Status::crashed, reason);
+  throw ImplementationError(status == "oom" ? Status::oom : Status::crashed, reason, memory);
 }
 
 }  // namespace strobe::bench

@@ -30,7 +30,7 @@ Json TorchPeer::ask(Json message) {
   try {
     return python_->ask(message.set("implementation", name_));
   } catch (const ImplementationError& error) {
-    throw ImplementationError(error.status(), fmt::format("{}: {}", name_, error.what()));
+    throw ImplementationError(error.status(), fmt::format("{}: {}", name_, error.what()), error.memory());
   } catch (const Error& error) {
     fail(error.code(), "{}: {}", name_, error.what());
   }
@@ -68,18 +68,19 @@ std::optional<std::int64_t> TorchPeer::predicted_bytes(const Case& one) {
   }
   if (one.deterministic) fail(ErrorCode::unsupported, "{}: the peer is not asked to repeat bit by bit", name_);
   start(one);
-  return std::nullopt;  // what PyTorch takes beside the tensors is its own affair
+  if (name_ != "torch-naive") return std::nullopt;  // PyTorch's own kernels do not say what they take
+  const MemoryModel model = predict_torch_naive(one);
+  return model.forward_bytes() + model.backward_bytes();
 }
 
-// On a CPU every tensor is there twice, in the shared memory and in the child; a GPU has one copy and the flush buffer.
-// Some hold the scores of all heads as well.
+// On a CPU every tensor is held twice, in the shared memory and in the child; on a GPU the flush buffer comes on top.
 std::int64_t TorchPeer::needed_bytes(const Case& one) {
-  predicted_bytes(one);  // refuses
+  const std::optional<std::int64_t> predicted = predicted_bytes(one);  // refuses
   const TensorBytes bytes = tensor_bytes(one);
   const std::int64_t tensors = bytes.forward() + (has_backward(one.passes) ? bytes.backward_extra() : 0);
-  std::int64_t needed = one.device == Device::cpu ? 2 * tensors : tensors + kGpuFlushBytes;
-  const bool holds_scores = name_ == "torch-math" || name_ == "torch-naive" || name_ == "torch-compile";
-  if (holds_scores) needed += predict_plain(one).forward_bytes() - bytes.inputs() - bytes.o;
+  std::int64_t needed = predicted.value_or(tensors) + (one.device == Device::cpu ? tensors : kGpuFlushBytes);
+  if (name_ == "torch-math" || name_ == "torch-compile")
+    needed += predict_plain(one).forward_bytes() - bytes.inputs() - bytes.o;
   return needed;
 }
 
@@ -136,6 +137,7 @@ void TorchPeer::send_case() {
                         {"threads", one.threads},
                         {"device", strobe::bench::name_of(one.device)},
                         {"hot", one.cache == Cache::hot},
+                        {"memory_limit", memory_limit_ ? Json(*memory_limit_) : Json()},
                         {"dtype", strobe::name_of(one.dtype)},
                         {"tf32", one.tf32},
                         {"heads", one.heads},

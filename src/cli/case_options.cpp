@@ -159,13 +159,12 @@ void add_configuration_options(OptionTable& table, CaseOptions& options) {
 
 void add_case_options(OptionTable& table, CaseOptions& options) {
   add_configuration_options(table, options);
-  table.add(
-      {.name = "impl",
-       .placeholder = "NAME[,NAME]",
-       .help =
-           "Flash2, Pytorch (= standard), reference, torch-sdpa, torch-math, torch-naive, torch-compile, onednn; on a "
-           "GPU also hopper, torch-flash, torch-efficient, torch-cudnn, cudnn; default Flash2",
-       .apply = [&](auto, auto value) { parse_implementations(options, value); }});
+  table.add({.name = "impl",
+             .placeholder = "NAME[,NAME]",
+             .help = "Flash2, Pytorch (= standard), frugal, reference, torch-sdpa, torch-math, torch-naive, "
+                     "torch-compile, onednn; on a GPU also hopper, torch-flash, torch-efficient, torch-cudnn, cudnn; "
+                     "default Flash2",
+             .apply = [&](auto, auto value) { parse_implementations(options, value); }});
   table.add({.name = "device",
              .placeholder = "cpu|cuda",
              .help = "default: cuda where there is a GPU",

@@ -105,6 +105,7 @@ std::string memory_text(const bench::Case& one) {
   for (const Verdict& verdict : explain(bench::attention_of(one), Pass::forward, bench::execution_of(one))) {
     if (verdict.refusal.empty()) models.push_back(bench::predict_kernel(one, verdict.kernel));
   }
+  if (!one.options.any()) models.push_back(bench::predict_torch_naive(one));
   models.push_back(bench::predict_plain(one));
   TextTable table;
   table.add_column("memory, MiB", TextTable::Align::left);

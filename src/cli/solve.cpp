@@ -54,8 +54,8 @@ int run_solve(Arguments arguments) {
              .aliases = {"kernel"},
              .placeholder = "NAME",
              .help =
-                 "force a kernel of the library, such as flash2 or standard (default: the first that can; above d 256 "
-                 "that is standard)",
+                 "force a kernel of the library, such as flash2 or frugal (default: the first that can; above d 256 "
+                 "that is frugal)",
              .apply = [&](std::string_view flag, std::string_view value) { kernel = parse_text(flag, value); }});
   table.add({.name = "rung",
              .placeholder = "NAME",

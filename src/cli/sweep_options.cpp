@@ -215,7 +215,7 @@ void add_sweep_options(OptionTable& table, SweepOptions& options) {
              }});
   table.add({.name = "shrink",
              .placeholder = "F",
-             .help = "divide batch and sequence by F, for small machines",
+             .help = "divide the batch by F, then the sequence by what is left of F, down to 512; for small machines",
              .apply = [&](auto flag, auto value) { options.shrink = parse_integer(flag, value, 1, 1 << 20); }});
   table.add({.name = "launches",
              .placeholder = "N",

@@ -114,7 +114,7 @@ TEST(CApi, AllOptionsReachTheKernels) {
   a.lengths_q = {lengths_q, 64, 2};
   a.lengths_k = {lengths_k, 32, 2};
 
-  for (const char* kernel : {"flash2", "standard", "reference"}) {
+  for (const char* kernel : {"flash2", "frugal", "standard", "reference"}) {
     const std::vector<float> before = cpp.memory;
     cpp.execution = {.kernel = kernel, .threads = 2};
     cpp.forward();
@@ -214,7 +214,7 @@ TEST(CApi, OutOfMemoryIsAStatus) {
   }
   c.outputs.o = strobe_bhsd(s.outputs.o.data, STROBE_FP32, 2, 4, kLong, 6);
   c.outputs.lse = nullptr;  // it would overlap O
-  c.execution.kernel = "standard";
+  c.execution.kernel = "frugal";
   size_t bytes = 0;
   ASSERT_EQ(strobe_workspace_bytes(&c.attention, STROBE_PASS_FORWARD, &c.execution, &bytes), STROBE_OK) << last_error();
   EXPECT_GE(bytes, std::size_t{1} << 58);
@@ -317,7 +317,7 @@ TEST(CApi, ExplainFillsTheCallersBuffer) {
   ASSERT_EQ(strobe_explain(&c.attention, STROBE_PASS_FORWARD, nullptr, whole.data(), needed, nullptr), STROBE_OK);
   const std::string text = whole.data();
   EXPECT_EQ(text.size() + 1, needed);
-  for (const char* name : {"flash2: ", "standard: ", "reference: ", "chosen"}) {
+  for (const char* name : {"flash2: ", "frugal: ", "standard: ", "reference: ", "chosen"}) {
     EXPECT_NE(text.find(name), std::string::npos) << text;
   }
   ASSERT_EQ(strobe_explain(&c.attention, STROBE_PASS_FORWARD, nullptr, part.data(), part.size(), &needed), STROBE_OK);

@@ -234,5 +234,30 @@ TEST_F(ChooseOnCuda, OlderCardsAreRefusedWithTheReason) {
   }
 }
 
+// The memory of `standard` is 4 P + 9 X of the whole run, and cuBLAS's: X in the workspace is the room for a copy of
+// dO, the other 8 are Q, K, V, O, dO, dQ, dK and dV.
+TEST_F(ChooseOnCuda, StandardHoldsWhatPlainAttentionHolds) {
+  constexpr std::size_t kCublas = std::size_t{32} << 20;
+  const auto bytes = [](Pass pass, const char* kernel) {
+    const ConstView view = view_bhsd<const void>(nullptr, DType::fp16, {16, 32, 1024, 64});
+    Problem problem = validate_query({.q = view, .k = view, .v = view}, pass, {});
+    problem.device = Device::cuda;
+    problem.gpu = kHopper;
+    return choose(problem, kernel).workspace_bytes(problem);
+  };
+  constexpr std::size_t kScores = std::size_t{1} << 30, kTensor = std::size_t{64} << 20;
+  EXPECT_EQ(bytes(Pass::forward, "standard"), 2 * kScores + kCublas);
+  EXPECT_EQ(bytes(Pass::backward, "standard"), 4 * kScores + kTensor + kCublas);
+  constexpr std::size_t kFew = std::size_t{32} << 20;  // 16 of 512 heads
+  EXPECT_EQ(bytes(Pass::forward, "frugal"), kFew + kTensor / 32 + kCublas);
+  EXPECT_EQ(bytes(Pass::backward, "frugal"), 2 * kFew + 2 * kTensor / 32 + kCublas);
+}
+
+TEST_F(ChooseOnCuda, FrugalTakesHeadDimensionsThatNoTileHolds) {
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    EXPECT_STREQ(choose(problem_of(264, DType::fp16, pass, kHopper)).name, "frugal");
+  }
+}
+
 }  // namespace
 }  // namespace strobe

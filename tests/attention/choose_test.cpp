@@ -25,7 +25,7 @@ std::vector<std::string> names_on(Device device) {
 }
 
 TEST(Choose, OrderOfTheList) {
-  EXPECT_EQ(names_on(Device::cpu), (std::vector<std::string>{"flash2", "standard", "reference"}));
+  EXPECT_EQ(names_on(Device::cpu), (std::vector<std::string>{"flash2", "frugal", "standard", "reference"}));
   EXPECT_EQ(names_on(Device::cuda).back(), "standard");
 }
 
@@ -39,7 +39,7 @@ TEST(Choose, FirstThatSupports) {
   EXPECT_EQ(&choose(problem), expected);
 }
 
-// flash2, standard and reference cover the whole problem table on the CPU.
+// Every kernel covers the whole problem table on the CPU.
 TEST(Choose, EveryKernelTakesEveryFeature) {
   SmallProblem s;
   s.add_bias({2, 4, 3, 5});
@@ -77,7 +77,7 @@ TEST(Choose, UnknownNameListsTheValidOnes) {
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
       EXPECT_EQ(error.what(), "attention: unknown kernel '" + std::string(name) +
-                                  "' on device cpu; valid are: flash2, standard, reference");
+                                  "' on device cpu; valid are: flash2, frugal, standard, reference");
     }
   }
 }
@@ -119,7 +119,7 @@ TEST(Choose, UnknownInstructionSetIsRefused) {
 TEST(Explain, AgreesWithWhatRuns) {
   SmallProblem s;
   for (const Pass pass : {Pass::forward, Pass::backward}) {
-    for (const char* name : {"", "flash2", "standard", "reference"}) {
+    for (const char* name : {"", "flash2", "frugal", "standard", "reference"}) {
       const Execution execution{.kernel = name};
       const Problem problem = validate_query(s.attention, pass, execution);
       const Kernel& chosen = choose(problem, name);
@@ -147,7 +147,7 @@ TEST(Workspace, QueryWithoutPointersIsEnough) {
   s.add_sinks();
   Attention shapes = s.attention;
   shapes.q.data = shapes.k.data = shapes.v.data = shapes.bias.data = nullptr;
-  for (const char* name : {"flash2", "standard", "reference"}) {
+  for (const char* name : {"flash2", "frugal", "standard", "reference"}) {
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       Execution execution{.kernel = name, .workspace = nullptr};
       const std::size_t bytes = workspace_bytes(shapes, pass, execution);
@@ -164,7 +164,7 @@ TEST(Workspace, QueryWithoutPointersIsEnough) {
 // Without a workspace of the caller's, exactly the bytes that were announced are taken, and given back.
 TEST(Workspace, ComesFromTheCountingAllocator) {
   SmallProblem s;
-  for (const char* name : {"flash2", "standard", "reference"}) {
+  for (const char* name : {"flash2", "frugal", "standard", "reference"}) {
     s.execution.kernel = name;
     s.execution.threads = 2;
     const AllocationStatistics before = host_allocator().statistics();
@@ -181,7 +181,7 @@ TEST(Workspace, ComesFromTheCountingAllocator) {
 // No rows: no output of the forward, zeros from the backward, for every kernel and every way to have none.
 TEST(Empty, BackwardOfNoRowsIsZero) {
   for (const int dimension : {1, 2}) {
-    for (const char* name : {"flash2", "standard", "reference"}) {
+    for (const char* name : {"flash2", "frugal", "standard", "reference"}) {
       SmallProblem s;
       s.execution.kernel = name;
       s.add_bias({1, 1, 1, 5});
@@ -201,7 +201,7 @@ TEST(Empty, BackwardOfNoRowsIsZero) {
 }
 
 TEST(Empty, ForwardOfNoKeys) {
-  for (const char* name : {"flash2", "standard", "reference"}) {
+  for (const char* name : {"flash2", "frugal", "standard", "reference"}) {
     SmallProblem s;
     s.execution.kernel = name;
     s.attention.k.shape[2] = s.attention.v.shape[2] = 0;

@@ -102,7 +102,7 @@ TEST_P(Determinism, AnyNumberOfThreads) {
     c.dtype = GetParam();
     SCOPED_TRACE(describe(c));
     const Data data(c);
-    for (const char* kernel : {"flash2", "standard", "reference"}) {
+    for (const char* kernel : {"flash2", "frugal", "standard", "reference"}) {
       // It computes in float64 whatever the type, and takes half a minute under a sanitizer: one type is enough.
       if (kSanitized && std::string(kernel) == "reference" && c.dtype != DType::fp32) continue;
       for (const std::string& isa :

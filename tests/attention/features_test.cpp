@@ -286,7 +286,7 @@ TEST(Gradients, FollowFiniteDifferences) {
 // Runs every kernel, and flash2 on every instruction set.
 template <class Check>
 void for_every_kernel(const Data& data, Check&& check) {
-  for (const char* kernel : {"reference", "standard"}) check(run(data, {.kernel = kernel}).results, kernel);
+  for (const char* kernel : {"reference", "standard", "frugal"}) check(run(data, {.kernel = kernel}).results, kernel);
   for (const std::string& isa : available_isas()) {
     const IsaScope scope(isa);
     check(run(data, {.kernel = "flash2", .threads = 2}).results, "flash2 " + isa);

@@ -40,7 +40,7 @@ struct Tensors {
 };
 
 class FloatModeOf : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Kernels, FloatModeOf, testing::Values("flash2", "standard", "reference"),
+INSTANTIATE_TEST_SUITE_P(Kernels, FloatModeOf, testing::Values("flash2", "frugal", "standard", "reference"),
                          [](const auto& one) { return std::string(one.param); });
 
 TEST_P(FloatModeOf, TheCallerDoesNotChangeResults) {

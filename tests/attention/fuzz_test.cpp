@@ -374,7 +374,7 @@ void run_one(Dice& dice, Tally& tally) {
   d.gradients.dv = memory.tensor(dtype, a.v.shape, false);
   if (d.gradients.dbias.data) d.gradients.dbias = memory.tensor(DType::fp32, a.bias.shape, false);
   if (d.gradients.dsinks) d.gradients.dsinks = memory.floats(a.q.shape[1]);
-  static constexpr const char* kKernels[] = {"", "flash2", "standard", "reference"};
+  static constexpr const char* kKernels[] = {"", "flash2", "frugal", "standard", "reference"};
   d.execution = {.kernel = dice.pick(kKernels), .threads = static_cast<int>(dice.between(1, 3))};
   SCOPED_TRACE(d.execution.kernel);
   ASSERT_NO_THROW(forward(a, d.outputs, d.execution));

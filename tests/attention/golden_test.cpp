@@ -172,6 +172,7 @@ void check_kernel(const char* kernel) {
 
 TEST(Golden, Reference) { check_kernel("reference"); }
 TEST(Golden, Standard) { check_kernel("standard"); }
+TEST(Golden, Frugal) { check_kernel("frugal"); }
 TEST(Golden, Flash2) { check_kernel("flash2"); }
 
 }  // namespace

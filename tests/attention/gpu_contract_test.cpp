@@ -169,7 +169,7 @@ TEST_F(GpuContract, ThousandsOfCallsOnAFullGpuEnd) {
       c.dtype = DType::bf16;
       const Data data(c);
       GpuCase on_gpu(data, lane);
-      if (kernel == "standard" || !on_gpu.refusal(kernel).empty()) continue;
+      if (is_plain(kernel) || !on_gpu.refusal(kernel).empty()) continue;
       for (const bool deterministic : {true, false}) {
         GpuPasses passes(on_gpu, lane, {.kernel = kernel, .deterministic = deterministic});
         Bytes first;

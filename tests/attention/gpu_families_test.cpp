@@ -213,9 +213,11 @@ std::vector<Family> families() {
     all.push_back(spread);
   }
   for (const DType dtype : {bf16, fp16, fp32}) {
-    Family standard{"standard_" + std::string(strobe::name_of(dtype)), with_options(dtype, 32, {false, true, true})};
-    standard.kernel = "standard";
-    all.push_back(standard);
+    for (const char* const kernel : {"standard", "frugal"}) {
+      Family plain{fmt::format("{}_{}", kernel, strobe::name_of(dtype)), with_options(dtype, 32, {false, true, true})};
+      plain.kernel = kernel;
+      all.push_back(plain);
+    }
   }
   return all;
 }

@@ -213,8 +213,11 @@ TEST_P(IsolationOf, FirstKeysWithoutWeightSpoilToo) {
 INSTANTIATE_TEST_SUITE_P(Types, IsolationOf, testing::ValuesIn(kDTypes),
                          [](const auto& info) { return std::string(strobe::name_of(info.param)); });
 
-// `standard` may spread a value that is not finite, but not beyond its head, and never from beyond a length.
-TEST(Isolation, StandardKeepsBadValuesInsideTheHead) {
+// `standard` and `frugal` may spread a value that is not finite, but not beyond its head, and never from beyond a
+// length.
+class IsolationOfHeads : public testing::TestWithParam<const char*> {};
+
+TEST_P(IsolationOfHeads, KeepsBadValuesInside) {
   Case c{.seed = 221,
          .batch = 2,
          .heads_q = 2,
@@ -227,7 +230,7 @@ TEST(Isolation, StandardKeepsBadValuesInsideTheHead) {
   data.k.set(0, 1, 3, 0, kNan);
   data.remember();
   const Results reference = oracle(data);
-  const Results results = run(data, {.kernel = "standard"}).results;
+  const Results results = run(data, {.kernel = GetParam()}).results;
   for (const auto& [name, member] : {kOutputs[0], kOutputs[1], kOutputs[2], kOutputs[3], kOutputs[4]}) {
     const std::size_t head = (reference.*member).size() / 4;
     for (std::size_t i = 0; i < (reference.*member).size(); ++i) {
@@ -240,6 +243,9 @@ TEST(Isolation, StandardKeepsBadValuesInsideTheHead) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Kernels, IsolationOfHeads, testing::Values("standard", "frugal"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace strobe::test

@@ -260,7 +260,7 @@ void check_one_hot(const char* kernel, DType dtype) {
 }
 
 TEST(Reference, IntegerValuesAreExact) {
-  for (const char* kernel : {"reference", "standard", "flash2"}) {
+  for (const char* kernel : {"reference", "standard", "frugal", "flash2"}) {
     for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) check_one_hot(kernel, dtype);
   }
 }

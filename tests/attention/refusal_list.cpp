@@ -306,7 +306,7 @@ const std::vector<Refusal>& common_refusals() {
        {"unknown device 5", "cuda"}},
       {"unknown kernel",
        [](SmallProblem& s) { s.execution.kernel = "Pytorch"; },
-       {"unknown kernel 'Pytorch'", "flash2, standard, reference"}},
+       {"unknown kernel 'Pytorch'", "flash2, frugal, standard, reference"}},
       {"workspace misaligned",
        [](SmallProblem& s) {
          s.execution.workspace = shifted(s.array(1024), 4);

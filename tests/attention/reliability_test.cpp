@@ -78,7 +78,7 @@ TEST(Reliability, FullyMaskedRows) {
                    .sinks = sinks};
       const Data data(c);
       check(data, Kernels::all);
-      for (const char* kernel : {"reference", "standard", "flash2"}) {
+      for (const char* kernel : {"reference", "standard", "frugal", "flash2"}) {
         const Results results = run(data, {.kernel = kernel}).results;
         for (std::int64_t h = 0; h < c.heads_q; ++h) {
           for (std::int64_t i = 0; i < c.sq - c.sk; ++i) {
@@ -451,7 +451,7 @@ TEST(Reliability, MoreThan2To31Elements) {
       .dq = spread(5, data.shape_q()), .dk = spread(6, data.shape_k()), .dv = spread(7, data.shape_v())};
   Attention attention = data.attention();
   attention.q = q, attention.k = k, attention.v = v;
-  for (const char* kernel : {"flash2", "standard", "reference"}) {
+  for (const char* kernel : {"flash2", "frugal", "standard", "reference"}) {
     const Results compact = run(data, {.kernel = kernel}).results;
     std::vector<float> lse(compact.lse.size(), kNan);
     forward(attention, {.o = o, .lse = lse.data()}, {.kernel = kernel});

@@ -1,5 +1,5 @@
-// The baseline: its vector loops against the scalar conversions and the C library, the same bits for any number of
-// threads, a setting of OpenBLAS that it gives back, memory that it says it needs, parts that it names.
+// `standard` and `frugal`: vector loops against the scalar conversions and the C library, the same bits from both and
+// for any number of threads, a setting of OpenBLAS that they give back, the memory they need, the parts they name.
 #include "attention/standard/standard.h"
 
 #include <gtest/gtest.h>
@@ -38,6 +38,18 @@ TEST(Standard, RoundsAsTheScalarConversionsDo) {
       ASSERT_TRUE(same_or_both_nan(standard::round_bf16(x), round_to(DType::bf16, x))) << x;
       ASSERT_TRUE(same_or_both_nan(standard::round_fp16(x), round_to(DType::fp16, x))) << x;
     }
+  }
+}
+
+TEST(Standard, ConvertsRowsAsTheScalarConversionsDo) {
+  for (std::uint32_t bits = 0; bits <= 0xffffu; ++bits) {
+    const auto half = static_cast<std::uint16_t>(bits);
+    ASSERT_TRUE(same_or_both_nan(standard::widen_fp16(half), fp16_to_float(half))) << bits;
+  }
+  for (std::uint64_t bits = 0; bits <= 0xffffffffu; bits += 991) {
+    const auto x = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+    ASSERT_EQ(standard::narrow_fp16(x), float_to_fp16(x)) << x;
+    ASSERT_EQ(standard::narrow_bf16(x), float_to_bf16(x)) << x;
   }
 }
 
@@ -88,6 +100,24 @@ TEST(Standard, SameBitsForAnyNumberOfThreads) {
   }
 }
 
+// The two differ in where they keep scores only. Heads: enough that each thread gets whole ones, and fewer.
+TEST(Standard, FrugalHasTheSameBits) {
+  for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
+    for (const std::int64_t batch : {1, 6}) {
+      Case c = everything(dtype);
+      c.batch = batch, c.lengths = test::Lengths::none, c.lengths_q = c.lengths_k = {};
+      for (const bool options : {false, true}) {
+        if (!options) c.bias = c.alibi = c.sinks = false, c.softcap = 0, c.dropout = 0;
+        const test::Data data(c);
+        const test::Outcome standard = test::run(data, {.kernel = "standard", .threads = 2, .own_workspace = true});
+        const test::Outcome frugal = test::run(data, {.kernel = "frugal", .threads = 3, .own_workspace = true});
+        EXPECT_EQ(standard.complaint + frugal.complaint, "");
+        EXPECT_EQ(test::first_difference(standard.results, frugal.results), "") << name_of(dtype) << " batch " << batch;
+      }
+    }
+  }
+}
+
 // Wrong by what the type costs: not by more, and not by less either. A baseline more exact than its type would be no
 // measure for the others.
 TEST(Standard, ErrorIsThatOfTheType) {
@@ -114,6 +144,7 @@ TEST(Standard, TakesHeadDimensionsThatNoTileHolds) {
   const test::Outcome chosen = test::run(data, {.kernel = "", .threads = 2});
   EXPECT_EQ(chosen.complaint, "");
   EXPECT_EQ(test::plausibility(c, test::oracle(data), chosen.results), "");
+  EXPECT_STREQ(choose(validate_query(data.attention(), Pass::forward, {})).name, "frugal");
   EXPECT_EQ(test::first_difference(chosen.results, test::run(data, {.kernel = "standard", .threads = 2}).results), "");
 }
 
@@ -142,46 +173,78 @@ class CountingListener : public PartListener {
 
 TEST(Standard, NamesItsPartsToWhoListens) {
   constexpr int kHeads = 2 * 4;  // of both sequences
-  for (const int threads : {1, 3}) {
-    const test::Data data(everything(DType::bf16));
-    const test::Outcome unheard = test::run(data, {.kernel = "standard", .threads = threads});
-    const CountingListener listener;
-    const test::Outcome heard = test::run(data, {.kernel = "standard", .threads = threads});
-    EXPECT_EQ(test::first_difference(unheard.results, heard.results), "") << threads << " threads";
-    EXPECT_EQ(listener.open, 0);
-    EXPECT_EQ(listener.products, (std::map<std::string, int>{{"score product", 2 * kHeads},
-                                                             {"output product", kHeads},
-                                                             {"dV product", kHeads},
-                                                             {"dP product", kHeads},
-                                                             {"dQ product", kHeads},
-                                                             {"dK product", kHeads}}));
-    EXPECT_EQ(listener.others.at("softmax"), 2 * kHeads) << "the backward's own among them";
-    EXPECT_EQ(listener.others.at("softmax gradient"), kHeads);
-    EXPECT_EQ(listener.others.at("dropout"), 2 * kHeads);
-    EXPECT_GT(listener.others.at("copies"), 0);
+  for (const char* const kernel : {"standard", "frugal"}) {
+    for (const int threads : {1, 3}) {
+      SCOPED_TRACE(std::string(kernel) + " with " + std::to_string(threads) + " threads");
+      const test::Data data(everything(DType::bf16));
+      const test::Outcome unheard = test::run(data, {.kernel = kernel, .threads = threads});
+      const CountingListener listener;
+      const test::Outcome heard = test::run(data, {.kernel = kernel, .threads = threads});
+      EXPECT_EQ(test::first_difference(unheard.results, heard.results), "");
+      EXPECT_EQ(listener.open, 0);
+      const int passes = std::string(kernel) == "standard" ? 1 : kHeads;  // an operation over all heads is one part
+      EXPECT_EQ(listener.products, (std::map<std::string, int>{{"score product", 2 * passes},
+                                                               {"output product", passes},
+                                                               {"dV product", passes},
+                                                               {"dP product", passes},
+                                                               {"dQ product", passes},
+                                                               {"dK product", passes}}));
+      EXPECT_EQ(listener.others, (std::map<std::string, int>{{"softmax", 2 * passes},
+                                                             {"softmax gradient", passes},
+                                                             {"dropout", 2 * passes},
+                                                             {"shared gradients", passes}}));
+    }
   }
 }
 
-TEST(Standard, MemoryGrowsWithTheScores) {
-  Attention attention{.q = view_bhsd(static_cast<const void*>(nullptr), DType::bf16, {1, 1, 4096, 64}),
-                      .k = view_bhsd(static_cast<const void*>(nullptr), DType::bf16, {1, 1, 2048, 64}),
-                      .v = view_bhsd(static_cast<const void*>(nullptr), DType::bf16, {1, 1, 2048, 64})};
-  const std::size_t scores = 4096u * 2048u * 4u;
-  const auto bytes = [&](Pass pass) { return workspace_bytes(attention, pass, {.kernel = "standard"}); };
-  EXPECT_GT(bytes(Pass::forward), scores);
-  EXPECT_LT(bytes(Pass::forward), scores + 4u * 4u * 4096u * 65u);
-  EXPECT_GT(bytes(Pass::backward), 2 * scores);
-  const Problem problem = validate_query(attention, Pass::forward, {});
-  EXPECT_EQ(kStandardCpu.configuration(problem), "OpenBLAS sgemm, scores of one head materialised: 32.0 MiB");
+// P: scores of all heads in the problem's type, X: one tensor. Nothing here depends on the machine.
+class StandardMemory : public testing::TestWithParam<DType> {
+ protected:
+  static constexpr std::int64_t kBatch = 3, kHeads = 8, kSeq = 1024, kDim = 64;
+
+  static std::size_t workspace(const char* kernel, Pass pass) {
+    const ConstView view = view_bhsd<const void>(nullptr, GetParam(), {kBatch, kHeads, kSeq, kDim});
+    return workspace_bytes({.q = view, .k = view, .v = view}, pass, {.kernel = kernel, .threads = 2});
+  }
+  static double scores() { return static_cast<double>(kBatch * kHeads * kSeq * kSeq) * size_of(GetParam()); }
+  static double tensor() { return static_cast<double>(kBatch * kHeads * kSeq * kDim) * size_of(GetParam()); }
+};
+
+TEST_P(StandardMemory, IsThatOfPlainAttention) {
+  const auto forward = static_cast<double>(workspace("standard", Pass::forward)) + 4 * tensor();
+  const auto backward = static_cast<double>(workspace("standard", Pass::backward)) + 8 * tensor();
+  EXPECT_NEAR(forward / (2 * scores() + 4 * tensor()), 1, 0.05);
+  EXPECT_NEAR(backward / (4 * scores() + 9 * tensor()), 1, 0.05);
+}
+
+TEST_P(StandardMemory, OfFrugalIsThatOfOneHead) {
+  const double head = static_cast<double>(kSeq * kSeq) * 4;
+  EXPECT_NEAR(static_cast<double>(workspace("frugal", Pass::forward)) / head, 1, 0.25);
+  EXPECT_NEAR(static_cast<double>(workspace("frugal", Pass::backward)) / (2 * head), 1, 0.25);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, StandardMemory, testing::Values(DType::fp32, DType::fp16, DType::bf16),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
+
+TEST(Standard, SaysWhatItMaterialises) {
+  const ConstView view = view_bhsd<const void>(nullptr, DType::bf16, {2, 4, 1024, 64});
+  const Attention attention{.q = view, .k = view, .v = view};
+  EXPECT_EQ(kStandardCpu.configuration(validate_query(attention, Pass::forward, {})),
+            "OpenBLAS sgemm, scores and probabilities of all heads materialised: 2 x 16.0 MiB");
+  EXPECT_EQ(kStandardCpu.configuration(validate_query(attention, Pass::backward, {})),
+            "OpenBLAS sgemm, scores, probabilities and gradients of all heads materialised: 4 x 16.0 MiB");
+  EXPECT_EQ(kFrugalCpu.configuration(validate_query(attention, Pass::forward, {})),
+            "OpenBLAS sgemm, scores of one head materialised: 4.0 MiB");
 }
 
 TEST(Standard, RefusesWhatBlasCannotCount) {
   Problem problem;
-  problem.max_q = 1;
+  problem.batch = problem.heads_q = problem.max_q = 1;
   problem.max_k = std::int64_t{1} << 31;
   EXPECT_EQ(kStandardCpu.refusal(problem), "1 rows and 2147483648 keys: BLAS counts in 32 bits, up to 2147483647");
   problem.max_q = problem.max_k = (std::int64_t{1} << 31) - 1;
-  EXPECT_EQ(kStandardCpu.refusal(problem), "scores of 2147483647 rows x 2147483647 keys do not fit any memory");
+  EXPECT_EQ(kStandardCpu.refusal(problem),
+            "scores of 1 heads, 2147483647 rows x 2147483647 keys do not fit any memory");
 }
 
 }  // namespace

@@ -257,7 +257,7 @@ TEST(Validate, RefusesBackwardTensors) {
 TEST(Validate, RefusesASmallWorkspace) {
   SmallProblem s;
   alignas(64) static char memory[64];
-  for (const char* kernel : {"standard", "reference"}) {
+  for (const char* kernel : {"standard", "frugal", "reference"}) {
     s.execution = {.kernel = kernel, .workspace = nullptr};
     const std::size_t needed = workspace_bytes(s.attention, Pass::backward, s.execution);
     ASSERT_GT(needed, 64u) << kernel;

@@ -205,7 +205,7 @@ TEST(LmBench, RefusesWhatCannotRunBeforeAnythingDoes) {
     EXPECT_NE(program.errors.find(" is there twice\n"), std::string::npos) << program.errors;
   }
   EXPECT_EQ(run_program("lm bench --size tiny --attention hopper").errors,  // and not the library's, after a ceiling
-            "strobe: --attention hopper: not on device cpu; valid: auto, flash2, standard, reference\n");
+            "strobe: --attention hopper: not on device cpu; valid: auto, flash2, frugal, standard, reference\n");
   EXPECT_EQ(run_program("lm nothing").code, 2);
   EXPECT_NE(run_program("lm").output.find("bench"), std::string::npos);
 }
@@ -256,7 +256,7 @@ TEST(LmBench, InterruptedLmCommandsSayThatNothingWasWritten) {
 
 TEST(LmBench, HelpNamesEveryKernelThatItTakes) {
   const Program program = run_program("lm bench --help");
-  for (const char* const name : {"auto", "flash2", "standard", "reference"}) {
+  for (const char* const name : {"auto", "flash2", "frugal", "standard", "reference"}) {
     EXPECT_NE(program.output.find(name, program.output.find("--attention")), std::string::npos) << name;
   }
 }

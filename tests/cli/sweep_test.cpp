@@ -1,6 +1,7 @@
 // `strobe sweep` end to end: cells and rows, going on with a file, cells that fail, and what is refused.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "bench/fake_python.h"
@@ -486,26 +487,30 @@ TEST(Sweep, ATerminalShowsABarWithTheTimeLeft) {
   EXPECT_NE(text.find("2 cells: "), std::string::npos) << text;
 }
 
-// What CI runs and reports of the source report's grid: all 96 cells, a sixteenth of the batch and of the sequence.
-TEST(SlowSweep, TheWholeOfLab5Shrunk) {
+// What CI runs and reports of the source report's grid: batch 1, one embedding.
+TEST(SlowSweep, Lab5OfOneBatchAndEmbedding) {
   const Scratch scratch;
-  const Program program =
-      run_program("sweep --grid lab5 --shrink 16 --repeats 3 --time-limit 0.05 --json-dir cells", scratch);
+  const Program program = run_program(
+      "sweep --grid lab5 --batch_size 16 --emb_dim 1024 --shrink 16 --repeats 3 --time-limit 0.05 --json-dir cells",
+      scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
-  EXPECT_NE(program.output.find("\n96 cells: 96 ok\n"), std::string::npos) << program.output;
+  EXPECT_NE(program.output.find("\n16 cells: 16 ok\n"), std::string::npos) << program.output;
   std::set<std::string> cells;
+  std::map<std::string, std::map<std::string, double>> peaks;
   for (const Json& row : rows_in(scratch, "sweep_lab5.jsonl")) {
     EXPECT_EQ(row.at("config").at("shrink").as_integer(), 16);
     const double peak = row.at("peak_memory_usage(MB)").as_number();
+    peaks[row.at("config").dump()][row.at("implementation").as_string()] = peak;
     EXPECT_NEAR(peak / row.at("predicted_memory(MB)").as_number(), 1, 0.05) << row.at("command").as_string();
     cells.insert(row.at("config").dump() + row.at("implementation").as_string());
   }
-  EXPECT_EQ(cells.size(), 96u);
+  EXPECT_EQ(cells.size(), 16u);
+  for (auto& [config, peak] : peaks) EXPECT_GT(peak["standard"], peak["flash2"]) << config;
   const std::filesystem::directory_iterator files(scratch.path() / "cells");
-  EXPECT_EQ(std::distance(begin(files), end(files)), 96);
+  EXPECT_EQ(std::distance(begin(files), end(files)), 16);
   const Program report = run_program("report sweep_lab5.jsonl --output report", scratch);
   EXPECT_EQ(report.code, 0) << report.errors;
-  EXPECT_EQ(report.output.find("96 cells, 96 rows; written: report/report.html"), 0u) << report.output;
+  EXPECT_EQ(report.output.find("16 cells, 16 rows; written: report/report.html"), 0u) << report.output;
 }
 
 struct BadSweep {

@@ -35,7 +35,7 @@ TEST_F(GpuSolve, OneBatchLargerThanAChunk) {
 }
 
 TEST_F(GpuSolve, EveryKernelThatTakesIt) {
-  for (const std::string& kernel : {std::string("flash2"), std::string("standard")}) {
+  for (const std::string& kernel : {std::string("flash2"), std::string("frugal")}) {
     EXPECT_LT(error_of_solving({50, 300, 32}, {.device = Device::cuda, .kernel = kernel}), kSmallError) << kernel;
   }
 }

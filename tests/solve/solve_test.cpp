@@ -43,7 +43,7 @@ TEST(Solve, WhatFailsLeavesTheOldOutput) {
   EXPECT_EQ(scratch.read("out"), "old");
   EXPECT_EQ(scratch.entries(), 1u);
   const Solved solved = solve_file(input, output, {.device = Device::cpu});
-  EXPECT_EQ(solved.kernel, "standard");
+  EXPECT_EQ(solved.kernel, "frugal");
   EXPECT_EQ(scratch.read("out").size(), 2u * 5 * 260 * 4);
 }
 

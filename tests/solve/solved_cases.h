@@ -13,7 +13,7 @@
 
 namespace strobe::solve {
 
-// Sizes at which something changes: one of everything, no multiples of tiles, d that only `standard` takes.
+// Sizes at which something changes: one of everything, no multiples of tiles, d that no tiled kernel takes.
 inline const ProblemSize kSmallSizes[] = {{1, 1, 1},    {2, 1, 5},     {1, 3, 1},     {7, 65, 33},
                                           {3, 129, 64}, {2, 200, 256}, {3, 100, 257}, {2, 40, 1000}};
 

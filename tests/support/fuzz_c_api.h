@@ -164,7 +164,7 @@ class CApiCall {
   }
 
   void describe_execution() {
-    static constexpr const char* kKernels[] = {nullptr, "", "flash2", "standard", "reference", "unknown"};
+    static constexpr const char* kKernels[] = {nullptr, "", "flash2", "frugal", "standard", "reference", "unknown"};
     execution().kernel = bytes_.pick(kKernels);
     execution().threads = bytes_.one_in(8) ? 2 : 1;
     if (bytes_.one_in(4)) {

@@ -26,6 +26,9 @@ class GpuTest : public testing::Test {
 // names the only one to test.
 std::vector<std::string> gpu_kernels();
 
+// The kernels that compute probabilities again from Q and K, whatever LSE and O they are given.
+inline bool is_plain(std::string_view kernel) { return kernel == "standard" || kernel == "frugal"; }
+
 // Empty, or why the kernel refuses a pass. What depends on outputs is not looked at.
 std::string gpu_refusal(const Attention& attention, std::string_view kernel);
 

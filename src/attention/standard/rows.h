@@ -1,5 +1,5 @@
 // Loops over contiguous rows of floats that the compiler turns into vectors: rounding to a 16-bit type, softmax, and
-// conversions. Called by standard.cpp only.
+// conversions. Called by the files of cpu/ only.
 #pragma once
 
 #include <algorithm>
@@ -41,6 +41,33 @@ inline void round_row(DType dtype, float* row, std::int64_t n) {
   }
 }
 
+// fp16_to_float() and float_to_fp16() without branches.
+inline float widen_fp16(std::uint16_t half) {
+  const std::uint32_t rest = half & 0x7fffu;
+  const float subnormal = static_cast<float>(static_cast<std::int32_t>(rest)) * 0x1p-24f;
+  std::uint32_t bits = (rest << 13) + 0x38000000u;
+  bits = rest < 0x400u ? std::bit_cast<std::uint32_t>(subnormal) : bits;
+  bits = rest >= 0x7c00u ? bits + 0x38000000u : bits;  // Inf, NaN
+  return std::bit_cast<float>(bits | (half & 0x8000u) << 16);
+}
+
+inline std::uint16_t narrow_fp16(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t magnitude = bits & 0x7fffffffu;
+  const std::uint32_t aligned = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f);
+  std::uint32_t half = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
+  half = magnitude < 0x38800000u ? aligned - 0x3f000000u : half;
+  half = magnitude >= 0x477ff000u ? 0x7c00u : half;
+  half = magnitude > 0x7f800000u ? 0x7e00u : half;
+  return static_cast<std::uint16_t>(half | (bits >> 16 & 0x8000u));
+}
+
+inline std::uint16_t narrow_bf16(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
+  return static_cast<std::uint16_t>(((bits & 0x7fffffffu) > 0x7f800000u ? bits | 0x00400000u : rounded) >> 16);
+}
+
 // n elements at a distance of `step` (1, or 0: expanded) as floats.
 inline void widen_row(DType dtype, const void* from, std::int64_t step, std::int64_t n, float* to) {
   if (step != 1) {
@@ -48,14 +75,20 @@ inline void widen_row(DType dtype, const void* from, std::int64_t step, std::int
   } else if (dtype == DType::fp32) {
     for (std::int64_t c = 0; c < n; ++c) to[c] = static_cast<const float*>(from)[c];
   } else if (dtype == DType::fp16) {
-    for (std::int64_t c = 0; c < n; ++c) to[c] = fp16_to_float(static_cast<const std::uint16_t*>(from)[c]);
+    for (std::int64_t c = 0; c < n; ++c) to[c] = widen_fp16(static_cast<const std::uint16_t*>(from)[c]);
   } else {
     for (std::int64_t c = 0; c < n; ++c) to[c] = bf16_to_float(static_cast<const std::uint16_t*>(from)[c]);
   }
 }
 
 inline void narrow_row(DType dtype, const float* from, std::int64_t n, void* to) {
-  for (std::int64_t c = 0; c < n; ++c) store_element(to, dtype, c, from[c]);
+  if (dtype == DType::fp32) {
+    for (std::int64_t c = 0; c < n; ++c) static_cast<float*>(to)[c] = from[c];
+  } else if (dtype == DType::fp16) {
+    for (std::int64_t c = 0; c < n; ++c) static_cast<std::uint16_t*>(to)[c] = narrow_fp16(from[c]);
+  } else {
+    for (std::int64_t c = 0; c < n; ++c) static_cast<std::uint16_t*>(to)[c] = narrow_bf16(from[c]);
+  }
 }
 
 inline void add_bias(DType dtype, const void* bias, std::int64_t n, float* row) {
@@ -118,11 +151,11 @@ inline float dot_of(const float* a, const float* b, std::int64_t n) {
 }
 
 struct Softmax {
-  float lse;   // -inf: nothing to use, all weights are 0
-  float sink;  // the sink's own weight
+  float lse;   // -inf: nothing to use, all probabilities are 0
+  float sink;  // the sink's own probability
 };
 
-// Scores to normalised weights, in place. sink: one more logit, or null.
+// Scores to probabilities, in place. sink: one more logit, or null.
 inline Softmax softmax_row(float* row, std::int64_t n, const float* sink) {
   const float highest = max_of(row, n);
   const float max = sink && *sink > highest ? *sink : highest;

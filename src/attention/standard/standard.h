@@ -1,6 +1,7 @@
-// The kernel `standard`: what a person writes first, and the baseline that everything is compared with. Scores of a
-// head (CUDA: of all heads) are materialised; products go through OpenBLAS (CUDA: cuBLAS); every intermediate tensor is
-// rounded to the problem's type.
+// The kernels `standard` and `frugal`: plain attention over materialised scores. GEMMs go through OpenBLAS (CUDA:
+// cuBLAS), and every intermediate tensor is rounded to the problem's type. `standard` is the baseline: it holds what
+// plain attention holds in a tensor library, scores and probabilities of all heads. `frugal` holds a few heads' at a
+// time; the chooser takes it where no tiled kernel fits.
 #pragma once
 
 #include "attention/kernel.h"
@@ -8,6 +9,8 @@
 namespace strobe {
 
 extern const Kernel kStandardCpu;
+extern const Kernel kFrugalCpu;
 extern const Kernel kStandardCuda;
+extern const Kernel kFrugalCuda;
 
 }  // namespace strobe

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "bench/implementation.h"
+#include "bench/memory_model.h"
 #include "bench/onednn_peer.h"
 #include "bench/verdict.h"
 
@@ -16,7 +17,8 @@ constexpr int kUntimedCalls = 5;  // untimed calls of each region
 
 double share_of_product_rate(const std::string& implementation, Device device) {
   if (implementation == "reference") return 0.003;
-  if (implementation == "standard" || implementation == kOnednnPeer) return device == Device::cuda ? 0.05 : 0.1;
+  if (implementation == "standard" || implementation == "frugal" || implementation == kOnednnPeer)
+    return device == Device::cuda ? 0.05 : 0.1;
   return is_peer(implementation) ? 0.3 : 0.5;
 }
 
@@ -49,6 +51,10 @@ double predicted_seconds(const Problem& problem, const StoppingRule& rule) {
 }
 
 PredictedMemory predicted_memory(const Case& one, const std::string& implementation) {
+  if (implementation == "torch-naive" && !one.options.any()) {
+    const MemoryModel model = predict_torch_naive(one);
+    return {model.forward_bytes() + model.backward_bytes(), {}};
+  }
   if (is_peer(implementation)) {
     const TensorBytes bytes = tensor_bytes(one);
     return {bytes.forward() + (has_backward(one.passes) ? bytes.backward_extra() : 0), {}};

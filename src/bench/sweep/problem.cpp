@@ -10,10 +10,16 @@
 namespace strobe::bench {
 
 Problem make_problem(Case one, std::vector<std::string> implementations, std::int64_t shrink) {
-  const auto shrunk = [&](std::int64_t size) { return size == 0 ? 0 : std::max<std::int64_t>(1, size / shrink); };
-  one.batch = shrunk(one.batch);
-  one.seq_q = shrunk(one.seq_q);
-  one.seq_k = shrunk(one.seq_k);
+  constexpr std::int64_t kShortest = 512;  // below this, tensors outweigh scores and memory charts mislead
+  const std::int64_t of_batch = std::clamp<std::int64_t>(one.batch, 1, shrink);
+  const std::int64_t of_sequence = shrink / of_batch;
+  const auto shortened = [&](std::int64_t size) {
+    return size >= kShortest ? std::max(kShortest, size / of_sequence)
+                             : std::max(std::min<std::int64_t>(size, 1), size / of_sequence);
+  };
+  one.batch /= of_batch;
+  one.seq_q = shortened(one.seq_q);
+  one.seq_k = shortened(one.seq_k);
   fit_lengths(one);
   Json config = config_json(one).set("shrink", shrink);
   return {.one = std::move(one), .implementations = std::move(implementations), .config = std::move(config)};

@@ -23,7 +23,8 @@ struct Problem {
 // "batch 1, 4 heads x 64, sequence 512, fp32", with the launch where there are several.
 std::string describe(const Problem& problem);
 
-// Batch and sequences are divided by `shrink`, down to 1.
+// `shrink` divides the batch, down to 1, and what is left of it the sequences. Those of 512 or more stay at 512 or
+// more.
 Problem make_problem(Case one, std::vector<std::string> implementations, std::int64_t shrink = 1);
 
 // What tells cells apart: the whole configuration, the implementation and the launch. A row's own keys give the same

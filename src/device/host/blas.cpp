@@ -7,14 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "core/divide.h"
 #include "core/fail.h"
-#include "device/host/thread_pool.h"
 
 namespace strobe::blas {
 namespace {
 
-constexpr double kSmall = 1 << 18;  // multiplications below which a second thread does not pay
 constexpr std::size_t kThreadBytes = kBufferBytes + (std::size_t{16} << 20);  // per OpenBLAS thread: buffer and stack
 
 std::mutex& session_mutex() {
@@ -54,18 +51,6 @@ int map_buffers(const BlasLibrary& library, int callers) {
   return std::min(wanted, mapped);
 }
 
-// c's first row is that of a.
-void multiply_block(const BlasLibrary& library, const Matrix& a, const Matrix& b, float* c, float beta) {
-  const auto order = [](const Matrix& m) { return m.stored_transposed ? CblasTrans : CblasNoTrans; };
-  library.sgemm(CblasRowMajor, order(a), order(b), static_cast<int>(a.rows), static_cast<int>(b.cols),
-                static_cast<int>(a.cols), 1.0f, a.data, static_cast<int>(a.stride), b.data, static_cast<int>(b.stride),
-                beta, c, static_cast<int>(b.cols));
-}
-
-Matrix rows_of(const Matrix& m, std::int64_t first, std::int64_t count) {
-  return {m.data + first * (m.stored_transposed ? 1 : m.stride), count, m.cols, m.stride, m.stored_transposed};
-}
-
 }  // namespace
 
 BlasSession::BlasSession(int callers, int own_threads)
@@ -85,18 +70,22 @@ BlasSession::~BlasSession() {
   if (own_before_ != own_) library_.set_num_threads(own_before_);
 }
 
-void multiply(const BlasSession& session, const Matrix& a, const Matrix& b, float* c, Accumulate accumulate) {
+void multiply_block(const BlasSession& session, const Matrix& a, const Matrix& b, float* c, Accumulate accumulate) {
   if (a.rows == 0 || b.cols == 0) return;
   if (a.cols == 0) {
     if (accumulate == Accumulate::no) std::fill_n(c, a.rows * b.cols, 0.0f);
     return;
   }
-  const std::int64_t block = a.rows >= 1024 ? 256 : 64;
-  const double work = static_cast<double>(a.rows) * static_cast<double>(a.cols) * static_cast<double>(b.cols);
-  parallel_for(work < kSmall ? 1 : session.callers(), ceil_div(a.rows, block), [&](int, std::int64_t task) {
-    const std::int64_t first = task * block;
-    const Matrix part = rows_of(a, first, std::min(block, a.rows - first));
-    multiply_block(session.library(), part, b, c + first * b.cols, accumulate == Accumulate::yes ? 1.0f : 0.0f);
+  const auto order = [](const Matrix& m) { return m.stored_transposed ? CblasTrans : CblasNoTrans; };
+  const float beta = accumulate == Accumulate::yes ? 1.0f : 0.0f;
+  session.library().sgemm(CblasRowMajor, order(a), order(b), static_cast<int>(a.rows), static_cast<int>(b.cols),
+                          static_cast<int>(a.cols), 1.0f, a.data, static_cast<int>(a.stride), b.data,
+                          static_cast<int>(b.stride), beta, c, static_cast<int>(b.cols));
+}
+
+void multiply(const BlasSession& session, const Matrix& a, const Matrix& b, float* c, Accumulate accumulate) {
+  for_row_blocks(session, {a.rows, a.cols, b.cols}, [&](int, std::int64_t first, std::int64_t count) {
+    multiply_block(session, row_range(a, first, count), b, c + first * b.cols, accumulate);
   });
 }
 

@@ -2,10 +2,13 @@
 // call of OpenBLAS is made inside a BlasSession.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <mutex>
 
+#include "core/divide.h"
 #include "device/host/blas_library.h"
+#include "device/host/thread_pool.h"
 
 namespace strobe::blas {
 
@@ -49,5 +52,35 @@ enum class Accumulate { no, yes };
 // c (+)= a b; c is contiguous, [a.rows x b.cols].
 void multiply(const BlasSession& session, const Matrix& a, const Matrix& b, float* c,
               Accumulate accumulate = Accumulate::no);
+
+// The parts of multiply(), for products whose operands are prepared block by block. Results are the same.
+
+// Rows [first, first + count) of a matrix.
+inline Matrix row_range(const Matrix& m, std::int64_t first, std::int64_t count) {
+  return {m.data + first * (m.stored_transposed ? 1 : m.stride), count, m.cols, m.stride, m.stored_transposed};
+}
+
+// Rows in a block of a product with so many.
+inline std::int64_t block_rows(std::int64_t rows) { return rows >= 1024 ? 256 : 64; }
+
+// One block, on the calling thread. `a` is that block's row_range().
+void multiply_block(const BlasSession& session, const Matrix& a, const Matrix& b, float* c, Accumulate accumulate);
+
+struct ProductShape {
+  std::int64_t rows, inner, cols;
+};
+
+// body(thread, first, count) for the blocks of rows of a product.
+template <class Body>
+void for_row_blocks(const BlasSession& session, const ProductShape& shape, Body&& body) {
+  constexpr double kSmall = 1 << 18;  // multiplications below which a second thread does not pay
+  const std::int64_t block = block_rows(shape.rows);
+  const double work =
+      static_cast<double>(shape.rows) * static_cast<double>(shape.inner) * static_cast<double>(shape.cols);
+  parallel_for(work < kSmall ? 1 : session.callers(), ceil_div(shape.rows, block), [&](int thread, std::int64_t task) {
+    const std::int64_t first = task * block;
+    body(thread, first, std::min(block, shape.rows - first));
+  });
+}
 
 }  // namespace strobe::blas

@@ -16,22 +16,96 @@ Case a_case(std::int64_t batch, std::int64_t seq) {
   return {.batch = batch, .heads = 2, .kv_heads = 2, .seq_q = seq, .seq_k = seq, .head_dim = 16};
 }
 
-TEST(Problem, ShrinkDividesBatchAndSequencesAndIsRecorded) {
-  Case one = a_case(16, 1024);
+TEST(Problem, ShrinkDividesTheBatchThenSequencesAndIsRecorded) {
+  Case one = a_case(16, 2048);
   one.seq_k = 100;
   const Problem problem = make_problem(one, {"flash2"}, 32);
   EXPECT_EQ(problem.one.batch, 1);
-  EXPECT_EQ(problem.one.seq_q, 32);
-  EXPECT_EQ(problem.one.seq_k, 3);
+  EXPECT_EQ(problem.one.seq_q, 1024);
+  EXPECT_EQ(problem.one.seq_k, 50);
   EXPECT_EQ(problem.config.at("shrink").as_integer(), 32);
-  EXPECT_EQ(problem.config.at("seq_len").as_integer(), 32);
+  EXPECT_EQ(problem.config.at("seq_len").as_integer(), 1024);
+  EXPECT_EQ(make_problem(one, {"flash2"}, 4).one.batch, 4);
+  EXPECT_EQ(make_problem(one, {"flash2"}, 4).one.seq_k, 100);
+  EXPECT_EQ(make_problem(one, {"flash2"}, 1 << 20).one.seq_q, 512);
+  EXPECT_EQ(make_problem(one, {"flash2"}, 1 << 20).one.seq_k, 1);
+  EXPECT_EQ(make_problem(a_case(0, 0), {"flash2"}, 4).one.batch, 0);
+  EXPECT_EQ(make_problem(a_case(1, 0), {"flash2"}, 4).one.seq_q, 0);
+}
+
+std::vector<Case> lab5(Device device) {
+  std::vector<Case> cells;
+  for (const std::int64_t batch : {16, 32, 64}) {
+    for (const std::int64_t seq : {512, 1024}) {
+      for (const std::int64_t heads : {16, 32}) {
+        for (const std::int64_t emb : {1024, 2048}) {
+          for (const bool causal : {false, true}) {
+            cells.push_back({.batch = batch,
+                             .heads = heads,
+                             .kv_heads = heads,
+                             .seq_q = seq,
+                             .seq_k = seq,
+                             .head_dim = emb / heads,
+                             .dtype = DType::fp16,
+                             .causal = causal,
+                             .device = device});
+          }
+        }
+      }
+    }
+  }
+  return cells;
+}
+
+// The cells that ran out of memory on the source's card of 8 GB.
+TEST(PredictedMemory, PlainAttentionFitsInEightGigabytesWhereTheSourceSaysSo) {
+  constexpr std::int64_t kLimit = std::int64_t{8} << 30;
+  for (const Case& one : lab5(Device::cuda)) {
+    const bool too_large = one.seq_q == 1024 && (one.batch == 64 || (one.batch == 32 && one.heads == 32));
+    EXPECT_EQ(predicted_memory(one, "torch-naive").bytes.value() > kLimit, too_large) << describe(one);
+  }
+  for (const Case& one : lab5(Device::cpu)) {
+    const bool too_large = one.seq_q == 1024 && (one.batch == 64 || (one.batch == 32 && one.heads == 32));
+    EXPECT_EQ(predicted_memory(one, "standard").bytes.value() > kLimit, too_large) << describe(one);
+  }
+}
+
+TEST(PredictedMemory, PlainAttentionOfTheGridAttentionEndsAt16384) {
+  constexpr std::int64_t kLimit = std::int64_t{24} << 30;
+  for (const Device device : {Device::cpu, Device::cuda}) {
+    for (const std::int64_t dim : {16, 32, 64, 128}) {
+      for (const std::int64_t seq : {256, 1024, 4096, 8192, 16384}) {
+        const Case one{.batch = 8,
+                       .heads = 1,
+                       .kv_heads = 1,
+                       .seq_q = seq,
+                       .seq_k = seq,
+                       .head_dim = dim,
+                       .dtype = DType::fp32,
+                       .device = device};
+        EXPECT_EQ(predicted_memory(one, "torch-naive").bytes.value() > kLimit, seq == 16384) << describe(one);
+        if (device == Device::cpu) {
+          EXPECT_EQ(predicted_memory(one, "standard").bytes.value() > kLimit, seq == 16384) << describe(one);
+        }
+      }
+    }
+  }
+}
+
+TEST(PredictedMemory, StandardHoldsMoreThanFlash2InEveryShrunkCellOfLab5) {
+  for (const Case& one : lab5(Device::cpu)) {
+    const Case shrunk = make_problem(one, {"flash2", "standard"}, 16).one;
+    EXPECT_GT(predicted_memory(shrunk, "standard").bytes.value(), predicted_memory(shrunk, "flash2").bytes.value())
+        << describe(shrunk);
+  }
 }
 
 TEST(Problem, LengthsFollowTheShrunkenShape) {
   Case one = a_case(4, 64);
   one.options.lengths = {60, 3, 64, 5};
-  const Problem problem = make_problem(one, {"flash2"}, 2);
-  EXPECT_EQ(problem.one.options.lengths, (std::vector<std::int32_t>{32, 3}));
+  const Problem problem = make_problem(one, {"flash2"}, 8);
+  EXPECT_EQ(problem.one.options.lengths, (std::vector<std::int32_t>{32}));
+  EXPECT_EQ(make_problem(one, {"flash2"}, 2).one.options.lengths, (std::vector<std::int32_t>{60, 3}));
 }
 
 TEST(Problem, TheKeyOfARowIsThatOfItsCell) {

@@ -18,8 +18,8 @@ __global__ void copy_rows(Params params, Copy copy, std::int64_t rows, Direction
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kRows;
   for (std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kRows + threadIdx.y; index < rows; index += step) {
     const std::int64_t i = index % longest;
-    const std::int64_t h = index / longest % copy.heads;
-    const std::int64_t b = index / longest / copy.heads;
+    const std::int64_t h = copy.first_head + index / longest % copy.heads;
+    const std::int64_t b = copy.first_batch + index / longest / copy.heads;
     const Extent extent = extent_of(params, copy.side, b);
     const std::int64_t first = b * copy.tensor.batch + h * copy.tensor.head + (extent.begin + i) * copy.tensor.row;
     Word* theirs = static_cast<Word*>(copy.tensor.data) + first;
@@ -35,8 +35,7 @@ __global__ void copy_rows(Params params, Copy copy, std::int64_t rows, Direction
 }
 
 void launch(DType dtype, const Params& params, const Copy& copy, Direction direction, void* stream) {
-  const std::int64_t rows =
-      std::int64_t{params.batch} * copy.heads * (copy.side == Side::queries ? params.max_q : params.max_k);
+  const std::int64_t rows = copy.batches * copy.heads * (copy.side == Side::queries ? params.max_q : params.max_k);
   if (rows == 0) return;
   const unsigned blocks = blocks_for((rows + kRows - 1) / kRows);
   const auto on = static_cast<cudaStream_t>(stream);

@@ -44,8 +44,6 @@ struct Row {
   std::int32_t diagonal;  // the key at which the row stands
 };
 
-inline std::int64_t rows_of(const Params& params) { return std::int64_t{params.batch} * params.heads_q * params.max_q; }
-
 __device__ inline Row row_of(const Params& params, std::int64_t index) {
   Row row;
   row.i = static_cast<std::int32_t>(index % params.max_q);

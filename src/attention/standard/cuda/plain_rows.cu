@@ -61,11 +61,13 @@ __device__ std::int32_t key_of(int piece) {
 
 template <class T, int kThreads>
 __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kThreads)
-    plain_softmax_rows(Params params, Scores scores, std::int64_t rows, bool write_lse) {
+    plain_softmax_rows(Params params, Scores scores, bool write_lse) {
   __shared__ float scratch[32];
-  for_rows<kThreads>(rows, [&](std::int64_t index) {
+  for_rows<kThreads>(scores.rows.count, [&](std::int64_t n_row) {
+    const std::int64_t index = scores.rows.first + n_row;
     const Row row = row_of(params, index);
-    T* const weights = static_cast<T*>(scores.weights) + index * scores.row;
+    const T* const in = static_cast<const T*>(scores.scores) + n_row * scores.rows.stride;
+    T* const out = static_cast<T*>(scores.probabilities) + n_row * scores.rows.stride;
     float value[kPieces][8];
     float highest = -INFINITY;
 #pragma unroll
@@ -74,7 +76,7 @@ __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kTh
 #pragma unroll
       for (int e = 0; e < 8; ++e) value[n][e] = -INFINITY;
       if (j >= row.hi || j + 8 <= row.lo) continue;
-      const Piece<T> piece(weights + j);
+      const Piece<T> piece(in + j);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         if (j + e < row.lo || j + e >= row.hi) continue;
@@ -106,7 +108,7 @@ __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kTh
         const bool used = j + e >= row.lo && j + e < row.hi && !empty;
         value[n][e] = used ? value[n][e] * factor : 0;
       }
-      Piece<T>(value[n]).store(weights + j);
+      Piece<T>(value[n]).store(out + j);
     }
     if (threadIdx.x % kThreads == 0 && write_lse && params.lse && (!params.packed || row.i < row.q_length)) {
       const std::int64_t head = params.packed ? row.h * params.total_q + row.q_begin : index - row.i;
@@ -118,12 +120,13 @@ __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kTh
 // To the gradient of q.k.
 template <class T, int kThreads>
 __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kThreads)
-    plain_softmax_backward_rows(Params params, ScoreGradients scores, std::int64_t rows) {
+    plain_softmax_backward_rows(Params params, ScoreGradients scores) {
   __shared__ float scratch[32];
-  for_rows<kThreads>(rows, [&](std::int64_t index) {
-    const Row row = row_of(params, index);
-    const T* const weights = static_cast<const T*>(scores.weights) + index * scores.row;
-    T* const gradients = static_cast<T*>(scores.gradients) + index * scores.row;
+  for_rows<kThreads>(scores.rows.count, [&](std::int64_t n_row) {
+    const Row row = row_of(params, scores.rows.first + n_row);
+    const T* const weights = static_cast<const T*>(scores.probabilities) + n_row * scores.rows.stride;
+    const T* const in = static_cast<const T*>(scores.d_probabilities) + n_row * scores.rows.stride;
+    T* const out = static_cast<T*>(scores.d_scores) + n_row * scores.rows.stride;
     float weight[kPieces][8], gradient[kPieces][8];
     float delta = 0;
 #pragma unroll
@@ -132,7 +135,7 @@ __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kTh
 #pragma unroll
       for (int e = 0; e < 8; ++e) weight[n][e] = gradient[n][e] = 0;
       if (j >= row.hi || j + 8 <= row.lo) continue;
-      const Piece<T> of_weights(weights + j), of_gradients(gradients + j);
+      const Piece<T> of_weights(weights + j), of_gradients(in + j);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         if (j + e < row.lo || j + e >= row.hi) continue;
@@ -151,7 +154,7 @@ __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kTh
         const bool used = j + e >= row.lo && j + e < row.hi;
         gradient[n][e] = used ? rounded<T>(weight[n][e] * (gradient[n][e] - delta)) * params.scale : 0;
       }
-      Piece<T>(gradient[n]).store(gradients + j);
+      Piece<T>(gradient[n]).store(out + j);
     }
   });
 }
@@ -180,12 +183,12 @@ unsigned blocks_of(std::int64_t rows, int threads) {
 
 bool plain_softmax(DType dtype, const Params& params, const Scores& scores, bool write_lse, void* stream) {
   if (!is_plain(params)) return false;
-  const std::int64_t rows = rows_of(params);
+  const std::int64_t rows = scores.rows.count;
   const bool held = with_threads(params.max_k, [&]<int kThreads>(std::integral_constant<int, kThreads>) {
     with_element(dtype, [&]<class T>(T*) {
       plain_softmax_rows<T, kThreads>
           <<<blocks_of(rows, kThreads), std::max(kThreads, kLeastThreads), 0, static_cast<cudaStream_t>(stream)>>>(
-              params, scores, rows, write_lse);
+              params, scores, write_lse);
     });
   });
   if (held) cuda::check_launch("plain_softmax_rows");
@@ -194,12 +197,12 @@ bool plain_softmax(DType dtype, const Params& params, const Scores& scores, bool
 
 bool plain_softmax_backward(DType dtype, const Params& params, const ScoreGradients& scores, void* stream) {
   if (!is_plain(params)) return false;
-  const std::int64_t rows = rows_of(params);
+  const std::int64_t rows = scores.rows.count;
   const bool held = with_threads(params.max_k, [&]<int kThreads>(std::integral_constant<int, kThreads>) {
     with_element(dtype, [&]<class T>(T*) {
       plain_softmax_backward_rows<T, kThreads>
           <<<blocks_of(rows, kThreads), std::max(kThreads, kLeastThreads), 0, static_cast<cudaStream_t>(stream)>>>(
-              params, scores, rows);
+              params, scores);
     });
   });
   if (held) cuda::check_launch("plain_softmax_backward_rows");

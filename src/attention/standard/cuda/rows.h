@@ -10,13 +10,19 @@
 
 namespace strobe::standard {
 
-// Scores of all heads, [B, Hq, max_q, row] in the problem's dtype; `row` is max_k padded.
+// Rows of score matrices in the problem's dtype: rows [first, first + count) of [B, Hq, max_q], each of `stride`
+// elements (max_k padded). Pointers are to row `first`.
+struct RowRange {
+  std::int64_t first = 0, count = 0, stride = 0;
+};
+
 struct Scores {
-  void* weights = nullptr;       // in: scale * q.k; out: normalised weights, 0 where masked (forward: after dropout)
-  void* dropped = nullptr;       // backward with dropout, out: the weights after it
-  void* tanh = nullptr;          // backward with softcap, out: tanh(s / softcap)
-  float* sink_weight = nullptr;  // backward with sinks, out: [B, Hq, max_q]
-  std::int64_t row = 0;
+  RowRange rows;
+  const void* scores = nullptr;   // in: scale * q.k
+  void* probabilities = nullptr;  // out, 0 where masked (forward: after dropout); may be `scores`
+  void* dropped = nullptr;        // backward with dropout, out: probabilities after it; may be `scores`
+  void* tanh = nullptr;           // backward with softcap, out: tanh(s / softcap)
+  float* sink_weight = nullptr;   // backward with sinks, out: [B, Hq, max_q], all rows
 };
 
 // Options, mask, softmax, dropout; writes LSE where the problem has one to write (forward).
@@ -24,17 +30,18 @@ void softmax(DType dtype, const cuda::Params& params, const Scores& scores, bool
 
 // Gradients of the same shape.
 struct ScoreGradients {
-  const void* weights = nullptr;
-  void* gradients = nullptr;     // in: gradient of the dropped weights; out: see `to`
-  const void* tanh = nullptr;    // with softcap
-  float* sink_weight = nullptr;  // with sinks, in: weights; out: the row's part of dsinks
-  std::int64_t row = 0;
+  RowRange rows;
+  const void* probabilities = nullptr;
+  const void* d_probabilities = nullptr;  // in: gradient of the probabilities after dropout
+  void* d_scores = nullptr;               // out: see each function; may be `d_probabilities`
+  const void* tanh = nullptr;             // with softcap
+  float* sink_weight = nullptr;           // with sinks, in: probabilities; out: the row's part of dsinks; all rows
 };
 
-// Back through dropout and softmax to the gradient of the logits.
+// Gradient of the logits, back through dropout and softmax.
 void softmax_backward(DType dtype, const cuda::Params& params, const ScoreGradients& scores, void* stream);
 
-// From the gradient of the logits to that of q.k, in place: softcap and scale.
+// Gradient of q.k from that of the logits, in place in d_scores: softcap and scale.
 void options_backward(DType dtype, const cuda::Params& params, const ScoreGradients& scores, void* stream);
 
 // The same two where a problem has no score options and its rows are short enough to be held in registers; the second
@@ -43,7 +50,7 @@ bool plain_softmax(DType dtype, const cuda::Params& params, const Scores& scores
 bool plain_softmax_backward(DType dtype, const cuda::Params& params, const ScoreGradients& scores, void* stream);
 
 // Sums of the gradient of the logits over what shares an element of the bias, and of the rows' parts of dsinks; each
-// sum has one order.
+// sum has one order. `scores` has the rows of all heads.
 struct BiasShape {
   std::int32_t batch, heads, rows;  // 1 where broadcast
 };
@@ -54,11 +61,14 @@ void sum_dsinks(const cuda::Params& params, const float* parts, void* stream);
 // A side of the problem: whose lengths count.
 enum class Side { queries, keys };
 
-// Between a tensor of the caller's, [B, heads, rows, cols], and contiguous rows [B, heads, max rows, row].
+// Between some sequences and heads of a tensor of the caller's, [B, heads, rows, cols], and contiguous rows
+// [batches, heads, max rows, row].
 struct Copy {
   cuda::Tensor tensor;
   void* rows = nullptr;
-  std::int32_t heads = 0, cols = 0;
+  std::int64_t first_batch = 0, batches = 0;
+  std::int64_t first_head = 0, heads = 0;
+  std::int32_t cols = 0;
   std::int64_t row = 0;  // elements from row to row
   Side side = Side::queries;
 };

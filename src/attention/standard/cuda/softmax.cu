@@ -29,18 +29,21 @@ __device__ float logit_of(const Params& params, const Row& row, std::int32_t j, 
 }
 
 template <class T>
-__global__ void softmax_rows(Params params, Scores scores, std::int64_t rows, bool write_lse) {
+__global__ void softmax_rows(Params params, Scores scores, bool write_lse) {
   __shared__ float scratch[32];
   const bool has_dropout = params.dropout_threshold != 0;
-  for (std::int64_t index = blockIdx.x; index < rows; index += gridDim.x) {
+  for (std::int64_t n = blockIdx.x; n < scores.rows.count; n += gridDim.x) {
+    const std::int64_t index = scores.rows.first + n;
+    const std::int64_t offset = n * scores.rows.stride;
     const Row row = row_of(params, index);
-    T* weights = static_cast<T*>(scores.weights) + index * scores.row;
-    T* dropped = scores.dropped ? static_cast<T*>(scores.dropped) + index * scores.row : nullptr;
-    T* tanh_row = scores.tanh ? static_cast<T*>(scores.tanh) + index * scores.row : nullptr;
+    const T* in = static_cast<const T*>(scores.scores) + offset;
+    T* weights = static_cast<T*>(scores.probabilities) + offset;
+    T* dropped = scores.dropped ? static_cast<T*>(scores.dropped) + offset : nullptr;
+    T* tanh_row = scores.tanh ? static_cast<T*>(scores.tanh) + offset : nullptr;
 
     float highest = -INFINITY;
     for (std::int32_t j = first_key(row); j < row.hi; j += blockDim.x) {
-      const float logit = logit_of<T>(params, row, j, widened(weights[j]), tanh_row);
+      const float logit = logit_of<T>(params, row, j, widened(in[j]), tanh_row);
       weights[j] = narrowed<T>(logit);
       highest = larger(highest, logit);
     }
@@ -80,10 +83,9 @@ __global__ void softmax_rows(Params params, Scores scores, std::int64_t rows, bo
 
 void softmax(DType dtype, const Params& params, const Scores& scores, bool write_lse, void* stream) {
   if (plain_softmax(dtype, params, scores, write_lse, stream)) return;
-  const std::int64_t rows = rows_of(params);
   with_element(dtype, [&]<class T>(T*) {
-    softmax_rows<T><<<blocks_for(rows), threads_for(params.max_k), 0, static_cast<cudaStream_t>(stream)>>>(
-        params, scores, rows, write_lse);
+    softmax_rows<T><<<blocks_for(scores.rows.count), threads_for(params.max_k), 0, static_cast<cudaStream_t>(stream)>>>(
+        params, scores, write_lse);
   });
   cuda::check_launch("softmax_rows");
 }

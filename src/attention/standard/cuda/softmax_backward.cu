@@ -17,36 +17,40 @@ __device__ float through_dropout(const Params& params, const Row& row, std::int3
 }
 
 template <class T>
-__global__ void softmax_backward_rows(Params params, ScoreGradients scores, std::int64_t rows) {
+__global__ void softmax_backward_rows(Params params, ScoreGradients scores) {
   __shared__ float scratch[32];
-  for (std::int64_t index = blockIdx.x; index < rows; index += gridDim.x) {
+  for (std::int64_t n = blockIdx.x; n < scores.rows.count; n += gridDim.x) {
+    const std::int64_t index = scores.rows.first + n;
+    const std::int64_t offset = n * scores.rows.stride;
     const Row row = row_of(params, index);
-    const T* weights = static_cast<const T*>(scores.weights) + index * scores.row;
-    T* gradients = static_cast<T*>(scores.gradients) + index * scores.row;
+    const T* weights = static_cast<const T*>(scores.probabilities) + offset;
+    const T* in = static_cast<const T*>(scores.d_probabilities) + offset;
+    T* out = static_cast<T*>(scores.d_scores) + offset;
     float delta = 0;
     for (std::int32_t j = first_key(row); j < row.hi; j += blockDim.x) {
       const float weight = widened(weights[j]);
-      delta += weight * through_dropout<T>(params, row, j, weight, widened(gradients[j]));
+      delta += weight * through_dropout<T>(params, row, j, weight, widened(in[j]));
     }
     delta = over_block(delta, Plus(), scratch);
     for (std::int32_t j = threadIdx.x; j < params.max_k; j += blockDim.x) {
       float gradient = 0;
       if (j >= row.lo && j < row.hi) {
         const float weight = widened(weights[j]);
-        gradient = weight * (through_dropout<T>(params, row, j, weight, widened(gradients[j])) - delta);
+        gradient = weight * (through_dropout<T>(params, row, j, weight, widened(in[j])) - delta);
       }
-      gradients[j] = narrowed<T>(gradient);
+      out[j] = narrowed<T>(gradient);
     }
     if (threadIdx.x == 0 && scores.sink_weight) scores.sink_weight[index] *= -delta;
   }
 }
 
 template <class T>
-__global__ void options_backward_rows(Params params, ScoreGradients scores, std::int64_t rows) {
-  for (std::int64_t index = blockIdx.x; index < rows; index += gridDim.x) {
-    const Row row = row_of(params, index);
-    T* gradients = static_cast<T*>(scores.gradients) + index * scores.row;
-    const T* tanh_row = scores.tanh ? static_cast<const T*>(scores.tanh) + index * scores.row : nullptr;
+__global__ void options_backward_rows(Params params, ScoreGradients scores) {
+  for (std::int64_t n = blockIdx.x; n < scores.rows.count; n += gridDim.x) {
+    const std::int64_t offset = n * scores.rows.stride;
+    const Row row = row_of(params, scores.rows.first + n);
+    T* gradients = static_cast<T*>(scores.d_scores) + offset;
+    const T* tanh_row = scores.tanh ? static_cast<const T*>(scores.tanh) + offset : nullptr;
     for (std::int32_t j = first_key(row); j < row.hi; j += blockDim.x) {
       float gradient = widened(gradients[j]);
       if (tanh_row) {
@@ -81,7 +85,7 @@ __global__ void sum_dbias_columns(Params params, ScoreGradients scores, BiasShap
       const std::int64_t h = h0 + n / rows % heads;
       const std::int64_t b = b0 + n / rows / heads;
       const std::int64_t index = (b * params.heads_q + h) * params.max_q + i;
-      sum += widened(static_cast<const T*>(scores.gradients)[index * scores.row + j]);
+      sum += widened(static_cast<const T*>(scores.d_scores)[index * scores.rows.stride + j]);
     }
     parts[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();
@@ -111,19 +115,19 @@ __global__ void sum_dsinks_heads(Params params, const float* parts) {
 }  // namespace
 
 void softmax_backward(DType dtype, const Params& params, const ScoreGradients& scores, void* stream) {
-  const std::int64_t rows = rows_of(params);
   with_element(dtype, [&]<class T>(T*) {
     softmax_backward_rows<T>
-        <<<blocks_for(rows), threads_for(params.max_k), 0, static_cast<cudaStream_t>(stream)>>>(params, scores, rows);
+        <<<blocks_for(scores.rows.count), threads_for(params.max_k), 0, static_cast<cudaStream_t>(stream)>>>(params,
+                                                                                                             scores);
   });
   cuda::check_launch("softmax_backward_rows");
 }
 
 void options_backward(DType dtype, const Params& params, const ScoreGradients& scores, void* stream) {
-  const std::int64_t rows = rows_of(params);
   with_element(dtype, [&]<class T>(T*) {
     options_backward_rows<T>
-        <<<blocks_for(rows), threads_for(params.max_k), 0, static_cast<cudaStream_t>(stream)>>>(params, scores, rows);
+        <<<blocks_for(scores.rows.count), threads_for(params.max_k), 0, static_cast<cudaStream_t>(stream)>>>(params,
+                                                                                                             scores);
   });
   cuda::check_launch("options_backward_rows");
 }

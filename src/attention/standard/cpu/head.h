@@ -1,0 +1,79 @@
+// One call of the CPU kernels and one query head of it, as the other files of this folder see them.
+#pragma once
+
+#include <algorithm>
+
+#include "attention/standard/cpu/layout.h"
+#include "attention/standard/cpu/score_matrix.h"
+#include "core/divide.h"
+#include "device/host/blas.h"
+#include "device/host/thread_pool.h"
+
+namespace strobe::standard::cpu {
+
+struct Call {
+  const Problem& problem;
+  const Layout& layout;
+  char* workspace;
+  const blas::BlasSession& blas;
+
+  bool backward() const { return problem.pass == Pass::backward; }
+};
+
+// body(thread, i) for rows of `cols` elements, several rows per task.
+template <class Body>
+void for_rows(int threads, std::int64_t rows, std::int64_t cols, Body&& body) {
+  const std::int64_t chunk = std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, cols));
+  parallel_for(threads, ceil_div(rows, chunk), [&](int thread, std::int64_t task) {
+    for (std::int64_t i = task * chunk; i < std::min(rows, (task + 1) * chunk); ++i) body(thread, i);
+  });
+}
+
+struct Head {
+  const Call& call;
+  std::int64_t index;  // in the pass
+  std::int64_t b, hq;
+  int slot;  // the thread's, if each thread has heads of its own; else 0
+  Extent extent;
+
+  Head(const Call& call, std::int64_t first, std::int64_t index, int slot)
+      : call(call),
+        index(index),
+        b((first + index) / call.problem.heads_q),
+        hq((first + index) % call.problem.heads_q),
+        slot(slot),
+        extent(call.problem.extent(b)) {}
+
+  const Problem& problem() const { return call.problem; }
+  std::int64_t rows() const { return extent.q_length; }
+  std::int64_t keys() const { return extent.k_length; }
+  std::int64_t kv_head() const { return hq / call.problem.group; }
+  std::int64_t member() const { return hq % call.problem.group; }
+
+  Interval allowed(std::int64_t i) const {
+    const Interval keys = call.problem.allowed(extent, i);
+    return keys.lo < keys.hi ? keys : Interval{0, 0};  // an empty one may start past the last key
+  }
+
+  ScoreMatrix scores() const { return matrix(call.layout.scores); }
+  ScoreMatrix probabilities() const { return matrix(call.layout.probabilities); }
+  ScoreMatrix tanh() const { return matrix(call.layout.tanh); }
+  ScoreMatrix dropped() const { return matrix(call.layout.dropped); }  // probabilities after dropout
+  ScoreMatrix d_probabilities() const { return matrix(call.layout.d_probabilities); }
+  ScoreMatrix d_scores() const { return matrix(call.layout.d_scores); }
+  float* sinks() const { return floats(call.layout.sinks) + index * call.problem.max_q; }
+
+  float* in_slot(std::int64_t offset) const { return floats(slot * call.layout.slot_bytes + offset); }
+  // `thread` is 0 if `slot` is not, since bodies inside of a body run on its thread.
+  float* strip(int thread) const { return floats(call.layout.strips + (slot + thread) * call.layout.strip_bytes); }
+
+ private:
+  float* floats(std::int64_t offset) const { return reinterpret_cast<float*>(call.workspace + offset); }
+  ScoreMatrix matrix(std::int64_t offset) const {
+    const std::int64_t elements = index * call.problem.max_q * call.problem.max_k;
+    const auto element = static_cast<std::int64_t>(size_of(call.layout.stored));
+    return {call.workspace + offset + elements * element, call.layout.stored, problem().dtype, rows(), keys()};
+  }
+};
+
+}  // namespace strobe::standard::cpu

@@ -1,0 +1,172 @@
+// Inputs are widened to fp32 for OpenBLAS. GEMMs run in blocks of rows that depend only on the shape, so results do not
+// depend on the variant or on the number of threads.
+#include "attention/standard/cpu/passes.h"
+
+#include <climits>
+
+#include "attention/standard/cpu/softmax.h"
+#include "device/host/parts.h"
+
+namespace strobe::standard::cpu {
+namespace {
+
+using namespace blas;
+
+// body(head) for all heads, by one thread each if there are enough.
+template <class Body>
+void for_heads(const Call& call, HeadRange heads, const char* name, PartKind kind, Body&& body) {
+  const Part part(name, kind);
+  const bool apart = one_head_per_thread(call.problem, heads.count);
+  parallel_for(apart ? call.blas.callers() : 1, heads.count,
+               [&](int thread, std::int64_t index) { body(Head(call, heads.first, index, thread)); });
+}
+
+// body(heads of one group that are in the pass), likewise.
+template <class Body>
+void for_groups(const Call& call, HeadRange heads, const char* name, Body&& body) {
+  const Part part(name, PartKind::product);
+  const std::int64_t members = std::min(heads.count, call.problem.group);
+  const std::int64_t groups = heads.count / members;
+  const bool apart = one_head_per_thread(call.problem, groups);
+  parallel_for(apart ? call.blas.callers() : 1, groups, [&](int thread, std::int64_t group) {
+    for (std::int64_t member = 0; member < members; ++member) {
+      body(Head(call, heads.first, group * members + member, thread));
+    }
+  });
+}
+
+// A head's rows of the caller's tensor as fp32: in place if BLAS can read them, else a copy in the slot.
+Matrix load(const Head& head, const ConstView& view, std::int64_t h, std::int64_t begin, std::int64_t count,
+            std::int64_t offset) {
+  const std::int64_t cols = view.shape[3];
+  float* buffer = head.in_slot(offset);
+  if (count == 0) return matrix(buffer, 0, cols);
+  const Rows rows = head.problem().rows(view, head.b, h, begin);
+  if (view.dtype == DType::fp32 && view.stride[3] == 1 && view.stride[2] >= cols && view.stride[2] <= INT_MAX) {
+    return {reinterpret_cast<const float*>(rows.data), count, cols, view.stride[2]};
+  }
+  for_rows(head.problem().threads, count, cols,
+           [&](int, std::int64_t i) { widen_row(view.dtype, rows[i], view.stride[3], cols, buffer + i * cols); });
+  return matrix(buffer, count, cols);
+}
+
+Matrix load_rows(const Head& head, const ConstView& view) {
+  return load(head, view, head.hq, head.extent.q_begin, head.rows(), head.call.layout.rows_operand);
+}
+
+Matrix load_keys(const Head& head, const ConstView& view) {
+  return load(head, view, head.kv_head(), head.extent.k_begin, head.keys(), head.call.layout.keys_operand);
+}
+
+// Rows of a contiguous fp32 matrix to the caller's tensor. Rows from `count` to the end of a padded tensor become 0.
+void store(const Head& head, const View& view, std::int64_t h, std::int64_t begin, std::int64_t count,
+           const float* from) {
+  const std::int64_t cols = view.shape[3];
+  const std::int64_t written = head.problem().packed ? count : view.shape[2];
+  const Rows rows = head.problem().rows(view, head.b, h, begin);
+  for_rows(head.problem().threads, written, cols, [&](int, std::int64_t i) {
+    char* to = const_cast<char*>(rows[i]);
+    if (i < count) {
+      narrow_row(view.dtype, from + i * cols, cols, to);
+    } else {
+      std::fill_n(to, static_cast<std::size_t>(cols) * size_of(view.dtype), char{0});
+    }
+  });
+}
+
+// c = factor * a b^T, rounded to the problem's type.
+void multiply_into_scores(const Head& head, const Matrix& a, const Matrix& b, float factor, const ScoreMatrix& c) {
+  const Matrix right = transposed(b);
+  for_row_blocks(head.call.blas, {a.rows, a.cols, right.cols}, [&](int thread, std::int64_t first, std::int64_t count) {
+    float* block = c.open(first, head.strip(thread));
+    multiply_block(head.call.blas, row_range(a, first, count), right, block, Accumulate::no);
+    if (factor != 1) {
+      for (std::int64_t j = 0; j < count * right.cols; ++j) block[j] *= factor;
+    }
+    for (std::int64_t i = 0; i < count; ++i) c.store(first + i, block + i * right.cols);
+  });
+}
+
+// c = scores b, c is [rows][b.cols].
+void multiply_rows(const Head& head, const ScoreMatrix& scores, const Matrix& b, float* c) {
+  for_row_blocks(head.call.blas, {head.rows(), b.rows, b.cols},
+                 [&](int thread, std::int64_t first, std::int64_t count) {
+                   const Matrix a = scores.some_rows(first, count, head.strip(thread));
+                   multiply_block(head.call.blas, a, b, c + first * b.cols, Accumulate::no);
+                 });
+}
+
+// c (+)= scores^T b, c is [keys][b.cols]; adds for every head of a group but the first.
+void add_columns(const Head& head, const ScoreMatrix& scores, const Matrix& b, float* c) {
+  const Accumulate accumulate = head.member() == 0 ? Accumulate::no : Accumulate::yes;
+  for_row_blocks(head.call.blas, {head.keys(), b.rows, b.cols},
+                 [&](int thread, std::int64_t first, std::int64_t count) {
+                   const Matrix a = scores.some_columns(first, count, head.strip(thread));
+                   multiply_block(head.call.blas, transposed(a), b, c + first * b.cols, accumulate);
+                 });
+}
+
+void store_group(const Head& head, const View& view, const float* sum) {
+  if (head.member() + 1 < head.problem().group) return;
+  store(head, view, head.kv_head(), head.extent.k_begin, head.keys(), sum);
+}
+
+void probabilities_of(const Call& call, HeadRange heads) {
+  const Problem& problem = call.problem;
+  for_heads(call, heads, "score product", PartKind::product, [&](const Head& head) {
+    multiply_into_scores(head, load_rows(head, problem.q), load_keys(head, problem.k), problem.scale, head.scores());
+  });
+  for_heads(call, heads, "softmax", PartKind::other, [](const Head& head) { softmax(head); });
+  if (problem.dropout.p == 0) return;
+  for_heads(call, heads, "dropout", PartKind::other, [](const Head& head) { dropout(head); });
+}
+
+// Sums over heads, in their order: dbias and dsinks.
+void shared_gradients(const Call& call, HeadRange heads) {
+  const Problem& problem = call.problem;
+  const Part part("shared gradients");
+  for (std::int64_t index = 0; index < heads.count; ++index) {
+    const Head head(call, heads.first, index, 0);
+    if (problem.dbias) bias_gradient(head);
+    for (std::int64_t i = 0; i < head.rows() && problem.dsinks; ++i) problem.dsinks[head.hq] += head.sinks()[i];
+  }
+}
+
+}  // namespace
+
+void forward_pass(const Call& call, HeadRange heads) {
+  const Problem& problem = call.problem;
+  probabilities_of(call, heads);
+  for_heads(call, heads, "output product", PartKind::product, [&](const Head& head) {
+    float* o = head.in_slot(call.layout.out);
+    multiply_rows(head, head.dropped(), load_keys(head, problem.v), o);
+    store(head, problem.o, head.hq, head.extent.q_begin, head.rows(), o);
+  });
+}
+
+void backward_pass(const Call& call, HeadRange heads) {
+  const Problem& problem = call.problem;
+  probabilities_of(call, heads);
+  for_groups(call, heads, "dV product", [&](const Head& head) {
+    float* dv = head.in_slot(call.layout.dv);
+    add_columns(head, head.dropped(), load_rows(head, problem.d_o), dv);
+    store_group(head, problem.dv_out, dv);
+  });
+  for_heads(call, heads, "dP product", PartKind::product, [&](const Head& head) {
+    multiply_into_scores(head, load_rows(head, problem.d_o), load_keys(head, problem.v), 1, head.d_probabilities());
+  });
+  for_heads(call, heads, "softmax gradient", PartKind::other, [](const Head& head) { softmax_gradient(head); });
+  if (problem.dbias || problem.dsinks) shared_gradients(call, heads);
+  for_heads(call, heads, "dQ product", PartKind::product, [&](const Head& head) {
+    float* dq = head.in_slot(call.layout.out);
+    multiply_rows(head, head.d_scores(), load_keys(head, problem.k), dq);
+    store(head, problem.dq, head.hq, head.extent.q_begin, head.rows(), dq);
+  });
+  for_groups(call, heads, "dK product", [&](const Head& head) {
+    float* dk = head.in_slot(call.layout.dk);
+    add_columns(head, head.d_scores(), load_rows(head, problem.q), dk);
+    store_group(head, problem.dk, dk);
+  });
+}
+
+}  // namespace strobe::standard::cpu

@@ -1,0 +1,45 @@
+// Workspace of the CUDA kernels `standard` and `frugal`, and the heads of a pass. Used by standard.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "attention/problem.h"
+#include "attention/standard/cuda/rows.h"
+#include "attention/standard/variant.h"
+
+namespace strobe::standard {
+
+inline std::int64_t padded(std::int64_t columns) { return (columns + 7) / 8 * 8; }  // aligns rows of 16-bit elements
+
+// True if cuBLAS can read or write the tensor in place.
+template <class Void>
+bool is_gemm_operand(const Problem& problem, const BasicView<Void>& view) {
+  const auto& stride = view.stride;
+  return !problem.packed && stride[0] >= 0 && stride[1] >= 0 && stride[2] >= view.shape[3] && stride[3] == 1;
+}
+
+// True if an input has to be copied to contiguous rows first.
+bool needs_copy(const Problem& problem, const ConstView& view, Side side);
+
+// KV heads of some sequences, with their query heads: several sequences only if the range has all of their heads.
+struct HeadRange {
+  std::int64_t first_batch, batches;
+  std::int64_t first_head, heads;
+};
+
+// The largest range of a pass. All heads if a gradient of the bias is wanted: it is a sum over heads.
+HeadRange heads_of_pass(const Problem& problem, Variant variant);
+
+// Offsets in bytes, each a multiple of 256, for the heads of a pass. Equal offsets share memory.
+struct Layout {
+  std::size_t cublas;
+  std::size_t scores, probabilities, d_probabilities, d_scores, tanh;  // [batches, heads * group, max_q, padded max_k]
+  std::size_t sinks;                                                   // fp32 [B, Hq, max_q]
+  std::size_t q, k, v, d_o, out;                                       // contiguous rows of tensors
+  std::size_t total;
+};
+
+Layout layout_of(const Problem& problem, Variant variant);
+
+}  // namespace strobe::standard
