@@ -69,11 +69,12 @@ TokenFile::Scan TokenFile::scan_chunk(std::size_t first_byte, std::size_t bytes)
   const std::string_view chunk = file_.text().substr(first_byte, bytes);
   Scan scan{.checksum = crc32(chunk)};
   if (format_ == DataFormat::text) return scan;
-  std::uint32_t largest_pair = 0;
+  std::uint32_t largest_pair = 0, even = 0, odd = 0;
   const auto add = [&](std::uint32_t pair) {
-    scan.largest_even = std::max(scan.largest_even, pair & 0xffff);
-    scan.largest_odd = std::max(scan.largest_odd, pair >> 16);
-    largest_pair = std::max(largest_pair, pair);
+    const std::uint32_t low = pair & 0xffff, high = pair >> 16;
+    even = low > even ? low : even;
+    odd = high > odd ? high : odd;
+    largest_pair = pair > largest_pair ? pair : largest_pair;
   };
   const std::size_t pairs = chunk.size() / sizeof(std::uint32_t);
   for (std::size_t i = 0; i < pairs; ++i) {
@@ -84,7 +85,9 @@ TokenFile::Scan TokenFile::scan_chunk(std::size_t first_byte, std::size_t bytes)
   std::uint32_t last = 0;  // the file's last uint16 may have no partner
   std::memcpy(&last, chunk.data() + pairs * sizeof(last), chunk.size() % sizeof(last));
   add(last);
-  scan.largest = format_ == DataFormat::tokens32 ? largest_pair : std::max(scan.largest_even, scan.largest_odd);
+  scan.largest_even = even;
+  scan.largest_odd = odd;
+  scan.largest = format_ == DataFormat::tokens32 ? largest_pair : std::max(even, odd);
   return scan;
 }
 
