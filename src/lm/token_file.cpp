@@ -68,19 +68,26 @@ std::uint32_t TokenFile::at(std::int64_t index) const {
 TokenFile::Scan TokenFile::scan_chunk(std::size_t first_byte, std::size_t bytes) const {
   const std::string_view chunk = file_.text().substr(first_byte, bytes);
   Scan scan{.checksum = crc32(chunk)};
-  if (format_ == DataFormat::text) {
-    for (const char c : chunk) scan.largest = std::max<std::uint32_t>(scan.largest, static_cast<unsigned char>(c));
-    return scan;
+  if (format_ == DataFormat::text) return scan;
+  std::uint32_t largest_pair = 0, even = 0, odd = 0;
+  const auto add = [&](std::uint32_t pair) {
+    const std::uint32_t low = pair & 0xffff, high = pair >> 16;
+    even = low > even ? low : even;
+    odd = high > odd ? high : odd;
+    largest_pair = pair > largest_pair ? pair : largest_pair;
+  };
+  const std::size_t pairs = chunk.size() / sizeof(std::uint32_t);
+  for (std::size_t i = 0; i < pairs; ++i) {
+    std::uint32_t pair;
+    std::memcpy(&pair, chunk.data() + i * sizeof(pair), sizeof(pair));
+    add(pair);
   }
-  std::uint32_t largest_pair = 0;
-  for (std::size_t i = 0; i < chunk.size(); i += sizeof(std::uint32_t)) {
-    std::uint32_t pair = 0;  // the file's last uint16 may have no partner
-    std::memcpy(&pair, chunk.data() + i, std::min(sizeof(pair), chunk.size() - i));
-    scan.largest_even = std::max(scan.largest_even, pair & 0xffff);
-    scan.largest_odd = std::max(scan.largest_odd, pair >> 16);
-    largest_pair = std::max(largest_pair, pair);
-  }
-  scan.largest = format_ == DataFormat::tokens32 ? largest_pair : std::max(scan.largest_even, scan.largest_odd);
+  std::uint32_t last = 0;  // the file's last uint16 may have no partner
+  std::memcpy(&last, chunk.data() + pairs * sizeof(last), chunk.size() % sizeof(last));
+  add(last);
+  scan.largest_even = even;
+  scan.largest_odd = odd;
+  scan.largest = format_ == DataFormat::tokens32 ? largest_pair : std::max(even, odd);
   return scan;
 }
 
@@ -128,9 +135,10 @@ void TokenFile::check_width(std::int64_t vocabulary) const {
 void TokenFile::check_vocabulary(std::int64_t vocabulary) const {
   if (format_ == DataFormat::text && vocabulary >= kBytes) return;
   check_width(vocabulary);
-  if (count_ == 0 || scan().largest < vocabulary) return;
+  if (format_ != DataFormat::text && scan().largest < vocabulary) return;
   std::int64_t first = 0;
-  while (at(first) < vocabulary) ++first;
+  while (first < count_ && at(first) < vocabulary) ++first;
+  if (first == count_) return;
   fail(ErrorCode::invalid_argument, "{}: its token {} is {}; valid: 0 to {} (--vocabulary {})", shown_, first,
        at(first), vocabulary - 1, vocabulary);
 }

@@ -47,6 +47,7 @@ class TokenFile {
   // What one pass over the file finds. It is made at the first need; the file is never read again as a whole.
   struct Scan {
     std::uint32_t checksum = 0;
+    // Of tokens, not of text:
     std::uint32_t largest = 0;                        // token
     std::uint32_t largest_even = 0, largest_odd = 0;  // uint16 word, by the parity of its index
   };

@@ -77,7 +77,7 @@ TEST(LmTrain, SampledTextKeepsTabsAndEscapesOtherControls) {
       "lm sample --checkpoint run --tokens 1 --rates --prompt '\ta\t\tb\n\x1b[31mc\r\b\x7f\xc2\x9b|'", scratch);
   ASSERT_EQ(sampled.code, 0) << sampled.errors;
   EXPECT_EQ(sampled.output.find("\ta\t\tb\n\\x1b[31mc\\x0d\\x08\\x7f\\xc2\\x9b|"), 0u) << sampled.output;
-  EXPECT_EQ(sampled.errors.find("prompt: 16 tokens in "), 0u) << sampled.errors;
+  EXPECT_EQ(sampled.errors.find("prompt: 18 tokens in "), 0u) << sampled.errors;
 }
 
 TEST(LmTrain, KeepsTheNewestAndTheLast) {
