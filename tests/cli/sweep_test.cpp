@@ -490,8 +490,9 @@ TEST(Sweep, ATerminalShowsABarWithTheTimeLeft) {
 // What CI runs and reports of the source report's grid: batch 1, one embedding.
 TEST(SlowSweep, Lab5OfOneBatchAndEmbedding) {
   const Scratch scratch;
-  const Program program =
-      run_program("sweep --grid lab5 --batch_size 16 --emb_dim 1024 --shrink 16 --repeats 3 --time-limit 0.05 --json-dir cells", scratch);
+  const Program program = run_program(
+      "sweep --grid lab5 --batch_size 16 --emb_dim 1024 --shrink 16 --repeats 3 --time-limit 0.05 --json-dir cells",
+      scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.output.find("\n16 cells: 16 ok\n"), std::string::npos) << program.output;
   std::set<std::string> cells;
