@@ -73,6 +73,7 @@ MemoryModel predict_torch_naive(const Case& one) {
   if (has_backward(one.passes)) {
     model.backward_extra = {
         {"dO", bytes.o}, {"dV", group * bytes.v}, {"gradients of the scores", on_gpu ? 2 * scores : scores}};
+    if (copies) model.backward_extra.push_back({"contiguous V", bytes.v});
   }
   return model;
 }

@@ -129,5 +129,19 @@ TEST(TorchPeer, WithAStubOfPyTorch) {
   refused(flash, plain, Status::unsupported, "torch-flash is a backend of CUDA");
 }
 
+// The prediction is the measured peak of PyTorch on this CPU.
+TEST(TorchPeer, NaiveIsPredicted) {
+  const Peer peer{"torch-naive"};
+  for (const std::int64_t batch : {1, 2}) {
+    Case one = small(DType::fp32);
+    one.batch = batch, one.seq_q = one.seq_k = 512, one.head_dim = 64;
+    const Row row = run(peer, one)[0];
+    if (row.status == Status::unsupported) GTEST_SKIP() << row.reason;
+    ASSERT_EQ(row.status, Status::ok) << row.reason;
+    EXPECT_NEAR(static_cast<double>(row.peak_bytes.value()) / static_cast<double>(row.predicted_bytes.value()), 1,
+                0.05);
+  }
+}
+
 }  // namespace
 }  // namespace strobe::bench
