@@ -27,6 +27,27 @@ double distance(const std::vector<double>& found, const std::vector<double>& exp
   return std::sqrt(difference / size);
 }
 
+// The shapes of lm::GpuModel, whose forward adds in place without gradients and out of place with them.
+TEST_F(GpuTraining, TheAddendMayBeTheOutput) {
+  const Gpu gpu;
+  for (const DType dtype : kTypes) {
+    for (const Linear& size : {Linear{210, 128, 128}, Linear{210, 320, 128}, Linear{256, 768, 768}}) {
+      SCOPED_TRACE(testing::Message() << name_of(dtype) << ' ' << size.rows << ' ' << size.in << ' ' << size.out);
+      const Linear shape{size.rows, size.in, size.out, dtype};
+      const Values x(dtype, normal_values(static_cast<std::size_t>(shape.rows * shape.in), 1)),
+          weight(dtype, normal_values(static_cast<std::size_t>(shape.out * shape.in), 2)),
+          addend(dtype, normal_values(static_cast<std::size_t>(shape.rows * shape.out), 3));
+      const OnGpu gx(gpu, x), gweight(gpu, weight), gaddend(gpu, addend), apart(gpu, addend), in_place(gpu, addend);
+      linear(gpu.place(), shape, gx.data(), gweight.data(), apart.data(), {.addend = gaddend.data()});
+      linear(gpu.place(), shape, gx.data(), gweight.data(), in_place.data(), {.addend = in_place.data()});
+      Values expected(dtype, addend.size()), found(dtype, addend.size());
+      apart.read(expected);
+      in_place.read(found);
+      EXPECT_EQ(found.widened(), expected.widened());
+    }
+  }
+}
+
 TEST_F(GpuTraining, AllThreeProductsOfALinearLayer) {
   for (const auto& [deterministic, tf32] :
        {std::pair(true, false), std::pair(true, true), std::pair(false, false), std::pair(false, true)}) {
