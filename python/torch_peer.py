@@ -50,20 +50,9 @@ class Peers:
 
     def prepare(self, request):
         self.release(request)
-        self.limit_memory(request)
+        self.limit = request["memory_limit"]
         peer = self.prepared[request["implementation"]] = Peer(self.torch)
         return peer.prepare(request)
-
-    def limit_memory(self, request):
-        """Limits the allocator of a GPU while one implementation is prepared. Timing holds several at once."""
-        cuda = self.torch.cuda
-        self.limit = request["memory_limit"]
-        if request["device"] != "cuda" or not cuda.is_available():
-            return
-        total = cuda.get_device_properties(0).total_memory
-        limited = self.limit is not None and not self.prepared
-        share = (self.limit + FLUSH_BYTES) / total if limited else 1.0
-        cuda.set_per_process_memory_fraction(min(1.0, share))
 
     def memory_answer(self, error):
         """Bytes asked and free when an allocation on a GPU failed; nothing if they are not known."""
@@ -107,6 +96,7 @@ class Peer:
         torch = self.torch
         torch.set_num_threads(request["threads"])
         self.device = request["device"]
+        self.memory_limit = request["memory_limit"]
         self.on_gpu = self.device == "cuda"
         self.hot = request["hot"]
         implementation = request["implementation"]
@@ -321,15 +311,29 @@ class Peer:
             most = max(most, held)
         return most, held
 
+    @contextlib.contextmanager
+    def limited_allocator(self):
+        """Refuses what --memory-limit does not hold. Timing has no limit: it holds the outputs of earlier calls too."""
+        if self.memory_limit is None:
+            yield
+            return
+        total = self.torch.cuda.get_device_properties(0).total_memory
+        self.torch.cuda.set_per_process_memory_fraction(min(1.0, self.memory_limit / total))
+        try:
+            yield
+        finally:
+            self.torch.cuda.set_per_process_memory_fraction(1.0)
+
     def gpu_peak(self):
         cuda = self.torch.cuda
         self.o = self.grads = self.flush = None
+        cuda.empty_cache()
         cuda.reset_peak_memory_stats()
-        with self.backend():
+        with self.backend(), self.limited_allocator():
             self.o = self.attend()
             if self.d_o is not None:
                 self.grads = self.gradients(self.o, True)
-        cuda.synchronize()
+            cuda.synchronize()
         peak = cuda.max_memory_allocated()
         self.flush = self.torch.empty(FLUSH_BYTES // 4, dtype=self.torch.int32, device="cuda")
         return {"bytes": peak}

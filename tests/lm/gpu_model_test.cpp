@@ -61,7 +61,7 @@ TEST_F(GpuModel, StandardAttentionStepsAsFlash2) {
   }
 }
 
-// The same kernels on other memory.
+// Its residual stream is updated in place, where cuBLASLt rounds 16-bit sums in another way.
 TEST_F(GpuModel, AForwardOnlyModelHasTheSameLoss) {
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     for (const char* const kernel : {"", "standard"}) {
@@ -72,8 +72,9 @@ TEST_F(GpuModel, AForwardOnlyModelHasTheSameLoss) {
       forward.begin(5);
       for (unsigned seed = 1; seed <= 3; ++seed) {  // directly, captured, replayed
         const Text text(kGpuShape, kGpuBatch, seed);
-        EXPECT_EQ(forward.loss(text.tokens.data(), text.targets.data()),
-                  whole.loss(text.tokens.data(), text.targets.data()))
+        const double expected = whole.loss(text.tokens.data(), text.targets.data());
+        EXPECT_NEAR(forward.loss(text.tokens.data(), text.targets.data()), expected,
+                    dtype == DType::fp32 ? 0 : 1e-3 * expected)
             << name_of(dtype) << ' ' << kernel << " seed " << seed;
       }
     }

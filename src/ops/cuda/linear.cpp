@@ -26,11 +26,9 @@ cudaDataType_t type_of(DType dtype) {
   return dtype == DType::fp32 ? CUDA_R_32F : dtype == DType::fp16 ? CUDA_R_16F : CUDA_R_16BF;
 }
 
-// At most that of every tensor in a plan, so that the place of a tensor does not change the algorithm, and with it the
-// order of sums.
 unsigned alignment_of(const void* pointer) {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-  unsigned bytes = 64;
+  unsigned bytes = 256;
   while (address % bytes != 0) bytes /= 2;
   return bytes;
 }
