@@ -32,7 +32,7 @@ class Peers:
 
     def __init__(self):
         self.prepared = {}
-        self.torch = self.limit = None
+        self.torch = None
 
     def hello(self, request):
         """From whoever is going to ask; a sweep's problems do so one after the other."""
@@ -50,7 +50,6 @@ class Peers:
 
     def prepare(self, request):
         self.release(request)
-        self.limit = request["memory_limit"]
         peer = self.prepared[request["implementation"]] = Peer(self.torch)
         return peer.prepare(request)
 
@@ -62,7 +61,7 @@ class Peers:
             return {}
         unit = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}[found.group(2)]
         held = cuda.memory_allocated()
-        free = self.limit if self.limit is not None else cuda.mem_get_info()[0] + held
+        free = cuda.mem_get_info()[0] + held
         return {"asked": held + int(float(found.group(1)) * unit), "free": free}
 
     def ask(self, request):
@@ -96,7 +95,6 @@ class Peer:
         torch = self.torch
         torch.set_num_threads(request["threads"])
         self.device = request["device"]
-        self.memory_limit = request["memory_limit"]
         self.on_gpu = self.device == "cuda"
         self.hot = request["hot"]
         implementation = request["implementation"]
@@ -311,29 +309,16 @@ class Peer:
             most = max(most, held)
         return most, held
 
-    @contextlib.contextmanager
-    def limited_allocator(self):
-        """Refuses what --memory-limit does not hold. Timing has no limit: it holds the outputs of earlier calls too."""
-        if self.memory_limit is None:
-            yield
-            return
-        total = self.torch.cuda.get_device_properties(0).total_memory
-        self.torch.cuda.set_per_process_memory_fraction(min(1.0, self.memory_limit / total))
-        try:
-            yield
-        finally:
-            self.torch.cuda.set_per_process_memory_fraction(1.0)
-
     def gpu_peak(self):
         cuda = self.torch.cuda
         self.o = self.grads = self.flush = None
         cuda.empty_cache()
         cuda.reset_peak_memory_stats()
-        with self.backend(), self.limited_allocator():
+        with self.backend():
             self.o = self.attend()
             if self.d_o is not None:
                 self.grads = self.gradients(self.o, True)
-            cuda.synchronize()
+        cuda.synchronize()
         peak = cuda.max_memory_allocated()
         self.flush = self.torch.empty(FLUSH_BYTES // 4, dtype=self.torch.int32, device="cuda")
         return {"bytes": peak}

@@ -52,8 +52,7 @@ std::string canonical_name(std::string_view name) {
 
 std::unique_ptr<Implementation> make_implementation(const std::string& name, const ImplementationOptions& options) {
   if (is_torch_peer(name)) {
-    return std::make_unique<TorchPeer>(name, options.python ? options.python : std::make_shared<PythonChild>(600),
-                                       options.memory_limit);
+    return std::make_unique<TorchPeer>(name, options.python ? options.python : std::make_shared<PythonChild>(600));
   }
   if (name == kCudnnPeer) return std::make_unique<CudnnPeer>();
   if (name == kOnednnPeer) return make_onednn_peer();

@@ -112,8 +112,7 @@ std::string canonical_name(std::string_view name);
 
 struct ImplementationOptions {
   Device device = Device::cpu;
-  std::shared_ptr<PythonChild> python{};       // that peers are asked through; where there is none, each makes its own
-  std::optional<std::int64_t> memory_limit{};  // bytes; peers limit the allocator of their child
+  std::shared_ptr<PythonChild> python{};  // shared by peers; null: each peer starts its own
 };
 std::unique_ptr<Implementation> make_implementation(const std::string& name, const ImplementationOptions& options);
 

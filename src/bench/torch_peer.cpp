@@ -137,7 +137,6 @@ void TorchPeer::send_case() {
                         {"threads", one.threads},
                         {"device", strobe::bench::name_of(one.device)},
                         {"hot", one.cache == Cache::hot},
-                        {"memory_limit", memory_limit_ ? Json(*memory_limit_) : Json()},
                         {"dtype", strobe::name_of(one.dtype)},
                         {"tf32", one.tf32},
                         {"heads", one.heads},
@@ -196,8 +195,8 @@ std::optional<std::int64_t> TorchPeer::kept_bytes() { return ask_bytes("kept"); 
 std::optional<std::int64_t> TorchPeer::ask_bytes(const char* command) {
   try {
     return ask(Json::object({{"command", command}})).at("bytes").as_integer();
-  } catch (const ImplementationError&) {
-    if (python_->generation() == 0) throw;
+  } catch (const ImplementationError& error) {
+    if (python_->generation() == 0 || error.status() == Status::oom) throw;
     return std::nullopt;  // alive: this PyTorch has no such meter
   }
 }

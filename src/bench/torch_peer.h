@@ -20,8 +20,8 @@ bool is_torch_peer(std::string_view implementation);
 
 class TorchPeer : public Implementation {
  public:
-  TorchPeer(std::string name, std::shared_ptr<PythonChild> python, std::optional<std::int64_t> memory_limit = {})
-      : name_(std::move(name)), python_(std::move(python)), memory_limit_(memory_limit) {}
+  TorchPeer(std::string name, std::shared_ptr<PythonChild> python)
+      : name_(std::move(name)), python_(std::move(python)) {}
 
   std::string name() const override { return name_; }
   std::string kernel() const override { return kernel_; }
@@ -53,7 +53,6 @@ class TorchPeer : public Implementation {
 
   std::string name_;
   std::shared_ptr<PythonChild> python_;
-  std::optional<std::int64_t> memory_limit_;
   std::string kernel_;         // "scaled_dot_product_attention"
   std::string configuration_;  // versions, and the backend or how it runs
   Case case_;

@@ -114,8 +114,7 @@ Prepared prepare(const BenchOptions& options, const Cases& cases, Arguments argu
   made.record = {.environment = bench::full_environment(made.ceilings), .command = repeat_command(arguments)};
   const auto python = std::make_shared<bench::PythonChild>(how.peer_timeout, lent_python);
   for (const std::string& name : options.one.implementations) {
-    made.implementations.push_back(bench::make_implementation(
-        name, {.device = first.device, .python = python, .memory_limit = how.run.memory_limit}));
+    made.implementations.push_back(bench::make_implementation(name, {.device = first.device, .python = python}));
   }
   return made;
 }
