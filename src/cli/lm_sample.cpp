@@ -59,9 +59,9 @@ void add_sample_options(OptionTable& table, SampleFlags& flags) {
   constexpr std::int64_t kMostTokens = 100'000'000;
   table.add({.name = "checkpoint",
              .placeholder = "FILE|DIR",
-             .help = "checkpoint of lm train, or a folder, whose newest is used; required",
+             .help = "checkpoint of lm train, or a folder (its newest is used); required",
              .apply = [&](auto flag, auto value) { flags.path = parse_text(flag, value); }});
-  table.add(make_arch_option(flags.architecture, "default: the checkpoint's; another one is refused"));
+  table.add(make_arch_option(flags.architecture, "default: the checkpoint's; any other is refused"));
   table.add({.name = "prompt",
              .placeholder = "TEXT",
              .help = "text to continue; default: a newline",
@@ -78,7 +78,7 @@ void add_sample_options(OptionTable& table, SampleFlags& flags) {
              .apply = [&](auto flag, auto value) { flags.options.temperature = parse_number(flag, value, 0, 1000); }});
   count("top-k", "only the N most likely tokens, 0: all; default 0", 0, flags.options.top_k);
   table.add(make_seed_option([&flags](std::uint64_t seed) { flags.options.seed = seed; }));
-  table.add(make_threads_option("of the CPU", flags.threads));
+  table.add(make_threads_option("CPU threads", flags.threads));
   table.add(
       make_switch("rates", "print times of the prompt and per decoded token to stderr; default off", flags.rates));
 }
