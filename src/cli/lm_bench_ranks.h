@@ -6,8 +6,8 @@
 
 namespace strobe::cli {
 
-// Called on every rank of the job that this process is in; rank 0 writes and prints. `arguments`: those of this
-// command, which its child takes again. Returns the exit code.
+// All ranks of the job call it; rank 0 writes and prints. `arguments` are this command's, and are passed to the child
+// that measures one process. Returns the exit code.
 int run_lm_bench_on_ranks(const LmBenchOptions& options, Arguments arguments);
 
 }  // namespace strobe::cli

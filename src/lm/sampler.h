@@ -22,7 +22,7 @@ struct SampleTimes {
   std::int64_t tokens = 0;  // that `decode` counts
 };
 
-// Draw number `index` from the softmax of the logits. Of equal logits the lower token comes first.
+// Draw number `index` from the softmax of the logits. If logits are equal, the lower token comes first.
 std::int32_t draw(std::span<const float> logits, const SampleOptions& options, std::uint64_t index);
 
 // options.tokens tokens after the prompt, which has at least one token and is decoded in one pass. When the context is

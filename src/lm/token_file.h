@@ -44,10 +44,10 @@ class TokenFile {
   std::uint32_t checksum() const { return scan().checksum; }  // of the file's bytes
 
  private:
-  // What one pass over the file finds. It is made at the first need; the file is never read again as a whole.
+  // Results of the only pass over the whole file, made at first use.
   struct Scan {
     std::uint32_t checksum = 0;
-    // Of tokens, not of text:
+    // Set for token files, not for text:
     std::uint32_t largest = 0;                        // token
     std::uint32_t largest_even = 0, largest_odd = 0;  // uint16 word, by the parity of its index
   };

@@ -55,12 +55,12 @@ struct StepRecord {
   std::vector<ParallelCall> all_calls;  // in their order
 };
 
-// What a gradient that is not finite does: its update is applied, or skipped on all ranks (fp16).
+// Handling of a gradient that is not finite: its update is applied, or skipped on all ranks (fp16).
 enum class Overflow { applied, skipped };
 
 struct ParallelUpdate {
   double norm = 0;       // of the mean gradient, before clipping; the same on all ranks
-  bool skipped = false;  // likewise
+  bool skipped = false;  // the same on all ranks
 };
 
 class DataParallel {
