@@ -78,7 +78,7 @@ void add_sample_options(OptionTable& table, SampleFlags& flags) {
              .apply = [&](auto flag, auto value) { flags.options.temperature = parse_number(flag, value, 0, 1000); }});
   count("top-k", "only the N most likely tokens, 0: all; default 0", 0, flags.options.top_k);
   table.add(make_seed_option([&flags](std::uint64_t seed) { flags.options.seed = seed; }));
-  table.add(make_threads_option("of the CPU", flags.threads));
+  table.add(make_threads_option("CPU threads", flags.threads));
   table.add(
       make_switch("rates", "print times of the prompt and per decoded token to stderr; default off", flags.rates));
 }
