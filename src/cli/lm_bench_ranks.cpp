@@ -41,7 +41,7 @@ std::vector<lm::ParallelOptions> exchanges_of(const LmBenchOptions& options) {
   return exchanges;
 }
 
-// What must be the same on all ranks.
+// Settings that must be the same on all ranks.
 Json facts_of(const std::vector<LmBenchCell>& cells, const std::vector<lm::ParallelOptions>& exchanges) {
   std::string measured;
   for (const LmBenchCell& cell : cells) {

@@ -1,4 +1,4 @@
-// `strobe lm bench --ddp`: strategies of data parallel training side by side, beside one process.
+// `strobe lm bench --ddp`: compares strategies of data parallel training with each other and with one process.
 #pragma once
 
 #include "cli/commands.h"
@@ -7,7 +7,7 @@
 namespace strobe::cli {
 
 // Called on every rank of the job that this process is in; rank 0 writes and prints. `arguments`: those of this
-// command, which its child takes again. Returns the exit code.
+// command, which its child gets too. Returns the exit code.
 int run_lm_bench_on_ranks(const LmBenchOptions& options, Arguments arguments);
 
 }  // namespace strobe::cli

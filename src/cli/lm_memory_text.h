@@ -12,10 +12,10 @@ namespace strobe::cli {
 // --recompute and with one batch.
 std::string peak_table(const std::vector<MemoryCell>& cells);
 
-// What each peak consists of, and the largest tensors of each pass.
+// Each peak by category, and the largest tensors of each pass.
 std::string memory_details(const std::vector<MemoryCell>& cells);
 
-// What recomputation saves and costs: peak, activations saved for the backward and time, each relative to `none`.
+// Savings and cost of recomputation: peak, activations saved for the backward and time, each relative to `none`.
 std::string recompute_table(const std::vector<MemoryCell>& cells);
 
 }  // namespace strobe::cli

@@ -145,7 +145,7 @@ class PlanBuilder {
     if (is_materialised()) plan_.d_scores = add_scores("gradient of attention.probabilities");
   }
 
-  // Of the parameters [begin, end).
+  // Adds copies of the parameters [begin, end).
   void add_copies(const std::string& name, std::size_t begin, std::size_t end) {
     if (options_.gradients != GradientMemory::over_copies || dtype_ == DType::fp32) return;
     const std::int64_t count = parameters_[end - 1].first + parameters_[end - 1].count() - parameters_[begin].first;
