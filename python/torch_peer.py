@@ -55,10 +55,10 @@ class Peers:
 
     def memory_answer(self, error):
         """Bytes asked and free when an allocation on a GPU failed; nothing if they are not known."""
-        found = re.search(r"[Tt]ried to allocate ([0-9.]+) (bytes|[KMGT]iB)", str(error))
-        cuda = self.torch.cuda
-        if not found or not cuda.is_available() or not cuda.is_initialized():
+        found = re.search(r"CUDA out of memory\. Tried to allocate ([0-9.]+) (bytes|[KMGT]iB)", str(error))
+        if not found:
             return {}
+        cuda = self.torch.cuda
         unit = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}[found.group(2)]
         held = cuda.memory_allocated()
         free = cuda.mem_get_info()[0] + held
@@ -344,7 +344,7 @@ def main():
         except MemoryError as error:
             answer = {"ok": False, "status": "oom", "reason": str(error) or "out of memory"}
         except Exception as error:
-            memory = ("not enough memory", "out of memory")
+            memory = ("not enough memory", "out of memory", "can't allocate memory")
             status = "oom" if any(text in str(error) for text in memory) else "crashed"
             text = (str(error).splitlines() or [""])[0]
             answer = {"ok": False, "status": status, "reason": f"{type(error).__name__}: {text}",

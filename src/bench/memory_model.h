@@ -30,8 +30,8 @@ MemoryModel predict_kernel(const Case& one, const std::string& kernel);
 // Attention as one writes it first in a framework that keeps what backward needs: all scores of all heads at once.
 MemoryModel predict_plain(const Case& one);
 
-// `torch-naive`: plain attention in PyTorch, from its measured peaks. On a CPU 3 P + 6 T with P bytes of scores and T
-// of a tensor; on a GPU 4 P + 9 T and cuBLAS's workspaces.
+// `torch-naive`: plain attention in PyTorch, from its measured peaks. P are bytes of scores, T of a tensor: 3 P + 6 T
+// on a CPU, 4 P + 6 T and cuBLAS's workspaces on a GPU, and 3 T more if a GEMM copies Q, K and V.
 MemoryModel predict_torch_naive(const Case& one);
 
 // Bytes that are free now; INT64_MAX where that is not known.

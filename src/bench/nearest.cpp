@@ -63,8 +63,7 @@ std::int64_t largest_that_fits(const Case& one, const SizeAxis& axis, const Fits
 
 std::vector<SmallerCase> nearest_that_fit(const Case& one, const Fits& fits) {
   const double flops = std::max(1.0, forward_flops(one));
-  std::vector<SizeAxis> axes = {batch_axis(one), heads_axis(one),
-                                sequence_axis(one)};  // the front axis is reduced to its minimum first
+  std::vector<SizeAxis> axes = {batch_axis(one), heads_axis(one), sequence_axis(one)};  // in the order of sacrifice
   std::vector<SmallerCase> found;
   for (Case start = one; !axes.empty(); axes.erase(axes.begin())) {
     for (const SizeAxis& axis : axes) {

@@ -16,8 +16,8 @@ struct SmallerCase {
 
 using Fits = std::function<bool(const Case&)>;
 
-// For each axis (batch, sequence, heads) the largest smaller value that fits, the other axes unchanged. The nearest
-// comes first; of two with equal work the one of the earlier axis. If no single axis is enough, the batch is 1, then
+// For each axis (batch, heads, sequence) the largest smaller value that fits, the other axes unchanged. The nearest
+// comes first; of two with equal work the one of the earlier axis. If no axis is enough by itself, the batch is 1, then
 // also the heads are the fewest. Head dimension and heads per KV head stay, and so does the ratio of queries to keys.
 // A case with more of an axis must not fit where one with less does not.
 std::vector<SmallerCase> nearest_that_fit(const Case& one, const Fits& fits);

@@ -15,7 +15,7 @@ Option make_seed_option(std::function<void(std::uint64_t seed)> apply) {
 }
 
 Option make_quick_option(bool& target) {
-  return make_switch("quick", "skip measuring the machine's rates; default off", target);
+  return make_switch("quick", "do not measure the machine's rates; nothing else changes; default off", target);
 }
 
 }  // namespace strobe::cli

@@ -131,18 +131,18 @@ void add_lm_cell_options(OptionTable& table, LmBenchOptions& options) {
              .placeholder = "cpu|cuda",
              .help = "default: cuda where there is a GPU",
              .apply = [&](auto flag, auto value) { options.device = parse_device(flag, value); }});
-  table.add(make_threads_option("of the CPU", options.threads));
+  table.add(make_threads_option("CPU threads", options.threads));
 }
 
 Option make_warmup_option(LmBenchOptions& options) {
   return {.name = "warmup",
           .placeholder = "N[,N]",
-          .help = "steps before those that count; default 5",
+          .help = "untimed steps first; default 5",
           .apply = [&](auto flag, auto value) { options.warmups = parse_integers(flag, value, 0, 1000000); }};
 }
 
 Option make_steps_option(LmBenchOptions& options) {
-  return {.name = "steps", .placeholder = "N", .help = "that count; default 10", .apply = [&](auto flag, auto value) {
+  return {.name = "steps", .placeholder = "N", .help = "timed steps; default 10", .apply = [&](auto flag, auto value) {
             options.steps = static_cast<int>(parse_integer(flag, value, 1, 1000000));
           }};
 }

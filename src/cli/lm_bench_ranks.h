@@ -1,4 +1,4 @@
-// `strobe lm bench --ddp`: strategies of data parallel training side by side, beside one process.
+// `strobe lm bench --ddp`: compares strategies of data parallel training with each other and with one process.
 #pragma once
 
 #include "cli/commands.h"
@@ -6,8 +6,8 @@
 
 namespace strobe::cli {
 
-// All ranks of the job call it; rank 0 writes and prints. `arguments` are this command's, and are passed to the child
-// that measures one process. Returns the exit code.
+// Called on every rank of the job that this process is in; rank 0 writes and prints. `arguments`: those of this
+// command, which its child gets too. Returns the exit code.
 int run_lm_bench_on_ranks(const LmBenchOptions& options, Arguments arguments);
 
 }  // namespace strobe::cli

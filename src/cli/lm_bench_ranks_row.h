@@ -25,7 +25,7 @@ Summary slowest_steps(const ParallelRow& row);  // each step on the rank that wa
 Summary part_of(const ParallelRow& row, double lm::ParallelStep::*part);  // all steps of all ranks
 double mean_of(const lm::ParallelTimes& rank, double lm::ParallelStep::*part);
 
-// Figures of the rank that holds most.
+// The largest of all ranks.
 std::size_t optimizer_bytes(const ParallelRow& row);
 lm::ParallelMemory memory_of(const ParallelRow& row);
 

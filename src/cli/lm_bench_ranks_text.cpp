@@ -48,7 +48,7 @@ std::string skipped_note(const ParallelRow& row) {
       row.exchange ? title_of(*row.exchange) : name_of(row), times.skipped, counted(row.cell->one.steps, "step"));
 }
 
-// Speedup of one call for all gradients over one call per parameter; empty unless both were measured.
+// Speedup of one call for all gradients over one call per parameter. Empty unless both were measured.
 std::string flat_note(const ParallelRow& of_cell, const std::vector<ParallelRow>& rows) {
   const ParallelRow *naive = find(of_cell, rows, "naive"), *flat = find(of_cell, rows, "flat");
   if (!naive || !flat) return "";

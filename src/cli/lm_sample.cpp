@@ -38,9 +38,9 @@ std::unique_ptr<lm::Checkpoint> open_any(const std::string& path) {
   return newest;
 }
 
-std::string rates_text(std::size_t prompt_tokens, const lm::SampleTimes& times) {
-  std::string text = fmt::format("prompt: {} in {:.1f} ms, {:.1f} tokens/s\n", counted(prompt_tokens, "token"),
-                                 1e3 * times.prompt, static_cast<double>(prompt_tokens) / times.prompt);
+std::string rates_text(const lm::SampleTimes& times) {
+  std::string text = fmt::format("prompt: {} in {:.1f} ms, {:.1f} tokens/s\n", counted(times.prompt_tokens, "token"),
+                                 1e3 * times.prompt, static_cast<double>(times.prompt_tokens) / times.prompt);
   if (times.tokens == 0) return text;
   const auto tokens = static_cast<double>(times.tokens);
   return text + fmt::format("decode: {}, {:.2f} ms per token, {:.1f} tokens/s\n", counted(times.tokens, "token"),
@@ -103,13 +103,12 @@ int run_lm_sample(Arguments arguments) {
   const lm::DataFormat format = settings.data.format;
   if (flags.prompt.empty()) flags.prompt = format == lm::DataFormat::text ? "\n" : "0";
   std::vector<std::int32_t> tokens = tokens_of(flags.prompt, format, settings.shape.vocabulary);
-  const std::size_t prompt_tokens = tokens.size();
   lm::Decoder decoder(settings.shape, checkpoint->state(lm::State::values), threads_of(flags.threads));
   lm::SampleTimes times;
   const std::vector<std::int32_t> drawn = lm::sample(decoder, tokens, flags.options, &times);
   tokens.insert(tokens.end(), drawn.begin(), drawn.end());
   print(text_of(tokens, format));
-  if (flags.rates) print_aside(rates_text(prompt_tokens, times));
+  if (flags.rates) print_aside(rates_text(times));
   return kFine;
 }
 

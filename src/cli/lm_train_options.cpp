@@ -172,7 +172,7 @@ void add_train_options(OptionTable& table, TrainFlags& flags) {
   count("keep", "checkpoints kept: the newest N, and the newest known to be good; 0: all; default 3", lm::kKeepRange,
         flags.keep);
   add_bits(table, flags);
-  table.add(make_threads_option("of the CPU; the bits do not depend on it", flags.threads));
+  table.add(make_threads_option("CPU threads; the bits do not depend on it", flags.threads));
   table.add({.name = "recompute",
              .placeholder = "none|attention|block",
              .help = "what the backward makes again, to keep less; the bits do not depend on it; default none",

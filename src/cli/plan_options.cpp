@@ -127,16 +127,15 @@ std::vector<std::int64_t> devices_of(const PlanOptions& options) {
 
 lm::Mesh mesh_for(const PlanOptions& options, std::int64_t devices, lm::Sharding sharding) {
   const MeshFlag& flag = options.mesh;
-  const std::int64_t tensor = flag.tensor.value_or(1), stages = flag.stages();
-  const std::int64_t shard = sharding == lm::Sharding::replicated ? 1
-                             : flag.data                          ? flag.shard.value_or(1)
-                                         : flag.shard.value_or(std::max<std::int64_t>(1, devices / (tensor * stages)));
-  const std::int64_t copy = shard * tensor * stages;
-  if (devices % copy != 0) {
+  const std::int64_t tensor = flag.tensor.value_or(1), stages = flag.stages(), copy = tensor * stages;
+  const bool splits = sharding != lm::Sharding::replicated;
+  const std::int64_t named = splits ? flag.shard.value_or(1) * copy : copy;
+  if (devices % named != 0) {
     fail(ErrorCode::invalid_argument, "--mesh {0}: {1} does not divide --devices {2}; valid: multiples of {1}",
-         flag.text, copy, devices);
+         flag.text, named, devices);
   }
-  return {.data = devices / copy, .shard = shard, .tensor = tensor, .pipeline = stages};
+  const std::int64_t shard = splits ? flag.shard.value_or(flag.data ? 1 : devices / copy) : 1;
+  return {.data = devices / (shard * copy), .shard = shard, .tensor = tensor, .pipeline = stages};
 }
 
 std::vector<lm::Sharding> shardings_of(const PlanOptions& options) {

@@ -74,7 +74,7 @@ class KnownRows {
       : output_(plan.output), settings_(std::move(settings)), failures_(failures) {
     for (const bench::Problem& problem : plan.problems) {
       for (const std::string& name : problem.implementations) cells_.insert(bench::cell_key(problem, name));
-      for (const std::string& name : plan.absent_peers) cells_.insert(bench::cell_key(problem, name));
+      for (const std::string& name : plan.absent_peers) absent_.insert(bench::cell_key(problem, name));
     }
   }
 
@@ -92,11 +92,13 @@ class KnownRows {
     if (settings != settings_) {
       refuse(line, fmt::format("was measured with \"{}\", but this sweep has \"{}\"", settings, settings_));
     }
-    if (!cells_.contains(key)) refuse(line, fmt::format("is not a cell of this sweep: {}", brief(row)));
+    if (!cells_.contains(key) && !absent_.contains(key)) {
+      refuse(line, fmt::format("is not a cell of this sweep: {}", brief(row)));
+    }
     if (retried_.contains(key) || !keys_.insert(key).second) {
       refuse(line, fmt::format("repeats a row: {}", brief(row)));
     }
-    if (failures_ == Failures::retry && is_failure(status)) {
+    if (failures_ == Failures::retry && is_failure(status) && !absent_.contains(key)) {
       keys_.erase(key);
       retried_.insert(key);
       return;
@@ -108,6 +110,7 @@ class KnownRows {
   bool has(const bench::Problem& problem, const std::string& name) const {
     return keys_.contains(bench::cell_key(problem, name));
   }
+  bool is_retried(const Json& row) const { return retried_.contains(bench::cell_key(row)); }
   void count(const std::string& status) { ++statuses_[status]; }
   std::size_t size() const { return keys_.size(); }
   std::size_t retried() const { return retried_.size(); }  // rows that the file has, and that count as missing
@@ -133,6 +136,7 @@ class KnownRows {
   std::string output_, settings_, other_revision_;
   Failures failures_;
   std::unordered_set<std::string> cells_, keys_, retried_;
+  std::unordered_set<std::string> absent_;  // cells of peers that cannot run: their rows are kept
   std::map<std::string, int> statuses_;
 };
 
@@ -234,7 +238,7 @@ int run_sweep(Arguments arguments) {
   std::unique_ptr<bench::JsonFolder> folder;
   if (!options.json_dir.empty()) folder = std::make_unique<bench::JsonFolder>(options.json_dir, plan.problems);
   bench::ResultFile file(plan.output, accept);
-  if (known.retried() > 0) file.drop([](const Json& row) { return is_failure(row.at("status").as_string()); });
+  if (known.retried() > 0) file.drop([&](const Json& row) { return known.is_retried(row); });
   if (folder) {  // with the files of rows after which the last sweep was killed
     folder->create();
     bench::read_rows(plan.output, [&](const Json& row, int) { folder->write_if_missing(row); });

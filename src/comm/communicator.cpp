@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include <charconv>
-#include <cmath>
 #include <exception>
 #include <thread>
 
@@ -31,10 +30,12 @@ double seconds_from(const Variable& variable, const char* name, double otherwise
   const char* text = variable(name);
   if (!text) return otherwise;
   const std::string_view value = text;
+  constexpr double kMost = 1e9;  // condition variables count nanoseconds in 63 bits
   double number = 0;
   const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (code != std::errc() || end != value.data() + value.size() || !(number > 0) || !std::isfinite(number))
-    fail(ErrorCode::invalid_argument, "{} is {}: not a number of seconds above 0", name, printable_value(value));
+  if (code != std::errc() || end != value.data() + value.size() || !(number > 0) || !(number <= kMost))
+    fail(ErrorCode::invalid_argument, "{} is {}: not a number of seconds above 0 and at most {:g}", name,
+         printable_value(value), kMost);
   return number;
 }
 

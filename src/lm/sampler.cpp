@@ -51,6 +51,9 @@ std::size_t window_begin(std::size_t tokens, std::int64_t context) {
 }  // namespace
 
 std::int32_t draw(std::span<const float> logits, const SampleOptions& options, std::uint64_t index) {
+  if (!std::all_of(logits.begin(), logits.end(), [](float logit) { return std::isfinite(logit); })) {
+    fail(ErrorCode::runtime, "lm sample: the model's logits are not finite");
+  }
   const auto largest = std::max_element(logits.begin(), logits.end());
   if (options.temperature == 0) return static_cast<std::int32_t>(largest - logits.begin());
   const auto wanted = static_cast<std::size_t>(options.top_k);
@@ -63,7 +66,6 @@ std::int32_t draw(std::span<const float> logits, const SampleOptions& options, s
     sum += std::exp((static_cast<double>(logits[static_cast<std::size_t>(token)]) - *largest) / options.temperature);
     sums.push_back(sum);
   }
-  if (!std::isfinite(sum)) fail(ErrorCode::runtime, "lm sample: the model's logits are not finite");
   const auto found = std::upper_bound(sums.begin(), sums.end(), uniform(options.seed, index) * sum);
   return tokens[std::min(static_cast<std::size_t>(found - sums.begin()), tokens.size() - 1)];
 }
@@ -82,6 +84,7 @@ std::vector<std::int32_t> sample(Decoder& decoder, std::span<const std::int32_t>
     if (wanted != begin) decoder.restart();
     begin = wanted;
     const std::size_t cached = begin + static_cast<std::size_t>(decoder.length());
+    if (i == 0) taken.prompt_tokens = static_cast<std::int64_t>(text.size() - cached);
     text.push_back(draw(decoder.append(std::span(text).subspan(cached)), options, static_cast<std::uint64_t>(i)));
     (i == 0 ? taken.prompt : taken.decode) += now_seconds() - start;
   }

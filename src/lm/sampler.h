@@ -17,12 +17,14 @@ struct SampleOptions {
 };
 
 struct SampleTimes {
-  double prompt = 0;        // seconds until the logits that follow it
-  double decode = 0;        // seconds of the tokens after the first one
-  std::int64_t tokens = 0;  // that `decode` counts
+  double prompt = 0;               // seconds until the first token is drawn
+  std::int64_t prompt_tokens = 0;  // that were decoded; fewer than the prompt has if it exceeds the context
+  double decode = 0;               // seconds of the tokens after the first one
+  std::int64_t tokens = 0;         // that `decode` counts
 };
 
-// Draw number `index` from the softmax of the logits. If logits are equal, the lower token comes first.
+// Draw number `index` from the softmax of the logits. Of equal logits the lower token comes first. Throws
+// Error(runtime) if a logit is not finite.
 std::int32_t draw(std::span<const float> logits, const SampleOptions& options, std::uint64_t index);
 
 // options.tokens tokens after the prompt, which has at least one token and is decoded in one pass. When the context is

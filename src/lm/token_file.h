@@ -44,10 +44,10 @@ class TokenFile {
   std::uint32_t checksum() const { return scan().checksum; }  // of the file's bytes
 
  private:
-  // Results of the only pass over the whole file, made at first use.
+  // Result of the one pass over the whole file, made when it is first needed.
   struct Scan {
     std::uint32_t checksum = 0;
-    // Set for token files, not for text:
+    // Only set for tokens, not for text:
     std::uint32_t largest = 0;                        // token
     std::uint32_t largest_even = 0, largest_odd = 0;  // uint16 word, by the parity of its index
   };

@@ -154,10 +154,13 @@ void attention_backward(const Place& place, const Shape& shape, const AttentionG
   multiply(place, "dK product", matmul_of(shape, transposed(d_scores), input(Qkv::q), gradient(Qkv::k), scale));
 }
 
-// The backward's matmuls have the same sizes as these two.
+// Every matmul has the sizes of one of these two: scores and dP, the rest and dV. The output may be written in place, a
+// gradient never, since its rows are packed with those of two other tensors.
 std::size_t attention_workspace_bytes(const Shape& shape) {
+  const BatchedMatmul dv = matmul_of(shape, transposed(scores_operand(shape, nullptr)), output_operand(shape, nullptr),
+                                     {nullptr, packed_rows(shape, 3)});
   return std::max(batched_matmul_workspace_bytes(score_matmul(shape, nullptr, nullptr)),
-                  batched_matmul_workspace_bytes(output_matmul(shape, nullptr, nullptr, nullptr)));
+                  batched_matmul_workspace_bytes(dv));
 }
 
 }  // namespace strobe::ops

@@ -118,6 +118,9 @@ TEST(TorchPeer, WithAStubOfPyTorch) {
   half.dtype = DType::fp16;
   refused(peer, half, Status::crashed, "ValueError");  // an exception is one row's crash, the child lives on
   EXPECT_EQ(run(peer, plain)[0].status, Status::ok);
+  Case large = plain;
+  large.head_dim = 3;
+  refused(peer, large, Status::oom, "can't allocate memory: you tried to allocate 4096 bytes");
   Implementations both;  // prepared at the same time, in one child
   const auto python = std::make_shared<PythonChild>(60);
   for (const char* name : {"torch-sdpa", "torch-math"}) both.push_back(std::make_unique<TorchPeer>(name, python));

@@ -291,6 +291,8 @@ TEST(PlanCommand, RefusesBadInputInOneLineAndWritesNothing) {
       {"--mesh data=2,shard=2 --devices 8",
        "--mesh data=2,shard=2: is 4 devices, not --devices 8; valid: --devices 4, or data left out"},
       {"--mesh shard=3 --devices 8", "--mesh shard=3: 3 does not divide --devices 8; valid: multiples of 3"},
+      {"--mesh pipeline=3 --sharding weights --devices 8",
+       "--mesh pipeline=3: 3 does not divide --devices 8; valid: multiples of 3"},
       {"--mesh tensor=4", "mesh tensor=4: does not divide 25 heads and d_ff 6400; valid: 1, 5, 25"},
       {"--mesh pipe=2", "--mesh pipe=2: pipe=2: valid: data=N, shard=N, tensor=N and pipeline=N, with commas between"},
       {"--mesh pipeline=49 --devices 49", "mesh pipeline=49: more stages than the model's 48 layers; valid: 1 to 48"},

@@ -309,6 +309,27 @@ TEST(Sweep, RetryMeasuresWhatFailedAndNothingElse) {
   EXPECT_EQ(scratch.read("sweep.jsonl").substr(0, kept.size()), kept);
 }
 
+// --retry drops a row to measure its cell again, which cannot be done without PyTorch.
+TEST(Sweep, RetryKeepsRowsOfPeersWithoutPyTorch) {
+  const Scratch scratch;
+  std::ofstream(scratch.path() / "mine.grid") << "run --repeats 1 --time-limit 0.01 --quick --check=off\n"
+                                                 "peers torch-sdpa\ncells --batch 1 --heads 2 --emb 16 --seq 16,24\n";
+  const std::string command = "sweep ./mine.grid --program ./faulty ";
+  write_faulty_program(scratch, R"(*"--seq_len 16 "*) exit 5 ;;)");
+  {
+    const FakePython python(R"(*\"prepare\"*) echo '{"ok":false,"status":"crashed","reason":"why"}' ;;)");
+    ASSERT_EQ(run_program(command, scratch).code, 0);
+  }
+  EXPECT_EQ(cells_in(scratch, "sweep_mine.jsonl"),
+            (std::multiset<std::string>{"16 flash2 crashed", "16 torch-sdpa crashed", "24 flash2 ok",
+                                        "24 torch-sdpa crashed"}));
+  const Program again = run_program("sweep ./mine.grid --retry", scratch, "STROBE_PYTHON=/nonexistent");
+  EXPECT_EQ(again.code, 0) << again.errors;
+  EXPECT_EQ(
+      cells_in(scratch, "sweep_mine.jsonl"),
+      (std::multiset<std::string>{"16 flash2 ok", "16 torch-sdpa crashed", "24 flash2 ok", "24 torch-sdpa crashed"}));
+}
+
 TEST(Sweep, NoCellThatIsOkIsExitCode3) {
   const Scratch scratch;
   const std::string command = tiny("--seq_len 16,20 --program /bin/false");

@@ -153,7 +153,8 @@ TEST(Limits, ComeFromTheEnvironment) {
   EXPECT_EQ(limits(nullptr).operation, comm::Limits().operation);
   EXPECT_EQ(limits("2.5").operation, 2.5);
   EXPECT_THROW(limits("soon"), Error);
-  EXPECT_THROW(limits("0"), Error);
+  EXPECT_EQ(limits("1e9").operation, 1e9);
+  for (const char* bad : {"0", "1e10", "inf", "nan"}) EXPECT_THROW(limits(bad), Error) << bad;
 }
 
 }  // namespace

@@ -72,6 +72,34 @@ TEST(Decoder, IsTheWholeForward) {
   for (const Architecture architecture : kArchitectures) expect_the_whole_forward(architecture);
 }
 
+// A prompt longer than one pass takes, with nothing and with two tokens in the cache, and a token after it.
+TEST(Decoder, DecodesAPromptAsItsTokensOneByOne) {
+  for (const Architecture architecture : kArchitectures) {
+    const ModelShape shape = as(architecture, shape_with(530));
+    const std::vector<float> values = values_of(shape, 4);
+    std::mt19937 random(2);
+    std::vector<std::int32_t> text(530);
+    for (std::int32_t& token : text) token = static_cast<std::int32_t>(random() % 19);
+    Decoder one_by_one(shape, values, 1), batched(shape, values, 2);
+    std::vector<std::vector<float>> wanted;  // after each token
+    for (const std::int32_t token : text) {
+      const std::span<const float> logits = one_by_one.append(token);
+      wanted.emplace_back(logits.begin(), logits.end());
+    }
+    for (const std::size_t cached : {0, 2}) {
+      batched.restart();
+      std::size_t begin = 0;
+      for (const std::size_t end : {cached, text.size() - 1, text.size()}) {
+        if (end == begin) continue;
+        const std::span<const float> found = batched.append(std::span(text).subspan(begin, end - begin));
+        begin = end;
+        ASSERT_EQ(batched.length(), static_cast<std::int64_t>(end));
+        for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], wanted[end - 1][i], 1e-5) << end;
+      }
+    }
+  }
+}
+
 TEST(Decoder, RefusesMoreThanItsContextAndUnknownTokens) {
   const ModelShape shape = shape_with(2);
   const std::vector<float> values = values_of(shape, 1);
@@ -82,6 +110,10 @@ TEST(Decoder, RefusesMoreThanItsContextAndUnknownTokens) {
   decoder.append(18);
   EXPECT_EQ(decoder.length(), 2);
   EXPECT_THROW(decoder.append(0), Error);
+  EXPECT_THROW(decoder.append({}), Error);
+  decoder.restart();
+  EXPECT_THROW(decoder.append(std::vector<std::int32_t>{1, 2, 3}), Error);
+  EXPECT_EQ(decoder.length(), 0);
   EXPECT_THROW(Decoder(shape, std::span(values).first(5), 1), Error);
 }
 

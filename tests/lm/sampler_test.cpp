@@ -41,6 +41,28 @@ TEST(Draw, KeepsToTheLikeliest) {
   EXPECT_NEAR(shares({.top_k = 100})[0], shares({})[0], 1e-12);
 }
 
+TEST(Draw, RefusesLogitsThatAreNotFinite) {
+  for (const float bad : {NAN, INFINITY, -INFINITY}) {
+    for (const SampleOptions& options : {SampleOptions{.temperature = 0}, SampleOptions{}, SampleOptions{.top_k = 2}}) {
+      EXPECT_THROW(draw(std::array<float, 4>{1, bad, 2, 3}, options, 0), Error) << bad;
+    }
+  }
+}
+
+TEST(Sample, PromptsLongerThanTheContextKeepTheirEnd) {
+  const ModelShape shape{.d_model = 8, .d_ff = 12, .layers = 1, .heads = 2, .vocabulary = 19, .context = 6};
+  Model model(shape, 1, DType::fp32, {.threads = 1});
+  model.begin(1);
+  Decoder decoder(shape, model.values(), 1);
+  const std::vector<std::int32_t> prompt{3, 4, 5, 6, 7, 8, 9, 10};  // full after 6, continues from 3 of them
+  SampleTimes times;
+  const std::vector<std::int32_t> drawn = sample(decoder, prompt, {.tokens = 1, .temperature = 0}, &times);
+  EXPECT_EQ(times.prompt_tokens, 4);
+  EXPECT_EQ(times.tokens, 0);
+  decoder.restart();
+  EXPECT_EQ(drawn[0], draw(decoder.append(std::span(prompt).subspan(4)), {.temperature = 0}, 0));
+}
+
 TEST(Sample, SameSeedSameTextAndBeyondTheContext) {
   const ModelShape shape{.d_model = 8, .d_ff = 12, .layers = 1, .heads = 2, .vocabulary = 19, .context = 6};
   Model model(shape, 1, DType::fp32, {.threads = 1});

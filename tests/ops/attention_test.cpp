@@ -174,14 +174,15 @@ TEST(Attention, SameBitsForAnyNumberOfThreads) {
 TEST(Attention, AllocatesWhatItSays) {
   for (const DType dtype : kTypes) {
     for (const std::int64_t context : {4, 21}) {  // more or fewer scores than elements of an output
-      MaterialisedAttention shape = kShape;
-      shape.context = context;
-      shape.dtype = dtype;
-      const Values qkv(dtype, 3 * output_count(shape)), d_o(dtype, output_count(shape));
-      host_allocator().reset_peak();
-      const std::size_t before = host_allocator().statistics().current;
-      const Passes passes({}, shape, qkv, d_o);
-      EXPECT_EQ(host_allocator().statistics().peak - before, attention_workspace_bytes(shape)) << name_of(dtype);
+      for (const std::int64_t heads : {1, 3}) {   // the output of one head is contiguous, its gradients are not
+        const MaterialisedAttention shape{
+            .batch = 2, .heads = heads, .context = context, .head_dim = 10, .dtype = dtype};
+        const Values qkv(dtype, 3 * output_count(shape)), d_o(dtype, output_count(shape));
+        host_allocator().reset_peak();
+        const std::size_t before = host_allocator().statistics().current;
+        const Passes passes({}, shape, qkv, d_o);
+        EXPECT_EQ(host_allocator().statistics().peak - before, attention_workspace_bytes(shape)) << name_of(dtype);
+      }
     }
   }
 }

@@ -78,6 +78,32 @@ TEST(Linear, SingleRowInEveryInstructionSet) {
   }
 }
 
+// More work than panels take otherwise: x has few rows, so they take it too. Sizes end within a vector, a panel, a
+// packed block of steps and a block of rows.
+TEST(Linear, PromptsInEveryTypeAndInstructionSet) {
+  const std::size_t rows = 512, in = 1030, out = 517;
+  for (const std::string& name : test::available_isas()) {
+    const test::IsaScope isa(name);
+    for (const DType dtype : kTypes) {
+      const Values x(dtype, normal_values(rows * in, 1)), weight(dtype, normal_values(out * in, 2)),
+          addend(dtype, normal_values(rows * out, 3));
+      const Linear shape{.rows = rows, .in = in, .out = out, .dtype = dtype};
+      Values y(dtype, rows * out), alone(dtype, rows * out);
+      linear({.threads = 3}, shape, x.data(), weight.data(), y.data(), {.addend = addend.data()});
+      linear({.threads = 1}, shape, x.data(), weight.data(), alone.data(), {.addend = addend.data()});
+      EXPECT_TRUE(y == alone) << name << ": bits depend on the number of threads";
+      const auto expect_exact = [&](std::size_t row, std::size_t column) {
+        double exact = addend[row * out + column];
+        for (std::size_t i = 0; i < in; ++i) exact += x[row * in + i] * weight[column * in + i];
+        EXPECT_NEAR(y[row * out + column], exact, unit_of(dtype) * std::abs(exact) + 2e-4)
+            << name << ", row " << row << ", column " << column;
+      };
+      for (std::size_t row = 0; row < rows; ++row) expect_exact(row, row);
+      for (std::size_t column = 0; column < out; ++column) expect_exact(rows - 1, column);
+    }
+  }
+}
+
 TEST(Linear, GradientsByFiniteDifferences) {
   const std::size_t rows = 5, in = 7, out = 3;
   const Linear shape{.rows = rows, .in = in, .out = out};

@@ -116,8 +116,8 @@ inline float exp_negative(float x) {
   return x < -87.0f ? 0.0f : value;
 }
 
-// Floats in their order as integers (a NaN lies beyond an infinity), and back: the maximum of integers needs no leave
-// from the compiler to be taken in vectors.
+// Maps float bits to integers of the same order, and back; a NaN is above infinity. Compilers vectorise the maximum of
+// integers without -ffast-math.
 inline std::int32_t order_of(std::int32_t bits) { return bits ^ ((bits >> 31) & 0x7fffffff); }
 
 inline float max_of(const float* row, std::int64_t n) {

@@ -24,8 +24,8 @@ double predicted_seconds(const Case& one, const std::string& implementation, con
 // All cells of a problem, at the assumed rate: the same number on every machine.
 double predicted_seconds(const Problem& problem, const StoppingRule& rule);
 
-// Bytes of tensors and workspace that a run holds; of a peer, those of the tensors: at least that much. A kernel that
-// refuses the case has a reason instead.
+// Bytes of tensors and workspace that a run holds. For `torch-naive` its predicted peak; for other peers the bytes of
+// the tensors only, a lower bound. A kernel that refuses the case has a reason instead.
 struct PredictedMemory {
   std::optional<std::int64_t> bytes;
   std::string refusal;

@@ -55,7 +55,7 @@ struct StepRecord {
   std::vector<ParallelCall> all_calls;  // in their order
 };
 
-// Handling of a gradient that is not finite: its update is applied, or skipped on all ranks (fp16).
+// Handling of a gradient that is not finite: the update is applied, or skipped on all ranks (fp16).
 enum class Overflow { applied, skipped };
 
 struct ParallelUpdate {

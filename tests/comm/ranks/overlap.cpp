@@ -59,7 +59,7 @@ int asleep(comm::Communicator& communicator) {
     return ++turns == kTurns;
   });
   const long during = switches() - before;
-  std::int64_t taken = turns;  // of rank 0, whose work is over
+  std::int64_t taken = turns;  // rank 0 has finished its work
   communicator.broadcast(comm::elements(std::span(&taken, 1)));
   int faults = 0;
   if (taken != kTurns) ++faults, std::fprintf(stderr, "rank 0 has worked %d times\n", static_cast<int>(taken));

@@ -37,7 +37,7 @@ void skip_for_one_rank(comm::Communicator& ranks, const lm::Strategy& strategy, 
   expect(values != before, "a step changed nothing");
 }
 
-// Begins with a scale at which the first steps overflow, and compares every step with one process.
+// Starts at a scale at which the first steps overflow. Compares each step with one process.
 void lower_the_scale(comm::Communicator& ranks, const ops::Place& place, const lm::Strategy& strategy, Faults& faults) {
   constexpr int kMostSteps = 40;
   const auto expect = [&](bool holds, const std::string& what) {

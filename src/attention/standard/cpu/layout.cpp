@@ -37,12 +37,13 @@ void take_score_matrices(Layout& layout, Offsets& offsets, const Problem& proble
   layout.d_scores = in_place ? layout.d_probabilities : offsets.take(backward, bytes);
 }
 
-// Returns floats of a strip.
+// Returns floats of a strip: a block of rows or columns. Row operations need two rows, which a block always has room
+// for.
 std::int64_t strip_floats(const Problem& problem, DType stored) {
   const std::int64_t rows = problem.max_q;
   const std::int64_t keys = problem.max_k;
   if (stored == DType::fp32) return 0;
-  return std::max({blas::block_rows(rows) * keys, blas::block_rows(keys) * rows, 3 * keys});
+  return std::max(blas::block_rows(rows) * keys, blas::block_rows(keys) * rows);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ struct Layout {
   std::int64_t sinks;  // fp32 [heads][max_q]
   // Per slot, fp32: operands of one head, its output, and the sums of dK and dV.
   std::int64_t rows_operand, keys_operand, out, dk, dv, slot_bytes;
-  // Per thread, fp32: a block of rows or columns of a score matrix, or three rows.
+  // One per thread, fp32: a block of rows or columns of a score matrix, or two rows.
   std::int64_t strips, strip_bytes;
   std::int64_t total;
 };

@@ -30,7 +30,7 @@ HeadRange heads_of_pass(const Problem& problem, Variant variant) {
   const HeadRange all{0, problem.batch, 0, problem.heads_kv};
   const std::int64_t bytes = score_bytes_of_group(problem);
   const bool sums_heads = problem.pass == Pass::backward && problem.wants_dbias;
-  if (variant == Variant::standard || sums_heads || bytes == 0 || problem.heads_kv == 0) return all;
+  if (variant == Variant::standard || sums_heads || bytes == 0 || problem.batch * problem.heads_kv == 0) return all;
   const std::int64_t heads = std::clamp<std::int64_t>(kFrugalScores / bytes, 1, problem.batch * problem.heads_kv);
   if (heads < problem.heads_kv) return {0, 1, 0, heads};
   return {0, heads / problem.heads_kv, 0, problem.heads_kv};

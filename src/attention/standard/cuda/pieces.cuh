@@ -1,5 +1,4 @@
-// Device pieces of `standard`: rows of the score matrix, sums over a block. Included by the .cu files
-// beside this one.
+// Device code that the .cu files of this folder share: rows of a score matrix, reductions over a block.
 #pragma once
 
 #include <cmath>
@@ -102,7 +101,7 @@ __device__ float over_block(float x, Combine combine, float* scratch) {
 // Threads for a row of so many keys.
 inline unsigned threads_for(std::int64_t keys) { return keys <= 64 ? 32 : keys <= 1024 ? 128 : 256; }
 
-// Blocks for so many rows, one each; kernels go on with the row that is gridDim.x further.
+// Blocks for a number of rows, one each. Kernels loop over rows with a stride of gridDim.x.
 inline unsigned blocks_for(std::int64_t rows) { return static_cast<unsigned>(rows < (1 << 30) ? rows : 1 << 30); }
 
 }  // namespace strobe::standard

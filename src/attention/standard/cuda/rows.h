@@ -1,6 +1,5 @@
-// The kernels of `standard` on CUDA that are not products: softmax over materialised scores and its gradient, and
-// copies between the caller's tensors and contiguous ones. Launched by standard/cuda/standard.cpp; defined in the .cu
-// files beside this one.
+// CUDA kernels of `standard` and `frugal` other than GEMMs: softmax over materialised scores, its gradient, and copies
+// between the caller's tensors and contiguous ones. The .cu files of this folder define them; standard.cpp calls them.
 #pragma once
 
 #include <cstdint>

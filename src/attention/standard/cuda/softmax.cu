@@ -1,5 +1,5 @@
-// Softmax over materialised scores, one block a row: options, mask, weights, dropout. Every step is rounded to the
-// problem's type, as the same lines would be in a tensor library and as the CPU's `standard` does.
+// Softmax over materialised scores, one block per row: options, mask, probabilities, dropout. Every step is rounded to
+// the problem's type, as the same lines would be in a tensor library and as the CPU's `standard` does.
 #include "attention/standard/cuda/pieces.cuh"
 #include "attention/standard/cuda/rows.h"
 #include "device/cuda/check.h"

@@ -1,4 +1,4 @@
-// The gradient of softmax over materialised scores, one block a row, and the sums of dbias and dsinks. Every step is
+// The gradient of softmax over materialised scores, one block per row, and the sums of dbias and dsinks. Every step is
 // rounded to the problem's type, as the CPU's `standard` does.
 #include "attention/standard/cuda/pieces.cuh"
 #include "attention/standard/cuda/rows.h"
@@ -8,7 +8,7 @@ namespace strobe::standard {
 
 namespace {
 
-// The gradient of a weight from that of the dropped weight. A weight that is 0 though kept has none either.
+// Gradient of a probability from that of the probability after dropout. It is also 0 if a kept probability is 0.
 template <class T>
 __device__ float through_dropout(const Params& params, const Row& row, std::int32_t j, float weight, float gradient) {
   if (params.dropout_threshold == 0) return gradient;
@@ -98,7 +98,7 @@ __global__ void sum_dbias_columns(Params params, ScoreGradients scores, BiasShap
   }
 }
 
-// One block a head.
+// One block per head.
 __global__ void sum_dsinks_heads(Params params, const float* parts) {
   __shared__ float scratch[32];
   for (std::int64_t h = blockIdx.x; h < params.heads_q; h += gridDim.x) {
