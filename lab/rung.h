@@ -58,7 +58,7 @@ std::span<const Rung> rungs();
 // Throws Error(invalid_argument) with the valid names.
 const Rung& find_rung(std::string_view name);
 
-// Why a rung cannot run this problem: not in this build, no GPU, sizes. Empty if it can.
+// Returns why a rung cannot run this problem (not in this build, no GPU, sizes), or "" if it can.
 std::string refusal_of(const Rung& rung, const Problem& problem);
 
 // The GPU rung of that name; null if there is none. no_cuda.cpp always returns null.

@@ -91,7 +91,7 @@ struct Block {
     return largest;
   }
 
-  // Reads the weights from P, which this warp has written.
+  // Reads the probabilities from P, which this warp has written.
   __device__ float row_sum(float weight) const {
     float sum = 0;
     if constexpr (kRegisters) {

@@ -28,7 +28,7 @@ constexpr const char* name_of(Status status) {
   return "unknown";
 }
 
-// Bytes asked and free of what is out of memory, where they are known.
+// Bytes requested and bytes free when memory ran out; empty if unknown.
 struct MemoryShortage {
   std::optional<std::int64_t> asked{}, free{};
 };

@@ -18,8 +18,8 @@ inline constexpr const char* kLentPythonFlag = "lent-python";
 
 const char* torch_peer_script();  // python/torch_peer.py
 
-// Why torch-* implementations cannot run: "no PyTorch in python3". Empty if the interpreter finds the module, which is
-// not imported.
+// Returns why torch-* implementations cannot run, such as "no PyTorch in python3", or "" if the interpreter finds the
+// module. Does not import it.
 std::string torch_absence();
 
 // A running interpreter, and the memory that it shares with whoever asks it.

@@ -37,8 +37,8 @@ using Implementations = std::vector<std::unique_ptr<Implementation>>;
 // On a GPU Row::driver_bytes is the decrease of the driver's free memory (cudaMemGetInfo) from before an implementation
 // is prepared for the timed calls to after its warm-up. Kernels and library handles are loaded by then and do not
 // count; for torch-* PyTorch's cache does, and its 256 MiB that flush the L2 cache. It is empty if free memory did not
-// fall, and wrong if another process allocates meanwhile. Throws only for what concerns all of them (the case is not
-// valid, the inputs do not fit in memory).
+// fall, and wrong if another process allocates meanwhile. Throws only if no implementation can run: the case is
+// not valid, or the inputs do not fit in memory.
 std::vector<Row> run_case(const Case& one, const Implementations& implementations, const RunOptions& options);
 
 }  // namespace strobe::bench

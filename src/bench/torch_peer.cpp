@@ -68,12 +68,12 @@ std::optional<std::int64_t> TorchPeer::predicted_bytes(const Case& one) {
   }
   if (one.deterministic) fail(ErrorCode::unsupported, "{}: the peer is not asked to repeat bit by bit", name_);
   start(one);
-  if (name_ != "torch-naive") return std::nullopt;  // PyTorch's own kernels do not say what they take
+  if (name_ != "torch-naive") return std::nullopt;  // the workspace of PyTorch's kernels is unknown
   const MemoryModel model = predict_torch_naive(one);
   return model.forward_bytes() + model.backward_bytes();
 }
 
-// On a CPU every tensor is held twice, in the shared memory and in the child; on a GPU the flush buffer comes on top.
+// On a CPU every tensor is held twice, in the shared memory and in the child; on a GPU the flush buffer is added.
 std::int64_t TorchPeer::needed_bytes(const Case& one) {
   const std::optional<std::int64_t> predicted = predicted_bytes(one);  // refuses
   const TensorBytes bytes = tensor_bytes(one);

@@ -11,7 +11,7 @@ namespace strobe::cli {
 // A whole number from 0 to 2^63 - 1.
 Option make_seed_option(std::function<void(std::uint64_t seed)> apply);
 
-// Skips measuring the machine's rates. The command does the same work otherwise.
+// Skips measuring the machine's rates and changes nothing else.
 Option make_quick_option(bool& target);
 
 }  // namespace strobe::cli

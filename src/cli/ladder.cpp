@@ -21,8 +21,8 @@ namespace {
 
 constexpr const char* kLadderIntroduction =
     "usage: strobe ladder [--flag value ...]\n\n"
-    "The teaching ladder (lab/): 16 rungs from the course's sequential program to the library's kernel, each with one\n"
-    "idea more. Every rung is checked against float64, then timed. GPU rungs are refused where there is no GPU; if no\n"
+    "The teaching ladder (lab/): 16 rungs from the course's sequential program to the library's kernel, each adding\n"
+    "one idea. Every rung is checked against float64, then timed. GPU rungs are refused where there is no GPU; if no\n"
     "rung can run, nothing is written and the exit code is 2. Writes each row to FILE.jsonl when it is measured, then\n"
     "tables to FILE.md and charts to SVG files with the same name. --input FILE writes tables and charts again.\n\n"
     "  strobe ladder --case t28 --ablation --tiles --profile --output t28.jsonl\n"
@@ -41,7 +41,7 @@ constexpr const char* kLadderTitle = "The ladder";
   fail(ErrorCode::runtime, "ladder: strobe-lab {}", end.text());
 }
 
-// "shared, pinned, --tiles: this build has no CUDA". All rows are refused ones.
+// "shared, pinned, --tiles: this build has no CUDA". All rows are refusals.
 std::string refusals_text(const std::vector<Json>& rows) {
   std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;  // reason, distinct names
   for (const Json& row : rows) {

@@ -22,11 +22,11 @@ int run_as_one_process(const LmBenchOptions& options);
 // Rank 0's side.
 class OneProcess {
  public:
-  // arguments: of this `lm bench`. cell: its place among lm_bench_cells. The child may use all cores of the job.
+  // arguments: this command's. cell: its index in lm_bench_cells. The child may use all cores of the job.
   OneProcess(const comm::Communicator& ranks, Arguments arguments, std::size_t cell, int threads);
 
-  // Waits for some seconds; true: the child has sent its times, or that the case does not fit the memory. Throws
-  // Error(runtime) if it ends without, or takes no step within the limit of an operation.
+  // Waits for some seconds. Returns true once the child has sent its times or reported out of memory. Throws
+  // Error(runtime) if it ends without either, or takes no step within the limit of an operation.
   bool advance();
 
   const std::optional<lm::ParallelTimes>& times() const { return times_; }
@@ -35,7 +35,7 @@ class OneProcess {
  private:
   void take(const std::string& line);
 
-  double limit_, heard_;  // seconds; moment of the last line
+  double limit_, heard_;  // seconds; time of the last line
   std::optional<lm::ParallelTimes> times_;
   std::string error_;
   bool done_ = false;

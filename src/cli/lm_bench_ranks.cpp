@@ -69,7 +69,7 @@ std::vector<lm::ParallelTimes> times_of_all(comm::Communicator& ranks, const lm:
 }
 
 // The row of one process; empty on ranks other than 0.
-ParallelRow measured_alone(comm::Communicator& ranks, const RanksBench& bench, std::size_t index) {
+ParallelRow one_process_row(comm::Communicator& ranks, const RanksBench& bench, std::size_t index) {
   const LmBenchCell& cell = bench.cells[index];
   std::optional<OneProcess> process;
   if (ranks.rank() == 0) process.emplace(ranks, bench.arguments, index, cell.one.place.threads);
@@ -95,10 +95,10 @@ std::vector<ParallelRow> measured(comm::Communicator& ranks, const RanksBench& b
   const auto add = [&](ParallelRow row, double seconds) {
     if (!first) return;
     rows.push_back(std::move(row));
-    print_aside(line_of(rows.back()));  // known even if a later one fails
+    print_aside(line_of(rows.back()));  // printed even if a later row fails
     forecast.done(flops_of_all_steps(cell), seconds);
   };
-  add(measured_alone(ranks, bench, index), 0);  // its time predicts nothing about the exchanges
+  add(one_process_row(ranks, bench, index), 0);  // its time predicts nothing about the exchanges
   for (const lm::ParallelOptions& exchange : bench.exchanges) {
     if (const std::string lacking = lm::lacking_memory(ranks, cell.one); !lacking.empty()) {
       add({.cell = &cell, .exchange = exchange, .ranks = {}, .error = lacking}, 0);

@@ -16,7 +16,7 @@ std::string line_of(const ParallelRow& row);
 // Two tables per cell: times, then what was exchanged and held.
 std::string parallel_tables(const std::vector<ParallelRow>& rows, int ranks);
 
-// rows: all, among them one process and `naive` of the same cell, which the row is compared with.
+// rows: all rows. The row is compared with those of one process and of `naive` in the same cell.
 Json parallel_row_json(const ParallelRow& row, const std::vector<ParallelRow>& rows, int ranks);
 
 }  // namespace strobe::cli

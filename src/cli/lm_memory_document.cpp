@@ -116,7 +116,7 @@ report::MemoryMap memory_map(const MemoryRow& row) {
     map.parts.push_back({kPhases[static_cast<int>(timeline.phases[i])], static_cast<int>(i)});
   }
   const auto add = [&](const lm::Life& life, std::size_t above) {
-    if (life.to < 0) return;  // given back before the first operation
+    if (life.to < 0) return;  // freed before the first operation
     map.blocks.push_back({.name = life.type.empty() ? life.name : fmt::format("{} ({})", life.name, life.type),
                           .category = static_cast<std::size_t>(life.category),
                           .at = above + life.at,

@@ -15,7 +15,7 @@ struct MemoryRow {
   LmBenchCell cell;           // its pass: forward or step
   std::size_t predicted = 0;  // bytes
   std::optional<lm::MemoryFigures> figures{};
-  std::string error{};              // where there are no figures: out of memory
+  std::string error{};              // without figures: why it is out of memory
   std::optional<double> seconds{};  // fastest step, where recomputations are compared
   std::int64_t skipped = 0;         // fp16: timed steps that updated nothing
 };

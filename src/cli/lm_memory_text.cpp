@@ -111,7 +111,7 @@ class CellColumns {
   bool has_batch_ = false, has_recompute_ = false;
 };
 
-// What the peaks consist of, in MiB.
+// Peaks by category, in MiB.
 std::string category_table(const std::vector<MemoryCell>& cells) {
   const CellColumns columns(cells);
   TextTable table;

@@ -115,7 +115,7 @@ std::string shares_line(const lm::OperationSum& whole, const std::vector<Sum>& s
   return shares.empty() ? "" : fmt::format("{}: {}\n", whole.name, shares);
 }
 
-// Shares of attention's kernels, on the CPU of its parts.
+// Shares of attention's kernels (on the CPU, of its parts).
 std::string attention_lines(const lm::Profile& profile) {
   std::string text;
   for (const lm::OperationSum& sum : attention_sums(profile)) {

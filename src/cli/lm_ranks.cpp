@@ -41,8 +41,8 @@ Option make_engine_option(comm::EngineKind& engine) {
   return {.name = "engine",
           .placeholder = "auto|mpi|nccl",
           .help =
-              "of --ddp: what moves the bytes; nccl: one rank per GPU, also under torchrun; default auto: mpi, which "
-              "torchrun cannot start, or nothing for one rank",
+              "engine of --ddp; mpi: not under torchrun; nccl: one rank per GPU, also under torchrun; default auto: "
+              "mpi, or none for one rank",
           .apply = [&](auto flag, auto value) {
             const std::string word = parse_word(flag, value, {"auto", "mpi", "nccl"});
             engine = word == "nccl"  ? comm::EngineKind::nccl
@@ -100,7 +100,7 @@ int end_together(comm::Communicator& ranks, const std::function<int()>& work) {
   } catch (const comm::AgreedRefusal& refusal) {
     if (!refuse_to_launcher(refusal.what()) && ranks.rank() == 0) complain(refusal.what());
   }
-  ranks.barrier();  // the line is out before mpirun ends the job for the first exit code
+  ranks.barrier();  // prints the line before mpirun ends the job at the first exit code
   return kBadInput;
 }
 

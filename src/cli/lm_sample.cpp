@@ -59,9 +59,9 @@ void add_sample_options(OptionTable& table, SampleFlags& flags) {
   constexpr std::int64_t kMostTokens = 100'000'000;
   table.add({.name = "checkpoint",
              .placeholder = "FILE|DIR",
-             .help = "checkpoint of lm train, or a folder, whose newest is used; required",
+             .help = "checkpoint of lm train, or a folder (its newest is used); required",
              .apply = [&](auto flag, auto value) { flags.path = parse_text(flag, value); }});
-  table.add(make_arch_option(flags.architecture, "default: the checkpoint's; another one is refused"));
+  table.add(make_arch_option(flags.architecture, "default: the checkpoint's; any other is refused"));
   table.add({.name = "prompt",
              .placeholder = "TEXT",
              .help = "text to continue; default: a newline",

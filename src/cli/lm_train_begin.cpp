@@ -89,7 +89,7 @@ TrainBegin decided_begin(const TrainFlags& flags, const lm::TokenFile& data) {
     begin.checkpoint =
         restart ? newest_whole(flags.out, begin.notes)
                 : lm::open_checkpoint(flags.out, flags.resume_step, lm::CheckpointParts::all, [](std::int64_t step) {
-                    return fmt::format("--resume={} goes on from there", step);
+                    return fmt::format("--resume={} continues from there", step);
                   });
     if (!begin.checkpoint) begin.notes.push_back("no checkpoint in " + flags.out + " yet: begins at step 0");
     begin.upkeep = lm::read_upkeep(begin.folder->upkeep());

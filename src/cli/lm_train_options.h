@@ -32,7 +32,7 @@ struct TrainFlags {
   std::string validation;            // empty: as it was; kNoTests
   std::string data_format = "auto";  // auto, text, tokens or tokens32
   bool resume = false;
-  std::int64_t resume_step;                                                                 // lm::kNewest, unless said
+  std::int64_t resume_step;                                                                 // lm::kNewest by default
   std::optional<std::int64_t> checkpoint_every, keep, validation_every, validation_tokens;  // lm::Upkeep
   std::int64_t sample_tokens = 128;
   std::optional<int> threads;

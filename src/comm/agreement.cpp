@@ -23,7 +23,7 @@ std::string difference_of(const World& world, const Json& theirs, const Json& to
 
 [[noreturn]] void refuse_together(Communicator& communicator, ErrorCode code, const std::string& why) {
   try {
-    communicator.barrier();  // all ranks have the text before the first of them leaves
+    communicator.barrier();  // every rank receives the text before any rank exits
   } catch (const Error&) {
   }
   throw AgreedRefusal(code, why);

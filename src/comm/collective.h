@@ -73,7 +73,7 @@ const char* name_of(Kind kind);  // "all-reduce"
 // (n - 1) / n for reduce-scatter and all-gather, 1 for a broadcast.
 double bus_factor(Kind kind, std::int64_t ranks);
 
-// How the other ranks wait in a barrier until rank 0 has entered it.
+// State of the other ranks in a barrier until rank 0 has entered it.
 enum class Waiting {
   polling,  // inside the engine
   asleep,   // blocked on the control connection to rank 0, without using a core
@@ -81,9 +81,9 @@ enum class Waiting {
 
 struct Collective {
   Kind kind = Kind::barrier;
-  Elements in{}, out{};                // broadcast: out alone, the root's is sent
-  int root = 0;                        // of a broadcast
-  const GpuEvent* after = nullptr;     // GPU memory: `in` is ready once this has passed; null: it is now
+  Elements in{}, out{};                // broadcast: only out; the root's is sent
+  int root = 0;                        // broadcast only
+  const GpuEvent* after = nullptr;     // GPU memory: `in` is ready after this event; null: it is ready now
   Waiting waiting = Waiting::polling;  // barrier only
 
   std::int64_t total() const;  // elements that the ranks have together: the larger of in and out

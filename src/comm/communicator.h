@@ -90,7 +90,7 @@ class Communicator {
   void reduce_scatter(const Elements& in, const Elements& out) { start_reduce_scatter(in, out).wait(); }
   void all_gather(const Elements& in, const Elements& out) { start_all_gather(in, out).wait(); }
   void barrier() { start_barrier().wait(); }
-  // The other ranks sleep until rank 0 has come. For work that rank 0 does while nothing may disturb it.
+  // A barrier in which the other ranks sleep until rank 0 enters it, so that they do not disturb rank 0's work.
   void barrier_asleep() { start({.waiting = Waiting::asleep}).wait(); }
 
   // Ends the work of all ranks: each one's next or current wait throws with this rank and the reason.

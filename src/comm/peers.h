@@ -46,7 +46,8 @@ class Peers {
   std::string failure() const;  // "rank 2 on HOST ended without a word"
 
   void entered(std::int64_t call) { calls_.store(call, std::memory_order_relaxed); }
-  // Blocks until rank 0 has entered this call, a rank is lost or the moment has come. Rank 0 reports its call at once.
+  // Blocks until rank 0 has entered this call, a rank is lost or the time `until` is reached. Rank 0 reports its call
+  // at once.
   void await_rank_0(std::int64_t call, double until);
   // Ranks that have not entered this call: ", not reached by rank 2 on HOST"; empty if all have.
   std::string late_for(std::int64_t call) const;

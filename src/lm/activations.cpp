@@ -101,7 +101,7 @@ class PlanBuilder {
   }
 
  private:
-  // Behind the tensor added last.
+  // Adds a tensor at next_.
   std::size_t add(std::string name, std::int64_t count, DType dtype, Activation::Kind kind = Activation::Kind::plain) {
     plan_.table.push_back({std::move(name), count, dtype, next_, kind});
     next_ += (plan_.table.back().bytes() + 63) / 64 * 64;

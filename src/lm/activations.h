@@ -61,7 +61,7 @@ struct ActivationPlan {
   // wider tensors, activated [T, d_ff] and qkv [T, 3, d]; of materialised scores, like the probabilities.
   std::size_t d_x = kNoTensor, d_narrow = kNoTensor, d_wide = kNoTensor, d_scores = kNoTensor;
   std::vector<Copies> copies;  // GradientMemory::over_copies where the type is not fp32; else empty
-  std::size_t d_end = 0;       // byte from which on gradients of parameters may lie
+  std::size_t d_end = 0;       // first byte that gradients of parameters may use
   std::size_t bytes = 0;
 };
 
@@ -81,25 +81,25 @@ constexpr std::size_t copy_bytes(DType dtype, GradientMemory memory) {
   return dtype == DType::fp32 || memory == GradientMemory::over_copies ? 0 : size_of(dtype);
 }
 
-// How attention keeps what its backward needs.
+// Data that attention saves for its backward.
 enum class AttentionMemory {
   fused,         // the log of each row's sum; the kernel computes scores tile by tile, again in the backward
   materialised,  // the probabilities of all heads (ops/attention.h)
 };
 
-// materialised for the kernel `standard`.
+// Returns materialised for the kernel `standard`, else fused.
 AttentionMemory attention_memory_of(std::string_view kernel);
 
 struct PlanOptions {
   Recompute recompute = Recompute::none;
   GradientMemory gradients = GradientMemory::shared;
   AttentionMemory attention = AttentionMemory::fused;
-  // Devices that share every layer, of which this is one: it has heads / parts, d_ff / parts and its part of the
-  // vocabulary, but x and norms whole.
+  // Number of devices that share every layer (tensor parallelism). Each has heads / parts, d_ff / parts and its part of
+  // the vocabulary, but whole x and norms.
   std::int64_t parts = 1;
 };
 
-// For a batch of sequences of shape.context tokens; dtype: of what products read and write. Throws
+// For a batch of sequences of shape.context tokens; dtype: of the matmuls' operands and results. Throws
 // Error(invalid_argument) above 2^60 bytes, and for copies of parts.
 ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DType dtype,
                                const PlanOptions& options = {});

@@ -56,7 +56,7 @@ struct ModelOptions {
   Recompute recompute = Recompute::none;
 };
 
-// Largest workspace of one of the model's products; of the forward's only where `gradients` is none.
+// Largest workspace of the model's matmuls; if `gradients` is none, of those of the forward.
 std::size_t products_workspace_bytes(const ModelShape& shape, std::int64_t tokens, DType dtype, const ops::Place& place,
                                      GradientMemory gradients);
 
@@ -83,7 +83,7 @@ class Model {
   // The same, and gradients of the parameters, times gradient_scale, are added up: GradientMemory::own only.
   double loss_with_gradients(const std::int32_t* tokens, const std::int32_t* targets, float gradient_scale = 1);
 
-  // The same, and gradients of these tokens alone, times gradient_scale, are written, over any that were there: not
+  // The same, and gradients of these tokens, times gradient_scale, replace earlier ones: not
   // GradientMemory::over_copies.
   double loss_and_lone_gradients(const std::int32_t* tokens, const std::int32_t* targets, float gradient_scale = 1);
 

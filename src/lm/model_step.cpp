@@ -92,12 +92,12 @@ std::size_t products_workspace_bytes(const ModelShape& shape, std::int64_t token
   return most;
 }
 
-// On CUDA one workspace serves attention, products and sums, one after the other; on the CPU they allocate themselves.
+// On CUDA attention, matmuls and sums use one workspace in turn. On the CPU each allocates its own.
 std::size_t Model::workspace_bytes_of() const {
   if (!stream_) return 0;
   std::size_t most = products_workspace_bytes(shape_, tokens_, dtype_, place_, gradient_memory_);
   if (is_materialised()) return most;
-  const Attention problem = attention(plan_.blocks[0].qkv);  // data does not matter
+  const Attention problem = attention(plan_.blocks[0].qkv);  // its data are not read
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     if (pass == Pass::backward && gradient_memory_ == GradientMemory::none) continue;
     most = std::max(most, strobe::workspace_bytes(problem, pass, execution()));
@@ -105,7 +105,7 @@ std::size_t Model::workspace_bytes_of() const {
   return most;
 }
 
-// Products may need more than kWorkspaceBytes for transposed copies, else the rest is attention's.
+// Bytes above kWorkspaceBytes are for transposed copies of matmul operands if any are needed, else for attention.
 const char* Model::workspace_tag() const {
   const std::size_t products = products_workspace_bytes(shape_, tokens_, dtype_, place_, gradient_memory_);
   return products > ops::kWorkspaceBytes ? kProductsTag : kWorkspaceTag;

@@ -68,7 +68,7 @@ class Timer : public Recorder, public PartListener {
   }
 
   double begin_;
-  std::size_t first_part_ = 0;  // of the operation under way
+  std::size_t first_part_ = 0;  // of the current operation
   std::vector<double> bytes_;   // of the tensors of the plan's table
 };
 

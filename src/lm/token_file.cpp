@@ -115,7 +115,7 @@ const TokenFile::Scan& TokenFile::scan() const {
 // uint32 tokens read as uint16 alternate between the low half of a token and its high half, which a vocabulary keeps
 // near 0.
 void TokenFile::check_width(std::int64_t vocabulary) const {
-  constexpr std::int64_t kFewest = 16;         // words; fewer say nothing
+  constexpr std::int64_t kFewest = 16;         // words; fewer prove nothing
   constexpr std::uint32_t kTimesLarger = 256;  // uint16 tokens of the two parities differ far less
   if (format_ != DataFormat::tokens) return;
   if (vocabulary > kUint16Tokens) {

@@ -15,8 +15,8 @@ std::vector<int> pin_to_cores(int count);
 // The cores that this process may use, in order.
 std::vector<int> own_cores();
 
-// Lets the calling thread use the cores of the parent process while it exists, and so a child that it starts. A
-// launcher restricts a rank to some of its own cores. Does nothing where the system refuses.
+// While it exists, the calling thread and the children that it starts may use the cores of the parent process. (A
+// launcher restricts a rank to some of its own cores.) Does nothing if the system refuses.
 class CoresOfParent {
  public:
   CoresOfParent();

@@ -25,10 +25,10 @@ struct AttentionGradients {
   void* d_qkv;
 };
 
-// No tensor that is written may overlap another.
+// A tensor that is written must not overlap another.
 void attention_backward(const Place& place, const MaterialisedAttention& shape, const AttentionGradients& tensors);
 
-// Bytes that either allocates on the CPU, at most at one time.
+// Peak bytes that either function allocates on the CPU.
 std::size_t attention_workspace_bytes(const MaterialisedAttention& shape);
 
 }  // namespace strobe::ops

@@ -29,7 +29,7 @@ struct CellComparison {
 // Cells of one side without a partner on the other.
 struct Unmatched {
   std::vector<std::string> cells;  // described
-  std::string difference;          // of the first one from the other side's nearest: "threads 1 instead of 2"
+  std::string difference;          // between the first and the nearest of the other side: "threads 1 instead of 2"
 };
 
 struct Comparison {
@@ -37,7 +37,7 @@ struct Comparison {
   double threshold = 0.05;
   std::vector<CellComparison> cells;
   Unmatched only_a, only_b;
-  std::vector<std::string> notes;  // what makes the comparison weaker than it could be
+  std::vector<std::string> notes;  // reasons why the comparison is weak
 
   std::size_t count(Verdict verdict) const;  // of passes
 };

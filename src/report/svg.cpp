@@ -21,7 +21,7 @@ struct Frame {
   double left, right, top, bottom;
 };
 
-// Where the entry of a series in the legend begins; y counts from the first line.
+// Start of a series' entry in the legend; y counts from the first line.
 struct LegendPlace {
   double x, y;
 };

@@ -1,5 +1,5 @@
 // `standard` and `frugal`: vector loops against the scalar conversions and the C library, the same bits from both and
-// for any number of threads, a setting of OpenBLAS that they give back, the memory they need, the parts they name.
+// for any number of threads, OpenBLAS's thread count restored, the memory they need, the parts they report.
 #include "attention/standard/standard.h"
 
 #include <gtest/gtest.h>

@@ -145,7 +145,7 @@ TEST_F(LmBenchDdp, RefusesWhatRanksDoNotDo) {
       "mpirun --allow-run-as-root --oversubscribe -q -n 3 '" STROBE_PROGRAM "' " + kFlags + "--ddp flat", scratch_);
   const std::size_t line = plain.errors.find("strobe: a batch of 2 sequences on 3 ranks");
   EXPECT_NE(line, std::string::npos) << plain.errors;
-  EXPECT_EQ(plain.errors.find("strobe: ", line + 1), std::string::npos) << "rank 0 alone prints: " << plain.errors;
+  EXPECT_EQ(plain.errors.find("strobe: ", line + 1), std::string::npos) << "only rank 0 prints: " << plain.errors;
   EXPECT_EQ(bench(2, "--ddp flat --trace /nowhere/trace.json").errors,  // by rank 0 alone, and told once
             "strobe: launch: all 2 ranks: --trace /nowhere/trace.json: cannot be written: No such file or directory\n");
 }

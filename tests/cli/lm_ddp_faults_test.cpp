@@ -65,10 +65,10 @@ TEST_F(LmDdpDiffering, SizesOfTheWorldAreRefusedByEveryRank) {
   const auto told = [](int rank, int size) {
     return fmt::format("[ $rank = {} ] && export OMPI_COMM_WORLD_SIZE={}", rank, size);
   };
-  expect_refused("", named(1) + " is told of 3 ranks and MPI has 2; ", 2, told(1, 3));
-  expect_refused("", named(0) + " is told of 3 ranks and MPI has 2; ", 2, told(0, 3));
+  expect_refused("", named(1) + " was started with 3 ranks and MPI has 2; ", 2, told(1, 3));
+  expect_refused("", named(0) + " was started with 3 ranks and MPI has 2; ", 2, told(0, 3));
   for (const int rank : {0, 1}) {
-    expect_refused("", named(rank) + " is told of 1 ranks and MPI has 2; ", 2, told(rank, 1));
+    expect_refused("", named(rank) + " was started with 1 ranks and MPI has 2; ", 2, told(rank, 1));
   }
 }
 
@@ -216,7 +216,7 @@ TEST_F(LmDdp, ATornCheckpointIsNamedAndARestartPassesItOver) {
   std::filesystem::resize_file(scratch_.path() / "run" / checkpoint(8), whole.size() / 2);
   const Program refused = train(2, "--ddp bucketed --resume --out run");
   EXPECT_EQ(refused.code, 2) << refused.errors;
-  EXPECT_NE(refused.errors.find("that of step 4: --resume=4 goes on from there\n"), std::string::npos)
+  EXPECT_NE(refused.errors.find("that of step 4: --resume=4 continues from there\n"), std::string::npos)
       << refused.errors;
   EXPECT_TRUE(refused.errors.starts_with("strobe: launch: all 2 ranks: checkpoint run/")) << refused.errors;
   // As the launcher does it for a rank that it starts again.

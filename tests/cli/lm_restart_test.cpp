@@ -88,7 +88,7 @@ TEST_F(LmRestart, GoesOnFromTheNewestWhateverResumeSays) {
   EXPECT_FALSE(std::filesystem::exists(file(kStep8 + ".abandoned.2")));
 
   cut(kStep8);
-  expect_refusal(train("mine", 0, "--steps 8 --resume"), 2, "--resume=4 goes on from there");
+  expect_refusal(train("mine", 0, "--steps 8 --resume"), 2, "--resume=4 continues from there");
   const Program third = train("mine", 3, "--steps 8 --resume");
   ASSERT_EQ(third.code, 0) << third.errors;
   EXPECT_NE(third.output.find("note: passed over: checkpoint run/" + kStep8), std::string::npos) << third.output;

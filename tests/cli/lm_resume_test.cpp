@@ -56,7 +56,8 @@ TEST(LmResume, CorruptCheckpointIsNamedAndThePreviousTaken) {
   const std::string resume = "lm train --quick --out run --data " + kText + " --resume";
   const Program refused = run_program(resume, scratch);
   expect_refusal(refused, 2, "run/step-00000006.safetensors: its header: its tensors have");
-  EXPECT_NE(refused.errors.find("that of step 2: --resume=2 goes on from there"), std::string::npos) << refused.errors;
+  EXPECT_NE(refused.errors.find("that of step 2: --resume=2 continues from there"), std::string::npos)
+      << refused.errors;
   expect_refusal(run_program(resume + "=4", scratch), 2, "is corrupt");
   const Program taken = run_program(resume + "=2", scratch);
   EXPECT_EQ(taken.code, 0) << taken.errors;

@@ -288,7 +288,7 @@ TEST(LmCheckpoint, DamagedOneInAnOddFolderIsNamedAndThePreviousOffered) {
     expect_refusal(sample, 2, "--checkpoint " + shown + "/step-00000002.safetensors takes it");
     EXPECT_EQ(sample.errors.find('\x1b'), std::string::npos) << sample.errors;
     const Program resumed = run_program(kSmall + "--resume --steps 4 --out '" + folder + "'", scratch);
-    expect_refusal(resumed, 2, "--resume=2 goes on from there");
+    expect_refusal(resumed, 2, "--resume=2 continues from there");
   }
 }
 

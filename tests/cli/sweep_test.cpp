@@ -508,7 +508,7 @@ TEST(Sweep, ATerminalShowsABarWithTheTimeLeft) {
   EXPECT_NE(text.find("2 cells: "), std::string::npos) << text;
 }
 
-// What CI runs and reports of the source report's grid: batch 1, one embedding.
+// The part of the source report's grid that CI runs and reports: batch 1, one embedding.
 TEST(SlowSweep, Lab5OfOneBatchAndEmbedding) {
   const Scratch scratch;
   const Program program = run_program(

@@ -1,4 +1,4 @@
-// Tests of the choice of a smaller case in place of a slow one.
+// Tests of the choice of a smaller case instead of a slow one.
 #include <gtest/gtest.h>
 
 #include <tuple>

@@ -119,10 +119,10 @@ TEST(Trainer, ValidationChangesNothing) {
   EXPECT_LT(last, first - 1);
 }
 
-// Steps as told, without a model's work.
-class ToldLearner : public LoneLearner {
+// Returns a given result for each step, without running a model.
+class ScriptedLearner : public LoneLearner {
  public:
-  ToldLearner(const Settings& settings, const StepResult& result)
+  ScriptedLearner(const Settings& settings, const StepResult& result)
       : LoneLearner(settings, LearnerOptions{}), result_(result) {}
   StepResult step(const std::int32_t*, const std::int32_t*, const StepOptions&) override { return result_; }
 
@@ -138,7 +138,7 @@ TEST(Trainer, Fp16StopsWhereTheLossIsNotFinite) {
   const auto stepped = [&](double loss, double norm) {
     Trainer trainer(
         settings, data,
-        std::make_unique<ToldLearner>(settings, StepResult{.loss = loss, .gradient_norm = norm, .skipped = true}));
+        std::make_unique<ScriptedLearner>(settings, StepResult{.loss = loss, .gradient_norm = norm, .skipped = true}));
     trainer.begin();
     return trainer.step();
   };

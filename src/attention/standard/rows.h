@@ -151,11 +151,11 @@ inline float dot_of(const float* a, const float* b, std::int64_t n) {
 }
 
 struct Softmax {
-  float lse;   // -inf: nothing to use, all probabilities are 0
+  float lse;   // -inf: every key is masked, all probabilities are 0
   float sink;  // the sink's own probability
 };
 
-// Scores to probabilities, in place. sink: one more logit, or null.
+// Converts scores to probabilities, in place. sink: an additional logit, or null.
 inline Softmax softmax_row(float* row, std::int64_t n, const float* sink) {
   const float highest = max_of(row, n);
   const float max = sink && *sink > highest ? *sink : highest;

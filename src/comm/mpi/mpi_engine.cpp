@@ -35,7 +35,7 @@ std::string network_identity() {
   return boot + " " + space;
 }
 
-// torchrun starts no MPI job: every process finds itself alone.
+// torchrun starts no MPI job: to MPI, every process is a job of one rank.
 const char* way_to_start(const World& world) {
   if (world.launcher != kTorchrun) return "start all with the mpirun of the same MPI";
   return "RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT (torchrun) serve engine nccl only; start ranks of "
@@ -54,8 +54,8 @@ void compare_ranks(World& world, int size) {
             "MPI_Allgather");
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].size == 0 || all[rank].size == world.size) continue;
-    fail(ErrorCode::invalid_argument, "the ranks differ: rank {} ({}) is told of {} ranks and MPI has {}; {}", rank,
-         all[rank].host, all[rank].size, world.size, way_to_start(world));
+    fail(ErrorCode::invalid_argument, "the ranks differ: rank {} ({}) was started with {} ranks and MPI has {}; {}",
+         rank, all[rank].host, all[rank].size, world.size, way_to_start(world));
   }
   world.one_host = std::all_of(all.begin(), all.end(), [&](const RankView& one) {
     return std::string_view(one.network) == own.network && std::string_view(one.host) == own.host;

@@ -53,14 +53,14 @@ enum class Accumulate { no, yes };
 void multiply(const BlasSession& session, const Matrix& a, const Matrix& b, float* c,
               Accumulate accumulate = Accumulate::no);
 
-// The parts of multiply(), for products whose operands are prepared block by block. Results are the same.
+// The parts of multiply(), for matmuls whose operands are prepared block by block. Results are the same.
 
 // Rows [first, first + count) of a matrix.
 inline Matrix row_range(const Matrix& m, std::int64_t first, std::int64_t count) {
   return {m.data + first * (m.stored_transposed ? 1 : m.stride), count, m.cols, m.stride, m.stored_transposed};
 }
 
-// Rows in a block of a product with so many.
+// Rows per block of a matmul with `rows` rows.
 inline std::int64_t block_rows(std::int64_t rows) { return rows >= 1024 ? 256 : 64; }
 
 // One block, on the calling thread. `a` is that block's row_range().
@@ -70,7 +70,7 @@ struct ProductShape {
   std::int64_t rows, inner, cols;
 };
 
-// body(thread, first, count) for the blocks of rows of a product.
+// Calls body(thread, first, count) for each block of rows of a matmul.
 template <class Body>
 void for_row_blocks(const BlasSession& session, const ProductShape& shape, Body&& body) {
   constexpr double kSmall = 1 << 18;  // multiplications below which a second thread does not pay

@@ -190,8 +190,8 @@ void DataParallel::wait_for_sums() {
   for (const Group& group : groups_) group.sums.wait();
 }
 
-// Every rank has the norm of the whole gradient, from the same sums: all clip and skip alike. An infinity or a NaN of
-// one rank is in everyone's sums.
+// Every rank computes the norm of the whole gradient from the same sums, so all clip and skip alike. An infinity or a
+// NaN of one rank is in the sums of all ranks.
 void DataParallel::limit(ops::Update update) {
   if (strategy_.updates != Updates::scattered_share) {
     update_.write(0, &update, sizeof update);

@@ -60,7 +60,7 @@ enum class Overflow { applied, skipped };
 
 struct ParallelUpdate {
   double norm = 0;       // of the mean gradient, before clipping; the same on all ranks
-  bool skipped = false;  // likewise
+  bool skipped = false;  // the same on all ranks
 };
 
 class DataParallel {

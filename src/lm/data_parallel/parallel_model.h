@@ -24,7 +24,7 @@ struct ParallelModelOptions {
 class ParallelModel {
  public:
   // model: with OptimizerMemory::outside and a rank's batch; it outlives this. Its loss scale (fp16) must be the same
-  // on all ranks. Values that ranks begin with become rank 0's. Throws Error(invalid_argument) for a model with
+  // on all ranks. Training begins with rank 0's values on all ranks. Throws Error(invalid_argument) for a model with
   // optimizer state, and for names that are no parameters.
   ParallelModel(Model& model, comm::Communicator& communicator, const ParallelModelOptions& options);
   ~ParallelModel();

@@ -40,8 +40,8 @@ struct Verification {
   double losses = 0, weights = 0;  // largest relative differences from one process
   std::int64_t skipped = 0;        // fp16: steps of the ranks whose gradient overflowed
   std::int64_t other_ranks = 0;    // whose weights are not rank 0's, to the bit
-  std::string unsharded{};         // of a sharded strategy: the one that it is held to; else empty
-  double from_unsharded = 0;       // the largest: of a parameter, of its norm
+  std::string unsharded{};         // strategy that a sharded one must equal; else empty
+  double from_unsharded = 0;       // largest difference of a parameter, relative to its norm
   double most_from_unsharded = 0;
 
   bool holds() const {

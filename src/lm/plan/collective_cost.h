@@ -34,8 +34,8 @@ double rounds_of(comm::Kind kind, std::int64_t size);
 // its fellows in other nodes, all at once. A group of one costs nothing.
 Cost collective_cost(const Machine& machine, comm::Kind kind, double bytes, const Group& group);
 
-// Of `bytes` that a device sends to its neighbour in the group: latency + bytes / bandwidth, between nodes unless the
-// whole group is in one. A group of one costs nothing.
+// Cost of sending `bytes` to the neighbour in the group: latency + bytes / bandwidth, between nodes unless the whole
+// group is in one. A group of one costs nothing.
 Cost send_cost(const Machine& machine, double bytes, const Group& group);
 
 struct LinkSample {

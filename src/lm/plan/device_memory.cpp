@@ -43,7 +43,7 @@ GradientMemory gradient_memory(const SharedStep& step) {
   return step.mesh.shard > 1 && step.sharding >= Sharding::gradients ? GradientMemory::own : GradientMemory::shared;
 }
 
-// Beyond the gradients that lie in them.
+// Bytes of activations, without the gradients that share their memory.
 std::size_t activations_of(const SharedStep& step, const Stage& stage, GradientMemory gradients) {
   if (step.network != Network::decoder || step.mesh.pipeline > 1) return stage_activations(step, stage);
   const BenchCase& one = step.one;
@@ -75,8 +75,7 @@ DeviceMemory memory_of(const SharedStep& step, const Stage& stage, std::size_t w
   if (splits(Sharding::weights)) memory.weights += 2 * static_cast<std::size_t>(unit) * size_of(dtype);
   if (gradients != GradientMemory::none) {
     memory.optimizer = 2 * float_bytes(splits(Sharding::optimizer) ? share : count);
-    // Whole gradients lie where activations were; a share is kept beside them, and a unit or a bucket, whichever is
-    // larger, until its sums are away.
+    // Split gradients are a share, and one unit or bucket, whichever is larger, until its sums are exchanged.
     memory.gradients =
         splits(Sharding::gradients) ? float_bytes(share) + std::max(float_bytes(unit), bucket) : float_bytes(count);
   }

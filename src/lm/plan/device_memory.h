@@ -25,9 +25,8 @@ struct DeviceMemory {
 std::vector<Parameter> parameters_of_a_device(const ModelShape& shape, std::int64_t tensor);
 std::int64_t count_of(const std::vector<Parameter>& parameters);
 
-// Of a device of the stage that holds most. bucket: bytes of whole gradients that one call of their exchange takes, by
-// bucket_bytes_of (step_time.h). Throws Error(invalid_argument) for more bytes than anybody counts, see
-// activation_plan.
+// Memory of a device in the fullest stage. bucket: bytes of whole gradients per call of their exchange, by
+// bucket_bytes_of (step_time.h). Throws Error(invalid_argument) above the limit of activation_plan.
 DeviceMemory device_memory(const SharedStep& step, std::size_t workspace, std::size_t bucket = 0);
 
 }  // namespace strobe::lm

@@ -1,5 +1,5 @@
-// How devices share one training: in four directions, of which the later is the nearer. Neighbours in `tensor` share
-// every layer; neighbours in `shard` have a batch each and split what Sharding says; `data` are whole copies of that;
+// Devices share one training in four directions, from the nearest to the farthest: neighbours in `tensor` share every
+// layer; neighbours in `shard` have a batch each and split what Sharding says; `data` are whole copies of that;
 // `pipeline` cuts the layers into stages, each of data x shard x tensor devices.
 #pragma once
 

@@ -47,8 +47,8 @@ std::size_t sum_of(const SharedStep& step, std::size_t once, std::size_t each, s
   return once + static_cast<std::size_t>(times) * each;
 }
 
-// Saved of each micro-batch, per block: its input, and before and after the activation function. Besides: the gradients
-// of x and of what is after the function, and the output.
+// Saved per micro-batch and block: the input, and both sides of the activation function. In addition, once: the
+// gradients of x and of the function's result, and the output.
 std::size_t feed_forward_activations(const SharedStep& step, const Stage& stage) {
   const ModelShape& shape = step.one.shape;
   const std::int64_t tokens = step.one.batch / step.micro_batches * shape.context;

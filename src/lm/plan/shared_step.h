@@ -1,5 +1,5 @@
-// A training step as devices share it, and what a plan counts of one stage of its pipeline: parameters, FLOPs,
-// activations. A step without a pipeline is one stage. Called by device_memory.h and step_time.h.
+// A training step shared by devices, and the parameters, FLOPs and activations of each stage of its pipeline. A step
+// without a pipeline is one stage. Called by device_memory.h and step_time.h.
 #pragma once
 
 #include <cstdint>
@@ -50,11 +50,11 @@ std::vector<Stage> stages_of(const SharedStep& step);
 // "4 stages of 12 layers" or "2 stages of 13 layers, 2 of 12".
 std::string stages_text(std::int64_t layers, std::int64_t stages);
 
-// Parameters of one device of a stage, by the units whose weights are gathered at once where they are split.
+// Parameters of one device of a stage, by the units in which split weights are gathered.
 struct StageParameters {
   std::int64_t embedding = 0, block = 0, end = 0;  // embedding with positions; one block; last norm and unembedding
   std::int64_t layers = 0;
-  std::int64_t last_gradient = 0;  // elements of the tensor whose gradient backward makes last
+  std::int64_t last_gradient = 0;  // elements of the tensor whose gradient is computed last
 
   std::int64_t count() const { return embedding + layers * block + end; }
   std::int64_t units() const { return layers + (embedding > 0) + (end > 0); }
@@ -68,8 +68,8 @@ double forward_flops(const SharedStep& step, const Stage& stage);
 // All-reduces of a tensor group per micro-batch, forward and backward.
 std::int64_t tensor_calls(const SharedStep& step, const Stage& stage);
 
-// Bytes of activations at the stage's peak: what the micro-batches in flight have saved for backward, and the
-// gradients of activations and the output of one of them. Gradients of parameters lie elsewhere.
+// Bytes of activations at the stage's peak: those that the micro-batches in flight have saved for backward, and the
+// gradients of activations and the output of one of them. Excludes gradients of parameters.
 std::size_t stage_activations(const SharedStep& step, const Stage& stage);
 
 }  // namespace strobe::lm

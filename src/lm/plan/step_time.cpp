@@ -71,7 +71,7 @@ struct MicroBatch {
   double seconds() const { return forward + backward + tensor.seconds; }
 };
 
-// Elements of the residual stream of a micro-batch, in bytes.
+// Bytes of the residual stream of a micro-batch.
 double residual_bytes(const SharedStep& step) {
   const BenchCase& one = step.one;
   return static_cast<double>(one.batch * one.shape.context * one.shape.d_model) /
@@ -168,7 +168,7 @@ StepTime step_time(const SharedStep& step, const Machine& machine, std::optional
   StepTime longest;
   for (const Stage& stage : stages) {
     const StepTime time = time_of(step, stage, machine, slot, bucket);
-    // Of equally long ones the one that computes or else sends most.
+    // Ties go to the stage with the longest forward, then to the one that sends most.
     const auto rank = [](const StepTime& one) { return std::tuple(one.step(), one.forward, one.inside + one.between); };
     if (rank(time) > rank(longest)) longest = time;
   }
@@ -177,7 +177,7 @@ StepTime step_time(const SharedStep& step, const Machine& machine, std::optional
 
 std::int64_t least_batch(const SharedStep& step, const Machine& machine, std::optional<double> bucket) {
   SharedStep single = step;
-  single.one.batch = 1;  // computing grows with the batch, what can hide does not; a micro-batch may be a share of it
+  single.one.batch = 1;  // computing grows with the batch, the overlappable exchange does not
   const StepTime time = step_time(single, machine, bucket);
   const double least = std::max(time.forward_exchange / time.forward, time.last_exchange / time.last_backward);
   const double whole = std::ceil(std::max(1.0, std::min(least, kMostBatch)));

@@ -10,7 +10,7 @@
 
 namespace strobe::lm {
 
-// Of the stage that takes longest; the other stages wait for it. A pipeline runs its micro-batches by the 1F1B
+// Time of the slowest stage; the other stages wait for it. A pipeline runs its micro-batches by the 1F1B
 // schedule.
 struct StepTime {
   double forward = 0, backward = 0, update = 0;  // computing, of all micro-batches
@@ -20,7 +20,7 @@ struct StepTime {
   // All calls one after the other: that can go on during forward (weights that are gathered), and during backward
   // (gradients, and weights once more).
   double forward_exchange = 0, backward_exchange = 0;
-  double last_exchange = 0;          // of backward_exchange, what goes on during the last micro-batch's backward
+  double last_exchange = 0;          // part of backward_exchange during the last micro-batch's backward
   double exposed = 0;                // of the two, what remains when forward and backward have ended
   double gather = 0;                 // of updated weights, waited for
   double inside = 0, between = 0;    // bytes that a device sends, within its node and to other nodes
@@ -30,7 +30,8 @@ struct StepTime {
   double computing() const { return forward + backward + update; }
   double waiting() const { return tensor + bubble + pipeline + exposed + gather; }
   double step() const { return computing() + waiting(); }
-  // What can hide does, but for its last call. Gradients are added up over micro-batches and exchanged in the last one.
+  // True if computing hides every overlappable call except the last. Gradients are summed over micro-batches and
+  // exchanged in the last one.
   bool hides() const { return forward_exchange <= forward && last_exchange <= last_backward; }
 };
 

@@ -19,7 +19,7 @@
 
 namespace strobe::ops::cuda {
 
-// A matrix, row by row in memory, and whether a product reads its transpose. Strides in elements.
+// A row-major matrix of which a matmul may read the transpose. Strides in elements.
 struct Factor {
   const void* data = nullptr;
   std::int64_t rows = 0, cols = 0;  // as stored

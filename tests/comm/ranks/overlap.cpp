@@ -1,4 +1,4 @@
-// Handles: what is under way is not done, other work goes on, then it completes; calls happen in their order. Ranks
+// Handles: a pending call is not done, other work continues, then the call completes; calls complete in order. Ranks
 // that sleep while rank 0 works.
 #include <sys/resource.h>
 #include <unistd.h>

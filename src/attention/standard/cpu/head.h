@@ -1,4 +1,4 @@
-// One call of the CPU kernels and one query head of it, as the other files of this folder see them.
+// One call of the CPU kernels and one of its query heads. Shared by the files of this folder.
 #pragma once
 
 #include <algorithm>
@@ -64,7 +64,7 @@ struct Head {
   float* sinks() const { return floats(call.layout.sinks) + index * call.problem.max_q; }
 
   float* in_slot(std::int64_t offset) const { return floats(slot * call.layout.slot_bytes + offset); }
-  // `thread` is 0 if `slot` is not, since bodies inside of a body run on its thread.
+  // If `slot` is not 0, `thread` is 0: a nested parallel_for runs on the calling thread.
   float* strip(int thread) const { return floats(call.layout.strips + (slot + thread) * call.layout.strip_bytes); }
 
  private:

@@ -8,7 +8,7 @@
 namespace strobe::standard::cpu {
 namespace {
 
-// Hands out offsets one after the other.
+// Allocates consecutive offsets.
 class Offsets {
  public:
   std::int64_t take(bool wanted, std::int64_t bytes) {

@@ -16,7 +16,7 @@ struct Layout {
   std::int64_t slots;  // heads that are worked on at the same time
   std::int64_t scores, probabilities, tanh, dropped, d_probabilities, d_scores;
   std::int64_t sinks;  // fp32 [heads][max_q]
-  // Of one slot, fp32: operands of one head, its output, and the sums of dK and dV.
+  // Per slot, fp32: operands of one head, its output, and the sums of dK and dV.
   std::int64_t rows_operand, keys_operand, out, dk, dv, slot_bytes;
   // One per thread, fp32: a block of rows or columns of a score matrix, or two rows.
   std::int64_t strips, strip_bytes;

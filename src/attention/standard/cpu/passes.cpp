@@ -12,7 +12,7 @@ namespace {
 
 using namespace blas;
 
-// body(head) for all heads, by one thread each if there are enough.
+// Calls body(head) for all heads. With enough heads each one runs on one thread.
 template <class Body>
 void for_heads(const Call& call, HeadRange heads, const char* name, PartKind kind, Body&& body) {
   const Part part(name, kind);
@@ -21,7 +21,7 @@ void for_heads(const Call& call, HeadRange heads, const char* name, PartKind kin
                [&](int thread, std::int64_t index) { body(Head(call, heads.first, index, thread)); });
 }
 
-// body(heads of one group that are in the pass), likewise.
+// Calls body(heads of one group that are in the pass) for all groups, threaded the same way.
 template <class Body>
 void for_groups(const Call& call, HeadRange heads, const char* name, Body&& body) {
   const Part part(name, PartKind::product);
@@ -35,7 +35,7 @@ void for_groups(const Call& call, HeadRange heads, const char* name, Body&& body
   });
 }
 
-// A head's rows of the caller's tensor as fp32: in place if BLAS can read them, else a copy in the slot.
+// Returns a head's rows of the caller's tensor as fp32: in place if BLAS can read them, else a copy in the slot.
 Matrix load(const Head& head, const ConstView& view, std::int64_t h, std::int64_t begin, std::int64_t count,
             std::int64_t offset) {
   const std::int64_t cols = view.shape[3];
@@ -58,7 +58,7 @@ Matrix load_keys(const Head& head, const ConstView& view) {
   return load(head, view, head.kv_head(), head.extent.k_begin, head.keys(), head.call.layout.keys_operand);
 }
 
-// Rows of a contiguous fp32 matrix to the caller's tensor. Rows from `count` to the end of a padded tensor become 0.
+// Copies rows of a contiguous fp32 matrix to the caller's tensor. Clears rows from `count` to the end of a padded one.
 void store(const Head& head, const View& view, std::int64_t h, std::int64_t begin, std::int64_t count,
            const float* from) {
   const std::int64_t cols = view.shape[3];
@@ -121,7 +121,7 @@ void probabilities_of(const Call& call, HeadRange heads) {
   for_heads(call, heads, "dropout", PartKind::other, [](const Head& head) { dropout(head); });
 }
 
-// Sums over heads, in their order: dbias and dsinks.
+// Sums dbias and dsinks over heads, in head order.
 void shared_gradients(const Call& call, HeadRange heads) {
   const Problem& problem = call.problem;
   const Part part("shared gradients");

@@ -1,4 +1,4 @@
-// The operations of plain attention over the heads of a pass, each over all of them before the next begins.
+// The operations of plain attention on the heads of a pass. Each processes all heads before the next one begins.
 #pragma once
 
 #include "attention/standard/cpu/head.h"

@@ -15,7 +15,7 @@ class ScoreMatrix {
   ScoreMatrix(char* data, DType stored, DType values, std::int64_t rows, std::int64_t keys)
       : data_(data), stored_(stored), values_(values), rows_(rows), keys_(keys) {}
 
-  // Where to write row i and those after it: the matrix itself if it is fp32, else `buffer`. store() completes it.
+  // Returns the place to write row i and later rows: the matrix if it is fp32, else `buffer`. Call store() afterwards.
   float* open(std::int64_t i, float* buffer) const { return is_fp32() ? row(i) : buffer; }
 
   // Rounds and writes a row that open() returned, or columns [lo, hi) of it.
@@ -25,7 +25,7 @@ class ScoreMatrix {
   }
   void store(std::int64_t i, float* from) const { store(i, from, 0, keys_); }
 
-  // Row i in place if the matrix is fp32, else a copy in `buffer`.
+  // Returns row i: in place if the matrix is fp32, else a copy in `buffer`.
   const float* read(std::int64_t i, float* buffer) const {
     if (is_fp32()) return row(i);
     widen_row(stored_, at(i, 0), 1, keys_, buffer);

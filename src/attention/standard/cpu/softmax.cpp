@@ -1,4 +1,4 @@
-// Every step is rounded to the problem's type, as the same lines would be in a tensor library.
+// Rounds every step to the problem's type, as a tensor library does.
 #include "attention/standard/cpu/softmax.h"
 
 #include <cmath>
@@ -8,7 +8,8 @@
 namespace strobe::standard::cpu {
 namespace {
 
-// Scores of one row to logits, in the specification's order. tanh_row: where to keep tanh(s / softcap), or null.
+// Converts the scores of one row to logits, in the specification's order. tanh_row: where to keep tanh(s / softcap), or
+// null.
 void apply_options(const Head& head, std::int64_t i, Interval keys, float* row, float* tanh_row) {
   const Problem& problem = head.problem();
   const std::int64_t n = keys.hi - keys.lo;
@@ -34,7 +35,7 @@ void apply_options(const Head& head, std::int64_t i, Interval keys, float* row, 
   }
 }
 
-// One row from the gradient of the logits to that of q.k: softcap, then scale.
+// Converts one row from the gradient of the logits to that of q.k: softcap, then scale.
 void options_gradient(const Head& head, std::int64_t i, Interval keys, float* row, float* buffer) {
   const Problem& problem = head.problem();
   if (problem.softcap != 0) {

@@ -36,7 +36,7 @@ HeadRange heads_of_pass(const Problem& problem, Variant variant) {
   return {0, heads / problem.heads_kv, 0, problem.heads_kv};
 }
 
-// A query for bytes does not know the strides of outputs and dO, so there is always room for copies of one of each.
+// A workspace query does not know the strides of outputs and dO, so there is always room to copy one output and dO.
 Layout layout_of(const Problem& problem, Variant variant) {
   const bool in_place = variant == Variant::frugal;
   const bool backward = problem.pass == Pass::backward;

@@ -37,10 +37,10 @@ struct ScoreGradients {
   float* sink_weight = nullptr;           // with sinks, in: probabilities; out: the row's part of dsinks; all rows
 };
 
-// Gradient of the logits, back through dropout and softmax.
+// Computes the gradient of the logits, back through dropout and softmax.
 void softmax_backward(DType dtype, const cuda::Params& params, const ScoreGradients& scores, void* stream);
 
-// Gradient of q.k from that of the logits, in place in d_scores: softcap and scale.
+// Converts the gradient of the logits in d_scores to that of q.k, in place: softcap and scale.
 void options_backward(DType dtype, const cuda::Params& params, const ScoreGradients& scores, void* stream);
 
 // The same two where a problem has no score options and its rows are short enough to be held in registers; the second
@@ -60,7 +60,7 @@ void sum_dsinks(const cuda::Params& params, const float* parts, void* stream);
 // A side of the problem: whose lengths count.
 enum class Side { queries, keys };
 
-// Between some sequences and heads of a tensor of the caller's, [B, heads, rows, cols], and contiguous rows
+// A copy between some sequences and heads of a caller's tensor [B, heads, rows, cols] and contiguous rows
 // [batches, heads, max rows, row].
 struct Copy {
   cuda::Tensor tensor;

@@ -1,5 +1,5 @@
 // `standard` and `frugal` on CUDA: scores materialised in the problem's type, GEMMs by cuBLAS, softmax and its gradient
-// by kernels of their own. Tensors that cuBLAS cannot take in place, and all with lengths, are copied to contiguous
+// by the kernels of rows.h. Tensors that cuBLAS cannot take in place, and all with lengths, are copied to contiguous
 // rows padded with zeros.
 #include "attention/standard/standard.h"
 
@@ -195,7 +195,7 @@ void HeadPass::backward() {
   multiply_out(to_q, problem_.dq, params_.dq, Side::queries);
 }
 
-// From gradients of probabilities to those of q.k, and that of the bias on the way.
+// Converts gradients of probabilities to those of q.k, and sums the gradient of the bias.
 void HeadPass::to_scores(const ScoreGradients& gradients) {
   if (plain_softmax_backward(problem_.dtype, params_, gradients, problem_.stream)) return;
   softmax_backward(problem_.dtype, params_, gradients, problem_.stream);
@@ -242,7 +242,7 @@ std::string refusal(const Problem& problem) {
   if (std::string reason = cuda::common_refusal(problem); !reason.empty()) return reason;
   const bool all = variant == Variant::standard || problem.wants_dbias;
   const HeadRange range{0, all ? problem.batch : 1, 0, all ? problem.heads_kv : 1};
-  if (score_bytes(problem, range) <= 0x1p57) return {};  // leaves room for all else in 63 bits
+  if (score_bytes(problem, range) <= 0x1p57) return {};  // other buffers then fit in 63 bits too
   return fmt::format("scores of {} heads, {} rows x {} keys do not fit any memory",
                      range.batches * range.heads * problem.group, problem.max_q, problem.max_k);
 }
