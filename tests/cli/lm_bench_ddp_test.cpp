@@ -135,7 +135,7 @@ TEST_F(LmBenchDdp, RefusesWhatRanksDoNotDo) {
   refused("--ddp flat --pass forward", "--pass: with --ddp whole steps are measured");
   refused("--ddp flat --engine nccl --device cpu", "--engine nccl: ");
   refused("--engine mpi", "--engine: without --ddp");
-  refused("--ddp flat --as-one-process=1,1", "as-one-process 1: ");  // there is one cell, number 0
+  refused("--ddp flat --as-one-process=1,1", "--as-one-process 1: ");  // there is one cell, number 0
   refused("--trace trace.json", "--trace: of ranks alone; valid with --ddp");
   const Program odd = bench(3, "--ddp flat");
   EXPECT_EQ(odd.code, 2) << odd.errors;
