@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kTile* kTile, 2) attend(Tensors t) {
     load_tile<kDim>(v, t.v + (batch_row + first_key) * t.pitch, t.pitch);
     __syncthreads();
 
-    float score = 0;  // of row y and key x
+    float score = 0;  // row y, key x
 #pragma unroll
     for (int c = 0; c < kDim; c += 4) score += dot(four(q + y * kStride + c), four(k + x * kStride + c));
     score *= t.scale;

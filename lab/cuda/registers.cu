@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kTile* kTile, 2) attend(Tensors t, int first_k
   load_tile<kDim>(v, t.v + first_key * t.pitch, t.pitch);
   __syncthreads();
 
-  float score = 0;  // of row y and key x
+  float score = 0;  // row y, key x
 #pragma unroll
   for (int c = 0; c < kDim; ++c) score += q[at(y, c)] * k[at(x, c)];
   score *= t.scale;

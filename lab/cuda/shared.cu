@@ -1,7 +1,7 @@
 // Rung `shared`: the five steps in one kernel. A block of 32 x 32 threads computes one tile in shared memory.
 //
-// The host loops over batches and over tiles of 32 keys (launch_per_key_tile). A launch has N / 32 blocks, one per tile
-// of Q. The running m, l and O stay in global memory between launches: each block reads, updates and writes them.
+// The host loops over batches and over tiles of 32 keys (launch_per_key_tile). Each launch has one block per tile of Q,
+// N / 32 in all. A block reads, updates and writes m, l and O in global memory, where they stay between launches.
 // Thread (x, y) computes the score of row y and key x.
 //
 // A tile [32, dim] is stored as dim / 32 squares of [32][kWidth] floats. A block has four tiles (Q, K, V, O) and two
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kTile* kTile, 2) attend(Tensors t, int first_k
   if (!first) load_tile(o, t.o + row * t.dim, t.dim);
   __syncthreads();
 
-  float score = 0;  // of row y and key x
+  float score = 0;  // row y, key x
 #pragma unroll 1
   for (int c = 0; c < t.dim; ++c) score += q[at(y, c)] * k[at(x, c)];
   s[at(y, x)] = score * t.scale;

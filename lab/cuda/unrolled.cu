@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kTile* kTile, 2) attend(Tensors t, int first_k
   if (!first) load_tile<kDim>(o, t.o + row * t.pitch, t.pitch);
   __syncthreads();
 
-  float score = 0;  // of row y and key x
+  float score = 0;  // row y, key x
 #pragma unroll
   for (int c = 0; c < kDim; ++c) score += q[at(y, c)] * k[at(x, c)];
   s[at(y, x)] = score * t.scale;

@@ -11,7 +11,7 @@ namespace strobe::bench {
 namespace {
 
 struct SizeAxis {
-  std::int64_t size;                                      // of the original
+  std::int64_t size;                                      // original length of the axis
   std::function<void(Case& one, std::int64_t size)> set;  // 1 <= size < the original's
 };
 

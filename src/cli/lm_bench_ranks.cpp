@@ -55,7 +55,7 @@ Json facts_of(const std::vector<LmBenchCell>& cells, const std::vector<lm::Paral
 
 struct RanksBench {
   const LmBenchOptions& options;
-  Arguments arguments;  // of this command
+  Arguments arguments;  // this command's
   std::vector<LmBenchCell> cells;
   std::vector<lm::ParallelOptions> exchanges;
 };

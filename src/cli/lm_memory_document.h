@@ -12,6 +12,6 @@ namespace strobe::cli {
 // One row for each pass with every allocation, every tensor and every moment; and the table of peaks, one row per cell.
 std::string memory_document(const std::vector<MemoryCell>& cells);
 
-report::MemoryMap memory_map(const MemoryRow& row);  // of a row with figures
+report::MemoryMap memory_map(const MemoryRow& row);  // the row must have figures
 
 }  // namespace strobe::cli

@@ -41,7 +41,7 @@ struct SweepPlan {
   RunFlags how;                          // the same, read
   std::string output;
   std::vector<std::string> notes;         // skipped cells with the reason, one line each
-  std::vector<std::string> absent_peers;  // of the grid: skipped because Python finds no PyTorch
+  std::vector<std::string> absent_peers;  // the grid's peers that are skipped: Python finds no PyTorch
 
   int launches = 1;
 

@@ -19,7 +19,7 @@ struct MatmulTime {
   double other = 0;
 
   double all() const { return linear + attention_matmuls + attention_rest + other; }
-  double linear_share() const;  // of all(); 0 if that is 0
+  double linear_share() const;  // fraction of all(); 0 if all() is 0
   // Matmuls with those of attention, a share of all(). A fused kernel has no time of its own for its matmuls: it counts
   // as a whole, so that the share is an upper bound.
   double share_with_attention(bool is_fused) const;

@@ -30,7 +30,7 @@ struct Life {
   std::size_t bytes = 0;
   std::size_t at = 0;  // byte: of a tensor in the run, of an allocation among all that are held
   int from = -1, to = -1;
-  std::string type{};     // of its elements, "bf16"; empty: untyped bytes
+  std::string type{};     // element type, such as "bf16"; empty: untyped bytes
   bool is_saved = false;  // the forward wrote it and the backward reads it
 };
 

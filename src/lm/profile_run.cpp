@@ -68,8 +68,8 @@ class Timer : public Recorder, public PartListener {
   }
 
   double begin_;
-  std::size_t first_part_ = 0;  // of the current operation
-  std::vector<double> bytes_;   // of the tensors of the plan's table
+  std::size_t first_part_ = 0;  // first part of the current operation
+  std::vector<double> bytes_;   // per tensor in the plan's table
 };
 
 // Names phases and in them operations, for tools that look at the process from outside.

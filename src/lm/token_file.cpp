@@ -18,7 +18,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "tokens are read in the byte order of the file");
 
 constexpr std::int64_t kUint16Tokens = 65536;
-constexpr std::size_t kChunkBytes = std::size_t{1} << 20;  // of a scan's task; the second loop over it hits L2
+constexpr std::size_t kChunkBytes = std::size_t{1} << 20;  // bytes per scan task; the second pass over a chunk hits L2
 
 std::size_t bytes_of_a_token(DataFormat format) {
   switch (format) {

@@ -41,7 +41,7 @@ class TokenFile {
   // tokens [length]: those from `first` on; targets [length]: the successor of each.
   void read_window(std::int64_t first, std::int64_t length, std::int32_t* tokens, std::int32_t* targets) const;
 
-  std::uint32_t checksum() const { return scan().checksum; }  // of the file's bytes
+  std::uint32_t checksum() const { return scan().checksum; }  // CRC-32 of the file
 
  private:
   // Result of the one pass over the whole file, made when it is first needed.

@@ -12,7 +12,7 @@ namespace strobe::ops {
 
 struct MaterialisedAttention {
   std::int64_t batch = 0, heads = 0, context = 0, head_dim = 0;
-  DType dtype = DType::fp32;  // of all tensors
+  DType dtype = DType::fp32;  // type of all tensors
 };
 
 // qkv: [batch, context, 3, heads, head_dim]. probabilities: [batch, heads, context, context], softmax of the scores

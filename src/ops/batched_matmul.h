@@ -25,7 +25,7 @@ struct HeadOperand {
 // c = scale * a b for every head of every sequence. Sums are fp32; c is rounded once.
 struct BatchedMatmul {
   std::int64_t batch = 0, heads = 0;
-  DType dtype = DType::fp32;  // of a, b and c
+  DType dtype = DType::fp32;  // type of a, b and c
   float scale = 1;
   HeadOperand a, b;
   void* c = nullptr;

@@ -12,7 +12,7 @@
 namespace strobe::report {
 namespace {
 
-constexpr std::size_t kMostValues = 4;  // of a key, that are printed
+constexpr std::size_t kMostValues = 4;  // printed per key
 constexpr const char* kAbsent = "absent";
 
 // By key. The implementation is one of them.

@@ -59,7 +59,7 @@ struct ProblemRow {
 
 // The cells of one type and causal setting, arranged.
 struct ProblemGrid {
-  std::vector<std::string> names;  // of the implementations
+  std::vector<std::string> names;  // implementations
   std::vector<ProblemRow> rows;
 };
 

@@ -174,7 +174,7 @@ class Drawing {
   }
 
   const Figure& figure_;
-  std::vector<LegendPlace> legend_;  // of each series
+  std::vector<LegendPlace> legend_;  // per series
   Frame frame_{};
   std::string out_;
 };

@@ -33,7 +33,7 @@ inline std::size_t bars_of(std::string_view line) {
 // All rows of a table have as many cells as its first; the last table has `columns`. No line has a tag.
 inline void require_markdown(std::string_view markdown, std::size_t columns) {
   require(is_printable(markdown, "\n"), "Markdown is printable text");
-  std::size_t bars = 0, last = 0;  // of the table that the line is in; of the last table
+  std::size_t bars = 0, last = 0;  // this line's table; the last table
   while (!markdown.empty()) {
     const std::string_view line = markdown.substr(0, markdown.find('\n'));
     markdown.remove_prefix(std::min(markdown.size(), line.size() + 1));

@@ -59,7 +59,7 @@ struct StepRecord {
 enum class Overflow { applied, skipped };
 
 struct ParallelUpdate {
-  double norm = 0;       // of the mean gradient, before clipping; the same on all ranks
+  double norm = 0;       // norm of the mean gradient before clipping; equal on all ranks
   bool skipped = false;  // the same on all ranks
 };
 

@@ -16,11 +16,11 @@
 
 namespace strobe::lm {
 
-// Largest relative differences that are accepted. AdamW turns the rounding of a gradient that is nearly 0 into a step
-// of either sign, so in lower precision only losses are bounded.
+// Largest accepted relative differences. For a gradient near 0, rounding decides the sign of AdamW's step. In lower
+// precision only losses are bounded for this reason.
 struct VerifyBounds {
   double losses;
-  std::optional<double> weights;  // of a parameter's norm
+  std::optional<double> weights;  // relative to the parameter's norm; none: not bounded
   double scattered;               // weights by reduce-scatter from those by all-reduce
 };
 VerifyBounds verify_bounds(Precision precision);
@@ -39,7 +39,7 @@ struct Verification {
   VerifyBounds bounds;
   double losses = 0, weights = 0;  // largest relative differences from one process
   std::int64_t skipped = 0;        // fp16: steps of the ranks whose gradient overflowed
-  std::int64_t other_ranks = 0;    // whose weights are not rank 0's, to the bit
+  std::int64_t other_ranks = 0;    // ranks whose weights differ from rank 0's in any bit
   std::string unsharded{};         // strategy that a sharded one must equal; else empty
   double from_unsharded = 0;       // largest difference of a parameter, relative to its norm
   double most_from_unsharded = 0;

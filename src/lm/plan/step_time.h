@@ -24,7 +24,7 @@ struct StepTime {
   double exposed = 0;                // of the two, what remains when forward and backward have ended
   double gather = 0;                 // of updated weights, waited for
   double inside = 0, between = 0;    // bytes that a device sends, within its node and to other nodes
-  double last_backward = 0;          // of the last micro-batch
+  double last_backward = 0;          // backward of the last micro-batch, s
   double calls = 0, call_bytes = 0;  // of the exchange in backward; bytes of one call's vector; 0: none
 
   double computing() const { return forward + backward + update; }

@@ -18,7 +18,7 @@ void check(cublasStatus_t status, const char* what);
 struct Shape {
   std::int64_t m = 0, n = 0, k = 0;  // columns of d, rows of d, what is summed over
   std::int64_t lda = 0, ldb = 0, ldd = 0;
-  std::int64_t matrices = 1, a_stride = 0, b_stride = 0, d_stride = 0;  // of a batch: from one matrix to the next
+  std::int64_t matrices = 1, a_stride = 0, b_stride = 0, d_stride = 0;  // batch: elements between matrices
   bool a_transposed = false, b_transposed = false;
   DType in = DType::fp32, out = DType::fp32;
   bool adds = false, tf32 = false, timed = false;

@@ -9,7 +9,7 @@
 namespace strobe::test {
 namespace {
 
-constexpr std::int64_t kElements = 5;  // of each of two tensors; no rank count divides it
+constexpr std::int64_t kElements = 5;  // per tensor; not divisible by any number of ranks
 
 // One rank's gradient has an infinity, in a part that sharded strategies may give to another rank: all ranks skip.
 void skip_for_one_rank(comm::Communicator& ranks, const lm::Strategy& strategy, Faults& faults) {
