@@ -64,7 +64,7 @@ std::string bytes_text(std::int64_t bytes) { return fmt::format("{:.1f} MiB", st
 void refuse_what_does_not_fit(const Case& one, Implementation& implementation, Row& row, const RunOptions& options) {
   row.predicted_bytes = implementation.predicted_bytes(one);
   const std::int64_t free = options.memory_limit.value_or(free_bytes(one.device));
-  // A limit imitates a smaller card: it applies to the run's memory, without that of the bench.
+  // A limit imitates a smaller card: a prediction leaves out the buffers of the bench. Other needs include them.
   const auto asked_by = [&](const Case& some) {
     const std::optional<std::int64_t> predicted = implementation.predicted_bytes(some);
     return options.memory_limit && predicted ? *predicted : implementation.needed_bytes(some);
