@@ -10,10 +10,10 @@
 #include <new>
 #include <vector>
 
+#include "app/signals.h"
+#include "app/standard_descriptors.h"
 #include "core/fail.h"
 #include "core/printable.h"
-#include "core/signals.h"
-#include "core/standard_descriptors.h"
 #include "core/write_all.h"
 #include "lab/experiments.h"
 #include "lab/options.h"

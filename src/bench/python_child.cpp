@@ -118,9 +118,10 @@ Json PythonChild::ask(const Json& message) {
     }
     const Json* unusable = answer.find("unusable");
     if (unusable && unusable->as_bool()) give_up();
-  } catch (const ImplementationError&) {
+  } catch (const ChildError& error) {
     give_up();
-    throw;
+    throw ImplementationError(error.kind() == ChildError::Kind::timeout ? Status::timeout : Status::crashed,
+                              error.what());
   } catch (const Error& error) {
     give_up();
     throw ImplementationError(Status::crashed, error.what());

@@ -9,7 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/child.h"
+#include "bench/implementation.h"
+#include "process/child.h"
 
 namespace strobe::bench {
 
