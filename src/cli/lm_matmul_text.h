@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/json.h"
-#include "lm/profile_trace.h"
+#include "lm/profile/trace.h"
 
 namespace strobe::cli {
 

@@ -8,7 +8,7 @@
 #include "cli/written_files.h"
 #include "core/atomic_file.h"
 #include "core/file_set.h"
-#include "lm/profile_trace.h"
+#include "lm/profile/trace.h"
 #include "measure/environment.h"
 
 namespace strobe::cli {

@@ -8,8 +8,8 @@
 #include "core/counted.h"
 #include "core/short_number.h"
 #include "core/text_table.h"
-#include "lm/matmul_share.h"
-#include "lm/profile_kernels.h"
+#include "lm/profile/kernels.h"
+#include "lm/profile/matmul_share.h"
 
 namespace strobe::cli {
 namespace {

@@ -9,11 +9,11 @@
 
 #include "cli/lm_train_options.h"
 #include "comm/communicator.h"
-#include "lm/checkpoint.h"
-#include "lm/checkpoint_folder.h"
-#include "lm/settings.h"
-#include "lm/token_file.h"
-#include "lm/upkeep.h"
+#include "lm/data/token_file.h"
+#include "lm/train/checkpoint.h"
+#include "lm/train/checkpoint_folder.h"
+#include "lm/train/settings.h"
+#include "lm/train/upkeep.h"
 
 namespace strobe::cli {
 

@@ -11,9 +11,9 @@
 #include "cli/lm_shape_options.h"
 #include "cli/options.h"
 #include "core/json.h"
-#include "lm/recompute.h"
-#include "lm/settings.h"
-#include "lm/upkeep.h"
+#include "lm/models/recompute.h"
+#include "lm/train/settings.h"
+#include "lm/train/upkeep.h"
 
 namespace strobe::cli {
 

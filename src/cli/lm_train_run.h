@@ -5,10 +5,10 @@
 #include <optional>
 #include <string>
 
-#include "lm/checkpoint_folder.h"
-#include "lm/step_log.h"
-#include "lm/trainer.h"
-#include "lm/upkeep.h"
+#include "lm/train/checkpoint_folder.h"
+#include "lm/train/step_log.h"
+#include "lm/train/trainer.h"
+#include "lm/train/upkeep.h"
 
 namespace strobe::cli {
 

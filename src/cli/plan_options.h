@@ -8,9 +8,9 @@
 
 #include "cli/lm_shape_options.h"
 #include "cli/options.h"
+#include "lm/models/precision.h"
 #include "lm/plan/device_memory.h"
 #include "lm/plan/mesh.h"
-#include "lm/precision.h"
 
 namespace strobe::cli {
 

@@ -7,8 +7,8 @@
 #include "core/counted.h"
 #include "core/fail.h"
 #include "device/host/thread_pool.h"
+#include "lm/plan/predicted_memory.h"
 #include "lm/plan/step_time.h"
-#include "lm/predicted_memory.h"
 
 namespace strobe::cli {
 namespace {

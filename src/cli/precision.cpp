@@ -7,9 +7,9 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "core/text_table.h"
-#include "lm/accumulation.h"
-#include "lm/layer_norm.h"
-#include "lm/toy_model.h"
+#include "lm/precision/accumulation.h"
+#include "lm/precision/layer_norm.h"
+#include "lm/precision/toy_model.h"
 
 namespace strobe::cli {
 namespace {

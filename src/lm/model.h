@@ -11,14 +11,14 @@
 #include <string>
 #include <vector>
 
-#include "lm/activations.h"
-#include "lm/exchange.h"
-#include "lm/loss_scale.h"
-#include "lm/memory.h"
-#include "lm/operation.h"
-#include "lm/parameters.h"
-#include "lm/replay.h"
-#include "lm/side_stream.h"
+#include "lm/models/activations.h"
+#include "lm/models/operation.h"
+#include "lm/models/parameters.h"
+#include "lm/state/memory.h"
+#include "lm/step/exchange.h"
+#include "lm/step/loss_scale.h"
+#include "lm/step/replay.h"
+#include "lm/step/side_stream.h"
 #include "ops/attention.h"
 #include "ops/optimizer.h"
 #include "ops/place.h"

@@ -6,7 +6,7 @@
 
 #include "cli/lm_ddp_run.h"
 #include "cli/lm_run.h"
-#include "lm/trainer.h"
+#include "lm/train/trainer.h"
 
 namespace strobe::test {
 namespace {

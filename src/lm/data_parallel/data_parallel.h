@@ -12,7 +12,7 @@
 #include "device/gpu_stream.h"
 #include "lm/data_parallel/buckets.h"
 #include "lm/data_parallel/strategy.h"
-#include "lm/memory.h"
+#include "lm/state/memory.h"
 #include "ops/optimizer.h"
 
 namespace strobe::lm {

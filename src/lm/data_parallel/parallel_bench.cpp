@@ -8,8 +8,8 @@
 #include "core/clock.h"
 #include "lm/data_parallel/parallel_model.h"
 #include "lm/data_parallel/phase_watch.h"
-#include "lm/memory.h"
-#include "lm/predicted_memory.h"
+#include "lm/plan/predicted_memory.h"
+#include "lm/state/memory.h"
 #include "strobe/error.h"
 
 namespace strobe::lm {

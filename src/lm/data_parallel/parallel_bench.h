@@ -9,7 +9,7 @@
 #include "comm/communicator.h"
 #include "core/json.h"
 #include "lm/data_parallel/data_parallel.h"
-#include "lm/step_bench.h"
+#include "lm/profile/step_bench.h"
 
 namespace strobe::lm {
 

@@ -4,9 +4,9 @@
 
 #include "core/divide.h"
 #include "core/fail.h"
-#include "lm/activations.h"
-#include "lm/exchange.h"
-#include "lm/parameters.h"
+#include "lm/models/activations.h"
+#include "lm/models/parameters.h"
+#include "lm/step/exchange.h"
 
 namespace strobe::lm {
 

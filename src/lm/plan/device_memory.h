@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "lm/parameters.h"
+#include "lm/models/parameters.h"
 #include "lm/plan/shared_step.h"
 
 namespace strobe::lm {

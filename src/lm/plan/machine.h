@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "lm/precision.h"
+#include "lm/models/precision.h"
 
 namespace strobe::lm {
 

@@ -8,7 +8,7 @@
 #include "core/counted.h"
 #include "core/fail.h"
 #include "core/printable.h"
-#include "lm/activations.h"
+#include "lm/models/activations.h"
 #include "lm/plan/device_memory.h"
 
 namespace strobe::lm {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lm/plan/mesh.h"
-#include "lm/step_bench.h"
+#include "lm/profile/step_bench.h"
 
 namespace strobe::lm {
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "lm/parameters.h"
+#include "lm/models/parameters.h"
 #include "strobe/error.h"
 
 namespace strobe::lm {
