@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/text_table.h"
-#include "lm/profile/matmul_share.h"
+#include "lm/profile/profile.h"
 
 namespace strobe::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include "core/atomic_file.h"
 #include "core/fail.h"
 #include "core/file_set.h"
-#include "lm/plan/predicted_memory.h"
+#include "lm/plan/device_memory.h"
 
 namespace strobe::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cli/lm_bench_options.h"
-#include "lm/memory/bench.h"
+#include "lm/memory/timeline.h"
 
 namespace strobe::cli {
 

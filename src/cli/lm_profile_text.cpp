@@ -8,8 +8,7 @@
 #include "core/counted.h"
 #include "core/short_number.h"
 #include "core/text_table.h"
-#include "lm/profile/kernels.h"
-#include "lm/profile/matmul_share.h"
+#include "lm/profile/profile.h"
 
 namespace strobe::cli {
 namespace {

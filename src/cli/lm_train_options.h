@@ -11,7 +11,7 @@
 #include "cli/lm_shape_options.h"
 #include "cli/options.h"
 #include "core/json.h"
-#include "lm/models/recompute.h"
+#include "lm/models/choices.h"
 #include "lm/train/settings.h"
 #include "lm/train/upkeep.h"
 

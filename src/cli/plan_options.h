@@ -8,7 +8,7 @@
 
 #include "cli/lm_shape_options.h"
 #include "cli/options.h"
-#include "lm/models/precision.h"
+#include "lm/models/choices.h"
 #include "lm/plan/device_memory.h"
 #include "lm/plan/mesh.h"
 

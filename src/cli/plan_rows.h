@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/json.h"
-#include "lm/plan/collective_cost.h"
+#include "lm/plan/machine.h"
 #include "report/each_row.h"
 #include "report/ranges.h"
 

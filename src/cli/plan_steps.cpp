@@ -7,7 +7,7 @@
 #include "core/counted.h"
 #include "core/fail.h"
 #include "device/host/thread_pool.h"
-#include "lm/plan/predicted_memory.h"
+#include "lm/plan/device_memory.h"
 #include "lm/plan/step_time.h"
 
 namespace strobe::cli {

@@ -7,8 +7,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "core/text_table.h"
-#include "lm/precision/accumulation.h"
-#include "lm/precision/layer_norm.h"
+#include "lm/precision/rounding.h"
 #include "lm/precision/toy_model.h"
 
 namespace strobe::cli {

@@ -1,5 +1,5 @@
 // Training or validation data, memory-mapped: text, where each byte is a token, or tokens as little-endian uint16 or
-// uint32 words without a header.
+// uint32 words without a header; and the order in which training reads it.
 #pragma once
 
 #include <cstdint>
@@ -61,6 +61,21 @@ class TokenFile {
   MappedFile file_;
   std::int64_t count_ = 0;
   mutable std::optional<Scan> scan_;
+};
+
+// The order in which training reads the windows of its data: each epoch is a permutation of them, by seed and epoch.
+// at() computes any position, so a checkpoint keeps one number.
+class WindowOrder {
+ public:
+  WindowOrder(std::uint64_t seed, std::int64_t windows);  // windows: at least 1
+
+  // The window at a position; positions count from 0 through all epochs.
+  std::int64_t at(std::int64_t position) const;
+
+ private:
+  std::uint64_t seed_;
+  std::uint64_t windows_;
+  int half_bits_;  // of a number below windows, rounded up to two equal halves
 };
 
 }  // namespace strobe::lm

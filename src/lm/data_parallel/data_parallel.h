@@ -10,7 +10,6 @@
 
 #include "comm/communicator.h"
 #include "device/gpu_stream.h"
-#include "lm/data_parallel/buckets.h"
 #include "lm/data_parallel/strategy.h"
 #include "lm/state/memory.h"
 #include "ops/optimizer.h"

@@ -10,7 +10,7 @@
 #include "comm/communicator.h"
 #include "lm/data/token_file.h"
 #include "lm/data_parallel/data_parallel.h"
-#include "lm/models/precision.h"
+#include "lm/models/choices.h"
 #include "lm/train/learner.h"
 #include "lm/train/settings.h"
 

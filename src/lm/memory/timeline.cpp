@@ -4,6 +4,10 @@
 #include <cstring>
 #include <numeric>
 
+#include "device/device_info.h"
+#include "device/gpu_allocator.h"
+#include "device/host/allocator.h"
+#include "lm/plan/device_memory.h"
 #include "ops/place.h"
 
 namespace strobe::lm {
@@ -21,7 +25,7 @@ Category category_of(const char* tag) {
   } kTags[] = {{kValuesTag, Category::parameters}, {kCopiesTag, Category::parameters},
                {kMeanTag, Category::optimizer},    {kVarianceTag, Category::optimizer},
                {kRunTag, Category::idle},          {"attention workspace", Category::scores},
-               {kExchangeTag, Category::data},     {kRopeTag, Category::data}};
+               {kTransferTag, Category::data},     {kRopeTag, Category::data}};
   for (const auto& one : kTags) {
     if (std::strcmp(one.tag, tag) == 0) return one.category;
   }
@@ -31,7 +35,7 @@ Category category_of(const char* tag) {
 // Of an allocation's elements. copies: the type of those that products read.
 std::string type_of(const std::string& tag, DType copies) {
   if (tag == kCopiesTag) return name_of(copies);
-  if (tag == kExchangeTag) return "int32, fp32";
+  if (tag == kTransferTag) return "int32, fp32";
   for (const char* const fp32 : {kValuesTag, kMeanTag, kVarianceTag, kRopeTag}) {
     if (tag == fp32) return name_of(DType::fp32);
   }
@@ -198,7 +202,7 @@ void MemoryRecorder::begin(const Operation& operation) {
                operation.phase);
   }
   const Copies* const copies = copies_with(model_->plan(), operation.parameter);
-  if (copies && operation.kind == OperationKind::product) read(copies->tensor, operation.phase);
+  if (copies && operation.kind == OperationKind::matmul) read(copies->tensor, operation.phase);
   if (operation.kind != OperationKind::optimizer) return;
   for (std::size_t i = 0; i < model_->parameters().size(); ++i) read(beyond + i, operation.phase);
 }
@@ -235,6 +239,33 @@ void MemoryRecorder::add_tensors_to_moments() {
     }
     of(moment, Category::idle) -= sum_of(living);
   }
+}
+
+// --- one step, measured ----------------------------------------------------------------------------------------------
+
+std::size_t residual_bytes(const BenchCase& one) {
+  return static_cast<std::size_t>(one.batch * one.shape.context * one.shape.d_model) * size_of(dtype_of(one.precision));
+}
+
+MemoryFigures measure_memory(const BenchCase& one) {
+  constexpr auto kParameters = PassRun::Parameters::zero;
+  const bool on_gpu = one.place.device == Device::cuda;
+  if (on_gpu) PassRun(one, kParameters).run();
+  MemoryFigures figures;
+  figures.predicted = predicted_bytes(one);
+  const std::size_t free = on_gpu ? current_gpu_info().memory_free_bytes : 0;
+  AllocationCounter& counter = on_gpu ? static_cast<AllocationCounter&>(gpu_allocator()) : host_allocator();
+  counter.reset_peak();
+  const std::size_t before = counter.statistics().current;
+  MemoryRecorder recorder(counter);
+  PassRun pass(one, kParameters);
+  recorder.watch(pass.model());
+  pass.run();
+  figures.timeline = recorder.finish();
+  figures.counted = counter.statistics().peak - before;
+  const std::size_t left = on_gpu ? current_gpu_info().memory_free_bytes : 0;
+  if (left < free) figures.driver = free - left;  // or another process gave back more
+  return figures;
 }
 
 }  // namespace strobe::lm

@@ -4,12 +4,14 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "device/allocation_counter.h"
 #include "lm/model.h"
+#include "lm/profile/step_bench.h"
 
 namespace strobe::lm {
 
@@ -84,5 +86,22 @@ class MemoryRecorder : public Recorder {
   ByCategory held_{};
   std::size_t top_ = 0;  // bytes held: where the next allocation is drawn
 };
+
+// --- one step, measured ----------------------------------------------------------------------------------------------
+
+// Memory of one step: predicted, counted by the allocator, reported by the driver. `strobe lm memory` calls.
+struct MemoryFigures {
+  MemoryTimeline timeline;
+  std::size_t predicted = 0;            // bytes held at most, from the shape alone
+  std::size_t counted = 0;              // by the allocator
+  std::optional<std::size_t> driver{};  // CUDA: what is gone of its free memory, kernels and handles not included
+};
+
+// One run of the case's pass on a new model. On CUDA after another, in which libraries load their kernels.
+// Throws Error(out_of_memory) with the bytes asked for and free.
+MemoryFigures measure_memory(const BenchCase& one);
+
+// One tensor of the residual stream, [batch, context, d_model].
+std::size_t residual_bytes(const BenchCase& one);
 
 }  // namespace strobe::lm

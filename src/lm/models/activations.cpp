@@ -41,7 +41,7 @@ class PlanBuilder {
       : shape_(shape),
         options_(options),
         dtype_(dtype),
-        is_gpt2_(shape.architecture == Architecture::gpt2),
+        definition_(shape.definition()),
         batch_(batch),
         tokens_(checked_tokens(shape, batch, options.attention)),
         wide_(tokens_ * shape.d_model),
@@ -92,8 +92,7 @@ class PlanBuilder {
     next_ = begin;  // q, k and v have been computed from the norm
     block.o = add("block.attention.o", heads_wide_);
     next_ = after_norm;
-    block.hidden = add(std::string("block.") + hidden_name(), shape_.hidden_parts() * hidden_);
-    block.activated = add(std::string("block.") + activated_name(), hidden_);
+    add_hidden("block.", block);
     next_ = after_norm;
     plan_.logits = add("logits", tokens_ * words_);
     plan_.blocks.assign(static_cast<std::size_t>(shape_.layers), block);
@@ -112,8 +111,7 @@ class PlanBuilder {
   std::size_t add(std::string name, std::int64_t count) { return add(std::move(name), count, dtype_); }
 
   std::size_t add_statistics(const std::string& norm) {
-    return is_gpt2_ ? add(norm + ".statistics", 2 * tokens_, DType::fp32)
-                    : add(norm + ".inverse", tokens_, DType::fp32);
+    return add(norm + "." + definition_.statistics, definition_.statistics_per_token * tokens_, DType::fp32);
   }
 
   std::size_t add_scores(std::string name) {
@@ -133,15 +131,19 @@ class PlanBuilder {
     block.middle = add(name + "middle", wide_);
     block.feed_forward_statistics = add_statistics(name + "feed_forward_norm");
     block.feed_forward_normed = add(name + "feed_forward_norm", wide_);
-    block.hidden = add(name + hidden_name(), shape_.hidden_parts() * hidden_);
-    block.activated = add(name + activated_name(), hidden_);
+    add_hidden(name, block);
+  }
+
+  void add_hidden(const std::string& name, BlockActivations& block) {
+    block.hidden = add(name + "feed_forward." + definition_.hidden, definition_.hidden_parts * hidden_);
+    block.activated = add(name + "feed_forward." + definition_.activated, hidden_);
   }
 
   void add_gradients() {
     plan_.d_x = add("gradient of x", wide_);
     plan_.d_narrow = add("gradient of a norm or of o", wide_);
-    plan_.d_wide = add(is_gpt2_ ? "gradient of gelu or of qkv" : "gradient of gated or of qkv",
-                       std::max(hidden_, 3 * heads_wide_));
+    plan_.d_wide =
+        add(fmt::format("gradient of {} or of qkv", definition_.activated), std::max(hidden_, 3 * heads_wide_));
     if (is_materialised()) plan_.d_scores = add_scores("gradient of attention.probabilities");
   }
 
@@ -153,16 +155,14 @@ class PlanBuilder {
   }
 
   std::size_t first_of(std::int64_t layer) const {
-    return block_places(shape_.architecture, static_cast<std::size_t>(layer)).attention_norm;
+    return first_parameter(shape_.architecture, static_cast<std::size_t>(layer));
   }
   bool is_materialised() const { return options_.attention == AttentionMemory::materialised; }
-  const char* hidden_name() const { return is_gpt2_ ? "feed_forward.w1" : "feed_forward.w1w3"; }
-  const char* activated_name() const { return is_gpt2_ ? "feed_forward.gelu" : "feed_forward.gated"; }
 
   const ModelShape& shape_;
   const PlanOptions options_;
   const DType dtype_;
-  const bool is_gpt2_;
+  const Definition& definition_;
   const std::int64_t batch_, tokens_;
   // Elements: of x, of o, of the feed-forward layer, and words of the vocabulary per token.
   const std::int64_t wide_, heads_, heads_wide_, hidden_, words_;
@@ -208,9 +208,9 @@ std::size_t gradients_at(const ActivationPlan& plan, const std::vector<Parameter
     };
     first = plan.d_end;
     for (std::size_t layer = 0; layer < plan.blocks.size(); ++layer) {
-      least(plan.blocks[layer].end, block_places(plan.architecture, layer).attention_norm);
+      least(plan.blocks[layer].end, first_parameter(plan.architecture, layer));
     }
-    least(plan.bytes, block_places(plan.architecture, plan.blocks.size()).attention_norm);
+    least(plan.bytes, first_parameter(plan.architecture, plan.blocks.size()));
   }
   return round_up(first, kAlignment);
 }

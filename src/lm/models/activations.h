@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lm/models/choices.h"
 #include "lm/models/parameters.h"
-#include "lm/models/recompute.h"
 #include "strobe/dtype.h"
 
 namespace strobe::lm {

@@ -1,31 +1,38 @@
 #include "lm/models/architecture.h"
 
-#include <fmt/format.h>
+#include <iterator>
 
-#include <algorithm>
-#include <array>
-
-#include "core/fail.h"
-#include "core/printable.h"
+#include "lm/models/choices.h"
 
 namespace strobe::lm {
 
+extern const Definition kLlama, kGpt2;
+
 namespace {
 
-constexpr std::array<const char*, 2> kArchitectureNames{"llama", "gpt2"};  // in the order of Architecture
+const Definition* const kDefinitions[] = {&kLlama, &kGpt2};  // in the order of Architecture
+
+std::vector<const char*> definition_names() {
+  std::vector<const char*> names;
+  for (const Definition* one : kDefinitions) names.push_back(one->name);
+  return names;
+}
 
 }  // namespace
 
-std::vector<std::string> architecture_names() { return {kArchitectureNames.begin(), kArchitectureNames.end()}; }
+const Definition& definition_of(Architecture architecture) {
+  return *kDefinitions[static_cast<std::size_t>(architecture)];
+}
 
-const char* name_of(Architecture architecture) { return kArchitectureNames[static_cast<std::size_t>(architecture)]; }
+std::vector<std::string> architecture_names() {
+  const std::vector<const char*> names = definition_names();
+  return {names.begin(), names.end()};
+}
+
+const char* name_of(Architecture architecture) { return definition_of(architecture).name; }
 
 Architecture architecture_of(std::string_view name) {
-  const auto found = std::find(kArchitectureNames.begin(), kArchitectureNames.end(), name);
-  if (found == kArchitectureNames.end()) {
-    fail(ErrorCode::invalid_argument, "arch {}: valid: {}", printable_value(name), fmt::join(kArchitectureNames, ", "));
-  }
-  return static_cast<Architecture>(found - kArchitectureNames.begin());
+  return static_cast<Architecture>(index_of_name("arch", name, definition_names()));
 }
 
 }  // namespace strobe::lm

@@ -45,7 +45,7 @@ Decoder::Decoder(const ModelShape& shape, std::span<const float> values, int thr
   positions_ = named("positions");
   norm_ = named("norm");
   unembedding_ = named("unembedding");
-  if (shape.turns() > 0) rope_ = ops::rope_table(shape.context, shape.head_dim());
+  if (shape.rope_elements() > 0) rope_ = ops::rope_table(shape.context, shape.head_dim());
   const auto d = static_cast<std::size_t>(shape.d_model), cached = d * static_cast<std::size_t>(shape.context);
   for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
     const auto of = [&](const char* part) { return named(fmt::format("layers.{}.{}", layer, part)); };
@@ -136,11 +136,7 @@ void Decoder::feed_forward(const Block& block) {
   const std::int64_t d_ff = shape_.d_ff;
   norm(block.feed_forward_norm, 0);
   linear(block.w1, normed_.data(), shape_.d_model, shape_.hidden_parts() * d_ff, hidden_.data());
-  if (shape_.architecture == Architecture::gpt2) {
-    ops::gelu({.threads = threads_}, {.rows = rows_, .width = d_ff}, hidden_.data(), activated_.data());
-  } else {
-    ops::swiglu({.threads = threads_}, {.rows = rows_, .width = d_ff}, hidden_.data(), activated_.data());
-  }
+  (this->*shape_.definition().decode_activation)();
   add_linear(block.w2, activated_.data(), d_ff);
 }
 
@@ -152,15 +148,31 @@ void Decoder::embed(std::span<const std::int32_t> tokens) {
 }
 
 void Decoder::norm(const Layer& layer, std::int64_t first_row) {
-  const std::int64_t rows = rows_ - first_row, width = shape_.d_model;
-  const float* const x = x_.data() + first_row * width;
-  if (shape_.architecture == Architecture::gpt2) {
-    return ops::layer_norm(
-        {.threads = threads_}, {.rows = rows, .width = width},
-        {.x = x, .weight = layer.weight, .bias = layer.bias, .y = normed_.data(), .statistics = statistics_.data()});
-  }
-  ops::rms_norm({.threads = threads_}, {.rows = rows, .width = width}, x, layer.weight, normed_.data(),
-                statistics_.data());
+  (this->*shape_.definition().decode_norm)(layer, first_row);
+}
+
+void Decoder::rms_norm(const Layer& norm, std::int64_t first_row) {
+  const std::int64_t width = shape_.d_model;
+  ops::rms_norm({.threads = threads_}, {.rows = rows_ - first_row, .width = width}, x_.data() + first_row * width,
+                norm.weight, normed_.data(), statistics_.data());
+}
+
+void Decoder::layer_norm(const Layer& norm, std::int64_t first_row) {
+  const std::int64_t width = shape_.d_model;
+  ops::layer_norm({.threads = threads_}, {.rows = rows_ - first_row, .width = width},
+                  {.x = x_.data() + first_row * width,
+                   .weight = norm.weight,
+                   .bias = norm.bias,
+                   .y = normed_.data(),
+                   .statistics = statistics_.data()});
+}
+
+void Decoder::swiglu() {
+  ops::swiglu({.threads = threads_}, {.rows = rows_, .width = shape_.d_ff}, hidden_.data(), activated_.data());
+}
+
+void Decoder::gelu() {
+  ops::gelu({.threads = threads_}, {.rows = rows_, .width = shape_.d_ff}, hidden_.data(), activated_.data());
 }
 
 void Decoder::linear(const Layer& layer, const float* x, std::int64_t in, std::int64_t out, float* y) const {

@@ -10,6 +10,11 @@
 
 namespace strobe::lm {
 
+// A parameter with the bias that belongs to it; null: the architecture has none.
+struct DecoderLayer {
+  const float *weight = nullptr, *bias = nullptr;
+};
+
 class Decoder {
  public:
   // values: parameter_count(shape) floats in the order of parameter_table(shape); must outlive it.
@@ -24,10 +29,14 @@ class Decoder {
   void restart() { length_ = 0; }
   const ModelShape& shape() const { return shape_; }
 
+  // Called through Definition: the norm of the rows of x_ from first_row on, and the activation function.
+  void rms_norm(const DecoderLayer& norm, std::int64_t first_row);
+  void layer_norm(const DecoderLayer& norm, std::int64_t first_row);
+  void swiglu();
+  void gelu();
+
  private:
-  struct Layer {
-    const float *weight = nullptr, *bias = nullptr;  // null: the architecture has none
-  };
+  using Layer = DecoderLayer;
   struct Block {
     Layer attention_norm, q, k, v, o, feed_forward_norm, w1, w2;  // w1: with w3 after it where there is one
     std::vector<float> keys, values;                              // [context, d_model]; keys after RoPE
@@ -40,7 +49,7 @@ class Decoder {
   void attend(Block& block);
   void feed_forward(const Block& block);
   void embed(std::span<const std::int32_t> tokens);       // -> x_
-  void norm(const Layer& layer, std::int64_t first_row);  // rows of x_ from first_row on -> normed_
+  void norm(const Layer& layer, std::int64_t first_row);  // -> normed_
   void linear(const Layer& layer, const float* x, std::int64_t in, std::int64_t out, float* y) const;
   void add_linear(const Layer& layer, const float* x, std::int64_t in);  // to x_
   void rotate(float* x) const;                                           // RoPE of rows of q or k

@@ -1,5 +1,5 @@
-// An operation of the model as it runs, and who is told of it: memory timelines and profiles are made from these. Where
-// nobody records, nothing of it is made.
+// One operation of a model as it runs, and its recorder. Memory timelines and profiles are made from these. Without a
+// recorder nothing is made.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace strobe::lm {
 // Parts of a step, for measurements.
 enum class Phase { forward, backward, update };
 
-enum class OperationKind { product, attention, norm, elementwise, loss, optimizer, copy };
+enum class OperationKind { matmul, attention, norm, elementwise, loss, optimizer, copy };
 
 // A tensor of the memory plan, by its index in the table, and the bytes used of it; 0: all.
 struct TensorUse {
@@ -21,13 +21,13 @@ struct TensorUse {
 
 struct Operation {
   const char* name;  // the function: "linear", "rms_norm backward"
-  OperationKind kind = OperationKind::product;
+  OperationKind kind = OperationKind::matmul;
   Phase phase = Phase::forward;
-  std::string of{};  // whose: "layers.0.attention.q+k+v"
+  std::string of{};  // its parameters: "layers.0.attention.q+k+v"
   std::vector<TensorUse> reads{}, writes{};
-  std::size_t parameter = 0, gradients = 0;  // gradients of so many parameters from that one on are written
-  double flops = 0;                          // of products, those of attention included
-  std::size_t other_bytes = 0;               // read or written beside the plan's tensors: parameters, gradients
+  std::size_t parameter = 0, gradients = 0;  // it writes the gradients of `gradients` parameters from `parameter` on
+  double flops = 0;                          // of matmuls, those of attention included
+  std::size_t other_bytes = 0;               // read or written besides the plan's tensors: parameters, gradients
 };
 
 class Recorder {
@@ -37,7 +37,7 @@ class Recorder {
   virtual void end() = 0;
 };
 
-// From begin() to the end of the scope; with a null recorder nothing.
+// Calls begin(), and end() at the end of the scope; nothing if default-constructed.
 class Recorded {
  public:
   Recorded() = default;

@@ -39,54 +39,25 @@ double deviation_of(const Parameter& parameter) {
 
 }  // namespace
 
-BlockPlaces block_places(Architecture architecture, std::size_t layer) {
-  if (architecture == Architecture::gpt2) {
-    const std::size_t first = 2 + 16 * layer;
-    return {first, first + 2, first + 8, first + 10, first + 12, first + 14};
-  }
-  const std::size_t first = 1 + 9 * layer;
-  return {first, first + 1, first + 4, first + 5, first + 6, first + 8};
+std::size_t first_parameter(Architecture architecture, std::size_t layer) {
+  const Definition& definition = definition_of(architecture);
+  return definition.before_blocks.size() + layer * definition.block.size();
 }
 
 std::vector<Parameter> parameter_table(const ModelShape& shape) {
   check(shape);
-  const bool is_gpt2 = shape.architecture == Architecture::gpt2;
   std::vector<Parameter> table;
   std::int64_t next = 0;
-  const auto add = [&](std::string name, std::int64_t rows, std::int64_t columns, Role role) {
-    table.push_back({std::move(name), {rows, columns}, role, next});
-    next += rows * columns;
-  };
-  const std::int64_t d = shape.d_model;
-  const auto add_bias = [&](const std::string& name, std::int64_t width, Role role) {
-    if (is_gpt2) add(name + ".bias", 1, width, role);
-  };
-  const auto add_norm = [&](const std::string& name) {
-    add(name + ".weight", 1, d, Role::norm);
-    add_bias(name, d, Role::bias);
-  };
-  add("embedding.weight", shape.vocabulary, d, Role::embedding);
-  if (is_gpt2) add("positions.weight", shape.context, d, Role::positions);
-  for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
-    const auto name = [&](const char* part) { return fmt::format("layers.{}.{}", layer, part); };
-    add_norm(name("attention_norm"));
-    for (const char* part : {"attention.q", "attention.k", "attention.v"}) {
-      add(name(part) + ".weight", d, d, Role::linear);
+  const auto add = [&](std::span<const ParameterRow> rows, const std::string& prefix) {
+    for (const ParameterRow& row : rows) {
+      table.push_back({prefix + row.name, {shape.at(row.rows), shape.at(row.columns)}, row.role, next});
+      next += table.back().count();
     }
-    add_bias(name("attention.q"), d, Role::inner_bias);
-    add_bias(name("attention.k"), d, Role::key_bias);
-    add_bias(name("attention.v"), d, Role::inner_bias);
-    add(name("attention.o.weight"), d, d, Role::linear);
-    add_bias(name("attention.o"), d, Role::bias);
-    add_norm(name("feed_forward_norm"));
-    add(name("feed_forward.w1.weight"), shape.d_ff, d, Role::linear);
-    if (!is_gpt2) add(name("feed_forward.w3.weight"), shape.d_ff, d, Role::linear);
-    add_bias(name("feed_forward.w1"), shape.d_ff, Role::inner_bias);
-    add(name("feed_forward.w2.weight"), d, shape.d_ff, Role::linear);
-    add_bias(name("feed_forward.w2"), d, Role::bias);
-  }
-  add_norm("norm");
-  add("unembedding.weight", shape.vocabulary, d, Role::linear);
+  };
+  const Definition& definition = shape.definition();
+  add(definition.before_blocks, "");
+  for (std::int64_t layer = 0; layer < shape.layers; ++layer) add(definition.block, fmt::format("layers.{}.", layer));
+  add(definition.after_blocks, "");
   return table;
 }
 

@@ -37,6 +37,18 @@ const std::array<NamedShape, 7>& sizes() {
   return table;
 }
 
+// Elements of the parameters whose role counts.
+template <class Counts>
+std::int64_t count_of(const ModelShape& shape, Counts counts) {
+  const auto sum = [&](std::span<const ParameterRow> rows) {
+    std::int64_t elements = 0;
+    for (const ParameterRow& row : rows) elements += counts(row.role) ? shape.at(row.rows) * shape.at(row.columns) : 0;
+    return elements;
+  };
+  const Definition& definition = shape.definition();
+  return sum(definition.before_blocks) + shape.layers * sum(definition.block) + sum(definition.after_blocks);
+}
+
 }  // namespace
 
 std::span<const Dimension> dimensions() {
@@ -76,7 +88,7 @@ void check(const ModelShape& shape) {
   if (shape.d_model % shape.heads != 0) {
     fail(ErrorCode::invalid_argument, "lm: {} heads do not divide d_model {}", shape.heads, shape.d_model);
   }
-  const bool pairs = shape.architecture == Architecture::llama;
+  const bool pairs = shape.definition().has_rope;
   if ((pairs && shape.head_dim() % 2 != 0) || shape.head_dim() > kMostHeadDim) {
     fail(ErrorCode::invalid_argument, "lm: d_model {} over {} heads is a head dimension of {}; valid: {}up to {}",
          shape.d_model, shape.heads, shape.head_dim(), pairs ? "even, " : "", kMostHeadDim);
@@ -84,12 +96,11 @@ void check(const ModelShape& shape) {
 }
 
 std::int64_t parameter_count(const ModelShape& shape) {
-  const std::int64_t d = shape.d_model;
-  if (shape.architecture == Architecture::gpt2) {
-    return (2 * shape.vocabulary + shape.context) * d +
-           shape.layers * (4 * d * d + 2 * d * shape.d_ff + 9 * d + shape.d_ff) + 2 * d;
-  }
-  return 2 * shape.vocabulary * d + shape.layers * (4 * d * d + 3 * d * shape.d_ff + 2 * d) + d;
+  return count_of(shape, [](Role) { return true; });
+}
+
+std::int64_t matmul_parameter_count(const ModelShape& shape) {
+  return count_of(shape, [](Role role) { return role == Role::linear; });
 }
 
 }  // namespace strobe::lm

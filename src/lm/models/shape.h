@@ -11,7 +11,7 @@
 
 namespace strobe::lm {
 
-// Of every number of a shape, but of layers; with these, counts of parameters fit 63 bits.
+// Largest number of a shape, and of layers. Within these, counts of parameters fit 63 bits.
 inline constexpr std::int64_t kMostOfShape = std::int64_t{1} << 20, kMostLayers = 100'000;
 
 struct ModelShape {
@@ -20,11 +20,11 @@ struct ModelShape {
   std::int64_t context = 512;  // tokens of a sequence, at most
   Architecture architecture = Architecture::llama;
 
+  std::int64_t at(Size which) const { return which ? this->*which : 1; }
+  const Definition& definition() const { return definition_of(architecture); }
   std::int64_t head_dim() const { return d_model / heads; }
-  // Products into the feed-forward layer, each d_ff wide: one that is activated, and llama's that gates it.
-  int hidden_parts() const { return architecture == Architecture::llama ? 2 : 1; }
-  // Elements of the table of RoPE.
-  std::int64_t turns() const { return architecture == Architecture::llama ? context * head_dim() : 0; }
+  int hidden_parts() const { return definition().hidden_parts; }  // matmuls into the feed-forward layer
+  std::int64_t rope_elements() const { return definition().has_rope ? context * head_dim() : 0; }  // of the RoPE table
   bool operator==(const ModelShape&) const = default;
 };
 
@@ -41,12 +41,13 @@ std::vector<std::string> size_names();
 // Throws Error(invalid_argument) for another name.
 ModelShape shape_of(std::string_view size);
 
-// Throws Error(invalid_argument), one line, where a size is below 1, heads do not divide d_model or leave a head
-// dimension above 256, or an odd one where RoPE turns pairs, or where counts would overflow.
+// Throws Error(invalid_argument), one line, if a size is below 1, heads do not divide d_model or leave a head dimension
+// above 256, or an odd one with RoPE, or if counts would overflow.
 void check(const ModelShape& shape);
 
-// llama: 2 V d + L (4 d^2 + 3 d d_ff + 2 d) + d.
-// gpt2, S the context: (2 V + S) d + L (4 d^2 + 2 d d_ff + 9 d + d_ff) + 2 d.
 std::int64_t parameter_count(const ModelShape& shape);
+
+// Parameters that matmuls read, once per token: no norm, bias or embedding.
+std::int64_t matmul_parameter_count(const ModelShape& shape);
 
 }  // namespace strobe::lm

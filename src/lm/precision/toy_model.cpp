@@ -6,7 +6,7 @@
 
 #include "core/half.h"
 #include "core/philox.h"
-#include "lm/precision/layer_norm.h"
+#include "lm/precision/rounding.h"
 #include "ops/cross_entropy.h"
 #include "ops/linear.h"
 

@@ -1,4 +1,4 @@
-#include "lm/profile/kernels.h"
+#include "lm/profile/profile.h"
 
 #include <algorithm>
 #include <map>

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "device/host/parts.h"
@@ -19,7 +21,7 @@ const char* name_of(Phase phase);
 
 struct TimedOperation {
   std::string name, of;
-  OperationKind kind = OperationKind::product;
+  OperationKind kind = OperationKind::matmul;
   Phase phase = Phase::forward;
   double begin = 0,
          host_seconds = 0;  // begin: since the first step that is recorded, by the host; on CUDA of the launch
@@ -59,7 +61,7 @@ Profile profile_step(const BenchCase& one);
 // Operations that were added up.
 struct OperationSum {
   std::string name;
-  OperationKind kind = OperationKind::product;
+  OperationKind kind = OperationKind::matmul;
   int calls = 0;
   double seconds = 0, flops = 0, bytes = 0;
 
@@ -74,5 +76,50 @@ std::vector<OperationSum> sums_by_part(const Profile& profile, const std::string
 double seconds_of(const Profile& profile, Phase phase, OperationKind kind);
 double seconds_of(const Profile& profile, Phase phase);
 double seconds_of(const Profile& profile);
+
+// --- kernels of a GPU ------------------------------------------------------------------------------------------------
+
+// Gives each operation the seconds of its records and the profile the records, their begin counted from `begin`. Those
+// with launcher 0 are nobody's. Throws Error(runtime) where a launcher is no operation.
+void attribute(Profile& profile, std::vector<GpuRecord> records, double begin);
+
+struct KernelSum {
+  std::string name;
+  int calls = 0;
+  double seconds = 0;
+  std::vector<std::string> operations;  // that launched it, each once
+};
+
+std::vector<KernelSum> sums_by_kernel(const Profile& profile);                                // the longest first
+std::vector<KernelSum> sums_by_kernel(const Profile& profile, const std::string& operation);  // of that one alone
+
+double outside_seconds(const Profile& profile);  // of records that are nobody's
+double record_seconds(const Profile& profile);   // of all: operations' and nobody's
+double busy_seconds(const Profile& profile);     // in which at least one record ran: each moment counts once
+
+// A kernel's name for a table, without its type, namespaces and parameters and cut to `most` bytes:
+// "adamw_kernel<__nv_bfloat16>".
+std::string short_kernel_name(std::string_view name, std::size_t most = 60);
+
+// --- matmuls, with attention's apart from those of linear layers -----------------------------------------------------
+
+// True unless the profile has attention's softmax apart: on the CPU as a part, on a GPU as a kernel.
+bool is_attention_fused(const Profile& profile);
+
+// Seconds of all recorded steps, by class.
+struct MatmulTime {
+  double linear = 0;             // matmuls of linear layers, the unembedding included
+  double attention_matmuls = 0;  // Q K^T, P V and their gradients; 0 if attention is fused
+  double attention_rest = 0;     // softmax, copies, gaps between parts; the whole of attention if it is fused
+  double other = 0;
+
+  double all() const { return linear + attention_matmuls + attention_rest + other; }
+  double linear_share() const;  // fraction of all(); 0 if all() is 0
+  // Matmuls with those of attention, a share of all(). A fused kernel has no time of its own for its matmuls: it counts
+  // as a whole, so that the share is an upper bound.
+  double share_with_attention(bool is_fused) const;
+};
+
+MatmulTime matmul_time(const Profile& profile, std::initializer_list<Phase> phases);
 
 }  // namespace strobe::lm

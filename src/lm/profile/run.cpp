@@ -7,7 +7,6 @@
 
 #include "core/fail.h"
 #include "device/gpu_range.h"
-#include "lm/profile/kernels.h"
 #include "lm/profile/profile.h"
 #include "measure/clock.h"
 

@@ -3,16 +3,10 @@
 #include <vector>
 
 #include "core/philox.h"
-#include "lm/plan/predicted_memory.h"
+#include "lm/plan/device_memory.h"
 #include "measure/clock.h"
 
 namespace strobe::lm {
-
-ops::Place place_of(const BenchCase& one) {
-  ops::Place place = one.place;
-  place.tf32 = one.precision == Precision::tf32;
-  return place;
-}
 
 namespace {
 
@@ -119,12 +113,6 @@ std::vector<std::int32_t> bench_tokens(const BenchCase& one, std::uint64_t seed)
   return tokens;
 }
 
-GradientMemory gradient_memory_of(const BenchCase& one) {
-  if (one.gradients) return *one.gradients;
-  if (one.pass == BenchPass::forward) return GradientMemory::none;
-  return one.pass == BenchPass::step ? step_memory(one.shape, dtype_of(one.precision)) : GradientMemory::shared;
-}
-
 PassRun::PassRun(const BenchCase& one, Parameters parameters)
     : one_(check_memory(one)),
       model_(one.shape, one.batch, dtype_of(one.precision), place_of(one),
@@ -153,17 +141,6 @@ BenchTimes time_step(const BenchCase& one, const std::function<void(double)>& af
 
 std::int64_t passes_of(const BenchCase& one) {
   return std::int64_t{one.warmup + one.steps} * (one.pass == BenchPass::forward ? 1 : 2);
-}
-
-double flops_of(const BenchCase& one) {
-  const ModelShape& shape = one.shape;
-  const std::int64_t d = shape.d_model;
-  const std::int64_t multiplied =
-      shape.vocabulary * d + shape.layers * (4 * d * d + (shape.hidden_parts() + 1) * d * shape.d_ff);
-  const auto scores = static_cast<double>(2 * shape.layers * shape.context * shape.d_model);  // half of 2 x 2 S d
-  const double forward =
-      static_cast<double>(one.batch * shape.context) * (2 * static_cast<double>(multiplied) + scores);
-  return one.pass == BenchPass::forward ? forward : 3 * forward;
 }
 
 }  // namespace strobe::lm

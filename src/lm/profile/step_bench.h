@@ -5,34 +5,13 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "core/statistics.h"
 #include "lm/model.h"
-#include "lm/models/precision.h"
-#include "lm/models/shape.h"
-#include "ops/place.h"
+#include "lm/plan/bench_case.h"
 
 namespace strobe::lm {
-
-enum class BenchPass { forward, forward_backward, step };
-
-struct BenchCase {
-  ModelShape shape;
-  std::int64_t batch = 4;
-  Precision precision = Precision::fp32;
-  BenchPass pass = BenchPass::step;
-  int warmup = 5, steps = 10;
-  std::string attention{};  // a kernel's name; empty: the library chooses
-  Recompute recompute = Recompute::none;
-  double clip = 0;
-  ops::Place place{};
-  std::optional<GradientMemory> gradients{};  // absent: as the pass needs
-};
-
-ops::Place place_of(const BenchCase& one);  // with what the precision says
-GradientMemory gradient_memory_of(const BenchCase& one);
 
 // Seconds, and bytes that were held at most.
 struct PhaseTimes {
@@ -74,10 +53,5 @@ BenchTimes time_step(const BenchCase& one, const std::function<void(double secon
 
 // That time_step runs: those that warm up and those that count, and again phase by phase where there are several.
 std::int64_t passes_of(const BenchCase& one);
-
-// FLOPs of the matrix products: 2 for every parameter that products read and token, and of the causal half of the
-// scores 2 S d a layer and token for each of the two products; the backward's are twice the forward's. What a backward
-// computes again does not count.
-double flops_of(const BenchCase& one);
 
 }  // namespace strobe::lm

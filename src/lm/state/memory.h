@@ -1,4 +1,4 @@
-// Bytes on the host or on the GPU, counted by the allocator of either; given back at the end of the scope.
+// Bytes on the host or on the GPU, counted by the allocator of either; freed at the end of the scope.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@ namespace strobe::lm {
 inline constexpr const char *kValuesTag = "parameters", *kCopiesTag = "parameters, as products read them",
                             *kMeanTag = "AdamW's mean", *kVarianceTag = "AdamW's variance",
                             *kRunTag = "activations and gradients", *kWorkspaceTag = "workspace",
-                            *kProductsTag = "workspace of products", *kExchangeTag = "tokens and losses",
+                            *kMatmulsTag = "workspace of products", *kTransferTag = "tokens and losses",
                             *kRopeTag = "table of RoPE";
 
-// That memory of the stream's GPU comes from; null: the host's.
+// The allocator of the stream's GPU; null: the host's.
 inline AllocationCounter& allocator_of(const GpuStream* stream) {
   if (stream) return gpu_allocator();
   return host_allocator();
@@ -27,8 +27,7 @@ inline AllocationCounter& allocator_of(const GpuStream* stream) {
 
 class Memory {
  public:
-  // stream: that copies and fills are ordered on; null: on the host. tag: what the bytes are for, as an observer of the
-  // allocator is told.
+  // stream: orders copies and fills; null: memory of the host. tag: reported to observers of the allocator.
   Memory(const GpuStream* stream, std::size_t bytes, const char* tag) : stream_(stream) {
     if (stream) {
       gpu_ = GpuBuffer(bytes, tag);
@@ -53,7 +52,7 @@ class Memory {
       std::memset(host_.as<char>() + first, 0, bytes);
     }
   }
-  // Waited for: the host's memory is free to use again.
+  // Both return when the copy is done.
   void write(std::size_t at, const void* from, std::size_t bytes) const {
     if (!stream_) {
       std::memcpy(host_.as<char>() + at, from, bytes);

@@ -3,7 +3,6 @@
 #include "core/fail.h"
 #include "device/device_info.h"
 #include "lm/plan/device_memory.h"
-#include "lm/plan/predicted_memory.h"
 
 namespace strobe::lm {
 

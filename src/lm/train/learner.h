@@ -7,7 +7,7 @@
 #include <span>
 
 #include "lm/model.h"
-#include "lm/step/loss_scale.h"
+#include "lm/step/optimizer.h"
 #include "lm/train/settings.h"
 
 namespace strobe::lm {

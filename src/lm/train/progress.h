@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "core/json.h"
-#include "lm/step/loss_scale.h"
+#include "lm/step/optimizer.h"
 #include "lm/train/settings.h"
 
 namespace strobe::lm {

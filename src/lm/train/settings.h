@@ -5,7 +5,7 @@
 
 #include "core/json.h"
 #include "lm/data/token_file.h"
-#include "lm/models/precision.h"
+#include "lm/models/choices.h"
 #include "lm/models/shape.h"
 #include "lm/train/settings_ranges.h"
 #include "strobe/attention.h"

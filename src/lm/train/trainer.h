@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "lm/data/token_file.h"
-#include "lm/data/window_order.h"
 #include "lm/train/checkpoint.h"
 #include "lm/train/learner.h"
 #include "lm/train/settings.h"

@@ -97,13 +97,13 @@ void expect_only_free_memory_shared(GradientMemory memory) {
       EXPECT_GE(begins(0), plan.d_end) << "d_x and the others are read while every gradient is written";
       for (std::size_t layer = 0; layer < plan.blocks.size(); ++layer) {
         const BlockActivations& block = plan.blocks[layer];
-        const std::size_t first = begins(block_places(shape.architecture, layer).attention_norm);
+        const std::size_t first = begins(first_parameter(shape.architecture, layer));
         for (const std::size_t tensor : {block.x, block.qkv, block.activated}) {
           EXPECT_LT(plan.table.at(tensor).first, first) << layer;
         }
         EXPECT_LE(block.end, first) << layer;
       }
-      EXPECT_LE(plan.bytes, begins(block_places(shape.architecture, plan.blocks.size()).attention_norm))
+      EXPECT_LE(plan.bytes, begins(first_parameter(shape.architecture, plan.blocks.size())))
           << "the final norm and the unembedding";
       for (const Copies& copies : plan.copies) {
         const Activation& found = plan.table.at(copies.tensor);
@@ -125,7 +125,7 @@ TEST(Activations, CopiesAreOfAllThatProductsRead) {
     const ModelShape shape = as(architecture, shape_of("tiny"));
     const ActivationPlan plan = activation_plan(shape, 4, DType::bf16, {.gradients = GradientMemory::over_copies});
     ASSERT_EQ(plan.copies.size(), static_cast<std::size_t>(shape.layers) + 1);
-    const std::size_t first_block = block_places(architecture, 0).attention_norm;
+    const std::size_t first_block = first_parameter(architecture, 0);
     std::int64_t count = parameter_table(shape)[first_block].first;
     EXPECT_EQ(copies_with(plan, first_block - 1), nullptr) << "the embedding, and positions";
     EXPECT_EQ(copies_with(plan, first_block), &plan.copies[0]);

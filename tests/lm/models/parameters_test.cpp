@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <set>
+#include <span>
 
 #include "lm/architectures.h"
 
@@ -25,44 +26,38 @@ TEST(Parameters, TheTableHasEveryParameterOnceAndWithoutGaps) {
   }
 }
 
-TEST(Parameters, PlacesAreThoseOfTheTable) {
+constexpr const char* kLlamaBlock[] = {"attention_norm.weight",  "attention.q.weight",     "attention.k.weight",
+                                       "attention.v.weight",     "attention.o.weight",     "feed_forward_norm.weight",
+                                       "feed_forward.w1.weight", "feed_forward.w3.weight", "feed_forward.w2.weight"};
+constexpr const char* kGpt2Block[] = {
+    "attention_norm.weight",  "attention_norm.bias",  "attention.q.weight",       "attention.k.weight",
+    "attention.v.weight",     "attention.q.bias",     "attention.k.bias",         "attention.v.bias",
+    "attention.o.weight",     "attention.o.bias",     "feed_forward_norm.weight", "feed_forward_norm.bias",
+    "feed_forward.w1.weight", "feed_forward.w1.bias", "feed_forward.w2.weight",   "feed_forward.w2.bias"};
+
+// Checkpoints have this order.
+TEST(Parameters, StandInTheOrderOfTheForward) {
   for (const Architecture architecture : kArchitectures) {
     const ModelShape shape = as(architecture, shape_of("tiny"));
-    const std::vector<Parameter> table = parameter_table(shape);
     const bool is_gpt2 = architecture == Architecture::gpt2;
-    EXPECT_EQ(table[kEmbedding].name, "embedding.weight");
-    EXPECT_EQ(table[kPositions].name == "positions.weight", is_gpt2);
-    for (const std::size_t layer : {0u, 3u}) {
-      const BlockPlaces p = block_places(architecture, layer);
-      const auto expect = [&](std::size_t place, const std::string& name) {
-        EXPECT_EQ(table[place].name, "layers." + std::to_string(layer) + "." + name);
-      };
-      expect(p.attention_norm, "attention_norm.weight");
-      expect(p.q, "attention.q.weight");
-      expect(p.q + 1, "attention.k.weight");
-      expect(p.q + 2, "attention.v.weight");
-      expect(p.o, "attention.o.weight");
-      expect(p.feed_forward_norm, "feed_forward_norm.weight");
-      expect(p.w1, "feed_forward.w1.weight");
-      expect(p.w2, "feed_forward.w2.weight");
-      if (!is_gpt2) {
-        expect(p.w1 + 1, "feed_forward.w3.weight");
-        continue;
-      }
-      expect(p.attention_norm + 1, "attention_norm.bias");
-      expect(p.q + 3, "attention.q.bias");
-      expect(p.q + 4, "attention.k.bias");
-      expect(p.q + 5, "attention.v.bias");
-      expect(p.o + 1, "attention.o.bias");
-      expect(p.feed_forward_norm + 1, "feed_forward_norm.bias");
-      expect(p.w1 + 1, "feed_forward.w1.bias");
-      expect(p.w2 + 1, "feed_forward.w2.bias");
+    const std::span<const char* const> block = is_gpt2 ? std::span<const char* const>(kGpt2Block) : kLlamaBlock;
+    std::vector<std::string> wanted{"embedding.weight"};
+    if (is_gpt2) wanted.emplace_back("positions.weight");
+    for (std::size_t layer = 0; layer < 4; ++layer) {
+      EXPECT_EQ(first_parameter(architecture, layer), wanted.size());
+      for (const char* const name : block) wanted.push_back("layers." + std::to_string(layer) + "." + name);
     }
-    EXPECT_EQ(table[block_places(architecture, 4).attention_norm].name, "norm.weight");
-    EXPECT_EQ(table.back().name, "unembedding.weight");
-    for (const Parameter& parameter : table) {
+    EXPECT_EQ(first_parameter(architecture, 4), wanted.size());
+    wanted.emplace_back("norm.weight");
+    if (is_gpt2) wanted.emplace_back("norm.bias");
+    wanted.emplace_back("unembedding.weight");
+    std::vector<std::string> names;
+    for (const Parameter& parameter : parameter_table(shape)) {
+      names.push_back(parameter.name);
       EXPECT_EQ(is_bias(parameter.role), parameter.name.ends_with(".bias")) << parameter.name;
     }
+    EXPECT_EQ(names, wanted);
+    EXPECT_EQ(parameter_table(shape)[kEmbedding].name, "embedding.weight");
   }
 }
 

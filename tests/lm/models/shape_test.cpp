@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lm/models/architecture.h"
 #include "strobe/error.h"
 
 namespace strobe::lm {
@@ -69,6 +70,17 @@ TEST(ModelShape, BadOnesAreRefused) {
   EXPECT_EQ(refusal(shape), "lm: d_model 4096 over 4 heads is a head dimension of 1024; valid: up to 256");
   shape.d_model = 12;
   EXPECT_EQ(refusal(shape), "") << "no pairs are turned";
+}
+
+TEST(Architecture, NamesAreThoseOfTheNetworks) {
+  EXPECT_EQ(architecture_names(), (std::vector<std::string>{"llama", "gpt2"}));
+  for (const std::string& name : architecture_names()) EXPECT_EQ(name_of(architecture_of(name)), name);
+  try {
+    architecture_of("bert");
+    ADD_FAILURE() << "not refused";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "arch bert: valid: llama, gpt2");
+  }
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "core/json.h"
-#include "lm/profile/kernels.h"
+#include "lm/profile/profile.h"
 #include "lm/profile/trace.h"
 #include "support/gpu.h"
 

@@ -1,5 +1,5 @@
 // Attribution and sums over records that are made up.
-#include "lm/profile/kernels.h"
+#include "lm/profile/profile.h"
 
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ Profile made_up() {
   Profile profile;
   profile.device = Device::cuda;
   profile.steps = {{0, 100 * kMicro}};
-  profile.operations = {operation("linear", OperationKind::product, Phase::forward),
+  profile.operations = {operation("linear", OperationKind::matmul, Phase::forward),
                         operation("attention", OperationKind::attention, Phase::forward),
                         operation("adamw", OperationKind::optimizer, Phase::update)};
   GpuRecord copy = record("copy host to GPU", 0, 7, 90, 4);

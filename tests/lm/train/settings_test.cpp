@@ -5,9 +5,12 @@
 
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "lm/train/progress.h"
 #include "strobe/error.h"
+#include "support/corpus.h"
+#include "support/fuzz_settings.h"
 
 namespace strobe::lm {
 namespace {
@@ -103,6 +106,15 @@ TEST(Progress, FromAFileIsWhereARunCanBe) {
     const Json scale = with(whole.at("loss_scale"), one.key, one.value);
     expect_refusal([&] { progress_from(with(whole, "loss_scale", scale), settings); }, one.part);
   }
+}
+
+TEST(SettingsFuzz, OnlyValidSeedsAreAccepted) {
+  const std::vector<std::string> valid{"gpt2", "llama", "no_arch"};
+  EXPECT_EQ(test::accepted_seeds("settings", test::fuzz_settings), valid);
+}
+
+TEST(SettingsFuzz, MutationsAreRefusedOrValid) {
+  EXPECT_GT(test::accepted_json_mutations("settings", 2000, test::fuzz_settings), 20);
 }
 
 }  // namespace

@@ -5,8 +5,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "strobe/error.h"
+#include "support/corpus.h"
+#include "support/fuzz_step_log.h"
 #include "support/scratch.h"
 
 namespace strobe::lm {
@@ -90,6 +94,11 @@ TEST_F(StepLogTest, LinksAndFifosAreRefusedAtOnce) {
   EXPECT_THROW(check_step_log(path_), Error);
   std::filesystem::remove(path_);
   EXPECT_NO_THROW(check_step_log(path_));
+}
+
+TEST(StepLogFuzz, OnlyValidSeedsAreAccepted) {
+  const std::vector<std::string> valid{"empty", "resumed_earlier", "skipped", "torn", "whole"};
+  EXPECT_EQ(test::accepted_seeds("step_log", test::fuzz_step_log), valid);
 }
 
 }  // namespace

@@ -5,8 +5,11 @@
 #include <cmath>
 #include <fstream>
 #include <memory>
+#include <string>
 
+#include "lm/plan/device_memory.h"
 #include "lm/resume.h"
+#include "lm/train/learner.h"
 #include "strobe/error.h"
 #include "support/scratch.h"
 
@@ -240,6 +243,28 @@ TEST(Trainer, RefusesWhatTheMachineDoesNotHave) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
+  }
+}
+
+TEST(Learner, RanksThatDoNotFitAreToldTheBytesOfEach) {
+  constexpr std::size_t kState = 1'000'000'007;
+  Settings settings;
+  settings.shape = shape_of("xl");
+  settings.precision = Precision::bf16;
+  const DeviceMemory memory = device_memory({.one = {.shape = settings.shape,
+                                                     .batch = 2,
+                                                     .precision = settings.precision,
+                                                     .gradients = GradientMemory::shared}},
+                                            0);
+  const std::size_t needed = memory.total() - memory.optimizer - memory.other + kState;
+  try {
+    training_model(settings, 2, {.processes = 1 << 16}, OptimizerMemory::outside, kState);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
+    const std::string text = error.what();
+    EXPECT_NE(text.find("take " + std::to_string(needed) + " bytes"), std::string::npos) << text;
+    EXPECT_NE(text.find("for each of its 65536 ranks"), std::string::npos) << text;
   }
 }
 

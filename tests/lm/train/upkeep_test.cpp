@@ -4,8 +4,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "strobe/error.h"
+#include "support/corpus.h"
+#include "support/fuzz_run_file.h"
 #include "support/scratch.h"
 
 namespace strobe::lm {
@@ -94,6 +98,15 @@ TEST_F(UpkeepTest, WhatCannotBeReadIsNamed) {
   } catch (const Error& error) {
     EXPECT_EQ(error.what(), path() + ": is a folder; a plain file is needed");
   }
+}
+
+TEST(RunFileFuzz, OnlyValidSeedsAreAccepted) {
+  const std::vector<std::string> valid{"job", "old", "plain"};
+  EXPECT_EQ(test::accepted_seeds("run_file", test::fuzz_run_file), valid);
+}
+
+TEST(RunFileFuzz, MutationsAreRefusedOrValid) {
+  EXPECT_GT(test::accepted_json_mutations("run_file", 2000, test::fuzz_run_file), 20);
 }
 
 }  // namespace

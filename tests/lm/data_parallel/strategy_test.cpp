@@ -1,4 +1,4 @@
-#include "lm/data_parallel/buckets.h"
+#include "lm/data_parallel/strategy.h"
 
 #include <gtest/gtest.h>
 

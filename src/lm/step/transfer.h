@@ -1,6 +1,6 @@
-// What goes to the place before a step and comes back after it: how to update, tokens and targets; losses and the norm.
-// On the host the two sides are the same memory; a GPU copies from and to pinned memory by itself, in one piece each
-// way, so that the copies can be part of a graph.
+// What a step sends to the device, tokens, targets and the numbers of the update, and receives, losses and the norm. On
+// the CPU the two sides are the same memory. A GPU copies from and to pinned memory, once per direction, so that the
+// copies can be part of a graph.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace strobe::lm {
 
-class Exchange {
+class Transfer {
  public:
-  Exchange(const GpuStream* stream, std::int64_t tokens)
-      : stream_(stream), tokens_(static_cast<std::size_t>(tokens)), placed_(stream, bytes(), kExchangeTag) {
+  Transfer(const GpuStream* stream, std::int64_t tokens)
+      : stream_(stream), tokens_(static_cast<std::size_t>(tokens)), placed_(stream, bytes(), kTransferTag) {
     if (stream) pinned_.emplace(bytes());
     *host().update() = {};
   }
@@ -38,7 +38,7 @@ class Exchange {
     std::size_t tokens_;
   };
   Side host() const { return {stream_ ? pinned_->as<char>() : placed_.as<char>(), tokens_}; }
-  Side placed() const { return {placed_.as<char>(), tokens_}; }
+  Side device() const { return {placed_.as<char>(), tokens_}; }
 
   std::size_t sent_bytes() const { return bytes() - update_at(tokens_); }
   std::size_t received_bytes() const { return tokens_at(tokens_); }

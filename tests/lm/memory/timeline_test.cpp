@@ -1,5 +1,5 @@
 // Memory of a step on the CPU: the timeline against the allocator's own count, the prediction, and the plan.
-#include "lm/memory/bench.h"
+#include "lm/memory/timeline.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "lm/precision/accumulation.h"
-#include "lm/precision/layer_norm.h"
+#include "lm/precision/rounding.h"
 #include "lm/precision/toy_model.h"
 
 namespace strobe::lm {

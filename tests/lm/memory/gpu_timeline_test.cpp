@@ -1,8 +1,8 @@
 // Memory of a step on the GPU: what the driver says it gave away, against the timeline.
 #include <gtest/gtest.h>
 
-#include "lm/memory/bench.h"
-#include "lm/plan/predicted_memory.h"
+#include "lm/memory/timeline.h"
+#include "lm/plan/device_memory.h"
 #include "support/gpu.h"
 
 namespace strobe::lm {

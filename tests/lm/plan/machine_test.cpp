@@ -1,5 +1,5 @@
 // Costs of collectives by hand, and links found again from times that follow the formula.
-#include "lm/plan/collective_cost.h"
+#include "lm/plan/machine.h"
 
 #include <gtest/gtest.h>
 
