@@ -21,8 +21,8 @@
 #include "core/counted.h"
 #include "core/fail.h"
 #include "core/text_table.h"
-#include "lm/memory_bench.h"
-#include "lm/predicted_memory.h"
+#include "lm/memory/timeline.h"
+#include "lm/plan/device_memory.h"
 #include "measure/environment.h"
 
 namespace strobe::cli {

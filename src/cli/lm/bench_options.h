@@ -11,7 +11,7 @@
 #include "cli/lm/shape_options.h"
 #include "comm/communicator.h"
 #include "core/json.h"
-#include "lm/step_bench.h"
+#include "lm/profile/step_bench.h"
 
 namespace strobe::cli {
 

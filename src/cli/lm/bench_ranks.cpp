@@ -13,8 +13,8 @@
 #include "comm/agreement.h"
 #include "core/atomic_file.h"
 #include "core/fail.h"
+#include "lm/data_parallel/parallel_bench.h"
 #include "lm/data_parallel/parallel_model.h"
-#include "lm/data_parallel/parallel_trace.h"
 #include "measure/clock.h"
 #include "measure/environment.h"
 

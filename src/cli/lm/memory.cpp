@@ -13,7 +13,7 @@
 #include "core/fail.h"
 #include "core/file_set.h"
 #include "core/json.h"
-#include "lm/predicted_memory.h"
+#include "lm/plan/device_memory.h"
 #include "measure/environment.h"
 
 namespace strobe::cli {

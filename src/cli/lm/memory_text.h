@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/lm/bench_options.h"
-#include "lm/memory_bench.h"
+#include "lm/memory/timeline.h"
 #include "report/memory_map.h"
 
 namespace strobe::cli {

@@ -8,9 +8,8 @@
 #include "app/terminal.h"
 #include "cli/lm/lm.h"
 #include "core/text_table.h"
-#include "lm/accumulation.h"
-#include "lm/layer_norm.h"
-#include "lm/toy_model.h"
+#include "lm/precision/rounding.h"
+#include "lm/precision/toy_model.h"
 
 namespace strobe::cli {
 namespace {

@@ -11,8 +11,8 @@
 #include "core/atomic_file.h"
 #include "core/file_set.h"
 #include "core/text_table.h"
-#include "lm/matmul_share.h"
-#include "lm/profile_trace.h"
+#include "lm/profile/profile.h"
+#include "lm/profile/trace.h"
 #include "measure/environment.h"
 
 namespace strobe::cli {

@@ -7,8 +7,7 @@
 #include "core/counted.h"
 #include "core/short_number.h"
 #include "core/text_table.h"
-#include "lm/matmul_share.h"
-#include "lm/profile_kernels.h"
+#include "lm/profile/profile.h"
 
 namespace strobe::cli {
 namespace {

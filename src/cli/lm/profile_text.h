@@ -6,7 +6,7 @@
 
 #include "cli/lm/bench_options.h"
 #include "core/json.h"
-#include "lm/profile_trace.h"
+#include "lm/profile/trace.h"
 
 namespace strobe::cli {
 

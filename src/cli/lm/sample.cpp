@@ -14,9 +14,9 @@
 #include "core/counted.h"
 #include "core/fail.h"
 #include "core/printable.h"
-#include "lm/checkpoint.h"
-#include "lm/checkpoint_folder.h"
 #include "lm/sampler.h"
+#include "lm/train/checkpoint.h"
+#include "lm/train/checkpoint_folder.h"
 
 namespace strobe::cli {
 namespace {

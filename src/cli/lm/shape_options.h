@@ -6,7 +6,7 @@
 #include <string>
 
 #include "app/options.h"
-#include "lm/shape.h"
+#include "lm/models/shape.h"
 
 namespace strobe::cli {
 

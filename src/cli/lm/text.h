@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lm/token_file.h"
+#include "lm/data/token_file.h"
 
 namespace strobe::cli {
 

@@ -16,10 +16,10 @@
 #include "core/counted.h"
 #include "core/fail.h"
 #include "core/text_table.h"
-#include "lm/checkpoint_folder.h"
 #include "lm/data_parallel/parallel_learner.h"
 #include "lm/sampler.h"
-#include "lm/trainer.h"
+#include "lm/train/checkpoint_folder.h"
+#include "lm/train/trainer.h"
 
 namespace strobe::cli {
 namespace {

@@ -9,13 +9,13 @@
 
 #include "cli/lm/train_options.h"
 #include "comm/communicator.h"
-#include "lm/checkpoint.h"
-#include "lm/checkpoint_folder.h"
-#include "lm/settings.h"
-#include "lm/step_log.h"
-#include "lm/token_file.h"
-#include "lm/trainer.h"
-#include "lm/upkeep.h"
+#include "lm/data/token_file.h"
+#include "lm/train/checkpoint.h"
+#include "lm/train/checkpoint_folder.h"
+#include "lm/train/settings.h"
+#include "lm/train/step_log.h"
+#include "lm/train/trainer.h"
+#include "lm/train/upkeep.h"
 
 namespace strobe::cli {
 

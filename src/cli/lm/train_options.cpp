@@ -11,7 +11,7 @@
 #include "core/fail.h"
 #include "core/printable.h"
 #include "device/gpu_facts.h"
-#include "lm/checkpoint_folder.h"
+#include "lm/train/checkpoint_folder.h"
 
 namespace strobe::cli {
 namespace {

@@ -11,9 +11,9 @@
 #include "cli/lm/ranks.h"
 #include "cli/lm/shape_options.h"
 #include "core/json.h"
-#include "lm/recompute.h"
-#include "lm/settings.h"
-#include "lm/upkeep.h"
+#include "lm/models/choices.h"
+#include "lm/train/settings.h"
+#include "lm/train/upkeep.h"
 
 namespace strobe::cli {
 

@@ -10,7 +10,7 @@
 #include "core/json.h"
 #include "core/printable.h"
 #include "core/short_number.h"
-#include "lm/step_bench.h"
+#include "lm/profile/step_bench.h"
 #include "measure/clock.h"
 
 namespace strobe::cli {

@@ -10,7 +10,6 @@
 #include "cli/lm/shape_options.h"
 #include "lm/plan/device_memory.h"
 #include "lm/plan/mesh.h"
-#include "lm/precision.h"
 
 namespace strobe::cli {
 

@@ -14,8 +14,8 @@
 #include "core/fail.h"
 #include "core/printable.h"
 #include "device/gpu_facts.h"
+#include "lm/plan/device_memory.h"
 #include "lm/plan/step_time.h"
-#include "lm/predicted_memory.h"
 #include "measure/environment.h"
 #include "ops/place.h"
 #include "report/plans.h"
@@ -48,9 +48,9 @@ std::string model_of(const PlanOptions& options, const lm::BenchCase& one) {
   }
   const bool named = !flags.d_model && !flags.d_ff && !flags.layers && !flags.heads && !flags.vocabulary;
   const lm::Architecture architecture = one.shape.architecture;
-  return named                                     ? model_text(flags.size.value_or(kPlannedSize), one.shape) + ", "
-         : architecture == lm::Architecture::llama ? ""
-                                                   : fmt::format("{}, ", name_of(architecture));
+  return named ? model_text(flags.size.value_or(kPlannedSize), one.shape) + ", "
+         : architecture == lm::ModelShape{}.architecture ? ""
+                                                         : fmt::format("{}, ", name_of(architecture));
 }
 
 std::string work_text(const PlanOptions& options, const lm::BenchCase& one) {

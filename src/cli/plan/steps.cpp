@@ -9,8 +9,8 @@
 #include "core/counted.h"
 #include "core/fail.h"
 #include "device/host/thread_pool.h"
+#include "lm/plan/device_memory.h"
 #include "lm/plan/step_time.h"
-#include "lm/predicted_memory.h"
 
 namespace strobe::cli {
 namespace {

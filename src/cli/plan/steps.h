@@ -9,8 +9,8 @@
 
 #include "core/json.h"
 #include "lm/data_parallel/strategy.h"
-#include "lm/plan/collective_cost.h"
 #include "lm/plan/device_memory.h"
+#include "lm/plan/machine.h"
 #include "report/each_row.h"
 #include "report/ranges.h"
 

@@ -6,7 +6,7 @@
 
 #include "cli/background.h"
 #include "cli/lm/ddp_run.h"
-#include "lm/checkpoint_folder.h"
+#include "lm/train/checkpoint_folder.h"
 
 namespace strobe::test {
 namespace {

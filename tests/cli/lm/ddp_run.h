@@ -10,7 +10,7 @@
 
 #include "cli/lm/run.h"
 #include "comm/engine.h"
-#include "lm/checkpoint.h"
+#include "lm/train/checkpoint.h"
 
 namespace strobe::test {
 

@@ -6,7 +6,7 @@
 
 #include "cli/lm/ddp_run.h"
 #include "cli/lm/run.h"
-#include "lm/trainer.h"
+#include "lm/train/trainer.h"
 
 namespace strobe::test {
 namespace {

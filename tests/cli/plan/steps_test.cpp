@@ -7,8 +7,8 @@
 
 #include "cli/run_program.h"
 #include "core/json.h"
-#include "lm/parameters.h"
-#include "lm/step_bench.h"
+#include "lm/models/parameters.h"
+#include "lm/profile/step_bench.h"
 
 namespace strobe::test {
 namespace {
