@@ -395,14 +395,13 @@ TEST_F(Launch, TellsOfFlagsForPeopleAlone) {
   EXPECT_EQ(run_program("launch --n 1 -- " + script("exit 0"), scratch_).code, 0);
 }
 
-TEST(KillTools, WithoutAProgramAreOneLine) {
+TEST(KillTool, WithoutAProgramIsOneLine) {
   const Scratch scratch;
-  for (const char* tool : {"ddp-kill", "lm-kill"}) {
+  for (const char* what : {"train", "ranks"}) {
     const Program program =
-        run_command(std::string("python3 '" STROBE_SOURCE_DIR "/tools/") + tool + "' --program none", scratch);
+        run_command(std::string("python3 '" STROBE_SOURCE_DIR "/tools/kill' ") + what + " --program none", scratch);
     EXPECT_EQ(program.code, 2) << program.errors;
-    EXPECT_EQ(program.errors,
-              tool + std::string(": --program none: no program there; ./strobe builds build/release/bin/strobe\n"));
+    EXPECT_EQ(program.errors, "kill: --program none: no program there; ./strobe builds build/release/bin/strobe\n");
   }
 }
 

@@ -1,11 +1,12 @@
 """The Hopper forward in 16 bits, sm90/forward."""
 import random
 
-from play_barriers.world import Barrier, Broken, Ring, World
+from protocol.world import Barrier, Broken, Ring, World
 
 
 def forward(world, shape, tiles, version):
-    """tiles: [(tiles of keys, [used by each warpgroup], clears)]; version: a key of play-barriers' table."""
+    """shape: (consumers, stages, stages of Q). tiles: [(tiles of keys, [used by each warpgroup], clears)]. version: a key
+    of play-barriers' table."""
     consumers, stages, q_stages = shape
     passes, shares = version.startswith("passing"), version.startswith("shares")
     step, readers = (2, 1) if shares else (1, consumers)

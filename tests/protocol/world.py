@@ -1,5 +1,23 @@
-"""What protocols are played in: barriers, places in shared memory with tags of what lies there, and whoever works with
-them, as coroutines in a random order."""
+"""The world of a protocol: barriers, places in shared memory with tags of their contents, and agents (warps, producers,
+TMA) as coroutines in a random order; and the shapes of the kernels."""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+
+def kernel_shapes(program=None):
+    """The shapes in the kernels' config headers, by kernel, each once. program: the built shapes.cpp; None: builds it."""
+    if program:
+        return json.loads(subprocess.run([program], check=True, capture_output=True, text=True).stdout)
+    here = pathlib.Path(__file__).resolve().parent
+    root = here.parent.parent
+    with tempfile.TemporaryDirectory() as folder:
+        program = f"{folder}/shapes"
+        subprocess.run([os.environ.get("CXX", "c++"), "-std=c++20", f"-I{root}/src", f"-I{root}/include",
+                        here / "shapes.cpp", "-o", program], check=True)
+        return kernel_shapes(program)
 
 
 class Broken(Exception):

@@ -1,13 +1,13 @@
 """The Hopper backward in fp32, sm90/backward_fp32."""
 import random
 
-from play_barriers.world import Barrier, Broken, Ring, World
+from protocol.world import Barrier, Broken, Ring, World
 
 
-def backward_fp32(world, tickets, counter, turns, name, version):
+def backward_fp32(world, shape, tickets, counter, turns, name, version):
     """tickets: [[row tiles]], each for 128 keys of which a warpgroup has 64; several blocks take them by a counter, and
     with turns add to dQ in their order. Warpgroups meet among themselves only."""
-    stages, consumers = 2, 2
+    stages, consumers = shape["stages"], shape["consumers"]
     bars = {"keys full": Barrier(f"{name}keys_full", 1), "keys free": Barrier(f"{name}keys_free", consumers * 4)}
     for stage in range(stages):
         bars["rows full", stage] = Barrier(f"{name}rows_full[{stage}]", 2)  # the copies, and the warp's facts
@@ -112,12 +112,12 @@ def backward_fp32(world, tickets, counter, turns, name, version):
             world.spawn(f"{name}warp {group}.{warp}", warp_of(group, warp))
 
 
-def try_backward_fp32(seed, deterministic, version, lockstep):
+def try_backward_fp32(seed, shape, deterministic, version, lockstep):
     rng = random.Random(seed)
     world = World(rng, lockstep)
     most = rng.randint(1, 5)
     tickets = [list(range(rng.randrange(most), most)) if rng.random() < 0.8 else [] for _ in range(rng.randint(1, 6))]
     counter, turns = [0], [0] * most if deterministic else None
     for block in range(rng.choice([1, 2, 3])):
-        backward_fp32(world, tickets, counter, turns, f"b{block} ", version)
+        backward_fp32(world, shape, tickets, counter, turns, f"b{block} ", version)
     world.run(2000000)

@@ -1,16 +1,16 @@
 """The Hopper forward in fp32, sm90/forward_fp32."""
 import random
 
-from play_barriers.forward import forward_tiles
-from play_barriers.world import Barrier, Ring, World
+from protocol.forward import forward_tiles
+from protocol.world import Barrier, Ring, World
 
 
 def forward_fp32(world, shape, tiles, version):
-    """shape: (stages, stages of Q, pieces of a tile of keys, pieces of a tile of rows, pieces held in registers). Warps
+    """shape: as in shapes.cpp. Warps
     that split write tiles themselves, and tell each other sizes and tiles of rows through shared memory. The oldest of
     the pieces they hold is finished when the stream has said which comes next."""
-    stages, q_stages, pieces, q_pieces, held = shape
-    consumers, warps = 2, 3
+    stages, q_stages, pieces, q_pieces = (shape[key] for key in ("stages", "q_stages", "pieces", "q_pieces"))
+    held, consumers, warps = shape["held"], shape["consumers"], 3
     late = world.rng.choice([2 * pieces, 1000])  # items before a tile's end the next is found: by a counter, in turn
     # Where the pieces held are tiles without keys, each needs a place; so do the tile begun next and the one after.
     rows_held, sizes_held = (held + 1 if version == "few-rows" else 4), (1 if version == "one-size" else 2)
@@ -152,7 +152,7 @@ def forward_fp32(world, shape, tiles, version):
 def try_forward_fp32(seed, shape, version, lockstep):
     rng = random.Random(seed)
     world = World(rng, lockstep)
-    tiles = forward_tiles(rng, 2, shape[0])
+    tiles = forward_tiles(rng, shape["consumers"], shape["stages"])
     at = rng.randint(0, len(tiles))
     tiles[at:at] = [(0, [0, 0], False)] * rng.choice([0, 0, 2, 4])  # the stream is furthest ahead there
     forward_fp32(world, shape, tiles, version)

@@ -1,7 +1,7 @@
 """The Hopper backward in 16 bits, sm90/backward."""
 import random
 
-from play_barriers.world import Barrier, Broken, Ring, World
+from protocol.world import Barrier, Broken, Ring, World
 
 
 class Sums:
@@ -12,15 +12,14 @@ class Sums:
         self.additions, self.done, self.version = [0] * row_tiles, 0, version
 
 
-def backward(world, tickets, share, counter=None, turns=None, name="", clears=False, one_ticket=False, sums=None,
+def backward(world, tickets, shape, counter=None, turns=None, name="", clears=False, one_ticket=False, sums=None,
              hasty=False):
     """tickets: [(keys written, [row tiles])]; with a shared counter and turns several blocks play `deterministic`, with
-    shared Sums they round dQ too, a ticket for each tile of rows after those of keys. share: as config.h has it; with
+    shared Sums they round dQ too, a ticket for each tile of rows after those of keys. shape: as in shapes.cpp; with share
     "tiles" and hasty K's place is given back before dK is read from it. With "keys" a reducer adds dQ from shared memory;
     the loader posts the next row tile. hasty: the reducer frees dQ's buffer before it has read it."""
-    consumers = 2
-    alternates, bulk = share == "tiles", share == "keys"
-    stages, readers = (4, 1) if alternates else (2, consumers)
+    share, consumers, stages, readers, bulk = (shape[key] for key in ("share", "consumers", "stages", "readers", "bulk"))
+    alternates = share == "tiles"
     bars = {}
     for what in ("q", "d_o"):
         for stage in range(stages):
@@ -273,10 +272,10 @@ def turn_of(tickets, ticket, tile):
     return sum(tile in rows for _, rows in tickets[:ticket])
 
 
-def try_backward(seed, share, deterministic, lockstep, one_ticket=False, rounds=None, hasty=False):
+def try_backward(seed, shape, deterministic, lockstep, one_ticket=False, rounds=None, hasty=False):
     rng = random.Random(seed)
     world = World(rng, lockstep)
-    most = rng.randint(1, 9 if share == "tiles" else 4)
+    most = rng.randint(1, 9 if shape["share"] == "tiles" else 4)
     tickets = []
     for _ in range(rng.randint(1, 7)):
         first = rng.randrange(most)
@@ -285,5 +284,5 @@ def try_backward(seed, share, deterministic, lockstep, one_ticket=False, rounds=
     counter, turns = [0], [0] * most if deterministic else None
     sums = Sums(most, rounds) if rounds else None
     for block in range(rng.choice([1, 2, 3]) if deterministic or sums else 1):
-        backward(world, tickets, share, counter, turns, f"b{block} ", rng.random() < 0.3, one_ticket, sums, hasty)
+        backward(world, tickets, shape, counter, turns, f"b{block} ", rng.random() < 0.3, one_ticket, sums, hasty)
     world.run(2000000)

@@ -2,7 +2,7 @@
 kernels on a GPU that may not have room for all of their blocks."""
 import random
 
-from play_barriers.world import Broken, World
+from protocol.world import Broken, World
 
 WARPS = 3  # of a block
 
