@@ -34,7 +34,7 @@ void Model::linear_onto(std::size_t parameter, std::size_t x, std::size_t addend
 
 // Tiles that are fastest alone fill all multiprocessors and leave AdamW none where it runs beside them; those of
 // cuBLASLt's first proposal leave some at its end. The product is slower, the step is faster
-// (docs/notes/2026-11-15-lm-cuda.md, "xl again").
+// (docs/training.md, "Ideas tried").
 ops::Place Model::backward_place() const {
   ops::Place place = place_;
   place.searches_tiles = !updates_go_beside_;
