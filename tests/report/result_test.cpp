@@ -122,10 +122,10 @@ TEST(Result, FaultsAreNamedWithFileAndLine) {
   }
 }
 
-// docs/results: the source reports' whole grid, measured once; what the documentation says stands on it. Memory is that
-// of the closed forms; the 64 MB are what PyTorch gives cuBLAS on that card.
+// The whole grid lab5, measured once on an H200 (docs/source-report.md). Peak memory equals the closed forms; the 64 MB
+// are the workspaces that PyTorch gives cuBLAS on that card.
 TEST(Result, TheCommittedGridIsWhole) {
-  const auto results = read_results(STROBE_TEST_DATA "/../../docs/results/2026-11-16-h200-lab5.jsonl");
+  const auto results = read_results(STROBE_TEST_DATA "/results/lab5-h200.jsonl");
   ASSERT_EQ(results.size(), 144u);
   std::set<std::string> cells;
   for (const Result& result : results) {
