@@ -153,7 +153,7 @@ TEST(Runner, RefusesAProblemThatIsNotValid) {
   EXPECT_THROW(run(one, {"flash2"}, few(1)), Error);
 }
 
-// Twice its tensors, known before the inputs are made: of a peer nothing else can be told.
+// A peer's memory is predicted as twice its tensors, before the inputs are made.
 TEST(Peer, MemoryLimitHoldsForPeersToo) {
   const test::FakePython python(R"(*\"prepare\"*) exit 9 ;;)");  // never reached
   Case one = tiny();

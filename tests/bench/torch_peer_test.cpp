@@ -95,7 +95,7 @@ TEST(TorchPeer, WithAStubOfPyTorch) {
     EXPECT_EQ(row.gate->comparisons.size(), 4u);  // O, dQ, dK, dV; there is no LSE
     EXPECT_EQ(row.both.samples.size(), 2u);
     EXPECT_EQ(row.peak_bytes.value_or(0), 4 * tensor + 150);
-    EXPECT_EQ(row.kept_bytes.value_or(0), 3 * tensor + 50);  // what the stub's events leave
+    EXPECT_EQ(row.kept_bytes.value_or(0), 3 * tensor + 50);  // allocated minus freed in the stub's events
     EXPECT_EQ(row.configuration.rfind("torch stub, python 3.", 0), 0u) << row.configuration;
     EXPECT_NE(row.configuration.find("backend FLASH_ATTENTION"), std::string::npos) << row.configuration;
   }

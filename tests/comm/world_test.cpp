@@ -37,11 +37,11 @@ TEST(World, ItsRanksTakeTheGpusOfAHostInTurns) {
     EXPECT_EQ(comm::ranks_on_gpu_of(world, 8), 1);
   }
   world = {};
-  world.local_size = 0;  // not told
+  world.local_size = 0;  // unknown
   EXPECT_EQ(comm::ranks_on_gpu_of(world, 1), 1);
 }
 
-// Where the launcher's variables say one rank and `strobe launch` several, it is MPI that knows.
+// If the launcher's variables say one rank and `strobe launch` several, MPI decides.
 TEST(World, OfSeveralStartedRanksIsNeverOneAlone) {
   const std::map<std::string, std::string> one{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}};
   const auto engine = [&](const char* started) {

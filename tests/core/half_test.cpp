@@ -32,7 +32,7 @@ float nearest_bf16(float value) {
   return static_cast<float>(rounded);
 }
 
-// Whether both types round a value rightly. No assertions here: it is called millions of times.
+// Returns whether both types round a value correctly. No assertions: it is called millions of times.
 bool rounds(float value) {
   if (std::isnan(value)) {
     return std::isnan(fp16_to_float(float_to_fp16(value))) && std::isnan(bf16_to_float(float_to_bf16(value)));
@@ -81,7 +81,7 @@ TEST(Half, EveryTurnOfRounding) {
       }
     }
   }
-  // Midpoints of fp16's subnormals lie at odd multiples of 2^-25.
+  // Midpoints of fp16's subnormals are odd multiples of 2^-25.
   for (int i = 0; i < 2048; ++i) {
     const float middle = static_cast<float>(2 * i + 1) * 0x1p-25f;
     for (const float value : {std::nextafter(middle, 0.0f), middle, std::nextafter(middle, 1.0f)}) {

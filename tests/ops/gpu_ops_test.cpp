@@ -1,5 +1,5 @@
-// Every operation on the GPU beside the same one on the CPU: all types, sizes that no vector divides, one row, rows
-// that just fit shared memory and longer ones, tensors that are aligned to an element only.
+// Every operation on the GPU compared with the CPU: all types, sizes that are no multiple of a vector, one row, rows
+// that just fit shared memory and longer ones, tensors that are aligned to one element only.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Products and the optimizer on the GPU beside the CPU's.
+// GEMMs and the optimizer on the GPU compared with the CPU.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -49,7 +49,7 @@ TEST(NamedTables, TellSpeedUpsAndRefusals) {
   EXPECT_EQ(cell(1, "total ms"), "-");
   EXPECT_EQ(cell(1, "GFLOP/s"), "-");
   EXPECT_EQ(cell(2, "x sequential"), "20.0");
-  EXPECT_EQ(cell(2, "x before"), "20.0");  // of the last that has a time
+  EXPECT_EQ(cell(2, "x before"), "20.0");  // relative to the last rung with a time
   EXPECT_EQ(cell(3, "x before"), "2.00");
   EXPECT_EQ(cell(3, "GFLOP/s"), "270");  // by the kernel's time
   EXPECT_NE(tables_text(tables).find("max error"), std::string::npos);

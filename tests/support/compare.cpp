@@ -44,7 +44,7 @@ DType stored_type(const Case& c, std::vector<double> Results::*output) {
   return wide ? DType::fp32 : c.dtype;
 }
 
-// What of an output errs by more than times_limit times the rule, its floor counted in `unit`.
+// Describes the errors of an output beyond times_limit times the rule, with a floor in `unit`; empty: none.
 std::string beyond(double times_limit, double unit, const char* name, const Deviation& theirs, const Deviation& ours) {
   std::string text;
   if (!theirs.mismatch.empty()) text += fmt::format("  {} of standard: {}\n", name, theirs.mismatch);

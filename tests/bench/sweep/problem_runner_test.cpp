@@ -1,4 +1,4 @@
-// What a sweep makes of its children, which are shell scripts here: whose fault is what, and whose time.
+// How a sweep attributes faults and time to its children, which are shell scripts here.
 #include "bench/sweep/problem_runner.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 class ProblemRunnerTest : public testing::Test {
  protected:
-  // Rows by implementation, of children that run the shell code. step NAME and row NAME tell events.
+  // Runs children with the shell code; returns their rows by implementation. step NAME and row NAME write events.
   std::map<std::string, Json> run(const std::string& code, double cell_limit) {
     const std::filesystem::path script = scratch_.program("child", R"(#!/bin/sh
 step() { echo '{"step":"measure","implementation":"'$1'"}'; }
