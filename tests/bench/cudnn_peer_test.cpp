@@ -49,7 +49,7 @@ TEST(CudnnProblem, SaysWhereTheDiagonalIs) {
   EXPECT_EQ(cudnn_problem(one).mask, CudnnMask::causal_top_left);
 }
 
-TEST(CudnnProblem, KeepsStatisticsForABackwardAlone) {
+TEST(CudnnProblem, KeepsStatisticsForABackwardOnly) {
   Case one = plain();
   EXPECT_TRUE(cudnn_problem(one).statistics);
   one.passes = Passes::backward;

@@ -1,4 +1,4 @@
-// The handshake and the status messages, without any engine: real processes that meet on this host.
+// The handshake and the status messages, without any engine: real processes that connect on this host.
 #include "comm/peers.h"
 
 #include <gtest/gtest.h>

@@ -63,7 +63,7 @@ TEST_F(Ranks, EveryValue) {
 
 TEST_F(Ranks, EveryValueInChunks) {
   for (const int ranks : {1, 2, 3}) {
-    const Program program = launch(ranks, "values 33334");  // 100,003 values: three pieces and one more value
+    const Program program = launch(ranks, "values 33334");  // 100,003 values: three chunks and one more value
     EXPECT_EQ(program.code, 0) << program.errors;
   }
 }

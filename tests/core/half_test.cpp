@@ -1,5 +1,5 @@
-// fp16 against the compiler's own half type, bf16 against rounding done in double: every 16-bit pattern, every place
-// where rounding turns over, and a walk through all floats.
+// fp16 compared with the compiler's half type, bf16 with rounding in double: every 16-bit pattern, every midpoint, and
+// a sample of all floats.
 #include "core/half.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ float nearest_bf16(float value) {
   int exponent = 0;
   std::frexp(value, &exponent);
   const double unit = std::ldexp(1.0, std::max(exponent - 8, -133));
-  const double rounded = std::nearbyint(static_cast<double>(value) / unit) * unit;  // exact but for nearbyint
+  const double rounded = std::nearbyint(static_cast<double>(value) / unit) * unit;  // exact except for nearbyint
   if (std::abs(rounded) >= 0x1p128) return std::copysign(std::numeric_limits<float>::infinity(), value);
   return static_cast<float>(rounded);
 }

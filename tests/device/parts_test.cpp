@@ -22,7 +22,7 @@ void run_two_parts() {
   const Part part("b");
 }
 
-TEST(Parts, AreToldToTheListenerOfTheirThreadAlone) {
+TEST(Parts, ReachOnlyTheListenerOfTheirThread) {
   WritingListener listener;
   run_two_parts();
   EXPECT_EQ(listener.told, "") << "it does not listen";

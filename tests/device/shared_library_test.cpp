@@ -27,7 +27,7 @@ TEST(SharedLibrary, FirstThatOpensIsTaken) {
   EXPECT_EQ(root(9), 3);
 }
 
-TEST(SharedLibrary, NoneTellsWhatToDoAndWhy) {
+TEST(SharedLibrary, AMissingLibraryNamesReasonAndRemedy) {
   const std::string files[] = {"/nowhere/liba.so.1", "/nowhere/libb.so.1"};
   const std::string text = refusal_of([&] { SharedLibrary(files, "no mathematics; install some"); });
   EXPECT_TRUE(text.starts_with("no mathematics; install some: /nowhere/liba.so.1: ")) << text;

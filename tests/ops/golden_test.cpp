@@ -72,7 +72,7 @@ using Tensor = Placed<Values>;
 
 constexpr const char* kGoldenPath = STROBE_TEST_DATA "/ops/golden.txt";
 
-// Runs the operations in one type at one place.
+// Runs the operations in one type on one device.
 class BesidePyTorch {
  public:
   BesidePyTorch(const test::Fields& golden, DType dtype, const Gpu* gpu = nullptr)

@@ -1,4 +1,4 @@
-// A place on the GPU and tensors that go there and back.
+// Execution context on the GPU, and tensors copied to it and back.
 #pragma once
 
 #include <vector>

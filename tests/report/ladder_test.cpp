@@ -31,7 +31,7 @@ Json refused(const std::string& name, const char* size) {
       name, size));
 }
 
-TEST(NamedTables, TellSpeedUpsAndRefusals) {
+TEST(NamedTables, ShowSpeedUpsAndRefusals) {
   const std::vector<Json> rows = {
       rung("sequential", kCase28, 80,
            R"(, "scaled_from": )" + std::string(R"({"name": "", "batch": 1, "rows": 512, "dim": 64})")),
@@ -196,7 +196,7 @@ TEST(NamedTables, CountersThatAreNotThereAreNotZero) {
   EXPECT_EQ(tables[0].cells[1][7], "not available");
 }
 
-TEST(LadderFigures, PublishedTimesStandBesideCase28Alone) {
+TEST(LadderFigures, PublishedTimesAreShownForCase28Only) {
   const std::vector<Json> rows = {rung("sequential", kCase28, 80), rung("shared", kCase28, 4),
                                   rung("sequential", kSmall, 1)};
   const std::vector<Figure> figures = ladder_figures(rows);

@@ -1,4 +1,4 @@
-// File to file on a GPU: right for any sizes, for several chunks, and for pieces that no batch is a multiple of.
+// File to file on a GPU: correct for any sizes, several chunks, and copy sizes that divide no batch.
 #include <gtest/gtest.h>
 
 #include "device/gpu_allocator.h"

@@ -96,7 +96,7 @@ Data::Data(const Case& description) : c(description) {
     index_k32.assign(indices_k.begin(), indices_k.end());
   }
 
-  // Large: scores with a deviation of about 60, so that one key takes nearly all the weight.
+  // Large: scores with a deviation of about 60, so that one key has nearly all the probability.
   const float factor_q = c.values == Values::large ? 60.f : 1.f;
   const auto length_q = [&](std::int64_t b) { return c.length_q(b); };
   const auto length_k = [&](std::int64_t b) { return c.length_k(b); };

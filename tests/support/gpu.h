@@ -19,7 +19,7 @@ namespace strobe::test {
 
 class GpuTest : public testing::Test {
  protected:
-  void SetUp() override;  // skips where there is no GPU
+  void SetUp() override;  // skips without a GPU
 };
 
 // Kernels of the library on CUDA, in their order, then "": the library's own choice for each pass. STROBE_TEST_KERNEL

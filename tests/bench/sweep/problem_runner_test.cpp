@@ -49,7 +49,7 @@ TEST_F(ProblemRunnerTest, RowsGetTheProblemsConfiguration) {
 }
 
 // No step of its own is too long, but all of them together are.
-TEST_F(ProblemRunnerTest, TimeCountsForWhoeverHasItsTurn) {
+TEST_F(ProblemRunnerTest, TimeCountsForTheRunningImplementation) {
   auto rows = run(R"(case "$*" in *flash2*) ;; *) row standard; exit ;; esac
 for i in 1 2 3 4 5 6 7 8 9 10 11 12; do step flash2; sleep 0.5; step standard; done; exit 3
 )",
@@ -75,7 +75,7 @@ TEST_F(ProblemRunnerTest, AnEndWithoutAllRowsIsACrash) {
   EXPECT_EQ(rows["standard"].at("status").as_string(), "crashed");
 }
 
-TEST_F(ProblemRunnerTest, ARowOfNobodyIsNotTaken) {
+TEST_F(ProblemRunnerTest, ARowOfAnotherImplementationIsRejected) {
   auto rows = run("row torch-sdpa; sleep 100", 20);
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows["flash2"].at("status").as_string(), "crashed");
