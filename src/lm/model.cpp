@@ -1,150 +1,230 @@
-// The network, from its first operation to its last and back.
+// The calls of a model: tokens in, forward, backward, update, losses out.
 #include "lm/model.h"
 
-#include <array>
+#include <algorithm>
 
-#include "strobe/attention.h"
+#include "core/fail.h"
+#include "ops/cross_entropy.h"
 
 namespace strobe::lm {
 
 using ops::Into;
+using LossOnly = Transformer::LossOnly;
 
-// --- forward ---------------------------------------------------------------------------------------------------------
+// --- construction ----------------------------------------------------------------------------------------------------
 
-void Model::forward() {
-  const std::size_t layers = plan_.blocks.size(), final_norm = places(layers).attention_norm;
-  phase_ = Phase::forward;
-  embed();
-  for (std::size_t layer = 0; layer < layers; ++layer) {
-    forward_block(layer, layer + 1 < layers ? plan_.blocks[layer + 1].x : plan_.x);
+namespace {
+
+TransformerOptions checked(const ModelShape& shape, std::int64_t batch, DType dtype, const ModelOptions& options) {
+  constexpr std::int64_t kMost = 1 << 20;
+  if (batch < 1 || batch > kMost) fail(ErrorCode::invalid_argument, "lm: batch {}; valid: 1 to {}", batch, kMost);
+  if (options.gradients == GradientMemory::over_copies && options.optimizer == OptimizerMemory::outside) {
+    fail(ErrorCode::invalid_argument, "lm: gradients over copies, and an optimizer outside that knows nothing of them");
   }
-  norm(final_norm, plan_.x, plan_.normed, plan_.statistics);
-  linear(parameters_.size() - 1, 1, plan_.normed, plan_.logits);
+  return {.shape = shape,
+          .batch = batch,
+          .dtype = dtype,
+          .attention = options.attention,
+          .gradients = options.gradients,
+          .recompute = options.recompute};
 }
 
-void Model::forward_block(std::size_t layer, std::size_t out) {
-  const BlockActivations& a = plan_.blocks[layer];
-  forward_to_activated(layer);
-  linear_onto(places(layer).w2, a.activated, a.middle, out);
+// Bytes above kWorkspaceBytes are for transposed operands of matmuls if there are any, else for attention.
+const char* workspace_tag(const TransformerOptions& options, const ops::Place& place) {
+  return matmul_workspace_bytes(options, place) > ops::kWorkspaceBytes ? kMatmulsTag : kWorkspaceTag;
 }
 
-// All that the backward reads.
-void Model::forward_to_activated(std::size_t layer) {
-  const BlockActivations& a = plan_.blocks[layer];
-  const BlockPlaces p = places(layer);
-  forward_to_o(layer);
-  linear_onto(p.o, a.o, a.x, a.middle);
-  norm(p.feed_forward_norm, a.middle, a.feed_forward_normed, a.feed_forward_statistics);
-  linear(p.w1, shape_.hidden_parts(), a.feed_forward_normed, a.hidden);
-  activate(layer);
+ops::Place with(ops::Place place, const GpuStream* stream, const Memory& workspace) {
+  if (!stream) return place;
+  place.stream = stream->handle();
+  place.workspace = workspace.data();
+  place.workspace_bytes = workspace.bytes();
+  return place;
 }
 
-void Model::forward_to_o(std::size_t layer) {
-  const BlockActivations& a = plan_.blocks[layer];
-  const BlockPlaces p = places(layer);
-  norm(p.attention_norm, a.x, a.attention_normed, a.attention_statistics);
-  linear(p.q, 3, a.attention_normed, a.qkv);
-  if (!is_gpt2()) turn(layer, a.qkv, ops::Turn::forward);
-  attend(layer);
+}  // namespace
+
+Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops::Place& place,
+             const ModelOptions& options)
+    : transformer_(checked(shape, batch, dtype, options)),
+      stream_(place.device == Device::cuda ? std::optional<GpuStream>(std::in_place, GpuStream::Priority::first)
+                                           : std::nullopt),
+      state_(transformer_, options.optimizer, stream()),
+      workspace_(stream(), stream_ ? workspace_bytes(transformer_.options(), place) : 0,
+                 workspace_tag(transformer_.options(), place)),
+      transfer_(stream(), transformer_.tokens()),
+      place_(with(place, stream(), workspace_)),
+      optimizer_(transformer_, state_, transfer_, place_, stream()) {
+  const Transfer::Side device = transfer_.device();
+  transformer_.bind({.run = state_.run(),
+                     .values = state_.values(),
+                     .gradients = state_.gradients(),
+                     .weights = state_.weights(),
+                     .rope = state_.rope(),
+                     .tokens = device.tokens(),
+                     .targets = device.targets(),
+                     .losses = device.losses(),
+                     .loss_scale = &device.update()->loss_scale},
+                    place_, stream());
 }
 
-// --- backward --------------------------------------------------------------------------------------------------------
-
-void Model::backward(Into into, Updates updates) {
-  gradients_into_ = into;
-  updates_ = updates;
-  phase_ = Phase::backward;
-  const std::size_t layers = plan_.blocks.size(), final_norm = places(layers).attention_norm;
-  linear_backward(parameters_.size() - 1, 1, plan_.logits, plan_.normed, plan_.d_narrow);
-  norm_backward(final_norm, plan_.x, plan_.statistics, plan_.d_x, Into::set);
-  update_beside(final_norm, parameters_.size());
-  for (std::size_t layer = layers; layer-- > 0;) backward_block(layer);
-  embed_backward();
-  update_beside(0, places(0).attention_norm);
+void Model::begin(std::uint64_t seed) {
+  state_.begin(seed, place_);
+  optimizer_.loss_scale = {};
 }
 
-// d_x: of what the block gave, then of what it got. Gradients of hidden lie where it does. Where blocks share what is
-// made again, it is still the last block's when the backward begins.
-void Model::backward_block(std::size_t layer) {
-  const BlockActivations& a = plan_.blocks[layer];
-  const BlockPlaces p = places(layer);
-  const Recompute again = layer + 1 < plan_.blocks.size() ? recompute_ : Recompute::none;
-  if (again == Recompute::block) forward_to_activated(layer);
-  linear_backward(p.w2, 1, plan_.d_x, a.activated, plan_.d_wide);
-  update_beside(p.w2, places(layer + 1).attention_norm);
-  activate_backward(layer);
-  linear_backward(p.w1, shape_.hidden_parts(), a.hidden, a.feed_forward_normed, plan_.d_narrow);
-  norm_backward(p.feed_forward_norm, a.middle, a.feed_forward_statistics, plan_.d_x, Into::sum);
-  update_beside(p.feed_forward_norm, p.w2);
-
-  if (again == Recompute::attention) forward_to_o(layer);
-  linear_backward(p.o, 1, plan_.d_x, a.o, plan_.d_narrow);
-  update_beside(p.o, p.feed_forward_norm);
-  attend_backward(layer);
-  if (!is_gpt2()) turn(layer, plan_.d_wide, ops::Turn::back);
-  linear_backward(p.q, 3, plan_.d_wide, a.attention_normed, plan_.d_narrow);
-  norm_backward(p.attention_norm, a.x, a.attention_statistics, plan_.d_x, Into::sum);
-  update_beside(p.attention_norm, p.o);
+void Model::begin_at_zero() {
+  state_.begin_at_zero(place_);
+  optimizer_.loss_scale = {};
 }
 
-// --- attention -------------------------------------------------------------------------------------------------------
+// --- losses and gradients --------------------------------------------------------------------------------------------
 
-Attention Model::attention(std::size_t qkv) const {
-  const std::array<std::int64_t, 4> heads{batch_, shape_.heads, shape_.context, shape_.head_dim()};
-  const auto view = [&](int which) { return view_packed_qkv<const void>(at(qkv), dtype_, heads, which); };
-  return {.q = view(0), .k = view(1), .v = view(2), .causal = true};
+double Model::loss(const std::int32_t* tokens, const std::int32_t* targets) {
+  return loss_of_first(tokens, targets, transformer_.tokens());
 }
 
-// Attention refuses tf32 where it has no meaning; a place allows it.
-Execution Model::execution() const {
-  return {.device = place_.device,
-          .kernel = attention_,
-          .threads = place_.threads,
-          .deterministic = place_.deterministic,
-          .tf32 = place_.tf32 && place_.device == Device::cuda && dtype_ == DType::fp32,
-          .stream = place_.stream,
-          .workspace = place_.workspace,
-          .workspace_bytes = place_.workspace_bytes};
+double Model::loss_of_first(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t counted) {
+  take(tokens, targets);
+  run(loss_, [&] {
+    transformer_.forward();
+    transformer_.cross_entropy(LossOnly::yes);
+  });
+  return ops::mean_of(transfer_.host().losses(), counted);
 }
 
-void Model::attend(std::size_t layer) const {
-  if (is_materialised()) return attend_materialised(layer);
-  const BlockActivations& a = plan_.blocks[layer];
-  const std::array<std::int64_t, 4> heads{batch_, shape_.heads, shape_.context, shape_.head_dim()};
-  const Recorded scope = a.lse == kNoTensor ? recorded_attention(Pass::forward, layer, {a.qkv}, {a.o})
-                                            : recorded_attention(Pass::forward, layer, {a.qkv}, {a.o, a.lse});
-  strobe::forward(attention(a.qkv), {.o = view_bshd<void>(at(a.o), dtype_, heads), .lse = floats(a.lse)}, execution());
+double Model::loss_with_gradients(const std::int32_t* tokens, const std::int32_t* targets, float gradient_scale) {
+  state_.check_has_backward("gradients");
+  if (state_.gradient_memory() != GradientMemory::own) {
+    fail(ErrorCode::unsupported, "lm: gradients that share memory with activations cannot be added up");
+  }
+  take(tokens, targets);
+  transfer_.host().update()->loss_scale = gradient_scale;
+  run(gradients_, [&] { forward_and_backward(Into::sum); });
+  return mean_loss();
 }
 
-// d_narrow: of o; d_wide: of q, k and v.
-void Model::attend_backward(std::size_t layer) const {
-  if (is_materialised()) return attend_materialised_backward(layer);
-  const BlockActivations& a = plan_.blocks[layer];
-  const std::array<std::int64_t, 4> heads{batch_, shape_.heads, shape_.context, shape_.head_dim()};
-  const auto in = [&](std::size_t tensor) { return view_bshd<const void>(at(tensor), dtype_, heads); };
-  const auto out = [&](int which) { return view_packed_qkv<void>(at(plan_.d_wide), dtype_, heads, which); };
-  const Recorded scope = recorded_attention(Pass::backward, layer, {a.qkv, a.o, a.lse, plan_.d_narrow},
-                                            {rows(plan_.d_wide, 3 * shape_.d_model)});
-  strobe::backward(attention(a.qkv), {.o = in(a.o), .lse = floats(a.lse), .d_o = in(plan_.d_narrow)},
-                   {.dq = out(0), .dk = out(1), .dv = out(2)}, execution());
+double Model::loss_and_lone_gradients(const std::int32_t* tokens, const std::int32_t* targets, float gradient_scale) {
+  state_.check_gradients_apart("gradients without an update");
+  take(tokens, targets);
+  transfer_.host().update()->loss_scale = gradient_scale;
+  run(lone_gradients_, [&] { forward_and_backward(Into::set); });
+  return mean_loss();
 }
 
-void Model::attend_materialised(std::size_t layer) const {
-  const BlockActivations& a = plan_.blocks[layer];
-  const Recorded scope = recorded_attention(Pass::forward, layer, {a.qkv}, {a.probabilities, a.o});
-  ops::attention(place_, materialised_attention(shape_, batch_, dtype_), at(a.qkv), at(a.probabilities), at(a.o));
+void Model::forward_and_backward(Into into) {
+  transformer_.forward();
+  transformer_.cross_entropy(LossOnly::no);
+  transformer_.backward(into);
 }
 
-void Model::attend_materialised_backward(std::size_t layer) const {
-  const BlockActivations& a = plan_.blocks[layer];
-  const Recorded scope = recorded_attention(Pass::backward, layer, {a.qkv, a.probabilities, plan_.d_narrow},
-                                            {rows(plan_.d_wide, 3 * shape_.d_model), plan_.d_scores});
-  ops::attention_backward(backward_place(), materialised_attention(shape_, batch_, dtype_),
-                          {.qkv = at(a.qkv),
-                           .probabilities = at(a.probabilities),
-                           .d_o = at(plan_.d_narrow),
-                           .d_scores = at(plan_.d_scores),
-                           .d_qkv = at(plan_.d_wide)});
+// --- a training step -------------------------------------------------------------------------------------------------
+
+StepResult Model::step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options) {
+  state_.check_has_backward("step");
+  state_.check_optimizer("step");
+  take(tokens, targets);
+  optimizer_.begin_step(options);
+  // Recorded operations run one by one, so the update comes after all others.
+  const auto overlaps = [&] { return optimizer_.may_overlap() && replay_stream() && !transformer_.is_recorded(); };
+  const auto update_beside = [&](std::size_t first, std::size_t last) { optimizer_.update_beside(first, last); };
+  try {
+    run(steps_[static_cast<int>(optimizer_.kind())], [&] {
+      if (!overlaps()) {
+        forward_and_backward(Into::set);
+        return optimizer_.apply();
+      }
+      transformer_.forward();
+      transformer_.cross_entropy(LossOnly::no);
+      transformer_.backward(Into::set, update_beside);
+      optimizer_.join();
+    });
+  } catch (...) {
+    optimizer_.settle();
+    throw;
+  }
+  return optimizer_.end_step(mean_loss());
+}
+
+void Model::run_phase(Phase phase) {
+  state_.check_has_backward("phases of a step");
+  if (phase == Phase::update) state_.check_optimizer("update");
+  const bool with_norm = phase == Phase::update && optimizer_.kind() != Optimizer::Kind::plain;
+  phases_[static_cast<int>(phase) + (with_norm ? 1 : 0)].run(replay_stream(), [&] {
+    switch (phase) {
+      case Phase::forward: transformer_.forward(); return transformer_.cross_entropy(LossOnly::no);
+      case Phase::backward: return transformer_.backward(Into::set);
+      case Phase::update: return optimizer_.apply();
+    }
+  });
+}
+
+bool Model::update_skipped() const {
+  transfer_.receive();
+  if (stream_) stream_->synchronize();
+  return transfer_.host().update()->skip != 0;
+}
+
+void Model::update(const ops::AdamW& options) {
+  state_.check_optimizer("update");
+  state_.check_gradients_apart("update");
+  optimizer_.update(options);
+}
+
+double Model::gradient_norm(double scale) const {
+  state_.check_gradients_apart("the norm of gradients");
+  return optimizer_.gradient_norm(scale);
+}
+
+// --- tokens in, losses out -------------------------------------------------------------------------------------------
+
+void Model::check_tokens(const char* what, const std::int32_t* tokens) const {
+  for (std::int64_t t = 0; t < transformer_.tokens(); ++t) {
+    if (tokens[t] < 0 || tokens[t] >= shape().vocabulary) {
+      fail(ErrorCode::invalid_argument, "lm: {} {} is {}; valid: 0 to {}", what, t, tokens[t], shape().vocabulary - 1);
+    }
+  }
+}
+
+void Model::take(const std::int32_t* tokens, const std::int32_t* targets) {
+  check_tokens("target", targets);
+  check_tokens("token", tokens);
+  std::copy_n(tokens, transformer_.tokens(), transfer_.host().tokens());
+  std::copy_n(targets, transformer_.tokens(), transfer_.host().targets());
+}
+
+// A graph calls no function and launches nothing that could be looked at one by one.
+const GpuStream* Model::replay_stream() const {
+  return transformer_.reports_gradients() || launches_ == Launches::direct ? nullptr : stream();
+}
+
+void Model::run(Replay& which, const std::function<void()>& work) {
+  which.run(replay_stream(), [&] {
+    {
+      const Recorded scope =
+          transformer_.recorded_transfer("tokens to the GPU", Phase::forward, transfer_.sent_bytes());
+      transfer_.send();
+    }
+    work();
+    const Recorded scope =
+        transformer_.recorded_transfer("losses to the host", transformer_.phase(), transfer_.received_bytes());
+    transfer_.receive();
+  });
+  if (stream_) stream_->synchronize();
+}
+
+double Model::mean_loss() const { return ops::mean_of(transfer_.host().losses(), transformer_.tokens()); }
+
+// --- memory ----------------------------------------------------------------------------------------------------------
+
+float* Model::placed_gradients() const {
+  state_.check_gradients_apart("gradients");
+  return state_.gradients();
+}
+
+std::span<float> Model::on_host(float* data) const {
+  if (stream_) fail(ErrorCode::unsupported, "lm: the model's memory is the GPU's; valid: read_state and write_state");
+  return {data, state_.count()};
 }
 
 }  // namespace strobe::lm

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "lm/decoder.h"
+#include "lm/models/decoder.h"
 
 namespace strobe::lm {
 

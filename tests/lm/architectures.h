@@ -1,7 +1,7 @@
 // Tests of what both architectures have.
 #pragma once
 
-#include "lm/shape.h"
+#include "lm/models/shape.h"
 
 namespace strobe::lm {
 

@@ -1,4 +1,4 @@
-// Training beside PyTorch: tools/make-lm-golden made the losses and the gradient norms of 20 steps.
+// Training beside PyTorch: tools/golden made the losses and the gradient norms of 20 steps.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -7,7 +7,7 @@
 
 #include "lm/architectures.h"
 #include "lm/model.h"
-#include "lm/precision.h"
+#include "lm/models/choices.h"
 #include "lm/text.h"
 #include "support/gpu.h"
 

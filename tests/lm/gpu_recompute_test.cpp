@@ -1,7 +1,7 @@
 // Activations that the backward makes again on a GPU, where a step is a graph: the same bits as where they are kept.
 #include <gtest/gtest.h>
 
-#include "lm/memory_bench.h"
+#include "lm/memory/timeline.h"
 #include "lm/recomputed.h"
 #include "support/gpu.h"
 

@@ -1,5 +1,5 @@
 // Activations that the backward makes again: the same bits as where they are kept.
-#include "lm/recompute.h"
+#include "lm/models/choices.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lm/trainer.h"
+#include "lm/train/trainer.h"
 #include "support/scratch.h"
 
 namespace strobe::lm {

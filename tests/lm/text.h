@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "lm/shape.h"
+#include "lm/models/shape.h"
 
 namespace strobe::lm {
 

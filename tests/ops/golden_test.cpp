@@ -1,4 +1,4 @@
-// Operations compared with PyTorch: tools/make-ops-golden computed results and gradients in float64. Inputs are exact
+// Operations compared with PyTorch: tools/golden computed results and gradients in float64. Inputs are exact
 // in every type, so only an operation's own rounding differs.
 #include <gtest/gtest.h>
 
@@ -111,7 +111,7 @@ class BesidePyTorch {
   // To a share of the largest value: sums cancel.
   void expect(const std::string& name, const std::vector<double>& found, DType dtype) {
     const auto field = golden_.find(name);
-    if (field == golden_.end()) FAIL() << kGoldenPath << ": no field " << name << "; tools/make-ops-golden writes it";
+    if (field == golden_.end()) FAIL() << kGoldenPath << ": no field " << name << "; tools/golden writes it";
     compared_.insert(name);
     const std::vector<double>& expected = field->second;
     ASSERT_EQ(found.size(), expected.size()) << name;

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "core/json.h"
-#include "lm/upkeep.h"
+#include "lm/train/upkeep.h"
 #include "support/fuzz_rules.h"
 
 namespace strobe::test {

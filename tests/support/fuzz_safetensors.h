@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "lm/safetensors.h"
+#include "lm/data/safetensors.h"
 #include "support/fuzz_rules.h"
 
 namespace strobe::test {

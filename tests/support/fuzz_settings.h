@@ -8,9 +8,9 @@
 #include <cstdint>
 
 #include "core/json.h"
-#include "lm/checkpoint.h"
-#include "lm/progress.h"
-#include "lm/settings.h"
+#include "lm/train/checkpoint.h"
+#include "lm/train/progress.h"
+#include "lm/train/settings.h"
 #include "support/fuzz_rules.h"
 
 namespace strobe::test {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/json.h"
-#include "lm/step_log.h"
+#include "lm/train/step_log.h"
 #include "support/fuzz_rules.h"
 #include "support/scratch.h"
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-# d_model, d_ff, layers, heads, vocabulary, context: as in src/lm/shape.cpp
+# d_model, d_ff, layers, heads, vocabulary, context: as in src/lm/models/shape.cpp
 SIZES = {"tiny": (128, 512, 4, 4, 256, 128), "small": (768, 3072, 12, 12, 10000, 512),
          "medium": (1024, 4096, 24, 16, 10000, 512), "large": (1280, 5120, 36, 20, 10000, 512),
          "xl": (1600, 6400, 48, 25, 10000, 512), "2.7B": (2560, 10240, 32, 32, 10000, 512)}

@@ -62,34 +62,32 @@ class OneCore {
   bool restricted_ = false;
 };
 
-BlasLibrary load(std::span<const std::string> files) {
-  const SharedLibrary opened(files, "OpenBLAS cannot be opened; install libopenblas0");
-  BlasLibrary found{};
-  opened.find("cblas_sgemm", found.sgemm);
-  opened.find("cblas_dgemm", found.dgemm);
-  opened.find("openblas_get_num_threads", found.get_num_threads);
-  opened.find("openblas_set_num_threads", found.set_num_threads);
-  opened.find("openblas_get_config", found.get_config);
-  opened.find("openblas_get_corename", found.get_corename);
-  opened.find("blas_memory_alloc", found.take_buffer);
-  opened.find("blas_memory_free", found.give_buffer);
-  found.handle = opened.handle();
-  return found;
+BlasLibrary load() {
+  const SharedLibrary library(
+      {.files = {STROBE_OPENBLAS, "libopenblas.so.0"}, .advice = "OpenBLAS cannot be opened; install libopenblas0"});
+  return {library.function("cblas_sgemm"),
+          library.function("cblas_dgemm"),
+          library.function("openblas_get_num_threads"),
+          library.function("openblas_set_num_threads"),
+          library.function("openblas_get_config"),
+          library.function("openblas_get_corename"),
+          library.function("blas_memory_alloc"),
+          library.function("blas_memory_free"),
+          library.handle()};
 }
 
 BlasLibrary open_library() {
   if (!can_map(kBufferBytes)) {
     fail(ErrorCode::out_of_memory, "memory: cannot map {} MiB to load OpenBLAS", kBufferBytes >> 20);
   }
-  const std::string files[] = {STROBE_OPENBLAS, "libopenblas.so.0"};
   const OneCore one;
-  const BlasLibrary found = load(files);
+  const BlasLibrary found = load();
   const char* const better = better_core(found.get_corename(), instruction_sets());
   if (!better || std::getenv(kCoreVariable)) return found;
   // OpenBLAS reads the variable while it is loaded. If somebody else holds it open, it stays as it is.
   dlclose(found.handle);
   setenv(kCoreVariable, better, 0);
-  const BlasLibrary again = load(files);
+  const BlasLibrary again = load();
   unsetenv(kCoreVariable);
   return again;
 }

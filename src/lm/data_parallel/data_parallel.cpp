@@ -7,7 +7,7 @@
 
 #include "core/clock.h"
 #include "core/fail.h"
-#include "lm/parameters.h"
+#include "lm/models/parameters.h"
 
 namespace strobe::lm {
 

@@ -10,9 +10,8 @@
 
 #include "comm/communicator.h"
 #include "device/gpu_stream.h"
-#include "lm/data_parallel/buckets.h"
 #include "lm/data_parallel/strategy.h"
-#include "lm/memory.h"
+#include "lm/state/memory.h"
 #include "ops/optimizer.h"
 
 namespace strobe::lm {

@@ -1,15 +1,16 @@
 #include "lm/data_parallel/parallel_bench.h"
 
 #include <fmt/format.h>
-
+#include <algorithm>
 #include <functional>
 
 #include "comm/agreement.h"
 #include "core/clock.h"
 #include "lm/data_parallel/parallel_model.h"
 #include "lm/data_parallel/phase_watch.h"
-#include "lm/memory.h"
-#include "lm/predicted_memory.h"
+#include "lm/plan/device_memory.h"
+#include "lm/profile/trace.h"
+#include "lm/state/memory.h"
 #include "strobe/error.h"
 
 namespace strobe::lm {
@@ -233,6 +234,50 @@ ParallelTimes parallel_times_from(const Json& json) {
                            span.at("bytes").as_integer()});
   }
   return times;
+}
+
+// --- traces ----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr int kStepTrack = 1, kComputeTrack = 2, kCommunicationTrack = 3;
+constexpr double kGap = 0.05;  // between two steps, as a share of the longer one
+
+double end_of(const std::vector<ParallelSpan>& spans) {
+  double end = 0;
+  for (const ParallelSpan& span : spans) end = std::max(end, span.begin + span.seconds);
+  return end;
+}
+
+}  // namespace
+
+Json parallel_trace_json(std::span<const TracedStep> steps) {
+  Json events = Json::array();
+  const auto process = [](std::size_t rank) { return static_cast<int>(rank) + 1; };
+  for (std::size_t rank = 0; !steps.empty() && rank < steps[0].ranks.size(); ++rank) {
+    events.push_back(trace_name("process_name", process(rank), 0, "rank " + std::to_string(rank)));
+    events.push_back(trace_name("thread_name", process(rank), kStepTrack, "steps"));
+    events.push_back(trace_name("thread_name", process(rank), kComputeTrack, "compute"));
+    events.push_back(trace_name("thread_name", process(rank), kCommunicationTrack, "communication"));
+  }
+  double begin = 0;
+  for (const TracedStep& step : steps) {
+    double longest = 0;
+    for (std::size_t rank = 0; rank < step.ranks.size(); ++rank) {
+      const double seconds = end_of(step.ranks[rank]);
+      longest = std::max(longest, seconds);
+      events.push_back(trace_span(process(rank), kStepTrack, step.name, begin, seconds));
+      for (const ParallelSpan& span : step.ranks[rank]) {
+        const bool call = span.track == ParallelSpan::Track::communication;
+        const int track = call ? kCommunicationTrack : kComputeTrack;
+        Json event = trace_span(process(rank), track, span.name, begin + span.begin, span.seconds);
+        if (call) event.set("args", Json::object({{"bytes", span.bytes}}));
+        events.push_back(std::move(event));
+      }
+    }
+    begin += (1 + kGap) * longest;
+  }
+  return trace_of(std::move(events));
 }
 
 }  // namespace strobe::lm

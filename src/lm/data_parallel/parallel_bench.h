@@ -3,13 +3,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "comm/communicator.h"
 #include "core/json.h"
 #include "lm/data_parallel/data_parallel.h"
-#include "lm/step_bench.h"
+#include "lm/profile/step_bench.h"
 
 namespace strobe::lm {
 
@@ -59,5 +60,17 @@ ParallelTimes time_lone_step(const BenchCase& one, const std::function<void()>& 
 // Between ranks.
 Json to_json(const ParallelTimes& times);
 ParallelTimes parallel_times_from(const Json& json);
+
+// --- traces ----------------------------------------------------------------------------------------------------------
+
+// A step, by rank.
+struct TracedStep {
+  std::string name;
+  std::vector<std::vector<ParallelSpan>> ranks;
+};
+
+// A process for each rank, with a track of steps, one of computing and one of communication; the steps one after the
+// other, in each of which the ranks' clocks are 0 where they had come together.
+Json parallel_trace_json(std::span<const TracedStep> steps);
 
 }  // namespace strobe::lm

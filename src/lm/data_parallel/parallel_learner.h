@@ -3,7 +3,7 @@
 
 #include "lm/data_parallel/parallel_model.h"
 #include "lm/data_parallel/phase_watch.h"
-#include "lm/learner.h"
+#include "lm/train/learner.h"
 
 namespace strobe::lm {
 

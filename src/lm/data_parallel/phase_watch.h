@@ -7,9 +7,9 @@
 #include "core/clock.h"
 #include "device/gpu_stream.h"
 #include "lm/data_parallel/data_parallel.h"
-#include "lm/learner.h"
-#include "lm/memory.h"
-#include "lm/operation.h"
+#include "lm/models/operation.h"
+#include "lm/state/memory.h"
+#include "lm/train/learner.h"
 
 namespace strobe::lm {
 

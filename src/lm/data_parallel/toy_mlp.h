@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lm/data_parallel/buckets.h"
+#include "lm/data_parallel/strategy.h"
 
 namespace strobe::lm {
 

@@ -10,7 +10,7 @@
 
 #include "lm/data_parallel/parallel_learner.h"
 #include "lm/data_parallel/toy_mlp.h"
-#include "lm/trainer.h"
+#include "lm/train/trainer.h"
 
 namespace strobe::lm {
 

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "lm/data/token_file.h"
 #include "lm/data_parallel/data_parallel.h"
-#include "lm/learner.h"
-#include "lm/precision.h"
-#include "lm/settings.h"
-#include "lm/token_file.h"
+#include "lm/models/choices.h"
+#include "lm/train/learner.h"
+#include "lm/train/settings.h"
 
 namespace strobe::lm {
 

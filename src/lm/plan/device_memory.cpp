@@ -4,9 +4,11 @@
 
 #include "core/divide.h"
 #include "core/fail.h"
-#include "lm/activations.h"
-#include "lm/exchange.h"
-#include "lm/parameters.h"
+#include "device/device_info.h"
+#include "lm/models/activations.h"
+#include "lm/models/parameters.h"
+#include "lm/step/transfer.h"
+#include "measure/system_info.h"
 
 namespace strobe::lm {
 
@@ -82,7 +84,7 @@ DeviceMemory memory_of(const SharedStep& step, const Stage& stage, std::size_t w
   memory.activations = activations_of(step, stage, gradients);
   memory.other = workspace;
   if (step.network == Network::decoder) {
-    memory.other += float_bytes(one.shape.turns()) + Exchange::bytes_for(one.batch * one.shape.context);
+    memory.other += float_bytes(one.shape.rope_elements()) + Transfer::bytes_for(one.batch * one.shape.context);
   }
   return memory;
 }
@@ -96,6 +98,34 @@ DeviceMemory device_memory(const SharedStep& step, std::size_t workspace, std::s
     if (memory.total() > most.total()) most = memory;
   }
   return most;
+}
+
+// --- one device ------------------------------------------------------------------------------------------------------
+
+std::size_t predicted_workspace(const BenchCase& one) {
+  return workspace_bytes(transformer_options(one), place_of(one));
+}
+
+std::size_t predicted_bytes(const BenchCase& one) {
+  return device_memory({.one = one}, predicted_workspace(one)).total();
+}
+
+const BenchCase& check_memory(const BenchCase& one) {
+  if (one.place.device == Device::cpu) check_shared_memory(one, 1);
+  return one;
+}
+
+void check_shared_memory(const BenchCase& one, int processes) {
+  const std::int64_t available = one.place.device == Device::cuda
+                                     ? static_cast<std::int64_t>(current_gpu_info().memory_free_bytes)
+                                     : read_memory_info().available;
+  if (available <= 0) return;  // unknown
+  const std::size_t free = static_cast<std::size_t>(available) / static_cast<std::size_t>(processes);
+  std::size_t needed = device_memory({.one = one}, 0).total();
+  if (needed <= free) needed += predicted_workspace(one);
+  if (needed <= free) return;
+  fail(ErrorCode::out_of_memory, "cannot allocate {} bytes: {} are free{}", needed, free,
+       processes == 1 ? "" : fmt::format(" for each of {} ranks that share them", processes));
 }
 
 }  // namespace strobe::lm

@@ -1,11 +1,10 @@
-// Bytes that one device of a mesh holds in a training step. One device: what `strobe lm memory` predicts, since that
-// asks here.
+// Bytes that one device of a mesh holds in a training step; for a mesh of one, what `strobe lm memory` predicts.
 #pragma once
 
 #include <cstddef>
 #include <vector>
 
-#include "lm/parameters.h"
+#include "lm/models/parameters.h"
 #include "lm/plan/shared_step.h"
 
 namespace strobe::lm {
@@ -28,5 +27,20 @@ std::int64_t count_of(const std::vector<Parameter>& parameters);
 // Memory of a device in the fullest stage. bucket: bytes of whole gradients per call of their exchange, by
 // bucket_bytes_of (step_time.h). Throws Error(invalid_argument) above the limit of activation_plan.
 DeviceMemory device_memory(const SharedStep& step, std::size_t workspace, std::size_t bucket = 0);
+
+// --- one device, before anything is allocated
+
+// Bytes held at most, exactly.
+std::size_t predicted_bytes(const BenchCase& one);
+
+// The largest part of these that one operation holds: on CUDA the model's workspace, held all the time.
+std::size_t predicted_workspace(const BenchCase& one);
+
+// Returns the case. Throws Error(out_of_memory) with the bytes asked for and free if it does not fit the CPU's memory:
+// a system that overcommits would end the process later. A GPU's allocator refuses by itself.
+const BenchCase& check_memory(const BenchCase& one);
+
+// The same for so many processes that share the device, before any of them allocates; for a GPU too.
+void check_shared_memory(const BenchCase& one, int processes);
 
 }  // namespace strobe::lm

@@ -1,6 +1,10 @@
-// From the makers' data sheets: dense FLOP/s, HBM, NVLink one way, one InfiniBand port a GPU.
 #include "lm/plan/machine.h"
 
+#include <algorithm>
+#include <cmath>
+
+#include "core/divide.h"
+#include "core/fail.h"
 #include "core/units.h"
 
 namespace strobe::lm {
@@ -9,6 +13,7 @@ namespace {
 
 constexpr Link link(double gigabytes, double microseconds) { return {gigabytes * 1e9, microseconds * 1e-6}; }
 
+// From the makers' data sheets: dense FLOP/s, HBM, NVLink one way, one InfiniBand port per GPU.
 constexpr KnownMachine kMachines[] = {
     {"a100",
      19.5e12,
@@ -48,5 +53,70 @@ double KnownMachine::peak(Precision precision) const {
 }
 
 std::span<const KnownMachine> known_machines() { return kMachines; }
+
+// --- collectives -----------------------------------------------------------------------------------------------------
+
+namespace {
+
+Cost on_one_level(const Link& link, comm::Kind kind, double bytes, std::int64_t size) {
+  if (size <= 1) return {};
+  const double sent = comm::bus_factor(kind, size) * bytes;
+  return {.seconds = rounds_of(kind, size) * link.latency + sent / link.bandwidth, .inside = sent};
+}
+
+}  // namespace
+
+double rounds_of(comm::Kind kind, std::int64_t size) {
+  double rounds = 0;
+  for (std::int64_t reached = 1; reached < size; reached *= 2) ++rounds;
+  return kind == comm::Kind::all_reduce ? 2 * rounds : rounds;
+}
+
+Cost collective_cost(const Machine& machine, comm::Kind kind, double bytes, const Group& group) {
+  const std::int64_t places = machine.node == 0 ? group.size : machine.node / group.stride;  // of a node
+  const std::int64_t near = std::clamp<std::int64_t>(places, 1, group.size), nodes = ceil_div(group.size, near);
+  Cost far = on_one_level(machine.between, kind, bytes / static_cast<double>(near), nodes);
+  std::swap(far.inside, far.between);
+  return on_one_level(machine.inside, kind, bytes, near) + far;
+}
+
+Cost send_cost(const Machine& machine, double bytes, const Group& group) {
+  if (group.size <= 1) return {};
+  if (machine.node == 0 || group.size * group.stride <= machine.node) {
+    return {.seconds = machine.inside.latency + bytes / machine.inside.bandwidth, .inside = bytes};
+  }
+  return {.seconds = machine.between.latency + bytes / machine.between.bandwidth, .between = bytes};
+}
+
+Link fit_link(std::span<const LinkSample> samples) {
+  // Of every sample: u latency + v / bandwidth = 1.
+  double uu = 0, uv = 0, vv = 0, u_sum = 0, v_sum = 0;
+  double least = 0, most = 0;
+  for (const LinkSample& sample : samples) {
+    const double u = rounds_of(sample.kind, sample.ranks) / sample.seconds;
+    const double v = comm::bus_factor(sample.kind, sample.ranks) * sample.bytes / sample.seconds;
+    uu += u * u;
+    uv += u * v;
+    vv += v * v;
+    u_sum += u;
+    v_sum += v;
+    least = most == 0 ? sample.bytes : std::min(least, sample.bytes);
+    most = std::max(most, sample.bytes);
+  }
+  if (!(least < most)) {
+    fail(ErrorCode::invalid_argument, "latency and bandwidth need times of two sizes or more; there are {} of {} bytes",
+         samples.size(), most);
+  }
+  const double determinant = uu * vv - uv * uv;
+  double latency = (u_sum * vv - v_sum * uv) / determinant, per_byte = (v_sum * uu - u_sum * uv) / determinant;
+  if (!(latency > 0)) {
+    latency = 0;
+    per_byte = v_sum / vv;
+  }
+  if (!(per_byte > 0)) {
+    fail(ErrorCode::invalid_argument, "times of {} to {} bytes do not grow with the bytes: no bandwidth", least, most);
+  }
+  return {.bandwidth = 1 / per_byte, .latency = latency};
+}
 
 }  // namespace strobe::lm

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "core/fail.h"
-#include "core/printable.h"
+#include "lm/models/choices.h"
 
 namespace strobe::lm {
 
@@ -29,10 +29,7 @@ std::vector<std::string> sharding_names() { return {std::begin(kShardingNames), 
 const char* name_of(Sharding sharding) { return kShardingNames[static_cast<int>(sharding)]; }
 
 Sharding sharding_of(std::string_view name) {
-  for (std::size_t i = 0; i < std::size(kShardingNames); ++i) {
-    if (name == kShardingNames[i]) return static_cast<Sharding>(i);
-  }
-  fail(ErrorCode::invalid_argument, "--sharding {}: valid: {}", printable_value(name), fmt::join(kShardingNames, ", "));
+  return static_cast<Sharding>(index_of_name("--sharding", name, kShardingNames));
 }
 
 void check_sizes(const Mesh& mesh) {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lm/shape.h"
+#include "lm/models/shape.h"
 
 namespace strobe::lm {
 

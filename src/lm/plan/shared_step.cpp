@@ -7,8 +7,7 @@
 
 #include "core/counted.h"
 #include "core/fail.h"
-#include "core/printable.h"
-#include "lm/activations.h"
+#include "lm/models/activations.h"
 #include "lm/plan/device_memory.h"
 
 namespace strobe::lm {
@@ -65,10 +64,7 @@ std::vector<std::string> network_names() { return {std::begin(kNetworkNames), st
 const char* name_of(Network network) { return kNetworkNames[static_cast<int>(network)]; }
 
 Network network_of(std::string_view name) {
-  for (std::size_t i = 0; i < std::size(kNetworkNames); ++i) {
-    if (name == kNetworkNames[i]) return static_cast<Network>(i);
-  }
-  fail(ErrorCode::invalid_argument, "--network {}: valid: {}", printable_value(name), fmt::join(kNetworkNames, ", "));
+  return static_cast<Network>(index_of_name("--network", name, kNetworkNames));
 }
 
 void check(const SharedStep& step) {
@@ -122,7 +118,7 @@ StageParameters parameters_of(const SharedStep& step, const Stage& stage) {
   const ModelShape shape = shape_of(step, stage);
   const std::vector<Parameter> table = parameters_of_a_device(shape, step.mesh.tensor);
   const auto first_of = [&](std::int64_t layer) {
-    return table[block_places(shape.architecture, static_cast<std::size_t>(layer)).attention_norm].first;
+    return table[first_parameter(shape.architecture, static_cast<std::size_t>(layer))].first;
   };
   return {.embedding = stage.embeds ? first_of(0) : 0,
           .block = first_of(1) - first_of(0),

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lm/plan/bench_case.h"
 #include "lm/plan/mesh.h"
-#include "lm/step_bench.h"
 
 namespace strobe::lm {
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "lm/plan/collective_cost.h"
 #include "lm/plan/device_memory.h"
 #include "lm/plan/machine.h"
 

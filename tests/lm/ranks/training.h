@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lm/data_parallel/parallel_model.h"
-#include "lm/memory.h"
+#include "lm/state/memory.h"
 #include "lm/text.h"
 #include "support/sanitized.h"
 

@@ -1,9 +1,9 @@
 // Weights after some steps: those of one process on the whole batch, the same bits again, the same bits sharded.
 #include <fmt/format.h>
 
-#include "lm/memory.h"
 #include "lm/ranks/scenario.h"
 #include "lm/ranks/training.h"
+#include "lm/state/memory.h"
 
 namespace strobe::test {
 namespace {

@@ -1,0 +1,69 @@
+// The forward pass with a KV cache, for sampling: a prompt in one batched pass, then one row per token. On the CPU, in
+// fp32.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lm/models/shape.h"
+
+namespace strobe::lm {
+
+// A parameter with the bias that belongs to it; null: the architecture has none.
+struct DecoderLayer {
+  const float *weight = nullptr, *bias = nullptr;
+};
+
+class Decoder {
+ public:
+  // values: parameter_count(shape) floats in the order of parameter_table(shape); must outlive it.
+  Decoder(const ModelShape& shape, std::span<const float> values, int threads);
+
+  // Appends tokens, at least one. Returns the logits [vocabulary] that follow the last of them, valid until the next
+  // call. Throws Error(invalid_argument) if the context has no room for all of them or one is not in the vocabulary.
+  std::span<const float> append(std::span<const std::int32_t> tokens);
+  std::span<const float> append(std::int32_t token) { return append({&token, 1}); }
+
+  std::int64_t length() const { return length_; }  // tokens in the cache
+  void restart() { length_ = 0; }
+  const ModelShape& shape() const { return shape_; }
+
+  // Called through Definition: the norm of the rows of x_ from first_row on, and the activation function.
+  void rms_norm(const DecoderLayer& norm, std::int64_t first_row);
+  void layer_norm(const DecoderLayer& norm, std::int64_t first_row);
+  void swiglu();
+  void gelu();
+
+ private:
+  using Layer = DecoderLayer;
+  struct Block {
+    Layer attention_norm, q, k, v, o, feed_forward_norm, w1, w2;  // w1: with w3 after it where there is one
+    std::vector<float> keys, values;                              // [context, d_model]; keys after RoPE
+  };
+
+  // The functions below work on rows_ new tokens at positions length_ and up.
+  void check(std::span<const std::int32_t> tokens) const;
+  void append_rows(std::span<const std::int32_t> tokens);
+  void reserve_rows(std::int64_t rows);
+  void attend(Block& block);
+  void feed_forward(const Block& block);
+  void embed(std::span<const std::int32_t> tokens);       // -> x_
+  void norm(const Layer& layer, std::int64_t first_row);  // -> normed_
+  void linear(const Layer& layer, const float* x, std::int64_t in, std::int64_t out, float* y) const;
+  void add_linear(const Layer& layer, const float* x, std::int64_t in);  // to x_
+  void rotate(float* x) const;                                           // RoPE of rows of q or k
+
+  ModelShape shape_;
+  int threads_;
+  Layer embedding_, positions_, norm_, unembedding_;
+  std::vector<Block> blocks_;
+  std::vector<float> rope_;
+  std::vector<float> x_, normed_, q_, o_;  // [rows, d_model]
+  std::vector<float> hidden_, activated_;  // [rows, hidden_parts, d_ff], [rows, d_ff]
+  std::vector<float> statistics_;          // [rows, 2], of a norm
+  std::vector<float> logits_;
+  std::int64_t rows_ = 0, length_ = 0;
+};
+
+}  // namespace strobe::lm

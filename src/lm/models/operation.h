@@ -1,0 +1,55 @@
+// One operation of a model as it runs, and its recorder. Memory timelines and profiles are made from these. Without a
+// recorder nothing is made.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace strobe::lm {
+
+// Parts of a step, for measurements.
+enum class Phase { forward, backward, update };
+
+enum class OperationKind { matmul, attention, norm, elementwise, loss, optimizer, copy };
+
+// A tensor of the memory plan, by its index in the table, and the bytes used of it; 0: all.
+struct TensorUse {
+  TensorUse(std::size_t index, std::size_t part = 0) : tensor(index), bytes(part) {}
+  std::size_t tensor, bytes;
+};
+
+struct Operation {
+  const char* name;  // the function: "linear", "rms_norm backward"
+  OperationKind kind = OperationKind::matmul;
+  Phase phase = Phase::forward;
+  std::string of{};  // its parameters: "layers.0.attention.q+k+v"
+  std::vector<TensorUse> reads{}, writes{};
+  std::size_t parameter = 0, gradients = 0;  // it writes the gradients of `gradients` parameters from `parameter` on
+  double flops = 0;                          // of matmuls, those of attention included
+  std::size_t other_bytes = 0;               // read or written besides the plan's tensors: parameters, gradients
+};
+
+class Recorder {
+ public:
+  virtual ~Recorder() = default;
+  virtual void begin(const Operation& operation) = 0;
+  virtual void end() = 0;
+};
+
+// Calls begin(), and end() at the end of the scope; nothing if default-constructed.
+class Recorded {
+ public:
+  Recorded() = default;
+  Recorded(Recorder& recorder, const Operation& operation) : recorder_(&recorder) { recorder.begin(operation); }
+  Recorded(const Recorded&) = delete;
+  Recorded& operator=(const Recorded&) = delete;
+  ~Recorded() {
+    if (recorder_) recorder_->end();
+  }
+
+ private:
+  Recorder* recorder_ = nullptr;
+};
+
+}  // namespace strobe::lm

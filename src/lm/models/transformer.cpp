@@ -1,0 +1,367 @@
+#include "lm/models/transformer.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "ops/column_sums.h"
+#include "ops/cross_entropy.h"
+#include "ops/embedding.h"
+#include "ops/gelu.h"
+#include "ops/layer_norm.h"
+#include "ops/linear.h"
+#include "ops/rms_norm.h"
+#include "ops/swiglu.h"
+
+namespace strobe::lm {
+
+using ops::Into;
+
+namespace {
+
+using Heads = std::array<std::int64_t, 4>;  // batch, heads, context, head_dim
+
+Heads heads_of(const TransformerOptions& one) {
+  return {one.batch, one.shape.heads, one.shape.context, one.shape.head_dim()};
+}
+
+ops::MaterialisedAttention materialised(const TransformerOptions& one) {
+  const auto [batch, heads, context, head_dim] = heads_of(one);
+  return {.batch = batch, .heads = heads, .context = context, .head_dim = head_dim, .dtype = one.dtype};
+}
+
+// qkv: null if the data are not read.
+Attention fused_attention(const TransformerOptions& one, const void* qkv) {
+  const auto view = [&](int which) { return view_packed_qkv<const void>(qkv, one.dtype, heads_of(one), which); };
+  return {.q = view(0), .k = view(1), .v = view(2), .causal = true};
+}
+
+// Attention refuses tf32 where it has no meaning; a place allows it.
+Execution execution(const TransformerOptions& one, const ops::Place& place) {
+  return {.device = place.device,
+          .kernel = one.attention,
+          .threads = place.threads,
+          .deterministic = place.deterministic,
+          .tf32 = place.tf32 && place.device == Device::cuda && one.dtype == DType::fp32,
+          .stream = place.stream,
+          .workspace = place.workspace,
+          .workspace_bytes = place.workspace_bytes};
+}
+
+}  // namespace
+
+std::size_t matmul_workspace_bytes(const TransformerOptions& options, const ops::Place& place) {
+  const ModelShape& shape = options.shape;
+  const std::int64_t tokens = options.batch * shape.context, d = shape.d_model;
+  std::size_t most = 0;
+  for (const ops::Linear& matmul : {ops::Linear{tokens, d, 3 * d, options.dtype},
+                                    {tokens, d, d, options.dtype},
+                                    {tokens, d, shape.hidden_parts() * shape.d_ff, options.dtype},
+                                    {tokens, shape.d_ff, d, options.dtype},
+                                    {tokens, d, shape.vocabulary, options.dtype}}) {
+    most = std::max(most, ops::linear_workspace_bytes(place, matmul));
+    if (options.gradients == GradientMemory::none) continue;
+    most = std::max(most, ops::linear_backward_workspace_bytes(place, matmul));
+  }
+  return most;
+}
+
+std::size_t workspace_bytes(const TransformerOptions& options, const ops::Place& place) {
+  std::size_t most = matmul_workspace_bytes(options, place);
+  if (attention_memory_of(options.attention) == AttentionMemory::materialised) {
+    if (place.device == Device::cuda) return most;
+    return std::max(most, ops::attention_workspace_bytes(materialised(options)));
+  }
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    if (pass == Pass::backward && options.gradients == GradientMemory::none) continue;
+    most = std::max(most, strobe::workspace_bytes(fused_attention(options, nullptr), pass, execution(options, place)));
+  }
+  return most;
+}
+
+Transformer::Transformer(const TransformerOptions& options)
+    : options_(options),
+      tokens_(options.batch * options.shape.context),
+      dtype_(options.dtype),
+      parameters_(parameter_table(options.shape)),
+      plan_(activation_plan(options.shape, options.batch, options.dtype,
+                            {.recompute = options.recompute,
+                             .gradients = options.gradients,
+                             .attention = attention_memory_of(options.attention)})) {}
+
+void Transformer::bind(TransformerMemory memory, const ops::Place& place, const GpuStream* stream) {
+  memory_ = std::move(memory);
+  place_ = place;
+  stream_ = stream;
+}
+
+void Transformer::forward() {
+  phase_ = Phase::forward;
+  shape().definition().forward(*this);
+}
+
+void Transformer::backward(Into into, Updatable updatable) {
+  phase_ = Phase::backward;
+  gradients_into_ = into;
+  updatable_ = std::move(updatable);
+  shape().definition().backward(*this);
+  updatable_ = {};
+}
+
+// From the last to the first.
+void Transformer::report_ready(Weights weights) const {
+  if (!gradient_ready_) return;
+  for (auto i = static_cast<std::size_t>(weights.parts); i-- > 0;) gradient_ready_(weights.first + i);
+}
+
+void Transformer::clear(float* data, std::int64_t count) const {
+  stream_ ? stream_->clear(data, float_bytes(count)) : void(std::memset(data, 0, float_bytes(count)));
+}
+
+// --- linear layers ---------------------------------------------------------------------------------------------------
+
+void Transformer::linear(Weights weights, std::size_t x, std::size_t y) {
+  const auto& [out, in] = parameters_[weights.first].shape;
+  const Recorded scope = recorded_matmul("linear", weights, {x}, {y});
+  ops::linear(place_, {tokens_, in, weights.parts * out, dtype_}, at(x), memory_.weights[weights.first], at(y),
+              {.bias = bias_data(weights)});
+}
+
+void Transformer::linear_onto(Weights weights, std::size_t x, std::size_t addend, std::size_t y) {
+  const auto& [out, in] = parameters_[weights.first].shape;
+  const Recorded scope = recorded_matmul("linear", weights, {x, addend}, {y});
+  ops::linear(place_, {tokens_, in, out, dtype_}, at(x), memory_.weights[weights.first], at(y),
+              {.addend = at(addend), .bias = bias_data(weights)});
+}
+
+// The fastest tiles alone fill all multiprocessors and leave none to AdamW beside them; those of cuBLASLt's first
+// proposal leave some at their end. The matmul is slower, the step is faster (docs/notes/2026-11-15-lm-cuda.md, "xl
+// again").
+ops::Place Transformer::backward_place() const {
+  ops::Place place = place_;
+  place.searches_tiles = !leaves_room_;
+  return place;
+}
+
+void Transformer::linear_backward(Weights weights, std::size_t dy, std::size_t x, std::size_t dx) {
+  const auto& [out, in] = parameters_[weights.first].shape;
+  const ops::Linear shape{tokens_, in, weights.parts * out, dtype_};
+  const ops::Place place = backward_place();
+  if (const std::optional<std::size_t> bias = bias_of(weights)) bias_backward({*bias, weights.parts}, dy, shape.out);
+  {
+    const Recorded scope =
+        recorded_matmul("linear backward weight", weights, {rows(dy, shape.out), x}, {}, weights.parts);
+    ops::linear_backward_weight(place, shape, at(dy), at(x), gradient(weights.first), gradients_into_);
+  }
+  report_ready(weights);
+  const Recorded scope = recorded_matmul("linear backward input", weights, {rows(dy, shape.out)}, {rows(dx, in)});
+  ops::linear_backward_input(place, shape, at(dy), memory_.weights[weights.first], at(dx), Into::set);
+}
+
+void Transformer::unembed() { linear(parameters_.size() - 1, plan_.normed, plan_.logits); }
+
+void Transformer::unembed_backward() {
+  linear_backward(parameters_.size() - 1, plan_.logits, plan_.normed, plan_.d_narrow);
+}
+
+// Place of the first bias of neighbours that have one each.
+std::optional<std::size_t> Transformer::bias_of(Weights weights) const {
+  const std::size_t behind = weights.first + static_cast<std::size_t>(weights.parts);
+  if (behind < parameters_.size() && is_bias(parameters_[behind].role)) return behind;
+  return {};
+}
+
+const void* Transformer::bias_data(Weights weights) const {
+  const std::optional<std::size_t> bias = bias_of(weights);
+  return bias ? memory_.weights[*bias] : nullptr;
+}
+
+// A bias of k adds one number to all scores of a row, which softmax removes: its gradient is 0. The computed sum would
+// be rounding, which AdamW turns into full steps, different for every number of ranks.
+void Transformer::bias_backward(Weights biases, std::size_t dy, std::int64_t width) {
+  const Recorded scope =
+      recorded("bias backward", OperationKind::elementwise, biases, {rows(dy, width)}, {}, biases.parts);
+  ops::column_sums(place_, {tokens_, width, dtype_}, at(dy), gradient(biases.first), gradients_into_);
+  for (std::size_t i = biases.first; i < biases.first + static_cast<std::size_t>(biases.parts); ++i) {
+    if (parameters_[i].role == Role::key_bias) clear(gradient(i), parameters_[i].count());
+  }
+  report_ready(biases);
+}
+
+// --- attention -------------------------------------------------------------------------------------------------------
+
+void Transformer::attention(std::size_t layer) {
+  if (is_materialised()) return materialised_attention(layer);
+  const BlockActivations& a = plan_.blocks[layer];
+  const Recorded scope = a.lse == kNoTensor ? recorded_attention(Pass::forward, layer, {a.qkv}, {a.o})
+                                            : recorded_attention(Pass::forward, layer, {a.qkv}, {a.o, a.lse});
+  strobe::forward(fused_attention(options_, at(a.qkv)),
+                  {.o = view_bshd<void>(at(a.o), dtype_, heads_of(options_)), .lse = floats(a.lse)},
+                  execution(options_, place_));
+}
+
+void Transformer::attention_backward(std::size_t layer) {
+  if (is_materialised()) return materialised_attention_backward(layer);
+  const BlockActivations& a = plan_.blocks[layer];
+  const Heads heads = heads_of(options_);
+  const auto in = [&](std::size_t tensor) { return view_bshd<const void>(at(tensor), dtype_, heads); };
+  const auto out = [&](int which) { return view_packed_qkv<void>(at(plan_.d_wide), dtype_, heads, which); };
+  const Recorded scope = recorded_attention(Pass::backward, layer, {a.qkv, a.o, a.lse, plan_.d_narrow},
+                                            {rows(plan_.d_wide, 3 * shape().d_model)});
+  strobe::backward(fused_attention(options_, at(a.qkv)),
+                   {.o = in(a.o), .lse = floats(a.lse), .d_o = in(plan_.d_narrow)},
+                   {.dq = out(0), .dk = out(1), .dv = out(2)}, execution(options_, place_));
+}
+
+void Transformer::materialised_attention(std::size_t layer) {
+  const BlockActivations& a = plan_.blocks[layer];
+  const Recorded scope = recorded_attention(Pass::forward, layer, {a.qkv}, {a.probabilities, a.o});
+  ops::attention(place_, materialised(options_), at(a.qkv), at(a.probabilities), at(a.o));
+}
+
+void Transformer::materialised_attention_backward(std::size_t layer) {
+  const BlockActivations& a = plan_.blocks[layer];
+  const Recorded scope = recorded_attention(Pass::backward, layer, {a.qkv, a.probabilities, plan_.d_narrow},
+                                            {rows(plan_.d_wide, 3 * shape().d_model), plan_.d_scores});
+  ops::attention_backward(backward_place(), materialised(options_),
+                          {.qkv = at(a.qkv),
+                           .probabilities = at(a.probabilities),
+                           .d_o = at(plan_.d_narrow),
+                           .d_scores = at(plan_.d_scores),
+                           .d_qkv = at(plan_.d_wide)});
+}
+
+// q and k are neighbours: twice the heads; v is skipped.
+void Transformer::rope(Weights q_and_k, std::size_t qkv, ops::Turn direction) {
+  const TensorUse both = rows(qkv, 2 * shape().d_model);
+  const Recorded scope = recorded(direction == ops::Turn::forward ? "rope" : "rope backward",
+                                  OperationKind::elementwise, q_and_k, {both}, {both});
+  ops::rope(place_,
+            {.tokens = tokens_,
+             .heads = 2 * shape().heads,
+             .head_dim = shape().head_dim(),
+             .context = shape().context,
+             .stride = 3 * shape().d_model,
+             .dtype = dtype_},
+            memory_.rope, at(qkv), direction);
+}
+
+// --- norms -----------------------------------------------------------------------------------------------------------
+
+void Transformer::rms_norm(std::size_t weight, std::size_t x, std::size_t y, std::size_t statistics) {
+  const Recorded scope = recorded("rms_norm", OperationKind::norm, weight, {x}, {y, statistics});
+  ops::rms_norm(place_, {.rows = tokens_, .width = shape().d_model, .dtype = dtype_}, at(x), value(weight), at(y),
+                floats(statistics));
+}
+
+void Transformer::layer_norm(std::size_t weight, std::size_t x, std::size_t y, std::size_t statistics) {
+  const Recorded scope = recorded("layer_norm", OperationKind::norm, weight, {x}, {y, statistics});
+  ops::layer_norm(
+      place_, {.rows = tokens_, .width = shape().d_model, .dtype = dtype_},
+      {.x = at(x), .weight = value(weight), .bias = value(weight + 1), .y = at(y), .statistics = floats(statistics)});
+}
+
+Recorded Transformer::recorded_norm_backward(const char* name, Weights parameters, std::size_t x,
+                                             std::size_t statistics, Into into) const {
+  const std::size_t dy = plan_.d_narrow, dx = plan_.d_x;
+  if (into == Into::set) {
+    return recorded(name, OperationKind::norm, parameters.first, {x, statistics, dy}, {dx}, parameters.parts);
+  }
+  return recorded(name, OperationKind::norm, parameters.first, {x, statistics, dy, dx}, {dx}, parameters.parts);
+}
+
+void Transformer::rms_norm_backward(std::size_t weight, std::size_t x, std::size_t statistics, Into into) {
+  const Recorded scope = recorded_norm_backward("rms_norm backward", weight, x, statistics, into);
+  ops::rms_norm_backward(place_, {.rows = tokens_, .width = shape().d_model, .dtype = dtype_},
+                         {.x = at(x),
+                          .weight = value(weight),
+                          .inverse = floats(statistics),
+                          .dy = at(plan_.d_narrow),
+                          .dx = at(plan_.d_x),
+                          .dx_into = into,
+                          .dweight = gradient(weight),
+                          .dweight_into = gradients_into_});
+  report_ready(weight);
+}
+
+void Transformer::layer_norm_backward(std::size_t weight, std::size_t x, std::size_t statistics, Into into) {
+  const Weights with_bias(weight, 2);
+  const Recorded scope = recorded_norm_backward("layer_norm backward", with_bias, x, statistics, into);
+  ops::layer_norm_backward(place_, {.rows = tokens_, .width = shape().d_model, .dtype = dtype_},
+                           {.x = at(x),
+                            .weight = value(weight),
+                            .statistics = floats(statistics),
+                            .dy = at(plan_.d_narrow),
+                            .dx = at(plan_.d_x),
+                            .dx_into = into,
+                            .dweight = gradient(weight),
+                            .dbias = gradient(weight + 1),
+                            .parameters_into = gradients_into_});
+  report_ready(with_bias);
+}
+
+// --- activation functions --------------------------------------------------------------------------------------------
+
+void Transformer::swiglu(Weights weights, std::size_t layer) {
+  const BlockActivations& a = plan_.blocks[layer];
+  const Recorded scope = recorded("swiglu", OperationKind::elementwise, weights, {a.hidden}, {a.activated});
+  ops::swiglu(place_, {tokens_, shape().d_ff, dtype_}, at(a.hidden), at(a.activated));
+}
+
+void Transformer::gelu(Weights weights, std::size_t layer) {
+  const BlockActivations& a = plan_.blocks[layer];
+  const Recorded scope = recorded("gelu", OperationKind::elementwise, weights, {a.hidden}, {a.activated});
+  ops::gelu(place_, {tokens_, shape().d_ff, dtype_}, at(a.hidden), at(a.activated));
+}
+
+void Transformer::swiglu_backward(Weights weights, std::size_t layer) {
+  const std::size_t hidden = plan_.blocks[layer].hidden, dy = plan_.d_wide;
+  const Recorded scope =
+      recorded("swiglu backward", OperationKind::elementwise, weights, {hidden, rows(dy, shape().d_ff)}, {hidden});
+  ops::swiglu_backward(place_, {tokens_, shape().d_ff, dtype_}, at(hidden), at(dy), at(hidden));
+}
+
+void Transformer::gelu_backward(Weights weights, std::size_t layer) {
+  const std::size_t hidden = plan_.blocks[layer].hidden, dy = plan_.d_wide;
+  const Recorded scope =
+      recorded("gelu backward", OperationKind::elementwise, weights, {hidden, rows(dy, shape().d_ff)}, {hidden});
+  ops::gelu_backward(place_, {tokens_, shape().d_ff, dtype_}, at(hidden), at(dy), at(hidden));
+}
+
+// --- tokens and loss -------------------------------------------------------------------------------------------------
+
+void Transformer::embed(std::optional<std::size_t> positions) {
+  const std::size_t out = plan_.blocks[0].x;
+  const Recorded scope = recorded("embedding", OperationKind::copy, kEmbedding, {}, {out});
+  ops::embedding(place_, {tokens_, shape().vocabulary, shape().d_model, dtype_}, memory_.tokens, value(kEmbedding),
+                 at(out), {.table = positions ? value(*positions) : nullptr, .context = shape().context});
+}
+
+void Transformer::embed_backward(std::optional<std::size_t> positions) {
+  if (positions) {
+    const Recorded scope = recorded("positions backward", OperationKind::elementwise, *positions, {plan_.d_x}, {}, 1);
+    ops::column_sums(place_, {options_.batch, shape().context * shape().d_model, dtype_}, at(plan_.d_x),
+                     gradient(*positions), gradients_into_);
+    report_ready(*positions);
+  }
+  const Recorded scope = recorded("embedding backward", OperationKind::copy, kEmbedding, {plan_.d_x}, {}, 1);
+  ops::embedding_backward(place_, {tokens_, shape().vocabulary, shape().d_model, dtype_}, memory_.tokens, at(plan_.d_x),
+                          gradient(kEmbedding), gradients_into_);
+  report_ready(kEmbedding);
+}
+
+void Transformer::cross_entropy(LossOnly what) {
+  const Weights unembedding = parameters_.size() - 1;
+  const ops::CrossEntropy rows{
+      .rows = tokens_, .vocabulary = shape().vocabulary, .dtype = dtype_, .loss_scale = memory_.loss_scale};
+  if (what == LossOnly::yes) {
+    const Recorded scope = recorded("cross_entropy", OperationKind::loss, unembedding, {plan_.logits}, {});
+    return ops::cross_entropy(place_, rows, at(plan_.logits), memory_.targets, memory_.losses);
+  }
+  const Recorded scope = recorded("cross_entropy", OperationKind::loss, unembedding, {plan_.logits}, {plan_.logits});
+  ops::cross_entropy_with_gradient(place_, rows, at(plan_.logits), memory_.targets, memory_.losses);
+}
+
+}  // namespace strobe::lm

@@ -1,0 +1,164 @@
+// The operations that a model's forward and backward consist of; models/NAME.cpp puts them in order. Each works on
+// tensors of the memory plan and parameters of the table, and is recorded. Knows no allocation and no optimizer.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "device/gpu_stream.h"
+#include "lm/models/activations.h"
+#include "lm/models/operation.h"
+#include "lm/models/parameters.h"
+#include "ops/attention.h"
+#include "ops/place.h"
+#include "ops/rope.h"
+#include "strobe/attention.h"
+
+namespace strobe::lm {
+
+struct TransformerOptions {
+  ModelShape shape;
+  std::int64_t batch = 1;     // sequences of shape.context tokens
+  DType dtype = DType::fp32;  // of activations and matmuls
+  std::string attention{};    // a kernel's name; empty: the library chooses. standard: ops/attention.h
+  GradientMemory gradients = GradientMemory::own;
+  Recompute recompute = Recompute::none;
+};
+
+// Largest workspace of the matmuls; of those of the forward only if `gradients` is none.
+std::size_t matmul_workspace_bytes(const TransformerOptions& options, const ops::Place& place);
+
+// Largest workspace of one operation: on CUDA all share one, on the CPU an operation allocates its own.
+std::size_t workspace_bytes(const TransformerOptions& options, const ops::Place& place);
+
+// Device memory of a transformer's tensors.
+struct TransformerMemory {
+  char* run = nullptr;                 // the memory plan's
+  const float* values = nullptr;       // of the parameters, in the order of the table
+  float* gradients = nullptr;          // likewise; null: no backward
+  std::vector<const void*> weights{};  // of each parameter, as matmuls read it
+  const float* rope = nullptr;         // the RoPE table; null: none
+  const std::int32_t *tokens = nullptr, *targets = nullptr;
+  float* losses = nullptr;  // per token
+  const float* loss_scale = nullptr;
+};
+
+// Neighbours in the parameter table that are one matrix.
+struct Weights {
+  Weights(std::size_t place, int count = 1) : first(place), parts(count) {}
+  std::size_t first;
+  int parts;
+};
+
+class Transformer {
+ public:
+  explicit Transformer(const TransformerOptions& options);
+  void bind(TransformerMemory memory, const ops::Place& place, const GpuStream* stream);
+
+  // --- called by Model
+  void forward();
+  enum class LossOnly { no, yes };  // no: the logits become their gradient
+  void cross_entropy(LossOnly what);
+  // updatable: called with the parameters [first, last) that the rest of the step does not read, whose gradients are
+  // final.
+  using Updatable = std::function<void(std::size_t first, std::size_t last)>;
+  void backward(ops::Into into, Updatable updatable = {});
+  void on_gradient_ready(std::function<void(std::size_t parameter)> ready) { gradient_ready_ = std::move(ready); }
+  bool reports_gradients() const { return static_cast<bool>(gradient_ready_); }
+  void leave_room_in_backward(bool room) { leaves_room_ = room; }
+
+  const TransformerOptions& options() const { return options_; }
+  const ModelShape& shape() const { return options_.shape; }
+  std::int64_t tokens() const { return tokens_; }
+  const ActivationPlan& plan() const { return plan_; }
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+
+  // --- recording, also of what Model does around the operations
+  void record(Recorder* recorder) { recorder_ = recorder; }
+  bool is_recorded() const { return recorder_ != nullptr; }
+  void begin_phase(Phase phase) { phase_ = phase; }
+  Phase phase() const { return phase_; }
+  Recorded recorded_update(const char* name, std::size_t bytes_per_parameter) const;
+  Recorded recorded_transfer(const char* name, Phase phase, std::size_t bytes) const;
+
+  // --- for models/NAME.cpp: structure
+  std::size_t layers() const { return plan_.blocks.size(); }
+  const BlockActivations& block(std::size_t layer) const { return plan_.blocks[layer]; }
+  std::size_t block_output(std::size_t layer) const { return layer + 1 < layers() ? block(layer + 1).x : plan_.x; }
+  std::size_t first_parameter(std::size_t layer) const { return lm::first_parameter(shape().architecture, layer); }
+  // What the backward of a block computes again first. The last block's activations are still there.
+  Recompute recompute(std::size_t layer) const { return layer + 1 < layers() ? options_.recompute : Recompute::none; }
+  void updatable(std::size_t first, std::size_t last) const {
+    if (updatable_) updatable_(first, last);
+  }
+
+  // --- for models/NAME.cpp: operations on tensors of the plan
+  void embed(std::optional<std::size_t> positions = {});
+  void embed_backward(std::optional<std::size_t> positions = {});
+  // y = x W^T + bias, where a bias follows the weights in the table
+  void linear(Weights weights, std::size_t x, std::size_t y);
+  void linear_onto(Weights weights, std::size_t x, std::size_t addend, std::size_t y);
+  void linear_backward(Weights weights, std::size_t dy, std::size_t x, std::size_t dx);
+  void unembed();
+  void unembed_backward();
+  void rms_norm(std::size_t weight, std::size_t x, std::size_t y, std::size_t statistics);
+  void layer_norm(std::size_t weight, std::size_t x, std::size_t y, std::size_t statistics);
+  // from plan().d_narrow to plan().d_x
+  void rms_norm_backward(std::size_t weight, std::size_t x, std::size_t statistics, ops::Into into);
+  void layer_norm_backward(std::size_t weight, std::size_t x, std::size_t statistics, ops::Into into);
+  void rope(Weights q_and_k, std::size_t qkv, ops::Turn direction);
+  void attention(std::size_t layer);                // qkv -> o
+  void attention_backward(std::size_t layer);       // plan().d_narrow -> plan().d_wide
+  void swiglu(Weights weights, std::size_t layer);  // hidden -> activated
+  void gelu(Weights weights, std::size_t layer);
+  // from plan().d_wide; the gradient of hidden replaces it
+  void swiglu_backward(Weights weights, std::size_t layer);
+  void gelu_backward(Weights weights, std::size_t layer);
+
+ private:
+  void* at(std::size_t tensor) const { return memory_.run + plan_.table[tensor].first; }
+  float* floats(std::size_t tensor) const { return tensor == kNoTensor ? nullptr : static_cast<float*>(at(tensor)); }
+  const float* value(std::size_t parameter) const { return memory_.values + parameters_[parameter].first; }
+  float* gradient(std::size_t parameter) const { return memory_.gradients + parameters_[parameter].first; }
+  std::optional<std::size_t> bias_of(Weights weights) const;
+  const void* bias_data(Weights weights) const;  // null: none
+  void bias_backward(Weights biases, std::size_t dy, std::int64_t width);
+  void clear(float* data, std::int64_t count) const;
+  void report_ready(Weights weights) const;
+  ops::Place backward_place() const;
+  bool is_materialised() const { return plan_.blocks[0].probabilities != kNoTensor; }
+  void materialised_attention(std::size_t layer);
+  void materialised_attention_backward(std::size_t layer);
+
+  using Tensors = std::initializer_list<TensorUse>;
+  // gradients: written, of the parameters from `weights` on.
+  Recorded recorded(const char* name, OperationKind kind, Weights weights, Tensors reads, Tensors writes,
+                    int gradients = 0) const;
+  Recorded recorded_matmul(const char* name, Weights weights, Tensors reads, Tensors writes, int gradients = 0) const;
+  Recorded recorded_norm_backward(const char* name, Weights parameters, std::size_t x, std::size_t statistics,
+                                  ops::Into into) const;
+  Recorded recorded_attention(Pass pass, std::size_t layer, Tensors reads, Tensors writes) const;
+  TensorUse rows(std::size_t tensor, std::int64_t width) const;  // [T, width] of it
+  std::string name_of(Weights weights) const;
+
+  TransformerOptions options_;
+  std::int64_t tokens_;
+  DType dtype_;
+  std::vector<Parameter> parameters_;
+  ActivationPlan plan_;
+  TransformerMemory memory_;
+  ops::Place place_;
+  const GpuStream* stream_ = nullptr;
+  ops::Into gradients_into_ = ops::Into::sum;  // of the current backward
+  Updatable updatable_;                        // likewise
+  bool leaves_room_ = false;
+  Phase phase_ = Phase::forward;
+  Recorder* recorder_ = nullptr;
+  std::function<void(std::size_t)> gradient_ready_;
+};
+
+}  // namespace strobe::lm

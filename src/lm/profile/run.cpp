@@ -1,0 +1,202 @@
+// Steps that are recorded: on the CPU with a clock around each operation and attention's parts, on CUDA with a trace of
+// what each launches.
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "core/fail.h"
+#include "device/gpu_range.h"
+#include "lm/profile/profile.h"
+#include "measure/clock.h"
+
+namespace strobe::lm {
+
+namespace {
+
+// Times each operation on the host, and the parts that attention names. What is noted about either lies outside of its
+// own time; about a part, inside of its operation's.
+class Timer : public Recorder, public PartListener {
+ public:
+  Timer(Model& model, double begin) : begin_(begin) {
+    for (const Activation& one : model.plan().table) bytes_.push_back(static_cast<double>(one.bytes()));
+  }
+
+  void begin(const Operation& operation) override {
+    TimedOperation one{.name = operation.name,
+                       .of = operation.of,
+                       .kind = operation.kind,
+                       .phase = operation.phase,
+                       .flops = operation.flops,
+                       .bytes = static_cast<double>(operation.other_bytes)};
+    for (const auto* tensors : {&operation.reads, &operation.writes}) {
+      for (const TensorUse& use : *tensors) {
+        one.bytes += use.bytes > 0 ? static_cast<double>(use.bytes) : bytes_.at(use.tensor);
+      }
+    }
+    operations.push_back(std::move(one));
+    first_part_ = parts.size();
+    if (operation.kind == OperationKind::attention) part_listener = this;
+    operations.back().begin = now_seconds() - begin_;
+  }
+
+  void end() override {
+    TimedOperation& one = operations.back();
+    one.host_seconds = now_seconds() - begin_ - one.begin;
+    one.seconds = one.host_seconds;
+    part_listener = nullptr;
+    share_flops(one.flops);
+  }
+
+  void begin_part(const char* name, PartKind kind) override {
+    parts.push_back({.name = name, .kind = kind, .operation = operations.size() - 1});
+    parts.back().begin = now_seconds() - begin_;
+  }
+  void end_part() override { parts.back().seconds = now_seconds() - begin_ - parts.back().begin; }
+
+  std::vector<TimedOperation> operations;
+  std::vector<TimedPart> parts;
+
+ private:
+  // Heads are all alike, and so are attention's products.
+  void share_flops(double flops) {
+    const auto begin = parts.begin() + static_cast<std::ptrdiff_t>(first_part_);
+    const auto is_product = [](const TimedPart& part) { return part.kind == PartKind::product; };
+    const auto products = static_cast<double>(std::count_if(begin, parts.end(), is_product));
+    std::for_each(begin, parts.end(), [&](TimedPart& part) { part.flops = is_product(part) ? flops / products : 0; });
+  }
+
+  double begin_;
+  std::size_t first_part_ = 0;  // first part of the current operation
+  std::vector<double> bytes_;   // per tensor in the plan's table
+};
+
+// Names phases and in them operations, for tools that look at the process from outside.
+class Ranges : public Recorder {
+ public:
+  void begin(const Operation& operation) override {
+    if (phase_ != operation.phase) end_phase();
+    if (!phase_range_) phase_range_.emplace(name_of(operation.phase));
+    phase_ = operation.phase;
+    range_.emplace(std::string(operation.name) + " " + operation.of);
+  }
+  void end() override { range_.reset(); }
+  void end_phase() { phase_range_.reset(); }
+
+ private:
+  Phase phase_ = Phase::forward;
+  std::optional<GpuRange> phase_range_, range_;
+};
+
+// Times and names each operation, and tells the trace that what it launches is its own.
+class Launcher : public Recorder {
+ public:
+  Launcher(Model& model, double begin, const KernelTrace& trace) : timer_(model, begin), trace_(trace) {}
+
+  void begin(const Operation& operation) override {
+    ranges_.begin(operation);
+    trace_.enter(timer_.operations.size() + 1);
+    timer_.begin(operation);
+  }
+
+  void end() override {
+    timer_.end();
+    timer_.operations.back().seconds = 0;  // the kernels' will be added
+    trace_.leave();
+    ranges_.end();
+  }
+
+  void end_step() { ranges_.end_phase(); }
+  std::vector<TimedOperation> take() { return std::move(timer_.operations); }
+
+ private:
+  Timer timer_;
+  Ranges ranges_;
+  const KernelTrace& trace_;
+};
+
+double mean_seconds(PassRun& pass, int runs) {
+  const double begin = now_seconds();
+  for (int run = 0; run < runs; ++run) pass.run();
+  return (now_seconds() - begin) / runs;
+}
+
+// Calls `after` at the end of each.
+template <class After>
+std::vector<TimedStep> timed_steps(PassRun& pass, int runs, double begin, After after) {
+  std::vector<TimedStep> steps;
+  for (int run = 0; run < runs; ++run) {
+    const GpuRange range("step " + std::to_string(run + 1));
+    const std::int64_t skipped = pass.model().loss_scale().skipped;
+    const double step = now_seconds() - begin;
+    pass.run();
+    steps.push_back({step, now_seconds() - begin - step, pass.model().loss_scale().skipped > skipped});
+    after();
+  }
+  return steps;
+}
+
+Profile profile_on_host(PassRun& pass, const BenchCase& one) {
+  for (int run = 0; run < one.warmup; ++run) pass.run();
+  Profile profile;
+  const double begin = now_seconds();
+  Timer timer(pass.model(), begin);
+  pass.model().record(&timer);
+  profile.steps = timed_steps(pass, one.steps, begin, [] {});
+  pass.model().record(nullptr);
+  profile.operations = std::move(timer.operations);
+  profile.parts = std::move(timer.parts);
+  profile.plain_seconds = mean_seconds(pass, one.steps);
+  return profile;
+}
+
+// A step that is named, but not traced: another profiler that keeps CUPTI for itself still sees its ranges.
+void run_named(PassRun& pass) {
+  Ranges ranges;
+  pass.model().record(&ranges);
+  pass.run();
+  pass.model().record(nullptr);
+}
+
+// What is not recorded comes first: a trace may leave the driver slower for the rest of the process.
+Profile profile_on_gpu(PassRun& pass, const BenchCase& one) {
+  constexpr int kUntilReplayed = 2;  // the first runs directly, the second is captured
+  constexpr std::uint64_t kNobody = std::numeric_limits<std::uint64_t>::max();
+  Model& model = pass.model();
+  Profile profile;
+  profile.device = Device::cuda;
+  for (int run = 0; run < std::max(one.warmup, kUntilReplayed); ++run) pass.run();
+  profile.plain_seconds = mean_seconds(pass, one.steps);
+  model.set_launches(Launches::direct);
+  run_named(pass);
+  profile.direct_seconds = mean_seconds(pass, one.steps);
+
+  KernelTrace trace;
+  trace.enter(kNobody);
+  pass.run();  // CUPTI makes ready what it needs of each kernel when it first meets it
+  trace.leave();
+  const double begin = now_seconds();
+  Launcher launcher(model, begin, trace);
+  model.record(&launcher);
+  profile.steps = timed_steps(pass, one.steps, begin, [&] { launcher.end_step(); });
+  model.record(nullptr);
+  profile.operations = launcher.take();
+  std::vector<GpuRecord> records = trace.finish();
+  std::erase_if(records, [](const GpuRecord& record) { return record.launcher == kNobody; });
+  attribute(profile, std::move(records), begin);
+  return profile;
+}
+
+}  // namespace
+
+Profile profile_step(const BenchCase& one) {
+  const bool is_on_gpu = one.place.device == Device::cuda;
+  if (is_on_gpu) {
+    const std::string reason = kernel_trace_refusal();
+    if (!reason.empty()) fail(ErrorCode::unsupported, "lm profile: --device cuda: {}; valid: --device cpu", reason);
+  }
+  PassRun pass(one);
+  return is_on_gpu ? profile_on_gpu(pass, one) : profile_on_host(pass, one);
+}
+
+}  // namespace strobe::lm

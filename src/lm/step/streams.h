@@ -1,0 +1,65 @@
+// How a step puts its work on a GPU: as a graph that is replayed, and on a second stream beside the first.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "device/gpu_stream.h"
+
+namespace strobe::lm {
+
+// Work that is repeated: called the first time, when libraries choose and load their kernels, captured as a graph the
+// second time, replayed from then on. It reads from memory what changes between runs.
+class Replay {
+ public:
+  // stream: null: calls the work every time, as on the host.
+  void run(const GpuStream* stream, const std::function<void()>& work) {
+    if (!stream || !ran_) {
+      work();
+      ran_ = true;
+      return;
+    }
+    if (!graph_) graph_ = std::make_unique<GpuGraph>(*stream, work);
+    graph_->launch(*stream);
+  }
+
+ private:
+  bool ran_ = false;
+  std::unique_ptr<GpuGraph> graph_;
+};
+
+// A stream for work that the main stream does not wait for. Inside a capture, fork and join become edges of the graph.
+class SideStream {
+ public:
+  // Work on the result runs after all work that is on `main` now.
+  const GpuStream& fork(const GpuStream& main) {
+    forked_.record(main);
+    stream_.wait_for(forked_);
+    is_pending_ = true;
+    return stream_;
+  }
+
+  // Later work on `main` runs after all work that is on this stream now.
+  void join(const GpuStream& main) {
+    joined_.record(stream_);
+    main.wait_for(joined_);
+    is_pending_ = false;
+  }
+
+  // Waits for work that was forked and, after a failure, is never joined.
+  void settle() noexcept {
+    if (!std::exchange(is_pending_, false)) return;
+    try {
+      stream_.synchronize();
+    } catch (...) {  // the caller throws the first failure
+    }
+  }
+
+ private:
+  bool is_pending_ = false;
+  GpuStream stream_;
+  GpuEvent forked_, joined_;
+};
+
+}  // namespace strobe::lm

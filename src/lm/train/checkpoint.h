@@ -1,0 +1,67 @@
+// A checkpoint: one safetensors file. It holds the parameters under their names, AdamW's moments as adamw.mean.<name>
+// and adamw.variance.<name>, and two CRC-32: `weights_checksum` of all bytes before the moments, `checksum` of all
+// bytes before itself. The metadata hold step, data position, seed, shape and options. The bytes depend on the state
+// only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "core/mapped_file.h"
+#include "lm/data/safetensors.h"
+#include "lm/model.h"
+#include "lm/train/progress.h"
+#include "lm/train/settings.h"
+#include "strobe/error.h"
+
+namespace strobe::lm {
+
+// Size of a checkpoint without its header, in bytes.
+std::size_t checkpoint_bytes(const ModelShape& shape);
+
+// Reads or writes elements of a state from `first` on.
+using StatePiece = std::function<void(State which, std::int64_t first, std::span<float> piece)>;
+
+// The states of a checkpoint in its order, in chunks of a few MB, so that no second copy of all of them is held.
+// `use` is given memory to work in.
+void for_each_piece(const ModelShape& shape, const StatePiece& use);
+
+// The run diverged: a loss, a gradient or a parameter is not finite.
+class DivergedError : public Error {
+ public:
+  explicit DivergedError(const std::string& what) : Error(ErrorCode::runtime, what) {}
+};
+
+// Atomic: the file appears whole or not at all (core/atomic_file.h). Throws Error(runtime) if a write fails, and
+// DivergedError with the tensor's name for a state that Checkpoint would refuse.
+void write_checkpoint(const std::string& path, const StatePiece& read, const Settings& settings,
+                      const Progress& progress);
+
+// weights: the moments are neither read nor checked. A checkpoint without weights_checksum, which older versions wrote,
+// is checked whole.
+enum class CheckpointParts { all, weights };
+
+// A checkpoint that was read and checked.
+class Checkpoint {
+ public:
+  // Throws Error(invalid_argument), one line with the path, if the file cannot be read or is not a checkpoint, or its
+  // checksum or tensors do not match. Also if a setting is out of range, a value is not finite, or
+  // a variance of AdamW is negative.
+  explicit Checkpoint(const std::string& path, CheckpointParts parts = CheckpointParts::all);
+
+  const Settings& settings() const { return settings_; }
+  const Progress& progress() const { return progress_; }
+  // parameter_count(shape) floats in the order of parameter_table(shape), in the file's mapping. Only State::values if
+  // the parts are the weights.
+  std::span<const float> state(State which) const;
+
+ private:
+  MappedFile file_;
+  Settings settings_;
+  Progress progress_;
+  std::size_t data_begin_ = 0;
+};
+
+}  // namespace strobe::lm

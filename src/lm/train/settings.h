@@ -1,0 +1,66 @@
+// All settings that affect the bits of a training run, from flags or from a checkpoint.
+#pragma once
+
+#include <cstdint>
+
+#include "app/fields.h"
+#include "core/json.h"
+#include "lm/data/token_file.h"
+#include "lm/models/choices.h"
+#include "lm/models/shape.h"
+#include "strobe/attention.h"
+
+namespace strobe::lm {
+
+inline constexpr std::int64_t kMostSteps = 100'000'000;
+
+// Identifies the contents of the data, not the file.
+struct DataIdentity {
+  DataFormat format = DataFormat::text;
+  std::int64_t tokens = 0;
+  std::uint32_t checksum = 0;
+
+  bool operator==(const DataIdentity&) const = default;
+};
+
+Device device_of(const std::string& word);  // cpu, cuda; throws Error(invalid_argument) for another
+
+DataIdentity identity_of(const TokenFile& file);
+
+struct Settings {
+  ModelShape shape;
+  std::int64_t batch = 8, steps = 1000;
+  std::uint64_t seed = 1;
+  double rate = 1e-3, least_rate = 1e-4;  // after the warm-up, and at the last step
+  std::int64_t warmup = 100;              // steps
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, decay = 0.01;
+  double clip = 1;  // largest gradient norm; 0: no clipping
+  Precision precision = Precision::fp32;
+  Device device = Device::cpu;
+  bool deterministic = true;
+  DataIdentity data;
+
+  bool operator==(const Settings&) const = default;
+};
+
+// Rises from 0 in a line over the warm-up, then falls to least_rate at the last step as half a cosine. step: from 1.
+double learning_rate(const Settings& settings, std::int64_t step);
+
+// Throws Error(invalid_argument), one line with the field, its value and the valid range, for invalid settings.
+// Settings from flags and from files both pass this check.
+void check(const Settings& settings, Source source);
+
+Json to_json(const Settings& settings);
+// Calls check(). Also throws Error(invalid_argument) for a missing key and a value of another type. Depends on `json`
+// only.
+Settings settings_from(const Json& json);
+
+}  // namespace strobe::lm
+
+namespace strobe {
+
+// All settings but shape and data, whose flags differ from their keys.
+template <>
+std::span<const Field<lm::Settings>> fields<lm::Settings>();
+
+}  // namespace strobe

@@ -1,0 +1,66 @@
+// Memory of a step on the GPU: what the driver says it gave away, against the timeline.
+#include <gtest/gtest.h>
+
+#include "lm/memory/timeline.h"
+#include "lm/plan/device_memory.h"
+#include "support/gpu.h"
+
+namespace strobe::lm {
+namespace {
+
+using GpuMemoryBench = test::GpuTest;
+
+TEST_F(GpuMemoryBench, ThePeakIsWithinThreePercentOfTheDriver) {
+  BenchCase one{.shape = shape_of("small"), .precision = Precision::bf16, .place = {.device = Device::cuda}};
+  const MemoryFigures figures = measure_memory(one);
+  EXPECT_EQ(figures.timeline.peak(), figures.counted);
+  EXPECT_EQ(figures.predicted, figures.counted);
+  ASSERT_TRUE(figures.driver.has_value());
+  EXPECT_NEAR(static_cast<double>(figures.counted) / static_cast<double>(*figures.driver), 1, 0.03);
+}
+
+// Both passes, fused and materialised attention: the driver gives what was predicted, and a forward takes less.
+TEST_F(GpuMemoryBench, AForwardHoldsLessThanAStep) {
+  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
+    for (const char* const kernel : {"", "standard"}) {
+      BenchCase one{.shape = shape_of("small"),
+                    .batch = 1,
+                    .precision = precision,
+                    .attention = kernel,
+                    .place = {.device = Device::cuda}};
+      one.shape.context = 128;
+      std::size_t step = 0;
+      for (const BenchPass pass : {BenchPass::step, BenchPass::forward}) {
+        SCOPED_TRACE(testing::Message() << name_of(precision) << ' ' << kernel);
+        one.pass = pass;
+        const MemoryFigures figures = measure_memory(one);
+        EXPECT_EQ(figures.predicted, figures.counted);
+        EXPECT_EQ(figures.timeline.peak(), figures.counted);
+        ASSERT_TRUE(figures.driver.has_value());
+        EXPECT_NEAR(static_cast<double>(figures.counted) / static_cast<double>(*figures.driver), 1, 0.05);
+        if (pass == BenchPass::step) step = figures.counted;
+      }
+      const auto weights =
+          static_cast<std::size_t>(parameter_count(one.shape)) * (precision == Precision::bf16 ? 6 : sizeof(float));
+      const std::size_t forward = predicted_bytes(one);
+      EXPECT_GT(forward, weights);
+      EXPECT_LT(forward, weights + (std::size_t{64} << 20)) << "workspace of 32 MiB and one layer's activations";
+      EXPECT_LT(forward, step / 2);
+    }
+  }
+}
+
+// fp32: with a workspace of which a part is attention's alone.
+TEST_F(GpuMemoryBench, EveryAllocationLastsToAnOperation) {
+  const BenchCase one{.shape = shape_of("medium"), .place = {.device = Device::cuda}};
+  const MemoryTimeline timeline = measure_memory(one).timeline;
+  bool is_shared = false;
+  for (const Life& life : timeline.allocations) {
+    EXPECT_GE(life.to, 0) << life.name;
+    is_shared |= life.name == "workspace of attention";
+  }
+  EXPECT_TRUE(is_shared);
+}
+
+}  // namespace
+}  // namespace strobe::lm

@@ -1,0 +1,117 @@
+#include "lm/models/parameters.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+#include <span>
+
+#include "lm/architectures.h"
+
+namespace strobe::lm {
+namespace {
+
+TEST(Parameters, TheTableHasEveryParameterOnceAndWithoutGaps) {
+  for (const std::string& name : size_names()) {
+    const ModelShape shape = shape_of(name);
+    std::set<std::string> names;
+    std::int64_t next = 0;
+    for (const Parameter& parameter : parameter_table(shape)) {
+      EXPECT_TRUE(names.insert(parameter.name).second) << parameter.name;
+      EXPECT_EQ(parameter.first, next) << parameter.name;
+      next += parameter.count();
+    }
+    EXPECT_EQ(next, parameter_count(shape)) << name;
+    EXPECT_TRUE(names.contains("layers.0.feed_forward.w2.weight"));
+  }
+}
+
+constexpr const char* kLlamaBlock[] = {"attention_norm.weight",  "attention.q.weight",     "attention.k.weight",
+                                       "attention.v.weight",     "attention.o.weight",     "feed_forward_norm.weight",
+                                       "feed_forward.w1.weight", "feed_forward.w3.weight", "feed_forward.w2.weight"};
+constexpr const char* kGpt2Block[] = {
+    "attention_norm.weight",  "attention_norm.bias",  "attention.q.weight",       "attention.k.weight",
+    "attention.v.weight",     "attention.q.bias",     "attention.k.bias",         "attention.v.bias",
+    "attention.o.weight",     "attention.o.bias",     "feed_forward_norm.weight", "feed_forward_norm.bias",
+    "feed_forward.w1.weight", "feed_forward.w1.bias", "feed_forward.w2.weight",   "feed_forward.w2.bias"};
+
+// Checkpoints have this order.
+TEST(Parameters, StandInTheOrderOfTheForward) {
+  for (const Architecture architecture : kArchitectures) {
+    const ModelShape shape = as(architecture, shape_of("tiny"));
+    const bool is_gpt2 = architecture == Architecture::gpt2;
+    const std::span<const char* const> block = is_gpt2 ? std::span<const char* const>(kGpt2Block) : kLlamaBlock;
+    std::vector<std::string> wanted{"embedding.weight"};
+    if (is_gpt2) wanted.emplace_back("positions.weight");
+    for (std::size_t layer = 0; layer < 4; ++layer) {
+      EXPECT_EQ(first_parameter(architecture, layer), wanted.size());
+      for (const char* const name : block) wanted.push_back("layers." + std::to_string(layer) + "." + name);
+    }
+    EXPECT_EQ(first_parameter(architecture, 4), wanted.size());
+    wanted.emplace_back("norm.weight");
+    if (is_gpt2) wanted.emplace_back("norm.bias");
+    wanted.emplace_back("unembedding.weight");
+    std::vector<std::string> names;
+    for (const Parameter& parameter : parameter_table(shape)) {
+      names.push_back(parameter.name);
+      EXPECT_EQ(is_bias(parameter.role), parameter.name.ends_with(".bias")) << parameter.name;
+    }
+    EXPECT_EQ(names, wanted);
+    EXPECT_EQ(parameter_table(shape)[kEmbedding].name, "embedding.weight");
+  }
+}
+
+struct Moments {
+  double mean = 0, deviation = 0, largest = 0;
+  explicit Moments(const std::vector<float>& values) {
+    double squares = 0;
+    for (const float value : values) {
+      mean += value;
+      squares += static_cast<double>(value) * value;
+      largest = std::max(largest, static_cast<double>(std::abs(value)));
+    }
+    mean /= static_cast<double>(values.size());
+    deviation = std::sqrt(squares / static_cast<double>(values.size()) - mean * mean);
+  }
+};
+
+// A normal distribution cut at 3 deviations has 0.98658 of its deviation.
+TEST(Parameters, BeginAsTheirRoleSays) {
+  constexpr double kCutDeviation = 0.98658;
+  Parameter parameter{.name = "w", .shape = {300, 500}, .role = Role::linear, .first = 1000};
+  std::vector<float> values(150'000), again(150'000);
+  begin_values(parameter, 7, 1, values.data());
+  begin_values(parameter, 7, 3, again.data());
+  EXPECT_EQ(values, again) << "any number of threads";
+  const Moments linear(values);
+  const double deviation = std::sqrt(2.0 / 800);
+  EXPECT_NEAR(linear.mean, 0, 4 * deviation / std::sqrt(150'000.0));
+  EXPECT_NEAR(linear.deviation, deviation * kCutDeviation, deviation * 0.01);
+  EXPECT_LE(linear.largest, 3 * deviation * (1 + 1e-6));
+  EXPECT_GT(linear.largest, 2.9 * deviation);
+
+  begin_values(parameter, 8, 1, again.data());
+  EXPECT_NE(values, again) << "another seed";
+  parameter.first = 1001;
+  begin_values(parameter, 7, 1, again.data());
+  EXPECT_EQ(std::vector<float>(values.begin() + 1, values.end()), std::vector<float>(again.begin(), again.end() - 1))
+      << "a value is its place's";
+
+  parameter.role = Role::embedding;
+  begin_values(parameter, 7, 1, values.data());
+  EXPECT_NEAR(Moments(values).deviation, kCutDeviation, 0.01);
+  parameter.role = Role::norm;
+  begin_values(parameter, 7, 1, values.data());
+  EXPECT_EQ(values, std::vector<float>(values.size(), 1.0f));
+  parameter.role = Role::positions;
+  begin_values(parameter, 7, 1, values.data());
+  EXPECT_NEAR(Moments(values).deviation, kCutDeviation, 0.01);
+  for (const Role role : {Role::bias, Role::inner_bias}) {
+    parameter.role = role;
+    begin_values(parameter, 7, 1, values.data());
+    EXPECT_EQ(values, std::vector<float>(values.size(), 0.0f));
+  }
+}
+
+}  // namespace
+}  // namespace strobe::lm
