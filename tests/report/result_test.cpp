@@ -139,7 +139,7 @@ TEST(Result, TheCommittedGridIsWhole) {
                                                  {"torch-naive", 4 * scores + 9 * tensor + 64 * mb}};
     ASSERT_TRUE(result.peak_mb);
     EXPECT_NEAR(*result.peak_mb * mb / forms.at(result.implementation), 1, 0.05) << describe(c);
-    if (result.implementation == "torch-naive") continue;  // whose memory is not predicted
+    if (result.implementation == "torch-naive") continue;  // has no predicted memory
     ASSERT_TRUE(result.predicted_mb);
     EXPECT_NEAR(*result.peak_mb / *result.predicted_mb, 1, 0.05) << describe(c);
   }
