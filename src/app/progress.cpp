@@ -18,6 +18,8 @@ std::size_t terminal_width() {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+constexpr double kSettled = 2;  // seconds of work, after which what the first calls load no longer counts
+
 }  // namespace
 
 std::string bar_text(std::size_t done, std::size_t total) {
@@ -36,6 +38,18 @@ void show_fitting_progress(std::string text) {
   const std::size_t width = terminal_width() - 1;
   if (text.size() > width) text.resize(width);
   show_progress(text);
+}
+
+void Forecast::tell(double seconds_left) {
+  if (told_ || seconds_left <= kLong) return;
+  told_ = true;
+  print_aside(note_lines({fmt::format("about {} left{}, at the rate so far", duration_text(seconds_left), of_)}));
+}
+
+void WorkForecast::done(double work, double seconds) {
+  left_ -= work;
+  measured_ += seconds;
+  if (measured_ >= kSettled) forecast_.tell(left_ * seconds / work);
 }
 
 }  // namespace strobe

@@ -2,14 +2,18 @@
 #include "app/signals.h"
 
 #include <signal.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstring>
+#include <initializer_list>
 
-#include "app/command.h"
+#include "app/program.h"
 #include "core/atomic_file.h"
 #include "core/clock.h"
+#include "core/fail.h"
 
 namespace strobe {
 namespace {
@@ -85,5 +89,31 @@ void remember_first_signal() {
 }
 
 int remembered_signal() { return first_signal; }
+
+SignalQueue::SignalQueue() {
+  sigemptyset(&set_);
+  // The kernel queues a blocked signal even if it is ignored.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM}) {
+    if (is_handled(signal)) sigaddset(&set_, signal);
+  }
+  sigprocmask(SIG_BLOCK, &set_, &before_);
+  descriptor_ = signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (descriptor_ >= 0) return;
+  const int error = errno;
+  restore();
+  fail(ErrorCode::runtime, "launch: cannot create a signal descriptor: {}", std::strerror(error));
+}
+
+SignalQueue::~SignalQueue() {
+  close(descriptor_);
+  restore();
+}
+
+int SignalQueue::next() const {
+  signalfd_siginfo info{};
+  return read(descriptor_, &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
+}
+
+void SignalQueue::restore() const { sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
 }  // namespace strobe

@@ -1,5 +1,7 @@
-// Ends a program on a signal: removes temporary files and prints one line. Each main calls this once.
+// Signals of this process: they end the program cleanly, are remembered, or are read from a queue.
 #pragma once
+
+#include <signal.h>
 
 namespace strobe {
 
@@ -18,5 +20,23 @@ bool is_handled(int number);
 // warnings that batch systems and the kernel repeat; they never end it.
 void remember_first_signal();
 int remembered_signal();  // its number; 0: none came
+
+// Blocks and queues SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU and SIGALRM while this object lives, except
+// those that the parent process ignores.
+class SignalQueue {
+ public:
+  SignalQueue();  // throws Error(runtime)
+  ~SignalQueue();
+  SignalQueue(const SignalQueue&) = delete;
+  SignalQueue& operator=(const SignalQueue&) = delete;
+
+  int descriptor() const { return descriptor_; }  // readable if a signal is queued
+  int next() const;                               // number of the next signal; 0: none
+  void restore() const;                           // unblocks them, for a forked child
+
+ private:
+  sigset_t set_, before_;
+  int descriptor_;
+};
 
 }  // namespace strobe

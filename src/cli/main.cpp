@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "app/program.h"
-#include "app/standard_descriptors.h"
 #include "app/terminal.h"
 #include "cli/bench/bench.h"
 #include "cli/course/course.h"
@@ -89,6 +88,5 @@ int dispatch(Arguments arguments) {
 }  // namespace strobe::cli
 
 int main(int count, char** words) {
-  strobe::secure_standard_descriptors();
   return strobe::run_as_program("strobe", count, words, strobe::cli::dispatch, strobe::cli::refuse_to_launcher);
 }

@@ -1,10 +1,12 @@
-// Parents and children of processes, from /proc. `launch` and `cases judge` call.
+// Parents and children of processes, from /proc, and signals to them. `launch` and `cases judge` call.
 #pragma once
 
 #include <sys/types.h>
 
 #include <optional>
 #include <vector>
+
+#include "core/descriptor.h"
 
 namespace strobe {
 
@@ -31,8 +33,28 @@ class ChildSubreaper {
   // True for a child that this process had before: one of the shell that became this program by exec.
   bool had(pid_t child) const;
 
+  // Kills and reaps all other children, with their process groups, until none is left: their orphans become children in
+  // turn. Only this process waits for them, so that no pid is reused before. Returns how many still run after 10 s.
+  std::size_t end_others() const;
+
  private:
   const std::vector<pid_t> earlier_;
+};
+
+// A process by its pidfd. On kernels without pidfds: by its pid, which is checked before each signal.
+class ProcessHandle {
+ public:
+  // The process that connected this Unix socket, according to the kernel.
+  static ProcessHandle of_peer(int socket);
+
+  explicit operator bool() const { return pid_ > 0; }
+  pid_t pid() const { return pid_; }  // to compare; signals go through send()
+  bool send(int signal) const;        // false: it has ended
+
+ private:
+  pid_t pid_ = 0;
+  Descriptor descriptor_;
+  long long started_ = 0;  // kernel ticks after boot
 };
 
 }  // namespace strobe

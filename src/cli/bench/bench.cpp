@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "app/forecast.h"
-#include "app/quoted.h"
+#include "app/program.h"
+#include "app/progress.h"
 #include "app/terminal.h"
 #include "bench/ceilings.h"
 #include "bench/python_child.h"
@@ -16,11 +16,10 @@
 #include "bench/sweep/prediction.h"
 #include "bench/table.h"
 #include "cli/bench/bench.h"
-#include "cli/bench/events.h"
 #include "cli/bench/launches.h"
 #include "cli/bench/neighbours.h"
 #include "cli/bench/options.h"
-#include "cli/report/written_files.h"
+#include "cli/report/row_file.h"
 #include "core/atomic_file.h"
 #include "device/host/thread_pool.h"
 #include "measure/clock.h"
@@ -138,7 +137,7 @@ int run_bench(Arguments arguments) {
   std::optional<pid_t> lent_python;
   table.add({.name = bench::kLentPythonFlag,
              .placeholder = "PID",
-             .help = "for programs, with --events: the Python process that a sweep lends, behind descriptors 3 to 6",
+             .help = "for programs, with --events: the Python process that a sweep lends, behind descriptors 3 and 4",
              .apply = [&](auto flag, auto value) {
                lent_python = static_cast<pid_t>(parse_integer(flag, value, 1, INT32_MAX));
              }});

@@ -2,7 +2,7 @@
 // code.
 #pragma once
 
-#include "app/command.h"
+#include "app/program.h"
 
 namespace strobe::cli {
 

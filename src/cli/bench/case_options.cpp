@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "app/threads.h"
+#include "app/common_options.h"
 #include "bench/implementation.h"
 #include "core/fail.h"
 #include "core/printable.h"

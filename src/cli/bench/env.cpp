@@ -9,7 +9,6 @@
 #include "app/common_options.h"
 #include "app/options.h"
 #include "app/terminal.h"
-#include "app/threads.h"
 #include "bench/ceilings.h"
 #include "cli/bench/bench.h"
 #include "core/text_table.h"

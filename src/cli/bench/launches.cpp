@@ -4,18 +4,17 @@
 #include "cli/bench/launches.h"
 
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
+#include <new>
 
-#include "app/command.h"
-#include "app/forecast.h"
+#include "app/program.h"
+#include "app/progress.h"
 #include "app/terminal.h"
-#include "core/fail.h"
+#include "core/json.h"
 #include "measure/clock.h"
+#include "process/spawn.h"
 
 namespace strobe::cli {
 namespace {
@@ -26,42 +25,48 @@ struct Ended {
 };
 
 // Runs this program again; its error output is ours. It ends with us, whatever ends us.
-Ended run_self(const std::vector<std::string>& arguments) {
-  int ends[2];
-  if (pipe(ends) != 0) fail(ErrorCode::runtime, "--launches: no pipe: {}", std::strerror(errno));
-  std::vector<char*> words;
-  for (const std::string& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  const pid_t child = fork();
-  if (child < 0) fail(ErrorCode::runtime, "--launches: no process: {}", std::strerror(errno));
-  if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    dup2(ends[1], STDOUT_FILENO);
-    close(ends[0]);
-    close(ends[1]);
-    execv("/proc/self/exe", words.data());
-    _exit(127);
-  }
-  close(ends[1]);
+Ended run_self(const std::vector<std::string>& command) {
+  Pipe output;
+  const pid_t child = spawn(command, {.output = output.write.get(),
+                                      .others = SpawnOptions::Others::inherited,
+                                      .own_group = false,
+                                      .death_signal = SIGTERM});
+  output.write.reset();
   Ended ended{};
   char block[1 << 14];
-  for (ssize_t count; (count = read(ends[0], block, sizeof(block))) != 0;) {
+  for (ssize_t count; (count = read(output.read.get(), block, sizeof(block))) != 0;) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) break;
     ended.output.append(block, static_cast<std::size_t>(count));
   }
-  close(ends[0]);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  ended.code = exit_code_of(wait_for(child));
   return ended;
+}
+
+void tell(const Json& event) { print(event.dump() + "\n"); }
+
+bench::Status status_of(ErrorCode code) {
+  if (code == ErrorCode::out_of_memory) return bench::Status::oom;
+  return code == ErrorCode::unsupported ? bench::Status::unsupported : bench::Status::crashed;
+}
+
+// Rows that nothing is known of but why there is none.
+std::vector<bench::Row> rows_without(const bench::Case& one, const bench::Implementations& implementations,
+                                     bench::Status status, const char* reason) {
+  std::vector<bench::Row> rows(implementations.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i].one = one;
+    rows[i].implementation = implementations[i]->name();
+    rows[i].status = status;
+    rows[i].reason = reason;
+  }
+  return rows;
 }
 
 }  // namespace
 
 LaunchedRows run_launches(Arguments arguments, int launches, const std::string& command) {
-  std::vector<std::string> words{"strobe", "bench"};
+  std::vector<std::string> words{this_program().string(), "bench"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   words.push_back("--" + std::string(kLaunchFlag));
   LaunchedRows out{.code = kFine, .rows = Json::array()};
@@ -80,6 +85,35 @@ LaunchedRows run_launches(Arguments arguments, int launches, const std::string& 
     }
   }
   return out;
+}
+
+int tell_events(const std::vector<bench::Case>& cases, const bench::Implementations& implementations,
+                bench::RunOptions options, const bench::RunRecord& record) {
+  tell(Json::object({{"environment", record.environment}}));
+  options.progress = [](const std::string& step, const std::string& implementation) {
+    tell(Json::object({{"step", step}, {"implementation", implementation}}));
+  };
+  for (const bench::Case& one : cases) {
+    std::vector<std::string> told;
+    const auto tell_row = [&](const bench::Row& row) {
+      for (const std::string& name : told) {
+        if (name == row.implementation) return;
+      }
+      told.push_back(row.implementation);
+      tell(Json::object({{"row", row_json(row, record)}}));
+    };
+    options.failed = tell_row;
+    std::vector<bench::Row> rows;
+    try {
+      rows = bench::run_case(one, implementations, options);
+    } catch (const Error& error) {
+      rows = rows_without(one, implementations, status_of(error.code()), error.what());
+    } catch (const std::bad_alloc&) {
+      rows = rows_without(one, implementations, bench::Status::oom, "out of memory");
+    }
+    for (const bench::Row& row : rows) tell_row(row);
+  }
+  return kFine;
 }
 
 }  // namespace strobe::cli

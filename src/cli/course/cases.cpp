@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <system_error>
 
-#include "app/command.h"
 #include "app/common_options.h"
 #include "app/options.h"
+#include "app/program.h"
 #include "app/terminal.h"
 #include "core/counted.h"
 #include "core/fail.h"

@@ -2,7 +2,7 @@
 // exit code.
 #pragma once
 
-#include "app/command.h"
+#include "app/program.h"
 
 namespace strobe::cli {
 

@@ -1,7 +1,5 @@
 // The program `hw4 INPUT OUTPUT`: `strobe solve` under the course's name, two arguments and no flags.
-#include "app/command.h"
 #include "app/program.h"
-#include "app/standard_descriptors.h"
 #include "app/terminal.h"
 #include "cli/course/solve_lines.h"
 #include "core/fail.h"
@@ -27,7 +25,4 @@ int run_hw4(Arguments arguments) {
 }  // namespace
 }  // namespace strobe::cli
 
-int main(int count, char** words) {
-  strobe::secure_standard_descriptors();
-  return strobe::run_as_program("hw4", count, words, strobe::cli::run_hw4);
-}
+int main(int count, char** words) { return strobe::run_as_program("hw4", count, words, strobe::cli::run_hw4); }

@@ -14,9 +14,7 @@
 #include "app/signals.h"
 #include "app/terminal.h"
 #include "cli/course/course.h"
-#include "cli/course/judge_files.h"
 #include "cli/course/judge_folder.h"
-#include "cli/course/judge_processes.h"
 #include "core/fail.h"
 #include "core/mapped_file.h"
 #include "core/printable.h"
@@ -24,7 +22,8 @@
 #include "measure/clock.h"
 #include "measure/environment.h"
 #include "process/child.h"
-#include "process/this_program.h"
+#include "process/spawn.h"
+#include "process/tree.h"
 #include "solve/case_files.h"
 #include "solve/compare_answers.h"
 
@@ -34,6 +33,23 @@ namespace {
 // Seconds between two checks for a signal and for the end of the program: while its standard output is open, and
 // afterwards.
 constexpr double kPollSeconds = 0.02, kQuietPollSeconds = 0.001;
+
+// Ends all processes of a judged program, including those that left its process group or session.
+class JudgedProcesses {
+ public:
+  JudgedProcesses() = default;
+  ~JudgedProcesses() { subreaper_.end_others(); }
+  JudgedProcesses(const JudgedProcesses&) = delete;
+  JudgedProcesses& operator=(const JudgedProcesses&) = delete;
+
+  void end_all() const {
+    const std::size_t left = subreaper_.end_others();
+    if (left > 0) fail(ErrorCode::runtime, "cases judge: {} processes of the program cannot be killed", left);
+  }
+
+ private:
+  ChildSubreaper subreaper_;
+};
 
 // State that is prepared before the program runs.
 struct Judge {

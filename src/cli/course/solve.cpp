@@ -12,6 +12,7 @@
 #include "cli/course/solve_lines.h"
 #include "core/fail.h"
 #include "measure/process_start.h"
+#include "process/spawn.h"
 
 namespace strobe::cli {
 namespace {
@@ -75,9 +76,9 @@ int run_solve(Arguments arguments) {
       fail(ErrorCode::invalid_argument, "--rung {}: a rung is its own kernel and knows its device; leave out {}", rung,
            options.device ? "--device" : "--impl");
     }
-    std::vector<std::string> words{"--rung", rung, "--input", files[0], "--output", files[1]};
+    std::vector<std::string> words{lab_program(), "--rung", rung, "--input", files[0], "--output", files[1]};
     if (timing) words.emplace_back("--timing");
-    become_lab(std::move(words));
+    become(words);
   }
   if (!kernel.empty()) options.kernel = parse_word("--impl", kernel, kernel_names_of(options.device));
   const solve::Solved solved = solve_with_last_words("solve: ", files[0], files[1], options);

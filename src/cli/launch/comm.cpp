@@ -7,13 +7,12 @@
 #include <iterator>
 #include <optional>
 
-#include "app/quoted.h"
+#include "app/program.h"
 #include "app/terminal.h"
 #include "bench/collective.h"
 #include "cli/launch/comm_options.h"
 #include "cli/launch/job.h"
 #include "cli/launch/launch.h"
-#include "cli/report/row_documents.h"
 #include "cli/report/row_file.h"
 #include "comm/agreement.h"
 #include "core/counted.h"

@@ -7,7 +7,6 @@
 
 #include "bench/collective.h"
 #include "cli/bench/case_options.h"
-#include "cli/report/row_documents.h"
 #include "cli/report/row_file.h"
 #include "core/atomic_file.h"
 #include "core/counted.h"

@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,8 +14,8 @@
 #include <optional>
 #include <set>
 
-#include "app/command.h"
-#include "app/signal_queue.h"
+#include "app/program.h"
+#include "app/signals.h"
 #include "cli/launch/folder.h"
 #include "cli/launch/loopback.h"
 #include "cli/launch/mpirun.h"
@@ -27,7 +26,7 @@
 #include "core/descriptor.h"
 #include "core/fail.h"
 #include "core/printable.h"
-#include "process/this_program.h"
+#include "process/spawn.h"
 #include "process/tree.h"
 
 namespace strobe::cli {
@@ -121,22 +120,18 @@ class RunningJob {
 
   void start_mpirun() {
     const std::vector<std::string> words = mpirun_words(job_, settings_);
-    std::vector<char*> pointers;
-    for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
-    pointers.push_back(nullptr);
-    mpirun_ = fork();
-    if (mpirun_ < 0) fail(ErrorCode::runtime, "launch: no process: {}", std::strerror(errno));
+    const Descriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    mpirun_ = spawn(words, {.input = nothing.get(),
+                            .output = mpirun_output_.get(),
+                            .errors = mpirun_output_.get(),
+                            .others = SpawnOptions::Others::inherited,
+                            .death_signal = SIGTERM,
+                            .before_exec = [this] {
+                              set_mpirun_environment(job_, settings_);
+                              signals_.restore();
+                            }});
     supervisors_.set_mpirun(mpirun_);
     mpirun_group_ = mpirun_;
-    if (mpirun_ > 0) return;
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    setpgid(0, 0);  // a terminal's Ctrl-C reaches the launcher only, which passes it on
-    set_mpirun_environment(job_, settings_);
-    signals_.restore();
-    for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) dup2(mpirun_output_.get(), stream);
-    dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
-    execv(pointers[0], pointers.data());
-    _exit(127);
   }
 
   // False if no message came in that time.

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "app/command.h"
+#include "app/program.h"
 #include "core/token.h"
 
 namespace strobe::cli {

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "app/options.h"
-#include "app/signal_queue.h"
+#include "app/signals.h"
 #include "app/terminal.h"
 #include "cli/launch/job.h"
 #include "cli/launch/launch.h"

@@ -6,7 +6,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,7 +16,7 @@
 #include <mutex>
 #include <thread>
 
-#include "app/command.h"
+#include "app/program.h"
 #include "cli/launch/job.h"
 #include "cli/launch/loopback.h"
 #include "cli/launch/refusals.h"
@@ -26,12 +25,13 @@
 #include "core/fail.h"
 #include "core/write_all.h"
 #include "measure/quiet.h"
-#include "process/this_program.h"
+#include "process/spawn.h"
 
 namespace strobe::cli {
 namespace {
 
 constexpr std::size_t kLongestLine = 1 << 16;  // longer ones are split
+constexpr int kCannotExecute = 127;            // exit code of a rank whose program cannot be executed
 
 // Copies one stream of the rank to the launcher's stream and prefixes each line with the rank number.
 class Lines {
@@ -127,38 +127,21 @@ struct RankStart {
   const comm::World& world;
   int output, errors;
   int listener;  // listening socket of MASTER_PORT; -1: none
-  pid_t supervisor;
 };
 
-[[noreturn]] void become(const RankStart& start) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != start.supervisor) _exit(127);
-  setpgid(0, 0);
-  keep_to_own_cores(start.world);
-  dup2(start.output, STDOUT_FILENO);
-  dup2(start.errors, STDERR_FILENO);
-  if (start.listener >= 0) {
-    fcntl(start.listener, F_SETFD, 0);
-    setenv(comm::kListenerVariable, std::to_string(start.listener).c_str(), 1);
-  }
-  std::vector<char*> words;
-  for (const std::string& word : start.command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  if (start.command[0] == this_program()) pass_launchers_file_on();
-  signal(SIGPIPE, SIG_DFL);
-  execvp(words[0], words.data());
-  const std::string line = "cannot start " + start.command[0] + ": " + std::strerror(errno) + "\n";
-  write_all(STDERR_FILENO, line);
-  _exit(127);
-}
-
-struct Ends {
-  int read, write;
-};
-Ends make_pipe() {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) fail(ErrorCode::runtime, "launch: no pipe: {}", std::strerror(errno));
-  return {ends[0], ends[1]};
+pid_t start_rank(const RankStart& start) {
+  const auto prepare = [&] {
+    keep_to_own_cores(start.world);
+    if (start.listener >= 0) {
+      fcntl(start.listener, F_SETFD, 0);
+      setenv(comm::kListenerVariable, std::to_string(start.listener).c_str(), 1);
+    }
+    if (start.command[0] == this_program()) pass_launchers_file_on();
+  };
+  return spawn(start.command, {.output = start.output,
+                               .errors = start.errors,
+                               .others = SpawnOptions::Others::inherited,
+                               .before_exec = prepare});
 }
 
 struct Launcher {
@@ -205,26 +188,30 @@ int run_rank(std::string_view socket_path, RankOutput output, const std::vector<
   const comm::World world = comm::this_world();
   const auto [launcher, given] = join_launcher(socket_path, world.rank);
   const bool prefixed = output == RankOutput::prefixed;
-  const Ends out = make_pipe(), errors = make_pipe();
+  const std::string prefix = prefixed ? "[" + std::to_string(world.rank) + "] " : "";
+  Pipe out, errors;
   const RankStart start{.command = command,
                         .world = world,
-                        .output = prefixed ? out.write : given.output,
-                        .errors = prefixed ? errors.write : given.errors,
-                        .listener = given.listener,
-                        .supervisor = getpid()};
-  const pid_t child = fork();
-  if (child < 0)
-    fail(ErrorCode::runtime, "launch: rank {}: cannot start a process: {}", world.rank, std::strerror(errno));
-  if (child == 0) become(start);
-  setpgid(child, child);
-  for (const int descriptor : {out.write, errors.write, given.listener}) {
-    if (descriptor >= 0) close(descriptor);
+                        .output = prefixed ? out.write.get() : given.output,
+                        .errors = prefixed ? errors.write.get() : given.errors,
+                        .listener = given.listener};
+  pid_t child = -1;
+  try {
+    child = start_rank(start);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unsupported) throw;
+    write_all(given.errors, prefix + error.what() + "\n");
+    send_status(launcher, {RankStatus::Kind::started, 0});
+    send_status(launcher, {RankStatus::Kind::ended, kCannotExecute << 8});
+    return kFine;
   }
+  out.write.reset();
+  errors.write.reset();
+  if (given.listener >= 0) close(given.listener);
   send_status(launcher, {RankStatus::Kind::started, 0});
   const auto rank = std::make_shared<RankProcess>(child);
   obey_launcher(launcher, rank);
-  const std::string prefix = "[" + std::to_string(world.rank) + "] ";
-  Lines streams[] = {{out.read, given.output, prefix}, {errors.read, given.errors, prefix}};
+  Lines streams[] = {{out.read.get(), given.output, prefix}, {errors.read.get(), given.errors, prefix}};
   copy_lines(streams, child, *rank);
   if (streams[0].error() != 0) send_status(launcher, {RankStatus::Kind::lost_output, streams[0].error()});
   send_status(launcher, {RankStatus::Kind::ended, rank->status()});

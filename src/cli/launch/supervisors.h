@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/launch/socket.h"
-#include "process/handle.h"
+#include "process/tree.h"
 
 namespace strobe::cli {
 

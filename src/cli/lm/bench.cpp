@@ -6,9 +6,9 @@
 #include <optional>
 #include <tuple>
 
-#include "app/forecast.h"
+#include "app/common_options.h"
+#include "app/progress.h"
 #include "app/terminal.h"
-#include "app/threads.h"
 #include "bench/ceilings.h"
 #include "cli/bench/neighbours.h"
 #include "cli/lm/bench_options.h"
@@ -16,7 +16,7 @@
 #include "cli/lm/lm.h"
 #include "cli/lm/one_process.h"
 #include "cli/lm/ranks.h"
-#include "cli/report/written_files.h"
+#include "cli/report/row_file.h"
 #include "core/atomic_file.h"
 #include "core/counted.h"
 #include "core/fail.h"

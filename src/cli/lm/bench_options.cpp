@@ -4,10 +4,9 @@
 
 #include <algorithm>
 
-#include "app/command.h"
 #include "app/common_options.h"
+#include "app/program.h"
 #include "app/terminal.h"
-#include "app/threads.h"
 #include "cli/bench/case_options.h"
 #include "cli/lm/one_process.h"
 #include "cli/lm/ranks.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "app/command.h"
+#include "app/program.h"
 #include "app/terminal.h"
 
 namespace strobe::cli {

@@ -1,7 +1,7 @@
 // `strobe lm`, its commands, and `strobe precision`. main.cpp and lm.cpp call; each returns the exit code.
 #pragma once
 
-#include "app/command.h"
+#include "app/program.h"
 
 namespace strobe::cli {
 

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <vector>
 
-#include "app/command.h"
+#include "app/program.h"
 #include "core/clock.h"
 #include "core/fail.h"
 #include "measure/quiet.h"
-#include "process/this_program.h"
+#include "process/spawn.h"
 
 namespace strobe::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "app/command.h"
+#include "app/program.h"
 #include "cli/lm/bench_options.h"
 #include "comm/communicator.h"
 #include "lm/data_parallel/parallel_bench.h"

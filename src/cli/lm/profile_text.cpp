@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "cli/lm/matmul_text.h"
 #include "core/counted.h"
 #include "core/short_number.h"
 #include "core/text_table.h"

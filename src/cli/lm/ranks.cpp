@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "app/command.h"
+#include "app/program.h"
 #include "app/terminal.h"
 #include "cli/launch/refusals.h"
 #include "comm/agreement.h"

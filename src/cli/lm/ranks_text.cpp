@@ -1,4 +1,4 @@
-#include "cli/lm/ranks_text.h"
+#include "cli/lm/bench_ranks.h"
 
 #include <fmt/format.h>
 

@@ -8,7 +8,6 @@
 #include "app/common_options.h"
 #include "app/options.h"
 #include "app/terminal.h"
-#include "app/threads.h"
 #include "cli/lm/lm.h"
 #include "cli/lm/shape_options.h"
 #include "cli/lm/text.h"

@@ -4,17 +4,15 @@
 #include <memory>
 #include <optional>
 
+#include "app/common_options.h"
 #include "app/signals.h"
 #include "app/terminal.h"
-#include "app/threads.h"
 #include "bench/ceilings.h"
 #include "cli/lm/lm.h"
 #include "cli/lm/ranks.h"
 #include "cli/lm/text.h"
-#include "cli/lm/train_begin.h"
+#include "cli/lm/train.h"
 #include "cli/lm/train_options.h"
-#include "cli/lm/train_run.h"
-#include "cli/lm/verify.h"
 #include "core/counted.h"
 #include "core/fail.h"
 #include "core/text_table.h"

@@ -1,4 +1,4 @@
-#include "cli/lm/train_begin.h"
+#include "cli/lm/train.h"
 
 #include <fmt/format.h>
 #include <stdlib.h>

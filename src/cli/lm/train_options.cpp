@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "app/common_options.h"
-#include "app/threads.h"
 #include "cli/bench/case_options.h"
 #include "core/counted.h"
 #include "core/fail.h"

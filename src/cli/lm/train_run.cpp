@@ -1,4 +1,4 @@
-#include "cli/lm/train_run.h"
+#include "cli/lm/train.h"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,10 @@
-#include "cli/lm/verify.h"
+#include "cli/lm/train.h"
 
 #include <fmt/format.h>
 
-#include "app/command.h"
+#include "app/common_options.h"
+#include "app/program.h"
 #include "app/terminal.h"
-#include "app/threads.h"
 #include "cli/lm/ranks.h"
 #include "comm/agreement.h"
 #include "core/counted.h"

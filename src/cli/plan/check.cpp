@@ -1,4 +1,4 @@
-#include "cli/plan/check.h"
+#include "cli/plan/machine.h"
 
 #include <fmt/format.h>
 
@@ -7,10 +7,8 @@
 #include <map>
 #include <optional>
 
-#include "app/command.h"
+#include "app/program.h"
 #include "app/terminal.h"
-#include "cli/plan/machine.h"
-#include "cli/plan/rows.h"
 #include "cli/plan/steps.h"
 #include "core/fail.h"
 #include "core/short_number.h"

@@ -4,9 +4,8 @@
 
 #include <algorithm>
 
-#include "app/threads.h"
+#include "app/common_options.h"
 #include "bench/ceilings.h"
-#include "cli/plan/rows.h"
 #include "cli/plan/steps.h"
 #include "core/counted.h"
 #include "core/fail.h"

@@ -25,4 +25,9 @@ PlanMachine plan_links(const MachineFlags& flags, std::int64_t devices);
 // All of it, links first: measures where --machine here leaves something open. Throws likewise.
 PlanMachine plan_machine(const MachineFlags& flags, lm::Precision precision, std::int64_t devices);
 
+// `strobe plan --check`: measured rows, each with what the formulas of a plan give for it.
+// Prints the table and the errors' median; the exit code. A step is held against the machine in its own precision.
+// Throws Error(invalid_argument) for rows that nothing is said of.
+int check_plan(const PlanOptions& options);
+
 }  // namespace strobe::cli

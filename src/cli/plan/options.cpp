@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "app/threads.h"
+#include "app/common_options.h"
 #include "cli/lm/bench_options.h"
 #include "core/divide.h"
 #include "core/fail.h"

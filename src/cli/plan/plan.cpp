@@ -3,14 +3,12 @@
 
 #include <filesystem>
 
+#include "app/common_options.h"
 #include "app/terminal.h"
-#include "app/threads.h"
-#include "cli/plan/check.h"
 #include "cli/plan/machine.h"
 #include "cli/plan/options.h"
 #include "cli/plan/plan.h"
-#include "cli/report/row_documents.h"
-#include "cli/report/written_files.h"
+#include "cli/report/row_file.h"
 #include "core/atomic_file.h"
 #include "core/counted.h"
 #include "core/fail.h"

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <system_error>
 
-#include "cli/report/written_files.h"
+#include "cli/report/row_file.h"
 #include "core/fail.h"
 #include "core/file_set.h"
 #include "core/json.h"

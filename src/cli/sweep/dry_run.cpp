@@ -1,6 +1,6 @@
 // Predictions of bench/sweep/prediction.h as a table.
-#include "cli/sweep/dry_run.h"
 #include "app/progress.h"
+#include "cli/sweep/progress.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,6 @@
 
 #include "app/terminal.h"
 #include "bench/sweep/prediction.h"
-#include "cli/sweep/progress.h"
 #include "core/counted.h"
 #include "core/short_number.h"
 #include "core/text_table.h"

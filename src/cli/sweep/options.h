@@ -10,7 +10,7 @@
 #include "app/options.h"
 #include "bench/sweep/axes.h"
 #include "bench/sweep/problem.h"
-#include "cli/bench/run_options.h"
+#include "cli/bench/options.h"
 
 namespace strobe::cli {
 

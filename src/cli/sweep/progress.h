@@ -1,10 +1,12 @@
 // What a person sees of a sweep while it runs: a bar with the time left on a terminal, a line a row otherwise.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 
 #include "bench/sweep/problem.h"
+#include "cli/sweep/options.h"
 
 namespace strobe::cli {
 
@@ -37,5 +39,10 @@ class SweepProgress {
 
 // "ok flash2 batch 1, ...: forward 1.2 ms, backward 3.4 ms, 5.6 MiB"
 std::string row_text(const Json& row, const bench::Problem& problem);
+
+// `is_known` tells which cells have a row already. Measures the machine's ceilings (half a second a type) unless the
+// plan says --quick.
+std::string dry_run_text(const SweepPlan& plan,
+                         const std::function<bool(const bench::Problem&, const std::string& name)>& is_known);
 
 }  // namespace strobe::cli

@@ -14,7 +14,6 @@
 #include "bench/sweep/problem_runner.h"
 #include "bench/sweep/result_file.h"
 #include "cli/bench/case_options.h"
-#include "cli/sweep/dry_run.h"
 #include "cli/sweep/options.h"
 #include "cli/sweep/progress.h"
 #include "cli/sweep/sweep.h"
@@ -22,7 +21,7 @@
 #include "core/fail.h"
 #include "device/host/instruction_sets.h"
 #include "measure/environment.h"
-#include "process/this_program.h"
+#include "process/spawn.h"
 
 namespace strobe::cli {
 namespace {

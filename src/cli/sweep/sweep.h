@@ -1,7 +1,7 @@
 // `strobe sweep`. main.cpp calls; each returns the exit code.
 #pragma once
 
-#include "app/command.h"
+#include "app/program.h"
 
 namespace strobe::cli {
 

@@ -1,16 +1,37 @@
-// The steps of `strobe lm train`: one line per step, validation and checkpoints.
+// The parts of `strobe lm train`: begin, run, verify. train.cpp calls.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "cli/lm/train_options.h"
+#include "comm/communicator.h"
+#include "lm/checkpoint.h"
 #include "lm/checkpoint_folder.h"
+#include "lm/settings.h"
 #include "lm/step_log.h"
+#include "lm/token_file.h"
 #include "lm/trainer.h"
 #include "lm/upkeep.h"
 
 namespace strobe::cli {
+
+struct TrainBegin {
+  lm::Settings settings;
+  lm::Upkeep upkeep;
+  std::optional<lm::Progress> progress;       // of the checkpoint that it goes on from; none: step 0
+  std::unique_ptr<lm::TokenFile> validation;  // null: it is tested on nothing
+  // Rank 0's alone.
+  std::unique_ptr<lm::CheckpointFolder> folder;
+  std::unique_ptr<lm::Checkpoint> checkpoint;
+  std::vector<std::string> notes;
+};
+
+// ranks: null for one process. Throws Error for whatever cannot begin, on every rank; nothing is left behind then.
+TrainBegin begin_training(const TrainFlags& flags, const lm::TokenFile& data, comm::Communicator* ranks);
 
 // ", 3 skipped": steps of an fp16 run whose gradient overflowed; "" in other precisions.
 std::string skipped_text(const lm::Trainer& trainer);
@@ -51,5 +72,8 @@ class TrainRun {
   bool newest_is_unproven_ = false;  // the newest checkpoint is not known to be good yet
   double start_;
 };
+
+// Called on every rank; rank 0 prints. Returns the exit code: 1 if a bound is exceeded.
+int run_lm_verify(const TrainFlags& flags);
 
 }  // namespace strobe::cli

@@ -1,4 +1,4 @@
-#include "app/standard_descriptors.h"
+#include "app/program.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
