@@ -89,33 +89,24 @@ Options parse_options(const std::vector<std::string>& words) {
   std::string cases = "t28", names = "all", one;
   double scale = 1;
   OptionTable table;
-  const auto add = [&](const char* name, const char* placeholder, const char* help, auto apply) {
-    table.add({.name = name, .placeholder = placeholder, .help = help, .apply = apply});
-  };
-  const auto add_alone = [&](const char* name, const char* help, bool& target) {
-    table.add({.name = name, .takes = Takes::nothing, .help = help, .apply = [&target](auto, auto) { target = true; }});
-  };
-  add_alone("list", "the rungs, in order", options.list);
-  add("case", "C", "t01 to t30, a list (t01,t28) or range (t01-t10), all, or B,N,d; default t28",
-      [&](auto, auto value) { cases = value; });
-  add("scale", "F", "this share of a case's work, above 0 and at most 1",
-      [&](auto flag, auto value) { scale = parse_positive(flag, value); });
-  add("rungs", "A,B", "only these, or none; default all", [&](auto, auto value) { names = value; });
-  add_alone("ablation", "also measures the best kernel without each of its ideas", options.ablation);
-  add_alone("tiles", "also measures tile sizes, with shared memory and occupancy", options.tiles);
-  add("limit", "S", "replaces a run that would take longer by a smaller case; default 30",
-      [&](auto flag, auto value) { options.settings.limit = parse_positive(flag, value); });
-  add("repeats", "N", "exactly N samples", [&](auto flag, auto value) {
-    options.settings.rule.repeats = static_cast<int>(parse_integer(flag, value, 1, 1'000'000'000));
-  });
-  add("time-limit", "S", "for the samples of a rung; default 5",
-      [&](auto flag, auto value) { options.settings.rule.time_limit = parse_positive(flag, value); });
-  add_alone("json", "prints rows as JSON lines, each when it is measured, instead of tables", options.json);
-  add_alone("once", "runs each rung once, unchecked and untimed, for a profiler", options.once);
-  add("rung", "NAME", "", [&](auto, auto value) { one = value; });
-  add("input", "FILE", "", [&](auto, auto value) { options.input = value; });
-  add("output", "FILE", "", [&](auto, auto value) { options.output = value; });
-  add_alone("timing", "", options.timing);
+  table.add_alone("list", "the rungs, in order", options.list);
+  table.add("case", "C", "t01 to t30, a list (t01,t28) or range (t01-t10), all, or B,N,d; default t28",
+            [&](auto, auto value) { cases = value; });
+  table.add("scale", "F", "this share of a case's work, above 0 and at most 1", into(scale, parse_positive));
+  table.add("rungs", "A,B", "only these, or none; default all", [&](auto, auto value) { names = value; });
+  table.add_alone("ablation", "also measures the best kernel without each of its ideas", options.ablation);
+  table.add_alone("tiles", "also measures tile sizes, with shared memory and occupancy", options.tiles);
+  table.add("limit", "S", "replaces a run that would take longer by a smaller case; default 30",
+            into(options.settings.limit, parse_positive));
+  table.add("repeats", "N", "exactly N samples", integer_into(options.settings.rule.repeats, 1, 1'000'000'000));
+  table.add("time-limit", "S", "for the samples of a rung; default 5",
+            into(options.settings.rule.time_limit, parse_positive));
+  table.add_alone("json", "prints rows as JSON lines, each when it is measured, instead of tables", options.json);
+  table.add_alone("once", "runs each rung once, unchecked and untimed, for a profiler", options.once);
+  table.add("rung", "NAME", "", [&](auto, auto value) { one = value; });
+  table.add("input", "FILE", "", [&](auto, auto value) { options.input = value; });
+  table.add("output", "FILE", "", [&](auto, auto value) { options.output = value; });
+  table.add_alone("timing", "", options.timing);
   const std::vector<std::string_view> views(words.begin(), words.end());
   if (table.parse(views) == OptionTable::Outcome::help) options.help = kIntroduction + table.help() + kSolving;
   options.cases = parse_cases(cases, scale);

@@ -59,6 +59,21 @@ std::vector<std::string> nearest(std::string_view word, const std::vector<std::s
   return near.empty() ? candidates : near;
 }
 
+void OptionTable::add(std::string name, std::string placeholder, std::string help, Apply apply,
+                      std::vector<std::string> aliases) {
+  add({.name = std::move(name),
+       .aliases = std::move(aliases),
+       .placeholder = std::move(placeholder),
+       .help = std::move(help),
+       .apply = std::move(apply)});
+}
+
+void OptionTable::add_alone(std::string name, std::string help, bool& target) {
+  add({.name = std::move(name), .takes = Takes::nothing, .help = std::move(help), .apply = [&target](auto, auto) {
+         target = true;
+       }});
+}
+
 const Option* OptionTable::find(std::string_view flag) const {
   const std::string wanted = normal(flag);
   for (const Option& option : options_) {

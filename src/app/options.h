@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,7 +31,12 @@ class OptionTable {
  public:
   explicit OptionTable(std::string subject = {}) : subject_(std::move(subject)) {}
 
+  using Apply = std::function<void(std::string_view flag, std::string_view value)>;
   void add(Option option) { options_.push_back(std::move(option)); }
+  // A flag with a value, and one without that sets `target`.
+  void add(std::string name, std::string placeholder, std::string help, Apply apply,
+           std::vector<std::string> aliases = {});
+  void add_alone(std::string name, std::string help, bool& target);
   const std::vector<Option>& options() const { return options_; }
 
   // Words that are no flags, such as files, are given to `apply`; without it they are refused.
@@ -69,6 +75,34 @@ std::int64_t parse_bytes(std::string_view flag, std::string_view value);  // "24
 std::string parse_word(std::string_view flag, std::string_view value, const std::vector<std::string>& valid);
 [[noreturn]] void refuse_repeat(std::string_view flag, std::string_view value, std::string_view item);
 std::vector<std::string> split(std::string_view text, char separator);
+
+// Apply of a flag whose value is stored in `target`, an object or an optional of one. The words are those of
+// parse_word; `of` turns one into a value.
+template <class Target, class Parse>
+auto into(Target& target, Parse parse) {
+  return [&target, parse](std::string_view flag, std::string_view value) { target = parse(flag, value); };
+}
+template <class T>
+auto integer_into(T& target, std::int64_t least, std::int64_t most) {
+  return [&target, least, most](auto flag, auto value) {
+    target = static_cast<T>(parse_integer(flag, value, least, most));
+  };
+}
+template <class T>
+auto integer_into(std::optional<T>& target, std::int64_t least, std::int64_t most) {
+  return [&target, least, most](auto flag, auto value) {
+    target = static_cast<T>(parse_integer(flag, value, least, most));
+  };
+}
+template <class Target>
+auto number_into(Target& target, double least, double below) {
+  return [&target, least, below](auto flag, auto value) { target = parse_number(flag, value, least, below); };
+}
+template <class Target, class Of = std::identity>
+auto word_into(Target& target, std::vector<std::string> words, Of of = {}) {
+  return
+      [&target, words = std::move(words), of](auto flag, auto value) { target = of(parse_word(flag, value, words)); };
+}
 
 // A comma list, each item through parse(flag, item). Throws Error(invalid_argument) where two items are the same.
 template <class Parse>

@@ -125,22 +125,15 @@ int run_bench(Arguments arguments) {
   BenchOptions options;
   bool events = false;
   OptionTable table = make_table(options);
-  table.add({.name = kEventsFlag,
-             .takes = Takes::nothing,
-             .help = "for programs: steps and rows of every status as JSON lines on the standard output, nothing else",
-             .apply = [&](auto, auto) { events = true; }});
+  table.add_alone(kEventsFlag,
+                  "for programs: steps and rows of every status as JSON lines on the standard output, nothing else",
+                  events);
   bool launch = false;
-  table.add({.name = kLaunchFlag,
-             .takes = Takes::nothing,
-             .help = "for programs: one of --launches, with its rows on the standard output",
-             .apply = [&](auto, auto) { launch = true; }});
+  table.add_alone(kLaunchFlag, "for programs: one of --launches, with its rows on the standard output", launch);
   std::optional<pid_t> lent_python;
-  table.add({.name = bench::kLentPythonFlag,
-             .placeholder = "PID",
-             .help = "for programs, with --events: the Python process that a sweep lends, behind descriptors 3 and 4",
-             .apply = [&](auto flag, auto value) {
-               lent_python = static_cast<pid_t>(parse_integer(flag, value, 1, INT32_MAX));
-             }});
+  table.add(bench::kLentPythonFlag, "PID",
+            "for programs, with --events: the Python process that a sweep lends, behind descriptors 3 and 4",
+            integer_into(lent_python, 1, INT32_MAX));
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(kBenchIntroduction + table.help());
     return kFine;

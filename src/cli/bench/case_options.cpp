@@ -87,88 +87,46 @@ Device parse_device(std::string_view flag, std::string_view value) {
 }
 
 void add_configuration_options(OptionTable& table, CaseOptions& options) {
-  table.add({.name = "batch_size",
-             .aliases = {"batch"},
-             .placeholder = "N",
-             .help = "default 32",
-             .apply = size_into(options.batch, 0)});
-  table.add({.name = "seq_len",
-             .aliases = {"seq"},
-             .placeholder = "N",
-             .help = "queries, and keys unless --seq_len_k; default 1024",
-             .apply = size_into(options.seq, 0)});
-  table.add({.name = "num_heads",
-             .aliases = {"heads"},
-             .placeholder = "N",
-             .help = "default 32",
-             .apply = size_into(options.heads, 1)});
-  table.add({.name = "emb_dim",
-             .aliases = {"emb"},
-             .placeholder = "N",
-             .help = "all heads together; head dimension = emb_dim / num_heads; default 2048",
-             .apply = size_into(options.emb, 1)});
+  table.add("batch_size", "N", "default 32", size_into(options.batch, 0), {"batch"});
+  table.add("seq_len", "N", "queries, and keys unless --seq_len_k; default 1024", size_into(options.seq, 0), {"seq"});
+  table.add("num_heads", "N", "default 32", size_into(options.heads, 1), {"heads"});
+  table.add("emb_dim", "N", "all heads together; head dimension = emb_dim / num_heads; default 2048",
+            size_into(options.emb, 1), {"emb"});
   table.add({.name = "causal",
              .takes = Takes::optional_value,
              .placeholder = "off|on|both",
              .help = "causal mask; default off, --causal alone is on",
              .apply = [&](auto flag, auto value) { parse_causal(options, flag, value); },
              .words = {"off", "on", "both"}});
-  table.add(
-      {.name = "dtype", .placeholder = "fp32|fp16|bf16", .help = "default fp16", .apply = [&](auto flag, auto value) {
-         options.dtype = parse_dtype(flag, value);
-       }});
-  table.add({.name = "tf32",
-             .takes = Takes::nothing,
-             .help = "products may round fp32 elements to 11 bits; cuda",
-             .apply = [&](auto, auto) { options.tf32 = true; }});
-  table.add({.name = "deterministic",
-             .takes = Takes::nothing,
-             .help = "a GPU's backward repeats bit by bit, as a CPU's always does; the library's kernels alone",
-             .apply = [&](auto, auto) { options.deterministic = true; }});
-  table.add({.name = "pass",
-             .placeholder = "forward|backward|both",
-             .help = "what is timed; default both",
-             .apply = [&](auto flag, auto value) { options.passes = parse_passes(flag, value); }});
-  table.add({.name = "num_kv_heads",
-             .aliases = {"kv_heads"},
-             .placeholder = "N",
-             .help = "KV heads, each shared by as many query heads; default num_heads",
-             .apply = size_into(options.kv_heads, 1)});
-  table.add({.name = "seq_len_k",
-             .aliases = {"seq_k"},
-             .placeholder = "N",
-             .help = "keys; default seq_len",
-             .apply = size_into(options.seq_k, 0)});
-  table.add({.name = "align",
-             .placeholder = "top_left|bottom_right",
-             .help = "the diagonal where queries and keys differ in number",
-             .apply = [&](auto flag, auto value) { options.alignment = parse_alignment(flag, value); }});
-  table.add({.name = "window",
-             .placeholder = "LEFT:RIGHT",
-             .help = "sliding window: keys to the left and right of the diagonal, -1 is open",
-             .apply = [&](auto flag, auto value) { options.window = parse_window(flag, value); }});
+  table.add("dtype", "fp32|fp16|bf16", "default fp16", into(options.dtype, parse_dtype));
+  table.add_alone("tf32", "products may round fp32 elements to 11 bits; cuda", options.tf32);
+  table.add_alone("deterministic",
+                  "a GPU's backward repeats bit by bit, as a CPU's always does; the library's kernels alone",
+                  options.deterministic);
+  table.add("pass", "forward|backward|both", "what is timed; default both", into(options.passes, parse_passes));
+  table.add("num_kv_heads", "N", "KV heads, each shared by as many query heads; default num_heads",
+            size_into(options.kv_heads, 1), {"kv_heads"});
+  table.add("seq_len_k", "N", "keys; default seq_len", size_into(options.seq_k, 0), {"seq_k"});
+  table.add("align", "top_left|bottom_right", "the diagonal where queries and keys differ in number",
+            into(options.alignment, parse_alignment));
+  table.add("window", "LEFT:RIGHT", "sliding window: keys to the left and right of the diagonal, -1 is open",
+            into(options.window, parse_window));
   add_score_options(table, options);
-  table.add({.name = "cache",
-             .placeholder = "cold|hot",
-             .help = "whether a GPU finds the tensors in its L2 cache; default cold",
-             .apply = [&](auto flag, auto value) {
-               const bool hot = parse_word(flag, value, {"cold", "hot"}) == "hot";
-               options.cache = hot ? bench::Cache::hot : bench::Cache::cold;
-             }});
+  table.add("cache", "cold|hot", "whether a GPU finds the tensors in its L2 cache; default cold",
+            [&](auto flag, auto value) {
+              const bool hot = parse_word(flag, value, {"cold", "hot"}) == "hot";
+              options.cache = hot ? bench::Cache::hot : bench::Cache::cold;
+            });
 }
 
 void add_case_options(OptionTable& table, CaseOptions& options) {
   add_configuration_options(table, options);
-  table.add({.name = "impl",
-             .placeholder = "NAME[,NAME]",
-             .help = "Flash2, Pytorch (= standard), frugal, reference, torch-sdpa, torch-math, torch-naive, "
-                     "torch-compile, onednn; on a GPU also hopper, torch-flash, torch-efficient, torch-cudnn, cudnn; "
-                     "default Flash2",
-             .apply = [&](auto, auto value) { parse_implementations(options, value); }});
-  table.add({.name = "device",
-             .placeholder = "cpu|cuda",
-             .help = "default: cuda where there is a GPU",
-             .apply = [&](auto flag, auto value) { options.device = parse_device(flag, value); }});
+  table.add("impl", "NAME[,NAME]",
+            "Flash2, Pytorch (= standard), frugal, reference, torch-sdpa, torch-math, torch-naive, "
+            "torch-compile, onednn; on a GPU also hopper, torch-flash, torch-efficient, torch-cudnn, cudnn; "
+            "default Flash2",
+            [&](auto, auto value) { parse_implementations(options, value); });
+  table.add("device", "cpu|cuda", "default: cuda where there is a GPU", into(options.device, parse_device));
   table.add(make_threads_option("of the CPU", options.threads));
 }
 

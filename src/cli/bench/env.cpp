@@ -181,8 +181,7 @@ int run_env(Arguments arguments) {
   bool quick = false;
   std::optional<int> threads;
   OptionTable table;
-  table.add(
-      {.name = "json", .takes = Takes::nothing, .help = "the same as JSON", .apply = [&](auto, auto) { json = true; }});
+  table.add_alone("json", "the same as JSON", json);
   table.add(make_threads_option("for the measured rates", threads));
   table.add(make_quick_option(quick));
   if (table.parse(arguments) == OptionTable::Outcome::help) {

@@ -58,21 +58,13 @@ OptionTable make_table(BenchOptions& options) {
   OptionTable table;
   add_case_options(table, options.one);
   add_run_options(table, options.how);
-  table.add({.name = "launches",
-             .placeholder = "N",
-             .help = "the whole run in N processes, one after the other; `strobe compare` wants 5; default 1",
-             .apply = [&](auto flag, auto value) {
-               options.launches = static_cast<int>(parse_integer(flag, value, 1, 1000));
-             }});
-  table.add({.name = "output",
-             .placeholder = "FILE",
-             .help = "JSON of all rows; default benchmark_result.json; - is the standard output",
-             .apply = [&](auto, auto value) { options.output = value; }});
-  table.add(
-      {.name = "cells",
-       .placeholder = "FILE",
-       .help = "several configurations in one run: a line each, of flags that describe one; other flags hold for all",
-       .apply = [&](auto flag, auto value) { options.cells = parse_text(flag, value); }});
+  table.add("launches", "N", "the whole run in N processes, one after the other; `strobe compare` wants 5; default 1",
+            integer_into(options.launches, 1, 1000));
+  table.add("output", "FILE", "JSON of all rows; default benchmark_result.json; - is the standard output",
+            [&](auto, auto value) { options.output = value; });
+  table.add("cells", "FILE",
+            "several configurations in one run: a line each, of flags that describe one; other flags hold for all",
+            into(options.cells, parse_text));
   return table;
 }
 
@@ -85,26 +77,16 @@ Cases cases_of(const BenchOptions& options) {
 
 void add_run_options(OptionTable& table, RunFlags& options) {
   bench::RunOptions& run = options.run;
-  table.add({.name = "repeats",
-             .aliases = {"repeat"},
-             .placeholder = "N",
-             .help = "exactly N samples; default: until the median is known within 1 %",
-             .apply = [&](auto flag, auto value) {
-               run.rule.repeats = static_cast<int>(parse_integer(flag, value, 1, 1000000));
-             }});
+  table.add("repeats", "N", "exactly N samples; default: until the median is known within 1 %",
+            integer_into(run.rule.repeats, 1, 1000000), {"repeat"});
   table.add(make_switch("check", "compare with float64 before timing; default on", options.check));
-  table.add({.name = "memory-limit",
-             .placeholder = "SIZE",
-             .help = "imitate a machine with that much memory, such as 24G",
-             .apply = [&](auto flag, auto value) { run.memory_limit = parse_bytes(flag, value); }});
-  table.add({.name = "time-limit",
-             .placeholder = "SECONDS",
-             .help = "of sampling a configuration, a quarter of it at most for warming up a pass; default 20",
-             .apply = [&](auto flag, auto value) { run.rule.time_limit = parse_seconds(flag, value); }});
-  table.add({.name = "peer-timeout",
-             .placeholder = "SECONDS",
-             .help = "a peer that does not answer for so long has failed; default 600",
-             .apply = [&](auto flag, auto value) { options.peer_timeout = parse_seconds(flag, value); }});
+  table.add("memory-limit", "SIZE", "imitate a machine with that much memory, such as 24G",
+            into(run.memory_limit, parse_bytes));
+  table.add("time-limit", "SECONDS",
+            "of sampling a configuration, a quarter of it at most for warming up a pass; default 20",
+            into(run.rule.time_limit, parse_seconds));
+  table.add("peer-timeout", "SECONDS", "a peer that does not answer for so long has failed; default 600",
+            into(options.peer_timeout, parse_seconds));
   table.add(make_seed_option([&run](std::uint64_t seed) { run.seed = seed; }));
   table.add(make_switch("pin", "keep to as many cores as threads; default on", options.pin));
   table.add(make_quick_option(options.quick));

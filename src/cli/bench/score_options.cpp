@@ -40,32 +40,22 @@ const std::vector<std::string>& bias_shapes() {
 
 void add_score_options(OptionTable& table, CaseOptions& options) {
   bench::ScoreOptions& scores = options.scores;
-  table.add({.name = "softcap",
-             .placeholder = "C",
-             .help = "scores become C * tanh(score / C)",
-             .apply = [&](auto flag, auto value) {
-               scores.softcap = parse_number(flag, value, 1e-30, 1e30, "a number from 1e-30 to 1e30, such as 30");
-             }});
+  table.add("softcap", "C", "scores become C * tanh(score / C)", [&](auto flag, auto value) {
+    scores.softcap = parse_number(flag, value, 1e-30, 1e30, "a number from 1e-30 to 1e30, such as 30");
+  });
   table.add(make_switch("alibi", "ALiBi, with slopes 2^(-8 (h + 1) / num_heads); default off", scores.alibi));
-  table.add(
-      {.name = "bias",
-       .placeholder = "SHAPE",
-       .help = "an additive bias of the dtype; which of batch, heads, queries, keys are full: bhqk, 1hqk, b11k, ...",
-       .apply = [&](auto flag, auto value) { scores.bias = parse_word(flag, value, bias_shapes()); }});
+  table.add("bias", "SHAPE",
+            "an additive bias of the dtype; which of batch, heads, queries, keys are full: bhqk, 1hqk, b11k, ...",
+            word_into(scores.bias, bias_shapes()));
   table.add(
       make_switch("bias_gradient", "the backward writes the bias's gradient too; default off", scores.bias_gradient));
   table.add(make_switch("sinks", "one more logit a head, with its gradient; default off", scores.sinks));
-  table.add({.name = "dropout",
-             .placeholder = "P",
-             .help = "drops weights with probability P",
-             .apply = [&](auto flag, auto value) {
-               scores.dropout = parse_number(flag, value, kLeastFloat, kMostBelowOne,
-                                             "a probability above 0 and below 1, such as 0.1");
-             }});
-  table.add({.name = "lengths",
-             .placeholder = "N[,N]",
-             .help = "queries and keys of the sequences, padded to seq_len; taken in turn over the batch",
-             .apply = [&](auto flag, auto value) { options.lengths = parse_lengths(flag, value); }});
+  table.add("dropout", "P", "drops weights with probability P", [&](auto flag, auto value) {
+    scores.dropout =
+        parse_number(flag, value, kLeastFloat, kMostBelowOne, "a probability above 0 and below 1, such as 0.1");
+  });
+  table.add("lengths", "N[,N]", "queries and keys of the sequences, padded to seq_len; taken in turn over the batch",
+            into(options.lengths, parse_lengths));
 }
 
 bench::ScoreOptions score_options_of(const CaseOptions& options, std::int64_t batch, std::int64_t seq,

@@ -55,14 +55,8 @@ int run_cases_gen(Arguments arguments) {
   std::vector<std::string> folders;
   OptionTable table;
   table.take_words([&](std::string_view word) { folders.emplace_back(word); });
-  table.add(
-      {.name = "subset", .placeholder = "t01,t05-t10", .help = "these cases only", .apply = [&](auto flag, auto value) {
-         subset = parse_text(flag, value);
-       }});
-  table.add({.name = "scale",
-             .placeholder = "F",
-             .help = "B and N times F, for small machines; the work shrinks with F^3",
-             .apply = [&](auto flag, auto value) { scale = parse_scale(flag, value); }});
+  table.add("subset", "t01,t05-t10", "these cases only", into(subset, parse_text));
+  table.add("scale", "F", "B and N times F, for small machines; the work shrinks with F^3", into(scale, parse_scale));
   table.add(make_seed_option([&seed](std::uint64_t given) { seed = given; }));
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(

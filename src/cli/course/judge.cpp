@@ -236,22 +236,12 @@ int run_cases_judge(Arguments arguments) {
   std::vector<std::string> folders;
   OptionTable table;
   table.take_words([&](std::string_view word) { folders.emplace_back(word); });
-  table.add({.name = "program",
-             .placeholder = "P",
-             .help = "started as P INPUT OUTPUT; default: hw4 beside this program",
-             .apply = [&](auto flag, auto value) { program = parse_text(flag, value); }});
-  table.add({.name = "subset",
-             .placeholder = "t01,t05-t10",
-             .help = "these cases only; default: all that are in the folder",
-             .apply = [&](auto flag, auto value) { subset = parse_text(flag, value); }});
-  table.add({.name = "limits",
-             .placeholder = "2,6,10",
-             .help = "seconds that a case of t01-t10, t11-t20 and t21-t30 may take, start of the program included",
-             .apply = [&](auto flag, auto value) { limits = parse_limits(flag, value); }});
-  table.add({.name = "json",
-             .placeholder = "FILE",
-             .help = "also write the results as JSON",
-             .apply = [&](auto flag, auto value) { json = parse_text(flag, value); }});
+  table.add("program", "P", "started as P INPUT OUTPUT; default: hw4 beside this program", into(program, parse_text));
+  table.add("subset", "t01,t05-t10", "these cases only; default: all that are in the folder", into(subset, parse_text));
+  table.add("limits", "2,6,10",
+            "seconds that a case of t01-t10, t11-t20 and t21-t30 may take, start of the program included",
+            into(limits, parse_limits));
+  table.add("json", "FILE", "also write the results as JSON", into(json, parse_text));
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(
         "usage: strobe cases judge DIR [--flag value ...]\n\nRuns a program on each case, in a private folder below "

@@ -112,10 +112,10 @@ struct Request {
 OptionTable option_table(Request& request) {
   OptionTable table;
   const auto pass_on = [&](const char* name, const char* placeholder, const char* help) {
-    table.add({.name = name, .placeholder = placeholder, .help = help, .apply = [&request, name](auto, auto value) {
-                 request.for_lab.push_back(std::string("--") + name);
-                 request.for_lab.emplace_back(value);
-               }});
+    table.add(name, placeholder, help, [&request, name](auto, auto value) {
+      request.for_lab.push_back(std::string("--") + name);
+      request.for_lab.emplace_back(value);
+    });
   };
   pass_on("case", "CASE", "t01 to t30, a list (t01,t28) or range (t01-t10), all, or B,N,d; default t28");
   pass_on("scale", "F", "this share of a case's work, above 0 and at most 1; for small machines");
@@ -126,14 +126,10 @@ OptionTable option_table(Request& request) {
   table.add(make_switch("ablation", "also measures the best rung without each of its ideas", request.ablation));
   table.add(make_switch("tiles", "also measures tiles Br x Bc, with shared memory and occupancy", request.tiles));
   table.add(make_switch("profile", "also reads hardware counters of every rung, by ncu", request.profile));
-  table.add({.name = "output",
-             .placeholder = "FILE",
-             .help = "rows as JSON lines; .md and .svg have the same name; default ladder.jsonl",
-             .apply = [&](auto flag, auto value) { request.output = parse_text(flag, value); }});
-  table.add({.name = "input",
-             .placeholder = "FILE",
-             .help = "shows rows of an earlier run and writes its .md and .svg again; takes no other flag",
-             .apply = [&](auto flag, auto value) { request.input = parse_text(flag, value); }});
+  table.add("output", "FILE", "rows as JSON lines; .md and .svg have the same name; default ladder.jsonl",
+            into(request.output, parse_text));
+  table.add("input", "FILE", "shows rows of an earlier run and writes its .md and .svg again; takes no other flag",
+            into(request.input, parse_text));
   return table;
 }
 

@@ -46,23 +46,16 @@ int run_solve(Arguments arguments) {
   bool timing = false;
   OptionTable table;
   table.take_words([&](std::string_view word) { files.emplace_back(word); });
-  table.add({.name = "device",
-             .placeholder = "cpu|cuda",
-             .help = "where it is computed (default: the GPU where one can be used, else the CPU)",
-             .apply = [&](std::string_view flag, std::string_view value) {
-               options.device = parse_word(flag, value, {"cpu", "cuda"}) == "cuda" ? Device::cuda : Device::cpu;
-             }});
-  table.add({.name = "impl",
-             .aliases = {"kernel"},
-             .placeholder = "NAME",
-             .help =
-                 "force a kernel of the library, such as flash2 or frugal (default: the first that can; above d 256 "
-                 "that is frugal)",
-             .apply = [&](std::string_view flag, std::string_view value) { kernel = parse_text(flag, value); }});
-  table.add({.name = "rung",
-             .placeholder = "NAME",
-             .help = "by a rung of the ladder instead of the library (strobe-lab --list)",
-             .apply = [&](std::string_view flag, std::string_view value) { rung = parse_text(flag, value); }});
+  table.add("device", "cpu|cuda", "where it is computed (default: the GPU where one can be used, else the CPU)",
+            [&](std::string_view flag, std::string_view value) {
+              options.device = parse_word(flag, value, {"cpu", "cuda"}) == "cuda" ? Device::cuda : Device::cpu;
+            });
+  table.add("impl", "NAME",
+            "force a kernel of the library, such as flash2 or frugal (default: the first that can; above d 256 "
+            "that is frugal)",
+            into(kernel, parse_text), {"kernel"});
+  table.add("rung", "NAME", "by a rung of the ladder instead of the library (strobe-lab --list)",
+            into(rung, parse_text));
   table.add(make_switch("timing", "also how long each stage took, and what is not counted", timing));
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(kSolveIntroduction + table.help());

@@ -33,7 +33,7 @@ std::vector<T> parse_names(std::string_view flag, std::string_view value, const 
   });
 }
 
-void check_engine(comm::EngineKind engine) {
+void check_is_built(comm::EngineKind engine) {
   const char* why = engine == comm::EngineKind::nccl ? comm::why_no_nccl() : comm::why_no_mpi();
   if (why) fail(ErrorCode::unsupported, "--engine {}: {}", comm::name_of(engine), why);
 }
@@ -42,44 +42,28 @@ void check_engine(comm::EngineKind engine) {
 
 OptionTable comm_option_table(CommOptions& options) {
   OptionTable table;
-  table.add({.name = "operations",
-             .placeholder = "A,B",
-             .help = "of all-reduce, broadcast, reduce-scatter, all-gather; default all",
-             .apply = [&](auto flag, auto value) { options.operations = parse_names(flag, value, kKinds); }});
-  table.add({.name = "sizes",
-             .placeholder = "SIZE,SIZE",
-             .help = "of the whole vector of fp32, such as 4K or 1M, powers of 1024; default 1M,10M,100M,1G",
-             .apply = [&](auto flag, auto value) { options.sizes = parse_list(flag, value, parse_bytes); }});
-  table.add({.name = "ranks",
-             .placeholder = "N,N",
-             .help = "how many are started, one job after the other; default 2,4,6; of no effect inside a job",
-             .apply = [&](auto flag, auto value) {
-               options.ranks = parse_list(
-                   flag, value, [](auto of, auto word) { return static_cast<int>(parse_integer(of, word, 1, 1024)); });
-             }});
-  table.add({.name = "engine",
-             .placeholder = "A,B",
-             .help = "mpi or nccl, or both to compare them; default mpi",
-             .apply = [&](auto flag, auto value) { options.engines = parse_names(flag, value, kEngines); }});
-  table.add({.name = "device",
-             .placeholder = "cpu|cuda",
-             .help = "where the vectors lie; cuda with mpi: staged through pinned memory; default cpu, with nccl cuda",
-             .apply = [&](auto flag, auto value) { options.on_gpu = parse_device(flag, value) == Device::cuda; }});
+  table.add("operations", "A,B", "of all-reduce, broadcast, reduce-scatter, all-gather; default all",
+            [&](auto flag, auto value) { options.operations = parse_names(flag, value, kKinds); });
+  table.add("sizes", "SIZE,SIZE",
+            "of the whole vector of fp32, such as 4K or 1M, powers of 1024; default 1M,10M,100M,1G",
+            [&](auto flag, auto value) { options.sizes = parse_list(flag, value, parse_bytes); });
+  table.add("ranks", "N,N", "how many are started, one job after the other; default 2,4,6; of no effect inside a job",
+            [&](auto flag, auto value) {
+              options.ranks = parse_list(
+                  flag, value, [](auto of, auto word) { return static_cast<int>(parse_integer(of, word, 1, 1024)); });
+            });
+  table.add("engine", "A,B", "mpi or nccl, or both to compare them; default mpi",
+            [&](auto flag, auto value) { options.engines = parse_names(flag, value, kEngines); });
+  table.add("device", "cpu|cuda",
+            "where the vectors lie; cuda with mpi: staged through pinned memory; default cpu, with nccl cuda",
+            [&](auto flag, auto value) { options.on_gpu = parse_device(flag, value) == Device::cuda; });
   table.add(make_switch("plain", "MPI_Allreduce in turns with our all-reduce; default on", options.plain));
-  table.add({.name = "repeats",
-             .placeholder = "N",
-             .help = "exactly N samples; default: until the median is known within 1 %",
-             .apply = [&](auto flag, auto value) {
-               options.rule.repeats = static_cast<int>(parse_integer(flag, value, 1, 1000000));
-             }});
-  table.add({.name = "time-limit",
-             .placeholder = "SECONDS",
-             .help = "of sampling an operation and size; default 5",
-             .apply = [&](auto flag, auto value) { options.rule.time_limit = parse_seconds(flag, value); }});
-  table.add({.name = "output",
-             .placeholder = "FILE",
-             .help = "rows as JSON lines, with FILE's .md and .svg beside it; default comm.jsonl",
-             .apply = [&](auto flag, auto value) { options.output = parse_text(flag, value); }});
+  table.add("repeats", "N", "exactly N samples; default: until the median is known within 1 %",
+            integer_into(options.rule.repeats, 1, 1000000));
+  table.add("time-limit", "SECONDS", "of sampling an operation and size; default 5",
+            into(options.rule.time_limit, parse_seconds));
+  table.add("output", "FILE", "rows as JSON lines, with FILE's .md and .svg beside it; default comm.jsonl",
+            into(options.output, parse_text));
   return table;
 }
 
@@ -91,7 +75,7 @@ void check_comm_options(const CommOptions& options) {
   for (const std::int64_t bytes : options.sizes) {
     if (bytes < 4) fail(ErrorCode::invalid_argument, "--sizes {}: valid: 4 bytes, one fp32, or more", bytes);
   }
-  for (const comm::EngineKind engine : options.engines) check_engine(engine);
+  for (const comm::EngineKind engine : options.engines) check_is_built(engine);
 }
 
 void check_before_jobs(const CommOptions& options) {

@@ -41,28 +41,15 @@ struct LaunchOptions {
 
 OptionTable make_table(LaunchOptions& options) {
   OptionTable table;
-  table.add({.name = "ranks",
-             .aliases = {"n"},
-             .placeholder = "N",
-             .help = "how many; -n N in short",
-             .apply = [&](auto flag, auto value) {
-               options.job.ranks = static_cast<int>(parse_integer(flag, value, 1, 1024));
-             }});
-  table.add({.name = "max-restarts",
-             .placeholder = "K",
-             .help = "start all ranks again, up to K times, unless one ended with 2 or 128 + signal; default 0",
-             .apply = [&](auto flag, auto value) {
-               options.max_restarts = static_cast<int>(parse_integer(flag, value, 0, 1000000));
-             }});
-  table.add(
-      {.name = "restart-delay",
-       .placeholder = "SECONDS",
-       .help = "pause before the first restart, doubled for each later one, at most 30; default 1",
-       .apply = [&](auto flag, auto value) { options.restart_delay = value == "0" ? 0 : parse_seconds(flag, value); }});
-  table.add({.name = "grace",
-             .placeholder = "SECONDS",
-             .help = "time for ranks to end by themselves; default 5 after a failure, 60 after a signal",
-             .apply = [&](auto flag, auto value) { options.job.grace = parse_seconds(flag, value); }});
+  table.add("ranks", "N", "how many; -n N in short", integer_into(options.job.ranks, 1, 1024), {"n"});
+  table.add("max-restarts", "K",
+            "start all ranks again, up to K times, unless one ended with 2 or 128 + signal; default 0",
+            integer_into(options.max_restarts, 0, 1000000));
+  table.add("restart-delay", "SECONDS",
+            "pause before the first restart, doubled for each later one, at most 30; default 1",
+            [&](auto flag, auto value) { options.restart_delay = value == "0" ? 0 : parse_seconds(flag, value); });
+  table.add("grace", "SECONDS", "time for ranks to end by themselves; default 5 after a failure, 60 after a signal",
+            into(options.job.grace, parse_seconds));
   table.add(make_switch("prefix", "a rank's number before its lines; default on", options.prefix));
   table.add({.name = kRankFlag, .apply = [&](auto, auto value) { options.as_rank = value; }});
   return table;

@@ -57,18 +57,15 @@ void check_attention(const std::string& kernel, Device device) {
 }
 
 void add_rank_options(OptionTable& table, LmBenchOptions& options) {
-  table.add({.name = "ddp",
-             .placeholder = "all|NAME[,NAME]",
-             .help = fmt::format("strategies side by side, on the ranks of `strobe launch` or mpirun: {}",
-                                 fmt::join(lm::strategy_names(), ", ")),
-             .apply = [&](auto flag, auto value) { options.strategies = parse_strategies(flag, value); }});
-  table.add({.name = "bucket-mb",
-             .placeholder = "N[,N]",
-             .help = "MB of gradients exchanged in one call, where there are buckets; default 25",
-             .apply = [&](auto flag, auto value) {
-               options.buckets = parse_list(flag, value, parse_bucket);
-               options.bucket_text = value;
-             }});
+  table.add("ddp", "all|NAME[,NAME]",
+            fmt::format("strategies side by side, on the ranks of `strobe launch` or mpirun: {}",
+                        fmt::join(lm::strategy_names(), ", ")),
+            into(options.strategies, parse_strategies));
+  table.add("bucket-mb", "N[,N]", "MB of gradients exchanged in one call, where there are buckets; default 25",
+            [&](auto flag, auto value) {
+              options.buckets = parse_list(flag, value, parse_bucket);
+              options.bucket_text = value;
+            });
   table.add(make_engine_option(options.engine));
   table.add({.name = kOneProcessFlag, .apply = [&](auto, auto value) { options.as_one_process = value; }});
   table.add(
@@ -84,53 +81,37 @@ LmBenchOptions default_lm_bench_options() {
 }
 
 void add_lm_cell_options(OptionTable& table, LmBenchOptions& options) {
-  table.add(
-      {.name = "size",
-       .placeholder = "NAME[,NAME]",
-       .help = fmt::format("{}; default small, on the CPU tiny; the next seven change it, each of several sizes alike",
-                           fmt::join(lm::size_names(), ", ")),
-       .apply = [&](auto flag, auto value) {
-         options.sizes =
-             parse_list(flag, value, [](auto of, auto name) { return parse_word(of, name, lm::size_names()); });
-       }});
+  table.add("size", "NAME[,NAME]",
+            fmt::format("{}; default small, on the CPU tiny; the next seven change it, each of several sizes alike",
+                        fmt::join(lm::size_names(), ", ")),
+            [&](auto flag, auto value) {
+              options.sizes =
+                  parse_list(flag, value, [](auto of, auto name) { return parse_word(of, name, lm::size_names()); });
+            });
   table.add(make_arch_option(options.shape.architecture, "default: each size's own"));
-  table.add(
-      {.name = "context",
-       .placeholder = "N[,N]",
-       .help = "tokens of a sequence; default: the size's own, 512 but for tiny",
-       .apply = [&](auto flag, auto value) { options.contexts = parse_integers(flag, value, 1, lm::kMostOfShape); }});
+  table.add("context", "N[,N]", "tokens of a sequence; default: the size's own, 512 but for tiny",
+            [&](auto flag, auto value) { options.contexts = parse_integers(flag, value, 1, lm::kMostOfShape); });
   add_dimension_options(table, options.shape, "the size's own");
-  table.add(
-      {.name = "batch", .placeholder = "N[,N]", .help = "sequences; default 4", .apply = [&](auto flag, auto value) {
-         options.batches = parse_integers(flag, value, 1, 1 << 20);
-       }});
-  table.add({.name = "precision",
-             .placeholder = "NAME[,NAME]",
-             .help = "fp32, tf32, bf16, fp16; default fp32",
-             .apply = [&](auto flag, auto value) {
-               options.precisions = parse_list(flag, value, [](auto of, auto name) {
-                 return lm::precision_of(parse_word(of, name, lm::precision_names()));
-               });
-             }});
-  table.add({.name = "attention",
-             .placeholder = "NAME",
-             .help = fmt::format("attention kernel: {}; default auto: the library chooses; standard saves "
-                                 "probabilities",
-                                 fmt::join(attention_words(), ", ")),
-             .apply = [&](auto flag, auto value) { options.attention = parse_attention(flag, value); }});
-  table.add({.name = "recompute",
-             .placeholder = "NAME[,NAME]",
-             .help = "what the backward makes again, to keep less: none, attention, block; default none",
-             .apply = [&](auto flag, auto value) {
-               options.recomputes = parse_list(flag, value, [](auto of, auto name) {
-                 return lm::recompute_of(parse_word(of, name, lm::recompute_names()));
-               });
-             }});
+  table.add("batch", "N[,N]", "sequences; default 4",
+            [&](auto flag, auto value) { options.batches = parse_integers(flag, value, 1, 1 << 20); });
+  table.add("precision", "NAME[,NAME]", "fp32, tf32, bf16, fp16; default fp32", [&](auto flag, auto value) {
+    options.precisions = parse_list(
+        flag, value, [](auto of, auto name) { return lm::precision_of(parse_word(of, name, lm::precision_names())); });
+  });
+  table.add("attention", "NAME",
+            fmt::format("attention kernel: {}; default auto: the library chooses; standard saves "
+                        "probabilities",
+                        fmt::join(attention_words(), ", ")),
+            into(options.attention, parse_attention));
+  table.add("recompute", "NAME[,NAME]",
+            "what the backward makes again, to keep less: none, attention, block; default none",
+            [&](auto flag, auto value) {
+              options.recomputes = parse_list(flag, value, [](auto of, auto name) {
+                return lm::recompute_of(parse_word(of, name, lm::recompute_names()));
+              });
+            });
   table.add(make_switch("deterministic", "the same bits in every run; default on", options.deterministic));
-  table.add({.name = "device",
-             .placeholder = "cpu|cuda",
-             .help = "default: cuda where there is a GPU",
-             .apply = [&](auto flag, auto value) { options.device = parse_device(flag, value); }});
+  table.add("device", "cpu|cuda", "default: cuda where there is a GPU", into(options.device, parse_device));
   table.add(make_threads_option("CPU threads", options.threads));
 }
 
@@ -156,16 +137,11 @@ Option make_file_option(const char* name, const char* help, std::string& target)
 OptionTable lm_bench_table(LmBenchOptions& options) {
   OptionTable table;
   add_lm_cell_options(table, options);
-  table.add({.name = "pass",
-             .placeholder = "forward|forward_backward|step",
-             .help = "default step",
-             .apply = [&](auto flag, auto value) { options.pass = parse_pass(flag, value); }});
+  table.add("pass", "forward|forward_backward|step", "default step", into(options.pass, parse_pass));
   table.add(make_warmup_option(options));
   table.add(make_steps_option(options));
-  table.add({.name = "clip",
-             .placeholder = "NORM",
-             .help = "the largest norm of the gradient; default 0: any, and it is not computed but with --ddp",
-             .apply = [&](auto flag, auto value) { options.clip = parse_number(flag, value, 0, 1e30); }});
+  table.add("clip", "NORM", "the largest norm of the gradient; default 0: any, and it is not computed but with --ddp",
+            number_into(options.clip, 0, 1e30));
   add_rank_options(table, options);
   table.add(make_file_option("output", "JSON; default lm_bench_result.json", options.output));
   table.add(make_quick_option(options.quick));

@@ -53,18 +53,15 @@ Option make_engine_option(comm::EngineKind& engine) {
 }
 
 void add_exchange_options(OptionTable& table, ExchangeFlags& flags) {
-  table.add({.name = "ddp",
-             .placeholder = "NAME",
-             .help = fmt::format("train on the ranks of `strobe launch` or mpirun, each on its part of the batch: {}",
-                                 fmt::join(lm::strategy_names(), ", ")),
-             .apply = [&](auto flag, auto value) { flags.strategy = parse_word(flag, value, lm::strategy_names()); }});
-  table.add({.name = "bucket-mb",
-             .placeholder = "N",
-             .help = "MB of gradients exchanged in one call, where there are buckets; default 25",
-             .apply = [&](auto flag, auto value) {
-               flags.bucket_bytes = parse_bucket(flag, value);
-               flags.bucket_text = value;
-             }});
+  table.add("ddp", "NAME",
+            fmt::format("train on the ranks of `strobe launch` or mpirun, each on its part of the batch: {}",
+                        fmt::join(lm::strategy_names(), ", ")),
+            word_into(flags.strategy, lm::strategy_names()));
+  table.add("bucket-mb", "N", "MB of gradients exchanged in one call, where there are buckets; default 25",
+            [&](auto flag, auto value) {
+              flags.bucket_bytes = parse_bucket(flag, value);
+              flags.bucket_text = value;
+            });
   table.add(make_engine_option(flags.engine));
 }
 

@@ -57,25 +57,16 @@ struct SampleFlags {
 
 void add_sample_options(OptionTable& table, SampleFlags& flags) {
   constexpr std::int64_t kMostTokens = 100'000'000;
-  table.add({.name = "checkpoint",
-             .placeholder = "FILE|DIR",
-             .help = "checkpoint of lm train, or a folder (its newest is used); required",
-             .apply = [&](auto flag, auto value) { flags.path = parse_text(flag, value); }});
+  table.add("checkpoint", "FILE|DIR", "checkpoint of lm train, or a folder (its newest is used); required",
+            into(flags.path, parse_text));
   table.add(make_arch_option(flags.architecture, "default: the checkpoint's; any other is refused"));
-  table.add({.name = "prompt",
-             .placeholder = "TEXT",
-             .help = "text to continue; default: a newline",
-             .apply = [&](auto flag, auto value) { flags.prompt = parse_text(flag, value); }});
+  table.add("prompt", "TEXT", "text to continue; default: a newline", into(flags.prompt, parse_text));
   const auto count = [&](const char* name, const char* help, std::int64_t least, std::int64_t& target) {
-    table.add({.name = name, .placeholder = "N", .help = help, .apply = [&target, least](auto flag, auto value) {
-                 target = parse_integer(flag, value, least, kMostTokens);
-               }});
+    table.add(name, "N", help, integer_into(target, least, kMostTokens));
   };
   count("tokens", "tokens to sample; default 256", 1, flags.options.tokens);
-  table.add({.name = "temperature",
-             .placeholder = "X",
-             .help = "divides the logits, 0: greedy; default 1",
-             .apply = [&](auto flag, auto value) { flags.options.temperature = parse_number(flag, value, 0, 1000); }});
+  table.add("temperature", "X", "divides the logits, 0: greedy; default 1",
+            number_into(flags.options.temperature, 0, 1000));
   count("top-k", "only the N most likely tokens, 0: all; default 0", 0, flags.options.top_k);
   table.add(make_seed_option([&flags](std::uint64_t seed) { flags.options.seed = seed; }));
   table.add(make_threads_option("CPU threads", flags.threads));

@@ -29,11 +29,9 @@ Option make_arch_option(std::optional<lm::Architecture>& target, const char* oth
 }
 
 void add_shape_options(OptionTable& table, ShapeFlags& flags, const char* default_size) {
-  table.add(
-      {.name = "size",
-       .placeholder = "NAME",
-       .help = fmt::format("{}; default {}; the next seven change it", fmt::join(lm::size_names(), ", "), default_size),
-       .apply = [&](auto flag, auto value) { flags.size = parse_word(flag, value, lm::size_names()); }});
+  table.add("size", "NAME",
+            fmt::format("{}; default {}; the next seven change it", fmt::join(lm::size_names(), ", "), default_size),
+            word_into(flags.size, lm::size_names()));
   table.add(make_arch_option(flags.architecture, "default: the size's own"));
   table.add(number_option("context", {"context-length"}, "tokens of a sequence", flags.context));
   add_dimension_options(table, flags, "the size's, or 256 of a text to train on");

@@ -22,16 +22,14 @@ constexpr std::int64_t kMostWarmup = 100;
 
 void add_bits(OptionTable& table, TrainFlags& flags) {
   const auto whole = [&](const char* name, const char* help, const lm::IntegerRange& range, auto& target) {
-    table.add({.name = name, .placeholder = "N", .help = help, .apply = [&target, range](auto flag, auto value) {
-                 target = static_cast<typename std::remove_reference_t<decltype(target)>::value_type>(
-                     parse_integer(flag, value, range.least, range.most));
-               }});
+    table.add(name, "N", help, [&target, range](auto flag, auto value) {
+      target = static_cast<typename std::remove_reference_t<decltype(target)>::value_type>(
+          parse_integer(flag, value, range.least, range.most));
+    });
   };
   const auto number = [&](const char* name, const char* help, const lm::NumberRange& range,
                           std::optional<double>& target) {
-    table.add({.name = name, .placeholder = "X", .help = help, .apply = [&target, range](auto flag, auto value) {
-                 target = parse_number(flag, value, range.least, range.below);
-               }});
+    table.add(name, "X", help, number_into(target, range.least, range.below));
   };
   add_shape_options(table, flags.shape);
   whole("batch", "sequences per step; default 8", lm::kBatchRange, flags.batch);
@@ -46,16 +44,11 @@ void add_bits(OptionTable& table, TrainFlags& flags) {
   number("beta2", "AdamW; default 0.999", lm::kBeta2Range, flags.beta2);
   number("eps", "AdamW; default 1e-8", lm::kEpsRange, flags.eps);
   number("decay", "AdamW's decay of parameters; default 0.01", lm::kDecayRange, flags.decay);
-  table.add({.name = "precision",
-             .placeholder = "NAME",
-             .help = "fp32, tf32 (on a GPU), bf16 or fp16 with loss scaling; parameters stay fp32; default fp32",
-             .apply = [&](auto flag, auto value) {
-               flags.precision = lm::precision_of(parse_word(flag, value, lm::precision_names()));
-             }});
-  table.add({.name = "device",
-             .placeholder = "cpu|cuda",
-             .help = "where it trains; default: cuda where there is a GPU",
-             .apply = [&](auto flag, auto value) { flags.device = parse_device(flag, value); }});
+  table.add("precision", "NAME",
+            "fp32, tf32 (on a GPU), bf16 or fp16 with loss scaling; parameters stay fp32; default fp32",
+            word_into(flags.precision, lm::precision_names(), lm::precision_of));
+  table.add("device", "cpu|cuda", "where it trains; default: cuda where there is a GPU",
+            into(flags.device, parse_device));
   table.add({.name = "deterministic",
              .takes = Takes::optional_value,
              .placeholder = "on|off",
@@ -134,23 +127,16 @@ TrainFlags::TrainFlags() : resume_step(lm::kNewest) {}
 
 void add_train_options(OptionTable& table, TrainFlags& flags) {
   const auto text = [&](const char* name, const char* placeholder, const char* help, std::string& target) {
-    table.add({.name = name, .placeholder = placeholder, .help = help, .apply = [&target](auto flag, auto value) {
-                 target = parse_text(flag, value);
-               }});
+    table.add(name, placeholder, help, into(target, parse_text));
   };
   const auto count = [&](const char* name, const char* help, const lm::IntegerRange& range, auto& target) {
-    table.add({.name = name, .placeholder = "N", .help = help, .apply = [&target, range](auto flag, auto value) {
-                 target = parse_integer(flag, value, range.least, range.most);
-               }});
+    table.add(name, "N", help, integer_into(target, range.least, range.most));
   };
   text("data", "FILE", "training data; required", flags.data);
   text("out", "DIR", "folder for checkpoints and steps.jsonl; required; new or empty unless --resume", flags.out);
-  table.add({.name = "data-format",
-             .placeholder = "auto|text|tokens|tokens32",
-             .help = "text: bytes; tokens: uint16; tokens32: uint32; auto: tokens for .bin and .tokens, else text",
-             .apply = [&](auto flag, auto value) {
-               flags.data_format = parse_word(flag, value, {"auto", "text", "tokens", "tokens32"});
-             }});
+  table.add("data-format", "auto|text|tokens|tokens32",
+            "text: bytes; tokens: uint16; tokens32: uint32; auto: tokens for .bin and .tokens, else text",
+            word_into(flags.data_format, {"auto", "text", "tokens", "tokens32"}));
   text("val-data", "FILE", "validation data of the same format, for every checkpoint; none: no validation",
        flags.validation);
   count("val-every", "steps between two validations; default 0: with every checkpoint", lm::kValidationEveryRange,
@@ -172,12 +158,9 @@ void add_train_options(OptionTable& table, TrainFlags& flags) {
         flags.keep);
   add_bits(table, flags);
   table.add(make_threads_option("CPU threads; the bits do not depend on it", flags.threads));
-  table.add({.name = "recompute",
-             .placeholder = "none|attention|block",
-             .help = "what the backward makes again, to keep less; the bits do not depend on it; default none",
-             .apply = [&](auto flag, auto value) {
-               flags.recompute = lm::recompute_of(parse_word(flag, value, lm::recompute_names()));
-             }});
+  table.add("recompute", "none|attention|block",
+            "what the backward makes again, to keep less; the bits do not depend on it; default none",
+            word_into(flags.recompute, lm::recompute_names(), lm::recompute_of));
   add_exchange_options(table, flags.exchange);
   table.add(make_switch("verify", "with --ddp: 5 steps on the ranks and on one process, weights compared; no --out",
                         flags.verify));

@@ -59,27 +59,17 @@ double parse_share(std::string_view flag, std::string_view value) {
 
 void add_machine_options(OptionTable& table, MachineFlags& flags) {
   const auto number = [&](const char* name, const char* unit, const char* help, std::optional<double>& target,
-                          double least = 1e-9) {
-    table.add({.name = name, .placeholder = unit, .help = help, .apply = [&target, least](auto flag, auto value) {
-                 target = parse_number(flag, value, least, 1e12);
-               }});
-  };
+                          double least = 1e-9) { table.add(name, unit, help, number_into(target, least, 1e12)); };
   const auto count = [&](const char* name, const char* help, std::optional<std::int64_t>& target) {
-    table.add({.name = name, .placeholder = "N", .help = help, .apply = [&target](auto flag, auto value) {
-                 target = parse_integer(flag, value, 1, kMostDevices);
-               }});
+    table.add(name, "N", help, integer_into(target, 1, kMostDevices));
   };
-  table.add({.name = "machine",
-             .placeholder = "NAME",
-             .help =
-                 "a100, h100, h200 by their makers' figures, or here, which is measured; default h100; what follows "
-                 "changes it",
-             .apply = [&](auto flag, auto value) { flags.name = parse_word(flag, value, machine_names()); }});
+  table.add("machine", "NAME",
+            "a100, h100, h200 by their makers' figures, or here, which is measured; default h100; what follows "
+            "changes it",
+            word_into(flags.name, machine_names()));
   number("flops", "TFLOP/s", "of a device's products at best, in this precision", flags.flops);
-  table.add({.name = "mfu",
-             .placeholder = "SHARE",
-             .help = "share of --flops that a step reaches, 1e-6 to 1; default 0.4",
-             .apply = [&](auto flag, auto value) { flags.mfu = parse_share(flag, value); }});
+  table.add("mfu", "SHARE", "share of --flops that a step reaches, 1e-6 to 1; default 0.4",
+            into(flags.mfu, parse_share));
   table.add(make_file_option(
       "bench", "rows of strobe lm bench: their rates in place of --flops, --mfu and --memory-bandwidth", flags.bench));
   number("memory-bandwidth", "GB/s", "of a device, read plus written", flags.memory_bandwidth);
@@ -88,10 +78,8 @@ void add_machine_options(OptionTable& table, MachineFlags& flags) {
   number("latency", "US", "of a round of messages", flags.latency, 0);
   table.add(make_file_option("comm", "rows of strobe comm: bandwidth and latency fitted to them", flags.comm));
   count("ranks", "of the rows of --comm; default: the most there", flags.ranks);
-  table.add({.name = "comm-from",
-             .placeholder = "SIZE",
-             .help = "rows of --comm with so many bytes or more, such as 4M; default all",
-             .apply = [&](auto flag, auto value) { flags.comm_from = parse_bytes(flag, value); }});
+  table.add("comm-from", "SIZE", "rows of --comm with so many bytes or more, such as 4M; default all",
+            into(flags.comm_from, parse_bytes));
   count("devices-per-node", "the links above are inside a node; default: the machine's, all where it has none",
         flags.node);
   number("node-bandwidth", "GB/s", "of a device to other nodes, each way", flags.node_bandwidth);
@@ -156,63 +144,41 @@ std::vector<lm::Sharding> shardings_of(const PlanOptions& options) {
 OptionTable plan_option_table(PlanOptions& options) {
   OptionTable table;
   add_shape_options(table, options.shape, kPlannedSize);
-  table.add({.name = "network",
-             .placeholder = "NAME",
-             .help =
-                 "decoder, or feed-forward: blocks of two matrices and nothing else, by default d_model 16384, d_ff "
-                 "53248, 126 layers; default decoder",
-             .apply = [&](auto flag, auto value) {
-               options.network = lm::network_of(parse_word(flag, value, lm::network_names()));
-             }});
-  table.add({.name = "batch",
-             .placeholder = "N",
-             .help = "sequences of a device, or of those that share its layers; default 8",
-             .apply = [&](auto flag, auto value) { options.batch = parse_integer(flag, value, 1, 1 << 20); }});
-  table.add({.name = "precision",
-             .placeholder = "NAME",
-             .help = "fp32, tf32, bf16, fp16; default bf16",
-             .apply = [&](auto flag, auto value) {
-               options.precision = lm::precision_of(parse_word(flag, value, lm::precision_names()));
-             }});
-  table.add({.name = "devices",
-             .placeholder = "N[,N]",
-             .help = "default 8,16,32 and so on to 16384, or from the first number above 8 that the mesh divides",
-             .apply = [&](auto flag, auto value) {
-               options.devices =
-                   parse_list(flag, value, [](auto of, auto word) { return parse_integer(of, word, 1, kMostDevices); });
-               std::sort(options.devices.begin(), options.devices.end());
-             }});
-  table.add({.name = "mesh",
-             .placeholder = "data=N,shard=N,tensor=N,pipeline=N",
-             .help = "any of them; default tensor=1, pipeline=1, shard all where something is split, data the rest",
-             .apply = [&](auto flag, auto value) { options.mesh = parse_mesh(flag, value); }});
-  table.add({.name = "micro-batches",
-             .placeholder = "N",
-             .help = "parts of the batch that follow one another through a pipeline; default: one per sequence",
-             .apply = [&](auto flag, auto value) { options.micro_batches = parse_integer(flag, value, 1, 1 << 20); }});
-  table.add({.name = "sharding",
-             .placeholder = "A,B",
-             .help = "what is split: replicated (nothing), optimizer, gradients, weights; default all",
-             .apply = [&](auto flag, auto value) {
-               options.shardings = parse_list(flag, value, [](auto of, auto word) {
-                 return lm::sharding_of(parse_word(of, word, lm::sharding_names()));
-               });
-             }});
-  table.add({.name = "bucket-mb",
-             .placeholder = "N",
-             .help = "MB of gradients a call; default: the best",
-             .apply = [&](auto flag, auto value) { options.bucket_mb = parse_number(flag, value, 0.001, 1e9); }});
+  table.add("network", "NAME",
+            "decoder, or feed-forward: blocks of two matrices and nothing else, by default d_model 16384, d_ff "
+            "53248, 126 layers; default decoder",
+            word_into(options.network, lm::network_names(), lm::network_of));
+  table.add("batch", "N", "sequences of a device, or of those that share its layers; default 8",
+            integer_into(options.batch, 1, 1 << 20));
+  table.add("precision", "NAME", "fp32, tf32, bf16, fp16; default bf16",
+            word_into(options.precision, lm::precision_names(), lm::precision_of));
+  table.add("devices", "N[,N]",
+            "default 8,16,32 and so on to 16384, or from the first number above 8 that the mesh divides",
+            [&](auto flag, auto value) {
+              options.devices =
+                  parse_list(flag, value, [](auto of, auto word) { return parse_integer(of, word, 1, kMostDevices); });
+              std::sort(options.devices.begin(), options.devices.end());
+            });
+  table.add("mesh", "data=N,shard=N,tensor=N,pipeline=N",
+            "any of them; default tensor=1, pipeline=1, shard all where something is split, data the rest",
+            into(options.mesh, parse_mesh));
+  table.add("micro-batches", "N",
+            "parts of the batch that follow one another through a pipeline; default: one per sequence",
+            integer_into(options.micro_batches, 1, 1 << 20));
+  table.add("sharding", "A,B", "what is split: replicated (nothing), optimizer, gradients, weights; default all",
+            [&](auto flag, auto value) {
+              options.shardings = parse_list(flag, value, [](auto of, auto word) {
+                return lm::sharding_of(parse_word(of, word, lm::sharding_names()));
+              });
+            });
+  table.add("bucket-mb", "N", "MB of gradients a call; default: the best", number_into(options.bucket_mb, 0.001, 1e9));
   add_machine_options(table, options.machine);
-  table.add({.name = "check",
-             .placeholder = "FILE[,FILE]",
-             .help = "rows of strobe lm bench and comm: predicted beside measured, and no plan",
-             .apply = [&](auto flag, auto value) {
-               options.checks = parse_list(flag, value, [](auto of, auto file) { return parse_text(of, file); });
-             }});
-  table.add({.name = "output",
-             .placeholder = "FILE",
-             .help = "JSON, with FILE's .md and .svg beside it; default plan.json",
-             .apply = [&](auto flag, auto value) { options.output = parse_text(flag, value); }});
+  table.add("check", "FILE[,FILE]", "rows of strobe lm bench and comm: predicted beside measured, and no plan",
+            [&](auto flag, auto value) {
+              options.checks = parse_list(flag, value, [](auto of, auto file) { return parse_text(of, file); });
+            });
+  table.add("output", "FILE", "JSON, with FILE's .md and .svg beside it; default plan.json",
+            into(options.output, parse_text));
   return table;
 }
 

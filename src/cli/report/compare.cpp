@@ -44,14 +44,9 @@ int run_compare(Arguments arguments) {
   std::vector<std::string> files;
   OptionTable table;
   table.take_words([&](std::string_view word) { files.emplace_back(word); });
-  table.add({.name = "threshold",
-             .placeholder = "PERCENT",
-             .help = "how much slower counts; default 5%",
-             .apply = [&](auto flag, auto value) { threshold = parse_threshold(flag, value); }});
-  table.add({.name = "markdown",
-             .placeholder = "FILE",
-             .help = "also write the comparison as Markdown, for a pull request",
-             .apply = [&](auto, auto value) { markdown = value; }});
+  table.add("threshold", "PERCENT", "how much slower counts; default 5%", into(threshold, parse_threshold));
+  table.add("markdown", "FILE", "also write the comparison as Markdown, for a pull request",
+            [&](auto, auto value) { markdown = value; });
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(kCompareIntroduction + table.help());
     return kFine;

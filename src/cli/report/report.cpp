@@ -55,10 +55,8 @@ int run_report(Arguments arguments) {
   std::vector<std::string> files;
   OptionTable table;
   table.take_words([&](std::string_view word) { files.emplace_back(word); });
-  table.add({.name = "output",
-             .placeholder = "DIR|FILE.html",
-             .help = "where to; default the folder report",
-             .apply = [&](auto, auto value) { output = value; }});
+  table.add("output", "DIR|FILE.html", "where to; default the folder report",
+            [&](auto, auto value) { output = value; });
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(kReportIntroduction + table.help());
     return kFine;

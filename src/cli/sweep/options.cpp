@@ -184,57 +184,35 @@ void gather_grid(const bench::Grid& grid, const SweepOptions& options, Gatherer&
 }  // namespace
 
 void add_sweep_options(OptionTable& table, SweepOptions& options) {
-  table.add({.name = "grid",
-             .placeholder = "NAME|FILE",
-             .help = "a named grid (below) or a file with a slash in its path; flags replace what it says",
-             .apply = [&](auto flag, auto value) { options.grid = parse_text(flag, value); }});
-  table.add({.name = "dry-run",
-             .takes = Takes::nothing,
-             .help = "list the cells with predicted time and memory; measure and write nothing",
-             .apply = [&](auto, auto) { options.dry_run = true; }});
-  table.add({.name = "retry",
-             .takes = Takes::nothing,
-             .help = "measure cells again whose rows are crashed, timeout or wrong",
-             .apply = [&](auto, auto) { options.retry = true; }});
-  table.add({.name = "output",
-             .placeholder = "FILE",
-             .help = "JSON lines, a row each; a sweep goes on with a file of its own; default sweep_GRID.jsonl",
-             .apply = [&](auto flag, auto value) {
-               if (value == "-") {
-                 fail(ErrorCode::invalid_argument, "{} -: a sweep needs a file, from which it can go on; ./- is one",
-                      flag);
-               }
-               options.output = value;
-             }});
-  table.add({.name = "json-dir",
-             .placeholder = "DIR",
-             .help = "also a JSON file a cell, named as the source reports' script does",
-             .apply = [&](auto flag, auto value) {
-               if (value.empty()) fail(ErrorCode::invalid_argument, "{} \"\": a folder is needed", flag);
-               options.json_dir = value;
-             }});
-  table.add({.name = "shrink",
-             .placeholder = "F",
-             .help = "divide the batch by F, then the sequence by what is left of F, down to 512; for small machines",
-             .apply = [&](auto flag, auto value) { options.shrink = parse_integer(flag, value, 1, 1 << 20); }});
-  table.add({.name = "launches",
-             .placeholder = "N",
-             .help = "the whole grid N times, each cell in N processes; `strobe compare` wants 5; default 1",
-             .apply = [&](auto flag, auto value) {
-               options.launches = static_cast<int>(parse_integer(flag, value, 1, 1000));
-             }});
-  table.add({.name = "shard",
-             .placeholder = "K/N",
-             .help = "only the K-th of N shares of the grid, all about equally long",
-             .apply = [&](auto flag, auto value) { parse_shard(options, flag, value); }});
-  table.add({.name = "cell-limit",
-             .placeholder = "SECONDS",
-             .help = "a cell that takes longer is ended, with status timeout; default 600",
-             .apply = [&](auto flag, auto value) { options.cell_limit = parse_seconds(flag, value); }});
-  table.add({.name = "program",
-             .placeholder = "FILE",
-             .help = "the strobe that measures, such as another build; default: this one",
-             .apply = [&](auto, auto value) { options.program = value; }});
+  table.add("grid", "NAME|FILE", "a named grid (below) or a file with a slash in its path; flags replace what it says",
+            into(options.grid, parse_text));
+  table.add_alone("dry-run", "list the cells with predicted time and memory; measure and write nothing",
+                  options.dry_run);
+  table.add_alone("retry", "measure cells again whose rows are crashed, timeout or wrong", options.retry);
+  table.add(
+      "output", "FILE", "JSON lines, a row each; a sweep goes on with a file of its own; default sweep_GRID.jsonl",
+      [&](auto flag, auto value) {
+        if (value == "-") {
+          fail(ErrorCode::invalid_argument, "{} -: a sweep needs a file, from which it can go on; ./- is one", flag);
+        }
+        options.output = value;
+      });
+  table.add("json-dir", "DIR", "also a JSON file a cell, named as the source reports' script does",
+            [&](auto flag, auto value) {
+              if (value.empty()) fail(ErrorCode::invalid_argument, "{} \"\": a folder is needed", flag);
+              options.json_dir = value;
+            });
+  table.add("shrink", "F",
+            "divide the batch by F, then the sequence by what is left of F, down to 512; for small machines",
+            integer_into(options.shrink, 1, 1 << 20));
+  table.add("launches", "N", "the whole grid N times, each cell in N processes; `strobe compare` wants 5; default 1",
+            integer_into(options.launches, 1, 1000));
+  table.add("shard", "K/N", "only the K-th of N shares of the grid, all about equally long",
+            [&](auto flag, auto value) { parse_shard(options, flag, value); });
+  table.add("cell-limit", "SECONDS", "a cell that takes longer is ended, with status timeout; default 600",
+            into(options.cell_limit, parse_seconds));
+  table.add("program", "FILE", "the strobe that measures, such as another build; default: this one",
+            [&](auto, auto value) { options.program = value; });
   add_axes(table, options.axes);
   add_run_flags(table, options.run);
 }
