@@ -1,7 +1,6 @@
 #include "lm/progress.h"
 
 #include "core/fail.h"
-#include "lm/settings_ranges.h"
 
 namespace strobe::lm {
 

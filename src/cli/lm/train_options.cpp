@@ -16,48 +16,18 @@
 namespace strobe::cli {
 namespace {
 
-constexpr lm::IntegerRange kSampleRange{"sample_tokens", 0, 100'000'000};
+constexpr IntegerRange kSampleRange{"sample_tokens", 0, 100'000'000};
 constexpr double kFall = 10;  // from the highest rate to that of the last step
 constexpr std::int64_t kMostWarmup = 100;
 
-void add_bits(OptionTable& table, TrainFlags& flags) {
-  const auto whole = [&](const char* name, const char* help, const lm::IntegerRange& range, auto& target) {
-    table.add(name, "N", help, [&target, range](auto flag, auto value) {
-      target = static_cast<typename std::remove_reference_t<decltype(target)>::value_type>(
-          parse_integer(flag, value, range.least, range.most));
-    });
-  };
-  const auto number = [&](const char* name, const char* help, const lm::NumberRange& range,
-                          std::optional<double>& target) {
-    table.add(name, "X", help, number_into(target, range.least, range.below));
-  };
-  add_shape_options(table, flags.shape);
-  whole("batch", "sequences per step; default 8", lm::kBatchRange, flags.batch);
-  whole("steps", "total steps; default 1000", lm::kStepsRange, flags.steps);
-  table.add(make_seed_option([&flags](std::uint64_t seed) { flags.seed = seed; }));
-  number("lr", "learning rate after the warm-up; default 0.001", lm::kRateRange, flags.rate);
-  number("lr-min", "learning rate of the last step; default a tenth of --lr", lm::kLeastRateRange, flags.least_rate);
-  whole("lr-warmup", "warm-up steps, in which the rate rises; default a tenth of --steps, at most 100",
-        lm::kWarmupRange, flags.warmup);
-  number("clip", "largest gradient norm, 0: no clipping; default 1", lm::kClipRange, flags.clip);
-  number("beta1", "AdamW; default 0.9", lm::kBeta1Range, flags.beta1);
-  number("beta2", "AdamW; default 0.999", lm::kBeta2Range, flags.beta2);
-  number("eps", "AdamW; default 1e-8", lm::kEpsRange, flags.eps);
-  number("decay", "AdamW's decay of parameters; default 0.01", lm::kDecayRange, flags.decay);
-  table.add("precision", "NAME",
-            "fp32, tf32 (on a GPU), bf16 or fp16 with loss scaling; parameters stay fp32; default fp32",
-            word_into(flags.precision, lm::precision_names(), lm::precision_of));
-  table.add("device", "cpu|cuda", "where it trains; default: cuda where there is a GPU",
-            into(flags.device, parse_device));
-  table.add({.name = "deterministic",
-             .takes = Takes::optional_value,
-             .placeholder = "on|off",
-             .help = "the same bits in every run; default on; off changes nothing on the CPU",
-             .apply =
-                 [&](auto flag, auto value) {
-                   flags.deterministic = value.empty() || parse_word(flag, value, {"on", "off"}) == "on";
-                 },
-             .words = {"on", "off"}});
+void add_settings(OptionTable& table, TrainFlags& flags) {
+  for (const Field<lm::Settings>& field : fields<lm::Settings>()) {
+    if (field.key == "device") {  // checks that there is one
+      table.add("device", field.placeholder, field.help, into(flags.device, parse_device));
+    } else {
+      add_field(table, field, flags.settings);
+    }
+  }
 }
 
 // Refuses a flag that differs from the checkpoint.
@@ -69,26 +39,30 @@ void expect_same(const char* flag, const std::optional<T>& given, const T& kept,
        otherwise);
 }
 
-// --resume=STEP branches off at a checkpoint; --lr, --lr-min and --clip may change the settings. --resume repeats the
-// run bit for bit and refuses changes.
-void change_rates(const TrainFlags& flags, lm::Settings& settings, std::vector<std::string>& notes) {
-  if (flags.resume_step == lm::kNewest) {
-    constexpr const char* kBranch = "; --resume=STEP may change it";
-    expect_same("--lr", flags.rate, settings.rate, kBranch);
-    expect_same("--lr-min", flags.least_rate, settings.least_rate, kBranch);
-    expect_same("--clip", flags.clip, settings.clip, kBranch);
-    return;
+bool is_rate(std::string_view key) { return key == "lr" || key == "lr_min" || key == "clip"; }
+
+// --resume repeats the run bit for bit and refuses changes, except of steps. --resume=STEP branches off at a
+// checkpoint, where change_rates() applies --lr, --lr-min and --clip.
+void expect_same_settings(const TrainFlags& flags, const lm::Settings& kept) {
+  for (const Field<lm::Settings>& field : fields<lm::Settings>()) {
+    if (!flags.settings.has(field.key) || field.key == "steps") continue;
+    if (is_rate(field.key) && flags.resume_step != lm::kNewest) continue;
+    expect_same<std::string>(shown(field.key, Source::flag).c_str(), field.text(flags.settings.values),
+                             field.text(kept), is_rate(field.key) ? "; --resume=STEP may change it" : "");
   }
-  const auto change = [&](const char* flag, const std::optional<double>& given, double& value) {
-    if (!given || *given == value) return;
-    notes.push_back(fmt::format("{} {} instead of {} from here on", flag, *given, value));
-    value = *given;
-  };
-  const std::optional<double> least =
-      flags.rate && *flags.rate != settings.rate ? flags.least_rate.value_or(*flags.rate / kFall) : flags.least_rate;
-  change("--lr", flags.rate, settings.rate);
-  change("--lr-min", least, settings.least_rate);
-  change("--clip", flags.clip, settings.clip);
+}
+
+// A new --lr without --lr-min also changes the rate of the last step.
+void change_rates(const TrainFlags& flags, lm::Settings& settings, std::vector<std::string>& notes) {
+  lm::Settings wanted = settings;
+  flags.settings.apply_to(wanted);
+  if (wanted.rate != settings.rate && !flags.settings.has("lr_min")) wanted.least_rate = wanted.rate / kFall;
+  for (const Field<lm::Settings>& field : fields<lm::Settings>()) {
+    if (!is_rate(field.key) || field.text(wanted) == field.text(settings)) continue;
+    notes.push_back(fmt::format("{} {} instead of {} from here on", shown(field.key, Source::flag), field.text(wanted),
+                                field.text(settings)));
+    field.copy(settings, wanted);
+  }
 }
 
 void expect_same_data(const std::string& path, const lm::DataIdentity& data, const lm::DataIdentity& kept) {
@@ -129,7 +103,7 @@ void add_train_options(OptionTable& table, TrainFlags& flags) {
   const auto text = [&](const char* name, const char* placeholder, const char* help, std::string& target) {
     table.add(name, placeholder, help, into(target, parse_text));
   };
-  const auto count = [&](const char* name, const char* help, const lm::IntegerRange& range, auto& target) {
+  const auto count = [&](const char* name, const char* help, const IntegerRange& range, auto& target) {
     table.add(name, "N", help, integer_into(target, range.least, range.most));
   };
   text("data", "FILE", "training data; required", flags.data);
@@ -156,7 +130,8 @@ void add_train_options(OptionTable& table, TrainFlags& flags) {
         flags.checkpoint_every);
   count("keep", "checkpoints kept: the newest N, and the newest known to be good; 0: all; default 3", lm::kKeepRange,
         flags.keep);
-  add_bits(table, flags);
+  add_shape_options(table, flags.shape);
+  add_settings(table, flags);
   table.add(make_threads_option("CPU threads; the bits do not depend on it", flags.threads));
   table.add("recompute", "none|attention|block",
             "what the backward makes again, to keep less; the bits do not depend on it; default none",
@@ -182,20 +157,10 @@ lm::Settings said_by(const TrainFlags& flags, const lm::DataIdentity& data) {
   rest.size.reset();
   if (data.format == lm::DataFormat::text) base.vocabulary = lm::kBytes;
   settings.shape = shape_from(rest, base);
-  settings.batch = flags.batch.value_or(settings.batch);
-  settings.steps = flags.steps.value_or(settings.steps);
-  settings.seed = flags.seed.value_or(settings.seed);
-  settings.rate = flags.rate.value_or(settings.rate);
-  settings.least_rate = flags.least_rate.value_or(settings.rate / kFall);
-  settings.warmup = flags.warmup.value_or(std::min(kMostWarmup, settings.steps / 10));
-  settings.beta1 = flags.beta1.value_or(settings.beta1);
-  settings.beta2 = flags.beta2.value_or(settings.beta2);
-  settings.eps = flags.eps.value_or(settings.eps);
-  settings.decay = flags.decay.value_or(settings.decay);
-  settings.clip = flags.clip.value_or(settings.clip);
-  settings.precision = flags.precision.value_or(settings.precision);
+  flags.settings.apply_to(settings);
+  if (!flags.settings.has("lr_min")) settings.least_rate = settings.rate / kFall;
+  if (!flags.settings.has("lr_warmup")) settings.warmup = std::min(kMostWarmup, settings.steps / 10);
   settings.device = device_of(flags);
-  settings.deterministic = flags.deterministic.value_or(settings.deterministic);
   settings.data = data;
   return settings;
 }
@@ -211,28 +176,18 @@ Json facts_of(const TrainFlags& flags, const lm::DataIdentity& data) {
 
 lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data) {
   const lm::Settings settings = said_by(flags, data);
-  lm::check(settings, lm::Source::flag);
+  lm::check(settings, Source::flag);
   return settings;
 }
 
 lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data, const lm::Settings& kept,
                            std::vector<std::string>& notes) {
   expect_same_shape(flags.shape, kept.shape);
-  expect_same("--batch", flags.batch, kept.batch);
-  expect_same("--seed", flags.seed, kept.seed);
-  expect_same("--lr-warmup", flags.warmup, kept.warmup);
-  expect_same("--beta1", flags.beta1, kept.beta1);
-  expect_same("--beta2", flags.beta2, kept.beta2);
-  expect_same("--eps", flags.eps, kept.eps);
-  expect_same("--decay", flags.decay, kept.decay);
-  if (flags.precision) {
-    expect_same<std::string>("--precision", lm::name_of(*flags.precision), lm::name_of(kept.precision));
-  }
-  if (flags.deterministic) expect_same("--deterministic", flags.deterministic, kept.deterministic);
+  expect_same_settings(flags, kept);
   expect_same_data(flags.data, data, kept.data);
   lm::Settings settings = kept;
   change_rates(flags, settings, notes);
-  settings.steps = flags.steps.value_or(kept.steps);
+  if (flags.settings.has("steps")) settings.steps = flags.settings.values.steps;
   if (settings.steps != kept.steps) {
     notes.push_back(fmt::format("--steps {} instead of {}: learning rates from here on are others than they would be",
                                 settings.steps, kept.steps));
@@ -243,7 +198,7 @@ lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data
   }
   settings.device = flags.device.value_or(kept.device);
   if (settings.device != kept.device) notes.push_back("another device than before: not bit for bit");
-  lm::check(settings, lm::Source::flag);
+  lm::check(settings, Source::flag);
   return settings;
 }
 

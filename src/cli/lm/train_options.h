@@ -21,12 +21,8 @@ inline constexpr const char* kNoTests = "none";  // as --val-data
 
 struct TrainFlags {
   ShapeFlags shape;
-  std::optional<std::int64_t> batch, steps, warmup;
-  std::optional<std::uint64_t> seed;
-  std::optional<double> rate, least_rate, beta1, beta2, eps, decay, clip;
-  std::optional<lm::Precision> precision;
+  Given<lm::Settings> settings;  // all but shape, device and data
   std::optional<Device> device;
-  std::optional<bool> deterministic;
 
   std::string data, out;
   std::string validation;            // empty: as it was; kNoTests

@@ -75,7 +75,10 @@ int verify_on(comm::Communicator& ranks, const TrainFlags& flags, const lm::Para
   const lm::TokenFile data(flags.data, lm::data_format(flags.data_format, flags.data), "--data");
   const lm::DataIdentity identity = lm::identity_of(data);
   TrainFlags few = flags;
-  few.steps = flags.steps.value_or(kVerifySteps);
+  if (!few.settings.has("steps")) {
+    few.settings.values.steps = kVerifySteps;
+    few.settings.keys.emplace_back("steps");
+  }
   comm::check_same_facts(ranks, facts_of(few, identity));
   const lm::Settings settings = settings_from(few, identity);
   data.check_vocabulary(settings.shape.vocabulary);
