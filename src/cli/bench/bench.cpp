@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "app/program.h"
 #include "app/progress.h"
 #include "app/terminal.h"
 #include "bench/ceilings.h"
@@ -15,11 +14,11 @@
 #include "bench/runner.h"
 #include "bench/sweep/prediction.h"
 #include "bench/table.h"
-#include "cli/bench/bench.h"
 #include "cli/bench/launches.h"
 #include "cli/bench/neighbours.h"
 #include "cli/bench/options.h"
 #include "cli/report/row_file.h"
+#include "cli/verbs.h"
 #include "core/atomic_file.h"
 #include "device/host/thread_pool.h"
 #include "measure/clock.h"

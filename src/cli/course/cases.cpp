@@ -1,5 +1,5 @@
 // `strobe cases gen|check|judge`: the course's 30 problem files, their answers, and who answers them right.
-#include "cli/course/course.h"
+#include "cli/verbs.h"
 
 #include <charconv>
 #include <filesystem>
@@ -7,7 +7,6 @@
 
 #include "app/common_options.h"
 #include "app/options.h"
-#include "app/program.h"
 #include "app/terminal.h"
 #include "core/counted.h"
 #include "core/fail.h"

@@ -6,9 +6,9 @@
 
 #include "app/options.h"
 #include "app/terminal.h"
-#include "cli/course/course.h"
 #include "cli/course/lab_program.h"
 #include "cli/report/row_file.h"
+#include "cli/verbs.h"
 #include "core/fail.h"
 #include "core/printable.h"
 #include "process/child.h"

@@ -7,9 +7,9 @@
 
 #include "app/options.h"
 #include "app/terminal.h"
-#include "cli/course/course.h"
 #include "cli/course/lab_program.h"
 #include "cli/course/solve_lines.h"
+#include "cli/verbs.h"
 #include "core/fail.h"
 #include "measure/process_start.h"
 #include "process/spawn.h"

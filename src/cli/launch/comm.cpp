@@ -7,13 +7,12 @@
 #include <iterator>
 #include <optional>
 
-#include "app/program.h"
 #include "app/terminal.h"
 #include "bench/collective.h"
 #include "cli/launch/comm_options.h"
 #include "cli/launch/job.h"
-#include "cli/launch/launch.h"
 #include "cli/report/row_file.h"
+#include "cli/verbs.h"
 #include "comm/agreement.h"
 #include "core/counted.h"
 #include "core/fail.h"

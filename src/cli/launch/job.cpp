@@ -16,8 +16,6 @@
 
 #include "app/program.h"
 #include "app/signals.h"
-#include "cli/launch/folder.h"
-#include "cli/launch/loopback.h"
 #include "cli/launch/mpirun.h"
 #include "cli/launch/refusals.h"
 #include "cli/launch/supervisors.h"

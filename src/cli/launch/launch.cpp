@@ -11,7 +11,7 @@
 #include "app/signals.h"
 #include "app/terminal.h"
 #include "cli/launch/job.h"
-#include "cli/launch/launch.h"
+#include "cli/verbs.h"
 #include "comm/world.h"
 #include "core/clock.h"
 #include "core/counted.h"

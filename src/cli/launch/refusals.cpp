@@ -14,6 +14,7 @@
 #include <fstream>
 #include <vector>
 
+#include "cli/verbs.h"
 #include "comm/world.h"
 #include "core/fail.h"
 #include "core/printable.h"

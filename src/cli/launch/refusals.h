@@ -20,12 +20,6 @@ class RankRefusals {
   int descriptor_;
 };
 
-// Called first in a program: removes the launcher's file from the environment, so that child processes do not inherit
-// it.
-void take_launchers_file();
 void pass_launchers_file_on();  // to the rank that this process becomes by exec
-
-// On a rank: true if the line reached the launcher. Otherwise the caller prints it.
-bool refuse_to_launcher(std::string_view line);
 
 }  // namespace strobe::cli

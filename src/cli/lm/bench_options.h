@@ -35,7 +35,7 @@ struct LmBenchOptions {
   comm::EngineKind engine = comm::EngineKind::automatic;  // of ranks
   std::string trace;                                      // a file, of several ranks
   std::string output = "lm_bench_result.json";
-  std::string as_one_process;  // internal: this process is the child of rank 0 (lm_bench_one_process.h)
+  std::string as_one_process;  // internal: this process is the child of rank 0 (one_process.h)
 };
 
 // As the command begins: on a GPU where there is one.

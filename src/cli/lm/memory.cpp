@@ -6,9 +6,9 @@
 
 #include "app/terminal.h"
 #include "cli/lm/bench_options.h"
-#include "cli/lm/lm.h"
 #include "cli/lm/memory_text.h"
 #include "cli/report/row_file.h"
+#include "cli/verbs.h"
 #include "core/atomic_file.h"
 #include "core/fail.h"
 #include "core/file_set.h"

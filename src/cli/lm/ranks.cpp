@@ -9,7 +9,7 @@
 
 #include "app/program.h"
 #include "app/terminal.h"
-#include "cli/launch/refusals.h"
+#include "cli/verbs.h"
 #include "comm/agreement.h"
 #include "comm/engine.h"
 #include "core/counted.h"

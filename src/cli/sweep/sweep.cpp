@@ -16,7 +16,7 @@
 #include "cli/bench/case_options.h"
 #include "cli/sweep/options.h"
 #include "cli/sweep/progress.h"
-#include "cli/sweep/sweep.h"
+#include "cli/verbs.h"
 #include "core/counted.h"
 #include "core/fail.h"
 #include "device/host/instruction_sets.h"
