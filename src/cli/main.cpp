@@ -81,5 +81,5 @@ int dispatch(Arguments arguments) {
 }  // namespace strobe::cli
 
 int main(int count, char** words) {
-  return strobe::run_as_program("strobe", count, words, strobe::cli::dispatch, strobe::cli::refuse_to_launcher);
+  return strobe::run_as_program("strobe", count, words, strobe::cli::dispatch, strobe::cli::report_to_launcher);
 }

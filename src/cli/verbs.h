@@ -37,6 +37,6 @@ int run_lm_sample(Arguments arguments);
 // is called before anything else and takes the launcher's file out of the environment; the second returns false if
 // there is no launcher, so that the caller prints the line.
 void take_launchers_file();
-bool refuse_to_launcher(std::string_view line);
+bool report_to_launcher(std::string_view line);
 
 }  // namespace strobe::cli

@@ -76,8 +76,8 @@ int run_cases_gen(Arguments arguments) {
   make_folder(folders[0]);
   std::size_t there = 0;
   for (const solve::TestCase& one : cases) {
-    set_last_words(fmt::format("cases gen: ended by a signal; {} of {} in {}; the same command goes on", there++,
-                               counted(cases.size(), "case"), folders[0]));
+    set_signal_message(fmt::format("cases gen: ended by a signal; {} of {} in {}; the same command goes on", there++,
+                                   counted(cases.size(), "case"), folders[0]));
     const double begin = now_seconds();
     const solve::Made made = solve::make_case(
         folders[0], one, seed, [&](double done) { show_progress(fmt::format("{} {:.0f} %", one.name, 100 * done)); });

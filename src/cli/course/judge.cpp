@@ -264,7 +264,7 @@ int run_cases_judge(Arguments arguments) {
   if (!json.empty()) file.emplace(json, "--json");
   if (program.empty()) program = this_program().parent_path() / "hw4";
   constexpr const char* kEnded = "cases judge: ended by a signal; nothing was written";
-  set_last_words(kEnded);
+  set_signal_message(kEnded);
   remember_first_signal();  // the program and its folder are removed first
   const JudgedProcesses processes;
   CaseFilesWatch files = watch_files(folders[0], cases);

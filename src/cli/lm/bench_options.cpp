@@ -180,7 +180,7 @@ std::optional<std::string> oom_of(const std::string& name, const std::function<v
   return oom;
 }
 
-int tell_that_none_fits(const char* command, const std::string& files) {
+int complain_that_none_fits(const char* command, const std::string& files) {
   complain(fmt::format("{}: no cell fits the memory; nothing is written to {}", command, files));
   return kRuntimeFailure;
 }

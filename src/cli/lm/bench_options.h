@@ -71,6 +71,6 @@ std::vector<LmBenchCell> lm_bench_cells(const LmBenchOptions& options);
 
 // Runs a cell under its name as progress. What it says where it does not fit the memory, else nothing.
 std::optional<std::string> oom_of(const std::string& name, const std::function<void()>& run);
-int tell_that_none_fits(const char* command, const std::string& files);  // the exit code
+int complain_that_none_fits(const char* command, const std::string& files);  // the exit code
 
 }  // namespace strobe::cli

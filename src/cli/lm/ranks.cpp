@@ -96,7 +96,7 @@ int end_together(comm::Communicator& ranks, const std::function<int()>& work) {
   try {
     return work();
   } catch (const comm::AgreedRefusal& refusal) {
-    if (!refuse_to_launcher(refusal.what()) && ranks.rank() == 0) complain(refusal.what());
+    if (!report_to_launcher(refusal.what()) && ranks.rank() == 0) complain(refusal.what());
   }
   ranks.barrier();  // prints the line before mpirun ends the job at the first exit code
   return kBadInput;

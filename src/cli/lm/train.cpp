@@ -132,7 +132,7 @@ int train(const TrainFlags& flags, comm::Communicator* ranks) {
   TrainBegin begin = begin_training(flags, data, ranks);
   const lm::Settings& settings = begin.settings;
   if (begin.folder) {
-    set_last_words(
+    set_signal_message(
         "lm train: ended by a second signal before it had saved; --resume continues from the last checkpoint, if there "
         "is one");
   }

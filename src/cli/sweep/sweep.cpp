@@ -245,8 +245,8 @@ int run_sweep(Arguments arguments) {
   }
   std::size_t safe = known.size();  // rows on disk
   const auto tell_if_ended = [&](std::size_t rows) {
-    set_last_words(fmt::format("sweep: ended by a signal; {} of {} safe in {}; the same command goes on", rows,
-                               counted(bench::count_cells(plan.problems), "row"), plan.output));
+    set_signal_message(fmt::format("sweep: ended by a signal; {} of {} safe in {}; the same command goes on", rows,
+                                   counted(bench::count_cells(plan.problems), "row"), plan.output));
   };
   tell_if_ended(safe);
   print(note_lines(plan.notes) + note_lines(notes_on_file(plan.output, file, known)));

@@ -6,12 +6,12 @@
 
 namespace strobe::cli {
 
-class RankRefusals {
+class RankErrors {
  public:
-  RankRefusals();  // names itself in the environment of the processes that are started from here on
-  ~RankRefusals();
-  RankRefusals(const RankRefusals&) = delete;
-  RankRefusals& operator=(const RankRefusals&) = delete;
+  RankErrors();  // names itself in the environment of the processes that are started from here on
+  ~RankErrors();
+  RankErrors(const RankErrors&) = delete;
+  RankErrors& operator=(const RankErrors&) = delete;
 
   // "all 4 ranks: --steps x: ...", "ranks 0, 2: ...; rank 1: ..."; empty if no rank has reported any.
   std::string text(int ranks) const;
