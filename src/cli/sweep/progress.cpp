@@ -9,7 +9,7 @@
 
 #include "app/progress.h"
 #include "app/terminal.h"
-#include "bench/sweep/prediction.h"
+#include "bench/sweep/problem.h"
 #include "core/counted.h"
 #include "core/short_number.h"
 #include "core/text_table.h"

@@ -10,7 +10,6 @@
 #include "app/progress.h"
 #include "app/terminal.h"
 #include "bench/sweep/grid_file.h"
-#include "bench/sweep/json_folder.h"
 #include "bench/sweep/problem_runner.h"
 #include "bench/sweep/result_file.h"
 #include "cli/bench/case_options.h"
