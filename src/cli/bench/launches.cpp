@@ -3,6 +3,7 @@
 // so, and `strobe compare` needs it.
 #include "cli/bench/launches.h"
 
+#include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 
