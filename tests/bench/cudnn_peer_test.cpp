@@ -1,4 +1,4 @@
-// bench/cudnn_problem and bench/cudnn_peer without a GPU: what cuDNN is told of a case, and what is refused before it
+// bench/cudnn_peer without a GPU: what cuDNN is told of a case, and what is refused before it
 // is asked. gpu_cudnn_test.cpp runs it.
 #include "bench/cudnn_peer.h"
 
@@ -6,8 +6,8 @@
 
 #include <cmath>
 
+#include "bench/row.h"
 #include "bench/runner.h"
-#include "bench/table.h"
 #include "device/device_info.h"
 
 namespace strobe::bench {
