@@ -54,7 +54,7 @@ Cases cases_of(const CaseOptions& options);
 void check_problems(const Cases& cases);
 
 // The flags that describe the case and nothing else, every size named: cases_of makes the same case of them on any
-// machine (case_words.cpp).
+// machine (score_options.cpp).
 std::vector<std::string> words_of(const bench::Case& one);
 
 // --device: cpu or cuda; throws Error(unsupported) with the reason where there is no GPU.

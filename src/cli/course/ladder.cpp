@@ -6,9 +6,9 @@
 
 #include "app/options.h"
 #include "app/terminal.h"
-#include "cli/course/course.h"
 #include "cli/course/lab_program.h"
 #include "cli/report/row_file.h"
+#include "cli/verbs.h"
 #include "core/fail.h"
 #include "core/printable.h"
 #include "process/child.h"
@@ -68,7 +68,7 @@ std::vector<Json> run_lab(const std::vector<std::string>& command, RowFile& file
       file.add_refused(line);
     } else {
       // Before, since the row is in the file long before it is on the disk.
-      if (file.rows() == 0) set_last_words("ladder: " + ended_with_rows(output));
+      if (file.rows() == 0) set_signal_message("ladder: " + ended_with_rows(output));
       file.add(line);
     }
     const Json* rung = row.find("rung");
@@ -145,7 +145,7 @@ std::vector<Json> measure(const Request& request) {
   if (request.ablation) command.emplace_back("--ablation");
   if (request.tiles) command.emplace_back("--tiles");
   RowFile file(request.output, kLadderTitle);
-  set_last_words(fmt::format("ladder: {}", kEndedWithoutRows));
+  set_signal_message(fmt::format("ladder: {}", kEndedWithoutRows));
   std::vector<Json> rows = run_lab(command, file, request.output);
   if (!request.profile) return rows;
   std::vector<Json> profiles;

@@ -4,7 +4,7 @@
 
 #include "app/options.h"
 #include "app/terminal.h"
-#include "cli/report/report.h"
+#include "cli/verbs.h"
 #include "core/atomic_file.h"
 #include "core/fail.h"
 #include "core/printable.h"
