@@ -107,6 +107,10 @@ void add_configuration_options(OptionTable& table, CaseOptions& options) {
              .placeholder = "N",
              .help = "all heads together; head dimension = emb_dim / num_heads; default 2048",
              .apply = size_into(options.emb, 1)});
+  table.add({.name = "head_dim",
+             .placeholder = "N",
+             .help = "replaces emb_dim by num_heads * N",
+             .apply = [&](auto flag, auto value) { options.head_dim = parse_integer(flag, value, 1, 1 << 20); }});
   table.add({.name = "causal",
              .takes = Takes::optional_value,
              .placeholder = "off|on|both",
@@ -248,7 +252,14 @@ Cases cases_of(const CaseOptions& options) {
     heads = 8;
     emb = 512;
     changes.push_back("--num_heads 32 -> 8");
-    changes.push_back("--emb_dim 2048 -> 512");
+    if (!options.head_dim) changes.push_back("--emb_dim 2048 -> 512");
+  }
+  if (options.head_dim) {
+    if (options.emb) {
+      fail(ErrorCode::invalid_argument, "--head_dim {}: with --emb_dim {}; valid: one of the two", *options.head_dim,
+           *options.emb);
+    }
+    emb = heads * *options.head_dim;
   }
   if (!changes.empty()) {
     out.notes.push_back(fmt::format("defaults scaled for a CPU: {}; name a flag to set it", fmt::join(changes, ", ")));

@@ -1,4 +1,5 @@
-// Files of configurations, `--cells FILE`: on each line flags that describe one, beyond those of the command line.
+// Files of configurations, `--cells FILE`: on each line the text of a case (core/case_text.h), flags, or both, beyond
+// the flags of the command line.
 #pragma once
 
 #include <string>
