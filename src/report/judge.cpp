@@ -128,6 +128,7 @@ NamedTable limits_table(const Limits& limits, const std::vector<Finding>& findin
                    .cells = {}};
   for (const Finding& finding : findings) {
     const Requirement& requirement = *finding.requirement;
+    if (requirement.kind == Requirement::Kind::shown && finding.cells == 0) continue;
     const bool has_figures = finding.is_whole();
     const double worst = has_figures ? std::ranges::min_element(finding.values, {}, &Value::margin)->value : 0;
     table.cells.push_back({(requirement.cells_text.empty() ? "all" : requirement.cells_text) + ": " + requirement.text,
