@@ -17,7 +17,7 @@ const char* const kHelp =
     "usage: strobe-lab [--flag value ...]\n\n"
     "Checks each rung of the ladder against float64 on a case, then times it.\n\n"
     "  --list           the rungs, in order\n"
-    "  --case C         t01 to t30, a list (t01,t28) or range (t01-t10), all, or B,N,d; default t28\n"
+    "  --case C         t01 to t30, a list (t01,t28) or range (t01-t10), all, or \"b4 s16384 d64\"; default t28\n"
     "  --scale F        this share of a case's work, above 0 and at most 1\n"
     "  --rungs A,B      only these, or none; default all\n"
     "  --ablation       also measures the best kernel without each of its ideas\n"
