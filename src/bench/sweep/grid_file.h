@@ -7,6 +7,7 @@
 //   common FLAGS     for every later `cells`
 //   cells FLAGS      a block: the product of its lists; blocks run one after the other
 // Flags are those of `strobe sweep`, most of which take comma lists; a later flag replaces an earlier one of that name.
+// The text of a case (core/case_text.h) may stand before the flags of `common` and `cells`: b16 s512,1024 h32 d64 bf16.
 #pragma once
 
 #include <string>
@@ -30,6 +31,10 @@ Grid parse_grid(const std::string& name, std::string_view text);
 // `program` is the path of the running program. A word with a slash is a path; any other a name in its share/.
 // Throws Error(invalid_argument) with the names that there are.
 Grid load_grid(const std::string& word, const std::string& program);
+
+// The text of a file NAME + suffix in share/ likewise, for `flag`: ".grid", ".limits".
+std::string read_sweep_file(const std::string& flag, const std::string& word, const std::string& suffix,
+                            const std::string& program);
 
 // All named grids, by name. Empty where the folder is missing.
 std::vector<Grid> named_grids(const std::string& program);

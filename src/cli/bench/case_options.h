@@ -11,7 +11,7 @@
 namespace strobe::cli {
 
 struct CaseOptions {
-  std::optional<std::int64_t> batch, seq, heads, emb, kv_heads, seq_k;
+  std::optional<std::int64_t> batch, seq, heads, emb, head_dim, kv_heads, seq_k;
   std::optional<DType> dtype;
   bool tf32 = false;
   bool deterministic = false;

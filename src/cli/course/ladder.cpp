@@ -117,7 +117,7 @@ OptionTable option_table(Request& request) {
       request.for_lab.emplace_back(value);
     });
   };
-  pass_on("case", "CASE", "t01 to t30, a list (t01,t28) or range (t01-t10), all, or B,N,d; default t28");
+  pass_on("case", "CASE", "t01 to t30, a list (t01,t28) or range (t01-t10), all, or \"b4 s16384 d64\"; default t28");
   pass_on("scale", "F", "this share of a case's work, above 0 and at most 1; for small machines");
   pass_on("rungs", "A,B", "only these, or none; default all (strobe-lab --list)");
   pass_on("limit", "S", "replaces a run that would take longer by a smaller case, scaled up; default 30");
