@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "comm/plain_mpi.h"
+#include "comm/engine.h"
 #include "core/clock.h"
 #include "core/statistics.h"
 #include "device/gpu_buffer.h"

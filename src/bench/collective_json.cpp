@@ -4,7 +4,7 @@
 
 #include "bench/collective.h"
 #include "bench/samples_json.h"
-#include "comm/plain_mpi.h"
+#include "comm/engine.h"
 #include "core/statistics.h"
 
 namespace strobe::bench {

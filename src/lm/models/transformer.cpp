@@ -6,14 +6,11 @@
 #include <span>
 #include <utility>
 
-#include "ops/column_sums.h"
+#include "ops/activation.h"
 #include "ops/cross_entropy.h"
 #include "ops/embedding.h"
-#include "ops/gelu.h"
-#include "ops/layer_norm.h"
 #include "ops/linear.h"
-#include "ops/rms_norm.h"
-#include "ops/swiglu.h"
+#include "ops/norm.h"
 
 namespace strobe::lm {
 
