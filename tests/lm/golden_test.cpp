@@ -4,7 +4,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "lm/architectures.h"
+#include "lm/cases.h"
 #include "lm/model.h"
 #include "support/gpu.h"
 

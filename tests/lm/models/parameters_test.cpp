@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-#include "lm/architectures.h"
+#include "lm/cases.h"
 
 namespace strobe::lm {
 namespace {
