@@ -32,13 +32,13 @@ function(strobe_folder name)
   # Optimised where it counts: -Og takes half the time to compile what draws and parses, -O1 two thirds.
   if(name STREQUAL "report")
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Og>)
-  elseif(name MATCHES "^(bench|lm|comm|solve)$")
+  elseif(name MATCHES "^(app|process|bench|lm|comm|solve)$")
     target_compile_options(${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
   endif()
-  if(name MATCHES "^(measure|comm|bench|report)$")
+  if(name MATCHES "^(measure|app|process|comm|bench|report)$")
     strobe_sanitized_briefly(${target} PRIVATE)
   endif()
-  if(name MATCHES "^(core|measure|solve|comm|bench|lm|report)$")  # numeric C++ is compiled file by file
+  if(name MATCHES "^(core|measure|app|process|solve|comm|bench|lm|report)$")  # numeric C++ is compiled file by file
     strobe_in_batches(${target})
   else()
     strobe_precompiled(${target})

@@ -1,20 +1,11 @@
 // `strobe-lab`: the ladder's driver. `strobe ladder` runs it as a child and reads its rows.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <exception>
-#include <new>
 #include <vector>
 
+#include "app/program.h"
+#include "app/terminal.h"
 #include "core/fail.h"
-#include "core/printable.h"
-#include "core/signals.h"
-#include "core/standard_descriptors.h"
-#include "core/write_all.h"
 #include "lab/experiments.h"
 #include "lab/options.h"
 #include "lab/solve_file.h"
@@ -24,28 +15,10 @@
 namespace strobe::lab {
 namespace {
 
-void print(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    fail(ErrorCode::runtime, "standard output: {}", std::strerror(errno));
-  }
-}
-
-// Prints one line to standard error. A failed write is ignored: there is no other place for it.
-void complain(std::string_view text) {
-  static_cast<void>(write_all(STDERR_FILENO, fmt::format("strobe-lab: {}\n", printable(text, std::string_view::npos))));
-}
-
-// The line printed on a signal; null: none, the parent process prints one.
-std::atomic<const char*> last_words{nullptr};
-
-void say_last_words() noexcept {
-  if (const char* const words = last_words) static_cast<void>(write_all(STDERR_FILENO, words));
-}
-
-void solve_and_tell(const Options& options) {
-  last_words = "strobe-lab: ended by a signal; nothing was written\n";
+void solve_problem(const Options& options) {
+  set_last_words("ended by a signal; nothing was written");
   const std::string lines = solve_file(*options.rungs[0], *options.input, *options.output, options.timing);
-  last_words = "strobe-lab: ended by a signal\n";
+  set_last_words("ended by a signal");
   print(lines);
 }
 
@@ -149,13 +122,8 @@ void run_once(const Options& options) {
   }
 }
 
-void run(const std::vector<std::string>& words) {
-  const Options options = parse_options(words);
-  if (options.help) return print(kHelp);
-  if (options.list) return list_rungs();
-  if (options.input) return solve_and_tell(options);
-  if (options.once) return run_once(options);
-  Rows rows(options.json, fmt::format("strobe-lab {}", fmt::join(words, " ")));
+void measure_all(const Options& options, std::string command) {
+  Rows rows(options.json, std::move(command));
   for (const Case& size : options.cases) {
     Subjects subjects;
     measure_rungs(options, size, subjects, rows);
@@ -165,25 +133,23 @@ void run(const std::vector<std::string>& words) {
   rows.end();
 }
 
+int run(Arguments arguments) {
+  const std::vector<std::string> words(arguments.begin(), arguments.end());
+  const Options options = parse_options(words);
+  if (!options.help.empty())
+    print(options.help);
+  else if (options.list)
+    list_rungs();
+  else if (options.input)
+    solve_problem(options);
+  else if (options.once)
+    run_once(options);
+  else
+    measure_all(options, fmt::format("strobe-lab {}", fmt::join(words, " ")));
+  return kFine;
+}
+
 }  // namespace
 }  // namespace strobe::lab
 
-int main(int count, char** words) {
-  strobe::secure_standard_descriptors();
-  strobe::end_cleanly_on_signals("strobe-lab", strobe::lab::say_last_words);
-  try {
-    strobe::lab::run({words + 1, words + count});
-    return 0;
-  } catch (const strobe::Error& error) {
-    strobe::lab::complain(error.what());
-    const bool input =
-        error.code() == strobe::ErrorCode::invalid_argument || error.code() == strobe::ErrorCode::unsupported;
-    return input ? 2 : 3;
-  } catch (const std::bad_alloc&) {
-    strobe::lab::complain("out of memory");
-    return 3;
-  } catch (const std::exception& error) {
-    strobe::lab::complain(error.what());
-    return 3;
-  }
-}
+int main(int count, char** words) { return strobe::run_as_program("strobe-lab", count, words, strobe::lab::run); }

@@ -5,59 +5,28 @@
 
 #include <algorithm>
 #include <charconv>
-#include <functional>
-#include <map>
 
+#include "app/options.h"
 #include "core/fail.h"
 #include "core/printable.h"
 
 namespace strobe::lab {
-
-const char* const kHelp =
-    "usage: strobe-lab [--flag value ...]\n\n"
-    "Checks each rung of the ladder against float64 on a case, then times it.\n\n"
-    "  --list           the rungs, in order\n"
-    "  --case C         t01 to t30, a list (t01,t28) or range (t01-t10), all, or B,N,d; default t28\n"
-    "  --scale F        this share of a case's work, above 0 and at most 1\n"
-    "  --rungs A,B      only these, or none; default all\n"
-    "  --ablation       also measures the best kernel without each of its ideas\n"
-    "  --tiles          also measures tile sizes, with shared memory and occupancy\n"
-    "  --limit S        replaces a run that would take longer by a smaller case; default 30\n"
-    "  --repeats N      exactly N samples\n"
-    "  --time-limit S   for the samples of a rung; default 5\n"
-    "  --json           prints rows as JSON lines, each when it is measured, instead of tables\n"
-    "  --once           runs each rung once, unchecked and untimed, for a profiler\n"
-    "or\n"
-    "  --rung NAME --input FILE --output FILE [--timing]\n"
-    "                   solves a problem file of `strobe solve` by that rung\n";
-
 namespace {
 
-double parse_number(std::string_view flag, std::string_view value) {
+constexpr const char* kIntroduction =
+    "usage: strobe-lab [--flag value ...]\n\n"
+    "Checks each rung of the ladder against float64 on a case, then times it.\n\n";
+constexpr const char* kSolving =
+    "or\n"
+    "  --rung NAME --input FILE --output FILE [--timing]\n"
+    "                  solves a problem file of `strobe solve` by that rung\n";
+
+double parse_positive(std::string_view flag, std::string_view value) {
   double number = 0;
   const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (code != std::errc() || end != value.data() + value.size() || !(number > 0) || !(number < 1e9))
     fail(ErrorCode::invalid_argument, "{} {}: not a number above 0", flag, printable_value(value));
   return number;
-}
-
-int parse_count(std::string_view flag, std::string_view value) {
-  const double number = parse_number(flag, value);
-  if (number != static_cast<int>(number))
-    fail(ErrorCode::invalid_argument, "{} {}: not a whole number", flag, printable_value(value));
-  return static_cast<int>(number);
-}
-
-// The items of a comma list.
-std::vector<std::string> split(std::string_view text) {
-  std::vector<std::string> parts{""};
-  for (const char c : text) {
-    if (c == ',')
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  }
-  return parts;
 }
 
 // Refuses a name that is in `names` twice.
@@ -85,7 +54,7 @@ void add_case_names(const std::string& item, std::vector<std::string>& names) {
 std::vector<Case> parse_cases(std::string_view text, double scale) {
   if (!text.starts_with('t') && text != "all") return {parse_case(text, scale)};
   std::vector<std::string> names;
-  for (const std::string& item : split(text == "all" ? "t01-t30" : text)) add_case_names(item, names);
+  for (const std::string& item : split(text == "all" ? "t01-t30" : text, ',')) add_case_names(item, names);
   check_distinct("--case", text, names);
   std::vector<Case> cases;
   for (const std::string& name : names) cases.push_back(parse_case(name, scale));
@@ -99,7 +68,7 @@ std::vector<const Rung*> parse_rungs(std::string_view text) {
     for (const Rung& rung : rungs()) chosen.push_back(&rung);
     return chosen;
   }
-  const std::vector<std::string> names = split(text);
+  const std::vector<std::string> names = split(text, ',');
   check_distinct("--rungs", text, names);
   for (const std::string& name : names) chosen.push_back(&find_rung(name));
   return chosen;
@@ -109,7 +78,7 @@ void check_together(const Options& options, bool one_rung) {
   if (one_rung != options.input.has_value() || one_rung != options.output.has_value())
     fail(ErrorCode::invalid_argument, "--rung, --input and --output go together");
   const bool nothing = options.rungs.empty() && !options.ablation && !options.tiles;
-  if (nothing && !options.help && !options.list)
+  if (nothing && options.help.empty() && !options.list)
     fail(ErrorCode::invalid_argument, "--rungs none: nothing is left to do without --ablation or --tiles");
 }
 
@@ -119,31 +88,27 @@ Options parse_options(const std::vector<std::string>& words) {
   Options options;
   std::string cases = "t28", names = "all", one;
   double scale = 1;
-  const std::map<std::string, std::function<void(const std::string&)>> with_value = {
-      {"--case", [&](auto& value) { cases = value; }},
-      {"--scale", [&](auto& value) { scale = parse_number("--scale", value); }},
-      {"--rungs", [&](auto& value) { names = value; }},
-      {"--rung", [&](auto& value) { one = value; }},
-      {"--input", [&](auto& value) { options.input = value; }},
-      {"--output", [&](auto& value) { options.output = value; }},
-      {"--limit", [&](auto& value) { options.settings.limit = parse_number("--limit", value); }},
-      {"--time-limit", [&](auto& value) { options.settings.rule.time_limit = parse_number("--time-limit", value); }},
-      {"--repeats", [&](auto& value) { options.settings.rule.repeats = parse_count("--repeats", value); }}};
-  const std::map<std::string, bool*> alone = {{"--list", &options.list},         {"--help", &options.help},
-                                              {"--json", &options.json},         {"--once", &options.once},
-                                              {"--ablation", &options.ablation}, {"--tiles", &options.tiles},
-                                              {"--timing", &options.timing}};
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (const auto found = alone.find(words[i]); found != alone.end()) {
-      *found->second = true;
-      continue;
-    }
-    const auto found = with_value.find(words[i]);
-    if (found == with_value.end())
-      fail(ErrorCode::invalid_argument, "{}: unknown; strobe-lab --help lists the flags", printable_value(words[i]));
-    if (++i == words.size()) fail(ErrorCode::invalid_argument, "{}: its value is missing", found->first);
-    found->second(words[i]);
-  }
+  OptionTable table;
+  table.add_alone("list", "the rungs, in order", options.list);
+  table.add("case", "C", "t01 to t30, a list (t01,t28) or range (t01-t10), all, or B,N,d; default t28",
+            [&](auto, auto value) { cases = value; });
+  table.add("scale", "F", "this share of a case's work, above 0 and at most 1", into(scale, parse_positive));
+  table.add("rungs", "A,B", "only these, or none; default all", [&](auto, auto value) { names = value; });
+  table.add_alone("ablation", "also measures the best kernel without each of its ideas", options.ablation);
+  table.add_alone("tiles", "also measures tile sizes, with shared memory and occupancy", options.tiles);
+  table.add("limit", "S", "replaces a run that would take longer by a smaller case; default 30",
+            into(options.settings.limit, parse_positive));
+  table.add("repeats", "N", "exactly N samples", integer_into(options.settings.rule.repeats, 1, 1'000'000'000));
+  table.add("time-limit", "S", "for the samples of a rung; default 5",
+            into(options.settings.rule.time_limit, parse_positive));
+  table.add_alone("json", "prints rows as JSON lines, each when it is measured, instead of tables", options.json);
+  table.add_alone("once", "runs each rung once, unchecked and untimed, for a profiler", options.once);
+  table.add("rung", "NAME", "", [&](auto, auto value) { one = value; });
+  table.add("input", "FILE", "", [&](auto, auto value) { options.input = value; });
+  table.add("output", "FILE", "", [&](auto, auto value) { options.output = value; });
+  table.add_alone("timing", "", options.timing);
+  const std::vector<std::string_view> views(words.begin(), words.end());
+  if (table.parse(views) == OptionTable::Outcome::help) options.help = kIntroduction + table.help() + kSolving;
   options.cases = parse_cases(cases, scale);
   options.rungs = one.empty() ? parse_rungs(names) : std::vector{&find_rung(one)};
   check_together(options, !one.empty());

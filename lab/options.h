@@ -14,10 +14,9 @@ struct Options {
   std::vector<const Rung*> rungs{};
   Settings settings{};
   std::optional<std::string> input{}, output{};  // one rung, file in, file out; both or none
-  bool help = false, list = false, json = false, once = false, ablation = false, tiles = false, timing = false;
+  std::string help{};                            // the text, if it is asked for
+  bool list = false, json = false, once = false, ablation = false, tiles = false, timing = false;
 };
-
-extern const char* const kHelp;
 
 // Throws Error(invalid_argument).
 Options parse_options(const std::vector<std::string>& words);

@@ -1,19 +1,26 @@
 // Starting, asking and giving up python/torch_peer.py.
 #include "bench/python_child.h"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
+#include <cstring>
 
 #include "core/fail.h"
+#include "core/write_all.h"
 #include "measure/quiet.h"
 
 namespace strobe::bench {
 namespace {
 
-constexpr int kMemory = 3, kInput = 4, kOutput = 5, kErrors = 6;  // descriptors of a borrower
+constexpr int kSocket = 3, kMemory = 4;  // descriptors of a sweep's child
+constexpr const char* kEndLine = "end";
 
 std::string interpreter() {
   const char* named = std::getenv("STROBE_PYTHON");
@@ -26,15 +33,20 @@ Json cores_json() {
   return cores;
 }
 
-// 0 where there is no such process.
-pid_t parent_of(pid_t process) {
-  std::ifstream file(fmt::format("/proc/{}/stat", process));
-  std::string text, state;
-  std::getline(file, text);
-  std::istringstream fields(text.substr(text.rfind(')') + 1));
-  pid_t parent = 0;
-  fields >> state >> parent;
-  return parent;
+// Takes over a descriptor that the parent process passed on.
+Descriptor inherited(int number) {
+  fcntl(number, F_SETFD, FD_CLOEXEC);
+  return Descriptor(number);
+}
+
+Json json_of(const ChildEnd& end) {
+  return Json::object({{"signal", end.signal}, {"code", end.code}, {"last_error", end.last_error}});
+}
+
+ChildEnd end_from(const Json& json) {
+  return {.signal = static_cast<int>(json.at("signal").as_integer()),
+          .code = static_cast<int>(json.at("code").as_integer()),
+          .last_error = json.at("last_error").as_string()};
 }
 
 }  // namespace
@@ -45,7 +57,7 @@ std::string torch_absence() {
   const std::string find = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)";
   try {
     const ChildEnd end = run_to_end({name, "-c", find}, kMostSeconds).end;
-    if (end.signal == 0 && end.code == 0) return {};
+    if (end.is_fine()) return {};
     return end.signal == 0 && end.code == 1 && end.last_error.empty() ? fmt::format("no PyTorch in {}", name)
                                                                       : fmt::format("{} {}", name, end.text());
   } catch (const Error& error) {
@@ -53,22 +65,108 @@ std::string torch_absence() {
   }
 }
 
-PythonProcess::PythonProcess()
-    : child({interpreter(), "-u", "-c", torch_peer_script()}, {.descriptors = {memory.descriptor()}}) {}
+SharedMemory::SharedMemory() : file_(memfd_create("strobe-bench", MFD_CLOEXEC)) {
+  if (!file_) fail(ErrorCode::runtime, "bench: shared memory: {}", std::strerror(errno));
+}
 
-PythonProcess::PythonProcess(pid_t lent)
-    : memory(kMemory), child(interpreter(), {.pid = lent, .input = kInput, .output = kOutput, .errors = kErrors}) {}
+SharedMemory::~SharedMemory() {
+  if (data_) munmap(data_, bytes_);
+}
 
-std::vector<int> PythonProcess::descriptors() const {
-  std::vector<int> all = child.descriptors();
-  all.insert(all.begin(), memory.descriptor());
-  return all;
+void SharedMemory::resize(std::size_t bytes) {
+  if (data_) munmap(data_, bytes_);
+  data_ = nullptr;
+  bytes_ = bytes;
+  if (ftruncate(descriptor(), 0) != 0 || ftruncate(descriptor(), static_cast<off_t>(bytes)) != 0) {
+    fail(ErrorCode::runtime, "bench: {} bytes of shared memory: {}", bytes, std::strerror(errno));
+  }
+  if (bytes == 0) return;
+  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor(), 0);
+  if (mapped == MAP_FAILED) {
+    fail(ErrorCode::out_of_memory, "bench: {} bytes of shared memory: {}", bytes, std::strerror(errno));
+  }
+  data_ = static_cast<char*>(mapped);
+}
+
+PythonProcess::PythonProcess() {
+  const std::vector<std::string> command{interpreter(), "-u", "-c", torch_peer_script()};
+  child_.emplace(command, ChildOptions{.descriptors = {memory_.descriptor()}});
+}
+
+PythonProcess::PythonProcess(pid_t lent) : memory_(inherited(kMemory)), relay_(inherited(kSocket)), lent_(lent) {}
+
+Json PythonProcess::request(const Json& message, double timeout_seconds) {
+  if (child_) return child_->request(message, timeout_seconds);
+  const std::string name = interpreter();
+  Json answer = strobe::request(relay_->descriptor(), *relay_, name, message, timeout_seconds, [&](double) {
+    end();
+    return ChildEnd{};
+  });
+  if (const Json* ended = answer.find("ended"))
+    throw ChildError(ChildError::Kind::crashed, fmt::format("{} {}", name, end_from(*ended).text()));
+  return answer;
+}
+
+void PythonProcess::end() {
+  if (child_) child_->end(0);
+  if (!child_) write_all(relay_->descriptor(), kEndLine + std::string("\n"));
+}
+
+PythonRelay::PythonRelay(PythonProcess& python) : python_(python) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    fail(ErrorCode::runtime, "sweep: no socket: {}", std::strerror(errno));
+  theirs_.reset(ends[0]);
+  questions_.emplace(Descriptor(ends[1]));
+}
+
+void PythonRelay::start() {
+  theirs_.reset();
+  thread_ = std::thread([this] { run(); });
+}
+
+bool PythonRelay::finish() {
+  if (thread_.joinable()) {
+    shutdown(questions_->descriptor(), SHUT_RD);  // a process that the child left behind may hold its end
+    thread_.join();
+  }
+  return idle_ && python_.child().is_running();
+}
+
+void PythonRelay::run() {
+  constexpr double kForever = 1e9;
+  std::string question;
+  while (questions_->hear(question, kForever) == LineReader::Heard::line) {
+    idle_ = pass_on(question);
+    if (!idle_) return;
+  }
+}
+
+// False unless Python answers.
+bool PythonRelay::pass_on(const std::string& question) {
+  Child& python = python_.child();
+  if (question != kEndLine) {
+    write_all(python.input(), question + "\n");
+    pollfd entries[] = {{.fd = python.output().descriptor(), .events = POLLIN, .revents = 0},
+                        {.fd = questions_->descriptor(), .events = POLLIN, .revents = 0}};
+    while (poll(entries, 2, -1) < 0 && errno == EINTR) {
+    }
+    std::string line;
+    if (entries[0].revents != 0) {
+      const bool answered = python.hear(line, 1e9) == LineReader::Heard::line;
+      if (!answered) line = Json::object({{"ended", json_of(python.end(2))}}).dump();
+      return write_all(questions_->descriptor(), line + "\n") == 0 && answered;
+    }
+  }
+  python.end(0);  // the child has given up
+  return false;
 }
 
 PythonChild::PythonChild(double timeout, std::optional<pid_t> lent) : timeout_(timeout), lent_(lent) {
-  if (!lent || parent_of(*lent) == getppid()) return;
-  fail(ErrorCode::invalid_argument, "--{} {}: not a child of the process that started this one; sweeps give this flag",
-       kLentPythonFlag, *lent);
+  struct stat status {};
+  if (!lent || (fstat(kSocket, &status) == 0 && S_ISSOCK(status.st_mode))) return;
+  fail(ErrorCode::invalid_argument, "--{} {}: descriptor {} is not a socket; sweeps give this flag", kLentPythonFlag,
+       *lent, kSocket);
 }
 
 void PythonChild::start(int threads) {
@@ -97,7 +195,7 @@ void PythonChild::start(int threads) {
 
 // Nobody knows what it would answer next.
 void PythonChild::give_up() {
-  process_->child.end(0);
+  process_->end();
   process_.reset();
 }
 
@@ -108,7 +206,7 @@ Json PythonChild::ask(const Json& message) {
   std::string status, reason;
   MemoryShortage memory;
   try {
-    answer = process_->child.request(message, timeout_);
+    answer = process_->request(message, timeout_);
     ok = answer.at("ok").as_bool();
     if (!ok) {
       status = answer.at("status").as_string();
@@ -118,9 +216,10 @@ Json PythonChild::ask(const Json& message) {
     }
     const Json* unusable = answer.find("unusable");
     if (unusable && unusable->as_bool()) give_up();
-  } catch (const ImplementationError&) {
+  } catch (const ChildError& error) {
     give_up();
-    throw;
+    throw ImplementationError(error.kind() == ChildError::Kind::timeout ? Status::timeout : Status::crashed,
+                              error.what());
   } catch (const Error& error) {
     give_up();
     throw ImplementationError(Status::crashed, error.what());

@@ -3,14 +3,18 @@
 
 #include <vector>
 
-#include "cli/command_list.h"
-#include "cli/commands.h"
-#include "cli/launch_refusals.h"
-#include "cli/options.h"
-#include "cli/program.h"
+#include "app/program.h"
+#include "app/terminal.h"
+#include "cli/bench/bench.h"
+#include "cli/course/course.h"
+#include "cli/launch/launch.h"
+#include "cli/launch/refusals.h"
+#include "cli/lm/lm.h"
+#include "cli/plan/plan.h"
+#include "cli/report/report.h"
+#include "cli/sweep/sweep.h"
 #include "core/fail.h"
 #include "core/printable.h"
-#include "core/standard_descriptors.h"
 #include "measure/environment.h"
 
 namespace strobe::cli {
@@ -25,6 +29,7 @@ int run_version(Arguments arguments) {
 }
 
 int run_help(Arguments arguments);
+void check_command(std::string_view name);
 
 constexpr Command kCommands[] = {
     {"bench", "measure implementations on one configuration, side by side", run_bench},
@@ -38,12 +43,15 @@ constexpr Command kCommands[] = {
     {"lm", "a language model on this attention: bench, profile, memory, train, sample", run_lm},
     {"precision", "what fp16 and bf16 do to sums, norms and a model's tensors", run_precision},
     {"comm", "how fast ranks exchange data: collectives by size and number of ranks, checked and timed", run_comm},
-    {"launch", "N ranks of a command or program on this machine, watched and ended together", run_launch},
+    {"launch", "N ranks of a command or program on this machine, watched and ended together",
+     [](Arguments arguments) { return run_launch(arguments, check_command); }},
     {"plan", "memory and time of training on 8 to 16,384 devices, from measured or given figures", run_plan},
     {"env", "this machine: processor, libraries, measured ceilings", run_env},
     {"version", "version and revision of this build", run_version},
     {"help", "this text, or that of a command", run_help},
 };
+
+void check_command(std::string_view name) { find_command(kCommands, "", name); }
 
 std::string program_help() {
   return "strobe: exact attention, measured.\n\nusage: strobe COMMAND [--flag value ...]\n\n" + lines_of(kCommands) +
@@ -77,12 +85,8 @@ int dispatch(Arguments arguments) {
 }
 
 }  // namespace
-
-void check_command(std::string_view name) { find_command(kCommands, "", name); }
-
 }  // namespace strobe::cli
 
 int main(int count, char** words) {
-  strobe::secure_standard_descriptors();
-  return strobe::cli::run_as_program("strobe", count, words, strobe::cli::dispatch, strobe::cli::refuse_to_launcher);
+  return strobe::run_as_program("strobe", count, words, strobe::cli::dispatch, strobe::cli::refuse_to_launcher);
 }

@@ -1,31 +1,62 @@
-// A library that is opened when it is first needed, not linked: for what a machine may lack, and for what takes long to
+// Libraries that are opened when they are first needed, not linked: what a machine may lack, and what takes long to
 // load.
+//
+//   struct CublasLibrary : SharedLibrary {
+//     CublasLibrary() : SharedLibrary(toolkit_library("cublas", CUBLAS_VER_MAJOR)) {}
+//     decltype(cublasCreate)* create = function("cublasCreate_v2");
+//   };
+//   opened<CublasLibrary>().create(&handle);
 #pragma once
 
-#include <span>
 #include <string>
+#include <vector>
 
 namespace strobe {
 
+// Where a library may be, and what to do if it is nowhere.
+struct LibraryFiles {
+  std::vector<std::string> files;  // names or paths, the best first; empty ones are skipped
+  std::string advice;
+  const char* variable = nullptr;  // an environment variable that replaces `files`
+};
+
 class SharedLibrary {
  public:
-  // Opens the first of `files` that can be opened; it stays open. Skips empty names. If none can be opened, throws
-  // Error(unsupported), or Error(out_of_memory) if memory was the reason, with `advice` and the loader's reasons.
-  SharedLibrary(std::span<const std::string> files, const std::string& advice);
+  // Opens the first file that can be opened; it stays open. If none can be opened, throws Error(unsupported), or
+  // Error(out_of_memory) if memory was the reason, with the advice and the loader's reasons.
+  explicit SharedLibrary(const LibraryFiles& where);
 
   void* handle() const { return handle_; }
 
-  // Throws Error(unsupported) where the library has none of that name.
-  template <class Function>
-  void find(const char* name, Function*& function) const {
-    function = reinterpret_cast<Function*>(address_of(name));
-  }
+  // The address of a function, for a pointer of any function type.
+  class Address {
+   public:
+    explicit Address(void* address) : address_(address) {}
+    template <class Function>
+    operator Function*() const {  // NOLINT: it converts where it is assigned
+      return reinterpret_cast<Function*>(address_);
+    }
+
+   private:
+    void* address_;
+  };
+
+  // Throws Error(unsupported) if the library has none of that name.
+  Address function(const char* name) const;
 
  private:
-  void* address_of(const char* name) const;
-
   std::string file_;
   void* handle_ = nullptr;
 };
+
+// lib<name>.so.<major> of the CUDA toolkit: the system's, else that of the toolkit which this was built with.
+LibraryFiles toolkit_library(const char* name, int major);
+
+// The library, opened by the first call. Thread-safe. Throws as its constructor does; a later call tries again.
+template <class Library>
+const Library& opened() {
+  static const Library library;
+  return library;
+}
 
 }  // namespace strobe

@@ -1,4 +1,4 @@
-// Golden values from PyTorch (tests/data/golden, made by tools/make-golden): the float64 reference agrees to 1e-12,
+// Golden values from PyTorch (tests/data/golden, made by tools/golden): the float64 reference agrees to 1e-12,
 // every kernel in fp32 to a few units in the last place.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// A measured collective: factors, the slowest rank, and what a row says. One rank; tests/cli/comm_test.cpp has several.
+// A measured collective: factors, the slowest rank, and what a row says. One rank; tests/cli/launch/comm_test.cpp has
+// several.
 #include "bench/collective.h"
 
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cli/lm_run.h"
+#include "cli/lm/run.h"
 #include "cli/run_program.h"
 #include "core/json.h"
 

@@ -14,7 +14,6 @@
 #include <sstream>
 #include <vector>
 
-#include "core/signals.h"
 #include "strobe/error.h"
 #include "support/scratch.h"
 
@@ -70,28 +69,6 @@ TEST_F(AtomicFileTest, SignalHandlerRemovesEveryOpenFile) {
   EXPECT_EQ(entries(), 20u);
   remove_temporary_files();
   EXPECT_EQ(entries(), 0u);
-}
-
-// At any moment: in the constructor, while the file has a name, between link and rename.
-TEST_F(AtomicFileTest, NoSignalLeavesAFile) {
-  const std::string name = (folder_ / "a.json").string();
-  std::ofstream(name) << "old";
-  for (int kill_after = 0; kill_after < 100; ++kill_after) {
-    const pid_t child = fork();
-    if (child == 0) {
-      end_cleanly_on_signals("child");
-      for (int i = 0;; ++i) {
-        AtomicFile file(name);
-        if (i % 2 == 0) file.temporary();
-        if (i % 4 < 2) file.commit("new");
-      }
-    }
-    usleep(static_cast<useconds_t>(1000 + 17 * kill_after));
-    kill(child, SIGTERM);
-    int status = 0;
-    waitpid(child, &status, 0);
-    ASSERT_EQ(entries(), 1u) << kill_after;
-  }
 }
 
 bool has_unnamed_files(const std::filesystem::path& folder) {

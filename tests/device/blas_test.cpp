@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 
 #include "strobe/error.h"
@@ -77,7 +78,22 @@ TEST(Blas, LoadsWithoutThreadsOfItsOwn) {
   EXPECT_EQ(exit_code_of([] { return blas_library().get_num_threads(); }), 1);
 }
 
+TEST(Blas, NeverRunsTheFallbackWhereThereIsBetter) {
+  if (std::getenv("OPENBLAS_CORETYPE")) GTEST_SKIP() << "OPENBLAS_CORETYPE is set";
+  EXPECT_EQ(exit_code_of([] { return better_core(blas_library().get_corename(), instruction_sets()) ? 4 : 0; }), 0);
+}
+
 #endif
+
+TEST(Blas, ReplacesOnlyTheFallbackOfAnUnknownProcessor) {
+  const InstructionSet old[] = {{"generic", true}, {"avx2", false}, {"avx512", false}};
+  const InstructionSet avx2[] = {{"generic", true}, {"avx2", true}, {"avx512", false}};
+  const InstructionSet avx512[] = {{"generic", true}, {"avx2", true}, {"avx512", true}};
+  EXPECT_EQ(better_core("Prescott", old), nullptr);
+  EXPECT_STREQ(better_core("Prescott", avx2), "Haswell");
+  EXPECT_STREQ(better_core("Prescott", avx512), "SkylakeX");
+  EXPECT_EQ(better_core("Haswell", avx512), nullptr);
+}
 
 TEST(Blas, ASessionRestoresTheThreadCount) {
   EXPECT_EQ(exit_code_of([] {

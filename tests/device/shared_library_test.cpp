@@ -20,25 +20,42 @@ std::string refusal_of(Body&& body) {
 }
 
 TEST(SharedLibrary, FirstThatOpensIsTaken) {
-  const std::string files[] = {"", "/nowhere/libm.so.6", "libm.so.6", "libc.so.6"};
-  const SharedLibrary library(files, "no mathematics");
-  double (*root)(double) = nullptr;
-  library.find("sqrt", root);  // which the last has not
+  const SharedLibrary library(
+      {.files = {"", "/nowhere/libm.so.6", "libm.so.6", "libc.so.6"}, .advice = "no mathematics"});
+  double (*const root)(double) = library.function("sqrt");  // which the last has not
   EXPECT_EQ(root(9), 3);
 }
 
-TEST(SharedLibrary, NoneTellsWhatToDoAndWhy) {
-  const std::string files[] = {"/nowhere/liba.so.1", "/nowhere/libb.so.1"};
-  const std::string text = refusal_of([&] { SharedLibrary(files, "no mathematics; install some"); });
+TEST(SharedLibrary, NoneSaysWhatToDoAndWhy) {
+  const LibraryFiles none{.files = {"/nowhere/liba.so.1", "/nowhere/libb.so.1"},
+                          .advice = "no mathematics; install some"};
+  const std::string text = refusal_of([&] { SharedLibrary{none}; });
   EXPECT_TRUE(text.starts_with("no mathematics; install some: /nowhere/liba.so.1: ")) << text;
   EXPECT_NE(text.find("; /nowhere/libb.so.1: "), std::string::npos) << text;
 }
 
+TEST(SharedLibrary, AVariableReplacesTheFiles) {
+  const LibraryFiles named{.files = {"libm.so.6"}, .advice = "no mathematics", .variable = "STROBE_TEST_LIBRARY"};
+  setenv("STROBE_TEST_LIBRARY", "/nowhere/libc.so.1", 1);
+  EXPECT_TRUE(refusal_of([&] { SharedLibrary{named}; }).starts_with("no mathematics: /nowhere/libc.so.1: "));
+  setenv("STROBE_TEST_LIBRARY", "", 1);
+  EXPECT_NO_THROW(SharedLibrary{named});
+  unsetenv("STROBE_TEST_LIBRARY");
+}
+
 TEST(SharedLibrary, MissingFunctionIsNamed) {
-  const std::string files[] = {"libm.so.6"};
-  const SharedLibrary library(files, "no mathematics");
-  void (*function)() = nullptr;
-  EXPECT_EQ(refusal_of([&] { library.find("no_such_function", function); }), "libm.so.6 has no no_such_function");
+  const SharedLibrary library({.files = {"libm.so.6"}, .advice = "no mathematics"});
+  EXPECT_EQ(refusal_of([&] { library.function("no_such_function"); }), "libm.so.6 has no no_such_function");
+}
+
+struct Mathematics : SharedLibrary {
+  Mathematics() : SharedLibrary({.files = {"libm.so.6"}, .advice = "no mathematics"}) {}
+  double (*root)(double) = function("sqrt");
+};
+
+TEST(SharedLibrary, IsOpenedOnceByItsType) {
+  EXPECT_EQ(opened<Mathematics>().root(16), 4);
+  EXPECT_EQ(&opened<Mathematics>(), &opened<Mathematics>());
 }
 
 }  // namespace

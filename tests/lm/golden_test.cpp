@@ -1,4 +1,4 @@
-// Training beside PyTorch: tools/make-lm-golden made the losses and the gradient norms of 20 steps.
+// Training beside PyTorch: tools/golden made the losses and the gradient norms of 20 steps.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -36,7 +36,7 @@ void begin(Model& model) {
 
 struct GoldenRun {
   Architecture architecture;
-  const char* file;  // loss and norm of each step, by tools/make-lm-golden
+  const char* file;  // loss and norm of each step, by tools/golden training
 };
 constexpr GoldenRun kGoldenRuns[] = {{Architecture::llama, STROBE_TEST_DATA "/lm/training.txt"},
                                      {Architecture::gpt2, STROBE_TEST_DATA "/lm/training-gpt2.txt"}};

@@ -1,4 +1,4 @@
-// Operations beside PyTorch: tools/make-ops-golden made results and gradients in float64. The inputs are made here as
+// Operations beside PyTorch: tools/golden made results and gradients in float64. The inputs are made here as
 // there, of numbers that are exact in every type, so that only an operation's own rounding differs.
 #include <gtest/gtest.h>
 
@@ -108,7 +108,7 @@ class BesidePyTorch {
   // To a share of the largest value: sums cancel.
   void expect(const std::string& name, const std::vector<double>& found, DType dtype) {
     const auto field = golden_.find(name);
-    if (field == golden_.end()) FAIL() << kGoldenPath << ": no field " << name << "; tools/make-ops-golden writes it";
+    if (field == golden_.end()) FAIL() << kGoldenPath << ": no field " << name << "; tools/golden writes it";
     compared_.insert(name);
     const std::vector<double>& expected = field->second;
     ASSERT_EQ(found.size(), expected.size()) << name;

@@ -3,9 +3,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <cstdlib>
-#include <vector>
-
 #include "core/fail.h"
 #include "device/shared_library.h"
 
@@ -19,26 +16,12 @@ namespace {
 
 constexpr int kCudaMajor = CUDART_VERSION / 1000;
 
-SharedLibrary open_cudnn() {
-  const char* const named = std::getenv("STROBE_CUDNN");
-  std::vector<std::string> files = {"libcudnn.so.9", STROBE_CUDNN_LIBRARY};
-  if (named && *named) files = {named};
-  return SharedLibrary(files, "cudnn: no library; install cuDNN 9, or name its libcudnn.so.9 with STROBE_CUDNN");
-}
-
 // cudnn-frontend calls the CUDA runtime too and opens it by its short name. That finds what is open already, also where
 // the toolkit lies outside of the system's search path.
 void open_cuda_runtime() {
-  const std::string name = fmt::format("libcudart.so.{}", kCudaMajor);
-  const std::string files[] = {name, fmt::format("{}/{}", STROBE_CUDA_LIBRARY_DIR, name)};
-  SharedLibrary(files, "cudnn: no CUDA runtime as a shared library");
-}
-
-template <class Function>
-Function* symbol(const SharedLibrary& library, const char* name) {
-  Function* found = nullptr;
-  library.find(name, found);
-  return found;
+  const std::string file = fmt::format("libcudart.so.{}", kCudaMajor);
+  SharedLibrary({.files = {file, fmt::format("{}/{}", STROBE_CUDA_LIBRARY_DIR, file)},
+                 .advice = "cudnn: no CUDA runtime as a shared library"});
 }
 
 std::string version_text(std::size_t version) {  // 10000 major + 100 minor + patch, from cuDNN 9 on
@@ -46,14 +29,19 @@ std::string version_text(std::size_t version) {  // 10000 major + 100 minor + pa
 }
 
 CudnnLibrary open_library() {
-  const SharedLibrary library = open_cudnn();
-  const std::size_t version = symbol<decltype(cudnnGetVersion)>(library, "cudnnGetVersion")();
+  const SharedLibrary library(
+      {.files = {"libcudnn.so.9", STROBE_CUDNN_LIBRARY},
+       .advice = "cudnn: no library; install cuDNN 9, or name its libcudnn.so.9 with STROBE_CUDNN",
+       .variable = "STROBE_CUDNN"});
+  decltype(cudnnGetVersion)* const get_version = library.function("cudnnGetVersion");
+  const std::size_t version = get_version();
   if (version < 90000) fail(ErrorCode::unsupported, "cudnn: version {}; 9.0.0 or later is needed", version);
   open_cuda_runtime();
   cudnnHandle_t handle = nullptr;
-  const cudnnStatus_t status = symbol<decltype(cudnnCreate)>(library, "cudnnCreate")(&handle);
+  decltype(cudnnCreate)* const create = library.function("cudnnCreate");
+  const cudnnStatus_t status = create(&handle);
   if (status != CUDNN_STATUS_SUCCESS) {
-    const auto text = symbol<decltype(cudnnGetErrorString)>(library, "cudnnGetErrorString");
+    decltype(cudnnGetErrorString)* const text = library.function("cudnnGetErrorString");
     fail(ErrorCode::unsupported, "cudnn: version {} cannot use the GPU: {}", version_text(version), text(status));
   }
   cudnn_frontend::cudnn_dlhandle = library.handle();
@@ -63,7 +51,7 @@ CudnnLibrary open_library() {
 }  // namespace
 
 const CudnnLibrary& cudnn_library() {
-  static const CudnnLibrary library = open_library();  // tried anew where it has thrown
+  static const CudnnLibrary library = open_library();  // a call after one that threw tries again
   return library;
 }
 

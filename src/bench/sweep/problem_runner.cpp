@@ -1,4 +1,4 @@
-// Listens to the events of cli/bench_events.h. Time counts for the implementation that the last step was about, so that
+// Listens to the events of cli/bench/events.h. Time counts for the implementation that the last step was about, so that
 // a slow one cannot use up the time of the others.
 #include "bench/sweep/problem_runner.h"
 
@@ -81,7 +81,7 @@ std::vector<std::string> ProblemRunner::command_for(const Listening& state) cons
 bool ProblemRunner::can_lend(const Listening& state) {
   if (!options_.lends_python) return false;
   if (std::none_of(state.left.begin(), state.left.end(), is_torch_peer)) return false;
-  if (python_ && !python_->child.is_running()) python_.reset();
+  if (python_ && !python_->child().is_running()) python_.reset();
   if (python_) return true;
   try {
     python_ = std::make_unique<PythonProcess>();
@@ -91,19 +91,23 @@ bool ProblemRunner::can_lend(const Listening& state) {
   return true;
 }
 
-// Python is lent to the child, and again to the next one where this one has ended well: then the last question has had
-// its answer. After any other end of the child nobody knows what Python would say next.
+// The child asks Python through a relay, and so does the next one unless this one failed or has a question without an
+// answer: Python's next line would be that answer.
 void ProblemRunner::listen(Listening& state) {
   std::vector<std::string> command = command_for(state);
   ChildOptions options{.descriptors = {}, .longest_line = kLongestRow};
-  const bool lent = can_lend(state);
-  if (lent) {
-    command.push_back(fmt::format("--{}={}", kLentPythonFlag, python_->child.pid()));
-    options.descriptors = python_->descriptors();
+  std::optional<PythonRelay> relay;
+  if (can_lend(state)) {
+    relay.emplace(*python_);
+    command.push_back(fmt::format("--{}={}", kLentPythonFlag, python_->pid()));
+    options.descriptors = relay->descriptors();
   }
   Child child(command, options);
-  if (hear_all(child, state) || !lent) return;
-  python_->child.end(0);
+  if (relay) relay->start();
+  const bool ended_well = hear_all(child, state);
+  if (!relay || (relay->finish() && ended_well)) return;
+  relay.reset();
+  python_->end();
   python_.reset();
 }
 
@@ -131,7 +135,7 @@ bool ProblemRunner::hear_all(Child& child, Listening& state) {
     }
   }
   const ChildEnd end = child.end(2);
-  return end.signal == 0 && end.code == 0;
+  return end.is_fine();
 }
 
 // False where the line is no event.

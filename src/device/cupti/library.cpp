@@ -1,51 +1,20 @@
-// Where libcupti is looked for: STROBE_CUPTI, the system's search path, and where CMake found it.
 #include "device/cupti/library.h"
 
-#include <cuda.h>
-
-#include <cstdlib>
-#include <vector>
-
 #include "core/fail.h"
-#include "device/shared_library.h"
 
 namespace strobe::cupti {
-
 namespace {
 
-constexpr int kCudaMajor = CUDA_VERSION / 1000;
-
-SharedLibrary open_cupti() {
-  const std::string short_name = fmt::format("libcupti.so.{}", kCudaMajor);
-  const char* const named = std::getenv("STROBE_CUPTI");
-  std::vector<std::string> files = {short_name, STROBE_CUPTI_LIBRARY};
-  if (named && *named) files = {named};
-  return SharedLibrary(files,
-                       fmt::format("no CUPTI; install the toolkit's, or name its {} with STROBE_CUPTI", short_name));
-}
-
-Library open_library() {
-  const SharedLibrary opened = open_cupti();
-  Library found{};
-  opened.find("cuptiActivityRegisterCallbacks", found.register_callbacks);
-  opened.find("cuptiActivityEnable", found.enable);
-  opened.find("cuptiActivityDisable", found.disable);
-  opened.find("cuptiActivityFlushAll", found.flush_all);
-  opened.find("cuptiActivityGetNextRecord", found.next_record);
-  opened.find("cuptiActivityGetNumDroppedRecords", found.dropped_records);
-  opened.find("cuptiActivityPushExternalCorrelationId", found.push_id);
-  opened.find("cuptiActivityPopExternalCorrelationId", found.pop_id);
-  opened.find("cuptiGetTimestamp", found.timestamp);
-  opened.find("cuptiGetResultString", found.result_string);
-  return found;
+LibraryFiles cupti_files() {
+  const std::string file = fmt::format("libcupti.so.{}", CUDA_VERSION / 1000);
+  return {.files = {file, STROBE_CUPTI_LIBRARY},
+          .advice = fmt::format("no CUPTI; install the toolkit's, or name its {} with STROBE_CUPTI", file),
+          .variable = "STROBE_CUPTI"};
 }
 
 }  // namespace
 
-const Library& library() {
-  static const Library opened = open_library();
-  return opened;
-}
+Library::Library() : SharedLibrary(cupti_files()) {}
 
 void check(CUptiResult result, const std::string& what) {
   if (result == CUPTI_SUCCESS) return;

@@ -1,31 +1,35 @@
-// CUPTI's functions, found in libcupti when it is opened: nothing is linked, so that a machine without it runs all but
-// traces.
+// CUPTI's functions. libcupti is opened when the first trace begins, so that a machine without it runs all but traces.
+// It is looked for in STROBE_CUPTI, the system's search path, and where CMake found it.
 #pragma once
 
+#include <cuda.h>
 #include <cupti_activity.h>
 #include <cupti_result.h>
 
 #include <string>
 
+#include "device/shared_library.h"
+
 namespace strobe::cupti {
 
-struct Library {
-  decltype(cuptiActivityRegisterCallbacks)* register_callbacks;
-  decltype(cuptiActivityEnable)* enable;
-  decltype(cuptiActivityDisable)* disable;
-  decltype(cuptiActivityFlushAll)* flush_all;
-  decltype(cuptiActivityGetNextRecord)* next_record;
-  decltype(cuptiActivityGetNumDroppedRecords)* dropped_records;
-  decltype(cuptiActivityPushExternalCorrelationId)* push_id;
-  decltype(cuptiActivityPopExternalCorrelationId)* pop_id;
-  decltype(cuptiGetTimestamp)* timestamp;
-  decltype(cuptiGetResultString)* result_string;
+struct Library : SharedLibrary {
+  Library();
+
+  decltype(cuptiActivityRegisterCallbacks)* register_callbacks = function("cuptiActivityRegisterCallbacks");
+  decltype(cuptiActivityEnable)* enable = function("cuptiActivityEnable");
+  decltype(cuptiActivityDisable)* disable = function("cuptiActivityDisable");
+  decltype(cuptiActivityFlushAll)* flush_all = function("cuptiActivityFlushAll");
+  decltype(cuptiActivityGetNextRecord)* next_record = function("cuptiActivityGetNextRecord");
+  decltype(cuptiActivityGetNumDroppedRecords)* dropped_records = function("cuptiActivityGetNumDroppedRecords");
+  decltype(cuptiActivityPushExternalCorrelationId)* push_id = function("cuptiActivityPushExternalCorrelationId");
+  decltype(cuptiActivityPopExternalCorrelationId)* pop_id = function("cuptiActivityPopExternalCorrelationId");
+  decltype(cuptiGetTimestamp)* timestamp = function("cuptiGetTimestamp");
+  decltype(cuptiGetResultString)* result_string = function("cuptiGetResultString");
 };
 
-// Throws Error(unsupported) where it cannot be opened, and then tries again at the next call.
-const Library& library();
+inline const Library& library() { return opened<Library>(); }
 
-// Throws Error(runtime) with CUPTI's own words where `result` is none of success.
+// Throws Error(runtime) with CUPTI's own text unless `result` is success.
 void check(CUptiResult result, const std::string& what);
 
 }  // namespace strobe::cupti

@@ -1,7 +1,11 @@
 #include "device/host/blas_library.h"
 
+#include <dlfcn.h>
 #include <sched.h>
 #include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
 
 #include "core/fail.h"
 #include "device/shared_library.h"
@@ -19,11 +23,20 @@ namespace {
 #ifdef STROBE_OPENBLAS_LINKED
 
 BlasLibrary open_library() {
-  return {cblas_sgemm,         cblas_dgemm,           openblas_get_num_threads, openblas_set_num_threads,
-          openblas_get_config, openblas_get_corename, blas_memory_alloc,        blas_memory_free};
+  return {cblas_sgemm,
+          cblas_dgemm,
+          openblas_get_num_threads,
+          openblas_set_num_threads,
+          openblas_get_config,
+          openblas_get_corename,
+          blas_memory_alloc,
+          blas_memory_free,
+          nullptr};
 }
 
 #else
+
+constexpr const char* kCoreVariable = "OPENBLAS_CORETYPE";
 
 // Restricts the calling thread to one core. OpenBLAS starts a thread for every core it sees when it is loaded. Strobe
 // uses none of them, and one that finds no memory for its buffer spins forever.
@@ -49,28 +62,47 @@ class OneCore {
   bool restricted_ = false;
 };
 
+BlasLibrary load() {
+  const SharedLibrary library(
+      {.files = {STROBE_OPENBLAS, "libopenblas.so.0"}, .advice = "OpenBLAS cannot be opened; install libopenblas0"});
+  return {library.function("cblas_sgemm"),
+          library.function("cblas_dgemm"),
+          library.function("openblas_get_num_threads"),
+          library.function("openblas_set_num_threads"),
+          library.function("openblas_get_config"),
+          library.function("openblas_get_corename"),
+          library.function("blas_memory_alloc"),
+          library.function("blas_memory_free"),
+          library.handle()};
+}
+
 BlasLibrary open_library() {
   if (!can_map(kBufferBytes)) {
     fail(ErrorCode::out_of_memory, "memory: cannot map {} MiB to load OpenBLAS", kBufferBytes >> 20);
   }
-  const std::string files[] = {STROBE_OPENBLAS, "libopenblas.so.0"};
   const OneCore one;
-  const SharedLibrary opened(files, "OpenBLAS cannot be opened; install libopenblas0");
-  BlasLibrary found{};
-  opened.find("cblas_sgemm", found.sgemm);
-  opened.find("cblas_dgemm", found.dgemm);
-  opened.find("openblas_get_num_threads", found.get_num_threads);
-  opened.find("openblas_set_num_threads", found.set_num_threads);
-  opened.find("openblas_get_config", found.get_config);
-  opened.find("openblas_get_corename", found.get_corename);
-  opened.find("blas_memory_alloc", found.take_buffer);
-  opened.find("blas_memory_free", found.give_buffer);
-  return found;
+  const BlasLibrary found = load();
+  const char* const better = better_core(found.get_corename(), instruction_sets());
+  if (!better || std::getenv(kCoreVariable)) return found;
+  // OpenBLAS reads the variable while it is loaded. If somebody else holds it open, it stays as it is.
+  dlclose(found.handle);
+  setenv(kCoreVariable, better, 0);
+  const BlasLibrary again = load();
+  unsetenv(kCoreVariable);
+  return again;
 }
 
 #endif
 
 }  // namespace
+
+const char* better_core(std::string_view chosen, std::span<const InstructionSet> available) {
+  if (chosen != "Prescott") return nullptr;
+  const auto has = [&](std::string_view name) {
+    return std::ranges::any_of(available, [&](const InstructionSet& one) { return one.available && name == one.name; });
+  };
+  return has("avx512") ? "SkylakeX" : has("avx2") ? "Haswell" : nullptr;
+}
 
 bool can_map(std::size_t bytes) noexcept {
   void* const probe = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

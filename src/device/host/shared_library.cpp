@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <string_view>
 
 #include "core/fail.h"
@@ -20,10 +21,11 @@ bool is_out_of_memory(std::string_view reason) {
 
 }  // namespace
 
-SharedLibrary::SharedLibrary(std::span<const std::string> files, const std::string& advice) {
+SharedLibrary::SharedLibrary(const LibraryFiles& where) {
+  const char* const named = where.variable ? std::getenv(where.variable) : nullptr;
   std::string reasons;
   bool out_of_memory = false;
-  for (const std::string& file : files) {
+  for (const std::string& file : named&&* named ? std::vector<std::string>{named} : where.files) {
     if (file.empty()) continue;
     file_ = file;
     handle_ = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -32,12 +34,20 @@ SharedLibrary::SharedLibrary(std::span<const std::string> files, const std::stri
     out_of_memory = out_of_memory || !reason || is_out_of_memory(reason);
     reasons += fmt::format("{}{}", reasons.empty() ? "" : "; ", reason ? reason : "out of memory");
   }
-  fail(out_of_memory ? ErrorCode::out_of_memory : ErrorCode::unsupported, "{}: {}", advice, reasons);
+  fail(out_of_memory ? ErrorCode::out_of_memory : ErrorCode::unsupported, "{}: {}", where.advice, reasons);
 }
 
-void* SharedLibrary::address_of(const char* name) const {
-  if (void* const found = dlsym(handle_, name)) return found;
+SharedLibrary::Address SharedLibrary::function(const char* name) const {
+  if (void* const found = dlsym(handle_, name)) return Address(found);
   fail(ErrorCode::unsupported, "{} has no {}", file_, name);
 }
+
+#ifdef STROBE_CUBLAS_DIR  // a build with CUDA
+LibraryFiles toolkit_library(const char* name, int major) {
+  const std::string file = fmt::format("lib{}.so.{}", name, major);
+  return {.files = {file, fmt::format("{}/{}", STROBE_CUBLAS_DIR, file)},
+          .advice = fmt::format("cuda: no {}; install the toolkit's, or put its folder in LD_LIBRARY_PATH", file)};
+}
+#endif
 
 }  // namespace strobe

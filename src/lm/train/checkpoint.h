@@ -47,7 +47,7 @@ enum class CheckpointParts { all, weights };
 class Checkpoint {
  public:
   // Throws Error(invalid_argument), one line with the path, if the file cannot be read or is not a checkpoint, or its
-  // checksum or tensors do not match. Also if a setting is out of range (settings_ranges.h), a value is not finite, or
+  // checksum or tensors do not match. Also if a setting is out of range, a value is not finite, or
   // a variance of AdamW is negative.
   explicit Checkpoint(const std::string& path, CheckpointParts parts = CheckpointParts::all);
 

@@ -1,7 +1,6 @@
 #include "lm/train/progress.h"
 
 #include "core/fail.h"
-#include "lm/train/settings_ranges.h"
 
 namespace strobe::lm {
 

@@ -2,15 +2,55 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "core/counted.h"
 #include "core/fail.h"
 #include "core/printable.h"
 
-namespace strobe::lm {
+namespace strobe {
 
+template <>
+std::span<const Field<lm::Settings>> fields<lm::Settings>() {
+  using lm::Settings;
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  constexpr double kLeastEps = 1e-37;  // a normal fp32 value: with a smaller one AdamW could divide by zero
+  static const Field<Settings> all[] = {
+      integer_field({"batch", 1, 100'000'000}, &Settings::batch, "sequences per step; default 8"),
+      integer_field({"steps", 1, lm::kMostSteps}, &Settings::steps, "total steps; default 1000"),
+      integer_field({"seed", 0, kMost}, &Settings::seed, "random seed, 0 or more; default 1"),
+      number_field({"lr", 0, 1e6}, &Settings::rate, "learning rate after the warm-up; default 0.001"),
+      number_field({"lr_min", 0, 1e6}, &Settings::least_rate,
+                   "learning rate of the last step; default a tenth of --lr"),
+      integer_field({"lr_warmup", 0, lm::kMostSteps}, &Settings::warmup,
+                    "warm-up steps, in which the rate rises; default a tenth of --steps, at most 100"),
+      number_field({"clip", 0, 1e30}, &Settings::clip, "largest gradient norm, 0: no clipping; default 1"),
+      number_field({"beta1", 0, 1}, &Settings::beta1, "AdamW; default 0.9"),
+      number_field({"beta2", 0, 1}, &Settings::beta2, "AdamW; default 0.999"),
+      number_field({"eps", kLeastEps, 1}, &Settings::eps, "AdamW; default 1e-8"),
+      number_field({"decay", 0, 1e6}, &Settings::decay, "AdamW's decay of parameters; default 0.01"),
+      word_field(
+          "precision", "NAME", &Settings::precision, lm::precision_names(), lm::precision_of,
+          [](lm::Precision precision) { return lm::name_of(precision); },
+          "fp32, tf32 (on a GPU), bf16 or fp16 with loss scaling; parameters stay fp32; default fp32"),
+      word_field(
+          "device", "cpu|cuda", &Settings::device, {"cpu", "cuda"}, lm::device_of,
+          [](Device device) { return device == Device::cuda ? "cuda" : "cpu"; },
+          "where it trains; default: cuda where there is a GPU"),
+      switch_field("deterministic", &Settings::deterministic,
+                   "the same bits in every run; default on; off changes nothing on the CPU"),
+  };
+  return all;
+}
+
+}  // namespace strobe
+
+namespace strobe::lm {
 namespace {
+
+constexpr IntegerRange kTokensRange{"data_tokens", 0, std::numeric_limits<std::int64_t>::max()},
+    kChecksumRange{"data_crc32", 0, std::numeric_limits<std::uint32_t>::max()};
 
 DataFormat format_in(const Json& json) {
   const std::string& word = json.at("data_format").as_string();
@@ -18,13 +58,6 @@ DataFormat format_in(const Json& json) {
     if (word == name_of(format)) return format;
   }
   fail(ErrorCode::invalid_argument, "data_format {}: valid: text, tokens, tokens32", printable_value(word));
-}
-
-Device device_in(const Json& json) {
-  const std::string& word = json.at("device").as_string();
-  if (word == "cpu") return Device::cpu;
-  if (word == "cuda") return Device::cuda;
-  fail(ErrorCode::invalid_argument, "device {}: valid: cpu, cuda", printable_value(word));
 }
 
 ModelShape shape_in(const Json& json) {
@@ -42,16 +75,22 @@ ModelShape shape_in(const Json& json) {
 
 void check_schedule(const Settings& settings, Source source) {
   if (settings.warmup > settings.steps) {
-    fail(ErrorCode::invalid_argument, "{} {}: more than the {}; valid: 0 to {}", shown(kWarmupRange.field, source),
+    fail(ErrorCode::invalid_argument, "{} {}: more than the {}; valid: 0 to {}", shown("lr_warmup", source),
          settings.warmup, counted(settings.steps, "step"), settings.steps);
   }
   if (settings.least_rate > settings.rate) {
-    fail(ErrorCode::invalid_argument, "{} {}: above {}, {}; valid: 0 to {}", shown(kLeastRateRange.field, source),
-         settings.least_rate, shown(kRateRange.field, source), settings.rate, settings.rate);
+    fail(ErrorCode::invalid_argument, "{} {}: above {}, {}; valid: 0 to {}", shown("lr_min", source),
+         settings.least_rate, shown("lr", source), settings.rate, settings.rate);
   }
 }
 
 }  // namespace
+
+Device device_of(const std::string& word) {
+  if (word == "cpu") return Device::cpu;
+  if (word == "cuda") return Device::cuda;
+  fail(ErrorCode::invalid_argument, "device {}: valid: cpu, cuda", printable_value(word));
+}
 
 DataIdentity identity_of(const TokenFile& file) { return {file.format(), file.count(), file.checksum()}; }
 
@@ -65,71 +104,33 @@ double learning_rate(const Settings& settings, std::int64_t step) {
 
 Json to_json(const Settings& settings) {
   const ModelShape& shape = settings.shape;
-  return Json::object({{"arch", name_of(shape.architecture)},
-                       {"d_model", shape.d_model},
-                       {"d_ff", shape.d_ff},
-                       {"layers", shape.layers},
-                       {"heads", shape.heads},
-                       {"vocabulary", shape.vocabulary},
-                       {"context", shape.context},
-                       {"batch", settings.batch},
-                       {"steps", settings.steps},
-                       {"seed", static_cast<std::int64_t>(settings.seed)},
-                       {"lr", settings.rate},
-                       {"lr_min", settings.least_rate},
-                       {"lr_warmup", settings.warmup},
-                       {"beta1", settings.beta1},
-                       {"beta2", settings.beta2},
-                       {"eps", settings.eps},
-                       {"decay", settings.decay},
-                       {"clip", settings.clip},
-                       {"precision", name_of(settings.precision)},
-                       {"device", settings.device == Device::cuda ? "cuda" : "cpu"},
-                       {"deterministic", settings.deterministic},
-                       {"data_format", name_of(settings.data.format)},
-                       {"data_tokens", settings.data.tokens},
-                       {"data_crc32", static_cast<std::int64_t>(settings.data.checksum)}});
+  Json json = Json::object({{"arch", name_of(shape.architecture)},
+                            {"d_model", shape.d_model},
+                            {"d_ff", shape.d_ff},
+                            {"layers", shape.layers},
+                            {"heads", shape.heads},
+                            {"vocabulary", shape.vocabulary},
+                            {"context", shape.context}});
+  for (const Field<Settings>& field : fields<Settings>()) json.set(field.key, field.json(settings));
+  return json.set("data_format", name_of(settings.data.format))
+      .set("data_tokens", settings.data.tokens)
+      .set("data_crc32", static_cast<std::int64_t>(settings.data.checksum));
 }
 
 void check(const Settings& settings, Source source) {
   check(settings.shape);
-  checked(kBatchRange, settings.batch, source);
-  checked(kStepsRange, settings.steps, source);
-  checked(kSeedRange, static_cast<std::int64_t>(settings.seed), source);
-  checked(kRateRange, settings.rate, source);
-  checked(kLeastRateRange, settings.least_rate, source);
-  checked(kWarmupRange, settings.warmup, source);
-  checked(kBeta1Range, settings.beta1, source);
-  checked(kBeta2Range, settings.beta2, source);
-  checked(kEpsRange, settings.eps, source);
-  checked(kDecayRange, settings.decay, source);
-  checked(kClipRange, settings.clip, source);
+  for (const Field<Settings>& field : fields<Settings>()) field.check(settings, source);
   checked(kTokensRange, settings.data.tokens, source);
   check_schedule(settings, source);
 }
 
 Settings settings_from(const Json& json) {
-  const auto whole = [&](const char* key) { return json.at(key).as_integer(); };
-  const auto number = [&](const char* key) { return json.at(key).as_number(); };
   Settings settings;
   settings.shape = shape_in(json);
-  settings.batch = whole("batch");
-  settings.steps = whole("steps");
-  settings.seed = static_cast<std::uint64_t>(checked(kSeedRange, whole("seed")));
-  settings.rate = number("lr");
-  settings.least_rate = number("lr_min");
-  settings.warmup = whole("lr_warmup");
-  settings.beta1 = number("beta1");
-  settings.beta2 = number("beta2");
-  settings.eps = number("eps");
-  settings.decay = number("decay");
-  settings.clip = number("clip");
-  settings.precision = precision_of(json.at("precision").as_string());
-  settings.device = device_in(json);
-  settings.deterministic = json.at("deterministic").as_bool();
+  for (const Field<Settings>& field : fields<Settings>()) field.read(settings, json.at(field.key));
   settings.data = {.format = format_in(json),
-                   .tokens = whole("data_tokens"),
-                   .checksum = static_cast<std::uint32_t>(checked(kChecksumRange, whole("data_crc32")))};
+                   .tokens = json.at("data_tokens").as_integer(),
+                   .checksum = static_cast<std::uint32_t>(checked(kChecksumRange, json.at("data_crc32").as_integer()))};
   check(settings, Source::file);
   return settings;
 }

@@ -3,14 +3,16 @@
 
 #include <cstdint>
 
+#include "app/fields.h"
 #include "core/json.h"
 #include "lm/data/token_file.h"
 #include "lm/models/choices.h"
 #include "lm/models/shape.h"
-#include "lm/train/settings_ranges.h"
 #include "strobe/attention.h"
 
 namespace strobe::lm {
+
+inline constexpr std::int64_t kMostSteps = 100'000'000;
 
 // Identifies the contents of the data, not the file.
 struct DataIdentity {
@@ -20,6 +22,8 @@ struct DataIdentity {
 
   bool operator==(const DataIdentity&) const = default;
 };
+
+Device device_of(const std::string& word);  // cpu, cuda; throws Error(invalid_argument) for another
 
 DataIdentity identity_of(const TokenFile& file);
 
@@ -42,8 +46,8 @@ struct Settings {
 // Rises from 0 in a line over the warm-up, then falls to least_rate at the last step as half a cosine. step: from 1.
 double learning_rate(const Settings& settings, std::int64_t step);
 
-// Throws Error(invalid_argument), one line with the field, its value and the valid range (settings_ranges.h), for
-// invalid settings. Settings from flags and from files both pass this check.
+// Throws Error(invalid_argument), one line with the field, its value and the valid range, for invalid settings.
+// Settings from flags and from files both pass this check.
 void check(const Settings& settings, Source source);
 
 Json to_json(const Settings& settings);
@@ -52,3 +56,11 @@ Json to_json(const Settings& settings);
 Settings settings_from(const Json& json);
 
 }  // namespace strobe::lm
+
+namespace strobe {
+
+// All settings but shape and data, whose flags differ from their keys.
+template <>
+std::span<const Field<lm::Settings>> fields<lm::Settings>();
+
+}  // namespace strobe

@@ -7,7 +7,6 @@
 #include "core/json.h"
 #include "core/mapped_file.h"
 #include "core/printable.h"
-#include "lm/train/settings_ranges.h"
 
 namespace strobe::lm {
 
@@ -24,13 +23,13 @@ Json to_json(const Upkeep& upkeep) {
 
 Upkeep upkeep_from(const Json& json) {
   const Json *const job = json.find("job"), *const settings = json.find("settings");
-  const auto whole = [&](const IntegerRange& range) { return checked(range, json.at(range.field).as_integer()); };
+  const auto whole = [&](const IntegerRange& range) { return checked(range, json.at(range.key).as_integer()); };
   return {.checkpoint_every = whole(kCheckpointEveryRange),
           .keep = whole(kKeepRange),
           .validation = json.at("val_data").as_string(),
           .validation_every = whole(kValidationEveryRange),
           .validation_tokens =
-              json.find(kValidationTokensRange.field) ? whole(kValidationTokensRange) : Upkeep{}.validation_tokens,
+              json.find(kValidationTokensRange.key) ? whole(kValidationTokensRange) : Upkeep{}.validation_tokens,
           .job = job ? job->as_string() : "",
           .settings = settings ? std::optional(settings_from(*settings)) : std::nullopt};
 }

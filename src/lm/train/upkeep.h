@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -11,6 +12,10 @@
 #include "lm/train/settings.h"
 
 namespace strobe::lm {
+
+inline constexpr IntegerRange kCheckpointEveryRange{"checkpoint_every", 0, kMostSteps},
+    kKeepRange{"keep", 0, kMostSteps}, kValidationEveryRange{"val_every", 0, kMostSteps},
+    kValidationTokensRange{"val_tokens", 0, std::numeric_limits<std::int64_t>::max()};
 
 struct Upkeep {
   std::int64_t checkpoint_every = 500, keep = 3;  // steps, 0: the last alone; newest checkpoints that stay, 0: all

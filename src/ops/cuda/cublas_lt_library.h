@@ -1,30 +1,32 @@
-// cuBLASLt's functions, found in libcublasLt when the first product needs them: a start does not wait for it to be
-// loaded.
+// cuBLASLt's functions. libcublasLt is opened by the first matmul: a start does not wait for it.
 #pragma once
 
 #include <cublasLt.h>
 
+#include "device/shared_library.h"
+
 namespace strobe::ops::cuda {
 
-struct CublasLtLibrary {
-  decltype(cublasLtCreate)* create;
-  decltype(cublasLtMatrixLayoutCreate)* layout_create;
-  decltype(cublasLtMatrixLayoutSetAttribute)* layout_set;
-  decltype(cublasLtMatmulDescCreate)* product_create;
-  decltype(cublasLtMatmulDescSetAttribute)* product_set;
-  decltype(cublasLtMatmulPreferenceCreate)* preference_create;
-  decltype(cublasLtMatmulPreferenceDestroy)* preference_destroy;
-  decltype(cublasLtMatmulPreferenceSetAttribute)* preference_set;
-  decltype(cublasLtMatmulAlgoGetHeuristic)* heuristic;
-  decltype(cublasLtMatmulAlgoConfigSetAttribute)* algorithm_set;
-  decltype(cublasLtMatmulAlgoCapGetAttribute)* algorithm_get;
-  decltype(cublasLtMatmulAlgoCheck)* algorithm_check;
-  decltype(cublasLtMatmul)* multiply;
-  decltype(cublasLtGetStatusName)* status_name;
-  decltype(cublasLtGetStatusString)* status_text;
+struct CublasLtLibrary : SharedLibrary {
+  CublasLtLibrary() : SharedLibrary(toolkit_library("cublasLt", CUBLAS_VER_MAJOR)) {}
+
+  decltype(cublasLtCreate)* create = function("cublasLtCreate");
+  decltype(cublasLtMatrixLayoutCreate)* layout_create = function("cublasLtMatrixLayoutCreate");
+  decltype(cublasLtMatrixLayoutSetAttribute)* layout_set = function("cublasLtMatrixLayoutSetAttribute");
+  decltype(cublasLtMatmulDescCreate)* product_create = function("cublasLtMatmulDescCreate");
+  decltype(cublasLtMatmulDescSetAttribute)* product_set = function("cublasLtMatmulDescSetAttribute");
+  decltype(cublasLtMatmulPreferenceCreate)* preference_create = function("cublasLtMatmulPreferenceCreate");
+  decltype(cublasLtMatmulPreferenceDestroy)* preference_destroy = function("cublasLtMatmulPreferenceDestroy");
+  decltype(cublasLtMatmulPreferenceSetAttribute)* preference_set = function("cublasLtMatmulPreferenceSetAttribute");
+  decltype(cublasLtMatmulAlgoGetHeuristic)* heuristic = function("cublasLtMatmulAlgoGetHeuristic");
+  decltype(cublasLtMatmulAlgoConfigSetAttribute)* algorithm_set = function("cublasLtMatmulAlgoConfigSetAttribute");
+  decltype(cublasLtMatmulAlgoCapGetAttribute)* algorithm_get = function("cublasLtMatmulAlgoCapGetAttribute");
+  decltype(cublasLtMatmulAlgoCheck)* algorithm_check = function("cublasLtMatmulAlgoCheck");
+  decltype(cublasLtMatmul)* multiply = function("cublasLtMatmul");
+  decltype(cublasLtGetStatusName)* status_name = function("cublasLtGetStatusName");
+  decltype(cublasLtGetStatusString)* status_text = function("cublasLtGetStatusString");
 };
 
-// Throws Error(unsupported) where it cannot be opened, and then tries again at the next call.
-const CublasLtLibrary& cublas_lt();
+inline const CublasLtLibrary& cublas_lt() { return opened<CublasLtLibrary>(); }
 
 }  // namespace strobe::ops::cuda

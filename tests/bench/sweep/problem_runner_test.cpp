@@ -86,9 +86,9 @@ TEST_F(ProblemRunnerTest, APythonThatWasAskedAndNotHeardIsNotLentAgain) {
   const test::FakePython python("*none*) ;;");
   const std::filesystem::path script = scratch_.program("child", R"(#!/bin/sh
 for word; do case "$word" in --lent-python=*) echo "$word" >>"$0.lent" ;; esac; done
-echo '{"command":"hello"}' >&4
+echo '{"command":"hello"}' >&3
 case "$*" in *--lost*) kill -9 $$ ;; esac
-read -r answer <&5
+read -r answer <&3
 echo '{"row":{"implementation":"torch-sdpa","status":"ok","environment":{"ceilings":null}}}'
 )");
   std::vector<std::string> statuses;

@@ -1,0 +1,271 @@
+// Parsing of flags and of their values.
+#include "app/options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "core/fail.h"
+#include "core/printable.h"
+
+namespace strobe {
+namespace {
+
+std::string normal(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return c == '_' ? '-' : static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+    }
+  }
+  return row.back();
+}
+
+// A limit of a range; a small one without an exponent: "0.000004".
+std::string limit_text(double limit) {
+  char text[32];
+  if (limit < 1e-9 || limit >= 1) return fmt::format("{}", limit);
+  return {text, std::to_chars(text, text + sizeof(text), limit, std::chars_format::fixed).ptr};
+}
+
+}  // namespace
+
+std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  std::vector<std::pair<std::size_t, std::string>> ranked;
+  const std::string wanted = normal(word);
+  for (const std::string& candidate : candidates) {
+    const std::string spelled = normal(candidate);
+    std::size_t distance = edit_distance(wanted, spelled);
+    if (wanted.size() >= 3 && spelled.starts_with(wanted)) distance = 1;     // cut short
+    const bool shares = distance < std::max(wanted.size(), spelled.size());  // a letter
+    if (shares && distance <= std::max<std::size_t>(2, wanted.size() / 3)) ranked.emplace_back(distance, candidate);
+  }
+  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (ranked.size() > 3) ranked.resize(3);
+  std::vector<std::string> near;
+  for (auto& [distance, candidate] : ranked) near.push_back(std::move(candidate));
+  return near.empty() ? candidates : near;
+}
+
+void OptionTable::add(std::string name, std::string placeholder, std::string help, Apply apply,
+                      std::vector<std::string> aliases) {
+  add({.name = std::move(name),
+       .aliases = std::move(aliases),
+       .placeholder = std::move(placeholder),
+       .help = std::move(help),
+       .apply = std::move(apply)});
+}
+
+void OptionTable::add_alone(std::string name, std::string help, bool& target) {
+  add({.name = std::move(name), .takes = Takes::nothing, .help = std::move(help), .apply = [&target](auto, auto) {
+         target = true;
+       }});
+}
+
+const Option* OptionTable::find(std::string_view flag) const {
+  const std::string wanted = normal(flag);
+  for (const Option& option : options_) {
+    if (normal(option.name) == wanted) return &option;
+    for (const std::string& alias : option.aliases) {
+      if (normal(alias) == wanted) return &option;
+    }
+  }
+  return nullptr;
+}
+
+void OptionTable::refuse_unknown(std::string_view flag) const {
+  std::vector<std::string> names;
+  for (const Option& option : options_) {
+    if (!option.help.empty()) names.push_back("--" + option.name);
+  }
+  if (names.empty()) names.emplace_back("--help");
+  const std::string word = "--" + std::string(flag);
+  const std::vector<std::string> near = nearest(word, names);
+  fail(ErrorCode::invalid_argument, "{}: {}; {}: {}", printable(word),
+       subject_.empty() ? "unknown flag" : "not a flag of " + subject_,
+       near.size() < names.size() ? "nearest" : "valid", fmt::join(near, ", "));
+}
+
+OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> arguments, Again again) const {
+  struct Given {
+    const Option* option;
+    std::string_view shown, value;
+  };
+  std::vector<Given> given;
+  const auto apply = [&](const Option& option, std::string_view shown, std::string_view value) {
+    for (const Given& before : given) {
+      if (before.option != &option || again == Again::replaces) continue;
+      const std::string values =
+          before.value.empty() && value.empty()
+              ? ""
+              : fmt::format(", with {} and {}", printable_value(before.value), printable_value(value));
+      fail(ErrorCode::invalid_argument, "{}{}: given twice{}; valid: once", shown,
+           before.shown == shown ? "" : fmt::format(", the same as {}", before.shown), values);
+    }
+    given.push_back({&option, shown, value});
+    option.apply(shown, value);
+  };
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string_view word = arguments[i];
+    if (word == "-h" || word == "--help") return Outcome::help;
+    const bool is_short = word.size() == 2 && word[0] == '-' && find(word.substr(1));
+    if (take_word_ && !word.starts_with("--") && !is_short) {
+      take_word_(word);
+      continue;
+    }
+    if (!is_short && (!word.starts_with("--") || word.size() == 2)) {
+      fail(ErrorCode::invalid_argument, "\"{}\": not a flag; one is --NAME (see --help)", printable(word));
+    }
+    const std::size_t equals = word.find('=');
+    const bool has_equals = equals != std::string_view::npos;
+    const std::string_view shown = word.substr(0, equals);  // errors name the flag as it was written
+    const std::string_view flag = shown.substr(is_short ? 1 : 2);
+    const Option* option = find(flag);
+    if (!option) refuse_unknown(flag);
+    if (has_equals) {
+      if (option->takes == Takes::nothing) {
+        fail(ErrorCode::invalid_argument, "{}: takes no value, but \"{}\" was given", shown,
+             printable(word.substr(equals + 1)));
+      }
+      apply(*option, shown, word.substr(equals + 1));
+      continue;
+    }
+    const bool has_next = i + 1 < arguments.size();
+    bool takes_next = option->takes == Takes::value;
+    if (option->takes == Takes::optional_value && has_next) {
+      const std::vector<std::string> items = split(arguments[i + 1], ',');
+      takes_next = std::all_of(items.begin(), items.end(), [&](const std::string& item) {
+        return std::find(option->words.begin(), option->words.end(), normal(item)) != option->words.end();
+      });
+    }
+    if (takes_next && !has_next) {
+      fail(ErrorCode::invalid_argument, "{}: needs a value ({})", shown, option->placeholder);
+    }
+    apply(*option, shown, takes_next ? arguments[++i] : std::string_view());
+  }
+  return Outcome::run;
+}
+
+std::string OptionTable::help() const {
+  std::vector<std::string> heads;
+  std::size_t width = 0;
+  std::vector<const Option*> told;
+  for (const Option& option : options_) {
+    if (option.help.empty()) continue;
+    told.push_back(&option);
+    std::string head = "  --" + option.name;
+    if (option.takes == Takes::value) head += " " + option.placeholder;
+    if (option.takes == Takes::optional_value) head += "[=" + option.placeholder + "]";
+    width = std::max(width, head.size());
+    heads.push_back(std::move(head));
+  }
+  std::string text;
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    text += heads[i] + std::string(width + 2 - heads[i].size(), ' ') + told[i]->help;
+    if (!told[i]->aliases.empty()) text += fmt::format(" (also --{})", fmt::join(told[i]->aliases, ", --"));
+    text += '\n';
+  }
+  return text;
+}
+
+Option make_switch(std::string name, std::string help, bool& target) {
+  return {.name = std::move(name),
+          .takes = Takes::optional_value,
+          .placeholder = "on|off",
+          .help = std::move(help),
+          .apply =
+              [&target](auto flag, auto value) {
+                target = value.empty() || parse_word(flag, value, {"on", "off"}) == "on";
+              },
+          .words = {"on", "off"}};
+}
+
+std::int64_t parse_integer(std::string_view flag, std::string_view value, std::int64_t least, std::int64_t most) {
+  std::int64_t number = 0;
+  const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (code != std::errc() || end != value.data() + value.size() || value.empty() || number < least || number > most) {
+    const std::string range = most == std::numeric_limits<std::int64_t>::max() ? fmt::format("{} or more", least)
+                                                                               : fmt::format("{}..{}", least, most);
+    fail(ErrorCode::invalid_argument, "{} {}: not a whole number in the valid range {}", flag, printable_value(value),
+         range);
+  }
+  return number;
+}
+
+std::string parse_text(std::string_view flag, std::string_view value) {
+  if (value.empty()) fail(ErrorCode::invalid_argument, "{}: the value is empty", flag);
+  return std::string(value);
+}
+
+double parse_number(std::string_view flag, std::string_view value, double least, double below) {
+  double number = 0;
+  const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (code != std::errc() || end != value.data() + value.size() || !(number >= least && number < below)) {
+    fail(ErrorCode::invalid_argument, "{} {}: not a number in the valid range, {} to below {}", flag,
+         printable_value(value), limit_text(least), below);
+  }
+  return number;
+}
+
+double parse_seconds(std::string_view flag, std::string_view value) {
+  double number = 0;
+  const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (code != std::errc() || end != value.data() + value.size() || !(number > 0) || !std::isfinite(number)) {
+    fail(ErrorCode::invalid_argument, "{} {}: not a number of seconds above 0", flag, printable_value(value));
+  }
+  return number;
+}
+
+std::int64_t parse_bytes(std::string_view flag, std::string_view value) {
+  const auto refuse = [&] {
+    fail(ErrorCode::invalid_argument, "{} {}: not a size; valid: bytes, or a number with K, M, G or T (powers of 1024)",
+         flag, printable_value(value));
+  };
+  double number = 0;
+  const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (code != std::errc() || !(number > 0) || !std::isfinite(number)) refuse();
+  std::string unit = normal(value.substr(static_cast<std::size_t>(end - value.data())));
+  if (unit.ends_with("ib")) unit.resize(unit.size() - 2);
+  if (unit.ends_with('b')) unit.resize(unit.size() - 1);
+  static const std::vector<std::string> kUnits = {"", "k", "m", "g", "t"};
+  const auto found = std::find(kUnits.begin(), kUnits.end(), unit);
+  if (found == kUnits.end()) refuse();
+  const double bytes = number * std::pow(1024.0, static_cast<double>(found - kUnits.begin()));
+  if (bytes < 1 || bytes > 9e18) refuse();
+  return static_cast<std::int64_t>(bytes);
+}
+
+std::string parse_word(std::string_view flag, std::string_view value, const std::vector<std::string>& valid) {
+  for (const std::string& word : valid) {
+    if (normal(word) == normal(value)) return word;
+  }
+  fail(ErrorCode::invalid_argument, "{} {}: valid: {}", flag, printable_value(value), fmt::join(valid, ", "));
+}
+
+void refuse_repeat(std::string_view flag, std::string_view value, std::string_view item) {
+  fail(ErrorCode::invalid_argument, "{} {}: {} is there twice", flag, printable(value), printable(item));
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0;;) {
+    const std::size_t end = text.find(separator, begin);
+    parts.emplace_back(text.substr(begin, end == std::string_view::npos ? end : end - begin));
+    if (end == std::string_view::npos) return parts;
+    begin = end + 1;
+  }
+}
+
+}  // namespace strobe

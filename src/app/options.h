@@ -1,0 +1,119 @@
+// Command-line flags of a subcommand: one table that parses, suggests and prints the help.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace strobe {
+
+enum class Takes { nothing, value, optional_value };
+
+struct Option {
+  std::string name;                    // without the two dashes, spelled as the help shows it: "batch_size"
+  std::vector<std::string> aliases{};  // likewise; one of one letter is also a flag with one dash: -n
+  Takes takes = Takes::value;
+  std::string placeholder{};  // of the value in the help: "N", "on|off|both"
+  std::string help{};         // none: of our own processes alone, and not told to anybody
+  std::function<void(std::string_view flag, std::string_view value)> apply{};  // value is "" where there is none
+  std::vector<std::string> words{};  // optional_value: what the next argument, or each item of it where it is a comma
+                                     // list, must be to count as the value
+};
+
+// Dash and underscore are the same everywhere; `--flag value` and `--flag=value` too. -h and --help are always known.
+class OptionTable {
+ public:
+  explicit OptionTable(std::string subject = {}) : subject_(std::move(subject)) {}
+
+  using Apply = std::function<void(std::string_view flag, std::string_view value)>;
+  void add(Option option) { options_.push_back(std::move(option)); }
+  // A flag with a value, and one without that sets `target`.
+  void add(std::string name, std::string placeholder, std::string help, Apply apply,
+           std::vector<std::string> aliases = {});
+  void add_alone(std::string name, std::string help, bool& target);
+  const std::vector<Option>& options() const { return options_; }
+
+  // Words that are no flags, such as files, are given to `apply`; without it they are refused.
+  void take_words(std::function<void(std::string_view word)> apply) { take_word_ = std::move(apply); }
+
+  enum class Outcome { run, help };
+  enum class Again { refused, replaces };  // a flag that was given before, under whichever of its names
+  // Throws Error(invalid_argument) for an unknown flag (with the nearest ones), a missing value or a stray word.
+  Outcome parse(std::span<const std::string_view> arguments, Again again = Again::refused) const;
+
+  std::string help() const;  // one line a flag
+
+ private:
+  const Option* find(std::string_view flag) const;
+  [[noreturn]] void refuse_unknown(std::string_view flag) const;
+
+  std::string subject_;  // whose flags these are, where errors should say so: "a configuration"
+  std::vector<Option> options_;
+  std::function<void(std::string_view word)> take_word_;
+};
+
+// --name, --name=on and --name=off.
+Option make_switch(std::string name, std::string help, bool& target);
+
+// Candidates within reach of a misspelled word, nearest first; all of them where none is near.
+std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+// Values. Each throws Error(invalid_argument) with the flag, the value and what is valid.
+std::int64_t parse_integer(std::string_view flag, std::string_view value, std::int64_t least, std::int64_t most);
+double parse_number(std::string_view flag, std::string_view value, double least, double below);  // in [least, below)
+double parse_seconds(std::string_view flag, std::string_view value);
+
+// Any text but none at all, which is mostly a variable of a script that was not set.
+std::string parse_text(std::string_view flag, std::string_view value);
+std::int64_t parse_bytes(std::string_view flag, std::string_view value);  // "24G", "512M", "1000000"
+std::string parse_word(std::string_view flag, std::string_view value, const std::vector<std::string>& valid);
+[[noreturn]] void refuse_repeat(std::string_view flag, std::string_view value, std::string_view item);
+std::vector<std::string> split(std::string_view text, char separator);
+
+// Apply of a flag whose value is stored in `target`, an object or an optional of one. The words are those of
+// parse_word; `of` turns one into a value.
+template <class Target, class Parse>
+auto into(Target& target, Parse parse) {
+  return [&target, parse](std::string_view flag, std::string_view value) { target = parse(flag, value); };
+}
+template <class T>
+auto integer_into(T& target, std::int64_t least, std::int64_t most) {
+  return [&target, least, most](auto flag, auto value) {
+    target = static_cast<T>(parse_integer(flag, value, least, most));
+  };
+}
+template <class T>
+auto integer_into(std::optional<T>& target, std::int64_t least, std::int64_t most) {
+  return [&target, least, most](auto flag, auto value) {
+    target = static_cast<T>(parse_integer(flag, value, least, most));
+  };
+}
+template <class Target>
+auto number_into(Target& target, double least, double below) {
+  return [&target, least, below](auto flag, auto value) { target = parse_number(flag, value, least, below); };
+}
+template <class Target, class Of = std::identity>
+auto word_into(Target& target, std::vector<std::string> words, Of of = {}) {
+  return
+      [&target, words = std::move(words), of](auto flag, auto value) { target = of(parse_word(flag, value, words)); };
+}
+
+// A comma list, each item through parse(flag, item). Throws Error(invalid_argument) where two items are the same.
+template <class Parse>
+auto parse_list(std::string_view flag, std::string_view value, Parse parse) {
+  std::vector<decltype(parse(flag, value))> items;
+  for (const std::string& word : split(value, ',')) {
+    auto item = parse(flag, std::string_view(word));
+    if (std::find(items.begin(), items.end(), item) != items.end()) refuse_repeat(flag, value, word);
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
+}  // namespace strobe

@@ -1,0 +1,47 @@
+// The frame of a program: standard descriptors, signals, exceptions, exit codes, and commands by name.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace strobe {
+
+inline constexpr int kFine = 0;
+inline constexpr int kFailedCheck = 1;
+inline constexpr int kBadInput = 2;
+inline constexpr int kRuntimeFailure = 3;
+
+using Arguments = std::span<const std::string_view>;
+
+// Calls `run` with the words after the program's name and returns the exit code; `name` begins each line on standard
+// error. A signal removes temporary files and ends the program. Bad input is printed unless `refuse` returns true.
+int run_as_program(const char* name, int count, char** words, int (*run)(Arguments),
+                   bool (*refuse)(std::string_view line) = nullptr);
+
+// Opens a substitute for each closed descriptor of 0 to 2. Otherwise a file of the program could get such a number, and
+// progress text would overwrite it. Children inherit the substitutes.
+// A substitute for standard input is empty. One for standard output or standard error is opened for reading only:
+// writing to it fails with EBADF, as it does on a closed descriptor, so that lost results are still a failure.
+void secure_standard_descriptors() noexcept;
+
+// A command of a program, or of a command that has commands of its own.
+struct Command {
+  const char* name;
+  const char* help;  // a line
+  int (*run)(Arguments);
+};
+
+// One line per command, names and help in columns.
+std::string lines_of(std::span<const Command> commands);
+
+// `before` is what a person types before the name: "lm ", or nothing. Throws Error(invalid_argument) for another name.
+const Command& find_command(std::span<const Command> commands, std::string_view before, std::string_view name);
+
+bool asks_for_help(std::string_view word);  // --help, -h
+
+// A word as a shell takes it, and "strobe NAME WORD ...", the command that repeats a row.
+std::string quoted(std::string_view word);
+std::string quoted_command(std::string_view name, std::span<const std::string_view> words);
+
+}  // namespace strobe

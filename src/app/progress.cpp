@@ -1,0 +1,55 @@
+#include "app/progress.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+#include "app/terminal.h"
+
+namespace strobe {
+namespace {
+
+constexpr std::size_t kBar = 24;
+
+std::size_t terminal_width() {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+constexpr double kSettled = 2;  // seconds of work, after which what the first calls load no longer counts
+
+}  // namespace
+
+std::string bar_text(std::size_t done, std::size_t total) {
+  const std::size_t filled = total == 0 ? kBar : kBar * done / total;
+  return fmt::format("[{}{}] {}/{}", std::string(filled, '#'), std::string(kBar - filled, '-'), done, total);
+}
+
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<std::int64_t>(seconds + 0.5);
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+}
+
+void show_fitting_progress(std::string text) {
+  const std::size_t width = terminal_width() - 1;
+  if (text.size() > width) text.resize(width);
+  show_progress(text);
+}
+
+void Forecast::tell(double seconds_left) {
+  if (told_ || seconds_left <= kLong) return;
+  told_ = true;
+  print_aside(note_lines({fmt::format("about {} left{}, at the rate so far", duration_text(seconds_left), of_)}));
+}
+
+void WorkForecast::done(double work, double seconds) {
+  left_ -= work;
+  measured_ += seconds;
+  if (measured_ >= kSettled) forecast_.tell(left_ * seconds / work);
+}
+
+}  // namespace strobe

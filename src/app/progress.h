@@ -1,0 +1,44 @@
+// What long commands show while they work: a progress bar on a terminal, and once how much time is left.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace strobe {
+
+// "[######------] 10/20"
+std::string bar_text(std::size_t done, std::size_t total);
+
+// "2 min 5 s"
+std::string duration_text(double seconds);
+
+// show_progress, cut to the terminal's width.
+void show_fitting_progress(std::string text);
+
+// Prints once on standard error how long a command will take, if that is more than a minute, by its rate so far.
+class Forecast {
+ public:
+  explicit Forecast(const char* of = "") : of_(of) {}  // what ends then; "": the command
+  void tell(double seconds_left);
+
+  static constexpr double kLong = 60;  // seconds
+
+ private:
+  const char* of_;
+  bool told_ = false;
+};
+
+// The same for work whose amount is known, in any unit.
+class WorkForecast {
+ public:
+  explicit WorkForecast(double work) : left_(work) {}
+
+  // 0 seconds: this part was left out, or does not predict the others.
+  void done(double work, double seconds);
+
+ private:
+  Forecast forecast_;
+  double left_, measured_ = 0;  // work; seconds
+};
+
+}  // namespace strobe

@@ -1,0 +1,210 @@
+// `strobe bench`: flags to cases, cases through the runner, rows to a table and to the output file.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "app/program.h"
+#include "app/progress.h"
+#include "app/terminal.h"
+#include "bench/ceilings.h"
+#include "bench/python_child.h"
+#include "bench/runner.h"
+#include "bench/sweep/prediction.h"
+#include "bench/table.h"
+#include "cli/bench/bench.h"
+#include "cli/bench/launches.h"
+#include "cli/bench/neighbours.h"
+#include "cli/bench/options.h"
+#include "cli/report/row_file.h"
+#include "core/atomic_file.h"
+#include "device/host/thread_pool.h"
+#include "measure/clock.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr const char* kBenchIntroduction =
+    "usage: strobe bench [--flag value ...]\n\n"
+    "Measures implementations of attention on one configuration: checked against float64 first, then timed in\n"
+    "turns in the same run. Prints a table (medians) and writes JSON.\n\n"
+    "  strobe bench --impl Flash2,Pytorch,torch-sdpa --seq_len 2048 --dtype bf16 --causal=both\n\n";
+
+std::string repeat_command(Arguments arguments) {
+  std::vector<std::string_view> words(arguments.begin(), arguments.end());
+  std::erase_if(words, [](std::string_view word) {  // how it is told and who asks, not what is measured
+    return word == "--" + std::string(kEventsFlag) ||
+           word.starts_with("--" + std::string(bench::kLentPythonFlag) + "=");
+  });
+  return quoted_command("bench", words);
+}
+
+std::string heading(const bench::Case& one, const bench::Ceilings& ceilings) {
+  std::string text = describe(one) + "; " + place_of(one);
+  if (one.device == Device::cuda && ceilings.copy) text += fmt::format("; copy {:.0f} GB/s", *ceilings.copy * 1e-9);
+  if (const auto rate = ceilings.product(one.dtype)) {
+    text += fmt::format("; {} matrix product {:.0f} GFLOP/s ({})", name_of(one.dtype), *rate * 1e-9,
+                        ceilings.product_name(one.dtype));
+  }
+  return text + "\n";
+}
+
+bool any_fp32(const Cases& cases) {
+  return std::any_of(cases.cases.begin(), cases.cases.end(),
+                     [](const bench::Case& one) { return one.dtype == DType::fp32; });
+}
+
+bool any_measured(const std::vector<bench::Row>& rows) {
+  return std::any_of(rows.begin(), rows.end(), [](const bench::Row& row) { return row.status == bench::Status::ok; });
+}
+
+// Of nothing measured, input is to blame only where all of it is unsupported.
+int exit_code(const std::vector<bench::Row>& rows) {
+  if (any_measured(rows)) return kFine;
+  const bool unsupported = std::all_of(rows.begin(), rows.end(),
+                                       [](const bench::Row& row) { return row.status == bench::Status::unsupported; });
+  return unsupported ? kBadInput : kRuntimeFailure;
+}
+
+// The JSON of a run: to a file, or for "-" to the standard output, beside which all text goes to the standard error.
+class Output {
+ public:
+  explicit Output(const std::string& name) : name_(name) {
+    if (name != "-") file_.emplace(name, "--output");
+  }
+  void tell(const std::string& text) const { file_ ? print(text) : print_aside(text); }
+  void write(const std::string& json) {
+    if (!file_) return print(json);
+    file_->commit(json);
+    print(fmt::format("written: {}\n", name_));
+  }
+
+ private:
+  std::string name_;
+  std::optional<AtomicFile> file_;
+};
+
+// Of the time that cases take by prediction, that of those after number `at` over its own.
+double later_over_this(const std::vector<bench::Case>& cases, std::size_t at, const BenchOptions& options) {
+  const auto predicted = [&](const bench::Case& one) {
+    return bench::predicted_seconds({one, options.one.implementations, {}}, options.how.run.rule);
+  };
+  double later = 0;
+  for (std::size_t i = at + 1; i < cases.size(); ++i) later += predicted(cases[i]);
+  return later / predicted(cases[at]);
+}
+
+// What is made once a run, after everything was found to be valid.
+struct Prepared {
+  bench::Ceilings ceilings;
+  bench::RunRecord record;
+  bench::Implementations implementations;
+};
+
+Prepared prepare(const BenchOptions& options, const Cases& cases, Arguments arguments,
+                 std::optional<pid_t> lent_python = {}) {
+  const bench::Case& first = cases.cases.front();
+  const RunFlags& how = options.how;
+  if (how.pin && first.device == Device::cpu && first.threads <= available_cores()) pin_to_cores(first.threads);
+  Prepared made;
+  made.ceilings = bench::ceilings_for(cases.cases, how.quick ? bench::Depth::none : bench::Depth::brief);
+  made.record = {.environment = bench::full_environment(made.ceilings), .command = repeat_command(arguments)};
+  const auto python = std::make_shared<bench::PythonChild>(how.peer_timeout, lent_python);
+  for (const std::string& name : options.one.implementations) {
+    made.implementations.push_back(bench::make_implementation(name, {.device = first.device, .python = python}));
+  }
+  return made;
+}
+
+}  // namespace
+
+int run_bench(Arguments arguments) {
+  BenchOptions options;
+  bool events = false;
+  OptionTable table = make_table(options);
+  table.add_alone(kEventsFlag,
+                  "for programs: steps and rows of every status as JSON lines on the standard output, nothing else",
+                  events);
+  bool launch = false;
+  table.add_alone(kLaunchFlag, "for programs: one of --launches, with its rows on the standard output", launch);
+  std::optional<pid_t> lent_python;
+  table.add(bench::kLentPythonFlag, "PID",
+            "for programs, with --events: the Python process that a sweep lends, behind descriptors 3 and 4",
+            integer_into(lent_python, 1, INT32_MAX));
+  if (table.parse(arguments) == OptionTable::Outcome::help) {
+    print(kBenchIntroduction + table.help());
+    return kFine;
+  }
+  if (launch) {
+    options.launches = 1;
+    options.output = "-";
+  }
+  const Cases cases = cases_of(options);  // refuses bad problems before anything is started
+  bench::RunOptions run = options.how.run;
+  run.check = options.how.check ? bench::Check::on : bench::Check::off;
+  if (events) {
+    const Prepared prepared = prepare(options, cases, arguments, lent_python);
+    return tell_events(cases.cases, prepared.implementations, run, prepared.record);
+  }
+  if (!launch) set_last_words("bench: ended by a signal; nothing was written");
+  check_apart("--output", options.output, "--cells", options.cells);
+  check_default(options.output, "benchmark_result.json", "\"forward\"");
+  Output output(options.output);
+  const auto write = [&](const Json& json) {
+    if (!launch) set_last_words("bench: ended by a signal");  // with some or all of it written
+    output.write(json.dump(1) + "\n");
+  };
+  if (options.launches > 1) {
+    const LaunchedRows launched = run_launches(arguments, options.launches, repeat_command(arguments));
+    if (launched.code == kFine) write(launched.rows);
+    return launched.code;
+  }
+  output.tell(note_lines(cases.notes));
+  const Neighbours neighbours;
+
+  show_progress("measure the machine's ceilings");
+  const auto [ceilings, record, implementations] = prepare(options, cases, arguments);
+  if (any_fp32(cases) && ceilings.disturbed()) {
+    output.tell(note_lines({kSgemmNotAlone}));
+  }
+  run.progress = [](const std::string& step, const std::string& implementation) {
+    show_progress(step == "measure" || implementation.empty() ? step : step + " " + implementation);
+  };
+
+  Forecast forecast(launch ? " of this launch" : "");
+  std::vector<bench::Row> all;
+  for (std::size_t i = 0; i < cases.cases.size(); ++i) {
+    const bench::Case& one = cases.cases[i];
+    const double begin = now_seconds(), later = later_over_this(cases.cases, i, options);
+    run.left = [&](double seconds) {
+      if (seconds > Forecast::kLong) forecast.tell(seconds + later * (now_seconds() - begin + seconds));
+    };
+    const std::vector<bench::Row> rows = bench::run_case(one, implementations, run);
+    forecast.tell(later * (now_seconds() - begin));
+    show_progress("");
+    for (const bench::Row& row : rows) {
+      if (row.status != bench::Status::wrong) continue;
+      complain(row.reason);  // a wrong result has no time and no row
+      return kFailedCheck;
+    }
+    output.tell(heading(one, ceilings) + rows_table(rows, ceilings));
+    if (any_measured(rows)) {
+      output.tell(note_lines(notes_on(rows, run.rule)));
+    } else {
+      for (const bench::Row& row : rows) complain(row.reason);
+    }
+    all.insert(all.end(), rows.begin(), rows.end());
+  }
+  if (cases.cases.front().device == Device::cpu) output.tell(note_lines(neighbours.notes()));
+  Json json = Json::array();
+  for (const bench::Row& row : all) json.push_back(row_json(row, record));
+  const bool list = options.one.is_list || cases.cases.size() > 1;
+  const int code = exit_code(all);
+  if (code == kFine) write(list ? json : json.as_array().at(0));
+  return code;
+}
+
+}  // namespace strobe::cli

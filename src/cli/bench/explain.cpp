@@ -1,0 +1,156 @@
+// `strobe explain`: what would be run and why, without running it.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "app/terminal.h"
+#include "bench/ceilings.h"
+#include "bench/memory_model.h"
+#include "cli/bench/bench.h"
+#include "cli/bench/options.h"
+#include "core/fail.h"
+#include "core/short_number.h"
+#include "core/text_table.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr const char* kExplainIntroduction =
+    "usage: strobe explain [--flag value ...]\n\n"
+    "The problem, each kernel's verdict with its reason, tiles, workspace, FLOPs, bytes, predicted memory of each\n"
+    "implementation item by item, and the best time that this machine allows. All flags of bench are taken, so that a\n"
+    "command of it can be explained; these have an effect:\n\n";
+
+// Flags that describe what is explained, where, and --quick; the others of bench say how to measure.
+std::string help_on_flags(const OptionTable& table) {
+  CaseOptions unused;
+  OptionTable shown;
+  add_configuration_options(shown, unused);
+  for (const Option& option : table.options()) {
+    for (const char* name : {"device", "threads", "cells", "quick"}) {
+      if (option.name == name) shown.add(option);
+    }
+  }
+  return shown.help();
+}
+
+std::string mebibytes(std::int64_t bytes) {
+  const double value = static_cast<double>(bytes) / (1 << 20);
+  const bool whole = bytes % (1 << 20) == 0;
+  return fmt::format("{:.{}f}", value, whole || value >= 100 ? 0 : value >= 1 ? 1 : 3);
+}
+
+std::string flops_text(double flops) {
+  return flops >= 1e12 ? fmt::format("{:.3g} TFLOP", flops * 1e-12) : fmt::format("{:.3g} GFLOP", flops * 1e-9);
+}
+
+std::string verdicts_text(const bench::Case& one, Pass pass) {
+  TextTable table;
+  table.add_column(pass == Pass::forward ? "forward" : "backward", TextTable::Align::left);
+  table.add_column("verdict", TextTable::Align::left);
+  table.add_column("workspace MiB");
+  table.add_column("configuration", TextTable::Align::left);
+  const Attention attention = bench::attention_of(one);
+  for (const Verdict& verdict : explain(attention, pass, bench::execution_of(one))) {
+    const bool fine = verdict.refusal.empty();
+    table.add_row({verdict.kernel,
+                   verdict.chosen ? "chosen"
+                   : fine         ? "supported"
+                                  : "refuses: " + verdict.refusal,
+                   fine ? mebibytes(static_cast<std::int64_t>(verdict.workspace_bytes)) : "-", verdict.configuration});
+  }
+  return table.text();
+}
+
+// Bytes that must pass between memory and the processor at least once, each way.
+std::int64_t least_traffic(const bench::Case& one, Pass pass) {
+  const bench::TensorBytes bytes = bench::tensor_bytes(one);
+  return pass == Pass::forward ? bytes.forward() : bytes.forward() + bytes.backward_extra();
+}
+
+std::string work_text(const bench::Case& one, const bench::Ceilings& ceilings) {
+  TextTable table;
+  for (const char* title : {"pass", "nominal work", "least traffic MiB", "FLOP/byte", "best time ms", "bound by"}) {
+    table.add_column(title, TextTable::Align::left);
+  }
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    const bool is_forward = pass == Pass::forward;
+    if (is_forward ? !has_forward(one.passes) : !has_backward(one.passes)) continue;
+    const double flops = is_forward ? bench::forward_flops(one) : bench::backward_flops(one);
+    const auto bytes = static_cast<double>(least_traffic(one, pass));
+    std::string time = "not measured";
+    std::string bound = "-";
+    if (const auto rate = ceilings.fastest(one.dtype); rate && ceilings.copy) {
+      const double compute = flops / *rate;
+      const double memory = bytes / *ceilings.copy;
+      time = short_number(1e3 * std::max(compute, memory));
+      bound = compute >= memory ? fmt::format("fastest {} product, {:.0f} GFLOP/s", name_of(one.dtype), *rate * 1e-9)
+                                : fmt::format("copy, {:.1f} GB/s", *ceilings.copy * 1e-9);
+    }
+    table.add_row({is_forward ? "forward" : "backward", flops_text(flops), mebibytes(static_cast<std::int64_t>(bytes)),
+                   bytes > 0 ? fmt::format("{:.0f}", flops / bytes) : "-", time, bound});
+  }
+  return table.text();
+}
+
+std::string items_text(const std::vector<bench::MemoryItem>& items) {
+  std::string text;
+  for (const bench::MemoryItem& item : items) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : " + ", item.name, mebibytes(item.bytes));
+  }
+  return text;
+}
+
+std::string memory_text(const bench::Case& one) {
+  std::vector<bench::MemoryModel> models;
+  for (const Verdict& verdict : explain(bench::attention_of(one), Pass::forward, bench::execution_of(one))) {
+    if (verdict.refusal.empty()) models.push_back(bench::predict_kernel(one, verdict.kernel));
+  }
+  if (!one.options.any()) models.push_back(bench::predict_torch_naive(one));
+  models.push_back(bench::predict_plain(one));
+  TextTable table;
+  table.add_column("memory, MiB", TextTable::Align::left);
+  table.add_column("total");
+  table.add_column("items", TextTable::Align::left);
+  std::string notes;
+  const std::int64_t free = bench::free_bytes(one.device);
+  for (const bench::MemoryModel& model : models) {
+    table.add_row({model.implementation + " forward", mebibytes(model.forward_bytes()), items_text(model.forward)});
+    if (has_backward(one.passes)) {
+      table.add_row({model.implementation + " backward extra", mebibytes(model.backward_bytes()),
+                     items_text(model.backward_extra)});
+    }
+    if (!model.note.empty()) notes += fmt::format("{}: {}\n", model.implementation, model.note);
+    const std::int64_t held = model.forward_bytes() + (has_backward(one.passes) ? model.backward_bytes() : 0);
+    if (held > free) {
+      notes += fmt::format("{}: does not fit, {} MiB where {} are free\n", model.implementation, mebibytes(held),
+                           mebibytes(free));
+    }
+  }
+  return table.text() + notes;
+}
+
+}  // namespace
+
+int run_explain(Arguments arguments) {
+  BenchOptions options;
+  const OptionTable table = make_table(options);
+  if (table.parse(arguments) == OptionTable::Outcome::help) {
+    print(kExplainIntroduction + help_on_flags(table));
+    return kFine;
+  }
+  const Cases cases = cases_of(options);       // refuses bad problems before anything is measured or told
+  std::string text = note_lines(cases.notes);  // told as a whole: a size that is too large is found on the way
+  const bench::Depth depth = options.how.quick ? bench::Depth::none : bench::Depth::brief;
+  const bench::Ceilings ceilings = bench::ceilings_for(cases.cases, depth);
+  for (const bench::Case& one : cases.cases) {
+    text += fmt::format("{}; {}; scale 1/sqrt({})\n\n", describe(one), place_of(one), one.head_dim);
+    if (has_forward(one.passes)) text += verdicts_text(one, Pass::forward) + "\n";
+    if (has_backward(one.passes)) text += verdicts_text(one, Pass::backward) + "\n";
+    text += work_text(one, ceilings) + "\n" + memory_text(one) + "\n";
+  }
+  print(text);
+  return kFine;
+}
+
+}  // namespace strobe::cli

@@ -1,0 +1,118 @@
+// bench's flags put together, and where its cases come from.
+#include "cli/bench/options.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "app/common_options.h"
+#include "core/fail.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // a device or a wrong file is not read to its end
+
+std::string read_text(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    fail(ErrorCode::invalid_argument, "--cells {}: is a folder; valid: a file with a configuration a line", path);
+  }
+  // A pipe would be read by the first of several launches alone, or waited for.
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
+    fail(ErrorCode::invalid_argument, "--cells {}: is not a plain file; valid: a file with a configuration a line",
+         path);
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail(ErrorCode::invalid_argument, "--cells {}: cannot be read: {}", path, std::strerror(errno));
+  std::string text(kMostBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kMostBytes) {
+    fail(ErrorCode::invalid_argument, "--cells {}: more than {} bytes; a line of flags a configuration is expected",
+         path, kMostBytes);
+  }
+  return text;
+}
+
+Cases cases_of_line(const std::vector<std::string>& words, const CaseOptions& defaults) {
+  CaseOptions one = defaults;
+  OptionTable table("a configuration");
+  add_configuration_options(table, one);
+  const std::vector<std::string_view> views(words.begin(), words.end());
+  if (table.parse(views) == OptionTable::Outcome::help) {
+    fail(ErrorCode::invalid_argument, "--help: not a flag of a configuration; see strobe bench --help");
+  }
+  Cases cases = cases_of(one);
+  check_problems(cases);
+  return cases;
+}
+
+}  // namespace
+
+OptionTable make_table(BenchOptions& options) {
+  OptionTable table;
+  add_case_options(table, options.one);
+  add_run_options(table, options.how);
+  table.add("launches", "N", "the whole run in N processes, one after the other; `strobe compare` wants 5; default 1",
+            integer_into(options.launches, 1, 1000));
+  table.add("output", "FILE", "JSON of all rows; default benchmark_result.json; - is the standard output",
+            [&](auto, auto value) { options.output = value; });
+  table.add("cells", "FILE",
+            "several configurations in one run: a line each, of flags that describe one; other flags hold for all",
+            into(options.cells, parse_text));
+  return table;
+}
+
+Cases cases_of(const BenchOptions& options) {
+  if (!options.cells.empty()) return read_cells(options.cells, options.one);
+  Cases cases = cases_of(options.one);
+  check_problems(cases);
+  return cases;
+}
+
+void add_run_options(OptionTable& table, RunFlags& options) {
+  bench::RunOptions& run = options.run;
+  table.add("repeats", "N", "exactly N samples; default: until the median is known within 1 %",
+            integer_into(run.rule.repeats, 1, 1000000), {"repeat"});
+  table.add(make_switch("check", "compare with float64 before timing; default on", options.check));
+  table.add("memory-limit", "SIZE", "imitate a machine with that much memory, such as 24G",
+            into(run.memory_limit, parse_bytes));
+  table.add("time-limit", "SECONDS",
+            "of sampling a configuration, a quarter of it at most for warming up a pass; default 20",
+            into(run.rule.time_limit, parse_seconds));
+  table.add("peer-timeout", "SECONDS", "a peer that does not answer for so long has failed; default 600",
+            into(options.peer_timeout, parse_seconds));
+  table.add(make_seed_option([&run](std::uint64_t seed) { run.seed = seed; }));
+  table.add(make_switch("pin", "keep to as many cores as threads; default on", options.pin));
+  table.add(make_quick_option(options.quick));
+}
+
+Cases read_cells(const std::string& path, const CaseOptions& defaults) {
+  Cases all;
+  std::istringstream lines(read_text(path));
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    std::istringstream text(line);
+    const std::vector<std::string> words{std::istream_iterator<std::string>(text), {}};
+    if (words.empty() || words[0].starts_with('#')) continue;
+    try {
+      const Cases found = cases_of_line(words, defaults);
+      all.cases.insert(all.cases.end(), found.cases.begin(), found.cases.end());
+      for (const std::string& note : found.notes) {
+        if (std::find(all.notes.begin(), all.notes.end(), note) == all.notes.end()) all.notes.push_back(note);
+      }
+    } catch (const Error& error) {
+      fail(error.code(), "{}:{}: {}", path, number, error.what());
+    }
+  }
+  if (all.cases.empty()) fail(ErrorCode::invalid_argument, "--cells {}: no configuration in it", path);
+  return all;
+}
+
+}  // namespace strobe::cli

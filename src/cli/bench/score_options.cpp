@@ -1,0 +1,86 @@
+// The flags of bench::ScoreOptions, part of the case options.
+#include <charconv>
+#include <iterator>
+#include <limits>
+
+#include "cli/bench/case_options.h"
+#include "core/fail.h"
+#include "core/printable.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr std::int64_t kLongest = (std::int64_t{1} << 31) - 1;
+constexpr double kLeastFloat = std::numeric_limits<float>::min();
+constexpr double kMostBelowOne = 1 - 0x1p-24;  // the float before 1
+
+// A number from `least` to `most`: bounds within which it is the same in the library's float, up to rounding.
+double parse_number(std::string_view flag, std::string_view value, double least, double most, const char* valid) {
+  double number = 0;
+  const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
+  const bool whole = code == std::errc() && end == value.data() + value.size();
+  if (!whole || !(number >= least && number <= most)) {
+    fail(ErrorCode::invalid_argument, "{} {}: valid: {}", flag, printable_value(value), valid);
+  }
+  return number;
+}
+
+std::vector<std::int64_t> parse_lengths(std::string_view flag, std::string_view value) {
+  std::vector<std::int64_t> lengths;
+  for (const std::string& part : split(value, ',')) lengths.push_back(parse_integer(flag, part, 0, kLongest));
+  return lengths;
+}
+
+const std::vector<std::string>& bias_shapes() {
+  static const std::vector<std::string> shapes(std::begin(bench::kBiasShapes), std::end(bench::kBiasShapes));
+  return shapes;
+}
+
+}  // namespace
+
+void add_score_options(OptionTable& table, CaseOptions& options) {
+  bench::ScoreOptions& scores = options.scores;
+  table.add("softcap", "C", "scores become C * tanh(score / C)", [&](auto flag, auto value) {
+    scores.softcap = parse_number(flag, value, 1e-30, 1e30, "a number from 1e-30 to 1e30, such as 30");
+  });
+  table.add(make_switch("alibi", "ALiBi, with slopes 2^(-8 (h + 1) / num_heads); default off", scores.alibi));
+  table.add("bias", "SHAPE",
+            "an additive bias of the dtype; which of batch, heads, queries, keys are full: bhqk, 1hqk, b11k, ...",
+            word_into(scores.bias, bias_shapes()));
+  table.add(
+      make_switch("bias_gradient", "the backward writes the bias's gradient too; default off", scores.bias_gradient));
+  table.add(make_switch("sinks", "one more logit a head, with its gradient; default off", scores.sinks));
+  table.add("dropout", "P", "drops weights with probability P", [&](auto flag, auto value) {
+    scores.dropout =
+        parse_number(flag, value, kLeastFloat, kMostBelowOne, "a probability above 0 and below 1, such as 0.1");
+  });
+  table.add("lengths", "N[,N]", "queries and keys of the sequences, padded to seq_len; taken in turn over the batch",
+            into(options.lengths, parse_lengths));
+}
+
+bench::ScoreOptions score_options_of(const CaseOptions& options, std::int64_t batch, std::int64_t seq,
+                                     std::int64_t seq_k) {
+  bench::ScoreOptions scores = options.scores;
+  if (scores.bias_gradient && scores.bias.empty()) {
+    fail(ErrorCode::invalid_argument, "--bias_gradient: there is no bias; --bias 1hqk gives one");
+  }
+  if (options.lengths.empty()) return scores;
+  if (seq != seq_k) {
+    fail(ErrorCode::invalid_argument,
+         "--lengths: are of queries and keys alike, but --seq_len is {} and --seq_len_k {}", seq, seq_k);
+  }
+  for (const std::int64_t length : options.lengths) {
+    if (length > seq) fail(ErrorCode::invalid_argument, "--lengths {}: longer than --seq_len {}", length, seq);
+  }
+  if (const auto given = std::ssize(options.lengths); given > batch) {
+    fail(ErrorCode::invalid_argument, "--lengths: {} of them, but --batch_size is {}; valid: 1 to {} lengths", given,
+         batch, batch);
+  }
+  for (std::int64_t b = 0; b < batch; ++b) {
+    const auto at = static_cast<std::size_t>(b) % options.lengths.size();
+    scores.lengths.push_back(static_cast<std::int32_t>(options.lengths[at]));
+  }
+  return scores;
+}
+
+}  // namespace strobe::cli

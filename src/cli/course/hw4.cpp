@@ -1,0 +1,28 @@
+// The program `hw4 INPUT OUTPUT`: `strobe solve` under the course's name, two arguments and no flags.
+#include "app/program.h"
+#include "app/terminal.h"
+#include "cli/course/solve_lines.h"
+#include "core/fail.h"
+#include "core/printable.h"
+
+namespace strobe::cli {
+namespace {
+
+int run_hw4(Arguments arguments) {
+  for (const std::string_view word : arguments) {
+    if (word.starts_with("--"))  // `strobe solve --help` has the layout of both files
+      fail(ErrorCode::invalid_argument,
+           "{}: there are no flags here; valid: hw4 INPUT OUTPUT, or strobe solve, which has some",
+           printable_value(word));
+  }
+  if (arguments.size() != 2) {
+    fail(ErrorCode::invalid_argument, "two arguments are needed, INPUT and OUTPUT; {} given", arguments.size());
+  }
+  print(solve_lines(solve_with_last_words("", std::string(arguments[0]), std::string(arguments[1]))));
+  return kFine;
+}
+
+}  // namespace
+}  // namespace strobe::cli
+
+int main(int count, char** words) { return strobe::run_as_program("hw4", count, words, strobe::cli::run_hw4); }

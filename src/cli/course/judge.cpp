@@ -1,0 +1,293 @@
+// `strobe cases judge DIR`: runs a program on each case as the course's judge does, and prints verdicts and times.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <thread>
+
+#include "app/options.h"
+#include "app/signals.h"
+#include "app/terminal.h"
+#include "cli/course/course.h"
+#include "cli/course/judge_folder.h"
+#include "core/fail.h"
+#include "core/mapped_file.h"
+#include "core/printable.h"
+#include "core/text_table.h"
+#include "measure/clock.h"
+#include "measure/environment.h"
+#include "process/child.h"
+#include "process/spawn.h"
+#include "process/tree.h"
+#include "solve/case_files.h"
+#include "solve/compare_answers.h"
+
+namespace strobe::cli {
+namespace {
+
+// Seconds between two checks for a signal and for the end of the program: while its standard output is open, and
+// afterwards.
+constexpr double kPollSeconds = 0.02, kQuietPollSeconds = 0.001;
+
+// Ends all processes of a judged program, including those that left its process group or session.
+class JudgedProcesses {
+ public:
+  JudgedProcesses() = default;
+  ~JudgedProcesses() { subreaper_.end_others(); }
+  JudgedProcesses(const JudgedProcesses&) = delete;
+  JudgedProcesses& operator=(const JudgedProcesses&) = delete;
+
+  void end_all() const {
+    const std::size_t left = subreaper_.end_others();
+    if (left > 0) fail(ErrorCode::runtime, "cases judge: {} processes of the program cannot be killed", left);
+  }
+
+ private:
+  ChildSubreaper subreaper_;
+};
+
+// State that is prepared before the program runs.
+struct Judge {
+  std::string folder, program;  // the folder of the cases; an absolute path, or a name in PATH
+  const JudgedProcesses& processes;
+  CaseFilesWatch& files;
+};
+
+struct Judged {
+  solve::TestCase one;
+  std::string verdict;  // AC, WA, TLE, RE
+  double seconds = 0, limit = 0;
+  std::optional<double> error{};  // the largest, where an output could be compared
+  std::string detail{};           // what a verdict other than AC is about
+};
+
+std::vector<double> parse_limits(std::string_view flag, std::string_view value) {
+  std::vector<double> limits;
+  for (const std::string& item : split(value, ',')) limits.push_back(parse_seconds(flag, item));
+  if (limits.size() == 3) return limits;
+  fail(ErrorCode::invalid_argument, "{} {}: valid: three of seconds, for t01-t10, t11-t20 and t21-t30: 2,6,10", flag,
+       printable_value(value));
+}
+
+void check_is_there(const std::string& path) {
+  if (std::filesystem::exists(path)) return;
+  fail(ErrorCode::invalid_argument, "{}: is missing; strobe cases gen makes it", printable_value(path));
+}
+
+// Cases whose problem is in the folder; one of `wanted` that is not there, and an answer that is missing or of
+// another size, are bad input.
+std::vector<solve::TestCase> cases_in(const std::string& folder, const std::string& subset) {
+  const std::vector<solve::TestCase> wanted =
+      subset.empty() ? solve::all_cases() : solve::select_cases(solve::all_cases(), subset);
+  std::vector<solve::TestCase> found;
+  for (solve::TestCase one : wanted) {
+    const std::string problem = solve::problem_path(folder, one);
+    if (subset.empty() && !std::filesystem::exists(problem)) continue;
+    check_is_there(problem);
+    one.size = solve::ProblemFile(problem).size();
+    const std::string answer = solve::answer_path(folder, one);
+    check_is_there(answer);
+    const auto bytes = static_cast<std::int64_t>(MappedFile(answer, printable_value(answer)).bytes());
+    const std::int64_t needed = 4 * one.size.total();
+    if (bytes != needed) {
+      fail(ErrorCode::invalid_argument, "{}: has {} bytes instead of {}; strobe cases gen makes it anew",
+           printable_value(answer), bytes, needed);
+    }
+    found.push_back(std::move(one));
+  }
+  if (found.empty()) {
+    fail(ErrorCode::invalid_argument, "{}: has no cases; strobe cases gen makes them", printable_value(folder));
+  }
+  return found;
+}
+
+// Runs the program and ends all of its processes; sets a verdict if it did not end well. A remembered signal ends it.
+// Waits for the program itself, not for the end of its standard output: a child of the program may hold that open.
+void run_program(const Judge& judge, const JudgeFolder& folder, Judged& judged) {
+  const double begin = now_seconds();
+  Child child({judge.program, folder.input(), folder.output()}, {.folder = folder.path()});
+  const auto left = [&] { return std::max(0.0, begin + judged.limit - now_seconds()); };
+  std::string line;
+  bool talks = true;  // its standard output is open
+  while (child.is_running() && left() > 0 && remembered_signal() == 0) {
+    const double wait = std::min(left(), kPollSeconds);
+    if (talks) {
+      talks = child.hear(line, wait) != Child::Heard::end;
+    } else {
+      std::this_thread::sleep_for(std::chrono::duration<double>(std::min(wait, kQuietPollSeconds)));
+    }
+  }
+  const ChildEnd end = child.end(0);
+  judged.seconds = now_seconds() - begin;
+  judge.processes.end_all();
+  if (judged.seconds > judged.limit) {
+    judged.verdict = "TLE";
+  } else if (end.signal != 0 || end.code != 0) {
+    judged.verdict = "RE";
+    judged.detail = end.text();
+  }
+}
+
+void compare(const JudgeFolder& folder, const std::vector<float>& answer, Judged& judged) {
+  judged.verdict = "WA";
+  const int output = folder.open_output(judged.detail);
+  if (output < 0) return;
+  const solve::Comparison result = solve::compare_with_answer(output, answer, solve::kTolerance);
+  close(output);
+  if (!result.same_size()) {
+    judged.detail = fmt::format("{} bytes instead of {}", result.output_bytes, result.answer_bytes);
+    return;
+  }
+  judged.error = result.largest;
+  if (result.passes()) judged.verdict = "AC";
+  if (!result.first.empty()) {
+    judged.detail = fmt::format("{} of {} elements are off; element {}: {} instead of {}", result.mismatches,
+                                result.count(), result.first[0].index, result.first[0].found, result.first[0].expected);
+  }
+}
+
+// Reads the answer before the program runs and gives the program a copy of the problem, so it can change neither.
+Judged judge_case(const Judge& judge, const solve::TestCase& one, double limit) {
+  Judged judged{.one = one, .verdict = {}, .limit = limit};
+  const std::string problem = solve::problem_path(judge.folder, one), answer = solve::answer_path(judge.folder, one);
+  for (const std::string& path : {problem, answer}) {
+    if (judge.files.is_original(path)) continue;
+    judged.verdict = "WA";
+    judged.detail = fmt::format("{} was changed after judging began; strobe cases gen makes it again", path);
+    return judged;
+  }
+  const std::vector<float> expected = solve::read_answer(answer);
+  const JudgeFolder folder(problem);
+  if (remembered_signal() != 0) return judged;
+  run_program(judge, folder, judged);
+  if (const std::string changed = judge.files.newly_changed(); !changed.empty()) {
+    judged.verdict = "WA";
+    judged.detail = fmt::format("{} was changed while it ran; strobe cases gen makes it again", changed);
+  }
+  if (judged.verdict.empty()) compare(folder, expected, judged);
+  return judged;
+}
+
+// Returns a path that is valid in another working folder. Throws Error(unsupported) if it cannot be started.
+std::string absolute_program(const std::string& program) {
+  if (program.find('/') == std::string::npos) return program;  // found through PATH
+  if (access(program.c_str(), X_OK) != 0) {
+    fail(ErrorCode::unsupported, "cannot start {}: {}", printable_value(program), std::strerror(errno));
+  }
+  return std::filesystem::absolute(program).lexically_normal().string();
+}
+
+CaseFilesWatch watch_files(const std::string& folder, const std::vector<solve::TestCase>& cases) {
+  std::vector<std::string> paths;
+  for (const solve::TestCase& one : cases) {
+    paths.push_back(solve::problem_path(folder, one));
+    paths.push_back(solve::answer_path(folder, one));
+  }
+  return CaseFilesWatch(paths);
+}
+
+std::string score_table(const std::vector<Judged>& all) {
+  TextTable scores;
+  scores.add_column("case", TextTable::Align::left);
+  for (const char* title : {"B", "N", "d"}) scores.add_column(title);
+  scores.add_column("verdict", TextTable::Align::left);
+  for (const char* title : {"seconds", "limit", "max error"}) scores.add_column(title);
+  scores.add_column("", TextTable::Align::left);
+  for (const Judged& judged : all) {
+    scores.add_row({judged.one.name, std::to_string(judged.one.size.batch), std::to_string(judged.one.size.rows),
+                    std::to_string(judged.one.size.dim), judged.verdict, fmt::format("{:.3f}", judged.seconds),
+                    fmt::format("{:g}", judged.limit), judged.error ? fmt::format("{:.2g}", *judged.error) : "-",
+                    printable(judged.detail, 200)});
+  }
+  return scores.text();
+}
+
+Json json_of(const std::vector<Judged>& all, const std::string& program, int accepted) {
+  Json rows = Json::array();
+  for (const Judged& judged : all) {
+    Json row = Json::object({{"case", judged.one.name},
+                             {"B", judged.one.size.batch},
+                             {"N", judged.one.size.rows},
+                             {"d", judged.one.size.dim},
+                             {"verdict", judged.verdict},
+                             {"seconds", judged.seconds},
+                             {"limit", judged.limit},
+                             {"max_error", judged.error ? Json(*judged.error) : Json()}});
+    if (!judged.detail.empty()) row.set("detail", judged.detail);
+    rows.push_back(std::move(row));
+  }
+  return Json::object({{"program", program},
+                       {"tolerance", solve::kTolerance},
+                       {"accepted", accepted},
+                       {"cases", std::move(rows)},
+                       {"environment", environment_json()}});
+}
+
+}  // namespace
+
+int run_cases_judge(Arguments arguments) {
+  std::string program, subset, json;
+  std::vector<double> limits{2, 6, 10};
+  std::vector<std::string> folders;
+  OptionTable table;
+  table.take_words([&](std::string_view word) { folders.emplace_back(word); });
+  table.add("program", "P", "started as P INPUT OUTPUT; default: hw4 beside this program", into(program, parse_text));
+  table.add("subset", "t01,t05-t10", "these cases only; default: all that are in the folder", into(subset, parse_text));
+  table.add("limits", "2,6,10",
+            "seconds that a case of t01-t10, t11-t20 and t21-t30 may take, start of the program included",
+            into(limits, parse_limits));
+  table.add("json", "FILE", "also write the results as JSON", into(json, parse_text));
+  if (table.parse(arguments) == OptionTable::Outcome::help) {
+    print(
+        "usage: strobe cases judge DIR [--flag value ...]\n\nRuns a program on each case, in a private folder below "
+        "TMPDIR that holds a copy of the\nproblem. When it ends, all processes that it started end. Verdicts: AC "
+        "(every "
+        "element within 0.005),\nWA, TLE, RE. Exit code 0 if all are AC, else 1.\n\n" +
+        table.help());
+    return kFine;
+  }
+  if (folders.size() != 1) {
+    fail(ErrorCode::invalid_argument, "cases judge takes one folder; {} given", folders.size());
+  }
+  const std::vector<solve::TestCase> cases = cases_in(folders[0], subset);
+  check_apart("--json", json, "the list of cases", solve::list_path(folders[0]));
+  for (const solve::TestCase& one : cases) {
+    check_apart("--json", json, "case " + one.name, solve::problem_path(folders[0], one));
+    check_apart("--json", json, "the answer of " + one.name, solve::answer_path(folders[0], one));
+  }
+  std::optional<AtomicFile> file;
+  if (!json.empty()) file.emplace(json, "--json");
+  if (program.empty()) program = this_program().parent_path() / "hw4";
+  constexpr const char* kEnded = "cases judge: ended by a signal; nothing was written";
+  set_last_words(kEnded);
+  remember_first_signal();  // the program and its folder are removed first
+  const JudgedProcesses processes;
+  CaseFilesWatch files = watch_files(folders[0], cases);
+  const Judge judge{folders[0], absolute_program(program), processes, files};
+  std::vector<Judged> all;
+  int accepted = 0;
+  for (const solve::TestCase& one : cases) {
+    show_progress(fmt::format("{} of {}: {}", all.size() + 1, cases.size(), one.name));
+    all.push_back(judge_case(judge, one, limits.at(static_cast<std::size_t>(one.group))));
+    accepted += all.back().verdict == "AC" ? 1 : 0;
+    if (const int signal = remembered_signal(); signal != 0) {
+      complain(kEnded);
+      return 128 + signal;
+    }
+  }
+  show_progress("");
+  print(score_table(all));
+  print(fmt::format("score: {} of {} accepted\n", accepted, all.size()));
+  if (file) {
+    file->commit(json_of(all, program, accepted).dump(2) + "\n");
+    print(fmt::format("written: {}\n", json));
+  }
+  return accepted == static_cast<int>(all.size()) ? kFine : kFailedCheck;
+}
+
+}  // namespace strobe::cli

@@ -1,0 +1,66 @@
+// The working folder of a judged program, and the watch over the cases that it could change.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace strobe::cli {
+
+class JudgeFolder {
+ public:
+  // Makes a folder of mode 0700 below TMPDIR, or /tmp, with a read-only copy of the problem. Neither path leads to the
+  // case's own folder. Stops copying when a signal is remembered (app/signals.h). Throws Error(runtime) with the
+  // system's reason if the folder or the copy cannot be made.
+  explicit JudgeFolder(const std::string& problem);
+  ~JudgeFolder();  // removes it with everything that the program wrote
+  JudgeFolder(const JudgeFolder&) = delete;
+  JudgeFolder& operator=(const JudgeFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string input() const { return path_ + "/input"; }
+  std::string output() const { return path_ + "/output"; }
+
+  // Opens the output for reading; the caller closes it. Returns -1 and a reason unless the output is a regular file
+  // with one hard link: a link could lead to an answer.
+  int open_output(std::string& reason) const;
+
+ private:
+  void copy(const std::string& problem) const;
+  void remove() const;
+
+  std::string path_;
+  int descriptor_ = -1;
+};
+
+// Detects a file that was written, replaced, linked or removed, by its inode, size and times.
+class CaseFilesWatch {
+ public:
+  explicit CaseFilesWatch(const std::vector<std::string>& paths);
+
+  // The first file that changed since the last call or since construction; empty if none did.
+  std::string newly_changed();
+  // True if the file has not changed since construction.
+  bool is_original(const std::string& path) const;
+
+ private:
+  struct Stamp {
+    dev_t device = 0;
+    ino_t inode = 0;
+    off_t bytes = 0;
+    std::int64_t modified = 0, changed = 0;  // nanoseconds
+
+    bool operator==(const Stamp&) const = default;
+  };
+  struct Watched {
+    std::string path;
+    Stamp first, latest;
+  };
+  static Stamp stamp_of(const std::string& path);
+
+  std::vector<Watched> files_;
+};
+
+}  // namespace strobe::cli

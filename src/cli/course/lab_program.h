@@ -1,0 +1,26 @@
+// strobe-lab, the ladder's own program: where it lies, its rows as tables of launches, its counters by NVIDIA's ncu.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+#include "report/named_table.h"
+
+namespace strobe::cli {
+
+// Path of strobe-lab, in the folder of this program. Throws Error(unsupported) if it was not built.
+std::string lab_program();
+
+// One table per case: launches of a run, kernel time per launch, and shared memory per block, for every rung that
+// reports its launches. Cases without such a rung have no table.
+std::vector<report::NamedTable> launch_tables(std::span<const Json> rows);
+
+// Calls `take` with a row of kind "profile" for every GPU rung in `rows`, as soon as ncu has run on its case. If the
+// rung did not run, or ncu is missing, not allowed or prints no counters, the status is "not available", with the
+// reason.
+void profile_rungs(const std::string& lab, const std::vector<Json>& rows, const std::function<void(Json)>& take);
+
+}  // namespace strobe::cli

@@ -1,0 +1,83 @@
+// `strobe solve INPUT OUTPUT`: a file of batches of Q, K, V in, a file of outputs out.
+#include "solve/solve.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "app/options.h"
+#include "app/terminal.h"
+#include "cli/course/course.h"
+#include "cli/course/lab_program.h"
+#include "cli/course/solve_lines.h"
+#include "core/fail.h"
+#include "measure/process_start.h"
+#include "process/spawn.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr const char* kSolveIntroduction =
+    "usage: strobe solve INPUT OUTPUT [--flag value ...]      also: hw4 INPUT OUTPUT\n\n"
+    "Attention, not causal, scale 1/sqrt(d), fp32, one head a batch. Little-endian:\n"
+    "  INPUT   int32 B, N, d; then for each batch Q, K, V, float32 [N][d] each\n"
+    "  OUTPUT  for each batch O, float32 [N][d]; appears whole or not at all\n"
+    "Any B, N, d from 1 on. Files larger than memory, and than the GPU's, are streamed.\n\n"
+    "  strobe solve t30 t30.out --timing\n\n";
+
+std::vector<std::string> kernel_names_of(std::optional<Device> device) {
+  std::vector<std::string> names;
+  for (const Device one : {Device::cpu, Device::cuda}) {
+    if (device && *device != one) continue;
+    for (const std::string& name : kernel_names(one)) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+int run_solve(Arguments arguments) {
+  const double start = seconds_since_process_start();
+  solve::SolveOptions options;
+  std::vector<std::string> files;
+  std::string kernel, rung;
+  bool timing = false;
+  OptionTable table;
+  table.take_words([&](std::string_view word) { files.emplace_back(word); });
+  table.add("device", "cpu|cuda", "where it is computed (default: the GPU where one can be used, else the CPU)",
+            [&](std::string_view flag, std::string_view value) {
+              options.device = parse_word(flag, value, {"cpu", "cuda"}) == "cuda" ? Device::cuda : Device::cpu;
+            });
+  table.add("impl", "NAME",
+            "force a kernel of the library, such as flash2 or frugal (default: the first that can; above d 256 "
+            "that is frugal)",
+            into(kernel, parse_text), {"kernel"});
+  table.add("rung", "NAME", "by a rung of the ladder instead of the library (strobe-lab --list)",
+            into(rung, parse_text));
+  table.add(make_switch("timing", "also how long each stage took, and what is not counted", timing));
+  if (table.parse(arguments) == OptionTable::Outcome::help) {
+    print(kSolveIntroduction + table.help());
+    return kFine;
+  }
+  if (files.size() != 2) {
+    fail(ErrorCode::invalid_argument, "solve takes two files, INPUT and OUTPUT; {} given", files.size());
+  }
+  if (!rung.empty()) {
+    if (!kernel.empty() || options.device) {
+      fail(ErrorCode::invalid_argument, "--rung {}: a rung is its own kernel and knows its device; leave out {}", rung,
+           options.device ? "--device" : "--impl");
+    }
+    std::vector<std::string> words{lab_program(), "--rung", rung, "--input", files[0], "--output", files[1]};
+    if (timing) words.emplace_back("--timing");
+    become(words);
+  }
+  if (!kernel.empty()) options.kernel = parse_word("--impl", kernel, kernel_names_of(options.device));
+  const solve::Solved solved = solve_with_last_words("solve: ", files[0], files[1], options);
+  print(solve_lines(solved));
+  if (timing) print(timing_lines(solved, start));
+  return kFine;
+}
+
+}  // namespace strobe::cli

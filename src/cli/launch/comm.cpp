@@ -1,0 +1,168 @@
+// `strobe comm`: how fast ranks exchange data. Outside of a job it starts the jobs itself; each rank then comes here
+// again.
+#include <stdlib.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <optional>
+
+#include "app/program.h"
+#include "app/terminal.h"
+#include "bench/collective.h"
+#include "cli/launch/comm_options.h"
+#include "cli/launch/job.h"
+#include "cli/launch/launch.h"
+#include "cli/report/row_file.h"
+#include "comm/agreement.h"
+#include "core/counted.h"
+#include "core/fail.h"
+#include "measure/environment.h"
+#include "report/collectives.h"
+#include "report/memory_map.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr const char* kCommIntroduction =
+    "usage: strobe comm [--flag value ...]\n\n"
+    "Times collectives of fp32 between ranks, values checked first, MPI's own all-reduce in turns with ours. Starts "
+    "the\n"
+    "ranks itself, or measures the job that it finds itself in (mpirun, srun, strobe launch). Writes FILE.jsonl (a "
+    "row\n"
+    "when it is known), FILE.md and a chart an operation as SVG beside it. Where no size fits the memory, nothing is "
+    "written\n"
+    "and the exit code is 3.\n\n"
+    "  strobe comm --sizes 1M,100M --ranks 2,4 --operations all-reduce\n\n";
+
+std::string contents_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<Json> rows_in(const std::string& text) {
+  std::vector<Json> rows;
+  for (std::size_t position = 0; position < text.size();) rows.push_back(Json::parse_next(text, position));
+  return rows;
+}
+
+int tell(const CommOptions& options, const std::vector<Json>& rows) {
+  const report::NamedTable table = report::collective_table(rows);
+  print(report::tables_text({&table, 1}));
+  std::vector<Chart> charts;
+  for (report::Figure& figure : report::collective_figures(rows)) {
+    charts.push_back({.suffix = "-" + figure.id, .figure = std::move(figure)});
+  }
+  const std::vector<std::string> documents = write_documents(options.output, kCommTitle, charts, {&table, 1});
+  print(fmt::format("written: {}, {}\n", options.output, fmt::join(documents, ", ")));
+  const auto wrong = [](const Json& row) { return row.at("status").as_string() == "wrong"; };
+  return std::any_of(rows.begin(), rows.end(), wrong) ? kFailedCheck : kFine;
+}
+
+// On every rank of a job; rank 0 writes and tells.
+int measure(const CommOptions& options, const comm::World& world, const std::string& command) {
+  const comm::Variable variable = [](const char* name) -> const char* { return getenv(name); };
+  comm::Communicator communicator(world, {.engine = options.engines.front(),
+                                          .limits = comm::limits_from(variable),
+                                          .facts = {.build = build_revision(), .fingerprint = command}});
+  const comm::EngineKind engine = communicator.engine();
+  const bool on_gpu = options.on_gpu || engine == comm::EngineKind::nccl;
+  const comm::Memory memory = on_gpu ? comm::Memory::gpu : comm::Memory::host;
+  const bool first = communicator.rank() == 0;
+  std::optional<RowFile> file;
+  const bool appends = options.rows_for == RowsFor::launcher_after_others;
+  comm::on_first_rank(communicator, [&] {
+    file.emplace(options.output, kCommTitle, appends ? RowFile::Begin::at_the_end : RowFile::Begin::anew);
+  });
+  const bool tells = first && options.rows_for == RowsFor::people;  // the launcher has words of its own
+  if (tells) set_last_words(fmt::format("comm: {}", kEndedWithoutRows));
+  std::vector<Json> rows;
+  for (const comm::Kind kind : options.operations) {
+    for (const std::int64_t bytes : options.sizes) {
+      const bool plain = options.plain && kind == comm::Kind::all_reduce && engine == comm::EngineKind::mpi &&
+                         !on_gpu && bytes / 4 < comm::kChunk * 8;
+      const bench::CollectiveResult result =
+          bench::measure_collective(communicator, {.kind = kind, .bytes = bytes / 4 * 4, .memory = memory},
+                                    options.rule, plain ? bench::Plain::measured : bench::Plain::left_out);
+      if (!first) continue;
+      Json row = bench::collective_json(result, communicator);
+      row.set("environment", environment_json()).set("command", command);
+      if (result.status == "refused") {
+        file->add_refused(row.dump());
+      } else {
+        // Before, since the row is in the file long before it is on the disk.
+        if (tells && file->rows() == 0) set_last_words("comm: " + ended_with_rows(options.output));
+        file->add(row.dump());
+      }
+      rows.push_back(std::move(row));
+      show_progress(fmt::format("{}, {} of {}: {}", counted(communicator.size(), "rank"), comm::name_of(kind),
+                                report::bytes_text(static_cast<std::size_t>(bytes)), result.status));
+    }
+  }
+  show_progress("");
+  if (!first) return kFine;
+  const bool none = file->rows() == 0;
+  if (none) {
+    complain(fmt::format("comm: nothing was measured on {}: {}", counted(communicator.size(), "rank"),
+                         rows.back().at("reason").as_string()));
+  }
+  if (options.rows_for != RowsFor::people) return kFine;  // the launcher looks for rows
+  return none ? kRuntimeFailure : tell(options, rows);
+}
+
+// One job after the other, whose rows come together in the output file.
+int start_jobs(const CommOptions& options, Arguments arguments) {
+  check_before_jobs(options);
+  int code = kFine;
+  const std::string before = contents_of(options.output);
+  std::string rows;
+  const auto if_ended = [&] { return "comm: " + (rows.empty() ? kEndedWithoutRows : ended_with_rows(options.output)); };
+  set_last_words(if_ended());
+  for (const comm::EngineKind engine : options.engines) {
+    for (const int ranks : options.ranks) {
+      std::vector<std::string> words{"comm", fmt::format("--{}={}", kRowsFlag, rows.empty() ? "anew" : "append"),
+                                     comm::name_of(engine)};
+      words.insert(words.end(), arguments.begin(), arguments.end());
+      const JobEnd end = run_job({.ranks = ranks, .command = own_command(words), .output = RankOutput::plain});
+      if (std::string now = contents_of(options.output); now != before) rows = std::move(now);
+      set_last_words(if_ended());
+      if (end.signal) {
+        complain(if_ended());
+        return end.code;
+      }
+      if (end.why.empty()) continue;
+      complain(fmt::format("comm: {} on {}: {}", comm::name_of(engine), counted(ranks, "rank"), end.why));
+      if (code == kFine) code = end.code;
+    }
+  }
+  if (rows.empty()) return code == kFine ? kRuntimeFailure : code;
+  const int told = tell(options, rows_in(rows));
+  return code == kFine ? told : code;
+}
+
+}  // namespace
+
+int run_comm(Arguments arguments) {
+  CommOptions options;
+  std::optional<comm::EngineKind> engine;
+  if (const std::string flag = fmt::format("--{}=", kRowsFlag);
+      arguments.size() >= 2 && arguments[0].starts_with(flag)) {
+    options.rows_for = arguments[0].ends_with("=append") ? RowsFor::launcher_after_others : RowsFor::launcher;
+    engine = arguments[1] == "nccl" ? comm::EngineKind::nccl : comm::EngineKind::mpi;
+    arguments = arguments.subspan(2);
+  }
+  OptionTable table = comm_option_table(options);
+  if (table.parse(arguments) == OptionTable::Outcome::help) {
+    print(kCommIntroduction + table.help());
+    return kFine;
+  }
+  check_comm_options(options);
+  const comm::World world = comm::this_world();
+  if (world.launcher.empty()) return start_jobs(options, arguments);
+  if (!engine && options.engines.size() > 1)
+    fail(ErrorCode::invalid_argument, "--engine: one inside a job; several are compared by the job's starter");
+  if (engine) options.engines = {*engine};
+  return measure(options, world, quoted_command("comm", arguments));
+}
+
+}  // namespace strobe::cli

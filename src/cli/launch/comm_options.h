@@ -1,0 +1,45 @@
+// Flags of `strobe comm`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "app/options.h"
+#include "comm/communicator.h"
+#include "measure/stopping_rule.h"
+
+namespace strobe::cli {
+
+// Whom rows are for: people, who see a table too, or the `strobe comm` that started the rank and tells all at its end.
+enum class RowsFor { people, launcher, launcher_after_others };
+
+struct CommOptions {
+  std::vector<comm::Kind> operations{comm::Kind::all_reduce, comm::Kind::broadcast, comm::Kind::reduce_scatter,
+                                     comm::Kind::all_gather};
+  std::vector<std::int64_t> sizes{1 << 20, 10 << 20, 100 << 20, 1 << 30};  // bytes
+  std::vector<int> ranks{2, 4, 6};
+  std::vector<comm::EngineKind> engines{comm::EngineKind::mpi};
+  bool on_gpu = false;
+  bool plain = true;
+  StoppingRule rule{.time_limit = 5};
+  std::string output = "comm.jsonl";
+  RowsFor rows_for = RowsFor::people;
+};
+
+inline constexpr const char* kCommTitle = "Collectives";  // of the document beside the rows
+
+OptionTable comm_option_table(CommOptions& options);
+
+// Of the ranks that `strobe comm` starts, in front of all other words: "anew" or "append", and the engine.
+inline constexpr const char* kRowsFlag = "launcher-rows";
+
+// Throws Error(invalid_argument) for what does not go together, Error(unsupported) for an engine that is not built in.
+void check_comm_options(const CommOptions& options);
+
+// What ranks would find out one after the other, before any is started. Throws Error(unsupported) where an engine needs
+// a GPU and there is none, Error(invalid_argument) where the output cannot be written, Error(out_of_memory) where not
+// even the least case fits.
+void check_before_jobs(const CommOptions& options);
+
+}  // namespace strobe::cli

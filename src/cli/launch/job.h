@@ -1,0 +1,54 @@
+// Ranks as local processes: started through mpirun, supervised, ended together. `strobe launch` and `strobe comm`
+// call.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/program.h"
+#include "core/token.h"
+
+namespace strobe::cli {
+
+enum class RankOutput { prefixed, plain };  // "[1] line", or the launcher's own streams as they are
+
+inline constexpr double kFailureGrace = 5, kSignalGrace = 60;  // seconds
+
+struct Job {
+  int ranks = 1;
+  std::vector<std::string> command;  // a program and its arguments
+  RankOutput output = RankOutput::prefixed;
+  // Seconds that ranks have to end by themselves. Default: kFailureGrace after a failure, kSignalGrace after a signal,
+  // since ranks may have a lot to save.
+  std::optional<double> grace = std::nullopt;
+  std::string id = random_hex(8);  // the same in all starts; STROBE_JOB of the ranks
+  int restarts = 0;                // so far; STROBE_RESTARTS of the ranks
+};
+
+struct JobEnd {
+  int code = kFine;       // of the first rank that failed by itself; 128 + signal
+  std::string why;        // "rank 1 died of signal 9 (Killed)", "all 2 ranks: --steps x: ..."; empty where none failed,
+                          // or all ended by the signal that was passed on
+  bool returned = false;  // the code is that rank's own exit code; it did not die of a signal
+  int signal = 0;         // the signal that this process received, passed on, and ended by; 0: none
+  int lost_output = 0;    // errno of the first line of a rank that could not be written; 0: none
+};
+
+// Passes signals on to the ranks: SIGINT, SIGTERM, SIGHUP, SIGXCPU and SIGALRM end the job, SIGUSR1 and SIGUSR2 do so
+// only if a rank ends by them. Throws Error(unsupported) if there is no mpirun, Error(runtime) if a resource is
+// missing.
+JobEnd run_job(const Job& job);
+
+// The command line that runs a subcommand of strobe: the path of this program, then the words.
+std::vector<std::string> own_command(const std::vector<std::string>& words);
+
+// True for 128 + signal: the exit code of a rank that ended in good order because a signal asked it to.
+bool is_end_by_signal(int code);
+
+// Internal flag, hidden from --help: makes a child of mpirun the supervisor of a rank. Its value is the path of the
+// launcher's socket.
+inline constexpr const char* kRankFlag = "as-rank";
+int run_rank(std::string_view socket_path, RankOutput output, const std::vector<std::string>& command);
+
+}  // namespace strobe::cli

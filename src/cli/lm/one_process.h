@@ -1,0 +1,45 @@
+// The row `one process` of `strobe lm bench --ddp`. A child of rank 0 takes the steps, while all ranks sleep: threads,
+// cores, libraries and memory are those of `lm bench` without --ddp.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "app/program.h"
+#include "cli/lm/bench_options.h"
+#include "comm/communicator.h"
+#include "lm/data_parallel/parallel_bench.h"
+#include "process/child.h"
+
+namespace strobe::cli {
+
+// Internal flag, hidden from --help: makes `lm bench` that child. Its value is CELL,THREADS.
+inline constexpr const char* kOneProcessFlag = "as-one-process";
+
+int run_as_one_process(const LmBenchOptions& options);
+
+// Rank 0's side.
+class OneProcess {
+ public:
+  // arguments: this command's. cell: its index in lm_bench_cells. The child may use all cores of the job.
+  OneProcess(const comm::Communicator& ranks, Arguments arguments, std::size_t cell, int threads);
+
+  // Waits for some seconds. Returns true once the child has sent its times or reported out of memory. Throws
+  // Error(runtime) if it ends without either, or takes no step within the limit of an operation.
+  bool advance();
+
+  const std::optional<lm::ParallelTimes>& times() const { return times_; }
+  const std::string& error() const { return error_; }  // out of memory
+
+ private:
+  void take(const std::string& line);
+
+  double limit_, heard_;  // seconds; time of the last line
+  std::optional<lm::ParallelTimes> times_;
+  std::string error_;
+  bool done_ = false;
+  std::optional<Child> child_;
+};
+
+}  // namespace strobe::cli

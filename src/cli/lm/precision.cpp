@@ -1,0 +1,86 @@
+// `strobe precision`: what types do to sums, to LayerNorm and to the tensors of a model in mixed precision.
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+#include "app/options.h"
+#include "app/terminal.h"
+#include "cli/lm/lm.h"
+#include "core/text_table.h"
+#include "lm/precision/rounding.h"
+#include "lm/precision/toy_model.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr const char* kPrecisionIntroduction =
+    "usage: strobe precision\n\n"
+    "Three small experiments, computed here: 0.01 added a thousand times in different types; which type each tensor of "
+    "a\n"
+    "small model has in mixed precision, asked of the tensors after a step; and what LayerNorm loses outside fp32.\n\n";
+
+using Align = TextTable::Align;
+
+std::string accumulation_text() {
+  TextTable table;
+  table.add_column("0.01 in", Align::left);
+  table.add_column("added to", Align::left);
+  table.add_column("1000 times");
+  for (const lm::Accumulation& one : lm::accumulate_hundredths()) {
+    table.add_row({std::string(name_of(one.term)) + (one.widened ? ", widened to fp32" : ""), name_of(one.sum),
+                   fmt::format("{:.4f}", one.result)});
+  }
+  return table.text();
+}
+
+std::string shape_text(const lm::ToyTensor& tensor) { return fmt::format("[{}, {}]", tensor.rows, tensor.columns); }
+
+std::string types_text() {
+  std::vector<lm::ToyModel> models;
+  std::vector<double> losses;
+  TextTable table;
+  table.add_column("fc1 - LayerNorm - fc2", Align::left);
+  table.add_column("shape", Align::left);
+  for (const DType low : {DType::fp16, DType::bf16}) {
+    models.emplace_back(low);
+    losses.push_back(models.back().loss_with_gradients());
+    table.add_column(fmt::format("mixed {}", name_of(low)), Align::left);
+  }
+  for (std::size_t i = 0; i < lm::ToyModel::kPlaces; ++i) {
+    const lm::ToyTensor &half = models[0].tensors()[i], &brain = models[1].tensors()[i];
+    table.add_row({half.name, shape_text(half), name_of(half.dtype), name_of(brain.dtype)});
+  }
+  return table.text() + fmt::format("loss: {:.6f} and {:.6f}; {:.6f} in fp32\n", losses[0], losses[1],
+                                    lm::ToyModel(DType::fp32).loss_with_gradients());
+}
+
+std::string error_text() {
+  constexpr std::array<double, 2> kDeviations{1, 300};
+  constexpr int kWidth = 1024;
+  TextTable table;
+  table.add_column("LayerNorm of", Align::left);
+  table.add_column("deviation");
+  table.add_column("in that type throughout");
+  table.add_column("fp32 inside");
+  const auto number = [](double value) { return std::isfinite(value) ? fmt::format("{:.1e}", value) : "not finite"; };
+  for (const lm::LayerNormError& error : lm::layer_norm_errors(kDeviations, kWidth)) {
+    table.add_row({name_of(error.dtype), fmt::format("{}", error.deviation), number(error.throughout),
+                   number(error.fp32_inside)});
+  }
+  return table.text() + fmt::format("largest difference from float64 on the same numbers, rows of {}\n", kWidth);
+}
+
+}  // namespace
+
+int run_precision(Arguments arguments) {
+  const OptionTable table;
+  if (table.parse(arguments) == OptionTable::Outcome::help) {
+    print(kPrecisionIntroduction);
+    return kFine;
+  }
+  print(accumulation_text() + "\n" + types_text() + "\n" + error_text());
+  return kFine;
+}
+
+}  // namespace strobe::cli

@@ -1,0 +1,166 @@
+// `strobe lm profile`: flags to cells, each cell's profile to tables, to the output file and to a trace.
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "app/terminal.h"
+#include "cli/lm/bench_options.h"
+#include "cli/lm/lm.h"
+#include "cli/lm/profile_text.h"
+#include "cli/report/row_file.h"
+#include "core/atomic_file.h"
+#include "core/file_set.h"
+#include "core/text_table.h"
+#include "lm/profile/profile.h"
+#include "lm/profile/trace.h"
+#include "measure/environment.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr const char* kLmProfileIntroduction =
+    "usage: strobe lm profile [--flag value ...]\n\n"
+    "Profiles a training step: time per operation and per phase, with calls, FLOP/s of matmuls and attention, and "
+    "bytes/s\n"
+    "of the tensors read and written; the share of matmuls in the forward and in the full step, without and with\n"
+    "attention; the sum of all operations compared with the wall clock. --attention standard times the matmuls and "
+    "the\n"
+    "softmax of attention apart. On CUDA, steps are launched kernel by kernel and traced through CUPTI: kernels by "
+    "name,\n"
+    "GPU busy time, and the step as a graph. The trace opens in Perfetto (ui.perfetto.dev) and chrome://tracing.\n"
+    "A cell that does not fit is a row `oom`; if none fits, nothing is written and the exit code is 3.\n\n"
+    "  strobe lm profile --size tiny --context 128 --precision fp32,bf16\n"
+    "  strobe lm profile --size tiny --attention standard\n"
+    "  strobe lm profile --size small,xl --precision bf16 --device cuda\n\n";
+
+// Those of a list of warm-ups differ by that alone.
+std::string named(const LmBenchCell& cell, const LmBenchOptions& options) {
+  const std::string name = title_of(cell);
+  return options.warmups.size() > 1 ? fmt::format("{}, warm-up {}", name, cell.one.warmup) : name;
+}
+
+using lm::MatmulTime;
+using lm::Phase;
+
+constexpr const char* kFusedNote =
+    "fused attention computes its matmuls and softmax in one kernel: rows and columns \"with attention\" count all of "
+    "it;\n--attention standard times them apart\n";
+
+struct Span {
+  const char* title;
+  const char* key;  // in JSON
+  MatmulTime time;
+};
+
+std::vector<Span> spans_of(const lm::Profile& profile) {
+  return {{"forward", "forward", matmul_time(profile, {Phase::forward})},
+          {"backward", "backward", matmul_time(profile, {Phase::backward})},
+          {"forward and backward", "forward_backward", matmul_time(profile, {Phase::forward, Phase::backward})},
+          {"step", "step", matmul_time(profile, {Phase::forward, Phase::backward, Phase::update})}};
+}
+
+std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
+
+}  // namespace
+
+int run_lm_profile(Arguments arguments) {
+  LmBenchOptions options = default_lm_bench_options();
+  options.output = "lm_profile_result.json";
+  std::string trace = "lm_profile_trace.json";
+  OptionTable table;
+  add_lm_cell_options(table, options);
+  table.add(make_warmup_option(options));
+  table.add(make_steps_option(options));
+  table.add(make_file_option("output", "JSON; default lm_profile_result.json", options.output));
+  table.add(make_file_option("trace", "for Perfetto; default lm_profile_trace.json", trace));
+  if (table.parse(arguments) == OptionTable::Outcome::help) {
+    print(kLmProfileIntroduction + table.help());
+    return kFine;
+  }
+  const std::vector<LmBenchCell> cells = lm_bench_cells(options);
+  check_apart("--trace", trace, "--output", options.output);
+  check_default(options.output, "lm_profile_result.json", "\"environment\"");
+  check_default(trace, "lm_profile_trace.json", "\"traceEvents\"");
+  const AtomicFile trial(options.output, "--output"), trace_trial(trace, "--trace");  // refuse early
+  set_last_words("lm profile: ended by a signal; nothing was written");
+  std::vector<lm::NamedProfile> profiles;
+  Json rows = Json::array();
+  for (const LmBenchCell& cell : cells) {
+    const std::string name = named(cell, options);
+    const auto profile = [&] { profiles.push_back({name, lm::profile_step(cell.one)}); };
+    if (const std::optional<std::string> oom = oom_of(name, profile)) {
+      print(fmt::format("oom: {}: {}\n\n", name, *oom));
+      rows.push_back(lm_profile_oom_json(cell, *oom));
+      continue;
+    }
+    print(lm_profile_text(profiles.back()) + "\n");
+    rows.push_back(lm_profile_json(cell, profiles.back().profile));
+  }
+  if (profiles.size() > 1) print(matmul_summary(profiles) + "\n");
+  if (profiles.empty()) return tell_that_none_fits("lm profile", options.output + " and " + trace);
+  set_last_words("lm profile: ended by a signal");  // with some or all of it written
+  FileSet files("lm profile:");
+  files.add(options.output, Json::object({{"environment", environment_json()}, {"rows", rows}}).dump(1) + "\n");
+  files.add(trace, lm::trace_json(profiles).dump() + "\n");
+  files.commit();
+  print(fmt::format("written: {}, {}\n", options.output, trace));
+  return kFine;
+}
+
+std::string matmul_table(const lm::Profile& profile) {
+  const bool is_fused = is_attention_fused(profile);
+  const std::vector<Span> spans = spans_of(profile);
+  TextTable table;
+  table.add_column("share of time, %", TextTable::Align::left);
+  for (const Span& span : spans) table.add_column(span.title);
+  const auto add = [&](std::string name, auto share_of) {
+    std::vector<std::string> cells = {std::move(name)};
+    for (const Span& span : spans) cells.push_back(percent(share_of(span.time)));
+    table.add_row(std::move(cells));
+  };
+  const auto add_part = [&](const char* name, double MatmulTime::*part) {
+    add(name, [&](const MatmulTime& time) { return time.all() > 0 ? time.*part / time.all() : 0; });
+  };
+  add_part("matmuls of linear layers", &MatmulTime::linear);
+  if (!is_fused) add_part("matmuls of attention", &MatmulTime::attention_matmuls);
+  add_part(is_fused ? "attention, fused" : "rest of attention", &MatmulTime::attention_rest);
+  add_part("other", &MatmulTime::other);
+  add("matmuls, with attention", [&](const MatmulTime& time) { return time.share_with_attention(is_fused); });
+  return table.text() + (is_fused ? kFusedNote : "");
+}
+
+std::string matmul_summary(std::span<const lm::NamedProfile> profiles) {
+  TextTable table;
+  table.add_column("share of matmuls, %", TextTable::Align::left);
+  for (const char* column : {"forward", "backward", "step"}) table.add_column(column);
+  for (const char* column : {"with attention: forward", "backward", "step"}) table.add_column(column);
+  bool any_fused = false;
+  for (const lm::NamedProfile& one : profiles) {
+    const bool is_fused = is_attention_fused(one.profile);
+    any_fused |= is_fused;
+    const MatmulTime times[] = {matmul_time(one.profile, {Phase::forward}), matmul_time(one.profile, {Phase::backward}),
+                                matmul_time(one.profile, {Phase::forward, Phase::backward, Phase::update})};
+    std::vector<std::string> cells = {one.name};
+    for (const MatmulTime& time : times) cells.push_back(percent(time.linear_share()));
+    for (const MatmulTime& time : times) cells.push_back(percent(time.share_with_attention(is_fused)));
+    table.add_row(std::move(cells));
+  }
+  return table.text() + (any_fused ? kFusedNote : "");
+}
+
+Json matmul_shares_json(const lm::Profile& profile) {
+  const bool is_fused = is_attention_fused(profile);
+  const double ms = 1e3 / static_cast<double>(profile.steps.size());
+  Json shares = Json::object();
+  for (const Span& span : spans_of(profile)) {
+    shares.set(span.key, Json::object({{"linear", span.time.linear_share()},
+                                       {"with_attention", span.time.share_with_attention(is_fused)},
+                                       {"linear(ms)", ms * span.time.linear},
+                                       {"attention_matmuls(ms)", ms * span.time.attention_matmuls},
+                                       {"attention_rest(ms)", ms * span.time.attention_rest},
+                                       {"other(ms)", ms * span.time.other}}));
+  }
+  return shares;
+}
+
+}  // namespace strobe::cli

@@ -1,0 +1,21 @@
+// A profile as tables for people and as a row of the result file. `strobe lm profile` calls.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "cli/lm/bench_options.h"
+#include "core/json.h"
+#include "lm/profile/trace.h"
+
+namespace strobe::cli {
+
+std::string lm_profile_text(const lm::NamedProfile& named);
+Json lm_profile_json(const LmBenchCell& cell, const lm::Profile& profile);
+Json lm_profile_oom_json(const LmBenchCell& cell, const std::string& error);  // of one that does not fit
+
+std::string matmul_table(const lm::Profile& profile);
+std::string matmul_summary(std::span<const lm::NamedProfile> profiles);  // one row per profile
+Json matmul_shares_json(const lm::Profile& profile);
+
+}  // namespace strobe::cli

@@ -1,0 +1,191 @@
+// `strobe lm train`: flags to settings, then the steps with checkpoints and validation, and a sample at the end.
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+
+#include "app/common_options.h"
+#include "app/signals.h"
+#include "app/terminal.h"
+#include "bench/ceilings.h"
+#include "cli/lm/lm.h"
+#include "cli/lm/ranks.h"
+#include "cli/lm/text.h"
+#include "cli/lm/train.h"
+#include "cli/lm/train_options.h"
+#include "core/counted.h"
+#include "core/fail.h"
+#include "core/text_table.h"
+#include "lm/data_parallel/parallel_learner.h"
+#include "lm/sampler.h"
+#include "lm/train/checkpoint_folder.h"
+#include "lm/train/trainer.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr const char* kLmTrainIntroduction =
+    "usage: strobe lm train --data FILE --out DIR [--flag value ...]\n\n"
+    "Trains a decoder language model. DIR gets step-00000500.safetensors and so on, always one of the last step, and\n"
+    "steps.jsonl with every step's exact loss. Ctrl-C, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU and SIGALRM save "
+    "and\n"
+    "end with 128 + signal (Slurm: #SBATCH --signal=USR1@120); --resume then continues bit for bit.\n\n"
+    "  strobe lm train --data book.txt --out run --steps 2000 --val-data other.txt\n"
+    "  strobe launch -n 4 --max-restarts 3 -- lm train --ddp bucketed --data book.txt --out run\n\n";
+
+std::string ranks_text(const comm::Communicator& ranks, const lm::Settings& settings, const ExchangeFlags& flags) {
+  const lm::ParallelOptions exchange = exchange_from(flags);
+  std::string text = fmt::format("{}, {} each, {}", ranks.size(), counted(settings.batch / ranks.size(), "sequence"),
+                                 exchange.strategy.name);
+  if (exchange.strategy.grouping == lm::Grouping::buckets) {
+    text += fmt::format(", buckets of {} MB", 1e-6 * static_cast<double>(exchange.bucket_bytes));
+  }
+  return text;
+}
+
+std::string settings_table(const TrainBegin& begin, const TrainFlags& flags, int threads,
+                           const comm::Communicator* ranks) {
+  const lm::Settings& settings = begin.settings;
+  const lm::ModelShape& shape = settings.shape;
+  TextTable table;
+  table.add_column("setting", TextTable::Align::left);
+  table.add_column("value", TextTable::Align::left);
+  const auto row = [&](const char* name, std::string value) { table.add_row({name, std::move(value)}); };
+  row("model", fmt::format("{}: d_model {}, d_ff {}, layers {}, heads {}, context {}, vocabulary {}",
+                           lm::name_of(shape.architecture), shape.d_model, shape.d_ff, shape.layers, shape.heads,
+                           shape.context, shape.vocabulary));
+  row("parameters", grouped(lm::parameter_count(shape)));
+  row("data",
+      fmt::format("{}: {} {} tokens", flags.data, grouped(settings.data.tokens), lm::name_of(settings.data.format)));
+  row("batch",
+      fmt::format("{}, {} tokens", counted(settings.batch, "sequence"), grouped(settings.batch * shape.context)));
+  row("steps", fmt::format("{}, checkpoint every {}", settings.steps, begin.upkeep.checkpoint_every));
+  row("learning rate", fmt::format("{} after {} of warm-up, then a cosine to {}", settings.rate,
+                                   counted(settings.warmup, "step"), settings.least_rate));
+  row("AdamW", fmt::format("betas {} and {}, eps {}, decay {}, clip {}", settings.beta1, settings.beta2, settings.eps,
+                           settings.decay, settings.clip));
+  row("precision", lm::name_of(settings.precision));
+  row("place", settings.device == Device::cuda ? "cuda" : "cpu, " + counted(threads, "thread"));
+  if (ranks) row("ranks", ranks_text(*ranks, settings, flags.exchange));
+  row("recompute", lm::name_of(flags.recompute));
+  row("seed", std::to_string(settings.seed));
+  return table.text();
+}
+
+// FLOP/s of the device's own matrix product, of which MFU is a share.
+std::optional<double> ceiling_of(const lm::Settings& settings, int threads) {
+  const DType types[] = {lm::dtype_of(settings.precision)};
+  const bench::Ceilings ceilings =
+      settings.device == Device::cuda
+          ? bench::measure_gpu_ceilings(
+                types, settings.precision == lm::Precision::tf32 ? bench::Depth::full : bench::Depth::brief)
+          : bench::measure_ceilings(threads, types, bench::Depth::brief);
+  return settings.precision == lm::Precision::tf32 ? ceilings.tf32 : ceilings.product(types[0]);
+}
+
+void print_sample(const lm::Trainer& trainer, std::int64_t tokens, int threads) {
+  const lm::Settings& settings = trainer.settings();
+  std::vector<float> values(static_cast<std::size_t>(lm::parameter_count(settings.shape)));
+  trainer.model().read_state(lm::State::values, values);
+  lm::Decoder decoder(settings.shape, values, threads);
+  const bool text = settings.data.format == lm::DataFormat::text;
+  const std::vector<std::int32_t> prompt{text && settings.shape.vocabulary > '\n' ? '\n' : 0};
+  const std::vector<std::int32_t> drawn =
+      lm::sample(decoder, prompt, {.tokens = tokens, .temperature = 0.8, .seed = settings.seed});
+  print("sample, temperature 0.8:\n" + text_of(drawn, settings.data.format));
+}
+
+// "2 later checkpoints set aside, named run/step-00000160.safetensors.abandoned to that of step 170"
+std::string aside_text(const lm::CheckpointFolder& folder, const std::vector<std::int64_t>& steps) {
+  return fmt::format("{} set aside, named {}.abandoned{}", counted(steps.size(), "later checkpoint"),
+                     folder.file(steps.front()),
+                     steps.size() > 1 ? fmt::format(" to that of step {}", steps.back()) : "");
+}
+
+void check_flags(const TrainFlags& flags) {
+  if (flags.data.empty()) fail(ErrorCode::invalid_argument, "--data: is needed: the file to learn from");
+  if (flags.out.empty() && !flags.verify) {
+    fail(ErrorCode::invalid_argument, "--out: is needed: the folder for checkpoints");
+  }
+  if (flags.exchange.strategy.empty()) {
+    refuse_several_ranks("lm train");
+    if (flags.exchange.bucket_bytes) exchange_from(flags.exchange);  // refuses
+    if (flags.exchange.engine != comm::EngineKind::automatic) {
+      fail(ErrorCode::invalid_argument, "--engine: without --ddp nothing is exchanged; leave it out");
+    }
+    return;
+  }
+  check_engine(device_of(flags), flags.exchange.engine);
+}
+
+std::unique_ptr<lm::Learner> make_learner(const lm::Settings& settings, const TrainFlags& flags, int threads,
+                                          comm::Communicator* ranks) {
+  const lm::LearnerOptions options{.threads = threads, .recompute = flags.recompute};
+  if (!ranks) return std::make_unique<lm::LoneLearner>(settings, options);
+  return std::make_unique<lm::ParallelLearner>(*ranks, settings, options, exchange_from(flags.exchange));
+}
+
+// ranks: null for one process.
+int train(const TrainFlags& flags, comm::Communicator* ranks) {
+  const int threads = threads_of(flags.threads);
+  const lm::TokenFile data(flags.data, lm::data_format(flags.data_format, flags.data), "--data");
+  TrainBegin begin = begin_training(flags, data, ranks);
+  const lm::Settings& settings = begin.settings;
+  if (begin.folder) {
+    set_last_words(
+        "lm train: ended by a second signal before it had saved; --resume continues from the last checkpoint, if there "
+        "is one");
+  }
+  remember_first_signal();
+  if (ranks) {
+    check_batch(*ranks, settings.batch);
+    check_engine(settings.device, flags.exchange.engine);  // a checkpoint may name another device
+    take_gpu(*ranks, settings.device);
+  }
+  lm::Trainer trainer(settings, data, make_learner(settings, flags, threads, ranks));
+  if (begin.progress) {
+    trainer.resume(*begin.progress, begin.checkpoint.get());
+    begin.checkpoint.reset();
+    begin.notes.push_back(fmt::format("goes on after step {}", trainer.progress().step));
+  } else {
+    trainer.begin();
+  }
+  lm::CheckpointFolder* const folder = begin.folder.get();  // null on ranks that follow
+  if (folder) {
+    const std::vector<std::int64_t> aside = folder->set_aside_after(trainer.progress().step);
+    if (!aside.empty()) begin.notes.push_back(aside_text(*folder, aside));
+    lm::write_upkeep(folder->upkeep(), begin.upkeep);  // from now on a restart resumes from the newest one left
+    print(settings_table(begin, flags, threads, ranks));
+    print(note_lines(begin.notes));
+  }
+  std::optional<double> ceiling;
+  if (!flags.quick) ceiling = ceiling_of(settings, threads);  // of all ranks at a time
+  if (ceiling && ranks) *ceiling *= ranks->size();
+  TrainRun run(trainer, folder, begin.upkeep, begin.validation.get(), ceiling);
+  if (const int signal = run.go(); signal != 0) return 128 + signal;
+  if (!folder) return kFine;
+  const std::int64_t taken = trainer.progress().step;
+  print(fmt::format("done: {}{}, saved as {}\n", counted(taken, "step"), skipped_text(trainer), folder->file(taken)));
+  if (flags.sample_tokens > 0) print_sample(trainer, flags.sample_tokens, threads);
+  return kFine;
+}
+
+}  // namespace
+
+int run_lm_train(Arguments arguments) {
+  TrainFlags flags;
+  OptionTable table;
+  add_train_options(table, flags);
+  if (table.parse(arguments) == OptionTable::Outcome::help) {
+    print(kLmTrainIntroduction + table.help());
+    return kFine;
+  }
+  check_flags(flags);
+  if (flags.verify) return run_lm_verify(flags);
+  threads_of(flags.threads);  // refuses STROBE_THREADS before ranks meet
+  if (flags.exchange.strategy.empty()) return train(flags, nullptr);
+  const std::unique_ptr<comm::Communicator> ranks = join_ranks("lm train", flags.exchange.engine);
+  return end_together(*ranks, [&] { return train(flags, ranks.get()); });
+}
+
+}  // namespace strobe::cli

@@ -1,0 +1,79 @@
+// The parts of `strobe lm train`: begin, run, verify. train.cpp calls.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/lm/train_options.h"
+#include "comm/communicator.h"
+#include "lm/data/token_file.h"
+#include "lm/train/checkpoint.h"
+#include "lm/train/checkpoint_folder.h"
+#include "lm/train/settings.h"
+#include "lm/train/step_log.h"
+#include "lm/train/trainer.h"
+#include "lm/train/upkeep.h"
+
+namespace strobe::cli {
+
+struct TrainBegin {
+  lm::Settings settings;
+  lm::Upkeep upkeep;
+  std::optional<lm::Progress> progress;       // of the checkpoint that it goes on from; none: step 0
+  std::unique_ptr<lm::TokenFile> validation;  // null: it is tested on nothing
+  // Rank 0's alone.
+  std::unique_ptr<lm::CheckpointFolder> folder;
+  std::unique_ptr<lm::Checkpoint> checkpoint;
+  std::vector<std::string> notes;
+};
+
+// ranks: null for one process. Throws Error for whatever cannot begin, on every rank; nothing is left behind then.
+TrainBegin begin_training(const TrainFlags& flags, const lm::TokenFile& data, comm::Communicator* ranks);
+
+// ", 3 skipped": steps of an fp16 run whose gradient overflowed; "" in other precisions.
+std::string skipped_text(const lm::Trainer& trainer);
+
+// Trains from the current step to the last one, or until a signal.
+class TrainRun {
+ public:
+  // The caller keeps ownership of everything. folder: null on ranks other than 0, which neither write nor print.
+  // validation: null for none. ceiling: FLOP/s at an MFU of 1.
+  TrainRun(lm::Trainer& trainer, lm::CheckpointFolder* folder, const lm::Upkeep& upkeep,
+           const lm::TokenFile* validation, std::optional<double> ceiling);
+
+  // Returns the signal that ended the run; 0: all steps are done. Throws Error(runtime) if the run diverges. Its line
+  // names the newest checkpoint that is known to be good and how to resume from it; later ones are set aside.
+  int go();
+
+ private:
+  int run_steps();
+  void take_step();
+  void save();
+  void remove_old_checkpoints();
+  void validate();
+  int stop(int signal);
+  void print_step(const lm::TrainStep& step, double seconds) const;
+  std::string way_back() const;
+
+  lm::Trainer& trainer_;
+  lm::CheckpointFolder* folder_;
+  const lm::Upkeep& upkeep_;
+  const lm::TokenFile* validation_;
+  std::optional<double> ceiling_;
+  std::optional<lm::StepLog> log_;  // where there is a folder
+  std::int64_t first_;              // step from which this process started
+  std::int64_t saved_;              // step of the newest checkpoint
+  // The last step with a finite loss and gradient. Checkpoints of earlier steps are known to be good: this step, or
+  // one before it, was computed from their parameters.
+  std::int64_t finite_step_;
+  bool newest_is_unproven_ = false;  // the newest checkpoint is not known to be good yet
+  double start_;
+};
+
+// Called on every rank; rank 0 prints. Returns the exit code: 1 if a bound is exceeded.
+int run_lm_verify(const TrainFlags& flags);
+
+}  // namespace strobe::cli

@@ -1,0 +1,158 @@
+#include "cli/lm/train.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <utility>
+
+#include "comm/agreement.h"
+#include "core/atomic_file.h"
+#include "core/fail.h"
+#include "core/printable.h"
+
+namespace strobe::cli {
+namespace {
+
+std::string environment_word(const char* name) {
+  const char* const value = getenv(name);
+  return value ? value : "";
+}
+
+// Of `strobe launch`, the same in all its starts; empty: started otherwise.
+std::string own_job() { return environment_word("STROBE_JOB"); }
+
+// `strobe launch --max-restarts` has started this process again, and an earlier start of the same job trained in the
+// folder. Another's run there is none of its business: flags alone say what is to be done with it.
+bool is_restart_in(const std::string& folder) {
+  const std::string restarts = environment_word("STROBE_RESTARTS");
+  if (own_job().empty() || restarts.empty() || restarts == "0") return false;
+  return lm::read_upkeep(lm::upkeep_path(folder)).job == own_job();
+}
+
+// Known before the first step and not after hours: whether the folder takes a checkpoint.
+void check_folder(const lm::CheckpointFolder& folder, const lm::Settings& settings) {
+  AtomicFile(folder.file(settings.steps), "--out").check_room(lm::checkpoint_bytes(settings.shape));
+}
+
+void check_data(const lm::TokenFile& file, const lm::Settings& settings) {
+  file.windows(settings.shape.context);
+  file.check_vocabulary(settings.shape.vocabulary);
+}
+
+// What the run is tested on; null: nothing.
+std::unique_ptr<lm::TokenFile> open_validation(const TrainFlags& flags, const lm::Upkeep& upkeep,
+                                               const lm::Settings& settings) {
+  const std::string& path = upkeep.validation;
+  if (path.empty()) return nullptr;
+  const std::string asked_by = flags.validation.empty() ? "the run's --val-data" : "--val-data";
+  const lm::DataFormat format = lm::data_format(flags.data_format, path);
+  if (format != settings.data.format) {
+    fail(ErrorCode::invalid_argument, "{} {}: is {} by its name, --data is {}; --data-format says it for both",
+         asked_by, printable_value(path), lm::name_of(format), lm::name_of(settings.data.format));
+  }
+  auto file = std::make_unique<lm::TokenFile>(path, format, asked_by);
+  check_data(*file, settings);
+  return file;
+}
+
+// Nobody asked for fewer steps than are taken already.
+void check_steps(const lm::Settings& settings, const lm::Progress& progress) {
+  if (settings.steps >= progress.step) return;
+  fail(ErrorCode::invalid_argument, "--steps {}: the checkpoint is that of step {}; valid: that many or more",
+       settings.steps, progress.step);
+}
+
+// Nobody is there to choose another one: damaged ones are passed over, and told of. Null where there is none at all;
+// where none can be read, which may pass, the run is not begun anew over them.
+std::unique_ptr<lm::Checkpoint> newest_whole(const std::string& folder, std::vector<std::string>& notes) {
+  std::vector<std::int64_t> steps = lm::checkpoint_steps(folder);
+  std::string newest;  // why it cannot be read
+  for (; !steps.empty(); steps.pop_back()) {
+    try {
+      return std::make_unique<lm::Checkpoint>(lm::checkpoint_path(folder, steps.back()));
+    } catch (const Error& error) {
+      if (newest.empty()) newest = error.what();
+      notes.push_back(fmt::format("passed over: {}", error.what()));
+    }
+  }
+  if (newest.empty()) return nullptr;
+  fail(ErrorCode::invalid_argument, "--out {}: none of its checkpoints can be read, the newest: {}; {}",
+       printable_value(folder), newest, "--resume goes on once one can, another folder begins anew");
+}
+
+// On one process, or on rank 0.
+TrainBegin decided_begin(const TrainFlags& flags, const lm::TokenFile& data) {
+  TrainBegin begin;
+  const bool restart = is_restart_in(flags.out);
+  if (flags.resume || restart) {
+    begin.folder = std::make_unique<lm::CheckpointFolder>(flags.out, lm::CheckpointFolder::Use::resume);
+    begin.checkpoint =
+        restart ? newest_whole(flags.out, begin.notes)
+                : lm::open_checkpoint(flags.out, flags.resume_step, lm::CheckpointParts::all, [](std::int64_t step) {
+                    return fmt::format("--resume={} continues from there", step);
+                  });
+    if (!begin.checkpoint) begin.notes.push_back("no checkpoint in " + flags.out + " yet: begins at step 0");
+    begin.upkeep = lm::read_upkeep(begin.folder->upkeep());
+  }
+  begin.upkeep = upkeep_from(flags, begin.upkeep);
+  begin.upkeep.job = own_job();
+  const lm::DataIdentity identity = lm::identity_of(data);
+  if (begin.checkpoint) begin.upkeep.settings = begin.checkpoint->settings();
+  begin.settings = begin.upkeep.settings ? settings_from(flags, identity, *begin.upkeep.settings, begin.notes)
+                                         : settings_from(flags, identity);
+  begin.upkeep.settings = begin.settings;
+  if (begin.checkpoint) {
+    begin.progress = begin.checkpoint->progress();
+    check_steps(begin.settings, *begin.progress);
+  }
+  check_data(data, begin.settings);
+  begin.validation = open_validation(flags, begin.upkeep, begin.settings);
+  if (!begin.folder) {
+    begin.folder = std::make_unique<lm::CheckpointFolder>(flags.out, lm::CheckpointFolder::Use::fresh);
+  }
+  check_folder(*begin.folder, begin.settings);
+  return begin;
+}
+
+std::string text_of(const TrainBegin& begin) {
+  return Json::object({{"settings", lm::to_json(begin.settings)},
+                       {"upkeep", lm::to_json(begin.upkeep)},
+                       {"progress", begin.progress ? lm::to_json(*begin.progress) : Json()}})
+      .dump();
+}
+
+TrainBegin told_begin(const TrainFlags& flags, const lm::TokenFile& data, const std::string& text) {
+  const Json told = Json::parse(text);
+  TrainBegin begin;
+  begin.settings = lm::settings_from(told.at("settings"));
+  begin.upkeep = lm::upkeep_from(told.at("upkeep"));
+  if (!told.at("progress").is_null()) begin.progress = lm::progress_from(told.at("progress"), begin.settings);
+  check_data(data, begin.settings);
+  begin.validation = open_validation(flags, begin.upkeep, begin.settings);
+  return begin;
+}
+
+// A file that is not the same on all hosts would give ranks different batches.
+void check_validation(const TrainBegin& begin, comm::Communicator& ranks) {
+  const lm::DataIdentity identity = begin.validation ? lm::identity_of(*begin.validation) : lm::DataIdentity{};
+  comm::check_same_facts(ranks, Json::object({{"tokens of --val-data", identity.tokens},
+                                              {"crc32 of --val-data", static_cast<std::int64_t>(identity.checksum)}}));
+}
+
+}  // namespace
+
+TrainBegin begin_training(const TrainFlags& flags, const lm::TokenFile& data, comm::Communicator* ranks) {
+  if (!ranks) return decided_begin(flags, data);
+  comm::check_same_facts(*ranks, facts_of(flags, lm::identity_of(data)));
+  TrainBegin begin;
+  comm::on_first_rank(*ranks, [&] { begin = decided_begin(flags, data); });
+  if (ranks->rank() == 0) {
+    comm::broadcast_text(*ranks, text_of(begin));
+  } else {
+    begin = told_begin(flags, data, comm::broadcast_text(*ranks, ""));
+  }
+  check_validation(begin, *ranks);
+  return begin;
+}
+
+}  // namespace strobe::cli

@@ -1,0 +1,220 @@
+#include "cli/lm/train_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "app/common_options.h"
+#include "cli/bench/case_options.h"
+#include "core/counted.h"
+#include "core/fail.h"
+#include "core/printable.h"
+#include "device/gpu_facts.h"
+#include "lm/train/checkpoint_folder.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr IntegerRange kSampleRange{"sample_tokens", 0, 100'000'000};
+constexpr double kFall = 10;  // from the highest rate to that of the last step
+constexpr std::int64_t kMostWarmup = 100;
+
+void add_settings(OptionTable& table, TrainFlags& flags) {
+  for (const Field<lm::Settings>& field : fields<lm::Settings>()) {
+    if (field.key == "device") {  // checks that there is one
+      table.add("device", field.placeholder, field.help, into(flags.device, parse_device));
+    } else {
+      add_field(table, field, flags.settings);
+    }
+  }
+}
+
+// Refuses a flag that differs from the checkpoint.
+template <class T>
+void expect_same(const char* flag, const std::optional<T>& given, const T& kept, const char* otherwise = "") {
+  if (!given || *given == kept) return;
+  fail(ErrorCode::invalid_argument,
+       "{} {}: the checkpoint was trained with {}; leave it out, or begin in another folder{}", flag, *given, kept,
+       otherwise);
+}
+
+bool is_rate(std::string_view key) { return key == "lr" || key == "lr_min" || key == "clip"; }
+
+// --resume repeats the run bit for bit and refuses changes, except of steps. --resume=STEP branches off at a
+// checkpoint, where change_rates() applies --lr, --lr-min and --clip.
+void expect_same_settings(const TrainFlags& flags, const lm::Settings& kept) {
+  for (const Field<lm::Settings>& field : fields<lm::Settings>()) {
+    if (!flags.settings.has(field.key) || field.key == "steps") continue;
+    if (is_rate(field.key) && flags.resume_step != lm::kNewest) continue;
+    expect_same<std::string>(shown(field.key, Source::flag).c_str(), field.text(flags.settings.values),
+                             field.text(kept), is_rate(field.key) ? "; --resume=STEP may change it" : "");
+  }
+}
+
+// A new --lr without --lr-min also changes the rate of the last step.
+void change_rates(const TrainFlags& flags, lm::Settings& settings, std::vector<std::string>& notes) {
+  lm::Settings wanted = settings;
+  flags.settings.apply_to(wanted);
+  if (wanted.rate != settings.rate && !flags.settings.has("lr_min")) wanted.least_rate = wanted.rate / kFall;
+  for (const Field<lm::Settings>& field : fields<lm::Settings>()) {
+    if (!is_rate(field.key) || field.text(wanted) == field.text(settings)) continue;
+    notes.push_back(fmt::format("{} {} instead of {} from here on", shown(field.key, Source::flag), field.text(wanted),
+                                field.text(settings)));
+    field.copy(settings, wanted);
+  }
+}
+
+void expect_same_data(const std::string& path, const lm::DataIdentity& data, const lm::DataIdentity& kept) {
+  if (data == kept) return;
+  fail(ErrorCode::invalid_argument,
+       "--data {}: holds {} {} tokens (crc32 {:08x}); the checkpoint was trained on {} {} tokens (crc32 {:08x})",
+       printable_value(path), data.tokens, lm::name_of(data.format), data.checksum, kept.tokens,
+       lm::name_of(kept.format), kept.checksum);
+}
+
+// --size says four numbers and the architecture at once, but neither vocabulary nor context.
+void expect_same_shape(const ShapeFlags& flags, const lm::ModelShape& kept) {
+  if (flags.architecture) {
+    expect_same<std::string>("--arch", lm::name_of(*flags.architecture), lm::name_of(kept.architecture));
+  }
+  expect_same("--vocabulary", flags.vocabulary, kept.vocabulary);
+  expect_same("--d-model", flags.d_model, kept.d_model);
+  expect_same("--d-ff", flags.d_ff, kept.d_ff);
+  expect_same("--layers", flags.layers, kept.layers);
+  expect_same("--heads", flags.heads, kept.heads);
+  expect_same("--context", flags.context, kept.context);
+  if (!flags.size) return;
+  lm::ModelShape said = shape_from(flags, kept);
+  said.vocabulary = kept.vocabulary;
+  said.context = kept.context;
+  if (said == kept) return;
+  fail(ErrorCode::invalid_argument,
+       "--size {}: the checkpoint was trained with {}, d_model {}, d_ff {}, layers {}, heads {}; leave it out, or "
+       "begin in another folder",
+       *flags.size, lm::name_of(kept.architecture), kept.d_model, kept.d_ff, kept.layers, kept.heads);
+}
+
+}  // namespace
+
+TrainFlags::TrainFlags() : resume_step(lm::kNewest) {}
+
+void add_train_options(OptionTable& table, TrainFlags& flags) {
+  const auto text = [&](const char* name, const char* placeholder, const char* help, std::string& target) {
+    table.add(name, placeholder, help, into(target, parse_text));
+  };
+  const auto count = [&](const char* name, const char* help, const IntegerRange& range, auto& target) {
+    table.add(name, "N", help, integer_into(target, range.least, range.most));
+  };
+  text("data", "FILE", "training data; required", flags.data);
+  text("out", "DIR", "folder for checkpoints and steps.jsonl; required; new or empty unless --resume", flags.out);
+  table.add("data-format", "auto|text|tokens|tokens32",
+            "text: bytes; tokens: uint16; tokens32: uint32; auto: tokens for .bin and .tokens, else text",
+            word_into(flags.data_format, {"auto", "text", "tokens", "tokens32"}));
+  text("val-data", "FILE", "validation data of the same format, for every checkpoint; none: no validation",
+       flags.validation);
+  count("val-every", "steps between two validations; default 0: with every checkpoint", lm::kValidationEveryRange,
+        flags.validation_every);
+  count("val-tokens", "tokens per validation, spread through the file; 0: the whole file; default 131072",
+        lm::kValidationTokensRange, flags.validation_tokens);
+  table.add(
+      {.name = "resume",
+       .takes = Takes::optional_value,
+       .placeholder = "STEP",
+       .help = "continue from the newest checkpoint, or from that of STEP, where --lr, --lr-min and --clip may change",
+       .apply = [&](auto flag, auto value) {
+         flags.resume = true;
+         if (!value.empty()) flags.resume_step = parse_integer(flag, value, 0, lm::kMostSteps);
+       }});
+  count("checkpoint-every", "steps between two checkpoints, 0: only the last; default 500", lm::kCheckpointEveryRange,
+        flags.checkpoint_every);
+  count("keep", "checkpoints kept: the newest N, and the newest known to be good; 0: all; default 3", lm::kKeepRange,
+        flags.keep);
+  add_shape_options(table, flags.shape);
+  add_settings(table, flags);
+  table.add(make_threads_option("CPU threads; the bits do not depend on it", flags.threads));
+  table.add("recompute", "none|attention|block",
+            "what the backward makes again, to keep less; the bits do not depend on it; default none",
+            word_into(flags.recompute, lm::recompute_names(), lm::recompute_of));
+  add_exchange_options(table, flags.exchange);
+  table.add(make_switch("verify", "with --ddp: 5 steps on the ranks and on one process, weights compared; no --out",
+                        flags.verify));
+  count("sample-tokens", "tokens of the text at the end; default 128", kSampleRange, flags.sample_tokens);
+  table.add(make_quick_option(flags.quick));
+}
+
+Device device_of(const TrainFlags& flags) {
+  return flags.device.value_or(current_gpu().reason.empty() ? Device::cuda : Device::cpu);
+}
+
+namespace {
+
+// What flags say, with defaults, before anything is checked.
+lm::Settings said_by(const TrainFlags& flags, const lm::DataIdentity& data) {
+  lm::Settings settings;
+  lm::ModelShape base = lm::shape_of(flags.shape.size.value_or("tiny"));
+  ShapeFlags rest = flags.shape;
+  rest.size.reset();
+  if (data.format == lm::DataFormat::text) base.vocabulary = lm::kBytes;
+  settings.shape = shape_from(rest, base);
+  flags.settings.apply_to(settings);
+  if (!flags.settings.has("lr_min")) settings.least_rate = settings.rate / kFall;
+  if (!flags.settings.has("lr_warmup")) settings.warmup = std::min(kMostWarmup, settings.steps / 10);
+  settings.device = device_of(flags);
+  settings.data = data;
+  return settings;
+}
+
+}  // namespace
+
+Json facts_of(const TrainFlags& flags, const lm::DataIdentity& data) {
+  const lm::ParallelOptions exchange = exchange_from(flags.exchange);
+  return lm::to_json(said_by(flags, data))
+      .set("ddp", exchange.strategy.name)
+      .set("bucket bytes", exchange.bucket_bytes);
+}
+
+lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data) {
+  const lm::Settings settings = said_by(flags, data);
+  lm::check(settings, Source::flag);
+  return settings;
+}
+
+lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data, const lm::Settings& kept,
+                           std::vector<std::string>& notes) {
+  expect_same_shape(flags.shape, kept.shape);
+  expect_same_settings(flags, kept);
+  expect_same_data(flags.data, data, kept.data);
+  lm::Settings settings = kept;
+  change_rates(flags, settings, notes);
+  if (flags.settings.has("steps")) settings.steps = flags.settings.values.steps;
+  if (settings.steps != kept.steps) {
+    notes.push_back(fmt::format("--steps {} instead of {}: learning rates from here on are others than they would be",
+                                settings.steps, kept.steps));
+  }
+  if (settings.warmup > settings.steps) {
+    fail(ErrorCode::invalid_argument, "--steps {}: the checkpoint's warm-up has {}; valid: that many or more",
+         settings.steps, settings.warmup);
+  }
+  settings.device = flags.device.value_or(kept.device);
+  if (settings.device != kept.device) notes.push_back("another device than before: not bit for bit");
+  lm::check(settings, Source::flag);
+  return settings;
+}
+
+lm::Upkeep upkeep_from(const TrainFlags& flags, lm::Upkeep kept) {
+  lm::Upkeep upkeep = std::move(kept);
+  upkeep.checkpoint_every = flags.checkpoint_every.value_or(upkeep.checkpoint_every);
+  upkeep.keep = flags.keep.value_or(upkeep.keep);
+  upkeep.validation_every = flags.validation_every.value_or(upkeep.validation_every);
+  upkeep.validation_tokens = flags.validation_tokens.value_or(upkeep.validation_tokens);
+  if (!flags.validation.empty()) upkeep.validation = flags.validation == kNoTests ? "" : flags.validation;
+  if (upkeep.validation.empty() && (flags.validation_every || flags.validation_tokens)) {
+    fail(ErrorCode::invalid_argument, "{} {}: there is nothing to test on; --val-data FILE gives it",
+         flags.validation_every ? "--val-every" : "--val-tokens",
+         flags.validation_every ? upkeep.validation_every : upkeep.validation_tokens);
+  }
+  return upkeep;
+}
+
+}  // namespace strobe::cli

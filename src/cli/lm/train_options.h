@@ -1,0 +1,64 @@
+// Flags of `strobe lm train`: what decides the bits of a run (lm::Settings), what it leaves on its way (lm::Upkeep),
+// and the rest.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/options.h"
+#include "cli/lm/ranks.h"
+#include "cli/lm/shape_options.h"
+#include "core/json.h"
+#include "lm/models/choices.h"
+#include "lm/train/settings.h"
+#include "lm/train/upkeep.h"
+
+namespace strobe::cli {
+
+inline constexpr const char* kNoTests = "none";  // as --val-data
+
+struct TrainFlags {
+  ShapeFlags shape;
+  Given<lm::Settings> settings;  // all but shape, device and data
+  std::optional<Device> device;
+
+  std::string data, out;
+  std::string validation;            // empty: as it was; kNoTests
+  std::string data_format = "auto";  // auto, text, tokens or tokens32
+  bool resume = false;
+  std::int64_t resume_step;                                                                 // lm::kNewest by default
+  std::optional<std::int64_t> checkpoint_every, keep, validation_every, validation_tokens;  // lm::Upkeep
+  std::int64_t sample_tokens = 128;
+  std::optional<int> threads;
+  lm::Recompute recompute = lm::Recompute::none;
+  bool quick = false;
+  ExchangeFlags exchange;
+  bool verify = false;
+
+  TrainFlags();
+};
+
+void add_train_options(OptionTable& table, TrainFlags& flags);
+
+// Of a new run: a GPU where there is one, unless flags say otherwise.
+Device device_of(const TrainFlags& flags);
+
+// What all ranks of a run must be told alike: settings, data and how they exchange gradients.
+Json facts_of(const TrainFlags& flags, const lm::DataIdentity& data);
+
+// Settings of a new run. Flags that are not given have their defaults.
+lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data);
+
+// Settings of a resumed run: those of the checkpoint. Throws Error(invalid_argument) if a flag or the data differs.
+// --steps, --device and --threads may differ, with --resume=STEP also --lr, --lr-min and --clip. All changes except
+// --threads are listed in `notes`.
+lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data, const lm::Settings& kept,
+                           std::vector<std::string>& notes);
+
+// What flags leave open is as the run had it. Throws Error(invalid_argument) where tests are told of and there are
+// none.
+lm::Upkeep upkeep_from(const TrainFlags& flags, lm::Upkeep kept);
+
+}  // namespace strobe::cli

@@ -1,0 +1,108 @@
+// Output files: rows that are synced one by one, documents next to them, and checks of files that they replace.
+// `strobe ladder`, `strobe comm`, `strobe plan` and `strobe report` write them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/descriptor.h"
+#include "core/file_set.h"
+#include "report/figure.h"
+#include "report/named_table.h"
+
+namespace strobe::cli {
+
+// A file of rows, each synced as soon as it is written.
+class RowFile {
+ public:
+  enum class Begin { anew, at_the_end };
+  // For --output. Throws Error(invalid_argument) if a file cannot be written there, the path is a symbolic link, or
+  // strobe did not write the file or a document next to it.
+  // Devices such as /dev/stdout are written to. The first measured row creates the file, so an earlier exit leaves no
+  // empty file. With Begin::anew that row replaces an earlier file and removes the documents of this title next to it,
+  // which show other rows. With Begin::at_the_end the earlier rows stay.
+  RowFile(std::string path, std::string title, Begin begin = Begin::anew);
+
+  // Both without the end of line; throw Error(runtime) where the disk refuses.
+  void add(std::string_view row);
+  void add_refused(std::string_view row);  // waits for the first that was measured
+  int rows() const { return rows_; }       // that this one has written
+
+ private:
+  void write(std::string_view lines);
+
+  std::string path_, title_;
+  Begin begin_;
+  bool is_device_ = false;
+  Descriptor file_;      // open from the first row on
+  std::string waiting_;  // refused rows, each with its end of line
+  int waiting_rows_ = 0, rows_ = 0;
+};
+
+// What a signal that ends a run has left, for its last words.
+inline constexpr const char* kEndedWithoutRows = "ended by a signal; nothing was measured, no file was changed";
+std::string ended_with_rows(const std::string& file);
+
+// Files under names that the program chooses. Only those that an earlier run wrote may be replaced, and only unchanged
+// ones removed. `strobe report` and documents keep a list of them.
+struct WrittenFile {
+  std::string name;         // without a folder
+  std::uint32_t crc32 = 0;  // of its contents
+};
+
+WrittenFile written_file(std::string name, std::string_view contents);
+
+// Text near the beginning of every chart.
+inline constexpr const char* kChartMark = "font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\"";
+
+// Throws Error(invalid_argument) if `path` is a regular file that is not empty and lacks `mark` in its first 1024
+// bytes: strobe did not write it. An empty file is accepted: the user may have created it for the output. `writer`,
+// such as "a report of strobe", is part of the error.
+void check_replaced(const std::string& path, std::string_view mark, std::string_view writer);
+
+// The same for a name that the user did not give: links, FIFOs and devices are refused too.
+void check_chosen(const std::string& path, std::string_view mark, std::string_view writer);
+
+// The same for an output if it is the flag's default.
+void check_default(const std::string& path, std::string_view default_name, std::string_view mark);
+
+[[noreturn]] void refuse_to_replace(const std::string& path, std::string_view writer);
+
+// Removes each regular file of `earlier` from `folder` unless it was changed or is among `kept`. Throws Error(runtime)
+// if the system refuses.
+void remove_superseded(const std::string& folder, std::span<const WrittenFile> earlier,
+                       std::span<const WrittenFile> kept);
+
+// Documents next to a file of rows: FILE.md with tables, and charts as SVG.
+struct Chart {
+  std::string suffix;  // "-all-reduce": FILE-all-reduce.svg
+  report::Figure figure;
+};
+
+std::string document_beside(const std::string& rows_file);  // "out/comm.jsonl": out/comm.md
+
+// Throws Error(invalid_argument) if this program did not write the existing document. Called before measuring.
+void check_documents(const std::string& rows_file, const std::string& title);
+
+// Removes the document of this title and the charts that it lists, before the rows that they show change. Keeps
+// documents that this program did not write, and changed charts. Throws Error(runtime) if the disk refuses.
+void remove_documents(const std::string& rows_file, const std::string& title);
+
+// Writes charts and document as a set and returns their names, the document's last. Removes charts that an earlier
+// document of this title lists and this one does not. Throws Error(invalid_argument) if a file that this program did
+// not write has one of the names, Error(runtime) if a write fails; the old files then stay.
+std::vector<std::string> write_documents(const std::string& rows_file, const std::string& title,
+                                         std::span<const Chart> charts, std::span<const report::NamedTable> tables);
+
+// The parts of write_documents, for a set that has further files: before commit(), ...
+std::vector<WrittenFile> charts_of_document(const std::string& rows_file, const std::string& title);
+std::vector<std::string> add_documents(FileSet& files, const std::string& rows_file, const std::string& title,
+                                       std::span<const Chart> charts, std::span<const report::NamedTable> tables);
+// ... and after it.
+void remove_other_charts(const std::string& rows_file, std::span<const WrittenFile> earlier,
+                         std::span<const std::string> written);
+
+}  // namespace strobe::cli

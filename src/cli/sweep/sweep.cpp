@@ -1,0 +1,279 @@
+// `strobe sweep`: a grid of problems, each in a child process, rows to a file that a later sweep goes on with.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <unordered_set>
+
+#include "app/progress.h"
+#include "app/terminal.h"
+#include "bench/sweep/grid_file.h"
+#include "bench/sweep/json_folder.h"
+#include "bench/sweep/problem_runner.h"
+#include "bench/sweep/result_file.h"
+#include "cli/bench/case_options.h"
+#include "cli/sweep/options.h"
+#include "cli/sweep/progress.h"
+#include "cli/sweep/sweep.h"
+#include "core/counted.h"
+#include "core/fail.h"
+#include "device/host/instruction_sets.h"
+#include "measure/environment.h"
+#include "process/spawn.h"
+
+namespace strobe::cli {
+namespace {
+
+constexpr const char* kSweepIntroduction =
+    "usage: strobe sweep [GRID] [--flag value ...]\n\n"
+    "Measures every combination of the values of bench's flags, which are comma lists here, or a named grid. Each "
+    "problem\n"
+    "runs in a child process with its implementations in turns; a cell that fails costs its row only. Rows are "
+    "written\n"
+    "as they are known, as JSON lines; the same command goes on where the last one stopped, or with more --launches.\n"
+    "Exit code 1 where a result is wrong, 2 where all cells are unsupported, else 3 where none is ok.\n\n"
+    "  strobe sweep --grid lab5 --shrink 8\n"
+    "  strobe sweep --seq_len 512,1024,2048 --dtype fp32,bf16 --causal both --impl Flash2,Pytorch --output "
+    "mine.jsonl\n\n";
+
+std::string grids_text(const std::string& program) {
+  std::string text = "\ngrids:\n";
+  for (const bench::Grid& grid : bench::named_grids(program))
+    text += fmt::format("  {:<13}{}\n", grid.name, grid.about);
+  return text;
+}
+
+// A bare first word is the grid.
+std::vector<std::string_view> with_grid_flag(Arguments arguments) {
+  std::vector<std::string_view> words(arguments.begin(), arguments.end());
+  if (!words.empty() && !words[0].starts_with('-')) words.insert(words.begin(), "--grid");
+  return words;
+}
+
+// A row of which a second try may say more: what does not fit or is not supported stays so.
+bool is_failure(const std::string& status) { return status != "ok" && status != "oom" && status != "unsupported"; }
+
+// A mistyped STROBE_CPU_ISA would leave flash2 rows that say so, which every later sweep keeps.
+void check_instruction_set(const SweepPlan& plan) {
+  const std::string reason = instruction_set_refusal(forced_instruction_set());
+  if (reason.empty()) return;
+  for (const bench::Problem& problem : plan.problems) {
+    const bool needs_one = std::ranges::find(problem.implementations, "flash2") != problem.implementations.end();
+    if (needs_one && problem.one.device == Device::cpu) fail(ErrorCode::invalid_argument, "sweep: {}", reason);
+  }
+}
+
+// What the result file has already, as it is read: only rows of this sweep may be in it, and each once.
+class KnownRows {
+ public:
+  enum class Failures { keep, retry };
+
+  KnownRows(const SweepPlan& plan, std::string settings, Failures failures)
+      : output_(plan.output), settings_(std::move(settings)), failures_(failures) {
+    for (const bench::Problem& problem : plan.problems) {
+      for (const std::string& name : problem.implementations) cells_.insert(bench::cell_key(problem, name));
+      for (const std::string& name : plan.absent_peers) absent_.insert(bench::cell_key(problem, name));
+    }
+  }
+
+  void accept(const Json& row, int line) {
+    std::string key, settings, status, revision;
+    try {
+      key = bench::cell_key(row);
+      settings = row.at("sweep").at("settings").as_string();
+      status = row.at("status").as_string();
+      const Json* strobe = row.at("environment").find("strobe");  // absent where a GPU child was lost at once
+      revision = strobe ? strobe->at("revision").as_string() : "";
+    } catch (const Error& error) {
+      refuse(line, fmt::format("is not a row of a sweep: {}", error.what()));
+    }
+    if (settings != settings_) {
+      refuse(line, fmt::format("was measured with \"{}\", but this sweep has \"{}\"", settings, settings_));
+    }
+    if (!cells_.contains(key) && !absent_.contains(key)) {
+      refuse(line, fmt::format("is not a cell of this sweep: {}", brief(row)));
+    }
+    if (retried_.contains(key) || !keys_.insert(key).second) {
+      refuse(line, fmt::format("repeats a row: {}", brief(row)));
+    }
+    if (failures_ == Failures::retry && is_failure(status) && !absent_.contains(key)) {
+      keys_.erase(key);
+      retried_.insert(key);
+      return;
+    }
+    count(status);
+    if (!revision.empty() && revision != build_revision()) other_revision_ = revision;
+  }
+
+  bool has(const bench::Problem& problem, const std::string& name) const {
+    return keys_.contains(bench::cell_key(problem, name));
+  }
+  bool is_retried(const Json& row) const { return retried_.contains(bench::cell_key(row)); }
+  void count(const std::string& status) { ++statuses_[status]; }
+  std::size_t size() const { return keys_.size(); }
+  std::size_t retried() const { return retried_.size(); }  // rows that the file has, and that count as missing
+  const std::map<std::string, int>& statuses() const { return statuses_; }
+  const std::string& other_revision() const { return other_revision_; }
+
+ private:
+  [[noreturn]] void refuse(int line, const std::string& why) const {
+    fail(ErrorCode::invalid_argument, "--output {}: line {} {}; valid: a file of the same sweep, or a new one", output_,
+         line, why);
+  }
+
+  static std::string brief(const Json& row) {
+    std::string text = row.at("implementation").as_string();
+    for (const char* key :
+         {"batch_size", "seq_len", "num_heads", "emb_dim", "causal", "dtype", "device", "threads", "shrink"}) {
+      if (const Json* value = row.at("config").find(key)) text += fmt::format(", {} {}", key, value->dump());
+    }
+    if (const Json* launch = row.find("launch")) text += ", launch " + launch->at("number").dump();
+    return text;
+  }
+
+  std::string output_, settings_, other_revision_;
+  Failures failures_;
+  std::unordered_set<std::string> cells_, keys_, retried_;
+  std::unordered_set<std::string> absent_;  // cells of peers that cannot run: their rows are kept
+  std::map<std::string, int> statuses_;
+};
+
+// The problems with the implementations that have no row yet.
+std::vector<bench::Problem> without_rows(const std::vector<bench::Problem>& problems, const KnownRows& known) {
+  std::vector<bench::Problem> left;
+  for (const bench::Problem& problem : problems) {
+    bench::Problem rest = problem;
+    std::erase_if(rest.implementations, [&](const std::string& name) { return known.has(problem, name); });
+    if (!rest.implementations.empty()) left.push_back(std::move(rest));
+  }
+  return left;
+}
+
+std::string summary_text(const KnownRows& known, const SweepPlan& plan) {
+  std::string text;
+  int cells = 0, failed = 0;
+  for (const auto& [status, count] : known.statuses()) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, status);
+    cells += count;
+    if (is_failure(status)) failed += count;
+  }
+  const std::string again =
+      failed == 0 ? "" : fmt::format("; {} failed, which the same command with --retry measures again", failed);
+  return fmt::format("{}: {}\nwritten: {}{}\n", counted(cells, plan.unit()), text.empty() ? "none" : text, plan.output,
+                     again);
+}
+
+int exit_code(const KnownRows& known, const SweepPlan& plan) {
+  const std::map<std::string, int>& statuses = known.statuses();
+  if (statuses.contains("wrong")) return kFailedCheck;
+  if (!statuses.empty() && !statuses.contains("ok")) {
+    const bool unsupported = statuses.size() == 1 && statuses.contains("unsupported");
+    fail(unsupported ? ErrorCode::unsupported : ErrorCode::runtime,
+         "sweep: no cell is ok; the rows of {} have the reasons", plan.output);
+  }
+  return kFine;
+}
+
+std::vector<std::string> notes_on_file(const std::string& name, const bench::ResultFile& file, const KnownRows& known) {
+  std::vector<std::string> notes;
+  if (file.torn_bytes() > 0) {
+    notes.push_back(
+        fmt::format("{}: the last line was torn and is cut off, {}", name, counted(file.torn_bytes(), "byte")));
+  }
+  if (known.size() > 0) notes.push_back(fmt::format("{}: goes on after {}", name, counted(known.size(), "row")));
+  if (known.retried() > 0) notes.push_back(fmt::format("{}: measures {} that failed again", name, known.retried()));
+  if (!known.other_revision().empty()) {
+    notes.push_back(
+        fmt::format("{}: has rows of revision {}; this is {}", name, known.other_revision(), build_revision()));
+  }
+  return notes;
+}
+
+// The whole path: a bare name is not to be searched for.
+std::string checked_program(const std::string& program) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(program, error)) {
+    fail(ErrorCode::invalid_argument, "--program {}: no such file", program);
+  }
+  return std::filesystem::absolute(program).string();
+}
+
+void run_problems(const std::vector<bench::Problem>& left, bench::RunnerOptions options, SweepProgress& progress) {
+  options.step = [&](const std::string& step, const std::string& name) { progress.step(step, name); };
+  bench::ProblemRunner runner(std::move(options));
+  for (const bench::Problem& problem : left) {
+    progress.problem(problem);
+    runner.run(problem, words_of(problem.one));
+  }
+  show_progress("");
+}
+
+}  // namespace
+
+int run_sweep(Arguments arguments) {
+  SweepOptions options;
+  OptionTable table;
+  add_sweep_options(table, options);
+  const std::string self = this_program().string();
+  if (table.parse(with_grid_flag(arguments)) == OptionTable::Outcome::help) {
+    print(kSweepIntroduction + table.help() + grids_text(self));
+    return kFine;
+  }
+  const std::string program = options.program.empty() ? self : checked_program(options.program);
+  const SweepPlan plan = make_plan(options, self);
+  check_instruction_set(plan);
+  const std::string settings = fmt::format("{}", fmt::join(plan.run_words, " "));
+  KnownRows known(plan, settings, options.retry ? KnownRows::Failures::retry : KnownRows::Failures::keep);
+  const auto accept = [&](const Json& row, int line) { known.accept(row, line); };
+  if (options.dry_run) {
+    bench::read_rows(plan.output, accept);
+    print(note_lines(plan.notes));
+    print(dry_run_text(
+        plan, [&](const bench::Problem& problem, const std::string& name) { return known.has(problem, name); }));
+    return kFine;
+  }
+
+  std::unique_ptr<bench::JsonFolder> folder;
+  if (!options.json_dir.empty()) folder = std::make_unique<bench::JsonFolder>(options.json_dir, plan.problems);
+  bench::ResultFile file(plan.output, accept);
+  if (known.retried() > 0) file.drop([&](const Json& row) { return known.is_retried(row); });
+  if (folder) {  // with the files of rows after which the last sweep was killed
+    folder->create();
+    bench::read_rows(plan.output, [&](const Json& row, int) { folder->write_if_missing(row); });
+  }
+  std::size_t safe = known.size();  // rows on disk
+  const auto tell_if_ended = [&](std::size_t rows) {
+    set_last_words(fmt::format("sweep: ended by a signal; {} of {} safe in {}; the same command goes on", rows,
+                               counted(bench::count_cells(plan.problems), "row"), plan.output));
+  };
+  tell_if_ended(safe);
+  print(note_lines(plan.notes) + note_lines(notes_on_file(plan.output, file, known)));
+  const std::vector<bench::Problem> left = without_rows(plan.problems, known);
+  SweepProgress progress(bench::count_cells(plan.problems), left, plan.how.run.rule);
+  print(fmt::format("{} of {} to measure, about {}\n", bench::count_cells(left),
+                    counted(bench::count_cells(plan.problems), plan.unit()), duration_text(progress.seconds_left())));
+  bench::RunnerOptions running{.program = program,
+                               .flags = plan.run_words,
+                               .quick = plan.how.quick,
+                               .lends_python = program == self,
+                               .cell_limit = options.cell_limit,
+                               .sweep = Json::object({{"grid", options.grid},
+                                                      {"settings", settings},
+                                                      {"shard", fmt::format("{}/{}", options.shard, options.shards)}}),
+                               .row =
+                                   [&](Json row) {
+                                     file.append(row);
+                                     tell_if_ended(++safe);
+                                     if (folder) folder->write(row);
+                                     known.count(row.at("status").as_string());
+                                     progress.row(row);
+                                   },
+                               .step = {}};
+  run_problems(left, std::move(running), progress);
+  print(summary_text(known, plan));
+  return exit_code(known, plan);
+}
+
+}  // namespace strobe::cli

@@ -1,0 +1,247 @@
+// `strobe lm train --ddp` with ranks that differ, are killed, stopped or told to stop, and with files that are torn.
+#include <unistd.h>
+
+#include <regex>
+#include <sstream>
+
+#include "cli/background.h"
+#include "cli/lm/ddp_run.h"
+#include "lm/train/checkpoint_folder.h"
+
+namespace strobe::test {
+namespace {
+
+class LmDdpDiffering : public LmDdp {
+ protected:
+  static std::string named(int rank) {
+    char host[256] = "";
+    gethostname(host, sizeof(host) - 1);
+    return fmt::format("rank {} ({})", rank, host);
+  }
+  // "layers is 4 on rank 1 (vm) and 3 on rank 0 (vm)"
+  static std::string differs(const std::string& key, int on_rank_1, int on_rank_0) {
+    return fmt::format("{} is {} on {} and {} on {}", key, on_rank_1, named(1), on_rank_0, named(0));
+  }
+
+  // One line with the reason per job, or per rank if the ranks have not found each other. The job ends with code 2 and
+  // is not restarted; no folder is made.
+  void expect_refused(const std::string& flags, const std::string& says, std::size_t lines = 1,
+                      const std::string& before = "", const std::string& train = kSmall) const {
+    const std::string command = script(before, kSteps8 + "--ddp flat --out run " + flags, train);
+    const Program program = launch(2, command, "--max-restarts 2 --restart-delay 0");
+    EXPECT_EQ(program.code, 2) << program.errors;
+    std::vector<std::string> found;
+    std::istringstream text(program.errors);
+    for (std::string line; std::getline(text, line);) {
+      if (line.starts_with("[")) found.push_back(line);
+    }
+    EXPECT_EQ(found.size(), lines) << program.errors;
+    for (const std::string& line : found)
+      EXPECT_NE(line.find(": the ranks differ: " + says), std::string::npos) << line;
+    EXPECT_EQ(program.errors.find("restart"), std::string::npos) << "bad input is not tried again";
+    EXPECT_EQ(program.output, "");
+    EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "run"));
+  }
+};
+
+TEST_F(LmDdpDiffering, SizesOfTheModelAreRefusedInOneLine) {
+  const std::string train = "lm train --context 32 --batch 4 --data " + kText + " ";
+  expect_refused("--layers $((3 + rank))", differs("layers", 4, 3), 1, "", train);
+  expect_refused("--size $size", differs("d_model", 768, 1024), 1, "[ $rank = 0 ] && size=medium || size=small", train);
+  expect_refused("--vocabulary $((300 + rank))", differs("vocabulary", 301, 300));
+}
+
+TEST_F(LmDdpDiffering, SeedsAndDataAreRefusedInOneLine) {
+  expect_refused("--seed $((7 - rank))", differs("seed", 6, 7));
+  // As on two hosts.
+  expect_refused("--val-data own.txt", differs("tokens of --val-data", 901, 900), 1,
+                 "mkdir host$rank && cd host$rank && head -c $((900 + rank)) " + kText + " > own.txt");
+  EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "host0" / "run"));
+}
+
+// What the launcher's variables tell a rank is not what they tell the other one. Rank 0 as one of one would otherwise
+// train alone.
+TEST_F(LmDdpDiffering, SizesOfTheWorldAreRefusedByEveryRank) {
+  const auto told = [](int rank, int size) {
+    return fmt::format("[ $rank = {} ] && export OMPI_COMM_WORLD_SIZE={}", rank, size);
+  };
+  expect_refused("", named(1) + " was started with 3 ranks and MPI has 2; ", 2, told(1, 3));
+  expect_refused("", named(0) + " was started with 3 ranks and MPI has 2; ", 2, told(0, 3));
+  for (const int rank : {0, 1}) {
+    expect_refused("", named(rank) + " was started with 1 ranks and MPI has 2; ", 2, told(rank, 1));
+  }
+}
+
+// The rate does not depend on the number of steps, so that a run may be cut off anywhere and go on to a nearer end.
+const std::string kConstantRate = "--lr-min 0.003 --lr-warmup 0 --sample-tokens 0 --ddp sharded ";
+// More than are taken before somebody looks, and not so many that ranks left behind would train for hours.
+const std::string kManySteps = "--steps 20000 ";
+
+struct Disturbance {
+  std::string act;                   // commands of the shell
+  std::string flags = "--grace 60";  // of launch
+  std::string before{};              // in each rank
+};
+
+class LmDdpDisturbed : public LmDdp {
+ protected:
+  // Ranks that would train for minutes, each with its process in rankN.pid; once some steps were taken, the shell does
+  // what it is told and waits for their end. It lets nobody train on where the test itself is gone. The scratch folder
+  // is in every process's command line.
+  Program disturbed(const Disturbance& disturbance) const {
+    const std::string folder = scratch_.path().string();
+    script("echo $$ > rank$rank.pid\n" + disturbance.before,
+           kConstantRate + kManySteps + "--checkpoint-every 2 --keep 2 --out " + folder + "/run");
+    return run_command("{ CUDA_VISIBLE_DEVICES= '" STROBE_PROGRAM "' launch -n 2 " + disturbance.flags + " -- " +
+                           folder +
+                           "/rank.sh & trap 'kill -KILL $!' EXIT HUP INT TERM; looks=0; "
+                           "until [ $(cat run/steps.jsonl 2>/dev/null | wc -l) -gt 4 ]; do "
+                           "kill -0 $! && kill -0 $PPID && [ $looks -lt 30000 ] || exit; "
+                           "looks=$((looks + 1)); sleep 0.01; done; " +
+                           disturbance.act + "; wait $!; code=$?; trap - EXIT; exit $code; }",
+                       scratch_);
+  }
+
+  // Rank `stopped` is stopped for good. The other one alone has a short limit, so that nobody else is ever lost. Where
+  // a busy machine kept the rank from a sign of life before it was stopped, once more, with a longer limit.
+  void expect_lost(int stopped) const {
+    const int left = 1 - stopped;
+    const std::string act = fmt::format(
+        "pid=$(cat rank{}.pid); kill -STOP $pid; until grep -q State:.T /proc/$pid/status && echo > stopped; do "
+        "[ -e /proc/$pid ] || break; sleep 0.01; done",
+        stopped);
+    Program program;
+    int limit = 2;  // seconds
+    for (;; limit *= 2) {
+      ASSERT_LE(limit, 64) << program.errors;
+      program = disturbed(
+          {.act = act,
+           .flags = "--grace 0.1",
+           .before = fmt::format("export STROBE_COMM_TIMEOUT=60\n[ $rank = {} ] && export STROBE_COMM_SILENCE={}", left,
+                                 limit)});
+      if (std::filesystem::exists(scratch_.path() / "stopped")) break;
+      std::filesystem::remove_all(scratch_.path() / "run");
+    }
+    EXPECT_EQ(program.code, 3) << program.errors;
+    const std::string host = R"(on [^ ]+)", operation = R"([a-z-]+( of [0-9]+ [a-z0-9]+)? \(call [0-9]+\))";
+    const std::regex lines(
+        fmt::format("\\[{0}\\] strobe: rank {0} of 2 {1}: {2}: rank {3} {1} gave no sign of life for {4} s\n"
+                    "strobe: launch: rank {0} ended with exit code 3\n",
+                    left, host, operation, stopped, limit));
+    EXPECT_TRUE(std::regex_match(program.errors, lines)) << program.errors;
+    EXPECT_EQ(processes_with(scratch_.path().string()), 0) << "the stopped rank too is ended";
+    expect_goes_on();
+  }
+
+  // Two more steps than the newest checkpoint has, beside a run that nobody disturbed.
+  void expect_goes_on() const {
+    const std::int64_t last = lm::checkpoint_steps((scratch_.path() / "run").string()).back() + 2;
+    const std::string steps = "--steps " + std::to_string(last);
+    const Program resumed = launch(2, kSmall + kConstantRate + "--resume --out run " + steps);
+    ASSERT_EQ(resumed.code, 0) << resumed.errors;
+    expect_as_undisturbed(last);
+  }
+
+  void expect_as_undisturbed(std::int64_t last) const {
+    const std::string steps = "--steps " + std::to_string(last);
+    const Program whole = launch(2, kSmall + kConstantRate + "--checkpoint-every 0 --out whole " + steps);
+    ASSERT_EQ(whole.code, 0) << whole.errors;
+    EXPECT_TRUE(bytes("run", last) == bytes("whole", last));
+    EXPECT_EQ(losses_in(scratch_, "run"), losses_in(scratch_, "whole"));
+  }
+};
+
+TEST_F(LmDdpDisturbed, ASignalSavesAfterTheSameStepOnAllRanks) {
+  const Program program = disturbed({.act = "kill -TERM $!"});
+  EXPECT_EQ(program.code, 128 + 15) << program.errors;
+  EXPECT_NE(program.output.find("[0] stopped by a signal after step "), std::string::npos) << program.output;
+  EXPECT_EQ(program.errors, "strobe: launch: ended by signal 15 (Terminated), passed on to the ranks\n");
+  expect_goes_on();
+}
+
+// One of the ranks alone is told, not the launcher.
+TEST_F(LmDdpDisturbed, ASignalToOneRankStopsAll) {
+  const Program program =
+      disturbed({.act = "kill -TERM $(cat rank1.pid)", .flags = "--grace 60 --max-restarts 2 --restart-delay 0"});
+  EXPECT_EQ(program.code, 128 + 15) << program.errors;
+  EXPECT_EQ(program.errors.find("restart"), std::string::npos) << program.errors;
+  EXPECT_NE(program.output.find("[0] stopped by a signal after step "), std::string::npos) << program.output;
+}
+
+TEST_F(LmDdpDisturbed, AKilledRankIsNamedAndTheLastCheckpointGoesOn) {
+  const Program program = disturbed({.act = "kill -KILL $(cat rank1.pid)"});
+  EXPECT_EQ(program.code, 128 + 9) << program.errors;
+  EXPECT_NE(program.errors.find("[0] strobe: rank 0 of 2 on "), std::string::npos) << program.errors;
+  EXPECT_NE(program.errors.find(": rank 1 on "), std::string::npos) << program.errors;
+  EXPECT_NE(program.errors.find(" (call "), std::string::npos) << "the operation: " << program.errors;
+  EXPECT_NE(program.errors.find(" ended without a word\n"), std::string::npos) << program.errors;
+  expect_goes_on();
+}
+
+TEST_F(LmDdpDisturbed, AStoppedRankIsNamedAndEndedAndTheLastCheckpointGoesOn) { expect_lost(1); }
+
+TEST_F(LmDdpDisturbed, AStoppedRank0IsNamedAndEndedAndTheLastCheckpointGoesOn) { expect_lost(0); }
+
+// Rank 1 is killed in each but the last start, once a checkpoint more than before is there; the last one has only to go
+// on for some steps.
+TEST_F(LmDdpDisturbed, StartsAgainFromTheLastCheckpoint) {
+  const std::string flags = kConstantRate + "--checkpoint-every 20 --keep 0 --out run ";
+  const std::string killed =
+      "checkpoints() { ls run 2>/dev/null | grep -c 'step-[0-9]*.safetensors$'; }\n"
+      "before=$(checkpoints)\n"
+      "last=$((20 * (before + 1)))\n"
+      "if [ $STROBE_RESTARTS -lt 2 ]; then last=20000; fi\n"
+      "if [ $rank = 1 ] && [ $STROBE_RESTARTS -lt 2 ]; then\n"
+      "  '" STROBE_PROGRAM "' " +
+      kSmall + flags +
+      "--steps $last &\n"
+      "  while [ $(checkpoints) -le $before ] && kill -0 $!; do sleep 0.01; done\n"
+      "  kill -9 $!; exit 9\n"
+      "fi";
+  const Program program = launch(2, script(killed, flags + "--steps $last"), "--max-restarts 2 --restart-delay 0");
+  EXPECT_EQ(program.code, 0) << program.errors;
+  EXPECT_NE(program.errors.find("restart 2 of 2\n"), std::string::npos) << program.errors;
+  const std::string goes_on = "[0] note: goes on after step ";
+  const std::size_t first = program.output.find(goes_on);
+  ASSERT_NE(first, std::string::npos) << program.output;
+  EXPECT_NE(program.output.find(goes_on, first + 1), std::string::npos) << "each start: " << program.output;
+  EXPECT_EQ(program.output.find(" yet: begins at step 0"), std::string::npos) << program.output;
+  expect_as_undisturbed(lm::checkpoint_steps((scratch_.path() / "run").string()).back());
+}
+
+TEST_F(LmDdp, ATornCheckpointIsNamedAndARestartPassesItOver) {
+  const std::string flags = kSteps8 + "--ddp bucketed --out run";
+  ASSERT_EQ(launch(2, script("export STROBE_JOB=one", flags)).code, 0);
+  const std::string whole = bytes("run", 8);
+  std::filesystem::resize_file(scratch_.path() / "run" / checkpoint(8), whole.size() / 2);
+  const Program refused = train(2, "--ddp bucketed --resume --out run");
+  EXPECT_EQ(refused.code, 2) << refused.errors;
+  EXPECT_NE(refused.errors.find("that of step 4: --resume=4 continues from there\n"), std::string::npos)
+      << refused.errors;
+  EXPECT_TRUE(refused.errors.starts_with("strobe: launch: all 2 ranks: checkpoint run/")) << refused.errors;
+  // As the launcher does it for a rank that it starts again.
+  const Program again = launch(2, script("export STROBE_JOB=one STROBE_RESTARTS=1", flags));
+  EXPECT_EQ(again.code, 0) << again.errors;
+  EXPECT_NE(again.output.find("[0] note: passed over: checkpoint run/" + checkpoint(8)), std::string::npos)
+      << again.output;
+  EXPECT_TRUE(bytes("run", 8) == whole);
+}
+
+// Larger than what MPI itself makes, and than the file that rank 0 may write: 20 or 10 MB.
+TEST_F(LmDdp, FullDiskOfRank0EndsAllAndLosesNothing) {
+  const std::string flags = "--vocabulary 60000 --steps 2 --checkpoint-every 1 --sample-tokens 0 --ddp sharded --out ";
+  const Program full = launch(2, script("[ $rank = 0 ] && ulimit -f 20000", flags + "run"));
+  EXPECT_EQ(full.code, 3) << full.errors;
+  EXPECT_NE(full.errors.find("[0] strobe: "), std::string::npos) << full.errors;
+  EXPECT_NE(full.errors.find(checkpoint(1) + ": writing failed: File too large\n"), std::string::npos) << full.errors;
+  EXPECT_NE(full.errors.find("[1] strobe: rank 1 of 2 on "), std::string::npos) << "rank 0's end: " << full.errors;
+  EXPECT_TRUE(lm::checkpoint_steps((scratch_.path() / "run").string()).empty());
+  const Program resumed = launch(2, kSmall + flags + "run --resume");
+  ASSERT_EQ(resumed.code, 0) << resumed.errors;
+  ASSERT_EQ(launch(2, kSmall + flags + "whole").code, 0);
+  EXPECT_TRUE(bytes("run", 2) == bytes("whole", 2));
+  EXPECT_EQ(losses_in(scratch_, "run"), losses_in(scratch_, "whole"));
+}
+
+}  // namespace
+}  // namespace strobe::test

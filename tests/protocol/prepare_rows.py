@@ -1,0 +1,69 @@
+"""How the blocks of a Hopper backward find the facts of all rows before any goes on, sm90/backward/rows.cuh: two such
+kernels on a GPU that may not have room for all of their blocks."""
+import random
+
+from protocol.world import Broken, World
+
+WARPS = 3  # of a block
+
+
+def kernel(world, name, blocks, pieces, room, version):
+    """version: "tickets"; "together", the blocks start at once and share the pieces evenly; "apart", they share them
+    evenly, but each starts when there is room for it; "hasty", by tickets, and pieces are counted before they are
+    written."""
+    ticket, done, rows, inside = [0], [0], [False] * pieces, [False]
+    by_tickets = version in ("tickets", "hasty")
+
+    def enter():
+        if version != "together":
+            yield (lambda: room[0] > 0), f"room for a block of {name}"
+            room[0] -= 1
+            return
+        yield (lambda: inside[0] or room[0] >= blocks), f"room for all blocks of {name}"
+        if not inside[0]:
+            room[0] -= blocks
+            inside[0] = True
+
+    def warp_of(block, warp, ended):
+        mine = []
+        piece = block * WARPS + warp
+        while True:
+            if by_tickets:
+                piece = ticket[0]
+                ticket[0] += 1
+            if piece >= pieces:
+                break
+            mine.append(piece)
+            if version == "hasty":
+                done[0] += 1
+            yield world.pause()
+            rows[piece] = True
+            piece += blocks * WARPS
+        if version != "hasty":
+            done[0] += len(mine)
+        ended[0] += 1
+
+    def block_of(block):
+        yield from enter()
+        ended = [0]
+        for warp in range(WARPS):
+            world.spawn(f"{name}{block}.{warp}", warp_of(block, warp, ended))
+        yield (lambda: ended[0] == WARPS), "its own warps"
+        yield (lambda: done[0] >= pieces), f"pieces of {name}"
+        if not all(rows):
+            raise Broken(f"{name}{block} reads facts of rows that are not written")
+        yield world.pause()  # tiles of keys
+        room[0] += 1
+
+    for block in range(blocks):
+        world.spawn(f"{name}{block}", block_of(block))
+
+
+def try_prepare_rows(seed, version):
+    rng = random.Random(seed)
+    world = World(rng, True)
+    blocks = [rng.randint(1, 4), rng.randint(1, 4)]
+    room = [max(blocks) if version == "together" else rng.randint(1, 4)]
+    for name, count in zip("ab", blocks):
+        kernel(world, name, count, rng.randint(1, 12), room, version)
+    world.run()

@@ -1,0 +1,153 @@
+"""The world of a protocol: barriers, places in shared memory with tags of their contents, and agents (warps, producers,
+TMA) as coroutines in a random order; and the shapes of the kernels."""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+
+def kernel_shapes(program=None):
+    """The shapes in the kernels' config headers, by kernel, each once. program: the built shapes.cpp; None: builds it."""
+    if program:
+        return json.loads(subprocess.run([program], check=True, capture_output=True, text=True).stdout)
+    here = pathlib.Path(__file__).resolve().parent
+    root = here.parent.parent
+    with tempfile.TemporaryDirectory() as folder:
+        program = f"{folder}/shapes"
+        subprocess.run([os.environ.get("CXX", "c++"), "-std=c++20", f"-I{root}/src", f"-I{root}/include",
+                        here / "shapes.cpp", "-o", program], check=True)
+        return kernel_shapes(program)
+
+
+class Broken(Exception):
+    pass
+
+
+class Barrier:
+    def __init__(self, name, count):
+        self.name, self.count, self.left, self.bytes, self.phase = name, count, count, 0, 0
+
+    def settle(self):
+        if self.left < 0:
+            raise Broken(f"{self.name}: more arrivals than {self.count}")
+        if self.left == 0 and self.bytes == 0:
+            self.phase, self.left = self.phase + 1, self.count
+
+    def arrive(self, expecting=0):
+        self.bytes += expecting
+        self.left -= 1
+        self.settle()
+
+    def complete(self):
+        self.bytes -= 1
+        self.settle()
+
+    def passed(self, nth):
+        """The wait for the nth phase (0: none) by its parity."""
+        if self.phase > nth:
+            raise Broken(f"{self.name}: waits for phase {nth}, the barrier is {self.phase - nth} further")
+        return self.phase % 2 == nth % 2
+
+
+class Ring:
+    """A place in a ring of stages, of which `first` is the first; `round` counts how often it went round."""
+
+    def __init__(self, stages, first=0):
+        self.stages, self.first, self.stage, self.round = stages, first, first, 0
+
+    def move(self, by=1):
+        rounds, place = divmod(self.stage - self.first + by, self.stages)
+        self.stage, self.round = self.first + place, self.round + rounds
+
+
+class Meeting:
+    """bar.sync among `count` warps, or the start of a product."""
+
+    def __init__(self, count):
+        self.count, self.here, self.met = count, 0, 0
+
+
+class World:
+    def __init__(self, rng, lockstep):
+        self.rng, self.lockstep = rng, lockstep
+        self.agents, self.meetings, self.data = [], {}, {}
+
+    def spawn(self, name, agent):
+        self.agents.append([name, agent, None, self.rng.choice([0.02, 0.2, 1, 5])])
+
+    # What agents wait for are functions that say whether it has come.
+    def wait(self, barrier, nth):
+        return lambda: barrier.passed(nth), f"{barrier.name} phase {nth}"
+
+    def pause(self):
+        left = self.rng.choice([0, 0, 1, 5, 40])
+
+        def come():
+            nonlocal left
+            left -= 1
+            return left < 0
+        return come, "time"
+
+    def meet(self, key, count):
+        meeting = self.meetings.setdefault(key, Meeting(count))
+        mine = meeting.met + 1
+        meeting.here += 1
+        if meeting.here == meeting.count:
+            meeting.here, meeting.met = 0, mine
+        return lambda: meeting.met >= mine, f"meeting {key}"
+
+    def load(self, place, tag, barrier):
+        """The copy engine: the bytes are wrong from now on until they have come."""
+        self.data[place] = None
+
+        def copy():
+            yield self.pause()
+            self.data[place] = tag
+            barrier.complete()
+        self.spawn(f"copy {place}", copy())
+
+    def write(self, place, tag):
+        """The same by a warp, which waits for it."""
+        self.data[place] = None
+        yield self.pause()
+        self.data[place] = tag
+
+    def holds(self, who, place, tag):
+        if self.data.get(place) != tag:
+            raise Broken(f"{who} reads {place}: {self.data.get(place)}, not {tag}")
+
+    def product(self, group, warp, number, reads):
+        """Starts a product; returns what its wait_group waits for. reads: {place: tag}."""
+        key = ("product", group, number) if self.lockstep else ("product", group, number, warp)
+        state = self.meetings.setdefault(key, {"here": 0, "done": False})
+        state["here"] += 1
+        if state["here"] == (4 if self.lockstep else 1):
+            def work():
+                for turn in range(2):
+                    for place, tag in reads.items():
+                        self.holds(f"product of {group}", place, tag)
+                    if turn == 0:
+                        yield self.pause()
+                state["done"] = True
+            self.spawn(f"product {group} {number}", work())
+        return lambda: state["done"], f"product {number} of {group}"
+
+    def run(self, most=400000):
+        for _ in range(most):
+            ready = []
+            for agent in self.agents:
+                if agent[2] is None or agent[2][0]():
+                    ready.append(agent)
+            if not self.agents:
+                return
+            if not ready:
+                if any(a[2][1] == "time" for a in self.agents):
+                    continue
+                raise Broken("no end: " + "; ".join(f"{a[0]} at {a[2][1]}" for a in self.agents))
+            agent = self.rng.choices(ready, [a[3] for a in ready])[0]
+            try:
+                agent[2] = next(agent[1])
+            except StopIteration:
+                self.agents.remove(agent)
+        raise Broken("too many steps")
