@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "bench/row.h"
-#include "comm/plain_mpi.h"
+#include "comm/engine.h"
 #include "core/clock.h"
 #include "core/statistics.h"
 #include "device/gpu_buffer.h"

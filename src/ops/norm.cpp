@@ -1,4 +1,4 @@
-#include "ops/layer_norm.h"
+#include "ops/norm.h"
 
 #include <algorithm>
 
@@ -9,6 +9,45 @@
 #include "ops/cuda/launch.h"
 
 namespace strobe::ops {
+
+namespace {
+
+constexpr std::int64_t kColumns = 64;  // of a task
+
+}  // namespace
+
+void rms_norm(const Place& place, const RmsNorm& norm, const void* x, const float* weight, void* y, float* inverse) {
+  if (place.device == Device::cuda) return cuda::rms_norm(place, norm, x, weight, y, inverse);
+  const Isa& isa = chosen_isa();
+  with_type(norm.dtype, [&]<class T>(T*) {
+    each_row(place.threads, norm.rows, norm.width, [&](std::int64_t r) {
+      const std::int64_t at = r * norm.width;
+      inverse[r] =
+          isa.of<T>().rms_norm(static_cast<const T*>(x) + at, weight, static_cast<T*>(y) + at, norm.width, norm.eps);
+    });
+  });
+}
+
+void rms_norm_backward(const Place& place, const RmsNorm& norm, const RmsNormGradients& t) {
+  if (place.device == Device::cuda) return cuda::rms_norm_backward(place, norm, t);
+  const Isa& isa = chosen_isa();
+  with_type(norm.dtype, [&]<class T>(T*) {
+    const auto* const x = static_cast<const T*>(t.x);
+    const auto* const dy = static_cast<const T*>(t.dy);
+    parallel_for(place.threads, tasks_of(norm.width, kColumns), [&](int, std::int64_t task) {
+      const std::int64_t first = task * kColumns, last = std::min(norm.width, first + kColumns);
+      if (t.dweight_into == Into::set) std::fill(t.dweight + first, t.dweight + last, 0.0f);
+      isa.of<T>().rms_norm_weight_backward(x, t.inverse, dy, t.dweight, norm.rows, norm.width, first, last);
+    });
+    each_row(place.threads, norm.rows, norm.width, [&](std::int64_t r) {
+      const std::int64_t at = r * norm.width;
+      isa.of<T>().rms_norm_backward(x + at, t.weight, t.inverse[r], dy + at, static_cast<T*>(t.dx) + at, t.dx_into,
+                                    norm.width);
+    });
+  });
+}
+
+// --- LayerNorm -------------------------------------------------------------------------------------------------------
 
 void layer_norm(const Place& place, const LayerNorm& norm, const LayerNormTensors& t) {
   if (place.device == Device::cuda) return cuda::layer_norm(place, norm, t);

@@ -1,4 +1,4 @@
-// A range of elements.
+// GELU and SwiGLU of a range of elements.
 #pragma once
 
 #include <cmath>
@@ -57,6 +57,29 @@ void gelu_range_backward(const T* x, const T* dy, T* dx, std::int64_t count) {
     const C at = widened(x[i]);
     const Normal<C> normal = normal_at(at);
     dx[i] = narrowed<T>(widened(dy[i]) * (normal.below + at * normal.density));
+  }
+}
+
+// --- SwiGLU ----------------------------------------------------------------------------------------------------------
+
+template <class T>
+void swiglu_range(const T* a, const T* b, T* y, std::int64_t count) {
+  using C = Compute<T>;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const C x = widened(a[i]);
+    y[i] = narrowed<T>(x / (1 + exponential(-x)) * widened(b[i]));
+  }
+}
+
+// silu'(x) = s + x s (1 - s), s = 1 / (1 + exp(-x)).
+template <class T>
+void swiglu_range_backward(const T* a, const T* b, const T* dy, T* da, T* db, std::int64_t count) {
+  using C = Compute<T>;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const C x = widened(a[i]), gate = widened(b[i]), gradient = widened(dy[i]);
+    const C s = 1 / (1 + exponential(-x));
+    da[i] = narrowed<T>(gradient * gate * (s + x * s * (1 - s)));
+    db[i] = narrowed<T>(gradient * x * s);
   }
 }
 

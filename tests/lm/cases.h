@@ -1,4 +1,4 @@
-// Random tokens for tests.
+// Every architecture, and random tokens, for tests of models.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,17 @@
 #include "lm/models/shape.h"
 
 namespace strobe::lm {
+
+inline const std::vector<Architecture> kArchitectures = [] {
+  std::vector<Architecture> all;
+  for (const std::string& name : architecture_names()) all.push_back(architecture_of(name));
+  return all;
+}();
+
+constexpr ModelShape as(Architecture architecture, ModelShape shape) {
+  shape.architecture = architecture;
+  return shape;
+}
 
 struct Text {
   std::vector<std::int32_t> tokens, targets;

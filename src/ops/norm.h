@@ -1,4 +1,4 @@
-// y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias, row by row, in fp32 inside.
+// RMSNorm and LayerNorm, row by row, in fp32 inside.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,31 @@
 
 namespace strobe::ops {
 
+// y = x / sqrt(mean(x^2) + eps) * weight.
+struct RmsNorm {
+  std::int64_t rows = 0, width = 0;
+  float eps = 1e-5f;
+  DType dtype = DType::fp32;  // of x, y and their gradients; weight and inverse are fp32
+};
+
+// x, y: [rows, width]; weight: [width]; inverse, for the backward: [rows], 1 / sqrt(mean(x^2) + eps).
+void rms_norm(const Place& place, const RmsNorm& norm, const void* x, const float* weight, void* y, float* inverse);
+
+struct RmsNormGradients {
+  const void* x = nullptr;
+  const float *weight = nullptr, *inverse = nullptr;
+  const void* dy = nullptr;  // [rows, width]
+  void* dx = nullptr;        // [rows, width]
+  Into dx_into = Into::set;
+  float* dweight = nullptr;  // [width]
+  Into dweight_into = Into::sum;
+};
+
+void rms_norm_backward(const Place& place, const RmsNorm& norm, const RmsNormGradients& tensors);
+
+// --- LayerNorm -------------------------------------------------------------------------------------------------------
+
+// y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias.
 struct LayerNorm {
   std::int64_t rows = 0, width = 0;
   float eps = 1e-5f;

@@ -1,4 +1,4 @@
-// LayerNorm of one row, and a row's share of the parameters' gradients.
+// RMSNorm and LayerNorm of one row, and its share of the parameters' gradients.
 #pragma once
 
 #include <cmath>
@@ -9,6 +9,43 @@
 
 namespace strobe::ops {
 namespace {  // every instruction set has its own copy
+
+// Returns 1 / sqrt(mean(x^2) + eps).
+template <class T>
+Compute<T> rms_norm_row(const T* x, const Compute<T>* weight, T* y, std::int64_t width, Compute<T> eps) {
+  using C = Compute<T>;
+  const C squares = sum_of<C>(width, [&](std::int64_t i) { return widened(x[i]) * widened(x[i]); });
+  const C inverse = 1 / std::sqrt(squares / static_cast<C>(width) + eps);
+  for (std::int64_t i = 0; i < width; ++i) y[i] = narrowed<T>(widened(x[i]) * inverse * weight[i]);
+  return inverse;
+}
+
+// With n = x inverse and g = dy weight: dx = inverse (g - n mean(g n)).
+template <class T>
+void rms_norm_row_backward(const T* x, const Compute<T>* weight, Compute<T> inverse, const T* dy, T* dx, Into into,
+                           std::int64_t width) {
+  using C = Compute<T>;
+  const C mean =
+      sum_of<C>(width, [&](std::int64_t i) { return widened(dy[i]) * weight[i] * (widened(x[i]) * inverse); }) /
+      static_cast<C>(width);
+  for (std::int64_t i = 0; i < width; ++i) {
+    const C gradient = inverse * (widened(dy[i]) * weight[i] - widened(x[i]) * inverse * mean);
+    dx[i] = narrowed<T>(into == Into::sum ? widened(dx[i]) + gradient : gradient);
+  }
+}
+
+// Columns [first, last) of dweight += sum over rows of dy x inverse, in the order of the rows.
+template <class T>
+void rms_norm_weight_backward(const T* x, const Compute<T>* inverse, const T* dy, Compute<T>* dweight,
+                              std::int64_t rows, std::int64_t width, std::int64_t first, std::int64_t last) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t i = first; i < last; ++i) {
+      dweight[i] += widened(dy[r * width + i]) * (widened(x[r * width + i]) * inverse[r]);
+    }
+  }
+}
+
+// --- LayerNorm -------------------------------------------------------------------------------------------------------
 
 // statistics [2]: mean and 1 / sqrt(variance + eps). The variance is that of what the mean is taken from, so that a row
 // of large, nearly equal numbers keeps its digits.
