@@ -101,7 +101,7 @@ BackwardConfig backward_config_of(const Problem& problem, bool general) {
                                 .shared_bytes_per_block = problem.gpu.shared_bytes_per_block});
 }
 
-sm80::BackwardArgs backward_args(const Problem& problem, const BackwardConfig& config, const Params& params) {
+sm80::BackwardArgs backward_args(const Problem& problem, const BackwardConfig& config, const BackwardParams& params) {
   sm80::BackwardArgs args;
   args.params = params;
   args.deterministic = problem.deterministic;
@@ -174,7 +174,7 @@ std::size_t workspace_bytes(const Problem& problem) {
       most = std::max(most, splits_bytes(config.splits, rows_of(problem), config.d));
     } else {
       const BackwardConfig config = backward_config_of(problem, general);
-      const auto args = backward_args(problem, config, params_of(problem));
+      const auto args = backward_args(problem, config, backward_params_of(problem));
       most = std::max(most, sm80::backward_workspace(config, args, problem.dtype).total());
     }
   }
@@ -195,13 +195,13 @@ void run_backward(const Problem& problem, void* workspace) {
   launch.config = backward_config_of(problem, backward_is_general(problem));
   launch.dtype = problem.dtype;
   launch.stream = problem.stream;
-  launch.args = backward_args(problem, launch.config, params_of(problem));
+  launch.args = backward_args(problem, launch.config, backward_params_of(problem));
   sm80::launch_backward(launch, workspace);
 }
 
 void run_on_cuda_cores(const Problem& problem, void* workspace) {
-  const Params params = params_of(problem);
-  if (problem.pass == Pass::forward) return fp32::launch_forward(params, problem.stream);
+  if (problem.pass == Pass::forward) return fp32::launch_forward(params_of(problem), problem.stream);
+  const BackwardParams params = backward_params_of(problem);
   fp32::DbiasSizes dbias;
   if (problem.wants_dbias) {
     const auto size = [&](std::size_t i) { return static_cast<int>(problem.dbias.shape[i]); };

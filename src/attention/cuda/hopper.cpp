@@ -269,7 +269,7 @@ std::size_t workspace_bytes(const Problem& problem) {
   const std::size_t own =
       is_fp32(problem)
           ? (forward ? sm90::fp32_forward_workspace_bytes(fp32_launch_of(problem))
-                     : sm90::fp32_backward_workspace_bytes(backward_launch_of(problem), params_of(problem)))
+                     : sm90::fp32_backward_workspace_bytes(backward_launch_of(problem), backward_params_of(problem)))
           : (forward ? sm90::forward_workspace_bytes(forward_launch_of(problem))
                      : sm90::backward_workspace_bytes(backward_launch_of(problem), problem));
   return outputs_are_known(problem) ? own : std::max(own, kFlash2Cuda.workspace_bytes(problem));
@@ -278,7 +278,7 @@ std::size_t workspace_bytes(const Problem& problem) {
 void run(const Problem& problem, void* workspace) {
   if (problem.pass == Pass::backward) {
     const auto launch = is_fp32(problem) ? sm90::launch_fp32_backward : sm90::launch_backward;
-    return launch(backward_launch_of(problem), params_of(problem), workspace);
+    return launch(backward_launch_of(problem), backward_params_of(problem), workspace);
   }
   if (is_fp32(problem)) return sm90::launch_fp32_forward(fp32_launch_of(problem), params_of(problem), workspace);
   sm90::launch_forward(forward_launch_of(problem), params_of(problem), workspace);

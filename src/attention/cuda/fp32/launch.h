@@ -17,6 +17,6 @@ void launch_forward(const Params& params, void* stream);
 
 // workspace: backward_bytes(rows), rows as LSE counts them.
 std::size_t backward_bytes(std::size_t rows);
-void launch_backward(const Params& params, const DbiasSizes& dbias, void* workspace, void* stream);
+void launch_backward(const BackwardParams& params, const DbiasSizes& dbias, void* workspace, void* stream);
 
 }  // namespace strobe::cuda::fp32

@@ -22,9 +22,11 @@ std::string map_refusal(const char* name, const ConstView& view);
 // Made on the stack: nothing is allocated or kept.
 CUtensorMap tensor_map(const Tensor& tensor, const TensorSizes& sizes, int box_rows);
 
-inline TensorSizes q_sizes(const Params& p) { return {p.packed ? 1 : p.batch, p.heads_q, p.total_q, p.d}; }
-inline TensorSizes k_sizes(const Params& p) { return {p.packed ? 1 : p.batch, p.heads_kv, p.total_k, p.d}; }
-inline TensorSizes v_sizes(const Params& p) { return {p.packed ? 1 : p.batch, p.heads_kv, p.total_k, p.dv_dim}; }
-inline TensorSizes o_sizes(const Params& p) { return {p.packed ? 1 : p.batch, p.heads_q, p.total_q, p.dv_dim}; }
+inline TensorSizes q_sizes(const SequenceParams& p) { return {p.packed ? 1 : p.batch, p.heads_q, p.total_q, p.d}; }
+inline TensorSizes k_sizes(const SequenceParams& p) { return {p.packed ? 1 : p.batch, p.heads_kv, p.total_k, p.d}; }
+inline TensorSizes v_sizes(const SequenceParams& p) {
+  return {p.packed ? 1 : p.batch, p.heads_kv, p.total_k, p.dv_dim};
+}
+inline TensorSizes o_sizes(const SequenceParams& p) { return {p.packed ? 1 : p.batch, p.heads_q, p.total_q, p.dv_dim}; }
 
 }  // namespace strobe::cuda::sm90

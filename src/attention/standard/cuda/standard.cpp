@@ -20,7 +20,7 @@ using namespace standard;
 // One pass over a range of heads: the tensors as cuBLAS reads them.
 class HeadPass {
  public:
-  HeadPass(const Problem& problem, const cuda::Params& params, const Layout& layout, const Cublas& cublas,
+  HeadPass(const Problem& problem, const cuda::BackwardParams& params, const Layout& layout, const Cublas& cublas,
            char* workspace, const HeadRange& range)
       : problem_(problem), params_(params), layout_(layout), cublas_(cublas), workspace_(workspace), range_(range) {}
 
@@ -52,7 +52,7 @@ class HeadPass {
   }
 
   const Problem& problem_;
-  const cuda::Params& params_;
+  const cuda::BackwardParams& params_;
   const Layout& layout_;
   const Cublas& cublas_;
   char* const workspace_;
@@ -212,7 +212,7 @@ void HeadPass::to_scores(const ScoreGradients& gradients) {
 template <Variant variant>
 void run(const Problem& problem, void* memory) {
   auto* const workspace = static_cast<char*>(memory);
-  const cuda::Params params = cuda::params_of(problem);
+  const cuda::BackwardParams params = cuda::backward_params_of(problem);
   const Layout layout = layout_of(problem, variant);
   const Cublas cublas(problem.dtype, problem.stream, workspace + layout.cublas,
                       Cublas::workspace_bytes(problem.gpu.compute_capability),

@@ -21,7 +21,7 @@ struct RowFacts {
 };
 
 struct BackwardArgs {
-  Params params;
+  BackwardParams params;
   std::int32_t row_tiles = 0, key_tiles = 0;  // of the longest sequence
   std::int32_t stages = 1;
   bool deterministic = true;

@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   constexpr int kThreads = kShape.warps * kWarpLanes;
   constexpr int kMt = Tiles::kMt, kNt = Tiles::kNt;
   const BackwardArgs& backward = args.backward;
-  const Params& p = backward.params;
+  const BackwardParams& p = backward.params;
   const DbiasShape& shape = backward.dbias;
   unsigned index = blockIdx.x;
   const int part = static_cast<int>(index % backward.dbias_parts);

@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
   constexpr int kDqRows = kRows / kShape.dq_warps, kDqD = kD * kShape.dq_warps / kShape.warps;
   constexpr bool kGradApart = (kGradD & (kGradD - 1)) == 0, kDqApart = (kDqD & (kDqD - 1)) == 0;
   constexpr int kRowBytes = kTileBytes<T, kRows, kD>, kKeyBytes = kTileBytes<T, kKeys, kD>;
-  const Params& p = args.params;
+  const BackwardParams& p = args.params;
   if (is_left_to_others<T>(args)) return;
 
   const std::uint32_t s_k = shared_base();                                               // [keys][kD]

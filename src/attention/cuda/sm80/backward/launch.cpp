@@ -13,13 +13,13 @@ namespace {
 constexpr std::size_t whole(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
 
 std::int64_t all_row_tiles(const BackwardArgs& args) {
-  const Params& p = args.params;
+  const BackwardParams& p = args.params;
   return p.packed ? p.heads_q * args.tiles_per_head : std::int64_t{p.batch} * p.heads_q * args.row_tiles;
 }
 
 // A row of dbias that all rows share has too few elements to be added to by all of them.
 DbiasBy dbias_by(const BackwardArgs& args) {
-  const Params& p = args.params;
+  const BackwardParams& p = args.params;
   const bool one_row = args.dbias.rows < p.max_q;
   if (args.dbias.batch == p.batch && args.dbias.heads == p.heads_q && !one_row) return DbiasBy::stored;
   return args.deterministic || one_row ? DbiasBy::summed : DbiasBy::added;
@@ -47,7 +47,7 @@ BackwardLaunch exact_launch(BackwardLaunch launch) {
 }  // namespace
 
 void backward_tiles(const BackwardConfig& config, BackwardArgs& args) {
-  const Params& p = args.params;
+  const BackwardParams& p = args.params;
   args.stages = config.stages;
   args.row_tiles = static_cast<std::int32_t>(ceil_div(p.max_q, config.shape.rows));
   args.key_tiles = static_cast<std::int32_t>(ceil_div(p.max_k, config.shape.keys));
@@ -58,7 +58,7 @@ void plan_dbias(const BackwardConfig& config, const DbiasShape& shape, int multi
   args.dbias = shape;
   args.dbias_by = dbias_by(args);
   if (args.dbias_by != DbiasBy::summed) return;
-  const Params& p = args.params;
+  const BackwardParams& p = args.params;
   const std::int64_t tiles = ceil_div(shape.rows, config.shape.rows);
   const std::int64_t blocks = std::int64_t{shape.batch} * shape.heads * tiles * args.key_tiles;
   if (blocks == 0) return;
@@ -69,7 +69,7 @@ void plan_dbias(const BackwardConfig& config, const DbiasShape& shape, int multi
 }
 
 BackwardWorkspace backward_workspace(const BackwardConfig& config, const BackwardArgs& args, DType dtype) {
-  const Params& p = args.params;
+  const BackwardParams& p = args.params;
   const auto rows = static_cast<std::size_t>(std::int64_t{p.packed ? 1 : p.batch} * p.heads_q * p.total_q);
   const auto tiles = static_cast<std::size_t>(all_row_tiles(args));
   BackwardWorkspace workspace;

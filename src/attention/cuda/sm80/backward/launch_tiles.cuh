@@ -27,7 +27,7 @@ void with_type(DType dtype, Start&& start) {
 template <int kD>
 void launch_backward_tiles(const BackwardLaunch& launch) {
   const BackwardArgs& args = launch.args;
-  const Params& p = args.params;
+  const BackwardParams& p = args.params;
   const auto start = [&]<class T, BackwardKind kKind>() {
     constexpr BackwardShape kShape = backward_shape(kD, kKind, kParts<T>);
     constexpr int kThreads = kShape.warps * kWarpLanes;
@@ -70,7 +70,7 @@ constexpr std::size_t four_tiles(const BackwardShape& shape) {
 
 template <int kD>
 void launch_row_sums(const BackwardLaunch& launch) {
-  const Params& p = launch.args.params;
+  const BackwardParams& p = launch.args.params;
   with_type(launch.dtype, [&]<class T>() {
     if constexpr (kHasGeneral<T, kD> || kD == 32) {  // fp32 takes it for plain problems too
       constexpr BackwardShape kShape = backward_shape(kD, BackwardKind::general, kParts<T>);

@@ -20,7 +20,7 @@ struct DeltaArgs {
 // delta of every row; a warp takes 16. For 16 bits; fp32 has row_sums.cuh.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads) delta_kernel(const __grid_constant__ DeltaArgs args) {
-  const Params& p = args.backward.params;
+  const BackwardParams& p = args.backward.params;
   unsigned index = blockIdx.x;
   const int first = static_cast<int>(index % args.row_blocks) * kDeltaRows + warp_index() * 16;
   index /= args.row_blocks;
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kRowThreads) delta_kernel(const __grid_constan
 
 // dsinks = - sum of exp(sink - LSE) * delta over the rows of a head: one block a head, always in the same order.
 __global__ void __launch_bounds__(kRowThreads) dsinks_kernel(const __grid_constant__ BackwardArgs args) {
-  const Params& p = args.params;
+  const BackwardParams& p = args.params;
   const int head = static_cast<int>(blockIdx.x);
   const float sink = p.sinks[head];
   float sum = 0;
@@ -96,7 +96,7 @@ void launch_dbias_rows(const BackwardLaunch& launch, const char* name) {
 }  // namespace
 
 void launch_delta(const BackwardLaunch& launch) {
-  const Params& p = launch.args.params;
+  const BackwardParams& p = launch.args.params;
   const DeltaArgs args{launch.args, (p.max_q + kDeltaRows - 1) / kDeltaRows};
   const Launch start{"flash2 backward, delta", std::int64_t{p.batch} * p.heads_q * args.row_blocks, kRowThreads, 0,
                      launch.stream};

@@ -14,7 +14,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32)
   constexpr BackwardShape kShape = kBackwardShape<T, kD, kKind>;
   constexpr int kThreads = kShape.warps * kWarpLanes;
   constexpr int kDqRows = kShape.rows / kShape.dq_warps, kDqD = kD * kShape.dq_warps / kShape.warps;
-  const Params& p = args.params;
+  const BackwardParams& p = args.params;
   if (is_left_to_others<T>(args)) return;
   const auto [tile, head, b] = row_tile_of_block(args);
   const Sequence sequence(p, b);

@@ -43,7 +43,8 @@ struct LongSum {
 
 // This lane's part of the sum of dO * O over the columns of row i.
 template <int kLanes>
-__device__ __forceinline__ float part_of_delta(const Params& p, const Sequence& sequence, int b, int head, int i) {
+__device__ __forceinline__ float part_of_delta(const BackwardParams& p, const Sequence& sequence, int b, int head,
+                                               int i) {
   const auto* o = static_cast<const float*>(p.o.data) + head_offset(p.o, b, head, sequence.q_begin + i);
   const auto* d_o = static_cast<const float*>(p.d_o.data) + head_offset(p.d_o, b, head, sequence.q_begin + i);
   float sum = 0;
@@ -75,7 +76,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   constexpr int kThreads = kShape.warps * kWarpLanes;
   constexpr int kKeyWarps = kShape.warps / kShape.score_warps;
   constexpr int kMt = Tiles::kMt;
-  const Params& p = args.params;
+  const BackwardParams& p = args.params;
   const auto [tile, head, b] = row_tile_of_block(args);
   const Sequence sequence(p, b);
   const int first_row = tile * kShape.rows;

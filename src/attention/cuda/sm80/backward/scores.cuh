@@ -136,7 +136,7 @@ struct Scores {
   template <class OnWeight, class OnGradients>
   __device__ __forceinline__ void compute(const BackwardArgs& args, const Sequence& sequence, int b, int head,
                                           const ScoreTiles& tiles, OnWeight&& on_weight, OnGradients&& on_gradients) {
-    const Params& p = args.params;
+    const BackwardParams& p = args.params;
     const ScoreOptions options(p, b, head);
     const bool natural = kOptions && ScoreOptions::natural(p);
     RowStatistics<T, kMt, kOptions || kIsFp32<T>> rows;

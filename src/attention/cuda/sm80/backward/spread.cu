@@ -43,7 +43,7 @@ __device__ __forceinline__ bool is_spread(const Rows<Fp32>& from, int first, Key
 }
 
 __global__ void __launch_bounds__(kSpreadWarps* kWarpLanes) spread_kernel(const __grid_constant__ SpreadArgs args) {
-  const Params& p = args.backward.params;
+  const BackwardParams& p = args.backward.params;
   const std::int64_t of_rows = std::int64_t{p.batch} * p.heads_q * args.row_groups;
   std::int64_t index = std::int64_t{blockIdx.x} * kSpreadWarps + warp_index();
   const bool is_rows = index < of_rows;
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kSpreadWarps* kWarpLanes) spread_kernel(const 
 }  // namespace
 
 void launch_spread(const BackwardLaunch& launch) {
-  const Params& p = launch.args.params;
+  const BackwardParams& p = launch.args.params;
   const auto groups = [](std::int64_t rows) { return static_cast<int>((rows + kGroupRows - 1) / kGroupRows); };
   const SpreadArgs args{launch.args, groups(p.max_q), groups(p.max_k), kept_powers(launch.config.parts),
                         launch.config.parts != Parts::rounded};

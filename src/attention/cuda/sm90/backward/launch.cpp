@@ -33,7 +33,7 @@ std::int64_t all_heads_kv(const Sizes& p) {
   return std::int64_t{p.batch} * p.heads_kv;
 }
 
-// `p` is Params or, before there are any, the Problem.
+// `p` is SequenceParams or, before there are any, the Problem.
 template <class Sizes>
 Workspace workspace_of(const BackwardLaunch& launch, const Sizes& p) {
   const auto rows = static_cast<std::size_t>(launch.config.shape.rows), d = static_cast<std::size_t>(launch.config.d);
@@ -45,12 +45,12 @@ Workspace workspace_of(const BackwardLaunch& launch, const Sizes& p) {
           .row_facts = tiles * 2 * rows * sizeof(float)};
 }
 
-RowTilesArgs row_tiles_args(const BackwardLaunch& launch, const Params& p, void* workspace) {
+RowTilesArgs row_tiles_args(const BackwardLaunch& launch, const BackwardParams& p, void* workspace) {
   const Workspace bytes = workspace_of(launch, p);
   const TileCount tiles = row_tiles(p, launch.config.shape.rows);
   auto* const at = static_cast<char*>(workspace);
   RowTilesArgs args;
-  args.params = Batch(p);
+  args.params = p;
   args.row_tiles = static_cast<std::int32_t>(tiles.of_sequence);
   args.tiles_per_head = tiles.of_head;
   args.dq_sum = reinterpret_cast<float*>(at);
@@ -62,7 +62,7 @@ RowTilesArgs row_tiles_args(const BackwardLaunch& launch, const Params& p, void*
 }
 
 // As for blocks that are started together.
-RowFactsArgs row_facts_args(const BackwardLaunch& launch, std::int64_t tiles, const Params& p) {
+RowFactsArgs row_facts_args(const BackwardLaunch& launch, std::int64_t tiles, const BackwardParams& p) {
   const std::int64_t strips = tiles * (launch.config.shape.rows / 16);
   const std::int64_t warps = std::int64_t{launch.multiprocessors} * (kBackwardThreads / 32);
   const std::int64_t of_piece = std::max<std::int64_t>(1, strips / (warps * kPiecesOfWarp));
@@ -76,7 +76,7 @@ RowFactsArgs row_facts_args(const BackwardLaunch& launch, std::int64_t tiles, co
   return args;
 }
 
-BackwardArgs backward_args(const BackwardLaunch& launch, const Params& p, void* workspace) {
+BackwardArgs backward_args(const BackwardLaunch& launch, const BackwardParams& p, void* workspace) {
   const BackwardShape& shape = launch.config.shape;
   BackwardArgs args;
   static_cast<RowTilesArgs&>(args) = row_tiles_args(launch, p, workspace);
@@ -102,7 +102,7 @@ std::size_t backward_workspace_bytes(const BackwardLaunch& launch, const Problem
   return workspace_of(launch, problem).total();
 }
 
-void launch_backward(const BackwardLaunch& launch, const Params& params, void* workspace) {
+void launch_backward(const BackwardLaunch& launch, const BackwardParams& params, void* workspace) {
   BackwardArgs args = backward_args(launch, params, workspace);
   const auto kernel = launch.config.d == 64    ? launch_backward_kernel<64>
                       : launch.config.d == 128 ? launch_backward_kernel<128>

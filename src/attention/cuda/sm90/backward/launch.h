@@ -22,7 +22,7 @@ struct BackwardLaunch {
 
 std::size_t backward_workspace_bytes(const BackwardLaunch& launch, const Problem& problem);
 
-void launch_backward(const BackwardLaunch& launch, const Params& params, void* workspace);
+void launch_backward(const BackwardLaunch& launch, const BackwardParams& params, void* workspace);
 
 // Starts the kernel, all blocks together where rows have no tickets. False, and nothing has happened: they find no
 // room.

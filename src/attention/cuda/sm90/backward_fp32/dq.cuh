@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(Fp32DqPiece<kD>::kThreads)
     fp32_round_dq_kernel(const __grid_constant__ Fp32RoundArgs args) {
   using Dq = Fp32DqPiece<kD>;
   if (*args.spread != 0) return;
-  const Batch& p = args.params;
+  const SequenceParams& p = args.params;
   const RowTile place(args, blockIdx.x);
   const Sequence sequence(p, place.b);
   const int first_row = place.tile * Dq::kRows, thread = static_cast<int>(threadIdx.x);

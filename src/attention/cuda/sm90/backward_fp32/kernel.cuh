@@ -180,7 +180,7 @@ struct Fp32BackwardConsumer {
   }
 
   __device__ __forceinline__ void walk(const Work& work, unsigned ticket, float (&dk)[kD / 2], float (&dv)[kD / 2]) {
-    const Batch& p = args.params;
+    const SequenceParams& p = args.params;
     if (thread() == 0) {
       const Keys unmasked = unmasked_rows(work);
       store_shared(memory.unmasked_rows(consumer), static_cast<std::uint32_t>(unmasked.lo));

@@ -18,7 +18,7 @@ constexpr std::int64_t kElementBytes = 4 + 4 + 4;  // of the sum of dQ, of Q and
 constexpr std::size_t whole(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
 
 // flash2's launch with three parts: it finds the facts of rows and takes over where one scale a tile does not do.
-sm80::BackwardLaunch exact_launch(const BackwardLaunch& launch, const Params& params) {
+sm80::BackwardLaunch exact_launch(const BackwardLaunch& launch, const BackwardParams& params) {
   sm80::BackwardLaunch exact{
       .config = sm80::exact_config(launch.config.d), .dtype = DType::fp32, .stream = launch.stream, .args = {}};
   exact.args.params = params;
@@ -35,7 +35,7 @@ struct Workspace {
   std::size_t of_rows, of_keys;  // parts of a tensor, two of each
   std::size_t row_scales, key_scales;
 
-  Workspace(const BackwardLaunch& launch, const Params& p) {
+  Workspace(const BackwardLaunch& launch, const BackwardParams& p) {
     const sm80::BackwardLaunch exact = exact_launch(launch, p);
     const sm80::BackwardWorkspace other = sm80::backward_workspace(exact.config, exact.args, DType::fp32);
     const BackwardShape& shape = launch.config.shape;
@@ -57,11 +57,11 @@ struct Workspace {
 
 }  // namespace
 
-std::size_t fp32_backward_workspace_bytes(const BackwardLaunch& launch, const Params& params) {
+std::size_t fp32_backward_workspace_bytes(const BackwardLaunch& launch, const BackwardParams& params) {
   return Workspace(launch, params).total();
 }
 
-void launch_fp32_backward(const BackwardLaunch& launch, const Params& params, void* workspace) {
+void launch_fp32_backward(const BackwardLaunch& launch, const BackwardParams& params, void* workspace) {
   const Workspace bytes(launch, params);
   const BackwardShape& shape = launch.config.shape;
   const TileCount rows = row_tiles(params, shape.rows), keys = key_tiles(params, shape.keys);
@@ -95,7 +95,7 @@ void launch_fp32_backward(const BackwardLaunch& launch, const Params& params, vo
   args.ticket = launch.deterministic ? counters + rows.all : counters;
   args.turns = launch.deterministic ? counters : nullptr;
 
-  args.params = Batch(params);
+  args.params = params;
   args.row_tiles = static_cast<std::int32_t>(rows.of_sequence);
   args.tiles_per_head = rows.of_head;
   args.key_tiles = static_cast<std::int32_t>(keys.of_sequence);

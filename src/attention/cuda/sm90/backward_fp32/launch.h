@@ -12,9 +12,9 @@
 
 namespace strobe::cuda::sm90 {
 
-std::size_t fp32_backward_workspace_bytes(const BackwardLaunch& launch, const Params& params);
+std::size_t fp32_backward_workspace_bytes(const BackwardLaunch& launch, const BackwardParams& params);
 
-void launch_fp32_backward(const BackwardLaunch& launch, const Params& params, void* workspace);
+void launch_fp32_backward(const BackwardLaunch& launch, const BackwardParams& params, void* workspace);
 
 // Splitting, tiles of keys and dQ of one padded head dimension, in d<d>.cu.
 template <int kD>

@@ -11,7 +11,7 @@ namespace strobe::cuda::sm90 {
 
 template <int kD>
 void launch_fp32_backward_kernels(const BackwardLaunch& launch, const Fp32SplitArgs& args) {
-  const Batch& p = args.params;
+  const SequenceParams& p = args.params;
   const std::int64_t row_tiles = std::int64_t{p.batch} * p.heads_q * args.row_tiles;
   const std::int64_t key_tiles = std::int64_t{p.batch} * p.heads_kv * args.key_tiles;
   launch_kernel(fp32_split_kernel<kD>,

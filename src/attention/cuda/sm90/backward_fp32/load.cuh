@@ -45,7 +45,7 @@ struct Fp32BackwardLoader {
 
   // Rows of a block's next keys come while it is at its last ones.
   __device__ __forceinline__ void load(const Work& work) {
-    const Batch& p = args.params;
+    const SequenceParams& p = args.params;
     const int first_head = work.head * p.group, begin = work.begin, end = work.end, length = work.sequence.q_length;
     auto index = static_cast<int>(row_tile_index(args, work.sequence, work.b, first_head, begin, kRows));
     const auto key_index = static_cast<int>(key_tile_index(args, work.sequence, work.b, work.head, work.tile));

@@ -22,7 +22,7 @@ inline constexpr int kMostPowers = kept_powers(Parts::scaled);  // of two, that 
 // Index of a tile of keys of a KV head among all, as row_tile_index().
 __device__ __forceinline__ std::int64_t key_tile_index(const Fp32BackwardArgs& args, const Sequence& sequence, int b,
                                                        int head, int tile) {
-  const Batch& p = args.params;
+  const SequenceParams& p = args.params;
   if (p.packed) return head * args.parts.key_tiles_per_head + sequence.k_begin / kFp32BackwardKeys + b + tile;
   return (static_cast<std::int64_t>(b) * p.heads_kv + head) * args.key_tiles + tile;
 }
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kSplitThreads) fp32_split_kernel(const __grid_
   using Memory = Fp32BackwardMemory<kD>;
   constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys;
   constexpr std::int64_t kRowBytes = Memory::kRowBytes, kKeyBytes = Memory::kKeyBytes;
-  const Batch& p = args.params;
+  const SequenceParams& p = args.params;
   const auto of_rows = static_cast<unsigned>(p.batch * p.heads_q) * static_cast<unsigned>(args.row_tiles);
   const bool is_rows = blockIdx.x < of_rows;
   const unsigned index = is_rows ? blockIdx.x : blockIdx.x - of_rows;

@@ -1,4 +1,4 @@
-// What the Hopper forward for fp32 is started with.
+// Arguments of the Hopper forward kernel for fp32.
 #pragma once
 
 #include "attention/cuda/params.h"
@@ -7,8 +7,13 @@
 
 namespace strobe::cuda::sm90 {
 
+struct Fp32ForwardParams : InputParams, OutputParams {
+  Fp32ForwardParams() = default;
+  explicit Fp32ForwardParams(const Params& params) : InputParams(params), OutputParams(params) {}
+};
+
 struct Fp32ForwardArgs {
-  Params params;
+  Fp32ForwardParams params;
   TileOrder order;  // of the tiles of rows of all query heads, times the splits of their keys
   Splits splits;
   float factor = 1;   // products of q and k times this are logits in units of log2

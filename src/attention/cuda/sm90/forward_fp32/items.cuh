@@ -84,7 +84,7 @@ class ItemStream {
     const int step = count_of(rows_) - left_--;
     if (!rows_.has_keys()) return {.kind = rows_.end < 0 ? ItemKind::end : ItemKind::no_keys};
     // K, Q, V, K of the tile before, V of that, ...
-    const Params& p = args_.params;
+    const Fp32ForwardParams& p = args_.params;
     const bool is_q = step >= kPieces && step < kPieces + kQPieces;
     const int keys_step = step < kPieces ? step : step - kQPieces;
     const bool is_k = keys_step / kPieces % 2 == 0;
@@ -133,7 +133,7 @@ class ItemStream {
   }
 
   __device__ __forceinline__ void store_rows(std::uint32_t index, int turn) const {
-    const Params& p = args_.params;
+    const Fp32ForwardParams& p = args_.params;
     const TilePlace place = args_.order.at(index);
     if (place.b < 0) return Fp32Rows{.begin = -1, .end = -1}.store(memory_.rows(turn), place);
     const ForwardWork<kRows, kKeys, true, true> work(args_, place);
@@ -155,7 +155,7 @@ class ItemStream {
   // The first items of a tile of rows.
   __device__ __forceinline__ void fetch_rows(const Fp32Rows& rows) const {
     if (!rows.has_keys()) return;
-    const Params& p = args_.params;
+    const Fp32ForwardParams& p = args_.params;
     const int first = max(rows.begin, rows.end - 2) * kKeys;
     const Keys there = moved(rows.used, first);
     fetch<kRows>(rows.q, p.q.row, rows.rows, p.d);

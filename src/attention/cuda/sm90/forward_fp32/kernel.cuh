@@ -69,7 +69,7 @@ __device__ __forceinline__ void add_output(float (&o)[kD / 2], const float (&s)[
 template <int kD, class Work>
 __device__ __forceinline__ void finish_rows(const Fp32ForwardArgs& args, const TilePlace& place, const Work& work,
                                             int row, const Fp32TwoRows& softmax, const float (&o)[kD / 2]) {
-  const Params& p = args.params;
+  const Fp32ForwardParams& p = args.params;
   const Sequence& sequence = work.sequence;
   const bool whole = args.splits.count == 1;
 #pragma unroll

@@ -14,7 +14,7 @@ constexpr double kLog2Of_e = 1.4426950408889634;
 Fp32ForwardArgs args_of(const Fp32ForwardLaunch& launch, const Params& params, void* workspace) {
   const Fp32Config& config = launch.config;
   Fp32ForwardArgs args;
-  args.params = params;
+  args.params = Fp32ForwardParams(params);
   args.order = forward_order(params, rows_of(config.shape), config.splits);
   args.factor = static_cast<float>(params.scale * kLog2Of_e);
   args.natural = static_cast<float>(static_cast<double>(params.scale) / args.factor);
