@@ -71,7 +71,7 @@ endfunction()
 # strobe_cuda_in_batches(<target>)
 #
 # Likewise its .cu files, which CMake's own batches leave out: nvcc reads the headers of each four times, and all but the
-# instances of the large kernels (d64.cu and the like) are small beside them.
+# instances of the large kernels (d64.cu and strobe_cuda_instances) are small beside them.
 function(strobe_cuda_in_batches target)
   if(NOT STROBE_HAS_CUDA OR NOT STROBE_BATCHES)
     return()
@@ -93,6 +93,20 @@ function(strobe_cuda_in_batches target)
       target_sources(${target} PRIVATE ${batch})
       set(text "")
     endif()
+  endforeach()
+endfunction()
+
+# strobe_cuda_instances(<target> <folder> <template> <arguments>...)
+#
+# Compiles <folder>/kernel.cuh once for each of the arguments, side by side: a file in the build tree instantiates
+# strobe::cuda::<template><argument>. Two template arguments are written "192,128".
+function(strobe_cuda_instances target folder template)
+  foreach(arguments IN LISTS ARGN)
+    string(REPLACE "," "x" suffix ${arguments})
+    set(instance ${CMAKE_CURRENT_BINARY_DIR}/instances/${folder}/d${suffix}.cu)
+    file(CONFIGURE OUTPUT ${instance} CONTENT
+      "#include \"attention/${folder}/kernel.cuh\"\n\ntemplate struct strobe::cuda::${template}<${arguments}>;\n")
+    target_sources(${target} PRIVATE ${instance})
   endforeach()
 endfunction()
 

@@ -1,22 +1,15 @@
 // From a validated Problem to the structs that kernels take by value.
 #include "attention/cuda/params.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 
-#include "attention/cuda/in_vectors.h"
-#include "attention/problem.h"
+#include "attention/cuda/problem.h"
 #include "core/philox.h"
 
 namespace strobe::cuda {
 
 namespace {
-
-constexpr int kOldestCard = 80;  // Ampere: the oldest that the build has machine code or PTX for
-// Rows plus keys: kernels add a row, an offset and a window in 32 bits.
-constexpr std::int64_t kMostPositions = std::int64_t{1} << 30;
 
 template <class Void>
 Tensor tensor_of(const Problem& problem, const BasicView<Void>& view) {
@@ -119,23 +112,6 @@ BackwardParams backward_params_of(const Problem& problem) {
   if (problem.wants_dbias) params.dbias = bias_of(problem.dbias);
   params.dsinks = problem.dsinks;
   return params;
-}
-
-std::int64_t rows_of(const Problem& problem) {
-  return (problem.packed ? 1 : problem.batch) * problem.heads_q * problem.total_q;
-}
-
-std::string common_refusal(const Problem& problem) {
-  if (problem.gpu.compute_capability < kOldestCard) {
-    return fmt::format("the GPU has compute capability {}.{}; CUDA kernels need {}.{} or later",
-                       problem.gpu.compute_capability / 10, problem.gpu.compute_capability % 10, kOldestCard / 10,
-                       kOldestCard % 10);
-  }
-  if (problem.max_q + problem.max_k > kMostPositions) {
-    return fmt::format("{} rows and {} keys: CUDA kernels count both together in 32 bits, up to {}", problem.max_q,
-                       problem.max_k, kMostPositions);
-  }
-  return {};
 }
 
 }  // namespace strobe::cuda

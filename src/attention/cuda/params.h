@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 namespace strobe {
 struct Problem;
@@ -75,11 +74,5 @@ struct BackwardParams : Params {
 SequenceParams sequence_params_of(const Problem& problem);
 Params params_of(const Problem& problem);
 BackwardParams backward_params_of(const Problem& problem);
-
-// All rows of all query heads, as LSE counts them.
-std::int64_t rows_of(const Problem& problem);
-
-// Why no CUDA kernel of this build takes the problem: the card is too old, or sizes pass 32 bits. Empty: some may.
-std::string common_refusal(const Problem& problem);
 
 }  // namespace strobe::cuda

@@ -1,14 +1,12 @@
-// How the copy engine sees a tensor: 16-bit elements [batch, head, row, column], taken in boxes of 64 columns and a
-// number of rows, zeros outside of the tensor.
+// TMA's view of a tensor: 16-bit elements [batch, head, row, column], loaded in boxes of 64 columns and a number of
+// rows, with zeros outside the tensor.
 #pragma once
 
 #include <cuda.h>
 
 #include <cstdint>
-#include <string>
 
 #include "attention/cuda/params.h"
-#include "strobe/view.h"
 
 namespace strobe::cuda::sm90 {
 
@@ -16,10 +14,7 @@ struct TensorSizes {
   std::int64_t batch, heads, rows, columns;
 };
 
-// Why the copy engine cannot take the tensor; empty: it can. `name` is the tensor's, for the text.
-std::string map_refusal(const char* name, const ConstView& view);
-
-// Made on the stack: nothing is allocated or kept.
+// Allocates and caches nothing.
 CUtensorMap tensor_map(const Tensor& tensor, const TensorSizes& sizes, int box_rows);
 
 inline TensorSizes q_sizes(const SequenceParams& p) { return {p.packed ? 1 : p.batch, p.heads_q, p.total_q, p.d}; }

@@ -4,12 +4,11 @@
 #include <type_traits>
 
 #include "attention/cuda/device/bias_tile.cuh"
+#include "attention/cuda/device/groups.cuh"
 #include "attention/cuda/device/sequence.cuh"
 #include "attention/cuda/device/softmax.cuh"
 #include "attention/cuda/device/weight.cuh"
-#include "attention/cuda/sm80/backward/args.h"
-#include "attention/cuda/sm80/backward/config.h"
-#include "attention/cuda/sm80/backward/groups.cuh"
+#include "attention/cuda/sm80/backward/launch.h"
 
 namespace strobe::cuda::sm80 {
 

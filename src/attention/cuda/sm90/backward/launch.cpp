@@ -1,16 +1,23 @@
-// Workspace of a Hopper backward.
+// Plan, workspace and launch of the Hopper backward in fp16 and bf16.
 #include "attention/cuda/sm90/backward/launch.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
+#include "attention/cuda/problem.h"
 #include "attention/cuda/sm90/backward/tile_count.h"
-#include "attention/cuda/sm90/sections.h"
+#include "attention/cuda/sm90/device/tile_order.h"
+#include "attention/cuda/sm90/refusal.h"
 #include "attention/cuda/sm90/tensor_map.h"
+#include "attention/kernel_list.h"
 #include "attention/problem.h"
 #include "core/divide.h"
 #include "device/cuda/check.h"
 
-namespace strobe::cuda::sm90 {
+namespace strobe::cuda {
+
+namespace sm90 {
 
 namespace {
 
@@ -116,4 +123,58 @@ void launch_backward(const BackwardLaunch& launch, const BackwardParams& params,
   kernel(launch, args, blocks);
 }
 
-}  // namespace strobe::cuda::sm90
+namespace {
+
+std::string backward_refusal(const Problem& problem) {
+  const char* option = option_refused(problem, "dropout in the backward pass");
+  if (problem.sinks) option = "sinks in the backward pass";
+  if (problem.softcap != 0) option = "a softcap in the backward pass";
+  std::string reason = problem_refusal(problem, option, kMostTiledDim);
+  if (reason.empty()) reason = map_refusal("q", problem.q);
+  if (reason.empty()) reason = map_refusal("k", problem.k);
+  if (reason.empty()) reason = map_refusal("v", problem.v);
+  if (reason.empty() && outputs_are_known(problem)) reason = map_refusal("dO", problem.d_o);
+  if (reason.empty()) reason = output_refusal(problem);
+  if (reason.empty()) reason = tiles_refusal(problem, 64);
+  return reason;
+}
+
+struct BackwardPlan : BackwardLaunch {
+  std::string text(const Problem&) const { return text_of(*this); }
+  void run(const Problem& problem, void* workspace) const {
+    launch_backward(*this, backward_params_of(problem), workspace);
+  }
+};
+
+}  // namespace
+
+std::string text_of(const BackwardLaunch& launch) {
+  const BackwardShape& shape = launch.config.shape;
+  return fmt::format("wgmma, head dimension {}, tiles of {} rows x {} keys, {} warpgroups{}, {} stages, dQ {}",
+                     launch.config.d, shape.rows, shape.keys, kBackwardConsumers,
+                     shape.share == Share::tiles ? " in turns" : "", stages_of(shape),
+                     launch.deterministic ? "added in order" : "added in any order");
+}
+
+}  // namespace sm90
+
+Plan plan_sm90_backward(const Problem& problem) {
+  if (std::string reason = sm90::backward_refusal(problem); !reason.empty()) return Plan(std::move(reason));
+  const sm90::BackwardFacts facts{.d = static_cast<int>(std::max(problem.d, problem.dv)),
+                                  .heads = problem.batch * problem.heads_kv,
+                                  .max_k = problem.max_k,
+                                  .multiprocessors = problem.gpu.multiprocessors,
+                                  .uneven = sm90::is_uneven(problem),
+                                  .deterministic = problem.deterministic};
+  const sm90::BackwardPlan launch{{.config = sm90::backward_config(facts),
+                                   .dtype = problem.dtype,
+                                   .deterministic = problem.deterministic,
+                                   .multiprocessors = problem.gpu.multiprocessors,
+                                   .stream = problem.stream}};
+  if (std::string reason = sm90::shared_refusal(problem, launch.config.shared_bytes); !reason.empty()) {
+    return Plan(std::move(reason));
+  }
+  return Plan(launch, sm90::bytes_with_flash2(problem, sm90::backward_workspace_bytes(launch, problem)));
+}
+
+}  // namespace strobe::cuda

@@ -6,7 +6,6 @@
 
 #include "attention/cuda/params.h"
 #include "attention/cuda/sm90/device/tile_order.h"
-#include "attention/cuda/sm90/sections.h"
 
 namespace strobe::cuda::sm90 {
 
