@@ -1,5 +1,5 @@
 // flash2 on the CPU: its plan and run.
-#include "attention/cpu/flash2.h"
+#include "attention/cpu/plan.h"
 
 #include <fmt/format.h>
 

@@ -9,7 +9,7 @@
 #include <climits>
 
 #include "attention/kernel_list.h"
-#include "attention/standard/cpu/passes.h"
+#include "attention/standard/cpu/head.h"
 
 namespace strobe {
 namespace {
