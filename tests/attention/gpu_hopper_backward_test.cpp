@@ -5,9 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,7 +21,6 @@
 namespace strobe::test {
 namespace {
 
-using namespace std::string_view_literals;
 using cuda::sm90::backward_config;
 using cuda::sm90::Share;
 
@@ -138,9 +135,6 @@ TEST_F(GpuHopperBackward, RepeatsBitByBit) {
 // are then more than can be there together, or at all at a time. The other has one: a block does all, in pieces of
 // which the last is short. The result is the same to the bit.
 TEST_F(GpuHopperBackward, BlocksThatFindNoRoomComeLater) {
-  const std::span<const Kernel> all = kernels();
-  const auto hopper = std::find_if(all.begin(), all.end(), [](const Kernel& k) { return k.name == "hopper"sv; });
-  ASSERT_NE(hopper, all.end());
   GpuLane lane;
   for (const std::int64_t d : {64, 128, 256}) {
     Case c = case_from("h350/175 s200x170 d{} bf16 seed=43", d);
@@ -160,7 +154,7 @@ TEST_F(GpuHopperBackward, BlocksThatFindNoRoomComeLater) {
       passes.launch_forward(lane.stream.handle());
       Problem problem = passes.backward_problem();
       problem.gpu.multiprocessors = multiprocessors;
-      hopper->run(problem, passes.workspace());
+      choose(problem, "hopper").plan.run(problem, passes.workspace());
       EXPECT_TRUE(passes.outputs() == expected) << d << ", " << multiprocessors << " multiprocessors";
     }
   }

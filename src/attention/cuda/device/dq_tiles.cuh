@@ -10,7 +10,7 @@ namespace strobe::cuda {
 template <class Args>
 __device__ __forceinline__ std::int64_t row_tile_index(const Args& args, const Sequence& sequence, int b, int head,
                                                        int tile, int tile_rows) {
-  const Params& p = args.params;
+  const SequenceParams p = args.params;
   if (p.packed) return head * args.tiles_per_head + sequence.q_begin / tile_rows + b + tile;
   return (static_cast<std::int64_t>(b) * p.heads_q + head) * args.row_tiles + tile;
 }

@@ -88,7 +88,7 @@ struct BackwardConfig {
 
 BackwardConfig backward_config(const BackwardFacts& facts);
 
-// What takes over from fp32 kernels with scales where those would lose bits (spread.cu): three parts an element.
+// What takes over from fp32 kernels with scales where those would lose bits (sm80/rows.cu): three parts an element.
 BackwardConfig exact_config(int d);
 
 }  // namespace strobe::cuda::sm80

@@ -6,7 +6,7 @@
 #include "attention/cuda/device/copy.cuh"
 #include "attention/cuda/device/sequence.cuh"
 
-namespace strobe::cuda::sm80 {
+namespace strobe::cuda {
 
 inline constexpr int kGroupRows = 16;
 
@@ -183,4 +183,4 @@ __device__ __forceinline__ void scale_groups(float (&values)[kMt][kNt][4], std::
   }
 }
 
-}  // namespace strobe::cuda::sm80
+}  // namespace strobe::cuda
