@@ -12,7 +12,7 @@ namespace strobe {
 
 struct CaseWord {
   std::string name;   // as bench's flags and the "config" of a row have it: "num_kv_heads"
-  std::string value;  // "on" for a name alone; a comma list stays one text
+  std::string value;  // "on" for a name without one; a comma list stays one text
 };
 
 // Words, separated by spaces:

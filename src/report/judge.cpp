@@ -25,7 +25,7 @@ bool holds(const Bound& bound, double value) {
   return is_at || (bound.is_least ? value > bound.limit : value < bound.limit);
 }
 
-// Of the bounds of which one is enough, the one that is closest to its limit or furthest beyond it.
+// The value of the bound that is furthest beyond its limit, or nearest to it. None if nothing can be asked here.
 std::optional<Value> value_at(const Requirement& requirement, const Place& at, const MeasuredValues& values) {
   Value found{.at = at};
   bool any = false, left_out = false;

@@ -19,7 +19,7 @@ const char* const kLimitsFormat =
     "  impl NAME          the implementation that the next lines are about; default all\n"
     "  cells WORD...      the cells that they are about: b2 h4/2 s100x37 d64 e256 bf16 causal NAME NAME=VALUE, with "
     "comma\n"
-    "                     lists; names are those of a row's config, where a name alone means on; nothing: all\n"
+    "                     lists; names are those of a row's config, where NAME without VALUE means on; nothing: all\n"
     "  require HOW MEASURE [of PASS,...] OP NUMBER [or MEASURE OP NUMBER]...\n"
     "  show MEASURE [of PASS,...]\n"
     "HOW is each, N% (of the values) or geomean; PASS forward, backward, total or step; OP >=, >, <= or <. MEASURE is "
@@ -126,7 +126,7 @@ void take_how(Words& words, Requirement& requirement) {
   }
 }
 
-// What follows "require" or "show".
+// Parses the words after "require" or "show".
 void parse_requirement(Words words, bool is_limit, Requirement& requirement) {
   requirement.kind = is_limit ? Requirement::Kind::each : Requirement::Kind::shown;
   if (is_limit) take_how(words, requirement);
@@ -144,10 +144,10 @@ void parse_requirement(Words words, bool is_limit, Requirement& requirement) {
   if (!words.empty()) refuse_limit(words.front(), "the end of the line");
 }
 
-// The lines so far, and what holds for the next one.
+// The requirements so far, and the cells and implementation of the next one.
 struct LimitsReader {
   Limits limits;
-  Requirement now;  // its cells and implementation
+  Requirement now;
 
   void take(const std::string& key, Words words, const std::string& rest) {
     if (key == "about") {

@@ -1,4 +1,4 @@
-// Limits that rows of results are held to, for `strobe compare --require`: their file, and what holds of some cells.
+// Limits for rows of results, for `strobe compare --require`: their file, and the verdicts on cells.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@ namespace strobe::report {
 enum class Measure {
   milliseconds,      // of the pass
   speedup,           // time of the reference in the same run over the cell's own
-  share_of_product,  // of the matrix-product rate that was measured in the same run
-  share_of_copy,     // of the copy rate likewise, by the bytes that a pass must move
+  share_of_product,  // FLOP/s over the matrix-product rate of the same run
+  share_of_copy,     // bytes that a pass must move per second, over the copy rate of the same run
   share_of_plain,    // rate over that of the same implementation and sizes without masks of its own or options
   peak_mb,           // MB are 2^20 bytes
   memory,            // peak over that of the reference

@@ -1,4 +1,4 @@
-// What the limits of a result file are about: a pass of a cell, and the value of a measure there.
+// Values of the measures that limits name, in a pass of a cell.
 #pragma once
 
 #include <map>
@@ -21,7 +21,7 @@ struct Place {
 struct Measured {
   std::optional<double> value;
   std::string reason{};      // if there is no value
-  bool is_left_out = false;  // nothing can be asked: the reference ran out of memory
+  bool is_left_out = false;  // the reference ran out of memory, so there is no ratio to ask for
 };
 
 // True if the requirement's implementation and cells are those of this one.

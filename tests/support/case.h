@@ -85,7 +85,7 @@ struct Case {
 };
 
 // The case of a text (core/case_text.h): "b2 h4/2 s100x37 d24/16 bf16 causal=bottom_right window=3:-1 sinks seed=7".
-// What is not named is the default of Case; KV heads, keys and the dimension of V are those of Q unless they are named.
+// Other options have the defaults of Case; KV heads, keys and the dimension of V are those of Q unless they are named.
 // Beyond bench's options there are
 //   align=top_left|bottom_right   window=L:R   scale=F   softcap=F   alibi   sinks   dropout=P   bias=bhqk (1:
 //   broadcast) bias_dtype=T bias_values=some_minus_inf|rows_minus_inf|lowest dbias=off lengths_q=N,... lengths_k=N,...
