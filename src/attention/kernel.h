@@ -8,13 +8,14 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "attention/problem.h"
 
 namespace strobe {
 
-// What a kernel does with a problem, or why it refuses it. The launch lies inside the object, so making, copying and
-// running a plan allocate nothing.
+// A kernel's decision about one problem: a refusal or a launch. The launch lies inside the object, so making, copying
+// and running a plan allocate nothing.
 class Plan {
  public:
   // A refusal. The reason does not name the kernel.

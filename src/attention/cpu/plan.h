@@ -169,7 +169,7 @@ void query_rows(const Problem& problem, const Unit& unit, const ConstView& view,
 void key_rows(const Problem& problem, const Unit& unit, const ConstView& view, std::int64_t first, int count,
               int padded, const void** rows);
 
-// What a forward prefetches while it computes: memory that nobody has touched gives a core only a few bytes a clock.
+// Prefetches of a forward while it computes: untouched memory gives a core only a few bytes per clock.
 // While a unit is worked off: where its output goes, and what its thread is likely to pack next. For steps that flow,
 // of units that are a single row block, in tensors of one shape whose rows follow each other; else nothing.
 std::optional<Soon> soon_wanted(const Problem& problem, const Plan& plan, std::int64_t unit_index);

@@ -41,7 +41,7 @@ struct SequenceParams {
   bool packed = false, bottom_right = false;  // bottom_right: row i stands at key i + (Sk - Sq) instead of i
 };
 
-// Where the rows of a forward go, or what a backward reads of them.
+// Output rows: a forward writes them, a backward reads them.
 struct OutputParams : SequenceParams {
   Tensor o;                      // [B, Hq, Sq, Dv]
   float* lse = nullptr;          // [B, Hq, Sq], or [Hq, total] in a packed batch; natural logarithm

@@ -1,4 +1,4 @@
-// What the plans of CUDA kernels ask of a problem.
+// Facts of a problem for the plans of CUDA kernels, and reasons to refuse it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What the sm80 backward does row by row: spread and delta before the tiles; the gradient of the sinks and rows of
-// dbias after them.
+// Kernels of the sm80 backward that go row by row: spread and delta before the tiles; the gradient of the sinks and
+// rows of dbias after them.
 #include <climits>
 
 #include "attention/cuda/device/copy.cuh"

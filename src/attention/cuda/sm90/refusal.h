@@ -1,4 +1,4 @@
-// What the plans of the four Hopper kernels have in common: facts of a problem, and reasons to refuse it.
+// Shared by the plans of the four Hopper kernels: facts of a problem, and reasons to refuse it.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,8 @@ bool drops(const Problem& problem);
 // The first score option that no Hopper kernel has, or null. dropout: the text if the kernel has no dropout, else null.
 const char* option_refused(const Problem& problem, const char* dropout);
 
-// The reasons below are empty if there is none. `option`: what of the problem the kernel does not do, or null.
+// The reasons below are empty if there is none. option: names a feature of the problem that the kernel does not have,
+// or null.
 std::string problem_refusal(const Problem& problem, const char* option, std::int64_t most_dim);
 
 // TMA cannot read the tensor. name: the tensor's, for the text.

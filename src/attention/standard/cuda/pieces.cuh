@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "attention/cuda/device/philox.cuh"
+#include "attention/cuda/device/dropout.cuh"
 #include "attention/cuda/device/sequence.cuh"
 #include "attention/standard/cuda/rows.h"
 #include "device/cuda/element.cuh"

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
-#include "attention/cuda/device/dq_sum.cuh"
 #include "attention/cuda/device/dq_tiles.cuh"
 #include "attention/cuda/device/sequence.cuh"
 #include "attention/cuda/launch_kernel.cuh"

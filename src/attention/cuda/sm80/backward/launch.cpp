@@ -7,9 +7,9 @@
 
 #include "attention/cuda/fp32/launch.h"
 #include "attention/cuda/problem.h"
-#include "attention/cuda/zero.h"
 #include "attention/kernel_list.h"
 #include "core/divide.h"
+#include "device/cuda/check.h"
 
 namespace strobe::cuda {
 
@@ -134,7 +134,8 @@ struct BackwardPlan {
     args.delta = reinterpret_cast<float*>(at + bytes.row_facts);
     if (args.has_row_sums) args.log2_sums = args.delta + bytes.delta / sizeof(float);
     args.dbias_sums = reinterpret_cast<float*>(static_cast<char*>(workspace) + bytes.total() - bytes.dbias_sums);
-    zero_async(workspace, bytes.dq_sum + bytes.turns + bytes.spread, launch.stream);
+    STROBE_CUDA_CHECK(cudaMemsetAsync(workspace, 0, bytes.dq_sum + bytes.turns + bytes.spread,
+                                      static_cast<cudaStream_t>(launch.stream)));
     launch_all(launch, problem);
   }
 };

@@ -27,7 +27,7 @@ struct RowFacts {
   float base, rest, power, delta;
 };
 
-// What a plan decides.
+// Decided by the plan.
 struct BackwardTiles {
   std::int32_t row_tiles = 0, key_tiles = 0;  // of the longest sequence
   std::int32_t stages = 1;

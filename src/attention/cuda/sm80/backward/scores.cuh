@@ -7,7 +7,6 @@
 #include "attention/cuda/device/groups.cuh"
 #include "attention/cuda/device/sequence.cuh"
 #include "attention/cuda/device/softmax.cuh"
-#include "attention/cuda/device/weight.cuh"
 #include "attention/cuda/sm80/backward/launch.h"
 
 namespace strobe::cuda::sm80 {

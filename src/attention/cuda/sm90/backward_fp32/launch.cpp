@@ -10,8 +10,8 @@
 #include "attention/cuda/sm90/backward/tile_count.h"
 #include "attention/cuda/sm90/device/tile_order.h"
 #include "attention/cuda/sm90/refusal.h"
-#include "attention/cuda/zero.h"
 #include "attention/kernel_list.h"
+#include "device/cuda/check.h"
 
 namespace strobe::cuda {
 
@@ -154,7 +154,7 @@ void Fp32BackwardPlan::run(const Problem& problem, void* workspace) const {
   args.turns = deterministic ? counters : nullptr;
   args.facts = other.args.row_facts;
 
-  zero_async(workspace, bytes.zeros(), stream);
+  STROBE_CUDA_CHECK(cudaMemsetAsync(workspace, 0, bytes.zeros(), static_cast<cudaStream_t>(stream)));
   const auto launch = [&](auto flash2, auto hopper) {
     flash2.launch_row_sums(other);
     hopper.launch(*this, args);
