@@ -1,9 +1,9 @@
-# Finds the headers of cuDNN and of cudnn-frontend: target CudnnFrontend::CudnnFrontend. Nothing is linked; the program
-# opens libcudnn when it is asked for. Headers of cudnn-frontend are looked for in STROBE_CUDNN_FRONTEND_DIR, in
-# build/cudnn-frontend (tools/cudnn-headers) and in Python's packages (STROBE_PYTHON or python3).
+# Finds the headers of cuDNN and cudnn-frontend: target CudnnFrontend::CudnnFrontend. Nothing is linked; the program
+# opens libcudnn at run time. Searches STROBE_CUDNN_FRONTEND_DIR, build/cudnn-frontend (tools/cudnn-headers) and the
+# packages of Python (STROBE_PYTHON or python3).
 set(STROBE_CUDNN_FRONTEND_DIR "" CACHE PATH "Folder with cudnn-frontend's headers, or with them in its include/")
 
-# Asked anew at every configure, so that what was installed meanwhile is found.
+# Searched at every configure, so that newly installed packages are found.
 set(CudnnFrontend_python python3)
 if(NOT "$ENV{STROBE_PYTHON}" STREQUAL "")
   set(CudnnFrontend_python $ENV{STROBE_PYTHON})
@@ -30,7 +30,7 @@ find_path(CudnnFrontend_CUDNN_INCLUDE_DIR cudnn.h
 find_library(CudnnFrontend_CUDNN_LIBRARY NAMES libcudnn.so.9
   HINTS ${CUDAToolkit_LIBRARY_DIR} ${CudnnFrontend_packages}/nvidia/cudnn PATH_SUFFIXES lib lib64 NO_CACHE)
 if(NOT CudnnFrontend_CUDNN_LIBRARY)
-  set(CudnnFrontend_CUDNN_LIBRARY "")  # it may be there where the program runs
+  set(CudnnFrontend_CUDNN_LIBRARY "")  # it may be installed on the machine that runs the program
 endif()
 
 if(CudnnFrontend_INCLUDE_DIR)

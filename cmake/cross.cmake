@@ -1,6 +1,6 @@
 # Toolchain file of tools/cross-check: Debian's cross compiler for STROBE_CROSS_ARCH (aarch64 or x86_64), libraries of
-# that architecture from STROBE_CROSS_SYSROOT, tests under qemu-user. All is linked statically, so that neither the
-# emulator nor another machine needs anything beside the executables.
+# that architecture from STROBE_CROSS_SYSROOT, tests under qemu-user. All executables are linked statically, so they
+# need nothing else on the machine that runs them.
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES STROBE_CROSS_ARCH STROBE_CROSS_SYSROOT)
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR ${STROBE_CROSS_ARCH})

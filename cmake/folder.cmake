@@ -1,11 +1,11 @@
 # strobe_folder(<name> [DEPENDS <target>...])
 #
-# Makes the library strobe_<name> of the sources in src/<name>, found by themselves:
+# Adds the library strobe_<name> from the sources in src/<name>, which are found by globbing:
 #   *.cpp, in subfolders too      always, except
 #   no_<library>.cpp              only where that library is not built in (no_cuda.cpp, no_cudnn.cpp)
 #   cuda/**, *.cu                 only with CUDA
 #   cudnn/**                      only with the headers of cudnn-frontend
-#   cupti/**, nvtx/**             only with the toolkit's headers of these
+#   cupti/**, nvtx/**             only with the toolkit's headers for them
 #   onednn/**, mpi/**, nccl/**    only with that library
 #   isa/*.cpp                     never: strobe_instruction_sets() adds them with their flags
 function(strobe_folder name)
@@ -29,7 +29,7 @@ function(strobe_folder name)
   add_library(${target} STATIC ${sources})
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${target} PUBLIC ${ARG_DEPENDS} PRIVATE strobe_options)
-  # Optimised where it counts: -Og takes half the time to compile what draws and parses, -O1 two thirds.
+  # These folders are not time-critical: -Og compiles in half the time, -O1 in two thirds.
   if(name STREQUAL "report")
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Og>)
   elseif(name MATCHES "^(app|process|bench|lm|comm|solve)$")
@@ -38,7 +38,7 @@ function(strobe_folder name)
   if(name MATCHES "^(measure|app|process|comm|bench|report)$")
     strobe_sanitized_briefly(${target} PRIVATE)
   endif()
-  if(name MATCHES "^(core|measure|app|process|solve|comm|bench|lm|report)$")  # numeric C++ is compiled file by file
+  if(name MATCHES "^(core|measure|app|process|solve|comm|bench|lm|report)$")  # numeric C++ is compiled one file at a time
     strobe_in_batches(${target})
   else()
     strobe_precompiled(${target})
@@ -49,9 +49,8 @@ endfunction()
 
 # strobe_in_batches(<target>)
 #
-# Compiles files in batches: most of the time of a build went into reading the same headers 250 times. Names in the
-# nameless namespaces of a folder's files are therefore different, or overloads. -DSTROBE_BATCHES=OFF compiles each file
-# with what it includes itself.
+# Compiles sources in unity builds of 32 files, because headers took most of the build time. So names in the unnamed
+# namespaces of a folder must differ or be overloads. -DSTROBE_BATCHES=OFF compiles each file by itself.
 function(strobe_in_batches target)
   if(STROBE_BATCHES)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 32)
@@ -60,8 +59,8 @@ endfunction()
 
 # strobe_sanitized_briefly(<target> <scope>)
 #
-# For targets (PRIVATE), or those that link them (INTERFACE), that take longer to compile than to test: AddressSanitizer
-# checks memory by calls, not inline. Compile time drops by a sixth and it finds the same errors. The flag is g++'s.
+# AddressSanitizer checks memory by calls instead of inline code in these targets (PRIVATE) or in targets that link them
+# (INTERFACE). Compile time drops by a sixth, and it finds the same errors. The flag exists in g++ only.
 function(strobe_sanitized_briefly target scope)
   if(STROBE_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${target} ${scope} --param=asan-instrumentation-with-call-threshold=0)
@@ -70,8 +69,8 @@ endfunction()
 
 # strobe_cuda_in_batches(<target>)
 #
-# Likewise its .cu files, which CMake's own batches leave out: nvcc reads the headers of each four times, and all but the
-# instances of the large kernels (d64.cu and the like) are small beside them.
+# Compiles .cu files in batches of five: CMake's unity builds exclude them, and nvcc reads the headers of each file four
+# times. The instances of the large kernels (d64.cu and so on) stay separate.
 function(strobe_cuda_in_batches target)
   if(NOT STROBE_HAS_CUDA OR NOT STROBE_BATCHES)
     return()
@@ -98,8 +97,8 @@ endfunction()
 
 # strobe_precompiled(<target>)
 #
-# Has what nearly every file includes parsed once: 0.8 of a small file's 1.4 s, for 3 s a target. Sources with compile
-# options of their own are to set SKIP_PRECOMPILE_HEADERS. STROBE_BATCHES as above.
+# Precompiles the headers that nearly every file includes: saves 0.8 of the 1.4 s of a small file and costs 3 s per
+# target. Sources with their own compile options must set SKIP_PRECOMPILE_HEADERS. STROBE_BATCHES=OFF disables it.
 function(strobe_precompiled target)
   if(STROBE_BATCHES)
     target_precompile_headers(${target} PRIVATE <fmt/format.h> <algorithm> <optional> <span> <string> <vector>)

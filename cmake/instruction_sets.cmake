@@ -1,9 +1,8 @@
 # strobe_instruction_sets(<target>)
 #
-# Adds cpu/isa/<name>.cpp of the current folder, the inner code of one instruction set each, to the target. The rest is
-# built for the plain architecture; cpu/isa.cpp chooses among these at run time. They are optimised in every build type,
-# since an unoptimised kernel is too slow to test, but under sanitizers no further than the rest: what those add to code
-# that is inlined this deeply takes minutes to optimise.
+# Adds cpu/isa/<name>.cpp of the current folder to the target, one file per instruction set. Other code is built for the
+# baseline architecture; cpu/isa.cpp chooses an instruction set at run time. These files are optimised in every build
+# type, because unoptimised kernels are too slow to test. Sanitizer builds use -Og: -O3 would compile for minutes.
 set(isa_optimised -O3)
 if(STROBE_SANITIZE)
   set(isa_optimised -Og)

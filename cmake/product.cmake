@@ -1,5 +1,5 @@
-# The product: libstrobe as a shared library that exports only the public API (cmake/exports.map) and as a static one,
-# both from the objects of core, device and attention; and what `cmake --install` puts where.
+# Builds libstrobe from the objects of core, device and attention: a shared library that exports only the public API
+# (cmake/exports.map), and a static one. Defines what `cmake --install` installs.
 include(CMakePackageConfigHelpers)
 
 get_property(folders GLOBAL PROPERTY STROBE_FOLDERS)
@@ -17,7 +17,7 @@ if(STROBE_SHARED)
   add_library(strobe SHARED ${objects})
   set_target_properties(strobe PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
-    INSTALL_RPATH_USE_LINK_PATH ON  # libraries outside of the system's library path
+    INSTALL_RPATH_USE_LINK_PATH ON  # libraries outside the system's library path
     LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
   target_link_options(strobe PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
   list(APPEND products strobe)
@@ -32,7 +32,7 @@ foreach(product IN LISTS products)
   add_library(strobe::${product} ALIAS ${product})
 endforeach()
 
-# find_package(strobe) gives strobe::strobe (shared) and strobe::strobe_static.
+# find_package(strobe) defines strobe::strobe (shared) and strobe::strobe_static.
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/strobe)
 install(TARGETS ${products} EXPORT strobe_targets)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/strobe DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -45,7 +45,7 @@ install(FILES
   ${PROJECT_SOURCE_DIR}/cmake/FindOpenBLAS.cmake
   DESTINATION ${package_dir})
 
-# pkg-config strobe; the prefix follows from where the file lies, so that the tree may be moved.
+# For pkg-config. The prefix is relative to the file, so the installed tree can be moved.
 file(RELATIVE_PATH pc_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 set(pc_private "-lstdc++ -lm -pthread -ldl")
 if(STROBE_HAS_CUDA)

@@ -1,5 +1,5 @@
-# How everything is compiled: the language standard, warnings, sanitizers, and whether there is CUDA.
-# Included once by the top CMakeLists.txt; sets STROBE_HAS_CUDA.
+# Compiler settings: language standard, warnings, sanitizers, CUDA. Included once by the top CMakeLists.txt; sets
+# STROBE_HAS_CUDA.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -15,10 +15,9 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
-# -O3 only where it pays: src/attention and src/measure ask for it.
+# src/attention and src/measure set -O3, where it is faster.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
-# Sanitizer builds: fast enough to run the suite, line numbers in reports, assertions on. -O1 takes half as long again to
-# compile.
+# Sanitizer builds: fast enough to run the suite, with line numbers and assertions. -O1 compiles 1.5 times as long.
 foreach(language C CXX)
   set(CMAKE_${language}_FLAGS_SANITIZE "-Og -g1 -fno-omit-frame-pointer")
 endforeach()
@@ -38,34 +37,34 @@ set(STROBE_HAS_CUDA OFF)
 if(CMAKE_CUDA_COMPILER)
   set(STROBE_HAS_CUDA ON)
   if(NOT CMAKE_CUDA_ARCHITECTURES)
-    # Machine code for Ampere and Hopper, and PTX that later cards can translate.
+    # Machine code for Ampere and Hopper, and PTX for later GPUs.
     set(CMAKE_CUDA_ARCHITECTURES "80;90a-real")
   endif()
   enable_language(CUDA)
   find_package(CUDAToolkit REQUIRED)
-  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25.1, Debian's, does not know that nvcc has it
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25.1 (Debian 12) does not know this nvcc option
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
   endif()
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
-  # Hopper's kernels do without: unoptimised, their products are serialised. (Older compilers were not tried.)
+  # Not for the Hopper kernels: without optimisation ptxas serialises wgmma. Not tested with compilers before 13.
   if(STROBE_QUICK_CUDA AND CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
     set(STROBE_QUICK_CUDA_OPTIONS --Ofast-compile=max)
   endif()
 endif()
 
-# Warnings and sanitizers for our own targets, never for what we include.
+# Warnings and sanitizers for our own targets, not for included libraries.
 add_library(strobe_options INTERFACE)
 target_compile_options(strobe_options INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra>
-  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>  # g++ 12 finds fault with "text" + std::string
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>  # g++ 12 warns about "text" + std::string
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>)
 if(STROBE_WERROR)
   target_compile_options(strobe_options INTERFACE
     $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>
-    # g++ guesses along inlined paths, and the guesses change with the optimisation level: warnings only.
+    # These g++ warnings depend on inlining and the optimisation level, so they are not errors.
     $<$<OR:$<COMPILE_LANG_AND_ID:C,GNU>,$<COMPILE_LANG_AND_ID:CXX,GNU>>:-Wno-error=array-bounds$<SEMICOLON>-Wno-error=stringop-overflow$<SEMICOLON>-Wno-error=maybe-uninitialized>
     $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -Xcompiler=-Werror>)
 endif()
@@ -74,7 +73,7 @@ if(STROBE_SANITIZE)
   add_link_options(-fsanitize=${STROBE_SANITIZE})
   if(STROBE_SANITIZE MATCHES "undefined")
     add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-fno-sanitize-recover=all>)
-    if(STROBE_SANITIZE MATCHES "address")  # which stops at the use of such a pointer, for a third of the time to compile
+    if(STROBE_SANITIZE MATCHES "address")  # redundant with AddressSanitizer; saves a third of the time
       add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-fno-sanitize=null,object-size,pointer-overflow>)
     endif()
   endif()

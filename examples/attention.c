@@ -1,4 +1,4 @@
-/* The C ABI: forward and backward with every status checked, and what bad input gets. */
+/* C ABI: forward and backward with every status checked, and the error of bad input. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@ static void check(strobe_status status, const char* what) {
 static strobe_const_view in(const float* data) { return strobe_const_bhsd(data, STROBE_FP32, B, H, S, D); }
 static strobe_view out(float* data) { return strobe_bhsd(data, STROBE_FP32, B, H, S, D); }
 
-/* Anything between -1 and 1. */
+/* Returns a number between -1 and 1. */
 static float number(int i, int factor) { return (float)(i * factor % 201 - 100) / 100; }
 
 int main(void) {

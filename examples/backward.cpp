@@ -1,5 +1,5 @@
-// Forward and backward as in a training step, and one value of each gradient checked against a finite difference of
-// the loss, loss = sum(O * dO).
+// Forward and backward as in a training step. Checks one value of each gradient against a finite difference of the loss
+// sum(O * dO).
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -45,7 +45,7 @@ struct Step {
              {.dq = out(dq), .dk = out(dk), .dv = out(dv)});
   }
 
-  // Whether the gradient of tensor[at] is the slope of the loss there.
+  // Returns whether the gradient of tensor[at] equals the finite difference of the loss.
   bool agrees(const char* name, Tensor& tensor, std::size_t at, float gradient) {
     constexpr float kStep = 1.0f / 64;
     const float before = tensor[at];

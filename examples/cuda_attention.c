@@ -1,4 +1,4 @@
-/* The C ABI with device pointers: forward and backward on the caller's stream, in memory of the caller's. */
+/* C ABI with device pointers: forward and backward on the caller's stream, in the caller's memory. */
 #include <cuda_runtime_api.h>
 #include <math.h>
 #include <stdio.h>
@@ -67,7 +67,7 @@ int main(void) {
   cuda(cudaMemcpyAsync(grad, dq, kBytes, cudaMemcpyDeviceToHost, stream), "copy");
   cuda(cudaStreamSynchronize(stream), "synchronize");
   printf("workspace %zu bytes, dq[0] %f, dq[last] %f\n", execution.workspace_bytes, grad[0], grad[COUNT - 1]);
-  /* The first row of a causal mask has one key: its weight is 1 whatever its score, so dq is 0 there. */
+  /* The first row of a causal mask has one key: its probability is 1 for any score, so dq is 0. */
   for (int c = 0; c < D; ++c) {
     if (fabsf(grad[c]) > 1e-5f) return 1;
   }

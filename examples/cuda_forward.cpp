@@ -1,5 +1,5 @@
-// Causal attention on a GPU: device pointers, the caller's stream and workspace. Nothing is allocated or waited for by
-// the library, so the two calls of a training step can lie in a CUDA graph as they are.
+// Causal attention on a GPU with device pointers, the caller's stream and the caller's workspace. The library neither
+// allocates nor waits, so CUDA graphs can capture the calls.
 #include <cuda_runtime_api.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Three sequences of different length, packed back to back without padding, bottom-right causal with a window; and
-// the same sequences one by one. Also the workspace as the caller's own memory, asked for once.
+// Three sequences of different length, packed without padding, bottom-right causal with a window, in the caller's
+// workspace. Compares them with the same sequences computed one by one.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -14,7 +14,7 @@ int main() {
   const std::vector<std::int32_t> starts{0, 5, 105, 142};  // sequences of 5, 100 and 37
   const std::int64_t total = starts.back();
   std::vector<float> q(static_cast<std::size_t>(total * kHeads * kDim)), k(q.size()), v(q.size());
-  std::vector<float> o(q.size()), alone(q.size());
+  std::vector<float> o(q.size()), single(q.size());
   for (std::size_t i = 0; i < q.size(); ++i) {
     q[i] = std::sin(0.11f * static_cast<float>(i));
     k[i] = std::cos(0.23f * static_cast<float>(i));
@@ -50,10 +50,10 @@ int main() {
 
   for (std::size_t s = 0; s + 1 < starts.size(); ++s) {
     const std::int64_t count = starts[s + 1] - starts[s];
-    forward(problem(starts[s], count), {.o = out(alone, starts[s], count)});
+    forward(problem(starts[s], count), {.o = out(single, starts[s], count)});
   }
   float apart = 0;
-  for (std::size_t i = 0; i < o.size(); ++i) apart = std::max(apart, std::abs(o[i] - alone[i]));
+  for (std::size_t i = 0; i < o.size(); ++i) apart = std::max(apart, std::abs(o[i] - single[i]));
   std::printf("3 packed sequences, %d rows, %zu bytes of workspace; largest difference from one by one: %g\n",
               static_cast<int>(total), bytes, apart);
   for (const Verdict& verdict : explain(packed, Pass::forward)) {

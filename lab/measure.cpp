@@ -16,7 +16,7 @@ namespace {
 
 struct Sample {
   Split split;
-  double wall;  // of the whole call
+  double wall;  // seconds of the whole call
 };
 
 Sample run_once(Run run, const Problem& problem, std::vector<float>& o) {
@@ -77,7 +77,7 @@ struct Growth {
     grown.kernel *= scores;
     grown.to_device *= rows;
     grown.to_host *= rows;
-    const double rest = split.total - split.kernel - split.to_device - split.to_host;  // below 0 where parts overlap
+    const double rest = split.total - split.kernel - split.to_device - split.to_host;  // below 0 if parts overlap
     grown.total = grown.kernel + grown.to_device + grown.to_host + rest * (rest < 0 ? rows : scores);
     return grown;
   }
@@ -131,7 +131,7 @@ Json measure(const Candidate& candidate, const Case& size, Subjects& subjects, c
     const Sample first = run_once(candidate.run, problem, o);
     const double error = subject.answer.largest_error(o.data());
     row.set("status", error <= solve::kTolerance ? "ok" : "wrong");
-    row.set("max_error", error);  // null where it is not finite
+    row.set("max_error", error);  // null if it is not finite
     row.set("rows_checked", subject.answer.rows());
     if (error <= solve::kTolerance) {
       const Growth growth{size.scores() / run_size.scores(),

@@ -17,7 +17,7 @@ struct Problem {
   const float* k = nullptr;  // [batch, rows, dim]
   const float* v = nullptr;  // [batch, rows, dim]
 
-  std::int64_t elements() const { return std::int64_t{batch} * rows * dim; }  // of one of Q, K, V, O
+  std::int64_t elements() const { return std::int64_t{batch} * rows * dim; }  // elements per tensor
 };
 
 // Kernel launches of one run. count is 0 on the CPU and for `library`, whose launches are the library's own.

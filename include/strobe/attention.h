@@ -1,11 +1,18 @@
-// Exact attention: O = softmax(scale * Q K^T + mask) V, and the gradients of Q, K, V from that of O.
+// Exact attention: O = softmax(scale * Q K^T + mask) V, and its gradients.
 //
 //   strobe::Attention attention{.q = view_bhsd(q, DType::fp32, {B, H, S, D}), .k = ..., .v = ..., .causal = true};
 //   strobe::forward(attention, {.o = view_bhsd(o, DType::fp32, {B, H, S, D}), .lse = lse});
 //
-// Every function throws strobe::Error for bad input, prints nothing and never ends the process. On the CPU all
-// arithmetic uses the IEEE default mode (round to nearest, subnormals kept, no traps). The calling thread's mode is
-// restored before the function returns. Exception flags are unspecified afterwards.
+// Ownership: the caller owns every tensor, array, workspace and stream. No function keeps a pointer after it returns,
+// except that work queued on a CUDA stream uses the memory until the stream reaches the end of that work.
+// Threads: every function may be called concurrently, if no call writes memory that another call uses. A call on the
+// CPU uses the worker threads of the process; it returns when the outputs are complete.
+// Errors: every function throws strobe::Error, or std::bad_alloc. If the code is invalid_argument or unsupported,
+// nothing was written. No function prints or ends the process.
+// Floating point: the CPU computes in the IEEE default mode (round to nearest, subnormals kept, no traps). The calling
+// thread's mode is restored before the function returns; its exception flags are unspecified afterwards.
+//
+// Sizes: B batch, Hq and Hkv heads, Sq rows (queries), Sk keys, D head dimension of Q and K, Dv that of V.
 #pragma once
 
 #include <cstddef>
@@ -21,119 +28,138 @@
 
 namespace strobe {
 
-// Where the diagonal of a causal mask, a window or ALiBi lies when there are more keys than queries, or fewer:
-// row i stands at key i + offset, offset = 0 (top_left) or Sk - Sq (bottom_right).
-enum class Alignment { unsaid, top_left, bottom_right };
+// Diagonal of a causal mask, a window or ALiBi: row i is aligned with key i + offset.
+enum class Alignment {
+  unsaid,       // accepted only if Sq == Sk, or if there is no causal mask, window or ALiBi
+  top_left,     // offset = 0
+  bottom_right  // offset = Sk - Sq, per sequence
+};
 
-// Row i may use the keys i + offset - left .. i + offset + right; -1 leaves that side open.
+// Sliding window: row i uses keys i + offset - left to i + offset + right, inclusive. -1 removes the limit.
 struct Window {
   std::int64_t left = -1;
   std::int64_t right = -1;
 };
 
-// Drops normalised weight (b, hq, i, j) with probability p, by Philox4x32-10 keyed by the seed; scales the others
-// by 1 / (1 - p). The same weights are dropped in both passes, on every device and by every kernel.
+// Drops each probability with probability p and scales the others by 1 / (1 - p). The random bits are Philox4x32-10
+// of (seed, b, hq, i, j), so both passes, all kernels and all devices drop the same elements.
 struct Dropout {
-  float p = 0;
+  float p = 0;  // 0 <= p < 1; 0 disables dropout
   std::uint64_t seed = 0;
 };
 
-// What is computed. The same description serves forward and backward.
+// The attention problem. Pass the same description to forward and backward.
 struct Attention {
-  ConstView q;  // [B, Hq, Sq, D]
-  ConstView k;  // [B, Hkv, Sk, D]    Hq is a multiple of Hkv: consecutive query heads share a KV head
-  ConstView v;  // [B, Hkv, Sk, Dv]
+  // Q, K and V have the same dtype and the same B. Strides are free, except that the last one is 1.
+  ConstView q;  // [B, Hq, Sq, D]; 1 <= D
+  ConstView k;  // [B, Hkv, Sk, D]; Hq is a multiple of Hkv: consecutive query heads share a KV head
+  ConstView v;  // [B, Hkv, Sk, Dv]; 1 <= Dv
 
-  std::optional<float> scale{};  // default 1 / sqrt(D)
+  std::optional<float> scale{};  // default: 1 / sqrt(D)
 
-  bool causal = false;                      // row i uses the keys j <= i + offset
-  Window window{};                          // combines with causal
-  Alignment alignment = Alignment::unsaid;  // must be said where it matters: Sq != Sk with causal, window or ALiBi
+  bool causal = false;                      // row i uses keys j <= i + offset
+  Window window{};                          // combined with causal: a key must pass both
+  Alignment alignment = Alignment::unsaid;  // required if Sq != Sk and there is a causal mask, a window or ALiBi
 
-  // Applied in this order to s = scale * q.k, before the mask.
-  float softcap = 0;                    // softcap * tanh(s / softcap); 0 turns it off, else 1e-30 to 1e30
-  const float* alibi_slopes = nullptr;  // [Hq]: s - slope * |i + offset - j|
-  ConstView bias{};                     // [B or 1, Hq or 1, Sq or 1, Sk], fp32 or the dtype of q
+  // Applied to s = scale * q.k in this order, before the mask.
+  float softcap = 0;                    // s = softcap * tanh(s / softcap); 0 disables it, else 1e-30 to 1e30
+  const float* alibi_slopes = nullptr;  // [Hq]; s -= slope * |i + offset - j|
+  ConstView bias{};                     // [B or 1, Hq or 1, Sq or 1, Sk], fp32 or the dtype of Q; s += bias
 
-  const float* sinks = nullptr;  // [Hq]: one more logit per head, without a value, counted in LSE
+  const float* sinks = nullptr;  // [Hq]; one extra logit per head in the softmax, without a value; included in LSE
   Dropout dropout{};
 
-  // Variable length, two ways. These arrays must not change during a call. Padded: per-sequence lengths, [B] each; rows
-  // and keys past them are masked.
+  // Variable length. Other threads must not change these arrays during a call.
+  // Padded batch: lengths per sequence, [B], 0 to Sq and 0 to Sk. Rows and keys past a length are masked.
   IndexView lengths_q{};
   IndexView lengths_k{};
-  // Packed: sequences back to back along S in views with batch 1; cumulative offsets, [sequences + 1] each.
+  // Packed batch: B is 1 and sequences are adjacent along S. Cumulative offsets, [sequences + 1], from 0 to Sq and Sk.
   IndexView cu_seqlens_q{};
   IndexView cu_seqlens_k{};
-  // Packed: no sequence is longer than these; 0: not known. The shape of a bias is theirs where they are given. On
-  // CUDA, where offsets are not read before the kernels run, an unknown one counts as the total: correct, with more
-  // work and workspace; and a bias needs both.
+  // Packed batch: upper bounds of the sequence lengths; 0 if unknown. A bias has these as its sizes if they are given.
+  // CUDA cannot read the offsets before launch: an unknown bound becomes the total, which costs time and workspace.
+  // With a bias on CUDA both are required.
   std::int64_t max_seqlen_q = 0;
   std::int64_t max_seqlen_k = 0;
 };
 
-// An output must share no memory with an input, another output or the workspace. Interleaved tensors in one allocation
+// Outputs must not share memory with an input, another output or the workspace. Interleaved tensors in one allocation
 // are valid if they share no element.
 struct ForwardOutputs {
-  View o;                // [B, Hq, Sq, Dv]
-  float* lse = nullptr;  // [B, Hq, Sq], contiguous; natural log of the sum of exp(score); optional
+  View o;                // [B, Hq, Sq, Dv], dtype of Q
+  float* lse = nullptr;  // [B, Hq, Sq], contiguous: natural log of the sum of exp(score); optional. backward needs it
 };
 
 struct BackwardInputs {
-  ConstView o;                 // what forward wrote
-  const float* lse = nullptr;  // what forward wrote; required
-  ConstView d_o{};             // gradient of o, [B, Hq, Sq, Dv]; stride 0 is accepted in every dimension
+  ConstView o;                 // output of forward
+  const float* lse = nullptr;  // output of forward; required
+  ConstView d_o{};             // gradient of O, [B, Hq, Sq, Dv]; every stride may be 0
 };
 
+// Each element is overwritten, not accumulated. Shapes and dtypes are those of the input, except where stated.
 struct Gradients {
-  View dq, dk, dv;          // of the shapes of q, k, v
-  View dbias{};             // fp32, of the shape of bias; optional
-  float* dsinks = nullptr;  // [Hq]; optional
+  View dq, dk, dv;
+  View dbias{};             // fp32; optional, requires bias
+  float* dsinks = nullptr;  // [Hq]; optional, requires sinks
 };
 
 enum class Pass { forward, backward };
 enum class Device { cpu, cuda };
 
-// How it is computed. Nothing here changes what is computed beyond rounding.
-// On CUDA every pointer of a call, those of lengths, offsets, slopes and sinks included, is to memory of the calling
-// thread's current GPU. Work is put on `stream` and not waited for; nothing is allocated, and lengths or offsets that
-// do not fit their tensors are cut to them, not reported.
+// How to compute. These options affect speed and rounding only.
+// CUDA: every pointer of a call, including lengths, offsets, slopes and sinks, is device memory of the calling thread's
+// current GPU. The call queues work on `stream` and returns. It allocates nothing, so CUDA graphs can capture it.
+// Lengths and offsets outside their tensors are clamped, not reported.
 struct Execution {
   Device device = Device::cpu;
-  std::string_view kernel{};  // empty: the first kernel that supports the problem; a name forces that one
-  int threads = 0;            // CPU: 0 is all cores of this process. Results are bitwise the same for any number
-  bool deterministic = true;  // backward bitwise repeatable from run to run; always so on the CPU
-  bool tf32 = false;          // CUDA, fp32: products may round elements to the 11 bits of tf32; sums and weights stay
-                              // fp32. A kernel that does not round stays exact; explain() tells
+  std::string_view kernel{};  // a name from kernel_names(); empty: the first kernel that supports the problem
+  int threads = 0;            // CPU: number of threads; 0: all cores of the process. Does not change any result bit
+  bool deterministic = true;  // CUDA: backward repeats bit by bit. On the CPU it always does
+  bool tf32 = false;          // CUDA, fp32: kernels may use TF32 MMA (10-bit mantissa) with fp32 accumulation.
+                              // explain() shows whether the chosen kernel does
   void* stream = nullptr;     // CUDA: the caller's cudaStream_t
-  void* workspace = nullptr;  // at least workspace_bytes(...), aligned to 64 (CUDA: 256); null on the CPU: the library
-                              // allocates; null on CUDA: only where workspace_bytes(...) is 0
-  std::size_t workspace_bytes = 0;
+  void* workspace = nullptr;  // at least workspace_bytes() long, aligned to 64 bytes (CUDA: 256). Null on the CPU: the
+                              // library allocates. Null on CUDA: valid only if workspace_bytes() is 0
+  std::size_t workspace_bytes = 0;  // size of workspace in bytes
 };
 
+// Computes O, and LSE if requested. Fully masked rows get O = 0 and LSE = -inf.
+// Throws invalid_argument for bad input, unsupported if no kernel (or not the named one) supports the problem.
+//
+//   forward(attention, {.o = o, .lse = lse});
+//   forward(attention, {.o = o}, {.device = Device::cuda, .stream = stream, .workspace = w, .workspace_bytes = bytes});
 void forward(const Attention& attention, const ForwardOutputs& outputs, const Execution& execution = {});
 
+// Computes dQ, dK, dV, and dbias and dsinks if requested. Rows and keys that are fully masked get gradients of 0.
+// Throws as forward does.
+//
+//   backward(attention, {.o = o, .lse = lse, .d_o = d_o}, {.dq = dq, .dk = dk, .dv = dv});
 void backward(const Attention& attention, const BackwardInputs& inputs, const Gradients& gradients,
               const Execution& execution = {});
 
-// Bytes that a pass needs beyond its inputs and outputs. Data pointers of tensors may be null here; alibi_slopes and
-// sinks mean by not being null that they are there, and lengths and cumulative offsets are read (CPU).
+// Returns the bytes of workspace that a pass needs. Query once per problem and reuse the memory.
+// Data pointers of tensors may be null. alibi_slopes and sinks are tested for null only. On the CPU lengths and
+// cumulative offsets are read. Throws as forward does.
+//
+//   std::vector<char> memory(workspace_bytes(attention, Pass::forward) + 64);  // + 64: room to align
 std::size_t workspace_bytes(const Attention& attention, Pass pass, const Execution& execution = {});
 
-// What each kernel says of a problem, in the order in which they are tried.
+// Result of one kernel for one problem.
 struct Verdict {
   std::string kernel;
-  std::string refusal;              // empty: supported
-  std::string configuration;        // tiles and instruction set, where supported
-  std::size_t workspace_bytes = 0;  // where supported
-  bool chosen = false;
+  std::string refusal;              // reason why the kernel does not support the problem; empty if it does
+  std::string configuration;        // tiles and instruction set; empty if refused
+  std::size_t workspace_bytes = 0;  // 0 if refused
+  bool chosen = false;              // forward or backward would run this kernel
 };
 
-// Names that Execution::kernel may have on a device, in order of preference; whether one takes a problem, explain()
-// says.
+// Returns the kernel names of a device, in the order in which they are tried. Does not throw strobe::Error.
 std::vector<std::string> kernel_names(Device device);
 
-// Data pointers may be null here as in workspace_bytes.
+// Returns one Verdict per kernel of the device, in the order in which they are tried. Takes the same arguments as
+// workspace_bytes(). Throws for bad input, but not if every kernel refuses.
+//
+//   for (const Verdict& verdict : explain(attention, Pass::backward)) if (verdict.chosen) puts(verdict.kernel.c_str());
 std::vector<Verdict> explain(const Attention& attention, Pass pass, const Execution& execution = {});
 
 }  // namespace strobe

@@ -1,4 +1,4 @@
-// Element types of tensors. Accumulation is always fp32 or better, whatever the element type.
+// Element types of tensors. Kernels accumulate in fp32 or better for every element type.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,10 @@ namespace strobe {
 
 enum class DType { fp32, fp16, bf16 };
 
+// Bytes per element.
 constexpr std::size_t size_of(DType dtype) { return dtype == DType::fp32 ? 4 : 2; }
 
+// "fp32", "fp16" or "bf16"; "unknown dtype" for any other value.
 constexpr const char* name_of(DType dtype) {
   switch (dtype) {
     case DType::fp32: return "fp32";

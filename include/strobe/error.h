@@ -1,4 +1,4 @@
-// The one exception type of the library. Its text is a single line with the offending values.
+// The only exception type of the library. what() is a single line that contains the offending values.
 #pragma once
 
 #include <stdexcept>
@@ -7,12 +7,13 @@
 namespace strobe {
 
 enum class ErrorCode {
-  invalid_argument = 1,  // the caller's input: shapes, strides, pointers, options
-  unsupported = 2,       // valid, but no kernel (or not the one asked for) does it; the text says why
-  out_of_memory = 3,     // bytes asked for are in the text
-  runtime = 4,           // the device, a library underneath, or the system failed
+  invalid_argument = 1,  // bad input: shapes, strides, pointers, options
+  unsupported = 2,       // valid input that no kernel, or not the named one, supports; what() contains the reason
+  out_of_memory = 3,     // what() contains the requested bytes
+  runtime = 4,           // the device, a library or the system failed
 };
 
+//   try { strobe::forward(attention, outputs); } catch (const strobe::Error& error) { puts(error.what()); }
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& what) : std::runtime_error(what), code_(code) {}

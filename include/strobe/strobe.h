@@ -6,8 +6,17 @@
  *   strobe_forward_outputs outputs = {.size = sizeof outputs, .o = strobe_bhsd(o, STROBE_FP32, B, H, S, D)};
  *   if (strobe_forward(&attention, &outputs, NULL) != STROBE_OK) puts(strobe_last_error());
  *
- * No function prints, ends the process or lets a C++ exception out. attention.h documents the fields. The calling
- * thread's floating-point mode has no effect on results and is restored before a function returns. */
+ * Ownership: the caller owns every struct, tensor, array, workspace and stream. No function keeps a pointer after it
+ * returns, except that work queued on a CUDA stream uses the memory until the stream reaches the end of that work.
+ * Threads: every function may be called concurrently, if no call writes memory that another call uses. The error text
+ * is per thread.
+ * Errors: functions return a status; STROBE_OK is 0. After any other status strobe_last_error() returns one line of
+ * text. After STROBE_INVALID_ARGUMENT or STROBE_UNSUPPORTED nothing was written. No function prints, ends the process
+ * or lets a C++ exception out. The calling thread's floating-point mode has no effect on results and is restored before
+ * a function returns.
+ *
+ * Sizes: B batch, Hq and Hkv heads, Sq rows (queries), Sk keys, D head dimension of Q and K, Dv that of V. attention.h
+ * documents the same fields for C++. */
 #pragma once
 
 #include <stddef.h>
@@ -19,26 +28,26 @@
 extern "C" {
 #endif
 
-/* Grows by one when something already here changes its meaning. New fields only ever go to the end of a struct, where
- * zero means "as before": each struct begins with its size as the caller was compiled, so that both sides may differ
- * in age. */
+/* Incremented when an existing declaration changes its meaning. New fields are appended to a struct, and zero in them
+ * selects the old behaviour. Each struct starts with its size, so a program and a library of different age work
+ * together. */
 #define STROBE_ABI_VERSION 1
 
 typedef enum strobe_status {
   STROBE_OK = 0,
   STROBE_INVALID_ARGUMENT = 1, /* shapes, strides, pointers, options */
-  STROBE_UNSUPPORTED = 2,      /* valid, but no kernel (or not the one asked for) does it */
+  STROBE_UNSUPPORTED = 2,      /* valid input that no kernel, or not the named one, supports */
   STROBE_OUT_OF_MEMORY = 3,
-  STROBE_RUNTIME = 4 /* the device, a library underneath, or the system failed */
+  STROBE_RUNTIME = 4 /* the device, a library or the system failed */
 } strobe_status;
 
-/* Values of the int32_t fields and parameters below. */
+/* Values of the int32_t fields and parameters below: dtype, alignment, pass, device. */
 enum { STROBE_FP32 = 0, STROBE_FP16 = 1, STROBE_BF16 = 2 };
 enum { STROBE_ALIGNMENT_UNSAID = 0, STROBE_TOP_LEFT = 1, STROBE_BOTTOM_RIGHT = 2 };
 enum { STROBE_PASS_FORWARD = 0, STROBE_PASS_BACKWARD = 1 };
 enum { STROBE_CPU = 0, STROBE_CUDA = 1 };
 
-/* A tensor [batch, heads, sequence, dim]; strides in elements. All zero: absent. */
+/* A tensor [batch, heads, sequence, dim]. Strides are in elements; the last one is 1 (dO: or 0). All zero: absent. */
 typedef struct strobe_view {
   void* data;
   int32_t dtype;
@@ -53,115 +62,140 @@ typedef struct strobe_const_view {
   int64_t stride[4];
 } strobe_const_view;
 
-/* Lengths or cumulative offsets. All zero: absent. */
+/* Lengths (one integer per sequence) or cumulative offsets (one more than sequences). All zero: absent. */
 typedef struct strobe_index_view {
   const void* data; /* int32_t or int64_t */
-  int32_t bits;     /* 32 or 64 */
-  int64_t count;
+  int32_t bits;     /* bits per integer: 32 or 64 */
+  int64_t count;    /* number of integers */
 } strobe_index_view;
 
-/* What is computed. strobe_attention_init() gives the defaults: all zero but for the size and the open window. */
+/* The attention problem. Initialize it with strobe_attention_init(), which sets both sides of the window to -1, the
+ * size, and all other fields to zero. Pass the same description to forward and backward. */
 typedef struct strobe_attention {
   size_t size; /* sizeof(strobe_attention) */
 
   strobe_const_view q; /* [B, Hq, Sq, D] */
-  strobe_const_view k; /* [B, Hkv, Sk, D] */
+  strobe_const_view k; /* [B, Hkv, Sk, D]; Hq is a multiple of Hkv */
   strobe_const_view v; /* [B, Hkv, Sk, Dv] */
 
-  int32_t scale_given; /* 0: 1 / sqrt(D) */
-  float scale;
+  int32_t scale_given; /* 0: the scale is 1 / sqrt(D) */
+  float scale;         /* used if scale_given is not 0 */
 
-  int32_t causal;
-  int32_t alignment;    /* must be said where it matters: Sq != Sk with causal, window or ALiBi */
-  int64_t window_left;  /* -1: open */
-  int64_t window_right; /* -1: open */
+  int32_t causal;       /* 1: row i uses keys j <= i + offset */
+  int32_t alignment;    /* offset: STROBE_TOP_LEFT 0, STROBE_BOTTOM_RIGHT Sk - Sq. Required if Sq != Sk and there is a
+                           causal mask, a window or ALiBi */
+  int64_t window_left;  /* row i uses keys j >= i + offset - window_left; -1: no limit */
+  int64_t window_right; /* row i uses keys j <= i + offset + window_right; -1: no limit */
 
-  const float* alibi_slopes; /* [Hq] */
-  strobe_const_view bias;    /* [B or 1, Hq or 1, Sq or 1, Sk], fp32 or the dtype of q */
-  const float* sinks;        /* [Hq] */
-  float softcap;             /* 0: off, else 1e-30 to 1e30 */
-  float dropout_p;
-  uint64_t dropout_seed;
+  const float* alibi_slopes; /* [Hq]; score -= slope * |i + offset - j|; null: none */
+  strobe_const_view bias;    /* [B or 1, Hq or 1, Sq or 1, Sk], fp32 or the dtype of q; added to the score */
+  const float* sinks;        /* [Hq]; one extra logit per head in the softmax, without a value; null: none */
+  float softcap;             /* score = softcap * tanh(score / softcap); 0: off, else 1e-30 to 1e30 */
+  float dropout_p;           /* probability of dropping an element, 0 <= p < 1 */
+  uint64_t dropout_seed;     /* the same seed drops the same elements in both passes */
 
-  strobe_index_view lengths_q; /* padded batch: [B] */
+  strobe_index_view lengths_q; /* padded batch: [B], 0 to Sq */
   strobe_index_view lengths_k;
-  strobe_index_view cu_seqlens_q; /* packed batch: [sequences + 1] */
+  strobe_index_view cu_seqlens_q; /* packed batch: [sequences + 1], from 0 to Sq */
   strobe_index_view cu_seqlens_k;
 
-  /* Packed batch: no sequence is longer; 0: not known. */
+  /* Packed batch: upper bounds of the sequence lengths; 0 if unknown. With a bias on CUDA both are required. */
   int64_t max_seqlen_q;
   int64_t max_seqlen_k;
 } strobe_attention;
 
+/* Outputs must not share memory with an input, another output or the workspace. */
 typedef struct strobe_forward_outputs {
   size_t size;   /* sizeof(strobe_forward_outputs) */
-  strobe_view o; /* [B, Hq, Sq, Dv] */
-  float* lse;    /* [B, Hq, Sq]; optional */
+  strobe_view o; /* [B, Hq, Sq, Dv], dtype of q */
+  float* lse;    /* [B, Hq, Sq], contiguous: natural log of the sum of exp(score); optional. backward needs it */
 } strobe_forward_outputs;
 
 typedef struct strobe_backward_inputs {
   size_t size;           /* sizeof(strobe_backward_inputs) */
-  strobe_const_view o;   /* what forward wrote */
-  const float* lse;      /* what forward wrote */
-  strobe_const_view d_o; /* gradient of o */
+  strobe_const_view o;   /* output of forward */
+  const float* lse;      /* output of forward; required */
+  strobe_const_view d_o; /* gradient of O, [B, Hq, Sq, Dv]; every stride may be 0 */
 } strobe_backward_inputs;
 
+/* Each element is overwritten, not accumulated. */
 typedef struct strobe_gradients {
-  size_t size; /* sizeof(strobe_gradients) */
-  strobe_view dq;
-  strobe_view dk;
-  strobe_view dv;
-  strobe_view dbias; /* fp32, of the shape of bias; optional */
-  float* dsinks;     /* [Hq]; optional */
+  size_t size;       /* sizeof(strobe_gradients) */
+  strobe_view dq;    /* shape and dtype of q */
+  strobe_view dk;    /* shape and dtype of k */
+  strobe_view dv;    /* shape and dtype of v */
+  strobe_view dbias; /* fp32, shape of bias; optional, requires bias */
+  float* dsinks;     /* [Hq]; optional, requires sinks */
 } strobe_gradients;
 
-/* How it is computed. A null pointer in its place means all defaults, as strobe_execution_init() writes them. On CUDA
- * every pointer of a call is to memory of the calling thread's current GPU; see attention.h. */
+/* How to compute. These options affect speed and rounding only. Initialize it with strobe_execution_init(); a null
+ * strobe_execution* means the same defaults. CUDA: every pointer of a call is device memory of the calling thread's
+ * current GPU. The call queues work on `stream` and returns. It allocates nothing, so CUDA graphs can capture it.
+ * Lengths and offsets outside their tensors are clamped, not reported. */
 typedef struct strobe_execution {
-  size_t size; /* sizeof(strobe_execution) */
-  int32_t device;
-  int32_t threads;        /* CPU: 0 is all cores of this process */
-  int32_t deterministic;  /* backward bitwise repeatable; default 1 */
-  int32_t tf32;           /* CUDA, fp32: products may round elements to 11 bits; default 0 */
-  const char* kernel;     /* null or empty: the first that supports the problem */
-  void* stream;           /* CUDA: the caller's stream */
-  void* workspace;        /* null on the CPU: the library allocates; on CUDA: strobe_workspace_bytes() of GPU memory */
-  size_t workspace_bytes; /* of workspace */
+  size_t size;            /* sizeof(strobe_execution) */
+  int32_t device;         /* STROBE_CPU or STROBE_CUDA */
+  int32_t threads;        /* CPU: number of threads; 0: all cores of the process */
+  int32_t deterministic;  /* CUDA: backward repeats bit by bit; default 1 */
+  int32_t tf32;           /* CUDA, fp32: kernels may use TF32 MMA (10-bit mantissa); default 0 */
+  const char* kernel;     /* kernel name; null or empty: the first that supports the problem */
+  void* stream;           /* CUDA: the caller's cudaStream_t */
+  void* workspace;        /* aligned to 64 bytes (CUDA: 256). Null on the CPU: the library allocates */
+  size_t workspace_bytes; /* size of workspace; at least strobe_workspace_bytes() */
 } strobe_execution;
 
-/* `size` is sizeof of the caller's struct. */
+/* Set the defaults. `size` is sizeof(*attention) or sizeof(*execution) in the caller.
+ * Return STROBE_INVALID_ARGUMENT if the pointer is null or the size is smaller than that of ABI version 1. */
 strobe_status strobe_attention_init(strobe_attention* attention, size_t size);
 strobe_status strobe_execution_init(strobe_execution* execution, size_t size);
 
+/* Computes O, and LSE if requested. Fully masked rows get O = 0 and LSE = -inf. `execution` may be null.
+ *
+ *   strobe_forward_outputs outputs = {.size = sizeof outputs, .o = o, .lse = lse};
+ *   strobe_status status = strobe_forward(&attention, &outputs, NULL); */
 strobe_status strobe_forward(const strobe_attention* attention, const strobe_forward_outputs* outputs,
                              const strobe_execution* execution);
 
+/* Computes dQ, dK, dV, and dbias and dsinks if requested. `execution` may be null.
+ *
+ *   strobe_backward_inputs inputs = {.size = sizeof inputs, .o = const_o, .lse = lse, .d_o = d_o};
+ *   strobe_gradients gradients = {.size = sizeof gradients, .dq = dq, .dk = dk, .dv = dv};
+ *   strobe_status status = strobe_backward(&attention, &inputs, &gradients, NULL); */
 strobe_status strobe_backward(const strobe_attention* attention, const strobe_backward_inputs* inputs,
                               const strobe_gradients* gradients, const strobe_execution* execution);
 
-/* Bytes that a pass needs beyond its inputs and outputs. Data pointers of tensors may be null here. */
+/* Writes to *bytes the workspace that a pass needs, in bytes. `pass` is STROBE_PASS_FORWARD or STROBE_PASS_BACKWARD.
+ * Data pointers of tensors may be null; lengths and offsets are read on the CPU. `execution` may be null.
+ *
+ *   size_t bytes;
+ *   strobe_workspace_bytes(&attention, STROBE_PASS_BACKWARD, &execution, &bytes); */
 strobe_status strobe_workspace_bytes(const strobe_attention* attention, int32_t pass, const strobe_execution* execution,
                                      size_t* bytes);
 
-/* What each kernel says of the problem, one line each, in the order in which they are tried. Writes at most `capacity`
- * bytes, always ended by a zero where capacity is not 0; *needed, where not null, is what the whole text takes with its
- * zero. Data pointers of tensors may be null here. */
+/* Writes one line per kernel, in the order in which they are tried: chosen, supported, or refused with the reason.
+ * Writes at most `capacity` bytes to `buffer` and terminates the text unless capacity is 0. Sets *needed to the length
+ * of the whole text including its terminator. `needed` and `execution` may be null. Data pointers may be null as in
+ * strobe_workspace_bytes().
+ *
+ *   char text[4096];
+ *   if (strobe_explain(&attention, STROBE_PASS_FORWARD, NULL, text, sizeof text, NULL) == STROBE_OK) puts(text); */
 strobe_status strobe_explain(const strobe_attention* attention, int32_t pass, const strobe_execution* execution,
                              char* buffer, size_t capacity, size_t* needed);
 
-/* One line about the last call of this thread that did not return STROBE_OK; "" before any. Valid until the next call
- * on this thread. */
+/* Returns one line about the calling thread's last call that failed; "" if none has. The library owns the text; it is
+ * valid until the thread's next call. */
 const char* strobe_last_error(void);
 
-const char* strobe_status_name(strobe_status status); /* "invalid_argument" */
+/* Returns the name of a status, such as "invalid_argument"; "unknown" for any other value. Static storage. */
+const char* strobe_status_name(strobe_status status);
 
-const char* strobe_version(void); /* of the library, "0.1.0" */
-int32_t strobe_abi_version(void); /* STROBE_ABI_VERSION of the library */
+const char* strobe_version(void); /* version of the linked library, such as "0.1.0"; static storage */
+int32_t strobe_abi_version(void); /* STROBE_ABI_VERSION of the linked library */
 
-/* For the views below. Wraps where the product is absurd: the call that takes the view refuses its sizes. */
+/* Used by the views below. Wraps on overflow; the call that takes the view rejects such sizes. */
 static inline int64_t strobe_product(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
 
-/* Views of contiguous tensors. Memory order batch, heads, sequence, dim. */
+/* View a contiguous tensor with memory order [b, h, s, d]. The data is not read or copied. */
 static inline strobe_view strobe_bhsd(void* data, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t d) {
   strobe_view view = {data, dtype, {b, h, s, d}, {strobe_product(h, strobe_product(s, d)), strobe_product(s, d), d, 1}};
   return view;
@@ -174,7 +208,7 @@ static inline strobe_const_view strobe_const_bhsd(const void* data, int32_t dtyp
   return view;
 }
 
-/* Memory order batch, sequence, heads, dim. A packed batch of sequences [total, H, D] is this with b = 1, s = total. */
+/* View a contiguous tensor with memory order [b, s, h, d]. A packed batch [total, H, D] has b = 1 and s = total. */
 static inline strobe_view strobe_bshd(void* data, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t d) {
   strobe_view view = {data, dtype, {b, h, s, d}, {strobe_product(s, strobe_product(h, d)), d, strobe_product(h, d), 1}};
   return view;

@@ -1,4 +1,4 @@
-/* The version of these headers. strobe_version() in strobe.h tells that of the library that was linked. */
+/* Version of these headers. strobe_version() in strobe.h returns the version of the linked library. */
 #pragma once
 
 #define STROBE_VERSION_MAJOR 0

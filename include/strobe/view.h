@@ -1,4 +1,8 @@
-// Non-owning views of the caller's tensors: a pointer, a shape and strides in elements.
+// Non-owning views of the caller's tensors: a pointer, a shape, and strides in elements. The helpers compute strides
+// only: they neither read nor copy data and never throw. A wrong size is reported by the call that takes the view.
+//
+//   std::vector<float> q(B * H * S * D);
+//   View view = view_bhsd<void>(q.data(), DType::fp32, {B, H, S, D});
 #pragma once
 
 #include <array>
@@ -9,17 +13,17 @@
 
 namespace strobe {
 
-// A tensor [batch, heads, sequence, dim]. The last stride is 1 (0 too for dO); the others are free, 0 included
-// (an expanded tensor). A view without data and without a shape is absent.
+// A tensor [batch, heads, sequence, dim]. Strides are in elements. The last stride must be 1 (dO: or 0). The others are
+// free; 0 repeats the tensor along that dimension (inputs only). A default-constructed view means "absent".
 template <class Void>
 struct BasicView {
-  Void* data = nullptr;
+  Void* data = nullptr;  // aligned to the element size
   DType dtype = DType::fp32;
   std::array<std::int64_t, 4> shape{};
   std::array<std::int64_t, 4> stride{};
 
   explicit operator bool() const { return data != nullptr; }
-  template <class Const>  // a template, since nvcc warns of a view's conversion to its own type
+  template <class Const>  // a template because nvcc warns about a conversion to the same type
   requires std::is_same_v<Const, const Void>
   operator BasicView<Const>() const { return {data, dtype, shape, stride}; }
 };
@@ -28,13 +32,13 @@ using View = BasicView<void>;
 using ConstView = BasicView<const void>;
 
 namespace detail {
-// Wraps where the product is absurd: the function that takes the view refuses its sizes.
+// Wraps on overflow; the call that takes the view rejects such sizes.
 constexpr std::int64_t product(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
 }
 }  // namespace detail
 
-// Memory order batch, heads, sequence, dim. shape is [B, H, S, D] in all three helpers.
+// Views a contiguous tensor with memory order [B, H, S, D]. `shape` is {B, H, S, D} in all three helpers.
 template <class Void>
 BasicView<Void> view_bhsd(Void* data, DType dtype, std::array<std::int64_t, 4> shape) {
   const auto [b, h, s, d] = shape;
@@ -42,7 +46,7 @@ BasicView<Void> view_bhsd(Void* data, DType dtype, std::array<std::int64_t, 4> s
   return {data, dtype, shape, {detail::product(h, detail::product(s, d)), detail::product(s, d), d, 1}};
 }
 
-// Memory order batch, sequence, heads, dim. A packed batch of sequences [total, H, D] is this with B = 1, S = total.
+// Views a contiguous tensor with memory order [B, S, H, D]. A packed batch [total, H, D] has B = 1 and S = total.
 template <class Void>
 BasicView<Void> view_bshd(Void* data, DType dtype, std::array<std::int64_t, 4> shape) {
   const auto [b, h, s, d] = shape;
@@ -50,7 +54,7 @@ BasicView<Void> view_bshd(Void* data, DType dtype, std::array<std::int64_t, 4> s
   return {data, dtype, shape, {detail::product(s, detail::product(h, d)), d, detail::product(h, d), 1}};
 }
 
-// One of Q (which = 0), K (1), V (2) inside a packed tensor [B, S, 3, H, D].
+// Views Q (which = 0), K (1) or V (2) inside a packed tensor [B, S, 3, H, D].
 template <class Void>
 BasicView<Void> view_packed_qkv(Void* data, DType dtype, std::array<std::int64_t, 4> shape, int which) {
   const auto [b, h, s, d] = shape;
@@ -61,11 +65,11 @@ BasicView<Void> view_packed_qkv(Void* data, DType dtype, std::array<std::int64_t
   return {data ? static_cast<Byte*>(data) + skip : nullptr, dtype, shape, {detail::product(s, row), d, row, 1}};
 }
 
-// One integer per sequence (lengths), or cumulative offsets (one more than there are sequences).
+// Lengths (one integer per sequence) or cumulative offsets (one more than sequences). A null pointer means "absent".
 struct IndexView {
-  const void* data = nullptr;  // int32 or int64
-  int bits = 32;               // 32 or 64
-  std::int64_t count = 0;
+  const void* data = nullptr;  // std::int32_t or std::int64_t
+  int bits = 32;               // bits per integer: 32 or 64
+  std::int64_t count = 0;      // number of integers
 
   explicit operator bool() const { return data != nullptr; }
   std::int64_t operator[](std::int64_t i) const {
@@ -73,6 +77,7 @@ struct IndexView {
   }
 };
 
+// Views `count` integers at `data`.
 inline IndexView view_index(const std::int32_t* data, std::int64_t count) { return {data, 32, count}; }
 inline IndexView view_index(const std::int64_t* data, std::int64_t count) { return {data, 64, count}; }
 

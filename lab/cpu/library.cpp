@@ -1,5 +1,5 @@
 // Rung `cpu-library`: the library's CPU kernel on all cores: SIMD, packed tiles, and row blocks distributed to threads
-// (docs/architecture.md, "flash2 on the CPU").
+// (docs/kernels-cpu.md).
 #include "lab/cpu/runs.h"
 #include "measure/clock.h"
 #include "strobe/attention.h"

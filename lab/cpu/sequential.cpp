@@ -19,7 +19,7 @@ constexpr int kTile = 32;
 
 struct Tile {
   int rows, keys, dim;       // rows, keys <= kTile: the last tile of either may be shorter
-  float s[kTile][kTile];     // scores, then weights
+  float s[kTile][kTile];     // scores, then probabilities
   float m[kTile], l[kTile];  // maximum and sum of the rows of this tile
 };
 

@@ -1,5 +1,5 @@
 // Rung `library`: `pinned` with the library's kernel. It computes fp32 matmuls exactly on tensor cores, as several
-// 16-bit matmuls (docs/architecture.md, "flash2 on CUDA").
+// 16-bit matmuls (docs/kernels-cuda.md).
 #include <algorithm>
 
 #include "lab/cuda/memory.h"

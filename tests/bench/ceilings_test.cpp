@@ -8,7 +8,7 @@
 namespace strobe::bench {
 namespace {
 
-TEST(Ceilings, YardstickIsACompleteProductWhereThereIsOne) {
+TEST(Ceilings, MatmulRateIsOfACompleteGemmIfThereIsOne) {
   Ceilings ceilings;
   EXPECT_FALSE(ceilings.product(DType::fp32));
   EXPECT_FALSE(ceilings.fastest(DType::bf16));
@@ -42,7 +42,7 @@ TEST(Ceilings, EveryTypeAmongTheCasesIsMeasured) {
   EXPECT_FALSE(ceilings.product(DType::fp16));
 }
 
-// A GPU without cuBLAS has no matrix-product rate, and everything else.
+// A GPU without cuBLAS has every rate except that of matmul.
 TEST(Ceilings, WhatIsRefusedIsLeftOut) {
   const auto throws = [](ErrorCode code, const char* what) { return [=]() -> double { throw Error(code, what); }; };
   Ceilings ceilings;

@@ -1,5 +1,5 @@
-// bench/cudnn_problem and bench/cudnn_peer without a GPU: what cuDNN is told of a case, and what is refused before it
-// is asked. gpu_cudnn_test.cpp runs it.
+// bench/cudnn_problem and bench/cudnn_peer without a GPU: translation of a case, and refusals before cuDNN is called.
+// gpu_cudnn_test.cpp runs it.
 #include "bench/cudnn_peer.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TEST(CudnnProblem, SaysWhereTheDiagonalIs) {
   EXPECT_EQ(cudnn_problem(one).mask, CudnnMask::causal_top_left);
 }
 
-TEST(CudnnProblem, KeepsStatisticsForABackwardAlone) {
+TEST(CudnnProblem, KeepsStatisticsForABackwardOnly) {
   Case one = plain();
   EXPECT_TRUE(cudnn_problem(one).statistics);
   one.passes = Passes::backward;
@@ -103,7 +103,7 @@ TEST(CudnnPeer, SizesThatOverflowConcernAll) {
   }
 }
 
-// Whether the build has it can be told by the version of its headers.
+// The build has cuDNN if the version of its headers is known.
 bool in_the_build() {
   try {
     return !cudnn_frontend_version().empty();

@@ -33,10 +33,10 @@ class PythonScope {
   std::optional<std::string> before_;
 };
 
-// Speaks the peers' protocol and misbehaves as told.
+// Implements the peers' protocol, with faults from `special`.
 class FakePython : public PythonScope {
  public:
-  // `special` is shell code: cases (pattern) commands ;; that come before the honest-looking answers.
+  // `special` is shell code: cases (pattern) commands ;; that come before the valid answers.
   explicit FakePython(const std::string& special)
       : PythonScope("#!/bin/sh\necho $$ >>\"$0.starts\"\nwhile read -r line; do case \"$line\" in\n" + special + "\n" +
                     R"(*\"hello\"*) echo '{"ok":true,"torch":"fake","python":"fake"}' ;;

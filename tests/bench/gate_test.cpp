@@ -114,7 +114,7 @@ TEST(Gate, CatchesASpoiledValueInEachTensor) {
 TEST(Gate, CatchesNanAnywhere) {
   Outcome run(small());
   const Results results = run.kernel.results();
-  // A row that is not sampled: head 1 of batch 0 belongs to KV head 0, row 33 of 70 lies between the samples.
+  // A row that is not sampled: head 1 of batch 0 belongs to KV head 0, row 33 of 70 is between the samples.
   Outcome::spoil(results.dv, results.dv.stride[0] - results.dv.stride[2] * 40, std::nanf(""));
   EXPECT_NE(run.fault().find("dV has NaN"), std::string::npos) << run.fault();
 }

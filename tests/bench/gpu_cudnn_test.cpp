@@ -90,7 +90,7 @@ TEST_F(GpuCudnn, PassesTheGateWithAnyGrouping) {
   }
 }
 
-TEST_F(GpuCudnn, IsTimedBesideOurs) {
+TEST_F(GpuCudnn, IsTimedInTheSameRun) {
   Case one = tiny_for_cudnn();
   one.causal = true;
   const std::vector<Row> rows = run(one, {"flash2", "cudnn"});
@@ -116,7 +116,7 @@ TEST_F(GpuCudnn, RefusesInTheWordsOfCudnn) {
 }
 
 // Plans are kept from a prediction to its run, and never used for another problem.
-TEST_F(GpuCudnn, PlansAnewForAnotherCase) {
+TEST_F(GpuCudnn, PlansAgainForAnotherCase) {
   Implementations implementations;
   implementations.push_back(make_implementation("cudnn", {.device = Device::cuda}));
   RunOptions options;

@@ -96,7 +96,7 @@ TEST(Nearest, KeepsTheRatioOfQueriesToKeys) {
   EXPECT_EQ(advice_on(one, fits), "fits: --seq_len 5 --seq_len_k 500 (25 % of the work)");
 }
 
-TEST(Nearest, MakesTheBatchOneIfNoAxisAloneIsEnough) {
+TEST(Nearest, MakesTheBatchOneIfNoSingleAxisIsEnough) {
   const Case one = small_case(64, 1, 4, 64, 64);
   const auto tokens = [](const Case& smaller) { return smaller.batch * smaller.heads * smaller.seq_q; };
   EXPECT_EQ(advice_on(one, [&](const Case& smaller) { return tokens(smaller) <= 48; }),

@@ -1,5 +1,5 @@
 // oneDNN's peer: its results pass the gate with every mask and with grouped heads, its memory is what was predicted,
-// its refusals are reasons. In a build without oneDNN it is refused itself, and the rest skipped.
+// its refusals have reasons. A build without oneDNN refuses the peer and skips the other tests.
 #include "bench/onednn_peer.h"
 
 #include <gtest/gtest.h>

@@ -46,7 +46,7 @@ TEST(Runner, TakesExactlyTheRepeatsOfEachRegion) {
   }
 }
 
-TEST(Runner, TellsTheTimeThatIsLeftUntilNoneIs) {
+TEST(Runner, ReportsTheRemainingTimeUntilZero) {
   RunOptions options = few(100);
   std::vector<double> told;
   options.left = [&](double seconds) { told.push_back(seconds); };
@@ -57,7 +57,7 @@ TEST(Runner, TellsTheTimeThatIsLeftUntilNoneIs) {
   EXPECT_EQ(told.back(), 0);
 }
 
-TEST(Runner, PeakMemoryIsThatOfEachAlone) {
+TEST(Runner, PeakMemoryIsMeasuredSeparately) {
   Case one = tiny();
   one.seq_q = one.seq_k = 512;
   const std::vector<Row> alone = run(one, {"flash2"}, few(1));
@@ -153,7 +153,7 @@ TEST(Runner, RefusesAProblemThatIsNotValid) {
   EXPECT_THROW(run(one, {"flash2"}, few(1)), Error);
 }
 
-// Twice its tensors, known before the inputs are made: of a peer nothing else can be told.
+// A peer's memory is predicted as twice its tensors, before the inputs are made.
 TEST(Peer, MemoryLimitHoldsForPeersToo) {
   const test::FakePython python(R"(*\"prepare\"*) exit 9 ;;)");  // never reached
   Case one = tiny();
@@ -234,7 +234,7 @@ TEST(Peer, TheDeathOfOneCostsTheOthersNothing) {
   EXPECT_EQ(python.starts(), 2);
 }
 
-TEST(Peer, APythonThatCallsItselfUnusableIsStartedAnew) {
+TEST(Peer, APythonThatCallsItselfUnusableIsRestarted) {
   const test::FakePython python(
       R"(*\"prepare\"*torch-math*) echo '{"ok":false,"status":"crashed","reason":"CUDA error","unusable":true}' ;;)");
   RunOptions options = few(3);
@@ -252,7 +252,7 @@ TEST(Peer, NonsenseIsACrash) {
   EXPECT_EQ(run(tiny(), {"torch-sdpa"}, few(2))[0].status, Status::crashed);
 }
 
-TEST(Peer, LiesAreWrong) {
+TEST(Peer, WrongResultsAreReported) {
   // Zeros everywhere: finite, of the right size, and false.
   const test::FakePython zeros(R"(*\"results\"*) head -c 100000 /dev/zero >&3; echo '{"ok":true}' ;;)");
   const std::vector<Row> rows = run(tiny(), {"torch-sdpa"}, few(2));

@@ -1,5 +1,5 @@
-// The Python peer: its results pass the gate, its refusals are reasons. With the real PyTorch where STROBE_PYTHON (or
-// python3) has it, skipped with the reason where there is none; and everywhere with tests/bench/stub_torch/torch.py.
+// The Python peer: its results pass the gate, its refusals have reasons. Uses PyTorch if STROBE_PYTHON (or python3) has
+// it, else these tests are skipped with the reason. All others use tests/bench/stub_torch/torch.py.
 #include "bench/torch_peer.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST(TorchPeer, NaiveTakesEveryMaskThatLeavesARowItsKeys) {
     if (row.status == Status::unsupported) GTEST_SKIP() << row.reason;
     EXPECT_EQ(row.status, Status::ok) << row.reason;
     EXPECT_EQ(row.kernel, "matmul, softmax, matmul");
-    const TensorBytes bytes = tensor_bytes(one);  // a graph keeps its weights, [B, H, Sq, Sk]
+    const TensorBytes bytes = tensor_bytes(one);  // a graph keeps its probabilities, [B, H, Sq, Sk]
     EXPECT_GE(row.kept_bytes.value_or(INT64_MAX), bytes.inputs() + bytes.o + 4 * 2 * 4 * 9 * 14);
     EXPECT_LE(row.kept_bytes.value_or(0), row.peak_bytes.value_or(0));
     one.seq_k = 8;  // the first row has none
@@ -77,7 +77,7 @@ TEST(TorchPeer, NaiveTakesEveryMaskThatLeavesARowItsKeys) {
   }
 }
 
-// python3 with the stub in the place of PyTorch.
+// python3 with the stub instead of PyTorch.
 const char kStubTorch[] = "#!/bin/sh\nPYTHONDONTWRITEBYTECODE=1 PYTHONPATH='" STROBE_SOURCE_DIR
                           "/tests/bench/stub_torch' exec python3 \"$@\"\n";
 
@@ -95,7 +95,7 @@ TEST(TorchPeer, WithAStubOfPyTorch) {
     EXPECT_EQ(row.gate->comparisons.size(), 4u);  // O, dQ, dK, dV; there is no LSE
     EXPECT_EQ(row.both.samples.size(), 2u);
     EXPECT_EQ(row.peak_bytes.value_or(0), 4 * tensor + 150);
-    EXPECT_EQ(row.kept_bytes.value_or(0), 3 * tensor + 50);  // what the stub's events leave
+    EXPECT_EQ(row.kept_bytes.value_or(0), 3 * tensor + 50);  // allocated minus freed in the stub's events
     EXPECT_EQ(row.configuration.rfind("torch stub, python 3.", 0), 0u) << row.configuration;
     EXPECT_NE(row.configuration.find("backend FLASH_ATTENTION"), std::string::npos) << row.configuration;
   }

@@ -1,4 +1,4 @@
-// The handshake and the status messages, without any engine: real processes that meet on this host.
+// The handshake and the status messages, without any engine: real processes that connect on this host.
 #include "comm/peers.h"
 
 #include <gtest/gtest.h>
@@ -27,10 +27,10 @@ comm::World world_of(int rank, int size) {
 }
 
 constexpr comm::Limits kPatient{.silence = 60, .operation = 60};   // for a busy machine
-constexpr comm::Limits kImpatient{.silence = 1, .operation = 60};  // where the silence is what is waited for
+constexpr comm::Limits kImpatient{.silence = 1, .operation = 60};  // for tests that wait for the silence
 
-// What rank 0 tells, and where they did not meet the other's exit code. The other rank is a process that joins with
-// `other` and then does `act`.
+// Returns the error of rank 0, or the other rank's exit code if they did not meet. The other rank is a process that
+// joins with `other` and then calls `act`.
 std::string error_of_rank_0(const comm::World& own, const comm::World& other, const std::function<void(Peers&)>& act,
                             const comm::Limits& limits = kPatient) {
   Listener listener(comm::kLoopback);

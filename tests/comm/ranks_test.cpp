@@ -1,5 +1,5 @@
 // Real processes on 2 and 4 ranks, through `strobe launch`: values, overlap, and faults, each of which every surviving
-// rank tells in one line with its rank, its host and the operation.
+// rank reports in one line with its rank, its host and the operation.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -63,7 +63,7 @@ TEST_F(Ranks, EveryValue) {
 
 TEST_F(Ranks, EveryValueInChunks) {
   for (const int ranks : {1, 2, 3}) {
-    const Program program = launch(ranks, "values 33334");  // 100,003 values: three pieces and one more value
+    const Program program = launch(ranks, "values 33334");  // 100,003 values: three chunks and one more value
     EXPECT_EQ(program.code, 0) << program.errors;
   }
 }
@@ -95,7 +95,7 @@ TEST_F(Ranks, ARankThatIsKilled) {
 
 TEST_F(Ranks, ARankThatIsStopped) {
   silence_ = "3";
-  grace_ = "5";  // the others tell their lines in it, and then rank 1 is ended
+  grace_ = "5";  // the others print their lines in this time, then rank 1 is killed
   const Program program = launch(4, "stop");
   EXPECT_EQ(program.code, 3) << program.errors;
   expect_lines(program, 4, "all-reduce of 1000 fp32 (call ", " gave no sign of life for 3 s");
@@ -121,8 +121,8 @@ TEST_F(Ranks, ARankThatLeavesEarly) {
 }
 
 TEST_F(Ranks, ARankThatNeverComes) {
-  timeout_ = "10";  // of the start, too, and of the calls before
-  grace_ = "1";     // only rank 0 has something to tell, before it
+  timeout_ = "10";  // also for the start and the calls before
+  grace_ = "1";     // only rank 0 prints a line, before this time
   const Program program = launch(2, "hang");
   EXPECT_EQ(program.code, 3) << program.errors;
   expect_lines(program, 2, "all-reduce of 1000 fp32 (call 3)", "not complete in 10 s, not reached by rank 1 on ");
@@ -138,7 +138,7 @@ TEST_F(Ranks, RanksThatDiffer) {
   expect_lines(build, 2, "start of engine mpi: the ranks differ: ", "the build is \"older\" on rank 1 (");
 }
 
-// Rank 2 alone was told otherwise, which all four learn.
+// Only rank 2 has different facts, and all four report it.
 TEST_F(Ranks, TextsAndFactsOfFour) {
   char host[256] = "";
   gethostname(host, sizeof(host) - 1);

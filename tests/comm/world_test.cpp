@@ -26,7 +26,7 @@ TEST(World, IsOneRankWhereNoLauncherSaysOtherwise) {
   EXPECT_FALSE(world.host.empty());
 }
 
-TEST(World, ItsRanksTakeTheGpusOfAHostInTurns) {
+TEST(World, RanksTakeTheGpusOfAHostRoundRobin) {
   World world;
   world.local_size = 5;
   const int shared[] = {3, 2, 3, 2, 3};
@@ -37,12 +37,12 @@ TEST(World, ItsRanksTakeTheGpusOfAHostInTurns) {
     EXPECT_EQ(comm::ranks_on_gpu_of(world, 8), 1);
   }
   world = {};
-  world.local_size = 0;  // not told
+  world.local_size = 0;  // unknown
   EXPECT_EQ(comm::ranks_on_gpu_of(world, 1), 1);
 }
 
-// Where the launcher's variables say one rank and `strobe launch` several, it is MPI that knows.
-TEST(World, OfSeveralStartedRanksIsNeverOneAlone) {
+// If the launcher's variables say one rank and `strobe launch` several, MPI decides.
+TEST(World, SeveralStartedRanksAreNeverASingleOne) {
   const std::map<std::string, std::string> one{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}};
   const auto engine = [&](const char* started) {
     std::map<std::string, std::string> variables = one;

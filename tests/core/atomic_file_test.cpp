@@ -38,7 +38,7 @@ TEST_F(AtomicFileTest, ReplacesOnlyOnCommit) {
   EXPECT_EQ(entries(), 1u);
 }
 
-TEST_F(AtomicFileTest, TakesContentsInPieces) {
+TEST_F(AtomicFileTest, TakesContentsInChunks) {
   AtomicFile file((folder_ / "a.json").string());
   file.write("one ");
   file.write("two");
@@ -48,7 +48,7 @@ TEST_F(AtomicFileTest, TakesContentsInPieces) {
   EXPECT_EQ(entries(), 1u);
 }
 
-TEST_F(AtomicFileTest, TellsThatTheDiskLacksTheRoom) {
+TEST_F(AtomicFileTest, ReportsAFullDisk) {
   const AtomicFile file((folder_ / "a.json").string());
   EXPECT_NO_THROW(file.check_room(1));
   EXPECT_THROW(file.check_room(std::uint64_t{1} << 62), Error);

@@ -1,5 +1,5 @@
-// fp16 against the compiler's own half type, bf16 against rounding done in double: every 16-bit pattern, every place
-// where rounding turns over, and a walk through all floats.
+// fp16 compared with the compiler's half type, bf16 with rounding in double: every 16-bit pattern, every midpoint, and
+// a sample of all floats.
 #include "core/half.h"
 
 #include <gtest/gtest.h>
@@ -27,12 +27,12 @@ float nearest_bf16(float value) {
   int exponent = 0;
   std::frexp(value, &exponent);
   const double unit = std::ldexp(1.0, std::max(exponent - 8, -133));
-  const double rounded = std::nearbyint(static_cast<double>(value) / unit) * unit;  // exact but for nearbyint
+  const double rounded = std::nearbyint(static_cast<double>(value) / unit) * unit;  // exact except for nearbyint
   if (std::abs(rounded) >= 0x1p128) return std::copysign(std::numeric_limits<float>::infinity(), value);
   return static_cast<float>(rounded);
 }
 
-// Whether both types round a value rightly. No assertions here: it is called millions of times.
+// Returns whether both types round a value correctly. No assertions: it is called millions of times.
 bool rounds(float value) {
   if (std::isnan(value)) {
     return std::isnan(fp16_to_float(float_to_fp16(value))) && std::isnan(bf16_to_float(float_to_bf16(value)));
@@ -81,7 +81,7 @@ TEST(Half, EveryTurnOfRounding) {
       }
     }
   }
-  // Midpoints of fp16's subnormals lie at odd multiples of 2^-25.
+  // Midpoints of fp16's subnormals are odd multiples of 2^-25.
   for (int i = 0; i < 2048; ++i) {
     const float middle = static_cast<float>(2 * i + 1) * 0x1p-25f;
     for (const float value : {std::nextafter(middle, 0.0f), middle, std::nextafter(middle, 1.0f)}) {

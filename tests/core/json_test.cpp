@@ -165,7 +165,7 @@ TEST(Json, CopiesAndMovesKeepTheirContents) {
   copy.set("b", 3);
   EXPECT_EQ(json.dump(), R"({"a":[1,"two"],"b":"text"})");
   EXPECT_EQ(copy.dump(), R"({"a":[1,"two"],"b":3})");
-  json = json.at("a");  // a part of itself
+  json = json.at("a");  // a member of itself
   EXPECT_EQ(json.dump(), R"([1,"two"])");
   const Json taken = std::move(json);
   EXPECT_EQ(taken.size(), 2u);

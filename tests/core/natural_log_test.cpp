@@ -26,7 +26,7 @@ TEST(NaturalLog, IsExactAtPowersThatMatter) {
   EXPECT_EQ(natural_log(2.0), std::log(2.0));
 }
 
-TEST(NaturalLog, TellsWhatIsNotFinite) {
+TEST(NaturalLog, ReturnsNanForInfinityAndNan) {
   EXPECT_TRUE(std::isnan(natural_log(std::numeric_limits<double>::infinity())));
   EXPECT_TRUE(std::isnan(natural_log(std::numeric_limits<double>::quiet_NaN())));
 }

@@ -8,7 +8,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-TEST(Printable, LeavesTextAlone) {
+TEST(Printable, KeepsPrintableText) {
   EXPECT_EQ(printable("--seq_len 5, \"größer\" \\"), "--seq_len 5, \"größer\" \\");
   EXPECT_EQ(printable(""), "");
   EXPECT_EQ(printable_value(""), "\"\"");

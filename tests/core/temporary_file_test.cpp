@@ -45,7 +45,7 @@ TEST(TemporaryFile, OtherNamesAreNone) {
   }
 }
 
-TEST(TemporaryFile, OnlyKnownRegularFilesThatNobodyHoldsAreRemoved) {
+TEST(TemporaryFile, OnlyKnownRegularFilesThatAreNotLockedAreRemoved) {
   const test::Scratch scratch;
   const auto path = [&](const char* name) { return (scratch.path() / name).string(); };
   for (const char* name : {"a.strobe-tmp-000001", "a.strobe-tmp-000002", "b.strobe-tmp-000003", "a.backup", "victim"}) {

@@ -14,7 +14,7 @@
 namespace strobe::test {
 namespace {
 
-// A file that may not grow further takes a part of the text, and refuses the rest when it is asked again.
+// A file at its size limit takes some of the text; the next write fails.
 TEST(WriteAll, GoesOnAfterAPart) {
   const Scratch scratch;
   const std::string path = (scratch.path() / "file").string();
@@ -35,7 +35,7 @@ TEST(WriteAll, GoesOnAfterAPart) {
   close(file);
 }
 
-TEST(WriteAll, TellsWhatWentWrong) {
+TEST(WriteAll, ReportsTheError) {
   EXPECT_EQ(write_all(-1, "text"), EBADF);
   EXPECT_EQ(write_all(-1, ""), 0);
   const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);

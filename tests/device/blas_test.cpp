@@ -15,7 +15,7 @@
 namespace strobe::blas {
 namespace {
 
-// The exit code of a child that runs `body`; -1 if it does not end by itself within 10 s.
+// Returns the exit code of a child that runs `body`; -1 if it does not exit within 10 s.
 template <class Body>
 int exit_code_of(Body&& body) {
   const pid_t child = fork();

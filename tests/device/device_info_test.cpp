@@ -1,4 +1,4 @@
-// What is said of this machine is plausible, in builds with CUDA and without.
+// The description of this machine is plausible, in builds with and without CUDA.
 #include "device/device_info.h"
 
 #include <gtest/gtest.h>

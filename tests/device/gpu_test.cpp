@@ -163,7 +163,7 @@ TEST(SharedMemoryLimit, IsRead) {
   }
 }
 
-// Where there is no GPU, asking for its memory is an error with the reason, not a crash.
+// Without a GPU, allocating its memory is an error with the reason, not a crash.
 TEST(NoGpu, IsAnErrorWithAReason) {
   if (gpu_inventory().reason.empty()) GTEST_SKIP() << "this machine has a GPU";
   try {

@@ -41,7 +41,7 @@ class GpuKernelTrace : public testing::Test {
   }
 };
 
-TEST_F(GpuKernelTrace, TellsWhatRanWhenAndWhoLaunchedIt) {
+TEST_F(GpuKernelTrace, RecordsKernelTimeAndLaunch) {
   constexpr std::size_t kBytes = 4 << 20;
   GpuBuffer buffer(kBytes);
   const PinnedBuffer host(kBytes);

@@ -1,4 +1,4 @@
-// Parts of a call: told to the listener of the thread that runs it, and to nobody else.
+// Parts of a call: only the listener of the thread that runs the call receives them.
 #include "device/host/parts.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ void run_two_parts() {
   const Part part("b");
 }
 
-TEST(Parts, AreToldToTheListenerOfTheirThreadAlone) {
+TEST(Parts, ReachOnlyTheListenerOfTheirThread) {
   WritingListener listener;
   run_two_parts();
   EXPECT_EQ(listener.told, "") << "it does not listen";

@@ -26,7 +26,7 @@ TEST(SharedLibrary, FirstThatOpensIsTaken) {
   EXPECT_EQ(root(9), 3);
 }
 
-TEST(SharedLibrary, NoneSaysWhatToDoAndWhy) {
+TEST(SharedLibrary, AMissingLibraryNamesReasonAndRemedy) {
   const LibraryFiles none{.files = {"/nowhere/liba.so.1", "/nowhere/libb.so.1"},
                           .advice = "no mathematics; install some"};
   const std::string text = refusal_of([&] { SharedLibrary{none}; });

@@ -110,7 +110,7 @@ TEST(ThreadPool, ParallelForStopsAtAnException) {
   };
   EXPECT_THROW(parallel_for(1, 100, body), std::runtime_error);
   EXPECT_EQ(runs.load(), 11);
-  // What does not stop never ends.
+  // A loop that does not stop early would never end.
   EXPECT_THROW(parallel_for(2, std::int64_t{1} << 60, body), std::runtime_error);
 }
 

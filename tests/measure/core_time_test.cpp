@@ -1,4 +1,4 @@
-// measure/core_time: what this process and its children use is their own, and nobody else's.
+// measure/core_time: counts the time of this process and its children, and no other.
 #include "measure/core_time.h"
 
 #include <gtest/gtest.h>

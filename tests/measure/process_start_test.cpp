@@ -1,4 +1,4 @@
-// measure/process_start: some time, which goes on.
+// measure/process_start: the time is plausible and increases.
 #include "measure/process_start.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 TEST(ProcessStart, GoesOn) {
   const double before = seconds_since_process_start();
   EXPECT_GE(before, 0);
-  EXPECT_LT(before, 3600);  // of a test's own process
+  EXPECT_LT(before, 3600);  // this test process is recent
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
   EXPECT_GE(seconds_since_process_start(), before + 0.029);
 }

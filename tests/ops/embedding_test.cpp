@@ -39,7 +39,7 @@ TEST(Embedding, GradientsByFiniteDifferences) {
   expect_linear_gradient("positions", positions, dpositions, [&](const auto& at) { return loss(table, at); });
 }
 
-TEST(Embedding, PositionsBeginAnewWithEverySequence) {
+TEST(Embedding, PositionsRestartWithEverySequence) {
   const std::int32_t token[] = {1, 0, 0, 1};
   const float table[] = {1, 2, 3, 4}, positions[] = {10, 20, 100, 200};  // two rows of two each
   float y[8];

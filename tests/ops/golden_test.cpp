@@ -1,5 +1,5 @@
-// Operations beside PyTorch: tools/golden made results and gradients in float64. The inputs are made here as
-// there, of numbers that are exact in every type, so that only an operation's own rounding differs.
+// Operations compared with PyTorch: tools/golden computed results and gradients in float64. Inputs are exact
+// in every type, so only an operation's own rounding differs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -69,7 +69,7 @@ using Tensor = Placed<Values>;
 
 constexpr const char* kGoldenPath = STROBE_TEST_DATA "/ops/golden.txt";
 
-// Runs the operations in one type at one place.
+// Runs the operations in one type on one device.
 class BesidePyTorch {
  public:
   BesidePyTorch(const test::Fields& golden, DType dtype, const Gpu* gpu = nullptr)
@@ -90,13 +90,13 @@ class BesidePyTorch {
   }
 
  private:
-  static constexpr std::int64_t kRows = 3, kWidth = 37, kCount = kRows * kWidth;  // of operations on rows
+  static constexpr std::int64_t kRows = 3, kWidth = 37, kCount = kRows * kWidth;  // for operations on rows
 
   Tensor input(std::uint32_t number, std::int64_t count, double scale = 1) const {
     return {gpu_, Values(dtype_, drawn(number, count, scale))};
   }
   Tensor floats(const std::vector<double>& values) const { return {gpu_, Values(DType::fp32, values)}; }
-  // Nobody may leave an element of an output as it was.
+  // NaN: an operation must write every element of an output.
   static std::vector<double> unwritten(std::int64_t count) {
     return std::vector<double>(static_cast<std::size_t>(count), std::numeric_limits<double>::quiet_NaN());
   }

@@ -1,4 +1,4 @@
-// The operations of gpt2 on the GPU beside the same on the CPU, as in gpu_ops_test.cpp.
+// The operations of gpt2 on the GPU compared with the CPU, as in gpu_ops_test.cpp.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 
 using GpuGpt2Ops = test::GpuTest;
 
-// Of one number the variance is 0: eps is large here, so that what rounding leaves of it does not show.
+// The variance of one number is 0; a large eps hides its rounding error.
 TEST_F(GpuGpt2Ops, LayerNorm) {
   const Gpu gpu;
   for (const DType dtype : kTypes) {

@@ -1,5 +1,5 @@
-// Every operation on the GPU beside the same one on the CPU: all types, sizes that no vector divides, one row, rows
-// that just fit shared memory and longer ones, tensors that are aligned to an element only.
+// Every operation on the GPU compared with the CPU: all types, sizes that are no multiple of a vector, one row, rows
+// that just fit shared memory and longer ones, tensors that are aligned to one element only.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -76,8 +76,8 @@ TEST_F(GpuOps, RmsNorm) {
   }
 }
 
-// Room for the sums of two blocks, so that each takes several turns.
-TEST_F(GpuOps, RmsNormInTurns) {
+// Workspace for the sums of two blocks only, so each block needs several passes.
+TEST_F(GpuOps, RmsNormInSeveralPasses) {
   for (const Size& size : {Size{37, 1600, 0}, Size{35, 1608, 0}, Size{9, 131, 0}, Size{17, 64, 1}, Size{5, 13000, 0}}) {
     const Gpu gpu(true, false, static_cast<std::size_t>(2 * size.width) * sizeof(float));
     for (const DType dtype : kTypes) expect_rms_norm(gpu, dtype, size);
@@ -249,7 +249,7 @@ TEST_F(GpuOps, CrossEntropy) {
         target[r] = static_cast<std::int32_t>((r * 977 + 5) % static_cast<std::size_t>(vocabulary));
       }
       const auto scale =
-          static_cast<float>(vocabulary);  // weights are about 1 then: in 16 bits smaller ones would pass
+          static_cast<float>(vocabulary);  // probabilities are about 1 then: in 16 bits smaller ones would pass
       const OnGpu gscale(gpu, std::vector<float>{scale});
       ops::CrossEntropy shape{rows, vocabulary, dtype, static_cast<float>(rows), &scale};
       Values logits(dtype, normal_values(count, 1)), logits_gpu = logits;

@@ -1,4 +1,4 @@
-// A place on the GPU and tensors that go there and back.
+// Execution context on the GPU, and tensors copied to it and back.
 #pragma once
 
 #include <vector>
@@ -29,7 +29,7 @@ class Gpu {
   Place place_;
 };
 
-// `skip` elements lie before the first, so that it is aligned to one element only.
+// `skip` elements precede the first, so that it is aligned to one element only.
 class OnGpu {
  public:
   OnGpu(const Gpu& gpu, const Values& values, std::size_t skip = 0)

@@ -1,4 +1,4 @@
-// Products and the optimizer on the GPU beside the CPU's.
+// GEMMs and the optimizer on the GPU compared with the CPU.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,7 +27,7 @@ double distance(const std::vector<double>& found, const std::vector<double>& exp
   return std::sqrt(difference / size);
 }
 
-// cuBLASLt rounds 16-bit sums in another way in place.
+// In-place cuBLASLt rounds 16-bit sums differently.
 TEST_F(GpuTraining, TheAddendMayBeTheOutput) {
   const Gpu gpu;
   for (const DType dtype : kTypes) {
@@ -48,7 +48,7 @@ TEST_F(GpuTraining, TheAddendMayBeTheOutput) {
   }
 }
 
-TEST_F(GpuTraining, AllThreeProductsOfALinearLayer) {
+TEST_F(GpuTraining, AllThreeMatmulsOfALinearLayer) {
   for (const auto& [deterministic, tf32] :
        {std::pair(true, false), std::pair(true, true), std::pair(false, false), std::pair(false, true)}) {
     const Gpu gpu(deterministic, tf32);
@@ -125,7 +125,7 @@ TEST_F(GpuTraining, TheFastestTilesHaveTheSameSums) {
   }
 }
 
-// In tf32 the operands of a large weight's gradient are transposed first where the workspace has the room.
+// In TF32 the operands of a large weight's gradient are transposed first if they fit the workspace.
 TEST_F(GpuTraining, WeightGradientsInTf32ByBothWays) {
   const Linear shape{100, 1300, 1204};
   const auto count = static_cast<std::size_t>(shape.in * shape.out);
@@ -145,8 +145,8 @@ TEST_F(GpuTraining, WeightGradientsInTf32ByBothWays) {
   }
 }
 
-// The plan of a product is kept, and with it the bias that it was made for.
-TEST_F(GpuTraining, EveryProductHasItsOwnBias) {
+// A matmul plan is cached together with its bias.
+TEST_F(GpuTraining, EveryMatmulHasItsOwnBias) {
   const Gpu gpu;
   const Linear shape{16, 16, 16};
   const std::vector<float> zeros(256);
@@ -162,7 +162,7 @@ TEST_F(GpuTraining, EveryProductHasItsOwnBias) {
   }
 }
 
-TEST_F(GpuTraining, ProductsRepeatBitByBit) {
+TEST_F(GpuTraining, MatmulsRepeatBitByBit) {
   const Gpu gpu;
   const Linear shape{2048, 768, 3072, DType::bf16};
   const Values x(DType::bf16, normal_values(2048 * 768, 1)), dy(DType::bf16, normal_values(2048 * 3072, 2));

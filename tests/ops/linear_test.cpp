@@ -30,7 +30,7 @@ struct Exact {
   }
 };
 
-TEST(Linear, AllThreeProductsInEveryType) {
+TEST(Linear, AllThreeMatmulsInEveryType) {
   const std::size_t rows = 19, in = 33, out = 12;
   for (const DType dtype : kTypes) {
     const Values x(dtype, normal_values(rows * in, 1)), weight(dtype, normal_values(out * in, 2)),
@@ -136,7 +136,7 @@ TEST(Linear, OntoAnotherTensorAndWeightsWrittenOver) {
   EXPECT_EQ(dweight[1], 4);
 }
 
-// A product that panels take and one that OpenBLAS does.
+// One matmul computed in panels and one by OpenBLAS.
 TEST(Linear, BiasIsAddedToEveryRowAndRoundedOnce) {
   for (const std::size_t rows : {3u, 19u}) {
     const std::size_t in = 33, out = 12;

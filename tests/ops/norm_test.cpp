@@ -136,7 +136,7 @@ TEST(LayerNorm, KnownRow) {
   EXPECT_FLOAT_EQ(y[3], 7);
 }
 
-// Of 10^4 and a little more: mean(x^2) - mean(x)^2 would have no digit left in fp32.
+// Values just above 10^4: mean(x^2) - mean(x)^2 would have no correct digit in fp32.
 TEST(LayerNorm, KeepsTheDigitsOfARowFarFromZero) {
   const std::vector<float> x{10000, 10000.25f, 10000.5f, 10000.75f}, ones(4, 1), zeros(4);
   std::vector<float> y(4), statistics(2);

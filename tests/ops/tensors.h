@@ -36,7 +36,7 @@ class Values {
   std::vector<unsigned char> bytes_;
 };
 
-// Of a value about 1 in the type.
+// Spacing of the type's values just above 1.
 inline double unit_of(DType dtype) { return dtype == DType::fp32 ? 0x1p-23 : dtype == DType::fp16 ? 0x1p-10 : 0x1p-7; }
 
 inline constexpr DType kTypes[] = {DType::fp32, DType::fp16, DType::bf16};

@@ -1,4 +1,4 @@
-// An outside program in C++: one key gives its value, and bad input arrives as strobe::Error.
+// An outside program in C++: one key returns its value, kernel names are available, and bad input throws strobe::Error.
 #include <cmath>
 #include <cstdio>
 
@@ -15,6 +15,10 @@ int main() {
   strobe::forward(attention, outputs);
   for (int i = 0; i < 4; ++i) {
     if (!(std::abs(o[i] - v[i]) <= 2e-6f * v[i])) return 1;
+  }
+
+  if (strobe::kernel_names(strobe::Device::cpu).empty() || strobe::explain(attention, strobe::Pass::forward).empty()) {
+    return 1;
   }
 
   attention.k.shape[3] = 3;

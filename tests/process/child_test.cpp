@@ -46,7 +46,7 @@ TEST(Child, WhatItWroteIsHeardInNoTime) {
   EXPECT_EQ(child.hear(line, 0), Child::Heard::end);
 }
 
-TEST(Child, HowItEndedIsToldAfterItWasSeenToHaveEnded) {
+TEST(Child, ExitCodeIsKnownAfterTheChildEnded) {
   Child child({"sh", "-c", "exit 7"}, {});
   while (child.is_running()) {
   }

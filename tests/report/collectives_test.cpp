@@ -19,7 +19,7 @@ Json row(const char* operation, int ranks, std::int64_t bytes, double bus) {
                        {"statistics", Json::object({{"mean(s)", 0.002}, {"median(s)", 0.001}, {"spread", 0.25}})}});
 }
 
-TEST(CollectiveTable, TellsTimesRatesAndTheRatio) {
+TEST(CollectiveTable, ShowsTimesRatesAndTheRatio) {
   Json with_plain = row("all-reduce", 2, 10 << 20, 3);
   with_plain.set("time_over_plain_mpi",
                  Json::object({{"median", 0.9}, {"interval", Json::array({Json(0.85), Json(1.02)})}}));

@@ -31,7 +31,7 @@ Json refused(const std::string& name, const char* size) {
       name, size));
 }
 
-TEST(NamedTables, TellSpeedUpsAndRefusals) {
+TEST(NamedTables, ShowSpeedUpsAndRefusals) {
   const std::vector<Json> rows = {
       rung("sequential", kCase28, 80,
            R"(, "scaled_from": )" + std::string(R"({"name": "", "batch": 1, "rows": 512, "dim": 64})")),
@@ -49,7 +49,7 @@ TEST(NamedTables, TellSpeedUpsAndRefusals) {
   EXPECT_EQ(cell(1, "total ms"), "-");
   EXPECT_EQ(cell(1, "GFLOP/s"), "-");
   EXPECT_EQ(cell(2, "x sequential"), "20.0");
-  EXPECT_EQ(cell(2, "x before"), "20.0");  // of the last that has a time
+  EXPECT_EQ(cell(2, "x before"), "20.0");  // relative to the last rung with a time
   EXPECT_EQ(cell(3, "x before"), "2.00");
   EXPECT_EQ(cell(3, "GFLOP/s"), "270");  // by the kernel's time
   EXPECT_NE(tables_text(tables).find("max error"), std::string::npos);
@@ -196,7 +196,7 @@ TEST(NamedTables, CountersThatAreNotThereAreNotZero) {
   EXPECT_EQ(tables[0].cells[1][7], "not available");
 }
 
-TEST(LadderFigures, PublishedTimesStandBesideCase28Alone) {
+TEST(LadderFigures, PublishedTimesAreShownForCase28Only) {
   const std::vector<Json> rows = {rung("sequential", kCase28, 80), rung("shared", kCase28, 4),
                                   rung("sequential", kSmall, 1)};
   const std::vector<Figure> figures = ladder_figures(rows);

@@ -23,7 +23,7 @@ MemoryMap small_map() {
           .peak_at = 1};
 }
 
-TEST(MemoryMap, ABlockTellsItsNameBytesAndLife) {
+TEST(MemoryMap, ABlockShowsItsNameBytesAndLifetime) {
   const std::string svg = memory_map_svg(small_map());
   EXPECT_NE(svg.find("<title>x: 3.0 MiB, one; 0 to 2: from first to third</title>"), std::string::npos) << svg;
   EXPECT_NE(svg.find("<title>y: 1.0 MiB, two; 1 to 1: from second to second</title>"), std::string::npos) << svg;

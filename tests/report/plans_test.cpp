@@ -45,7 +45,7 @@ const std::vector<Json> kRows{row(8, "replicated", 20, 0.04), row(8, "weights", 
 
 using Cells = std::vector<std::string>;
 
-TEST(PlanTables, TellPartsOfTheFirstAndThenAllNumbersOfDevices) {
+TEST(PlanTables, ShowTheFirstInDetailThenAllNumbersOfDevices) {
   const std::vector<report::NamedTable> tables = report::plan_tables(kRows);
   ASSERT_EQ(tables.size(), 5u);
   EXPECT_EQ(tables[0].title, "Memory of one of 8 devices, GiB");
@@ -72,7 +72,7 @@ TEST(PlanTables, WhetherItFitsIsNotKnownWhereTheMemoryIsNot) {
   EXPECT_EQ(report::plan_figures(rows)[1].series.size(), 2u) << "no rule";
 }
 
-TEST(PlanTables, OneNumberOfDevicesHasPartsAlone) {
+TEST(PlanTables, OneNumberOfDevicesHasDetailsOnly) {
   EXPECT_EQ(report::plan_tables({kRows.data(), 2}).size(), 2u);
   EXPECT_TRUE(report::plan_figures({kRows.data(), 2}).empty());
 }

@@ -74,8 +74,8 @@ TEST(Ratio, SameInputSameInterval) {
   EXPECT_EQ(a.high, b.high);
 }
 
-// The rule of the issue on made-up times of a machine as it is when nobody else computes: launches differ by 1 %,
-// samples inside by 3 % upwards, one launch in ten is disturbed.
+// The rule on made-up times of a quiet machine: launches differ by 1 %, samples in a launch by up to 3 %, and one
+// launch in ten is disturbed.
 TEST(Ratio, OfTwentyPairsOfTheSameBuildNoneIsSlowerAndTenPercentIsProven) {
   std::mt19937 random(1);
   std::normal_distribution<double> normal;

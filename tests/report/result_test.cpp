@@ -122,10 +122,10 @@ TEST(Result, FaultsAreNamedWithFileAndLine) {
   }
 }
 
-// docs/results: the source reports' whole grid, measured once; what the documentation says stands on it. Memory is that
-// of the closed forms; the 64 MB are what PyTorch gives cuBLAS on that card.
+// The whole grid lab5, measured once on an H200 (docs/source-report.md). Peak memory equals the closed forms; the 64 MB
+// are the workspaces that PyTorch gives cuBLAS on that card.
 TEST(Result, TheCommittedGridIsWhole) {
-  const auto results = read_results(STROBE_TEST_DATA "/../../docs/results/2026-11-16-h200-lab5.jsonl");
+  const auto results = read_results(STROBE_TEST_DATA "/results/lab5-h200.jsonl");
   ASSERT_EQ(results.size(), 144u);
   std::set<std::string> cells;
   for (const Result& result : results) {
@@ -139,7 +139,7 @@ TEST(Result, TheCommittedGridIsWhole) {
                                                  {"torch-naive", 4 * scores + 9 * tensor + 64 * mb}};
     ASSERT_TRUE(result.peak_mb);
     EXPECT_NEAR(*result.peak_mb * mb / forms.at(result.implementation), 1, 0.05) << describe(c);
-    if (result.implementation == "torch-naive") continue;  // whose memory is not predicted
+    if (result.implementation == "torch-naive") continue;  // has no predicted memory
     ASSERT_TRUE(result.predicted_mb);
     EXPECT_NEAR(*result.peak_mb / *result.predicted_mb, 1, 0.05) << describe(c);
   }

@@ -57,7 +57,7 @@ TEST(Cases, ScaleKeepsTheHeadDimension) {
   EXPECT_EQ(scaled({20, 1024, 64}, 1), (ProblemSize{20, 1024, 64}));
 }
 
-TEST(CaseFiles, ValuesAreUniformAndTheSameInAnyPieces) {
+TEST(CaseFiles, ValuesAreUniformAndIndependentOfChunks) {
   std::vector<float> all(100'000), piece(1000);
   uniform_values(1, 0, 100'000, all.data());
   uniform_values(1, 777, 1000, piece.data());

@@ -32,7 +32,7 @@ double largest_difference(const ProblemSize& size, float factor) {
   return largest;
 }
 
-// Scales that are powers of two: float64 then rounds to the same float, but for ties.
+// Scales are powers of two: float64 then rounds to the same float, except for ties.
 TEST(Float64Forward, IsTheReference) {
   EXPECT_LE(largest_difference({2, 600, 64}, 1), 0x1p-23);
   EXPECT_LE(largest_difference({3, 256, 16}, 1), 0x1p-23);
@@ -47,7 +47,7 @@ TEST(Float64Forward, OddSizes) {
 }
 
 TEST(Float64Forward, ScoresOfManySizes) {
-  EXPECT_LE(largest_difference({1, 513, 64}, 30), 0x1p-17);  // weights from 1 to below any float
+  EXPECT_LE(largest_difference({1, 513, 64}, 30), 0x1p-17);  // probabilities from 1 to below any float
   EXPECT_LE(largest_difference({1, 513, 64}, 0.001f), 0x1p-30);
 }
 

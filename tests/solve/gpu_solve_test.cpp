@@ -1,4 +1,4 @@
-// File to file on a GPU: right for any sizes, for several chunks, and for pieces that no batch is a multiple of.
+// File to file on a GPU: correct for any sizes, several chunks, and copy sizes that divide no batch.
 #include <gtest/gtest.h>
 
 #include "device/gpu_allocator.h"
@@ -22,7 +22,7 @@ TEST_F(GpuSolve, AnySize) {
   }
 }
 
-// 151 MB of input in chunks of an eighth, in pieces of 4 MB, and nothing of it divides: on the GPU lie three chunks.
+// 151 MB of input in chunks of an eighth and copies of 4 MB, neither of which divides it. The GPU holds three chunks.
 TEST_F(GpuSolve, ManyChunksInBoundedMemory) {
   gpu_allocator().reset_peak();
   EXPECT_LT(error_of_solving({993, 199, 64}, {.device = Device::cuda}), kSmallError);

@@ -68,7 +68,7 @@ TEST_F(ProblemFileTest, LoadedUnloadedAndReadAreTheSame) {
   EXPECT_EQ(std::memcmp(values.data(), problem.k(1), 400), 0);
 }
 
-TEST_F(ProblemFileTest, ReadTellsThatTheFileBecameShorter) {
+TEST_F(ProblemFileTest, ReadReportsATruncatedFile) {
   const ProblemFile problem(write("in", {1, 64, 64}, 3 * 4096));
   ASSERT_EQ(truncate(path("in").c_str(), 100), 0);
   std::vector<float> values(4096);

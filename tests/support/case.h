@@ -48,7 +48,7 @@ struct Case {
   BiasShape bias_shape{};
   BiasValues bias_values = BiasValues::normal;
   DType bias_dtype = DType::fp32;
-  bool dbias = true;  // whether the gradient is asked for, where there is a bias
+  bool dbias = true;  // with a bias: also compute its gradient
   bool sinks = false;
   float dropout = 0;
 
@@ -67,7 +67,7 @@ struct Case {
   bool own_workspace = false;  // the test hands in exactly workspace_bytes
 
   bool packed() const { return lengths == Lengths::packed; }
-  // Whether rows may see different numbers of keys.
+  // Returns whether rows may see different numbers of keys.
   bool uneven() const { return causal || window.left >= 0 || window.right >= 0 || lengths != Lengths::none; }
   std::int64_t length_q(std::int64_t b) const {
     return lengths_q.empty() ? sq : lengths_q[static_cast<std::size_t>(b)];

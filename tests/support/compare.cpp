@@ -12,7 +12,7 @@
 namespace strobe::test {
 namespace {
 
-// Magnitudes from here on come from a lowest-finite bias in place of -inf. They would drown every other value of a
+// Larger magnitudes come from a lowest-finite bias instead of -inf. They would drown every other value of a
 // tensor in the floor, so each is checked by itself.
 constexpr double kHuge = 1e30;
 
@@ -30,7 +30,7 @@ bool same_kind(double reference, double value, DType stored) {
   return std::isfinite(value);
 }
 
-// The largest score that counts: a weight e^(score - LSE) has a relative error of this many roundings of fp32.
+// The largest score that counts: a probability e^(score - LSE) has a relative error of this many roundings of fp32.
 double largest_score(const Results& reference) {
   double largest = 1;
   for (const double lse : reference.lse) {
@@ -44,7 +44,7 @@ DType stored_type(const Case& c, std::vector<double> Results::*output) {
   return wide ? DType::fp32 : c.dtype;
 }
 
-// What of an output errs by more than times_limit times the rule, its floor counted in `unit`.
+// Describes the errors of an output beyond times_limit times the rule, with a floor in `unit`; empty: none.
 std::string beyond(double times_limit, double unit, const char* name, const Deviation& theirs, const Deviation& ours) {
   std::string text;
   if (!theirs.mismatch.empty()) text += fmt::format("  {} of standard: {}\n", name, theirs.mismatch);
@@ -147,7 +147,7 @@ std::string Draws::verdict() const {
 }
 
 std::string plausibility(const Case& c, const Results& reference, const Results& standard) {
-  // In fp32 this is a sharp test; where scores or weights are rounded to 16 bits, large scores have no limit.
+  // In fp32 this is a sharp test; if scores or probabilities are rounded to 16 bits, large scores have no limit.
   if (c.dtype != DType::fp32 && c.values == Values::large) return {};
   const double units = c.dtype == DType::bf16 ? 128 : c.values == Values::large ? 65536 : 512;
   std::string text;

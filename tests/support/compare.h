@@ -23,11 +23,11 @@ struct Deviation {
 // `stored` is the type of the output: a reference beyond its range must come out as an infinity.
 Deviation deviation(const std::vector<double>& reference, const std::vector<double>& values, DType stored);
 
-// What the rule says of a kernel's results.
+// The rule's verdict on a kernel's results.
 struct Judgement {
   std::vector<std::string> broken;  // for each output in the order of kOutputs: empty, or lines for what breaks it
-  // The lines of what no other draw of values excuses: errors far beyond what the rule allows, and values that are not
-  // finite on one side only.
+  // Faults that another draw of values cannot excuse: errors far beyond the rule, and values that are not finite on one
+  // side only.
   std::string gross;
 
   std::string all_broken() const;
@@ -42,8 +42,8 @@ class Rule {
  private:
   const Case& c_;
   const Results& reference_;
-  std::array<Deviation, kOutputs.size()> standard_;  // of the outputs
-  double gross_unit_;                                // a roundoff, of the largest score where that is more
+  std::array<Deviation, kOutputs.size()> standard_;  // per output
+  double gross_unit_;  // larger of the dtype's roundoff and fp32's times the largest score
 };
 
 // For one kernel: Judgement::broken, and all its lines.
@@ -52,8 +52,8 @@ std::vector<std::string> exactness_by_output(const Case& c, const Results& refer
 std::string exactness(const Case& c, const Results& reference, const Results& standard, const Results& candidate);
 
 // The rule compares two roundings of the same values, and one draw of values may favour either: a kernel with exactly
-// standard's error breaks it now and then. A case that breaks it is drawn anew, many times, and each output must keep
-// the rule in most of the draws; one whose error is really more than twice standard's does not.
+// standard's error breaks it now and then. A case that breaks it is drawn again many times, and each output must
+// satisfy the rule in most draws. A kernel whose error really is more than twice standard's fails.
 class Draws {
  public:
   static constexpr int kCount = 31;
@@ -71,7 +71,7 @@ class Draws {
 // the largest value (or 1, the order of the inputs, since terms may cancel).
 std::string plausibility(const Case& c, const Results& reference, const Results& standard);
 
-// Whether results are the same bit by bit; the name of the first output that is not.
+// Returns the name of the first output that differs in a bit; empty: none.
 std::string first_difference(const Results& a, const Results& b);
 
 }  // namespace strobe::test

@@ -65,7 +65,7 @@ void fill_bias(Data& data, Random& random) {
   Tensor& bias = data.bias;
   for_each(bias.view.shape, [&](auto b, auto h, auto i, auto j) { bias.set(b, h, i, j, kNan); });
   for (std::int64_t b = 0; b < c.batch; ++b) {
-    if (c.length_q(b) == 0) continue;  // its keys are nobody's
+    if (c.length_q(b) == 0) continue;  // no row uses its keys
     const Shape part = {1, bias.view.shape[1], c.bias_shape.rows ? c.length_q(b) : 1, c.length_k(b)};
     for_each(part, [&](auto, auto h, auto i, auto j) {
       bias.set(c.bias_shape.batch ? b : 0, h, i, j, draw_bias(c, i, j, random));
@@ -96,7 +96,7 @@ Data::Data(const Case& description) : c(description) {
     index_k32.assign(indices_k.begin(), indices_k.end());
   }
 
-  // Large: scores with a deviation of about 60, so that one key takes nearly all the weight.
+  // Large: scores with a deviation of about 60, so that one key has nearly all the probability.
   const float factor_q = c.values == Values::large ? 60.f : 1.f;
   const auto length_q = [&](std::int64_t b) { return c.length_q(b); };
   const auto length_k = [&](std::int64_t b) { return c.length_k(b); };

@@ -14,7 +14,7 @@ namespace strobe::test {
 
 using Fields = std::map<std::string, std::vector<double>>;
 
-// What is there; a file that is missing or cut short fails the test.
+// Reads the fields of a file. A missing or truncated file fails the test.
 inline Fields read_fields(const std::filesystem::path& path) {
   std::ifstream file(path);
   if (!file) ADD_FAILURE() << path << ": cannot be read";

@@ -72,8 +72,8 @@ void GpuArena::clear() {
   separate_.clear();
 }
 
-// Exactly the bytes asked for, NaN, with a guard behind. Where pieces are separate, for compute-sanitizer, nothing is
-// written before the guard: initcheck then tells what is read too early.
+// Exactly workspace_bytes() of NaN with a guard behind. If allocations are separate, for compute-sanitizer, the bytes
+// stay unwritten, so that initcheck reports reads before writes.
 struct GpuCase::Workspace {
   Workspace(const Attention& attention, Pass pass, Execution& execution, const GpuLane& lane)
       : bytes(workspace_bytes(attention, pass, execution)), memory(rounded_up(bytes, 4) + kGuard) {

@@ -19,7 +19,7 @@ namespace strobe::test {
 
 class GpuTest : public testing::Test {
  protected:
-  void SetUp() override;  // skips where there is no GPU
+  void SetUp() override;  // skips without a GPU
 };
 
 // Kernels of the library on CUDA, in their order, then "": the library's own choice for each pass. STROBE_TEST_KERNEL
@@ -29,14 +29,14 @@ std::vector<std::string> gpu_kernels();
 // The kernels that compute probabilities again from Q and K, whatever LSE and O they are given.
 inline bool is_plain(std::string_view kernel) { return kernel == "standard" || kernel == "frugal"; }
 
-// Empty, or why the kernel refuses a pass. What depends on outputs is not looked at.
+// Returns why the kernel refuses a pass; empty: it does not. Ignores refusals that depend on outputs.
 std::string gpu_refusal(const Attention& attention, std::string_view kernel);
 
-// Whether hopper's refusal is of the card or the build, not of the problem.
+// Returns whether hopper refuses because of the GPU or the build, not the problem.
 bool needs_hopper(std::string_view refusal);
 
-// GPU memory for one case after another. One large block, since giving memory back waits for the whole GPU; with
-// STROBE_TEST_SEPARATE set every piece is an allocation of its own, so that compute-sanitizer sees its ends.
+// GPU memory for one case after another. One large block, because cudaFree waits for the whole GPU. With
+// STROBE_TEST_SEPARATE every buffer is an allocation of its own, so that compute-sanitizer sees its ends.
 class GpuArena {
  public:
   explicit GpuArena(std::size_t bytes);
@@ -93,7 +93,7 @@ class GpuCase {
 
   const Data& data_;
   GpuLane& lane_;
-  std::map<const GuardedBuffer*, char*> places_;  // where the first byte of a buffer lies on the GPU
+  std::map<const GuardedBuffer*, char*> places_;  // GPU address of the first byte of a buffer
   Attention attention_;
   ConstView d_o_;
 };

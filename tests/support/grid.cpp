@@ -19,7 +19,7 @@ const std::vector<std::int64_t> kManyKeys = {385, 391, 400, 449, 512, 513, 577, 
 const std::vector<std::int64_t> kHeadDims = {1,  2,  3,  5,  7,  8,   15,  16,  17,  31,  32,  33,  40,  48, 63,
                                              64, 65, 72, 80, 96, 100, 112, 128, 129, 160, 192, 200, 255, 256};
 
-// Multiplications of one product with the scores; the reference takes about nine such products per case.
+// Multiplications of one matmul with the scores; the reference computes about nine such matmuls per case.
 std::int64_t work(const Case& c) { return c.batch * c.heads_q * c.sq * c.sk * (c.d + c.dv) / 2; }
 
 // Every case draws with a different limit, so that large ones are few.

@@ -1,5 +1,5 @@
-// Whether this is a build with AddressSanitizer or ThreadSanitizer: tests whose length shows values, not memory errors
-// or races, are shorter there.
+// True in builds with AddressSanitizer or ThreadSanitizer. Tests that are long for the sake of values, not memory
+// errors or races, are shorter there.
 #pragma once
 
 namespace strobe::test {

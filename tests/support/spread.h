@@ -22,9 +22,9 @@ void change_inputs(Data& data, Change&& change) {
   data.remember();
 }
 
-// keys: large rows of K, which get no weight, beside small ones, which share it. values: large rows of V that get next
-// to no weight. rows: Q is as much smaller as dO is larger, so that both count alike in dK. all: every row of every
-// tensor of its own size over 60 powers of two, some of zeros.
+// keys: large rows of K with probability 0, and small rows that share the probability. values: large rows of V with
+// almost no probability. rows: Q is smaller by the factor by which dO is larger, so both contribute equally to dK. all:
+// every row of every tensor has its own magnitude over 60 powers of two; some rows are zero.
 enum class Spread { keys, values, rows, all };
 
 inline constexpr std::array<std::pair<const char*, Spread>, 4> kSpreads = {

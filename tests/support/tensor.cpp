@@ -27,7 +27,7 @@ constexpr std::int64_t kBack = 0;
 constexpr std::int64_t kBack = 512;
 #endif
 
-// Both are NaN in their type; they differ so that a canary is not mistaken for an element that nobody wrote.
+// Both are NaN in their type. They differ, so a canary is not mistaken for an unwritten element.
 std::uint32_t canary_of(DType dtype) {
   return dtype == DType::fp32 ? 0x7fdeadbeu : dtype == DType::fp16 ? 0x7eadu : 0x7fdeu;
 }
@@ -44,7 +44,7 @@ void fill(char* at, std::int64_t bytes, std::uint32_t bits, std::int64_t size) {
   }
 }
 
-// Whether memory is elements of `size` bytes with these bits and nothing else.
+// Returns whether memory consists of elements of `size` bytes with these bits.
 bool filled(const char* at, std::int64_t bytes, std::uint32_t bits, std::int64_t size) {
   return bytes == 0 || (std::memcmp(at, &bits, static_cast<std::size_t>(size)) == 0 &&
                         std::memcmp(at, at + size, static_cast<std::size_t>(bytes - size)) == 0);
@@ -55,7 +55,7 @@ bool filled(const char* at, std::int64_t bytes, std::uint32_t bits, std::int64_t
 GuardedBuffer::GuardedBuffer(DType dtype, std::int64_t count, std::int64_t misalign) : dtype_(dtype), count_(count) {
   const auto size = static_cast<std::int64_t>(size_of(dtype));
   const std::int64_t reserve = kFront + kAlign + (misalign + count) * size;
-  // The start of a vector's memory is a multiple of 16 only, so how much to reserve depends on where it lies.
+  // The start of a vector's memory is a multiple of 16 only, so the bytes to reserve depend on its address.
   bytes_.reserve(static_cast<std::size_t>(reserve + kBack));
   const auto start = reinterpret_cast<std::uintptr_t>(bytes_.data());
   const std::int64_t to_line = static_cast<std::int64_t>((kAlign - start % kAlign) % kAlign);

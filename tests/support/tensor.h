@@ -1,5 +1,5 @@
 // Test tensors whose every byte outside the view's elements is a canary that reads as NaN: guards before and after,
-// gaps of strided layouts. A kernel that reads there spreads NaN, one that writes there is told by stray_write().
+// gaps of strided layouts. A kernel that reads there spreads NaN; stray_write() finds one that writes there.
 // Under AddressSanitizer there is no guard behind: the last element ends the allocation.
 #pragma once
 
@@ -20,7 +20,7 @@ inline std::int64_t count_of(const Shape& shape) { return shape[0] * shape[1] * 
 // One allocation, which several views may share (packed QKV).
 class GuardedBuffer {
  public:
-  // `count` elements whose first lies `misalign` elements past a multiple of 64 bytes. Nothing is owned yet.
+  // `count` elements; the first is `misalign` elements past a multiple of 64 bytes. Nothing is allocated yet.
   GuardedBuffer(DType dtype, std::int64_t count, std::int64_t misalign);
   GuardedBuffer(const GuardedBuffer&) = delete;
   GuardedBuffer& operator=(const GuardedBuffer&) = delete;
@@ -74,7 +74,7 @@ struct Tensor {
   std::vector<double> gather() const;
 };
 
-// How a tensor lies in memory. The expanded ones are for inputs only.
+// Memory layout of a tensor. The expanded ones are for inputs only.
 enum class Layout { bhsd, bshd, padded, expanded_batch, expanded_heads, expanded_rows, expanded_last, expanded_all };
 inline constexpr Layout kLayouts[] = {Layout::bhsd,           Layout::bshd,           Layout::padded,
                                       Layout::expanded_batch, Layout::expanded_heads, Layout::expanded_rows,

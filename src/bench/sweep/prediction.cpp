@@ -1,4 +1,4 @@
-// Rough models; the constants are of the order that docs/notes/ record.
+// Rough models; the constants are of the order that the design pages in docs/ record.
 #include "bench/sweep/prediction.h"
 
 #include <algorithm>

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMostBytes = std::size_t{1} << 60;  // per plan: adding one tensor cannot overflow
 
 // 2.7B, with 3.4 billion, is no slower than with updates beside its backward, and holds less than PyTorch; with fewer,
-// xl's 1,998,235,200 included, that was not measured or costs up to 2 % (docs/notes/2026-11-15-lm-cuda.md).
+// xl's 1,998,235,200 included, that was not measured or costs up to 2 % (docs/training.md).
 constexpr std::int64_t kManyParameters = 2'000'000'000;
 
 [[noreturn]] void refuse_bytes(const ModelShape& shape, std::int64_t batch) {

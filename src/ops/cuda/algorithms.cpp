@@ -1,6 +1,6 @@
 // The heuristic knows a few good tiles; cuBLASLt has kernels for hundreds. At 1,600 columns the tiles that leave few
 // multiprocessors idle are not among its proposals, and products gain a tenth or more
-// (docs/notes/2026-11-15-lm-cuda.md).
+// (docs/training.md).
 #include "ops/cuda/algorithms.h"
 
 #include <algorithm>

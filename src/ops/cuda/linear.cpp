@@ -2,7 +2,7 @@
 // place searches tiles, its answers and others are timed once, and the fastest is kept: which one that
 // is may change from run to run, and with it the order of sums. Tensor cores read tf32 along k alone. Where both
 // operands lie across it, as in a weight's gradient, cuBLASLt's kernels turn them around piece by piece and reach half
-// the rate (docs/notes/2026-11-15-lm-cuda.md): they are copied first, transposed, where that is little beside the
+// the rate (docs/training.md): they are copied first, transposed, where that is little beside the
 // product and the workspace has the room.
 #include <algorithm>
 #include <limits>

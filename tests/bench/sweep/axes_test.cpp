@@ -1,4 +1,4 @@
-// Lists of values and their product.
+// Lists of values and their combinations.
 #include "bench/sweep/axes.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST(Axes, TheLastAxisVariesFastest) {
   EXPECT_EQ(product_of({}).size(), 1u);
 }
 
-TEST(Axes, AProductThatIsTooLargeIsRefused) {
+TEST(Axes, TooManyCombinationsAreRefused) {
   const Axis axis{"a", std::vector<std::string>(1000, "1")};
   EXPECT_THROW(product_of({axis, axis}), Error);
   EXPECT_THROW(product_of(std::vector<Axis>(30, axis)), Error);

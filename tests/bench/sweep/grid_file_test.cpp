@@ -59,7 +59,7 @@ TEST(GridFile, PeersAreTorchImplementations) {
   EXPECT_EQ(refusal_of("peers torch-naive\npeers torch-sdpa\n"), "--grid mine: line 2: a second \"peers\"");
 }
 
-TEST(GridFile, NamesAreFoundBesideTheProgramAndPathsAnywhere) {
+TEST(GridFile, NamesAreFoundNextToTheProgramAndPathsAnywhere) {
   const test::Scratch scratch;
   const std::filesystem::path& root = scratch.path();
   const std::string program = (root / "bin" / "strobe").string();

@@ -1,4 +1,4 @@
-// What a sweep makes of its children, which are shell scripts here: whose fault is what, and whose time.
+// How a sweep attributes faults and time to its children, which are shell scripts here.
 #include "bench/sweep/problem_runner.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 class ProblemRunnerTest : public testing::Test {
  protected:
-  // Rows by implementation, of children that run the shell code. step NAME and row NAME tell events.
+  // Runs children with the shell code; returns their rows by implementation. step NAME and row NAME write events.
   std::map<std::string, Json> run(const std::string& code, double cell_limit) {
     const std::filesystem::path script = scratch_.program("child", R"(#!/bin/sh
 step() { echo '{"step":"measure","implementation":"'$1'"}'; }
@@ -49,7 +49,7 @@ TEST_F(ProblemRunnerTest, RowsGetTheProblemsConfiguration) {
 }
 
 // No step of its own is too long, but all of them together are.
-TEST_F(ProblemRunnerTest, TimeCountsForWhoeverHasItsTurn) {
+TEST_F(ProblemRunnerTest, TimeCountsForTheRunningImplementation) {
   auto rows = run(R"(case "$*" in *flash2*) ;; *) row standard; exit ;; esac
 for i in 1 2 3 4 5 6 7 8 9 10 11 12; do step flash2; sleep 0.5; step standard; done; exit 3
 )",
@@ -75,7 +75,7 @@ TEST_F(ProblemRunnerTest, AnEndWithoutAllRowsIsACrash) {
   EXPECT_EQ(rows["standard"].at("status").as_string(), "crashed");
 }
 
-TEST_F(ProblemRunnerTest, ARowOfNobodyIsNotTaken) {
+TEST_F(ProblemRunnerTest, ARowOfAnotherImplementationIsRejected) {
   auto rows = run("row torch-sdpa; sleep 100", 20);
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows["flash2"].at("status").as_string(), "crashed");

@@ -170,7 +170,7 @@ TEST(Prediction, GrowsWithWorkAndKnowsRefusals) {
   EXPECT_LT(predicted_seconds(a_case(64, 65536), "standard", rule, 1e11), 1e9);
   EXPECT_GT(predicted_memory(a_case(1, 256), "standard").bytes.value(), 0);
   EXPECT_GT(predicted_memory(a_case(1, 256), "torch-sdpa").bytes.value(), 0);
-  EXPECT_GT(predicted_memory(a_case(1, 256), "cudnn").bytes.value(), 0);  // told without cuDNN
+  EXPECT_GT(predicted_memory(a_case(1, 256), "cudnn").bytes.value(), 0);  // predicted without cuDNN
   EXPECT_NE(predicted_memory(a_case(1, 8), "no such kernel").refusal, "");
 }
 

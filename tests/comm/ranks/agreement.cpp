@@ -7,7 +7,7 @@
 namespace strobe::test {
 namespace {
 
-// Of another length on each rank, with a 0 in it; empty on rank 1.
+// Text of a different length on each rank, with a 0 in it; empty on rank 1.
 std::string text_of(int rank) {
   if (rank == 1) return "";
   return std::string(static_cast<std::size_t>(1000 * rank + 3), static_cast<char>('a' + rank)) + std::string(1, '\0');

@@ -21,7 +21,7 @@ void add_for(Communicator& communicator, int times) {
   for (int i = 0; i < times; ++i) communicator.all_reduce(comm::elements(std::span(values)));
 }
 
-// Rank 1 does what the scenario says after two calls; the others go on.
+// Rank 1 fails as the scenario says after two calls; the others continue.
 int fault(Communicator& communicator, const std::string& scenario) {
   add_for(communicator, 2);
   if (communicator.rank() == 1) {

@@ -14,8 +14,8 @@ namespace strobe::test {
 
 using comm::elements;
 
-// Rank 1 comes when rank 0 has made a file, having started its own call and worked beside it: until then nobody's sum
-// can be complete, and a start that waits for its call comes to nothing.
+// Rank 0 starts a call, works while it is pending, then creates a file. Rank 1 joins the call when the file exists. So
+// no sum can be complete before that, and a start() that blocks never returns.
 int overlap(comm::Communicator& communicator) {
   int faults = 0;
   std::vector<float> values(100'000, 1.0f);
@@ -31,7 +31,7 @@ int overlap(comm::Communicator& communicator) {
     go = now_seconds();
     std::ofstream made(file);
   }
-  while (!pending.done()) usleep(1'000);  // by itself, with nobody waiting for it
+  while (!pending.done()) usleep(1'000);  // completes without a wait()
   pending.wait();
   if (work < 0) ++faults;
   for (const float value : values) faults += value != static_cast<float>(communicator.size());

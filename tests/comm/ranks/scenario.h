@@ -1,5 +1,5 @@
-// What a rank does in a test: comm_ranks NAME runs one of these on a communicator of its own. Each returns the number
-// of faults that it found, having told them on the standard error.
+// Scenarios of a rank in a test: comm_ranks NAME runs one on its own communicator. Each prints the faults that it finds
+// to standard error and returns their number.
 #pragma once
 
 #include <cstdio>
@@ -12,7 +12,7 @@ int every_value(comm::Communicator& communicator);
 int overlap(comm::Communicator& communicator);
 int order_of_many(comm::Communicator& communicator);
 int asleep(comm::Communicator& communicator);
-int agreement(comm::Communicator& communicator);  // then throws: rank 2 was told otherwise
+int agreement(comm::Communicator& communicator);  // then throws: rank 2 has different facts
 int on_the_gpu(comm::Communicator& communicator);
 
 }  // namespace strobe::test

@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t kCounts[] = {0, 1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 100};
 constexpr std::size_t kGuard = 40;
 
-// Elements with others around them that nobody may write.
+// Elements with guards around them that no kernel may write.
 template <class T>
 class Guarded {
  public:
@@ -91,7 +91,7 @@ void expect_layer_norm(const Loops<T>& loops, std::int64_t width) {
   const auto exact_x = x.widened_all(), exact_weight = weight.widened_all(), exact_dy = dy.widened_all();
   std::vector<double> exact_y(exact_x), exact_dx = dx.widened_all(), exact_dweight = dweight.widened_all(),
                                         exact_dbias = dbias.widened_all(), exact_statistics(2);
-  const double eps = 0.1;  // of one number the variance is 0, and what is left of it in fp32 as large as a smaller eps
+  const double eps = 0.1;  // the variance of one number is 0; its fp32 rounding error exceeds a smaller eps
   layer_norm_row(exact_x.data(), exact_weight.data(), bias.widened_all().data(), exact_y.data(),
                  exact_statistics.data(), width, eps);
   layer_norm_row_backward(exact_x.data(), exact_weight.data(), exact_statistics.data(), exact_dy.data(),
@@ -221,7 +221,7 @@ TEST(OpsIsa, SixteenBitFormatsBitByBit) {
   }
 }
 
-// Where an element lies in its range must not matter: ranks that share the optimizer's work cut ranges elsewhere.
+// The position of an element in its range must not matter: ZeRO ranks cut the ranges elsewhere.
 TEST(OpsIsa, AdamwIsTheSameWhereverARangeIsCut) {
   const std::int64_t count = 101;
   const Update update = update_of({.rate = 0.01, .step = 3});

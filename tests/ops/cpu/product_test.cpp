@@ -107,7 +107,7 @@ TEST(Product, BitwiseTheSameForAnyNumberOfThreads) {
   }
 }
 
-TEST(Product, LongSumsAreRoundedInPieces) {
+TEST(Product, LongSumsAreRoundedPerChunk) {
   const std::int64_t rows = 16, cols = 16, steps = 4096;
   std::vector<float> a(static_cast<std::size_t>(rows * steps), 1), b(static_cast<std::size_t>(steps * cols), 0.1f);
   for (const std::string& name : test::available_isas()) {

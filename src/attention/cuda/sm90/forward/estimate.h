@@ -9,7 +9,7 @@
 
 namespace strobe::cuda::sm90 {
 
-// Fitted to measurements on an H200 (docs/notes/2026-11-15-hopper.md, "Few heads") by tools/fit-few-heads. Of the
+// Fitted to measurements on an H200 (docs/kernels-cuda.md, "Few heads") by tools/fit-few-heads. Of the
 // exponentials of a tile of keys several warpgroups hide most, two that share rows less, one alone nothing; a tile of
 // rows takes something beside, and so do splits that are added up.
 struct ForwardClocks {

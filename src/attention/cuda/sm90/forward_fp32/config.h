@@ -24,7 +24,7 @@ struct Fp32Rule {
   Fp32Shape shape;
 };
 
-// From the budget in docs/notes/2026-11-16-hopper-fp32-forward.md and by what the compiler needs no spills for.
+// From the budget in docs/kernels-cuda.md and by what the compiler needs no spills for.
 inline constexpr Fp32Rule kFp32Rules[] = {
     {64, {2, 2, 64, 4, 2, 2}},
     {128, {2, 2, 64, 2, 1, 1}},
