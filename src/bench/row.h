@@ -1,12 +1,15 @@
-// One row of results: an implementation on a case. The JSON of `--output` and of later sweeps is made here.
+// One row of results: an implementation on a case. As JSON for `--output` and sweeps, as a table for people.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "bench/ceilings.h"
 #include "bench/gate.h"
 #include "bench/implementation.h"
+#include "core/json.h"
 #include "core/statistics.h"
 #include "measure/stopping_rule.h"
 
@@ -55,5 +58,19 @@ std::optional<double> mean_seconds(const Row& row, Region region);
 
 // Nominal FLOP/s at the mean, likewise.
 std::optional<double> flop_rate(const Row& row, Region region);
+
+// Times as rows of results hold them.
+
+// Statistics of samples in seconds, then the samples themselves; at least one.
+Json samples_json(const std::vector<double>& samples);
+
+// Rows for people: the table and the notes that `strobe bench` prints.
+
+// One line a row; medians. Ratios are against the first torch peer that ran, else against the first row that did;
+// above 1 means faster than that.
+std::string rows_table(std::span<const Row> rows, const Ceilings& ceilings);
+
+// What the reader should know or do next: rows without times, intervals that were not reached.
+std::vector<std::string> notes_on(std::span<const Row> rows, const StoppingRule& rule);
 
 }  // namespace strobe::bench

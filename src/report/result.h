@@ -36,7 +36,7 @@ struct Result {
   std::string implementation, kernel;
   Config config;
   std::string status, reason;
-  std::optional<Timing> forward, backward;               // absent: not timed
+  std::optional<Timing> forward, backward, step;         // absent: not timed; step: of a language model
   std::optional<double> peak_mb, kept_mb, predicted_mb;  // kept: between a forward and its backward
   std::string machine, date, revision;                   // "" where the file does not say
   std::optional<double> product_rate;                    // ceilings of the machine: FLOP/s of the type, bytes/s copied

@@ -47,7 +47,7 @@ Case shared(Case c, Share share) {
 // Several tiles of rows and of keys, the last ones not full; more tiles than stages, odd numbers of them, one alone,
 // which leaves a warpgroup without one.
 std::vector<std::pair<std::string, Case>> named_cases(std::int64_t d) {
-  Case full{.seed = 41, .dtype = DType::bf16, .heads_q = 1, .heads_kv = 1, .sq = 600, .sk = 300, .d = d, .dv = d};
+  Case full = case_from("h1 s600x300 d{} bf16 seed=41", d);
   full.scale = 0.3f;
   Case causal = full, tall = full, window = full, behind = full, packed = full, padded = full, narrow = full;
   full.heads_q = tall.heads_q = 2, padded.heads_q = 3;
@@ -143,7 +143,7 @@ TEST_F(GpuHopperBackward, BlocksThatFindNoRoomComeLater) {
   ASSERT_NE(hopper, all.end());
   GpuLane lane;
   for (const std::int64_t d : {64, 128, 256}) {
-    Case c{.seed = 43, .dtype = DType::bf16, .heads_q = 350, .heads_kv = 175, .sq = 200, .sk = 170, .d = d, .dv = d};
+    Case c = case_from("h350/175 s200x170 d{} bf16 seed=43", d);
     const std::int64_t least_blocks = c.heads_q * 2;  // tiles of up to 128 rows
     ASSERT_GT(least_blocks, current_gpu().facts.multiprocessors);
     ASSERT_LE(2 * least_blocks, cuda::sm90::most_together(100'000));

@@ -79,12 +79,10 @@ TEST(Standard, SoftmaxOfOddRows) {
 }
 
 Case everything(DType dtype) {
-  Case c;
-  c.dtype = dtype, c.batch = 2, c.heads_q = 4, c.heads_kv = 2, c.sq = 150, c.sk = 131, c.d = 40, c.dv = 24;
-  c.causal = true, c.alignment = Alignment::bottom_right, c.window = {100, -1}, c.softcap = 4, c.alibi = true;
-  c.bias = true, c.bias_shape = {.heads = true}, c.sinks = true, c.dropout = 0.2f;
-  c.lengths = test::Lengths::both, c.lengths_q = {150, 90}, c.lengths_k = {131, 77};
-  return c;
+  return test::case_from(
+      "b2 h4/2 s150x131 d40/24 {} causal=bottom_right window=100:-1 softcap=4 alibi bias=1h1k sinks "
+      "dropout=0.2 lengths_q=150,90 lengths_k=131,77",
+      name_of(dtype));
 }
 
 TEST(Standard, SameBitsForAnyNumberOfThreads) {
@@ -138,8 +136,7 @@ TEST(Standard, ErrorIsThatOfTheType) {
 }
 
 TEST(Standard, TakesHeadDimensionsThatNoTileHolds) {
-  Case c;
-  c.batch = 2, c.sq = 70, c.sk = 53, c.d = 300, c.dv = 257;
+  const Case c = test::parse_case("b2 s70x53 d300/257");
   const test::Data data(c);
   const test::Outcome chosen = test::run(data, {.kernel = "", .threads = 2});
   EXPECT_EQ(chosen.complaint, "");

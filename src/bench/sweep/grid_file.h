@@ -7,10 +7,12 @@
 //   common FLAGS     for every later `cells`
 //   cells FLAGS      a block: the product of its lists; blocks run one after the other
 // Flags are those of `strobe sweep`, most of which take comma lists; a later flag replaces an earlier one of that name.
+// The text of a case (core/case_text.h) may stand before the flags of `common` and `cells`: b16 s512,1024 h32 d64 bf16.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace strobe::bench {
@@ -30,7 +32,32 @@ Grid parse_grid(const std::string& name, std::string_view text);
 // Throws Error(invalid_argument) with the names that there are.
 Grid load_grid(const std::string& word, const std::string& program);
 
+// The text of a file NAME + suffix in share/ likewise, for `flag`: ".grid", ".limits".
+std::string read_sweep_file(const std::string& flag, const std::string& word, const std::string& suffix,
+                            const std::string& program);
+
 // All named grids, by name. Empty where the folder is missing.
 std::vector<Grid> named_grids(const std::string& program);
+
+// Axes of a sweep as text: flags of bench, each with a list of values. What the values mean, bench's own parser knows.
+
+struct Axis {
+  std::string flag;  // as the help spells it, without dashes: "seq_len"
+  std::vector<std::string> values;
+};
+
+// Splits a value of the command line: commas separate values, --causal's "both" is off and on, and no text at all is
+// "on". --impl and --lengths take lists themselves and stay whole. Throws Error(invalid_argument) for an empty item or
+// one that is there twice.
+Axis make_axis(std::string flag, std::string_view value);
+
+// Puts the axis in the place of one with the same flag, or behind the others.
+void set_axis(std::vector<Axis>& axes, Axis axis);
+
+// One choice of a value for every axis: flag and value.
+using Combination = std::vector<std::pair<std::string, std::string>>;
+
+// All of them; the last axis varies fastest. Throws Error(invalid_argument) where there are more than 100,000.
+std::vector<Combination> product_of(const std::vector<Axis>& axes);
 
 }  // namespace strobe::bench
