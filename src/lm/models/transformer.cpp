@@ -68,9 +68,8 @@ void Transformer::linear_onto(Weights weights, std::size_t x, std::size_t addend
               {.addend = at(addend), .bias = bias_data(weights)});
 }
 
-// The fastest tiles alone fill all multiprocessors and leave none to AdamW beside them; those of cuBLASLt's first
-// proposal leave some at their end. The matmul is slower, the step is faster (docs/training.md,
-// "Ideas tried").
+// The fastest tiles fill all multiprocessors and leave none to AdamW beside them; those of cuBLASLt's first proposal
+// leave some at their end. The matmul is slower, the step is faster (docs/training.md, "Ideas tried").
 ops::Place Transformer::backward_place() const {
   ops::Place place = place_;
   place.searches_tiles = !leaves_room_;
