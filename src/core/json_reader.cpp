@@ -1,4 +1,4 @@
-// Reads JSON (RFC 8259), strictly: no comments, no trailing commas, numbers in the standard's grammar, UTF-8 only.
+// Reads JSON (RFC 8259) strictly: no comments, no trailing commas, numbers in the standard's grammar, UTF-8 only.
 #include <algorithm>
 #include <charconv>
 
@@ -15,9 +15,9 @@ constexpr std::string_view kSpace = " \t\r\n";
   fail(ErrorCode::invalid_argument, "json: a document of {} bytes or more; valid: up to {}", bytes, Json::kMostBytes);
 }
 
-// Items of each container in the value at the beginning of `text`, in the order in which containers open. The parser
-// then allocates each container once. A document over the limits is refused before anything is allocated. For text that
-// is not JSON the counts are arbitrary: the parser refuses it.
+// Returns the number of items of each container in the value at the beginning of `text`, in the order in which
+// containers open. The parser then allocates each container once. Rejects a document over the limits before anything is
+// allocated. For invalid JSON the counts are arbitrary, and the parser rejects the text.
 std::vector<std::uint32_t> count_items(std::string_view text) {
   std::vector<std::uint32_t> counts;
   std::vector<std::size_t> open;  // indices of counts
@@ -150,7 +150,7 @@ class Parser {
     return Json::array(std::move(items));
   }
 
-  // At least one digit.
+  // Takes at least one digit.
   void take_digits(std::size_t begin) {
     const std::size_t first = position_;
     while (!at_end() && text_[position_] >= '0' && text_[position_] <= '9') ++position_;
@@ -243,7 +243,7 @@ class Parser {
     append_utf8(out, code);
   }
 
-  // Characters of a string up to the next quote, escape or fault.
+  // Takes the characters of a string up to the next quote, escape or error.
   std::string_view plain_characters() {
     const std::size_t begin = position_;
     while (!at_end() && text_[position_] != '"' && text_[position_] != '\\') {
@@ -270,7 +270,7 @@ class Parser {
   std::string_view text_;
   std::size_t& position_;
   std::vector<std::uint32_t> counts_;
-  std::size_t opened_ = 0;  // containers so far
+  std::size_t opened_ = 0;  // containers opened so far
 };
 
 }  // namespace
