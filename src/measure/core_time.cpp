@@ -33,14 +33,14 @@ double ticks_on(const std::vector<int>& cores) {
 
 struct Process {
   pid_t parent = 0;
-  double ticks = 0;  // with those of children that it has waited for
+  double ticks = 0;  // includes children that the process has waited for
 };
 
 Process read_process(const std::filesystem::path& folder) {
   std::ifstream file(folder / "stat");
   std::string text, word;
   std::getline(file, text);
-  std::istringstream fields(text.substr(text.rfind(')') + 1));  // the name before may hold anything
+  std::istringstream fields(text.substr(text.rfind(')') + 1));  // the process name may contain any character
   Process process;
   fields >> word >> process.parent;
   for (int field = 5; field < 14; ++field) fields >> word;  // proc(5): utime is the 14th
