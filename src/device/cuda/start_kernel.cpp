@@ -1,4 +1,5 @@
-// A thread keeps what it knows of kernels, so that a start asks the runtime for nothing but the current device.
+// Launches kernels through the driver. A per-thread cache of kernel handles leaves one runtime query per launch: the
+// current device.
 #include "device/cuda/start_kernel.h"
 
 #include <cuda.h>
@@ -16,12 +17,12 @@ constexpr std::size_t kAlwaysAllowed = 48 * 1024;  // bytes of dynamic shared me
 struct Known {
   const void* kernel;
   int device;
-  bool roomy;           // may have all of the card's shared memory
-  cudaKernel_t handle;  // of any context
+  bool roomy;           // may use all of the GPU's opt-in shared memory
+  cudaKernel_t handle;  // valid in any context
 };
 
-// Where a kernel is kept, or will be: one of four places. Which four is mixed from its address, since kernels lie at
-// regular distances. A fifth of the same four takes turns with whichever has the first.
+// Returns the cache entry of a kernel: 4-way set-associative. The set is a hash of the address, since kernels are at
+// regular distances. A miss in a full set evicts its first entry.
 Known& place_of(const void* kernel) {
   static thread_local Known table[32][4] = {};
   const auto mixed = reinterpret_cast<std::uintptr_t>(kernel) / 4 * 0x9E3779B97F4A7C15u;
@@ -32,8 +33,8 @@ Known& place_of(const void* kernel) {
   return places[0];
 }
 
-// As much as the card allows, whatever is asked for: the limit is the kernel's, and another thread may start it with
-// less.
+// Raises the kernel's limit to the GPU's maximum, independent of the request: the limit belongs to the kernel, and
+// another thread may launch it with less.
 cudaError_t allow_shared_memory(const void* kernel, int device) {
   int most = 0;
   const cudaError_t status = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
@@ -41,8 +42,8 @@ cudaError_t allow_shared_memory(const void* kernel, int device) {
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
 }
 
-// The driver starts on the stream's context or, where the stream is null, on the thread's, which a new thread does not
-// have before it asks the runtime for something of it: here the kernel's attributes.
+// Fills a cache entry. The driver launches on the stream's context or, for a null stream, on the thread's.
+// cudaFuncGetAttributes creates the latter in a new thread.
 cudaError_t learn(Known& known, const void* kernel, int device, bool roomy) {
   cudaFuncAttributes attributes{};
   cudaError_t status = cudaFuncGetAttributes(&attributes, kernel);
@@ -81,7 +82,7 @@ cudaError_t start_kernel(const void* kernel, const Grid& grid, void* stream, voi
   config.hStream = static_cast<CUstream>(stream);
   config.attrs = attributes;
   config.numAttrs = count;
-  // The runtime has the driver's errors by the same numbers.
+  // Driver errors have the same numbers as runtime errors.
   return static_cast<cudaError_t>(launch(&config, reinterpret_cast<CUfunction>(known.handle), arguments, nullptr));
 }
 

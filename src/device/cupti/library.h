@@ -1,5 +1,5 @@
-// CUPTI's functions. libcupti is opened when the first trace begins, so that a machine without it runs all but traces.
-// It is looked for in STROBE_CUPTI, the system's search path, and where CMake found it.
+// CUPTI's functions. The first trace opens libcupti, so that a machine without it runs everything except traces.
+// Searches STROBE_CUPTI, the system's search path, and the folder where CMake found it.
 #pragma once
 
 #include <cuda.h>
@@ -29,7 +29,7 @@ struct Library : SharedLibrary {
 
 inline const Library& library() { return opened<Library>(); }
 
-// Throws Error(runtime) with CUPTI's own text unless `result` is success.
+// Throws Error(runtime) with CUPTI's message unless `result` is success.
 void check(CUptiResult result, const std::string& what);
 
 }  // namespace strobe::cupti

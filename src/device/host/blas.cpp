@@ -1,5 +1,5 @@
-// GEMM in blocks of rows, one sgemm per block. The blocks depend only on the shape. With OpenBLAS's own threads the
-// split, and so the rounding, would depend on the number of threads.
+// GEMM in row blocks, one sgemm per block. The blocks depend only on the shape. With OpenBLAS's threads the split, and
+// hence the rounding, would depend on the number of threads.
 #include "device/host/blas.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ std::mutex& session_mutex() {
   return one;
 }
 
-// Concurrent callers that OpenBLAS was compiled for. It has twice as many buffers; more callers get a null buffer.
+// Concurrent callers that OpenBLAS was compiled for. It has twice as many buffers; further callers get a null buffer.
 int most_callers(const BlasLibrary& library) {
   constexpr std::string_view key = "MAX_THREADS=";
   const std::string_view config = library.get_config();
@@ -30,8 +30,7 @@ int most_callers(const BlasLibrary& library) {
   return std::max(1, most);
 }
 
-// Returns how many of `callers` threads have a buffer. Buffers stay mapped after they are given back, so a process
-// pays for each only once.
+// Returns how many of `callers` threads have a buffer. Freed buffers stay mapped, so a process maps each only once.
 int map_buffers(const BlasLibrary& library, int callers) {
   static int mapped = 0;  // guarded by session_mutex()
   const int wanted = std::clamp(callers, 1, most_callers(library));

@@ -1,5 +1,5 @@
-// Parts of a call on the host, such as the softmax between two products, told to who listens on the calling thread:
-// `standard` names its parts, `strobe lm profile` times them. Where nobody listens a part costs a look at a pointer.
+// Profiling scopes on the host, such as the softmax between two matmuls, reported to a sink of the calling thread.
+// `standard` names its scopes; `strobe lm profile` times them. Without a sink a scope costs one null check.
 #pragma once
 
 namespace strobe {
@@ -13,9 +13,9 @@ class PartListener {
   virtual void end_part() = 0;
 };
 
-extern constinit thread_local PartListener* part_listener;  // the calling thread's; null: nobody listens
+extern constinit thread_local PartListener* part_listener;  // the calling thread's sink; null: none
 
-// From here to the end of the scope, with what other threads do for it meanwhile. One part ends before the next begins.
+// Reports the time from here to the end of the scope, including work of other threads for it. Scopes do not overlap.
 class Part {
  public:
   explicit Part(const char* name, PartKind kind = PartKind::other) : listener_(part_listener) {
