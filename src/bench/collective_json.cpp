@@ -1,4 +1,4 @@
-// One row of `strobe comm`.
+// Writes one row of `strobe comm` as JSON.
 #include <algorithm>
 #include <numeric>
 
@@ -20,7 +20,7 @@ double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// Sample by sample, ours over theirs: neighbours in time, so that what disturbs the machine disturbs both.
+// Ratio per pair of adjacent samples, ours over theirs: a disturbance of the machine affects both.
 Json ratio(const std::vector<double>& ours, const std::vector<double>& theirs) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < ours.size(); ++i) ratios.push_back(ours[i] / theirs[i]);

@@ -1,4 +1,4 @@
-// Plans a case once, outside of what is timed, and runs the plans on the bench's tensors.
+// Plans a case once, outside the timed region, and runs the plans on the bench's tensors.
 #include "bench/cudnn_peer.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// One pass of a problem, planned by cuDNN: cudnn/plan.cpp, or no_cudnn.cpp in a build without it. No header of cuDNN
-// crosses here.
+// cuDNN's plan for one pass of a problem: cudnn/plan.cpp, or no_cudnn.cpp in a build without cuDNN. Includes no cuDNN
+// header.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace strobe::bench {
 
-// Tensors on the GPU. A forward reads q, k and v and writes o and, with statistics, lse; a backward reads all these and
-// d_o and writes the others.
+// Tensors on the GPU. Forward reads q, k, v and writes o and, with statistics, lse. Backward also reads these and d_o,
+// and writes the others.
 struct CudnnPointers {
   void* q = nullptr;
   void* k = nullptr;
@@ -26,16 +26,16 @@ struct CudnnPointers {
 
 class CudnnPlan {
  public:
-  // Takes the first plan of cuDNN's heuristics and compiles it: up to seconds. Throws Error(unsupported), with cuDNN's
-  // own words where it refuses.
+  // Compiles the first plan of cuDNN's heuristics, which takes up to seconds. Throws Error(unsupported) with cuDNN's
+  // message if it rejects the problem.
   CudnnPlan(const CudnnProblem& problem, Pass pass);
   CudnnPlan(CudnnPlan&&) noexcept;
   ~CudnnPlan();
 
   std::size_t workspace_bytes() const;
-  std::string engine() const;  // as cuDNN names it, with its knobs
+  std::string engine() const;  // cuDNN's engine name with its knobs
 
-  // Puts the work on the stream, a cudaStream_t, and returns.
+  // Enqueues the pass on `stream`, a cudaStream_t.
   void run(const CudnnPointers& pointers, void* workspace, void* stream) const;
 
  private:
@@ -43,7 +43,7 @@ class CudnnPlan {
   std::unique_ptr<Parts> parts_;
 };
 
-// Of the library that was opened, "9.19.0", and of the headers of cudnn-frontend, likewise. Known once there is a plan.
+// Versions of the opened library, "9.19.0", and of cudnn-frontend's headers. Known once a plan exists.
 std::string cudnn_version();
 std::string cudnn_frontend_version();
 

@@ -1,4 +1,4 @@
-// What cuDNN is told of a case, as plain data: made, and refused where the peer does not serve it, without cuDNN.
+// A case in cuDNN's terms, as plain data. Created and validated without cuDNN.
 #pragma once
 
 #include <array>
@@ -18,15 +18,15 @@ enum class CudnnMask { none, causal_top_left, causal_bottom_right };
 
 struct CudnnProblem {
   DType dtype = DType::fp16;
-  CudnnTensor q, k, v, o;  // gradients are like what they are the gradient of
+  CudnnTensor q, k, v, o;  // gradients have their tensor's layout
   CudnnTensor lse;         // [batch, heads, queries, 1], fp32
   float scale = 1;
   CudnnMask mask = CudnnMask::none;
-  bool statistics = false;  // the forward writes LSE: where a backward comes after it, which needs it
+  bool statistics = false;  // forward writes LSE, which a backward needs
   bool operator==(const CudnnProblem&) const = default;
 };
 
-// Throws Error(unsupported) with what the peer is not asked for. What cuDNN itself refuses comes out as a plan is made.
+// Throws Error(unsupported) for options that this peer lacks. Plan creation reports what cuDNN itself rejects.
 CudnnProblem cudnn_problem(const Case& one);
 
 }  // namespace strobe::bench

@@ -1,5 +1,5 @@
-// Times calls by the host's clock. The GPU finishes each sooner than the next is made or, with the launches of at most
-// kCalls in its queue, holds them all, so that no call waits for it.
+// Times calls by the host's clock. The GPU finishes each call before the next one is made or queues all of them (at
+// most kCalls launches), so that no call waits for it.
 #include "bench/gpu_call_cost.h"
 
 #include <algorithm>
@@ -25,13 +25,13 @@ double seconds_of(const auto& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// A causal problem of one sequence on the GPU, workspace and all.
+// A causal problem of one sequence on the GPU, with workspace.
 class Calls {
  public:
   Calls(DType dtype, std::int64_t heads, std::int64_t length) : dtype_(dtype), shape_{1, heads, length, 64} {
     for (GpuBuffer& tensor : tensors_) {
       tensor = GpuBuffer(static_cast<std::size_t>(heads * length) * 64 * 2);
-      tensor.fill(0x3f803f80u, stream_);  // ones, or in fp16 nearly two
+      tensor.fill(0x3f803f80u, stream_);  // 1.0 in bf16, almost 2 in fp16
     }
     lse_ = GpuBuffer(static_cast<std::size_t>(heads * length) * sizeof(float));
     workspace_ =
@@ -82,7 +82,7 @@ class Calls {
 }  // namespace
 
 CallCost gpu_call_cost() {
-  // Kernels of both types are in one module.
+  // Kernels of both types are in one CUDA module.
   Calls loader(DType::fp16, 2, 256), small(DType::bf16, 2, 256), large(DType::bf16, 512, 512);
   CallCost cost;
   cost.first = seconds_of([&] { loader.forward(); });

@@ -1,4 +1,4 @@
-// Hands a case's tensors on the GPU to strobe::forward and strobe::backward.
+// Calls strobe::forward and strobe::backward on a case's GPU tensors.
 #include "bench/gpu_kernel.h"
 
 #include "bench/verdict.h"

@@ -1,4 +1,4 @@
-// One of the library's kernels on the GPU, through the public API.
+// A GPU kernel of the library, called through the public API.
 #pragma once
 
 #include "bench/gpu_implementation.h"

@@ -1,4 +1,4 @@
-// Names to implementations.
+// Finds implementations by name.
 #include "bench/implementation.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// The library's kernels on any device, each once.
+// The library's kernels on any device, without duplicates.
 std::vector<std::string> library_kernels() {
   std::vector<std::string> names = kernel_names(Device::cpu);
   for (const std::string& name : kernel_names(Device::cuda)) {

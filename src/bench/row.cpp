@@ -1,4 +1,4 @@
-// Rows to JSON.
+// Writes rows as JSON.
 #include "bench/row.h"
 
 #include "bench/samples_json.h"
@@ -67,7 +67,7 @@ Json row_json(const Row& row, const RunRecord& record) {
   Json json = Json::object();
   for (const Region region : kRegions) json.set(name_of(region), region_json(row, region));
   json.set("peak_memory_usage(MB)", megabytes_json(row.peak_bytes));
-  json.set("memory_before_backward(MB)", megabytes_json(row.kept_bytes));
+  json.set("memory_before_backward(MB)", megabytes_json(row.saved_bytes));
   json.set("driver_memory(MB)", megabytes_json(row.driver_bytes));
   json.set("predicted_memory(MB)", megabytes_json(row.predicted_bytes));
   json.set("status", name_of(row.status));

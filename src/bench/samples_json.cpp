@@ -1,3 +1,4 @@
+// Statistics and samples as JSON.
 #include "bench/samples_json.h"
 
 #include "core/statistics.h"

@@ -1,4 +1,4 @@
-// Times as rows of results hold them.
+// Timing samples in the JSON schema of result rows.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace strobe::bench {
 
-// Statistics of samples in seconds, then the samples themselves; at least one.
+// Statistics of the samples (seconds), then the samples. Requires at least one sample.
 Json samples_json(const std::vector<double>& samples);
 
 }  // namespace strobe::bench

@@ -1,4 +1,4 @@
-// Rows for people: the table and the notes that `strobe bench` prints.
+// Formats rows for people: the table and the notes that `strobe bench` prints.
 #pragma once
 
 #include <span>
@@ -10,11 +10,11 @@
 
 namespace strobe::bench {
 
-// One line a row; medians. Ratios are against the first torch peer that ran, else against the first row that did;
-// above 1 means faster than that.
+// One line per row; medians. Ratios are against the first torch peer that ran, else the first row that ran. Above 1
+// means faster.
 std::string rows_table(std::span<const Row> rows, const Ceilings& ceilings);
 
-// What the reader should know or do next: rows without times, intervals that were not reached.
+// Notes for the reader: rows without times, intervals that were not reached.
 std::vector<std::string> notes_on(std::span<const Row> rows, const StoppingRule& rule);
 
 }  // namespace strobe::bench

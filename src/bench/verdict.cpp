@@ -1,4 +1,4 @@
-// Asks explain() about a case.
+// Calls explain() for a case.
 #include "bench/verdict.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ Verdict verdict_of(const std::string& kernel, const Case& one, Pass pass) {
     if (!verdict.refusal.empty()) fail(ErrorCode::unsupported, "{}: {}", kernel, verdict.refusal);
     return verdict;
   }
-  fail(ErrorCode::unsupported, "{}: no such kernel on device {}; there are {}", kernel, name_of(one.device),
+  fail(ErrorCode::unsupported, "{}: no such kernel on device {}; valid: {}", kernel, name_of(one.device),
        fmt::join(kernel_names(one.device), ", "));
 }
 

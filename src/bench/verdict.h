@@ -1,4 +1,4 @@
-// What a kernel says of a case, for the implementations that run kernels.
+// A kernel's verdict on a case, for the implementations that run kernels.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 
 namespace strobe::bench {
 
-// The kernel's verdict on one pass; throws Error(unsupported) with the reason where it refuses.
+// The kernel's verdict on one pass. Throws Error(unsupported) with the reason if the kernel does not support it.
 Verdict verdict_of(const std::string& kernel, const Case& one, Pass pass);
 
-// Bytes for whichever of the case's passes needs more.
+// Workspace bytes of the case's pass that needs more.
 std::size_t workspace_of(const std::string& kernel, const Case& one);
 
-// Bytes of all tensors and workspace that a run of the case holds.
+// Bytes of all tensors and workspace of a run of the case.
 std::int64_t held_bytes(const std::string& kernel, const Case& one);
 
 }  // namespace strobe::bench

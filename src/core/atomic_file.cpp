@@ -65,7 +65,7 @@ void check_apart(std::string_view what, const std::string& path, std::string_vie
     return std::filesystem::weakly_canonical(std::filesystem::absolute(name, error), error);
   };
   if (!std::filesystem::equivalent(path, other, error) && behind_links(path) != behind_links(other)) return;
-  fail(ErrorCode::invalid_argument, "{} {}: is the file of {} too; valid: one of its own", what, path, other_what);
+  fail(ErrorCode::invalid_argument, "{} {}: is also the file of {}; valid: a separate file", what, path, other_what);
 }
 
 void remove_temporary_files() noexcept { remove_listed_files(); }

@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kSpace = " \t\r\n";
 
 [[noreturn]] void refuse_size(std::size_t bytes) {
-  fail(ErrorCode::invalid_argument, "json: a document of {} bytes or more; valid: up to {}", bytes, Json::kMostBytes);
+  fail(ErrorCode::invalid_argument, "json: a document of {} bytes or more; valid: up to {}", bytes, Json::kMaxBytes);
 }
 
 // Returns the number of items of each container in the value at the beginning of `text`, in the order in which
@@ -23,7 +23,7 @@ std::vector<std::uint32_t> count_items(std::string_view text) {
   std::vector<std::size_t> open;  // indices of counts
   std::size_t values = 1;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (i >= Json::kMostBytes) refuse_size(i + 1);
+    if (i >= Json::kMaxBytes) refuse_size(i + 1);
     switch (text[i]) {
       case '"':
         for (++i; i < text.size() && text[i] != '"'; ++i) i += text[i] == '\\';
@@ -33,7 +33,7 @@ std::vector<std::uint32_t> count_items(std::string_view text) {
         ++values;
         open.push_back(counts.size());
         counts.push_back(1);
-        if (open.size() > std::size_t{Json::kMostDepth} + 1) return counts;
+        if (open.size() > std::size_t{Json::kMaxDepth} + 1) return counts;
         break;
       case ',':
         ++values;
@@ -45,9 +45,8 @@ std::vector<std::uint32_t> count_items(std::string_view text) {
         break;
       default: break;
     }
-    if (values > Json::kMostValues) {
-      fail(ErrorCode::invalid_argument, "json: a document of more than {} values; valid: up to that",
-           Json::kMostValues);
+    if (values > Json::kMaxValues) {
+      fail(ErrorCode::invalid_argument, "json: a document of more than {} values; valid: up to that", Json::kMaxValues);
     }
     if (open.empty()) return counts;
   }
@@ -63,13 +62,13 @@ class Parser {
     const std::size_t begin = std::min(position_, text_.size());
     counts_ = count_items(text_.substr(begin));
     Json value = parse_value(0);
-    if (position_ - begin > Json::kMostBytes) refuse_size(position_ - begin);
+    if (position_ - begin > Json::kMaxBytes) refuse_size(position_ - begin);
     skip_space();
     return value;
   }
 
   Json whole() {
-    if (text_.size() > Json::kMostBytes) refuse_size(text_.size());
+    if (text_.size() > Json::kMaxBytes) refuse_size(text_.size());
     Json value = next();
     if (position_ != text_.size()) refuse("text after the value");
     return value;
@@ -98,7 +97,7 @@ class Parser {
   }
 
   Json parse_value(int depth) {
-    if (depth > Json::kMostDepth) refuse("nested too deep");
+    if (depth > Json::kMaxDepth) refuse("nested too deep");
     skip_space();
     if (at_end()) refuse("end of text where a value was expected");
     switch (text_[position_]) {

@@ -7,11 +7,11 @@
 
 namespace strobe {
 
-inline constexpr std::size_t kLongestQuote = 80;  // bytes; enough to locate the text
+inline constexpr std::size_t kMaxQuoteBytes = 80;  // bytes; enough to locate the text
 
 // Returns the text with \xNN for each byte of control characters, bidirectional controls and invalid UTF-8. Cuts it
 // after about `most` bytes and appends "...".
-std::string printable(std::string_view text, std::size_t most = kLongestQuote);
+std::string printable(std::string_view text, std::size_t most = kMaxQuoteBytes);
 
 // The same, and "" with its quotes for text without visible characters.
 std::string printable_value(std::string_view text);

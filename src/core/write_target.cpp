@@ -15,11 +15,11 @@
 namespace strobe {
 namespace {
 
-constexpr int kMostLinks = 40;  // the kernel's limit
+constexpr int kMaxLinks = 40;  // the kernel's limit
 
 // Follows a chain of symbolic links to a file that may not exist.
 std::string resolve_links(std::string path, const std::string& shown) {
-  for (int links = 0; links < kMostLinks; ++links) {
+  for (int links = 0; links < kMaxLinks; ++links) {
     char target[PATH_MAX];
     const ssize_t length = readlink(path.c_str(), target, sizeof target);
     if (length < 0) return path;  // not a link

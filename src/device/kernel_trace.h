@@ -45,7 +45,7 @@ class KernelTrace {
  private:
   void end();
 
-  [[maybe_unused]] bool is_under_way_ = false;
+  [[maybe_unused]] bool is_active_ = false;
 };
 
 }  // namespace strobe

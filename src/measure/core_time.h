@@ -16,6 +16,6 @@ CoreTime core_time(const std::vector<int>& cores);
 
 // Average number of cores that other processes used between two readings `seconds` apart; 0 if the system does not
 // report it.
-double cores_of_others(const CoreTime& before, const CoreTime& after, double seconds);
+double cores_used_by_others(const CoreTime& before, const CoreTime& after, double seconds);
 
 }  // namespace strobe

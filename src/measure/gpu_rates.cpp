@@ -26,7 +26,7 @@ double gpu_copy_rate() {
   return best;
 }
 
-double gpu_timed_nothing() {
+double gpu_timed_empty_kernel() {
   const GpuStream stream;
   GpuBuffer word(sizeof(std::uint32_t));
   GpuEvent begin, end;

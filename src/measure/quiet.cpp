@@ -17,7 +17,7 @@ namespace strobe {
 namespace {
 
 constexpr double kPoll = 1e-3;
-constexpr double kLongest = 0.25;  // Intel's OpenMP spins for 0.2 s
+constexpr double kMaxWaitSeconds = 0.25;  // Intel's OpenMP spins for 0.2 s
 
 // True if a thread of a process, except the caller, is running or runnable. Thread run times cannot answer this: the
 // scheduler updates them only at its ticks, up to 10 ms apart.
@@ -39,7 +39,7 @@ bool any_runs(pid_t process) {
 
 }  // namespace
 
-std::vector<int> own_cores() {
+std::vector<int> allowed_cores() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   std::vector<int> cores;
@@ -82,7 +82,7 @@ std::vector<int> pin_to_cores(int count) {
 
 bool wait_until_quiet(pid_t process) {
   for (const double start = now_seconds(); any_runs(process);) {
-    if (now_seconds() - start > kLongest) return false;
+    if (now_seconds() - start > kMaxWaitSeconds) return false;
     std::this_thread::sleep_for(std::chrono::duration<double>(kPoll));
   }
   return true;

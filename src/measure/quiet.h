@@ -13,7 +13,7 @@ namespace strobe {
 std::vector<int> pin_to_cores(int count);
 
 // Returns the cores that this process may use, in order.
-std::vector<int> own_cores();
+std::vector<int> allowed_cores();
 
 // For its lifetime, the calling thread and the children that it starts may use the cores of the parent process, because
 // a launcher restricts a rank to some of its cores. Does nothing if the system refuses.

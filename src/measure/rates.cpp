@@ -38,7 +38,7 @@ void fill(float* data, std::size_t count) {
 
 }  // namespace
 
-double blas_product_rate(int threads, double seconds) {
+double sgemm_rate(int threads, double seconds) {
   constexpr int n = 2048;
   const auto count = static_cast<std::size_t>(n) * static_cast<std::size_t>(n);
   Buffer a(count * sizeof(float));

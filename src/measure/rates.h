@@ -11,7 +11,7 @@ double fma_rate(int threads, double seconds);
 const char* fma_instructions();
 
 // OpenBLAS's sgemm of row-major 2048 x 2048 matrices, in FLOP/s.
-double blas_product_rate(int threads, double seconds);
+double sgemm_rate(int threads, double seconds);
 
 // memcpy beyond the caches, in bytes read plus bytes written per second.
 double copy_rate(int threads, double seconds);
@@ -20,7 +20,7 @@ double copy_rate(int threads, double seconds);
 double timed_microsecond();
 
 // The same for the current GPU: the time that its events report for an empty kernel.
-double gpu_timed_nothing();
+double gpu_timed_empty_kernel();
 
 // Copies 2 GiB inside the memory of the current GPU, in bytes read plus written per second; the best of 20 runs.
 double gpu_copy_rate();

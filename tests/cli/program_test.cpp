@@ -157,7 +157,7 @@ TEST(Bench, WrongResultIsExitCode1AndNoFile) {
   const Scratch scratch;
   const Program program = run_program(small("--impl Flash2,torch-sdpa --dtype fp32"), scratch);
   EXPECT_EQ(program.code, 1);
-  EXPECT_NE(program.errors.find("torch-sdpa: wrong result: O is off by"), std::string::npos) << program.errors;
+  EXPECT_NE(program.errors.find("torch-sdpa: wrong result: O differs from"), std::string::npos) << program.errors;
   EXPECT_EQ(scratch.entries(), 0u);
 }
 

@@ -1,4 +1,4 @@
-// Lists of values and their product.
+// Value lists and their cartesian product.
 #include "bench/sweep/axes.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace strobe::bench {
 namespace {
 
-constexpr std::size_t kMostCombinations = 100000;
+constexpr std::size_t kMaxCombinations = 100000;
 
 std::vector<std::string> items_of(const std::string& flag, std::string_view value) {
   std::vector<std::string> items;
@@ -51,10 +51,10 @@ void set_axis(std::vector<Axis>& axes, Axis axis) {
 std::vector<Combination> product_of(const std::vector<Axis>& axes) {
   std::size_t count = 1;
   for (const Axis& axis : axes) {
-    count *= axis.values.size();  // at most that many times what fits on a command line
-    if (count > kMostCombinations) {
+    count *= axis.values.size();  // bounded by the length of a command line
+    if (count > kMaxCombinations) {
       fail(ErrorCode::invalid_argument, "sweep: more than {} combinations; valid: fewer or shorter lists",
-           kMostCombinations);
+           kMaxCombinations);
     }
   }
   std::vector<Combination> all;

@@ -1,4 +1,4 @@
-// Axes of a sweep as text: flags of bench, each with a list of values. What the values mean, bench's own parser knows.
+// Axes of a sweep as text: flags of bench, each with a list of values. bench's parser interprets the values.
 #pragma once
 
 #include <string>
@@ -9,22 +9,21 @@
 namespace strobe::bench {
 
 struct Axis {
-  std::string flag;  // as the help spells it, without dashes: "seq_len"
+  std::string flag;  // spelled as in the help, without dashes: "seq_len"
   std::vector<std::string> values;
 };
 
-// Splits a value of the command line: commas separate values, --causal's "both" is off and on, and no text at all is
-// "on". --impl and --lengths take lists themselves and stay whole. Throws Error(invalid_argument) for an empty item or
-// one that is there twice.
+// Splits a command-line value at commas. --causal's "both" is off and on; empty text is "on". --impl and --lengths take
+// lists themselves and stay whole. Throws Error(invalid_argument) for an empty or repeated item.
 Axis make_axis(std::string flag, std::string_view value);
 
-// Puts the axis in the place of one with the same flag, or behind the others.
+// Replaces the axis with the same flag, or appends.
 void set_axis(std::vector<Axis>& axes, Axis axis);
 
-// One choice of a value for every axis: flag and value.
+// One value per axis: flag and value.
 using Combination = std::vector<std::pair<std::string, std::string>>;
 
-// All of them; the last axis varies fastest. Throws Error(invalid_argument) where there are more than 100,000.
+// All combinations; the last axis varies fastest. Throws Error(invalid_argument) above 100,000.
 std::vector<Combination> product_of(const std::vector<Axis>& axes);
 
 }  // namespace strobe::bench

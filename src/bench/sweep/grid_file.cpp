@@ -15,8 +15,8 @@ namespace strobe::bench {
 namespace {
 
 constexpr const char* kSuffix = ".grid";
-constexpr std::size_t kMostBytes = 1 << 16;
-constexpr std::size_t kMostBlocks = 1000;
+constexpr std::size_t kMaxBytes = 1 << 16;
+constexpr std::size_t kMaxBlocks = 1000;
 
 std::vector<std::string> split_names(const std::string& list) {
   std::vector<std::string> names;
@@ -39,7 +39,7 @@ std::string peers_fault(const std::vector<std::string>& names) {
   return {};
 }
 
-std::filesystem::path folder_beside(const std::string& program) {
+std::filesystem::path sibling_folder(const std::string& program) {
   return std::filesystem::path(program).parent_path().parent_path() / "share" / "strobe" / "sweeps";
 }
 
@@ -55,16 +55,16 @@ std::vector<std::string> names_in(const std::filesystem::path& folder) {
 
 Grid read_grid(const std::filesystem::path& path, const std::string& name) {
   std::error_code error;
-  const bool is_regular = std::filesystem::is_regular_file(path, error);  // opening a FIFO would wait for its writer
+  const bool is_regular = std::filesystem::is_regular_file(path, error);  // opening a FIFO would block
   std::ifstream file(is_regular ? path : std::filesystem::path(), std::ios::binary);
   if (!file) {
-    fail(ErrorCode::invalid_argument, "--grid {}: no file that can be read", printable_value(name));
+    fail(ErrorCode::invalid_argument, "--grid {}: cannot be read", printable_value(name));
   }
-  std::string text(kMostBytes + 1, '\0');
+  std::string text(kMaxBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kMostBytes) {
-    fail(ErrorCode::invalid_argument, "--grid {}: longer than {} bytes, not a grid", printable_value(name), kMostBytes);
+  if (text.size() > kMaxBytes) {
+    fail(ErrorCode::invalid_argument, "--grid {}: longer than {} bytes; not a grid", printable_value(name), kMaxBytes);
   }
   return parse_grid(name, text);
 }
@@ -82,7 +82,7 @@ Grid parse_grid(const std::string& name, std::string_view text) {
   for (std::string line; std::getline(lines, line);) {
     ++number;
     const auto is_control = [](unsigned char c) { return (c < 0x20 && c != '\t' && c != '\r') || c == 0x7f; };
-    if (std::any_of(line.begin(), line.end(), is_control)) refuse("a control character, so not a text file");
+    if (std::any_of(line.begin(), line.end(), is_control)) refuse("a control character; not a text file");
     std::istringstream stream(line);
     std::string key;
     if (!(stream >> key) || key[0] == '#') continue;
@@ -104,20 +104,20 @@ Grid parse_grid(const std::string& name, std::string_view text) {
     } else if (key == "common") {
       common.insert(common.end(), words.begin(), words.end());
     } else {
-      if (grid.blocks.size() == kMostBlocks) refuse(fmt::format("more than {} lines of cells", kMostBlocks));
+      if (grid.blocks.size() == kMaxBlocks) refuse(fmt::format("more than {} lines of cells", kMaxBlocks));
       words.insert(words.begin(), common.begin(), common.end());
       grid.blocks.push_back(std::move(words));
     }
   }
   if (grid.blocks.empty()) {
-    fail(ErrorCode::invalid_argument, "--grid {}: no line of \"cells\" in it", printable_value(name));
+    fail(ErrorCode::invalid_argument, "--grid {}: no \"cells\" line", printable_value(name));
   }
   return grid;
 }
 
 Grid load_grid(const std::string& word, const std::string& program) {
   if (word.find('/') != std::string::npos) return read_grid(word, word);
-  const std::filesystem::path folder = folder_beside(program);
+  const std::filesystem::path folder = sibling_folder(program);
   const std::vector<std::string> names = names_in(folder);
   if (std::find(names.begin(), names.end(), word) != names.end()) return read_grid(folder / (word + kSuffix), word);
   fail(ErrorCode::invalid_argument, "--grid {}: unknown; valid: {}, or the path of a file, with a slash in it",
@@ -125,7 +125,7 @@ Grid load_grid(const std::string& word, const std::string& program) {
 }
 
 std::vector<Grid> named_grids(const std::string& program) {
-  const std::filesystem::path folder = folder_beside(program);
+  const std::filesystem::path folder = sibling_folder(program);
   std::vector<Grid> grids;
   for (const std::string& name : names_in(folder)) grids.push_back(read_grid(folder / (name + kSuffix), name));
   return grids;

@@ -27,8 +27,9 @@ JsonFolder::JsonFolder(std::string path, const std::vector<Problem>& problems) :
       const std::string name = source_file_name(problem.config, implementation);
       if (names.insert(name).second) continue;
       fail(ErrorCode::invalid_argument,
-           "--json-dir {}: two cells would be {}, which tells batch, sequence, heads, embedding, implementation and "
-           "causal alone; valid: one value of every other axis",
+           "--json-dir {}: two cells would be {}, which encodes only batch, sequence, heads, embedding, implementation "
+           "and "
+           "causal; valid: one value of every other axis",
            path_, name);
     }
   }
@@ -36,8 +37,7 @@ JsonFolder::JsonFolder(std::string path, const std::vector<Problem>& problems) :
   const std::filesystem::path whole = std::filesystem::absolute(path_, error);
   const std::filesystem::path found = std::filesystem::exists(whole, error) ? whole : whole.parent_path();
   if (!std::filesystem::is_directory(found, error) || access(found.c_str(), W_OK | X_OK) != 0) {
-    fail(ErrorCode::invalid_argument,
-         "--json-dir {}: not a folder that can be written to, and none can be created there", path_);
+    fail(ErrorCode::invalid_argument, "--json-dir {}: not a writable folder, and it cannot be created", path_);
   }
 }
 

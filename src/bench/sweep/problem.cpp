@@ -1,4 +1,4 @@
-// Problems, their keys, and how they are shared out.
+// Problems, their keys, and their partition into shares.
 #include "bench/sweep/problem.h"
 
 #include <algorithm>

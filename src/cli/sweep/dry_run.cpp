@@ -26,7 +26,7 @@ class ProductRates {
     if (is_new) {
       show_progress("measure the machine's ceilings");
       place->second =
-          bench::ceilings_for({&one, 1}, depth_).product(one.dtype).value_or(bench::assumed_product_rate(one.device));
+          bench::ceilings_for({&one, 1}, depth_).matmul(one.dtype).value_or(bench::assumed_matmul_rate(one.device));
       show_progress("");
     }
     return place->second;

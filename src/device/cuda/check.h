@@ -10,7 +10,7 @@
 
 namespace strobe::cuda {
 
-inline std::string words_of(cudaError_t status) {
+inline std::string error_text(cudaError_t status) {
   return std::string(cudaGetErrorString(status)) + " (" + cudaGetErrorName(status) + ")";
 }
 
@@ -32,7 +32,7 @@ inline bool is_asynchronous(cudaError_t status) {
 }
 
 [[noreturn]] inline void fail_earlier(cudaError_t status) {
-  throw Error(ErrorCode::runtime, "cuda: an earlier CUDA call on this context failed: " + words_of(status));
+  throw Error(ErrorCode::runtime, "cuda: an earlier CUDA call on this context failed: " + error_text(status));
 }
 
 inline void check(cudaError_t status, const char* what) {
@@ -40,7 +40,7 @@ inline void check(cudaError_t status, const char* what) {
   cudaGetLastError();  // clear an error that does not poison the context, so that the next launch does not report it
   if (is_asynchronous(status)) fail_earlier(status);
   const auto code = status == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::runtime;
-  throw Error(code, std::string("cuda: ") + what + " failed: " + words_of(status));
+  throw Error(code, std::string("cuda: ") + what + " failed: " + error_text(status));
 }
 
 // Call after a launch: `what` names the kernel and the shape.

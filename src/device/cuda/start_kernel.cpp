@@ -14,28 +14,28 @@ namespace {
 
 constexpr std::size_t kAlwaysAllowed = 48 * 1024;  // bytes of dynamic shared memory
 
-struct Known {
+struct KernelEntry {
   const void* kernel;
   int device;
-  bool roomy;           // may use all of the GPU's opt-in shared memory
+  bool large_shared;    // may use all of the GPU's opt-in shared memory
   cudaKernel_t handle;  // valid in any context
 };
 
 // Returns the cache entry of a kernel: 4-way set-associative. The set is a hash of the address, since kernels are at
 // regular distances. A miss in a full set evicts its first entry.
-Known& place_of(const void* kernel) {
-  static thread_local Known table[32][4] = {};
+KernelEntry& cache_slot(const void* kernel) {
+  static thread_local KernelEntry table[32][4] = {};
   const auto mixed = reinterpret_cast<std::uintptr_t>(kernel) / 4 * 0x9E3779B97F4A7C15u;
-  Known(&places)[4] = table[mixed >> 59];
-  for (Known& known : places) {
-    if (known.kernel == kernel || !known.kernel) return known;
+  KernelEntry(&slots)[4] = table[mixed >> 59];
+  for (KernelEntry& entry : slots) {
+    if (entry.kernel == kernel || !entry.kernel) return entry;
   }
-  return places[0];
+  return slots[0];
 }
 
 // Raises the kernel's limit to the GPU's maximum, independent of the request: the limit belongs to the kernel, and
 // another thread may launch it with less.
-cudaError_t allow_shared_memory(const void* kernel, int device) {
+cudaError_t raise_shared_limit(const void* kernel, int device) {
   int most = 0;
   const cudaError_t status = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   if (status != cudaSuccess) return status;
@@ -44,13 +44,13 @@ cudaError_t allow_shared_memory(const void* kernel, int device) {
 
 // Fills a cache entry. The driver launches on the stream's context or, for a null stream, on the thread's.
 // cudaFuncGetAttributes creates the latter in a new thread.
-cudaError_t learn(Known& known, const void* kernel, int device, bool roomy) {
+cudaError_t fill_entry(KernelEntry& entry, const void* kernel, int device, bool large_shared) {
   cudaFuncAttributes attributes{};
   cudaError_t status = cudaFuncGetAttributes(&attributes, kernel);
   cudaKernel_t handle = nullptr;
   if (status == cudaSuccess) status = cudaGetKernel(&handle, kernel);
-  if (status == cudaSuccess && roomy) status = allow_shared_memory(kernel, device);
-  if (status == cudaSuccess) known = {kernel, device, roomy, handle};
+  if (status == cudaSuccess && large_shared) status = raise_shared_limit(kernel, device);
+  if (status == cudaSuccess) entry = {kernel, device, large_shared, handle};
   return status;
 }
 
@@ -60,10 +60,11 @@ cudaError_t start_kernel(const void* kernel, const Grid& grid, void* stream, voi
   static const auto launch = driver_function<decltype(&cuLaunchKernelEx)>("cuLaunchKernelEx");
   int device = 0;
   if (const cudaError_t status = cudaGetDevice(&device); status != cudaSuccess) return status;
-  const bool roomy = grid.shared_bytes > kAlwaysAllowed;
-  Known& known = place_of(kernel);
-  if (known.kernel != kernel || known.device != device || known.roomy < roomy) {
-    if (const cudaError_t status = learn(known, kernel, device, roomy); status != cudaSuccess) return status;
+  const bool large_shared = grid.shared_bytes > kAlwaysAllowed;
+  KernelEntry& entry = cache_slot(kernel);
+  if (entry.kernel != kernel || entry.device != device || entry.large_shared < large_shared) {
+    if (const cudaError_t status = fill_entry(entry, kernel, device, large_shared); status != cudaSuccess)
+      return status;
   }
   CUlaunchAttribute attributes[2] = {};
   unsigned count = 0;
@@ -71,7 +72,7 @@ cudaError_t start_kernel(const void* kernel, const Grid& grid, void* stream, voi
     attributes[count].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
     attributes[count++].value.programmaticStreamSerializationAllowed = 1;
   }
-  if (grid.together) {
+  if (grid.cooperative) {
     attributes[count].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
     attributes[count++].value.cooperative = 1;
   }
@@ -83,7 +84,7 @@ cudaError_t start_kernel(const void* kernel, const Grid& grid, void* stream, voi
   config.attrs = attributes;
   config.numAttrs = count;
   // Driver errors have the same numbers as runtime errors.
-  return static_cast<cudaError_t>(launch(&config, reinterpret_cast<CUfunction>(known.handle), arguments, nullptr));
+  return static_cast<cudaError_t>(launch(&config, reinterpret_cast<CUfunction>(entry.handle), arguments, nullptr));
 }
 
 }  // namespace strobe::cuda

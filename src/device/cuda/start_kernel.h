@@ -12,7 +12,7 @@ struct Grid {
   std::size_t shared_bytes = 0;  // dynamic; at most the GPU's limit
   // Cooperative launch: all blocks are co-resident and may wait for each other. If that is impossible, start_kernel
   // returns cudaErrorCooperativeLaunchTooLarge or cudaErrorNotSupported and launches nothing.
-  bool together = false;
+  bool cooperative = false;
 };
 
 // How a kernel is ordered after earlier work of the stream. in_launch: normal stream order. in_kernel: programmatic

@@ -204,7 +204,7 @@ KernelTrace::KernelTrace() {
     collected().is_taken = true;
     collected().clear();
   }
-  is_under_way_ = true;
+  is_active_ = true;
   try {
     STROBE_CUDA_CHECK(cudaDeviceSynchronize());  // excludes earlier launches from this trace
     cupti::check(library().register_callbacks(give_buffer, take_buffer), "cuptiActivityRegisterCallbacks");
@@ -218,7 +218,7 @@ KernelTrace::KernelTrace() {
 }
 
 KernelTrace::~KernelTrace() {
-  if (!is_under_way_) return;
+  if (!is_active_) return;
   cudaDeviceSynchronize();  // leaves no record of this trace for the next
   library().flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   end();
@@ -226,7 +226,7 @@ KernelTrace::~KernelTrace() {
 
 void KernelTrace::end() {
   for (const CUpti_ActivityKind kind : kKinds) library().disable(kind);
-  is_under_way_ = false;
+  is_active_ = false;
   const std::lock_guard lock(collected().mutex);
   collected().is_taken = false;
 }
@@ -241,7 +241,7 @@ void KernelTrace::leave() const noexcept {
 }
 
 std::vector<GpuRecord> KernelTrace::finish() {
-  if (!is_under_way_) fail(ErrorCode::invalid_argument, "kernel trace: finish() was called already");
+  if (!is_active_) fail(ErrorCode::invalid_argument, "kernel trace: finish() was called already");
   STROBE_CUDA_CHECK(cudaDeviceSynchronize());
   const Moment moment = same_moment();
   cupti::check(library().flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED), "cuptiActivityFlushAll");

@@ -1,3 +1,4 @@
+// Opens libcupti and reports its errors.
 #include "device/cupti/library.h"
 
 #include "core/fail.h"

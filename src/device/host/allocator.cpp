@@ -10,14 +10,14 @@ namespace strobe {
 
 namespace {
 
-constexpr std::size_t kMost = std::size_t{1} << 56;  // beyond any address space; prevents overflow when rounding up
+constexpr std::size_t kMaxBytes = std::size_t{1} << 56;  // beyond any address space; prevents overflow when rounding up
 
 }  // namespace
 
 void* CountingAllocator::allocate(std::size_t bytes, const char* tag) {
   if (bytes == 0) return nullptr;
   void* pointer = nullptr;
-  if (bytes <= kMost) pointer = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  if (bytes <= kMaxBytes) pointer = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
   if (!pointer) {
     fail(ErrorCode::out_of_memory, "memory: cannot allocate {} bytes on the host ({} bytes in use)", bytes,
          statistics().current);

@@ -50,10 +50,10 @@ inline Matrix transposed(const Matrix& m) { return {m.data, m.cols, m.rows, m.st
 enum class Accumulate { no, yes };
 
 // c (+)= a b; c is contiguous, [a.rows x b.cols].
-void multiply(const BlasSession& session, const Matrix& a, const Matrix& b, float* c,
-              Accumulate accumulate = Accumulate::no);
+void gemm(const BlasSession& session, const Matrix& a, const Matrix& b, float* c,
+          Accumulate accumulate = Accumulate::no);
 
-// The steps of multiply(), for GEMMs whose operands are prepared block by block. Results are the same.
+// The steps of gemm(), for GEMMs whose operands are prepared block by block. Results are the same.
 
 // Rows [first, first + count) of a matrix.
 inline Matrix row_range(const Matrix& m, std::int64_t first, std::int64_t count) {
@@ -64,7 +64,7 @@ inline Matrix row_range(const Matrix& m, std::int64_t first, std::int64_t count)
 inline std::int64_t block_rows(std::int64_t rows) { return rows >= 1024 ? 256 : 64; }
 
 // One block, on the calling thread. `a` is the block's row_range().
-void multiply_block(const BlasSession& session, const Matrix& a, const Matrix& b, float* c, Accumulate accumulate);
+void gemm_block(const BlasSession& session, const Matrix& a, const Matrix& b, float* c, Accumulate accumulate);
 
 struct ProductShape {
   std::int64_t rows, inner, cols;

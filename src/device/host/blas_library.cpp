@@ -1,3 +1,4 @@
+// Loads OpenBLAS on one core, with kernels that suit the processor.
 #include "device/host/blas_library.h"
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// dlopen and dlsym with error messages.
 #include "device/shared_library.h"
 
 #include <dlfcn.h>
