@@ -51,7 +51,7 @@ bool fits(const Json& row) {
 struct PartLine {
   const char* name;
   Text text;
-  const char* says;
+  const char* remark;
 };
 
 NamedTable parts_table(std::string title, const PlanRows& rows, std::span<const PartLine> lines) {
@@ -60,7 +60,7 @@ NamedTable parts_table(std::string title, const PlanRows& rows, std::span<const 
     std::vector<std::string> cells{line.name};
     for (const Json* row : rows) cells.push_back(line.text(*row));
     const bool any = std::any_of(cells.begin() + 1, cells.end(), [](const std::string& cell) { return cell != "0"; });
-    cells.emplace_back(line.says);
+    cells.emplace_back(line.remark);
     if (any) table.cells.push_back(std::move(cells));
   }
   return table;
@@ -76,8 +76,9 @@ NamedTable memory_parts(const PlanRows& rows) {
                               {"total", of("total"), ""}};
   const bool known = memory_is_known(*rows[0]);
   const auto fits_text = [](const Json& row) { return std::string(fits(row) ? "yes" : "no"); };
-  const std::string of_there = known ? fmt::format("of {} GiB", gib(rows[0]->at("device_memory(B)").as_number())) : "";
-  if (known) lines.push_back({"fits", fits_text, of_there.c_str()});
+  const std::string of_capacity =
+      known ? fmt::format("of {} GiB", gib(rows[0]->at("device_memory(B)").as_number())) : "";
+  if (known) lines.push_back({"fits", fits_text, of_capacity.c_str()});
   return parts_table(fmt::format("Memory of one of {}, GiB", devices_text(*rows[0])), rows, lines);
 }
 
@@ -127,7 +128,7 @@ NamedTable scaling_table(std::string title, const std::vector<PlanRows>& groups,
 }
 
 // Sharding strategies for which `has` holds: "all", "gradients, weights" or "-".
-std::string ways_with(const PlanRows& rows, const std::function<bool(const Json&)>& has) {
+std::string strategies_with(const PlanRows& rows, const std::function<bool(const Json&)>& has) {
   std::string text;
   std::size_t count = 0;
   for (const Json* row : rows) {
@@ -204,10 +205,12 @@ std::vector<NamedTable> plan_tables(std::span<const Json> rows) {
   tables.push_back(scaling_table(
       "Smallest batch per device that overlaps the exchange completely", groups, "overlapped at this batch",
       [](const Json& row) { return fmt::format("{}", row.at("least_batch").as_integer()); },
-      [](const PlanRows& some) { return ways_with(some, [](const Json& row) { return row.at("hides").as_bool(); }); }));
+      [](const PlanRows& some) {
+        return strategies_with(some, [](const Json& row) { return row.at("hides").as_bool(); });
+      }));
   tables.push_back(scaling_table(
       "Memory of a device, GiB", groups, "fits", [](const Json& row) { return gib(bytes(row, "total")); },
-      [](const PlanRows& some) { return memory_is_known(*some[0]) ? ways_with(some, fits) : "unknown"; }));
+      [](const PlanRows& some) { return memory_is_known(*some[0]) ? strategies_with(some, fits) : "unknown"; }));
   return tables;
 }
 
@@ -220,8 +223,9 @@ std::vector<Figure> plan_figures(std::span<const Json> rows) {
   add_rule(time, groups, "forward and backward", 1e3 * (seconds(first, "forward") + seconds(first, "backward")));
   Figure memory = plan_figure("memory", "Memory of one device", groups, {"GiB", Scale::linear},
                               [](const Json& row) { return bytes(row, "total") / kGiB; });
-  if (const Json& there = first.at("device_memory(B)"); !there.is_null()) {
-    add_rule(memory, groups, fmt::format("device memory {} GiB", gib(there.as_number())), there.as_number() / kGiB);
+  if (const Json& capacity = first.at("device_memory(B)"); !capacity.is_null()) {
+    add_rule(memory, groups, fmt::format("device memory {} GiB", gib(capacity.as_number())),
+             capacity.as_number() / kGiB);
   }
   return {time, memory};
 }
