@@ -58,10 +58,10 @@ std::string rows_table(std::span<const Row> rows, const Ceilings& ceilings) {
   table.add_column("backward ms");
   table.add_column("min");
   table.add_column(unit);
-  table.add_column("memory MiB");
+  table.add_column("peak MiB");
   if (on_gpu) table.add_column("driver MiB");
-  table.add_column("kept MiB");
-  table.add_column(reference ? "x " + reference->implementation : "ratio");
+  table.add_column("saved MiB");
+  table.add_column(reference ? "vs " + reference->implementation : "ratio");
   table.add_column("of matmul rate");
   table.add_column("kernel", TextTable::Align::left);
   for (const Row& row : rows) {

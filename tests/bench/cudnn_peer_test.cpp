@@ -139,7 +139,7 @@ TEST(CudnnPeer, IsAPeerThatOthersAreComparedWith) {
   rows[0].implementation = "flash2";
   rows[1].implementation = "cudnn";
   for (Row& row : rows) row.forward.samples = {1e-3, 1e-3};
-  EXPECT_NE(rows_table(rows, {}).find("x cudnn"), std::string::npos) << rows_table(rows, {});
+  EXPECT_NE(rows_table(rows, {}).find("vs cudnn"), std::string::npos) << rows_table(rows, {});
 }
 
 }  // namespace
