@@ -70,7 +70,7 @@ endfunction()
 # strobe_cuda_in_batches(<target>)
 #
 # Compiles .cu files in batches of five: CMake's unity builds exclude them, and nvcc reads the headers of each file four
-# times. The instances of the large kernels (d64.cu and so on) stay separate.
+# times. The instances of the large kernels (d64.cu, strobe_cuda_instances) stay separate.
 function(strobe_cuda_in_batches target)
   if(NOT STROBE_HAS_CUDA OR NOT STROBE_BATCHES)
     return()
@@ -92,6 +92,20 @@ function(strobe_cuda_in_batches target)
       target_sources(${target} PRIVATE ${batch})
       set(text "")
     endif()
+  endforeach()
+endfunction()
+
+# strobe_cuda_instances(<target> <folder> <template> <arguments>...)
+#
+# Compiles <folder>/kernel.cuh once for each of the arguments, side by side: a file in the build tree instantiates
+# strobe::cuda::<template><argument>. Two template arguments are written "192,128".
+function(strobe_cuda_instances target folder template)
+  foreach(arguments IN LISTS ARGN)
+    string(REPLACE "," "x" suffix ${arguments})
+    set(instance ${CMAKE_CURRENT_BINARY_DIR}/instances/${folder}/d${suffix}.cu)
+    file(CONFIGURE OUTPUT ${instance} CONTENT
+      "#include \"attention/${folder}/kernel.cuh\"\n\ntemplate struct strobe::cuda::${template}<${arguments}>;\n")
+    target_sources(${target} PRIVATE ${instance})
   endforeach()
 endfunction()
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/case_text.h"
 #include "core/fail.h"
 #include "core/printable.h"
 #include "solve/case_files.h"
@@ -16,6 +17,19 @@ namespace {
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 36;
 constexpr std::uint64_t kSeed = 28;
+
+// "b4 s16384 d64" as "4,16384,64"; other texts as they are.
+std::string comma_text(std::string_view text) {
+  if (!text.starts_with('b')) return std::string(text);
+  std::string sizes[3];
+  for (const CaseWord& word : case_words(text)) {
+    const std::size_t place = word.name == "batch_size" ? 0 : word.name == "seq_len" ? 1 : 2;
+    const bool is_size = place < 2 || word.name == "head_dim";
+    // What is no size, or there twice, leaves a text that is refused.
+    sizes[place] += (sizes[place].empty() ? "" : ",") + (is_size ? word.value : word.name);
+  }
+  return sizes[0] + "," + sizes[1] + "," + sizes[2];
+}
 
 }  // namespace
 
@@ -32,7 +46,8 @@ std::span<const Case> course_cases() {
 
 Case parse_case(std::string_view text, double scale) {
   const auto refuse = [&] {
-    fail(ErrorCode::invalid_argument, "case {}: valid: t01 to t30, or B,N,d such as 4,16384,64 (up to 2^36 elements)",
+    fail(ErrorCode::invalid_argument,
+         "case {}: valid: t01 to t30, or B,N,d such as 4,16384,64, or b4 s16384 d64 (up to 2^36 elements)",
          printable_value(text));
   };
   if (!(scale > 0 && scale <= 1))
@@ -42,8 +57,9 @@ Case parse_case(std::string_view text, double scale) {
     if (one.name == text) found = one;
   }
   if (found.name.empty()) {
-    const char* at = text.data();
-    const char* const end = at + text.size();
+    const std::string sizes = comma_text(text);
+    const char* at = sizes.data();
+    const char* const end = at + sizes.size();
     for (int* number : {&found.batch, &found.rows, &found.dim}) {
       const auto [next, code] = std::from_chars(at, end, *number);
       const bool last = number == &found.dim;

@@ -22,8 +22,8 @@ struct Case {
 // t01 .. t30
 std::span<const Case> course_cases();
 
-// Parses "t28" or "B,N,d", each at least 1. `scale`, in (0, 1], is the share of the work: fewer batches, then half the
-// rows repeatedly, but at least 128. Throws Error(invalid_argument).
+// Parses "t28", "B,N,d" or "bB sN dD" (core/case_text.h), each at least 1. `scale`, in (0, 1], is the share of the
+// work: fewer batches, then half the rows repeatedly, but at least 128. Throws Error(invalid_argument).
 Case parse_case(std::string_view text, double scale = 1);
 
 // Q, K and V uniform in [-3, 3], the same for the same sizes on every machine.

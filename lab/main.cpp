@@ -16,9 +16,9 @@ namespace strobe::lab {
 namespace {
 
 void solve_problem(const Options& options) {
-  set_last_words("ended by a signal; nothing was written");
+  set_signal_message("ended by a signal; nothing was written");
   const std::string lines = solve_file(*options.rungs[0], *options.input, *options.output, options.timing);
-  set_last_words("ended by a signal");
+  set_signal_message("ended by a signal");
   print(lines);
 }
 

@@ -90,7 +90,7 @@ Options parse_options(const std::vector<std::string>& words) {
   double scale = 1;
   OptionTable table;
   table.add_alone("list", "the rungs, in order", options.list);
-  table.add("case", "C", "t01 to t30, a list (t01,t28) or range (t01-t10), all, or B,N,d; default t28",
+  table.add("case", "C", "t01 to t30, a list (t01,t28) or range (t01-t10), all, or \"b4 s16384 d64\"; default t28",
             [&](auto, auto value) { cases = value; });
   table.add("scale", "F", "this share of a case's work, above 0 and at most 1", into(scale, parse_positive));
   table.add("rungs", "A,B", "only these, or none; default all", [&](auto, auto value) { names = value; });

@@ -38,9 +38,10 @@ double checked(const NumberRange& range, double value, Source source = Source::f
 template <class Config>
 struct Field {
   std::string key{}, placeholder{}, help{};
+  std::vector<std::string> aliases{};  // of the flag
   bool is_switch = false;
   std::function<void(Config&, std::string_view flag, std::string_view value)> parse{};
-  std::function<void(Config&, const Json&)> read{};  // throws Error(invalid_argument) for another type or a bad value
+  std::function<void(Config&, const Json&)> read{};  // throws Error(invalid_argument) for another type
   std::function<Json(const Config&)> json{};
   std::function<std::string(const Config&)> text{};
   std::function<void(Config& to, const Config& from)> copy{};
@@ -59,14 +60,14 @@ Field<Config> make_field(std::string key, std::string placeholder, std::string h
 }
 
 template <class Config, class T>
-Field<Config> integer_field(const IntegerRange& range, T Config::*member, std::string help) {
+Field<Config> integer_field(const IntegerRange& range, T Config::*member, std::string help,
+                            std::vector<std::string> aliases = {}) {
   Field<Config> field = make_field(range.key, "N", std::move(help), member);
+  field.aliases = std::move(aliases);
   field.parse = [range, member](Config& config, std::string_view flag, std::string_view value) {
     config.*member = static_cast<T>(parse_integer(flag, value, range.least, range.most));
   };
-  field.read = [range, member](Config& config, const Json& json) {
-    config.*member = static_cast<T>(checked(range, json.as_integer()));
-  };
+  field.read = [member](Config& config, const Json& json) { config.*member = static_cast<T>(json.as_integer()); };
   field.json = [member](const Config& config) { return Json(static_cast<std::int64_t>(config.*member)); };
   field.text = [member](const Config& config) { return fmt::format("{}", config.*member); };
   field.check = [range, member](const Config& config, Source source) {
@@ -81,7 +82,7 @@ Field<Config> number_field(const NumberRange& range, double Config::*member, std
   field.parse = [range, member](Config& config, std::string_view flag, std::string_view value) {
     config.*member = parse_number(flag, value, range.least, range.below);
   };
-  field.read = [range, member](Config& config, const Json& json) { config.*member = checked(range, json.as_number()); };
+  field.read = [member](Config& config, const Json& json) { config.*member = json.as_number(); };
   field.json = [member](const Config& config) { return Json(config.*member); };
   field.text = [member](const Config& config) { return fmt::format("{}", config.*member); };
   field.check = [range, member](const Config& config, Source source) { checked(range, config.*member, source); };
@@ -121,6 +122,7 @@ struct Given {
   Config values;
   std::vector<std::string> keys;
 
+  bool any() const { return !keys.empty(); }
   bool has(std::string_view key) const { return std::find(keys.begin(), keys.end(), key) != keys.end(); }
   void apply_to(Config& config) const {
     for (const Field<Config>& field : fields<Config>()) {
@@ -132,11 +134,12 @@ struct Given {
 template <class Config>
 void add_field(OptionTable& table, const Field<Config>& field, Given<Config>& given) {
   table.add({.name = shown(field.key, Source::flag).substr(2),
+             .aliases = field.aliases,
              .takes = field.is_switch ? Takes::optional_value : Takes::value,
              .placeholder = field.placeholder,
              .help = field.help,
              .apply =
-                 [&field, &given](auto flag, auto value) {
+                 [field, &given](auto flag, auto value) {
                    field.parse(given.values, flag, value);
                    given.keys.push_back(field.key);
                  },

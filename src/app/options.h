@@ -20,13 +20,13 @@ struct Option {
   std::vector<std::string> aliases{};  // likewise; one of one letter is also a flag with one dash: -n
   Takes takes = Takes::value;
   std::string placeholder{};  // of the value in the help: "N", "on|off|both"
-  std::string help{};         // none: of our own processes alone, and not told to anybody
-  std::function<void(std::string_view flag, std::string_view value)> apply{};  // value is "" where there is none
+  std::string help{};         // empty: internal flag, hidden from --help
+  std::function<void(std::string_view flag, std::string_view value)> apply{};  // value is "" if none was given
   std::vector<std::string> words{};  // optional_value: what the next argument, or each item of it where it is a comma
                                      // list, must be to count as the value
 };
 
-// Dash and underscore are the same everywhere; `--flag value` and `--flag=value` too. -h and --help are always known.
+// Dash and underscore are equal, as are `--flag value` and `--flag=value`. -h and --help are always valid.
 class OptionTable {
  public:
   explicit OptionTable(std::string subject = {}) : subject_(std::move(subject)) {}
@@ -39,7 +39,7 @@ class OptionTable {
   void add_alone(std::string name, std::string help, bool& target);
   const std::vector<Option>& options() const { return options_; }
 
-  // Words that are no flags, such as files, are given to `apply`; without it they are refused.
+  // Passes words that are not flags, such as files, to `apply`. Without it they are refused.
   void take_words(std::function<void(std::string_view word)> apply) { take_word_ = std::move(apply); }
 
   enum class Outcome { run, help };
@@ -47,13 +47,13 @@ class OptionTable {
   // Throws Error(invalid_argument) for an unknown flag (with the nearest ones), a missing value or a stray word.
   Outcome parse(std::span<const std::string_view> arguments, Again again = Again::refused) const;
 
-  std::string help() const;  // one line a flag
+  std::string help() const;  // one line per flag
 
  private:
   const Option* find(std::string_view flag) const;
   [[noreturn]] void refuse_unknown(std::string_view flag) const;
 
-  std::string subject_;  // whose flags these are, where errors should say so: "a configuration"
+  std::string subject_;  // for errors: "a configuration" whose flags these are
   std::vector<Option> options_;
   std::function<void(std::string_view word)> take_word_;
 };
@@ -61,7 +61,7 @@ class OptionTable {
 // --name, --name=on and --name=off.
 Option make_switch(std::string name, std::string help, bool& target);
 
-// Candidates within reach of a misspelled word, nearest first; all of them where none is near.
+// Candidates close to a misspelled word, nearest first; all candidates if none is close.
 std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 // Values. Each throws Error(invalid_argument) with the flag, the value and what is valid.
@@ -69,7 +69,7 @@ std::int64_t parse_integer(std::string_view flag, std::string_view value, std::i
 double parse_number(std::string_view flag, std::string_view value, double least, double below);  // in [least, below)
 double parse_seconds(std::string_view flag, std::string_view value);
 
-// Any text but none at all, which is mostly a variable of a script that was not set.
+// Any text that is not empty: an empty one is mostly an unset variable of a script.
 std::string parse_text(std::string_view flag, std::string_view value);
 std::int64_t parse_bytes(std::string_view flag, std::string_view value);  // "24G", "512M", "1000000"
 std::string parse_word(std::string_view flag, std::string_view value, const std::vector<std::string>& valid);
@@ -104,7 +104,7 @@ auto word_into(Target& target, std::vector<std::string> words, Of of = {}) {
       [&target, words = std::move(words), of](auto flag, auto value) { target = of(parse_word(flag, value, words)); };
 }
 
-// A comma list, each item through parse(flag, item). Throws Error(invalid_argument) where two items are the same.
+// A comma list whose items parse(flag, item) parses. Throws Error(invalid_argument) if two items are equal.
 template <class Parse>
 auto parse_list(std::string_view flag, std::string_view value, Parse parse) {
   std::vector<decltype(parse(flag, value))> items;

@@ -40,7 +40,7 @@ int run_as_program(const char* name, int count, char** words, int (*run)(Argumen
                    bool (*refuse)(std::string_view line)) {
   secure_standard_descriptors();
   set_program_name(name);
-  end_cleanly_on_signals(name, say_last_words);
+  end_cleanly_on_signals(name, write_signal_message);
   try {
     const std::vector<std::string_view> arguments(words + 1, words + count);
     const int code = run(arguments);

@@ -40,16 +40,16 @@ void show_fitting_progress(std::string text) {
   show_progress(text);
 }
 
-void Forecast::tell(double seconds_left) {
-  if (told_ || seconds_left <= kLong) return;
-  told_ = true;
+void Forecast::print_once(double seconds_left) {
+  if (printed_ || seconds_left <= kLong) return;
+  printed_ = true;
   print_aside(note_lines({fmt::format("about {} left{}, at the rate so far", duration_text(seconds_left), of_)}));
 }
 
 void WorkForecast::done(double work, double seconds) {
   left_ -= work;
   measured_ += seconds;
-  if (measured_ >= kSettled) forecast_.tell(left_ * seconds / work);
+  if (measured_ >= kSettled) forecast_.print_once(left_ * seconds / work);
 }
 
 }  // namespace strobe

@@ -19,13 +19,13 @@ void show_fitting_progress(std::string text);
 class Forecast {
  public:
   explicit Forecast(const char* of = "") : of_(of) {}  // what ends then; "": the command
-  void tell(double seconds_left);
+  void print_once(double seconds_left);
 
   static constexpr double kLong = 60;  // seconds
 
  private:
   const char* of_;
-  bool told_ = false;
+  bool printed_ = false;
 };
 
 // The same for work whose amount is known, in any unit.

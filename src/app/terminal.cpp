@@ -1,4 +1,4 @@
-// The program's own way to the terminal: no iostream state, no SIGPIPE.
+// Writes without iostreams, so that there is no buffered state and no SIGPIPE.
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,13 +19,13 @@ int output_error = 0;  // errno of the first write to the standard output that f
 std::string progress_shown;
 std::string line_prefix = "strobe";  // name of the program
 
-// Two lines in turns, so that a handler never finds half of one: it must not allocate or wait.
-struct LastWords {
+// Two buffers, used alternately: the signal handler, which must not allocate or wait, never reads half a line.
+struct SignalMessage {
   char text[4608];  // room for a path
   std::size_t size = 0;
 };
-LastWords last_words[2];
-std::atomic<int> last_words_index{0};
+SignalMessage messages[2];
+std::atomic<int> message_index{0};
 
 }  // namespace
 
@@ -65,18 +65,18 @@ void complain(std::string_view text) noexcept {
   }
 }
 
-void set_last_words(std::string_view text) {
-  const int next = 1 - last_words_index;
+void set_signal_message(std::string_view text) {
+  const int next = 1 - message_index;
   std::string line = line_prefix + ": " + printable(text, std::string_view::npos) + "\n";
   if (shows_progress()) line = "\r\033[K" + line;
-  LastWords& words = last_words[next];
+  SignalMessage& words = messages[next];
   words.size = std::min(line.size(), sizeof(words.text));
   std::memcpy(words.text, line.data(), words.size);
-  last_words_index = next;
+  message_index = next;
 }
 
-void say_last_words() noexcept {
-  const LastWords& words = last_words[last_words_index];
+void write_signal_message() noexcept {
+  const SignalMessage& words = messages[message_index];
   write_all(STDERR_FILENO, {words.text, words.size});
 }
 

@@ -7,34 +7,34 @@
 
 namespace strobe {
 
-// Text to the standard output. Once a write has failed, further text is dropped, and the command goes on to its end: a
-// result file is not lost because of a full terminal log.
+// Writes to standard output. After a failed write, further text is dropped and the command continues: a full terminal
+// log does not lose a result file.
 void print(std::string_view text);
 
-// Text of another process of ours was dropped, for a reason that is an errno.
+// Records that a child of this program could not write its output; `error` is an errno.
 void note_lost_output(int error);
 
-// Throws Error(runtime) where text was dropped, unless the reader has gone (`| head`): that is not an error.
+// Throws Error(runtime) if text was dropped, unless the reader has closed the pipe (`| head`).
 void check_output();
 
-// The same to the standard error, for text that goes beside data on the standard output.
+// Writes to standard error, for text next to data on standard output.
 void print_aside(std::string_view text);
 
-// A line each, with "note: " before it.
+// One line per note, with "note: " before it.
 std::string note_lines(const std::vector<std::string>& notes);
 
-// The name that the lines below begin with; "strobe" unless said.
+// The name that begins the lines below; default "strobe".
 void set_program_name(std::string_view name);
 
-// A line to the standard error, with "strobe: " before it.
+// Writes one line to standard error, with "strobe: " before it.
 void complain(std::string_view text) noexcept;
 
-// What a signal that ends the program says: a line to the standard error, in place of the one before.
-void set_last_words(std::string_view text);
-void say_last_words() noexcept;  // for the handler of the signal
+// Replaces the line that is written to standard error when a signal ends the program.
+void set_signal_message(std::string_view text);
+void write_signal_message() noexcept;  // for the signal handler
 
-// On a terminal, one line that overwrites itself; nothing otherwise. An empty text clears it.
+// On a terminal, writes one line over the last one; otherwise nothing. An empty text clears it.
 void show_progress(std::string_view text);
-bool shows_progress();  // whether there is a terminal for it
+bool shows_progress();  // standard error is a terminal
 
 }  // namespace strobe

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "attention/kernel.h"
@@ -22,8 +23,8 @@ constexpr std::size_t kGpuAlignment = 256;  // what every CUDA allocator gives
 // No row of Q at all: nothing to attend. Sk = 0 is not such a case, its rows are written (O = 0, LSE = -inf).
 bool has_no_rows(const Problem& problem) { return problem.batch == 0 || problem.heads_q == 0 || problem.total_q == 0; }
 
-std::size_t workspace_of(const Kernel& kernel, const Problem& problem) {
-  return has_no_rows(problem) ? 0 : kernel.workspace_bytes(problem);
+std::size_t workspace_of(const Plan& plan, const Problem& problem) {
+  return has_no_rows(problem) ? 0 : plan.workspace_bytes;
 }
 
 std::string shape_of(const Problem& problem) {
@@ -31,40 +32,40 @@ std::string shape_of(const Problem& problem) {
                      problem.max_q, problem.max_k, problem.d, problem.dv, name_of(problem.dtype));
 }
 
-// What fails underneath is told with the kernel and the shape.
-void launch(const Kernel& kernel, const Problem& problem, void* workspace) {
+// Adds the kernel and the shape to an error from below.
+void launch(const Choice& choice, const Problem& problem, void* workspace) {
   try {
-    kernel.run(problem, workspace);
+    choice.plan.run(problem, workspace);
   } catch (const Error& error) {
-    fail(error.code(), "attention: kernel '{}' on {}: {}", kernel.name, shape_of(problem), error.what());
+    fail(error.code(), "attention: kernel '{}' on {}: {}", choice.kernel->name, shape_of(problem), error.what());
   }
 }
 
-// The CPU's workspace is the library's own where the caller gives none.
-void run_on_own(const Kernel& kernel, const Problem& problem, std::size_t needed) {
+// Without a workspace from the caller the CPU allocates its own.
+void run_on_own(const Choice& choice, const Problem& problem, std::size_t needed) {
   if (problem.device == Device::cuda && needed != 0) {
     fail(
         ErrorCode::invalid_argument,
         "attention: kernel '{}' needs a workspace of {} bytes on the GPU and none was given; ask workspace_bytes() and "
         "pass that much in Execution::workspace",
-        kernel.name, needed);
+        choice.kernel->name, needed);
   }
   const Buffer own(problem.device == Device::cuda ? 0 : needed, "attention workspace");
-  launch(kernel, problem, own.data());
+  launch(choice, problem, own.data());
 }
 
-void run(const Kernel& kernel, const Problem& problem, const Execution& execution) {
-  const std::size_t needed = workspace_of(kernel, problem);
+void run(const Choice& choice, const Problem& problem, const Execution& execution) {
+  const std::size_t needed = workspace_of(choice.plan, problem);
   if (!execution.workspace) {
     if (execution.workspace_bytes != 0) {
       fail(ErrorCode::invalid_argument, "attention: workspace is null but workspace_bytes is {}",
            execution.workspace_bytes);
     }
-    return run_on_own(kernel, problem, needed);
+    return run_on_own(choice, problem, needed);
   }
   if (execution.workspace_bytes < needed) {
     fail(ErrorCode::invalid_argument, "attention: workspace has {} bytes; kernel '{}' needs {}",
-         execution.workspace_bytes, kernel.name, needed);
+         execution.workspace_bytes, choice.kernel->name, needed);
   }
   const std::size_t alignment = problem.device == Device::cuda ? kGpuAlignment : kHostAlignment;
   if (reinterpret_cast<std::uintptr_t>(execution.workspace) % alignment != 0) {
@@ -72,7 +73,7 @@ void run(const Kernel& kernel, const Problem& problem, const Execution& executio
          alignment);
   }
   check_workspace_apart(problem, execution.workspace, needed);
-  launch(kernel, problem, execution.workspace);
+  launch(choice, problem, execution.workspace);
 }
 
 void fill_with_zeros(const View& view) {
@@ -109,34 +110,34 @@ void fill_with_zeros(const Problem& problem) {
 void forward(const Attention& attention, const ForwardOutputs& outputs, const Execution& execution) {
   const DefaultFloatMode mode;
   const Problem problem = validate_forward(attention, outputs, execution);
-  const Kernel& kernel = choose(problem, execution.kernel);
+  const Choice choice = choose(problem, execution.kernel);
   if (problem.device == Device::cuda) begin_gpu_work();
-  if (!has_no_rows(problem)) run(kernel, problem, execution);
+  if (!has_no_rows(problem)) run(choice, problem, execution);
 }
 
 void backward(const Attention& attention, const BackwardInputs& inputs, const Gradients& gradients,
               const Execution& execution) {
   const DefaultFloatMode mode;
   const Problem problem = validate_backward(attention, inputs, gradients, execution);
-  const Kernel& kernel = choose(problem, execution.kernel);
+  const Choice choice = choose(problem, execution.kernel);
   if (problem.device == Device::cuda) begin_gpu_work();
   if (has_no_rows(problem)) {
     fill_with_zeros(problem);
   } else {
-    run(kernel, problem, execution);
+    run(choice, problem, execution);
   }
 }
 
 std::size_t workspace_bytes(const Attention& attention, Pass pass, const Execution& execution) {
   const DefaultFloatMode mode;
   const Problem problem = validate_query(attention, pass, execution);
-  return workspace_of(choose(problem, execution.kernel), problem);
+  return workspace_of(choose(problem, execution.kernel).plan, problem);
 }
 
 std::vector<std::string> kernel_names(Device device) {
   std::vector<std::string> names;
   for (const Kernel& kernel : kernels()) {
-    if (kernel.device == device) names.emplace_back(kernel.name);
+    if (kernel.device == device && (names.empty() || names.back() != kernel.name)) names.emplace_back(kernel.name);
   }
   return names;
 }
@@ -144,21 +145,22 @@ std::vector<std::string> kernel_names(Device device) {
 std::vector<Verdict> explain(const Attention& attention, Pass pass, const Execution& execution) {
   const DefaultFloatMode mode;
   const Problem problem = validate_query(attention, pass, execution);
-  const Kernel* chosen = nullptr;
+  std::optional<Choice> choice;
   try {
-    chosen = &choose(problem, execution.kernel);
+    choice = choose(problem, execution.kernel);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::unsupported) throw;  // no kernel, or not the one asked for: the verdicts say why
+    if (error.code() != ErrorCode::unsupported) throw;  // the verdicts say why no kernel, or not the named one, runs
   }
   std::vector<Verdict> verdicts;
   for (const Kernel& kernel : kernels()) {
-    if (kernel.device != problem.device) continue;
-    Verdict verdict{.kernel = kernel.name, .refusal = kernel.refusal(problem), .configuration = {}};
-    if (verdict.refusal.empty()) {
-      verdict.configuration = kernel.configuration(problem);
-      verdict.workspace_bytes = workspace_of(kernel, problem);
+    if (!kernel.serves(problem)) continue;
+    const bool chosen = choice && choice->kernel == &kernel;
+    const Plan plan = chosen ? choice->plan : kernel.plan(problem);
+    Verdict verdict{.kernel = kernel.name, .refusal = plan.refusal, .configuration = {}, .chosen = chosen};
+    if (plan.refusal.empty()) {
+      verdict.configuration = plan.text(problem);
+      verdict.workspace_bytes = workspace_of(plan, problem);
     }
-    verdict.chosen = &kernel == chosen;
     verdicts.push_back(std::move(verdict));
   }
   return verdicts;

@@ -1,8 +1,7 @@
 // Lengths and offsets are data from outside as much as sizes are: each must lie where the tensors are. On CUDA they are
 // in the memory of the GPU and not read here; kernels cut them to the tensors.
-#include "attention/check_lengths.h"
+#include "attention/checks.h"
 
-#include "attention/check_view.h"
 #include "core/fail.h"
 
 namespace strobe {

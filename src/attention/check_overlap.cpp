@@ -1,6 +1,6 @@
 // Two strided tensors overlap if the difference of two of their offsets falls into a small interval. The search goes
 // through the strides from the largest to the smallest and follows only what the smaller ones can still correct.
-#include "attention/check_overlap.h"
+#include "attention/checks.h"
 
 #include <algorithm>
 

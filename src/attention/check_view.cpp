@@ -1,5 +1,5 @@
 // Checks of one view. Every product is taken with overflow detection: the numbers come from outside.
-#include "attention/check_view.h"
+#include "attention/checks.h"
 
 #include <algorithm>
 #include <cstdlib>

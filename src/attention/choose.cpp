@@ -1,4 +1,4 @@
-// The one place where a kernel is chosen. Called by attention.cpp for run, workspace and explain alike.
+// The one place where a kernel is chosen. attention.cpp calls it for run, workspace and explain.
 #include <algorithm>
 #include <cctype>
 #include <string>
@@ -19,31 +19,30 @@ bool same_name(std::string_view a, std::string_view b) {
                     [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
-// "flash2, frugal, standard, reference": the kernels of a device.
+// "flash2, frugal, standard, reference": the families of a device.
 std::string names_on(Device device) {
   std::string names;
-  for (const Kernel& kernel : kernels()) {
-    if (kernel.device == device) names += (names.empty() ? "" : ", ") + std::string(kernel.name);
-  }
+  for (const std::string& name : kernel_names(device)) names += (names.empty() ? "" : ", ") + name;
   return names.empty() ? "none" : names;
 }
 
 }  // namespace
 
-// An instruction set that is not there is bad input: were it only flash2's refusal, a misspelt one would leave all work
-// to a slower kernel in silence. Who names a kernel has chosen.
-const Kernel& choose(const Problem& problem, std::string_view name) {
+// An unknown instruction set is bad input unless the caller names a kernel: as a refusal of flash2 alone, a misspelt
+// name would silently move all work to a slower kernel.
+Choice choose(const Problem& problem, std::string_view name) {
   if (const std::string refusal = instruction_set_refusal(problem.cpu_isa.c_str()); name.empty() && !refusal.empty()) {
     fail(ErrorCode::unsupported, "attention: {}", refusal);
   }
   std::string refusals;
   for (const Kernel& kernel : kernels()) {
-    if (kernel.device != problem.device || !(name.empty() || same_name(name, kernel.name))) continue;
-    std::string refusal = kernel.refusal(problem);
-    if (refusal.empty() && name.empty() && kernel.reserve) refusal = kernel.reserve(problem);
-    if (refusal.empty()) return kernel;
-    if (!name.empty()) fail(ErrorCode::unsupported, "attention: kernel '{}' refuses: {}", kernel.name, refusal);
-    refusals += fmt::format("{}'{}' refuses: {}", refusals.empty() ? "" : "; ", kernel.name, refusal);
+    if (!kernel.serves(problem) || !(name.empty() || same_name(name, kernel.name))) continue;
+    Choice choice{&kernel, kernel.plan(problem)};
+    const Plan& plan = choice.plan;
+    const std::string& reason = !plan.refusal.empty() || !name.empty() ? plan.refusal : plan.by_name_only;
+    if (reason.empty()) return choice;
+    if (!name.empty()) fail(ErrorCode::unsupported, "attention: kernel '{}' refuses: {}", kernel.name, reason);
+    refusals += fmt::format("{}'{}' refuses: {}", refusals.empty() ? "" : "; ", kernel.name, reason);
   }
   if (!name.empty()) {
     fail(ErrorCode::invalid_argument, "attention: unknown kernel '{}' on device {}; valid are: {}", printable(name),

@@ -1,30 +1,84 @@
-// A kernel is one row of the ordered list that choose() walks: a name, what it refuses, what it needs, how it runs.
+// A kernel is one row of the ordered list that choose() walks. Its plan() decides everything about a problem once per
+// call; choosing, workspace, explain and run all use that one Plan.
 #pragma once
 
 #include <cstddef>
+#include <new>
 #include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include "attention/problem.h"
 
 namespace strobe {
 
+// A kernel's decision about one problem: a refusal or a launch. The launch lies inside the object, so making, copying
+// and running a plan allocate nothing.
+class Plan {
+ public:
+  // A refusal. The reason does not name the kernel.
+  explicit Plan(std::string reason) : refusal(std::move(reason)) {}
+
+  // A launch has two members:
+  //   std::string text(const Problem&) const;           tiles and instruction set, for explain
+  //   void run(const Problem&, void* workspace) const;  workspace: `bytes`, aligned to 64, contents undefined
+  template <class Launch>
+  Plan(const Launch& launch, std::size_t bytes)
+      : workspace_bytes(bytes),
+        text_([](const Plan& plan, const Problem& problem) { return plan.as<Launch>().text(problem); }),
+        run_([](const Plan& plan, const Problem& problem, void* memory) { plan.as<Launch>().run(problem, memory); }) {
+    static_assert(std::is_trivially_copyable_v<Launch> && sizeof(Launch) <= sizeof(launch_));
+    static_assert(alignof(Launch) <= alignof(std::max_align_t));
+    new (launch_) Launch(launch);
+  }
+
+  std::string refusal;              // empty: the kernel takes the problem
+  std::string by_name_only;         // why choose() takes the kernel only if it is named; empty: always
+  std::size_t workspace_bytes = 0;  // of a query without outputs: enough for any outputs
+
+  // Both take the problem that the plan was made for.
+  std::string text(const Problem& problem) const { return text_(*this, problem); }
+  void run(const Problem& problem, void* workspace) const { run_(*this, problem, workspace); }
+
+ private:
+  template <class Launch>
+  const Launch& as() const {
+    return *std::launder(reinterpret_cast<const Launch*>(launch_));
+  }
+
+  std::string (*text_)(const Plan&, const Problem&) = nullptr;
+  void (*run_)(const Plan&, const Problem&, void*) = nullptr;
+  alignas(std::max_align_t) std::byte launch_[384];
+};
+
+enum class Types : std::uint8_t { all, fp32, fp16_and_bf16 };
+
+// Rows of one name are a family. For each pass and type on its device a family has exactly one row.
 struct Kernel {
-  const char* name;  // the same in files, tests, benchmarks and --impl
+  const char* name;  // the same in tests, benchmarks and --impl
   Device device;
-  std::string (*refusal)(const Problem&);        // empty: supports it; else the reason, without the kernel's name
-  std::string (*configuration)(const Problem&);  // tiles and instruction set, for people
-  std::size_t (*workspace_bytes)(const Problem&);
-  void (*run)(const Problem&, void* workspace);  // workspace: that many bytes, aligned to 64; contents undefined
-  // Why it is taken only when it is named, though it supports the problem; empty, or no function: it is not so.
-  std::string (*reserve)(const Problem&) = nullptr;
+  Pass pass;
+  Plan (*plan)(const Problem&);
+  Types types = Types::all;
+
+  bool serves(const Problem& problem) const {
+    const bool fp32 = problem.dtype == DType::fp32;
+    return device == problem.device && pass == problem.pass && (types == Types::all || fp32 == (types == Types::fp32));
+  }
 };
 
 // In order of preference; the reference is last.
 std::span<const Kernel> kernels();
 
-// The first kernel that supports the problem and has no reserve, or the named one. Pure: launches nothing, allocates
-// nothing on a device. Throws Error(unsupported) with the reason where there is none.
-const Kernel& choose(const Problem& problem, std::string_view name = {});
+struct Choice {
+  const Kernel* kernel;
+  Plan plan;
+};
+
+// The first kernel that takes the problem and is not taken by name only, or the named one. Pure: launches nothing,
+// allocates nothing on a device. Throws Error(unsupported) with the reason if there is none.
+Choice choose(const Problem& problem, std::string_view name = {});
 
 }  // namespace strobe

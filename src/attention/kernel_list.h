@@ -1,17 +1,26 @@
-// Every kernel of the library by name. A new one: declare it here, add a row to kernel_list.cpp.
+// Every kernel's plan(). A new one: declare it here and add its rows to kernel_list.cpp; one on CUDA also gets a stub
+// in no_cuda.cpp.
 #pragma once
 
 #include "attention/kernel.h"
 
 namespace strobe {
 
-extern const Kernel kFlash2Cpu;     // cpu/flash2.cpp
-extern const Kernel kFrugalCpu;     // standard/standard.cpp
-extern const Kernel kStandardCpu;   // standard/standard.cpp
-extern const Kernel kReferenceCpu;  // reference/reference.cpp
-extern const Kernel kHopperCuda;    // cuda/hopper.cpp
-extern const Kernel kFlash2Cuda;    // cuda/flash2.cpp
-extern const Kernel kFrugalCuda;    // standard/cuda/standard.cpp
-extern const Kernel kStandardCuda;  // standard/cuda/standard.cpp
+Plan plan_flash2(const Problem& problem);     // cpu/flash2.cpp
+Plan plan_frugal(const Problem& problem);     // standard/standard.cpp
+Plan plan_standard(const Problem& problem);   // standard/standard.cpp
+Plan plan_reference(const Problem& problem);  // reference/reference.cpp
 
+namespace cuda {
+
+Plan plan_sm90_forward(const Problem& problem);        // cuda/sm90/forward/
+Plan plan_sm90_forward_fp32(const Problem& problem);   // cuda/sm90/forward_fp32/
+Plan plan_sm90_backward(const Problem& problem);       // cuda/sm90/backward/
+Plan plan_sm90_backward_fp32(const Problem& problem);  // cuda/sm90/backward_fp32/
+Plan plan_sm80_forward(const Problem& problem);        // cuda/sm80/forward/
+Plan plan_sm80_backward(const Problem& problem);       // cuda/sm80/backward/
+Plan plan_frugal(const Problem& problem);              // standard/cuda/standard.cpp
+Plan plan_standard(const Problem& problem);            // standard/cuda/standard.cpp
+
+}  // namespace cuda
 }  // namespace strobe

@@ -1,5 +1,4 @@
-// Stands in for the CUDA kernels in a build without CUDA: the same rows of the kernel list, each with the reason why
-// not.
+// Stands in for the CUDA kernels in a build without CUDA: every plan is a refusal.
 #include "attention/kernel_list.h"
 #include "attention/standard/gpu_product_rate.h"
 #include "core/fail.h"
@@ -10,21 +9,16 @@ namespace {
 
 constexpr const char* kReason = "this build has no CUDA";
 
-constexpr Kernel absent(const char* name) {
-  return {.name = name,
-          .device = Device::cuda,
-          .refusal = [](const Problem&) { return std::string(kReason); },
-          .configuration = [](const Problem&) { return std::string(); },
-          .workspace_bytes = [](const Problem&) -> std::size_t { return 0; },
-          .run = [](const Problem&, void*) { fail(ErrorCode::unsupported, "attention: {}", kReason); }};
-}
-
 }  // namespace
 
-const Kernel kHopperCuda = absent("hopper");
-const Kernel kFlash2Cuda = absent("flash2");
-const Kernel kFrugalCuda = absent("frugal");
-const Kernel kStandardCuda = absent("standard");
+Plan cuda::plan_sm90_forward(const Problem&) { return Plan(kReason); }
+Plan cuda::plan_sm90_forward_fp32(const Problem&) { return Plan(kReason); }
+Plan cuda::plan_sm90_backward(const Problem&) { return Plan(kReason); }
+Plan cuda::plan_sm90_backward_fp32(const Problem&) { return Plan(kReason); }
+Plan cuda::plan_sm80_forward(const Problem&) { return Plan(kReason); }
+Plan cuda::plan_sm80_backward(const Problem&) { return Plan(kReason); }
+Plan cuda::plan_frugal(const Problem&) { return Plan(kReason); }
+Plan cuda::plan_standard(const Problem&) { return Plan(kReason); }
 
 double gpu_product_rate(DType) { fail(ErrorCode::unsupported, "attention: {}", kReason); }
 double gpu_tf32_product_rate() { fail(ErrorCode::unsupported, "attention: {}", kReason); }

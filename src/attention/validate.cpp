@@ -4,9 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "attention/check_lengths.h"
-#include "attention/check_overlap.h"
-#include "attention/check_view.h"
+#include "attention/checks.h"
 #include "core/fail.h"
 #include "device/gpu_facts.h"
 #include "device/host/instruction_sets.h"

@@ -7,11 +7,28 @@
 #include <string>
 
 #include "bench/case.h"
-#include "bench/gpu_call_cost.h"
 #include "core/json.h"
 #include "strobe/dtype.h"
 
 namespace strobe::bench {
+
+// Host cost of a library call that launches on a GPU: validation, kernel choice, tensor maps, launch.
+// Seconds per call, over a thousand batches of ten calls without synchronisation: of the fastest batch, which other
+// processes did not disturb, and of the median.
+struct CallTime {
+  double least, median;
+};
+
+struct CallCost {
+  double first;         // seconds of a process's first forward call on a warm GPU, which loads the kernel's module
+  double first_loaded;  // seconds of the first call of another kernel of that module
+  CallTime forward, backward;
+  CallTime large_backward;
+};
+
+// Causal problems with workspace: 2 heads of 256 rows, and 512 of 512, in bf16; the first call of all in fp16. Throws
+// Error without a GPU.
+CallCost gpu_call_cost();
 
 // "matrix-product rate": the rate of a complete matmul C = A B of row-major matrices. In fp32 it is OpenBLAS's sgemm at
 // 2048^3. Debian's OpenBLAS has no bf16 or fp16 GEMM: there it is flash2's inner matmul on packed panels in cache. fp32

@@ -5,7 +5,8 @@
 #include <limits>
 #include <numeric>
 
-#include "comm/plain_mpi.h"
+#include "bench/row.h"
+#include "comm/engine.h"
 #include "core/clock.h"
 #include "core/statistics.h"
 #include "device/gpu_buffer.h"
@@ -144,6 +145,27 @@ double timed(Communicator& communicator, Call call) {
   return now_seconds() - started;
 }
 
+Json list(const std::vector<double>& values) {
+  Json json = Json::array();
+  for (const double value : values) json.push_back(value);
+  return json;
+}
+
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// Ratio per pair of adjacent samples, ours over theirs: a disturbance of the machine affects both.
+Json ratio(const std::vector<double>& ours, const std::vector<double>& theirs) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < ours.size(); ++i) ratios.push_back(ours[i] / theirs[i]);
+  const Summary summary = summarize(ratios);
+  return Json::object({{"median", summary.median},
+                       {"interval", Json::array({summary.low, summary.high})},
+                       {"confidence", summary.confidence},
+                       {"n", summary.n}});
+}
+
 }  // namespace
 
 std::string memory_shortage(const CollectiveCase& one, int ranks) {
@@ -205,6 +227,41 @@ std::vector<double> slowest(const std::vector<std::vector<double>>& seconds) {
     for (std::size_t i = 0; i < most.size(); ++i) most[i] = std::max(most[i], rank[i]);
   }
   return most;
+}
+
+Json collective_json(const CollectiveResult& result, const comm::Communicator& communicator) {
+  const CollectiveCase& one = result.one;
+  Json row =
+      Json::object({{"kind", "collective"},
+                    {"operation", comm::name_of(one.kind)},
+                    {"engine", comm::name_of(communicator.engine())},
+                    {"ranks", communicator.size()},
+                    {"bytes", one.bytes},
+                    {"dtype", "fp32"},
+                    {"memory", one.memory == comm::Memory::gpu ? "gpu" : "host"},
+                    {"library", communicator.engine() == comm::EngineKind::mpi ? comm::mpi_version()
+                                                                               : comm::name_of(communicator.engine())},
+                    {"link", communicator.world().local_size == communicator.size() ? "one host" : "several hosts"},
+                    {"status", result.status}});
+  if (!result.reason.empty()) row.set("reason", result.reason);
+  row.set("check", Json::object({{"values", result.checked}, {"wrong", result.wrong}}));
+  if (result.seconds.empty()) return row;
+  const std::vector<double> times = slowest(result.seconds);
+  std::vector<double> means;
+  for (const std::vector<double>& rank : result.seconds) means.push_back(mean(rank));
+  const double rate = static_cast<double>(one.bytes) / summarize(times).median;
+  row.set("time(s)", mean(times));
+  row.set("algorithm_bandwidth(GB/s)", rate * 1e-9);
+  row.set("bus_bandwidth(GB/s)", rate * 1e-9 * comm::bus_factor(one.kind, communicator.size()));
+  row.set("slowest_rank", static_cast<int>(std::max_element(means.begin(), means.end()) - means.begin()));
+  row.set("rank_means(s)", list(means));
+  row.set("statistics", samples_json(times).set("stopped_by", name_of(result.stop)));
+  if (!result.plain.empty()) {
+    const std::vector<double> plain = slowest(result.plain);
+    row.set("plain_mpi", samples_json(plain));
+    row.set("time_over_plain_mpi", ratio(times, plain));
+  }
+  return row;
 }
 
 }  // namespace strobe::bench

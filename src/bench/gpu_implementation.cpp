@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "bench/implementation.h"
 #include "device/device_info.h"
 #include "device/gpu_allocator.h"
 
@@ -125,6 +126,40 @@ std::optional<std::int64_t> GpuImplementation::metered_bytes() {
 std::optional<std::int64_t> GpuImplementation::saved_bytes() {
   for (GpuBuffer* buffer : {&d_o_, &dq_, &dk_, &dv_, &dbias_, &dsinks_, &workspace_}) *buffer = GpuBuffer();
   return static_cast<std::int64_t>(gpu_allocator().statistics().current - held_before_);
+}
+
+std::optional<std::int64_t> GpuKernel::predicted_bytes(const Case& one) { return held_bytes(kernel_, one); }
+
+std::size_t GpuKernel::plan(const Case& one) {
+  const Pass shown = has_forward(one.passes) ? Pass::forward : Pass::backward;
+  configuration_ = verdict_of(kernel_, one, shown).configuration;
+  return workspace_of(kernel_, one);
+}
+
+void GpuKernel::prepared() {
+  execution_ = execution_of(case_);
+  execution_.kernel = kernel_;
+  execution_.stream = stream();
+  execution_.workspace = workspace_.data();
+  execution_.workspace_bytes = workspace_.bytes();
+}
+
+void GpuKernel::run_forward() {
+  forward(attention_, {.o = view_bhsd(o_.data(), case_.dtype, attention_.q.shape), .lse = lse_.as<float>()},
+          execution_);
+}
+
+void GpuKernel::run_backward() {
+  backward(attention_,
+           {.o = view_bhsd<const void>(o_.data(), case_.dtype, attention_.q.shape),
+            .lse = lse_.as<float>(),
+            .d_o = view_bhsd<const void>(d_o_.data(), case_.dtype, attention_.q.shape)},
+           {.dq = view_bhsd(dq_.data(), case_.dtype, attention_.q.shape),
+            .dk = view_bhsd(dk_.data(), case_.dtype, attention_.k.shape),
+            .dv = view_bhsd(dv_.data(), case_.dtype, attention_.v.shape),
+            .dbias = dbias_.bytes() > 0 ? view_bhsd(dbias_.data(), DType::fp32, attention_.bias.shape) : View(),
+            .dsinks = dsinks_.as<float>()},
+           execution_);
 }
 
 }  // namespace strobe::bench

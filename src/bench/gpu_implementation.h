@@ -1,5 +1,5 @@
 // Base of all GPU implementations: tensors from the counting allocator, event times on a separate stream, L2 flush
-// before every call. gpu_kernel.h and cudnn_peer.h define the calls.
+// stream of its own, caches flushed before every call. The classes below and in cudnn_peer.h say what is called.
 #pragma once
 
 #include <memory>
@@ -43,6 +43,28 @@ class GpuImplementation : public Implementation {
   std::shared_ptr<Meter> meter_;
   std::size_t held_before_ = 0;  // bytes, by the allocators' counters
   Buffer host_o_, host_lse_, host_dq_, host_dk_, host_dv_, host_dbias_, host_dsinks_;
+};
+
+// A GPU kernel of the library, called through the public API.
+class GpuKernel : public GpuImplementation {
+ public:
+  explicit GpuKernel(std::string kernel) : kernel_(std::move(kernel)) {}
+
+  std::string name() const override { return kernel_; }
+  std::string kernel() const override { return kernel_; }
+  std::string configuration() const override { return configuration_; }
+  std::optional<std::int64_t> predicted_bytes(const Case& one) override;
+
+ protected:
+  std::size_t plan(const Case& one) override;
+  void prepared() override;
+  void run_forward() override;
+  void run_backward() override;
+
+ private:
+  std::string kernel_;
+  std::string configuration_;
+  Execution execution_;
 };
 
 }  // namespace strobe::bench

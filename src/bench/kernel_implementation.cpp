@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "bench/verdict.h"
+#include "bench/implementation.h"
 #include "measure/clock.h"
 #include "measure/quiet.h"
 

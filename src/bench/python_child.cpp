@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -135,6 +136,10 @@ bool PythonRelay::finish() {
 
 void PythonRelay::run() {
   constexpr double kForever = 1e9;
+  sigset_t pipes;  // a child or a Python that has ended is a failed write, not a signal
+  sigemptyset(&pipes);
+  sigaddset(&pipes, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipes, nullptr);
   std::string question;
   while (questions_->hear(question, kForever) == LineReader::Heard::line) {
     idle_ = pass_on(question);

@@ -1,12 +1,15 @@
-// One row of results: an implementation on a case. Converts it to the JSON of `--output` and of sweeps.
+// One row of results: an implementation on a case. As JSON for `--output` and sweeps, as a table for people.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "bench/ceilings.h"
 #include "bench/gate.h"
 #include "bench/implementation.h"
+#include "core/json.h"
 #include "core/statistics.h"
 #include "measure/stopping_rule.h"
 
@@ -54,5 +57,19 @@ std::optional<double> mean_seconds(const Row& row, Region region);
 
 // Nominal FLOP/s at the mean; empty if not timed.
 std::optional<double> flop_rate(const Row& row, Region region);
+
+// Timing samples in the JSON schema of result rows.
+
+// Statistics of the samples (seconds), then the samples. Requires at least one sample.
+Json samples_json(const std::vector<double>& samples);
+
+// Formats rows for people: the table and the notes that `strobe bench` prints.
+
+// One line per row; medians. Ratios are against the first torch peer that ran, else the first row that ran. Above 1
+// means faster.
+std::string rows_table(std::span<const Row> rows, const Ceilings& ceilings);
+
+// Notes for the reader: rows without times, intervals that were not reached.
+std::vector<std::string> notes_on(std::span<const Row> rows, const StoppingRule& rule);
 
 }  // namespace strobe::bench

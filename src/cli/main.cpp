@@ -5,14 +5,7 @@
 
 #include "app/program.h"
 #include "app/terminal.h"
-#include "cli/bench/bench.h"
-#include "cli/course/course.h"
-#include "cli/launch/launch.h"
-#include "cli/launch/refusals.h"
-#include "cli/lm/lm.h"
-#include "cli/plan/plan.h"
-#include "cli/report/report.h"
-#include "cli/sweep/sweep.h"
+#include "cli/verbs.h"
 #include "core/fail.h"
 #include "core/printable.h"
 #include "measure/environment.h"
@@ -88,5 +81,5 @@ int dispatch(Arguments arguments) {
 }  // namespace strobe::cli
 
 int main(int count, char** words) {
-  return strobe::run_as_program("strobe", count, words, strobe::cli::dispatch, strobe::cli::refuse_to_launcher);
+  return strobe::run_as_program("strobe", count, words, strobe::cli::dispatch, strobe::cli::report_to_launcher);
 }

@@ -65,6 +65,9 @@ constexpr Share share_of(std::int64_t total, int rank, int size) {
   return {rank * least + (rank < larger ? rank : larger), least + (rank < larger ? 1 : 0)};
 }
 
+// out[i] = a[i] + b[i] on the host; out may be a or b, no other overlap. Not for bytes.
+void add(const void* a, const void* b, void* out, std::int64_t count, Element element);
+
 enum class Kind { barrier, broadcast, all_reduce, reduce_scatter, all_gather };
 
 const char* name_of(Kind kind);  // "all-reduce"

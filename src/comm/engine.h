@@ -47,4 +47,12 @@ std::unique_ptr<Engine> make_nccl_engine(const World& world, const std::string& 
 std::string nccl_id();
 const char* why_no_nccl();
 
+// --- MPI as a program without Strobe calls it ------------------------------------------------------------------------
+
+// What `strobe comm` compares the communicator with.
+// MPI_Allreduce on the world of the mpi engine, while nothing else is under way. Fewer than 2^31 elements.
+void plain_mpi_all_reduce(const float* in, float* out, std::int64_t count);
+
+std::string mpi_version();  // "Open MPI v4.1.4"; "none" where it is not built in
+
 }  // namespace strobe::comm

@@ -1,6 +1,5 @@
 // Stands in for mpi/ in a build without MPI: the same functions, each with the reason why not.
 #include "comm/engine.h"
-#include "comm/plain_mpi.h"
 #include "core/fail.h"
 
 namespace strobe::comm {

@@ -1,4 +1,4 @@
-// Products of matrices, row by row in memory, and a linear layer, y = x W^T + bias, with its gradients.
+// A linear layer, y = x W^T + bias, of row-major matrices, with its gradients.
 #pragma once
 
 #include <cstdint>
@@ -35,5 +35,14 @@ void linear_backward_weight(const Place& place, const Linear& shape, const void*
 // results as fp32. On CUDA the place's workspace should have it; with less, down to kWorkspaceBytes, they are slower.
 std::size_t linear_workspace_bytes(const Place& place, const Linear& shape);
 std::size_t linear_backward_workspace_bytes(const Place& place, const Linear& shape);
+
+// Sums over the rows of a matrix: the gradient of a bias, or of anything that was added to every row.
+struct ColumnSums {
+  std::int64_t rows = 0, columns = 0;
+  DType dtype = DType::fp32;  // of x
+};
+
+// sums [columns] = the sum of x [rows, columns] over its rows, as `into` says; in one order.
+void column_sums(const Place& place, const ColumnSums& shape, const void* x, float* sums, Into into);
 
 }  // namespace strobe::ops

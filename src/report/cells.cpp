@@ -25,7 +25,12 @@ std::optional<double> over_launches(const Cell& cell, auto&& value_of) {
 }
 
 const std::optional<Timing>& timing_of(const Result& launch, Pass pass) {
-  return pass == Pass::forward ? launch.forward : launch.backward;
+  return pass == Pass::forward ? launch.forward : pass == Pass::backward ? launch.backward : launch.step;
+}
+
+double seconds_of(const Timing& timing, Estimate estimate) {
+  if (estimate == Estimate::median || timing.samples.empty()) return timing.median;
+  return *std::ranges::min_element(timing.samples);
 }
 
 std::optional<double> pass_flops(const Cell& cell, Pass pass) {
@@ -44,19 +49,20 @@ std::optional<double> max_over_launches(const Cell& cell, std::optional<double> 
 
 }  // namespace
 
-std::optional<double> Cell::seconds(Pass pass) const {
+std::optional<double> Cell::seconds(Pass pass, Estimate estimate) const {
   if (pass == Pass::total) {
-    const std::optional<double> forward = seconds(Pass::forward), backward = seconds(Pass::backward);
+    const std::optional<double> forward = seconds(Pass::forward, estimate);
+    const std::optional<double> backward = seconds(Pass::backward, estimate);
     return forward && backward ? std::optional(*forward + *backward) : std::nullopt;
   }
   return over_launches(*this, [&](const Result& launch) -> std::optional<double> {
     const std::optional<Timing>& timing = timing_of(launch, pass);
-    return timing ? std::optional(timing->median) : std::nullopt;
+    return timing ? std::optional(seconds_of(*timing, estimate)) : std::nullopt;
   });
 }
 
-std::optional<double> Cell::flop_rate(Pass pass) const {
-  const std::optional<double> time = seconds(pass);
+std::optional<double> Cell::flop_rate(Pass pass, Estimate estimate) const {
+  const std::optional<double> time = seconds(pass, estimate);
   if (!time) return std::nullopt;
   std::optional<double> flops = pass_flops(*this, pass == Pass::total ? Pass::forward : pass);
   if (pass == Pass::total && flops) {
@@ -76,10 +82,23 @@ std::optional<double> Cell::predicted_mb() const {
 std::size_t Cell::samples() const {
   std::size_t count = 0;
   for (const Result& launch : launches) {
-    const std::optional<Timing>& timing = launch.forward ? launch.forward : launch.backward;
+    const std::optional<Timing>& timing = launch.forward    ? launch.forward
+                                          : launch.backward ? launch.backward
+                                                            : launch.step;
     count += timing ? std::max<std::size_t>(1, timing->samples.size()) : 0;
   }
   return count;
+}
+
+double least_bytes(const Config& config, Pass pass) {
+  const double element = config.dtype == "fp32" ? 4 : 2;
+  const auto batch = static_cast<double>(config.batch);  // products of the sizes may exceed 63 bits
+  const double rows = batch * static_cast<double>(config.heads) * static_cast<double>(config.seq);
+  const double keys = batch * static_cast<double>(config.kv_heads) * static_cast<double>(config.seq_k);
+  const double q = rows * static_cast<double>(config.head_dim) * element;
+  const double kv = 2 * keys * static_cast<double>(config.head_dim) * element, lse = 4 * rows;
+  const double forward = 2 * q + kv + lse, backward = 4 * q + 2 * kv + lse;
+  return pass == Pass::forward ? forward : pass == Pass::backward ? backward : forward + backward;
 }
 
 std::vector<Cell> cells_of(std::vector<Result> results) {

@@ -17,11 +17,20 @@ struct Run {
   bool operator==(const Run&) const = default;
 };
 
-enum class Pass { forward, backward, total };
-inline constexpr Pass kPasses[] = {Pass::forward, Pass::backward, Pass::total};
+enum class Pass { forward, backward, total, step };                              // step: of a language model's training
+inline constexpr Pass kPasses[] = {Pass::forward, Pass::backward, Pass::total};  // of attention
 constexpr const char* name_of(Pass pass) {
-  return pass == Pass::forward ? "forward" : pass == Pass::backward ? "backward" : "total";
+  switch (pass) {
+    case Pass::forward: return "forward";
+    case Pass::backward: return "backward";
+    case Pass::total: return "total";
+    case Pass::step: return "step";
+  }
+  return "unknown";
 }
+
+// What stands for a launch's samples. least: for machines that others use too.
+enum class Estimate { median, least };
 
 struct Cell {
   Config config;
@@ -31,15 +40,18 @@ struct Cell {
   std::string date;              // date of the last launch
   std::vector<Result> launches;  // launches of status ok, in file order
 
-  // Median over launches of a launch's median seconds; total is forward plus backward. Empty if not timed.
-  std::optional<double> seconds(Pass pass) const;
+  // Median over launches of a launch's estimate; total is forward and backward added. Empty: not timed.
+  std::optional<double> seconds(Pass pass, Estimate estimate = Estimate::median) const;
   // Nominal FLOP/s at that time.
-  std::optional<double> flop_rate(Pass pass) const;
+  std::optional<double> flop_rate(Pass pass, Estimate estimate = Estimate::median) const;
   std::optional<double> peak_mb() const;       // maximum over launches
   std::optional<double> saved_mb() const;      // saved for backward, maximum over launches
   std::optional<double> predicted_mb() const;  // equal in all launches
   std::size_t samples() const;                 // forward (else backward) samples, over all launches
 };
+
+// Lower bound of the bytes that a pass moves: each tensor once (Q, K, V, O, LSE; backward also dO and gradients).
+double least_bytes(const Config& config, Pass pass);
 
 // Keeps the order of first appearance. Moves each result into its cell.
 std::vector<Cell> cells_of(std::vector<Result> results);

@@ -62,18 +62,6 @@ void add_memory(const ChartInput& input, const Choice& choice, std::vector<Figur
   figures.push_back(std::move(figure));
 }
 
-// Lower bound of the bytes that a pass moves: each tensor once (Q, K, V, O, LSE; backward also dO and gradients).
-double least_bytes(const Config& config, Pass pass) {
-  const double element = config.dtype == "fp32" ? 4 : 2;
-  const auto batch = static_cast<double>(config.batch);  // products of the sizes may exceed 63 bits
-  const double rows = batch * static_cast<double>(config.heads) * static_cast<double>(config.seq);
-  const double keys = batch * static_cast<double>(config.kv_heads) * static_cast<double>(config.seq_k);
-  const double q = rows * static_cast<double>(config.head_dim) * element;
-  const double kv = 2 * keys * static_cast<double>(config.head_dim) * element, lse = 4 * rows;
-  const double forward = 2 * q + kv + lse, backward = 4 * q + 2 * kv + lse;
-  return pass == Pass::forward ? forward : pass == Pass::backward ? backward : forward + backward;
-}
-
 struct Ceiling {
   std::string machine;
   double product = 0, copy = 0;

@@ -16,7 +16,7 @@ namespace {
 struct Group {
   const Result* first = nullptr;
   std::string status;
-  std::vector<Launch> forward, backward;
+  std::vector<Launch> forward, backward, step;
   std::optional<double> peak_mb;
 };
 
@@ -47,6 +47,7 @@ Groups group(std::span<const Result> results) {
     if (one.status != "ok") one.status = result.status;
     add_launch(one.forward, result.forward);
     add_launch(one.backward, result.backward);
+    add_launch(one.step, result.step);
     one.peak_mb = std::max(one.peak_mb, result.peak_mb);
   }
   return groups;
@@ -68,6 +69,7 @@ CellComparison compare_cell(const Group& a, const Group& b, double threshold) {
   };
   add(Pass::forward, a.forward, b.forward);
   add(Pass::backward, a.backward, b.backward);
+  add(Pass::step, a.step, b.step);
   if (a.peak_mb && b.peak_mb && *a.peak_mb > 0) cell.memory_ratio = *b.peak_mb / *a.peak_mb;
   return cell;
 }
@@ -119,6 +121,22 @@ std::size_t Comparison::count(Verdict verdict) const {
     for (const PassComparison& pass : cell.passes) count += pass.verdict == verdict;
   }
   return count;
+}
+
+std::pair<Side, Side> split_launches(const Side& side) {
+  std::pair<Side, Side> sides{{side.name + ", launches 1, 3, ...", {}}, {side.name + ", launches 2, 4, ...", {}}};
+  std::map<std::string, std::size_t> launches;
+  for (const Result& result : side.results) {
+    const std::size_t number = launches[result.config.identity + '\n' + result.implementation]++;
+    (number % 2 == 0 ? sides.first : sides.second).results.push_back(result);
+  }
+  for (const auto& [identity, count] : launches) {
+    if (count < 2) {
+      fail(ErrorCode::invalid_argument,
+           "{}: a cell has one launch; limits on a change need 2 or more, or a second file", printable(side.name));
+    }
+  }
+  return sides;
 }
 
 Comparison compare(const Side& a, const Side& b, double threshold) {

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "report/cells.h"
@@ -46,6 +47,10 @@ struct Side {
   std::string name;
   std::vector<Result> results;
 };
+
+// Launches 1, 3, ... and 2, 4, ... of every cell, as two sides: how alike runs of one build are. Throws
+// Error(invalid_argument) if a cell has one launch.
+std::pair<Side, Side> split_launches(const Side& side);
 
 // Cells are matched by configuration and implementation; machines and builds may differ, and then a note says so.
 // Throws Error(invalid_argument) with the keys that differ if the two have no cell in common.

@@ -183,10 +183,11 @@ Result result_of(const Json& row) {
   if (result.status != "ok") return result;  // a failed run has no results
   result.forward = timing_of(row, "forward");
   result.backward = timing_of(row, "backward");
+  result.step = timing_of(row, "step");
   result.peak_mb = number_of(row, "peak_memory_usage(MB)", kMegabytesRange);
   result.saved_mb = number_of(row, "memory_before_backward(MB)", kMegabytesRange);
   result.predicted_mb = number_of(row, "predicted_memory(MB)", kMegabytesRange);
-  if (!result.forward && !result.backward) {
+  if (!result.forward && !result.backward && !result.step) {
     fail(ErrorCode::invalid_argument, "status is \"ok\", but neither forward nor backward has a time");
   }
   return result;

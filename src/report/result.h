@@ -36,7 +36,7 @@ struct Result {
   std::string implementation, kernel;
   Config config;
   std::string status, reason;
-  std::optional<Timing> forward, backward;                // absent if not timed
+  std::optional<Timing> forward, backward, step;          // absent: not timed; step: of a language model
   std::optional<double> peak_mb, saved_mb, predicted_mb;  // saved: for backward
   std::string machine, date, revision;                    // "" if missing
   std::optional<double> product_rate;                     // machine's ceilings: matmul FLOP/s of the type, copy bytes/s

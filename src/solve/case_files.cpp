@@ -17,7 +17,6 @@
 #include "core/printable.h"
 #include "core/regular_file.h"
 #include "device/host/thread_pool.h"
-#include "solve/float64_forward.h"
 
 namespace strobe::solve {
 namespace {

@@ -1,4 +1,4 @@
-// Problem files of the cases, made from a seed, with their answers. `strobe cases gen` calls.
+// Problem files of the cases, made from a seed, with their answers in float64. `strobe cases gen` calls.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "solve/cases.h"
+#include "solve/problem_file.h"
 
 namespace strobe::solve {
 
@@ -31,5 +32,10 @@ void check_not_another(const std::filesystem::path& folder, const TestCase& one,
 // Throws Error(invalid_argument) where the output would take the place of the input, or of a problem or an answer that
 // the cases.json beside it names.
 void check_output_place(const std::string& input, const std::string& output);
+
+// Attention of batches in float64 on all cores, rounded once at the end: the answers that cases are judged by. The
+// library's `reference` is the definition, pair by pair; this is the same in tiles, several times faster.
+// `inputs` are size.batch times [Q, K, V] as in a problem file, `outputs` [batch, N, d].
+void float64_forward(const ProblemSize& size, const float* inputs, float* outputs);
 
 }  // namespace strobe::solve

@@ -11,7 +11,6 @@
 #include "device/gpu_facts.h"
 #include "device/gpu_stream.h"
 #include "measure/clock.h"
-#include "solve/busy_time.h"
 #include "solve/pipeline.h"
 #include "solve/solver.h"
 

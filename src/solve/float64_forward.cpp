@@ -2,7 +2,7 @@
 // row:
 //   S [4 rows][keys] = Q [4][d] K^T [d][keys];  P = exp(S - max);  O [4][d] += P [4][keys] V [keys][d]
 // Both products are one function on tiles of 4 rows x 8 columns, whose sums stay in registers.
-#include "solve/float64_forward.h"
+#include "solve/case_files.h"
 
 #include <algorithm>
 #include <bit>

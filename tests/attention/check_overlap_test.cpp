@@ -1,5 +1,5 @@
 // The overlap of two strided tensors, compared with sets of bytes.
-#include "attention/check_overlap.h"
+#include "attention/checks.h"
 
 #include <gtest/gtest.h>
 

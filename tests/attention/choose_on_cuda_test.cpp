@@ -55,12 +55,12 @@ TEST_F(ChooseOnCuda, EveryHeadDimensionOnEveryCard) {
             const std::string where =
                 fmt::format("{} D {} on a card of {}.{} with {} KB", name_of(dtype), d, card.compute_capability / 10,
                             card.compute_capability % 10, card.shared_bytes_per_block >> 10);
-            const Kernel& portable = choose(problem, "flash2");
-            ASSERT_FALSE(portable.configuration(problem).empty()) << where;
-            const Kernel& chosen = choose(problem);
-            ASSERT_TRUE(&chosen == &portable || chosen.name == std::string("hopper")) << where << ": " << chosen.name;
-            ASSERT_FALSE(chosen.configuration(problem).empty()) << where;
-            ASSERT_GE(chosen.workspace_bytes(problem), portable.workspace_bytes(problem))
+            const Choice portable = choose(problem, "flash2"), chosen = choose(problem);
+            const std::string name = chosen.kernel->name;
+            ASSERT_FALSE(portable.plan.text(problem).empty()) << where;
+            ASSERT_TRUE(chosen.kernel == portable.kernel || name == "hopper") << where << ": " << name;
+            ASSERT_FALSE(chosen.plan.text(problem).empty()) << where;
+            ASSERT_GE(chosen.plan.workspace_bytes, portable.plan.workspace_bytes)
                 << where << ": outputs that are not aligned go to the portable kernel";
           }
         }
@@ -71,7 +71,7 @@ TEST_F(ChooseOnCuda, EveryHeadDimensionOnEveryCard) {
 
 std::string hopper_refusal(const Problem& problem) {
   for (const Kernel& kernel : kernels()) {
-    if (kernel.device == Device::cuda && kernel.name == std::string("hopper")) return kernel.refusal(problem);
+    if (kernel.serves(problem) && kernel.name == std::string("hopper")) return kernel.plan(problem).refusal;
   }
   return "not in the list";
 }
@@ -86,13 +86,13 @@ TEST_F(ChooseOnCuda, HopperHasItsOwnKernels) {
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       for (std::int64_t d = 8; d <= 256; d += 8) {
         EXPECT_EQ(refusal(problem_of(d, dtype, pass, kHopper)), "") << d;
-        EXPECT_STREQ(choose(problem_of(d, dtype, pass, kHopper)).name, "hopper") << d;
+        EXPECT_STREQ(choose(problem_of(d, dtype, pass, kHopper)).kernel->name, "hopper") << d;
       }
     }
   }
   const auto expect = [&](const Problem& problem, const char* words) {
     EXPECT_NE(refusal(problem).find(words), std::string::npos) << refusal(problem);
-    EXPECT_STREQ(choose(problem).name, "flash2");
+    EXPECT_STREQ(choose(problem).kernel->name, "flash2");
   };
   expect(problem_of(20, DType::bf16, Pass::forward, kHopper), "multiples of 16 bytes");
   expect(problem_of(128, DType::bf16, Pass::forward, {90, 99 << 10, 132}), "shared memory");
@@ -133,20 +133,20 @@ TEST_F(ChooseOnCuda, HopperDropsInTheForwardUpToHeadDimension128) {
   const Problem plain = problem_of(64, DType::bf16, Pass::forward, kHopper);
   if (hopper_refusal(plain).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(plain);
   for (std::int64_t d = 8; d <= 128; d += 8) {
-    EXPECT_STREQ(choose(dropping(d, DType::fp16, Pass::forward, 0.2f)).name, "hopper") << d;
+    EXPECT_STREQ(choose(dropping(d, DType::fp16, Pass::forward, 0.2f)).kernel->name, "hopper") << d;
   }
   const auto expect = [&](const Problem& problem, const char* words) {
     EXPECT_NE(hopper_refusal(problem).find(words), std::string::npos) << hopper_refusal(problem);
-    EXPECT_STREQ(choose(problem).name, "flash2");
+    EXPECT_STREQ(choose(problem).kernel->name, "flash2");
   };
   expect(dropping(136, DType::bf16, Pass::forward, 0.2f), "dropout with head dimensions beyond 128");
   expect(dropping(64, DType::bf16, Pass::backward, 0.2f), "dropout in the backward");
   expect(dropping(64, DType::fp32, Pass::forward, 0.2f), "dropout in fp32");
   // The kernels' threshold is 0 then: the tiles must be those of no dropout too.
   const Problem hardly = dropping(64, DType::bf16, Pass::forward, 0x1p-33f);
-  EXPECT_EQ(choose(hardly).configuration(hardly), choose(plain).configuration(plain));
+  EXPECT_EQ(choose(hardly).plan.text(hardly), choose(plain).plan.text(plain));
   const Problem least = dropping(64, DType::bf16, Pass::forward, 0x1p-32f);
-  EXPECT_NE(choose(least).configuration(least), choose(plain).configuration(plain));
+  EXPECT_NE(choose(least).plan.text(least), choose(plain).plan.text(plain));
 }
 
 TEST_F(ChooseOnCuda, HoppersTilesCanBeForced) {
@@ -156,7 +156,7 @@ TEST_F(ChooseOnCuda, HoppersTilesCanBeForced) {
     ::setenv("STROBE_HOPPER_TILES", tiles, 1);
     std::string text;
     try {
-      text = choose(plain).configuration(plain);
+      text = choose(plain).plan.text(plain);
     } catch (const Error& error) {
       text = error.what();
     }
@@ -169,7 +169,7 @@ TEST_F(ChooseOnCuda, HoppersTilesCanBeForced) {
                                                        {"64x4", "keys split 4 ways"},
                                                        {"64x128", "keys split 7 ways"}};
   for (const auto& [tiles, words] : cases) EXPECT_NE(said(tiles).find(words), std::string::npos) << said(tiles);
-  EXPECT_EQ(said(""), choose(plain).configuration(plain));
+  EXPECT_EQ(said(""), choose(plain).plan.text(plain));
   for (const char* tiles : {"0", "64x", "64x1", "64x129", "64x99999999999", "128x2", "192", "64x4 ", "-64", "tables"}) {
     EXPECT_EQ(said(tiles),
               fmt::format("cuda: STROBE_HOPPER_TILES is '{}'; valid are table, 128, 64, and 64x2 to 64x128", tiles));
@@ -183,15 +183,15 @@ TEST_F(ChooseOnCuda, HopperTakesFp32) {
   for (std::int64_t d = 4; d <= 128; d += 4) {
     const Problem problem = problem_of(d, DType::fp32, Pass::forward, kHopper);
     EXPECT_EQ(hopper_refusal(problem), "") << d;
-    EXPECT_STREQ(choose(problem, "hopper").name, "hopper") << d;
-    EXPECT_STREQ(choose(problem).name, d > 32 ? "hopper" : "flash2") << d;
-    const std::string text = choose(problem, "hopper").configuration(problem);
+    EXPECT_STREQ(choose(problem, "hopper").kernel->name, "hopper") << d;
+    EXPECT_STREQ(choose(problem).kernel->name, d > 32 ? "hopper" : "flash2") << d;
+    const std::string text = choose(problem, "hopper").plan.text(problem);
     EXPECT_NE(text.find("two scaled fp16 parts"), std::string::npos) << text;
     EXPECT_EQ(text.find("by name only") == std::string::npos, d > 32) << text;
   }
   const auto expect = [&](const Problem& problem, const char* words) {
     EXPECT_NE(hopper_refusal(problem).find(words), std::string::npos) << hopper_refusal(problem);
-    EXPECT_STREQ(choose(problem).name, "flash2");
+    EXPECT_STREQ(choose(problem).kernel->name, "flash2");
   };
   expect(problem_of(132, DType::fp32, Pass::backward, kHopper), "up to 128 in fp32");
   expect(problem_of(132, DType::fp32, Pass::forward, kHopper), "up to 128 in fp32");
@@ -211,15 +211,15 @@ TEST_F(ChooseOnCuda, HopperTakesTheBackwardInFp32WhereItWasMeasuredFaster) {
   for (std::int64_t d = 4; d <= 128; d += 4) {
     const Problem problem = problem_of(d, DType::fp32, Pass::backward, kHopper);
     EXPECT_EQ(hopper_refusal(problem), "") << d;
-    EXPECT_STREQ(choose(problem).name, d > 24 ? "hopper" : "flash2") << d;
+    EXPECT_STREQ(choose(problem).kernel->name, d > 24 ? "hopper" : "flash2") << d;
     Problem shorter = problem;
     shorter.max_k = 511;
-    EXPECT_STREQ(choose(shorter).name, d > 32 ? "hopper" : "flash2") << d;
-    const Kernel& hopper = choose(problem, "hopper");
-    EXPECT_STREQ(hopper.name, "hopper") << d;
-    const std::string text = hopper.configuration(problem);
-    EXPECT_EQ(text.find("by name only") != std::string::npos, &choose(problem) != &hopper) << text;
-    EXPECT_GE(hopper.workspace_bytes(problem), choose(problem, "flash2").workspace_bytes(problem)) << d;
+    EXPECT_STREQ(choose(shorter).kernel->name, d > 32 ? "hopper" : "flash2") << d;
+    const Choice hopper = choose(problem, "hopper");
+    EXPECT_STREQ(hopper.kernel->name, "hopper") << d;
+    const std::string text = hopper.plan.text(problem);
+    EXPECT_EQ(text.find("by name only") != std::string::npos, choose(problem).kernel != hopper.kernel) << text;
+    EXPECT_GE(hopper.plan.workspace_bytes, choose(problem, "flash2").plan.workspace_bytes) << d;
   }
 }
 
@@ -243,7 +243,7 @@ TEST_F(ChooseOnCuda, StandardHoldsWhatPlainAttentionHolds) {
     Problem problem = validate_query({.q = view, .k = view, .v = view}, pass, {});
     problem.device = Device::cuda;
     problem.gpu = kHopper;
-    return choose(problem, kernel).workspace_bytes(problem);
+    return choose(problem, kernel).plan.workspace_bytes;
   };
   constexpr std::size_t kScores = std::size_t{1} << 30, kTensor = std::size_t{64} << 20;
   EXPECT_EQ(bytes(Pass::forward, "standard"), 2 * kScores + kCublas);
@@ -255,7 +255,7 @@ TEST_F(ChooseOnCuda, StandardHoldsWhatPlainAttentionHolds) {
 
 TEST_F(ChooseOnCuda, FrugalTakesHeadDimensionsThatNoTileHolds) {
   for (const Pass pass : {Pass::forward, Pass::backward}) {
-    EXPECT_STREQ(choose(problem_of(264, DType::fp16, pass, kHopper)).name, "frugal");
+    EXPECT_STREQ(choose(problem_of(264, DType::fp16, pass, kHopper)).kernel->name, "frugal");
   }
 }
 

@@ -16,17 +16,26 @@ namespace {
 
 using test::SmallProblem;
 
-std::vector<std::string> names_on(Device device) {
-  std::vector<std::string> names;
-  for (const Kernel& kernel : kernels()) {
-    if (kernel.device == device) names.emplace_back(kernel.name);
-  }
-  return names;
+TEST(Choose, OrderOfTheList) {
+  EXPECT_EQ(kernel_names(Device::cpu), (std::vector<std::string>{"flash2", "frugal", "standard", "reference"}));
+  EXPECT_EQ(kernel_names(Device::cuda).back(), "standard");
 }
 
-TEST(Choose, OrderOfTheList) {
-  EXPECT_EQ(names_on(Device::cpu), (std::vector<std::string>{"flash2", "frugal", "standard", "reference"}));
-  EXPECT_EQ(names_on(Device::cuda).back(), "standard");
+// A family has one row for each pass and type, so a name is a kernel.
+TEST(Choose, EveryFamilyServesEveryProblemOfItsDeviceOnce) {
+  Problem problem;
+  for (const Device device : {Device::cpu, Device::cuda}) {
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
+        problem.device = device, problem.pass = pass, problem.dtype = dtype;
+        std::vector<std::string> names;
+        for (const Kernel& kernel : kernels()) {
+          if (kernel.serves(problem)) names.emplace_back(kernel.name);
+        }
+        EXPECT_EQ(names, kernel_names(device)) << name_of(dtype);
+      }
+    }
+  }
 }
 
 TEST(Choose, FirstThatSupports) {
@@ -34,9 +43,9 @@ TEST(Choose, FirstThatSupports) {
   const Problem problem = validate_query(s.attention, Pass::forward, {});
   const Kernel* expected = nullptr;
   for (const Kernel& kernel : kernels()) {
-    if (!expected && kernel.device == Device::cpu && kernel.refusal(problem).empty()) expected = &kernel;
+    if (!expected && kernel.serves(problem) && kernel.plan(problem).refusal.empty()) expected = &kernel;
   }
-  EXPECT_EQ(&choose(problem), expected);
+  EXPECT_EQ(choose(problem).kernel, expected);
 }
 
 // Every kernel covers the whole problem table on the CPU.
@@ -53,8 +62,8 @@ TEST(Choose, EveryKernelTakesEveryFeature) {
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     const Problem problem = validate_query(s.attention, pass, {});
     for (const Kernel& kernel : kernels()) {
-      if (kernel.device != Device::cpu) continue;
-      EXPECT_EQ(kernel.refusal(problem), "") << kernel.name;
+      if (!kernel.serves(problem)) continue;
+      EXPECT_EQ(kernel.plan(problem).refusal, "") << kernel.name;
     }
   }
 }
@@ -62,9 +71,9 @@ TEST(Choose, EveryKernelTakesEveryFeature) {
 TEST(Choose, ByNameInAnyCase) {
   SmallProblem s;
   const Problem problem = validate_query(s.attention, Pass::backward, {});
-  EXPECT_STREQ(choose(problem, "standard").name, "standard");
-  EXPECT_STREQ(choose(problem, "Reference").name, "reference");
-  EXPECT_STREQ(choose(problem, "FLASH2").name, "flash2");
+  EXPECT_STREQ(choose(problem, "standard").kernel->name, "standard");
+  EXPECT_STREQ(choose(problem, "Reference").kernel->name, "reference");
+  EXPECT_STREQ(choose(problem, "FLASH2").kernel->name, "flash2");
 }
 
 TEST(Choose, UnknownNameListsTheValidOnes) {
@@ -122,16 +131,17 @@ TEST(Explain, AgreesWithWhatRuns) {
     for (const char* name : {"", "flash2", "frugal", "standard", "reference"}) {
       const Execution execution{.kernel = name};
       const Problem problem = validate_query(s.attention, pass, execution);
-      const Kernel& chosen = choose(problem, name);
+      const Choice chosen = choose(problem, name);
       int marked = 0;
       const auto verdicts = explain(s.attention, pass, execution);
-      ASSERT_EQ(verdicts.size(), names_on(Device::cpu).size());
+      ASSERT_EQ(verdicts.size(), kernel_names(Device::cpu).size());
       for (std::size_t i = 0; i < verdicts.size(); ++i) {
-        EXPECT_EQ(verdicts[i].kernel, kernels()[i].name);
-        EXPECT_EQ(verdicts[i].refusal, kernels()[i].refusal(problem));
+        EXPECT_EQ(verdicts[i].kernel, kernel_names(Device::cpu)[i]);
+        EXPECT_EQ(verdicts[i].refusal, "");
         marked += verdicts[i].chosen;
         if (!verdicts[i].chosen) continue;
-        EXPECT_EQ(verdicts[i].kernel, chosen.name);
+        EXPECT_EQ(verdicts[i].kernel, chosen.kernel->name);
+        EXPECT_EQ(verdicts[i].configuration, chosen.plan.text(problem));
         EXPECT_EQ(verdicts[i].workspace_bytes, workspace_bytes(s.attention, pass, execution));
         EXPECT_FALSE(verdicts[i].configuration.empty());
       }

@@ -31,7 +31,7 @@ class CpuParts : public testing::Test {
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const auto& [rows, keys] : {std::pair{70, 90}, {130, 700}}) {
-    Case c{.seed = 41, .heads_q = 2, .heads_kv = 1, .sq = rows, .sk = keys, .d = 48, .dv = 40};
+    Case c = case_from("h2/1 s{}x{} d48/40 seed=41", rows, keys);
     all.push_back(c);
     c.causal = true;
     c.alignment = Alignment::bottom_right;

@@ -1,5 +1,5 @@
 // attention/cpu/soon_wanted: what is fetched while a unit is worked off, and when nothing is.
-#include "attention/cpu/soon_wanted.h"
+#include "attention/cpu/plan.h"
 
 #include <gtest/gtest.h>
 

@@ -20,76 +20,18 @@ const std::vector<int> kThreads = kSanitized ? std::vector{3} : std::vector{2, 3
 // Problems whose work is shared out in different ways.
 std::vector<Case> shapes() {
   return {
-      {.seed = 11, .sq = 700, .sk = 700, .d = 64, .dv = 64},  // one head, several blocks of keys
-      {.seed = 12,
-       .batch = 2,
-       .heads_q = 8,
-       .heads_kv = 2,
-       .sq = 130,
-       .sk = 190,
-       .d = 40,
-       .dv = 24,
-       .causal = true,
-       .alignment = Alignment::bottom_right},
+      case_from("s700 d64 seed=11"),  // one head, several blocks of keys
+      case_from("b2 h8/2 s130x190 d40/24 causal=bottom_right seed=12"),
       // Threads take whole units, up to as many as there are.
-      {.seed = 20, .heads_q = 4, .heads_kv = 4, .sq = 100, .sk = 900, .d = 32, .dv = 32},
-      {.seed = 19, .batch = 4, .heads_q = 4, .heads_kv = 4, .sq = 110, .sk = 210, .d = 32, .dv = 32},
-      {.seed = 13, .heads_q = 2, .heads_kv = 1, .sq = 1, .sk = 3000, .d = 64, .dv = 64},  // split over keys
-      {.seed = 14,
-       .batch = 3,
-       .heads_q = 4,
-       .heads_kv = 2,
-       .sq = 150,
-       .sk = 270,
-       .d = 32,
-       .dv = 32,
-       .bias = true,
-       .sinks = true},  // one row of dbias collects from every row of every head
-      {.seed = 17,
-       .batch = 3,
-       .heads_q = 4,
-       .heads_kv = 2,
-       .sq = 60,
-       .sk = 470,
-       .d = 16,
-       .dv = 16,
-       .bias = true,
-       .bias_shape = {.heads = true, .rows = true}},  // dbias collects over the batch, head by head
-      {.seed = 18,
-       .batch = 3,
-       .heads_q = 2,
-       .heads_kv = 2,
-       .sq = 60,
-       .sk = 470,
-       .d = 16,
-       .dv = 16,
-       .bias = true,
-       .bias_shape = {.batch = true}},  // over the heads, sequence by sequence
-      {.seed = 15,
-       .batch = 2,
-       .heads_q = 3,
-       .heads_kv = 3,
-       .sq = 100,
-       .sk = 300,
-       .d = 48,
-       .dv = 80,
-       .causal = true,
-       .window = {40, -1},
-       .alignment = Alignment::top_left,
-       .softcap = 5,
-       .alibi = true,
-       .dropout = 0.2f},
-      {.seed = 16,
-       .batch = 4,
-       .heads_q = 2,
-       .heads_kv = 1,
-       .sq = 200,
-       .sk = 290,
-       .d = 64,
-       .dv = 64,
-       .lengths = Lengths::packed,
-       .lengths_q = {200, 0, 3, 77},
-       .lengths_k = {290, 31, 0, 128}},
+      case_from("h4 s100x900 d32 seed=20"),
+      case_from("b4 h4 s110x210 d32 seed=19"),
+      case_from("h2/1 s1x3000 d64 seed=13"),  // split over keys
+      case_from(
+          "b3 h4/2 s150x270 d32 bias=111k sinks seed=14"),  // one row of dbias collects from every row of every head
+      case_from("b3 h4/2 s60x470 d16 bias=1hqk seed=17"),   // dbias collects over the batch, head by head
+      case_from("b3 h2 s60x470 d16 bias=b11k seed=18"),     // over the heads, sequence by sequence
+      case_from("b2 h3 s100x300 d48/80 causal=top_left window=40:-1 softcap=5 alibi dropout=0.2 seed=15"),
+      case_from("b4 h2/1 s200x290 d64 packed lengths_q=200,0,3,77 lengths_k=290,31,0,128 seed=16"),
   };
 }
 
@@ -122,20 +64,8 @@ TEST_P(Determinism, AnyNumberOfThreads) {
 
 TEST_P(Determinism, Repeated) {
   const std::vector<Case> small = {
-      {.seed = 21, .heads_q = 2, .heads_kv = 1, .sq = 70, .sk = 90, .d = 32, .dv = 32},
-      {.seed = 22,
-       .batch = 2,
-       .heads_q = 2,
-       .heads_kv = 2,
-       .sq = 33,
-       .sk = 65,
-       .d = 16,
-       .dv = 24,
-       .causal = true,
-       .alignment = Alignment::bottom_right,
-       .bias = true,
-       .sinks = true,
-       .dropout = 0.1f},
+      case_from("h2/1 s70x90 d32 seed=21"),
+      case_from("b2 h2 s33x65 d16/24 causal=bottom_right bias=111k sinks dropout=0.1 seed=22"),
   };
   const auto repeat = [](const Case& c, int times) {
     SCOPED_TRACE(describe(c));

@@ -66,37 +66,17 @@ Results plain_definition(const Data& data) {
 
 TEST(Oracle, FollowsThePlainDefinition) {
   const std::vector<Case> cases = {
-      {.batch = 2, .heads_q = 4, .heads_kv = 2, .sq = 7, .sk = 9, .d = 5, .dv = 3},
-      {.sq = 9, .sk = 5, .causal = true, .alignment = Alignment::bottom_right},
-      {.sq = 5, .sk = 9, .causal = true, .alignment = Alignment::top_left},
-      {.sq = 8, .sk = 11, .window = {2, 1}, .alignment = Alignment::bottom_right},
-      {.sq = 8, .sk = 8, .causal = true, .window = {3, -1}},
-      {.sq = 6, .sk = 7, .scale = -0.4f, .softcap = 1.5f},
-      {.heads_q = 3, .heads_kv = 1, .sq = 6, .sk = 7, .alignment = Alignment::bottom_right, .alibi = true},
-      {.batch = 2, .heads_q = 2, .heads_kv = 2, .sq = 4, .sk = 6, .bias = true, .bias_shape = {true, false, true}},
-      {.batch = 2, .heads_q = 2, .heads_kv = 1, .sq = 4, .sk = 6, .sinks = true, .dropout = 0.3f},
-      {.batch = 3,
-       .sq = 6,
-       .sk = 7,
-       .causal = true,
-       .alignment = Alignment::bottom_right,
-       .lengths = Lengths::both,
-       .lengths_q = {6, 2, 0},
-       .lengths_k = {3, 7, 4}},
-      {.batch = 2,
-       .heads_q = 2,
-       .heads_kv = 1,
-       .sq = 7,
-       .sk = 9,
-       .causal = true,
-       .window = {4, -1},
-       .alignment = Alignment::bottom_right,
-       .softcap = 2,
-       .alibi = true,
-       .bias = true,
-       .bias_shape = {false, true, true},
-       .sinks = true,
-       .dropout = 0.25f},
+      case_from("b2 h4/2 s7x9 d5/3"),
+      case_from("s9x5 causal=bottom_right"),
+      case_from("s5x9 causal=top_left"),
+      case_from("s8x11 align=bottom_right window=2:1"),
+      case_from("s8 causal window=3:-1"),
+      case_from("s6x7 scale=-0.4 softcap=1.5"),
+      case_from("h3/1 s6x7 align=bottom_right alibi"),
+      case_from("b2 h2 s4x6 bias=b1qk"),
+      case_from("b2 h2/1 s4x6 sinks dropout=0.3"),
+      case_from("b3 s6x7 causal=bottom_right lengths_q=6,2,0 lengths_k=3,7,4"),
+      case_from("b2 h2/1 s7x9 causal=bottom_right window=4:-1 softcap=2 alibi bias=1hqk sinks dropout=0.25"),
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(describe(c));
@@ -110,22 +90,9 @@ TEST(Oracle, FollowsThePlainDefinition) {
 
 // A packed batch is its sequences, each by itself. Dropout is left out: its counter is the sequence's number.
 TEST(Oracle, PackedIsEachSequenceAlone) {
-  const Case packed{.seed = 5,
-                    .batch = 4,
-                    .heads_q = 4,
-                    .heads_kv = 2,
-                    .sq = 9,
-                    .sk = 12,
-                    .d = 6,
-                    .dv = 7,
-                    .causal = true,
-                    .window = {5, -1},
-                    .alignment = Alignment::bottom_right,
-                    .alibi = true,
-                    .lengths = Lengths::packed,
-                    .lengths_q = {9, 0, 4, 1},
-                    .lengths_k = {5, 3, 12, 0},
-                    .layout_q = Layout::bshd};
+  const Case packed = case_from(
+      "b4 h4/2 s9x12 d6/7 causal=bottom_right window=5:-1 alibi packed lengths_q=9,0,4,1 "
+      "lengths_k=5,3,12,0 q=bshd seed=5");
   const Data data(packed);
   const Results whole = oracle(data);
   for (std::int64_t b = 0; b < packed.batch; ++b) {
@@ -187,65 +154,12 @@ std::vector<double> derivatives(const Data& data, Tensor& tensor) {
 
 TEST(Gradients, FollowFiniteDifferences) {
   const std::vector<Case> cases = {
-      {.seed = 31, .heads_q = 2, .heads_kv = 2, .sq = 4, .sk = 5, .d = 3, .dv = 4},
-      {.seed = 32,
-       .heads_q = 4,
-       .heads_kv = 2,
-       .sq = 5,
-       .sk = 4,
-       .d = 4,
-       .dv = 2,
-       .causal = true,
-       .alignment = Alignment::bottom_right},
-      {.seed = 33,
-       .heads_q = 2,
-       .heads_kv = 1,
-       .sq = 5,
-       .sk = 6,
-       .d = 3,
-       .dv = 3,
-       .causal = true,
-       .window = {2, -1},
-       .alignment = Alignment::top_left,
-       .softcap = 1.5f,
-       .alibi = true},
-      {.seed = 34,
-       .batch = 2,
-       .heads_q = 2,
-       .heads_kv = 1,
-       .sq = 3,
-       .sk = 4,
-       .d = 3,
-       .dv = 3,
-       .bias = true,
-       .bias_shape = {false, true, false},
-       .sinks = true,
-       .dropout = 0.25f},
-      {.seed = 35,
-       .batch = 2,
-       .sq = 4,
-       .sk = 5,
-       .d = 3,
-       .dv = 3,
-       .scale = -0.7f,
-       .softcap = 3,
-       .bias = true,
-       .bias_shape = {true, false, true},
-       .lengths = Lengths::both,
-       .lengths_q = {4, 2},
-       .lengths_k = {3, 5}},
-      {.seed = 36,
-       .batch = 3,
-       .heads_q = 2,
-       .heads_kv = 1,
-       .sq = 4,
-       .sk = 4,
-       .d = 3,
-       .dv = 3,
-       .sinks = true,
-       .lengths = Lengths::packed,
-       .lengths_q = {4, 0, 2},
-       .lengths_k = {3, 2, 4}},
+      case_from("h2 s4x5 d3/4 seed=31"),
+      case_from("h4/2 s5x4 d4/2 causal=bottom_right seed=32"),
+      case_from("h2/1 s5x6 d3 causal=top_left window=2:-1 softcap=1.5 alibi seed=33"),
+      case_from("b2 h2/1 s3x4 d3 bias=1h1k sinks dropout=0.25 seed=34"),
+      case_from("b2 s4x5 d3 scale=-0.7 softcap=3 bias=b1qk lengths_q=4,2 lengths_k=3,5 seed=35"),
+      case_from("b3 h2/1 s4 d3 sinks packed lengths_q=4,0,2 lengths_k=3,2,4 seed=36"),
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(describe(c));
@@ -296,16 +210,7 @@ void for_every_kernel(const Data& data, Check&& check) {
 // Scores so far apart that one key has all the weight: O is that row of V, dV that row of dO, bit by bit.
 TEST(Integers, OneKeyTakesAll) {
   for (const DType dtype : kDTypes) {
-    Case c{.seed = 41,
-           .dtype = dtype,
-           .heads_q = 2,
-           .heads_kv = 1,
-           .sq = 40,
-           .sk = 40,
-           .d = 40,
-           .dv = 24,
-           .scale = 1.f,
-           .values = Values::integer};
+    Case c = case_from("h2/1 s40 d40/24 {} scale=1 values=integer seed=41", name_of(dtype));
     Data data(c);
     const auto key_of = [](std::int64_t h, std::int64_t i) {
       return (i * 7 + h * 3) % 40;
@@ -332,8 +237,7 @@ TEST(Integers, OneKeyTakesAll) {
 TEST(Integers, EqualWeights) {
   for (const DType dtype : kDTypes) {
     for (const std::int64_t keys : {1, 2, 16, 64, 256}) {
-      Case c{
-          .seed = 42, .dtype = dtype, .sq = 5, .sk = keys, .d = 16, .dv = 17, .scale = 0.f, .values = Values::integer};
+      Case c = case_from("s5x{} d16/17 {} scale=0 values=integer seed=42", keys, name_of(dtype));
       const Data data(c);
       for_every_kernel(data, [&](const Results& results, const std::string& who) {
         std::vector<double> o, dv;
@@ -365,7 +269,7 @@ TEST(Integers, EqualWeights) {
 
 TEST(SlowAccuracy, Fp32AtLength4096) {
   for (const bool causal : {false, true}) {
-    const Case c{.seed = 51, .heads_q = 2, .heads_kv = 1, .sq = 4096, .sk = 4096, .d = 64, .dv = 64, .causal = causal};
+    const Case c = case_from("h2/1 s4096 d64 causal={} seed=51", causal);
     const Data data(c);
     const Results reference = oracle_forward(data);
     for (const std::string& isa : available_isas()) {

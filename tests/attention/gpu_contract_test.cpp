@@ -27,45 +27,12 @@ namespace {
 // Problems whose work is shared out in different ways; those of determinism_test.cpp.
 std::vector<Case> contract_shapes() {
   return {
-      {.seed = 11, .sq = 700, .sk = 700, .d = 64, .dv = 64},
-      {.seed = 12,
-       .batch = 2,
-       .heads_q = 8,
-       .heads_kv = 2,
-       .sq = 130,
-       .sk = 190,
-       .d = 128,
-       .dv = 128,
-       .causal = true,
-       .alignment = Alignment::bottom_right},
-      {.seed = 13, .heads_q = 2, .heads_kv = 1, .sq = 1, .sk = 3000, .d = 64, .dv = 64},
-      {.seed = 14,
-       .batch = 3,
-       .heads_q = 4,
-       .heads_kv = 2,
-       .sq = 150,
-       .sk = 270,
-       .d = 32,
-       .dv = 32,
-       .causal = true,
-       .window = {40, -1},
-       .alignment = Alignment::top_left,
-       .softcap = 5,
-       .alibi = true,
-       .bias = true,
-       .sinks = true,
-       .dropout = 0.2f},
-      {.seed = 16,
-       .batch = 4,
-       .heads_q = 2,
-       .heads_kv = 1,
-       .sq = 200,
-       .sk = 290,
-       .d = 80,
-       .dv = 96,
-       .lengths = Lengths::packed,
-       .lengths_q = {200, 0, 3, 77},
-       .lengths_k = {290, 31, 0, 128}},
+      case_from("s700 d64 seed=11"),
+      case_from("b2 h8/2 s130x190 d128 causal=bottom_right seed=12"),
+      case_from("h2/1 s1x3000 d64 seed=13"),
+      case_from("b3 h4/2 s150x270 d32 causal=top_left window=40:-1 softcap=5 alibi bias=111k sinks "
+                "dropout=0.2 seed=14"),
+      case_from("b4 h2/1 s200x290 d80/96 packed lengths_q=200,0,3,77 lengths_k=290,31,0,128 seed=16"),
   };
 }
 
@@ -147,7 +114,7 @@ TEST_F(GpuContract, GraphsReplayBitByBit) {
   };
   auto cases = contract_shapes();
   // More tiles of rows than the GPU has multiprocessors.
-  cases.push_back({.seed = 17, .heads_q = 560, .heads_kv = 4, .sq = 8, .sk = 140, .d = 64, .dv = 64});
+  cases.push_back(case_from("h560/4 s8x140 d64 seed=17"));
   for_all({.kernel = ""}, replays, cases);
 }
 
@@ -157,10 +124,10 @@ TEST_F(GpuContract, ThousandsOfCallsOnAFullGpuEnd) {
   const auto calls = static_cast<int>(number_from("STROBE_TEST_CALLS", 500));
   std::vector<Case> cases;
   for (const std::int64_t d : {64, 128, 256}) {
-    cases.push_back({.seed = 18, .batch = 4, .heads_q = 25, .heads_kv = 25, .sq = 512, .sk = 512, .d = d, .dv = d});
+    cases.push_back(case_from("b4 h25 s512 d{} seed=18", d));
     cases.push_back(cases.back());
     cases.back().causal = true;
-    cases.push_back({.seed = 18, .heads_q = 4, .heads_kv = 4, .sq = 1000, .sk = 1000, .d = d, .dv = d});  // not full
+    cases.push_back(case_from("h4 s1000 d{} seed=18", d));  // not full
     cases.back().causal = true;
   }
   GpuLane lane;
@@ -230,8 +197,7 @@ TEST_F(GpuContract, NewThreadsBeginWithAPassOnTheNullStream) {
   const auto whole_card_ends = [] { const GpuBuffer freed(256); };
   for (const std::string& kernel : gpu_kernels()) {
     for (const DType dtype : kDTypes) {
-      const Case c{
-          .seed = 19, .dtype = dtype, .batch = 2, .heads_q = 4, .heads_kv = 4, .sq = 256, .sk = 256, .d = 64, .dv = 64};
+      const Case c = case_from("b2 h4 s256 d64 {} seed=19", name_of(dtype));
       const Data data(c);
       GpuCase on_gpu(data, lane);
       if (!on_gpu.refusal(kernel).empty()) continue;
@@ -367,7 +333,7 @@ TEST_F(GpuContract, ABiasOverPackedSequencesNeedsBounds) {
 // Lengths in GPU memory are not read on the host: what lies beyond the tensor is cut there.
 TEST_F(GpuContract, LengthsBeyondTheTensorAreCut) {
   for (const std::string& kernel : gpu_kernels()) {
-    Case c{.seed = 3, .batch = 3, .heads_q = 2, .heads_kv = 2, .sq = 40, .sk = 70, .d = 32, .dv = 32};
+    Case c = case_from("b3 h2 s40x70 d32 seed=3");
     c.lengths = Lengths::both;
     c.lengths_q = {40, 0, 17};
     c.lengths_k = {70, 33, 0};
@@ -422,7 +388,7 @@ TEST_F(GpuContract, NoRowsGiveZeroGradients) {
 TEST_F(GpuContract, NonFiniteValuesStayInTheirHead) {
   GpuLane lane;
   for (const DType dtype : kDTypes) {
-    Case c{.seed = 6, .batch = 2, .heads_q = 4, .heads_kv = 2, .sq = 70, .sk = 90, .d = 64, .dv = 64};
+    Case c = case_from("b2 h4/2 s70x90 d64 seed=6");
     c.dtype = dtype;
     const Data clean(c);
     Data spoiled(c);
@@ -457,7 +423,7 @@ TEST_F(GpuContract, NonFiniteValuesStayInTheirHead) {
 TEST_F(GpuContract, EarlierErrorsAreToldAsSuch) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto provoke = [] {
-    const Case c{.seed = 1, .sq = 64, .sk = 64, .d = 64, .dv = 64};
+    const Case c = case_from("s64 d64 seed=1");
     const Data data(c);
     GpuLane lane;
     GpuCase on_gpu(data, lane);

@@ -32,17 +32,13 @@ struct Family {
 
 std::ostream& operator<<(std::ostream& stream, const Family& family) { return stream << family.name; }
 
-Case plain(DType dtype, std::int64_t d) {
-  return {.seed = 21, .dtype = dtype, .heads_q = 2, .sq = 150, .sk = 200, .d = d, .dv = d};
-}
+Case plain(DType dtype, std::int64_t d) { return case_from("h2/1 s150x200 d{} {} seed=21", d, name_of(dtype)); }
 
 // The last key block of every split is a part of one.
-Case decode(DType dtype, std::int64_t d) {
-  return {.seed = 22, .dtype = dtype, .heads_q = 4, .sq = 1, .sk = 600, .d = d, .dv = d};
-}
+Case decode(DType dtype, std::int64_t d) { return case_from("h4/1 s1x600 d{} {} seed=22", d, name_of(dtype)); }
 
 Case with_options(DType dtype, std::int64_t d, const BiasShape& bias_shape) {
-  Case c{.seed = 23, .dtype = dtype, .batch = 2, .heads_q = 2, .sq = 70, .sk = 150, .d = d, .dv = d};
+  Case c = case_from("b2 h2/1 s70x150 d{} {} seed=23", d, name_of(dtype));
   c.causal = true, c.alignment = Alignment::bottom_right, c.window = {60, -1};
   c.softcap = 5, c.alibi = true, c.sinks = true, c.dropout = 0.2f;
   c.bias = true, c.bias_shape = bias_shape, c.bias_dtype = dtype;
@@ -50,7 +46,7 @@ Case with_options(DType dtype, std::int64_t d, const BiasShape& bias_shape) {
 }
 
 Case packed(DType dtype) {
-  Case c{.seed = 24, .dtype = dtype, .batch = 3, .heads_q = 2, .sq = 130, .sk = 140, .d = 80, .dv = 96};
+  Case c = case_from("b3 h2/1 s130x140 d80/96 {} seed=24", name_of(dtype));
   c.lengths = Lengths::packed, c.lengths_q = {130, 0, 77}, c.lengths_k = {140, 31, 128};
   return c;
 }
@@ -118,7 +114,7 @@ std::vector<Family> families() {
     on_hopper("window", window, d == 128);
     on_hopper("packed", lengths, d != 128);
     // Every stage in shared memory is filled several times: more tiles of keys than stages, more tiles than blocks.
-    Case rings{.seed = 25, .dtype = bf16, .heads_q = 280, .heads_kv = 2, .sq = 8, .sk = 400, .d = d, .dv = d};
+    Case rings = case_from("h280/2 s8x400 d{} {} seed=25", d, name_of(bf16));
     rings.causal = d != 128, rings.alignment = Alignment::bottom_right;
     on_hopper("rings", rings, d != 64);
     Case heads = rings;  // so many that a block rounds several tiles of dQ
@@ -126,11 +122,11 @@ std::vector<Family> families() {
     on_hopper("heads", heads, d == 128);
     if (d == 256) continue;
     // So many tiles of keys that the backward's warpgroups do not take tiles of rows in turns.
-    Case crowd{.seed = 27, .dtype = bf16, .heads_q = 96, .heads_kv = 96, .sq = 140, .sk = 140, .d = d, .dv = d};
+    Case crowd = case_from("h96 s140 d{} {} seed=27", d, name_of(bf16));
     crowd.causal = d == 64;
     on_hopper("crowd", crowd, d == 128);
     // The tiles of long sequences, and keys that blocks share.
-    Case longer{.seed = 26, .dtype = bf16, .heads_q = 68, .heads_kv = 1, .sq = 2, .sk = 1545, .d = d, .dv = d};
+    Case longer = case_from("h68/1 s2x1545 d{} {} seed=26", d, name_of(bf16));
     on_hopper("long", longer, true);
     longer.causal = true, longer.alignment = Alignment::bottom_right;
     on_hopper("long_triangle", longer, true);
@@ -160,7 +156,7 @@ std::vector<Family> families() {
       {128, 128, 264, 190, 277, true, "192 rows x 80 keys"},   {192, 128, 67, 120, 200, false, "128 rows x 128 keys"},
       {192, 192, 67, 120, 200, false, "128 rows x 112 keys"},  {256, 256, 67, 120, 200, false, "128 rows x 80 keys"}};
   for (const auto& [d, dv, heads, sq, sk, causal, tiles] : full_cards) {
-    Case c{.seed = 28, .dtype = bf16, .heads_q = heads, .heads_kv = 1, .sq = sq, .sk = sk, .d = d, .dv = dv};
+    Case c = case_from("h{}/1 s{}x{} d{}/{} {} seed=28", heads, sq, sk, d, dv, name_of(bf16));
     c.causal = causal, c.alignment = Alignment::bottom_right;
     Family family{fmt::format("hopper_full_card_{}_{}_{}", d, dv, sk), c, tiles};
     family.kernel = "hopper", family.forward_only = true;
@@ -172,7 +168,7 @@ std::vector<Family> families() {
   options.kernel = "hopper", options.forward_only = true;
   all.push_back(options);
   for (const std::int64_t d : {64, 128}) {
-    Case dropped{.seed = 29, .dtype = bf16, .heads_q = 280, .heads_kv = 2, .sq = 8, .sk = 400, .d = d, .dv = d};
+    Case dropped = case_from("h280/2 s8x400 d{} {} seed=29", d, name_of(bf16));
     dropped.causal = d == 64, dropped.alignment = Alignment::bottom_right, dropped.dropout = 0.2f;
     Family family{"hopper_dropout_" + std::to_string(d), dropped};
     family.kernel = "hopper", family.forward_only = true;
@@ -188,7 +184,7 @@ std::vector<Family> families() {
     triangle.heads_kv = 1, triangle.causal = true, triangle.alignment = Alignment::bottom_right;
     lengths.d = lengths.dv = d;
     split.sq = 70, split.sk = 1000;
-    Case rings{.seed = 25, .dtype = fp32, .heads_q = 280, .heads_kv = 2, .sq = 8, .sk = 400, .d = d, .dv = d};
+    Case rings = case_from("h280/2 s8x400 d{} {} seed=25", d, name_of(fp32));
     in_fp32("plain", plain(fp32, d));
     in_fp32("spread", plain(fp32, d), true);
     in_fp32("triangle", triangle);

@@ -16,11 +16,7 @@ namespace {
 class GpuFp32 : public GpuTest {};
 
 Case long_case(std::int64_t rows, std::int64_t keys, std::int64_t dim) {
-  Case c;
-  c.heads_q = c.heads_kv = 2;
-  c.sq = rows, c.sk = keys;
-  c.d = c.dv = dim;
-  return c;
+  return case_from("h2 s{}x{} d{}", rows, keys, dim);
 }
 
 struct Relative {

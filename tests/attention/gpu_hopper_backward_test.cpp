@@ -5,9 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,7 +21,6 @@
 namespace strobe::test {
 namespace {
 
-using namespace std::string_view_literals;
 using cuda::sm90::backward_config;
 using cuda::sm90::Share;
 
@@ -47,7 +44,7 @@ Case shared(Case c, Share share) {
 // Several tiles of rows and of keys, the last ones not full; more tiles than stages, odd numbers of them, one alone,
 // which leaves a warpgroup without one.
 std::vector<std::pair<std::string, Case>> named_cases(std::int64_t d) {
-  Case full{.seed = 41, .dtype = DType::bf16, .heads_q = 1, .heads_kv = 1, .sq = 600, .sk = 300, .d = d, .dv = d};
+  Case full = case_from("h1 s600x300 d{} bf16 seed=41", d);
   full.scale = 0.3f;
   Case causal = full, tall = full, window = full, behind = full, packed = full, padded = full, narrow = full;
   full.heads_q = tall.heads_q = 2, padded.heads_q = 3;
@@ -138,12 +135,9 @@ TEST_F(GpuHopperBackward, RepeatsBitByBit) {
 // are then more than can be there together, or at all at a time. The other has one: a block does all, in pieces of
 // which the last is short. The result is the same to the bit.
 TEST_F(GpuHopperBackward, BlocksThatFindNoRoomComeLater) {
-  const std::span<const Kernel> all = kernels();
-  const auto hopper = std::find_if(all.begin(), all.end(), [](const Kernel& k) { return k.name == "hopper"sv; });
-  ASSERT_NE(hopper, all.end());
   GpuLane lane;
   for (const std::int64_t d : {64, 128, 256}) {
-    Case c{.seed = 43, .dtype = DType::bf16, .heads_q = 350, .heads_kv = 175, .sq = 200, .sk = 170, .d = d, .dv = d};
+    Case c = case_from("h350/175 s200x170 d{} bf16 seed=43", d);
     const std::int64_t least_blocks = c.heads_q * 2;  // tiles of up to 128 rows
     ASSERT_GT(least_blocks, current_gpu().facts.multiprocessors);
     ASSERT_LE(2 * least_blocks, cuda::sm90::most_together(100'000));
@@ -160,7 +154,7 @@ TEST_F(GpuHopperBackward, BlocksThatFindNoRoomComeLater) {
       passes.launch_forward(lane.stream.handle());
       Problem problem = passes.backward_problem();
       problem.gpu.multiprocessors = multiprocessors;
-      hopper->run(problem, passes.workspace());
+      choose(problem, "hopper").plan.run(problem, passes.workspace());
       EXPECT_TRUE(passes.outputs() == expected) << d << ", " << multiprocessors << " multiprocessors";
     }
   }

@@ -29,7 +29,7 @@ TEST_F(GpuHopperFp32Backward, Grid) {
 }
 
 Case backward_case(std::int64_t d, std::int64_t sq, std::int64_t sk) {
-  return {.seed = 71, .heads_q = 4, .heads_kv = 2, .sq = sq, .sk = sk, .d = d, .dv = d};
+  return case_from("h4/2 s{}x{} d{} seed=71", sq, sk, d);
 }
 
 // Several tiles of rows and of keys, the last ones not full; more tiles than stages.

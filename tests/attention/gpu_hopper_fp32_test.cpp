@@ -31,7 +31,7 @@ TEST_F(GpuHopperFp32, Grid) {
 }
 
 Case forward_case(std::int64_t d, std::int64_t sq, std::int64_t sk) {
-  return {.seed = 61, .heads_q = 4, .heads_kv = 2, .sq = sq, .sk = sk, .d = d, .dv = d};
+  return case_from("h4/2 s{}x{} d{} seed=61", sq, sk, d);
 }
 
 // Several tiles of rows and of keys, the last ones not full; more tiles than stages.

@@ -39,7 +39,7 @@ std::ostream& operator<<(std::ostream& stream, const Tiles& tiles) { return stre
 // Two tiles of rows, the second a part of one. How many heads there must be for a line's shape the test finds out. An
 // even seed: bounds of packed sequences are told.
 Case two_tiles(const ForwardRule& rule, DType dtype) {
-  Case c{.seed = 30, .dtype = dtype, .heads_q = 2, .heads_kv = 2, .d = rule.dims.d, .dv = rule.dims.dv};
+  Case c = case_from("h2 d{}/{} {} seed=30", rule.dims.d, rule.dims.dv, name_of(dtype));
   // Tiles of 192 rows that are not nearly full lose to smaller ones; 77: the oracle's time.
   const int rows = rows_of(rule.shape);
   c.sq = rule.least_keys > 4096 ? 77 : rule.shape.consumers == 3 ? 2 * rows - 9 : rows + 9;
@@ -86,7 +86,7 @@ std::vector<Tiles> all_tiles() {
     }
   }
   for (const auto& [d, dv] : cuda::sm90::kForwardDims) {
-    Case full{.seed = 32, .dtype = DType::fp16, .heads_q = 4, .heads_kv = 2, .sq = 70, .sk = 4000, .d = d, .dv = dv};
+    Case full = case_from("h4/2 s70x4000 d{}/{} fp16 seed=32", d, dv);
     full.scale = 4 / std::sqrt(static_cast<float>(d));
     Case causal = full, packed = full;
     causal.dtype = DType::bf16, causal.sq = 333, causal.causal = true, causal.alignment = Alignment::bottom_right;
@@ -149,7 +149,7 @@ TEST_P(GpuHopperTiles, BothPasses) {
 std::vector<Tiles> dropping_tiles() {
   std::vector<Tiles> all;
   for (const auto& [d, dv] : cuda::sm90::kDroppingDims) {
-    Case full{.seed = 33, .dtype = DType::bf16, .heads_q = 68, .heads_kv = 2, .sq = 201, .sk = 421, .d = d, .dv = dv};
+    Case full = case_from("h68/2 s201x421 d{}/{} bf16 seed=33", d, dv);
     full.dropout = 0.2f;
     Case causal = full, packed = full, split = full, narrow = full, hardly = full, window = full, capped = full;
     causal.dtype = DType::fp16, causal.causal = true, causal.alignment = Alignment::bottom_right;
@@ -201,7 +201,7 @@ class GpuHopperMask : public GpuTest, public testing::WithParamInterface<int> {}
 
 TEST_P(GpuHopperMask, IsTheSpecificationsBitForBit) {
   const std::int64_t d = GetParam();
-  Case c{.seed = 34, .dtype = DType::bf16, .batch = 2, .heads_q = 4, .heads_kv = 2, .sq = 201, .sk = 3 * d};
+  Case c = case_from("b2 h4/2 s201x{} bf16 seed=34", 3 * d);
   c.d = c.dv = d, c.dropout = 0.5f;
   c.lengths = Lengths::packed, c.lengths_q = {201, 130}, c.lengths_k = {3 * d, 3 * d};
   Data data(c);

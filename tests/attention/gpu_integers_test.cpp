@@ -152,7 +152,7 @@ struct Outputs {
 
 // More keys than those with which kernels take extra care (kFewKeys of params.h), for them the weights would matter.
 std::vector<Case> cases(std::int64_t d, std::int64_t dv) {
-  const Case plain{.seed = 51, .heads_q = 2, .heads_kv = 2, .sq = 200, .sk = 330, .d = d, .dv = dv};
+  const Case plain = case_from("h2 s200x330 d{}/{} seed=51", d, dv);
   Case causal = plain, tall = plain, window = plain, packed = plain, padded = plain, many = plain;
   causal.heads_q = 4, causal.causal = true, causal.alignment = Alignment::bottom_right;
   tall.sq = 300, tall.sk = 260, tall.causal = true, tall.alignment = Alignment::top_left;
@@ -214,8 +214,7 @@ TEST_P(GpuIntegerGradients, AreExact) {
 
 // In fp32 weights are found anew, and are then not 1, in sequences of up to 32 rows and rows of up to 128 keys.
 std::vector<Case> many_keys(std::int64_t d, std::int64_t dv) {
-  const Case plain{
-      .seed = 52, .dtype = DType::fp32, .heads_q = 2, .heads_kv = 2, .sq = 200, .sk = 330, .d = d, .dv = dv};
+  const Case plain = case_from("h2 s200x330 d{}/{} fp32 seed=52", d, dv);
   Case causal = plain, window = plain, packed = plain, padded = plain;
   causal.heads_q = 4, causal.causal = true, causal.alignment = Alignment::bottom_right;
   window.sq = 330, window.window = {150, 140};

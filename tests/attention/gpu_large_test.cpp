@@ -82,7 +82,7 @@ TEST_F(GpuLarge, MoreThan2To31Elements) {
   constexpr std::int64_t kDim = 128, kRows = (std::int64_t{1} << 24) + 64;
   static_assert(kRows * kDim > std::int64_t{1} << 31);
   constexpr std::size_t kBytes = static_cast<std::size_t>(kRows) * kDim * 2;
-  const Case c{.seed = 9, .dtype = DType::bf16, .sq = 24, .sk = 64, .d = kDim, .dv = kDim};
+  const Case c = case_from("s24x64 d{} bf16 seed=9", kDim);
   const Data small(c);
   const Results reference = oracle(small);
   const std::int64_t places[3] = {0, (std::int64_t{1} << 24) - 4, kRows - 8};
@@ -146,7 +146,7 @@ TEST_F(GpuLarge, MoreThan2To31Elements) {
 // A batch stride of more than 2^31 elements, in every tensor.
 TEST_F(GpuLarge, StridesBeyond2To31) {
   constexpr std::int64_t kStride = (std::int64_t{1} << 31) + 64, kDim = 64;
-  Case c{.seed = 4, .dtype = DType::fp16, .batch = 2, .heads_q = 2, .heads_kv = 1, .sq = 33, .sk = 70, .d = kDim};
+  Case c = case_from("b2 h2/1 s33x70 d{}/8 fp16 seed=4", kDim);
   c.dv = kDim;
   const Data small(c);
   const Results reference = oracle(small);

@@ -16,14 +16,7 @@ namespace {
 
 class GpuSpread : public GpuTest {};
 
-Case case_of(std::int64_t dim) {
-  Case c;
-  c.seed = 31;
-  c.heads_q = 4, c.heads_kv = 2;
-  c.sq = 200, c.sk = 300;
-  c.d = c.dv = dim;
-  return c;
-}
+Case case_of(std::int64_t dim) { return case_from("h4/2 s200x300 d{} seed=31", dim); }
 
 std::vector<Case> spread_cases() {
   std::vector<Case> all;

@@ -81,6 +81,20 @@ TEST_P(Grid, Exact) {
 
 INSTANTIATE_TEST_SUITE_P(Shards, Grid, testing::Range(std::int64_t{0}, kShards));
 
+TEST(GridCoverage, CasesAreTheirText) {
+  for (std::int64_t i = 0; i < kGridSize; ++i) {
+    const Case c = grid_case(i), again = parse_case(text_of(c));
+    ASSERT_EQ(text_of(again), text_of(c));
+    ASSERT_EQ(features(again), features(c)) << text_of(c);
+    ASSERT_EQ(again.lengths_q, c.lengths_q);
+    ASSERT_EQ(again.scale, c.scale);
+  }
+  EXPECT_EQ(text_of(case_from("h2 d{}/4 {} sinks={}", 3, name_of(DType::bf16), false)), "b1 h2 s1 d3/4 bf16 seed=1");
+  for (const char* text : {"b2x", "h2 nothing", "bias=hbqk", "sinks=2", "align=left", "seed=x", "window=3", "q=bhs"}) {
+    EXPECT_THROW(parse_case(text), Error) << text;
+  }
+}
+
 TEST(GridCoverage, EveryFeatureValueOccurs) {
   constexpr int kAtLeast = 12;
   std::map<std::string, int> counts;

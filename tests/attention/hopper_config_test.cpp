@@ -2,10 +2,10 @@
 #include "attention/cuda/sm90/backward/config.h"
 #include "attention/cuda/sm90/backward/tile_count.h"
 #include "attention/cuda/sm90/backward_fp32/config.h"
+#include "attention/cuda/sm90/device/tile_order.h"
 #include "attention/cuda/sm90/forward/config.h"
 #include "attention/cuda/sm90/forward/order.h"
 #include "attention/cuda/sm90/forward_fp32/config.h"
-#include "attention/cuda/sm90/sections.h"
 
 #include <gtest/gtest.h>
 

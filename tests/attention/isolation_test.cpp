@@ -18,77 +18,15 @@ class IsolationOf : public testing::TestWithParam<DType> {};
 
 std::vector<Case> masked_cases(DType dtype) {
   return {
-      {.seed = 201, .dtype = dtype, .heads_q = 4, .heads_kv = 2, .sq = 40, .sk = 40, .d = 12, .dv = 20, .causal = true},
-      {.seed = 202,
-       .dtype = dtype,
-       .heads_q = 2,
-       .heads_kv = 2,
-       .sq = 50,
-       .sk = 33,
-       .d = 16,
-       .dv = 16,
-       .causal = true,
-       .alignment = Alignment::bottom_right},
-      {.seed = 203,
-       .dtype = dtype,
-       .heads_q = 2,
-       .heads_kv = 1,
-       .sq = 70,
-       .sk = 70,
-       .d = 17,
-       .dv = 9,
-       .window = {4, 3},
-       .alignment = Alignment::top_left},
-      {.seed = 204,
-       .dtype = dtype,
-       .batch = 2,
-       .heads_q = 2,
-       .heads_kv = 2,
-       .sq = 20,
-       .sk = 30,
-       .d = 8,
-       .dv = 8,
-       .lengths = Lengths::both,
-       .lengths_q = {13, 20},
-       .lengths_k = {30, 9}},
-      {.seed = 205,
-       .dtype = dtype,
-       .batch = 3,
-       .heads_q = 2,
-       .heads_kv = 1,
-       .sq = 20,
-       .sk = 21,
-       .d = 8,
-       .dv = 8,
-       .causal = true,
-       .alignment = Alignment::top_left,
-       .sinks = true,
-       .lengths = Lengths::packed,
-       .lengths_q = {20, 3, 11},
-       .lengths_k = {21, 8, 2}},
-      {.seed = 206,
-       .dtype = dtype,
-       .heads_q = 2,
-       .heads_kv = 1,
-       .sq = 30,
-       .sk = 30,
-       .d = 8,
-       .dv = 8,
-       .causal = true,
-       .softcap = 4,
-       .alibi = true,
-       .bias = true,
-       .bias_shape = {false, true, true}},
-      {.seed = 207,
-       .dtype = dtype,
-       .heads_q = 2,
-       .heads_kv = 1,
-       .sq = 40,
-       .sk = 600,
-       .d = 16,
-       .dv = 16,
-       .window = {20, 20},
-       .alignment = Alignment::bottom_right},
+      case_from("h4/2 s40 d12/20 {} causal seed=201", name_of(dtype)),
+      case_from("h2 s50x33 d16 {} causal=bottom_right seed=202", name_of(dtype)),
+      case_from("h2/1 s70 d17/9 {} align=top_left window=4:3 seed=203", name_of(dtype)),
+      case_from("b2 h2 s20x30 d8 {} lengths_q=13,20 lengths_k=30,9 seed=204", name_of(dtype)),
+      case_from("b3 h2/1 s20x21 d8 {} causal=top_left sinks packed lengths_q=20,3,11 lengths_k=21,8,2 "
+                "seed=205",
+                name_of(dtype)),
+      case_from("h2/1 s30 d8 {} causal softcap=4 alibi bias=1hqk seed=206", name_of(dtype)),
+      case_from("h2/1 s40x600 d16 {} align=bottom_right window=20:20 seed=207", name_of(dtype)),
   };
 }
 
@@ -134,18 +72,7 @@ TEST_P(IsolationOf, BadValuesReachOnlyWhoUsesThem) {
 
 // NaN wherever a mask hides a key from all rows: nothing of it may show anywhere, in any kernel that isolates rows.
 TEST_P(IsolationOf, NothingLeaksFromMaskedPositions) {
-  Case c{.seed = 211,
-         .dtype = GetParam(),
-         .heads_q = 2,
-         .heads_kv = 1,
-         .sq = 20,
-         .sk = 64,
-         .d = 12,
-         .dv = 20,
-         .causal = true,
-         .alignment = Alignment::top_left,
-         .bias = true,
-         .bias_shape = {false, true, true}};
+  Case c = case_from("h2/1 s20x64 d12/20 {} causal=top_left bias=1hqk seed=211", name_of(GetParam()));
   Data data(c);
   for (std::int64_t j = c.sq; j < c.sk; ++j) {  // keys after the last row's diagonal
     for (std::int64_t e = 0; e < c.d; ++e) data.k.set(0, 0, j, e, e % 2 ? kNan : kInf);
@@ -166,17 +93,7 @@ TEST_P(IsolationOf, NothingLeaksFromMaskedPositions) {
 TEST_P(IsolationOf, RowsMaskedByBiasUseNothing) {
   for (const std::int64_t keys : {40, 600}) {
     for (const bool sinks : {false, true}) {
-      const Case c{.seed = 212,
-                   .dtype = GetParam(),
-                   .heads_q = 2,
-                   .heads_kv = 1,
-                   .sq = 20,
-                   .sk = keys,
-                   .d = 8,
-                   .dv = 8,
-                   .bias = true,
-                   .bias_shape = {false, false, true},
-                   .sinks = sinks};
+      const Case c = case_from("h2/1 s20x{} d8 {} bias=11qk sinks={} seed=212", keys, name_of(GetParam()), sinks);
       for (Tensor Data::*input : {&Data::q, &Data::k, &Data::v, &Data::d_o}) {
         Data data = with_bad_element(c, input, 6, kNan);
         for_each(data.bias.view.shape, [&](auto b, auto h, auto i, auto j) {
@@ -192,16 +109,7 @@ TEST_P(IsolationOf, RowsMaskedByBiasUseNothing) {
 
 // Where the first block of keys has no weight, what it spoils stays spoilt: a weight of zero times NaN.
 TEST_P(IsolationOf, FirstKeysWithoutWeightSpoilToo) {
-  const Case c{.seed = 213,
-               .dtype = GetParam(),
-               .heads_q = 2,
-               .heads_kv = 1,
-               .sq = 20,
-               .sk = 1300,
-               .d = 8,
-               .dv = 8,
-               .bias = true,
-               .bias_shape = {false, false, true}};
+  const Case c = case_from("h2/1 s20x1300 d8 {} bias=11qk seed=213", name_of(GetParam()));
   Data data = with_bad_element(c, &Data::v, 6, kNan);
   for_each(data.bias.view.shape, [&](auto b, auto h, auto i, auto j) {
     if (j < 1200) data.bias.set(b, h, i, j, -kInf);
@@ -218,14 +126,7 @@ INSTANTIATE_TEST_SUITE_P(Types, IsolationOf, testing::ValuesIn(kDTypes),
 class IsolationOfHeads : public testing::TestWithParam<const char*> {};
 
 TEST_P(IsolationOfHeads, KeepsBadValuesInside) {
-  Case c{.seed = 221,
-         .batch = 2,
-         .heads_q = 2,
-         .heads_kv = 2,
-         .sq = 10,
-         .sk = 12,
-         .lengths = Lengths::keys,
-         .lengths_k = {9, 12}};
+  Case c = case_from("b2 h2 s10x12 lengths_k=9,12 seed=221");
   Data data(c);
   data.k.set(0, 1, 3, 0, kNan);
   data.remember();

@@ -50,8 +50,7 @@ TEST(Memory, LongSequenceStaysUnderLimit) {
 // The same in a real run, by the counting allocator. The window keeps it short and changes nothing of the workspace.
 TEST(Memory, LongSequenceRunsUnderLimit) {
   for (const DType dtype : kSanitized ? std::vector{DType::fp32} : std::vector{DType::fp32, DType::bf16}) {
-    const Case c{
-        .seed = 5, .dtype = dtype, .sq = 65536, .sk = 65536, .d = 64, .dv = 64, .window = {kSanitized ? 0 : 8, 0}};
+    const Case c = case_from("s65536 d64 {} window={}:0 seed=5", name_of(dtype), kSanitized ? 0 : 8);
     const Data data(c);
     const Attention attention = data.attention();
     Tensor o = make_tensor({dtype, data.shape_o(), Layout::bhsd, 0});
@@ -78,30 +77,14 @@ TEST(Memory, LongSequenceRunsUnderLimit) {
 // A unit of so many rows does not keep its Q and dO packed, nor its K and V in a forward over so many keys: the same
 // results as of any other.
 TEST(Memory, UnitTooLongToKeepPacked) {
-  const Data both_passes_long(Case{.seed = 8,
-                                   .heads_q = 2,
-                                   .sq = 9300,
-                                   .sk = 12600,
-                                   .d = 256,
-                                   .dv = 256,
-                                   .window = {6, 2},
-                                   .alignment = Alignment::top_left});
+  const Data both_passes_long(case_from("h2/1 s9300x12600 d256 align=top_left window=6:2 seed=8"));
   if (kSanitized) {  // what it can see, it sees without the oracle
     EXPECT_EQ(run(both_passes_long, {.kernel = "flash2", .threads = 2, .own_workspace = true}).complaint, "");
     return;
   }
   check(both_passes_long, Kernels::isolating);
   for (const DType dtype : {DType::fp32, DType::bf16}) {
-    check(Data(Case{.seed = 6,
-                    .dtype = dtype,
-                    .heads_q = 18,
-                    .sq = 500,
-                    .sk = 500,
-                    .d = 256,
-                    .dv = 256,
-                    .causal = true,
-                    .window = {20, -1}}),
-          Kernels::isolating);
+    check(Data(case_from("h18/1 s500 d256 {} causal window=20:-1 seed=6", name_of(dtype))), Kernels::isolating);
   }
 }
 
@@ -119,13 +102,12 @@ TEST(Memory, InstructionSetIsResolvedOnce) {
 
 // What is kept for dsinks is kept only where they are asked for.
 TEST(Memory, SinksCostNothingWithoutTheirGradient) {
-  const Case c{.seed = 7, .heads_q = 2, .heads_kv = 2, .sq = 700, .sk = 700, .d = 32, .dv = 32, .sinks = true};
+  const Case c = case_from("h2 s700 d32 sinks seed=7");
   const Data data(c);
   Problem problem = validate_query(data.attention(), Pass::backward, {.threads = 1});
-  const Kernel& flash2 = choose(problem, "flash2");
-  const std::size_t with = flash2.workspace_bytes(problem);
+  const std::size_t with = choose(problem, "flash2").plan.workspace_bytes;
   problem.wants_dsinks = false;
-  EXPECT_LT(flash2.workspace_bytes(problem), with);
+  EXPECT_LT(choose(problem, "flash2").plan.workspace_bytes, with);
 }
 
 TEST(Memory, GrowsAtMostWithTheSequence) {
@@ -146,8 +128,7 @@ TEST(Memory, GrowsAtMostWithTheSequence) {
 // The library's own allocation in a pass is exactly what the query said, and none where the caller brings memory.
 TEST(Memory, AllocatorSeesWhatTheQuerySays) {
   for (const DType dtype : kDTypes) {
-    const Case c{
-        .seed = 3, .dtype = dtype, .sq = kSanitized ? 512 : 2048, .sk = kSanitized ? 512 : 2048, .d = 64, .dv = 64};
+    const Case c = case_from("s{} d64 {} seed=3", kSanitized ? 512 : 2048, name_of(dtype));
     const Data data(c);
     const Attention attention = data.attention();
     Tensor o = make_tensor({dtype, data.shape_o(), Layout::bhsd, 0});
@@ -200,7 +181,7 @@ std::size_t peak_resident_then_reset() {
 TEST(Memory, ProcessDoesNotGrow) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory is part of the process";
   if (peak_resident_then_reset() == 0) GTEST_SKIP() << "this system does not reset the peak of resident memory";
-  const Case c{.seed = 4, .sq = 4096, .sk = 4096, .d = 32, .dv = 32};
+  const Case c = case_from("s4096 d32 seed=4");
   const Data data(c);
   const std::size_t scores = static_cast<std::size_t>(c.sq * c.sk) * sizeof(float);
   const auto growth = [&](const char* kernel) {

@@ -126,13 +126,7 @@ void check_gradients(const Case& c) {
   }
 }
 
-Case small() {
-  Case c;
-  c.heads_q = c.heads_kv = 2;
-  c.sq = 4, c.sk = 5, c.d = 3, c.dv = 2;
-  c.alignment = Alignment::bottom_right;
-  return c;
-}
+Case small() { return test::parse_case("h2 s4x5 d3/2 align=bottom_right"); }
 
 template <class Change>
 Case changed(Change change) {
@@ -232,9 +226,7 @@ TEST(Reference, DropoutKeepsWhatPhiloxKeeps) {
 // kernel and type; dQ and dK are 0.
 void check_one_hot(const char* kernel, DType dtype) {
   SCOPED_TRACE(std::string(kernel) + " " + name_of(dtype));
-  Case c;
-  c.dtype = dtype, c.values = test::Values::integer, c.scale = 1.f;
-  c.sq = 21, c.sk = 8, c.d = 8, c.dv = 5;
+  const Case c = test::case_from("s21x8 d8/5 {} values=integer scale=1", name_of(dtype));
   Data data(c);
   test::for_each(data.shape_q(),
                  [&](auto, auto, auto i, auto e) { data.q.set(0, 0, i, e, i * 3 % 8 == e ? 32.f : 0.f); });

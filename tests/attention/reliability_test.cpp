@@ -33,31 +33,29 @@ void check_all_types(Case c, double limit = 64) {
 
 TEST(Reliability, SequencesAroundEveryTileEdge) {
   for (const std::int64_t s : {1, 3, 4, 5, 7, 9, 11, 13, 15, 17, 31, 33, 63, 65, 127, 129, 255, 257}) {
-    check_all_types({.seed = 101, .sq = s, .sk = s, .d = 20, .dv = 20, .causal = s % 4 == 1});
-    check_all_types({.seed = 102, .sq = 3, .sk = s, .d = 8, .dv = 9});
-    check_all_types({.seed = 103, .sq = s, .sk = 3, .d = 9, .dv = 8});
+    check_all_types(case_from("s{} d20 causal={} seed=101", s, s % 4 == 1));
+    check_all_types(case_from("s3x{} d8/9 seed=102", s));
+    check_all_types(case_from("s{}x3 d9/8 seed=103", s));
   }
 }
 
 TEST(Reliability, OneRowOneKey) {
-  check_all_types({.seed = 111, .batch = 2, .heads_q = 4, .heads_kv = 2, .sq = 1, .sk = 1, .d = 64, .dv = 64});
-  check_all_types({.seed = 112, .heads_q = 4, .heads_kv = 1, .sq = 1, .sk = 1500, .d = 64, .dv = 64});
-  check_all_types({.seed = 113, .heads_q = 2, .heads_kv = 1, .sq = 300, .sk = 1, .d = 64, .dv = 64});
+  check_all_types(case_from("b2 h4/2 s1 d64 seed=111"));
+  check_all_types(case_from("h4/1 s1x1500 d64 seed=112"));
+  check_all_types(case_from("h2/1 s300x1 d64 seed=113"));
 }
 
 TEST(Reliability, EmptySizes) {
   for (const auto& [sq, sk] : {std::pair{0, 0}, {0, 5}, {5, 0}}) {
-    check_all_types(
-        {.seed = 121, .batch = 2, .heads_q = 2, .heads_kv = 1, .sq = sq, .sk = sk, .bias = true, .sinks = true});
+    check_all_types(case_from("b2 h2/1 s{}x{} bias=111k sinks seed=121", sq, sk));
   }
-  check_all_types({.seed = 122, .batch = 0, .sq = 4, .sk = 4});
+  check_all_types(case_from("b0 s4 seed=122"));
 }
 
 TEST(Reliability, OddHeadDimensions) {
   for (const std::int64_t d : {1, 2, 3, 5, 7, 9, 15, 17, 31, 33, 63, 65, 111, 127, 129, 191, 200, 255, 256}) {
-    check_all_types({.seed = 131, .heads_q = 2, .heads_kv = 1, .sq = 19, .sk = 37, .d = d, .dv = 257 - d});
-    check_all_types(
-        {.seed = 132, .sq = 5, .sk = 12, .d = d, .dv = d, .layout_q = Layout::bshd, .layout_k = Layout::padded});
+    check_all_types(case_from("h2/1 s19x37 d{}/{} seed=131", d, 257 - d));
+    check_all_types(case_from("s5x12 d{} q=bshd k=padded seed=132", d));
   }
 }
 
@@ -65,17 +63,7 @@ TEST(Reliability, OddHeadDimensions) {
 TEST(Reliability, FullyMaskedRows) {
   for (const DType dtype : kDTypes) {
     for (const bool sinks : {false, true}) {
-      const Case c{.seed = 141,
-                   .dtype = dtype,
-                   .heads_q = 4,
-                   .heads_kv = 2,
-                   .sq = 100,
-                   .sk = 37,
-                   .d = 24,
-                   .dv = 16,
-                   .causal = true,
-                   .alignment = Alignment::bottom_right,
-                   .sinks = sinks};
+      const Case c = case_from("h4/2 s100x37 d24/16 {} causal=bottom_right sinks={} seed=141", name_of(dtype), sinks);
       const Data data(c);
       check(data, Kernels::all);
       for (const char* kernel : {"reference", "standard", "frugal", "flash2"}) {
@@ -91,26 +79,16 @@ TEST(Reliability, FullyMaskedRows) {
       }
     }
   }
-  check_all_types({.seed = 142, .sq = 9, .sk = 9, .window = {0, 0}});
-  check_all_types({.seed = 143, .sq = 50, .sk = 9, .window = {3, 2}, .alignment = Alignment::top_left});
+  check_all_types(case_from("s9 window=0:0 seed=142"));
+  check_all_types(case_from("s50x9 align=top_left window=3:2 seed=143"));
 }
 
 TEST(Reliability, ZeroLengthSequences) {
   for (const int bits : {32, 64}) {
-    Case c{.seed = 151,
-           .batch = 6,
-           .heads_q = 2,
-           .heads_kv = 1,
-           .sq = 70,
-           .sk = 90,
-           .d = 24,
-           .dv = 24,
-           .causal = true,
-           .alignment = Alignment::bottom_right,
-           .lengths = Lengths::packed,
-           .lengths_q = {0, 70, 0, 5, 3, 0},
-           .lengths_k = {0, 90, 7, 0, 20, 0},
-           .index_bits = bits};
+    Case c = case_from(
+        "b6 h2/1 s70x90 d24 causal=bottom_right packed lengths_q=0,70,0,5,3,0 lengths_k=0,90,7,0,20,0 "
+        "index_bits={} seed=151",
+        bits);
     check_all_types(c);
     c.lengths = Lengths::both;
     check_all_types(c);
@@ -123,29 +101,11 @@ TEST(Reliability, ZeroLengthSequences) {
 
 TEST(Reliability, ExpandedInputs) {
   for (const Layout layout : {Layout::expanded_batch, Layout::expanded_heads, Layout::expanded_rows}) {
-    check_all_types({.seed = 161,
-                     .batch = 2,
-                     .heads_q = 4,
-                     .heads_kv = 2,
-                     .sq = 21,
-                     .sk = 40,
-                     .d = 16,
-                     .dv = 24,
-                     .layout_q = layout,
-                     .layout_k = layout,
-                     .layout_v = layout,
-                     .layout_do = layout});
+    check_all_types(case_from("b2 h4/2 s21x40 d16/24 q={} k={} v={} do={} seed=161", name_of(layout), name_of(layout),
+                              name_of(layout), name_of(layout)));
   }
   for (const Layout layout : {Layout::expanded_last, Layout::expanded_all}) {  // the gradient of sum()
-    check_all_types({.seed = 162,
-                     .batch = 2,
-                     .heads_q = 4,
-                     .heads_kv = 2,
-                     .sq = 21,
-                     .sk = 40,
-                     .d = 16,
-                     .dv = 24,
-                     .layout_do = layout});
+    check_all_types(case_from("b2 h4/2 s21x40 d16/24 do={} seed=162", name_of(layout)));
   }
 }
 
@@ -153,16 +113,7 @@ TEST(Reliability, ExpandedInputs) {
 TEST(Reliability, LargeScores) {
   for (const DType dtype : kDTypes) {
     for (const float scale : {1.f, -1.f}) {
-      Case c{.seed = 171,
-             .dtype = dtype,
-             .heads_q = 2,
-             .heads_kv = 1,
-             .sq = 40,
-             .sk = 70,
-             .d = 16,
-             .dv = 16,
-             .scale = scale,
-             .values = Values::integer};
+      Case c = case_from("h2/1 s40x70 d16 {} scale={} values=integer seed=171", name_of(dtype), scale);
       Data data(c);
       for_each(data.q.view.shape,
                [&](auto b, auto h, auto i, auto e) { data.q.set(b, h, i, e, data.q.at(b, h, i, e) * 512); });
@@ -186,16 +137,7 @@ TEST(Reliability, HugeScores) {
       for (const auto& [factor, scale] :
            {std::pair{1e3f, 0.25f}, {1e5f, 0.25f}, {1e6f, -0.25f}, {1.f, 1e10f}, {1.f, 1e30f}}) {
         for (const bool sinks : {false, true}) {
-          const Case c{.seed = 173,
-                       .dtype = dtype,
-                       .heads_q = 2,
-                       .heads_kv = 1,
-                       .sq = 33,
-                       .sk = keys,
-                       .d = 16,
-                       .dv = 16,
-                       .scale = scale,
-                       .sinks = sinks};
+          const Case c = case_from("h2/1 s33x{} d16 {} scale={} sinks={} seed=173", keys, name_of(dtype), scale, sinks);
           Data data(c);
           for_each(data.q.view.shape,
                    [&](auto b, auto h, auto i, auto e) { data.q.set(b, h, i, e, data.q.at(b, h, i, e) * factor); });
@@ -213,7 +155,7 @@ TEST(Reliability, HugeScores) {
 
 // Every row has a key of its own that outweighs all others: its weight is 1 and dS 0, not the rounding of either.
 TEST(Reliability, RowsOfOneWeightHaveNoGradient) {
-  Data data({.seed = 175, .heads_q = 2, .heads_kv = 2, .sq = 130, .sk = 700, .d = 40, .dv = 24});
+  Data data(case_from("h2 s130x700 d40/24 seed=175"));
   for_each(data.k.view.shape, [&](auto b, auto h, auto j, auto e) {
     const float of_row = j % 5 == 0 && j / 5 < 130 ? 30 * data.q.at(b, h, j / 5, e) : data.k.at(b, h, j, e);
     data.k.set(b, h, j, e, of_row);
@@ -239,15 +181,7 @@ TEST(Reliability, LeastAndMostSoftcap) {
   for (const DType dtype : kDTypes) {
     for (const float softcap : {1e-30f, 1e30f}) {
       for (const std::int64_t keys : {40, 700}) {
-        const Case c{.seed = 174,
-                     .dtype = dtype,
-                     .heads_q = 2,
-                     .heads_kv = 1,
-                     .sq = 33,
-                     .sk = keys,
-                     .d = 16,
-                     .dv = 16,
-                     .softcap = softcap};
+        const Case c = case_from("h2/1 s33x{} d16 {} softcap={} seed=174", keys, name_of(dtype), softcap);
         check(Data(c), dtype == DType::fp32 ? Kernels::all : Kernels::isolating);  // standard rounds capped scores
       }
     }
@@ -292,37 +226,19 @@ TEST(Reliability, SoftcapIsTanh) {
 // Rows of keys in several blocks on every instruction set, the last one cut.
 TEST(Reliability, SeveralBlocksOfKeys) {
   for (const std::int64_t sk : {513, 1100, 1537}) {
-    check_all_types({.seed = 176, .sq = 70, .sk = sk, .d = 40, .dv = 24});
-    check_all_types({.seed = 177,
-                     .sq = 70,
-                     .sk = sk,
-                     .d = 40,
-                     .dv = 24,
-                     .window = {600, 70},
-                     .alignment = Alignment::bottom_right,
-                     .softcap = 3,
-                     .bias = true});
+    check_all_types(case_from("s70x{} d40/24 seed=176", sk));
+    check_all_types(case_from("s70x{} d40/24 align=bottom_right window=600:70 softcap=3 bias=111k seed=177", sk));
   }
   // Split, with last panels that are narrow where an instruction set has those.
   for (const std::int64_t sq : {64, 68}) {
-    check_all_types({.seed = 178, .sq = sq, .sk = 1537, .d = 40, .dv = 24, .sinks = true});
+    check_all_types(case_from("s{}x1537 d40/24 sinks seed=178", sq));
   }
 }
 
 // Weights that backward takes from an LSE of some hundreds in fp32: good to |LSE| units, not to a few.
 TEST(Reliability, LargeScoresOverSeveralBlocks) {
   for (const float softcap : {0.f, 200.f}) {
-    const Case c{.seed = 172,
-                 .heads_q = 2,
-                 .heads_kv = 1,
-                 .sq = 130,
-                 .sk = 700,
-                 .d = 40,
-                 .dv = 24,
-                 .causal = true,
-                 .alignment = Alignment::bottom_right,
-                 .softcap = softcap,
-                 .values = Values::large};
+    const Case c = case_from("h2/1 s130x700 d40/24 causal=bottom_right softcap={} values=large seed=172", softcap);
     const Data data(c);
     double largest = 0;
     for (const double lse : oracle_forward(data).lse) largest = std::max(largest, std::abs(lse));
@@ -351,16 +267,7 @@ TEST(Reliability, LowestAndInfiniteBias) {
   for (const Fill& fill : fills) {
     SCOPED_TRACE(fill.name);
     for (const auto& [keys, sinks] : {std::pair{200, false}, {200, true}, {700, false}, {700, true}}) {
-      Case c{.seed = 181,
-             .heads_q = 2,
-             .heads_kv = 1,
-             .sq = 11,
-             .sk = keys,
-             .d = 8,
-             .dv = 8,
-             .bias = true,
-             .bias_shape = {false, false, true},
-             .sinks = sinks};
+      Case c = case_from("h2/1 s11x{} d8 bias=11qk sinks={} seed=181", keys, sinks);
       Data data(c);
       for_each(data.bias.view.shape,
                [&](auto b, auto h, auto i, auto j) { data.bias.set(b, h, i, j, fill.value(i, j)); });
@@ -372,15 +279,7 @@ TEST(Reliability, LowestAndInfiniteBias) {
     }
   }
   for (const DType dtype : {DType::fp16, DType::bf16}) {  // the lowest value of the type itself
-    Case c{.seed = 182,
-           .dtype = dtype,
-           .sq = 11,
-           .sk = 40,
-           .d = 8,
-           .dv = 8,
-           .bias = true,
-           .bias_shape = {false, false, true},
-           .bias_dtype = dtype};
+    Case c = case_from("s11x40 d8 {} bias=11qk bias_dtype={} seed=182", name_of(dtype), name_of(dtype));
     Data data(c);
     const float lowest = dtype == DType::fp16 ? -65504.f : -0x1.fep127f;
     for_each(data.bias.view.shape,
@@ -391,7 +290,7 @@ TEST(Reliability, LowestAndInfiniteBias) {
 }
 
 TEST(Reliability, SinkOfMinusInfinityIsNone) {
-  Case c{.seed = 191, .heads_q = 2, .heads_kv = 1, .sq = 9, .sk = 21, .sinks = true};
+  Case c = case_from("h2/1 s9x21 sinks seed=191");
   Data data(c);
   data.sinks = {-kInf, 0.5f};
   check(data, Kernels::all);
@@ -417,16 +316,7 @@ class SparseMemory {
 };
 
 TEST(Reliability, MoreThan2To31Elements) {
-  const Case c{.seed = 231,
-               .dtype = DType::bf16,
-               .batch = 2,
-               .heads_q = 2,
-               .heads_kv = 2,
-               .sq = 40,
-               .sk = 40,
-               .d = 24,
-               .dv = 24,
-               .causal = true};
+  const Case c = case_from("b2 h2 s40 d24 bf16 causal seed=231");
   const Data data(c);
   // Rows 2^25 elements apart: the last of 40 rows starts at 1.3e9, the second head at 2^31 + 2^29, the batch at 2^33.
   const std::array<std::int64_t, 4> stride = {std::int64_t{1} << 33, (std::int64_t{1} << 31) + (std::int64_t{1} << 29),

@@ -1,7 +1,5 @@
 // `standard` and `frugal`: vector loops against the scalar conversions and the C library, the same bits from both and
 // for any number of threads, OpenBLAS's thread count restored, the memory they need, the parts they report.
-#include "attention/standard/standard.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "attention/kernel_list.h"
 #include "attention/standard/rows.h"
 #include "attention/validate.h"
 #include "device/host/blas_library.h"
@@ -79,12 +78,10 @@ TEST(Standard, SoftmaxOfOddRows) {
 }
 
 Case everything(DType dtype) {
-  Case c;
-  c.dtype = dtype, c.batch = 2, c.heads_q = 4, c.heads_kv = 2, c.sq = 150, c.sk = 131, c.d = 40, c.dv = 24;
-  c.causal = true, c.alignment = Alignment::bottom_right, c.window = {100, -1}, c.softcap = 4, c.alibi = true;
-  c.bias = true, c.bias_shape = {.heads = true}, c.sinks = true, c.dropout = 0.2f;
-  c.lengths = test::Lengths::both, c.lengths_q = {150, 90}, c.lengths_k = {131, 77};
-  return c;
+  return test::case_from(
+      "b2 h4/2 s150x131 d40/24 {} causal=bottom_right window=100:-1 softcap=4 alibi bias=1h1k sinks "
+      "dropout=0.2 lengths_q=150,90 lengths_k=131,77",
+      name_of(dtype));
 }
 
 TEST(Standard, SameBitsForAnyNumberOfThreads) {
@@ -138,13 +135,12 @@ TEST(Standard, ErrorIsThatOfTheType) {
 }
 
 TEST(Standard, TakesHeadDimensionsThatNoTileHolds) {
-  Case c;
-  c.batch = 2, c.sq = 70, c.sk = 53, c.d = 300, c.dv = 257;
+  const Case c = test::parse_case("b2 s70x53 d300/257");
   const test::Data data(c);
   const test::Outcome chosen = test::run(data, {.kernel = "", .threads = 2});
   EXPECT_EQ(chosen.complaint, "");
   EXPECT_EQ(test::plausibility(c, test::oracle(data), chosen.results), "");
-  EXPECT_STREQ(choose(validate_query(data.attention(), Pass::forward, {})).name, "frugal");
+  EXPECT_STREQ(choose(validate_query(data.attention(), Pass::forward, {})).kernel->name, "frugal");
   EXPECT_EQ(test::first_difference(chosen.results, test::run(data, {.kernel = "standard", .threads = 2}).results), "");
 }
 
@@ -229,21 +225,24 @@ INSTANTIATE_TEST_SUITE_P(Types, StandardMemory, testing::Values(DType::fp32, DTy
 TEST(Standard, SaysWhatItMaterialises) {
   const ConstView view = view_bhsd<const void>(nullptr, DType::bf16, {2, 4, 1024, 64});
   const Attention attention{.q = view, .k = view, .v = view};
-  EXPECT_EQ(kStandardCpu.configuration(validate_query(attention, Pass::forward, {})),
+  const auto text_of = [&](Pass pass, const char* kernel) {
+    const Problem problem = validate_query(attention, pass, {});
+    return choose(problem, kernel).plan.text(problem);
+  };
+  EXPECT_EQ(text_of(Pass::forward, "standard"),
             "OpenBLAS sgemm, scores and probabilities of all heads materialised: 2 x 16.0 MiB");
-  EXPECT_EQ(kStandardCpu.configuration(validate_query(attention, Pass::backward, {})),
+  EXPECT_EQ(text_of(Pass::backward, "standard"),
             "OpenBLAS sgemm, scores, probabilities and gradients of all heads materialised: 4 x 16.0 MiB");
-  EXPECT_EQ(kFrugalCpu.configuration(validate_query(attention, Pass::forward, {})),
-            "OpenBLAS sgemm, scores of one head materialised: 4.0 MiB");
+  EXPECT_EQ(text_of(Pass::forward, "frugal"), "OpenBLAS sgemm, scores of one head materialised: 4.0 MiB");
 }
 
 TEST(Standard, RefusesWhatBlasCannotCount) {
   Problem problem;
   problem.batch = problem.heads_q = problem.max_q = 1;
   problem.max_k = std::int64_t{1} << 31;
-  EXPECT_EQ(kStandardCpu.refusal(problem), "1 rows and 2147483648 keys: BLAS counts in 32 bits, up to 2147483647");
+  EXPECT_EQ(plan_standard(problem).refusal, "1 rows and 2147483648 keys: BLAS counts in 32 bits, up to 2147483647");
   problem.max_q = problem.max_k = (std::int64_t{1} << 31) - 1;
-  EXPECT_EQ(kStandardCpu.refusal(problem),
+  EXPECT_EQ(plan_standard(problem).refusal,
             "scores of 1 heads, 2147483647 rows x 2147483647 keys do not fit any memory");
 }
 

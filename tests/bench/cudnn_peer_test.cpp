@@ -1,13 +1,13 @@
-// bench/cudnn_problem and bench/cudnn_peer without a GPU: conversion of a case, and errors before cuDNN is called.
-// gpu_cudnn_test.cpp runs cuDNN.
+// bench/cudnn_peer without a GPU: translation of a case, and refusals before cuDNN is called. gpu_cudnn_test.cpp runs
+// it.
 #include "bench/cudnn_peer.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "bench/row.h"
 #include "bench/runner.h"
-#include "bench/table.h"
 #include "device/device_info.h"
 
 namespace strobe::bench {

@@ -1,8 +1,8 @@
 // The bench on a GPU: rows of the library's kernels are checked, timed by events and metered.
 #include <gtest/gtest.h>
 
+#include "bench/row.h"
 #include "bench/runner.h"
-#include "bench/table.h"
 #include "support/gpu.h"
 
 namespace strobe::bench {

@@ -6,7 +6,6 @@
 #include "bench/fake_python.h"
 #include "bench/python_child.h"
 #include "bench/row.h"
-#include "bench/table.h"
 
 namespace strobe::bench {
 namespace {

@@ -1,7 +1,11 @@
-// Flags through the program, as far as it ends before any work: help, spelling, bad values, exit codes.
+// Flags as a user gives them, and --seed, --quick and --threads, which many commands have.
 #include <gtest/gtest.h>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "cli/run_program.h"
+#include "core/json.h"
 
 namespace strobe::test {
 namespace {
@@ -127,5 +131,80 @@ TEST(Cli, Version) {
   }
 }
 
+TEST(Threads, AFlagOrHelpNeedsNoVariable) {
+  const Scratch scratch;
+  for (const char* arguments :
+       {"lm bench --help", "lm profile --help", "lm memory --help", "lm train --help", "lm sample --help",
+        "bench --help", "env --help", "plan --help", "explain --quick --seq_len 32 --threads 2",
+        "lm bench --quick --size tiny --context 8 --batch 1 --warmup 0 --steps 1 --threads 2 --output out.json"}) {
+    const Program program = run_program(arguments, scratch, "STROBE_THREADS=no");
+    EXPECT_EQ(program.code, 0) << arguments << "\n" << program.errors;
+  }
+  const Json document = Json::parse(scratch.read("out.json"));
+  EXPECT_EQ(document.at("rows").as_array().at(0).at("threads").as_integer(), 2);
+}
+
+TEST(Threads, AreTheVariablesWhereNotTold) {
+  const Scratch scratch;
+  const std::string bench = "bench --quick --repeats 1 --batch_size 1 --seq_len 32 --output out.json";
+  const Program measured = run_program(bench, scratch, "STROBE_THREADS=3");
+  EXPECT_NE(measured.output.find("cpu, 3 threads"), std::string::npos) << measured.output << measured.errors;
+  for (const std::string& arguments :
+       {std::string("lm bench --quick --size tiny"), std::string("env --quick"), bench}) {
+    const Program program = run_program(arguments, scratch, "STROBE_THREADS=0");
+    EXPECT_EQ(program.code, 2) << arguments;
+    EXPECT_EQ(program.errors, "strobe: STROBE_THREADS 0: not a whole number in the valid range 1..1024\n");
+  }
+}
+
+// The text after the flag's placeholder in the command's --help, or "" if the command has no such flag.
+std::string help_of(const std::string& command, const std::string& flag) {
+  const std::string help = run_program(command + " --help").output;
+  const std::size_t line = help.find("\n  " + flag);
+  if (line == std::string::npos) return "";
+  const std::size_t text = help.find("  ", line + 3);
+  return help.substr(text, help.find('\n', text) - text).substr(help.find_first_not_of(' ', text) - text);
+}
+
+const std::vector<std::string> kCommands = {"bench",      "sweep",     "explain",     "env",          "ladder",
+                                            "comm",       "plan",      "precision",   "solve in out", "compare a b",
+                                            "report",     "cases gen", "cases judge", "lm bench",     "lm memory",
+                                            "lm profile", "lm train",  "lm sample"};
+
+std::vector<std::string> commands_with(const std::string& flag) {
+  std::vector<std::string> commands;
+  for (const std::string& command : kCommands) {
+    if (!help_of(command, flag).empty()) commands.push_back(command);
+  }
+  return commands;
+}
+
+// The one help text and the one error for a bad value.
+void expect_one_definition(const std::string& flag, const std::string& bad, const std::string& error) {
+  std::set<std::string> texts;
+  for (const std::string& command : commands_with(flag)) {
+    texts.insert(help_of(command, flag));
+    const Program program = run_program(command + " " + flag + "=" + bad);
+    EXPECT_EQ(program.code, 2) << command;
+    EXPECT_EQ(program.errors, "strobe: " + flag + " " + bad + ": " + error + "\n") << command;
+  }
+  EXPECT_EQ(texts.size(), 1u);
+}
+
+TEST(CommonOptions, SeedIsTheSameEverywhere) {
+  EXPECT_EQ(commands_with("--seed"),
+            (std::vector<std::string>{"bench", "sweep", "cases gen", "lm train", "lm sample"}));
+  for (const char* bad : {"-1", "9223372036854775808", "1.5", "x"}) {
+    expect_one_definition("--seed", bad, "not a whole number in the valid range 0 or more");
+  }
+}
+
+TEST(CommonOptions, QuickIsTheSameEverywhere) {
+  EXPECT_EQ(commands_with("--quick"),
+            (std::vector<std::string>{"bench", "sweep", "explain", "env", "lm bench", "lm train"}));
+  expect_one_definition("--quick", "1", "valid: on, off");
+}
+
 }  // namespace
+
 }  // namespace strobe::test

@@ -163,6 +163,11 @@ TEST(Cases, AreThirtyAndFound) {
   EXPECT_EQ(found.rows, 16384);
   EXPECT_EQ(found.dim, 64);
   EXPECT_EQ(parse_case("3,7,5").rows, 7);
+  EXPECT_EQ(parse_case("b3 s7 d5").batch, 3);
+  EXPECT_EQ(parse_case("b3 d5 s7").dim, 5);
+  for (const char* text : {"b3 s7", "b3 s7 d5 h2", "b3 s7 d5 causal", "b3 s7x4 d5", "b3,4 s7 d5", "b3 b4 s7 d5"}) {
+    EXPECT_THROW(parse_case(text), Error) << text;
+  }
 }
 
 TEST(Cases, AreScaledByBatchesThenByRows) {

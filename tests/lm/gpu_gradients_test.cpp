@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lm/architectures.h"
+#include "lm/cases.h"
 #include "lm/model.h"
 #include "lm/models/choices.h"
-#include "lm/text.h"
 #include "support/gpu.h"
 
 namespace strobe::lm {

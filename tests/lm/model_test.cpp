@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lm/architectures.h"
-#include "lm/text.h"
+#include "lm/cases.h"
 #include "strobe/error.h"
 
 namespace strobe::lm {

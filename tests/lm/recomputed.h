@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "lm/architectures.h"
+#include "lm/cases.h"
 #include "lm/model.h"
-#include "lm/text.h"
 
 namespace strobe::lm {
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ops/cpu/cross_entropy.h"
+#include "ops/cpu/softmax.h"
 #include "ops/differences.h"
 #include "ops/tensors.h"
 

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "ops/column_sums.h"
 #include "ops/differences.h"
+#include "ops/linear.h"
 #include "ops/tensors.h"
 
 namespace strobe::ops {

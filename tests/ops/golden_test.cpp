@@ -9,17 +9,14 @@
 #include <set>
 #include <string>
 
-#include "ops/column_sums.h"
+#include "ops/activation.h"
 #include "ops/cross_entropy.h"
 #include "ops/embedding.h"
-#include "ops/gelu.h"
 #include "ops/gpu_tensors.h"
-#include "ops/layer_norm.h"
 #include "ops/linear.h"
+#include "ops/norm.h"
 #include "ops/optimizer.h"
-#include "ops/rms_norm.h"
 #include "ops/rope.h"
-#include "ops/swiglu.h"
 #include "ops/tensors.h"
 #include "support/fields.h"
 #include "support/gpu.h"

@@ -3,12 +3,12 @@
 
 #include <cmath>
 
-#include "ops/column_sums.h"
+#include "ops/activation.h"
 #include "ops/embedding.h"
-#include "ops/gelu.h"
 #include "ops/gpu_sizes.h"
 #include "ops/gpu_tensors.h"
-#include "ops/layer_norm.h"
+#include "ops/linear.h"
+#include "ops/norm.h"
 #include "support/gpu.h"
 
 namespace strobe::ops {

@@ -7,15 +7,15 @@
 #include <cstring>
 #include <limits>
 
+#include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/cross_entropy.h"
 #include "ops/differences.h"
 #include "ops/embedding.h"
 #include "ops/gpu_sizes.h"
 #include "ops/gpu_tensors.h"
-#include "ops/rms_norm.h"
+#include "ops/norm.h"
 #include "ops/rope.h"
-#include "ops/swiglu.h"
 #include "support/gpu.h"
 
 namespace strobe::ops {

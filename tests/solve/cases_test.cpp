@@ -14,7 +14,6 @@
 
 #include "solve/case_files.h"
 #include "solve/compare_answers.h"
-#include "solve/float64_forward.h"
 #include "strobe/error.h"
 #include "support/scratch.h"
 

@@ -1,12 +1,11 @@
 // The answers that cases are judged by, against the library's definition.
-#include "solve/float64_forward.h"
+#include "solve/case_files.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
 
-#include "solve/case_files.h"
 #include "solve/solver.h"
 
 namespace strobe::solve {

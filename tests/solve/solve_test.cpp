@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "device/host/allocator.h"
-#include "solve/busy_time.h"
+#include "solve/pipeline.h"
 #include "solve/solved_cases.h"
 #include "strobe/error.h"
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "solve/case_files.h"
-#include "solve/float64_forward.h"
 #include "solve/solve.h"
 #include "support/scratch.h"
 

@@ -1,42 +1,12 @@
-// Text of a test case, and the axis values it covers.
+// Sizes of a test case, and the axis values it covers.
 #include "support/case.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <numeric>
 
 namespace strobe::test {
 namespace {
-
-const char* text_of(Alignment alignment) {
-  return alignment == Alignment::unsaid ? "unsaid" : alignment == Alignment::top_left ? "top_left" : "bottom_right";
-}
-
-const char* text_of(Lengths lengths) {
-  switch (lengths) {
-    case Lengths::none: return "none";
-    case Lengths::keys: return "keys";
-    case Lengths::rows: return "rows";
-    case Lengths::both: return "both";
-    case Lengths::packed: return "packed";
-  }
-  return "unknown";
-}
-
-const char* text_of(BiasValues values) {
-  switch (values) {
-    case BiasValues::normal: return "normal";
-    case BiasValues::some_minus_inf: return "some_minus_inf";
-    case BiasValues::rows_minus_inf: return "rows_minus_inf";
-    case BiasValues::lowest: return "lowest";
-  }
-  return "unknown";
-}
-
-const char* text_of(Values values) {
-  return values == Values::normal ? "normal" : values == Values::large ? "large" : "integer";
-}
 
 const char* window_kind(const Window& window) {
   if (window.left < 0 && window.right < 0) return "none";
@@ -69,35 +39,6 @@ std::int64_t Case::total_k() const {
 
 Shape Case::bias_dims() const {
   return {bias_shape.batch ? batch : 1, bias_shape.heads ? heads_q : 1, bias_shape.rows ? sq : 1, sk};
-}
-
-std::string describe(const Case& c) {
-  std::string text = c.index >= 0 ? fmt::format("STROBE_TEST_CASE={}: ", c.index) : std::string();
-  text += fmt::format("{} B{} H{}/{} Sq{} Sk{} D{} Dv{} seed {}", name_of(c.dtype), c.batch, c.heads_q, c.heads_kv,
-                      c.sq, c.sk, c.d, c.dv, c.seed);
-  if (c.scale) text += fmt::format(" scale {}", *c.scale);
-  if (c.causal) text += " causal";
-  if (c.window.left >= 0 || c.window.right >= 0) text += fmt::format(" window({},{})", c.window.left, c.window.right);
-  if (c.alignment != Alignment::unsaid) text += fmt::format(" {}", text_of(c.alignment));
-  if (c.softcap != 0) text += fmt::format(" softcap {}", c.softcap);
-  if (c.alibi) text += " alibi";
-  if (c.bias) {
-    text += fmt::format(" bias {} {} {} {}{}", bias_kind(c), name_of(c.bias_dtype), text_of(c.bias_values),
-                        name_of(c.layout_bias), c.dbias ? " dbias" : "");
-  }
-  if (c.sinks) text += " sinks";
-  if (c.dropout != 0) text += fmt::format(" dropout {}", c.dropout);
-  if (c.lengths != Lengths::none) {
-    text += fmt::format(" lengths({}) q[{}] k[{}] int{}", text_of(c.lengths), fmt::join(c.lengths_q, " "),
-                        fmt::join(c.lengths_k, " "), c.index_bits);
-  }
-  text += c.fused ? std::string(" fused_qkv")
-                  : fmt::format(" q:{} k:{} v:{}", name_of(c.layout_q), name_of(c.layout_k), name_of(c.layout_v));
-  text += fmt::format(" do:{} out:{}", name_of(c.layout_do), name_of(c.layout_out));
-  if (c.misalign != 0) text += fmt::format(" misalign {}", c.misalign);
-  if (c.values != Values::normal) text += fmt::format(" values {}", text_of(c.values));
-  text += fmt::format(" threads {}{}", c.threads, c.own_workspace ? " own_workspace" : "");
-  return text;
 }
 
 std::vector<std::string> features(const Case& c) {

@@ -2,10 +2,14 @@
 // data (data.h), the run through the public API (run.h) and the verdict (compare.h).
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "strobe/attention.h"
@@ -80,7 +84,31 @@ struct Case {
   Shape bias_dims() const;
 };
 
-// One line with everything that is not the default; the grid's cases are repeated by their index.
+// The case of a text (core/case_text.h): "b2 h4/2 s100x37 d24/16 bf16 causal=bottom_right window=3:-1 sinks seed=7".
+// Other options have the defaults of Case; KV heads, keys and the dimension of V are those of Q unless they are named.
+// Beyond bench's options there are
+//   align=top_left|bottom_right   window=L:R   scale=F   softcap=F   alibi   sinks   dropout=P   bias=bhqk (1:
+//   broadcast) bias_dtype=T bias_values=some_minus_inf|rows_minus_inf|lowest dbias=off lengths_q=N,... lengths_k=N,...
+//   packed index_bits=64 q=LAYOUT k= v= bias_layout= do= out= fused misalign=N values=large|integer threads=N
+//   own_workspace seed=N
+// Switches are also NAME=true and NAME=false. Throws Error(invalid_argument).
+Case parse_case(std::string_view text);
+
+// The same with {fmt}'s arguments.
+template <class... Values>
+Case case_from(fmt::format_string<Values...> text, Values&&... values) {
+  return parse_case(fmt::format(text, std::forward<Values>(values)...));
+}
+
+// Its text: parse_case gives the case again, except for its index.
+std::string text_of(const Case& c);
+
+const char* text_of(Alignment alignment);
+const char* text_of(Lengths lengths);
+const char* text_of(BiasValues values);
+const char* text_of(Values values);
+
+// The text, after the index of a case of the grid, which repeats it.
 std::string describe(const Case& c);
 
 // The axis values a case covers, such as "dtype=bf16" or "window=left". Used to prove that the grid covers the list.

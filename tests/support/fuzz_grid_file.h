@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "bench/sweep/axes.h"
 #include "bench/sweep/grid_file.h"
 #include "support/fuzz_rules.h"
 

@@ -27,12 +27,8 @@ void GpuTest::SetUp() {
 
 std::vector<std::string> gpu_kernels() {
   const char* const only = std::getenv("STROBE_TEST_KERNEL");
-  std::vector<std::string> names;
-  for (const Kernel& kernel : kernels()) {
-    if (kernel.device == Device::cuda && (!only || std::string_view(kernel.name) == only)) {
-      names.emplace_back(kernel.name);
-    }
-  }
+  std::vector<std::string> names = kernel_names(Device::cuda);
+  if (only) std::erase_if(names, [&](const std::string& name) { return name != only; });
   if (!only) names.emplace_back();
   return names;
 }
@@ -139,10 +135,10 @@ std::string GpuCase::refusal(std::string_view kernel, std::optional<Pass> only) 
       validate_backward(attention_, {.o = o.view, .lse = &some, .d_o = d_o_}, gradients, execution),
   };
   for (const Kernel& candidate : kernels()) {
-    if (candidate.device != Device::cuda || candidate.name != kernel) continue;
+    if (candidate.name != kernel) continue;
     for (const Problem& problem : passes) {
-      if (only && problem.pass != *only) continue;
-      if (std::string reason = candidate.refusal(problem); !reason.empty()) return reason;
+      if ((only && problem.pass != *only) || !candidate.serves(problem)) continue;
+      if (std::string reason = candidate.plan(problem).refusal; !reason.empty()) return reason;
     }
   }
   return {};

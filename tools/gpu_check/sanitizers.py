@@ -4,7 +4,7 @@ import pathlib
 import re
 import shutil
 
-from gpu_check.process import run, say, side_by_side
+from gpu_check.process import Ended, run, say, side_by_side
 
 FAMILIES = "*/GpuFamilies.*"
 CALLS = "GpuContract.NoRows*:GpuContract.Lengths*"  # what no family does
@@ -72,3 +72,14 @@ def run_sanitizers(folder, suppressions, timeout):
         say(f"  {tool}: {'ok' if result['ok'] else 'FAILED'}, {result['tests']} tests, {result['seconds']} s, "
             f"{'; '.join(sorted(set(result['summaries'])))}")
     return {**results, "ok": all(result["ok"] for result in results.values())}
+
+
+def self_test():
+    """judge() on made-up output. tests/cli/require_test.cpp has the speed tables."""
+    clean, passed = "ERROR SUMMARY: 0 errors", "[  PASSED  ] 3 tests."
+    cases = (("clean", 0, f"{passed}\n{clean}", True), ("no summary", 0, passed, False), ("nothing ran", 0, clean, False),
+             ("ended badly", 9, f"{passed}\n{clean}", False),
+             ("finding", 0, f"{passed}\nRACECHECK SUMMARY: 1 hazard displayed", False))
+    failures = [name for name, code, output, good in cases if judge([Ended(code, output, 1.0)])["ok"] != good]
+    say(f"failed: {', '.join(failures)}" if failures else "all as expected")
+    return 1 if failures else 0

@@ -5,7 +5,7 @@
 // five products instead of the seven of a second pass, no atomics on data, and bitwise the same for any thread count.
 #include <thread>
 
-#include "attention/cpu/flash2.h"
+#include "attention/cpu/plan.h"
 #include "attention/cpu/row_preparation.h"
 #include "attention/cpu/units_in_work.h"
 #include "core/half.h"

@@ -1,5 +1,5 @@
-// flash2 on the CPU as a row of the kernel list.
-#include "attention/cpu/flash2.h"
+// flash2 on the CPU: its plan and run.
+#include "attention/cpu/plan.h"
 
 #include <fmt/format.h>
 
@@ -14,46 +14,39 @@ namespace strobe {
 
 namespace {
 
-// It does everything else, on every instruction set that there is.
-std::string refusal(const Problem& problem) {
-  if (problem.d > kMostTiledDim || problem.dv > kMostTiledDim) {
-    return fmt::format("head dimensions {} and {}; it takes up to {}", problem.d, problem.dv, kMostTiledDim);
+// Panels of split floats do not hold all values, which packing detects. The call is then made again with `whole`.
+struct Flash2Launch {
+  cpu::Plan plan, whole;
+
+  std::string text(const Problem&) const {
+    const cpu::Isa& isa = *plan.isa;
+    const std::string parts = isa.parts > 1 ? fmt::format(" in {} bf16 parts", isa.parts) : "";
+    std::string text = fmt::format("{}, {} panels{}, micro-tile {}x{}, blocks of {} rows x {} keys", isa.name,
+                                   name_of(isa.compute), parts, isa.m, isa.n, plan.block_rows, plan.block_keys);
+    if (plan.splits > 1) text += fmt::format(", keys split {} ways", plan.splits);
+    return text;
   }
-  return instruction_set_refusal(problem.cpu_isa.c_str());
-}
 
-std::string configuration(const Problem& problem) {
-  const cpu::Plan plan = cpu::make_plan(problem);
-  const std::string parts = plan.isa->parts > 1 ? fmt::format(" in {} bf16 parts", plan.isa->parts) : "";
-  std::string text =
-      fmt::format("{}, {} panels{}, micro-tile {}x{}, blocks of {} rows x {} keys", plan.isa->name,
-                  name_of(plan.isa->compute), parts, plan.isa->m, plan.isa->n, plan.block_rows, plan.block_keys);
-  if (plan.splits > 1) text += fmt::format(", keys split {} ways", plan.splits);
-  return text;
-}
-
-std::size_t workspace_bytes(const Problem& problem) {
-  const auto bytes = [&](const cpu::Plan& plan) {
-    return problem.pass == Pass::forward ? cpu::forward_workspace(problem, plan)
-                                         : cpu::backward_workspace(problem, plan);
-  };
-  return std::max(bytes(cpu::make_plan(problem)), bytes(cpu::make_plan(problem, cpu::Parts::refused)));
-}
-
-// Panels in parts do not hold all values, which shows as they are packed; the other panels do.
-void run(const Problem& problem, void* workspace) {
-  cpu::clear_padding(problem);
-  for (const cpu::Parts parts : {cpu::Parts::allowed, cpu::Parts::refused}) {
-    const cpu::Plan plan = cpu::make_plan(problem, parts);
-    const bool held = problem.pass == Pass::forward ? cpu::forward(problem, plan, workspace)
-                                                    : cpu::backward(problem, plan, workspace);
-    if (held) return;
+  void run(const Problem& problem, void* workspace) const {
+    cpu::clear_padding(problem);
+    const auto pass = problem.pass == Pass::forward ? cpu::forward : cpu::backward;
+    if (!pass(problem, plan, workspace)) pass(problem, whole, workspace);
   }
-}
+};
 
 }  // namespace
 
-const Kernel kFlash2Cpu{"flash2", Device::cpu, refusal, configuration, workspace_bytes, run};
+Plan plan_flash2(const Problem& problem) {
+  if (problem.d > kMostTiledDim || problem.dv > kMostTiledDim) {
+    return Plan(fmt::format("head dimensions {} and {}; it takes up to {}", problem.d, problem.dv, kMostTiledDim));
+  }
+  if (std::string reason = instruction_set_refusal(problem.cpu_isa.c_str()); !reason.empty()) {
+    return Plan(std::move(reason));
+  }
+  const Flash2Launch launch{cpu::make_plan(problem), cpu::make_plan(problem, cpu::Parts::refused)};
+  const auto bytes = problem.pass == Pass::forward ? cpu::forward_workspace : cpu::backward_workspace;
+  return Plan(launch, std::max(bytes(problem, launch.plan), bytes(problem, launch.whole)));
+}
 
 void cpu::clear_padding(const Problem& problem) {
   if (problem.packed || (!problem.lengths_q && !problem.lengths_k)) return;

@@ -6,8 +6,7 @@
 #include <limits>
 #include <optional>
 
-#include "attention/cpu/flash2.h"
-#include "attention/cpu/soon_wanted.h"
+#include "attention/cpu/plan.h"
 #include "attention/cpu/step_flow.h"
 #include "attention/cpu/units_in_work.h"
 #include "core/natural_log.h"

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "attention/cpu/isa.h"
 #include "attention/problem.h"
@@ -167,5 +168,20 @@ void query_rows(const Problem& problem, const Unit& unit, const ConstView& view,
 // Pointers to consecutive keys of a unit, likewise.
 void key_rows(const Problem& problem, const Unit& unit, const ConstView& view, std::int64_t first, int count,
               int padded, const void** rows);
+
+// Prefetches of a forward while it computes: untouched memory gives a core only a few bytes per clock.
+// While a unit is worked off: where its output goes, and what its thread is likely to pack next. For steps that flow,
+// of units that are a single row block, in tensors of one shape whose rows follow each other; else nothing.
+std::optional<Soon> soon_wanted(const Problem& problem, const Plan& plan, std::int64_t unit_index);
+
+// Both passes tell whether the plan's panels could hold the values; where not, what they wrote does not count.
+std::size_t forward_workspace(const Problem& problem, const Plan& plan);
+bool forward(const Problem& problem, const Plan& plan, void* workspace);
+
+std::size_t backward_workspace(const Problem& problem, const Plan& plan);
+bool backward(const Problem& problem, const Plan& plan, void* workspace);
+
+// Zeros (and LSE -inf) for rows and keys past their sequence's length in a padded batch.
+void clear_padding(const Problem& problem);
 
 }  // namespace strobe::cpu

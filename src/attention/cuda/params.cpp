@@ -1,22 +1,15 @@
-// From a validated Problem to the struct that kernels take by value, and what no kernel here can do.
+// From a validated Problem to the structs that kernels take by value.
 #include "attention/cuda/params.h"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 
-#include "attention/cuda/in_vectors.h"
-#include "attention/problem.h"
+#include "attention/cuda/problem.h"
 #include "core/philox.h"
 
 namespace strobe::cuda {
 
 namespace {
-
-constexpr int kOldestCard = 80;  // Ampere: the oldest that the build has machine code or PTX for
-// Rows plus keys: kernels add a row, an offset and a window in 32 bits.
-constexpr std::int64_t kMostPositions = std::int64_t{1} << 30;
 
 template <class Void>
 Tensor tensor_of(const Problem& problem, const BasicView<Void>& view) {
@@ -50,28 +43,14 @@ std::int32_t side_of(std::int64_t side) {
 
 }  // namespace
 
-Params params_of(const Problem& problem) {
-  Params params;
-  params.q = tensor_of(problem, problem.q);
-  params.k = tensor_of(problem, problem.k);
-  params.v = tensor_of(problem, problem.v);
-  const bool backward = problem.pass == Pass::backward;
-  if (backward) {
-    params.o = tensor_of(problem, problem.o_in);
-    params.d_o = tensor_of(problem, problem.d_o);
-    params.dq = tensor_of(problem, problem.dq);
-    params.dk = tensor_of(problem, problem.dk);
-    params.dv = tensor_of(problem, problem.dv_out);
-  } else {
-    params.o = tensor_of(problem, problem.o);
-  }
-  if (problem.has_bias) params.bias = bias_of(problem.bias);
-  if (problem.wants_dbias) params.dbias = bias_of(problem.dbias);
-  params.lse = backward ? const_cast<float*>(problem.lse_in) : problem.lse;
-  params.alibi_slopes = problem.alibi_slopes;
-  params.sinks = problem.sinks;
-  params.dsinks = problem.dsinks;
-
+SequenceParams sequence_params_of(const Problem& problem) {
+  SequenceParams params;
+  params.total_q = problem.total_q;
+  params.total_k = problem.k.shape[2];
+  params.lengths_q = indices_of(problem.lengths_q);
+  params.lengths_k = indices_of(problem.lengths_k);
+  params.cu_seqlens_q = indices_of(problem.cu_seqlens_q);
+  params.cu_seqlens_k = indices_of(problem.cu_seqlens_k);
   params.batch = static_cast<std::int32_t>(problem.batch);
   params.heads_q = static_cast<std::int32_t>(problem.heads_q);
   params.heads_kv = static_cast<std::int32_t>(problem.heads_kv);
@@ -80,21 +59,30 @@ Params params_of(const Problem& problem) {
   params.max_k = static_cast<std::int32_t>(problem.max_k);
   params.d = static_cast<std::int32_t>(problem.d);
   params.dv_dim = static_cast<std::int32_t>(problem.dv);
-  params.total_q = problem.total_q;
-  params.total_k = problem.k.shape[2];
-  params.packed = problem.packed;
-  params.lengths_q = indices_of(problem.lengths_q);
-  params.lengths_k = indices_of(problem.lengths_k);
-  params.cu_seqlens_q = indices_of(problem.cu_seqlens_q);
-  params.cu_seqlens_k = indices_of(problem.cu_seqlens_k);
-
-  params.scale = problem.scale;
-  params.softcap = problem.softcap;
   params.window_left = side_of(problem.window.left);
   params.window_right = problem.causal ? 0 : side_of(problem.window.right);
+  params.scale = problem.scale;
+  params.packed = problem.packed;
   params.bottom_right = problem.alignment == Alignment::bottom_right;
+  return params;
+}
+
+namespace {
+
+void fill(Params& params, const Problem& problem) {
+  const bool backward = problem.pass == Pass::backward;
+  static_cast<SequenceParams&>(params) = sequence_params_of(problem);
+  params.o = backward ? tensor_of(problem, problem.o_in) : tensor_of(problem, problem.o);
+  params.lse = backward ? const_cast<float*>(problem.lse_in) : problem.lse;
+  params.sinks = problem.sinks;
+  if (problem.has_bias) params.bias = bias_of(problem.bias);
+  params.alibi_slopes = problem.alibi_slopes;
+  params.softcap = problem.softcap;
   params.bias_fp32 = problem.bias.dtype == DType::fp32;
-  if (problem.dropout.p == 0) return params;
+  params.q = tensor_of(problem, problem.q);
+  params.k = tensor_of(problem, problem.k);
+  params.v = tensor_of(problem, problem.v);
+  if (problem.dropout.p == 0) return;
   params.dropout_threshold = dropout_threshold(problem.dropout.p);
   params.dropout_scale = 1 / (1 - problem.dropout.p);
   auto k0 = static_cast<std::uint32_t>(problem.dropout.seed);
@@ -103,24 +91,27 @@ Params params_of(const Problem& problem) {
     keys[0] = k0, keys[1] = k1;
     k0 += kPhiloxW0, k1 += kPhiloxW1;
   }
+}
+
+}  // namespace
+
+Params params_of(const Problem& problem) {
+  Params params;
+  fill(params, problem);
   return params;
 }
 
-std::int64_t rows_of(const Problem& problem) {
-  return (problem.packed ? 1 : problem.batch) * problem.heads_q * problem.total_q;
-}
-
-std::string common_refusal(const Problem& problem) {
-  if (problem.gpu.compute_capability < kOldestCard) {
-    return fmt::format("the GPU has compute capability {}.{}; CUDA kernels need {}.{} or later",
-                       problem.gpu.compute_capability / 10, problem.gpu.compute_capability % 10, kOldestCard / 10,
-                       kOldestCard % 10);
-  }
-  if (problem.max_q + problem.max_k > kMostPositions) {
-    return fmt::format("{} rows and {} keys: CUDA kernels count both together in 32 bits, up to {}", problem.max_q,
-                       problem.max_k, kMostPositions);
-  }
-  return {};
+BackwardParams backward_params_of(const Problem& problem) {
+  BackwardParams params;
+  fill(params, problem);
+  if (problem.pass == Pass::forward) return params;
+  params.d_o = tensor_of(problem, problem.d_o);
+  params.dq = tensor_of(problem, problem.dq);
+  params.dk = tensor_of(problem, problem.dk);
+  params.dv = tensor_of(problem, problem.dv_out);
+  if (problem.wants_dbias) params.dbias = bias_of(problem.dbias);
+  params.dsinks = problem.dsinks;
+  return params;
 }
 
 }  // namespace strobe::cuda

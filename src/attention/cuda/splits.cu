@@ -14,7 +14,7 @@ constexpr int kLaneColumns = 4;  // 16 bytes
 constexpr int kWarpColumns = kWarpLanes * kLaneColumns;
 
 struct CombineArgs {
-  Params params;
+  OutputParams params;
   Splits splits;
   int row_parts;    // of kWarpColumns columns each
   int head_blocks;  // of kCombineWarps parts of rows, in the longest sequence
@@ -25,7 +25,7 @@ struct CombineArgs {
 template <class T>
 __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(const __grid_constant__ CombineArgs args) {
   await_kernel_before();
-  const Params& p = args.params;
+  const OutputParams& p = args.params;
   const Splits& partial = args.splits;
   unsigned index = blockIdx.x;
   const int part = static_cast<int>(index % args.head_blocks) * kCombineWarps + warp_index();
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
 
 }  // namespace
 
-void combine_splits(const Params& p, const Splits& splits, DType dtype, void* stream, Waits waits) {
+void combine_splits(const OutputParams& p, const Splits& splits, DType dtype, void* stream, Waits waits) {
   if (splits.count == 1) return;
   const int row_parts = (p.dv_dim + kWarpColumns - 1) / kWarpColumns;
   const int head_blocks = (p.max_q * row_parts + kCombineWarps - 1) / kCombineWarps;

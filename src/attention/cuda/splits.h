@@ -50,6 +50,6 @@ inline Splits splits_in(void* workspace, int count, std::int64_t rows, int d) {
 }
 
 // O and LSE from what the blocks left; nothing where rows are whole. waits: in the kernel where its code is Hopper's.
-void combine_splits(const Params& params, const Splits& splits, DType dtype, void* stream, Waits waits);
+void combine_splits(const OutputParams& params, const Splits& splits, DType dtype, void* stream, Waits waits);
 
 }  // namespace strobe::cuda

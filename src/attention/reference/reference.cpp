@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "attention/kernel_list.h"
 #include "core/half.h"
 #include "core/philox.h"
 #include "device/host/thread_pool.h"
@@ -412,17 +413,20 @@ void backward64(const Problem& problem, const Gradients64& gradients) {
 
 }  // namespace reference
 
-const Kernel kReferenceCpu = {
-    .name = "reference",
-    .device = Device::cpu,
-    .refusal = [](const Problem&) { return std::string(); },
-    .configuration = [](const Problem&) { return std::string("float64, row by row"); },
-    .workspace_bytes = [](const Problem& problem) { return static_cast<std::size_t>(layout_of(problem).total) * 8; },
-    .run =
-        [](const Problem& problem, void* workspace) {
-          auto* doubles = static_cast<double*>(workspace);
-          problem.pass == Pass::forward ? run_forward(problem, doubles) : run_backward(problem, doubles);
-        },
+namespace {
+
+struct ReferenceLaunch {
+  std::string text(const Problem&) const { return "float64, row by row"; }
+  void run(const Problem& problem, void* workspace) const {
+    auto* doubles = static_cast<double*>(workspace);
+    problem.pass == Pass::forward ? run_forward(problem, doubles) : run_backward(problem, doubles);
+  }
 };
+
+}  // namespace
+
+Plan plan_reference(const Problem& problem) {
+  return Plan(ReferenceLaunch{}, static_cast<std::size_t>(layout_of(problem).total) * sizeof(double));
+}
 
 }  // namespace strobe

@@ -2,13 +2,9 @@
 // The kernel rounds to the problem's type; tests call the functions below for the unrounded results.
 #pragma once
 
-#include "attention/kernel.h"
+#include "attention/problem.h"
 
-namespace strobe {
-
-extern const Kernel kReferenceCpu;
-
-namespace reference {
+namespace strobe::reference {
 
 // All arrays contiguous, of the shapes of the problem's views: o [B, Hq, Sq, Dv], lse [B, Hq, Sq] (a packed batch has
 // B = 1 and Sq = all rows). The problem's own outputs are not touched and need not be there.
@@ -25,5 +21,4 @@ struct Gradients64 {
 // From q, k, v and dO alone: O and LSE are recomputed in float64, whatever the problem's o_in and lse_in say.
 void backward64(const Problem& problem, const Gradients64& gradients);
 
-}  // namespace reference
-}  // namespace strobe
+}  // namespace strobe::reference

@@ -1,12 +1,15 @@
-// The CPU kernels `standard` and `frugal`: workspace and passes; cpu/ has what a pass does.
-#include "attention/standard/standard.h"
+// The kernels `standard` and `frugal` on the CPU: plain attention over materialised scores, GEMMs through OpenBLAS.
+// Every intermediate tensor is rounded to the problem's type. `standard` is the baseline: like a tensor library it
+// holds the scores and probabilities of all heads. `frugal` holds one head's and runs where no tiled kernel fits. cpu/
+// has the passes.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <climits>
 
-#include "attention/standard/cpu/passes.h"
+#include "attention/kernel_list.h"
+#include "attention/standard/cpu/head.h"
 
 namespace strobe {
 namespace {
@@ -29,10 +32,8 @@ void clear_sums(const Problem& problem) {
   }
 }
 
-template <Variant variant>
-void run(const Problem& problem, void* workspace) {
+void run_passes(const Problem& problem, const Layout& layout, void* workspace) {
   const blas::BlasSession blas(problem.threads);
-  const Layout layout = layout_of(problem, variant);
   const Call call{problem, layout, static_cast<char*>(workspace), blas};
   const std::int64_t heads = problem.batch * problem.heads_q;
   if (call.backward()) clear_sums(problem);
@@ -42,8 +43,7 @@ void run(const Problem& problem, void* workspace) {
   }
 }
 
-template <Variant variant>
-std::string refusal(const Problem& problem) {
+std::string refusal(const Problem& problem, Variant variant) {
   if (problem.max_q > INT_MAX || problem.max_k > INT_MAX) {
     return fmt::format("{} rows and {} keys: BLAS counts in 32 bits, up to {}", problem.max_q, problem.max_k, INT_MAX);
   }
@@ -57,7 +57,7 @@ std::string refusal(const Problem& problem) {
 
 double mebibytes(double bytes) { return bytes / (1 << 20); }
 
-std::string configuration_of_standard(const Problem& problem) {
+std::string text_of_standard(const Problem& problem) {
   const double elements = static_cast<double>(problem.batch * problem.heads_q) * static_cast<double>(problem.max_q) *
                           static_cast<double>(problem.max_k);
   return fmt::format("OpenBLAS sgemm, {} of all heads materialised: {} x {:.1f} MiB",
@@ -66,34 +66,30 @@ std::string configuration_of_standard(const Problem& problem) {
                      mebibytes(elements * static_cast<double>(size_of(problem.dtype))));
 }
 
-std::string configuration_of_frugal(const Problem& problem) {
+std::string text_of_frugal(const Problem& problem) {
   const double bytes = 4.0 * static_cast<double>(problem.max_q) * static_cast<double>(problem.max_k);
   return fmt::format("OpenBLAS sgemm, scores of one head materialised: {:.1f} MiB", mebibytes(bytes));
 }
 
-template <Variant variant>
-std::size_t workspace_bytes(const Problem& problem) {
-  return static_cast<std::size_t>(layout_of(problem, variant).total);
+struct StandardLaunch {
+  Variant variant;
+  Layout layout;
+
+  std::string text(const Problem& problem) const {
+    return variant == Variant::standard ? text_of_standard(problem) : text_of_frugal(problem);
+  }
+  void run(const Problem& problem, void* workspace) const { run_passes(problem, layout, workspace); }
+};
+
+Plan plan_variant(const Problem& problem, Variant variant) {
+  if (std::string reason = refusal(problem, variant); !reason.empty()) return Plan(std::move(reason));
+  const Layout layout = layout_of(problem, variant);
+  return Plan(StandardLaunch{variant, layout}, static_cast<std::size_t>(layout.total));
 }
 
 }  // namespace
 
-const Kernel kStandardCpu = {
-    .name = "standard",
-    .device = Device::cpu,
-    .refusal = refusal<Variant::standard>,
-    .configuration = configuration_of_standard,
-    .workspace_bytes = workspace_bytes<Variant::standard>,
-    .run = run<Variant::standard>,
-};
-
-const Kernel kFrugalCpu = {
-    .name = "frugal",
-    .device = Device::cpu,
-    .refusal = refusal<Variant::frugal>,
-    .configuration = configuration_of_frugal,
-    .workspace_bytes = workspace_bytes<Variant::frugal>,
-    .run = run<Variant::frugal>,
-};
+Plan plan_standard(const Problem& problem) { return plan_variant(problem, Variant::standard); }
+Plan plan_frugal(const Problem& problem) { return plan_variant(problem, Variant::frugal); }
 
 }  // namespace strobe

@@ -8,10 +8,12 @@
 // "cells FLAGS": a block, the product of its lists; blocks run in order
 // Flags are those of `strobe sweep`, most of which take comma lists; a later flag replaces an earlier one of the same
 // name.
+// The text of a case (core/case_text.h) may stand before the flags of `common` and `cells`: b16 s512,1024 h32 d64 bf16.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace strobe::bench {
@@ -31,7 +33,31 @@ Grid parse_grid(const std::string& name, std::string_view text);
 // share folder. Throws Error(invalid_argument) with the available names.
 Grid load_grid(const std::string& word, const std::string& program);
 
+// The text of a file NAME + suffix in share/ likewise, for `flag`: ".grid", ".limits".
+std::string read_sweep_file(const std::string& flag, const std::string& word, const std::string& suffix,
+                            const std::string& program);
+
 // All named grids, sorted by name. Empty if the folder is missing.
 std::vector<Grid> named_grids(const std::string& program);
+
+// Axes of a sweep as text: flags of bench, each with a list of values. bench's parser interprets the values.
+
+struct Axis {
+  std::string flag;  // spelled as in the help, without dashes: "seq_len"
+  std::vector<std::string> values;
+};
+
+// Splits a command-line value at commas. --causal's "both" is off and on; empty text is "on". --impl and --lengths take
+// lists themselves and stay whole. Throws Error(invalid_argument) for an empty or repeated item.
+Axis make_axis(std::string flag, std::string_view value);
+
+// Replaces the axis with the same flag, or appends.
+void set_axis(std::vector<Axis>& axes, Axis axis);
+
+// One value per axis: flag and value.
+using Combination = std::vector<std::pair<std::string, std::string>>;
+
+// All combinations; the last axis varies fastest. Throws Error(invalid_argument) above 100,000.
+std::vector<Combination> product_of(const std::vector<Axis>& axes);
 
 }  // namespace strobe::bench

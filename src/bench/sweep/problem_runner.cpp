@@ -1,5 +1,5 @@
-// Reads the events of cli/bench/events.h. Time counts for the implementation of the last step, so that a slow one does
-// not use up the time of the others.
+// Listens to the events of cli/bench/launches.h. Time counts for the implementation that the last step was about, so
+// that a slow one cannot use up the time of the others.
 #include "bench/sweep/problem_runner.h"
 
 #include <algorithm>

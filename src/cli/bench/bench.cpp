@@ -7,19 +7,18 @@
 #include <string_view>
 #include <vector>
 
-#include "app/program.h"
 #include "app/progress.h"
 #include "app/terminal.h"
 #include "bench/ceilings.h"
 #include "bench/python_child.h"
+#include "bench/row.h"
 #include "bench/runner.h"
-#include "bench/sweep/prediction.h"
-#include "bench/table.h"
-#include "cli/bench/bench.h"
+#include "bench/sweep/problem.h"
 #include "cli/bench/launches.h"
 #include "cli/bench/neighbours.h"
 #include "cli/bench/options.h"
 #include "cli/report/row_file.h"
+#include "cli/verbs.h"
 #include "core/atomic_file.h"
 #include "device/host/thread_pool.h"
 #include "measure/clock.h"
@@ -75,7 +74,7 @@ class Output {
   explicit Output(const std::string& name) : name_(name) {
     if (name != "-") file_.emplace(name, "--output");
   }
-  void tell(const std::string& text) const { file_ ? print(text) : print_aside(text); }
+  void print_text(const std::string& text) const { file_ ? print(text) : print_aside(text); }
   void write(const std::string& json) {
     if (!file_) return print(json);
     file_->commit(json);
@@ -147,14 +146,14 @@ int run_bench(Arguments arguments) {
   run.check = options.how.check ? bench::Check::on : bench::Check::off;
   if (events) {
     const Prepared prepared = prepare(options, cases, arguments, lent_python);
-    return tell_events(cases.cases, prepared.implementations, run, prepared.record);
+    return print_events(cases.cases, prepared.implementations, run, prepared.record);
   }
-  if (!launch) set_last_words("bench: ended by a signal; nothing was written");
+  if (!launch) set_signal_message("bench: ended by a signal; nothing was written");
   check_apart("--output", options.output, "--cells", options.cells);
   check_default(options.output, "benchmark_result.json", "\"forward\"");
   Output output(options.output);
   const auto write = [&](const Json& json) {
-    if (!launch) set_last_words("bench: ended by a signal");  // with some or all of it written
+    if (!launch) set_signal_message("bench: ended by a signal");  // with some or all of it written
     output.write(json.dump(1) + "\n");
   };
   if (options.launches > 1) {
@@ -162,13 +161,13 @@ int run_bench(Arguments arguments) {
     if (launched.code == kFine) write(launched.rows);
     return launched.code;
   }
-  output.tell(note_lines(cases.notes));
+  output.print_text(note_lines(cases.notes));
   const Neighbours neighbours;
 
   show_progress("measure the machine's ceilings");
   const auto [ceilings, record, implementations] = prepare(options, cases, arguments);
   if (any_fp32(cases) && ceilings.disturbed()) {
-    output.tell(note_lines({kSgemmNotAlone}));
+    output.print_text(note_lines({kSgemmNotAlone}));
   }
   run.progress = [](const std::string& step, const std::string& implementation) {
     show_progress(step == "measure" || implementation.empty() ? step : step + " " + implementation);
@@ -180,25 +179,25 @@ int run_bench(Arguments arguments) {
     const bench::Case& one = cases.cases[i];
     const double begin = now_seconds(), later = later_over_this(cases.cases, i, options);
     run.left = [&](double seconds) {
-      if (seconds > Forecast::kLong) forecast.tell(seconds + later * (now_seconds() - begin + seconds));
+      if (seconds > Forecast::kLong) forecast.print_once(seconds + later * (now_seconds() - begin + seconds));
     };
     const std::vector<bench::Row> rows = bench::run_case(one, implementations, run);
-    forecast.tell(later * (now_seconds() - begin));
+    forecast.print_once(later * (now_seconds() - begin));
     show_progress("");
     for (const bench::Row& row : rows) {
       if (row.status != bench::Status::wrong) continue;
       complain(row.reason);  // a wrong result has no time and no row
       return kFailedCheck;
     }
-    output.tell(heading(one, ceilings) + rows_table(rows, ceilings));
+    output.print_text(heading(one, ceilings) + rows_table(rows, ceilings));
     if (any_measured(rows)) {
-      output.tell(note_lines(notes_on(rows, run.rule)));
+      output.print_text(note_lines(notes_on(rows, run.rule)));
     } else {
       for (const bench::Row& row : rows) complain(row.reason);
     }
     all.insert(all.end(), rows.begin(), rows.end());
   }
-  if (cases.cases.front().device == Device::cpu) output.tell(note_lines(neighbours.notes()));
+  if (cases.cases.front().device == Device::cpu) output.print_text(note_lines(neighbours.notes()));
   Json json = Json::array();
   for (const bench::Row& row : all) json.push_back(row_json(row, record));
   const bool list = options.one.is_list || cases.cases.size() > 1;

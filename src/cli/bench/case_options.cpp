@@ -92,6 +92,7 @@ void add_configuration_options(OptionTable& table, CaseOptions& options) {
   table.add("num_heads", "N", "default 32", size_into(options.heads, 1), {"heads"});
   table.add("emb_dim", "N", "all heads together; head dimension = emb_dim / num_heads; default 2048",
             size_into(options.emb, 1), {"emb"});
+  table.add("head_dim", "N", "replaces emb_dim by num_heads * N", integer_into(options.head_dim, 1, 1 << 20));
   table.add({.name = "causal",
              .takes = Takes::optional_value,
              .placeholder = "off|on|both",
@@ -206,7 +207,14 @@ Cases cases_of(const CaseOptions& options) {
     heads = 8;
     emb = 512;
     changes.push_back("--num_heads 32 -> 8");
-    changes.push_back("--emb_dim 2048 -> 512");
+    if (!options.head_dim) changes.push_back("--emb_dim 2048 -> 512");
+  }
+  if (options.head_dim) {
+    if (options.emb) {
+      fail(ErrorCode::invalid_argument, "--head_dim {}: with --emb_dim {}; valid: one of the two", *options.head_dim,
+           *options.emb);
+    }
+    emb = heads * *options.head_dim;
   }
   if (!changes.empty()) {
     out.notes.push_back(fmt::format("defaults scaled for a CPU: {}; name a flag to set it", fmt::join(changes, ", ")));

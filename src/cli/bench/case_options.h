@@ -11,7 +11,7 @@
 namespace strobe::cli {
 
 struct CaseOptions {
-  std::optional<std::int64_t> batch, seq, heads, emb, kv_heads, seq_k;
+  std::optional<std::int64_t> batch, seq, heads, emb, head_dim, kv_heads, seq_k;
   std::optional<DType> dtype;
   bool tf32 = false;
   bool deterministic = false;
@@ -54,7 +54,7 @@ Cases cases_of(const CaseOptions& options);
 void check_problems(const Cases& cases);
 
 // The flags that describe the case and nothing else, every size named: cases_of makes the same case of them on any
-// machine (case_words.cpp).
+// machine (score_options.cpp).
 std::vector<std::string> words_of(const bench::Case& one);
 
 // --device: cpu or cuda; throws Error(unsupported) with the reason where there is no GPU.

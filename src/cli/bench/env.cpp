@@ -10,7 +10,7 @@
 #include "app/options.h"
 #include "app/terminal.h"
 #include "bench/ceilings.h"
-#include "cli/bench/bench.h"
+#include "cli/verbs.h"
 #include "core/text_table.h"
 #include "device/host/thread_pool.h"
 

@@ -3,6 +3,7 @@
 // so, and `strobe compare` needs it.
 #include "cli/bench/launches.h"
 
+#include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -43,7 +44,7 @@ Ended run_self(const std::vector<std::string>& command) {
   return ended;
 }
 
-void tell(const Json& event) { print(event.dump() + "\n"); }
+void print_event(const Json& event) { print(event.dump() + "\n"); }
 
 bench::Status status_of(ErrorCode code) {
   if (code == ErrorCode::out_of_memory) return bench::Status::oom;
@@ -76,7 +77,7 @@ LaunchedRows run_launches(Arguments arguments, int launches, const std::string& 
     const double begin = now_seconds();
     const Ended ended = run_self(words);
     if (ended.code != kFine) return {.code = ended.code, .rows = {}};
-    forecast.tell((launches - 1 - i) * (now_seconds() - begin));
+    forecast.print_once((launches - 1 - i) * (now_seconds() - begin));
     Json answer = Json::parse(ended.output);
     if (!answer.is_array()) answer = Json::array({answer});
     for (Json row : answer.as_array()) {
@@ -87,11 +88,11 @@ LaunchedRows run_launches(Arguments arguments, int launches, const std::string& 
   return out;
 }
 
-int tell_events(const std::vector<bench::Case>& cases, const bench::Implementations& implementations,
-                bench::RunOptions options, const bench::RunRecord& record) {
-  tell(Json::object({{"environment", record.environment}}));
+int print_events(const std::vector<bench::Case>& cases, const bench::Implementations& implementations,
+                 bench::RunOptions options, const bench::RunRecord& record) {
+  print_event(Json::object({{"environment", record.environment}}));
   options.progress = [](const std::string& step, const std::string& implementation) {
-    tell(Json::object({{"step", step}, {"implementation", implementation}}));
+    print_event(Json::object({{"step", step}, {"implementation", implementation}}));
   };
   for (const bench::Case& one : cases) {
     std::vector<std::string> told;
@@ -100,7 +101,7 @@ int tell_events(const std::vector<bench::Case>& cases, const bench::Implementati
         if (name == row.implementation) return;
       }
       told.push_back(row.implementation);
-      tell(Json::object({{"row", row_json(row, record)}}));
+      print_event(Json::object({{"row", row_json(row, record)}}));
     };
     options.failed = tell_row;
     std::vector<bench::Row> rows;

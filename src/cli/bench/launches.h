@@ -29,7 +29,7 @@ LaunchedRows run_launches(Arguments arguments, int launches, const std::string& 
 inline constexpr const char* kEventsFlag = "events";
 
 // Runs the cases; one row for every implementation of each. Returns the exit code, 0: rows tell what went wrong.
-int tell_events(const std::vector<bench::Case>& cases, const bench::Implementations& implementations,
-                bench::RunOptions options, const bench::RunRecord& record);
+int print_events(const std::vector<bench::Case>& cases, const bench::Implementations& implementations,
+                 bench::RunOptions options, const bench::RunRecord& record);
 
 }  // namespace strobe::cli

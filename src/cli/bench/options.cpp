@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "app/common_options.h"
+#include "core/case_text.h"
 #include "core/fail.h"
 
 namespace strobe::cli {
@@ -41,12 +42,15 @@ std::string read_text(const std::string& path) {
 
 Cases cases_of_line(const std::vector<std::string>& words, const CaseOptions& defaults) {
   CaseOptions one = defaults;
+  one.emb.reset(), one.head_dim.reset();  // a line that has one of them replaces both
   OptionTable table("a configuration");
   add_configuration_options(table, one);
-  const std::vector<std::string_view> views(words.begin(), words.end());
+  const std::vector<std::string> flags = with_case_flags(words);
+  const std::vector<std::string_view> views(flags.begin(), flags.end());
   if (table.parse(views) == OptionTable::Outcome::help) {
     fail(ErrorCode::invalid_argument, "--help: not a flag of a configuration; see strobe bench --help");
   }
+  if (!one.emb && !one.head_dim) one.emb = defaults.emb, one.head_dim = defaults.head_dim;
   Cases cases = cases_of(one);
   check_problems(cases);
   return cases;

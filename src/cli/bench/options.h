@@ -30,7 +30,8 @@ struct BenchOptions {
 
 OptionTable make_table(BenchOptions& options);
 
-// Those of the flags, or of the file of cells; the library has found each of them valid.
+// The cases of the flags, or of the file `--cells`: each line of it is the text of a case (core/case_text.h), flags, or
+// both. The library has found each of them valid.
 Cases cases_of(const BenchOptions& options);
 
 // A file of configurations: on each line flags that describe one, beyond those of the command line. Lines that are

@@ -1,4 +1,6 @@
-// The flags of bench::ScoreOptions, part of the case options.
+// The flags of bench::ScoreOptions, part of the case options, and a case back to flags.
+#include <fmt/format.h>
+
 #include <charconv>
 #include <iterator>
 #include <limits>
@@ -34,6 +36,20 @@ std::vector<std::int64_t> parse_lengths(std::string_view flag, std::string_view 
 const std::vector<std::string>& bias_shapes() {
   static const std::vector<std::string> shapes(std::begin(bench::kBiasShapes), std::end(bench::kBiasShapes));
   return shapes;
+}
+
+void add_scores(std::vector<std::string>& words, const bench::ScoreOptions& scores) {
+  const auto add = [&](const char* flag, std::string value) {
+    words.emplace_back(flag);
+    words.push_back(std::move(value));
+  };
+  if (scores.softcap != 0) add("--softcap", fmt::format("{}", scores.softcap));
+  if (scores.alibi) add("--alibi", "on");
+  if (!scores.bias.empty()) add("--bias", scores.bias);
+  if (scores.bias_gradient) add("--bias_gradient", "on");
+  if (scores.sinks) add("--sinks", "on");
+  if (scores.dropout != 0) add("--dropout", fmt::format("{}", scores.dropout));
+  if (!scores.lengths.empty()) add("--lengths", fmt::format("{}", fmt::join(scores.lengths, ",")));
 }
 
 }  // namespace
@@ -81,6 +97,31 @@ bench::ScoreOptions score_options_of(const CaseOptions& options, std::int64_t ba
     scores.lengths.push_back(static_cast<std::int32_t>(options.lengths[at]));
   }
   return scores;
+}
+
+std::vector<std::string> words_of(const bench::Case& one) {
+  const auto text = [](auto number) { return std::to_string(number); };
+  std::vector<std::string> words{"--batch_size", text(one.batch),           "--seq_len", text(one.seq_q),
+                                 "--num_heads",  text(one.heads),           "--emb_dim", text(one.emb_dim()),
+                                 "--causal",     one.causal ? "on" : "off", "--dtype",   name_of(one.dtype)};
+  const auto add = [&](const char* flag, std::string value) {
+    words.emplace_back(flag);
+    words.push_back(std::move(value));
+  };
+  if (one.passes != bench::Passes::both) add("--pass", has_forward(one.passes) ? "forward" : "backward");
+  if (one.kv_heads != one.heads) add("--num_kv_heads", text(one.kv_heads));
+  if (one.seq_k != one.seq_q) add("--seq_len_k", text(one.seq_k));
+  if (one.alignment != Alignment::unsaid) {
+    add("--align", one.alignment == Alignment::top_left ? "top_left" : "bottom_right");
+  }
+  if (one.window.left >= 0 || one.window.right >= 0) {
+    add("--window", fmt::format("{}:{}", one.window.left, one.window.right));
+  }
+  add_scores(words, one.options);
+  add("--device", bench::name_of(one.device));
+  if (one.cache == bench::Cache::hot) add("--cache", "hot");
+  add("--threads", text(one.threads));
+  return words;
 }
 
 }  // namespace strobe::cli

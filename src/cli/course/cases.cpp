@@ -1,5 +1,5 @@
 // `strobe cases gen|check|judge`: the course's 30 problem files, their answers, and who answers them right.
-#include "cli/course/course.h"
+#include "cli/verbs.h"
 
 #include <charconv>
 #include <filesystem>
@@ -7,7 +7,6 @@
 
 #include "app/common_options.h"
 #include "app/options.h"
-#include "app/program.h"
 #include "app/terminal.h"
 #include "core/counted.h"
 #include "core/fail.h"
@@ -77,8 +76,8 @@ int run_cases_gen(Arguments arguments) {
   make_folder(folders[0]);
   std::size_t there = 0;
   for (const solve::TestCase& one : cases) {
-    set_last_words(fmt::format("cases gen: ended by a signal; {} of {} in {}; the same command goes on", there++,
-                               counted(cases.size(), "case"), folders[0]));
+    set_signal_message(fmt::format("cases gen: ended by a signal; {} of {} in {}; the same command goes on", there++,
+                                   counted(cases.size(), "case"), folders[0]));
     const double begin = now_seconds();
     const solve::Made made = solve::make_case(
         folders[0], one, seed, [&](double done) { show_progress(fmt::format("{} {:.0f} %", one.name, 100 * done)); });

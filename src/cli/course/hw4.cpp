@@ -18,7 +18,7 @@ int run_hw4(Arguments arguments) {
   if (arguments.size() != 2) {
     fail(ErrorCode::invalid_argument, "two arguments are needed, INPUT and OUTPUT; {} given", arguments.size());
   }
-  print(solve_lines(solve_with_last_words("", std::string(arguments[0]), std::string(arguments[1]))));
+  print(solve_lines(solve_with_signal_message("", std::string(arguments[0]), std::string(arguments[1]))));
   return kFine;
 }
 

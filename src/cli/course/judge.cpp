@@ -13,8 +13,8 @@
 #include "app/options.h"
 #include "app/signals.h"
 #include "app/terminal.h"
-#include "cli/course/course.h"
 #include "cli/course/judge_folder.h"
+#include "cli/verbs.h"
 #include "core/fail.h"
 #include "core/mapped_file.h"
 #include "core/printable.h"
@@ -264,7 +264,7 @@ int run_cases_judge(Arguments arguments) {
   if (!json.empty()) file.emplace(json, "--json");
   if (program.empty()) program = this_program().parent_path() / "hw4";
   constexpr const char* kEnded = "cases judge: ended by a signal; nothing was written";
-  set_last_words(kEnded);
+  set_signal_message(kEnded);
   remember_first_signal();  // the program and its folder are removed first
   const JudgedProcesses processes;
   CaseFilesWatch files = watch_files(folders[0], cases);

@@ -6,9 +6,9 @@
 
 #include "app/options.h"
 #include "app/terminal.h"
-#include "cli/course/course.h"
 #include "cli/course/lab_program.h"
 #include "cli/report/row_file.h"
+#include "cli/verbs.h"
 #include "core/fail.h"
 #include "core/printable.h"
 #include "process/child.h"
@@ -68,7 +68,7 @@ std::vector<Json> run_lab(const std::vector<std::string>& command, RowFile& file
       file.add_refused(line);
     } else {
       // Before, since the row is in the file long before it is on the disk.
-      if (file.rows() == 0) set_last_words("ladder: " + ended_with_rows(output));
+      if (file.rows() == 0) set_signal_message("ladder: " + ended_with_rows(output));
       file.add(line);
     }
     const Json* rung = row.find("rung");
@@ -117,7 +117,7 @@ OptionTable option_table(Request& request) {
       request.for_lab.emplace_back(value);
     });
   };
-  pass_on("case", "CASE", "t01 to t30, a list (t01,t28) or range (t01-t10), all, or B,N,d; default t28");
+  pass_on("case", "CASE", "t01 to t30, a list (t01,t28) or range (t01-t10), all, or \"b4 s16384 d64\"; default t28");
   pass_on("scale", "F", "this share of a case's work, above 0 and at most 1; for small machines");
   pass_on("rungs", "A,B", "only these, or none; default all (strobe-lab --list)");
   pass_on("limit", "S", "replaces a run that would take longer by a smaller case, scaled up; default 30");
@@ -145,7 +145,7 @@ std::vector<Json> measure(const Request& request) {
   if (request.ablation) command.emplace_back("--ablation");
   if (request.tiles) command.emplace_back("--tiles");
   RowFile file(request.output, kLadderTitle);
-  set_last_words(fmt::format("ladder: {}", kEndedWithoutRows));
+  set_signal_message(fmt::format("ladder: {}", kEndedWithoutRows));
   std::vector<Json> rows = run_lab(command, file, request.output);
   if (!request.profile) return rows;
   std::vector<Json> profiles;

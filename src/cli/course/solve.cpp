@@ -7,9 +7,9 @@
 
 #include "app/options.h"
 #include "app/terminal.h"
-#include "cli/course/course.h"
 #include "cli/course/lab_program.h"
 #include "cli/course/solve_lines.h"
+#include "cli/verbs.h"
 #include "core/fail.h"
 #include "measure/process_start.h"
 #include "process/spawn.h"
@@ -74,7 +74,7 @@ int run_solve(Arguments arguments) {
     become(words);
   }
   if (!kernel.empty()) options.kernel = parse_word("--impl", kernel, kernel_names_of(options.device));
-  const solve::Solved solved = solve_with_last_words("solve: ", files[0], files[1], options);
+  const solve::Solved solved = solve_with_signal_message("solve: ", files[0], files[1], options);
   print(solve_lines(solved));
   if (timing) print(timing_lines(solved, start));
   return kFine;

@@ -7,11 +7,11 @@
 
 namespace strobe::cli {
 
-solve::Solved solve_with_last_words(std::string_view command, const std::string& input, const std::string& output,
-                                    const solve::SolveOptions& options) {
-  set_last_words(fmt::format("{}ended by a signal; nothing was written", command));
+solve::Solved solve_with_signal_message(std::string_view command, const std::string& input, const std::string& output,
+                                        const solve::SolveOptions& options) {
+  set_signal_message(fmt::format("{}ended by a signal; nothing was written", command));
   solve::Solved solved = solve::solve_file(input, output, options);
-  set_last_words(fmt::format("{}ended by a signal", command));  // with all of it written
+  set_signal_message(fmt::format("{}ended by a signal", command));  // with all of it written
   return solved;
 }
 

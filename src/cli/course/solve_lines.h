@@ -1,4 +1,4 @@
-// What solve and hw4 say: their last words, should a signal end them, and lines of a solved file.
+// Output of solve and hw4: the lines of a solved file, and the message of a signal.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace strobe::cli {
 
-// solve::solve_file, where a signal in the middle is answered with one line; `command` stands before it.
-solve::Solved solve_with_last_words(std::string_view command, const std::string& input, const std::string& output,
-                                    const solve::SolveOptions& options = {});
+// solve::solve_file with a signal message; `command` begins it.
+solve::Solved solve_with_signal_message(std::string_view command, const std::string& input, const std::string& output,
+                                        const solve::SolveOptions& options = {});
 
 // "(B, N, d): (20, 1024, 64)" and "Time: 0.123 seconds", the time without the files.
 std::string solve_lines(const solve::Solved& solved);

@@ -7,13 +7,12 @@
 #include <iterator>
 #include <optional>
 
-#include "app/program.h"
 #include "app/terminal.h"
 #include "bench/collective.h"
 #include "cli/launch/comm_options.h"
 #include "cli/launch/job.h"
-#include "cli/launch/launch.h"
 #include "cli/report/row_file.h"
+#include "cli/verbs.h"
 #include "comm/agreement.h"
 #include "core/counted.h"
 #include "core/fail.h"
@@ -46,7 +45,7 @@ std::vector<Json> rows_in(const std::string& text) {
   return rows;
 }
 
-int tell(const CommOptions& options, const std::vector<Json>& rows) {
+int print_results(const CommOptions& options, const std::vector<Json>& rows) {
   const report::NamedTable table = report::collective_table(rows);
   print(report::tables_text({&table, 1}));
   std::vector<Chart> charts;
@@ -75,7 +74,7 @@ int measure(const CommOptions& options, const comm::World& world, const std::str
     file.emplace(options.output, kCommTitle, appends ? RowFile::Begin::at_the_end : RowFile::Begin::anew);
   });
   const bool tells = first && options.rows_for == RowsFor::people;  // the launcher has words of its own
-  if (tells) set_last_words(fmt::format("comm: {}", kEndedWithoutRows));
+  if (tells) set_signal_message(fmt::format("comm: {}", kEndedWithoutRows));
   std::vector<Json> rows;
   for (const comm::Kind kind : options.operations) {
     for (const std::int64_t bytes : options.sizes) {
@@ -91,7 +90,7 @@ int measure(const CommOptions& options, const comm::World& world, const std::str
         file->add_refused(row.dump());
       } else {
         // Before, since the row is in the file long before it is on the disk.
-        if (tells && file->rows() == 0) set_last_words("comm: " + ended_with_rows(options.output));
+        if (tells && file->rows() == 0) set_signal_message("comm: " + ended_with_rows(options.output));
         file->add(row.dump());
       }
       rows.push_back(std::move(row));
@@ -107,7 +106,7 @@ int measure(const CommOptions& options, const comm::World& world, const std::str
                          rows.back().at("reason").as_string()));
   }
   if (options.rows_for != RowsFor::people) return kFine;  // the launcher looks for rows
-  return none ? kRuntimeFailure : tell(options, rows);
+  return none ? kRuntimeFailure : print_results(options, rows);
 }
 
 // One job after the other, whose rows come together in the output file.
@@ -117,7 +116,7 @@ int start_jobs(const CommOptions& options, Arguments arguments) {
   const std::string before = contents_of(options.output);
   std::string rows;
   const auto if_ended = [&] { return "comm: " + (rows.empty() ? kEndedWithoutRows : ended_with_rows(options.output)); };
-  set_last_words(if_ended());
+  set_signal_message(if_ended());
   for (const comm::EngineKind engine : options.engines) {
     for (const int ranks : options.ranks) {
       std::vector<std::string> words{"comm", fmt::format("--{}={}", kRowsFlag, rows.empty() ? "anew" : "append"),
@@ -125,7 +124,7 @@ int start_jobs(const CommOptions& options, Arguments arguments) {
       words.insert(words.end(), arguments.begin(), arguments.end());
       const JobEnd end = run_job({.ranks = ranks, .command = own_command(words), .output = RankOutput::plain});
       if (std::string now = contents_of(options.output); now != before) rows = std::move(now);
-      set_last_words(if_ended());
+      set_signal_message(if_ended());
       if (end.signal) {
         complain(if_ended());
         return end.code;
@@ -136,8 +135,8 @@ int start_jobs(const CommOptions& options, Arguments arguments) {
     }
   }
   if (rows.empty()) return code == kFine ? kRuntimeFailure : code;
-  const int told = tell(options, rows_in(rows));
-  return code == kFine ? told : code;
+  const int printed = print_results(options, rows_in(rows));
+  return code == kFine ? printed : code;
 }
 
 }  // namespace

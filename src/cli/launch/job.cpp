@@ -16,10 +16,8 @@
 
 #include "app/program.h"
 #include "app/signals.h"
-#include "cli/launch/folder.h"
-#include "cli/launch/loopback.h"
 #include "cli/launch/mpirun.h"
-#include "cli/launch/refusals.h"
+#include "cli/launch/rank_errors.h"
 #include "cli/launch/supervisors.h"
 #include "comm/channel.h"
 #include "core/clock.h"
@@ -108,7 +106,7 @@ class RunningJob {
  private:
   JobEnd conclude() {
     if (!end_.signal && passed_on_.contains(end_.code - 128)) end_.signal = end_.code - 128;
-    const std::string refused = refusals_.text(job_.ranks);
+    const std::string refused = rank_errors_.text(job_.ranks);
     const bool ended_by_signal = end_.signal && is_end_by_signal(end_.code);
     const bool says_why = !refused.empty() && end_.returned && end_.code == kBadInput;
     if (ended_by_signal || says_why) end_.why.clear();
@@ -269,7 +267,7 @@ class RunningJob {
   const Job& job_;
   const SignalQueue signals_;
   const ChildSubreaper subreaper_;
-  const RankRefusals refusals_;
+  const RankErrors rank_errors_;
   const LockedFolder folder_, shared_memory_;
   const LoopbackLibrary library_;
   const std::optional<comm::Listener> master_;  // holds MASTER_PORT from before the start to the end

@@ -11,7 +11,7 @@
 #include "app/signals.h"
 #include "app/terminal.h"
 #include "cli/launch/job.h"
-#include "cli/launch/launch.h"
+#include "cli/verbs.h"
 #include "comm/world.h"
 #include "core/clock.h"
 #include "core/counted.h"
@@ -176,7 +176,7 @@ int run_launch(Arguments arguments, void (*check_command)(std::string_view name)
          world.launcher);
   if (options.job.ranks == 0) fail(ErrorCode::invalid_argument, "launch: how many ranks? valid: -n 1 to -n 1024");
   options.job.command = command_of(words, options.job.ranks, check_command);
-  set_last_words("launch: ended by a signal");  // for a signal before or after a job
+  set_signal_message("launch: ended by a signal");  // for a signal before or after a job
   return run_with_restarts(options);
 }
 

@@ -2,7 +2,7 @@
  *   bind    a socket that would be bound to all interfaces is bound to the loopback interface
  *   accept  a connection of another user is closed: mpirun trusts the user id in a message
  * In mpirun, not in a script around it, the library removes itself from LD_PRELOAD, so that ranks do not load it. The
- * program embeds the built file (launch_loopback.cpp). */
+ * program embeds the built file (mpirun.cpp). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <netinet/in.h>

@@ -18,8 +18,8 @@
 
 #include "app/program.h"
 #include "cli/launch/job.h"
-#include "cli/launch/loopback.h"
-#include "cli/launch/refusals.h"
+#include "cli/launch/mpirun.h"
+#include "cli/launch/rank_errors.h"
 #include "cli/launch/socket.h"
 #include "comm/world.h"
 #include "core/fail.h"

@@ -13,10 +13,10 @@
 #include "cli/bench/neighbours.h"
 #include "cli/lm/bench_options.h"
 #include "cli/lm/bench_ranks.h"
-#include "cli/lm/lm.h"
 #include "cli/lm/one_process.h"
 #include "cli/lm/ranks.h"
 #include "cli/report/row_file.h"
+#include "cli/verbs.h"
 #include "core/atomic_file.h"
 #include "core/counted.h"
 #include "core/fail.h"
@@ -294,7 +294,7 @@ int run_lm_bench(Arguments arguments) {
   if (!options.strategies.empty()) return run_lm_bench_on_ranks(options, arguments);
   const std::vector<LmBenchCell> cells = lm_bench_cells(options);
   AtomicFile file(options.output, "--output");
-  set_last_words("lm bench: ended by a signal; nothing was written");
+  set_signal_message("lm bench: ended by a signal; nothing was written");
   const Neighbours neighbours;
   const Ceilings ceilings = measure_ceilings(options);
   double work = 0;
@@ -308,9 +308,9 @@ int run_lm_bench(Arguments arguments) {
   print(table_text(rows, ceilings));
   if (options.device == Device::cpu) print(note_lines(neighbours.notes()));
   if (std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.times.has_value(); })) {
-    return tell_that_none_fits("lm bench", options.output);
+    return complain_that_none_fits("lm bench", options.output);
   }
-  set_last_words("lm bench: ended by a signal");  // with some or all of it written
+  set_signal_message("lm bench: ended by a signal");  // with some or all of it written
   file.commit(document(rows, ceilings));
   print(fmt::format("written: {}\n", options.output));
   return kFine;

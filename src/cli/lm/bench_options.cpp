@@ -155,11 +155,8 @@ void add_model(Json& row, const LmBenchCell& cell) {
   row.set("size", cell.size)
       .set("arch", lm::name_of(one.shape.architecture))
       .set("parameters", lm::parameter_count(one.shape));
-  for (const lm::Dimension& dimension : lm::dimensions()) row.set(dimension.name, one.shape.*dimension.value);
-  row.set("context", one.shape.context)
-      .set("batch", one.batch)
-      .set("precision", lm::name_of(one.precision))
-      .set("recompute", lm::name_of(one.recompute));
+  for (const Field<lm::ModelShape>& field : fields<lm::ModelShape>()) row.set(field.key, field.json(one.shape));
+  row.set("batch", one.batch).set("precision", lm::name_of(one.precision)).set("recompute", lm::name_of(one.recompute));
 }
 
 std::string title_of(const LmBenchCell& cell) {
@@ -183,7 +180,7 @@ std::optional<std::string> oom_of(const std::string& name, const std::function<v
   return oom;
 }
 
-int tell_that_none_fits(const char* command, const std::string& files) {
+int complain_that_none_fits(const char* command, const std::string& files) {
   complain(fmt::format("{}: no cell fits the memory; nothing is written to {}", command, files));
   return kRuntimeFailure;
 }

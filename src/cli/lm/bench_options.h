@@ -35,7 +35,7 @@ struct LmBenchOptions {
   comm::EngineKind engine = comm::EngineKind::automatic;  // of ranks
   std::string trace;                                      // a file, of several ranks
   std::string output = "lm_bench_result.json";
-  std::string as_one_process;  // internal: this process is the child of rank 0 (lm_bench_one_process.h)
+  std::string as_one_process;  // internal: this process is the child of rank 0 (one_process.h)
 };
 
 // As the command begins: on a GPU where there is one.
@@ -71,6 +71,6 @@ std::vector<LmBenchCell> lm_bench_cells(const LmBenchOptions& options);
 
 // Runs a cell under its name as progress. What it says where it does not fit the memory, else nothing.
 std::optional<std::string> oom_of(const std::string& name, const std::function<void()>& run);
-int tell_that_none_fits(const char* command, const std::string& files);  // the exit code
+int complain_that_none_fits(const char* command, const std::string& files);  // the exit code
 
 }  // namespace strobe::cli

@@ -151,14 +151,14 @@ int measure_and_write(comm::Communicator& ranks, const RanksBench& bench) {
     if (!options.trace.empty()) trace.emplace(options.trace, "--trace");
   });
   const bool first = ranks.rank() == 0;
-  if (first) set_last_words("lm bench: ended by a signal; nothing was written");
+  if (first) set_signal_message("lm bench: ended by a signal; nothing was written");
   const std::vector<ParallelRow> rows = measured_cells(ranks, bench);
   if (!first) return kFine;
   print(parallel_tables(rows, ranks.size()));
   if (std::none_of(rows.begin(), rows.end(), [](const ParallelRow& row) { return row.error.empty(); })) {
-    return tell_that_none_fits("lm bench", options.output);
+    return complain_that_none_fits("lm bench", options.output);
   }
-  set_last_words("lm bench: ended by a signal");  // with some or all of it written
+  set_signal_message("lm bench: ended by a signal");  // with some or all of it written
   file->commit(document(rows, ranks.size()));
   if (trace) trace->commit(trace_of(rows));
   print(fmt::format("written: {}{}\n", options.output, trace ? ", " + options.trace : ""));

@@ -1,9 +1,8 @@
 // `strobe lm COMMAND`: finds the command.
-#include "cli/lm/lm.h"
+#include "cli/verbs.h"
 
 #include <string>
 
-#include "app/program.h"
 #include "app/terminal.h"
 
 namespace strobe::cli {

@@ -6,9 +6,9 @@
 
 #include "app/terminal.h"
 #include "cli/lm/bench_options.h"
-#include "cli/lm/lm.h"
 #include "cli/lm/memory_text.h"
 #include "cli/report/row_file.h"
+#include "cli/verbs.h"
 #include "core/atomic_file.h"
 #include "core/fail.h"
 #include "core/file_set.h"
@@ -164,7 +164,7 @@ int run_lm_memory(Arguments arguments) {
   const AtomicFile trial(output, "--output"), page_trial(page, "--page");  // refuse early what cannot be written
   std::optional<AtomicFile> svg_trial;
   if (!svg.empty()) svg_trial.emplace(svg, "--svg");
-  set_last_words("lm memory: ended by a signal; nothing was written");
+  set_signal_message("lm memory: ended by a signal; nothing was written");
   const bool compares = options.recomputes.size() > 1;
   const Timing timing = compares ? Timing::of_steps : Timing::none;
   std::vector<MemoryCell> measured_cells;
@@ -174,10 +174,10 @@ int run_lm_memory(Arguments arguments) {
   }
   print(peak_table(measured_cells) + memory_details(measured_cells));
   if (std::none_of(measured_cells.begin(), measured_cells.end(), fits)) {
-    return tell_that_none_fits("lm memory", output + " and " + page);
+    return complain_that_none_fits("lm memory", output + " and " + page);
   }
   if (compares) print("\n" + recompute_table(measured_cells));
-  set_last_words("lm memory: ended by a signal");  // with some or all of it written
+  set_signal_message("lm memory: ended by a signal");  // with some or all of it written
   FileSet files("lm memory:");
   files.add(output, memory_document(measured_cells));
   files.add(page, page_of(measured_cells));

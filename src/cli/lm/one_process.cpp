@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "app/program.h"
+#include "app/terminal.h"
 #include "core/clock.h"
 #include "core/fail.h"
 #include "measure/quiet.h"

@@ -6,7 +6,7 @@
 
 #include "app/options.h"
 #include "app/terminal.h"
-#include "cli/lm/lm.h"
+#include "cli/verbs.h"
 #include "core/text_table.h"
 #include "lm/precision/rounding.h"
 #include "lm/precision/toy_model.h"

@@ -5,9 +5,9 @@
 
 #include "app/terminal.h"
 #include "cli/lm/bench_options.h"
-#include "cli/lm/lm.h"
 #include "cli/lm/profile_text.h"
 #include "cli/report/row_file.h"
+#include "cli/verbs.h"
 #include "core/atomic_file.h"
 #include "core/file_set.h"
 #include "core/text_table.h"
@@ -82,7 +82,7 @@ int run_lm_profile(Arguments arguments) {
   check_default(options.output, "lm_profile_result.json", "\"environment\"");
   check_default(trace, "lm_profile_trace.json", "\"traceEvents\"");
   const AtomicFile trial(options.output, "--output"), trace_trial(trace, "--trace");  // refuse early
-  set_last_words("lm profile: ended by a signal; nothing was written");
+  set_signal_message("lm profile: ended by a signal; nothing was written");
   std::vector<lm::NamedProfile> profiles;
   Json rows = Json::array();
   for (const LmBenchCell& cell : cells) {
@@ -97,8 +97,8 @@ int run_lm_profile(Arguments arguments) {
     rows.push_back(lm_profile_json(cell, profiles.back().profile));
   }
   if (profiles.size() > 1) print(matmul_summary(profiles) + "\n");
-  if (profiles.empty()) return tell_that_none_fits("lm profile", options.output + " and " + trace);
-  set_last_words("lm profile: ended by a signal");  // with some or all of it written
+  if (profiles.empty()) return complain_that_none_fits("lm profile", options.output + " and " + trace);
+  set_signal_message("lm profile: ended by a signal");  // with some or all of it written
   FileSet files("lm profile:");
   files.add(options.output, Json::object({{"environment", environment_json()}, {"rows", rows}}).dump(1) + "\n");
   files.add(trace, lm::trace_json(profiles).dump() + "\n");

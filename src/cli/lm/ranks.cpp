@@ -9,7 +9,7 @@
 
 #include "app/program.h"
 #include "app/terminal.h"
-#include "cli/launch/refusals.h"
+#include "cli/verbs.h"
 #include "comm/agreement.h"
 #include "comm/engine.h"
 #include "core/counted.h"
@@ -96,7 +96,7 @@ int end_together(comm::Communicator& ranks, const std::function<int()>& work) {
   try {
     return work();
   } catch (const comm::AgreedRefusal& refusal) {
-    if (!refuse_to_launcher(refusal.what()) && ranks.rank() == 0) complain(refusal.what());
+    if (!report_to_launcher(refusal.what()) && ranks.rank() == 0) complain(refusal.what());
   }
   ranks.barrier();  // prints the line before mpirun ends the job at the first exit code
   return kBadInput;

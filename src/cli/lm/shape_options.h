@@ -13,7 +13,7 @@ namespace strobe::cli {
 struct ShapeFlags {
   std::optional<std::string> size;
   std::optional<lm::Architecture> architecture;
-  std::optional<std::int64_t> d_model, d_ff, layers, heads, vocabulary, context;
+  Given<lm::ModelShape> numbers;
 };
 
 // --arch; what it is where the flag is left out: "default: ...".

@@ -8,11 +8,11 @@
 #include "app/signals.h"
 #include "app/terminal.h"
 #include "bench/ceilings.h"
-#include "cli/lm/lm.h"
 #include "cli/lm/ranks.h"
 #include "cli/lm/text.h"
 #include "cli/lm/train.h"
 #include "cli/lm/train_options.h"
+#include "cli/verbs.h"
 #include "core/counted.h"
 #include "core/fail.h"
 #include "core/text_table.h"
@@ -132,7 +132,7 @@ int train(const TrainFlags& flags, comm::Communicator* ranks) {
   TrainBegin begin = begin_training(flags, data, ranks);
   const lm::Settings& settings = begin.settings;
   if (begin.folder) {
-    set_last_words(
+    set_signal_message(
         "lm train: ended by a second signal before it had saved; --resume continues from the last checkpoint, if there "
         "is one");
   }

@@ -31,12 +31,11 @@ void add_settings(OptionTable& table, TrainFlags& flags) {
 }
 
 // Refuses a flag that differs from the checkpoint.
-template <class T>
-void expect_same(const char* flag, const std::optional<T>& given, const T& kept, const char* otherwise = "") {
-  if (!given || *given == kept) return;
+void expect_same(std::string_view key, const std::string& given, const std::string& kept, const char* otherwise = "") {
+  if (given == kept) return;
   fail(ErrorCode::invalid_argument,
-       "{} {}: the checkpoint was trained with {}; leave it out, or begin in another folder{}", flag, *given, kept,
-       otherwise);
+       "{} {}: the checkpoint was trained with {}; leave it out, or begin in another folder{}",
+       shown(key, Source::flag), given, kept, otherwise);
 }
 
 bool is_rate(std::string_view key) { return key == "lr" || key == "lr_min" || key == "clip"; }
@@ -47,8 +46,8 @@ void expect_same_settings(const TrainFlags& flags, const lm::Settings& kept) {
   for (const Field<lm::Settings>& field : fields<lm::Settings>()) {
     if (!flags.settings.has(field.key) || field.key == "steps") continue;
     if (is_rate(field.key) && flags.resume_step != lm::kNewest) continue;
-    expect_same<std::string>(shown(field.key, Source::flag).c_str(), field.text(flags.settings.values),
-                             field.text(kept), is_rate(field.key) ? "; --resume=STEP may change it" : "");
+    expect_same(field.key, field.text(flags.settings.values), field.text(kept),
+                is_rate(field.key) ? "; --resume=STEP may change it" : "");
   }
 }
 
@@ -75,15 +74,10 @@ void expect_same_data(const std::string& path, const lm::DataIdentity& data, con
 
 // --size says four numbers and the architecture at once, but neither vocabulary nor context.
 void expect_same_shape(const ShapeFlags& flags, const lm::ModelShape& kept) {
-  if (flags.architecture) {
-    expect_same<std::string>("--arch", lm::name_of(*flags.architecture), lm::name_of(kept.architecture));
+  if (flags.architecture) expect_same("arch", lm::name_of(*flags.architecture), lm::name_of(kept.architecture));
+  for (const Field<lm::ModelShape>& field : fields<lm::ModelShape>()) {
+    if (flags.numbers.has(field.key)) expect_same(field.key, field.text(flags.numbers.values), field.text(kept));
   }
-  expect_same("--vocabulary", flags.vocabulary, kept.vocabulary);
-  expect_same("--d-model", flags.d_model, kept.d_model);
-  expect_same("--d-ff", flags.d_ff, kept.d_ff);
-  expect_same("--layers", flags.layers, kept.layers);
-  expect_same("--heads", flags.heads, kept.heads);
-  expect_same("--context", flags.context, kept.context);
   if (!flags.size) return;
   lm::ModelShape said = shape_from(flags, kept);
   said.vocabulary = kept.vocabulary;

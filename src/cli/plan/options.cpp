@@ -197,12 +197,12 @@ void refuse_idle_flags(const PlanOptions& options) {
   } flags[] = {
       {"--size", shape.size.has_value(), plans, of_a_plan},
       {"--arch", shape.architecture.has_value(), plans && decodes, plans ? of_decoder : of_a_plan},
-      {"--context", shape.context.has_value(), plans, of_a_plan},
-      {"--d-model", shape.d_model.has_value(), plans, of_a_plan},
-      {"--d-ff", shape.d_ff.has_value(), plans, of_a_plan},
-      {"--layers", shape.layers.has_value(), plans, of_a_plan},
-      {"--heads", shape.heads.has_value(), plans && decodes, plans ? of_decoder : of_a_plan},
-      {"--vocabulary", shape.vocabulary.has_value(), plans && decodes, plans ? of_decoder : of_a_plan},
+      {"--context", shape.numbers.has("context"), plans, of_a_plan},
+      {"--d-model", shape.numbers.has("d_model"), plans, of_a_plan},
+      {"--d-ff", shape.numbers.has("d_ff"), plans, of_a_plan},
+      {"--layers", shape.numbers.has("layers"), plans, of_a_plan},
+      {"--heads", shape.numbers.has("heads"), plans && decodes, plans ? of_decoder : of_a_plan},
+      {"--vocabulary", shape.numbers.has("vocabulary"), plans && decodes, plans ? of_decoder : of_a_plan},
       {"--network", !decodes, plans, of_a_plan},
       {"--batch", options.batch.has_value(), plans, of_a_plan},
       {"--precision", options.precision.has_value(), plans, "without --check, whose rows have their own"},
@@ -232,10 +232,7 @@ lm::ModelShape planned_shape(const PlanOptions& options) {
   const ShapeFlags& flags = options.shape;
   if (options.network == lm::Network::decoder) return shape_from(flags, lm::shape_of(kPlannedSize));
   lm::ModelShape shape = flags.size ? lm::shape_of(*flags.size) : kFeedForwardShape;
-  shape.d_model = flags.d_model.value_or(shape.d_model);
-  shape.d_ff = flags.d_ff.value_or(shape.d_ff);
-  shape.layers = flags.layers.value_or(shape.layers);
-  shape.context = flags.context.value_or(shape.context);
+  flags.numbers.apply_to(shape);
   return shape;
 }
 

@@ -7,8 +7,8 @@
 #include "app/terminal.h"
 #include "cli/plan/machine.h"
 #include "cli/plan/options.h"
-#include "cli/plan/plan.h"
 #include "cli/report/row_file.h"
+#include "cli/verbs.h"
 #include "core/atomic_file.h"
 #include "core/counted.h"
 #include "core/fail.h"
@@ -46,9 +46,9 @@ std::string model_of(const PlanOptions& options, const lm::BenchCase& one) {
   if (options.network == lm::Network::feed_forward) {
     return fmt::format("feed-forward, {} layers of {} x {}, ", one.shape.layers, one.shape.d_model, one.shape.d_ff);
   }
-  const bool named = !flags.d_model && !flags.d_ff && !flags.layers && !flags.heads && !flags.vocabulary;
+  const std::size_t others = flags.numbers.keys.size() - (flags.numbers.has("context") ? 1 : 0);
   const lm::Architecture architecture = one.shape.architecture;
-  return named ? model_text(flags.size.value_or(kPlannedSize), one.shape) + ", "
+  return others == 0 ? model_text(flags.size.value_or(kPlannedSize), one.shape) + ", "
          : architecture == lm::ModelShape{}.architecture ? ""
                                                          : fmt::format("{}, ", name_of(architecture));
 }

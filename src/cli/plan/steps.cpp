@@ -35,10 +35,10 @@ LmBenchCell cell_of(const Json& row, const char* threads) {
                     .batch = whole_number(row, "batch", 1 << 20),
                     .precision = lm::precision_of(row.at("precision").as_string())};
   if (const Json* arch = row.find("arch")) one.shape.architecture = lm::architecture_of(arch->as_string());
-  for (const lm::Dimension& dimension : lm::dimensions()) {
-    if (const Json* value = row.find(dimension.name)) one.shape.*dimension.value = value->as_integer();
+  for (const Field<lm::ModelShape>& field : fields<lm::ModelShape>()) {
+    const Json* value = field.key == "context" ? &row.at(field.key) : row.find(field.key);
+    if (value) field.read(one.shape, *value);
   }
-  one.shape.context = row.at("context").as_integer();
   lm::check(one.shape);
   if (const Json* recompute = row.find("recompute")) one.recompute = lm::recompute_of(recompute->as_string());
   one.place.threads = static_cast<int>(whole_number(row, threads, kMaxThreads));

@@ -4,24 +4,28 @@
 
 #include "app/options.h"
 #include "app/terminal.h"
-#include "cli/report/report.h"
+#include "bench/sweep/grid_file.h"
+#include "cli/verbs.h"
 #include "core/atomic_file.h"
 #include "core/fail.h"
 #include "core/printable.h"
-#include "report/compare.h"
+#include "process/spawn.h"
+#include "report/limits.h"
 
 namespace strobe::cli {
 namespace {
 
 constexpr const char* kCompareIntroduction =
-    "usage: strobe compare A B [--flag value ...]\n\n"
+    "usage: strobe compare A [B] [--flag value ...]\n\n"
     "Compares two result files of bench or sweep: the ratio of times B / A of each cell that both have, with a 95 %\n"
     "bootstrap interval over process launches (several rows of one cell in a file are its launches), and a verdict.\n"
     "A time here is the least over launches of their lower quartiles, which other work on the machine moves less than\n"
     "the medians that bench prints.\n"
-    "Exit code 1 where a slowdown beyond the threshold is proven, else 0.\n\n"
+    "--require LIMITS holds the cells of B, or of A alone, to limits and prints a verdict for each.\n"
+    "Exit code 1 where a slowdown beyond the threshold is proven or a limit is missed, else 0.\n\n"
     "  strobe bench --launches 5 --output a.json     # then the same with the other build, to b.json; or sweep\n"
-    "  strobe compare a.json b.json --threshold 5% --markdown comment.md\n\n";
+    "  strobe compare a.json b.json --threshold 5% --markdown comment.md\n"
+    "  strobe sweep cpu-speed && strobe compare sweep_cpu-speed.jsonl --require cpu-speed\n\n";
 
 // "5%" and "0.05" are the same.
 double parse_threshold(std::string_view flag, std::string_view value) {
@@ -36,34 +40,98 @@ double parse_threshold(std::string_view flag, std::string_view value) {
   return percent ? number / 100 : number;
 }
 
+struct CompareOptions {
+  std::vector<std::string> files;
+  double threshold = 0.05;
+  std::string limits, markdown;
+  report::Estimate estimate = report::Estimate::median;
+};
+
+OptionTable compare_table(CompareOptions& options) {
+  OptionTable table;
+  table.take_words([&](std::string_view word) { options.files.emplace_back(word); });
+  table.add("threshold", "PERCENT", "how much slower counts; default 5%", into(options.threshold, parse_threshold));
+  table.add("require", "LIMITS", "limits beside the grids, such as cpu-speed, or a file with a slash in its path",
+            into(options.limits, parse_text));
+  table.add("by", "median|min", "the sample that limits hold; min where others use the machine; default median",
+            [&](auto flag, auto value) {
+              const bool is_least = parse_word(flag, value, {"median", "min"}) == "min";
+              options.estimate = is_least ? report::Estimate::least : report::Estimate::median;
+            });
+  table.add("markdown", "FILE", "also write it as Markdown, for a pull request",
+            [&](auto, auto value) { options.markdown = value; });
+  return table;
+}
+
+void check_files(const CompareOptions& options) {
+  const std::size_t least = options.limits.empty() ? 2 : 1;
+  if (options.files.size() < least || options.files.size() > 2) {
+    fail(ErrorCode::invalid_argument, "compare: {} file{} given; it takes {}", options.files.size(),
+         options.files.size() == 1 ? "" : "s",
+         least == 2 ? "two: strobe compare A B" : "one or two: strobe compare A [B] --require LIMITS");
+  }
+  for (const std::string& file : options.files) check_apart("--markdown", options.markdown, "a result", file);
+}
+
+struct Report {
+  std::string text, markdown;
+  bool is_fine = true;
+
+  void add(std::string_view more, std::string_view more_markdown) {
+    const char* const gap = text.empty() ? "" : "\n";
+    text += fmt::format("{}{}", gap, more);
+    markdown += fmt::format("{}{}", gap, more_markdown);
+  }
+};
+
+void add_judgement(const report::Limits& limits, report::Side side, const report::Comparison* comparison,
+                   report::Estimate estimate, Report& report) {
+  const std::vector<report::Cell> cells = report::cells_of(std::move(side.results));
+  const report::Judgement judgement = report::judge(limits, cells, comparison, estimate);
+  const std::string summary = fmt::format("{} of {} limits missed\n", judgement.missed, judgement.limits);
+  report.is_fine &= judgement.missed == 0;
+  report.add(tables_text(judgement.tables) + summary, tables_markdown(judgement.tables) + "\n" + summary);
+}
+
+Report make_report(const CompareOptions& options) {
+  std::optional<report::Limits> limits;
+  if (!options.limits.empty()) {
+    const std::string text = bench::read_sweep_file("--require", options.limits, ".limits", this_program().string());
+    limits = report::parse_limits("--require " + options.limits, text);
+  }
+  std::vector<report::Side> sides;
+  for (const std::string& file : options.files) sides.push_back({file, report::read_results(file)});
+  Report report;
+  std::optional<report::Comparison> comparison;
+  if (sides.size() == 2) {
+    comparison = report::compare(sides[0], sides[1], options.threshold);
+    report.add(comparison_table(*comparison), comparison_markdown(*comparison));
+    report.is_fine = comparison->count(report::Verdict::slower) == 0;
+  } else if (needs_comparison(*limits)) {
+    const auto [odd, even] = report::split_launches(sides[0]);
+    comparison = report::compare(odd, even, options.threshold);
+  }
+  if (limits) {
+    add_judgement(*limits, std::move(sides.back()), comparison ? &*comparison : nullptr, options.estimate, report);
+  }
+  return report;
+}
+
 }  // namespace
 
 int run_compare(Arguments arguments) {
-  double threshold = 0.05;
-  std::string markdown;
-  std::vector<std::string> files;
-  OptionTable table;
-  table.take_words([&](std::string_view word) { files.emplace_back(word); });
-  table.add("threshold", "PERCENT", "how much slower counts; default 5%", into(threshold, parse_threshold));
-  table.add("markdown", "FILE", "also write the comparison as Markdown, for a pull request",
-            [&](auto, auto value) { markdown = value; });
+  CompareOptions options;
+  const OptionTable table = compare_table(options);
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kCompareIntroduction + table.help());
+    print(kCompareIntroduction + table.help() + "\n" + report::kLimitsFormat);
     return kFine;
   }
-  if (files.size() != 2) {
-    fail(ErrorCode::invalid_argument, "compare: {} file{} given; it takes two: strobe compare A B", files.size(),
-         files.size() == 1 ? "" : "s");
-  }
-  for (const std::string& file : files) check_apart("--markdown", markdown, "a result", file);
-  const report::Side a{files[0], report::read_results(files[0])}, b{files[1], report::read_results(files[1])};
-  std::optional<AtomicFile> output;
-  if (!markdown.empty()) output.emplace(markdown, "--markdown");
-  const report::Comparison comparison = report::compare(a, b, threshold);
-  if (output) output->commit(comparison_markdown(comparison));
-  print(comparison_table(comparison));
-  if (output) print(fmt::format("written: {}\n", markdown));
-  return comparison.count(report::Verdict::slower) > 0 ? kFailedCheck : kFine;
+  check_files(options);
+  const Report report = make_report(options);
+  if (!options.markdown.empty()) AtomicFile(options.markdown, "--markdown").commit(report.markdown);
+  print(report.text);
+  if (!options.markdown.empty()) print(fmt::format("written: {}\n", options.markdown));
+  return report.is_fine ? kFine : kFailedCheck;
 }
 
 }  // namespace strobe::cli

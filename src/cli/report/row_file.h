@@ -42,7 +42,7 @@ class RowFile {
   int waiting_rows_ = 0, rows_ = 0;
 };
 
-// What a signal that ends a run has left, for its last words.
+// Signal messages.
 inline constexpr const char* kEndedWithoutRows = "ended by a signal; nothing was measured, no file was changed";
 std::string ended_with_rows(const std::string& file);
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "app/options.h"
-#include "bench/sweep/axes.h"
+#include "bench/sweep/grid_file.h"
 #include "bench/sweep/problem.h"
 #include "cli/bench/options.h"
 

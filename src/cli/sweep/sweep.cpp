@@ -10,13 +10,12 @@
 #include "app/progress.h"
 #include "app/terminal.h"
 #include "bench/sweep/grid_file.h"
-#include "bench/sweep/json_folder.h"
 #include "bench/sweep/problem_runner.h"
 #include "bench/sweep/result_file.h"
 #include "cli/bench/case_options.h"
 #include "cli/sweep/options.h"
 #include "cli/sweep/progress.h"
-#include "cli/sweep/sweep.h"
+#include "cli/verbs.h"
 #include "core/counted.h"
 #include "core/fail.h"
 #include "device/host/instruction_sets.h"
@@ -245,8 +244,8 @@ int run_sweep(Arguments arguments) {
   }
   std::size_t safe = known.size();  // rows on disk
   const auto tell_if_ended = [&](std::size_t rows) {
-    set_last_words(fmt::format("sweep: ended by a signal; {} of {} safe in {}; the same command goes on", rows,
-                               counted(bench::count_cells(plan.problems), "row"), plan.output));
+    set_signal_message(fmt::format("sweep: ended by a signal; {} of {} safe in {}; the same command goes on", rows,
+                                   counted(bench::count_cells(plan.problems), "row"), plan.output));
   };
   tell_if_ended(safe);
   print(note_lines(plan.notes) + note_lines(notes_on_file(plan.output, file, known)));

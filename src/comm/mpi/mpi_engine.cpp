@@ -12,7 +12,6 @@
 
 #include "comm/engine.h"
 #include "comm/mpi/ring.h"
-#include "comm/plain_mpi.h"
 #include "core/fail.h"
 
 namespace strobe::comm {

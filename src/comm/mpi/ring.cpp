@@ -7,7 +7,7 @@
 #include <array>
 #include <cstring>
 
-#include "comm/sum.h"
+#include "comm/collective.h"
 #include "core/divide.h"
 
 namespace strobe::comm {

@@ -8,12 +8,20 @@
 
 #include <string>
 
+#include "core/fail.h"
 #include "device/shared_library.h"
 
 namespace strobe::cupti {
 
+inline LibraryFiles cupti_files() {
+  const std::string file = fmt::format("libcupti.so.{}", CUDA_VERSION / 1000);
+  return {.files = {file, STROBE_CUPTI_LIBRARY},
+          .advice = fmt::format("no CUPTI; install the CUDA toolkit's, or set STROBE_CUPTI to its {}", file),
+          .variable = "STROBE_CUPTI"};
+}
+
 struct Library : SharedLibrary {
-  Library();
+  Library() : SharedLibrary(cupti_files()) {}
 
   decltype(cuptiActivityRegisterCallbacks)* register_callbacks = function("cuptiActivityRegisterCallbacks");
   decltype(cuptiActivityEnable)* enable = function("cuptiActivityEnable");
@@ -30,6 +38,13 @@ struct Library : SharedLibrary {
 inline const Library& library() { return opened<Library>(); }
 
 // Throws Error(runtime) with CUPTI's message unless `result` is success.
-void check(CUptiResult result, const std::string& what);
+inline void check(CUptiResult result, const std::string& what) {
+  if (result == CUPTI_SUCCESS) return;
+  const char* words = nullptr;
+  if (library().result_string(result, &words) != CUPTI_SUCCESS || !words) words = "no description";
+  const bool is_taken = result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+  fail(ErrorCode::runtime, "kernel trace: CUPTI: {} failed: {} ({}){}", what, words, static_cast<int>(result),
+       is_taken ? "; another profiler is attached to this process" : "");
+}
 
 }  // namespace strobe::cupti

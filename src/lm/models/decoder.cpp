@@ -9,13 +9,11 @@
 
 #include "core/fail.h"
 #include "lm/models/parameters.h"
+#include "ops/activation.h"
 #include "ops/embedding.h"
-#include "ops/gelu.h"
-#include "ops/layer_norm.h"
 #include "ops/linear.h"
-#include "ops/rms_norm.h"
+#include "ops/norm.h"
 #include "ops/rope.h"
-#include "ops/swiglu.h"
 #include "strobe/attention.h"
 
 namespace strobe::lm {

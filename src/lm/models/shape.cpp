@@ -6,8 +6,27 @@
 
 #include "core/fail.h"
 
-namespace strobe::lm {
+namespace strobe {
 
+template <>
+std::span<const Field<lm::ModelShape>> fields<lm::ModelShape>() {
+  using lm::ModelShape, lm::kMostOfShape;
+  static const Field<ModelShape> all[] = {
+      integer_field({"d_model", 1, kMostOfShape}, &ModelShape::d_model, "width of the residual stream"),
+      integer_field({"d_ff", 1, kMostOfShape}, &ModelShape::d_ff, "width of the feed-forward layer"),
+      integer_field({"layers", 1, lm::kMostLayers}, &ModelShape::layers, "blocks", {"num-layers"}),
+      integer_field({"heads", 1, kMostOfShape}, &ModelShape::heads, "heads of attention; they divide the width",
+                    {"num-heads"}),
+      integer_field({"vocabulary", 1, kMostOfShape}, &ModelShape::vocabulary,
+                    "tokens that the model knows; default: the size's own", {"vocab-size"}),
+      integer_field({"context", 1, kMostOfShape}, &ModelShape::context, "tokens of a sequence", {"context-length"}),
+  };
+  return all;
+}
+
+}  // namespace strobe
+
+namespace strobe::lm {
 namespace {
 
 struct NamedShape {
@@ -50,15 +69,6 @@ std::int64_t count_of(const ModelShape& shape, Counts counts) {
 }
 
 }  // namespace
-
-std::span<const Dimension> dimensions() {
-  static constexpr Dimension kDimensions[] = {{"d_model", &ModelShape::d_model},
-                                              {"d_ff", &ModelShape::d_ff},
-                                              {"layers", &ModelShape::layers},
-                                              {"heads", &ModelShape::heads},
-                                              {"vocabulary", &ModelShape::vocabulary}};
-  return kDimensions;
-}
 
 std::vector<std::string> size_names() {
   std::vector<std::string> names;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "app/fields.h"
 #include "lm/models/architecture.h"
 
 namespace strobe::lm {
@@ -28,13 +29,6 @@ struct ModelShape {
   bool operator==(const ModelShape&) const = default;
 };
 
-// A number of a shape that a size names, by its name in tables and files: all but the context.
-struct Dimension {
-  const char* name;
-  std::int64_t ModelShape::*value;
-};
-std::span<const Dimension> dimensions();  // d_model, d_ff, layers, heads, vocabulary
-
 // Names of the sizes: tiny, small, medium, large, xl, 2.7B, which are llama's, and ddp-small, which is gpt2's.
 std::vector<std::string> size_names();
 
@@ -51,3 +45,10 @@ std::int64_t parameter_count(const ModelShape& shape);
 std::int64_t matmul_parameter_count(const ModelShape& shape);
 
 }  // namespace strobe::lm
+
+namespace strobe {
+
+template <>
+std::span<const Field<lm::ModelShape>> fields<lm::ModelShape>();  // all but the architecture
+
+}  // namespace strobe

@@ -59,6 +59,15 @@ Recorded Transformer::recorded_matmul(const char* name, Weights weights, Tensors
            .other_bytes = count * (gradients > 0 ? sizeof(float) : size_of(dtype_))}};
 }
 
+Recorded Transformer::recorded_norm_backward(const char* name, Weights parameters, std::size_t x,
+                                             std::size_t statistics, ops::Into into) const {
+  const std::size_t dy = plan_.d_narrow, dx = plan_.d_x;
+  if (into == ops::Into::set) {
+    return recorded(name, OperationKind::norm, parameters.first, {x, statistics, dy}, {dx}, parameters.parts);
+  }
+  return recorded(name, OperationKind::norm, parameters.first, {x, statistics, dy, dx}, {dx}, parameters.parts);
+}
+
 // FLOPs of the causal half of the scores: two matmuls forward; four backward, and a fifth if it computes the scores
 // again.
 Recorded Transformer::recorded_attention(Pass pass, std::size_t layer, Tensors reads, Tensors writes) const {

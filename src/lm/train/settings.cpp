@@ -61,13 +61,8 @@ DataFormat format_in(const Json& json) {
 }
 
 ModelShape shape_in(const Json& json) {
-  const auto whole = [&](const char* key) { return json.at(key).as_integer(); };
-  ModelShape shape{.d_model = whole("d_model"),
-                   .d_ff = whole("d_ff"),
-                   .layers = whole("layers"),
-                   .heads = whole("heads"),
-                   .vocabulary = whole("vocabulary"),
-                   .context = whole("context")};
+  ModelShape shape;
+  for (const Field<ModelShape>& field : fields<ModelShape>()) field.read(shape, json.at(field.key));
   // A checkpoint without the key has architecture llama.
   if (const Json* architecture = json.find("arch")) shape.architecture = architecture_of(architecture->as_string());
   return shape;
@@ -104,13 +99,8 @@ double learning_rate(const Settings& settings, std::int64_t step) {
 
 Json to_json(const Settings& settings) {
   const ModelShape& shape = settings.shape;
-  Json json = Json::object({{"arch", name_of(shape.architecture)},
-                            {"d_model", shape.d_model},
-                            {"d_ff", shape.d_ff},
-                            {"layers", shape.layers},
-                            {"heads", shape.heads},
-                            {"vocabulary", shape.vocabulary},
-                            {"context", shape.context}});
+  Json json = Json::object({{"arch", name_of(shape.architecture)}});
+  for (const Field<ModelShape>& field : fields<ModelShape>()) json.set(field.key, field.json(shape));
   for (const Field<Settings>& field : fields<Settings>()) json.set(field.key, field.json(settings));
   return json.set("data_format", name_of(settings.data.format))
       .set("data_tokens", settings.data.tokens)

@@ -5,16 +5,14 @@
 #include <cstdint>
 #include <span>
 
-#include "ops/column_sums.h"
+#include "ops/activation.h"
 #include "ops/cross_entropy.h"
 #include "ops/embedding.h"
-#include "ops/gelu.h"
-#include "ops/layer_norm.h"
+#include "ops/linear.h"
+#include "ops/norm.h"
 #include "ops/optimizer.h"
 #include "ops/place.h"
-#include "ops/rms_norm.h"
 #include "ops/rope.h"
-#include "ops/swiglu.h"
 #include "strobe/dtype.h"
 
 namespace strobe::ops::cuda {

@@ -1,5 +1,5 @@
 // Value lists and their combinations.
-#include "bench/sweep/axes.h"
+#include "bench/sweep/grid_file.h"
 
 #include <gtest/gtest.h>
 

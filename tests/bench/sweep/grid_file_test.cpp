@@ -33,6 +33,14 @@ TEST(GridFile, CommonGoesBeforeEveryLaterBlock) {
   EXPECT_EQ(grid.blocks[1], (std::vector<std::string>{"--emb", "64", "--seq", "2,3"}));
 }
 
+TEST(GridFile, ACaseIsTextBeforeTheFlags) {
+  const Grid grid = parse_grid("mine", "common bf16 causal=both --impl flash2\ncells b2,4 h4/2 s64 --pass forward\n");
+  EXPECT_EQ(grid.blocks[0],
+            (std::vector<std::string>{"--dtype=bf16", "--causal=both", "--impl", "flash2", "--batch_size=2,4",
+                                      "--num_heads=4", "--num_kv_heads=2", "--seq_len=64", "--pass", "forward"}));
+  EXPECT_EQ(refusal_of("cells b2 S3\n").find("--grid mine: line 1: \"S3\": not a word of a case"), 0u);
+}
+
 TEST(GridFile, BadLinesAreNamed) {
   EXPECT_EQ(refusal_of("about x\ncell --seq 1\n"),
             "--grid mine: line 2: \"cell\"; valid: about, run, peers, common, cells, #");

@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "bench/sweep/json_folder.h"
-#include "bench/sweep/prediction.h"
+#include "bench/sweep/result_file.h"
 
 namespace strobe::bench {
 namespace {

@@ -33,6 +33,23 @@ TEST(Cells, OfAFileAreOneRun) {
   EXPECT_TRUE(config(4).at("causal").as_bool());
 }
 
+TEST(Cells, MayBeTheTextOfACaseBeforeFlags) {
+  const Cells cells("b2 h4/2 s16x24 d8 bf16 causal=bottom_right window=3:0 sinks\nh2 s16 fp32 --causal both\n");
+  const Program program = cells.run(kCommand);
+  ASSERT_EQ(program.code, 0) << program.errors;
+  const Json json = Json::parse(cells.scratch.read("benchmark_result.json"));
+  ASSERT_EQ(json.as_array().size(), 3u);
+  const Json& first = json.as_array()[0].at("config");
+  EXPECT_EQ(first.at("batch_size").as_integer(), 2);
+  EXPECT_EQ(first.at("num_kv_heads").as_integer(), 2);
+  EXPECT_EQ(first.at("seq_len_k").as_integer(), 24);
+  EXPECT_EQ(first.at("emb_dim").as_integer(), 32);
+  EXPECT_EQ(first.at("align").as_string(), "bottom_right");
+  EXPECT_EQ(first.at("window").dump(), "[3,0]");
+  EXPECT_TRUE(first.at("sinks").as_bool());
+  EXPECT_EQ(json.as_array()[2].at("config").at("emb_dim").as_integer(), 32);  // the command line's
+}
+
 TEST(Cells, EachSaysWhetherItWasScaled) {
   const Cells cells("--batch_size 2 --num_heads 2 --emb_dim 32\n--num_heads 2 --emb_dim 32\n");
   const Program program = cells.run("bench --quick --repeats 1 --seq_len 8 --pass forward --cells cells");
@@ -76,7 +93,10 @@ TEST(Cells, RefuseWhatIsNoConfigurationWithFileAndLine) {
                {"--seq_len 8x", "--seq_len 8x: not a whole number"},
                {"--emb_dim 33", "--emb_dim 33: not a multiple of --num_heads 2"},
                {"--seq_len 2147483647", "attention: "},
-               {"stray", "\"stray\": not a flag"}};
+               {"stray", "\"stray\": not a flag"},
+               {"b2 s16y", "\"s16y\": not a word of a case; valid: bN, hN/KV, "},
+               {"b2 s16 d8/4", "--head_dim_v: not a flag of a configuration; "},
+               {"b2 d8 --emb_dim 32", "--head_dim 8: with --emb_dim 32; valid: one of the two"}};
   for (const auto& row : table) {
     const Cells cells(std::string("# remark\n--seq_len 16\n") + row.line + "\n");
     const Program program = cells.run(kCommand);

@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-#include "lm/architectures.h"
+#include "lm/cases.h"
 
 namespace strobe::lm {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "lm/architectures.h"
+#include "lm/cases.h"
 #include "strobe/error.h"
 
 namespace strobe::lm {

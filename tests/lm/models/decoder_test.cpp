@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "lm/architectures.h"
+#include "lm/cases.h"
 #include "lm/model.h"
 #include "strobe/error.h"
 

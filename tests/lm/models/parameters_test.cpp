@@ -4,9 +4,8 @@
 
 #include <cmath>
 #include <set>
-#include <span>
 
-#include "lm/architectures.h"
+#include "lm/cases.h"
 
 namespace strobe::lm {
 namespace {
@@ -26,38 +25,50 @@ TEST(Parameters, TheTableHasEveryParameterOnceAndWithoutGaps) {
   }
 }
 
-constexpr const char* kLlamaBlock[] = {"attention_norm.weight",  "attention.q.weight",     "attention.k.weight",
-                                       "attention.v.weight",     "attention.o.weight",     "feed_forward_norm.weight",
-                                       "feed_forward.w1.weight", "feed_forward.w3.weight", "feed_forward.w2.weight"};
-constexpr const char* kGpt2Block[] = {
-    "attention_norm.weight",  "attention_norm.bias",  "attention.q.weight",       "attention.k.weight",
-    "attention.v.weight",     "attention.q.bias",     "attention.k.bias",         "attention.v.bias",
-    "attention.o.weight",     "attention.o.bias",     "feed_forward_norm.weight", "feed_forward_norm.bias",
-    "feed_forward.w1.weight", "feed_forward.w1.bias", "feed_forward.w2.weight",   "feed_forward.w2.bias"};
+struct Order {
+  Architecture architecture;
+  std::vector<std::string> before, block, after;
+};
+const Order kOrders[] = {
+    {Architecture::llama,
+     {"embedding.weight"},
+     {"attention_norm.weight", "attention.q.weight", "attention.k.weight", "attention.v.weight", "attention.o.weight",
+      "feed_forward_norm.weight", "feed_forward.w1.weight", "feed_forward.w3.weight", "feed_forward.w2.weight"},
+     {"norm.weight", "unembedding.weight"}},
+    {Architecture::gpt2,
+     {"embedding.weight", "positions.weight"},
+     {"attention_norm.weight", "attention_norm.bias", "attention.q.weight", "attention.k.weight", "attention.v.weight",
+      "attention.q.bias", "attention.k.bias", "attention.v.bias", "attention.o.weight", "attention.o.bias",
+      "feed_forward_norm.weight", "feed_forward_norm.bias", "feed_forward.w1.weight", "feed_forward.w1.bias",
+      "feed_forward.w2.weight", "feed_forward.w2.bias"},
+     {"norm.weight", "norm.bias", "unembedding.weight"}},
+};
 
 // Checkpoints have this order.
 TEST(Parameters, StandInTheOrderOfTheForward) {
-  for (const Architecture architecture : kArchitectures) {
-    const ModelShape shape = as(architecture, shape_of("tiny"));
-    const bool is_gpt2 = architecture == Architecture::gpt2;
-    const std::span<const char* const> block = is_gpt2 ? std::span<const char* const>(kGpt2Block) : kLlamaBlock;
-    std::vector<std::string> wanted{"embedding.weight"};
-    if (is_gpt2) wanted.emplace_back("positions.weight");
+  for (const auto& [architecture, before, block, after] : kOrders) {
+    const std::vector<Parameter> table = parameter_table(as(architecture, shape_of("tiny")));
+    std::vector<std::string> wanted = before, names;
     for (std::size_t layer = 0; layer < 4; ++layer) {
       EXPECT_EQ(first_parameter(architecture, layer), wanted.size());
-      for (const char* const name : block) wanted.push_back("layers." + std::to_string(layer) + "." + name);
+      for (const std::string& name : block) wanted.push_back("layers." + std::to_string(layer) + "." + name);
     }
     EXPECT_EQ(first_parameter(architecture, 4), wanted.size());
-    wanted.emplace_back("norm.weight");
-    if (is_gpt2) wanted.emplace_back("norm.bias");
-    wanted.emplace_back("unembedding.weight");
-    std::vector<std::string> names;
-    for (const Parameter& parameter : parameter_table(shape)) {
-      names.push_back(parameter.name);
+    wanted.insert(wanted.end(), after.begin(), after.end());
+    for (const Parameter& parameter : table) names.push_back(parameter.name);
+    EXPECT_EQ(names, wanted);
+  }
+}
+
+TEST(Parameters, TablesBeginAndEndAsEveryModelNeeds) {
+  for (const Architecture architecture : kArchitectures) {
+    const std::vector<Parameter> table = parameter_table(as(architecture, shape_of("tiny")));
+    EXPECT_EQ(table[kEmbedding].role, Role::embedding);
+    EXPECT_EQ(table.back().name, "unembedding.weight");
+    EXPECT_EQ(table[first_parameter(architecture, 0)].name.find("layers.0."), 0u);
+    for (const Parameter& parameter : table) {
       EXPECT_EQ(is_bias(parameter.role), parameter.name.ends_with(".bias")) << parameter.name;
     }
-    EXPECT_EQ(names, wanted);
-    EXPECT_EQ(parameter_table(shape)[kEmbedding].name, "embedding.weight");
   }
 }
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "lm/cases.h"
 #include "lm/data_parallel/parallel_model.h"
 #include "lm/state/memory.h"
-#include "lm/text.h"
 #include "support/sanitized.h"
 
 namespace strobe::test {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "core/philox.h"
-#include "lm/architectures.h"
+#include "lm/cases.h"
 #include "lm/models/decoder.h"
 #include "lm/train/trainer.h"
 #include "support/scratch.h"

@@ -6,13 +6,11 @@
 #include <cstring>
 #include <numeric>
 
+#include "ops/cpu/activation.h"
 #include "ops/cpu/adamw.h"
-#include "ops/cpu/cross_entropy.h"
-#include "ops/cpu/gelu.h"
-#include "ops/cpu/layer_norm.h"
-#include "ops/cpu/rms_norm.h"
+#include "ops/cpu/norm.h"
 #include "ops/cpu/rope.h"
-#include "ops/cpu/swiglu.h"
+#include "ops/cpu/softmax.h"
 #include "ops/differences.h"
 #include "ops/tensors.h"
 #include "strobe/error.h"

@@ -9,7 +9,8 @@ namespace {
 
 // The exponent of P = 2^(factor * s - LSE log2(e)) for scores s in column v of the tile. A float of its size would lose
 // as much as P has to lose, so the integer part is taken off before anything is rounded: LSE log2(e) is held in two
-// parts, and lse_high has so few bits that subtracting an integer from it is exact (see split_lse in row_statistics.h).
+// parts, and lse_high has so few bits that subtracting an integer from it is exact (see split_lse in
+// row_preparation.h).
 template <int N>
 struct WeightExponent {
   const float* scores;  // of this vector of lanes, [key][N]

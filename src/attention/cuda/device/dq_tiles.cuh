@@ -1,6 +1,7 @@
 // Tiles of rows that several blocks add their parts of dQ to: where the sum of one lies, and whose turn it is.
 #pragma once
 
+#include "attention/cuda/device/ptx.cuh"
 #include "attention/cuda/device/sequence.cuh"
 
 namespace strobe::cuda {
@@ -10,7 +11,7 @@ namespace strobe::cuda {
 template <class Args>
 __device__ __forceinline__ std::int64_t row_tile_index(const Args& args, const Sequence& sequence, int b, int head,
                                                        int tile, int tile_rows) {
-  const Params& p = args.params;
+  const SequenceParams p = args.params;
   if (p.packed) return head * args.tiles_per_head + sequence.q_begin / tile_rows + b + tile;
   return (static_cast<std::int64_t>(b) * p.heads_q + head) * args.row_tiles + tile;
 }
@@ -25,6 +26,27 @@ __device__ __forceinline__ std::uint32_t turn_of(const Sequence& sequence, int r
   }
   const int first = sequence.left < 0 ? 0 : max(0, row_tile * kRows + sequence.offset - sequence.left) / kKeys;
   return static_cast<std::uint32_t>(key_tile - first);
+}
+
+// The fp32 sum of dQ tiles in global memory. It lies in the order of registers: `slot` counts a thread's groups of four
+// accumulators, so that a warp adds whole lines; the kernel that rounds dQ knows which element each one is.
+
+// Offset of accumulator e of a slot: four in a row where one instruction adds four, else threads side by side.
+template <int kThreads>
+__device__ __forceinline__ int sum_offset(int slot, int e, int thread) {
+  return kReductionIsVector ? (slot * kThreads + thread) * 4 + e : (slot * 4 + e) * kThreads + thread;
+}
+
+// One address register serves all slots: the thread's offset is added first, the slot's is an immediate.
+template <int kThreads>
+__device__ __forceinline__ void add_to_sum(float* sum, int slot, const float (&c)[4]) {
+  float* const first = sum + sum_offset<kThreads>(0, 0, static_cast<int>(threadIdx.x));
+  if constexpr (kReductionIsVector) {
+    reduce_add(first + slot * kThreads * 4, c);
+  } else {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) reduce_add(first + (slot * 4 + e) * kThreads, c[e]);
+  }
 }
 
 }  // namespace strobe::cuda

@@ -1,9 +1,97 @@
-// Which weights dropout keeps, drawn a tile at a time.
+// The random words of dropout, and which probabilities it keeps, drawn a tile at a time.
 #pragma once
 
-#include "attention/cuda/device/philox.cuh"
+#include <cstdint>
 
 namespace strobe::cuda {
+
+// Philox4x32-10 for the counter (b, h, i, j), its first word, the same as core/philox.h gives. What depends on the row
+// alone or on the key alone is computed once for each; the other seven rounds are the pair's. Round keys come ready
+// from the parameters.
+struct Philox {
+  static constexpr std::uint32_t kM0 = 0xD2511F53u, kM1 = 0xCD9E8D57u;
+
+  struct Row {
+    std::uint32_t x0, x1, x3, x4;  // words after the rounds that the row knows, with their keys
+  };
+  struct Key {
+    std::uint32_t high, low;
+  };
+
+  const std::uint32_t (&round_keys)[10][2];
+  std::uint32_t high_b, low_b, h;
+
+  __device__ __forceinline__ Philox(const std::uint32_t (&keys)[10][2], std::uint32_t b, std::uint32_t head)
+      : round_keys(keys), h(head) {
+    const std::uint64_t product = std::uint64_t{kM0} * b;
+    high_b = high(product), low_b = low(product);
+  }
+
+  __device__ static __forceinline__ std::uint32_t high(std::uint64_t product) {
+    return static_cast<std::uint32_t>(product >> 32);
+  }
+  __device__ static __forceinline__ std::uint32_t low(std::uint64_t product) {
+    return static_cast<std::uint32_t>(product);
+  }
+
+  __device__ __forceinline__ Row row(int i) const {
+    const std::uint64_t first = std::uint64_t{kM1} * static_cast<std::uint32_t>(i);
+    const std::uint64_t second = std::uint64_t{kM0} * (high(first) ^ h ^ round_keys[0][0]);
+    const std::uint64_t third = std::uint64_t{kM1} * (high(second) ^ low_b ^ round_keys[1][1]);
+    return {high(third) ^ round_keys[2][0], low(first) ^ round_keys[1][0], low(second) ^ round_keys[2][1], low(third)};
+  }
+
+  // Rows from i on, eight apart.
+  template <int kRows>
+  __device__ __forceinline__ void rows(Row (&out)[kRows], int i) const {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) out[r] = row(i + r * 8);
+  }
+
+  __device__ __forceinline__ Key key(int j) const {
+    const std::uint64_t product = std::uint64_t{kM1} * (high_b ^ static_cast<std::uint32_t>(j) ^ round_keys[0][1]);
+    return {high(product), low(product)};
+  }
+
+  // The words of some rows and keys, round by round: a word alone is one chain of dependent products.
+  template <int kRows, int kKeys>
+  __device__ __forceinline__ void words(std::uint32_t (&out)[kRows][kKeys], const Row (&rows)[kRows],
+                                        const Key (&keys)[kKeys]) const {
+    std::uint32_t c[kRows][kKeys][4];
+    const auto for_all = [](auto&& pair) {
+#pragma unroll
+      for (int k = 0; k < kKeys; ++k) {
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) pair(r, k);
+      }
+    };
+    for_all([&](int r, int k) {
+      const std::uint64_t third = std::uint64_t{kM0} * (keys[k].high ^ rows[r].x1);
+      c[r][k][0] = keys[k].low ^ rows[r].x0, c[r][k][1] = rows[r].x4;
+      c[r][k][2] = high(third) ^ rows[r].x3, c[r][k][3] = low(third);
+    });
+#pragma unroll
+    for (int round = 3; round < 10; ++round) {
+      for_all([&](int r, int k) {
+        std::uint32_t(&x)[4] = c[r][k];
+        const std::uint64_t product0 = std::uint64_t{kM0} * x[0], product1 = std::uint64_t{kM1} * x[2];
+        x[0] = high(product1) ^ x[1] ^ round_keys[round][0];
+        x[1] = low(product1);
+        x[2] = high(product0) ^ x[3] ^ round_keys[round][1];
+        x[3] = low(product0);
+      });
+    }
+    for_all([&](int r, int k) { out[r][k] = c[r][k][0]; });
+  }
+
+  __device__ __forceinline__ std::uint32_t word(const Row& row, const Key& key) const {
+    const Row rows[1] = {row};
+    const Key keys[1] = {key};
+    std::uint32_t out[1][1];
+    words(out, rows, keys);
+    return out[0][0];
+  }
+};
 
 // A bit for each of a lane's weights, in rows 16 m and 16 m + 8 and keys 8 n and 8 n + 1 from its first.
 template <int kMt, int kNt>

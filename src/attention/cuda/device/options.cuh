@@ -26,7 +26,7 @@ struct BiasRows {
   const char* data;  // of row 0, key 0; null: none
   std::int64_t row;  // elements
 
-  __device__ __forceinline__ BiasRows(const Params& p, int batch, int head) : data(nullptr), row(p.bias.row) {
+  __device__ __forceinline__ BiasRows(const ScoreParams& p, int batch, int head) : data(nullptr), row(p.bias.row) {
     if (!p.bias.data) return;
     data = static_cast<const char*>(p.bias.data) + (batch * p.bias.batch + head * p.bias.head) * (p.bias_fp32 ? 4 : 2);
   }

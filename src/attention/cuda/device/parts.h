@@ -27,4 +27,15 @@ constexpr Parts fp32_parts(bool plain, bool tf32) {
   return !plain ? Parts::full : tf32 ? Parts::rounded : Parts::scaled;
 }
 
+// How the tensor cores get an fp32 element, for explain.
+constexpr const char* text_of(Parts parts) {
+  switch (parts) {
+    case Parts::whole: return "";
+    case Parts::rounded: return ", elements rounded to the 11 bits of tf32";
+    case Parts::scaled: return ", two scaled fp16 parts an element";
+    case Parts::full: return ", three bf16 parts an element";
+  }
+  return "";
+}
+
 }  // namespace strobe::cuda

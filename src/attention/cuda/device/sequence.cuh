@@ -18,6 +18,8 @@ struct Keys {
   int lo, hi;  // [lo, hi); none where lo >= hi
 };
 
+// Functions take SequenceParams by value: through a reference the compiler branches around loads and reloads fields
+// after each write to memory, about 100 instructions in a kernel.
 struct Sequence {
   std::int64_t q_begin, k_begin;  // first row and key in the views
   int q_length, k_length;
@@ -25,7 +27,7 @@ struct Sequence {
   int left, right;
 
   // Offsets and lengths on the device are the caller's; whatever they are, nothing outside the tensors is touched.
-  __device__ __forceinline__ Sequence(const Params& p, int b) {
+  __device__ __forceinline__ Sequence(SequenceParams p, int b) {
     if (p.packed) {
       q_begin = clamp64(index_at(p.cu_seqlens_q, b), 0, p.total_q);
       k_begin = clamp64(index_at(p.cu_seqlens_k, b), 0, p.total_k);
@@ -63,12 +65,12 @@ struct Sequence {
   }
 
   // Rows of the view that belong to this sequence: all of a padded one, where those past its length are zeros.
-  __device__ __forceinline__ int rows_written(const Params& p) const { return p.packed ? q_length : p.max_q; }
-  __device__ __forceinline__ int keys_written(const Params& p) const { return p.packed ? k_length : p.max_k; }
+  __device__ __forceinline__ int rows_written(SequenceParams p) const { return p.packed ? q_length : p.max_q; }
+  __device__ __forceinline__ int keys_written(SequenceParams p) const { return p.packed ? k_length : p.max_k; }
 };
 
 // Index of row i in LSE: [B, Hq, Sq], or [Hq, total] in a packed batch.
-__device__ __forceinline__ std::int64_t lse_index(const Params& p, const Sequence& sequence, int b, int h, int i) {
+__device__ __forceinline__ std::int64_t lse_index(SequenceParams p, const Sequence& sequence, int b, int h, int i) {
   return (p.packed ? h * p.total_q : (static_cast<std::int64_t>(b) * p.heads_q + h) * p.total_q) + sequence.q_begin + i;
 }
 

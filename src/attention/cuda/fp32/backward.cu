@@ -20,7 +20,7 @@ __device__ __forceinline__ float weight_of(float score, const RowFacts& row) {
 }
 
 struct Args {
-  Params params;
+  BackwardParams params;
   RowFacts* facts;
   DbiasSizes dbias;
 };
@@ -45,7 +45,7 @@ __device__ __forceinline__ PairGradient gradient_of(const Params& p, const Score
 __device__ __forceinline__ bool is_empty(const RowFacts& row) { return row.highest == kMinusInfinity; }
 
 __global__ void __launch_bounds__(kWarps* kWarpLanes) dq_kernel(const __grid_constant__ Args args) {
-  const Params& p = args.params;
+  const BackwardParams& p = args.params;
   const WarpPlace place(p.max_q, p.heads_q);
   const int b = place.b, head = place.head, i = place.i;
   const Sequence sequence(p, b);
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dq_kernel(const __grid_con
 }
 
 __global__ void __launch_bounds__(kWarps* kWarpLanes) dkv_kernel(const __grid_constant__ Args args) {
-  const Params& p = args.params;
+  const BackwardParams& p = args.params;
   const WarpPlace place(p.max_k, p.heads_kv);
   const int b = place.b, j = place.i;
   const Sequence sequence(p, b);
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dkv_kernel(const __grid_co
 
 // One element of dbias: the sum over the batches, heads and rows that share it.
 __global__ void __launch_bounds__(kWarps* kWarpLanes) dbias_kernel(const __grid_constant__ Args args) {
-  const Params& p = args.params;
+  const BackwardParams& p = args.params;
   const WarpPlace place(args.dbias.keys, args.dbias.batch * args.dbias.heads * args.dbias.rows);
   const int j = place.i;
   if (j >= args.dbias.keys) return;
@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dbias_kernel(const __grid_
 
 // One warp a head.
 __global__ void __launch_bounds__(kWarpLanes) dsinks_kernel(const __grid_constant__ Args args) {
-  const Params& p = args.params;
+  const BackwardParams& p = args.params;
   const int head = static_cast<int>(blockIdx.x);
   float sum = 0;
   for (int b = 0; b < p.batch; ++b) {
@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(kWarpLanes) dsinks_kernel(const __grid_constan
 
 std::size_t backward_bytes(std::size_t rows) { return rows * sizeof(RowFacts); }
 
-void launch_backward(const Params& p, const DbiasSizes& dbias, void* workspace, void* stream) {
+void launch_backward(const BackwardParams& p, const DbiasSizes& dbias, void* workspace, void* stream) {
   const Args args{p, static_cast<RowFacts*>(workspace), dbias};
   const auto launch = [&](void (*kernel)(Args), const char* name, std::int64_t blocks, int threads) {
     launch_kernel(kernel, {name, blocks, threads, 0, stream}, args);

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "attention/cuda/params.h"
+#include "attention/kernel.h"
 
 namespace strobe::cuda::fp32 {
 
@@ -17,6 +18,9 @@ void launch_forward(const Params& params, void* stream);
 
 // workspace: backward_bytes(rows), rows as LSE counts them.
 std::size_t backward_bytes(std::size_t rows);
-void launch_backward(const Params& params, const DbiasSizes& dbias, void* workspace, void* stream);
+void launch_backward(const BackwardParams& params, const DbiasSizes& dbias, void* workspace, void* stream);
+
+// flash2's plan for fp32 problems whose tiles do not fit the card.
+Plan plan(const Problem& problem);
 
 }  // namespace strobe::cuda::fp32

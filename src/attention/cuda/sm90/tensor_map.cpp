@@ -3,33 +3,10 @@
 
 #include <fmt/format.h>
 
-#include "attention/cuda/in_vectors.h"
 #include "device/cuda/driver.h"
+#include "strobe/error.h"
 
 namespace strobe::cuda::sm90 {
-
-namespace {
-
-constexpr std::int64_t kMostSize = std::int64_t{1} << 31;         // of a dimension: boxes are named by signed 32 bits
-constexpr std::int64_t kMostStrideBytes = std::int64_t{1} << 40;  // between elements of one
-
-}  // namespace
-
-std::string map_refusal(const char* name, const ConstView& view) {
-  if (!in_vectors(view)) return fmt::format("{} has rows that are not whole multiples of 16 bytes", name);
-  for (const std::int64_t size : view.shape) {
-    if (size < 1) return fmt::format("{} has no elements", name);
-    if (size >= kMostSize) return fmt::format("{} has {} elements along a dimension; fewer than 2^31 do", name, size);
-  }
-  for (std::size_t i = 0; i < 3; ++i) {
-    const std::int64_t stride = view.stride[i];
-    if (stride == 0 && view.shape[i] > 1) return fmt::format("{} is expanded (stride 0)", name);
-    if (stride < 0 || stride * 2 >= kMostStrideBytes) {
-      return fmt::format("{} has a stride of {} elements; 0 to 2^39 - 1 do", name, stride);
-    }
-  }
-  return {};
-}
 
 CUtensorMap tensor_map(const Tensor& tensor, const TensorSizes& sizes, int box_rows) {
   static const auto encode = driver_function<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");

@@ -1,14 +1,12 @@
-// How the copy engine sees a tensor: 16-bit elements [batch, head, row, column], taken in boxes of 64 columns and a
-// number of rows, zeros outside of the tensor.
+// TMA's view of a tensor: 16-bit elements [batch, head, row, column], loaded in boxes of 64 columns and a number of
+// rows, with zeros outside the tensor.
 #pragma once
 
 #include <cuda.h>
 
 #include <cstdint>
-#include <string>
 
 #include "attention/cuda/params.h"
-#include "strobe/view.h"
 
 namespace strobe::cuda::sm90 {
 
@@ -16,15 +14,14 @@ struct TensorSizes {
   std::int64_t batch, heads, rows, columns;
 };
 
-// Why the copy engine cannot take the tensor; empty: it can. `name` is the tensor's, for the text.
-std::string map_refusal(const char* name, const ConstView& view);
-
-// Made on the stack: nothing is allocated or kept.
+// Allocates and caches nothing.
 CUtensorMap tensor_map(const Tensor& tensor, const TensorSizes& sizes, int box_rows);
 
-inline TensorSizes q_sizes(const Params& p) { return {p.packed ? 1 : p.batch, p.heads_q, p.total_q, p.d}; }
-inline TensorSizes k_sizes(const Params& p) { return {p.packed ? 1 : p.batch, p.heads_kv, p.total_k, p.d}; }
-inline TensorSizes v_sizes(const Params& p) { return {p.packed ? 1 : p.batch, p.heads_kv, p.total_k, p.dv_dim}; }
-inline TensorSizes o_sizes(const Params& p) { return {p.packed ? 1 : p.batch, p.heads_q, p.total_q, p.dv_dim}; }
+inline TensorSizes q_sizes(const SequenceParams& p) { return {p.packed ? 1 : p.batch, p.heads_q, p.total_q, p.d}; }
+inline TensorSizes k_sizes(const SequenceParams& p) { return {p.packed ? 1 : p.batch, p.heads_kv, p.total_k, p.d}; }
+inline TensorSizes v_sizes(const SequenceParams& p) {
+  return {p.packed ? 1 : p.batch, p.heads_kv, p.total_k, p.dv_dim};
+}
+inline TensorSizes o_sizes(const SequenceParams& p) { return {p.packed ? 1 : p.batch, p.heads_q, p.total_q, p.dv_dim}; }
 
 }  // namespace strobe::cuda::sm90

@@ -1,4 +1,5 @@
-// One call of the CPU kernels and one of its query heads. Shared by the files of this folder.
+// One call of the CPU kernels `standard` and `frugal`, one of its query heads, and what is done with it: softmax.cpp
+// for one head, passes.cpp for the heads of a pass.
 #pragma once
 
 #include <algorithm>
@@ -75,5 +76,32 @@ struct Head {
     return {call.workspace + offset + elements * element, call.layout.stored, problem().dtype, rows(), keys()};
   }
 };
+
+// Operations on the rows of a head's score matrices: score options, softmax, dropout and their gradients.
+
+// probabilities() = softmax(mask(options(scores()))); writes LSE (forward), tanh() and sinks() (backward).
+void softmax(const Head& head);
+
+// dropped() from probabilities().
+void dropout(const Head& head);
+
+// d_scores() from d_probabilities(): the gradient of q.k, or of the logits if dbias is wanted. Turns sinks() from
+// probabilities into gradients.
+void softmax_gradient(const Head& head);
+
+// dbias += d_scores(), then d_scores() from the logits' gradient to that of q.k.
+void bias_gradient(const Head& head);
+
+// The operations of plain attention on the heads of a pass. Each processes all heads before the next one begins.
+
+// Query heads [first, first + count), counted through all sequences.
+struct HeadRange {
+  std::int64_t first, count;
+};
+
+void forward_pass(const Call& call, HeadRange heads);
+
+// A pass of one head adds to the sums of dK and dV that the previous head of its group left.
+void backward_pass(const Call& call, HeadRange heads);
 
 }  // namespace strobe::standard::cpu

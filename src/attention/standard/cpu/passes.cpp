@@ -1,10 +1,9 @@
 // Inputs are widened to fp32 for OpenBLAS. GEMMs run in blocks of rows that depend only on the shape, so results do not
 // depend on the variant or on the number of threads.
-#include "attention/standard/cpu/passes.h"
+#include "attention/standard/cpu/head.h"
 
 #include <climits>
 
-#include "attention/standard/cpu/softmax.h"
 #include "device/host/profile_scope.h"
 
 namespace strobe::standard::cpu {

@@ -1,5 +1,5 @@
 // Rounds every step to the problem's type, as a tensor library does.
-#include "attention/standard/cpu/softmax.h"
+#include "attention/standard/cpu/head.h"
 
 #include <cmath>
 

@@ -13,7 +13,7 @@ constexpr int kRows = 8;  // in a block, a warp each
 
 // Elements are moved as they are: only their size matters.
 template <class Word>
-__global__ void copy_rows(Params params, Copy copy, std::int64_t rows, Direction direction) {
+__global__ void copy_rows(SequenceParams params, Copy copy, std::int64_t rows, Direction direction) {
   const std::int64_t longest = copy.side == Side::queries ? params.max_q : params.max_k;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kRows;
   for (std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kRows + threadIdx.y; index < rows; index += step) {
@@ -34,7 +34,7 @@ __global__ void copy_rows(Params params, Copy copy, std::int64_t rows, Direction
   }
 }
 
-void launch(DType dtype, const Params& params, const Copy& copy, Direction direction, void* stream) {
+void launch(DType dtype, const SequenceParams& params, const Copy& copy, Direction direction, void* stream) {
   const std::int64_t rows = copy.batches * copy.heads * (copy.side == Side::queries ? params.max_q : params.max_k);
   if (rows == 0) return;
   const unsigned blocks = blocks_for((rows + kRows - 1) / kRows);
@@ -49,11 +49,11 @@ void launch(DType dtype, const Params& params, const Copy& copy, Direction direc
 
 }  // namespace
 
-void gather(DType dtype, const Params& params, const Copy& copy, void* stream) {
+void gather(DType dtype, const SequenceParams& params, const Copy& copy, void* stream) {
   launch(dtype, params, copy, Direction::gather, stream);
 }
 
-void scatter(DType dtype, const Params& params, const Copy& copy, void* stream) {
+void scatter(DType dtype, const SequenceParams& params, const Copy& copy, void* stream) {
   launch(dtype, params, copy, Direction::scatter, stream);
 }
 

@@ -4,15 +4,18 @@
 #include <cmath>
 #include <cstdint>
 
-#include "attention/cuda/device/philox.cuh"
+#include "attention/cuda/device/dropout.cuh"
 #include "attention/cuda/device/sequence.cuh"
 #include "attention/standard/cuda/rows.h"
 #include "device/cuda/element.cuh"
 
 namespace strobe::standard {
 
+using cuda::BackwardParams;
 using cuda::narrowed;
+using cuda::OutputParams;
 using cuda::Params;
+using cuda::SequenceParams;
 using cuda::widened;
 using cuda::with_element;
 
@@ -28,7 +31,7 @@ struct Extent {
   std::int32_t length;
 };
 
-__device__ inline Extent extent_of(const Params& params, Side side, std::int64_t b) {
+__device__ inline Extent extent_of(const SequenceParams& params, Side side, std::int64_t b) {
   const cuda::Sequence sequence(params, static_cast<int>(b));
   return side == Side::queries ? Extent{sequence.q_begin, sequence.q_length}
                                : Extent{sequence.k_begin, sequence.k_length};
@@ -43,7 +46,7 @@ struct Row {
   std::int32_t diagonal;  // the key at which the row stands
 };
 
-__device__ inline Row row_of(const Params& params, std::int64_t index) {
+__device__ inline Row row_of(const SequenceParams& params, std::int64_t index) {
   Row row;
   row.i = static_cast<std::int32_t>(index % params.max_q);
   const std::int64_t head = index / params.max_q;
@@ -68,7 +71,7 @@ __device__ inline std::int32_t first_key(const Row& row) {
   return j < row.lo ? j + threads : j;
 }
 
-__device__ inline bool keeps(const Params& params, const Row& row, std::int32_t j) {
+__device__ inline bool keeps(const cuda::ScoreParams& params, const Row& row, std::int32_t j) {
   const cuda::Philox philox(params.philox_keys, static_cast<std::uint32_t>(row.b), static_cast<std::uint32_t>(row.h));
   return philox.word(philox.row(row.i), philox.key(j)) >= params.dropout_threshold;
 }

@@ -61,7 +61,7 @@ __device__ std::int32_t key_of(int piece) {
 
 template <class T, int kThreads>
 __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kThreads)
-    plain_softmax_rows(Params params, Scores scores, bool write_lse) {
+    plain_softmax_rows(OutputParams params, Scores scores, bool write_lse) {
   __shared__ float scratch[32];
   for_rows<kThreads>(scores.rows.count, [&](std::int64_t n_row) {
     const std::int64_t index = scores.rows.first + n_row;
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kTh
 // To the gradient of q.k.
 template <class T, int kThreads>
 __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kThreads)
-    plain_softmax_backward_rows(Params params, ScoreGradients scores) {
+    plain_softmax_backward_rows(OutputParams params, ScoreGradients scores) {
   __shared__ float scratch[32];
   for_rows<kThreads>(scores.rows.count, [&](std::int64_t n_row) {
     const Row row = row_of(params, scores.rows.first + n_row);

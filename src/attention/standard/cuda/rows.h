@@ -53,9 +53,9 @@ bool plain_softmax_backward(DType dtype, const cuda::Params& params, const Score
 struct BiasShape {
   std::int32_t batch, heads, rows;  // 1 where broadcast
 };
-void sum_dbias(DType dtype, const cuda::Params& params, const ScoreGradients& scores, const BiasShape& shape,
+void sum_dbias(DType dtype, const cuda::BackwardParams& params, const ScoreGradients& scores, const BiasShape& shape,
                void* stream);
-void sum_dsinks(const cuda::Params& params, const float* parts, void* stream);
+void sum_dsinks(const cuda::BackwardParams& params, const float* parts, void* stream);
 
 // A side of the problem: whose lengths count.
 enum class Side { queries, keys };
@@ -71,7 +71,8 @@ struct Copy {
   std::int64_t row = 0;  // elements from row to row
   Side side = Side::queries;
 };
-void gather(DType dtype, const cuda::Params& params, const Copy& copy, void* stream);   // zeros past a length
-void scatter(DType dtype, const cuda::Params& params, const Copy& copy, void* stream);  // nothing past a packed length
+void gather(DType dtype, const cuda::SequenceParams& params, const Copy& copy, void* stream);  // zeros past a length
+void scatter(DType dtype, const cuda::SequenceParams& params, const Copy& copy,
+             void* stream);  // nothing past a packed length
 
 }  // namespace strobe::standard

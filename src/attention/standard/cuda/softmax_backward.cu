@@ -67,7 +67,7 @@ constexpr int kLanes = 32;    // rows of scores that are added side by side
 
 // Block (x, y, z): columns x of row y of dbias, over all z = (batch, head) of its own; grid.y and grid.z loop.
 template <class T>
-__global__ void sum_dbias_columns(Params params, ScoreGradients scores, BiasShape shape) {
+__global__ void sum_dbias_columns(BackwardParams params, ScoreGradients scores, BiasShape shape) {
   __shared__ float parts[kLanes][kColumns + 1];
   const std::int64_t j = static_cast<std::int64_t>(blockIdx.x) * kColumns + threadIdx.x;
   const std::int64_t elements = std::int64_t{shape.batch} * shape.heads * shape.rows;
@@ -99,7 +99,7 @@ __global__ void sum_dbias_columns(Params params, ScoreGradients scores, BiasShap
 }
 
 // One block per head.
-__global__ void sum_dsinks_heads(Params params, const float* parts) {
+__global__ void sum_dsinks_heads(BackwardParams params, const float* parts) {
   __shared__ float scratch[32];
   for (std::int64_t h = blockIdx.x; h < params.heads_q; h += gridDim.x) {
     float sum = 0;
@@ -132,7 +132,8 @@ void options_backward(DType dtype, const Params& params, const ScoreGradients& s
   cuda::check_launch("options_backward_rows");
 }
 
-void sum_dbias(DType dtype, const Params& params, const ScoreGradients& scores, const BiasShape& shape, void* stream) {
+void sum_dbias(DType dtype, const BackwardParams& params, const ScoreGradients& scores, const BiasShape& shape,
+               void* stream) {
   const std::int64_t elements = std::int64_t{shape.batch} * shape.heads * shape.rows;
   if (elements == 0 || params.max_k == 0) return;
   const dim3 blocks(static_cast<unsigned>((params.max_k + kColumns - 1) / kColumns),
@@ -144,7 +145,7 @@ void sum_dbias(DType dtype, const Params& params, const ScoreGradients& scores, 
   cuda::check_launch("sum_dbias_columns");
 }
 
-void sum_dsinks(const Params& params, const float* parts, void* stream) {
+void sum_dsinks(const BackwardParams& params, const float* parts, void* stream) {
   sum_dsinks_heads<<<blocks_for(params.heads_q), 256, 0, static_cast<cudaStream_t>(stream)>>>(params, parts);
   cuda::check_launch("sum_dsinks_heads");
 }

@@ -1,13 +1,13 @@
 // `standard` and `frugal` on CUDA: scores materialised in the problem's type, GEMMs by cuBLAS, softmax and its gradient
 // by the kernels of rows.h. Tensors that cuBLAS cannot take in place, and all with lengths, are copied to contiguous
 // rows padded with zeros.
-#include "attention/standard/standard.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "attention/cuda/params.h"
+#include "attention/cuda/problem.h"
+#include "attention/kernel_list.h"
 #include "attention/standard/cuda/layout.h"
 #include "attention/standard/cuda/products.h"
 #include "device/gpu_work.h"
@@ -20,7 +20,7 @@ using namespace standard;
 // One pass over a range of heads: the tensors as cuBLAS reads them.
 class HeadPass {
  public:
-  HeadPass(const Problem& problem, const cuda::Params& params, const Layout& layout, const Cublas& cublas,
+  HeadPass(const Problem& problem, const cuda::BackwardParams& params, const Layout& layout, const Cublas& cublas,
            char* workspace, const HeadRange& range)
       : problem_(problem), params_(params), layout_(layout), cublas_(cublas), workspace_(workspace), range_(range) {}
 
@@ -52,7 +52,7 @@ class HeadPass {
   }
 
   const Problem& problem_;
-  const cuda::Params& params_;
+  const cuda::BackwardParams& params_;
   const Layout& layout_;
   const Cublas& cublas_;
   char* const workspace_;
@@ -209,15 +209,48 @@ void HeadPass::to_scores(const ScoreGradients& gradients) {
   options_backward(problem_.dtype, params_, gradients, problem_.stream);
 }
 
-template <Variant variant>
-void run(const Problem& problem, void* memory) {
+double score_bytes(const Problem& problem, const HeadRange& range) {
+  return static_cast<double>(size_of(problem.dtype)) *
+         static_cast<double>(range.batches * range.heads * problem.group) * static_cast<double>(problem.max_q) *
+         static_cast<double>(padded(problem.max_k));
+}
+
+std::string refusal(const Problem& problem, Variant variant) {
+  if (std::string reason = cuda::common_refusal(problem); !reason.empty()) return reason;
+  const bool all = variant == Variant::standard || problem.wants_dbias;
+  const HeadRange range{0, all ? problem.batch : 1, 0, all ? problem.heads_kv : 1};
+  if (score_bytes(problem, range) <= 0x1p57) return {};  // other buffers then fit in 63 bits too
+  return fmt::format("scores of {} heads, {} rows x {} keys do not fit any memory",
+                     range.batches * range.heads * problem.group, problem.max_q, problem.max_k);
+}
+
+struct StandardLaunch {
+  Variant variant;
+  HeadRange most;  // of a pass
+  Layout layout;
+
+  std::string text(const Problem& problem) const;
+  void run(const Problem& problem, void* memory) const;
+};
+
+std::string StandardLaunch::text(const Problem& problem) const {
+  const bool forward = problem.pass == Pass::forward;
+  const bool in_place = variant == Variant::frugal;
+  const std::int64_t all = problem.batch * problem.heads_q;
+  const std::int64_t heads = most.batches * most.heads * problem.group;
+  const int matrices = (forward ? 2 : 4) / (in_place ? 2 : 1);
+  return fmt::format("cuBLAS{}, {}{} of {} heads materialised: {}{:.1f} MiB", problem.tf32 ? " in tf32" : "",
+                     in_place ? "scores" : "scores, probabilities", forward ? "" : " and gradients",
+                     heads == all ? "all" : fmt::format("{} of {}", heads, all),
+                     matrices == 1 ? "" : fmt::format("{} x ", matrices), score_bytes(problem, most) / (1 << 20));
+}
+
+void StandardLaunch::run(const Problem& problem, void* memory) const {
   auto* const workspace = static_cast<char*>(memory);
-  const cuda::Params params = cuda::params_of(problem);
-  const Layout layout = layout_of(problem, variant);
+  const cuda::BackwardParams params = cuda::backward_params_of(problem);
   const Cublas cublas(problem.dtype, problem.stream, workspace + layout.cublas,
                       Cublas::workspace_bytes(problem.gpu.compute_capability),
                       problem.tf32 ? Fp32Math::tf32 : Fp32Math::exact);
-  const HeadRange most = heads_of_pass(problem, variant);
   for (std::int64_t b = 0; b < problem.batch; b += most.batches) {
     for (std::int64_t h = 0; h < problem.heads_kv; h += most.heads) {
       const HeadRange range{b, std::min(most.batches, problem.batch - b), h,
@@ -231,59 +264,15 @@ void run(const Problem& problem, void* memory) {
   }
 }
 
-double score_bytes(const Problem& problem, const HeadRange& range) {
-  return static_cast<double>(size_of(problem.dtype)) *
-         static_cast<double>(range.batches * range.heads * problem.group) * static_cast<double>(problem.max_q) *
-         static_cast<double>(padded(problem.max_k));
-}
-
-template <Variant variant>
-std::string refusal(const Problem& problem) {
-  if (std::string reason = cuda::common_refusal(problem); !reason.empty()) return reason;
-  const bool all = variant == Variant::standard || problem.wants_dbias;
-  const HeadRange range{0, all ? problem.batch : 1, 0, all ? problem.heads_kv : 1};
-  if (score_bytes(problem, range) <= 0x1p57) return {};  // other buffers then fit in 63 bits too
-  return fmt::format("scores of {} heads, {} rows x {} keys do not fit any memory",
-                     range.batches * range.heads * problem.group, problem.max_q, problem.max_k);
-}
-
-template <Variant variant>
-std::string configuration(const Problem& problem) {
-  const HeadRange range = heads_of_pass(problem, variant);
-  const bool forward = problem.pass == Pass::forward;
-  const bool in_place = variant == Variant::frugal;
-  const std::int64_t all = problem.batch * problem.heads_q;
-  const std::int64_t heads = range.batches * range.heads * problem.group;
-  const int matrices = (forward ? 2 : 4) / (in_place ? 2 : 1);
-  return fmt::format("cuBLAS{}, {}{} of {} heads materialised: {}{:.1f} MiB", problem.tf32 ? " in tf32" : "",
-                     in_place ? "scores" : "scores, probabilities", forward ? "" : " and gradients",
-                     heads == all ? "all" : fmt::format("{} of {}", heads, all),
-                     matrices == 1 ? "" : fmt::format("{} x ", matrices), score_bytes(problem, range) / (1 << 20));
-}
-
-template <Variant variant>
-std::size_t workspace_bytes(const Problem& problem) {
-  return layout_of(problem, variant).total;
+Plan plan_variant(const Problem& problem, Variant variant) {
+  if (std::string reason = refusal(problem, variant); !reason.empty()) return Plan(std::move(reason));
+  const StandardLaunch launch{variant, heads_of_pass(problem, variant), layout_of(problem, variant)};
+  return Plan(launch, launch.layout.total);
 }
 
 }  // namespace
 
-const Kernel kStandardCuda = {
-    .name = "standard",
-    .device = Device::cuda,
-    .refusal = refusal<Variant::standard>,
-    .configuration = configuration<Variant::standard>,
-    .workspace_bytes = workspace_bytes<Variant::standard>,
-    .run = run<Variant::standard>,
-};
-
-const Kernel kFrugalCuda = {
-    .name = "frugal",
-    .device = Device::cuda,
-    .refusal = refusal<Variant::frugal>,
-    .configuration = configuration<Variant::frugal>,
-    .workspace_bytes = workspace_bytes<Variant::frugal>,
-    .run = run<Variant::frugal>,
-};
+Plan cuda::plan_standard(const Problem& problem) { return plan_variant(problem, Variant::standard); }
+Plan cuda::plan_frugal(const Problem& problem) { return plan_variant(problem, Variant::frugal); }
 
 }  // namespace strobe

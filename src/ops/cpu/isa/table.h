@@ -1,17 +1,14 @@
 // Turns the loops of ops/cpu/ into the function table that the operations call.
 #pragma once
 
+#include "ops/cpu/activation.h"
 #include "ops/cpu/adamw.h"
-#include "ops/cpu/convert.h"
-#include "ops/cpu/cross_entropy.h"
-#include "ops/cpu/gelu.h"
+#include "ops/cpu/element.h"
 #include "ops/cpu/isa.h"
 #include "ops/cpu/isa/row_product.h"
-#include "ops/cpu/layer_norm.h"
-#include "ops/cpu/rms_norm.h"
+#include "ops/cpu/norm.h"
 #include "ops/cpu/rope.h"
 #include "ops/cpu/softmax.h"
-#include "ops/cpu/swiglu.h"
 
 namespace strobe::ops {
 namespace {

@@ -2,6 +2,7 @@
 // tests.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -86,9 +87,50 @@ struct BackwardConfig {
   BackwardShape shape{};
 };
 
-BackwardConfig backward_config(const BackwardFacts& facts);
+template <std::size_t kCount>
+constexpr int padded_dim(const int (&dims)[kCount], int d) {
+  for (const int dim : dims) {
+    if (d <= dim) return dim;
+  }
+  return dims[kCount - 1];
+}
 
-// What takes over from fp32 kernels with scales where those would lose bits (spread.cu): three parts an element.
-BackwardConfig exact_config(int d);
+constexpr BackwardConfig planned(BackwardKind kind, int d, const BackwardFacts& facts) {
+  BackwardConfig config;
+  config.kind = kind;
+  config.d = d;
+  if (facts.fp32) config.parts = fp32_parts(kind == BackwardKind::plain, facts.tf32);
+  config.shape = backward_shape(d, kind, config.parts);
+  const std::size_t more = has_scales(config.parts)                      ? backward_scale_bytes(config.shape)
+                           : kind == BackwardKind::options && facts.bias ? backward_bias_bytes(config.shape)
+                                                                         : 0;
+  const auto bytes = [&](int stages) { return backward_shared_bytes(d, config.shape, config.parts, stages) + more; };
+  // fp32 is loaded through registers, nothing is in flight.
+  config.stages = !facts.fp32 && bytes(2) <= facts.shared_bytes_per_block ? 2 : 1;
+  config.shared_bytes = bytes(config.stages);
+  return config;
+}
+
+// What takes over from fp32 kernels with scales where those would lose bits (sm80/rows.cu): three parts an element.
+constexpr BackwardConfig exact_config(int d) {
+  return planned(BackwardKind::general, padded_dim(kBackwardGeneralFp32Dims, d), {.fp32 = true});
+}
+
+constexpr BackwardConfig backward_config(const BackwardFacts& facts) {
+  const int d = std::max(facts.d, facts.dv);
+  if (facts.options && !facts.general && !facts.fp32 && d <= 128) {
+    const BackwardConfig config = planned(BackwardKind::options, padded_dim(kBackwardOptionsDims, d), facts);
+    if (config.shared_bytes <= facts.shared_bytes_per_block) return config;
+  }
+  if (!facts.options && !facts.general && (!facts.fp32 || d <= 64)) {
+    const int dim = facts.fp32 ? padded_dim(kBackwardPlainFp32Dims, d) : padded_dim(kBackwardPlainDims, d);
+    const BackwardConfig config = planned(BackwardKind::plain, dim, facts);
+    const std::size_t bytes =
+        std::max(config.shared_bytes, has_scales(config.parts) ? exact_config(d).shared_bytes : 0);
+    if (bytes <= facts.shared_bytes_per_block) return config;
+  }
+  const int dim = facts.fp32 ? padded_dim(kBackwardGeneralFp32Dims, d) : padded_dim(kBackwardGeneralDims, d);
+  return planned(BackwardKind::general, dim, facts);
+}
 
 }  // namespace strobe::cuda::sm80

@@ -4,10 +4,10 @@
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
-#include "attention/cuda/device/dq_sum.cuh"
 #include "attention/cuda/device/dq_tiles.cuh"
 #include "attention/cuda/device/sequence.cuh"
-#include "attention/cuda/sm80/backward/scores.cuh"
+#include "attention/cuda/launch_kernel.cuh"
+#include "attention/cuda/sm80/backward/sums.cuh"
 
 namespace strobe::cuda::sm80 {
 
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
   constexpr int kDqRows = kRows / kShape.dq_warps, kDqD = kD * kShape.dq_warps / kShape.warps;
   constexpr bool kGradApart = (kGradD & (kGradD - 1)) == 0, kDqApart = (kDqD & (kDqD - 1)) == 0;
   constexpr int kRowBytes = kTileBytes<T, kRows, kD>, kKeyBytes = kTileBytes<T, kKeys, kD>;
-  const Params& p = args.params;
+  const BackwardParams& p = args.params;
   if (is_left_to_others<T>(args)) return;
 
   const std::uint32_t s_k = shared_base();                                               // [keys][kD]
@@ -293,6 +293,140 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
     store_rows(rows_to(p.dk, p.d), dk, grad_key, grad_column, keys_written, row_of_dk);
     store_rows(rows_to(p.dv, p.dv_dim), dv, grad_key, grad_column, keys_written, row_of_dv);
   }
+}
+
+// dQ from its fp32 sum: scaled, rounded, brought from the order of registers to the caller's rows.
+
+// A block a tile of rows, its threads as in backward_kernel.
+template <class T, int kD, BackwardKind kKind>
+__global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32)
+    round_dq_kernel(const __grid_constant__ BackwardArgs args) {
+  constexpr BackwardShape kShape = kBackwardShape<T, kD, kKind>;
+  constexpr int kThreads = kShape.warps * kWarpLanes;
+  constexpr int kDqRows = kShape.rows / kShape.dq_warps, kDqD = kD * kShape.dq_warps / kShape.warps;
+  const BackwardParams& p = args.params;
+  if (is_left_to_others<T>(args)) return;
+  const auto [tile, head, b] = row_tile_of_block(args);
+  const Sequence sequence(p, b);
+  const int first_row = tile * kShape.rows;
+  const int rows_written = sequence.rows_written(p) - first_row;
+  if (rows_written <= 0) return;
+
+  const float* sum = args.dq_sum + row_tile_index(args, sequence, b, head, tile, kShape.rows) * (kShape.rows * kD);
+  const int row = warp_index() % kShape.dq_warps * kDqRows, column = warp_index() / kShape.dq_warps * kDqD;
+  float dq[kDqRows / 16][kDqD / 8][4];
+#pragma unroll
+  for (int m = 0; m < kDqRows / 16; ++m) {
+#pragma unroll
+    for (int n = 0; n < kDqD / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const bool valid = first_row + row + m * 16 + e / 2 * 8 + lane_index() / 4 < sequence.q_length;
+        const int at = sum_offset<kThreads>(m * (kDqD / 8) + n, e, static_cast<int>(threadIdx.x));
+        dq[m][n][e] = valid ? sum[at] * p.scale : 0;
+      }
+    }
+  }
+  const Rows<T> to = rows_at<T>(p.dq, head_offset(p.dq, b, head, sequence.q_begin + first_row), p.d);
+  const auto row_offset = [&](int r) { return r * p.dq.row; };
+  if constexpr (!kIsFp32<T>) {
+    const std::uint32_t s_dq = shared_base();  // [rows][kD]
+    store_accumulators<T, kShape.rows, kD>(s_dq, row, column, dq);
+    block_sync();
+    store_tile<T, kShape.rows, kD, kThreads, kKind == BackwardKind::general>(to, s_dq, static_cast<int>(threadIdx.x),
+                                                                             rows_written, row_offset);
+  } else {
+    store_rows(to, dq, row, column, rows_written, row_offset);
+  }
+}
+
+// Head dimensions that general kernels are there for: config.h.
+template <class T, int kD>
+inline constexpr bool kHasGeneral = kD == 64 || kD == 128 || kD == 256 || (kD == 32 && !kIsFp32<T>);
+
+// start.operator()<T>() for the type of the launch.
+template <class Start>
+void with_type(DType dtype, Start&& start) {
+  switch (dtype) {
+    case DType::fp16: return start.template operator()<Fp16>();
+    case DType::bf16: return start.template operator()<Bf16>();
+    case DType::fp32: return start.template operator()<Fp32>();
+  }
+}
+
+template <int kD>
+void BackwardKernels<kD>::launch_tiles(const BackwardLaunch& launch) {
+  const BackwardArgs& args = launch.args;
+  const BackwardParams& p = args.params;
+  const auto start = [&]<class T, BackwardKind kKind>() {
+    constexpr BackwardShape kShape = backward_shape(kD, kKind, kParts<T>);
+    constexpr int kThreads = kShape.warps * kWarpLanes;
+    launch_kernel(backward_kernel<T, kD, kKind>,
+                  {"flash2 backward", std::int64_t{p.batch} * p.heads_kv * args.key_tiles, kThreads,
+                   launch.config.shared_bytes, launch.stream},
+                  args);
+    launch_kernel(round_dq_kernel<T, kD, kKind>,
+                  {"flash2 backward, dQ", std::int64_t{p.batch} * p.heads_q * args.row_tiles, kThreads,
+                   !kIsFp32<T> ? static_cast<std::size_t>(kShape.rows * kD * 2) : 0, launch.stream},
+                  args);
+  };
+  const bool plain = launch.config.kind == BackwardKind::plain;
+  with_type(launch.dtype, [&]<class T>() {
+    if constexpr (!kIsFp32<T>) {
+      if (plain) return start.template operator()<T, BackwardKind::plain>();
+    } else if constexpr (kD == 32 || kD == 64) {
+      if (plain && launch.config.parts == Parts::rounded) return start.template operator()<Tf32, BackwardKind::plain>();
+      if (plain) return start.template operator()<Fp32Scaled, BackwardKind::plain>();
+    }
+    if constexpr (!kIsFp32<T> && (kD == 64 || kD == 128)) {
+      if (launch.config.kind == BackwardKind::options) return start.template operator()<T, BackwardKind::options>();
+    }
+    if constexpr (kHasGeneral<T, kD>) start.template operator()<T, BackwardKind::general>();
+  });
+}
+
+// The arguments for a kernel that has the general tiles, whatever those of the plan are.
+inline BackwardArgs with_tiles(BackwardArgs args, const BackwardShape& shape) {
+  args.row_tiles = (args.params.max_q + shape.rows - 1) / shape.rows;
+  args.key_tiles = (args.params.max_k + shape.keys - 1) / shape.keys;
+  return args;
+}
+
+// Shared memory of a kernel that holds one tile each of Q, dO, K and V.
+template <class T, int kD>
+constexpr std::size_t four_tiles(const BackwardShape& shape) {
+  return static_cast<std::size_t>(2 * kPlanes<T> * kD) * (2 * shape.rows + 2 * shape.keys);
+}
+
+template <int kD>
+void BackwardKernels<kD>::launch_row_sums(const BackwardLaunch& launch) {
+  const BackwardParams& p = launch.args.params;
+  with_type(launch.dtype, [&]<class T>() {
+    if constexpr (kHasGeneral<T, kD> || kD == 32) {  // fp32 takes it for plain problems too
+      constexpr BackwardShape kShape = backward_shape(kD, BackwardKind::general, kParts<T>);
+      const BackwardArgs args = with_tiles(launch.args, kShape);
+      launch_kernel(row_sums_kernel<T, kD>,
+                    {"flash2 backward, row sums", std::int64_t{p.batch} * p.heads_q * args.row_tiles,
+                     kShape.warps * kWarpLanes, four_tiles<T, kD>(kShape), launch.stream},
+                    args);
+    }
+  });
+}
+
+template <int kD>
+void BackwardKernels<kD>::launch_dbias(const BackwardLaunch& launch) {
+  with_type(launch.dtype, [&]<class T>() {
+    if constexpr (kHasGeneral<T, kD>) {
+      constexpr BackwardShape kShape = backward_shape(kD, BackwardKind::general, kParts<T>);
+      const DbiasShape& shape = launch.args.dbias;
+      const DbiasArgs args{with_tiles(launch.args, kShape), (shape.rows + kShape.rows - 1) / kShape.rows};
+      const std::int64_t tiles = std::int64_t{shape.batch} * shape.heads * args.row_tiles * args.backward.key_tiles;
+      launch_kernel(dbias_kernel<T, kD>,
+                    {"flash2 backward, dbias", tiles * launch.args.dbias_parts, kShape.warps * kWarpLanes,
+                     four_tiles<T, kD>(kShape), launch.stream},
+                    args);
+    }
+  });
 }
 
 }  // namespace strobe::cuda::sm80

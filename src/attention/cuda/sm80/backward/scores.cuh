@@ -4,12 +4,10 @@
 #include <type_traits>
 
 #include "attention/cuda/device/bias_tile.cuh"
+#include "attention/cuda/device/groups.cuh"
 #include "attention/cuda/device/sequence.cuh"
 #include "attention/cuda/device/softmax.cuh"
-#include "attention/cuda/device/weight.cuh"
-#include "attention/cuda/sm80/backward/args.h"
-#include "attention/cuda/sm80/backward/config.h"
-#include "attention/cuda/sm80/backward/groups.cuh"
+#include "attention/cuda/sm80/backward/launch.h"
 
 namespace strobe::cuda::sm80 {
 
@@ -136,7 +134,7 @@ struct Scores {
   template <class OnWeight, class OnGradients>
   __device__ __forceinline__ void compute(const BackwardArgs& args, const Sequence& sequence, int b, int head,
                                           const ScoreTiles& tiles, OnWeight&& on_weight, OnGradients&& on_gradients) {
-    const Params& p = args.params;
+    const BackwardParams& p = args.params;
     const ScoreOptions options(p, b, head);
     const bool natural = kOptions && ScoreOptions::natural(p);
     RowStatistics<T, kMt, kOptions || kIsFp32<T>> rows;

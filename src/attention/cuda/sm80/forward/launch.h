@@ -1,11 +1,19 @@
-// Forward launches, one function per padded head dimension (d32.cu .. d256.cu) and the one that chooses among them.
+// Arguments and launch of the sm80 forward, which flash2 runs on every card.
 #pragma once
 
-#include "attention/cuda/sm80/forward/args.h"
+#include "attention/cuda/params.h"
 #include "attention/cuda/sm80/forward/config.h"
+#include "attention/cuda/splits.h"
 #include "strobe/dtype.h"
 
 namespace strobe::cuda::sm80 {
+
+struct ForwardArgs {
+  Params params;
+  std::int32_t row_tiles = 1;  // of the longest sequence
+  std::int32_t stages = 1, packed_heads = 1;
+  Splits splits;
+};
 
 struct ForwardLaunch {
   ForwardConfig config;
@@ -14,10 +22,10 @@ struct ForwardLaunch {
   ForwardArgs args;
 };
 
+// One padded head dimension; CMakeLists.txt lists the instances.
 template <int kD>
-void launch_forward_tiles(const ForwardLaunch& launch);
-
-// The whole pass. rows: all of all heads, as LSE counts them; workspace: splits_bytes(...), null where that is 0.
-void launch_forward(ForwardLaunch launch, std::int64_t rows, void* workspace);
+struct ForwardKernels {
+  static void launch(const ForwardLaunch& launch);
+};
 
 }  // namespace strobe::cuda::sm80

@@ -1,4 +1,4 @@
-// What the Hopper backward kernels are started with: what they read and no more, see batch.h.
+// Arguments of the Hopper backward kernels: what they read and no more.
 #pragma once
 
 #include <cuda.h>
@@ -6,13 +6,12 @@
 #include <cstdint>
 
 #include "attention/cuda/params.h"
-#include "attention/cuda/sm90/batch.h"
 
 namespace strobe::cuda::sm90 {
 
 // Tiles of rows, in every kernel.
 struct RowTilesArgs {
-  Batch params;
+  SequenceParams params;
   std::int32_t row_tiles = 0;       // of the longest sequence
   std::int64_t tiles_per_head = 0;  // packed batch: tiles of rows of all sequences, one more each for a part
   float* dq_sum = nullptr;          // [tiles of rows][rows of a tile * padded head dimension], in register order
@@ -49,5 +48,6 @@ struct BackwardArgs : KeyTilesArgs {
   RowFactsArgs rows;
   CUtensorMap q_map, d_o_map, k_map, v_map;  // boxes of 64 columns x the rows, or keys, of a tile
 };
+static_assert(sizeof(BackwardArgs) <= 1024, "the host pays for every byte of a kernel's arguments");
 
 }  // namespace strobe::cuda::sm90

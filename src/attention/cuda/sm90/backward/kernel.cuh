@@ -126,7 +126,7 @@ struct BackwardConsumer {
   }
 
   __device__ __forceinline__ void walk(const Work& work, float (&dk)[kColumns / 2], float (&dv)[kColumns / 2]) {
-    const Batch& p = args.params;
+    const SequenceParams& p = args.params;
     const Sequence& sequence = work.sequence;
     const float factor = p.scale * kLog2E;
     memory.k_full().wait(keys_parity);
@@ -319,7 +319,7 @@ struct BackwardConsumer {
 
   // Keys past the length get zeros.
   __device__ __forceinline__ void store(const Work& work, float (&dk)[kColumns / 2], float (&dv)[kColumns / 2]) const {
-    const Batch& p = args.params;
+    const SequenceParams& p = args.params;
     const int row = score_key + thread / 32 * 16 + lane_index() / 4;  // and 8 below
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) {

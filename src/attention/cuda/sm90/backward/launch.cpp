@@ -1,16 +1,23 @@
-// Workspace of a Hopper backward.
+// Plan, workspace and launch of the Hopper backward in fp16 and bf16.
 #include "attention/cuda/sm90/backward/launch.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
+#include "attention/cuda/problem.h"
 #include "attention/cuda/sm90/backward/tile_count.h"
-#include "attention/cuda/sm90/sections.h"
+#include "attention/cuda/sm90/device/tile_order.h"
+#include "attention/cuda/sm90/refusal.h"
 #include "attention/cuda/sm90/tensor_map.h"
+#include "attention/kernel_list.h"
 #include "attention/problem.h"
 #include "core/divide.h"
 #include "device/cuda/check.h"
 
-namespace strobe::cuda::sm90 {
+namespace strobe::cuda {
+
+namespace sm90 {
 
 namespace {
 
@@ -33,7 +40,7 @@ std::int64_t all_heads_kv(const Sizes& p) {
   return std::int64_t{p.batch} * p.heads_kv;
 }
 
-// `p` is Params or, before there are any, the Problem.
+// `p` is SequenceParams or, before there are any, the Problem.
 template <class Sizes>
 Workspace workspace_of(const BackwardLaunch& launch, const Sizes& p) {
   const auto rows = static_cast<std::size_t>(launch.config.shape.rows), d = static_cast<std::size_t>(launch.config.d);
@@ -45,12 +52,12 @@ Workspace workspace_of(const BackwardLaunch& launch, const Sizes& p) {
           .row_facts = tiles * 2 * rows * sizeof(float)};
 }
 
-RowTilesArgs row_tiles_args(const BackwardLaunch& launch, const Params& p, void* workspace) {
+RowTilesArgs row_tiles_args(const BackwardLaunch& launch, const BackwardParams& p, void* workspace) {
   const Workspace bytes = workspace_of(launch, p);
   const TileCount tiles = row_tiles(p, launch.config.shape.rows);
   auto* const at = static_cast<char*>(workspace);
   RowTilesArgs args;
-  args.params = Batch(p);
+  args.params = p;
   args.row_tiles = static_cast<std::int32_t>(tiles.of_sequence);
   args.tiles_per_head = tiles.of_head;
   args.dq_sum = reinterpret_cast<float*>(at);
@@ -62,7 +69,7 @@ RowTilesArgs row_tiles_args(const BackwardLaunch& launch, const Params& p, void*
 }
 
 // As for blocks that are started together.
-RowFactsArgs row_facts_args(const BackwardLaunch& launch, std::int64_t tiles, const Params& p) {
+RowFactsArgs row_facts_args(const BackwardLaunch& launch, std::int64_t tiles, const BackwardParams& p) {
   const std::int64_t strips = tiles * (launch.config.shape.rows / 16);
   const std::int64_t warps = std::int64_t{launch.multiprocessors} * (kBackwardThreads / 32);
   const std::int64_t of_piece = std::max<std::int64_t>(1, strips / (warps * kPiecesOfWarp));
@@ -76,7 +83,7 @@ RowFactsArgs row_facts_args(const BackwardLaunch& launch, std::int64_t tiles, co
   return args;
 }
 
-BackwardArgs backward_args(const BackwardLaunch& launch, const Params& p, void* workspace) {
+BackwardArgs backward_args(const BackwardLaunch& launch, const BackwardParams& p, void* workspace) {
   const BackwardShape& shape = launch.config.shape;
   BackwardArgs args;
   static_cast<RowTilesArgs&>(args) = row_tiles_args(launch, p, workspace);
@@ -102,7 +109,7 @@ std::size_t backward_workspace_bytes(const BackwardLaunch& launch, const Problem
   return workspace_of(launch, problem).total();
 }
 
-void launch_backward(const BackwardLaunch& launch, const Params& params, void* workspace) {
+void launch_backward(const BackwardLaunch& launch, const BackwardParams& params, void* workspace) {
   BackwardArgs args = backward_args(launch, params, workspace);
   const auto kernel = launch.config.d == 64    ? launch_backward_kernel<64>
                       : launch.config.d == 128 ? launch_backward_kernel<128>
@@ -116,4 +123,58 @@ void launch_backward(const BackwardLaunch& launch, const Params& params, void* w
   kernel(launch, args, blocks);
 }
 
-}  // namespace strobe::cuda::sm90
+namespace {
+
+std::string backward_refusal(const Problem& problem) {
+  const char* option = option_refused(problem, "dropout in the backward pass");
+  if (problem.sinks) option = "sinks in the backward pass";
+  if (problem.softcap != 0) option = "a softcap in the backward pass";
+  std::string reason = problem_refusal(problem, option, kMostTiledDim);
+  if (reason.empty()) reason = map_refusal("q", problem.q);
+  if (reason.empty()) reason = map_refusal("k", problem.k);
+  if (reason.empty()) reason = map_refusal("v", problem.v);
+  if (reason.empty() && outputs_are_known(problem)) reason = map_refusal("dO", problem.d_o);
+  if (reason.empty()) reason = output_refusal(problem);
+  if (reason.empty()) reason = tiles_refusal(problem, 64);
+  return reason;
+}
+
+struct BackwardPlan : BackwardLaunch {
+  std::string text(const Problem&) const { return text_of(*this); }
+  void run(const Problem& problem, void* workspace) const {
+    launch_backward(*this, backward_params_of(problem), workspace);
+  }
+};
+
+}  // namespace
+
+std::string text_of(const BackwardLaunch& launch) {
+  const BackwardShape& shape = launch.config.shape;
+  return fmt::format("wgmma, head dimension {}, tiles of {} rows x {} keys, {} warpgroups{}, {} stages, dQ {}",
+                     launch.config.d, shape.rows, shape.keys, kBackwardConsumers,
+                     shape.share == Share::tiles ? " in turns" : "", stages_of(shape),
+                     launch.deterministic ? "added in order" : "added in any order");
+}
+
+}  // namespace sm90
+
+Plan plan_sm90_backward(const Problem& problem) {
+  if (std::string reason = sm90::backward_refusal(problem); !reason.empty()) return Plan(std::move(reason));
+  const sm90::BackwardFacts facts{.d = static_cast<int>(std::max(problem.d, problem.dv)),
+                                  .heads = problem.batch * problem.heads_kv,
+                                  .max_k = problem.max_k,
+                                  .multiprocessors = problem.gpu.multiprocessors,
+                                  .uneven = sm90::is_uneven(problem),
+                                  .deterministic = problem.deterministic};
+  const sm90::BackwardPlan launch{{.config = sm90::backward_config(facts),
+                                   .dtype = problem.dtype,
+                                   .deterministic = problem.deterministic,
+                                   .multiprocessors = problem.gpu.multiprocessors,
+                                   .stream = problem.stream}};
+  if (std::string reason = sm90::shared_refusal(problem, launch.config.shared_bytes); !reason.empty()) {
+    return Plan(std::move(reason));
+  }
+  return Plan(launch, sm90::bytes_with_flash2(problem, sm90::backward_workspace_bytes(launch, problem)));
+}
+
+}  // namespace strobe::cuda

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "attention/cuda/params.h"
 #include "attention/cuda/sm90/backward/args.h"
@@ -22,7 +23,9 @@ struct BackwardLaunch {
 
 std::size_t backward_workspace_bytes(const BackwardLaunch& launch, const Problem& problem);
 
-void launch_backward(const BackwardLaunch& launch, const Params& params, void* workspace);
+void launch_backward(const BackwardLaunch& launch, const BackwardParams& params, void* workspace);
+
+std::string text_of(const BackwardLaunch& launch);  // for explain
 
 // Starts the kernel, all blocks together where rows have no tickets. False, and nothing has happened: they find no
 // room.

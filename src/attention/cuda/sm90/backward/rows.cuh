@@ -17,7 +17,7 @@ namespace strobe::cuda::sm90 {
 template <class T, int kD>
 __device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int64_t strip) {
   constexpr int kRows = DqPiece<kD>::kRows, kStrips = kRows / 16;
-  const Batch& p = args.params;
+  const SequenceParams& p = args.params;
   const int lane = lane_index();
   if (lane == 0) {
     if (strip == 0) *args.ticket = 0;
@@ -99,7 +99,7 @@ template <class T, int kD>
 __device__ __forceinline__ void round_dq(const RoundDqArgs& args, const RowTile& place, int thread) {
   using Dq = DqPiece<kD>;
   constexpr int kRows = Dq::kRows;
-  const Batch& p = args.params;
+  const SequenceParams& p = args.params;
   const Sequence sequence(p, place.b);
   const int first_row = place.tile * kRows;
   const int rows_written = sequence.rows_written(p) - first_row;

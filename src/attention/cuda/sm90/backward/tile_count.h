@@ -9,7 +9,7 @@
 namespace strobe::cuda::sm90 {
 
 // Of rows, or of keys. A packed batch has one more for every sequence of a head: it may begin within a tile. `p` is
-// Params or, before there are any, the Problem.
+// SequenceParams or, before there are any, the Problem.
 struct TileCount {
   std::int64_t of_sequence;  // the longest
   std::int64_t of_head;      // all sequences of a packed batch
@@ -26,6 +26,6 @@ template <class Sizes>
 TileCount row_tiles(const Sizes& p, int rows) {
   return {p, rows, p.heads_q, p.max_q, p.total_q};
 }
-inline TileCount key_tiles(const Params& p, int keys) { return {p, keys, p.heads_kv, p.max_k, p.total_k}; }
+inline TileCount key_tiles(const SequenceParams& p, int keys) { return {p, keys, p.heads_kv, p.max_k, p.total_k}; }
 
 }  // namespace strobe::cuda::sm90

@@ -1,13 +1,14 @@
-// fp32 backward on wgmma. Elements come as two fp16 parts from the workspace (split.cuh). A block takes tiles of keys
+// fp32 backward on wgmma. Elements come as two fp16 parts from the workspace (load.cuh). A block takes tiles of keys
 // of a KV head one after another and walks the tiles of rows that use them, for every query head of the group; each of
 // two warpgroups has 64 of the keys and works for itself: dK and dV stay in its registers, dQ is added in global
 // memory. Scores are computed transposed, [keys][rows], so that weights and their gradients, split, are left operands
 // as they lie; the gradients also go through shared memory, for dQ. While one warpgroup weighs, the other multiplies.
 #pragma once
 
+#include <algorithm>
 #include <climits>
 
-#include "attention/cuda/sm90/backward_fp32/dq.cuh"
+#include "attention/cuda/launch_kernel.cuh"
 #include "attention/cuda/sm90/backward_fp32/load.cuh"
 #include "attention/cuda/sm90/backward_fp32/scores.cuh"
 #include "attention/cuda/sm90/device/store.cuh"
@@ -180,7 +181,7 @@ struct Fp32BackwardConsumer {
   }
 
   __device__ __forceinline__ void walk(const Work& work, unsigned ticket, float (&dk)[kD / 2], float (&dv)[kD / 2]) {
-    const Batch& p = args.params;
+    const SequenceParams& p = args.params;
     if (thread() == 0) {
       const Keys unmasked = unmasked_rows(work);
       store_shared(memory.unmasked_rows(consumer), static_cast<std::uint32_t>(unmasked.lo));
@@ -301,6 +302,26 @@ __global__ void __launch_bounds__(kBackwardThreads, 1)
     Fp32BackwardConsumer<kD>{args, memory, warpgroup - 1}.run();
   }
 #endif
+}
+
+template <int kD>
+void Fp32BackwardKernels<kD>::launch(const BackwardLaunch& launch, const Fp32SplitArgs& args) {
+  const SequenceParams& p = args.params;
+  const std::int64_t row_tiles = std::int64_t{p.batch} * p.heads_q * args.row_tiles;
+  const std::int64_t key_tiles = std::int64_t{p.batch} * p.heads_kv * args.key_tiles;
+  launch_kernel(fp32_split_kernel<kD>,
+                {"hopper backward, fp32, parts", row_tiles + key_tiles, kSplitThreads,
+                 2 * kSplitThreads / kWarpLanes * sizeof(std::uint32_t), launch.stream},
+                args);
+  launch_kernel<Fp32BackwardArgs>(fp32_backward_kernel<kD>,
+                                  {"hopper backward, fp32", std::min<std::int64_t>(key_tiles, launch.multiprocessors),
+                                   kBackwardThreads, launch.config.shared_bytes, launch.stream},
+                                  args);
+  Fp32RoundArgs round;
+  static_cast<RoundDqArgs&>(round) = args;
+  round.spread = args.parts.spread;
+  launch_kernel(fp32_round_dq_kernel<kD>,
+                {"hopper backward, fp32, dQ", row_tiles, Fp32DqPiece<kD>::kThreads, 0, launch.stream}, round);
 }
 
 }  // namespace strobe::cuda::sm90

@@ -1,15 +1,21 @@
-// Workspace of a Hopper backward for fp32 and the order of its kernels.
+// The Hopper backward for fp32: plan, workspace and the order of its kernels.
 #include "attention/cuda/sm90/backward_fp32/launch.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <type_traits>
 
-#include "attention/cuda/sm80/backward/launch.h"
+#include "attention/cuda/problem.h"
 #include "attention/cuda/sm90/backward/tile_count.h"
-#include "attention/cuda/sm90/sections.h"
-#include "attention/cuda/zero.h"
+#include "attention/cuda/sm90/device/tile_order.h"
+#include "attention/cuda/sm90/refusal.h"
+#include "attention/kernel_list.h"
+#include "device/cuda/check.h"
 
-namespace strobe::cuda::sm90 {
+namespace strobe::cuda {
+
+namespace sm90 {
 
 namespace {
 
@@ -17,16 +23,37 @@ constexpr std::int64_t kElementBytes = 4 + 4 + 4;  // of the sum of dQ, of Q and
 
 constexpr std::size_t whole(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
 
-// flash2's launch with three parts: it finds the facts of rows and takes over where one scale a tile does not do.
-sm80::BackwardLaunch exact_launch(const BackwardLaunch& launch, const Params& params) {
-  sm80::BackwardLaunch exact{
-      .config = sm80::exact_config(launch.config.d), .dtype = DType::fp32, .stream = launch.stream, .args = {}};
-  exact.args.params = params;
-  exact.args.deterministic = launch.deterministic;
-  exact.args.has_row_sums = true;
-  sm80::backward_tiles(exact.config, exact.args);
-  return exact;
+std::string refusal(const Problem& problem) {
+  const char* option = option_refused(problem, "dropout in the backward pass");
+  if (problem.tf32) option = "tf32: it computes fp32 in full";
+  if (problem.sinks) option = "sinks in the backward pass";
+  if (problem.softcap != 0) option = "a softcap in the backward pass";
+  std::string reason = problem_refusal(problem, option, kMostFp32BackwardDim);
+  if (reason.empty()) reason = input_refusal(problem);
+  if (reason.empty()) reason = output_refusal(problem);
+  if (reason.empty()) reason = tiles_refusal(problem, 32);
+  return reason;
 }
+
+std::string by_name_only(const Problem& problem) {
+  const std::int64_t d = std::max(problem.d, problem.dv);
+  const bool many = problem.max_k >= kManyFp32BackwardKeys && d > kFewestFp32BackwardDims;
+  if (d > kFewFp32BackwardDims || many) return {};
+  return fmt::format("by name only: up to head dimension {} flash2 serves, but for {} keys and more above {}",
+                     kFewFp32BackwardDims, kManyFp32BackwardKeys, kFewestFp32BackwardDims);
+}
+
+// flash2's backward with three parts: it finds the facts of rows and takes over if one scale per tile is not enough.
+struct Exact {
+  sm80::BackwardConfig config;
+  sm80::BackwardTiles tiles;
+
+  Exact(int d, const Problem& problem) : config(sm80::exact_config(d)) {
+    tiles.deterministic = problem.deterministic;
+    tiles.has_row_sums = true;
+    sm80::cut_into_tiles(config, problem, tiles);
+  }
+};
 
 // Bytes of the parts, in their order; the first three begin as zeros.
 struct Workspace {
@@ -35,38 +62,70 @@ struct Workspace {
   std::size_t of_rows, of_keys;  // parts of a tensor, two of each
   std::size_t row_scales, key_scales;
 
-  Workspace(const BackwardLaunch& launch, const Params& p) {
-    const sm80::BackwardLaunch exact = exact_launch(launch, p);
-    const sm80::BackwardWorkspace other = sm80::backward_workspace(exact.config, exact.args, DType::fp32);
-    const BackwardShape& shape = launch.config.shape;
-    const auto rows = static_cast<std::size_t>(row_tiles(p, shape.rows).all),
-               keys = static_cast<std::size_t>(key_tiles(p, shape.keys).all);
-    of_rows = rows * static_cast<std::size_t>(shape.rows) * fp32_part_bytes(launch.config.d);
-    of_keys = keys * static_cast<std::size_t>(shape.keys) * fp32_part_bytes(launch.config.d);
-    dq_sum = whole(std::max(other.dq_sum, of_rows));  // a sum has as many bytes as two parts
-    counters = whole(std::max(other.turns, (1 + (launch.deterministic ? rows : 0)) * sizeof(std::uint32_t)));
-    spread = whole(sizeof(std::uint32_t));
-    row_facts = whole(other.row_facts), delta = whole(other.delta), log2_sums = whole(other.log2_sums);
-    row_scales = whole(rows * 2 * sizeof(float)), key_scales = whole(keys * 2 * sizeof(float));
-  }
   std::size_t zeros() const { return dq_sum + counters + spread; }
   std::size_t total() const {
     return zeros() + row_facts + delta + log2_sums + 2 * (of_rows + of_keys) + row_scales + key_scales;
   }
 };
 
-}  // namespace
-
-std::size_t fp32_backward_workspace_bytes(const BackwardLaunch& launch, const Params& params) {
-  return Workspace(launch, params).total();
+Workspace workspace_of(const BackwardConfig& config, const Exact& exact, const Problem& problem) {
+  const sm80::BackwardWorkspace other = sm80::backward_workspace(exact.config, exact.tiles, problem);
+  const SequenceParams p = sequence_params_of(problem);
+  const BackwardShape& shape = config.shape;
+  const auto rows = static_cast<std::size_t>(row_tiles(p, shape.rows).all),
+             keys = static_cast<std::size_t>(key_tiles(p, shape.keys).all);
+  Workspace w{};
+  w.of_rows = rows * static_cast<std::size_t>(shape.rows) * fp32_part_bytes(config.d);
+  w.of_keys = keys * static_cast<std::size_t>(shape.keys) * fp32_part_bytes(config.d);
+  w.dq_sum = whole(std::max(other.dq_sum, w.of_rows));  // a sum has as many bytes as two parts
+  w.counters = whole(std::max(other.turns, (1 + (problem.deterministic ? rows : 0)) * sizeof(std::uint32_t)));
+  w.spread = whole(sizeof(std::uint32_t));
+  w.row_facts = whole(other.row_facts), w.delta = whole(other.delta), w.log2_sums = whole(other.log2_sums);
+  w.row_scales = whole(rows * 2 * sizeof(float)), w.key_scales = whole(keys * 2 * sizeof(float));
+  return w;
 }
 
-void launch_fp32_backward(const BackwardLaunch& launch, const Params& params, void* workspace) {
-  const Workspace bytes(launch, params);
-  const BackwardShape& shape = launch.config.shape;
-  const TileCount rows = row_tiles(params, shape.rows), keys = key_tiles(params, shape.keys);
-  sm80::BackwardLaunch exact = exact_launch(launch, params);
+struct Fp32BackwardPlan : BackwardLaunch {
+  Exact exact;
+  Workspace bytes;
+
+  Fp32BackwardPlan(const BackwardLaunch& launch, const Problem& problem)
+      : BackwardLaunch(launch), exact(launch.config.d, problem), bytes(workspace_of(launch.config, exact, problem)) {}
+
+  std::string text(const Problem& problem) const {
+    std::string text = text_of(*this) +
+                       ", two scaled fp16 parts an element, or three bf16 ones where rows differ too much in size "
+                       "or LSE is large";
+    if (const std::string reason = by_name_only(problem); !reason.empty()) text += fmt::format(" ({})", reason);
+    return text;
+  }
+
+  void run(const Problem& problem, void* workspace) const;
+
+ private:
+  void fill(Fp32SplitArgs& args, const BackwardParams& params) const;
+};
+
+void Fp32BackwardPlan::fill(Fp32SplitArgs& args, const BackwardParams& params) const {
+  const TileCount rows = row_tiles(params, config.shape.rows), keys = key_tiles(params, config.shape.keys);
+  args.params = params;
+  args.row_tiles = static_cast<std::int32_t>(rows.of_sequence);
+  args.tiles_per_head = rows.of_head;
+  args.key_tiles = static_cast<std::int32_t>(keys.of_sequence);
+  args.parts.key_tiles_per_head = keys.of_head;
+  args.section_heads = static_cast<std::int32_t>(
+      section_heads(std::int64_t{params.batch} * params.heads_kv,
+                    std::int64_t{params.max_q} * params.group * config.d * kElementBytes, kBackwardSectionBytes));
+  args.q = params.q, args.k = params.k, args.v = params.v, args.d_o = params.d_o, args.lse = params.lse;
+  args.dq = params.dq, args.dk = params.dk, args.dv = params.dv;
+}
+
+void Fp32BackwardPlan::run(const Problem& problem, void* workspace) const {
+  sm80::BackwardLaunch other{.config = exact.config, .dtype = DType::fp32, .stream = stream, .args = {}};
+  static_cast<sm80::BackwardTiles&>(other.args) = exact.tiles;
+  other.args.params = backward_params_of(problem);
   Fp32SplitArgs args;
+  fill(args, other.args.params);
   auto* at = static_cast<unsigned char*>(workspace);
   const auto take = [&](auto*& to, std::size_t size) {
     to = reinterpret_cast<std::remove_reference_t<decltype(to)>>(at);
@@ -76,9 +135,9 @@ void launch_fp32_backward(const BackwardLaunch& launch, const Params& params, vo
   take(args.dq_sum, bytes.dq_sum);
   take(counters, bytes.counters);
   take(args.parts.spread, bytes.spread);
-  take(exact.args.row_facts, bytes.row_facts);
-  take(exact.args.delta, bytes.delta);
-  take(exact.args.log2_sums, bytes.log2_sums);
+  take(other.args.row_facts, bytes.row_facts);
+  take(other.args.delta, bytes.delta);
+  take(other.args.log2_sums, bytes.log2_sums);
   take(args.parts.q, bytes.of_rows);
   take(args.parts.d_o, bytes.of_rows);
   take(args.parts.k, bytes.of_keys);
@@ -87,36 +146,46 @@ void launch_fp32_backward(const BackwardLaunch& launch, const Params& params, vo
   take(args.parts.key_scales, bytes.key_scales);
 
   // Only one of the two adds to dQ and counts.
-  exact.args.dq_sum = args.dq_sum;
-  exact.args.spread = args.parts.spread;
-  exact.args.turns = counters;
-  exact.args.ticket = counters + row_tiles(params, exact.config.shape.rows).all;
-  if (!launch.deterministic) exact.args.ticket = counters;
-  args.ticket = launch.deterministic ? counters + rows.all : counters;
-  args.turns = launch.deterministic ? counters : nullptr;
+  other.args.dq_sum = args.dq_sum;
+  other.args.spread = args.parts.spread;
+  other.args.turns = counters;
+  other.args.ticket = deterministic ? counters + sm80::all_row_tiles(exact.tiles, args.params) : counters;
+  args.ticket = deterministic ? counters + row_tiles(args.params, config.shape.rows).all : counters;
+  args.turns = deterministic ? counters : nullptr;
+  args.facts = other.args.row_facts;
 
-  args.params = Batch(params);
-  args.row_tiles = static_cast<std::int32_t>(rows.of_sequence);
-  args.tiles_per_head = rows.of_head;
-  args.key_tiles = static_cast<std::int32_t>(keys.of_sequence);
-  args.parts.key_tiles_per_head = keys.of_head;
-  args.section_heads = static_cast<std::int32_t>(section_heads(
-      std::int64_t{params.batch} * params.heads_kv,
-      std::int64_t{params.max_q} * params.group * launch.config.d * kElementBytes, kBackwardSectionBytes));
-  args.facts = exact.args.row_facts;
-  args.q = params.q, args.k = params.k, args.v = params.v, args.d_o = params.d_o, args.lse = params.lse;
-  args.dq = params.dq, args.dk = params.dk, args.dv = params.dv;
-
-  zero_async(workspace, bytes.zeros(), launch.stream);
-  if (launch.config.d == 64) {
-    sm80::launch_row_sums<64>(exact);
-    launch_fp32_backward_kernels<64>(launch, args);
-    sm80::launch_backward_tiles<64>(exact);
+  STROBE_CUDA_CHECK(cudaMemsetAsync(workspace, 0, bytes.zeros(), static_cast<cudaStream_t>(stream)));
+  const auto launch = [&](auto flash2, auto hopper) {
+    flash2.launch_row_sums(other);
+    hopper.launch(*this, args);
+    flash2.launch_tiles(other);
+  };
+  if (config.d == 64) {
+    launch(sm80::BackwardKernels<64>(), Fp32BackwardKernels<64>());
   } else {
-    sm80::launch_row_sums<128>(exact);
-    launch_fp32_backward_kernels<128>(launch, args);
-    sm80::launch_backward_tiles<128>(exact);
+    launch(sm80::BackwardKernels<128>(), Fp32BackwardKernels<128>());
   }
 }
 
-}  // namespace strobe::cuda::sm90
+}  // namespace
+
+}  // namespace sm90
+
+Plan plan_sm90_backward_fp32(const Problem& problem) {
+  if (std::string reason = sm90::refusal(problem); !reason.empty()) return Plan(std::move(reason));
+  const sm90::BackwardLaunch launch{
+      .config = sm90::fp32_backward_config(static_cast<int>(std::max(problem.d, problem.dv))),
+      .dtype = problem.dtype,
+      .deterministic = problem.deterministic,
+      .multiprocessors = problem.gpu.multiprocessors,
+      .stream = problem.stream};
+  if (std::string reason = sm90::shared_refusal(problem, launch.config.shared_bytes); !reason.empty()) {
+    return Plan(std::move(reason));
+  }
+  const sm90::Fp32BackwardPlan own(launch, problem);
+  Plan plan(own, sm90::bytes_with_flash2(problem, own.bytes.total()));
+  plan.by_name_only = sm90::by_name_only(problem);
+  return plan;
+}
+
+}  // namespace strobe::cuda

@@ -2,9 +2,27 @@
 // take as long, else whoever is free takes the next one, longest first.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace strobe::cuda::sm90 {
+
+// Heads in an L2 swizzle group share what their tiles have in common in the L2 cache: K and V of tiles of rows in a
+// forward; the sum of dQ, Q and dO of tiles of keys in a backward. Bytes out of 50 MB, besides what streams past.
+inline constexpr std::int64_t kForwardSectionBytes = 32 << 20, kBackwardSectionBytes = 24 << 20;
+
+// As many as fit `section_bytes`, cut alike, and up to a quarter fewer where the last section would be less than half
+// of the others: its tiles, long ones among them, would begin when most blocks have nothing left to do.
+constexpr std::int64_t section_heads(std::int64_t heads, std::int64_t bytes_a_head, std::int64_t section_bytes) {
+  if (heads < 1) return 1;
+  const std::int64_t most = std::clamp<std::int64_t>(section_bytes / std::max<std::int64_t>(1, bytes_a_head), 1, heads);
+  const std::int64_t sections = (heads + most - 1) / most, alike = (heads + sections - 1) / sections;
+  for (std::int64_t section = alike; 4 * section >= 3 * alike; --section) {
+    const std::int64_t last = heads - (heads - 1) / section * section;
+    if (2 * last >= section) return section;
+  }
+  return alike;
+}
 
 struct TilePlace {
   int b, head, tile;  // b < 0: no more

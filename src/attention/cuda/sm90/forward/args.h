@@ -1,24 +1,19 @@
-// What the Hopper forward kernel is started with: what it reads and no more, see batch.h.
+// Arguments of the Hopper forward kernel: what it reads and no more.
 #pragma once
 
 #include <cuda.h>
 
 #include "attention/cuda/params.h"
-#include "attention/cuda/sm90/batch.h"
 #include "attention/cuda/sm90/device/tile_order.h"
 #include "attention/cuda/splits.h"
 
 namespace strobe::cuda::sm90 {
 
-// As in Params.
-struct ForwardParams : Batch {
-  Tensor o;
-  float* lse = nullptr;
-  const float* sinks = nullptr;
-  float softcap = 0;
+struct ForwardParams : OutputParams {
+  float softcap = 0;  // as in Params
 
   ForwardParams() = default;
-  explicit ForwardParams(const Params& p) : Batch(p), o(p.o), lse(p.lse), sinks(p.sinks), softcap(p.softcap) {}
+  explicit ForwardParams(const Params& p) : OutputParams(p), softcap(p.softcap) {}
 };
 
 struct ForwardArgs {
@@ -27,6 +22,7 @@ struct ForwardArgs {
   TileOrder order;  // of the tiles of rows of all query heads, times the splits of their keys
   Splits splits;
 };
+static_assert(sizeof(ForwardArgs) <= 640, "the host pays for every byte of a kernel's arguments");
 
 // With dropout: as in Params.
 struct DroppingForwardArgs : ForwardArgs {

@@ -1,14 +1,26 @@
-// From a problem's parameters to the instance for its head dimensions.
+// Plan and launch of the Hopper forward in fp16 and bf16.
 #include "attention/cuda/sm90/forward/launch.h"
 
-#include <cstring>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "attention/cuda/problem.h"
 #include "attention/cuda/sm90/forward/order.h"
+#include "attention/cuda/sm90/refusal.h"
 #include "attention/cuda/sm90/tensor_map.h"
+#include "attention/kernel_list.h"
+#include "core/fail.h"
 #include "device/cuda/check.h"
 #include "device/cuda/start_kernel.h"
 
-namespace strobe::cuda::sm90 {
+namespace strobe::cuda {
+
+namespace sm90 {
 
 ForwardArgs begin_forward(const ForwardLaunch& launch, const Params& params, void* workspace) {
   const ForwardConfig& config = launch.config;
@@ -67,4 +79,89 @@ void launch_forward(const ForwardLaunch& launch, const Params& params, void* wor
   combine_splits(params, args.splits, launch.dtype, launch.stream, Waits::in_kernel);
 }
 
-}  // namespace strobe::cuda::sm90
+namespace {
+
+static_assert(kMostDroppingDim == 128);  // as the refusal says
+
+std::string forward_refusal(const Problem& problem) {
+  const bool wide = std::max(problem.d, problem.dv) > kMostDroppingDim;
+  const char* const option = option_refused(problem, wide ? "dropout with head dimensions beyond 128" : nullptr);
+  std::string reason = problem_refusal(problem, option, kMostTiledDim);
+  if (reason.empty()) reason = map_refusal("q", problem.q);
+  if (reason.empty()) reason = map_refusal("k", problem.k);
+  if (reason.empty()) reason = map_refusal("v", problem.v);
+  if (reason.empty()) reason = output_refusal(problem);
+  if (reason.empty()) reason = tiles_refusal(problem, 64);
+  return reason;
+}
+
+// Keys that a row sees at most; 0: as many as there are.
+std::int64_t window_of(const Problem& problem) {
+  const std::int64_t left = problem.window.left, right = problem.causal ? 0 : problem.window.right;
+  const bool ends = left >= 0 && right >= 0 && left < problem.max_k && right < problem.max_k;
+  return ends && left + right + 1 < problem.max_k ? left + right + 1 : 0;
+}
+
+// As chosen, or as STROBE_HOPPER_TILES demands.
+ForwardConfig config_of(const ForwardFacts& facts) {
+  const char* const tiles = std::getenv("STROBE_HOPPER_TILES");
+  if (!tiles || !*tiles || facts.drops) return forward_config(facts);
+  const std::string_view name = tiles;
+  if (name == "table") return forced_config(facts, 0, 1);
+  if (name == "128") return forced_config(facts, 128, 1);
+  if (name == "64") return forced_config(facts, 64, 1);
+  int splits = 0;
+  const char* const end = name.data() + name.size();
+  const bool read = name.starts_with("64x") && std::from_chars(name.data() + 3, end, splits).ptr == end;
+  if (!read || splits < 2 || splits > kMostSplits) {
+    fail(ErrorCode::invalid_argument, "cuda: STROBE_HOPPER_TILES is '{}'; valid are table, 128, 64, and 64x2 to 64x{}",
+         name, kMostSplits);
+  }
+  return forced_config(facts, 64, splits);
+}
+
+struct ForwardPlan : ForwardLaunch {
+  std::string text(const Problem&) const {
+    const ForwardShape& shape = config.shape;
+    std::string text =
+        fmt::format("wgmma, head dimensions {} and {}, tiles of {} rows x {} keys, {} warpgroup{}, {} stages, {} of Q",
+                    config.dims.d, config.dims.dv, rows_of(shape), shape.keys, shape.consumers,
+                    shape.shares           ? "s in turns"
+                    : shape.passes         ? "s that pass tiles they do not use"
+                    : shape.consumers == 1 ? ""
+                                           : "s",
+                    shape.stages, shape.q_stages);
+    if (config.splits > 1) text += fmt::format(", keys split {} ways", config.splits);
+    return text;
+  }
+  void run(const Problem& problem, void* workspace) const { launch_forward(*this, params_of(problem), workspace); }
+};
+
+}  // namespace
+
+}  // namespace sm90
+
+Plan plan_sm90_forward(const Problem& problem) {
+  if (std::string reason = sm90::forward_refusal(problem); !reason.empty()) return Plan(std::move(reason));
+  const sm90::ForwardFacts facts{.d = static_cast<int>(problem.d),
+                                 .dv = static_cast<int>(problem.dv),
+                                 .heads = problem.batch * problem.heads_q,
+                                 .max_q = problem.max_q,
+                                 .max_k = problem.max_k,
+                                 .window = sm90::window_of(problem),
+                                 .multiprocessors = problem.gpu.multiprocessors,
+                                 .uneven = sm90::is_uneven(problem),
+                                 .drops = sm90::drops(problem)};
+  const sm90::ForwardPlan launch{{.config = sm90::config_of(facts),
+                                  .dtype = problem.dtype,
+                                  .uneven = facts.uneven,
+                                  .rows = rows_of(problem),
+                                  .multiprocessors = facts.multiprocessors,
+                                  .stream = problem.stream}};
+  if (std::string reason = sm90::shared_refusal(problem, launch.config.shared_bytes); !reason.empty()) {
+    return Plan(std::move(reason));
+  }
+  return Plan(launch, sm90::bytes_with_flash2(problem, sm90::forward_workspace_bytes(launch)));
+}
+
+}  // namespace strobe::cuda

@@ -1,11 +1,20 @@
-// From a problem's parameters to the instance for its head dimension.
+// Plan and launch of the Hopper forward for fp32.
 #include "attention/cuda/sm90/forward_fp32/launch.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "attention/cuda/problem.h"
 #include "attention/cuda/sm90/forward/order.h"
+#include "attention/cuda/sm90/refusal.h"
+#include "attention/kernel_list.h"
 #include "device/cuda/check.h"
 #include "device/cuda/start_kernel.h"
 
-namespace strobe::cuda::sm90 {
+namespace strobe::cuda {
+
+namespace sm90 {
 
 namespace {
 
@@ -14,7 +23,7 @@ constexpr double kLog2Of_e = 1.4426950408889634;
 Fp32ForwardArgs args_of(const Fp32ForwardLaunch& launch, const Params& params, void* workspace) {
   const Fp32Config& config = launch.config;
   Fp32ForwardArgs args;
-  args.params = params;
+  args.params = Fp32ForwardParams(params);
   args.order = forward_order(params, rows_of(config.shape), config.splits);
   args.factor = static_cast<float>(params.scale * kLog2Of_e);
   args.natural = static_cast<float>(static_cast<double>(params.scale) / args.factor);
@@ -30,18 +39,69 @@ Fp32ForwardArgs args_of(const Fp32ForwardLaunch& launch, const Params& params, v
   return args;
 }
 
-}  // namespace
+std::string refusal(const Problem& problem) {
+  const char* option = option_refused(problem, "dropout in fp32");
+  if (problem.softcap != 0) option = "a softcap in fp32";
+  if (problem.tf32) option = "tf32: it computes fp32 in full";
+  std::string reason = problem_refusal(problem, option, kMostFp32Dim);
+  if (reason.empty()) reason = input_refusal(problem);
+  if (reason.empty()) reason = output_refusal(problem);
+  if (reason.empty()) reason = tiles_refusal(problem, 32);
+  return reason;
+}
 
-std::size_t fp32_forward_workspace_bytes(const Fp32ForwardLaunch& launch) {
+std::string by_name_only(const Problem& problem) {
+  if (std::max(problem.d, problem.dv) > kFewFp32Dims) return {};
+  return fmt::format("by name only: in fp32 flash2 is faster up to head dimension {}", kFewFp32Dims);
+}
+
+std::size_t workspace_bytes(const Fp32ForwardLaunch& launch) {
   const std::size_t partial = splits_bytes(launch.config.splits, launch.rows, launch.config.d);
   return launch.uneven || partial > 0 ? kForwardCounterBytes + partial : 0;
 }
 
-void launch_fp32_forward(const Fp32ForwardLaunch& launch, const Params& params, void* workspace) {
-  const Fp32ForwardArgs args = args_of(launch, params, workspace);
-  const auto tiles = launch.config.d == 64 ? launch_fp32_forward_tiles<64> : launch_fp32_forward_tiles<128>;
-  tiles(launch, args);
-  combine_splits(params, args.splits, DType::fp32, launch.stream, Waits::in_kernel);
+struct Fp32ForwardPlan : Fp32ForwardLaunch {
+  std::string text(const Problem& problem) const {
+    const Fp32Shape& shape = config.shape;
+    std::string text = fmt::format(
+        "wgmma, head dimension {}, tiles of {} rows x {} keys, {} warpgroups that multiply and {} that split, {} "
+        "stages, {} of Q, two scaled fp16 parts an element",
+        config.d, rows_of(shape), shape.keys, shape.consumers, shape.splitters, shape.stages, shape.q_stages);
+    if (config.splits > 1) text += fmt::format(", keys split {} ways", config.splits);
+    if (const std::string reason = by_name_only(problem); !reason.empty()) text += fmt::format(" ({})", reason);
+    return text;
+  }
+
+  void run(const Problem& problem, void* workspace) const {
+    const Fp32ForwardArgs args = args_of(*this, params_of(problem), workspace);
+    (config.d == 64 ? Fp32ForwardKernels<64>::launch : Fp32ForwardKernels<128>::launch)(*this, args);
+    combine_splits(args.params, args.splits, DType::fp32, stream, Waits::in_kernel);
+  }
+};
+
+}  // namespace
+
+}  // namespace sm90
+
+Plan plan_sm90_forward_fp32(const Problem& problem) {
+  if (std::string reason = sm90::refusal(problem); !reason.empty()) return Plan(std::move(reason));
+  const sm90::ForwardFacts facts{.d = static_cast<int>(problem.d),
+                                 .dv = static_cast<int>(problem.dv),
+                                 .heads = problem.batch * problem.heads_q,
+                                 .max_q = problem.max_q,
+                                 .max_k = problem.max_k,
+                                 .multiprocessors = problem.gpu.multiprocessors};
+  const sm90::Fp32ForwardPlan launch{{.config = sm90::fp32_config(facts),
+                                      .uneven = sm90::is_uneven(problem),
+                                      .rows = rows_of(problem),
+                                      .multiprocessors = problem.gpu.multiprocessors,
+                                      .stream = problem.stream}};
+  if (std::string reason = sm90::shared_refusal(problem, launch.config.shared_bytes); !reason.empty()) {
+    return Plan(std::move(reason));
+  }
+  Plan plan(launch, sm90::bytes_with_flash2(problem, sm90::workspace_bytes(launch)));
+  plan.by_name_only = sm90::by_name_only(problem);
+  return plan;
 }
 
-}  // namespace strobe::cuda::sm90
+}  // namespace strobe::cuda

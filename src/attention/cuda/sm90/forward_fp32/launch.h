@@ -1,11 +1,25 @@
-// Starts the Hopper forward for fp32.
+// Arguments and launch of the Hopper forward for fp32.
 #pragma once
 
 #include "attention/cuda/params.h"
-#include "attention/cuda/sm90/forward_fp32/args.h"
+#include "attention/cuda/sm90/device/tile_order.h"
 #include "attention/cuda/sm90/forward_fp32/config.h"
+#include "attention/cuda/splits.h"
 
 namespace strobe::cuda::sm90 {
+
+struct Fp32ForwardParams : InputParams, OutputParams {
+  Fp32ForwardParams() = default;
+  explicit Fp32ForwardParams(const Params& params) : InputParams(params), OutputParams(params) {}
+};
+
+struct Fp32ForwardArgs {
+  Fp32ForwardParams params;
+  TileOrder order;  // of the tiles of rows of all query heads, times the splits of their keys
+  Splits splits;
+  float factor = 1;   // products of q and k times this are logits in units of log2
+  float natural = 1;  // the unit of those: scale / factor, which is ln 2 up to the rounding of factor
+};
 
 struct Fp32ForwardLaunch {
   Fp32Config config;
@@ -15,12 +29,10 @@ struct Fp32ForwardLaunch {
   void* stream = nullptr;
 };
 
-std::size_t fp32_forward_workspace_bytes(const Fp32ForwardLaunch& launch);
-
-void launch_fp32_forward(const Fp32ForwardLaunch& launch, const Params& params, void* workspace);
-
-// One padded head dimension each, in d<d>.cu.
+// One padded head dimension; CMakeLists.txt lists the instances.
 template <int kD>
-void launch_fp32_forward_tiles(const Fp32ForwardLaunch& launch, const Fp32ForwardArgs& args);
+struct Fp32ForwardKernels {
+  static void launch(const Fp32ForwardLaunch& launch, const Fp32ForwardArgs& args);
+};
 
 }  // namespace strobe::cuda::sm90

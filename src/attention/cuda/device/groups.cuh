@@ -1,0 +1,186 @@
+// Scales of fp32 elements (parts.h) in the backward pass: 16 rows of a tile, which every product takes together where
+// it sums over rows, share a power of two. Weights and gradients of scores share one in the 16 rows and the keys of a
+// warp.
+#pragma once
+
+#include "attention/cuda/device/copy.cuh"
+#include "attention/cuda/device/sequence.cuh"
+
+namespace strobe::cuda {
+
+inline constexpr int kGroupRows = 16;
+
+template <int kCount>
+__device__ __forceinline__ void load_scales(float (&values)[kCount], std::uint32_t scales, int first) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    values[i] = bits_to_float(load_shared(scales + static_cast<std::uint32_t>((first + i) * 4)));
+  }
+}
+
+// Where the powers of two that bring groups back to their size lie in shared memory, fp32: [groups of rows],
+// [groups of rows], [groups of keys], [groups of keys], [groups of rows][pieces of keys] and again.
+template <int kRows, int kKeys, int kPieces>
+struct GroupScales {
+  static constexpr int kRowGroups = kRows / kGroupRows, kKeyGroups = kKeys / kGroupRows;
+  std::uint32_t q, d_o, k, v, weights, gradients;
+
+  __device__ __forceinline__ explicit GroupScales(std::uint32_t base)
+      : q(base),
+        d_o(q + 4 * kRowGroups),
+        k(d_o + 4 * kRowGroups),
+        v(k + 4 * kKeyGroups),
+        weights(v + 4 * kKeyGroups),
+        gradients(weights + 4 * kRowGroups * kPieces) {}
+
+  // Of a piece of weights or gradients.
+  __device__ static __forceinline__ std::uint32_t offset(int row_group, int piece) {
+    return static_cast<std::uint32_t>((row_group * kPieces + piece) * 4);
+  }
+};
+
+// The scale of a group, from each_value(take), which calls take(value) for all values that this lane has of it.
+template <class EachValue>
+__device__ __forceinline__ RowScale group_scale(EachValue&& each_value) {
+  LargestFinite largest;
+  each_value([&](float value) { largest.take(value); });
+  largest.bits = warp_max(largest.bits);
+  return RowScale(largest);
+}
+
+// What brings a product of two groups back to its size. Not infinite, so that zeros stay zeros.
+__device__ __forceinline__ float product_scale(float a, float b) { return fminf(a * b, 0x1.fffffep+127f); }
+
+// Two tiles of fp32 rows, of Q and dO or of K and V, to shared memory. A warp takes whole groups; rows take vectors.
+// first: row of the tiles; used: those of their rows that matter, the others become zeros, so that nobody's scale
+// depends on them; scales: of the first tile's groups, then of the second's.
+template <class T, int kRows, int kColumns, int kWarps>
+__device__ __forceinline__ void load_groups(const Rows<T>& from_a, const Rows<T>& from_b, int first, Keys used,
+                                            std::uint32_t tile_a, std::uint32_t tile_b, std::uint32_t scales) {
+  using Shape = Tile<kColumns>;
+  constexpr int kLanes = kChunkLanes<kColumns>;  // of a row
+  constexpr int kStep = kWarpLanes / kLanes;     // rows that a warp takes at once
+  constexpr int kSteps = kGroupRows / kStep;
+  constexpr int kGroups = kRows / kGroupRows;  // of a tile
+  constexpr int kTurns = kGroups / kWarps;
+  static_assert(kTurns * kWarps == kGroups && Shape::kChunks == kLanes);
+  const int chunk = lane_index() % kLanes;
+  const auto group_at = [](int turn) { return turn * kWarps + warp_index(); };
+  const auto row_at = [&](int turn, int step) {
+    return group_at(turn) * kGroupRows + step * kStep + lane_index() / kLanes;
+  };
+  ChunkCopy<T, false, kRows * kColumns * 2> chunks[2][kTurns][kSteps];
+#pragma unroll
+  for (int ab = 0; ab < 2; ++ab) {
+    const Rows<T>& from = ab == 0 ? from_a : from_b;
+#pragma unroll
+    for (int t = 0; t < kTurns; ++t) {
+#pragma unroll
+      for (int i = 0; i < kSteps; ++i) {
+        const int row = row_at(t, i);
+        const float* source = from.data + (first + row) * from.row + chunk * 8;
+        chunks[ab][t][i].take(0, source, 1, true, row >= used.lo && row < used.hi ? from.columns - chunk * 8 : 0);
+      }
+    }
+  }
+#pragma unroll
+  for (int ab = 0; ab < 2; ++ab) {
+#pragma unroll
+    for (int t = 0; t < kTurns; ++t) {
+      const RowScale scale = group_scale([&](auto&& take) {
+#pragma unroll
+        for (int i = 0; i < kSteps; ++i) {
+#pragma unroll
+          for (int e = 0; e < 8; ++e) take(chunks[ab][t][i].held[e]);
+        }
+      });
+#pragma unroll
+      for (int i = 0; i < kSteps; ++i) {
+        chunks[ab][t][i].put((ab == 0 ? tile_a : tile_b) + Shape::offset(row_at(t, i), chunk), scale.up);
+      }
+      if (lane_index() == 0) {
+        store_shared(scales + static_cast<std::uint32_t>((ab * kGroups + group_at(t)) * 4), float_to_bits(scale.down));
+      }
+    }
+  }
+}
+
+// What products of groups are to be multiplied with, in dV (of weights and dO) and dK (of gradients of scores and Q):
+// sums over rows, for kKeys keys from first_key on. Other types need nothing.
+template <bool kScaled, int kRows, int kKeys>
+struct GradientUnits : UnitOne {
+  template <class Scales>
+  __device__ __forceinline__ GradientUnits(const Scales&, std::uint32_t, std::uint32_t, int, int) {}
+};
+
+template <int kRows, int kKeys>
+struct GradientUnits<true, kRows, kKeys> {
+  float of[kKeys / 16][kRows / kGroupRows];
+
+  template <class Scales>
+  __device__ __forceinline__ GradientUnits(const Scales& scales, std::uint32_t of_rows, std::uint32_t of_pieces,
+                                           int first_key, int piece_keys) {
+    float rows[kRows / kGroupRows];
+    load_scales(rows, of_rows, 0);
+#pragma unroll
+    for (int m = 0; m < kKeys / 16; ++m) {
+#pragma unroll
+      for (int k = 0; k < kRows / kGroupRows; ++k) {
+        const std::uint32_t at = of_pieces + scales.offset(k, (first_key + 16 * m) / piece_keys);
+        of[m][k] = product_scale(rows[k], bits_to_float(load_shared(at)));
+      }
+    }
+  }
+  __device__ __forceinline__ float operator()(int m, int, int, int k) const { return of[m][k]; }
+};
+
+// The same for dQ (of gradients of scores and K): sums over keys, for kRows rows from first_row on.
+template <bool kScaled, int kRows, int kKeys>
+struct DqUnits : UnitOne {
+  template <class Scales>
+  __device__ __forceinline__ DqUnits(const Scales&, int, int) {}
+};
+
+template <int kRows, int kKeys>
+struct DqUnits<true, kRows, kKeys> {
+  float of[kRows / kGroupRows][kKeys / 16];
+
+  template <class Scales>
+  __device__ __forceinline__ DqUnits(const Scales& scales, int first_row, int piece_keys) {
+    float keys[kKeys / 16];
+    load_scales(keys, scales.k, 0);
+#pragma unroll
+    for (int m = 0; m < kRows / kGroupRows; ++m) {
+#pragma unroll
+      for (int k = 0; k < kKeys / 16; ++k) {
+        const std::uint32_t at = scales.gradients + scales.offset(first_row / kGroupRows + m, 16 * k / piece_keys);
+        of[m][k] = product_scale(keys[k], bits_to_float(load_shared(at)));
+      }
+    }
+  }
+  __device__ __forceinline__ float operator()(int m, int, int, int k) const { return of[m][k]; }
+};
+
+// Brings a warp's weights or gradients, groups of 16 rows, to the top of fp16's range; leaves what brings group m back
+// at scales + m * stride.
+template <int kMt, int kNt>
+__device__ __forceinline__ void scale_groups(float (&values)[kMt][kNt][4], std::uint32_t scales, int stride) {
+#pragma unroll
+  for (int m = 0; m < kMt; ++m) {
+    const RowScale scale = group_scale([&](auto&& take) {
+#pragma unroll
+      for (int n = 0; n < kNt; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) take(values[m][n][e]);
+      }
+    });
+#pragma unroll
+    for (int n = 0; n < kNt; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) values[m][n][e] *= scale.up;
+    }
+    if (lane_index() == 0) store_shared(scales + static_cast<std::uint32_t>(m * stride), float_to_bits(scale.down));
+  }
+}
+
+}  // namespace strobe::cuda

@@ -1,0 +1,50 @@
+// Facts of a problem for the plans of CUDA kernels, and reasons to refuse it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "attention/problem.h"
+
+namespace strobe::cuda {
+
+// True if every row begins at a multiple of 16 bytes and is a whole number of them: kernels then load and store whole
+// vectors. Strides of dimensions of size 1 do not count: validate.cpp has put the head dimension there.
+template <class Void>
+bool in_vectors(const BasicView<Void>& view) {
+  const auto bytes = static_cast<std::int64_t>(size_of(view.dtype));
+  const auto whole = [&](std::int64_t elements) { return elements * bytes % 16 == 0; };
+  return reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0 && view.stride[3] == 1 && whole(view.shape[3]) &&
+         whole(view.stride[0]) && whole(view.stride[1]) && whole(view.stride[2]);
+}
+
+// All rows of all query heads, as LSE counts them.
+std::int64_t rows_of(const Problem& problem);
+
+bool has_few_keys(const Problem& problem);
+
+// Score options that plain kernels of flash2 do not have.
+bool has_score_options(const Problem& problem);
+
+// True if kernels that are not general can load the bias: 16 bytes at a time to shared memory, fewer at a row's end.
+bool bias_takes_vectors(const Problem& problem);
+
+template <class... Views>
+bool all_in_vectors(const Views&... views) {
+  return (in_vectors(views) && ...);
+}
+
+// Outputs and dO are unknown where the caller asks only for bytes or an explanation.
+inline bool outputs_are_known(const Problem& problem) {
+  return problem.pass == Pass::forward ? problem.o.data != nullptr : problem.dq.data != nullptr;
+}
+
+// Why no CUDA kernel of this build takes the problem: the card is too old, or sizes pass 32 bits. Empty: some may.
+std::string common_refusal(const Problem& problem);
+
+// Why no tiled kernel does: common_refusal(), or head dimensions that no tile holds.
+std::string tiled_refusal(const Problem& problem);
+
+std::string shared_bytes_refusal(const Problem& problem, std::size_t needed);
+
+}  // namespace strobe::cuda

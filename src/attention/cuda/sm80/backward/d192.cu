@@ -1,8 +1,0 @@
-// Backward for head dimensions padded to 192.
-#include "attention/cuda/sm80/backward/launch_tiles.cuh"
-
-namespace strobe::cuda::sm80 {
-template void launch_backward_tiles<192>(const BackwardLaunch& launch);
-template void launch_row_sums<192>(const BackwardLaunch& launch);
-template void launch_dbias<192>(const BackwardLaunch& launch);
-}  // namespace strobe::cuda::sm80

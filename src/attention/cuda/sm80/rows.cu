@@ -1,0 +1,226 @@
+// Kernels of the sm80 backward that go row by row: spread and delta before the tiles; the gradient of the sinks and
+// rows of dbias after them.
+#include <climits>
+
+#include "attention/cuda/device/copy.cuh"
+#include "attention/cuda/device/delta.cuh"
+#include "attention/cuda/device/groups.cuh"
+#include "attention/cuda/device/sequence.cuh"
+#include "attention/cuda/device/softmax.cuh"
+#include "attention/cuda/launch_kernel.cuh"
+#include "attention/cuda/sm80/backward/launch.h"
+
+namespace strobe::cuda::sm80 {
+
+namespace {
+
+// Rows that share a scale (groups.cuh) may differ too much in size for it, or scores may be large: the kernels with
+// scales then leave the problem to those without. This is found before the tiles, so only one of the two computes.
+
+constexpr int kSpreadWarps = 8;
+constexpr int kLanes = 8;  // of a row, a chunk each: kernels with scales go to head dimension 64
+
+struct SpreadArgs {
+  SequenceParams params;
+  Tensor q, k, v, d_o;
+  const float* lse;
+  std::uint32_t* spread;       // set to 1 if rows of a group differ too much
+  int row_groups, key_groups;  // of the longest sequence, each a warp's
+  int most;                    // powers of two between the largest of a group and the largest of a chunk
+  bool looks_at_lse;           // not with tf32, which rounds by more than a large LSE shows
+};
+
+// A group of rows of a tensor, from `first` on; `used` of them matter. A chunk of zeros has no size.
+__device__ __forceinline__ bool is_spread(const Rows<Fp32>& from, int first, Keys used, int most) {
+  const int chunk = lane_index() % kLanes;
+  LargestFinite largest;   // of the group
+  int smallest = INT_MAX;  // of the largest of this lane's chunks
+#pragma unroll
+  for (int step = 0; step < kGroupRows; step += kWarpLanes / kLanes) {
+    const int row = first + step + lane_index() / kLanes;
+    ChunkCopy<Fp32, false, 0> copy;
+    copy.take(0, from.data + row * from.row + chunk * 8, 1, true,
+              row >= used.lo && row < used.hi ? from.columns - chunk * 8 : 0);
+    LargestFinite of_chunk;
+    copy.measure(of_chunk);
+    largest.bits = max(largest.bits, of_chunk.bits);
+    if (of_chunk.bits > LargestFinite().bits) smallest = min(smallest, of_chunk.bits);
+  }
+  return warp_max(largest.bits) - smallest > most << 23;
+}
+
+__global__ void __launch_bounds__(kSpreadWarps* kWarpLanes) spread_kernel(const __grid_constant__ SpreadArgs args) {
+  const SequenceParams& p = args.params;
+  const std::int64_t of_rows = std::int64_t{p.batch} * p.heads_q * args.row_groups;
+  std::int64_t index = std::int64_t{blockIdx.x} * kSpreadWarps + warp_index();
+  const bool is_rows = index < of_rows;
+  if (!is_rows) index -= of_rows;
+  const int groups = is_rows ? args.row_groups : args.key_groups, heads = is_rows ? p.heads_q : p.heads_kv;
+  const int first = static_cast<int>(index % groups) * kGroupRows;
+  const int head = static_cast<int>(index / groups % heads);
+  const std::int64_t b = index / groups / heads;
+  if (b >= p.batch) return;
+  const Sequence sequence(p, static_cast<int>(b));
+  if (sequence.q_length == 0 || sequence.k_length == 0) return;
+  const Keys used = is_rows ? sequence.rows_of(0, sequence.k_length - 1) : sequence.some(0, sequence.q_length - 1);
+  const auto differ = [&](const Tensor& tensor, int columns) {
+    const std::int64_t begin = is_rows ? sequence.q_begin : sequence.k_begin;
+    const Rows<Fp32> rows = rows_at<Fp32>(tensor, head_offset(tensor, static_cast<int>(b), head, begin), columns);
+    return is_spread(rows, first, used, args.most);
+  };
+  const bool a = differ(is_rows ? args.q : args.k, p.d), c = differ(is_rows ? args.d_o : args.v, p.dv_dim);
+  const int row = first + lane_index();
+  const bool large = is_rows && args.looks_at_lse && lane_index() < kGroupRows && row >= used.lo && row < used.hi &&
+                     is_large_lse(args.lse[lse_index(p, sequence, static_cast<int>(b), head, row)]);
+  if (a || c || large) *args.spread = 1;  // whoever writes, writes this
+}
+
+constexpr int kRowThreads = 256;
+
+constexpr int kDeltaRows = 16 * kRowThreads / kWarpLanes;
+
+struct DeltaArgs {
+  OutputParams params;
+  Tensor d_o;
+  float* delta;
+  int row_blocks;  // of kDeltaRows rows, in the longest sequence
+};
+
+// delta of every row; a warp takes 16. For 16 bits; fp32 has backward/sums.cuh.
+template <class T>
+__global__ void __launch_bounds__(kRowThreads) delta_kernel(const __grid_constant__ DeltaArgs args) {
+  const OutputParams& p = args.params;
+  unsigned index = blockIdx.x;
+  const int first = static_cast<int>(index % args.row_blocks) * kDeltaRows + warp_index() * 16;
+  index /= args.row_blocks;
+  const int head = static_cast<int>(index % p.heads_q);
+  const int b = static_cast<int>(index / p.heads_q);
+  const Sequence sequence(p, b);
+  float delta[2];
+  const int row = first + delta_of_16<T>({p.o, args.d_o, p.dv_dim}, sequence, b, head, first, delta);
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int i = row + 8 * h;
+    if (row >= first && i < sequence.q_length) args.delta[lse_index(p, sequence, b, head, i)] = delta[h];
+  }
+}
+
+struct DsinksArgs {
+  OutputParams params;
+  const float *delta, *log2_sums;  // as in BackwardArgs
+  float* dsinks;
+};
+
+// dsinks = - sum of exp(sink - LSE) * delta over the rows of a head: one block a head, always in the same order.
+__global__ void __launch_bounds__(kRowThreads) dsinks_kernel(const __grid_constant__ DsinksArgs args) {
+  const OutputParams& p = args.params;
+  const int head = static_cast<int>(blockIdx.x);
+  const float sink = p.sinks[head];
+  float sum = 0;
+  for (int b = 0; b < p.batch; ++b) {
+    const Sequence sequence(p, b);
+    for (int i = static_cast<int>(threadIdx.x); i < sequence.q_length; i += kRowThreads) {
+      const std::int64_t row = lse_index(p, sequence, b, head, i);
+      const float lse = p.lse[row];
+      if (lse == kMinusInfinity) continue;
+      const float log2_sum = args.log2_sums ? args.log2_sums[row] : 0;
+      sum -= exp2f((sink - lse) * kLog2E - log2_sum) * args.delta[row];
+    }
+  }
+#pragma unroll
+  for (int step = 1; step < kWarpLanes; step *= 2) sum += shuffle_xor(sum, step);
+  const std::uint32_t sums = shared_base();
+  if (lane_index() == 0) store_shared(sums + static_cast<std::uint32_t>(warp_index() * 4), float_to_bits(sum));
+  block_sync();
+  if (threadIdx.x != 0) return;
+  float total = 0;
+  for (int w = 0; w < kRowThreads / kWarpLanes; ++w) {
+    total += bits_to_float(load_shared(sums + static_cast<std::uint32_t>(w * 4)));
+  }
+  args.dsinks[head] = total;
+}
+
+struct DbiasRowsArgs {
+  Tensor dbias;
+  DbiasShape shape;
+  const float* sums;  // [parts][elements of dbias]
+  int parts;          // 0: dbias becomes zeros
+};
+
+// A row of dbias, one block each: zeros, or the sum of its parts in their order.
+__global__ void __launch_bounds__(kRowThreads) dbias_rows_kernel(const __grid_constant__ DbiasRowsArgs args) {
+  const DbiasShape& shape = args.shape;
+  const Tensor& dbias = args.dbias;
+  unsigned index = blockIdx.x;
+  const float* sums = args.sums + std::int64_t{index} * shape.keys;
+  const auto i = static_cast<std::int64_t>(index % shape.rows);
+  index /= shape.rows;
+  const auto h = static_cast<std::int64_t>(index % shape.heads);
+  const auto b = static_cast<std::int64_t>(index / shape.heads);
+  float* row = static_cast<float*>(dbias.data) + b * dbias.batch + h * dbias.head + i * dbias.row;
+  const std::int64_t elements = std::int64_t{shape.batch} * shape.heads * shape.rows * shape.keys;
+  for (int j = static_cast<int>(threadIdx.x); j < shape.keys; j += kRowThreads) {
+    float sum = 0;
+#pragma unroll 8
+    for (int part = 0; part < args.parts; ++part) sum += sums[part * elements + j];
+    row[j] = sum;
+  }
+}
+
+void launch_dbias_rows(const BackwardLaunch& launch, const char* name, int parts) {
+  const DbiasShape& shape = launch.args.dbias;
+  const DbiasRowsArgs args{launch.args.params.dbias, shape, launch.args.dbias_sums, parts};
+  launch_kernel(dbias_rows_kernel,
+                {name, std::int64_t{shape.batch} * shape.heads * shape.rows, kRowThreads, 0, launch.stream}, args);
+}
+
+}  // namespace
+
+void launch_spread(const BackwardLaunch& launch) {
+  const BackwardParams& p = launch.args.params;
+  const auto groups = [](std::int64_t rows) { return static_cast<int>((rows + kGroupRows - 1) / kGroupRows); };
+  const SpreadArgs args{.params = p,
+                        .q = p.q,
+                        .k = p.k,
+                        .v = p.v,
+                        .d_o = p.d_o,
+                        .lse = p.lse,
+                        .spread = launch.args.spread,
+                        .row_groups = groups(p.max_q),
+                        .key_groups = groups(p.max_k),
+                        .most = kept_powers(launch.config.parts),
+                        .looks_at_lse = launch.config.parts != Parts::rounded};
+  const std::int64_t warps =
+      std::int64_t{p.batch} * p.heads_q * args.row_groups + std::int64_t{p.batch} * p.heads_kv * args.key_groups;
+  launch_kernel(spread_kernel,
+                {"flash2 backward, spread", (warps + kSpreadWarps - 1) / kSpreadWarps, kSpreadWarps * kWarpLanes, 0,
+                 launch.stream},
+                args);
+}
+
+void launch_delta(const BackwardLaunch& launch) {
+  const BackwardParams& p = launch.args.params;
+  const DeltaArgs args{p, p.d_o, launch.args.delta, (p.max_q + kDeltaRows - 1) / kDeltaRows};
+  const Launch start{"flash2 backward, delta", std::int64_t{p.batch} * p.heads_q * args.row_blocks, kRowThreads, 0,
+                     launch.stream};
+  switch (launch.dtype) {
+    case DType::fp16: return launch_kernel(delta_kernel<Fp16>, start, args);
+    case DType::bf16: return launch_kernel(delta_kernel<Bf16>, start, args);
+    case DType::fp32: return;
+  }
+}
+
+void launch_dsinks(const BackwardLaunch& launch) {
+  const BackwardArgs& from = launch.args;
+  const DsinksArgs args{from.params, from.delta, from.log2_sums, from.params.dsinks};
+  launch_kernel(
+      dsinks_kernel,
+      {"flash2 backward, dsinks", from.params.heads_q, kRowThreads, kRowThreads / kWarpLanes * 4, launch.stream}, args);
+}
+
+void launch_zero_dbias(const BackwardLaunch& launch) { launch_dbias_rows(launch, "flash2 backward, zero dbias", 0); }
+void launch_add_dbias(const BackwardLaunch& launch) {
+  launch_dbias_rows(launch, "flash2 backward, add dbias", launch.args.dbias_parts);
+}
+
+}  // namespace strobe::cuda::sm80

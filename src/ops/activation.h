@@ -1,0 +1,37 @@
+// Activation functions of the feed-forward layer, element by element: GELU and SwiGLU.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/place.h"
+#include "strobe/dtype.h"
+
+namespace strobe::ops {
+
+// y = x P(X < x), X a standard normal number: the exact GELU, by erf, not by tanh.
+struct Gelu {
+  std::int64_t rows = 0, width = 0;
+  DType dtype = DType::fp32;
+};
+
+// x, y: [rows, width].
+void gelu(const Place& place, const Gelu& shape, const void* x, void* y);
+
+// dx may lie where x does.
+void gelu_backward(const Place& place, const Gelu& shape, const void* x, const void* dy, void* dx);
+
+// --- SwiGLU ----------------------------------------------------------------------------------------------------------
+
+// y = silu(a) b, silu(a) = a / (1 + exp(-a)); a and b are neighbours, as one matmul writes them.
+struct Swiglu {
+  std::int64_t rows = 0, width = 0;
+  DType dtype = DType::fp32;
+};
+
+// ab: [rows, 2, width]; y: [rows, width].
+void swiglu(const Place& place, const Swiglu& shape, const void* ab, void* y);
+
+// dab may lie where ab does.
+void swiglu_backward(const Place& place, const Swiglu& shape, const void* ab, const void* dy, void* dab);
+
+}  // namespace strobe::ops

@@ -1,0 +1,87 @@
+// GELU and SwiGLU of a range of elements.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+
+#include "ops/cpu/element.h"
+#include "ops/cpu/exponential.h"
+
+namespace strobe::ops {
+namespace {  // every instruction set has its own copy
+
+// Of a standard normal number: the probability of less than x, and the density at x.
+template <class C>
+struct Normal {
+  C below, density;
+};
+
+// In plain arithmetic, which compilers turn into vectors. Beyond a = |x| lies exp(-a^2 / 2) times a slow function of a,
+// taken as a polynomial in 1 / (1 + 0.3 a): least largest error, 6e-8 of itself. To 2e-7 in all.
+inline Normal<float> normal_at(float x) {
+  const float a = x < 0 ? -x : x;
+  const float bell = exponential(-0.5f * a * a);
+  const float t = 1 / (1 + 0.3f * a);
+  float y = 0x1.3ac796p-5f;
+  y = y * t - 0x1.5aeb48p-3f;
+  y = y * t + 0x1.d54242p-3f;
+  y = y * t - 0x1.3b91acp-4f;
+  y = y * t + 0x1.24ab92p-3f;
+  y = y * t + 0x1.832e2cp-4f;
+  y = y * t + 0x1.f38cbap-4f;
+  y = y * t + 0x1.e96610p-4f;
+  y = y * t + 0x1.f6f920p-18f;
+  const float beyond = bell * y;
+  return {x < 0 ? beyond : 1 - beyond, bell * 0x1.988454p-2f};  // 1 / sqrt(2 pi)
+}
+
+inline Normal<double> normal_at(double x) {
+  return {std::erfc(-x / std::numbers::sqrt2) / 2,
+          std::exp(-x * x / 2) / (std::numbers::sqrt2 / std::numbers::inv_sqrtpi)};
+}
+
+template <class T>
+void gelu_range(const T* x, T* y, std::int64_t count) {
+  using C = Compute<T>;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const C at = widened(x[i]);
+    y[i] = narrowed<T>(at * normal_at(at).below);
+  }
+}
+
+template <class T>
+void gelu_range_backward(const T* x, const T* dy, T* dx, std::int64_t count) {
+  using C = Compute<T>;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const C at = widened(x[i]);
+    const Normal<C> normal = normal_at(at);
+    dx[i] = narrowed<T>(widened(dy[i]) * (normal.below + at * normal.density));
+  }
+}
+
+// --- SwiGLU ----------------------------------------------------------------------------------------------------------
+
+template <class T>
+void swiglu_range(const T* a, const T* b, T* y, std::int64_t count) {
+  using C = Compute<T>;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const C x = widened(a[i]);
+    y[i] = narrowed<T>(x / (1 + exponential(-x)) * widened(b[i]));
+  }
+}
+
+// silu'(x) = s + x s (1 - s), s = 1 / (1 + exp(-x)).
+template <class T>
+void swiglu_range_backward(const T* a, const T* b, const T* dy, T* da, T* db, std::int64_t count) {
+  using C = Compute<T>;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const C x = widened(a[i]), gate = widened(b[i]), gradient = widened(dy[i]);
+    const C s = 1 / (1 + exponential(-x));
+    da[i] = narrowed<T>(gradient * gate * (s + x * s * (1 - s)));
+    db[i] = narrowed<T>(gradient * x * s);
+  }
+}
+
+}  // namespace
+}  // namespace strobe::ops

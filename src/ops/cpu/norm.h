@@ -1,0 +1,96 @@
+// RMSNorm and LayerNorm of one row, and its share of the parameters' gradients.
+#pragma once
+
+#include <cmath>
+
+#include "ops/cpu/element.h"
+#include "ops/cpu/sum.h"
+#include "ops/place.h"
+
+namespace strobe::ops {
+namespace {  // every instruction set has its own copy
+
+// Returns 1 / sqrt(mean(x^2) + eps).
+template <class T>
+Compute<T> rms_norm_row(const T* x, const Compute<T>* weight, T* y, std::int64_t width, Compute<T> eps) {
+  using C = Compute<T>;
+  const C squares = sum_of<C>(width, [&](std::int64_t i) { return widened(x[i]) * widened(x[i]); });
+  const C inverse = 1 / std::sqrt(squares / static_cast<C>(width) + eps);
+  for (std::int64_t i = 0; i < width; ++i) y[i] = narrowed<T>(widened(x[i]) * inverse * weight[i]);
+  return inverse;
+}
+
+// With n = x inverse and g = dy weight: dx = inverse (g - n mean(g n)).
+template <class T>
+void rms_norm_row_backward(const T* x, const Compute<T>* weight, Compute<T> inverse, const T* dy, T* dx, Into into,
+                           std::int64_t width) {
+  using C = Compute<T>;
+  const C mean =
+      sum_of<C>(width, [&](std::int64_t i) { return widened(dy[i]) * weight[i] * (widened(x[i]) * inverse); }) /
+      static_cast<C>(width);
+  for (std::int64_t i = 0; i < width; ++i) {
+    const C gradient = inverse * (widened(dy[i]) * weight[i] - widened(x[i]) * inverse * mean);
+    dx[i] = narrowed<T>(into == Into::sum ? widened(dx[i]) + gradient : gradient);
+  }
+}
+
+// Columns [first, last) of dweight += sum over rows of dy x inverse, in the order of the rows.
+template <class T>
+void rms_norm_weight_backward(const T* x, const Compute<T>* inverse, const T* dy, Compute<T>* dweight,
+                              std::int64_t rows, std::int64_t width, std::int64_t first, std::int64_t last) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t i = first; i < last; ++i) {
+      dweight[i] += widened(dy[r * width + i]) * (widened(x[r * width + i]) * inverse[r]);
+    }
+  }
+}
+
+// --- LayerNorm -------------------------------------------------------------------------------------------------------
+
+// statistics [2]: mean and 1 / sqrt(variance + eps). The variance is that of what the mean is taken from, so that a row
+// of large, nearly equal numbers keeps its digits.
+template <class T>
+void layer_norm_row(const T* x, const Compute<T>* weight, const Compute<T>* bias, T* y, Compute<T>* statistics,
+                    std::int64_t width, Compute<T> eps) {
+  using C = Compute<T>;
+  const C mean = sum_of<C>(width, [&](std::int64_t i) { return widened(x[i]); }) / static_cast<C>(width);
+  const C squares = sum_of<C>(width, [&](std::int64_t i) { return (widened(x[i]) - mean) * (widened(x[i]) - mean); });
+  const C inverse = 1 / std::sqrt(squares / static_cast<C>(width) + eps);
+  for (std::int64_t i = 0; i < width; ++i) {
+    y[i] = narrowed<T>((widened(x[i]) - mean) * inverse * weight[i] + bias[i]);
+  }
+  statistics[0] = mean;
+  statistics[1] = inverse;
+}
+
+// With n = (x - mean) inverse and g = dy weight: dx = inverse (g - mean(g) - n mean(g n)).
+template <class T>
+void layer_norm_row_backward(const T* x, const Compute<T>* weight, const Compute<T>* statistics, const T* dy, T* dx,
+                             Into into, std::int64_t width) {
+  using C = Compute<T>;
+  const C mean = statistics[0], inverse = statistics[1];
+  const C of_gradient =
+      sum_of<C>(width, [&](std::int64_t i) { return widened(dy[i]) * weight[i]; }) / static_cast<C>(width);
+  const C of_product =
+      sum_of<C>(width,
+                [&](std::int64_t i) { return widened(dy[i]) * weight[i] * ((widened(x[i]) - mean) * inverse); }) /
+      static_cast<C>(width);
+  for (std::int64_t i = 0; i < width; ++i) {
+    const C normed = (widened(x[i]) - mean) * inverse;
+    const C gradient = inverse * (widened(dy[i]) * weight[i] - of_gradient - normed * of_product);
+    dx[i] = narrowed<T>(into == Into::sum ? widened(dx[i]) + gradient : gradient);
+  }
+}
+
+// dweight += dy (x - mean) inverse, dbias += dy, of `count` columns of a row.
+template <class T>
+void layer_norm_parameters_backward(const T* x, const Compute<T>* statistics, const T* dy, Compute<T>* dweight,
+                                    Compute<T>* dbias, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    dweight[i] += widened(dy[i]) * ((widened(x[i]) - statistics[0]) * statistics[1]);
+    dbias[i] += widened(dy[i]);
+  }
+}
+
+}  // namespace
+}  // namespace strobe::ops

@@ -1,0 +1,36 @@
+// Reads any text as limits for `strobe compare --require`. It must be refused in one line, or give requirements that
+// can be held against rows. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
+#pragma once
+
+#include "report/limits.h"
+#include "report/rows.h"
+#include "support/fuzz_rules.h"
+
+namespace strobe::test {
+
+// A cell, its peer, and one that failed.
+inline const std::vector<report::Cell>& cells_to_hold() {
+  static const std::vector<report::Cell> cells = report::cells_of(
+      report::parse_results(row_text({}) + "\n" + row_text({.implementation = "peer", .forward = {0.02}}) + "\n" +
+                                row_text({.seq = 256, .status = "oom"}),
+                            "rows"));
+  return cells;
+}
+
+// Returns true for limits.
+inline bool fuzz_limits(const std::uint8_t* data, std::size_t bytes) {
+  report::Limits limits;
+  if (!is_accepted([&] { limits = report::parse_limits("fuzz", text_of(data, bytes)); })) return false;
+  require(!limits.requirements.empty(), "limits have a requirement");
+  for (const report::Requirement& one : limits.requirements) {
+    require(!one.bounds.empty() && one.share > 0 && one.share <= 1, "a requirement has a bound and a share");
+  }
+  if (needs_comparison(limits)) return true;
+  is_accepted([&] {
+    const report::Judgement judgement = judge(limits, cells_to_hold(), nullptr, report::Estimate::median);
+    require(judgement.missed <= judgement.limits, "no more limits are missed than there are");
+  });
+  return true;
+}
+
+}  // namespace strobe::test
