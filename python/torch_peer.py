@@ -1,9 +1,9 @@
-"""The Python side of `strobe bench --impl torch-sdpa`: runs PyTorch's attention for the bench, one call a request.
+"""The Python side of `strobe bench --impl torch-sdpa`: runs PyTorch's attention for the bench, one call per request.
 
-The program carries this text inside itself and starts it as `python3 -c <text>`. Requests and answers are lines of
-JSON on the standard input and output; tensors pass through the memory behind descriptor 3, which holds them while a
-request is answered and no longer. Several implementations are prepared at a time, each named by its requests. It ends
-with its input.
+The program embeds this text and starts it as `python3 -c <text>`. Requests and answers are lines of JSON on standard
+input and output. Descriptor 3 is shared memory for tensors, valid only until a request is answered. Several
+implementations may be prepared at the same time; requests contain the implementation's name. The script ends at the end
+of its input.
 """
 import contextlib
 import json
@@ -14,36 +14,36 @@ import sys
 import time
 
 replies = os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)  # whatever a library prints must not get between the answers
+os.dup2(2, 1)  # redirects output of libraries, which must not mix with the answers
 
 BACKENDS = {"torch-sdpa": "FLASH_ATTENTION", "torch-math": "MATH", "torch-flash": "FLASH_ATTENTION",
             "torch-efficient": "EFFICIENT_ATTENTION", "torch-cudnn": "CUDNN_ATTENTION"}
-ON_A_CPU = ("torch-sdpa", "torch-math", "torch-naive", "torch-compile")
-FLUSH_BYTES = 256 << 20  # written before every timed call on a GPU: more than any L2 cache
-SLEEP_CLOCKS = 2_000_000  # about a millisecond in which the host puts the whole call on the stream
+CPU_PEERS = ("torch-sdpa", "torch-math", "torch-naive", "torch-compile")
+FLUSH_BYTES = 256 << 20  # L2 flush before every timed call on a GPU: larger than any L2 cache
+SLEEP_CYCLES = 2_000_000  # about 1 ms, in which the host enqueues the whole call
 
 
-class Refused(Exception):
-    """This implementation cannot run the case; the text says why."""
+class Unsupported(Exception):
+    """This implementation does not support the case; the text is the reason."""
 
 
 class Peers:
-    """Those that are prepared, by name."""
+    """Prepared implementations by name."""
 
     def __init__(self):
         self.prepared = {}
         self.torch = None
 
     def hello(self, request):
-        """From whoever is going to ask; a sweep's problems do so one after the other."""
+        """First request of every client; the problems of a sweep are consecutive clients."""
         for task in os.listdir("/proc/self/task"):
-            with contextlib.suppress(OSError):  # a thread that has ended, a core that is gone
+            with contextlib.suppress(OSError):  # the thread has ended, or the core is unavailable
                 os.sched_setaffinity(int(task), request["cores"])
         try:
             import torch
         except Exception as error:
-            raise Refused(f"no PyTorch in {sys.executable} ({error}); pip install torch there, or name another "
-                          "interpreter in STROBE_PYTHON")
+            raise Unsupported(f"no PyTorch in {sys.executable} ({error}); install torch there, or set STROBE_PYTHON "
+                          "to another interpreter")
         self.torch = torch
         torch.set_num_threads(request["threads"])
         return {"torch": torch.__version__, "python": sys.version.split()[0], "threads": torch.get_num_threads()}
@@ -54,7 +54,7 @@ class Peers:
         return peer.prepare(request)
 
     def memory_answer(self, error):
-        """Bytes asked and free when an allocation on a GPU failed; nothing if they are not known."""
+        """Requested and free bytes of a failed GPU allocation; empty if unknown."""
         found = re.search(r"CUDA out of memory\. Tried to allocate ([0-9.]+) (bytes|[KMGT]iB)", str(error))
         if not found:
             return {}
@@ -68,7 +68,7 @@ class Peers:
         return getattr(self.prepared[request["implementation"]], request["command"])(request)
 
     def are_unusable(self):
-        """A CUDA context that has failed once fails every call after, whosever it is."""
+        """True if the CUDA context has failed: every later call of any peer fails too."""
         try:
             if self.torch.cuda.is_available() and self.torch.cuda.is_initialized():
                 self.torch.cuda.synchronize()
@@ -86,8 +86,8 @@ class Peers:
 class Peer:
     def __init__(self, torch):
         self.torch = torch
-        self.backend = contextlib.nullcontext  # makes the scope in which calls take the wanted backend
-        self.unpacked = None  # from the one input to q, k and v, where there is one
+        self.backend = contextlib.nullcontext  # context manager that selects the backend
+        self.unpacked = None  # splits a packed input into q, k and v; None: not packed
         self.o = self.grads = self.d_o = self.inputs = self.attend = self.flush = None
         self.on_gpu = False
 
@@ -99,14 +99,14 @@ class Peer:
         self.hot = request["hot"]
         implementation = request["implementation"]
         if self.on_gpu and not torch.cuda.is_available():
-            raise Refused(f"this PyTorch ({torch.__version__}) sees no GPU")
-        if not self.on_gpu and implementation not in ON_A_CPU:
-            raise Refused(f"{implementation} is a backend of CUDA; on a CPU there are {', '.join(ON_A_CPU)}")
+            raise Unsupported(f"this PyTorch ({torch.__version__}) sees no GPU")
+        if not self.on_gpu and implementation not in CPU_PEERS:
+            raise Unsupported(f"{implementation} is a backend of CUDA; valid on a CPU: {', '.join(CPU_PEERS)}")
         fused = implementation in BACKENDS
         if fused and request["window"] != [-1, -1]:
-            raise Refused("scaled_dot_product_attention has no sliding window without a materialised mask")
+            raise Unsupported("scaled_dot_product_attention has no sliding window without a materialised mask")
         if fused and request["causal"] and request["align"] == "bottom_right" and request["seq_q"] != request["seq_k"]:
-            raise Refused("scaled_dot_product_attention's is_causal is aligned top_left")
+            raise Unsupported("scaled_dot_product_attention's is_causal is aligned top_left")
         if self.on_gpu:
             torch.backends.cuda.matmul.allow_tf32 = request["tf32"]
         self.dtype = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[request["dtype"]]
@@ -129,7 +129,7 @@ class Peer:
         return {"kernel": "scaled_dot_product_attention", "configuration": f"backend {self.choose_backend(wanted)}"}
 
     def shared_tensors(self, request):
-        """Views of the shared memory by name, to be dropped before the request is answered."""
+        """Views of the shared memory by name; callers must drop them before they answer the request."""
         memory = mmap.mmap(3, request["bytes"]) if request["bytes"] else None
         tensors = {}
         for name, place in request["tensors"].items():
@@ -137,19 +137,19 @@ class Peer:
             for size in place["shape"]:
                 count *= size
             if count == 0:
-                raise Refused(f"{name} is empty: {place['shape']}")
+                raise Unsupported(f"{name} is empty: {place['shape']}")
             flat = self.torch.frombuffer(memory, dtype=self.dtype, count=count, offset=place["offset"])
             tensors[name] = flat.view(place["shape"])
         return tensors
 
     def prepare_naive(self, request):
-        """Two products with a softmax between them, as a person writes it first; torch-compile: the same, compiled.
+        """Plain attention: matmul, softmax, matmul; torch-compile: the same, compiled.
 
-        Where they fit, q, k and v are views of one tensor [B, S, 3, H, D], as in the source reports' program: the
-        products copy them, which is part of what plain attention holds there.
+        If their shapes are equal, q, k and v are views of one tensor [B, S, 3, H, D], as in the source reports.
+        The matmuls copy them, which is part of the memory of plain attention there.
         """
         torch = self.torch
-        hidden = self.hidden_scores(request)
+        hidden = self.mask_of(request)
         scale = request["head_dim"] ** -0.5
         group = request["heads"] // request["kv_heads"]
 
@@ -164,7 +164,7 @@ class Peer:
         configuration = "eager"
         if request["implementation"] == "torch-compile":
             import torch._functorch.config
-            torch._functorch.config.donated_buffer = False  # the backward alone is timed on one graph, many times
+            torch._functorch.config.donated_buffer = False  # backward is timed many times on one graph
             torch._dynamo.reset()
             attention = torch.compile(attention, dynamic=False)
             configuration = "torch.compile"
@@ -180,8 +180,8 @@ class Peer:
             self.gradients(o, False)
         return {"kernel": "matmul, softmax, matmul", "configuration": configuration}
 
-    def hidden_scores(self, request):
-        """[Sq, Sk], True where a score is masked; None where none is."""
+    def mask_of(self, request):
+        """[Sq, Sk], True for a masked score; None without a mask."""
         torch = self.torch
         left, right = request["window"]
         if request["causal"]:
@@ -197,14 +197,14 @@ class Peer:
         if right >= 0:
             hidden |= keys > rows + right
         if bool(hidden.all(1).any()):
-            raise Refused("a row without keys is NaN by this softmax")
+            raise Unsupported("a row has no keys: this softmax returns NaN")
         return hidden
 
     def copied(self, tensor):
         return tensor.to("cuda") if self.on_gpu else tensor.clone()
 
     def choose_backend(self, wanted):
-        """Forces the backend where this PyTorch can; otherwise leaves the choice to it, and says so."""
+        """Selects the backend and returns its name; returns "default" if this PyTorch cannot select one."""
         try:
             from torch.nn.attention import SDPBackend, sdpa_kernel
         except ImportError:
@@ -218,7 +218,7 @@ class Peer:
         except RuntimeError as error:
             self.backend = contextlib.nullcontext
             if wanted == "MATH" or self.on_gpu:
-                raise Refused(str(error).splitlines()[0])
+                raise Unsupported(str(error).splitlines()[0])
             self.attend()
             return f"default ({wanted} refused)"
 
@@ -234,7 +234,7 @@ class Peer:
         self.flush.fill_(1)
         if self.hot:
             call()
-        self.torch.cuda._sleep(SLEEP_CLOCKS)
+        self.torch.cuda._sleep(SLEEP_CYCLES)
         self.begin.record()
 
     def stop_clock(self, begin):
@@ -271,14 +271,14 @@ class Peer:
         return {}
 
     def peak(self, request):
-        """Bytes of all tensors at the worst moment of a forward and a backward, from the allocator's own events."""
+        """Peak bytes of all tensors in a forward and a backward, from the allocator's events."""
         if self.on_gpu:
             return self.gpu_peak()
         most = self.profiled(self.d_o is not None)[0]
         return {"bytes": most + self.input_bytes() + (self.bytes_of(self.d_o) if self.d_o is not None else 0)}
 
     def kept(self, request):
-        """Bytes held after a forward: inputs, output, and what autograd has saved for the backward."""
+        """Bytes saved for backward: inputs, output, and tensors that autograd saves."""
         if not self.on_gpu:
             return {"bytes": self.profiled(False)[1] + self.input_bytes()}
         self.o = self.grads = self.flush = self.d_o = None
@@ -294,7 +294,7 @@ class Peer:
         return sum(self.bytes_of(tensor) for tensor in self.inputs)
 
     def profiled(self, backward):
-        """Bytes beyond the inputs: the most at once and those at the end, of a forward and where asked a backward."""
+        """Peak and final bytes beyond the inputs, of a forward and optionally a backward."""
         from torch.profiler import ProfilerActivity, profile
 
         self.o = self.grads = None
@@ -326,7 +326,7 @@ class Peer:
     def release(self):
         self.o = self.grads = self.d_o = self.inputs = self.attend = self.flush = None
         if self.on_gpu:
-            # What cuBLAS was given for one peer must not count as the next one's.
+            # cuBLAS's workspaces of one peer must not count for the next one.
             getattr(self.torch._C, "_cuda_clearCublasWorkspaces", lambda: None)()
             self.torch.cuda.empty_cache()
 
@@ -339,7 +339,7 @@ def main():
         request = json.loads(line)
         try:
             answer = {"ok": True, **commands[request["command"]](request)}
-        except Refused as error:
+        except Unsupported as error:
             answer = {"ok": False, "status": "unsupported", "reason": str(error)}
         except MemoryError as error:
             answer = {"ok": False, "status": "oom", "reason": str(error) or "out of memory"}

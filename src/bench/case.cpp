@@ -1,4 +1,4 @@
-// Shapes, masks and counts of a configuration, and its random data.
+// Shapes, masks and counts of a case, and its random data.
 #include "bench/case.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ std::int64_t checked_product(std::initializer_list<std::int64_t> factors) {
   return product;
 }
 
-// Element i of a stream of normal numbers depends on (seed, stream, i) alone, whatever the number of threads.
+// Element i of a normal random stream depends only on (seed, stream, i), not on the number of threads.
 struct Normal {
   DType dtype;
   std::uint64_t seed;
@@ -79,7 +79,7 @@ std::string describe(const Case& one) {
   return text + describe_options(one.options);
 }
 
-// With lengths, queries and keys are equal in number in every sequence: both alignments are the same.
+// Sequences with lengths have as many queries as keys: both alignments are the same.
 std::int64_t diagonal_offset(const Case& one) {
   return one.alignment == Alignment::bottom_right ? one.seq_k - one.seq_q : 0;
 }
@@ -95,9 +95,9 @@ Keys visible_keys(const Case& one, std::int64_t batch, std::int64_t row) {
   return {first, std::max(first, last)};
 }
 
-RowRange seeing_rows(const Case& one, std::int64_t batch, std::int64_t key) {
+RowRange attending_rows(const Case& one, std::int64_t batch, std::int64_t key) {
   if (key >= keys_of(one, batch)) return {0, 0};
-  const std::int64_t diagonal = key - diagonal_offset(one);  // the row that stands at this key
+  const std::int64_t diagonal = key - diagonal_offset(one);  // the row whose diagonal is at this key
   std::int64_t first = 0;
   std::int64_t last = rows_of(one, batch);
   if (one.causal) first = std::max(first, diagonal);
@@ -177,10 +177,10 @@ Attention attention_of(const Case& one, const Tensors& tensors, std::uint64_t dr
 }
 
 Attention attention_of(const Case& one) {
-  static constexpr float kThere = 0;  // questions about a problem read no slopes and sinks
+  static constexpr float kPlaceholder = 0;  // placeholder: queries about a problem do not read slopes and sinks
   Tensors tensors;
-  if (one.options.alibi) tensors.slopes = &kThere;
-  if (one.options.sinks) tensors.sinks = &kThere;
+  if (one.options.alibi) tensors.slopes = &kPlaceholder;
+  if (one.options.sinks) tensors.sinks = &kPlaceholder;
   if (!one.options.lengths.empty()) tensors.lengths = one.options.lengths.data();
   return attention_of(one, tensors, 0);
 }
@@ -222,9 +222,7 @@ Inputs make_inputs(const Case& one, std::uint64_t seed) {
 }
 
 Json config_json(const Case& one) {
-  const char* cache = one.device == Device::cpu ? "as left by the call before"
-                      : one.cache == Cache::hot ? "hot"
-                                                : "cold";
+  const char* cache = one.device == Device::cpu ? "not flushed" : one.cache == Cache::hot ? "hot" : "cold";
   const char* passes = one.passes == Passes::both ? "both" : has_forward(one.passes) ? "forward" : "backward";
   Json config = Json::object({{"batch_size", one.batch},
                               {"seq_len", one.seq_q},

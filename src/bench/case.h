@@ -1,4 +1,4 @@
-// One configuration to measure: shapes, type, mask, passes; its tensors, its nominal FLOPs and its bytes.
+// A case: shapes, type, mask and passes of one measured configuration, with its tensors, nominal FLOPs and bytes.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ enum class Passes { forward, backward, both };
 constexpr bool has_forward(Passes passes) { return passes != Passes::backward; }
 constexpr bool has_backward(Passes passes) { return passes != Passes::forward; }
 
-// Whether a GPU's L2 cache is written over before each timed call.
+// cold: a GPU's L2 cache is flushed before each timed call.
 enum class Cache { cold, hot };
 
 struct Case {
@@ -26,8 +26,8 @@ struct Case {
   std::int64_t seq_k = 1;
   std::int64_t head_dim = 1;
   DType dtype = DType::fp16;
-  bool tf32 = false;           // products may round fp32 elements
-  bool deterministic = false;  // a GPU's backward repeats bit by bit, as a CPU's always does
+  bool tf32 = false;           // allow TF32 for fp32 matmuls
+  bool deterministic = false;  // bitwise reproducible GPU backward; a CPU's always is
   bool causal = false;
   Alignment alignment = Alignment::unsaid;
   Window window{};
@@ -36,7 +36,7 @@ struct Case {
   Device device = Device::cpu;
   Cache cache = Cache::cold;
   ScoreOptions options{};
-  bool scaled = false;  // the default configuration was made smaller for a CPU
+  bool scaled = false;  // the default case was made smaller for a CPU
 
   std::int64_t emb_dim() const { return heads * head_dim; }
   bool masked() const { return causal || window.left >= 0 || window.right >= 0; }
@@ -55,26 +55,26 @@ Keys visible_keys(const Case& one, std::int64_t batch, std::int64_t row);
 struct RowRange {
   std::int64_t first, last;
 };
-RowRange seeing_rows(const Case& one, std::int64_t batch, std::int64_t key);
+RowRange attending_rows(const Case& one, std::int64_t batch, std::int64_t key);
 
-// Bytes of all scores, masked or not, in the problem's type. Those that overflow are an Error(invalid_argument).
+// Bytes of all scores, masked or not, in the case's type. Throws Error(invalid_argument) on overflow.
 std::int64_t score_bytes(const Case& one);
 
-// Scores that no mask and no length removes, of one head, over all of the batch. Refuses as score_bytes does.
+// Scores per head that no mask and no length removes, summed over the batch. Throws as score_bytes does.
 std::int64_t unmasked_scores(const Case& one);
 
-// Where row i stands among the keys is i + this.
+// The diagonal of row i is at key i + diagonal_offset().
 std::int64_t diagonal_offset(const Case& one);
 
-// The nominal count: 4 B H Sq Sk D forward, halved if causal (the exact count of unmasked scores where Sq != Sk, with a
-// window or with lengths); 2.5 times that backward. The same for every implementation.
+// The nominal count: 4 B H Sq Sk D forward, halved if causal; 4 D per unmasked score if Sq != Sk, with a window or with
+// lengths. Backward is 2.5 times that. The same for every implementation.
 double forward_flops(const Case& one);
 inline double backward_flops(const Case& one) { return 2.5 * forward_flops(one); }
 
-// Bytes of the tensors. Sizes that overflow are an Error(invalid_argument).
+// Bytes of the tensors. Throws Error(invalid_argument) on overflow.
 struct TensorBytes {
-  std::int64_t q, k, v, o, lse;                      // gradients are of the size of what they are the gradient of
-  std::int64_t bias, dbias, slopes, sinks, lengths;  // 0 where there is none
+  std::int64_t q, k, v, o, lse;                      // gradients have their tensor's size
+  std::int64_t bias, dbias, slopes, sinks, lengths;  // 0 if absent
   std::int64_t inputs() const { return q + k + v; }
   std::int64_t options() const { return bias + slopes + sinks + lengths; }
   std::int64_t forward() const { return inputs() + options() + o + lse; }
@@ -82,7 +82,7 @@ struct TensorBytes {
 };
 TensorBytes tensor_bytes(const Case& one);
 
-// Where the data of a case are, on its device.
+// Addresses of a case's data on its device.
 struct Tensors {
   const void* q = nullptr;
   const void* k = nullptr;
@@ -93,11 +93,11 @@ struct Tensors {
   const std::int32_t* lengths = nullptr;  // [batch]
 };
 
-// The problem for the library: contiguous [B, H, S, D] views. It refers to `one`.
+// The problem for the library: contiguous [B, H, S, D] views. Refers to `one`.
 Attention attention_of(const Case& one, const Tensors& tensors, std::uint64_t dropout_seed);
 Attention attention_of(const Case& one);  // without data
 
-// Where it runs, with the library's own choice of kernel and no workspace: for questions about it.
+// Execution with the library's choice of kernel and without workspace, for queries about a case.
 inline Execution execution_of(const Case& one) {
   return {.device = one.device,
           .kernel = {},
@@ -108,17 +108,17 @@ inline Execution execution_of(const Case& one) {
 
 constexpr const char* name_of(Device device) { return device == Device::cuda ? "cuda" : "cpu"; }
 
-// Q, K, V and, for a backward pass, dO, in host memory: seeded, random normal, rounded to the dtype; bias and sinks
-// likewise. The seed is dropout's too.
+// Random normal Q, K, V and, for a backward pass, dO, in host memory, rounded to the dtype; also bias and sinks.
+// Dropout uses the same seed.
 struct Inputs {
   Buffer q, k, v, d_o;
-  Buffer bias, slopes, sinks, lengths;  // empty where there is none
+  Buffer bias, slopes, sinks, lengths;  // empty if absent
   Attention attention;
   ConstView d_o_view;
 };
 Inputs make_inputs(const Case& one, std::uint64_t seed);
 
-// "config" of a result.
+// The "config" object of a result.
 Json config_json(const Case& one);
 
 }  // namespace strobe::bench

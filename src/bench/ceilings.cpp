@@ -1,4 +1,4 @@
-// Puts together measure/'s rates and attention's own packed product.
+// Combines the rates of measure/ and attention's packed matmul.
 #include "bench/ceilings.h"
 
 #include <algorithm>
@@ -33,13 +33,13 @@ double seconds_of(const auto& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// A causal problem of one sequence on the GPU, workspace and all.
+// A causal problem of one sequence on the GPU, with workspace.
 class Calls {
  public:
   Calls(DType dtype, std::int64_t heads, std::int64_t length) : dtype_(dtype), shape_{1, heads, length, 64} {
     for (GpuBuffer& tensor : tensors_) {
       tensor = GpuBuffer(static_cast<std::size_t>(heads * length) * 64 * 2);
-      tensor.fill(0x3f803f80u, stream_);  // ones, or in fp16 nearly two
+      tensor.fill(0x3f803f80u, stream_);  // 1.0 in bf16, almost 2 in fp16
     }
     lse_ = GpuBuffer(static_cast<std::size_t>(heads * length) * sizeof(float));
     workspace_ =
@@ -89,12 +89,12 @@ class Calls {
 
 }  // namespace
 
-std::optional<double> Ceilings::product(DType dtype) const {
+std::optional<double> Ceilings::matmul(DType dtype) const {
   if (device == Device::cuda) return cublas[static_cast<int>(dtype)];
   return dtype == DType::fp32 ? sgemm : packed[static_cast<int>(dtype)];
 }
 
-const char* Ceilings::product_name(DType dtype) const {
+const char* Ceilings::matmul_name(DType dtype) const {
   if (device == Device::cuda) return "cuBLAS";
   return dtype == DType::fp32 ? "OpenBLAS sgemm" : "packed inner product";
 }
@@ -102,7 +102,7 @@ const char* Ceilings::product_name(DType dtype) const {
 bool Ceilings::disturbed() const { return sgemm && fma_all && *sgemm < 0.5 * *fma_all; }
 
 std::optional<double> Ceilings::fastest(DType dtype) const {
-  return std::max(product(dtype), packed[static_cast<int>(dtype)]);  // nothing measured counts as least
+  return std::max(matmul(dtype), packed[static_cast<int>(dtype)]);  // a missing rate compares as lowest
 }
 
 std::optional<double> rate_where_supported(const std::function<double()>& measure, std::string& refusal) {
@@ -117,13 +117,13 @@ std::optional<double> rate_where_supported(const std::function<double()>& measur
 
 Ceilings measure_ceilings(int threads, std::span<const DType> types, Depth depth) {
   Ceilings ceilings;
-  ceilings.threads = std::min(threads, available_cores());  // more threads than cores have no rate of their own
+  ceilings.threads = std::min(threads, available_cores());  // more threads than cores have no separate rate
   ceilings.fma_instructions = fma_instructions();
   if (depth == Depth::none) return ceilings;
   const int all = ceilings.threads;
   const double share = depth == Depth::full ? 0.3 : 0.06;
   ceilings.fma_all = fma_rate(all, share);
-  ceilings.sgemm = blas_product_rate(all, share);
+  ceilings.sgemm = sgemm_rate(all, share);
   for (const DType type : kAllTypes) {
     if (type == DType::fp32 || std::find(types.begin(), types.end(), type) != types.end()) {
       ceilings.packed[static_cast<int>(type)] = matrix_product_rate(type, all, share);
@@ -140,7 +140,7 @@ Ceilings measure_gpu_ceilings(std::span<const DType> types, Depth depth) {
   ceilings.device = Device::cuda;
   if (depth == Depth::none) return ceilings;
   ceilings.copy = gpu_copy_rate();
-  ceilings.timed_least = gpu_timed_nothing();
+  ceilings.timed_least = gpu_timed_empty_kernel();
   if (depth == Depth::full) ceilings.call = gpu_call_cost();
   for (const DType type : types) {
     ceilings.cublas[static_cast<int>(type)] =
@@ -166,8 +166,8 @@ Json ceilings_json(const Ceilings& ceilings) {
   Json product_by = Json::object();
   Json packed = Json::object();
   for (const DType type : kAllTypes) {
-    product.set(name_of(type), rate_json(ceilings.product(type)));
-    product_by.set(name_of(type), ceilings.product_name(type));
+    product.set(name_of(type), rate_json(ceilings.matmul(type)));
+    product_by.set(name_of(type), ceilings.matmul_name(type));
     packed.set(name_of(type), rate_json(ceilings.packed[static_cast<int>(type)]));
   }
   return Json::object({{"threads", ceilings.threads},
@@ -184,7 +184,7 @@ Json ceilings_json(const Ceilings& ceilings) {
 
 Json gpu_ceilings_json(const Ceilings& ceilings) {
   Json product = Json::object();
-  for (const DType type : kAllTypes) product.set(name_of(type), rate_json(ceilings.product(type)));
+  for (const DType type : kAllTypes) product.set(name_of(type), rate_json(ceilings.matmul(type)));
   product.set("tf32", rate_json(ceilings.tf32));
   Json json = Json::object({{"cublas(FLOP/s)", product},
                             {"copy(B/s)", rate_json(ceilings.copy)},
@@ -217,7 +217,7 @@ Json full_environment(const Ceilings& ceilings) {
 }
 
 CallCost gpu_call_cost() {
-  // Kernels of both types are in one module.
+  // Kernels of both types are in one CUDA module.
   Calls loader(DType::fp16, 2, 256), small(DType::bf16, 2, 256), large(DType::bf16, 512, 512);
   CallCost cost;
   cost.first = seconds_of([&] { loader.forward(); });

@@ -1,4 +1,4 @@
-// Filling, checking, warming up, sampling; rank 0 decides how long and tells the others.
+// Fills, checks, warms up and samples a collective. Rank 0 decides when to stop and sends its decision to all ranks.
 #include "bench/collective.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using comm::Communicator;
 using comm::Elements;
 using comm::Kind;
 
-// Whole numbers, so that every sum is exact in whatever order.
+// Integer values: every sum is exact in any order.
 float value_at(int rank, std::int64_t i) { return static_cast<float>((i * 7 + rank * 13) % 97 + 1); }
 
 float sum_at(int ranks, std::int64_t i) {
@@ -29,7 +29,7 @@ float sum_at(int ranks, std::int64_t i) {
   return sum;
 }
 
-// fp32 on the host or the GPU.
+// An fp32 vector on the host or the GPU.
 class Vector {
  public:
   Vector(std::int64_t count, comm::Memory memory) : count_(count), host_(bytes()) {
@@ -48,7 +48,7 @@ class Vector {
     for (std::int64_t i = 0; i < count_; ++i) host()[i] = value(i);
     if (gpu_.data() && count_ > 0) gpu_.copy_from_host(host(), bytes());
   }
-  // Elements that are not as they should be.
+  // Counts the elements with a wrong value.
   template <class Value>
   std::int64_t differences(Value value) const {
     if (gpu_.data() && count_ > 0) gpu_.copy_to_host(host(), bytes());
@@ -65,7 +65,7 @@ class Vector {
   GpuBuffer gpu_;
 };
 
-// The case's memory and its call.
+// The memory of a case and its collective call.
 class Trial {
  public:
   Trial(Communicator& communicator, const CollectiveCase& one)
@@ -118,14 +118,14 @@ class Trial {
   Vector in_, out_;
 };
 
-// Rank 0's decision, on all ranks.
+// Returns rank 0's decision on all ranks.
 bool agree(Communicator& communicator, bool decision) {
   std::int64_t word = decision;
   communicator.broadcast({&word, 1, comm::Element::int64});
   return word != 0;
 }
 
-// Samples of all ranks on every rank, each of which has equally many.
+// Gathers all ranks' samples on every rank. Every rank must have equally many.
 std::vector<std::vector<double>> gather(Communicator& communicator, std::vector<double>& own) {
   const std::size_t samples = own.size(), ranks = static_cast<std::size_t>(communicator.size());
   std::vector<double> all(samples * ranks);
@@ -155,7 +155,7 @@ double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// Sample by sample, ours over theirs: neighbours in time, so that what disturbs the machine disturbs both.
+// Ratio per pair of adjacent samples, ours over theirs: a disturbance of the machine affects both.
 Json ratio(const std::vector<double>& ours, const std::vector<double>& theirs) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < ours.size(); ++i) ratios.push_back(ours[i] / theirs[i]);
@@ -168,9 +168,9 @@ Json ratio(const std::vector<double>& ours, const std::vector<double>& theirs) {
 
 }  // namespace
 
-std::string why_it_does_not_fit(const CollectiveCase& one, int ranks) {
+std::string memory_shortage(const CollectiveCase& one, int ranks) {
   if (one.memory != comm::Memory::host) return "";
-  // In, out, and what MPI takes for itself.
+  // Input, output and MPI's buffers.
   const double needed = 3.0 * static_cast<double>(one.bytes) * ranks;
   const auto free = static_cast<double>(read_memory_info().available);
   if (needed <= 0.9 * free) return "";
@@ -182,8 +182,7 @@ std::string why_it_does_not_fit(const CollectiveCase& one, int ranks) {
 
 CollectiveResult measure_collective(Communicator& communicator, const CollectiveCase& one, const StoppingRule& rule,
                                     Plain plain) {
-  CollectiveResult result{
-      .one = one, .reason = why_it_does_not_fit(one, communicator.size()), .seconds = {}, .plain = {}};
+  CollectiveResult result{.one = one, .reason = memory_shortage(one, communicator.size()), .seconds = {}, .plain = {}};
   if (agree(communicator, !result.reason.empty())) {
     result.status = "refused";
     return result;
@@ -201,7 +200,7 @@ CollectiveResult measure_collective(Communicator& communicator, const Collective
   }
   std::vector<double> ours, theirs;
   const auto sample = [&] {
-    for (const bool is_plain : {ours.size() % 2 == 1, ours.size() % 2 == 0}) {  // who is first changes
+    for (const bool is_plain : {ours.size() % 2 == 1, ours.size() % 2 == 0}) {  // alternates which is first
       if (!is_plain) ours.push_back(timed(communicator, [&] { trial.call(); }));
       if (is_plain && plain == Plain::measured) theirs.push_back(timed(communicator, [&] { trial.call_plain(); }));
     }

@@ -1,4 +1,4 @@
-// Times of one collective on the ranks of a communicator, values checked first. `strobe comm` calls, on all ranks.
+// Times one collective on the ranks of a communicator, after checking its values. All ranks of `strobe comm` call this.
 #pragma once
 
 #include <cstdint>
@@ -13,32 +13,32 @@ namespace strobe::bench {
 
 struct CollectiveCase {
   comm::Kind kind = comm::Kind::all_reduce;
-  std::int64_t bytes = 0;  // of fp32 that the ranks have together: the whole vector, of which shares are parts
+  std::int64_t bytes = 0;  // fp32 bytes of the whole vector, over all ranks
   comm::Memory memory = comm::Memory::host;
 
   std::int64_t elements() const { return bytes / 4; }
 };
 
-enum class Plain { measured, left_out };  // MPI_Allreduce in turns with ours
+enum class Plain { measured, left_out };  // MPI_Allreduce, interleaved with ours
 
 struct CollectiveResult {
   CollectiveCase one;
   std::string status = "ok";  // "wrong", "refused"
   std::string reason;
-  std::int64_t checked = 0, wrong = 0;       // values, of all ranks
+  std::int64_t checked = 0, wrong = 0;       // numbers of values, over all ranks
   std::vector<std::vector<double>> seconds;  // [rank][sample]
-  std::vector<std::vector<double>> plain;    // likewise, of MPI_Allreduce
+  std::vector<std::vector<double>> plain;    // likewise for MPI_Allreduce
   Stop stop = Stop::not_yet;
 };
 
-// Why a case is not tried on so many ranks of this host: too little memory is free. Empty: it is.
-std::string why_it_does_not_fit(const CollectiveCase& one, int ranks);
+// Why a case does not fit on `ranks` ranks of this host: too little free memory. Empty if it fits.
+std::string memory_shortage(const CollectiveCase& one, int ranks);
 
-// The same on every rank. Throws what the communicator throws.
+// Returns the same on every rank. Throws what the communicator throws.
 CollectiveResult measure_collective(comm::Communicator& communicator, const CollectiveCase& one,
                                     const StoppingRule& rule, Plain plain);
 
-// Of each sample the slowest rank's: the collective is over when all have it.
+// The slowest rank's time of each sample: a collective ends when all ranks have the result.
 std::vector<double> slowest(const std::vector<std::vector<double>>& seconds);
 
 Json collective_json(const CollectiveResult& result, const comm::Communicator& communicator);

@@ -1,4 +1,4 @@
-// Plans a case once, outside of what is timed, and runs the plans on the bench's tensors.
+// Plans a case once, outside the timed region, and runs the plans on the bench's tensors.
 #include "bench/cudnn_peer.h"
 
 #include <fmt/format.h>
@@ -14,24 +14,24 @@ namespace {
 
 CudnnTensor tensor_of(const ConstView& view) { return {view.shape, view.stride}; }
 
-void refuse_what_is_not_served(const Case& one) {
+void check_supported(const Case& one) {
   if (one.device != Device::cuda) {
-    fail(ErrorCode::unsupported, "cudnn: device {}; it runs on a GPU alone, --device cuda", name_of(one.device));
+    fail(ErrorCode::unsupported, "cudnn: device {}; valid: cuda (--device cuda)", name_of(one.device));
   }
   if (one.dtype == DType::fp32) fail(ErrorCode::unsupported, "cudnn: dtype fp32; valid: fp16, bf16");
   if (one.window.left >= 0 || one.window.right >= 0) {
-    fail(ErrorCode::unsupported, "cudnn: the peer is not asked for windows: {}:{}", one.window.left, one.window.right);
+    fail(ErrorCode::unsupported, "cudnn: this peer does not support windows: {}:{}", one.window.left, one.window.right);
   }
   if (one.options.any()) {
-    fail(ErrorCode::unsupported, "cudnn: the peer is not asked for score options{}", describe_options(one.options));
+    fail(ErrorCode::unsupported, "cudnn: this peer does not support score options{}", describe_options(one.options));
   }
-  if (one.deterministic) fail(ErrorCode::unsupported, "cudnn: the peer is not asked to repeat bit by bit");
+  if (one.deterministic) fail(ErrorCode::unsupported, "cudnn: this peer does not support --deterministic");
   if (one.batch == 0 || one.heads == 0 || one.seq_q == 0 || one.seq_k == 0) {
     fail(ErrorCode::unsupported, "cudnn: an empty tensor: {}", describe(one));
   }
 }
 
-// Where there are as many keys as queries both alignments are the same, and the first is what cuDNN serves more of.
+// With as many keys as queries both alignments are the same; cuDNN supports top_left for more problems.
 CudnnMask mask_of(const Case& one) {
   if (!one.causal) return CudnnMask::none;
   return diagonal_offset(one) == 0 ? CudnnMask::causal_top_left : CudnnMask::causal_bottom_right;
@@ -79,8 +79,8 @@ void CudnnPeer::run_forward() { plans_->forward.run(pointers_, workspace_.data()
 void CudnnPeer::run_backward() { plans_->backward->run(pointers_, workspace_.data(), stream()); }
 
 CudnnProblem cudnn_problem(const Case& one) {
-  refuse_what_is_not_served(one);
-  tensor_bytes(one);  // sizes that overflow are refused here
+  check_supported(one);
+  tensor_bytes(one);  // throws on sizes that overflow
   const Attention attention = attention_of(one);
   const ConstView lse = view_bhsd<const void>(nullptr, DType::fp32, {one.batch, one.heads, one.seq_q, 1});
   return {.dtype = one.dtype,

@@ -1,4 +1,4 @@
-// cuDNN's fused attention, called from this process: the GPU's own peer, on the same stream, clock and meter as ours.
+// cuDNN's fused attention as a peer in this process, with the same stream, clock and memory meter as our kernels.
 #pragma once
 
 #include "bench/cudnn_plan.h"
@@ -29,10 +29,10 @@ class CudnnPeer : public GpuImplementation {
     std::optional<CudnnPlan> backward;
   };
 
-  std::optional<Plans> plans_;  // of the last case that was asked about
+  std::optional<Plans> plans_;  // for the last queried case
   CudnnPointers pointers_;
   std::string kernel_;         // "cudnn 9.19.0, forward eng4_k24=0, backward ..."
-  std::string configuration_;  // the same and the version of cudnn-frontend
+  std::string configuration_;  // kernel_ and the version of cudnn-frontend
 };
 
 }  // namespace strobe::bench

@@ -1,5 +1,5 @@
-// One pass of a problem, planned by cuDNN: cudnn/plan.cpp, or no_cudnn.cpp in a build without it. No header of cuDNN
-// crosses here.
+// cuDNN's plan for one pass of a problem: cudnn/plan.cpp, or no_cudnn.cpp in a build without cuDNN. Includes no cuDNN
+// header.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace strobe::bench {
 
-// What cuDNN is told of a case, as plain data: made, and refused where the peer does not serve it, without cuDNN.
+// A case in cuDNN's terms, as plain data. Created and validated without cuDNN.
 
 struct CudnnTensor {
   std::array<std::int64_t, 4> shape{};   // [batch, heads, sequence, dim]
@@ -24,19 +24,19 @@ enum class CudnnMask { none, causal_top_left, causal_bottom_right };
 
 struct CudnnProblem {
   DType dtype = DType::fp16;
-  CudnnTensor q, k, v, o;  // gradients are like what they are the gradient of
+  CudnnTensor q, k, v, o;  // gradients have their tensor's layout
   CudnnTensor lse;         // [batch, heads, queries, 1], fp32
   float scale = 1;
   CudnnMask mask = CudnnMask::none;
-  bool statistics = false;  // the forward writes LSE: where a backward comes after it, which needs it
+  bool statistics = false;  // forward writes LSE, which a backward needs
   bool operator==(const CudnnProblem&) const = default;
 };
 
-// Throws Error(unsupported) with what the peer is not asked for. What cuDNN itself refuses comes out as a plan is made.
+// Throws Error(unsupported) for options that this peer lacks. Plan creation reports what cuDNN itself rejects.
 CudnnProblem cudnn_problem(const Case& one);
 
-// Tensors on the GPU. A forward reads q, k and v and writes o and, with statistics, lse; a backward reads all these and
-// d_o and writes the others.
+// Tensors on the GPU. Forward reads q, k, v and writes o and, with statistics, lse. Backward also reads these and d_o,
+// and writes the others.
 struct CudnnPointers {
   void* q = nullptr;
   void* k = nullptr;
@@ -51,16 +51,16 @@ struct CudnnPointers {
 
 class CudnnPlan {
  public:
-  // Takes the first plan of cuDNN's heuristics and compiles it: up to seconds. Throws Error(unsupported), with cuDNN's
-  // own words where it refuses.
+  // Compiles the first plan of cuDNN's heuristics, which takes up to seconds. Throws Error(unsupported) with cuDNN's
+  // message if it rejects the problem.
   CudnnPlan(const CudnnProblem& problem, Pass pass);
   CudnnPlan(CudnnPlan&&) noexcept;
   ~CudnnPlan();
 
   std::size_t workspace_bytes() const;
-  std::string engine() const;  // as cuDNN names it, with its knobs
+  std::string engine() const;  // cuDNN's engine name with its knobs
 
-  // Puts the work on the stream, a cudaStream_t, and returns.
+  // Enqueues the pass on `stream`, a cudaStream_t.
   void run(const CudnnPointers& pointers, void* workspace, void* stream) const;
 
  private:
@@ -68,7 +68,7 @@ class CudnnPlan {
   std::unique_ptr<Parts> parts_;
 };
 
-// Of the library that was opened, "9.19.0", and of the headers of cudnn-frontend, likewise. Known once there is a plan.
+// Versions of the opened library, "9.19.0", and of cudnn-frontend's headers. Known once a plan exists.
 std::string cudnn_version();
 std::string cudnn_frontend_version();
 

@@ -1,5 +1,5 @@
-// Float64 attention on blocks of rows: scores and dP by dgemm over all keys, then softmax, O and dQ of the sampled
-// rows, and each row's part of dK and dV of the sampled keys.
+// Float64 reference on row blocks: dgemm computes scores and dP over all keys; then softmax, O and dQ of the sampled
+// rows, and each row's contribution to dK and dV of the sampled keys.
 #include "bench/gate.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::int64_t kBlockRows = 64;
 
-// Positions in [0, count): both ends, their neighbours, and some between, without regard to powers of two.
+// Positions in [0, count): both ends, their neighbours, and some between, not aligned to powers of two.
 std::vector<std::int64_t> sample_positions(std::int64_t count, std::int64_t most) {
   std::set<std::int64_t> positions;
   for (const std::int64_t position : {std::int64_t{0}, std::int64_t{1}, count - 2, count - 1}) {
@@ -34,7 +34,7 @@ std::vector<std::int64_t> sample_positions(std::int64_t count, std::int64_t most
   return {positions.begin(), positions.end()};
 }
 
-// Rows [first, first + count) of one head as float64.
+// Converts rows [first, first + count) of one head to float64.
 std::vector<double> widen(const ConstView& view, std::int64_t b, std::int64_t h, std::int64_t first,
                           std::int64_t count) {
   const std::int64_t d = view.shape[3];
@@ -47,13 +47,13 @@ std::vector<double> widen(const ConstView& view, std::int64_t b, std::int64_t h,
 }
 
 // C[m x n] = A[m x k] B[n x k]^T
-void multiply_transposed(const blas::BlasLibrary& library, std::int64_t m, std::int64_t n, std::int64_t k,
-                         const double* a, const double* b, double* c) {
+void gemm_nt(const blas::BlasLibrary& library, std::int64_t m, std::int64_t n, std::int64_t k, const double* a,
+             const double* b, double* c) {
   library.dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k),
                 1, a, static_cast<int>(k), b, static_cast<int>(k), 0, c, static_cast<int>(n));
 }
 
-// A NaN of a tensor, as text; empty where there is none.
+// Describes a NaN of a tensor; empty if it has none.
 std::string find_nan(const char* name, const ConstView& view, int threads) {
   const std::int64_t count = view.shape[0] * view.shape[1] * view.shape[2] * view.shape[3];
   constexpr std::int64_t kBlock = 1 << 16;
@@ -66,7 +66,7 @@ std::string find_nan(const char* name, const ConstView& view, int threads) {
   return found < 0 ? "" : fmt::format("{} has NaN at element {} of {}", name, found.load(), count);
 }
 
-// Largest error and largest reference value of one tensor, value by value.
+// Largest error and largest reference value of one tensor.
 struct Meter {
   double error = 0;
   double largest = 0;
@@ -75,7 +75,7 @@ struct Meter {
   void add(double x, double reference) {
     ++values;
     if (std::isfinite(reference)) largest = std::max(largest, std::abs(reference));
-    if (x == reference) return;  // -inf too
+    if (x == reference) return;  // equal infinities, such as -inf
     const double difference = std::abs(x - reference);
     if (!(difference <= error)) error = std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
   }
@@ -96,7 +96,7 @@ double gate_tolerance(DType dtype, bool tf32) {
   return 0;
 }
 
-// One KV head: its keys and values in float64, and which of its samples are where.
+// One KV head: its keys and values in float64, and the places of its samples.
 struct Gate::Head {
   const blas::BlasLibrary& library;
   const Case& one;
@@ -105,9 +105,9 @@ struct Gate::Head {
   std::vector<double> k, v;
   std::vector<Key*> keys;
   double scale;
-  std::mutex mutex;  // over dk and dv of the keys
+  std::mutex mutex;  // guards dk and dv of the keys
 
-  // Rows [first, first + count) of query head hq; `sampled` points to those of them that are in the sample.
+  // Rows [first, first + count) of query head hq; `sampled` points to the sampled ones.
   void compute(std::int64_t hq, std::int64_t first, std::int64_t count, std::span<Row* const> sampled) {
     const std::int64_t d = one.head_dim;
     const std::int64_t sk = one.seq_k;
@@ -117,12 +117,12 @@ struct Gate::Head {
     std::vector<double> weights(size);
     std::vector<double> d_weights(backward ? size : 0);
     std::vector<double> d_o;
-    multiply_transposed(library, count, sk, d, q.data(), k.data(), weights.data());
+    gemm_nt(library, count, sk, d, q.data(), k.data(), weights.data());
     if (backward) {
       d_o = widen(inputs.d_o_view, batch, hq, first, count);
-      multiply_transposed(library, count, sk, d, d_o.data(), v.data(), d_weights.data());
+      gemm_nt(library, count, sk, d, d_o.data(), v.data(), d_weights.data());
     }
-    std::vector<double> kept(static_cast<std::size_t>(sk));
+    std::vector<double> keep_factor(static_cast<std::size_t>(sk));
     std::vector<double> slopes(static_cast<std::size_t>(sk));
     auto next = sampled.begin();
     for (std::int64_t r = 0; r < count; ++r) {
@@ -131,13 +131,13 @@ struct Gate::Head {
       double* p = weights.data() + r * sk;
       double* ds = backward ? d_weights.data() + r * sk : nullptr;
       for (std::int64_t j = visible.first; j < visible.last; ++j) {
-        kept[static_cast<std::size_t>(j)] = scored.kept(j);
+        keep_factor[static_cast<std::size_t>(j)] = scored.dropout_factor(j);
         slopes[static_cast<std::size_t>(j)] = scored.cap_slope(p[j] * scale);
-        p[j] = scored.capped(p[j] * scale) + scored.added(j);
+        p[j] = scored.capped(p[j] * scale) + scored.bias_terms(j);
       }
       const double lse = softmax(p, visible, scored.sink());
-      if (backward) finish_gradient(p, ds, visible, kept.data(), slopes.data());
-      for (std::int64_t j = visible.first; j < visible.last; ++j) p[j] *= kept[static_cast<std::size_t>(j)];
+      if (backward) score_gradient(p, ds, visible, keep_factor.data(), slopes.data());
+      for (std::int64_t j = visible.first; j < visible.last; ++j) p[j] *= keep_factor[static_cast<std::size_t>(j)];
       if (next != sampled.end() && (*next)->row == first + r) {
         finish_row(**next++, p, ds, visible, lse);
       }
@@ -145,7 +145,7 @@ struct Gate::Head {
     }
   }
 
-  // Scores to weights in place; returns the log-sum-exp.
+  // Converts scores to probabilities in place; returns the log-sum-exp.
   static double softmax(double* p, Keys visible, double sink) {
     double most = -std::numeric_limits<double>::infinity();
     if (visible.first == visible.last) return most;
@@ -157,11 +157,12 @@ struct Gate::Head {
     return most + std::log(sum);
   }
 
-  // Gradient of the kept weights to that of scale * q.k, in place: with dP that of the weights before dropout, it is
-  // P * (dP - sum of P * dP) times the slope of the softcap.
-  static void finish_gradient(const double* p, double* ds, Keys visible, const double* kept, const double* slopes) {
+  // Converts the gradient of the probabilities after dropout to that of scale * q.k, in place. dP, the gradient before
+  // dropout, gives P * (dP - sum of P * dP) times the derivative of softcap.
+  static void score_gradient(const double* p, double* ds, Keys visible, const double* keep_factor,
+                             const double* slopes) {
     double delta = 0;
-    for (std::int64_t j = visible.first; j < visible.last; ++j) delta += p[j] * (ds[j] *= kept[j]);
+    for (std::int64_t j = visible.first; j < visible.last; ++j) delta += p[j] * (ds[j] *= keep_factor[j]);
     for (std::int64_t j = visible.first; j < visible.last; ++j) ds[j] = p[j] * (ds[j] - delta) * slopes[j];
   }
 
@@ -215,7 +216,7 @@ void Gate::compute_head(const blas::BlasSession& session, const Inputs& inputs, 
       if (row.batch == batch && row.head == hq && row.row >= first && row.row < first + count) sampled.push_back(&row);
     }
     const auto sees_a_row = [&](const Key* key) {
-      const RowRange rows = seeing_rows(case_, batch, key->key);
+      const RowRange rows = attending_rows(case_, batch, key->key);
       return rows.first < first + count && rows.last > first;
     };
     const bool needed =
@@ -278,7 +279,7 @@ GateResult Gate::check(const Results& results) const {
   }
   for (const Comparison& comparison : result.comparisons) {
     if (comparison.error <= comparison.limit) continue;
-    result.fault = fmt::format("{} is off by {:.3g} from the float64 reference, {:.3g} is accepted", comparison.tensor,
+    result.fault = fmt::format("{} differs from the float64 reference by {:.3g}; tolerance {:.3g}", comparison.tensor,
                                comparison.error, comparison.limit);
     return result;
   }

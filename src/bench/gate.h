@@ -1,4 +1,4 @@
-// The correctness gate: nothing is timed before its outputs agree with float64 values on sampled rows and keys.
+// The correctness gate: sampled outputs must agree with float64 values before anything is timed.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ class BlasSession;
 
 namespace strobe::bench {
 
-// What one tensor's comparison gave.
+// Comparison of one tensor.
 struct Comparison {
   std::string tensor;       // "O", "LSE", "dQ", "dK", "dV"
   double error = 0;         // largest |x - reference| over the sample
-  double limit = 0;         // that is accepted
-  std::int64_t values = 0;  // compared
+  double limit = 0;         // accepted error
+  std::int64_t values = 0;  // number of compared values
 };
 
 struct GateResult {
@@ -26,15 +26,15 @@ struct GateResult {
   std::string fault;  // empty: correct
 };
 
-// Float64 values of a sample of a case, computed once and compared with every implementation. Sampled are rows of O,
-// LSE and dQ and keys of dK and dV, of the first and the last KV head with all its query heads: the first and last
-// positions and some between. Mask and score options are worked out here, apart from the library's. Gradients of a bias
-// and of sinks are sums over what is not sampled: of them, only NaN is looked for.
+// Float64 values of a sample of a case, computed once and compared with every implementation. Samples rows of O, LSE
+// and dQ and keys of dK and dV, of the first and the last KV head with all its query heads: the first and last
+// positions and some between. Mask and score options are implemented here, independent of the library. Gradients of a
+// bias and of sinks sum over unsampled rows: they are only checked for NaN.
 class Gate {
  public:
   Gate(const Case& one, const Inputs& inputs);
 
-  // Also refuses any value of any output tensor that is NaN (outputs are poisoned before the run).
+  // Also rejects a NaN in any output tensor (outputs are poisoned before the run).
   GateResult check(const Results& results) const;
 
   std::int64_t rows() const { return static_cast<std::int64_t>(rows_.size()); }
@@ -50,7 +50,7 @@ class Gate {
     std::int64_t batch, kv_head, key;
     std::vector<double> dk, dv;
   };
-  struct Head;  // one KV head being computed
+  struct Head;  // one KV head
 
   void compute_head(const blas::BlasSession& session, const Inputs& inputs, std::int64_t batch, std::int64_t kv_head);
 
@@ -59,8 +59,8 @@ class Gate {
   std::vector<Key> keys_;
 };
 
-// Accepted error relative to the largest reference value: rounding of scores, weights and sums in that type passes,
-// a wrong mask, scale, head or missing block does not. tf32 rounds what it multiplies as fp16 does.
+// Accepted error relative to the largest reference value. Passes rounding of scores, probabilities and sums in that
+// type; fails a wrong mask, scale, head or missing block. TF32 has the tolerance of fp16, which rounds inputs equally.
 double gate_tolerance(DType dtype, bool tf32);
 
 }  // namespace strobe::bench

@@ -13,10 +13,10 @@ namespace strobe::bench {
 
 struct ScoredRow {
   const Case& one;
-  const Attention& attention;  // the data, on the host
+  const Attention& attention;  // data on the host
   std::int64_t batch, head, row;
 
-  // softcap * tanh(s / softcap), and its derivative.
+  // Returns softcap * tanh(s / softcap); cap_slope() is its derivative.
   double capped(double s) const {
     return one.options.softcap == 0 ? s : attention.softcap * std::tanh(s / attention.softcap);
   }
@@ -26,8 +26,8 @@ struct ScoredRow {
     return 1 / cosine / cosine;
   }
 
-  // What ALiBi and the bias add to the score of key j.
-  double added(std::int64_t j) const {
+  // ALiBi and bias terms of key j's score.
+  double bias_terms(std::int64_t j) const {
     double sum = 0;
     if (attention.alibi_slopes) {
       const std::int64_t distance = std::abs(row + diagonal_offset(one) - j);
@@ -42,11 +42,11 @@ struct ScoredRow {
     return sum;
   }
 
-  // The logit that has no key; -inf where there is none.
+  // The sink logit, which has no key; -inf without sinks.
   double sink() const { return attention.sinks ? attention.sinks[head] : -std::numeric_limits<double>::infinity(); }
 
-  // What dropout multiplies the weight of key j with.
-  double kept(std::int64_t j) const {
+  // Dropout factor of key j's probability: 0 or 1 / (1 - p).
+  double dropout_factor(std::int64_t j) const {
     const Dropout& dropout = attention.dropout;
     if (dropout.p == 0) return 1;
     const bool keeps = dropout_keeps(dropout.seed, dropout_threshold(dropout.p), batch, head, row, j);

@@ -1,5 +1,5 @@
-// Calls are put on the stream behind a write over the whole L2 cache, so that the GPU never waits for the host inside
-// of what is timed, and finds none of the tensors in a cache. With Cache::hot an untimed call comes between.
+// Enqueues calls behind an L2 flush, so that the GPU never waits for the host within a timed call and finds no tensor
+// in a cache. With Cache::hot an untimed call follows the flush.
 #include "bench/gpu_implementation.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace strobe::bench {
 namespace {
 
-constexpr std::uint32_t kNan = 0x7fc07fc0u;  // in every type
+constexpr std::uint32_t kNan = 0x7fc07fc0u;  // NaN in every type
 
 GpuBuffer uploaded(const Buffer& from) {
   GpuBuffer buffer(from.bytes());
@@ -123,7 +123,7 @@ std::optional<std::int64_t> GpuImplementation::metered_bytes() {
   return static_cast<std::int64_t>(gpu_allocator().statistics().peak - held_before_);
 }
 
-std::optional<std::int64_t> GpuImplementation::kept_bytes() {
+std::optional<std::int64_t> GpuImplementation::saved_bytes() {
   for (GpuBuffer* buffer : {&d_o_, &dq_, &dk_, &dv_, &dbias_, &dsinks_, &workspace_}) *buffer = GpuBuffer();
   return static_cast<std::int64_t>(gpu_allocator().statistics().current - held_before_);
 }

@@ -1,4 +1,4 @@
-// What every implementation on the GPU has in common: tensors from the counting allocator, times from events on a
+// Base of all GPU implementations: tensors from the counting allocator, event times on a separate stream, L2 flush
 // stream of its own, caches flushed before every call. The classes below and in cudnn_peer.h say what is called.
 #pragma once
 
@@ -17,35 +17,35 @@ class GpuImplementation : public Implementation {
   double time(Region region) override;
   Results results() override;
   std::optional<std::int64_t> metered_bytes() override;
-  std::optional<std::int64_t> kept_bytes() override;
-  void settle() override {}  // nothing runs between calls
+  std::optional<std::int64_t> saved_bytes() override;
+  void settle() override {}  // no threads spin between calls
 
  protected:
-  // Bytes of workspace for whichever pass of the case needs more. What is slow about a case is done here.
+  // Returns the workspace bytes of the pass that needs more. Does all slow work of a case, such as planning.
   virtual std::size_t plan(const Case& one) = 0;
-  virtual bool writes_lse(const Case&) const { return true; }  // after its forward
-  virtual void prepared() {}                                   // every tensor below is there
+  virtual bool writes_lse(const Case&) const { return true; }  // after forward
+  virtual void prepared() {}                                   // called when all tensors below exist
 
-  // Put their work on the stream and return.
+  // Enqueue their work on the stream and return.
   virtual void run_forward() = 0;
   virtual void run_backward() = 0;
 
   void* stream() const;  // a cudaStream_t
 
   Case case_;
-  Attention attention_;  // the inputs on the GPU
+  Attention attention_;  // inputs on the GPU
   GpuBuffer q_, k_, v_, bias_, slopes_, sinks_, lengths_;
   GpuBuffer d_o_, o_, lse_, dq_, dk_, dv_, dbias_, dsinks_, workspace_;
 
  private:
-  struct Meter;  // stream, events and what flushes the caches
+  struct Meter;  // stream, events and flush buffer
 
   std::shared_ptr<Meter> meter_;
-  std::size_t held_before_ = 0;  // bytes, by the meters
+  std::size_t held_before_ = 0;  // bytes, by the allocators' counters
   Buffer host_o_, host_lse_, host_dq_, host_dk_, host_dv_, host_dbias_, host_dsinks_;
 };
 
-// One of the library's kernels on the GPU, through the public API.
+// A GPU kernel of the library, called through the public API.
 class GpuKernel : public GpuImplementation {
  public:
   explicit GpuKernel(std::string kernel) : kernel_(std::move(kernel)) {}

@@ -1,4 +1,4 @@
-// Names to implementations.
+// Finds implementations by name.
 #include "bench/implementation.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// The library's kernels on any device, each once.
+// The library's kernels on any device, without duplicates.
 std::vector<std::string> library_kernels() {
   std::vector<std::string> names = kernel_names(Device::cpu);
   for (const std::string& name : kernel_names(Device::cuda)) {
@@ -68,7 +68,7 @@ Verdict verdict_of(const std::string& kernel, const Case& one, Pass pass) {
     if (!verdict.refusal.empty()) fail(ErrorCode::unsupported, "{}: {}", kernel, verdict.refusal);
     return verdict;
   }
-  fail(ErrorCode::unsupported, "{}: no such kernel on device {}; there are {}", kernel, name_of(one.device),
+  fail(ErrorCode::unsupported, "{}: no such kernel on device {}; valid: {}", kernel, name_of(one.device),
        fmt::join(kernel_names(one.device), ", "));
 }
 

@@ -1,5 +1,5 @@
-// What the runner measures: one of the library's kernels, or a peer. All give outputs for the
-// correctness gate and the time of one call.
+// The interface that the runner measures: a kernel of the library or a peer. Each returns outputs for the correctness
+// gate and the time of one call.
 #pragma once
 
 #include <memory>
@@ -28,12 +28,12 @@ constexpr const char* name_of(Status status) {
   return "unknown";
 }
 
-// Bytes requested and bytes free when memory ran out; empty if unknown.
+// Requested and free bytes when memory ran out; empty if unknown.
 struct MemoryShortage {
   std::optional<std::int64_t> asked{}, free{};
 };
 
-// A failure of one implementation that costs its row, not the run.
+// A failure of one implementation. It fails the implementation's row, not the run.
 class ImplementationError : public Error {
  public:
   ImplementationError(Status status, const std::string& what, MemoryShortage memory = {})
@@ -46,7 +46,7 @@ class ImplementationError : public Error {
   MemoryShortage memory_;
 };
 
-enum class Region { forward, backward, both };  // both: forward and backward as one timed region
+enum class Region { forward, backward, both };  // both: forward and backward in one timed region
 inline constexpr Region kRegions[] = {Region::forward, Region::backward, Region::both};
 constexpr const char* name_of(Region region) {
   switch (region) {
@@ -57,7 +57,7 @@ constexpr const char* name_of(Region region) {
   return "unknown";
 }
 
-// Outputs of the last calls; absent where the implementation does not give them.
+// Outputs of the last calls; absent if the implementation does not provide them.
 struct Results {
   ConstView o, dq, dk, dv;
   const float* lse = nullptr;
@@ -69,20 +69,20 @@ class Implementation {
  public:
   virtual ~Implementation() = default;
 
-  virtual std::string name() const = 0;  // of the row: "flash2", "torch-sdpa"
+  virtual std::string name() const = 0;  // in the row: "flash2", "torch-sdpa"
 
-  // "kernel" and "configuration" of the row, known once prepared.
+  // "kernel" and "configuration" of the row; valid after prepare().
   virtual std::string kernel() const = 0;
   virtual std::string configuration() const = 0;
 
-  // Bytes of all tensors and workspace that a run will hold, where it can be told beforehand.
-  // Throws Error(unsupported) with the reason where the case cannot be run.
+  // Bytes of all tensors and workspace of a run; empty if unknown before the run.
+  // Throws Error(unsupported) with the reason if the case is not supported.
   virtual std::optional<std::int64_t> predicted_bytes(const Case& one) = 0;
 
-  // Bytes that must be free before it is started: those, or a lower bound. Throws likewise.
+  // Bytes that must be free before the run: predicted_bytes() or a lower bound. Throws likewise.
   virtual std::int64_t needed_bytes(const Case& one) { return predicted_bytes(one).value_or(0); }
 
-  // Takes what it needs for the case, outputs poisoned with NaN; release gives it back. The inputs stay the caller's.
+  // Allocates everything for the case, outputs poisoned with NaN; release() frees it. The caller keeps `inputs`.
   virtual void prepare(const Case& one, const Inputs& inputs) = 0;
   virtual void release() = 0;
 
@@ -91,23 +91,23 @@ class Implementation {
 
   virtual Results results() = 0;
 
-  // Most bytes held at once since prepare, inputs included; empty where there is no meter.
+  // Peak bytes since prepare(), inputs included; empty without a memory meter.
   virtual std::optional<std::int64_t> metered_bytes() = 0;
 
-  // Bytes held between a forward and its backward: the inputs and what the forward leaves for it. All else is given
-  // back for this, so that release() must be the next call. Empty where there is no meter.
-  virtual std::optional<std::int64_t> kept_bytes() { return std::nullopt; }
+  // Bytes saved for backward: the inputs and the tensors that forward keeps. Frees everything else, so that release()
+  // must be the next call. Empty without a memory meter.
+  virtual std::optional<std::int64_t> saved_bytes() { return std::nullopt; }
 
-  // Waits until its threads have stopped spinning, so that the next one is measured undisturbed.
+  // Waits until its threads stop spinning, so that the next measurement is undisturbed.
   virtual void settle() = 0;
 };
 
-// Names that make_implementation knows, in their canonical spelling: the kernels, then the peers.
+// Canonical names that make_implementation accepts: the kernels, then the peers.
 std::vector<std::string> implementation_names();
 
-bool is_peer(std::string_view name);  // of others' making: torch-*, cudnn, onednn
+bool is_peer(std::string_view name);  // third-party implementations: torch-*, cudnn, onednn
 
-// "flash2" for "Flash2", "standard" for "Pytorch"; throws Error(invalid_argument) with the valid names.
+// Returns "flash2" for "Flash2", "standard" for "Pytorch". Throws Error(invalid_argument) with the valid names.
 std::string canonical_name(std::string_view name);
 
 struct ImplementationOptions {
@@ -116,15 +116,15 @@ struct ImplementationOptions {
 };
 std::unique_ptr<Implementation> make_implementation(const std::string& name, const ImplementationOptions& options);
 
-// What a kernel says of a case, for the implementations that run kernels.
+// A kernel's verdict on a case, for the implementations that run kernels.
 
-// The kernel's verdict on one pass; throws Error(unsupported) with the reason where it refuses.
+// The kernel's verdict on one pass. Throws Error(unsupported) with the reason if the kernel does not support it.
 Verdict verdict_of(const std::string& kernel, const Case& one, Pass pass);
 
-// Bytes for whichever of the case's passes needs more.
+// Workspace bytes of the case's pass that needs more.
 std::size_t workspace_of(const std::string& kernel, const Case& one);
 
-// Bytes of all tensors and workspace that a run of the case holds.
+// Bytes of all tensors and workspace of a run of the case.
 std::int64_t held_bytes(const std::string& kernel, const Case& one);
 
 }  // namespace strobe::bench

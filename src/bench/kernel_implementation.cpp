@@ -1,4 +1,4 @@
-// Nothing is allocated in the timed region: workspace and outputs are taken by prepare().
+// The timed region allocates nothing: prepare() allocates workspace and outputs.
 #include "bench/kernel_implementation.h"
 
 #include <unistd.h>
@@ -93,9 +93,9 @@ std::optional<std::int64_t> KernelImplementation::metered_bytes() {
   return static_cast<std::int64_t>(host_allocator().statistics().peak);
 }
 
-std::optional<std::int64_t> KernelImplementation::kept_bytes() {
+std::optional<std::int64_t> KernelImplementation::saved_bytes() {
   for (Buffer* buffer : {&dq_, &dk_, &dv_, &dbias_, &dsinks_, &workspace_}) *buffer = Buffer();
-  const std::int64_t d_o = tensor_bytes(case_).o;  // the caller's, who has it from what comes after
+  const std::int64_t d_o = tensor_bytes(case_).o;  // allocated by the caller
   return static_cast<std::int64_t>(host_allocator().statistics().current) - d_o;
 }
 

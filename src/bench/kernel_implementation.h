@@ -1,4 +1,4 @@
-// One of the library's own kernels, through the public API, with outputs and workspace from the counting allocator.
+// A CPU kernel of the library, called through the public API, with outputs and workspace from the counting allocator.
 #pragma once
 
 #include "bench/implementation.h"
@@ -18,7 +18,7 @@ class KernelImplementation : public Implementation {
   double time(Region region) override;
   Results results() override;
   std::optional<std::int64_t> metered_bytes() override;
-  std::optional<std::int64_t> kept_bytes() override;
+  std::optional<std::int64_t> saved_bytes() override;
   void settle() override;
 
  private:

@@ -36,7 +36,7 @@ MemoryModel predict_kernel(const Case& one, const std::string& kernel) {
     const auto backward = static_cast<std::int64_t>(workspace_bytes(attention, Pass::backward, execution));
     model.backward_extra = {{"dO", bytes.o},
                             {"dQ, dK, dV", bytes.inputs()},
-                            {"workspace beyond the forward's", std::max<std::int64_t>(0, backward - forward)}};
+                            {"additional workspace", std::max<std::int64_t>(0, backward - forward)}};
     if (bytes.dbias + bytes.sinks > 0) model.backward_extra.push_back({"dbias, dsinks", bytes.dbias + bytes.sinks});
   }
   return model;
@@ -48,18 +48,18 @@ MemoryModel predict_plain(const Case& one) {
   MemoryModel model{.implementation = "plain",
                     .forward = {{"Q, K, V", bytes.inputs()}, {"scores", scores}, {"output", bytes.o}},
                     .backward_extra = {},
-                    .note = "all heads' scores at once, softmax in place; dO, dQ, dK and dV not counted"};
+                    .note = "scores of all heads, softmax in place; without dO, dQ, dK, dV"};
   if (has_backward(one.passes)) model.backward_extra = {{"gradient of the scores", scores}};
   return model;
 }
 
 MemoryModel predict_torch_naive(const Case& one) {
-  constexpr std::int64_t kCublasBytes = std::int64_t{64} << 20;  // two workspaces, on a card of compute capability 9.0
+  constexpr std::int64_t kCublasBytes = std::int64_t{64} << 20;  // two workspaces, at compute capability 9.0
   const TensorBytes bytes = tensor_bytes(one);
   const std::int64_t scores = score_bytes(one);
   const std::int64_t group = one.heads / one.kv_heads;
   const bool on_gpu = one.device == Device::cuda;
-  // Q, K and V of one shape are views of one tensor; a batched GEMM over heads copies them.
+  // Q, K and V of equal shape are views of one tensor; a batched GEMM over heads copies them.
   const bool copies = bytes.q == bytes.k && group == 1 && one.batch > 1 && one.heads > 1;
   MemoryModel model{
       .implementation = "torch-naive",

@@ -16,25 +16,25 @@ struct MemoryItem {
 
 struct MemoryModel {
   std::string implementation;
-  std::vector<MemoryItem> forward;         // held at the peak of a forward
-  std::vector<MemoryItem> backward_extra;  // held beyond that at the peak of a backward
+  std::vector<MemoryItem> forward;         // at the peak of forward
+  std::vector<MemoryItem> backward_extra;  // additional bytes at the peak of backward
   std::string note;
 
   std::int64_t forward_bytes() const;
-  std::int64_t backward_bytes() const;  // the extra alone
+  std::int64_t backward_bytes() const;  // the additional bytes
 };
 
-// One of the library's kernels, with the workspace that it asks for. Throws Error(unsupported) where it refuses.
+// A kernel of the library with its workspace. Throws Error(unsupported) if it does not support the case.
 MemoryModel predict_kernel(const Case& one, const std::string& kernel);
 
-// Attention as one writes it first in a framework that keeps what backward needs: all scores of all heads at once.
+// Plain attention in a framework with autograd: materialises the scores of all heads.
 MemoryModel predict_plain(const Case& one);
 
-// `torch-naive`: plain attention in PyTorch, from its measured peaks. P are bytes of scores, T of a tensor: 3 P + 6 T
-// on a CPU, 4 P + 6 T and cuBLAS's workspaces on a GPU, and 3 T more if a GEMM copies Q, K and V.
+// `torch-naive`: plain attention in PyTorch, from its measured peaks. With P bytes of scores and T bytes per tensor: 3
+// P + 6 T on a CPU, 4 P + 6 T and cuBLAS's workspaces on a GPU, and 3 T more if a GEMM copies Q, K and V.
 MemoryModel predict_torch_naive(const Case& one);
 
-// Bytes that are free now; INT64_MAX where that is not known.
+// Free bytes of a device; INT64_MAX if unknown.
 std::int64_t free_bytes(Device device);
 
 }  // namespace strobe::bench

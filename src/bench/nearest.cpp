@@ -11,7 +11,7 @@ namespace strobe::bench {
 namespace {
 
 struct SizeAxis {
-  std::int64_t size;                                      // original length of the axis
+  std::int64_t size;                                      // original size of the axis
   std::function<void(Case& one, std::int64_t size)> set;  // 1 <= size < the original's
 };
 
@@ -49,7 +49,7 @@ Case with(Case one, const SizeAxis& axis, std::int64_t size) {
   return one;
 }
 
-// The largest size below the axis' own that fits, or 0.
+// Largest size below the axis' original that fits, or 0.
 std::int64_t largest_that_fits(const Case& one, const SizeAxis& axis, const Fits& fits) {
   std::int64_t fitting = 0, too_large = axis.size;
   while (fitting + 1 < too_large) {
@@ -63,7 +63,7 @@ std::int64_t largest_that_fits(const Case& one, const SizeAxis& axis, const Fits
 
 std::vector<SmallerCase> nearest_that_fit(const Case& one, const Fits& fits) {
   const double flops = std::max(1.0, forward_flops(one));
-  std::vector<SizeAxis> axes = {batch_axis(one), heads_axis(one), sequence_axis(one)};  // in the order of sacrifice
+  std::vector<SizeAxis> axes = {batch_axis(one), heads_axis(one), sequence_axis(one)};  // in the order of reduction
   std::vector<SmallerCase> found;
   for (Case start = one; !axes.empty(); axes.erase(axes.begin())) {
     for (const SizeAxis& axis : axes) {

@@ -1,4 +1,4 @@
-// The nearest cases that fit in memory, for the message of one that does not. runner.cpp calls.
+// Finds the nearest smaller cases that fit in memory, for the out-of-memory message. runner.cpp calls.
 #pragma once
 
 #include <functional>
@@ -11,15 +11,15 @@ namespace strobe::bench {
 
 struct SmallerCase {
   Case one;
-  double work;  // share of the original's nominal FLOPs; the distance is 1 - work
+  double work;  // share of the original's nominal FLOPs; distance is 1 - work
 };
 
 using Fits = std::function<bool(const Case&)>;
 
-// For each axis (batch, heads, sequence) the largest smaller value that fits, the other axes unchanged. The nearest
-// comes first; of two with equal work the one of the earlier axis. If no axis is enough by itself, the batch is 1, then
-// also the heads are the fewest. Head dimension and heads per KV head stay, and so does the ratio of queries to keys.
-// A case with more of an axis must not fit where one with less does not.
+// For each axis (batch, heads, sequence): the largest smaller size that fits, with the other axes unchanged. Nearest
+// first; on equal work the earlier axis first. If no single axis suffices, sets the batch to 1, then also the heads to
+// the fewest. Keeps the head dimension, the heads per KV head and the ratio of queries to keys. Requires that a larger
+// size never fits if a smaller one does not.
 std::vector<SmallerCase> nearest_that_fit(const Case& one, const Fits& fits);
 
 // The flags that turn `from` into `to`: "--num_heads 8 --emb_dim 512".

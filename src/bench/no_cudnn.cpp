@@ -1,4 +1,4 @@
-// Stands in for cudnn/ in a build without it: the same functions, each with the reason why not.
+// Stubs for cudnn/ in a build without cuDNN: each function throws or returns the reason.
 #include "bench/cudnn_plan.h"
 #include "core/fail.h"
 
@@ -7,9 +7,9 @@ namespace {
 
 [[noreturn]] void refuse_cudnn() {
   fail(ErrorCode::unsupported,
-       "cudnn: not in this build, which found no CUDA, no cudnn.h or no headers of cudnn-frontend; "
-       "tools/cudnn-headers or 'pip install nvidia-cudnn-frontend' brings the last, "
-       "-DSTROBE_CUDNN_FRONTEND_DIR=FOLDER names them");
+       "cudnn: this build lacks CUDA, cudnn.h or the headers of cudnn-frontend; "
+       "tools/cudnn-headers or 'pip install nvidia-cudnn-frontend' installs the latter, "
+       "-DSTROBE_CUDNN_FRONTEND_DIR=FOLDER sets their folder");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A build without oneDNN: the peer says so.
+// Stub for onednn/ in a build without oneDNN: throws the reason.
 #include "bench/onednn_peer.h"
 #include "core/fail.h"
 

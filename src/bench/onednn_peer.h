@@ -1,6 +1,5 @@
-// oneDNN's products and softmax as a peer on the CPU, without Python: attention with all scores in memory, as one
-// writes it with that library (Debian's 2.6 has no fused attention). A build without oneDNN has no_onednn.cpp, which
-// refuses with the reason.
+// oneDNN's matmul and softmax as a CPU peer without Python: attention with all scores in memory (Debian's oneDNN 2.6
+// has no fused attention). no_onednn.cpp replaces it in a build without oneDNN and throws the reason.
 #pragma once
 
 #include <memory>

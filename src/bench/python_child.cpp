@@ -1,4 +1,4 @@
-// Starting, asking and giving up python/torch_peer.py.
+// Starts, queries and ends python/torch_peer.py.
 #include "bench/python_child.h"
 
 #include <fcntl.h>
@@ -30,11 +30,11 @@ std::string interpreter() {
 
 Json cores_json() {
   Json cores = Json::array();
-  for (const int core : own_cores()) cores.push_back(core);
+  for (const int core : allowed_cores()) cores.push_back(core);
   return cores;
 }
 
-// Takes over a descriptor that the parent process passed on.
+// Takes ownership of a descriptor that the parent process passed.
 Descriptor inherited(int number) {
   fcntl(number, F_SETFD, FD_CLOEXEC);
   return Descriptor(number);
@@ -53,11 +53,11 @@ ChildEnd end_from(const Json& json) {
 }  // namespace
 
 std::string torch_absence() {
-  constexpr double kMostSeconds = 60;
+  constexpr double kMaxSeconds = 60;
   const std::string name = interpreter();
   const std::string find = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)";
   try {
-    const ChildEnd end = run_to_end({name, "-c", find}, kMostSeconds).end;
+    const ChildEnd end = run_to_end({name, "-c", find}, kMaxSeconds).end;
     if (end.is_fine()) return {};
     return end.signal == 0 && end.code == 1 && end.last_error.empty() ? fmt::format("no PyTorch in {}", name)
                                                                       : fmt::format("{} {}", name, end.text());
@@ -128,7 +128,7 @@ void PythonRelay::start() {
 
 bool PythonRelay::finish() {
   if (thread_.joinable()) {
-    shutdown(questions_->descriptor(), SHUT_RD);  // a process that the child left behind may hold its end
+    shutdown(questions_->descriptor(), SHUT_RD);  // a process that the child started may hold the other end
     thread_.join();
   }
   return idle_ && python_.child().is_running();
@@ -147,7 +147,7 @@ void PythonRelay::run() {
   }
 }
 
-// False unless Python answers.
+// Returns false if Python does not answer.
 bool PythonRelay::pass_on(const std::string& question) {
   Child& python = python_.child();
   if (question != kEndLine) {
@@ -163,15 +163,15 @@ bool PythonRelay::pass_on(const std::string& question) {
       return write_all(questions_->descriptor(), line + "\n") == 0 && answered;
     }
   }
-  python.end(0);  // the child has given up
+  python.end(0);  // the child has stopped waiting
   return false;
 }
 
 PythonChild::PythonChild(double timeout, std::optional<pid_t> lent) : timeout_(timeout), lent_(lent) {
   struct stat status {};
   if (!lent || (fstat(kSocket, &status) == 0 && S_ISSOCK(status.st_mode))) return;
-  fail(ErrorCode::invalid_argument, "--{} {}: descriptor {} is not a socket; sweeps give this flag", kLentPythonFlag,
-       *lent, kSocket);
+  fail(ErrorCode::invalid_argument, "--{} {}: descriptor {} is not a socket; only sweeps pass this flag",
+       kLentPythonFlag, *lent, kSocket);
 }
 
 void PythonChild::start(int threads) {
@@ -198,7 +198,7 @@ void PythonChild::start(int threads) {
   versions_ = fmt::format("torch {}, python {}", hello.at("torch").as_string(), hello.at("python").as_string());
 }
 
-// Nobody knows what it would answer next.
+// Ends Python: its next answer may belong to an earlier question.
 void PythonChild::give_up() {
   process_->end();
   process_.reset();

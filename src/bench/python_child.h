@@ -1,6 +1,6 @@
-// The Python process behind all torch-* peers of a run: started when first asked, again after it has failed. A sweep
-// keeps one across its problems and relays the questions of the child that runs a problem. STROBE_PYTHON names the
-// interpreter (default python3).
+// The Python process of all torch-* peers of a run. The first question starts it; the next question after a failure
+// restarts it. A sweep keeps one for all its problems and relays questions from each problem's child process.
+// STROBE_PYTHON sets the interpreter (default python3).
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,21 @@
 
 namespace strobe::bench {
 
-// Flag of `strobe bench` by which a sweep passes the pid of its Python process. The child finds a socket to the relay
-// as descriptor 3 and the shared memory as descriptor 4.
+// Internal flag of `strobe bench`: a sweep passes the pid of its Python process. The child inherits a socket to the
+// relay as descriptor 3 and the shared memory as descriptor 4.
 inline constexpr const char* kLentPythonFlag = "lent-python";
 
 const char* torch_peer_script();  // python/torch_peer.py
 
-// Returns why torch-* implementations cannot run, such as "no PyTorch in python3", or "" if the interpreter finds the
-// module. Does not import it.
+// Returns why torch-* implementations cannot run, such as "no PyTorch in python3"; "" if the interpreter finds the
+// module, which is not imported.
 std::string torch_absence();
 
-// Memory that parent and child share: an unnamed file, so that nothing is left behind.
+// Memory shared by parent and child: an unnamed file, so that nothing is left behind.
 class SharedMemory {
  public:
   SharedMemory();                                                     // throws Error(runtime)
-  explicit SharedMemory(Descriptor made) : file_(std::move(made)) {}  // by another process
+  explicit SharedMemory(Descriptor made) : file_(std::move(made)) {}  // created by another process
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
@@ -48,13 +48,13 @@ class SharedMemory {
 class PythonProcess {
  public:
   PythonProcess();                     // throws Error(unsupported) if the interpreter cannot be started
-  explicit PythonProcess(pid_t lent);  // behind descriptors 3 and 4
+  explicit PythonProcess(pid_t lent);  // uses descriptors 3 and 4
 
   Json request(const Json& message, double timeout_seconds);  // throws ChildError
   void end();                                                 // kills it
   pid_t pid() const { return child_ ? child_->pid() : lent_; }
   SharedMemory& memory() { return memory_; }
-  Child& child() { return *child_; }  // of this process
+  Child& child() { return *child_; }  // child of this process
 
  private:
   SharedMemory memory_;
@@ -63,8 +63,8 @@ class PythonProcess {
   pid_t lent_ = -1;
 };
 
-// Passes the questions of one child of a sweep on to the sweep's Python process, in a thread. Lines of JSON go both
-// ways over a socketpair. The line "end" kills Python. When Python ends, the answer is {"ended": {signal, code,
+// Relays the questions of one child of a sweep to the sweep's Python process, in a thread. Both directions are lines of
+// JSON over a socketpair. The line "end" kills Python. When Python ends, the answer is {"ended": {signal, code,
 // last_error}}.
 class PythonRelay {
  public:
@@ -74,8 +74,8 @@ class PythonRelay {
   PythonRelay& operator=(const PythonRelay&) = delete;
 
   std::vector<int> descriptors() const { return {theirs_.get(), python_.memory().descriptor()}; }  // for ChildOptions
-  void start();   // after the child was started
-  bool finish();  // after the child has ended; true if every question has its answer and Python still runs
+  void start();   // call after starting the child
+  bool finish();  // call after the child ended; true if all questions are answered and Python still runs
 
  private:
   void run();
@@ -90,21 +90,21 @@ class PythonRelay {
 
 class PythonChild {
  public:
-  // timeout: seconds without an answer. lent: the pid of a sweep's Python, if any. Throws Error(invalid_argument) if
+  // timeout: seconds without an answer. lent: the pid of a sweep's Python, if any; throws Error(invalid_argument) if
   // descriptor 3 is not a socket then.
   explicit PythonChild(double timeout, std::optional<pid_t> lent = {});
 
-  // Sees to it that one runs. Throws Error(unsupported) where there is no interpreter or no PyTorch in it.
+  // Starts Python unless it runs. Throws Error(unsupported) if the interpreter or PyTorch is missing.
   void start(int threads);
 
-  // Throws Error(unsupported) with the reason where Python refuses, ImplementationError where it fails. It lives on
-  // after an exception that it could tell, unless it says itself that it cannot be used any more; else it is ended.
+  // Throws Error(unsupported) with the reason if Python rejects the message, ImplementationError if it fails. Python
+  // survives an exception that it reports, unless it marks itself unusable; else it is ended.
   Json ask(const Json& message);
 
-  // Counts the processes that were started or lent so far: what one was told the next does not know. 0: none runs.
+  // Number of processes started or lent so far; 0 if none runs. A new process has no state of earlier ones.
   int generation() const { return process_ ? generation_ : 0; }
 
-  SharedMemory& memory() const { return process_->memory(); }  // of the one that runs
+  SharedMemory& memory() const { return process_->memory(); }  // shared with the running process
   pid_t pid() const { return process_ ? process_->pid() : -1; }
   const std::string& versions() const { return versions_; }  // "torch 2.4.1, python 3.11.2"
 
@@ -112,11 +112,11 @@ class PythonChild {
   void give_up();
 
   double timeout_;
-  std::optional<pid_t> lent_;  // until it is taken
+  std::optional<pid_t> lent_;  // until it is used
   std::unique_ptr<PythonProcess> process_;
   int generation_ = 0;
   std::string versions_;
-  std::string refusal_;  // of the last hello: PyTorch does not appear meanwhile
+  std::string refusal_;  // from the last hello; cached, since PyTorch is not installed during a run
 };
 
 }  // namespace strobe::bench

@@ -106,7 +106,7 @@ Json row_json(const Row& row, const RunRecord& record) {
   Json json = Json::object();
   for (const Region region : kRegions) json.set(name_of(region), region_json(row, region));
   json.set("peak_memory_usage(MB)", megabytes_json(row.peak_bytes));
-  json.set("memory_before_backward(MB)", megabytes_json(row.kept_bytes));
+  json.set("memory_before_backward(MB)", megabytes_json(row.saved_bytes));
   json.set("driver_memory(MB)", megabytes_json(row.driver_bytes));
   json.set("predicted_memory(MB)", megabytes_json(row.predicted_bytes));
   json.set("status", name_of(row.status));
@@ -155,11 +155,11 @@ std::string rows_table(std::span<const Row> rows, const Ceilings& ceilings) {
   table.add_column("backward ms");
   table.add_column("min");
   table.add_column(unit);
-  table.add_column("memory MiB");
+  table.add_column("peak MiB");
   if (on_gpu) table.add_column("driver MiB");
-  table.add_column("kept MiB");
-  table.add_column(reference ? "x " + reference->implementation : "ratio");
-  table.add_column("of product rate");
+  table.add_column("saved MiB");
+  table.add_column(reference ? "vs " + reference->implementation : "ratio");
+  table.add_column("of matmul rate");
   table.add_column("kernel", TextTable::Align::left);
   for (const Row& row : rows) {
     std::vector<std::string> cells{row.implementation};
@@ -177,11 +177,11 @@ std::string rows_table(std::span<const Row> rows, const Ceilings& ceilings) {
       cells.push_back(median ? milliseconds(summarize(row.series(region).samples).min) : "-");
       cells.push_back(rate ? fmt::format("{:.1f}", *rate * (on_gpu ? 1e-12 : 1e-9)) : "-");
       ratios.push_back(quotient(median_of(*reference, region), median, 1, "{:.2f}"));
-      shares.push_back(quotient(rate, ceilings.product(row.one.dtype), 100, "{:.0f} %"));
+      shares.push_back(quotient(rate, ceilings.matmul(row.one.dtype), 100, "{:.0f} %"));
     }
     cells.push_back(mebibytes(row.peak_bytes));
     if (on_gpu) cells.push_back(mebibytes(row.driver_bytes));
-    cells.push_back(mebibytes(row.kept_bytes));
+    cells.push_back(mebibytes(row.saved_bytes));
     cells.push_back(fmt::format("{}", fmt::join(ratios, " / ")));
     cells.push_back(fmt::format("{}", fmt::join(shares, " / ")));
     cells.push_back(row.configuration.empty() ? row.kernel : row.configuration);
@@ -209,7 +209,7 @@ std::vector<std::string> notes_on(std::span<const Row> rows, const StoppingRule&
   if (!wide.empty()) {
     const std::string advice = rule.repeats > 0 ? fmt::format("--repeats {}", 4 * rule.repeats)
                                                 : fmt::format("--time-limit {:g}", 4 * rule.time_limit);
-    notes.push_back(fmt::format("medians not known within {:.0f} %: {}; {} or a quieter machine narrows them",
+    notes.push_back(fmt::format("95 % interval wider than {:.0f} %: {}; {} or a less loaded machine narrows it",
                                 100 * rule.interval, fmt::join(wide, ", "), advice));
   }
   return notes;

@@ -1,8 +1,8 @@
 // The order of a run:
-//   1. each implementation alone: memory predicted, outputs checked by the gate, peak memory taken;
-//   2. all that passed, prepared together and warmed up;
-//   3. rounds: every implementation has its turn in each, a few samples of each region, until the stopping rule holds
-//      for every series. Whoever shares the machine disturbs all of them alike, so that ratios survive.
+// 1. Each implementation in isolation: predicts memory, checks outputs by the gate, measures peak memory.
+// 2. All that passed: prepared together and warmed up.
+// 3. Rounds: every implementation takes a turn with a few samples of each region, until the stopping rule holds for
+// every series. Interleaving spreads disturbances of the machine evenly, so that ratios survive.
 #include "bench/runner.h"
 
 #include <algorithm>
@@ -16,19 +16,20 @@
 namespace strobe::bench {
 namespace {
 
-constexpr double kTurn = 0.03;       // seconds of samples of one region in a turn, where calls are shorter
-constexpr double kTurnShare = 0.05;  // of the slowest contender's call, where that is longer: it waits anyway
-constexpr int kMostInATurn = 8;
-constexpr double kTelling = 2;    // seconds of first calls, in which loading a library counts little
-constexpr double kRewarm = 0.05;  // calls shorter than this are made once untimed at the start of a turn
+constexpr double kTurn = 0.03;  // seconds of samples per region and turn, for short calls
+constexpr double kTurnShare =
+    0.05;  // fraction of the slowest contender's call, if longer, since that determines the round's length
+constexpr int kMaxSamplesPerTurn = 8;
+constexpr double kLoadingLimit = 2;  // seconds of first calls; if longer, loading a library is negligible
+constexpr double kRewarm = 0.05;     // a turn of shorter calls begins with an untimed call
 
 struct Contender {
   Implementation* implementation;
   Row* row;
-  double estimate[3] = {0, 0, 0};  // seconds of a call, by region
+  double estimate[3] = {0, 0, 0};  // seconds per call, by region
 };
 
-// Runs `body`; a failure becomes the row's status and false.
+// Runs `body`. On failure sets the row's status and returns false.
 template <class Body>
 bool guarded(Row& row, Body&& body) {
   try {
@@ -46,7 +47,7 @@ bool guarded(Row& row, Body&& body) {
                                                             : Status::crashed;
     row.reason = error.what();
   }
-  row.forward = row.backward = row.both = {};  // no times without a status of ok
+  row.forward = row.backward = row.both = {};  // only rows of status ok have times
   return false;
 }
 
@@ -61,10 +62,10 @@ std::string bytes_text(std::int64_t bytes) { return fmt::format("{:.1f} MiB", st
       {asked, free});
 }
 
-void refuse_what_does_not_fit(const Case& one, Implementation& implementation, Row& row, const RunOptions& options) {
+void check_fits(const Case& one, Implementation& implementation, Row& row, const RunOptions& options) {
   row.predicted_bytes = implementation.predicted_bytes(one);
   const std::int64_t free = options.memory_limit.value_or(free_bytes(one.device));
-  // A limit imitates a smaller card: a prediction leaves out the buffers of the bench. Other needs include them.
+  // A limit imitates a smaller GPU: a prediction excludes the bench's buffers. Other needs include them.
   const auto asked_by = [&](const Case& some) {
     const std::optional<std::int64_t> predicted = implementation.predicted_bytes(some);
     return options.memory_limit && predicted ? *predicted : implementation.needed_bytes(some);
@@ -100,21 +101,21 @@ void examine(const Case& one, const Inputs& inputs, const Gate* gate, const RunO
   }
   row.peak_bytes = implementation.metered_bytes();
   if (options.memory_limit && row.peak_bytes > options.memory_limit) {
-    fail_out_of_memory(implementation, *row.peak_bytes, *options.memory_limit, ", by the measured peak");
+    fail_out_of_memory(implementation, *row.peak_bytes, *options.memory_limit, "(measured peak)");
   }
-  if (has_backward(one.passes)) row.kept_bytes = implementation.kept_bytes();
+  if (has_backward(one.passes)) row.saved_bytes = implementation.saved_bytes();
   implementation.release();
 }
 
 void warm_up(const Case& one, Contender& contender, double limit) {
   Implementation& implementation = *contender.implementation;
-  const double forward = implementation.time(Region::forward);  // a backward needs its outputs, whatever is timed
+  const double forward = implementation.time(Region::forward);  // a backward always needs its outputs
   for (const Region region : {Region::forward, Region::backward}) {
     if (region == Region::forward ? !has_forward(one.passes) : !has_backward(one.passes)) continue;
     double& estimate = contender.estimate[static_cast<int>(region)];
-    // The gate's call may have loaded a library, and is no measure then.
+    // The gate's call may have loaded a library, so its time does not count.
     estimate = std::min(estimate, region == Region::forward ? forward : implementation.time(region));
-    if (estimate > limit) continue;  // two calls have warmed it up
+    if (estimate > limit) continue;  // already warm after two calls
     std::vector<double> calls;
     const double start = now_seconds();
     do {
@@ -125,13 +126,13 @@ void warm_up(const Case& one, Contender& contender, double limit) {
   contender.estimate[2] = contender.estimate[0] + contender.estimate[1];
 }
 
-// Regions that still need samples, for all contenders alike, so that every series of a region is equally long.
+// Regions that still need samples, the same for all contenders, so that all series of a region have equal length.
 std::vector<Region> open_regions(const Case& one, std::span<Contender> contenders, const StoppingRule& rule,
                                  double elapsed) {
   std::vector<Region> open;
   for (const Region region : {Region::forward, Region::backward}) {
     if (region == Region::forward ? !has_forward(one.passes) : !has_backward(one.passes)) continue;
-    bool all_done = true;  // also where nobody is left
+    bool all_done = true;  // also without contenders
     for (Contender& contender : contenders) {
       Series& series = contender.row->series(region);
       series.stop = decide(rule, series.samples, elapsed);
@@ -139,7 +140,7 @@ std::vector<Region> open_regions(const Case& one, std::span<Contender> contender
     }
     if (!all_done) open.push_back(region);
   }
-  // Both as one region is only looked at beside the others: it goes on while they do.
+  // The combined region is only sampled while the others are.
   if (one.passes == Passes::both) {
     bool enough = open.empty();
     for (Contender& contender : contenders) {
@@ -152,7 +153,7 @@ std::vector<Region> open_regions(const Case& one, std::span<Contender> contender
   return open;
 }
 
-// Samples of one region in a turn of this contender.
+// Samples per turn of one region of this contender.
 int samples_in_turn(const Contender& contender, Region region, double slowest, const StoppingRule& rule) {
   const double estimate = std::max(contender.estimate[static_cast<int>(region)], 1e-9);
   const std::size_t taken = contender.row->series(region).samples.size();
@@ -161,7 +162,7 @@ int samples_in_turn(const Contender& contender, Region region, double slowest, c
     return dear && taken > 0 ? 0 : 1;
   }
   const double turn = std::max(kTurn, kTurnShare * slowest);
-  const int most = turn > kTurn ? 4 * kMostInATurn : kMostInATurn;
+  const int most = turn > kTurn ? 4 * kMaxSamplesPerTurn : kMaxSamplesPerTurn;
   const int count = std::clamp(static_cast<int>(turn / estimate), 1, most);
   return rule.repeats > 0 ? std::min(count, rule.repeats - static_cast<int>(taken)) : count;
 }
@@ -180,26 +181,26 @@ void take_turn(Contender& contender, std::span<const Region> regions, std::span<
   }
 }
 
-// Seconds of the calls that must come after the first of each region, by those; 0 where they were too short to tell.
+// Estimated seconds of the remaining mandatory calls, from the first call of each region; 0 if those were too short.
 double calls_left(const Case& one, std::span<const Contender> contenders, const StoppingRule& rule) {
   double calls = 0;
   for (const Contender& contender : contenders) {
     if (has_forward(one.passes)) calls += contender.estimate[0];
     if (has_backward(one.passes)) calls += contender.estimate[1];
   }
-  if (calls < kTelling) return 0;
-  const int both = one.passes == Passes::both ? 1 : 0;  // as one region besides
+  if (calls < kLoadingLimit) return 0;
+  const int both = one.passes == Passes::both ? 1 : 0;  // the additional combined region
   const int samples = rule.repeats > 0 ? (1 + both) * rule.repeats : rule.least_at_limit + both;
   constexpr int kWarmUps = 1;
   return (kWarmUps + samples) * calls;
 }
 
-// Of the samples that every series gets, how many there will be for each that it has; 0 where all have enough.
+// Largest remaining number of samples per taken sample of a series; 0 if all have enough.
 double rounds_left(std::span<const Region> open, std::span<Contender> contenders, const StoppingRule& rule) {
   const int wanted = rule.repeats > 0 ? rule.repeats : rule.least_at_limit;
   double most = 0;
   for (const Region region : open) {
-    if (rule.repeats == 0 && region == Region::both) continue;  // goes on beside the others only
+    if (rule.repeats == 0 && region == Region::both) continue;  // sampled only with the others
     for (Contender& contender : contenders) {
       const auto taken = static_cast<double>(contender.row->series(region).samples.size());
       if (taken > 0) most = std::max(most, (wanted - taken) / taken);
@@ -211,7 +212,7 @@ double rounds_left(std::span<const Region> open, std::span<Contender> contenders
 }  // namespace
 
 std::vector<Row> run_case(const Case& one, const Implementations& implementations, const RunOptions& options) {
-  const auto tell = [&](const char* step, const std::string& implementation = {}) {
+  const auto report_step = [&](const char* step, const std::string& implementation = {}) {
     if (options.progress) options.progress(step, implementation);
   };
   const auto passes = [&](Row& row, auto&& body) {
@@ -225,24 +226,24 @@ std::vector<Row> run_case(const Case& one, const Implementations& implementation
   for (std::size_t i = 0; i < rows.size(); ++i) {
     rows[i].one = one;
     rows[i].implementation = implementations[i]->name();
-    tell("examine", rows[i].implementation);
-    const auto fit = [&] { refuse_what_does_not_fit(one, *implementations[i], rows[i], options); };
+    report_step("examine", rows[i].implementation);
+    const auto fit = [&] { check_fits(one, *implementations[i], rows[i], options); };
     if (passes(rows[i], fit)) contenders.push_back({implementations[i].get(), &rows[i]});
   }
   if (contenders.empty()) return rows;
 
-  tell("make inputs");
+  report_step("make inputs");
   const Inputs inputs = make_inputs(one, options.seed);
   std::optional<Gate> gate;
   if (options.check == Check::on) {
-    tell("reference values in float64");
+    report_step("reference values in float64");
     gate.emplace(one, inputs);
   }
-  // Runs a step for every contender; one that fails gets its status and takes no further part.
+  // Runs a step for every contender. A failure sets the row's status and removes the contender.
   const auto each = [&](const char* title, auto&& step) {
     std::vector<Contender> passed;
     for (Contender& contender : contenders) {
-      tell(title, contender.row->implementation);
+      report_step(title, contender.row->implementation);
       if (passes(*contender.row, [&] { step(contender); })) {
         passed.push_back(contender);
       } else {
@@ -260,16 +261,16 @@ std::vector<Row> run_case(const Case& one, const Implementations& implementation
     if (const std::int64_t left = driver_free_bytes(one); left < free) contender.row->driver_bytes = free - left;
     contender.implementation->settle();
   });
-  const bool alone = contenders.size() == 1;
+  const bool is_single = contenders.size() == 1;
   const double start = now_seconds();
-  double waited = 0;  // does not count as measuring
+  double waited = 0;  // excluded from the time limit
   for (;;) {
     const std::vector<Region> open = open_regions(one, contenders, options.rule, now_seconds() - start - waited);
     if (open.empty()) break;
     each("measure", [&](Contender& contender) {
       take_turn(contender, open, contenders, options.rule);
       const double before = now_seconds();
-      if (!alone) contender.implementation->settle();
+      if (!is_single) contender.implementation->settle();
       waited += now_seconds() - before;
     });
     if (options.left) options.left((now_seconds() - start) * rounds_left(open, contenders, options.rule));

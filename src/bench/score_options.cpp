@@ -1,4 +1,4 @@
-// Text, JSON and sizes of score options.
+// Text, JSON and tensor sizes of score options.
 #include "bench/score_options.h"
 
 #include <fmt/format.h>

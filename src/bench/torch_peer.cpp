@@ -25,7 +25,7 @@ bool is_torch_peer(std::string_view implementation) {
   return std::find(std::begin(kTorchPeers), std::end(kTorchPeers), implementation) != std::end(kTorchPeers);
 }
 
-// Errors of Python, with the peer's name before them.
+// Prefixes Python's errors with the peer's name.
 Json TorchPeer::ask(Json message) {
   try {
     return python_->ask(message.set("implementation", name_));
@@ -62,20 +62,21 @@ TorchPeer::Place TorchPeer::place(std::int64_t heads, std::int64_t rows) {
 }
 
 std::optional<std::int64_t> TorchPeer::predicted_bytes(const Case& one) {
-  tensor_bytes(one);  // sizes that overflow are refused here
+  tensor_bytes(one);  // throws on sizes that overflow
   if (one.options.any()) {
-    fail(ErrorCode::unsupported, "{}: the peer is not asked for score options{}", name_, describe_options(one.options));
+    fail(ErrorCode::unsupported, "{}: this peer does not support score options{}", name_,
+         describe_options(one.options));
   }
-  if (one.deterministic) fail(ErrorCode::unsupported, "{}: the peer is not asked to repeat bit by bit", name_);
+  if (one.deterministic) fail(ErrorCode::unsupported, "{}: this peer does not support --deterministic", name_);
   start(one);
   if (name_ != "torch-naive") return std::nullopt;  // the workspace of PyTorch's kernels is unknown
   const MemoryModel model = predict_torch_naive(one);
   return model.forward_bytes() + model.backward_bytes();
 }
 
-// On a CPU every tensor is held twice, in the shared memory and in the child; on a GPU the flush buffer is added.
+// On a CPU every tensor exists twice, in the shared memory and in the child; on a GPU the L2 flush buffer is added.
 std::int64_t TorchPeer::needed_bytes(const Case& one) {
-  const std::optional<std::int64_t> predicted = predicted_bytes(one);  // refuses
+  const std::optional<std::int64_t> predicted = predicted_bytes(one);  // throws if unsupported
   const TensorBytes bytes = tensor_bytes(one);
   const std::int64_t tensors = bytes.forward() + (has_backward(one.passes) ? bytes.backward_extra() : 0);
   std::int64_t needed = predicted.value_or(tensors) + (one.device == Device::cpu ? tensors : kGpuFlushBytes);
@@ -84,7 +85,7 @@ std::int64_t TorchPeer::needed_bytes(const Case& one) {
   return needed;
 }
 
-// The same places for all peers of a case: memory holds tensors only while a request is answered and its answer read.
+// All peers of a case share this layout: memory holds tensors only from a request until its answer is read.
 void TorchPeer::lay_out() {
   bytes_ = 0;
   q_ = place(case_.heads, case_.seq_q);
@@ -157,11 +158,11 @@ void TorchPeer::send_case() {
 
 void TorchPeer::release() {
   inputs_ = nullptr;
-  if (generation_ == 0 || generation_ != python_->generation()) return;  // gone with its child
+  if (generation_ == 0 || generation_ != python_->generation()) return;  // ended with its child
   try {
     python_->memory().resize(0);
     ask(Json::object({{"command", "release"}}));
-  } catch (const Error&) {  // the next prepare starts another
+  } catch (const Error&) {  // the next prepare() starts a new one
   }
 }
 
@@ -190,14 +191,14 @@ Results TorchPeer::results() {
 }
 
 std::optional<std::int64_t> TorchPeer::metered_bytes() { return ask_bytes("peak"); }
-std::optional<std::int64_t> TorchPeer::kept_bytes() { return ask_bytes("kept"); }
+std::optional<std::int64_t> TorchPeer::saved_bytes() { return ask_bytes("kept"); }
 
 std::optional<std::int64_t> TorchPeer::ask_bytes(const char* command) {
   try {
     return ask(Json::object({{"command", command}})).at("bytes").as_integer();
   } catch (const ImplementationError& error) {
     if (python_->generation() == 0 || error.status() == Status::oom) throw;
-    return std::nullopt;  // alive: this PyTorch has no such meter
+    return std::nullopt;  // Python runs, but this PyTorch has no memory meter
   }
 }
 

@@ -1,6 +1,5 @@
-// PyTorch's attention in the Python child of the run: never linked, fed over a pipe and shared memory. All torch-*
-// peers are asked through one child; where another of them has ended it, it is started anew and the case prepared
-// again.
+// PyTorch's attention in a Python child process, through a pipe and shared memory; not linked. All torch-* peers share
+// one child. If another peer ended it, it is restarted and the case prepared again.
 #pragma once
 
 #include <memory>
@@ -10,9 +9,9 @@
 
 namespace strobe::bench {
 
-// torch-sdpa: the flash backend (on CUDA in fp32, which that does not take: the memory-efficient one); torch-math:
-// materialised scores; torch-naive: two products and a softmax as a person writes them; torch-compile: these by
-// torch.compile. The others are single backends of CUDA.
+// torch-sdpa: the flash backend (for fp32 on CUDA, which flash lacks, the memory-efficient one); torch-math:
+// materialised scores; torch-naive: two matmuls and a softmax in plain PyTorch; torch-compile: torch-naive with
+// torch.compile. The others are single CUDA backends.
 inline constexpr const char* kTorchPeers[] = {"torch-sdpa",  "torch-math",      "torch-naive", "torch-compile",
                                               "torch-flash", "torch-efficient", "torch-cudnn"};
 
@@ -33,7 +32,7 @@ class TorchPeer : public Implementation {
   double time(Region region) override;
   Results results() override;
   std::optional<std::int64_t> metered_bytes() override;
-  std::optional<std::int64_t> kept_bytes() override;
+  std::optional<std::int64_t> saved_bytes() override;
   void settle() override;
 
  private:
@@ -44,9 +43,9 @@ class TorchPeer : public Implementation {
 
   void start(const Case& one);
   void send_case();
-  Json ask(Json message);  // of this peer, whatever Python knows of it
+  Json ask(Json message);  // for this peer, without preparing
   std::optional<std::int64_t> ask_bytes(const char* command);
-  Json ask_prepared(Json message);  // prepares once more where Python was started anew
+  Json ask_prepared(Json message);  // prepares again if Python was restarted
   void lay_out();
   Place place(std::int64_t heads, std::int64_t rows);
   Json places() const;
@@ -54,11 +53,11 @@ class TorchPeer : public Implementation {
   std::string name_;
   std::shared_ptr<PythonChild> python_;
   std::string kernel_;         // "scaled_dot_product_attention"
-  std::string configuration_;  // versions, and the backend or how it runs
+  std::string configuration_;  // versions, and backend or mode
   Case case_;
-  const Inputs* inputs_ = nullptr;  // while it is prepared
-  int generation_ = 0;              // of the Python child that was
-  std::int64_t bytes_ = 0;          // of the shared memory so far
+  const Inputs* inputs_ = nullptr;  // while prepared
+  int generation_ = 0;              // generation of the Python child at prepare()
+  std::int64_t bytes_ = 0;          // current size of the shared memory
   Place q_{}, k_{}, v_{}, d_o_{}, o_{}, dq_{}, dk_{}, dv_{};
 };
 

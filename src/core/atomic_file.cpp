@@ -26,7 +26,7 @@ std::string file_name_of(const std::string& path) { return path.substr(path.rfin
 
 std::string name_in_proc(int descriptor) { return fmt::format("/proc/self/fd/{}", descriptor); }
 
-// Gives an unnamed file a name. Never replaces: EEXIST.
+// Gives an unnamed file a name. Never replaces a file: fails with EEXIST.
 bool link_unnamed(int descriptor, const std::string& to) {
   if (linkat(descriptor, "", AT_FDCWD, to.c_str(), AT_EMPTY_PATH) == 0) return true;
   if (errno != ENOENT && errno != EPERM && errno != EINVAL) return false;  // else: AT_EMPTY_PATH is not permitted
@@ -40,7 +40,7 @@ Descriptor open_unnamed(const std::string& folder) {
   return file;
 }
 
-// Locks the file: a living process holds it. On file systems without locks, stale files stay.
+// Locks the file to mark that a running process uses it. On file systems without locks, stale files stay.
 void hold(int descriptor) {
   while (flock(descriptor, LOCK_EX) != 0 && errno == EINTR) {
   }
@@ -65,7 +65,7 @@ void check_apart(std::string_view what, const std::string& path, std::string_vie
     return std::filesystem::weakly_canonical(std::filesystem::absolute(name, error), error);
   };
   if (!std::filesystem::equivalent(path, other, error) && behind_links(path) != behind_links(other)) return;
-  fail(ErrorCode::invalid_argument, "{} {}: is the file of {} too; valid: one of its own", what, path, other_what);
+  fail(ErrorCode::invalid_argument, "{} {}: is also the file of {}; valid: a separate file", what, path, other_what);
 }
 
 void remove_temporary_files() noexcept { remove_listed_files(); }
@@ -107,7 +107,7 @@ void AtomicFile::create_named() {
   } while (!file_ || !has_a_name(file_.get()));  // another process may remove it as stale before the lock
 }
 
-// temporary_ is set before the file has the name, so that the destructor removes it at any exception.
+// Sets temporary_ before the file has the name, so that the destructor removes it after any exception.
 void AtomicFile::name_temporary() {
   const std::string folder = folder_of(path_);
   for (;;) {

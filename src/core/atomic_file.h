@@ -30,15 +30,15 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  // The path is a device, FIFO or descriptor: text is appended to it, and nothing is replaced.
+  // True if the path is a device, FIFO or descriptor: text is appended to it, and nothing is replaced.
   bool is_device() const { return is_device_; }
 
   // Returns the name of the temporary file, and names it first if needed. The file is removed at every end of the
   // process except SIGKILL. Empty for a device. Throws Error(runtime).
   const std::string& temporary();
 
-  // Appends to the temporary file. Throws Error(runtime) on a failed write; the old file then stays, as it does after
-  // every failure below. Text for a device (see above) is written at once.
+  // Appends to the temporary file. Throws Error(runtime) on a failed write. The old file then stays, as after every
+  // failure below. Text for a device (see above) is written at once.
   void write(std::string_view contents);
 
   // Syncs, then renames over the target. Throws Error(runtime). If only the last step fails, the sync of the folder
@@ -66,7 +66,7 @@ class AtomicFile {
   RemovalEntry removal_;   // removes that name on a signal
 };
 
-// Throws Error(invalid_argument) if two names are one regular file, existing or not: writing `path`, asked for by
+// Throws Error(invalid_argument) if two names are one regular file, existing or not: writing `path`, requested by
 // `what`, would replace `other`. "-" is not a file.
 void check_apart(std::string_view what, const std::string& path, std::string_view other_what, const std::string& other);
 

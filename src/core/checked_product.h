@@ -7,7 +7,7 @@
 
 namespace strobe {
 
-// The product of the factors; empty if a partial product does not fit 63 bits.
+// Returns the product of the factors; empty if a partial product does not fit 63 bits.
 constexpr std::optional<std::int64_t> checked_product(std::initializer_list<std::int64_t> factors) {
   std::int64_t product = 1;
   for (const std::int64_t factor : factors) {

@@ -1,4 +1,4 @@
-// Numbers with their nouns, for texts that people read.
+// Numbers with their nouns, for text that people read.
 #pragma once
 
 #include <concepts>

@@ -1,4 +1,4 @@
-// Eight bytes at a time: table[k][b] is the remainder of byte b with k zero bytes behind it.
+// Eight bytes per step: table[k][b] is the remainder of byte b followed by k zero bytes.
 #include "core/crc32.h"
 
 #include <array>
@@ -29,9 +29,9 @@ constexpr Tables make_tables() {
 }
 
 constexpr Tables kTables = make_tables();
-static_assert(std::endian::native == std::endian::little, "words are read as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "words are read in memory order");
 
-// a b modulo the polynomial.
+// Returns a * b modulo the polynomial.
 constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
   std::uint32_t sum = 0;
   for (; a != 0; a <<= 1) {

@@ -1,4 +1,4 @@
-// CRC-32 (IEEE 802.3, as in zlib, so that any language can check it): finds every flipped bit and every burst up to 32.
+// CRC-32 (IEEE 802.3, as in zlib). Detects every single-bit error and every burst of up to 32 bits.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,11 @@
 
 namespace strobe {
 
-// Checksum of these bytes, appended to those with the checksum `before`.
+// Returns the checksum of `bytes` appended to bytes with the checksum `before`.
 std::uint32_t crc32(std::string_view bytes, std::uint32_t before = 0);
 
-// Checksum of two chunks in sequence, from the checksums of both and the size of the second. Threads can each take a
-// chunk of a file.
+// Returns the checksum of two consecutive chunks from the checksums of both and the size of the second. Lets threads
+// checksum chunks of a file in parallel.
 std::uint32_t crc32_joined(std::uint32_t first, std::uint32_t second, std::uint64_t second_bytes);
 
 }  // namespace strobe

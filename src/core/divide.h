@@ -1,4 +1,4 @@
-// Division and rounding of whole numbers upwards.
+// Integer division and rounding, upwards.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Throws the one error type with a formatted, single-line text.
+// Throws strobe::Error with a formatted, single-line message.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Lists folders with opendir and readdir.
 #include "core/file_names.h"
 
 #include <dirent.h>

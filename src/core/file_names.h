@@ -1,5 +1,5 @@
-// Lists the names in a folder. Replaces std::filesystem::directory_iterator, which in libstdc++ 12 ends the process if
-// an allocation fails.
+// Lists the names in a folder. Replaces std::filesystem::directory_iterator, which in libstdc++ 12 terminates the
+// process if an allocation fails.
 #pragma once
 
 #include <string>

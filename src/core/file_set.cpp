@@ -31,7 +31,7 @@ bool is_staging_name(std::string_view name) {
   return name.starts_with(kStaging) && name.size() == kStaging.size() + kStagingLetters;
 }
 
-// A staging folder holds regular files with decimal names.
+// Staging folders contain only regular files with decimal names.
 bool is_staged_name(const std::string& name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
@@ -101,7 +101,7 @@ FileSet::Folder& FileSet::staging_in(const std::string& folder, const std::strin
   if (const auto found = folders_.find(folder); found != folders_.end()) return found->second;
   remove_stale_staging(folder);
   Folder made;
-  while (made.descriptor < 0) {  // again if another process removed the folder before it was locked
+  while (made.descriptor < 0) {  // repeats if another process removed the folder before it was locked
     made.path = folder + "/" + std::string(kStaging) + std::string(kStagingLetters, 'X');
     if (!mkdtemp(made.path.data())) {
       refuse_write(shown, errno);
@@ -128,7 +128,7 @@ void FileSet::add(const std::string& path, std::string_view contents) {
   write_synced(temporary, contents, target.mode, shown);
 }
 
-// Hard-links the file that is about to be replaced into the staging folder.
+// Hard-links the file to be replaced into the staging folder.
 void FileSet::keep_old_file(Staged& file, std::size_t number) {
   std::string backup = folder_of(file.temporary) + "/" + std::to_string(number);
   if (link(file.target.c_str(), backup.c_str()) == 0) {

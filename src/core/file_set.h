@@ -1,6 +1,6 @@
-// Files that are replaced together: all are written and synced under temporary names before the first one is renamed,
-// and every old file is kept by a hard link until the last one is. A failure leaves every old file in place. A process
-// that is killed inside commit() may leave some old and some new files, each of them whole.
+// Replaces several files together. All are written and synced under temporary names before the first rename, and hard
+// links keep the old files until the last rename. A failure leaves every old file in place. A process that is killed
+// inside commit() may leave some old and some new files, each of them complete.
 #pragma once
 
 #include <map>
@@ -30,8 +30,8 @@ class FileSet {
  private:
   struct Staged {
     std::string temporary, target, shown;
-    std::string backup{};  // second name of the old file; empty if there is none
-    bool is_new = false;   // there was no old file
+    std::string backup{};  // second name of the old file; empty if there is no old file
+    bool is_new = false;   // no old file exists
   };
   struct Folder {
     std::string path;

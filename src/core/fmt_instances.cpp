@@ -1,6 +1,6 @@
-// The one place where {fmt}'s implementation is compiled; every other file sees its declarations only, which halves
-// their compile time. src/core/CMakeLists.txt puts it into an inline namespace of its own, so that a program which
-// links libstrobe.a may use any {fmt} itself. Empty where {fmt} is header-only (versions other than 9).
+// Compiles {fmt}'s implementation. Every other file sees only its declarations, which halves their compile time.
+// src/core/CMakeLists.txt puts it into a private inline namespace, so that a program which links libstrobe.a may use
+// any {fmt}. Empty where {fmt} is header-only (versions other than 9).
 #ifndef FMT_HEADER_ONLY
 #include <fmt/format-inl.h>
 

@@ -1,4 +1,4 @@
-// Scalar conversions between fp32 and the two 16-bit formats, round to nearest even. Vector code has its own.
+// Scalar conversions between fp32 and the two 16-bit formats, round to nearest even. Vector code uses simd.h.
 #pragma once
 
 #include <bit>
@@ -20,7 +20,7 @@ inline float fp16_to_float(std::uint16_t half) {
   const std::uint32_t sign = (half & 0x8000u) << 16;
   const std::uint32_t rest = half & 0x7fffu;
   if (rest >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | ((rest & 0x3ffu) << 13));  // Inf, NaN
-  // Move the exponent from bias 15 to 127 by a multiplication, which also normalises subnormals.
+  // Multiplication moves the exponent from bias 15 to 127 and normalises subnormals.
   const float magnitude = std::bit_cast<float>(rest << 13) * 0x1p112f;
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));
 }
@@ -39,7 +39,7 @@ inline std::uint16_t float_to_fp16(float value) {
   return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
 }
 
-// One element at an index, whatever its type.
+// Loads element `index` of an array of `dtype` as fp32.
 inline float load_element(const void* data, DType dtype, std::int64_t index) {
   switch (dtype) {
     case DType::fp32: return static_cast<const float*>(data)[index];
@@ -57,7 +57,7 @@ inline void store_element(void* data, DType dtype, std::int64_t index, float val
   }
 }
 
-// The value after rounding to a type and back.
+// Rounds a value to a type and converts it back to fp32.
 inline float round_to(DType dtype, float value) {
   switch (dtype) {
     case DType::fp32: return value;

@@ -1,4 +1,4 @@
-// Values of JSON and their text. The reader is json_reader.cpp.
+// JSON values and their text. The reader is in json_reader.cpp.
 #include "core/json.h"
 
 #include <algorithm>

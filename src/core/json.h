@@ -1,6 +1,6 @@
 // JSON values: result files, `--json`, and the messages of ranks and of Python peers.
-// Objects keep the order in which keys were added. The writer replaces a number that is not finite by null and a byte
-// that is not UTF-8 by U+FFFD. The reader accepts neither, so a value that was read is written unchanged.
+// Objects keep insertion order. The writer replaces a non-finite number by null and an invalid UTF-8 byte by U+FFFD.
+// The reader accepts neither, so a value that was read is written unchanged.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ class Json {
   using Array = std::vector<Json>;
   using Object = std::vector<std::pair<std::string, Json>>;
 
-  // Limits of one text that is read. They bound memory: a value takes at most 96 bytes plus its characters.
-  static constexpr std::size_t kMostBytes = std::size_t{64} << 20;
-  static constexpr std::size_t kMostValues = std::size_t{1} << 22;
-  static constexpr int kMostDepth = 200;
+  // Limits of one parsed text. They bound memory: a value takes at most 96 bytes plus its characters.
+  static constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
+  static constexpr std::size_t kMaxValues = std::size_t{1} << 22;
+  static constexpr int kMaxDepth = 200;
 
   Json() = default;
   Json(std::nullptr_t) {}
@@ -56,8 +56,8 @@ class Json {
   void push_back(Json item);               // arrays
   Json& set(std::string key, Json value);  // objects; replaces; returns *this
   const Json* find(std::string_view key) const;
-  const Json& at(std::string_view key) const;  // throws if there is no such key
-  std::size_t size() const;                    // of an array or object
+  const Json& at(std::string_view key) const;  // throws if the key is missing
+  std::size_t size() const;                    // size of an array or object
 
   // indent 0: one line. Otherwise arrays of numbers and small objects still stay on one line.
   std::string dump(int indent = 0) const;

@@ -1,3 +1,4 @@
+// Splits text into complete lines and a torn one.
 #include "core/json_lines.h"
 
 #include "core/fail.h"

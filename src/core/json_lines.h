@@ -1,4 +1,4 @@
-// Files of JSON lines that a killed process may have left with a torn last line.
+// JSON-lines files whose last line a killed process may have left incomplete.
 #pragma once
 
 #include <cstddef>

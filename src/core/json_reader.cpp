@@ -1,4 +1,4 @@
-// Reads JSON (RFC 8259), strictly: no comments, no trailing commas, numbers in the standard's grammar, UTF-8 only.
+// Reads JSON (RFC 8259) strictly: no comments, no trailing commas, numbers in the standard's grammar, UTF-8 only.
 #include <algorithm>
 #include <charconv>
 
@@ -12,18 +12,18 @@ namespace {
 constexpr std::string_view kSpace = " \t\r\n";
 
 [[noreturn]] void refuse_size(std::size_t bytes) {
-  fail(ErrorCode::invalid_argument, "json: a document of {} bytes or more; valid: up to {}", bytes, Json::kMostBytes);
+  fail(ErrorCode::invalid_argument, "json: a document of {} bytes or more; valid: up to {}", bytes, Json::kMaxBytes);
 }
 
-// Items of each container in the value at the beginning of `text`, in the order in which containers open. The parser
-// then allocates each container once. A document over the limits is refused before anything is allocated. For text that
-// is not JSON the counts are arbitrary: the parser refuses it.
+// Returns the number of items of each container in the value at the beginning of `text`, in the order in which
+// containers open. The parser then allocates each container once. Rejects a document over the limits before anything is
+// allocated. For invalid JSON the counts are arbitrary, and the parser rejects the text.
 std::vector<std::uint32_t> count_items(std::string_view text) {
   std::vector<std::uint32_t> counts;
   std::vector<std::size_t> open;  // indices of counts
   std::size_t values = 1;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (i >= Json::kMostBytes) refuse_size(i + 1);
+    if (i >= Json::kMaxBytes) refuse_size(i + 1);
     switch (text[i]) {
       case '"':
         for (++i; i < text.size() && text[i] != '"'; ++i) i += text[i] == '\\';
@@ -33,7 +33,7 @@ std::vector<std::uint32_t> count_items(std::string_view text) {
         ++values;
         open.push_back(counts.size());
         counts.push_back(1);
-        if (open.size() > std::size_t{Json::kMostDepth} + 1) return counts;
+        if (open.size() > std::size_t{Json::kMaxDepth} + 1) return counts;
         break;
       case ',':
         ++values;
@@ -45,9 +45,8 @@ std::vector<std::uint32_t> count_items(std::string_view text) {
         break;
       default: break;
     }
-    if (values > Json::kMostValues) {
-      fail(ErrorCode::invalid_argument, "json: a document of more than {} values; valid: up to that",
-           Json::kMostValues);
+    if (values > Json::kMaxValues) {
+      fail(ErrorCode::invalid_argument, "json: a document of more than {} values; valid: up to that", Json::kMaxValues);
     }
     if (open.empty()) return counts;
   }
@@ -63,13 +62,13 @@ class Parser {
     const std::size_t begin = std::min(position_, text_.size());
     counts_ = count_items(text_.substr(begin));
     Json value = parse_value(0);
-    if (position_ - begin > Json::kMostBytes) refuse_size(position_ - begin);
+    if (position_ - begin > Json::kMaxBytes) refuse_size(position_ - begin);
     skip_space();
     return value;
   }
 
   Json whole() {
-    if (text_.size() > Json::kMostBytes) refuse_size(text_.size());
+    if (text_.size() > Json::kMaxBytes) refuse_size(text_.size());
     Json value = next();
     if (position_ != text_.size()) refuse("text after the value");
     return value;
@@ -98,7 +97,7 @@ class Parser {
   }
 
   Json parse_value(int depth) {
-    if (depth > Json::kMostDepth) refuse("nested too deep");
+    if (depth > Json::kMaxDepth) refuse("nested too deep");
     skip_space();
     if (at_end()) refuse("end of text where a value was expected");
     switch (text_[position_]) {
@@ -150,7 +149,7 @@ class Parser {
     return Json::array(std::move(items));
   }
 
-  // At least one digit.
+  // Takes at least one digit.
   void take_digits(std::size_t begin) {
     const std::size_t first = position_;
     while (!at_end() && text_[position_] >= '0' && text_[position_] <= '9') ++position_;
@@ -243,7 +242,7 @@ class Parser {
     append_utf8(out, code);
   }
 
-  // Characters of a string up to the next quote, escape or fault.
+  // Takes the characters of a string up to the next quote, escape or error.
   std::string_view plain_characters() {
     const std::size_t begin = position_;
     while (!at_end() && text_[position_] != '"' && text_[position_] != '\\') {
@@ -270,7 +269,7 @@ class Parser {
   std::string_view text_;
   std::size_t& position_;
   std::vector<std::uint32_t> counts_;
-  std::size_t opened_ = 0;  // containers so far
+  std::size_t opened_ = 0;  // containers opened so far
 };
 
 }  // namespace

@@ -11,9 +11,9 @@ namespace strobe {
 
 class MappedFile {
  public:
-  // Maps without reading. Throws Error(invalid_argument), with `shown` before the reason, if the file cannot be opened
-  // or is not a regular file; Error(out_of_memory) if it cannot be mapped. Symbolic links are followed. A FIFO is
-  // refused without waiting for its other end.
+  // Maps the file without reading it. Throws Error(invalid_argument), with `shown` before the reason, if the file
+  // cannot be opened or is not a regular file; Error(out_of_memory) if it cannot be mapped. Follows symbolic links.
+  // Rejects a FIFO without waiting for its other end.
   MappedFile(const std::string& path, const std::string& shown);
   MappedFile(Descriptor file, const std::string& shown);  // an open file
   ~MappedFile();

@@ -1,4 +1,4 @@
-// The natural logarithm without branches or tables, so that GCC vectorises loops over it (at -O3).
+// Natural logarithm without branches or tables. GCC vectorises loops over it (at -O3).
 #pragma once
 
 #include <bit>
@@ -6,11 +6,11 @@
 
 namespace strobe {
 
-// Of a normal positive number, to 1e-13 of the result, or of 1 where that is more; NaN of what is not finite.
+// x: normal, positive. Error at most 1e-13, relative if |log x| > 1, else absolute. NaN if x is not finite.
 inline double natural_log(double x) {
   constexpr std::uint64_t kSqrtHalf = 0x3fe6a09e667f3bcd, kFraction = (std::uint64_t{1} << 52) - 1;
   constexpr double kLog2 = 0.69314718055994530942;
-  // x = 2^e m, with m between sqrt(1/2) and sqrt(2). The bits of 2^52 + 1024 + e are those of 2^52 or'ed with 1024 + e.
+  // x = 2^e m with m in [sqrt(1/2), sqrt(2)]. The bits of 2^52 + 1024 + e are those of 2^52 or'ed with 1024 + e.
   const std::uint64_t bits = std::bit_cast<std::uint64_t>(x) - kSqrtHalf + (std::uint64_t{1024} << 52);
   const double e = std::bit_cast<double>((bits >> 52) | 0x4330000000000000) - (0x1p52 + 1024);
   const double m = std::bit_cast<double>((bits & kFraction) + kSqrtHalf);

@@ -1,4 +1,4 @@
-// Escapes and cuts.
+// Escapes and truncates text for terminals.
 #include "core/printable.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Words of files and arguments as part of a line on a terminal. Called wherever an error quotes what others wrote.
+// Makes text from files and arguments safe for one line on a terminal. Every error that quotes user data calls this.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,13 @@
 
 namespace strobe {
 
-inline constexpr std::size_t kLongestQuote = 80;  // bytes; enough to find the place
+inline constexpr std::size_t kMaxQuoteBytes = 80;  // bytes; enough to locate the text
 
 // Returns the text with \xNN for each byte of control characters, bidirectional controls and invalid UTF-8. Cuts it
 // after about `most` bytes and appends "...".
-std::string printable(std::string_view text, std::size_t most = kLongestQuote);
+std::string printable(std::string_view text, std::size_t most = kMaxQuoteBytes);
 
-// The same, and "" with its quotes where there is nothing to see.
+// The same, and "" with its quotes for text without visible characters.
 std::string printable_value(std::string_view text);
 
 }  // namespace strobe

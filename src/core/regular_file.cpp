@@ -1,3 +1,4 @@
+// POSIX: open with O_NOFOLLOW and O_NONBLOCK, then fstat.
 #include "core/regular_file.h"
 
 #include <fcntl.h>
@@ -12,8 +13,8 @@ namespace strobe {
 
 void check_regular(mode_t mode, const std::string& shown) {
   if (S_ISREG(mode)) return;
-  const char* const kind = S_ISDIR(mode) ? "a folder" : S_ISLNK(mode) ? "a symbolic link" : "no plain file";
-  fail(ErrorCode::invalid_argument, "{}: is {}; a plain file is needed", shown, kind);
+  const char* const kind = S_ISDIR(mode) ? "a folder" : S_ISLNK(mode) ? "a symbolic link" : "not a regular file";
+  fail(ErrorCode::invalid_argument, "{}: is {}; valid: a regular file", shown, kind);
 }
 
 void refuse_link(const std::string& path, const std::string& shown) {

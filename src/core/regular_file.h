@@ -1,4 +1,4 @@
-// Opens regular files that are written in place.
+// Opens regular files for writing in place.
 #pragma once
 
 #include <sys/types.h>
@@ -9,15 +9,15 @@
 
 namespace strobe {
 
-// Opens a regular file with open(2)'s `flags`; O_CREAT creates it with mode 0666. The last component may not be a
-// symbolic link, and a FIFO, device or socket is refused without waiting for its other end. Links among the folders of
-// the path are followed. Throws Error(invalid_argument) with `shown` before the reason.
+// Opens a regular file with open(2)'s `flags`; O_CREAT creates it with mode 0666. Rejects a symbolic link as the last
+// component, and a FIFO, device or socket without waiting for its other end. Follows links among the folders of the
+// path. Throws Error(invalid_argument) with `shown` before the reason.
 Descriptor open_regular(const std::string& path, int flags, const std::string& shown);
 
 // Throws Error(invalid_argument) as open_regular does if `path` is a symbolic link, even a dangling one.
 void refuse_link(const std::string& path, const std::string& shown);
 
-// Throws Error(invalid_argument) with `shown` before the reason unless `mode` (st_mode) is that of a regular file.
+// Throws Error(invalid_argument) with `shown` before the reason unless `mode` (st_mode) is a regular file's.
 void check_regular(mode_t mode, const std::string& shown);
 
 }  // namespace strobe

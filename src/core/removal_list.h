@@ -7,8 +7,8 @@ namespace strobe {
 
 struct RemovalNode;
 
-// One entry in the list. Call set() before the file is created and clear() after it was renamed or removed. A signal
-// then leaves no file. The list has no bound and takes no lock; nodes are reused and never freed.
+// One entry in the list. Call set() before creating the file and clear() after renaming or removing it. A signal then
+// leaves no file. The list is unbounded and takes no lock; nodes are reused and never freed.
 class RemovalEntry {
  public:
   RemovalEntry() = default;

@@ -1,3 +1,4 @@
+// SHA-256 and HMAC, after FIPS 180-4 and RFC 2104.
 #include "core/sha256.h"
 
 #include <bit>

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4) and HMAC-SHA-256 (RFC 2104), used by ranks to prove that they know the job's token.
+// SHA-256 (FIPS 180-4) and HMAC-SHA-256 (RFC 2104). Ranks use them to prove that they know the job's token.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// As many decimals as are needed.
+// Prints only as many decimals as three significant digits need.
 #include "core/short_number.h"
 
 #include <fmt/format.h>

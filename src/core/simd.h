@@ -1,14 +1,14 @@
-// Vectors of fp32 lanes on GCC's vector extensions, at the width of the instruction set this file is compiled for,
-// and the few operations that need intrinsics. Included by isa/*.cpp of attention/cpu/ and ops/cpu/ only; leaf code, no
-// standard library beyond fixed-width integers, so that nothing inline is shared with other translation units.
+// Vectors of fp32 lanes on GCC's vector extensions, at the width of the instruction set that this file is compiled for,
+// and the few operations that need intrinsics. Only isa/*.cpp of attention/cpu/ and ops/cpu/ include it. Uses only
+// fixed-width integers of the standard library, so that no inline function is shared with other translation units.
 #pragma once
 
 #include <cstdint>
 
 #if defined(__AVX2__)
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wuninitialized"  // GCC 12's own _mm512_undefined_ps() and the like
-#ifndef __clang__                                 // has no such warning
+#pragma GCC diagnostic ignored "-Wuninitialized"  // false positive of GCC 12 in _mm512_undefined_ps() and others
+#ifndef __clang__                                 // clang has no such warning
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #include <immintrin.h>
@@ -18,7 +18,7 @@
 #endif
 
 namespace strobe::cpu {
-namespace {  // every instruction set has its own copy
+namespace {  // one copy per instruction set
 
 #if defined(__AVX512F__)
 inline constexpr int kLanes = 16;
@@ -38,7 +38,7 @@ typedef std::uint16_t U16 __attribute__((vector_size(2 * kLanes)));
 #define STROBE_INLINE inline __attribute__((always_inline))
 #define STROBE_INLINE_LAMBDA __attribute__((always_inline))
 
-// Unaligned loads and stores. (memcpy of 32 bytes goes through the stack for want of a mode in GCC 12's AVX2.)
+// Unaligned loads and stores. GCC 12 compiles memcpy of 32 bytes through the stack for AVX2.
 template <class Vector, class Element>
 STROBE_INLINE Vector load_vector(const Element* from) {
   typedef Vector Unaligned __attribute__((aligned(alignof(Element)), may_alias));
@@ -61,7 +61,7 @@ STROBE_INLINE F32 as_float(U32 v) { return reinterpret_cast<F32>(v); }
 STROBE_INLINE F32 as_float(I32 v) { return reinterpret_cast<F32>(v); }
 STROBE_INLINE U32 as_bits(F32 v) { return reinterpret_cast<U32>(v); }
 
-// The larger lane; what a NaN gives is not said (the sum of exponentials carries it on).
+// The larger lane. Unspecified for NaN (the sum of exponentials propagates it).
 STROBE_INLINE F32 max(F32 a, F32 b) {
 #if defined(__AVX512F__)
   return (F32)_mm512_max_ps((__m512)a, (__m512)b);
@@ -74,18 +74,18 @@ STROBE_INLINE F32 max(F32 a, F32 b) {
 #endif
 }
 
-// The larger lane; where x is NaN, x, so that a NaN in x is never lost.
+// The larger lane, or x if x is NaN: keeps a NaN in x.
 STROBE_INLINE F32 max_keep_nan(F32 bound, F32 x) {
 #if defined(__AVX2__)
-  return max(bound, x);  // gives its second operand where one is NaN
+  return max(bound, x);  // returns its second operand if one is NaN
 #elif defined(__ARM_NEON)
-  return (F32)vmaxq_f32((float32x4_t)bound, (float32x4_t)x);  // NaN where one is NaN
+  return (F32)vmaxq_f32((float32x4_t)bound, (float32x4_t)x);  // returns NaN if one is NaN
 #else
   return x < bound ? bound : x;
 #endif
 }
 
-// The smaller lane; where x is NaN, x.
+// The smaller lane, or x if x is NaN.
 STROBE_INLINE F32 min_keep_nan(F32 bound, F32 x) {
 #if defined(__AVX512F__)
   return (F32)_mm512_min_ps((__m512)bound, (__m512)x);
@@ -103,7 +103,7 @@ STROBE_INLINE F32 copy_sign(F32 magnitude, F32 sign) {
   return as_float((as_bits(magnitude) & 0x7fffffffu) | (as_bits(sign) & 0x80000000u));
 }
 
-// a / b to a few units in the last place; b is finite and not 0. AVX-512 divides a vector in 16 clocks.
+// a / b to a few units in the last place; b must be finite and nonzero. An AVX-512 division takes 16 cycles per vector.
 STROBE_INLINE F32 quotient(F32 a, F32 b) {
 #if defined(__AVX512F__)
   const __m512 r = _mm512_rcp14_ps((__m512)b);
@@ -113,7 +113,7 @@ STROBE_INLINE F32 quotient(F32 a, F32 b) {
 #endif
 }
 
-// Rounded once where the instruction set has it, twice where not (kFused).
+// Fused multiply-add: rounds once if the instruction set has FMA, else twice (kFused).
 #if defined(__AVX2__) || defined(__ARM_NEON)
 inline constexpr bool kFused = true;
 #else
@@ -132,17 +132,17 @@ STROBE_INLINE F32 fma(F32 a, F32 b, F32 c) {
 }
 
 #if defined(__AVX2__)
-// sum += a * b, in sum's register: with a choice of forms GCC overwrites a factor instead, copies and spills.
+// sum += a * b in sum's register. Given a choice of FMA forms, GCC overwrites a factor instead, copies and spills.
 STROBE_INLINE void multiply_add(F32& sum, F32 a, F32 b) { asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b)); }
 #endif
 
-// sum += a * b in float64. (By reference: a function that returns so wide a vector has no settled ABI.)
+// sum += a * b in float64. By reference: returning so wide a vector has no stable ABI.
 STROBE_INLINE void add_product(F64& sum, F32 a, F32 b) {
   sum += __builtin_convertvector(a, F64) * __builtin_convertvector(b, F64);
 }
 STROBE_INLINE void add_product(F32& sum, F32 a, F32 b) { sum = fma(a, b, sum); }
 
-// Whether a comparison holds in any lane.
+// True if the comparison holds in any lane.
 STROBE_INLINE bool any(I32 mask) {
 #if defined(__AVX512F__)
   return _mm512_movepi32_mask((__m512i)mask) != 0;
@@ -157,7 +157,7 @@ STROBE_INLINE bool any(I32 mask) {
 #endif
 }
 
-// A constant of a polynomial, four times for NEON.
+// A polynomial coefficient, replicated four times for NEON.
 struct Coefficient {
   constexpr Coefficient(float x) : lanes{x, x, x, x} {}
   alignas(16) float lanes[4];
@@ -173,8 +173,8 @@ inline constexpr const Coefficient* kExp2 = Degree == 6   ? kExp2Degree6
                                             : Degree == 5 ? kExp2Degree5
                                                           : kExp2Degree3;
 
-// a * b + c with c in memory. NEON's fmla overwrites its addend: better load it anew each time than copy it from
-// another register, which takes a slot of the pipes that compute. Volatile, to stay in the order of exp2_rows.h.
+// a * b + c with c in memory. NEON's fmla overwrites its addend: reloading it is cheaper than copying it from another
+// register, which takes a slot of the compute pipes. Volatile, to keep the order of exp2_rows.h.
 STROBE_INLINE F32 fma_memory(F32 a, F32 b, const F32& c) {
 #if defined(__ARM_NEON)
   F32 sum;
@@ -192,13 +192,13 @@ STROBE_INLINE F32 horner(F32 y, F32 f, const Coefficient& c) {
 #endif
 }
 
-// 2^x for x <= ~127. Below -126.5 exactly 0; NaN stays NaN; exact at integers. Relative error of degree 6: 8e-8,
-// of 5: 1.6e-7, of 3: 1e-4. rest(x, floor) is x less its integer part, for callers that know x better than one float
-// holds.
+// 2^x for x <= ~127. Exactly 0 below -126.5; keeps NaN; exact at integers. Relative error of degree 6: 8e-8, of 5:
+// 1.6e-7, of 3: 1e-4. rest(x, floor) returns x minus its integer part, for callers that know x to more than fp32
+// precision.
 template <int Degree, class Rest>
 STROBE_INLINE F32 exp2(F32 x, Rest rest) {
   x = max_keep_nan(broadcast(-127.0f), x);
-  const F32 magic = broadcast(0x1.8p23f + 127);  // adding it rounds to an integer; the low bits hold that, biased
+  const F32 magic = broadcast(0x1.8p23f + 127);  // adding it rounds to an integer, biased, in the low bits
   const F32 shifted = x + magic;
   const F32 f = rest(x, shifted - magic);  // in [-0.5, 0.5]
   const U32 power = as_bits(shifted) << 23;
@@ -213,13 +213,13 @@ STROBE_INLINE F32 exp2(F32 x) {
   return exp2<Degree>(x, [](F32 of, F32 floor) STROBE_INLINE_LAMBDA { return of - floor; });
 }
 
-// e^x for x <= 0, to about 6e-8: the product with log2(e) is held in two parts. For where speed matters less.
+// e^x for x <= 0, relative error about 6e-8: x * log2(e) is split into two floats. For code that is not time-critical.
 STROBE_INLINE F32 exp_accurate(F32 x) {
   x = max_keep_nan(broadcast(-88.0f), x);
   const F32 magic = broadcast(0x1.8p23f + 127);
   const F32 shifted = fma(x, broadcast(0x1.715476p0f), magic);
   const F32 n = shifted - magic;
-  // x - n ln 2, ln 2 in two parts, the first with few bits so that n times it is exact.
+  // x - n ln 2 with ln 2 split into two floats. The first has few bits, so that n times it is exact.
   const F32 f = fma(n, broadcast(0x1.05c610p-29f), fma(n, broadcast(-0x1.62e430p-1f), x));
   F32 y = broadcast(1.0f / 5040);
   y = fma(y, f, broadcast(1.0f / 720));
@@ -232,7 +232,7 @@ STROBE_INLINE F32 exp_accurate(F32 x) {
   return fma(y, power, power);
 }
 
-// The sum of some vectors (a power of two of them), by halves.
+// Tree sum of `Count` vectors (a power of two).
 template <int Count>
 STROBE_INLINE F32 sum_all(const F32 (&x)[Count]) {
   if constexpr (Count == 1) {
@@ -245,7 +245,7 @@ STROBE_INLINE F32 sum_all(const F32 (&x)[Count]) {
   }
 }
 
-// High and low words of a * b, lane by lane.
+// High and low words of a * b per lane.
 STROBE_INLINE void multiply_wide(U32 a, std::uint32_t b, U32& high, U32& low) {
 #if defined(__AVX512F__)
   const __m512i va = (__m512i)a, vb = _mm512_set1_epi32((int)b);
@@ -274,7 +274,7 @@ STROBE_INLINE void multiply_wide(U32 a, std::uint32_t b, U32& high, U32& low) {
 #endif
 }
 
-// The product of the low words of 64-bit elements.
+// Products of the low words of 64-bit elements.
 STROBE_INLINE U64 multiply_low_words(U64 a, std::uint32_t b) {
 #if defined(__AVX512F__)
   return (U64)_mm512_mul_epu32((__m512i)a, _mm512_set1_epi64(b));
@@ -285,7 +285,7 @@ STROBE_INLINE U64 multiply_low_words(U64 a, std::uint32_t b) {
 #endif
 }
 
-// 16-bit formats. Rounding is to nearest even; NaN stays NaN.
+// 16-bit formats. Rounds to nearest even; keeps NaN.
 STROBE_INLINE F32 from_bf16(U16 bits) {
 #if defined(__ARM_NEON)
   return (F32)vshll_n_u16((uint16x4_t)bits, 16);

@@ -1,5 +1,5 @@
-// Vectors from and to elements of any type, and the transpose of a square of them. As simd.h: leaf code, of one
-// instruction set each.
+// Loads and stores of vectors with conversion to any element type, and a square transpose. Leaf code per instruction
+// set, as simd.h.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 namespace strobe::cpu {
 namespace {
 
-// kLanes values from, or to, consecutive elements of a type.
+// Converts kLanes consecutive elements of `dtype`.
 STROBE_INLINE F32 load_as(const void* from, DType dtype, int at) {
   if (dtype == DType::fp32) return load(static_cast<const float*>(from) + at);
   const U16 bits = load(static_cast<const std::uint16_t*>(from) + at);
@@ -34,7 +34,7 @@ inline void store_some(void* to, DType dtype, int at, F32 v, int count) {
   __builtin_memcpy(static_cast<char*>(to) + at * size, copy, static_cast<std::size_t>(count * size));
 }
 
-// Lanes of a (0 to kLanes - 1) and b (from kLanes on) by index. clang has no shuffle by a vector.
+// Selects lanes of a (0 to kLanes - 1) and b (kLanes and above) by index. clang has no shuffle by a vector.
 STROBE_INLINE F32 shuffle(F32 a, F32 b, I32 index) {
 #ifdef __clang__
   F32 result{};

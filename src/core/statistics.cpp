@@ -1,5 +1,5 @@
-// Median interval by order statistics: the number of samples below the median is binomial(n, 1/2), whatever the
-// distribution of the times, so [x(r), x(n + 1 - r)] covers it with probability 1 - 2 P(binomial < r).
+// Interval of the median by order statistics. The number of samples below the median is binomial(n, 1/2) for any
+// distribution, so [x(r), x(n + 1 - r)] covers it with probability 1 - 2 P(binomial < r).
 #include "core/statistics.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Statistics of timing samples: location, spread, and a confidence interval that assumes no distribution.
+// Statistics of timing samples: location, spread, and a distribution-free confidence interval.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,13 @@ struct Summary {
   double median = 0;
   double min = 0;
   double max = 0;
-  double stddev = 0;  // of the sample (n - 1); 0 for n = 1
+  double stddev = 0;  // sample standard deviation (n - 1); 0 for n = 1
   double spread = 0;  // interquartile range / median
   double low = 0;     // interval of the median, two order statistics
   double high = 0;
-  double confidence = 0;  // of that interval: at least 0.95 where n >= 6, else what min..max gives
+  double confidence = 0;  // coverage of that interval: at least 0.95 if n >= 6, else that of min..max
 
-  // Half of the interval's width, relative to the median: 0.01 means within 1 %.
+  // Half the interval's width, relative to the median: 0.01 means within 1 %.
   double relative_half_width() const { return median > 0 ? (high - low) / (2 * median) : 0; }
 };
 

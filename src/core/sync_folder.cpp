@@ -1,3 +1,4 @@
+// POSIX: fsync of folders.
 #include "core/sync_folder.h"
 
 #include <fcntl.h>

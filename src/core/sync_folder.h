@@ -5,14 +5,14 @@
 
 namespace strobe {
 
-// The folder of a path; "." if it has none.
+// Returns the folder of a path; "." if it has none.
 std::string folder_of(const std::string& path);
 
-// fsync of an open folder: 0, or its errno. EINVAL, EROFS and EOPNOTSUPP count as 0: such a file system cannot sync a
-// folder at all (PostgreSQL and SQLite ignore them too). EIO and ENOSPC are failures.
+// fsync of an open folder. Returns 0 or errno. EINVAL, EROFS and EOPNOTSUPP count as 0: such a file system cannot sync
+// folders at all (PostgreSQL and SQLite ignore them too). EIO and ENOSPC are failures.
 int sync_folder(int descriptor);
 
-// The same for a folder by name. EACCES counts as 0 too: a folder that may be written but not read cannot be opened.
+// The same for a folder by name. EACCES counts as 0 too: a folder that is writable but not readable cannot be opened.
 int sync_folder(const std::string& folder);
 
 }  // namespace strobe

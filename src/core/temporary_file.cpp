@@ -1,3 +1,4 @@
+// Names, finds and removes temporary files.
 #include "core/temporary_file.h"
 
 #include <fcntl.h>
@@ -21,9 +22,9 @@ namespace {
 constexpr std::string_view kTemporaryMark = ".strobe-tmp-";
 constexpr std::string_view kAlphanumerics = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 constexpr std::size_t kRandomLetters = 6, kTemporarySuffix = kTemporaryMark.size() + kRandomLetters;
-constexpr std::size_t kLongestStem = NAME_MAX - kTemporarySuffix;
+constexpr std::size_t kMaxStemBytes = NAME_MAX - kTemporarySuffix;
 
-// The first `most` bytes or fewer: a UTF-8 character is not cut in two.
+// Returns at most the first `most` bytes, cut between UTF-8 characters.
 std::string_view beginning_of(std::string_view text, std::size_t most) {
   while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
   return text.substr(0, most);
@@ -46,9 +47,9 @@ void remove_unless_held(const std::string& path) {
 }  // namespace
 
 std::string temporary_stem(std::string_view target) {
-  if (target.size() <= kLongestStem) return std::string(target);
+  if (target.size() <= kMaxStemBytes) return std::string(target);
   constexpr std::size_t kChecksumLetters = 9;  // "~" and eight digits
-  return fmt::format("{}~{:08x}", beginning_of(target, kLongestStem - kChecksumLetters), crc32(target));
+  return fmt::format("{}~{:08x}", beginning_of(target, kMaxStemBytes - kChecksumLetters), crc32(target));
 }
 
 std::string temporary_name(std::string_view target) {

@@ -1,4 +1,4 @@
-// Temporary files of AtomicFile: names them and removes those that a killed process left.
+// Temporary files of AtomicFile: names them and removes those that killed processes left.
 #pragma once
 
 #include <functional>
@@ -8,17 +8,18 @@
 
 namespace strobe {
 
-// A new name for a temporary file of `target`, a file name without folders: stem + ".strobe-tmp-" + six random letters
-// or digits. The stem is the target. If the name would exceed NAME_MAX, the stem is the target's beginning, "~" and the
-// CRC-32 of the target in eight hexadecimal digits.
+// Returns a new name for a temporary file of `target`, a file name without folders: stem + ".strobe-tmp-" + six random
+// letters or digits. The stem is the target. If the name would exceed NAME_MAX, the stem is the target's beginning, "~"
+// and the CRC-32 of the target in eight hexadecimal digits.
 std::string temporary_name(std::string_view target);
 std::string temporary_stem(std::string_view target);
 
-// The stem of a name of exactly that form; none for any other name. Decides which files may be removed.
+// Returns the stem of a name of exactly that form; none for any other name. Decides which files may be removed.
 std::optional<std::string_view> stem_of_temporary(std::string_view name);
 
-// Removes the regular files in `folder` that have such a name, whose stem `is_known` accepts, and that no living
-// process holds: AtomicFile keeps an flock on its temporary file. Errors are ignored: a leftover is no failure.
+// Removes the regular files in `folder` that have such a name, whose stem `is_known` accepts, and that no running
+// process has locked: AtomicFile keeps an flock on its temporary file. Ignores errors: a leftover file is not a
+// failure.
 void remove_stale_temporaries(const std::string& folder, const std::function<bool(std::string_view stem)>& is_known);
 
 }  // namespace strobe

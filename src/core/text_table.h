@@ -1,4 +1,4 @@
-// Tables for people: columns padded to their widest cell, numbers to the right. Used by the command line.
+// Text tables: columns padded to their widest cell, numbers right-aligned. The command line prints them.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@ class TextTable {
   enum class Align { left, right };
 
   void add_column(std::string title, Align align = Align::right);
-  void add_row(std::vector<std::string> cells);  // missing cells are empty; one too many is an error
+  void add_row(std::vector<std::string> cells);  // missing cells are empty; throws on too many
   bool empty() const { return rows_.empty(); }
 
-  // One line each, ending in a newline; the first line is the titles.
+  // One line per row, each with a newline; the first line holds the titles.
   std::string text() const;
 
  private:

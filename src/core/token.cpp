@@ -1,3 +1,4 @@
+// Linux: random bytes from getrandom.
 #include "core/token.h"
 
 #include <sys/random.h>

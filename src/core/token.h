@@ -9,10 +9,10 @@ namespace strobe {
 
 inline constexpr std::size_t kTokenBytes = 16;  // 128 bits, 32 hexadecimal digits
 
-// Hexadecimal digits of random bytes from the kernel. Throws Error(runtime).
+// Returns hexadecimal digits of random bytes from the kernel. Throws Error(runtime).
 std::string random_hex(std::size_t bytes = kTokenBytes);
 
-// Constant-time comparison: the time depends on the lengths only.
+// Constant-time comparison: the time depends only on the lengths.
 bool equal_in_constant_time(std::string_view a, std::string_view b);
 
 }  // namespace strobe

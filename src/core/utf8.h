@@ -1,4 +1,4 @@
-// Validates UTF-8 and cuts it between characters. JSON and the report call this.
+// Validates UTF-8 and truncates it between characters. JSON and the report call this.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace strobe {
 
-// Bytes of the character that `text` begins with; 0 where these bytes are none: cut short, overlong, a surrogate or
-// beyond U+10FFFF.
+// Returns the bytes of the first character of `text`; 0 if they are invalid: cut short, overlong, a surrogate or beyond
+// U+10FFFF.
 constexpr std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   if (text.empty()) return 0;
@@ -16,7 +16,7 @@ constexpr std::size_t utf8_length(std::string_view text) {
   if (first < 0xc2 || first > 0xf4) return 0;
   const std::size_t length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
   if (text.size() < length) return 0;
-  // The second byte's range also keeps out what is overlong (e0, f0), surrogates (ed) and too large (f4).
+  // The second byte's range also excludes overlong forms (e0, f0), surrogates (ed) and values that are too large (f4).
   const unsigned least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
   const unsigned most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
   if (byte(1) < least || byte(1) > most) return 0;
@@ -26,7 +26,7 @@ constexpr std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
-// At most the first `bytes` bytes of UTF-8 text, cut between characters.
+// Returns at most the first `bytes` bytes of UTF-8 text, cut between characters.
 constexpr std::string_view utf8_prefix(std::string_view text, std::size_t bytes) {
   if (text.size() <= bytes) return text;
   while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) --bytes;

@@ -1,3 +1,4 @@
+// POSIX: write, repeated.
 #include "core/write_all.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Writes a whole text to a descriptor: repeats short and interrupted writes.
+// Writes a complete text to a descriptor: repeats short and interrupted writes.
 #pragma once
 
 #include <string_view>

@@ -15,11 +15,11 @@
 namespace strobe {
 namespace {
 
-constexpr int kMostLinks = 40;  // as the kernel's limit
+constexpr int kMaxLinks = 40;  // the kernel's limit
 
-// Follows a chain of symbolic links to a file, which need not exist.
+// Follows a chain of symbolic links to a file that may not exist.
 std::string resolve_links(std::string path, const std::string& shown) {
-  for (int links = 0; links < kMostLinks; ++links) {
+  for (int links = 0; links < kMaxLinks; ++links) {
     char target[PATH_MAX];
     const ssize_t length = readlink(path.c_str(), target, sizeof target);
     if (length < 0) return path;  // not a link
@@ -29,7 +29,7 @@ std::string resolve_links(std::string path, const std::string& shown) {
   refuse_write(shown, ELOOP);
 }
 
-// A reader of the descriptor would not see a file that is replaced.
+// True for a path that names a descriptor. Replacing such a file would not reach the descriptor's reader.
 bool names_descriptor(const std::string& path) {
   return path == "/dev/stdout" || path == "/dev/stderr" || path.starts_with("/dev/fd/") || path.starts_with("/proc/");
 }

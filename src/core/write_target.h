@@ -1,4 +1,4 @@
-// The file that a path names for writing, checked before anything is written.
+// Resolves and checks the file that a path names for writing, before anything is written.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +11,7 @@ namespace strobe {
 struct WriteTarget {
   std::string path;                 // with symbolic links resolved, unless it is a device
   bool is_device = false;           // device, FIFO, /dev/stdout, /dev/fd/..., /proc/...: appended to, never replaced
-  std::optional<mode_t> mode = {};  // permissions of the file that is there
+  std::optional<mode_t> mode = {};  // permissions of the existing file
 };
 
 // The target need not exist. `shown` is the path with the flag it came from, for messages.

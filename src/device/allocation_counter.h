@@ -1,4 +1,4 @@
-// Counts of allocations with an observer: what the host's and the GPU's counting allocator share.
+// Allocation counters with an observer, shared by the host's and the GPU's counting allocator.
 #pragma once
 
 #include <algorithm>
@@ -16,16 +16,16 @@ struct AllocationEvent {
   std::size_t bytes;
   const void* pointer;
   std::size_t current;  // bytes held after the event
-  const char* tag;      // what an allocation is for, "" where nobody said; a free has none
+  const char* tag;      // purpose of an allocation, "" if unknown; a free has none
 };
 
 struct AllocationStatistics {
-  std::size_t current = 0;        // bytes held now
-  std::size_t peak = 0;           // most bytes held at once since the last reset_peak()
+  std::size_t current = 0;        // bytes currently allocated
+  std::size_t peak = 0;           // most bytes allocated since the last reset_peak()
   std::uint64_t allocations = 0;  // since the process started
 };
 
-// Allocations are few and large (one workspace a call), so that one lock costs nothing that can be measured.
+// Allocations are few and large (one workspace per call), so that the cost of one lock is not measurable.
 class AllocationCounter {
  public:
   using Observer = std::function<void(const AllocationEvent&)>;
@@ -35,13 +35,13 @@ class AllocationCounter {
     return statistics_;
   }
 
-  void reset_peak() {  // to what is held now
+  void reset_peak() {  // to the current bytes
     const std::lock_guard lock(mutex_);
     statistics_.peak = statistics_.current;
   }
 
-  // Called at every event, one at a time, on the thread that allocates or frees; it must not throw or allocate here.
-  // An empty function removes it.
+  // Sets a function that is called at every event, one at a time, on the thread that allocates or frees. It must not
+  // throw or allocate here. An empty function removes the observer.
   void observe(Observer observer) {
     const std::lock_guard lock(mutex_);
     observer_ = std::move(observer);

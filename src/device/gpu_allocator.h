@@ -1,5 +1,5 @@
-// Memory of the current GPU that is counted, like the host's (host/allocator.h). Tensors of the bench, the tests and
-// GpuBuffer come from here; the library itself allocates no GPU memory at all.
+// Counting allocator for memory of the current GPU, as host/allocator.h for the host. Tensors of the bench, the tests
+// and GpuBuffer come from here. The library itself allocates no GPU memory.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@ namespace strobe {
 
 class GpuAllocator : public AllocationCounter {
  public:
-  // Aligned to 256 bytes, contents undefined; null for 0 bytes. Throws Error(out_of_memory) with the bytes asked for
-  // and free. tag: as the host's.
+  // Aligned to 256 bytes, contents undefined; null for 0 bytes. Throws Error(out_of_memory) with the requested and the
+  // free bytes. tag: as in host/allocator.h.
   void* allocate(std::size_t bytes, const char* tag = "");
   void free(void* pointer, std::size_t bytes) noexcept;
 };
 
-// The one that GpuBuffer uses.
+// The allocator that GpuBuffer uses.
 GpuAllocator& gpu_allocator();
 
 }  // namespace strobe

@@ -1,5 +1,5 @@
-// Memory of a GPU and pinned memory of the host, seen from host code: no CUDA header crosses here. In a build without
-// CUDA (no_cuda.cpp) every request is refused with the reason.
+// GPU memory and pinned host memory for host code without CUDA headers. In a build without CUDA (no_cuda.cpp) every
+// request throws with the reason.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@ namespace strobe {
 
 class GpuStream;
 
-// Bytes on the current GPU from gpu_allocator(), given back at the end of the scope. Without a stream, copies and fills
-// are ordered on the default stream and have ended when the call returns. Failures throw Error, out_of_memory with the
-// bytes asked for and free.
+// Bytes on the current GPU from gpu_allocator(), freed at the end of the scope. Without a stream, copies and fills run
+// on the default stream and are complete when the call returns. Throws Error on failure, out_of_memory with the
+// requested and the free bytes.
 class GpuBuffer {
  public:
   GpuBuffer() = default;
@@ -35,7 +35,7 @@ class GpuBuffer {
   void copy_from_host(const void* source, std::size_t bytes);
   void copy_to_host(void* destination, std::size_t bytes) const;
 
-  // Writes the same 32-bit word over the whole buffer, whose size must be a multiple of 4: poison for tests.
+  // Writes one 32-bit word over the whole buffer, whose size must be a multiple of 4. Tests use it as poison.
   void fill(std::uint32_t word);
   void fill(std::uint32_t word, const GpuStream& stream);  // in order on the stream; returns before it is done
 
@@ -49,8 +49,8 @@ class GpuBuffer {
   std::size_t bytes_ = 0;
 };
 
-// Bytes of the host that the GPU copies from and to by itself, while the host goes on. Costly to get (some tenths of a
-// millisecond a MB) and taken from everybody, so: few, small, and kept.
+// Pinned host memory for asynchronous copies. Allocation is slow (some tenths of a millisecond per MB) and reduces the
+// system's pageable memory: allocate few, small buffers and reuse them.
 class PinnedBuffer {
  public:
   PinnedBuffer() = default;

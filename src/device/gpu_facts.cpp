@@ -1,4 +1,4 @@
-// The part of gpu_facts.h and device_info.h that needs no CUDA.
+// The functions of gpu_facts.h and device_info.h that need no CUDA.
 #include "device/gpu_facts.h"
 
 #include <algorithm>

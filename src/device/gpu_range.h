@@ -1,12 +1,12 @@
-// A name over a stretch of the calling thread's time, for tools that look at the process from outside: NVTX, which
-// costs next to nothing where no such tool is attached. In a build without its headers (no_nvtx.cpp) nothing is named.
+// NVTX ranges: names a span of the calling thread's time for external profilers. Nearly free without an attached tool.
+// In a build without NVTX headers (no_nvtx.cpp) it does nothing.
 #pragma once
 
 #include <string>
 
 namespace strobe {
 
-class GpuRange {  // ranges of a thread lie inside each other
+class GpuRange {  // ranges of a thread must nest
  public:
   explicit GpuRange(const std::string& name);
   GpuRange(const GpuRange&) = delete;

@@ -1,5 +1,5 @@
-// Streams, events and graphs of a GPU for host code that sees no CUDA header: the bench and the tests. The library
-// itself only ever gets a stream as an opaque handle. In a build without CUDA every request is refused.
+// Streams, events and graphs of a GPU for host code without CUDA headers: the bench and the tests. The library itself
+// only receives a stream as an opaque handle. In a build without CUDA every request throws.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@ namespace strobe {
 
 class GpuEvent;
 
-// Owns a stream that does not wait for the default one.
+// Owns a non-blocking stream (no implicit synchronisation with the default stream).
 class GpuStream {
  public:
-  // first: where blocks of threads wait for room on the GPU, this stream's go before those of ordinary ones.
+  // first: pending blocks of this stream are scheduled before those of ordinary streams.
   enum class Priority { ordinary, first };
   explicit GpuStream(Priority priority = Priority::ordinary);
   GpuStream(GpuStream&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
@@ -23,10 +23,10 @@ class GpuStream {
   void* handle() const { return handle_; }  // a cudaStream_t
   void synchronize() const;
 
-  // What is put on this stream from now on starts after the event has passed.
+  // Later work on this stream starts after the event.
   void wait_for(const GpuEvent& event) const;
 
-  // Between any two of host and GPU memory; host memory may be reused once synchronize() has returned.
+  // Copies between host and GPU memory in any direction. Host memory may be reused after synchronize().
   void copy(void* to, const void* from, std::size_t bytes) const;
   void clear(void* to, std::size_t bytes) const;  // zeros, GPU memory
 
@@ -34,7 +34,7 @@ class GpuStream {
   void* handle_ = nullptr;
 };
 
-// A moment on a stream.
+// A CUDA event.
 class GpuEvent {
  public:
   GpuEvent();
@@ -44,14 +44,14 @@ class GpuEvent {
 
   void record(const GpuStream& stream);
   void synchronize() const;
-  double seconds_since(const GpuEvent& earlier) const;  // both must have passed
+  double seconds_since(const GpuEvent& earlier) const;  // both must be complete
 
  private:
   friend class GpuStream;
   void* handle_ = nullptr;
 };
 
-// The work that `record` puts on the stream, captured once and launched as often as wanted.
+// Work that `record` puts on the stream, captured once and launched any number of times.
 class GpuGraph {
  public:
   GpuGraph(const GpuStream& stream, const std::function<void()>& record);

@@ -1,6 +1,6 @@
-// What a GPU does, kernel by kernel, and who launched it: CUPTI's activity records, seen from host code without a CUDA
-// header. `strobe lm profile` asks. libcupti is opened when the first trace begins; where it cannot be opened, or the
-// build has none of its headers (no_cupti.cpp), a trace is refused with the reason.
+// Traces a GPU's kernels and their launchers with CUPTI's activity records, without CUDA headers. `strobe lm profile`
+// uses it. The first trace opens libcupti. If that fails, or the build has no CUPTI headers (no_cupti.cpp), a trace
+// throws with the reason.
 #pragma once
 
 #include <cstddef>
@@ -13,38 +13,39 @@ namespace strobe {
 struct GpuRecord {
   enum class Kind { kernel, copy, clear };
   Kind kind = Kind::kernel;
-  std::string name;            // a kernel's, demangled; "copy host to GPU", "clear"
-  std::uint64_t launcher = 0;  // what enter() was given when it was launched; 0: nothing
-  int stream = 0;              // as CUPTI counts them
+  std::string name;            // demangled kernel name; "copy host to GPU", "clear"
+  std::uint64_t launcher = 0;  // argument of enter() at its launch; 0: none
+  int stream = 0;              // CUPTI's stream id
   double begin = 0;            // by now_seconds()
   double seconds = 0;
-  std::size_t bytes = 0;  // of a copy or a clear
+  std::size_t bytes = 0;  // size of a copy or a clear
 };
 
-// Empty, or why there can be no trace in this process.
+// Why this process cannot trace; empty if it can.
 std::string kernel_trace_refusal();
 
-// All that this process does on its GPUs from here on, until finish(); one at a time. Throws Error(unsupported) with
-// the reason where there can be none.
+// Records all GPU work of this process until finish(); one trace at a time. Throws Error(unsupported) with the reason
+// if traces are unavailable.
 class KernelTrace {
  public:
   KernelTrace();
   KernelTrace(const KernelTrace&) = delete;
   KernelTrace& operator=(const KernelTrace&) = delete;
-  ~KernelTrace();  // what was not asked for is dropped
+  ~KernelTrace();  // drops the records unless finish() was called
 
-  // What the calling thread launches between them is `launcher`'s, not 0. Pairs may be nested: the inner one counts.
+  // Attributes launches of the calling thread between enter() and leave() to `launcher` instead of 0. Pairs may nest:
+  // the inner one counts.
   void enter(std::uint64_t launcher) const;
   void leave() const noexcept;
 
-  // Ordered by their begin, after all of them have ended; the trace is over. Throws Error(runtime) where CUPTI lost
-  // records or has no time of one: a sum of the others would not be the GPU's time.
+  // Ends the trace after all work has ended; returns the records ordered by begin. Throws Error(runtime) if CUPTI lost
+  // a record or its time: the sum of the others would not be the GPU's time.
   std::vector<GpuRecord> finish();
 
  private:
   void end();
 
-  [[maybe_unused]] bool is_under_way_ = false;
+  [[maybe_unused]] bool is_active_ = false;
 };
 
 }  // namespace strobe

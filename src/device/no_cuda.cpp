@@ -1,4 +1,4 @@
-// Stands in for cuda/ in a build without CUDA: the same functions, each with the reason why not.
+// Stubs for cuda/ in a build without CUDA: each function throws or returns the reason.
 #include "core/fail.h"
 #include "device/device_info.h"
 #include "device/gpu_allocator.h"
@@ -11,7 +11,8 @@ namespace strobe {
 
 namespace {
 
-constexpr const char* kReason = "this build has no CUDA (STROBE_CUDA=on ./strobe builds it in where nvcc is)";
+constexpr const char* kReason =
+    "this build has no CUDA (STROBE_CUDA=on ./strobe builds with CUDA if nvcc is installed)";
 
 [[noreturn]] void refuse() { fail(ErrorCode::unsupported, "cuda: {}", kReason); }
 

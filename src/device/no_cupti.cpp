@@ -1,4 +1,4 @@
-// Stands in for cupti/ in a build without CUDA or without CUPTI's headers: no trace, with the reason.
+// Stubs for cupti/ in a build without CUDA or CUPTI headers: no trace, with the reason.
 #include "core/fail.h"
 #include "device/gpu_facts.h"
 #include "device/kernel_trace.h"
@@ -7,7 +7,7 @@ namespace strobe {
 
 std::string kernel_trace_refusal() {
   if (std::string reason = current_gpu().reason; !reason.empty()) return reason;
-  return "this build has no CUPTI (configure it where the toolkit's cupti.h is)";
+  return "this build has no CUPTI (configure it on a machine with the toolkit's cupti.h)";
 }
 
 KernelTrace::KernelTrace() { fail(ErrorCode::unsupported, "kernel trace: {}", kernel_trace_refusal()); }

@@ -1,4 +1,4 @@
-// Stands in for nvtx/ in a build without its headers: ranges have nobody to be told to.
+// Stubs for nvtx/ in a build without NVTX headers: ranges do nothing.
 #include "device/gpu_range.h"
 
 namespace strobe {

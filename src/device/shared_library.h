@@ -1,5 +1,5 @@
-// Libraries that are opened when they are first needed, not linked: what a machine may lack, and what takes long to
-// load.
+// Shared libraries that the first use opens and that are not linked: libraries that a machine may lack or that load
+// slowly.
 //
 //   struct CublasLibrary : SharedLibrary {
 //     CublasLibrary() : SharedLibrary(toolkit_library("cublas", CUBLAS_VER_MAJOR)) {}
@@ -13,17 +13,17 @@
 
 namespace strobe {
 
-// Where a library may be, and what to do if it is nowhere.
+// Where to search for a library, and advice if it is missing.
 struct LibraryFiles {
-  std::vector<std::string> files;  // names or paths, the best first; empty ones are skipped
+  std::vector<std::string> files;  // names or paths, tried in order; empty ones are skipped
   std::string advice;
   const char* variable = nullptr;  // an environment variable that replaces `files`
 };
 
 class SharedLibrary {
  public:
-  // Opens the first file that can be opened; it stays open. If none can be opened, throws Error(unsupported), or
-  // Error(out_of_memory) if memory was the reason, with the advice and the loader's reasons.
+  // Opens the first file that can be opened and keeps it open. Throws Error(unsupported), or Error(out_of_memory) if
+  // memory was the reason, with the advice and the loader's reasons.
   explicit SharedLibrary(const LibraryFiles& where);
 
   void* handle() const { return handle_; }
@@ -33,7 +33,7 @@ class SharedLibrary {
    public:
     explicit Address(void* address) : address_(address) {}
     template <class Function>
-    operator Function*() const {  // NOLINT: it converts where it is assigned
+    operator Function*() const {  // NOLINT: converts to the assigned pointer's type
       return reinterpret_cast<Function*>(address_);
     }
 
@@ -41,7 +41,7 @@ class SharedLibrary {
     void* address_;
   };
 
-  // Throws Error(unsupported) if the library has none of that name.
+  // Throws Error(unsupported) if the library lacks the name.
   Address function(const char* name) const;
 
  private:
@@ -49,10 +49,10 @@ class SharedLibrary {
   void* handle_ = nullptr;
 };
 
-// lib<name>.so.<major> of the CUDA toolkit: the system's, else that of the toolkit which this was built with.
+// lib<name>.so.<major> of the CUDA toolkit: from the system's search path, else from the build's toolkit.
 LibraryFiles toolkit_library(const char* name, int major);
 
-// The library, opened by the first call. Thread-safe. Throws as its constructor does; a later call tries again.
+// Returns the library, opened by the first call. Thread-safe. Throws like its constructor; a later call tries again.
 template <class Library>
 const Library& opened() {
   static const Library library;

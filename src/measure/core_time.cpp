@@ -13,7 +13,7 @@
 namespace strobe {
 namespace {
 
-double seconds_a_tick() { return 1.0 / static_cast<double>(std::max(1l, sysconf(_SC_CLK_TCK))); }
+double seconds_per_tick() { return 1.0 / static_cast<double>(std::max(1l, sysconf(_SC_CLK_TCK))); }
 
 double ticks_on(const std::vector<int>& cores) {
   std::ifstream file("/proc/stat");
@@ -33,14 +33,14 @@ double ticks_on(const std::vector<int>& cores) {
 
 struct Process {
   pid_t parent = 0;
-  double ticks = 0;  // with those of children that it has waited for
+  double ticks = 0;  // includes children that the process has waited for
 };
 
 Process read_process(const std::filesystem::path& folder) {
   std::ifstream file(folder / "stat");
   std::string text, word;
   std::getline(file, text);
-  std::istringstream fields(text.substr(text.rfind(')') + 1));  // the name before may hold anything
+  std::istringstream fields(text.substr(text.rfind(')') + 1));  // the process name may contain any character
   Process process;
   fields >> word >> process.parent;
   for (int field = 5; field < 14; ++field) fields >> word;  // proc(5): utime is the 14th
@@ -73,10 +73,10 @@ double own_ticks() {
 }  // namespace
 
 CoreTime core_time(const std::vector<int>& cores) {
-  return {.all = seconds_a_tick() * ticks_on(cores), .own = seconds_a_tick() * own_ticks()};
+  return {.all = seconds_per_tick() * ticks_on(cores), .own = seconds_per_tick() * own_ticks()};
 }
 
-double cores_of_others(const CoreTime& before, const CoreTime& after, double seconds) {
+double cores_used_by_others(const CoreTime& before, const CoreTime& after, double seconds) {
   if (!(seconds > 0)) return 0;
   return std::max(0.0, (after.all - before.all) - (after.own - before.own)) / seconds;
 }

@@ -1,4 +1,4 @@
-// Who used the processor: what a run needs to tell the load that others made from its own.
+// Processor time by process, to separate a run's own load from that of other processes.
 #pragma once
 
 #include <sys/types.h>
@@ -7,14 +7,15 @@
 
 namespace strobe {
 
-// Seconds of processor time so far; the difference of two of these is what counts.
+// Processor seconds so far. Callers use the difference of two readings.
 struct CoreTime {
-  double all = 0;  // on the cores, by anybody (and by the host of a virtual machine)
-  double own = 0;  // by this process and those it has started, that run or were waited for, on any core
+  double all = 0;  // on the cores, by all processes (and by the host of a virtual machine)
+  double own = 0;  // on any core, by this process and its running or waited-for children
 };
 CoreTime core_time(const std::vector<int>& cores);
 
-// Cores' worth of work that others did between the two, `seconds` apart; 0 where the system does not tell.
-double cores_of_others(const CoreTime& before, const CoreTime& after, double seconds);
+// Average number of cores that other processes used between two readings `seconds` apart; 0 if the system does not
+// report it.
+double cores_used_by_others(const CoreTime& before, const CoreTime& after, double seconds);
 
 }  // namespace strobe

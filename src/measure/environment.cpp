@@ -1,4 +1,5 @@
-// Collects what moves a figure. STROBE_REVISION and STROBE_VERSION come from the build, by revision.h.
+// Collects the machine and library facts that affect a result. The build defines STROBE_REVISION and STROBE_VERSION in
+// revision.h.
 #include "measure/environment.h"
 
 #include <fmt/format.h>

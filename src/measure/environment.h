@@ -1,4 +1,4 @@
-// Machine, system and libraries as one JSON object: inside every result, and what `strobe env --json` prints.
+// Machine, system and libraries as one JSON object, for every result and for `strobe env --json`.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace strobe {
 
-// Without measured rates: those are bench/ceilings.h's.
+// Without measured rates; bench/ceilings.h adds those.
 Json environment_json();
 
-// Git revision that was built, with "+changes" where the tree had any; "unknown" outside of a checkout.
+// Git revision of this build, with "+changes" if the tree was modified; "unknown" outside a checkout.
 const char* build_revision();
 const char* build_version();
 std::string build_compiler();

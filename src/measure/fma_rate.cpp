@@ -1,5 +1,5 @@
-// The register-only loop, once per instruction set: enough independent accumulators to hide the latency of the
-// multiply-add (4 cycles on up to 4 units), and nothing else.
+// A register-only FMA loop per instruction set, with enough independent accumulators to hide the FMA latency (4 cycles
+// on up to 4 units).
 #include <algorithm>
 #include <vector>
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kRounds = 2000;
 
-// One call makes `flops` operations and returns a value that depends on all of them.
+// A call performs `flops` operations and returns a value that depends on all of them.
 struct Loop {
   const char* name;
   double flops;
@@ -29,8 +29,8 @@ struct Loop {
 
 constexpr int kAccumulators = 24;
 
-// One operand is loaded again for every eight multiply-adds: fed from registers written long ago, Neoverse V1 runs at
-// half its rate, which no real kernel sees.
+// Reloads one operand for every eight FMAs. With operands that were written long ago, Neoverse V1 runs at half its
+// rate, which no real kernel does.
 float run_neon(float x, float y) {
   const float operand[4] = {x, x, x, x};
   const float* from = operand;
@@ -39,12 +39,12 @@ float run_neon(float x, float y) {
 #pragma GCC unroll 32
   for (auto& s : sum) {
     s = vdupq_n_f32(0);
-    asm volatile("" : "+w"(s));  // opaque, or the compiler sees that all of them are the same
+    asm volatile("" : "+w"(s));  // opaque: otherwise the compiler merges the equal accumulators
   }
   for (int round = 0; round < kRounds; ++round) {
 #pragma GCC unroll 32
     for (int i = 0; i < kAccumulators; i += 8) {
-      asm volatile("" : "+r"(from));  // opaque, or it would be loaded only once
+      asm volatile("" : "+r"(from));  // opaque: otherwise it is loaded only once
       const float32x4_t a = vld1q_f32(from);
 #pragma GCC unroll 8
       for (int j = i; j < i + 8; ++j) sum[j] = vfmaq_f32(sum[j], a, b);
@@ -70,7 +70,7 @@ __attribute__((target("avx2,fma"))) float run_avx2(float x, float y) {
 #pragma GCC unroll 32
   for (auto& s : sum) {
     s = _mm256_setzero_ps();
-    asm volatile("" : "+x"(s));  // opaque, or the compiler sees that all of them are the same
+    asm volatile("" : "+x"(s));  // opaque: otherwise the compiler merges the equal accumulators
   }
   for (int round = 0; round < kRounds; ++round) {
 #pragma GCC unroll 32
@@ -89,7 +89,7 @@ __attribute__((target("avx512f"))) float run_avx512(float x, float y) {
 #pragma GCC unroll 32
   for (auto& s : sum) {
     s = _mm512_setzero_ps();
-    asm volatile("" : "+v"(s));  // opaque, or the compiler sees that all of them are the same
+    asm volatile("" : "+v"(s));  // opaque: otherwise the compiler merges the equal accumulators
   }
   for (int round = 0; round < kRounds; ++round) {
 #pragma GCC unroll 32
@@ -137,7 +137,7 @@ const char* fma_instructions() { return choose_loop().name; }
 
 double fma_rate(int threads, double seconds) {
   const Loop loop = choose_loop();
-  volatile float x = 1.0f;  // read at run time, so that nothing can be computed ahead
+  volatile float x = 1.0f;  // read at run time, to prevent constant folding
   volatile float y = 0.5f;
   std::vector<double> rates(static_cast<std::size_t>(threads));
   parallel(threads, [&](int thread) {

@@ -1,4 +1,4 @@
-// The copy rate of the current GPU, and what timing on it costs. In a build without CUDA the device layer refuses.
+// The copy rate of the current GPU and the overhead of timing on it. In a build without CUDA the device layer throws.
 #include <algorithm>
 #include <cstdint>
 
@@ -26,7 +26,7 @@ double gpu_copy_rate() {
   return best;
 }
 
-double gpu_timed_nothing() {
+double gpu_timed_empty_kernel() {
   const GpuStream stream;
   GpuBuffer word(sizeof(std::uint32_t));
   GpuEvent begin, end;

@@ -1,4 +1,4 @@
-// Linux: field 22 of /proc/self/stat is the start, in clock ticks since the machine's.
+// Linux: field 22 of /proc/self/stat is the start time, in clock ticks since boot.
 #include "measure/process_start.h"
 
 #include <time.h>
@@ -14,7 +14,7 @@ double seconds_since_process_start() {
   std::ifstream file("/proc/self/stat");
   std::string text;
   std::getline(file, text);
-  const std::size_t name_end = text.rfind(')');  // the name before it may hold anything
+  const std::size_t name_end = text.rfind(')');  // the process name may contain any character
   if (name_end == std::string::npos) return 0;
   std::istringstream fields(text.substr(name_end + 1));
   std::string field;

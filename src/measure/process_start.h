@@ -1,9 +1,9 @@
-// How long this process has been there: what a user waits for before main.
+// Age of this process: the time that a user waits before main.
 #pragma once
 
 namespace strobe {
 
-// Seconds since the process was started, which the kernel tells to a hundredth of a second; 0 where it does not.
+// Seconds since the process started, to 0.01 s; 0 if the system does not report it.
 double seconds_since_process_start();
 
 }  // namespace strobe

@@ -1,4 +1,4 @@
-// Linux: affinity masks, and the state that /proc tells of every thread.
+// Linux: affinity masks, and thread states from /proc.
 #include "measure/quiet.h"
 
 #include <sched.h>
@@ -17,10 +17,10 @@ namespace strobe {
 namespace {
 
 constexpr double kPoll = 1e-3;
-constexpr double kLongest = 0.25;  // Intel's OpenMP spins for 0.2 s
+constexpr double kMaxWaitSeconds = 0.25;  // Intel's OpenMP spins for 0.2 s
 
-// Whether a thread of a process, the caller's excepted, is on a core or waits for one. (The time that it has run would
-// not tell: the scheduler adds it up at its ticks, which are up to 10 ms apart.)
+// True if a thread of a process, except the caller, is running or runnable. Thread run times cannot answer this: the
+// scheduler updates them only at its ticks, up to 10 ms apart.
 bool any_runs(pid_t process) {
   std::error_code error;
   const std::string own = std::to_string(gettid());
@@ -39,7 +39,7 @@ bool any_runs(pid_t process) {
 
 }  // namespace
 
-std::vector<int> own_cores() {
+std::vector<int> allowed_cores() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   std::vector<int> cores;
@@ -68,7 +68,7 @@ std::vector<int> pin_to_cores(int count) {
   cpu_set_t chosen;
   CPU_ZERO(&chosen);
   std::vector<int> cores;
-  // From the core that the scheduler has just given us on: two programs that pin one core each rarely meet.
+  // Starts at the core that the scheduler chose. Two programs that pin one core each then rarely collide.
   const int first = std::max(0, sched_getcpu());
   for (int i = 0; i < CPU_SETSIZE && static_cast<int>(cores.size()) < count; ++i) {
     const int core = (first + i) % CPU_SETSIZE;
@@ -82,7 +82,7 @@ std::vector<int> pin_to_cores(int count) {
 
 bool wait_until_quiet(pid_t process) {
   for (const double start = now_seconds(); any_runs(process);) {
-    if (now_seconds() - start > kLongest) return false;
+    if (now_seconds() - start > kMaxWaitSeconds) return false;
     std::this_thread::sleep_for(std::chrono::duration<double>(kPoll));
   }
   return true;

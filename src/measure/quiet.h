@@ -1,4 +1,4 @@
-// Keeps measurements apart: which cores the process runs on, and waiting until spinning threads have gone to sleep.
+// Isolates measurements: pins the process to cores and waits until spinning threads sleep.
 #pragma once
 
 #include <sched.h>
@@ -9,14 +9,14 @@
 namespace strobe {
 
 // Restricts this process, and the children that it starts later, to `count` of the cores it may use now.
-// Threads that exist already keep theirs. Returns the cores; empty where the system refuses.
+// Existing threads keep their mask. Returns the cores; empty if the system refuses.
 std::vector<int> pin_to_cores(int count);
 
-// The cores that this process may use, in order.
-std::vector<int> own_cores();
+// Returns the cores that this process may use, in order.
+std::vector<int> allowed_cores();
 
-// While it exists, the calling thread and the children that it starts may use the cores of the parent process. (A
-// launcher restricts a rank to some of its own cores.) Does nothing if the system refuses.
+// For its lifetime, the calling thread and the children that it starts may use the cores of the parent process, because
+// a launcher restricts a rank to some of its cores. Does nothing if the system refuses.
 class CoresOfParent {
  public:
   CoresOfParent();
@@ -29,8 +29,8 @@ class CoresOfParent {
   bool changed_ = false;
 };
 
-// Waits until no thread of a process but the caller's wants a core: OpenMP and BLAS workers spin after a call, most for
-// milliseconds, and would slow down whoever is measured next. False where one still does after a quarter of a second.
+// Waits until no thread of a process except the caller's is runnable. OpenMP and BLAS workers spin after a call, mostly
+// for milliseconds, and would slow down the next measurement. Returns false if one still runs after 0.25 s.
 bool wait_until_quiet(pid_t process);
 
 }  // namespace strobe

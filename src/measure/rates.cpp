@@ -1,4 +1,4 @@
-// The ceilings that libraries reach: OpenBLAS's product and memcpy.
+// The rates that libraries reach: OpenBLAS's sgemm and memcpy.
 #include "measure/rates.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 namespace strobe {
 namespace {
 
-// Best amount / time over calls that together take about `seconds`, at least kLeast of them, after one as a warm-up: a
-// long call is seldom left alone by whoever else uses the machine.
+// Returns the best amount / time over calls that together take about `seconds`, at least kLeast of them, after a
+// warm-up call. On a shared machine a long call is rarely undisturbed.
 template <class Call>
 double best_rate(double amount, double seconds, Call&& call) {
   constexpr int kLeast = 4;
@@ -38,7 +38,7 @@ void fill(float* data, std::size_t count) {
 
 }  // namespace
 
-double blas_product_rate(int threads, double seconds) {
+double sgemm_rate(int threads, double seconds) {
   constexpr int n = 2048;
   const auto count = static_cast<std::size_t>(n) * static_cast<std::size_t>(n);
   Buffer a(count * sizeof(float));
@@ -67,7 +67,7 @@ double timed_microsecond() {
 }
 
 double copy_rate(int threads, double seconds) {
-  constexpr std::size_t kBytes = std::size_t{64} << 20;  // of source and of target: beyond the caches of most machines
+  constexpr std::size_t kBytes = std::size_t{64} << 20;  // bytes of each array; larger than most caches
   Buffer source(kBytes);
   Buffer target(kBytes);
   const std::size_t part = kBytes / static_cast<std::size_t>(threads) / 64 * 64;

@@ -1,28 +1,28 @@
-// What this machine can do, measured: the ceilings that results are held against. Each takes about `seconds`, uses
-// `threads` threads and returns the best of several short runs, since the machine may be shared.
+// Measured rates of this machine, the ceilings of results. Each takes about `seconds`, uses `threads` threads and
+// returns the best of several short runs, because the machine may be shared.
 #pragma once
 
 namespace strobe {
 
-// fp32 fused multiply-adds from registers alone, in FLOP/s (two a multiply-add).
+// fp32 fused multiply-adds on registers, in FLOP/s (two per FMA).
 double fma_rate(int threads, double seconds);
 
-// The instruction set that fma_rate uses here: "neon", "avx2", "avx512" or "scalar".
+// The instruction set of fma_rate on this machine: "neon", "avx2", "avx512" or "scalar".
 const char* fma_instructions();
 
-// OpenBLAS's fp32 product of row-major matrices of 2048 x 2048, in FLOP/s.
-double blas_product_rate(int threads, double seconds);
+// OpenBLAS's sgemm of row-major 2048 x 2048 matrices, in FLOP/s.
+double sgemm_rate(int threads, double seconds);
 
-// Copying memory that no cache holds, in bytes read plus bytes written a second.
+// memcpy beyond the caches, in bytes read plus bytes written per second.
 double copy_rate(int threads, double seconds);
 
-// What the harness adds: the median, in seconds, of what its clock shows for a call that waits one microsecond.
+// Overhead of the harness: median time, in seconds, that its clock reports for a call that waits one microsecond.
 double timed_microsecond();
 
-// The same of the current GPU: what its events show for the smallest kernel.
-double gpu_timed_nothing();
+// The same for the current GPU: the time that its events report for an empty kernel.
+double gpu_timed_empty_kernel();
 
-// Copying 2 GiB inside the memory of the current GPU, likewise; the best of 20 runs.
+// Copies 2 GiB inside the memory of the current GPU, in bytes read plus written per second; the best of 20 runs.
 double gpu_copy_rate();
 
 }  // namespace strobe

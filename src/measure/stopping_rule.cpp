@@ -1,4 +1,4 @@
-// The rules themselves: pure functions of the samples and the time spent.
+// Pure functions of the samples and the elapsed time.
 #include "measure/stopping_rule.h"
 
 #include <algorithm>

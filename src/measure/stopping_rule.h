@@ -1,4 +1,4 @@
-// When to stop warming up and when to stop sampling. The bench's runner asks after every turn.
+// Decides when to stop warming up and when to stop sampling. bench/runner.cpp calls this after every turn.
 #pragma once
 
 #include <span>
@@ -6,11 +6,11 @@
 namespace strobe {
 
 struct StoppingRule {
-  int repeats = 0;         // exactly that many samples; 0: until the interval is narrow enough
-  int least_samples = 30;  // before the interval counts
+  int repeats = 0;         // exact number of samples; 0: until the interval is narrow enough
+  int least_samples = 30;  // before the interval is checked
   double interval = 0.01;  // half width of the median's 95 % interval, relative to the median
-  double time_limit = 20;  // seconds for all series of a configuration together, waits between them not counted
-  int least_at_limit = 3;  // samples that are taken even where the limit has passed
+  double time_limit = 20;  // seconds for all series of a configuration, without the waits between them
+  int least_at_limit = 3;  // samples that are taken even past the limit
 };
 
 enum class Stop { not_yet, repeats, interval, time_limit };
@@ -25,11 +25,11 @@ constexpr const char* name_of(Stop stop) {
   return "unknown";
 }
 
-// Whether a series of samples is long enough, `elapsed` seconds after the first sample of any series.
+// Decides if a series of samples is long enough, `elapsed` seconds after the first sample of any series.
 Stop decide(const StoppingRule& rule, std::span<const double> samples, double elapsed);
 
-// Warm-up: at least 3 calls and 200 ms, then until the last three calls agree within 10 %; at most 1 s beyond that,
-// and never beyond `limit` seconds once there was one call.
+// Warm-up: at least 3 calls and 200 ms, then until the last three calls agree within 10 %; at most 1 s longer, and
+// never beyond `limit` seconds after the first call.
 bool warmed_up(std::span<const double> calls, double elapsed, double limit);
 
 }  // namespace strobe

@@ -1,4 +1,4 @@
-// Reads /proc, /sys and /etc/os-release. What is not there stays 0 or empty; nothing here throws.
+// Reads /proc, /sys and /etc/os-release. Missing values stay 0 or empty; nothing throws.
 #include "measure/system_info.h"
 
 #include <gnu/libc-version.h>
@@ -25,7 +25,7 @@ std::string trimmed(const std::string& text) {
   return text.substr(begin, text.find_last_not_of(" \t\"") + 1 - begin);
 }
 
-// Lines "key<separator>value".
+// Reads lines of the form "key<separator>value".
 std::map<std::string, std::string> read_pairs(const char* path, char separator) {
   std::map<std::string, std::string> pairs;
   std::ifstream file(path);

@@ -1,4 +1,4 @@
-// Memory and operating system as they are now. The processor and the GPUs are device/device_info.h's.
+// Current memory and operating system. device/device_info.h describes the processor and the GPUs.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace strobe {
 
 struct MemoryInfo {
   std::int64_t total = 0;      // bytes
-  std::int64_t available = 0;  // without swapping; the control group's limit counts
+  std::int64_t available = 0;  // without swapping; respects the control group's limit
 };
 
 MemoryInfo read_memory_info();

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "device/host/parts.h"
+#include "device/host/profile_scope.h"
 #include "ops/batched_matmul.h"
 #include "ops/cpu/each_row.h"
 #include "ops/cpu/isa.h"
@@ -87,7 +87,7 @@ BatchedMatmul output_matmul(const Shape& shape, const void* probabilities, const
 }
 
 void multiply(const Place& place, const char* part, const BatchedMatmul& matmul) {
-  const Part scope(part, PartKind::product);
+  const ProfileScope scope(part, ScopeKind::matmul);
   batched_matmul(place, matmul);
 }
 
@@ -101,7 +101,7 @@ void each_score_row(const Place& place, const Shape& shape, Body&& body) {
 }
 
 void softmax(const Place& place, const Shape& shape, void* scores) {
-  const Part scope("softmax");
+  const ProfileScope scope("softmax");
   const std::int64_t S = shape.context;
   if (place.device == Device::cuda) {
     return cuda::causal_softmax(place, {shape.batch * shape.heads * S, S, shape.dtype}, scores);
@@ -117,7 +117,7 @@ void softmax(const Place& place, const Shape& shape, void* scores) {
 }
 
 void softmax_backward(const Place& place, const Shape& shape, const void* probabilities, void* gradient) {
-  const Part scope("softmax gradient");
+  const ProfileScope scope("softmax gradient");
   const std::int64_t S = shape.context;
   if (place.device == Device::cuda) {
     return cuda::causal_softmax_backward(place, {shape.batch * shape.heads * S, S, shape.dtype}, probabilities,

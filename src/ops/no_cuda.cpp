@@ -7,7 +7,8 @@ namespace strobe::ops::cuda {
 namespace {
 
 [[noreturn]] void refuse() {
-  fail(ErrorCode::unsupported, "cuda: this build has no CUDA (STROBE_CUDA=on ./strobe builds it in where nvcc is)");
+  fail(ErrorCode::unsupported,
+       "cuda: this build has no CUDA (STROBE_CUDA=on ./strobe builds with CUDA if nvcc is installed)");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Grouping of rows, and a cell's figures from its launches.
+// Groups rows into cells and computes a cell's statistics over its launches.
 #include "report/cells.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ std::optional<double> median_of(std::vector<double> values) {
   return quantile(values, 0.5);
 }
 
-// The median over launches of what `value_of` gives, those without a value left out.
+// Median of `value_of` over launches, ignoring launches without a value.
 std::optional<double> over_launches(const Cell& cell, auto&& value_of) {
   std::vector<double> values;
   for (const Result& launch : cell.launches) {
@@ -41,7 +41,7 @@ std::optional<double> pass_flops(const Cell& cell, Pass pass) {
   });
 }
 
-std::optional<double> most_of_launches(const Cell& cell, std::optional<double> Result::*megabytes) {
+std::optional<double> max_over_launches(const Cell& cell, std::optional<double> Result::*megabytes) {
   std::optional<double> most;
   for (const Result& launch : cell.launches) most = std::max(most, launch.*megabytes);
   return most;
@@ -72,8 +72,8 @@ std::optional<double> Cell::flop_rate(Pass pass, Estimate estimate) const {
   return flops ? std::optional(*flops / *time) : std::nullopt;
 }
 
-std::optional<double> Cell::peak_mb() const { return most_of_launches(*this, &Result::peak_mb); }
-std::optional<double> Cell::kept_mb() const { return most_of_launches(*this, &Result::kept_mb); }
+std::optional<double> Cell::peak_mb() const { return max_over_launches(*this, &Result::peak_mb); }
+std::optional<double> Cell::saved_mb() const { return max_over_launches(*this, &Result::saved_mb); }
 
 std::optional<double> Cell::predicted_mb() const {
   return over_launches(*this, [](const Result& launch) { return launch.predicted_mb; });
@@ -92,7 +92,7 @@ std::size_t Cell::samples() const {
 
 double least_bytes(const Config& config, Pass pass) {
   const double element = config.dtype == "fp32" ? 4 : 2;
-  const auto batch = static_cast<double>(config.batch);  // products of the sizes may not fit 63 bits
+  const auto batch = static_cast<double>(config.batch);  // products of the sizes may exceed 63 bits
   const double rows = batch * static_cast<double>(config.heads) * static_cast<double>(config.seq);
   const double keys = batch * static_cast<double>(config.kv_heads) * static_cast<double>(config.seq_k);
   const double q = rows * static_cast<double>(config.head_dim) * element;
@@ -121,7 +121,7 @@ std::vector<Cell> cells_of(std::vector<Result> results) {
     }
     Cell& cell = cells[place->second];
     cell.date = std::max(cell.date, result.date);
-    if (cell.status != "ok") {  // one that worked counts; else the last failure
+    if (cell.status != "ok") {  // a successful launch wins; else the last failure
       cell.status = result.status;
       cell.reason = result.reason;
     }

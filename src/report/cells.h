@@ -1,5 +1,5 @@
-// Rows of the same cell brought together: several rows of one implementation on one configuration, machine and build
-// are several launches of it. compare and report work on cells.
+// Groups rows into cells: rows of one implementation, configuration, machine and build are launches of one cell.
+// compare and report operate on cells.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace strobe::report {
 
-// Where and with which build a row was made.
+// Machine and build of a row.
 struct Run {
   std::string machine, device, revision;
   std::int64_t threads = 0;
@@ -36,24 +36,24 @@ struct Cell {
   Config config;
   std::string implementation, kernel;
   Run run;
-  std::string status, reason;    // "ok" where any launch was
-  std::string date;              // of the last launch
-  std::vector<Result> launches;  // those of status ok, in the order of the files
+  std::string status, reason;    // "ok" if any launch was
+  std::string date;              // date of the last launch
+  std::vector<Result> launches;  // launches of status ok, in file order
 
   // Median over launches of a launch's estimate; total is forward and backward added. Empty: not timed.
   std::optional<double> seconds(Pass pass, Estimate estimate = Estimate::median) const;
   // Nominal FLOP/s at that time.
   std::optional<double> flop_rate(Pass pass, Estimate estimate = Estimate::median) const;
-  std::optional<double> peak_mb() const;       // the largest of the launches
-  std::optional<double> kept_mb() const;       // between a forward and its backward, likewise
-  std::optional<double> predicted_mb() const;  // the same in all of them
-  std::size_t samples() const;                 // of the forward (else the backward), over all launches
+  std::optional<double> peak_mb() const;       // maximum over launches
+  std::optional<double> saved_mb() const;      // saved for backward, maximum over launches
+  std::optional<double> predicted_mb() const;  // equal in all launches
+  std::size_t samples() const;                 // forward (else backward) samples, over all launches
 };
 
-// Bytes that a pass must move whatever the kernel: each tensor once (Q, K, V, O, LSE; backward also dO and gradients).
+// Lower bound of the bytes that a pass moves: each tensor once (Q, K, V, O, LSE; backward also dO and gradients).
 double least_bytes(const Config& config, Pass pass);
 
-// Keeps the order in which cells first appear. Moves each result into its cell.
+// Keeps the order of first appearance. Moves each result into its cell.
 std::vector<Cell> cells_of(std::vector<Result> results);
 
 }  // namespace strobe::report

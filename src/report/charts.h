@@ -1,4 +1,4 @@
-// The kinds of charts, each a function that adds its figures. figures.cpp calls them in the order of the page.
+// One function per kind of chart; each appends its figures. figures.cpp calls them in page order.
 #pragma once
 
 #include <functional>
@@ -9,23 +9,23 @@
 
 namespace strobe::report {
 
-// What all charts are made from.
+// Input of all charts.
 struct ChartInput {
   std::span<const Cell> cells;
   SeriesNames names;
 };
 
-// Time, rate and memory against sequence length, batch, heads and embedding; what a forward leaves held against the
-// first.
+// Time, rate and memory against sequence length, batch, heads and embedding; memory saved for backward against
+// sequence length.
 void add_line_charts(const ChartInput& input, std::vector<Figure>& figures);
-// Time by implementation over the cells that all completed; causal on against off.
+// Time by implementation, over the cells that all completed; causal against non-causal.
 void add_bar_charts(const ChartInput& input, std::vector<Figure>& figures);
-// Speed-up, memory ratio, and which cells completed.
+// Speedup, memory ratio, and status of each cell.
 void add_maps(const ChartInput& input, std::vector<Figure>& figures);
 // Measured against predicted memory; rates against the machine's ceilings.
 void add_point_charts(const ChartInput& input, std::vector<Figure>& figures);
 
-// Runs `make` for every type and causal setting that has cells, with those cells.
+// Calls `make` with the cells of every type and causal setting that has cells.
 struct Choice {
   std::string causal, dtype;
   std::vector<const Cell*> cells;
@@ -35,7 +35,7 @@ std::vector<Choice> choices_of(std::span<const Cell> cells);
 // "batch 16, sequence 1024, 32 heads x 64, fp16, causal": equal for the same problem on any machine.
 inline std::string problem_of(const Cell& cell) { return describe(cell.config); }
 
-// Rates of a chart in one unit, by its largest: {1e-12, "TFLOP/s"} or {1e-9, "GFLOP/s"}.
+// Unit for all rates of a chart, chosen by the largest: {1e-12, "TFLOP/s"} or {1e-9, "GFLOP/s"}.
 struct RateUnit {
   double factor;
   const char* name;

@@ -1,4 +1,4 @@
-// Bars: means over cells, always over the same cells for every bar of a chart.
+// Bar charts: means over cells. All bars of a chart use the same cells.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,14 +11,14 @@
 namespace strobe::report {
 namespace {
 
-// Of at least one value, all above 0.
+// Requires at least one value, all above 0.
 double geometric_mean(std::span<const double> values) {
   double logs = 0;
   for (const double value : values) logs += std::log(value);
   return std::exp(logs / static_cast<double>(values.size()));
 }
 
-// problem -> seconds, for each series in the order of appearance.
+// problem -> seconds, per series in order of appearance.
 struct Times {
   std::vector<std::string> names;
   std::map<std::string, std::map<std::string, double>> by_name;
@@ -65,7 +65,7 @@ void add_by_implementation(const ChartInput& input, const Choice& choice, Pass p
     for (const std::string& problem : common) seconds.push_back(times.by_name.at(name).at(problem));
     const double mean = 1e3 * geometric_mean(seconds);
     figure.series.push_back(
-        {.name = fmt::format("{}: {} ms", name, short_number(mean)),  // a short bar is no figure
+        {.name = fmt::format("{}: {} ms", name, short_number(mean)),  // a short bar would not be readable
          .color = times.colors.at(name),
          .mark = Mark::bar,
          .points = {{static_cast<double>(i), mean, fmt::format("{}: {} ms", name, short_number(mean))}}});
@@ -73,7 +73,7 @@ void add_by_implementation(const ChartInput& input, const Choice& choice, Pass p
   figures.push_back(std::move(figure));
 }
 
-// For each implementation two bars, over the problems that it did both ways.
+// Two bars per implementation, over the problems measured with and without causal mask.
 void add_causal(const ChartInput& input, const std::string& dtype, Pass pass, std::vector<Figure>& figures) {
   std::vector<const Cell*> of_type, on, off;
   for (const Cell& cell : input.cells) {
@@ -88,7 +88,7 @@ void add_causal(const ChartInput& input, const std::string& dtype, Pass pass, st
   };
   const Times without = times_of(input, off, pass, key), with = times_of(input, on, pass, key);
   Figure figure{.id = "causal",
-                .title = "Causal mask on against off",
+                .title = "Causal against non-causal",
                 .section = "Overview",
                 .dtype = dtype,
                 .pass = name_of(pass),

@@ -1,4 +1,4 @@
-// Charts against one size. A view holds the cells in which nothing else differs; the views with most points come first.
+// Line charts against one size. The cells of a view differ only in that size; views with most points come first.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace strobe::report {
 namespace {
 
-constexpr std::size_t kMostViews = 24;  // of one chart, type and causal setting
+constexpr std::size_t kMaxViews = 24;  // per chart, type and causal setting
 
 struct SizeAxis {
   const char* id;
@@ -23,7 +23,7 @@ constexpr SizeAxis kSizes[] = {{"seq_len", "sequence length", &Config::seq},
                                {"num_heads", "heads", &Config::heads},
                                {"emb_dim", "embedding dimension", &Config::emb}};
 
-// What is fixed in a view along `axis`. Keys that follow the queries, and KV heads that follow the heads, are not.
+// Text of the sizes that are fixed along `axis`. Omits keys that equal the queries and KV heads that equal the heads.
 std::string fixed_text(const Config& config, const SizeAxis& axis) {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
@@ -32,13 +32,13 @@ std::string fixed_text(const Config& config, const SizeAxis& axis) {
   }
   if (config.seq_k != config.seq) add(fmt::format("{} keys", config.seq_k));
   if (config.kv_heads != config.heads && config.kv_heads > 0) {
-    add(fmt::format("{} query heads a KV head", config.heads / config.kv_heads));
+    add(fmt::format("{} query heads per KV head", config.heads / config.kv_heads));
   }
   if (!config.rest.empty()) add(config.rest);
   return text;
 }
 
-// The same for sequences whose batch shrinks as they grow (the `paper` grid), with the tokens fixed.
+// The same for sequences at a fixed number of tokens, where the batch shrinks as they grow (the `paper` grid).
 std::string fixed_tokens_text(const Config& config) {
   return fmt::format("{:.0f} tokens in all, heads {}, embedding dimension {}{}",
                      static_cast<double>(config.batch) * static_cast<double>(config.seq), config.heads, config.emb,
@@ -76,11 +76,11 @@ std::vector<View> views_of(const Choice& choice, const SizeAxis& axis) {
   }
   std::stable_sort(views.begin(), views.end(),
                    [](const View& a, const View& b) { return a.cells.size() > b.cells.size(); });
-  if (views.size() > kMostViews) views.resize(kMostViews);
+  if (views.size() > kMaxViews) views.resize(kMaxViews);
   return views;
 }
 
-// Least squares through the logarithms: how fast y grows with x. Needs three points.
+// Least-squares exponent in log-log space: how y grows with x. Needs three points.
 std::string exponent_text(const std::vector<Point>& points) {
   if (points.size() < 3) return "";
   double mean_x = 0, mean_y = 0, xx = 0, xy = 0;
@@ -100,7 +100,7 @@ std::string exponent_text(const std::vector<Point>& points) {
 using LineValue = std::function<std::optional<double>(const Cell&)>;
 enum class Fit { no, yes };
 
-// One line an implementation; empty where no line has two points.
+// One line per implementation; empty unless a line has two points.
 std::vector<Series> lines_of(const ChartInput& input, const View& view, const SizeAxis& axis, const LineValue& value,
                              const std::string& unit, Fit fit) {
   std::vector<Series> lines;
@@ -118,7 +118,9 @@ std::vector<Series> lines_of(const ChartInput& input, const View& view, const Si
   }
   for (Series& line : lines) {
     std::sort(line.points.begin(), line.points.end(), [](const Point& a, const Point& b) { return a.x < b.x; });
-    const auto same_x = [](const Point& a, const Point& b) { return a.x == b.x; };  // such as another --pass
+    const auto same_x = [](const Point& a, const Point& b) {
+      return a.x == b.x;
+    };  // equal x, such as from another --pass
     line.points.erase(std::unique(line.points.begin(), line.points.end(), same_x), line.points.end());
     longest = std::max(longest, line.points.size());
     if (fit == Fit::yes) line.name += exponent_text(line.points);
@@ -135,7 +137,7 @@ void add_view(const ChartInput& input, const Choice& choice, const SizeAxis& axi
     for (const Pass pass : kPasses) largest_rate = std::max(largest_rate, cell->flop_rate(pass).value_or(0));
   }
   const RateUnit unit = rate_unit(largest_rate);
-  const Fit fit = axis.size == &Config::seq ? Fit::yes : Fit::no;  // the size that has a law to be seen
+  const Fit fit = axis.size == &Config::seq ? Fit::yes : Fit::no;  // only sequence length has a scaling law
   const auto add = [&](const char* quantity, const std::string& title, Pass pass, const std::string& y_title,
                        Scale scale, std::vector<Series> series) {
     if (series.empty()) return;
@@ -170,8 +172,8 @@ void add_view(const ChartInput& input, const Choice& choice, const SizeAxis& axi
   add("memory", "Peak memory", Pass::total, "peak MB", Scale::logarithmic,
       lines_of(input, view, axis, memory, "MB", fit));
   if (axis.size != &Config::seq) return;
-  const LineValue kept = [](const Cell& cell) { return cell.kept_mb(); };
-  add("kept", "Memory held before the backward", Pass::total, "MB before the backward", Scale::logarithmic,
+  const LineValue kept = [](const Cell& cell) { return cell.saved_mb(); };
+  add("kept", "Memory saved for backward", Pass::total, "MB saved for backward", Scale::logarithmic,
       lines_of(input, view, axis, kept, "MB", fit));
 }
 

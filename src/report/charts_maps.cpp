@@ -1,4 +1,4 @@
-// Maps: sequence length across, the other sizes down, one field a cell.
+// Map charts: sequence length across, the other sizes down, one field per cell.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct StatusColor {
 constexpr StatusColor kStatusColors[] = {{"ok", "#9fd8b4"},    {"oom", "#f4a58a"},     {"unsupported", "#d5d5d5"},
                                          {"wrong", "#e58cc8"}, {"timeout", "#f3d27a"}, {"crashed", "#ee8888"}};
 
-// White at 1, green above, orange below; full at a factor of 8.
+// White at 1, green above, orange below; saturated at a factor of 8.
 std::string ratio_color(double ratio) {
   const double strength = std::clamp(std::log2(ratio) / 3, -1.0, 1.0);
   const std::array<double, 3> end = strength > 0 ? std::array{92., 190., 140.} : std::array{245., 150., 95.};
@@ -38,7 +38,7 @@ std::string row_name(const Config& config) {
   return config.rest.empty() ? text : text + ", " + config.rest;
 }
 
-// The axes that hold all of the cells, and where a cell is on them.
+// Axes that contain all cells, and a cell's position on them.
 class Layout {
  public:
   explicit Layout(std::span<const Cell* const> cells) {
@@ -84,8 +84,8 @@ std::vector<MapGroup> groups_of(const ChartInput& input, const Choice& choice) {
   return groups;
 }
 
-// What ratios of a group are taken against: materialised scores where the same machine and build measured them, else
-// the first implementation there; for a run's only implementation, that of the first run. Null: it is that itself.
+// Returns the baseline of a group's ratios: materialised scores on the same machine and build, else the first
+// implementation there. If a run has only one implementation, the first run's. Null if the group is the baseline.
 const MapGroup* baseline_of(const std::vector<MapGroup>& groups, const MapGroup& other) {
   const Run& run = other.cells.front()->run;
   const MapGroup* first = nullptr;
@@ -107,7 +107,7 @@ const MapGroup* baseline_of(const std::vector<MapGroup>& groups, const MapGroup&
 
 using CellValue = std::function<std::optional<double>(const Cell&)>;
 
-// Fields of all problems that both have a value for; `ratio` makes the figure of the two values.
+// Fields of all problems that have a value in both groups; `ratio` computes a field from the two values.
 std::vector<Field> ratio_fields(const MapGroup& base, const MapGroup& other, const Layout& layout,
                                 const CellValue& value, const std::function<Field(double base, double other)>& make) {
   std::map<std::string, double> values;
@@ -171,7 +171,7 @@ void add_ratios(const Choice& choice, const std::vector<MapGroup>& groups, std::
   }
 }
 
-// The implementation with most cells that failed comes first.
+// Implementations with most failed cells come first.
 void add_statuses(const Choice& choice, std::vector<MapGroup> groups, std::vector<Figure>& figures) {
   const auto failed = [](const MapGroup& group) {
     return std::ranges::count_if(group.cells, [](const Cell* cell) { return cell->status != "ok"; });
@@ -179,7 +179,7 @@ void add_statuses(const Choice& choice, std::vector<MapGroup> groups, std::vecto
   std::ranges::stable_sort(groups, std::greater<>(), failed);
   const Layout layout(choice.cells);
   for (const MapGroup& group : groups) {
-    Figure figure = map_figure("status", "What ran and what ran out of memory", choice, layout);
+    Figure figure = map_figure("status", "Completed and out-of-memory cells", choice, layout);
     figure.view = group.name;
     for (const Cell* cell : group.cells) {
       const auto color = std::find_if(std::begin(kStatusColors), std::end(kStatusColors),

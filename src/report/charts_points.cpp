@@ -1,4 +1,4 @@
-// Points against a law: measured memory against the predicted, rates against the machine's ceilings.
+// Point charts against a model: measured against predicted memory, rates against the machine's ceilings.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ struct Extent {
 void add_memory(const ChartInput& input, const Choice& choice, std::vector<Figure>& figures) {
   Figure figure{.id = "memory-predicted",
                 .title = "Memory, measured against predicted",
-                .section = "Against the laws",
+                .section = "Against the models",
                 .causal = choice.causal,
                 .dtype = choice.dtype,
                 .pass = "",
@@ -67,7 +67,7 @@ struct Ceiling {
   double product = 0, copy = 0;
 };
 
-// The best that any row of a machine measured: a ceiling that was disturbed is not one.
+// The maximum over all rows of a machine: a disturbed measurement is too low.
 std::vector<Ceiling> ceilings_of(std::span<const Cell* const> cells) {
   std::map<std::string, Ceiling> ceilings;
   for (const Cell* cell : cells) {
@@ -92,13 +92,13 @@ void add_roofline(const ChartInput& input, const Choice& choice, Pass pass, std:
   const RateUnit unit = rate_unit(largest);
   Figure figure{.id = "roofline",
                 .title = "Rate against the machine's ceilings (roofline)",
-                .section = "Against the laws",
+                .section = "Against the models",
                 .view = ceilings.empty() ? "the files hold no measured ceilings (bench --quick)" : "",
                 .causal = choice.causal,
                 .dtype = choice.dtype,
                 .pass = name_of(pass),
                 .caption = caption_of(choice.cells),
-                .x = {"FLOP per byte that must be moved", Scale::logarithmic},
+                .x = {"arithmetic intensity, FLOP/byte", Scale::logarithmic},
                 .y = {fmt::format("{} {}", name_of(pass), unit.name), Scale::logarithmic},
                 .series = {}};
   Extent range;
@@ -116,7 +116,7 @@ void add_roofline(const ChartInput& input, const Choice& choice, Pass pass, std:
     const double knee = ceiling.product / ceiling.copy;
     const double low = std::min(range.least / 1.5, knee / 2), high = std::max(range.most * 1.5, knee * 2);
     figure.series.push_back(
-        {.name = fmt::format("{}: product {} {}, copy {} GB/s", ceiling.machine,
+        {.name = fmt::format("{}: matmul {} {}, copy {} GB/s", ceiling.machine,
                              short_number(unit.factor * ceiling.product), unit.name, short_number(1e-9 * ceiling.copy)),
          .color = -1,
          .mark = Mark::rule,

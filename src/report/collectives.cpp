@@ -1,4 +1,4 @@
-// Engines, ranks and sizes side by side.
+// Compares engines, ranks and sizes of collectives.
 #include "report/collectives.h"
 
 #include <fmt/format.h>
@@ -39,7 +39,7 @@ std::string caption_of(const Json& row) {
 
 Figure collective_figure(const std::string& operation) {
   return {.id = operation,
-          .title = operation + ": bandwidth of the bus",
+          .title = operation + ": bus bandwidth",
           .view = "fp32, slowest rank",
           .x = {"size, MiB", Scale::logarithmic},
           .y = {"GB/s", Scale::linear}};
@@ -50,7 +50,7 @@ Figure collective_figure(const std::string& operation) {
 NamedTable collective_table(std::span<const Json> rows) {
   NamedTable table{"Collectives of fp32",
                    {"operation", "engine", "memory", "ranks", "size", "mean ms", "median ms", "spread", "slowest rank",
-                    "algorithm GB/s", "bus GB/s", "x plain MPI time", "remark"},
+                    "algorithm GB/s", "bus GB/s", "time / MPI time", "remark"},
                    {}};
   for (const Json& row : rows) {
     std::vector<std::string> cells{row.at("operation").as_string(), row.at("engine").as_string(),

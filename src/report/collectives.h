@@ -10,10 +10,10 @@
 
 namespace strobe::report {
 
-// One table of all rows. Throws Error(invalid_argument) for a row that lacks what every row has.
+// One table of all rows. Throws Error(invalid_argument) if a row lacks a required key.
 NamedTable collective_table(std::span<const Json> rows);
 
-// A chart an operation: bandwidth of the bus against the size, a line an engine and number of ranks.
+// One chart per operation: bus bandwidth against size, one line per engine and number of ranks.
 std::vector<Figure> collective_figures(std::span<const Json> rows);
 
 }  // namespace strobe::report

@@ -1,3 +1,4 @@
+// Compares the members of rows key by key.
 #include "report/difference.h"
 
 #include <fmt/format.h>
@@ -12,10 +13,10 @@
 namespace strobe::report {
 namespace {
 
-constexpr std::size_t kMostValues = 4;  // printed per key
+constexpr std::size_t kMaxValues = 4;  // printed per key
 constexpr const char* kAbsent = "absent";
 
-// By key. The implementation is one of them.
+// Members by key, including the implementation.
 std::map<std::string, std::string> members_of(const Result& result) {
   std::map<std::string, std::string> members(result.config.members.begin(), result.config.members.end());
   members["implementation"] = result.implementation;
@@ -53,7 +54,7 @@ using Values = std::map<std::string, std::set<std::string>>;  // by key
 
 Values values_of(std::span<const Result* const> results) {
   Values values;
-  std::map<std::string, std::size_t> rows;  // that have the key
+  std::map<std::string, std::size_t> rows;  // rows that have the key
   for (const Result* const result : results) {
     for (const auto& [key, value] : members_of(*result)) {
       values[key].insert(value);
@@ -71,7 +72,7 @@ std::string shown(const std::string& text) { return printable(text, 40); }
 std::string shown(const std::set<std::string>& values) {
   std::vector<std::string> texts;
   for (const std::string& value : values) {
-    if (texts.size() == kMostValues) {
+    if (texts.size() == kMaxValues) {
       texts.emplace_back("...");
       break;
     }
@@ -80,7 +81,7 @@ std::string shown(const std::set<std::string>& values) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-// The keys of which no value is on both sides.
+// Keys without a common value of both sides.
 std::vector<std::string> disjoint_keys(Values& a, Values& b) {
   std::set<std::string> keys;
   for (const Values* const side : {&a, &b}) {

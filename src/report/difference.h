@@ -1,4 +1,4 @@
-// The keys by which cells differ, for cells of `strobe compare` that have no partner.
+// Explains cells of `strobe compare` without a partner by the keys in which they differ.
 #pragma once
 
 #include <span>
@@ -9,11 +9,11 @@
 
 namespace strobe::report {
 
-// "threads: 2 in A, 1 in B; dtype: fp16 in A, fp32 in B": each key of which A and B have no value in common. If there
-// is none, the keys by which A's first cell differs from the nearest of B.
+// "threads: 2 in A, 1 in B; dtype: fp16 in A, fp32 in B": the keys for which A and B have no common value. If all have
+// one, the keys in which A's first cell differs from the nearest cell of B.
 std::string difference_text(std::span<const Result* const> a, std::span<const Result* const> b);
 
-// "threads 1 instead of 2": the fewest keys by which a cell of `others` differs from `one`. `others` is not empty.
+// "threads 1 instead of 2": the fewest keys in which a cell of `others` differs from `one`. `others` must not be empty.
 std::string nearest_text(const Result& one, std::span<const Result* const> others);
 
 }  // namespace strobe::report

@@ -1,4 +1,4 @@
-// Reads files row by row. Files are not trusted: errors name the file and the line.
+// Reads files row by row. Files are untrusted: errors contain the file and the line.
 #include "report/each_row.h"
 
 #include <algorithm>
@@ -14,16 +14,16 @@
 namespace strobe::report {
 namespace {
 
-constexpr std::uintmax_t kMostBytes = std::uintmax_t{1} << 30;
+constexpr std::uintmax_t kMaxBytes = std::uintmax_t{1} << 30;
 
-// Opening a FIFO without a writer would block. A pipe that the shell has opened is fine.
+// Rejects a FIFO, which would block without a writer. A pipe that the shell has opened is valid.
 void check_kind(const std::string& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
   if (error || std::filesystem::is_regular_file(status)) return;
   if (path == "/dev/stdin" || path.starts_with("/dev/fd/")) return;
   fail(ErrorCode::invalid_argument, "{}: {}; valid: a result file, or /dev/stdin", path,
-       std::filesystem::is_directory(status) ? "is a folder" : "is not a plain file");
+       std::filesystem::is_directory(status) ? "is a folder" : "is not a regular file");
 }
 
 // Parses rows and passes them to `take`. Every error becomes "FILE, line N: what is wrong".
@@ -38,7 +38,7 @@ class RowReader {
 
   void finish() {
     guarded([&] { splitter_.finish(); });
-    if (!any_) fail(ErrorCode::invalid_argument, "{}: no result in it", name_);
+    if (!any_) fail(ErrorCode::invalid_argument, "{}: contains no result", name_);
   }
 
  private:
@@ -92,7 +92,7 @@ void each_row(std::string_view text, const std::string& name, const TakeRow& tak
 }
 
 void each_row_of_file(const std::string& path, const TakeRow& take) {
-  if (path.empty()) fail(ErrorCode::invalid_argument, "\"\": not the name of a file");
+  if (path.empty()) fail(ErrorCode::invalid_argument, "\"\": not a file name");
   check_kind(path);
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(ErrorCode::invalid_argument, "{}: cannot be read: {}", path, std::strerror(errno));
@@ -101,7 +101,7 @@ void each_row_of_file(const std::string& path, const TakeRow& take) {
   std::uintmax_t bytes = 0;
   while (file.read(block, sizeof(block)) || file.gcount() > 0) {
     bytes += static_cast<std::uintmax_t>(file.gcount());
-    if (bytes > kMostBytes) fail(ErrorCode::invalid_argument, "{}: more than 1 GiB; valid: up to that", path);
+    if (bytes > kMaxBytes) fail(ErrorCode::invalid_argument, "{}: more than 1 GiB; valid: up to that", path);
     reader.add({block, static_cast<std::size_t>(file.gcount())});
   }
   if (file.bad()) fail(ErrorCode::invalid_argument, "{}: cannot be read", path);

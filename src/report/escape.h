@@ -1,4 +1,4 @@
-// Escapes text for HTML, SVG, Markdown and CSV. Result files are not trusted: nothing in them may become a tag, a
+// Escapes text for HTML, SVG, Markdown and CSV. Result files are untrusted: their text must never become a tag, a
 // script, a link, a mention or a formula.
 #pragma once
 
@@ -12,11 +12,11 @@ std::string escaped(std::string_view text);  // HTML and SVG, in attributes too;
 // JSON inside <script>: "</script>" and "<!--" cannot occur in it.
 std::string script_json(std::string_view json);
 
-// Escapes text inside a line of Markdown or a table cell. It cannot become markup, HTML, an image, a link, a mention or
-// a reference to an issue. Control characters and bytes that are not UTF-8 become \xNN.
+// Escapes text inside a line of Markdown or a table cell. Prevents markup, HTML, images, links, mentions and references
+// to issues. Control characters and bytes that are not UTF-8 become \xNN.
 std::string markdown_text(std::string_view text);
 
-// The same at the beginning of a line, where it cannot become a heading, a list or a rule either.
+// The same at the beginning of a line: also prevents headings, lists and rules.
 std::string markdown_line(std::string_view text);
 
 // Escapes a file name as the target of a Markdown link: percent-encodes every byte except letters, digits and -._~.

@@ -1,4 +1,4 @@
-// The order of the page, what the charts share, and figures as JSON for the page.
+// Page order of charts, shared helpers, and figures as JSON for the page.
 #include <algorithm>
 
 #include "report/charts.h"

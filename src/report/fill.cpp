@@ -1,3 +1,4 @@
+// Replaces the parts of a page template.
 #include "report/fill.h"
 
 #include <algorithm>
@@ -15,7 +16,7 @@ std::string fill(std::string_view page, std::span<const PagePart> parts) {
     const std::string_view name = page.substr(begin + 2, end - begin - 2);
     out.append(page.substr(at, begin - at));
     const auto part = std::find_if(parts.begin(), parts.end(), [&](const auto& one) { return one.first == name; });
-    if (part == parts.end()) fail(ErrorCode::runtime, "report: the page asks for \"{}\"", name);
+    if (part == parts.end()) fail(ErrorCode::runtime, "report: the page has an unknown part \"{}\"", name);
     out.append(part->second);
     at = end + 2;
   }

@@ -1,4 +1,4 @@
-// Pages of page/ with their parts put in.
+// Fills the templates of page/.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@ namespace strobe::report {
 
 using PagePart = std::pair<std::string_view, std::string>;  // name, text
 
-// Replaces {{name}} by its text; what a text brings along is not looked at again.
+// Replaces {{name}} by its text. Not recursive: {{...}} inside a text stays.
 std::string fill(std::string_view page, std::span<const PagePart> parts);
 
 }  // namespace strobe::report

@@ -1,4 +1,4 @@
-// Fills page/report.html: its style, its script, the chart library, the figures as JSON and the table of all cells.
+// Fills page/report.html with its style, script, chart library, figures as JSON and the table of all cells.
 #include "report/html.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The report's page: one file that opens offline.
+// The report as one HTML file that works offline.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace strobe::report {
 
-// Throws Error(unsupported) where the build has no chart library.
+// Throws Error(unsupported) if the build has no chart library.
 std::string report_html(std::span<const Cell> cells, std::span<const Figure> figures);
 
 }  // namespace strobe::report

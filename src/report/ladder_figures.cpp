@@ -1,4 +1,4 @@
-// Charts of the ladder: rungs down and time across, on a logarithmic axis, since it spans five powers of ten.
+// Charts of the ladder: rungs down, time across on a logarithmic axis, since it spans five orders of magnitude.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace strobe::report {
 namespace {
 
-// "NVIDIA H200; AMD EPYC ...", of a row's environment; "" where a row has none.
+// "NVIDIA H200; AMD EPYC ...", from a row's environment; "" if missing.
 std::string machine_of(const Json& row) {
   const Json* environment = row.find("environment");
   if (!environment) return "";
@@ -66,7 +66,7 @@ Figure time_figure(const std::string& size, const std::vector<const Json*>& rows
   return figure;
 }
 
-// One series a rung: the counter against the number of scores of a case.
+// One series per rung: the counter against the number of scores of a case.
 Figure counter_figure(const Counter& counter, std::span<const Json> rows) {
   Figure figure{.id = std::string("counter-") + counter.key,
                 .title = counter.title,
@@ -110,7 +110,7 @@ std::vector<PublishedTime> read_published(std::string_view csv) {
     const std::string_view value = comma == std::string_view::npos ? "" : line.substr(comma + 1);
     const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), seconds);
     if (code != std::errc() || end != value.data() + value.size() || !holds(kSecondsRange, seconds))
-      fail(ErrorCode::invalid_argument, "published times, line {}: {}: not a rung and its seconds", line_number,
+      fail(ErrorCode::invalid_argument, "published times, line {}: {}: expected RUNG,SECONDS", line_number,
            printable_value(line));
     times.push_back({std::string(line.substr(0, comma)), seconds});
   }

@@ -1,4 +1,4 @@
-// Reads a file of the ladder's rows. Files are not trusted: checks the range of every number.
+// Reads a file of the ladder's rows. Files are untrusted: checks the range of every number.
 #include <set>
 
 #include "core/fail.h"
@@ -10,9 +10,9 @@
 namespace strobe::report {
 namespace {
 
-constexpr std::size_t kMostLadderRows = 10'000;
-constexpr std::size_t kMostNames = 256;  // cases, and rungs: tables have one cell per pair
-constexpr std::int64_t kMostCaseSize = std::int64_t{1} << 40;
+constexpr std::size_t kMaxLadderRows = 10'000;
+constexpr std::size_t kMaxNames = 256;  // limit for cases and for rungs: tables have one cell per pair
+constexpr std::int64_t kMaxCaseSize = std::int64_t{1} << 40;
 
 struct RangedKey {
   const char* key;
@@ -23,13 +23,13 @@ constexpr RangedKey kRowNumbers[] = {
     {"occupancy", kShareRange}, {"registers", kCountRange}, {"shared_bytes", kCountRange}, {"launches", kCountRange},
     {"br", kCountRange},        {"bc", kCountRange}};
 
-// Keys of a row that tables and charts read. All others are dropped.
+// Keys that tables and charts read. Drops all others.
 constexpr const char* kRowWords[] = {"kind", "rung", "status", "reason", "device", "without", "case", "scaled_from"};
 
 void check_case(const Json& size) {
   for (const char* key : {"batch", "rows", "dim"}) {
     const Json& value = size.at(key);
-    if (value.is_integer() && value.as_integer() >= 1 && value.as_integer() <= kMostCaseSize) continue;
+    if (value.is_integer() && value.as_integer() >= 1 && value.as_integer() <= kMaxCaseSize) continue;
     fail(ErrorCode::invalid_argument, "{} of the case is {}; valid: 1 to 2^40", key, printable(value.dump(), 40));
   }
 }
@@ -51,7 +51,7 @@ void check_ranges(const Json& row) {
   if (const Json* counters = row.find("counters")) check_numbers(*counters, kCounterRange);
 }
 
-// Names of the machine, from a row's environment.
+// Device names from a row's environment.
 Json compact_environment(const Json& environment) {
   Json gpus = Json::array();
   for (const Json& gpu : environment.at("gpu").at("gpus").as_array()) {
@@ -79,14 +79,14 @@ Json checked_row(const Json& row) {
   check_ranges(row);
   Json kept = compact_row(row);
   const std::span<const Json> rows(&kept, 1);
-  ladder_figures(rows);  // these two throw if the row lacks a key that its kind needs
+  ladder_figures(rows);  // both throw if the row lacks a key of its kind
   if (ladder_tables(rows).empty())
     fail(ErrorCode::invalid_argument, "kind is {}; valid: rung, ablation, tiles, profile",
          printable_value(row.at("kind").as_string()));
   return kept;
 }
 
-// Collects rows and limits their number and names.
+// Collects rows; limits their number and their number of names.
 class RowCollector {
  public:
   void take(const Json& row) {
@@ -97,9 +97,9 @@ class RowCollector {
     }
     cases_.insert(case_text(row.at("case")));
     if (const Json* rung = row.find("rung")) rungs_.insert(rung->as_string());
-    if (rows_.size() > kMostLadderRows || cases_.size() > kMostNames || rungs_.size() > kMostNames) {
+    if (rows_.size() > kMaxLadderRows || cases_.size() > kMaxNames || rungs_.size() > kMaxNames) {
       fail(ErrorCode::invalid_argument, "{} rows of {} cases and {} rungs; valid: up to {} of {} and {}", rows_.size(),
-           cases_.size(), rungs_.size(), kMostLadderRows, kMostNames, kMostNames);
+           cases_.size(), rungs_.size(), kMaxLadderRows, kMaxNames, kMaxNames);
     }
   }
 

@@ -106,7 +106,7 @@ NamedTable rung_table(const std::string& size, const Rows& rows) {
 }
 
 NamedTable ablation_table(const std::string& size, const Rows& rows) {
-  NamedTable table{size + ": all ideas of pinned but one",
+  NamedTable table{size + ": `pinned` without one optimisation",
                    {"without", "total ms", "kernel", "total x all", "kernel x all", "max error", "remark"},
                    {}};
   std::optional<double> all, all_kernel;
@@ -125,10 +125,10 @@ NamedTable ablation_table(const std::string& size, const Rows& rows) {
 }
 
 NamedTable tile_table(const std::string& size, const Rows& rows) {
-  NamedTable table{size + ": tiles of Br rows x Bc keys",
-                   {"Br x Bc", "shared bytes", "registers", "blocks an SM", "occupancy", "kernel ms", "GFLOP/s",
-                    "max error", "remark"},
-                   {}};
+  NamedTable table{
+      size + ": tiles of Br rows x Bc keys",
+      {"Br x Bc", "shared bytes", "registers", "blocks/SM", "occupancy", "kernel ms", "GFLOP/s", "max error", "remark"},
+      {}};
   for (const Json* row : rows) {
     const std::optional<double> blocks = number(*row, "blocks"), occupancy = number(*row, "occupancy");
     const bool known = blocks.has_value();
@@ -166,7 +166,7 @@ NamedTable profile_table(const std::string& size, const Rows& rows) {
 
 // Rungs down, cases across.
 NamedTable speedup_table(std::span<const Json> rows, const std::vector<std::string>& cases) {
-  NamedTable table{"Times as fast as the sequential rung, by case", {"rung"}, {}};
+  NamedTable table{"Speedup over the sequential rung, by case", {"rung"}, {}};
   std::vector<std::string> rungs;
   for (const Json& row : rows) {
     if (row.at("kind").as_string() != "rung") continue;

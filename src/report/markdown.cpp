@@ -1,3 +1,4 @@
+// Writes Markdown tables.
 #include "report/markdown.h"
 
 #include <algorithm>

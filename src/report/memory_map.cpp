@@ -1,3 +1,4 @@
+// Draws memory maps as SVG and HTML.
 #include "report/memory_map.h"
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr double kMapWidth = 760, kMapLeft = 70, kMapRight = 16, kMapTop = 96, kMapBottom = 60, kMapHeight = 470;
 
-// Of blocks; the last category, beyond the palette, has a colour of its own.
+// Colours of blocks; the last category, beyond the palette, has a neutral colour.
 std::string color_rules(std::span<const char* const> palette, const char* last, const char* before) {
   std::string rules;
   for (std::size_t i = 0; i < palette.size(); ++i) rules += fmt::format("{}.k{}{{fill:{}}}", before, i, palette[i]);
@@ -91,7 +92,7 @@ class MapDrawing {
                             operation(block.to))));
   }
 
-  // Where parts begin, and where most is held.
+  // Draws the begin of each part and the peak.
   void marks() {
     for (const MemoryMap::Part& part : map_.parts) {
       const double at = x_.at(part.from);
@@ -100,7 +101,7 @@ class MapDrawing {
       text(at + 3, kMapHeight - kMapBottom + 31, part.name, "font-size=\"11\"");
     }
     text(kMapWidth - kMapRight, kMapHeight - 10,
-         fmt::format("most: {} in operation {}", bytes_text(map_.bytes), map_.peak_at),
+         fmt::format("peak: {} in operation {}", bytes_text(map_.bytes), map_.peak_at),
          "text-anchor=\"end\" font-size=\"11\"");
   }
 

@@ -1,5 +1,5 @@
-// What is held over the operations of a step as a picture: operations to the right, bytes upwards, a block for each
-// tensor or allocation from its first operation to its last. `strobe lm memory` draws it.
+// Draws the memory of a training step: operations to the right, bytes upwards, a block for each tensor or allocation
+// from its first operation to its last. `strobe lm memory` calls this.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace strobe::report {
 struct MemoryBlock {
   std::string name;
   std::size_t category = 0, at = 0, bytes = 0;
-  int from = 0, to = 0;  // operations, both included
+  int from = 0, to = 0;  // operations, inclusive
 };
 
 struct MemoryMap {
@@ -22,16 +22,16 @@ struct MemoryMap {
   };
   std::string title, caption;
   std::vector<std::string> operations;
-  std::vector<Part> parts;              // "forward", "backward", ...: from which operation on
-  std::vector<std::string> categories;  // at most as many as there are colours and one, which is neutral
+  std::vector<Part> parts;              // "forward", "backward", ...: first operation of each
+  std::vector<std::string> categories;  // at most one more than there are colours; the last is neutral
   std::vector<MemoryBlock> blocks;
-  std::size_t bytes = 0, peak_at = 0;  // held at most, and in which operation
+  std::size_t bytes = 0, peak_at = 0;  // peak bytes and its operation
 };
 
-// A whole file, on white.
+// A complete file with a white background.
 std::string memory_map_svg(const MemoryMap& map);
 
-// One page that opens offline: light and dark, what a block is told where it is pointed at.
+// One page that works offline, light and dark, with a tooltip per block.
 std::string memory_map_page(std::span<const MemoryMap> maps);
 
 // "1.50 GiB", "12.0 MiB", "640 B".

@@ -1,3 +1,4 @@
+// Prints named tables as plain text and as Markdown.
 #include "report/named_table.h"
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// Tables with a title, as text; ladder and collectives make them.
+// Tables with a title, as text. ladder, plans and collectives create them.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@ namespace strobe::report {
 
 struct NamedTable {
   std::string title;
-  std::vector<std::string> columns;  // the first and the last hold text, the others numbers
+  std::vector<std::string> columns;  // text in the first and the last column, numbers in the others
   std::vector<std::vector<std::string>> cells;
 };
 

@@ -1,5 +1,5 @@
-// The raw page is a row of names, a row of units, and one row per launch; messages of ncu before it begin with "==".
-// Shared memory is counted in wavefronts of at most 128 bytes. A bank conflict adds wavefronts. So this is the
+// The raw page has a row of names, a row of units, and one row per launch; preceding messages of ncu begin with "==".
+// Shared memory is counted in wavefronts of at most 128 bytes, and bank conflicts add wavefronts. The result is the
 // throughput of the memory, not of the program's requests.
 #include "report/ncu_csv.h"
 
@@ -66,7 +66,7 @@ std::optional<double> parse_value(std::string text) {
   return value;
 }
 
-// From a unit to seconds, bytes or bytes a second: ncu chooses prefixes by size unless it is told not to.
+// Factor from a unit to seconds, bytes or bytes per second: by default ncu chooses prefixes by size.
 double factor_of(std::string_view unit) {
   static const std::map<std::string_view, double> kTimes = {{"nsecond", 1e-9}, {"ns", 1e-9},      {"usecond", 1e-6},
                                                             {"us", 1e-6},      {"msecond", 1e-3}, {"ms", 1e-3}};
@@ -94,7 +94,7 @@ class LaunchReader {
     ++line_;
     if (line.starts_with(kErrorMark) && reason_.empty()) {
       const std::size_t text = line.find_first_not_of(' ', kErrorMark.size());
-      reason_ = text == std::string_view::npos ? "failed without a reason" : printable(line.substr(text), 200);
+      reason_ = text == std::string_view::npos ? "failed without an error message" : printable(line.substr(text), 200);
     }
     if (line.starts_with("\"ID\"")) {
       names_ = split_line(line);
@@ -106,7 +106,7 @@ class LaunchReader {
 
   std::vector<Metrics> launches() {
     if (launches_.empty()) {
-      fail(ErrorCode::invalid_argument, "ncu: {}", reason_.empty() ? "no table of counters in its output" : reason_);
+      fail(ErrorCode::invalid_argument, "ncu: {}", reason_.empty() ? "its output has no table of counters" : reason_);
     }
     return std::move(launches_);
   }
@@ -149,7 +149,7 @@ std::vector<Metrics> read_launches(std::string_view text) {
   return reader.launches();
 }
 
-// Sum over all launches; none if one lacks the metric.
+// Sum over all launches; empty if one lacks the metric.
 std::optional<double> sum(const std::vector<Metrics>& launches, const char* metric) {
   double total = 0;
   for (const Metrics& launch : launches) {
@@ -175,7 +175,7 @@ std::optional<double> scaled(std::optional<double> value, double factor) {
   return value ? std::optional(*value * factor) : std::nullopt;
 }
 
-std::optional<double> a_second(const std::optional<double>& amount, const std::optional<double>& seconds) {
+std::optional<double> per_second(const std::optional<double>& amount, const std::optional<double>& seconds) {
   return amount && seconds && *seconds > 0 ? std::optional(*amount / *seconds) : std::nullopt;
 }
 
@@ -190,7 +190,7 @@ std::span<const Counter> counters() {
                                           {"shared_store", "shared store", "GB/s"},
                                           {"bank_conflicts", "bank conflicts", ""},
                                           {"warp_efficiency", "warp execution efficiency", "%"},
-                                          {"gflops", "rate, FP32 lanes", "GFLOP/s"}};
+                                          {"gflops", "FP32 rate", "GFLOP/s"}};
   return kCounters;
 }
 
@@ -214,11 +214,11 @@ Json read_ncu_csv(std::string_view text) {
       {"sm_efficiency", mean_over_time(launches, kActive)},
       {"global_load", scaled(mean_over_time(launches, kGlobalLoad), 1e-9)},
       {"global_store", scaled(mean_over_time(launches, kGlobalStore), 1e-9)},
-      {"shared_load", scaled(a_second(sum(launches, kSharedLoad), seconds), 1e-9 * kWavefrontBytes)},
-      {"shared_store", scaled(a_second(sum(launches, kSharedStore), seconds), 1e-9 * kWavefrontBytes)},
+      {"shared_load", scaled(per_second(sum(launches, kSharedLoad), seconds), 1e-9 * kWavefrontBytes)},
+      {"shared_store", scaled(per_second(sum(launches, kSharedStore), seconds), 1e-9 * kWavefrontBytes)},
       {"bank_conflicts", sum(launches, kConflicts)},
       {"warp_efficiency", scaled(mean_over_time(launches, kThreads), 100.0 / kWarp)},
-      {"gflops", scaled(a_second(operations, seconds), 1e-9)}};
+      {"gflops", scaled(per_second(operations, seconds), 1e-9)}};
   Json all = Json::object();
   for (const Counter& counter : counters()) {
     const std::optional<double>& value = values.at(counter.key);

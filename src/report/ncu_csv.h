@@ -1,4 +1,4 @@
-// Counters of the GPU as `ncu --csv --page raw` prints them. `strobe ladder --profile` runs ncu and calls.
+// GPU counters from `ncu --csv --page raw`. `strobe ladder --profile` runs ncu and calls this.
 #pragma once
 
 #include <span>
@@ -10,20 +10,20 @@
 namespace strobe::report {
 
 struct Counter {
-  const char* key;    // in JSON
-  const char* title;  // for people
+  const char* key;    // JSON key
+  const char* title;  // column title
   const char* unit;   // "" for a count
 };
 
-// Those that the course asks for, in the order of the tables.
+// The counters that the course requires, in table order.
 std::span<const Counter> counters();
 
-// What ncu must be asked for: the value of its flag --metrics.
+// Value of ncu's flag --metrics.
 std::string ncu_metrics();
 
-// {"launches": n, "counters": {key: number}} of all kernel launches in the text together: rates and shares weighted
-// with the launches' times, conflicts added up. A counter that a launch lacks is null. Throws Error(invalid_argument)
-// where there is no table, with ncu's own reason if it gave one.
+// {"launches": n, "counters": {key: number}} over all kernel launches in the text: rates and shares weighted by launch
+// time, conflicts summed. A counter that a launch lacks is null. Throws Error(invalid_argument) if the text has no
+// table, with ncu's error message if present.
 Json read_ncu_csv(std::string_view text);
 
 }  // namespace strobe::report

@@ -1,4 +1,4 @@
-// A plan's rows lie side by side: what differs between columns is what neighbours split.
+// Tables and charts of plans. Columns are sharding strategies, in the order given by the rows.
 #include "report/plans.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ namespace {
 using PlanRows = std::vector<const Json*>;
 using Text = std::function<std::string(const Json&)>;
 
-// PlanRows of each number of devices.
+// Groups rows by number of devices.
 std::vector<PlanRows> by_devices(std::span<const Json> rows) {
   std::vector<PlanRows> groups;
   for (const Json& row : rows) {
@@ -47,11 +47,11 @@ bool fits(const Json& row) {
   return memory_is_known(row) && bytes(row, "total") <= row.at("device_memory(B)").as_number();
 }
 
-// One line of a table of parts: the same of every way of sharding. Left out where all have 0.
+// One line of a table of parts, for all sharding strategies. Omitted if all values are 0.
 struct PartLine {
   const char* name;
   Text text;
-  const char* says;
+  const char* remark;
 };
 
 NamedTable parts_table(std::string title, const PlanRows& rows, std::span<const PartLine> lines) {
@@ -60,7 +60,7 @@ NamedTable parts_table(std::string title, const PlanRows& rows, std::span<const 
     std::vector<std::string> cells{line.name};
     for (const Json* row : rows) cells.push_back(line.text(*row));
     const bool any = std::any_of(cells.begin() + 1, cells.end(), [](const std::string& cell) { return cell != "0"; });
-    cells.emplace_back(line.says);
+    cells.emplace_back(line.remark);
     if (any) table.cells.push_back(std::move(cells));
   }
   return table;
@@ -68,14 +68,17 @@ NamedTable parts_table(std::string title, const PlanRows& rows, std::span<const 
 
 NamedTable memory_parts(const PlanRows& rows) {
   const auto of = [](const char* part) { return [part](const Json& row) { return gib(bytes(row, part)); }; };
-  std::vector<PartLine> lines{
-      {"weights", of("weights"), "fp32, and a copy"},     {"gradients", of("gradients"), "fp32"},
-      {"optimizer", of("optimizer"), "AdamW's averages"}, {"activations", of("activations"), "beside gradients"},
-      {"other", of("other"), "tokens, workspace"},        {"total", of("total"), ""}};
+  std::vector<PartLine> lines{{"weights", of("weights"), "fp32 and a low-precision copy"},
+                              {"gradients", of("gradients"), "fp32"},
+                              {"optimizer", of("optimizer"), "AdamW's averages"},
+                              {"activations", of("activations"), "without gradients"},
+                              {"other", of("other"), "tokens, workspace"},
+                              {"total", of("total"), ""}};
   const bool known = memory_is_known(*rows[0]);
   const auto fits_text = [](const Json& row) { return std::string(fits(row) ? "yes" : "no"); };
-  const std::string of_there = known ? fmt::format("of {} GiB", gib(rows[0]->at("device_memory(B)").as_number())) : "";
-  if (known) lines.push_back({"fits", fits_text, of_there.c_str()});
+  const std::string of_capacity =
+      known ? fmt::format("of {} GiB", gib(rows[0]->at("device_memory(B)").as_number())) : "";
+  if (known) lines.push_back({"fits", fits_text, of_capacity.c_str()});
   return parts_table(fmt::format("Memory of one of {}, GiB", devices_text(*rows[0])), rows, lines);
 }
 
@@ -93,25 +96,25 @@ NamedTable time_parts(const PlanRows& rows) {
       {"forward", ms("forward"), ""},
       {"backward", ms("backward"), ""},
       {"update", ms("update"), ""},
-      {"exchange", exchange, "can hide"},
-      {"exposed", ms("exposed"), "of it, does not"},
-      {"gather", ms("gather"), "weights, waited for"},
-      {"tensor", ms("tensor"), "activations, waited for"},
-      {"bubble", ms("bubble"), "waiting for other stages"},
-      {"pipeline", ms("pipeline"), "activations to other stages, waited for"},
+      {"exchange", exchange, "overlappable"},
+      {"exposed", ms("exposed"), "not overlapped"},
+      {"gather", ms("gather"), "weights, not overlapped"},
+      {"tensor", ms("tensor"), "activations, not overlapped"},
+      {"bubble", ms("bubble"), "idle, waiting for other stages"},
+      {"pipeline", ms("pipeline"), "activations, not overlapped"},
       {"step", ms("step"), ""},
       {"tokens/s", [](const Json& row) { return short_number(row.at("tokens/s").as_number()); }, "of all devices"},
       {"computing",
        [](const Json& row) { return fmt::format("{:.1f} %", 100 * row.at("computing_share").as_number()); },
        "of the step"},
-      {"sent", sent("inside"), "GB in its node"},
-      {"sent out", sent("between"), "GB to others"},
+      {"sent", sent("inside"), "GB within the node"},
+      {"sent out", sent("between"), "GB to other nodes"},
       {"calls", [](const Json& row) { return fmt::format("{:.0f}", row.at("calls").as_number()); }, "in backward"},
       {"call", [](const Json& row) { return short_number(1e-6 * row.at("call(B)").as_number()); }, "MB of gradients"}};
   return parts_table(fmt::format("One step of {}, ms", devices_text(*rows[0])), rows, lines);
 }
 
-// A line each number of devices.
+// One line per number of devices.
 NamedTable scaling_table(std::string title, const std::vector<PlanRows>& groups, const char* last, const Text& cell,
                          const std::function<std::string(const PlanRows&)>& remark) {
   NamedTable table{std::move(title), columns_of("devices", groups[0], last), {}};
@@ -124,8 +127,8 @@ NamedTable scaling_table(std::string title, const std::vector<PlanRows>& groups,
   return table;
 }
 
-// "all", "gradients, weights" or "-": ways that have it.
-std::string ways_with(const PlanRows& rows, const std::function<bool(const Json&)>& has) {
+// Sharding strategies for which `has` holds: "all", "gradients, weights" or "-".
+std::string strategies_with(const PlanRows& rows, const std::function<bool(const Json&)>& has) {
   std::string text;
   std::size_t count = 0;
   for (const Json* row : rows) {
@@ -136,9 +139,10 @@ std::string ways_with(const PlanRows& rows, const std::function<bool(const Json&
   return count == 0 ? "-" : count == rows.size() && count > 1 ? "all" : text;
 }
 
-// What neighbours split; each splits what the one before does too.
+// Legend name: ZeRO stage and what it shards; each stage also shards what the previous one does.
 std::string line_name(const std::string& sharding) {
-  return sharding == "replicated" ? sharding : (sharding == "optimizer" ? sharding : "and " + sharding) + " split";
+  const char* const stage = sharding == "optimizer" ? "ZeRO-1" : sharding == "gradients" ? "ZeRO-2" : "ZeRO-3";
+  return sharding == "replicated" ? sharding : fmt::format("{} ({})", stage, sharding);
 }
 
 Series& series_of(Figure& figure, const std::string& name) {
@@ -187,7 +191,7 @@ std::vector<NamedTable> plan_tables(std::span<const Json> rows) {
   std::vector<NamedTable> tables{memory_parts(groups[0]), time_parts(groups[0])};
   if (groups.size() == 1) return tables;
   tables.push_back(scaling_table(
-      "A step, ms, and how much of it computes", groups, "shortest",
+      "Step, ms, and computing share", groups, "shortest",
       [](const Json& row) {
         return fmt::format("{} ({:.0f} %)", short_number(1e3 * seconds(row, "step")),
                            100 * row.at("computing_share").as_number());
@@ -199,12 +203,14 @@ std::vector<NamedTable> plan_tables(std::span<const Json> rows) {
         return sharding_of(**least);
       }));
   tables.push_back(scaling_table(
-      "Least batch of a device at which the exchange hides", groups, "hides at this one",
+      "Smallest batch per device that overlaps the exchange completely", groups, "overlapped at this batch",
       [](const Json& row) { return fmt::format("{}", row.at("least_batch").as_integer()); },
-      [](const PlanRows& some) { return ways_with(some, [](const Json& row) { return row.at("hides").as_bool(); }); }));
+      [](const PlanRows& some) {
+        return strategies_with(some, [](const Json& row) { return row.at("hides").as_bool(); });
+      }));
   tables.push_back(scaling_table(
       "Memory of a device, GiB", groups, "fits", [](const Json& row) { return gib(bytes(row, "total")); },
-      [](const PlanRows& some) { return memory_is_known(*some[0]) ? ways_with(some, fits) : "not known"; }));
+      [](const PlanRows& some) { return memory_is_known(*some[0]) ? strategies_with(some, fits) : "unknown"; }));
   return tables;
 }
 
@@ -217,8 +223,9 @@ std::vector<Figure> plan_figures(std::span<const Json> rows) {
   add_rule(time, groups, "forward and backward", 1e3 * (seconds(first, "forward") + seconds(first, "backward")));
   Figure memory = plan_figure("memory", "Memory of one device", groups, {"GiB", Scale::linear},
                               [](const Json& row) { return bytes(row, "total") / kGiB; });
-  if (const Json& there = first.at("device_memory(B)"); !there.is_null()) {
-    add_rule(memory, groups, fmt::format("a device has {} GiB", gib(there.as_number())), there.as_number() / kGiB);
+  if (const Json& capacity = first.at("device_memory(B)"); !capacity.is_null()) {
+    add_rule(memory, groups, fmt::format("device memory {} GiB", gib(capacity.as_number())),
+             capacity.as_number() / kGiB);
   }
   return {time, memory};
 }

@@ -10,12 +10,14 @@
 
 namespace strobe::report {
 
-// Memory and time of the first number of devices, part by part; then of all numbers of devices the step, the batch from
-// which communication hides, and the memory. A column each way of sharding. Rows: by number of devices, each with the
-// same ways in the same order. Throws Error(invalid_argument) for a row that lacks what every row has.
+// Memory and time of the first number of devices by part; then, for all numbers of devices, the step time, the smallest
+// batch that overlaps communication, and the memory. One column per sharding strategy. Rows are grouped by number of
+// devices, each with the same strategies in the same order. Throws Error(invalid_argument) if a row lacks a required
+// key.
 std::vector<NamedTable> plan_tables(std::span<const Json> rows);
 
-// Time of a step and memory of a device against the number of devices, a line each way of sharding; none of one number.
+// Step time and memory per device against the number of devices, one line per sharding strategy. Empty for a single
+// number of devices.
 std::vector<Figure> plan_figures(std::span<const Json> rows);
 
 }  // namespace strobe::report

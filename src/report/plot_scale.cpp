@@ -1,4 +1,4 @@
-// Linear scales begin at 0; logarithmic ones keep a little room at both ends.
+// Linear scales begin at 0; logarithmic ones have a margin at both ends.
 #include "report/plot_scale.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace strobe::report {
 namespace {
 
-constexpr int kMostTicks = 20;
-constexpr double kMostValue = 1e100, kLeastOnLogarithms = 1e-100;
+constexpr int kMaxTicks = 20;
+constexpr double kMaxValue = 1e100, kLeastOnLogarithms = 1e-100;
 
 // 1, 2 or 5 times a power of ten, so that about `count` steps make `range`.
 double round_step(double range, int count) {
@@ -49,7 +49,7 @@ PlotScale::PlotScale(const Axis& axis, const std::vector<double>& values, double
     return;
   }
   const double range = std::log(*most) - std::log(*least);
-  const double two_ticks = std::log(6.25);  // neighbours are 2.5 times apart at most
+  const double two_ticks = std::log(6.25);  // ticks are at most a factor 2.5 apart
   double room = std::max(0.08 * range, 0.12);
   if (axis.ticks.empty()) room = std::max(room, 0.5 * (two_ticks - range));
   low_ = std::log(*least) - room;
@@ -59,9 +59,9 @@ PlotScale::PlotScale(const Axis& axis, const std::vector<double>& values, double
 void PlotScale::check(const std::vector<double>& values) const {
   const bool logarithmic = axis_.scale == Scale::logarithmic;
   for (const double value : values) {
-    if (std::fabs(value) <= kMostValue && (!logarithmic || value >= kLeastOnLogarithms)) continue;
+    if (std::fabs(value) <= kMaxValue && (!logarithmic || value >= kLeastOnLogarithms)) continue;
     fail(ErrorCode::invalid_argument, "chart: {} on the axis \"{}\"; valid: {:g} to {:g}", value,
-         printable(axis_.title), logarithmic ? kLeastOnLogarithms : -kMostValue, kMostValue);
+         printable(axis_.title), logarithmic ? kLeastOnLogarithms : -kMaxValue, kMaxValue);
   }
 }
 
@@ -75,7 +75,7 @@ double PlotScale::step() const { return std::fabs(to_ - from_) / (high_ - low_);
 std::vector<double> PlotScale::linear_ticks() const {
   std::vector<double> ticks;
   const double step = round_step(high_, 5);
-  for (int i = 0; i < kMostTicks && i * step <= high_; ++i) ticks.push_back(i * step);
+  for (int i = 0; i < kMaxTicks && i * step <= high_; ++i) ticks.push_back(i * step);
   return ticks;
 }
 
@@ -84,7 +84,7 @@ std::vector<double> PlotScale::logarithmic_ticks() const {
   const bool wide = high_ - low_ > std::log(500.0);
   const int first = static_cast<int>(std::floor(low_ / std::log(10))),
             last = static_cast<int>(std::floor(high_ / std::log(10)));
-  const int stride = 1 + (last - first) / kMostTicks;
+  const int stride = 1 + (last - first) / kMaxTicks;
   for (int power = first; power <= last; power += stride) {
     for (const double factor : {1., 2., 5.}) {
       const double tick = factor * std::pow(10, power);

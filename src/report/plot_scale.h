@@ -1,4 +1,4 @@
-// From values to pixels along one axis, with its ticks. svg.cpp uses it.
+// Maps values to pixels along one axis and places its ticks. svg.cpp uses it.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@ namespace strobe::report {
 
 class PlotScale {
  public:
-  // `from` and `to` are the pixels of the two ends; all `values` are on the axis. Throws Error(invalid_argument) for a
+  // `from` and `to` are the pixels of the two ends; the axis covers all `values`. Throws Error(invalid_argument) for a
   // value or tick that is not finite, beyond 1e100, or below 1e-100 on a logarithmic axis.
   PlotScale(const Axis& axis, const std::vector<double>& values, double from, double to);
 
   double at(double value) const;
-  double step() const;  // pixels between neighbouring words
+  double step() const;  // pixels between adjacent words
 
   struct Tick {
     double at;

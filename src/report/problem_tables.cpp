@@ -1,3 +1,4 @@
+// Arranges cells by problem and implementation, and writes them as Markdown.
 #include "report/problem_tables.h"
 
 #include <fmt/format.h>
@@ -28,12 +29,12 @@ std::vector<Quantity> quantities() {
                      return seconds ? std::optional(1e3 * *seconds) : std::nullopt;
                    }});
   }
-  all.push_back({"memory before the backward, MB", [](const Cell& cell) { return cell.kept_mb(); }});
+  all.push_back({"memory saved for backward, MB", [](const Cell& cell) { return cell.saved_mb(); }});
   all.push_back({"peak memory, MB", [](const Cell& cell) { return cell.peak_mb(); }});
   return all;
 }
 
-// A column of sizes, or of the rest of the configuration.
+// A column for a size, or for the rest of the configuration.
 struct SizeColumn {
   const char* title;
   std::function<std::string(const Config&)> text;
@@ -54,10 +55,10 @@ std::vector<SizeColumn> size_columns() {
 
 struct ProblemRow {
   const Config* config;
-  std::vector<const Cell*> cells;  // by column of names; null: not in the files
+  std::vector<const Cell*> cells;  // by column of names; null if not in the files
 };
 
-// The cells of one type and causal setting, arranged.
+// The cells of one type and causal setting as a grid.
 struct ProblemGrid {
   std::vector<std::string> names;  // implementations
   std::vector<ProblemRow> rows;
@@ -80,7 +81,7 @@ ProblemGrid grid_of(const Choice& choice, const SeriesNames& series) {
   return grid;
 }
 
-// Splits the sizes into the columns that differ and a heading of those that do not: "batch 8, heads 1".
+// Splits the sizes into columns that vary and a heading of constant ones: "batch 8, heads 1".
 std::vector<SizeColumn> varying_columns(const ProblemGrid& grid, std::string& heading) {
   std::vector<SizeColumn> varying;
   for (const SizeColumn& column : size_columns()) {

@@ -1,3 +1,4 @@
+// Checks numbers against ranges.
 #include "report/ranges.h"
 
 #include "core/fail.h"

@@ -1,4 +1,4 @@
-// Ranges of numbers that are read from files. Charts, ratios and sums of values in these ranges stay finite.
+// Valid ranges of numbers read from files. Charts, ratios and sums of values in these ranges stay finite.
 #pragma once
 
 #include <string_view>
@@ -34,7 +34,7 @@ constexpr bool holds(const Range& range, double value) {
 // "0, or 1e-07 to 1e+12 MB"
 std::string range_text(const Range& range);
 
-// Throws Error(invalid_argument), "NAME is 1e+306; valid: 1e-12 to 1e+09 seconds", if the value is not a number in the
+// Throws Error(invalid_argument), "NAME is 1e+306; valid: 1e-12 to 1e+09 seconds", unless the value is a number in the
 // range.
 double checked_number(std::string_view name, const Json& value, const Range& range);
 

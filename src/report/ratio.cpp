@@ -1,6 +1,6 @@
-// Bootstrap over launches. Whoever shares the machine can only add to a time, so that a launch stands for itself with
-// the lower quartile of its samples, and the launches together with the least of these: the one that was disturbed
-// least. How far the least ones agree is what the interval tells.
+// Bootstrap over launches. Disturbances can only increase a time, so a launch's location is the lower quartile of its
+// samples, and the location of several launches is the smallest of these. The interval measures how well the smallest
+// ones agree.
 #include "report/ratio.h"
 
 #include <algorithm>
@@ -14,9 +14,9 @@ namespace strobe::report {
 namespace {
 
 constexpr int kDraws = 4000;
-constexpr double kQuantile = 0.25;  // of a launch's samples
+constexpr double kQuantile = 0.25;  // quantile of a launch's samples
 
-// Random numbers that depend on how many were taken before, and nothing else.
+// Deterministic random numbers: draw n depends only on n.
 class Draws {
  public:
   double uniform() {
@@ -28,7 +28,7 @@ class Draws {
   }
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(uniform() * static_cast<double>(n)); }
   double normal() {
-    double sum = -6;  // of twelve uniform numbers: close enough for an interval of 95 %
+    double sum = -6;  // twelve uniform numbers approximate a normal well enough for a 95 % interval
     for (int i = 0; i < 12; ++i) sum += uniform();
     return sum;
   }
@@ -59,8 +59,8 @@ double drawn_least(const std::vector<double>& values, Draws& draws) {
   return least;
 }
 
-// Where launches are few: each stays, with what its samples leave open (a quantile of n drawn samples is that of the n
-// samples at a fraction that varies by sqrt(f (1 - f) / n)), and with the deviation that launches have.
+// Resamples few launches: keeps each and adds its sampling error (a quantile of n drawn samples is that of the n
+// samples at a fraction with standard deviation sqrt(f (1 - f) / n)) and the deviation between launches.
 double drawn_least_of_few(const std::vector<Launch>& sorted, double deviation, Draws& draws) {
   std::vector<double> values;
   for (const Launch& launch : sorted) {
@@ -71,7 +71,7 @@ double drawn_least_of_few(const std::vector<Launch>& sorted, double deviation, D
   return least(values);
 }
 
-// Standard deviation of one launch from the next, where there are few: what they show, but not less than is usual.
+// Standard deviation between few launches: the observed one, but at least the usual one.
 double deviation_of_few(const std::vector<double>& locations) {
   if (locations.size() < 2) return kLaunchDeviation;
   return std::max(kLaunchDeviation, summarize(locations).stddev);

@@ -1,4 +1,4 @@
-// The ratio of two measurements with its bootstrap interval, and the verdict on it. compare calls.
+// The ratio of two measurements with its bootstrap interval and verdict. compare calls this.
 #pragma once
 
 #include <cstddef>
@@ -9,24 +9,23 @@ namespace strobe::report {
 // Samples of one process launch, in seconds. Never empty.
 using Launch = std::vector<double>;
 
-// With fewer launches than this on either side, what one launch differs from the next is not known from the data.
+// With fewer launches on either side, the data cannot estimate the deviation between launches.
 inline constexpr std::size_t kEnoughLaunches = 5;
 
-// It is then taken to be at least this much of the time, a standard deviation: an assumption, which compare says it
-// makes.
+// Relative standard deviation between launches that is then assumed as a minimum; compare prints the assumption.
 inline constexpr double kLaunchDeviation = 0.01;
 
 struct Ratio {
   double value = 1;          // time of B over time of A
   double low = 1, high = 1;  // 95 % interval
-  std::size_t launches = 0;  // of the side that has fewer
+  std::size_t launches = 0;  // number on the side with fewer launches
 };
 
-// Launches are drawn with replacement, whole ones: samples of one process share its memory layout and its moment, so
-// that a thousand of them may agree and still all be off. Same input, same result.
+// Resamples whole launches with replacement: samples of one process share its memory layout and moment, so a thousand
+// of them may agree and still be biased. Deterministic.
 Ratio bootstrap_ratio(const std::vector<Launch>& a, const std::vector<Launch>& b);
 
-// Seconds that stand for all launches: the least of their lower quartiles. The ratio is that of two of these.
+// Location of all launches in seconds: the smallest of their lower quartiles. The ratio uses this.
 double launch_seconds(const std::vector<Launch>& launches);
 
 enum class Verdict { faster, slower, same, ambiguous };
@@ -40,8 +39,9 @@ constexpr const char* name_of(Verdict verdict) {
   return "unknown";
 }
 
-// slower, faster: the whole interval is beyond the threshold (0.05: 5 %), and either side has been launched more than
-// once: one launch may be off by any amount, with all of its samples. same: all of it is within. Else ambiguous.
+// slower, faster: the whole interval is beyond the threshold (0.05: 5 %), and both sides have at least two launches,
+// since a single launch may be biased by any amount. same: the whole interval is within the threshold. Otherwise
+// ambiguous.
 Verdict verdict_on(const Ratio& ratio, double threshold);
 
 }  // namespace strobe::report

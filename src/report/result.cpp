@@ -1,4 +1,4 @@
-// Reads a row of a result file. Files are not trusted: checks the type and range (ranges.h) of every value.
+// Reads a row of a result file. Files are untrusted: checks the type and range (ranges.h) of every value.
 #include "report/result.h"
 
 #include <algorithm>
@@ -13,13 +13,13 @@
 namespace strobe::report {
 namespace {
 
-constexpr std::int64_t kMostSize = std::int64_t{1} << 40;
-constexpr std::size_t kLongestText = 4096;     // bytes of a name or reason
-constexpr std::size_t kLongestConfig = 65536;  // bytes of a configuration
+constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
+constexpr std::size_t kMaxTextBytes = 4096;     // bytes of a name or reason
+constexpr std::size_t kMaxConfigBytes = 65536;  // bytes of a configuration
 
-// Members that say how a row was made, not what it measures.
+// Members that do not affect what is measured.
 constexpr std::string_view kNotIdentity[] = {"scaled", "shrink", "unmasked_scores"};
-// Members with fields of their own in Config, and those that are always there.
+// Members stored in separate fields of Config, and those that every row has.
 constexpr std::string_view kPlain[] = {"batch_size", "seq_len",      "num_heads", "emb_dim",  "causal",
                                        "dtype",      "device",       "threads",   "head_dim", "seq_len_k",
                                        "layout",     "num_kv_heads", "pass",      "cache",    "unmasked_scores"};
@@ -42,7 +42,7 @@ std::int64_t size_of(const Json& config, std::string_view key, std::optional<std
   const Json* value = config.find(key);
   if (!value && otherwise) return *otherwise;
   const Json& given = value ? *value : need(config, key);
-  if (!given.is_integer() || given.as_integer() < 0 || given.as_integer() > kMostSize) {
+  if (!given.is_integer() || given.as_integer() < 0 || given.as_integer() > kMaxSize) {
     refuse(fmt::format("config.{}", key), given, "a whole number from 0 to 2^40");
   }
   return given.as_integer();
@@ -51,20 +51,20 @@ std::int64_t size_of(const Json& config, std::string_view key, std::optional<std
 std::string text_of(const Json& object, std::string_view key, std::string_view otherwise = "") {
   const Json* value = object.find(key);
   if (!value || value->is_null()) return std::string(otherwise);
-  if (!value->is_string() || value->as_string().size() > kLongestText) {
-    refuse(key, *value, fmt::format("a text of up to {} bytes", kLongestText));
+  if (!value->is_string() || value->as_string().size() > kMaxTextBytes) {
+    refuse(key, *value, fmt::format("a text of up to {} bytes", kMaxTextBytes));
   }
-  return printable(value->as_string(), std::string_view::npos);  // it is printed on terminals
+  return printable(value->as_string(), std::string_view::npos);  // it may be printed on a terminal
 }
 
-// None if the key is absent or null. Any other value must be a number in the range.
+// Empty if the key is absent or null. Any other value must be a number in the range.
 std::optional<double> number_of(const Json& object, std::string_view key, const Range& range) {
   const Json* value = object.find(key);
   if (!value || value->is_null()) return std::nullopt;
   return checked_number(key, *value, range);
 }
 
-// "window [128,0], alibi": what a plain configuration does not have.
+// "window [128,0], alibi": members beyond a plain configuration.
 std::string rest_of(const Json& config) {
   std::string rest;
   for (const auto& [key, value] : config.as_object()) {
@@ -101,8 +101,8 @@ Config config_of(const Json& json) {
   }
   std::sort(config.members.begin(), config.members.end());
   for (const auto& [key, value] : config.members) config.identity += fmt::format("{}={};", key, value);
-  if (config.identity.size() > kLongestConfig) {
-    refuse("config", json, fmt::format("an object of up to {} bytes", kLongestConfig));
+  if (config.identity.size() > kMaxConfigBytes) {
+    refuse("config", json, fmt::format("an object of up to {} bytes", kMaxConfigBytes));
   }
   return config;
 }
@@ -180,12 +180,12 @@ Result result_of(const Json& row) {
          fmt::join(kStatuses, ", "));
   }
   if (const Json* environment = row.find("environment")) read_environment(*environment, result);
-  if (result.status != "ok") return result;  // a failed run has no figures
+  if (result.status != "ok") return result;  // a failed run has no results
   result.forward = timing_of(row, "forward");
   result.backward = timing_of(row, "backward");
   result.step = timing_of(row, "step");
   result.peak_mb = number_of(row, "peak_memory_usage(MB)", kMegabytesRange);
-  result.kept_mb = number_of(row, "memory_before_backward(MB)", kMegabytesRange);
+  result.saved_mb = number_of(row, "memory_before_backward(MB)", kMegabytesRange);
   result.predicted_mb = number_of(row, "predicted_memory(MB)", kMegabytesRange);
   if (!result.forward && !result.backward && !result.step) {
     fail(ErrorCode::invalid_argument, "status is \"ok\", but neither forward nor backward has a time");

@@ -1,3 +1,4 @@
+// Scans JSON for brackets, strings and line ends only.
 #include "report/row_splitter.h"
 
 #include <array>
@@ -39,8 +40,8 @@ void RowSplitter::add(std::string_view block) {
 
 void RowSplitter::append(std::string_view text) {
   row_ += text;
-  if (row_.size() > Json::kMostBytes) {
-    fail(ErrorCode::invalid_argument, "a row of more than {} bytes; valid: up to that", Json::kMostBytes);
+  if (row_.size() > Json::kMaxBytes) {
+    fail(ErrorCode::invalid_argument, "a row of more than {} bytes; valid: up to that", Json::kMaxBytes);
   }
 }
 
@@ -81,7 +82,7 @@ void RowSplitter::begin(char c) {
   place_ = depth_ > 0 ? Place::in_container : quoted_ ? Place::in_string : Place::in_word;
 }
 
-// The brackets and commas of a list at the top level.
+// Handles brackets and commas of a top-level list.
 bool RowSplitter::take_list_mark(char c) {
   if (in_list_ == InList::no) {
     if (c != '[') return false;

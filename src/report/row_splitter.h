@@ -1,5 +1,5 @@
-// Splits a stream of JSON into the texts of its rows: consecutive values, and the items of top-level lists. One row at
-// a time is in memory.
+// Splits a stream of JSON into the texts of its rows: consecutive values, and the items of top-level lists. Keeps one
+// row in memory.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace strobe::report {
 class RowSplitter {
  public:
   struct Row {
-    std::string_view text;  // one value, or invalid text, which the JSON reader refuses
+    std::string_view text;  // one value, or invalid text that the JSON reader rejects
     std::size_t line;       // line of the first character, from 1
     std::size_t list_item;  // from 1; 0 outside a list
   };
@@ -21,9 +21,9 @@ class RowSplitter {
   explicit RowSplitter(Take take) : take_(std::move(take)) {}
 
   // Calls `take` for each complete row. Throws Error(invalid_argument) for text that cannot follow, and for a row of
-  // more than Json::kMostBytes.
+  // more than Json::kMaxBytes.
   void add(std::string_view block);
-  void finish();  // the end of the text
+  void finish();  // call at the end of the text
 
   std::size_t line() const { return line_; }
   std::size_t list_item() const { return list_item_; }

@@ -1,4 +1,4 @@
-// Names, colours and captions.
+// Names, colours and captions of series.
 #include "report/series_names.h"
 
 #include <fmt/format.h>
@@ -76,7 +76,7 @@ std::string caption_of(std::span<const Cell* const> cells) {
   std::string text = joined(machines);
   if (!days.empty()) text += "; " + (days.size() == 1 ? *days.begin() : *days.begin() + " to " + *days.rbegin());
   if (most > 0) {
-    text += fmt::format("; {} a point in {}", span_text(least, most, "sample", "samples"),
+    text += fmt::format("; {} per point in {}", span_text(least, most, "sample", "samples"),
                         span_text(least_launches, most_launches, "launch", "launches"));
   }
   if (!revisions.empty()) text += "; build " + joined(revisions);

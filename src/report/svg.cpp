@@ -1,4 +1,4 @@
-// Draws a figure: title, view and caption above and below a frame, a legend under the title, then the marks.
+// Draws a figure: title, view and caption around a frame, a legend under the title, then the marks.
 #include "report/svg.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ namespace strobe::report {
 namespace {
 
 constexpr double kWidth = 760, kLeft = 78, kRight = 20, kTop = 92, kBottom = 74;
-constexpr double kRowHeight = 26;  // of a map
+constexpr double kRowHeight = 26;  // row of a map
 constexpr const char* kNeutral = "#666666";
 
 const char* color_of(const Series& series) { return series.color < 0 ? kNeutral : kPalette[series.color % kColors]; }
@@ -21,7 +21,7 @@ struct Frame {
   double left, right, top, bottom;
 };
 
-// Start of a series' entry in the legend; y counts from the first line.
+// Position of a series' legend entry; y counts from the first line.
 struct LegendPlace {
   double x, y;
 };
@@ -88,7 +88,7 @@ class Drawing {
     double last = -100;
     for (const PlotScale::Tick& tick : x.ticks()) {
       const double half = 3.4 * static_cast<double>(tick.text.size());
-      if (tick.at - half < last) continue;  // would touch its neighbour
+      if (tick.at - half < last) continue;  // would touch the previous label
       last = tick.at + half + 4;
       text(tick.at, frame_.bottom + 18, tick.text, "text-anchor=\"middle\"");
     }
@@ -146,7 +146,7 @@ class Drawing {
     }
   }
 
-  // Series that share a place stand side by side; one bar a place has it to itself.
+  // Bars of series that share a position are drawn side by side; a single bar is centred.
   void draw_bars(const Series& series, const PlotScale& x, const PlotScale& y, int index) {
     const bool alone = series.points.size() == 1 && figure_.x.words.size() == figure_.series.size();
     const double width = std::min(70.0, 0.7 * x.step() / (alone ? 1 : static_cast<double>(figure_.series.size())));
@@ -163,7 +163,7 @@ class Drawing {
   void draw_map() {
     const PlotScale x(figure_.x, {}, frame_.left, frame_.right), y(figure_.y, {}, frame_.top, frame_.bottom);
     axes(x, y);
-    text(16, frame_.top - 10, figure_.y.title, "fill=\"#555\"");  // above its words: beside them is no room
+    text(16, frame_.top - 10, figure_.y.title, "fill=\"#555\"");  // above its words; left of them is no space
     for (const Field& field : figure_.fields) {
       const double left = x.at(field.column) - x.step() / 2, top = y.at(field.row) - y.step() / 2;
       out_ += fmt::format(
@@ -189,9 +189,9 @@ std::string file_name(const Figure& figure) {
     if (!part.empty()) name += "-" + part;
   }
   if (!figure.causal.empty()) name += "-causal-" + figure.causal;
-  if (!figure.fields.empty()) name += "-" + figure.view;  // a map is of one implementation
+  if (!figure.fields.empty()) name += "-" + figure.view;  // a map belongs to one implementation
   name.resize(std::min<std::size_t>(name.size(), 150));
-  for (char& c : name) {  // types and implementations are what the file says they are
+  for (char& c : name) {  // types and implementations are untrusted text
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
     const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-' || c == '_';
     if (!plain) c = '_';

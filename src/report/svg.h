@@ -1,4 +1,4 @@
-// Figures as SVG files: for documents and for reading without a browser. `strobe report` writes them.
+// Figures as SVG files, for documents and for viewing without JavaScript. `strobe report` writes them.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace strobe::report {
 
-// A whole file, on white.
+// A complete file with a white background.
 std::string figure_svg(const Figure& figure);
 
-// "time-seq_len-forward-bf16-causal-on": the same for views that differ in sizes, of which one is written.
+// "time-seq_len-forward-bf16-causal-on". Equal for views that differ in sizes; only one of them is written.
 std::string file_name(const Figure& figure);
 
 }  // namespace strobe::report

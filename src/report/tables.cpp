@@ -1,4 +1,4 @@
-// Figures of all cells in columns. Times are medians over launches of the launches' medians.
+// Table of all cells. Times are medians over launches of the launches' medians.
 #include "report/tables.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ std::string figure(const std::optional<double>& value, double factor = 1) {
   return value ? short_number(factor * *value) : "";
 }
 
-// Interval of the median in ms, where there is one launch with samples.
+// Interval of the median in ms, for a single launch with samples.
 std::string interval(const Cell& cell, Pass pass) {
   if (cell.launches.size() != 1) return "";
   const std::optional<Timing>& timing = pass == Pass::forward ? cell.launches[0].forward : cell.launches[0].backward;
@@ -75,7 +75,7 @@ CellTable cell_table(std::span<const Cell> cells) {
                           figure(cell.seconds(Pass::total), 1e3),
                           figure(cell.flop_rate(Pass::total), 1e-12),
                           figure(cell.peak_mb()),
-                          figure(cell.kept_mb()),
+                          figure(cell.saved_mb()),
                           figure(cell.predicted_mb()),
                           fmt::format("{}", cell.samples()),
                           fmt::format("{}", cell.launches.size())});

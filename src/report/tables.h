@@ -1,5 +1,5 @@
-// The table of all cells, as Markdown, CSV and HTML: the same columns and figures in each. The Markdown file begins
-// with the tables of problem_tables.h.
+// The table of all cells as Markdown, CSV and HTML with the same columns and values. The Markdown file begins with the
+// tables of problem_tables.h.
 #pragma once
 
 #include <span>
@@ -12,8 +12,8 @@ namespace strobe::report {
 
 struct CellTable {
   std::vector<std::string> titles;
-  std::size_t text_columns;                    // the first ones; numbers follow
-  std::vector<std::vector<std::string>> rows;  // one per cell, in the order of the cells; "" if there is no figure
+  std::size_t text_columns;                    // left columns; numbers follow
+  std::vector<std::vector<std::string>> rows;  // one per cell, in cell order; "" for a missing value
 };
 
 CellTable cell_table(std::span<const Cell> cells);

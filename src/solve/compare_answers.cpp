@@ -29,7 +29,7 @@ class FloatFile {
     struct stat status {};
     if (fstat(owned_, &status) != 0 || !S_ISREG(status.st_mode)) {
       close(owned_);
-      fail(ErrorCode::invalid_argument, "{}: is no plain file", shown_);
+      fail(ErrorCode::invalid_argument, "{}: is not a regular file", shown_);
     }
     descriptor_ = owned_;
     bytes_ = status.st_size;

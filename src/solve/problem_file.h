@@ -29,8 +29,8 @@ inline constexpr std::size_t kHeaderBytes = 12;
 // ProblemSize that came from here overflows, in bytes of the file neither.
 class ProblemFile {
  public:
-  // Throws Error(invalid_argument), one line with the values, for what cannot be opened, is no plain file, is shorter
-  // or longer than its header says, or has a size below 1. Nothing is read but the header.
+  // Throws Error(invalid_argument), one line with the values, for what cannot be opened, is not a regular file, is
+  // shorter or longer than its header says, or has a size below 1. Nothing is read but the header.
   explicit ProblemFile(const std::string& path);
 
   const ProblemSize& size() const { return size_; }

@@ -12,7 +12,7 @@
 #include "attention/standard/rows.h"
 #include "attention/validate.h"
 #include "device/host/blas_library.h"
-#include "device/host/parts.h"
+#include "device/host/profile_scope.h"
 #include "support/compare.h"
 
 namespace strobe {
@@ -153,15 +153,15 @@ TEST(Standard, GivesTheSettingOfBlasBack) {
   library.set_num_threads(before);
 }
 
-class CountingListener : public PartListener {
+class CountingSink : public ProfileSink {
  public:
-  CountingListener() { part_listener = this; }
-  ~CountingListener() override { part_listener = nullptr; }
-  void begin_part(const char* name, PartKind kind) override {
-    ++(kind == PartKind::product ? products : others)[name];
+  CountingSink() { profile_sink = this; }
+  ~CountingSink() override { profile_sink = nullptr; }
+  void begin_scope(const char* name, ScopeKind kind) override {
+    ++(kind == ScopeKind::matmul ? products : others)[name];
     EXPECT_EQ(open++, 0) << name << " begins inside of another part";
   }
-  void end_part() override { --open; }
+  void end_scope() override { --open; }
 
   std::map<std::string, int> products, others;
   int open = 0;
@@ -174,7 +174,7 @@ TEST(Standard, NamesItsPartsToWhoListens) {
       SCOPED_TRACE(std::string(kernel) + " with " + std::to_string(threads) + " threads");
       const test::Data data(everything(DType::bf16));
       const test::Outcome unheard = test::run(data, {.kernel = kernel, .threads = threads});
-      const CountingListener listener;
+      const CountingSink listener;
       const test::Outcome heard = test::run(data, {.kernel = kernel, .threads = threads});
       EXPECT_EQ(test::first_difference(unheard.results, heard.results), "");
       EXPECT_EQ(listener.open, 0);

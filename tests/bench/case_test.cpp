@@ -1,4 +1,4 @@
-// bench/case: FLOPs and masks against counting by hand, the memory model against the published figures.
+// bench/case: FLOPs and masks compared with counts by hand, the memory model with the published values.
 #include "bench/case.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ TEST(Flops, FullAndCausal) {
   EXPECT_DOUBLE_EQ(forward_flops(one), 4.0 * 2 * 4 * 1024 * 1024 * 64);
   EXPECT_DOUBLE_EQ(backward_flops(one), 2.5 * 4.0 * 2 * 4 * 1024 * 1024 * 64);
   one.causal = true;
-  EXPECT_DOUBLE_EQ(forward_flops(one), 2.0 * 2 * 4 * 1024 * 1024 * 64);  // half by rule, not 1025/2048
+  EXPECT_DOUBLE_EQ(forward_flops(one), 2.0 * 2 * 4 * 1024 * 1024 * 64);  // halved by definition, not 1025/2048
 }
 
 TEST(Flops, ExactCountWhereQueriesAndKeysDiffer) {
@@ -28,7 +28,7 @@ TEST(Flops, ExactCountWhereQueriesAndKeysDiffer) {
   one.alignment = Alignment::bottom_right;
   EXPECT_EQ(unmasked_scores(one), 3 + 4 + 5);
   one.seq_q = 5;
-  one.seq_k = 3;  // the first two rows see nothing
+  one.seq_k = 3;  // the first two rows have no keys
   EXPECT_EQ(unmasked_scores(one), 0 + 0 + 1 + 2 + 3);
 }
 
@@ -64,7 +64,7 @@ TEST(Masks, RowsAndKeysAgree) {
         for (std::int64_t row = 0; row < one.seq_q; ++row) {
           for (std::int64_t key = 0; key < one.seq_k; ++key) {
             const Keys keys = visible_keys(one, 0, row);
-            const RowRange rows = seeing_rows(one, 0, key);
+            const RowRange rows = attending_rows(one, 0, key);
             EXPECT_EQ(key >= keys.first && key < keys.last, row >= rows.first && row < rows.last) << row << " " << key;
           }
         }
@@ -126,7 +126,7 @@ TEST(Inputs, AreTheSameForAnyNumberOfThreadsAndNeverZero) {
   EXPECT_NEAR(squares / static_cast<double>(count), 1, 0.05);
 }
 
-// A GPU's backward repeats only where that is asked for; a CPU's always does.
+// A GPU's backward is reproducible only on request; a CPU's always is.
 TEST(Case, Deterministic) {
   Case one;
   EXPECT_TRUE(execution_of(one).deterministic);

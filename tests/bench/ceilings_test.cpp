@@ -1,4 +1,4 @@
-// bench/ceilings: which of the measured rates is the yardstick of a type.
+// bench/ceilings: selection of the matmul rate for a type.
 #include "bench/ceilings.h"
 
 #include <gtest/gtest.h>
@@ -10,17 +10,17 @@ namespace {
 
 TEST(Ceilings, MatmulRateIsOfACompleteGemmIfThereIsOne) {
   Ceilings ceilings;
-  EXPECT_FALSE(ceilings.product(DType::fp32));
+  EXPECT_FALSE(ceilings.matmul(DType::fp32));
   EXPECT_FALSE(ceilings.fastest(DType::bf16));
   ceilings.packed[static_cast<int>(DType::fp32)] = 160e9;
-  EXPECT_FALSE(ceilings.product(DType::fp32));  // faster, but not complete
+  EXPECT_FALSE(ceilings.matmul(DType::fp32));  // faster, but not complete
   EXPECT_EQ(ceilings.fastest(DType::fp32), 160e9);
   ceilings.sgemm = 140e9;
   ceilings.packed[static_cast<int>(DType::bf16)] = 600e9;
-  EXPECT_EQ(ceilings.product(DType::fp32), 140e9);
+  EXPECT_EQ(ceilings.matmul(DType::fp32), 140e9);
   EXPECT_EQ(ceilings.fastest(DType::fp32), 160e9);
-  EXPECT_EQ(ceilings.product(DType::bf16), 600e9);
-  EXPECT_FALSE(ceilings.product(DType::fp16));
+  EXPECT_EQ(ceilings.matmul(DType::bf16), 600e9);
+  EXPECT_FALSE(ceilings.matmul(DType::fp16));
   ceilings.fma_all = 160e9;
   EXPECT_FALSE(ceilings.disturbed());
   ceilings.sgemm = 70e9;
@@ -37,13 +37,13 @@ TEST(Ceilings, MatmulRateIsOfACompleteGemmIfThereIsOne) {
 TEST(Ceilings, EveryTypeAmongTheCasesIsMeasured) {
   const Case cases[] = {{.dtype = DType::fp32}, {.dtype = DType::bf16}};
   const Ceilings ceilings = ceilings_for(cases, Depth::brief);
-  EXPECT_TRUE(ceilings.product(DType::fp32));
-  EXPECT_TRUE(ceilings.product(DType::bf16));
-  EXPECT_FALSE(ceilings.product(DType::fp16));
+  EXPECT_TRUE(ceilings.matmul(DType::fp32));
+  EXPECT_TRUE(ceilings.matmul(DType::bf16));
+  EXPECT_FALSE(ceilings.matmul(DType::fp16));
 }
 
-// A GPU without cuBLAS has every rate except that of matmul.
-TEST(Ceilings, WhatIsRefusedIsLeftOut) {
+// A GPU without cuBLAS has all rates except that of matmul.
+TEST(Ceilings, UnsupportedRatesAreAbsent) {
   const auto throws = [](ErrorCode code, const char* what) { return [=]() -> double { throw Error(code, what); }; };
   Ceilings ceilings;
   ceilings.device = Device::cuda;
@@ -57,10 +57,10 @@ TEST(Ceilings, WhatIsRefusedIsLeftOut) {
 TEST(Ceilings, YardstickOfAGpuIsCublas) {
   Ceilings ceilings;
   ceilings.device = Device::cuda;
-  EXPECT_FALSE(ceilings.product(DType::fp32));
+  EXPECT_FALSE(ceilings.matmul(DType::fp32));
   ceilings.cublas[static_cast<int>(DType::fp32)] = 50e12;
   ceilings.cublas[static_cast<int>(DType::bf16)] = 700e12;
-  EXPECT_EQ(ceilings.product(DType::fp32), 50e12);
+  EXPECT_EQ(ceilings.matmul(DType::fp32), 50e12);
   EXPECT_EQ(ceilings.fastest(DType::bf16), 700e12);
   EXPECT_FALSE(ceilings.disturbed());
   const Json json = ceilings_json(ceilings);

@@ -1,4 +1,4 @@
-// A measured collective: factors, the slowest rank, and what a row says. One rank; tests/cli/launch/comm_test.cpp has
+// A measured collective: factors, the slowest rank, and the row. Uses one rank; tests/cli/launch/comm_test.cpp uses
 // several.
 #include "bench/collective.h"
 
@@ -37,7 +37,7 @@ TEST(Collective, ARowHasTimesRatesAndTheCheck) {
   }
 }
 
-TEST(Collective, WhatDoesNotFitIsRefusedBeforeAnythingIsAllocated) {
+TEST(Collective, RejectsOversizedCasesBeforeAllocating) {
   comm::Communicator communicator(comm::world_from([](const char*) -> const char* { return nullptr; }));
   const bench::CollectiveResult result =
       bench::measure_collective(communicator, {.bytes = std::int64_t{1} << 50}, {.repeats = 1}, bench::Plain::left_out);

@@ -68,25 +68,25 @@ std::string refusal(const Case& one) {
   return "";
 }
 
-TEST(CudnnPeer, RefusesWhatItIsNotAskedFor) {
+TEST(CudnnPeer, RejectsUnsupportedOptions) {
   Case one = plain();
   one.device = Device::cpu;
-  EXPECT_EQ(refusal(one), "cudnn: device cpu; it runs on a GPU alone, --device cuda");
+  EXPECT_EQ(refusal(one), "cudnn: device cpu; valid: cuda (--device cuda)");
   one = plain();
   one.dtype = DType::fp32;
   EXPECT_EQ(refusal(one), "cudnn: dtype fp32; valid: fp16, bf16");
   one = plain();
   one.window = {.left = 8, .right = -1};
-  EXPECT_EQ(refusal(one), "cudnn: the peer is not asked for windows: 8:-1");
+  EXPECT_EQ(refusal(one), "cudnn: this peer does not support windows: 8:-1");
   one = plain();
   one.options.softcap = 30;
-  EXPECT_EQ(refusal(one), "cudnn: the peer is not asked for score options, softcap 30");
+  EXPECT_EQ(refusal(one), "cudnn: this peer does not support score options, softcap 30");
   one = plain();
   one.options.lengths = {40, 3};
-  EXPECT_EQ(refusal(one), "cudnn: the peer is not asked for score options, lengths 40,3");
+  EXPECT_EQ(refusal(one), "cudnn: this peer does not support score options, lengths 40,3");
   one = plain();
   one.deterministic = true;
-  EXPECT_EQ(refusal(one), "cudnn: the peer is not asked to repeat bit by bit");
+  EXPECT_EQ(refusal(one), "cudnn: this peer does not support --deterministic");
   one = plain();
   one.seq_k = 0;
   EXPECT_NE(refusal(one).find("cudnn: an empty tensor: batch 2"), std::string::npos) << refusal(one);
@@ -114,7 +114,7 @@ bool in_the_build() {
 
 TEST(CudnnPeer, SaysWhatToInstallWhereTheBuildHasNone) {
   if (in_the_build()) GTEST_SKIP() << "this build has cuDNN";
-  EXPECT_NE(refusal(plain()).find("cudnn: not in this build"), std::string::npos) << refusal(plain());
+  EXPECT_NE(refusal(plain()).find("cudnn: this build lacks"), std::string::npos) << refusal(plain());
   EXPECT_NE(refusal(plain()).find("pip install nvidia-cudnn-frontend"), std::string::npos) << refusal(plain());
 }
 
@@ -124,9 +124,9 @@ TEST(CudnnPeer, SaysWhichLibraryIsMissing) {
   setenv("STROBE_CUDNN", "/nonexistent/libcudnn.so.9", 1);
   const std::string missing = refusal(plain());
   unsetenv("STROBE_CUDNN");
-  EXPECT_NE(missing.find("cudnn: no library; install cuDNN 9"), std::string::npos) << missing;
+  EXPECT_NE(missing.find("cudnn: not found; install cuDNN 9"), std::string::npos) << missing;
   EXPECT_NE(missing.find("/nonexistent/libcudnn.so.9"), std::string::npos) << missing;
-  EXPECT_NE(refusal(plain()).find("cudnn: "), std::string::npos);  // no GPU for it, or no library
+  EXPECT_NE(refusal(plain()).find("cudnn: "), std::string::npos);  // no GPU, or no library
 }
 
 TEST(CudnnPeer, IsAPeerThatOthersAreComparedWith) {
@@ -139,7 +139,7 @@ TEST(CudnnPeer, IsAPeerThatOthersAreComparedWith) {
   rows[0].implementation = "flash2";
   rows[1].implementation = "cudnn";
   for (Row& row : rows) row.forward.samples = {1e-3, 1e-3};
-  EXPECT_NE(rows_table(rows, {}).find("x cudnn"), std::string::npos) << rows_table(rows, {});
+  EXPECT_NE(rows_table(rows, {}).find("vs cudnn"), std::string::npos) << rows_table(rows, {});
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// bench/gate: right results of every kernel pass, and each kind of wrong one is caught.
+// bench/gate: accepts correct results of every kernel and rejects each kind of wrong result.
 #include "bench/gate.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace strobe::bench {
 namespace {
 
-// Outputs of the reference kernel that a test may spoil.
+// Outputs of the reference kernel, which a test may modify.
 struct Outcome {
   Case one;
   Inputs inputs;
@@ -79,7 +79,7 @@ TEST(Gate, CatchesAnOptionThatWasLeftOut) {
   for (const ScoreOptions& options : every_option()) {
     Case one = plain;
     one.options = options;
-    const Inputs inputs = make_inputs(one, 3);  // Q, K, V as in the plain case
+    const Inputs inputs = make_inputs(one, 3);  // Q, K, V of the unmodified case
     EXPECT_NE(Gate(one, inputs).check(run.kernel.results()).fault, "") << describe(one);
   }
 }
@@ -107,14 +107,14 @@ TEST(Gate, CatchesASpoiledValueInEachTensor) {
                    : name == "dK" ? results.dk
                                   : results.dv,
                    d - 1, 50);
-    EXPECT_NE(run.fault().find(name + " is off by"), std::string::npos) << run.fault();
+    EXPECT_NE(run.fault().find(name + " differs from"), std::string::npos) << run.fault();
   }
 }
 
 TEST(Gate, CatchesNanAnywhere) {
   Outcome run(small());
   const Results results = run.kernel.results();
-  // A row that is not sampled: head 1 of batch 0 belongs to KV head 0, row 33 of 70 is between the samples.
+  // An unsampled row: head 1 of batch 0 belongs to KV head 0, and row 33 of 70 is between the samples.
   Outcome::spoil(results.dv, results.dv.stride[0] - results.dv.stride[2] * 40, std::nanf(""));
   EXPECT_NE(run.fault().find("dV has NaN"), std::string::npos) << run.fault();
 }
@@ -144,7 +144,7 @@ TEST(Gate, CatchesUnwrittenOutputs) {
   const Inputs inputs = make_inputs(one, 3);
   const Gate gate(one, inputs);
   KernelImplementation kernel("reference");
-  kernel.prepare(one, inputs);  // poisoned, never run
+  kernel.prepare(one, inputs);  // poisoned and never computed
   EXPECT_NE(gate.check(kernel.results()).fault, "");
 }
 

@@ -1,4 +1,4 @@
-// The bench on a GPU: rows of the library's kernels there, checked, timed by events, metered.
+// The bench on a GPU: rows of the library's kernels are checked, timed by events and metered.
 #include <gtest/gtest.h>
 
 #include "bench/row.h"
@@ -32,7 +32,7 @@ TEST_F(GpuBench, MeasuresEveryKernel) {
     EXPECT_EQ(row.status, Status::ok) << row.reason;
     EXPECT_EQ(row.gate->fault, "") << row.implementation;
     EXPECT_EQ(row.peak_bytes, implementations[i]->predicted_bytes(tiny_on_gpu())) << row.implementation;
-    EXPECT_EQ(row.kept_bytes.value_or(0), tensor_bytes(tiny_on_gpu()).forward()) << row.implementation;
+    EXPECT_EQ(row.saved_bytes.value_or(0), tensor_bytes(tiny_on_gpu()).forward()) << row.implementation;
     for (const Region region : kRegions) {
       ASSERT_EQ(row.series(region).samples.size(), 5u);
       for (const double seconds : row.series(region).samples) {
@@ -44,7 +44,7 @@ TEST_F(GpuBench, MeasuresEveryKernel) {
   EXPECT_NE(rows_table(rows, {}).find("TFLOP/s"), std::string::npos);
 }
 
-// cudaMalloc takes pages of 2 MiB, so that tensors of 8 MiB each are the driver's figure to within a page per buffer.
+// cudaMalloc allocates pages of 2 MiB, so the driver's figure for tensors of 8 MiB each is exact to a page per buffer.
 TEST_F(GpuBench, RowsHaveTheDriversMemory) {
   Case one = tiny_on_gpu();
   one.batch = 4;
@@ -79,8 +79,8 @@ TEST_F(GpuBench, EveryScoreOptionPassesTheGateAndIsMetered) {
   }
 }
 
-// The source reports' configuration: 20 B S E + 8 B H S bytes, 644 MB. Nothing is run: a metered peak is the predicted
-// one, as above.
+// The source reports' configuration: 20 B S E + 8 B H S bytes, 644 MB. Runs nothing: the metered peak equals the
+// predicted one, as above.
 TEST_F(GpuBench, MemoryOfTheReportsConfiguration) {
   Case one{
       .batch = 16, .heads = 32, .kv_heads = 32, .seq_q = 1024, .seq_k = 1024, .head_dim = 64, .dtype = DType::fp16};

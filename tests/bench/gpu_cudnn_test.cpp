@@ -1,4 +1,4 @@
-// The cudnn peer on a GPU: its outputs pass the gate, its memory is what was predicted, its refusals are cuDNN's.
+// The cudnn peer on a GPU: its outputs pass the gate, its memory is as predicted, and its errors are cuDNN's.
 #include <gtest/gtest.h>
 
 #include "bench/cudnn_peer.h"
@@ -37,7 +37,7 @@ std::vector<Row> run(const Case& one, const std::vector<std::string>& names) {
   return run_case(one, implementations, options);
 }
 
-// Every tensor that it gives was compared with float64, and the meter saw what was predicted, workspace included.
+// Compares every output with float64 and the metered memory, with workspace, with the prediction.
 void expect_right(const Case& one) {
   const Row row = run(one, {"cudnn"}).at(0);
   EXPECT_EQ(row.status, Status::ok) << describe(one) << ": " << row.reason;
@@ -100,7 +100,7 @@ TEST_F(GpuCudnn, IsTimedInTheSameRun) {
   }
 }
 
-TEST_F(GpuCudnn, RefusesInTheWordsOfCudnn) {
+TEST_F(GpuCudnn, ErrorsAreThoseOfCudnn) {
   Case one = tiny_for_cudnn();
   one.head_dim = 36;
   const Row odd = run(one, {"cudnn"}).at(0);
@@ -115,7 +115,7 @@ TEST_F(GpuCudnn, RefusesInTheWordsOfCudnn) {
   EXPECT_EQ(above.reason.find("cudnn: forward: "), 0u) << above.reason;
 }
 
-// Plans are kept from a prediction to its run, and never used for another problem.
+// Plans are reused between prediction and run of a problem, never for another problem.
 TEST_F(GpuCudnn, PlansAgainForAnotherCase) {
   Implementations implementations;
   implementations.push_back(make_implementation("cudnn", {.device = Device::cuda}));

@@ -25,7 +25,7 @@ Case small_case(std::int64_t batch, std::int64_t kv_heads, std::int64_t per_kv_h
   return one;
 }
 
-// Every case that changes one axis of `one`.
+// Every case that differs from `one` in one axis.
 std::vector<Case> all_with_one_axis_smaller(const Case& one) {
   std::vector<Case> cases;
   const auto add = [&](auto&& change) {

@@ -1,5 +1,5 @@
-// oneDNN's peer: its results pass the gate with every mask and with grouped heads, its memory is what was predicted,
-// its refusals have reasons. A build without oneDNN refuses the peer and skips the other tests.
+// The oneDNN peer: its results pass the gate with every mask and with grouped heads, its memory is as predicted, and
+// its errors have reasons. A build without oneDNN rejects the peer and skips the other tests.
 #include "bench/onednn_peer.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(OnednnPeer, PassesTheGateWithEveryMask) {
     const TensorBytes bytes = tensor_bytes(one);
     const std::int64_t mask = one.masked() ? 4 * 2 * one.seq_q * one.seq_k : 0;  // fp32, both heads of a group
     if (has_backward(one.passes)) {
-      EXPECT_EQ(row.kept_bytes.value_or(0), bytes.inputs() + bytes.o + score_bytes(one) + mask);
+      EXPECT_EQ(row.saved_bytes.value_or(0), bytes.inputs() + bytes.o + score_bytes(one) + mask);
     }
     EXPECT_EQ(row.configuration.rfind("oneDNN 2.", 0), 0u) << row.configuration;
   }

@@ -1,4 +1,4 @@
-// bench/runner: rows, statuses and series of real kernels and of peers that misbehave.
+// bench/runner: rows, statuses and series of real kernels and of faulty peers.
 #include "bench/runner.h"
 
 #include <gtest/gtest.h>
@@ -47,13 +47,13 @@ TEST(Runner, TakesExactlyTheRepeatsOfEachRegion) {
 
 TEST(Runner, ReportsTheRemainingTimeUntilZero) {
   RunOptions options = few(100);
-  std::vector<double> told;
-  options.left = [&](double seconds) { told.push_back(seconds); };
+  std::vector<double> remaining;
+  options.left = [&](double seconds) { remaining.push_back(seconds); };
   run(tiny(), {"flash2", "reference"}, options);
-  ASSERT_GT(told.size(), 2u);
-  EXPECT_EQ(told.front(), 0) << "of first calls that are short";
-  EXPECT_GT(told[1], 0);
-  EXPECT_EQ(told.back(), 0);
+  ASSERT_GT(remaining.size(), 2u);
+  EXPECT_EQ(remaining.front(), 0) << "short first calls give no estimate";
+  EXPECT_GT(remaining[1], 0);
+  EXPECT_EQ(remaining.back(), 0);
 }
 
 TEST(Runner, PeakMemoryIsMeasuredSeparately) {
@@ -67,22 +67,22 @@ TEST(Runner, PeakMemoryIsMeasuredSeparately) {
   EXPECT_EQ(*alone[0].peak_bytes, *make_implementation("flash2", {})->predicted_bytes(one));
 }
 
-// Workspaces and gradients are gone, dO is not there yet.
-TEST(Runner, BetweenForwardAndBackwardInputsAndOutputsAreHeld) {
+// Workspaces and gradients are freed, and dO is not yet allocated.
+TEST(Runner, SavedForBackwardAreInputsAndOutputs) {
   Case one = tiny();
   one.seq_q = one.seq_k = 512;
   one.options.sinks = true;
   const TensorBytes bytes = tensor_bytes(one);
   for (const Row& row : run(one, {"standard", "flash2"}, few(1))) {
-    EXPECT_EQ(row.kept_bytes.value_or(0), bytes.inputs() + bytes.o + bytes.lse + bytes.sinks) << row.implementation;
+    EXPECT_EQ(row.saved_bytes.value_or(0), bytes.inputs() + bytes.o + bytes.lse + bytes.sinks) << row.implementation;
     EXPECT_DOUBLE_EQ(row_json(row, {}).at("memory_before_backward(MB)").as_number() * (1 << 20),
-                     static_cast<double>(*row.kept_bytes));
+                     static_cast<double>(*row.saved_bytes));
   }
   one.passes = Passes::forward;
-  EXPECT_FALSE(run(one, {"flash2"}, few(1))[0].kept_bytes);
+  EXPECT_FALSE(run(one, {"flash2"}, few(1))[0].saved_bytes);
 }
 
-TEST(Runner, WhatIsNotTimedIsNull) {
+TEST(Runner, UntimedRegionsAreNull) {
   Case one = tiny();
   one.passes = Passes::forward;
   const Json forward = row_json(run(one, {"flash2"}, few(2))[0], {});
@@ -114,7 +114,7 @@ TEST(Runner, JsonHasTheShapeOfTheSourceReports) {
   EXPECT_NEAR(json.at("forward").at("FLOPS(TFLOPs/s)").as_number(), forward_flops(one) / forward * 1e-12, 1e-12);
   EXPECT_EQ(json.at("statistics").at("forward_backward").at("n").as_integer(), 3);
   EXPECT_FALSE(json.at("config").at("causal").as_bool());
-  EXPECT_TRUE(json.at("driver_memory(MB)").is_null());  // on a CPU there is no driver to ask
+  EXPECT_TRUE(json.at("driver_memory(MB)").is_null());  // a CPU has no driver memory
   for (const char* key : {"implementation", "kernel", "environment", "command", "status"}) EXPECT_TRUE(json.find(key));
 }
 
@@ -138,7 +138,7 @@ TEST(Runner, MemoryLimitGivesAnOomRowWithTheNearestThatFits) {
 TEST(Runner, StopsAtTheTimeLimitAndSaysSo) {
   RunOptions options;
   options.rule.time_limit = 0.05;
-  options.rule.interval = 0;  // never narrow enough
+  options.rule.interval = 0;  // the interval is never narrow enough
   const std::vector<Row> rows = run(tiny(), {"flash2"}, options);
   EXPECT_EQ(rows[0].forward.stop, Stop::time_limit);
   EXPECT_GE(rows[0].forward.samples.size(), 3u);
@@ -148,7 +148,7 @@ TEST(Runner, StopsAtTheTimeLimitAndSaysSo) {
 TEST(Runner, RefusesAProblemThatIsNotValid) {
   Case one = tiny();
   one.seq_k = 41;
-  one.causal = true;  // and no alignment said
+  one.causal = true;  // without an alignment
   EXPECT_THROW(run(one, {"flash2"}, few(1)), Error);
 }
 
@@ -167,7 +167,7 @@ TEST(Peer, MemoryLimitHoldsForPeersToo) {
             std::string::npos)
       << rows[0].reason;
   EXPECT_EQ(rows[1].asked.value_or(0), twice + 4 * one.heads * one.seq_q * one.seq_k);
-  one.batch = std::int64_t{1} << 30;  // inputs of 20 TB would throw bad_alloc for all
+  one.batch = std::int64_t{1} << 30;  // inputs of 20 TB would throw bad_alloc for all rows
   EXPECT_EQ(run(one, {"torch-sdpa"}, few(1))[0].status, Status::oom);
 }
 
@@ -195,7 +195,7 @@ TEST(Peer, HangIsATimeout) {
   EXPECT_EQ(rows[1].status, Status::timeout) << rows[1].reason;
 }
 
-TEST(Peer, DeathIsACrashWithTheSignalAndItsLastWords) {
+TEST(Peer, DeathIsACrashWithTheSignalAndTheLastError) {
   const test::FakePython python(R"(*\"time\"*) echo 'last words' >&2; kill -SEGV $$ ;;)");
   const std::vector<Row> rows = run(tiny(), {"torch-sdpa", "flash2"}, few(2));
   EXPECT_EQ(rows[0].status, Status::crashed);
@@ -215,8 +215,8 @@ TEST(Peer, AllAreAskedThroughOneChild) {
   EXPECT_EQ(python.starts(), 1);
 }
 
-// The second call of torch-math comes when all are prepared.
-TEST(Peer, TheDeathOfOneCostsTheOthersNothing) {
+// torch-math's second call follows the preparation of all peers.
+TEST(Peer, TheDeathOfOnePeerLeavesOtherRowsValid) {
   const test::FakePython python(
       R"(*\"time\"*torch-math*) [ -e "$0.called" ] && kill -SEGV $$; touch "$0.called"; echo '{"ok":true,"seconds":0.001}' ;;)");
   RunOptions options = few(3);
@@ -252,11 +252,11 @@ TEST(Peer, NonsenseIsACrash) {
 }
 
 TEST(Peer, WrongResultsAreReported) {
-  // Zeros everywhere: finite, of the right size, and false.
+  // Zeros: finite and of the right size, but wrong.
   const test::FakePython zeros(R"(*\"results\"*) head -c 100000 /dev/zero >&3; echo '{"ok":true}' ;;)");
   const std::vector<Row> rows = run(tiny(), {"torch-sdpa"}, few(2));
   EXPECT_EQ(rows[0].status, Status::wrong);
-  EXPECT_NE(rows[0].reason.find("O is off by"), std::string::npos) << rows[0].reason;
+  EXPECT_NE(rows[0].reason.find("O differs from"), std::string::npos) << rows[0].reason;
   EXPECT_TRUE(rows[0].forward.samples.empty());
 }
 

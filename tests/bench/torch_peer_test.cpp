@@ -1,5 +1,5 @@
-// The Python peer: its results pass the gate, its refusals have reasons. Uses PyTorch if STROBE_PYTHON (or python3) has
-// it, else these tests are skipped with the reason. All others use tests/bench/stub_torch/torch.py.
+// The Python peer: its results pass the gate, and its errors have reasons. Uses PyTorch if STROBE_PYTHON (or python3)
+// has it; otherwise skips these tests. All other tests use tests/bench/stub_torch/torch.py.
 #include "bench/torch_peer.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ TEST(TorchPeer, PassesTheGateAcrossCasesInOneChild) {
   const Row refused = run(peer, softcap)[0];
   EXPECT_EQ(refused.status, Status::unsupported);
   EXPECT_NE(refused.reason.find("softcap 5"), std::string::npos) << refused.reason;
-  EXPECT_EQ(run(peer, small(DType::fp32))[0].status, Status::ok);  // a refusal costs its row only
+  EXPECT_EQ(run(peer, small(DType::fp32))[0].status, Status::ok);  // an error affects only its row
 }
 
 TEST(TorchPeer, NaiveTakesEveryMaskThatLeavesARowItsKeys) {
@@ -68,8 +68,8 @@ TEST(TorchPeer, NaiveTakesEveryMaskThatLeavesARowItsKeys) {
     EXPECT_EQ(row.status, Status::ok) << row.reason;
     EXPECT_EQ(row.kernel, "matmul, softmax, matmul");
     const TensorBytes bytes = tensor_bytes(one);  // a graph keeps its probabilities, [B, H, Sq, Sk]
-    EXPECT_GE(row.kept_bytes.value_or(INT64_MAX), bytes.inputs() + bytes.o + 4 * 2 * 4 * 9 * 14);
-    EXPECT_LE(row.kept_bytes.value_or(0), row.peak_bytes.value_or(0));
+    EXPECT_GE(row.saved_bytes.value_or(INT64_MAX), bytes.inputs() + bytes.o + 4 * 2 * 4 * 9 * 14);
+    EXPECT_LE(row.saved_bytes.value_or(0), row.peak_bytes.value_or(0));
     one.seq_k = 8;  // the first row has none
     const Row refused = run(peer, one)[0];
     EXPECT_EQ(refused.status, Status::unsupported);
@@ -95,7 +95,7 @@ TEST(TorchPeer, WithAStubOfPyTorch) {
     EXPECT_EQ(row.gate->comparisons.size(), 4u);  // O, dQ, dK, dV; there is no LSE
     EXPECT_EQ(row.both.samples.size(), 2u);
     EXPECT_EQ(row.peak_bytes.value_or(0), 4 * tensor + 150);
-    EXPECT_EQ(row.kept_bytes.value_or(0), 3 * tensor + 50);  // allocated minus freed in the stub's events
+    EXPECT_EQ(row.saved_bytes.value_or(0), 3 * tensor + 50);  // allocated minus freed in the stub's events
     EXPECT_EQ(row.configuration.rfind("torch stub, python 3.", 0), 0u) << row.configuration;
     EXPECT_NE(row.configuration.find("backend FLASH_ATTENTION"), std::string::npos) << row.configuration;
   }
@@ -104,7 +104,7 @@ TEST(TorchPeer, WithAStubOfPyTorch) {
   const Row row = run(peer, forward)[0];
   EXPECT_EQ(row.status, Status::ok) << row.reason;
   EXPECT_EQ(row.peak_bytes.value_or(0), 3 * tensor + 150);
-  EXPECT_FALSE(row.kept_bytes);
+  EXPECT_FALSE(row.saved_bytes);
 
   const auto refused = [](const Peer& who, const Case& one, Status status, const char* says) {
     const Row row = run(who, one)[0];
@@ -132,7 +132,7 @@ TEST(TorchPeer, WithAStubOfPyTorch) {
   refused(flash, plain, Status::unsupported, "torch-flash is a backend of CUDA");
 }
 
-// The prediction is the measured peak of PyTorch on this CPU.
+// The prediction equals the measured peak of PyTorch on this CPU.
 TEST(TorchPeer, NaiveIsPredicted) {
   const Peer peer{"torch-naive"};
   for (const std::int64_t batch : {1, 2}) {

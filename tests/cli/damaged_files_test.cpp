@@ -91,7 +91,7 @@ TEST(ForeignFiles, ASweepFollowsNoLink) {
   std::filesystem::create_symlink("victim", scratch.path() / "link");
   expect_refusal(run_program(kTinySweep + "--output link", scratch), 2, "--output link: is a symbolic link");
   ASSERT_EQ(mkfifo((scratch.path() / "fifo").c_str(), 0666), 0);
-  expect_refusal(run_program(kTinySweep + "--output fifo", scratch), 2, "--output fifo: is no plain file");
+  expect_refusal(run_program(kTinySweep + "--output fifo", scratch), 2, "--output fifo: is not a regular file");
   std::filesystem::create_directory(scratch.path() / "cells");
   std::filesystem::create_symlink("../victim", scratch.path() / "cells/result_bs1_sl16_nh1_ed16_Flash2_causal.json");
   expect_refusal(run_program(kTinySweep + "--output s.jsonl --json-dir cells", scratch), 2, "is a symbolic link");
@@ -104,7 +104,7 @@ TEST(ForeignFiles, AFifoIsNotReadAsAGridOrAListOfCases) {
     ASSERT_EQ(mkfifo((scratch.path() / name).c_str(), 0666), 0);
   }
   expect_refusal(run_program("sweep --grid ./grid.sweep --output s.jsonl", scratch, "timeout -s KILL 20"), 2,
-                 "--grid ./grid.sweep: no file that can be read");
+                 "--grid ./grid.sweep: cannot be read");
   const Program solved =
       run_program("solve '" STROBE_TEST_DATA "/solve/plain.in' answer --device cpu", scratch, "timeout -s KILL 20");
   EXPECT_EQ(solved.code, 0) << solved.errors;
@@ -158,7 +158,7 @@ TEST(ForeignFiles, DefaultOutputsOfTheUserAreNotReplaced) {
     EXPECT_EQ(scratch.read(name), "my notes");
     std::filesystem::rename(path, scratch.path() / "victim");
     std::filesystem::create_symlink("victim", path);
-    expect_refusal(run_program(command, scratch), 2, name + ": is a symbolic link; a plain file is needed");
+    expect_refusal(run_program(command, scratch), 2, name + ": is a symbolic link; valid: a regular file");
     EXPECT_EQ(scratch.read("victim"), "my notes");
   }
 }
@@ -182,7 +182,7 @@ TEST(ForeignFiles, NamesThatACommandChoosesAreNoLinksOrFifos) {
     std::filesystem::remove(path);
     ASSERT_EQ(mkfifo(path.c_str(), 0666), 0);
     expect_refusal(run_program(command, scratch, "timeout -s KILL 20"), 2,
-                   "p.md" == name ? "is there" : "is no plain file");
+                   "p.md" == name ? "is there" : "is not a regular file");
   }
   const Scratch scratch;
   std::filesystem::create_directories(scratch.path() / "outside");
@@ -250,14 +250,14 @@ TEST_F(RunFolder, ALinkedLogIsRefusedAndItsTargetStays) {
   const std::string before = log();
   std::filesystem::remove(file("steps.jsonl"));
   std::filesystem::create_symlink("../victim.txt", file("steps.jsonl"));
-  expect_refusal(resume(), 2, "run/steps.jsonl: is a symbolic link; a plain file is needed");
+  expect_refusal(resume(), 2, "run/steps.jsonl: is a symbolic link; valid: a regular file");
   EXPECT_EQ(scratch_.read("victim.txt"), before);
 }
 
 TEST_F(RunFolder, AFifoForALogIsRefusedAtOnce) {
   std::filesystem::remove(file("steps.jsonl"));
   ASSERT_EQ(mkfifo(file("steps.jsonl").c_str(), 0666), 0);
-  expect_refusal(resume(), 2, "run/steps.jsonl: is no plain file; a plain file is needed");
+  expect_refusal(resume(), 2, "run/steps.jsonl: is not a regular file; valid: a regular file");
 }
 
 }  // namespace

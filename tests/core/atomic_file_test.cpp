@@ -1,4 +1,4 @@
-// core/atomic_file: the old file or all of the new one, no leftovers, and an unwritable path fails at once.
+// core/atomic_file: the old file or the complete new one, no leftovers, and an unwritable path fails immediately.
 #include "core/atomic_file.h"
 
 #include <fcntl.h>
@@ -107,7 +107,7 @@ TEST_F(AtomicFileTest, TheNextWriterRemovesStaleTemporaryFilesOfItsTarget) {
   EXPECT_EQ(entries(), 4u);
   const std::string temporary = held.temporary();
   AtomicFile((folder_ / "a.json").string()).commit("other");
-  EXPECT_TRUE(std::filesystem::exists(temporary)) << "a living process holds it";
+  EXPECT_TRUE(std::filesystem::exists(temporary)) << "a running process has locked it";
   held.commit("held");
   EXPECT_EQ(read("a.json"), "held");
   EXPECT_EQ(entries(), 5u);
@@ -157,11 +157,11 @@ TEST_F(AtomicFileTest, LinksAreRefusedWhereTheProgramChoseTheName) {
   EXPECT_EQ(read("victim"), "new");
 }
 
-TEST_F(AtomicFileTest, LinksStayAndWhatTheyLeadToIsReplaced) {
+TEST_F(AtomicFileTest, LinksStayAndTheirTargetIsReplaced) {
   std::filesystem::create_directory(folder_ / "far");
   std::filesystem::create_symlink("middle.json", folder_ / "link.json");
   std::filesystem::create_symlink(folder_ / "far" / "a.json", folder_ / "middle.json");
-  for (const char* contents : {"created", "replaced"}) {  // the first through links that lead nowhere yet
+  for (const char* contents : {"created", "replaced"}) {  // first with dangling links
     AtomicFile((folder_ / "link.json").string()).commit(contents);
     EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "link.json"));
     EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "middle.json"));
@@ -215,14 +215,14 @@ TEST_F(AtomicFileTest, TwoNamesOfOneFileAreRefused) {
   };
   EXPECT_TRUE(is_refused(name("a"), name("a")));
   EXPECT_TRUE(is_refused(name("link"), name("a")));
-  EXPECT_TRUE(is_refused(name("new"), name("./new"))) << "neither is there yet";
+  EXPECT_TRUE(is_refused(name("new"), name("./new"))) << "neither exists";
   EXPECT_FALSE(is_refused(name("b"), name("a")));
   EXPECT_FALSE(is_refused("-", "-"));
   EXPECT_FALSE(is_refused("", ""));
   EXPECT_FALSE(is_refused("/dev/null", "/dev/null"));
 }
 
-TEST_F(AtomicFileTest, KeepsThePermissionsOfWhatItReplaces) {
+TEST_F(AtomicFileTest, KeepsThePermissionsOfTheReplacedFile) {
   using std::filesystem::perms;
   const std::filesystem::path path = folder_ / "a.json";
   std::ofstream(path) << "secret";

@@ -1,3 +1,4 @@
+// Overflow of products.
 #include "core/checked_product.h"
 
 #include <gtest/gtest.h>

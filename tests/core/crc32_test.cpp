@@ -1,3 +1,4 @@
+// CRC-32: known values, joined chunks.
 #include "core/crc32.h"
 
 #include <gtest/gtest.h>
@@ -8,13 +9,13 @@
 namespace strobe {
 namespace {
 
-TEST(Crc32, IsZlibs) {
+TEST(Crc32, MatchesZlib) {
   EXPECT_EQ(crc32(""), 0u);
   EXPECT_EQ(crc32("123456789"), 0xcbf43926u);  // the check value of the standard
   EXPECT_EQ(crc32("The quick brown fox jumps over the lazy dog"), 0x414fa339u);
 }
 
-TEST(Crc32, GoesOnAfterAnyCut) {
+TEST(Crc32, JoinsChunksAtAnyCut) {
   std::string bytes(100, '\0');
   std::mt19937 random(1);
   for (char& c : bytes) c = static_cast<char>(random());

@@ -1,3 +1,4 @@
+// Listing folders, and folders that cannot be read.
 #include "core/file_names.h"
 
 #include <gtest/gtest.h>

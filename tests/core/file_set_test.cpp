@@ -60,7 +60,7 @@ TEST(FileSet, AFailedWriteLeavesEveryOldFile) {
   EXPECT_EQ(scratch.entries(), 2u);
 }
 
-// The third target becomes a folder after add(), so its rename fails when two files have been replaced.
+// The third target becomes a folder after add(), so its rename fails after two files were replaced.
 TEST(FileSet, AFailedRenameRestoresEveryOldFile) {
   const Scratch scratch;
   put(scratch.path() / "a", "old a");
@@ -121,7 +121,7 @@ TEST(FileSet, ManyFilesNeedFewDescriptors) {
   EXPECT_EQ(scratch.entries(), 100u);
 }
 
-// The next set in a folder removes staging folders of killed processes, and no others.
+// The next set in a folder removes only the staging folders of killed processes.
 TEST(FileSet, RemovesStagingThatIsNotInUse) {
   const Scratch scratch;
   const fs::path killed = scratch.path() / ".strobe-tmp-abcDEF", running = scratch.path() / ".strobe-tmp-123456",

@@ -13,7 +13,7 @@ namespace {
 std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
 
 #if defined(__aarch64__)
-using CompilerHalf = __fp16;  // g++ 12 knows _Float16 in C++ on x86 only
+using CompilerHalf = __fp16;  // g++ 12 supports _Float16 in C++ only on x86
 #else
 using CompilerHalf = _Float16;
 #endif
@@ -21,7 +21,7 @@ using CompilerHalf = _Float16;
 std::uint16_t compiler_fp16(float value) { return std::bit_cast<std::uint16_t>(static_cast<CompilerHalf>(value)); }
 float compiler_float(std::uint16_t half) { return static_cast<float>(std::bit_cast<CompilerHalf>(half)); }
 
-// The nearest bf16, ties to even, by arithmetic: 8 significant bits, exponents down to the subnormals' 2^-133.
+// The nearest bf16, ties to even, computed arithmetically: 8 significant bits, subnormals down to 2^-133.
 float nearest_bf16(float value) {
   if (std::isnan(value) || std::isinf(value) || value == 0) return value;
   int exponent = 0;
@@ -32,7 +32,7 @@ float nearest_bf16(float value) {
   return static_cast<float>(rounded);
 }
 
-// Returns whether both types round a value correctly. No assertions: it is called millions of times.
+// Returns true if both types round a value correctly. Has no assertions because it is called millions of times.
 bool rounds(float value) {
   if (std::isnan(value)) {
     return std::isnan(fp16_to_float(float_to_fp16(value))) && std::isnan(bf16_to_float(float_to_bf16(value)));
@@ -65,9 +65,9 @@ TEST(Half, EveryBf16ToFloat) {
   }
 }
 
-// Rounding is monotone: it is right everywhere if it is right at each representable value, at each midpoint between
-// neighbours, and one float to either side of both.
-TEST(Half, EveryTurnOfRounding) {
+// Rounding is monotone: it is correct everywhere if it is correct at each representable value, at each midpoint, and
+// one float above and below both.
+TEST(Half, EveryRoundingBoundary) {
   for (std::uint32_t bits = 0; bits < 0x10000u; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);
     const std::uint32_t near_fp16 = bits_of(fp16_to_float(half));

@@ -1,3 +1,4 @@
+// Complete lines, torn lines and foreign files.
 #include "core/json_lines.h"
 
 #include <gtest/gtest.h>

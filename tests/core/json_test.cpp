@@ -1,4 +1,4 @@
-// core/json: what is written is what a strict reader reads, and bad text is refused with its position.
+// core/json: a strict reader accepts the written text; the reader rejects invalid text with its position.
 #include "core/json.h"
 
 #include <fmt/format.h>
@@ -107,8 +107,8 @@ TEST(Json, RefusesBytesThatAreNotUtf8) {
   }
 }
 
-// A value that was read, written and read again is the same.
-TEST(Json, WhatIsReadIsWrittenAsTheSame) {
+// A value survives reading, writing and reading again.
+TEST(Json, RoundTripKeepsValues) {
   for (const char* text : {R"("é€😀 \u0000 \u001f \ud83d\ude00 \uffff")", "-0.0", "-0", "1e5", "1E-7", "0.1",
                            "12345678901234567890", R"({"":[[],{},""," "],"a":{"a":null}})", "[true,false,null]"}) {
     const std::string once = Json::parse(text).dump();
@@ -127,14 +127,14 @@ TEST(Json, NumbersFollowTheStandardAndTheRangeOfADouble) {
   EXPECT_FALSE(Json::parse("9223372036854775808").is_integer());
 }
 
-TEST(Json, RefusesBottomlessNesting) {
+TEST(Json, RejectsDeepNesting) {
   const auto nested = [](int depth) {
     const auto levels = static_cast<std::size_t>(depth);
     return std::string(levels, '[') + std::string(levels, ']');
   };
   EXPECT_THROW(Json::parse(std::string(100000, '[')), Error);
-  EXPECT_NO_THROW(Json::parse(nested(Json::kMostDepth + 1)));
-  EXPECT_THROW(Json::parse(nested(Json::kMostDepth + 2)), Error);
+  EXPECT_NO_THROW(Json::parse(nested(Json::kMaxDepth + 1)));
+  EXPECT_THROW(Json::parse(nested(Json::kMaxDepth + 2)), Error);
 }
 
 TEST(Json, RefusesADocumentOverTheLimits) {
@@ -146,11 +146,11 @@ TEST(Json, RefusesADocumentOverTheLimits) {
     }
     return "";
   };
-  const std::string most = "[\"" + std::string(Json::kMostBytes - 4, 'x') + "\"]";
+  const std::string most = "[\"" + std::string(Json::kMaxBytes - 4, 'x') + "\"]";
   EXPECT_EQ(refusal(most), "");
   EXPECT_EQ(refusal(most + " "), "json: a document of 67108865 bytes or more; valid: up to 67108864");
   std::string many = "[0";
-  for (std::size_t i = 0; i < Json::kMostValues; ++i) many += ",0";
+  for (std::size_t i = 0; i < Json::kMaxValues; ++i) many += ",0";
   EXPECT_EQ(refusal(many + "]"), "json: a document of more than 4194304 values; valid: up to that");
   const std::string two = "1 " + most + " 2";  // the limit applies per value, not per text
   std::size_t position = 0;

@@ -1,3 +1,4 @@
+// Mapping files, and files that cannot be mapped.
 #include "core/mapped_file.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ TEST(MappedFile, IsWhatTheFileHolds) {
   EXPECT_EQ(MappedFile(path, "--data a").bytes(), 0u);
 }
 
-TEST(MappedFile, RefusesWhatIsNoPlainFile) {
+TEST(MappedFile, RejectsFilesThatAreNotRegular) {
   const test::Scratch scratch;
   const std::string folder = scratch.path().string();
   ASSERT_EQ(mkfifo((folder + "/pipe").c_str(), 0600), 0);

@@ -1,4 +1,4 @@
-// core/natural_log against the library's.
+// core/natural_log compared with std::log.
 #include "core/natural_log.h"
 
 #include <gtest/gtest.h>
@@ -15,14 +15,14 @@ double error_at(double x) {
   return std::abs(natural_log(x) - expected) / std::max(1.0, std::abs(expected));
 }
 
-TEST(NaturalLog, IsThatOfTheLibrary) {
+TEST(NaturalLog, MatchesStdLog) {
   for (double x = 0x1p-1022; x < 0x1p1020; x *= 1.37) EXPECT_LT(error_at(x), 1e-13) << x;
   for (double x = 0.5; x < 2.1; x += 1.0 / 4096) EXPECT_LT(error_at(x), 1e-13) << x;
   EXPECT_LT(error_at(std::numeric_limits<double>::max()), 1e-13);
 }
 
 TEST(NaturalLog, IsExactAtPowersThatMatter) {
-  EXPECT_EQ(natural_log(1.0), 0.0);  // a row with one key
+  EXPECT_EQ(natural_log(1.0), 0.0);  // the LSE of a row with one key
   EXPECT_EQ(natural_log(2.0), std::log(2.0));
 }
 

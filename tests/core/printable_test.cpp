@@ -1,4 +1,4 @@
-// core/printable: what others wrote cannot steer a terminal, and an error stays one short line.
+// core/printable: untrusted text cannot control a terminal, and an error stays one short line.
 #include "core/printable.h"
 
 #include <gtest/gtest.h>
@@ -22,13 +22,13 @@ TEST(Printable, EscapesControlBytesAndWhatIsNotUtf8) {
   EXPECT_EQ(printable("\xff|\xc3|\xc2\x9b|\xc2\xa0"), "\\xff|\\xc3|\\xc2\\x9b|\xc2\xa0");
 }
 
-TEST(Printable, EscapesWhatReordersText) {
+TEST(Printable, EscapesBidirectionalControls) {
   EXPECT_EQ(printable("a\u202eb"), "a\\xe2\\x80\\xaeb");
   EXPECT_EQ(printable("\u061c|\u200f|\u2066|\u2069"), "\\xd8\\x9c|\\xe2\\x80\\x8f|\\xe2\\x81\\xa6|\\xe2\\x81\\xa9");
   EXPECT_EQ(printable("\u2026 \u2065 \u206a \u05d0"), "\u2026 \u2065 \u206a \u05d0");
 }
 
-TEST(Printable, CutsWhatIsLong) {
+TEST(Printable, TruncatesLongText) {
   const std::string longest(80, 'a');
   EXPECT_EQ(printable(longest), longest);
   EXPECT_EQ(printable(longest + "a"), longest + "...");

@@ -1,3 +1,4 @@
+// Opening regular files; rejection of links, FIFOs and folders.
 #include "core/regular_file.h"
 
 #include <fcntl.h>
@@ -25,7 +26,7 @@ class RegularFileTest : public testing::Test {
         ADD_FAILURE() << name << " " << flags;
       } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-        EXPECT_EQ(error.what(), "--output x: is " + reason + "; a plain file is needed");
+        EXPECT_EQ(error.what(), "--output x: is " + reason + "; valid: a regular file");
       }
     }
   }
@@ -52,7 +53,7 @@ TEST_F(RegularFileTest, LinksFifosAndFoldersAreRefusedAtOnce) {
   expect_refusal("link", "a symbolic link");
   expect_refusal("dangling", "a symbolic link");
   expect_refusal("folder", "a folder");
-  expect_refusal("fifo", "no plain file");
+  expect_refusal("fifo", "not a regular file");
   EXPECT_EQ(scratch_.read("victim"), "text");
   EXPECT_FALSE(std::filesystem::exists(path("missing")));
   EXPECT_THROW(refuse_link(path("dangling"), "x"), Error);

@@ -1,3 +1,4 @@
+// Removal of listed files.
 #include "core/removal_list.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +27,7 @@ TEST(RemovalList, RemovesEveryListedFileAndNoOther) {
   EXPECT_EQ(scratch.read("7") + scratch.read("8"), "78");
 }
 
-TEST(RemovalList, AnEntryThatIsGoneRemovesNothing) {
+TEST(RemovalList, AClearedEntryRemovesNothing) {
   const test::Scratch scratch;
   std::ofstream(scratch.path() / "a") << "a";
   { RemovalEntry().set((scratch.path() / "a").string()); }

@@ -1,4 +1,4 @@
-// core/short_number: three digits for any size, whole counts, no exponent.
+// core/short_number: three digits for any magnitude, integer counts, no exponent.
 #include "core/short_number.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// core/statistics against values worked out by hand and from tables of the binomial distribution.
+// core/statistics compared with values computed by hand and with tables of the binomial distribution.
 #include "core/statistics.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST(Statistics, EmptyAndSingle) {
   const Summary one = summarize(std::vector<double>{2});
   EXPECT_DOUBLE_EQ(one.median, 2);
   EXPECT_DOUBLE_EQ(one.stddev, 0);
-  EXPECT_DOUBLE_EQ(one.confidence, 0);  // one sample says nothing about where the median is
+  EXPECT_DOUBLE_EQ(one.confidence, 0);  // one sample gives no interval of the median
 }
 
 TEST(Statistics, Quantiles) {
@@ -56,7 +56,7 @@ TEST(Statistics, MedianIntervalRanks) {
   }
 }
 
-TEST(Statistics, TooFewSamplesSayHowLittleTheyKnow) {
+TEST(Statistics, FewSamplesReportTheirLowConfidence) {
   const Summary summary = summarize(std::vector<double>{1, 2, 3});
   EXPECT_DOUBLE_EQ(summary.low, 1);
   EXPECT_DOUBLE_EQ(summary.high, 3);

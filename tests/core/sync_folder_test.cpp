@@ -1,3 +1,4 @@
+// Folders of paths, and syncing them.
 #include "core/sync_folder.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Names of temporary files, and removal of stale ones.
 #include "core/temporary_file.h"
 
 #include <fcntl.h>
@@ -36,7 +37,7 @@ TEST(TemporaryFile, LongNamesFitAndKeepTheirOwnStem) {
   EXPECT_EQ(stem.find('~') % 2, 0u) << "a character is cut in two";
 }
 
-TEST(TemporaryFile, OtherNamesAreNone) {
+TEST(TemporaryFile, OtherNamesHaveNoStem) {
   for (const char* name : {"run.json.backup", "run.json.sha256", "step-00000020.safetensors.latest", "run.json.AbCd12",
                            "run.json.strobe-tmp-", "run.json.strobe-tmp-12345", "run.json.strobe-tmp-1234567",
                            "run.json.strobe-tmp-12345.", "run.json.strobe-tmp-12 456", "run.json.strobe-TMP-123456",

@@ -1,3 +1,4 @@
+// Random tokens and their comparison.
 #include "core/token.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// core/utf8: text is cut between characters.
+// core/utf8: truncates text between characters.
 #include "core/utf8.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace strobe {
 namespace {
 
-TEST(Utf8, APrefixHasWholeCharacters) {
+TEST(Utf8, APrefixHasCompleteCharacters) {
   EXPECT_EQ(utf8_prefix("2026-11-18T", 10), "2026-11-18");
   EXPECT_EQ(utf8_prefix("short", 10), "short");
   EXPECT_EQ(utf8_prefix("2026-11-1\u022b", 10), "2026-11-1");

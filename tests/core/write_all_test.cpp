@@ -1,3 +1,4 @@
+// Short writes and errors of write_all().
 #include "core/write_all.h"
 
 #include <fcntl.h>
@@ -14,8 +15,8 @@
 namespace strobe::test {
 namespace {
 
-// A file at its size limit takes some of the text; the next write fails.
-TEST(WriteAll, GoesOnAfterAPart) {
+// A file at its size limit accepts part of the text; the next write fails.
+TEST(WriteAll, ContinuesAfterAShortWrite) {
   const Scratch scratch;
   const std::string path = (scratch.path() / "file").string();
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);

@@ -1,3 +1,4 @@
+// Validation of output paths.
 #include "core/write_target.h"
 
 #include <gtest/gtest.h>

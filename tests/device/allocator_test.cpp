@@ -1,4 +1,4 @@
-// The counting allocator: alignment, counters, peak, observer, and what happens when there is no memory.
+// The counting allocator: alignment, counters, peak, observer, and behaviour without memory.
 #include "device/host/allocator.h"
 
 #include <gtest/gtest.h>
@@ -90,7 +90,7 @@ TEST(Allocator, OutOfMemoryIsAnErrorWithTheBytes) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
     EXPECT_NE(std::string(error.what()).find("4611686018427387904"), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find("7 bytes held"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("7 bytes in use"), std::string::npos) << error.what();
   }
   EXPECT_EQ(allocator.statistics().current, 7u);
   EXPECT_EQ(allocator.statistics().peak, 7u);

@@ -1,4 +1,4 @@
-// Sessions of OpenBLAS, with enough address space and without. Each limit is set in a child process.
+// OpenBLAS sessions with and without enough address space. A child process sets each limit.
 #include "device/host/blas.h"
 
 #include <gtest/gtest.h>
@@ -28,9 +28,9 @@ int exit_code_of(Body&& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-#ifndef STROBE_OPENBLAS_LINKED  // a static OpenBLAS starts its threads with the program
+#ifndef STROBE_OPENBLAS_LINKED  // a static OpenBLAS starts its threads when the program starts
 
-// Limits the address space of this process to `bytes` more than it uses.
+// Limits the address space of this process to `bytes` more than its current use.
 void limit_to(std::size_t bytes) {
   std::size_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
@@ -46,7 +46,7 @@ int product_of(int callers) {
     if (session.callers() < 1 || session.callers() > callers) return 4;
     const float a[4] = {1, 2, 3, 4};
     float c[4];
-    multiply(session, matrix(a, 2, 2), matrix(a, 2, 2), c);
+    gemm(session, matrix(a, 2, 2), matrix(a, 2, 2), c);
     return c[0] == 7 && c[3] == 22 ? 0 : 4;
   } catch (const Error& error) {
     return static_cast<int>(error.code());
@@ -74,11 +74,11 @@ TEST(Blas, FewerCallersWhereFewerBuffersFit) {
             0);
 }
 
-TEST(Blas, LoadsWithoutThreadsOfItsOwn) {
+TEST(Blas, LoadsWithoutThreads) {
   EXPECT_EQ(exit_code_of([] { return blas_library().get_num_threads(); }), 1);
 }
 
-TEST(Blas, NeverRunsTheFallbackWhereThereIsBetter) {
+TEST(Blas, ReplacesTheFallbackIfBetterKernelsExist) {
   if (std::getenv("OPENBLAS_CORETYPE")) GTEST_SKIP() << "OPENBLAS_CORETYPE is set";
   EXPECT_EQ(exit_code_of([] { return better_core(blas_library().get_corename(), instruction_sets()) ? 4 : 0; }), 0);
 }

@@ -1,3 +1,4 @@
+// Floating-point modes of callers and of the library's threads.
 #include "device/host/float_mode.h"
 
 #include <gtest/gtest.h>

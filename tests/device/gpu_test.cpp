@@ -1,4 +1,4 @@
-// The CUDA layer on a real GPU: its description, memory there and back, a kernel, and failures as errors.
+// The CUDA layer on a GPU: device description, copies, a kernel, and failures as errors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ TEST_F(Gpu, IsDescribed) {
   EXPECT_GT(inventory_.gpus[0].memory_free_bytes, 0u);
 }
 
-TEST_F(Gpu, BufferThereAndBack) {
+TEST_F(Gpu, BufferRoundTrip) {
   std::vector<std::uint32_t> sent(100003);
   std::iota(sent.begin(), sent.end(), 7u);
   GpuBuffer buffer(sent.size() * 4);
@@ -51,8 +51,8 @@ TEST_F(Gpu, BufferThereAndBack) {
   EXPECT_EQ(sent, received);
 }
 
-// Two streams, ordered by an event: what one wrote the other brings back.
-TEST_F(Gpu, PinnedMemoryThereAndBackOnTwoStreams) {
+// Two streams ordered by an event: one writes, the other copies back.
+TEST_F(Gpu, PinnedMemoryRoundTripOnTwoStreams) {
   constexpr std::size_t kBytes = 4 * 1000003;
   const PinnedBuffer sent(kBytes), received(kBytes);
   EXPECT_EQ(sent.bytes(), kBytes);
@@ -128,7 +128,7 @@ TEST_F(Gpu, FactsAreThoseOfTheInventory) {
   EXPECT_EQ(gpu.facts.shared_bytes_per_block, limited_shared_bytes(info.shared_bytes_per_block, before.c_str()));
   ::setenv("STROBE_CUDA_SHARED_KB", "40", 1);
   EXPECT_EQ(current_gpu().facts.shared_bytes_per_block, 40u << 10);
-  ::setenv("STROBE_CUDA_SHARED_KB", before.c_str(), 1);  // empty: none
+  ::setenv("STROBE_CUDA_SHARED_KB", before.c_str(), 1);  // empty: unset
 }
 
 TEST_F(Gpu, StreamsEventsAndGraphs) {
@@ -163,12 +163,12 @@ TEST(SharedMemoryLimit, IsRead) {
   }
 }
 
-// Without a GPU, allocating its memory is an error with the reason, not a crash.
+// Without a GPU, allocating GPU memory is an error with the reason, not a crash.
 TEST(NoGpu, IsAnErrorWithAReason) {
   if (gpu_inventory().reason.empty()) GTEST_SKIP() << "this machine has a GPU";
   try {
     const GpuBuffer buffer(64);
-    FAIL() << "got memory of a GPU that is not there";
+    FAIL() << "allocated memory of a missing GPU";
   } catch (const Error& error) {
     EXPECT_EQ(std::string(error.what()).rfind("cuda: ", 0), 0u) << error.what();
   }

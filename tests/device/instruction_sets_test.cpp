@@ -1,3 +1,4 @@
+// Instruction sets of this machine, and STROBE_CPU_ISA.
 #include "device/host/instruction_sets.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@ TEST(InstructionSets, BeginWithThePlainArchitecture) {
   EXPECT_TRUE(instruction_sets()[0].available);
 }
 
-TEST(InstructionSets, ARefusalNamesWhatThereIs) {
+TEST(InstructionSets, AnErrorListsTheInstructionSets) {
   EXPECT_EQ(instruction_set_refusal(""), "");
   for (const InstructionSet& one : instruction_sets()) {
     EXPECT_EQ(instruction_set_refusal(one.name).empty(), one.available) << one.name;

@@ -1,4 +1,4 @@
-// Traces of what a GPU does; without one, why there are none.
+// GPU traces; without a GPU, the reason why traces are unavailable.
 #include "device/kernel_trace.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ TEST(KernelTrace, IsRefusedWithTheReasonWhereThereIsNoGpu) {
   EXPECT_EQ(kernel_trace_refusal(), reason);
   try {
     KernelTrace trace;
-    FAIL() << "a trace of a GPU that is not there";
+    FAIL() << "a trace of a missing GPU";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::unsupported);
     EXPECT_EQ(std::string(error.what()), "kernel trace: " + reason);
@@ -46,7 +46,7 @@ TEST_F(GpuKernelTrace, RecordsKernelTimeAndLaunch) {
   GpuBuffer buffer(kBytes);
   const PinnedBuffer host(kBytes);
   const GpuStream first, second;
-  buffer.fill(0, first);  // the kernel is loaded
+  buffer.fill(0, first);  // loads the kernel
   KernelTrace trace;
   trace.enter(7);
   buffer.fill(1, first);
@@ -80,7 +80,7 @@ TEST_F(GpuKernelTrace, RecordsKernelTimeAndLaunch) {
   EXPECT_NE(records[0].stream, records[3].stream);
 }
 
-TEST_F(GpuKernelTrace, OneAtATimeAndNothingOfTheOneBefore) {
+TEST_F(GpuKernelTrace, OneAtATimeWithoutRecordsOfThePreviousOne) {
   GpuBuffer buffer(1 << 16);
   const GpuStream stream;
   {

@@ -1,4 +1,4 @@
-// Libraries that are opened, not linked.
+// Shared libraries opened on demand.
 #include "device/shared_library.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ std::string refusal_of(Body&& body) {
 TEST(SharedLibrary, FirstThatOpensIsTaken) {
   const SharedLibrary library(
       {.files = {"", "/nowhere/libm.so.6", "libm.so.6", "libc.so.6"}, .advice = "no mathematics"});
-  double (*const root)(double) = library.function("sqrt");  // which the last has not
+  double (*const root)(double) = library.function("sqrt");  // missing in the previous file
   EXPECT_EQ(root(9), 3);
 }
 

@@ -1,4 +1,4 @@
-// The thread pool: every body once, order of tasks, exceptions, nesting, several callers, and a child after fork().
+// The thread pool: every body once, task order, exceptions, nesting, concurrent callers, and a child after fork().
 #include "device/host/thread_pool.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST(ThreadPool, ManyCallsInARowAndAfterSleep) {
     int parts[3] = {};
     parallel(3, [&](int thread) { parts[thread] = call + thread; });
     sum += parts[0] + parts[1] + parts[2];
-    if (call % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the workers fall asleep
+    if (call % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // lets the workers sleep
   }
   EXPECT_EQ(sum, 3 * 2000 * 1999 / 2 + 3 * 2000);
 }
@@ -44,7 +44,7 @@ TEST(ThreadPool, ManyCallsInARowAndAfterSleep) {
 TEST(ThreadPool, TasksStartInIncreasingOrder) {
   constexpr std::int64_t kTasks = 5000;
   std::vector<std::atomic<int>> runs(kTasks);
-  // Each task waits for the one before it to have started: a wrong order would never end.
+  // Each task waits until the previous one has started: a wrong order would deadlock.
   std::atomic<std::int64_t> started{0};
   parallel_for(4, kTasks, [&](int thread, std::int64_t task) {
     ASSERT_GE(thread, 0);
@@ -56,8 +56,8 @@ TEST(ThreadPool, TasksStartInIncreasingOrder) {
   for (const auto& count : runs) ASSERT_EQ(count.load(), 1);
 }
 
-// Workers of a call of few tasks are often dismissed before they wake, and must then neither run a task of an earlier
-// call nor miss one of a later call.
+// Workers of a call with few tasks are often dismissed before they wake. They must not run a task of an earlier call or
+// miss one of a later call.
 TEST(ThreadPool, EveryTaskOnceInManyShortCalls) {
   std::vector<std::atomic<int>> runs(4);
   for (int call = 1; call <= 20000; ++call) {
@@ -68,7 +68,7 @@ TEST(ThreadPool, EveryTaskOnceInManyShortCalls) {
     int bodies[4] = {};
     if (call % 100 == 0) {
       parallel(4, [&](int thread) { ++bodies[thread]; });
-      for (const int count : bodies) ASSERT_EQ(count, 1) << "a worker that was dismissed just before";
+      for (const int count : bodies) ASSERT_EQ(count, 1) << "a worker of the previous call was dismissed";
     }
   }
 }
@@ -96,7 +96,7 @@ TEST(ThreadPool, ExceptionsReachTheCallerAfterAllEnded) {
     }
   }
   int calls = 0;
-  parallel(1, [&](int) { ++calls; });  // and the pool still serves
+  parallel(1, [&](int) { ++calls; });  // the pool still works
   std::atomic<int> after{0};
   parallel(4, [&](int) { ++after; });
   EXPECT_EQ(calls + after.load(), 5);
@@ -110,7 +110,7 @@ TEST(ThreadPool, ParallelForStopsAtAnException) {
   };
   EXPECT_THROW(parallel_for(1, 100, body), std::runtime_error);
   EXPECT_EQ(runs.load(), 11);
-  // A loop that does not stop early would never end.
+  // A loop that does not stop early would not end.
   EXPECT_THROW(parallel_for(2, std::int64_t{1} << 60, body), std::runtime_error);
 }
 
@@ -144,10 +144,10 @@ TEST(ThreadPool, SeveralCallersAtOnce) {
   EXPECT_EQ(wrong.load(), 0);
 }
 
-// ThreadSanitizer does not follow threads started after a fork of a process with threads.
+// ThreadSanitizer does not support threads that start after a fork of a multithreaded process.
 #if !defined(__SANITIZE_THREAD__)
 TEST(ThreadPool, ServesAChildAfterFork) {
-  parallel(3, [](int) {});  // the parent has workers, which the child has not
+  parallel(3, [](int) {});  // the child lacks the parent's workers
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {

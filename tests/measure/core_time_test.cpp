@@ -1,4 +1,4 @@
-// measure/core_time: counts the time of this process and its children, and no other.
+// measure/core_time: counts the time of this process and its children only.
 #include "measure/core_time.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace strobe {
 namespace {
 
-// Computes until the calling thread has used that much processor time.
+// Computes until the calling thread has used `seconds` of processor time.
 void burn(double seconds) {
   timespec used{};
   do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
@@ -19,13 +19,13 @@ void burn(double seconds) {
 }
 
 TEST(CoreTime, WorkOfThisProcessAndItsChildrenIsItsOwn) {
-  const std::vector<int> cores = own_cores();
+  const std::vector<int> cores = allowed_cores();
   const CoreTime before = core_time(cores);
   timespec used{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
   burn(static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec) + 0.2);
   const CoreTime middle = core_time(cores);
-  EXPECT_GE(middle.own - before.own, 0.15);  // ticks are hundredths
+  EXPECT_GE(middle.own - before.own, 0.15);  // ticks are 10 ms
   EXPECT_GE(middle.all - before.all, 0.15);
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
@@ -42,15 +42,15 @@ TEST(CoreTime, WorkOfThisProcessAndItsChildrenIsItsOwn) {
   EXPECT_GE(running.own - middle.own, 0.15);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
-  EXPECT_GE(core_time(cores).own, running.own);  // not lost with it
+  EXPECT_GE(core_time(cores).own, running.own);  // the time of an ended child still counts
   close(ready[0]);
   close(ready[1]);
 }
 
-TEST(CoreTime, WhatIsNotOwnIsOthers) {
-  EXPECT_DOUBLE_EQ(cores_of_others({.all = 10, .own = 4}, {.all = 14, .own = 5}, 2), 1.5);
-  EXPECT_EQ(cores_of_others({.all = 10, .own = 4}, {.all = 11, .own = 6}, 2), 0);  // own, on other cores
-  EXPECT_EQ(cores_of_others({}, {.all = 1}, 0), 0);
+TEST(CoreTime, TimeOfOthersExcludesOwnTime) {
+  EXPECT_DOUBLE_EQ(cores_used_by_others({.all = 10, .own = 4}, {.all = 14, .own = 5}, 2), 1.5);
+  EXPECT_EQ(cores_used_by_others({.all = 10, .own = 4}, {.all = 11, .own = 6}, 2), 0);  // own work on other cores
+  EXPECT_EQ(cores_used_by_others({}, {.all = 1}, 0), 0);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Waiting for threads that spin, and the cores of a parent.
+// measure/quiet: waiting for spinning threads, and the cores of a parent.
 #include "measure/quiet.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace strobe {
 namespace {
 
-// Several times, for lengths on both sides of the scheduler's ticks, which are 1 to 10 ms apart.
+// Several durations, shorter and longer than the scheduler's ticks of 1 to 10 ms.
 TEST(Quiet, WaitsForAThreadThatSpins) {
   for (const double seconds : {2e-3, 5e-3, 11e-3, 3e-3, 7e-3, 16e-3, 4e-3, 9e-3}) {
     std::atomic<bool> begun{false}, ended{false};
@@ -31,7 +31,7 @@ TEST(Quiet, WaitsForAThreadThatSpins) {
   }
 }
 
-TEST(Quiet, GivesUpOnAThreadThatGoesOn) {
+TEST(Quiet, GivesUpOnAThreadThatKeepsSpinning) {
   std::atomic<bool> stop{false};
   std::thread spins([&] {
     while (!stop) {
@@ -52,18 +52,18 @@ TEST(Quiet, ThreadsThatSleepAndUnknownProcessesAreQuiet) {
   sleeps.join();
 }
 
-TEST(Cores, OfTheParentAreThereForAWhile) {
-  const std::vector<int> all = own_cores();
+TEST(Cores, CoresOfTheParentAreRestoredAtTheEnd) {
+  const std::vector<int> all = allowed_cores();
   if (all.size() < 2) GTEST_SKIP() << "one core";
   const pid_t child = fork();
   if (child == 0) {
     const std::vector<int> few = pin_to_cores(1);
-    bool fine = few.size() == 1 && own_cores() == few;
+    bool fine = few.size() == 1 && allowed_cores() == few;
     {
       const CoresOfParent cores;
-      fine = fine && own_cores() == all;
+      fine = fine && allowed_cores() == all;
     }
-    _exit(fine && own_cores() == few ? 0 : 1);
+    _exit(fine && allowed_cores() == few ? 0 : 1);
   }
   int status = 0;
   waitpid(child, &status, 0);

@@ -1,4 +1,4 @@
-// measure/rates and the environment: figures that a machine can have, not zero and not infinite.
+// measure/rates and the environment: plausible values, neither zero nor infinite.
 #include "measure/rates.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 TEST(Rates, ArePlausible) {
   const double fma = fma_rate(1, 0.02);
   EXPECT_GT(fma, 1e7);
-  EXPECT_LT(fma, 2e12);  // a core of today does not do a TFLOP/s in fp32 without tiles
+  EXPECT_LT(fma, 2e12);  // no current core reaches 1 TFLOP/s in fp32 without AMX or SME
   EXPECT_GT(copy_rate(1, 0.01), 1e7);
   EXPECT_LT(copy_rate(1, 0.01), 1e13);
   EXPECT_GE(timed_microsecond(), 1e-6);
@@ -29,7 +29,7 @@ TEST(Environment, NamesTheMachine) {
   EXPECT_EQ(Json::parse(json.dump()).dump(), json.dump());
 }
 
-TEST(Environment, MemoryIsSane) {
+TEST(Environment, MemoryIsPlausible) {
   const MemoryInfo memory = read_memory_info();
   EXPECT_GT(memory.total, 1 << 20);
   EXPECT_GT(memory.available, 0);

@@ -1,4 +1,4 @@
-// measure/stopping_rule: when samples suffice and when a warm-up is over.
+// measure/stopping_rule: sufficient samples and the end of warm-up.
 #include "measure/stopping_rule.h"
 
 #include <gtest/gtest.h>
@@ -20,13 +20,13 @@ TEST(StoppingRule, NarrowIntervalNeedsThirtySamples) {
   EXPECT_EQ(decide(rule, std::vector<double>(30, 1.0), 0), Stop::interval);
 }
 
-TEST(StoppingRule, WideIntervalGoesOnToTheLimit) {
+TEST(StoppingRule, WideIntervalContinuesToTheLimit) {
   const StoppingRule rule{.time_limit = 20};
   std::vector<double> samples;
   for (int i = 0; i < 60; ++i) samples.push_back(i % 2 ? 1.0 : 1.1);
   EXPECT_EQ(decide(rule, samples, 19), Stop::not_yet);
   EXPECT_EQ(decide(rule, samples, 20), Stop::time_limit);
-  EXPECT_EQ(decide(rule, std::vector<double>{1, 1}, 1000), Stop::not_yet);  // three at least
+  EXPECT_EQ(decide(rule, std::vector<double>{1, 1}, 1000), Stop::not_yet);  // at least three
 }
 
 TEST(WarmUp, ThreeCallsAndAFifthOfASecond) {
@@ -37,7 +37,7 @@ TEST(WarmUp, ThreeCallsAndAFifthOfASecond) {
   EXPECT_TRUE(warmed_up(steady, 0.3, 5));
 }
 
-TEST(WarmUp, WaitsForSteadyCallsButNotForEver) {
+TEST(WarmUp, WaitsForSteadyCallsUpToALimit) {
   const std::vector<double> falling = {0.4, 0.2, 0.1};
   EXPECT_FALSE(warmed_up(falling, 0.7, 5));
   EXPECT_TRUE(warmed_up(falling, 1.3, 5));

@@ -40,7 +40,7 @@ TEST(CollectiveTable, ShowsTimesRatesAndTheRatio) {
   for (const auto& cells : table.cells) EXPECT_EQ(cells.size(), table.columns.size());
 }
 
-TEST(CollectiveFigures, AreOneAnOperationWithALineANumberOfRanks) {
+TEST(CollectiveFigures, AreOnePerOperationWithALinePerNumberOfRanks) {
   const std::vector<Json> rows{row("all-reduce", 2, 1 << 20, 3), row("all-reduce", 2, 10 << 20, 4),
                                row("all-reduce", 4, 1 << 20, 2), row("broadcast", 2, 1 << 20, 5)};
   const std::vector<report::Figure> figures = report::collective_figures(rows);

@@ -1,4 +1,4 @@
-// report/each_row: rows of a stream, one at a time, with the line of a fault.
+// report/each_row: rows of a stream, one at a time, with the line of an error.
 #include "report/each_row.h"
 
 #include <gtest/gtest.h>
@@ -51,14 +51,14 @@ TEST(EachRow, FaultsHaveTheirLine) {
   EXPECT_EQ(row_refusal("1,2"), "f, line 1: not JSON: not a number at byte 0 of 2");
   EXPECT_EQ(row_refusal("]"), "f, line 1: not JSON: not a number at byte 0 of 1");
   EXPECT_EQ(row_refusal("{\"a\": \"\xff\"}"), "f, line 1: not JSON: a byte that is not UTF-8 at byte 7 of 10");
-  EXPECT_EQ(row_refusal(" \n "), "f: no result in it");
+  EXPECT_EQ(row_refusal(" \n "), "f: contains no result");
 }
 
 TEST(EachRow, ARowHasALimitAndAFileOfManyDoesNot) {
   std::size_t rows = 0;
   RowSplitter splitter([&](const RowSplitter::Row&) { ++rows; });
   const std::string block = "\"" + std::string(1 << 20, 'x') + "\" ";
-  for (int i = 0; i < 70; ++i) splitter.add(block);  // more than one document may have
+  for (int i = 0; i < 70; ++i) splitter.add(block);  // more than the limit of one document
   EXPECT_EQ(rows, 70u);
   splitter.add("\"");
   const std::string part(1 << 20, 'x');

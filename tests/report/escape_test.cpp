@@ -1,4 +1,4 @@
-// report/escape: text from files stays text in every format.
+// report/escape: untrusted text stays text in every format.
 #include "report/escape.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// report/figures, svg, tables, html: every chart that the page promises is there, with the figures of the files.
+// report/figures, svg, tables, html: every chart of the page exists, with the values of the files.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ TEST(Figures, EveryChartOfThePage) {
     ids.insert(figure.id);
     EXPECT_NE(figure.caption.find("Neoverse"), std::string::npos) << figure.id;
     EXPECT_NE(figure.caption.find("2026-"), std::string::npos) << figure.id;
-    EXPECT_NE(figure.caption.find("samples a point"), std::string::npos) << figure.id;
+    EXPECT_NE(figure.caption.find("per point"), std::string::npos) << figure.id;
     EXPECT_NE(figure.series.empty(), figure.fields.empty()) << figure.id;
   }
   for (const char* id :
@@ -184,7 +184,7 @@ TEST(Svg, TheLegendNamesEverySeries) {
   EXPECT_NE(svg.find("y=\"86.0\""), std::string::npos) << "the second line: " << svg;
 }
 
-// A row with these values; every dimension has `size`.
+// A row with these values; every dimension is `size`.
 std::string extreme_row(const std::string& name, std::int64_t size, double seconds, double rate, double megabytes,
                         double ceiling) {
   return fmt::format(
@@ -196,7 +196,7 @@ std::string extreme_row(const std::string& name, std::int64_t size, double secon
       name, seconds, rate, megabytes, ceiling, size, std::max<std::int64_t>(1, size));
 }
 
-// Every combination of the ends of every range gives charts with finite coordinates.
+// Rows at the ends of every range give charts with finite coordinates.
 TEST(Svg, RowsAtTheEndsOfEveryRangeHaveFiniteCoordinates) {
   std::string text;
   for (const std::int64_t size : {std::int64_t{0}, std::int64_t{1}, std::int64_t{1} << 40}) {
@@ -251,7 +251,7 @@ TEST(Html, TextOfFilesStaysText) {
   }
 }
 
-TEST(Tables, CsvHasARowACell) {
+TEST(Tables, CsvHasOneRowPerCell) {
   const std::vector<Cell> cells = small_cells();
   const std::string csv = table_csv(cell_table(cells));
   EXPECT_EQ(static_cast<std::size_t>(std::count(csv.begin(), csv.end(), '\n')), cells.size() + 1);

@@ -1,4 +1,4 @@
-// Tables and charts of the ladder, from rows as strobe-lab writes them.
+// Tables and charts of the ladder, from rows in strobe-lab's format.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -49,14 +49,14 @@ TEST(NamedTables, ShowSpeedUpsAndRefusals) {
   EXPECT_EQ(cell(1, "total ms"), "-");
   EXPECT_EQ(cell(1, "GFLOP/s"), "-");
   EXPECT_EQ(cell(2, "x sequential"), "20.0");
-  EXPECT_EQ(cell(2, "x before"), "20.0");  // relative to the last rung with a time
+  EXPECT_EQ(cell(2, "x before"), "20.0");  // relative to the previous rung with a time
   EXPECT_EQ(cell(3, "x before"), "2.00");
-  EXPECT_EQ(cell(3, "GFLOP/s"), "270");  // by the kernel's time
+  EXPECT_EQ(cell(3, "GFLOP/s"), "270");  // from the kernel's time
   EXPECT_NE(tables_text(tables).find("max error"), std::string::npos);
   EXPECT_NE(tables_markdown(tables).find("| shared |"), std::string::npos);
 }
 
-TEST(NamedTables, PrintNothingThatATerminalObeys) {
+TEST(NamedTables, PrintNoControlCharacters) {
   const std::vector<Json> rows = {refused("shared\\u001b[2J", kSmall)};
   const std::string text = tables_text(ladder_tables(rows));
   EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
@@ -133,7 +133,7 @@ TEST(NamedTables, MarkdownOfARowCannotMakeMarkup) {
   EXPECT_EQ(tables_markdown({&titled, 1}).substr(0, 43), "### &lt;script&gt;\\\\x1b\\[2J \\[a\\](b)\n\n| x |");
 }
 
-TEST(LadderRows, ThatAreNoneAreRefusedWithTheirLine) {
+TEST(LadderRows, InvalidRowsAreRejectedWithTheirLine) {
   const test::Scratch scratch;
   const std::string path = (scratch.path() / "rows.jsonl").string();
   const std::string good = refused("shared", kSmall).dump();
@@ -173,14 +173,14 @@ TEST(NamedTables, AblationAndTiles) {
           kCase28))};
   const std::vector<NamedTable> tables = ladder_tables(rows);
   ASSERT_EQ(tables.size(), 2u);
-  EXPECT_EQ(tables[0].cells[1][3], "3.00");  // total, of that with all ideas
+  EXPECT_EQ(tables[0].cells[1][3], "3.00");  // ratio to the total with all optimisations
   EXPECT_EQ(tables[1].cells[0][0], "64 x 32");
   EXPECT_EQ(tables[1].cells[0][4], "50 %");
   EXPECT_EQ(tables[1].cells[1][4], "-");
   EXPECT_EQ(tables[1].cells[1][8], "refused: too large");
 }
 
-TEST(NamedTables, CountersThatAreNotThereAreNotZero) {
+TEST(NamedTables, MissingCountersAreNotZero) {
   const std::vector<Json> rows = {
       Json::parse(fmt::format(R"({{"kind": "profile", "rung": "shared", {}, "status": "not available",
                                    "reason": "no ncu"}})",
@@ -202,7 +202,7 @@ TEST(LadderFigures, PublishedTimesAreShownForCase28Only) {
   const std::vector<Figure> figures = ladder_figures(rows);
   ASSERT_EQ(figures.size(), 2u);
   ASSERT_EQ(figures[0].series.size(), 2u);
-  EXPECT_EQ(figures[0].y.words, (std::vector<std::string>{"shared", "sequential"}));  // the first on top
+  EXPECT_EQ(figures[0].y.words, (std::vector<std::string>{"shared", "sequential"}));  // the first is on top
   EXPECT_DOUBLE_EQ(figures[0].series[0].points[1].x, 80);
   EXPECT_DOUBLE_EQ(figures[0].series[1].points[0].x, 6.277);
   EXPECT_DOUBLE_EQ(figures[0].series[1].points[1].x, 142.9);
@@ -210,7 +210,7 @@ TEST(LadderFigures, PublishedTimesAreShownForCase28Only) {
   EXPECT_NE(figure_svg(figures[0]).find("GTX 1080"), std::string::npos);
 }
 
-// Whatever the time of a single rung, at least two ticks say how long it is.
+// A single rung's chart has at least two ticks, for any time.
 TEST(LadderFigures, OneRungHasTicks) {
   for (const double seconds : {0.0103, 0.03, 0.45, 1.4, 3.3, 7.0}) {
     const std::vector<Figure> figures = ladder_figures({{rung("sequential", kSmall, seconds)}});
@@ -233,7 +233,7 @@ TEST(LadderFigures, CountersOfSeveralCasesAreDrawnAgainstSize) {
   ASSERT_EQ(figures[0].series[0].points.size(), 2u);
   EXPECT_LT(figures[0].series[0].points[0].x, figures[0].series[0].points[1].x);
   rows.pop_back();
-  EXPECT_TRUE(ladder_figures(rows).empty());  // one case is no chart
+  EXPECT_TRUE(ladder_figures(rows).empty());  // one case gives no chart
 }
 
 TEST(PublishedTimes, AreTenAndReadStrictly) {

@@ -1,3 +1,4 @@
+// Memory maps as SVG and HTML.
 #include "report/memory_map.h"
 
 #include <gtest/gtest.h>

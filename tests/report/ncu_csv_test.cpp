@@ -1,4 +1,4 @@
-// Counters from the text that ncu prints. The samples in tests/data/ncu are written by hand in its form.
+// Counters from ncu's output. The samples in tests/data/ncu are written by hand in its format.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ TEST(NcuCsv, WeighsLaunchesByTheirTime) {
   EXPECT_DOUBLE_EQ(value("global_load"), 3);          // (3 * 2 + 1 * 6) / 4 GB/s
   EXPECT_DOUBLE_EQ(value("global_store"), 0.05);      // (3 * 0.04 + 1 * 0.08) / 4
   EXPECT_DOUBLE_EQ(value("shared_load"), 128);        // 4e6 wavefronts of 128 bytes in 4 ms
-  EXPECT_DOUBLE_EQ(value("shared_store"), 64);        // 2e6 of them
+  EXPECT_DOUBLE_EQ(value("shared_store"), 64);        // 2e6 wavefronts
   EXPECT_DOUBLE_EQ(value("bank_conflicts"), 2000);    // "1,024" and 976
   EXPECT_DOUBLE_EQ(value("warp_efficiency"), 93.75);  // (3 * 32 + 1 * 24) / 4 of 32 threads
   EXPECT_DOUBLE_EQ(value("gflops"), 2000.75);         // 2 * 4e9 + 2e6 + 1e6 operations in 4 ms
@@ -49,7 +49,7 @@ TEST(NcuCsv, ReadsUnitsWithPrefixes) {
   EXPECT_NEAR(read_ncu_csv(text).at("counters").at("global_load").as_number(), 3, 1e-12);
 }
 
-TEST(NcuCsv, WhatIsMissingIsNullAndNeverZero) {
+TEST(NcuCsv, MissingCountersAreNull) {
   const std::string text = replaced(sample("two_launches.csv"), "\"1,024\"", "\"n/a\"");
   const Json read = read_ncu_csv(text);
   EXPECT_TRUE(read.at("counters").at("bank_conflicts").is_null());
@@ -92,9 +92,9 @@ std::string ncu_refusal(const std::string& text) {
 }
 
 TEST(NcuCsv, AnErrorWithoutTextIsOneLine) {
-  EXPECT_EQ(ncu_refusal("==ERROR=="), "ncu: failed without a reason");
-  EXPECT_EQ(ncu_refusal("==ERROR==\n"), "ncu: failed without a reason");
-  EXPECT_EQ(ncu_refusal("==ERROR==   "), "ncu: failed without a reason");
+  EXPECT_EQ(ncu_refusal("==ERROR=="), "ncu: failed without an error message");
+  EXPECT_EQ(ncu_refusal("==ERROR==\n"), "ncu: failed without an error message");
+  EXPECT_EQ(ncu_refusal("==ERROR==   "), "ncu: failed without an error message");
   EXPECT_EQ(ncu_refusal("==ERROR==x"), "ncu: x");
   EXPECT_EQ(ncu_refusal("==ERROR== no permission"), "ncu: no permission");
 }
@@ -109,7 +109,7 @@ TEST(NcuCsv, BadRowsAreNamedWithTheirLine) {
   EXPECT_EQ(ncu_refusal(head + "\"0\",\"inf\"\n"), "");  // not available
 }
 
-// Every prefix of a file is read, or refused in one line.
+// Every prefix of a file is read or rejected with one line.
 TEST(NcuCsv, EveryCutIsReadOrRefused) {
   const std::string whole = sample("two_launches.csv");
   for (std::size_t size = 0; size <= whole.size(); ++size) {

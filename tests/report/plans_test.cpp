@@ -49,10 +49,10 @@ TEST(PlanTables, ShowTheFirstInDetailThenAllNumbersOfDevices) {
   const std::vector<report::NamedTable> tables = report::plan_tables(kRows);
   ASSERT_EQ(tables.size(), 5u);
   EXPECT_EQ(tables[0].title, "Memory of one of 8 devices, GiB");
-  EXPECT_EQ(tables[0].cells[0], (Cells{"weights", "10.0", "5.00", "fp32, and a copy"}));
+  EXPECT_EQ(tables[0].cells[0], (Cells{"weights", "10.0", "5.00", "fp32 and a low-precision copy"}));
   EXPECT_EQ(tables[0].cells[2], (Cells{"total", "20.0", "10.0", ""})) << "lines of zeros are left out";
   EXPECT_EQ(tables[0].cells[3], (Cells{"fits", "no", "yes", "of 16.0 GiB"}));
-  EXPECT_EQ(tables[1].cells[3], (Cells{"exchange", "5.00", "5.00", "can hide"}));
+  EXPECT_EQ(tables[1].cells[3], (Cells{"exchange", "5.00", "5.00", "overlappable"}));
   EXPECT_EQ(tables[2].cells[0], (Cells{"8", "40.0 (78 %)", "50.0 (62 %)", "replicated"}));
   EXPECT_EQ(tables[2].cells[1], (Cells{"64", "60.0 (52 %)", "50.0 (62 %)", "weights"}));
   EXPECT_EQ(tables[3].cells[0], (Cells{"8", "8", "8", "all"}));
@@ -63,12 +63,12 @@ TEST(PlanTables, ShowTheFirstInDetailThenAllNumbersOfDevices) {
   }
 }
 
-TEST(PlanTables, WhetherItFitsIsNotKnownWhereTheMemoryIsNot) {
+TEST(PlanTables, FitIsUnknownIfTheMemoryIs) {
   std::vector<Json> rows = kRows;
   for (Json& one : rows) one.set("device_memory(B)", Json());
   const std::vector<report::NamedTable> tables = report::plan_tables(rows);
   EXPECT_EQ(tables[0].cells.back()[0], "total");
-  EXPECT_EQ(tables[4].cells[0].back(), "not known");
+  EXPECT_EQ(tables[4].cells[0].back(), "unknown");
   EXPECT_EQ(report::plan_figures(rows)[1].series.size(), 2u) << "no rule";
 }
 
@@ -77,12 +77,12 @@ TEST(PlanTables, OneNumberOfDevicesHasDetailsOnly) {
   EXPECT_TRUE(report::plan_figures({kRows.data(), 2}).empty());
 }
 
-TEST(PlanFigures, AreTimeAndMemoryWithALineEachWay) {
+TEST(PlanFigures, AreTimeAndMemoryWithALinePerStrategy) {
   const std::vector<report::Figure> figures = report::plan_figures(kRows);
   ASSERT_EQ(figures.size(), 2u);
   for (const report::Figure& figure : figures) {
-    ASSERT_EQ(figure.series.size(), 3u);  // two ways and a rule
-    EXPECT_EQ(figure.series[1].name, "and weights split");
+    ASSERT_EQ(figure.series.size(), 3u);  // two strategies and a rule
+    EXPECT_EQ(figure.series[1].name, "ZeRO-3 (weights)");
     EXPECT_EQ(figure.x.ticks, (std::vector<double>{8, 64}));
     EXPECT_EQ(figure.caption, "a machine");
   }

@@ -1,4 +1,4 @@
-// report/plot_scale: any finite range has a few ticks; a range that is not finite is refused.
+// report/plot_scale: any finite range has a few ticks; a non-finite range is rejected.
 #include "report/plot_scale.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TEST(PlotScale, EveryRangeHasFewFiniteTicks) {
   }
 }
 
-TEST(PlotScale, RefusesWhatCannotBeDrawn) {
+TEST(PlotScale, RejectsValuesThatCannotBeDrawn) {
   for (const double value : {kInfinity, -kInfinity, std::nan(""), 1e306}) {
     EXPECT_THROW(PlotScale({.title = "t", .scale = Scale::linear}, {1, value}, 0, 100), Error) << value;
     EXPECT_THROW(PlotScale({.title = "t", .scale = Scale::logarithmic}, {1, value}, 0, 100), Error) << value;

@@ -1,4 +1,4 @@
-// Tables with a row per problem and a column per implementation.
+// Tables with one row per problem and one column per implementation.
 #include "report/problem_tables.h"
 
 #include <gtest/gtest.h>
@@ -27,14 +27,14 @@ TEST(ProblemTables, ARowPerProblemAndAColumnPerImplementation) {
                         "| D | sequence | flash2 | standard |\n| ---: | ---: | ---: | ---: |\n"
                         "| 16 | 256 | 256 | 4000 |\n| 16 | 512 | 512 | oom |\n"
                         "| 32 | 256 | 512 | 4000 |\n| 32 | 512 | 1024 | oom |\n\n"
-                        "## Memory before the backward, MB: fp32, causal off, batch 2, heads 4\n\n"),
+                        "## Memory saved for backward, MB: fp32, causal off, batch 2, heads 4\n\n"),
             0u)
       << tables;
   EXPECT_NE(tables.find("## Peak memory, MB: "), std::string::npos) << tables;
   EXPECT_EQ(tables.find("## Backward"), std::string::npos) << "nothing was timed: " << tables;
 }
 
-TEST(ProblemTables, TypesAndMasksHaveTablesOfTheirOwn) {
+TEST(ProblemTables, TypesAndMasksHaveSeparateTables) {
   const std::string text =
       row_text({.dtype = "bf16"}) + row_text({.causal = true, .dtype = "bf16"}) + row_text({.dtype = "fp32"});
   const std::string tables = problem_tables(cells_of_text(text));

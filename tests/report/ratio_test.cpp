@@ -1,4 +1,4 @@
-// report/ratio: the interval covers what it must, and a verdict is given where it is proven and only there.
+// report/ratio: coverage of the interval, and verdicts only with sufficient evidence.
 #include "report/ratio.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ TEST(Ratio, FewLaunchesWidenTheInterval) {
   EXPECT_GT(one.high, 1 + kLaunchDeviation);
   EXPECT_EQ(verdict(steady(0.010, 1), steady(0.010, 1)), Verdict::same);
   EXPECT_EQ(verdict(steady(0.010, 2), steady(0.0115, 2)), Verdict::slower);
-  EXPECT_EQ(verdict({{0.01}}, {{0.01}}), Verdict::same);  // no samples: the file's one time
+  EXPECT_EQ(verdict({{0.01}}, {{0.01}}), Verdict::same);  // no samples: only the file's median
 }
 
 TEST(Ratio, OneLaunchProvesNoDifference) {
@@ -61,7 +61,7 @@ TEST(Ratio, OneLaunchProvesNoDifference) {
   }
 }
 
-// A tenth between two launches of one build: another tenth between builds is nothing.
+// Two launches of one build differ by 10 %, so a difference of 10 % between builds proves nothing.
 TEST(Ratio, FewLaunchesThatDifferWidenItFurther) {
   const std::vector<Launch> a{{0.0100}, {0.0110}}, b{{0.0112}, {0.0123}};
   EXPECT_EQ(verdict(a, b), Verdict::ambiguous);
@@ -74,8 +74,8 @@ TEST(Ratio, SameInputSameInterval) {
   EXPECT_EQ(a.high, b.high);
 }
 
-// The rule on made-up times of a quiet machine: launches differ by 1 %, samples in a launch by up to 3 %, and one
-// launch in ten is disturbed.
+// Simulated times of a quiet machine: launches differ by 1 %, samples in a launch by up to 3 %, and one launch in ten
+// is disturbed.
 TEST(Ratio, OfTwentyPairsOfTheSameBuildNoneIsSlowerAndTenPercentIsProven) {
   std::mt19937 random(1);
   std::normal_distribution<double> normal;

@@ -1,4 +1,4 @@
-// report/result: every form of a result file is read, and a bad one is refused with file, line and reason.
+// report/result: reads every form of a result file; rejects an invalid one with file, line and reason.
 #include "report/result.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(Result, AnObjectAListLinesAndAppendedFilesAreTheSame) {
   }
 }
 
-TEST(Result, FiguresAreTakenOver) {
+TEST(Result, KeepsTheValuesOfTheFile) {
   const Result result = parse_results(row_text({.causal = true, .forward = {0.03, 0.01, 0.02}}), "f")[0];
   EXPECT_EQ(result.implementation, "flash2");
   EXPECT_TRUE(result.config.causal);
@@ -53,7 +53,7 @@ TEST(Result, FiguresAreTakenOver) {
   EXPECT_EQ(result.forward->samples.size(), 3u);
   EXPECT_FALSE(result.backward);
   EXPECT_EQ(result.peak_mb, 4.5);
-  EXPECT_EQ(result.kept_mb, 1.5);
+  EXPECT_EQ(result.saved_mb, 1.5);
   EXPECT_EQ(result.machine, "a machine");
   EXPECT_EQ(describe(result.config), "batch 2, 4 heads x 16, sequence 128, fp32, causal");
   EXPECT_EQ(parse_results(row_text({.status = "oom"}), "f")[0].reason, "why");
@@ -93,9 +93,9 @@ TEST(Result, FaultsAreNamedWithFileAndLine) {
   const auto second_line = [&](const std::string& from, const std::string& to) {
     return refusal(row + "\n" + with_replaced(row, from, to));
   };
-  EXPECT_EQ(refusal(""), "f.json: no result in it");
+  EXPECT_EQ(refusal(""), "f.json: contains no result");
   EXPECT_EQ(refusal("hello"), "f.json, line 1: not JSON: not a number at byte 0 of 5");
-  EXPECT_EQ(refusal("[]"), "f.json: no result in it");
+  EXPECT_EQ(refusal("[]"), "f.json: contains no result");
   EXPECT_EQ(refusal("{\"a\": 1}"),
             "f.json, line 1: no \"implementation\": not a row of `strobe bench` or `strobe sweep`");
   EXPECT_EQ(refusal(row + "\n3"), "f.json, line 2: a row is 3; valid: an object");
@@ -122,9 +122,9 @@ TEST(Result, FaultsAreNamedWithFileAndLine) {
   }
 }
 
-// The whole grid lab5, measured once on an H200 (docs/source-report.md). Peak memory equals the closed forms; the 64 MB
-// are the workspaces that PyTorch gives cuBLAS on that card.
-TEST(Result, TheCommittedGridIsWhole) {
+// The complete grid lab5, measured once on an H200 (docs/source-report.md). Peak memory equals the closed forms; the 64
+// MB are the workspaces that PyTorch gives cuBLAS on that GPU.
+TEST(Result, TheCommittedGridIsComplete) {
   const auto results = read_results(STROBE_TEST_DATA "/results/lab5-h200.jsonl");
   ASSERT_EQ(results.size(), 144u);
   std::set<std::string> cells;
@@ -146,7 +146,7 @@ TEST(Result, TheCommittedGridIsWhole) {
   EXPECT_EQ(cells.size(), 144u);
 }
 
-// Whatever the bytes, the answer is rows or a refusal.
+// For any bytes, the reader returns rows or an error.
 TEST(Result, DamagedFilesAreRefusedNotMisread) {
   std::ifstream file(STROBE_TEST_DATA "/results/small.jsonl");
   std::string line, text;

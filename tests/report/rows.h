@@ -20,7 +20,7 @@ struct RowText {
   int threads = 1;
 };
 
-// One line without its end.
+// One line without its newline.
 inline std::string row_text(const RowText& row) {
   const std::string config =
       fmt::format(R"j({{"batch_size":{},"seq_len":{},"num_heads":{},"emb_dim":{},"causal":{},"dtype":"{}",)j"

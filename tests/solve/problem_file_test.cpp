@@ -101,7 +101,7 @@ TEST_F(ProblemFileTest, RefusesWhatIsNoPlainFile) {
   EXPECT_SAYS(refusal(path("missing")), "No such file");
   EXPECT_SAYS(refusal(""), "cannot be read");
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
-  EXPECT_SAYS(refusal(path("pipe")), "is no plain file");
+  EXPECT_SAYS(refusal(path("pipe")), "is not a regular file");
   write("closed", {1, 1, 1}, 3);
   std::filesystem::permissions(path("closed"), std::filesystem::perms::none);
   if (geteuid() == 0) return;  // reads everything

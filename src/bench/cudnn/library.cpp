@@ -1,4 +1,4 @@
-// Where cuDNN is looked for: STROBE_CUDNN, the system's search path, and where CMake found it.
+// Opens cuDNN. Searches STROBE_CUDNN, the system's search path, and the folder where CMake found it.
 #include "bench/cudnn/library.h"
 
 #include <cuda_runtime_api.h>
@@ -6,7 +6,7 @@
 #include "core/fail.h"
 #include "device/shared_library.h"
 
-// Read by cudnn-frontend, which calls cuDNN through it alone (NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING).
+// cudnn-frontend calls cuDNN only through this handle (NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING).
 namespace cudnn_frontend {
 void* cudnn_dlhandle = nullptr;
 }
@@ -16,23 +16,22 @@ namespace {
 
 constexpr int kCudaMajor = CUDART_VERSION / 1000;
 
-// cudnn-frontend calls the CUDA runtime too and opens it by its short name. That finds what is open already, also where
-// the toolkit lies outside of the system's search path.
+// Opens the CUDA runtime. cudnn-frontend opens it too, by its short name, and that finds a library which is already
+// open, even if the toolkit is outside the system's search path.
 void open_cuda_runtime() {
   const std::string file = fmt::format("libcudart.so.{}", kCudaMajor);
   SharedLibrary({.files = {file, fmt::format("{}/{}", STROBE_CUDA_LIBRARY_DIR, file)},
-                 .advice = "cudnn: no CUDA runtime as a shared library"});
+                 .advice = "cudnn: libcudart.so was not found"});
 }
 
-std::string version_text(std::size_t version) {  // 10000 major + 100 minor + patch, from cuDNN 9 on
+std::string version_text(std::size_t version) {  // 10000 major + 100 minor + patch, since cuDNN 9
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
 CudnnLibrary open_library() {
-  const SharedLibrary library(
-      {.files = {"libcudnn.so.9", STROBE_CUDNN_LIBRARY},
-       .advice = "cudnn: no library; install cuDNN 9, or name its libcudnn.so.9 with STROBE_CUDNN",
-       .variable = "STROBE_CUDNN"});
+  const SharedLibrary library({.files = {"libcudnn.so.9", STROBE_CUDNN_LIBRARY},
+                               .advice = "cudnn: not found; install cuDNN 9, or set STROBE_CUDNN to its libcudnn.so.9",
+                               .variable = "STROBE_CUDNN"});
   decltype(cudnnGetVersion)* const get_version = library.function("cudnnGetVersion");
   const std::size_t version = get_version();
   if (version < 90000) fail(ErrorCode::unsupported, "cudnn: version {}; 9.0.0 or later is needed", version);
@@ -51,7 +50,7 @@ CudnnLibrary open_library() {
 }  // namespace
 
 const CudnnLibrary& cudnn_library() {
-  static const CudnnLibrary library = open_library();  // a call after one that threw tries again
+  static const CudnnLibrary library = open_library();  // if it throws, the next call tries again
   return library;
 }
 

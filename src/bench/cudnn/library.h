@@ -1,4 +1,4 @@
-// libcudnn, opened when it is first needed: the program starts and works without it.
+// libcudnn, opened at the first use: the program starts and works without it.
 #pragma once
 
 #include <cudnn.h>
@@ -12,7 +12,7 @@ struct CudnnLibrary {
   std::string version;   // "9.19.0"
 };
 
-// Throws Error(unsupported) where there is no libcudnn, no CUDA runtime for cudnn-frontend to open, or no GPU for it.
+// Throws Error(unsupported) if libcudnn, a shared CUDA runtime or a GPU that cuDNN supports is missing.
 const CudnnLibrary& cudnn_library();
 
 }  // namespace strobe::bench

@@ -1,4 +1,5 @@
-// Problems to graphs of cudnn-frontend. The one file that reads its headers: that takes half a minute.
+// Converts problems to graphs of cudnn-frontend. Only this file includes its headers, which take half a minute to
+// compile.
 #include "bench/cudnn_plan.h"
 
 #include <cudnn_frontend.h>
@@ -13,14 +14,14 @@ namespace {
 namespace fe = cudnn_frontend;
 using Attributes = std::shared_ptr<fe::graph::Tensor_attributes>;
 
-constexpr std::size_t kLongestReason = 400;  // bytes of cuDNN's own words
+constexpr std::size_t kMaxReasonBytes = 400;  // bytes of cuDNN's message
 
 enum Uid : std::int64_t { kQ = 1, kK, kV, kO, kLse, kDO, kDQ, kDK, kDV };
 
 std::string one_line(const std::string& text) {
   std::string line;
   for (const char c : text) line += c == '\n' || c == '\t' ? ' ' : c;
-  return printable(line, kLongestReason);
+  return printable(line, kMaxReasonBytes);
 }
 
 void check(fe::error_t error, ErrorCode code, const char* pass) {
@@ -42,7 +43,7 @@ void describe_output(const Attributes& output, Uid uid, const CudnnTensor& tenso
   output->set_output(true).set_uid(uid).set_dim(listed(tensor.shape)).set_stride(listed(tensor.stride));
 }
 
-// Scale and mask, which forward and backward are told in the same words.
+// Sets scale and mask. The forward and backward options have the same interface.
 template <class Options>
 Options options_of(const CudnnProblem& problem, const char* name) {
   Options options;
@@ -78,7 +79,7 @@ void add_backward(fe::graph::Graph& graph, const CudnnProblem& problem) {
   describe_output(dv, kDV, problem.v);
 }
 
-// What cudnn-frontend throws, a symbol that the library lacks for example, is a refusal like what it returns.
+// Treats exceptions of cudnn-frontend, such as a missing symbol, like its returned errors.
 template <class Body>
 auto translated(ErrorCode code, Pass pass, Body&& body) {
   try {
@@ -135,7 +136,7 @@ void CudnnPlan::run(const CudnnPointers& pointers, void* workspace, void* stream
     const cudnnHandle_t handle = cudnn_library().handle;
     const cudnnStatus_t status = fe::detail::set_stream(handle, static_cast<cudaStream_t>(stream));
     if (status != CUDNN_STATUS_SUCCESS) {
-      fail(ErrorCode::runtime, "cudnn: its stream: {}", fe::detail::get_error_string(status));
+      fail(ErrorCode::runtime, "cudnn: cannot set the stream: {}", fe::detail::get_error_string(status));
     }
     check(parts_->graph.execute(handle, pack, workspace), ErrorCode::runtime, name_of(parts_->pass));
   });

@@ -1,8 +1,8 @@
-// Two products with a softmax between them, and their gradients, by oneDNN's primitives. Query heads that share a KV
-// head lie one behind the other, so that their rows are those of one product: with b = B * Hkv and r = G * Sq rows
-//   P [b, r, Sk] = softmax(scale * Q K^T + mask)     O  [b, r, D]  = P V
-//   dP = dO V^T, dS = its gradient by the softmax    dQ = scale * dS K, dK = scale * dS^T Q, dV = P^T dO
-// Every byte comes from the counting allocator, oneDNN's own scratch memory included.
+// Attention as oneDNN matmul and softmax primitives, with gradients. Query heads of one KV head are adjacent, so that
+// their rows form one matmul. With b = B * Hkv and r = G * Sq rows:
+// P [b, r, Sk] = softmax(scale * Q K^T + mask), O [b, r, D] = P V
+// dP = dO V^T, dS = softmax gradient, dQ = scale * dS K, dK = scale * dS^T Q, dV = P^T dO
+// All memory comes from the counting allocator, also oneDNN's scratchpad.
 #include "bench/onednn_peer.h"
 
 #include <omp.h>
@@ -30,7 +30,7 @@ memory::data_type type_of(DType dtype) {
                                 : memory::data_type::f16;
 }
 
-// What the primitives of a case are made from, and how much scratch memory they take.
+// The primitives of a case and their scratchpad size.
 struct Plan {
   Plan(const Case& one, const dnnl::engine& engine) : one(one) {
     const std::int64_t b = one.batch * one.kv_heads, r = one.heads / one.kv_heads * one.seq_q;
@@ -67,7 +67,7 @@ struct Plan {
 
   std::int64_t score_bytes() const { return static_cast<std::int64_t>(scores.dst_desc().get_size()); }
   std::int64_t mask_bytes() const { return one.masked() ? static_cast<std::int64_t>(mask.get_size()) : 0; }
-  std::int64_t bytes() const {  // beyond the tensors
+  std::int64_t bytes() const {  // without the tensors
     return score_bytes() * (has_backward(one.passes) ? 2 : 1) + mask_bytes() + static_cast<std::int64_t>(scratch);
   }
 
@@ -154,7 +154,7 @@ class OnednnPeer : public Implementation {
   std::optional<std::int64_t> metered_bytes() override {
     return static_cast<std::int64_t>(host_allocator().statistics().peak);
   }
-  std::optional<std::int64_t> kept_bytes() override {
+  std::optional<std::int64_t> saved_bytes() override {
     for (Buffer* buffer : {&dp_, &dq_, &dk_, &dv_, &scratch_}) *buffer = Buffer();
     const std::int64_t d_o = tensor_bytes(plan_->one).o;
     return static_cast<std::int64_t>(host_allocator().statistics().current) - d_o;
@@ -162,15 +162,15 @@ class OnednnPeer : public Implementation {
   void settle() override { wait_until_quiet(getpid()); }
 
  private:
-  // Refuses what cannot be said in these primitives.
+  // Throws for options that these primitives cannot express.
   Plan make_plan(const Case& one) const {
     const auto refuse = [](const std::string& why) { fail(ErrorCode::unsupported, "{}: {}", kOnednnPeer, why); };
-    if (one.device != Device::cpu) refuse("a peer on the CPU");
-    if (one.options.any()) refuse("the peer is not asked for score options" + describe_options(one.options));
+    if (one.device != Device::cpu) refuse("valid: --device cpu");
+    if (one.options.any()) refuse("this peer does not support score options" + describe_options(one.options));
     if (std::min({one.batch, one.seq_q, one.seq_k}) == 0) refuse("an empty tensor");
     for (std::int64_t i = 0; i < one.seq_q; ++i) {
       const Keys keys = visible_keys(one, 0, i);
-      if (keys.first >= keys.last) refuse(fmt::format("row {} has no keys, which is NaN by this softmax", i));
+      if (keys.first >= keys.last) refuse(fmt::format("row {} has no keys: this softmax returns NaN", i));
     }
     omp_set_num_threads(one.threads);
     try {
@@ -181,7 +181,7 @@ class OnednnPeer : public Implementation {
     }
   }
 
-  // 0 where a row may use a key, else minus infinity; the same for all heads.
+  // 0 if a row may use a key, else -inf; the same for all heads.
   void fill_mask(const Case& one) {
     float* row = mask_.as<float>();
     for (std::int64_t i = 0; i < one.heads / one.kv_heads * one.seq_q; ++i, row += one.seq_k) {

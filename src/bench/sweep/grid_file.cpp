@@ -15,8 +15,8 @@
 namespace strobe::bench {
 namespace {
 
-constexpr std::size_t kMostBytes = 1 << 16;
-constexpr std::size_t kMostBlocks = 1000;
+constexpr std::size_t kMaxBytes = 1 << 16;
+constexpr std::size_t kMaxBlocks = 1000;
 
 std::vector<std::string> split_names(const std::string& list) {
   std::vector<std::string> names;
@@ -39,7 +39,7 @@ std::string peers_fault(const std::vector<std::string>& names) {
   return {};
 }
 
-std::filesystem::path folder_beside(const std::string& program) {
+std::filesystem::path sibling_folder(const std::string& program) {
   return std::filesystem::path(program).parent_path().parent_path() / "share" / "strobe" / "sweeps";
 }
 
@@ -55,21 +55,21 @@ std::vector<std::string> names_in(const std::filesystem::path& folder, std::stri
 
 std::string read_text(const std::string& flag, const std::filesystem::path& path, const std::string& name) {
   std::error_code error;
-  const bool is_regular = std::filesystem::is_regular_file(path, error);  // opening a FIFO would wait for its writer
+  const bool is_regular = std::filesystem::is_regular_file(path, error);  // opening a FIFO would block
   std::ifstream file(is_regular ? path : std::filesystem::path(), std::ios::binary);
   if (!file) {
     fail(ErrorCode::invalid_argument, "{} {}: no file that can be read", flag, printable_value(name));
   }
-  std::string text(kMostBytes + 1, '\0');
+  std::string text(kMaxBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kMostBytes) {
-    fail(ErrorCode::invalid_argument, "{} {}: longer than {} bytes", flag, printable_value(name), kMostBytes);
+  if (text.size() > kMaxBytes) {
+    fail(ErrorCode::invalid_argument, "{} {}: longer than {} bytes", flag, printable_value(name), kMaxBytes);
   }
   return text;
 }
 
-constexpr std::size_t kMostCombinations = 100000;
+constexpr std::size_t kMaxCombinations = 100000;
 
 std::vector<std::string> items_of(const std::string& flag, std::string_view value) {
   std::vector<std::string> items;
@@ -102,7 +102,7 @@ Grid parse_grid(const std::string& name, std::string_view text) {
   for (std::string line; std::getline(lines, line);) {
     ++number;
     const auto is_control = [](unsigned char c) { return (c < 0x20 && c != '\t' && c != '\r') || c == 0x7f; };
-    if (std::any_of(line.begin(), line.end(), is_control)) refuse("a control character, so not a text file");
+    if (std::any_of(line.begin(), line.end(), is_control)) refuse("a control character; not a text file");
     std::istringstream stream(line);
     std::string key;
     if (!(stream >> key) || key[0] == '#') continue;
@@ -131,13 +131,13 @@ Grid parse_grid(const std::string& name, std::string_view text) {
     } else if (key == "common") {
       common.insert(common.end(), words.begin(), words.end());
     } else {
-      if (grid.blocks.size() == kMostBlocks) refuse(fmt::format("more than {} lines of cells", kMostBlocks));
+      if (grid.blocks.size() == kMaxBlocks) refuse(fmt::format("more than {} lines of cells", kMaxBlocks));
       words.insert(words.begin(), common.begin(), common.end());
       grid.blocks.push_back(std::move(words));
     }
   }
   if (grid.blocks.empty()) {
-    fail(ErrorCode::invalid_argument, "--grid {}: no line of \"cells\" in it", printable_value(name));
+    fail(ErrorCode::invalid_argument, "--grid {}: no \"cells\" line", printable_value(name));
   }
   return grid;
 }
@@ -145,7 +145,7 @@ Grid parse_grid(const std::string& name, std::string_view text) {
 std::string read_sweep_file(const std::string& flag, const std::string& word, const std::string& suffix,
                             const std::string& program) {
   if (word.find('/') != std::string::npos) return read_text(flag, word, word);
-  const std::filesystem::path folder = folder_beside(program);
+  const std::filesystem::path folder = sibling_folder(program);
   const std::vector<std::string> names = names_in(folder, suffix);
   if (std::find(names.begin(), names.end(), word) != names.end())
     return read_text(flag, folder / (word + suffix), word);
@@ -158,7 +158,7 @@ Grid load_grid(const std::string& word, const std::string& program) {
 }
 
 std::vector<Grid> named_grids(const std::string& program) {
-  const std::filesystem::path folder = folder_beside(program);
+  const std::filesystem::path folder = sibling_folder(program);
   std::vector<Grid> grids;
   for (const std::string& name : names_in(folder, ".grid")) grids.push_back(load_grid(name, program));
   return grids;
@@ -184,10 +184,10 @@ void set_axis(std::vector<Axis>& axes, Axis axis) {
 std::vector<Combination> product_of(const std::vector<Axis>& axes) {
   std::size_t count = 1;
   for (const Axis& axis : axes) {
-    count *= axis.values.size();  // at most that many times what fits on a command line
-    if (count > kMostCombinations) {
+    count *= axis.values.size();  // bounded by the length of a command line
+    if (count > kMaxCombinations) {
       fail(ErrorCode::invalid_argument, "sweep: more than {} combinations; valid: fewer or shorter lists",
-           kMostCombinations);
+           kMaxCombinations);
     }
   }
   std::vector<Combination> all;

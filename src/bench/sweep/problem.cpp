@@ -1,4 +1,4 @@
-// Problems, their keys, and how they are shared out.
+// Problems, their keys, and their partition into shares.
 #include "bench/sweep/problem.h"
 
 #include <algorithm>
@@ -12,11 +12,11 @@
 namespace strobe::bench {
 namespace {
 
-constexpr double kStart = 0.1;    // seconds of a cell that do not depend on its size
-constexpr double kWarmUp = 0.2;   // of a region, at least
-constexpr int kUntimedCalls = 5;  // untimed calls of each region
+constexpr double kStart = 0.1;    // seconds per cell, independent of its size
+constexpr double kWarmUp = 0.2;   // seconds per region, at least
+constexpr int kUntimedCalls = 5;  // per region
 
-double share_of_product_rate(const std::string& implementation, Device device) {
+double share_of_matmul_rate(const std::string& implementation, Device device) {
   if (implementation == "reference") return 0.003;
   if (implementation == "standard" || implementation == "frugal" || implementation == kOnednnPeer)
     return device == Device::cuda ? 0.05 : 0.1;
@@ -121,19 +121,19 @@ std::vector<Problem> share_of(const std::vector<Problem>& problems, const Stoppi
   return share;
 }
 
-double assumed_product_rate(Device device) { return device == Device::cuda ? 4e14 : 1e11; }
+double assumed_matmul_rate(Device device) { return device == Device::cuda ? 4e14 : 1e11; }
 
 double predicted_call(const Case& one, const std::string& implementation, double product_rate) {
   const double flops =
       (has_forward(one.passes) ? forward_flops(one) : 0) + (has_backward(one.passes) ? backward_flops(one) : 0);
-  return flops / (product_rate * share_of_product_rate(implementation, one.device));
+  return flops / (product_rate * share_of_matmul_rate(implementation, one.device));
 }
 
 double predicted_seconds(const Case& one, const std::string& implementation, const StoppingRule& rule,
                          double product_rate) {
   const double call = predicted_call(one, implementation, product_rate);
   const int regions = one.passes == Passes::both ? 2 : 1;
-  // With both passes, each is timed alone and the two as one region besides.
+  // With both passes, each is timed separately and both as one region.
   const double sample = regions * call;
   const double most = rule.repeats > 0 ? rule.repeats * sample : std::min(rule.time_limit, rule.least_samples * sample);
   return kStart + std::max(regions * kWarmUp, kUntimedCalls * call) + most;
@@ -142,7 +142,7 @@ double predicted_seconds(const Case& one, const std::string& implementation, con
 double predicted_seconds(const Problem& problem, const StoppingRule& rule) {
   double sum = 0;
   for (const std::string& name : problem.implementations) {
-    sum += predicted_seconds(problem.one, name, rule, assumed_product_rate(problem.one.device));
+    sum += predicted_seconds(problem.one, name, rule, assumed_matmul_rate(problem.one.device));
   }
   return sum;
 }

@@ -1,6 +1,6 @@
-// What a sweep is made of. A problem is a case with its implementations, run by one child process; a cell is a problem
-// with one of them, and has one row in the result file. With --launches every problem is there so many times, each a
-// launch of it.
+// Units of a sweep. A problem is a case with its implementations, run by one child process. A cell is a problem with
+// one implementation and has one row in the result file. With --launches N each problem occurs N times, as its
+// launches.
 #pragma once
 
 #include <cstdint>
@@ -18,30 +18,30 @@ namespace strobe::bench {
 struct Problem {
   Case one;
   std::vector<std::string> implementations;  // canonical names
-  Json config;                               // of its rows, with "shrink"
-  int launch = 1, launches = 1;              // the first of one
+  Json config;                               // "config" of its rows, with "shrink"
+  int launch = 1, launches = 1;              // numbered from 1
 };
 
-// "batch 1, 4 heads x 64, sequence 512, fp32", with the launch where there are several.
+// "batch 1, 4 heads x 64, sequence 512, fp32", with the launch if several.
 std::string describe(const Problem& problem);
 
-// `shrink` divides the batch, down to 1, and what is left of it the sequences. Those of 512 or more stay at 512 or
-// more.
+// `shrink` divides the batch, down to 1, and with the remaining factor the sequences. Sequences of 512 or more stay at
+// least 512.
 Problem make_problem(Case one, std::vector<std::string> implementations, std::int64_t shrink = 1);
 
-// What tells cells apart: the whole configuration, the implementation and the launch. A row's own keys give the same
-// text; one that says nothing of launches is the first.
+// Identity of a cell: the configuration, the implementation and the launch. The second overload computes the same text
+// from a row; a row without a launch is the first.
 std::string cell_key(const Problem& problem, const std::string& implementation);
 std::string cell_key(const Json& row);
 
 // "launch" of a row: {"number": 2, "of": 5}.
 Json launch_json(const Problem& problem);
 
-// Problems without repetition, in the order in which they were added.
+// Problems without duplicates, in insertion order.
 class ProblemList {
  public:
-  // Where a problem of the same configuration is there already, that one gets the implementations which it lacks.
-  // Returns how many cells were there before.
+  // Merges the implementations into an existing problem of the same configuration. Returns how many cells existed
+  // already.
   std::size_t add(Problem problem);
   const std::vector<Problem>& problems() const { return problems_; }
 
@@ -50,34 +50,34 @@ class ProblemList {
   std::unordered_map<std::string, std::size_t> places_;  // by configuration
 };
 
-// All of them once for each launch, so that a sweep that is ended has whole grids.
+// All problems once per launch, so that an interrupted sweep has complete grids.
 std::vector<Problem> launched(const std::vector<Problem>& problems, int launches);
 
 std::size_t count_cells(const std::vector<Problem>& problems);
 
-// Share `number` of `count` (1 is the first) in the order of `problems`: by falling cost, each problem goes to
-// whichever share has least so far. Depends on the problems alone, so that the nodes of a job array agree.
+// Share `number` of `count` (1 is the first), in the order of `problems`. Greedy: by decreasing cost, each problem goes
+// to the least loaded share. Depends only on the problems, so that the nodes of a job array agree.
 std::vector<Problem> share_of(const std::vector<Problem>& problems, const StoppingRule& rule, int number, int count);
 
-// How long a cell will take and how much memory it will hold, roughly: for dry runs, for the time that is left, and for
-// sharing out a grid. No result depends on it.
+// Rough time and memory of a cell, for dry runs, for the remaining time, and to partition a grid. No result depends on
+// it.
 
-// FLOP/s of a matrix product that stand in where the machine's own rate was not measured.
-double assumed_product_rate(Device device);
+// FLOP/s of a matmul, if the machine's rate was not measured.
+double assumed_matmul_rate(Device device);
 
-// Seconds of a forward and, where it is timed, a backward: nominal work at the share of the product rate that the
-// implementation is known to reach.
+// Seconds of a forward and, if timed, a backward: nominal FLOPs at the implementation's typical share of the matmul
+// rate.
 double predicted_call(const Case& one, const std::string& implementation, double product_rate);
 
 // Seconds of a cell: its share of the child's start, check, warm-up, samples.
 double predicted_seconds(const Case& one, const std::string& implementation, const StoppingRule& rule,
                          double product_rate);
 
-// All cells of a problem, at the assumed rate: the same number on every machine.
+// All cells of a problem at the assumed rate: the same on every machine.
 double predicted_seconds(const Problem& problem, const StoppingRule& rule);
 
-// Bytes of tensors and workspace that a run holds. For `torch-naive` its predicted peak; for other peers the bytes of
-// the tensors only, a lower bound. A kernel that refuses the case has a reason instead.
+// Bytes of tensors and workspace of a run. For `torch-naive` its predicted peak; for other peers only the tensors, a
+// lower bound. A kernel that rejects the case has a reason instead.
 struct PredictedMemory {
   std::optional<std::int64_t> bytes;
   std::string refusal;

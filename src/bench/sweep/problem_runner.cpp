@@ -16,14 +16,14 @@
 namespace strobe::bench {
 namespace {
 
-constexpr std::size_t kLongestRow = std::size_t{1} << 28;  // a million samples of each region are about 70 MB
+constexpr std::size_t kMaxRowBytes = std::size_t{1} << 28;  // a million samples per region take about 70 MB
 
-// Cells with the same text have the same ceilings.
+// Cells with the same key have the same ceilings.
 std::string ceilings_key(const Case& one) {
   return fmt::format("{} {} {}", name_of(one.device), strobe::name_of(one.dtype), one.threads);
 }
 
-// Empty where the line is not an event that can be expected, with all that is read of it later.
+// Parses an event with all members that are read later; empty if the line is not a valid event.
 std::optional<Json> parse_event(const std::string& line, const std::vector<std::string>& left) {
   try {
     Json event = Json::parse(line);
@@ -44,26 +44,26 @@ std::optional<Json> parse_event(const std::string& line, const std::vector<std::
 
 }  // namespace
 
-struct ProblemRunner::Listening {
+struct ProblemRunner::ChildRun {
   const Problem& problem;
   const std::vector<std::string>& words;
   std::vector<std::string> left;          // implementations without a row
-  std::string current;                    // that the last step was about; empty: all
-  std::map<std::string, double> spent{};  // seconds of each so far
-  double since = 0;                       // when the last step began
+  std::string current;                    // implementation of the last step; empty: all
+  std::map<std::string, double> spent{};  // seconds per implementation so far
+  double since = 0;                       // start of the last step
 };
 
 void ProblemRunner::run(const Problem& problem, const std::vector<std::string>& words) {
-  if (std::exchange(launch_, problem.launch) != problem.launch) python_.reset();  // a launch has its own processes
+  if (std::exchange(launch_, problem.launch) != problem.launch) python_.reset();  // a launch uses new processes
   std::vector<std::string> left = problem.implementations;
   while (!left.empty()) {
-    Listening state{.problem = problem, .words = words, .left = std::move(left), .current = {}};
-    listen(state);
+    ChildRun state{.problem = problem, .words = words, .left = std::move(left), .current = {}};
+    run_child(state);
     left = std::move(state.left);
   }
 }
 
-std::vector<std::string> ProblemRunner::command_for(const Listening& state) const {
+std::vector<std::string> ProblemRunner::command_for(const ChildRun& state) const {
   std::vector<std::string> command{options_.program, "bench"};
   command.insert(command.end(), state.words.begin(), state.words.end());
   command.insert(command.end(), {"--impl", fmt::format("{}", fmt::join(state.left, ","))});
@@ -76,9 +76,9 @@ std::vector<std::string> ProblemRunner::command_for(const Listening& state) cons
   return command;
 }
 
-// Sees to a Python process where the problem has peers that need one. Where none can be started, the child tries
-// itself, and its rows say why not.
-bool ProblemRunner::can_lend(const Listening& state) {
+// Starts a Python process if the problem has peers that need one. If that fails, the child tries, and its rows contain
+// the reason.
+bool ProblemRunner::can_lend(const ChildRun& state) {
   if (!options_.lends_python) return false;
   if (std::none_of(state.left.begin(), state.left.end(), is_torch_peer)) return false;
   if (python_ && !python_->child().is_running()) python_.reset();
@@ -91,11 +91,11 @@ bool ProblemRunner::can_lend(const Listening& state) {
   return true;
 }
 
-// The child asks Python through a relay, and so does the next one unless this one failed or has a question without an
-// answer: Python's next line would be that answer.
-void ProblemRunner::listen(Listening& state) {
+// Runs the child, with a relay to Python if needed. Python is reused unless this child failed or has an unanswered
+// question, whose answer the next child would read.
+void ProblemRunner::run_child(ChildRun& state) {
   std::vector<std::string> command = command_for(state);
-  ChildOptions options{.descriptors = {}, .longest_line = kLongestRow};
+  ChildOptions options{.descriptors = {}, .longest_line = kMaxRowBytes};
   std::optional<PythonRelay> relay;
   if (can_lend(state)) {
     relay.emplace(*python_);
@@ -104,17 +104,17 @@ void ProblemRunner::listen(Listening& state) {
   }
   Child child(command, options);
   if (relay) relay->start();
-  const bool ended_well = hear_all(child, state);
+  const bool ended_well = read_events(child, state);
   if (!relay || (relay->finish() && ended_well)) return;
   relay.reset();
   python_->end();
   python_.reset();
 }
 
-// Whether the child has told all rows and ended well.
-bool ProblemRunner::hear_all(Child& child, Listening& state) {
+// Returns true if the child sent all rows and ended without an error.
+bool ProblemRunner::read_events(Child& child, ChildRun& state) {
   const auto lost = [&](Status status, const std::string& how, int signal) {
-    lose(state, status, how, signal);
+    emit_lost_rows(state, status, how, signal);
     return false;
   };
   state.since = now_seconds();
@@ -123,7 +123,7 @@ bool ProblemRunner::hear_all(Child& child, Listening& state) {
     const double used = state.spent[state.current] + now_seconds() - state.since;
     switch (child.hear(line, options_.cell_limit - used)) {
       case Child::Heard::line:
-        if (take(state, line)) break;
+        if (take_event(state, line)) break;
         child.end(0);
         return lost(Status::crashed, fmt::format("the child wrote \"{}\"", printable(line)), 0);
       case Child::Heard::nothing:
@@ -138,8 +138,8 @@ bool ProblemRunner::hear_all(Child& child, Listening& state) {
   return end.is_fine();
 }
 
-// False where the line is no event.
-bool ProblemRunner::take(Listening& state, const std::string& line) {
+// Returns false if the line is not an event.
+bool ProblemRunner::take_event(ChildRun& state, const std::string& line) {
   const std::optional<Json> event = parse_event(line, state.left);
   if (!event) return false;
   if (const Json* row = event->find("row")) {
@@ -156,7 +156,7 @@ bool ProblemRunner::take(Listening& state, const std::string& line) {
   return true;
 }
 
-void ProblemRunner::take_row(Listening& state, Json row) {
+void ProblemRunner::take_row(ChildRun& state, Json row) {
   Json environment = row.at("environment");
   const std::string key = ceilings_key(state.problem.one);
   if (const auto known = ceilings_.find(key); known != ceilings_.end()) {
@@ -166,22 +166,22 @@ void ProblemRunner::take_row(Listening& state, Json row) {
   }
   std::erase(state.left, row.at("implementation").as_string());
   row.set("environment", std::move(environment));
-  hand_over(state.problem, std::move(row));
+  emit_row(state.problem, std::move(row));
 }
 
-// With what the sweep knows of it and the child does not.
-void ProblemRunner::hand_over(const Problem& problem, Json row) {
+// Completes a row with data that only the sweep has, and passes it on.
+void ProblemRunner::emit_row(const Problem& problem, Json row) {
   row.set("config", problem.config).set("sweep", options_.sweep);
   if (problem.launches > 1) row.set("launch", launch_json(problem));
   options_.row(std::move(row));
 }
 
-// Rows for those whom the loss of the child concerns: whoever had its turn, or all that are left.
-void ProblemRunner::lose(Listening& state, Status status, const std::string& how, int signal) {
+// Writes rows for the implementations that the child's loss affects: the current one, or all that are left.
+void ProblemRunner::emit_lost_rows(ChildRun& state, Status status, const std::string& how, int signal) {
   const bool one = std::find(state.left.begin(), state.left.end(), state.current) != state.left.end();
   const std::vector<std::string> lost = one ? std::vector<std::string>{state.current} : state.left;
   if (environment_.is_null() && state.problem.one.device == Device::cpu) environment_ = full_environment({});
-  const std::vector<std::string> words = command_for(state);  // the program first, --events last
+  const std::vector<std::string> words = command_for(state);  // starts with the program, ends with --events
   const std::string command = fmt::format("strobe {}", fmt::join(words.begin() + 1, words.end() - 1, " "));
   for (const std::string& name : lost) {
     Row row;
@@ -192,7 +192,7 @@ void ProblemRunner::lose(Listening& state, Status status, const std::string& how
     Json json = row_json(row, {.environment = environment_, .command = command});
     if (signal != 0) json.set("signal", signal);
     std::erase(state.left, name);
-    hand_over(state.problem, std::move(json));
+    emit_row(state.problem, std::move(json));
   }
 }
 

@@ -1,5 +1,5 @@
-// Runs a problem in a child process, `strobe bench --events`, and sees to it that every cell of it gets one row: the
-// child's own, or one that says how the child was lost. Called by `strobe sweep`.
+// Runs a problem in a child process, `strobe bench --events`. Every cell gets one row: the child's own, or one that
+// describes how the child failed. `strobe sweep` calls this.
 #pragma once
 
 #include <functional>
@@ -14,14 +14,14 @@
 namespace strobe::bench {
 
 struct RunnerOptions {
-  std::string program;             // that knows `bench --events`
-  std::vector<std::string> flags;  // of bench, for all problems
-  bool quick = false;              // those flags have --quick: ceilings are not measured
-  bool lends_python = false;       // the program is this one: it knows how to ask the peers' child
-  double cell_limit = 600;         // seconds that a cell may take
-  Json sweep;                      // goes into every row as "sweep"
+  std::string program;             // must support `bench --events`
+  std::vector<std::string> flags;  // bench flags for all problems
+  bool quick = false;              // the flags contain --quick: ceilings are not measured
+  bool lends_python = false;       // the program is this one, which supports the Python relay
+  double cell_limit = 600;         // time limit of a cell in seconds
+  Json sweep;                      // written into every row as "sweep"
 
-  std::function<void(Json row)> row;  // takes each row the moment it is known
+  std::function<void(Json row)> row;  // takes each row as soon as it is known
   std::function<void(const std::string& step, const std::string& implementation)> step;
 };
 
@@ -29,28 +29,28 @@ class ProblemRunner {
  public:
   explicit ProblemRunner(RunnerOptions options) : options_(std::move(options)) {}
 
-  // `words` are the flags of the problem's case. One row for each implementation of the problem, in any order. Where
-  // the child is lost over one of them (it crashes, it hangs), a new child does those that have no row yet. Throws
-  // Error(unsupported) where the program cannot be started.
+  // `words` are the flags of the problem's case. Emits one row per implementation, in any order. If the child is lost
+  // on one of them (crash, timeout), a new child runs those without a row. Throws Error(unsupported) if the program
+  // cannot be started.
   void run(const Problem& problem, const std::vector<std::string>& words);
 
  private:
-  struct Listening;  // to one child
+  struct ChildRun;  // state of one child
 
-  void listen(Listening& state);
-  bool hear_all(Child& child, Listening& state);
-  bool can_lend(const Listening& state);
-  bool take(Listening& state, const std::string& line);
-  void take_row(Listening& state, Json row);
-  void hand_over(const Problem& problem, Json row);
-  void lose(Listening& state, Status status, const std::string& how, int signal);
-  std::vector<std::string> command_for(const Listening& state) const;
+  void run_child(ChildRun& state);
+  bool read_events(Child& child, ChildRun& state);
+  bool can_lend(const ChildRun& state);
+  bool take_event(ChildRun& state, const std::string& line);
+  void take_row(ChildRun& state, Json row);
+  void emit_row(const Problem& problem, Json row);
+  void emit_lost_rows(ChildRun& state, Status status, const std::string& how, int signal);
+  std::vector<std::string> command_for(const ChildRun& state) const;
 
   RunnerOptions options_;
-  int launch_ = 1;                         // of the last problem
-  std::unique_ptr<PythonProcess> python_;  // that the peers of all problems are asked through; none: to be started
-  Json environment_;                       // of the last child that told one
-  std::map<std::string, Json> ceilings_;   // measured once a sweep for each device, type and number of threads
+  int launch_ = 1;                         // launch number of the last problem
+  std::unique_ptr<PythonProcess> python_;  // shared by the peers of all problems; null: not started
+  Json environment_;                       // from the last child that sent one
+  std::map<std::string, Json> ceilings_;   // measured once per sweep for each device, type and number of threads
 };
 
 }  // namespace strobe::bench

@@ -24,7 +24,7 @@
 namespace strobe::bench {
 namespace {
 
-// After a sweep was killed, a child that it was just starting holds the lock for some milliseconds more.
+// After a sweep is killed, a child that it was just starting may keep the lock for some milliseconds.
 constexpr int kLockTries = 20;
 constexpr auto kLockPause = std::chrono::milliseconds(50);
 
@@ -35,7 +35,7 @@ std::string shown(const std::string& path) { return "--output " + (path.empty() 
 }
 
 [[noreturn]] void refuse_busy(const std::string& path) {
-  fail(ErrorCode::invalid_argument, "{}: another sweep writes to it; each needs a file of its own", shown(path));
+  fail(ErrorCode::invalid_argument, "{}: another sweep writes to it; each sweep needs a separate file", shown(path));
 }
 
 void lock_file(int descriptor, const std::string& path) {
@@ -46,7 +46,7 @@ void lock_file(int descriptor, const std::string& path) {
   }
 }
 
-// A second descriptor of the same open file, for MappedFile.
+// Maps a duplicate of the descriptor.
 MappedFile mapped(const Descriptor& file, const std::string& path) {
   return MappedFile(Descriptor(fcntl(file.get(), F_DUPFD_CLOEXEC, 0)), shown(path));
 }
@@ -77,7 +77,7 @@ void ResultFile::open_locked() {
   struct stat opened {
   }, named{};
   if (fstat(file_.get(), &opened) != 0 || stat(path_.c_str(), &named) != 0) refuse(path_, errno);
-  if (opened.st_ino != named.st_ino) refuse_busy(path_);  // replaced by drop() of another sweep
+  if (opened.st_ino != named.st_ino) refuse_busy(path_);  // drop() of another sweep replaced it
 }
 
 ResultFile::ResultFile(std::string path, const AcceptRow& accept) : path_(std::move(path)) {
@@ -90,7 +90,7 @@ ResultFile::ResultFile(std::string path, const AcceptRow& accept) : path_(std::m
   }
   if (torn_ > 0 && (ftruncate(file_.get(), size_) != 0 || fsync(file_.get()) != 0)) refuse(path_, errno);
   if (size_ > 0) return;
-  const int error = sync_folder(folder_of(path_));  // a new file's name is on disk before its first row
+  const int error = sync_folder(folder_of(path_));  // makes a new file's name durable before its first row
   if (error != 0) fail(ErrorCode::runtime, "{}: syncing its folder failed: {}", shown(path_), std::strerror(error));
 }
 
@@ -111,7 +111,7 @@ void ResultFile::append(const Json& row) {
     const int error = errno;
     const bool cut = ftruncate(file_.get(), size_) == 0;
     fail(ErrorCode::runtime, "{}: {} failed: {}{}", shown(path_), step, std::strerror(error),
-         cut ? "" : "; its last line is not whole");
+         cut ? "" : "; its last line is incomplete");
   };
   for (std::size_t done = 0; done < line.size();) {
     const ssize_t written = pwrite(file_.get(), line.data() + done, line.size() - done,
@@ -141,8 +141,9 @@ JsonFolder::JsonFolder(std::string path, const std::vector<Problem>& problems) :
       const std::string name = source_file_name(problem.config, implementation);
       if (names.insert(name).second) continue;
       fail(ErrorCode::invalid_argument,
-           "--json-dir {}: two cells would be {}, which tells batch, sequence, heads, embedding, implementation and "
-           "causal alone; valid: one value of every other axis",
+           "--json-dir {}: two cells would be {}, which encodes only batch, sequence, heads, embedding, implementation "
+           "and "
+           "causal; valid: one value of every other axis",
            path_, name);
     }
   }
@@ -150,8 +151,7 @@ JsonFolder::JsonFolder(std::string path, const std::vector<Problem>& problems) :
   const std::filesystem::path whole = std::filesystem::absolute(path_, error);
   const std::filesystem::path found = std::filesystem::exists(whole, error) ? whole : whole.parent_path();
   if (!std::filesystem::is_directory(found, error) || access(found.c_str(), W_OK | X_OK) != 0) {
-    fail(ErrorCode::invalid_argument,
-         "--json-dir {}: not a folder that can be written to, and none can be created there", path_);
+    fail(ErrorCode::invalid_argument, "--json-dir {}: not a writable folder, and it cannot be created", path_);
   }
 }
 

@@ -44,9 +44,9 @@ std::string repeat_command(Arguments arguments) {
 std::string heading(const bench::Case& one, const bench::Ceilings& ceilings) {
   std::string text = describe(one) + "; " + place_of(one);
   if (one.device == Device::cuda && ceilings.copy) text += fmt::format("; copy {:.0f} GB/s", *ceilings.copy * 1e-9);
-  if (const auto rate = ceilings.product(one.dtype)) {
+  if (const auto rate = ceilings.matmul(one.dtype)) {
     text += fmt::format("; {} matrix product {:.0f} GFLOP/s ({})", name_of(one.dtype), *rate * 1e-9,
-                        ceilings.product_name(one.dtype));
+                        ceilings.matmul_name(one.dtype));
   }
   return text + "\n";
 }

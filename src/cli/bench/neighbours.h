@@ -22,7 +22,7 @@ class Neighbours {
     constexpr double kShare = 0.2;   // of the cores: less than this is on every machine
     constexpr double kLeast = 0.25;  // seconds: ticks are hundredths
     const double seconds = now_seconds() - start_;
-    const double others = cores_of_others(before_, core_time(cores_), seconds);
+    const double others = cores_used_by_others(before_, core_time(cores_), seconds);
     const auto count = static_cast<double>(cores_.size());
     if (seconds < kLeast || others < kShare * count) return {};
     return {fmt::format("others used {:.1f} of {} cores meanwhile; trust ratios and minima more than times", others,
@@ -30,7 +30,7 @@ class Neighbours {
   }
 
  private:
-  std::vector<int> cores_ = own_cores();  // before this process keeps to some of them
+  std::vector<int> cores_ = allowed_cores();  // before this process keeps to some of them
   CoreTime before_ = core_time(cores_);
   double start_ = now_seconds();
 };

@@ -25,7 +25,7 @@ std::string read_text(const std::string& path) {
   }
   // A pipe would be read by the first of several launches alone, or waited for.
   if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
-    fail(ErrorCode::invalid_argument, "--cells {}: is not a plain file; valid: a file with a configuration a line",
+    fail(ErrorCode::invalid_argument, "--cells {}: is not a regular file; valid: a file with a configuration a line",
          path);
   }
   std::ifstream file(path, std::ios::binary);

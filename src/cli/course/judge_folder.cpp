@@ -33,7 +33,7 @@ constexpr std::size_t kChunk = std::size_t{1} << 24;  // bytes
 const char* kind_of(mode_t mode) {
   if (S_ISLNK(mode)) return "a symbolic link";
   if (S_ISFIFO(mode)) return "a FIFO";
-  return S_ISDIR(mode) ? "a folder" : "no plain file";
+  return S_ISDIR(mode) ? "a folder" : "not a regular file";
 }
 
 std::string place_in_environment() {
@@ -99,7 +99,7 @@ int JudgeFolder::open_output(std::string& reason) const {
   if (fstatat(descriptor_, "output", &named, AT_SYMLINK_NOFOLLOW) != 0) {
     reason = errno == ENOENT ? "it wrote no output" : fmt::format("its output: {}", std::strerror(errno));
   } else if (!S_ISREG(named.st_mode)) {
-    reason = fmt::format("its output is {}; valid: a plain file", kind_of(named.st_mode));
+    reason = fmt::format("its output is {}; valid: a regular file", kind_of(named.st_mode));
   } else if (named.st_nlink != 1) {
     reason = fmt::format("its output has {} hard links; valid: a file of one name", named.st_nlink);
   } else {

@@ -90,7 +90,7 @@ void check_before_jobs(const CommOptions& options) {
   if (options.on_gpu) return;
   const std::int64_t least = *std::min_element(options.sizes.begin(), options.sizes.end());
   const int fewest = *std::min_element(options.ranks.begin(), options.ranks.end());
-  const std::string why = bench::why_it_does_not_fit({.bytes = least}, fewest);
+  const std::string why = bench::memory_shortage({.bytes = least}, fewest);
   if (why.empty()) return;
   fail(ErrorCode::out_of_memory, "--sizes: none fits: {} on {}: {}",
        report::bytes_text(static_cast<std::size_t>(least)), counted(fewest, "rank"), why);

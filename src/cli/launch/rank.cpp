@@ -111,7 +111,7 @@ void obey_launcher(int launcher, const std::shared_ptr<RankProcess>& rank) {
 // ranks, which exchanges large vectors faster, and STROBE_THREADS is 1. The supervisor keeps all cores of the job,
 // where CoresOfParent (measure/quiet.h) finds them.
 void keep_to_own_cores(const comm::World& world) {
-  const std::vector<int> cores = own_cores();
+  const std::vector<int> cores = allowed_cores();
   const auto size = static_cast<std::size_t>(world.size), rank = static_cast<std::size_t>(world.rank);
   if (cores.size() < size) setenv("STROBE_THREADS", "1", 0);
   if (size == 0 || cores.size() < size) return;

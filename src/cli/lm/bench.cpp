@@ -76,7 +76,7 @@ Ceilings measure_ceilings(const LmBenchOptions& options) {
     print(note_lines({kSgemmNotAlone}));
   }
   for (const lm::Precision precision : options.precisions) {
-    const auto rate = precision == lm::Precision::tf32 ? ceilings.tf32 : ceilings.product(dtype_of(precision));
+    const auto rate = precision == lm::Precision::tf32 ? ceilings.tf32 : ceilings.matmul(dtype_of(precision));
     if (rate) found[precision] = *rate;
   }
   return found;

@@ -80,7 +80,7 @@ std::optional<double> ceiling_of(const lm::Settings& settings, int threads) {
           ? bench::measure_gpu_ceilings(
                 types, settings.precision == lm::Precision::tf32 ? bench::Depth::full : bench::Depth::brief)
           : bench::measure_ceilings(threads, types, bench::Depth::brief);
-  return settings.precision == lm::Precision::tf32 ? ceilings.tf32 : ceilings.product(types[0]);
+  return settings.precision == lm::Precision::tf32 ? ceilings.tf32 : ceilings.matmul(types[0]);
 }
 
 void print_sample(const lm::Trainer& trainer, std::int64_t tokens, int threads) {

@@ -54,7 +54,7 @@ Peak measure_here(const MachineFlags& flags, lm::Precision precision, lm::Machin
   const bench::Ceilings ceilings =
       on_gpu ? bench::measure_gpu_ceilings(types, tf32 ? bench::Depth::full : bench::Depth::brief)
              : bench::measure_ceilings(threads_of(flags.threads), types, bench::Depth::full);
-  const std::optional<double> product = tf32 ? ceilings.tf32 : ceilings.product(types[0]);
+  const std::optional<double> product = tf32 ? ceilings.tf32 : ceilings.matmul(types[0]);
   if (!product || !ceilings.copy) {
     fail(ErrorCode::runtime, "--machine here: {} could not be measured; give --flops and --memory-bandwidth",
          product ? "copying" : "the matrix product");

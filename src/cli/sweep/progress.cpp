@@ -38,7 +38,7 @@ class ProductRates {
     if (is_new) {
       show_progress("measure the machine's ceilings");
       place->second =
-          bench::ceilings_for({&one, 1}, depth_).product(one.dtype).value_or(bench::assumed_product_rate(one.device));
+          bench::ceilings_for({&one, 1}, depth_).matmul(one.dtype).value_or(bench::assumed_matmul_rate(one.device));
       show_progress("");
     }
     return place->second;
@@ -125,7 +125,7 @@ std::string dry_run_text(const SweepPlan& plan,
   table.add_column("implementation", TextTable::Align::left);
   table.add_column("call ms");
   table.add_column("cell s");
-  table.add_column("memory MiB");
+  table.add_column("peak MiB");
   table.add_column("note", TextTable::Align::left);
   ProductRates rates(plan.how.quick);
   const StoppingRule& rule = plan.how.run.rule;

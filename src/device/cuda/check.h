@@ -1,5 +1,5 @@
-// Turns a failed CUDA call into the library's one error, with the call's text and CUDA's own words. Host code of
-// device/cuda/ and of the CUDA kernels' launchers; no {fmt} here, nvcc does not compile Debian's.
+// Converts a failed CUDA call into strobe::Error, with the call's text and CUDA's message. Host code of device/cuda/
+// and of the CUDA kernels' launchers. No {fmt} here: nvcc does not compile Debian's version.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,11 +10,11 @@
 
 namespace strobe::cuda {
 
-inline std::string words_of(cudaError_t status) {
+inline std::string error_text(cudaError_t status) {
   return std::string(cudaGetErrorString(status)) + " (" + cudaGetErrorName(status) + ")";
 }
 
-// Errors of work that was launched before: no call fails with one of these by its own fault.
+// Errors of earlier asynchronous work. No call returns these because of its own arguments.
 inline bool is_asynchronous(cudaError_t status) {
   switch (status) {
     case cudaErrorIllegalAddress:
@@ -32,18 +32,18 @@ inline bool is_asynchronous(cudaError_t status) {
 }
 
 [[noreturn]] inline void fail_earlier(cudaError_t status) {
-  throw Error(ErrorCode::runtime, "cuda: an earlier CUDA call on this context failed: " + words_of(status));
+  throw Error(ErrorCode::runtime, "cuda: an earlier CUDA call on this context failed: " + error_text(status));
 }
 
 inline void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
-  cudaGetLastError();  // an error that does not poison the context must not be met again by the next launch
+  cudaGetLastError();  // clear an error that does not poison the context, so that the next launch does not report it
   if (is_asynchronous(status)) fail_earlier(status);
   const auto code = status == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::runtime;
-  throw Error(code, std::string("cuda: ") + what + " failed: " + words_of(status));
+  throw Error(code, std::string("cuda: ") + what + " failed: " + error_text(status));
 }
 
-// After a launch: `what` names the kernel and the shape.
+// Call after a launch: `what` names the kernel and the shape.
 inline void check_launch(const char* what) { check(cudaGetLastError(), what); }
 
 }  // namespace strobe::cuda
@@ -52,7 +52,7 @@ inline void check_launch(const char* what) { check(cudaGetLastError(), what); }
 
 namespace strobe::cuda {
 
-// A number that the driver knows of a device.
+// Returns an attribute of a device.
 inline int attribute(cudaDeviceAttr which, int device) {
   int value = 0;
   STROBE_CUDA_CHECK(cudaDeviceGetAttribute(&value, which, device));

@@ -26,7 +26,7 @@ GpuInfo gpu_info(int device) {
   return info;
 }
 
-// Free memory is only known of the current device, whose context this creates.
+// Creates the current device's context: the runtime reports free memory only for the current device.
 std::size_t free_bytes_of_current() {
   std::size_t free = 0;
   std::size_t total = 0;

@@ -1,4 +1,4 @@
-// Functions of the driver by name, so that the library need not be linked with it.
+// Looks up driver functions by name, so that the program does not link libcuda.
 #pragma once
 
 #include <cuda.h>
@@ -7,7 +7,7 @@
 
 namespace strobe::cuda {
 
-// As of CUDA 12.0; fails where the driver is older.
+// Returns the function's CUDA 12.0 version. Throws if the driver is older.
 template <class Function>
 Function driver_function(const char* name) {
   void* found = nullptr;
@@ -19,8 +19,8 @@ Function driver_function(const char* name) {
   return reinterpret_cast<Function>(found);
 }
 
-// A new thread has no context before it asks the runtime for something of one, and neither the driver nor cuBLAS works
-// without. Gives it its device's; a context that a caller has set stays.
+// Makes the device's primary context current unless the caller has set a context. A new thread has no context before
+// its first runtime call that needs one, and neither the driver nor cuBLAS works without.
 inline void enter_context() {
   static const auto ask = driver_function<decltype(&cuCtxGetCurrent)>("cuCtxGetCurrent");
   CUcontext current = nullptr;

@@ -1,4 +1,4 @@
-// Element types of tensors in kernels: float, __half and __nv_bfloat16, computed with in fp32.
+// Element types of tensors in kernels: float, __half and __nv_bfloat16. Kernels compute in fp32.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -25,7 +25,7 @@ __device__ __forceinline__ T narrowed(float x) {
   }
 }
 
-// body(type) with a null pointer of the element's type.
+// Calls body(type) with a null pointer of the element's type.
 template <class Body>
 void with_element(DType dtype, Body&& body) {
   switch (dtype) {

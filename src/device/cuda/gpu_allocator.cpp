@@ -1,4 +1,4 @@
-// The counting allocator on cudaMalloc.
+// GpuAllocator on cudaMalloc.
 #include "device/gpu_allocator.h"
 
 #include <string>
@@ -31,7 +31,7 @@ void GpuAllocator::free(void* pointer, std::size_t bytes) noexcept {
 }
 
 GpuAllocator& gpu_allocator() {
-  static auto* const allocator = new GpuAllocator;  // never destroyed, as host_allocator()
+  static auto* const allocator = new GpuAllocator;  // never destroyed, like host_allocator()
   return *allocator;
 }
 

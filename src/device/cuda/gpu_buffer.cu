@@ -40,7 +40,7 @@ void fill_on(void* data, std::size_t bytes, std::uint32_t word, cudaStream_t str
 
 GpuBuffer::GpuBuffer(std::size_t bytes, const char* tag) : data_(gpu_allocator().allocate(bytes, tag)), bytes_(bytes) {}
 
-// The first call of gpu_allocator() allocates, which a destructor may not fail in.
+// The first call of gpu_allocator() allocates, and a destructor must not throw.
 GpuBuffer::~GpuBuffer() {
   if (data_) gpu_allocator().free(data_, bytes_);
 }

@@ -1,4 +1,4 @@
-// Facts of the current GPU, asked once per GPU.
+// Facts of the current GPU, queried once per GPU.
 #include "device/gpu_facts.h"
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Clearing of strided tensors, and pending errors.
+// Clears strided tensors and reports pending errors.
 #include "device/gpu_work.h"
 
 #include <algorithm>

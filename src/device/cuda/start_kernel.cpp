@@ -1,4 +1,5 @@
-// A thread keeps what it knows of kernels, so that a start asks the runtime for nothing but the current device.
+// Launches kernels through the driver. A per-thread cache of kernel handles leaves one runtime query per launch: the
+// current device.
 #include "device/cuda/start_kernel.h"
 
 #include <cuda.h>
@@ -13,43 +14,43 @@ namespace {
 
 constexpr std::size_t kAlwaysAllowed = 48 * 1024;  // bytes of dynamic shared memory
 
-struct Known {
+struct KernelEntry {
   const void* kernel;
   int device;
-  bool roomy;           // may have all of the card's shared memory
-  cudaKernel_t handle;  // of any context
+  bool large_shared;    // may use all of the GPU's opt-in shared memory
+  cudaKernel_t handle;  // valid in any context
 };
 
-// Where a kernel is kept, or will be: one of four places. Which four is mixed from its address, since kernels lie at
-// regular distances. A fifth of the same four takes turns with whichever has the first.
-Known& place_of(const void* kernel) {
-  static thread_local Known table[32][4] = {};
+// Returns the cache entry of a kernel: 4-way set-associative. The set is a hash of the address, since kernels are at
+// regular distances. A miss in a full set evicts its first entry.
+KernelEntry& cache_slot(const void* kernel) {
+  static thread_local KernelEntry table[32][4] = {};
   const auto mixed = reinterpret_cast<std::uintptr_t>(kernel) / 4 * 0x9E3779B97F4A7C15u;
-  Known(&places)[4] = table[mixed >> 59];
-  for (Known& known : places) {
-    if (known.kernel == kernel || !known.kernel) return known;
+  KernelEntry(&slots)[4] = table[mixed >> 59];
+  for (KernelEntry& entry : slots) {
+    if (entry.kernel == kernel || !entry.kernel) return entry;
   }
-  return places[0];
+  return slots[0];
 }
 
-// As much as the card allows, whatever is asked for: the limit is the kernel's, and another thread may start it with
-// less.
-cudaError_t allow_shared_memory(const void* kernel, int device) {
+// Raises the kernel's limit to the GPU's maximum, independent of the request: the limit belongs to the kernel, and
+// another thread may launch it with less.
+cudaError_t raise_shared_limit(const void* kernel, int device) {
   int most = 0;
   const cudaError_t status = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   if (status != cudaSuccess) return status;
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
 }
 
-// The driver starts on the stream's context or, where the stream is null, on the thread's, which a new thread does not
-// have before it asks the runtime for something of it: here the kernel's attributes.
-cudaError_t learn(Known& known, const void* kernel, int device, bool roomy) {
+// Fills a cache entry. The driver launches on the stream's context or, for a null stream, on the thread's.
+// cudaFuncGetAttributes creates the latter in a new thread.
+cudaError_t fill_entry(KernelEntry& entry, const void* kernel, int device, bool large_shared) {
   cudaFuncAttributes attributes{};
   cudaError_t status = cudaFuncGetAttributes(&attributes, kernel);
   cudaKernel_t handle = nullptr;
   if (status == cudaSuccess) status = cudaGetKernel(&handle, kernel);
-  if (status == cudaSuccess && roomy) status = allow_shared_memory(kernel, device);
-  if (status == cudaSuccess) known = {kernel, device, roomy, handle};
+  if (status == cudaSuccess && large_shared) status = raise_shared_limit(kernel, device);
+  if (status == cudaSuccess) entry = {kernel, device, large_shared, handle};
   return status;
 }
 
@@ -59,10 +60,11 @@ cudaError_t start_kernel(const void* kernel, const Grid& grid, void* stream, voi
   static const auto launch = driver_function<decltype(&cuLaunchKernelEx)>("cuLaunchKernelEx");
   int device = 0;
   if (const cudaError_t status = cudaGetDevice(&device); status != cudaSuccess) return status;
-  const bool roomy = grid.shared_bytes > kAlwaysAllowed;
-  Known& known = place_of(kernel);
-  if (known.kernel != kernel || known.device != device || known.roomy < roomy) {
-    if (const cudaError_t status = learn(known, kernel, device, roomy); status != cudaSuccess) return status;
+  const bool large_shared = grid.shared_bytes > kAlwaysAllowed;
+  KernelEntry& entry = cache_slot(kernel);
+  if (entry.kernel != kernel || entry.device != device || entry.large_shared < large_shared) {
+    if (const cudaError_t status = fill_entry(entry, kernel, device, large_shared); status != cudaSuccess)
+      return status;
   }
   CUlaunchAttribute attributes[2] = {};
   unsigned count = 0;
@@ -70,7 +72,7 @@ cudaError_t start_kernel(const void* kernel, const Grid& grid, void* stream, voi
     attributes[count].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
     attributes[count++].value.programmaticStreamSerializationAllowed = 1;
   }
-  if (grid.together) {
+  if (grid.cooperative) {
     attributes[count].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
     attributes[count++].value.cooperative = 1;
   }
@@ -81,8 +83,8 @@ cudaError_t start_kernel(const void* kernel, const Grid& grid, void* stream, voi
   config.hStream = static_cast<CUstream>(stream);
   config.attrs = attributes;
   config.numAttrs = count;
-  // The runtime has the driver's errors by the same numbers.
-  return static_cast<cudaError_t>(launch(&config, reinterpret_cast<CUfunction>(known.handle), arguments, nullptr));
+  // Driver errors have the same numbers as runtime errors.
+  return static_cast<cudaError_t>(launch(&config, reinterpret_cast<CUfunction>(entry.handle), arguments, nullptr));
 }
 
 }  // namespace strobe::cuda

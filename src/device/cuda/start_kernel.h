@@ -1,4 +1,4 @@
-// Starts a kernel through the driver: the runtime's launches look the kernel up and check the context first, each time.
+// Launches a kernel through the driver. The runtime's launch looks up the kernel and checks the context every time.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,25 +9,25 @@ namespace strobe::cuda {
 
 struct Grid {
   dim3 blocks, threads;
-  std::size_t shared_bytes = 0;  // dynamic; as much as the card allows
-  // All blocks are on the GPU at once, so that they may wait for each other. Where that cannot be, start_kernel returns
-  // cudaErrorCooperativeLaunchTooLarge or cudaErrorNotSupported, and nothing has happened.
-  bool together = false;
+  std::size_t shared_bytes = 0;  // dynamic; at most the GPU's limit
+  // Cooperative launch: all blocks are co-resident and may wait for each other. If that is impossible, start_kernel
+  // returns cudaErrorCooperativeLaunchTooLarge or cudaErrorNotSupported and launches nothing.
+  bool cooperative = false;
 };
 
-// Who sees to it that a kernel finds what was written before it: the launch, for all earlier work of the stream; or the
-// kernel, of which then every thread calls await_kernel_before() first. The latter is cheaper for the host, and the
-// kernel is brought onto the GPU while the one before it ends. It waits for one kernel only: attention, before whose
-// first kernel there may be anything of the caller's, starts that the first way; before one of ops' stand kernels of
-// the same model, each of which ends after all before it. In a captured graph it is an edge.
+// How a kernel is ordered after earlier work of the stream. in_launch: normal stream order. in_kernel: programmatic
+// dependent launch (PDL), in which every thread calls await_kernel_before() first. PDL costs the host less and starts
+// the kernel while the previous one drains, but it waits only for that kernel. Attention's first kernel uses in_launch,
+// because any work of the caller may precede it. ops kernels only follow kernels of the same model, each of which ends
+// after all earlier ones. A captured graph stores it as an edge.
 enum class Waits { in_launch, in_kernel };
 
-// arguments: the address of each of the kernel's. What it returns may be an error of earlier work.
+// arguments: the addresses of the kernel's arguments. May return an error of earlier work.
 cudaError_t start_kernel(const void* kernel, const Grid& grid, void* stream, void** arguments, Waits waits);
 
 #if defined(__CUDACC__)
-// Until the kernel before has ended and all that it wrote can be seen. Every thread of the grid, before anything else:
-// this kernel then never ends before the other, and whoever waits for it has waited for both.
+// griddepcontrol.wait: returns when the previous kernel has ended and its writes are visible. Every thread of the grid
+// must call this first. The kernel then never ends before the previous one, so waiting for it waits for both.
 __device__ __forceinline__ void await_kernel_before() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -1,5 +1,5 @@
-// KernelTrace on CUPTI's activity records. A kernel's record has the correlation id of the CUDA call that launched it,
-// and that call's external record, kept because calls are traced too, has the launcher.
+// KernelTrace on CUPTI's activity records. A kernel's record has the correlation id of the CUDA call that launched it.
+// That call's external-correlation record, which exists because calls are traced too, has the launcher.
 #include "device/kernel_trace.h"
 
 #include <cuda_runtime_api.h>
@@ -29,20 +29,20 @@ constexpr CUpti_ActivityKind kKinds[] = {
     CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,    CUPTI_ACTIVITY_KIND_MEMCPY,  CUPTI_ACTIVITY_KIND_MEMSET};
 constexpr std::size_t kBufferBytes = std::size_t{8} << 20, kBufferAlignment = 8;
 
-// A record as CUPTI has it: times in its nanoseconds, mangled names.
+// A CUPTI record: times in CUPTI's nanoseconds, mangled names.
 struct Raw {
   GpuRecord::Kind kind;
-  const char* name;  // CUPTI's own, which stays
+  const char* name;  // owned by CUPTI, never freed
   std::uint32_t correlation, second_correlation;
   std::uint32_t stream;
   std::uint64_t begin, end;
   std::size_t bytes;
 };
 
-// What CUPTI's threads hand over; it can be told of no object, so this is the process's one.
+// Records from CUPTI's threads. One instance per process: CUPTI's callbacks take no user pointer.
 struct Collected {
   std::mutex mutex;
-  bool is_taken = false;  // by a trace
+  bool is_taken = false;  // a trace uses it
   std::vector<Raw> records;
   std::unordered_map<std::uint32_t, std::uint64_t> launchers;  // by correlation id
   std::size_t dropped = 0;
@@ -57,7 +57,7 @@ struct Collected {
 };
 
 Collected& collected() {
-  static auto* const the = new Collected;  // never destroyed: CUPTI may still hand over at exit
+  static auto* const the = new Collected;  // never destroyed: CUPTI may still deliver records at exit
   return *the;
 }
 
@@ -71,7 +71,7 @@ const char* copy_name(std::uint8_t kind) {
   }
 }
 
-// The structures are those of CUDA 12, whose later ones only grow at their ends.
+// The structures of CUDA 12. Later versions only append members.
 void take(Collected& into, const CUpti_Activity* record) {
   switch (record->kind) {
     case CUPTI_ACTIVITY_KIND_KERNEL:
@@ -98,13 +98,13 @@ void take(Collected& into, const CUpti_Activity* record) {
       if (one.externalKind == kLauncher) into.launchers[one.correlationId] = one.externalId;
       return;
     }
-    default: return;  // the calls themselves
+    default: return;  // records of the calls
   }
 }
 
 void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
   *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(kBufferAlignment, kBufferBytes));
-  *bytes = *buffer ? kBufferBytes : 0;  // none: records are dropped, and counted
+  *bytes = *buffer ? kBufferBytes : 0;  // no buffer: CUPTI drops records and counts them
   *most_records = 0;                    // as many as fit
 }
 
@@ -130,7 +130,7 @@ std::string demangled(const char* name) {
   return status == 0 ? text.get() : name;
 }
 
-// One moment on both clocks. CUPTI's counts nanoseconds from 1970: as seconds in a double, a kernel's length is lost.
+// One moment on both clocks. CUPTI counts nanoseconds from 1970; a double of seconds would lose a kernel's duration.
 struct Moment {
   std::uint64_t there = 0;
   double here = 0;
@@ -140,7 +140,7 @@ struct Moment {
   }
 };
 
-// Of several readings the fastest.
+// Takes the fastest of several readings.
 Moment same_moment() {
   Moment moment;
   double fastest = 1e300;
@@ -199,13 +199,14 @@ KernelTrace::KernelTrace() {
   }
   {
     const std::lock_guard lock(collected().mutex);
-    if (collected().is_taken) fail(ErrorCode::unsupported, "kernel trace: there is one already; valid: one at a time");
+    if (collected().is_taken)
+      fail(ErrorCode::unsupported, "kernel trace: another trace is active; valid: one at a time");
     collected().is_taken = true;
     collected().clear();
   }
-  is_under_way_ = true;
+  is_active_ = true;
   try {
-    STROBE_CUDA_CHECK(cudaDeviceSynchronize());  // what was launched before is not of this trace
+    STROBE_CUDA_CHECK(cudaDeviceSynchronize());  // excludes earlier launches from this trace
     cupti::check(library().register_callbacks(give_buffer, take_buffer), "cuptiActivityRegisterCallbacks");
     for (const CUpti_ActivityKind kind : kKinds) {
       cupti::check(library().enable(kind), fmt::format("cuptiActivityEnable({})", static_cast<int>(kind)));
@@ -217,15 +218,15 @@ KernelTrace::KernelTrace() {
 }
 
 KernelTrace::~KernelTrace() {
-  if (!is_under_way_) return;
-  cudaDeviceSynchronize();  // so that no record of this trace is left for the next
+  if (!is_active_) return;
+  cudaDeviceSynchronize();  // leaves no record of this trace for the next
   library().flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   end();
 }
 
 void KernelTrace::end() {
   for (const CUpti_ActivityKind kind : kKinds) library().disable(kind);
-  is_under_way_ = false;
+  is_active_ = false;
   const std::lock_guard lock(collected().mutex);
   collected().is_taken = false;
 }
@@ -236,11 +237,11 @@ void KernelTrace::enter(std::uint64_t launcher) const {
 
 void KernelTrace::leave() const noexcept {
   std::uint64_t launcher = 0;
-  library().pop_id(kLauncher, &launcher);  // fails where nothing was entered, and then there is nothing to leave
+  library().pop_id(kLauncher, &launcher);  // fails if nothing was entered; then nothing is to be left
 }
 
 std::vector<GpuRecord> KernelTrace::finish() {
-  if (!is_under_way_) fail(ErrorCode::invalid_argument, "kernel trace: it is over already");
+  if (!is_active_) fail(ErrorCode::invalid_argument, "kernel trace: finish() was called already");
   STROBE_CUDA_CHECK(cudaDeviceSynchronize());
   const Moment moment = same_moment();
   cupti::check(library().flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED), "cuptiActivityFlushAll");
@@ -248,8 +249,8 @@ std::vector<GpuRecord> KernelTrace::finish() {
   const std::lock_guard lock(collected().mutex);
   const Collected& all = collected();
   if (all.is_out_of_memory || all.dropped > 0) {
-    fail(ErrorCode::runtime, "kernel trace: {} records were lost for want of memory, beside {} that were kept",
-         all.dropped, all.records.size());
+    fail(ErrorCode::runtime, "kernel trace: {} records were lost for lack of memory; {} were kept", all.dropped,
+         all.records.size());
   }
   return joined(all, moment);
 }

@@ -1,5 +1,5 @@
-// CUPTI's functions. libcupti is opened when the first trace begins, so that a machine without it runs all but traces.
-// It is looked for in STROBE_CUPTI, the system's search path, and where CMake found it.
+// CUPTI's functions. The first trace opens libcupti, so that a machine without it runs everything except traces.
+// Searches STROBE_CUPTI, the system's search path, and the folder where CMake found it.
 #pragma once
 
 #include <cuda.h>
@@ -16,7 +16,7 @@ namespace strobe::cupti {
 inline LibraryFiles cupti_files() {
   const std::string file = fmt::format("libcupti.so.{}", CUDA_VERSION / 1000);
   return {.files = {file, STROBE_CUPTI_LIBRARY},
-          .advice = fmt::format("no CUPTI; install the toolkit's, or name its {} with STROBE_CUPTI", file),
+          .advice = fmt::format("no CUPTI; install the CUDA toolkit's, or set STROBE_CUPTI to its {}", file),
           .variable = "STROBE_CUPTI"};
 }
 
@@ -37,14 +37,14 @@ struct Library : SharedLibrary {
 
 inline const Library& library() { return opened<Library>(); }
 
-// Throws Error(runtime) with CUPTI's own text unless `result` is success.
+// Throws Error(runtime) with CUPTI's message unless `result` is success.
 inline void check(CUptiResult result, const std::string& what) {
   if (result == CUPTI_SUCCESS) return;
   const char* words = nullptr;
-  if (library().result_string(result, &words) != CUPTI_SUCCESS || !words) words = "no words for it";
+  if (library().result_string(result, &words) != CUPTI_SUCCESS || !words) words = "no description";
   const bool is_taken = result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
   fail(ErrorCode::runtime, "kernel trace: CUPTI: {} failed: {} ({}){}", what, words, static_cast<int>(result),
-       is_taken ? "; another profiler watches this process" : "");
+       is_taken ? "; another profiler is attached to this process" : "");
 }
 
 }  // namespace strobe::cupti

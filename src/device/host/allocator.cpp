@@ -1,4 +1,4 @@
-// The counting allocator: aligned_alloc and counters.
+// CountingAllocator on aligned_alloc.
 #include "device/host/allocator.h"
 
 #include <cstdint>
@@ -10,16 +10,16 @@ namespace strobe {
 
 namespace {
 
-constexpr std::size_t kMost = std::size_t{1} << 56;  // beyond any address space; keeps the rounding up from wrapping
+constexpr std::size_t kMaxBytes = std::size_t{1} << 56;  // beyond any address space; prevents overflow when rounding up
 
 }  // namespace
 
 void* CountingAllocator::allocate(std::size_t bytes, const char* tag) {
   if (bytes == 0) return nullptr;
   void* pointer = nullptr;
-  if (bytes <= kMost) pointer = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  if (bytes <= kMaxBytes) pointer = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
   if (!pointer) {
-    fail(ErrorCode::out_of_memory, "memory: cannot allocate {} bytes on the host ({} bytes held already)", bytes,
+    fail(ErrorCode::out_of_memory, "memory: cannot allocate {} bytes on the host ({} bytes in use)", bytes,
          statistics().current);
   }
   count_allocation(bytes, pointer, tag);
@@ -33,7 +33,7 @@ void CountingAllocator::free(void* pointer, std::size_t bytes) noexcept {
 }
 
 CountingAllocator& host_allocator() {
-  // Never destroyed: buffers of static duration may be given back after any other object of this file is gone.
+  // Never destroyed: buffers of static duration may be freed after all other objects of this file.
   static auto* const allocator = new CountingAllocator;
   return *allocator;
 }

@@ -1,5 +1,5 @@
-// Host memory that is counted: every workspace of the library and every tensor of the bench comes from here, so that
-// "memory beyond inputs and outputs" is a figure that was measured. attention.cpp and bench allocate; tests read.
+// Counting allocator for host memory. Every workspace of the library and every tensor of the bench comes from here, so
+// that "memory beyond inputs and outputs" is measured. attention.cpp and bench allocate; tests read the counters.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,16 @@ class CountingAllocator : public AllocationCounter {
  public:
   static constexpr std::size_t kAlignment = 64;
 
-  // Aligned to kAlignment, contents undefined; null for 0 bytes. Throws Error(out_of_memory) with the bytes asked for.
-  // tag: what they are for, told to an observer; it must outlive the program's allocations: a literal.
+  // Aligned to kAlignment, contents undefined; null for 0 bytes. Throws Error(out_of_memory) with the requested bytes.
+  // tag: purpose, for an observer; must be a string literal.
   void* allocate(std::size_t bytes, const char* tag = "");
   void free(void* pointer, std::size_t bytes) noexcept;
 };
 
-// The one that the library uses.
+// The allocator that the library uses.
 CountingAllocator& host_allocator();
 
-// Bytes that are given back at the end of the scope.
+// Owned bytes, freed at the end of the scope.
 class Buffer {
  public:
   Buffer() = default;

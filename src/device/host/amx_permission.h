@@ -1,10 +1,9 @@
-// AMX needs the operating system's permission before a process first touches its tile registers. Called by
-// instruction_sets.cpp.
+// Requests the operating system's permission to use AMX tile registers. instruction_sets.cpp calls this.
 #pragma once
 
 namespace strobe {
 
-// Whether the machine multiplies bf16 by AMX and the system lets this process; asks it to. Repeating is harmless.
+// Requests AMX; true if the machine has AMX-BF16 and the system grants it. May be repeated.
 bool request_amx_permission();
 
 }  // namespace strobe

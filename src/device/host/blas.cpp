@@ -1,5 +1,5 @@
-// GEMM in blocks of rows, one sgemm per block. The blocks depend only on the shape. With OpenBLAS's own threads the
-// split, and so the rounding, would depend on the number of threads.
+// GEMM in row blocks, one sgemm per block. The blocks depend only on the shape. With OpenBLAS's threads the split, and
+// hence the rounding, would depend on the number of threads.
 #include "device/host/blas.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ std::mutex& session_mutex() {
   return one;
 }
 
-// Concurrent callers that OpenBLAS was compiled for. It has twice as many buffers; more callers get a null buffer.
-int most_callers(const BlasLibrary& library) {
+// Concurrent callers that OpenBLAS was compiled for. It has twice as many buffers; further callers get a null buffer.
+int max_callers(const BlasLibrary& library) {
   constexpr std::string_view key = "MAX_THREADS=";
   const std::string_view config = library.get_config();
   int most = 1;
@@ -30,11 +30,10 @@ int most_callers(const BlasLibrary& library) {
   return std::max(1, most);
 }
 
-// Returns how many of `callers` threads have a buffer. Buffers stay mapped after they are given back, so a process
-// pays for each only once.
+// Returns how many of `callers` threads have a buffer. Freed buffers stay mapped, so a process maps each only once.
 int map_buffers(const BlasLibrary& library, int callers) {
   static int mapped = 0;  // guarded by session_mutex()
-  const int wanted = std::clamp(callers, 1, most_callers(library));
+  const int wanted = std::clamp(callers, 1, max_callers(library));
   if (wanted > mapped) {
     std::vector<void*> taken;
     taken.reserve(static_cast<std::size_t>(wanted));
@@ -70,7 +69,7 @@ BlasSession::~BlasSession() {
   if (own_before_ != own_) library_.set_num_threads(own_before_);
 }
 
-void multiply_block(const BlasSession& session, const Matrix& a, const Matrix& b, float* c, Accumulate accumulate) {
+void gemm_block(const BlasSession& session, const Matrix& a, const Matrix& b, float* c, Accumulate accumulate) {
   if (a.rows == 0 || b.cols == 0) return;
   if (a.cols == 0) {
     if (accumulate == Accumulate::no) std::fill_n(c, a.rows * b.cols, 0.0f);
@@ -83,9 +82,9 @@ void multiply_block(const BlasSession& session, const Matrix& a, const Matrix& b
                           static_cast<int>(b.stride), beta, c, static_cast<int>(b.cols));
 }
 
-void multiply(const BlasSession& session, const Matrix& a, const Matrix& b, float* c, Accumulate accumulate) {
+void gemm(const BlasSession& session, const Matrix& a, const Matrix& b, float* c, Accumulate accumulate) {
   for_row_blocks(session, {a.rows, a.cols, b.cols}, [&](int, std::int64_t first, std::int64_t count) {
-    multiply_block(session, row_range(a, first, count), b, c + first * b.cols, accumulate);
+    gemm_block(session, row_range(a, first, count), b, c + first * b.cols, accumulate);
   });
 }
 

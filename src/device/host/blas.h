@@ -1,5 +1,5 @@
-// Matrix products through OpenBLAS, split over Strobe's threads so that results do not depend on their number. Every
-// call of OpenBLAS is made inside a BlasSession.
+// GEMM through OpenBLAS, split over Strobe's threads so that results do not depend on their number. Every OpenBLAS call
+// happens inside a BlasSession.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +12,12 @@
 
 namespace strobe::blas {
 
-// Holds OpenBLAS for one caller at a time. Sets OpenBLAS's own thread count for the session, which is a setting of the
-// whole process, and restores it afterwards.
+// Reserves OpenBLAS for one caller at a time. Sets OpenBLAS's thread count, a process-wide setting, for the session and
+// restores it afterwards.
 class BlasSession {
  public:
-  // Maps packing buffers for `callers` threads, since OpenBLAS would retry a failed mapping forever. Throws
-  // Error(out_of_memory) if not even one can be mapped.
+  // Maps packing buffers for `callers` threads, since OpenBLAS retries a failed mapping forever. Throws
+  // Error(out_of_memory) if no buffer can be mapped.
   explicit BlasSession(int callers, int own_threads = 1);
   ~BlasSession();
   BlasSession(const BlasSession&) = delete;
@@ -35,11 +35,11 @@ class BlasSession {
   int own_before_, own_;
 };
 
-// A matrix [rows x cols], or the transpose of one that is stored so.
+// A row-major matrix [rows x cols], or the transpose of a stored one.
 struct Matrix {
   const float* data;
   std::int64_t rows, cols;
-  std::int64_t stride;  // elements from one stored row to the next
+  std::int64_t stride;  // elements between stored rows
   bool stored_transposed = false;
 };
 
@@ -50,30 +50,30 @@ inline Matrix transposed(const Matrix& m) { return {m.data, m.cols, m.rows, m.st
 enum class Accumulate { no, yes };
 
 // c (+)= a b; c is contiguous, [a.rows x b.cols].
-void multiply(const BlasSession& session, const Matrix& a, const Matrix& b, float* c,
-              Accumulate accumulate = Accumulate::no);
+void gemm(const BlasSession& session, const Matrix& a, const Matrix& b, float* c,
+          Accumulate accumulate = Accumulate::no);
 
-// The parts of multiply(), for matmuls whose operands are prepared block by block. Results are the same.
+// The steps of gemm(), for GEMMs whose operands are prepared block by block. Results are the same.
 
 // Rows [first, first + count) of a matrix.
 inline Matrix row_range(const Matrix& m, std::int64_t first, std::int64_t count) {
   return {m.data + first * (m.stored_transposed ? 1 : m.stride), count, m.cols, m.stride, m.stored_transposed};
 }
 
-// Rows per block of a matmul with `rows` rows.
+// Rows per block of a GEMM with `rows` rows.
 inline std::int64_t block_rows(std::int64_t rows) { return rows >= 1024 ? 256 : 64; }
 
-// One block, on the calling thread. `a` is that block's row_range().
-void multiply_block(const BlasSession& session, const Matrix& a, const Matrix& b, float* c, Accumulate accumulate);
+// One block, on the calling thread. `a` is the block's row_range().
+void gemm_block(const BlasSession& session, const Matrix& a, const Matrix& b, float* c, Accumulate accumulate);
 
 struct ProductShape {
   std::int64_t rows, inner, cols;
 };
 
-// Calls body(thread, first, count) for each block of rows of a matmul.
+// Calls body(thread, first, count) for each row block of a GEMM.
 template <class Body>
 void for_row_blocks(const BlasSession& session, const ProductShape& shape, Body&& body) {
-  constexpr double kSmall = 1 << 18;  // multiplications below which a second thread does not pay
+  constexpr double kSmall = 1 << 18;  // FMAs below which a second thread does not pay
   const std::int64_t block = block_rows(shape.rows);
   const double work =
       static_cast<double>(shape.rows) * static_cast<double>(shape.inner) * static_cast<double>(shape.cols);

@@ -1,3 +1,4 @@
+// Loads OpenBLAS on one core, with kernels that suit the processor.
 #include "device/host/blas_library.h"
 
 #include <dlfcn.h>
@@ -38,8 +39,8 @@ BlasLibrary open_library() {
 
 constexpr const char* kCoreVariable = "OPENBLAS_CORETYPE";
 
-// Restricts the calling thread to one core. OpenBLAS starts a thread for every core it sees when it is loaded. Strobe
-// uses none of them, and one that finds no memory for its buffer spins forever.
+// Restricts the calling thread to one core. OpenBLAS starts a thread per visible core when it is loaded. Strobe uses
+// none of them, and a thread without memory for its buffer spins forever.
 class OneCore {
  public:
   OneCore() {
@@ -84,7 +85,8 @@ BlasLibrary open_library() {
   const BlasLibrary found = load();
   const char* const better = better_core(found.get_corename(), instruction_sets());
   if (!better || std::getenv(kCoreVariable)) return found;
-  // OpenBLAS reads the variable while it is loaded. If somebody else holds it open, it stays as it is.
+  // OpenBLAS reads the variable when it is loaded. Another user of the library may keep it open; then it stays as it
+  // is.
   dlclose(found.handle);
   setenv(kCoreVariable, better, 0);
   const BlasLibrary again = load();

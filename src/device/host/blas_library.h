@@ -1,5 +1,5 @@
-// OpenBLAS's functions. A shared OpenBLAS is opened by the first call that needs it, not linked: its start-up code
-// allocates memory and never returns if there is none.
+// OpenBLAS's functions. The first call that needs a shared OpenBLAS opens it. It is not linked: its start-up code
+// allocates memory and never returns on failure.
 #pragma once
 
 #include <cblas.h>
@@ -22,18 +22,17 @@ struct BlasLibrary {
   // OpenBLAS's internal packing buffers. Level 3 functions take one per call; freed ones stay mapped for the next call.
   void* (*take_buffer)(int purpose);
   void (*give_buffer)(void* buffer);
-  void* handle;  // of dlopen; null if OpenBLAS is linked
+  void* handle;  // from dlopen; null if OpenBLAS is linked
 };
 
-// Address space that OpenBLAS maps for one packing buffer, at most: 32 to 128 MiB, by version and processor.
+// Address space that OpenBLAS maps per packing buffer, at most: 32 to 128 MiB, by version and processor.
 inline constexpr std::size_t kBufferBytes = std::size_t{128} << 20;
 
-// OpenBLAS's name for kernels that suit this machine better than the `chosen` ones; null if there are none. OpenBLAS
-// falls back to Prescott's SSE3 kernels on a processor newer than itself, at a sixth of the rate of its AVX-512
-// kernels.
+// Returns OpenBLAS's name for better kernels than the `chosen` ones on this machine; null if none exist. On a processor
+// newer than itself, OpenBLAS falls back to Prescott's SSE3 kernels, at a sixth of the rate of its AVX-512 kernels.
 const char* better_core(std::string_view chosen, std::span<const InstructionSet> available);
 
-// True if the process can map `bytes` more. Check this before OpenBLAS maps: it retries a failed mapping forever.
+// True if the process can map `bytes` more. Check before OpenBLAS maps: it retries a failed mapping forever.
 bool can_map(std::size_t bytes) noexcept;
 
 // Thread-safe. Throws Error(out_of_memory) if OpenBLAS cannot be loaded for lack of memory, Error(unsupported) if it is

@@ -1,4 +1,4 @@
-// The processor of this machine, as Linux describes it under /proc and /sys. What the system does not say stays empty.
+// Reads this machine's processor from /proc and /sys. Missing values stay empty.
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace strobe {
 
 namespace {
 
-// First line of a small file; empty where it cannot be read.
+// First line of a small file; empty if it cannot be read.
 std::string read_line(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -39,7 +39,7 @@ std::string cpuinfo(std::string_view key) {
   return "";
 }
 
-// Arm kernels give numbers instead of a name.
+// Arm kernels report numbers instead of a name.
 std::string arm_model() {
   struct Part {
     const char* number;
@@ -69,7 +69,7 @@ std::string model_name() {
   return model.empty() ? "unknown" : model;
 }
 
-// The flags that some path of this library or its bench asks about; "Features" is Arm's word.
+// The flags that code paths of this library or its bench depend on. Arm kernels call the line "Features".
 std::vector<std::string> isa_flags() {
   static constexpr std::array<std::string_view, 22> kWanted{
       "avx",         "avx2",        "fma",         "f16c",     "avx512f",  "avx512bw", "avx512dq", "avx512vl",
@@ -85,7 +85,7 @@ std::vector<std::string> isa_flags() {
   return found;
 }
 
-// Cores in a list such as "0-3,8".
+// Number of cores in a list such as "0-3,8".
 int count_of_list(const std::string& list) {
   std::istringstream parts(list);
   int count = 0;
@@ -119,14 +119,14 @@ std::vector<CacheInfo> cache_list() {
   return caches;
 }
 
-// Of one of the files in which the system tells kHz; 0 where it does not.
+// Reads a sysfs file of kHz; 0 if the system does not report it.
 double mhz_of(const char* file) {
   return std::atof(read_line(std::string("/sys/devices/system/cpu/cpu0/cpufreq/") + file).c_str()) / 1000;
 }
 
 double current_mhz() {
-  const double told = mhz_of("scaling_cur_freq");
-  return told > 0 ? told : std::atof(cpuinfo("cpu MHz").c_str());  // x86 kernels without cpufreq
+  const double mhz = mhz_of("scaling_cur_freq");
+  return mhz > 0 ? mhz : std::atof(cpuinfo("cpu MHz").c_str());  // x86 kernels without cpufreq
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The floating-point mode of the calling thread: rounding direction, subnormals, traps. Public functions and jobs of
-// the thread pool compute in the IEEE default mode, whatever mode the caller has set.
+// Floating-point mode of the calling thread: rounding direction, subnormals, traps. Public functions and thread pool
+// jobs compute in the IEEE default mode, regardless of the caller's mode.
 #pragma once
 
 #include <cstdint>
@@ -47,11 +47,11 @@ inline FloatControl float_control() {
 inline void set_float_control(FloatControl control) { asm volatile("msr fpcr, %0" : : "r"(control.fpcr) : "memory"); }
 
 #else
-#error "float_mode.h: this processor's floating-point control register is not known"
+#error "float_mode.h: this processor's floating-point control register is unknown"
 #endif
 
-// Sets the IEEE default mode for the scope, then restores the previous mode. Exception flags (FE_INEXACT and the like)
-// are unspecified afterwards. Costs one read of a register if the mode is already the default.
+// Sets the IEEE default mode for the scope, then restores the previous mode. Exception flags (such as FE_INEXACT) are
+// unspecified afterwards. Costs one register read if the mode is already the default.
 class DefaultFloatMode {
  public:
   DefaultFloatMode() : before_(float_control()) {

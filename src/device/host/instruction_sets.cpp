@@ -1,3 +1,4 @@
+// Detects the machine's instruction sets; STROBE_CPU_ISA overrides the choice.
 #include "device/host/instruction_sets.h"
 
 #include <array>

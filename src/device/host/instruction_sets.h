@@ -1,5 +1,5 @@
-// The instruction sets that inner code is compiled for, and which of them this machine has. attention/cpu/isa.cpp and
-// ops/cpu/isa.cpp choose their tables by these names.
+// Instruction sets that inner code is compiled for, and which of them this machine has. attention/cpu/isa.cpp and
+// ops/cpu/isa.cpp choose their function tables by these names.
 #pragma once
 
 #include <span>
@@ -12,13 +12,13 @@ struct InstructionSet {
   bool available;    // on this machine
 };
 
-// Of this architecture, from the least to the most capable.
+// Instruction sets of this architecture, least capable first.
 std::span<const InstructionSet> instruction_sets();
 
-// What STROBE_CPU_ISA names now; "" where it does not.
+// Value of STROBE_CPU_ISA; "" if unset.
 const char* forced_instruction_set();
 
-// Why this machine has no instruction set of that name; empty where it has, and for "".
+// Why this machine lacks the instruction set `forced`; empty if it has it, and for "".
 std::string instruction_set_refusal(const char* forced);
 
 }  // namespace strobe

@@ -1,3 +1,4 @@
+// dlopen and dlsym with error messages.
 #include "device/shared_library.h"
 
 #include <dlfcn.h>
@@ -11,7 +12,7 @@ namespace strobe {
 
 namespace {
 
-// The loader reports why it failed only as text.
+// Detects an out-of-memory failure: the loader reports its reason only as text.
 bool is_out_of_memory(std::string_view reason) {
   for (const std::string_view text : {"annot allocate memory", "out of memory", "failed to map segment"}) {
     if (reason.find(text) != reason.npos) return true;

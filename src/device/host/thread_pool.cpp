@@ -1,5 +1,5 @@
-// The worker threads behind parallel(). One job at a time; a worker spins for a moment after each job, since the next
-// call is often close, and then sleeps. The pool is built at the first use and again after a fork().
+// The worker threads behind parallel(). One job at a time. A worker spins briefly after each job, because the next call
+// is often close, and then sleeps. The pool is built at the first use and again after fork().
 #include "device/host/thread_pool.h"
 
 #include <pthread.h>
@@ -28,12 +28,12 @@ struct Inside {
   ~Inside() { inside_parallel = false; }
 };
 
-// One call of parallel(): what to run, and the first exception.
+// One call of parallel(): its function and its first exception.
 struct Job {
   detail::ParallelBody body;
   void* context;
   std::atomic<bool> failed{false};
-  std::exception_ptr error{};  // written by whoever sets `failed`, read after every body has ended
+  std::exception_ptr error{};  // written by the thread that sets `failed`, read after every body has ended
 
   void run(int thread) noexcept {
     const Inside inside;
@@ -50,11 +50,11 @@ void relax() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
-  asm volatile("isb" ::: "memory");  // a pause of some tens of clocks; `yield` is none at all on most Arm cores
+  asm volatile("isb" ::: "memory");  // pauses for tens of cycles; `yield` is a no-op on most Arm cores
 #endif
 }
 
-// Waits until done() holds: for about 30 us by asking again, then by sleep(), which may wake early.
+// Waits until done() holds: polls for about 30 us, then calls sleep(), which may wake early.
 template <class Done, class Sleep>
 void wait_for(bool spin, Done done, Sleep sleep) {
   if (spin) {
@@ -69,7 +69,7 @@ void wait_for(bool spin, Done done, Sleep sleep) {
   while (!done()) sleep();
 }
 
-// A thread that takes no signals: those belong to the program's own threads.
+// Starts a thread with all signals blocked: signals belong to the program's threads.
 template <class F>
 std::thread start_thread(int index, int threads, F&& body) {
   sigset_t all, before;
@@ -114,8 +114,8 @@ class ThreadPool {
 
  private:
   struct alignas(64) Worker {
-    std::atomic<std::uint32_t> turn{0};  // one more for each job given
-    std::atomic<Job*> job{nullptr};      // for who takes it first: the worker, or the caller that dismisses it
+    std::atomic<std::uint32_t> turn{0};  // incremented for each job
+    std::atomic<Job*> job{nullptr};      // taken by the worker or, to dismiss it, by the caller
     std::thread thread;
   };
 
@@ -125,7 +125,7 @@ class ThreadPool {
     worker.turn.notify_one();
   }
 
-  // Takes the job back from workers that have not begun.
+  // Withdraws the job from workers that have not started it.
   void dismiss(int threads) {
     for (int i = 1; i < threads; ++i) {
       Worker& worker = *workers_[static_cast<std::size_t>(i - 1)];
@@ -152,7 +152,7 @@ class ThreadPool {
       Job* const job = worker.job.exchange(nullptr, std::memory_order_acquire);
       if (!job) continue;  // dismissed
       job->run(index);
-      // The job may be gone from here on: `pending_` belongs to the pool.
+      // The job may be destroyed from here on: `pending_` belongs to the pool.
       if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) pending_.notify_one();
     }
   }
@@ -164,7 +164,7 @@ class ThreadPool {
   std::atomic<bool> spin_{true}, ending_{false};
 };
 
-// The process's pool. A child of fork() has none of the threads: it forgets the pool and builds its own.
+// The process's pool. A child of fork() has none of the threads; it drops the pool and builds a new one.
 std::atomic<ThreadPool*> the_pool{nullptr};
 
 bool forget_pool_in_children() {
@@ -182,7 +182,7 @@ ThreadPool& pool() {
   return *expected;
 }
 
-// Ends the workers when the library is unloaded or the process exits, unless a call is still under way then.
+// Stops the workers when the library is unloaded or the process exits, unless a call is active.
 struct AtExit {
   ~AtExit() {
     ThreadPool* const last = the_pool.exchange(nullptr);
@@ -192,8 +192,8 @@ struct AtExit {
   }
 } at_exit;
 
-// The pool is serving another thread of the program: threads for this call only. None runs before all have started,
-// so that a thread which cannot be started leaves no body waiting for another.
+// Runs a call on its own threads while the pool serves another thread. No body starts before all threads exist, so that
+// a thread which fails to start leaves no body waiting.
 void run_on_own_threads(int threads, Job& job) {
   enum : int { kWait, kRun, kLeave };
   std::atomic<int> signal{kWait};
@@ -222,7 +222,7 @@ void run_on_own_threads(int threads, Job& job) {
 }  // namespace
 
 int available_cores() {
-  // The mask may be larger than cpu_set_t holds; the kernel says so with EINVAL.
+  // The mask may be larger than cpu_set_t; the kernel then returns EINVAL.
   for (int cpus = CPU_SETSIZE; cpus <= 1 << 16; cpus *= 2) {
     cpu_set_t* const set = CPU_ALLOC(static_cast<std::size_t>(cpus));
     if (!set) break;

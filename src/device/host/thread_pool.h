@@ -1,6 +1,6 @@
-// Threads of the CPU path: workers that live as long as the process, woken for each call. Kernels call parallel_for
-// (tasks handed out by a counter) or parallel (one body per thread). Bodies run in the IEEE default floating-point
-// mode, on the caller's thread too.
+// Threads of the CPU path: workers live as long as the process and wake for each call. Kernels call parallel_for (tasks
+// from an atomic counter) or parallel (one body per thread). Bodies run in the IEEE default floating-point mode, also
+// on the caller's thread.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,8 @@ int available_cores();
 namespace detail {
 using ParallelBody = void (*)(void* context, int thread);
 
-// Workers that have not begun when the caller's own body has ended. On a machine that others use too a worker may have
-// to wait for a core for longer than the whole call takes.
+// Handling of workers that have not started when the caller's body ends. On a shared machine a worker may wait for a
+// core longer than the call takes.
 enum class Late { awaited, dismissed };
 
 void run_parallel(int threads, Late late, ParallelBody body, void* context);
@@ -37,21 +37,21 @@ void parallel(int threads, Late late, F& body) {
 }
 }  // namespace detail
 
-// The most threads that a call may ask for.
+// Maximum threads per call.
 inline constexpr int kMaxThreads = 1024;
 
-// Runs body(0) on the caller and body(1) .. body(threads - 1) on workers, and returns when all have ended. The first
-// exception of any of them is rethrown then.
-// From inside another body the calls run one after the other on the caller, in order of their index: so a body may
-// wait for what one of a lower index does, never for one of a higher index.
-// Two threads of the user's program may call this at once: the second gets threads of its own for the call.
+// Runs body(0) on the caller and body(1) .. body(threads - 1) on workers; returns when all have ended. Then rethrows
+// the first exception.
+// A nested call runs its bodies on the caller in order of their index. A body may therefore wait for a body of a lower
+// index, never for one of a higher index.
+// Thread-safe: if the pool is busy, the call gets its own threads.
 template <class F>
 void parallel(int threads, F&& body) {
   detail::parallel(threads, detail::Late::awaited, body);
 }
 
-// body(thread, task) once for each task in [0, tasks). Tasks are started strictly in increasing order, so a task may
-// wait for an earlier one, whatever the number of threads. After an exception no further task is started.
+// Calls body(thread, task) once for each task in [0, tasks). Tasks start strictly in increasing order, so a task may
+// wait for an earlier one with any number of threads. After an exception no further task starts.
 template <class F>
 void parallel_for(int threads, std::int64_t tasks, F&& body) {
   if (tasks <= 0) return;
@@ -68,7 +68,7 @@ void parallel_for(int threads, std::int64_t tasks, F&& body) {
       throw;
     }
   };
-  // When the caller finds no task left, a worker that has not begun would find none either.
+  // If the caller finds no task, a worker that has not started would find none either.
   detail::parallel(static_cast<int>(std::min<std::int64_t>(threads, tasks)), detail::Late::dismissed, take_tasks);
 }
 

@@ -1,4 +1,4 @@
-// GpuRange as NVTX ranges. The headers are all there is of NVTX: they open a tool's library where one is named.
+// GpuRange as NVTX ranges. NVTX is header-only and loads a profiler's library if one is attached.
 #include "device/gpu_range.h"
 
 #include <nvtx3/nvToolsExt.h>

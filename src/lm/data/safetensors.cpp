@@ -17,7 +17,7 @@ static_assert(std::endian::native == std::endian::little, "lengths and tensors a
 
 constexpr const char* kMetadata = "__metadata__";
 constexpr std::size_t kLengthBytes = 8;
-constexpr std::uint64_t kMostHeader = Json::kMostBytes;  // below the limit of the format
+constexpr std::uint64_t kMostHeader = Json::kMaxBytes;   // below the limit of the format
 constexpr std::uint64_t kMostInTheFormat = 100'000'000;  // bytes
 
 constexpr std::pair<const char*, std::int64_t> kTypes[] = {{"F32", 4}, {"F16", 2}, {"BF16", 2}, {"F64", 8}, {"I64", 8},

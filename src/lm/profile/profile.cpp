@@ -148,7 +148,7 @@ MatmulTime matmul_time(const Profile& profile, std::initializer_list<Phase> phas
     time.attention_rest -= seconds;
   };
   for (const TimedPart& part : profile.parts) {
-    if (part.kind == PartKind::product && counts(profile.operations[part.operation])) move(part.seconds);
+    if (part.kind == ScopeKind::matmul && counts(profile.operations[part.operation])) move(part.seconds);
   }
   for (const GpuRecord& record : profile.records) {
     const TimedOperation* launcher = launcher_of(profile, record);

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "device/host/parts.h"
+#include "device/host/profile_scope.h"
 #include "device/kernel_trace.h"
 #include "lm/models/operation.h"
 #include "lm/profile/step_bench.h"
@@ -32,7 +32,7 @@ struct TimedOperation {
 // What an operation on the CPU names of itself, by the clock of the host; inside of its time, one after the other.
 struct TimedPart {
   const char* name;
-  PartKind kind;
+  ScopeKind kind;
   std::size_t operation;  // its place
   double begin = 0, seconds = 0;
   double flops = 0;  // the operation's, in equal shares of its products

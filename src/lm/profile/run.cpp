@@ -16,7 +16,7 @@ namespace {
 
 // Times each operation on the host, and the parts that attention names. What is noted about either lies outside of its
 // own time; about a part, inside of its operation's.
-class Timer : public Recorder, public PartListener {
+class Timer : public Recorder, public ProfileSink {
  public:
   Timer(Model& model, double begin) : begin_(begin) {
     for (const Activation& one : model.plan().table) bytes_.push_back(static_cast<double>(one.bytes()));
@@ -36,7 +36,7 @@ class Timer : public Recorder, public PartListener {
     }
     operations.push_back(std::move(one));
     first_part_ = parts.size();
-    if (operation.kind == OperationKind::attention) part_listener = this;
+    if (operation.kind == OperationKind::attention) profile_sink = this;
     operations.back().begin = now_seconds() - begin_;
   }
 
@@ -44,15 +44,15 @@ class Timer : public Recorder, public PartListener {
     TimedOperation& one = operations.back();
     one.host_seconds = now_seconds() - begin_ - one.begin;
     one.seconds = one.host_seconds;
-    part_listener = nullptr;
+    profile_sink = nullptr;
     share_flops(one.flops);
   }
 
-  void begin_part(const char* name, PartKind kind) override {
+  void begin_scope(const char* name, ScopeKind kind) override {
     parts.push_back({.name = name, .kind = kind, .operation = operations.size() - 1});
     parts.back().begin = now_seconds() - begin_;
   }
-  void end_part() override { parts.back().seconds = now_seconds() - begin_ - parts.back().begin; }
+  void end_scope() override { parts.back().seconds = now_seconds() - begin_ - parts.back().begin; }
 
   std::vector<TimedOperation> operations;
   std::vector<TimedPart> parts;
@@ -61,7 +61,7 @@ class Timer : public Recorder, public PartListener {
   // Heads are all alike, and so are attention's products.
   void share_flops(double flops) {
     const auto begin = parts.begin() + static_cast<std::ptrdiff_t>(first_part_);
-    const auto is_product = [](const TimedPart& part) { return part.kind == PartKind::product; };
+    const auto is_product = [](const TimedPart& part) { return part.kind == ScopeKind::matmul; };
     const auto products = static_cast<double>(std::count_if(begin, parts.end(), is_product));
     std::for_each(begin, parts.end(), [&](TimedPart& part) { part.flops = is_product(part) ? flops / products : 0; });
   }

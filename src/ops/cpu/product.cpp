@@ -67,7 +67,7 @@ void multiply_by_blas(int threads, const blas::Matrix& a, const blas::Matrix& b,
   }
   if (addend && addend != c) std::copy_n(addend, a.rows * b.cols, c);
   const blas::BlasSession session(threads);
-  blas::multiply(session, a, b, c, addend ? blas::Accumulate::yes : blas::Accumulate::no);
+  blas::gemm(session, a, b, c, addend ? blas::Accumulate::yes : blas::Accumulate::no);
 }
 
 }  // namespace

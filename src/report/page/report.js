@@ -1,10 +1,10 @@
-// Draws the figures that `strobe report` put into the page. All figures are made and worded there (src/report/); here
-// they are chosen by the filters, drawn with Chart.js, and saved as PNG. Text from files only ever becomes textContent.
+// Draws the figures that `strobe report` embedded in the page. src/report/ creates the figures and their text; this
+// script filters them, draws them with Chart.js and saves them as PNG. Text from files is only assigned to textContent.
 "use strict";
 const report = JSON.parse(document.getElementById("data").textContent);
 const charts = new Map();   // id of a card -> Chart
 const chosen = {};          // filter -> value
-const views = {};           // id of a card -> the view that was picked
+const views = {};  // id of a card -> selected view
 const dark = () => document.documentElement.dataset.theme === "dark";
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const element = (tag, properties = {}, ...children) => {
@@ -17,7 +17,7 @@ const element = (tag, properties = {}, ...children) => {
 const color = (index) => index < 0 ? css("--soft") : (dark() ? report.dark_palette : report.palette)[index];
 const shorten = (text, most) => text.length > most ? text.slice(0, most - 1) + "\u2026" : text;
 
-// Lines of at most so many characters, broken at the separator only.
+// Splits text into lines of at most `most` characters, only at the separator.
 function wrap(text, separator, most) {
   const lines = [];
   for (const part of text ? text.split(separator) : []) {
@@ -64,7 +64,7 @@ function dataset(series) {
   };
 }
 
-// Bars: a value for each word of the axis. Where every series has one bar only, each has its place to itself.
+// Bars: one value per word of the axis. If every series has one bar, each gets the full width.
 function barDatasets(figure) {
   const alone = figure.series.every((series) => series.points.length === 1) && figure.series.length > 1;
   return figure.series.map((series) => {
@@ -76,7 +76,7 @@ function barDatasets(figure) {
   });
 }
 
-// Fields of a map, painted over an empty scatter chart so that axes, hovering and saving work as everywhere.
+// Fields of a map, painted over an empty scatter chart, which provides axes, hovering and saving.
 const paintFields = {
   id: "fields",
   beforeDatasetsDraw(chart) {
@@ -99,7 +99,7 @@ const paintFields = {
   },
 };
 
-// The card's colour behind the chart, so that a saved PNG is not transparent.
+// Paints the card's colour behind the chart, so that a saved PNG is not transparent.
 const paintPaper = {
   id: "paper",
   beforeDraw({ ctx, width, height }) {
@@ -113,7 +113,7 @@ const paintPaper = {
 function configuration(figure) {
   const isMap = figure.fields.length > 0;
   const isBars = !isMap && figure.series[0].mark === "bar";
-  const most = Math.max(44, Math.min(70, innerWidth / 16));   // characters that a line has room for
+  const most = Math.max(44, Math.min(70, innerWidth / 16));  // characters per line
   const mapPoints = figure.fields.map(([x, y, text, fill, label]) => ({ x, y, label }));
   const datasets = isMap ? [{ data: mapPoints, pointRadius: 0, pointHitRadius: 16 }]
     : isBars ? barDatasets(figure) : figure.series.map(dataset);
@@ -155,7 +155,7 @@ function drawCard(card) {
   select.replaceChildren(...fitting.map((one) => element("option", { textContent: one.view, selected: one === figure })));
   card.querySelector("button").hidden = !figure;
   if (!figure) {
-    plot.append(element("p", { className: "empty", textContent: "No such cells with these filters." }));
+    plot.append(element("p", { className: "empty", textContent: "No cells match these filters." }));
     return;
   }
   const tall = figure.fields.length ? Math.max(240, 130 + 24 * figure.y.words.length) : 0;
@@ -229,7 +229,7 @@ function sortTable(head, column) {
   const value = (row) => row.children[column].textContent;
   const compare = (a, b) => {
     const x = value(a), y = value(b);
-    if (x === "" || y === "") return (x === "") - (y === "");   // nothing measured goes last either way
+    if (x === "" || y === "") return (x === "") - (y === "");  // missing values sort last in both directions
     const order = Number.isNaN(+x) || Number.isNaN(+y) ? x.localeCompare(y) : x - y;
     return up ? order : -order;
   };

@@ -1,6 +1,6 @@
-"""A stand-in for PyTorch on a CPU: the calls that python/torch_peer.py makes, in fp32, as loops over plain lists.
+"""Stub of PyTorch on a CPU: the calls of python/torch_peer.py, in fp32, as loops over lists.
 
-Attention of head dimension 3 is out of memory."""
+Attention with head dimension 3 raises an out-of-memory error."""
 import array
 import contextlib
 import math
@@ -45,7 +45,7 @@ class Tensor:
         return 4
 
     def rows(self, head):
-        """Those of one head of one sequence."""
+        """The rows of one head of one sequence."""
         s, d = self.shape[2:]
         return [self.data[(head * s + i) * d:(head * s + i + 1) * d] for i in range(s)]
 

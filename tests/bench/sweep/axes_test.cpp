@@ -1,4 +1,4 @@
-// Lists of values and their combinations.
+// Value lists and their combinations.
 #include "bench/sweep/grid_file.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The format of grid files, and where they are found.
+// The format of grid files, and their search path.
 #include "bench/sweep/grid_file.h"
 
 #include <gtest/gtest.h>
@@ -47,10 +47,9 @@ TEST(GridFile, BadLinesAreNamed) {
   EXPECT_EQ(refusal_of("garbage\n"), "--grid mine: line 1: \"garbage\"; valid: about, run, peers, common, cells, #");
   EXPECT_EQ(refusal_of("cells\n"), "--grid mine: line 1: nothing after \"cells\"");
   EXPECT_EQ(refusal_of("about a\nabout b\n"), "--grid mine: line 2: a second \"about\"");
-  EXPECT_EQ(refusal_of("about a\n"), "--grid mine: no line of \"cells\" in it");
-  EXPECT_EQ(refusal_of(""), "--grid mine: no line of \"cells\" in it");
-  EXPECT_EQ(refusal_of(std::string_view("cells \0\n", 8)),
-            "--grid mine: line 1: a control character, so not a text file");
+  EXPECT_EQ(refusal_of("about a\n"), "--grid mine: no \"cells\" line");
+  EXPECT_EQ(refusal_of(""), "--grid mine: no \"cells\" line");
+  EXPECT_EQ(refusal_of(std::string_view("cells \0\n", 8)), "--grid mine: line 1: a control character; not a text file");
   std::string many;
   for (int i = 0; i < 1001; ++i) many += "cells --seq 1\n";
   EXPECT_EQ(refusal_of(many), "--grid mine: line 1001: more than 1000 lines of cells");

@@ -1,4 +1,4 @@
-// How a sweep attributes faults and time to its children, which are shell scripts here.
+// Attribution of failures and time to a sweep's children, here shell scripts.
 #include "bench/sweep/problem_runner.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST_F(ProblemRunnerTest, RowsGetTheProblemsConfiguration) {
   EXPECT_EQ(rows["standard"].at("environment").at("ceilings").as_integer(), 7);  // measured once
 }
 
-// No step of its own is too long, but all of them together are.
+// Each step is within the limit, but their sum is not.
 TEST_F(ProblemRunnerTest, TimeCountsForTheRunningImplementation) {
   auto rows = run(R"(case "$*" in *flash2*) ;; *) row standard; exit ;; esac
 for i in 1 2 3 4 5 6 7 8 9 10 11 12; do step flash2; sleep 0.5; step standard; done; exit 3
@@ -59,7 +59,7 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do step flash2; sleep 0.5; step standard; d
   EXPECT_EQ(rows["standard"].at("status").as_string(), "ok");
 }
 
-TEST_F(ProblemRunnerTest, ARowThatIsThereStaysWhenTheChildDies) {
+TEST_F(ProblemRunnerTest, ExistingRowsStayWhenTheChildDies) {
   auto rows = run("step flash2; row flash2; step standard; kill -9 $$", 20);
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows["flash2"].at("status").as_string(), "ok");
@@ -81,8 +81,8 @@ TEST_F(ProblemRunnerTest, ARowOfAnotherImplementationIsRejected) {
   EXPECT_EQ(rows["flash2"].at("status").as_string(), "crashed");
 }
 
-// Problems of which the second is lost in the middle of a question.
-TEST_F(ProblemRunnerTest, APythonThatWasAskedAndNotHeardIsNotLentAgain) {
+// The second of these problems is lost in the middle of a question.
+TEST_F(ProblemRunnerTest, APythonWithAnOpenQuestionIsNotReused) {
   const test::FakePython python("*none*) ;;");
   const std::filesystem::path script = scratch_.program("child", R"(#!/bin/sh
 for word; do case "$word" in --lent-python=*) echo "$word" >>"$0.lent" ;; esac; done

@@ -56,7 +56,7 @@ std::vector<Case> lab5(Device device) {
   return cells;
 }
 
-// The cells that ran out of memory on the source's card of 8 GB.
+// The cells that ran out of memory on the source's 8 GB GPU.
 TEST(PredictedMemory, PlainAttentionFitsInEightGigabytesWhereTheSourceSaysSo) {
   constexpr std::int64_t kLimit = std::int64_t{8} << 30;
   for (const Case& one : lab5(Device::cuda)) {
@@ -118,7 +118,7 @@ TEST(Problem, TheKeyOfARowIsThatOfItsCell) {
   EXPECT_NE(cell_key(row), cell_key(problem, "standard"));
   const std::vector<Problem> launches = launched({problem}, 3);
   ASSERT_EQ(launches.size(), 3u);
-  EXPECT_EQ(cell_key(row), cell_key(launches[0], "flash2"));  // a row that says nothing of launches is the first
+  EXPECT_EQ(cell_key(row), cell_key(launches[0], "flash2"));  // a row without a launch is the first
   EXPECT_NE(cell_key(row), cell_key(launches[1], "flash2"));
   row.set("launch", launch_json(launches[1]));
   EXPECT_EQ(cell_key(row), cell_key(launches[1], "flash2"));
@@ -173,7 +173,7 @@ TEST(Prediction, GrowsWithWorkAndKnowsRefusals) {
   EXPECT_NE(predicted_memory(a_case(1, 8), "no such kernel").refusal, "");
 }
 
-TEST(SourceFileName, IsThatOfTheSourceScript) {
+TEST(SourceFileName, MatchesTheSourceScript) {
   Case one = a_case(16, 512);
   EXPECT_EQ(source_file_name(config_json(one), "flash2"), "result_bs16_sl512_nh2_ed32_Flash2_causal.json");
   one.causal = true;

@@ -1,4 +1,4 @@
-// The file of rows: torn ends, foreign lines, locks, what a full disk leaves.
+// The file of rows: torn ends, foreign lines, locks, and a full disk.
 #include "bench/sweep/result_file.h"
 
 #include <gtest/gtest.h>
@@ -132,7 +132,7 @@ TEST_F(ResultFileTest, TwoDoNotWriteToOneFile) {
   }
 }
 
-TEST_F(ResultFileTest, OnlyPlainFilesAreTaken) {
+TEST_F(ResultFileTest, AcceptsOnlyRegularFiles) {
   EXPECT_THROW(ResultFile("", kAny), Error);
   EXPECT_THROW(ResultFile(scratch_.path().string(), kAny), Error);
   EXPECT_THROW(ResultFile("/dev/null", kAny), Error);

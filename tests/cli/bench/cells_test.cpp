@@ -65,7 +65,7 @@ TEST(Cells, APipeIsRefusedAndNotWaitedFor) {
   const Scratch scratch;
   const Program program = run_command("mkfifo pipe && timeout 20 '" STROBE_PROGRAM "' bench --cells pipe", scratch);
   EXPECT_EQ(program.code, 2);
-  EXPECT_EQ(program.errors, "strobe: --cells pipe: is not a plain file; valid: a file with a configuration a line\n");
+  EXPECT_EQ(program.errors, "strobe: --cells pipe: is not a regular file; valid: a file with a configuration a line\n");
 }
 
 TEST(Cells, AFileWithoutAnyIsRefused) {
@@ -125,7 +125,7 @@ TEST(Cells, EndlessFilesAreNotReadToTheirEnd) {
   const Program program = cells.run(kCommand);
   EXPECT_EQ(program.code, 2);
   EXPECT_NE(program.errors.find("--cells cells: more than 1048576 bytes"), std::string::npos) << program.errors;
-  EXPECT_NE(run_program("bench --cells /dev/zero").errors.find("is not a plain file"), std::string::npos);
+  EXPECT_NE(run_program("bench --cells /dev/zero").errors.find("is not a regular file"), std::string::npos);
 }
 
 }  // namespace

@@ -135,7 +135,7 @@ TEST(Solve, RefusesBadInputAndLeavesNothing) {
                                                         {"empty", "has 0 bytes"},
                                                         {"missing", "No such file"},
                                                         {"folder", "is a folder"},
-                                                        {"/dev/zero", "is no plain file"}}) {
+                                                        {"/dev/zero", "is not a regular file"}}) {
     SCOPED_TRACE(name);
     expect_refused(run_program("solve " + name + " out --device cpu", scratch), 2, part);
     expect_refused(run_hw4(name + " out", scratch), 2, part);
@@ -308,7 +308,7 @@ TEST(Cases, TheJudgeRefusesItsOwnFilesAndAMissingTmpdir) {
   for (const std::string name : {"t01", "t01.out", "cases.json"}) {
     const std::string before = scratch.read("dir/" + name);
     expect_refused(run_program("cases judge dir --json dir/" + name, scratch), 2,
-                   "--json dir/" + name + ": is the file of");
+                   "--json dir/" + name + ": is also the file of");
     EXPECT_EQ(scratch.read("dir/" + name), before);
   }
   expect_refused(run_program("cases judge dir", scratch, "TMPDIR=/missing"), 2, "TMPDIR /missing: ");
@@ -323,7 +323,7 @@ TEST(Cases, StayAsTheyWereMade) {
                  "output dir/t01.out: is a file of case t01, by the cases.json beside it; valid: another name");
   expect_refused(run_hw4("dir/t02 link", scratch), 2, "output link: is a file of case t01");
   expect_refused(run_program("solve dir/t02 dir/t01 --rung sequential", scratch), 2, "dir/t01: is a file of case t01");
-  expect_refused(run_program("solve dir/t01 dir/t01 --rung sequential", scratch), 2, "is the file of the input too");
+  expect_refused(run_program("solve dir/t01 dir/t01 --rung sequential", scratch), 2, "is also the file of the input");
   expect_refused(run_program("cases gen dir --subset t01 --scale 0.1", scratch), 2,
                  "dir/t01: is there, with the header (16, 6, 32), and not the case of (32, 13, 32), seed 1; valid: "
                  "another folder, or remove dir/t01 first");
@@ -353,7 +353,7 @@ TEST(Cases, FilesOfOthersStay) {
   std::filesystem::remove(scratch.path() / "dir/cases.json");
   ASSERT_EQ(mkfifo((scratch.path() / "dir/t01").c_str(), 0666), 0);
   expect_refused(run_program(gen, scratch, "timeout -s KILL 20"), 2,
-                 "dir/t01: is no plain file; a plain file is needed");
+                 "dir/t01: is not a regular file; valid: a regular file");
 }
 
 TEST(Cases, InterruptedTheySayHowManyAreMade) {
@@ -412,12 +412,12 @@ TEST(Cases, CheatingIsNotAccepted) {
   std::ofstream(scratch.path() / "dir/t01.judged.mine") << "notes";
   const std::vector<std::pair<std::string, std::string>> scripts{
       {"cp \"$1.out\" \"$2\" 2>/dev/null; exit 0", "it wrote no output"},
-      {"ln -sf \"$1.out\" \"$2\"", "its output is a symbolic link; valid: a plain file"},
+      {"ln -sf \"$1.out\" \"$2\"", "its output is a symbolic link; valid: a regular file"},
       {"head -c 12288 /dev/zero | tee \"$1.out\" > \"$2\"", "elements are off"},
-      {"ln -sf '" + real + "' \"$2\"", "its output is a symbolic link; valid: a plain file"},
+      {"ln -sf '" + real + "' \"$2\"", "its output is a symbolic link; valid: a regular file"},
       {"ln -f '" + real + "' \"$2\"", "was changed while it ran"},
-      {"mkfifo \"$2\"", "its output is a FIFO; valid: a plain file"},
-      {"mkdir \"$2\"", "its output is a folder; valid: a plain file"},
+      {"mkfifo \"$2\"", "its output is a FIFO; valid: a regular file"},
+      {"mkdir \"$2\"", "its output is a folder; valid: a regular file"},
       {"echo x > \"$1.x\"; ln \"$1.x\" \"$2\"", "its output has 2 hard links; valid: a file of one name"},
   };
   for (const auto& [script, detail] : scripts) {

@@ -21,10 +21,10 @@ links    300 GB/s and 5.00 us in nodes of 8, 25.0 GB/s and 10.0 us between
 
 Memory of one of 8 devices, GiB
              replicated  weights
-weights           0.719    0.125  fp32, and a copy
+weights           0.719    0.125  fp32 and a low-precision copy
 gradients         0.479   0.0951  fp32
 optimizer         0.958    0.120  AdamW's averages
-activations       0.315    0.766  beside gradients
+activations       0.315    0.766  without gradients
 other            0.0314   0.0314  tokens, workspace
 total              2.50     1.14
 fits                yes      yes  of 80.0 GiB
@@ -34,22 +34,22 @@ One step of 8 devices, ms
 forward          3.43     3.43
 backward         6.86     6.86
 update           1.89    0.236
-exchange         3.33     3.63  can hide
-exposed         0.303    0.259  of it, does not
+exchange         3.33     3.63  overlappable
+exposed         0.303    0.259  not overlapped
 step             12.5     10.8
 tokens/s      1312062  1518634  of all devices
 computing      97.6 %   97.6 %  of the step
-sent            0.900    0.900  GB in its node
+sent            0.900    0.900  GB within the node
 calls              11       14  in backward
 call             46.8     36.8  MB of gradients
 
-A step, ms, and how much of it computes
+Step, ms, and computing share
 devices   replicated      weights  shortest
 8        12.5 (98 %)  10.8 (98 %)  weights
 64       14.4 (85 %)  11.0 (94 %)  weights
 
-Least batch of a device at which the exchange hides
-devices  replicated  weights  hides at this one
+Smallest batch per device that overlaps the exchange completely
+devices  replicated  weights  overlapped at this batch
 8                 2        2  all
 64                5        5  -
 
@@ -72,7 +72,7 @@ TEST(PlanCommand, TellsAndWritesThePlan) {
   EXPECT_EQ(last.at("mesh").at("shard").as_integer(), 64);
   EXPECT_FALSE(last.at("hides").as_bool());
   EXPECT_NE(scratch.read("plan.md").find("![Time of a training step, small, "), std::string::npos);
-  EXPECT_NE(scratch.read("plan-memory.svg").find("a device has 80.0 GiB"), std::string::npos);
+  EXPECT_NE(scratch.read("plan-memory.svg").find("device memory 80.0 GiB"), std::string::npos);
   EXPECT_NE(scratch.read("plan.md").find("| machine | a100 |"), std::string::npos);
   EXPECT_EQ(scratch.entries(), 4u);
   // One number of devices has no charts, and those of before would be taken for its.

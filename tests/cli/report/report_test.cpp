@@ -57,7 +57,7 @@ TEST(CompareCommand, BadInputIsOneLineAndLeavesNothing) {
     EXPECT_EQ(scratch.entries(), 3u) << arguments;
   }
   EXPECT_NE(
-      run_program("compare a.json a.json --markdown ./a.json", scratch).errors.find("is the file of a result too"),
+      run_program("compare a.json a.json --markdown ./a.json", scratch).errors.find("is also the file of a result"),
       std::string::npos);
   EXPECT_NE(run_program("compare a.json bad.json", scratch).errors.find("bad.json, line 1: "), std::string::npos);
 }
@@ -67,7 +67,7 @@ TEST(ReportCommand, WaitsForNoPipeAndReadsTheStandardInput) {
   write(scratch, "a.json", five(0.010));
   const Program pipe = run_command("mkfifo pipe && timeout 20 '" STROBE_PROGRAM "' report pipe", scratch);
   EXPECT_EQ(pipe.code, 2);
-  EXPECT_EQ(pipe.errors, "strobe: pipe: is not a plain file; valid: a result file, or /dev/stdin\n");
+  EXPECT_EQ(pipe.errors, "strobe: pipe: is not a regular file; valid: a result file, or /dev/stdin\n");
   EXPECT_NE(run_program("report .", scratch).errors.find(".: is a folder; valid: a result file"), std::string::npos);
   const Program input = run_command("cat a.json | '" STROBE_PROGRAM "' compare /dev/stdin a.json", scratch);
   EXPECT_EQ(input.code, 0) << input.errors;
@@ -230,7 +230,7 @@ TEST(ReportCommand, LinksInsideTheFolderAreRefused) {
     const Program program = run_program(command, scratch);
     EXPECT_EQ(program.code, 2) << name;
     EXPECT_EQ(program.errors,
-              fmt::format("strobe: --output out/{}: is a symbolic link; a plain file is needed\n", name));
+              fmt::format("strobe: --output out/{}: is a symbolic link; valid: a regular file\n", name));
     EXPECT_FALSE(std::filesystem::exists(scratch.path() / "victim")) << name;
     std::filesystem::rename(out / "kept", out / name);
   }

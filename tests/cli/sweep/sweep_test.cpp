@@ -539,7 +539,7 @@ TEST(SlowSweep, Lab5OfOneBatchAndEmbedding) {
 
 struct BadSweep {
   const char* arguments;
-  const char* says;
+  const char* remark;
 };
 class SweepRefuses : public testing::TestWithParam<BadSweep> {};
 TEST_P(SweepRefuses, InOneLineWithExitCode2AndNothingWritten) {
@@ -555,7 +555,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         BadSweep{"lab6", "--grid lab6: unknown; valid: attention, cpu, flash, lab5, lab5-axes"},
         BadSweep{"lab5 --grid cpu", "--grid: given twice, with lab5 and cpu; valid: once"},
-        BadSweep{"--grid ./none.grid", "--grid ./none.grid: no file that can be read"},
+        BadSweep{"--grid ./none.grid", "--grid ./none.grid: cannot be read"},
         BadSweep{"--seq_len 16,x", "--seq_len x: not a whole number"},
         BadSweep{"--seq_len 16,,17", "--seq_len 16,,17: an empty value in the list"},
         BadSweep{"--seq_len 16,16", "--seq_len 16,16: 16 is there twice"},
@@ -569,7 +569,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadSweep{"--output /nonexistent/x.jsonl", "--output /nonexistent/x.jsonl: cannot be written"},
         BadSweep{"--output -", "--output -: a sweep needs a file, from which it can go on"},
         BadSweep{"--output .", "--output .: is a folder"}, BadSweep{"--output ''", "--output \"\": a file name"},
-        BadSweep{"--json-dir /nonexistent/x/y", "--json-dir /nonexistent/x/y: not a folder that can be written to"},
+        BadSweep{"--json-dir /nonexistent/x/y", "--json-dir /nonexistent/x/y: not a writable folder"},
         BadSweep{"--dtype fp32,bf16 --json-dir .", "--json-dir .: two cells would be result_bs1_sl1024"},
         BadSweep{"--json-dir cells --output /nonexistent/x.jsonl", "--output /nonexistent/x.jsonl: cannot be written"},
         BadSweep{"--seq-lenn 5", "--seq-lenn: unknown flag; nearest: --seq_len"}));

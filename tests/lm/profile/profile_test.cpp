@@ -160,7 +160,7 @@ TEST(Profile, AttentionHasItsPartsWhereTheyAreApart) {
     EXPECT_NEAR(flops, sum_of(operations, operation).flops, 1e-6) << operation;
   }
   EXPECT_TRUE(sums_by_part(profile, "linear").empty());
-  EXPECT_EQ(part_listener, nullptr) << "nobody listens any more";
+  EXPECT_EQ(profile_sink, nullptr) << "nobody listens any more";
 }
 
 TEST(Profile, PartsLieOneAfterTheOtherInsideTheirOperations) {
@@ -243,10 +243,10 @@ TEST(MatmulShare, FusedAttentionCountsAsAWholeOrNotAtAll) {
 
 TEST(MatmulShare, PartsOnTheCpuAreMatmulsOrNot) {
   Profile profile = step_on_cpu();
-  profile.parts = {{.name = "score product", .kind = PartKind::product, .operation = 1, .seconds = 1.5},
-                   {.name = "softmax", .kind = PartKind::other, .operation = 1, .seconds = 1},
-                   {.name = "output product", .kind = PartKind::product, .operation = 1, .seconds = 0.5},
-                   {.name = "dQ product", .kind = PartKind::product, .operation = 4, .seconds = 3}};
+  profile.parts = {{.name = "score product", .kind = ScopeKind::matmul, .operation = 1, .seconds = 1.5},
+                   {.name = "softmax", .kind = ScopeKind::other, .operation = 1, .seconds = 1},
+                   {.name = "output product", .kind = ScopeKind::matmul, .operation = 1, .seconds = 0.5},
+                   {.name = "dQ product", .kind = ScopeKind::matmul, .operation = 4, .seconds = 3}};
   ASSERT_FALSE(is_attention_fused(profile));
   const MatmulTime forward = matmul_time(profile, {Phase::forward});
   EXPECT_DOUBLE_EQ(forward.attention_matmuls, 2);

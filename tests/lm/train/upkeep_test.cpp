@@ -96,7 +96,7 @@ TEST_F(UpkeepTest, WhatCannotBeReadIsNamed) {
     read_upkeep(path());
     ADD_FAILURE();
   } catch (const Error& error) {
-    EXPECT_EQ(error.what(), path() + ": is a folder; a plain file is needed");
+    EXPECT_EQ(error.what(), path() + ": is a folder; valid: a regular file");
   }
 }
 

@@ -4,7 +4,7 @@
 
 #include <climits>
 
-#include "device/host/parts.h"
+#include "device/host/profile_scope.h"
 
 namespace strobe::standard::cpu {
 namespace {
@@ -13,8 +13,8 @@ using namespace blas;
 
 // Calls body(head) for all heads. With enough heads each one runs on one thread.
 template <class Body>
-void for_heads(const Call& call, HeadRange heads, const char* name, PartKind kind, Body&& body) {
-  const Part part(name, kind);
+void for_heads(const Call& call, HeadRange heads, const char* name, ScopeKind kind, Body&& body) {
+  const ProfileScope part(name, kind);
   const bool apart = one_head_per_thread(call.problem, heads.count);
   parallel_for(apart ? call.blas.callers() : 1, heads.count,
                [&](int thread, std::int64_t index) { body(Head(call, heads.first, index, thread)); });
@@ -23,7 +23,7 @@ void for_heads(const Call& call, HeadRange heads, const char* name, PartKind kin
 // Calls body(heads of one group that are in the pass) for all groups, threaded the same way.
 template <class Body>
 void for_groups(const Call& call, HeadRange heads, const char* name, Body&& body) {
-  const Part part(name, PartKind::product);
+  const ProfileScope part(name, ScopeKind::matmul);
   const std::int64_t members = std::min(heads.count, call.problem.group);
   const std::int64_t groups = heads.count / members;
   const bool apart = one_head_per_thread(call.problem, groups);
@@ -78,7 +78,7 @@ void multiply_into_scores(const Head& head, const Matrix& a, const Matrix& b, fl
   const Matrix right = transposed(b);
   for_row_blocks(head.call.blas, {a.rows, a.cols, right.cols}, [&](int thread, std::int64_t first, std::int64_t count) {
     float* block = c.open(first, head.strip(thread));
-    multiply_block(head.call.blas, row_range(a, first, count), right, block, Accumulate::no);
+    gemm_block(head.call.blas, row_range(a, first, count), right, block, Accumulate::no);
     if (factor != 1) {
       for (std::int64_t j = 0; j < count * right.cols; ++j) block[j] *= factor;
     }
@@ -91,7 +91,7 @@ void multiply_rows(const Head& head, const ScoreMatrix& scores, const Matrix& b,
   for_row_blocks(head.call.blas, {head.rows(), b.rows, b.cols},
                  [&](int thread, std::int64_t first, std::int64_t count) {
                    const Matrix a = scores.some_rows(first, count, head.strip(thread));
-                   multiply_block(head.call.blas, a, b, c + first * b.cols, Accumulate::no);
+                   gemm_block(head.call.blas, a, b, c + first * b.cols, Accumulate::no);
                  });
 }
 
@@ -101,7 +101,7 @@ void add_columns(const Head& head, const ScoreMatrix& scores, const Matrix& b, f
   for_row_blocks(head.call.blas, {head.keys(), b.rows, b.cols},
                  [&](int thread, std::int64_t first, std::int64_t count) {
                    const Matrix a = scores.some_columns(first, count, head.strip(thread));
-                   multiply_block(head.call.blas, transposed(a), b, c + first * b.cols, accumulate);
+                   gemm_block(head.call.blas, transposed(a), b, c + first * b.cols, accumulate);
                  });
 }
 
@@ -112,18 +112,18 @@ void store_group(const Head& head, const View& view, const float* sum) {
 
 void probabilities_of(const Call& call, HeadRange heads) {
   const Problem& problem = call.problem;
-  for_heads(call, heads, "score product", PartKind::product, [&](const Head& head) {
+  for_heads(call, heads, "score product", ScopeKind::matmul, [&](const Head& head) {
     multiply_into_scores(head, load_rows(head, problem.q), load_keys(head, problem.k), problem.scale, head.scores());
   });
-  for_heads(call, heads, "softmax", PartKind::other, [](const Head& head) { softmax(head); });
+  for_heads(call, heads, "softmax", ScopeKind::other, [](const Head& head) { softmax(head); });
   if (problem.dropout.p == 0) return;
-  for_heads(call, heads, "dropout", PartKind::other, [](const Head& head) { dropout(head); });
+  for_heads(call, heads, "dropout", ScopeKind::other, [](const Head& head) { dropout(head); });
 }
 
 // Sums dbias and dsinks over heads, in head order.
 void shared_gradients(const Call& call, HeadRange heads) {
   const Problem& problem = call.problem;
-  const Part part("shared gradients");
+  const ProfileScope part("shared gradients");
   for (std::int64_t index = 0; index < heads.count; ++index) {
     const Head head(call, heads.first, index, 0);
     if (problem.dbias) bias_gradient(head);
@@ -136,7 +136,7 @@ void shared_gradients(const Call& call, HeadRange heads) {
 void forward_pass(const Call& call, HeadRange heads) {
   const Problem& problem = call.problem;
   probabilities_of(call, heads);
-  for_heads(call, heads, "output product", PartKind::product, [&](const Head& head) {
+  for_heads(call, heads, "output product", ScopeKind::matmul, [&](const Head& head) {
     float* o = head.in_slot(call.layout.out);
     multiply_rows(head, head.dropped(), load_keys(head, problem.v), o);
     store(head, problem.o, head.hq, head.extent.q_begin, head.rows(), o);
@@ -151,12 +151,12 @@ void backward_pass(const Call& call, HeadRange heads) {
     add_columns(head, head.dropped(), load_rows(head, problem.d_o), dv);
     store_group(head, problem.dv_out, dv);
   });
-  for_heads(call, heads, "dP product", PartKind::product, [&](const Head& head) {
+  for_heads(call, heads, "dP product", ScopeKind::matmul, [&](const Head& head) {
     multiply_into_scores(head, load_rows(head, problem.d_o), load_keys(head, problem.v), 1, head.d_probabilities());
   });
-  for_heads(call, heads, "softmax gradient", PartKind::other, [](const Head& head) { softmax_gradient(head); });
+  for_heads(call, heads, "softmax gradient", ScopeKind::other, [](const Head& head) { softmax_gradient(head); });
   if (problem.dbias || problem.dsinks) shared_gradients(call, heads);
-  for_heads(call, heads, "dQ product", PartKind::product, [&](const Head& head) {
+  for_heads(call, heads, "dQ product", ScopeKind::matmul, [&](const Head& head) {
     float* dq = head.in_slot(call.layout.out);
     multiply_rows(head, head.d_scores(), load_keys(head, problem.k), dq);
     store(head, problem.dq, head.hq, head.extent.q_begin, head.rows(), dq);
