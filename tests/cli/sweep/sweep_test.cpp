@@ -553,7 +553,7 @@ TEST_P(SweepRefuses, InOneLineWithExitCode2AndNothingWritten) {
 INSTANTIATE_TEST_SUITE_P(
     Cli, SweepRefuses,
     testing::Values(
-        BadSweep{"lab6", "--grid lab6: unknown; valid: attention, cpu, flash, lab5, lab5-axes"},
+        BadSweep{"lab6", "--grid lab6: unknown; valid: attention, cpu, cpu-speed, features-cpu"},
         BadSweep{"lab5 --grid cpu", "--grid: given twice, with lab5 and cpu; valid: once"},
         BadSweep{"--grid ./none.grid", "--grid ./none.grid: cannot be read"},
         BadSweep{"--seq_len 16,x", "--seq_len x: not a whole number"},
