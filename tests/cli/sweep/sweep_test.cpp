@@ -546,7 +546,7 @@ TEST_P(SweepRefuses, InOneLineWithExitCode2AndNothingWritten) {
   const Scratch scratch;
   const Program program = run_program(std::string("sweep ") + GetParam().arguments, scratch);
   EXPECT_EQ(program.code, 2) << program.errors;
-  EXPECT_NE(program.errors.find(GetParam().says), std::string::npos) << program.errors;
+  EXPECT_NE(program.errors.find(GetParam().remark), std::string::npos) << program.errors;
   EXPECT_EQ(std::count(program.errors.begin(), program.errors.end(), '\n'), 1) << program.errors;
   EXPECT_EQ(scratch.entries(), 0u);
 }
