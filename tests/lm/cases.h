@@ -1,8 +1,10 @@
 // Every architecture, and random tokens, for tests of models.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "lm/models/shape.h"
@@ -31,5 +33,12 @@ struct Text {
     }
   }
 };
+
+// -log of the probability of `target` in float64.
+inline double cross_entropy(std::span<const float> logits, std::int32_t target) {
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+  return std::log(sum) - static_cast<double>(logits[static_cast<std::size_t>(target)]);
+}
 
 }  // namespace strobe::lm

@@ -58,7 +58,7 @@ std::string read_text(const std::string& flag, const std::filesystem::path& path
   const bool is_regular = std::filesystem::is_regular_file(path, error);  // opening a FIFO would block
   std::ifstream file(is_regular ? path : std::filesystem::path(), std::ios::binary);
   if (!file) {
-    fail(ErrorCode::invalid_argument, "{} {}: no file that can be read", flag, printable_value(name));
+    fail(ErrorCode::invalid_argument, "{} {}: cannot be read", flag, printable_value(name));
   }
   std::string text(kMaxBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));

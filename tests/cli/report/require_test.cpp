@@ -147,7 +147,7 @@ TEST(Require, BadInputIsOneLine) {
   std::ofstream(scratch.path() / "rows.jsonl") << row_of({"flash2", "b1 h1 s8 d8 fp32", both(1)}).dump() << "\n";
   std::ofstream(scratch.path() / "bad.limits") << "require each ms\n";
   for (const auto& [arguments, says] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"rows.jsonl --require ./none.limits", "--require ./none.limits: no file that can be read"},
+           {"rows.jsonl --require ./none.limits", "--require ./none.limits: cannot be read"},
            {"rows.jsonl --require nothing", "--require nothing: unknown; valid: cpu-speed, features, "},
            {"rows.jsonl --require ./bad.limits", "--require ./bad.limits: line 1: ends too early; valid next: >=, "},
            {"rows.jsonl --require hopper", "--require: no limit is about any of the 1 cell"},

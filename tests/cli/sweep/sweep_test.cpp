@@ -138,7 +138,7 @@ TEST(Sweep, DryRunShowsTimeMemoryAndWhatWillNotFit) {
   const Program program =
       run_program(tiny("--seq_len 16,512 --impl Flash2,Pytorch --memory-limit 200K --dry-run"), scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
-  for (const char* text : {"call ms", "cell s", "memory MiB", "will not fit in memory", "4 cells, 4 to measure"}) {
+  for (const char* text : {"call ms", "cell s", "peak MiB", "will not fit in memory", "4 cells, 4 to measure"}) {
     EXPECT_NE(program.output.find(text), std::string::npos) << program.output;
   }
 }

@@ -17,12 +17,6 @@ ModelShape shape_with(std::int64_t context) {
   return {.d_model = 24, .d_ff = 40, .layers = 2, .heads = 3, .vocabulary = 19, .context = context};
 }
 
-double cross_entropy(std::span<const float> logits, std::int32_t target) {
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
-  return std::log(sum) - static_cast<double>(logits[static_cast<std::size_t>(target)]);
-}
-
 // Biases that are not 0, and norms that are not 1.
 std::vector<float> values_of(const ModelShape& shape, std::uint64_t seed) {
   Model model(shape, 1, DType::fp32, {.threads = 1});

@@ -54,12 +54,6 @@ TEST(Validation, PerplexityAndBits) {
   EXPECT_DOUBLE_EQ(result.bits(), 3);
 }
 
-double cross_entropy(std::span<const float> logits, std::int32_t target) {
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
-  return std::log(sum) - static_cast<double>(logits[static_cast<std::size_t>(target)]);
-}
-
 // 52 predicted tokens: windows of 7, a short one of 3, and batches of 3 of which the last holds two windows.
 void expect_the_decoders_mean(Architecture architecture) {
   const test::Scratch scratch;
