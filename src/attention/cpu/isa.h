@@ -1,6 +1,7 @@
 // Interface between flash2's driver (forward.cpp, backward.cpp: blocks, threads, order; plain C++) and its kernels,
 // which are compiled once per instruction set (isa/*.cpp). It contains only plain data and function pointers. No inline
 // function crosses it, so the linker cannot pick code built for AVX-512 for a machine without it.
+//
 // Geometry. All matmuls are C[M x N] (+)= A[M x K] B[K x N], on micro-tiles of m rows and n columns:
 //   scores      S^T[keys x rows]  = K   [keys x d]     Q^T [d x rows]      one lane of a vector is one query row,
 //   output      O^T[dv x rows]   += V^T [dv x keys]    P^T [keys x rows]   so softmax needs no shuffles and the
@@ -26,20 +27,18 @@
 
 namespace strobe::cpu {
 
-inline constexpr int kLongPiece =
-    192;  // steps per fp32 partial sum: the running total is rounded only once per so many steps
-inline constexpr int kMaxLanes = 32;  // largest n of any instruction set
+inline constexpr int kLongPiece = 192;  // steps per fp32 partial sum, to limit the rounding error of long sums
+inline constexpr int kMaxLanes = 32;    // largest n of any instruction set
 
 // Rows of the caller's matrix [count x cols] to pack. A null row packs as zeros.
 struct Pack {
   const void* const* rows;
   int count;       // rows given
   int cols;        // columns of each
-  DType dtype;     // of the source
+  DType dtype;     // source type
   int col_stride;  // 1, or 0 for an expanded last dimension
   void* out;
-  int following =
-      0;  // number of `rows` entries after these, null or packed next; packing may prefetch them (see pack_parts.h)
+  int following = 0;  // `rows` entries after these, null or packed next; packing may prefetch them (pack_parts.h)
 };
 
 // C_i (+)= M_i N for `panels` M panels.
@@ -47,7 +46,7 @@ struct Multiply {
   const void* m;
   std::ptrdiff_t m_stride;  // elements from one M panel to the next
   const void* n;
-  int steps;  // of the contraction, a multiple of k
+  int steps;  // contraction steps, a multiple of k
   int panels;
   float* c;  // [panels][m][n or cols]
   bool accumulate;

@@ -23,7 +23,7 @@ struct UnitTasks {
   UnitInWork* slots;  // [threads], raw memory
   int threads;
   std::int64_t units;
-  std::int64_t blocks;  // of each unit
+  std::int64_t blocks;  // per unit
 };
 
 // Calls begin(thread, unit) for each unit; if it returns true, block(thread, owner, unit, index) for each of its
