@@ -178,8 +178,8 @@ struct NeonBf16Engine : NeonBf16Pack {
   static void tiles_12x8(const Element* m, std::ptrdiff_t m_stride, const Element* n, std::int64_t chunks,
                          std::int64_t tiles, float* c, bool accumulate) {
     const std::int64_t back = chunks * kK * 8 * 2;  // bytes
-    // From one tile to the next, ma, mb and mc alternately advance by one and a half panels (near) or two and a half
-    // (far).
+    // From one tile to the next, ma and mc advance by one panel plus half a chunk (near), mb by two panels minus half a
+    // chunk (far). The two swap after each tile.
     std::int64_t near = m_stride * 2 + 32 - back, far = m_stride * 4 - 32 - back, swap = 0;
     const std::int64_t load_c = accumulate;
     std::int64_t i = 0;

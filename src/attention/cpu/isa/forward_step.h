@@ -8,8 +8,8 @@ namespace strobe::cpu {
 namespace {
 
 // Returns the lanes whose exponents are computed as s * factor - m * factor with the second product rounded. With fused
-// multiply-add that is exact except for an error common to the row, which LogitOfMax (plan.h) adds. `exponent` is m *
-// factor.
+// multiply-add that is exact except for an error common to the row, which LogitOfMax (plan.h) adds. `exponent` is
+// m * factor.
 STROBE_INLINE I32 near_lanes(const ScoreOptions& options, F32 exponent) {
   if (!kFused || !options.may_be_near()) return I32{};
   return (exponent < kNearExponent) & (exponent > -kNearExponent);
