@@ -20,8 +20,7 @@ namespace {
 constexpr int kRows = 256;
 constexpr int kSteps = 256;
 constexpr int kPanels = 16;
-constexpr double kWindow =
-    1e-3;  // seconds: long compared with a clock tick, short compared with a scheduler time slice of another process
+constexpr double kWindow = 1e-3;  // seconds: long for the clock's resolution, short for a scheduler time slice
 
 // Both operands, packed, and the output of one thread.
 class Product {

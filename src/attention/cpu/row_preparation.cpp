@@ -72,9 +72,8 @@ void RowPreparation::prepare_statistics(const Unit& unit, std::int64_t first, in
 }
 
 bool RowPreparation::wants_refined_lse(const Lanes& lanes, const double* lse, const double* typical) const {
-  if (plan_.whole_rows) return false;  // softmax is recomputed there
-  if (problem_.dtype == DType::fp32 && workspace_.sink_weight)
-    return true;  // the sink gradient has one probability per row
+  if (plan_.whole_rows) return false;                                        // softmax is recomputed there
+  if (problem_.dtype == DType::fp32 && workspace_.sink_weight) return true;  // dsinks has one probability per row
   return lse_rounding_shows(problem_.dtype, lanes, lse, typical);
 }
 

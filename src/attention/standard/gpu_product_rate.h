@@ -9,7 +9,7 @@ namespace strobe {
 // without tf32), best of ten runs. Throws Error(unsupported) without a GPU or cuBLAS.
 double gpu_product_rate(DType dtype);
 
-// The same for fp32 matrices of 8192 x 8192 with TF32, which flash2 never uses for fp32.
+// The same for fp32 matrices of 8192 x 8192 with TF32.
 double gpu_tf32_product_rate();
 
 }  // namespace strobe

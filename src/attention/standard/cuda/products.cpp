@@ -15,8 +15,7 @@ namespace strobe::standard {
 
 namespace {
 
-constexpr std::int64_t kMostInACall =
-    65535;  // matrices per call; more overflow a grid dimension of some cuBLAS kernels
+constexpr std::int64_t kMostInACall = 65535;  // matrices per call; more overflow the grid of some cuBLAS kernels
 
 // cuBLAS reports an error of earlier work as its own internal error, so this asks the stream first.
 void check(cublasStatus_t status, const char* what, void* stream) {

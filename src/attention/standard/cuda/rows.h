@@ -71,8 +71,7 @@ struct Copy {
   std::int64_t row = 0;  // elements from one row to the next
   Side side = Side::queries;
 };
-void gather(DType dtype, const cuda::SequenceParams& params, const Copy& copy,
-            void* stream);  // writes zeros past a length
+void gather(DType dtype, const cuda::SequenceParams& params, const Copy& copy, void* stream);  // zeros past a length
 void scatter(DType dtype, const cuda::SequenceParams& params, const Copy& copy,
              void* stream);  // writes nothing past a packed length
 
