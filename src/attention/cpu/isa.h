@@ -5,7 +5,7 @@
 // Geometry. All matmuls are C[M x N] (+)= A[M x K] B[K x N], on micro-tiles of m rows and n columns:
 //   scores      S^T[keys x rows]  = K   [keys x d]     Q^T [d x rows]      one lane of a vector is one query row,
 //   output      O^T[dv x rows]   += V^T [dv x keys]    P^T [keys x rows]   so softmax needs no shuffles and the
-//   (backward)  dP^T[keys x rows] = V   [keys x dv]    dO^T[dv x rows]     score tile is the next product's operand
+//   (backward)  dP^T[keys x rows] = V   [keys x dv]    dO^T[dv x rows]     score tile is the next matmul's operand
 //               dQ^T[d x rows]   += K^T [d x keys]     dS^T[keys x rows]
 //               dV  [keys x dv]  += P^T [keys x rows]  dO  [rows x dv]
 //               dK  [keys x d]   += dS^T[keys x rows]  Q   [rows x d]
@@ -153,7 +153,7 @@ struct BackwardStep {
   float* sum;
   const float* lse_high;  // LSE * log2(e) as high + low, with few bits in high; huge if the row has no keys  [n]
   const float* lse_low;
-  bool far;          // an LSE of the row block is not near: lse_high is the largest score, lse_low is LSE minus it
+  bool far;  // an LSE of the row block is not near: lse_high is the largest score, lse_low the rest of LSE * log2(e)
   float* delta;      // sum of dO * O; recomputed if whole  [n]
   float* delta_sum;  // if not null: only add the sum of P * dP (recomputed delta) to this; write no other output  [n]
   float* scores;     // scratch                                           [block_keys][n]
