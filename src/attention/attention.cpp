@@ -18,9 +18,9 @@ namespace strobe {
 namespace {
 
 constexpr std::size_t kHostAlignment = CountingAllocator::kAlignment;
-constexpr std::size_t kGpuAlignment = 256;  // what every CUDA allocator gives
+constexpr std::size_t kGpuAlignment = 256;  // minimum alignment of every CUDA allocator
 
-// No row of Q at all: nothing to attend. Sk = 0 is not such a case, its rows are written (O = 0, LSE = -inf).
+// True if Q has no rows. Sk = 0 is not such a case: its rows are written (O = 0, LSE = -inf).
 bool has_no_rows(const Problem& problem) { return problem.batch == 0 || problem.heads_q == 0 || problem.total_q == 0; }
 
 std::size_t workspace_of(const Plan& plan, const Problem& problem) {
@@ -32,7 +32,7 @@ std::string shape_of(const Problem& problem) {
                      problem.max_q, problem.max_k, problem.d, problem.dv, name_of(problem.dtype));
 }
 
-// Adds the kernel and the shape to an error from below.
+// Adds the kernel and the shape to an error of the kernel.
 void launch(const Choice& choice, const Problem& problem, void* workspace) {
   try {
     choice.plan.run(problem, workspace);
@@ -41,7 +41,7 @@ void launch(const Choice& choice, const Problem& problem, void* workspace) {
   }
 }
 
-// Without a workspace from the caller the CPU allocates its own.
+// Allocates a workspace on the CPU if the caller gave none.
 void run_on_own(const Choice& choice, const Problem& problem, std::size_t needed) {
   if (problem.device == Device::cuda && needed != 0) {
     fail(
@@ -89,7 +89,7 @@ void fill_with_zeros(const View& view) {
   }
 }
 
-// Gradients of a sum over no rows.
+// Clears the gradients, which are sums over no rows.
 void fill_with_zeros(const Problem& problem) {
   const auto fill = [&](const View& view) {
     if (problem.device == Device::cpu) return fill_with_zeros(view);
@@ -149,7 +149,7 @@ std::vector<Verdict> explain(const Attention& attention, Pass pass, const Execut
   try {
     choice = choose(problem, execution.kernel);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::unsupported) throw;  // the verdicts say why no kernel, or not the named one, runs
+    if (error.code() != ErrorCode::unsupported) throw;  // the verdicts have the reasons
   }
   std::vector<Verdict> verdicts;
   for (const Kernel& kernel : kernels()) {

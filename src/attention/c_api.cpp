@@ -1,4 +1,4 @@
-// The C ABI over the C++ API: structs translated field by field, exceptions turned into a status and a line of text.
+// The C ABI over the C++ API: translates structs field by field, and exceptions to a status and a message.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -26,7 +26,7 @@ static_assert(static_cast<int>(Alignment::top_left) == STROBE_TOP_LEFT &&
 static_assert(static_cast<int>(Pass::backward) == STROBE_PASS_BACKWARD &&
               static_cast<int>(Device::cuda) == STROBE_CUDA);
 
-// Fixed, so that reporting that there is no memory needs none.
+// Fixed size, so reporting an out-of-memory error needs no allocation.
 thread_local char last_error[1024] = "";
 
 void remember(std::string_view text) noexcept {
@@ -35,7 +35,7 @@ void remember(std::string_view text) noexcept {
   last_error[length] = '\0';
 }
 
-// Runs a call; nothing but a status comes out.
+// Runs a call and converts exceptions to a status.
 template <class F>
 strobe_status guarded(F&& call) noexcept {
   try {
@@ -56,15 +56,15 @@ strobe_status guarded(F&& call) noexcept {
   }
 }
 
-// Sizes of the structs in version 1 of the ABI, on the 64-bit systems that Strobe is built for. They never change: a
-// field that is added later goes behind them, and a caller compiled before it goes on to be understood.
+// Sizes of the structs in version 1 of the ABI, on the 64-bit systems that Strobe supports. They never change: new
+// fields are appended, and callers compiled against an older version keep working.
 constexpr StructAge kAttention{"strobe_attention", 504};
 constexpr StructAge kForwardOutputs{"strobe_forward_outputs", 96};
 constexpr StructAge kBackwardInputs{"strobe_backward_inputs", 176};
 constexpr StructAge kGradients{"strobe_gradients", 336};
 constexpr StructAge kExecution{"strobe_execution", 56};
 
-// The last field of version 1 ends where version 1 ends, and those before it lie where they lay.
+// The last field of version 1 must end where version 1 ends, and earlier fields must keep their offsets.
 #define STROBE_ENDS_AT(type, field, end) (offsetof(type, field) + sizeof(type::field) == (end))
 static_assert(sizeof(void*) == 8 && sizeof(std::size_t) == 8, "version 1 has no sizes for this system");
 static_assert(sizeof(strobe_view) == 80 && sizeof(strobe_const_view) == 80 && sizeof(strobe_index_view) == 24);
@@ -128,7 +128,7 @@ Attention attention_from(const strobe_attention* given) {
   return attention;
 }
 
-// The kernel's name stays the caller's memory, which outlives the call.
+// The kernel's name points to the caller's memory, which outlives the call.
 Execution execution_from(const strobe_execution* given) {
   Execution execution;
   if (!given) return execution;

@@ -1,5 +1,5 @@
-// Structs of the C ABI that know their own size: how callers and library of different age understand each other.
-// Called by c_api.cpp.
+// Size-versioned structs of the C ABI, so callers and libraries of different versions work together. Called by
+// c_api.cpp.
 #pragma once
 
 #include <algorithm>
@@ -11,16 +11,16 @@
 
 namespace strobe {
 
-// What every version has had: the bytes up to the end of its first version.
+// Name of a struct and its size in ABI version 1, which every version includes.
 struct StructAge {
   const char* name;
   std::size_t oldest;
 };
 
-inline constexpr std::size_t kMaxStruct = 1 << 16;  // beyond this a size is garbage
+inline constexpr std::size_t kMaxStruct = 1 << 16;  // larger sizes are garbage
 
-// The caller's struct as this library knows it. An older caller's is shorter: the rest is zero, which means the
-// default. A newer one's is longer: what this library does not know must be zero.
+// Returns the caller's struct as this version defines it. An older caller's struct is shorter: missing fields are zero,
+// the default. A newer caller's struct is longer: bytes past this version's size must be zero.
 template <class Struct>
 Struct read_struct(const Struct* given, const StructAge& age) {
   if (!given) fail(ErrorCode::invalid_argument, "attention: {} is null", age.name);
@@ -42,7 +42,7 @@ Struct read_struct(const Struct* given, const StructAge& age) {
   return known;
 }
 
-// A struct of the caller's age, all zero but for its size.
+// Sets a struct of the caller's version to zero, except for its size.
 template <class Struct>
 void clear_struct(Struct* out, std::size_t size, const StructAge& age) {
   if (!out) fail(ErrorCode::invalid_argument, "attention: {} is null", age.name);

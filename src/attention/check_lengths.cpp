@@ -1,5 +1,5 @@
-// Lengths and offsets are data from outside as much as sizes are: each must lie where the tensors are. On CUDA they are
-// in the memory of the GPU and not read here; kernels cut them to the tensors.
+// Lengths and offsets come from outside, like sizes: each must be within the tensors. On CUDA they are in GPU memory
+// and not read here; kernels clamp them to the tensors.
 #include "attention/checks.h"
 
 #include "core/fail.h"
@@ -20,7 +20,7 @@ void check_index_view(const IndexView& indices, const char* name) {
   check_array({name, indices.data, indices.count, indices.bits / 8});
 }
 
-// One side of a padded batch: [B] lengths in [0, size].
+// Checks one side of a padded batch: [B] lengths in [0, size].
 void check_padded(const IndexView& lengths, const char* name, const Problem& problem, std::int64_t size) {
   if (!given(lengths)) return;
   const std::int64_t batch = problem.batch;
@@ -41,11 +41,11 @@ struct Packed {
   const IndexView& offsets;  // [sequences + 1]
   const char* name;
   std::int64_t total;  // rows of the packed tensors
-  std::int64_t bound;  // max_seqlen_q or max_seqlen_k; 0: not known
+  std::int64_t bound;  // max_seqlen_q or max_seqlen_k; 0: unknown
   const char* bound_name;
 };
 
-// Reads offsets, which go from 0 to the total. Returns the longest sequence.
+// Checks the offsets, which go from 0 to the total. Returns the longest sequence.
 std::int64_t longest_of(const Packed& side) {
   const auto& [offsets, name, total, bound, bound_name] = side;
   if (offsets[0] != 0) fail(kInvalid, "attention: {}[0] is {}; it must be 0", name, offsets[0]);
@@ -68,7 +68,7 @@ std::int64_t longest_of(const Packed& side) {
   return longest;
 }
 
-// What no sequence is longer than.
+// Checks one side of a packed batch. Returns an upper bound of its sequence lengths.
 std::int64_t check_packed(const Packed& side, Device device) {
   check_index_view(side.offsets, side.name);
   if (side.offsets.count < 1) {

@@ -1,5 +1,5 @@
 // Two strided tensors overlap if the difference of two of their offsets falls into a small interval. The search goes
-// through the strides from the largest to the smallest and follows only what the smaller ones can still correct.
+// through the strides from largest to smallest and follows only differences that the smaller strides can still correct.
 #include "attention/checks.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ class Search {
     }
   }
 
-  // True if terms from `first` on have a sum in [low, high], or if the search takes too long.
+  // Returns true if terms from `first` on have a sum in [low, high], or if the search takes too many steps.
   bool finds(std::int64_t low, std::int64_t high, std::size_t first = 0) {
     if (low > reach_[first].high || high < reach_[first].low) return false;
     if (first == count_ || ++steps_ > kMostSteps) return true;

@@ -1,4 +1,4 @@
-// Checks of one view. Every product is taken with overflow detection: the numbers come from outside.
+// Checks of one view. Every multiplication detects overflow: the numbers come from outside.
 #include "attention/checks.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::array<const char*, 4> kDimensions{"batch", "heads", "sequence", "last dimension"};
 
-// Of a view, in bytes: no address space is larger. Farther, Arm ignores the top bits: a wild pointer would seem to
-// work.
+// Bytes per view: no address space is larger. Arm ignores the top bits of an address, so a wild pointer beyond this
+// would seem to work.
 constexpr std::int64_t kMaxSpan = std::int64_t{1} << 56;
 
 // Offsets of a view's elements from its pointer, in bytes: [low, high).
@@ -62,8 +62,9 @@ void check_pointer(const ConstView& view, const Span& span, const ViewRule& rule
   }
 }
 
-// Sufficient for distinct elements: ordered by stride, each dimension steps over all that the smaller ones reach.
-// True of every transposed, sliced or padded tensor; span_of() has shown that no product here overflows.
+// Checks a sufficient condition for distinct elements: ordered by stride, each dimension steps over all elements that
+// the smaller ones reach. Every transposed, sliced or padded tensor meets it. span_of() has shown that nothing here
+// overflows.
 void check_distinct(const ConstView& view, const char* name) {
   std::array<std::size_t, 4> order{0, 1, 2, 3};
   const auto step = [&](std::size_t i) { return view.shape[i] == 1 ? 0 : std::abs(view.stride[i]); };
@@ -105,7 +106,7 @@ void check_sizes(const ConstView& view, const char* name) {
       fail(ErrorCode::invalid_argument, "attention: {} has {} {} in its shape {}; sizes are 0 or more", name,
            kDimensions[i], view.shape[i], text_of(view.shape));
     }
-    // An empty dimension counts as 1: products of the others must be safe in kernels too.
+    // An empty dimension counts as 1: kernels multiply the others, which must not overflow either.
     fits = fits && !__builtin_mul_overflow(elements, std::max<std::int64_t>(1, view.shape[i]), &elements);
   }
   if (!fits || elements > kMaxElements) {

@@ -1,4 +1,4 @@
-// The checks that validate.cpp makes of views, lengths and memory: check_view.cpp, check_lengths.cpp,
+// Checks of views, lengths and memory for validate.cpp. Defined in check_view.cpp, check_lengths.cpp and
 // check_overlap.cpp.
 #pragma once
 
@@ -13,11 +13,11 @@
 
 namespace strobe {
 
-// One tensor's view by itself: type, sizes, strides, the bytes it spans, its pointer.
+// Checks of a single tensor's view: type, sizes, strides, the bytes it spans, its pointer.
 
-// Indices inside a sequence, and sequences and heads themselves, are 32-bit in kernels, with room for one more block.
+// Kernels use 32 bits for indices within a sequence, sequences and heads, with room for one more block.
 inline constexpr std::int64_t kMaxSize = (std::int64_t{1} << 31) - 1 - 64;
-// Of a tensor, expanded ones included: kernels multiply it by padding and element sizes in 63 bits.
+// Per tensor, including expanded ones: kernels multiply it by padding and element sizes in 63 bits.
 inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 50;
 
 enum class Use {
@@ -28,11 +28,11 @@ enum class Use {
 
 enum class Pointers {
   required,  // a tensor with elements needs memory
-  ignored,   // only sizes are asked about
+  ignored,   // only sizes matter
 };
 
 struct ViewRule {
-  const char* name;  // as texts spell it: "Q", "dO"
+  const char* name;  // as in messages: "Q", "dO"
   Use use = Use::input;
   Pointers pointers = Pointers::required;
 };
@@ -43,13 +43,14 @@ inline bool has_elements(const std::array<std::int64_t, 4>& shape) {
   return shape[0] != 0 && shape[1] != 0 && shape[2] != 0 && shape[3] != 0;
 }
 
-// Type known, sizes not negative and not absurd. The sequence dimension of a packed batch is only bounded by the
-// number of elements; check_size() bounds its sequences.
+// Checks that the type is known and sizes are neither negative nor absurd. The sequence dimension of a packed batch is
+// bounded only by the number of elements; check_size() bounds its sequences.
 void check_sizes(const ConstView& view, const char* name);
 void check_size(const char* what, std::int64_t size);
 
-// Strides, span and pointer. Returns the strides that kernels see: what the caller may leave undefined is made
-// harmless (a tensor without elements: 0, 0, 0, 1; a dimension of size 1: the head dimension, or 1 if it is last).
+// Checks strides, span and pointer. Returns the strides for kernels. Strides that the caller may leave undefined get
+// harmless values: 0, 0, 0, 1 for a tensor without elements; for a dimension of size 1 the head dimension, or 1 if it
+// is the last.
 std::array<std::int64_t, 4> check_memory(const ConstView& view, const ViewRule& rule);
 
 // A pointer to `count` plain values of `bytes` each: [Hq] slopes, LSE, lengths.
@@ -63,14 +64,14 @@ void check_array(const PlainArray& array);
 
 // Batches of variable length: lengths per sequence, or cumulative offsets of packed sequences.
 
-// Reads every index on the CPU, none on CUDA. Fills in batch, max_q, max_k, packed and the index views.
+// Reads every index on the CPU, none on CUDA. Sets batch, max_q, max_k, packed and the index views.
 void check_lengths(const Attention& attention, Problem& problem);
 
-// Empty where every sequence is known to have as many rows as keys without reading them; else what may differ, for a
-// text: "Sq 3 and Sk 5", "lengths_k".
+// Returns "" if every sequence is known, without reading lengths, to have as many rows as keys. Otherwise returns the
+// difference for a message: "Sq 3 and Sk 5", "lengths_k".
 std::string unequal_lengths(const Attention& attention);
 
-// Outputs share no memory with each other or with inputs.
+// Checks that outputs share no memory with each other or with inputs.
 
 // The bytes of a tensor or an array: runs of `run` bytes, repeated along up to four dimensions.
 struct Memory {
@@ -79,12 +80,12 @@ struct Memory {
   };
 
   const char* name;
-  std::uintptr_t begin = 0, end = 0;  // range of all runs; equal if there is no element
+  std::uintptr_t begin = 0, end = 0;  // range of all runs; equal if there are no elements
   std::int64_t run = 0;
   std::array<Dimension, 4> dimensions{};
   std::size_t dimension_count = 0;
 
-  // A checked view: check_memory() has bounded its sizes, strides and span.
+  // Requires a view whose sizes, strides and span check_memory() has bounded.
   Memory(const char* name, const ConstView& view);
   Memory(const char* name, const void* data, std::size_t bytes);
   Memory(const char* name, const float* values, std::int64_t count);

@@ -1,4 +1,4 @@
-// The one place where a kernel is chosen. attention.cpp calls it for run, workspace and explain.
+// The only place that chooses a kernel. attention.cpp calls it for run, workspace and explain.
 #include <algorithm>
 #include <cctype>
 #include <string>
@@ -19,7 +19,7 @@ bool same_name(std::string_view a, std::string_view b) {
                     [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
-// "flash2, frugal, standard, reference": the families of a device.
+// "flash2, frugal, standard, reference": the kernel families of a device.
 std::string names_on(Device device) {
   std::string names;
   for (const std::string& name : kernel_names(device)) names += (names.empty() ? "" : ", ") + name;
@@ -28,8 +28,8 @@ std::string names_on(Device device) {
 
 }  // namespace
 
-// An unknown instruction set is bad input unless the caller names a kernel: as a refusal of flash2 alone, a misspelt
-// name would silently move all work to a slower kernel.
+// An unknown instruction set is an error unless the caller names a kernel. If only flash2 refused it, a misspelt name
+// would silently move all work to a slower kernel.
 Choice choose(const Problem& problem, std::string_view name) {
   if (const std::string refusal = instruction_set_refusal(problem.cpu_isa.c_str()); name.empty() && !refusal.empty()) {
     fail(ErrorCode::unsupported, "attention: {}", refusal);

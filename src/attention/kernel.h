@@ -1,4 +1,4 @@
-// A kernel is one row of the ordered list that choose() walks. Its plan() decides everything about a problem once per
+// A kernel is one row of the ordered list that choose() walks. Its plan() makes all decisions about a problem once per
 // call; choosing, workspace, explain and run all use that one Plan.
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace strobe {
 
-// A kernel's decision about one problem: a refusal or a launch. The launch lies inside the object, so making, copying
-// and running a plan allocate nothing.
+// A kernel's decision about one problem: a refusal or a launch. The launch is stored inside the object, so creating,
+// copying and running a plan allocate nothing.
 class Plan {
  public:
   // A refusal. The reason does not name the kernel.
@@ -34,11 +34,11 @@ class Plan {
     new (launch_) Launch(launch);
   }
 
-  std::string refusal;              // empty: the kernel takes the problem
-  std::string by_name_only;         // why choose() takes the kernel only if it is named; empty: always
-  std::size_t workspace_bytes = 0;  // of a query without outputs: enough for any outputs
+  std::string refusal;              // empty if the kernel takes the problem
+  std::string by_name_only;         // why choose() takes the kernel only by name; empty: it always does
+  std::size_t workspace_bytes = 0;  // for a query without outputs: enough for any outputs
 
-  // Both take the problem that the plan was made for.
+  // Both require the problem that the plan was made for.
   std::string text(const Problem& problem) const { return text_(*this, problem); }
   void run(const Problem& problem, void* workspace) const { run_(*this, problem, workspace); }
 
@@ -55,7 +55,7 @@ class Plan {
 
 enum class Types : std::uint8_t { all, fp32, fp16_and_bf16 };
 
-// Rows of one name are a family. For each pass and type on its device a family has exactly one row.
+// Rows with one name form a family. A family has exactly one row for each pass and type on its device.
 struct Kernel {
   const char* name;  // the same in tests, benchmarks and --impl
   Device device;
@@ -77,8 +77,8 @@ struct Choice {
   Plan plan;
 };
 
-// The first kernel that takes the problem and is not taken by name only, or the named one. Pure: launches nothing,
-// allocates nothing on a device. Throws Error(unsupported) with the reason if there is none.
+// Returns the first kernel that takes the problem and is not by name only, or the kernel called `name`. It launches
+// nothing and allocates nothing on a device. Throws Error(unsupported) with the reasons if no kernel takes the problem.
 Choice choose(const Problem& problem, std::string_view name = {});
 
 }  // namespace strobe

@@ -1,5 +1,5 @@
-// Every kernel's plan(). A new one: declare it here and add its rows to kernel_list.cpp; one on CUDA also gets a stub
-// in no_cuda.cpp.
+// The plan() of every kernel. To add a kernel, declare it here and add its rows to kernel_list.cpp; a CUDA kernel also
+// needs a stub in no_cuda.cpp.
 #pragma once
 
 #include "attention/kernel.h"

@@ -1,4 +1,4 @@
-// A validated attention problem: every default filled in, every size checked. All kernels read this and nothing else.
+// A validated attention problem: every default is set, every size is checked. Kernels read only this.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 
 namespace strobe {
 
-// The largest head dimension of the tiled kernels, flash2 and hopper. Those that hold a head's scores take any.
+// Largest head dimension of the tiled kernels, flash2 and hopper. Kernels that materialise scores take any.
 inline constexpr std::int64_t kMostTiledDim = 256;
 
-// One sequence of the batch: where its rows and keys start (packed batches) and how many there are.
+// One sequence of the batch: the start (packed batches) and number of its rows and keys.
 struct Extent {
   std::int64_t q_begin, q_length;
   std::int64_t k_begin, k_length;
@@ -36,23 +36,23 @@ struct Problem {
   Device device = Device::cpu;
   DType dtype = DType::fp32;
   int threads = 1;
-  std::string cpu_isa;  // the instruction set that STROBE_CPU_ISA named when the call came in; empty: the best
+  std::string cpu_isa;  // STROBE_CPU_ISA, read once at the start of the call; empty: the best instruction set
   bool deterministic = true;
   bool tf32 = false;       // fp32 on CUDA only
-  GpuFacts gpu;            // CUDA: of the current GPU; a test may put any card here
+  GpuFacts gpu;            // CUDA: the current GPU; tests may set any card
   void* stream = nullptr;  // CUDA: the caller's cudaStream_t
 
   std::int64_t batch = 0;  // sequences: B, or the number of packed sequences
   std::int64_t heads_q = 0;
   std::int64_t heads_kv = 0;
   std::int64_t group = 1;  // heads_q / heads_kv
-  // The longest sequence on either side; Sq and Sk in a padded batch. On CUDA, where the offsets of a packed batch are
-  // not read, what the caller says, or the total.
+  // Longest sequence on either side; Sq and Sk in a padded batch. On CUDA, where the offsets of a packed batch are not
+  // read, the caller's max_seqlen, or the total.
   std::int64_t max_q = 0;
   std::int64_t max_k = 0;
   std::int64_t d = 0;   // head dimension of q and k
   std::int64_t dv = 0;  // head dimension of v and o
-  bool packed = false;  // sequences lie back to back in views of batch 1
+  bool packed = false;  // sequences are stored back to back in views of batch 1
 
   float scale = 1;
   bool causal = false;
@@ -73,8 +73,8 @@ struct Problem {
   View dq, dk, dv_out;
   View dbias;  // strides of broadcast dimensions are 0 here
   float* dsinks = nullptr;
-  // What a kernel's workspace may depend on: where bytes are only asked for, data pointers are null and the extra
-  // gradients count as wanted whenever the problem has them.
+  // A kernel's workspace may depend on these. In a workspace query data pointers are null, and the extra gradients
+  // count as wanted if the problem has the input.
   bool wants_dbias = false;
   bool wants_dsinks = false;
 
@@ -83,7 +83,7 @@ struct Problem {
 
   bool masked() const { return causal || window.left >= 0 || window.right >= 0; }
 
-  // CPU only: lengths and offsets of a CUDA problem are in the memory of the GPU.
+  // CPU only: a CUDA problem has its lengths and offsets in GPU memory.
   Extent extent(std::int64_t b) const {
     if (packed) {
       return {cu_seqlens_q[b], cu_seqlens_q[b + 1] - cu_seqlens_q[b], cu_seqlens_k[b],
@@ -92,7 +92,7 @@ struct Problem {
     return {0, lengths_q ? lengths_q[b] : max_q, 0, lengths_k ? lengths_k[b] : max_k};
   }
 
-  // Row i of a sequence stands at key i + offset.
+  // Row i of a sequence is aligned with key i + offset.
   std::int64_t offset(const Extent& extent) const {
     return alignment == Alignment::bottom_right ? extent.k_length - extent.q_length : 0;
   }
@@ -107,7 +107,7 @@ struct Problem {
     return {lo, std::max(lo, hi)};
   }
 
-  // Row 0 of sequence b, head h of a tensor; sequence begins at row `begin` of it.
+  // Returns the rows of sequence b, head h of a tensor; the sequence begins at row `begin`.
   template <class Void>
   Rows rows(const BasicView<Void>& view, std::int64_t b, std::int64_t h, std::int64_t begin) const {
     const auto bytes = static_cast<std::int64_t>(size_of(view.dtype));
@@ -115,7 +115,7 @@ struct Problem {
     return {static_cast<const char*>(view.data) + first * bytes, view.stride[2] * bytes};
   }
 
-  // Index of row i of sequence b, head h in LSE: [B, Hq, Sq], or [Hq, total] in a packed batch.
+  // Returns the index of row i of sequence b, head h in LSE: [B, Hq, Sq], or [Hq, total] in a packed batch.
   std::int64_t lse_index(std::int64_t b, std::int64_t h, std::int64_t begin, std::int64_t i) const {
     return (packed ? h * total_q : (b * heads_q + h) * total_q) + begin + i;
   }

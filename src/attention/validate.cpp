@@ -1,4 +1,4 @@
-// The rules of the problem table, one function per row or two. Order: the machine, sizes, options, lengths, memory.
+// The rules of the problem table, one function per row or two. Order: execution, sizes, options, lengths, memory.
 #include "attention/validate.h"
 
 #include <array>
@@ -15,7 +15,7 @@ namespace strobe {
 namespace {
 
 constexpr auto kInvalid = ErrorCode::invalid_argument;
-// What tanh(s / softcap) and its product with softcap need to stay within floats.
+// Range in which tanh(s / softcap) and its product with softcap stay within floats.
 constexpr float kLeastSoftcap = 1e-30f, kMostSoftcap = 1e30f;
 
 void check_execution(const Execution& execution, Problem& problem) {
@@ -39,14 +39,14 @@ void check_execution(const Execution& execution, Problem& problem) {
   problem.device = execution.device;
   if (execution.threads != 0) {
     problem.threads = execution.threads;
-  } else if (execution.device == Device::cpu) {  // a system call, which a call on a GPU has no use for
+  } else if (execution.device == Device::cpu) {  // a system call that a call on a GPU does not need
     problem.threads = std::min(available_cores(), kMaxThreads);
   }
   problem.deterministic = execution.deterministic;
   problem.tf32 = execution.tf32;
 }
 
-// One size of two tensors that must agree.
+// One dimension of two tensors that must agree.
 struct Same {
   const char* what;
   int dimension;
@@ -148,7 +148,7 @@ void check_options(const Attention& attention, Problem& problem) {
   problem.sinks = attention.sinks;
 }
 
-// Causal masks, windows and ALiBi measure distance from a diagonal; where rows and keys differ in number there are two.
+// Causal masks, windows and ALiBi measure distance from a diagonal. If rows and keys differ in number there are two.
 void check_alignment(const Attention& attention, Problem& problem) {
   const bool causal = attention.causal;
   const bool window = attention.window.left >= 0 || attention.window.right >= 0;
@@ -161,13 +161,13 @@ void check_alignment(const Attention& attention, Problem& problem) {
          unequal);
   }
   problem.alignment = attention.alignment == Alignment::unsaid ? Alignment::top_left : attention.alignment;
-  // A side that no row can reach is open; this also keeps row +- side far from overflow.
+  // A window side that no row can reach is open; this also keeps row +- side far from overflow.
   const std::int64_t far = problem.max_q + problem.max_k;
   problem.window.left = attention.window.left >= far ? -1 : attention.window.left;
   problem.window.right = attention.window.right >= far ? -1 : attention.window.right;
 }
 
-// Strides of a bias or its gradient: 0 where one row of it serves many.
+// Returns the strides of a bias or its gradient: 0 in broadcast dimensions.
 std::array<std::int64_t, 4> broadcast(const ConstView& view, std::array<std::int64_t, 4> stride) {
   for (std::size_t i = 0; i < 3; ++i) {
     if (view.shape[i] == 1) stride[i] = 0;
@@ -183,7 +183,7 @@ void check_bias(const Attention& attention, Pointers pointers, Problem& problem)
     fail(kInvalid, "attention: bias is {}; valid are fp32 and the dtype of Q, {}", name_of(bias.dtype),
          name_of(problem.dtype));
   }
-  // Lengths that are not read and not said: nothing is known of the shape, unless there are no rows or keys at all.
+  // Without lengths that are read or given the shape is unknown, unless there are no rows or keys at all.
   const bool unknown_q = attention.max_seqlen_q == 0 && attention.q.shape[2] != 0 && bias.shape[2] != 1;
   const bool unknown_k = attention.max_seqlen_k == 0 && attention.k.shape[2] != 0;
   if (problem.device == Device::cuda && problem.packed && (unknown_q || unknown_k)) {
@@ -227,7 +227,7 @@ Problem validate_attention(const Attention& attention, Pass pass, const Executio
   return problem;
 }
 
-// A tensor that must have a shape which follows from Q, K and V.
+// Checks a tensor whose shape follows from Q, K and V.
 template <class Void>
 BasicView<Void> checked(const BasicView<Void>& view, const ViewRule& rule, const std::array<std::int64_t, 4>& shape,
                         const Problem& problem) {
@@ -278,7 +278,7 @@ View contiguous(const std::array<std::int64_t, 4>& shape, DType dtype) {
   return view_bhsd(static_cast<void*>(nullptr), dtype, shape);
 }
 
-// Tensors of the other pass are null, and so have no bytes.
+// Tensors of the other pass are null, so they have no bytes.
 std::array<Memory, 13> inputs_of(const Problem& problem) {
   return {{{"Q", problem.q},
            {"K", problem.k},

@@ -1,8 +1,10 @@
-// flash2's backward pass on the CPU. For each group of units: prepare (delta = sum of dO * O; Q and dO packed, where
-// that is not too much to keep), then one task per block of keys, which keeps its dK and dV and adds to dQ, then dQ to
-// the caller's rows. Where each thread gets units of its own, all of that for one unit after the other.
-// Tasks add to the dQ of a row block strictly in the order of their key blocks (`turn`), whatever thread runs them:
-// five products instead of the seven of a second pass, no atomics on data, and bitwise the same for any thread count.
+// flash2's backward pass on the CPU. For each group of units: prepare rows (delta = sum of dO * O; pack Q and dO unless
+// that needs too much memory), run one task per key block, which accumulates its dK and dV and adds to dQ, then write
+// dQ to the caller's rows. If each thread gets whole units (unit_tasks), it does all of that for one unit after the
+// other.
+// Ordered accumulation: tasks add to the dQ of a row block strictly in the order of their key blocks (`turn`),
+// whichever thread runs them. That needs five matmuls instead of the seven of a second pass, no atomics on data, and is
+// bitwise identical for any thread count.
 #include <thread>
 
 #include "attention/cpu/plan.h"
@@ -54,8 +56,8 @@ class Backward : BackwardTiles {
         rows.prepare(workspace_.scratch[thread], unit_at(problem_, first + task % units), task % units, task / units);
       });
       if (!pack_.fits()) return;
-      // Key block by key block over all units: the first ones of a causal mask meet most rows, and neighbours in the
-      // order belong to different units, so that they seldom wait for each other's turn.
+      // Order by key block over all units: the first key blocks of a causal mask meet the most rows. Consecutive tasks
+      // belong to different units, so they seldom wait for each other's turn.
       if (bias_gradient_shared()) {
         const std::int64_t sets = sets_of_units();
         parallel_for(plan_.threads, sets * plan_.key_blocks, [&](int thread, std::int64_t task) {
@@ -75,7 +77,7 @@ class Backward : BackwardTiles {
     }
   }
 
-  // Whether several units add to the same element of dbias; then one task does a key block for all of them in order.
+  // True if several units add to the same element of dbias; one task then runs a key block for all of them, in order.
   bool bias_gradient_shared() const { return sequences_share_dbias() || heads_share_dbias(); }
   bool sequences_share_dbias() const {
     return problem_.dbias.data && problem_.batch > 1 && problem_.dbias.stride[0] == 0;
@@ -83,7 +85,7 @@ class Backward : BackwardTiles {
   bool heads_share_dbias() const {
     return problem_.dbias.data && problem_.heads_kv > 1 && problem_.dbias.stride[1] == 0;
   }
-  // Units that add to the same elements are a set: those of a head, of a sequence, or all.
+  // Units that add to the same elements form a set: those of a head, those of a sequence, or all units.
   std::int64_t sets_of_units() const {
     return (sequences_share_dbias() ? 1 : problem_.batch) * (heads_share_dbias() ? 1 : problem_.heads_kv);
   }
@@ -105,7 +107,7 @@ class Backward : BackwardTiles {
     });
   }
 
-  // dsink = - sum over rows of P_sink * delta, in a fixed order.
+  // dsink = -sum over rows of P_sink * delta, summed in a fixed order.
   void add_to_sink_gradients(std::int64_t first, std::int64_t units) const {
     for (std::int64_t u = 0; u < units; ++u) {
       const Unit unit = unit_at(problem_, first + u);
@@ -127,7 +129,7 @@ class Backward : BackwardTiles {
     }
   }
 
-  // One block of keys of one unit against all its rows.
+  // Computes one key block of one unit against all its rows.
   void work(BackwardScratch& s, std::int64_t unit_index, std::int64_t u, std::int64_t key_block) const {
     const Unit unit = unit_at(problem_, unit_index);
     if (key_block * plan_.block_keys >= unit.extent.k_length) return;
@@ -136,7 +138,7 @@ class Backward : BackwardTiles {
     std::fill_n(s.dv, std::int64_t{plan_.block_keys} * plan_.dv_cols, 0.0f);
 
     const std::int64_t blocks = row_blocks_of(problem_, plan_, unit.extent.q_length);
-    // From the last rows on: those are common to all key blocks of a causal mask, so that nobody's turn is late.
+    // Start with the last rows: all key blocks of a causal mask share them, so no task waits long for its turn.
     for (std::int64_t index = blocks; index-- > 0;) {
       const RowInfo& info = workspace_.info[block_at(u, index)];
       if (key_block < info.first_block || key_block >= info.last_block) continue;
@@ -156,7 +158,7 @@ class Backward : BackwardTiles {
     RowInfo& info = workspace_.info[block];
     const ScoreOptions options = score_options(problem_, unit.b);
     const int panels = static_cast<int>(ceil_div(rows.count, isa_.n));
-    // Lanes past the last row are zeros, and 0 * infinity spreads as well.
+    // Lanes past the last row are zeros, and 0 * infinity is NaN.
     const bool isolate = (keys.odd || info.odd) && (problem_.masked() || problem_.has_bias || rows.count % isa_.n != 0);
     Range ranges[kMaxPanels];
     for (int p = 0; p < panels; ++p) {
@@ -192,8 +194,8 @@ class Backward : BackwardTiles {
     info.turn.store(static_cast<std::int32_t>(keys.index) + 1, std::memory_order_release);
   }
 
-  // dV += P^T dO and dK += dS^T Q. Runs of M panels that meet the same row panels go together; a row panel inside a
-  // run's range that did not fill its tile there counts as zeros.
+  // Computes dV += P^T dO and dK += dS^T Q. Consecutive M panels that meet the same row panels form one matmul. A row
+  // panel inside that range which did not fill its tile counts as zeros.
   void add_key_gradients(BackwardScratch& s, const Range* ranges, int panels, int padded,
                          const Transposed& rows) const {
     const auto meets = [&](int p, int m) { return ranges[p].first <= m * isa_.m && m * isa_.m < ranges[p].last; };
@@ -249,7 +251,8 @@ class Backward : BackwardTiles {
     }
   }
 
-  // The three products over allowed pairs only, one by one: where some input is not finite, 0 * NaN must not spread.
+  // Computes the three matmuls element by element over allowed pairs only: with non-finite input, 0 * NaN must not
+  // spread.
   void add_isolated(BackwardScratch& s, const Unit& unit, const KeyBlock& keys, const RowBlock& rows, int panels,
                     const Range* ranges, std::int64_t block) const {
     RowInfo& info = workspace_.info[block];

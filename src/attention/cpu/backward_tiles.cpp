@@ -1,4 +1,4 @@
-// The workspace of the backward pass; packing and the step of BackwardTiles.
+// Workspace of the backward pass; packing and step of BackwardTiles.
 #include "attention/cpu/backward_tiles.h"
 
 #include <algorithm>
@@ -90,7 +90,7 @@ void BackwardTiles::pack_transposed(BackwardScratch& s, const Unit& unit, const 
 
 void BackwardTiles::step(BackwardScratch& s, const KeyBlock& keys, const ScoreOptions& options, int p,
                          const Range& range, std::int64_t block, Use use, float* delta_sum) const {
-  const std::int64_t at = std::int64_t{p} * isa_.n * isa_.m * plan_.element;  // this panel's steps in an M panel
+  const std::int64_t at = std::int64_t{p} * isa_.n * isa_.m * plan_.element;  // offset in an M panel
   const std::int64_t row = block * plan_.block_rows + p * isa_.n;
   BackwardStep a{};
   a.k = s.k;

@@ -1,5 +1,5 @@
-// Operands and tiles of the backward pass: where a panel of rows and a block of keys lie, how they are packed, and the
-// step that makes P and dS of one against the other. Shared by row_preparation.cpp and backward.cpp.
+// Operands and tiles of the backward pass: addresses and packing of row panels and key blocks, and the step that
+// computes P and dS of one panel against one key block. Shared by row_preparation.cpp and backward.cpp.
 #pragma once
 
 #include <atomic>
@@ -11,9 +11,9 @@
 
 namespace strobe::cpu {
 
-// Memory of the backward pass: what each thread, each row block and each group of units needs.
+// Memory of the backward pass: per thread, per row block and per group of units.
 
-// BackwardScratch of one thread. Blocks are [block_keys] x [block_rows].
+// Scratch of one thread. Blocks are [block_keys] x [block_rows].
 struct BackwardScratch {
   char* k;               // M panels, steps d                      [block_keys][d_steps]
   char* k_t;             // M panels of the transpose, steps keys  [d_rows][block_keys]
@@ -21,37 +21,37 @@ struct BackwardScratch {
   float* dk;             // C tiles                                [d_cols / cols][block_keys][cols]
   float* dv;             //                                        [dv_cols / cols][block_keys][cols]
   float* scores;         // tile                                   [block_keys][n]
-  float* d_scores;       // tile, where tiles are converted        [block_keys][n]
+  float* d_scores;       // tile, if tiles are converted           [block_keys][n]
   float* slopes;         // tile, with softcap                     [block_keys][n]
   std::uint32_t* words;  // tile, with dropout                  [block_keys][n]
   char* ds_n;            // N operands                             [panels][block_keys][n]
   char* p_m;             // M operands                             [block_keys / m][block_rows][m]
   char* ds_m;            //                                        [block_keys / m][block_rows][m]
-  char* q;               // N panels, where not prepacked          [panels][d_steps][n]
+  char* q;               // N panels, if not prepacked             [panels][d_steps][n]
   char* d_o;             //                                        [panels][dv_steps][n]
-  char* q_t;             // N panels, steps rows, where not kept   [d_cols][block_rows]
+  char* q_t;             // N panels, steps rows, if not kept      [d_cols][block_rows]
   char* do_t;            //                                        [dv_cols][block_rows]
-  float* p_tile;         // plain tiles in place of M operands, for input not finite   [panels][block_keys][n]
+  float* p_tile;         // plain tiles instead of M operands, for non-finite input              [panels][block_keys][n]
   float* ds_tile;        //                                        [panels][block_keys][n]
   Lanes* lanes;          //                                        [panels]
   const void** rows;     //                                        [max(block_rows, block_keys)]
 };
 
-// What a row block brings to every key block.
+// State of a row block that all key blocks read.
 struct RowInfo {
-  std::int32_t first_block, last_block;  // key blocks [first, last) that some row sees
-  bool odd;                              // Q or dO hold a value that is not finite
-  bool far;                              // some row's LSE is (see has_far_lse)
-  std::atomic<std::int32_t> turn;        // the key block that may add to dQ next
+  std::int32_t first_block, last_block;  // key blocks [first, last) that at least one row sees
+  bool odd;                              // Q or dO has a value that is not finite
+  bool far;                              // the LSE of at least one row is far (see has_far_lse)
+  std::atomic<std::int32_t> turn;        // ordered accumulation: the key block that may add to dQ next
 };
 
 struct BackwardWorkspace {
   BackwardScratch* scratch;  // [threads]
-  UnitInWork* in_work;       // where units are tasks [threads]
+  UnitInWork* in_work;       // with unit_tasks     [threads]
   RowInfo* info;             // [group_units][row_blocks]
-  char* q;                   // N panels, steps d, where prepacked [group_units][row_blocks][panels][d_steps][n]
+  char* q;                   // N panels, steps d, if prepacked  [group_units][row_blocks][panels][d_steps][n]
   char* d_o;                 // N panels, steps dv    [group_units][row_blocks][panels][dv_steps][n]
-  char* q_t;                 // N panels, steps rows, where kept   [group_units][row_blocks][d_cols][block_rows]
+  char* q_t;                 // N panels, steps rows, if kept    [group_units][row_blocks][d_cols][block_rows]
   char* do_t;                //                       [group_units][row_blocks][dv_cols][block_rows]
   float* dq;                 // dQ^T                  [group_units][row_blocks][panels][d_rows][n]
   float* lse_high;           // see split_lse         [group_units][row_blocks][block_rows]
@@ -68,9 +68,9 @@ class BackwardTiles {
       : problem_(problem), plan_(plan), isa_(*plan.isa), workspace_(workspace), pack_(pack) {}
 
  protected:
-  // Index of a row block among all of the group; arrays per row block follow from it.
+  // Returns the index of a row block within its group; arrays per row block are indexed by it.
   std::int64_t block_at(std::int64_t u, std::int64_t index) const { return u * plan_.row_blocks + index; }
-  // Panel p of a row block: in the workspace, or in the thread's scratch where nothing is kept.
+  // Panel p of a row block: in the workspace if prepacked, else in the thread's scratch.
   struct Panel {
     char* q;
     char* d_o;
@@ -98,18 +98,18 @@ class BackwardTiles {
     int first, last;
   };
 
-  // What a step is made for: operands of the products, plain tiles in their place, or delta alone.
+  // Output of a step: matmul operands, plain tiles instead, or only delta.
   enum class Use { operands, tiles, delta };
 
   KeyBlock pack_keys(BackwardScratch& s, const Unit& unit, std::int64_t index) const;
   Range tile_rows(const KeyBlock& keys, const Lanes& lanes) const;
 
-  // A row with a single key has weight 1 whatever its score: dS is 0, exactly so where dP is left out.
+  // A row with a single key has probability 1 for any score, so dS is 0. It is exactly 0 if dP is left out.
   bool leaves_out_dp(const Lanes& lanes, int lane, float delta) const {
     return !problem_.sinks && lanes.hi[lane] - lanes.lo[lane] == 1 && std::isfinite(delta);
   }
 
-  // Q and dO of the rows of a panel, for the tiles; whether a value is not finite.
+  // Packs Q and dO of a panel's rows for the tiles. Returns true if a value is not finite.
   bool pack_panel(BackwardScratch& s, const Unit& unit, std::int64_t first, const Lanes& lanes, const float* delta,
                   const Panel& to) const;
 
@@ -127,7 +127,7 @@ class BackwardTiles {
     return s.ds_n + std::int64_t{p} * plan_.block_keys * isa_.n * plan_.element;
   }
 
-  // One panel of rows against the block's keys: P and dS.
+  // Computes P and dS of one panel of rows against the block's keys.
   void step(BackwardScratch& s, const KeyBlock& keys, const ScoreOptions& options, int p, const Range& range,
             std::int64_t block, Use use, float* delta_sum = nullptr) const;
 

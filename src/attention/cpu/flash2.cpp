@@ -1,4 +1,4 @@
-// flash2 on the CPU: its plan and run.
+// Plan and launch of flash2 on the CPU.
 #include "attention/cpu/plan.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace strobe {
 
 namespace {
 
-// Panels of split floats do not hold all values, which packing detects. The call is then made again with `whole`.
+// Panels of split floats cannot represent all values. Packing detects that, and the call is repeated with `whole`.
 struct Flash2Launch {
   cpu::Plan plan, whole;
 

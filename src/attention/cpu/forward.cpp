@@ -1,5 +1,5 @@
-// flash2's forward pass on the CPU: for each group of units, pack K and V once, then work off row blocks, then
-// combine ranges of keys where a row block was split. Where each thread gets units of its own, it packs and works off
+// flash2's forward pass on the CPU. For each group of units: packs K and V once, computes row blocks, then combines the
+// key ranges of split row blocks (split-KV). If each thread gets whole units (unit_tasks), it packs and computes them
 // one after the other. Blocks, and the order within a row, do not depend on the number of threads.
 #include <algorithm>
 #include <cmath>
@@ -18,30 +18,30 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Scratch of one thread. Of narrow panels (PanelsOfBlock) each array is as much shorter, and the next one begins there.
+// Scratch of one thread. A narrow panel's arrays are proportionally shorter, and the next panel follows directly.
 struct Scratch {
   char* q;               // N panels                        [panels][d_steps][n]
   float* o;              // O^T                             [panels][dv_rows][n]
   float* max;            //                                 [panels][n]
   float* sum;            //                                 [panels][n]
   float* scores;         //                                 [copies][block_keys][n]
-  char* weights;         // N operand, where converted      [copies][block_keys][n]
+  char* weights;         // N operand, if converted            [copies][block_keys][n]
   float* shrink;         //                                 [copies][n]
   float* largest;        //                                 [copies][n]
   std::uint32_t* words;  // with dropout                    [block_keys][n]
-  char* k;               // one block, where not prepacked  [block_keys][d_steps]
+  char* k;               // one block, if not prepacked        [block_keys][d_steps]
   char* v;               //                                 [dv_rows][block_keys]
   Lanes* lanes;          //                                 [panels]
-  const void** rows;     // of Q or O, or of K and V        [max(block_rows, 2 * block_keys)]
+  const void** rows;     // rows of Q or O, or of K and V      [max(block_rows, 2 * block_keys)]
 };
 
 struct Workspace {
   Scratch* scratch;     // [threads]
-  UnitInWork* in_work;  // where units are tasks             [threads]
+  UnitInWork* in_work;  // with unit_tasks                    [threads]
   char* k;              // [group_units][key_blocks][block_keys][d_steps]
   char* v;              // [group_units][key_blocks][dv_rows][block_keys]
-  std::uint8_t* v_odd;  // whether a block of V holds a value that is not finite  [group_units][key_blocks]
-  // Of narrow panels the beginning of each piece.
+  std::uint8_t* v_odd;  // 1 if a block of V holds a value that is not finite  [group_units][key_blocks]
+  // A narrow panel uses only the beginning of its slot.
   float* split_o;    // O^T of a split, not normalised    [group_units][row_blocks][splits][panels][dv_rows][n]
   float* split_max;  //                                   [group_units][row_blocks][splits][panels][n]
   float* split_sum;  //                                   [group_units][row_blocks][splits][panels][n]
@@ -120,7 +120,8 @@ class Forward {
         });
       }
       if (!pack_.fits()) return;
-      // Unit by unit, so that K and V stay in cache; the last rows of a causal mask see most keys: longest first.
+      // Order by unit, so K and V stay in cache. Within a unit, longest first: the last rows of a causal mask see most
+      // keys.
       const std::int64_t tasks = units * plan_.row_blocks * plan_.splits;
       parallel_for(plan_.threads, tasks, [&](int thread, std::int64_t task) {
         const std::int64_t of_unit = plan_.row_blocks * plan_.splits, u = task / of_unit;
@@ -158,7 +159,7 @@ class Forward {
     *to.v_odd = pack_(isa_.pack_mt, {s.rows + padded, padded, static_cast<int>(problem_.dv), problem_.dtype, 1, to.v});
   }
 
-  // One row block against one range of keys.
+  // Computes one row block against one range of keys.
   void attend(Scratch& s, std::int64_t unit_index, std::int64_t u, std::int64_t index, std::int64_t split) {
     const Unit unit = unit_at(problem_, unit_index);
     if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
@@ -204,7 +205,7 @@ class Forward {
     }
   }
 
-  // s.rows are those of Q of the whole block.
+  // Expects the Q rows of the whole block in s.rows.
   void begin_panel(Scratch& s, const Unit& unit, const RowBlock& block, const PanelsOfBlock& panels, int p) {
     const RowPanel panel = panels.panel(p);
     const int n = panel.n, at = panels.first_lane(p), left = block.count - at;
@@ -245,18 +246,19 @@ class Forward {
     }
   }
 
-  // Counts the sink in, normalises and writes O and LSE of a panel, whose first row is `first`. sum [n] as after all
-  // keys, and so is max [n], of logits, where there are sinks or LSE is wanted; it becomes that with the sink.
+  // Adds the sink, normalises and writes O and LSE of a panel, whose first row is `first`. sum [n] is the running sum
+  // after all keys. max [n] is the running maximum in logits, read only with sinks or LSE; it is updated with the sink.
   void finish_panel(Scratch& s, const Unit& unit, const RowPanel& panel, std::int64_t first, const Lanes& lanes,
                     float* o, double* max, const float* sum) const {
     const int n = panel.n, count = lanes.count;
     const double kept = 1.0 - problem_.dropout.p;
-    // total is relative to the largest logit, total_of_o to that of keys, as O's sums are.
+    // total is relative to the largest logit including the sink, total_of_o to the largest logit of keys, as the sums
+    // of O.
     double total[kMaxLanes], total_of_o[kMaxLanes];
     std::copy_n(sum, n, total);
     std::copy_n(sum, n, total_of_o);
     for (int lane = 0; problem_.sinks && lane < n; ++lane) {
-      if (lanes.lo[lane] >= lanes.hi[lane]) continue;  // a row without keys keeps LSE -inf
+      if (lanes.lo[lane] >= lanes.hi[lane]) continue;  // the LSE of a row without keys stays -inf
       const double sink = problem_.sinks[lanes.head[lane]], largest = std::max(max[lane], sink);
       const double shrink = total[lane] == 0 ? 0 : std::exp(max[lane] - largest);
       total[lane] = total[lane] * shrink + (largest == -kInfinity ? 0 : std::exp(sink - largest));
@@ -266,7 +268,7 @@ class Forward {
     float divisor[kMaxLanes];
     for (int lane = 0; lane < n; ++lane) divisor[lane] = static_cast<float>(total_of_o[lane] * kept) * isa_.boost;
     for (int lane = 0; lane < n; ++lane) {
-      if (total[lane] != 0) continue;  // else fully masked, whatever V holds
+      if (total[lane] != 0) continue;  // a fully masked row gives 0 even if V is not finite
       for (int c = 0; c < plan_.dv_rows; ++c) o[c * n + lane] = 0;
       divisor[lane] = 1;
     }
@@ -276,7 +278,7 @@ class Forward {
         {o, const_cast<void* const*>(s.rows), count, static_cast<int>(problem_.dv), 1.0f, divisor, problem_.dtype});
   }
 
-  // max and total [n] as in finish_panel.
+  // max and total [n] are those of finish_panel.
   void store_lse(const Unit& unit, const Lanes& lanes, int n, const double* max, const double* total) const {
     float lse[kMaxLanes];
     for (int lane = 0; lane < n; ++lane) lse[lane] = static_cast<float>(max[lane] + natural_log(total[lane]));
@@ -286,21 +288,21 @@ class Forward {
     }
   }
 
-  // The panel whose first lane in its row block is `lane`.
+  // Returns the Q panel whose first lane in its row block is `lane`.
   char* q_panel(const Scratch& s, int lane) const { return s.q + std::int64_t{lane} * plan_.d_steps * plan_.element; }
 
   std::int64_t split_piece(std::int64_t u, std::int64_t index, std::int64_t split, int p) const {
     return ((u * plan_.row_blocks + index) * plan_.splits + split) * plan_.panels + p;
   }
 
-  // n lanes; a piece has room for those of a wide panel.
+  // Saves n lanes of a split; a slot has room for a wide panel.
   void keep_split(int n, const float* o, const float* max, const float* sum, std::int64_t piece) const {
     std::copy_n(o, plan_.dv_rows * n, workspace_.split_o + piece * plan_.dv_rows * isa_.n);
     std::copy_n(max, n, workspace_.split_max + piece * isa_.n);
     std::copy_n(sum, n, workspace_.split_sum + piece * isa_.n);
   }
 
-  // Adds up the splits of a row block in their order, weighted by exp(max of the split - largest).
+  // Sums the splits of a row block in a fixed order, weighted by exp(max of the split - largest).
   void combine(Scratch& s, std::int64_t unit_index, std::int64_t u, std::int64_t index) const {
     const Unit unit = unit_at(problem_, unit_index);
     if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;

@@ -1,4 +1,4 @@
-// Which of the built-in tables serves a problem. Which of them this machine has: device/host/instruction_sets.h.
+// Selects the built-in table for a problem. device/host/instruction_sets.h lists those that this machine supports.
 #include "attention/cpu/isa.h"
 
 #include <array>
@@ -14,7 +14,7 @@ extern const Isa kIsaGeneric, kIsaNeon, kIsaNeonBf16, kIsaAvx2, kIsaAvx512, kIsa
 
 namespace {
 
-// In the order of instruction_sets(), the lesser first.
+// In the order of instruction_sets(), least capable first.
 #if defined(__x86_64__)
 constexpr std::array<const Isa*, 6> kTables{&kIsaGeneric,    &kIsaAvx2, &kIsaAvx512,
                                             &kIsaAvx512Bf16, &kIsaAmx,  &kIsaAmxFp32};
@@ -31,7 +31,7 @@ bool available(const Isa& table) {
   return false;
 }
 
-// fp32 panels hold every type, but for those in parts, which are made from fp32.
+// fp32 panels hold every type. Panels of split floats are made only from fp32.
 bool serves(const Isa& table, DType dtype, Parts parts) {
   if (table.compute == DType::bf16) return dtype == DType::bf16;
   return table.parts == 1 || (dtype == DType::fp32 && parts == Parts::allowed);
@@ -46,7 +46,7 @@ const Isa* find_isa(const char* name, DType compute) {
   return nullptr;
 }
 
-// The best table at or below the named set: bf16 tables serve bf16 problems alone.
+// Returns the best table at or below the named set. bf16 tables serve only bf16 problems.
 const Isa& choose_isa(DType dtype, const char* forced, Parts parts) {
   std::size_t last = kTables.size();
   if (*forced) {

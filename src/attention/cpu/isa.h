@@ -1,22 +1,23 @@
-// The border between flash2's driver (forward.cpp, backward.cpp: blocks, threads, order; plain C++) and the inner
-// code, compiled once per instruction set (isa/*.cpp). Everything below is plain data and function pointers, so that
-// no inline function crosses it: code built for AVX-512 can never be picked by the linker for a lesser machine.
+// Interface between flash2's driver (forward.cpp, backward.cpp: blocks, threads, order; plain C++) and its kernels,
+// which are compiled once per instruction set (isa/*.cpp). It contains only plain data and function pointers. No inline
+// function crosses it, so the linker cannot pick code built for AVX-512 for a machine without it.
 //
-// Geometry. All products are C[M x N] (+)= A[M x K] B[K x N], on micro-tiles of m rows and n columns:
+// Geometry. All matmuls are C[M x N] (+)= A[M x K] B[K x N], on micro-tiles of m rows and n columns:
 //   scores      S^T[keys x rows]  = K   [keys x d]     Q^T [d x rows]      one lane of a vector is one query row,
 //   output      O^T[dv x rows]   += V^T [dv x keys]    P^T [keys x rows]   so softmax needs no shuffles and the
-//   (backward)  dP^T[keys x rows] = V   [keys x dv]    dO^T[dv x rows]     score tile is the next product's operand
+//   (backward)  dP^T[keys x rows] = V   [keys x dv]    dO^T[dv x rows]     score tile is the next matmul's operand
 //               dQ^T[d x rows]   += K^T [d x keys]     dS^T[keys x rows]
 //               dV  [keys x dv]  += P^T [keys x rows]  dO  [rows x dv]
 //               dK  [keys x d]   += dS^T[keys x rows]  Q   [rows x d]
-// The left operand is stored as M panels of `m` rows, the right one as N panels of `n` (query lanes) or `cols`
-// (columns of a head dimension), C tiles as fp32 [row][n or cols], contiguous. A panel is a sequence of chunks of `k`
-// steps of the contraction:
+// The left operand is stored as M panels of `m` rows. The right operand is stored as N panels of `n` (query lanes) or
+// `cols` (columns of a head dimension). C tiles are contiguous fp32 [row][n or cols]. A panel is a sequence of chunks
+// of `k` steps of the contraction:
 //   M chunk [m][k]              step t of row r at r * k + t
 //   N chunk [k / p][n][p]       step t of column c at (t / p) * n * p + c * p + t % p
-// so the panel from step t0 (a multiple of k) on starts t0 * m (or t0 * n) elements later. Rows, columns and steps
-// beyond the matrix are zeros. Elements are fp32, or bf16 where the instruction set multiplies bf16 itself, or fp32 as
-// a sum of `parts` bf16: then a chunk is one of bf16 for each part, one after the other.
+// The panel from step t0 (a multiple of k) on therefore starts t0 * m (or t0 * n) elements later. Rows, columns and
+// steps beyond the matrix are zeros. Elements are fp32, or bf16 if the instruction set multiplies bf16, or fp32 as
+// split floats: the sum of `parts` bf16 numbers. A chunk of split floats is one bf16 chunk per part, one after the
+// other.
 #pragma once
 
 #include <cstddef>
@@ -26,18 +27,18 @@
 
 namespace strobe::cpu {
 
-inline constexpr int kLongPiece = 192;  // a sum in fp32 is rounded to its full size once in so many steps
+inline constexpr int kLongPiece = 192;  // steps per fp32 partial sum, to limit the rounding error of long sums
 inline constexpr int kMaxLanes = 32;    // largest n of any instruction set
 
-// Rows of the caller's matrix [count x cols], to be packed. A null row is a row of zeros.
+// Rows of the caller's matrix [count x cols] to pack. A null row packs as zeros.
 struct Pack {
   const void* const* rows;
   int count;       // rows given
   int cols;        // columns of each
-  DType dtype;     // of the source
+  DType dtype;     // source type
   int col_stride;  // 1, or 0 for an expanded last dimension
   void* out;
-  int following = 0;  // elements of `rows` after these, null or packed next: packing may fetch them (pack_parts.h does)
+  int following = 0;  // `rows` entries after these, null or packed next; packing may prefetch them (pack_parts.h)
 };
 
 // C_i (+)= M_i N for `panels` M panels.
@@ -45,70 +46,71 @@ struct Multiply {
   const void* m;
   std::ptrdiff_t m_stride;  // elements from one M panel to the next
   const void* n;
-  int steps;  // of the contraction, a multiple of k
+  int steps;  // contraction steps, a multiple of k
   int panels;
   float* c;  // [panels][m][n or cols]
   bool accumulate;
 };
 
-// What the lanes of one N panel of query rows may see. Lanes past the last row repeat the last one.
+// Visible key range of each lane (query row) of one N panel. Lanes past the last row repeat the last row.
 struct Lanes {
   int count;                   // rows that exist
   std::int32_t lo[kMaxLanes];  // keys [lo, hi) of the sequence
   std::int32_t hi[kMaxLanes];
-  std::int32_t lo_min, hi_max;   // no lane sees a key outside of this; lo_min >= hi_max: no lane sees any
-  std::int32_t lo_max, hi_min;   // every lane sees the keys inside of this
+  std::int32_t lo_min, hi_max;   // no lane sees a key outside of this; lo_min >= hi_max: no lane sees any key
+  std::int32_t lo_max, hi_min;   // every lane sees all keys inside of this
   std::int32_t row[kMaxLanes];   // i, index of the row in its sequence
   std::int32_t head[kMaxLanes];  // hq
-  // Where there are a bias, ALiBi or dropout:
+  // Set only with a bias, ALiBi or dropout:
   std::int32_t diagonal[kMaxLanes];  // i + offset
   float slope[kMaxLanes];            // ALiBi
-  const void* bias[kMaxLanes];       // first key's bias of the row
-  float* dbias[kMaxLanes];           // backward: of every lane, or null for all; distinct lanes may share one
+  const void* bias[kMaxLanes];       // bias of the row's first key
+  float* dbias[kMaxLanes];  // backward: set for every lane, or null for all; several lanes may share one row of dbias
 };
 
-// How q.k becomes a logit and that a weight; the same for all rows of a problem.
+// Converts q.k into a logit and the logit into a probability; the same for all rows of a problem.
 struct ScoreOptions {
   bool plain;  // only a positive scale: the fast path, scores stay in units of q.k
   float scale;
-  float unit;     // a tile's scores, options applied, times this are logits: scale (plain), softcap (if last) or 1
+  float unit;     // logit = tile score (options applied) * unit: scale (plain), softcap (if applied last) or 1
   float softcap;  // 0: off
   bool alibi;
   bool bias;
   DType bias_dtype;
-  bool exact_max = false;  // the weight of a row's largest score is 1 exactly: the slower way, for LSE anew
+  bool exact_max = false;  // the probability of a row's largest score is exactly 1: slower, used to recompute LSE
   bool dropout;
-  std::uint32_t dropout_threshold;  // a weight is dropped where its Philox word is below
+  std::uint32_t dropout_threshold;  // a probability is dropped if its Philox word is below this
   float dropout_scale;              // 1 / (1 - p)
   std::uint64_t seed;
   std::int32_t batch;  // b, for the Philox counter
 
-  // Whether logits are no larger than scores of q.k may be: a bias may hold anything.
+  // True if logits are at most as large as q.k scores may be. A bias has no such bound.
   bool bounded() const { return !alibi && !bias; }
-  // Whether weights may be taken from s * factor - m * factor, where that is near (kNearExponent).
+  // True if probabilities may be computed from s * factor - m * factor when m * factor is near (kNearExponent).
   bool may_be_near() const { return bounded() && !exact_max; }
-  // What a tile's scores are multiplied with to be exponents of 2.
+  // Factor that converts a tile's scores to base-2 exponents.
   float exponent_factor() const {
     const float factor = unit * 1.44269504088896340736f;
     return factor > 0x1.fffffep127f ? 0x1.fffffep127f : factor;
   }
 };
 
-// Exponents of 2 below this are near: a float of their size still resolves a sixteenth. Weights of rows whose largest
-// logit is near are taken from s * factor - m * factor where they may be, of others from (s - m) * factor.
+// A base-2 exponent is near if its magnitude is below this: a float of that size still resolves 1/16. Rows whose
+// largest logit is near use s * factor - m * factor if may_be_near(); other rows use (s - m) * factor.
 inline constexpr float kNearExponent = 0x1p20f;
 
-// Memory that is wanted soon: steps that flow fetch a line of each tensor for every kScoresOfFetch scores. Where there
-// are more lines than that, those between are left to the hardware, which brings neighbours. Lines may lie past an end.
+// Prefetch state of the software-pipelined forward, which prefetches one line of each tensor per kScoresOfFetch scores.
+// If a tensor has more lines than that, the hardware prefetcher covers those in between. Lines may be past the end of a
+// tensor.
 inline constexpr int kScoresOfFetch = 64;
 struct Soon {
-  const char* tensors[4];  // O, and Q, K and V of the unit after it
-  std::ptrdiff_t at;       // bytes from a tensor's beginning to the line in turn
-  std::ptrdiff_t step;     // to the one after it
-  std::ptrdiff_t last;     // at the end fetched again and again
+  const char* tensors[4];  // O of this unit; Q, K and V of the next unit
+  std::ptrdiff_t at;       // bytes from a tensor's start to the next line to prefetch
+  std::ptrdiff_t step;     // bytes between prefetched lines
+  std::ptrdiff_t last;     // upper bound of `at`; the line there is then prefetched repeatedly
 };
 
-// One panel of rows against one block of keys; n is the panel's, which may be a narrow one (Isa::narrow).
+// One panel of rows against one block of keys; n is the panel's width, which is smaller for Isa::narrow.
 struct ForwardStep {
   const void* k;             // M panels of the block, steps d                    [keys / m][d][m]
   const void* v;             // M panels of its transpose, rows dv, steps keys    [dv / m][block_keys][m]
@@ -122,19 +124,19 @@ struct ForwardStep {
   float* max;                 // running, in units of the scores                   [n]
   float* sum;                 // running sum of exp(score - max)                   [n]
   float* scores;              // scratch                                           [block_keys][n]
-  void* weights;              // scratch, the weights as N operand                 [block_keys][n]
-  float* shrink;              // scratch, where steps flow: what o is multiplied with before output is added  [n]
-  float* largest;             // scratch, where steps flow: the largest of max and the block's scores          [n]
+  void* weights;              // scratch, the probabilities as N operand           [block_keys][n]
+  float* shrink;              // scratch, software pipelining only: factor of o before output is added  [n]
+  float* largest;             // scratch, software pipelining only: maximum of max and the block's scores  [n]
   std::uint32_t* words;       // scratch, with dropout only                        [block_keys][n]
-  const void* const* v_rows;  // rows of V in the caller's memory, where some are not finite; else null
+  const void* const* v_rows;  // rows of V in the caller's memory if some are not finite, else null
   DType dtype;
   int dv;
   int piece = kLongPiece;
-  bool begins = false;  // o and sum are zeros, so that output may be written there instead of added
+  bool begins = false;  // o and sum are zeros: output may be stored instead of added
   Soon* soon = nullptr;
 };
 
-// One panel of rows against one block of keys: P and dS from S and dP. Products with them are made by Multiply.
+// One panel of rows against one block of keys: P and dS from S and dP. Multiply computes the matmuls with them.
 struct BackwardStep {
   const void* k;  // M panels, steps d
   const void* v;  // M panels, steps dv
@@ -145,30 +147,30 @@ struct BackwardStep {
   const void* d_o;  // N panel, steps dv
   const Lanes* lanes;
   const ScoreOptions* options;
-  bool whole;          // no lane sees a key outside of the block: softmax starts anew, without lse and delta
-  const float* sinks;  // where whole, optional                             [n]
-  float* max;          // where whole: the largest logit and the sum of exp(logit - max), sink included  [n]
+  bool whole;          // no lane sees a key outside of the block: softmax is recomputed without lse and delta
+  const float* sinks;  // optional, only if whole                           [n]
+  float* max;          // if whole: the largest logit and the sum of exp(logit - max), sink included  [n]
   float* sum;
-  const float* lse_high;  // LSE * log2(e) in two parts, the first in few bits; huge where the row has no keys  [n]
+  const float* lse_high;  // LSE * log2(e) as high + low, with few bits in high; huge if the row has no keys  [n]
   const float* lse_low;
-  bool far;      // an LSE of the row block is not near: lse_high is the largest score, lse_low what LSE has beyond it
-  float* delta;  // sum of dO * O; where whole, anew                  [n]
-  float* delta_sum;         // where not null: only add the sum of P * dP, which is delta anew, and leave the rest  [n]
-  float* scores;            // scratch                                           [block_keys][n]
-  float* d_scores;          // scratch                                           [block_keys][n]
-  float* slopes;            // scratch, d capped / d score, with softcap only    [block_keys][n]
+  bool far;  // an LSE of the row block is not near: lse_high is the largest score, lse_low the rest of LSE * log2(e)
+  float* delta;      // sum of dO * O; recomputed if whole  [n]
+  float* delta_sum;  // if not null: only add the sum of P * dP (recomputed delta) to this; write no other output  [n]
+  float* scores;     // scratch                                           [block_keys][n]
+  float* d_scores;   // scratch                                           [block_keys][n]
+  float* slopes;     // scratch, d capped / d score, with softcap only    [block_keys][n]
   std::uint32_t* words;     // scratch, with dropout only                        [block_keys][n]
   void* ds_n;               // dS as N operand, steps keys                       [block_keys][n]
   void* p_m;                // P as M panels, steps rows: this panel's n steps of key panel r go to p_m + r * stride
   void* ds_m;               // dS likewise
   std::ptrdiff_t m_stride;  // elements
   int piece = kLongPiece;
-  float* p_tile;  // where not null: P (with dropout) and dS as plain tiles instead, for non-finite input
+  float* p_tile;  // if not null: store P (with dropout) and dS as plain tiles instead, for non-finite input
   float* ds_tile;
 };
 
-// C^T [d][n] of one panel to the caller's rows: out[lane][c] = c[c][lane] * factor / divisor[lane]. (A
-// rounded reciprocal would make a whole row err by the same share.)
+// Stores C^T [d][n] of one panel to the caller's rows: out[lane][c] = c[c][lane] * factor / divisor[lane]. It divides
+// because a rounded reciprocal would scale the whole row by the same error.
 struct StoreLanes {
   const float* c;
   void* const* rows;  // [lanes]
@@ -178,7 +180,7 @@ struct StoreLanes {
   DType dtype;
 };
 
-// C [cols / w][rows][w], w = cols of the instruction set, to the caller's rows, times a factor.
+// Stores C [cols / w][rows][w], w = cols of the instruction set, to the caller's rows, times a factor.
 struct StoreCols {
   const float* c;
   std::ptrdiff_t panel_stride;  // elements from one column panel to the next
@@ -198,7 +200,7 @@ struct DotRows {
   float* out;
 };
 
-// Query rows as lanes of a forward.
+// Forward kernels for panels of n query rows, one row per lane.
 struct RowPanel {
   int n;
   bool (*pack_n)(const Pack&);  // one N panel of up to n rows, steps = columns
@@ -207,18 +209,18 @@ struct RowPanel {
 };
 
 struct Isa {
-  const char* name;      // as in STROBE_CPU_ISA
-  DType compute;         // what an element of packed panels holds: fp32 or bf16
-  int element;           // its bytes
-  int parts;             // bf16 numbers that it is a sum of, or 1
-  bool interleaved;      // where steps are query rows (P and dS as M operands, pack_nt), t and t + k / 2 are neighbours
-  int m, n, cols, k, p;  // see the head of this file
-  bool fused;            // multiplies and adds with one rounding
-  int step;              // least common multiple of m and k: the grain of key ranges
-  int small_piece;       // steps of a piece of a small product's scores, in fp32
-  float boost;  // P and dS as operands are multiplied with this, so that products with them are too large by it
-  // Each returns whether a value that is not finite was met; in parts, also whether the rows' values are so large or so
-  // small that their parts or products with them would be lost (isa/parts.h).
+  const char* name;  // value of STROBE_CPU_ISA
+  DType compute;     // element type of packed panels: fp32 or bf16
+  int element;       // bytes per element
+  int parts;         // bf16 numbers per split float, or 1
+  bool interleaved;  // if steps are query rows (P and dS as M operands, pack_nt), steps t and t + k / 2 are adjacent
+  int m, n, cols, k, p;  // see the top of this file
+  bool fused;            // has fused multiply-add
+  int step;              // least common multiple of m and k: the granularity of key ranges
+  int small_piece;       // steps per fp32 partial sum of scores in small matmuls
+  float boost;           // factor applied to P and dS as operands; matmuls with them are too large by it
+  // Each returns true if it met a value that is not finite. With split floats it also returns true if values are so
+  // large or so small that their parts, or matmuls with them, would lose precision (isa/parts.h).
   bool (*pack_m)(const Pack&);   // M panels of the rows, steps = columns
   bool (*pack_mt)(const Pack&);  // M panels of the columns, steps = rows
   bool (*pack_n)(const Pack&);   // one N panel of up to n rows, steps = columns
@@ -226,28 +228,28 @@ struct Isa {
   void (*multiply_n)(const Multiply&);
   void (*multiply_cols)(const Multiply&);
   void (*forward_step)(const ForwardStep&);
-  // Of three neighbours in the order of steps, the output of the first, the weights of the second and the logits of the
-  // third; null where there is none, and the function itself where the instruction set gains nothing from it.
+  // Software pipelining over three consecutive steps: output of the first, probabilities of the second, logits of the
+  // third. A step may be null. The function pointer is null if the instruction set gains nothing from it.
   void (*forward_flow)(const ForwardStep*, const ForwardStep*, const ForwardStep*);
   void (*backward_step)(const BackwardStep&);
   void (*store_lanes)(const StoreLanes&);
   void (*store_cols)(const StoreCols&);
   void (*dot_rows)(const DotRows&);
-  // For the last rows of a forward's row block, where panels of n would have more empty lanes: nothing but n differs.
-  // Its n is 0 where there is none.
+  // Tail panels: for the last rows of a forward's row block, if panels of n would have more empty lanes. Only n
+  // differs. n is 0 if the instruction set has none.
   RowPanel narrow;
 
   RowPanel wide() const { return {n, pack_n, forward_step, store_lanes}; }
 };
 
-// The best instruction set of this machine for a type, or the named one where the name is not "". Of those in parts
-// only where `parts` is allowed. Throws Error(unsupported) with instruction_set_refusal's reason. A call reads
-// STROBE_CPU_ISA once (Problem::cpu_isa): were it read again after the workspace was sized, a change in between would
-// overrun that.
+// Returns the best instruction set of this machine for a type, or the one called `forced` unless that is "". Sets with
+// split floats are considered only if `parts` is allowed. Throws Error(unsupported) with instruction_set_refusal's
+// reason. Each API call reads STROBE_CPU_ISA once (Problem::cpu_isa): a change after the workspace was sized would
+// overrun it.
 enum class Parts { allowed, refused };
 const Isa& choose_isa(DType dtype, const char* forced, Parts parts = Parts::allowed);
 
-// The named set's table for panels of a type, or null where this machine or build does not have it.
+// Returns the table of the named instruction set for panels of a type, or null if this machine or build lacks it.
 const Isa* find_isa(const char* name, DType compute);
 
 }  // namespace strobe::cpu

@@ -1,4 +1,4 @@
-// Block sizes, row descriptions and prefetches of flash2 on the CPU.
+// Block sizes, lane descriptions and prefetches of flash2 on the CPU.
 #include "attention/cpu/plan.h"
 
 #include <algorithm>
@@ -11,20 +11,20 @@ namespace strobe::cpu {
 
 namespace {
 
-constexpr std::int64_t kGroupBytes = 40 << 20;  // kept at a time: packed operands and sums of as many units as fit
-constexpr std::int64_t kUnitBytes = 24 << 20;   // a unit that would keep more packs anew as it goes
-constexpr std::int64_t kCoreBytes = 2 << 20;    // a unit that keeps no more stays in the cache of a core
-constexpr std::int64_t kManyRows = 576;         // of a row block that packs K and V anew: then that is hardly seen
-constexpr std::int64_t kTileElements = 6144;    // of a score tile: 24 KB
-constexpr std::int64_t kFlowingKeys = 512;      // of a block where steps flow (docs/kernels-cpu.md)
+constexpr std::int64_t kGroupBytes = 40 << 20;  // budget for packed operands and sums of the units in flight
+constexpr std::int64_t kUnitBytes = 24 << 20;   // a unit that needs more is packed again for each block
+constexpr std::int64_t kCoreBytes = 2 << 20;    // a unit that needs at most this stays in a core's cache
+constexpr std::int64_t kManyRows = 576;  // rows per row block that packs K and V again: enough to hide the packing cost
+constexpr std::int64_t kTileElements = 6144;  // elements per score tile: 24 KB
+constexpr std::int64_t kFlowingKeys = 512;    // keys per block with software pipelining (docs/kernels-cpu.md)
 constexpr std::int64_t kFlowingKeysInParts = 384;
-constexpr std::int64_t kMostKeys = 512;    // of a block in backward
-constexpr std::int64_t kEnoughTasks = 16;  // blocks to share, on small machines and large ones
+constexpr std::int64_t kMostKeys = 512;    // keys per block in backward
+constexpr std::int64_t kEnoughTasks = 16;  // blocks to share among threads, on small and large machines
 
-constexpr int kScorePiece = 128;                   // of a sum of scores: head dimensions up to 192 stay whole
+constexpr int kScorePiece = 128;  // steps per partial sum of scores: head dimensions up to 192 are not split
 constexpr std::int64_t kSmallProduct = 1'200'000;  // rows * keys * head dimension
 
-// Rows and keys of the longest sequences: max_q and max_k, or less where lengths are given.
+// Returns the longest sequence lengths: max_q and max_k, or less if lengths are given.
 Extent longest_sequence(const Problem& problem) {
   Extent longest{0, 0, 0, 0};
   if (!problem.lengths_q && !problem.lengths_k) return {0, problem.max_q, 0, problem.max_k};
@@ -35,7 +35,7 @@ Extent longest_sequence(const Problem& problem) {
   return longest;
 }
 
-// Backward of short sequences, and of few rows: all keys of a row in one block, so that softmax can start anew.
+// True in backward for short sequences, or few rows: one block holds all keys of a row and softmax is recomputed.
 bool whole_rows(const Problem& problem, const Isa& isa, const Extent& longest) {
   const bool few_rows = problem.group * longest.q_length <= 2 * isa.n;
   return problem.pass == Pass::backward && longest.k_length <= (few_rows ? 2304 : 384);
@@ -47,9 +47,9 @@ int piece_of_scores(const Problem& problem, const Isa& isa, const Extent& longes
   return tile * std::max(problem.d, problem.dv) <= kSmallProduct ? isa.small_piece : kScorePiece;
 }
 
-// The tile of scores [keys][n] stays in L1 beside what streams past it, unless steps flow; dK and dV of a block
-// (backward) stay in L2. Both passes gain from long blocks. Backward shares its work by key blocks, so it takes shorter
-// ones where they are few.
+// Number of keys per block. Without software pipelining the score tile [keys][n] stays in L1 next to the streamed
+// operands. In backward, dK and dV of a block stay in L2. Both passes gain from long blocks. Backward distributes key
+// blocks among threads, so it takes shorter blocks if there are few.
 int block_keys(const Problem& problem, const Isa& isa, const Extent& longest, std::int64_t units) {
   const std::int64_t flowing = isa.parts > 1 ? kFlowingKeysInParts : kFlowingKeys;
   std::int64_t wanted = kMostKeys;
@@ -63,23 +63,23 @@ int block_keys(const Problem& problem, const Isa& isa, const Extent& longest, st
   return static_cast<int>(std::min(whole, round_up(std::max<std::int64_t>(problem.max_k, 1), isa.step)));
 }
 
-// Enough row blocks to share among many cores, and panels enough in each that a key block is worth fetching.
+// Number of N panels per row block: few enough for many cores, enough to amortize loading a key block.
 int panels_per_block(const Problem& problem, const Isa& isa, std::int64_t units) {
-  // Each thread of a backward holds P and dS of a block as operands: fewer rows where those are wider.
-  // A forward whose steps flow takes more, since each block fills and drains the flow. (Measured without a mask.)
+  // Each thread in backward holds P and dS of a block as operands, so wider elements mean fewer rows. Software
+  // pipelining takes more rows, since each block fills and drains the pipeline. (Measured without a mask.)
   const int forward_rows = isa.forward_flow ? 256 : 192, backward_rows = isa.element == 2 ? 144 : 384 / isa.element;
   const int most_rows = problem.pass == Pass::forward ? forward_rows : backward_rows;
   const std::int64_t wanted = std::clamp(most_rows / isa.n, 1, kMaxPanels);
   const std::int64_t rows = problem.group * std::max<std::int64_t>(problem.max_q, 1);
   const std::int64_t of_unit = ceil_div(rows, isa.n), all = std::max<std::int64_t>(1, units) * of_unit;
   const std::int64_t most = std::min(wanted, of_unit);
-  // Forward shares row blocks out, and at the end threads wait for the last of them: smaller ones where panels are
-  // narrow (NEON's; with wider ones it was not measured).
+  // Forward distributes row blocks, and threads wait for the last ones. Blocks are smaller if panels are narrow (NEON;
+  // not measured with wider panels).
   const std::int64_t blocks = (problem.pass == Pass::forward && isa.n < 16 ? 3 : 2) * kEnoughTasks;
   return static_cast<int>(std::clamp<std::int64_t>(all / blocks, std::min<std::int64_t>(2, most), most));
 }
 
-// What a unit keeps while it is worked on: packed operands, where they are kept, and sums of dQ.
+// Bytes that a unit keeps while in flight: packed operands, if prepacked, and dQ sums.
 std::int64_t unit_bytes(const Problem& problem, const Plan& plan) {
   if (problem.pass == Pass::forward) {
     const std::int64_t keys = plan.key_blocks * plan.block_keys;
@@ -97,9 +97,9 @@ void set_panels(const Problem& problem, int panels, Plan& plan) {
   plan.row_blocks = row_blocks_of(problem, plan, problem.max_q);
 }
 
-// Operands are packed once and kept, but for those of a unit that would take too much. Those are packed anew: Q and dO
-// (backward) for each of the long key blocks, K and V (forward) for row blocks that are made long for it, where there
-// are rows enough to share those out. A single row block has nothing to keep K and V for.
+// Operands are packed once and kept, unless a unit would need too much memory. Backward then packs Q and dO again for
+// each key block. Forward packs K and V again for each row block, with longer row blocks, if enough of those remain to
+// distribute. A single row block does not need to keep K and V.
 void set_prepack(const Problem& problem, Plan& plan) {
   plan.prepack = true;
   const bool too_much = unit_bytes(problem, plan) > kUnitBytes;
@@ -116,7 +116,7 @@ void set_prepack(const Problem& problem, Plan& plan) {
   }
 }
 
-// Row and head of each lane; those past the last row repeat it.
+// Sets row and head of each lane; lanes past the last row repeat it.
 void number_rows(const Problem& problem, const Unit& unit, std::int64_t first, int n, Lanes& lanes) {
   std::int64_t head = unit.head_of(problem, first), i = first % unit.extent.q_length;
   for (int lane = 0; lane < n; ++lane) {
@@ -129,7 +129,7 @@ void number_rows(const Problem& problem, const Unit& unit, std::int64_t first, i
   }
 }
 
-// Forward without mask and options: every lane sees every key. (Lane by lane, that would show in short sequences.)
+// Forward without mask and options: every lane sees every key. (A per-lane loop is measurable for short sequences.)
 void see_all_keys(const Unit& unit, int n, Lanes& lanes) {
   const auto keys = static_cast<std::int32_t>(unit.extent.k_length);
   std::fill_n(lanes.lo, n, 0);
@@ -139,8 +139,9 @@ void see_all_keys(const Unit& unit, int n, Lanes& lanes) {
   lanes.hi_min = lanes.hi_max = keys;
 }
 
-// Panels in parts hold P and dS times Isa::boost, which the scale takes off again at the end: not one at the edge of
-// what a float holds. Where their tiles of 32 x 32 would be half empty they are the slower ones, to be had by name.
+// True if split floats suit the problem. P and dS are multiplied with Isa::boost and the scale divides by it at the
+// end, so the scale must be far from the limits of a float. If tiles of 32 x 32 would be half empty, split floats are
+// slower and are used only by name.
 bool suits_parts(const Problem& problem) {
   const float scale = std::abs(problem.scale);
   const bool fast = problem.max_k >= 32 && problem.d + problem.dv >= 32;
@@ -172,7 +173,7 @@ Plan make_plan(const Problem& problem, Parts parts) {
   plan.group_units =
       std::clamp<std::int64_t>(bytes ? kGroupBytes / bytes : plan.units, 1, std::max<std::int64_t>(1, plan.units));
 
-  // Few rows and many keys (decode): share one row block among several ranges of keys.
+  // Few rows and many keys (decode): split-KV, several ranges of keys per row block.
   plan.splits = 1;
   const std::int64_t tasks = plan.units * plan.row_blocks;
   if (problem.pass == Pass::forward && tasks > 0 && tasks < 32) {
@@ -183,7 +184,7 @@ Plan make_plan(const Problem& problem, Parts parts) {
   plan.splits = std::max<std::int64_t>(1, ceil_div(plan.key_blocks, plan.split_blocks));
   const std::int64_t most = plan.group_units * std::max(plan.key_blocks, plan.row_blocks * plan.splits);
   plan.threads = static_cast<int>(std::clamp<std::int64_t>(most, 1, problem.threads));
-  // Several units may add to the same gradients of a bias or of sinks. (Not wants_dbias: a query for the workspace
+  // False if several units may add to the same gradients of a bias or of sinks. (Not wants_dbias: a workspace query
   // counts what a call may leave out.)
   const bool units_apart = problem.pass == Pass::forward || (!problem.has_bias && !problem.sinks);
   plan.unit_tasks = plan.prepack && plan.splits == 1 && units_apart && plan.units >= problem.threads &&
@@ -223,7 +224,7 @@ void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, in
   for (int lane = 0; lane < n; ++lane) {
     const std::int64_t head = lanes.head[lane], i = lanes.row[lane];
     Interval seen = problem.allowed(unit.extent, i);
-    // A bias may mask a whole row; nothing of such a row, and nothing that it reads, may show in a gradient.
+    // A bias may mask a whole row (LSE -inf). Such a row, and its inputs, must not affect any gradient.
     if (problem.lse_in && problem.lse_in[problem.lse_index(unit.b, head, unit.extent.q_begin, i)] ==
                               -std::numeric_limits<float>::infinity()) {
       seen = {0, 0};
@@ -254,7 +255,7 @@ void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, in
 void query_rows(const Problem& problem, const Unit& unit, const ConstView& view, std::int64_t first, int count,
                 int padded, const void** rows) {
   const std::int64_t length = unit.extent.q_length;
-  for (int r = 0; r < count;) {  // head by head
+  for (int r = 0; r < count;) {
     const Rows of_head = problem.rows(view, unit.b, unit.head_of(problem, first + r), unit.extent.q_begin);
     for (std::int64_t i = (first + r) % length; i < length && r < count; ++i, ++r) rows[r] = of_head[i];
   }

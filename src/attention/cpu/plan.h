@@ -1,5 +1,5 @@
-// How a problem is cut into blocks: a pure function of the shape and the instruction set, never of the number of
-// threads, so that results are bitwise the same for any. Shared by forward.cpp and backward.cpp.
+// Block sizes of flash2. They depend only on the shape and the instruction set, never on the number of threads, so
+// results are bitwise identical for any number of threads. Shared by forward.cpp and backward.cpp.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace strobe::cpu {
 
-// Lays out a workspace: the same calls give its size (base null) and its pointers.
+// Workspace allocator: the same calls compute the size (base null) or the pointers.
 class Carver {
  public:
   explicit Carver(void* base) : base_(static_cast<char*>(base)) {}
@@ -38,8 +38,8 @@ struct RowBlock {
   int count;
 };
 
-// The lanes of a row block, panel by panel: wide ones, and at the end one or two narrow ones where those hold the rows
-// that are left, or those and the ones of the last wide panel, in fewer lanes. As many panels as wide ones would be.
+// Panels of a row block: wide ones, then one or two narrow tail panels if those need fewer lanes for the remaining rows
+// (or for those plus the last wide panel's rows). The number of panels is the same as with wide panels only.
 class PanelsOfBlock {
  public:
   PanelsOfBlock(const Isa& isa, int rows) : isa_(isa), count_(static_cast<int>(ceil_div(rows, isa.n))), wide_(count_) {
@@ -57,42 +57,43 @@ class PanelsOfBlock {
   int count_, wide_;
 };
 
-inline constexpr int kMaxPanels = 32;  // of a row block in backward, with any instruction set
+inline constexpr int kMaxPanels = 32;  // per row block in backward, with any instruction set
 
-// A unit is one KV head of one sequence with all query heads that share it.
+// Block sizes of a call. A unit is one KV head of one sequence with all query heads that share it.
 struct Plan {
   const Isa* isa;
   int element;                // bytes of a packed element
   int d_steps, dv_steps;      // contraction over a head dimension, padded to k
   int d_rows, dv_rows;        // a head dimension as rows of M panels, padded to m
   int d_cols, dv_cols;        // a head dimension as columns of N panels, padded to cols
-  int block_keys;             // keys of a block, a multiple of step
-  int panels;                 // N panels of a row block
+  int block_keys;             // keys per block, a multiple of step
+  int panels;                 // N panels per row block
   int block_rows;             // panels * n
   std::int64_t units;         // batch * heads_kv
-  std::int64_t key_blocks;    // of the longest sequence
-  std::int64_t row_blocks;    // of the unit with most rows
-  std::int64_t group_units;   // units worked on at a time, so that the workspace stays bounded
-  bool unit_tasks;            // a thread packs a unit and works it off, what it keeps staying in its cache
-  std::int64_t splits;        // forward: ranges of keys per row block, combined at the end
-  std::int64_t split_blocks;  // forward: key blocks of a split
-  int piece;                  // steps of one piece of a sum of scores or dP in fp32
+  std::int64_t key_blocks;    // in the longest sequence
+  std::int64_t row_blocks;    // in the unit with the most rows
+  std::int64_t group_units;   // units in flight at a time, to bound the workspace
+  bool unit_tasks;            // each thread packs and computes whole units, whose packed operands stay in its cache
+  std::int64_t splits;        // forward: ranges of keys per row block (split-KV), combined at the end
+  std::int64_t split_blocks;  // forward: key blocks per split
+  int piece;                  // steps per fp32 partial sum of scores or dP
   bool whole_rows;            // backward: a block holds all keys of a sequence
-  int threads;                // as asked for, but no more than there are tasks at a time: each has its scratch
+  int threads;                // as requested, but at most the number of concurrent tasks; each thread has its scratch
   bool prepack;               // K and V (forward) or Q and dO (backward) of a unit are packed once and kept
 };
 
-// With the best instruction set for the problem, or the best one without parts.
+// Plans with the best instruction set for the problem, or the best one without split floats.
 Plan make_plan(const Problem& problem, Parts parts = Parts::allowed);
 
-// Backward: whether rows are kept packed in both forms; fp32 is quick to pack anew.
+// Backward: true if rows are kept packed in both layouts. fp32 is cheap to pack again.
 inline bool keeps_transposed(const Plan& plan) { return plan.prepack && plan.element != 4; }
 
-// The packing of a call. Values that panels in parts cannot hold are remembered: the call is then made again without.
+// Packs the operands of a call. fits() is false once split floats cannot represent a value: the caller then repeats the
+// call without split floats.
 class Packer {
  public:
   explicit Packer(const Isa& isa) : isa_(isa) {}
-  // Whether a value is not finite; in parts such a call does not count, so it is not said.
+  // Returns true if a value is not finite. Always false with split floats, where the call is repeated instead.
   bool operator()(bool (*pack)(const Pack&), const Pack& rows) {
     const bool odd = pack(rows);
     if (!odd || isa_.parts == 1) return odd;
@@ -111,7 +112,7 @@ inline std::int64_t row_blocks_of(const Problem& problem, const Plan& plan, std:
   return ceil_div(problem.group * q_length, plan.block_rows);
 }
 
-// Long heads are cut one by one, so that a block's rows are neighbours; short ones share blocks.
+// Long heads are cut one by one, so a block's rows are adjacent; short heads share blocks.
 inline RowBlock row_block(const Problem& problem, const Plan& plan, std::int64_t q_length, std::int64_t index) {
   const std::int64_t rows = plan.block_rows;
   if (q_length >= rows) {
@@ -139,8 +140,9 @@ inline Unit unit_at(const Problem& problem, std::int64_t index) {
 
 ScoreOptions score_options(const Problem& problem, std::int64_t batch);
 
-// The logit that stands behind a running maximum of the forward step. Its weights are 2^(score * unit - m), where m is
-// the maximum times unit, rounded; where the rest is not, that is counted here, or LSE would err by it.
+// Returns the logit of a running maximum of the forward step. Its probabilities are 2^(score * unit - m) with m =
+// maximum * unit, rounded. With fused multiply-add only m is rounded, so this adds the rounding error of m; LSE would
+// be off by it otherwise.
 class LogitOfMax {
  public:
   LogitOfMax(const Isa& isa, const ScoreOptions& options)
@@ -158,7 +160,7 @@ class LogitOfMax {
   bool may_be_near_;
 };
 
-// The lanes of one panel: rows [first, first + count) of a unit, count <= n; hull bounds included.
+// Fills the lanes of one panel: rows [first, first + count) of a unit, count <= n, with the hull bounds.
 void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, int count, int n, Lanes& lanes);
 
 // Pointers to consecutive rows of a unit in a tensor with query heads; null from `count` up to `padded`.
@@ -169,19 +171,19 @@ void query_rows(const Problem& problem, const Unit& unit, const ConstView& view,
 void key_rows(const Problem& problem, const Unit& unit, const ConstView& view, std::int64_t first, int count,
               int padded, const void** rows);
 
-// Prefetches of a forward while it computes: untouched memory gives a core only a few bytes per clock.
-// While a unit is worked off: where its output goes, and what its thread is likely to pack next. For steps that flow,
-// of units that are a single row block, in tensors of one shape whose rows follow each other; else nothing.
+// Prefetches of a forward while it computes: a core gets only a few bytes per clock from uncached memory. Covers the
+// unit's output and the operands that its thread packs next. Returns nothing unless steps are software-pipelined, each
+// unit is a single row block, and all tensors have one shape with contiguous rows.
 std::optional<Soon> soon_wanted(const Problem& problem, const Plan& plan, std::int64_t unit_index);
 
-// Both passes tell whether the plan's panels could hold the values; where not, what they wrote does not count.
+// Both passes return true if the plan's panels could represent the values. If not, discard their output.
 std::size_t forward_workspace(const Problem& problem, const Plan& plan);
 bool forward(const Problem& problem, const Plan& plan, void* workspace);
 
 std::size_t backward_workspace(const Problem& problem, const Plan& plan);
 bool backward(const Problem& problem, const Plan& plan, void* workspace);
 
-// Zeros (and LSE -inf) for rows and keys past their sequence's length in a padded batch.
+// Writes zeros (and LSE -inf) to rows and keys past their sequence's length in a padded batch.
 void clear_padding(const Problem& problem);
 
 }  // namespace strobe::cpu

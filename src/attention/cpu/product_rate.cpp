@@ -1,5 +1,5 @@
-// Times Isa::multiply_n on a problem of the size of one attention block: kRows keys by kSteps steps against kPanels
-// panels of query lanes. The left operand stays in L2, one panel of the right one in L1, as in flash2.
+// Times Isa::multiply_n on one attention block: kRows keys by kSteps steps against kPanels panels of query lanes. As in
+// flash2, the left operand stays in L2 and one panel of the right operand in L1.
 #include "attention/cpu/product_rate.h"
 
 #include <algorithm>
@@ -20,9 +20,9 @@ namespace {
 constexpr int kRows = 256;
 constexpr int kSteps = 256;
 constexpr int kPanels = 16;
-constexpr double kWindow = 1e-3;  // seconds: long against a clock tick, short against a neighbour's time slice
+constexpr double kWindow = 1e-3;  // seconds: long for the clock's resolution, short for a scheduler time slice
 
-// Both operands packed, and room for the results of one thread.
+// Both operands, packed, and the output of one thread.
 class Product {
  public:
   Product(const cpu::Isa& isa, DType dtype)

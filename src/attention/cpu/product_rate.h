@@ -1,5 +1,5 @@
-// What the packed matrix product at the heart of flash2 reaches on this machine, and by which instruction set: with
-// standard/gpu_product_rate.h the only headers of attention/ besides the public ones that bench/ includes.
+// Measures the peak rate of flash2's packed matmul on this machine and names its instruction set. Besides public
+// headers, bench/ includes only this header and standard/gpu_product_rate.h from attention/.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,12 @@
 
 namespace strobe {
 
-// FLOP/s of C += A B from packed panels in cache, of the instruction set that choose_isa gives for the type, on that
-// many threads at once; best of the runs in about that many seconds. Empty where STROBE_CPU_ISA names none.
+// Returns the FLOP/s of C += A B from packed panels in cache, with the instruction set that choose_isa returns for the
+// type, on `threads` threads at once. It is the best rate within about `seconds` seconds. Empty if STROBE_CPU_ISA names
+// no available instruction set.
 std::optional<double> matrix_product_rate(DType dtype, int threads, double seconds);
 
-// Name of that instruction set; "none" likewise.
+// Returns the name of that instruction set, or "none" if STROBE_CPU_ISA names no available one.
 std::string instruction_set_for(DType dtype);
 
 }  // namespace strobe

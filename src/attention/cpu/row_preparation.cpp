@@ -1,4 +1,4 @@
-// LSE and delta of the rows: as the forward pass handed them over, or computed again if their rounding would show.
+// LSE and delta of the rows: taken from the forward pass, or recomputed if their rounding would affect gradients.
 #include "attention/cpu/row_preparation.h"
 
 #include <algorithm>
@@ -53,7 +53,8 @@ void RowPreparation::prepare(BackwardScratch& s, const Unit& unit, std::int64_t 
   std::fill_n(dq_panel(block, 0), std::int64_t{plan_.block_rows} * plan_.d_rows, 0.0f);
 }
 
-// LSE and delta of a panel's rows; rows without keys and rows that do not exist get an LSE of +inf, so weights of 0.
+// Sets LSE and delta of a panel's rows. Rows without keys and rows past the end get LSE +inf, so their probabilities
+// are 0.
 void RowPreparation::prepare_statistics(const Unit& unit, std::int64_t first, int count, double* lse,
                                         float* delta) const {
   const void *outputs[kMaxLanes], *gradients[kMaxLanes];
@@ -71,17 +72,17 @@ void RowPreparation::prepare_statistics(const Unit& unit, std::int64_t first, in
 }
 
 bool RowPreparation::wants_refined_lse(const Lanes& lanes, const double* lse, const double* typical) const {
-  if (plan_.whole_rows) return false;                                        // softmax starts anew there
-  if (problem_.dtype == DType::fp32 && workspace_.sink_weight) return true;  // it has one weight of each row
+  if (plan_.whole_rows) return false;                                        // softmax is recomputed there
+  if (problem_.dtype == DType::fp32 && workspace_.sink_weight) return true;  // dsinks has one probability per row
   return lse_rounding_shows(problem_.dtype, lanes, lse, typical);
 }
 
-// The LSE of a row block's panels anew, from their scores: one product more than backward has anyway.
+// Recomputes the LSE of a row block's panels from their scores: one more matmul than backward needs otherwise.
 void RowPreparation::refine_lse(BackwardScratch& s, const Unit& unit, std::int64_t block, int panels, std::int32_t lo,
                                 std::int32_t hi, RowStatistics& statistics) const {
   ScoreOptions options = score_options(problem_, unit.b);
-  options.dropout = false;   // it follows the sum
-  options.exact_max = true;  // else a weight that outweighs all others is 1 less its power's rounding, and dS not 0
+  options.dropout = false;   // applied after the sum
+  options.exact_max = true;  // else a dominating probability is 1 minus the error of its exponential, and dS is not 0
   float max[kMaxPanels * kMaxLanes], sum[kMaxPanels * kMaxLanes];
   std::fill_n(max, plan_.block_rows, -kInfinity);
   std::fill_n(sum, plan_.block_rows, 0.0f);
@@ -91,7 +92,7 @@ void RowPreparation::refine_lse(BackwardScratch& s, const Unit& unit, std::int64
     const int padded = static_cast<int>(round_up(count, isa_.step));
     key_rows(problem_, unit, problem_.k, first, count, padded, s.rows);
     pack_(isa_.pack_m, {s.rows, padded, d(), problem_.dtype, 1, s.k});
-    ForwardStep step{};  // without values: dv_rows is 0
+    ForwardStep step{};  // without V: dv_rows is 0
     step.k = step.v = s.k;
     step.o = s.dk;
     step.key_begin = static_cast<int>(first);
@@ -117,7 +118,7 @@ void RowPreparation::refine_lse(BackwardScratch& s, const Unit& unit, std::int64
       const int r = p * isa_.n + lane;
       if (!std::isfinite(statistics.lse[r])) continue;
       const double top = logit_of_max(max[r]);
-      double beyond = std::log(double{sum[r]});  // of LSE, beyond the largest logit, which may be huge
+      double beyond = std::log(double{sum[r]});  // LSE minus the largest logit, which may be huge
       if (problem_.sinks) {
         const double sink = problem_.sinks[s.lanes[p].head[lane]] - top, largest = std::max(sink, beyond);
         beyond = largest + std::log(std::exp(sink - largest) + std::exp(beyond - largest));
@@ -130,7 +131,7 @@ void RowPreparation::refine_lse(BackwardScratch& s, const Unit& unit, std::int64
   }
 }
 
-// Delta anew where one weight outweighs the others: then dP - delta cancels, and delta must come from the same dP.
+// Recomputes delta where one probability dominates: dP - delta cancels there, so delta must come from the same dP.
 void RowPreparation::refine_delta(BackwardScratch& s, const Unit& unit, const RowBlock& rows, std::int64_t block,
                                   const RowStatistics& statistics) const {
   const auto outweighs = [&](int r) { return statistics.typical[r] > -1; };
@@ -161,7 +162,7 @@ void RowPreparation::refine_delta(BackwardScratch& s, const Unit& unit, const Ro
   }
 }
 
-// LSE as backward_step reads it, and the weights of the sinks.
+// Writes LSE in the form that backward_step reads, and the probabilities of the sinks.
 void RowPreparation::keep_lse(const Unit& unit, const RowBlock& rows, const RowStatistics& statistics, bool far,
                               std::int64_t at) const {
   const ScoreOptions options = score_options(problem_, unit.b);

@@ -1,5 +1,5 @@
-// What the backward pass needs of its rows before any block of keys: LSE and delta, Q and dO packed. LSE of query rows
-// is more exact here than the fp32 that the forward pass handed over, if that shows.
+// Prepares query rows for backward before any key block runs: LSE, delta, packed Q and dO. Recomputes LSE if the
+// rounding of the forward's fp32 LSE would affect gradients.
 #pragma once
 
 #include "attention/cpu/backward_tiles.h"
@@ -9,32 +9,33 @@ namespace strobe::cpu {
 
 inline constexpr double kLog2e64 = 1.44269504088896340736;
 
-// Of the rows of one block.
+// Statistics of the rows of one block.
 struct RowStatistics {
   double lse[kMaxPanels * kMaxLanes];
-  double typical[kMaxPanels * kMaxLanes] = {};  // log2 of the weights that count most
-  float largest[kMaxPanels * kMaxLanes] = {};   // score in a tile's units; only where LSE was computed anew
+  double typical[kMaxPanels * kMaxLanes] = {};  // log2 of the dominant probabilities
+  float largest[kMaxPanels * kMaxLanes] = {};   // score in a tile's units; set only if LSE was recomputed
 };
 
-// Whether the LSE of some row is not near (kNearExponent); such a block's LSE was computed anew.
+// True if the LSE of some row is not near (kNearExponent); the LSE of such a block was recomputed.
 bool has_far_lse(const RowStatistics& statistics, int rows);
 
-// LSE * log2(e) as high + low, for weights 2^(score * factor - high - low). An integer of up to 8 bits added to high is
-// exact, which WeightExponent needs (isa/weight_exponent.h). factor is a float, off by a share `excess`; what that
-// makes of an exponent of about `typical` is counted in low. Rows without keys have +inf; a huge number does the same
-// without making NaN of infinities.
+// Splits LSE * log2(e) into high + low, for probabilities 2^(score * factor - high - low). Adding an integer of up to 8
+// bits to high is exact, as WeightExponent needs (isa/weight_exponent.h). factor is a float with relative error
+// `excess`; low includes the resulting error of an exponent of about `typical`. Rows without keys have lse = +inf,
+// which becomes a huge number: the effect is the same and no NaN arises.
 void split_lse(double lse, double excess, double typical, float& high, float& low);
 
-// A weight is exp(score - LSE), so it errs by what LSE lost when it was rounded to fp32. That shows in gradients where
-// LSE is large, and where a row's weights are uneven, some near 1 and else almost exact (scores of variance 1 give
-// log(keys) + 0.5). In fp32 it shows also where they are few. lse and typical [lanes], as in RowStatistics.
+// True if the rounding of LSE to fp32 affects gradients. A probability is exp(score - LSE), so it has the rounding
+// error of LSE. That matters if LSE is large, or if a row's probabilities are uneven, some near 1 and otherwise almost
+// exact (scores of variance 1 give log(keys) + 0.5). In fp32 it also matters with few keys. lse and typical are
+// [lanes], as in RowStatistics.
 bool lse_rounding_shows(DType dtype, const Lanes& lanes, const double* lse, const double* typical);
 
 class RowPreparation : BackwardTiles {
  public:
   using BackwardTiles::BackwardTiles;
 
-  // Row block `index` of a unit, the u-th of its group.
+  // Prepares row block `index` of a unit, the u-th of its group.
   void prepare(BackwardScratch& s, const Unit& unit, std::int64_t u, std::int64_t index) const;
 
  private:

@@ -1,5 +1,5 @@
-// The forward steps of a row block, one after the other, or, where the instruction set has it, three neighbours at once
-// (Isa::forward_flow). Called by forward.cpp; one for each thread.
+// Runs the forward steps of a row block: one after the other, or software-pipelined over three consecutive steps
+// (Isa::forward_flow) if the instruction set supports it. Used by forward.cpp; one instance per thread.
 #pragma once
 
 #include <algorithm>
@@ -10,27 +10,27 @@ namespace strobe::cpu {
 
 class StepFlow {
  public:
-  // Where steps flow, neighbours have scratch of their own.
+  // Copies of the scratch: software-pipelined steps in flight need one each.
   static int copies(const Plan& plan) { return flows(plan) ? 2 : 1; }
 
   // Scratch [copies][block_keys][n], shrink and largest [copies][n].
   StepFlow(const Plan& plan, float* scores, char* weights, float* shrink, float* largest)
       : plan_(plan), flows_(flows(plan)), scores_(scores), weights_(weights), shrink_(shrink), largest_(largest) {}
 
-  // What a step has of its panel of rows; see ForwardStep.
+  // Per-panel fields of a ForwardStep.
   struct Panel {
-    void (*step)(const ForwardStep&);  // for one that does not flow
+    void (*step)(const ForwardStep&);  // used without software pipelining
     const void* q;
     const Lanes* lanes;
     float *o, *max, *sum;
   };
 
-  // A step of one panel; `block` has what panels share but for scratch. What pointers lead to stays until drain().
-  // (Copied whole and then written: the other way round, the copy would wait for the writes.)
+  // Runs or enqueues a step of one panel. `block` has the fields that panels share, except scratch. Pointers must stay
+  // valid until drain(). (The struct is copied before its fields are written: writing first would stall the copy.)
   void push(const ForwardStep& block, const Panel& panel) {
     if (std::max(panel.lanes->lo_min, block.key_begin) >=
         std::min(panel.lanes->hi_max, block.key_begin + block.key_count)) {
-      return;  // no lane sees a key
+      return;
     }
     const bool alone = !flows_ || block.v_rows;
     if (alone) drain();

@@ -1,5 +1,5 @@
-// Units as tasks of a pass on the CPU: a thread begins a unit and works off its blocks, so that what the unit packs
-// stays in that core's cache. Who finds no unit left helps with the blocks of those still in work.
+// Work stealing over units on the CPU. A thread begins a unit and computes its blocks, so the unit's packed operands
+// stay in that core's cache. A thread that finds no unit left steals blocks of units in flight.
 #pragma once
 
 #include <atomic>
@@ -12,28 +12,29 @@
 
 namespace strobe::cpu {
 
-// The unit of one thread.
+// The unit of one thread (its slot).
 struct alignas(64) UnitInWork {
   std::int64_t unit;
-  std::atomic<std::int64_t> next;  // block for who asks next: below 0 while the unit is being begun
-  std::atomic<std::int64_t> left;  // blocks that have not ended
+  std::atomic<std::int64_t> next;  // next block to take; below 0 while begin() runs
+  std::atomic<std::int64_t> left;  // blocks not completed
 };
 
 struct UnitTasks {
   UnitInWork* slots;  // [threads], raw memory
   int threads;
   std::int64_t units;
-  std::int64_t blocks;  // of each unit
+  std::int64_t blocks;  // per unit
 };
 
-// For each unit begin(thread, unit), which returns whether to go on with it; block(thread, owner, unit, index) for each
-// of its blocks, started in increasing order, so that one may wait for an earlier one; when all have ended end(thread,
-// owner, unit). `owner` is the thread that began it, whose memory is the unit's. None of them may throw: others wait.
+// Calls begin(thread, unit) for each unit; if it returns true, block(thread, owner, unit, index) for each of its
+// blocks, then end(thread, owner, unit) when all have completed. Blocks start in increasing order, so one may wait for
+// an earlier one. `owner` is the thread that began the unit and owns its memory. The callbacks must not throw: other
+// threads wait for them.
 template <class Begin, class Block, class End>
 void work_off_units(const UnitTasks& tasks, const Begin& begin, const Block& block, const End& end) {
   constexpr std::int64_t kBeginning = std::numeric_limits<std::int64_t>::min();
   for (int thread = 0; thread < tasks.threads; ++thread) new (&tasks.slots[thread]) UnitInWork{0, tasks.blocks, 0};
-  std::atomic<std::int64_t> begun{0};  // units that their slots show
+  std::atomic<std::int64_t> begun{0};  // units published in their slots
 
   enum class Found { block, nothing, nothing_yet };
   const auto take_block = [&](int thread, int owner) {
@@ -57,7 +58,8 @@ void work_off_units(const UnitTasks& tasks, const Begin& begin, const Block& blo
     }
     if (goes_on && tasks.blocks == 0) end(thread, thread, unit);
   };
-  // Once all units are shown no owner begins another one, so that nobody has a block of a unit that is replaced.
+  // Steals blocks. Once all units are published no owner begins another one, so no thread holds a block of a replaced
+  // unit.
   const auto help = [&](int thread) {
     while (begun.load(std::memory_order_acquire) < tasks.units) std::this_thread::yield();
     for (bool more = true; more;) {
@@ -72,7 +74,7 @@ void work_off_units(const UnitTasks& tasks, const Begin& begin, const Block& blo
       if (more) std::this_thread::yield();
     }
   };
-  // The tasks after the units are to help: they start when no unit is left to be taken.
+  // The tasks after the units steal blocks: they start when no unit is left to take.
   parallel_for(tasks.threads, tasks.units + tasks.threads,
                [&](int thread, std::int64_t task) { task < tasks.units ? own_unit(thread, task) : help(thread); });
 }

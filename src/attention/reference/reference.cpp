@@ -1,5 +1,5 @@
-// The definition of attention in float64, one row and one key at a time; nothing of size Sq x Sk is stored.
-// A value is read only for a pair (row, key) that the mask allows, so a NaN reaches exactly the rows that use it.
+// Reference attention in float64, one row and one key at a time; it stores nothing of size Sq x Sk. It reads a value
+// only for a pair (row, key) that the mask allows, so a NaN reaches exactly the rows that use it.
 #include "attention/reference/reference.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 double dot(const double* a, const double* b, std::int64_t n) {
-  constexpr int kSums = 8;  // independent sums, so that the compiler may use vectors
+  constexpr int kSums = 8;  // independent sums let the compiler vectorise
   double sums[kSums] = {};
   std::int64_t c = 0;
   for (; c + kSums <= n; c += kSums) {
@@ -34,10 +34,10 @@ void add_scaled(double* out, double factor, const double* row, std::int64_t n) {
   for (std::int64_t c = 0; c < n; ++c) out[c] += factor * row[c];
 }
 
-// `count` rows of the caller's tensor as doubles, contiguous [count][cols].
+// Copies `count` rows of the caller's tensor to doubles, contiguous [count][cols].
 template <class Void>
 void widen(const BasicView<Void>& view, const Rows& rows, std::int64_t count, std::int64_t cols, double* out) {
-  const std::int64_t step = view.stride[3];  // 1, or 0 where dO is expanded
+  const std::int64_t step = view.stride[3];  // 1, or 0 if dO is expanded
   for (std::int64_t i = 0; i < count; ++i) {
     const char* row = rows[i];
     double* to = out + i * cols;
@@ -59,7 +59,7 @@ void widen(const BasicView<Void>& view, const Rows& rows, std::int64_t count, st
   }
 }
 
-// Where a pair (row, key) stands, for the options that depend on it.
+// Position of a pair (row, key), for the options that depend on it.
 struct Pair {
   std::int64_t b, hq, i, j;
   std::int64_t offset;
@@ -70,7 +70,7 @@ struct Logit {
   double slope;  // d value / d (q.k)
 };
 
-// The score options in the order of the specification.
+// Applies the score options in the order of the specification.
 Logit logit_of(const Problem& problem, const Pair& pair, double q_dot_k) {
   double s = problem.scale * q_dot_k;
   double slope = problem.scale;
@@ -91,7 +91,7 @@ Logit logit_of(const Problem& problem, const Pair& pair, double q_dot_k) {
   return {s, slope};
 }
 
-// What dropout multiplies a normalised weight with.
+// Returns the dropout factor of a probability: 0 or 1 / (1 - p); 1 without dropout.
 double kept(const Problem& problem, const Pair& pair) {
   if (problem.dropout.p == 0) return 1;
   const std::uint32_t threshold = dropout_threshold(problem.dropout.p);
@@ -99,7 +99,7 @@ double kept(const Problem& problem, const Pair& pair) {
   return 1 / (1 - static_cast<double>(problem.dropout.p));
 }
 
-// One KV head of one sequence, and the query heads that share it.
+// One KV head of one sequence with the query heads that share it.
 struct Unit {
   std::int64_t b, hkv;
   Extent extent;
@@ -107,17 +107,17 @@ struct Unit {
   const double* v;  // [k_length][dv]
 };
 
-// The largest logit of a row, and the logarithm of the sum of exp(logit - max). Kept apart: with a bias such as
-// -FLT_MAX on a whole row, their sum (LSE) forgets the second, and exp(logit - LSE) would not add up to 1.
+// Largest logit of a row, and the logarithm of the sum of exp(logit - max). They are stored separately: with a bias
+// such as -FLT_MAX on a whole row, their sum (LSE) loses the second, and exp(logit - LSE) would not sum to 1.
 struct Normaliser {
-  double max = -kInfinity;  // -inf: the row has no key it may use
+  double max = -kInfinity;  // -inf: the row has no key that it may use
   double log_sum = 0;
   bool empty() const { return max == -kInfinity; }
   double lse() const { return max + log_sum; }
   double weight(double logit) const { return std::exp(logit - max - log_sum); }
 };
 
-// Scores of one row against its keys.
+// Computes the scores of one row and returns their normaliser.
 Normaliser score_row(const Problem& problem, const Unit& unit, Pair pair, Interval keys, const double* q,
                      double* scores, double* slopes) {
   double max = -kInfinity;
@@ -126,17 +126,17 @@ Normaliser score_row(const Problem& problem, const Unit& unit, Pair pair, Interv
     scores[pair.j] = logit.value;
     if (slopes) slopes[pair.j] = logit.slope;
     max = std::max(max, logit.value);
-    if (std::isnan(logit.value)) max = logit.value;  // and stays: no comparison with NaN holds
+    if (std::isnan(logit.value)) max = logit.value;  // max stays NaN: every comparison with NaN is false
   }
   if (keys.lo == keys.hi) return {};
   if (problem.sinks) max = std::max(max, static_cast<double>(problem.sinks[pair.hq]));
-  if (max == -kInfinity) return {};  // a bias of -inf masks all of it
+  if (max == -kInfinity) return {};  // a bias of -inf masks the whole row
   double sum = problem.sinks ? std::exp(problem.sinks[pair.hq] - max) : 0;
   for (std::int64_t j = keys.lo; j < keys.hi; ++j) sum += std::exp(scores[j] - max);
   return {max, std::log(sum)};
 }
 
-// Offsets into the workspace, in doubles. K and V of one unit (backward: Q and dO too) are held widened.
+// Offsets into the workspace, in doubles. It holds K and V of one unit as doubles (backward: Q and dO too).
 struct Layout {
   std::int64_t k, v, q, d_o, max, log_sum, delta, sink, dbias, dsinks, threads;
   std::int64_t per_thread, total;
@@ -170,7 +170,7 @@ Layout layout_of(const Problem& problem) {
   return layout;
 }
 
-// Threads for a unit of so many (row, key) pairs: a small one is done before a second thread has started.
+// Threads for a unit with `pairs` (row, key) pairs: a small unit finishes before a second thread has started.
 int team(const Problem& problem, std::int64_t pairs) {
   return pairs * (problem.d + problem.dv) < (1 << 15) ? 1 : std::max(1, problem.threads);
 }
@@ -186,12 +186,12 @@ Unit widen_unit(const Problem& problem, const Layout& layout, double* workspace,
   return {b, hkv, extent, k, v};
 }
 
-// Rows of a sequence that are written: all of a padded one, the part past its length as zeros.
+// Number of rows written per sequence: a padded batch has max_q, with zeros past the length.
 std::int64_t rows_written(const Problem& problem, const Extent& extent) {
   return problem.packed ? extent.q_length : problem.max_q;
 }
 
-// write(b, hq, row of the view, o [dv], lse) for every row.
+// Calls write(b, hq, row of the view, o [dv], lse) for every row.
 template <class Write>
 void forward_rows(const Problem& problem, double* workspace, Write&& write) {
   const Layout layout = layout_of(problem);
@@ -221,17 +221,17 @@ void forward_rows(const Problem& problem, double* workspace, Write&& write) {
   }
 }
 
-// What backward knows of the rows of a unit, [group][q_length] each.
+// State of the rows of a unit in backward, [group][q_length] each.
 struct RowFacts {
   double* q;    // [..][d]
   double* d_o;  // [..][dv]
   double* max;
   double* log_sum;
-  double* delta;  // sum over the keys of weight * d weight
-  double* sink;   // this row's part of dsinks
+  double* delta;  // sum over the keys of probability * its gradient
+  double* sink;   // this row's share of dsinks
 };
 
-// dQ of row r of the unit, into dq [d]; fills its normaliser, delta and sink.
+// Adds dQ of row r of the unit to dq [d]; sets the row's normaliser, delta and sink.
 void backward_row(const Problem& problem, const Unit& unit, const RowFacts& facts, std::int64_t r, Pair pair,
                   double* scratch, double* dq) {
   double* scores = scratch;
@@ -257,7 +257,7 @@ void backward_row(const Problem& problem, const Unit& unit, const RowFacts& fact
   if (problem.sinks) facts.sink[r] = -row.weight(problem.sinks[pair.hq]) * delta;
 }
 
-// dK [d], dV [dv] and the column of dbias of key j, over all rows of the unit that use it.
+// Adds dK [d], dV [dv] and the dbias column of key j, over all rows of the unit that use it.
 void backward_key(const Problem& problem, const Unit& unit, const RowFacts& facts, std::int64_t j, double* dk,
                   double* dv, double* dbias) {
   const std::int64_t rows = unit.extent.q_length;
@@ -285,9 +285,9 @@ void backward_key(const Problem& problem, const Unit& unit, const RowFacts& fact
   }
 }
 
-// write_q(b, hq, row of the view, dq [d]) and write_k(b, hkv, key of the view, dk [d], dv [dv]) for every row and key.
-// Units one after the other; inside of one, a row's task owns dQ and a key's task owns dK, dV and a column of dbias,
-// so every sum has one order whatever the number of threads.
+// Calls write_q(b, hq, row of the view, dq [d]) and write_k(b, hkv, key of the view, dk [d], dv [dv]) for every row and
+// key. Units run one after the other. Within a unit, a row's task owns dQ and a key's task owns dK, dV and a column of
+// dbias, so every sum has a fixed order for any number of threads.
 template <class WriteQ, class WriteK>
 void backward_rows(const Problem& problem, double* workspace, double* dbias, double* dsinks, WriteQ&& write_q,
                    WriteK&& write_k) {
@@ -334,7 +334,7 @@ void backward_rows(const Problem& problem, double* workspace, double* dbias, dou
   }
 }
 
-// Index of a row in a contiguous tensor [B or 1 (packed), heads, sequence, ..].
+// Returns the index of a row in a contiguous tensor [B or 1 (packed), heads, sequence, ..].
 std::int64_t row_index(const Problem& problem, const ConstView& view, std::int64_t b, std::int64_t h,
                        std::int64_t row) {
   return ((problem.packed ? 0 : b) * view.shape[1] + h) * view.shape[2] + row;

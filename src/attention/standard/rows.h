@@ -1,5 +1,5 @@
-// Loops over contiguous rows of floats that the compiler turns into vectors: rounding to a 16-bit type, softmax, and
-// conversions. Called by the files of cpu/ only.
+// Loops over contiguous rows of floats that the compiler vectorises: rounding to a 16-bit type, softmax, and
+// conversions. Called only by the files of cpu/.
 #pragma once
 
 #include <algorithm>
@@ -68,7 +68,7 @@ inline std::uint16_t narrow_bf16(float x) {
   return static_cast<std::uint16_t>(((bits & 0x7fffffffu) > 0x7f800000u ? bits | 0x00400000u : rounded) >> 16);
 }
 
-// n elements at a distance of `step` (1, or 0: expanded) as floats.
+// Converts n elements with a stride of `step` (1, or 0: expanded) to floats.
 inline void widen_row(DType dtype, const void* from, std::int64_t step, std::int64_t n, float* to) {
   if (step != 1) {
     for (std::int64_t c = 0; c < n; ++c) to[c] = load_element(from, dtype, c * step);
@@ -99,7 +99,7 @@ inline void add_bias(DType dtype, const void* bias, std::int64_t n, float* row) 
   }
 }
 
-// exp(x) for x <= 0, to about an ulp; 0 below the smallest normal float. The C library's has no vector form here.
+// exp(x) for x <= 0, to about one ulp; 0 below the smallest normal float. The C library's exp does not vectorise here.
 inline float exp_negative(float x) {
   constexpr float kRound = 0x1.8p23f;  // adding it rounds to an integer, which is then in the low bits
   const float shifted = x * 0x1.715476p0f + kRound;
@@ -159,7 +159,7 @@ struct Softmax {
 inline Softmax softmax_row(float* row, std::int64_t n, const float* sink) {
   const float highest = max_of(row, n);
   const float max = sink && *sink > highest ? *sink : highest;
-  if (n == 0 || (max == -kInfinity && !std::isnan(sum_of(row, n)))) {  // all of it is masked, by a bias of -inf
+  if (n == 0 || (max == -kInfinity && !std::isnan(sum_of(row, n)))) {  // a bias of -inf masks the whole row
     for (std::int64_t j = 0; j < n; ++j) row[j] = 0;
     return {-kInfinity, 0};
   }

@@ -1,7 +1,7 @@
 // The kernels `standard` and `frugal` on the CPU: plain attention over materialised scores, GEMMs through OpenBLAS.
 // Every intermediate tensor is rounded to the problem's type. `standard` is the baseline: like a tensor library it
-// holds the scores and probabilities of all heads. `frugal` holds one head's and runs where no tiled kernel fits. cpu/
-// has the passes.
+// stores the scores and probabilities of all heads. `frugal` stores those of one head, and runs if no tiled kernel
+// takes the problem. cpu/ has the passes.
 
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@ namespace {
 using namespace standard::cpu;
 using standard::Variant;
 
-// dbias and dsinks are sums over heads.
+// Clears dbias and dsinks, which are sums over heads.
 void clear_sums(const Problem& problem) {
   if (problem.dsinks) std::fill_n(problem.dsinks, problem.heads_q, 0.0f);
   if (!problem.dbias) return;

@@ -1,11 +1,11 @@
-// The two kernels of this folder. They share all arithmetic and differ in how many heads a pass holds and which score
-// matrices share memory.
+// The two kernels of this folder. They share all arithmetic. They differ in the number of heads per pass and in which
+// score matrices share memory.
 #pragma once
 
 namespace strobe::standard {
 
 enum class Variant {
-  standard,  // all heads at once; scores, probabilities and their gradients each have memory of their own
+  standard,  // all heads at once; scores, probabilities and their gradients each have separate memory
   frugal,    // few heads at a time; softmax and its gradient work in place
 };
 

@@ -1,4 +1,4 @@
-// flash2's inner code for AMX: bf16 problems, and fp32 ones in bf16 parts. Others use avx512.cpp's.
+// flash2's kernels for AMX: bf16 problems, and fp32 problems with split floats. Other problems use avx512.cpp.
 #include "attention/cpu/isa/engine_amx.h"
 #include "attention/cpu/isa/table.h"
 

@@ -10,7 +10,7 @@ constexpr int clamp(int value, int low, int high) { return value < low ? low : v
 
 constexpr int greatest_common_divisor(int a, int b) { return b == 0 ? a : greatest_common_divisor(b, a % b); }
 
-// The grain of key ranges: whole M panels and whole chunks.
+// Granularity of key ranges: whole M panels and whole chunks.
 template <class Engine>
 inline constexpr int kStep = Engine::kM / greatest_common_divisor(Engine::kM, Engine::kK) * Engine::kK;
 

@@ -1,4 +1,4 @@
-// flash2's inner code for AVX2 with FMA: 6 x 16 tiles, twelve of sixteen registers.
+// flash2's kernels for AVX2 with FMA: 6 x 16 tiles, twelve of sixteen registers.
 #include "attention/cpu/isa/engine_broadcast.h"
 #include "attention/cpu/isa/table.h"
 

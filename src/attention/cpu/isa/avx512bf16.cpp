@@ -1,4 +1,4 @@
-// flash2's inner code for AVX512-BF16, bf16 problems only; others use avx512.cpp's.
+// flash2's kernels for AVX512-BF16, only for bf16 problems; other problems use avx512.cpp.
 #include "attention/cpu/isa/engine_avx512bf16.h"
 #include "attention/cpu/isa/table.h"
 

@@ -1,4 +1,4 @@
-// One panel of query rows against one block of keys: P and dS, in the operand forms of the three products that follow.
+// One panel of query rows against one block of keys: P and dS, in the operand layouts of the three matmuls that follow.
 #pragma once
 
 #include "attention/cpu/isa/dropout.h"
@@ -8,7 +8,7 @@
 namespace strobe::cpu {
 namespace {
 
-// Applies dropout to a vector of dP and to P as dV needs it; P itself is still needed for dS.
+// Applies dropout to a vector of dP, and to P for dV. dS uses P without dropout.
 struct DropLanes {
   const std::uint32_t* words;
   U32 threshold;
@@ -22,11 +22,11 @@ struct DropLanes {
   }
 };
 
-// Tile rows [first, last): scores -> P, d_scores (dP on entry) -> dS before the cap's derivative.
+// For tile rows [first, last): scores -> P, d_scores (dP on entry) -> dS before the cap's derivative.
 template <class Engine, bool Dropout, class Exponent>
 void softmax_gradient(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN, kV = kN / kLanes, kRows = kGroup<Engine, false>;
-  // Pointers of their own: the compiler must assume that the stores change what `a` points to.
+  // Local copies of pointers: the compiler must assume that the stores change the fields of `a`.
   float *const scores = a.scores, *const d_scores = a.d_scores;
   [[maybe_unused]] const DropLanes drop(a);
   for (int v = 0; v < kV; ++v) {
@@ -58,19 +58,19 @@ void softmax_gradient(const BackwardStep& a, int first, int last) {
                      : softmax_gradient<Engine, false, Exponent>(a, first, last);
 }
 
-// The same for rows [first, last) of an engine that converts, straight to the operands; where Masked, 0 where a lane
-// does not see the key. first and last are multiples of kP.
+// The same for an engine that converts: writes rows [first, last) directly to the operands. With Masked, stores 0 where
+// a lane does not see the key. first and last are multiples of kP.
 template <class Engine, bool Masked, bool Capped>
 void gradient_operands(const BackwardStep& a, int first, int last) {
   using Element = typename Engine::Element;
   constexpr int kM = Engine::kM, kN = Engine::kN, kV = kN / kLanes, kP = Engine::kP;
   using Exponent = typename WeightExponentOf<Engine>::Type;
-  // Pointers of their own: the compiler must assume that the stores change what `a` points to.
+  // Local copies of pointers: the compiler must assume that the stores change the fields of `a`.
   const float *const d_scores = a.d_scores, *const slopes = a.slopes;
   Element *const p_m = static_cast<Element*>(a.p_m), *const ds_m = static_cast<Element*>(a.ds_m);
   Element* const ds_n = static_cast<Element*>(a.ds_n);
   const std::ptrdiff_t m_stride = a.m_stride;
-  // put(r, p, ds) for vector v of groups of rows.
+  // Calls put(r, p, ds) for vector v of each group of rows.
   const auto gradients = [&](int v, std::ptrdiff_t begin, std::ptrdiff_t end, auto put) STROBE_INLINE_LAMBDA {
     const Exponent exponent(a, v);
     const F32 delta = load(a.delta + v * kLanes);
@@ -132,8 +132,9 @@ void gradient_operands(const BackwardStep& a, const TileRange& range) {
   gradient_operands<Engine, true, Capped>(a, free_last, range.last);
 }
 
-// Where a tile holds all keys of its rows, weights and delta come from the tile itself: nothing is lost to the rounding
-// of LSE and of O, and what cancels exactly does so. Masked scores are -inf on entry and their dP 0.
+// Softmax and gradient of a tile that holds all keys of its rows. Probabilities and delta come from the tile itself, so
+// they do not have the rounding errors of LSE and O, and terms that cancel exactly do so. Masked scores are -inf on
+// entry and their dP is 0.
 template <class Engine>
 void softmax_gradient_whole(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN;
@@ -181,8 +182,8 @@ void softmax_gradient_whole(const BackwardStep& a, int first, int last) {
   }
 }
 
-// The part of delta that a tile has: as many additions more exact than dO * O as O was rounded. Masked scores are -inf
-// on entry and their dP 0.
+// Adds a tile's share of delta, the sum of P * dP. It is more exact than dO * O, because O was rounded. Masked scores
+// are -inf on entry and their dP is 0.
 template <class Engine, class Exponent>
 void add_to_delta(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN;
@@ -199,7 +200,7 @@ void add_to_delta(const BackwardStep& a, int first, int last) {
   }
 }
 
-// Tile rows that the mask touches: what a lane does not see becomes `score` and 0.
+// In tile rows that the mask touches, sets scores that a lane does not see to `score` and their d_scores to 0.
 template <class Engine>
 void clear_masked(const BackwardStep& a, const TileRange& range, float score) {
   constexpr int kN = Engine::kN, kV = kN / kLanes;
@@ -256,7 +257,7 @@ void backward_step(const BackwardStep& a) {
   clear_masked<Engine>(a, range, 0.0f);
   add_to_bias_gradient<Engine>(*a.lanes, a.key_begin, range.first, range.last, a.d_scores);
   if (options.softcap != 0) {
-    // A masked slope may be NaN; dS is 0 there and stays so.
+    // A masked slope may be NaN; dS must stay 0 there.
     for (int at = first * kN; at < last * kN; at += kLanes) {
       const F32 ds = load(a.d_scores + at);
       store(a.d_scores + at, ds == 0.0f ? ds : ds * load(a.slopes + at));

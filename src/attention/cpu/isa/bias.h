@@ -1,4 +1,4 @@
-// An additive bias and its gradient. Both have rows of keys in the caller's memory, a tile has keys of rows: squares of
+// An additive bias and its gradient. Both are [row][key] in the caller's memory and [key][row] in a tile: squares of
 // kLanes rows and kLanes keys are transposed in registers. Used by scores.h and backward_step.h.
 #pragma once
 
@@ -9,11 +9,10 @@
 namespace strobe::cpu {
 namespace {
 
-// Rows are too many streams for the hardware to fetch ahead.
+// Prefetch distance: there are too many row streams for the hardware prefetcher.
 inline constexpr int kAheadBytes = 192;
 
-// Scores times `scale` plus each lane's row of the bias, in rows [first, end): squares of both, transposed in
-// registers.
+// Computes scores * scale + bias in tile rows [first, end), with each lane's row of the bias.
 template <class Engine>
 void add_bias(const ScoreOptions& options, const Lanes& lanes, F32 scale, int key_begin, int first, int end,
               float* tile) {
@@ -38,7 +37,7 @@ void add_bias(const ScoreOptions& options, const Lanes& lanes, F32 scale, int ke
   }
 }
 
-// Whether none of the lanes' rows of the gradient is another's.
+// Returns true if the lanes' rows of the gradient are distinct.
 inline bool rows_apart(float* const* rows, int count) {
   bool apart = true;
   for (int i = 1; i < count; ++i) apart &= rows[i - 1] < rows[i];
@@ -60,8 +59,8 @@ void add_to_bias_gradient(const Lanes& lanes, int key_begin, int first, int last
       for (int i = 0; i < kLanes; ++i) square[i] = i < keys ? load(tile + (r + i) * kN + lane) : F32{};
       transpose(square);
       if (apart && key >= lanes.lo_max && key + kLanes <= lanes.hi_min) {
-        // All loads before all stores: rows are often pages apart, and a load waits for a store to where its page has
-        // it.
+        // All loads before all stores: rows are often pages apart, and a load waits for an earlier store to the same
+        // page offset.
         for (int i = 0; i < count; ++i) square[i] += load(rows[i] + key);
         for (int i = 0; i < count; ++i) store(rows[i] + key, square[i]);
         continue;

@@ -1,8 +1,8 @@
 // Random words of a tile for dropout: Philox4x32-10 on counter (b, hq, i, j), first word, as in core/philox.h. Used by
-// forward_step.h and backward_step.h. Ten rounds of two wide products each are most of dropout's price, so
-//  - the first three rounds, which mix few words, are done mostly once a lane or once a key;
-//  - the last two are cut to what the first word needs;
-//  - on NEON, of six keys four are done by vectors and two by scalar multipliers, which have pipes of their own.
+// forward_step.h and backward_step.h. Ten rounds of two wide multiplies each are most of dropout's cost:
+//  - the first three rounds, which mix few words, are mostly computed once per lane or once per key;
+//  - the last two compute only what the first word needs;
+//  - on NEON, vectors compute four of six keys and scalar multipliers, which have separate pipes, the other two.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,12 @@
 namespace strobe::cpu {
 namespace {
 
-// What the words of one vector of lanes have in common.
+// State that the words of one vector of lanes share.
 struct PhiloxLanes {
   static constexpr std::uint32_t kM0 = 0xD2511F53u, kM1 = 0xCD9E8D57u;
-  std::uint32_t of_batch;        // xor the key: what round 1 multiplies
+  std::uint32_t of_batch;        // xor the key: operand of the multiply in round 1
   std::uint32_t k0[10], k1[10];  // round keys
-  // Parts of the counter (c0, c1, c2, c3), the keys of their rounds included: of c0 before round 2, of all but c3
-  // before round 3.
+  // Parts of the counter (c0, c1, c2, c3) with the keys of their rounds: c0 before round 2, all but c3 before round 3.
   alignas(64) std::uint32_t c0_second[kLanes], c0_third[kLanes], c1_third[kLanes], c2_third[kLanes];
 
   PhiloxLanes(const ScoreOptions& options, const Lanes& lanes, int v) {
@@ -41,14 +40,14 @@ struct PhiloxLanes {
     store_vector<U32>(c0_third, high ^ k0[2]);
     store_vector<U32>(c1_third, low ^ k0[3]);
   }
-  // The high word goes to c0 before round 2, the low one to c0 before round 3.
+  // Returns a product whose high word is xored into c0 before round 2 and whose low word into c0 before round 3.
   STROBE_INLINE std::uint64_t of_key(int key) const {
     return std::uint64_t{kM1} * (of_batch ^ static_cast<std::uint32_t>(key));
   }
 };
 
-// The words of rows [first, last), an even number of them, in a tile with `stride` lanes. Lanes are in two vectors of
-// 64-bit elements, for products of 32 by 32 bits: the low words count, high ones hold anything.
+// Computes the words of rows [first, last), an even number of rows, in a tile with `stride` lanes. Lanes are in two
+// vectors of 64-bit elements, for 32 x 32 bit multiplies: only the low words are used, high words are arbitrary.
 void draw_pairs(const PhiloxLanes& lanes, int key_begin, int first, int last, std::uint32_t* words,
                 std::ptrdiff_t stride) {
   constexpr std::uint32_t kM0 = PhiloxLanes::kM0, kM1 = PhiloxLanes::kM1;
@@ -91,15 +90,15 @@ void draw_pairs(const PhiloxLanes& lanes, int key_begin, int first, int last, st
 }
 
 #if defined(__ARM_NEON)
-// Volatile, so that the compiler keeps them in order.
+// Volatile keeps the compiler from reordering them.
 #define STROBE_ORDERED(Type, kind, name, instruction)                \
   STROBE_INLINE Type name(Type a, Type b) {                          \
     Type result;                                                     \
     asm volatile(instruction : "=" kind(result) : kind(a), kind(b)); \
     return result;                                                   \
   }
-STROBE_ORDERED(U32, "w", ordered_product_low, "umull %0.2d, %1.2s, %2.2s")    // of lanes 0 and 1
-STROBE_ORDERED(U32, "w", ordered_product_high, "umull2 %0.2d, %1.4s, %2.4s")  // of lanes 2 and 3
+STROBE_ORDERED(U32, "w", ordered_product_low, "umull %0.2d, %1.2s, %2.2s")    // lanes 0 and 1
+STROBE_ORDERED(U32, "w", ordered_product_high, "umull2 %0.2d, %1.4s, %2.4s")  // lanes 2 and 3
 STROBE_ORDERED(U32, "w", ordered_multiply, "mul %0.4s, %1.4s, %2.4s")
 STROBE_ORDERED(U32, "w", ordered_low_words, "uzp1 %0.4s, %1.4s, %2.4s")
 STROBE_ORDERED(U32, "w", ordered_high_words, "uzp2 %0.4s, %1.4s, %2.4s")
@@ -109,7 +108,8 @@ STROBE_ORDERED(std::uint64_t, "r", ordered_xor, "eor %0, %1, %2")
 STROBE_ORDERED(std::uint64_t, "r", ordered_xor_high, "eor %0, %1, %2, lsr #32")  // a ^ (b >> 32)
 #undef STROBE_ORDERED
 
-// One key by vectors, in 16 steps of up to six operations: for each of rounds 2 to 9, products, then what follows.
+// Computes one key with vectors, in 16 steps of up to six operations: two steps per round from 2 to 9, first
+// multiplies, then the rest.
 struct PhiloxVector {
   U32 c0, c1, c2, c3;
   U32 p, q, s, t;  // products of c2 (two lanes each), and of c0
@@ -120,7 +120,7 @@ struct PhiloxVector {
     const U32 m0 = broadcast(PhiloxLanes::kM0), m1 = broadcast(PhiloxLanes::kM1);
     if constexpr (Step == 0) {
       std::uint64_t high = lanes.of_key(key) >> 32;
-      if constexpr (Operation == 0) asm("" : "+r"(high));  // or the compiler shifts in a vector register
+      if constexpr (Operation == 0) asm("" : "+r"(high));  // else the compiler shifts in a vector register
       const U32 low = broadcast(static_cast<std::uint32_t>(lanes.of_key(key)));
       if constexpr (Operation == 0) c0 = broadcast(static_cast<std::uint32_t>(high));
       if constexpr (Operation == 1) c0 = ordered_xor(load_vector<U32>(lanes.c0_second), c0);
@@ -165,9 +165,9 @@ struct PhiloxVector {
   }
 };
 
-// One lane of one key by scalars, in 8 steps of up to six operations, one step for each of rounds 2 to 9.
+// Computes one lane of one key with scalars, in 8 steps of up to six operations: one step per round from 2 to 9.
 struct PhiloxScalar {
-  std::uint64_t c0, c1, c2, c3, p;  // the low words count
+  std::uint64_t c0, c1, c2, c3, p;  // only the low words are used
 
   template <int Step, int Operation>
   STROBE_INLINE void work(const PhiloxLanes& lanes, int lane, std::uint64_t of_key, std::uint64_t m0, std::uint64_t m1,
@@ -204,11 +204,12 @@ struct PhiloxScalar {
   }
 };
 
-// Six keys at a time. Vector and scalar instructions take turns, and the four vectors are at different steps, so that
-// products (two of the four vector pipes) meet the rest, and so that not all of the long chains begin and end together:
-// three vectors finish during the next six keys. Neoverse's queues are too short to find such an order by themselves.
+// Computes six keys at a time. Vector and scalar instructions alternate. The four vectors are at different steps, so
+// multiplies (which use two of the four vector pipes) overlap with other operations, and the long chains do not all
+// begin and end together: three vectors finish during the next six keys. Neoverse's queues are too short to find such
+// an order in hardware.
 struct PhiloxSix {
-  static constexpr int kDelay[4] = {0, 1, 8, 9};  // steps by which a vector is behind
+  static constexpr int kDelay[4] = {0, 1, 8, 9};  // steps by which each vector lags
   const PhiloxLanes& lanes;
   std::ptrdiff_t stride;
   std::uint64_t m0 = PhiloxLanes::kM0, m1 = PhiloxLanes::kM1;
@@ -241,13 +242,13 @@ struct PhiloxSix {
   }
 };
 
-// The words of rows [first, last), at least six, in a tile with `stride` lanes. 4.6 clocks a word on Neoverse-V1; 10 by
-// vectors alone, two keys at a time. The last six rows may overlap those before them, and are done twice, to finish the
-// vectors that are behind.
+// Computes the words of rows [first, last), at least six, in a tile with `stride` lanes. Takes 4.6 clocks per word on
+// Neoverse-V1; vectors only, with two keys at a time, take 10. The last six rows may overlap earlier ones and are
+// computed twice, to finish the vectors that lag.
 void draw_sixes(const PhiloxLanes& lanes, int key_begin, int first, int last, std::uint32_t* words,
                 std::ptrdiff_t stride) {
   PhiloxSix six{lanes, stride};
-  asm("" : "+r"(six.m0), "+r"(six.m1));  // or the compiler makes these constants anew for each use
+  asm("" : "+r"(six.m0), "+r"(six.m1));  // else the compiler recomputes these constants for each use
   six.out = words + first * stride;
   for (int r = first; r < last + 6; r += 6) {
     const int at = r < last - 6 ? r : last - 6;
@@ -259,7 +260,7 @@ void draw_sixes(const PhiloxLanes& lanes, int key_begin, int first, int last, st
 }
 #endif
 
-// The words of rows [first, last) of a tile, as a tile [key][kN].
+// Computes the words of rows [first, last) of a tile, as a tile [key][kN].
 template <class Engine>
 void draw_words(const ScoreOptions& options, const Lanes& lanes, int key_begin, int first, int last,
                 std::uint32_t* words) {

@@ -1,7 +1,7 @@
-// Micro-kernels on AMX: 2 x 2 tiles of 16 x 16 accumulators, tdpbf16ps over 32 steps, for bf16 and for fp32 in three
-// bf16 parts, whose products are six. The instruction sums 16 products each of the even and the odd steps from zero,
-// rounding to nearest, and adds both to the accumulator. Tile registers have to be configured before use on each
-// thread: begin() and end() around any number of products. Included by amx.cpp.
+// Micro-kernels on AMX: 2 x 2 tiles of 16 x 16 accumulators, tdpbf16ps over 32 steps. Serves bf16, and fp32 as split
+// floats of three bf16 parts, which take six bf16 products. The instruction sums 16 products each of the even and the
+// odd steps from zero, rounding to nearest, and adds both to the accumulator. Each thread must configure its tile
+// registers before use: call begin() and end() around any number of matmuls. Included by amx.cpp.
 #pragma once
 
 #include "attention/cpu/isa/engine_avx512bf16.h"
@@ -11,7 +11,7 @@
 namespace strobe::cpu {
 namespace {
 
-// The compiler's own wrappers do not tell it that a tile load reads memory; these do.
+// These declare that a tile load reads memory; the compiler's own wrappers do not.
 template <int Tile>
 STROBE_INLINE void tile_load(const void* from, std::ptrdiff_t row_bytes) {
   asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(row_bytes), "i"(Tile) : "memory");
@@ -39,7 +39,7 @@ struct alignas(64) TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
-// What panels hold: bf16, or fp32 in bf16 parts (then a unit to count offsets in; a chunk is laid out part by part).
+// Element of panels: bf16, or fp32 as split floats (then only the unit of offsets; a chunk is stored part by part).
 template <int Parts>
 struct AmxPanels : PartsPack<Parts> {
   struct Element {
@@ -47,7 +47,7 @@ struct AmxPanels : PartsPack<Parts> {
   };
   static constexpr DType kCompute = DType::fp32;
   static constexpr float kBoost = kPartsBoost;
-  static constexpr int kLongerPieces = 4;  // a chunk's 32 steps are rounded six times to the size of a piece
+  static constexpr int kLongerPieces = 4;  // a chunk's 32 steps round six times at the magnitude of the partial sum
 };
 template <>
 struct AmxPanels<1> : PairPack<32, 32> {
@@ -74,15 +74,16 @@ struct EngineAmx : AmxPanels<Parts> {
   }
   static void end() { asm volatile("tilerelease"); }
 
-  // C[32][32] (+)= the M panel [steps / 32][32][32] times the N panel [steps / 2][32][2].
+  // Computes C[32][32] (+)= the M panel [steps / 32][32][32] times the N panel [steps / 2][32][2].
   // Tiles 0..3 are C, 4 and 5 rows of the M chunk, 6 and 7 columns of the N chunk.
   template <int Width>
   static void product(const Element* m, const Element* n, int steps, float* c, bool accumulate) {
     products<Width>(m, 0, n, steps, 1, c, accumulate);
   }
 
-  // For vectors to work while tiles are multiplied: meanwhile() is called kProductsOfChunk times a chunk, stored(i) for
-  // each panel but the last, once it is in memory and the first chunk of the next one is on its way.
+  // Callbacks that overlap vector work with tile matmuls. meanwhile() is called kProductsOfChunk times per chunk.
+  // stored(i) is called for each panel but the last, once it is in memory and the first chunk of the next panel has
+  // been issued.
   struct Nothing {
     STROBE_INLINE void operator()() const {}
     STROBE_INLINE void operator()(int) const {}
@@ -102,8 +103,8 @@ struct EngineAmx : AmxPanels<Parts> {
     }
   }
 
-  // C_i = C_i * factor + M_i N, a factor [32] for each lane. C is added at the end: begun with it, each product of
-  // parts would be rounded to its size. A panel's sums are added while the next panel's first chunk is multiplied.
+  // Computes C_i = C_i * factor + M_i N, with a factor [32] per lane. C is added at the end: starting from it would
+  // round each product of parts at the magnitude of C. A panel's sums are added during the next panel's first chunk.
   template <class Meanwhile>
   STROBE_INLINE static void add_products(const Element* m, std::ptrdiff_t m_stride, const Element* n, int steps,
                                          int panels, float* c, const float* factor, Meanwhile&& meanwhile) {
@@ -122,7 +123,7 @@ struct EngineAmx : AmxPanels<Parts> {
   STROBE_INLINE static void lanes_to_m(const F32 (&rows)[2], int r, int v, Element* out) {
     pair_to_m<kM, kK>(rows, r, v, out);
   }
-  // Whole lines: with half of each at a time, what is written would go through the cache twice.
+  // Writes whole cache lines: writing half of each at a time would send the data through the cache twice.
   STROBE_INLINE static void rows_to_m(const F32 (&rows)[2][2], int r, Element* out) {
     std::uint16_t* at = words(out) + r * kK;
     F32 low[Parts][2], high[Parts][2];
@@ -139,7 +140,7 @@ struct EngineAmx : AmxPanels<Parts> {
     boosted_to_n({rows[0] * kBoost, rows[1] * kBoost}, t, v, out);
   }
 
-  // For forward_flow.h: 2^x * kBoost, and those as lanes_to_n has them.
+  // For forward_flow.h: 2^x * kBoost, and the conversion of such values to the layout of lanes_to_n.
   template <int Count>
   STROBE_INLINE static void exponentiate(F32 (&x)[Count]) {
     if constexpr (Parts == 1) {
@@ -150,8 +151,8 @@ struct EngineAmx : AmxPanels<Parts> {
     }
   }
   STROBE_INLINE static void boosted_to_n(const F32 (&rows)[2], std::ptrdiff_t t, int v, Element* out) {
-    if constexpr (Parts ==
-                  1) {  // halves are rounded up, which takes less than to nearest even; a row's sum carries NaN
+    if constexpr (Parts == 1) {  // rounds half up, which is cheaper than to nearest even; a NaN reaches the output
+                                 // through the row's sum
       const auto rounded = [&](int i) STROBE_INLINE_LAMBDA { return (__m512i)(as_bits(rows[i]) + 0x8000u); };
       _mm512_storeu_si512(out + t * kN + v * 32, upper_halves(rounded(0), rounded(1)));
     } else {
@@ -224,7 +225,7 @@ struct EngineAmx : AmxPanels<Parts> {
     }
   }
 
-  // Small products before large ones, as far as each step changes one operand.
+  // Small products before large ones, as far as each step can change only one operand.
   template <class Meanwhile>
   STROBE_INLINE static void multiply_chunk(const Element* m_chunk, const Element* n_chunk, Meanwhile& meanwhile) {
     const auto* m = reinterpret_cast<const std::uint16_t*>(m_chunk);

@@ -1,5 +1,5 @@
-// bf16 micro-kernel on AVX512-BF16: vdpbf16ps multiplies pairs of steps, twice the work of an fp32 FMA. Also the
-// conversions of fp32 tiles to bf16 chunks, shared with engine_amx.h. Included by avx512bf16.cpp and amx.cpp.
+// bf16 micro-kernel on AVX512-BF16: vdpbf16ps multiplies pairs of steps, twice the throughput of an fp32 FMA. Also has
+// the conversions of fp32 tiles to bf16 chunks, shared with engine_amx.h. Included by avx512bf16.cpp and amx.cpp.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -9,12 +9,12 @@
 namespace strobe::cpu {
 namespace {
 
-// Two rows to bf16, the second 16 words after the first. Rounds to nearest even; subnormals become 0.
+// Converts two rows to bf16, the second 16 words after the first. Rounds to nearest even; subnormals become 0.
 STROBE_INLINE __m512i narrow(const F32 (&rows)[2]) {
   return (__m512i)_mm512_cvtne2ps_pbh((__m512)rows[1], (__m512)rows[0]);
 }
 
-// Vector v of the rows r and r + 1, to M chunks [Rows][K].
+// Stores vector v of rows r and r + 1 to M chunks [Rows][K].
 template <int Rows, int K>
 STROBE_INLINE void pair_to_m(const F32 (&rows)[2], int r, int v, std::uint16_t* out) {
   const __m512i both = narrow(rows);
@@ -32,7 +32,8 @@ STROBE_INLINE void pair_to_m(const F32 (&rows)[2], int r, int v, std::uint16_t* 
   }
 }
 
-// Vector v of two rows, to the N layout of pairs [32][2]: word 2 i from the first row, word 2 i + 1 from the second.
+// Stores vector v of two rows in the N layout of pairs [32][2]: word 2 i from the first row, word 2 i + 1 from the
+// second.
 STROBE_INLINE void pair_to_n(const F32 (&rows)[2], int v, std::uint16_t* out) {
   const __m512i interleave = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22,
                                               6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
@@ -48,7 +49,7 @@ struct EngineAvx512Bf16 : PairPack<8, 8> {
   static constexpr int kK = 8;
   static constexpr int kP = 2;
 
-  // C[8][32] (+)= the M panel [steps / 8][8][8] times the N panel [steps / 2][32][2].
+  // Computes C[8][32] (+)= the M panel [steps / 8][8][8] times the N panel [steps / 2][32][2].
   template <int Width>
   static void product(const std::uint16_t* m, const std::uint16_t* n, int steps, float* c, bool accumulate) {
     static_assert(Width == 32);

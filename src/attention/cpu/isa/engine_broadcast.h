@@ -1,6 +1,6 @@
-// fp32 micro-kernel by broadcast: each row of the M chunk is spread over a vector and multiplied into the N chunk's
-// columns. Instruction sets differ in the tile alone: M x N accumulators, of which all but a few vector registers are
-// used. Included by avx2.cpp and avx512.cpp.
+// fp32 micro-kernel by broadcast: broadcasts each row element of the M chunk to a vector and multiplies it with the N
+// chunk's columns. Instruction sets differ only in the tile: M x N accumulators, which use all but a few vector
+// registers. Included by avx2.cpp and avx512.cpp.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -46,7 +46,7 @@ struct BroadcastEngine : BlockPack<M, N, K> {
       m += M * K;
       n += Width * K;
     }
-    // C is added at the end: begun with it, every step of a long sum would be rounded to the size of the whole.
+    // C is added at the end. Starting the sums from C would round every step at the magnitude of the whole sum.
 #pragma GCC unroll 8
     for (int r = 0; r < M; ++r) {
 #pragma GCC unroll 8
@@ -57,7 +57,7 @@ struct BroadcastEngine : BlockPack<M, N, K> {
     }
   }
 
-  // Tile [M keys][N lanes] to N / K M chunks [M][K].
+  // Converts a tile [M keys][N lanes] to N / K M chunks [M][K].
   static void tile_to_m(const float* tile, float* out) {
     static_assert(N % K == 0);
     for (int r = 0; r < M; ++r) {

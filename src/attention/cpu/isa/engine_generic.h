@@ -1,5 +1,5 @@
-// The portable engine: fp32 products on GCC's vector extensions. What every instruction set falls back to, and the
-// shortest engine to read first. The contract of an engine is in table.h.
+// Portable engine: fp32 matmul on GCC's vector extensions. It is the fallback of every instruction set, and the
+// shortest engine to read first. table.h documents the contract of an engine.
 #pragma once
 
 #include "core/simd.h"

@@ -1,23 +1,24 @@
-// fp32 on NEON: an 8 x 12 (query lanes) or 8 x 8 (columns, or the last lanes) tile of accumulators, FMLA by element. In
-// assembly, because GCC 12 spills the 24 accumulators. Used by neon.cpp; neonbf16.cpp shares the clobber list.
+// fp32 matmul on NEON: an 8 x 12 (query lanes) or 8 x 8 (columns, or tail panels) tile of accumulators, FMLA by
+// element. Written in assembly because GCC 12 spills the 24 accumulators. Used by neon.cpp; neonbf16.cpp shares the
+// clobber list.
 #pragma once
 
 #include "attention/cpu/isa.h"
 #include "attention/cpu/isa/pack_neon.h"
 #include "core/simd.h"
 
-// A line of a macro is a line of assembly.
+// One macro line is one assembly line.
 // clang-format off
 
-// Rows of the tile are consecutive registers from v8 on, as they lie in memory.
+// Rows of the tile are consecutive registers from v8 on, in the order of memory.
 #define STROBE_NEON_CLOBBERS                                                                                     \
   "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", \
       "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29",   \
       "v30", "v31"
 
-// Two neighbouring sums to C, `at` bytes from its beginning; or C added to them first. C is added at the end: begun with
-// it, every step of a long sum would be rounded to the size of the whole. Or the larger of each and the maximum of its
-// column, in register x or y, besides.
+// Store two adjacent sums to C, `at` bytes from its start. ADD2 adds C first: starting the sums from C would round
+// every step of a long sum at the magnitude of the whole. MAX2 also updates the maxima of both columns in registers x
+// and y.
 #define STROBE_NEON_STORE2(a, b, at, x, y) "stp q" #a ", q" #b ", [%[c], #" #at "]\n"
 #define STROBE_NEON_ADD2(a, b, at, x, y)                                                                 \
   "ldp q5, q6, [%[c], #" #at "]\n fadd v" #a ".4s, v" #a ".4s, v5.4s\n fadd v" #b ".4s, v" #b ".4s, v6.4s\n" \
@@ -25,10 +26,10 @@
 #define STROBE_NEON_MAX2(a, b, at, x, y)                                                                 \
   "fmaxnm v" #x ".4s, v" #x ".4s, v" #a ".4s\n fmaxnm v" #y ".4s, v" #y ".4s, v" #b ".4s\n"              \
   STROBE_NEON_STORE2(a, b, at, x, y)
-// Nothing is stored: of a run's first tile.
+// Stores nothing: for the first tile of a run.
 #define STROBE_NEON_NOTHING2(a, b, at, x, y)
 
-// One row: its accumulators += the columns in v0.. times element `lane` of register m.
+// One row: accumulators += the columns in v0.. times element `lane` of register m.
 #define STROBE_FMLA(a, n, m, lane) "fmla v" #a ".4s, v" #n ".4s, v" #m ".s[" #lane "]\n"
 #define STROBE_ROW12(a, b, c, m, lane) STROBE_FMLA(a, 0, m, lane) STROBE_FMLA(b, 1, m, lane) STROBE_FMLA(c, 2, m, lane)
 #define STROBE_ROW8(a, b, m, lane) STROBE_FMLA(a, 0, m, lane) STROBE_FMLA(b, 1, m, lane)
@@ -41,8 +42,8 @@
   STROBE_ROW8(8, 9, m0, 0) STROBE_ROW8(10, 11, m0, 1) STROBE_ROW8(12, 13, m0, 2) STROBE_ROW8(14, 15, m0, 3) \
   STROBE_ROW8(16, 17, m1, 0) STROBE_ROW8(18, 19, m1, 1) STROBE_ROW8(20, 21, m1, 2) STROBE_ROW8(22, 23, m1, 3)
 
-// The first step of a tile, rows 0..3 in v3 and 4..7 in v4: each pair of sums of the tile before is put where it belongs
-// as it is begun anew.
+// First step of a tile, rows 0..3 in v3 and 4..7 in v4. Each pair of sums of the previous tile is stored just before
+// this step overwrites it.
 #define STROBE_FMUL(a, n, m, lane) "fmul v" #a ".4s, v" #n ".4s, v" #m ".s[" #lane "]\n"
 #define STROBE_BEGIN_ROWS12(put, a, b, c, d, e, f, m, lane, next, at)                                    \
   put(a, b, at, 5, 6) STROBE_FMUL(a, 0, m, lane) STROBE_FMUL(b, 1, m, lane)                              \
@@ -73,11 +74,12 @@ struct NeonEngine : NeonPack<12> {
   static constexpr DType kCompute = DType::fp32;
   static constexpr int kM = 8, kN = 12, kCols = 8, kK = 1, kP = 1;
   static constexpr int kSmallPiece =
-      128;  // as of other products: pieces of 8 would cost 9 % of a forward, and err more
+      128;  // as for other matmuls: partial sums of 8 steps would cost 9 % of a forward and increase the error
 
-  // C_i (+)= M_i N for a run of M panels. Of the steps the first begins the sums; then come four at a time, then single
-  // ones. A tile's sums are stored while the next tile begins. Stores take slots of the pipes that multiply, and a
-  // store that waits for its sum holds up all that comes after. At 64 steps 98 % of Neoverse-N1's FMLA rate.
+  // Computes C_i (+)= M_i N for consecutive M panels. The first step initialises the sums, then the loop takes four
+  // steps at a time, then single steps. A tile's sums are stored while the next tile begins: stores share pipes with
+  // multiplies, and a store that waits for its sum stalls all later instructions. Reaches 98 % of Neoverse-N1's FMLA
+  // rate at 64 steps.
   template <int Width>
   static void products(const float* m, std::ptrdiff_t m_stride, const float* n, int steps, int panels, float* c,
                        bool accumulate, float* largest = nullptr) {
@@ -108,7 +110,7 @@ struct NeonEngine : NeonPack<12> {
           "5: ldp q3, q4, [%[m]], #32\n ldp q0, q1, [%[n]]\n ldr q2, [%[n], #32]\n"
           "add %[n], %[n], #48\n subs %[i], %[i], #1\n" STROBE_STEP12(3, 4)
           "b.ne 5b\n"
-          // The first step of the next tile; after the last one, of the first tile again, for nothing.
+          // First step of the next tile. After the last tile it loads the first tile again; the result is not used.
           "6: subs %[left], %[left], #1\n"
           "csel %[m], %[next_m], %[first_m], ne\n"
           "ldp q3, q4, [%[m]], #32\n ldp q0, q1, [%[first_n]]\n ldr q2, [%[first_n], #32]\n add %[n], %[first_n], #48\n"
@@ -159,7 +161,7 @@ struct NeonEngine : NeonPack<12> {
     }
   }
 
-  // Tile [8 keys][12 lanes] to 12 steps of 8 rows.
+  // Converts a tile [8 keys][12 lanes] to 12 steps of 8 rows.
   static void tile_to_m(const float* tile, float* out) {
     for (int lane = 0; lane < kN; lane += 4) {
       for (int r = 0; r < kM; r += 4) {
@@ -172,7 +174,7 @@ struct NeonEngine : NeonPack<12> {
   }
 };
 
-// Eight lanes. (16 rows are two such panels, but two of twelve with a third of their lanes empty.)
+// Eight lanes. (16 rows fill two such panels; two panels of twelve lanes would have a third of their lanes empty.)
 struct NarrowNeonEngine : NeonPack<8> {
   using Element = float;
   static constexpr DType kCompute = DType::fp32;

@@ -1,8 +1,9 @@
-// bf16 on NEON's BFMMLA: [2 rows x 4 steps] times [4 steps x 2 columns], 24 accumulators of 2 x 2 blocks. In assembly,
-// because GCC 12 spills them. Used by neonbf16.cpp.
+// bf16 matmul with NEON's BFMMLA: [2 rows x 4 steps] times [4 steps x 2 columns], 24 accumulators of 2 x 2 blocks.
+// Written in assembly because GCC 12 spills them. Used by neonbf16.cpp.
 //
-// An accumulator holds (row 0: columns 0, 1; row 1: columns 0, 1), so a row of C is the low, or high, halves of
-// neighbours. Storing a tile takes as long as three chunks; here the next tile's first chunk is worked on meanwhile.
+// An accumulator holds (row 0: columns 0, 1; row 1: columns 0, 1), so a row of C consists of the low, or high, halves
+// of adjacent accumulators. Storing a tile takes as long as three chunks, so it overlaps with the next tile's first
+// chunk.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -10,14 +11,14 @@
 #include "attention/cpu/isa/pack_neonbf16.h"
 #include "core/simd.h"
 
-// A line of a macro is a line of assembly.
+// One macro line is one assembly line.
 // clang-format off
 
 #define STROBE_BF_MMLA(a, m, n) "bfmmla v" #a ".4s, v" #m ".8h, v" #n ".8h\n"
-// The high halves of two accumulators, from a row of C.
+// Loads the high halves of two accumulators from a row of C.
 #define STROBE_BF_HIGH(a, b, at) "ldr q7, [%[next], #" #at "]\n ins v" #a ".d[1], v7.d[0]\n ins v" #b ".d[1], v7.d[1]\n"
 
-// Two rows of 12 columns: six accumulators a..f, at byte `at` of C. [c] is the tile that ends, [next] the one that
+// Two rows of 12 columns: six accumulators a..f, at byte `at` of C. [c] is the previous tile, [next] the tile that
 // begins. N chunk in v0..v5, M chunk in v6 and v7; v7 is free while a tile begins.
 #define STROBE_BF_STORE6(a, b, c, d, e, f, at)                                             \
   "stp d" #a ", d" #b ", [%[c], #" #at "]\n stp d" #c ", d" #d ", [%[c], #" #at "+16]\n"   \
@@ -52,8 +53,8 @@
   "ldp q6, q7, [%[m], #" #m_at "+32]\n"                                                  \
   STROBE_BF_MMLA6(6, 20, 21, 22, 23, 24, 25) STROBE_BF_MMLA6(7, 26, 27, 28, 29, 30, 31)
 
-// The same with 8 columns: four accumulators to two rows; N chunk in v0..v3, M chunk in v4..v7. A tile is 12 rows
-// (the 16 accumulators of 8 would not hide BFMMLA's latency): three half panels, at [ma], [mb] and [mc].
+// The same with 8 columns: four accumulators per two rows; N chunk in v0..v3, M chunk in v4..v7. A tile has 12 rows
+// (the 16 accumulators of 8 rows would not hide BFMMLA's latency): three half panels, at [ma], [mb] and [mc].
 #define STROBE_BF_STORE4(a, b, c, d, at)                                                  \
   "stp d" #a ", d" #b ", [%[c], #" #at "]\n stp d" #c ", d" #d ", [%[c], #" #at "+16]\n"  \
   "zip2 v" #a ".2d, v" #a ".2d, v" #b ".2d\n zip2 v" #c ".2d, v" #c ".2d, v" #d ".2d\n"   \
@@ -91,7 +92,7 @@ namespace strobe::cpu {
 namespace {
 
 struct NeonBf16Engine : NeonBf16Pack {
-  using Element = std::uint16_t;  // bf16
+  using Element = std::uint16_t;
   static constexpr DType kCompute = DType::bf16;
   static constexpr int kM = 8, kN = 12, kCols = 8, kK = 4, kP = 4;
 
@@ -100,7 +101,8 @@ struct NeonBf16Engine : NeonBf16Pack {
     products<Width>(m, 0, n, steps, 1, c, accumulate);
   }
 
-  // C_i (+)= M_i N for panels that lie m_stride elements apart. 82 % of the BFMMLA rate at 64 steps, 88 % at 256.
+  // Computes C_i (+)= M_i N for panels m_stride elements apart. Reaches 82 % of the BFMMLA rate at 64 steps, 88 % at
+  // 256.
   template <int Width>
   static void products(const Element* m, std::ptrdiff_t m_stride, const Element* n, int steps, int panels, float* c,
                        bool accumulate) {
@@ -119,15 +121,15 @@ struct NeonBf16Engine : NeonBf16Pack {
     }
   }
 
-  // Four rows of four lanes are the chunk of those lanes as it is, ...
+  // Four rows of four lanes already have the layout of an M chunk.
   STROBE_INLINE static void lanes_to_m(const F32 (&rows)[4], int r, int v, Element* out) {
     Element* at = out + v * kM * kK + r * kK;
     vst1q_u16(at, narrow(rows[0], rows[1]));
     vst1q_u16(at + 8, narrow(rows[2], rows[3]));
   }
-  // ... and are transposed, so that a lane's four steps are neighbours.
+  // For an N panel they are transposed, so a lane's four steps are adjacent.
   STROBE_INLINE static void lanes_to_n(const F32 (&rows)[4], std::ptrdiff_t t, int v, Element* out) {
-    const uint16x8_t low = narrow(rows[0], rows[1]), high = narrow(rows[2], rows[3]);  // the same as lanes_to_m's
+    const uint16x8_t low = narrow(rows[0], rows[1]), high = narrow(rows[2], rows[3]);  // the same as in lanes_to_m
     const uint16x8_t even = vzip1q_u16(low, high), odd = vzip2q_u16(low, high);        // steps 0 and 2, 1 and 3
     Element* at = out + t * kN + v * kLanes * kP;
     vst1q_u16(at, vzip1q_u16(even, odd));
@@ -139,7 +141,7 @@ struct NeonBf16Engine : NeonBf16Pack {
     return vreinterpretq_u16_bf16(vcvtq_high_bf16_f32(vcvtq_low_bf16_f32((float32x4_t)low), (float32x4_t)high));
   }
 
-  // At least one chunk and one panel.
+  // Requires at least one chunk and one panel.
   static void tiles_8x12(const Element* m, std::ptrdiff_t m_stride, const Element* n, std::int64_t chunks,
                          std::int64_t panels, float* c, bool accumulate) {
     const std::int64_t n_back = chunks * kK * 12 * 2, m_next = m_stride * 2 - chunks * kK * kM * 2;  // bytes
@@ -172,11 +174,12 @@ struct NeonBf16Engine : NeonBf16Pack {
         : STROBE_NEON_CLOBBERS);
   }
 
-  // An even number of tiles of three half panels: panels p, p + 1, p + 2 are two tiles.
+  // Computes an even number of tiles of three half panels each: panels p, p + 1, p + 2 are two tiles.
   static void tiles_12x8(const Element* m, std::ptrdiff_t m_stride, const Element* n, std::int64_t chunks,
                          std::int64_t tiles, float* c, bool accumulate) {
     const std::int64_t back = chunks * kK * 8 * 2;  // bytes
-    // From one tile to the next, ma, mb, mc go over one half panel and a half, or two and a half, in turns.
+    // From one tile to the next, ma and mc advance by one panel plus half a chunk (near), mb by two panels minus half a
+    // chunk (far). The two swap after each tile.
     std::int64_t near = m_stride * 2 + 32 - back, far = m_stride * 4 - 32 - back, swap = 0;
     const std::int64_t load_c = accumulate;
     std::int64_t i = 0;

@@ -1,6 +1,6 @@
-// exp2 over the rows of a tile, for forward_step.h and backward_step.h. On NEON it is scheduled by hand: Neoverse's
-// queues are too short to overlap whole chains of dependent instructions, so one group of rows is reduced to its
-// fractions while the polynomial of the group before it runs.
+// exp2 over the rows of a tile, for forward_step.h and backward_step.h. It is scheduled by hand on NEON: Neoverse's
+// queues are too short to overlap whole chains of dependent instructions. The range reduction of one group of rows
+// overlaps with the polynomial of the previous group.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace {
 #if defined(__ARM_NEON)
 inline constexpr int kRowsAtOnce = 4;
 
-// Volatile, so that the compiler keeps them in order.
+// Volatile keeps the compiler from reordering them.
 STROBE_INLINE F32 ordered_add(F32 a, F32 b) {
   asm volatile("fadd %0.4s, %1.4s, %2.4s" : "=w"(a) : "w"(a), "w"(b));
   return a;
@@ -30,7 +30,7 @@ STROBE_INLINE F32 ordered_fma(F32 a, F32 b, F32 c) {
   asm volatile("fmla %0.4s, %1.4s, %2.4s" : "+w"(c) : "w"(a), "w"(b));
   return c;
 }
-STROBE_INLINE F32 ordered_max(F32 a, F32 b) {  // NaN where one is NaN
+STROBE_INLINE F32 ordered_max(F32 a, F32 b) {  // NaN if either is NaN
   asm volatile("fmax %0.4s, %1.4s, %2.4s" : "=w"(a) : "w"(a), "w"(b));
   return a;
 }
@@ -49,9 +49,8 @@ struct Exp2Group {
     F32 first = broadcast(kExp2<Degree>[0].lanes[0]);
   };
 
-  // y and the power of this group, while `other` ends and begins anew: what it held becomes 2^x, which put_previous()
-  // takes; then it is of the arguments that next_x(i) gives, with what is left of them without their integer parts by
-  // next_rest (see exp2_rows).
+  // Evaluates y and the power of this group. Meanwhile `other` completes its 2^x, which put_previous() takes, and
+  // starts again with the arguments next_x(i), from which next_rest subtracts the integer parts (see exp2_rows).
   template <class NextX, class NextRest, class PutPrevious>
   STROBE_INLINE void evaluate(const Constants& c, Exp2Group& other, NextX next_x, NextRest next_rest,
                               PutPrevious put_previous) {
@@ -126,8 +125,8 @@ STROBE_INLINE F32 ordered_fma(F32 a, F32 b, F32 c) { return fma(a, b, c); }
 STROBE_INLINE F32 ordered_max(F32 a, F32 b) { return max_keep_nan(a, b); }
 #endif
 
-// x less its integer part, in up to four steps, between which a schedule may put other work. This one is for arguments
-// that are floats; see WeightExponent in weight_exponent.h for one that is known better than that.
+// x minus its integer part, in up to four steps, so a schedule may interleave other work. This one is for float
+// arguments; WeightExponent in weight_exponent.h has arguments of higher precision.
 struct PlainRest {
   STROBE_INLINE F32 first(std::ptrdiff_t, F32 x, F32 floor) const { return ordered_subtract(x, floor); }
   STROBE_INLINE F32 second(std::ptrdiff_t, F32 f) const { return f; }
@@ -135,7 +134,7 @@ struct PlainRest {
   STROBE_INLINE F32 fourth(std::ptrdiff_t, F32 f) const { return f; }
 };
 
-// The rest of rows from `r` on, as Exp2Group asks for it.
+// Applies a Rest to rows from `r` on, as Exp2Group expects.
 template <class Rest>
 struct RestFrom {
   const Rest& rest;
@@ -146,7 +145,7 @@ struct RestFrom {
   STROBE_INLINE F32 fourth(int i, F32 f) const { return rest.fourth(r + i, f); }
 };
 
-// put(r, y) with y[i] = 2^x(r + i), for groups of Rows rows from first to last, which are multiples of Rows apart.
+// Calls put(r, y) with y[i] = 2^x(r + i), for groups of Rows rows in [first, last). last - first is a multiple of Rows.
 template <int Degree, int Rows, class X, class Put, class Rest = PlainRest>
 STROBE_INLINE void exp2_rows(std::ptrdiff_t first, std::ptrdiff_t last, X x, Put put, const Rest& rest = {}) {
 #if defined(__ARM_NEON)
@@ -158,7 +157,7 @@ STROBE_INLINE void exp2_rows(std::ptrdiff_t first, std::ptrdiff_t last, X x, Put
                           STROBE_INLINE_LAMBDA { return [&x, r](int i) STROBE_INLINE_LAMBDA { return x(r + i); }; };
   std::ptrdiff_t r = first;
   even.begin(constants, x_from(r), RestFrom<Rest>{rest, r});
-  // One loop without exits: with some in its middle GCC stores all of a group each time.
+  // One loop without exits in its middle: with such exits GCC stores all of a group each time.
   if (r + 8 <= last) {
     even.evaluate(constants, odd, x_from(r + 4), RestFrom<Rest>{rest, r + 4}, []() STROBE_INLINE_LAMBDA {});
     for (; r + 16 <= last; r += 8) {

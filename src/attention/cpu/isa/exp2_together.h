@@ -1,4 +1,4 @@
-// 2^x of several vectors on AVX-512, step by step for all of them: one after the other, their chains of dependent
+// 2^x of several vectors on AVX-512, interleaved step by step: one after the other, their chains of dependent
 // operations would fill the scheduler. Included by engine_amx.h.
 #pragma once
 
@@ -13,7 +13,7 @@ STROBE_INLINE void for_each_of(Body&& body) {
   for (int i = 0; i < Count; ++i) body(i);
 }
 
-// As exp2 in simd.h.
+// Same steps as exp2 in simd.h.
 template <int Degree, int Count>
 STROBE_INLINE void exp2_by_polynomial(F32 (&x)[Count]) {
   constexpr const Coefficient* c = kExp2<Degree>;
@@ -38,14 +38,15 @@ inline constexpr float kSixteenths[16] = {
     0x1.ae89fap0f, 0x1.c199bep0f, 0x1.d5818ep0f, 0x1.ea4afap0f,
 };
 
-// 2^x * 2^Boost for x <= 0, to 1.1e-7, from a table in a register. Below -126.5 exactly 0; NaN stays NaN. 12 operations
-// a vector, of which 6 need the one multiplier that tiles leave free; the polynomial takes 13 and 9.
+// Computes 2^x * 2^Boost for x <= 0, with error 1.1e-7, from a table in a register. Below -126.5 it is exactly 0; NaN
+// stays NaN. It takes 12 operations per vector, of which 6 need the one multiplier that tiles leave free; the
+// polynomial takes 13 and 9.
 template <int Boost, int Count>
 STROBE_INLINE void exp2_by_table(F32 (&x)[Count]) {
   struct Table {
     std::uint32_t entries[16];
   };
-  // The bits of each power, less its own index where the sixteenths of an exponent come to lie.
+  // The bits of each power, minus its own index at the position of the exponent's sixteenths.
   alignas(64) static constexpr Table kTable = [] {
     Table table{};
     for (std::uint32_t j = 0; j < 16; ++j) {
@@ -54,7 +55,7 @@ STROBE_INLINE void exp2_by_table(F32 (&x)[Count]) {
     return table;
   }();
   const __m512i table = _mm512_load_si512(&kTable);
-  const F32 magic = broadcast(0x1.8p19f);  // adding it rounds to sixteenths; the low bits hold them
+  const F32 magic = broadcast(0x1.8p19f);  // adding it rounds to sixteenths, which are then in the low bits
   F32 shifted[Count], y[Count];
   __m512i power[Count];
   __mmask16 seen[Count];

@@ -1,6 +1,7 @@
-// Three forward steps at once, for engines whose products leave the vector units free: the output of one, the weights
-// of the next, the scores and logits of the one after. Weights are made row by row between the multiplies of tiles, so
-// that both kinds of units work at the same time. Each alone does what forward_step.h does.
+// Software pipelining of three forward steps, for engines whose matmuls leave the vector units idle: the output of one
+// step, the probabilities of the next, the scores and logits of the third. Probabilities are computed row by row
+// between tile multiplies, so matrix and vector units work at the same time. Each stage computes the same as
+// forward_step.h.
 #pragma once
 
 #include "attention/cpu/isa/forward_step.h"
@@ -16,8 +17,8 @@ STROBE_INLINE void fetch(Soon& soon) {
   soon.at = soon.at + soon.step < soon.last ? soon.at + soon.step : soon.last;
 }
 
-// Scores of a step become weights, two rows at a time, and their sum is added to the row's. AllNear: all lanes are
-// (forward_step.h), else none. Without dropout.
+// Replaces scores of a step by probabilities, two rows at a time, and adds their sum to the row's sum. AllNear: all
+// lanes are near (forward_step.h), else none. Without dropout.
 template <class Engine, bool AllNear>
 class WeightRows {
  public:
@@ -58,7 +59,7 @@ class WeightRows {
       }
     }
     row_ += kRows;
-    if (kCareful && row_ % 32 == 0) {  // a long plain sum of like weights drifts by several units
+    if (kCareful && row_ % 32 == 0) {  // a long plain sum of similar values drifts by several ulps
 #pragma GCC unroll 2
       for (int v = 0; v < kV; ++v) {
         total_[v].add(sum_[v]);
@@ -90,7 +91,7 @@ class WeightRows {
   CarefulSum total_[kV]{{F32{}}, {F32{}}};
 };
 
-// Called between multiplies, `calls` times: makes an even share of the rows each time.
+// Called `calls` times between tile multiplies: advances `rows` by an even share each time.
 template <class Rows>
 class Interleaved {
  public:
@@ -116,10 +117,10 @@ int chunks_of(const ForwardStep* a, int other) {
   return a ? panels_of<Engine>(*a) * other / Engine::kK : 0;
 }
 
-// Scores of the key panels [first, last) become logits, and `largest` grows to theirs.
+// Converts scores of the key panels [first, last) to logits and raises `largest` to their maximum.
 template <class Engine>
 void make_logits(const ForwardStep& a, int first, int last) {
-  static_assert(kStep<Engine> == Engine::kM);  // ranges of panels are ranges of steps
+  static_assert(kStep<Engine> == Engine::kM);  // so a range of panels is a range of steps
   const KeyRange keys = key_range<Engine>(a);
   const TileRange range = part_of(tile_range(*a.lanes, a.key_begin, keys.first, keys.last),
                                   keys.first + first * Engine::kM, keys.first + last * Engine::kM);
@@ -129,8 +130,9 @@ void make_logits(const ForwardStep& a, int first, int last) {
   find_max<Engine>(a, range, a.largest);
 }
 
-// Panels become logits while they are in L1 and the next one is multiplied; of the last one, and of all where that is
-// the slower way, it is done when the step's weights are due: fp32's tanh wants both multipliers (tiles take one).
+// Number of panels whose logits are computed early, in L1, while the next panel is multiplied. The last panel is
+// converted when the step's probabilities are due, and so are all panels if early conversion is slower: fp32's tanh
+// needs both multipliers, and tiles occupy one.
 template <class Engine>
 int early_panels(const ForwardStep& a) {
   return Engine::kCompute == DType::fp32 && a.options->softcap != 0 ? 0 : panels_of<Engine>(a) - 1;
@@ -161,8 +163,8 @@ STROBE_INLINE void output_products(const ForwardStep& a, Meanwhile&& meanwhile) 
                        keys.last - keys.first, a.dv_rows / kM, a.o, a.shrink, meanwhile);
 }
 
-// Any of the three may be null. Each step has keys that a lane sees; neighbours have other scores, weights, shrink
-// and largest.
+// Any of the three may be null. Each step has keys that a lane sees. Adjacent steps must not share scores, weights,
+// shrink or largest.
 template <class Engine>
 void flow_once(const ForwardStep* before, const ForwardStep* step, const ForwardStep* next) {
   const auto products = [&](auto&& meanwhile) STROBE_INLINE_LAMBDA {
@@ -199,7 +201,8 @@ void flow_once(const ForwardStep* before, const ForwardStep* step, const Forward
   }
 }
 
-// The first call has a third step only, the last a first one: to set tiles up takes as long as a few of their products.
+// The first call has only a third step, the last call only a first one. Tiles are configured once for all calls, since
+// that takes as long as a few tile multiplies.
 template <class Engine>
 void forward_flow(const ForwardStep* before, const ForwardStep* step, const ForwardStep* next) {
   if (!before && !step) Engine::begin();

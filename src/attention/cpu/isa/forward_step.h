@@ -1,4 +1,4 @@
-// One panel of query rows against one block of keys: scores, online softmax, output product.
+// One panel of query rows against one block of keys: scores, online softmax, output matmul.
 #pragma once
 
 #include "attention/cpu/isa/dropout.h"
@@ -7,21 +7,22 @@
 namespace strobe::cpu {
 namespace {
 
-// Lanes whose exponents are s * factor - m * factor with the second product rounded: exact where products are fused but
-// for a share common to the row, which LogitOfMax (plan.h) knows. `exponent` is m * factor.
+// Returns the lanes whose exponents are computed as s * factor - m * factor with the second product rounded. With fused
+// multiply-add that is exact except for an error common to the row, which LogitOfMax (plan.h) adds. `exponent` is
+// m * factor.
 STROBE_INLINE I32 near_lanes(const ScoreOptions& options, F32 exponent) {
   if (!kFused || !options.may_be_near()) return I32{};
   return (exponent < kNearExponent) & (exponent > -kNearExponent);
 }
 STROBE_INLINE F32 finite_max(F32 m) { return m == -__builtin_inff() ? F32{} : m; }
 
-// What rounding adds to m * factor.
+// Returns the rounding error of m * factor.
 STROBE_INLINE F32 rounding_of_exponent(const ScoreOptions& options, F32 m, float factor) {
   const F32 exponent = m * factor;
   return near_lanes(options, exponent) ? -fma(m, broadcast(factor), -exponent) : F32{};
 }
 
-// What `largest` holds grows to each lane's largest score in the range. Masked scores become -inf first.
+// Raises `largest` to each lane's largest score in the range. Sets masked scores to -inf first.
 template <class Engine>
 void find_max(const ForwardStep& a, const TileRange& range, float* largest) {
   constexpr int kN = Engine::kN, kV = kN / kLanes;
@@ -32,9 +33,9 @@ void find_max(const ForwardStep& a, const TileRange& range, float* largest) {
       store(at, sees(*a.lanes, v, a.key_begin + r) ? load(at) : nothing);
     }
   });
-  // Several chains a vector, to hide the latency of max.
+  // Several independent chains per vector hide the latency of max.
   constexpr int kChains = kStep<Engine> % 4 == 0 ? 4 : 2;
-  static_assert(kStep<Engine> % kChains == 0);  // as are the ends of the range
+  static_assert(kStep<Engine> % kChains == 0);  // the ends of the range are multiples of kChains too
   F32 chain[kChains][kV];
 #pragma GCC unroll 4
   for (int i = 0; i < kChains; ++i) {
@@ -57,8 +58,8 @@ void find_max(const ForwardStep& a, const TileRange& range, float* largest) {
   }
 }
 
-// `max` becomes the largest score so far. Returns whether some lane's grew; the factor by which older sums shrink goes
-// to `shrink`.
+// Sets `max` to the largest score so far. Stores the factor for older sums to `shrink`. Returns true if the maximum of
+// some lane grew.
 template <class Engine>
 bool update_max(const ForwardStep& a, const float* found, float unit, float* shrink) {
   constexpr int kV = Engine::kN / kLanes;
@@ -74,16 +75,16 @@ bool update_max(const ForwardStep& a, const float* found, float unit, float* shr
   return any(grew);
 }
 
-// Scores become weights exp(score - max), and their sum is added to `sum`: in place or, with `Convert`, straight to the
-// N operand. Dropout comes after the sum: a weight is dropped where its random word is below the threshold. AllNear:
-// one operation less.
+// Replaces scores by probabilities exp(score - max) and adds their sum to `sum`. Writes in place or, with `Convert`,
+// directly to the N operand. Dropout is applied after the sum: a probability is dropped if its random word is below the
+// threshold. AllNear saves one operation.
 template <class Engine, bool AllNear, bool Convert, bool Dropout>
 void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
   constexpr int kN = Engine::kN, kV = kN / kLanes, kRows = kGroup<Engine, Convert>;
   constexpr bool kCareful = Engine::kCompute == DType::fp32;
   constexpr int kDegree = kCareful ? 6 : 3;
   const F32 factor = broadcast(unit);
-  // Pointers of their own: the compiler must assume that the stores change what `a` points to.
+  // Local copies of pointers: the compiler must assume that the stores change the fields of `a`.
   float* const scores = a.scores;
   [[maybe_unused]] const std::uint32_t* const words = a.words;
   [[maybe_unused]] const U32 threshold = broadcast(a.options->dropout_threshold);
@@ -104,7 +105,7 @@ void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
         },
         [&](std::ptrdiff_t r, F32(&weight)[kRows]) STROBE_INLINE_LAMBDA {
           sum += sum_all(weight);
-          // A long plain sum of like weights drifts by several units; pieces of 32 rows cost nothing.
+          // A long plain sum of similar values drifts by several ulps; partial sums of 32 rows cost nothing.
           if (kCareful && (r & 31) + kRows == 32) {
             total.add(sum);
             sum = F32{};
@@ -131,7 +132,7 @@ void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
   }
 }
 
-// Whether some lane is not near.
+// True if some lane is not near.
 template <class Engine>
 bool any_far(const ForwardStep& a, float unit) {
   I32 far{};
@@ -159,7 +160,7 @@ inline float element_of(const void* row, DType dtype, int at) {
   return (dtype == DType::fp16 ? from_fp16(U16{} + bits) : from_bf16(U16{} + bits))[0];
 }
 
-// O += P V over the pairs that the mask allows and no others: 0 * NaN would spread to rows that may not use the key.
+// O += P V only over the pairs that the mask allows: 0 * NaN would spread to rows that may not use the key.
 template <class Engine>
 void accumulate_isolated(const ForwardStep& a, const TileRange& range) {
   constexpr int kN = Engine::kN;
@@ -173,7 +174,7 @@ void accumulate_isolated(const ForwardStep& a, const TileRange& range) {
   }
 }
 
-// Rows of the block's tile that some lane sees, at the grain of products.
+// Rows of the block's tile that some lane sees, rounded to the granularity of matmuls.
 struct KeyRange {
   int first, last;
 };
@@ -184,7 +185,7 @@ KeyRange key_range(const ForwardStep& a) {
   return {first, first < seen ? round_up(seen, kStep<Engine>) : first};
 }
 
-// Whether an engine's products tell the largest value of each column.
+// True if an engine's matmul can return the maximum of each column.
 template <class Engine>
 inline constexpr bool kFindsMax = requires(float* c) {
   Engine::template products<Engine::kN>(c, 0, c, 0, 0, c, false, c);
@@ -230,7 +231,7 @@ void forward_step(const ForwardStep& a) {
       factor[v] = load(shrink + v * kLanes);
       store(a.sum + v * kLanes, load(a.sum + v * kLanes) * factor[v]);
     }
-    float* const o = a.o;  // of its own: the compiler must assume that the stores change what `a` points to
+    float* const o = a.o;  // local copy: the compiler must assume that the stores change the fields of `a`
     const int end = a.dv_rows * kN;
     for (int at = 0; at < end; at += kN) {
 #pragma GCC unroll 4

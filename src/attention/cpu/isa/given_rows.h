@@ -1,4 +1,4 @@
-// What of a matrix to be packed can be read without masks on AVX-512. For pack_pairs.h and pack_parts.h.
+// Tests whether packing can read a block of the source without masks on AVX-512. Used by pack_pairs.h and pack_parts.h.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -7,7 +7,7 @@
 namespace strobe::cpu {
 namespace {
 
-// Whether rows [r, r + rows), a multiple of 8, and columns [col, col + cols) are all given.
+// Returns true if the source has all of rows [r, r + rows), a multiple of 8, and columns [col, col + cols).
 STROBE_INLINE bool all_given(const Pack& pack, int r, int rows, int col, int cols) {
   if (pack.col_stride != 1 || r + rows > pack.count || col + cols > pack.cols) return false;
   for (int i = r; i < r + rows; i += 8) {

@@ -1,4 +1,4 @@
-// flash2's inner code for Arm with NEON, which every aarch64 machine has.
+// flash2's kernels for Arm with NEON, which every aarch64 machine has.
 #include "attention/cpu/isa/engine_neon.h"
 #include "attention/cpu/isa/table.h"
 

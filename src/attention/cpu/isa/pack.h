@@ -1,5 +1,5 @@
-// Packing of the caller's rows into panels, for any engine: plain loops over the layout that isa.h defines. Engines
-// with something faster declare functions of the same names, which table.h prefers.
+// Packs the caller's rows into panels, for any engine: plain loops over the layout that isa.h defines. Faster engines
+// declare functions of the same names, which table.h prefers.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -9,7 +9,7 @@
 namespace strobe::cpu {
 namespace {
 
-// How one element of the source becomes one element of a panel, and whether it is not finite.
+// Conversion of one source element to one panel element.
 struct FromFp32 {
   using Source = float;
   static float get(const float* from) { return *from; }
@@ -39,7 +39,8 @@ inline bool not_finite(float value) {
 }
 inline bool not_finite(std::uint16_t bf16) { return (bf16 & 0x7f80u) == 0x7f80u; }
 
-// Writes element (row, col) of the source at index(row, col) of the output, zeros beyond the source.
+// Writes element (row, col) of the source at index(row, col) of the output, and zeros beyond the source. Returns true
+// if a value is not finite.
 template <class Element, class From, class Index>
 bool pack_elements(const Pack& a, int rows, int cols, Index index) {
   auto* out = static_cast<Element*>(a.out);

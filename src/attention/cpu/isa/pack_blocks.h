@@ -1,5 +1,5 @@
-// Packing for fp32 engines on x86: square blocks of kLanes x kLanes elements, widened on load and transposed in
-// registers where the layout asks for it. The same results as pack.h, faster. Engines inherit it.
+// Packing for fp32 engines on x86: square blocks of kLanes x kLanes elements, converted to fp32 on load and transposed
+// in registers if the layout requires it. Same results as pack.h, faster. Engines inherit it.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -10,7 +10,7 @@
 namespace strobe::cpu {
 namespace {
 
-// The source as fp32 vectors, zeros beyond its ends; remembers whether something was not finite.
+// Reads the source as fp32 vectors, with zeros beyond its ends; records whether a value was not finite.
 template <DType Source>
 struct BlockReader {
   const Pack& pack;
@@ -105,7 +105,7 @@ struct BlockPack {
   }
 
  private:
-  // Calls body(reader, a) with a reader of the source's type.
+  // Calls body(reader, a) with a reader of the source type.
   template <class Body>
   static bool by_source(const Pack& a, Body body) {
     if (a.dtype == DType::fp32) return run(BlockReader<DType::fp32>{a}, body);
@@ -118,7 +118,7 @@ struct BlockPack {
     return in.met_non_finite();
   }
 
-  // Steps [t, t + kLanes) of row r of the M panels; those from `steps` on do not exist.
+  // Stores steps [t, t + kLanes) of row r of the M panels; steps from `steps` on do not exist.
   STROBE_INLINE static void put_m(const Pack& a, int steps, int r, int t, F32 x) {
     const std::ptrdiff_t panel = static_cast<std::ptrdiff_t>(r / M) * steps * M;
     float* chunk = static_cast<float*>(a.out) + panel + t * M + r % M * K;

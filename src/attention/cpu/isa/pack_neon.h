@@ -1,5 +1,5 @@
-// Packing for NEON's fp32 panels: 4 x 4 blocks, widened on load and transposed in registers where the layout asks for
-// it. The same results as pack.h, faster. engine_neon.h's engines inherit it.
+// Packing for NEON's fp32 panels: 4 x 4 blocks, converted to fp32 on load and transposed in registers if the layout
+// requires it. Same results as pack.h, faster. engine_neon.h's engines inherit it.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -9,7 +9,7 @@
 namespace strobe::cpu {
 namespace {
 
-// The caller's rows as vectors of four columns; remembers whether something was not finite.
+// Reads the caller's rows as vectors of four columns; records whether a value was not finite.
 template <DType Source>
 struct NeonReader {
   const Pack& pack;
@@ -20,15 +20,15 @@ struct NeonReader {
     for (int r = first; whole && r < first + count; ++r) whole = pack.rows[r] != nullptr;
     return whole;
   }
-  // Four columns of a row that has them. `seen` is the caller's probe, in registers, and noted at the end: what is
-  // written to a panel might lie in this struct for all that the compiler knows.
+  // Returns four columns of a row that has them. `seen` is the caller's probe, kept in registers and passed to note()
+  // at the end: the compiler must assume that stores to a panel alias this struct.
   STROBE_INLINE static F32 whole(const void* row, int col, F32& seen) {
     const F32 x = load_as(row, Source, col);
     seen = fma(x, F32{}, seen);
     return x;
   }
   STROBE_INLINE void note(F32 seen) { probe[0] += seen; }
-  // Four columns of any row; zeros beyond the source.
+  // Returns four columns of any row; zeros beyond the source.
   F32 padded(int r, int col) {
     const int count = pack.cols - col < 4 ? pack.cols - col : 4;
     if (r >= pack.count || count <= 0 || !pack.rows[r]) return F32{};
@@ -42,7 +42,7 @@ struct NeonReader {
   bool met_non_finite() const { return any((probe[0] != probe[0]) | (probe[1] != probe[1])); }
 };
 
-// For panels of N query lanes.
+// Packing with N panels of N query lanes.
 template <int N>
 struct NeonPack {
   static bool pack_m(const Pack& a) {
@@ -72,7 +72,7 @@ struct NeonPack {
     return in.met_non_finite();
   }
 
-  // Rows [first, first + Rows) to a panel [cols][Rows].
+  // Packs rows [first, first + Rows) to a panel [cols][Rows].
   template <int Rows, class Reader>
   static void transpose_rows(Reader& in, int first, float* out) {
     const int cols = in.pack.cols;
@@ -102,7 +102,8 @@ struct NeonPack {
     }
   }
 
-  // Panels [count][8] of eight columns each. Eight rows at a time: whole cache lines are written to each panel.
+  // Packs panels [count][8] of eight columns each. Eight rows at a time, so writes to each panel fill whole cache
+  // lines.
   template <class Reader>
   static void copy_columns(Reader& in, const Pack& a) {
     F32 seen[2] = {};

@@ -1,5 +1,5 @@
-// Packing for the bf16 panels of BFMMLA: chunks of four steps, by copies of 8 bytes where a row's columns are the
-// steps, by 4 x 8 transposes where rows are. The same results as pack.h, faster. NeonBf16Engine inherits it.
+// Packing for the bf16 panels of BFMMLA, in chunks of four steps. Copies 8 bytes at a time if steps are columns of the
+// source; transposes 4 x 8 blocks if steps are rows. Same results as pack.h, faster. NeonBf16Engine inherits it.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -9,7 +9,7 @@
 namespace strobe::cpu {
 namespace {
 
-// The caller's rows as vectors of eight columns; remembers the largest magnitude, by its bits.
+// Reads the caller's rows as vectors of eight columns; records the largest magnitude by its bits.
 struct NeonBf16Reader {
   const Pack& pack;
   uint16x8_t largest[2] = {vdupq_n_u16(0), vdupq_n_u16(0)};
@@ -23,11 +23,11 @@ struct NeonBf16Reader {
     largest[r & 1] = vmaxq_u16(largest[r & 1], vbicq_u16(x, vdupq_n_u16(0x8000)));
     return x;
   }
-  // Eight columns of a row that has them.
+  // Returns eight columns of a row that has them.
   STROBE_INLINE uint16x8_t whole(int r, int col) {
     return seen(r, vld1q_u16(static_cast<const std::uint16_t*>(pack.rows[r]) + col));
   }
-  // Eight columns of any row; zeros beyond the source.
+  // Returns eight columns of any row; zeros beyond the source.
   uint16x8_t padded(int r, int col) {
     std::uint16_t copy[8] = {};
     const int count = pack.cols - col < 8 ? pack.cols - col : 8;
@@ -60,7 +60,7 @@ struct NeonBf16Pack {
   static bool pack_nt(const Pack& a) { return pack_mt(a); }  // both are panels of 8 columns
 
  private:
-  // Rows [first, first + Rows) to chunks [Rows][4], two chunks at a time.
+  // Packs rows [first, first + Rows) to chunks [Rows][4], two chunks at a time.
   template <int Rows>
   static void copy_rows(NeonBf16Reader& in, int first, std::uint16_t* out) {
     const int cols = in.pack.cols;
@@ -91,7 +91,7 @@ struct NeonBf16Pack {
     return vreinterpretq_u16_u64(vzip1q_u64(vreinterpretq_u64_u16(x), vreinterpretq_u64_u16(y)));
   }
 
-  // Panels of eight columns, chunks [8][4] of four rows each. Eight rows at a time: two whole cache lines.
+  // Packs panels of eight columns, in chunks [8][4] of four rows each. Eight rows at a time: two whole cache lines.
   static void interleave_rows(NeonBf16Reader& in, const Pack& a) {
     const int steps = round_up(a.count, 4);
     for (int first = 0; first < steps; first += 8) {

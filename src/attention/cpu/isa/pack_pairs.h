@@ -1,5 +1,5 @@
-// Packing of bf16 for engines on AVX-512 that multiply it, whose N panels hold pairs of steps: blocks of 32 x 32
-// elements, transposed in registers as 32-bit pairs. The same results as pack.h, faster. Engines inherit it.
+// Packing for AVX-512 engines that multiply bf16, whose N panels hold pairs of steps: blocks of 32 x 32 elements,
+// transposed in registers as 32-bit pairs. Same results as pack.h, faster. Engines inherit it.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -11,12 +11,12 @@
 namespace strobe::cpu {
 namespace {
 
-// A bf16 source; remembers whether something was not finite.
+// Reads a bf16 source; records whether a value was not finite.
 struct Bf16Reader {
   const Pack& pack;
   __mmask32 met = 0;
 
-  // 32 neighbours of a row. Given: as all_given() said of it; else zeros stand for what is not there.
+  // Returns 32 adjacent elements of a row. Given: all_given() is true for them; else missing elements are zeros.
   template <bool Given>
   STROBE_INLINE __m512i row(int r, int col) {
     const __m512i x = Given ? _mm512_loadu_si512(static_cast<const std::uint16_t*>(pack.rows[r]) + col) : some(r, col);
@@ -96,12 +96,12 @@ struct PairPack {
   }
 
  private:
-  // The elements from `at` on.
+  // Stores 32 elements at `at`.
   STROBE_INLINE static void put(const Pack& a, std::ptrdiff_t at, __m512i x) {
     _mm512_storeu_si512(static_cast<std::uint16_t*>(a.out) + at, x);
   }
 
-  // Steps [t, t + 32) of row r of the M panels; those from `steps` on do not exist.
+  // Stores steps [t, t + 32) of row r of the M panels; steps from `steps` on do not exist.
   STROBE_INLINE static void put_m(const Pack& a, int steps, int r, int t, __m512i x) {
     const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(r / M) * steps * M + t * M + r % M * K;
     if constexpr (K == 32) {
@@ -115,16 +115,16 @@ struct PairPack {
     }
   }
 
-  // 8 rows, 32 steps of each, of M panels.
+  // Packs 8 rows, 32 steps of each, of M panels.
   template <bool Given>
   STROBE_INLINE static void put_rows(const Pack& a, Bf16Reader& in, int steps, int r, int t) {
     for (int i = r; i < r + 8; ++i) put_m(a, steps, i, t, in.row<Given>(i, t));
   }
 
-  // 8 steps, 32 columns of each, of an N panel, to where `at` is.
+  // Packs 8 steps, 32 columns of each, of an N panel, to offset `at`.
   template <bool Given>
   STROBE_INLINE static void put_steps(const Pack& a, Bf16Reader& in, int t, int c, std::ptrdiff_t at) {
-    // Word 2 i from column i of the even step, word 2 i + 1 from the odd one; then the same 16 columns later.
+    // Word 2 i from column i of the even step, word 2 i + 1 from the odd step; then the same 16 columns later.
     const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
                                          5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
     const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
@@ -135,10 +135,10 @@ struct PairPack {
     }
   }
 
-  // Rows [r, r + 32) of M panels whose steps are rows of the source, [t, t + 32) of them.
+  // Packs rows [r, r + 32) of M panels whose steps are rows [t, t + 32) of the source.
   template <bool Given>
   static void put_transposed(const Pack& a, Bf16Reader& in, int steps, int rows, int r, int t) {
-    // Pairs of steps of four columns of every eight, then of the other four.
+    // Pairs of steps of the first four columns of every eight, then of the other four.
     F32 low[16], high[16];
     for (int i = 0; i < 16; ++i) {
       const __m512i even = in.row<Given>(t + 2 * i, r), odd = in.row<Given>(t + 2 * i + 1, r);

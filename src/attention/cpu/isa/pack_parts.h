@@ -1,6 +1,6 @@
-// Packing of fp32 as a sum of bf16 parts (parts.h) for engines on AVX-512 with chunks of 32 x 32 elements, each of
-// which is that of the first parts, then that of the second and so on. Squares of 16 x 16 are read, transposed where
-// the layout asks for it, and then split; where all of one, or of two that make a chunk's row, is given, without masks.
+// Packs fp32 as split floats of bf16 parts (parts.h), for AVX-512 engines with chunks of 32 x 32 elements. A chunk
+// stores all first parts, then all second parts and so on. Squares of 16 x 16 are read, transposed if the layout
+// requires it, and then split. Reads need no masks if a whole square, or the two squares of a chunk's row, exist.
 // Engines inherit it.
 #pragma once
 
@@ -14,32 +14,32 @@
 namespace strobe::cpu {
 namespace {
 
-// Of each lane, the upper half of `even`'s below that of `odd`'s.
+// Returns per lane: the upper half of `even` in the low half, the upper half of `odd` in the high half.
 STROBE_INLINE __m512i upper_halves(__m512i even, __m512i odd) {
   const __m512i down = _mm512_set4_epi32(0x0f0e0f0e, 0x0b0a0b0a, 0x07060706, 0x03020302);
   return _mm512_mask_shuffle_epi8(odd, 0x3333333333333333, even, down);
 }
 
-// 32 bf16 of each part.
+// 32 bf16 per part.
 template <int Parts>
 struct PartWords {
   __m512i part[Parts];
 };
 
-// An fp32 source; remembers the largest value. What is not finite counts as larger than any.
+// Reads an fp32 source; records the largest magnitude. A value that is not finite counts as larger than any.
 class SquareReader {
  public:
   explicit SquareReader(const Pack& pack) : pack_(pack) {}
 
-  // Whether rows [r, r + 16) and columns [col, col + cols) are all given. Where they are, rows packed later are
-  // fetched.
+  // Returns true if the source has all of rows [r, r + 16) and columns [col, col + cols). If so, prefetches rows packed
+  // later.
   STROBE_INLINE bool given(int r, int col, int cols) const {
     if (!all_given(pack_, r, 16, col, cols)) return false;
     for (int at = 0; at < cols; at += 16) fetch_after(r, col + at);
     return true;
   }
 
-  // Columns [col, col + 16) of row r. Given: as given() said of it; else zeros stand for what is not there.
+  // Returns columns [col, col + 16) of row r. Given: given() is true for them; else missing elements are zeros.
   template <bool Given>
   STROBE_INLINE F32 row(int r, int col) {
     const __m512 x = Given ? _mm512_loadu_ps(static_cast<const float*>(pack_.rows[r]) + col) : some_of_row(r, col);
@@ -47,7 +47,7 @@ class SquareReader {
     return (F32)x;
   }
 
-  // Rows [r, r + 16) of columns [col, col + 16), transposed: v[c][i] is column col + c of row r + i.
+  // Loads rows [r, r + 16) of columns [col, col + 16), transposed: v[c][i] is column col + c of row r + i.
   STROBE_INLINE void transposed(int r, int col, F32 (&v)[16]) {
     if (given(r, col, 16)) {
 #pragma GCC unroll 16
@@ -65,7 +65,7 @@ class SquareReader {
   }
 
  private:
-  // A null row is fetched in vain, and so are, of narrower ones that follow, columns past their end.
+  // Prefetching a null row has no effect; neither has prefetching columns past the end of narrower rows that follow.
   STROBE_INLINE void fetch_after(int r, int col) const {
     constexpr int kAhead = 24;  // rows
     if (r + kAhead + 16 > pack_.count + pack_.following) return;
@@ -92,7 +92,7 @@ class SquareReader {
 
 template <int Parts>
 struct PartsPack {
-  static constexpr bool kInterleaved = true;  // as rows of tiles are quick to split (engine_amx.h)
+  static constexpr bool kInterleaved = true;  // because rows of tiles are cheap to split (engine_amx.h)
 
   static bool pack_m(const Pack& a) {
     SquareReader in(a);
@@ -152,18 +152,18 @@ struct PartsPack {
 
  private:
   static constexpr int kChunk = 32;                     // rows or columns, and steps
-  static constexpr int kWordsOfPart = kChunk * kChunk;  // in a chunk
+  static constexpr int kWordsOfPart = kChunk * kChunk;  // per chunk
 
-  // The chunk that holds step `step` of panels that follow each other.
+  // Returns the chunk that holds step `step` of consecutive panels.
   STROBE_INLINE static std::uint16_t* words(const Pack& a, std::ptrdiff_t step) {
     return static_cast<std::uint16_t*>(a.out) + step / kChunk * kWordsOfPart * Parts;
   }
-  // Steps [t, t + 32) of the rows from r on, of M panels.
+  // Returns the address of steps [t, t + 32) of the rows from r on, of M panels.
   STROBE_INLINE static std::uint16_t* rows_of_m(const Pack& a, int steps, int r, int t) {
     return words(a, static_cast<std::ptrdiff_t>(r / kChunk) * steps + t) + r % kChunk * kChunk;
   }
 
-  // 16 rows, 32 steps of each, of an M panel.
+  // Packs 16 rows, 32 steps of each, of an M panel.
   template <bool Given>
   STROBE_INLINE static void put_rows(SquareReader& in, int r, int t, std::uint16_t* out) {
     for (int i = 0; i < 16; ++i) {
@@ -172,7 +172,7 @@ struct PartsPack {
     }
   }
 
-  // 32 steps, 16 columns of each, of an N panel; steps t and t + 16 are a pair.
+  // Packs 32 steps, 16 columns of each, of an N panel; steps t and t + 16 are a pair.
   template <bool Given>
   STROBE_INLINE static void put_steps(SquareReader& in, int t, int c, std::uint16_t* out) {
     for (int i = 0; i < 16; ++i) {
@@ -181,7 +181,7 @@ struct PartsPack {
     }
   }
 
-  // Of each part, both vectors' lanes as `join` makes 32 words of them.
+  // Splits both vectors; `join` combines each part of a and b into 32 words.
   template <class Join>
   STROBE_INLINE static PartWords<Parts> split_and_join(F32 a, F32 b, Join join) {
     F32 of_a[Parts], of_b[Parts];
@@ -192,13 +192,13 @@ struct PartsPack {
     for (int i = 0; i < Parts; ++i) words.part[i] = join(of_a[i], of_b[i]);
     return words;
   }
-  // Low's lanes, then high's.
+  // Lanes of low, then lanes of high.
   STROBE_INLINE static PartWords<Parts> neighbours(F32 low, F32 high) {
     return split_and_join(low, high, [](F32 of_low, F32 of_high) STROBE_INLINE_LAMBDA {
       return (__m512i)_mm512_cvtne2ps_pbh((__m512)of_high, (__m512)of_low);
     });
   }
-  // Their lanes in turns.
+  // Lanes of even and odd, interleaved.
   STROBE_INLINE static PartWords<Parts> pairs(F32 even, F32 odd) {
     return split_and_join(even, odd, [](F32 of_even, F32 of_odd) STROBE_INLINE_LAMBDA {
       return upper_halves((__m512i)of_even, (__m512i)of_odd);

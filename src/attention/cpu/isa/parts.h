@@ -1,5 +1,6 @@
-// fp32 as a sum of three bf16 numbers, for engines that multiply bf16 alone: x = h + m + l with 8 bits each, exactly.
-// A product is six of theirs; those left out are below 2^-24 of it and have either sign. Included by engine_amx.h.
+// Split floats (3xBF16): fp32 as an exact sum of three bf16 numbers, x = h + m + l with 8 bits each, for engines that
+// multiply only bf16. A product takes six bf16 products. The omitted ones are below 2^-24 of it and have either sign.
+// Included by engine_amx.h.
 #pragma once
 
 #include "core/simd.h"
@@ -7,8 +8,9 @@
 namespace strobe::cpu {
 namespace {
 
-// The parts of x, largest first, as floats whose low 16 bits are zeros; the last is what is left, 8 bits as well. x is
-// finite and below 2^127. Rounded to nearest, parts have either sign, and so have the products left out.
+// Splits x into parts, largest first, as floats whose low 16 bits are zeros. The last part is the remainder, which also
+// has 8 bits. x is finite and below 2^127. Parts are rounded to nearest, so they have either sign, and so have the
+// omitted products.
 template <int Parts>
 STROBE_INLINE void split(F32 x, F32 (&part)[Parts]) {
 #pragma GCC unroll 3
@@ -19,7 +21,7 @@ STROBE_INLINE void split(F32 x, F32 (&part)[Parts]) {
   part[Parts - 1] = x;
 }
 
-// The same, cut instead of rounded, for one side of a product whose other side is rounded.
+// Like split(), but truncates instead of rounding: for one operand of a matmul whose other operand is rounded.
 template <int Parts>
 STROBE_INLINE void split_quickly(F32 x, F32 (&part)[Parts]) {
 #pragma GCC unroll 3
@@ -30,10 +32,11 @@ STROBE_INLINE void split_quickly(F32 x, F32 (&part)[Parts]) {
   part[Parts - 1] = x;
 }
 
-// AMX takes subnormal numbers as 0, so parts of tiny values, and tiny products, are lost. Panels of inputs therefore
-// hold nothing but values of which the largest is in this range (or all are 0); then all that is lost is far below the
-// rounding of the whole. Weights and dS, which may be small beside an input, are multiplied with kBoost as they are
-// split: the smallest weights keep all their parts, and the largest sums, |dS| <= 2^49 times 2^20, stay finite.
+// AMX flushes subnormal numbers to 0, so parts of tiny values, and tiny products, are lost. The largest value in a
+// panel of inputs must therefore be in this range (or all values are 0); the loss is then far below the rounding error
+// of the result. Probabilities and dS may be small compared with an input, so they are multiplied with kPartsBoost when
+// split. The smallest probabilities then keep all their parts, and the largest sums, |dS| <= 2^49 times 2^20, stay
+// finite.
 inline constexpr float kLeastOfPanel = 0x1p-40f;
 inline constexpr float kMostOfPanel = 0x1p20f;
 inline constexpr float kPartsBoost = 0x1p32f;

@@ -1,5 +1,5 @@
-// Logits from raw scores: the options between q.k and the softmax, each a small loop over a tile in cache.
-// A tile is fp32 [key][kN], one lane per query row; used by forward_step.h and backward_step.h.
+// Converts raw scores to logits: the options between q.k and the softmax, each a small loop over a tile in cache. A
+// tile is fp32 [key][kN], one lane per query row. Used by forward_step.h and backward_step.h.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -17,7 +17,7 @@ namespace {
 
 inline constexpr float kLog2e = 1.44269504088896340736f;
 
-// Around every use of an engine's product; for engines with state to set up.
+// Scope around every use of an engine's matmul; calls begin() and end() of engines that have state to set up.
 template <class Engine>
 struct ProductScope {
   ProductScope() {
@@ -28,7 +28,7 @@ struct ProductScope {
   }
 };
 
-// C_i (+)= M_i N for `panels` M panels.
+// Computes C_i (+)= M_i N for `panels` M panels.
 template <class Engine, int Width>
 STROBE_INLINE void whole_products(const typename Engine::Element* m, std::ptrdiff_t m_stride,
                                   const typename Engine::Element* n, int steps, int panels, float* c, bool accumulate) {
@@ -41,11 +41,11 @@ STROBE_INLINE void whole_products(const typename Engine::Element* m, std::ptrdif
   }
 }
 
-// The most steps of a sum that stays whole where longer ones are added up in pieces.
+// Longest sum, in steps, that is not split into partial sums of `piece` steps.
 constexpr int most_of_one_piece(int piece) { return piece + piece / 2; }
 
-// As whole_products; in fp32, a sum of more than one and a half pieces is added up in pieces, which keeps its rounding
-// small. An engine that rounds less often may take longer ones.
+// Like whole_products. In fp32, a sum of more than one and a half pieces is split into partial sums to limit its
+// rounding error. An engine that rounds less often may use longer ones (kLongerPieces).
 template <class Engine, int Width>
 STROBE_INLINE void products(const typename Engine::Element* m, std::ptrdiff_t m_stride,
                             const typename Engine::Element* n, int steps, int panels, float* c, bool accumulate,
@@ -60,7 +60,7 @@ STROBE_INLINE void products(const typename Engine::Element* m, std::ptrdiff_t m_
   whole_products<Engine, Width>(m, m_stride, n, steps, panels, c, accumulate);
 }
 
-// A sum that carries what each addition loses (Kahan).
+// Compensated (Kahan) sum.
 struct CarefulSum {
   F32 value;
   F32 lost{};
@@ -72,15 +72,15 @@ struct CarefulSum {
   }
 };
 
-// Whether packed elements are not the fp32 of tiles, so that tiles are converted to become operands.
+// True if packed elements are not the fp32 of tiles, so tiles must be converted to become operands.
 template <class Engine>
 inline constexpr bool kConverts = sizeof(typename Engine::Element) != sizeof(float);
 
-// Rows of a tile that a pass of exponentials takes at once: groups of kP where it writes converted operands.
+// Tile rows per group of exponentials: kP if the group writes converted operands.
 template <class Engine, bool Convert>
 inline constexpr int kGroup = Convert ? Engine::kP : kRowsAtOnce;
 
-// Tile [steps][kN] to an N panel of an engine that converts.
+// Converts a tile [steps][kN] to an N panel of an engine that converts.
 template <class Engine>
 void tile_to_n(const float* tile, int steps, typename Engine::Element* out) {
   constexpr int kN = Engine::kN, kP = Engine::kP;
@@ -93,14 +93,14 @@ void tile_to_n(const float* tile, int steps, typename Engine::Element* out) {
   }
 }
 
-// Whether M panels are written by whole rows of a tile, not by vectors.
+// True if M panels are written from whole rows of a tile, not from single vectors.
 template <class Engine>
 constexpr bool whole_rows_to_m() {
   if constexpr (requires { Engine::kInterleaved; }) return Engine::kInterleaved;
   return false;
 }
 
-// Tile [kM][kN] to kN steps of an M panel.
+// Converts a tile [kM][kN] to kN steps of an M panel.
 template <class Engine>
 void tile_to_m(const float* tile, typename Engine::Element* out) {
   constexpr int kN = Engine::kN, kP = Engine::kP;
@@ -125,7 +125,7 @@ void tile_to_m(const float* tile, typename Engine::Element* out) {
   }
 }
 
-// The rows [first, last) of a block's tile that need a mask are those outside of [free_first, free_last).
+// Rows [first, last) of a block's tile. Rows outside of [free_first, free_last) need a mask.
 struct TileRange {
   int first, last;
   int free_first, free_last;
@@ -138,7 +138,7 @@ inline TileRange tile_range(const Lanes& lanes, int key_begin, int first, int la
   return {first, last, free_first, free_last};
 }
 
-// The part of it in rows [first, last).
+// Returns the part of a range in rows [first, last).
 inline TileRange part_of(const TileRange& range, int first, int last) {
   return {first, last, clamp(range.free_first, first, last), clamp(range.free_last, first, last)};
 }
@@ -149,7 +149,7 @@ STROBE_INLINE void for_each_masked_row(const TileRange& range, Body&& body) {
   for (int r = range.free_last; r < range.last; ++r) body(r);
 }
 
-// Which lanes of vector v see the key; all bits set where they do.
+// Returns a mask of the lanes of vector v that see the key, all bits set if they do.
 STROBE_INLINE I32 sees(const Lanes& lanes, int v, int key) {
   const I32 at = broadcast(key);
   return (at >= load(lanes.lo + v * kLanes)) & (at < load(lanes.hi + v * kLanes));
@@ -168,7 +168,7 @@ STROBE_INLINE auto tanh_for() {
   }
 }
 
-// Scores q.k become tanh(scale / softcap * q.k), and, with Slope, `slopes` the derivative of the capped score.
+// Replaces scores q.k by tanh(scale / softcap * q.k). With Slope, also stores the derivative of the capped score.
 template <class Engine, bool Slope>
 void cap_scores(const ScoreOptions& options, const TileRange& range, float* tile, float* slopes) {
   constexpr int kN = Engine::kN, kAtOnce = kTanhAtOnce * kLanes;
@@ -193,8 +193,8 @@ void cap_scores(const ScoreOptions& options, const TileRange& range, float* tile
   }
 }
 
-// Scores q.k in rows [first, last) become logits in options.unit. Where `slopes` is given, it receives the derivative
-// of the cap. Rows past the sequence hold anything afterwards; the mask follows.
+// Converts scores q.k in rows [first, last) to logits in options.unit. If `slopes` is not null, it receives the
+// derivative of the cap. Rows past the sequence then hold arbitrary values; the mask is applied later.
 template <class Engine>
 void apply_options(const ScoreOptions& options, const Lanes& lanes, int key_begin, int key_count, TileRange range,
                    float* tile, float* slopes) {

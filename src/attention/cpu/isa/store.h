@@ -1,4 +1,4 @@
-// Accumulators back to the caller's rows, in their type; and row-wise dot products. Serves every engine.
+// Stores accumulators to the caller's rows, in their type; and row-wise dot products. Serves every engine.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -7,21 +7,21 @@
 namespace strobe::cpu {
 namespace {
 
-// a / b by the rounded inverse of b and one correction: the division's own result where neither quotient nor rest is
-// subnormal, but for the sign of a zero, in a quarter of its time. NaN where one of a, b, inverse and a * inverse is
-// not finite: who finds one divides.
+// Returns a / b from the rounded inverse of b and one correction, in a quarter of the time of a division. The result
+// equals the division's unless the quotient or the remainder is subnormal; the sign of a zero may differ. It is NaN if
+// any of a, b, inverse and a * inverse is not finite: the caller then divides.
 STROBE_INLINE F32 corrected_quotient(F32 a, F32 b, F32 inverse) {
   const F32 quotient = a * inverse;
   return fma(fma(-quotient, b, a), inverse, quotient);
 }
 STROBE_INLINE bool has_nan(F32 sum) { return any(sum != sum); }
 
-// On NEON, whose queues are short; on other sets it was not measured.
+// Only on NEON, whose scheduler queues are short; not measured on other sets.
 inline constexpr bool kStoresSquares = kFused && kLanes == 4;
 
-// fp32 of a whole vector of lanes, from `first` on, without its last columns; returns the columns stored. Two squares
-// at a time, step by step: one after the other, their chains of dependent operations would fill Neoverse's queues. None
-// where a value is not finite, since then a correction may be NaN.
+// Stores a whole vector of lanes, from `first` on, as fp32, without the last columns. Returns the number of columns
+// stored, 0 if a value is not finite, since a correction may then be NaN. Interleaves two squares: one after the other,
+// their chains of dependent operations would fill Neoverse's queues.
 template <class Engine>
 int store_squares(const StoreLanes& a, int first) {
   constexpr int kN = Engine::kN, kAtOnce = 2 * kLanes;
@@ -49,12 +49,13 @@ int store_squares(const StoreLanes& a, int first) {
 }
 
 #if defined(__AVX512BF16__)
-// bf16 of a whole vector of lanes, from `first` on, without its last columns; returns the columns stored. Neighbours
-// become one 32-bit element before they are transposed, in half of the shuffles. Stops where it would have to divide.
+// Stores a whole vector of lanes, from `first` on, as bf16, without the last columns. Returns the number of columns
+// stored; stops where a division is needed. Adjacent columns become one 32-bit element before the transpose, which
+// halves the shuffles.
 template <class Engine>
 int store_pairs(const StoreLanes& a, int first, F32 divisor, F32 inverse) {
   constexpr int kAtOnce = 2 * kLanes;
-  // Word 2 i is word i of the lower half, word 2 i + 1 that of the upper one.
+  // Word 2 i is word i of the lower half, word 2 i + 1 is word i of the upper half.
   const __m512i in_turns = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
                                             21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   const auto column = [&](int c) STROBE_INLINE_LAMBDA {
@@ -81,7 +82,7 @@ int store_pairs(const StoreLanes& a, int first, F32 divisor, F32 inverse) {
 template <class Engine>
 void store_lanes(const StoreLanes& a) {
   constexpr int kN = Engine::kN;
-  if constexpr (kStoresSquares) {  // rows are written a vector at a time: their lines come meanwhile
+  if constexpr (kStoresSquares) {  // rows are written one vector at a time: prefetch their lines
     const int bytes = a.cols * (a.dtype == DType::fp32 ? 4 : 2);
     for (int lane = 0; lane < a.lanes; ++lane) {
       for (int at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<char*>(a.rows[lane]) + at, 1);
@@ -136,7 +137,7 @@ void store_cols(const StoreCols& a) {
   }
 }
 
-// a . b of two fp32 rows in float64: delta is subtracted from values that may be almost the same.
+// a . b of two fp32 rows, summed in float64: backward subtracts delta from values that may be almost equal.
 inline float dot_fp32(const float* a, const float* b, int cols) {
   F64 even{}, odd{};
   int c = 0;
@@ -151,7 +152,7 @@ inline float dot_fp32(const float* a, const float* b, int cols) {
   return static_cast<float>(total);
 }
 
-// a_r . b_r of any type and stride, summed in the lanes of Sum.
+// a_r . b_r for any type and stride, summed in lanes of type Sum.
 template <class Sum>
 float dot_row(const DotRows& a, int r) {
   Sum sum{};
@@ -160,7 +161,7 @@ float dot_row(const DotRows& a, int r) {
     const bool whole = count == kLanes;
     F32 x;
     if (a.a_col_stride == 0) {
-      x = broadcast(load_some(a.a[r], a.dtype, 0, 1)[0]);  // lanes past the end meet zeros of b
+      x = broadcast(load_some(a.a[r], a.dtype, 0, 1)[0]);  // lanes past the end multiply zeros of b
     } else {
       x = whole ? load_as(a.a[r], a.dtype, c) : load_some(a.a[r], a.dtype, c, count);
     }

@@ -2,25 +2,25 @@
 //   Element, kCompute           type of packed panels
 //   kM, kN, kCols, kK, kP       geometry, see isa.h; kN is a multiple of kLanes and of kK
 //   product<Width>(m, n, steps, c, accumulate)   C[kM][Width] (+)= M N, Width is kN or kCols; or instead
-//   products<Width>(m, m_stride, n, steps, panels, c, accumulate)   for a run of M panels. It may take
-//                               an argument more, largest [kN], for products with Width kN that do not accumulate:
-//                               what it holds, or the largest value of its column where that is more; steps > 0
+//   products<Width>(m, m_stride, n, steps, panels, c, accumulate)   for several M panels. It may take
+//                               one more argument, largest [kN], for matmuls with Width kN that do not accumulate:
+//                               raised to the maximum of each column; steps > 0
 // fp32 engines:
-//   tile_to_m(tile, out)        fp32 tile [kM][kN] -> kN steps of an M panel (as N panel, a tile serves as it is)
-//   kSmallPiece                 optional: Isa::small_piece, where it is not 8
-// other engines, for vector v of kP neighbouring rows of a tile:
+//   tile_to_m(tile, out)        fp32 tile [kM][kN] -> kN steps of an M panel (an N panel has the layout of a tile)
+//   kSmallPiece                 optional: Isa::small_piece, if it is not 8
+// other engines, for vector v of kP adjacent rows of a tile:
 //   lanes_to_n(rows, t, v, out) steps t .. t + kP - 1 of the N panel that begins at `out`
 //   lanes_to_m(rows, r, v, out) rows r .. r + kP - 1 of the kN steps of an M panel that begin at `out`; or instead,
-//                               where kInterleaved (see Isa),
+//                               if kInterleaved (see Isa),
 //   rows_to_m(rows, r, out)     the same with all vectors at once, rows[v][i]
 // engines whose elements are several bf16:
-//   kParts                      how many
-//   kBoost                      by what lanes_to_n and lanes_to_m multiply
-//   kLongerPieces               how many times longer than others' its pieces of a sum may be; see products in scores.h
-// Optionally: Narrow, an engine with fewer lanes and the same M panels, for Isa::narrow; pack_m, pack_mt, pack_n and
-// pack_nt, all four, where it packs faster than pack.h; begin(), end() around every use of products; kProductsOfChunk,
-// add_products, exponentiate, boosted_to_n and arguments meanwhile and stored of products, where weights and logits are
-// made while it multiplies (forward_flow.h).
+//   kParts                      number of bf16 per element
+//   kBoost                      factor that lanes_to_n and lanes_to_m apply
+//   kLongerPieces               factor by which its partial sums may be longer than others'; see products in scores.h
+// Optional: Narrow, an engine with fewer lanes and the same M panels, for Isa::narrow; pack_m, pack_mt, pack_n and
+// pack_nt, all four, if it packs faster than pack.h; begin(), end() around every use of products. Engines with software
+// pipelining (forward_flow.h) have kProductsOfChunk, add_products, exponentiate, boosted_to_n and the arguments
+// meanwhile and stored of products.
 #pragma once
 
 #include <type_traits>
@@ -67,7 +67,7 @@ constexpr Isa make_isa(const char* name) {
   isa.parts = 1;
   isa.interleaved = false;
   isa.boost = 1;
-  // OpenBLAS has exact kernels for small products on x86-64, so that `standard` would be the more exact one.
+  // OpenBLAS has more exact kernels for small matmuls on x86-64; with longer pieces `standard` would be more exact.
   isa.small_piece = 8;
   if constexpr (requires { Engine::kSmallPiece; }) isa.small_piece = Engine::kSmallPiece;
   if constexpr (requires { Engine::kParts; }) isa.parts = Engine::kParts;

@@ -1,6 +1,6 @@
-// tanh and its slope over several vectors at once, for softcap in scores.h. Step by step over all of them, and in two
-// parts, so that the next vectors' polynomials run while these wait for their division: one chain of some 30 dependent
-// instructions after the other would wait for latencies most of the time.
+// tanh and its slope over several vectors at once, for softcap in scores.h. The vectors are interleaved step by step,
+// and the work is split in two parts, so the next vectors' polynomials overlap with the division of these. A single
+// chain of some 30 dependent instructions would mostly wait for latencies.
 #pragma once
 
 #include "core/simd.h"
@@ -16,7 +16,7 @@ STROBE_INLINE void for_each_vector(Body body) {
   for (int i = 0; i < kTanhAtOnce; ++i) body(i);
 }
 
-// One polynomial for several vectors.
+// Evaluates one polynomial for several vectors.
 template <int Count>
 STROBE_INLINE void polynomial(const Coefficient (&c)[Count], const F32 (&x)[kTanhAtOnce], F32 (&y)[kTanhAtOnce]) {
   for_each_vector([&](int i) STROBE_INLINE_LAMBDA { y[i] = broadcast(c[0].lanes[0]); });
@@ -26,10 +26,10 @@ STROBE_INLINE void polynomial(const Coefficient (&c)[Count], const F32 (&x)[kTan
   }
 }
 
-// To fp32 accuracy, by r = 1 / (exp(2 |x|) + 1): tanh = 1 - 2 r, and the slope 4 r (1 - r) does not cancel near
-// saturation, as 1 - tanh^2 would. Near 0, where 1 - 2 r cancels, by an odd polynomial (that of Cephes' tanhf).
+// Accurate to fp32, from r = 1 / (exp(2 |x|) + 1): tanh = 1 - 2 r. The slope 4 r (1 - r) does not cancel near
+// saturation, as 1 - tanh^2 would. Near 0, where 1 - 2 r cancels, it uses an odd polynomial (that of Cephes' tanhf).
 struct AccurateTanh {
-  static constexpr float kScale = 1;  // of the argument
+  static constexpr float kScale = 1;  // factor of the argument
   F32 x[kTanhAtOnce], divisor[kTanhAtOnce], near_zero[kTanhAtOnce];
 
   template <class X>
@@ -67,8 +67,9 @@ struct AccurateTanh {
                                               -0x1.555532p-2f};
 };
 
-// For weights that are rounded to bf16: x P(x^2) / Q(x^2), relative error 2e-6 (fitted on [0, 7]). Half the work, but
-// the slope is good to 4e-6 of 1 only, not of itself; beyond 7, where it is less than that, it is 0.
+// For probabilities that are rounded to bf16: x P(x^2) / Q(x^2), relative error 2e-6 (fitted on [0, 7]), at half the
+// cost. The slope has an absolute error of 4e-6, but no small relative error; beyond 7, where it is less than that, it
+// is 0.
 struct ShortTanh {
   static constexpr float kScale = 1;
   F32 x[kTanhAtOnce], numerator[kTanhAtOnce], divisor[kTanhAtOnce];

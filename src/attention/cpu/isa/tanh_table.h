@@ -1,4 +1,5 @@
-// tanh on AVX-512, for weights that are rounded to bf16: 32 pieces from a table in registers. Used by scores.h.
+// tanh on AVX-512, for probabilities that are rounded to bf16: 32 intervals from a table in registers. Used by
+// scores.h.
 #pragma once
 
 #include "attention/cpu/isa/tanh.h"
@@ -6,11 +7,11 @@
 namespace strobe::cpu {
 namespace {
 
-// Piece j is a cubic in what 4 |x| has beyond j, fitted for the least relative error, which is 2e-5 at most; absolute
-// error 7e-6, so a logit errs by 7e-6 of the cap. 13 operations a vector, where ShortTanh takes 18. The slope is good
-// to 1e-5 of 1, not of itself; beyond 7, where it is less than that, it is 0.
+// Interval j uses a cubic in 4 |x| - j, fitted for the least relative error, which is at most 2e-5. The absolute error
+// is 7e-6, so a logit has an error of 7e-6 of the cap. It takes 13 operations per vector; ShortTanh takes 18. The slope
+// has an absolute error of 1e-5, but no small relative error; beyond 7, where it is less than that, it is 0.
 struct TableTanh {
-  static constexpr float kScale = 4;  // of the argument
+  static constexpr float kScale = 4;  // factor of the argument
 
   template <class X>
   STROBE_INLINE void begin(X argument) {
@@ -19,7 +20,7 @@ struct TableTanh {
     for_each_vector([&](int i) STROBE_INLINE_LAMBDA {
       x_[i] = argument(i);
       rest[i] = min_keep_nan(broadcast(31.0f), absolute(x_[i]));
-      piece[i] = (__m512i)(rest[i] + 0x1.8p23f);  // the low bits hold it, which is all that the look-up reads
+      piece[i] = (__m512i)(rest[i] + 0x1.8p23f);  // the low bits hold the index; the look-up reads only those
       rest[i] = (F32)_mm512_reduce_ps((__m512)rest[i], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     });
     const auto coefficient = [&](int k, int i) STROBE_INLINE_LAMBDA {
@@ -40,7 +41,7 @@ struct TableTanh {
  private:
   F32 x_[kTanhAtOnce], y_[kTanhAtOnce];
 
-  // Coefficient k of each piece; the first piece is 0 at 0.
+  // Coefficient k of each interval; the first cubic is 0 at 0.
   alignas(64) static constexpr float kPieces[4][32] = {
       {0.0f,          2.4491462e-1f, 4.6211222e-1f, 6.351459e-1f,  7.615933e-1f,  8.48284e-1f,   9.05149e-1f,
        9.4137627e-1f, 9.640281e-1f,  9.780265e-1f,  9.866145e-1f,  9.9185985e-1f, 9.9505484e-1f, 9.969977e-1f,

@@ -1,5 +1,5 @@
-// The exponents of P in the backward pass: to all of fp32's bits, relative to the largest score where LSE is huge, and
-// to what bf16 keeps. Included by backward_step.h.
+// Exponents of P in the backward pass: to full fp32 accuracy, relative to the largest score if LSE is huge, or to bf16
+// accuracy. Included by backward_step.h.
 #pragma once
 
 #include "attention/cpu/isa/scores.h"
@@ -7,13 +7,13 @@
 namespace strobe::cpu {
 namespace {
 
-// The exponent of P = 2^(factor * s - LSE log2(e)) for scores s in column v of the tile. A float of its size would lose
-// as much as P has to lose, so the integer part is taken off before anything is rounded: LSE log2(e) is held in two
-// parts, and lse_high has so few bits that subtracting an integer from it is exact (see split_lse in
+// Exponent of P = 2^(factor * s - LSE log2(e)) for scores s in column v of the tile. A float of the exponent's size
+// would lose as many bits as P has to lose, so the integer part is subtracted before anything is rounded. LSE log2(e)
+// is split into two floats. lse_high has so few bits that subtracting an integer from it is exact (see split_lse in
 // row_preparation.h).
 template <int N>
 struct WeightExponent {
-  const float* scores;  // of this vector of lanes, [key][N]
+  const float* scores;  // this vector of lanes, [key][N]
   F32 factor, minus_high, minus_low;
 
   WeightExponent(const BackwardStep& a, int v)
@@ -24,7 +24,8 @@ struct WeightExponent {
 
   STROBE_INLINE F32 score(std::ptrdiff_t r) const { return load(scores + r * N); }
   STROBE_INLINE F32 rounded(std::ptrdiff_t r) const { return fma_memory(score(r), factor, minus_high); }
-  // The rest without the integer part, as exp2_rows takes it; bounded at the end where `rounded` was, the power is 0.
+  // The argument without its integer part, in the steps of exp2_rows. The last step clamps it: if `rounded` was
+  // clamped, the power is 0.
   STROBE_INLINE F32 first(std::ptrdiff_t, F32, F32 floor) const { return ordered_subtract(minus_high, floor); }
   STROBE_INLINE F32 second(std::ptrdiff_t r, F32 f) const {
     if constexpr (kFused) return ordered_fma(score(r), factor, f);
@@ -43,11 +44,11 @@ struct WeightExponent {
   static constexpr int kDegree = 6;
 };
 
-// The same where LSE is not near (BackwardStep::far): relative to the row's largest score.
+// The same if LSE is not near (BackwardStep::far): relative to the row's largest score.
 template <int N>
 struct FarWeightExponent : PlainRest {
   static constexpr int kDegree = WeightExponent<N>::kDegree;
-  const float* scores;  // of this vector of lanes, [key][N]
+  const float* scores;  // this vector of lanes, [key][N]
   F32 factor, largest, minus_rest;
 
   FarWeightExponent(const BackwardStep& a, int v)
@@ -60,11 +61,11 @@ struct FarWeightExponent : PlainRest {
   STROBE_INLINE F32 weight(std::ptrdiff_t r) const { return exp2<kDegree>(rounded(r)); }
 };
 
-// The same to what bf16 keeps of it.
+// The same to bf16 accuracy.
 template <int N>
 struct ShortWeightExponent : PlainRest {
   static constexpr int kDegree = 3;
-  const float* scores;  // of this vector of lanes, [key][N]
+  const float* scores;  // this vector of lanes, [key][N]
   F32 factor, minus_lse;
 
   ShortWeightExponent(const BackwardStep& a, int v)

@@ -1,4 +1,4 @@
-// One call of the CPU kernels `standard` and `frugal`, one of its query heads, and what is done with it: softmax.cpp
+// One call of the CPU kernels `standard` and `frugal`, one of its query heads, and the operations on it: softmax.cpp
 // for one head, passes.cpp for the heads of a pass.
 #pragma once
 
@@ -21,7 +21,7 @@ struct Call {
   bool backward() const { return problem.pass == Pass::backward; }
 };
 
-// body(thread, i) for rows of `cols` elements, several rows per task.
+// Calls body(thread, i) for rows of `cols` elements, several rows per task.
 template <class Body>
 void for_rows(int threads, std::int64_t rows, std::int64_t cols, Body&& body) {
   const std::int64_t chunk = std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, cols));
@@ -32,9 +32,9 @@ void for_rows(int threads, std::int64_t rows, std::int64_t cols, Body&& body) {
 
 struct Head {
   const Call& call;
-  std::int64_t index;  // in the pass
+  std::int64_t index;  // index in the pass
   std::int64_t b, hq;
-  int slot;  // the thread's, if each thread has heads of its own; else 0
+  int slot;  // the thread, if each thread gets whole heads; else 0
   Extent extent;
 
   Head(const Call& call, std::int64_t first, std::int64_t index, int slot)
@@ -53,7 +53,7 @@ struct Head {
 
   Interval allowed(std::int64_t i) const {
     const Interval keys = call.problem.allowed(extent, i);
-    return keys.lo < keys.hi ? keys : Interval{0, 0};  // an empty one may start past the last key
+    return keys.lo < keys.hi ? keys : Interval{0, 0};  // an empty interval may start past the last key
   }
 
   ScoreMatrix scores() const { return matrix(call.layout.scores); }

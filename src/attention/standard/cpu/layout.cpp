@@ -37,8 +37,8 @@ void take_score_matrices(Layout& layout, Offsets& offsets, const Problem& proble
   layout.d_scores = in_place ? layout.d_probabilities : offsets.take(backward, bytes);
 }
 
-// Returns floats of a strip: a block of rows or columns. Row operations need two rows, which a block always has room
-// for.
+// Returns the floats per strip: a block of rows or columns. A block always has room for the two rows that row
+// operations need.
 std::int64_t strip_floats(const Problem& problem, DType stored) {
   const std::int64_t rows = problem.max_q;
   const std::int64_t keys = problem.max_k;

@@ -13,7 +13,7 @@ namespace strobe::standard::cpu {
 struct Layout {
   DType stored;
   std::int64_t heads;  // query heads in a pass
-  std::int64_t slots;  // heads that are worked on at the same time
+  std::int64_t slots;  // heads processed at the same time
   std::int64_t scores, probabilities, tanh, dropped, d_probabilities, d_scores;
   std::int64_t sinks;  // fp32 [heads][max_q]
   // Per slot, fp32: operands of one head, its output, and the sums of dK and dV.

@@ -1,4 +1,4 @@
-// Inputs are widened to fp32 for OpenBLAS. GEMMs run in blocks of rows that depend only on the shape, so results do not
+// Converts inputs to fp32 for OpenBLAS. GEMMs run in blocks of rows that depend only on the shape, so results do not
 // depend on the variant or on the number of threads.
 #include "attention/standard/cpu/head.h"
 
@@ -95,7 +95,7 @@ void multiply_rows(const Head& head, const ScoreMatrix& scores, const Matrix& b,
                  });
 }
 
-// c (+)= scores^T b, c is [keys][b.cols]; adds for every head of a group but the first.
+// c (+)= scores^T b, c is [keys][b.cols]; accumulates for every head of a group except the first.
 void add_columns(const Head& head, const ScoreMatrix& scores, const Matrix& b, float* c) {
   const Accumulate accumulate = head.member() == 0 ? Accumulate::no : Accumulate::yes;
   for_row_blocks(head.call.blas, {head.keys(), b.rows, b.cols},

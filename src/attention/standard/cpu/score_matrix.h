@@ -1,5 +1,5 @@
-// A matrix [rows][keys] of one head in the workspace: values of the problem's type, stored in that type or in fp32, and
-// read and written as fp32.
+// A matrix [rows][keys] of one head in the workspace. Values are rounded to the problem's type, stored in that type or
+// in fp32, and read and written as fp32.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ class ScoreMatrix {
   ScoreMatrix(char* data, DType stored, DType values, std::int64_t rows, std::int64_t keys)
       : data_(data), stored_(stored), values_(values), rows_(rows), keys_(keys) {}
 
-  // Returns the place to write row i and later rows: the matrix if it is fp32, else `buffer`. Call store() afterwards.
+  // Returns the buffer for row i and later rows: the matrix if it is fp32, else `buffer`. Call store() afterwards.
   float* open(std::int64_t i, float* buffer) const { return is_fp32() ? row(i) : buffer; }
 
   // Rounds and writes a row that open() returned, or columns [lo, hi) of it.

@@ -8,7 +8,7 @@
 namespace strobe::standard::cpu {
 namespace {
 
-// Converts the scores of one row to logits, in the specification's order. tanh_row: where to keep tanh(s / softcap), or
+// Converts the scores of one row to logits, in the specification's order. tanh_row receives tanh(s / softcap), or is
 // null.
 void apply_options(const Head& head, std::int64_t i, Interval keys, float* row, float* tanh_row) {
   const Problem& problem = head.problem();
@@ -57,7 +57,7 @@ void add_dbias(const Head& head) {
   const auto& stride = problem.dbias.stride;
   float* dbias = static_cast<float*>(problem.dbias.data) + head.b * stride[0] + head.hq * stride[1];
   const ScoreMatrix d_scores = head.d_scores();
-  // One task owns some columns, since all rows may share one row of the bias.
+  // Each task owns some columns, since all rows may share one row of the bias.
   parallel_for(problem.threads, ceil_div(head.keys(), kColumns), [&](int, std::int64_t task) {
     const std::int64_t first = task * kColumns;
     const std::int64_t count = std::min(head.keys() - first, kColumns);
@@ -128,7 +128,7 @@ void softmax_gradient(const Head& head) {
     float* row = all + keys.lo;
     d_probabilities.copy(i, keys.lo, keys.hi, row);
     clear_masked(head, keys, all);
-    if (problem.dropout.p != 0) {  // a probability that is 0 though kept has no gradient either
+    if (problem.dropout.p != 0) {  // a kept probability that is 0 has no gradient either
       const float* kept = dropped.read(i, buffer) + keys.lo;
       for (std::int64_t j = 0; j < n; ++j) row[j] = kept[j] == 0 ? 0.0f : row[j] * factor;
       round_row(problem.dtype, row, n);

@@ -1,4 +1,4 @@
-// Copies between the caller's tensors, of any strides and lengths, and contiguous padded rows that cuBLAS takes.
+// Copies between the caller's tensors, of any strides and lengths, and contiguous padded rows for cuBLAS.
 #include "attention/standard/cuda/pieces.cuh"
 #include "attention/standard/cuda/rows.h"
 #include "device/cuda/check.h"
@@ -9,9 +9,9 @@ namespace {
 
 enum class Direction { gather, scatter };
 
-constexpr int kRows = 8;  // in a block, a warp each
+constexpr int kRows = 8;  // per block, one warp each
 
-// Elements are moved as they are: only their size matters.
+// Copies elements bit by bit: only their size matters.
 template <class Word>
 __global__ void copy_rows(SequenceParams params, Copy copy, std::int64_t rows, Direction direction) {
   const std::int64_t longest = copy.side == Side::queries ? params.max_q : params.max_k;

@@ -1,5 +1,4 @@
-// cuBLAS's functions. libcublas is opened by the first matmul: a start does not wait for it, and other kernels need
-// none.
+// cuBLAS's functions. The first matmul loads libcublas, so start-up and kernels without cuBLAS do not need it.
 #pragma once
 
 #include <cublas_v2.h>
@@ -11,7 +10,7 @@ namespace strobe::standard {
 struct CublasLibrary : SharedLibrary {
   CublasLibrary() : SharedLibrary(toolkit_library("cublas", CUBLAS_VER_MAJOR)) {}
 
-  // The header's macros have the second version of some under their first names.
+  // The header defines the unversioned names of these three as macros for their _v2 functions.
   decltype(cublasCreate)* create = function("cublasCreate_v2");
   decltype(cublasSetStream)* set_stream = function("cublasSetStream_v2");
   decltype(cublasSetWorkspace)* set_workspace = function("cublasSetWorkspace_v2");

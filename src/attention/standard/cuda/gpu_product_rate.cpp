@@ -1,4 +1,4 @@
-// One large product by cuBLAS, timed by events.
+// Times one large cuBLAS matmul with events.
 #include "attention/standard/gpu_product_rate.h"
 
 #include <algorithm>
@@ -18,7 +18,8 @@ namespace strobe {
 
 namespace {
 
-// Zeros or a constant would run faster than real data: less power. A million numbers, over and over.
+// Fills a buffer with random normal numbers, repeating one million of them. Zeros or a constant would draw less power
+// and run faster than real data.
 void fill_normal(const GpuBuffer& buffer, DType dtype, const GpuStream& stream) {
   constexpr std::int64_t kNumbers = 1 << 20;
   std::vector<char> part(kNumbers * size_of(dtype));
@@ -34,7 +35,7 @@ void fill_normal(const GpuBuffer& buffer, DType dtype, const GpuStream& stream) 
   stream.synchronize();
 }
 
-// Of matrices of n x n, in FLOP/s.
+// Returns the rate of an n x n x n matmul in FLOP/s.
 double product_rate(DType dtype, std::int64_t n, standard::Fp32Math math) {
   const std::size_t bytes = static_cast<std::size_t>(n * n) * size_of(dtype);
   const GpuStream stream;

@@ -19,16 +19,16 @@ bool is_gemm_operand(const Problem& problem, const BasicView<Void>& view) {
   return !problem.packed && stride[0] >= 0 && stride[1] >= 0 && stride[2] >= view.shape[3] && stride[3] == 1;
 }
 
-// True if an input has to be copied to contiguous rows first.
+// True if an input must be copied to contiguous rows first.
 bool needs_copy(const Problem& problem, const ConstView& view, Side side);
 
-// KV heads of some sequences, with their query heads: several sequences only if the range has all of their heads.
+// KV heads of some sequences, with their query heads. A range with several sequences has all heads of each.
 struct HeadRange {
   std::int64_t first_batch, batches;
   std::int64_t first_head, heads;
 };
 
-// The largest range of a pass. All heads if a gradient of the bias is wanted: it is a sum over heads.
+// Returns the largest range of a pass: all heads if dbias is wanted, since it is a sum over heads.
 HeadRange heads_of_pass(const Problem& problem, Variant variant);
 
 // Offsets in bytes, each a multiple of 256, for the heads of a pass. Equal offsets share memory.

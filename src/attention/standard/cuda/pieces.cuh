@@ -1,4 +1,4 @@
-// Device code that the .cu files of this folder share: rows of a score matrix, reductions over a block.
+// Device code that the .cu files of this folder share: rows of a score matrix and block reductions.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@ using cuda::SequenceParams;
 using cuda::widened;
 using cuda::with_element;
 
-// The value after rounding to the type and back.
+// Rounds to the type and back.
 template <class T>
 __device__ float rounded(float x) {
   return widened(narrowed<T>(x));
@@ -37,13 +37,13 @@ __device__ inline Extent extent_of(const SequenceParams& params, Side side, std:
                                : Extent{sequence.k_begin, sequence.k_length};
 }
 
-// One row of the score matrix: where it stands, and the keys [lo, hi) that it may use (none: 0, 0).
+// One row of the score matrix: its position, and the keys [lo, hi) that it may use (none: 0, 0).
 struct Row {
   std::int32_t b, h, i;
   std::int64_t q_begin;
   std::int32_t q_length;
   std::int32_t lo, hi;
-  std::int32_t diagonal;  // the key at which the row stands
+  std::int32_t diagonal;  // the key on the row's diagonal
 };
 
 __device__ inline Row row_of(const SequenceParams& params, std::int64_t index) {
@@ -63,8 +63,8 @@ __device__ inline Row row_of(const SequenceParams& params, std::int64_t index) {
   return row;
 }
 
-// The first key of this thread that the row may use. Key j is always with thread j % blockDim.x, so that what a thread
-// reads in one loop is what it wrote in another.
+// Returns the first key of this thread that the row may use. Thread j % blockDim.x always owns key j, so a thread reads
+// only what it wrote in an earlier loop.
 __device__ inline std::int32_t first_key(const Row& row) {
   const auto threads = static_cast<std::int32_t>(blockDim.x);
   const std::int32_t j = row.lo / threads * threads + static_cast<std::int32_t>(threadIdx.x);
@@ -76,7 +76,7 @@ __device__ inline bool keeps(const cuda::ScoreParams& params, const Row& row, st
   return philox.word(philox.row(row.i), philox.key(j)) >= params.dropout_threshold;
 }
 
-// The larger one; a NaN wins.
+// Returns the larger value, or NaN if either is NaN.
 __device__ inline float larger(float a, float b) { return a > b || isnan(a) ? a : b; }
 
 struct Larger {
@@ -86,7 +86,7 @@ struct Plus {
   __device__ float operator()(float a, float b) const { return a + b; }
 };
 
-// One value of all threads of a block, the same for all of them and in one order whatever runs first. `scratch` has
+// Reduces one value per thread over the block. All threads get the same result, and the order is fixed. `scratch` has
 // room for 32 floats and is free again afterwards.
 template <class Combine>
 __device__ float over_block(float x, Combine combine, float* scratch) {
@@ -101,10 +101,10 @@ __device__ float over_block(float x, Combine combine, float* scratch) {
   return all;
 }
 
-// Threads for a row of so many keys.
+// Threads per block for a row with `keys` keys.
 inline unsigned threads_for(std::int64_t keys) { return keys <= 64 ? 32 : keys <= 1024 ? 128 : 256; }
 
-// Blocks for a number of rows, one each. Kernels loop over rows with a stride of gridDim.x.
+// Blocks for `rows` rows, one each. Kernels loop over rows with a stride of gridDim.x.
 inline unsigned blocks_for(std::int64_t rows) { return static_cast<unsigned>(rows < (1 << 30) ? rows : 1 << 30); }
 
 }  // namespace strobe::standard

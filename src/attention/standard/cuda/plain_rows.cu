@@ -1,5 +1,5 @@
-// Softmax over materialised scores and its gradient where a problem has no score options and a row fits the registers
-// of its threads: each score is read and written once. Rounded at the same steps as softmax.cu and softmax_backward.cu.
+// Softmax over materialised scores and its gradient, for problems without score options whose rows fit the registers of
+// their threads: each score is read and written once. Rounds at the same steps as softmax.cu and softmax_backward.cu.
 #include <algorithm>
 #include <type_traits>
 
@@ -11,10 +11,10 @@ namespace strobe::standard {
 
 namespace {
 
-constexpr int kPieces = 4;  // of 8 neighbouring scores, held by a thread
+constexpr int kPieces = 4;  // fragments of 8 adjacent scores per thread
 constexpr int kLeastThreads = 128;
 
-// 8 neighbouring scores; rows are padded to whole pieces and begin at multiples of 16 bytes.
+// 8 adjacent scores. Rows are padded to a multiple of 8 scores and begin at multiples of 16 bytes.
 template <class T>
 struct Piece {
   static constexpr int kWords = static_cast<int>(sizeof(T)) * 8 / 16;
@@ -35,7 +35,7 @@ struct Piece {
   }
 };
 
-// One value of the kThreads threads that hold a row: a warp or the block.
+// Reduces over the kThreads threads that hold a row: a warp or the block.
 template <int kThreads, class Combine>
 __device__ float over_row(float x, Combine combine, float* scratch) {
   if constexpr (kThreads == 32) {
@@ -46,7 +46,7 @@ __device__ float over_row(float x, Combine combine, float* scratch) {
   }
 }
 
-// body(index) for the rows that this thread takes part in. Threads of a block that holds one row stay together.
+// Calls body(index) for the rows of this thread. If a block holds one row, its threads stay together.
 template <int kThreads, class Body>
 __device__ void for_rows(std::int64_t rows, Body&& body) {
   constexpr int kRows = kThreads < kLeastThreads ? kLeastThreads / kThreads : 1;
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kTh
   });
 }
 
-// To the gradient of q.k.
+// Computes the gradient of q.k.
 template <class T, int kThreads>
 __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kThreads)
     plain_softmax_backward_rows(OutputParams params, ScoreGradients scores) {
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kTh
   });
 }
 
-// body(threads that hold a row) where they can.
+// Calls body(threads per row) and returns true if a row fits in registers.
 template <class Body>
 bool with_threads(std::int64_t keys, Body&& body) {
   constexpr std::int64_t kHeld = 8 * kPieces;

@@ -1,4 +1,4 @@
-// Products by cublasGemmStridedBatchedEx: what lies at one stride is one call, the rest is a loop on the host.
+// Batched matmuls by cublasGemmStridedBatchedEx: one call for the matrices at one stride, a host loop over the rest.
 #include "attention/standard/cuda/products.h"
 
 #include <algorithm>
@@ -15,9 +15,9 @@ namespace strobe::standard {
 
 namespace {
 
-constexpr std::int64_t kMostInACall = 65535;  // matrices; more overflow a dimension of some of cuBLAS's grids
+constexpr std::int64_t kMostInACall = 65535;  // matrices per call; more overflow the grid of some cuBLAS kernels
 
-// cuBLAS calls an error of earlier work an internal one of its own; the stream knows better.
+// cuBLAS reports an error of earlier work as its own internal error, so this asks the stream first.
 void check(cublasStatus_t status, const char* what, void* stream) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
@@ -31,7 +31,7 @@ void check(cublasStatus_t status, const char* what, void* stream) {
        what, cublas_library().status_text(status), cublas_library().status_name(status));
 }
 
-// Handles that no call is using, by GPU.
+// Idle cuBLAS handles per GPU.
 struct Pool {
   std::mutex mutex;
   std::map<int, std::vector<cublasHandle_t>> idle;
@@ -42,9 +42,9 @@ Pool& pool() {
   return *one;
 }
 
-// A handle's creation allocates; in the relaxed mode that is allowed while the caller captures a graph.
+// Creating a handle allocates. The relaxed mode allows that while the caller captures a graph.
 cublasHandle_t create(void* stream) {
-  const CublasLibrary& cublas = cublas_library();  // may throw, which must not be in that mode
+  const CublasLibrary& cublas = cublas_library();  // may throw, so load it before changing the mode
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   STROBE_CUDA_CHECK(cudaThreadExchangeStreamCaptureMode(&mode));
   cublasHandle_t handle = nullptr;
@@ -76,12 +76,12 @@ cudaDataType type_of(DType dtype) {
   return dtype == DType::fp32 ? CUDA_R_32F : dtype == DType::fp16 ? CUDA_R_16F : CUDA_R_16BF;
 }
 
-// A level of the loop over matrices: how many, and the strides of a, b and c.
+// One level of the loop over matrices: their number, and the strides of a, b and c.
 struct Level {
   std::int64_t count, a, b, c;
 };
 
-// Levels with more than one matrix, those at one common stride merged; the one with the most matrices is last.
+// Returns the levels with more than one matrix. Levels with one common stride are merged; the largest level is last.
 std::vector<Level> levels_of(const Product& p) {
   const Level all[] = {{p.batch, p.a.batch, p.b.batch, p.c.batch},
                        {p.heads, p.a.head, p.b.head, p.c.head},
@@ -117,7 +117,7 @@ Cublas::Cublas(DType dtype, void* stream, void* workspace, std::size_t bytes, Fp
   cublasHandle_t handle = take(device_, stream);
   handle_ = handle;
   try {
-    // In this order: a new stream resets the workspace to cuBLAS's own.
+    // The order matters: setting a stream resets the workspace to cuBLAS's own.
     check(cublas_library().set_stream(handle, static_cast<cudaStream_t>(stream)), "cublasSetStream", stream);
     check(cublas_library().set_workspace(handle, workspace, bytes), "cublasSetWorkspace", stream);
     const int mode = (math == Fp32Math::tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH) |
@@ -147,7 +147,7 @@ void Cublas::multiply(const Product& p) const {
         const std::int64_t b = x * outer.b + y * middle.b + z * inner.b;
         const std::int64_t c = x * outer.c + y * middle.c + z * inner.c;
         const std::int64_t count = std::min(kMostInACall, inner.count - z);
-        // cuBLAS reads column by column, where our matrices are their transposes: c^T = b^T a^T.
+        // cuBLAS is column-major and sees our matrices transposed: c^T = b^T a^T.
         check(cublas_library().gemm_strided_batched(
                   static_cast<cublasHandle_t>(handle_), order(p.b_stored), order(p.a_stored), p.cols, p.rows, p.inner,
                   &p.factor, at(p.b, b), type, p.b.row, inner.b, at(p.a, a), type, p.a.row, inner.a, &zero, at(p.c, c),

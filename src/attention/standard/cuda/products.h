@@ -1,4 +1,4 @@
-// Batches of matrix products through cuBLAS, for the kernel `standard` on CUDA. Called by standard/cuda/standard.cpp.
+// Batched matmuls through cuBLAS, for the kernel `standard` on CUDA. Called by standard/cuda/standard.cpp.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace strobe::standard {
 
-// One row-major matrix for every (sequence, KV head, query head of its group); strides in elements, 0 where shared.
+// One row-major matrix per (sequence, KV head, query head of its group). Strides are in elements, 0 if shared.
 struct Matrices {
   void* data = nullptr;
   std::int64_t batch = 0, head = 0, member = 0;
@@ -18,7 +18,7 @@ struct Matrices {
 enum class Operand { plain, transposed };
 enum class Fp32Math { exact, tf32 };
 
-// c [rows x cols] = factor * a [rows x inner] b [inner x cols]; a transposed operand is stored the other way round.
+// c [rows x cols] = factor * a [rows x inner] b [inner x cols]; a transposed operand is stored transposed.
 struct Product {
   std::int64_t rows, cols, inner;
   Matrices a;
@@ -26,16 +26,16 @@ struct Product {
   Matrices b;
   Operand b_stored;
   Matrices c;
-  std::int64_t batch, heads, members;  // how many of them
+  std::int64_t batch, heads, members;  // number of matrices
   float factor = 1;
 };
 
-// A cuBLAS handle for the length of one call, bound to the caller's stream and to memory of the caller's workspace, so
-// that cuBLAS allocates nothing, results repeat bit by bit, and the work can be captured in a graph. Handles are kept
-// for the process's life and taken in turns: there are as many for a GPU as calls were ever under way at once.
+// A cuBLAS handle for one call, bound to the caller's stream and to memory of the caller's workspace. cuBLAS thus
+// allocates nothing, results are bitwise reproducible, and a graph can capture the work. Handles are pooled for the
+// life of the process: one per GPU and concurrent call.
 class Cublas {
  public:
-  // Of GPU memory: what NVIDIA recommends for the card.
+  // Returns the bytes of GPU memory that NVIDIA recommends for the card.
   static std::size_t workspace_bytes(int compute_capability);
 
   Cublas(DType dtype, void* stream, void* workspace, std::size_t bytes, Fp32Math math = Fp32Math::exact);
@@ -43,7 +43,8 @@ class Cublas {
   Cublas(const Cublas&) = delete;
   Cublas& operator=(const Cublas&) = delete;
 
-  // fp32 in plain fp32 unless tf32 was asked for; 16-bit types with fp32 sums, rounded once. c is written, never read.
+  // Computes fp32 in plain fp32 unless tf32 was requested; 16-bit types with fp32 sums, rounded once. Writes c, never
+  // reads it.
   void multiply(const Product& product) const;
 
  private:

@@ -19,12 +19,12 @@ struct Scores {
   RowRange rows;
   const void* scores = nullptr;   // in: scale * q.k
   void* probabilities = nullptr;  // out, 0 where masked (forward: after dropout); may be `scores`
-  void* dropped = nullptr;        // backward with dropout, out: probabilities after it; may be `scores`
+  void* dropped = nullptr;        // backward with dropout, out: probabilities after dropout; may be `scores`
   void* tanh = nullptr;           // backward with softcap, out: tanh(s / softcap)
   float* sink_weight = nullptr;   // backward with sinks, out: [B, Hq, max_q], all rows
 };
 
-// Options, mask, softmax, dropout; writes LSE where the problem has one to write (forward).
+// Applies options, mask, softmax and dropout; writes LSE if write_lse is set and the problem has LSE (forward).
 void softmax(DType dtype, const cuda::Params& params, const Scores& scores, bool write_lse, void* stream);
 
 // Gradients of the same shape.
@@ -34,7 +34,7 @@ struct ScoreGradients {
   const void* d_probabilities = nullptr;  // in: gradient of the probabilities after dropout
   void* d_scores = nullptr;               // out: see each function; may be `d_probabilities`
   const void* tanh = nullptr;             // with softcap
-  float* sink_weight = nullptr;           // with sinks, in: probabilities; out: the row's part of dsinks; all rows
+  float* sink_weight = nullptr;           // with sinks, in: probabilities; out: the row's share of dsinks; all rows
 };
 
 // Computes the gradient of the logits, back through dropout and softmax.
@@ -43,21 +43,21 @@ void softmax_backward(DType dtype, const cuda::Params& params, const ScoreGradie
 // Converts the gradient of the logits in d_scores to that of q.k, in place: softcap and scale.
 void options_backward(DType dtype, const cuda::Params& params, const ScoreGradients& scores, void* stream);
 
-// The same two where a problem has no score options and its rows are short enough to be held in registers; the second
-// includes options_backward(). False, and nothing done, elsewhere.
+// The same two for problems without score options whose rows are short enough for registers. The second includes
+// options_backward(). They return false, and do nothing, for other problems.
 bool plain_softmax(DType dtype, const cuda::Params& params, const Scores& scores, bool write_lse, void* stream);
 bool plain_softmax_backward(DType dtype, const cuda::Params& params, const ScoreGradients& scores, void* stream);
 
-// Sums of the gradient of the logits over what shares an element of the bias, and of the rows' parts of dsinks; each
-// sum has one order. `scores` has the rows of all heads.
+// Sum the gradient of the logits over all scores that share an element of the bias, and the rows' shares of dsinks.
+// Each sum has a fixed order. `scores` has the rows of all heads.
 struct BiasShape {
-  std::int32_t batch, heads, rows;  // 1 where broadcast
+  std::int32_t batch, heads, rows;  // 1 if broadcast
 };
 void sum_dbias(DType dtype, const cuda::BackwardParams& params, const ScoreGradients& scores, const BiasShape& shape,
                void* stream);
 void sum_dsinks(const cuda::BackwardParams& params, const float* parts, void* stream);
 
-// A side of the problem: whose lengths count.
+// The side of the problem whose lengths apply.
 enum class Side { queries, keys };
 
 // A copy between some sequences and heads of a caller's tensor [B, heads, rows, cols] and contiguous rows
@@ -68,11 +68,11 @@ struct Copy {
   std::int64_t first_batch = 0, batches = 0;
   std::int64_t first_head = 0, heads = 0;
   std::int32_t cols = 0;
-  std::int64_t row = 0;  // elements from row to row
+  std::int64_t row = 0;  // elements from one row to the next
   Side side = Side::queries;
 };
 void gather(DType dtype, const cuda::SequenceParams& params, const Copy& copy, void* stream);  // zeros past a length
 void scatter(DType dtype, const cuda::SequenceParams& params, const Copy& copy,
-             void* stream);  // nothing past a packed length
+             void* stream);  // writes nothing past a packed length
 
 }  // namespace strobe::standard

@@ -1,5 +1,5 @@
-// The gradient of softmax over materialised scores, one block per row, and the sums of dbias and dsinks. Every step is
-// rounded to the problem's type, as the CPU's `standard` does.
+// Gradient of softmax over materialised scores, one block per row, and the sums of dbias and dsinks. Rounds every step
+// to the problem's type, like the CPU's `standard`.
 #include "attention/standard/cuda/pieces.cuh"
 #include "attention/standard/cuda/rows.h"
 #include "device/cuda/check.h"
@@ -8,7 +8,8 @@ namespace strobe::standard {
 
 namespace {
 
-// Gradient of a probability from that of the probability after dropout. It is also 0 if a kept probability is 0.
+// Returns the gradient of a probability from that of the probability after dropout. It is also 0 if a kept probability
+// is 0.
 template <class T>
 __device__ float through_dropout(const Params& params, const Row& row, std::int32_t j, float weight, float gradient) {
   if (params.dropout_threshold == 0) return gradient;
@@ -62,16 +63,17 @@ __global__ void options_backward_rows(Params params, ScoreGradients scores) {
   }
 }
 
-constexpr int kColumns = 32;  // of dbias in a block
-constexpr int kLanes = 32;    // rows of scores that are added side by side
+constexpr int kColumns = 32;  // dbias columns per block
+constexpr int kLanes = 32;    // rows of scores summed in parallel
 
-// Block (x, y, z): columns x of row y of dbias, over all z = (batch, head) of its own; grid.y and grid.z loop.
+// Block (x, y) sums columns x of row y of dbias over all scores that share them. It loops over rows with a stride of
+// gridDim.y.
 template <class T>
 __global__ void sum_dbias_columns(BackwardParams params, ScoreGradients scores, BiasShape shape) {
   __shared__ float parts[kLanes][kColumns + 1];
   const std::int64_t j = static_cast<std::int64_t>(blockIdx.x) * kColumns + threadIdx.x;
   const std::int64_t elements = std::int64_t{shape.batch} * shape.heads * shape.rows;
-  // What one element of dbias is the sum over.
+  // Ranges of the sum for one element of dbias.
   const std::int64_t batches = shape.batch == 1 ? params.batch : 1;
   const std::int64_t heads = shape.heads == 1 ? params.heads_q : 1;
   const std::int64_t rows = shape.rows == 1 ? params.max_q : 1;

@@ -1,6 +1,6 @@
 // `standard` and `frugal` on CUDA: scores materialised in the problem's type, GEMMs by cuBLAS, softmax and its gradient
-// by the kernels of rows.h. Tensors that cuBLAS cannot take in place, and all with lengths, are copied to contiguous
-// rows padded with zeros.
+// by the kernels of rows.h. Tensors that cuBLAS cannot read in place, and all tensors of batches with lengths, are
+// copied to contiguous rows padded with zeros.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 using namespace standard;
 
-// One pass over a range of heads: the tensors as cuBLAS reads them.
+// One pass over a range of heads.
 class HeadPass {
  public:
   HeadPass(const Problem& problem, const cuda::BackwardParams& params, const Layout& layout, const Cublas& cublas,
@@ -31,9 +31,9 @@ class HeadPass {
   Matrices probabilities(const Matrices& q, const Matrices& k);
   void to_scores(const ScoreGradients& gradients);
 
-  // An input in place, or its copy at an offset of the workspace.
+  // Returns an input in place, or its copy at an offset of the workspace.
   Matrices input(const ConstView& view, const cuda::Tensor& tensor, Side side, std::size_t copy);
-  // c = a b, where c is an output of the caller's.
+  // Computes c = a b into an output of the caller.
   void multiply_out(Product product, const View& view, const cuda::Tensor& tensor, Side side);
 
   std::int64_t heads_on(Side side) const { return range_.heads * (side == Side::queries ? problem_.group : 1); }
@@ -46,7 +46,7 @@ class HeadPass {
   void* tanh() const { return problem_.softcap != 0 ? workspace_ + layout_.tanh : nullptr; }
   float* sinks() const { return problem_.sinks ? reinterpret_cast<float*>(workspace_ + layout_.sinks) : nullptr; }
   Product product_of(std::int64_t rows, std::int64_t cols, std::int64_t inner) const;
-  Matrices stacked(Matrices matrices) const {  // the rows of a group as those of one matrix
+  Matrices stacked(Matrices matrices) const {  // merges the rows of a group into one matrix
     matrices.member = 0;
     return matrices;
   }
@@ -104,7 +104,7 @@ Matrices HeadPass::input(const ConstView& view, const cuda::Tensor& tensor, Side
 }
 
 void HeadPass::multiply_out(Product product, const View& view, const cuda::Tensor& tensor, Side side) {
-  if (product.inner == 0) {  // a sum over nothing
+  if (product.inner == 0) {  // a sum over no terms
     GpuElements elements{.data = view.data, .bytes = size_of(view.dtype)};
     std::copy(view.shape.begin(), view.shape.end(), elements.shape);
     std::copy(view.stride.begin(), view.stride.end(), elements.stride);
@@ -130,7 +130,7 @@ Product HeadPass::product_of(std::int64_t rows, std::int64_t cols, std::int64_t 
   return product;
 }
 
-// softmax(scale * Q K^T); a backward keeps them after dropout, too, in the memory of d_scores.
+// Computes softmax(scale * Q K^T). Backward also stores the probabilities after dropout, in the memory of d_scores.
 Matrices HeadPass::probabilities(const Matrices& q, const Matrices& k) {
   const Matrices result = scores(layout_.probabilities);
   const bool backward = problem_.pass == Pass::backward;
@@ -226,7 +226,7 @@ std::string refusal(const Problem& problem, Variant variant) {
 
 struct StandardLaunch {
   Variant variant;
-  HeadRange most;  // of a pass
+  HeadRange most;  // largest range of a pass
   Layout layout;
 
   std::string text(const Problem& problem) const;
