@@ -8,7 +8,7 @@
 namespace strobe::comm {
 namespace {
 
-// Where `theirs` is not `ours`; empty: nowhere.
+// Describes where the facts of a rank differ from those of this rank; empty if they are equal.
 std::string difference_of(const World& world, const Json& theirs, const Json& told) {
   const Json& ours = told.at("facts");
   for (const auto& [key, value] : theirs.as_object()) {
