@@ -83,8 +83,8 @@ class DataParallel {
 
   double mean_of_ranks(double value);
 
-  // AdamW's moments of the elements from `first` on; 0 for frozen parameters. Collective: a read returns the complete
-  // range on every rank; a write takes the complete range and each rank keeps its share.
+  // AdamW's moments of the elements from `first` on; 0 for frozen parameters. A read is collective and returns the
+  // complete range on every rank. A write takes the complete range, of which each rank keeps its share.
   enum class Average { mean, variance };
   void read_average(Average which, std::int64_t first, std::span<float> out);
   void write_average(Average which, std::int64_t first, std::span<const float> in);

@@ -13,7 +13,7 @@ struct DeviceMemory {
   std::size_t weights = 0;  // fp32 values, copies in the matmuls' type with separate memory, and gathered parameters of
                             // other devices
   std::size_t gradients = 0;    // fp32
-  std::size_t optimizer = 0;    // AdamW's two averages, fp32
+  std::size_t optimizer = 0;    // AdamW's two moments, fp32
   std::size_t activations = 0;  // bytes of the run beyond the gradients inside it, also with over_copies
   std::size_t other = 0;        // tokens and losses, the RoPE table, workspace
 

@@ -14,8 +14,8 @@ namespace strobe::lm {
 
 namespace {
 
-// Times each operation on the host and attention's profiling scopes. The time of recording an operation is outside its
-// duration; the time of recording a scope is inside its operation's.
+// Times each operation on the host and attention's profiling scopes. Recording an operation is outside its duration.
+// Recording a scope is outside the scope's duration but inside its operation's.
 class Timer : public Recorder, public ProfileSink {
  public:
   Timer(Model& model, double begin) : begin_(begin) {

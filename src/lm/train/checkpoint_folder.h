@@ -25,7 +25,7 @@ class CheckpointFolder {
   // - fresh: if it contains anything except temporary files of a killed process (temporary_file.h);
   // - resume: if it does not exist, contains other files than a run's, or has a damaged steps.jsonl (step_log.h);
   // - if it cannot be written to, or another process trains in it.
-  // Removes temporary files of checkpoints and of run.json that no process has open, and no other file.
+  // Removes temporary files of checkpoints and of run.json that no process holds, and no other file.
   CheckpointFolder(std::string path, Use use);
   ~CheckpointFolder();  // removes the folder if it created it and it is still empty
   CheckpointFolder(const CheckpointFolder&) = delete;
@@ -60,8 +60,8 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& folder);
 std::string checkpoint_path(const std::string& folder, std::int64_t step);
 
 // Opens the newest checkpoint, or that of a step. Returns null if the newest is requested and there is none. Throws
-// Error(invalid_argument) if the step has no checkpoint, with the steps that have one, or if the file is damaged, with
-// the newest intact one before it and `how`, the way to select that one.
+// Error(invalid_argument) if the step has no checkpoint; the error lists the steps that have one. Also throws if the
+// file is damaged; the error then names the newest intact one before it and `how` to select it.
 using HowToTake = std::function<std::string(std::int64_t step)>;
 std::unique_ptr<Checkpoint> open_checkpoint(const std::string& folder, std::int64_t step, CheckpointParts parts,
                                             const HowToTake& how);
