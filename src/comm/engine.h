@@ -48,8 +48,7 @@ std::unique_ptr<Engine> make_nccl_engine(const World& world, const std::string& 
 std::string nccl_id();
 const char* why_no_nccl();
 
-// --- plain MPI without Strobe
-// -----------------------------------------------------------------------------------------
+// --- plain MPI without Strobe ----------------------------------------------------------------------------------------
 
 // Baseline of `strobe comm`.
 // MPI_Allreduce on the world of the mpi engine, while no other call is pending. Fewer than 2^31 elements.

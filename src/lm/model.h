@@ -89,10 +89,7 @@ class Model {
 
   const ModelShape& shape() const { return transformer_.shape(); }
   const ActivationPlan& plan() const { return transformer_.plan(); }
-  std::size_t first_gradient() const {
-    return state_.first_gradient();
-  }  // byte offset in the run that the plan
-     // divides
+  std::size_t first_gradient() const { return state_.first_gradient(); }  // byte offset in the plan's run
   std::int64_t batch() const { return transformer_.options().batch; }
   DType dtype() const { return transformer_.options().dtype; }
   const ops::Place& place() const { return place_; }

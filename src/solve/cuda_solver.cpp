@@ -19,8 +19,7 @@ namespace {
 
 constexpr std::int64_t kOnGpu = 3;                                             // chunks on the GPU
 constexpr std::int64_t kLeastChunk = 8 << 20, kMostChunk = 64 << 20;           // bytes of input
-constexpr std::int64_t kChunksOfFile = 8;                                      // target number of chunks per file,
-                                                                               // within those bounds
+constexpr std::int64_t kChunksOfFile = 8;                                      // target chunks per file
 constexpr std::int64_t kPieces = 4, kPieceFloats = (4 << 20) / sizeof(float);  // pinned buffers per direction
 
 // A part of a chunk in flight between a file and the GPU.

@@ -19,8 +19,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "tokens are read in the byte order of the file");
 
 constexpr std::int64_t kUint16Tokens = 65536;
-constexpr std::size_t kChunkBytes = std::size_t{1} << 20;  // bytes per scan task; the second pass over a chunk hits the
-                                                           // L2 cache
+constexpr std::size_t kChunkBytes = std::size_t{1} << 20;  // bytes per scan task; the second pass over a chunk hits L2
 
 std::size_t bytes_of_a_token(DataFormat format) {
   switch (format) {
@@ -162,8 +161,7 @@ void TokenFile::read_window(std::int64_t first, std::int64_t length, std::int32_
 namespace {
 
 constexpr std::uint32_t kRounds = 6;
-constexpr std::uint32_t kOrderStream = 0x64617461;  // random stream of the data order; differs from other uses of the
-                                                    // seed
+constexpr std::uint32_t kOrderStream = 0x64617461;  // random stream; differs from other uses of the seed
 
 }  // namespace
 

@@ -42,8 +42,7 @@ struct Tensor {
 };
 
 struct Bucket {
-  std::vector<std::size_t> tensors;   // indices in the table, descending: the order in which backward completes
-                                      // gradients
+  std::vector<std::size_t> tensors;   // table indices, descending: the order in which backward ends
   std::int64_t first = 0, count = 0;  // contiguous elements
 };
 

@@ -105,8 +105,7 @@ MemoryRecorder::MemoryRecorder(AllocationCounter& counter) : counter_(counter) {
 void MemoryRecorder::watch(Model& model) {
   model_ = &model;
   model.record(this);
-  for (const Copies& copies : model.plan().copies) {  // live from the start of the step to the last matmul that reads
-                                                      // them
+  for (const Copies& copies : model.plan().copies) {  // live from the step's start to their last matmul
     Life life = life_of(copies.tensor);
     life.category = Category::parameters;
     life.from = -1;
@@ -120,8 +119,7 @@ void MemoryRecorder::on(const AllocationEvent& event) {
   if (event.kind == AllocationEvent::Kind::free) {
     std::size_t end = pointers_.size();  // search backwards: mostly the last allocation is freed first
     while (end > 0 && pointers_[end - 1] != event.pointer) --end;
-    for (; end > 0 && pointers_[end - 1] == event.pointer; --end) {  // two entries if the workspace includes
-                                                                     // attention's share
+    for (; end > 0 && pointers_[end - 1] == event.pointer; --end) {  // two if attention has a share of a workspace
       Life& life = timeline_.allocations[end - 1];
       pointers_[end - 1] = nullptr;
       life.to = now;

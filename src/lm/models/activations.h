@@ -41,8 +41,7 @@ struct BlockActivations {
   std::size_t middle = kNoTensor;  // [T, d], after attention
   std::size_t feed_forward_statistics = kNoTensor;
   std::size_t feed_forward_normed = kNoTensor;  // [T, d]
-  std::size_t hidden = kNoTensor;               // [T, hidden_parts, d_ff], outputs of w1 and w3 or of w1, then their
-                                                // gradients
+  std::size_t hidden = kNoTensor;               // [T, hidden_parts, d_ff], from w1 and w3 or w1, then gradients
   std::size_t activated = kNoTensor;            // [T, d_ff]
   std::size_t end = 0;                          // byte offset of the end of these tensors and those of earlier blocks
 };

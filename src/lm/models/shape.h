@@ -25,9 +25,7 @@ struct ModelShape {
   const Definition& definition() const { return definition_of(architecture); }
   std::int64_t head_dim() const { return d_model / heads; }
   int hidden_parts() const { return definition().hidden_parts; }  // input matmuls of the feed-forward layer
-  std::int64_t rope_elements() const {
-    return definition().has_rope ? context * head_dim() : 0;
-  }  // elements of the RoPE table
+  std::int64_t rope_elements() const { return definition().has_rope ? context * head_dim() : 0; }  // RoPE table
   bool operator==(const ModelShape&) const = default;
 };
 

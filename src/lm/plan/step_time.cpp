@@ -111,8 +111,8 @@ void take_exchange(const SharedStep& step, const StageParameters& parameters, co
     return;
   }
   time.backward_exchange = time.last_exchange = time.calls * call.seconds;
-  const double last_bytes =
-      sizeof(float) * static_cast<double>(parameters.last_gradient);  // a bucket never splits a tensor
+  // A bucket never splits a tensor.
+  const double last_bytes = sizeof(float) * static_cast<double>(parameters.last_gradient);
   const double last = gradient_call(step, machine, std::max(time.call_bytes, last_bytes)).seconds;
   time.exposed = exposed_seconds(time.calls, time.last_exchange, last, one.backward);
   sent += time.calls * call;

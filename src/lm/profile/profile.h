@@ -51,8 +51,7 @@ struct Profile {
   double plain_seconds = 0;                // mean of as many steps that are not recorded; on CUDA a step is a graph
   // The fields below are set on CUDA only.
   double direct_seconds = 0;       // mean of steps that are launched kernel by kernel, like the recorded ones
-  std::vector<GpuRecord> records;  // sorted by begin, in seconds since the first step; launcher: index of an operation
-                                   // plus 1
+  std::vector<GpuRecord> records;  // sorted by begin (seconds since the first step); launcher: operation index + 1
 };
 
 // Runs one.warmup steps, one.steps recorded steps, and as many unrecorded ones. Throws Error(unsupported) if GPU
@@ -74,8 +73,8 @@ std::vector<OperationSum> sums_by_kind(const Profile& profile);  // the longest 
 // Sums matmuls of linear layers by function and matrix over all layers: "linear backward weight feed_forward.w2". The
 // longest come first.
 std::vector<OperationSum> sums_by_matrix(const Profile& profile);
-std::vector<OperationSum> sums_by_part(const Profile& profile,
-                                       const std::string& operation);  // scopes of that operation, the longest first
+// Sums the profiling scopes of one operation, the longest first.
+std::vector<OperationSum> sums_by_part(const Profile& profile, const std::string& operation);
 double seconds_of(const Profile& profile, Phase phase, OperationKind kind);
 double seconds_of(const Profile& profile, Phase phase);
 double seconds_of(const Profile& profile);
@@ -94,9 +93,9 @@ struct KernelSum {
   std::vector<std::string> operations;  // operations that launched it, each once
 };
 
-std::vector<KernelSum> sums_by_kernel(const Profile& profile);  // the longest first
-std::vector<KernelSum> sums_by_kernel(const Profile& profile,
-                                      const std::string& operation);  // kernels of that operation only
+// Kernels of all operations, or of one; the longest first.
+std::vector<KernelSum> sums_by_kernel(const Profile& profile);
+std::vector<KernelSum> sums_by_kernel(const Profile& profile, const std::string& operation);
 
 double outside_seconds(const Profile& profile);  // records that belong to no operation
 double record_seconds(const Profile& profile);   // all records

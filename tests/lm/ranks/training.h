@@ -16,8 +16,7 @@ namespace strobe::test {
 
 inline constexpr std::int64_t kBatch = 4;
 inline constexpr int kSteps = kSanitized ? 2 : 5;
-inline constexpr std::int64_t kBucketBytes = 200'000;  // several buckets; some calls use the ring, some MPI's
-                                                       // reductions
+inline constexpr std::int64_t kBucketBytes = 200'000;  // several buckets; some calls use the ring, others MPI
 
 // Has 0.14 M parameters.
 inline lm::ModelShape small_shape() {

@@ -101,8 +101,7 @@ int shared_optimizer(comm::Communicator& communicator, const ops::Place& place) 
     const lm::ParallelModel together(model, communicator, {.exchange = exchange_by(strategy)});
     const std::size_t added = held() - of_model;
     const auto ranks = static_cast<std::size_t>(communicator.size());
-    const std::size_t parts =
-        strategy.updates == lm::Updates::scattered_share ? 3 : 2;  // includes the share of the gradient
+    const std::size_t parts = strategy.updates == lm::Updates::scattered_share ? 3 : 2;  // with the gradient's share
     const std::size_t most =
         sizeof(ops::Update) + (strategy.updates == lm::Updates::all ? parts * all : parts * (all / ranks) + largest);
     faults.expect(added <= most && added >= parts * all / (strategy.updates == lm::Updates::all ? 1 : ranks) - largest,

@@ -269,8 +269,7 @@ TEST_F(CheckpointTest, SaysItsArchitectureAndIsReadAsNoOther) {
   forge("\\\"arch\\\":\\\"llama\\\"", "\\\"arch\\\":\\\"gpt2\\\" ");
   expect_refusal("bytes; its shape needs");
   forge("\\\"arch\\\"", "\\\"arcx\\\"");
-  expect_refusal("is corrupt: its bytes have the checksum");  // llama is the default without the key: no other check
-                                                              // fails
+  expect_refusal("is corrupt: its bytes have the checksum");  // llama by default: no other check fails
 
   Settings settings = settings_;
   settings.shape.architecture = Architecture::gpt2;
